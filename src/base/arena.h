@@ -1,0 +1,42 @@
+/* Arena: memory that is given back all at once. Each request owns one; whatever a request decodes, computes
+ * or answers lives there, so that nothing is freed piece by piece and nothing leaks.
+ *
+ * Not thread-safe: an arena belongs to whichever thread currently holds the request.
+ * Allocation never returns NULL: running out of memory ends the process, because no caller could go on
+ * (bounds on bodies, connections and queues are what keeps it from happening). */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/bytes.h"
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *blocks; /* newest first */
+	char *at;                   /* next free byte of the newest block */
+	char *end;
+	size_t used_bytes; /* sum of all blocks */
+};
+
+void arena_init(struct arena *a);
+void arena_release(struct arena *a);
+
+/* Forgets everything allocated, keeping one small block for the next request. */
+void arena_reset(struct arena *a);
+
+/* Memory aligned for any object, not cleared. `arena_zalloc` clears it. */
+void *arena_alloc(struct arena *a, size_t len);
+void *arena_zalloc(struct arena *a, size_t len);
+
+/* count elements of size bytes each; ends the process if the product overflows. */
+void *arena_array(struct arena *a, size_t count, size_t size);
+
+struct bytes arena_copy(struct arena *a, struct bytes b);
+struct bytes arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* malloc for long-lived objects, under the same rule: never NULL. */
+void *mem_alloc(size_t len);
+void *mem_zalloc(size_t len);
+void *mem_realloc(void *p, size_t len);
+
+#endif

@@ -1,0 +1,37 @@
+/* Buf: growth by doubling. In an arena the old place is left behind, which doubling keeps to a factor of two.
+ */
+#include "base/buf.h"
+
+#include <stdlib.h>
+
+enum { BUF_BYTES_MIN = 256 };
+
+void buf_init(struct buf *b, struct arena *arena)
+{
+	*b = (struct buf){.arena = arena};
+}
+
+void buf_release(struct buf *b)
+{
+	if (b->arena == NULL)
+		free(b->data);
+	buf_init(b, b->arena);
+}
+
+void buf_grow(struct buf *b, size_t more)
+{
+	size_t cap = b->cap < BUF_BYTES_MIN ? BUF_BYTES_MIN : b->cap * 2;
+	char *data;
+
+	if (cap < b->len + more)
+		cap = b->len + more;
+	if (b->arena == NULL) {
+		b->data = mem_realloc(b->data, cap);
+	} else {
+		data = arena_alloc(b->arena, cap);
+		if (b->len > 0)
+			memcpy(data, b->data, b->len);
+		b->data = data;
+	}
+	b->cap = cap;
+}

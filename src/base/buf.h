@@ -1,0 +1,56 @@
+/* Buf: bytes that grow at the end. With an arena it lives there; without one it is on the heap and the owner
+ * calls buf_release. */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include "base/arena.h"
+
+struct buf {
+	char *data;
+	size_t len;
+	size_t cap;
+	struct arena *arena; /* NULL: heap */
+};
+
+void buf_init(struct buf *b, struct arena *arena);
+void buf_release(struct buf *b);
+
+/* Makes room for `more` bytes after data + len; data may move. */
+void buf_grow(struct buf *b, size_t more);
+
+static inline void buf_reserve(struct buf *b, size_t more)
+{
+	if (b->cap - b->len < more)
+		buf_grow(b, more);
+}
+
+static inline void buf_add(struct buf *b, const void *data, size_t len)
+{
+	buf_reserve(b, len);
+	if (len > 0)
+		memcpy(b->data + b->len, data, len);
+	b->len += len;
+}
+
+static inline void buf_add_bytes(struct buf *b, struct bytes bytes)
+{
+	buf_add(b, bytes.data, bytes.len);
+}
+
+static inline void buf_add_byte(struct buf *b, uint8_t byte)
+{
+	buf_reserve(b, 1);
+	b->data[b->len++] = (char)byte;
+}
+
+static inline void buf_reset(struct buf *b)
+{
+	b->len = 0;
+}
+
+static inline struct bytes buf_bytes(const struct buf *b)
+{
+	return (struct bytes){b->data, b->len};
+}
+
+#endif

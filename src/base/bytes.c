@@ -1,0 +1,81 @@
+/* Bytes: the few operations that are more than a comparison. */
+#define _GNU_SOURCE /* memmem */
+#include "base/bytes.h"
+
+bool bytes_contains(struct bytes hay, struct bytes needle)
+{
+	if (needle.len == 0)
+		return true;
+	if (hay.len == 0)
+		return false;
+	return memmem(hay.data, hay.len, needle.data, needle.len) != NULL;
+}
+
+/* The length of the well-formed UTF-8 sequence at p, or 0. Bounds per lead byte are those of Unicode's table
+ * 3-7. */
+static size_t utf8_sequence(const uint8_t *p, size_t len)
+{
+	uint8_t lead = p[0], low = 0x80, high = 0xBF;
+	size_t need;
+
+	if (lead < 0x80)
+		return 1;
+	if (lead >= 0xC2 && lead <= 0xDF)
+		need = 2;
+	else if (lead >= 0xE0 && lead <= 0xEF)
+		need = 3;
+	else if (lead >= 0xF0 && lead <= 0xF4)
+		need = 4;
+	else
+		return 0;
+	if (len < need)
+		return 0;
+	if (lead == 0xE0)
+		low = 0xA0;
+	if (lead == 0xED)
+		high = 0x9F;
+	if (lead == 0xF0)
+		low = 0x90;
+	if (lead == 0xF4)
+		high = 0x8F;
+	if (p[1] < low || p[1] > high)
+		return 0;
+	for (size_t i = 2; i < need; i++)
+		if (p[i] < 0x80 || p[i] > 0xBF)
+			return 0;
+	return need;
+}
+
+bool bytes_is_utf8(struct bytes text)
+{
+	const uint8_t *p = (const uint8_t *)text.data;
+	size_t at = 0;
+
+	while (at < text.len) {
+		size_t step = utf8_sequence(p + at, text.len - at);
+
+		if (step == 0)
+			return false;
+		at += step;
+	}
+	return true;
+}
+
+bool bytes_to_u64(struct bytes text, uint64_t max, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	if (text.len == 0)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned digit = (unsigned)(text.data[i] - '0');
+
+		if (digit > 9 || value > (UINT64_MAX - digit) / 10)
+			return false;
+		value = value * 10 + digit;
+	}
+	if (value > max)
+		return false;
+	*out = value;
+	return true;
+}

@@ -1,0 +1,65 @@
+/* Bytes: a borrowed run of bytes, never NUL-terminated by contract. Whoever made it owns the memory. */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+	const char *data;
+	size_t len;
+};
+
+/* A string literal as bytes; BYTES_INIT for static initialisers. */
+#define BYTES(literal) ((struct bytes){(literal), sizeof(literal) - 1})
+#define BYTES_INIT(literal)                                                                                  \
+	{                                                                                                    \
+		(literal), sizeof(literal) - 1                                                               \
+	}
+
+/* For printf's "%.*s". */
+#define BYTES_ARG(b) (int)(b).len, (b).data
+
+static inline struct bytes bytes_of(const char *text)
+{
+	return (struct bytes){text, strlen(text)};
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static inline bool bytes_is(struct bytes a, const char *text)
+{
+	return bytes_equal(a, bytes_of(text));
+}
+
+static inline bool bytes_starts_with(struct bytes a, struct bytes prefix)
+{
+	return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.data, prefix.data, prefix.len) == 0);
+}
+
+/* Order of unsigned bytes; a prefix comes before what it starts. */
+static inline int bytes_compare(struct bytes a, struct bytes b)
+{
+	size_t len = a.len < b.len ? a.len : b.len;
+	int order = len == 0 ? 0 : memcmp(a.data, b.data, len);
+
+	if (order != 0)
+		return order;
+	return (a.len > b.len) - (a.len < b.len);
+}
+
+/* Does `needle` occur in `hay`? The empty needle does. */
+bool bytes_contains(struct bytes hay, struct bytes needle);
+
+/* Is it well-formed UTF-8 (no surrogates, no overlong forms)? */
+bool bytes_is_utf8(struct bytes text);
+
+/* Parses a whole decimal number without sign; false if empty, not digits only, or above max. */
+bool bytes_to_u64(struct bytes text, uint64_t max, uint64_t *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* Clock: where time comes from. Passed in everywhere, so that tests set the hour. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+struct clock {
+	/* Microseconds since 1970. May jump; whoever needs an order keeps the largest value seen. */
+	int64_t (*wall_us)(struct clock *c);
+	/* Microseconds since some start. Never goes back. For time-outs. */
+	int64_t (*steady_us)(struct clock *c);
+};
+
+/* The operating system's clocks. */
+struct clock *clock_system(void);
+
+/* A clock that stands still until a test moves it. */
+struct clock_manual {
+	struct clock base;
+	int64_t now_us; /* atomic access through clock_manual_set */
+};
+
+void clock_manual_init(struct clock_manual *c, int64_t now_us);
+void clock_manual_set(struct clock_manual *c, int64_t now_us);
+
+static inline int64_t clock_wall_us(struct clock *c)
+{
+	return c->wall_us(c);
+}
+
+static inline int64_t clock_steady_us(struct clock *c)
+{
+	return c->steady_us(c);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* Fault: a counter a point. Disarmed is -1; otherwise the number of visits still let through. */
+#include "base/fault.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define X(id, name) name,
+static const char *const names[FAULT_COUNT] = {FAULT_POINTS(X)};
+#undef X
+
+#define X(id, name) -1,
+static atomic_long passes_left[FAULT_COUNT] = {FAULT_POINTS(X)};
+#undef X
+
+void fault_arm(enum fault_point point, long after)
+{
+	atomic_store(&passes_left[point], after);
+}
+
+void fault_disarm(enum fault_point point)
+{
+	atomic_store(&passes_left[point], -1);
+}
+
+bool fault_parse(const char *name_and_count)
+{
+	const char *colon = strchr(name_and_count, ':');
+	size_t len = colon == NULL ? strlen(name_and_count) : (size_t)(colon - name_and_count);
+
+	for (int i = 0; i < FAULT_COUNT; i++) {
+		if (strlen(names[i]) != len || strncmp(names[i], name_and_count, len) != 0)
+			continue;
+		fault_arm((enum fault_point)i, colon == NULL ? 0 : atol(colon + 1));
+		return true;
+	}
+	return false;
+}
+
+bool fault_fires(enum fault_point point)
+{
+	long left = atomic_load_explicit(&passes_left[point], memory_order_relaxed);
+
+	if (left < 0)
+		return false;
+	if (left == 0)
+		return true;
+	atomic_fetch_sub(&passes_left[point], 1);
+	return false;
+}

@@ -1,0 +1,27 @@
+/* Fault: places where a test can make the outside world fail. Nothing fires unless a test armed it: by
+ * calling fault_arm, or by starting the server with the hidden option --fault NAME:N. */
+#ifndef BASE_FAULT_H
+#define BASE_FAULT_H
+
+#include <stdbool.h>
+
+/* X(id, name): one a place. */
+#define FAULT_POINTS(X)                                                                                      \
+	X(FAULT_COMMIT, "commit")       /* the commit of a batch fails: outcome unknown */                   \
+	X(FAULT_DISK_FULL, "disk-full") /* free space reads as zero */
+
+enum fault_point {
+#define X(id, name) id,
+	FAULT_POINTS(X)
+#undef X
+	        FAULT_COUNT
+};
+
+/* Lets the point pass `after` times, then fires at every visit until disarmed. */
+void fault_arm(enum fault_point point, long after);
+void fault_disarm(enum fault_point point);
+bool fault_parse(const char *name_and_count); /* "commit:5"; false if there is no such point */
+
+bool fault_fires(enum fault_point point);
+
+#endif

@@ -1,0 +1,34 @@
+/* Eval: trees against items. Nothing here allocates except where an arena is passed. */
+#ifndef EXPR_EVAL_H
+#define EXPR_EVAL_H
+
+#include "base/err.h"
+#include "expr/expr.h"
+
+/* The value at the path, or NULL. */
+const struct value *expr_path_find(const struct expr_path *path, const struct item *item);
+
+/* Does the condition hold? An absent item is an empty one. A comparison of different types is false (<> is
+ * true). A NULL condition holds. */
+bool expr_holds(const struct expr *condition, const struct item *item);
+
+/* Applies an update to an item (empty if absent) and yields the new item, which shares what did not change.
+ * All actions read the item as it was before. ERR_INVALID with DynamoDB's text on a wrong operand type, an
+ * absent attribute, an invalid document path, or nesting that becomes too deep. */
+enum err_code expr_update_apply(struct arena *a, const struct expr_update *update, const struct item *before,
+                                struct item *after, struct err *err);
+
+/* The attributes touched by the update, as ReturnValues UPDATED_OLD/UPDATED_NEW show them (document paths are
+ * kept as nested maps and lists with only the touched parts). */
+struct item expr_update_touched(struct arena *a, const struct expr_update *update, const struct item *item);
+
+/* The part of the item that the projection names. */
+struct item expr_project(struct arena *a, const struct expr_projection *projection, const struct item *item);
+
+/* Does any top-level attribute of the update equal `name`? (Keys may not be updated.) */
+bool expr_update_touches(const struct expr_update *update, struct bytes name);
+
+/* Does the condition mention the top-level attribute `name`? (Filters may not name keys.) */
+bool expr_mentions(const struct expr *condition, struct bytes name);
+
+#endif

@@ -1,0 +1,123 @@
+/* HTTP: an HTTP/1.1 server made of loops, one thread each. It knows nothing of what is served: a handler gets
+ * each request whole and answers it, at once or later, from any thread.
+ *
+ * Life of a request:
+ *
+ *   loop thread                                       any thread
+ *   bytes -> parsed, body complete
+ *   handler(ctx, request) --- answers at once --->    http_respond
+ *          '--- hands it over ------------------>     … http_resume(request, fn)
+ *   fn(request) on the request's own loop <------------------'
+ *      '--> http_respond
+ *   bytes sent; arena reset; next request of the connection
+ *
+ * A connection has at most one request under way; pipelined bytes wait their turn, so answers keep their
+ * order. The request and its arena stay valid until http_respond returns. If the peer goes away meanwhile,
+ * the request stays valid and http_respond quietly drops the answer. Every limit is in struct http_limits. */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+enum { HTTP_HEADERS_MAX = 64 };
+
+enum http_method {
+	HTTP_GET,
+	HTTP_HEAD,
+	HTTP_POST,
+	HTTP_PUT,
+	HTTP_DELETE,
+	HTTP_PATCH,
+	HTTP_OPTIONS,
+	HTTP_OTHER
+};
+
+struct http_header {
+	struct bytes name; /* as sent */
+	struct bytes value;
+};
+
+struct http_request {
+	enum http_method method;
+	struct bytes target; /* as sent: path and query */
+	struct bytes path;
+	struct bytes query; /* without '?' */
+	struct http_header headers[HTTP_HEADERS_MAX];
+	unsigned header_count;
+	struct bytes body;
+	struct arena arena;
+	int64_t received_us; /* steady clock, when the request was complete */
+	void *loop_data;     /* what the handler's loop_open returned for this loop */
+	void *user;          /* the handler's own */
+};
+
+/* The value of a header, name compared without case; data is NULL if absent. */
+struct bytes http_header_get(const struct http_request *r, const char *name);
+
+struct http_response {
+	int status;
+	const char *content_type;          /* NULL: no body */
+	const struct http_header *headers; /* beside Date, Content-Type, Content-Length, Connection */
+	unsigned header_count;
+	struct bytes body; /* need not outlive http_respond */
+	bool close;        /* end the connection after this answer */
+};
+
+/* Answers the request, exactly once, on its loop's thread. The request is gone afterwards. */
+void http_respond(struct http_request *r, const struct http_response *response);
+
+/* Has fn(r) called on the request's loop thread, soon. Callable from any thread; the request belongs to the
+ * loop again from here on. Many calls in a row cost one wake-up. */
+void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
+
+struct http_limits {
+	size_t head_bytes_max;    /* request line and headers: past it 431 */
+	size_t body_bytes_max;    /* past it 413 */
+	size_t target_bytes_max;  /* past it 414 */
+	unsigned connections_max; /* past it: answered 503 and closed */
+	int64_t idle_ms;          /* between requests: closed */
+	int64_t head_ms;          /* from a request's first byte to its last header byte: 408 */
+	int64_t body_ms;          /* without a byte of body: 408 */
+	int64_t body_rate_min;    /* bytes a second, averaged over the body: past head_ms slower is 408 */
+	int64_t send_ms;          /* without the peer taking a byte: closed */
+	int64_t drain_ms;         /* how long a graceful stop waits for requests under way */
+};
+
+struct http_limits http_limits_default(void);
+
+struct http_handler {
+	void *ctx;
+	/* Called on each loop's thread when it starts and ends: per-thread state (a JSON reader). May be
+	 * NULL. */
+	void *(*loop_open)(void *ctx);
+	void (*loop_close)(void *ctx, void *loop_data);
+	void (*handle)(void *ctx, struct http_request *r);
+	/* The body of an error that the server itself makes (400, 408, 413, 431, 503 …); NULL: a short text.
+	 * It is put into the arena; content type as returned. */
+	struct bytes (*error_body)(void *ctx, struct arena *a, int status, const char *text,
+	                           const char **content_type);
+};
+
+struct http_server;
+
+/* Counters, all atomic, for tests and metrics. */
+struct http_stats {
+	uint64_t accepted, refused, requests, connections_now, timeouts, bad_requests;
+};
+
+/* Listens on "127.0.0.1:8420", "[::1]:8420"; port 0 picks a free one. */
+enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
+                               const struct http_limits *limits, const struct http_handler *handler,
+                               struct clock *clock, struct err *err);
+
+unsigned http_server_port(const struct http_server *s);
+struct http_stats http_server_stats(const struct http_server *s);
+
+/* Stops accepting, lets requests under way finish (up to drain_ms), closes every connection, joins the
+ * threads. */
+void http_server_close(struct http_server *s);
+
+#endif

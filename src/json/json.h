@@ -1,0 +1,47 @@
+/* JSON in: text to a tree in the arena. read.cc is the only file that knows the parsing library.
+ * A reader holds the library's buffers: one a thread, reused from request to request. */
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+enum {
+	JSON_DEPTH_MAX = 128, /* an item 32 deep is two levels of JSON a level, and the request around it */
+};
+
+enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+
+/* Children of an array or object are a linked list in document order; a child of an object has a name. */
+struct json {
+	enum json_type type;
+	uint32_t count;    /* children */
+	struct bytes name; /* within an object */
+	union {
+		bool truth;
+		int64_t integer;
+		double real;       /* also integers beyond 64 bits */
+		struct bytes text; /* unescaped UTF-8 */
+		struct json *children;
+	};
+	struct json *next;
+};
+
+struct json_reader;
+
+struct json_reader *json_reader_open(void);
+void json_reader_close(struct json_reader *r);
+
+/* Parses one whole document. `text` need not be padded. Everything in the tree lives in the arena.
+ * ERR_SERIALIZATION, with a text that says what is wrong and where the reader can tell, if it is not valid
+ * JSON, not valid UTF-8, or nests deeper than JSON_DEPTH_MAX. Linear time, whatever the text. */
+enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes text, struct json **out,
+                        struct err *err);
+
+/* The first child of an object with that name, or NULL. */
+const struct json *json_get(const struct json *object, struct bytes name);
+
+/* "a string", "a number", …: for error texts. */
+const char *json_type_name(enum json_type type);
+
+#endif

@@ -1,0 +1,90 @@
+/* Schema: what a table is: its keys, indexes, time to live and tags, and the checks an item must pass to be
+ * stored in it. Plain data in an arena; engines keep their own copies. */
+#ifndef TABLE_SCHEMA_H
+#define TABLE_SCHEMA_H
+
+#include "base/err.h"
+#include "item/value.h"
+
+enum {
+	TABLE_NAME_MIN = 3,
+	TABLE_NAME_MAX = 255,
+	TABLE_GSI_MAX = 20,
+	TABLE_LSI_MAX = 5,
+	TABLE_INDEX_MAX = TABLE_GSI_MAX + TABLE_LSI_MAX,
+	TABLE_INCLUDE_MAX = 100, /* projected non-key attributes over all indexes */
+	TABLE_TAG_MAX = 50,
+	TABLE_COUNT_MAX = 2500,
+};
+
+struct key_attribute {
+	struct bytes name;    /* empty: there is none (a table without a range key) */
+	enum value_type type; /* S, N or B */
+};
+
+/* Of a table or an index. */
+struct key_schema {
+	struct key_attribute hash;
+	struct key_attribute range;
+};
+
+enum projection_kind { PROJECT_ALL, PROJECT_KEYS_ONLY, PROJECT_INCLUDE };
+enum index_status { INDEX_ACTIVE, INDEX_CREATING, INDEX_DELETING };
+
+struct index_schema {
+	struct bytes name;
+	bool local; /* LSI */
+	struct key_schema keys;
+	enum projection_kind projection;
+	struct bytes *include; /* PROJECT_INCLUDE */
+	uint32_t include_count;
+	int64_t read_units, write_units; /* as given; kept, shown, not enforced */
+	enum index_status status;
+};
+
+struct tag {
+	struct bytes key, value;
+};
+
+struct table_schema {
+	struct bytes name;
+	struct bytes id; /* a UUID */
+	int64_t created_us;
+	struct key_schema keys;
+	struct index_schema *indexes;
+	uint32_t index_count;
+	bool on_demand; /* PAY_PER_REQUEST; otherwise PROVISIONED */
+	int64_t read_units, write_units;
+	bool deletion_protected;
+	struct bytes ttl_attribute; /* empty: time to live is off */
+	struct tag *tags;           /* sorted by key */
+	uint32_t tag_count;
+};
+
+/* NULL if there is none. */
+const struct index_schema *schema_index(const struct table_schema *s, struct bytes name);
+
+/* Names, counts, duplicate definitions: what CreateTable refuses. */
+enum err_code schema_check(const struct table_schema *s, struct err *err);
+
+/* Is `key` exactly the key of the table: these attributes, of these types, not empty, not too long? */
+enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct err *err);
+
+/* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
+enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
+
+/* The key attributes of an item, as an item. With an index: its keys and the table's, as in LastEvaluatedKey.
+ */
+struct item schema_key_of(struct arena *a, const struct table_schema *s, const struct index_schema *index,
+                          const struct item *item);
+
+/* What an index holds of an item; false if the item is not in the index (a key attribute is missing). */
+bool schema_project(struct arena *a, const struct table_schema *s, const struct index_schema *index,
+                    const struct item *item, struct item *out);
+
+/* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
+ * than five years back, so that data that never was a time is not lost: so does this. */
+int64_t schema_expiry(const struct table_schema *s, const struct item *item);
+bool schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
+
+#endif

@@ -1,0 +1,260 @@
+/* Table: where items live. THE interface: services and DynamoDB's door are written against it, and nothing
+ * above it knows which backend is behind.
+ *
+ * Backends: engine/ (this process), later remote/ (any DynamoDB endpoint). tests/contract/ holds what they
+ * must do alike.
+ *
+ * A `struct table` is a session with the store: on a loop thread, a view of what is committed (reads only);
+ * on the writer thread, the turn of one request (reads see the turn's own writes; if the function fails, all
+ * it wrote is undone). It belongs to one thread at a time.
+ *
+ * Memory: results are allocated in the caller's arena and are valid as long as it is. Request memory is only
+ * read during the call. Results are zeroed by the callee first.
+ *
+ * Errors: every call returns an err_code and fills *err with DynamoDB's text. Common to all: ERR_INVALID (the
+ * request breaks a rule), ERR_NO_RESOURCE (no such table or index), ERR_STORAGE (the outcome is unknown),
+ * ERR_OVERLOADED and ERR_DISK_FULL (nothing was written; try again later). An absent item is a result; so is
+ * a false condition. */
+#ifndef TABLE_TABLE_H
+#define TABLE_TABLE_H
+
+#include "expr/expr.h"
+#include "table/schema.h"
+
+enum {
+	TABLE_PAGE_BYTES_MAX = 1024 * 1024,
+	TABLE_BATCH_GET_MAX = 100,
+	TABLE_BATCH_GET_BYTES_MAX = 16 * 1024 * 1024,
+	TABLE_BATCH_WRITE_MAX = 25,
+	TABLE_TRANSACT_MAX = 100,
+	TABLE_TRANSACT_BYTES_MAX = 4 * 1024 * 1024,
+	TABLE_SEGMENTS_MAX = 1000000,
+	TABLE_TOKEN_MAX = 36,
+	TABLE_TOKEN_LIFE_S = 600,
+	TABLE_LIST_MAX = 100,
+};
+
+enum return_values { RETURN_NONE, RETURN_ALL_OLD, RETURN_UPDATED_OLD, RETURN_ALL_NEW, RETURN_UPDATED_NEW };
+
+/* Capacity units, as DynamoDB counts them, of one table. */
+struct index_capacity {
+	struct bytes name;
+	bool local;
+	double read_units, write_units;
+};
+
+struct capacity {
+	struct bytes table;
+	double read_units, write_units; /* of the table itself */
+	struct index_capacity *indexes; /* those touched */
+	uint32_t index_count;
+};
+
+/* ---- one item ---- */
+
+struct table_get {
+	struct bytes table;
+	struct item key;
+	const struct expr_projection *projection; /* NULL: all */
+	bool consistent; /* only decides the capacity units: reads are always consistent */
+};
+
+struct table_get_result {
+	bool found;
+	struct item item;
+	size_t size_bytes; /* of the whole stored item, before projection; 0 if absent */
+	struct capacity capacity;
+};
+
+enum table_action_kind { TABLE_PUT, TABLE_UPDATE, TABLE_DELETE, TABLE_CHECK };
+
+/* A put, update, delete or condition check of one item: alone, or as part of a batch or transaction. */
+struct table_write {
+	enum table_action_kind kind;
+	struct bytes table;
+	struct item item;                 /* PUT */
+	struct item key;                  /* UPDATE, DELETE, CHECK */
+	const struct expr_update *update; /* UPDATE; NULL or empty creates a bare key */
+	const struct expr *condition;     /* NULL: none */
+	enum return_values returns;       /* PUT, DELETE: NONE or ALL_OLD */
+	bool return_old_on_failure;       /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+};
+
+struct table_write_result {
+	bool condition_failed; /* nothing was written */
+	bool has_item;
+	struct item item; /* what `returns` asked for; the old item if the condition failed and it was asked
+	                     for */
+	bool has_collection; /* the table has a local index: the fields below are set */
+	struct value collection_key;
+	double collection_gb; /* an estimate of the item collection's size */
+	struct capacity capacity;
+};
+
+/* ---- many items ---- */
+
+/* A query reads one hash key of a table or index, in range-key order; a scan reads all of it. */
+struct table_query {
+	struct bytes table;
+	struct bytes index;                   /* empty: the table itself */
+	const struct expr_key_condition *key; /* NULL: a scan */
+	const struct expr *filter;            /* NULL: none; applied after the page was read */
+	const struct expr_projection *projection;
+	const struct item *start; /* ExclusiveStartKey, or NULL */
+	uint32_t limit;           /* items examined; 0: no limit but the page's bytes */
+	bool backward;
+	bool consistent;
+	bool count_only;            /* Select COUNT: no items in the result */
+	bool all_attributes;        /* Select ALL_ATTRIBUTES: a local index fetches the rest */
+	uint32_t segment, segments; /* scan; segments 0: not parallel */
+};
+
+struct table_query_result {
+	struct item *items;
+	uint32_t count;   /* after the filter */
+	uint32_t scanned; /* before the filter */
+	bool more;
+	struct item last_key; /* if more: where to go on */
+	struct capacity capacity;
+};
+
+struct table_batch_get {
+	const struct table_get *gets;
+	uint32_t count;
+};
+
+/* results[i] answers gets[i]; those with `skipped` did not fit into the answer and must be asked again. */
+struct table_batch_get_result {
+	struct table_get_result *results;
+	bool *skipped;
+};
+
+/* Puts and deletes without conditions. All are done, or the call fails. */
+struct table_batch_write {
+	const struct table_write *writes;
+	uint32_t count;
+};
+
+struct table_batch_write_result {
+	struct table_write_result *results;
+};
+
+/* All or nothing. */
+struct table_transact_write {
+	const struct table_write *writes;
+	uint32_t count;
+	struct bytes token; /* ClientRequestToken; empty: none */
+	uint8_t digest[32]; /* SHA-256 of the request, compared when the token is seen again */
+};
+
+/* Why a transaction was cancelled, per action. */
+struct table_reason {
+	enum err_code code; /* ERR_NONE: this one was fine. ERR_CONDITION or ERR_INVALID */
+	const char *text;
+	bool has_item; /* the old item, where return_old_on_failure asked for it */
+	struct item item;
+};
+
+struct table_transact_result {
+	bool cancelled;                     /* nothing was written; see reasons */
+	bool repeated;                      /* the token was seen before: nothing was written this time */
+	struct table_reason *reasons;       /* one an action, if cancelled */
+	struct table_write_result *results; /* one an action, otherwise */
+};
+
+/* ---- tables ---- */
+
+struct table_description {
+	struct table_schema schema;
+	int64_t item_count; /* approximate, like DynamoDB's */
+	int64_t size_bytes;
+	int64_t *index_item_counts; /* parallel to schema.indexes */
+	int64_t *index_size_bytes;
+	bool deleting;
+};
+
+enum table_change_kind {
+	CHANGE_CREATE_INDEX, /* index; filled in the background while its status is CREATING */
+	CHANGE_DELETE_INDEX, /* index.name */
+	CHANGE_INDEX_UNITS,  /* index.name, read_units, write_units */
+	CHANGE_BILLING,      /* on_demand, read_units, write_units */
+	CHANGE_PROTECTION,   /* deletion_protected */
+	CHANGE_TTL,          /* ttl_attribute; empty turns it off */
+	CHANGE_TAGS_ADD,     /* tags */
+	CHANGE_TAGS_REMOVE,  /* tags: keys only */
+};
+
+struct table_change {
+	enum table_change_kind kind;
+	struct index_schema index;
+	bool on_demand, deletion_protected;
+	int64_t read_units, write_units;
+	struct bytes ttl_attribute;
+	struct tag *tags;
+	uint32_t tag_count;
+};
+
+/* All changes are made, or none. */
+struct table_alter {
+	struct bytes table;
+	const struct table_change *changes;
+	uint32_t count;
+};
+
+struct table_list {
+	struct bytes after; /* ExclusiveStartTableName; empty: from the start */
+	uint32_t limit;     /* 1 to TABLE_LIST_MAX */
+};
+
+struct table_list_result {
+	struct bytes *names; /* sorted */
+	uint32_t count;
+	bool more;
+};
+
+/* ---- the interface ---- */
+
+struct table;
+
+struct table_backend {
+	const char *name;
+
+	enum err_code (*get)(struct table *t, struct arena *a, const struct table_get *q,
+	                     struct table_get_result *r, struct err *err);
+	/* kind CHECK is for transactions only. */
+	enum err_code (*write)(struct table *t, struct arena *a, const struct table_write *q,
+	                       struct table_write_result *r, struct err *err);
+	enum err_code (*query)(struct table *t, struct arena *a, const struct table_query *q,
+	                       struct table_query_result *r, struct err *err);
+	enum err_code (*batch_get)(struct table *t, struct arena *a, const struct table_batch_get *q,
+	                           struct table_batch_get_result *r, struct err *err);
+	enum err_code (*batch_write)(struct table *t, struct arena *a, const struct table_batch_write *q,
+	                             struct table_batch_write_result *r, struct err *err);
+	/* A consistent snapshot of all items. */
+	enum err_code (*transact_get)(struct table *t, struct arena *a, const struct table_batch_get *q,
+	                              struct table_batch_get_result *r, struct err *err);
+	/* ERR_TOKEN_MISMATCH if the token was used for another request. */
+	enum err_code (*transact_write)(struct table *t, struct arena *a,
+	                                const struct table_transact_write *q, struct table_transact_result *r,
+	                                struct err *err);
+
+	/* ERR_RESOURCE_IN_USE if the name is taken. Only what CreateTable sets is read from the schema. */
+	enum err_code (*create)(struct table *t, struct arena *a, const struct table_schema *q,
+	                        struct table_description *r, struct err *err);
+	enum err_code (*describe)(struct table *t, struct arena *a, struct bytes name,
+	                          struct table_description *r, struct err *err);
+	enum err_code (*list)(struct table *t, struct arena *a, const struct table_list *q,
+	                      struct table_list_result *r, struct err *err);
+	enum err_code (*alter)(struct table *t, struct arena *a, const struct table_alter *q,
+	                       struct table_description *r, struct err *err);
+	/* The last description of what was deleted. */
+	enum err_code (*remove)(struct table *t, struct arena *a, struct bytes name,
+	                        struct table_description *r, struct err *err);
+};
+
+struct table {
+	const struct table_backend *backend;
+	int64_t now_us; /* the turn's time: read once a batch, never goes back */
+};
+
+#endif
