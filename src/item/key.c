@@ -1,0 +1,157 @@
+/* Key: order-preserving, self-delimiting forms of S, N and B.
+ *
+ *   S  = 10 text 00 01          a 00 byte within the text is written 00 FF, so that "a" < "a\0" < "ab"
+ *   B  = 20 data 00 01          likewise
+ *   N  = 32                                             zero
+ *        33 exponent(1) { pair(1) } 00                  positive
+ *        31 ~exponent   { ~pair   } FF                  negative: all bytes inverted
+ *        exponent: of the first digit, + 130; pair: two digits, + 1, so that the end sorts first
+ *
+ * (K1) These bytes are on disk: they never change their meaning. */
+#include "item/key.h"
+
+#include <assert.h>
+
+enum {
+	TAG_S = 0x10,
+	TAG_B = 0x20,
+	TAG_NEGATIVE = 0x31,
+	TAG_ZERO = 0x32,
+	TAG_POSITIVE = 0x33,
+	ESCAPE = 0x00,
+	ESCAPED_ZERO = 0xFF,
+	TEXT_END = 0x01,
+	EXPONENT_BIAS = 130,
+	PAIRS_MAX = NUMBER_DIGITS_MAX / 2,
+};
+
+static void encode_text(struct buf *out, struct bytes text)
+{
+	buf_reserve(out, text.len + 2);
+	for (size_t i = 0; i < text.len; i++) {
+		buf_add_byte(out, (uint8_t)text.data[i]);
+		if (text.data[i] == ESCAPE)
+			buf_add_byte(out, ESCAPED_ZERO);
+	}
+}
+
+static void encode_number(struct buf *out, const struct number *n)
+{
+	char text[NUMBER_TEXT_MAX];
+	unsigned count = number_digit_count(n);
+	uint8_t flip = n->negative ? 0xFF : 0x00;
+	/* the digits alone: the same number with exponent 0, printed */
+	struct number digits = {n->hi, n->lo, 0, false};
+
+	if (count == 0) {
+		buf_add_byte(out, TAG_ZERO);
+		return;
+	}
+	number_format(&digits, text);
+	text[count] = '0'; /* the second half of an odd last pair */
+	buf_add_byte(out, n->negative ? TAG_NEGATIVE : TAG_POSITIVE);
+	buf_add_byte(out, (uint8_t)(n->exponent + (int)count - 1 + EXPONENT_BIAS) ^ flip);
+	for (unsigned i = 0; i < count; i += 2)
+		buf_add_byte(out, (uint8_t)((text[i] - '0') * 10 + (text[i + 1] - '0') + 1) ^ flip);
+	buf_add_byte(out, 0x00 ^ flip);
+}
+
+void key_encode_prefix(struct buf *out, const struct value *prefix)
+{
+	assert(prefix->type == VALUE_S || prefix->type == VALUE_B);
+	buf_add_byte(out, prefix->type == VALUE_S ? TAG_S : TAG_B);
+	encode_text(out, prefix->text);
+}
+
+void key_encode(struct buf *out, const struct value *v)
+{
+	if (v->type == VALUE_N) {
+		encode_number(out, &v->number);
+		return;
+	}
+	key_encode_prefix(out, v);
+	buf_add_byte(out, ESCAPE);
+	buf_add_byte(out, TEXT_END);
+}
+
+/* ---- decoding: each function returns false on damage ---- */
+
+static bool decode_text(struct arena *a, struct bytes *in, struct bytes *out)
+{
+	struct buf text;
+	size_t at = 0;
+
+	buf_init(&text, a);
+	for (; at + 1 < in->len; at++) {
+		buf_reserve(&text, 1);
+		if (in->data[at] == ESCAPE) {
+			at++;
+			if ((uint8_t)in->data[at] == TEXT_END)
+				break;
+			if ((uint8_t)in->data[at] != ESCAPED_ZERO)
+				return false;
+			text.data[text.len++] = 0;
+			continue;
+		}
+		text.data[text.len++] = in->data[at];
+	}
+	if (at >= in->len || (uint8_t)in->data[at] != TEXT_END)
+		return false;
+	in->data += at + 1;
+	in->len -= at + 1;
+	*out = buf_bytes(&text);
+	return true;
+}
+
+static bool decode_number(struct bytes *in, bool negative, struct number *out)
+{
+	uint8_t flip = negative ? 0xFF : 0x00;
+	char text[2 * PAIRS_MAX + 16];
+	size_t len = 0, at = 1;
+	struct err ignored;
+
+	if (negative)
+		text[len++] = '-';
+	for (; at < in->len; at++) {
+		unsigned pair = (uint8_t)in->data[at] ^ flip;
+
+		if (pair == 0)
+			break;
+		if (pair > 100 || at > PAIRS_MAX)
+			return false;
+		text[len++] = (char)('0' + (pair - 1) / 10);
+		text[len++] = (char)('0' + (pair - 1) % 10);
+	}
+	if (at >= in->len || at < 2)
+		return false;
+	/* digits d1 d2 … dn are worth d1.d2…dn * 10^exponent; read as an integer they are 10^(n-1) too large
+	 */
+	if (number_parse((struct bytes){text, len}, out, &ignored) != ERR_NONE)
+		return false;
+	out->exponent = (int16_t)(out->exponent + ((uint8_t)in->data[0] ^ flip) - EXPONENT_BIAS -
+	                          (int)(2 * (at - 1)) + 1);
+	in->data += at + 1;
+	in->len -= at + 1;
+	return true;
+}
+
+enum err_code key_decode(struct arena *a, struct bytes *in, struct value *out, struct err *err)
+{
+	uint8_t tag = in->len == 0 ? 0 : (uint8_t)in->data[0];
+	bool good = false;
+
+	if (in->len > 0) {
+		in->data++;
+		in->len--;
+	}
+	*out = (struct value){.type = tag == TAG_S ? VALUE_S : tag == TAG_B ? VALUE_B : VALUE_N};
+	if (tag == TAG_S || tag == TAG_B)
+		good = decode_text(a, in, &out->text);
+	else if (tag == TAG_NEGATIVE || tag == TAG_POSITIVE)
+		good = decode_number(in, tag == TAG_NEGATIVE, &out->number);
+	else if (tag == TAG_ZERO)
+		good = true;
+	if (!good)
+		return err_set(err, ERR_STORAGE, "a stored key is damaged");
+	return ERR_NONE;
+}

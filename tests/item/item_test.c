@@ -1,0 +1,261 @@
+/* Values, keys and the form on disk. */
+#include "test.h"
+
+#include "item/codec.h"
+#include "item/key.h"
+#include "random.h"
+
+static struct value random_value(struct random *r, struct arena *a, unsigned depth);
+
+static struct bytes random_text(struct random *r, struct arena *a)
+{
+	size_t len = random_below(r, 12);
+	char *text = arena_alloc(a, len);
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = (char)(random_below(r, 3) == 0 ? random_below(r, 3) : 'a' + random_below(r, 26));
+	return (struct bytes){text, len};
+}
+
+static struct item random_item(struct random *r, struct arena *a, unsigned depth)
+{
+	struct item item = {arena_array(a, 6, sizeof(struct member)), 0};
+	uint32_t count = (uint32_t)random_below(r, 6);
+
+	while (item.count < count) {
+		struct bytes name = arena_printf(a, "n%u%.*s", item.count, BYTES_ARG(random_text(r, a)));
+
+		item.members[item.count++] = (struct member){name, random_value(r, a, depth)};
+	}
+	assert_true(item_sort(&item));
+	return item;
+}
+
+static struct value random_list(struct random *r, struct arena *a, enum value_type type, unsigned depth)
+{
+	struct value v = {.type = type};
+
+	v.list.count = 1 + (uint32_t)random_below(r, 4);
+	v.list.items = arena_array(a, v.list.count, sizeof(struct value));
+	for (uint32_t i = 0; i < v.list.count; i++) {
+		if (type == VALUE_L)
+			v.list.items[i] = random_value(r, a, depth);
+		else if (type == VALUE_NS)
+			v.list.items[i] = value_i64((int64_t)(i * 100 + random_below(r, 99)));
+		else
+			v.list.items[i] = (struct value){.type = value_set_element(type),
+			                                 .text = arena_printf(a, "%u", i)};
+	}
+	if (type != VALUE_L)
+		assert_true(value_set_sort(&v.list));
+	return v;
+}
+
+static struct value random_value(struct random *r, struct arena *a, unsigned depth)
+{
+	enum value_type type = (enum value_type)random_below(r, VALUE_TYPE_COUNT);
+
+	if (depth == 0 && (type == VALUE_M || type == VALUE_L))
+		type = VALUE_S;
+	switch (type) {
+	case VALUE_S:
+	case VALUE_B:
+		return (struct value){.type = type, .text = random_text(r, a)};
+	case VALUE_N:
+		return value_i64((int64_t)random_next(r));
+	case VALUE_BOOL:
+		return value_bool(random_below(r, 2) == 0);
+	case VALUE_NULL:
+		return (struct value){.type = VALUE_NULL};
+	case VALUE_M:
+		return (struct value){.type = VALUE_M, .map = random_item(r, a, depth - 1)};
+	default:
+		return random_list(r, a, type, depth == 0 ? 0 : depth - 1);
+	}
+}
+
+TEST(item, what_is_encoded_decodes_to_an_equal_item)
+{
+	struct random r = {7};
+	struct arena a;
+	struct err err;
+
+	arena_init(&a);
+	for (int i = 0; i < 20000; i++) {
+		struct item item = random_item(&r, &a, 3), back;
+		struct buf out;
+
+		buf_init(&out, &a);
+		item_encode(&out, &item);
+		assert_int_equal(item_decode(&a, buf_bytes(&out), &back, &err), ERR_NONE);
+		assert_true(item_equal(&item, &back));
+		assert_int_equal(item_size(&item), item_size(&back));
+		arena_reset(&a);
+	}
+	arena_release(&a);
+}
+
+TEST(item, every_truncation_of_an_encoded_item_is_refused)
+{
+	struct random r = {8};
+	struct arena a;
+	struct err err;
+
+	arena_init(&a);
+	for (int i = 0; i < 300; i++) {
+		struct item item = random_item(&r, &a, 3), back;
+		struct buf out;
+
+		buf_init(&out, &a);
+		item_encode(&out, &item);
+		for (size_t len = 0; len < out.len; len++)
+			assert_int_equal(item_decode(&a, (struct bytes){out.data, len}, &back, &err),
+			                 ERR_STORAGE);
+		arena_reset(&a);
+	}
+	arena_release(&a);
+}
+
+static struct value nested(struct arena *a, unsigned depth)
+{
+	struct value v = value_bool(true);
+
+	for (unsigned i = 0; i < depth; i++) {
+		struct value *inner = arena_alloc(a, sizeof(*inner));
+
+		*inner = v;
+		v = (struct value){.type = VALUE_L, .list = {inner, 1}};
+	}
+	return v;
+}
+
+TEST(item, nesting_of_32_decodes_and_33_is_refused)
+{
+	struct arena a;
+	struct err err;
+
+	arena_init(&a);
+	for (unsigned depth = VALUE_DEPTH_MAX; depth <= VALUE_DEPTH_MAX + 1; depth++) {
+		struct value v = nested(&a, depth);
+		struct member m = {BYTES("a"), v};
+		struct item item = {&m, 1}, back;
+		struct buf out;
+
+		assert_int_equal(value_depth(&v), depth);
+		buf_init(&out, &a);
+		item_encode(&out, &item);
+		assert_int_equal(item_decode(&a, buf_bytes(&out), &back, &err) == ERR_NONE,
+		                 depth == VALUE_DEPTH_MAX);
+	}
+	arena_release(&a);
+}
+
+TEST(item, sizes_are_those_of_dynamodb)
+{
+	struct value s = value_string(BYTES("abc")), n = value_i64(-12345), list;
+	struct value elements[2] = {s, n};
+	struct member members[2] = {{BYTES("k"), s}, {BYTES("num"), n}};
+	struct item item = {members, 2};
+
+	list = (struct value){.type = VALUE_L, .list = {elements, 2}};
+	assert_int_equal(value_size(&s), 3);
+	assert_int_equal(value_size(&n), 5); /* 3 for five digits, 1, 1 for the sign */
+	assert_int_equal(value_size(&list), 3 + 2 + 3 + 5);
+	assert_int_equal(item_size(&item), 1 + 3 + 3 + 5);
+}
+
+TEST(key, strings_sort_bytewise_also_with_zero_bytes_and_prefixes)
+{
+	struct random r = {9};
+	struct arena a;
+	struct err err;
+
+	arena_init(&a);
+	for (int i = 0; i < 50000; i++) {
+		struct value x = value_string(random_text(&r, &a)), y = value_string(random_text(&r, &a)),
+		             back;
+		struct buf bx, by;
+		int by_value = value_compare(&x, &y), by_bytes;
+
+		buf_init(&bx, &a);
+		buf_init(&by, &a);
+		key_encode(&bx, &x);
+		key_encode(&by, &y);
+		by_bytes = bytes_compare(buf_bytes(&bx), buf_bytes(&by));
+		assert_int_equal((by_value > 0) - (by_value < 0), (by_bytes > 0) - (by_bytes < 0));
+		buf_add_bytes(&bx, BYTES("rest"));
+		struct bytes in = buf_bytes(&bx);
+		assert_int_equal(key_decode(&a, &in, &back, &err), ERR_NONE);
+		assert_true(value_equal(&x, &back));
+		assert_bytes(in, "rest");
+		arena_reset(&a);
+	}
+	arena_release(&a);
+}
+
+TEST(key, a_prefix_is_a_prefix_of_the_key_of_every_string_that_starts_with_it_and_of_no_other)
+{
+	struct random r = {10};
+	struct arena a;
+
+	arena_init(&a);
+	for (int i = 0; i < 50000; i++) {
+		struct value x = value_string(random_text(&r, &a)), y = value_string(random_text(&r, &a));
+		struct buf bx, by;
+
+		buf_init(&bx, &a);
+		buf_init(&by, &a);
+		key_encode(&bx, &x);
+		key_encode_prefix(&by, &y);
+		assert_int_equal(bytes_starts_with(buf_bytes(&bx), buf_bytes(&by)),
+		                 bytes_starts_with(x.text, y.text));
+		arena_reset(&a);
+	}
+	arena_release(&a);
+}
+
+TEST(key, damaged_bytes_are_refused)
+{
+	static const struct bytes bad[] = {BYTES_INIT(""),
+	                                   BYTES_INIT("\x10"),
+	                                   BYTES_INIT("\x10"
+	                                              "abc"),
+	                                   BYTES_INIT("\x10"
+	                                              "a\0\x02"),
+	                                   BYTES_INIT("\x33\x82"),
+	                                   BYTES_INIT("\x33\x82\x66\x00"),
+	                                   BYTES_INIT("\x99")};
+	struct arena a;
+	struct value v;
+	struct err err;
+
+	arena_init(&a);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct bytes in = bad[i];
+
+		assert_int_equal(key_decode(&a, &in, &v, &err), ERR_STORAGE);
+	}
+	arena_release(&a);
+}
+
+TEST(item, setting_and_removing_keeps_the_order_and_shares_the_rest)
+{
+	struct arena a;
+	struct item item = {0};
+	struct value one = value_i64(1), two = value_i64(2);
+
+	arena_init(&a);
+	item = item_with(&a, &item, BYTES("m"), &one);
+	item = item_with(&a, &item, BYTES("z"), &one);
+	item = item_with(&a, &item, BYTES("a"), &one);
+	item = item_with(&a, &item, BYTES("m"), &two);
+	assert_int_equal(item.count, 3);
+	assert_bytes(item.members[0].name, "a");
+	assert_bytes(item.members[1].name, "m");
+	assert_true(value_equal(item_get(&item, BYTES("m")), &two));
+	item = item_without(&a, &item, BYTES("a"));
+	item = item_without(&a, &item, BYTES("absent"));
+	assert_int_equal(item.count, 2);
+	assert_null(item_get(&item, BYTES("a")));
+	arena_release(&a);
+}
