@@ -1,5 +1,6 @@
-/* Test: a thin layer over cmocka. A file under tests/ named *_test.c is a program of its own: it includes this header,
- * says what it shows with TEST(suite, behaviour) and that is all; registration and main are here. */
+/* Test: a thin layer over cmocka. A file under tests/ named *_test.c is a program of its own: it includes
+ * this header, says what it shows with TEST(suite, behaviour) and that is all; registration and main are
+ * here. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -21,7 +22,7 @@ static struct CMUnitTest test_list[TESTS_PER_FILE_MAX];
 static size_t            test_count;
 
 #define TEST(suite, behaviour)                                                                               \
-	static void suite##_##behaviour(void **state);                                                       \
+	static void                              suite##_##behaviour(void **state);                          \
 	__attribute__((constructor)) static void suite##_##behaviour##_register(void)                        \
 	{                                                                                                    \
 		if (test_count == TESTS_PER_FILE_MAX)                                                        \

@@ -15,7 +15,7 @@ enum {
 
 struct arena_block {
 	struct arena_block *next;
-	size_t size; /* of data */
+	size_t              size; /* of data */
 	_Alignas(ARENA_ALIGN) char data[];
 };
 
@@ -96,7 +96,7 @@ void arena_reset(struct arena *a)
 
 static void block_add(struct arena *a, size_t at_least)
 {
-	size_t size = a->blocks == NULL ? ARENA_BLOCK_BYTES : a->used_bytes;
+	size_t              size = a->blocks == NULL ? ARENA_BLOCK_BYTES : a->used_bytes;
 	struct arena_block *b;
 
 	if (size > ARENA_BLOCK_BYTES_MAX)
@@ -115,7 +115,7 @@ static void block_add(struct arena *a, size_t at_least)
 void *arena_alloc(struct arena *a, size_t len)
 {
 	size_t room = (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
-	void *p;
+	void  *p;
 
 	if (room < len)
 		out_of_memory(len);
@@ -152,8 +152,8 @@ struct bytes arena_copy(struct arena *a, struct bytes b)
 struct bytes arena_printf(struct arena *a, const char *format, ...)
 {
 	va_list args;
-	int len;
-	char *text;
+	int     len;
+	char   *text;
 
 	va_start(args, format);
 	len = vsnprintf(NULL, 0, format, args);

@@ -13,9 +13,9 @@ struct arena_block;
 
 struct arena {
 	struct arena_block *blocks; /* newest first */
-	char *at;                   /* next free byte of the newest block */
-	char *end;
-	size_t used_bytes; /* sum of all blocks */
+	char               *at;     /* next free byte of the newest block */
+	char               *end;
+	size_t              used_bytes; /* sum of all blocks */
 };
 
 void arena_init(struct arena *a);

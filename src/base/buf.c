@@ -21,7 +21,7 @@ void buf_release(struct buf *b)
 void buf_grow(struct buf *b, size_t more)
 {
 	size_t cap = b->cap < BUF_BYTES_MIN ? BUF_BYTES_MIN : b->cap * 2;
-	char *data;
+	char  *data;
 
 	if (cap < b->len + more)
 		cap = b->len + more;

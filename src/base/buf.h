@@ -6,9 +6,9 @@
 #include "base/arena.h"
 
 struct buf {
-	char *data;
-	size_t len;
-	size_t cap;
+	char         *data;
+	size_t        len;
+	size_t        cap;
 	struct arena *arena; /* NULL: heap */
 };
 

@@ -16,7 +16,7 @@ bool bytes_contains(struct bytes hay, struct bytes needle)
 static size_t utf8_sequence(const uint8_t *p, size_t len)
 {
 	uint8_t lead = p[0], low = 0x80, high = 0xBF;
-	size_t need;
+	size_t  need;
 
 	if (lead < 0x80)
 		return 1;
@@ -49,7 +49,7 @@ static size_t utf8_sequence(const uint8_t *p, size_t len)
 bool bytes_is_utf8(struct bytes text)
 {
 	const uint8_t *p = (const uint8_t *)text.data;
-	size_t at = 0;
+	size_t         at = 0;
 
 	while (at < text.len) {
 		size_t step = utf8_sequence(p + at, text.len - at);

@@ -9,7 +9,7 @@
 
 struct bytes {
 	const char *data;
-	size_t len;
+	size_t      len;
 };
 
 /* A string literal as bytes; BYTES_INIT for static initialisers. */
@@ -46,7 +46,7 @@ static inline bool bytes_starts_with(struct bytes a, struct bytes prefix)
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
 	size_t len = a.len < b.len ? a.len : b.len;
-	int order = len == 0 ? 0 : memcmp(a.data, b.data, len);
+	int    order = len == 0 ? 0 : memcmp(a.data, b.data, len);
 
 	if (order != 0)
 		return order;

@@ -17,7 +17,7 @@ struct clock *clock_system(void);
 /* A clock that stands still until a test moves it. */
 struct clock_manual {
 	struct clock base;
-	int64_t now_us; /* atomic access through clock_manual_set */
+	int64_t      now_us; /* atomic access through clock_manual_set */
 };
 
 void clock_manual_init(struct clock_manual *c, int64_t now_us);

@@ -40,14 +40,14 @@ enum { ERR_TEXT_MAX = 1024 };
 
 struct err {
 	enum err_code code;
-	char text[ERR_TEXT_MAX]; /* for people; never holds a secret, an email or an address */
+	char          text[ERR_TEXT_MAX]; /* for people; never holds a secret, an email or an address */
 };
 
 /* Fills *err and returns `code`, so that a failure is one line: return err_set(err, ERR_INVALID, "…"). */
 enum err_code err_set(struct err *err, enum err_code code, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-int err_status(enum err_code code);
+int         err_status(enum err_code code);
 const char *err_name(enum err_code code);
 
 #endif

@@ -26,7 +26,7 @@ void fault_disarm(enum fault_point point)
 bool fault_parse(const char *name_and_count)
 {
 	const char *colon = strchr(name_and_count, ':');
-	size_t len = colon == NULL ? strlen(name_and_count) : (size_t)(colon - name_and_count);
+	size_t      len = colon == NULL ? strlen(name_and_count) : (size_t)(colon - name_and_count);
 
 	for (int i = 0; i < FAULT_COUNT; i++) {
 		if (strlen(names[i]) != len || strncmp(names[i], name_and_count, len) != 0)

@@ -25,7 +25,7 @@ uint64_t hash_bytes(struct hash_key key, struct bytes b)
 	uint64_t v[4] = {key.k0 ^ 0x736f6d6570736575u, key.k1 ^ 0x646f72616e646f6du,
 	                 key.k0 ^ 0x6c7967656e657261u, key.k1 ^ 0x7465646279746573u};
 	uint64_t word;
-	size_t at = 0;
+	size_t   at = 0;
 
 	for (; at + 8 <= b.len; at += 8) {
 		memcpy(&word, b.data + at, 8);

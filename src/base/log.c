@@ -40,11 +40,11 @@ static size_t escape(char *out, size_t room, const char *text)
 void log_line(enum log_level level, const char *format, ...)
 {
 	static const char *const names[] = {"debug", "info", "warn", "error"};
-	char text[LOG_LINE_MAX / 2], line[LOG_LINE_MAX];
-	struct timespec now;
-	struct tm tm;
-	size_t len;
-	va_list args;
+	char                     text[LOG_LINE_MAX / 2], line[LOG_LINE_MAX];
+	struct timespec          now;
+	struct tm                tm;
+	size_t                   len;
+	va_list                  args;
 
 	if ((int)level < atomic_load(&least_level))
 		return;

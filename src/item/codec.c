@@ -24,7 +24,7 @@ static void encode_members(struct buf *out, const struct item *item);
 static void encode_number(struct buf *out, const struct number *n)
 {
 	uint64_t words[2] = {n->lo, n->hi};
-	uint8_t bytes[16];
+	uint8_t  bytes[16];
 	unsigned len = 16;
 
 	memcpy(bytes, words, 16);
@@ -91,7 +91,7 @@ static bool decode_members(struct arena *a, struct bytes *in, unsigned depth, st
 static bool decode_number(struct bytes *in, struct number *n)
 {
 	struct bytes head, digits;
-	uint64_t exponent, words[2] = {0, 0};
+	uint64_t     exponent, words[2] = {0, 0};
 
 	if (!bytes_take(in, 1, &head) || !varint_take(in, &exponent) || exponent > 1000)
 		return false;

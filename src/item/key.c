@@ -37,9 +37,9 @@ static void encode_text(struct buf *out, struct bytes text)
 
 static void encode_number(struct buf *out, const struct number *n)
 {
-	char text[NUMBER_TEXT_MAX];
+	char     text[NUMBER_TEXT_MAX];
 	unsigned count = number_digit_count(n);
-	uint8_t flip = n->negative ? 0xFF : 0x00;
+	uint8_t  flip = n->negative ? 0xFF : 0x00;
 	/* the digits alone: the same number with exponent 0, printed */
 	struct number digits = {n->hi, n->lo, 0, false};
 
@@ -79,7 +79,7 @@ void key_encode(struct buf *out, const struct value *v)
 static bool decode_text(struct arena *a, struct bytes *in, struct bytes *out)
 {
 	struct buf text;
-	size_t at = 0;
+	size_t     at = 0;
 
 	buf_init(&text, a);
 	for (; at + 1 < in->len; at++) {
@@ -105,9 +105,9 @@ static bool decode_text(struct arena *a, struct bytes *in, struct bytes *out)
 
 static bool decode_number(struct bytes *in, bool negative, struct number *out)
 {
-	uint8_t flip = negative ? 0xFF : 0x00;
-	char text[2 * PAIRS_MAX + 16];
-	size_t len = 0, at = 1;
+	uint8_t    flip = negative ? 0xFF : 0x00;
+	char       text[2 * PAIRS_MAX + 16];
+	size_t     len = 0, at = 1;
 	struct err ignored;
 
 	if (negative)
@@ -138,7 +138,7 @@ static bool decode_number(struct bytes *in, bool negative, struct number *out)
 enum err_code key_decode(struct arena *a, struct bytes *in, struct value *out, struct err *err)
 {
 	uint8_t tag = in->len == 0 ? 0 : (uint8_t)in->data[0];
-	bool good = false;
+	bool    good = false;
 
 	if (in->len > 0) {
 		in->data++;

@@ -106,9 +106,9 @@ struct scan {
 	digits_t digits;
 	unsigned count;         /* significant digits in `digits` */
 	unsigned zeros_pending; /* after them */
-	int fraction;           /* digits after the point */
-	bool any;               /* a digit was seen */
-	bool too_precise;
+	int      fraction;      /* digits after the point */
+	bool     any;           /* a digit was seen */
+	bool     too_precise;
 };
 
 static void scan_digit(struct scan *s, unsigned digit, bool after_point)
@@ -134,7 +134,7 @@ static void scan_digit(struct scan *s, unsigned digit, bool after_point)
 static bool scan_exponent(struct bytes text, size_t at, int *exponent)
 {
 	bool negative = false;
-	int value = 0;
+	int  value = 0;
 
 	*exponent = 0;
 	if (at == text.len)
@@ -161,9 +161,9 @@ static bool scan_exponent(struct bytes text, size_t at, int *exponent)
 enum err_code number_parse(struct bytes text, struct number *out, struct err *err)
 {
 	struct scan s = {0};
-	bool negative = false, point = false;
-	size_t at = 0;
-	int exponent;
+	bool        negative = false, point = false;
+	size_t      at = 0;
+	int         exponent;
 
 	if (text.len == 0)
 		return err_set(err, ERR_INVALID, MSG_NUMBER_EMPTY);
@@ -190,10 +190,10 @@ enum err_code number_parse(struct bytes text, struct number *out, struct err *er
 
 struct number number_from_i64(int64_t value)
 {
-	bool negative = value < 0;
-	uint64_t magnitude = negative ? 0 - (uint64_t)value : (uint64_t)value;
+	bool          negative = value < 0;
+	uint64_t      magnitude = negative ? 0 - (uint64_t)value : (uint64_t)value;
 	struct number n;
-	struct err err;
+	struct err    err;
 
 	if (normalise(magnitude, 0, negative, &n, &err) != ERR_NONE)
 		assert(!"a 64-bit integer is always in range");
@@ -230,9 +230,9 @@ static size_t format_digits(digits_t digits, char out[NUMBER_DIGITS_MAX + 1])
 
 size_t number_format(const struct number *n, char text[NUMBER_TEXT_MAX])
 {
-	char digits[NUMBER_DIGITS_MAX + 1];
+	char   digits[NUMBER_DIGITS_MAX + 1];
 	size_t count = format_digits(digits_of(n), digits), len = 0;
-	int point = (int)count + n->exponent; /* digits before the point; may be negative */
+	int    point = (int)count + n->exponent; /* digits before the point; may be negative */
 
 	if (count == 0) {
 		text[0] = '0';
@@ -259,8 +259,8 @@ size_t number_format(const struct number *n, char text[NUMBER_TEXT_MAX])
 /* |a| against |b|, neither zero. */
 static int compare_magnitude(const struct number *a, const struct number *b)
 {
-	int by_size = scientific(a) - scientific(b);
-	int shift = a->exponent - b->exponent;
+	int      by_size = scientific(a) - scientific(b);
+	int      shift = a->exponent - b->exponent;
 	digits_t left = digits_of(a), right = digits_of(b);
 
 	if (by_size != 0)

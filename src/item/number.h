@@ -16,8 +16,8 @@ enum {
 
 struct number {
 	uint64_t hi, lo; /* digits as one 128-bit integer, below 10^38 */
-	int16_t exponent;
-	bool negative;
+	int16_t  exponent;
+	bool     negative;
 };
 
 /* Reads DynamoDB's grammar: [+-] digits [. digits] [eE [+-] digits]. ERR_INVALID with DynamoDB's text if it

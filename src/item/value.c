@@ -163,7 +163,7 @@ static uint32_t member_position(const struct item *item, struct bytes name, bool
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		int order = bytes_compare(item->members[middle].name, name);
+		int      order = bytes_compare(item->members[middle].name, name);
 
 		if (order == 0) {
 			*found = true;
@@ -178,18 +178,25 @@ static uint32_t member_position(const struct item *item, struct bytes name, bool
 	return low;
 }
 
-const struct value *item_get(const struct item *item, struct bytes name)
+const struct member *item_find(const struct item *item, struct bytes name)
 {
-	bool found;
+	bool     found;
 	uint32_t at = member_position(item, name, &found);
 
-	return found ? &item->members[at].value : NULL;
+	return found ? &item->members[at] : NULL;
+}
+
+const struct value *item_get(const struct item *item, struct bytes name)
+{
+	const struct member *m = item_find(item, name);
+
+	return m == NULL ? NULL : &m->value;
 }
 
 struct item item_with(struct arena *a, const struct item *item, struct bytes name, const struct value *value)
 {
-	bool found;
-	uint32_t at = member_position(item, name, &found), after = found ? at + 1 : at;
+	bool        found;
+	uint32_t    at = member_position(item, name, &found), after = found ? at + 1 : at;
 	struct item out = {NULL, found ? item->count : item->count + 1};
 
 	out.members = arena_array(a, out.count, sizeof(*out.members));
@@ -204,8 +211,8 @@ struct item item_with(struct arena *a, const struct item *item, struct bytes nam
 
 struct item item_without(struct arena *a, const struct item *item, struct bytes name)
 {
-	bool found;
-	uint32_t at = member_position(item, name, &found);
+	bool        found;
+	uint32_t    at = member_position(item, name, &found);
 	struct item out = {NULL, item->count - 1};
 
 	if (!found)
@@ -238,7 +245,7 @@ static void members_sort(struct member *members, uint32_t count)
 	}
 	for (uint32_t i = 1; i < count; i++) {
 		struct member moving = members[i];
-		uint32_t at = i;
+		uint32_t      at = i;
 
 		for (; at > 0 && bytes_compare(members[at - 1].name, moving.name) > 0; at--)
 			members[at] = members[at - 1];

@@ -38,22 +38,22 @@ struct value;
 
 struct item {
 	struct member *members; /* (V1) */
-	uint32_t count;
+	uint32_t       count;
 };
 
 struct value_list {
 	struct value *items; /* (V2) if it is a set: SS holds VALUE_S, NS VALUE_N, BS VALUE_B */
-	uint32_t count;
+	uint32_t      count;
 };
 
 struct value {
 	enum value_type type;
 	union {
-		struct bytes text;      /* S, B */
-		struct number number;   /* N */
-		bool truth;             /* BOOL */
-		struct item map;        /* M */
-		struct value_list list; /* L, SS, NS, BS */
+		struct bytes      text;   /* S, B */
+		struct number     number; /* N */
+		bool              truth;  /* BOOL */
+		struct item       map;    /* M */
+		struct value_list list;   /* L, SS, NS, BS */
 	};
 };
 
@@ -63,7 +63,7 @@ struct member {
 };
 
 /* "S", "N", … and back; VALUE_TYPE_COUNT if there is no such name. */
-const char *value_type_name(enum value_type type);
+const char     *value_type_name(enum value_type type);
 enum value_type value_type_named(struct bytes name);
 
 static inline bool value_type_is_set(enum value_type type)
@@ -85,14 +85,15 @@ int value_compare(const struct value *a, const struct value *b);
 
 /* DynamoDB's size of a value, and of an item with its attribute names: what the 400 KB limit, page limits and
  * capacity units are measured in. */
-size_t value_size(const struct value *v);
-size_t item_size(const struct item *item);
+size_t   value_size(const struct value *v);
+size_t   item_size(const struct item *item);
 unsigned value_depth(const struct value *v);
 
 bool item_equal(const struct item *a, const struct item *b);
 
 /* NULL if absent. */
-const struct value *item_get(const struct item *item, struct bytes name);
+const struct member *item_find(const struct item *item, struct bytes name);
+const struct value  *item_get(const struct item *item, struct bytes name);
 
 /* A new item in the arena with `name` set to `value` (or without it); shares all other members. */
 struct item item_with(struct arena *a, const struct item *item, struct bytes name, const struct value *value);
@@ -106,6 +107,6 @@ bool value_set_sort(struct value_list *set);
 
 /* Deep copies, so that the result depends on nothing but the arena. */
 struct value value_copy(struct arena *a, const struct value *v);
-struct item item_copy(struct arena *a, const struct item *item);
+struct item  item_copy(struct arena *a, const struct item *item);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 };
 
 struct key_attribute {
-	struct bytes name;    /* empty: there is none (a table without a range key) */
+	struct bytes    name; /* empty: there is none (a table without a range key) */
 	enum value_type type; /* S, N or B */
 };
 
@@ -32,14 +32,14 @@ enum projection_kind { PROJECT_ALL, PROJECT_KEYS_ONLY, PROJECT_INCLUDE };
 enum index_status { INDEX_ACTIVE, INDEX_CREATING, INDEX_DELETING };
 
 struct index_schema {
-	struct bytes name;
-	bool local; /* LSI */
-	struct key_schema keys;
+	struct bytes         name;
+	bool                 local; /* LSI */
+	struct key_schema    keys;
 	enum projection_kind projection;
-	struct bytes *include; /* PROJECT_INCLUDE */
-	uint32_t include_count;
-	int64_t read_units, write_units; /* as given; kept, shown, not enforced */
-	enum index_status status;
+	struct bytes        *include; /* PROJECT_INCLUDE */
+	uint32_t             include_count;
+	int64_t              read_units, write_units; /* as given; kept, shown, not enforced */
+	enum index_status    status;
 };
 
 struct tag {
@@ -47,18 +47,18 @@ struct tag {
 };
 
 struct table_schema {
-	struct bytes name;
-	struct bytes id; /* a UUID */
-	int64_t created_us;
-	struct key_schema keys;
+	struct bytes         name;
+	struct bytes         id; /* a UUID */
+	int64_t              created_us;
+	struct key_schema    keys;
 	struct index_schema *indexes;
-	uint32_t index_count;
-	bool on_demand; /* PAY_PER_REQUEST; otherwise PROVISIONED */
-	int64_t read_units, write_units;
-	bool deletion_protected;
-	struct bytes ttl_attribute; /* empty: time to live is off */
-	struct tag *tags;           /* sorted by key */
-	uint32_t tag_count;
+	uint32_t             index_count;
+	bool                 on_demand; /* PAY_PER_REQUEST; otherwise PROVISIONED */
+	int64_t              read_units, write_units;
+	bool                 deletion_protected;
+	struct bytes         ttl_attribute; /* empty: time to live is off */
+	struct tag          *tags;          /* sorted by key */
+	uint32_t             tag_count;
 };
 
 /* NULL if there is none. */
@@ -85,6 +85,9 @@ bool schema_project(struct arena *a, const struct table_schema *s, const struct 
 /* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
  * than five years back, so that data that never was a time is not lost: so does this. */
 int64_t schema_expiry(const struct table_schema *s, const struct item *item);
-bool schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
+bool    schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
+
+/* A deep copy, so that the result depends on nothing but the arena. */
+struct table_schema schema_copy(struct arena *a, const struct table_schema *s);
 
 #endif

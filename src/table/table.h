@@ -39,30 +39,30 @@ enum return_values { RETURN_NONE, RETURN_ALL_OLD, RETURN_UPDATED_OLD, RETURN_ALL
 /* Capacity units, as DynamoDB counts them, of one table. */
 struct index_capacity {
 	struct bytes name;
-	bool local;
-	double read_units, write_units;
+	bool         local;
+	double       read_units, write_units;
 };
 
 struct capacity {
-	struct bytes table;
-	double read_units, write_units; /* of the table itself */
-	struct index_capacity *indexes; /* those touched */
-	uint32_t index_count;
+	struct bytes           table;
+	double                 read_units, write_units; /* of the table itself */
+	struct index_capacity *indexes;                 /* those touched */
+	uint32_t               index_count;
 };
 
 /* ---- one item ---- */
 
 struct table_get {
-	struct bytes table;
-	struct item key;
+	struct bytes                  table;
+	struct item                   key;
 	const struct expr_projection *projection; /* NULL: all */
 	bool consistent; /* only decides the capacity units: reads are always consistent */
 };
 
 struct table_get_result {
-	bool found;
-	struct item item;
-	size_t size_bytes; /* of the whole stored item, before projection; 0 if absent */
+	bool            found;
+	struct item     item;
+	size_t          size_bytes; /* of the whole stored item, before projection; 0 if absent */
 	struct capacity capacity;
 };
 
@@ -70,24 +70,25 @@ enum table_action_kind { TABLE_PUT, TABLE_UPDATE, TABLE_DELETE, TABLE_CHECK };
 
 /* A put, update, delete or condition check of one item: alone, or as part of a batch or transaction. */
 struct table_write {
-	enum table_action_kind kind;
-	struct bytes table;
-	struct item item;                 /* PUT */
-	struct item key;                  /* UPDATE, DELETE, CHECK */
-	const struct expr_update *update; /* UPDATE; NULL or empty creates a bare key */
-	const struct expr *condition;     /* NULL: none */
-	enum return_values returns;       /* PUT, DELETE: NONE or ALL_OLD */
-	bool return_old_on_failure;       /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+	enum table_action_kind    kind;
+	struct bytes              table;
+	struct item               item;                  /* PUT */
+	struct item               key;                   /* UPDATE, DELETE, CHECK */
+	const struct expr_update *update;                /* UPDATE; NULL or empty creates a bare key */
+	const struct expr        *condition;             /* NULL: none */
+	enum return_values        returns;               /* PUT, DELETE: NONE or ALL_OLD */
+	bool                      return_old_on_failure; /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
 };
 
 struct table_write_result {
-	bool condition_failed; /* nothing was written */
-	bool has_item;
+	bool        condition_failed; /* nothing was written */
+	bool        has_item;
 	struct item item; /* what `returns` asked for; the old item if the condition failed and it was asked
 	                     for */
-	bool has_collection; /* the table has a local index: the fields below are set */
-	struct value collection_key;
-	double collection_gb; /* an estimate of the item collection's size */
+	bool            has_collection;  /* the table has a local index: the fields below are set */
+	struct bytes    collection_name; /* of the hash key attribute */
+	struct value    collection_key;
+	double          collection_gb; /* an estimate of the item collection's size */
 	struct capacity capacity;
 };
 
@@ -95,44 +96,44 @@ struct table_write_result {
 
 /* A query reads one hash key of a table or index, in range-key order; a scan reads all of it. */
 struct table_query {
-	struct bytes table;
-	struct bytes index;                   /* empty: the table itself */
-	const struct expr_key_condition *key; /* NULL: a scan */
-	const struct expr *filter;            /* NULL: none; applied after the page was read */
-	const struct expr_projection *projection;
-	const struct item *start; /* ExclusiveStartKey, or NULL */
-	uint32_t limit;           /* items examined; 0: no limit but the page's bytes */
-	bool backward;
-	bool consistent;
-	bool count_only;            /* Select COUNT: no items in the result */
-	bool all_attributes;        /* Select ALL_ATTRIBUTES: a local index fetches the rest */
+	struct bytes                     table;
+	struct bytes                     index;  /* empty: the table itself */
+	const struct expr_key_condition *key;    /* NULL: a scan */
+	const struct expr               *filter; /* NULL: none; applied after the page was read */
+	const struct expr_projection    *projection;
+	const struct item               *start; /* ExclusiveStartKey, or NULL */
+	uint32_t                         limit; /* items examined; 0: no limit but the page's bytes */
+	bool                             backward;
+	bool                             consistent;
+	bool                             count_only; /* Select COUNT: no items in the result */
+	bool     all_attributes;    /* Select ALL_ATTRIBUTES: a local index fetches the rest */
 	uint32_t segment, segments; /* scan; segments 0: not parallel */
 };
 
 struct table_query_result {
-	struct item *items;
-	uint32_t count;   /* after the filter */
-	uint32_t scanned; /* before the filter */
-	bool more;
-	struct item last_key; /* if more: where to go on */
+	struct item    *items;
+	uint32_t        count;   /* after the filter */
+	uint32_t        scanned; /* before the filter */
+	bool            more;
+	struct item     last_key; /* if more: where to go on */
 	struct capacity capacity;
 };
 
 struct table_batch_get {
 	const struct table_get *gets;
-	uint32_t count;
+	uint32_t                count;
 };
 
 /* results[i] answers gets[i]; those with `skipped` did not fit into the answer and must be asked again. */
 struct table_batch_get_result {
 	struct table_get_result *results;
-	bool *skipped;
+	bool                    *skipped;
 };
 
 /* Puts and deletes without conditions. All are done, or the call fails. */
 struct table_batch_write {
 	const struct table_write *writes;
-	uint32_t count;
+	uint32_t                  count;
 };
 
 struct table_batch_write_result {
@@ -142,35 +143,35 @@ struct table_batch_write_result {
 /* All or nothing. */
 struct table_transact_write {
 	const struct table_write *writes;
-	uint32_t count;
-	struct bytes token; /* ClientRequestToken; empty: none */
-	uint8_t digest[32]; /* SHA-256 of the request, compared when the token is seen again */
+	uint32_t                  count;
+	struct bytes              token; /* ClientRequestToken; empty: none */
+	uint8_t digest[32];              /* SHA-256 of the request, compared when the token is seen again */
 };
 
 /* Why a transaction was cancelled, per action. */
 struct table_reason {
 	enum err_code code; /* ERR_NONE: this one was fine. ERR_CONDITION or ERR_INVALID */
-	const char *text;
-	bool has_item; /* the old item, where return_old_on_failure asked for it */
-	struct item item;
+	const char   *text;
+	bool          has_item; /* the old item, where return_old_on_failure asked for it */
+	struct item   item;
 };
 
 struct table_transact_result {
-	bool cancelled;                     /* nothing was written; see reasons */
-	bool repeated;                      /* the token was seen before: nothing was written this time */
-	struct table_reason *reasons;       /* one an action, if cancelled */
-	struct table_write_result *results; /* one an action, otherwise */
+	bool                       cancelled; /* nothing was written; see reasons */
+	bool                       repeated;  /* the token was seen before: nothing was written this time */
+	struct table_reason       *reasons;   /* one an action, if cancelled */
+	struct table_write_result *results;   /* one an action, otherwise */
 };
 
 /* ---- tables ---- */
 
 struct table_description {
 	struct table_schema schema;
-	int64_t item_count; /* approximate, like DynamoDB's */
-	int64_t size_bytes;
-	int64_t *index_item_counts; /* parallel to schema.indexes */
-	int64_t *index_size_bytes;
-	bool deleting;
+	int64_t             item_count; /* approximate, like DynamoDB's */
+	int64_t             size_bytes;
+	int64_t            *index_item_counts; /* parallel to schema.indexes */
+	int64_t            *index_size_bytes;
+	bool                deleting;
 };
 
 enum table_change_kind {
@@ -186,30 +187,30 @@ enum table_change_kind {
 
 struct table_change {
 	enum table_change_kind kind;
-	struct index_schema index;
-	bool on_demand, deletion_protected;
-	int64_t read_units, write_units;
-	struct bytes ttl_attribute;
-	struct tag *tags;
-	uint32_t tag_count;
+	struct index_schema    index;
+	bool                   on_demand, deletion_protected;
+	int64_t                read_units, write_units;
+	struct bytes           ttl_attribute;
+	struct tag            *tags;
+	uint32_t               tag_count;
 };
 
 /* All changes are made, or none. */
 struct table_alter {
-	struct bytes table;
+	struct bytes               table;
 	const struct table_change *changes;
-	uint32_t count;
+	uint32_t                   count;
 };
 
 struct table_list {
 	struct bytes after; /* ExclusiveStartTableName; empty: from the start */
-	uint32_t limit;     /* 1 to TABLE_LIST_MAX */
+	uint32_t     limit; /* 1 to TABLE_LIST_MAX */
 };
 
 struct table_list_result {
 	struct bytes *names; /* sorted */
-	uint32_t count;
-	bool more;
+	uint32_t      count;
+	bool          more;
 };
 
 /* ---- the interface ---- */
@@ -254,7 +255,7 @@ struct table_backend {
 
 struct table {
 	const struct table_backend *backend;
-	int64_t now_us; /* the turn's time: read once a batch, never goes back */
+	int64_t                     now_us; /* the turn's time: read once a batch, never goes back */
 };
 
 #endif

@@ -10,7 +10,7 @@ static struct value random_value(struct random *r, struct arena *a, unsigned dep
 static struct bytes random_text(struct random *r, struct arena *a)
 {
 	size_t len = random_below(r, 12);
-	char *text = arena_alloc(a, len);
+	char  *text = arena_alloc(a, len);
 
 	for (size_t i = 0; i < len; i++)
 		text[i] = (char)(random_below(r, 3) == 0 ? random_below(r, 3) : 'a' + random_below(r, 26));
@@ -20,7 +20,7 @@ static struct bytes random_text(struct random *r, struct arena *a)
 static struct item random_item(struct random *r, struct arena *a, unsigned depth)
 {
 	struct item item = {arena_array(a, 6, sizeof(struct member)), 0};
-	uint32_t count = (uint32_t)random_below(r, 6);
+	uint32_t    count = (uint32_t)random_below(r, 6);
 
 	while (item.count < count) {
 		struct bytes name = arena_printf(a, "n%u%.*s", item.count, BYTES_ARG(random_text(r, a)));
@@ -77,13 +77,13 @@ static struct value random_value(struct random *r, struct arena *a, unsigned dep
 TEST(item, what_is_encoded_decodes_to_an_equal_item)
 {
 	struct random r = {7};
-	struct arena a;
-	struct err err;
+	struct arena  a;
+	struct err    err;
 
 	arena_init(&a);
 	for (int i = 0; i < 20000; i++) {
 		struct item item = random_item(&r, &a, 3), back;
-		struct buf out;
+		struct buf  out;
 
 		buf_init(&out, &a);
 		item_encode(&out, &item);
@@ -98,13 +98,13 @@ TEST(item, what_is_encoded_decodes_to_an_equal_item)
 TEST(item, every_truncation_of_an_encoded_item_is_refused)
 {
 	struct random r = {8};
-	struct arena a;
-	struct err err;
+	struct arena  a;
+	struct err    err;
 
 	arena_init(&a);
 	for (int i = 0; i < 300; i++) {
 		struct item item = random_item(&r, &a, 3), back;
-		struct buf out;
+		struct buf  out;
 
 		buf_init(&out, &a);
 		item_encode(&out, &item);
@@ -132,14 +132,14 @@ static struct value nested(struct arena *a, unsigned depth)
 TEST(item, nesting_of_32_decodes_and_33_is_refused)
 {
 	struct arena a;
-	struct err err;
+	struct err   err;
 
 	arena_init(&a);
 	for (unsigned depth = VALUE_DEPTH_MAX; depth <= VALUE_DEPTH_MAX + 1; depth++) {
-		struct value v = nested(&a, depth);
+		struct value  v = nested(&a, depth);
 		struct member m = {BYTES("a"), v};
-		struct item item = {&m, 1}, back;
-		struct buf out;
+		struct item   item = {&m, 1}, back;
+		struct buf    out;
 
 		assert_int_equal(value_depth(&v), depth);
 		buf_init(&out, &a);
@@ -152,10 +152,10 @@ TEST(item, nesting_of_32_decodes_and_33_is_refused)
 
 TEST(item, sizes_are_those_of_dynamodb)
 {
-	struct value s = value_string(BYTES("abc")), n = value_i64(-12345), list;
-	struct value elements[2] = {s, n};
+	struct value  s = value_string(BYTES("abc")), n = value_i64(-12345), list;
+	struct value  elements[2] = {s, n};
 	struct member members[2] = {{BYTES("k"), s}, {BYTES("num"), n}};
-	struct item item = {members, 2};
+	struct item   item = {members, 2};
 
 	list = (struct value){.type = VALUE_L, .list = {elements, 2}};
 	assert_int_equal(value_size(&s), 3);
@@ -167,15 +167,15 @@ TEST(item, sizes_are_those_of_dynamodb)
 TEST(key, strings_sort_bytewise_also_with_zero_bytes_and_prefixes)
 {
 	struct random r = {9};
-	struct arena a;
-	struct err err;
+	struct arena  a;
+	struct err    err;
 
 	arena_init(&a);
 	for (int i = 0; i < 50000; i++) {
 		struct value x = value_string(random_text(&r, &a)), y = value_string(random_text(&r, &a)),
 		             back;
 		struct buf bx, by;
-		int by_value = value_compare(&x, &y), by_bytes;
+		int        by_value = value_compare(&x, &y), by_bytes;
 
 		buf_init(&bx, &a);
 		buf_init(&by, &a);
@@ -196,12 +196,12 @@ TEST(key, strings_sort_bytewise_also_with_zero_bytes_and_prefixes)
 TEST(key, a_prefix_is_a_prefix_of_the_key_of_every_string_that_starts_with_it_and_of_no_other)
 {
 	struct random r = {10};
-	struct arena a;
+	struct arena  a;
 
 	arena_init(&a);
 	for (int i = 0; i < 50000; i++) {
 		struct value x = value_string(random_text(&r, &a)), y = value_string(random_text(&r, &a));
-		struct buf bx, by;
+		struct buf   bx, by;
 
 		buf_init(&bx, &a);
 		buf_init(&by, &a);
@@ -225,9 +225,9 @@ TEST(key, damaged_bytes_are_refused)
 	                                   BYTES_INIT("\x33\x82"),
 	                                   BYTES_INIT("\x33\x82\x66\x00"),
 	                                   BYTES_INIT("\x99")};
-	struct arena a;
-	struct value v;
-	struct err err;
+	struct arena              a;
+	struct value              v;
+	struct err                err;
 
 	arena_init(&a);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -241,7 +241,7 @@ TEST(key, damaged_bytes_are_refused)
 TEST(item, setting_and_removing_keeps_the_order_and_shares_the_rest)
 {
 	struct arena a;
-	struct item item = {0};
+	struct item  item = {0};
 	struct value one = value_i64(1), two = value_i64(2);
 
 	arena_init(&a);

@@ -7,8 +7,8 @@
 
 static const char *canonical(const char *text)
 {
-	static char out[NUMBER_TEXT_MAX + 1];
-	struct number n;
+	static char       out[NUMBER_TEXT_MAX + 1];
+	struct number     n;
 	static struct err err;
 
 	if (number_parse(bytes_of(text), &n, &err) != ERR_NONE)
@@ -19,7 +19,7 @@ static const char *canonical(const char *text)
 
 static struct number parsed(const char *text)
 {
-	struct number n;
+	struct number     n;
 	static struct err err;
 
 	assert_int_equal(number_parse(bytes_of(text), &n, &err), ERR_NONE);
@@ -28,8 +28,8 @@ static struct number parsed(const char *text)
 
 static const char *sum(const char *a, const char *b)
 {
-	static char out[NUMBER_TEXT_MAX + 1];
-	struct number x = parsed(a), y = parsed(b), n;
+	static char       out[NUMBER_TEXT_MAX + 1];
+	struct number     x = parsed(a), y = parsed(b), n;
 	static struct err err;
 
 	if (number_add(&x, &y, &n, &err) != ERR_NONE)
@@ -102,9 +102,9 @@ TEST(number, text_that_is_no_number_is_refused_with_the_text_named)
 
 TEST(number, text_of_the_longest_length_is_taken_and_one_more_refused)
 {
-	char text[NUMBER_INPUT_MAX + 2];
+	char          text[NUMBER_INPUT_MAX + 2];
 	struct number n;
-	struct err err;
+	struct err    err;
 
 	memset(text, '0', sizeof(text));
 	assert_int_equal(number_parse((struct bytes){text, NUMBER_INPUT_MAX}, &n, &err), ERR_NONE);
@@ -131,7 +131,7 @@ TEST(number, sums_are_exact_or_refused)
 TEST(number, sixty_four_bit_integers_come_and_go)
 {
 	static const int64_t values[] = {0, 1, -1, 10, 900, INT64_MAX, INT64_MIN, 1789000000};
-	int64_t out;
+	int64_t              out;
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		struct number n = number_from_i64(values[i]);
@@ -147,7 +147,7 @@ TEST(number, sixty_four_bit_integers_come_and_go)
 /* A number of 1 to 38 digits whose size is often near that of others. */
 static struct number random_number(struct random *r)
 {
-	char text[80];
+	char   text[80];
 	size_t len = 0, digits = 1 + random_below(r, random_below(r, 4) == 0 ? 38 : 3);
 
 	if (random_below(r, 2) == 0)
@@ -162,16 +162,16 @@ static struct number random_number(struct random *r)
 TEST(number, key_bytes_sort_as_numbers_do_and_decode_to_the_same_number)
 {
 	struct random r = {42};
-	struct arena arena;
-	struct err err;
+	struct arena  arena;
+	struct err    err;
 
 	arena_init(&arena);
 	for (int i = 0; i < 200000; i++) {
 		struct value a = {.type = VALUE_N, .number = random_number(&r)};
 		struct value b = {.type = VALUE_N, .number = random_number(&r)};
 		struct value back;
-		struct buf x, y;
-		int by_value = number_compare(&a.number, &b.number), by_bytes;
+		struct buf   x, y;
+		int          by_value = number_compare(&a.number, &b.number), by_bytes;
 
 		buf_init(&x, &arena);
 		buf_init(&y, &arena);
@@ -193,7 +193,7 @@ TEST(number, key_bytes_sort_as_numbers_do_and_decode_to_the_same_number)
 TEST(number, subtracting_what_was_added_gives_the_number_back)
 {
 	struct random r = {43};
-	struct err err;
+	struct err    err;
 
 	for (int i = 0; i < 200000; i++) {
 		struct number a = random_number(&r), b = random_number(&r), both, back;

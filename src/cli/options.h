@@ -1,0 +1,29 @@
+/* Options: a command's arguments, read by a table that also prints the help. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER };
+
+struct option_spec {
+	const char      *name; /* "--listen" */
+	enum option_kind kind;
+	const char      *value;    /* what the help calls it: "ADDRESS:PORT"; NULL for a flag */
+	const char      *help;     /* NULL: hidden */
+	void            *out;      /* bool *, const char **, uint64_t * */
+	uint64_t         min, max; /* NUMBER */
+};
+
+/* Fills the outs from argv (after the command's name). ERR_INVALID names the argument and says what is wrong
+ * with it. */
+enum err_code options_parse(const struct option_spec *specs, size_t count, int argc, char **argv,
+                            struct err *err);
+
+void options_help(const struct option_spec *specs, size_t count);
+
+#endif

@@ -1,0 +1,99 @@
+/* Serve: the arguments of `gatehouse serve`, and the restart after a failed flush. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "server/serve.h"
+
+enum { RESTARTS_MAX = 5 };
+
+#define RESTARTS_VARIABLE "GATEHOUSE_RESTARTS"
+
+/* Only the disk knows what survived a failed flush: the program starts anew and reads it. A disk that goes on
+ * failing ends it, for whoever supervises the process to see. */
+static int start_again(int argc, char **argv)
+{
+	const char *before = getenv(RESTARTS_VARIABLE);
+	int         restarts = before == NULL ? 0 : atoi(before);
+	char      **again = calloc((size_t)argc + 3, sizeof(*again));
+	char        count[16];
+
+	if (restarts >= RESTARTS_MAX) {
+		log_error("flushes failed in %d starts in a row: giving up", restarts);
+		return 1;
+	}
+	if (again == NULL)
+		return 1;
+	snprintf(count, sizeof(count), "%d", restarts + 1);
+	setenv(RESTARTS_VARIABLE, count, 1);
+	again[0] = "gatehouse";
+	again[1] = "serve";
+	for (int i = 0; i < argc; i++)
+		again[i + 2] = argv[i];
+	log_info("starting again from what is on the disk");
+	execv("/proc/self/exe", again);
+	log_error("cannot start again: %s", strerror(errno));
+	return 1;
+}
+
+static void help(const struct option_spec *specs, size_t count)
+{
+	printf("gatehouse serve: serves durable, DynamoDB-compatible tables over HTTP.\n\n");
+	options_help(specs, count);
+	printf("\nWith --no-auth anyone who can reach the port may do anything, so it is refused on any "
+	       "address but\n"
+	       "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted.\n");
+}
+
+static int refuse(const struct err *err)
+{
+	fprintf(stderr, "gatehouse serve: %s\n", err->text);
+	return err->code == ERR_INVALID ? 2 : 1;
+}
+
+int command_serve(int argc, char **argv)
+{
+	struct serve_options     o = serve_options_default();
+	bool                     wants_help = false, restart;
+	const char              *fault = NULL;
+	const struct option_spec specs[] = {
+	        {"--listen", OPTION_TEXT, "ADDRESS:PORT",
+	         "where to listen (default: 127.0.0.1:8420; port 0: a free one)", &o.listen, 0, 0},
+	        {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", &o.data,
+	         0, 0},
+	        {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", &o.no_auth, 0,
+	         0},
+	        {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one a core)",
+	         &o.loops, 0, 256},
+	        {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", &o.cache_mb, 1,
+	         1 << 20},
+	        {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
+	         &o.queue_mb, 1, 1 << 20},
+	        {"--fault", OPTION_TEXT, "NAME:N", NULL, &fault, 0, 0}, /* for tests: base/fault.h */
+	        {"--help", OPTION_FLAG, NULL, "this text", &wants_help, 0, 0},
+	};
+	const size_t count = sizeof(specs) / sizeof(specs[0]);
+	struct err   err;
+
+	if (options_parse(specs, count, argc, argv, &err) != ERR_NONE)
+		return refuse(&err);
+	if (fault != NULL && !fault_parse(fault)) {
+		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", fault);
+		return refuse(&err);
+	}
+	if (wants_help) {
+		help(specs, count);
+		return 0;
+	}
+	if (serve(&o, &restart, &err) == ERR_NONE)
+		return 0;
+	if (restart)
+		return start_again(argc, argv);
+	return refuse(&err);
+}

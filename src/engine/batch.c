@@ -1,0 +1,173 @@
+/* Batch: a transaction is its actions applied one after the other in one turn, all kept or all undone. No two
+ * of them touch the same item, so each sees the item as it was before the transaction.
+ *
+ * A client request token is an item of a table of the engine's own, with a time to live, written in the same
+ * turn as what it stands for: so it survives a restart exactly if the transaction does. */
+#include "engine/batch.h"
+
+#include "engine/layout.h"
+#include "engine/read.h"
+#include "item/messages.h"
+
+#define TOKENS_NAME   "!tokens" /* not a name that a user's table can have */
+#define TOKEN_KEY     "token"
+#define TOKEN_DIGEST  "digest"
+#define TOKEN_EXPIRES "expires"
+
+struct table_entry *batch_tokens_table(void)
+{
+	struct table_schema schema = {.name = BYTES(TOKENS_NAME),
+	                              .keys = {.hash = {BYTES(TOKEN_KEY), VALUE_S}},
+	                              .on_demand = true,
+	                              .ttl_attribute = BYTES(TOKEN_EXPIRES)};
+	struct table_entry *e = table_entry_make(&schema);
+
+	e->id = TABLE_ID_TOKENS;
+	e->internal = true;
+	return e;
+}
+
+/* ---- what both kinds check first ---- */
+
+static enum err_code check_all(struct engine_reader *s, struct arena *a, const struct table_write *writes,
+                               uint32_t count, const struct table_entry **tables, const char *duplicates,
+                               struct err *err)
+{
+	struct bytes *keys = arena_array(a, count, sizeof(*keys));
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct table_write *q = &writes[i];
+		struct buf                key;
+
+		if (apply_check(s, q, &tables[i], err) != ERR_NONE)
+			return err->code;
+		buf_init(&key, a);
+		layout_row(&key, tables[i]->id, &tables[i]->schema.keys,
+		           q->kind == TABLE_PUT ? &q->item : &q->key);
+		keys[i] = buf_bytes(&key);
+	}
+	if (read_has_duplicates(keys, count, a))
+		return err_set(err, ERR_INVALID, "%s", duplicates);
+	return ERR_NONE;
+}
+
+enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
+                          struct table_batch_write_result *r, struct err *err)
+{
+	struct engine_reader      *s = (struct engine_reader *)t;
+	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
+
+	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
+	if (check_all(s, a, q->writes, q->count, tables, MSG_BATCH_TWICE, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < q->count; i++)
+		if (apply_to(s, a, tables[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* ---- client request tokens ---- */
+
+static struct item token_item(struct arena *a, const struct table_transact_write *q, int64_t expires_s)
+{
+	struct item  item = {0};
+	struct value token = value_string(q->token), expires = value_i64(expires_s);
+	struct value digest = {.type = VALUE_B, .text = {(const char *)q->digest, sizeof(q->digest)}};
+
+	item = item_with(a, &item, BYTES(TOKEN_KEY), &token);
+	item = item_with(a, &item, BYTES(TOKEN_DIGEST), &digest);
+	return item_with(a, &item, BYTES(TOKEN_EXPIRES), &expires);
+}
+
+/* Has this token been used? Otherwise notes it. */
+static enum err_code token_use(struct engine_reader *s, struct arena *a, const struct table_transact_write *q,
+                               struct table_transact_result *r, struct err *err)
+{
+	const struct table_entry *tokens = catalog_find_id(s->turn->catalog, TABLE_ID_TOKENS);
+	struct item               item = token_item(a, q, s->base.now_us / 1000000 + TABLE_TOKEN_LIFE_S);
+	const struct value       *digest;
+	struct loaded             row;
+
+	if (row_load(s, a, tokens, &item, &row, err) != ERR_NONE)
+		return err->code;
+	if (!row.live) {
+		row_store(s, a, tokens, &row, &item, NULL);
+		return ERR_NONE;
+	}
+	digest = item_get(&row.item, BYTES(TOKEN_DIGEST));
+	if (digest == NULL || digest->type != VALUE_B ||
+	    !bytes_equal(digest->text, (struct bytes){(const char *)q->digest, sizeof(q->digest)}))
+		return err_set(err, ERR_TOKEN_MISMATCH, MSG_TOKEN_MISMATCH);
+	r->repeated = true;
+	return ERR_NONE;
+}
+
+/* ---- transactions ---- */
+
+static size_t write_size(const struct table_write *q)
+{
+	return q->kind == TABLE_PUT ? item_size(&q->item) : item_size(&q->key);
+}
+
+static enum err_code check_size(const struct table_transact_write *q, struct err *err)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < q->count; i++)
+		bytes += write_size(&q->writes[i]);
+	if (bytes > TABLE_TRANSACT_BYTES_MAX)
+		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
+	return ERR_NONE;
+}
+
+/* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. */
+static enum err_code act(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                         const struct table_write *q, struct table_write_result *result,
+                         struct table_reason *reason, struct err *err)
+{
+	enum err_code rc = apply_to(s, a, t, q, result, err);
+
+	if (rc == ERR_INVALID) {
+		*reason = (struct table_reason){.code = ERR_INVALID,
+		                                .text = arena_printf(a, "%s", err->text).data};
+		return ERR_NONE;
+	}
+	if (rc != ERR_NONE)
+		return rc;
+	result->capacity.write_units *= 2;
+	for (uint32_t i = 0; i < result->capacity.index_count; i++)
+		result->capacity.indexes[i].write_units *= 2;
+	if (result->condition_failed)
+		*reason = (struct table_reason){.code = ERR_CONDITION,
+		                                .text = MSG_CONDITION_FAILED,
+		                                .has_item = result->has_item,
+		                                .item = result->item};
+	return ERR_NONE;
+}
+
+enum err_code batch_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
+                             struct table_transact_result *r, struct err *err)
+{
+	struct engine_reader      *s = (struct engine_reader *)t;
+	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
+	struct turn_mark           before = turn_mark(s->turn);
+
+	*r = (struct table_transact_result){0};
+	r->reasons = arena_zalloc(a, q->count * sizeof(*r->reasons));
+	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
+	if (check_all(s, a, q->writes, q->count, tables, MSG_TRANSACT_TWICE, err) != ERR_NONE ||
+	    check_size(q, err) != ERR_NONE)
+		return err->code;
+	if (q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
+		return err->code;
+	if (r->repeated)
+		return ERR_NONE;
+	for (uint32_t i = 0; i < q->count; i++) {
+		if (act(s, a, tables[i], &q->writes[i], &r->results[i], &r->reasons[i], err) != ERR_NONE)
+			return err->code;
+		r->cancelled = r->cancelled || r->reasons[i].code != ERR_NONE;
+	}
+	if (r->cancelled)
+		turn_rollback(s->turn, before);
+	return ERR_NONE;
+}

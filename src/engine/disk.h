@@ -1,0 +1,23 @@
+/* Disk: the data directory: made, locked, its format checked, its free space watched.
+ *
+ *   DIR/FORMAT     "gatehouse N", the layout's format
+ *   DIR/LOCK       held by the process that has it open
+ *   DIR/ballast    bytes to give up when the disk is full, so that the store can still open
+ *   DIR/store/     the store's own files */
+#ifndef ENGINE_DISK_H
+#define ENGINE_DISK_H
+
+#include "base/err.h"
+
+struct engine;
+
+/* Makes the directory if need be, locks it (*lock_fd stays open until close) and checks its format. */
+enum err_code disk_claim(const char *path, int *lock_fd, struct err *err);
+
+/* Before the store is opened: on a full disk, gives up the ballast. */
+void disk_make_room(const char *path, size_t reserve_bytes);
+
+/* Sets the engine's disk_full by the free space, and renews the ballast when there is room again. */
+void disk_watch(struct engine *e);
+
+#endif

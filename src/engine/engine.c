@@ -1,0 +1,216 @@
+/* Engine: opening, closing, sessions; the composition of the folder's parts. */
+#include "engine/engine.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/apply.h"
+#include "engine/batch.h"
+#include "engine/clock.h"
+#include "engine/disk.h"
+#include "engine/read.h"
+#include "engine/state.h"
+#include "engine/tables.h"
+#include "engine/ticker.h"
+
+const struct table_backend engine_backend = {
+        .name = "embedded",
+        .get = read_get,
+        .write = apply_write,
+        .query = read_query,
+        .batch_get = read_batch,
+        .batch_write = batch_write,
+        .transact_get = read_transact,
+        .transact_write = batch_transact,
+        .create = tables_create,
+        .describe = tables_describe,
+        .list = tables_list,
+        .alter = tables_alter,
+        .remove = tables_remove,
+};
+
+static void system_random(void *out, size_t len)
+{
+	if (getrandom(out, len, 0) != (ssize_t)len) {
+		log_error("the system gives no random bytes");
+		abort();
+	}
+}
+
+struct engine_options engine_options_default(const char *path)
+{
+	return (struct engine_options){.path = path,
+	                               .cache_bytes_max = 64 << 20,
+	                               .block_cache_bytes = 64 << 20,
+	                               .queue_bytes_max = 64 << 20,
+	                               .disk_reserve_bytes = 64 << 20,
+	                               .tick_ms = 1000,
+	                               .clock = clock_system(),
+	                               .random = system_random};
+}
+
+/* ---- life cycle ---- */
+
+static enum err_code open_store(struct engine *e, struct err *err)
+{
+	char    path[PATH_MAX];
+	int64_t stored_us;
+
+	disk_make_room(e->options.path, e->options.disk_reserve_bytes);
+	snprintf(path, sizeof(path), "%s/store", e->options.path);
+	if (rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
+	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
+		return err->code;
+	atomic_store(&e->now_us, stored_us);
+	return tables_load(e, err);
+}
+
+enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err)
+{
+	struct engine *e = mem_zalloc(sizeof(*e));
+
+	e->options = *options;
+	e->lock_fd = -1;
+	pthread_mutex_init(&e->catalog_lock, NULL);
+	e->cache = cache_open(options->cache_bytes_max);
+	e->counts = counts_open();
+	if (disk_claim(options->path, &e->lock_fd, err) != ERR_NONE || open_store(e, err) != ERR_NONE ||
+	    writer_open(&e->writer, e, err) != ERR_NONE || ticker_open(&e->ticker, e, err) != ERR_NONE) {
+		engine_close(e);
+		return err->code;
+	}
+	disk_watch(e);
+	*out = e;
+	return ERR_NONE;
+}
+
+void engine_close(struct engine *e)
+{
+	if (e->ticker != NULL)
+		ticker_close(e->ticker);
+	if (e->writer != NULL)
+		writer_close(e->writer);
+	if (e->catalog != NULL)
+		catalog_release(e->catalog);
+	if (e->rocks != NULL)
+		rocks_close(e->rocks);
+	counts_close(e->counts);
+	cache_close(e->cache);
+	pthread_mutex_destroy(&e->catalog_lock);
+	if (e->lock_fd >= 0)
+		close(e->lock_fd);
+	free(e);
+}
+
+bool engine_ready(const struct engine *e)
+{
+	return !writer_failed(e->writer) && !atomic_load(&e->disk_full);
+}
+
+/* ---- time and tables, shared ---- */
+
+int64_t engine_now_us(struct engine *e)
+{
+	long long now = clock_wall_us(e->options.clock), last = atomic_load(&e->now_us);
+
+	while (now > last)
+		if (atomic_compare_exchange_weak(&e->now_us, &last, now))
+			return now;
+	return last;
+}
+
+static void drop_counts(struct engine *e, const struct catalog *old, const struct catalog *new)
+{
+	for (uint32_t i = 0; i < old->count; i++)
+		if (catalog_find_id(new, old->entries[i]->id) == NULL)
+			counts_drop(e->counts, old->entries[i]->id);
+}
+
+void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
+{
+	const struct catalog *old = e->catalog;
+
+	if (catalog == old)
+		return;
+	drop_counts(e, old, catalog);
+	pthread_mutex_lock(&e->catalog_lock);
+	e->catalog = catalog_ref(catalog);
+	pthread_mutex_unlock(&e->catalog_lock);
+	catalog_release(old);
+	ticker_wake(e->ticker);
+}
+
+/* ---- sessions ---- */
+
+void engine_reader_init(struct engine_reader *r, struct engine *e)
+{
+	*r = (struct engine_reader){{&engine_backend, engine_now_us(e)}, e, NULL, NULL};
+	pthread_mutex_lock(&e->catalog_lock);
+	r->catalog = catalog_ref(e->catalog);
+	pthread_mutex_unlock(&e->catalog_lock);
+}
+
+void engine_reader_release(struct engine_reader *r)
+{
+	catalog_release(r->catalog);
+}
+
+/* ---- writing ---- */
+
+enum err_code engine_submit(struct engine *e, struct writer_request *w, struct err *err)
+{
+	return writer_submit(e->writer, w, err);
+}
+
+struct waiter {
+	pthread_mutex_t lock;
+	pthread_cond_t  finished;
+	bool            done;
+};
+
+static void wake_waiter(struct writer_request *w)
+{
+	struct waiter *waiter = w->waiter;
+
+	pthread_mutex_lock(&waiter->lock);
+	waiter->done = true;
+	pthread_cond_signal(&waiter->finished);
+	pthread_mutex_unlock(&waiter->lock);
+}
+
+enum err_code engine_run(struct engine *e, struct writer_request *w, struct err *err)
+{
+	struct waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+	w->done = wake_waiter;
+	w->waiter = &waiter;
+	if (writer_submit(e->writer, w, err) != ERR_NONE)
+		return err->code;
+	pthread_mutex_lock(&waiter.lock);
+	while (!waiter.done)
+		pthread_cond_wait(&waiter.finished, &waiter.lock);
+	pthread_mutex_unlock(&waiter.lock);
+	if (w->rc != ERR_NONE)
+		*err = w->err;
+	return w->rc;
+}
+
+struct engine_stats engine_stats(struct engine *e)
+{
+	struct writer_stats w = writer_stats(e->writer);
+	struct cache_stats  c = cache_stats(e->cache);
+
+	return (struct engine_stats){.requests = w.requests,
+	                             .batches = w.batches,
+	                             .largest_batch = w.largest_batch,
+	                             .commit_us = w.commit_us,
+	                             .swept_rows = atomic_load(&e->swept_rows),
+	                             .cache_hits = c.hits,
+	                             .cache_misses = c.misses,
+	                             .cache_bytes = c.bytes,
+	                             .queue_bytes = w.queue_bytes};
+}

@@ -1,0 +1,100 @@
+/* Engine: the table backend in this process, durable on one disk.
+ *
+ *   loop threads                       writer thread                    ticker thread
+ *   engine_reader_init                 takes all that waits             once a second: free space,
+ *   table calls on what is committed   runs each in its turn            sweeping, backfilling (as
+ *   engine_submit ------------------>  commits once, then completes     writer requests)
+ *
+ * Reads are always consistent: a reader sees every write that was acknowledged before it began, and nothing
+ * that is not durable. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/clock.h"
+#include "table/table.h"
+
+struct engine;
+struct catalog;
+struct turn;
+
+struct engine_options {
+	const char   *path;               /* the data directory; created if absent */
+	size_t        cache_bytes_max;    /* hot rows kept in front of the store */
+	size_t        block_cache_bytes;  /* the store's own */
+	size_t        queue_bytes_max;    /* what may wait for the writer; past it: ERR_OVERLOADED */
+	size_t        disk_reserve_bytes; /* below this much free space: ERR_DISK_FULL */
+	unsigned      tick_ms;            /* the ticker's period */
+	struct clock *clock;
+	void (*random)(void *out, size_t len); /* for table ids */
+	/* Called once, from the writer's thread, when a commit failed: nothing more is written by this
+	 * process. */
+	void (*on_failure)(void *ctx);
+	void *failure_ctx;
+};
+
+struct engine_options engine_options_default(const char *path);
+
+enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err);
+
+/* Finishes what was submitted, then closes. */
+void engine_close(struct engine *e);
+
+/* Can it take writes: no failed commit, disk not full? */
+bool engine_ready(const struct engine *e);
+
+/* ---- sessions ---- */
+
+/* A session: struct table with the engine behind it. On a loop thread it reads what is committed; the writer
+ * makes one of its own for each turn. */
+struct engine_reader {
+	struct table          base;
+	struct engine        *engine;
+	const struct catalog *catalog;
+	struct turn          *turn; /* NULL: reads only */
+};
+
+void engine_reader_init(struct engine_reader *r, struct engine *e);
+void engine_reader_release(struct engine_reader *r);
+
+/* ---- writing ---- */
+
+/* A write waiting for its turn. Owned by the submitter, who must keep it alive until done is called. */
+struct writer_request {
+	/* Set by the submitter. run executes on the writer's thread; if it returns non-zero, what it wrote is
+	 * undone and w->err must be filled. */
+	enum err_code (*run)(struct writer_request *w, struct table *t);
+	/* Called once, on the writer's thread, after the commit that holds it is durable or failed; w->rc and
+	 * w->err say how it ended. Must not block. The request is the submitter's again from here on. */
+	void (*done)(struct writer_request *w);
+	size_t cost_bytes; /* what it counts against the queue's bound */
+
+	enum err_code rc;
+	struct err    err;
+
+	struct writer_request *next;   /* the writer's */
+	void                  *waiter; /* engine_run's */
+};
+
+/* ERR_OVERLOADED at once if the queue is full, ERR_STORAGE after a failed commit; then done is not called. */
+enum err_code engine_submit(struct engine *e, struct writer_request *w, struct err *err);
+
+/* Submits and waits: for tests, tools and the ticker. Not for loop threads. */
+enum err_code engine_run(struct engine *e, struct writer_request *w, struct err *err);
+
+/* ---- for tests and metrics ---- */
+
+struct engine_stats {
+	uint64_t requests, batches, largest_batch, commit_us, swept_rows, cache_hits, cache_misses;
+	size_t   cache_bytes, queue_bytes;
+};
+
+struct engine_stats engine_stats(struct engine *e);
+
+/* Does one ticker round now and waits for it: tests move the clock and then sweep. */
+void engine_tick(struct engine *e);
+
+/* Compares every index entry and expiry entry with its row, both ways. ERR_STORAGE names the first
+ * difference. */
+enum err_code engine_verify(struct engine *e, struct err *err);
+
+#endif

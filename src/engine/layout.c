@@ -1,0 +1,177 @@
+/* Layout: every key in the store, drawn. Integers are big-endian, so that they sort; hash and range keys are
+ * in the order-preserving form of item/key.c.
+ *
+ *   m name                                                       -> small facts: format, next table id, clock
+ *   t name                                                       -> the table's schema, as an item
+ *   c table(4)                                                   -> its counts, as an item
+ *   r table(4) hash(4) hashkey rangekey                          -> the item
+ *   i table(4) index(2) hash(4) ihashkey irangekey hashkey rangekey -> the item as the index projects it
+ *   x bucket(4) r table(4) hash(4) hashkey rangekey              -> nothing: the row expires within that
+ * bucket
+ *
+ * hash(4) is the upper half of a fixed hash of the hash key. It spreads partitions evenly, so that n segments
+ * of a parallel scan are n equal ranges, and it makes the keys of one partition contiguous.
+ *
+ * (L1) These shapes are on disk: another shape gets another LAYOUT_FORMAT.
+ * (L2) Table and index ids are never used twice, so deleting one is deleting a range. */
+#include "engine/layout.h"
+
+#include "base/hash.h"
+#include "item/key.h"
+
+static void add_u32(struct buf *out, uint32_t value)
+{
+	uint32_t big = __builtin_bswap32(value);
+
+	buf_add(out, &big, sizeof(big));
+}
+
+static void add_u16(struct buf *out, uint16_t value)
+{
+	uint16_t big = __builtin_bswap16(value);
+
+	buf_add(out, &big, sizeof(big));
+}
+
+static uint32_t take_u32(const char *at)
+{
+	uint32_t big;
+
+	memcpy(&big, at, sizeof(big));
+	return __builtin_bswap32(big);
+}
+
+static void add_attribute(struct buf *out, const struct key_attribute *attribute, const struct item *item)
+{
+	if (attribute->name.len > 0)
+		key_encode(out, item_get(item, attribute->name));
+}
+
+/* hash(4) hashkey: the hash is of the encoded key, so the key goes first and is moved. */
+static void add_hash_key(struct buf *out, const struct value *hash_value)
+{
+	size_t   at = out->len;
+	uint64_t hash;
+	uint32_t big;
+
+	add_u32(out, 0);
+	key_encode(out, hash_value);
+	hash = hash_bytes(HASH_KEY_STABLE, (struct bytes){out->data + at + 4, out->len - at - 4});
+	big = __builtin_bswap32((uint32_t)(hash >> 32));
+	memcpy(out->data + at, &big, sizeof(big));
+}
+
+void layout_table_prefix(struct buf *out, uint32_t table_id)
+{
+	buf_add_byte(out, KIND_ROW);
+	add_u32(out, table_id);
+}
+
+void layout_partition(struct buf *out, uint32_t table_id, const struct value *hash)
+{
+	layout_table_prefix(out, table_id);
+	add_hash_key(out, hash);
+}
+
+void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *keys, const struct item *item)
+{
+	layout_partition(out, table_id, item_get(item, keys->hash.name));
+	add_attribute(out, &keys->range, item);
+}
+
+void layout_indexes_prefix(struct buf *out, uint32_t table_id)
+{
+	buf_add_byte(out, KIND_INDEX);
+	add_u32(out, table_id);
+}
+
+void layout_index_prefix(struct buf *out, uint32_t table_id, uint16_t index_id)
+{
+	layout_indexes_prefix(out, table_id);
+	add_u16(out, index_id);
+}
+
+void layout_index_partition(struct buf *out, uint32_t table_id, uint16_t index_id, const struct value *hash)
+{
+	layout_index_prefix(out, table_id, index_id);
+	add_hash_key(out, hash);
+}
+
+void layout_index(struct buf *out, uint32_t table_id, uint16_t index_id, const struct key_schema *index_keys,
+                  const struct key_schema *table_keys, const struct item *item)
+{
+	layout_index_partition(out, table_id, index_id, item_get(item, index_keys->hash.name));
+	add_attribute(out, &index_keys->range, item);
+	add_attribute(out, &table_keys->hash, item);
+	add_attribute(out, &table_keys->range, item);
+}
+
+void layout_segment(struct buf *out, uint32_t segment, uint32_t segments)
+{
+	add_u32(out, (uint32_t)(((uint64_t)segment << 32) / segments));
+}
+
+void layout_expiry_bucket(struct buf *out, int64_t second)
+{
+	int64_t bucket = second / EXPIRY_BUCKET_S;
+
+	buf_add_byte(out, KIND_EXPIRY);
+	add_u32(out, bucket > UINT32_MAX ? UINT32_MAX
+	                                 : (uint32_t)bucket); /* times beyond the year 80000 share one */
+}
+
+void layout_expiry(struct buf *out, int64_t expiry_s, struct bytes row_key)
+{
+	layout_expiry_bucket(out, expiry_s);
+	buf_add_bytes(out, row_key);
+}
+
+bool layout_expiry_parse(struct arena *a, struct bytes key, int64_t *bucket_start_s, struct bytes *row_key)
+{
+	if (key.len < 6 || key.data[0] != KIND_EXPIRY || key.data[5] != KIND_ROW)
+		return false;
+	*bucket_start_s = (int64_t)take_u32(key.data + 1) * EXPIRY_BUCKET_S;
+	*row_key = arena_copy(a, (struct bytes){key.data + 5, key.len - 5});
+	return true;
+}
+
+void layout_table(struct buf *out, struct bytes name)
+{
+	buf_add_byte(out, KIND_TABLE);
+	buf_add_bytes(out, name);
+}
+
+void layout_counts(struct buf *out, uint32_t table_id)
+{
+	buf_add_byte(out, KIND_COUNTS);
+	add_u32(out, table_id);
+}
+
+void layout_meta(struct buf *out, const char *name)
+{
+	buf_add_byte(out, KIND_META);
+	buf_add_bytes(out, bytes_of(name));
+}
+
+bool layout_parse_owner(struct bytes key, uint32_t *table_id, uint16_t *index_id)
+{
+	*index_id = 0;
+	if (key.len < 7 || (key.data[0] != KIND_ROW && key.data[0] != KIND_INDEX))
+		return false;
+	*table_id = take_u32(key.data + 1);
+	if (key.data[0] == KIND_INDEX)
+		*index_id = (uint16_t)((uint8_t)key.data[5] << 8 | (uint8_t)key.data[6]);
+	return true;
+}
+
+struct bytes layout_after(struct arena *a, struct bytes prefix)
+{
+	struct bytes copy = arena_copy(a, prefix);
+	char        *data = (char *)(uintptr_t)copy.data;
+
+	while (copy.len > 0 && (uint8_t)copy.data[copy.len - 1] == 0xFF)
+		copy.len--;
+	if (copy.len > 0)
+		data[copy.len - 1]++;
+	return copy;
+}

@@ -1,0 +1,59 @@
+/* Layout: the key space of the store. Drawn in layout.c. */
+#ifndef ENGINE_LAYOUT_H
+#define ENGINE_LAYOUT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "table/schema.h"
+
+enum {
+	LAYOUT_FORMAT = 1,
+	EXPIRY_BUCKET_S = 600, /* width of a bucket of the expiry index; part of the format */
+	KIND_META = 'm',
+	KIND_TABLE = 't',
+	KIND_COUNTS = 'c',
+	KIND_ROW = 'r',
+	KIND_INDEX = 'i',
+	KIND_EXPIRY = 'x',
+};
+
+/* A row: the item's table and key attributes. The item must have been checked (schema_check_item). */
+void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *keys, const struct item *item);
+
+/* What all rows of one hash key (a partition) start with; and, appended, those whose range key starts with
+ * bytes. */
+void layout_partition(struct buf *out, uint32_t table_id, const struct value *hash);
+
+/* An entry of a secondary index; the item has all key attributes of the table and of the index. */
+void layout_index(struct buf *out, uint32_t table_id, uint16_t index_id, const struct key_schema *index_keys,
+                  const struct key_schema *table_keys, const struct item *item);
+void layout_index_partition(struct buf *out, uint32_t table_id, uint16_t index_id, const struct value *hash);
+
+/* What all rows of a table, or all entries of an index, start with. */
+void layout_table_prefix(struct buf *out, uint32_t table_id);
+void layout_index_prefix(struct buf *out, uint32_t table_id, uint16_t index_id);
+/* All indexes of a table. */
+void layout_indexes_prefix(struct buf *out, uint32_t table_id);
+
+/* The n-th of `segments` equal parts of the hash space, as bytes to append to a prefix: low bound of the
+ * part. The bound above the last part is the end of the prefix. */
+void layout_segment(struct buf *out, uint32_t segment, uint32_t segments);
+
+/* The expiry entry of a row: in which bucket, and which row. */
+void layout_expiry(struct buf *out, int64_t expiry_s, struct bytes row_key);
+/* The start of the bucket that holds this second. */
+void layout_expiry_bucket(struct buf *out, int64_t second);
+/* Takes an entry apart; the row key is made in the arena. False if damaged. */
+bool layout_expiry_parse(struct arena *a, struct bytes key, int64_t *bucket_start_s, struct bytes *row_key);
+
+void layout_table(struct buf *out, struct bytes name);
+void layout_counts(struct buf *out, uint32_t table_id);
+void layout_meta(struct buf *out, const char *name);
+
+/* Table and index of a row or index entry; index 0 is the table itself. False for other kinds. */
+bool layout_parse_owner(struct bytes key, uint32_t *table_id, uint16_t *index_id);
+
+/* The first key that does not start with `prefix`. */
+struct bytes layout_after(struct arena *a, struct bytes prefix);
+
+#endif

@@ -1,0 +1,411 @@
+/* Query: pages of a table or index, by hash key (query) or of all (scan). A key condition becomes one range
+ * of the key space; the page is what lies in it until a limit is met.
+ *
+ * Work is bounded: a page examines at most PAGE_READ_BYTES_MAX of stored bytes, also where expired rows or a
+ * filter leave nothing to return. */
+#include "engine/read.h"
+
+#include "engine/layout.h"
+#include "expr/eval.h"
+#include "item/key.h"
+#include "item/messages.h"
+
+enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX };
+
+struct page {
+	struct engine_reader      *session;
+	struct arena              *arena;
+	const struct table_query  *q;
+	const struct table_entry  *table;
+	const struct index_schema *index; /* NULL: the table itself */
+	uint16_t                   index_id;
+	const struct key_schema   *keys; /* of what is queried */
+	struct bytes               low, high;
+	bool                       fetch;        /* the rest of each item must come from the table */
+	bool                       check_expiry; /* the index does not hold the expiry time */
+	struct table_query_result *result;
+	uint32_t                   item_cap;
+	size_t                     bytes;         /* examined, DynamoDB's sizes */
+	size_t                     fetched_bytes; /* fetched from the table for a local index */
+	size_t                     stored_bytes;  /* examined, as stored */
+};
+
+/* ---- which rows: the range ---- */
+
+static enum err_code page_resolve(struct page *p, struct err *err)
+{
+	const struct table_query *q = p->q;
+
+	if (row_table(p->session, q->table, &p->table, err) != ERR_NONE)
+		return err->code;
+	p->keys = &p->table->schema.keys;
+	if (q->index.len == 0)
+		return ERR_NONE;
+	p->index = schema_index(&p->table->schema, q->index);
+	if (p->index == NULL)
+		return err_set(err, ERR_INVALID, MSG_NO_INDEX, BYTES_ARG(q->index));
+	if (p->index->status == INDEX_CREATING)
+		return err_set(err, ERR_INVALID, MSG_INDEX_BACKFILLING, BYTES_ARG(q->index));
+	if (!p->index->local && q->consistent)
+		return err_set(err, ERR_INVALID, MSG_GSI_CONSISTENT);
+	p->index_id = p->table->index_ids[p->index - p->table->schema.indexes];
+	p->keys = &p->index->keys;
+	return ERR_NONE;
+}
+
+/* The two conditions may be written in either order: settles which is the hash key's. */
+static enum err_code settle_key(const struct key_schema *keys, struct expr_key_condition *k, struct err *err)
+{
+	if (!bytes_equal(k->hash_name, keys->hash.name) && k->range_kind == RANGE_EQ &&
+	    bytes_equal(k->range_name, keys->hash.name)) {
+		struct bytes name = k->hash_name;
+		struct value v = k->hash;
+
+		k->hash_name = k->range_name;
+		k->hash = k->low;
+		k->range_name = name;
+		k->low = v;
+	}
+	if (!bytes_equal(k->hash_name, keys->hash.name))
+		return err_set(err, ERR_INVALID, MSG_QUERY_HASH, BYTES_ARG(keys->hash.name));
+	if (k->range_kind != RANGE_NONE && keys->range.name.len == 0)
+		return err_set(err, ERR_INVALID, MSG_KEYCOND_UNSUPPORTED);
+	if (k->range_kind != RANGE_NONE && !bytes_equal(k->range_name, keys->range.name))
+		return err_set(err, ERR_INVALID, MSG_QUERY_HASH, BYTES_ARG(keys->range.name));
+	return ERR_NONE;
+}
+
+static enum err_code check_operand(const struct key_attribute *attribute, const struct value *v,
+                                   struct err *err)
+{
+	if (v->type != attribute->type)
+		return err_set(err, ERR_INVALID, MSG_QUERY_KEY_TYPE);
+	if (v->type != VALUE_N && v->text.len == 0)
+		return err_set(err, ERR_INVALID, MSG_KEY_EMPTY, v->type == VALUE_B ? "binary" : "string",
+		               BYTES_ARG(attribute->name));
+	return ERR_NONE;
+}
+
+static enum err_code check_operands(const struct key_schema *keys, const struct expr_key_condition *k,
+                                    struct err *err)
+{
+	if (check_operand(&keys->hash, &k->hash, err) != ERR_NONE)
+		return err->code;
+	if (k->range_kind == RANGE_NONE)
+		return ERR_NONE;
+	if (k->range_kind == RANGE_PREFIX)
+		return k->low.type == keys->range.type && k->low.type != VALUE_N
+		               ? ERR_NONE
+		               : err_set(err, ERR_INVALID, MSG_QUERY_KEY_TYPE);
+	if (check_operand(&keys->range, &k->low, err) != ERR_NONE)
+		return err->code;
+	return k->range_kind == RANGE_BETWEEN ? check_operand(&keys->range, &k->high, err) : ERR_NONE;
+}
+
+static struct bytes partition_and(struct page *p, struct bytes partition, const struct value *range,
+                                  bool prefix)
+{
+	struct buf out;
+
+	buf_init(&out, p->arena);
+	buf_add_bytes(&out, partition);
+	if (prefix)
+		key_encode_prefix(&out, range);
+	else
+		key_encode(&out, range);
+	return buf_bytes(&out);
+}
+
+static void query_range(struct page *p, const struct expr_key_condition *k)
+{
+	struct buf   buf;
+	struct bytes partition, at;
+
+	buf_init(&buf, p->arena);
+	if (p->index != NULL)
+		layout_index_partition(&buf, p->table->id, p->index_id, &k->hash);
+	else
+		layout_partition(&buf, p->table->id, &k->hash);
+	partition = buf_bytes(&buf);
+	p->low = partition;
+	p->high = layout_after(p->arena, partition);
+	if (k->range_kind == RANGE_NONE)
+		return;
+	at = partition_and(p, partition, &k->low, k->range_kind == RANGE_PREFIX);
+	if (k->range_kind == RANGE_LT)
+		p->high = at;
+	else if (k->range_kind == RANGE_LE)
+		p->high = layout_after(p->arena, at);
+	else if (k->range_kind == RANGE_GT)
+		p->low = layout_after(p->arena, at);
+	else
+		p->low = at;
+	if (k->range_kind == RANGE_EQ || k->range_kind == RANGE_PREFIX)
+		p->high = layout_after(p->arena, at);
+	if (k->range_kind == RANGE_BETWEEN)
+		p->high = layout_after(p->arena, partition_and(p, partition, &k->high, false));
+}
+
+static void scan_range(struct page *p)
+{
+	const struct table_query *q = p->q;
+	struct buf                low, high;
+
+	buf_init(&low, p->arena);
+	if (p->index != NULL)
+		layout_index_prefix(&low, p->table->id, p->index_id);
+	else
+		layout_table_prefix(&low, p->table->id);
+	p->high = layout_after(p->arena, buf_bytes(&low));
+	if (q->segments > 1 && q->segment + 1 < q->segments) {
+		buf_init(&high, p->arena);
+		buf_add_bytes(&high, buf_bytes(&low));
+		layout_segment(&high, q->segment + 1, q->segments);
+		p->high = buf_bytes(&high);
+	}
+	if (q->segments > 1)
+		layout_segment(&low, q->segment, q->segments);
+	p->low = buf_bytes(&low);
+}
+
+/* The start key has exactly the key attributes of the table and, if any, of the index, and they are of the
+ * right type. */
+static bool start_fits(const struct page *p, const struct item *start)
+{
+	struct item                 key = schema_key_of(p->arena, &p->table->schema, p->index, start);
+	const struct key_attribute *attributes[4] = {
+	        &p->table->schema.keys.hash, &p->table->schema.keys.range, &p->keys->hash, &p->keys->range};
+
+	for (int i = 0; i < 4; i++) {
+		const struct value *v =
+		        attributes[i]->name.len == 0 ? NULL : item_get(start, attributes[i]->name);
+
+		if (attributes[i]->name.len > 0 && (v == NULL || v->type != attributes[i]->type))
+			return false;
+	}
+	return key.count == start->count;
+}
+
+/* Narrows the range to what lies behind the start key. */
+static enum err_code start_after(struct page *p, const struct item *start, struct err *err)
+{
+	struct buf key;
+
+	if (!start_fits(p, start))
+		return err_set(err, ERR_INVALID, MSG_START_KEY_BAD);
+	buf_init(&key, p->arena);
+	if (p->index != NULL)
+		layout_index(&key, p->table->id, p->index_id, &p->index->keys, &p->table->schema.keys, start);
+	else
+		layout_row(&key, p->table->id, &p->table->schema.keys, start);
+	if (bytes_compare(buf_bytes(&key), p->low) < 0 || bytes_compare(buf_bytes(&key), p->high) >= 0)
+		return err_set(err, ERR_INVALID, "%s",
+		               p->q->key != NULL ? MSG_START_KEY_RANGE : MSG_START_KEY_SEGMENT);
+	if (p->q->backward) {
+		p->high = buf_bytes(&key);
+		return ERR_NONE;
+	}
+	buf_add_byte(&key, 0); /* the very next possible key */
+	p->low = buf_bytes(&key);
+	return ERR_NONE;
+}
+
+/* ---- what of each row: projection and expiry ---- */
+
+static bool index_holds(const struct page *p, struct bytes name)
+{
+	const struct key_schema *table = &p->table->schema.keys;
+
+	if (p->index->projection == PROJECT_ALL || bytes_equal(name, table->hash.name) ||
+	    bytes_equal(name, table->range.name) || bytes_equal(name, p->keys->hash.name) ||
+	    bytes_equal(name, p->keys->range.name))
+		return true;
+	for (uint32_t i = 0; i < p->index->include_count; i++)
+		if (bytes_equal(name, p->index->include[i]))
+			return true;
+	return false;
+}
+
+static enum err_code plan_projection(struct page *p, struct err *err)
+{
+	const struct expr_projection *projection = p->q->projection;
+
+	if (p->index == NULL)
+		return ERR_NONE;
+	if (p->q->all_attributes && p->index->projection != PROJECT_ALL) {
+		if (!p->index->local)
+			return err_set(err, ERR_INVALID, MSG_GSI_ALL, BYTES_ARG(p->index->name));
+		p->fetch = true;
+	}
+	for (uint32_t i = 0; projection != NULL && i < projection->count; i++) {
+		struct bytes name = projection->paths[i].steps[0].name;
+
+		if (index_holds(p, name))
+			continue;
+		if (!p->index->local)
+			return err_set(err, ERR_INVALID, MSG_PROJECT_MISSING, BYTES_ARG(p->index->name),
+			               BYTES_ARG(name));
+		p->fetch = true;
+	}
+	p->check_expiry =
+	        p->table->schema.ttl_attribute.len > 0 && !index_holds(p, p->table->schema.ttl_attribute);
+	return ERR_NONE;
+}
+
+static enum err_code check_filter(const struct page *p, struct err *err)
+{
+	const struct bytes names[2] = {p->keys->hash.name, p->keys->range.name};
+
+	for (int i = 0; i < 2; i++)
+		if (names[i].len > 0 && expr_mentions(p->q->filter, names[i]))
+			return err_set(err, ERR_INVALID, MSG_FILTER_KEY, BYTES_ARG(names[i]));
+	return ERR_NONE;
+}
+
+static enum err_code page_plan(struct page *p, struct err *err)
+{
+	struct expr_key_condition key;
+
+	if (page_resolve(p, err) != ERR_NONE)
+		return err->code;
+	if (p->q->key == NULL) {
+		scan_range(p);
+	} else {
+		key = *p->q->key;
+		if (settle_key(p->keys, &key, err) != ERR_NONE ||
+		    check_operands(p->keys, &key, err) != ERR_NONE)
+			return err->code;
+		if (p->q->filter != NULL && check_filter(p, err) != ERR_NONE)
+			return err->code;
+		query_range(p, &key);
+	}
+	if (plan_projection(p, err) != ERR_NONE)
+		return err->code;
+	return p->q->start == NULL ? ERR_NONE : start_after(p, p->q->start, err);
+}
+
+/* ---- reading the page ---- */
+
+/* The row's item; absent (live false) if it is expired. */
+static enum err_code examine(struct page *p, struct bytes value, struct loaded *row, struct err *err)
+{
+	struct loaded base;
+	struct item   key;
+
+	*row = (struct loaded){0};
+	if (row_decode(p->session, p->arena, p->table, arena_copy(p->arena, value), row, err) != ERR_NONE)
+		return err->code;
+	if (!row->live || (!p->fetch && !p->check_expiry))
+		return ERR_NONE;
+	key = schema_key_of(p->arena, &p->table->schema, NULL, &row->item);
+	if (row_load(p->session, p->arena, p->table, &key, &base, err) != ERR_NONE)
+		return err->code;
+	row->live = base.live;
+	if (p->fetch && base.live) {
+		row->item = base.item;
+		p->fetched_bytes += base.size_bytes;
+	}
+	return ERR_NONE;
+}
+
+static void page_add(struct page *p, const struct item *item)
+{
+	struct table_query_result *r = p->result;
+
+	if (!expr_holds(p->q->filter, item))
+		return;
+	r->count++;
+	if (p->q->count_only)
+		return;
+	if (r->count > p->item_cap) {
+		struct item *items =
+		        arena_array(p->arena, p->item_cap == 0 ? 16 : p->item_cap * 2, sizeof(*items));
+
+		if (p->item_cap > 0)
+			memcpy(items, r->items, p->item_cap * sizeof(*items));
+		p->item_cap = p->item_cap == 0 ? 16 : p->item_cap * 2;
+		r->items = items;
+	}
+	r->items[r->count - 1] =
+	        p->q->projection == NULL ? *item : expr_project(p->arena, p->q->projection, item);
+}
+
+/* Takes one row into the page; false if the page was full before it. */
+static bool page_take(struct page *p, const struct loaded *row)
+{
+	if (!row->live)
+		return true;
+	if (p->bytes > 0 && p->bytes + row->size_bytes > TABLE_PAGE_BYTES_MAX)
+		return false;
+	p->bytes += row->size_bytes;
+	p->result->scanned++;
+	page_add(p, &row->item);
+	return true;
+}
+
+static bool page_is_full(const struct page *p)
+{
+	return (p->q->limit > 0 && p->result->scanned >= p->q->limit) ||
+	       p->stored_bytes >= PAGE_READ_BYTES_MAX;
+}
+
+static enum err_code page_read(struct page *p, struct err *err)
+{
+	struct view_cursor cursor;
+	struct bytes       key, value;
+	struct item        last = {0};
+
+	if (bytes_compare(p->low, p->high) >= 0)
+		return ERR_NONE;
+	view_cursor_open(&cursor, p->session, p->arena, p->low, p->high, p->q->backward);
+	err->code = ERR_NONE;
+	while (!p->result->more && err->code == ERR_NONE && view_cursor_next(&cursor, &key, &value)) {
+		struct loaded row;
+
+		p->stored_bytes += key.len + value.len;
+		if (examine(p, value, &row, err) != ERR_NONE)
+			break;
+		if (page_take(p, &row)) {
+			last = row.item;
+			p->result->more = page_is_full(p);
+		} else {
+			p->result->more = true;
+		}
+	}
+	if (err->code == ERR_NONE)
+		view_cursor_check(&cursor, err);
+	view_cursor_close(&cursor);
+	if (err->code == ERR_NONE && p->result->more)
+		p->result->last_key = schema_key_of(p->arena, &p->table->schema, p->index, &last);
+	return err->code;
+}
+
+static void fill_capacity(struct page *p)
+{
+	struct capacity *c = &p->result->capacity;
+	double           units = read_cost(p->bytes, p->q->consistent);
+
+	c->table = p->q->table;
+	if (p->index == NULL) {
+		c->read_units = units;
+		return;
+	}
+	c->indexes = arena_zalloc(p->arena, sizeof(*c->indexes));
+	c->index_count = 1;
+	c->indexes[0] =
+	        (struct index_capacity){.name = p->q->index, .local = p->index->local, .read_units = units};
+	if (p->fetched_bytes > 0)
+		c->read_units = read_cost(p->fetched_bytes, p->q->consistent);
+}
+
+enum err_code read_query(struct table *t, struct arena *a, const struct table_query *q,
+                         struct table_query_result *r, struct err *err)
+{
+	struct page p = {.session = (struct engine_reader *)t, .arena = a, .q = q, .result = r};
+
+	*r = (struct table_query_result){0};
+	if (page_plan(&p, err) != ERR_NONE || page_read(&p, err) != ERR_NONE)
+		return err->code;
+	fill_capacity(&p);
+	return ERR_NONE;
+}

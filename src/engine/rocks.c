@@ -1,0 +1,268 @@
+/* Rocks: RocksDB behind our own names. The options here decide durability and are tested in tests/engine:
+ *
+ * (R1) A commit is one write batch with sync on: all of it or nothing is found after a crash.
+ * (R2) The log is recovered in mode 0 (tolerate a corrupted tail): a torn last record, which was never
+ * acknowledged, is dropped; damage anywhere before it refuses to open. The default mode silently drops
+ * acknowledged writes. */
+#include "engine/rocks.h"
+
+#include <rocksdb/c.h>
+#include <stdlib.h>
+
+enum {
+	RECOVERY_TOLERATE_TAIL = 0, /* (R2) */
+	MEMTABLE_BYTES = 16 << 20,  /* bounds what is replayed after a crash */
+	MEMTABLES_MAX = 4,
+	LOG_BYTES_MAX = 64 << 20,
+	OPEN_FILES_MAX = 512,
+	BLOOM_BITS = 10,
+	BLOCK_BYTES = 4096,
+};
+
+struct rocks {
+	rocksdb_t              *db;
+	rocksdb_options_t      *options;
+	rocksdb_cache_t        *cache;
+	rocksdb_readoptions_t  *read;
+	rocksdb_writeoptions_t *write;
+};
+
+struct rocks_batch {
+	rocksdb_writebatch_t *batch;
+};
+
+struct rocks_snapshot {
+	const rocksdb_snapshot_t *snapshot;
+	rocksdb_readoptions_t    *read;
+};
+
+struct rocks_cursor {
+	rocksdb_iterator_t    *it;
+	rocksdb_readoptions_t *read;
+	bool                   backward;
+};
+
+/* Takes over a message of RocksDB's. */
+static enum err_code storage_error(struct err *err, const char *what, char *message)
+{
+	err_set(err, ERR_STORAGE, "%s: %s", what, message);
+	free(message);
+	return ERR_STORAGE;
+}
+
+static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
+{
+	rocksdb_options_t                   *o = rocksdb_options_create();
+	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
+
+	rocksdb_options_set_create_if_missing(o, 1);
+	rocksdb_options_set_wal_recovery_mode(o, RECOVERY_TOLERATE_TAIL);
+	rocksdb_options_set_paranoid_checks(o, 1);
+	rocksdb_options_set_write_buffer_size(o, MEMTABLE_BYTES);
+	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
+	rocksdb_options_set_max_total_wal_size(o, LOG_BYTES_MAX);
+	rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
+	rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
+	rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
+	rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
+	rocksdb_options_set_compression(o, rocksdb_lz4_compression);
+	rocksdb_options_set_keep_log_file_num(o, 4);
+	rocksdb_options_set_info_log_level(o, 2);
+	rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
+
+	rocksdb_block_based_options_set_block_cache(t, cache);
+	rocksdb_block_based_options_set_block_size(t, BLOCK_BYTES);
+	rocksdb_block_based_options_set_filter_policy(t, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS));
+	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
+	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
+	rocksdb_options_set_block_based_table_factory(o, t);
+	rocksdb_block_based_options_destroy(t);
+	return o;
+}
+
+/* Options that have no function of their own in the C interface: what was recovered from the log stays in
+ * memory, so that opening after a crash does not wait for a flush. */
+static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
+{
+	rocksdb_options_t *o = rocksdb_options_create();
+
+	rocksdb_get_options_from_string(base, "avoid_flush_during_recovery=true", o, message);
+	rocksdb_options_destroy(base);
+	return o;
+}
+
+enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err)
+{
+	struct rocks *r = mem_zalloc(sizeof(*r));
+	char         *message = NULL;
+
+	r->cache = rocksdb_cache_create_lru(block_cache_bytes);
+	r->options = options_add(options_make(r->cache), &message);
+	r->read = rocksdb_readoptions_create();
+	r->write = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_set_sync(r->write, 1); /* (R1) */
+	if (message == NULL)
+		r->db = rocksdb_open(r->options, path, &message);
+	if (message != NULL) {
+		rocks_close(r);
+		return storage_error(err, "open the store", message);
+	}
+	*out = r;
+	return ERR_NONE;
+}
+
+void rocks_close(struct rocks *r)
+{
+	if (r->db != NULL)
+		rocksdb_close(r->db);
+	rocksdb_writeoptions_destroy(r->write);
+	rocksdb_readoptions_destroy(r->read);
+	rocksdb_options_destroy(r->options);
+	rocksdb_cache_destroy(r->cache);
+	free(r);
+}
+
+/* ---- reading ---- */
+
+enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes key,
+                        struct buf *out, bool *found, struct err *err)
+{
+	rocksdb_readoptions_t   *read = snapshot != NULL ? snapshot->read : r->read;
+	char                    *message = NULL;
+	rocksdb_pinnableslice_t *slice = rocksdb_get_pinned(r->db, read, key.data, key.len, &message);
+
+	if (message != NULL)
+		return storage_error(err, "read", message);
+	*found = slice != NULL;
+	if (slice != NULL) {
+		size_t      len;
+		const char *value = rocksdb_pinnableslice_value(slice, &len);
+
+		buf_add(out, value, len);
+		rocksdb_pinnableslice_destroy(slice);
+	}
+	return ERR_NONE;
+}
+
+struct rocks_snapshot *rocks_snapshot_open(struct rocks *r)
+{
+	struct rocks_snapshot *s = mem_zalloc(sizeof(*s));
+
+	s->snapshot = rocksdb_create_snapshot(r->db);
+	s->read = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_snapshot(s->read, s->snapshot);
+	return s;
+}
+
+void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
+{
+	rocksdb_readoptions_destroy(s->read);
+	rocksdb_release_snapshot(r->db, s->snapshot);
+	free(s);
+}
+
+struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
+                                       struct bytes low, struct bytes high, bool backward)
+{
+	struct rocks_cursor *c = mem_zalloc(sizeof(*c));
+
+	c->backward = backward;
+	c->read = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_iterate_lower_bound(c->read, low.data, low.len);
+	rocksdb_readoptions_set_iterate_upper_bound(c->read, high.data, high.len);
+	if (snapshot != NULL)
+		rocksdb_readoptions_set_snapshot(c->read, snapshot->snapshot);
+	c->it = rocksdb_create_iterator(r->db, c->read);
+	if (backward)
+		rocksdb_iter_seek_to_last(c->it);
+	else
+		rocksdb_iter_seek(c->it, low.data, low.len);
+	return c;
+}
+
+void rocks_cursor_close(struct rocks_cursor *c)
+{
+	rocksdb_iter_destroy(c->it);
+	rocksdb_readoptions_destroy(c->read);
+	free(c);
+}
+
+bool rocks_cursor_at(const struct rocks_cursor *c, struct bytes *key, struct bytes *value)
+{
+	if (!rocksdb_iter_valid(c->it))
+		return false;
+	key->data = rocksdb_iter_key(c->it, &key->len);
+	value->data = rocksdb_iter_value(c->it, &value->len);
+	return true;
+}
+
+void rocks_cursor_next(struct rocks_cursor *c)
+{
+	if (c->backward)
+		rocksdb_iter_prev(c->it);
+	else
+		rocksdb_iter_next(c->it);
+}
+
+enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err)
+{
+	char *message = NULL;
+
+	rocksdb_iter_get_error(c->it, &message);
+	return message == NULL ? ERR_NONE : storage_error(err, "read", message);
+}
+
+uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high)
+{
+	const char *lows[1] = {low.data}, *highs[1] = {high.data};
+	char       *message = NULL;
+	uint64_t    size = 0;
+
+	rocksdb_approximate_sizes(r->db, 1, lows, &low.len, highs, &high.len, &size, &message);
+	free(message);
+	return size;
+}
+
+/* ---- writing ---- */
+
+struct rocks_batch *rocks_batch_open(void)
+{
+	struct rocks_batch *b = mem_zalloc(sizeof(*b));
+
+	b->batch = rocksdb_writebatch_create();
+	return b;
+}
+
+void rocks_batch_close(struct rocks_batch *b)
+{
+	rocksdb_writebatch_destroy(b->batch);
+	free(b);
+}
+
+void rocks_batch_reset(struct rocks_batch *b)
+{
+	rocksdb_writebatch_clear(b->batch);
+}
+
+void rocks_batch_put(struct rocks_batch *b, struct bytes key, struct bytes value)
+{
+	rocksdb_writebatch_put(b->batch, key.data, key.len, value.data, value.len);
+}
+
+void rocks_batch_delete(struct rocks_batch *b, struct bytes key)
+{
+	rocksdb_writebatch_delete(b->batch, key.data, key.len);
+}
+
+void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct bytes high)
+{
+	rocksdb_writebatch_delete_range(b->batch, low.data, low.len, high.data, high.len);
+}
+
+enum err_code rocks_commit(struct rocks *r, struct rocks_batch *b, struct err *err)
+{
+	char *message = NULL;
+
+	rocksdb_write(r->db, r->write, b->batch, &message);
+	return message == NULL ? ERR_NONE : storage_error(err, "write", message);
+}

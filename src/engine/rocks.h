@@ -1,0 +1,51 @@
+/* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
+ * RocksDB. Thread-safe, except that commits come from one thread. */
+#ifndef ENGINE_ROCKS_H
+#define ENGINE_ROCKS_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct rocks;
+struct rocks_batch;
+struct rocks_cursor;
+struct rocks_snapshot;
+
+enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err);
+void          rocks_close(struct rocks *r);
+
+/* The value is copied into `out` (appended). *found says whether there is one. With a snapshot, as of then.
+ */
+enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes key,
+                        struct buf *out, bool *found, struct err *err);
+
+struct rocks_snapshot *rocks_snapshot_open(struct rocks *r);
+void                   rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s);
+
+struct rocks_batch *rocks_batch_open(void);
+void                rocks_batch_close(struct rocks_batch *b);
+void                rocks_batch_reset(struct rocks_batch *b);
+void                rocks_batch_put(struct rocks_batch *b, struct bytes key, struct bytes value);
+void                rocks_batch_delete(struct rocks_batch *b, struct bytes key);
+/* All keys from low (included) to high (excluded). */
+void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct bytes high);
+
+/* Writes the batch and flushes it to the disk. Non-zero: the outcome is unknown. */
+enum err_code rocks_commit(struct rocks *r, struct rocks_batch *b, struct err *err);
+
+/* Walks the keys from low (included) to high (excluded) of one consistent state, up or down. `low` and `high`
+ * must stay valid while it is open. */
+struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
+                                       struct bytes low, struct bytes high, bool backward);
+void                 rocks_cursor_close(struct rocks_cursor *c);
+
+/* False at the end. Key and value are valid until rocks_cursor_next. */
+bool rocks_cursor_at(const struct rocks_cursor *c, struct bytes *key, struct bytes *value);
+void rocks_cursor_next(struct rocks_cursor *c);
+/* After the end: did it end because of an error? */
+enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err);
+
+/* A rough number of bytes that the range takes on disk. */
+uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high);
+
+#endif

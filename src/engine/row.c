@@ -1,0 +1,194 @@
+/* Row: one item's rows. (I1) After row_store the index entries of an item are exactly those that its present
+ * content gives; (I2) so is its expiry entry. engine_verify checks both. */
+#include "engine/row.h"
+
+#include <assert.h>
+
+#include "engine/layout.h"
+#include "item/codec.h"
+#include "item/messages.h"
+
+enum { READ_UNIT_BYTES = 4096, WRITE_UNIT_BYTES = 1024 };
+
+double read_cost(size_t bytes, bool consistent)
+{
+	size_t units = bytes == 0 ? 1 : (bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
+
+	return (double)units * (consistent ? 1.0 : 0.5);
+}
+
+double write_cost(size_t bytes)
+{
+	return bytes == 0 ? 1.0 : (double)((bytes + WRITE_UNIT_BYTES - 1) / WRITE_UNIT_BYTES);
+}
+
+enum err_code row_table(const struct engine_reader *s, struct bytes name, const struct table_entry **out,
+                        struct err *err)
+{
+	const struct catalog *c = s->turn != NULL ? s->turn->catalog : s->catalog;
+
+	*out = catalog_find(c, name);
+	if (*out == NULL || (*out)->internal)
+		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	return ERR_NONE;
+}
+
+/* ---- loading ---- */
+
+enum err_code row_decode(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                         struct bytes value, struct loaded *out, struct err *err)
+{
+	out->stored = true;
+	out->value = value;
+	if (item_decode(a, value, &out->item, err) != ERR_NONE)
+		return err->code;
+	out->live = !schema_expired(&t->schema, &out->item, s->base.now_us);
+	out->size_bytes = out->live ? item_size(&out->item) : 0;
+	return ERR_NONE;
+}
+
+enum err_code row_load(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                       const struct item *key, struct loaded *out, struct err *err)
+{
+	struct buf   row;
+	struct bytes value;
+	bool         found;
+
+	*out = (struct loaded){0};
+	buf_init(&row, a);
+	layout_row(&row, t->id, &t->schema.keys, key);
+	out->key = buf_bytes(&row);
+	if (view_get(s, a, out->key, &value, &found, err) != ERR_NONE)
+		return err->code;
+	return found ? row_decode(s, a, t, value, out, err) : ERR_NONE;
+}
+
+/* ---- secondary indexes ---- */
+
+/* An item's entry in one index. */
+struct entry {
+	bool        present;
+	struct item item; /* as projected */
+	struct buf  key, value;
+};
+
+static void entry_make(struct arena *a, const struct table_entry *t, uint32_t index, const struct item *item,
+                       struct entry *out)
+{
+	const struct index_schema *schema = &t->schema.indexes[index];
+
+	*out = (struct entry){0};
+	if (item == NULL || !schema_project(a, &t->schema, schema, item, &out->item))
+		return;
+	out->present = true;
+	buf_init(&out->key, a);
+	buf_init(&out->value, a);
+	layout_index(&out->key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
+	item_encode(&out->value, &out->item);
+}
+
+static bool same_key(const struct entry *a, const struct entry *b)
+{
+	return a->present && b->present && bytes_equal(buf_bytes(&a->key), buf_bytes(&b->key));
+}
+
+/* Writes the difference between two entries; returns the units it costs. */
+static double entry_move(struct turn *turn, const struct entry *old, const struct entry *new)
+{
+	double units = 0;
+
+	if (same_key(old, new)) {
+		if (bytes_equal(buf_bytes(&old->value), buf_bytes(&new->value)))
+			return 0;
+		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), true, old->value.len);
+		return write_cost(item_size(&new->item));
+	}
+	if (old->present) {
+		turn_delete(turn, buf_bytes(&old->key), true, old->value.len);
+		units += write_cost(item_size(&old->item));
+	}
+	if (new->present) {
+		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), false, 0);
+		units += write_cost(item_size(&new->item));
+	}
+	return units;
+}
+
+static void indexes_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                          const struct item *old, const struct item *new, struct capacity *units)
+{
+	for (uint32_t i = 0; i < t->schema.index_count; i++) {
+		struct entry before, after;
+		double       cost;
+
+		entry_make(a, t, i, old, &before);
+		entry_make(a, t, i, new, &after);
+		cost = entry_move(s->turn, &before, &after);
+		if (units == NULL || cost == 0)
+			continue;
+		if (units->indexes == NULL)
+			units->indexes = arena_array(a, t->schema.index_count, sizeof(struct index_capacity));
+		units->indexes[units->index_count++] =
+		        (struct index_capacity){.name = t->schema.indexes[i].name,
+		                                .local = t->schema.indexes[i].local,
+		                                .write_units = cost};
+	}
+}
+
+/* ---- expiry ---- */
+
+static int64_t bucket_of(int64_t expiry_s)
+{
+	return expiry_s / EXPIRY_BUCKET_S;
+}
+
+/* Moves the expiry entry, if the bucket changed: most renewals stay within one. */
+static void expiry_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                         struct bytes row_key, const struct item *old, const struct item *new)
+{
+	int64_t    before = old == NULL ? 0 : schema_expiry(&t->schema, old);
+	int64_t    after = new == NULL ? 0 : schema_expiry(&t->schema, new);
+	struct buf key;
+
+	if (before != 0 && after != 0 && bucket_of(before) == bucket_of(after))
+		return;
+	if (before != 0) {
+		buf_init(&key, a);
+		layout_expiry(&key, before, row_key);
+		turn_delete(s->turn, buf_bytes(&key), true, 0);
+	}
+	if (after != 0) {
+		buf_init(&key, a);
+		layout_expiry(&key, after, row_key);
+		turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, false, 0);
+	}
+}
+
+/* ---- storing ---- */
+
+void row_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+               const struct loaded *old, const struct item *item, struct capacity *units)
+{
+	const struct item *before = old->stored ? &old->item : NULL;
+	size_t             new_bytes = item == NULL ? 0 : item_size(item);
+	struct buf         value;
+
+	assert(s->turn != NULL);
+	if (units != NULL)
+		units->write_units = write_cost(new_bytes > old->size_bytes ? new_bytes : old->size_bytes);
+	if (item == NULL) {
+		if (!old->stored)
+			return;
+		turn_delete(s->turn, old->key, true, old->value.len);
+	} else {
+		buf_init(&value, a);
+		item_encode(&value, item);
+		if (old->live && bytes_equal(buf_bytes(&value), old->value))
+			return;
+		turn_put(s->turn, old->key, buf_bytes(&value), old->stored, old->value.len);
+	}
+	if (t->schema.index_count > 0)
+		indexes_store(s, a, t, before, item, units);
+	if (t->schema.ttl_attribute.len > 0)
+		expiry_store(s, a, t, old->key, before, item);
+}

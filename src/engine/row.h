@@ -1,0 +1,40 @@
+/* Row: items in and out of the key space: loading one by its key, and storing one together with its index
+ * entries and its expiry entry, all in the session's turn. */
+#ifndef ENGINE_ROW_H
+#define ENGINE_ROW_H
+
+#include "engine/view.h"
+
+/* A row as loaded. An expired item is stored but not live: for every caller it is absent, but its index
+ * entries are still to be removed. */
+struct loaded {
+	struct bytes key;   /* of the row */
+	struct bytes value; /* as stored */
+	bool         stored, live;
+	struct item  item;       /* if stored */
+	size_t       size_bytes; /* DynamoDB's size of the live item; 0 if absent */
+};
+
+/* The table by name: ERR_NO_RESOURCE if there is none. */
+enum err_code row_table(const struct engine_reader *s, struct bytes name, const struct table_entry **out,
+                        struct err *err);
+
+/* `key` holds at least the table's key attributes and has been checked. */
+enum err_code row_load(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                       const struct item *key, struct loaded *out, struct err *err);
+
+/* The same from bytes already read. */
+enum err_code row_decode(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+                         struct bytes value, struct loaded *out, struct err *err);
+
+/* Replaces what was loaded by `item`, or removes it (NULL). `units` is filled with what it cost, if not NULL.
+ */
+void row_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+               const struct loaded *old, const struct item *item, struct capacity *units);
+
+/* ---- capacity units, as DynamoDB counts them ---- */
+
+double read_cost(size_t bytes, bool consistent);
+double write_cost(size_t bytes);
+
+#endif

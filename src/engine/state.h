@@ -1,0 +1,45 @@
+/* State: the engine's own struct, shared by the files of this folder only. */
+#ifndef ENGINE_STATE_H
+#define ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/cache.h"
+#include "engine/catalog.h"
+#include "engine/counts.h"
+#include "engine/engine.h"
+#include "engine/rocks.h"
+#include "engine/turn.h"
+#include "engine/writer.h"
+
+struct engine {
+	/* set once, before any thread starts */
+	struct engine_options options;
+	struct rocks         *rocks;
+	struct cache         *cache;
+	struct counts        *counts;
+	struct writer        *writer;
+	struct ticker        *ticker;
+	int                   lock_fd;
+
+	/* any thread */
+	atomic_llong  now_us; /* the latest time given to anyone: time never goes back */
+	atomic_bool   disk_full;
+	atomic_ullong swept_rows;
+
+	/* under catalog_lock */
+	pthread_mutex_t       catalog_lock;
+	const struct catalog *catalog; /* what is committed */
+};
+
+/* The time for a batch or a reader: the clock's, but never before a time already given. */
+int64_t engine_now_us(struct engine *e);
+
+/* Makes the catalog of a committed batch the one that readers get. */
+void engine_publish_catalog(struct engine *e, const struct catalog *catalog);
+
+/* The backend's functions, by file. */
+extern const struct table_backend engine_backend;
+
+#endif

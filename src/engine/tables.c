@@ -1,0 +1,427 @@
+/* Tables: every change makes a new entry and a new catalog (catalog.h), in the turn. */
+#include "engine/tables.h"
+
+#include <assert.h>
+
+#include "engine/batch.h"
+#include "engine/layout.h"
+#include "engine/row.h"
+#include "item/codec.h"
+#include "item/messages.h"
+
+#define META_NEXT_TABLE "next-table-id"
+
+/* ---- describing ---- */
+
+static void describe(struct engine_reader *s, struct arena *a, const struct table_entry *e,
+                     struct table_description *r)
+{
+	struct counts *counts = s->engine->counts;
+	struct count   count = counts_get(counts, e->id, 0);
+
+	*r = (struct table_description){
+	        .schema = schema_copy(a, &e->schema), .item_count = count.items, .size_bytes = count.bytes};
+	r->index_item_counts = arena_array(a, e->schema.index_count, sizeof(int64_t));
+	r->index_size_bytes = arena_array(a, e->schema.index_count, sizeof(int64_t));
+	for (uint32_t i = 0; i < e->schema.index_count; i++) {
+		count = counts_get(counts, e->id, e->index_ids[i]);
+		r->index_item_counts[i] = count.items;
+		r->index_size_bytes[i] = count.bytes;
+	}
+}
+
+static enum err_code find(const struct engine_reader *s, struct bytes name, const struct table_entry **e,
+                          struct err *err)
+{
+	if (row_table(s, name, e, err) == ERR_NONE)
+		return ERR_NONE;
+	return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE_NAMED, BYTES_ARG(name));
+}
+
+enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,
+                              struct table_description *r, struct err *err)
+{
+	struct engine_reader     *s = (struct engine_reader *)t;
+	const struct table_entry *e;
+
+	if (find(s, name, &e, err) != ERR_NONE)
+		return err->code;
+	describe(s, a, e, r);
+	return ERR_NONE;
+}
+
+enum err_code tables_list(struct table *t, struct arena *a, const struct table_list *q,
+                          struct table_list_result *r, struct err *err)
+{
+	struct engine_reader *s = (struct engine_reader *)t;
+	const struct catalog *c = s->turn != NULL ? s->turn->catalog : s->catalog;
+
+	(void)err;
+	*r = (struct table_list_result){.names = arena_array(a, q->limit, sizeof(struct bytes))};
+	for (uint32_t at = catalog_after(c, q->after); at < c->count; at++) {
+		if (c->entries[at]->internal)
+			continue;
+		if (r->count == q->limit) {
+			r->more = true;
+			break;
+		}
+		r->names[r->count++] = arena_copy(a, c->entries[at]->schema.name);
+	}
+	return ERR_NONE;
+}
+
+/* ---- creating and removing ---- */
+
+static void put_item(struct engine_reader *s, struct arena *a, struct bytes key, const struct item *item)
+{
+	struct buf value;
+
+	buf_init(&value, a);
+	item_encode(&value, item);
+	turn_put(s->turn, key, buf_bytes(&value), true, 0);
+}
+
+void tables_save(struct engine_reader *s, struct arena *a, struct table_entry *e)
+{
+	struct item item = table_entry_to_item(a, e);
+	struct buf  key;
+
+	buf_init(&key, a);
+	layout_table(&key, e->schema.name);
+	put_item(s, a, buf_bytes(&key), &item);
+	turn_set_catalog(s->turn, catalog_with(s->turn->catalog, e));
+}
+
+/* (L2): the next id is stored with every new table, so that it outlives the table. */
+static void save_next_id(struct engine_reader *s, struct arena *a)
+{
+	struct value next = value_i64(s->turn->catalog->next_table_id);
+	struct item  item = {0};
+	struct buf   key;
+
+	item = item_with(a, &item, BYTES("next"), &next);
+	buf_init(&key, a);
+	layout_meta(&key, META_NEXT_TABLE);
+	put_item(s, a, buf_bytes(&key), &item);
+}
+
+static struct bytes make_uuid(const struct engine *e, struct arena *a)
+{
+	uint8_t r[16];
+
+	e->options.random(r, sizeof(r));
+	r[6] = (uint8_t)((r[6] & 0x0f) | 0x40);
+	r[8] = (uint8_t)((r[8] & 0x3f) | 0x80);
+	return arena_printf(a, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0],
+	                    r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13],
+	                    r[14], r[15]);
+}
+
+enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
+                            struct table_description *r, struct err *err)
+{
+	struct engine_reader *s = (struct engine_reader *)t;
+	struct table_schema   schema = *q;
+	struct table_entry   *e;
+
+	assert(s->turn != NULL);
+	if (schema_check(q, err) != ERR_NONE)
+		return err->code;
+	if (catalog_find(s->turn->catalog, q->name) != NULL)
+		return err_set(err, ERR_RESOURCE_IN_USE, MSG_TABLE_EXISTS, BYTES_ARG(q->name));
+	if (s->turn->catalog->count >= TABLE_COUNT_MAX)
+		return err_set(err, ERR_LIMIT, MSG_TABLES_MAX, TABLE_COUNT_MAX);
+	schema.id = make_uuid(s->engine, a);
+	schema.created_us = s->base.now_us;
+	e = table_entry_make(&schema);
+	e->id = s->turn->catalog->next_table_id;
+	for (uint32_t i = 0; i < schema.index_count; i++)
+		e->index_ids[i] = e->next_index_id++;
+	describe(s, a, e, r);
+	tables_save(s, a, e);
+	save_next_id(s, a);
+	return ERR_NONE;
+}
+
+static void delete_prefix(struct engine_reader *s, struct arena *a, struct bytes prefix)
+{
+	turn_delete_range(s->turn, prefix, layout_after(a, prefix));
+}
+
+enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name, struct table_description *r,
+                            struct err *err)
+{
+	struct engine_reader     *s = (struct engine_reader *)t;
+	const struct table_entry *e;
+	struct buf                rows, indexes, row, counts;
+
+	assert(s->turn != NULL);
+	if (find(s, name, &e, err) != ERR_NONE)
+		return err->code;
+	if (e->schema.deletion_protected)
+		return err_set(err, ERR_INVALID, MSG_TABLE_PROTECTED);
+	describe(s, a, e, r);
+	r->deleting = true;
+	buf_init(&rows, a);
+	buf_init(&indexes, a);
+	buf_init(&row, a);
+	buf_init(&counts, a);
+	layout_table_prefix(&rows, e->id);
+	layout_indexes_prefix(&indexes, e->id);
+	layout_table(&row, name);
+	layout_counts(&counts, e->id);
+	delete_prefix(s, a, buf_bytes(&rows));
+	delete_prefix(s, a, buf_bytes(&indexes));
+	turn_delete(s->turn, buf_bytes(&row), true, 0);
+	turn_delete(s->turn, buf_bytes(&counts), true, 0);
+	turn_set_catalog(s->turn, catalog_without(s->turn->catalog, name));
+	return ERR_NONE;
+}
+
+/* ---- altering ---- */
+
+/* A draft of the changed table; its schema is in the request's arena until the entry is made of it. */
+struct draft {
+	struct table_schema schema;
+	uint16_t            index_ids[TABLE_INDEX_MAX + 1];
+	uint16_t            next_index_id;
+	bool                ttl_filling;
+};
+
+static struct index_schema *draft_index(struct draft *d, struct bytes name)
+{
+	for (uint32_t i = 0; i < d->schema.index_count; i++)
+		if (bytes_equal(d->schema.indexes[i].name, name))
+			return &d->schema.indexes[i];
+	return NULL;
+}
+
+static enum err_code add_index(struct draft *d, struct arena *a, const struct table_change *change,
+                               struct err *err)
+{
+	struct table_schema *s = &d->schema;
+	struct index_schema *indexes;
+
+	if (draft_index(d, change->index.name) != NULL)
+		return err_set(err, ERR_INVALID, MSG_INDEX_EXISTS, BYTES_ARG(change->index.name));
+	if (s->index_count == TABLE_INDEX_MAX)
+		return err_set(err, ERR_LIMIT, MSG_GSI_MAX);
+	indexes = arena_array(a, s->index_count + 1, sizeof(*indexes));
+	if (s->index_count > 0)
+		memcpy(indexes, s->indexes, s->index_count * sizeof(*indexes));
+	indexes[s->index_count] = change->index;
+	indexes[s->index_count].status = INDEX_CREATING;
+	d->index_ids[s->index_count++] = d->next_index_id++;
+	s->indexes = indexes;
+	return schema_check(s, err);
+}
+
+static enum err_code remove_index(struct engine_reader *s, struct arena *a, uint32_t table_id,
+                                  struct draft *d, struct bytes name, struct err *err)
+{
+	struct index_schema *index = draft_index(d, name);
+	uint32_t             at, after;
+	struct buf           prefix;
+
+	if (index == NULL || index->local)
+		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	at = (uint32_t)(index - d->schema.indexes);
+	after = d->schema.index_count - at - 1;
+	buf_init(&prefix, a);
+	layout_index_prefix(&prefix, table_id, d->index_ids[at]);
+	delete_prefix(s, a, buf_bytes(&prefix));
+	memmove(index, index + 1, after * sizeof(*index));
+	memmove(&d->index_ids[at], &d->index_ids[at + 1], after * sizeof(d->index_ids[0]));
+	d->schema.index_count--;
+	return ERR_NONE;
+}
+
+static enum err_code index_units(struct draft *d, const struct table_change *change, struct err *err)
+{
+	struct index_schema *index = draft_index(d, change->index.name);
+
+	if (index == NULL || index->local)
+		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	index->read_units = change->read_units;
+	index->write_units = change->write_units;
+	return ERR_NONE;
+}
+
+/* Sets or (value NULL) removes one tag, keeping them sorted. */
+static void change_tag(struct draft *d, struct arena *a, const struct tag *tag, bool remove)
+{
+	struct table_schema *s = &d->schema;
+	struct tag          *tags = arena_array(a, s->tag_count + 1, sizeof(*tags));
+	uint32_t             count = 0, at = 0;
+
+	while (at < s->tag_count && bytes_compare(s->tags[at].key, tag->key) < 0)
+		tags[count++] = s->tags[at++];
+	if (!remove)
+		tags[count++] = *tag;
+	if (at < s->tag_count && bytes_equal(s->tags[at].key, tag->key))
+		at++;
+	while (at < s->tag_count)
+		tags[count++] = s->tags[at++];
+	s->tags = tags;
+	s->tag_count = count;
+}
+
+static enum err_code change_tags(struct draft *d, struct arena *a, const struct table_change *change,
+                                 struct err *err)
+{
+	for (uint32_t i = 0; i < change->tag_count; i++)
+		change_tag(d, a, &change->tags[i], change->kind == CHANGE_TAGS_REMOVE);
+	if (d->schema.tag_count > TABLE_TAG_MAX)
+		return err_set(err, ERR_INVALID, MSG_TAGS_MANY, TABLE_TAG_MAX);
+	return ERR_NONE;
+}
+
+static enum err_code change_draft(struct engine_reader *s, struct arena *a, uint32_t table_id,
+                                  struct draft *d, const struct table_change *change, struct err *err)
+{
+	switch (change->kind) {
+	case CHANGE_CREATE_INDEX:
+		return add_index(d, a, change, err);
+	case CHANGE_DELETE_INDEX:
+		return remove_index(s, a, table_id, d, change->index.name, err);
+	case CHANGE_INDEX_UNITS:
+		return index_units(d, change, err);
+	case CHANGE_BILLING:
+		d->schema.on_demand = change->on_demand;
+		d->schema.read_units = change->read_units;
+		d->schema.write_units = change->write_units;
+		break;
+	case CHANGE_PROTECTION:
+		d->schema.deletion_protected = change->deletion_protected;
+		break;
+	case CHANGE_TTL:
+		d->schema.ttl_attribute = change->ttl_attribute;
+		d->ttl_filling = change->ttl_attribute.len > 0;
+		break;
+	case CHANGE_TAGS_ADD:
+	case CHANGE_TAGS_REMOVE:
+		return change_tags(d, a, change, err);
+	}
+	return ERR_NONE;
+}
+
+enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
+                           struct table_description *r, struct err *err)
+{
+	struct engine_reader     *s = (struct engine_reader *)t;
+	const struct table_entry *old;
+	struct table_entry       *e;
+	struct draft              d = {0};
+
+	assert(s->turn != NULL);
+	if (find(s, q->table, &old, err) != ERR_NONE)
+		return err->code;
+	d.schema = schema_copy(a, &old->schema);
+	memcpy(d.index_ids, old->index_ids, sizeof(old->index_ids));
+	d.next_index_id = old->next_index_id;
+	d.ttl_filling = old->ttl_filling;
+	for (uint32_t i = 0; i < q->count; i++)
+		if (change_draft(s, a, old->id, &d, &q->changes[i], err) != ERR_NONE)
+			return err->code;
+	e = table_entry_make(&d.schema);
+	memcpy(e->index_ids, d.index_ids, sizeof(e->index_ids));
+	e->next_index_id = d.next_index_id;
+	e->ttl_filling = d.ttl_filling;
+	e->id = old->id;
+	describe(s, a, e, r);
+	tables_save(s, a, e);
+	return ERR_NONE;
+}
+
+/* ---- loading ---- */
+
+static enum err_code load_table(struct bytes value, struct arena *a, struct catalog **catalog,
+                                struct err *err)
+{
+	struct catalog     *old = *catalog;
+	struct table_entry *e;
+	struct item         item;
+
+	if (item_decode(a, arena_copy(a, value), &item, err) != ERR_NONE ||
+	    table_entry_from_item(&item, &e, err) != ERR_NONE)
+		return err->code;
+	*catalog = catalog_with(old, e);
+	catalog_release(old);
+	return ERR_NONE;
+}
+
+static enum err_code load_counts(struct engine *e, struct arena *a, uint32_t table_id, struct err *err)
+{
+	struct buf  key, value;
+	struct item item;
+	bool        found;
+
+	buf_init(&key, a);
+	buf_init(&value, a);
+	layout_counts(&key, table_id);
+	if (rocks_get(e->rocks, NULL, buf_bytes(&key), &value, &found, err) != ERR_NONE)
+		return err->code;
+	if (!found)
+		return ERR_NONE;
+	if (item_decode(a, buf_bytes(&value), &item, err) != ERR_NONE)
+		return err->code;
+	counts_load(e->counts, table_id, &item);
+	return ERR_NONE;
+}
+
+static enum err_code load_next_id(struct engine *e, struct arena *a, struct catalog *catalog, struct err *err)
+{
+	struct buf          key, value;
+	struct item         item;
+	const struct value *next;
+	int64_t             id;
+	bool                found;
+
+	buf_init(&key, a);
+	buf_init(&value, a);
+	layout_meta(&key, META_NEXT_TABLE);
+	if (rocks_get(e->rocks, NULL, buf_bytes(&key), &value, &found, err) != ERR_NONE)
+		return err->code;
+	if (!found)
+		return ERR_NONE;
+	if (item_decode(a, buf_bytes(&value), &item, err) != ERR_NONE)
+		return err->code;
+	next = item_get(&item, BYTES("next"));
+	if (next != NULL && next->type == VALUE_N && number_to_i64(&next->number, &id) &&
+	    id > catalog->next_table_id)
+		catalog->next_table_id = (uint32_t)id;
+	return ERR_NONE;
+}
+
+static enum err_code load_all(struct engine *e, struct arena *a, struct catalog **catalog, struct err *err)
+{
+	const char           kind[1] = {KIND_TABLE};
+	struct bytes         low = {kind, 1}, high = layout_after(a, low), key, value;
+	struct rocks_cursor *c = rocks_cursor_open(e->rocks, NULL, low, high, false);
+
+	err->code = ERR_NONE;
+	while (err->code == ERR_NONE && rocks_cursor_at(c, &key, &value)) {
+		load_table(value, a, catalog, err);
+		rocks_cursor_next(c);
+	}
+	if (err->code == ERR_NONE)
+		rocks_cursor_check(c, err);
+	rocks_cursor_close(c);
+	for (uint32_t i = 0; i < (*catalog)->count && err->code == ERR_NONE; i++)
+		load_counts(e, a, (*catalog)->entries[i]->id, err);
+	return err->code != ERR_NONE ? err->code : load_next_id(e, a, *catalog, err);
+}
+
+enum err_code tables_load(struct engine *e, struct err *err)
+{
+	struct catalog *empty = catalog_make_empty(), *catalog = catalog_with(empty, batch_tokens_table());
+	struct arena    a;
+	enum err_code   rc;
+
+	catalog_release(empty);
+	arena_init(&a);
+	rc = load_all(e, &a, &catalog, err);
+	arena_release(&a);
+	e->catalog = catalog;
+	return rc;
+}

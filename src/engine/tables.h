@@ -1,0 +1,24 @@
+/* Tables: making, describing, changing and removing tables. */
+#ifndef ENGINE_TABLES_H
+#define ENGINE_TABLES_H
+
+#include "engine/view.h"
+
+enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
+                            struct table_description *r, struct err *err);
+enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,
+                              struct table_description *r, struct err *err);
+enum err_code tables_list(struct table *t, struct arena *a, const struct table_list *q,
+                          struct table_list_result *r, struct err *err);
+enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
+                           struct table_description *r, struct err *err);
+enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name, struct table_description *r,
+                            struct err *err);
+
+/* Puts a changed entry (whose reference it takes over) into the turn's catalog and its row into the store. */
+void tables_save(struct engine_reader *s, struct arena *a, struct table_entry *e);
+
+/* Reads all tables into a catalog, when the engine opens. */
+enum err_code tables_load(struct engine *e, struct err *err);
+
+#endif

@@ -1,0 +1,183 @@
+/* Ticker: see ticker.h. */
+#include "engine/ticker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "engine/backfill.h"
+#include "engine/disk.h"
+#include "engine/layout.h"
+#include "engine/state.h"
+#include "engine/sweep.h"
+#include "item/codec.h"
+
+enum { COUNTS_EVERY_TICKS = 10 };
+
+struct ticker {
+	struct engine *engine;
+	pthread_t      thread;
+
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  changed;
+	uint64_t        asked, done; /* rounds */
+	bool            stopping;
+
+	/* ticker thread only */
+	struct sweep sweep;
+	unsigned     ticks;
+};
+
+/* ---- one round ---- */
+
+struct counts_request {
+	struct writer_request base;
+	struct engine_reader *session;
+	struct arena         *arena;
+};
+
+static void store_counts(void *ctx, uint32_t table_id, const struct item *item)
+{
+	struct counts_request *q = ctx;
+	struct buf             key, value;
+
+	if (catalog_find_id(q->session->turn->catalog, table_id) == NULL)
+		return;
+	buf_init(&key, q->arena);
+	buf_init(&value, q->arena);
+	layout_counts(&key, table_id);
+	item_encode(&value, item);
+	turn_put(q->session->turn, buf_bytes(&key), buf_bytes(&value), true, 0);
+}
+
+static enum err_code counts_request_run(struct writer_request *w, struct table *t)
+{
+	struct counts_request *q = (struct counts_request *)w;
+	struct arena           a;
+
+	arena_init(&a);
+	q->arena = &a;
+	q->session = (struct engine_reader *)t;
+	counts_save(q->session->engine->counts, &a, store_counts, q);
+	arena_release(&a);
+	return ERR_NONE;
+}
+
+static void save_counts(struct engine *e)
+{
+	struct counts_request q = {.base = {.run = counts_request_run}};
+	struct err            err;
+
+	if (engine_run(e, &q.base, &err) != ERR_NONE)
+		log_warn("the item counts were not stored: %s", err.text);
+}
+
+static void tick(struct ticker *t)
+{
+	struct engine *e = t->engine;
+	struct err     err;
+
+	disk_watch(e);
+	if (!engine_ready(e))
+		return;
+	if (backfill_run(e, &err) != ERR_NONE)
+		log_warn("filling an index was put off: %s", err.text);
+	if (sweep_run(e, &t->sweep, &err) != ERR_NONE)
+		log_warn("sweeping expired rows was put off: %s", err.text);
+	if (++t->ticks % COUNTS_EVERY_TICKS == 0)
+		save_counts(e);
+}
+
+/* ---- the thread ---- */
+
+/* Waits for a period or a wake; false when it is time to stop. *round is what will have been done after this
+ * one. */
+static bool wait_round(struct ticker *t, uint64_t *round)
+{
+	struct timespec until;
+	bool            stopping;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += t->engine->options.tick_ms / 1000;
+	until.tv_nsec += (long)(t->engine->options.tick_ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&t->lock);
+	while (!t->stopping && t->asked == t->done)
+		if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
+			break;
+	*round = t->asked;
+	stopping = t->stopping;
+	pthread_mutex_unlock(&t->lock);
+	return !stopping;
+}
+
+static void *ticker_main(void *arg)
+{
+	struct ticker *t = arg;
+	uint64_t       round;
+
+	while (wait_round(t, &round)) {
+		tick(t);
+		pthread_mutex_lock(&t->lock);
+		t->done = round;
+		pthread_cond_broadcast(&t->changed);
+		pthread_mutex_unlock(&t->lock);
+	}
+	save_counts(t->engine);
+	return NULL;
+}
+
+void ticker_wake(struct ticker *t)
+{
+	if (t == NULL)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->asked++;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void engine_tick(struct engine *e)
+{
+	struct ticker *t = e->ticker;
+	uint64_t       round;
+
+	pthread_mutex_lock(&t->lock);
+	round = ++t->asked;
+	pthread_cond_broadcast(&t->changed);
+	while (t->done < round)
+		pthread_cond_wait(&t->changed, &t->lock);
+	pthread_mutex_unlock(&t->lock);
+}
+
+enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err)
+{
+	struct ticker *t = mem_zalloc(sizeof(*t));
+
+	t->engine = e;
+	buf_init(&t->sweep.at, NULL);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->changed, NULL);
+	*out = t;
+	if (pthread_create(&t->thread, NULL, ticker_main, t) != 0)
+		return err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
+	return ERR_NONE;
+}
+
+void ticker_close(struct ticker *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->stopping = true;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(t->thread, NULL);
+	buf_release(&t->sweep.at);
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}

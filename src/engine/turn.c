@@ -1,0 +1,198 @@
+/* Turn: a hash table of changes and a log to undo them. */
+#include "engine/turn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { BUCKETS_MIN = 256 };
+
+/* What a change was, or (change NULL) which catalog was replaced. */
+struct undo {
+	struct change        *change;
+	struct bytes          value;
+	bool                  deleted, dirty;
+	const struct catalog *catalog;
+};
+
+void turn_init(struct turn *t)
+{
+	*t = (struct turn){.hash_key = HASH_KEY_STABLE};
+	arena_init(&t->arena);
+	t->bucket_count = BUCKETS_MIN;
+	t->buckets = mem_zalloc(t->bucket_count * sizeof(struct change *));
+	t->last = &t->first;
+}
+
+void turn_release(struct turn *t)
+{
+	if (t->catalog != NULL)
+		catalog_release(t->catalog);
+	arena_release(&t->arena);
+	free(t->buckets);
+	free(t->undo);
+}
+
+void turn_begin(struct turn *t, const struct catalog *catalog)
+{
+	const struct catalog *old = t->catalog;
+
+	assert(t->undo_count == 0);
+	t->catalog = catalog_ref(catalog);
+	if (old != NULL)
+		catalog_release(old);
+	memset(t->buckets, 0, t->bucket_count * sizeof(struct change *));
+	t->change_count = 0;
+	t->bytes = 0;
+	t->first = NULL;
+	t->last = &t->first;
+	t->ranges = NULL;
+	arena_reset(&t->arena);
+}
+
+/* ---- undoing ---- */
+
+static struct undo *undo_add(struct turn *t)
+{
+	if (t->undo_count == t->undo_cap) {
+		t->undo_cap = t->undo_cap == 0 ? 64 : t->undo_cap * 2;
+		t->undo = mem_realloc(t->undo, t->undo_cap * sizeof(*t->undo));
+	}
+	t->undo[t->undo_count] = (struct undo){0};
+	return &t->undo[t->undo_count++];
+}
+
+struct turn_mark turn_mark(const struct turn *t)
+{
+	return (struct turn_mark){t->undo_count, t->ranges, t->catalog};
+}
+
+void turn_rollback(struct turn *t, struct turn_mark mark)
+{
+	while (t->undo_count > mark.undo_count) {
+		struct undo *u = &t->undo[--t->undo_count];
+
+		if (u->change == NULL) {
+			catalog_release(t->catalog);
+			t->catalog = u->catalog;
+			continue;
+		}
+		u->change->value = u->value;
+		u->change->deleted = u->deleted;
+		u->change->dirty = u->dirty;
+	}
+	t->ranges = mark.ranges;
+	assert(t->catalog == mark.catalog);
+}
+
+void turn_keep(struct turn *t, struct turn_mark mark)
+{
+	while (t->undo_count > mark.undo_count) {
+		struct undo *u = &t->undo[--t->undo_count];
+
+		if (u->change == NULL)
+			catalog_release(u->catalog);
+	}
+}
+
+/* ---- rows ---- */
+
+static struct change *find(const struct turn *t, uint64_t hash, struct bytes key)
+{
+	struct change *c = t->buckets[hash & (t->bucket_count - 1)];
+
+	while (c != NULL && (c->hash != hash || !bytes_equal(c->key, key)))
+		c = c->next_in_bucket;
+	return c;
+}
+
+const struct change *turn_find(const struct turn *t, struct bytes key)
+{
+	const struct change *c = t->change_count == 0 ? NULL : find(t, hash_bytes(t->hash_key, key), key);
+
+	return c != NULL && c->dirty ? c : NULL; /* (T2) */
+}
+
+static void rehash(struct turn *t)
+{
+	t->bucket_count *= 2;
+	free(t->buckets);
+	t->buckets = mem_zalloc(t->bucket_count * sizeof(struct change *));
+	for (struct change *c = t->first; c != NULL; c = c->next) {
+		struct change **bucket = &t->buckets[c->hash & (t->bucket_count - 1)];
+
+		c->next_in_bucket = *bucket;
+		*bucket = c;
+	}
+}
+
+static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool existed, size_t existed_bytes)
+{
+	struct change  *c = arena_zalloc(&t->arena, sizeof(*c));
+	struct change **bucket;
+
+	c->key = arena_copy(&t->arena, key);
+	c->hash = hash;
+	c->existed = existed;
+	c->existed_bytes = existed_bytes;
+	if (t->change_count == t->bucket_count)
+		rehash(t);
+	bucket = &t->buckets[hash & (t->bucket_count - 1)];
+	c->next_in_bucket = *bucket;
+	*bucket = c;
+	*t->last = c;
+	t->last = &c->next;
+	t->change_count++;
+	t->bytes += key.len;
+	return c;
+}
+
+/* The change of this row, with its present state in the undo log. */
+static struct change *touch(struct turn *t, struct bytes key, bool existed, size_t existed_bytes)
+{
+	uint64_t       hash = hash_bytes(t->hash_key, key);
+	struct change *c = find(t, hash, key);
+	struct undo   *u;
+
+	if (c == NULL)
+		c = add(t, hash, key, existed, existed_bytes);
+	u = undo_add(t);
+	u->change = c;
+	u->value = c->value;
+	u->deleted = c->deleted;
+	u->dirty = c->dirty;
+	c->dirty = true;
+	return c;
+}
+
+void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes)
+{
+	struct change *c = touch(t, key, existed, existed_bytes);
+
+	c->value = arena_copy(&t->arena, value);
+	c->deleted = false;
+	t->bytes += value.len;
+}
+
+void turn_delete(struct turn *t, struct bytes key, bool existed, size_t existed_bytes)
+{
+	struct change *c = touch(t, key, existed, existed_bytes);
+
+	c->value = (struct bytes){"", 0};
+	c->deleted = true;
+}
+
+void turn_delete_range(struct turn *t, struct bytes low, struct bytes high)
+{
+	struct range_delete *r = arena_alloc(&t->arena, sizeof(*r));
+
+	*r = (struct range_delete){arena_copy(&t->arena, low), arena_copy(&t->arena, high), t->ranges};
+	t->ranges = r;
+}
+
+void turn_set_catalog(struct turn *t, const struct catalog *catalog)
+{
+	struct undo *u = undo_add(t);
+
+	u->catalog = t->catalog;
+	t->catalog = catalog;
+}

@@ -1,0 +1,76 @@
+/* Turn: what a batch sees of itself. The writer runs requests one after the other; what they write is held
+ * here, over what is committed, until the batch is. Each row is held once, however often it changes. A
+ * request that fails is undone alone.
+ *
+ * (T1) After turn_rollback(mark) every look-up answers as it did when the mark was taken.
+ * (T2) A row that is not dirty is not written, and is looked up below.
+ *
+ * The writer's thread only. */
+#ifndef ENGINE_TURN_H
+#define ENGINE_TURN_H
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "engine/catalog.h"
+
+struct change {
+	struct bytes   key, value;
+	bool           deleted;
+	bool           dirty;         /* (T2) */
+	bool           existed;       /* in the committed state */
+	size_t         existed_bytes; /* then, the size of its value */
+	uint64_t       hash;
+	struct change *next_in_bucket;
+	struct change *next; /* all, in order of first touch */
+};
+
+/* A deleted table or index: all keys from low to high. */
+struct range_delete {
+	struct bytes         low, high;
+	struct range_delete *next;
+};
+
+struct undo;
+
+struct turn {
+	struct arena          arena;   /* the batch's memory */
+	const struct catalog *catalog; /* a reference */
+	struct change       **buckets;
+	size_t                bucket_count, change_count;
+	struct change        *first, **last;
+	struct range_delete  *ranges;
+	struct undo          *undo;
+	size_t                undo_count, undo_cap;
+	size_t                bytes; /* of keys and values held */
+	struct hash_key       hash_key;
+};
+
+struct turn_mark {
+	size_t                undo_count;
+	struct range_delete  *ranges;
+	const struct catalog *catalog;
+};
+
+void turn_init(struct turn *t);
+void turn_release(struct turn *t);
+
+/* A new batch on this catalog. */
+void turn_begin(struct turn *t, const struct catalog *catalog);
+
+struct turn_mark turn_mark(const struct turn *t);
+void             turn_rollback(struct turn *t, struct turn_mark mark);
+/* After a request succeeded: it cannot be rolled back any more. */
+void turn_keep(struct turn *t, struct turn_mark mark);
+
+/* The batch's own version of the row, or NULL: look below. */
+const struct change *turn_find(const struct turn *t, struct bytes key);
+
+/* Key and value are copied. `existed` and `existed_bytes` say what is there before this call. */
+void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes);
+void turn_delete(struct turn *t, struct bytes key, bool existed, size_t existed_bytes);
+void turn_delete_range(struct turn *t, struct bytes low, struct bytes high);
+
+/* Takes over the reference. The one it replaces is kept until the request can no longer be undone. */
+void turn_set_catalog(struct turn *t, const struct catalog *catalog);
+
+#endif

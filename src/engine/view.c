@@ -1,0 +1,163 @@
+/* View: overlay, cache, store, in that order. */
+#include "engine/view.h"
+
+#include <stdlib.h>
+
+#include "engine/layout.h"
+
+static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot, struct arena *a,
+                               struct bytes key, struct bytes *value, bool *found, struct err *err)
+{
+	struct buf out;
+
+	buf_init(&out, a);
+	if (rocks_get(e->rocks, snapshot, key, &out, found, err) != ERR_NONE)
+		return err->code;
+	*value = buf_bytes(&out);
+	return ERR_NONE;
+}
+
+enum err_code view_get_at(struct engine_reader *s, struct rocks_snapshot *snapshot, struct arena *a,
+                          struct bytes key, struct bytes *value, bool *found, struct err *err)
+{
+	return store_get(s->engine, snapshot, a, key, value, found, err);
+}
+
+static enum err_code committed_get(struct engine *e, struct arena *a, struct bytes key, struct bytes *value,
+                                   bool *found, struct err *err)
+{
+	struct cache_ticket ticket;
+	struct row         *row = cache_get(e->cache, key, &ticket);
+
+	if (row != NULL) {
+		*found = !row->absent;
+		*value = arena_copy(a, row->value);
+		row_release(row);
+		return ERR_NONE;
+	}
+	if (store_get(e, NULL, a, key, value, found, err) != ERR_NONE)
+		return err->code;
+	row = row_make(key, *value, !*found);
+	cache_offer(e->cache, &ticket, row);
+	row_release(row);
+	return ERR_NONE;
+}
+
+enum err_code view_get(struct engine_reader *s, struct arena *a, struct bytes key, struct bytes *value,
+                       bool *found, struct err *err)
+{
+	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, key);
+
+	if (c == NULL)
+		return committed_get(s->engine, a, key, value, found, err);
+	*found = !c->deleted;
+	*value = arena_copy(a, c->value);
+	return ERR_NONE;
+}
+
+/* ---- walking ---- */
+
+static int up(const void *a, const void *b)
+{
+	return bytes_compare((*(const struct change *const *)a)->key,
+	                     (*(const struct change *const *)b)->key);
+}
+
+static int down(const void *a, const void *b)
+{
+	return -up(a, b);
+}
+
+static bool in_range(const struct change *c, struct bytes low, struct bytes high)
+{
+	return c->dirty && bytes_compare(c->key, low) >= 0 && bytes_compare(c->key, high) < 0;
+}
+
+/* The turn's changes in the range. A batch holds at most some thousands, and comparing fails at the first
+ * bytes for most, which costs less than the store's own cursor does. */
+static void collect(struct view_cursor *c, const struct turn *t, struct arena *a, struct bytes low,
+                    struct bytes high)
+{
+	const struct change **list;
+	size_t                count = 0;
+
+	for (const struct change *change = t->first; change != NULL; change = change->next)
+		count += in_range(change, low, high) ? 1 : 0;
+	if (count == 0)
+		return;
+	list = arena_array(a, count, sizeof(*list));
+	for (const struct change *change = t->first; change != NULL; change = change->next)
+		if (in_range(change, low, high))
+			list[c->change_count++] = change;
+	qsort(list, count, sizeof(*list), c->backward ? down : up);
+	c->changes = list;
+}
+
+void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct arena *a, struct bytes low,
+                      struct bytes high, bool backward)
+{
+	*c = (struct view_cursor){.backward = backward};
+	c->rocks = rocks_cursor_open(s->engine->rocks, NULL, low, high, backward);
+	if (s->turn != NULL)
+		collect(c, s->turn, a, low, high);
+}
+
+void view_cursor_close(struct view_cursor *c)
+{
+	rocks_cursor_close(c->rocks);
+}
+
+/* Leaves the row that the last call returned. `started` is implied: on_change and on_stored are false before
+ * the first. */
+static void leave(struct view_cursor *c)
+{
+	if (c->on_change)
+		c->change_at++;
+	if (c->on_stored)
+		rocks_cursor_next(c->rocks);
+	c->on_change = c->on_stored = false;
+}
+
+/* Which comes first in walking order? */
+static int order(const struct view_cursor *c, struct bytes stored, const struct change *change)
+{
+	int by_key = bytes_compare(stored, change->key);
+
+	return c->backward ? -by_key : by_key;
+}
+
+/* Stands on the next row of either source; a change hides the stored row of the same key. */
+static bool settle(struct view_cursor *c, struct bytes *key, struct bytes *value)
+{
+	const struct change *change = c->change_at < c->change_count ? c->changes[c->change_at] : NULL;
+	bool                 stored = rocks_cursor_at(c->rocks, key, value);
+	int                  by_key;
+
+	if (change == NULL) {
+		c->on_stored = stored;
+		return stored;
+	}
+	by_key = stored ? order(c, *key, change) : 1;
+	c->on_stored = by_key <= 0;
+	c->on_change = by_key >= 0;
+	if (c->on_change) {
+		*key = change->key;
+		*value = change->value;
+	}
+	return true;
+}
+
+bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *value)
+{
+	do {
+		leave(c);
+		if (!settle(c, key, value))
+			return false;
+	} while (c->on_change && c->changes[c->change_at]->deleted);
+	return true;
+}
+
+enum err_code view_cursor_check(const struct view_cursor *c, struct err *err)
+{
+	return rocks_cursor_check(c->rocks, err);
+}

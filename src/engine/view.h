@@ -1,0 +1,36 @@
+/* View: what a session sees: its turn's changes, if it has a turn, over what is committed. The only way that
+ * the rest of the engine reads. */
+#ifndef ENGINE_VIEW_H
+#define ENGINE_VIEW_H
+
+#include "engine/state.h"
+
+/* The value is in the arena. */
+enum err_code view_get(struct engine_reader *s, struct arena *a, struct bytes key, struct bytes *value,
+                       bool *found, struct err *err);
+
+/* The same as of a snapshot, past the cache. */
+enum err_code view_get_at(struct engine_reader *s, struct rocks_snapshot *snapshot, struct arena *a,
+                          struct bytes key, struct bytes *value, bool *found, struct err *err);
+
+/* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
+ */
+struct view_cursor {
+	struct rocks_cursor        *rocks;
+	const struct change *const *changes; /* of the turn, in this range, sorted in walking order */
+	size_t                      change_count, change_at;
+	bool                        backward;
+	bool                        on_change; /* the current row is changes[change_at] */
+	bool                        on_stored; /* … or the store's, or both of the same key */
+};
+
+void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct arena *a, struct bytes low,
+                      struct bytes high, bool backward);
+void view_cursor_close(struct view_cursor *c);
+
+/* Moves to the next row; false at the end (then view_cursor_check). Key and value are valid until the next
+ * call. */
+bool          view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *value);
+enum err_code view_cursor_check(const struct view_cursor *c, struct err *err);
+
+#endif

@@ -1,0 +1,345 @@
+/* Writer: the one thread that writes.
+ *
+ *    any thread                     writer thread
+ *    writer_submit --> pending -->  take what waits
+ *         |                         run each in turn   (sees the earlier ones; a failed one is undone alone)
+ *         |                         commit once        (one flush for all)
+ *         <------ done -----------  complete, oldest first
+ *
+ * While a flush is under way, requests gather for the next batch: the more load, the larger the batches.
+ *
+ * (W1) A request's outcome is set before it is completed, and never after.
+ * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since
+ * what it saw may have been written by an earlier one of the same batch. (W3) If the commit fails, every
+ * request of the batch fails with "outcome unknown", and so does every later one: what the disk holds is
+ * known only to the process that opens it next. (W4) pending_bytes <= queue_bytes_max; past it submit refuses
+ * at once. */
+#include "engine/writer.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "engine/clock.h"
+#include "engine/layout.h"
+#include "engine/state.h"
+
+enum {
+	BATCH_REQUESTS_MAX = 1024,
+	BATCH_BYTES_MAX = 8 << 20, /* of what is written; a batch ends with the request that passes it */
+};
+
+struct writer {
+	struct engine *engine;
+	pthread_t      thread;
+
+	/* under lock */
+	pthread_mutex_t        lock;
+	pthread_cond_t         arrived;
+	struct writer_request *first, **last;
+	size_t                 pending_bytes;
+	bool                   stopping;
+	struct writer_stats    stats;
+
+	/* any thread */
+	atomic_bool failed; /* (W3) */
+
+	/* writer thread only */
+	struct turn         turn;
+	struct rocks_batch *batch;
+	struct engine_clock clock;
+};
+
+/* ---- submitting ---- */
+
+static enum err_code refuse(const struct writer *w, struct err *err)
+{
+	if (atomic_load(&w->failed))
+		return err_set(err, ERR_STORAGE,
+		               "writing has stopped after a failed flush; the server restarts");
+	return err_set(err, ERR_DISK_FULL,
+	               "the disk is nearly full; nothing is written until there is room again");
+}
+
+enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)
+{
+	bool full;
+
+	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full))
+		return refuse(w, err);
+	r->next = NULL;
+	pthread_mutex_lock(&w->lock);
+	full = w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
+	if (!full) {
+		if (w->first == NULL)
+			pthread_cond_signal(&w->arrived);
+		*w->last = r;
+		w->last = &r->next;
+		w->pending_bytes += r->cost_bytes;
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (full)
+		return err_set(err, ERR_OVERLOADED, "too many writes are waiting; try again shortly");
+	return ERR_NONE;
+}
+
+bool writer_failed(const struct writer *w)
+{
+	return atomic_load(&w->failed);
+}
+
+struct writer_stats writer_stats(struct writer *w)
+{
+	struct writer_stats stats;
+
+	pthread_mutex_lock(&w->lock);
+	stats = w->stats;
+	stats.queue_bytes = w->pending_bytes;
+	pthread_mutex_unlock(&w->lock);
+	return stats;
+}
+
+/* ---- the batch ---- */
+
+/* Waits for requests and takes them, up to BATCH_REQUESTS_MAX; NULL when there will be none any more. */
+static struct writer_request *take(struct writer *w)
+{
+	struct writer_request *taken, *r;
+	unsigned               count = 1;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->first == NULL && !w->stopping)
+		pthread_cond_wait(&w->arrived, &w->lock);
+	taken = w->first;
+	for (r = taken; r != NULL; r = r->next) {
+		w->pending_bytes -= r->cost_bytes;
+		if (count++ == BATCH_REQUESTS_MAX)
+			break;
+	}
+	w->first = r == NULL ? NULL : r->next;
+	if (w->first == NULL)
+		w->last = &w->first;
+	if (r != NULL)
+		r->next = NULL;
+	pthread_mutex_unlock(&w->lock);
+	return taken;
+}
+
+static void run_one(struct writer *w, struct writer_request *r, int64_t now_us)
+{
+	struct engine_reader session = {{&engine_backend, now_us}, w->engine, NULL, &w->turn};
+	struct turn_mark     mark = turn_mark(&w->turn);
+
+	r->rc = r->run(r, &session.base);
+	if (r->rc != ERR_NONE)
+		turn_rollback(&w->turn, mark);
+	else
+		turn_keep(&w->turn, mark);
+}
+
+/* Runs requests in turn; returns those that did not fit into this batch. */
+static struct writer_request *run_all(struct writer *w, struct writer_request *r, int64_t now_us,
+                                      uint64_t *count)
+{
+	turn_begin(&w->turn, w->engine->catalog); /* only this thread changes it */
+	while (r != NULL) {
+		struct writer_request *next = r->next;
+
+		run_one(w, r, now_us);
+		++*count;
+		if (w->turn.bytes > BATCH_BYTES_MAX) {
+			r->next = NULL;
+			return next;
+		}
+		r = next;
+	}
+	return NULL;
+}
+
+/* Puts the turn's changes into the store's batch; false if there are none. */
+static bool gather(struct writer *w)
+{
+	bool any = false;
+
+	rocks_batch_reset(w->batch);
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
+		if (!c->dirty)
+			continue;
+		any = true;
+		if (c->deleted)
+			rocks_batch_delete(w->batch, c->key);
+		else
+			rocks_batch_put(w->batch, c->key, c->value);
+	}
+	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
+	for (const struct range_delete *d = w->turn.ranges; d != NULL; d = d->next) {
+		any = true;
+		rocks_batch_delete_range(w->batch, d->low, d->high);
+	}
+	return any;
+}
+
+static bool is_cached(const struct change *c)
+{
+	return c->dirty && c->key.data[0] == KIND_ROW;
+}
+
+static void cache_begin(struct writer *w)
+{
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next)
+		if (is_cached(c))
+			cache_commit_begin(w->engine->cache, c->key);
+}
+
+static void cache_end(struct writer *w, bool committed)
+{
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
+		struct row *row;
+
+		if (!is_cached(c))
+			continue;
+		row = committed ? row_make(c->key, c->value, c->deleted) : NULL;
+		cache_commit_end(w->engine->cache, c->key, row);
+		if (row != NULL)
+			row_release(row);
+	}
+}
+
+static void count_changes(struct writer *w)
+{
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
+		uint32_t table_id;
+		uint16_t index_id;
+
+		if (!c->dirty || !layout_parse_owner(c->key, &table_id, &index_id))
+			continue;
+		counts_add(w->engine->counts, table_id, index_id,
+		           (struct count){(c->deleted ? 0 : 1) - (c->existed ? 1 : 0),
+		                          (int64_t)c->value.len - (int64_t)c->existed_bytes});
+	}
+}
+
+static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
+{
+	int64_t       began = clock_steady_us(w->engine->options.clock);
+	enum err_code rc;
+
+	if (!gather(w))
+		return ERR_NONE;
+	engine_clock_save(&w->clock, w->batch, now_us);
+	cache_begin(w);
+	if (fault_fires(FAULT_COMMIT))
+		rc = err_set(err, ERR_STORAGE, "a fault was injected");
+	else
+		rc = rocks_commit(w->engine->rocks, w->batch, err);
+	cache_end(w, rc == ERR_NONE);
+	if (rc == ERR_NONE) {
+		count_changes(w);
+		engine_publish_catalog(w->engine, w->turn.catalog);
+	}
+	pthread_mutex_lock(&w->lock);
+	w->stats.commit_us += (uint64_t)(clock_steady_us(w->engine->options.clock) - began);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+static void complete(struct writer_request *r)
+{
+	while (r != NULL) {
+		struct writer_request *next = r->next; /* after done it is the submitter's */
+
+		r->done(r);
+		r = next;
+	}
+}
+
+static void fail_all(struct writer_request *r, const char *why)
+{
+	for (; r != NULL; r = r->next)
+		r->rc = err_set(&r->err, ERR_STORAGE, "the outcome is unknown: %s", why);
+}
+
+static void note_batch(struct writer *w, uint64_t count)
+{
+	pthread_mutex_lock(&w->lock);
+	w->stats.requests += count;
+	w->stats.batches++;
+	if (count > w->stats.largest_batch)
+		w->stats.largest_batch = count;
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* (W3) */
+static void stop_writing(struct writer *w, const char *why)
+{
+	log_error("a flush failed, so nothing more is written by this process: %s", why);
+	atomic_store(&w->failed, true);
+	if (w->engine->options.on_failure != NULL)
+		w->engine->options.on_failure(w->engine->options.failure_ctx);
+}
+
+static void batch(struct writer *w, struct writer_request *requests)
+{
+	while (requests != NULL) {
+		int64_t                now_us = engine_now_us(w->engine);
+		uint64_t               count = 0;
+		struct writer_request *rest;
+		struct err             err;
+
+		if (atomic_load(&w->failed)) {
+			fail_all(requests, "an earlier flush failed");
+			complete(requests);
+			return;
+		}
+		rest = run_all(w, requests, now_us, &count);
+		if (commit(w, now_us, &err) != ERR_NONE) {
+			fail_all(requests, err.text);
+			stop_writing(w, err.text);
+		}
+		note_batch(w, count);
+		complete(requests);
+		requests = rest;
+	}
+}
+
+static void *writer_main(void *arg)
+{
+	struct writer         *w = arg;
+	struct writer_request *requests;
+
+	while ((requests = take(w)) != NULL)
+		batch(w, requests);
+	return NULL;
+}
+
+/* ---- life cycle ---- */
+
+enum err_code writer_open(struct writer **out, struct engine *e, struct err *err)
+{
+	struct writer *w = mem_zalloc(sizeof(*w));
+
+	w->engine = e;
+	w->last = &w->first;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->arrived, NULL);
+	turn_init(&w->turn);
+	w->batch = rocks_batch_open();
+	*out = w;
+	if (pthread_create(&w->thread, NULL, writer_main, w) != 0)
+		return err_set(err, ERR_STORAGE, "cannot start the writer's thread");
+	return ERR_NONE;
+}
+
+void writer_close(struct writer *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->stopping = true;
+	pthread_cond_signal(&w->arrived);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	rocks_batch_close(w->batch);
+	turn_release(&w->turn);
+	pthread_cond_destroy(&w->arrived);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}

@@ -1,0 +1,23 @@
+/* Writer: the one thread that writes. See writer.c. */
+#ifndef ENGINE_WRITER_H
+#define ENGINE_WRITER_H
+
+#include "engine/engine.h"
+
+struct writer;
+
+struct writer_stats {
+	uint64_t requests, batches, largest_batch, commit_us;
+	size_t   queue_bytes;
+};
+
+enum err_code writer_open(struct writer **out, struct engine *e, struct err *err);
+
+/* Completes everything that was submitted, then ends the thread. */
+void writer_close(struct writer *w);
+
+enum err_code       writer_submit(struct writer *w, struct writer_request *r, struct err *err);
+bool                writer_failed(const struct writer *w);
+struct writer_stats writer_stats(struct writer *w);
+
+#endif

@@ -1,0 +1,22 @@
+/* Serve: the composition root: the one place that picks a backend and puts the parts together. */
+#ifndef SERVER_SERVE_H
+#define SERVER_SERVE_H
+
+#include "base/err.h"
+
+struct serve_options {
+	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
+	const char *data;
+	bool        no_auth;
+	uint64_t    loops; /* 0: one a core */
+	uint64_t    cache_mb;
+	uint64_t    queue_mb;
+};
+
+struct serve_options serve_options_default(void);
+
+/* Serves until a SIGTERM or SIGINT, then stops gracefully. ERR_STORAGE after a failed flush: then *restart is
+ * set, and the caller starts the program anew, from what is on the disk. */
+enum err_code serve(const struct serve_options *options, bool *restart, struct err *err);
+
+#endif

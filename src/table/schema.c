@@ -1,0 +1,276 @@
+/* Schema: the checks that keep a table's rows well-formed, and what an index takes of an item. */
+#include "table/schema.h"
+
+#include "item/messages.h"
+
+const struct index_schema *schema_index(const struct table_schema *s, struct bytes name)
+{
+	for (uint32_t i = 0; i < s->index_count; i++)
+		if (bytes_equal(s->indexes[i].name, name))
+			return &s->indexes[i];
+	return NULL;
+}
+
+/* ---- is the schema itself sound? ---- */
+
+static enum err_code check_local(const struct table_schema *s, const struct index_schema *index,
+                                 struct err *err)
+{
+	if (s->keys.range.name.len == 0)
+		return err_set(err, ERR_INVALID, MSG_LSI_NO_RANGE);
+	if (!bytes_equal(index->keys.hash.name, s->keys.hash.name))
+		return err_set(err, ERR_INVALID, MSG_LSI_HASH, BYTES_ARG(index->name),
+		               BYTES_ARG(index->keys.hash.name), BYTES_ARG(s->keys.hash.name));
+	return ERR_NONE;
+}
+
+enum err_code schema_check(const struct table_schema *s, struct err *err)
+{
+	uint32_t local = 0, included = 0;
+
+	for (uint32_t i = 0; i < s->index_count; i++) {
+		const struct index_schema *index = &s->indexes[i];
+
+		if (schema_index(s, index->name) != index)
+			return err_set(err, ERR_INVALID, MSG_INDEX_TWICE, BYTES_ARG(index->name));
+		if (index->local && check_local(s, index, err) != ERR_NONE)
+			return err->code;
+		local += index->local ? 1 : 0;
+		included += index->include_count;
+	}
+	if (local > TABLE_LSI_MAX)
+		return err_set(err, ERR_INVALID, MSG_LSI_MAX);
+	if (s->index_count - local > TABLE_GSI_MAX)
+		return err_set(err, ERR_LIMIT, MSG_GSI_MAX);
+	if (included > TABLE_INCLUDE_MAX)
+		return err_set(err, ERR_INVALID, MSG_INCLUDE_MAX);
+	return ERR_NONE;
+}
+
+/* ---- may this key, this item be stored? ---- */
+
+static const char *empty_kind(enum value_type type)
+{
+	return type == VALUE_B ? "binary" : "string";
+}
+
+static bool is_empty_text(const struct value *v)
+{
+	return v->type != VALUE_N && v->text.len == 0;
+}
+
+static bool is_longer(const struct value *v, size_t max)
+{
+	return v->type != VALUE_N && v->text.len > max;
+}
+
+static enum err_code check_key_bounds(const struct key_attribute *attribute, bool is_hash,
+                                      const struct value *v, struct err *err)
+{
+	if (is_empty_text(v))
+		return err_set(err, ERR_INVALID, MSG_KEY_EMPTY, empty_kind(v->type),
+		               BYTES_ARG(attribute->name));
+	if (is_longer(v, is_hash ? KEY_HASH_BYTES_MAX : KEY_RANGE_BYTES_MAX))
+		return err_set(err, ERR_INVALID, "%s", is_hash ? MSG_HASH_SIZE : MSG_RANGE_SIZE);
+	return ERR_NONE;
+}
+
+static enum err_code check_key_attribute(const struct key_attribute *attribute, bool is_hash,
+                                         const struct item *key, struct err *err)
+{
+	const struct value *v = item_get(key, attribute->name);
+
+	if (v == NULL || v->type != attribute->type)
+		return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
+	return check_key_bounds(attribute, is_hash, v, err);
+}
+
+enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct err *err)
+{
+	bool ranged = s->keys.range.name.len > 0;
+
+	if (key->count != (ranged ? 2u : 1u))
+		return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
+	if (check_key_attribute(&s->keys.hash, true, key, err) != ERR_NONE)
+		return err->code;
+	return ranged ? check_key_attribute(&s->keys.range, false, key, err) : ERR_NONE;
+}
+
+static enum err_code check_item_key(const struct key_attribute *attribute, bool is_hash,
+                                    const struct item *item, struct err *err)
+{
+	const struct value *v;
+
+	if (attribute->name.len == 0)
+		return ERR_NONE;
+	v = item_get(item, attribute->name);
+	if (v == NULL)
+		return err_set(err, ERR_INVALID, MSG_KEY_MISSING, BYTES_ARG(attribute->name));
+	if (v->type != attribute->type)
+		return err_set(err, ERR_INVALID, MSG_KEY_TYPE, BYTES_ARG(attribute->name),
+		               value_type_name(attribute->type), value_type_name(v->type));
+	return check_key_bounds(attribute, is_hash, v, err);
+}
+
+static enum err_code check_index_key(const struct index_schema *index, const struct key_attribute *attribute,
+                                     size_t bytes_max, const struct item *item, struct err *err)
+{
+	const struct value *v = attribute->name.len == 0 ? NULL : item_get(item, attribute->name);
+
+	if (v == NULL)
+		return ERR_NONE; /* the item is simply not in the index */
+	if (v->type != attribute->type)
+		return err_set(err, ERR_INVALID, MSG_INDEX_KEY_TYPE, BYTES_ARG(attribute->name),
+		               value_type_name(attribute->type), value_type_name(v->type),
+		               BYTES_ARG(index->name));
+	if (is_empty_text(v))
+		return err_set(err, ERR_INVALID, MSG_INDEX_KEY_EMPTY, empty_kind(v->type),
+		               BYTES_ARG(index->name), BYTES_ARG(attribute->name));
+	if (is_longer(v, bytes_max))
+		return err_set(err, ERR_INVALID, MSG_INDEX_KEY_SIZE, BYTES_ARG(attribute->name),
+		               BYTES_ARG(index->name), (int)bytes_max);
+	return ERR_NONE;
+}
+
+static enum err_code check_depth(const struct item *item, struct err *err)
+{
+	for (uint32_t i = 0; i < item->count; i++)
+		if (value_depth(&item->members[i].value) > VALUE_DEPTH_MAX)
+			return err_set(err, ERR_INVALID, MSG_ITEM_DEPTH);
+	return ERR_NONE;
+}
+
+enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err)
+{
+	if (check_item_key(&s->keys.hash, true, item, err) != ERR_NONE ||
+	    check_item_key(&s->keys.range, false, item, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < s->index_count; i++) {
+		const struct index_schema *index = &s->indexes[i];
+
+		if (check_index_key(index, &index->keys.hash, KEY_HASH_BYTES_MAX, item, err) != ERR_NONE ||
+		    check_index_key(index, &index->keys.range, KEY_RANGE_BYTES_MAX, item, err) != ERR_NONE)
+			return err->code;
+	}
+	if (item_size(item) > ITEM_BYTES_MAX)
+		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE);
+	return check_depth(item, err);
+}
+
+/* ---- parts of an item ---- */
+
+/* Names are taken from the item, not from the schema: they live as long as the item does. */
+static void add_member(struct item *out, const struct item *item, struct bytes name)
+{
+	const struct member *m = name.len == 0 || item_get(out, name) != NULL ? NULL : item_find(item, name);
+	uint32_t             at = out->count;
+
+	if (m == NULL)
+		return;
+	for (; at > 0 && bytes_compare(out->members[at - 1].name, name) > 0; at--)
+		out->members[at] = out->members[at - 1];
+	out->members[at] = *m;
+	out->count++;
+}
+
+static void add_keys(struct item *out, const struct item *item, const struct key_schema *keys)
+{
+	add_member(out, item, keys->hash.name);
+	add_member(out, item, keys->range.name);
+}
+
+struct item schema_key_of(struct arena *a, const struct table_schema *s, const struct index_schema *index,
+                          const struct item *item)
+{
+	struct item out = {arena_array(a, 4, sizeof(struct member)), 0};
+
+	add_keys(&out, item, &s->keys);
+	if (index != NULL)
+		add_keys(&out, item, &index->keys);
+	return out;
+}
+
+static bool has_key(const struct item *item, const struct key_attribute *attribute)
+{
+	const struct value *v = attribute->name.len == 0 ? NULL : item_get(item, attribute->name);
+
+	return attribute->name.len == 0 || (v != NULL && v->type == attribute->type && !is_empty_text(v));
+}
+
+bool schema_project(struct arena *a, const struct table_schema *s, const struct index_schema *index,
+                    const struct item *item, struct item *out)
+{
+	if (!has_key(item, &index->keys.hash) || !has_key(item, &index->keys.range))
+		return false;
+	if (index->projection == PROJECT_ALL) {
+		*out = *item;
+		return true;
+	}
+	*out = (struct item){arena_array(a, 4 + index->include_count, sizeof(struct member)), 0};
+	add_keys(out, item, &s->keys);
+	add_keys(out, item, &index->keys);
+	for (uint32_t i = 0; i < index->include_count; i++)
+		add_member(out, item, index->include[i]);
+	return true;
+}
+
+/* ---- time to live ---- */
+
+enum { FIVE_YEARS_S = 5 * 365 * 24 * 3600 };
+
+int64_t schema_expiry(const struct table_schema *s, const struct item *item)
+{
+	const struct value *v = s->ttl_attribute.len == 0 ? NULL : item_get(item, s->ttl_attribute);
+	int64_t             seconds;
+
+	if (v == NULL || v->type != VALUE_N || !number_to_i64(&v->number, &seconds) || seconds <= 0)
+		return 0;
+	return seconds;
+}
+
+bool schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us)
+{
+	int64_t expiry = schema_expiry(s, item), now = now_us / 1000000;
+
+	return expiry != 0 && expiry <= now && expiry > now - FIVE_YEARS_S;
+}
+
+/* ---- copying ---- */
+
+static struct key_schema keys_copy(struct arena *a, const struct key_schema *k)
+{
+	struct key_schema copy = *k;
+
+	copy.hash.name = arena_copy(a, k->hash.name);
+	copy.range.name = arena_copy(a, k->range.name);
+	return copy;
+}
+
+static struct index_schema index_copy(struct arena *a, const struct index_schema *index)
+{
+	struct index_schema copy = *index;
+
+	copy.name = arena_copy(a, index->name);
+	copy.keys = keys_copy(a, &index->keys);
+	copy.include = arena_array(a, index->include_count, sizeof(struct bytes));
+	for (uint32_t i = 0; i < index->include_count; i++)
+		copy.include[i] = arena_copy(a, index->include[i]);
+	return copy;
+}
+
+struct table_schema schema_copy(struct arena *a, const struct table_schema *s)
+{
+	struct table_schema copy = *s;
+
+	copy.name = arena_copy(a, s->name);
+	copy.id = arena_copy(a, s->id);
+	copy.keys = keys_copy(a, &s->keys);
+	copy.ttl_attribute = arena_copy(a, s->ttl_attribute);
+	copy.indexes = arena_array(a, s->index_count, sizeof(struct index_schema));
+	for (uint32_t i = 0; i < s->index_count; i++)
+		copy.indexes[i] = index_copy(a, &s->indexes[i]);
+	copy.tags = arena_array(a, s->tag_count, sizeof(struct tag));
+	for (uint32_t i = 0; i < s->tag_count; i++)
+		copy.tags[i] = (struct tag){arena_copy(a, s->tags[i].key), arena_copy(a, s->tags[i].value)};
+	return copy;
+}

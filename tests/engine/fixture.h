@@ -1,0 +1,283 @@
+/* Fixture: an engine in a temporary directory with a clock that tests set, called with DynamoDB's own JSON,
+ * so that a test reads like the requests of a client. Requests are decoded by dynamo/ and run on table.h,
+ * without HTTP. */
+#ifndef TESTS_ENGINE_FIXTURE_H
+#define TESTS_ENGINE_FIXTURE_H
+
+#include "test.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "dynamo/request.h"
+#include "dynamo/wire.h"
+#include "engine/engine.h"
+
+enum { START_S = 1789000000 }; /* the hour at which every fixture begins */
+
+struct fixture {
+	char                  dir[64];
+	struct clock_manual   clock;
+	struct engine_options options;
+	struct engine        *engine;
+	struct json_reader   *json;
+	struct arena          arena;
+	struct err            err;
+};
+
+typedef enum err_code (*decoder)(struct arena *, const struct json *, struct dynamo_request *, struct err *);
+
+union answer {
+	struct table_get_result         get;
+	struct table_write_result       write;
+	struct table_query_result       query;
+	struct table_batch_get_result   batch_get;
+	struct table_batch_write_result batch_write;
+	struct table_transact_result    transact;
+	struct table_description        table;
+	struct table_list_result        list;
+};
+
+static inline void fixture_start(struct fixture *f)
+{
+	if (engine_open(&f->engine, &f->options, &f->err) != ERR_NONE)
+		fail_msg("%s", f->err.text);
+}
+
+static inline void fixture_open(struct fixture *f)
+{
+	*f = (struct fixture){.dir = "/tmp/gatehouse-test-XXXXXX"};
+	assert_non_null(mkdtemp(f->dir));
+	log_set_level(LOG_ERROR);
+	clock_manual_init(&f->clock, (int64_t)START_S * 1000000);
+	arena_init(&f->arena);
+	f->json = json_reader_open();
+	f->options = engine_options_default(f->dir);
+	f->options.clock = &f->clock.base;
+	f->options.tick_ms = 3600 * 1000; /* only when a test says so */
+	f->options.disk_reserve_bytes = 1 << 20;
+	fixture_start(f);
+}
+
+static inline void fixture_restart(struct fixture *f)
+{
+	engine_close(f->engine);
+	fixture_start(f);
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+	char command[128];
+
+	engine_close(f->engine);
+	json_reader_close(f->json);
+	arena_release(&f->arena);
+	snprintf(command, sizeof(command), "rm -rf %s", f->dir);
+	assert_int_equal(system(command), 0);
+}
+
+static inline void fixture_set_clock(struct fixture *f, int64_t second)
+{
+	clock_manual_set(&f->clock, second * 1000000);
+}
+
+/* JSON with ' for ", which reads better in C. */
+static inline struct json *fixture_json(struct fixture *f, const char *text)
+{
+	struct bytes copy = arena_copy(&f->arena, bytes_of(text));
+	char        *p = (char *)(uintptr_t)copy.data;
+	struct json *out;
+
+	for (size_t i = 0; i < copy.len; i++)
+		if (p[i] == '\'')
+			p[i] = '"';
+	if (json_read(f->json, &f->arena, copy, &out, &f->err) != ERR_NONE)
+		fail_msg("%s in %s", f->err.text, text);
+	return out;
+}
+
+static inline struct item fixture_item(struct fixture *f, const char *text)
+{
+	struct item item;
+
+	if (wire_item_read(&f->arena, fixture_json(f, text), &item, &f->err) != ERR_NONE)
+		fail_msg("%s in %s", f->err.text, text);
+	return item;
+}
+
+static inline void assert_item(struct fixture *f, const struct item *actual, const char *expected)
+{
+	struct item        want = fixture_item(f, expected);
+	struct buf         out;
+	struct json_writer w;
+
+	if (item_equal(actual, &want))
+		return;
+	buf_init(&out, &f->arena);
+	json_writer_init(&w, &out);
+	wire_item_write(&w, actual);
+	fail_msg("got %.*s, expected %s", BYTES_ARG(buf_bytes(&out)), expected);
+}
+
+/* ---- running a decoded request ---- */
+
+struct fixture_call {
+	struct writer_request  base;
+	struct fixture        *f;
+	struct dynamo_request *q;
+	union answer          *r;
+	enum err_code (*run)(struct fixture_call *c, struct table *t);
+};
+
+#define FIXTURE_RUN(name, member, query)                                                                     \
+	static inline enum err_code fixture_##name(struct fixture_call *c, struct table *t)                  \
+	{                                                                                                    \
+		return t->backend->name(t, &c->f->arena, query, &c->r->member, &c->f->err);                  \
+	}
+
+FIXTURE_RUN(get, get, &c->q->get)
+FIXTURE_RUN(write, write, &c->q->write)
+FIXTURE_RUN(query, query, &c->q->query)
+FIXTURE_RUN(transact_write, transact, &c->q->transact_write)
+FIXTURE_RUN(transact_get, batch_get, &c->q->transact_get)
+FIXTURE_RUN(create, table, &c->q->create)
+FIXTURE_RUN(alter, table, &c->q->alter.alter)
+FIXTURE_RUN(describe, table, c->q->table)
+FIXTURE_RUN(remove, table, c->q->table)
+FIXTURE_RUN(list, list, &c->q->list)
+
+static inline enum err_code fixture_batch_get(struct fixture_call *c, struct table *t)
+{
+	struct table_batch_get q = {c->q->batch.gets, c->q->batch.count};
+
+	return t->backend->batch_get(t, &c->f->arena, &q, &c->r->batch_get, &c->f->err);
+}
+
+static inline enum err_code fixture_batch_write(struct fixture_call *c, struct table *t)
+{
+	struct table_batch_write q = {c->q->batch.writes, c->q->batch.count};
+
+	return t->backend->batch_write(t, &c->f->arena, &q, &c->r->batch_write, &c->f->err);
+}
+
+static inline enum err_code fixture_ttl(struct fixture_call *c, struct table *t)
+{
+	struct table_change change = {.kind = CHANGE_TTL,
+	                              .ttl_attribute = c->q->ttl.enabled ? c->q->ttl.attribute
+	                                                                 : (struct bytes){"", 0}};
+	struct table_alter  q = {c->q->ttl.table, &change, 1};
+
+	return t->backend->alter(t, &c->f->arena, &q, &c->r->table, &c->f->err);
+}
+
+/* X(operation, decoder, run, writes) */
+#define FIXTURE_OPERATIONS(X)                                                                                \
+	X("GetItem", request_get, fixture_get, false)                                                        \
+	X("PutItem", request_put, fixture_write, true)                                                       \
+	X("UpdateItem", request_update, fixture_write, true)                                                 \
+	X("DeleteItem", request_delete, fixture_write, true)                                                 \
+	X("Query", request_query, fixture_query, false)                                                      \
+	X("Scan", request_scan, fixture_query, false)                                                        \
+	X("BatchGetItem", request_batch_get, fixture_batch_get, false)                                       \
+	X("BatchWriteItem", request_batch_write, fixture_batch_write, true)                                  \
+	X("TransactGetItems", request_transact_get, fixture_transact_get, false)                             \
+	X("TransactWriteItems", request_transact_write, fixture_transact_write, true)                        \
+	X("CreateTable", request_create_table, fixture_create, true)                                         \
+	X("UpdateTable", request_update_table, fixture_alter, true)                                          \
+	X("DescribeTable", request_table_name, fixture_describe, false)                                      \
+	X("DeleteTable", request_table_name, fixture_remove, true)                                           \
+	X("ListTables", request_list_tables, fixture_list, false)                                            \
+	X("UpdateTimeToLive", request_update_ttl, fixture_ttl, true)
+
+static inline enum err_code fixture_in_turn(struct writer_request *w, struct table *t)
+{
+	struct fixture_call *c = (struct fixture_call *)w;
+	enum err_code        rc = c->run(c, t);
+
+	if (rc != ERR_NONE)
+		w->err = c->f->err;
+	return rc;
+}
+
+static inline enum err_code fixture_do(struct fixture_call *c, bool writes)
+{
+	struct engine_reader reader;
+	enum err_code        rc;
+
+	if (writes)
+		return engine_run(c->f->engine, &c->base, &c->f->err);
+	engine_reader_init(&reader, c->f->engine);
+	rc = c->run(c, &reader.base);
+	engine_reader_release(&reader);
+	return rc;
+}
+
+/* Decodes and runs; the outcome is returned, f->err has the text. */
+static inline enum err_code fixture_try(struct fixture *f, const char *operation, const char *body,
+                                        union answer *r)
+{
+	struct dynamo_request *q = arena_zalloc(&f->arena, sizeof(*q));
+	struct fixture_call c = {.base = {.run = fixture_in_turn, .cost_bytes = 100}, .f = f, .q = q, .r = r};
+
+#define X(name, decode, run_, writes)                                                                        \
+	if (strcmp(operation, name) == 0) {                                                                  \
+		c.run = run_;                                                                                \
+		if (decode(&f->arena, fixture_json(f, body), q, &f->err) != ERR_NONE)                        \
+			return f->err.code;                                                                  \
+		return fixture_do(&c, writes);                                                               \
+	}
+	FIXTURE_OPERATIONS(X)
+#undef X
+	fail_msg("no operation %s", operation);
+	return ERR_INVALID;
+}
+
+/* The same where it must succeed. */
+static inline union answer fixture_ok(struct fixture *f, const char *operation, const char *body)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	if (fixture_try(f, operation, body, &r) != ERR_NONE)
+		fail_msg("%s %s: %s", operation, body, f->err.text);
+	return r;
+}
+
+/* … and where it must fail, with this text. */
+static inline void fixture_fails(struct fixture *f, const char *operation, const char *body,
+                                 enum err_code code, const char *text)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	assert_int_equal(fixture_try(f, operation, body, &r), code);
+	assert_string_equal(f->err.text, text);
+}
+
+static inline void assert_get(struct fixture *f, const char *table, const char *key, const char *expected)
+{
+	struct bytes body =
+	        arena_printf(&f->arena, "{'TableName':'%s','Key':%s,'ConsistentRead':true}", table, key);
+	union answer r = fixture_ok(f, "GetItem", body.data);
+
+	if (expected == NULL) {
+		assert_false(r.get.found);
+		return;
+	}
+	assert_true(r.get.found);
+	assert_item(f, &r.get.item, expected);
+}
+
+static inline void assert_verified(struct fixture *f)
+{
+	if (engine_verify(f->engine, &f->err) != ERR_NONE)
+		fail_msg("%s", f->err.text);
+}
+
+#define TABLE_PS                                                                                             \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	","                                                                                                  \
+	"'AttributeType':'S'},{'AttributeName':'s','AttributeType':'S'}],'KeySchema':[{'AttributeName':'p'," \
+	"'KeyType':'HASH'},{'AttributeName':'s','KeyType':'RANGE'}]}"
+
+#endif
