@@ -14,7 +14,9 @@ bool expr_holds(const struct expr *condition, const struct item *item);
 
 /* Applies an update to an item (empty if absent) and yields the new item, which shares what did not change.
  * All actions read the item as it was before. ERR_INVALID with DynamoDB's text on a wrong operand type, an
- * absent attribute, an invalid document path, or nesting that becomes too deep. */
+ * absent attribute, an invalid document path, nesting that becomes too deep, or new values that alone are
+ * larger than an item may be (the whole item is the caller's to measure). No path of the update is the
+ * beginning of another: parsing checks that, code that builds updates must. */
 enum err_code expr_update_apply(struct arena *a, const struct expr_update *update, const struct item *before,
                                 struct item *after, struct err *err);
 

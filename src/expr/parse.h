@@ -12,19 +12,19 @@
 struct expr_name {
 	struct bytes placeholder; /* "#n" */
 	struct bytes name;
-	bool used;
+	bool         used;
 };
 
 struct expr_value {
 	struct bytes placeholder; /* ":v" */
 	struct value value;
-	bool used;
+	bool         used;
 };
 
 struct expr_scope {
-	struct expr_name *names; /* sorted by placeholder (expr_scope_sort) */
+	struct expr_name  *names; /* sorted by placeholder (expr_scope_sort) */
 	struct expr_value *values;
-	uint32_t name_count, value_count;
+	uint32_t           name_count, value_count;
 };
 
 /* Sorts the placeholders, for look-up. ERR_INVALID if a placeholder is malformed or occurs twice. */
@@ -34,7 +34,7 @@ enum err_code expr_scope_sort(struct expr_scope *scope, struct err *err);
  */
 enum err_code expr_scope_check_used(const struct expr_scope *scope, struct err *err);
 
-/* field: "ConditionExpression", "FilterExpression", … for the error text. */
+/* The scope must be sorted. field: "ConditionExpression", "FilterExpression", … for the error text. */
 enum err_code expr_parse_condition(struct arena *a, const char *field, struct bytes text,
                                    struct expr_scope *scope, struct expr **out, struct err *err);
 

@@ -10,7 +10,7 @@
 struct expr_printer {
 	struct arena *arena;
 	struct expr_scope
-	        scope; /* what has been printed so far; unsorted, placeholders in order of appearance */
+	         scope; /* what has been printed so far; unsorted, placeholders in order of appearance */
 	uint32_t name_cap, value_cap;
 };
 

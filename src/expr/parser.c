@@ -1,0 +1,197 @@
+/* Parser: tokens, paths and errors, shared by all grammars. See parser.h for how errors are chosen. */
+#include "expr/parser.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "item/messages.h"
+
+struct bytes text_shown(struct bytes text)
+{
+	if (text.len <= SHOWN_BYTES_MAX)
+		return text;
+	text.len = SHOWN_BYTES_MAX;
+	while (text.len > 0 && ((uint8_t)text.data[text.len] & 0xC0) == 0x80)
+		text.len--;
+	return text;
+}
+
+enum err_code parser_init(struct parser *p, struct arena *a, const char *field, struct bytes text,
+                          enum lex_grammar grammar, struct expr_scope *scope, struct err *err)
+{
+	*p = (struct parser){.arena = a,
+	                     .field = field,
+	                     .text = text,
+	                     .scope = scope,
+	                     .err = err,
+	                     .worst = COMPLAINT_NONE};
+	p->is_condition = grammar == LEX_CONDITION;
+	if (text.len > EXPR_BYTES_MAX)
+		return err_set(err, ERR_INVALID, MSG_EXPR_FIELD MSG_EXPR_SIZE, field, text.len);
+	p->list = lex(a, text, grammar);
+	if (p->list.count == 0)
+		return err_set(err, ERR_INVALID, MSG_EXPR_FIELD MSG_EXPR_EMPTY, field);
+	return ERR_NONE;
+}
+
+enum err_code parser_finish(struct parser *p)
+{
+	if (!parser_is(p, TOKEN_END))
+		return parser_syntax(p);
+	return p->worst == COMPLAINT_NONE ? ERR_NONE : ERR_INVALID;
+}
+
+/* The text from the token before to the token after. */
+static struct bytes parser_near(const struct parser *p)
+{
+	uint32_t            first = p->at > 0 ? p->at - 1 : 0;
+	uint32_t            last = p->at + 1 < p->list.count ? p->at + 1 : p->list.count - 1;
+	const struct bytes *from = &p->list.tokens[first].text, *to = &p->list.tokens[last].text;
+
+	return (struct bytes){from->data, (size_t)(to->data - from->data) + to->len};
+}
+
+enum err_code parser_syntax(struct parser *p)
+{
+	struct bytes token = text_shown(parser_peek(p)->text), near = text_shown(parser_near(p));
+
+	return err_set(p->err, ERR_INVALID, MSG_EXPR_FIELD MSG_EXPR_SYNTAX, p->field, BYTES_ARG(token),
+	               BYTES_ARG(near));
+}
+
+enum err_code parser_expect(struct parser *p, enum token_kind kind)
+{
+	if (!parser_is(p, kind))
+		return parser_syntax(p);
+	p->at++;
+	return ERR_NONE;
+}
+
+enum err_code parser_operator(struct parser *p)
+{
+	if (++p->operators <= EXPR_OPERATORS_MAX)
+		return ERR_NONE;
+	return err_set(p->err, ERR_INVALID, MSG_EXPR_FIELD MSG_EXPR_OPERATORS, p->field, p->operators);
+}
+
+void parser_complain(struct parser *p, enum complaint complaint, const char *format, ...)
+{
+	va_list args;
+	int     prefix;
+
+	if (p->is_condition && complaint > COMPLAINT_NAME)
+		complaint = COMPLAINT_NAME;
+	if (complaint >= p->worst)
+		return;
+	p->worst = complaint;
+	p->err->code = ERR_INVALID;
+	prefix = snprintf(p->err->text, sizeof(p->err->text), MSG_EXPR_FIELD, p->field);
+	va_start(args, format);
+	vsnprintf(p->err->text + prefix, sizeof(p->err->text) - (size_t)prefix, format, args);
+	va_end(args);
+}
+
+/* name = NAME | HASH */
+static enum err_code path_name(struct parser *p, struct expr_step *out)
+{
+	const struct token *token = parser_peek(p);
+	const struct bytes *name;
+
+	*out = (struct expr_step){.name = token->text};
+	if (token->kind == TOKEN_HASH) {
+		name = scope_name(p->scope, token->text);
+		if (name != NULL)
+			out->name = *name;
+		else
+			parser_complain(p, COMPLAINT_NAME, MSG_EXPR_NO_NAME,
+			                BYTES_ARG(text_shown(token->text)));
+	} else if (token->kind != TOKEN_NAME) {
+		return parser_syntax(p);
+	} else if (expr_is_reserved(token->text)) {
+		parser_complain(p, COMPLAINT_RESERVED, MSG_EXPR_RESERVED, BYTES_ARG(token->text));
+	}
+	p->at++;
+	return ERR_NONE;
+}
+
+/* index = "[" INDEX "]", behind the bracket */
+static enum err_code path_index(struct parser *p, struct expr_step *out)
+{
+	const struct token *token = parser_peek(p);
+	uint64_t            index = 0;
+	enum err_code       rc = parser_expect(p, TOKEN_INDEX);
+
+	if (rc != ERR_NONE)
+		return rc;
+	if (!bytes_to_u64(token->text, PATH_INDEX_MAX, &index))
+		parser_complain(p, COMPLAINT_RESERVED, MSG_EXPR_INDEX, BYTES_ARG(text_shown(token->text)));
+	*out = (struct expr_step){.is_index = true, .index = (uint32_t)index};
+	return parser_expect(p, TOKEN_RIGHT);
+}
+
+static enum err_code path_step(struct parser *p, struct expr_step *out)
+{
+	if (parser_is(p, TOKEN_DOT)) {
+		p->at++;
+		return path_name(p, out);
+	}
+	p->at++;
+	return path_index(p, out);
+}
+
+/* Too many steps are counted but not kept. */
+static enum err_code path_steps(struct parser *p, struct expr_path *path, struct expr_step *steps)
+{
+	uint32_t count = path->count;
+
+	while (parser_is(p, TOKEN_DOT) || parser_is(p, TOKEN_LEFT)) {
+		struct expr_step step;
+		enum err_code    rc = path_step(p, &step);
+
+		if (rc != ERR_NONE)
+			return rc;
+		if (count < PATH_STEPS_MAX)
+			steps[count] = step;
+		count++;
+	}
+	if (count > PATH_STEPS_MAX)
+		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_PATH_DEPTH, count);
+	path->count = count < PATH_STEPS_MAX ? count : PATH_STEPS_MAX;
+	path->steps = arena_array(p->arena, path->count, sizeof(*steps));
+	memcpy(path->steps, steps, path->count * sizeof(*steps));
+	return ERR_NONE;
+}
+
+enum err_code parser_path(struct parser *p, struct expr_path *out)
+{
+	struct expr_step steps[PATH_STEPS_MAX];
+	enum err_code    rc = path_name(p, &steps[0]);
+
+	if (rc != ERR_NONE)
+		return rc;
+	out->count = 1;
+	return path_steps(p, out, steps);
+}
+
+enum err_code parser_path_more(struct parser *p, struct expr_path *path)
+{
+	struct expr_step steps[PATH_STEPS_MAX];
+
+	memcpy(steps, path->steps, path->count * sizeof(*steps));
+	return path_steps(p, path, steps);
+}
+
+enum err_code parser_value(struct parser *p, struct value *out)
+{
+	const struct token *token = parser_peek(p);
+	const struct value *value;
+	enum err_code       rc = parser_expect(p, TOKEN_COLON);
+
+	if (rc != ERR_NONE)
+		return rc;
+	value = scope_value(p->scope, token->text);
+	*out = value != NULL ? *value : (struct value){.type = VALUE_NULL};
+	if (value == NULL)
+		parser_complain(p, COMPLAINT_VALUE, MSG_EXPR_NO_VALUE, BYTES_ARG(text_shown(token->text)));
+	return ERR_NONE;
+}

@@ -1,0 +1,141 @@
+"""Shows that bench/load counts what it should and never passes a bad run off as a good one."""
+import http.server
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LOAD = ROOT / "build" / "bench" / "load"
+sys.path.insert(0, str(ROOT / "bench"))
+
+import durability  # noqa: E402
+
+
+class Stub(http.server.ThreadingHTTPServer):
+    """Answers every request with `status` and `text`; keeps the bodies it was sent."""
+    daemon_threads = True
+
+    def __init__(self, status=200, text='{"ok":1}', close_after=None):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.text, self.close_after, self.bodies = status, text, close_after, []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        if self.server.close_after is not None and len(self.server.bodies) > self.server.close_after:
+            self.close_connection = True
+            return
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(self.server.text)))
+        self.end_headers()
+        self.wfile.write(self.server.text.encode())
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def stub():
+    servers = []
+
+    def start(**kinds):
+        servers.append(Stub(**kinds))
+        return servers[-1]
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def load(server, *more):
+    done = subprocess.run(
+        [str(LOAD), "--port", str(server.server_address[1]), "--target", "UpdateItem",
+         "--body-template", '{"key":"%d"}', "--connections", "3", "--seconds", "0.2", "--keys", "20", *more],
+        stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_every_request_sent_is_answered_and_counted(stub):
+    server = stub()
+    status, result = load(server, "--warmup", "0.05")
+    assert (status, result["valid"]) == (0, True)
+    assert result["answered"] == len(server.bodies)
+    assert 0 < result["measured"] < result["answered"]
+    assert 0 < result["p50_us"] <= result["p99_us"] <= result["max_us"] * 1.005
+
+
+@pytest.mark.parametrize("more", [[], ["--spin"]])
+def test_once_sends_each_key_one_time(stub, more):
+    server = stub()
+    status, result = load(server, "--once", *more)
+    assert (status, result["answered"]) == (0, 20)
+    assert sorted(server.bodies) == ['{"key":"%08d"}' % key for key in range(20)]
+
+
+def test_keys_vary_and_stay_in_range(stub):
+    server = stub()
+    load(server)
+    keys = {int(json.loads(body)["key"]) for body in server.bodies}
+    assert len(keys) > 5 and max(keys) < 20
+
+
+def test_an_answer_other_than_200_makes_the_run_invalid(stub):
+    status, result = load(stub(status=400, text='{"__type":"ValidationException"}'))
+    assert (status, result["valid"]) == (1, False)
+    assert result["errors"] == result["answered"]
+    assert "400" in result["problem"] and "ValidationException" in result["problem"]
+
+
+def test_a_200_without_the_expected_text_makes_the_run_invalid(stub):
+    assert load(stub(), "--expect", '"ok"')[1]["valid"]
+    assert not load(stub(), "--expect", '"Item"')[1]["valid"]
+
+
+def test_a_lost_connection_makes_the_run_invalid(stub):
+    status, result = load(stub(close_after=5))
+    assert (status, result["valid"]) == (1, False)
+    assert "closed the connection" in result["problem"]
+
+
+def test_nobody_listening_makes_the_run_invalid(stub):
+    server = stub()
+    server.shutdown()
+    server.server_close()
+    status, result = load(server)
+    assert (status, result["valid"]) == (1, False)
+    assert "connect" in result["problem"]
+
+
+@pytest.mark.parametrize("connections, accepted", [("0", False), ("10000", True), ("10001", False)])
+def test_connections_have_a_maximum(connections, accepted):
+    # Port 1 refuses at once, so even the accepted run opens nothing; 2 is the status of wrong arguments.
+    done = subprocess.run([str(LOAD), "--port", "1", "--target", "/", "--body-template", "x", "--connections", connections],
+                          capture_output=True, check=False)
+    assert done.returncode == (1 if accepted else 2)
+
+
+def test_flushes_and_bytes_are_counted_from_a_trace():
+    trace = ('7 write(5</d/x.log>, ""..., 100) = 100\n'
+             '7 fdatasync(5</d/x.log> <unfinished ...>\n'
+             '8 sendto(9<socket:[1]>, ""..., 50) = 50\n'
+             '7 <... fdatasync resumed>) = 0\n'
+             '7 pwritev(5</d/x.log>, [{iov_base=""..., iov_len=30}, {iov_base=""..., iov_len=70}], 2, 0) = 100\n'
+             '7 write(1</elsewhere>, ""..., 1000) = 1000\n')
+    found = durability.judge("", trace, "/d/x", 2)
+    assert (found.flushes, found.bytes) == (0.5, 100)
+    assert "NOT durable" in str(found)
+
+
+def test_a_log_opened_for_synchronous_writes_counts_as_flushed():
+    found = durability.judge('7 openat(AT_FDCWD, "/d/x.log", O_WRONLY|O_DSYNC) = 5\n',
+                             '7 write(5</d/x.log>, ""..., 100) = 100\n', "/d/x", 1)
+    assert found.flushes == 1
+    assert str(found).startswith("durable")
