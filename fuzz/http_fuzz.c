@@ -1,6 +1,6 @@
 /* HTTP fuzz: the bytes as a stream of requests into the receiving layer, without a socket, twice: whole, and
- * in the random splits that the first bytes choose. Both must accept the same requests with the same bodies
- * and stop at the same place: how bytes arrive never changes what they mean. */
+ * in the random splits that the first bytes choose. Both must accept the same requests and refuse
+ * alike: how bytes arrive never changes what they mean. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -11,8 +11,8 @@ enum { SPLIT_SEED_BYTES = 4, REQUESTS_MAX = 64 };
 /* What a run saw, condensed: enough to tell two runs apart. */
 struct trace {
 	unsigned requests;
-	bool refused;
-	size_t used;
+	bool     refused;
+	size_t   used;
 	uint64_t sum;
 };
 
@@ -54,7 +54,7 @@ static size_t piece_len(uint32_t *seed, size_t left)
 static enum receive_step feed(struct receive *r, struct bytes in, size_t *used)
 {
 	size_t room;
-	char *place = receive_room(r, &room);
+	char  *place = receive_room(r, &room);
 
 	if (place == NULL)
 		return receive_feed(r, in, used);
@@ -66,7 +66,7 @@ static enum receive_step feed(struct receive *r, struct bytes in, size_t *used)
 /* Feeds a copy of exactly this size, so that a look one byte past it is caught. */
 static enum receive_step feed_copy(struct receive *r, struct bytes in, size_t *used)
 {
-	char *copy = malloc(in.len);
+	char             *copy = malloc(in.len);
 	enum receive_step step;
 
 	memcpy(copy, in.data, in.len);
@@ -99,11 +99,11 @@ static void run_stream(struct receive *r, struct bytes text, uint32_t seed, stru
 
 static struct trace run(struct bytes text, uint32_t seed)
 {
-	struct http_limits limits = http_limits_default();
-	struct budget budget = {.held_bytes_max = 64 * 1024 * 1024};
+	struct http_limits   limits = http_limits_default();
+	struct budget        budget = {.held_bytes_max = 64 * 1024 * 1024};
 	struct http_request *q = calloc(1, sizeof(*q));
-	struct trace t = {0};
-	struct receive r;
+	struct trace         t = {0};
+	struct receive       r;
 
 	limits.head_bytes_max = 2048;
 	limits.target_bytes_max = 512;
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct trace whole, split;
 	struct bytes text;
-	uint32_t seed;
+	uint32_t     seed;
 
 	if (size < SPLIT_SEED_BYTES)
 		return 0;

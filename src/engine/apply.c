@@ -89,18 +89,19 @@ static void fill_returns(struct arena *a, const struct table_write *q, const str
 static void fill_collection(struct engine_reader *s, struct arena *a, const struct table_entry *t,
                             const struct item *key, struct table_write_result *r)
 {
-	const struct value *hash = item_get(key, t->schema.keys.hash.name);
-	struct buf          low;
-	struct bytes        high;
+	const struct member *hash = item_find(key, t->schema.keys.hash.name);
+	struct buf           low;
+	struct bytes         high;
 
 	for (uint32_t i = 0; i < t->schema.index_count && !r->has_collection; i++)
 		r->has_collection = t->schema.indexes[i].local;
 	if (!r->has_collection)
 		return;
 	buf_init(&low, a);
-	layout_partition(&low, t->id, hash);
+	layout_partition(&low, t->id, &hash->value);
 	high = layout_after(a, buf_bytes(&low));
-	r->collection_key = *hash;
+	r->collection_name = hash->name;
+	r->collection_key = hash->value;
 	r->collection_gb =
 	        (double)rocks_range_bytes(s->engine->rocks, buf_bytes(&low), high) / (double)(1u << 30);
 }

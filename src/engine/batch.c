@@ -27,28 +27,37 @@ struct table_entry *batch_tokens_table(void)
 	return e;
 }
 
-/* ---- what both kinds check first ---- */
+static const struct item *key_of(const struct table_write *q)
+{
+	return q->kind == TABLE_PUT ? &q->item : &q->key;
+}
 
-static enum err_code check_all(struct engine_reader *s, struct arena *a, const struct table_write *writes,
-                               uint32_t count, const struct table_entry **tables, const char *duplicates,
-                               struct err *err)
+/* Do two of the writes touch the same item? Their keys have been checked. */
+static bool has_duplicates(struct arena *a, const struct table_write *writes, uint32_t count,
+                           const struct table_entry **tables)
 {
 	struct bytes *keys = arena_array(a, count, sizeof(*keys));
 
 	for (uint32_t i = 0; i < count; i++) {
-		const struct table_write *q = &writes[i];
-		struct buf                key;
+		struct buf key;
 
-		if (apply_check(s, q, &tables[i], err) != ERR_NONE)
-			return err->code;
 		buf_init(&key, a);
-		layout_row(&key, tables[i]->id, &tables[i]->schema.keys,
-		           q->kind == TABLE_PUT ? &q->item : &q->key);
+		layout_row(&key, tables[i]->id, &tables[i]->schema.keys, key_of(&writes[i]));
 		keys[i] = buf_bytes(&key);
 	}
-	if (read_has_duplicates(keys, count, a))
-		return err_set(err, ERR_INVALID, "%s", duplicates);
-	return ERR_NONE;
+	return read_has_duplicates(keys, count, a);
+}
+
+/* ---- unconditional writes ---- */
+
+/* DynamoDB reports a wrong key of a batch as it does that of a get, whatever is wrong with it. */
+static enum err_code check_batch(struct engine_reader *s, const struct table_write *q,
+                                 const struct table_entry **t, struct err *err)
+{
+	if (row_table(s, q->table, t, err) != ERR_NONE ||
+	    schema_check_key_types(&(*t)->schema, key_of(q), err) != ERR_NONE)
+		return err->code;
+	return apply_check(s, q, t, err);
 }
 
 enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
@@ -58,8 +67,11 @@ enum err_code batch_write(struct table *t, struct arena *a, const struct table_b
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
 
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
-	if (check_all(s, a, q->writes, q->count, tables, MSG_BATCH_TWICE, err) != ERR_NONE)
-		return err->code;
+	for (uint32_t i = 0; i < q->count; i++)
+		if (check_batch(s, &q->writes[i], &tables[i], err) != ERR_NONE)
+			return err->code;
+	if (has_duplicates(a, q->writes, q->count, tables))
+		return err_set(err, ERR_INVALID, MSG_BATCH_TWICE);
 	for (uint32_t i = 0; i < q->count; i++)
 		if (apply_to(s, a, tables[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
 			return err->code;
@@ -104,32 +116,45 @@ static enum err_code token_use(struct engine_reader *s, struct arena *a, const s
 
 /* ---- transactions ---- */
 
-static size_t write_size(const struct table_write *q)
+static void invalid(struct arena *a, struct table_transact_result *r, uint32_t action, const struct err *err)
 {
-	return q->kind == TABLE_PUT ? item_size(&q->item) : item_size(&q->key);
+	r->reasons[action] =
+	        (struct table_reason){.code = ERR_INVALID, .text = arena_printf(a, "%s", err->text).data};
+	r->cancelled = true;
 }
 
-static enum err_code check_size(const struct table_transact_write *q, struct err *err)
+/* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. */
+static enum err_code check_actions(struct engine_reader *s, struct arena *a,
+                                   const struct table_transact_write *q, const struct table_entry **tables,
+                                   struct table_transact_result *r, struct err *err)
 {
 	size_t bytes = 0;
 
-	for (uint32_t i = 0; i < q->count; i++)
-		bytes += write_size(&q->writes[i]);
+	for (uint32_t i = 0; i < q->count; i++) {
+		if (row_table(s, q->writes[i].table, &tables[i], err) != ERR_NONE ||
+		    schema_check_key_filled(&tables[i]->schema, key_of(&q->writes[i]), err) != ERR_NONE)
+			return err->code;
+		if (apply_check(s, &q->writes[i], &tables[i], err) != ERR_NONE)
+			invalid(a, r, i, err);
+		bytes += item_size(key_of(&q->writes[i]));
+	}
 	if (bytes > TABLE_TRANSACT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
+	if (!r->cancelled && has_duplicates(a, q->writes, q->count, tables))
+		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
 	return ERR_NONE;
 }
 
 /* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. */
 static enum err_code act(struct engine_reader *s, struct arena *a, const struct table_entry *t,
-                         const struct table_write *q, struct table_write_result *result,
-                         struct table_reason *reason, struct err *err)
+                         const struct table_transact_write *q, uint32_t action,
+                         struct table_transact_result *r, struct err *err)
 {
-	enum err_code rc = apply_to(s, a, t, q, result, err);
+	struct table_write_result *result = &r->results[action];
+	enum err_code              rc = apply_to(s, a, t, &q->writes[action], result, err);
 
 	if (rc == ERR_INVALID) {
-		*reason = (struct table_reason){.code = ERR_INVALID,
-		                                .text = arena_printf(a, "%s", err->text).data};
+		invalid(a, r, action, err);
 		return ERR_NONE;
 	}
 	if (rc != ERR_NONE)
@@ -137,11 +162,13 @@ static enum err_code act(struct engine_reader *s, struct arena *a, const struct 
 	result->capacity.write_units *= 2;
 	for (uint32_t i = 0; i < result->capacity.index_count; i++)
 		result->capacity.indexes[i].write_units *= 2;
-	if (result->condition_failed)
-		*reason = (struct table_reason){.code = ERR_CONDITION,
-		                                .text = MSG_CONDITION_FAILED,
-		                                .has_item = result->has_item,
-		                                .item = result->item};
+	if (!result->condition_failed)
+		return ERR_NONE;
+	r->cancelled = true;
+	r->reasons[action] = (struct table_reason){.code = ERR_CONDITION,
+	                                           .text = MSG_CONDITION_FAILED,
+	                                           .has_item = result->has_item,
+	                                           .item = result->item};
 	return ERR_NONE;
 }
 
@@ -155,18 +182,15 @@ enum err_code batch_transact(struct table *t, struct arena *a, const struct tabl
 	*r = (struct table_transact_result){0};
 	r->reasons = arena_zalloc(a, q->count * sizeof(*r->reasons));
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
-	if (check_all(s, a, q->writes, q->count, tables, MSG_TRANSACT_TWICE, err) != ERR_NONE ||
-	    check_size(q, err) != ERR_NONE)
+	if (check_actions(s, a, q, tables, r, err) != ERR_NONE)
 		return err->code;
+	if (r->cancelled)
+		return ERR_NONE;
 	if (q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
 		return err->code;
-	if (r->repeated)
-		return ERR_NONE;
-	for (uint32_t i = 0; i < q->count; i++) {
-		if (act(s, a, tables[i], &q->writes[i], &r->results[i], &r->reasons[i], err) != ERR_NONE)
+	for (uint32_t i = 0; i < q->count && !r->repeated; i++)
+		if (act(s, a, tables[i], q, i, r, err) != ERR_NONE)
 			return err->code;
-		r->cancelled = r->cancelled || r->reasons[i].code != ERR_NONE;
-	}
 	if (r->cancelled)
 		turn_rollback(s->turn, before);
 	return ERR_NONE;

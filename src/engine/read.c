@@ -81,22 +81,22 @@ static void results_init(struct arena *a, uint32_t count, struct table_batch_get
 	r->skipped = arena_zalloc(a, count * sizeof(*r->skipped));
 }
 
+/* What does not fit into the answer any more is left for the next request; the first item always fits. */
 enum err_code read_batch(struct table *t, struct arena *a, const struct table_batch_get *q,
                          struct table_batch_get_result *r, struct err *err)
 {
 	size_t bytes = 0;
+	bool   full = false;
 
 	results_init(a, q->count, r);
 	if (check_batch((struct engine_reader *)t, a, q, MSG_BATCH_TWICE, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (bytes > TABLE_BATCH_GET_BYTES_MAX) {
-			r->skipped[i] = true;
-			continue;
-		}
-		if (read_get(t, a, &q->gets[i], &r->results[i], err) != ERR_NONE)
+		if (!full && read_get(t, a, &q->gets[i], &r->results[i], err) != ERR_NONE)
 			return err->code;
 		bytes += r->results[i].size_bytes;
+		full = full || bytes > TABLE_BATCH_GET_BYTES_MAX;
+		r->skipped[i] = full;
 	}
 	return ERR_NONE;
 }

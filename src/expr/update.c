@@ -177,7 +177,7 @@ static enum err_code edit_check_limits(struct apply *u, const struct edit *edit)
 	if (u->set_bytes > ITEM_BYTES_MAX)
 		return fail_size(u);
 	if (edit->path->count - 1 + value_depth(&edit->value) > VALUE_DEPTH_MAX)
-		return err_set(u->err, ERR_INVALID, MSG_APPLY_DEPTH);
+		return err_set(u->err, ERR_INVALID, MSG_NESTING);
 	return ERR_NONE;
 }
 

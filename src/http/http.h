@@ -21,8 +21,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-
-enum { HTTP_HEADERS_MAX = 64 };
+#include "http/header.h"
 
 enum http_method {
 	HTTP_GET,
@@ -35,35 +34,30 @@ enum http_method {
 	HTTP_OTHER
 };
 
-struct http_header {
-	struct bytes name; /* as sent */
-	struct bytes value;
-};
-
 struct http_request {
-	enum http_method method;
-	struct bytes target; /* as sent: path and query */
-	struct bytes path;
-	struct bytes query; /* without '?' */
+	enum http_method   method;
+	struct bytes       target; /* as sent: path and query */
+	struct bytes       path;
+	struct bytes       query; /* without '?' */
 	struct http_header headers[HTTP_HEADERS_MAX];
-	unsigned header_count;
-	struct bytes body;
-	struct arena arena;
-	int64_t received_us; /* steady clock, when the request was complete */
-	void *loop_data;     /* what the handler's loop_open returned for this loop */
-	void *user;          /* the handler's own */
+	unsigned           header_count;
+	struct bytes       body;
+	struct arena       arena;
+	int64_t            received_us; /* steady clock, when the request was complete */
+	void              *loop_data;   /* what the handler's loop_open returned for this loop */
+	void              *user;        /* the handler's own */
 };
 
 /* The value of a header, name compared without case; data is NULL if absent. */
 struct bytes http_header_get(const struct http_request *r, const char *name);
 
 struct http_response {
-	int status;
-	const char *content_type;          /* NULL: no body */
-	const struct http_header *headers; /* beside Date, Content-Type, Content-Length, Connection */
-	unsigned header_count;
-	struct bytes body; /* need not outlive http_respond */
-	bool close;        /* end the connection after this answer */
+	int                       status;
+	const char               *content_type; /* NULL: no body */
+	const struct http_header *headers;      /* beside Date, Content-Type, Content-Length, Connection */
+	unsigned                  header_count;
+	struct bytes              body;  /* need not outlive http_respond */
+	bool                      close; /* end the connection after this answer */
 };
 
 /* Answers the request, exactly once, on its loop's thread. The request is gone afterwards. */
@@ -74,16 +68,19 @@ void http_respond(struct http_request *r, const struct http_response *response);
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
 
 struct http_limits {
-	size_t head_bytes_max;    /* request line and headers: past it 431 */
-	size_t body_bytes_max;    /* past it 413 */
-	size_t target_bytes_max;  /* past it 414 */
-	unsigned connections_max; /* past it: answered 503 and closed */
-	int64_t idle_ms;          /* between requests: closed */
-	int64_t head_ms;          /* from a request's first byte to its last header byte: 408 */
-	int64_t body_ms;          /* without a byte of body: 408 */
-	int64_t body_rate_min;    /* bytes a second, averaged over the body: past head_ms slower is 408 */
-	int64_t send_ms;          /* without the peer taking a byte: closed */
-	int64_t drain_ms;         /* how long a graceful stop waits for requests under way */
+	size_t   head_bytes_max;   /* request line and headers: past it 431 */
+	size_t   body_bytes_max;   /* past it 413 */
+	size_t   target_bytes_max; /* past it 414 */
+	unsigned connections_max;  /* past it: answered 503 and closed */
+	/* Bodies being received or worked on and answers that wait for slow readers, all loops together, each
+	 * counted if larger than a few pages: past it a body is answered 503, a slow reader closed. */
+	size_t  memory_bytes_max;
+	int64_t idle_ms;       /* between requests: closed */
+	int64_t head_ms;       /* from a request's first byte to its last header byte: 408 */
+	int64_t body_ms;       /* without a byte of body: 408 */
+	int64_t body_rate_min; /* bytes a second, averaged over the body: past head_ms slower is 408 */
+	int64_t send_ms;       /* without the peer taking a byte: closed */
+	int64_t drain_ms;      /* how long a graceful stop waits for requests under way */
 };
 
 struct http_limits http_limits_default(void);
@@ -113,11 +110,12 @@ enum err_code http_server_open(struct http_server **out, const char *listen, uns
                                const struct http_limits *limits, const struct http_handler *handler,
                                struct clock *clock, struct err *err);
 
-unsigned http_server_port(const struct http_server *s);
+unsigned          http_server_port(const struct http_server *s);
 struct http_stats http_server_stats(const struct http_server *s);
 
 /* Stops accepting, lets requests under way finish (up to drain_ms), closes every connection, joins the
- * threads. */
+ * threads. A request that is with another thread is waited for even past drain_ms, its socket closed: its
+ * memory is still in use there. So whoever holds requests must be able to resume them until this returns. */
 void http_server_close(struct http_server *s);
 
 #endif

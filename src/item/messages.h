@@ -53,9 +53,13 @@
 #define MSG_SET_DUPLICATE_SS  MSG_PARAMETER_INVALID "Input collection %.*s contains duplicates."
 #define MSG_SET_DUPLICATE_NS  "Input collection contains duplicates"
 #define MSG_SET_DUPLICATE_BS  MSG_PARAMETER_INVALID "Input collection %.*sof type BS contains duplicates."
-#define MSG_NESTING           "Nesting Levels have exceeded supported limits"
-#define MSG_NAME_EMPTY        MSG_PARAMETER_INVALID "An attribute name may not be empty"
-#define MSG_NAME_LONG         "Attribute name is too large, must be less than 65536 bytes"
+#define MSG_NESTING                                                                                          \
+	"Nesting Levels have exceeded supported limits: "                                                    \
+	"Attributes in the item have nested levels beyond supported limit"
+#define MSG_NAME_EMPTY "Empty attribute name"
+#define MSG_TAGS_NONE     "Atleast one Tag needs to be provided as Input."
+#define MSG_TAG_KEYS_NONE "Atleast one Tag Key needs to be provided as Input."
+#define MSG_NAME_LONG  "Attribute name is too large, must be less than 65536 bytes"
 /* which parameters go together */
 #define MSG_PARAMETERS_MIXED                                                                                 \
 	"Can not use both expression and non-expression parameters in the same request: Non-expression "     \
@@ -251,13 +255,8 @@
 /* applying updates */
 #define MSG_APPLY_NO_ATTRIBUTE                                                                               \
 	"The provided expression refers to an attribute that does not exist in the item"
-#define MSG_APPLY_PATH "The document path provided in the update expression is invalid for update"
-#define MSG_APPLY_TYPE "An operand in the update expression has an incorrect data type"
-#define MSG_APPLY_DEPTH                                                                                      \
-	"Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond "   \
-	"supported limit"
-
-/* tables and their items */
+#define MSG_APPLY_PATH     "The document path provided in the update expression is invalid for update"
+#define MSG_APPLY_TYPE     "An operand in the update expression has an incorrect data type"
 #define MSG_NO_TABLE       "Requested resource not found"
 #define MSG_NO_TABLE_NAMED "Requested resource not found: Table: %.*s not found"
 #define MSG_TABLE_EXISTS   "Table already exists: %.*s"
@@ -313,7 +312,6 @@
 	"exceeded the maximum size limit of %d bytes"
 #define MSG_ITEM_SIZE        "Item size has exceeded the maximum allowed size"
 #define MSG_ITEM_SIZE_UPDATE "Item size to update has exceeded the maximum allowed size"
-#define MSG_ITEM_DEPTH       "Nesting Levels have exceeded supported limits"
 #define MSG_UPDATE_KEY                                                                                       \
 	"One or more parameter values were invalid: Cannot update attribute %.*s. This attribute is part "   \
 	"of the key"

@@ -11,7 +11,7 @@
 #include "item/number.h"
 
 enum {
-	VALUE_DEPTH_MAX = 32,
+	VALUE_DEPTH_MAX = 31, /* maps and lists around a scalar: DynamoDB's 32 levels count the scalar too */
 	ITEM_BYTES_MAX = 400 * 1024,
 	NAME_BYTES_MAX = 65535,
 	KEY_HASH_BYTES_MAX = 2048,

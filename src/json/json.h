@@ -8,6 +8,7 @@
 
 enum {
 	JSON_DEPTH_MAX = 128, /* an item 32 deep is two levels of JSON a level, and the request around it */
+	JSON_KEEP_BYTES_MAX = 256 * 1024, /* a reader gives memory back after a longer document */
 };
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
@@ -15,12 +16,12 @@ enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_
 /* Children of an array or object are a linked list in document order; a child of an object has a name. */
 struct json {
 	enum json_type type;
-	uint32_t count;    /* children */
-	struct bytes name; /* within an object */
+	uint32_t       count; /* children */
+	struct bytes   name;  /* within an object */
 	union {
-		bool truth;
-		int64_t integer;
-		double real;       /* also integers beyond 64 bits */
+		bool         truth;
+		int64_t      integer;
+		double       real; /* also integers from 2^63 to 2^64 - 1 */
 		struct bytes text; /* unescaped UTF-8 */
 		struct json *children;
 	};
@@ -30,16 +31,20 @@ struct json {
 struct json_reader;
 
 struct json_reader *json_reader_open(void);
-void json_reader_close(struct json_reader *r);
+void                json_reader_close(struct json_reader *r);
 
 /* Parses one whole document. `text` need not be padded. Everything in the tree lives in the arena.
- * ERR_SERIALIZATION, with a text that says what is wrong and where the reader can tell, if it is not valid
- * JSON, not valid UTF-8, or nests deeper than JSON_DEPTH_MAX. Linear time, whatever the text. */
+ * ERR_SERIALIZATION, with a text that says what is wrong, if it is not valid JSON, not valid UTF-8, nests
+ * deeper than JSON_DEPTH_MAX, or holds a number beyond 64 bits or a double's range. Linear time, whatever the
+ * text. */
 enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes text, struct json **out,
                         struct err *err);
 
-/* The first child of an object with that name, or NULL. */
+/* The first child of an object with that name, or NULL (also if it is no object). */
 const struct json *json_get(const struct json *object, struct bytes name);
+
+/* Same types, same values, same children in the same order? */
+bool json_equal(const struct json *a, const struct json *b);
 
 /* "a string", "a number", …: for error texts. */
 const char *json_type_name(enum json_type type);

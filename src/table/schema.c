@@ -96,6 +96,33 @@ enum err_code schema_check_key(const struct table_schema *s, const struct item *
 	return ranged ? check_key_attribute(&s->keys.range, false, key, err) : ERR_NONE;
 }
 
+enum err_code schema_check_key_types(const struct table_schema *s, const struct item *item, struct err *err)
+{
+	const struct key_attribute *attributes[2] = {&s->keys.hash, &s->keys.range};
+
+	for (int i = 0; i < 2; i++) {
+		const struct value *v = item_get(item, attributes[i]->name);
+
+		if (attributes[i]->name.len > 0 && (v == NULL || v->type != attributes[i]->type))
+			return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
+	}
+	return ERR_NONE;
+}
+
+enum err_code schema_check_key_filled(const struct table_schema *s, const struct item *item, struct err *err)
+{
+	const struct key_attribute *attributes[2] = {&s->keys.hash, &s->keys.range};
+
+	for (int i = 0; i < 2; i++) {
+		const struct value *v = item_get(item, attributes[i]->name);
+
+		if (v != NULL && v->type == attributes[i]->type && is_empty_text(v))
+			return err_set(err, ERR_INVALID, MSG_KEY_EMPTY, empty_kind(v->type),
+			               BYTES_ARG(attributes[i]->name));
+	}
+	return ERR_NONE;
+}
+
 static enum err_code check_item_key(const struct key_attribute *attribute, bool is_hash,
                                     const struct item *item, struct err *err)
 {
@@ -136,7 +163,7 @@ static enum err_code check_depth(const struct item *item, struct err *err)
 {
 	for (uint32_t i = 0; i < item->count; i++)
 		if (value_depth(&item->members[i].value) > VALUE_DEPTH_MAX)
-			return err_set(err, ERR_INVALID, MSG_ITEM_DEPTH);
+			return err_set(err, ERR_INVALID, MSG_NESTING);
 	return ERR_NONE;
 }
 

@@ -70,6 +70,13 @@ enum err_code schema_check(const struct table_schema *s, struct err *err);
 /* Is `key` exactly the key of the table: these attributes, of these types, not empty, not too long? */
 enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct err *err);
 
+/* Does an item (or key) have the table's key attributes, of their types? ERR_INVALID: "does not match the
+ * schema". */
+enum err_code schema_check_key_types(const struct table_schema *s, const struct item *item, struct err *err);
+
+/* Is a key attribute, where present, not empty? */
+enum err_code schema_check_key_filled(const struct table_schema *s, const struct item *item, struct err *err);
+
 /* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
 enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
 

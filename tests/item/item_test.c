@@ -129,7 +129,7 @@ static struct value nested(struct arena *a, unsigned depth)
 	return v;
 }
 
-TEST(item, nesting_of_32_decodes_and_33_is_refused)
+TEST(item, the_deepest_nesting_decodes_and_one_more_level_is_refused)
 {
 	struct arena a;
 	struct err   err;

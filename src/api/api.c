@@ -1,0 +1,48 @@
+/* API: puts the parts together for http/. */
+#include "api/api.h"
+
+#include "api/call.h"
+#include "api/loop.h"
+#include "api/problem.h"
+#include "api/routes.h"
+
+void api_init(struct api *api, struct engine *engine, bool (*ready)(void *ctx), void *ready_ctx,
+              struct hash_key seed)
+{
+	api->engine = engine;
+	api->ready = ready;
+	api->ready_ctx = ready_ctx;
+	api->seed = seed;
+	atomic_init(&api->loop_count, 0);
+}
+
+/* Errors that the HTTP server finds before there is a request. The too large and the overload are in
+ * DynamoDB's form, because its clients act on them. */
+static struct bytes error_body(void *ctx, struct arena *a, int status, const char *text,
+                               const char **content_type)
+{
+	enum err_code code = status == 413 ? ERR_TOO_LARGE : ERR_OVERLOADED;
+	struct buf    out;
+	struct err    err;
+
+	(void)ctx;
+	buf_init(&out, a);
+	if (status == 413 || status == 503) {
+		err_set(&err, code, "%s", text);
+		call_encode_error(a, code, &err, &out);
+		*content_type = "application/x-amz-json-1.0";
+	} else {
+		problem_write(&out, status, text, (struct bytes){NULL, 0});
+		*content_type = PROBLEM_CONTENT_TYPE;
+	}
+	return buf_bytes(&out);
+}
+
+struct http_handler api_handler(struct api *api)
+{
+	return (struct http_handler){.ctx = api,
+	                             .loop_open = api_loop_open,
+	                             .loop_close = api_loop_close,
+	                             .handle = routes_handle,
+	                             .error_body = error_body};
+}

@@ -1,0 +1,13 @@
+/* Door: DynamoDB's protocol over HTTP: POST / with X-Amz-Target. */
+#ifndef API_DOOR_H
+#define API_DOOR_H
+
+#include "api/loop.h"
+
+/* A route's handler: answers r, now or later. */
+void door_handle(struct api_loop *l, struct http_request *r);
+
+/* An error in DynamoDB's form, whoever found it. */
+void door_answer_error(struct api_loop *l, struct http_request *r, enum err_code code, const struct err *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* Loop: per-thread state of the API. */
+#include "api/loop.h"
+
+#include <stdlib.h>
+
+void *api_loop_open(void *ctx)
+{
+	struct api      *api = ctx;
+	struct api_loop *l = mem_zalloc(sizeof(*l));
+	unsigned         number = atomic_fetch_add(&api->loop_count, 1);
+	struct bytes     own = {(const char *)&number, sizeof(number)};
+
+	l->api = api;
+	l->json = json_reader_open();
+	l->id_state = api->seed.k0;
+	l->id_fixed = hash_bytes(api->seed, own);
+	buf_init(&l->answer, NULL);
+	return l;
+}
+
+void api_loop_close(void *ctx, void *loop)
+{
+	struct api_loop *l = loop;
+
+	(void)ctx;
+	json_reader_close(l->json);
+	buf_release(&l->answer);
+	free(l);
+}
+
+struct buf *api_loop_answer(struct api_loop *l)
+{
+	if (l->answer.cap > ANSWER_KEEP_BYTES_MAX)
+		buf_release(&l->answer);
+	buf_reset(&l->answer);
+	return &l->answer;
+}
+
+/* A bijection that spreads every bit (the finalizer of SplitMix64). */
+static uint64_t spread(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static char *digits_put(char *at, uint64_t bits, unsigned count)
+{
+	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUV";
+
+	for (unsigned i = 0; i < count; i++, bits >>= 5)
+		*at++ = alphabet[bits & 31];
+	return at;
+}
+
+/* 13 digits hold all of a 64-bit number: the first are the counter, spread, and so never repeat within a
+ * loop; the second mix in what differs between loops; the rest is noise. */
+void api_loop_request_id(struct api_loop *l, char id[REQUEST_ID_LENGTH])
+{
+	uint64_t x = spread(l->id_state++);
+
+	id = digits_put(id, x, 13);
+	id = digits_put(id, x ^ l->id_fixed, 13);
+	id = digits_put(id, spread(x + l->id_fixed), 13);
+	digits_put(id, spread(x ^ ~l->id_fixed), 13);
+}

@@ -1,0 +1,352 @@
+/* Answers about tables: descriptions, lists, time to live, tags, limits. */
+#include "dynamo/result.h"
+
+#include <inttypes.h>
+
+#include "dynamo/arn.h"
+
+/* DescribeLimits: what DynamoDB grants an account by default. Nothing here enforces them. */
+enum { LIMIT_ACCOUNT_UNITS = 80000, LIMIT_TABLE_UNITS = 40000 };
+
+enum { ENDPOINT_CACHE_MINUTES = 1440 };
+
+/* ---- small fields ---- */
+
+static void text_field(struct json_writer *w, struct bytes name, struct bytes text)
+{
+	json_name(w, name);
+	json_string(w, text);
+}
+
+static void number_field(struct json_writer *w, struct bytes name, int64_t number)
+{
+	json_name(w, name);
+	json_i64(w, number);
+}
+
+/* Seconds with three decimals. */
+static void time_field(struct json_writer *w, struct arena *a, struct bytes name, int64_t us)
+{
+	json_name(w, name);
+	json_raw(w, arena_printf(a, "%" PRId64 ".%03d", us / 1000000, (int)(us / 1000 % 1000)));
+}
+
+static void key_write(struct json_writer *w, const struct key_attribute *key, struct bytes role)
+{
+	if (key->name.len == 0)
+		return;
+	json_begin_object(w);
+	text_field(w, BYTES("AttributeName"), key->name);
+	text_field(w, BYTES("KeyType"), role);
+	json_end_object(w);
+}
+
+static void keys_field(struct json_writer *w, const struct key_schema *keys)
+{
+	json_name(w, BYTES("KeySchema"));
+	json_begin_array(w);
+	key_write(w, &keys->hash, BYTES("HASH"));
+	key_write(w, &keys->range, BYTES("RANGE"));
+	json_end_array(w);
+}
+
+static void units_field(struct json_writer *w, int64_t read_units, int64_t write_units)
+{
+	json_name(w, BYTES("ProvisionedThroughput"));
+	json_begin_object(w);
+	number_field(w, BYTES("NumberOfDecreasesToday"), 0);
+	number_field(w, BYTES("ReadCapacityUnits"), read_units);
+	number_field(w, BYTES("WriteCapacityUnits"), write_units);
+	json_end_object(w);
+}
+
+/* ---- definitions ---- */
+
+struct definitions {
+	const struct key_attribute *list[2 * (1 + TABLE_INDEX_MAX)];
+	unsigned                    count;
+};
+
+static void definition_add(struct definitions *d, const struct key_attribute *key)
+{
+	if (key->name.len == 0)
+		return;
+	for (unsigned i = 0; i < d->count; i++)
+		if (bytes_equal(d->list[i]->name, key->name))
+			return;
+	d->list[d->count++] = key;
+}
+
+/* Collected from the keys, each name once. */
+static void definitions_field(struct json_writer *w, const struct table_schema *s)
+{
+	struct definitions d = {.count = 0};
+
+	definition_add(&d, &s->keys.hash);
+	definition_add(&d, &s->keys.range);
+	for (uint32_t i = 0; i < s->index_count; i++) {
+		definition_add(&d, &s->indexes[i].keys.hash);
+		definition_add(&d, &s->indexes[i].keys.range);
+	}
+	json_name(w, BYTES("AttributeDefinitions"));
+	json_begin_array(w);
+	for (unsigned i = 0; i < d.count; i++) {
+		json_begin_object(w);
+		text_field(w, BYTES("AttributeName"), d.list[i]->name);
+		text_field(w, BYTES("AttributeType"), bytes_of(value_type_name(d.list[i]->type)));
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+/* ---- indexes ---- */
+
+static void projection_field(struct json_writer *w, const struct index_schema *index)
+{
+	static const char *const names[] = {
+	        [PROJECT_ALL] = "ALL", [PROJECT_KEYS_ONLY] = "KEYS_ONLY", [PROJECT_INCLUDE] = "INCLUDE"};
+
+	json_name(w, BYTES("Projection"));
+	json_begin_object(w);
+	text_field(w, BYTES("ProjectionType"), bytes_of(names[index->projection]));
+	if (index->projection == PROJECT_INCLUDE) {
+		json_name(w, BYTES("NonKeyAttributes"));
+		json_begin_array(w);
+		for (uint32_t i = 0; i < index->include_count; i++)
+			json_string(w, index->include[i]);
+		json_end_array(w);
+	}
+	json_end_object(w);
+}
+
+static void global_fields(struct json_writer *w, const struct index_schema *index)
+{
+	static const char *const names[] = {
+	        [INDEX_ACTIVE] = "ACTIVE", [INDEX_CREATING] = "CREATING", [INDEX_DELETING] = "DELETING"};
+
+	text_field(w, BYTES("IndexStatus"), bytes_of(names[index->status]));
+	if (index->status == INDEX_CREATING) {
+		json_name(w, BYTES("Backfilling"));
+		json_bool(w, true);
+	}
+	units_field(w, index->read_units, index->write_units);
+}
+
+static void index_write(struct json_writer *w, struct arena *a, const struct table_description *d, uint32_t i)
+{
+	const struct index_schema *index = &d->schema.indexes[i];
+
+	json_begin_object(w);
+	text_field(w, BYTES("IndexName"), index->name);
+	keys_field(w, &index->keys);
+	projection_field(w, index);
+	if (!index->local)
+		global_fields(w, index);
+	number_field(w, BYTES("IndexSizeBytes"), d->index_size_bytes == NULL ? 0 : d->index_size_bytes[i]);
+	number_field(w, BYTES("ItemCount"), d->index_item_counts == NULL ? 0 : d->index_item_counts[i]);
+	text_field(w, BYTES("IndexArn"), arn_print(a, d->schema.name, index->name));
+	json_end_object(w);
+}
+
+static void indexes_field(struct json_writer *w, struct arena *a, struct bytes name,
+                          const struct table_description *d, bool local)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < d->schema.index_count; i++) {
+		if (d->schema.indexes[i].local != local)
+			continue;
+		if (!any) {
+			json_name(w, name);
+			json_begin_array(w);
+		}
+		any = true;
+		index_write(w, a, d, i);
+	}
+	if (any)
+		json_end_array(w);
+}
+
+/* ---- the whole table ---- */
+
+static void billing_field(struct json_writer *w, const struct table_schema *s)
+{
+	units_field(w, s->read_units, s->write_units);
+	if (!s->on_demand)
+		return;
+	json_name(w, BYTES("BillingModeSummary"));
+	json_begin_object(w);
+	text_field(w, BYTES("BillingMode"), BYTES("PAY_PER_REQUEST"));
+	json_end_object(w);
+}
+
+static enum err_code description_write(struct json_writer *w, struct arena *a, struct bytes field,
+                                       const struct table_description *d, struct bytes status)
+{
+	json_begin_object(w);
+	json_name(w, field);
+	json_begin_object(w);
+	definitions_field(w, &d->schema);
+	text_field(w, BYTES("TableName"), d->schema.name);
+	keys_field(w, &d->schema.keys);
+	text_field(w, BYTES("TableStatus"), status);
+	time_field(w, a, BYTES("CreationDateTime"), d->schema.created_us);
+	billing_field(w, &d->schema);
+	number_field(w, BYTES("TableSizeBytes"), d->size_bytes);
+	number_field(w, BYTES("ItemCount"), d->item_count);
+	text_field(w, BYTES("TableArn"), arn_print(a, d->schema.name, BYTES("")));
+	text_field(w, BYTES("TableId"), d->schema.id);
+	indexes_field(w, a, BYTES("LocalSecondaryIndexes"), d, true);
+	indexes_field(w, a, BYTES("GlobalSecondaryIndexes"), d, false);
+	json_name(w, BYTES("DeletionProtectionEnabled"));
+	json_bool(w, d->schema.deletion_protected);
+	json_end_object(w);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+static struct bytes status_of(const struct table_description *d)
+{
+	return d->deleting ? BYTES("DELETING") : BYTES("ACTIVE");
+}
+
+/* CreateTable, UpdateTable. */
+enum err_code result_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                           const struct dynamo_result *r)
+{
+	(void)q;
+	return description_write(w, a, BYTES("TableDescription"), &r->table, status_of(&r->table));
+}
+
+enum err_code result_described_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                                     const struct dynamo_result *r)
+{
+	(void)q;
+	return description_write(w, a, BYTES("Table"), &r->table, status_of(&r->table));
+}
+
+enum err_code result_deleted_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                                   const struct dynamo_result *r)
+{
+	(void)q;
+	return description_write(w, a, BYTES("TableDescription"), &r->table, BYTES("DELETING"));
+}
+
+/* ---- the rest ---- */
+
+enum err_code result_list_tables(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                                 const struct dynamo_result *r)
+{
+	(void)a;
+	(void)q;
+	json_begin_object(w);
+	json_name(w, BYTES("TableNames"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < r->list.count; i++)
+		json_string(w, r->list.names[i]);
+	json_end_array(w);
+	if (r->list.more && r->list.count > 0)
+		text_field(w, BYTES("LastEvaluatedTableName"), r->list.names[r->list.count - 1]);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+enum err_code result_ttl_updated(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                                 const struct dynamo_result *r)
+{
+	(void)a;
+	(void)r;
+	json_begin_object(w);
+	json_name(w, BYTES("TimeToLiveSpecification"));
+	json_begin_object(w);
+	json_name(w, BYTES("Enabled"));
+	json_bool(w, q->ttl.enabled);
+	text_field(w, BYTES("AttributeName"), q->ttl.attribute);
+	json_end_object(w);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+enum err_code result_ttl(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                         const struct dynamo_result *r)
+{
+	struct bytes attribute = r->table.schema.ttl_attribute;
+
+	(void)a;
+	(void)q;
+	json_begin_object(w);
+	json_name(w, BYTES("TimeToLiveDescription"));
+	json_begin_object(w);
+	text_field(w, BYTES("TimeToLiveStatus"), attribute.len > 0 ? BYTES("ENABLED") : BYTES("DISABLED"));
+	if (attribute.len > 0)
+		text_field(w, BYTES("AttributeName"), attribute);
+	json_end_object(w);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+enum err_code result_tags(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                          const struct dynamo_result *r)
+{
+	const struct table_schema *s = &r->table.schema;
+
+	(void)a;
+	(void)q;
+	json_begin_object(w);
+	json_name(w, BYTES("Tags"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < s->tag_count; i++) {
+		json_begin_object(w);
+		text_field(w, BYTES("Key"), s->tags[i].key);
+		text_field(w, BYTES("Value"), s->tags[i].value);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+enum err_code result_limits(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                            const struct dynamo_result *r)
+{
+	(void)a;
+	(void)q;
+	(void)r;
+	json_begin_object(w);
+	number_field(w, BYTES("AccountMaxReadCapacityUnits"), LIMIT_ACCOUNT_UNITS);
+	number_field(w, BYTES("AccountMaxWriteCapacityUnits"), LIMIT_ACCOUNT_UNITS);
+	number_field(w, BYTES("TableMaxReadCapacityUnits"), LIMIT_TABLE_UNITS);
+	number_field(w, BYTES("TableMaxWriteCapacityUnits"), LIMIT_TABLE_UNITS);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+enum err_code result_endpoints(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                               const struct dynamo_result *r)
+{
+	(void)a;
+	(void)r;
+	json_begin_object(w);
+	json_name(w, BYTES("Endpoints"));
+	json_begin_array(w);
+	json_begin_object(w);
+	text_field(w, BYTES("Address"), q->host);
+	number_field(w, BYTES("CachePeriodInMinutes"), ENDPOINT_CACHE_MINUTES);
+	json_end_object(w);
+	json_end_array(w);
+	json_end_object(w);
+	return ERR_NONE;
+}
+
+/* TagResource, UntagResource: DynamoDB answers with an empty body; an empty object is as good to every SDK,
+ * and keeps "the body is always JSON" true. */
+enum err_code result_nothing(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
+                             const struct dynamo_result *r)
+{
+	(void)a;
+	(void)q;
+	(void)r;
+	json_begin_object(w);
+	json_end_object(w);
+	return ERR_NONE;
+}

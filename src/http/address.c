@@ -1,0 +1,94 @@
+/* Address: numeric addresses only, so that starting never waits for a name server. */
+#include "http/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LISTEN_BACKLOG = 1024 };
+
+union address {
+	struct sockaddr     any;
+	struct sockaddr_in  v4;
+	struct sockaddr_in6 v6;
+};
+
+/* The host without brackets, and the port, of "host:port" or "[host]:port". */
+static bool split(const char *text, char host[INET6_ADDRSTRLEN], uint64_t *port, bool *bracketed)
+{
+	const char *colon = strrchr(text, ':');
+	size_t      len = colon == NULL ? 0 : (size_t)(colon - text);
+
+	*bracketed = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+	if (*bracketed) {
+		text++;
+		len -= 2;
+	}
+	if (len == 0 || len >= INET6_ADDRSTRLEN)
+		return false;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	return bytes_to_u64(bytes_of(colon + 1), UINT16_MAX, port);
+}
+
+static bool parse(const char *text, union address *out, socklen_t *len)
+{
+	char     host[INET6_ADDRSTRLEN];
+	bool     bracketed;
+	uint64_t port;
+
+	*out = (union address){0};
+	if (!split(text, host, &port, &bracketed))
+		return false;
+	if (bracketed) {
+		out->v6.sin6_family = AF_INET6;
+		out->v6.sin6_port = htons((uint16_t)port);
+		*len = sizeof(out->v6);
+		return inet_pton(AF_INET6, host, &out->v6.sin6_addr) == 1;
+	}
+	out->v4.sin_family = AF_INET;
+	out->v4.sin_port = htons((uint16_t)port);
+	*len = sizeof(out->v4);
+	return inet_pton(AF_INET, host, &out->v4.sin_addr) == 1;
+}
+
+static enum err_code bind_error(const char *text, struct err *err)
+{
+	if (errno == EADDRINUSE)
+		return err_set(err, ERR_RESOURCE_IN_USE, "listen on %s: the port is in use", text);
+	return err_set(err, ERR_STORAGE, "listen on %s: %s", text, strerror(errno));
+}
+
+enum err_code address_listen(const char *text, int *fd, struct err *err)
+{
+	const int     on = 1;
+	union address address;
+	socklen_t     len;
+
+	if (!parse(text, &address, &len))
+		return err_set(err, ERR_INVALID,
+		               "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420", text);
+	*fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return err_set(err, ERR_STORAGE, "socket: %s", strerror(errno));
+	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(*fd, &address.any, len) != 0 || listen(*fd, LISTEN_BACKLOG) != 0) {
+		enum err_code rc = bind_error(text, err);
+
+		close(*fd);
+		return rc;
+	}
+	return ERR_NONE;
+}
+
+unsigned address_port(int fd)
+{
+	union address address = {0};
+	socklen_t     len = sizeof(address);
+
+	if (getsockname(fd, &address.any, &len) != 0)
+		return 0;
+	return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+}

@@ -1,0 +1,14 @@
+/* Address: "127.0.0.1:8420" or "[::1]:8420" as a listening socket. */
+#ifndef HTTP_ADDRESS_H
+#define HTTP_ADDRESS_H
+
+#include "base/err.h"
+
+/* A non-blocking socket that listens there. ERR_INVALID: malformed. ERR_RESOURCE_IN_USE: someone else has it.
+ */
+enum err_code address_listen(const char *text, int *fd, struct err *err);
+
+/* Which port a socket is bound to. */
+unsigned address_port(int fd);
+
+#endif

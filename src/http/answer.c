@@ -1,0 +1,182 @@
+/* Answer: one write, head and body together: a small body is copied behind the head, a large one is sent from
+ * where it lies. Only what the socket does not take is kept, and only then is epoll asked about it. */
+#include "http/answer.h"
+
+#include <assert.h>
+
+/* Up to here copying the body costs less than telling the kernel of two places. */
+enum { BODY_COPIED_BYTES_MAX = 4096 };
+
+static struct iovec part_of(struct bytes b)
+{
+	return (struct iovec){(void *)b.data, b.len};
+}
+
+/* Everything went out. */
+static void answer_finish(struct conn *c)
+{
+	budget_move(&c->loop->budget, c->out.cap, 0);
+	buf_release(&c->out);
+	if (!c->close_after) {
+		conn_move(c, CONN_IDLE);
+		return;
+	}
+	if (!c->linger) {
+		conn_close(c);
+		return;
+	}
+	c->in_start = c->in_end = 0;
+	io_finish_sending(&c->io);
+	conn_move(c, CONN_LINGER);
+}
+
+/* Copies what is left of the parts after `sent` bytes. False if there is no memory to spend on it. */
+static bool keep_rest(struct conn *c, const struct iovec *parts, int count, size_t sent)
+{
+	size_t total = 0;
+
+	for (int i = 0; i < count; i++)
+		total += parts[i].iov_len;
+	if (!budget_move(&c->loop->budget, 0, total - sent))
+		return false;
+	c->out.data = mem_alloc(total - sent);
+	c->out.cap = total - sent;
+	c->out_sent = 0;
+	for (int i = 0; i < count; i++) {
+		size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+
+		buf_add(&c->out, (const char *)parts[i].iov_base + skip, parts[i].iov_len - skip);
+		sent -= skip;
+	}
+	return true;
+}
+
+static void send_parts(struct conn *c, struct iovec *parts, int count)
+{
+	size_t  total = parts[0].iov_len + (count > 1 ? parts[1].iov_len : 0);
+	ssize_t n = io_write(&c->io, parts, count);
+
+	if (n == (ssize_t)total)
+		answer_finish(c);
+	else if (n == IO_BROKEN || !keep_rest(c, parts, count, n > 0 ? (size_t)n : 0))
+		conn_close(c);
+}
+
+/* Writes the head into the loop's scratch buffer; returns how many parts there are to send. */
+static int answer_parts(struct conn *c, const struct http_response *response, struct iovec parts[2])
+{
+	struct loop          *l = c->loop;
+	struct buf           *head = &l->head;
+	struct response_facts facts = {
+	        .close = c->close_after,
+	        .version_1_0 = c->exchange->receive.head.version_1_0,
+	        .date = date_at(&l->date, clock_wall_us(l->clock)),
+	};
+	bool body = response_has_body(response->status) && response->content_type != NULL &&
+	            response->body.len > 0 && c->exchange->request.method != HTTP_HEAD;
+
+	buf_reset(head);
+	response_head(head, response, &facts);
+	if (body && response->body.len <= BODY_COPIED_BYTES_MAX)
+		buf_add_bytes(head, response->body);
+	parts[0] = part_of(buf_bytes(head));
+	parts[1] = part_of(response->body);
+	return body && response->body.len > BODY_COPIED_BYTES_MAX ? 2 : 1;
+}
+
+static void answer_send(struct conn *c, const struct http_response *response)
+{
+	struct exchange *x = c->exchange;
+	struct iovec     parts[2];
+	int              count;
+
+	c->close_after = response->close || !x->receive.head.keep_alive || c->loop->stopping;
+	count = answer_parts(c, response, parts);
+	conn_move(c, CONN_SENDING);
+	/* The answer may lie in the exchange's arena, so that goes last; but sending may close the
+	 * connection, which must not find an exchange to end a second time. */
+	c->exchange = NULL;
+	send_parts(c, parts, count);
+	exchange_give(&c->loop->pool, x);
+}
+
+void http_respond(struct http_request *r, const struct http_response *response)
+{
+	struct conn *c = exchange_of(r)->conn;
+
+	assert(pthread_equal(c->loop->self, pthread_self()));
+	if (c->state == CONN_ABANDONED) {
+		conn_close(c);
+		return;
+	}
+	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
+	c->linger = conn_buffered(c) > 0;
+	answer_send(c, response);
+	conn_drive(c);
+}
+
+static void resume_run(struct inbox_item *item)
+{
+	struct exchange *x = LIST_ENTRY(item, struct exchange, item);
+
+	x->resume(&x->request);
+}
+
+void http_resume(struct http_request *r, void (*fn)(struct http_request *r))
+{
+	struct exchange *x = exchange_of(r);
+
+	x->resume = fn;
+	x->item.run = resume_run;
+	inbox_push(&x->conn->loop->inbox, &x->item);
+}
+
+struct http_response answer_error(const struct http_handler *h, struct arena *a, struct refusal refusal)
+{
+	struct http_response response = {
+	        .status = refusal.status, .content_type = "text/plain", .close = true};
+
+	if (h->error_body != NULL)
+		response.body =
+		        h->error_body(h->ctx, a, refusal.status, refusal.text, &response.content_type);
+	else
+		response.body = arena_printf(a, "%s\n", refusal.text);
+	return response;
+}
+
+void answer_refuse(struct conn *c, struct refusal refusal)
+{
+	struct http_response response = answer_error(c->loop->handler, &c->exchange->request.arena, refusal);
+
+	loop_count(refusal.status == 408 ? &c->loop->counts.timeouts : &c->loop->counts.bad_requests);
+	c->linger = true;
+	answer_send(c, &response);
+}
+
+/* So few bytes fit into a socket that has nothing else to send; one where they do not is broken. */
+void answer_continue(struct conn *c)
+{
+	struct bytes text = BYTES("HTTP/1.1 100 Continue\r\n\r\n");
+	struct iovec part = part_of(text);
+
+	if (io_write(&c->io, &part, 1) != (ssize_t)text.len)
+		conn_close(c);
+}
+
+void answer_flush(struct conn *c)
+{
+	struct iovec part = {c->out.data + c->out_sent, c->out.len - c->out_sent};
+	ssize_t      n = io_write(&c->io, &part, 1);
+
+	if (n == IO_AGAIN)
+		return;
+	if (n == IO_BROKEN) {
+		conn_close(c);
+		return;
+	}
+	c->out_sent += (size_t)n;
+	if (c->out_sent == c->out.len)
+		answer_finish(c);
+	else
+		conn_move(c, CONN_SENDING); /* a byte was taken: the deadline moves */
+}

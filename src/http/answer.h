@@ -1,0 +1,21 @@
+/* Answer: what goes back to the peer: the handler's answer, our own refusals, and the rest of either when the
+ * socket is slow. http_respond and http_resume live here. */
+#ifndef HTTP_ANSWER_H
+#define HTTP_ANSWER_H
+
+#include "http/conn.h"
+
+/* Answers the request under way with an error of our own; the connection ends after it. The caller calls
+ * conn_drive afterwards, or is called by it. */
+void answer_refuse(struct conn *c, struct refusal refusal);
+
+/* Tells the peer to go on and send its body. */
+void answer_continue(struct conn *c);
+
+/* The socket takes bytes again. The caller calls conn_drive afterwards. */
+void answer_flush(struct conn *c);
+
+/* The body of an error, from the handler or a short text. */
+struct http_response answer_error(const struct http_handler *h, struct arena *a, struct refusal refusal);
+
+#endif

@@ -1,0 +1,358 @@
+/* Conn: the state machine of conn.h. Events and deadlines come in here; conn_move is the only place where
+ * the state changes. */
+#include "http/conn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "http/answer.h"
+
+enum { LINGER_BYTES_MAX = 64 * 1024 * 1024 };
+
+#define TO(state) (1u << (state))
+
+/* From each state, where it may go. A state that may go to itself has its deadline moved that way. */
+static const unsigned moves[CONN_STATES] = {
+        [CONN_NEW] = TO(CONN_IDLE) | TO(CONN_CLOSED),
+        [CONN_IDLE] = TO(CONN_HEAD) | TO(CONN_CLOSED),
+        [CONN_HEAD] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
+        [CONN_BODY] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
+        [CONN_HANDLING] = TO(CONN_SENDING) | TO(CONN_ABANDONED),
+        [CONN_ABANDONED] = TO(CONN_CLOSED),
+        [CONN_SENDING] = TO(CONN_SENDING) | TO(CONN_IDLE) | TO(CONN_LINGER) | TO(CONN_CLOSED),
+        [CONN_LINGER] = TO(CONN_CLOSED),
+};
+
+static const enum timer_kind deadlines[CONN_STATES] = {
+        [CONN_IDLE] = TIMER_IDLE,    [CONN_HEAD] = TIMER_HEAD,     [CONN_BODY] = TIMER_BODY,
+        [CONN_SENDING] = TIMER_SEND, [CONN_LINGER] = TIMER_LINGER,
+};
+
+void conn_move(struct conn *c, enum conn_state to)
+{
+	assert((moves[c->state] & TO(to)) != 0);
+	c->state = to;
+	timers_arm(&c->loop->timers, &c->timer, deadlines[to], c->loop->now_us);
+}
+
+static void conn_on_event(struct watch *w, uint32_t events);
+static void conn_on_timeout(struct timer *timer);
+static void conn_arrive(struct inbox_item *item);
+
+void conn_open(struct loop *l, int fd)
+{
+	struct conn *c = mem_zalloc(sizeof(*c));
+
+	c->watch.on_event = conn_on_event;
+	c->loop = l;
+	c->io.fd = fd;
+	c->state = CONN_NEW;
+	c->arrival.run = conn_arrive;
+	timer_init(&c->timer, conn_on_timeout);
+	list_init(&c->link);
+	list_init(&c->grave);
+	buf_init(&c->out, NULL);
+	inbox_push(&l->inbox, &c->arrival);
+}
+
+static void conn_arrive(struct inbox_item *item)
+{
+	struct conn *c = LIST_ENTRY(item, struct conn, arrival);
+
+	list_push_back(&c->loop->conns, &c->link);
+	c->interest = EPOLLIN;
+	if (!loop_watch(c->loop, c->io.fd, &c->watch, c->interest)) {
+		conn_close(c);
+		return;
+	}
+	conn_move(c, CONN_IDLE);
+}
+
+static void buffer_end(struct conn *c)
+{
+	if (c->in != NULL)
+		buffer_give(&c->loop->pool, c->in);
+	c->in = NULL;
+	c->in_start = c->in_end = 0;
+}
+
+/* Closing takes the socket out of epoll as well: no one else holds the descriptor. */
+static void socket_end(struct conn *c)
+{
+	io_close(&c->io);
+	atomic_fetch_sub_explicit(c->loop->connections_now, 1, memory_order_relaxed);
+	buffer_end(c);
+	budget_move(&c->loop->budget, c->out.cap, 0);
+	buf_release(&c->out);
+}
+
+void conn_close(struct conn *c)
+{
+	if (c->state != CONN_ABANDONED)
+		socket_end(c);
+	if (c->exchange != NULL)
+		exchange_give(&c->loop->pool, c->exchange);
+	c->exchange = NULL;
+	conn_move(c, CONN_CLOSED);
+	list_push_back(&c->loop->graves, &c->grave);
+}
+
+/* The peer is gone while its request is being handled, maybe by another thread: only the socket ends here. */
+static void conn_abandon(struct conn *c)
+{
+	socket_end(c);
+	conn_move(c, CONN_ABANDONED);
+}
+
+void conn_free(struct conn *c)
+{
+	assert(c->state == CONN_CLOSED);
+	list_remove(&c->link);
+	free(c);
+}
+
+static bool is_reading(const struct conn *c)
+{
+	return c->state == CONN_IDLE || c->state == CONN_HEAD || c->state == CONN_BODY;
+}
+
+static void conn_want(struct conn *c, uint32_t events)
+{
+	if (c->interest == events)
+		return;
+	c->interest = events;
+	loop_rewatch(c->loop, c->io.fd, &c->watch, events);
+}
+
+static void conn_handle(struct conn *c)
+{
+	const struct http_handler *h = c->loop->handler;
+	struct http_request       *r = &c->exchange->request;
+
+	r->received_us = c->loop->now_us;
+	r->loop_data = c->loop->loop_data;
+	r->user = NULL;
+	loop_count(&c->loop->counts.requests);
+	conn_move(c, CONN_HANDLING);
+	h->handle(h->ctx, r);
+}
+
+/* Averaged over the body, once there was time to gather speed. */
+static bool body_is_slow(const struct conn *c)
+{
+	const struct http_limits *limits = c->loop->limits;
+	int64_t                   elapsed_us = c->loop->now_us - c->body_start_us;
+
+	return elapsed_us > limits->head_ms * 1000 &&
+	       (int64_t)c->exchange->receive.body.len < limits->body_rate_min * (elapsed_us / 1000) / 1000;
+}
+
+static void body_progress(struct conn *c)
+{
+	size_t len = c->exchange->receive.body.len;
+
+	if (c->state == CONN_HEAD) {
+		c->body_start_us = c->loop->now_us;
+		c->body_seen = len;
+		conn_move(c, CONN_BODY);
+	} else if (body_is_slow(c)) {
+		answer_refuse(c, (struct refusal){408, "the request's body came too slowly"});
+	} else if (len > c->body_seen) {
+		c->body_seen = len;
+		conn_move(c, CONN_BODY);
+	}
+}
+
+/* The request is not whole yet and all bytes at hand are used, or are the start of a head. */
+static void conn_wait(struct conn *c)
+{
+	struct receive *r = &c->exchange->receive;
+
+	if (r->part == RECEIVE_HEAD) {
+		if (c->in_start > 0)
+			memmove(c->in->data, c->in->data + c->in_start, conn_buffered(c));
+		c->in_end -= c->in_start;
+		c->in_start = 0;
+		return;
+	}
+	if (r->continue_wanted) {
+		r->continue_wanted = false;
+		answer_continue(c);
+	}
+	if (c->state != CONN_CLOSED)
+		body_progress(c);
+}
+
+static enum receive_step conn_feed(struct conn *c)
+{
+	struct receive   *r = &c->exchange->receive;
+	enum receive_step step;
+	size_t            used;
+
+	if (c->took > 0) {
+		used = c->took;
+		c->took = 0;
+		return receive_took(r, used);
+	}
+	step = receive_feed(r, (struct bytes){c->in->data + c->in_start, conn_buffered(c)}, &used);
+	c->in_start += used;
+	return step;
+}
+
+/* Uses what has been read; true if there may be another request in it. */
+static bool conn_step(struct conn *c)
+{
+	if (conn_buffered(c) == 0 && c->took == 0)
+		return false;
+	if (c->state == CONN_IDLE) {
+		c->exchange = exchange_take(&c->loop->pool, c);
+		conn_move(c, CONN_HEAD);
+	}
+	switch (conn_feed(c)) {
+	case RECEIVE_DONE:
+		conn_handle(c);
+		return true;
+	case RECEIVE_REFUSED:
+		answer_refuse(c, c->exchange->receive.refusal);
+		return false;
+	case RECEIVE_MORE:
+		break;
+	}
+	conn_wait(c);
+	return false;
+}
+
+/* Interest follows the state, except in HANDLING: most peers send nothing then, and need no system call. */
+static void conn_settle(struct conn *c)
+{
+	if (conn_buffered(c) == 0)
+		buffer_end(c);
+	if (is_reading(c) || c->state == CONN_LINGER)
+		conn_want(c, EPOLLIN);
+	else if (c->state == CONN_SENDING)
+		conn_want(c, EPOLLOUT);
+}
+
+void conn_drive(struct conn *c)
+{
+	if (c->driving)
+		return;
+	c->driving = true;
+	while (is_reading(c) && conn_step(c))
+		;
+	c->driving = false;
+	if (c->state != CONN_CLOSED && c->state != CONN_ABANDONED)
+		conn_settle(c);
+}
+
+/* Where the next bytes go: large bodies straight to their place. */
+static ssize_t conn_fill(struct conn *c)
+{
+	size_t  room;
+	char   *place = NULL;
+	ssize_t n;
+
+	if (c->exchange != NULL && conn_buffered(c) == 0)
+		place = receive_room(&c->exchange->receive, &room);
+	if (place != NULL) {
+		n = io_read(&c->io, place, room);
+		c->took = n > 0 ? (size_t)n : 0;
+		return n;
+	}
+	if (c->in == NULL)
+		c->in = buffer_take(&c->loop->pool);
+	assert(c->in_end < c->loop->pool.buffer_bytes);
+	n = io_read(&c->io, c->in->data + c->in_end, c->loop->pool.buffer_bytes - c->in_end);
+	if (n > 0)
+		c->in_end += (size_t)n;
+	return n;
+}
+
+static void conn_read(struct conn *c)
+{
+	ssize_t n = conn_fill(c);
+
+	if (n == IO_END || n == IO_BROKEN)
+		conn_close(c);
+	else
+		conn_drive(c);
+}
+
+/* Reads what a refused peer still sends: closing with bytes unread would reset the connection, and the peer
+ * might lose the answer that says why. */
+static void conn_discard(struct conn *c)
+{
+	ssize_t n;
+
+	if (c->in == NULL)
+		c->in = buffer_take(&c->loop->pool);
+	n = io_read(&c->io, c->in->data, c->loop->pool.buffer_bytes);
+	buffer_end(c);
+	if (n == IO_AGAIN)
+		return;
+	c->lingered_bytes += n > 0 ? (size_t)n : 0;
+	if (n <= 0 || c->lingered_bytes > LINGER_BYTES_MAX)
+		conn_close(c);
+}
+
+static void conn_on_event(struct watch *w, uint32_t events)
+{
+	struct conn *c = LIST_ENTRY(w, struct conn, watch);
+
+	switch (c->state) {
+	case CONN_IDLE:
+	case CONN_HEAD:
+	case CONN_BODY:
+		conn_read(c);
+		break;
+	case CONN_HANDLING:
+		if (events & (EPOLLHUP | EPOLLERR))
+			conn_abandon(c);
+		else
+			conn_want(c, 0); /* pipelined bytes, or the end of them: later */
+		break;
+	case CONN_SENDING:
+		answer_flush(c);
+		conn_drive(c);
+		break;
+	case CONN_LINGER:
+		conn_discard(c);
+		break;
+	case CONN_NEW:
+	case CONN_ABANDONED:
+	case CONN_CLOSED: /* earlier in this round */
+	case CONN_STATES:
+		break;
+	}
+}
+
+static void conn_on_timeout(struct timer *timer)
+{
+	struct conn *c = LIST_ENTRY(timer, struct conn, timer);
+
+	if (c->state == CONN_HEAD || c->state == CONN_BODY) {
+		answer_refuse(c, (struct refusal){408, "the request did not come in time"});
+		conn_drive(c);
+		return;
+	}
+	loop_count(&c->loop->counts.timeouts);
+	conn_close(c);
+}
+
+/* A request may have come that no event has told of yet. */
+void conn_stop(struct conn *c)
+{
+	if (c->state == CONN_IDLE)
+		conn_read(c);
+	if (c->state == CONN_IDLE)
+		conn_close(c);
+}
+
+void conn_abort(struct conn *c)
+{
+	if (c->state == CONN_HANDLING)
+		conn_abandon(c);
+	else if (c->state != CONN_ABANDONED && c->state != CONN_CLOSED)
+		conn_close(c);
+}

@@ -1,0 +1,92 @@
+/* Conn: a connection, from accept to close. Only its loop's thread touches it.
+ *
+ *   NEW --on its loop--> IDLE --first byte--> HEAD --head complete--> BODY
+ *                         ^                    |  |                  |  |
+ *                         |                    |  '--- request ------'  |
+ *                         |                    |        whole           |
+ *                         |                    |          v             |
+ *                         |                    |       HANDLING --peer gone--> ABANDONED
+ *                         |                refused,       |             |          |
+ *                         |                too slow    answered         |          |
+ *                         |                    v          v             |          |
+ *                         |                    '----> SENDING <---------'          |
+ *                         '--- sent, kept open ----------'  |                   answered
+ *                                                      sent, to be closed          |
+ *                                                           v                      v
+ *                                                        LINGER ---------------> CLOSED
+ *
+ * (1) Every state but HANDLING and ABANDONED has a deadline or ends at once, and can go to CLOSED.
+ * (2) There is an exchange exactly in HEAD, BODY, HANDLING and ABANDONED.
+ * (3) The socket is open in every state but ABANDONED and CLOSED.
+ * (4) In HANDLING and SENDING nothing is read: pipelined bytes wait in the buffer or in the kernel.
+ * (5) ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
+#ifndef HTTP_CONN_H
+#define HTTP_CONN_H
+
+#include "http/io.h"
+#include "http/loop.h"
+
+enum conn_state {
+	CONN_NEW,
+	CONN_IDLE,
+	CONN_HEAD,
+	CONN_BODY,
+	CONN_HANDLING,
+	CONN_ABANDONED,
+	CONN_SENDING,
+	CONN_LINGER,
+	CONN_CLOSED,
+	CONN_STATES
+};
+
+struct conn {
+	struct watch    watch;
+	struct timer    timer;
+	struct list     link;  /* in its loop */
+	struct list     grave; /* once closed */
+	struct loop    *loop;
+	struct io       io;
+	enum conn_state state;
+	uint32_t        interest;    /* what epoll watches for */
+	bool            driving;     /* conn_drive is on the stack */
+	bool            close_after; /* the answer under way is the last */
+	bool            linger;      /* … and the peer may be sending still */
+
+	struct read_buffer *in; /* NULL when it holds nothing */
+	size_t              in_start, in_end;
+	size_t              took;           /* bytes just read straight into the body */
+	size_t              lingered_bytes; /* read and dropped */
+
+	struct exchange *exchange;
+	int64_t          body_start_us;
+	size_t           body_seen; /* of the body, when its deadline was last moved */
+
+	struct buf out; /* what the socket would not take yet */
+	size_t     out_sent;
+
+	struct inbox_item arrival;
+};
+
+/* Makes one of a fresh non-blocking socket and sends it to its loop. Called by the accepting thread. */
+void conn_open(struct loop *l, int fd);
+
+/* Graceful stop: closes it if nothing is under way. */
+void conn_stop(struct conn *c);
+
+/* The time for that is over: gives up the socket now. */
+void conn_abort(struct conn *c);
+
+void conn_free(struct conn *c);
+
+/* For answer.c. conn_drive goes on with what has been read, or leaves it to the conn_drive that is on the
+ * stack already, so that a thousand pipelined requests are a loop and not a recursion. */
+void conn_move(struct conn *c, enum conn_state to);
+void conn_close(struct conn *c);
+void conn_drive(struct conn *c);
+
+static inline size_t conn_buffered(const struct conn *c)
+{
+	return c->in_end - c->in_start;
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* Loop: rounds. A round waits, then runs events, inbox and deadlines, then buries closed connections; the
+ * clock is read once in it. Sockets are level-triggered: what a round leaves unread the next one reports. */
+#include "http/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "http/conn.h"
+
+enum {
+	LOOP_EVENTS_MAX = 256, /* a round */
+	LOOP_TICK_MS = 100,    /* how late a deadline may be noticed */
+	LOOP_LINGER_MS = 2000, /* how long a refused peer may go on sending until the socket is closed */
+	LOOP_ACCEPT_BACKOFF_MS = 50,
+};
+
+static void inbox_on_event(struct watch *w, uint32_t events)
+{
+	/* Nothing to do: every round runs the inbox. */
+	(void)w;
+	(void)events;
+}
+
+static void stop_run(struct inbox_item *item)
+{
+	loop_stop(LIST_ENTRY(item, struct loop, stop));
+}
+
+static void durations_set(struct timers *t, const struct http_limits *limits)
+{
+	t->duration_us[TIMER_IDLE] = limits->idle_ms * 1000;
+	t->duration_us[TIMER_HEAD] = limits->head_ms * 1000;
+	t->duration_us[TIMER_BODY] = limits->body_ms * 1000;
+	t->duration_us[TIMER_SEND] = limits->send_ms * 1000;
+	t->duration_us[TIMER_LINGER] = LOOP_LINGER_MS * 1000;
+	t->duration_us[TIMER_ACCEPT] = LOOP_ACCEPT_BACKOFF_MS * 1000;
+}
+
+/* A loop's share, but never less than one whole body. */
+static size_t budget_share(const struct http_limits *limits, unsigned loops)
+{
+	size_t share = limits->memory_bytes_max / loops;
+	size_t least = limits->body_bytes_max * 2; /* growth doubles */
+
+	return share > least ? share : least;
+}
+
+static enum err_code loop_open_fds(struct loop *l, struct err *err)
+{
+	enum err_code rc = inbox_open(&l->inbox, err);
+
+	if (rc != ERR_NONE)
+		return rc;
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll_fd < 0) {
+		inbox_close(&l->inbox);
+		return err_set(err, ERR_STORAGE, "epoll_create1: %s", strerror(errno));
+	}
+	if (!loop_watch(l, l->inbox.fd, &l->inbox_watch, EPOLLIN | EPOLLET)) {
+		rc = err_set(err, ERR_STORAGE, "epoll_ctl: %s", strerror(errno));
+		close(l->epoll_fd);
+		inbox_close(&l->inbox);
+	}
+	return rc;
+}
+
+enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsigned loops,
+                        const struct http_handler *handler, struct clock *clock, atomic_uint *connections_now,
+                        struct err *err)
+{
+	*l = (struct loop){.limits = limits, .handler = handler, .clock = clock};
+	l->connections_now = connections_now;
+	l->inbox_watch.on_event = inbox_on_event;
+	l->stop.run = stop_run;
+	l->now_us = clock_steady_us(clock);
+	l->budget.held_bytes_max = budget_share(limits, loops);
+	timers_init(&l->timers);
+	durations_set(&l->timers, limits);
+	pool_init(&l->pool, limits, &l->budget);
+	date_init(&l->date);
+	buf_init(&l->head, NULL);
+	list_init(&l->conns);
+	list_init(&l->graves);
+	return loop_open_fds(l, err);
+}
+
+void loop_release(struct loop *l)
+{
+	assert(list_empty(&l->conns));
+	pool_release(&l->pool);
+	buf_release(&l->head);
+	close(l->epoll_fd);
+	inbox_close(&l->inbox);
+}
+
+bool loop_watch(struct loop *l, int fd, struct watch *w, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = w};
+
+	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Cannot fail on a descriptor that is watched. */
+void loop_rewatch(struct loop *l, int fd, struct watch *w, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = w};
+	int                rc = epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+
+	assert(rc == 0);
+	(void)rc;
+}
+
+/* Deadlines are checked every tick, not slept towards: the clock may be one that a test moves. */
+static int wait_ms(const struct loop *l)
+{
+	int64_t next_us = timers_next_us(&l->timers);
+	int64_t left_ms;
+
+	if (l->stopping && l->drain_end_us < next_us)
+		next_us = l->drain_end_us;
+	if (next_us == INT64_MAX)
+		return -1;
+	left_ms = (next_us - l->now_us + 999) / 1000;
+	if (left_ms < 0)
+		return 0;
+	return left_ms < LOOP_TICK_MS ? (int)left_ms : LOOP_TICK_MS;
+}
+
+static void run_events(struct loop *l)
+{
+	struct epoll_event events[LOOP_EVENTS_MAX];
+	int                count = epoll_wait(l->epoll_fd, events, LOOP_EVENTS_MAX, wait_ms(l));
+
+	if (count < 0 && errno != EINTR)
+		log_error("epoll_wait: %s", strerror(errno));
+	l->now_us = clock_steady_us(l->clock);
+	for (int i = 0; i < count; i++) {
+		struct watch *w = events[i].data.ptr;
+
+		w->on_event(w, events[i].events);
+	}
+}
+
+static void run_timers(struct loop *l)
+{
+	struct timer *timer;
+
+	while ((timer = timers_expired(&l->timers, l->now_us)) != NULL)
+		timer->expire(timer);
+}
+
+static void bury(struct loop *l)
+{
+	struct list *grave;
+
+	while ((grave = list_pop_front(&l->graves)) != NULL)
+		conn_free(LIST_ENTRY(grave, struct conn, grave));
+}
+
+static void for_each_conn(struct loop *l, void (*fn)(struct conn *c))
+{
+	/* Connections leave the list only in bury, so the walk is safe whatever fn closes. */
+	for (struct list *at = l->conns.next; at != &l->conns; at = at->next)
+		fn(LIST_ENTRY(at, struct conn, link));
+}
+
+void loop_stop(struct loop *l)
+{
+	l->stopping = true;
+	l->drain_end_us = l->now_us + l->limits->drain_ms * 1000;
+	for_each_conn(l, conn_stop);
+}
+
+static void run_drain(struct loop *l)
+{
+	if (!l->stopping || l->now_us < l->drain_end_us)
+		return;
+	l->drain_end_us = INT64_MAX;
+	for_each_conn(l, conn_abort);
+}
+
+static void run_round(struct loop *l)
+{
+	run_events(l);
+	inbox_run(&l->inbox);
+	run_timers(l);
+	run_drain(l);
+	bury(l);
+}
+
+void *loop_main(void *loop)
+{
+	struct loop               *l = loop;
+	const struct http_handler *h = l->handler;
+
+	l->self = pthread_self();
+	l->loop_data = h->loop_open != NULL ? h->loop_open(h->ctx) : NULL;
+	while (!l->stopping || !list_empty(&l->conns))
+		run_round(l);
+	if (h->loop_close != NULL)
+		h->loop_close(h->ctx, l->loop_data);
+	return NULL;
+}

@@ -1,0 +1,76 @@
+/* Loop: one thread that waits for sockets, its inbox and its deadlines, and runs whatever is due. Everything
+ * of a connection happens on its loop, so nothing of it is locked. */
+#ifndef HTTP_LOOP_H
+#define HTTP_LOOP_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "http/pool.h"
+#include "http/response.h"
+#include "http/timers.h"
+
+/* Something epoll watches. Embedded in whoever is told. */
+struct watch {
+	void (*on_event)(struct watch *w, uint32_t events);
+};
+
+/* Written by the loop alone, read by anyone: plain loads and stores, no locked instructions. */
+struct loop_counts {
+	_Atomic uint64_t accepted, refused, requests, timeouts, bad_requests;
+};
+
+struct loop {
+	/* any thread */
+	struct inbox       inbox;
+	struct loop_counts counts;
+	atomic_uint       *connections_now; /* the server's, all loops together */
+
+	/* set before the thread starts */
+	const struct http_limits  *limits;
+	const struct http_handler *handler;
+	struct clock              *clock;
+	int                        epoll_fd;
+	pthread_t                  thread; /* for whoever joins it */
+
+	/* this thread only */
+	pthread_t         self;
+	void             *loop_data;
+	int64_t           now_us; /* steady, read once a round */
+	struct watch      inbox_watch;
+	struct timers     timers;
+	struct budget     budget;
+	struct pool       pool;
+	struct date       date;
+	struct buf        head; /* scratch for one answer's head */
+	struct list       conns;
+	struct list       graves; /* closed this round, freed at its end: an event may still name them */
+	struct inbox_item stop;
+	bool              stopping;
+	int64_t           drain_end_us;
+};
+
+enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsigned loops,
+                        const struct http_handler *handler, struct clock *clock, atomic_uint *connections_now,
+                        struct err *err);
+/* After the thread has ended, or if it never started. */
+void loop_release(struct loop *l);
+
+/* The thread's function; ends some time after loop_stop, when no connection is left. */
+void *loop_main(void *loop);
+
+/* From this loop's thread: finish what is under way and take nothing new. */
+void loop_stop(struct loop *l);
+
+/* False if the kernel refuses. */
+bool loop_watch(struct loop *l, int fd, struct watch *w, uint32_t events);
+void loop_rewatch(struct loop *l, int fd, struct watch *w, uint32_t events);
+
+static inline void loop_count(_Atomic uint64_t *counter)
+{
+	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+	atomic_store_explicit(counter, value + 1, memory_order_relaxed);
+}
+
+#endif

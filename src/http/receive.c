@@ -1,0 +1,236 @@
+/* Receive: head, then body, each within its limits. Body memory grows with what has come, not with what was
+ * announced, so a peer that only announces costs nothing. */
+#include "http/receive.h"
+
+enum {
+	BODY_DIRECT_BYTES_MIN = 16 * 1024, /* less than this left: not worth its own read */
+	BODY_READ_BYTES_MAX = 64 * 1024,   /* one read, so that one connection cannot hold up its loop */
+};
+
+void receive_init(struct receive *r, struct http_request *request, const struct http_limits *limits,
+                  struct budget *budget)
+{
+	*r = (struct receive){.limits = limits, .request = request, .budget = budget};
+	buf_init(&r->body, NULL);
+	arena_init(&request->arena);
+}
+
+static void body_release(struct receive *r)
+{
+	budget_move(r->budget, r->body.cap, 0);
+	buf_release(&r->body);
+}
+
+void receive_reset(struct receive *r)
+{
+	r->part = RECEIVE_HEAD;
+	scan_init(&r->scan);
+	r->refusal = (struct refusal){0};
+	r->continue_wanted = false;
+	r->head = (struct head){0};
+	if (r->body.cap > BUDGET_FREE_BYTES)
+		body_release(r);
+	buf_reset(&r->body);
+	arena_reset(&r->request->arena);
+	r->request->method = HTTP_OTHER;
+	r->request->header_count = 0;
+	r->request->body = (struct bytes){0};
+}
+
+void receive_release(struct receive *r)
+{
+	body_release(r);
+	arena_release(&r->request->arena);
+}
+
+static enum receive_step refuse(struct receive *r, int status, const char *text)
+{
+	r->refusal = (struct refusal){status, text};
+	return RECEIVE_REFUSED;
+}
+
+static enum http_method method_of(const char *name)
+{
+	static const struct {
+		const char      *name;
+		enum http_method method;
+	} methods[] = {
+	        {"GET", HTTP_GET},       {"HEAD", HTTP_HEAD},   {"POST", HTTP_POST},       {"PUT", HTTP_PUT},
+	        {"DELETE", HTTP_DELETE}, {"PATCH", HTTP_PATCH}, {"OPTIONS", HTTP_OPTIONS},
+	};
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		if (strcmp(methods[i].name, name) == 0)
+			return methods[i].method;
+	return HTTP_OTHER;
+}
+
+/* "http://host/path", which a server must take as well as "/path" (RFC 9112 3.2.2). */
+static struct bytes target_without_authority(struct bytes target)
+{
+	const char *scheme_end, *slash;
+	size_t      left;
+
+	if (target.len == 0 || target.data[0] == '/' || target.data[0] == '*')
+		return target;
+	scheme_end = memchr(target.data, ':', target.len);
+	if (scheme_end == NULL)
+		return target;
+	left = target.len - (size_t)(scheme_end - target.data);
+	if (left < 3)
+		return BYTES("/");
+	slash = memchr(scheme_end + 3, '/', left - 3);
+	return slash == NULL ? BYTES("/") : (struct bytes){slash, target.len - (size_t)(slash - target.data)};
+}
+
+static void target_split(struct http_request *q, struct bytes target)
+{
+	struct bytes rest = target_without_authority(target);
+	const char  *mark = memchr(rest.data, '?', rest.len);
+
+	q->target = target;
+	q->path = rest;
+	q->query = (struct bytes){rest.data + rest.len, 0};
+	if (mark == NULL)
+		return;
+	q->path.len = (size_t)(mark - rest.data);
+	q->query = (struct bytes){mark + 1, rest.len - q->path.len - 1};
+}
+
+/* The head is known; what of the body? */
+static enum receive_step body_begin(struct receive *r)
+{
+	r->part = RECEIVE_BODY;
+	r->continue_wanted = r->head.expects_continue;
+	if (r->head.content_length > r->limits->body_bytes_max)
+		return refuse(r, 413, "the request's body is too large");
+	chunk_init(&r->chunk);
+	return RECEIVE_MORE;
+}
+
+static enum receive_step head_take(struct receive *r, struct bytes text)
+{
+	struct http_request *q = r->request;
+	struct bytes         copy = arena_copy(&q->arena, text);
+
+	if (!parse_head(copy, q->headers, &r->head, &r->refusal))
+		return RECEIVE_REFUSED;
+	q->header_count = r->head.header_count;
+	q->method = method_of(r->head.method);
+	if (r->head.target.len > r->limits->target_bytes_max)
+		return refuse(r, 414, "the request target is too long");
+	target_split(q, r->head.target);
+	return body_begin(r);
+}
+
+static enum receive_step head_feed(struct receive *r, struct bytes in, size_t *used)
+{
+	struct scan_limits limits = {r->limits->head_bytes_max, r->limits->target_bytes_max};
+
+	switch (scan_head(&r->scan, in, &limits, &r->refusal)) {
+	case SCAN_MORE:
+		return RECEIVE_MORE;
+	case SCAN_REFUSED:
+		return RECEIVE_REFUSED;
+	case SCAN_END:
+		break;
+	}
+	*used = r->scan.at;
+	return head_take(r, (struct bytes){in.data + r->scan.head_start, r->scan.at - r->scan.head_start});
+}
+
+/* Room for `more` bytes, if the budget has it. buf_grow doubles, and the budget must know beforehand. */
+static bool body_reserve(struct receive *r, size_t more)
+{
+	struct buf *b = &r->body;
+	size_t      cap = b->cap * 2 > b->len + more ? b->cap * 2 : b->len + more;
+
+	if (b->cap - b->len >= more)
+		return true;
+	if (!budget_move(r->budget, b->cap, cap))
+		return false;
+	b->data = mem_realloc(b->data, cap);
+	b->cap = cap;
+	return true;
+}
+
+static enum receive_step body_add(struct receive *r, struct bytes piece)
+{
+	if (piece.len > r->limits->body_bytes_max - r->body.len)
+		return refuse(r, 413, "the request's body is too large");
+	if (!body_reserve(r, piece.len))
+		return refuse(r, 503, "too many large requests at once");
+	buf_add_bytes(&r->body, piece);
+	return RECEIVE_MORE;
+}
+
+static enum receive_step body_finish(struct receive *r)
+{
+	r->continue_wanted = false;
+	r->request->body = buf_bytes(&r->body);
+	return RECEIVE_DONE;
+}
+
+static enum receive_step chunked_feed(struct receive *r, struct bytes in, size_t *used)
+{
+	for (;;) {
+		struct bytes    piece;
+		size_t          took = 0;
+		enum chunk_step step = chunk_next(&r->chunk, in, &took, &piece);
+
+		*used += took;
+		in = (struct bytes){in.data + took, in.len - took};
+		if (step == CHUNK_STEP_BAD)
+			return refuse(r, 400, "malformed chunked body");
+		if (step == CHUNK_STEP_DONE)
+			return body_finish(r);
+		if (step == CHUNK_STEP_MORE)
+			return RECEIVE_MORE;
+		if (body_add(r, piece) == RECEIVE_REFUSED)
+			return RECEIVE_REFUSED;
+	}
+}
+
+static size_t body_left(const struct receive *r)
+{
+	return (size_t)r->head.content_length - r->body.len;
+}
+
+static enum receive_step body_feed(struct receive *r, struct bytes in, size_t *used)
+{
+	if (r->head.chunked)
+		return chunked_feed(r, in, used);
+	if (in.len > body_left(r))
+		in.len = body_left(r);
+	*used += in.len;
+	if (in.len > 0 && body_add(r, in) == RECEIVE_REFUSED)
+		return RECEIVE_REFUSED;
+	return body_left(r) == 0 ? body_finish(r) : RECEIVE_MORE;
+}
+
+enum receive_step receive_feed(struct receive *r, struct bytes in, size_t *used)
+{
+	*used = 0;
+	if (r->part == RECEIVE_HEAD) {
+		enum receive_step step = head_feed(r, in, used);
+
+		if (step == RECEIVE_REFUSED || r->part == RECEIVE_HEAD)
+			return step;
+	}
+	return body_feed(r, (struct bytes){in.data + *used, in.len - *used}, used);
+}
+
+char *receive_room(struct receive *r, size_t *room)
+{
+	if (r->part != RECEIVE_BODY || r->head.chunked || body_left(r) < BODY_DIRECT_BYTES_MIN)
+		return NULL;
+	*room = body_left(r) < BODY_READ_BYTES_MAX ? body_left(r) : BODY_READ_BYTES_MAX;
+	/* No budget: the small way will say so. */
+	return body_reserve(r, *room) ? r->body.data + r->body.len : NULL;
+}
+
+enum receive_step receive_took(struct receive *r, size_t len)
+{
+	r->body.len += len;
+	return body_left(r) == 0 ? body_finish(r) : RECEIVE_MORE;
+}

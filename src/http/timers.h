@@ -1,0 +1,45 @@
+/* Timers: deadlines of connections and of the listener. Each kind of wait lasts equally long for everyone, so
+ * a list a kind, with the newest at the end, is always in order: arming, cancelling and looking are a few
+ * pointers each. One thread only. */
+#ifndef HTTP_TIMERS_H
+#define HTTP_TIMERS_H
+
+#include "base/list.h"
+
+#include <stdint.h>
+
+enum timer_kind {
+	TIMER_NONE,
+	TIMER_IDLE,
+	TIMER_HEAD,
+	TIMER_BODY,
+	TIMER_SEND,
+	TIMER_LINGER,
+	TIMER_ACCEPT,
+	TIMER_KINDS
+};
+
+struct timer {
+	struct list link; /* in no list: not armed */
+	int64_t     deadline_us;
+	void (*expire)(struct timer *timer);
+};
+
+struct timers {
+	struct list lists[TIMER_KINDS];
+	int64_t     duration_us[TIMER_KINDS];
+};
+
+void timers_init(struct timers *t);
+void timer_init(struct timer *timer, void (*expire)(struct timer *timer));
+
+/* Arms it anew from now; TIMER_NONE cancels. */
+void timers_arm(struct timers *t, struct timer *timer, enum timer_kind kind, int64_t now_us);
+
+/* Some timer whose time has come, cancelled; NULL if there is none. */
+struct timer *timers_expired(struct timers *t, int64_t now_us);
+
+/* The earliest deadline, INT64_MAX if none is armed. */
+int64_t timers_next_us(const struct timers *t);
+
+#endif

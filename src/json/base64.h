@@ -1,0 +1,23 @@
+/* Base64 (RFC 4648, section 4), strict: padding is required, white space is refused, and the bits that no
+ * byte uses are zero, so that each run of bytes has exactly one text. */
+#ifndef JSON_BASE64_H
+#define JSON_BASE64_H
+
+#include "base/buf.h"
+
+enum base64_fault {
+	BASE64_OK = 0,
+	BASE64_LENGTH,    /* not a multiple of four */
+	BASE64_CHARACTER, /* outside the alphabet, or padding where none belongs */
+	BASE64_BITS,      /* the last character carries bits that no byte uses */
+};
+
+void base64_encode(struct buf *out, struct bytes data);
+
+/* What is wrong with the text, without decoding it. */
+enum base64_fault base64_check(struct bytes text);
+
+/* The decoded bytes are in the arena. *out is set exactly when BASE64_OK is returned. */
+enum base64_fault base64_decode(struct arena *a, struct bytes text, struct bytes *out);
+
+#endif

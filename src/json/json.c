@@ -1,0 +1,67 @@
+/* JSON trees: looking things up in what read.cc made. A request has about ten fields, so that a walk along
+ * the list beats any index. */
+#include "json/json.h"
+
+const struct json *json_get(const struct json *object, struct bytes name)
+{
+	if (object->type != JSON_OBJECT)
+		return NULL;
+	for (const struct json *child = object->children; child != NULL; child = child->next)
+		if (bytes_equal(child->name, name))
+			return child;
+	return NULL;
+}
+
+static bool children_equal(const struct json *a, const struct json *b)
+{
+	if (a->count != b->count)
+		return false;
+	a = a->children;
+	b = b->children;
+	for (; a != NULL && b != NULL; a = a->next, b = b->next)
+		if (!bytes_equal(a->name, b->name) || !json_equal(a, b))
+			return false;
+	return a == b;
+}
+
+bool json_equal(const struct json *a, const struct json *b)
+{
+	if (a->type != b->type)
+		return false;
+	switch (a->type) {
+	case JSON_NULL:
+		return true;
+	case JSON_BOOL:
+		return a->truth == b->truth;
+	case JSON_INT:
+		return a->integer == b->integer;
+	case JSON_DOUBLE:
+		return a->real == b->real;
+	case JSON_STRING:
+		return bytes_equal(a->text, b->text);
+	case JSON_ARRAY:
+	case JSON_OBJECT:
+		break;
+	}
+	return children_equal(a, b);
+}
+
+const char *json_type_name(enum json_type type)
+{
+	switch (type) {
+	case JSON_NULL:
+		return "null";
+	case JSON_BOOL:
+		return "a boolean";
+	case JSON_INT:
+	case JSON_DOUBLE:
+		return "a number";
+	case JSON_STRING:
+		return "a string";
+	case JSON_ARRAY:
+		return "an array";
+	case JSON_OBJECT:
+		break;
+	}
+	return "an object";
+}

@@ -1,0 +1,323 @@
+/* Parts: the layers below the connection, without a socket: chunks, receiving in pieces, answers' heads, the
+ * inbox and the timers. */
+#include <pthread.h>
+
+#include "http/inbox.h"
+#include "http/receive.h"
+#include "http/response.h"
+#include "http/timers.h"
+#include "test.h"
+
+/* Decodes the text in pieces of `step` bytes; the data goes to out. */
+static enum chunk_step decode(const char *text, size_t len, size_t step, struct buf *out, size_t *total)
+{
+	enum chunk_step result = CHUNK_STEP_MORE;
+	struct chunk    c;
+	size_t          at = 0;
+
+	chunk_init(&c);
+	while (at < len && result != CHUNK_STEP_DONE && result != CHUNK_STEP_BAD) {
+		struct bytes piece;
+		size_t       used = 0;
+
+		result = chunk_next(&c, (struct bytes){text + at, len - at < step ? len - at : step}, &used,
+		                    &piece);
+		at += used;
+		if (result == CHUNK_STEP_PIECE)
+			buf_add_bytes(out, piece);
+	}
+	*total = at;
+	return result;
+}
+
+static void expect_chunked(const char *text, const char *body, size_t left_over)
+{
+	for (size_t step = 1; step <= strlen(text); step++) {
+		struct buf out;
+		size_t     total;
+
+		buf_init(&out, NULL);
+		assert_int_equal(decode(text, strlen(text), step, &out, &total), CHUNK_STEP_DONE);
+		assert_bytes(buf_bytes(&out), body);
+		assert_int_equal(strlen(text) - total, left_over);
+		buf_release(&out);
+	}
+}
+
+static void expect_bad_chunks(const char *text)
+{
+	for (size_t step = 1; step <= strlen(text); step++) {
+		struct buf out;
+		size_t     total;
+
+		buf_init(&out, NULL);
+		if (decode(text, strlen(text), step, &out, &total) != CHUNK_STEP_BAD)
+			fail_msg("taken in steps of %zu: %s", step, text);
+		buf_release(&out);
+	}
+}
+
+TEST(chunk, takes_bodies_apart_in_pieces_of_any_size)
+{
+	expect_chunked("0\r\n\r\n", "", 0);
+	expect_chunked("5\r\nhello\r\n0\r\n\r\n", "hello", 0);
+	expect_chunked("00005\r\nhello\r\n1\r\n!\r\n00\r\n\r\nGET", "hello!", 3);
+	expect_chunked("a;name=\"v\"\r\n0123456789\r\n0;last\r\nA: b\r\nC: d\r\n\r\n", "0123456789", 0);
+	expect_chunked("2\r\n\r\n\r\n0\r\n\r\n", "\r\n", 0);
+}
+
+TEST(chunk, refuses_what_two_readers_could_read_differently)
+{
+	expect_bad_chunks("\r\n");
+	expect_bad_chunks("x\r\n");
+	expect_bad_chunks(" 5\r\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("5 \r\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("0x5\r\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("+5\r\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("5\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("5\rhello\r\n0\r\n\r\n");
+	expect_bad_chunks("5;a\nb\r\nhello\r\n0\r\n\r\n");
+	expect_bad_chunks("5\r\nhelloX\r\n0\r\n\r\n");
+	expect_bad_chunks("5\r\nhello\n0\r\n\r\n");
+	expect_bad_chunks("0\r\n\n");
+	expect_bad_chunks("0\r\nA: b\n\r\n");
+	expect_bad_chunks("0\r\n\rX");
+}
+
+/* prefix, then `count` times 'a', then suffix. */
+static enum chunk_step decode_long(const char *prefix, size_t count, char fill, const char *suffix)
+{
+	enum chunk_step result;
+	struct buf      text, out;
+	size_t          total;
+
+	buf_init(&text, NULL);
+	buf_init(&out, NULL);
+	buf_add(&text, prefix, strlen(prefix));
+	for (size_t i = 0; i < count; i++)
+		buf_add_byte(&text, (uint8_t)fill);
+	buf_add(&text, suffix, strlen(suffix));
+	result = decode(text.data, text.len, text.len, &out, &total);
+	buf_release(&text);
+	buf_release(&out);
+	return result;
+}
+
+TEST(chunk, bounds_sizes_extensions_and_trailers)
+{
+	assert_int_equal(decode_long("", CHUNK_SIZE_DIGITS_MAX, '0', "\r\n\r\n"), CHUNK_STEP_DONE);
+	assert_int_equal(decode_long("", CHUNK_SIZE_DIGITS_MAX + 1, '0', "\r\n\r\n"), CHUNK_STEP_BAD);
+	assert_int_equal(decode_long("0;", CHUNK_EXTENSION_BYTES_MAX, 'e', "\r\n\r\n"), CHUNK_STEP_DONE);
+	assert_int_equal(decode_long("0;", CHUNK_EXTENSION_BYTES_MAX + 1, 'e', "\r\n\r\n"), CHUNK_STEP_BAD);
+	assert_int_equal(decode_long("0\r\n", CHUNK_TRAILER_BYTES_MAX, 't', "\r\n\r\n"), CHUNK_STEP_DONE);
+	assert_int_equal(decode_long("0\r\n", CHUNK_TRAILER_BYTES_MAX + 1, 't', "\r\n\r\n"), CHUNK_STEP_BAD);
+}
+
+/* Receives the text as a connection would, each time showing `step` bytes more; returns the last step. */
+static enum receive_step receive_in_steps(struct receive *r, const char *text, size_t step,
+                                          size_t *used_total)
+{
+	enum receive_step result = RECEIVE_MORE;
+	size_t            shown = 0, at = 0, len = strlen(text);
+
+	while (result == RECEIVE_MORE && shown < len) {
+		size_t used;
+
+		shown = len - shown < step ? len : shown + step;
+		result = receive_feed(r, (struct bytes){text + at, shown - at}, &used);
+		at += used;
+	}
+	*used_total = at;
+	return result;
+}
+
+TEST(receive, gives_the_same_request_however_its_bytes_arrive)
+{
+	const char         *text = "POST /p/q?x=y HTTP/1.1\r\nHost: h\r\nA: 1\r\nb:2\r\nContent-Length: "
+	                           "11\r\n\r\nhello worldGET";
+	struct http_limits  limits = http_limits_default();
+	struct budget       budget = {.held_bytes_max = 1 << 20};
+	struct http_request q;
+	struct receive      r;
+	size_t              used;
+
+	receive_init(&r, &q, &limits, &budget);
+	for (size_t step = 1; step <= strlen(text); step++) {
+		receive_reset(&r);
+		assert_int_equal(receive_in_steps(&r, text, step, &used), RECEIVE_DONE);
+		assert_int_equal(used, strlen(text) - 3);
+		assert_int_equal(q.method, HTTP_POST);
+		assert_bytes(q.target, "/p/q?x=y");
+		assert_bytes(q.path, "/p/q");
+		assert_bytes(q.query, "x=y");
+		assert_int_equal(q.header_count, 4);
+		assert_bytes(q.headers[2].name, "b");
+		assert_bytes(http_header_get(&q, "B"), "2");
+		assert_null(http_header_get(&q, "C").data);
+		assert_bytes(q.body, "hello world");
+	}
+	receive_release(&r);
+	assert_int_equal(budget.held_bytes, 0);
+}
+
+TEST(receive, knows_the_forms_of_a_target)
+{
+	static const struct {
+		const char *target, *path, *query;
+	} forms[] = {
+	        {"/", "/", ""},
+	        {"/a?", "/a", ""},
+	        {"/a?b?c", "/a", "b?c"},
+	        {"*", "*", ""},
+	        {"http://h/a?b", "/a", "b"},
+	        {"http://h", "/", ""},
+	        {"http://h:80/", "/", ""},
+	};
+	struct http_limits  limits = http_limits_default();
+	struct budget       budget = {.held_bytes_max = 1 << 20};
+	struct http_request q;
+	struct receive      r;
+	char                text[256];
+	size_t              used;
+
+	receive_init(&r, &q, &limits, &budget);
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		receive_reset(&r);
+		snprintf(text, sizeof(text), "OPTIONS %s HTTP/1.1\r\nHost: h\r\n\r\n", forms[i].target);
+		assert_int_equal(receive_in_steps(&r, text, sizeof(text), &used), RECEIVE_DONE);
+		assert_bytes(q.target, forms[i].target);
+		assert_bytes(q.path, forms[i].path);
+		assert_bytes(q.query, forms[i].query);
+	}
+	receive_release(&r);
+}
+
+TEST(receive, a_body_that_is_only_announced_costs_no_memory)
+{
+	struct http_limits  limits = http_limits_default();
+	struct budget       budget = {.held_bytes_max = 1 << 20};
+	struct http_request q;
+	struct receive      r;
+	size_t              used, room = 0;
+
+	receive_init(&r, &q, &limits, &budget);
+	receive_reset(&r);
+	assert_int_equal(receive_in_steps(&r,
+	                                  "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 17000000\r\n\r\n",
+	                                  1000, &used),
+	                 RECEIVE_MORE);
+	assert_int_equal(budget.held_bytes, 0);
+	assert_non_null(receive_room(&r, &room));
+	assert_in_range(room, 1, 64 * 1024);
+	assert_in_range(budget.held_bytes, 1, 64 * 1024);
+	receive_release(&r);
+	assert_int_equal(budget.held_bytes, 0);
+}
+
+TEST(response, writes_the_head_a_client_expects)
+{
+	struct http_header    header = {BYTES("X-Id"), BYTES("7")};
+	struct http_response  response = {.status = 429,
+	                                  .content_type = "text/plain",
+	                                  .headers = &header,
+	                                  .header_count = 1,
+	                                  .body = BYTES("slow down")};
+	struct response_facts facts = {.date = BYTES("today")};
+	struct buf            out;
+
+	buf_init(&out, NULL);
+	response_head(&out, &response, &facts);
+	assert_bytes(buf_bytes(&out),
+	             "HTTP/1.1 429 Too Many Requests\r\nDate: today\r\nContent-Type: text/plain\r\n"
+	             "Content-Length: 9\r\nX-Id: 7\r\n\r\n");
+	buf_reset(&out);
+	response = (struct http_response){.status = 200};
+	facts.close = true;
+	response_head(&out, &response, &facts);
+	assert_bytes(buf_bytes(&out),
+	             "HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+	buf_release(&out);
+}
+
+TEST(response, writes_dates_as_http_has_them)
+{
+	struct date d;
+
+	date_init(&d);
+	assert_bytes(date_at(&d, 0), "Thu, 01 Jan 1970 00:00:00 GMT");
+	assert_bytes(date_at(&d, INT64_C(951827696) * 1000000 + 999999), "Tue, 29 Feb 2000 12:34:56 GMT");
+	assert_bytes(date_at(&d, INT64_C(951827697) * 1000000), "Tue, 29 Feb 2000 12:34:57 GMT");
+}
+
+TEST(timers, expire_in_time_and_not_before)
+{
+	struct timer  a, b;
+	struct timers t;
+
+	timers_init(&t);
+	t.duration_us[TIMER_IDLE] = 100;
+	t.duration_us[TIMER_HEAD] = 10;
+	timer_init(&a, NULL);
+	timer_init(&b, NULL);
+	assert_int_equal(timers_next_us(&t), INT64_MAX);
+	timers_arm(&t, &a, TIMER_IDLE, 0);
+	timers_arm(&t, &b, TIMER_HEAD, 50);
+	assert_int_equal(timers_next_us(&t), 60);
+	assert_null(timers_expired(&t, 59));
+	assert_ptr_equal(timers_expired(&t, 60), &b);
+	assert_null(timers_expired(&t, 60));
+	timers_arm(&t, &a, TIMER_IDLE, 60);
+	assert_null(timers_expired(&t, 159));
+	timers_arm(&t, &a, TIMER_NONE, 60);
+	assert_null(timers_expired(&t, INT64_MAX));
+}
+
+enum { PUSHERS = 4, PUSHES = 2000 };
+
+struct parcel {
+	struct inbox_item item;
+	unsigned          from, number;
+};
+
+static struct inbox inbox;
+static unsigned     next_number[PUSHERS], arrived, out_of_order;
+
+static void parcel_run(struct inbox_item *item)
+{
+	struct parcel *p = (struct parcel *)(void *)item;
+
+	out_of_order += p->number != next_number[p->from]++;
+	arrived++;
+	free(p);
+}
+
+static void *push_many(void *arg)
+{
+	for (unsigned i = 0; i < PUSHES; i++) {
+		struct parcel *p = malloc(sizeof(*p));
+
+		*p = (struct parcel){{NULL, parcel_run}, *(unsigned *)arg, i};
+		inbox_push(&inbox, &p->item);
+	}
+	return NULL;
+}
+
+TEST(inbox, delivers_everything_once_and_each_senders_in_order)
+{
+	unsigned   numbers[PUSHERS];
+	pthread_t  threads[PUSHERS];
+	struct err err;
+
+	assert_int_equal(inbox_open(&inbox, &err), ERR_NONE);
+	for (unsigned i = 0; i < PUSHERS; i++) {
+		numbers[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, push_many, &numbers[i]), 0);
+	}
+	while (arrived < PUSHERS * PUSHES)
+		inbox_run(&inbox);
+	for (unsigned i = 0; i < PUSHERS; i++)
+		pthread_join(threads[i], NULL);
+	inbox_close(&inbox);
+	assert_int_equal(arrived, PUSHERS * PUSHES);
+	assert_int_equal(out_of_order, 0);
+}

@@ -1,0 +1,271 @@
+/* JSON in and out: what is read, what is refused, and that writing a tree and reading it again changes
+ * nothing. */
+#include "test.h"
+
+#include "json/json.h"
+#include "json/write.h"
+
+struct fixture {
+	struct arena        arena;
+	struct json_reader *reader;
+	struct err          err;
+};
+
+static void fixture_open(struct fixture *f)
+{
+	arena_init(&f->arena);
+	f->reader = json_reader_open();
+}
+
+static void fixture_close(struct fixture *f)
+{
+	json_reader_close(f->reader);
+	arena_release(&f->arena);
+}
+
+static struct json *read_ok(struct fixture *f, struct bytes text)
+{
+	struct json *json = NULL;
+
+	if (json_read(f->reader, &f->arena, text, &json, &f->err) != ERR_NONE)
+		fail_msg("\"%.*s\": %s", (int)(text.len < 80 ? text.len : 80), text.data, f->err.text);
+	return json;
+}
+
+static void read_refused(struct fixture *f, struct bytes text)
+{
+	struct json *json = NULL;
+
+	if (json_read(f->reader, &f->arena, text, &json, &f->err) == ERR_NONE)
+		fail_msg("accepted \"%.*s\"", (int)(text.len < 80 ? text.len : 80), text.data);
+	assert_int_equal(f->err.code, ERR_SERIALIZATION);
+	assert_null(json);
+}
+
+static struct bytes written(struct fixture *f, const struct json *tree)
+{
+	struct json_writer w;
+	struct buf         out;
+
+	buf_init(&out, &f->arena);
+	json_writer_init(&w, &out);
+	json_tree(&w, tree);
+	return buf_bytes(&out);
+}
+
+/* n opening brackets and n closing ones. */
+static struct bytes nested(struct fixture *f, const char *open, const char *close, size_t n)
+{
+	struct buf out;
+
+	buf_init(&out, &f->arena);
+	for (size_t i = 0; i < n; i++)
+		buf_add_bytes(&out, bytes_of(open));
+	for (size_t i = 0; i < n; i++)
+		buf_add_bytes(&out, bytes_of(close));
+	return buf_bytes(&out);
+}
+
+TEST(json, every_type_is_read)
+{
+	struct fixture f;
+	struct json   *json;
+
+	fixture_open(&f);
+	json = read_ok(&f, BYTES(" {\"s\":\"a\",\"i\":-7,\"d\":1.5,\"t\":true,\"f\":false,\"n\":null,\"l\":["
+	                         "1,2],\"o\":{}} "));
+	assert_int_equal(json->type, JSON_OBJECT);
+	assert_int_equal(json->count, 8);
+	assert_bytes(json_get(json, BYTES("s"))->text, "a");
+	assert_int_equal(json_get(json, BYTES("i"))->integer, -7);
+	assert_true(json_get(json, BYTES("d"))->real == 1.5);
+	assert_true(json_get(json, BYTES("t"))->truth);
+	assert_false(json_get(json, BYTES("f"))->truth);
+	assert_int_equal(json_get(json, BYTES("n"))->type, JSON_NULL);
+	assert_int_equal(json_get(json, BYTES("l"))->count, 2);
+	assert_int_equal(json_get(json, BYTES("l"))->children->next->integer, 2);
+	assert_int_equal(json_get(json, BYTES("o"))->type, JSON_OBJECT);
+	assert_null(json_get(json, BYTES("x")));
+	assert_null(json_get(json_get(json, BYTES("l")), BYTES("x")));
+	fixture_close(&f);
+}
+
+TEST(json, the_tree_outlives_the_text_and_the_next_document)
+{
+	struct fixture f;
+	char           text[] = "{\"name\":\"value \\u00e9\"}";
+	struct json   *json;
+
+	fixture_open(&f);
+	json = read_ok(&f, bytes_of(text));
+	memset(text, 'x', sizeof(text));
+	read_ok(&f, BYTES("[\"something else entirely, and longer than before\"]"));
+	assert_bytes(json_get(json, BYTES("name"))->text, "value \xc3\xa9");
+	fixture_close(&f);
+}
+
+TEST(json, escapes_are_undone_and_made_again_only_where_they_must_be)
+{
+	struct fixture f;
+	struct json   *json;
+
+	fixture_open(&f);
+	json = read_ok(&f, BYTES("\"\\u0041\\n\\t\\\"\\\\\\/\\u0001\\ud83d\\ude00\""));
+	assert_bytes(json->text, "A\n\t\"\\/\x01\xf0\x9f\x98\x80");
+	assert_bytes(written(&f, json), "\"A\\n\\t\\\"\\\\/\\u0001\xf0\x9f\x98\x80\"");
+	fixture_close(&f);
+}
+
+TEST(json, a_nul_within_a_string_is_kept)
+{
+	struct fixture f;
+	struct json   *json;
+
+	fixture_open(&f);
+	json = read_ok(&f, BYTES("\"a\\u0000b\""));
+	assert_int_equal(json->text.len, 3);
+	assert_bytes(written(&f, json), "\"a\\u0000b\"");
+	fixture_close(&f);
+}
+
+TEST(json, malformed_text_is_refused)
+{
+	static const char *const bad[] = {
+	        "",        " ",      "{",    "}",   "[1,]",  "{\"a\"}", "{\"a\":}",    "{a:1}",
+	        "'a'",     "\"a",    "01",   "1.",  "+1",    "nul",     "[1 2]",       "{} {}",
+	        "\"\\x\"", "\"\t\"", "[1]]", "NaN", "1e999", "// {}",   "\"\\ud800\"", "\xef\xbb\xbf{}"};
+	struct fixture f;
+
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		read_refused(&f, bytes_of(bad[i]));
+	read_ok(&f, BYTES("{}")); /* the reader still works */
+	fixture_close(&f);
+}
+
+TEST(json, text_that_is_not_utf8_is_refused)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	read_refused(&f, BYTES("\"\xff\""));
+	read_refused(&f, BYTES("\"\xc0\x80\""));         /* overlong */
+	read_refused(&f, BYTES("\"\xed\xa0\x80\""));     /* a surrogate */
+	read_refused(&f, BYTES("\"\xf4\x90\x80\x80\"")); /* past the last code point */
+	read_refused(&f, BYTES("{\"\xe2\x82\":1}"));     /* cut off */
+	fixture_close(&f);
+}
+
+TEST(json, nesting_ends_at_the_limit)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	read_ok(&f, nested(&f, "[", "]", JSON_DEPTH_MAX));
+	read_refused(&f, nested(&f, "[", "]", JSON_DEPTH_MAX + 1));
+	read_refused(&f, nested(&f, "[", "]", 100000));
+	read_refused(&f, nested(&f, "{\"a\":[", "]}", 100000));
+	fixture_close(&f);
+}
+
+TEST(json, numbers_at_the_edges_of_64_bits)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	assert_int_equal(read_ok(&f, BYTES("9223372036854775807"))->integer, INT64_MAX);
+	assert_int_equal(read_ok(&f, BYTES("-9223372036854775808"))->integer, INT64_MIN);
+	assert_int_equal(read_ok(&f, BYTES("18446744073709551615"))->type, JSON_DOUBLE);
+	read_refused(&f, BYTES("18446744073709551616"));
+	fixture_close(&f);
+}
+
+TEST(json, a_long_document_is_read_and_the_reader_shrinks_again)
+{
+	struct fixture f;
+	struct buf     text;
+	struct json   *json;
+
+	fixture_open(&f);
+	buf_init(&text, &f.arena);
+	buf_add_byte(&text, '[');
+	while (text.len < 3 * JSON_KEEP_BYTES_MAX)
+		buf_add_bytes(&text, BYTES("\"0123456789\","));
+	buf_add_bytes(&text, BYTES("null]"));
+	json = read_ok(&f, buf_bytes(&text));
+	assert_bytes(json->children->text, "0123456789");
+	assert_true(bytes_equal(written(&f, json), buf_bytes(&text)));
+	assert_bytes(read_ok(&f, BYTES("[\"small\"]"))->children->text, "small");
+	fixture_close(&f);
+}
+
+TEST(json, what_is_written_reads_as_the_same_tree)
+{
+	static const char *const texts[] = {
+	        "{\"a\":[1,-2,3.25,1e300,-1.5e-7,true,false,null,{\"b\":\"\\\"\"}],\"\":[]}",
+	        "[[[]],{},0.1,123456789012345678,18446744073709551615,0.30000000000000004]"};
+	struct fixture f;
+
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct json *one = read_ok(&f, bytes_of(texts[i]));
+		struct json *two = read_ok(&f, written(&f, one));
+
+		assert_true(json_equal(one, two));
+	}
+	assert_false(json_equal(read_ok(&f, BYTES("[1]")), read_ok(&f, BYTES("[1,2]"))));
+	assert_false(json_equal(read_ok(&f, BYTES("{\"a\":1}")), read_ok(&f, BYTES("{\"b\":1}"))));
+	assert_false(json_equal(read_ok(&f, BYTES("1")), read_ok(&f, BYTES("1.0"))));
+	fixture_close(&f);
+}
+
+TEST(writer, places_commas_and_writes_every_kind)
+{
+	struct buf         out;
+	struct json_writer w;
+
+	buf_init(&out, NULL);
+	json_writer_init(&w, &out);
+	json_begin_object(&w);
+	json_name(&w, BYTES("i"));
+	json_i64(&w, INT64_MIN);
+	json_name(&w, BYTES("d"));
+	json_double(&w, 1);
+	json_name(&w, BYTES("h"));
+	json_double(&w, -2.5);
+	json_name(&w, BYTES("b"));
+	json_base64(&w, BYTES("\x01\x02"));
+	json_name(&w, BYTES("l"));
+	json_begin_array(&w);
+	json_bool(&w, true);
+	json_null(&w);
+	json_begin_object(&w);
+	json_end_object(&w);
+	json_raw(&w, BYTES("7"));
+	json_end_array(&w);
+	json_end_object(&w);
+	assert_bytes(
+	        buf_bytes(&out),
+	        "{\"i\":-9223372036854775808,\"d\":1.0,\"h\":-2.5,\"b\":\"AQI=\",\"l\":[true,null,{},7]}");
+	buf_release(&out);
+}
+
+TEST(writer, escapes_each_control_character)
+{
+	struct buf         out;
+	struct json_writer w;
+	struct fixture     f;
+
+	fixture_open(&f);
+	for (unsigned c = 0; c < 128; c++) {
+		char         text[3] = {'x', (char)c, 'y'};
+		struct json *json;
+
+		buf_init(&out, &f.arena);
+		json_writer_init(&w, &out);
+		json_string(&w, (struct bytes){text, 3});
+		json = read_ok(&f, buf_bytes(&out));
+		assert_true(bytes_equal(json->text, (struct bytes){text, 3}));
+	}
+	fixture_close(&f);
+}
