@@ -114,7 +114,7 @@ static void block_add(struct arena *a, size_t at_least)
 
 void *arena_alloc(struct arena *a, size_t len)
 {
-	size_t room = (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	size_t room = len == 0 ? ARENA_ALIGN : (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 	void  *p;
 
 	if (room < len)

@@ -7,6 +7,8 @@
  *        31 ~exponent   { ~pair   } FF                  negative: all bytes inverted
  *        exponent: of the first digit, + 130; pair: two digits, + 1, so that the end sorts first
  *
+ * Nothing reads them back: a row holds its key attributes in its value as well.
+ *
  * (K1) These bytes are on disk: they never change their meaning. */
 #include "item/key.h"
 
@@ -22,7 +24,6 @@ enum {
 	ESCAPED_ZERO = 0xFF,
 	TEXT_END = 0x01,
 	EXPONENT_BIAS = 130,
-	PAIRS_MAX = NUMBER_DIGITS_MAX / 2,
 };
 
 static void encode_text(struct buf *out, struct bytes text)
@@ -72,86 +73,4 @@ void key_encode(struct buf *out, const struct value *v)
 	key_encode_prefix(out, v);
 	buf_add_byte(out, ESCAPE);
 	buf_add_byte(out, TEXT_END);
-}
-
-/* ---- decoding: each function returns false on damage ---- */
-
-static bool decode_text(struct arena *a, struct bytes *in, struct bytes *out)
-{
-	struct buf text;
-	size_t     at = 0;
-
-	buf_init(&text, a);
-	for (; at + 1 < in->len; at++) {
-		buf_reserve(&text, 1);
-		if (in->data[at] == ESCAPE) {
-			at++;
-			if ((uint8_t)in->data[at] == TEXT_END)
-				break;
-			if ((uint8_t)in->data[at] != ESCAPED_ZERO)
-				return false;
-			text.data[text.len++] = 0;
-			continue;
-		}
-		text.data[text.len++] = in->data[at];
-	}
-	if (at >= in->len || (uint8_t)in->data[at] != TEXT_END)
-		return false;
-	in->data += at + 1;
-	in->len -= at + 1;
-	*out = buf_bytes(&text);
-	return true;
-}
-
-static bool decode_number(struct bytes *in, bool negative, struct number *out)
-{
-	uint8_t    flip = negative ? 0xFF : 0x00;
-	char       text[2 * PAIRS_MAX + 16];
-	size_t     len = 0, at = 1;
-	struct err ignored;
-
-	if (negative)
-		text[len++] = '-';
-	for (; at < in->len; at++) {
-		unsigned pair = (uint8_t)in->data[at] ^ flip;
-
-		if (pair == 0)
-			break;
-		if (pair > 100 || at > PAIRS_MAX)
-			return false;
-		text[len++] = (char)('0' + (pair - 1) / 10);
-		text[len++] = (char)('0' + (pair - 1) % 10);
-	}
-	if (at >= in->len || at < 2)
-		return false;
-	/* digits d1 d2 … dn are worth d1.d2…dn * 10^exponent; read as an integer they are 10^(n-1) too large
-	 */
-	if (number_parse((struct bytes){text, len}, out, &ignored) != ERR_NONE)
-		return false;
-	out->exponent = (int16_t)(out->exponent + ((uint8_t)in->data[0] ^ flip) - EXPONENT_BIAS -
-	                          (int)(2 * (at - 1)) + 1);
-	in->data += at + 1;
-	in->len -= at + 1;
-	return true;
-}
-
-enum err_code key_decode(struct arena *a, struct bytes *in, struct value *out, struct err *err)
-{
-	uint8_t tag = in->len == 0 ? 0 : (uint8_t)in->data[0];
-	bool    good = false;
-
-	if (in->len > 0) {
-		in->data++;
-		in->len--;
-	}
-	*out = (struct value){.type = tag == TAG_S ? VALUE_S : tag == TAG_B ? VALUE_B : VALUE_N};
-	if (tag == TAG_S || tag == TAG_B)
-		good = decode_text(a, in, &out->text);
-	else if (tag == TAG_NEGATIVE || tag == TAG_POSITIVE)
-		good = decode_number(in, tag == TAG_NEGATIVE, &out->number);
-	else if (tag == TAG_ZERO)
-		good = true;
-	if (!good)
-		return err_set(err, ERR_STORAGE, "a stored key is damaged");
-	return ERR_NONE;
 }

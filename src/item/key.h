@@ -10,7 +10,4 @@ void key_encode(struct buf *out, const struct value *v);
 /* The bytes that every string (or binary) starting with `prefix` has in common. */
 void key_encode_prefix(struct buf *out, const struct value *prefix);
 
-/* Reads one value from the front of *in and moves past it. ERR_STORAGE if the bytes are damaged. */
-enum err_code key_decode(struct arena *a, struct bytes *in, struct value *out, struct err *err);
-
 #endif

@@ -56,10 +56,10 @@
 #define MSG_NESTING                                                                                          \
 	"Nesting Levels have exceeded supported limits: "                                                    \
 	"Attributes in the item have nested levels beyond supported limit"
-#define MSG_NAME_EMPTY "Empty attribute name"
+#define MSG_NAME_EMPTY    "Empty attribute name"
 #define MSG_TAGS_NONE     "Atleast one Tag needs to be provided as Input."
 #define MSG_TAG_KEYS_NONE "Atleast one Tag Key needs to be provided as Input."
-#define MSG_NAME_LONG  "Attribute name is too large, must be less than 65536 bytes"
+#define MSG_NAME_LONG     "Attribute name is too large, must be less than 65536 bytes"
 /* which parameters go together */
 #define MSG_PARAMETERS_MIXED                                                                                 \
 	"Can not use both expression and non-expression parameters in the same request: Non-expression "     \

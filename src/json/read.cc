@@ -23,17 +23,25 @@ namespace
 {
 
 constexpr size_t KEEP_BYTES_START = 16 * 1024;
+constexpr size_t KEEP_COPY_BYTES = 32;
+static_assert(KEEP_COPY_BYTES <= simdjson::SIMDJSON_PADDING,
+              "the library pads its string buffer by that much");
 
 struct builder {
 	struct arena *arena;
 	char         *strings; // where the next string goes
 };
 
+// Most strings are short: a copy of fixed length costs a few instructions and no call. Both sides have room
+// for it: the library pads its string buffer, and json_read ours.
 struct bytes keep(builder &b, std::string_view text) noexcept
 {
 	char *at = b.strings;
 
-	memcpy(at, text.data(), text.size());
+	if (text.size() <= KEEP_COPY_BYTES)
+		memcpy(at, text.data(), KEEP_COPY_BYTES);
+	else
+		memcpy(at, text.data(), text.size());
 	b.strings += text.size();
 	return bytes{at, text.size()};
 }
@@ -186,7 +194,7 @@ enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes tex
 	if (failure != simdjson::SUCCESS) {
 		rc = err_set(err, ERR_SERIALIZATION, "not valid JSON: %s", simdjson::error_message(failure));
 	} else {
-		builder b{a, static_cast<char *>(arena_alloc(a, text.len))};
+		builder b{a, static_cast<char *>(arena_alloc(a, text.len + KEEP_COPY_BYTES))};
 
 		*out = static_cast<struct json *>(arena_zalloc(a, sizeof(struct json)));
 		build(b, root, *out);

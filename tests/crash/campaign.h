@@ -1,0 +1,123 @@
+/* Campaign: what the parts of the crash test share: the workers that load the server, the books they keep
+ * about what was acknowledged, and the campaign that ends the server and compares.
+ *
+ * Threads: during the load a worker's thread alone touches its struct worker and its rows of `series`; before
+ * and after it, the main thread. `differences` is the one thing that all count up. */
+#ifndef CRASH_CAMPAIGN_H
+#define CRASH_CAMPAIGN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client.h"
+#include "random.h"
+#include "server.h"
+
+enum {
+	WORKERS = 16,
+	COUNTERS = 8,       /* a worker */
+	DEVICES = 24,       /* a worker */
+	ACCOUNTS = 24,      /* shared by all */
+	EPOCH_CYCLES = 200, /* then the books and the data directory begin anew */
+	WHOLE_EVERY = 10,   /* cycles; in between only what the last cycle wrote is read again */
+};
+
+enum series_kind { SERIES_NOTES, SERIES_BATCHES, SERIES_SESSIONS, SERIES_TRANSFERS, SERIES_KINDS };
+
+/* What one worker wrote into one table in one cycle: steps 0, 1, 2, …, each a put of one or more items whose
+ * content follows from their place, so that only the number of steps has to be remembered. */
+struct series {
+	uint32_t stored;  /* steps that must be there */
+	bool     doubt;   /* the answer to step `stored` was lost: it may be there */
+	int64_t  began_s; /* the wall clock when the cycle began */
+};
+
+struct device {
+	uint32_t version; /* decides all attributes */
+	bool     exists;
+};
+
+struct campaign;
+struct book;
+
+struct worker {
+	struct campaign *campaign;
+	unsigned         id;
+	struct random    random;
+	struct client    client;
+	pthread_t        thread;
+	uint64_t         acknowledged;
+
+	/* The request at hand. After the load: the one whose answer was lost, or book is NULL. */
+	const struct book *book;
+	const char        *operation;
+	struct buf         body;
+	unsigned           counter;
+	unsigned           device;
+	struct device      wanted;
+
+	/* What must be there. */
+	uint64_t      counters[COUNTERS];
+	struct device devices[DEVICES];
+	int64_t       moved[ACCOUNTS];   /* by this worker's transfers, into the account */
+	uint64_t      touched[ACCOUNTS]; /* transfers of this worker that named the account */
+	uint64_t      tag;
+};
+
+struct campaign {
+	uint64_t      seed;
+	unsigned      epoch;
+	unsigned      cycle; /* within the epoch */
+	const char   *ending;
+	unsigned      cycles_before; /* of earlier epochs */
+	struct random random;
+	struct server server;
+	struct client client; /* the main thread's, for comparing */
+	struct worker workers[WORKERS];
+	struct series series[SERIES_KINDS][EPOCH_CYCLES][WORKERS];
+	atomic_uint   differences;
+};
+
+/* A book: one kind of load, and what must hold about it after a restart. */
+struct book {
+	const char *name;
+	unsigned    weight;       /* how often it is chosen, out of the sum of all */
+	const char *table_create; /* the CreateTable request, or NULL */
+
+	/* Fills w->operation and w->body with the next request. */
+	void (*compose)(struct worker *w);
+	/* Notes the outcome: the answer, or NULL if it was lost or 500 (it may have been done or not). */
+	void (*settle)(struct worker *w, const struct answer *answer);
+	/* Compares the restarted server with the books and settles what was in doubt. */
+	void (*verify)(struct campaign *c, bool whole);
+	/* Makes the books wrong, to prove that verify notices. */
+	void (*lie)(struct worker *w);
+};
+
+enum { BOOKS = 8 };
+extern const struct book *const books[BOOKS];
+
+/* Reports a violation: what was expected and what was found. Any thread. */
+void differ(struct campaign *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The answer says 200? Otherwise that is a violation. */
+bool answer_is_ok(struct worker *w, const struct answer *answer);
+
+/* A request of the main thread, which must be answered 200; NULL, and a violation, if not. */
+const struct json *campaign_call(struct campaign *c, const char *operation, struct bytes body);
+
+/* Reads a Query or Scan to its end. `body` is the request without its closing brace. */
+void campaign_read(struct campaign *c, const char *operation, struct bytes body,
+                   void (*visit)(struct campaign *c, const struct json *item, void *ctx), void *ctx);
+
+/* Is the item what `expected` says, as JSON? */
+bool campaign_same(struct campaign *c, const struct json *item, struct bytes expected);
+
+/* Reports an item that is not what it should be. */
+void differ_item(struct campaign *c, const char *where, const struct json *found, struct bytes expected);
+
+/* Starts a thread a worker; each sends requests until an answer is lost. */
+void load_start(struct campaign *c);
+void load_join(struct campaign *c);
+
+#endif
