@@ -13,6 +13,7 @@
 enum {
 	ESCAPED_BYTES_MAX = 6, /* \u001f */
 	NUMBER_BYTES_MAX = 32,
+	HALVES_MAX = 1000000000,
 };
 
 void json_writer_init(struct json_writer *w, struct buf *out)
@@ -143,19 +144,42 @@ void json_base64(struct json_writer *w, struct bytes data)
 	buf_add_byte(w->out, '"');
 }
 
+static char *digits_put(char *end, uint64_t value)
+{
+	do {
+		*--end = (char)('0' + value % 10);
+		value /= 10;
+	} while (value > 0);
+	return end;
+}
+
 void json_i64(struct json_writer *w, int64_t value)
 {
-	char     text[NUMBER_BYTES_MAX];
-	char    *at = text + sizeof(text);
-	uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+	char  text[NUMBER_BYTES_MAX];
+	char *end = text + sizeof(text);
+	char *at = digits_put(end, value < 0 ? -(uint64_t)value : (uint64_t)value);
 
-	do {
-		*--at = (char)('0' + rest % 10);
-		rest /= 10;
-	} while (rest > 0);
 	if (value < 0)
 		*--at = '-';
-	json_raw(w, (struct bytes){at, (size_t)(text + sizeof(text) - at)});
+	json_raw(w, (struct bytes){at, (size_t)(end - at)});
+}
+
+/* Capacity units are multiples of a half, mostly: no need to search for those. */
+static bool halves_put(struct json_writer *w, double value)
+{
+	char     text[NUMBER_BYTES_MAX];
+	char    *end = text + sizeof(text), *at = end - 2;
+	uint64_t twice;
+
+	if (!(value >= 0 && value < HALVES_MAX) || signbit(value))
+		return false;
+	twice = (uint64_t)(value * 2);
+	if ((double)twice != value * 2)
+		return false;
+	memcpy(at, twice % 2 == 1 ? ".5" : ".0", 2);
+	at = digits_put(at, twice / 2);
+	json_raw(w, (struct bytes){at, (size_t)(end - at)});
+	return true;
 }
 
 /* The shortest text that reads back as the same number. */
@@ -165,6 +189,8 @@ void json_double(struct json_writer *w, double value)
 	int  len = 0;
 
 	assert(isfinite(value));
+	if (halves_put(w, value))
+		return;
 	for (int digits = 15; digits <= 17; digits++) {
 		double back;
 

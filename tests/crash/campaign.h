@@ -81,9 +81,10 @@ struct campaign {
 /* A book: one kind of load, and what must hold about it after a restart. */
 struct book {
 	const char *name;
-	unsigned    weight;       /* how often it is chosen, out of the sum of all */
-	const char *table_create; /* the CreateTable request, or NULL */
+	unsigned    weight; /* how often it is chosen, out of the sum of all */
 
+	/* Makes the tables, on an empty server. */
+	void (*setup)(struct campaign *c);
 	/* Fills w->operation and w->body with the next request. */
 	void (*compose)(struct worker *w);
 	/* Notes the outcome: the answer, or NULL if it was lost or 500 (it may have been done or not). */
@@ -93,6 +94,9 @@ struct book {
 	/* Makes the books wrong, to prove that verify notices. */
 	void (*lie)(struct worker *w);
 };
+
+extern const struct book book_counters, book_notes, book_batches, book_sessions, book_transfers, book_refusals,
+        book_devices, book_tags;
 
 enum { BOOKS = 8 };
 extern const struct book *const books[BOOKS];

@@ -362,7 +362,7 @@ TEST(refuse, refuses_addresses_it_cannot_listen_on)
 	assert_int_equal(open_on("127.0.0.1:0", 1, &limits, &err), ERR_INVALID);
 }
 
-TEST(refuse, listens_on_ipv6)
+TEST(refuse, takes_an_ipv6_address_all_the_same)
 {
 	struct http_limits  limits = http_limits_default();
 	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};

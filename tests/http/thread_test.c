@@ -35,8 +35,8 @@ static void *load_main(void *arg)
 			snprintf(text, sizeof(text),
 			         "POST %s HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n%s",
 			         (i + j) % 2 ? "/later" : "/echo", len, expected);
-			if (!peer_try_send(fd, text, strlen(text)))
-				return NULL;
+			/* Under a stop the server may be gone; the answers that are missing will tell. */
+			peer_try_send(fd, text, strlen(text));
 		}
 		for (unsigned j = 0; j < 3; j++) {
 			struct reply r = peer_read_reply(fd, false);
@@ -293,6 +293,7 @@ TEST(thread, bytes_that_wait_their_turn_do_not_keep_the_loop_busy)
 {
 	struct counting_clock clock = {{counting_wall_us, counting_steady_us}, 0};
 	int                   held, slow;
+	char                  first;
 
 	house_init(&house);
 	house_open(&house, 1, &clock.base);

@@ -269,3 +269,33 @@ TEST(writer, escapes_each_control_character)
 	}
 	fixture_close(&f);
 }
+
+TEST(writer, doubles_keep_their_value_in_the_shortest_text)
+{
+	static const struct {
+		double      value;
+		const char *text;
+	} rows[] = {{0, "0.0"},
+	            {0.5, "0.5"},
+	            {1, "1.0"},
+	            {-0.5, "-0.5"},
+	            {12.5, "12.5"},
+	            {0.25, "0.25"},
+	            {0.1, "0.1"},
+	            {999999999.5, "999999999.5"},
+	            {1e9, "1000000000.0"},
+	            {1e300, "1e+300"},
+	            {-1e-7, "-1e-07"},
+	            {0.1 + 0.2, "0.30000000000000004"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct buf         out;
+		struct json_writer w;
+
+		buf_init(&out, NULL);
+		json_writer_init(&w, &out);
+		json_double(&w, rows[i].value);
+		assert_bytes(buf_bytes(&out), rows[i].text);
+		buf_release(&out);
+	}
+}

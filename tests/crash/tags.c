@@ -1,0 +1,63 @@
+/* Tags: each worker keeps one tag of a table counting up. This is a change of the catalog, and wakes the
+ * server's housekeeping (sweeping of expired rows), so that the end also comes in the middle of that. */
+#include <stdio.h>
+
+#include "campaign.h"
+#include "text.h"
+
+#define TAGGED_ARN "arn:aws:dynamodb:ddblocal:000000000000:table/counters"
+
+static void tags_compose(struct worker *w)
+{
+	w->operation = "TagResource";
+	text_add(&w->body, "{\"ResourceArn\":\"" TAGGED_ARN "\",\"Tags\":[{\"Key\":\"w%u\",\"Value\":\"%llu\"}]}",
+	         w->id, (unsigned long long)w->tag + 1);
+}
+
+static void tags_settle(struct worker *w, const struct answer *answer)
+{
+	if (answer != NULL && answer_is_ok(w, answer))
+		w->tag++;
+}
+
+static const struct json *find_tag(const struct json *answer, unsigned worker)
+{
+	const struct json *tags = json_get(answer, BYTES("Tags"));
+	char               name[16];
+
+	snprintf(name, sizeof(name), "w%u", worker);
+	for (const struct json *t = tags == NULL ? NULL : tags->children; t != NULL; t = t->next) {
+		const struct json *key = json_get(t, BYTES("Key"));
+
+		if (key != NULL && key->type == JSON_STRING && bytes_is(key->text, name))
+			return json_get(t, BYTES("Value"));
+	}
+	return NULL;
+}
+
+static void tags_verify(struct campaign *c, bool whole)
+{
+	const struct json *answer = campaign_call(c, "ListTagsOfResource",
+	                                          BYTES("{\"ResourceArn\":\"" TAGGED_ARN "\"}"));
+
+	(void)whole;
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct worker     *w = &c->workers[i];
+		const struct json *value = find_tag(answer, i);
+		uint64_t           found = 0;
+
+		if (value != NULL && !bytes_to_u64(value->text, UINT64_MAX, &found))
+			differ(c, "tag w%u: expected a number, found \"%.*s\"", i, BYTES_ARG(value->text));
+		if (found != w->tag && !(w->book == &book_tags && found == w->tag + 1))
+			differ(c, "tag w%u: expected %llu, found %llu", i, (unsigned long long)w->tag,
+			       (unsigned long long)found);
+		w->tag = found;
+	}
+}
+
+static void tags_lie(struct worker *w)
+{
+	w->tag += 2;
+}
+
+const struct book book_tags = {"tags", 1, NULL, tags_compose, tags_settle, tags_verify, tags_lie};

@@ -1,0 +1,30 @@
+"""The examples in README.md work as printed: they are taken from it and run, with only the address changed."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+
+
+def block(language):
+    return re.search(rf"^```{language}\n(.*?)^```", README, re.S | re.M).group(1)
+
+
+def run(command, text, endpoint):
+    assert "http://127.0.0.1:8420" in text
+    environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": ""}
+    return subprocess.run(command, input=text.replace("http://127.0.0.1:8420", endpoint), env=environment, text=True,
+                          capture_output=True, timeout=120)
+
+
+@pytest.mark.gatehouse_only
+def test_the_examples_of_the_readme_work_as_printed(endpoint):
+    shell = run(["bash", "-e"], "shopt -s expand_aliases\n" + block("sh"), endpoint)
+    assert shell.returncode == 0, shell.stderr
+    assert '"Count": 1' in shell.stdout and "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY" in shell.stdout
+    python = run(["/usr/bin/python3", "-"], block("python"), endpoint)
+    assert python.returncode == 0, python.stderr
+    assert "SIGN_IN#LOCK#PASSWORD_RESET" in python.stdout
