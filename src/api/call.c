@@ -16,9 +16,8 @@ enum err_code call_decode(struct call *c, struct arena *a, struct json_reader *r
 		        operation_named((struct bytes){target.data + prefix.len, target.len - prefix.len});
 	if (c->operation == NULL)
 		return err_set(err, ERR_UNKNOWN_OPERATION, "%s", "");
-	/* DynamoDB does not say what is wrong with JSON, so neither does this. */
 	if (json_read(reader, a, body, &json, err) != ERR_NONE)
-		return err_set(err, ERR_SERIALIZATION, "%s", "");
+		return err->code;
 	return c->operation->decode(a, json, &c->request, err);
 }
 

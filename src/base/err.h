@@ -36,7 +36,7 @@ enum err_code {
 #undef X
 };
 
-enum { ERR_TEXT_MAX = 1024 };
+enum { ERR_TEXT_MAX = 2048 };
 
 struct err {
 	enum err_code code;

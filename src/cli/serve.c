@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -11,27 +12,37 @@
 #include "cli/options.h"
 #include "server/serve.h"
 
-enum { RESTARTS_MAX = 5 };
+enum { RESTARTS_MAX = 5, RESTARTS_APART_S = 60 };
 
 #define RESTARTS_VARIABLE "GATEHOUSE_RESTARTS"
+
+/* How many restarts came shortly after one another, this one included; kept in the environment, across exec.
+ */
+static int count_restart(void)
+{
+	const char *before = getenv(RESTARTS_VARIABLE);
+	long        now = (long)time(NULL), last = 0;
+	int         count = 0;
+	char        text[64];
+
+	if (before == NULL || sscanf(before, "%d@%ld", &count, &last) != 2 || now - last > RESTARTS_APART_S)
+		count = 0;
+	snprintf(text, sizeof(text), "%d@%ld", count + 1, now);
+	setenv(RESTARTS_VARIABLE, text, 1);
+	return count + 1;
+}
 
 /* Only the disk knows what survived a failed flush: the program starts anew and reads it. A disk that goes on
  * failing ends it, for whoever supervises the process to see. */
 static int start_again(int argc, char **argv)
 {
-	const char *before = getenv(RESTARTS_VARIABLE);
-	int         restarts = before == NULL ? 0 : atoi(before);
-	char      **again = calloc((size_t)argc + 3, sizeof(*again));
-	char        count[16];
+	char **again = calloc((size_t)argc + 3, sizeof(*again));
 
-	if (restarts >= RESTARTS_MAX) {
-		log_error("flushes failed in %d starts in a row: giving up", restarts);
+	if (again == NULL || count_restart() > RESTARTS_MAX) {
+		log_error("flushes failed in %d starts in a row: giving up", RESTARTS_MAX);
+		free(again);
 		return 1;
 	}
-	if (again == NULL)
-		return 1;
-	snprintf(count, sizeof(count), "%d", restarts + 1);
-	setenv(RESTARTS_VARIABLE, count, 1);
 	again[0] = "gatehouse";
 	again[1] = "serve";
 	for (int i = 0; i < argc; i++)

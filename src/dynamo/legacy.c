@@ -328,32 +328,24 @@ enum err_code legacy_updates(struct request_reader *r, const struct json *update
 
 /* ---- attributes and keys ---- */
 
-static bool named_before(const struct json *attributes, const struct json *one)
-{
-	for (const struct json *child = attributes->children; child != one; child = child->next)
-		if (bytes_equal(child->text, one->text))
-			return true;
-	return false;
-}
-
 enum err_code legacy_projection(struct request_reader *r, const struct json *attributes,
                                 const struct expr_projection **out)
 {
 	struct expr_projection *projection;
+	const struct json      *twice;
 
 	*out = NULL;
 	if (attributes == NULL)
 		return ERR_NONE;
 	if (attributes->count > EXPR_OPERATORS_MAX)
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_MANY, EXPR_OPERATORS_MAX);
+	twice = shape_repeated(r->arena, attributes);
+	if (twice != NULL)
+		return err_set(r->err, ERR_INVALID, MSG_LEGACY_ATTRIBUTE_TWICE, BYTES_ARG(twice->text));
 	projection = arena_zalloc(r->arena, sizeof(*projection));
 	projection->paths = arena_array(r->arena, attributes->count, sizeof(projection->paths[0]));
-	for (const struct json *child = attributes->children; child != NULL; child = child->next) {
-		if (named_before(attributes, child))
-			return err_set(r->err, ERR_INVALID, MSG_LEGACY_ATTRIBUTE_TWICE,
-			               BYTES_ARG(child->text));
+	for (const struct json *child = attributes->children; child != NULL; child = child->next)
 		projection->paths[projection->count++] = path_of(r->arena, child->text);
-	}
 	*out = projection;
 	return ERR_NONE;
 }

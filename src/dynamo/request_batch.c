@@ -46,8 +46,22 @@ static uint32_t keys_count(const struct json *items)
 	return count;
 }
 
+/* No key is larger; what is larger the backend refuses, so that comparing it is not worth the time it takes.
+ */
+enum { KEY_BYTES_MAX = KEY_HASH_BYTES_MAX + KEY_RANGE_BYTES_MAX + 2 * 255 };
+
+static bool keys_fit(const struct table_get *gets, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (item_size(&gets[i].key) > KEY_BYTES_MAX)
+			return false;
+	return true;
+}
+
 static bool keys_repeat(const struct table_get *gets, uint32_t count)
 {
+	if (!keys_fit(gets, count))
+		return false;
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t j = i + 1; j < count; j++)
 			if (item_equal(&gets[i].key, &gets[j].key))

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
 #include "dynamo/arn.h"
@@ -239,16 +240,6 @@ static bool keys_are_tables(const struct json *map)
 	return true;
 }
 
-/* Quadratic, and therefore only for maps that are bounded. */
-static bool keys_repeat(const struct json *map)
-{
-	for (const struct json *one = map->children; one != NULL; one = one->next)
-		for (const struct json *two = one->next; two != NULL; two = two->next)
-			if (bytes_equal(one->name, two->name))
-				return true;
-	return false;
-}
-
 static enum err_code walk_map(struct walk *w, const struct frame *at, const struct shape *s,
                               const struct json *json)
 {
@@ -260,7 +251,7 @@ static enum err_code walk_map(struct walk *w, const struct frame *at, const stru
 	if (s->member->kind == SHAPE_STRUCT || s->member->kind == SHAPE_LIST) {
 		if (json->count > SHAPE_MAP_MAX)
 			violation_number(w, at, json, MSG_RULE_LENGTH_MAX, SHAPE_MAP_MAX);
-		else if (keys_repeat(json))
+		else if (shape_repeated(w->violations.arena, json) != NULL)
 			return err_set(w->err, ERR_SERIALIZATION, MSG_TYPE_DUPLICATE);
 	}
 	if ((s->checks & SHAPE_KEYS) && !keys_are_tables(json))
@@ -350,6 +341,33 @@ int64_t shape_integer(const struct json *json)
 static inline bool same_name(struct bytes a, struct bytes b)
 {
 	return a.len == b.len && a.len > 0 && a.data[0] == b.data[0] && memcmp(a.data, b.data, a.len) == 0;
+}
+
+static struct bytes label_of(const struct json *json)
+{
+	return json->type == JSON_STRING && json->name.data == NULL ? json->text : json->name;
+}
+
+static int labels_order(const void *a, const void *b)
+{
+	return bytes_compare(label_of(*(const struct json *const *)a),
+	                     label_of(*(const struct json *const *)b));
+}
+
+/* By sorting: names can be long and alike, and comparing each with each would cost a peer little and us much.
+ */
+const struct json *shape_repeated(struct arena *a, const struct json *list)
+{
+	const struct json **sorted = arena_array(a, list->count, sizeof(*sorted));
+	uint32_t            count = 0;
+
+	for (const struct json *child = list->children; child != NULL; child = child->next)
+		sorted[count++] = child;
+	qsort(sorted, count, sizeof(*sorted), labels_order);
+	for (uint32_t i = 1; i < count; i++)
+		if (labels_order(&sorted[i - 1], &sorted[i]) == 0)
+			return sorted[i];
+	return NULL;
 }
 
 /* field_count if there is none. */

@@ -68,4 +68,7 @@ int64_t shape_integer(const struct json *json);
  * twice (which shape_read refuses). */
 bool shape_slots(const struct shape *shape, const struct json *object, const struct json *slots[]);
 
+/* A member whose name (in a map) or text (in a list of strings) another one has too, or NULL. */
+const struct json *shape_repeated(struct arena *a, const struct json *list);
+
 #endif

@@ -1,6 +1,7 @@
 /* Backfill: see backfill.h. A table is filled for all its new indexes and its expiry entries in one walk. */
 #include "engine/backfill.h"
 
+#include "base/hash.h"
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "engine/tables.h"
@@ -8,10 +9,16 @@
 
 enum { FILL_ROWS_MAX = 64, FILL_BYTES_MAX = 256 * 1024 }; /* a turn */
 
+/* How far a table's walk has come, and for which indexes it is. */
+struct walk {
+	struct buf at; /* the next row */
+	uint64_t   target;
+};
+
 struct fill_request {
 	struct writer_request base;
 	uint32_t              table_id;
-	struct buf           *at; /* the next row */
+	struct walk          *walk;
 	bool                  more;
 };
 
@@ -22,6 +29,21 @@ static bool needs_filling(const struct table_entry *t)
 	for (uint32_t i = 0; i < t->schema.index_count; i++)
 		needed = needed || t->schema.indexes[i].status == INDEX_CREATING;
 	return needed;
+}
+
+/* Names what is to be filled. Where that changes under way (another index is created, time to live is
+ * switched on), the walk must begin anew: rows it has passed lack the new entries. */
+static uint64_t target_of(struct arena *a, const struct table_entry *t)
+{
+	struct buf ids;
+
+	buf_init(&ids, a);
+	for (uint32_t i = 0; i < t->schema.index_count; i++)
+		if (t->schema.indexes[i].status == INDEX_CREATING)
+			buf_add(&ids, &t->index_ids[i], sizeof(t->index_ids[i]));
+	buf_add_byte(&ids, t->ttl_filling);
+	buf_add_bytes(&ids, t->schema.ttl_attribute);
+	return hash_bytes(HASH_KEY_STABLE, buf_bytes(&ids));
 }
 
 static enum err_code fill_index(struct engine_reader *s, struct arena *a, const struct table_entry *t,
@@ -92,9 +114,13 @@ static enum err_code fill_turn(struct engine_reader *s, struct arena *a, struct 
 
 	if (t == NULL || !needs_filling(t))
 		return ERR_NONE; /* deleted or changed meanwhile */
+	if (q->walk->target != target_of(a, t)) {
+		q->walk->target = target_of(a, t);
+		buf_reset(&q->walk->at);
+	}
 	buf_init(&prefix, a);
 	layout_table_prefix(&prefix, t->id);
-	low = q->at->len == 0 ? buf_bytes(&prefix) : arena_copy(a, buf_bytes(q->at));
+	low = q->walk->at.len == 0 ? buf_bytes(&prefix) : arena_copy(a, buf_bytes(&q->walk->at));
 	view_cursor_open(&cursor, s, a, low, layout_after(a, buf_bytes(&prefix)), false);
 	err->code = ERR_NONE;
 	while (err->code == ERR_NONE && rows < FILL_ROWS_MAX && bytes < FILL_BYTES_MAX &&
@@ -103,9 +129,9 @@ static enum err_code fill_turn(struct engine_reader *s, struct arena *a, struct 
 
 		rows++;
 		bytes += value.len;
-		buf_reset(q->at);
-		buf_add_bytes(q->at, row_key);
-		buf_add_byte(q->at, 0);
+		buf_reset(&q->walk->at);
+		buf_add_bytes(&q->walk->at, row_key);
+		buf_add_byte(&q->walk->at, 0);
 		fill_row(s, a, t, row_key, arena_copy(a, value), err);
 	}
 	if (err->code == ERR_NONE)
@@ -131,15 +157,16 @@ static enum err_code fill_request_run(struct writer_request *w, struct table *t)
 static enum err_code fill_table(struct engine *e, uint32_t table_id, struct err *err)
 {
 	struct fill_request q;
-	struct buf          at;
+	struct walk         walk = {0};
 
-	buf_init(&at, NULL);
+	buf_init(&walk.at, NULL);
 	err->code = ERR_NONE;
 	do {
-		q = (struct fill_request){.base = {.run = fill_request_run}, .table_id = table_id, .at = &at};
+		q = (struct fill_request){
+		        .base = {.run = fill_request_run}, .table_id = table_id, .walk = &walk};
 		engine_run(e, &q.base, err);
 	} while (err->code == ERR_NONE && q.more);
-	buf_release(&at);
+	buf_release(&walk.at);
 	return err->code;
 }
 

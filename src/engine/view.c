@@ -5,6 +5,8 @@
 
 #include "engine/layout.h"
 
+#include "engine/layout.h"
+
 static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot, struct arena *a,
                                struct bytes key, struct bytes *value, bool *found, struct err *err)
 {
@@ -27,8 +29,11 @@ static enum err_code committed_get(struct engine *e, struct arena *a, struct byt
                                    bool *found, struct err *err)
 {
 	struct cache_ticket ticket;
-	struct row         *row = cache_get(e->cache, key, &ticket);
+	struct row         *row;
 
+	if (key.data[0] != KIND_ROW) /* only rows are cached: the writer tells the cache of no others */
+		return store_get(e, NULL, a, key, value, found, err);
+	row = cache_get(e->cache, key, &ticket);
 	if (row != NULL) {
 		*found = !row->absent;
 		*value = arena_copy(a, row->value);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -104,15 +105,17 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 
 static void greet(const struct server *s, const struct serve_options *options)
 {
+	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
 	unsigned port = http_server_port(s->http);
 
-	printf("Gatehouse is listening on http://127.0.0.1:%u (data in %s, no authentication)\n\n"
+	printf("Gatehouse is listening on http://%.*s:%u (data in %s, no authentication)\n\n"
 	       "Try, in another terminal:\n"
 	       "  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n"
-	       "  aws dynamodb list-tables --endpoint-url http://127.0.0.1:%u\n"
-	       "  curl http://127.0.0.1:%u/readyz\n\n"
+	       "  aws dynamodb list-tables --endpoint-url http://%.*s:%u\n"
+	       "  curl http://%.*s:%u/readyz\n\n"
 	       "README.md goes on from there. Ctrl-C stops it; what was acknowledged is on the disk.\n",
-	       port, options->data, port, port);
+	       host, options->listen, port, options->data, host, options->listen, port, host, options->listen,
+	       port);
 	fflush(stdout);
 }
 

@@ -9,6 +9,7 @@ struct fake {
 	struct err   fails;  /* if its code is set, every call fails so */
 	bool         on_demand, condition_failed, cancelled;
 	struct bytes ttl;
+	char         ttl_text[16];
 };
 
 static enum err_code visit(struct table *t, const char *name, struct err *err)
@@ -119,13 +120,22 @@ static enum err_code fake_list(struct table *t, struct arena *a, const struct ta
 	return visit(t, "list", err);
 }
 
+/* The request's memory is gone after the call. */
+static void ttl_keep(struct fake *f, struct bytes name)
+{
+	assert_true(name.len <= sizeof(f->ttl_text));
+	if (name.len > 0)
+		memcpy(f->ttl_text, name.data, name.len);
+	f->ttl = (struct bytes){f->ttl_text, name.len};
+}
+
 static enum err_code fake_alter(struct table *t, struct arena *a, const struct table_alter *q,
                                 struct table_description *r, struct err *err)
 {
 	(void)a;
 	describe(t, q->table, r);
 	if (q->changes[0].kind == CHANGE_TTL)
-		((struct fake *)t)->ttl = q->changes[0].ttl_attribute;
+		ttl_keep((struct fake *)t, q->changes[0].ttl_attribute);
 	return visit(t, "alter", err);
 }
 
@@ -274,22 +284,34 @@ TEST(call, other_targets_are_unknown_operations)
 	assert_string_equal(f.called, "nothing");
 }
 
+/* The texts about broken JSON are the library's. */
+static void is_not_json(struct fake *f, const char *target, const char *body)
+{
+	struct outcome o;
+
+	call(f, target, body, &o);
+	assert_int_equal(o.status, 400);
+	assert_true(bytes_contains(o.body, BYTES("#SerializationException")));
+	assert_true(bytes_contains(o.body, BYTES("not valid JSON")));
+	arena_release(&o.arena);
+}
+
 TEST(call, bodies_that_killed_other_servers_are_refused)
 {
 	struct fake  f = {0};
 	struct arena a;
 	char        *deep;
 
-	call_is(&f, TARGET("GetItem"), "", 400, GARBLED);
+	is_not_json(&f, TARGET("GetItem"), "");
 	call_is(&f, TARGET("GetItem"), "null", 400, GARBLED);
 	call_is(&f, TARGET("BatchWriteItem"), "[null]", 400, GARBLED);
-	call_is(&f, TARGET("GetItem"), "{'TableName'", 400, GARBLED);
+	is_not_json(&f, TARGET("GetItem"), "{'TableName'");
 	arena_init(&a);
 	deep = arena_zalloc(&a, 50000);
 	strcpy(deep, "{'TableName':'abc','Item':{'a':");
 	for (unsigned i = 0; i < 5000; i++)
 		strcat(deep + 30, "{'L':[");
-	call_is(&f, TARGET("PutItem"), deep, 400, GARBLED);
+	is_not_json(&f, TARGET("PutItem"), deep);
 	arena_release(&a);
 }
 
@@ -352,7 +374,6 @@ TEST(call, time_to_live_changes_only_what_is_not_so_yet)
 	call_is(&f, TARGET("UpdateTimeToLive"), TTL("true", "t"), 200,
 	        "{'TimeToLiveSpecification':{'Enabled':true,'AttributeName':'t'}}");
 	assert_bytes(f.ttl, "t");
-	f.ttl = BYTES("t");
 	call_is(&f, TARGET("UpdateTimeToLive"), TTL("true", "t"), 400,
 	        INVALID("TimeToLive is already enabled"));
 	call_is(&f, TARGET("UpdateTimeToLive"), TTL("true", "u"), 400,

@@ -66,7 +66,6 @@ struct worker {
 
 struct campaign {
 	uint64_t      seed;
-	unsigned      epoch;
 	unsigned      cycle; /* within the epoch */
 	const char   *ending;
 	unsigned      cycles_before; /* of earlier epochs */
@@ -75,6 +74,8 @@ struct campaign {
 	struct client client; /* the main thread's, for comparing */
 	struct worker workers[WORKERS];
 	struct series series[SERIES_KINDS][EPOCH_CYCLES][WORKERS];
+	bool          has_index;     /* on the notes: see reindex.c */
+	bool          index_changed; /* in this cycle */
 	atomic_uint   differences;
 };
 
@@ -85,7 +86,7 @@ struct book {
 
 	/* Makes the tables, on an empty server. */
 	void (*setup)(struct campaign *c);
-	/* Fills w->operation and w->body with the next request. */
+	/* Fills w->operation and w->body with the next request. NULL, like settle, if the weight is 0. */
 	void (*compose)(struct worker *w);
 	/* Notes the outcome: the answer, or NULL if it was lost or 500 (it may have been done or not). */
 	void (*settle)(struct worker *w, const struct answer *answer);
@@ -95,10 +96,10 @@ struct book {
 	void (*lie)(struct worker *w);
 };
 
-extern const struct book book_counters, book_notes, book_batches, book_sessions, book_transfers, book_refusals,
-        book_devices, book_tags;
+extern const struct book book_counters, book_notes, book_batches, book_sessions, book_transfers,
+        book_refusals, book_devices, book_tags, book_reindex;
 
-enum { BOOKS = 8 };
+enum { BOOKS = 9 };
 extern const struct book *const books[BOOKS];
 
 /* Reports a violation: what was expected and what was found. Any thread. */
@@ -119,6 +120,9 @@ bool campaign_same(struct campaign *c, const struct json *item, struct bytes exp
 
 /* Reports an item that is not what it should be. */
 void differ_item(struct campaign *c, const char *where, const struct json *found, struct bytes expected);
+
+/* Makes the index on the notes, or takes it away. The main thread's, during the load. */
+void reindex_change(struct campaign *c);
 
 /* Starts a thread a worker; each sends requests until an answer is lost. */
 void load_start(struct campaign *c);

@@ -45,7 +45,7 @@ void differ_item(struct campaign *c, const char *where, const struct json *found
 
 bool answer_is_ok(struct worker *w, const struct answer *answer)
 {
-	const struct json *message = json_get(answer->body, BYTES("message"));
+	const struct json *message = text_get(answer->body, "message");
 
 	if (answer->status == 200 && answer->body != NULL)
 		return true;
@@ -75,7 +75,7 @@ static const struct json *read_page(struct campaign *c, const char *operation, s
                                     void (*visit)(struct campaign *, const struct json *, void *), void *ctx)
 {
 	const struct json *answer = campaign_call(c, operation, body);
-	const struct json *items = json_get(answer, BYTES("Items"));
+	const struct json *items = text_get(answer, "Items");
 
 	if (answer == NULL)
 		return NULL;
@@ -85,7 +85,7 @@ static const struct json *read_page(struct campaign *c, const char *operation, s
 	}
 	for (const struct json *item = items->children; item != NULL; item = item->next)
 		visit(c, item, ctx);
-	return json_get(answer, BYTES("LastEvaluatedKey"));
+	return text_get(answer, "LastEvaluatedKey");
 }
 
 void campaign_read(struct campaign *c, const char *operation, struct bytes body,

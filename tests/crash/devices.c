@@ -22,7 +22,8 @@ static void devices_setup(struct campaign *c)
 {
 	campaign_call(
 	        c, "CreateTable",
-	        BYTES("{\"TableName\":\"devices\",\"BillingMode\":\"PAY_PER_REQUEST\",\"AttributeDefinitions\":["
+	        BYTES("{\"TableName\":\"devices\",\"BillingMode\":\"PAY_PER_REQUEST\","
+	              "\"AttributeDefinitions\":["
 	              "{\"AttributeName\":\"uid\",\"AttributeType\":\"S\"},"
 	              "{\"AttributeName\":\"did\",\"AttributeType\":\"S\"},"
 	              "{\"AttributeName\":\"mood\",\"AttributeType\":\"S\"},"
@@ -75,7 +76,8 @@ static void add_note(struct buf *out, const struct attributes *a)
 }
 
 /* The row as the table or an index shows it. */
-static void add_row(struct buf *out, const struct worker *w, unsigned device, uint32_t version, enum view view)
+static void add_row(struct buf *out, const struct worker *w, unsigned device, uint32_t version,
+                    enum view view)
 {
 	struct attributes a = attributes_of(w, device, version);
 
@@ -86,8 +88,8 @@ static void add_row(struct buf *out, const struct worker *w, unsigned device, ui
 	if (a.has_rnk)
 		text_add(out, ",\"rnk\":{\"N\":\"%u\"}", a.rnk);
 	if (view != VIEW_BY_RNK)
-		text_add(out, ",\"mood\":{\"S\":\"m%u\"},\"seen\":{\"N\":\"%u\"},\"ver\":{\"N\":\"%u\"}", a.mood,
-		         a.seen, version);
+		text_add(out, ",\"mood\":{\"S\":\"m%u\"},\"seen\":{\"N\":\"%u\"},\"ver\":{\"N\":\"%u\"}",
+		         a.mood, a.seen, version);
 	text_add(out, "}");
 }
 
@@ -116,7 +118,8 @@ static void compose_update(struct worker *w)
 	w->operation = "UpdateItem";
 	text_add(&w->body, "{\"TableName\":\"devices\",\"Key\":{");
 	add_key(&w->body, w->id, w->device);
-	text_add(&w->body, "},\"UpdateExpression\":\"SET mood = :mood, seen = :seen, ver = :ver, note = :note %s\"",
+	text_add(&w->body,
+	         "},\"UpdateExpression\":\"SET mood = :mood, seen = :seen, ver = :ver, note = :note %s\"",
 	         a.has_rnk ? ", rnk = :rnk" : "REMOVE rnk");
 }
 
@@ -127,7 +130,8 @@ static void compose_rest(struct worker *w)
 	const struct device *d = &w->devices[w->device];
 	bool                 updates = strcmp(w->operation, "UpdateItem") == 0;
 
-	text_add(&w->body, ",\"ConditionExpression\":\"%s\"", d->exists ? "ver = :old" : "attribute_not_exists(ver)");
+	text_add(&w->body, ",\"ConditionExpression\":\"%s\"",
+	         d->exists ? "ver = :old" : "attribute_not_exists(ver)");
 	if (!updates && !d->exists) {
 		text_add(&w->body, "}");
 		return;
@@ -135,7 +139,8 @@ static void compose_rest(struct worker *w)
 	text_add(&w->body, ",\"ExpressionAttributeValues\":{");
 	if (updates) {
 		text_add(&w->body,
-		         "\":mood\":{\"S\":\"m%u\"},\":seen\":{\"N\":\"%u\"},\":ver\":{\"N\":\"%u\"},\":note\":",
+		         "\":mood\":{\"S\":\"m%u\"},\":seen\":{\"N\":\"%u\"},\":ver\":{\"N\":\"%u\"},\":"
+		         "note\":",
 		         a.mood, a.seen, w->wanted.version);
 		add_note(&w->body, &a);
 	}
@@ -256,10 +261,13 @@ static void devices_verify(struct campaign *c, bool whole)
 	}
 }
 
+/* About a device that is not in doubt. */
 static void devices_lie(struct worker *w)
 {
-	w->devices[0].exists = !w->devices[0].exists;
+	struct device *d = &w->devices[(w->device + 1) % DEVICES];
+
+	d->exists = !d->exists;
 }
 
-const struct book book_devices = {"devices",      20,             devices_setup, devices_compose,
-                                  devices_settle, devices_verify, devices_lie};
+const struct book book_devices = {"devices",      20,         devices_setup, devices_compose, devices_settle,
+                                  devices_verify, devices_lie};

@@ -7,8 +7,9 @@
 #include "text.h"
 
 const struct book *const books[BOOKS] = {
-        &book_counters,  &book_notes,    &book_batches, &book_sessions,
-        &book_transfers, &book_refusals, &book_devices, &book_tags,
+        &book_counters, &book_notes,   &book_batches, &book_sessions, &book_transfers,
+        &book_refusals, &book_devices, &book_tags,    &book_reindex, /* after the notes: their doubts are
+                                                                        settled */
 };
 
 static const struct book *book_choose(struct random *r)

@@ -7,6 +7,7 @@
 enum {
 	NOTE_PIECES = 150,
 	NOTE_PIECES_LARGE = 12000, /* one note in 64 */
+	NOTE_COLORS = 8,
 	NOTE_BLOB_BYTES = 300,
 	BATCH_ITEMS = 25,
 	SESSION_LONG_S = 3600,
@@ -22,6 +23,19 @@ static void claim_one_more(struct worker *w, enum series_kind kind)
 
 /* ---- notes ---- */
 
+bool note_has_color(const struct place *p)
+{
+	struct random r = series_random(p, SERIES_KINDS);
+
+	return random_below(&r, 4) != 0;
+}
+
+void note_add_color(struct buf *out, const struct place *p)
+{
+	if (note_has_color(p))
+		text_add(out, ",\"color\":{\"S\":\"k%u\"}", p->n % NOTE_COLORS);
+}
+
 static void note_item(struct buf *out, const struct place *p)
 {
 	struct random r = series_random(p, SERIES_NOTES);
@@ -29,6 +43,7 @@ static void note_item(struct buf *out, const struct place *p)
 
 	text_add(out, "{");
 	series_add_key(out, p);
+	note_add_color(out, p);
 	text_add(out, ",\"text\":{\"S\":\"");
 	text_add_random(out, &r, random_below(&r, pieces));
 	text_add(out, "\"},\"blob\":{\"B\":\"");
@@ -120,7 +135,7 @@ static void batches_settle(struct worker *w, const struct answer *answer)
 
 	if (!series_settle(w, SERIES_BATCHES, answer))
 		return;
-	left = json_get(answer->body, BYTES("UnprocessedItems"));
+	left = text_get(answer->body, "UnprocessedItems");
 	if (left == NULL || left->count != 0)
 		differ(w->campaign, "batches: expected no UnprocessedItems, found some");
 }
@@ -135,8 +150,8 @@ static void batches_lie(struct worker *w)
 	claim_one_more(w, SERIES_BATCHES);
 }
 
-const struct book book_batches = {"batches",      2,              batches_setup, batches_compose,
-                                  batches_settle, batches_verify, batches_lie};
+const struct book book_batches = {"batches",      2,          batches_setup, batches_compose, batches_settle,
+                                  batches_verify, batches_lie};
 
 /* ---- sessions ---- */
 
@@ -193,5 +208,5 @@ static void sessions_lie(struct worker *w)
 		claim_one_more(w, SERIES_SESSIONS);
 }
 
-const struct book book_sessions = {"sessions",      10,              sessions_setup, sessions_compose,
-                                   sessions_settle, sessions_verify, sessions_lie};
+const struct book book_sessions = {
+        "sessions", 10, sessions_setup, sessions_compose, sessions_settle, sessions_verify, sessions_lie};

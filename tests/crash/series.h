@@ -45,4 +45,8 @@ void series_add_key(struct buf *out, const struct place *p);
 /* Where an item says it belongs; false if nobody can have written it. */
 bool series_place(const struct campaign *c, enum series_kind kind, const struct json *item, struct place *p);
 
+/* Three of four notes have a color: appends it, if there is one, with a comma before it. */
+bool note_has_color(const struct place *p);
+void note_add_color(struct buf *out, const struct place *p);
+
 #endif

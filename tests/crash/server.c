@@ -36,8 +36,9 @@ static void child_redirect(const struct server *s, int out)
 bool server_spawn(struct server *s, unsigned port, const char *fault)
 {
 	char        listen[32];
-	const char *argv[] = {s->program, "serve", "--listen",       listen, "--data",
-	                      s->data,    "--no-auth", fault ? "--fault" : NULL, fault,  NULL};
+	const char *argv[] = {s->program, "serve", "--listen",  listen,
+	                      "--data",   s->data, "--no-auth", fault ? "--fault" : NULL,
+	                      fault,      NULL};
 	int         ends[2];
 
 	snprintf(listen, sizeof(listen), "127.0.0.1:%u", port);

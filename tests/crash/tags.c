@@ -10,7 +10,8 @@
 static void tags_compose(struct worker *w)
 {
 	w->operation = "TagResource";
-	text_add(&w->body, "{\"ResourceArn\":\"" TAGGED_ARN "\",\"Tags\":[{\"Key\":\"w%u\",\"Value\":\"%llu\"}]}",
+	text_add(&w->body,
+	         "{\"ResourceArn\":\"" TAGGED_ARN "\",\"Tags\":[{\"Key\":\"w%u\",\"Value\":\"%llu\"}]}",
 	         w->id, (unsigned long long)w->tag + 1);
 }
 
@@ -22,23 +23,23 @@ static void tags_settle(struct worker *w, const struct answer *answer)
 
 static const struct json *find_tag(const struct json *answer, unsigned worker)
 {
-	const struct json *tags = json_get(answer, BYTES("Tags"));
+	const struct json *tags = text_get(answer, "Tags");
 	char               name[16];
 
 	snprintf(name, sizeof(name), "w%u", worker);
 	for (const struct json *t = tags == NULL ? NULL : tags->children; t != NULL; t = t->next) {
-		const struct json *key = json_get(t, BYTES("Key"));
+		const struct json *key = text_get(t, "Key");
 
 		if (key != NULL && key->type == JSON_STRING && bytes_is(key->text, name))
-			return json_get(t, BYTES("Value"));
+			return text_get(t, "Value");
 	}
 	return NULL;
 }
 
 static void tags_verify(struct campaign *c, bool whole)
 {
-	const struct json *answer = campaign_call(c, "ListTagsOfResource",
-	                                          BYTES("{\"ResourceArn\":\"" TAGGED_ARN "\"}"));
+	const struct json *answer =
+	        campaign_call(c, "ListTagsOfResource", BYTES("{\"ResourceArn\":\"" TAGGED_ARN "\"}"));
 
 	(void)whole;
 	for (unsigned i = 0; i < WORKERS; i++) {

@@ -23,9 +23,22 @@ void text_add(struct buf *b, const char *format, ...)
 
 void text_add_random(struct buf *b, struct random *r, uint64_t pieces)
 {
-	static const char *const kinds[16] = {"a",    "Bc",   "de f", "0123", "\\\"", "\\\\", "\\n",     "\\u0000",
-	                                      "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x94\x91", "/",
-	                                      "{}",   "\\t",  "x",    "yz"};
+	static const char *const kinds[16] = {"a",
+	                                      "Bc",
+	                                      "de f",
+	                                      "0123",
+	                                      "\\\"",
+	                                      "\\\\",
+	                                      "\\n",
+	                                      "\\u0000",
+	                                      "\xc3\xa9",
+	                                      "\xe2\x82\xac",
+	                                      "\xf0\x9f\x94\x91",
+	                                      "/",
+	                                      "{}",
+	                                      "\\t",
+	                                      "x",
+	                                      "yz"};
 
 	for (uint64_t bits = 0, i = 0; i < pieces; i++, bits >>= 4) {
 		if (i % 16 == 0)
@@ -95,9 +108,14 @@ bool text_same(const struct json *a, const struct json *b)
 	}
 }
 
+const struct json *text_get(const struct json *object, const char *name)
+{
+	return object == NULL ? NULL : json_get(object, bytes_of(name));
+}
+
 struct bytes text_attribute(const struct json *item, const char *name)
 {
-	const struct json *value = json_get(item, bytes_of(name));
+	const struct json *value = text_get(item, name);
 
 	if (value == NULL || value->type != JSON_OBJECT || value->count != 1 ||
 	    value->children->type != JSON_STRING)

@@ -20,6 +20,9 @@ struct random text_random(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uin
 /* The same value, whatever the order of names within objects? */
 bool text_same(const struct json *a, const struct json *b);
 
+/* The child of that name, or NULL: also if there is no object. */
+const struct json *text_get(const struct json *object, const char *name);
+
 /* The text of {"S": "…"} or {"N": "…"} under that name, and as a number; "" and 0 if there is none. */
 struct bytes text_attribute(const struct json *item, const char *name);
 int64_t      text_number(const struct json *item, const char *name);

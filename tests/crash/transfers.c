@@ -38,8 +38,8 @@ static void transfer_item(struct buf *out, const struct place *p)
 
 	text_add(out, "{");
 	series_add_key(out, p);
-	text_add(out, ",\"origin\":{\"S\":\"a%u\"},\"target\":{\"S\":\"a%u\"},\"amount\":{\"N\":\"%lld\"}}", t.from,
-	         t.to, (long long)t.amount);
+	text_add(out, ",\"origin\":{\"S\":\"a%u\"},\"target\":{\"S\":\"a%u\"},\"amount\":{\"N\":\"%lld\"}}",
+	         t.from, t.to, (long long)t.amount);
 }
 
 const struct series_type series_transfers = {"transfers", 1, transfer_item, NULL};
@@ -58,7 +58,8 @@ static void transfers_setup(struct campaign *c)
 	for (unsigned i = 0; i < ACCOUNTS; i++) {
 		buf_init(&body, NULL);
 		text_add(&body,
-		         "{\"TableName\":\"accounts\",\"Item\":{\"id\":{\"S\":\"a%u\"},\"balance\":{\"N\":\"%d\"},"
+		         "{\"TableName\":\"accounts\",\"Item\":{\"id\":{\"S\":\"a%u\"},\"balance\":{\"N\":\"%"
+		         "d\"},"
 		         "\"moves\":{\"N\":\"0\"}}}",
 		         i, BALANCE_AT_FIRST);
 		campaign_call(c, "PutItem", buf_bytes(&body));
@@ -142,8 +143,9 @@ static void notice(struct campaign *c, const struct json *item, void *ctx)
 		moves += c->workers[w].touched[account];
 	}
 	buf_init(&expected, &c->client.arena);
-	text_add(&expected, "{\"id\":{\"S\":\"a%u\"},\"balance\":{\"N\":\"%lld\"},\"moves\":{\"N\":\"%llu\"}}",
-	         account, (long long)balance, (unsigned long long)moves);
+	text_add(&expected,
+	         "{\"id\":{\"S\":\"a%u\"},\"balance\":{\"N\":\"%lld\"},\"moves\":{\"N\":\"%llu\"}}", account,
+	         (long long)balance, (unsigned long long)moves);
 	if (!campaign_same(c, item, buf_bytes(&expected)))
 		differ_item(c, "accounts", item, buf_bytes(&expected));
 	totals->sum += text_number(item, "balance");
@@ -154,7 +156,8 @@ static void verify_accounts(struct campaign *c)
 {
 	struct totals totals = {0};
 
-	campaign_read(c, "Scan", BYTES("{\"TableName\":\"accounts\",\"ConsistentRead\":true"), notice, &totals);
+	campaign_read(c, "Scan", BYTES("{\"TableName\":\"accounts\",\"ConsistentRead\":true"), notice,
+	              &totals);
 	if (totals.seen != ACCOUNTS || totals.sum != (int64_t)ACCOUNTS * BALANCE_AT_FIRST)
 		differ(c, "accounts: expected %d with %lld in all, found %u with %lld", ACCOUNTS,
 		       (long long)ACCOUNTS * BALANCE_AT_FIRST, totals.seen, (long long)totals.sum);
@@ -219,8 +222,9 @@ static void transfers_lie(struct worker *w)
 	w->moved[0]++;
 }
 
-const struct book book_transfers = {"transfers",      15,               transfers_setup, transfers_compose,
-                                    transfers_settle, transfers_verify, transfers_lie};
+const struct book book_transfers = {
+        "transfers",      15,           transfers_setup, transfers_compose, transfers_settle,
+        transfers_verify, transfers_lie};
 
 /* ---- transfers that are refused (T3) ---- */
 
@@ -231,14 +235,15 @@ static void refusals_compose(struct worker *w)
 	w->operation = "TransactWriteItems";
 	compose_moves(&w->body, &p);
 	text_add(&w->body,
-	         "{\"Put\":{\"TableName\":\"transfers\",\"Item\":{\"pk\":{\"S\":\"refused\"},\"n\":{\"N\":\"%u\"}},"
+	         "{\"Put\":{\"TableName\":\"transfers\",\"Item\":{\"pk\":{\"S\":\"refused\"},\"n\":{\"N\":\"%"
+	         "u\"}},"
 	         "\"ConditionExpression\":\"attribute_exists(pk)\"}}]}",
 	         p.n);
 }
 
 static void refusals_settle(struct worker *w, const struct answer *answer)
 {
-	const struct json *type = answer == NULL ? NULL : json_get(answer->body, BYTES("__type"));
+	const struct json *type = answer == NULL ? NULL : text_get(answer->body, "__type");
 
 	if (answer == NULL)
 		return;

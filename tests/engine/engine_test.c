@@ -282,6 +282,45 @@ TEST(index, an_index_created_later_is_filled_with_what_was_there_and_follows_wha
 	fixture_close(&f);
 }
 
+/* The ticker is woken by the first, so the second comes while it fills. */
+TEST(index, an_index_created_while_another_is_filled_is_filled_as_well)
+{
+	struct fixture f;
+	union answer   r;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	for (int i = 0; i < 300; i++) {
+		char body[200];
+
+		snprintf(body, sizeof(body),
+		         "{'TableName':'things','Item':{'p':{'S':'%d'},'s':{'S':'x'},'g':{'S':'g'},'h':{'S':'"
+		         "h'}}}",
+		         i);
+		fixture_ok(&f, "PutItem", body);
+	}
+	for (const char *name = "gh"; *name != '\0'; name++) {
+		char body[400];
+
+		snprintf(body, sizeof(body),
+		         "{'TableName':'things','AttributeDefinitions':[{'AttributeName':'%c','AttributeType'"
+		         ":'S'}],"
+		         "'GlobalSecondaryIndexUpdates':[{'Create':{'IndexName':'by-%c','KeySchema':[{'"
+		         "AttributeName':"
+		         "'%c','KeyType':'HASH'}],'Projection':{'ProjectionType':'KEYS_ONLY'}}}]}",
+		         *name, *name, *name);
+		fixture_ok(&f, "UpdateTable", body);
+	}
+	engine_tick(f.engine);
+	r = fixture_ok(&f, "DescribeTable", "{'TableName':'things'}");
+	assert_int_equal(r.table.schema.indexes[0].status, INDEX_ACTIVE);
+	assert_int_equal(r.table.schema.indexes[1].status, INDEX_ACTIVE);
+	assert_int_equal(r.table.index_item_counts[0], 300);
+	assert_int_equal(r.table.index_item_counts[1], 300);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
 TEST(tables, a_deleted_table_leaves_nothing_and_its_name_can_be_used_again)
 {
 	struct fixture f;

@@ -122,11 +122,14 @@ static inline struct seen query_see(const struct world *w, const struct query *q
 	const struct side *side = query_side(w, q);
 	bool               fetch = side != NULL && query_hides(side, q);
 	struct record      visible = side == NULL || fetch ? *r : side_record(side, r);
-	struct side        keys = {.hash = HASH, .range = RANGE, .share = SHARE_KEYS};
+	struct side        keys = {.hash = HASH, .range = -1, .share = SHARE_KEYS};
 	struct seen        seen = {.passes = condition_holds(&q->filter, &visible)};
 
-	if (side != NULL)
-		keys = (struct side){.hash = side->hash, .range = side->range, .share = SHARE_KEYS};
+	keys.ranged = sheet_ranged(&w->sheets[q->sheet]);
+	if (side != NULL) {
+		keys.hash = side->hash;
+		keys.range = side->range;
+	}
 	seen.shown = record_select(&visible, &q->paths);
 	seen.key = side_record(&keys, r);
 	return seen;

@@ -22,6 +22,7 @@ enum share { SHARE_ALL, SHARE_KEYS, SHARE_SOME };
 struct side {
 	bool           used;
 	bool           local;
+	bool           ranged;  /* its table has a range key */
 	bool           filling; /* asked for, but perhaps not yet filled: not queried until the next tick */
 	int            hash, range; /* attributes; range -1: none */
 	enum share     share;
@@ -131,8 +132,8 @@ static inline bool side_has(const struct sheet *s, const struct side *side, cons
 
 static inline bool side_shows(const struct side *side, int attribute)
 {
-	if (side->share == SHARE_ALL || attribute == HASH || attribute == RANGE || attribute == side->hash ||
-	    attribute == side->range)
+	if (side->share == SHARE_ALL || attribute == HASH || (attribute == RANGE && side->ranged) ||
+	    attribute == side->hash || attribute == side->range)
 		return true;
 	return side->share == SHARE_SOME && side->shares[attribute];
 }

@@ -1,38 +1,27 @@
-/* Campaign: cycle after cycle, load a server, end it, start it again on the same data, compare.
- *
- *    running, compared --> load --> the end (five kinds) --> started again --> compared
- *          ^                                                                      |
- *          '----------------------------------------------------------------------'
- *
- * The seed decides the requests, the kinds and the moments; how the threads interleave it cannot decide. So a
- * seed that failed is likely to fail again, not certain to; the data directory is kept. */
-#include "campaign.h"
+/* Endings: the ways in which a cycle's load meets its end. Each takes a running server, ends it in the middle
+ * of the load, and leaves one running on the same data. */
+#include "endings.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <getopt.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "lies.h"
-#include "text.h"
-
 enum {
 	LOAD_US_MIN = 50000,
 	LOAD_US_MAX = 400000,
+	REINDEX_ONCE_IN = 3,     /* cycles */
 	RECOVERY_US_MAX = 50000, /* when the second kill comes, after the start */
 	RECOVERY_KILLS_MAX = 3,
-	FAULT_COMMITS_MIN = 40, /* more than comparing needs, since the fault is armed again after the restart */
+	FAULT_COMMITS_MIN =
+	        40, /* more than comparing needs, since the fault is armed again after the restart */
 	FAULT_COMMITS_MAX = 300,
-	CYCLES_DEFAULT = 100,
-	PROGRESS_EVERY = 10,
 };
-
-/* ---- how a cycle ends ---- */
 
 static void pause_us(uint64_t us)
 {
@@ -42,10 +31,16 @@ static void pause_us(uint64_t us)
 		;
 }
 
-/* The random moment at which the end comes. */
+/* Lets the load run, until the random moment at which the end comes. */
 static void pause_load(struct campaign *c)
 {
-	pause_us(LOAD_US_MIN + random_below(&c->random, LOAD_US_MAX - LOAD_US_MIN));
+	uint64_t us = LOAD_US_MIN + random_below(&c->random, LOAD_US_MAX - LOAD_US_MIN);
+	uint64_t first_us = random_below(&c->random, us);
+
+	pause_us(first_us);
+	if (random_below(&c->random, REINDEX_ONCE_IN) == 0)
+		reindex_change(c);
+	pause_us(us - first_us);
 }
 
 static void start(struct campaign *c, unsigned port, const char *fault)
@@ -68,8 +63,18 @@ static void end_by_stop(struct campaign *c)
 	int status;
 
 	if (!server_end(&c->server, SIGTERM, &status) || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		differ(c, "expected exit status 0 after SIGTERM, found wait status %#x: see %s", (unsigned)status,
-		       c->server.log);
+		differ(c, "expected exit status 0 after SIGTERM, found wait status %#x: see %s",
+		       (unsigned)status, c->server.log);
+}
+
+void ending_start(struct campaign *c)
+{
+	start(c, 0, NULL);
+}
+
+void ending_stop(struct campaign *c)
+{
+	end_by_stop(c);
 }
 
 static void cycle_kill(struct campaign *c)
@@ -126,9 +131,9 @@ static void cycle_kill_and_check(struct campaign *c)
 static void cycle_failed_commit(struct campaign *c)
 {
 	unsigned port = server_find_port((unsigned)random_below(&c->random, UINT32_MAX));
-	uint64_t commits = FAULT_COMMITS_MIN +
-	                   random_below(&c->random, FAULT_COMMITS_MAX - FAULT_COMMITS_MIN);
-	char     fault[32];
+	uint64_t commits =
+	        FAULT_COMMITS_MIN + random_below(&c->random, FAULT_COMMITS_MAX - FAULT_COMMITS_MIN);
+	char fault[32];
 
 	snprintf(fault, sizeof(fault), "commit:%u", (unsigned)commits);
 	end_by_stop(c);
@@ -136,27 +141,48 @@ static void cycle_failed_commit(struct campaign *c)
 	load_start(c);
 	load_join(c);
 	if (!server_await(&c->server) || c->server.port != port)
-		differ(c, "expected the server again on port %u after its failed commit, found port %u: see %s",
+		differ(c,
+		       "expected the server again on port %u after its failed commit, found port %u: see %s",
 		       port, c->server.port, c->server.log);
 }
 
-struct ending {
-	const char *name;
-	void (*run)(struct campaign *c);
-};
+/* No fault of the server: the disk forgets half of the newest log. Proves that the test would notice. */
+static void cycle_lose_log(struct campaign *c)
+{
+	char        pattern[PATH_MAX];
+	struct stat at_end;
+	glob_t      logs;
 
-/* By the last digit of the cycle's number. */
+	load_start(c);
+	pause_load(c);
+	end_by_kill(c);
+	load_join(c);
+	snprintf(pattern, sizeof(pattern), "%s/store/*.log", c->server.data);
+	if (glob(pattern, 0, NULL, &logs) != 0 || stat(logs.gl_pathv[logs.gl_pathc - 1], &at_end) != 0 ||
+	    truncate(logs.gl_pathv[logs.gl_pathc - 1], at_end.st_size / 2) != 0)
+		abort();
+	globfree(&logs);
+	start(c, 0, NULL);
+}
+
+const struct ending ending_kill = {"kill", cycle_kill, false};
+const struct ending ending_lose_log = {"kill, and half the log lost", cycle_lose_log, false};
+
+/* By the last digit of the cycle's number, so that a short campaign has them all. */
 static const struct ending endings[] = {
-        {"kill", cycle_kill},
-        {"kill", cycle_kill},
-        {"SIGTERM", cycle_stop},
-        {"kill", cycle_kill},
-        {"kill, and again in recovery", cycle_kill_in_recovery},
-        {"kill", cycle_kill},
-        {"failed commit", cycle_failed_commit},
-        {"kill", cycle_kill},
-        {"kill, and again in recovery", cycle_kill_in_recovery},
-        {"kill, then check", cycle_kill_and_check},
+        {"kill", cycle_kill, false},
+        {"kill", cycle_kill, false},
+        {"SIGTERM", cycle_stop, false},
+        {"kill", cycle_kill, false},
+        {"kill, and again in recovery", cycle_kill_in_recovery, false},
+        {"kill", cycle_kill, false},
+        {"failed commit", cycle_failed_commit, true},
+        {"kill", cycle_kill, false},
+        {"kill, and again in recovery", cycle_kill_in_recovery, false},
+        {"kill, then check", cycle_kill_and_check, false},
 };
 
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+const struct ending *ending_of(unsigned cycle)
+{
+	return &endings[cycle % (sizeof(endings) / sizeof(endings[0]))];
+}
