@@ -30,7 +30,7 @@ CXXSOURCES := $(wildcard src/*/*.cc)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
-PROGRAMS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/crash/crash.c tests/model/model.c bench/*.c))
+PROGRAMS   := $(BUILD)/tests/crash/crash $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c bench/*.c))
 FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch])
 
@@ -71,6 +71,10 @@ $(BUILD)/src/%.o: src/%.cc
 $(BUILD)/tests/%: tests/%.c $(CORE)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Itests -Ibench -o $@ $< $(CORE) -lcmocka $(LDLIBS)
+
+$(BUILD)/tests/crash/crash: $(wildcard tests/crash/*.[ch]) $(CORE)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Itests -o $@ $(filter %.c,$^) $(CORE) $(LDLIBS)
 
 $(BUILD)/bench/%: bench/%.c
 	@mkdir -p $(@D)

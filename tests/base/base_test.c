@@ -1,0 +1,173 @@
+/* The ground: bytes, arenas, buffers, hashing, errors, faults. */
+#include "test.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "random.h"
+
+TEST(bytes, compare_is_by_unsigned_bytes_and_a_prefix_comes_first)
+{
+	assert_true(bytes_compare(BYTES("a"), BYTES("b")) < 0);
+	assert_true(bytes_compare(BYTES("a"), BYTES("a\0")) < 0);
+	assert_true(bytes_compare(BYTES("\xff"), BYTES("a")) > 0);
+	assert_int_equal(bytes_compare(BYTES(""), (struct bytes){NULL, 0}), 0);
+	assert_true(bytes_equal(BYTES(""), (struct bytes){NULL, 0}));
+	assert_true(bytes_contains(BYTES("abc"), BYTES("bc")));
+	assert_true(bytes_contains(BYTES("abc"), BYTES("")));
+	assert_false(bytes_contains(BYTES(""), BYTES("a")));
+}
+
+TEST(bytes, only_well_formed_utf8_is_utf8)
+{
+	static const struct bytes good[] = {BYTES_INIT(""),
+	                                    BYTES_INIT("plain"),
+	                                    BYTES_INIT("\xc2\x80"),
+	                                    BYTES_INIT("\xe0\xa0\x80"),
+	                                    BYTES_INIT("\xed\x9f\xbf"),
+	                                    BYTES_INIT("\xf0\x90\x80\x80"),
+	                                    BYTES_INIT("\xf4\x8f\xbf\xbf"),
+	                                    BYTES_INIT("\0")};
+	static const struct bytes bad[] = {BYTES_INIT("\x80"),
+	                                   BYTES_INIT("\xc0\x80"),
+	                                   BYTES_INIT("\xc1\xbf"),
+	                                   BYTES_INIT("\xe0\x9f\xbf"),
+	                                   BYTES_INIT("\xed\xa0\x80"),
+	                                   BYTES_INIT("\xf0\x8f\xbf\xbf"),
+	                                   BYTES_INIT("\xf4\x90\x80\x80"),
+	                                   BYTES_INIT("\xf5\x80\x80\x80"),
+	                                   BYTES_INIT("\xe2\x82"),
+	                                   BYTES_INIT("a\xffz")};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(bytes_is_utf8(good[i]));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(bytes_is_utf8(bad[i]));
+}
+
+TEST(bytes, whole_numbers_are_read_up_to_their_bound_and_not_past_it)
+{
+	uint64_t n;
+
+	assert_true(bytes_to_u64(BYTES("18446744073709551615"), UINT64_MAX, &n));
+	assert_int_equal(n, UINT64_MAX);
+	assert_false(bytes_to_u64(BYTES("18446744073709551616"), UINT64_MAX, &n));
+	assert_true(bytes_to_u64(BYTES("100"), 100, &n));
+	assert_false(bytes_to_u64(BYTES("101"), 100, &n));
+	assert_false(bytes_to_u64(BYTES(""), 100, &n));
+	assert_false(bytes_to_u64(BYTES("-1"), 100, &n));
+	assert_false(bytes_to_u64(BYTES("1 "), 100, &n));
+}
+
+TEST(arena, memory_is_aligned_distinct_and_survives_until_reset)
+{
+	struct random r = {1};
+	struct arena  a;
+	char         *blocks[500];
+	size_t        sizes[500];
+
+	arena_init(&a);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 500; i++) {
+			sizes[i] = random_below(&r, i % 50 == 0 ? 100000 : 200);
+			blocks[i] = arena_alloc(&a, sizes[i]);
+			assert_int_equal((uintptr_t)blocks[i] % 16, 0);
+			memset(blocks[i], i & 0xff, sizes[i]);
+		}
+		for (int i = 0; i < 500; i++)
+			for (size_t at = 0; at < sizes[i]; at++)
+				assert_int_equal((uint8_t)blocks[i][at], i & 0xff);
+		arena_reset(&a);
+		assert_true(a.used_bytes <= 16 * 1024);
+	}
+	arena_release(&a);
+	assert_int_equal(a.used_bytes, 0);
+}
+
+TEST(buf, grows_on_the_heap_and_in_an_arena)
+{
+	struct arena a;
+	struct buf   bufs[2];
+
+	arena_init(&a);
+	buf_init(&bufs[0], NULL);
+	buf_init(&bufs[1], &a);
+	for (int which = 0; which < 2; which++) {
+		for (int i = 0; i < 10000; i++)
+			buf_add(&bufs[which], &i, sizeof(i));
+		for (int i = 0; i < 10000; i++)
+			assert_memory_equal(bufs[which].data + (size_t)i * sizeof(i), &i, sizeof(i));
+		buf_release(&bufs[which]);
+	}
+	arena_release(&a);
+}
+
+TEST(hash, depends_on_every_byte_the_length_and_the_key)
+{
+	char     data[64] = {0};
+	uint64_t seen[64 * 8 + 65];
+	size_t   count = 0;
+
+	for (size_t len = 0; len <= sizeof(data); len++)
+		seen[count++] = hash_bytes(HASH_KEY_STABLE, (struct bytes){data, len});
+	for (size_t bit = 0; bit < sizeof(data) * 8; bit++) {
+		data[bit / 8] = (char)(1 << (bit % 8));
+		seen[count++] = hash_bytes(HASH_KEY_STABLE, (struct bytes){data, sizeof(data)});
+		data[bit / 8] = 0;
+	}
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			assert_true(seen[i] != seen[j]);
+	assert_true(hash_bytes((struct hash_key){1, 2}, BYTES("a")) !=
+	            hash_bytes((struct hash_key){1, 3}, BYTES("a")));
+}
+
+/* On disk: this value may never change (layout.c). It was computed with another implementation of
+ * SipHash-1-3, which in turn gives the published value of SipHash-2-4. */
+TEST(hash, with_the_stable_key_is_what_it_always_was)
+{
+	assert_true(hash_bytes(HASH_KEY_STABLE, BYTES("gatehouse")) == 0xac59d6f2b3a6dc9eu);
+}
+
+TEST(err, every_code_has_a_status_and_a_name)
+{
+	struct err err;
+
+	assert_int_equal(err_set(&err, ERR_INVALID, "%s %d", "field", 7), ERR_INVALID);
+	assert_string_equal(err.text, "field 7");
+#define X(code, status, name)                                                                                \
+	assert_int_equal(err_status(code), status);                                                          \
+	assert_string_equal(err_name(code), name);
+	ERR_CODES(X)
+#undef X
+}
+
+TEST(fault, fires_after_the_given_number_of_visits_until_disarmed)
+{
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_true(fault_parse("commit:2"));
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_true(fault_fires(FAULT_COMMIT));
+	assert_true(fault_fires(FAULT_COMMIT));
+	fault_disarm(FAULT_COMMIT);
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_false(fault_parse("no-such-point"));
+}
+
+TEST(list, keeps_order_and_lets_go)
+{
+	struct list head, a, b;
+
+	list_init(&head);
+	list_init(&a);
+	list_init(&b);
+	list_push_back(&head, &a);
+	list_push_back(&head, &b);
+	list_remove(&a);
+	assert_true(list_empty(&a));
+	assert_ptr_equal(list_pop_front(&head), &b);
+	assert_null(list_pop_front(&head));
+}
