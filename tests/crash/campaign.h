@@ -37,6 +37,15 @@ struct device {
 	bool     exists;
 };
 
+/* What must be there of a worker's, besides its series. */
+struct ledger {
+	uint64_t      counters[COUNTERS];
+	struct device devices[DEVICES];
+	int64_t       moved[ACCOUNTS];   /* by this worker's transfers, into the account */
+	uint64_t      touched[ACCOUNTS]; /* transfers of this worker that named the account */
+	uint64_t      tag;
+};
+
 struct campaign;
 struct book;
 
@@ -56,12 +65,14 @@ struct worker {
 	unsigned           device;
 	struct device      wanted;
 
-	/* What must be there. */
-	uint64_t      counters[COUNTERS];
-	struct device devices[DEVICES];
-	int64_t       moved[ACCOUNTS];   /* by this worker's transfers, into the account */
-	uint64_t      touched[ACCOUNTS]; /* transfers of this worker that named the account */
-	uint64_t      tag;
+	struct ledger must;
+};
+
+/* Shows that the ends came in the middle of things. The main thread's. */
+struct tally {
+	uint64_t unanswered;      /* requests whose answer was lost or 500 */
+	uint64_t unanswered_done; /* those of them that were found done */
+	uint64_t indexes_filling; /* indexes that a restart found half made */
 };
 
 struct campaign {
@@ -76,6 +87,8 @@ struct campaign {
 	struct series series[SERIES_KINDS][EPOCH_CYCLES][WORKERS];
 	bool          has_index;     /* on the notes: see reindex.c */
 	bool          index_changed; /* in this cycle */
+	bool          graceful;      /* the cycle ended with SIGTERM: what was done was also answered */
+	struct tally  tally;
 	atomic_uint   differences;
 };
 
@@ -104,6 +117,9 @@ extern const struct book *const books[BOOKS];
 
 /* Reports a violation: what was expected and what was found. Any thread. */
 void differ(struct campaign *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Tallies that the request without an answer was found done. After a graceful stop that is a violation. */
+void note_done(struct campaign *c, const char *what);
 
 /* The answer says 200? Otherwise that is a violation. */
 bool answer_is_ok(struct worker *w, const struct answer *answer);

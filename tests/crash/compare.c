@@ -43,6 +43,15 @@ void differ_item(struct campaign *c, const char *where, const struct json *found
 	buf_release(&text);
 }
 
+void note_done(struct campaign *c, const char *what)
+{
+	c->tally.unanswered_done++;
+	if (c->graceful)
+		differ(c,
+		       "%s: expected what was done before a graceful stop to be answered, found it was not",
+		       what);
+}
+
 bool answer_is_ok(struct worker *w, const struct answer *answer)
 {
 	const struct json *message = text_get(answer->body, "message");

@@ -127,7 +127,7 @@ static void compose_update(struct worker *w)
 static void compose_rest(struct worker *w)
 {
 	struct attributes    a = attributes_of(w, w->device, w->wanted.version);
-	const struct device *d = &w->devices[w->device];
+	const struct device *d = &w->must.devices[w->device];
 	bool                 updates = strcmp(w->operation, "UpdateItem") == 0;
 
 	text_add(&w->body, ",\"ConditionExpression\":\"%s\"",
@@ -156,10 +156,10 @@ static void devices_compose(struct worker *w)
 	uint64_t dice = random_below(&w->random, 5);
 
 	w->device = (unsigned)random_below(&w->random, DEVICES);
-	w->wanted = (struct device){w->devices[w->device].version + 1, true};
+	w->wanted = (struct device){w->must.devices[w->device].version + 1, true};
 	if (dice == 0)
 		compose_put(w);
-	else if (dice == 1 && w->devices[w->device].exists)
+	else if (dice == 1 && w->must.devices[w->device].exists)
 		compose_delete(w);
 	else
 		compose_update(w);
@@ -169,7 +169,7 @@ static void devices_compose(struct worker *w)
 static void devices_settle(struct worker *w, const struct answer *answer)
 {
 	if (answer != NULL && answer_is_ok(w, answer))
-		w->devices[w->device] = w->wanted;
+		w->must.devices[w->device] = w->wanted;
 }
 
 /* ---- comparing ---- */
@@ -216,11 +216,13 @@ static void notice(struct campaign *c, const struct json *item, void *ctx)
 		return;
 	}
 	w = &c->workers[worker];
-	d = &w->devices[device];
+	d = &w->must.devices[device];
 	s->seen[worker][device] = true;
 	if (s->view == VIEW_TABLE && in_doubt(w, device) && w->wanted.exists &&
-	    row_is(c, item, w, device, w->wanted.version, VIEW_TABLE))
+	    row_is(c, item, w, device, w->wanted.version, VIEW_TABLE)) {
 		*d = w->wanted; /* (D1) */
+		note_done(c, "devices");
+	}
 	if (d->exists && row_is(c, item, w, device, d->version, s->view))
 		return;
 	buf_init(&expected, &c->client.arena);
@@ -233,7 +235,7 @@ static void notice(struct campaign *c, const struct json *item, void *ctx)
 
 static void judge(struct campaign *c, const struct sightings *s, struct worker *w, unsigned device)
 {
-	struct device *d = &w->devices[device];
+	struct device *d = &w->must.devices[device];
 	bool           expected = d->exists;
 
 	if (s->seen[w->id][device])
@@ -242,6 +244,7 @@ static void judge(struct campaign *c, const struct sightings *s, struct worker *
 		expected = false;
 	if (expected && s->view == VIEW_TABLE && in_doubt(w, device) && !w->wanted.exists) {
 		*d = w->wanted; /* (D1): the delete was done */
+		note_done(c, "devices");
 		expected = false;
 	}
 	if (expected)
@@ -264,7 +267,7 @@ static void devices_verify(struct campaign *c, bool whole)
 /* About a device that is not in doubt. */
 static void devices_lie(struct worker *w)
 {
-	struct device *d = &w->devices[(w->device + 1) % DEVICES];
+	struct device *d = &w->must.devices[(w->device + 1) % DEVICES];
 
 	d->exists = !d->exists;
 }

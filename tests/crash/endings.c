@@ -51,7 +51,7 @@ static void start(struct campaign *c, unsigned port, const char *fault)
 
 static void end_by_kill(struct campaign *c)
 {
-	int status;
+	int status = 0;
 
 	if (!server_end(&c->server, SIGKILL, &status) || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
 		differ(c, "expected the server to run until it is killed, found wait status %#x: see %s",
@@ -60,7 +60,7 @@ static void end_by_kill(struct campaign *c)
 
 static void end_by_stop(struct campaign *c)
 {
-	int status;
+	int status = 0;
 
 	if (!server_end(&c->server, SIGTERM, &status) || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		differ(c, "expected exit status 0 after SIGTERM, found wait status %#x: see %s",
@@ -88,6 +88,7 @@ static void cycle_kill(struct campaign *c)
 
 static void cycle_stop(struct campaign *c)
 {
+	c->graceful = true;
 	load_start(c);
 	pause_load(c);
 	end_by_stop(c);

@@ -1,7 +1,6 @@
 /* Load: a thread a worker, each with one connection and one request under way, until the server is gone. So
  * at most one request a worker is in doubt after a cycle. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "campaign.h"
 #include "text.h"
@@ -68,7 +67,7 @@ static void cycle_begin(struct campaign *c)
 {
 	for (int kind = 0; kind < SERIES_KINDS; kind++)
 		for (unsigned w = 0; w < WORKERS; w++)
-			c->series[kind][c->cycle][w] = (struct series){.began_s = time(NULL)};
+			c->series[kind][c->cycle][w] = (struct series){.began_s = text_now_s()};
 }
 
 void load_start(struct campaign *c)
@@ -81,6 +80,8 @@ void load_start(struct campaign *c)
 
 void load_join(struct campaign *c)
 {
-	for (unsigned i = 0; i < WORKERS; i++)
+	for (unsigned i = 0; i < WORKERS; i++) {
 		pthread_join(c->workers[i].thread, NULL);
+		c->tally.unanswered += c->workers[i].book != NULL;
+	}
 }

@@ -87,14 +87,8 @@ static void verify(struct campaign *c, bool whole)
 static void books_clear(struct campaign *c)
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
-		struct worker *w = &c->workers[i];
-
-		w->book = NULL;
-		memset(w->counters, 0, sizeof(w->counters));
-		memset(w->devices, 0, sizeof(w->devices));
-		memset(w->moved, 0, sizeof(w->moved));
-		memset(w->touched, 0, sizeof(w->touched));
-		w->tag = 0;
+		c->workers[i].book = NULL;
+		c->workers[i].must = (struct ledger){0};
 	}
 	c->has_index = false;
 }
@@ -158,6 +152,7 @@ static void cycle_run(struct campaign *c, const struct options *o, bool last)
 	if (o->lie != NULL)
 		ending = lies && strcmp(o->lie, "log") == 0 ? &ending_lose_log : &ending_kill;
 	c->ending = ending->name;
+	c->graceful = false;
 	ending->run(c);
 	if (lies)
 		tell_lie(c, o->lie);
@@ -203,6 +198,14 @@ static unsigned campaign_run(struct campaign *c, const struct options *o)
 	if (o->cycles > 0)
 		epoch_end(c);
 	return done;
+}
+
+static void summary(const struct campaign *c)
+{
+	printf("crash: %llu requests got no answer or 500, of which %llu were found done; %llu indexes were\n"
+	       "       found half made and were completed\n",
+	       (unsigned long long)c->tally.unanswered, (unsigned long long)c->tally.unanswered_done,
+	       (unsigned long long)c->tally.indexes_filling);
 }
 
 /* ---- arguments ---- */
@@ -262,6 +265,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	campaign_init(c, &o);
 	passed = campaign_run(c, &o);
+	summary(c);
 	failed = passes(c) ? 0 : 1;
 	campaign_release(c);
 	free(c);

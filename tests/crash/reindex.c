@@ -53,6 +53,7 @@ static struct bytes index_status_settled(struct campaign *c)
 	const struct timespec poll = {.tv_nsec = ACTIVE_POLL_US * 1000};
 	struct bytes          status = index_status(c);
 
+	c->tally.indexes_filling += bytes_is(status, "CREATING");
 	for (int i = 0; i < ACTIVE_POLLS_MAX && bytes_is(status, "CREATING"); i++) {
 		nanosleep(&poll, NULL);
 		status = index_status(c);

@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "text.h"
 
@@ -149,8 +148,10 @@ static void judge_doubt(struct campaign *c, const struct sightings *s, struct se
 	if (seen != 0 && seen != per_step)
 		differ(c, "%s c%u-w%u/%u: expected all %u items of the unanswered request or none, found %u",
 		       types[s->kind]->table, first->cycle, first->worker, first->n, per_step, seen);
-	if (seen != 0)
+	if (seen != 0) {
+		note_done(c, types[s->kind]->table);
 		series->stored++;
+	}
 	series->doubt = false;
 }
 
@@ -196,7 +197,7 @@ void series_verify(struct campaign *c, enum series_kind kind, bool whole)
 	unsigned          first = whole ? 0 : c->cycle;
 
 	s->kind = kind;
-	s->before_s = time(NULL);
+	s->before_s = text_now_s();
 	for (unsigned cycle = first; cycle <= c->cycle; cycle++)
 		for (unsigned w = 0; w < WORKERS; w++)
 			s->seen[cycle][w] =
@@ -205,7 +206,7 @@ void series_verify(struct campaign *c, enum series_kind kind, bool whole)
 		read_table(c, s);
 	for (unsigned w = 0; !whole && w < WORKERS; w++)
 		read_series(c, s, w);
-	s->after_s = time(NULL);
+	s->after_s = text_now_s();
 	for (unsigned cycle = first; cycle <= c->cycle; cycle++)
 		for (unsigned w = 0; w < WORKERS; w++) {
 			judge_series(c, s, cycle, w);

@@ -118,6 +118,8 @@ bool server_end(struct server *s, int signal, int *status)
 {
 	bool ended;
 
+	if (s->pid <= 0) /* 0 would mean ourselves and our parents */
+		return false;
 	kill(s->pid, signal);
 	ended = await_end(s->pid, status);
 	close(s->out);

@@ -12,13 +12,13 @@ static void tags_compose(struct worker *w)
 	w->operation = "TagResource";
 	text_add(&w->body,
 	         "{\"ResourceArn\":\"" TAGGED_ARN "\",\"Tags\":[{\"Key\":\"w%u\",\"Value\":\"%llu\"}]}",
-	         w->id, (unsigned long long)w->tag + 1);
+	         w->id, (unsigned long long)w->must.tag + 1);
 }
 
 static void tags_settle(struct worker *w, const struct answer *answer)
 {
 	if (answer != NULL && answer_is_ok(w, answer))
-		w->tag++;
+		w->must.tag++;
 }
 
 static const struct json *find_tag(const struct json *answer, unsigned worker)
@@ -49,16 +49,18 @@ static void tags_verify(struct campaign *c, bool whole)
 
 		if (value != NULL && !bytes_to_u64(value->text, UINT64_MAX, &found))
 			differ(c, "tag w%u: expected a number, found \"%.*s\"", i, BYTES_ARG(value->text));
-		if (found != w->tag && !(w->book == &book_tags && found == w->tag + 1))
-			differ(c, "tag w%u: expected %llu, found %llu", i, (unsigned long long)w->tag,
+		if (found != w->must.tag && !(w->book == &book_tags && found == w->must.tag + 1))
+			differ(c, "tag w%u: expected %llu, found %llu", i, (unsigned long long)w->must.tag,
 			       (unsigned long long)found);
-		w->tag = found;
+		if (found == w->must.tag + 1)
+			note_done(c, "tags");
+		w->must.tag = found;
 	}
 }
 
 static void tags_lie(struct worker *w)
 {
-	w->tag += 2;
+	w->must.tag += 2;
 }
 
 const struct book book_tags = {"tags", 1, NULL, tags_compose, tags_settle, tags_verify, tags_lie};

@@ -107,10 +107,10 @@ static void account_for(struct worker *w, const struct place *p)
 {
 	struct transfer t = transfer_of(p);
 
-	w->moved[t.from] -= t.amount;
-	w->moved[t.to] += t.amount;
-	w->touched[t.from]++;
-	w->touched[t.to]++;
+	w->must.moved[t.from] -= t.amount;
+	w->must.moved[t.to] += t.amount;
+	w->must.touched[t.from]++;
+	w->must.touched[t.to]++;
 }
 
 static void transfers_settle(struct worker *w, const struct answer *answer)
@@ -139,8 +139,8 @@ static void notice(struct campaign *c, const struct json *item, void *ctx)
 	struct buf     expected;
 
 	for (unsigned w = 0; account < ACCOUNTS && w < WORKERS; w++) {
-		balance += c->workers[w].moved[account];
-		moves += c->workers[w].touched[account];
+		balance += c->workers[w].must.moved[account];
+		moves += c->workers[w].must.touched[account];
 	}
 	buf_init(&expected, &c->client.arena);
 	text_add(&expected,
@@ -219,7 +219,7 @@ static void transfers_verify(struct campaign *c, bool whole)
 
 static void transfers_lie(struct worker *w)
 {
-	w->moved[0]++;
+	w->must.moved[0]++;
 }
 
 const struct book book_transfers = {
