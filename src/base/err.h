@@ -23,6 +23,9 @@
 	X(ERR_COLLECTION_SIZE, 400, "ItemCollectionSizeLimitExceededException")                              \
 	X(ERR_ACCESS, 400, "AccessDeniedException")                                                          \
 	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException")                                     \
+	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException")                                     \
+	X(ERR_SIGNATURE, 400, "InvalidSignatureException")                                                   \
+	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException")                                               \
 	X(ERR_NOT_FOUND, 404, "UnknownOperationException")                                                   \
 	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge")                                                       \
 	X(ERR_STORAGE, 500, "InternalServerError")                                                           \

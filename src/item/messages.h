@@ -337,4 +337,41 @@
 #define MSG_TOKEN_MISMATCH                                                                                   \
 	"The provided client token has already been used for a request with other parameters"
 
+/* signatures: AWS's, but without the Authorization header that some of them repeat, hashed */
+#define MSG_SIGN_MISSING "Request is missing Authentication Token"
+#define MSG_SIGN_QUERY                                                                                       \
+	"Signatures in the query string are not supported by this endpoint: use an Authorization header"
+#define MSG_SIGN_BOTH                                                                                        \
+	"Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header."
+#define MSG_SIGN_TWICE   "A signed request must not repeat the header '%s'"
+#define MSG_SIGN_LONG    "Authorization header must not be longer than %d bytes"
+#define MSG_SIGN_EQUAL   "Invalid key=value pair (missing equal-sign) in Authorization header."
+#define MSG_SIGN_UNKNOWN "Authorization header holds a parameter that is unknown or repeated"
+#define MSG_SIGN_NEEDS   "Authorization header requires '%s' parameter. "
+#define MSG_SIGN_NEEDS_DATE                                                                                  \
+	"Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+#define MSG_SIGN_DATE      "Date must be in ISO-8601 'basic format'. Got '%.*s'."
+#define MSG_SIGN_EXPIRED   "Signature expired: %.*s is now earlier than %.*s (%.*s - 15 min.)"
+#define MSG_SIGN_EARLY     "Signature not yet current: %.*s is still later than %.*s (%.*s + 15 min.)"
+#define MSG_SIGN_HEADERS   "SignedHeaders must be lower-case header names, in order, each once, at most %d"
+#define MSG_SIGN_HOST      "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
+#define MSG_SIGN_HEADER    "'%.*s' must be a 'SignedHeader' in the AWS Authorization."
+#define MSG_SIGN_ALGORITHM "Unsupported AWS 'algorithm': '%.*s' (only AWS4-HMAC-SHA256 for now). "
+#define MSG_SIGN_CREDENTIAL                                                                                  \
+	"Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term"
+#define MSG_SIGN_REGION     "Credential should be scoped to a valid region. "
+#define MSG_SIGN_SERVICE    "Credential should be scoped to correct service: '%.*s'. "
+#define MSG_SIGN_TERMINATOR "Credential should be scoped with a valid terminator: 'aws4_request'. "
+#define MSG_SIGN_SCOPE_DATE                                                                                  \
+	"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "         \
+	"'%.*s' != '%.*s', from '%.*s'."
+#define MSG_SIGN_PAYLOAD                                                                                     \
+	"The value of 'x-amz-content-sha256' must be the SHA-256 of the body: unsigned and streamed "        \
+	"payloads are not supported"
+#define MSG_SIGN_QUERY_MAX "A signed request must not have more than %d query parameters"
+#define MSG_SIGN_KEY       "The security token included in the request is invalid."
+#define MSG_SIGN_MISMATCH                                                                                    \
+	"The request signature we calculated does not match the signature you provided. Check your AWS "     \
+	"Secret Access Key and signing method. Consult the service documentation for details."
+
 #endif

@@ -89,6 +89,7 @@ struct table_write_result {
 	struct bytes    collection_name; /* of the hash key attribute */
 	struct value    collection_key;
 	double          collection_gb; /* an estimate of the item collection's size */
+	size_t          size_bytes;    /* of the item, before or after, whichever is larger */
 	struct capacity capacity;
 };
 
