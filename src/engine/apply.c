@@ -129,6 +129,7 @@ enum err_code apply_to(struct engine_reader *s, struct arena *a, const struct ta
 	if (row_load(s, a, t, key, &row, err) != ERR_NONE)
 		return err->code;
 	old = row.live ? &row.item : NULL;
+	r->size_bytes = row.size_bytes;
 	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row.size_bytes)};
 	if (!expr_holds(q->condition, old != NULL ? old : &new)) {
 		r->condition_failed = true;
@@ -140,6 +141,8 @@ enum err_code apply_to(struct engine_reader *s, struct arena *a, const struct ta
 		return ERR_NONE;
 	if (compute(a, t, q, old, &new, err) != ERR_NONE)
 		return err->code;
+	if (leaves && item_size(&new) > r->size_bytes)
+		r->size_bytes = item_size(&new);
 	row_store(s, a, t, &row, leaves ? &new : NULL, &r->capacity);
 	fill_returns(a, q, old, leaves ? &new : NULL, r);
 	if (t->schema.index_count > 0)

@@ -5,6 +5,7 @@
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "engine/tables.h"
+#include "engine/ticker.h"
 #include "item/codec.h"
 
 enum { FILL_ROWS_MAX = 64, FILL_BYTES_MAX = 256 * 1024 }; /* a turn */
@@ -42,6 +43,7 @@ static uint64_t target_of(struct arena *a, const struct table_entry *t)
 		if (t->schema.indexes[i].status == INDEX_CREATING)
 			buf_add(&ids, &t->index_ids[i], sizeof(t->index_ids[i]));
 	buf_add_byte(&ids, t->ttl_filling);
+	buf_add(&ids, &t->ttl_changes, sizeof(t->ttl_changes));
 	buf_add_bytes(&ids, t->schema.ttl_attribute);
 	return hash_bytes(HASH_KEY_STABLE, buf_bytes(&ids));
 }
@@ -96,6 +98,7 @@ static void finish(struct engine_reader *s, struct arena *a, const struct table_
 
 	e->id = t->id;
 	e->next_index_id = t->next_index_id;
+	e->ttl_changes = t->ttl_changes;
 	memcpy(e->index_ids, t->index_ids, sizeof(e->index_ids));
 	for (uint32_t i = 0; i < e->schema.index_count; i++)
 		e->schema.indexes[i].status = INDEX_ACTIVE;
@@ -121,7 +124,7 @@ static enum err_code fill_turn(struct engine_reader *s, struct arena *a, struct 
 	buf_init(&prefix, a);
 	layout_table_prefix(&prefix, t->id);
 	low = q->walk->at.len == 0 ? buf_bytes(&prefix) : arena_copy(a, buf_bytes(&q->walk->at));
-	view_cursor_open(&cursor, s, a, low, layout_after(a, buf_bytes(&prefix)), false);
+	view_cursor_open(&cursor, s, NULL, a, low, layout_after(a, buf_bytes(&prefix)), false);
 	err->code = ERR_NONE;
 	while (err->code == ERR_NONE && rows < FILL_ROWS_MAX && bytes < FILL_BYTES_MAX &&
 	       view_cursor_next(&cursor, &key, &value)) {
@@ -165,7 +168,7 @@ static enum err_code fill_table(struct engine *e, uint32_t table_id, struct err 
 		q = (struct fill_request){
 		        .base = {.run = fill_request_run}, .table_id = table_id, .walk = &walk};
 		engine_run(e, &q.base, err);
-	} while (err->code == ERR_NONE && q.more);
+	} while (err->code == ERR_NONE && q.more && ticker_goes_on(e->ticker));
 	buf_release(&walk.at);
 	return err->code;
 }
@@ -177,7 +180,7 @@ enum err_code backfill_run(struct engine *e, struct err *err)
 	err->code = ERR_NONE;
 	engine_reader_init(&r, e);
 	for (uint32_t i = 0; i < r.catalog->count && err->code == ERR_NONE; i++)
-		if (needs_filling(r.catalog->entries[i]))
+		if (needs_filling(r.catalog->entries[i]) && ticker_goes_on(e->ticker))
 			fill_table(e, r.catalog->entries[i]->id, err);
 	engine_reader_release(&r);
 	return err->code;

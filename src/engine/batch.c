@@ -172,6 +172,33 @@ static enum err_code act(struct engine_reader *s, struct arena *a, const struct 
 	return ERR_NONE;
 }
 
+/* The bound is on the items, not only on what the request says of them: a hundred small actions may look at a
+ * hundred large items. */
+static enum err_code act_all(struct engine_reader *s, struct arena *a, const struct table_entry **tables,
+                             const struct table_transact_write *q, struct table_transact_result *r,
+                             struct err *err)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < q->count; i++) {
+		if (act(s, a, tables[i], q, i, r, err) != ERR_NONE)
+			return err->code;
+		bytes += r->results[i].size_bytes;
+		if (bytes > TABLE_TRANSACT_BYTES_MAX)
+			return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
+	}
+	return ERR_NONE;
+}
+
+/* Done before: DynamoDB counts it as reading the items. Their size is that of what was asked for. */
+static void repeat_all(const struct table_transact_write *q, struct table_transact_result *r)
+{
+	for (uint32_t i = 0; i < q->count; i++)
+		r->results[i].capacity = (struct capacity){
+		        .table = q->writes[i].table,
+		        .read_units = 2 * read_cost(item_size(key_of(&q->writes[i])), true)};
+}
+
 enum err_code batch_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
                              struct table_transact_result *r, struct err *err)
 {
@@ -188,9 +215,10 @@ enum err_code batch_transact(struct table *t, struct arena *a, const struct tabl
 		return ERR_NONE;
 	if (q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < q->count && !r->repeated; i++)
-		if (act(s, a, tables[i], q, i, r, err) != ERR_NONE)
-			return err->code;
+	if (r->repeated)
+		repeat_all(q, r);
+	else if (act_all(s, a, tables, q, r, err) != ERR_NONE)
+		return err->code;
 	if (r->cancelled)
 		turn_rollback(s->turn, before);
 	return ERR_NONE;

@@ -4,12 +4,14 @@
  * ticket, and offers what it read with it: the offer is dropped if anything in that part of the cache was
  * committed since.
  *
- *   reader:  cache_get -> miss + ticket     writer:  cache_commit_begin(key)   the old row is no longer
- * served read the store                          commit to the store cache_offer(ticket)
- * cache_commit_end(row)      the new one is
+ *   reader                               writer
+ *   cache_get: a miss, and a ticket      cache_commit_begin(key): the old row is no longer served
+ *   reads the store                      commits to the store
+ *   cache_offer(ticket)                  cache_commit_end(row): the new one is
  *
  * (A1) Between begin and end the key is served from the store alone, so no reader sees the new state and then
- * the old. (A2) A cached row equals the committed one. */
+ *      the old.
+ * (A2) A cached row equals the committed one. */
 #ifndef ENGINE_CACHE_H
 #define ENGINE_CACHE_H
 

@@ -19,7 +19,8 @@ struct table_entry {
 	uint16_t            index_ids[TABLE_INDEX_MAX];
 	uint16_t            next_index_id;
 	uint32_t            id;
-	bool                internal; /* the engine's own: not listed, not reachable by name */
+	uint32_t            ttl_changes; /* since the engine opened: a backfill notices off and on again */
+	bool                internal;    /* the engine's own: not listed, not reachable by name */
 	bool ttl_filling; /* rows written before time to live was switched on still lack expiry entries */
 };
 

@@ -113,6 +113,12 @@ void counts_drop(struct counts *c, uint32_t table_id)
 	drop(c, slot_key(table_id, 0), slot_key(table_id + 1, 0));
 }
 
+void counts_drop_index(struct counts *c, uint32_t table_id, uint16_t index_id)
+{
+	drop(c, slot_key(table_id, index_id), slot_key(table_id, index_id) + 1);
+	counts_add(c, table_id, 0, (struct count){0, 0}); /* so that it is stored without the index */
+}
+
 /* One attribute an index: its id -> [items, bytes]. */
 static void add_slot(struct arena *a, struct item *item, const struct slot *s)
 {

@@ -21,6 +21,7 @@ void           counts_close(struct counts *c);
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
 void         counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change);
 void         counts_drop(struct counts *c, uint32_t table_id);
+void         counts_drop_index(struct counts *c, uint32_t table_id, uint16_t index_id);
 
 /* Calls `store` with each table whose counts changed since the last call, as an item for KIND_COUNTS rows. */
 void counts_save(struct counts *c, struct arena                                             *a,

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "engine/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +25,64 @@ static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 	snprintf(out, PATH_MAX, "%s/%s", dir, name);
 }
 
+/* ---- what is on the disk, not only in memory ---- */
+
+enum err_code disk_sync_directory(const char *path, struct err *err)
+{
+	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool synced = fd >= 0 && fsync(fd) == 0;
+
+	if (!synced)
+		err_set(err, ERR_STORAGE, "sync the directory %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return synced ? ERR_NONE : ERR_STORAGE;
+}
+
+/* Flushes the file, then lets go of its pages: after a failed flush they may hold, marked clean, what the
+ * disk does not. */
+static enum err_code settle(const char *path, struct err *err)
+{
+	int  fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool synced = fd >= 0 && fsync(fd) == 0;
+
+	if (synced)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	else
+		err_set(err, ERR_STORAGE, "sync %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return synced ? ERR_NONE : ERR_STORAGE;
+}
+
+static bool is_log(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot != NULL && strcmp(dot, ".log") == 0;
+}
+
+/* A process that was killed may have left the end of a log in the page cache only. The store would serve it
+ * as if it were durable, and a power failure would take back what readers have seen. */
+enum err_code disk_settle_logs(const char *store_path, struct err *err)
+{
+	DIR           *dir = opendir(store_path);
+	struct dirent *d;
+	char           path[PATH_MAX];
+
+	err->code = ERR_NONE;
+	if (dir == NULL)
+		return ERR_NONE; /* new; anything else, opening the store will tell */
+	while (err->code == ERR_NONE && (d = readdir(dir)) != NULL) {
+		if (!is_log(d->d_name))
+			continue;
+		file_path(path, store_path, d->d_name);
+		settle(path, err);
+	}
+	closedir(dir);
+	return err->code;
+}
+
 /* ---- claiming ---- */
 
 static enum err_code lock(const char *dir, int *fd, struct err *err)
@@ -41,7 +100,7 @@ static enum err_code lock(const char *dir, int *fd, struct err *err)
 	return err_set(err, ERR_STORAGE, "%s is in use by another process (it holds %s)", dir, path);
 }
 
-static enum err_code write_format(const char *path, struct err *err)
+static enum err_code write_format_file(const char *path, struct err *err)
 {
 	FILE *f = fopen(path, "we");
 
@@ -54,6 +113,20 @@ static enum err_code write_format(const char *path, struct err *err)
 		err->code = ERR_NONE;
 	fclose(f);
 	return err->code;
+}
+
+/* Written aside and renamed: a crash leaves a whole file or none. */
+static enum err_code write_format(const char *dir, struct err *err)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	file_path(from, dir, "FORMAT.new");
+	file_path(to, dir, "FORMAT");
+	if (write_format_file(from, err) != ERR_NONE)
+		return err->code;
+	if (rename(from, to) != 0)
+		return err_set(err, ERR_STORAGE, "rename %s: %s", from, strerror(errno));
+	return disk_sync_directory(dir, err);
 }
 
 static bool is_empty_of_data(const char *dir)
@@ -74,7 +147,7 @@ static enum err_code check_format(const char *dir, struct err *err)
 	file_path(path, dir, "FORMAT");
 	f = fopen(path, "re");
 	if (f == NULL && errno == ENOENT && is_empty_of_data(dir))
-		return write_format(path, err);
+		return write_format(dir, err);
 	if (f == NULL)
 		return err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
 	fields = fscanf(f, "gatehouse %d", &format);
@@ -93,8 +166,15 @@ static enum err_code check_format(const char *dir, struct err *err)
 
 enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
 {
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+	char parent[PATH_MAX];
+
+	if (mkdir(path, 0700) == 0) {
+		file_path(parent, path, "..");
+		if (disk_sync_directory(parent, err) != ERR_NONE)
+			return err->code;
+	} else if (errno != EEXIST) {
 		return err_set(err, ERR_STORAGE, "make the data directory %s: %s", path, strerror(errno));
+	}
 	if (lock(path, lock_fd, err) != ERR_NONE)
 		return err->code;
 	if (check_format(path, err) == ERR_NONE)

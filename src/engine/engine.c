@@ -62,7 +62,9 @@ static enum err_code open_store(struct engine *e, struct err *err)
 
 	disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
-	if (rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
+	if (disk_settle_logs(path, err) != ERR_NONE ||
+	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
+	    disk_sync_directory(e->options.path, err) != ERR_NONE ||
 	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
 		return err->code;
 	atomic_store(&e->now_us, stored_us);
@@ -123,11 +125,32 @@ int64_t engine_now_us(struct engine *e)
 	return last;
 }
 
+static bool has_index(const struct table_entry *t, uint16_t index_id)
+{
+	for (uint32_t i = 0; i < t->schema.index_count; i++)
+		if (t->index_ids[i] == index_id)
+			return true;
+	return false;
+}
+
+static void drop_index_counts(struct engine *e, const struct table_entry *old, const struct table_entry *new)
+{
+	for (uint32_t i = 0; i < old->schema.index_count; i++)
+		if (!has_index(new, old->index_ids[i]))
+			counts_drop_index(e->counts, old->id, old->index_ids[i]);
+}
+
+/* The counts of tables and indexes that are gone. */
 static void drop_counts(struct engine *e, const struct catalog *old, const struct catalog *new)
 {
-	for (uint32_t i = 0; i < old->count; i++)
-		if (catalog_find_id(new, old->entries[i]->id) == NULL)
-			counts_drop(e->counts, old->entries[i]->id);
+	for (uint32_t i = 0; i < old->count; i++) {
+		const struct table_entry *before = old->entries[i], *after = catalog_find_id(new, before->id);
+
+		if (after == NULL)
+			counts_drop(e->counts, before->id);
+		else if (after != before)
+			drop_index_counts(e, before, after);
+	}
 }
 
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
@@ -212,5 +235,9 @@ struct engine_stats engine_stats(struct engine *e)
 	                             .cache_hits = c.hits,
 	                             .cache_misses = c.misses,
 	                             .cache_bytes = c.bytes,
-	                             .queue_bytes = w.queue_bytes};
+	                             .queue_bytes = w.queue_bytes,
+	                             .disk_full = atomic_load(&e->disk_full),
+	                             .failed = writer_failed(e->writer),
+	                             .batch_requests = w.batch_requests,
+	                             .flush_us = w.flush_us};
 }

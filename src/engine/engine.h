@@ -11,6 +11,7 @@
 #define ENGINE_ENGINE_H
 
 #include "base/clock.h"
+#include "base/metric.h"
 #include "table/table.h"
 
 struct engine;
@@ -66,7 +67,9 @@ struct writer_request {
 	/* Called once, on the writer's thread, after the commit that holds it is durable or failed; w->rc and
 	 * w->err say how it ended. Must not block. The request is the submitter's again from here on. */
 	void (*done)(struct writer_request *w);
-	size_t cost_bytes; /* what it counts against the queue's bound */
+	/* What it counts against the queue's bound; run may set it to what the request has come to hold,
+	 * which counts against the batch's. */
+	size_t cost_bytes;
 
 	enum err_code rc;
 	struct err    err;
@@ -86,6 +89,9 @@ enum err_code engine_run(struct engine *e, struct writer_request *w, struct err 
 struct engine_stats {
 	uint64_t requests, batches, largest_batch, commit_us, swept_rows, cache_hits, cache_misses;
 	size_t   cache_bytes, queue_bytes;
+	bool     disk_full, failed;           /* why it takes no writes */
+	struct metric_reading batch_requests; /* metric_bounds_count */
+	struct metric_reading flush_us;       /* metric_bounds_us */
 };
 
 struct engine_stats engine_stats(struct engine *e);

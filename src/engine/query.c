@@ -2,7 +2,7 @@
  * of the key space; the page is what lies in it until a limit is met.
  *
  * Work is bounded: a page examines at most PAGE_READ_BYTES_MAX of stored bytes, also where expired rows or a
- * filter leave nothing to return. */
+ * filter leave nothing to return, or where small index entries make it look into large rows. */
 #include "engine/read.h"
 
 #include "engine/layout.h"
@@ -23,11 +23,13 @@ struct page {
 	struct bytes               low, high;
 	bool                       fetch;        /* the rest of each item must come from the table */
 	bool                       check_expiry; /* the index does not hold the expiry time */
+	struct rocks_snapshot     *snapshot;     /* of entries and rows alike, if both are read */
 	struct table_query_result *result;
 	uint32_t                   item_cap;
 	size_t                     bytes;         /* examined, DynamoDB's sizes */
 	size_t                     fetched_bytes; /* fetched from the table for a local index */
-	size_t                     stored_bytes;  /* examined, as stored */
+	size_t                     stored_bytes;  /* examined or fetched, as stored */
+	struct item                last;          /* the row taken last */
 };
 
 /* ---- which rows: the range ---- */
@@ -286,20 +288,39 @@ static enum err_code page_plan(struct page *p, struct err *err)
 
 /* ---- reading the page ---- */
 
+/* The row behind an index entry, of the same state: in a turn nothing else runs, elsewhere by the snapshot.
+ */
+static enum err_code load_base(struct page *p, const struct item *entry, struct loaded *base, struct err *err)
+{
+	struct item  key = schema_key_of(p->arena, &p->table->schema, NULL, entry);
+	struct buf   row_key;
+	struct bytes value;
+	bool         found;
+
+	if (p->snapshot == NULL)
+		return row_load(p->session, p->arena, p->table, &key, base, err);
+	*base = (struct loaded){0};
+	buf_init(&row_key, p->arena);
+	layout_row(&row_key, p->table->id, &p->table->schema.keys, &key);
+	if (view_get_at(p->session, p->snapshot, p->arena, buf_bytes(&row_key), &value, &found, err) !=
+	    ERR_NONE)
+		return err->code;
+	return found ? row_decode(p->session, p->arena, p->table, value, base, err) : ERR_NONE;
+}
+
 /* The row's item; absent (live false) if it is expired. */
 static enum err_code examine(struct page *p, struct bytes value, struct loaded *row, struct err *err)
 {
 	struct loaded base;
-	struct item   key;
 
 	*row = (struct loaded){0};
 	if (row_decode(p->session, p->arena, p->table, arena_copy(p->arena, value), row, err) != ERR_NONE)
 		return err->code;
 	if (!row->live || (!p->fetch && !p->check_expiry))
 		return ERR_NONE;
-	key = schema_key_of(p->arena, &p->table->schema, NULL, &row->item);
-	if (row_load(p->session, p->arena, p->table, &key, &base, err) != ERR_NONE)
+	if (load_base(p, &row->item, &base, err) != ERR_NONE)
 		return err->code;
+	p->stored_bytes += base.value.len;
 	row->live = base.live;
 	if (p->fetch && base.live) {
 		row->item = base.item;
@@ -349,35 +370,45 @@ static bool page_is_full(const struct page *p)
 	       p->stored_bytes >= PAGE_READ_BYTES_MAX;
 }
 
-static enum err_code page_read(struct page *p, struct err *err)
+/* Reads until the page is full or the range ends. */
+static enum err_code page_walk(struct page *p, struct view_cursor *cursor, struct err *err)
 {
-	struct view_cursor cursor;
-	struct bytes       key, value;
-	struct item        last = {0};
+	struct bytes key, value;
 
-	if (bytes_compare(p->low, p->high) >= 0)
-		return ERR_NONE;
-	view_cursor_open(&cursor, p->session, p->arena, p->low, p->high, p->q->backward);
-	err->code = ERR_NONE;
-	while (!p->result->more && err->code == ERR_NONE && view_cursor_next(&cursor, &key, &value)) {
+	while (!p->result->more && view_cursor_next(cursor, &key, &value)) {
 		struct loaded row;
 
 		p->stored_bytes += key.len + value.len;
 		if (examine(p, value, &row, err) != ERR_NONE)
-			break;
+			return err->code;
 		if (page_take(p, &row)) {
-			last = row.item;
+			p->last = row.item;
 			p->result->more = page_is_full(p);
 		} else {
 			p->result->more = true;
 		}
 	}
-	if (err->code == ERR_NONE)
-		view_cursor_check(&cursor, err);
+	return view_cursor_check(cursor, err);
+}
+
+static enum err_code page_read(struct page *p, struct err *err)
+{
+	struct rocks      *rocks = p->session->engine->rocks;
+	struct view_cursor cursor;
+	enum err_code      rc;
+
+	if (bytes_compare(p->low, p->high) >= 0)
+		return ERR_NONE;
+	if (p->session->turn == NULL && (p->fetch || p->check_expiry))
+		p->snapshot = rocks_snapshot_open(rocks);
+	view_cursor_open(&cursor, p->session, p->snapshot, p->arena, p->low, p->high, p->q->backward);
+	rc = page_walk(p, &cursor, err);
 	view_cursor_close(&cursor);
-	if (err->code == ERR_NONE && p->result->more)
-		p->result->last_key = schema_key_of(p->arena, &p->table->schema, p->index, &last);
-	return err->code;
+	if (p->snapshot != NULL)
+		rocks_snapshot_close(rocks, p->snapshot);
+	if (rc == ERR_NONE && p->result->more)
+		p->result->last_key = schema_key_of(p->arena, &p->table->schema, p->index, &p->last);
+	return rc;
 }
 
 static void fill_capacity(struct page *p)

@@ -92,19 +92,34 @@ static bool same_key(const struct entry *a, const struct entry *b)
 	return a->present && b->present && bytes_equal(buf_bytes(&a->key), buf_bytes(&b->key));
 }
 
-/* Writes the difference between two entries; returns the units it costs. */
-static double entry_move(struct turn *turn, const struct entry *old, const struct entry *new)
+/* Is the old item's entry in the store? While the index is being filled, maybe not yet: the counts must not
+ * be told that an entry went which never came. */
+static bool entry_is_stored(struct engine_reader *s, struct arena *a, const struct index_schema *schema,
+                            const struct entry *old)
 {
+	struct bytes value;
+	struct err   err;
+	bool         found;
+
+	if (!old->present || schema->status != INDEX_CREATING)
+		return old->present;
+	return view_get(s, a, buf_bytes(&old->key), &value, &found, &err) != ERR_NONE || found;
+}
+
+/* Writes the difference between two entries; returns the units it costs. */
+static double entry_move(struct turn *turn, const struct entry *old, bool stored, const struct entry *new)
+{
+	size_t old_bytes = stored ? old->value.len : 0;
 	double units = 0;
 
 	if (same_key(old, new)) {
 		if (bytes_equal(buf_bytes(&old->value), buf_bytes(&new->value)))
 			return 0;
-		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), true, old->value.len);
+		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), stored, old_bytes);
 		return write_cost(item_size(&new->item));
 	}
 	if (old->present) {
-		turn_delete(turn, buf_bytes(&old->key), true, old->value.len);
+		turn_delete(turn, buf_bytes(&old->key), stored, old_bytes);
 		units += write_cost(item_size(&old->item));
 	}
 	if (new->present) {
@@ -118,20 +133,20 @@ static void indexes_store(struct engine_reader *s, struct arena *a, const struct
                           const struct item *old, const struct item *new, struct capacity *units)
 {
 	for (uint32_t i = 0; i < t->schema.index_count; i++) {
-		struct entry before, after;
-		double       cost;
+		const struct index_schema *schema = &t->schema.indexes[i];
+		struct entry               before, after;
+		double                     cost;
 
 		entry_make(a, t, i, old, &before);
 		entry_make(a, t, i, new, &after);
-		cost = entry_move(s->turn, &before, &after);
+		cost = entry_move(s->turn, &before, entry_is_stored(s, a, schema, &before), &after);
 		if (units == NULL || cost == 0)
 			continue;
 		if (units->indexes == NULL)
 			units->indexes = arena_array(a, t->schema.index_count, sizeof(struct index_capacity));
-		units->indexes[units->index_count++] =
-		        (struct index_capacity){.name = t->schema.indexes[i].name,
-		                                .local = t->schema.indexes[i].local,
-		                                .write_units = cost};
+		/* A copy: the answer is written after the turn, when the table may have changed or gone. */
+		units->indexes[units->index_count++] = (struct index_capacity){
+		        .name = arena_copy(a, schema->name), .local = schema->local, .write_units = cost};
 	}
 }
 

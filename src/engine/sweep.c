@@ -4,6 +4,7 @@
 
 #include "engine/layout.h"
 #include "engine/row.h"
+#include "engine/ticker.h"
 
 enum {
 	SWEEP_ROWS_MAX = 64, /* a turn */
@@ -61,7 +62,8 @@ static enum err_code sweep_turn(struct engine_reader *s, struct arena *a, struct
 	layout_expiry_bucket(&high, s->base.now_us / 1000000);
 	if (bytes_compare(buf_bytes(&q->sweep->at), buf_bytes(&high)) >= 0)
 		return ERR_NONE;
-	view_cursor_open(&cursor, s, a, arena_copy(a, buf_bytes(&q->sweep->at)), buf_bytes(&high), false);
+	view_cursor_open(&cursor, s, NULL, a, arena_copy(a, buf_bytes(&q->sweep->at)), buf_bytes(&high),
+	                 false);
 	err->code = ERR_NONE;
 	while (err->code == ERR_NONE && rows < SWEEP_ROWS_MAX && view_cursor_next(&cursor, &key, &value)) {
 		struct bytes entry = arena_copy(a, key);
@@ -104,6 +106,6 @@ enum err_code sweep_run(struct engine *e, struct sweep *s, struct err *err)
 		q = (struct sweep_request){.base = {.run = sweep_request_run}, .sweep = s};
 		if (engine_run(e, &q.base, err) != ERR_NONE)
 			return err->code;
-	} while (q.more);
+	} while (q.more && ticker_goes_on(e->ticker));
 	return ERR_NONE;
 }

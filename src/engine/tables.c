@@ -129,7 +129,7 @@ enum err_code tables_create(struct table *t, struct arena *a, const struct table
 		return err->code;
 	if (catalog_find(s->turn->catalog, q->name) != NULL)
 		return err_set(err, ERR_RESOURCE_IN_USE, MSG_TABLE_EXISTS, BYTES_ARG(q->name));
-	if (s->turn->catalog->count >= TABLE_COUNT_MAX)
+	if (s->turn->catalog->count - 1 >= TABLE_COUNT_MAX) /* one is the engine's own */
 		return err_set(err, ERR_LIMIT, MSG_TABLES_MAX, TABLE_COUNT_MAX);
 	schema.id = make_uuid(s->engine, a);
 	schema.created_us = s->base.now_us;
@@ -185,6 +185,7 @@ struct draft {
 	struct table_schema schema;
 	uint16_t            index_ids[TABLE_INDEX_MAX + 1];
 	uint16_t            next_index_id;
+	uint32_t            ttl_changes;
 	bool                ttl_filling;
 };
 
@@ -194,6 +195,37 @@ static struct index_schema *draft_index(struct draft *d, struct bytes name)
 		if (bytes_equal(d->schema.indexes[i].name, name))
 			return &d->schema.indexes[i];
 	return NULL;
+}
+
+static bool same_type(const struct key_attribute *a, const struct key_attribute *b)
+{
+	return a->name.len == 0 || !bytes_equal(a->name, b->name) || a->type == b->type;
+}
+
+/* An attribute that is a key somewhere has one type: with two, no item would fit the table any more. */
+static enum err_code check_types(const struct key_schema *known, const struct key_schema *added,
+                                 struct err *err)
+{
+	const struct key_attribute *attributes[2] = {&added->hash, &added->range};
+
+	for (int i = 0; i < 2; i++)
+		if (!same_type(attributes[i], &known->hash) || !same_type(attributes[i], &known->range))
+			return err_set(err, ERR_INVALID,
+			               MSG_PARAMETER_INVALID
+			               "Attribute %.*s is already defined with another type",
+			               BYTES_ARG(attributes[i]->name));
+	return ERR_NONE;
+}
+
+static enum err_code check_index_types(const struct table_schema *s, const struct index_schema *added,
+                                       struct err *err)
+{
+	if (check_types(&s->keys, &added->keys, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < s->index_count; i++)
+		if (check_types(&s->indexes[i].keys, &added->keys, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
 }
 
 static enum err_code add_index(struct draft *d, struct arena *a, const struct table_change *change,
@@ -206,6 +238,10 @@ static enum err_code add_index(struct draft *d, struct arena *a, const struct ta
 		return err_set(err, ERR_INVALID, MSG_INDEX_EXISTS, BYTES_ARG(change->index.name));
 	if (s->index_count == TABLE_INDEX_MAX)
 		return err_set(err, ERR_LIMIT, MSG_GSI_MAX);
+	if (d->next_index_id == UINT16_MAX) /* (L2): ids are not used twice */
+		return err_set(err, ERR_LIMIT, "this table has had as many indexes as a table can have");
+	if (check_index_types(s, &change->index, err) != ERR_NONE)
+		return err->code;
 	indexes = arena_array(a, s->index_count + 1, sizeof(*indexes));
 	if (s->index_count > 0)
 		memcpy(indexes, s->indexes, s->index_count * sizeof(*indexes));
@@ -297,6 +333,7 @@ static enum err_code change_draft(struct engine_reader *s, struct arena *a, uint
 	case CHANGE_TTL:
 		d->schema.ttl_attribute = change->ttl_attribute;
 		d->ttl_filling = change->ttl_attribute.len > 0;
+		d->ttl_changes++;
 		break;
 	case CHANGE_TAGS_ADD:
 	case CHANGE_TAGS_REMOVE:
@@ -319,6 +356,7 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	d.schema = schema_copy(a, &old->schema);
 	memcpy(d.index_ids, old->index_ids, sizeof(old->index_ids));
 	d.next_index_id = old->next_index_id;
+	d.ttl_changes = old->ttl_changes;
 	d.ttl_filling = old->ttl_filling;
 	for (uint32_t i = 0; i < q->count; i++)
 		if (change_draft(s, a, old->id, &d, &q->changes[i], err) != ERR_NONE)
@@ -326,6 +364,7 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	e = table_entry_make(&d.schema);
 	memcpy(e->index_ids, d.index_ids, sizeof(e->index_ids));
 	e->next_index_id = d.next_index_id;
+	e->ttl_changes = d.ttl_changes;
 	e->ttl_filling = d.ttl_filling;
 	e->id = old->id;
 	describe(s, a, e, r);

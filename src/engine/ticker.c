@@ -99,7 +99,7 @@ static bool wait_round(struct ticker *t, uint64_t *round)
 	struct timespec until;
 	bool            stopping;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += t->engine->options.tick_ms / 1000;
 	until.tv_nsec += (long)(t->engine->options.tick_ms % 1000) * 1000000;
 	if (until.tv_nsec >= 1000000000) {
@@ -111,6 +111,17 @@ static bool wait_round(struct ticker *t, uint64_t *round)
 		if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
 			break;
 	*round = t->asked;
+	stopping = t->stopping;
+	pthread_mutex_unlock(&t->lock);
+	return !stopping;
+}
+
+bool ticker_goes_on(struct ticker *t)
+{
+	bool stopping;
+
+	disk_watch(t->engine);
+	pthread_mutex_lock(&t->lock);
 	stopping = t->stopping;
 	pthread_mutex_unlock(&t->lock);
 	return !stopping;
@@ -157,12 +168,16 @@ void engine_tick(struct engine *e)
 
 enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err)
 {
-	struct ticker *t = mem_zalloc(sizeof(*t));
+	struct ticker     *t = mem_zalloc(sizeof(*t));
+	pthread_condattr_t attributes;
 
 	t->engine = e;
 	buf_init(&t->sweep.at, NULL);
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->changed, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* the hour may be set back */
+	pthread_cond_init(&t->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
 	*out = t;
 	if (pthread_create(&t->thread, NULL, ticker_main, t) != 0)
 		return err_set(err, ERR_STORAGE, "cannot start the ticker's thread");

@@ -14,4 +14,8 @@ void          ticker_close(struct ticker *t);
 /* Starts a round now. Any thread; before the ticker is open (NULL) it does nothing. */
 void ticker_wake(struct ticker *t);
 
+/* Between two turns of a long job (a backfill, a sweep): watches the disk meanwhile, and says whether to go
+ * on. The ticker's thread only. */
+bool ticker_goes_on(struct ticker *t);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 enum { BUCKETS_MIN = 256 };
 
@@ -16,7 +17,12 @@ struct undo {
 
 void turn_init(struct turn *t)
 {
-	*t = (struct turn){.hash_key = HASH_KEY_STABLE};
+	struct hash_key key;
+
+	/* Keys are chosen by clients: with a known hash they could all be made to meet in one bucket. */
+	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
+		key = HASH_KEY_STABLE; /* only at boot, before there is any randomness */
+	*t = (struct turn){.hash_key = key};
 	arena_init(&t->arena);
 	t->bucket_count = BUCKETS_MIN;
 	t->buckets = mem_zalloc(t->bucket_count * sizeof(struct change *));

@@ -98,11 +98,11 @@ static void collect(struct view_cursor *c, const struct turn *t, struct arena *a
 	c->changes = list;
 }
 
-void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct arena *a, struct bytes low,
-                      struct bytes high, bool backward)
+void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct rocks_snapshot *snapshot,
+                      struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
 	*c = (struct view_cursor){.backward = backward};
-	c->rocks = rocks_cursor_open(s->engine->rocks, NULL, low, high, backward);
+	c->rocks = rocks_cursor_open(s->engine->rocks, snapshot, low, high, backward);
 	if (s->turn != NULL)
 		collect(c, s->turn, a, low, high);
 }

@@ -24,8 +24,9 @@ struct view_cursor {
 	bool                        on_stored; /* … or the store's, or both of the same key */
 };
 
-void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct arena *a, struct bytes low,
-                      struct bytes high, bool backward);
+/* `snapshot` may be NULL: then the state is that of the moment of opening. */
+void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct rocks_snapshot *snapshot,
+                      struct arena *a, struct bytes low, struct bytes high, bool backward);
 void view_cursor_close(struct view_cursor *c);
 
 /* Moves to the next row; false at the end (then view_cursor_check). Key and value are valid until the next

@@ -12,8 +12,9 @@
  * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since
  * what it saw may have been written by an earlier one of the same batch. (W3) If the commit fails, every
  * request of the batch fails with "outcome unknown", and so does every later one: what the disk holds is
- * known only to the process that opens it next. (W4) pending_bytes <= queue_bytes_max; past it submit refuses
- * at once. */
+ * known only to the process that opens it next. (W4) pending_bytes <= queue_bytes_max, past it submit refuses
+ * at once; only a request that alone costs more is taken all the same, when nothing else waits: it would
+ * never have its turn otherwise. */
 #include "engine/writer.h"
 
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 enum {
 	BATCH_REQUESTS_MAX = 1024,
 	BATCH_BYTES_MAX = 8 << 20, /* of what is written; a batch ends with the request that passes it */
+	BATCH_COST_MAX = 64 << 20, /* of what its requests hold, once they were run; likewise */
 };
 
 struct writer {
@@ -42,7 +44,8 @@ struct writer {
 	struct writer_stats    stats;
 
 	/* any thread */
-	atomic_bool failed; /* (W3) */
+	atomic_bool             failed; /* (W3) */
+	struct metric_histogram batch_requests, flush_us;
 
 	/* writer thread only */
 	struct turn         turn;
@@ -69,7 +72,8 @@ enum err_code writer_submit(struct writer *w, struct writer_request *r, struct e
 		return refuse(w, err);
 	r->next = NULL;
 	pthread_mutex_lock(&w->lock);
-	full = w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
+	full = w->pending_bytes > 0 &&
+	       w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
 	if (!full) {
 		if (w->first == NULL)
 			pthread_cond_signal(&w->arrived);
@@ -96,6 +100,8 @@ struct writer_stats writer_stats(struct writer *w)
 	stats = w->stats;
 	stats.queue_bytes = w->pending_bytes;
 	pthread_mutex_unlock(&w->lock);
+	metric_read(&w->batch_requests, &stats.batch_requests);
+	metric_read(&w->flush_us, &stats.flush_us);
 	return stats;
 }
 
@@ -141,13 +147,16 @@ static void run_one(struct writer *w, struct writer_request *r, int64_t now_us)
 static struct writer_request *run_all(struct writer *w, struct writer_request *r, int64_t now_us,
                                       uint64_t *count)
 {
+	size_t cost = 0;
+
 	turn_begin(&w->turn, w->engine->catalog); /* only this thread changes it */
 	while (r != NULL) {
 		struct writer_request *next = r->next;
 
 		run_one(w, r, now_us);
 		++*count;
-		if (w->turn.bytes > BATCH_BYTES_MAX) {
+		cost += r->cost_bytes;
+		if (w->turn.bytes > BATCH_BYTES_MAX || cost > BATCH_COST_MAX) {
 			r->next = NULL;
 			return next;
 		}
@@ -219,6 +228,20 @@ static void count_changes(struct writer *w)
 	}
 }
 
+static enum err_code flush(struct writer *w, struct err *err)
+{
+	int64_t       began = clock_steady_us(w->engine->options.clock);
+	enum err_code rc;
+
+	if (fault_fires(FAULT_COMMIT))
+		rc = err_set(err, ERR_STORAGE, "a fault was injected");
+	else
+		rc = rocks_commit(w->engine->rocks, w->batch, err);
+	metric_observe(&w->flush_us, &metric_bounds_us,
+	               (uint64_t)(clock_steady_us(w->engine->options.clock) - began));
+	return rc;
+}
+
 static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 {
 	int64_t       began = clock_steady_us(w->engine->options.clock);
@@ -228,10 +251,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 		return ERR_NONE;
 	engine_clock_save(&w->clock, w->batch, now_us);
 	cache_begin(w);
-	if (fault_fires(FAULT_COMMIT))
-		rc = err_set(err, ERR_STORAGE, "a fault was injected");
-	else
-		rc = rocks_commit(w->engine->rocks, w->batch, err);
+	rc = flush(w, err);
 	cache_end(w, rc == ERR_NONE);
 	if (rc == ERR_NONE) {
 		count_changes(w);
@@ -261,6 +281,7 @@ static void fail_all(struct writer_request *r, const char *why)
 
 static void note_batch(struct writer *w, uint64_t count)
 {
+	metric_observe(&w->batch_requests, &metric_bounds_count, count);
 	pthread_mutex_lock(&w->lock);
 	w->stats.requests += count;
 	w->stats.batches++;

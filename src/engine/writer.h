@@ -7,8 +7,9 @@
 struct writer;
 
 struct writer_stats {
-	uint64_t requests, batches, largest_batch, commit_us;
-	size_t   queue_bytes;
+	uint64_t              requests, batches, largest_batch, commit_us;
+	size_t                queue_bytes;
+	struct metric_reading batch_requests, flush_us;
 };
 
 enum err_code writer_open(struct writer **out, struct engine *e, struct err *err);
