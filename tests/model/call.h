@@ -82,13 +82,15 @@ static inline struct bytes say_record(struct arena *a, const struct record *r)
 	return buf_bytes(&out);
 }
 
-_Noreturn static inline void call_differ(struct call *c, const char *what, struct bytes expected, struct bytes got)
+_Noreturn static inline void call_differ(struct call *c, const char *what, struct bytes expected,
+                                         struct bytes got)
 {
-	printf("DIFFERENCE in %s\nseed %llu, operation %llu, at second %lld: %s\n%.*s\nexpected: %.*s\ngot:      "
-	       "%.*s\nreplay with --seed %llu\n",
+	printf("DIFFERENCE in %s\nseed %llu, operation %llu, at second %lld: %s\n%.*s\nexpected: %.*s\ngot:  "
+	       "    "
+	       "%.*s\nreplay with --seed %llu; the data is left in %s\n",
 	       what, (unsigned long long)c->driver->seed, (unsigned long long)c->number,
 	       (long long)c->driver->world.now_s, c->operation, BYTES_ARG(c->body), BYTES_ARG(expected),
-	       BYTES_ARG(got), (unsigned long long)c->driver->seed);
+	       BYTES_ARG(got), (unsigned long long)c->driver->seed, c->driver->dir);
 	fflush(stdout);
 	_exit(1);
 }
@@ -132,7 +134,8 @@ static inline void check_written(struct call *c, const char *what, const struct 
                                  const struct table_write_result *got)
 {
 	check_number(c, "condition_failed", expected->condition_failed, got->condition_failed);
-	check_item(c, what, expected->has_record ? &expected->record : NULL, got->has_item ? &got->item : NULL);
+	check_item(c, what, expected->has_record ? &expected->record : NULL,
+	           got->has_item ? &got->item : NULL);
 }
 
 /* ---- running ---- */
@@ -200,7 +203,8 @@ static inline enum err_code run_batch_write(struct call *c, struct table *t)
 	return rc;
 }
 
-static inline void check_reason(struct call *c, const struct written *expected, const struct table_reason *got)
+static inline void check_reason(struct call *c, const struct written *expected,
+                                const struct table_reason *got)
 {
 	enum err_code code = expected->condition_failed ? ERR_CONDITION : expected->code;
 	bool          has = expected->condition_failed && expected->has_record;
@@ -252,8 +256,8 @@ static inline enum err_code run_alter(struct call *c, struct table *t)
 
 static inline enum err_code run_ttl(struct call *c, struct table *t)
 {
-	struct table_change change = {.kind = CHANGE_TTL,
-	                              .ttl_attribute = c->q.ttl.enabled ? c->q.ttl.attribute : BYTES("")};
+	struct table_change      change = {.kind = CHANGE_TTL,
+	                                   .ttl_attribute = c->q.ttl.enabled ? c->q.ttl.attribute : BYTES("")};
 	struct table_alter       q = {c->q.ttl.table, &change, 1};
 	struct table_description r;
 	enum err_code            rc = BACKEND(c, t, alter, &q, &r);

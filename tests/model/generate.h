@@ -1,4 +1,4 @@
-/* Generate: random values, conditions, updates and requests. Values come from small spaces, so that they meet
+/* Generate: random values, paths, conditions and updates. Values come from small spaces, so that they meet
  * again; now and then one is wrong on purpose. */
 #ifndef TESTS_MODEL_GENERATE_H
 #define TESTS_MODEL_GENERATE_H
@@ -82,7 +82,7 @@ static inline struct field any_expiry(struct world *w)
 		return field_of(cell_number(100 * (w->now_s + from_now[pick(w, 10)])));
 	switch (pick(w, 5)) {
 	case 0:
-		return field_of(cell_number(100 * (w->now_s - FIVE_YEARS_S + pick(w, 3) - 1)));
+		return field_of(cell_number(100 * (w->now_s - FIVE_YEARS_S - pick(w, 2))));
 	case 1:
 		return field_of(cell_number(100 * w->now_s + 50));
 	case 2:
@@ -94,19 +94,10 @@ static inline struct field any_expiry(struct world *w)
 	}
 }
 
-static inline bool is_index_key(const struct sheet *s, enum attribute attribute)
-{
-	for (int i = 0; i < SIDES; i++)
-		if (s->sides[i].used && (s->sides[i].hash == (int)attribute || s->sides[i].range == (int)attribute))
-			return true;
-	return false;
-}
-
-/* Where an index would refuse it, sometimes of a wrong type or empty. Elsewhere never, so that an index
- * made later fits all that is there. */
+/* Sometimes of a wrong type or empty: an index refuses it, and one that is made later leaves the item out. */
 static inline struct field any_index_key(struct world *w, const struct sheet *s, enum attribute attribute)
 {
-	if (is_index_key(s, attribute) && chance(w, 2))
+	if (chance(w, 2))
 		return field_of(chance(w, 50) ? (struct cell){.kind = K_BOOL} : cell_text(K_S, "", 0));
 	return field_of(any_key(w, s, attribute));
 }
@@ -199,7 +190,8 @@ static inline struct node any_test(struct world *w, const struct sheet *s)
 	struct cell swap;
 
 	n.operands[0] = any_operand(w, s, n.path);
-	n.operands[1] = n.operands[0].kind == K_N ? any_number(w) : key_cell(n.operands[0].kind, pick(w, RANGES));
+	n.operands[1] =
+	        n.operands[0].kind == K_N ? any_number(w) : key_cell(n.operands[0].kind, pick(w, RANGES));
 	if (n.test == TEST_BEGINS && n.operands[0].kind == K_N)
 		n.operands[0] = any_text(w);
 	if (n.test == TEST_SIZE_GT)
@@ -243,11 +235,18 @@ static inline enum action_shape any_shape(struct world *w, struct path p)
 {
 	static const enum action_shape counter[] = {DO_SET,          DO_SET_IF_ABSENT, DO_PLUS, DO_MINUS,
 	                                            DO_PLUS_DEFAULT, DO_REMOVE,        DO_ADD,  DO_ADD},
-	                               set[] = {DO_SET, DO_REMOVE, DO_ADD, DO_ADD, DO_ADD, DO_DELETE, DO_DELETE, DO_DELETE},
-	                               list[] = {DO_SET,     DO_SET_IF_ABSENT, DO_APPEND, DO_PREPEND,
-	                                         DO_APPEND_DEFAULT, DO_APPEND_DEFAULT, DO_REMOVE, DO_SET},
-	                               other[] = {DO_SET, DO_SET, DO_SET, DO_SET, DO_SET_IF_ABSENT,
-	                                          DO_COPY, DO_REMOVE, DO_REMOVE};
+	                               set[] = {DO_SET, DO_REMOVE, DO_ADD,    DO_ADD,
+	                                        DO_ADD, DO_DELETE, DO_DELETE, DO_DELETE},
+	                               list[] = {DO_SET,
+	                                         DO_SET_IF_ABSENT,
+	                                         DO_APPEND,
+	                                         DO_PREPEND,
+	                                         DO_APPEND_DEFAULT,
+	                                         DO_APPEND_DEFAULT,
+	                                         DO_REMOVE,
+	                                         DO_SET},
+	                               other[] = {DO_SET,           DO_SET,  DO_SET,    DO_SET,
+	                                          DO_SET_IF_ABSENT, DO_COPY, DO_REMOVE, DO_REMOVE};
 
 	if (p.attribute == COUNTER || p.step == STEP_X)
 		return counter[pick(w, 8)];
@@ -313,222 +312,6 @@ static inline struct update any_update(struct world *w, const struct sheet *s, c
 			u.actions[u.count++] = a;
 	}
 	return u;
-}
-
-/* ---- requests ---- */
-
-/* Mostly one that exists. */
-static inline int any_sheet(struct world *w)
-{
-	int sheet = pick(w, SHEETS);
-
-	for (int i = 0; i < 4 && !w->sheets[sheet].used; i++)
-		sheet = pick(w, SHEETS);
-	return sheet;
-}
-
-static inline int any_range(struct world *w, int sheet)
-{
-	return sheet_ranged(&w->sheets[sheet]) ? pick(w, RANGES) : 0;
-}
-
-static inline void write_spoil(struct world *w, struct write *q)
-{
-	if (!chance(w, 1))
-		return;
-	q->wrong_key = true;
-	if (q->kind == TABLE_PUT)
-		q->record.fields[HASH] = field_of((struct cell){.kind = K_BOOL, .n = 1});
-}
-
-static inline struct write any_write(struct world *w, enum table_action_kind kind)
-{
-	struct write        q = {.kind = kind, .sheet = any_sheet(w)};
-	const struct sheet *s = &w->sheets[q.sheet];
-
-	q.hash = pick(w, HASHES);
-	q.range = any_range(w, q.sheet);
-	if (kind == TABLE_PUT)
-		q.record = any_record(w, s, q.hash, q.range);
-	if (kind == TABLE_UPDATE)
-		q.update = any_update(w, s, world_get(w, q.sheet, q.hash, q.range));
-	write_spoil(w, &q);
-	return q;
-}
-
-static inline struct write any_conditional(struct world *w, enum table_action_kind kind)
-{
-	struct write q = any_write(w, kind);
-
-	if (kind == TABLE_CHECK || chance(w, 40))
-		q.condition = any_condition(w, &w->sheets[q.sheet]);
-	if (q.condition.count > 0)
-		q.old_on_failure = chance(w, 50);
-	return q;
-}
-
-static inline enum table_action_kind any_kind(struct world *w)
-{
-	int dice = pick(w, 10);
-
-	return dice < 3 ? TABLE_PUT : dice < 8 ? TABLE_UPDATE : TABLE_DELETE;
-}
-
-static inline struct write any_single(struct world *w)
-{
-	struct write q = any_conditional(w, any_kind(w));
-
-	if (q.kind == TABLE_UPDATE)
-		q.returns = (enum return_values)pick(w, 5);
-	else
-		q.returns = chance(w, 50) ? RETURN_ALL_OLD : RETURN_NONE;
-	return q;
-}
-
-static inline bool parts_hold(const struct parts *q, const struct write *part)
-{
-	for (unsigned i = 0; i < q->count; i++)
-		if (q->list[i].sheet == part->sheet && q->list[i].hash == part->hash && q->list[i].range == part->range)
-			return true;
-	return false;
-}
-
-static inline void any_transaction(struct world *w, struct parts *q)
-{
-	int count = 2 + pick(w, PARTS_MAX - 1);
-
-	*q = (struct parts){.token = chance(w, 40) ? pick(w, TOKENS) : -1};
-	for (int i = 0; i < count; i++) {
-		struct write part = any_conditional(w, chance(w, 20) ? TABLE_CHECK : any_kind(w));
-
-		if (part.condition.count > 0 && part.kind != TABLE_CHECK && chance(w, 60))
-			part.condition.count = 0, part.old_on_failure = false; /* or most would fail */
-		if (part.kind == TABLE_UPDATE && part.update.count == 0)
-			part.kind = TABLE_DELETE; /* a transaction's update must have an expression */
-		if (!parts_hold(q, &part) || chance(w, 1))
-			q->list[q->count++] = part;
-	}
-}
-
-/* By table, as BatchWriteItem lists them. */
-static inline void any_batch(struct world *w, struct parts *q)
-{
-	int count = 1 + pick(w, PARTS_MAX);
-
-	*q = (struct parts){.token = -1};
-	for (int i = 0; i < count; i++) {
-		struct write part = any_write(w, chance(w, 70) ? TABLE_PUT : TABLE_DELETE);
-		unsigned     at = q->count;
-
-		if (parts_hold(q, &part) && !chance(w, 1))
-			continue;
-		for (; at > 0 && q->list[at - 1].sheet > part.sheet; at--)
-			q->list[at] = q->list[at - 1];
-		q->list[at] = part;
-		q->count++;
-	}
-}
-
-static inline void any_gets(struct world *w, struct gets *q, int most)
-{
-	int count = 1 + pick(w, most), first = pick(w, SHEETS);
-
-	*q = (struct gets){0};
-	for (int i = 0; i < count; i++) {
-		int sheet = first + i * (SHEETS - first) / count; /* by table, as BatchGetItem lists them */
-
-		if (!w->sheets[sheet].used && chance(w, 95))
-			continue;
-		q->list[q->count].sheet = sheet;
-		q->list[q->count].hash = pick(w, HASHES);
-		q->list[q->count++].range = any_range(w, sheet);
-		if (gets_repeat(q) && chance(w, 99))
-			q->count--;
-	}
-	if (chance(w, 40))
-		q->paths = any_paths(w);
-}
-
-/* ---- queries ---- */
-
-static inline int any_side(struct world *w, const struct sheet *s)
-{
-	int side = chance(w, 40) ? -1 : pick(w, SIDES);
-
-	if (side >= 0 && (s->sides[side].filling || s->sides[side].name == NULL ||
-	                  (!s->sides[side].used && chance(w, 95))))
-		return -1;
-	return side;
-}
-
-static inline void any_key_range(struct world *w, struct query *q, enum kind kind)
-{
-	struct cell swap;
-
-	q->between = (enum between)pick(w, PREFIX + 1);
-	if (q->between == PREFIX && kind == K_N)
-		q->between = AT_LEAST;
-	q->low = key_cell(kind, pick(w, RANGES));
-	q->high = key_cell(kind, pick(w, RANGES));
-	if (q->between == BETWEEN && cell_compare(&q->low, &q->high) > 0) {
-		swap = q->low;
-		q->low = q->high;
-		q->high = swap;
-	}
-	q->swapped = q->between == EQUAL && chance(w, 30);
-}
-
-/* A scan is compared by key, so the key is always among what it shows. */
-static inline struct paths with_key(struct world *w, const struct sheet *s)
-{
-	struct paths paths = {.list = {{HASH, STEP_NONE}, {RANGE, STEP_NONE}}, .count = sheet_ranged(s) ? 2 : 1};
-
-	for (int i = 0; i < 3; i++) {
-		struct path p = any_path(w);
-
-		if (p.attribute != RANGE && paths_fit(&paths, p))
-			paths.list[paths.count++] = p;
-	}
-	return paths;
-}
-
-static inline void any_select(struct world *w, struct query *q)
-{
-	const struct sheet *s = &w->sheets[q->sheet];
-	int                 dice = pick(w, 10);
-
-	if (dice < 3)
-		q->paths = q->scan ? with_key(w, s) : any_paths(w);
-	else if (dice == 3)
-		q->count_only = true;
-	else if (dice == 4)
-		q->all_attributes = true;
-	if (chance(w, 35))
-		q->filter = any_condition(w, s);
-	if (chance(w, 40))
-		q->limit = 1 + (unsigned)pick(w, 6);
-	q->consistent = chance(w, q->side >= 0 && !s->sides[q->side].local ? 2 : 20);
-}
-
-static inline void any_query(struct world *w, struct query *q, bool scan)
-{
-	const struct sheet *s;
-	int                 hash, range;
-
-	*q = (struct query){.sheet = any_sheet(w), .scan = scan};
-	s = &w->sheets[q->sheet];
-	q->side = any_side(w, s);
-	any_select(w, q);
-	if (scan) {
-		q->segments = chance(w, 40) ? 1 + (unsigned)pick(w, 5) : 0;
-		return;
-	}
-	hash = query_hash(w, q);
-	range = query_range(w, q);
-	q->hash = hash == HASH ? hash_cell(s, pick(w, HASHES)) : any_key(w, s, (enum attribute)hash);
-	if (range >= 0)
-		any_key_range(w, q, s->kinds[range]);
-	q->backward = chance(w, 50);
 }
 
 #endif

@@ -14,6 +14,7 @@ struct pages {
 	struct item               start;
 	unsigned                  at;      /* query: rows before this page */
 	unsigned                  scanned; /* scan: of all pages */
+	unsigned                  counted; /* scan: those that passed */
 	struct seen              *last;    /* scan: the row before */
 };
 
@@ -81,11 +82,12 @@ static inline void scan_row_check(struct pages *p, const struct item *item, int 
 	struct arena *a = &p->call->driver->arena;
 
 	if (row == NULL || !row->passes || row->found)
-		call_differ(p->call, "a scanned item: unknown, filtered or twice", say_record(a, row ? &row->shown : NULL),
-		            say_item(a, item));
+		call_differ(p->call, "a scanned item: unknown, filtered or twice",
+		            say_record(a, row ? &row->shown : NULL), say_item(a, item));
 	check_item(p->call, "a scanned item", &row->shown, item);
 	if (!row_follows(p, row, hash))
-		call_differ(p->call, "the order of scanned items", say_record(a, &p->last->shown), say_item(a, item));
+		call_differ(p->call, "the order of scanned items", say_record(a, &p->last->shown),
+		            say_item(a, item));
 	row->found = true;
 	p->last = row;
 }
@@ -94,12 +96,14 @@ static inline void scan_row_check(struct pages *p, const struct item *item, int 
 static inline void scan_page_check(struct pages *p)
 {
 	struct call *c = p->call;
-	int          hash = c->query->side < 0 ? HASH : c->driver->world.sheets[c->query->sheet].sides[c->query->side].hash;
+	int          hash = c->query->side < 0 ? HASH
+	                                       : c->driver->world.sheets[c->query->sheet].sides[c->query->side].hash;
 	struct seen *at;
 
 	for (uint32_t i = 0; i < p->r.count && !c->query->count_only; i++)
 		scan_row_check(p, &p->r.items[i], hash);
 	p->scanned += p->r.scanned;
+	p->counted += p->r.count;
 	if (!p->r.more)
 		return;
 	check_number(c, "ScannedCount of a page with more", c->query->limit, p->r.scanned);
@@ -112,18 +116,19 @@ static inline void scan_page_check(struct pages *p)
 
 static inline void scan_end_check(struct pages *p)
 {
-	unsigned passing = 0;
+	struct call *c = p->call;
+	unsigned     passing = 0;
 
-	check_number(p->call, "all that was scanned", p->call->answer.count, p->scanned);
-	for (unsigned i = 0; i < p->call->answer.count && !p->call->query->count_only; i++) {
-		struct seen *row = &p->call->answer.rows[i];
+	for (unsigned i = 0; i < c->answer.count; i++) {
+		struct seen *row = &c->answer.rows[i];
 
 		passing += row->passes;
-		if (row->passes && !row->found)
-			call_differ(p->call, "an item that no page showed",
-			            say_record(&p->call->driver->arena, &row->shown), BYTES("nothing"));
-		row->found = false;
+		if (row->passes && !row->found && !c->query->count_only)
+			call_differ(c, "an item that no page showed",
+			            say_record(&c->driver->arena, &row->shown), BYTES("nothing"));
 	}
+	check_number(c, "all that was scanned", c->answer.count, p->scanned);
+	check_number(c, "all that passed the filter", passing, p->counted);
 }
 
 /* ---- both ---- */

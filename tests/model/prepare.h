@@ -195,7 +195,8 @@ static inline struct call *prepare_transaction(struct driver *d, bool tokens)
 	return draft_decode(draft, request_transact_write);
 }
 
-/* The transaction that a token stands for, once more. NULL if it stands for none. */
+/* The transaction that a token stands for, once more. NULL if it stands for none, or its tables are no longer
+ * what they were: then it may be refused for that. */
 static inline struct call *prepare_repeat(struct driver *d)
 {
 	int           token = pick(&d->world, TOKENS);
@@ -203,7 +204,7 @@ static inline struct call *prepare_repeat(struct driver *d)
 	struct parts  q = {.token = token};
 	struct draft *draft;
 
-	if (t->body.len == 0 || t->expires_s <= d->world.now_s)
+	if (t->body.len == 0 || t->expires_s <= d->world.now_s || t->epoch != d->world.epoch)
 		return NULL;
 	draft = draft_open(d, "TransactWriteItems", run_transact_write);
 	transaction_write(&draft->w, &q, arena_copy(&d->arena, buf_bytes(&t->body)));
@@ -292,6 +293,7 @@ static inline struct call *prepare_ttl(struct driver *d, int sheet)
 	if (s->used) {
 		world_touch(&d->world, sheet);
 		s->ttl = !s->ttl;
+		s->timed = true;
 	}
 	return draft_decode(draft, request_update_ttl);
 }

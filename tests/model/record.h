@@ -34,18 +34,18 @@ struct field {
 
 /* Names are single letters, in the order of the alphabet. */
 enum attribute {
-	COUNTER,  /* a: N */
-	STRINGS,  /* b: SS */
-	LIST,     /* c: L */
-	MAP,      /* d: M */
-	EXPIRES,  /* e: the time to live */
-	FREE,     /* f: whatever */
-	GROUP,    /* g: S, N or B, as the table says */
-	HASH,     /* h: the table's hash key */
-	INDEXED,  /* i: S, N or B, as the table says */
-	LOCAL,    /* l: S, N or B, as the table says */
-	NUMBERS,  /* n: NS */
-	RANGE,    /* r: the table's range key, if it has one */
+	COUNTER, /* a: N */
+	STRINGS, /* b: SS */
+	LIST,    /* c: L */
+	MAP,     /* d: M */
+	EXPIRES, /* e: the time to live */
+	FREE,    /* f: whatever */
+	GROUP,   /* g: S, N or B, as the table says */
+	HASH,    /* h: the table's hash key */
+	INDEXED, /* i: S, N or B, as the table says */
+	LOCAL,   /* l: S, N or B, as the table says */
+	NUMBERS, /* n: NS */
+	RANGE,   /* r: the table's range key, if it has one */
 	ATTRIBUTES
 };
 
@@ -71,7 +71,8 @@ static inline int cell_compare(const struct cell *a, const struct cell *b)
 
 static inline bool cell_equal(const struct cell *a, const struct cell *b)
 {
-	return a->kind == b->kind && a->n == b->n && a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+	return a->kind == b->kind && a->n == b->n && a->len == b->len &&
+	       memcmp(a->text, b->text, a->len) == 0;
 }
 
 static inline unsigned field_cells(const struct field *f)
@@ -292,10 +293,9 @@ static inline bool record_read(const struct item *item, struct record *out)
 	*out = (struct record){.present = true};
 	for (uint32_t i = 0; i < item->count; i++) {
 		const struct member *m = &item->members[i];
-		const char *at = m->name.len == 1 ? strchr(attribute_names, m->name.data[0]) : NULL;
+		const char          *at = m->name.len == 1 ? strchr(attribute_names, m->name.data[0]) : NULL;
 
-		if (at == NULL || *at == '\0' ||
-		    !field_read(&m->value, &out->fields[at - attribute_names]))
+		if (at == NULL || *at == '\0' || !field_read(&m->value, &out->fields[at - attribute_names]))
 			return false;
 	}
 	return true;

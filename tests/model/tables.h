@@ -3,7 +3,7 @@
 #ifndef TESTS_MODEL_TABLES_H
 #define TESTS_MODEL_TABLES_H
 
-#include "model/generate.h"
+#include "model/requests.h"
 
 /* ---- the sheet ---- */
 
@@ -47,7 +47,8 @@ static inline void sheet_plan(struct world *w, int sheet)
 
 /* ---- JSON ---- */
 
-static inline void write_definitions(struct json_writer *w, const struct sheet *s, const bool needed[ATTRIBUTES])
+static inline void write_definitions(struct json_writer *w, const struct sheet *s,
+                                     const bool needed[ATTRIBUTES])
 {
 	json_name(w, BYTES("AttributeDefinitions"));
 	json_begin_array(w);

@@ -62,13 +62,29 @@ static inline struct transacted batch_apply(struct world *w, const struct parts 
 	return out;
 }
 
+/* A part that is wrong in itself cancels the rest before anything is looked up. */
+static inline void transaction_check(const struct world *w, const struct parts *q, struct transacted *out)
+{
+	for (unsigned i = 0; i < q->count; i++) {
+		enum err_code code = write_check(w, &q->list[i]);
+
+		if (code == ERR_NO_RESOURCE)
+			out->code = code;
+		out->parts[i].code = code;
+		out->cancelled = out->cancelled || code != ERR_NONE;
+	}
+	if (!out->cancelled && parts_repeat(q))
+		out->code = ERR_INVALID;
+}
+
 /* `body` is what the token stands for. */
 static inline struct transacted transaction_apply(struct world *w, const struct parts *q, struct bytes body)
 {
-	struct transacted out = {.code = parts_check(w, q)};
+	struct transacted out = {0};
 	struct token     *token = q->token < 0 ? NULL : &w->tokens[q->token];
 
-	if (out.code != ERR_NONE)
+	transaction_check(w, q, &out);
+	if (out.code != ERR_NONE || out.cancelled)
 		return out;
 	if (token != NULL && token->body.len > 0 && token->expires_s > w->now_s) {
 		if (bytes_equal(buf_bytes(&token->body), body))
@@ -82,13 +98,15 @@ static inline struct transacted transaction_apply(struct world *w, const struct 
 		buf_reset(&token->body);
 		buf_add_bytes(&token->body, body);
 		token->expires_s = w->now_s + TOKEN_LIFE_S;
+		token->epoch = w->epoch;
 	}
 	return out;
 }
 
 /* ---- JSON ---- */
 
-static inline struct bytes transaction_items(struct arena *a, const struct world *world, const struct parts *q)
+static inline struct bytes transaction_items(struct arena *a, const struct world *world,
+                                             const struct parts *q)
 {
 	static const char *names[] = {"Put", "Update", "Delete", "ConditionCheck"};
 	struct buf         out;
@@ -111,7 +129,7 @@ static inline struct bytes transaction_items(struct arena *a, const struct world
 
 static inline void transaction_write(struct json_writer *w, const struct parts *q, struct bytes items)
 {
-	char token[16];
+	char token[32];
 
 	json_begin_object(w);
 	if (q->token >= 0) {
@@ -146,7 +164,8 @@ static inline void batch_write_json(struct json_writer *w, const struct world *w
 			if (q->list[i].sheet != s)
 				continue;
 			json_begin_object(w);
-			json_name(w, q->list[i].kind == TABLE_PUT ? BYTES("PutRequest") : BYTES("DeleteRequest"));
+			json_name(w, q->list[i].kind == TABLE_PUT ? BYTES("PutRequest")
+			                                          : BYTES("DeleteRequest"));
 			json_begin_object(w);
 			write_target(w, &world->sheets[s], &q->list[i]);
 			json_end_object(w);

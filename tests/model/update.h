@@ -168,11 +168,14 @@ static inline struct paths update_paths(const struct update *u)
 
 static inline const char *action_section(const struct action *a)
 {
-	return a->shape == DO_REMOVE ? "REMOVE " : a->shape == DO_ADD ? "ADD " : a->shape == DO_DELETE ? "DELETE " : "SET ";
+	return a->shape == DO_REMOVE   ? "REMOVE "
+	       : a->shape == DO_ADD    ? "ADD "
+	       : a->shape == DO_DELETE ? "DELETE "
+	                               : "SET ";
 }
 
-static inline void print_path_value(struct values *v, struct buf *out, const struct action *a, const char *before,
-                                    const char *between, const char *after)
+static inline void print_path_value(struct values *v, struct buf *out, const struct action *a,
+                                    const char *before, const char *between, const char *after)
 {
 	print_text(out, before);
 	path_print(out, a->path);
@@ -181,8 +184,8 @@ static inline void print_path_value(struct values *v, struct buf *out, const str
 	print_text(out, after);
 }
 
-static inline void print_default(struct values *v, struct buf *out, const struct action *a, const char *before,
-                                 enum kind kind, const char *between, const char *after)
+static inline void print_default(struct values *v, struct buf *out, const struct action *a,
+                                 const char *before, enum kind kind, const char *between, const char *after)
 {
 	struct field none = {.own = {.kind = kind}};
 

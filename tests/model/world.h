@@ -20,21 +20,23 @@ enum {
 enum share { SHARE_ALL, SHARE_KEYS, SHARE_SOME };
 
 struct side {
-	bool           used;
-	bool           local;
-	bool           ranged;  /* its table has a range key */
-	bool           filling; /* asked for, but perhaps not yet filled: not queried until the next tick */
-	int            hash, range; /* attributes; range -1: none */
-	enum share     share;
-	bool           shares[ATTRIBUTES]; /* SHARE_SOME */
-	const char    *name;
+	bool        used;
+	bool        local;
+	bool        ranged;      /* its table has a range key */
+	bool        filling;     /* asked for, but perhaps not yet filled: not queried until the next tick */
+	int         hash, range; /* attributes; range -1: none */
+	enum share  share;
+	bool        shares[ATTRIBUTES]; /* SHARE_SOME */
+	const char *name;
 };
 
 struct sheet {
-	bool          used;
-	bool          ttl;
-	char          name[8];
-	enum kind     kinds[ATTRIBUTES]; /* of key attributes of the table and its indexes; ABSENT: no range key */
+	bool used;
+	bool ttl;
+	bool timed; /* has had a time to live: then counts depend on the sweeper */
+	char name[8];
+	enum kind
+	        kinds[ATTRIBUTES]; /* of key attributes of the table and its indexes; ABSENT: no range key */
 	struct side   sides[SIDES];
 	struct record records[HASHES][RANGES];
 };
@@ -42,6 +44,7 @@ struct sheet {
 struct token {
 	struct buf body; /* what it was used for; empty: not used */
 	int64_t    expires_s;
+	uint64_t   epoch; /* of the sheets at that time */
 };
 
 /* What a record or a whole sheet was before. */
@@ -55,6 +58,7 @@ struct world {
 	struct random  random;
 	struct sheet   sheets[SHEETS];
 	struct token   tokens[TOKENS];
+	uint64_t       epoch; /* counts changes of sheets themselves */
 	int64_t        now_s;
 	struct before *undo;
 	size_t         undo_count, undo_cap;
@@ -70,8 +74,8 @@ static inline struct cell key_cell(enum kind kind, int i)
 		unsigned    len;
 	} texts[RANGES] = {{"a", 1},   {"a\0", 2}, {"a\0b", 3}, {"ab", 2},       {"abc", 3},
 	                   {"abd", 3}, {"b", 1},   {"z", 1},    {"\xc3\xa9", 2}, {"\xf0\x9f\x98\x80", 4}},
-	  blobs[RANGES] = {{"\0", 1},       {"\0\0", 2},     {"\0\1", 2},     {"\0\xff", 2},   {"\1", 1},
-	                   {"\x7f\xff", 2}, {"\x80", 1},     {"\xff", 1},     {"\xff\0", 2},   {"\xff\xff", 2}};
+	  blobs[RANGES] = {{"\0", 1},       {"\0\0", 2}, {"\0\1", 2}, {"\0\xff", 2}, {"\1", 1},
+	                   {"\x7f\xff", 2}, {"\x80", 1}, {"\xff", 1}, {"\xff\0", 2}, {"\xff\xff", 2}};
 	static const int64_t numbers[RANGES] = {-1234567, -1000, -150, -25, 0, 1, 50, 200, 1000, 99999999};
 
 	if (kind == K_N)
@@ -156,7 +160,8 @@ static inline bool record_fits(const struct sheet *s, const struct record *r)
 		const int          keys[2] = {side->hash, side->range};
 
 		for (int k = 0; k < 2 && side->used; k++)
-			if (keys[k] >= 0 && r->fields[keys[k]].own.kind != K_ABSENT && !key_fits(s, keys[k], r))
+			if (keys[k] >= 0 && r->fields[keys[k]].own.kind != K_ABSENT &&
+			    !key_fits(s, keys[k], r))
 				return false;
 	}
 	return true;
@@ -191,6 +196,7 @@ static inline void world_touch(struct world *w, int sheet)
 {
 	struct before *b = undo_add(w, sheet, 0, 0);
 
+	w->epoch++;
 	b->whole = malloc(sizeof(struct sheet));
 	assert(b->whole != NULL);
 	*b->whole = w->sheets[sheet];

@@ -72,7 +72,8 @@ static inline enum err_code write_check(const struct world *w, const struct writ
 static inline bool update_hits_key(const struct write *q)
 {
 	for (unsigned i = 0; i < q->update.count; i++)
-		if (q->update.actions[i].path.attribute == HASH || q->update.actions[i].path.attribute == RANGE)
+		if (q->update.actions[i].path.attribute == HASH ||
+		    q->update.actions[i].path.attribute == RANGE)
 			return true;
 	return false;
 }

@@ -1,0 +1,239 @@
+/* Step: what happens between two looks at the world: a group of writing requests at once, some reads, the
+ * clock, the sweeper, a restart. */
+#ifndef TESTS_MODEL_STEP_H
+#define TESTS_MODEL_STEP_H
+
+#include "model/prepare.h"
+
+enum {
+	CALLS_MAX = HASHES * RANGES + 1, /* deleting everything, and one more */
+	GROUP_MAX = 20,
+};
+
+/* Some calls in one turn. If one of them is refused, or the request itself gives up at the end, all are
+ * undone. */
+struct request {
+	struct writer_request base;
+	struct driver        *driver;
+	struct call          *calls[CALLS_MAX];
+	unsigned              count;
+	bool                  gives_up;
+	enum err_code         expected;
+};
+
+/* ---- preparing ---- */
+
+static inline bool request_add(struct request *r, struct call *c)
+{
+	assert(r->count < CALLS_MAX);
+	r->calls[r->count++] = c;
+	r->expected = c->code;
+	return c->code == ERR_NONE;
+}
+
+/* Whether an expired row is still stored depends on the sweeper; so that no one can tell, they go before time
+ * to live is switched off. */
+static inline void prepare_ttl_request(struct request *r)
+{
+	struct driver *d = r->driver;
+	int            sheet = any_sheet(&d->world);
+	struct sheet  *s = &d->world.sheets[sheet];
+
+	for (int h = 0; h < HASHES && s->ttl; h++)
+		for (int i = 0; i < RANGES; i++) {
+			struct write q = {.kind = TABLE_DELETE, .sheet = sheet, .hash = h, .range = i};
+
+			if (s->records[h][i].present && record_expired(&d->world, s, &s->records[h][i]))
+				request_add(r, prepare_this_write(d, &q));
+		}
+	request_add(r, prepare_ttl(d, sheet));
+}
+
+static inline struct call *prepare_tables(struct driver *d)
+{
+	int dice = pick(&d->world, 85);
+
+	return dice < 40 ? prepare_create(d) : dice < 50 ? prepare_remove(d) : prepare_side(d);
+}
+
+static inline struct call *prepare_any(struct driver *d, bool alone)
+{
+	if (!alone && chance(&d->world, 1))
+		return prepare_tables(d);
+	return chance(&d->world, alone ? 5 : 40) ? prepare_read(d) : prepare_write(d, alone);
+}
+
+static inline void prepare_items_request(struct request *r)
+{
+	struct driver *d = r->driver;
+	int            calls = chance(&d->world, 80) ? 1 : 2 + pick(&d->world, 4);
+
+	for (int i = 0; i < calls; i++)
+		if (!request_add(r, prepare_any(d, calls == 1)))
+			return;
+	r->gives_up = calls > 1 && chance(&d->world, 20);
+}
+
+static inline struct request *prepare_request(struct driver *d, bool tables)
+{
+	struct request *r = arena_zalloc(&d->arena, sizeof(*r));
+
+	r->driver = d;
+	if (!tables)
+		prepare_items_request(r);
+	else if (chance(&d->world, 15))
+		prepare_ttl_request(r);
+	else
+		request_add(r, prepare_tables(d));
+	if (r->gives_up)
+		r->expected = ERR_LIMIT;
+	if (r->expected != ERR_NONE)
+		world_undo(&d->world, 0);
+	else
+		world_keep(&d->world);
+	return r;
+}
+
+/* ---- running ---- */
+
+static inline enum err_code request_run(struct writer_request *base, struct table *t)
+{
+	struct request *r = (struct request *)base;
+
+	for (unsigned i = 0; i < r->count; i++) {
+		enum err_code rc = call_run(r->calls[i], t);
+
+		if (rc != ERR_NONE) {
+			base->err = r->driver->err;
+			return rc;
+		}
+	}
+	return r->gives_up ? err_set(&base->err, ERR_LIMIT, "gives up") : ERR_NONE;
+}
+
+static inline void request_done(struct writer_request *base)
+{
+	struct driver *d = ((struct request *)base)->driver;
+
+	pthread_mutex_lock(&d->lock);
+	d->done++;
+	pthread_cond_signal(&d->finished);
+	pthread_mutex_unlock(&d->lock);
+}
+
+static inline void requests_run(struct driver *d, struct request **requests, unsigned count)
+{
+	d->done = 0;
+	for (unsigned i = 0; i < count; i++) {
+		requests[i]->base.run = request_run;
+		requests[i]->base.done = request_done;
+		requests[i]->base.cost_bytes = 100;
+		if (engine_submit(d->engine, &requests[i]->base, &requests[i]->base.err) != ERR_NONE)
+			call_differ(requests[i]->calls[0], "submitting", BYTES("accepted"),
+			            bytes_of(requests[i]->base.err.text));
+	}
+	pthread_mutex_lock(&d->lock);
+	while (d->done < count)
+		pthread_cond_wait(&d->finished, &d->lock);
+	pthread_mutex_unlock(&d->lock);
+	for (unsigned i = 0; i < count; i++)
+		check_number(requests[i]->calls[0], "how the request ended", requests[i]->expected,
+		             requests[i]->base.rc);
+}
+
+static inline void step_group(struct driver *d, bool tables)
+{
+	struct request *requests[GROUP_MAX];
+	int             count = chance(&d->world, 10) ? 1 : 2 + pick(&d->world, GROUP_MAX - 1);
+
+	for (int i = 0; i < count; i++)
+		requests[i] = prepare_request(d, tables && chance(&d->world, 30));
+	requests_run(d, requests, (unsigned)count);
+}
+
+static inline void step_reads(struct driver *d)
+{
+	struct engine_reader reader;
+	int                  count = 1 + pick(&d->world, 12);
+
+	engine_reader_init(&reader, d->engine);
+	for (int i = 0; i < count; i++)
+		call_run(prepare_read(d), &reader.base);
+	engine_reader_release(&reader);
+}
+
+static inline void clock_forward(struct driver *d, int64_t by_s)
+{
+	d->world.now_s += by_s;
+	clock_manual_set(&d->clock, d->world.now_s * 1000000 + pick(&d->world, 1000000));
+}
+
+/* Nobody may notice, once the engine has seen how late it is. */
+static inline void clock_back(struct driver *d, int64_t by_s)
+{
+	struct engine_reader reader;
+
+	engine_reader_init(&reader, d->engine);
+	engine_reader_release(&reader);
+	clock_manual_set(&d->clock, (d->world.now_s - by_s) * 1000000);
+}
+
+static inline void step_clock(struct driver *d)
+{
+	struct world *w = &d->world;
+	int           dice = pick(w, 100);
+
+	if (dice < 60)
+		clock_forward(d, 1 + pick(w, 4));
+	else if (dice < 90)
+		clock_forward(d, pick(w, 90));
+	else if (dice < 95)
+		clock_forward(d, 700);
+	else
+		clock_back(d, 1 + pick(w, 1000));
+}
+
+static inline void step_tick(struct driver *d)
+{
+	engine_tick(d->engine);
+	for (int s = 0; s < SHEETS; s++)
+		for (int i = 0; i < SIDES; i++)
+			d->world.sheets[s].sides[i].filling = false;
+}
+
+static inline void driver_start(struct driver *d)
+{
+	if (engine_open(&d->engine, &d->options, &d->err) == ERR_NONE)
+		return;
+	printf("seed %llu: cannot open the engine: %s\n", (unsigned long long)d->seed, d->err.text);
+	exit(1);
+}
+
+/* The stored clock is not exact, so the restarted engine is given the right one. */
+static inline void step_restart(struct driver *d)
+{
+	engine_close(d->engine);
+	clock_manual_set(&d->clock, d->world.now_s * 1000000);
+	driver_start(d);
+}
+
+static inline void step(struct driver *d)
+{
+	int dice = pick(&d->world, 1000);
+
+	if (dice < 520)
+		step_group(d, false);
+	else if (dice < 920)
+		step_reads(d);
+	else if (dice < 960)
+		step_clock(d);
+	else if (dice < 980)
+		step_tick(d);
+	else if (dice < 998)
+		step_group(d, true);
+	else
+		step_restart(d);
+	arena_reset(&d->arena);
+}
+
+#endif
