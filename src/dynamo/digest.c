@@ -1,11 +1,10 @@
-/* Digest: the one file here that knows a crypto library. */
+/* Digest: the tree is written as JSON again, and the text is what is hashed. */
 #include "dynamo/digest.h"
 
-#include <openssl/sha.h>
-
+#include "base/crypto.h"
 #include "json/write.h"
 
-_Static_assert((int)DIGEST_BYTES == SHA256_DIGEST_LENGTH, "SHA-256");
+_Static_assert((int)DIGEST_BYTES == (int)SHA256_BYTES, "SHA-256");
 
 void digest_json(struct arena *a, const struct json *tree, uint8_t digest[DIGEST_BYTES])
 {
@@ -15,5 +14,5 @@ void digest_json(struct arena *a, const struct json *tree, uint8_t digest[DIGEST
 	buf_init(&text, a);
 	json_writer_init(&w, &text);
 	json_tree(&w, tree);
-	SHA256((const unsigned char *)text.data, text.len, digest);
+	sha256(buf_bytes(&text), digest);
 }

@@ -19,6 +19,9 @@ static const char *space_of(enum err_code code)
 	case ERR_NOT_FOUND:
 	case ERR_ACCESS:
 	case ERR_NO_CREDENTIAL:
+	case ERR_SIGNATURE_INCOMPLETE:
+	case ERR_SIGNATURE:
+	case ERR_UNKNOWN_KEY:
 	case ERR_TOO_LARGE:
 		return SPACE_SERVICE;
 	default:
