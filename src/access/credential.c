@@ -1,0 +1,242 @@
+/* Credentials: looking them up, and changing the file. Every change reads the file, changes the list and
+ * writes it, under the lock. */
+#include "access/credential.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "access/credential_file.h"
+#include "base/log.h"
+#include "json/json.h"
+
+const struct credential *credentials_find(const struct credentials *c, struct bytes id)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (bytes_equal(c->list[i].id, id))
+			return &c->list[i];
+	return NULL;
+}
+
+const struct credential *credentials_named(const struct credentials *c, struct bytes name)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (bytes_equal(c->list[i].name, name))
+			return &c->list[i];
+	return NULL;
+}
+
+void credentials_release(const struct credentials *c)
+{
+	struct credentials *counted = (struct credentials *)(uintptr_t)c;
+
+	if (atomic_fetch_sub(&counted->refs, 1) != 1)
+		return;
+	for (uint32_t i = 0; i < counted->count; i++)
+		policy_close(counted->list[i].policy);
+	arena_release(&counted->arena);
+	free(counted);
+}
+
+enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err)
+{
+	struct credentials *c;
+	struct stat         st;
+
+	if (credential_file_read(data_dir, &c, &st, err) != ERR_NONE)
+		return err->code;
+	*out = c;
+	return ERR_NONE;
+}
+
+/* ---- making ---- */
+
+/* Characters drawn evenly from an alphabet of 32 or 64. */
+static struct bytes random_text(struct arena *a, const char *alphabet, size_t len)
+{
+	size_t size = strlen(alphabet);
+	char  *text = arena_alloc(a, len);
+
+	if (getrandom(text, len, 0) != (ssize_t)len) {
+		log_error("the system gives no random bytes");
+		abort();
+	}
+	for (size_t i = 0; i < len; i++)
+		text[i] = alphabet[(uint8_t)text[i] % size];
+	return (struct bytes){text, len};
+}
+
+/* 160 bits of id in AWS's shape, 240 bits of secret. */
+static struct bytes make_id(struct arena *a)
+{
+	struct bytes rest = random_text(a, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", CREDENTIAL_ID_BYTES - 4);
+
+	return arena_printf(a, "AKGH%.*s", BYTES_ARG(rest));
+}
+
+static struct bytes make_secret(struct arena *a)
+{
+	return random_text(a, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+	                   CREDENTIAL_SECRET_BYTES);
+}
+
+static enum err_code check_name(struct bytes name, struct err *err)
+{
+	for (size_t i = 0; i < name.len; i++) {
+		char c = name.data[i];
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!letter && c != '-' && c != '_' && c != '.')
+			return err_set(err, ERR_INVALID,
+			               "a key's name may hold letters, digits, '-', '_' and '.' only");
+	}
+	if (name.len == 0 || name.len > CREDENTIAL_NAME_MAX)
+		return err_set(err, ERR_INVALID, "a key's name has 1 to %d characters", CREDENTIAL_NAME_MAX);
+	return ERR_NONE;
+}
+
+static enum err_code check_policy(struct bytes text, struct err *err)
+{
+	struct json_reader *reader = json_reader_open();
+	struct policy      *policy = NULL;
+	enum err_code       rc = policy_parse(reader, text, &policy, err);
+
+	policy_close(policy);
+	json_reader_close(reader);
+	return rc;
+}
+
+/* ---- changing the file ---- */
+
+/* Called under the lock with a copy of the list, with room for one more. */
+struct edit {
+	struct credential *list;
+	uint32_t           count;
+	struct arena      *arena;
+};
+
+/* An absent file is an empty list. */
+static enum err_code edit_begin(const char *data_dir, struct arena *a, struct edit *e,
+                                const struct credentials **old, struct err *err)
+{
+	*old = NULL;
+	*e = (struct edit){.arena = a};
+	if (credentials_load(data_dir, old, err) != ERR_NONE && err->code != ERR_NO_RESOURCE)
+		return err->code;
+	e->count = *old == NULL ? 0 : (*old)->count;
+	e->list = arena_array(a, e->count + 1, sizeof(*e->list));
+	if (e->count > 0)
+		memcpy(e->list, (*old)->list, e->count * sizeof(*e->list));
+	return ERR_NONE;
+}
+
+static struct credential *edit_find(struct edit *e, struct bytes id_or_name)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		if (bytes_equal(e->list[i].id, id_or_name) || bytes_equal(e->list[i].name, id_or_name))
+			return &e->list[i];
+	return NULL;
+}
+
+static enum err_code edit_file(const char *data_dir, struct arena                                      *a,
+                               enum err_code (*step)(struct edit *e, void *ctx, struct err *err), void *ctx,
+                               struct err *err)
+{
+	const struct credentials *old;
+	struct edit               e;
+	int                       lock;
+
+	if (credential_file_lock(data_dir, &lock, err) != ERR_NONE)
+		return err->code;
+	if (edit_begin(data_dir, a, &e, &old, err) == ERR_NONE && step(&e, ctx, err) == ERR_NONE)
+		credential_file_write(data_dir, e.list, e.count, err);
+	if (old != NULL)
+		credentials_release(old);
+	close(lock);
+	return err->code;
+}
+
+struct create {
+	struct bytes       name, policy_text;
+	struct credential *out;
+};
+
+static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
+{
+	struct create *c = ctx;
+
+	if (edit_find(e, c->name) != NULL)
+		return err_set(err, ERR_RESOURCE_IN_USE, "there is a key named \"%.*s\" already",
+		               BYTES_ARG(c->name));
+	if (e->count == CREDENTIAL_COUNT_MAX)
+		return err_set(err, ERR_LIMIT, "there are %d keys already", CREDENTIAL_COUNT_MAX);
+	*c->out = (struct credential){.id = make_id(e->arena),
+	                              .secret = make_secret(e->arena),
+	                              .name = c->name,
+	                              .created_s = (int64_t)time(NULL),
+	                              .active = true,
+	                              .policy_text = c->policy_text};
+	e->list[e->count++] = *c->out;
+	return ERR_NONE;
+}
+
+enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
+                                struct arena *a, struct credential *out, struct err *err)
+{
+	struct create c = {name, policy_text, out};
+
+	if (check_name(name, err) != ERR_NONE || check_policy(policy_text, err) != ERR_NONE)
+		return err->code;
+	return edit_file(data_dir, a, create_step, &c, err);
+}
+
+struct change {
+	struct bytes       id_or_name;
+	bool               revoke; /* otherwise: rotate */
+	struct credential *out;
+};
+
+static enum err_code change_step(struct edit *e, void *ctx, struct err *err)
+{
+	struct change     *c = ctx;
+	struct credential *key = edit_find(e, c->id_or_name);
+
+	if (key == NULL)
+		return err_set(err, ERR_NO_RESOURCE, "there is no key \"%.*s\"", BYTES_ARG(c->id_or_name));
+	if (!key->active && !c->revoke)
+		return err_set(err, ERR_INVALID, "the key \"%.*s\" is revoked: create another",
+		               BYTES_ARG(c->id_or_name));
+	if (c->revoke)
+		key->active = false;
+	else
+		key->secret = make_secret(e->arena);
+	if (c->out != NULL) {
+		*c->out = *key;
+		c->out->id = arena_copy(e->arena, key->id);
+		c->out->name = arena_copy(e->arena, key->name);
+		c->out->policy = NULL;
+		c->out->policy_text = arena_copy(e->arena, key->policy_text);
+	}
+	return ERR_NONE;
+}
+
+enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
+                                struct credential *out, struct err *err)
+{
+	struct change c = {id_or_name, false, out};
+
+	return edit_file(data_dir, a, change_step, &c, err);
+}
+
+enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct err *err)
+{
+	struct change c = {id_or_name, true, NULL};
+	struct arena  a;
+	enum err_code rc;
+
+	arena_init(&a);
+	rc = edit_file(data_dir, &a, change_step, &c, err);
+	arena_release(&a);
+	return rc;
+}

@@ -1,0 +1,73 @@
+/* Credentials: the access keys that may sign requests, each with its policy. They live in one file of the
+ * data directory, DIR/keys.json (mode 0600), which the command line edits and the server reads: no other
+ * mechanism, so a key that was revoked on the command line is refused by the next request, and it works
+ * whether the server runs or not.
+ *
+ * A set of credentials is immutable and counted: whoever acquired one may read it without a lock while the
+ * next one is already in force. */
+#ifndef ACCESS_CREDENTIAL_H
+#define ACCESS_CREDENTIAL_H
+
+#include <stdatomic.h>
+
+#include "access/policy.h"
+
+enum {
+	CREDENTIAL_FORMAT = 1,
+	CREDENTIAL_COUNT_MAX = 1000,
+	CREDENTIAL_NAME_MAX = 64,
+	CREDENTIAL_ID_BYTES = 20,
+	CREDENTIAL_SECRET_BYTES = 40,
+	CREDENTIAL_FILE_BYTES_MAX = 16 * 1024 * 1024,
+};
+
+struct credential {
+	struct bytes   id;     /* 20 capitals and digits */
+	struct bytes   secret; /* 40 characters */
+	struct bytes   name;   /* what people call it; unique */
+	int64_t        created_s;
+	bool           active;
+	struct bytes   policy_text; /* JSON */
+	struct policy *policy;
+};
+
+struct credentials {
+	atomic_uint        refs;
+	struct arena       arena; /* holds everything below but the policies */
+	struct credential *list;  /* in the order of the file */
+	uint32_t           count;
+};
+
+/* NULL if there is none (by id, also revoked ones; by name). */
+const struct credential *credentials_find(const struct credentials *c, struct bytes id);
+const struct credential *credentials_named(const struct credentials *c, struct bytes name);
+
+/* ---- the server's side ---- */
+
+struct keyring;
+
+/* Opens DIR/keys.json; if there is none, makes it with one key, "administrator", that may do everything;
+ * *made says so. */
+enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *made, struct err *err);
+void          keyring_close(struct keyring *k);
+
+/* The credentials in force now: the file is read again if it changed since. A file that cannot be read or
+ * understood leaves the last good set in force, and is logged. Any thread. */
+const struct credentials *keyring_acquire(struct keyring *k);
+void                      credentials_release(const struct credentials *c);
+
+/* ---- the command line's side: each call locks the file against others, changes it whole, and syncs it ----
+ */
+
+/* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good. */
+enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
+                                struct arena *a, struct credential *out, struct err *err);
+/* Gives the key of that id or name a new secret. ERR_NO_RESOURCE if there is none. */
+enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
+                                struct credential *out, struct err *err);
+/* Ends it for good: its id stays known, so that it is never given out again. */
+enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct err *err);
+/* Reads the file as it is. */
+enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err);
+
+#endif

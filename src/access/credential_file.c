@@ -1,0 +1,223 @@
+/* Credential file: the form on disk.
+ *
+ *   {"format": 1, "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true, "policy":
+ * {…}}, …]}
+ *
+ * A policy that does not parse refuses the whole file: no key is ever in force with half a policy. */
+#include "access/credential_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "json/json.h"
+#include "json/write.h"
+
+static void file_path(char out[PATH_MAX], const char *dir, const char *name)
+{
+	snprintf(out, PATH_MAX, "%s/%s", dir, name);
+}
+
+/* ---- reading ---- */
+
+static enum err_code read_whole(const char *path, struct buf *out, struct stat *st, struct err *err)
+{
+	int     fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = -1;
+
+	if (fd < 0)
+		return err_set(err, errno == ENOENT ? ERR_NO_RESOURCE : ERR_STORAGE, "open %s: %s", path,
+		               strerror(errno));
+	if (fstat(fd, st) == 0 && st->st_size <= CREDENTIAL_FILE_BYTES_MAX) {
+		do {
+			buf_reserve(out, 4096);
+			n = read(fd, out->data + out->len, out->cap - out->len);
+			out->len += n > 0 ? (size_t)n : 0;
+		} while (n > 0 && out->len <= CREDENTIAL_FILE_BYTES_MAX);
+	}
+	close(fd);
+	return n == 0 ? ERR_NONE : err_set(err, ERR_STORAGE, "%s cannot be read whole", path);
+}
+
+static struct bytes text_of(const struct json *object, const char *name)
+{
+	const struct json *v = json_get(object, bytes_of(name));
+
+	return v != NULL && v->type == JSON_STRING ? v->text : (struct bytes){"", 0};
+}
+
+static enum err_code read_key(struct arena *a, struct json_reader *reader, const struct json *json,
+                              struct credential *out, struct err *err)
+{
+	const struct json *created = json->type == JSON_OBJECT ? json_get(json, BYTES("created")) : NULL;
+	const struct json *active = json->type == JSON_OBJECT ? json_get(json, BYTES("active")) : NULL;
+	const struct json *policy = json->type == JSON_OBJECT ? json_get(json, BYTES("policy")) : NULL;
+	struct json_writer w;
+	struct buf         text;
+
+	if (created == NULL || created->type != JSON_INT || active == NULL || active->type != JSON_BOOL ||
+	    policy == NULL)
+		return err_set(err, ERR_INVALID, "a key lacks \"created\", \"active\" or \"policy\"");
+	*out = (struct credential){.id = text_of(json, "id"),
+	                           .secret = text_of(json, "secret"),
+	                           .name = text_of(json, "name"),
+	                           .created_s = created->integer,
+	                           .active = active->truth};
+	if (out->id.len == 0 || out->secret.len == 0 || out->name.len == 0)
+		return err_set(err, ERR_INVALID, "a key lacks \"id\", \"secret\" or \"name\"");
+	buf_init(&text, a);
+	json_writer_init(&w, &text);
+	json_tree(&w, policy);
+	out->policy_text = buf_bytes(&text);
+	return policy_parse(reader, out->policy_text, &out->policy, err);
+}
+
+static enum err_code read_keys(struct credentials *c, struct json_reader *reader, struct bytes text,
+                               struct err *err)
+{
+	const struct json *keys = NULL, *format = NULL;
+	struct json       *json;
+
+	if (json_read(reader, &c->arena, text, &json, err) != ERR_NONE)
+		return err->code;
+	if (json->type == JSON_OBJECT) {
+		format = json_get(json, BYTES("format"));
+		keys = json_get(json, BYTES("keys"));
+	}
+	if (format == NULL || format->type != JSON_INT || format->integer != CREDENTIAL_FORMAT)
+		return err_set(err, ERR_INVALID, "it does not say \"format\": %d", CREDENTIAL_FORMAT);
+	if (keys == NULL || keys->type != JSON_ARRAY || keys->count > CREDENTIAL_COUNT_MAX)
+		return err_set(err, ERR_INVALID, "\"keys\" is not a list of at most %d",
+		               CREDENTIAL_COUNT_MAX);
+	c->list = arena_zalloc(&c->arena, keys->count * sizeof(*c->list));
+	for (const struct json *key = keys->children; key != NULL; key = key->next)
+		if (read_key(&c->arena, reader, key, &c->list[c->count++], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct stat *st,
+                                   struct err *err)
+{
+	struct credentials *c = mem_zalloc(sizeof(*c));
+	struct json_reader *reader = json_reader_open();
+	char                path[PATH_MAX];
+	struct buf          text;
+	struct err          why;
+
+	atomic_init(&c->refs, 1);
+	arena_init(&c->arena);
+	buf_init(&text, &c->arena);
+	file_path(path, data_dir, "keys.json");
+	if (read_whole(path, &text, st, err) == ERR_NONE) {
+		err->code = ERR_NONE;
+		if (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE)
+			err_set(err, ERR_INVALID, "%s: %s", path, why.text);
+	}
+	json_reader_close(reader);
+	if (err->code != ERR_NONE)
+		credentials_release(c);
+	else
+		*out = c;
+	return err->code;
+}
+
+/* ---- writing ---- */
+
+static void write_key(struct json_writer *w, const struct credential *key)
+{
+	json_begin_object(w);
+	json_name(w, BYTES("id"));
+	json_string(w, key->id);
+	json_name(w, BYTES("secret"));
+	json_string(w, key->secret);
+	json_name(w, BYTES("name"));
+	json_string(w, key->name);
+	json_name(w, BYTES("created"));
+	json_i64(w, key->created_s);
+	json_name(w, BYTES("active"));
+	json_bool(w, key->active);
+	json_name(w, BYTES("policy"));
+	json_raw(w, key->policy_text);
+	json_end_object(w);
+}
+
+static void write_keys(struct buf *out, const struct credential *list, uint32_t count)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	json_begin_object(&w);
+	json_name(&w, BYTES("format"));
+	json_i64(&w, CREDENTIAL_FORMAT);
+	json_name(&w, BYTES("keys"));
+	json_begin_array(&w);
+	for (uint32_t i = 0; i < count; i++)
+		write_key(&w, &list[i]);
+	json_end_array(&w);
+	json_end_object(&w);
+	buf_add_byte(out, '\n');
+}
+
+static bool write_synced(const char *path, struct bytes text)
+{
+	int    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	size_t at = 0;
+	bool   good = fd >= 0;
+
+	while (good && at < text.len) {
+		ssize_t n = write(fd, text.data + at, text.len - at);
+
+		good = n > 0;
+		at += good ? (size_t)n : 0;
+	}
+	good = good && fsync(fd) == 0;
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+static bool sync_directory(const char *path)
+{
+	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool good = fd >= 0 && fsync(fd) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+enum err_code credential_file_write(const char *data_dir, const struct credential *list, uint32_t count,
+                                    struct err *err)
+{
+	char       aside[PATH_MAX], path[PATH_MAX];
+	struct buf text;
+
+	file_path(aside, data_dir, "keys.json.new");
+	file_path(path, data_dir, "keys.json");
+	buf_init(&text, NULL);
+	write_keys(&text, list, count);
+	err->code = ERR_NONE;
+	if (!write_synced(aside, buf_bytes(&text)) || rename(aside, path) != 0 || !sync_directory(data_dir))
+		err_set(err, ERR_STORAGE, "write %s: %s", path, strerror(errno));
+	buf_release(&text);
+	return err->code;
+}
+
+enum err_code credential_file_lock(const char *data_dir, int *fd, struct err *err)
+{
+	char path[PATH_MAX];
+
+	file_path(path, data_dir, "keys.lock");
+	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (*fd >= 0 && flock(*fd, LOCK_EX) == 0)
+		return ERR_NONE;
+	err_set(err, ERR_STORAGE, "lock %s: %s", path, strerror(errno));
+	if (*fd >= 0)
+		close(*fd);
+	return ERR_STORAGE;
+}

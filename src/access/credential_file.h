@@ -1,0 +1,21 @@
+/* Credential file: DIR/keys.json, read and written whole. Used by keyring.c and credential.c only. */
+#ifndef ACCESS_CREDENTIAL_FILE_H
+#define ACCESS_CREDENTIAL_FILE_H
+
+#include <sys/stat.h>
+
+#include "access/credential.h"
+
+/* ERR_NO_RESOURCE if there is no file; ERR_INVALID, naming file and key, if it is not what
+ * credential_file_write writes. *st is the file that was read. */
+enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct stat *st,
+                                   struct err *err);
+
+/* Written aside, synced and renamed: a crash leaves the old file or the new one. */
+enum err_code credential_file_write(const char *data_dir, const struct credential *list, uint32_t count,
+                                    struct err *err);
+
+/* Holds DIR/keys.lock until *fd is closed. */
+enum err_code credential_file_lock(const char *data_dir, int *fd, struct err *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* Keyring: the credentials in force. Each acquire looks at the file's identity (inode, size, time): editing
+ * replaces the file, so a change is seen by the very next request, for the price of one system call. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "access/credential_file.h"
+#include "base/log.h"
+
+#define ADMINISTRATOR "administrator"
+#define EVERYTHING                                                                                           \
+	"{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*" \
+	"\"}]}"
+
+struct keyring {
+	/* set once */
+	char data_dir[PATH_MAX];
+	char path[PATH_MAX];
+
+	/* under lock */
+	pthread_mutex_t           lock;
+	struct stat               read; /* the file that was read last, good or not */
+	const struct credentials *now;
+};
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static enum err_code make_first(const char *data_dir, struct err *err)
+{
+	struct credential ignored;
+	struct arena      a;
+	enum err_code     rc;
+
+	arena_init(&a);
+	rc = credential_create(data_dir, BYTES(ADMINISTRATOR), BYTES(EVERYTHING), &a, &ignored, err);
+	arena_release(&a);
+	return rc;
+}
+
+enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *made, struct err *err)
+{
+	struct keyring     *k = mem_zalloc(sizeof(*k));
+	struct credentials *c;
+
+	snprintf(k->data_dir, sizeof(k->data_dir), "%s", data_dir);
+	snprintf(k->path, sizeof(k->path), "%s/keys.json", data_dir);
+	pthread_mutex_init(&k->lock, NULL);
+	*made = false;
+	if (credential_file_read(data_dir, &c, &k->read, err) == ERR_NO_RESOURCE &&
+	    make_first(data_dir, err) == ERR_NONE) {
+		*made = true;
+		credential_file_read(data_dir, &c, &k->read, err);
+	}
+	if (err->code != ERR_NONE) {
+		keyring_close(k);
+		return err->code;
+	}
+	k->now = c;
+	*out = k;
+	return ERR_NONE;
+}
+
+void keyring_close(struct keyring *k)
+{
+	if (k->now != NULL)
+		credentials_release(k->now);
+	pthread_mutex_destroy(&k->lock);
+	free(k);
+}
+
+/* Under the lock. A file that is gone leaves the last good set: only revoking revokes. */
+static void read_again(struct keyring *k, const struct stat *changed)
+{
+	struct credentials *c;
+	struct stat         st;
+	struct err          err;
+
+	k->read = *changed; /* a bad file is complained of once */
+	if (credential_file_read(k->data_dir, &c, &st, &err) != ERR_NONE) {
+		log_error("the access keys were not read again: %s", err.text);
+		return;
+	}
+	k->read = st;
+	credentials_release(k->now);
+	k->now = c;
+	log_info("the access keys were read again: %u", c->count);
+}
+
+const struct credentials *keyring_acquire(struct keyring *k)
+{
+	struct credentials *c;
+	struct stat         st;
+	bool                known = stat(k->path, &st) == 0;
+
+	pthread_mutex_lock(&k->lock);
+	if (known && !same_file(&st, &k->read))
+		read_again(k, &st);
+	c = (struct credentials *)(uintptr_t)k->now;
+	atomic_fetch_add(&c->refs, 1);
+	pthread_mutex_unlock(&k->lock);
+	return c;
+}

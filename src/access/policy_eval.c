@@ -1,0 +1,242 @@
+/* Policy evaluation: a request against statements. Nothing here allocates, and nothing can fail: whatever
+ * could be wrong with a document was refused when it was parsed.
+ *
+ * What always holds: a statement applies when its actions, its resources and every one of its conditions do.
+ * One Deny that applies decides; without it one Allow that applies; else the request is denied. */
+#include "access/policy_model.h"
+
+#include <assert.h>
+
+/* ---- the request ---- */
+
+void question_init(struct question *q, const struct access_request *request)
+{
+	assert(request->action.len <= ACCESS_ACTION_BYTES_MAX);
+	q->request = request;
+	bytes_lower(request->action, q->lower);
+	q->action = (struct bytes){q->lower, request->action.len};
+	q->arn = arn_split(request->resource);
+}
+
+static bool says_nothing(const struct access_value *v)
+{
+	return access_key_row(v->key)->type == ACCESS_TEXT && v->texts.count == 0;
+}
+
+const struct access_value *question_value(const struct question *q, enum access_key key)
+{
+	for (size_t i = 0; i < q->request->count; i++) {
+		const struct access_value *v = &q->request->values[i];
+
+		if (v->key == key)
+			return says_nothing(v) ? NULL : v;
+	}
+	return NULL;
+}
+
+bool question_leaves_open(const struct question *q, enum access_key key)
+{
+	return (access_key_row(key)->traits & ACCESS_ITEMS) != 0 && action_touches_items(q->action);
+}
+
+/* ---- conditions ---- */
+
+static bool equal_lower(struct bytes lower, struct bytes text)
+{
+	if (lower.len != text.len)
+		return false;
+	for (size_t i = 0; i < text.len; i++)
+		if (lower.data[i] != ascii_lower(text.data[i]))
+			return false;
+	return true;
+}
+
+static bool text_holds(enum comparison comparison, const struct pattern *operand, struct bytes text)
+{
+	if (comparison == COMPARE_EQUAL)
+		return bytes_equal(operand->text, text);
+	if (comparison == COMPARE_FOLDED)
+		return equal_lower(operand->text, text);
+	return pattern_matches(operand, text);
+}
+
+static bool order_holds(enum comparison comparison, int64_t value, int64_t operand)
+{
+	switch (comparison) {
+	case COMPARE_LESS:
+		return value < operand;
+	case COMPARE_LESS_EQUAL:
+		return value <= operand;
+	case COMPARE_GREATER:
+		return value > operand;
+	case COMPARE_GREATER_EQUAL:
+		return value >= operand;
+	default:
+		return value == operand;
+	}
+}
+
+/* Past the year 9999 the product would overflow; such a clock is later than any date a policy can name. */
+static int64_t micros_of(int64_t seconds)
+{
+	const int64_t max = INT64_MAX / 1000000;
+
+	if (seconds > max || seconds < -max)
+		return seconds > 0 ? INT64_MAX : INT64_MIN;
+	return seconds * 1000000;
+}
+
+/* Does the value at `index` match the operand, leaving aside whether the operator is negated? */
+static bool operand_holds(const struct relation *relation, const union operand *operand,
+                          const struct access_value *value, size_t index)
+{
+	switch (relation->family) {
+	case FAMILY_TEXT:
+		return text_holds(relation->comparison, &operand->text, value->texts.list[index]);
+	case FAMILY_IP:
+		return cidr_holds(&operand->range, &value->address);
+	case FAMILY_TRUTH:
+		return operand->truth == value->truth;
+	case FAMILY_NUMBER:
+	case FAMILY_DATE:
+		return order_holds(relation->comparison, micros_of(value->seconds), operand->micros);
+	case FAMILY_NULL:
+		break;
+	}
+	return false;
+}
+
+/* Several operands are alternatives; a negated operator refuses every one of them. */
+static bool value_holds(const struct condition *c, const struct access_value *value, size_t index)
+{
+	for (size_t i = 0; i < c->operand_count; i++)
+		if (operand_holds(c->relation, &c->operands[i], value, index))
+			return !c->relation->negated;
+	return c->relation->negated;
+}
+
+static bool null_holds(const struct condition *c, bool missing)
+{
+	for (size_t i = 0; i < c->operand_count; i++)
+		if (c->operands[i].truth == missing)
+			return true;
+	return false;
+}
+
+/* IAM's rules for a key the request does not have, but for the first line: there ForAllValues would let a
+ * Scan pass that reads every item because it names none. */
+static bool missing_holds(const struct condition *c, const struct question *q, bool allow)
+{
+	if (c->quantifier != QUANTIFIER_NONE && question_leaves_open(q, c->key))
+		return !allow;
+	if (c->if_exists)
+		return true;
+	if (c->quantifier != QUANTIFIER_NONE)
+		return c->quantifier == QUANTIFIER_ALL;
+	return c->relation->negated;
+}
+
+static size_t value_count(const struct access_value *value)
+{
+	const struct access_key_row *row = access_key_row(value->key);
+	size_t                       count = row->type == ACCESS_TEXT ? value->texts.count : 1;
+
+	assert(count == 1 || (row->traits & ACCESS_MANY) != 0);
+	return count;
+}
+
+/* ForAllValues looks for a value that does not hold, the others for one that does. */
+static bool condition_holds(const struct condition *c, const struct question *q, bool allow)
+{
+	const struct access_value *value = question_value(q, c->key);
+	bool                       all = c->quantifier == QUANTIFIER_ALL;
+	size_t                     count;
+
+	if (c->relation->family == FAMILY_NULL)
+		return null_holds(c, value == NULL);
+	if (value == NULL)
+		return missing_holds(c, q, allow);
+	count = value_count(value);
+	for (size_t i = 0; i < count; i++)
+		if (value_holds(c, value, i) != all)
+			return !all;
+	return all;
+}
+
+/* ---- statements ---- */
+
+static bool actions_match(const struct statement *s, const struct question *q)
+{
+	for (size_t i = 0; i < s->action_count; i++)
+		if (pattern_matches(&s->actions[i], q->action))
+			return !s->not_action;
+	return s->not_action;
+}
+
+static bool resources_match(const struct statement *s, const struct question *q)
+{
+	for (size_t i = 0; i < s->resource_count; i++)
+		if (resource_matches(&s->resources[i], &q->arn))
+			return !s->not_resource;
+	return s->not_resource;
+}
+
+enum verdict statement_judge(const struct statement *s, const struct question *q,
+                             const struct condition **failed)
+{
+	if (!actions_match(s, q))
+		return VERDICT_OTHER_ACTION;
+	if (!resources_match(s, q))
+		return VERDICT_OTHER_RESOURCE;
+	for (size_t i = 0; i < s->condition_count; i++) {
+		if (condition_holds(&s->conditions[i], q, s->allow))
+			continue;
+		*failed = &s->conditions[i];
+		return VERDICT_CONDITION;
+	}
+	return VERDICT_APPLIES;
+}
+
+/* ---- policies ---- */
+
+/* Goes on after an Allow: a Deny may still follow. */
+static void policy_judge(const struct policy *p, size_t number, const struct question *q,
+                         struct explanation *why)
+{
+	const struct condition *failed;
+
+	for (size_t i = 0; i < p->statement_count; i++) {
+		const struct statement *s = &p->statements[i];
+
+		if (s->allow && why->decision == DECISION_ALLOWED)
+			continue;
+		if (statement_judge(s, q, &failed) != VERDICT_APPLIES)
+			continue;
+		*why = (struct explanation){s->allow ? DECISION_ALLOWED : DECISION_DENIED_EXPLICITLY, number,
+		                            i};
+		if (!s->allow)
+			return;
+	}
+}
+
+enum decision policy_evaluate(const struct policy *const *policies, size_t count,
+                              const struct access_request *request, struct explanation *why)
+{
+	struct explanation result = {.decision = DECISION_DENIED_BY_DEFAULT};
+	struct question    q;
+
+	question_init(&q, request);
+	for (size_t i = 0; i < count && result.decision != DECISION_DENIED_EXPLICITLY; i++)
+		policy_judge(policies[i], i, &q, &result);
+	if (why != NULL)
+		*why = result;
+	return result.decision;
+}
+
+bool policy_asks(const struct policy *const *policies, size_t count, enum access_key key)
+{
+	for (size_t i = 0; i < count; i++)
+		if ((policies[i]->keys >> key & 1) != 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,184 @@
+/* Policy model: what a parsed policy is made of, and the questions its parts answer. Private to access/.
+ *
+ * What always holds of a parsed policy:
+ * (1) Lists of actions, resources and operands have at least one element, and a list of conditions is empty
+ *     only where the statement had no Condition.
+ * (2) Actions are in lower case. Texts under an operator that ignores case are, too.
+ * (3) The operands of a condition are of the kind its operator compares; the key is of a type that it may. */
+#ifndef ACCESS_POLICY_MODEL_H
+#define ACCESS_POLICY_MODEL_H
+
+#include "access/policy.h"
+
+enum { ARN_PARTS = 6, ARN_SERVICE = 2, ARN_TAIL = ARN_PARTS - 1 };
+
+/* A text in which `*` stands for any characters and `?` for exactly one. */
+enum pattern_kind { PATTERN_LITERAL, PATTERN_ANY, PATTERN_PREFIX, PATTERN_GLOB };
+
+struct pattern {
+	enum pattern_kind kind;
+	struct bytes      text;
+	size_t            plain; /* how many bytes come before the first wildcard */
+};
+
+/* An ARN, part by part, so that no `*` reaches over a colon into the next. With fewer than ARN_PARTS parts
+ * the last one ends in `*` and stands for all that follows. "*" alone has no parts. */
+struct resource {
+	struct bytes   text;
+	bool           literal; /* no wildcard anywhere: the text is compared as a whole */
+	unsigned       count;
+	struct pattern parts[ARN_PARTS];
+};
+
+enum relation_family { FAMILY_TEXT, FAMILY_IP, FAMILY_TRUTH, FAMILY_NUMBER, FAMILY_DATE, FAMILY_NULL };
+
+enum comparison {
+	COMPARE_EQUAL,
+	COMPARE_FOLDED, /* equal but for the case of ASCII letters */
+	COMPARE_LIKE,
+	COMPARE_LESS,
+	COMPARE_LESS_EQUAL,
+	COMPARE_GREATER,
+	COMPARE_GREATER_EQUAL,
+};
+
+/* A relation is an operator of a condition. A negated one holds for what matches none of its values;
+ * `comparison` is the one that is negated. */
+struct relation {
+	struct bytes         name;
+	enum relation_family family;
+	enum comparison      comparison;
+	bool                 negated;
+};
+
+enum { CIDR_BITS = 128, CIDR_BITS_V4 = 96 /* the bits of ::ffff:0:0 */ };
+
+struct cidr {
+	struct access_address address; /* zero beyond the bits */
+	unsigned              bits;
+};
+
+/* Which member counts follows from the operator's family. */
+union operand {
+	struct pattern text;
+	struct cidr    range;
+	bool           truth;
+	int64_t        micros; /* millionths: of a second since 1970, or of one */
+};
+
+enum quantifier { QUANTIFIER_NONE, QUANTIFIER_ALL, QUANTIFIER_ANY };
+
+struct condition {
+	enum access_key        key;
+	const struct relation *relation;
+	enum quantifier        quantifier;
+	bool                   if_exists;
+	struct bytes           spelled; /* the operator as the document has it */
+	union operand         *operands;
+	size_t                 operand_count;
+};
+
+struct statement {
+	struct bytes      sid; /* may be empty */
+	bool              allow;
+	bool              not_action; /* the list says what it does not apply to */
+	bool              not_resource;
+	struct pattern   *actions;
+	size_t            action_count;
+	struct resource  *resources;
+	size_t            resource_count;
+	struct condition *conditions;
+	size_t            condition_count;
+};
+
+struct policy {
+	struct arena      arena;
+	struct statement *statements;
+	size_t            statement_count;
+	uint32_t          keys; /* a bit for each key that a condition mentions */
+};
+_Static_assert(ACCESS_KEY_COUNT <= 32, "struct policy has a bit a key");
+
+/* ---- names ---- */
+
+struct access_key_row {
+	struct bytes     name;
+	enum access_type type;
+	unsigned         traits;
+};
+
+const struct access_key_row *access_key_row(enum access_key key);
+
+/* ACCESS_KEY_COUNT if there is none of that name. Case does not count. */
+enum access_key access_key_find(struct bytes name);
+
+/* NULL if there is none of that name, as it is spelled. */
+const struct relation *relation_find(struct bytes name);
+
+bool relation_takes(const struct relation *relation, enum access_type type);
+
+/* Does an action, in lower case, read or write items? */
+bool action_touches_items(struct bytes action);
+
+static inline char ascii_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* Lower case of the ASCII letters, into memory of the same length. */
+void bytes_lower(struct bytes text, char *out);
+
+/* ---- matching ---- */
+
+/* The text must outlive the pattern. */
+struct pattern pattern_of(struct bytes text);
+bool           pattern_matches(const struct pattern *p, struct bytes text);
+
+/* A text taken apart at its first five colons; count < ARN_PARTS if there are fewer. */
+struct arn {
+	struct bytes text;
+	unsigned     count;
+	struct bytes parts[ARN_PARTS];
+};
+
+struct arn arn_split(struct bytes text);
+bool       resource_matches(const struct resource *r, const struct arn *arn);
+
+/* An IPv4 address is in no range wider than all of IPv4: ::/0 means IPv6 only. */
+bool cidr_holds(const struct cidr *range, const struct access_address *address);
+
+/* ---- values as text ---- */
+
+bool cidr_parse(struct bytes text, struct cidr *out);
+bool truth_parse(struct bytes text, bool *out);
+bool decimal_parse(struct bytes text, int64_t *micros);
+
+/* 2024-05-01, 2024-05-01T10:00Z, 2024-05-01T10:00:00.5+02:00, or seconds since 1970. */
+bool date_parse(struct bytes text, int64_t *micros);
+
+/* ---- judging ---- */
+
+/* A request, prepared once for all statements. */
+struct question {
+	const struct access_request *request;
+	struct bytes                 action; /* lower case, in `lower` */
+	struct arn                   arn;
+	char                         lower[ACCESS_ACTION_BYTES_MAX];
+};
+
+enum verdict { VERDICT_APPLIES, VERDICT_OTHER_ACTION, VERDICT_OTHER_RESOURCE, VERDICT_CONDITION };
+
+void question_init(struct question *q, const struct access_request *request);
+
+/* What the request says of a key; NULL if nothing. */
+const struct access_value *question_value(const struct question *q, enum access_key key);
+
+/* Does the request touch items without saying which values of that key? Then a condition on the set of them
+ * counts against it: false in an Allow, true in a Deny. */
+bool question_leaves_open(const struct question *q, enum access_key key);
+
+/* `failed` is set with VERDICT_CONDITION: the first that does not hold. */
+enum verdict statement_judge(const struct statement *s, const struct question *q,
+                             const struct condition **failed);
+
+#endif

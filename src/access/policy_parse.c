@@ -1,0 +1,257 @@
+/* Policy parse: the document and its statements. The tree of JSON is walked once, into the policy's own
+ * arena, and forgotten. Elements are looked up in tables: whatever is not in them, stands twice, is missing
+ * or has the wrong shape refuses the whole document. */
+#include "access/policy_parser.h"
+
+#include <stdlib.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct bytes document_elements[] = {BYTES_INIT("Version"), BYTES_INIT("Id"),
+                                                 BYTES_INIT("Statement")};
+
+static const struct bytes statement_elements[] = {
+        BYTES_INIT("Sid"),      BYTES_INIT("Effect"),      BYTES_INIT("Action"),   BYTES_INIT("NotAction"),
+        BYTES_INIT("Resource"), BYTES_INIT("NotResource"), BYTES_INIT("Condition")};
+
+/* ---- elements ---- */
+
+static bool is_among(const struct bytes *names, size_t count, struct bytes name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (bytes_equal(names[i], name))
+			return true;
+	return false;
+}
+
+static enum err_code refuse_element(struct parser *p, struct bytes name)
+{
+	p->element = (struct bytes){0};
+	if (bytes_is(name, "Principal") || bytes_is(name, "NotPrincipal"))
+		return parser_refuse(p, "%s is not allowed: the policy belongs to the key it is attached to",
+		                     quote(name).text);
+	return parser_refuse(p, "unknown element %s", quote(name).text);
+}
+
+static enum err_code check_elements(struct parser *p, const struct json *object, const struct bytes *names,
+                                    size_t count)
+{
+	if (object->type != JSON_OBJECT)
+		return parser_refuse(p, "must be an object, not %s", json_type_name(object->type));
+	for (const struct json *child = object->children; child != NULL; child = child->next)
+		if (!is_among(names, count, child->name))
+			return refuse_element(p, child->name);
+	return parser_unique(p, object);
+}
+
+/* Moves to an element of the statement or document; NULL if it is not there. */
+static const struct json *element_of(struct parser *p, const struct json *object, struct bytes name)
+{
+	p->element = name;
+	return json_get(object, name);
+}
+
+/* Which of two elements is there: exactly one must be. */
+static enum err_code one_of(struct parser *p, const struct json *object, struct bytes plain,
+                            struct bytes negated, const struct json **found, bool *is_negated)
+{
+	const struct json *no = element_of(p, object, negated);
+	const struct json *yes = element_of(p, object, plain);
+
+	if (yes == NULL && no == NULL)
+		return parser_refuse(p, "missing, and so is %.*s", BYTES_ARG(negated));
+	if (yes != NULL && no != NULL)
+		return parser_refuse(p, "not allowed together with %.*s", BYTES_ARG(negated));
+	*is_negated = no != NULL;
+	*found = *is_negated ? no : yes;
+	p->element = *is_negated ? negated : plain;
+	return ERR_NONE;
+}
+
+/* ---- statements ---- */
+
+static bool is_sid(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = ascii_lower(text.data[i]);
+
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
+			return false;
+	}
+	return true;
+}
+
+static enum err_code parse_sid(struct parser *p, struct statement *s)
+{
+	const struct json *sid = element_of(p, p->statement, BYTES("Sid"));
+
+	if (sid == NULL)
+		return ERR_NONE;
+	if (parser_text(p, sid, POLICY_SID_BYTES_MAX, &s->sid) != ERR_NONE)
+		return p->err->code;
+	if (!is_sid(s->sid))
+		return parser_refuse(p, "%s may hold only letters and digits", quote(s->sid).text);
+	return ERR_NONE;
+}
+
+static enum err_code parse_effect(struct parser *p, struct statement *s)
+{
+	const struct json *effect = element_of(p, p->statement, BYTES("Effect"));
+	struct bytes       text;
+
+	if (effect == NULL)
+		return parser_refuse(p, "missing");
+	if (parser_text(p, effect, POLICY_SID_BYTES_MAX, &text) != ERR_NONE)
+		return p->err->code;
+	s->allow = bytes_is(text, "Allow");
+	if (!s->allow && !bytes_is(text, "Deny"))
+		return parser_refuse(p, "%s is neither Allow nor Deny", quote(text).text);
+	return ERR_NONE;
+}
+
+static enum err_code parse_actions(struct parser *p, struct statement *s)
+{
+	const struct json *json;
+
+	if (one_of(p, p->statement, BYTES("Action"), BYTES("NotAction"), &json, &s->not_action) != ERR_NONE ||
+	    parser_list(p, json, &json, &s->action_count) != ERR_NONE)
+		return p->err->code;
+	s->actions = arena_array(p->arena, s->action_count, sizeof(*s->actions));
+	for (size_t i = 0; i < s->action_count; i++, json = json->next)
+		if (parse_action(p, json, &s->actions[i]) != ERR_NONE)
+			return p->err->code;
+	return ERR_NONE;
+}
+
+static enum err_code parse_resources(struct parser *p, struct statement *s)
+{
+	const struct json *json;
+
+	if (one_of(p, p->statement, BYTES("Resource"), BYTES("NotResource"), &json, &s->not_resource) !=
+	            ERR_NONE ||
+	    parser_list(p, json, &json, &s->resource_count) != ERR_NONE)
+		return p->err->code;
+	s->resources = arena_array(p->arena, s->resource_count, sizeof(*s->resources));
+	for (size_t i = 0; i < s->resource_count; i++, json = json->next)
+		if (parse_resource(p, json, &s->resources[i]) != ERR_NONE)
+			return p->err->code;
+	return ERR_NONE;
+}
+
+static enum err_code parse_statement(struct parser *p, struct statement *s)
+{
+	const struct json *condition;
+
+	p->element = (struct bytes){0};
+	if (check_elements(p, p->statement, statement_elements, COUNT(statement_elements)) != ERR_NONE ||
+	    parse_sid(p, s) != ERR_NONE || parse_effect(p, s) != ERR_NONE ||
+	    parse_actions(p, s) != ERR_NONE || parse_resources(p, s) != ERR_NONE)
+		return p->err->code;
+	condition = element_of(p, p->statement, BYTES("Condition"));
+	return condition == NULL ? ERR_NONE : parse_conditions(p, condition, s);
+}
+
+/* Two statements of one name could not be told apart in an explanation. */
+static enum err_code check_sid(struct parser *p, const struct statement *earlier, size_t count,
+                               struct bytes sid)
+{
+	for (size_t i = 0; i < count && sid.len > 0; i++) {
+		p->element = BYTES("Sid");
+		if (bytes_equal(earlier[i].sid, sid))
+			return parser_refuse(p, "Statement[%zu] has the same", i);
+	}
+	return ERR_NONE;
+}
+
+/* ---- the document ---- */
+
+static enum err_code parse_statements(struct parser *p, const struct json *document, struct policy *out)
+{
+	const struct json *json = element_of(p, document, BYTES("Statement"));
+	bool               list = json != NULL && json->type == JSON_ARRAY;
+
+	if (json == NULL)
+		return parser_refuse(p, "missing");
+	out->statement_count = list ? json->count : 1;
+	if (out->statement_count == 0)
+		return parser_refuse(p, "the list is empty");
+	if (out->statement_count > POLICY_STATEMENTS_MAX)
+		return parser_refuse(p, "there are %zu; at most %d are allowed", out->statement_count,
+		                     POLICY_STATEMENTS_MAX);
+	json = list ? json->children : json;
+	out->statements = arena_zalloc(p->arena, out->statement_count * sizeof(*out->statements));
+	for (size_t i = 0; i < out->statement_count; i++, json = json->next) {
+		p->statement = json;
+		p->number = i;
+		if (parse_statement(p, &out->statements[i]) != ERR_NONE ||
+		    check_sid(p, out->statements, i, out->statements[i].sid) != ERR_NONE)
+			return p->err->code;
+	}
+	return ERR_NONE;
+}
+
+static enum err_code check_version(struct parser *p, const struct json *document)
+{
+	const struct json *json = element_of(p, document, BYTES("Version"));
+	struct bytes       text;
+
+	if (json == NULL)
+		return ERR_NONE;
+	if (parser_text(p, json, POLICY_SID_BYTES_MAX, &text) != ERR_NONE)
+		return p->err->code;
+	if (!bytes_is(text, "2012-10-17") && !bytes_is(text, "2008-10-17"))
+		return parser_refuse(p, "%s is neither 2012-10-17 nor 2008-10-17", quote(text).text);
+	return ERR_NONE;
+}
+
+static enum err_code check_id(struct parser *p, const struct json *document)
+{
+	const struct json *json = element_of(p, document, BYTES("Id"));
+	struct bytes       text;
+
+	return json == NULL ? ERR_NONE : parser_text(p, json, POLICY_SID_BYTES_MAX, &text);
+}
+
+static enum err_code parse_document(struct parser *p, const struct json *document, struct policy *out)
+{
+	if (check_elements(p, document, document_elements, COUNT(document_elements)) != ERR_NONE ||
+	    check_version(p, document) != ERR_NONE || check_id(p, document) != ERR_NONE)
+		return p->err->code;
+	return parse_statements(p, document, out);
+}
+
+enum err_code policy_parse(struct json_reader *reader, struct bytes text, struct policy **out,
+                           struct err *err)
+{
+	struct policy *policy;
+	struct arena   scratch;
+	struct json   *document;
+	struct parser  p = {.err = err};
+	enum err_code  rc;
+
+	if (text.len > POLICY_BYTES_MAX)
+		return parser_refuse(&p, "the document has %zu bytes; at most %d are allowed", text.len,
+		                     POLICY_BYTES_MAX);
+	policy = mem_zalloc(sizeof(*policy));
+	arena_init(&policy->arena);
+	arena_init(&scratch);
+	p.arena = &policy->arena;
+	rc = json_read(reader, &scratch, text, &document, err);
+	if (rc == ERR_NONE)
+		rc = parse_document(&p, document, policy);
+	arena_release(&scratch);
+	policy->keys = p.keys;
+	if (rc == ERR_NONE)
+		*out = policy;
+	else
+		policy_close(policy);
+	return rc;
+}
+
+void policy_close(struct policy *p)
+{
+	if (p == NULL)
+		return;
+	arena_release(&p->arena);
+	free(p);
+}

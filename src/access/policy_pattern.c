@@ -1,0 +1,132 @@
+/* Policy patterns: actions and resources as a document has them. What could never be meant is refused rather
+ * than never matched: a Deny with a typing error in it would otherwise be silently without effect. */
+#include "access/policy_parser.h"
+
+static bool is_alphanumeric(char c)
+{
+	c = ascii_lower(c);
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* Are all bytes letters, digits, or among `others`? */
+static bool holds_only(struct bytes text, const char *others)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (!is_alphanumeric(text.data[i]) && (text.data[i] == '\0' || !strchr(others, text.data[i])))
+			return false;
+	return true;
+}
+
+static bool has_wildcard(struct bytes text)
+{
+	return memchr(text.data, '*', text.len) != NULL || memchr(text.data, '?', text.len) != NULL;
+}
+
+/* ---- actions ---- */
+
+/* service:Name; only the name may have wildcards. */
+static bool is_action(struct bytes text)
+{
+	const char  *colon = memchr(text.data, ':', text.len);
+	struct bytes service, name;
+
+	if (bytes_is(text, "*"))
+		return true;
+	if (colon == NULL)
+		return false;
+	service = (struct bytes){text.data, (size_t)(colon - text.data)};
+	name = (struct bytes){colon + 1, text.len - service.len - 1};
+	return service.len > 0 && name.len > 0 && holds_only(service, "-") && holds_only(name, "-_*?");
+}
+
+enum err_code parse_action(struct parser *p, const struct json *json, struct pattern *out)
+{
+	struct bytes text;
+	char        *lower;
+
+	if (parser_text(p, json, POLICY_PATTERN_BYTES_MAX, &text) != ERR_NONE)
+		return p->err->code;
+	if (!is_action(text))
+		return parser_refuse(p,
+		                     "%s is not an action: * or service:Name, with * and ? in the name only",
+		                     quote(text).text);
+	lower = arena_alloc(p->arena, text.len);
+	bytes_lower(text, lower);
+	*out = pattern_of((struct bytes){lower, text.len});
+	return parser_count_runs(p, out->text);
+}
+
+/* ---- resources ---- */
+
+static bool is_printable(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((uint8_t)text.data[i] < ' ' || text.data[i] == 0x7F)
+			return false;
+	return text.data[0] != ' ' && text.data[text.len - 1] != ' ';
+}
+
+/* Unlike an action's, an ARN's service is compared as it is spelled. */
+static bool is_service(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (ascii_lower(text.data[i]) != text.data[i])
+			return false;
+	return text.len > 0 && holds_only(text, "-");
+}
+
+/* An ARN cut short must say that it is, and where: arn:aws:dynamodb:*:table/T lacks the account. */
+static bool is_cut(const struct arn *arn)
+{
+	struct bytes last = arn->parts[arn->count - 1];
+
+	return arn->count > ARN_SERVICE + 1 && last.len > 0 && last.data[last.len - 1] == '*';
+}
+
+/* What is wrong with it; NULL if nothing. */
+static const char *resource_fault(const struct arn *arn)
+{
+	if (!is_printable(arn->text))
+		return "has a control character, or a space at an end";
+	if (arn->count <= ARN_SERVICE || !bytes_is(arn->parts[0], "arn"))
+		return "is neither * nor an ARN";
+	if (!is_service(arn->parts[ARN_SERVICE]))
+		return "does not name one service, in lower case, in its third part";
+	for (unsigned i = 1; i < ARN_TAIL && i < arn->count; i++)
+		if (!holds_only(arn->parts[i], "-*?"))
+			return "has a character before its sixth part that no partition, region or account "
+			       "has";
+	if (arn->count < ARN_PARTS)
+		return is_cut(arn) ? NULL : "has fewer than six parts and does not end in *";
+	if (arn->parts[ARN_TAIL].len == 0)
+		return "names nothing in its sixth part";
+	if (bytes_is(arn->parts[ARN_SERVICE], "dynamodb") && !holds_only(arn->parts[ARN_TAIL], "-_./:*?"))
+		return "has a character that no table or index name has";
+	return NULL;
+}
+
+enum err_code parse_resource(struct parser *p, const struct json *json, struct resource *out)
+{
+	const char *fault;
+	struct arn  arn;
+
+	*out = (struct resource){0};
+	if (parser_text(p, json, POLICY_PATTERN_BYTES_MAX, &out->text) != ERR_NONE)
+		return p->err->code;
+	if (bytes_is(out->text, "*"))
+		return ERR_NONE;
+	if (out->text.len == 0)
+		return parser_refuse(p, "\"\" is neither * nor an ARN");
+	arn = arn_split(out->text);
+	fault = resource_fault(&arn);
+	if (fault != NULL)
+		return parser_refuse(p, "%s %s", quote(out->text).text, fault);
+	out->literal = !has_wildcard(out->text);
+	out->count = arn.count;
+	for (unsigned i = 0; i < arn.count; i++) {
+		out->parts[i] = pattern_of(arn.parts[i]);
+		if (parser_count_runs(p, arn.parts[i]) != ERR_NONE)
+			return p->err->code;
+	}
+	return ERR_NONE;
+}

@@ -1,0 +1,208 @@
+/* Credentials: the file, and the keyring that follows it. */
+#include "test.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/credential.h"
+#include "base/log.h"
+
+#define POLICY                                                                                               \
+	"{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*" \
+	"\"}]}"
+
+struct fixture {
+	char            dir[64];
+	struct keyring *keyring;
+	struct arena    arena;
+	struct err      err;
+};
+
+static void open_fixture(struct fixture *f)
+{
+	bool made;
+
+	*f = (struct fixture){.dir = "/tmp/gatehouse-keys-XXXXXX"};
+	assert_non_null(mkdtemp(f->dir));
+	log_set_level(LOG_ERROR + 1);
+	arena_init(&f->arena);
+	assert_int_equal(keyring_open(&f->keyring, f->dir, &made, &f->err), ERR_NONE);
+	assert_true(made);
+}
+
+static void close_fixture(struct fixture *f)
+{
+	char command[128];
+
+	keyring_close(f->keyring);
+	arena_release(&f->arena);
+	snprintf(command, sizeof(command), "rm -rf %s", f->dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void overwrite(struct fixture *f, const char *text)
+{
+	char  path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/keys.json", f->dir);
+	file = fopen(path, "w");
+	fputs(text, file);
+	fclose(file);
+}
+
+static uint32_t count_now(struct fixture *f)
+{
+	const struct credentials *c = keyring_acquire(f->keyring);
+	uint32_t                  count = c->count;
+
+	credentials_release(c);
+	return count;
+}
+
+TEST(credentials, the_first_key_is_made_once_with_mode_0600_and_found_again)
+{
+	struct fixture            f;
+	const struct credentials *c;
+	struct keyring           *again;
+	struct stat               st;
+	char                      path[128];
+	bool                      made;
+
+	open_fixture(&f);
+	snprintf(path, sizeof(path), "%s/keys.json", f.dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	c = keyring_acquire(f.keyring);
+	assert_int_equal(c->count, 1);
+	assert_bytes(c->list[0].name, "administrator");
+	assert_int_equal(c->list[0].id.len, CREDENTIAL_ID_BYTES);
+	assert_int_equal(c->list[0].secret.len, CREDENTIAL_SECRET_BYTES);
+	assert_int_equal(keyring_open(&again, f.dir, &made, &f.err), ERR_NONE);
+	assert_false(made);
+	keyring_close(again);
+	credentials_release(c);
+	close_fixture(&f);
+}
+
+TEST(credentials, a_change_of_the_file_is_in_force_for_the_next_acquire_and_what_was_acquired_stays)
+{
+	struct fixture            f;
+	struct credential         key, rotated;
+	const struct credentials *before, *after;
+
+	open_fixture(&f);
+	assert_int_equal(credential_create(f.dir, BYTES("one"), BYTES(POLICY), &f.arena, &key, &f.err),
+	                 ERR_NONE);
+	before = keyring_acquire(f.keyring);
+	assert_true(bytes_equal(credentials_find(before, key.id)->secret, key.secret));
+	assert_int_equal(credential_rotate(f.dir, key.id, &f.arena, &rotated, &f.err), ERR_NONE);
+	after = keyring_acquire(f.keyring);
+	assert_true(bytes_equal(credentials_find(after, key.id)->secret, rotated.secret));
+	assert_false(bytes_equal(key.secret, rotated.secret));
+	assert_true(bytes_equal(credentials_find(before, key.id)->secret, key.secret));
+	credentials_release(after);
+	assert_int_equal(credential_revoke(f.dir, BYTES("one"), &f.err), ERR_NONE);
+	after = keyring_acquire(f.keyring);
+	assert_false(credentials_named(after, BYTES("one"))->active);
+	credentials_release(after);
+	credentials_release(before);
+	close_fixture(&f);
+}
+
+TEST(credentials, a_broken_file_leaves_the_last_good_keys_in_force)
+{
+	static const char *const broken[] = {"",
+	                                     "{",
+	                                     "[]",
+	                                     "{\"format\":2,\"keys\":[]}",
+	                                     "{\"format\":1,\"keys\":{}}",
+	                                     "{\"format\":1,\"keys\":[null]}",
+	                                     "{\"format\":1,\"keys\":[{\"id\":\"a\",\"secret\":\"b\","
+	                                     "\"name\":\"c\",\"created\":1,\"active\":true}]}",
+	                                     "{\"format\":1,\"keys\":[{\"id\":\"a\",\"secret\":\"b\","
+	                                     "\"name\":\"c\",\"created\":1,\"active\":true,\"policy\":{}}]}"};
+	struct fixture           f;
+
+	open_fixture(&f);
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		const struct credentials *c;
+
+		overwrite(&f, broken[i]);
+		assert_int_equal(count_now(&f), 1);
+		assert_int_not_equal(credentials_load(f.dir, &c, &f.err), ERR_NONE);
+	}
+	overwrite(&f, "{\"format\":1,\"keys\":[]}");
+	assert_int_equal(count_now(&f), 0);
+	close_fixture(&f);
+}
+
+TEST(credentials, names_are_unique_and_well_formed_and_the_longest_is_taken)
+{
+	struct fixture    f;
+	struct credential key;
+	char              name[CREDENTIAL_NAME_MAX + 1];
+
+	open_fixture(&f);
+	memset(name, 'a', sizeof(name));
+	assert_int_equal(credential_create(f.dir, (struct bytes){name, sizeof(name)}, BYTES(POLICY), &f.arena,
+	                                   &key, &f.err),
+	                 ERR_INVALID);
+	assert_int_equal(credential_create(f.dir, (struct bytes){name, CREDENTIAL_NAME_MAX}, BYTES(POLICY),
+	                                   &f.arena, &key, &f.err),
+	                 ERR_NONE);
+	assert_int_equal(
+	        credential_create(f.dir, BYTES("administrator"), BYTES(POLICY), &f.arena, &key, &f.err),
+	        ERR_RESOURCE_IN_USE);
+	assert_int_equal(credential_create(f.dir, BYTES(""), BYTES(POLICY), &f.arena, &key, &f.err),
+	                 ERR_INVALID);
+	assert_int_equal(credential_create(f.dir, BYTES("a b"), BYTES(POLICY), &f.arena, &key, &f.err),
+	                 ERR_INVALID);
+	assert_int_equal(credential_revoke(f.dir, BYTES("nobody"), &f.err), ERR_NO_RESOURCE);
+	assert_int_equal(count_now(&f), 2);
+	close_fixture(&f);
+}
+
+/* ---- threads ---- */
+
+struct making {
+	struct fixture *f;
+	int             number;
+};
+
+static void *make_ten(void *arg)
+{
+	struct making *m = arg;
+	struct arena   a;
+
+	arena_init(&a);
+	for (int i = 0; i < 10; i++) {
+		struct credential key;
+		struct err        err;
+		struct bytes      name = arena_printf(&a, "key-%d-%d", m->number, i);
+
+		if (credential_create(m->f->dir, name, BYTES(POLICY), &a, &key, &err) != ERR_NONE)
+			fail_msg("%s", err.text);
+		credentials_release(keyring_acquire(m->f->keyring));
+	}
+	arena_release(&a);
+	return NULL;
+}
+
+TEST(credentials, changes_made_at_the_same_time_are_all_there)
+{
+	struct fixture f;
+	struct making  makings[4];
+	pthread_t      threads[4];
+
+	open_fixture(&f);
+	for (int i = 0; i < 4; i++) {
+		makings[i] = (struct making){&f, i};
+		pthread_create(&threads[i], NULL, make_ten, &makings[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(count_now(&f), 41);
+	close_fixture(&f);
+}
