@@ -8,6 +8,7 @@
 #   make lint          layout, layers
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
+#   make install       PREFIX=/usr/local DESTDIR=; make deb: a Debian package; make man: man page and completion
 #   make crash CYCLES=1000 / make model OPERATIONS=1000000
 SHELL      := /bin/bash
 BUILD      ?= build
@@ -15,7 +16,7 @@ CC         := gcc
 CXX        := g++
 PYTHON     := /usr/bin/python3
 WARN       := -Wall -Wextra -Wconversion -Wshadow -Werror
-OPT        ?= -O2 -g -fno-omit-frame-pointer
+OPT        ?= -O2 -g -fno-omit-frame-pointer -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 SAN        ?=
 CFLAGS     := -std=gnu17 $(WARN) $(OPT) $(SAN) -Isrc -pthread -MMD -MP
 CXXFLAGS   := -std=c++17 -Wall -Wextra -Werror $(OPT) $(SAN) -Isrc -pthread -MMD -MP
@@ -30,7 +31,7 @@ CXXSOURCES := $(wildcard src/*/*.cc)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
-PROGRAMS   := $(BUILD)/tests/crash/crash $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c bench/*.c))
+PROGRAMS   := $(BUILD)/tests/crash/crash $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c bench/*.c))
 FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch])
 
@@ -48,13 +49,14 @@ run:
 
 test:
 	@tools/install test
-	@$(MAKE) --no-print-directory -s -j$$(nproc) suites
+	@echo building; $(MAKE) --no-print-directory -s -j$$(nproc) suites
+	@$(WATCHED_TSAN) thread-tests
 	@$(PYTHON) tests/run
 
 # ---- building ----
 
 $(BUILD)/gatehouse: $(BUILD)/src/main.o $(CORE)
-	$(CC) $(SAN) -o $@ $^ $(LDLIBS)
+	$(CC) $(SAN) -Wl,-z,relro,-z,now -o $@ $^ $(LDLIBS)
 
 $(CORE): $(OBJECTS)
 	@rm -f $@
@@ -84,20 +86,25 @@ suites: all $(TESTS) $(PROGRAMS) $(FUZZERS)
 
 # ---- the same tests, watched ----
 
-SANITIZED = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g -fno-omit-frame-pointer -Wno-format-truncation"
+WATCHED      = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g -fno-omit-frame-pointer -Wno-format-truncation"
+WATCHED_ASAN = $(WATCHED) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN=-fsanitize=thread
+# where threads meet: these run under ThreadSanitizer in `make test` too
+THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test api/door_test http/thread_test access/credential_test)
+
+.PHONY: c-tests thread-tests
+c-tests: $(TESTS) $(filter $(BUILD)/tests/model/%,$(PROGRAMS))
+thread-tests: $(THREAD_TESTS)
 
 test-asan:
 	@tools/install test
-	@$(SANITIZED) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined" asan-tests
+	@$(WATCHED_ASAN) c-tests
 	@$(PYTHON) tests/run --build build/asan --only unit,model
 
 test-tsan:
 	@tools/install test
-	@$(SANITIZED) BUILD=build/tsan SAN="-fsanitize=thread " asan-tests
+	@$(WATCHED_TSAN) c-tests
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" $(PYTHON) tests/run --build build/tsan --only unit
-
-.PHONY: asan-tests
-asan-tests: $(TESTS) $(filter $(BUILD)/tests/model/%,$(PROGRAMS))
 
 # ---- fuzzing: clang's libFuzzer ----
 
@@ -144,6 +151,43 @@ lint:
 
 format:
 	@clang-format -i $(FORMATTED)
+
+# ---- installing and packaging: man page and completion come from the program's own tables ----
+
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+VERSION    := $(shell sed -n 's/^.define GATEHOUSE_VERSION "\(.*\)"/\1/p' src/base/version.h)
+DEB        := $(BUILD)/gatehouse_$(VERSION)_$(shell dpkg --print-architecture).deb
+COMMITTED  := $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+
+.PHONY: man install deb
+.DELETE_ON_ERROR:
+
+man: $(BUILD)/gatehouse.1 $(BUILD)/gatehouse.bash
+
+$(BUILD)/gatehouse.1: packaging/gatehouse.1.in tools/from-tables $(BUILD)/gatehouse
+	SOURCE_DATE_EPOCH=$(COMMITTED) tools/from-tables $(BUILD)/gatehouse --man $(VERSION) <$< >$@
+
+$(BUILD)/gatehouse.bash: packaging/gatehouse.bash.in tools/from-tables $(BUILD)/gatehouse
+	tools/from-tables $(BUILD)/gatehouse --completion $(VERSION) <$< >$@
+
+install: all man
+	install -D -m 755 $(BUILD)/gatehouse $(DESTDIR)$(PREFIX)/bin/gatehouse
+	install -D -m 644 $(BUILD)/gatehouse.1 $(DESTDIR)$(PREFIX)/share/man/man1/gatehouse.1
+	install -D -m 644 $(BUILD)/gatehouse.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gatehouse
+	install -D -m 644 packaging/gatehouse.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/gatehouse.conf
+	install -D -m 644 packaging/gatehouse.socket $(DESTDIR)$(UNITDIR)/gatehouse.socket
+	sed 's#@PREFIX@#$(PREFIX)#' packaging/gatehouse.service.in >$(DESTDIR)$(UNITDIR)/gatehouse.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/gatehouse.service
+
+deb:
+	@tools/install deb
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all man
+	@rm -rf $(BUILD)/deb
+	@$(MAKE) --no-print-directory -s install DESTDIR=$(BUILD)/deb PREFIX=/usr UNITDIR=/lib/systemd/system
+	@install -D -m 644 packaging/gatehouse.default $(BUILD)/deb/etc/default/gatehouse
+	@SOURCE_DATE_EPOCH=$(COMMITTED) tools/deb $(BUILD)/deb $(VERSION) $(DEB)
 
 clean:
 	rm -rf build

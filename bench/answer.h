@@ -13,17 +13,17 @@ enum { ANSWER_BYTES_MAX = 65536 };
 enum answer_state { ANSWER_PARTIAL, ANSWER_WHOLE, ANSWER_BROKEN };
 
 struct answer {
-	int status;
+	int         status;
 	const char *body;
-	size_t body_length;
-	size_t length; /* head and body */
+	size_t      body_length;
+	size_t      length; /* head and body */
 };
 
 /* The value of Content-Length among the header lines of [head, end), or -1. */
 static inline long answer_content_length(const char *head, const char *end)
 {
 	static const char name[] = "\r\ncontent-length:";
-	const size_t size = sizeof name - 1;
+	const size_t      size = sizeof name - 1;
 
 	for (const char *p = head; p + size <= end; p++) {
 		p = memchr(p, '\r', (size_t)(end - p));
@@ -39,7 +39,7 @@ static inline long answer_content_length(const char *head, const char *end)
 static inline enum answer_state answer_parse(struct answer *a, const char *text, size_t length)
 {
 	const char *end = memmem(text, length, "\r\n\r\n", 4);
-	long body_length;
+	long        body_length;
 
 	if (end == NULL)
 		return length < ANSWER_BYTES_MAX ? ANSWER_PARTIAL : ANSWER_BROKEN;

@@ -21,17 +21,17 @@ enum {
 
 struct file_kind {
 	const char *name;
-	bool zero_filled;
+	bool        zero_filled;
 };
 
 static const struct file_kind kinds[] = {{"growing", false}, {"zero_filled", true}};
 
 struct probe {
-	const char *path;
-	int fd;
-	size_t bytes;
-	double seconds;
-	char *record;
+	const char      *path;
+	int              fd;
+	size_t           bytes;
+	double           seconds;
+	char            *record;
 	struct histogram latency;
 };
 
@@ -46,7 +46,7 @@ static uint64_t clock_ns(void)
 static bool file_zero_fill(int fd)
 {
 	char *zeros = calloc(1, ZERO_CHUNK_BYTES);
-	bool ok = zeros != NULL;
+	bool  ok = zeros != NULL;
 
 	for (int i = 0; ok && i < ZERO_CHUNKS; i++)
 		ok = pwrite(fd, zeros, ZERO_CHUNK_BYTES, (off_t)i * ZERO_CHUNK_BYTES) == ZERO_CHUNK_BYTES;
@@ -74,8 +74,8 @@ static bool probe_write_one(struct probe *p, off_t at)
 static bool probe_run(struct probe *p, const struct file_kind *kind)
 {
 	uint64_t end_ns = clock_ns() + (uint64_t)(p->seconds * 1e9);
-	off_t limit = (off_t)ZERO_CHUNKS * ZERO_CHUNK_BYTES - (off_t)p->bytes;
-	off_t at = 0;
+	off_t    limit = (off_t)ZERO_CHUNKS * ZERO_CHUNK_BYTES - (off_t)p->bytes;
+	off_t    at = 0;
 
 	while (clock_ns() < end_ns) {
 		if (!probe_write_one(p, at))
@@ -97,7 +97,7 @@ static void probe_close(struct probe *p)
 static bool probe_measure(struct probe *p, const struct file_kind *kind)
 {
 	bool ok = probe_open(p, kind) && probe_run(p, kind);
-	int error = errno;
+	int  error = errno;
 
 	probe_close(p);
 	if (!ok)

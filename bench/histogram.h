@@ -41,7 +41,7 @@ static inline size_t histogram_bucket(uint64_t value)
 
 static inline uint64_t histogram_bucket_middle(size_t bucket)
 {
-	size_t steps = (size_t)1 << HISTOGRAM_STEP_BITS;
+	size_t   steps = (size_t)1 << HISTOGRAM_STEP_BITS;
 	unsigned shift;
 	uint64_t low;
 
@@ -63,7 +63,7 @@ static inline void histogram_add(struct histogram *h, uint64_t value)
 /* The value that at least `share` (0 to 1) of the samples do not exceed; 0 when there are none. */
 static inline uint64_t histogram_quantile(const struct histogram *h, double share)
 {
-	double wanted = share * (double)h->count;
+	double   wanted = share * (double)h->count;
 	uint64_t seen = 0;
 
 	if (h->count == 0)

@@ -37,28 +37,28 @@ enum {
 static const uint64_t NS_PER_S = 1000000000;
 
 struct conn {
-	int fd;
+	int      fd;
 	uint64_t sent_ns;
-	size_t got;
-	char answer[ANSWER_BYTES_MAX + 1];
+	size_t   got;
+	char     answer[ANSWER_BYTES_MAX + 1];
 };
 
 struct load {
-	struct options options;
-	struct request request; /* one is enough: send copies it before the next key is patched in */
+	struct options   options;
+	struct request   request; /* one is enough: send copies it before the next key is patched in */
 	struct histogram latency;
-	struct conn *conns;
-	int epoll;
-	int in_flight;
-	uint64_t start_ns;
-	uint64_t measure_ns;
-	uint64_t end_ns;
-	uint64_t random;
-	uint64_t sent;
-	uint64_t answered;
-	uint64_t errors;
-	bool stopped; /* after a lost connection: no use going on */
-	char problem[PROBLEM_BYTES_MAX];
+	struct conn     *conns;
+	int              epoll;
+	int              in_flight;
+	uint64_t         start_ns;
+	uint64_t         measure_ns;
+	uint64_t         end_ns;
+	uint64_t         random;
+	uint64_t         sent;
+	uint64_t         answered;
+	uint64_t         errors;
+	bool             stopped; /* after a lost connection: no use going on */
+	char             problem[PROBLEM_BYTES_MAX];
 };
 
 static bool load_open(struct load *load);
@@ -95,7 +95,7 @@ static void load_stop(struct load *load, const char *what, int error)
 int main(int argc, char **argv)
 {
 	struct load *load = calloc(1, sizeof *load);
-	int failed;
+	int          failed;
 
 	if (load == NULL || !options_read(&load->options, argc, argv)) {
 		fprintf(stderr,
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 static bool conn_connect(struct conn *conn, const struct options *o)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
-	int on = 1;
+	int                on = 1;
 
 	if (inet_pton(AF_INET, o->host, &to.sin_addr) != 1) {
 		errno = EINVAL;
@@ -134,7 +134,7 @@ static bool conn_connect(struct conn *conn, const struct options *o)
 static bool load_connect_all(struct load *load)
 {
 	for (int i = 0; i < load->options.connections; i++) {
-		struct conn *conn = &load->conns[i];
+		struct conn       *conn = &load->conns[i];
 		struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
 
 		if (!conn_connect(conn, &load->options) ||
@@ -214,7 +214,7 @@ static void load_send(struct load *load, struct conn *conn, uint64_t now_ns)
 static void load_check(struct load *load, const struct answer *a)
 {
 	const char *expect = load->options.expect;
-	int shown = a->body_length < 120 ? (int)a->body_length : 120;
+	int         shown = a->body_length < 120 ? (int)a->body_length : 120;
 
 	if (a->status != 200)
 		load_fail(load, "status %d: %.*s", a->status, shown, a->body);
@@ -238,7 +238,7 @@ static void load_answered(struct load *load, struct conn *conn, const struct ans
 static void load_receive(struct load *load, struct conn *conn)
 {
 	struct answer a;
-	ssize_t n = recv(conn->fd, conn->answer + conn->got, ANSWER_BYTES_MAX - conn->got, 0);
+	ssize_t       n = recv(conn->fd, conn->answer + conn->got, ANSWER_BYTES_MAX - conn->got, 0);
 
 	if (n < 0 && errno == EAGAIN)
 		return;
@@ -283,7 +283,7 @@ static void load_start(struct load *load)
 static int load_wait(struct load *load, struct epoll_event *events)
 {
 	uint64_t give_up_ns = clock_ns() + SILENCE_MS_MAX * UINT64_C(1000000);
-	int n;
+	int      n;
 
 	do {
 		n = epoll_wait(load->epoll, events, EVENTS_AT_ONCE, load->options.spin ? 0 : SILENCE_MS_MAX);

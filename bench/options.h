@@ -13,14 +13,14 @@ enum { CONNECTIONS_MAX = 10000 };
 
 struct options {
 	const char *host;
-	int port;
-	int connections;
-	double seconds;
-	double warmup;
-	uint64_t keys;
-	uint64_t seed;
-	bool once; /* every key one time, in order, instead of for a time: to fill a table */
-	bool spin; /* never sleep while waiting for an answer */
+	int         port;
+	int         connections;
+	double      seconds;
+	double      warmup;
+	uint64_t    keys;
+	uint64_t    seed;
+	bool        once; /* every key one time, in order, instead of for a time: to fill a table */
+	bool        spin; /* never sleep while waiting for an answer */
 	const char *target;
 	const char *body;
 	const char *expect;

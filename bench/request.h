@@ -19,14 +19,14 @@ enum {
 
 struct request_slot {
 	size_t at;
-	int digits;
+	int    digits;
 };
 
 struct request {
-	size_t length;
-	size_t slot_count;
+	size_t              length;
+	size_t              slot_count;
 	struct request_slot slots[REQUEST_SLOTS_MAX];
-	char text[REQUEST_BYTES_MAX];
+	char                text[REQUEST_BYTES_MAX];
 };
 
 static inline void request_patch(struct request *r, int digits, uint64_t number)
@@ -130,8 +130,8 @@ static inline bool request_build(struct request *r, const char *host, int port, 
                                  const char *template)
 {
 	size_t body = request_body_length(template);
-	int head = target[0] == '/' ? request_write_plain(r, host, port, target, body)
-	                            : request_write_aws(r, host, port, target, body);
+	int    head = target[0] == '/' ? request_write_plain(r, host, port, target, body)
+	                               : request_write_aws(r, host, port, target, body);
 
 	if (head < 0 || (size_t)head + body > sizeof r->text)
 		return false;

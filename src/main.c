@@ -3,40 +3,65 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/manual.h"
 
-struct command {
-	const char *name, *help;
-	int (*run)(int argc, char **argv);
-};
-
-static const struct command commands[] = {
-        {"serve", "serves tables over HTTP", command_serve},
-        {"check", "verifies a data directory", command_check},
-        {"version", "says which version this is", command_version},
+static const struct command *const commands[] = {
+        &command_serve, &command_key, &command_policy, &command_check, &command_version,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
-static void help(FILE *out)
+static const struct command *find(const char *name)
+{
+	for (int i = 0; i < COMMANDS; i++)
+		if (strcmp(name, commands[i]->name) == 0)
+			return commands[i];
+	return NULL;
+}
+
+static void list(FILE *out)
 {
 	fprintf(out, "Gatehouse keeps the state behind a login page, durably, on one machine.\n\n"
 	             "usage: gatehouse COMMAND [OPTIONS]     (gatehouse COMMAND --help says more)\n\n");
 	for (int i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(out, "\nTo try it:  gatehouse serve --no-auth\n");
+		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
+	fprintf(out, "\nTo try it without keys:  gatehouse serve --no-auth\n");
+}
+
+static int unknown(const char *name)
+{
+	fprintf(stderr, "gatehouse: there is no command \"%s\"\n\n", name);
+	list(stderr);
+	return 2;
+}
+
+/* `gatehouse help COMMAND`; for the build, the tables as roff and as bash. */
+static int help(const char *about)
+{
+	const struct command *c = find(about);
+
+	if (c != NULL)
+		command_help(c);
+	else if (strcmp(about, "--man") == 0)
+		manual_print_man(commands, COMMANDS);
+	else if (strcmp(about, "--completion") == 0)
+		manual_print_completion(commands, COMMANDS);
+	else
+		return unknown(about);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
-		help(stdout);
-		return 0;
-	}
-	for (int i = 0; argc >= 2 && i < COMMANDS; i++)
-		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 2, argv + 2);
-	if (argc >= 2)
-		fprintf(stderr, "gatehouse: there is no command \"%s\"\n\n", argv[1]);
-	help(stderr);
-	return 2;
+	const struct command *c = argc < 2 ? NULL : find(argv[1]);
+	bool wants_help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0);
+
+	if (c != NULL)
+		return c->run(argc - 2, argv + 2);
+	if (wants_help && argc >= 3)
+		return help(argv[2]);
+	if (argc >= 2 && !wants_help)
+		return unknown(argv[1]);
+	list(wants_help ? stdout : stderr);
+	return wants_help ? 0 : 2;
 }

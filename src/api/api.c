@@ -1,19 +1,23 @@
 /* API: puts the parts together for http/. */
 #include "api/api.h"
 
+#include <string.h>
+
 #include "api/call.h"
 #include "api/loop.h"
 #include "api/problem.h"
 #include "api/routes.h"
 
-void api_init(struct api *api, struct engine *engine, bool (*ready)(void *ctx), void *ready_ctx,
-              struct hash_key seed)
+void api_init(struct api *api, const struct api_parts *parts)
 {
-	api->engine = engine;
-	api->ready = ready;
-	api->ready_ctx = ready_ctx;
-	api->seed = seed;
-	atomic_init(&api->loop_count, 0);
+	memset(api, 0, sizeof(*api));
+	api->parts = *parts;
+	api->started_us = clock_wall_us(parts->clock);
+}
+
+void api_watch(struct api *api, const struct http_server *http)
+{
+	atomic_store(&api->http, http);
 }
 
 /* Errors that the HTTP server finds before there is a request. The too large and the overload are in

@@ -5,20 +5,39 @@
 
 #include <stdatomic.h>
 
+#include "api/meter.h"
 #include "base/hash.h"
 #include "engine/engine.h"
 #include "http/http.h"
 
-struct api {
-	struct engine *engine;
+struct keyring;
+
+/* What an API is made of; set once. */
+struct api_parts {
+	struct engine  *engine;
+	struct keyring *keyring; /* who may sign; NULL: no authentication */
+	struct clock   *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;
-	struct hash_key seed;       /* random, for request ids */
-	atomic_uint     loop_count; /* loops opened so far: makes their seeds differ */
+	struct hash_key seed;         /* random, for request ids */
+	bool            log_requests; /* all of them; else only failures of ours */
+	bool            metrics_open; /* /metrics answers: it needs no signature */
+	bool            restarted;    /* by itself, after a failed flush: for the metrics */
 };
 
-void api_init(struct api *api, struct engine *engine, bool (*ready)(void *ctx), void *ready_ctx,
-              struct hash_key seed);
+struct api {
+	struct api_parts parts;
+	int64_t          started_us; /* wall clock */
+	atomic_uint      loop_count; /* loops opened so far: makes their seeds differ */
+	struct meter     meter;
+
+	_Atomic(const struct http_server *) http; /* NULL until api_watch */
+};
+
+void api_init(struct api *api, const struct api_parts *parts);
+
+/* Tells the metrics which server's connections to count, once it is open. */
+void api_watch(struct api *api, const struct http_server *http);
 
 /* The handler for http_server_open; the api must outlive the server. */
 struct http_handler api_handler(struct api *api);

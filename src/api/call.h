@@ -16,14 +16,18 @@ struct call {
 	struct dynamo_result    result;
 };
 
+/* The operation that an X-Amz-Target header names; NULL if none. */
+const struct operation *call_operation(struct bytes target);
+
 /* target: the X-Amz-Target header. ERR_UNKNOWN_OPERATION if it names none. */
 enum err_code call_decode(struct call *c, struct arena *a, struct json_reader *reader, struct bytes target,
                           struct bytes body, struct err *err);
 
 enum err_code call_run(struct call *c, struct table *t, struct err *err);
 
-/* Appends the answer to a call that was run, and returns its HTTP status. */
-int call_encode(struct call *c, struct buf *out);
+/* Appends the answer to a call that was run. The outcome is ERR_NONE or one of the results that DynamoDB
+ * reports as errors (a false condition, a cancelled transaction); err_status says its HTTP status. */
+enum err_code call_encode(struct call *c, struct buf *out);
 
 /* Appends the answer to one that failed, at any step. */
 int call_encode_error(struct arena *a, enum err_code code, const struct err *err, struct buf *out);

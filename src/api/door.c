@@ -1,7 +1,7 @@
 /* Door: a call (call.h) on the right threads.
  *
  *   loop thread                                   writer thread
- *   door_handle: decode
+ *   door_handle: who is it, decode, may it
  *     READ: run on a reader, encode, respond
  *     WRITE: engine_submit ------------------->   write_run: run in its turn
  *                                                 write_done: committed, or failed
@@ -15,7 +15,10 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "api/auth.h"
 #include "api/call.h"
+#include "api/permit.h"
+#include "api/request_log.h"
 
 #define CONTENT_TYPE "application/x-amz-json-1.0"
 
@@ -23,11 +26,34 @@ struct door_write {
 	struct writer_request base; /* first: the writer hands back a pointer to it */
 	struct call           call;
 	struct http_request  *http;
+	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
+	size_t                key_id_len;
 };
 
 /* ---- answers ---- */
 
-static void respond(struct api_loop *l, struct http_request *r, int status, struct bytes body)
+/* Before the answer is sent: whoever has it finds it counted. A request that was refused before it was
+ * decoded is counted with the operation it named. */
+static void note(struct api_loop *l, struct http_request *r, enum err_code outcome, struct bytes id)
+{
+	const struct door_write *w = r->user;
+	struct request_note      n = {.id = id,
+	                              .operation = w->call.operation,
+	                              .outcome = outcome,
+	                              .status = err_status(outcome),
+	                              .micros = clock_steady_us(l->api->parts.clock) - r->received_us,
+	                              .key_id = {w->key_id, w->key_id_len}};
+
+	if (n.operation == NULL)
+		n.operation = call_operation(http_header_get(r, "x-amz-target"));
+	meter_note(l->meter, n.operation, outcome, n.micros);
+	if (!request_log_wants(l->api->parts.log_requests, n.status))
+		return;
+	n.traceparent = http_header_get(r, "traceparent");
+	request_log(&n);
+}
+
+static void respond(struct api_loop *l, struct http_request *r, enum err_code outcome, struct bytes body)
 {
 	char               id[REQUEST_ID_LENGTH], sum[16];
 	unsigned long      crc = crc32_z(0, (const unsigned char *)body.data, body.len);
@@ -36,35 +62,38 @@ static void respond(struct api_loop *l, struct http_request *r, int status, stru
 	        {BYTES("x-amz-crc32"), {sum, (size_t)snprintf(sum, sizeof(sum), "%lu", crc)}},
 	        {BYTES("Retry-After"), BYTES("1")},
 	};
-	struct http_response response = {
-	        .status = status, .content_type = CONTENT_TYPE, .headers = headers, .body = body};
+	struct http_response response = {.status = err_status(outcome),
+	                                 .content_type = CONTENT_TYPE,
+	                                 .headers = headers,
+	                                 .body = body};
 
 	api_loop_request_id(l, id);
-	response.header_count = status == 503 ? 3 : 2;
+	response.header_count = response.status == 503 ? 3 : 2;
+	note(l, r, outcome, (struct bytes){id, sizeof(id)});
 	http_respond(r, &response);
 }
 
-void door_answer_error(struct api_loop *l, struct http_request *r, enum err_code code, const struct err *err)
+static void answer_error(struct api_loop *l, struct http_request *r, enum err_code code,
+                         const struct err *err)
 {
 	struct buf *out = api_loop_answer(l);
-	int         status = call_encode_error(&r->arena, code, err, out);
 
-	respond(l, r, status, buf_bytes(out));
+	call_encode_error(&r->arena, code, err, out);
+	respond(l, r, code, buf_bytes(out));
 }
 
 static void answer(struct api_loop *l, struct http_request *r, struct call *c, enum err_code rc,
                    const struct err *err)
 {
 	struct buf *out;
-	int         status;
 
 	if (rc != ERR_NONE) {
-		door_answer_error(l, r, rc, err);
+		answer_error(l, r, rc, err);
 		return;
 	}
 	out = api_loop_answer(l);
-	status = call_encode(c, out);
-	respond(l, r, status, buf_bytes(out));
+	rc = call_encode(c, out);
+	respond(l, r, rc, buf_bytes(out));
 }
 
 /* ---- writes ---- */
@@ -72,8 +101,10 @@ static void answer(struct api_loop *l, struct http_request *r, struct call *c, e
 static enum err_code write_run(struct writer_request *base, struct table *t)
 {
 	struct door_write *w = (struct door_write *)base;
+	enum err_code      rc = call_run(&w->call, t, &w->base.err);
 
-	return call_run(&w->call, t, &w->base.err);
+	base->cost_bytes = w->http->body.len + w->http->arena.used_bytes; /* large items were read, maybe */
+	return rc;
 }
 
 static void write_answer(struct http_request *r)
@@ -101,23 +132,19 @@ static void write_submit(struct api_loop *l, struct http_request *r, struct door
 	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
 	w->base.rc = ERR_NONE;
 	w->base.next = NULL;
-	r->user = w;
-	rc = engine_submit(l->api->engine, &w->base, &err);
+	rc = engine_submit(l->api->parts.engine, &w->base, &err);
 	if (rc != ERR_NONE)
-		door_answer_error(l, r, rc, &err);
+		answer_error(l, r, rc, &err);
 }
 
 /* ---- reads ---- */
 
-static void read_answer(struct api_loop *l, struct http_request *r, struct call *c)
+static void read_answer(struct api_loop *l, struct http_request *r, struct call *c,
+                        struct engine_reader *reader)
 {
-	struct engine_reader reader;
-	struct err           err;
-	enum err_code        rc;
+	struct err    err;
+	enum err_code rc = call_run(c, &reader->base, &err);
 
-	engine_reader_init(&reader, l->api->engine);
-	rc = call_run(c, &reader.base, &err);
-	engine_reader_release(&reader);
 	answer(l, r, c, rc, &err);
 }
 
@@ -139,26 +166,54 @@ static struct bytes host_of(const struct http_request *r)
 	return bytes_is_utf8(host) ? host : BYTES("localhost");
 }
 
+static void keep_key_id(struct door_write *w, const struct caller *who)
+{
+	if (who->key == NULL || who->key->id.len > sizeof(w->key_id))
+		return;
+	memcpy(w->key_id, who->key->id.data, who->key->id.len);
+	w->key_id_len = who->key->id.len;
+}
+
+/* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
+static enum err_code admit(struct api_loop *l, struct http_request *r, struct door_write *w, struct table *t,
+                           struct err *err)
+{
+	struct bytes  target = http_header_get(r, "x-amz-target");
+	struct caller who;
+	enum err_code rc;
+
+	if (!is_json(http_header_get(r, "content-type")))
+		return err_set(err, ERR_UNKNOWN_OPERATION, "%s", "");
+	rc = auth_identify(l, r, &r->arena, &who, err);
+	if (rc != ERR_NONE)
+		return rc;
+	keep_key_id(w, &who);
+	rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
+	if (rc == ERR_NONE)
+		rc = permit_check(&who, t, &w->call, err);
+	auth_release(&who);
+	return rc;
+}
+
 void door_handle(struct api_loop *l, struct http_request *r)
 {
-	struct door_write *w = arena_alloc(&r->arena, sizeof(*w));
-	struct bytes       target = http_header_get(r, "x-amz-target");
-	struct err        *err = &w->base.err;
-	enum err_code      rc;
+	struct door_write   *w = arena_alloc(&r->arena, sizeof(*w));
+	struct engine_reader reader;
+	enum err_code        rc;
 
-	if (!is_json(http_header_get(r, "content-type"))) {
-		err_set(err, ERR_UNKNOWN_OPERATION, "%s", "");
-		door_answer_error(l, r, ERR_UNKNOWN_OPERATION, err);
-		return;
-	}
-	rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
+	w->call.operation = NULL;
+	w->key_id_len = 0;
+	r->user = w;
+	engine_reader_init(&reader, l->api->parts.engine);
+	rc = admit(l, r, w, &reader.base, &w->base.err);
 	if (rc != ERR_NONE) {
-		door_answer_error(l, r, rc, err);
-		return;
+		answer_error(l, r, rc, &w->base.err);
+	} else {
+		w->call.request.host = host_of(r);
+		if (w->call.operation->kind == WRITE)
+			write_submit(l, r, w);
+		else
+			read_answer(l, r, &w->call, &reader);
 	}
-	w->call.request.host = host_of(r);
-	if (w->call.operation->kind == WRITE)
-		write_submit(l, r, w);
-	else
-		read_answer(l, r, &w->call);
+	engine_reader_release(&reader);
 }

@@ -7,7 +7,4 @@
 /* A route's handler: answers r, now or later. */
 void door_handle(struct api_loop *l, struct http_request *r);
 
-/* An error in DynamoDB's form, whoever found it. */
-void door_answer_error(struct api_loop *l, struct http_request *r, enum err_code code, const struct err *err);
-
 #endif

@@ -19,7 +19,7 @@ void health_home(struct api_loop *l, struct http_request *r)
 	answer_text(r, 200,
 	            BYTES("Gatehouse: durable tables behind DynamoDB's protocol.\n"
 	                  "POST / with X-Amz-Target: DynamoDB_20120810.<operation>\n"
-	                  "GET /livez, GET /readyz\n"));
+	                  "GET /livez, GET /readyz, GET /metrics\n"));
 }
 
 void health_live(struct api_loop *l, struct http_request *r)
@@ -30,7 +30,7 @@ void health_live(struct api_loop *l, struct http_request *r)
 
 void health_ready(struct api_loop *l, struct http_request *r)
 {
-	if (l->api->ready(l->api->ready_ctx))
+	if (l->api->parts.ready(l->api->parts.ready_ctx))
 		answer_text(r, 200, BYTES("ready\n"));
 	else
 		answer_text(r, 503, BYTES("not ready\n"));

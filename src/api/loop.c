@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "dynamo/sigv4.h"
+
 void *api_loop_open(void *ctx)
 {
 	struct api      *api = ctx;
@@ -12,8 +14,10 @@ void *api_loop_open(void *ctx)
 
 	l->api = api;
 	l->json = json_reader_open();
-	l->id_state = api->seed.k0;
-	l->id_fixed = hash_bytes(api->seed, own);
+	l->signatures = sigv4_key_cache_open(api->parts.seed);
+	l->meter = &api->meter.shards[number % METER_SHARDS];
+	l->id_state = api->parts.seed.k0;
+	l->id_fixed = hash_bytes(api->parts.seed, own);
 	buf_init(&l->answer, NULL);
 	return l;
 }
@@ -24,6 +28,7 @@ void api_loop_close(void *ctx, void *loop)
 
 	(void)ctx;
 	json_reader_close(l->json);
+	sigv4_key_cache_close(l->signatures);
 	buf_release(&l->answer);
 	free(l);
 }

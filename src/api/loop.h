@@ -11,12 +11,16 @@ enum {
 	ANSWER_KEEP_BYTES_MAX = 256 * 1024, /* a longer answer's buffer is given back */
 };
 
+struct sigv4_key_cache;
+
 struct api_loop {
-	struct api         *api;
-	struct json_reader *json;
-	struct buf          answer;   /* of the request being answered; reused */
-	uint64_t            id_state; /* moves with each request id, through all 2^64 values */
-	uint64_t            id_fixed; /* differs from loop to loop */
+	struct api             *api;
+	struct json_reader     *json;
+	struct sigv4_key_cache *signatures;
+	struct buf              answer;   /* of the request being answered; reused */
+	struct meter_shard     *meter;    /* in the api; shared with other loops if there are many */
+	uint64_t                id_state; /* moves with each request id, through all 2^64 values */
+	uint64_t                id_fixed; /* differs from loop to loop */
 };
 
 void *api_loop_open(void *api);

@@ -10,9 +10,25 @@ enum operation_kind {
 	WRITE, /* waits for its turn with the writer */
 };
 
+/* Which member of struct dynamo_request's union an operation uses. */
+enum request_form {
+	FORM_GET,
+	FORM_WRITE,
+	FORM_QUERY,
+	FORM_BATCH,
+	FORM_TRANSACT_GET,
+	FORM_TRANSACT_WRITE,
+	FORM_CREATE,
+	FORM_ALTER,
+	FORM_TTL,
+	FORM_TABLE,
+	FORM_NONE, /* it names no table: list, or nothing */
+};
+
 struct operation {
 	struct bytes        name;
 	enum operation_kind kind;
+	enum request_form   form;
 	enum err_code (*decode)(struct arena *a, const struct json *body, struct dynamo_request *out,
 	                        struct err *err);
 	enum err_code (*run)(struct table *t, struct arena *a, const struct dynamo_request *q,

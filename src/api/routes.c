@@ -3,13 +3,13 @@
 
 #include "api/door.h"
 #include "api/health.h"
+#include "api/metrics.h"
 #include "api/problem.h"
 
 static const struct route routes[] = {
-        {HTTP_POST, BYTES_INIT("/"), door_handle},
-        {HTTP_GET, BYTES_INIT("/"), health_home},
-        {HTTP_GET, BYTES_INIT("/livez"), health_live},
-        {HTTP_GET, BYTES_INIT("/readyz"), health_ready},
+        {HTTP_POST, BYTES_INIT("/"), door_handle},          {HTTP_GET, BYTES_INIT("/"), health_home},
+        {HTTP_GET, BYTES_INIT("/livez"), health_live},      {HTTP_GET, BYTES_INIT("/readyz"), health_ready},
+        {HTTP_GET, BYTES_INIT("/metrics"), metrics_handle},
 };
 
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };

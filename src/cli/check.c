@@ -28,26 +28,40 @@ static int check(const char *path)
 	return 0;
 }
 
-int command_check(int argc, char **argv)
-{
-	const char              *path = "data";
-	bool                     help = false;
-	const struct option_spec specs[] = {
-	        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)", &path, 0, 0},
-	        {"--help", OPTION_FLAG, NULL, "this text", &help, 0, 0},
-	};
-	const size_t count = sizeof(specs) / sizeof(specs[0]);
-	struct err   err;
+struct check_options {
+	const char *data;
+	bool        help;
+};
 
-	if (options_parse(specs, count, argc, argv, &err) != ERR_NONE) {
+static const struct option_spec options[] = {
+        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
+         offsetof(struct check_options, data), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct check_options, help), 0, 0},
+};
+
+static int run(int argc, char **argv)
+{
+	struct check_options o = {.data = "data"};
+	struct err           err;
+
+	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE) {
 		fprintf(stderr, "gatehouse check: %s\n", err.text);
 		return 2;
 	}
-	if (help) {
-		printf("gatehouse check: compares every row of a data directory with its index and expiry "
-		       "entries.\n\n");
-		options_help(specs, count);
+	if (o.help) {
+		command_help(&command_check);
 		return 0;
 	}
-	return check(path);
+	return check(o.data);
 }
+
+const struct command command_check = {
+        .name = "check",
+        .help = "verifies a data directory",
+        .about = "Compares every row of a data directory with its index and expiry entries. No server may "
+                 "have\n"
+                 "the directory open meanwhile.",
+        .options = options,
+        .option_count = OPTIONS_COUNT(options),
+        .run = run,
+};

@@ -13,7 +13,8 @@ static const struct option_spec *find(const struct option_spec *specs, size_t co
 	return NULL;
 }
 
-static enum err_code set_number(const struct option_spec *spec, const char *text, struct err *err)
+static enum err_code set_number(const struct option_spec *spec, uint64_t *to, const char *text,
+                                struct err *err)
 {
 	uint64_t value;
 
@@ -21,11 +22,11 @@ static enum err_code set_number(const struct option_spec *spec, const char *text
 		return err_set(err, ERR_INVALID, "%s takes a whole number from %llu to %llu, not \"%s\"",
 		               spec->name, (unsigned long long)spec->min, (unsigned long long)spec->max,
 		               text);
-	*(uint64_t *)spec->out = value;
+	*to = value;
 	return ERR_NONE;
 }
 
-enum err_code options_parse(const struct option_spec *specs, size_t count, int argc, char **argv,
+enum err_code options_parse(const struct option_spec *specs, size_t count, void *to, int argc, char **argv,
                             struct err *err)
 {
 	for (int i = 0; i < argc; i++) {
@@ -33,23 +34,25 @@ enum err_code options_parse(const struct option_spec *specs, size_t count, int a
 		size_t                    len = equals != NULL ? (size_t)(equals - argv[i]) : strlen(argv[i]);
 		const struct option_spec *spec = find(specs, count, argv[i], len);
 		const char               *value;
+		void                     *field;
 
 		if (spec == NULL)
 			return err_set(err, ERR_INVALID, "unknown argument \"%s\" (--help lists them)",
 			               argv[i]);
+		field = (char *)to + spec->at;
 		if (spec->kind == OPTION_FLAG) {
 			if (equals != NULL)
 				return err_set(err, ERR_INVALID, "%s takes no value", spec->name);
-			*(bool *)spec->out = true;
+			*(bool *)field = true;
 			continue;
 		}
 		value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
 		if (value == NULL || *value == '\0')
 			return err_set(err, ERR_INVALID, "%s needs a value: %s", spec->name, spec->value);
-		if (spec->kind == OPTION_NUMBER && set_number(spec, value, err) != ERR_NONE)
+		if (spec->kind == OPTION_NUMBER && set_number(spec, field, value, err) != ERR_NONE)
 			return err->code;
 		if (spec->kind == OPTION_TEXT)
-			*(const char **)spec->out = value;
+			*(const char **)field = value;
 	}
 	return ERR_NONE;
 }

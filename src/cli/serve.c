@@ -53,58 +53,75 @@ static int start_again(int argc, char **argv)
 	return 1;
 }
 
-static void help(const struct option_spec *specs, size_t count)
-{
-	printf("gatehouse serve: serves durable, DynamoDB-compatible tables over HTTP.\n\n");
-	options_help(specs, count);
-	printf("\nWith --no-auth anyone who can reach the port may do anything, so it is refused on any "
-	       "address but\n"
-	       "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted.\n");
-}
-
 static int refuse(const struct err *err)
 {
 	fprintf(stderr, "gatehouse serve: %s\n", err->text);
 	return err->code == ERR_INVALID ? 2 : 1;
 }
 
-int command_serve(int argc, char **argv)
-{
-	struct serve_options     o = serve_options_default();
-	bool                     wants_help = false, restart;
-	const char              *fault = NULL;
-	const struct option_spec specs[] = {
-	        {"--listen", OPTION_TEXT, "ADDRESS:PORT",
-	         "where to listen (default: 127.0.0.1:8420; port 0: a free one)", &o.listen, 0, 0},
-	        {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", &o.data,
-	         0, 0},
-	        {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", &o.no_auth, 0,
-	         0},
-	        {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one a core)",
-	         &o.loops, 0, 256},
-	        {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", &o.cache_mb, 1,
-	         1 << 20},
-	        {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
-	         &o.queue_mb, 1, 1 << 20},
-	        {"--fault", OPTION_TEXT, "NAME:N", NULL, &fault, 0, 0}, /* for tests: base/fault.h */
-	        {"--help", OPTION_FLAG, NULL, "this text", &wants_help, 0, 0},
-	};
-	const size_t count = sizeof(specs) / sizeof(specs[0]);
-	struct err   err;
+struct serve_arguments {
+	struct serve_options o;
+	const char          *fault;
+	bool                 help;
+};
 
-	if (options_parse(specs, count, argc, argv, &err) != ERR_NONE)
+#define AT(field) offsetof(struct serve_arguments, field)
+
+static const struct option_spec options[] = {
+        {"--listen", OPTION_TEXT, "ADDRESS:PORT",
+         "where to listen (default: 127.0.0.1:8420; port 0: a free one)", AT(o.listen), 0, 0},
+        {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", AT(o.data), 0,
+         0},
+        {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", AT(o.no_auth), 0, 0},
+        {"--plain-http", OPTION_FLAG, NULL, "listen without TLS also where it is not loopback",
+         AT(o.plain_http), 0, 0},
+        {"--log-requests", OPTION_FLAG, NULL, "log every request, not only those that fail with 5xx",
+         AT(o.log_requests), 0, 0},
+        {"--open-metrics", OPTION_FLAG, NULL,
+         "serve /metrics, which needs no signature, also where it is not loopback", AT(o.open_metrics), 0, 0},
+        {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one a core)", AT(o.loops),
+         0, 256},
+        {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", AT(o.cache_mb), 1, 1 << 20},
+        {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
+         AT(o.queue_mb), 1, 1 << 20},
+        {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */
+        {"--help", OPTION_FLAG, NULL, "this text", AT(help), 0, 0},
+};
+
+static int run(int argc, char **argv)
+{
+	struct serve_arguments arguments = {.o = serve_options_default()};
+	bool                   restart;
+	struct err             err;
+
+	if (options_parse(options, OPTIONS_COUNT(options), &arguments, argc, argv, &err) != ERR_NONE)
 		return refuse(&err);
-	if (fault != NULL && !fault_parse(fault)) {
-		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", fault);
+	if (arguments.fault != NULL && !fault_parse(arguments.fault)) {
+		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", arguments.fault);
 		return refuse(&err);
 	}
-	if (wants_help) {
-		help(specs, count);
+	if (arguments.help) {
+		command_help(&command_serve);
 		return 0;
 	}
-	if (serve(&o, &restart, &err) == ERR_NONE)
+	arguments.o.restarted = getenv(RESTARTS_VARIABLE) != NULL;
+	if (serve(&arguments.o, &restart, &err) == ERR_NONE)
 		return 0;
 	if (restart)
 		return start_again(argc, argv);
 	return refuse(&err);
 }
+
+const struct command command_serve = {
+        .name = "serve",
+        .help = "serves tables over HTTP",
+        .about = "Serves durable, DynamoDB-compatible tables over HTTP.",
+        .options = options,
+        .option_count = OPTIONS_COUNT(options),
+        .more = "Requests must be signed with a key of `gatehouse key`; the first start makes one, "
+                "\"administrator\".\n"
+                "With --no-auth anyone who can reach the port may do anything, so it is refused on any "
+                "address but\n"
+                "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted.",
+        .run = run,
+};

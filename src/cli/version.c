@@ -1,15 +1,21 @@
 /* Version: which program this is. */
 #include <stdio.h>
 
+#include "base/version.h"
 #include "cli/commands.h"
 #include "engine/layout.h"
 
-#define GATEHOUSE_VERSION "0.1.0"
-
-int command_version(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
 	printf("gatehouse %s (data format %d)\n", GATEHOUSE_VERSION, LAYOUT_FORMAT);
 	return 0;
 }
+
+const struct command command_version = {
+        .name = "version",
+        .help = "says which version this is",
+        .about = "Prints the program's version and the format of its data directories.",
+        .run = run,
+};

@@ -144,9 +144,10 @@ static void drop_index_counts(struct engine *e, const struct table_entry *old, c
 static void drop_counts(struct engine *e, const struct catalog *old, const struct catalog *new)
 {
 	for (uint32_t i = 0; i < old->count; i++) {
-		const struct table_entry *before = old->entries[i], *after = catalog_find_id(new, before->id);
+		const struct table_entry *before = old->entries[i];
+		const struct table_entry *after = catalog_find(new, before->schema.name);
 
-		if (after == NULL)
+		if (after == NULL || after->id != before->id)
 			counts_drop(e->counts, before->id);
 		else if (after != before)
 			drop_index_counts(e, before, after);

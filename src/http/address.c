@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/inherit.h"
+
 enum { LISTEN_BACKLOG = 1024 };
 
 union address {
@@ -70,6 +72,9 @@ enum err_code address_listen(const char *text, int *fd, struct err *err)
 	if (!parse(text, &address, &len))
 		return err_set(err, ERR_INVALID,
 		               "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420", text);
+	*fd = inherit_find(&address.any);
+	if (*fd >= 0)
+		return ERR_NONE;
 	*fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd < 0)
 		return err_set(err, ERR_STORAGE, "socket: %s", strerror(errno));

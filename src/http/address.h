@@ -4,7 +4,8 @@
 
 #include "base/err.h"
 
-/* A non-blocking socket that listens there. ERR_INVALID: malformed. ERR_RESOURCE_IN_USE: someone else has it.
+/* A non-blocking socket that listens there, passed on by the service manager (inherit.h) or opened.
+ * ERR_INVALID: malformed. ERR_RESOURCE_IN_USE: someone else has it.
  */
 enum err_code address_listen(const char *text, int *fd, struct err *err);
 

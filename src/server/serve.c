@@ -10,18 +10,22 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "access/credential.h"
 #include "api/api.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "http/http.h"
+#include "server/notify.h"
 
 struct server {
 	struct engine      *engine;
+	struct keyring     *keyring; /* NULL: no authentication */
 	struct api          api;
 	struct http_server *http;
 	atomic_bool         stopping;
 	atomic_bool         failed;
 	pthread_t           main_thread;
+	struct notify       notify;
 };
 
 struct serve_options serve_options_default(void)
@@ -77,6 +81,15 @@ static bool is_ready(void *ctx)
 	return !atomic_load(&s->stopping) && engine_ready(s->engine);
 }
 
+/* For the watchdog. Not is_ready: a full disk must not have the process killed, it still reads and recovers
+ * by itself. */
+static bool is_alive(void *ctx)
+{
+	struct server *s = ctx;
+
+	return !atomic_load(&s->failed);
+}
+
 static enum err_code open_engine(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct engine_options engine = engine_options_default(options->data);
@@ -86,6 +99,14 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	engine.on_failure = on_failure;
 	engine.failure_ctx = s;
 	return engine_open(&s->engine, &engine, err);
+}
+
+static bool is_loopback(const char *listen)
+{
+	struct bytes text = bytes_of(listen);
+
+	return bytes_starts_with(text, BYTES("127.")) || bytes_starts_with(text, BYTES("[::1]:")) ||
+	       bytes_starts_with(text, BYTES("localhost:"));
 }
 
 static enum err_code open_http(struct server *s, const struct serve_options *options, struct err *err)
@@ -98,9 +119,37 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
-	api_init(&s->api, s->engine, is_ready, s, seed);
+	api_init(&s->api,
+	         &(struct api_parts){.engine = s->engine,
+	                             .keyring = s->keyring,
+	                             .clock = clock_system(),
+	                             .ready = is_ready,
+	                             .ready_ctx = s,
+	                             .seed = seed,
+	                             .log_requests = options->log_requests,
+	                             .metrics_open = options->open_metrics || is_loopback(options->listen),
+	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
-	return http_server_open(&s->http, options->listen, loops, &limits, &handler, clock_system(), err);
+	if (http_server_open(&s->http, options->listen, loops, &limits, &handler, clock_system(), err) !=
+	    ERR_NONE)
+		return err->code;
+	api_watch(&s->api, s->http);
+	return ERR_NONE;
+}
+
+static enum err_code open_keyring(struct server *s, const struct serve_options *options, struct err *err)
+{
+	bool made;
+
+	if (options->no_auth)
+		return ERR_NONE;
+	if (keyring_open(&s->keyring, options->data, &made, err) != ERR_NONE)
+		return err->code;
+	if (made)
+		printf("Made the first access key, \"administrator\", in %s/keys.json (readable by its owner "
+		       "only).\n\n",
+		       options->data);
+	return ERR_NONE;
 }
 
 static void greet(const struct server *s, const struct serve_options *options)
@@ -108,32 +157,51 @@ static void greet(const struct server *s, const struct serve_options *options)
 	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
 	unsigned port = http_server_port(s->http);
 
-	printf("Gatehouse is listening on http://%.*s:%u (data in %s, no authentication)\n\n"
-	       "Try, in another terminal:\n"
-	       "  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n"
-	       "  aws dynamodb list-tables --endpoint-url http://%.*s:%u\n"
+	printf("Gatehouse is listening on http://%.*s:%u (data in %s, %s)\n\nTry, in another terminal:\n",
+	       host, options->listen, port, options->data,
+	       options->no_auth ? "no authentication" : "requests must be signed");
+	if (options->no_auth)
+		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n");
+	else
+		printf("  eval \"$(gatehouse key show administrator --data %s)\"; export "
+		       "AWS_DEFAULT_REGION=local\n",
+		       options->data);
+	printf("  aws dynamodb list-tables --endpoint-url http://%.*s:%u\n"
 	       "  curl http://%.*s:%u/readyz\n\n"
 	       "README.md goes on from there. Ctrl-C stops it; what was acknowledged is on the disk.\n",
-	       host, options->listen, port, options->data, host, options->listen, port, host, options->listen,
-	       port);
+	       host, options->listen, port, host, options->listen, port);
 	fflush(stdout);
 }
 
 static enum err_code check_access(const struct serve_options *options, struct err *err)
 {
-	struct bytes listen = bytes_of(options->listen);
-
-	if (!options->no_auth)
-		return err_set(err, ERR_INVALID,
-		               "authentication is not built yet: start with --no-auth, on loopback");
-	if (!bytes_starts_with(listen, BYTES("127.")) && !bytes_starts_with(listen, BYTES("[::1]:")) &&
-	    !bytes_starts_with(listen, BYTES("localhost:")))
+	if (is_loopback(options->listen))
+		return ERR_NONE;
+	if (options->no_auth)
 		return err_set(
 		        err, ERR_INVALID,
 		        "--no-auth is refused on %s: without authentication it listens on loopback only "
 		        "(127.0.0.1, [::1])",
 		        options->listen);
+	if (!options->plain_http)
+		return err_set(err, ERR_INVALID,
+		               "%s is not loopback, and there is no TLS yet: put a proxy that ends TLS in "
+		               "front, or say "
+		               "--plain-http if the network is trusted",
+		               options->listen);
 	return ERR_NONE;
+}
+
+/* In the other order, as far as it came. */
+static void close_all(struct server *s)
+{
+	if (s->http != NULL)
+		http_server_close(s->http);
+	if (s->keyring != NULL)
+		keyring_close(s->keyring);
+	if (s->engine != NULL)
+		engine_close(s->engine);
+	notify_close(&s->notify);
 }
 
 enum err_code serve(const struct serve_options *options, bool *restart, struct err *err)
@@ -144,18 +212,20 @@ enum err_code serve(const struct serve_options *options, bool *restart, struct e
 	if (check_access(options, err) != ERR_NONE)
 		return err->code;
 	signals_prepare();
-	if (open_engine(&s, options, err) != ERR_NONE)
-		return err->code;
-	if (open_http(&s, options, err) != ERR_NONE) {
-		engine_close(s.engine);
+	notify_open(&s.notify, is_alive, &s);
+	if (open_engine(&s, options, err) != ERR_NONE || open_keyring(&s, options, err) != ERR_NONE ||
+	    open_http(&s, options, err) != ERR_NONE) {
+		close_all(&s);
 		return err->code;
 	}
 	greet(&s, options);
+	notify_send(&s.notify, "READY=1");
 	signals_wait();
 	atomic_store(&s.stopping, true);
+	if (!atomic_load(&s.failed)) /* else the same process starts again, and is still wanted */
+		notify_send(&s.notify, "STOPPING=1");
 	log_info("stopping: finishing what was accepted");
-	http_server_close(s.http);
-	engine_close(s.engine);
+	close_all(&s);
 	log_info("stopped");
 	if (!atomic_load(&s.failed))
 		return ERR_NONE;

@@ -8,7 +8,11 @@ struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
 	const char *data;
 	bool        no_auth;
-	uint64_t    loops; /* 0: one a core */
+	bool        plain_http;   /* without TLS on other addresses than loopback */
+	bool        log_requests; /* a line for each request; else only for those that fail by our fault */
+	bool        open_metrics; /* /metrics, unsigned, on other addresses than loopback */
+	bool        restarted;    /* the process started itself again, after a failed flush */
+	uint64_t    loops;        /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
 };

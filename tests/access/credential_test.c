@@ -164,6 +164,24 @@ TEST(credentials, names_are_unique_and_well_formed_and_the_longest_is_taken)
 	close_fixture(&f);
 }
 
+TEST(credentials, a_file_that_root_writes_belongs_to_the_owner_of_the_directory)
+{
+	struct fixture f;
+	struct stat    st;
+	char           path[128];
+
+	if (geteuid() != 0)
+		skip();
+	open_fixture(&f);
+	assert_int_equal(chown(f.dir, 12345, 12345), 0);
+	assert_int_equal(credential_revoke(f.dir, BYTES("administrator"), &f.err), ERR_NONE);
+	snprintf(path, sizeof(path), "%s/keys.json", f.dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_uid, 12345);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	close_fixture(&f);
+}
+
 /* ---- threads ---- */
 
 struct making {

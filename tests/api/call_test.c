@@ -176,7 +176,8 @@ static void call(struct fake *f, const char *target, const char *body, struct ou
 	rc = call_decode(&c, &o->arena, reader, bytes_of(target), quoted(&o->arena, body), &err);
 	if (rc == ERR_NONE)
 		rc = call_run(&c, &f->table, &err);
-	o->status = rc == ERR_NONE ? call_encode(&c, &out) : call_encode_error(&o->arena, rc, &err, &out);
+	o->status = rc == ERR_NONE ? err_status(call_encode(&c, &out))
+	                           : call_encode_error(&o->arena, rc, &err, &out);
 	o->body = buf_bytes(&out);
 	json_reader_close(reader);
 }

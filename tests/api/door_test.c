@@ -13,6 +13,7 @@
 #include "api/loop.h"
 #include "api/routes.h"
 #include "base/log.h"
+#include "engine/gate.h"
 
 enum { BODY_BYTES_MAX = 64 * 1024 };
 
@@ -22,7 +23,7 @@ struct house {
 	struct api          api;
 	struct http_server *http;
 	atomic_bool         ready;
-	char                answer[64 * 1024];
+	char                answer[128 * 1024];
 };
 
 static bool is_ready(void *ctx)
@@ -45,7 +46,12 @@ static void house_open(struct house *h, size_t queue_bytes_max)
 	options.queue_bytes_max = queue_bytes_max;
 	if (engine_open(&h->engine, &options, &err) != ERR_NONE)
 		fail_msg("%s", err.text);
-	api_init(&h->api, h->engine, is_ready, h, (struct hash_key){1, 2});
+	api_init(&h->api, &(struct api_parts){.engine = h->engine,
+	                                      .clock = clock_system(),
+	                                      .ready = is_ready,
+	                                      .ready_ctx = h,
+	                                      .seed = {1, 2},
+	                                      .metrics_open = true});
 	handler = api_handler(&h->api);
 	limits.body_bytes_max = BODY_BYTES_MAX;
 	if (http_server_open(&h->http, "127.0.0.1:0", 2, &limits, &handler, clock_system(), &err) != ERR_NONE)
@@ -190,7 +196,7 @@ TEST(door, every_answer_has_its_checksum_and_an_id_of_its_own)
 
 TEST(door, request_ids_do_not_repeat_within_or_between_loops)
 {
-	struct api       api = {.seed = {3, 4}};
+	struct api       api = {.parts.seed = {3, 4}};
 	struct api_loop *one = api_loop_open(&api), *two = api_loop_open(&api);
 	char             ids[2000][REQUEST_ID_LENGTH];
 
@@ -205,14 +211,20 @@ TEST(door, request_ids_do_not_repeat_within_or_between_loops)
 
 TEST(door, a_full_queue_is_answered_503_with_retry_after)
 {
-	struct house h;
+	struct house          h;
+	struct gate           gate;
+	struct writer_request waits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 1};
+	struct err            err;
 
 	house_open(&h, 1);
+	gate_close(&gate, h.engine);
+	assert_int_equal(engine_submit(h.engine, &waits, &err), ERR_NONE);
 	assert_int_equal(dynamo(&h, "CreateTable", CREATE), 503);
 	assert_bytes(header_of(&h, "Retry-After"), "1");
 	assert_non_null(strstr(body_of(&h), "#ServiceUnavailable"));
 	assert_int_equal(dynamo(&h, "ListTables", "{}"), 200); /* reads go on */
 	assert_string_equal(body_of(&h), "{\"TableNames\":[]}");
+	gate_open(&gate);
 	house_close(&h);
 }
 
@@ -275,6 +287,21 @@ TEST(routes, every_route_answers)
 		                         method[0] == 'P' ? "{}" : ""),
 		                 200);
 	}
+	house_close(&h);
+}
+
+TEST(routes, metrics_are_refused_unless_open)
+{
+	struct house h;
+
+	house_open(&h, 1 << 20);
+	api_watch(&h.api, h.http);
+	assert_int_equal(request(&h, "GET", "/metrics", "", ""), 200);
+	assert_bytes(header_of(&h, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+	assert_non_null(strstr(body_of(&h), "\ngatehouse_connections 1\n"));
+	h.api.parts.metrics_open = false;
+	assert_int_equal(request(&h, "GET", "/metrics", "", ""), 403);
+	assert_null(strstr(body_of(&h), "gatehouse_"));
 	house_close(&h);
 }
 

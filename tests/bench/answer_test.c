@@ -11,7 +11,7 @@ static enum answer_state parse(struct answer *a, const char *text)
 
 TEST(answer, is_whole_only_with_its_last_byte)
 {
-	const char text[] = "HTTP/1.1 200 OK\r\nX: y\r\nCONTENT-length: 4\r\n\r\nabcd";
+	const char    text[] = "HTTP/1.1 200 OK\r\nX: y\r\nCONTENT-length: 4\r\n\r\nabcd";
 	struct answer a;
 
 	for (size_t length = 0; length < sizeof text - 1; length++) {
@@ -52,7 +52,7 @@ TEST(answer, of_another_protocol_is_broken)
 TEST(answer, of_the_largest_size_is_awaited_and_one_byte_more_is_broken)
 {
 	struct answer a;
-	char text[100];
+	char          text[100];
 	int head = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %05d\r\n\r\n", 0);
 
 	snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: %05d\r\n\r\n",

@@ -68,7 +68,7 @@ TEST(request, a_request_of_the_largest_size_is_built_and_one_byte_more_is_refuse
 {
 	static char template[REQUEST_BYTES_MAX + 1];
 	struct request r;
-	size_t head;
+	size_t         head;
 
 	memset(template, 'x', 1000); /* four digits of Content-Length, as in the largest request */
 	assert_true(request_build(&r, "127.0.0.1", 80, "/", template));

@@ -172,8 +172,8 @@ TEST(key, strings_sort_bytewise_also_with_zero_bytes_and_prefixes)
 	arena_init(&a);
 	for (int i = 0; i < 50000; i++) {
 		struct value x = value_string(random_text(&r, &a)), y = value_string(random_text(&r, &a));
-		struct buf bx, by;
-		int        by_value = value_compare(&x, &y), by_bytes;
+		struct buf   bx, by;
+		int          by_value = value_compare(&x, &y), by_bytes;
 
 		buf_init(&bx, &a);
 		buf_init(&by, &a);

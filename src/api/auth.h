@@ -1,0 +1,23 @@
+/* Auth: who sends a request. The signature is verified against the credentials in force at that moment
+ * (access/). */
+#ifndef API_AUTH_H
+#define API_AUTH_H
+
+#include "access/credential.h"
+#include "api/loop.h"
+#include "dynamo/sigv4.h"
+
+/* Who called. With no authentication (no keyring) the key is NULL and everything is allowed. */
+struct caller {
+	const struct credentials *set; /* a reference: keeps the key alive */
+	const struct credential  *key;
+	struct bytes              region; /* of the signature's scope */
+};
+
+/* ERR_NO_CREDENTIAL, ERR_SIGNATURE_INCOMPLETE, ERR_UNKNOWN_KEY, ERR_SIGNATURE: see sigv4_verify. On success
+ * the caller must be released. */
+enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
+                            struct caller *out, struct err *err);
+void          auth_release(struct caller *c);
+
+#endif

@@ -1,0 +1,166 @@
+/* Metrics: what is measured, under which name. */
+#include "api/metrics.h"
+
+#include <string.h>
+
+#include "api/exposition.h"
+#include "api/problem.h"
+#include "api/request_log.h"
+#include "base/version.h"
+
+/* Everything that is one number, read once a scrape. */
+struct now {
+	struct engine_stats engine;
+	struct http_stats   http;
+	bool                ready, restarted;
+	int64_t             started_us;
+};
+
+/* X(name, kind, what it means, the number) */
+#define NUMBERS(X)                                                                                           \
+	X("process_start_time_seconds", "gauge", "When this process began to serve, since 1970.",            \
+	  (double)now->started_us / 1e6)                                                                     \
+	X("gatehouse_ready", "gauge", "1 if work should be sent here, as /readyz says.", now->ready)         \
+	X("gatehouse_disk_full", "gauge", "1 while writes are refused because the disk is nearly full.",     \
+	  now->engine.disk_full)                                                                             \
+	X("gatehouse_writing_failed", "gauge",                                                               \
+	  "1 after a flush failed: nothing more is written until the process starts again.",                 \
+	  now->engine.failed)                                                                                \
+	X("gatehouse_restarted_after_failed_flush", "gauge",                                                 \
+	  "1 if the process started itself again because a flush failed: its counters began anew.",          \
+	  now->restarted)                                                                                    \
+	X("gatehouse_queue_bytes", "gauge", "Bytes of the requests that wait for the writer.",               \
+	  (double)now->engine.queue_bytes)                                                                   \
+	X("gatehouse_cache_hits_total", "counter", "Rows found in the cache of hot rows.",                   \
+	  (double)now->engine.cache_hits)                                                                    \
+	X("gatehouse_cache_misses_total", "counter", "Rows that had to be read from the store.",             \
+	  (double)now->engine.cache_misses)                                                                  \
+	X("gatehouse_cache_bytes", "gauge", "Bytes in the cache of hot rows.",                               \
+	  (double)now->engine.cache_bytes)                                                                   \
+	X("gatehouse_expired_rows_total", "counter", "Expired rows that the sweeper removed.",               \
+	  (double)now->engine.swept_rows)                                                                    \
+	X("gatehouse_connections", "gauge", "Connections that are open.", (double)now->http.connections_now) \
+	X("gatehouse_connections_accepted_total", "counter", "Connections accepted.",                        \
+	  (double)now->http.accepted)                                                                        \
+	X("gatehouse_connections_refused_total", "counter",                                                  \
+	  "Connections refused because there were too many.", (double)now->http.refused)                     \
+	X("gatehouse_http_requests_total", "counter", "Requests of any path that were received whole.",      \
+	  (double)now->http.requests)                                                                        \
+	X("gatehouse_http_bad_requests_total", "counter",                                                    \
+	  "Requests refused before they were whole: no HTTP, past a limit, or no memory left for them.",     \
+	  (double)now->http.bad_requests)                                                                    \
+	X("gatehouse_http_timeouts_total", "counter", "Connections closed because the peer was too slow.",   \
+	  (double)now->http.timeouts)
+
+static const struct labels no_labels = {NULL, 0};
+
+static void write_numbers(struct buf *out, const struct now *now)
+{
+#define X(name, kind, help, number)                                                                          \
+	exposition_family(out, name, kind, help);                                                            \
+	exposition_sample(out, name, no_labels, number);
+	NUMBERS(X)
+#undef X
+}
+
+static void write_build(struct buf *out)
+{
+	struct label version = {"version", BYTES(GATEHOUSE_VERSION)};
+
+	exposition_family(out, "gatehouse_build_info", "gauge", "Always 1; the label says what runs.");
+	exposition_sample(out, "gatehouse_build_info", (struct labels){&version, 1}, 1);
+}
+
+/* ---- requests ---- */
+
+/* Several codes can have one public name, and then are one series: that of the first. */
+static enum err_code first_named(enum err_code code)
+{
+	for (enum err_code c = 1; c < code; c++)
+		if (strcmp(err_name(c), err_name(code)) == 0)
+			return c;
+	return code;
+}
+
+static void write_outcomes(struct buf *out, const struct meter *m, const struct operation *operation)
+{
+	uint64_t sums[METER_OUTCOMES] = {0};
+
+	for (unsigned c = 0; c < METER_OUTCOMES; c++)
+		sums[first_named(c)] += meter_requests(m, operation, c);
+	for (unsigned c = 0; c < METER_OUTCOMES; c++) {
+		struct label labels[] = {{"operation", operation_label(operation)},
+		                         {"outcome", outcome_name(c)}};
+
+		if (first_named(c) == c)
+			exposition_sample(out, "gatehouse_requests_total", (struct labels){labels, 2},
+			                  (double)sums[c]);
+	}
+}
+
+static void write_latency(struct buf *out, const struct meter *m, const struct operation *operation)
+{
+	struct label          label = {"operation", operation_label(operation)};
+	struct metric_reading reading = meter_latency(m, operation);
+
+	exposition_histogram(out, "gatehouse_request_seconds", (struct labels){&label, 1}, &metric_bounds_us,
+	                     1e6, &reading);
+}
+
+static void write_requests(struct buf *out, const struct meter *m)
+{
+	exposition_family(out, "gatehouse_requests_total", "counter",
+	                  "Requests of DynamoDB's protocol that were answered; outcome is ok or the error.");
+	write_outcomes(out, m, NULL);
+	for (unsigned i = 0; operation_at(i) != NULL; i++)
+		write_outcomes(out, m, operation_at(i));
+	exposition_family(out, "gatehouse_request_seconds", "histogram",
+	                  "From a request received whole to its answer made, durable if it writes.");
+	write_latency(out, m, NULL);
+	for (unsigned i = 0; operation_at(i) != NULL; i++)
+		write_latency(out, m, operation_at(i));
+}
+
+/* ---- the writer ---- */
+
+static void write_writer(struct buf *out, const struct engine_stats *engine)
+{
+	exposition_family(out, "gatehouse_batch_requests", "histogram", "Requests that shared a commit.");
+	exposition_histogram(out, "gatehouse_batch_requests", no_labels, &metric_bounds_count, 1,
+	                     &engine->batch_requests);
+	exposition_family(out, "gatehouse_flush_seconds", "histogram",
+	                  "How long a commit took to be durable on the disk.");
+	exposition_histogram(out, "gatehouse_flush_seconds", no_labels, &metric_bounds_us, 1e6,
+	                     &engine->flush_us);
+}
+
+void metrics_write(struct api *api, struct buf *out)
+{
+	const struct http_server *http = atomic_load(&api->http);
+	struct now                now = {.engine = engine_stats(api->parts.engine),
+	                                 .ready = api->parts.ready(api->parts.ready_ctx),
+	                                 .restarted = api->parts.restarted,
+	                                 .started_us = api->started_us};
+
+	if (http != NULL)
+		now.http = http_server_stats(http);
+	write_build(out);
+	write_numbers(out, &now);
+	write_writer(out, &now.engine);
+	write_requests(out, &api->meter);
+}
+
+void metrics_handle(struct api_loop *l, struct http_request *r)
+{
+	struct http_response response = {.status = 200, .content_type = EXPOSITION_CONTENT_TYPE};
+	struct buf          *out;
+
+	if (!l->api->parts.metrics_open) {
+		problem_answer(l, r, 403, "Forbidden", "metrics are served on loopback only");
+		return;
+	}
+	out = api_loop_answer(l);
+	metrics_write(l->api, out);
+	response.body = buf_bytes(out);
+	http_respond(r, &response);
+}

@@ -1,0 +1,99 @@
+/* Permit: see permit.h.
+ *
+ * (P1) What a deed cannot say of itself (a scan's leading keys, the attributes of a whole item) is left
+ * unsaid, which the policy takes as "all of them": a condition on it then refuses. (P2) Every item of a batch
+ * or transaction is part of some deed. */
+#include "api/permit.h"
+
+#include "api/deed.h"
+#include "dynamo/arn.h"
+
+enum { VALUES_MAX = 8 };
+
+struct question {
+	const struct caller *who;
+	const struct policy *policy;
+	struct arena        *arena;
+	int64_t              now_s;
+	struct err          *err;
+};
+
+static struct bytes resource_of(const struct question *q, const struct deed *d)
+{
+	if (d->table.len == 0)
+		return BYTES("*");
+	if (d->index.len == 0)
+		return arena_printf(q->arena, "arn:aws:dynamodb:%.*s:" ARN_ACCOUNT ":table/%.*s",
+		                    BYTES_ARG(q->who->region), BYTES_ARG(d->table));
+	return arena_printf(q->arena, "arn:aws:dynamodb:%.*s:" ARN_ACCOUNT ":table/%.*s/index/%.*s",
+	                    BYTES_ARG(q->who->region), BYTES_ARG(d->table), BYTES_ARG(d->index));
+}
+
+static void add_texts(struct access_value *values, size_t *count, enum access_key key,
+                      const struct bytes *list, size_t len)
+{
+	if (len == 0)
+		return;
+	values[*count] = (struct access_value){.key = key};
+	values[*count].texts.list = list;
+	values[*count].texts.count = len;
+	++*count;
+}
+
+static size_t context_of(const struct question *q, const struct deed *d,
+                         struct access_value values[VALUES_MAX])
+{
+	size_t count = 0;
+
+	add_texts(values, &count, ACCESS_LEADING_KEYS, d->leading, d->leading_count);
+	add_texts(values, &count, ACCESS_ATTRIBUTES, d->attributes, d->attribute_count);
+	add_texts(values, &count, ACCESS_SELECT, &d->select, d->select.len > 0);
+	add_texts(values, &count, ACCESS_RETURN_VALUES, &d->return_values, d->return_values.len > 0);
+	add_texts(values, &count, ACCESS_ENCLOSING_OPERATION, &d->enclosing, d->enclosing.len > 0);
+	values[count] = (struct access_value){.key = ACCESS_SECURE_TRANSPORT};
+	values[count++].truth = false;
+	values[count] = (struct access_value){.key = ACCESS_CURRENT_TIME};
+	values[count++].seconds = q->now_s;
+	values[count] = (struct access_value){.key = ACCESS_EPOCH_TIME};
+	values[count++].seconds = q->now_s;
+	return count;
+}
+
+static enum err_code ask(const struct question *q, const struct deed *d)
+{
+	struct access_value   values[VALUES_MAX];
+	struct access_request request = {
+	        .action = arena_printf(q->arena, "dynamodb:%.*s", BYTES_ARG(d->action)),
+	        .resource = resource_of(q, d),
+	        .values = values};
+	enum decision decision;
+
+	request.count = context_of(q, d, values);
+	decision = policy_evaluate(&q->policy, 1, &request, NULL);
+	if (decision == DECISION_ALLOWED)
+		return ERR_NONE;
+	return err_set(q->err, ERR_ACCESS,
+	               "User: arn:aws:iam::" ARN_ACCOUNT
+	               ":user/%.*s is not authorized to perform: %.*s on resource: "
+	               "%.*s %s",
+	               BYTES_ARG(q->who->key->name), BYTES_ARG(request.action), BYTES_ARG(request.resource),
+	               decision == DECISION_DENIED_EXPLICITLY
+	                       ? "with an explicit deny in an identity-based policy"
+	                       : "because no identity-based policy allows it");
+}
+
+enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)
+{
+	struct question q = {.who = who, .arena = c->arena, .now_s = t->now_us / 1000000, .err = err};
+	struct deeds    deeds;
+
+	if (who->key == NULL)
+		return ERR_NONE;
+	q.policy = who->key->policy;
+	if (deeds_of(c, t, policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), &deeds, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < deeds.count; i++)
+		if (ask(&q, &deeds.list[i]) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}

@@ -1,0 +1,14 @@
+/* Permit: may this caller do that? A request is taken apart into what it does (one deed a table, index or
+ * item of a transaction), and the caller's policy is asked about each: one refusal refuses the request,
+ * before anything is read. */
+#ifndef API_PERMIT_H
+#define API_PERMIT_H
+
+#include "api/auth.h"
+#include "api/call.h"
+
+/* `t` is a read session, for the key schemas that conditions on leading keys need. ERR_ACCESS names caller,
+ * action and resource, as DynamoDB does. */
+enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* Request log: one line for each request that DynamoDB's door answered, as base/log.h writes it:
+ *
+ *   {"time": …, "level": …, "msg": "request", "request_id": …, "operation": …, "outcome": …, "status": …,
+ *    "micros": …, "trace_id": …, "key_id": …}
+ *
+ * Failures of ours (5xx) always, everything else only if asked for. Every value comes from a table of ours
+ * or has a fixed alphabet and length: no key, attribute, header or address of a peer's can get in. */
+#ifndef API_REQUEST_LOG_H
+#define API_REQUEST_LOG_H
+
+#include "api/operations.h"
+
+enum { TRACE_ID_LENGTH = 32 };
+
+struct request_note {
+	struct bytes            id;
+	const struct operation *operation; /* NULL: none of ours */
+	enum err_code           outcome;
+	int                     status;
+	int64_t                 micros;      /* from received to answered */
+	struct bytes            traceparent; /* the header, as it came */
+	struct bytes            key_id;      /* of an authenticated caller; else empty */
+};
+
+/* Should this status be logged, if all requests are, or only failures? */
+bool request_log_wants(bool all, int status);
+void request_log(const struct request_note *note);
+
+/* The trace id of a W3C traceparent header; empty if the header is absent or malformed. */
+struct bytes traceparent_trace_id(struct bytes header);
+
+/* How outcomes and operations are called, here and in the metrics: "ok" or the error's public name; the
+ * operation's, or "unknown". */
+struct bytes outcome_name(enum err_code outcome);
+struct bytes operation_label(const struct operation *operation);
+
+#endif

@@ -1,0 +1,127 @@
+/* Policy: `gatehouse policy test`: asks a policy about a request, without a server, and explains the
+ * decision. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "access/policy.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "json/json.h"
+
+enum { FILE_BYTES_MAX = 64 * 1024 };
+
+static int failed(const char *what, const struct err *err)
+{
+	fprintf(stderr, "gatehouse policy test: %s: %s\n", what, err->text);
+	return 2;
+}
+
+static enum err_code read_file(const char *path, struct arena *a, struct bytes *out, struct err *err)
+{
+	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char  *text = arena_alloc(a, FILE_BYTES_MAX);
+	size_t len;
+
+	if (f == NULL)
+		return err_set(err, ERR_INVALID, "%s", strerror(errno));
+	len = fread(text, 1, FILE_BYTES_MAX, f);
+	if (f != stdin)
+		fclose(f);
+	*out = (struct bytes){text, len};
+	return ERR_NONE;
+}
+
+static int explain(struct json_reader *reader, struct arena *a, const char *policy_path,
+                   const char *request_path)
+{
+	struct access_request request;
+	struct explanation    why;
+	struct policy        *policy;
+	struct json          *json;
+	struct bytes          text;
+	struct buf            out;
+	struct err            err;
+
+	if (read_file(policy_path, a, &text, &err) != ERR_NONE ||
+	    policy_parse(reader, text, &policy, &err) != ERR_NONE)
+		return failed(policy_path, &err);
+	if (read_file(request_path, a, &text, &err) != ERR_NONE ||
+	    json_read(reader, a, text, &json, &err) != ERR_NONE ||
+	    access_request_read(a, json, &request, &err) != ERR_NONE) {
+		policy_close(policy);
+		return failed(request_path, &err);
+	}
+	buf_init(&out, a);
+	policy_explain((const struct policy *const *)&policy, 1, &request, &out);
+	policy_evaluate((const struct policy *const *)&policy, 1, &request, &why);
+	printf("%.*s", BYTES_ARG(buf_bytes(&out)));
+	policy_close(policy);
+	return why.decision == DECISION_ALLOWED ? 0 : 1;
+}
+
+struct policy_options {
+	const char *policy, *request;
+	bool        help;
+};
+
+static const struct option_spec options[] = {
+        {"--policy", OPTION_TEXT, "FILE", "an IAM policy document", offsetof(struct policy_options, policy),
+         0, 0},
+        {"--request", OPTION_TEXT, "FILE", "the request (default: -, standard input)",
+         offsetof(struct policy_options, request), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct policy_options, help), 0, 0},
+};
+
+static const struct command_word words[] = {
+        {"test", "--policy FILE --request FILE", "is the request allowed, and why?"},
+};
+
+static int test(const struct policy_options *o)
+{
+	struct json_reader *reader = json_reader_open();
+	struct arena        a;
+	int                 status;
+
+	arena_init(&a);
+	status = explain(reader, &a, o->policy, o->request);
+	json_reader_close(reader);
+	arena_release(&a);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct policy_options o = {.request = "-"};
+	struct err            err;
+
+	if (argc > 0 && strcmp(argv[0], words[0].name) == 0) {
+		argc--;
+		argv++;
+	} else {
+		o.help = true;
+	}
+	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE)
+		return failed("arguments", &err);
+	if (o.help || o.policy == NULL) {
+		command_help(&command_policy);
+		return o.help ? 0 : 2;
+	}
+	return test(&o);
+}
+
+const struct command command_policy = {
+        .name = "policy",
+        .help = "tests what a policy allows, and says why",
+        .about = "Asks a policy about a request, without a server. Exit status 0 if it is allowed, 1 if not, "
+                 "2 if a\n"
+                 "file is no good. A request looks like\n"
+                 "  {\"action\": \"dynamodb:GetItem\",\n"
+                 "   \"resource\": \"arn:aws:dynamodb:local:000000000000:table/users\",\n"
+                 "   \"context\": {\"dynamodb:LeadingKeys\": [\"user-1\"]}}",
+        .words = words,
+        .word_count = OPTIONS_COUNT(words),
+        .options = options,
+        .option_count = OPTIONS_COUNT(options),
+        .run = run,
+};

@@ -1,0 +1,158 @@
+/* Notify: one connected datagram socket, and a thread that pings while the watchdog waits. */
+#define _GNU_SOURCE /* SOCK_CLOEXEC */
+#include "server/notify.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+
+enum { SEND_S_MAX = 5 }; /* a manager that does not read must not keep the server from stopping */
+
+/* A name of sun_path's whole length has no NUL; the kernel takes it, we do not. */
+static bool address_of(const char *name, struct sockaddr_un *address, socklen_t *len)
+{
+	size_t name_len = strlen(name);
+
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if ((name[0] != '/' && name[0] != '@') || name_len < 2 || name_len >= sizeof(address->sun_path))
+		return false;
+	memcpy(address->sun_path, name, name_len);
+	if (name[0] == '@')
+		address->sun_path[0] = '\0';
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + name_len);
+	return true;
+}
+
+static int socket_open(const char *name)
+{
+	const struct timeval wait = {.tv_sec = SEND_S_MAX};
+	struct sockaddr_un   address;
+	socklen_t            len;
+	int                  fd;
+
+	if (!address_of(name, &address, &len)) {
+		log_warn("NOTIFY_SOCKET is neither a path nor an abstract name");
+		return -1;
+	}
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
+	    connect(fd, (const struct sockaddr *)&address, len) == 0)
+		return fd;
+	log_warn("the service manager's socket: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* Half of the watchdog's time; 0: there is no watchdog, or it is another process's. */
+static int64_t watchdog_ping_us(void)
+{
+	const char *period = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	uint64_t    us, whose;
+
+	if (period == NULL || !bytes_to_u64(bytes_of(period), INT64_MAX, &us))
+		return 0;
+	if (pid != NULL && (!bytes_to_u64(bytes_of(pid), INT32_MAX, &whose) || whose != (uint64_t)getpid()))
+		return 0;
+	return (int64_t)(us / 2);
+}
+
+/* ---- the watchdog's thread ---- */
+
+static struct timespec after(int64_t us)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	us += t.tv_nsec / 1000;
+	t.tv_sec += us / 1000000;
+	t.tv_nsec = us % 1000000 * 1000;
+	return t;
+}
+
+/* False: time to end. */
+static bool rest(struct notify *n)
+{
+	struct timespec until = after(n->ping_us);
+	int             rc = 0;
+	bool            closing;
+
+	pthread_mutex_lock(&n->lock);
+	while (!n->closing && rc == 0)
+		rc = pthread_cond_timedwait(&n->wake, &n->lock, &until);
+	closing = n->closing;
+	pthread_mutex_unlock(&n->lock);
+	return !closing;
+}
+
+static void *ping(void *ctx)
+{
+	struct notify *n = ctx;
+
+	do {
+		if (n->alive(n->ctx))
+			notify_send(n, "WATCHDOG=1");
+	} while (rest(n));
+	return NULL;
+}
+
+/* ---- life cycle ---- */
+
+static void lock_init(struct notify *n)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&n->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void notify_open(struct notify *n, bool (*alive)(void *ctx), void *ctx)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+
+	*n = (struct notify){.fd = -1, .alive = alive, .ctx = ctx};
+	lock_init(n);
+	if (name == NULL)
+		return;
+	n->fd = socket_open(name);
+	n->ping_us = watchdog_ping_us();
+	if (n->fd < 0 || n->ping_us == 0)
+		return;
+	n->pinging = pthread_create(&n->thread, NULL, ping, n) == 0;
+	if (!n->pinging)
+		log_warn("no thread for the watchdog: it will think that this process hangs");
+}
+
+void notify_send(struct notify *n, const char *state)
+{
+	if (n->fd < 0)
+		return;
+	if (send(n->fd, state, strlen(state), MSG_NOSIGNAL) < 0)
+		log_warn("cannot tell the service manager %s: %s", state, strerror(errno));
+}
+
+void notify_close(struct notify *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->closing = true;
+	pthread_cond_signal(&n->wake);
+	pthread_mutex_unlock(&n->lock);
+	if (n->pinging)
+		pthread_join(n->thread, NULL);
+	if (n->fd >= 0)
+		close(n->fd);
+	pthread_cond_destroy(&n->wake);
+	pthread_mutex_destroy(&n->lock);
+}

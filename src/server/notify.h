@@ -1,0 +1,37 @@
+/* Notify: tells the service manager how the server is: ready, stopping, alive. Speaks the manager's protocol,
+ * a datagram to the socket that $NOTIFY_SOCKET names (a path, or '@' and an abstract name). Without that
+ * variable nothing is sent. A message that cannot be sent is logged, and is no reason to stop.
+ *
+ * If the manager keeps a watchdog ($WATCHDOG_USEC), a thread says WATCHDOG=1 twice in its time, as long as
+ * alive says so. */
+#ifndef SERVER_NOTIFY_H
+#define SERVER_NOTIFY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct notify {
+	/* set once, before the thread starts */
+	int     fd; /* -1: nobody listens */
+	int64_t ping_us;
+	bool (*alive)(void *ctx);
+	void     *ctx;
+	pthread_t thread;
+	bool      pinging;
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  wake;
+	bool            closing;
+};
+
+/* With all signals blocked that the caller waits for: the thread inherits that. alive is called on the
+ * thread, until notify_close. */
+void notify_open(struct notify *n, bool (*alive)(void *ctx), void *ctx);
+
+/* "READY=1", "STOPPING=1". Any thread. */
+void notify_send(struct notify *n, const char *state);
+
+void notify_close(struct notify *n);
+
+#endif

@@ -1,0 +1,291 @@
+"""Signed requests and policies, over a server that asks for both: boto3, the aws cli and the JavaScript SDK sign; keys are made,
+rotated and revoked on the command line and every change is in force for the next request; policies are judged item by item."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from conftest import line_with_endpoint, program, stop
+
+pytestmark = pytest.mark.gatehouse_only
+CONFIG = Config(retries={"total_max_attempts": 1, "mode": "standard"})
+ACCOUNT = "000000000000"
+REGION = "eu-west-1"
+EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+
+
+def table_arn(name):
+    return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}"
+
+
+class Guarded:
+    """A server with authentication, and its command line."""
+
+    def __init__(self):
+        self.data = tempfile.mkdtemp(prefix="gatehouse-access-")
+        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data],
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.endpoint = line_with_endpoint(self.process)
+
+    def command(self, *words, text=None):
+        return subprocess.run([program(), *words, "--data", self.data], input=text, text=True, capture_output=True, timeout=30)
+
+    def key(self, *words, text=None):
+        """The key that a command prints: (id, secret)."""
+        done = self.command("key", *words, text=text)
+        assert done.returncode == 0, done.stderr
+        return tuple(line.split("=", 1)[1] for line in done.stdout.splitlines())
+
+    def client(self, key, region=REGION):
+        return boto3.client("dynamodb", endpoint_url=self.endpoint, region_name=region, config=CONFIG,
+                            aws_access_key_id=key[0], aws_secret_access_key=key[1])
+
+    def make(self, name, policy):
+        return self.key("create", name, "--policy", "-", text=json.dumps(policy))
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    server = Guarded()
+    admin = server.client(server.key("show", "administrator"))
+    for name in ("devices", "other"):
+        admin.create_table(TableName=name, BillingMode="PAY_PER_REQUEST",
+                           AttributeDefinitions=[{"AttributeName": a, "AttributeType": "S"} for a in ("userId", "deviceId")],
+                           KeySchema=[{"AttributeName": "userId", "KeyType": "HASH"},
+                                      {"AttributeName": "deviceId", "KeyType": "RANGE"}])
+    yield server
+    stop(server.process)
+    shutil.rmtree(server.data, ignore_errors=True)
+    assert server.process.returncode == 0
+
+
+def error_of(call, **request):
+    with pytest.raises(ClientError) as caught:
+        call(**request)
+    return caught.value.response["Error"]
+
+
+def device(user, name="d1", **more):
+    return {"userId": {"S": user}, "deviceId": {"S": name}, **more}
+
+
+# ---- keys ----
+
+
+def test_the_first_start_makes_an_administrator_in_a_file_that_only_its_owner_can_read(guarded):
+    assert os.stat(Path(guarded.data) / "keys.json").st_mode & 0o777 == 0o600
+    assert "devices" in guarded.client(guarded.key("show", "administrator")).list_tables()["TableNames"]
+
+
+def test_an_unsigned_request_an_unknown_key_and_a_wrong_secret_are_refused(guarded):
+    import urllib.request
+    request = urllib.request.Request(guarded.endpoint, b"{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables",
+                                                               "Content-Type": "application/x-amz-json-1.0"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request)
+    assert caught.value.code == 400 and b"MissingAuthenticationToken" in caught.value.read()
+    admin = guarded.key("show", "administrator")
+    assert error_of(guarded.client(("AKIDUNKNOWN", admin[1])).list_tables)["Code"] == "UnrecognizedClientException"
+    assert error_of(guarded.client((admin[0], "wrong")).list_tables)["Code"] == "InvalidSignatureException"
+
+
+def test_a_session_token_belongs_to_no_key_here(guarded):
+    key = guarded.key("show", "administrator")
+    client = boto3.client("dynamodb", endpoint_url=guarded.endpoint, region_name=REGION, config=CONFIG,
+                          aws_access_key_id=key[0], aws_secret_access_key=key[1], aws_session_token="a-token")
+    assert error_of(client.list_tables)["Code"] == "UnrecognizedClientException"
+
+
+def test_a_rotated_secret_and_a_revoked_key_are_refused_by_the_next_request(guarded):
+    old = guarded.make("rotating", EVERYTHING)
+    client = guarded.client(old)
+    for _ in range(20):  # also with a warm cache of signing keys
+        client.list_tables()
+    new = guarded.key("rotate", "rotating")
+    assert new[0] == old[0] and new[1] != old[1]
+    assert error_of(client.list_tables)["Code"] == "InvalidSignatureException"
+    client = guarded.client(new)
+    client.list_tables()
+    assert guarded.command("key", "revoke", "rotating").returncode == 0
+    assert error_of(client.list_tables)["Code"] == "UnrecognizedClientException"
+    assert guarded.command("key", "rotate", "rotating").returncode == 2
+    assert guarded.command("key", "show", "rotating").returncode == 1
+
+
+def test_the_list_of_keys_shows_no_secret(guarded):
+    key = guarded.make("listed", EVERYTHING)
+    listing = guarded.command("key", "list").stdout
+    assert key[0] in listing and "listed" in listing and key[1] not in listing
+
+
+def test_what_is_wrong_with_a_key_or_its_policy_is_said_and_nothing_changes(guarded):
+    before = (Path(guarded.data) / "keys.json").read_bytes()
+    for name, policy, why in [
+        ("bad name", EVERYTHING, "letters, digits"),
+        ("administrator", EVERYTHING, "already"),
+        ("typo", {"Version": "2012-10-17", "Statement": [{"Effect": "Alow", "Action": "*", "Resource": "*"}]}, "Alow"),
+        ("unknown", {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*",
+                     "Condition": {"StringMatches": {"dynamodb:LeadingKeys": "x"}}}]}, "StringMatches"),
+    ]:
+        done = guarded.command("key", "create", name, "--policy", "-", text=json.dumps(policy))
+        assert done.returncode != 0 and why in done.stderr, done.stderr
+    assert (Path(guarded.data) / "keys.json").read_bytes() == before
+
+
+def test_the_aws_cli_and_the_javascript_sdk_sign_in_with_a_made_key(guarded, client_env):
+    key = guarded.make("clients", EVERYTHING)
+    environment = {**client_env, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    cli = subprocess.run(["/usr/bin/aws", "dynamodb", "list-tables", "--endpoint-url", guarded.endpoint], env=environment,
+                         text=True, capture_output=True, timeout=60)
+    assert cli.returncode == 0 and "devices" in cli.stdout, cli.stderr
+    script = """
+        import { DynamoDBClient, ListTablesCommand } from "@aws-sdk/client-dynamodb";
+        const client = new DynamoDBClient({ endpoint: process.argv[1], region: "us-east-1" });
+        console.log((await client.send(new ListTablesCommand({}))).TableNames.join(" "));"""
+    node = subprocess.run(["node", "--input-type=module", "-e", script, guarded.endpoint], env=environment, text=True,
+                          cwd=Path(__file__).parent / "js", capture_output=True, timeout=60)
+    assert node.returncode == 0 and "devices" in node.stdout, node.stderr
+
+
+# ---- policies ----
+
+
+def test_the_least_privilege_policy_of_the_device_service_works_as_it_is(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow",
+         "Action": ["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+         "Resource": table_arn("devices")},
+        {"Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+         "Resource": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/KMS_KEY_ID"}]}
+    client = guarded.client(guarded.make("device-service", policy))
+    client.put_item(TableName="devices", Item=device("u"))
+    client.get_item(TableName="devices", Key=device("u"))
+    client.update_item(TableName="devices", Key=device("u"), UpdateExpression="SET a = :a",
+                       ExpressionAttributeValues={":a": {"S": "x"}})
+    client.query(TableName="devices", KeyConditionExpression="userId = :u", ExpressionAttributeValues={":u": {"S": "u"}})
+    refused = error_of(client.scan, TableName="devices")
+    assert refused["Code"] == "AccessDeniedException"
+    assert "device-service" in refused["Message"] and "dynamodb:Scan" in refused["Message"]
+    assert table_arn("devices") in refused["Message"]
+    for call, request in [(client.put_item, {"TableName": "other", "Item": device("u")}),
+                          (client.list_tables, {}),
+                          (client.delete_table, {"TableName": "devices"}),
+                          (client.batch_write_item, {"RequestItems": {"devices": [{"PutRequest": {"Item": device("u")}}]}})]:
+        assert error_of(call, **request)["Code"] == "AccessDeniedException"
+    # transactions are judged by what they do
+    client.transact_write_items(TransactItems=[{"Put": {"TableName": "devices", "Item": device("t")}}])
+    mixed = [{"Put": {"TableName": "devices", "Item": device("t2")}}, {"Put": {"TableName": "other", "Item": device("t2")}}]
+    assert error_of(client.transact_write_items, TransactItems=mixed)["Code"] == "AccessDeniedException"
+    assert "Item" not in client.get_item(TableName="devices", Key=device("t2"))
+    check = [{"ConditionCheck": {"TableName": "devices", "Key": device("t"), "ConditionExpression": "attribute_exists(userId)"}}]
+    assert error_of(client.transact_write_items, TransactItems=check)["Code"] == "AccessDeniedException"
+
+
+def test_leading_keys_are_checked_for_every_item_and_a_scan_does_not_slip_through(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "dynamodb:*", "Resource": table_arn("devices"),
+         "Condition": {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["mine"]}}}]}
+    client = guarded.client(guarded.make("one-user", policy))
+    client.put_item(TableName="devices", Item=device("mine"))
+    client.query(TableName="devices", KeyConditionExpression="userId = :u AND deviceId = :d",
+                 ExpressionAttributeValues={":u": {"S": "mine"}, ":d": {"S": "d1"}})
+    client.query(TableName="devices", KeyConditionExpression="deviceId = :d AND userId = :u",
+                 ExpressionAttributeValues={":u": {"S": "mine"}, ":d": {"S": "d1"}})
+    theirs = {"TableName": "devices", "Key": device("theirs")}
+    batch = {"devices": {"Keys": [device("mine"), device("theirs")]}}
+    writes = {"devices": [{"PutRequest": {"Item": device("mine")}}, {"DeleteRequest": {"Key": device("theirs")}}]}
+    both = [{"Put": {"TableName": "devices", "Item": device("mine")}}, {"Delete": theirs}]
+    for call, request in [
+        (client.get_item, theirs),
+        (client.put_item, {"TableName": "devices", "Item": device("theirs")}),
+        (client.delete_item, theirs),
+        (client.scan, {"TableName": "devices"}),
+        (client.query, {"TableName": "devices", "KeyConditionExpression": "userId = :u",
+                        "ExpressionAttributeValues": {":u": {"S": "theirs"}}}),
+        (client.query, {"TableName": "devices", "KeyConditionExpression": "userId = :d AND deviceId = :u",
+                        "ExpressionAttributeValues": {":u": {"S": "mine"}, ":d": {"S": "theirs"}}}),
+        (client.batch_get_item, {"RequestItems": batch}),
+        (client.batch_write_item, {"RequestItems": writes}),
+        (client.transact_get_items, {"TransactItems": [{"Get": theirs}]}),
+        (client.transact_write_items, {"TransactItems": both}),
+    ]:
+        assert error_of(call, **request)["Code"] == "AccessDeniedException", request
+
+
+def test_attributes_are_checked_wherever_a_request_names_or_shows_them(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "dynamodb:*", "Resource": table_arn("devices"),
+         "Condition": {"ForAllValues:StringEquals": {"dynamodb:Attributes": ["userId", "deviceId", "platform"]}}}]}
+    client = guarded.client(guarded.make("narrow", policy))
+    key = {"TableName": "devices", "Key": device("narrow")}
+    client.put_item(TableName="devices", Item=device("narrow", platform={"S": "ios"}))
+    client.get_item(**key, ProjectionExpression="platform")
+    client.update_item(**key, UpdateExpression="SET platform = :p", ExpressionAttributeValues={":p": {"S": "x"}})
+    value = {"ExpressionAttributeValues": {":p": {"S": "x"}}}
+    for call, request in [
+        (client.get_item, key),
+        (client.get_item, {**key, "ProjectionExpression": "platform, pushId"}),
+        (client.put_item, {"TableName": "devices", "Item": device("narrow", pushId={"S": "x"})}),
+        (client.update_item, {**key, "UpdateExpression": "SET pushId = :p", **value}),
+        (client.update_item, {**key, "UpdateExpression": "SET platform = pushId"}),
+        (client.update_item, {**key, "UpdateExpression": "SET platform = :p", "ConditionExpression": "pushId = :p", **value}),
+        (client.update_item, {**key, "UpdateExpression": "SET platform = :p", "ReturnValues": "ALL_NEW", **value}),
+        (client.delete_item, {**key, "ReturnValues": "ALL_OLD"}),
+        (client.scan, {"TableName": "devices", "ProjectionExpression": "platform", "FilterExpression": "pushId = :p", **value}),
+        (client.query, {"TableName": "devices", "KeyConditionExpression": "userId = :p", **value}),
+    ]:
+        assert error_of(call, **request)["Code"] == "AccessDeniedException", request
+
+
+def test_an_explicit_deny_wins_and_an_index_is_a_resource_of_its_own(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"},
+        {"Effect": "Deny", "Action": "dynamodb:DeleteItem", "Resource": table_arn("dev*")}]}
+    client = guarded.client(guarded.make("no-deletes", policy))
+    client.put_item(TableName="devices", Item=device("keep"))
+    refused = error_of(client.delete_item, TableName="devices", Key=device("keep"))
+    assert refused["Code"] == "AccessDeniedException" and "explicit deny" in refused["Message"]
+    client.delete_item(TableName="other", Key=device("keep"))
+    only_index = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "dynamodb:Query", "Resource": table_arn("devices") + "/index/*"}]}
+    client = guarded.client(guarded.make("only-index", only_index))
+    request = {"TableName": "devices", "KeyConditionExpression": "userId = :u", "ExpressionAttributeValues": {":u": {"S": "u"}}}
+    assert error_of(client.query, **request)["Code"] == "AccessDeniedException"
+    assert error_of(client.query, **request, IndexName="none")["Code"] == "ValidationException"  # allowed, but there is none
+
+
+def test_a_policy_names_the_region_that_the_request_is_signed_for(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "dynamodb:GetItem",
+                                                      "Resource": table_arn("devices")}]}
+    key = guarded.make("regional", policy)
+    guarded.client(key).get_item(TableName="devices", Key=device("u"))
+    elsewhere = guarded.client(key, region="us-east-1")
+    assert error_of(elsewhere.get_item, TableName="devices", Key=device("u"))["Code"] == "AccessDeniedException"
+
+
+# ---- the command line ----
+
+
+def test_policy_test_explains_a_decision(tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Sid": "Reads", "Effect": "Allow", "Action": "dynamodb:Get*", "Resource": table_arn("devices")}]}))
+    for action, status, word in [("dynamodb:GetItem", 0, "Reads"), ("dynamodb:PutItem", 1, "Reads")]:
+        request = json.dumps({"action": action, "resource": table_arn("devices")})
+        done = subprocess.run([program(), "policy", "test", "--policy", policy], input=request, text=True, capture_output=True)
+        assert done.returncode == status and word in done.stdout, done
+
+
+def test_no_auth_and_plain_http_are_refused_where_they_would_be_dangerous(tmp_path):
+    for words, why in [(["--no-auth"], "loopback"), ([], "--plain-http")]:
+        done = subprocess.run([program(), "serve", "--listen", "0.0.0.0:0", "--data", tmp_path / "d", *words], text=True,
+                              capture_output=True, timeout=30)
+        assert done.returncode == 2 and why in done.stderr
+    assert not (tmp_path / "d").exists()

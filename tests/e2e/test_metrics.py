@@ -1,0 +1,305 @@
+"""/metrics and the log, as an operator sees them: counters move by exactly what was asked, Prometheus's own tool accepts
+the text and proves the shipped alarms, and nothing that a caller sends gets into either.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from conftest import ROOT, line_with_endpoint, program, stop, table_request
+from helpers import n, s
+from wire import Wire, raw_exchange, status_of
+
+pytestmark = pytest.mark.gatehouse_only
+
+RULES = ROOT / "packaging" / "prometheus"
+PROMTOOL = "/usr/bin/promtool"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+SECRET = "mArKeR"  # in everything a caller sends that must stay between him and the table
+TABLE = "metrics.table"
+FIELDS = {"time", "level", "msg", "request_id", "operation", "outcome", "status", "micros"}
+
+
+class Watched:
+    """A server whose standard error is kept."""
+
+    def __init__(self, *options):
+        self.data = tempfile.mkdtemp(prefix="gatehouse-metrics-")
+        self.errors = tempfile.TemporaryFile()
+        command = [program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors)
+        self.endpoint = line_with_endpoint(self.process)
+
+    def close(self):
+        stop(self.process)
+        self.errors.close()
+        shutil.rmtree(self.data, ignore_errors=True)
+        assert self.process.returncode == 0
+
+    def administrator(self):
+        command = [program(), "key", "show", "administrator", "--data", self.data]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        return [line.split("=", 1)[1] for line in shown.splitlines()]
+
+    def client(self, key=("any", "any")):
+        config = Config(retries={"total_max_attempts": 1, "mode": "standard"}, parameter_validation=False)
+        return boto3.client("dynamodb", endpoint_url=self.endpoint, config=config,
+                            aws_access_key_id=key[0], aws_secret_access_key=key[1])
+
+    def log(self):
+        """All that was written so far."""
+        size = os.fstat(self.errors.fileno()).st_size
+        return os.pread(self.errors.fileno(), size, 0).decode()
+
+    def requests(self):
+        lines = [json.loads(line) for line in self.log().splitlines()]
+        return [line for line in lines if line["msg"] == "request"]
+
+    def scrape(self):
+        wire = Wire(self.endpoint)
+        reply = wire.send("GET", "/metrics")
+        wire.close()
+        assert reply.status == 200
+        assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return reply.body.decode()
+
+    def samples(self):
+        lines = [line for line in self.scrape().splitlines() if not line.startswith("#")]
+        read = dict(line.rsplit(" ", 1) for line in lines)
+        assert len(read) == len(lines), "a series is there twice"
+        return {series: float(value) for series, value in read.items()}
+
+
+@pytest.fixture
+def server():
+    watched = Watched("--no-auth", "--log-requests")
+    yield watched
+    watched.close()
+
+
+@pytest.fixture
+def ddb(server):
+    client = server.client()
+    client.create_table(**table_request(TABLE, "pk:S"))
+    return client
+
+
+def expect(error, call, **request):
+    with pytest.raises(ClientError) as caught:
+        call(**request)
+    assert caught.value.response["Error"]["Code"] == error
+
+
+def moved(before, after, prefix):
+    return {series: after[series] - before[series] for series in after
+            if series.startswith(prefix) and after[series] != before[series]}
+
+
+def requests_total(operation, outcome):
+    return f'gatehouse_requests_total{{operation="{operation}",outcome="{outcome}"}}'
+
+
+# ---- metrics ----
+
+
+def some_of_everything(server, ddb):
+    """Requests of several operations and outcomes, and how often each was asked for."""
+    asked = Counter()
+    for i in range(3):
+        ddb.put_item(TableName=TABLE, Item={"pk": s(f"{i}")})
+        asked["PutItem", "ok"] += 1
+    for _ in range(2):
+        expect("ConditionalCheckFailedException", ddb.put_item, TableName=TABLE, Item={"pk": s("0")},
+               ConditionExpression="attribute_not_exists(pk)")
+        asked["PutItem", "ConditionalCheckFailedException"] += 1
+    for _ in range(4):
+        ddb.get_item(TableName=TABLE, Key={"pk": s("1")})
+        asked["GetItem", "ok"] += 1
+    expect("ValidationException", ddb.get_item, TableName=TABLE, Key={"pk": n(1)})
+    asked["GetItem", "ValidationException"] += 1
+    expect("ResourceNotFoundException", ddb.query, TableName="metrics.none", KeyConditionExpression="pk = :p",
+           ExpressionAttributeValues={":p": s("1")})
+    asked["Query", "ResourceNotFoundException"] += 1
+    check = {"ConditionCheck": {"TableName": TABLE, "Key": {"pk": s("9")}, "ConditionExpression": "attribute_exists(pk)"}}
+    expect("TransactionCanceledException", ddb.transact_write_items, TransactItems=[check])
+    asked["TransactWriteItems", "TransactionCanceledException"] += 1
+    wire = Wire(server.endpoint)
+    assert wire.call("Nonsense", {}).status == 400
+    asked["unknown", "UnknownOperationException"] += 1
+    assert wire.call("Scan", b"{").error == "SerializationException"
+    asked["Scan", "SerializationException"] += 1
+    wire.close()
+    return asked
+
+
+def test_counters_move_by_exactly_what_was_asked(server, ddb):
+    before = server.samples()
+    asked = some_of_everything(server, ddb)
+    after = server.samples()
+    assert moved(before, after, "gatehouse_requests_total") == {requests_total(*what): count
+                                                                for what, count in asked.items()}
+    times = Counter()
+    for (operation, _), count in asked.items():
+        times[f'gatehouse_request_seconds_count{{operation="{operation}"}}'] += count
+    assert moved(before, after, "gatehouse_request_seconds_count") == times
+    assert set(moved(before, after, "gatehouse_request_seconds_sum")) == {t.replace("_count", "_sum") for t in times}
+    assert after["gatehouse_flush_seconds_count"] - before["gatehouse_flush_seconds_count"] == 3
+    writes = sum(count for (operation, _), count in asked.items() if operation in ("PutItem", "TransactWriteItems"))
+    assert after["gatehouse_batch_requests_sum"] - before["gatehouse_batch_requests_sum"] >= writes
+    assert after["gatehouse_cache_hits_total"] > before["gatehouse_cache_hits_total"]
+    assert after["gatehouse_cache_bytes"] > 0
+    assert after["gatehouse_ready"] == 1 and after["gatehouse_disk_full"] == 0
+
+
+def test_connections_and_bad_requests_are_counted(server):
+    before = server.samples()
+    assert status_of(raw_exchange(server.endpoint, b"this is no HTTP\r\n\r\n")) == 400
+    held = Wire(server.endpoint)
+    assert held.send("GET", "/livez").status == 200
+    after = server.samples()
+    held.close()
+    assert moved(before, after, "gatehouse_http_bad_requests_total") == {"gatehouse_http_bad_requests_total": 1}
+    assert after["gatehouse_connections"] == before["gatehouse_connections"] + 1
+    assert after["gatehouse_connections_accepted_total"] == before["gatehouse_connections_accepted_total"] + 3
+
+
+def test_promtool_accepts_the_metrics(server, ddb):
+    some_of_everything(server, ddb)
+    text = server.scrape()
+    done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert all(name.startswith("gatehouse_") for name in names - {"process_start_time_seconds"})
+
+
+def test_every_series_is_there_before_anything_happened(server):
+    text = server.scrape()
+    assert requests_total("GetItem", "InternalServerError") + " 0\n" in text
+
+
+# ---- the alarms ----
+
+
+def test_promtool_proves_the_alarms():
+    for action, file in (("check", "gatehouse.rules.yml"), ("test", "gatehouse.test.yml")):
+        done = subprocess.run([PROMTOOL, action, "rules", file], cwd=RULES, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alarms_name_metrics_and_outcomes_that_exist(server):
+    text = server.scrape()
+    rules = "\n".join(line for line in (RULES / "gatehouse.rules.yml").read_text().splitlines()
+                      if not line.strip().startswith("#"))
+    named = re.findall(r"\b(?:gatehouse|process)_[a-z_]+", rules)
+    assert {"gatehouse_requests_total", "process_start_time_seconds"} <= set(named)
+    for name in named:
+        assert f"# TYPE {name} " in text, name
+    outcomes = "|".join(re.findall(r'outcome[!=~]+"([^"]*)"', rules)).split("|")
+    assert len(outcomes) >= 6
+    for outcome in outcomes:
+        assert f'outcome="{outcome}"' in text, outcome
+
+
+# ---- the log ----
+
+
+def with_header(client, name, value):
+    client.meta.events.register("before-send.dynamodb", lambda request, **_: request.headers.__setitem__(name, value))
+
+
+def test_a_request_is_one_line_with_what_an_operator_needs():
+    server = Watched("--log-requests")
+    try:
+        key = server.administrator()
+        client = server.client(key)
+        with_header(client, "traceparent", f"00-{TRACE}-00f067aa0ba902b7-01")
+        answer = client.list_tables()
+        expect("UnrecognizedClientException", server.client((f"AKID{SECRET}", key[1])).list_tables)
+        known, unknown = server.requests()
+        assert set(known) == FIELDS | {"trace_id", "key_id"}
+        assert known["request_id"] == answer["ResponseMetadata"]["RequestId"]
+        assert (known["operation"], known["outcome"], known["status"]) == ("ListTables", "ok", 200)
+        assert (known["trace_id"], known["key_id"], known["level"]) == (TRACE, key[0], "info")
+        assert 0 <= known["micros"] < 10_000_000
+        assert set(unknown) == FIELDS  # nobody was authenticated
+        assert (unknown["operation"], unknown["outcome"]) == ("ListTables", "UnrecognizedClientException")
+        assert key[1] not in server.log() and SECRET not in server.log()
+    finally:
+        server.close()
+
+
+def test_every_request_has_its_line_and_no_line_has_what_the_caller_sent(server, ddb):
+    secret = {"pk": s(f"key-{SECRET}"), "email": s(f"{SECRET}@example.org"), SECRET: s(SECRET), "b": {"B": SECRET.encode()}}
+    asked = 1 + sum(some_of_everything(server, ddb).values())  # and the table's creation
+    for request in ({}, {"ConditionExpression": "attribute_not_exists(pk)"}, {"ConditionExpression": f"{SECRET} ="}):
+        try:
+            ddb.put_item(TableName=TABLE, Item=secret, **request)
+        except ClientError:
+            pass
+    expect("ResourceNotFoundException", ddb.get_item, TableName=f"t.{SECRET}", Key={"pk": s(SECRET)})
+    wire = Wire(server.endpoint)
+    headers = {"User-Agent": SECRET, "X-Forwarded-For": "203.0.113.77", "Cookie": SECRET, "Host": f"{SECRET}.example",
+               "traceparent": f"00-{SECRET}", "Authorization": f"Bearer {SECRET}"}
+    wire.call("ListTables", {"ExclusiveStartTableName": f"t.{SECRET}"}, headers)
+    wire.call(f"{SECRET}", {}, headers)
+    wire.call("PutItem", f'{{"TableName": "{SECRET}", '.encode(), headers)
+    wire.send("POST", f"/?{SECRET}={SECRET}", b"{}", headers)
+    wire.send("GET", f"/{SECRET}")
+    wire.close()
+    raw_exchange(server.endpoint, f"GET /{SECRET} HTTP/9.9 {SECRET}\r\n\r\n".encode())
+    asked += 3 + 1 + 4
+    assert len(server.requests()) == asked
+    assert all(set(line) == FIELDS for line in server.requests())
+    assert len({line["request_id"] for line in server.requests()}) == asked
+    for text in (server.log(), server.scrape()):
+        for hidden in (SECRET, "203.0.113.77", "example.org", TABLE, "127.0.0.1"):
+            assert hidden not in text, hidden
+
+
+def test_successes_and_callers_mistakes_are_not_logged_unless_asked_for():
+    server = Watched("--no-auth")
+    try:
+        client = server.client()
+        client.list_tables()
+        expect("ValidationException", client.create_table, TableName="x")
+        assert server.requests() == []
+    finally:
+        server.close()
+
+
+def test_a_failed_flush_is_logged_and_the_process_that_starts_again_says_so():
+    server = Watched("--no-auth", "--fault", "commit:1")
+    try:
+        client = server.client()
+        client.create_table(**table_request(TABLE, "pk:S"))
+        assert server.samples()["gatehouse_restarted_after_failed_flush"] == 0
+        expect("InternalServerError", client.put_item, TableName=TABLE, Item={"pk": s(SECRET)})
+        (line,) = server.requests()
+        assert (line["level"], line["status"], line["outcome"]) == ("error", 500, "InternalServerError")
+        assert line["operation"] == "PutItem" and SECRET not in server.log()
+        server.endpoint = line_with_endpoint(server.process)
+        assert server.samples()["gatehouse_restarted_after_failed_flush"] == 1
+    finally:
+        server.close()
+
+
+def test_a_full_disk_shows_and_the_refusals_are_logged():
+    server = Watched("--no-auth", "--fault", "disk-full")
+    try:
+        expect("ServiceUnavailable", server.client().create_table, **table_request(TABLE, "pk:S"))
+        samples = server.samples()
+        assert (samples["gatehouse_disk_full"], samples["gatehouse_ready"]) == (1, 0)
+        assert samples[requests_total("CreateTable", "ServiceUnavailable")] == 1
+        (line,) = server.requests()
+        assert (line["level"], line["status"], line["operation"]) == ("warn", 503, "CreateTable")
+    finally:
+        server.close()

@@ -1,0 +1,268 @@
+"""What an operator installs: the Debian package, the unit, the man page, the completion; and how the server talks to systemd."""
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, line_with_endpoint, program, stop
+
+pytestmark = pytest.mark.gatehouse_only
+NOTIFY_S = 30
+EXPOSURE_MAX = 1.5
+
+FILES = {
+    "/etc/default/gatehouse": "-rw-r--r--",
+    "/lib/systemd/system/gatehouse.service": "-rw-r--r--",
+    "/lib/systemd/system/gatehouse.socket": "-rw-r--r--",
+    "/usr/bin/gatehouse": "-rwxr-xr-x",
+    "/usr/lib/sysusers.d/gatehouse.conf": "-rw-r--r--",
+    "/usr/share/bash-completion/completions/gatehouse": "-rw-r--r--",
+    "/usr/share/doc/gatehouse/changelog.gz": "-rw-r--r--",
+    "/usr/share/doc/gatehouse/copyright": "-rw-r--r--",
+    "/usr/share/lintian/overrides/gatehouse": "-rw-r--r--",
+    "/usr/share/man/man1/gatehouse.1.gz": "-rw-r--r--",
+}
+
+
+def run(*command, **more):
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=60, cwd=ROOT, **more)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def deb():
+    return Path(ROOT / run("make", "--no-print-directory", "-s", "deb").split()[-1])
+
+
+@pytest.fixture(scope="module")
+def installed(deb, tmp_path_factory):
+    """The package's files, unpacked."""
+    root = tmp_path_factory.mktemp("package")
+    run("dpkg-deb", "--extract", deb, root)
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """What --help tells: each command's words and options."""
+    names = re.findall(r"^  ([a-z]+) +\S", run(program(), "--help"), re.M)
+    assert {"serve", "key", "policy", "check", "version"} <= set(names)
+    texts = {name: run(program(), "help", name) for name in names}
+    return {name: (re.findall(rf"^  gatehouse {name} ([a-z]+)", text, re.M), re.findall(r"^  (--[a-z-]+)", text, re.M))
+            for name, text in texts.items()}
+
+
+# ---- the package ----
+
+
+def test_the_package_holds_what_it_should_owned_by_root_and_nothing_else(deb):
+    found = {}
+    for line in run("dpkg-deb", "--contents", deb).splitlines():
+        mode, owner, _, _, _, path = line.split(maxsplit=5)
+        assert owner == "root/root", line
+        if mode.startswith("d"):
+            assert mode == "drwxr-xr-x", line
+        else:
+            found[path[1:]] = mode
+    assert found == FILES
+
+
+def test_the_package_names_its_version_its_libraries_and_its_configuration(deb, tmp_path):
+    fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", run("dpkg-deb", "--field", deb), re.M))
+    assert fields["Package"] == "gatehouse"
+    assert fields["Version"] == run(program(), "version").split()[1]
+    assert deb.name == f"gatehouse_{fields['Version']}_{fields['Architecture']}.deb"
+    for library in ("libc6", "librocksdb", "libssl"):
+        assert re.search(rf"\b{library}[\d.]* \(>= ", fields["Depends"]), fields["Depends"]
+    run("dpkg-deb", "--control", deb, tmp_path)
+    assert (tmp_path / "conffiles").read_text().split() == ["/etc/default/gatehouse"]
+    for script in ("postinst", "prerm", "postrm"):
+        assert os.access(tmp_path / script, os.X_OK)
+        run("sh", "-n", tmp_path / script)
+
+
+def test_the_packaged_program_runs(installed):
+    assert run(installed / "usr/bin/gatehouse", "version") == run(program(), "version")
+
+
+def test_the_data_directory_and_its_user_are_made_for_the_service_alone(installed):
+    assert re.search(r"^u gatehouse ", (installed / "usr/lib/sysusers.d/gatehouse.conf").read_text(), re.M)
+    unit = (installed / "lib/systemd/system/gatehouse.service").read_text()
+    for line in ("User=gatehouse", "StateDirectory=gatehouse", "StateDirectoryMode=0700", "Type=notify"):
+        assert line in unit.splitlines()
+    assert "ExecStart=/usr/bin/gatehouse serve --data /var/lib/gatehouse " in unit
+
+
+def test_the_unit_is_as_closed_as_promised(installed):
+    unit = installed / "lib/systemd/system/gatehouse.service"
+    text = run("systemd-analyze", "security", "--offline=true", "--no-pager", unit)
+    exposure = float(re.search(r"Overall exposure level for gatehouse.service: ([\d.]+)", text).group(1))
+    assert exposure <= EXPOSURE_MAX, text
+
+
+def test_make_install_puts_everything_under_its_prefix(tmp_path):
+    run("make", "--no-print-directory", "-s", "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/gatehouse")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {"opt/gatehouse/" + name for name in (
+        "bin/gatehouse", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
+        "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf")}
+    assert "ExecStart=/opt/gatehouse/bin/gatehouse " in (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
+
+
+# ---- the man page ----
+
+
+def test_the_man_page_is_well_formed_and_names_every_command_word_and_option(installed, told):
+    page = installed / "usr/share/man/man1/gatehouse.1.gz"
+    assert run("mandoc", "-T", "lint", page) == ""
+    text = run("mandoc", "-T", "ascii", "-O", "width=200", page)
+    text = re.sub(".\b", "", text)  # bold and underline
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "FILES", "SIGNALS", "EXIT STATUS", "EXAMPLES"):
+        assert re.search(rf"^{section}$", text, re.M), section
+    parts = dict(re.findall(r"^   gatehouse (\w+)\n(.*?)(?=^ {0,3}\S)", text, re.M | re.S))
+    assert set(parts) == set(told)
+    for command, (words, options) in told.items():
+        for word in words:
+            assert f"gatehouse {command} {word}" in parts[command]
+        for option in options:
+            assert re.search(rf"^ +{option}\b", parts[command], re.M), (command, option)
+    assert "--fault" not in text  # for tests, hidden
+    for name in ("keys.json", "FORMAT", "LOCK", "ballast", "store"):
+        assert f"DIR/{name}" in text
+
+
+# ---- the completion ----
+
+
+def complete(installed, *words, cwd=None):
+    """What bash offers for the last word."""
+    script = installed / "usr/share/bash-completion/completions/gatehouse"
+    run("bash", "-n", script)
+    line = f'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gatehouse; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "--norc", "-c", line, "bash", script, "gatehouse", *words], text=True, capture_output=True, cwd=cwd)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return sorted(done.stdout.split())
+
+
+def test_bash_completes_commands_words_and_options(installed, told):
+    assert complete(installed, "") == sorted([*told, "help"])
+    assert complete(installed, "key", "r") == ["revoke", "rotate"]
+    assert complete(installed, "key", "rotate", "name", "--d") == ["--data"]
+    assert complete(installed, "help", "pol") == ["policy"]
+    for command, (words, options) in told.items():
+        assert complete(installed, command, "-") == sorted(options)
+        assert complete(installed, command, "") == sorted(words or options)
+
+
+def test_bash_completes_files_and_directories_where_an_option_takes_one(installed, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file.json").touch()
+    for words in (["key", "create", "n", "--policy", "f"], ["key", "create", "n", "--policy", "=", "f"]):
+        assert complete(installed, *words, cwd=tmp_path) == ["file.json", "folder"]
+    assert complete(installed, "serve", "--data", "f", cwd=tmp_path) == ["folder"]
+    assert complete(installed, "serve", "--data", "=", cwd=tmp_path) == ["folder"]
+    assert complete(installed, "serve", "--listen", "f", cwd=tmp_path) == []
+
+
+def test_bash_is_told_to_use_it_for_gatehouse(installed):
+    script = installed / "usr/share/bash-completion/completions/gatehouse"
+    assert run("bash", "--norc", "-c", f'source "{script}"; complete -p gatehouse').split() == ["complete", "-F", "_gatehouse", "gatehouse"]
+
+
+# ---- the service manager ----
+
+
+class Manager:
+    """In systemd's place: a datagram socket, and a server that was told of it."""
+
+    def __init__(self, data, name, *options, **environment):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0" + name[1:] if name.startswith("@") else name)
+        self.socket.settimeout(NOTIFY_S)
+        kept = {key: value for key, value in os.environ.items() if key not in ("WATCHDOG_USEC", "WATCHDOG_PID")}
+        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--no-auth", *options],
+                                        env={**kept, "NOTIFY_SOCKET": name, **environment},
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def hears(self, *left_out):
+        """The next message that is none of these."""
+        while True:
+            text = self.socket.recv(4096).decode()
+            if text not in left_out:
+                return text
+
+    def close(self):
+        stop(self.process)
+        self.process.stdout.close()
+        self.socket.close()
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_the_service_manager_hears_that_the_server_is_ready_and_that_it_stops(tmp_path, abstract):
+    manager = Manager(tmp_path / "data", f"@gatehouse-test-{os.getpid()}" if abstract else str(tmp_path / "notify"))
+    try:
+        assert manager.hears() == "READY=1"
+        line_with_endpoint(manager.process)
+        manager.process.terminate()
+        assert manager.hears() == "STOPPING=1"
+        assert manager.process.wait(NOTIFY_S) == 0
+    finally:
+        manager.close()
+
+
+def test_the_watchdog_hears_of_the_server_twice_in_its_time(tmp_path):
+    manager = Manager(tmp_path / "data", str(tmp_path / "notify"), WATCHDOG_USEC="200000")
+    try:
+        assert manager.hears("WATCHDOG=1") == "READY=1"
+        began = time.monotonic()
+        for _ in range(4):
+            assert manager.hears() == "WATCHDOG=1"
+        assert time.monotonic() - began >= 0.2  # four pings are three rests of 100 ms at least
+    finally:
+        manager.close()
+
+
+def test_a_server_that_starts_again_after_a_failed_flush_is_ready_again_and_never_said_that_it_stops(tmp_path):
+    manager = Manager(tmp_path / "data", str(tmp_path / "notify"), "--fault", "commit:0")
+    try:
+        assert manager.hears() == "READY=1"
+        body = {"TableName": "any", "BillingMode": "PAY_PER_REQUEST", "KeySchema": [{"AttributeName": "k", "KeyType": "HASH"}],
+                "AttributeDefinitions": [{"AttributeName": "k", "AttributeType": "S"}]}
+        request = urllib.request.Request(line_with_endpoint(manager.process), json.dumps(body).encode(),
+                                         {"X-Amz-Target": "DynamoDB_20120810.CreateTable", "Content-Type": "application/x-amz-json-1.0"})
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=NOTIFY_S)
+        assert caught.value.code == 500
+        assert manager.hears() == "READY=1"
+    finally:
+        manager.close()
+
+
+def test_the_server_serves_on_the_socket_that_the_service_manager_holds_and_leaves_it_open(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        line = 'exec 3<&"$1"; shift; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
+        early = socket.create_connection(listening.getsockname(), timeout=NOTIFY_S)  # before the server runs
+        early.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        server = subprocess.Popen(["bash", "-c", line, "bash", str(listening.fileno()), program(), "serve", "--listen", address, "--data",
+                                   tmp_path / "data", "--no-auth"], pass_fds=[listening.fileno()], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+        try:
+            assert line_with_endpoint(server) == f"http://{address}"
+            assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
+        finally:
+            stop(server)
+            server.stdout.close()
+            early.close()
+        assert server.returncode == 0
+        socket.create_connection(listening.getsockname(), timeout=NOTIFY_S).close()  # still open for the next one
