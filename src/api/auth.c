@@ -48,6 +48,7 @@ enum err_code auth_identify(struct api_loop *l, const struct http_request *r, st
 	}
 	out->key = credentials_find(out->set, who.key_id);
 	out->region = who.region;
+	out->secure = r->secure;
 	return ERR_NONE;
 }
 

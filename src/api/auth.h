@@ -12,6 +12,7 @@ struct caller {
 	const struct credentials *set; /* a reference: keeps the key alive */
 	const struct credential  *key;
 	struct bytes              region; /* of the signature's scope */
+	bool                      secure; /* came over TLS */
 };
 
 /* ERR_NO_CREDENTIAL, ERR_SIGNATURE_INCOMPLETE, ERR_UNKNOWN_KEY, ERR_SIGNATURE: see sigv4_verify. On success

@@ -51,7 +51,7 @@ static size_t context_of(const struct question *q, const struct deed *d,
 	add_texts(values, &count, ACCESS_RETURN_VALUES, &d->return_values, d->return_values.len > 0);
 	add_texts(values, &count, ACCESS_ENCLOSING_OPERATION, &d->enclosing, d->enclosing.len > 0);
 	values[count] = (struct access_value){.key = ACCESS_SECURE_TRANSPORT};
-	values[count++].truth = false;
+	values[count++].truth = q->who->secure;
 	values[count] = (struct access_value){.key = ACCESS_CURRENT_TIME};
 	values[count++].seconds = q->now_s;
 	values[count] = (struct access_value){.key = ACCESS_EPOCH_TIME};

@@ -34,9 +34,10 @@ static int count_restart(void)
 
 /* Only the disk knows what survived a failed flush: the program starts anew and reads it. A disk that goes on
  * failing ends it, for whoever supervises the process to see. */
-static int start_again(int argc, char **argv)
+static int start_again(int argc, char **argv, const char *listen, unsigned port)
 {
-	char **again = calloc((size_t)argc + 3, sizeof(*again));
+	char **again = calloc((size_t)argc + 5, sizeof(*again));
+	char   where[128];
 
 	if (again == NULL || count_restart() > RESTARTS_MAX) {
 		log_error("flushes failed in %d starts in a row: giving up", RESTARTS_MAX);
@@ -47,6 +48,10 @@ static int start_again(int argc, char **argv)
 	again[1] = "serve";
 	for (int i = 0; i < argc; i++)
 		again[i + 2] = argv[i];
+	/* the last one counts: on the port that its clients know, also if it was a free one */
+	snprintf(where, sizeof(where), "%.*s:%u", (int)(strrchr(listen, ':') - listen), listen, port);
+	again[argc + 2] = "--listen";
+	again[argc + 3] = where;
 	log_info("starting again from what is on the disk");
 	execv("/proc/self/exe", again);
 	log_error("cannot start again: %s", strerror(errno));
@@ -79,6 +84,11 @@ static const struct option_spec options[] = {
          AT(o.log_requests), 0, 0},
         {"--open-metrics", OPTION_FLAG, NULL,
          "serve /metrics, which needs no signature, also where it is not loopback", AT(o.open_metrics), 0, 0},
+        {"--tls-cert", OPTION_TEXT, "FILE", "serve https: the certificate, with its chain, PEM",
+         AT(o.tls_cert), 0, 0},
+        {"--tls-key", OPTION_TEXT, "FILE", "the certificate's key, PEM", AT(o.tls_key), 0, 0},
+        {"--tls-client-ca", OPTION_TEXT, "FILE", "ask peers for a certificate that this CA signed",
+         AT(o.tls_client_ca), 0, 0},
         {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one a core)", AT(o.loops),
          0, 256},
         {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", AT(o.cache_mb), 1, 1 << 20},
@@ -91,7 +101,7 @@ static const struct option_spec options[] = {
 static int run(int argc, char **argv)
 {
 	struct serve_arguments arguments = {.o = serve_options_default()};
-	bool                   restart;
+	struct serve_end       end;
 	struct err             err;
 
 	if (options_parse(options, OPTIONS_COUNT(options), &arguments, argc, argv, &err) != ERR_NONE)
@@ -105,10 +115,10 @@ static int run(int argc, char **argv)
 		return 0;
 	}
 	arguments.o.restarted = getenv(RESTARTS_VARIABLE) != NULL;
-	if (serve(&arguments.o, &restart, &err) == ERR_NONE)
+	if (serve(&arguments.o, &end, &err) == ERR_NONE)
 		return 0;
-	if (restart)
-		return start_again(argc, argv);
+	if (end.restart)
+		return start_again(argc, argv, arguments.o.listen, end.port);
 	return refuse(&err);
 }
 
@@ -122,6 +132,7 @@ const struct command command_serve = {
                 "\"administrator\".\n"
                 "With --no-auth anyone who can reach the port may do anything, so it is refused on any "
                 "address but\n"
-                "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted.",
+                "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted; SIGHUP has it\n"
+                "read the certificate files again, without a connection lost.",
         .run = run,
 };

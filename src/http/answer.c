@@ -25,9 +25,7 @@ static void answer_finish(struct conn *c)
 		conn_close(c);
 		return;
 	}
-	c->in_start = c->in_end = 0;
-	io_finish_sending(&c->io);
-	conn_move(c, CONN_LINGER);
+	conn_linger(c);
 }
 
 /* Copies what is left of the parts after `sent` bytes. False if there is no memory to spend on it. */
@@ -110,7 +108,7 @@ void http_respond(struct http_request *r, const struct http_response *response)
 		return;
 	}
 	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
-	c->linger = conn_buffered(c) > 0;
+	c->linger = conn_buffered(c) > 0 || io_pending(&c->io);
 	answer_send(c, response);
 	conn_drive(c);
 }

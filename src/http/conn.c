@@ -14,7 +14,8 @@ enum { LINGER_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* From each state, where it may go. A state that may go to itself has its deadline moved that way. */
 static const unsigned moves[CONN_STATES] = {
-        [CONN_NEW] = TO(CONN_IDLE) | TO(CONN_CLOSED),
+        [CONN_NEW] = TO(CONN_HANDSHAKE) | TO(CONN_IDLE) | TO(CONN_CLOSED),
+        [CONN_HANDSHAKE] = TO(CONN_IDLE) | TO(CONN_LINGER) | TO(CONN_CLOSED),
         [CONN_IDLE] = TO(CONN_HEAD) | TO(CONN_CLOSED),
         [CONN_HEAD] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
         [CONN_BODY] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
@@ -25,8 +26,8 @@ static const unsigned moves[CONN_STATES] = {
 };
 
 static const enum timer_kind deadlines[CONN_STATES] = {
-        [CONN_IDLE] = TIMER_IDLE,    [CONN_HEAD] = TIMER_HEAD,     [CONN_BODY] = TIMER_BODY,
-        [CONN_SENDING] = TIMER_SEND, [CONN_LINGER] = TIMER_LINGER,
+        [CONN_HANDSHAKE] = TIMER_HEAD, [CONN_IDLE] = TIMER_IDLE,    [CONN_HEAD] = TIMER_HEAD,
+        [CONN_BODY] = TIMER_BODY,      [CONN_SENDING] = TIMER_SEND, [CONN_LINGER] = TIMER_LINGER,
 };
 
 void conn_move(struct conn *c, enum conn_state to)
@@ -62,11 +63,12 @@ static void conn_arrive(struct inbox_item *item)
 
 	list_push_back(&c->loop->conns, &c->link);
 	c->interest = EPOLLIN;
-	if (!loop_watch(c->loop, c->io.fd, &c->watch, c->interest)) {
+	if (!loop_watch(c->loop, c->io.fd, &c->watch, c->interest) ||
+	    (c->loop->tls != NULL && !io_secure(&c->io, c->loop->tls))) {
 		conn_close(c);
 		return;
 	}
-	conn_move(c, CONN_IDLE);
+	conn_move(c, c->loop->tls != NULL ? CONN_HANDSHAKE : CONN_IDLE);
 }
 
 static void buffer_end(struct conn *c)
@@ -77,9 +79,11 @@ static void buffer_end(struct conn *c)
 	c->in_start = c->in_end = 0;
 }
 
-/* Closing takes the socket out of epoll as well: no one else holds the descriptor. */
+/* Closing alone would take the socket out of epoll only if no one else held the descriptor: a process that is
+ * being started does, until its exec, and events would name a connection that is gone. */
 static void socket_end(struct conn *c)
 {
+	loop_unwatch(c->loop, c->io.fd);
 	io_close(&c->io);
 	atomic_fetch_sub_explicit(c->loop->connections_now, 1, memory_order_relaxed);
 	buffer_end(c);
@@ -103,6 +107,14 @@ static void conn_abandon(struct conn *c)
 {
 	socket_end(c);
 	conn_move(c, CONN_ABANDONED);
+}
+
+/* Closing with bytes unread would reset the connection, and the peer might lose what was said last. */
+void conn_linger(struct conn *c)
+{
+	c->in_start = c->in_end = 0;
+	io_finish_sending(&c->io);
+	conn_move(c, CONN_LINGER);
 }
 
 void conn_free(struct conn *c)
@@ -131,6 +143,7 @@ static void conn_handle(struct conn *c)
 	struct http_request       *r = &c->exchange->request;
 
 	r->received_us = c->loop->now_us;
+	r->secure = c->io.tls != NULL;
 	r->loop_data = c->loop->loop_data;
 	r->user = NULL;
 	loop_count(&c->loop->counts.requests);
@@ -228,22 +241,12 @@ static void conn_settle(struct conn *c)
 {
 	if (conn_buffered(c) == 0)
 		buffer_end(c);
-	if (is_reading(c) || c->state == CONN_LINGER)
+	if (is_reading(c) || c->state == CONN_HANDSHAKE)
+		conn_want(c, io_interest(&c->io, EPOLLIN));
+	else if (c->state == CONN_LINGER)
 		conn_want(c, EPOLLIN);
 	else if (c->state == CONN_SENDING)
-		conn_want(c, EPOLLOUT);
-}
-
-void conn_drive(struct conn *c)
-{
-	if (c->driving)
-		return;
-	c->driving = true;
-	while (is_reading(c) && conn_step(c))
-		;
-	c->driving = false;
-	if (c->state != CONN_CLOSED && c->state != CONN_ABANDONED)
-		conn_settle(c);
+		conn_want(c, io_interest(&c->io, EPOLLOUT));
 }
 
 /* Where the next bytes go: large bodies straight to their place. */
@@ -269,6 +272,33 @@ static ssize_t conn_fill(struct conn *c)
 	return n;
 }
 
+/* Takes what TLS holds of a record already; true if there was something. */
+static bool conn_refill(struct conn *c)
+{
+	ssize_t n;
+
+	if (!is_reading(c) || !io_pending(&c->io))
+		return false;
+	if (conn_buffered(c) == 0)
+		c->in_start = c->in_end = 0;
+	n = conn_fill(c);
+	if (n == IO_END || n == IO_BROKEN)
+		conn_close(c);
+	return n > 0;
+}
+
+void conn_drive(struct conn *c)
+{
+	if (c->driving)
+		return;
+	c->driving = true;
+	while (is_reading(c) && (conn_step(c) || conn_refill(c)))
+		;
+	c->driving = false;
+	if (c->state != CONN_CLOSED && c->state != CONN_ABANDONED)
+		conn_settle(c);
+}
+
 static void conn_read(struct conn *c)
 {
 	ssize_t n = conn_fill(c);
@@ -279,15 +309,31 @@ static void conn_read(struct conn *c)
 		conn_drive(c);
 }
 
-/* Reads what a refused peer still sends: closing with bytes unread would reset the connection, and the peer
- * might lose the answer that says why. */
+/* A peer often sends its first request right behind its part of the handshake. */
+static void conn_handshake(struct conn *c)
+{
+	ssize_t n = io_handshake(&c->io);
+
+	if (n > 0) {
+		conn_move(c, CONN_IDLE);
+		conn_read(c);
+		return;
+	}
+	if (n != IO_AGAIN) {
+		loop_count(&c->loop->counts.handshakes_failed);
+		conn_linger(c);
+	}
+	conn_settle(c);
+}
+
+/* Reads what a refused peer still sends. */
 static void conn_discard(struct conn *c)
 {
 	ssize_t n;
 
 	if (c->in == NULL)
 		c->in = buffer_take(&c->loop->pool);
-	n = io_read(&c->io, c->in->data, c->loop->pool.buffer_bytes);
+	n = io_discard(&c->io, c->in->data, c->loop->pool.buffer_bytes);
 	buffer_end(c);
 	if (n == IO_AGAIN)
 		return;
@@ -301,6 +347,9 @@ static void conn_on_event(struct watch *w, uint32_t events)
 	struct conn *c = LIST_ENTRY(w, struct conn, watch);
 
 	switch (c->state) {
+	case CONN_HANDSHAKE:
+		conn_handshake(c);
+		break;
 	case CONN_IDLE:
 	case CONN_HEAD:
 	case CONN_BODY:
@@ -345,7 +394,7 @@ void conn_stop(struct conn *c)
 {
 	if (c->state == CONN_IDLE)
 		conn_read(c);
-	if (c->state == CONN_IDLE)
+	if (c->state == CONN_IDLE || c->state == CONN_HANDSHAKE)
 		conn_close(c);
 }
 

@@ -1,6 +1,8 @@
 /* Conn: a connection, from accept to close. Only its loop's thread touches it.
  *
- *   NEW --on its loop--> IDLE --first byte--> HEAD --head complete--> BODY
+ *   NEW --on its loop--> HANDSHAKE (TLS only) ---no TLS, or not in time--> LINGER or CLOSED
+ *    |                    |
+ *    '-----------------> IDLE --first byte--> HEAD --head complete--> BODY
  *                         ^                    |  |                  |  |
  *                         |                    |  '--- request ------'  |
  *                         |                    |        whole           |
@@ -18,8 +20,9 @@
  * (1) Every state but HANDLING and ABANDONED has a deadline or ends at once, and can go to CLOSED.
  * (2) There is an exchange exactly in HEAD, BODY, HANDLING and ABANDONED.
  * (3) The socket is open in every state but ABANDONED and CLOSED.
- * (4) In HANDLING and SENDING nothing is read: pipelined bytes wait in the buffer or in the kernel.
- * (5) ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
+ * (4) In HANDLING and SENDING nothing is read: pipelined bytes wait in the buffer, in the kernel, or, the
+ * rest of a record, with TLS. conn_drive takes those up again, for epoll would not tell of them. (5)
+ * ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
 
@@ -28,6 +31,7 @@
 
 enum conn_state {
 	CONN_NEW,
+	CONN_HANDSHAKE,
 	CONN_IDLE,
 	CONN_HEAD,
 	CONN_BODY,
@@ -82,6 +86,7 @@ void conn_free(struct conn *c);
  * stack already, so that a thousand pipelined requests are a loop and not a recursion. */
 void conn_move(struct conn *c, enum conn_state to);
 void conn_close(struct conn *c);
+void conn_linger(struct conn *c);
 void conn_drive(struct conn *c);
 
 static inline size_t conn_buffered(const struct conn *c)

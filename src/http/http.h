@@ -44,6 +44,7 @@ struct http_request {
 	struct bytes       body;
 	struct arena       arena;
 	int64_t            received_us; /* steady clock, when the request was complete */
+	bool               secure;      /* came by TLS */
 	void              *loop_data;   /* what the handler's loop_open returned for this loop */
 	void              *user;        /* the handler's own */
 };
@@ -71,13 +72,14 @@ struct http_limits {
 	size_t   head_bytes_max;   /* request line and headers: past it 431 */
 	size_t   body_bytes_max;   /* past it 413 */
 	size_t   target_bytes_max; /* past it 414 */
-	unsigned connections_max;  /* past it: answered 503 and closed */
+	unsigned connections_max;  /* past it: answered 503 (not under TLS) and closed */
 	/* Bodies being received or worked on and answers that wait for slow readers, all loops together, each
 	 * counted if larger than a few pages: past it a body is answered 503, a slow reader closed. */
 	size_t  memory_bytes_max;
-	int64_t idle_ms;       /* between requests: closed */
-	int64_t head_ms;       /* from a request's first byte to its last header byte: 408 */
-	int64_t body_ms;       /* without a byte of body: 408 */
+	int64_t idle_ms; /* between requests: closed */
+	int64_t head_ms; /* from a request's first byte to its last header byte: 408; a TLS handshake: closed
+	                  */
+	int64_t body_ms; /* without a byte of body: 408 */
 	int64_t body_rate_min; /* bytes a second, averaged over the body: past head_ms slower is 408 */
 	int64_t send_ms;       /* without the peer taking a byte: closed */
 	int64_t drain_ms;      /* how long a graceful stop waits for requests under way */
@@ -102,13 +104,38 @@ struct http_server;
 
 /* Counters, all atomic, for tests and metrics. */
 struct http_stats {
-	uint64_t accepted, refused, requests, connections_now, timeouts, bad_requests;
+	uint64_t accepted, refused, requests, connections_now, timeouts, bad_requests, handshakes_failed;
 };
+
+/* TLS: what to show peers, and what to ask of them. Files are PEM; their names must outlive the http_tls. */
+struct http_tls_files {
+	const char *certificate; /* the server's own first, then those between it and its root */
+	const char *key;         /* of that certificate, without a password */
+	const char
+	        *client_ca; /* peers must show a certificate that one of these signed; NULL: they need none */
+};
+
+struct http_tls;
+
+/* ERR_INVALID, with the file's name, if a file cannot be read or does not hold what it should. */
+enum err_code http_tls_open(struct http_tls **out, const struct http_tls_files *files, struct err *err);
+
+/* Reads the files again, for connections that come from now on; the others keep what they have. If anything
+ * is wrong with them, everything stays as it was. From any thread. */
+enum err_code http_tls_reload(struct http_tls *tls, struct err *err);
+
+/* After the server that uses it. */
+void http_tls_close(struct http_tls *tls);
 
 /* Listens on "127.0.0.1:8420", "[::1]:8420"; port 0 picks a free one. */
 enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
                                const struct http_limits *limits, const struct http_handler *handler,
                                struct clock *clock, struct err *err);
+
+/* The same over TLS; `tls` must outlive the server, and NULL means without. */
+enum err_code http_server_open_tls(struct http_server **out, const char *listen, unsigned loops,
+                                   const struct http_limits *limits, const struct http_handler *handler,
+                                   struct http_tls *tls, struct clock *clock, struct err *err);
 
 unsigned          http_server_port(const struct http_server *s);
 struct http_stats http_server_stats(const struct http_server *s);

@@ -1,13 +1,20 @@
-/* Io: the two functions through which a connection's bytes pass, and so the place where TLS will stand. */
+/* Io: the few functions through which a connection's bytes pass, and so the place where TLS stands:
+ * everything above reads and writes alike, with it or without. */
 #ifndef HTTP_IO_H
 #define HTTP_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
+struct http_tls;
+struct tls;
+
 struct io {
-	int fd; /* -1: closed */
+	int         fd;  /* -1: closed */
+	struct tls *tls; /* NULL: plain */
 };
 
 enum {
@@ -16,10 +23,26 @@ enum {
 	IO_BROKEN = -2, /* never again */
 };
 
+/* Puts TLS on a fresh socket, to be followed by io_handshake. False if there is no memory. */
+bool io_secure(struct io *io, struct http_tls *shared);
+
+/* 1 when it is done, IO_AGAIN, IO_BROKEN. */
+ssize_t io_handshake(struct io *io);
+
 /* Bytes read or written (at least 1), or one of the above. Writing never raises SIGPIPE. */
 ssize_t io_read(struct io *io, void *data, size_t len);
 ssize_t io_write(struct io *io, struct iovec *parts, int count);
 
+/* Reads bytes as they come from the socket, to drop them. */
+ssize_t io_discard(struct io *io, void *data, size_t len);
+
+/* Are there bytes to read of which epoll will not tell? */
+bool io_pending(const struct io *io);
+
+/* What epoll should wait for after IO_AGAIN; `usually` is what a plain socket would wait for. */
+uint32_t io_interest(const struct io *io, uint32_t usually);
+
+/* Both tell a TLS peer that this was the end. */
 void io_finish_sending(struct io *io);
 void io_close(struct io *io);
 

@@ -51,17 +51,14 @@ void listener_release(struct listener *li)
 	li->fd = li->spare_fd = -1;
 }
 
-/* Answers 503 as far as one write goes. What the peer has sent already is read, for closing with bytes unread
- * would reset the connection and might take the answer with it. */
-static void turn_away(struct loop *l, int fd)
+/* Answers 503 as far as one write goes. */
+static void turn_away_say(struct loop *l, struct io *io)
 {
 	struct refusal        refusal = {503, "too many connections"};
 	struct response_facts facts = {.close = true};
-	struct io             io = {fd};
 	struct arena          arena;
 	struct http_response  response;
 	struct iovec          part;
-	char                  dropped[TURN_AWAY_BYTES_MAX];
 
 	arena_init(&arena);
 	response = answer_error(l->handler, &arena, refusal);
@@ -70,11 +67,22 @@ static void turn_away(struct loop *l, int fd)
 	response_head(&l->head, &response, &facts);
 	buf_add_bytes(&l->head, response.body);
 	part = (struct iovec){l->head.data, l->head.len};
-	io_write(&io, &part, 1);
-	io_finish_sending(&io);
-	io_read(&io, dropped, sizeof(dropped));
-	io_close(&io);
+	io_write(io, &part, 1);
 	arena_release(&arena);
+}
+
+/* What the peer has sent already is read, for closing with bytes unread would reset the connection and might
+ * take the answer with it. Under TLS there is none: that would take the handshake there is no room for. */
+static void turn_away(struct loop *l, int fd)
+{
+	struct io io = {.fd = fd};
+	char      dropped[TURN_AWAY_BYTES_MAX];
+
+	if (l->tls == NULL)
+		turn_away_say(l, &io);
+	io_finish_sending(&io);
+	io_discard(&io, dropped, sizeof(dropped));
+	io_close(&io);
 }
 
 static void deal(struct listener *li, int fd)

@@ -114,6 +114,12 @@ void loop_rewatch(struct loop *l, int fd, struct watch *w, uint32_t events)
 	(void)rc;
 }
 
+/* Does nothing to a descriptor that is not watched. */
+void loop_unwatch(struct loop *l, int fd)
+{
+	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 /* Deadlines are checked every tick, not slept towards: the clock may be one that a test moves. */
 static int wait_ms(const struct loop *l)
 {

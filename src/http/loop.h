@@ -17,7 +17,7 @@ struct watch {
 
 /* Written by the loop alone, read by anyone: plain loads and stores, no locked instructions. */
 struct loop_counts {
-	_Atomic uint64_t accepted, refused, requests, timeouts, bad_requests;
+	_Atomic uint64_t accepted, refused, requests, timeouts, bad_requests, handshakes_failed;
 };
 
 struct loop {
@@ -30,6 +30,7 @@ struct loop {
 	const struct http_limits  *limits;
 	const struct http_handler *handler;
 	struct clock              *clock;
+	struct http_tls           *tls; /* NULL: plain */
 	int                        epoll_fd;
 	pthread_t                  thread; /* for whoever joins it */
 
@@ -65,6 +66,7 @@ void loop_stop(struct loop *l);
 /* False if the kernel refuses. */
 bool loop_watch(struct loop *l, int fd, struct watch *w, uint32_t events);
 void loop_rewatch(struct loop *l, int fd, struct watch *w, uint32_t events);
+void loop_unwatch(struct loop *l, int fd);
 
 static inline void loop_count(_Atomic uint64_t *counter)
 {

@@ -15,6 +15,7 @@ struct http_server {
 	/* set before the threads start */
 	struct http_limits  limits;
 	struct http_handler handler;
+	struct http_tls    *tls; /* NULL: plain */
 	unsigned            port;
 	unsigned            loop_count;
 	struct loop        *loops;
@@ -69,6 +70,7 @@ static enum err_code loops_init(struct http_server *s, struct clock *clock, stru
 			loops_release(s, i);
 			return rc;
 		}
+		s->loops[i].tls = s->tls;
 	}
 	return ERR_NONE;
 }
@@ -152,9 +154,9 @@ static void server_free(struct http_server *s)
 	free(s);
 }
 
-enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
-                               const struct http_limits *limits, const struct http_handler *handler,
-                               struct clock *clock, struct err *err)
+enum err_code http_server_open_tls(struct http_server **out, const char *listen, unsigned loops,
+                                   const struct http_limits *limits, const struct http_handler *handler,
+                                   struct http_tls *tls, struct clock *clock, struct err *err)
 {
 	struct http_server *s;
 	enum err_code       rc;
@@ -167,6 +169,7 @@ enum err_code http_server_open(struct http_server **out, const char *listen, uns
 	s = mem_zalloc(sizeof(*s));
 	s->limits = *limits;
 	s->handler = *handler;
+	s->tls = tls;
 	s->loop_count = loops;
 	s->loops = mem_zalloc(loops * sizeof(*s->loops));
 	s->stop.run = stop_run;
@@ -177,6 +180,13 @@ enum err_code http_server_open(struct http_server **out, const char *listen, uns
 	}
 	*out = s;
 	return ERR_NONE;
+}
+
+enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
+                               const struct http_limits *limits, const struct http_handler *handler,
+                               struct clock *clock, struct err *err)
+{
+	return http_server_open_tls(out, listen, loops, limits, handler, NULL, clock, err);
 }
 
 unsigned http_server_port(const struct http_server *s)
@@ -201,6 +211,7 @@ struct http_stats http_server_stats(const struct http_server *s)
 		sum.requests += counter(&c->requests);
 		sum.timeouts += counter(&c->timeouts);
 		sum.bad_requests += counter(&c->bad_requests);
+		sum.handshakes_failed += counter(&c->handshakes_failed);
 	}
 	return sum;
 }

@@ -21,6 +21,7 @@ struct server {
 	struct engine      *engine;
 	struct keyring     *keyring; /* NULL: no authentication */
 	struct api          api;
+	struct http_tls    *tls; /* NULL: plain HTTP */
 	struct http_server *http;
 	atomic_bool         stopping;
 	atomic_bool         failed;
@@ -36,31 +37,47 @@ struct serve_options serve_options_default(void)
 
 /* ---- signals: the main thread waits for them, all others never see them ---- */
 
-static sigset_t stop_signals(void)
+static sigset_t awaited_signals(void)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	return set;
 }
 
 /* Before any thread starts. A peer that is gone is an error code, not a signal. */
 static void signals_prepare(void)
 {
-	sigset_t set = stop_signals();
+	sigset_t set = awaited_signals();
 
 	signal(SIGPIPE, SIG_IGN);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void signals_wait(void)
+/* Connections keep the certificate they have; new ones get the new, or the old if the files are not good. */
+static void certificates_reload(struct server *s)
 {
-	sigset_t set = stop_signals();
+	struct err err;
+
+	if (s->tls == NULL)
+		log_info("SIGHUP: there is no TLS, and so nothing to read again");
+	else if (http_tls_reload(s->tls, &err) == ERR_NONE)
+		log_info("SIGHUP: the certificate was read again");
+	else
+		log_error("SIGHUP: the certificate stays as it was: %s", err.text);
+}
+
+/* Returns when it is time to stop. */
+static void signals_wait(struct server *s)
+{
+	sigset_t set = awaited_signals();
 	int      which;
 
-	sigwait(&set, &which);
+	while (sigwait(&set, &which) == 0 && which == SIGHUP)
+		certificates_reload(s);
 }
 
 /* ---- the parts ---- */
@@ -109,6 +126,13 @@ static bool is_loopback(const char *listen)
 	       bytes_starts_with(text, BYTES("localhost:"));
 }
 
+static enum err_code open_tls(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct http_tls_files files = {options->tls_cert, options->tls_key, options->tls_client_ca};
+
+	return options->tls_cert != NULL ? http_tls_open(&s->tls, &files, err) : ERR_NONE;
+}
+
 static enum err_code open_http(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct http_limits  limits = http_limits_default();
@@ -130,8 +154,8 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .metrics_open = options->open_metrics || is_loopback(options->listen),
 	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
-	if (http_server_open(&s->http, options->listen, loops, &limits, &handler, clock_system(), err) !=
-	    ERR_NONE)
+	if (http_server_open_tls(&s->http, options->listen, loops, &limits, &handler, s->tls, clock_system(),
+	                         err) != ERR_NONE)
 		return err->code;
 	api_watch(&s->api, s->http);
 	return ERR_NONE;
@@ -156,9 +180,10 @@ static void greet(const struct server *s, const struct serve_options *options)
 {
 	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
 	unsigned port = http_server_port(s->http);
+	const char *scheme = s->tls != NULL ? "https" : "http";
 
-	printf("Gatehouse is listening on http://%.*s:%u (data in %s, %s)\n\nTry, in another terminal:\n",
-	       host, options->listen, port, options->data,
+	printf("Gatehouse is listening on %s://%.*s:%u (data in %s, %s)\n\nTry, in another terminal:\n",
+	       scheme, host, options->listen, port, options->data,
 	       options->no_auth ? "no authentication" : "requests must be signed");
 	if (options->no_auth)
 		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n");
@@ -166,11 +191,21 @@ static void greet(const struct server *s, const struct serve_options *options)
 		printf("  eval \"$(gatehouse key show administrator --data %s)\"; export "
 		       "AWS_DEFAULT_REGION=local\n",
 		       options->data);
-	printf("  aws dynamodb list-tables --endpoint-url http://%.*s:%u\n"
-	       "  curl http://%.*s:%u/readyz\n\n"
+	printf("  aws dynamodb list-tables --endpoint-url %s://%.*s:%u\n"
+	       "  curl %s://%.*s:%u/readyz\n\n"
 	       "README.md goes on from there. Ctrl-C stops it; what was acknowledged is on the disk.\n",
-	       host, options->listen, port, host, options->listen, port);
+	       scheme, host, options->listen, port, scheme, host, options->listen, port);
 	fflush(stdout);
+}
+
+static enum err_code check_tls(const struct serve_options *options, struct err *err)
+{
+	if ((options->tls_cert == NULL) != (options->tls_key == NULL))
+		return err_set(err, ERR_INVALID, "%s is missing: a certificate and its key go together",
+		               options->tls_cert == NULL ? "--tls-cert" : "--tls-key");
+	if (options->tls_client_ca != NULL && options->tls_cert == NULL)
+		return err_set(err, ERR_INVALID, "--tls-client-ca asks for --tls-cert and --tls-key");
+	return ERR_NONE;
 }
 
 static enum err_code check_access(const struct serve_options *options, struct err *err)
@@ -183,12 +218,12 @@ static enum err_code check_access(const struct serve_options *options, struct er
 		        "--no-auth is refused on %s: without authentication it listens on loopback only "
 		        "(127.0.0.1, [::1])",
 		        options->listen);
-	if (!options->plain_http)
-		return err_set(err, ERR_INVALID,
-		               "%s is not loopback, and there is no TLS yet: put a proxy that ends TLS in "
-		               "front, or say "
-		               "--plain-http if the network is trusted",
-		               options->listen);
+	if (options->tls_cert == NULL && !options->plain_http)
+		return err_set(
+		        err, ERR_INVALID,
+		        "%s is not loopback: give it a certificate with --tls-cert and --tls-key, or say "
+		        "--plain-http if the network is trusted",
+		        options->listen);
 	return ERR_NONE;
 }
 
@@ -197,6 +232,8 @@ static void close_all(struct server *s)
 {
 	if (s->http != NULL)
 		http_server_close(s->http);
+	if (s->tls != NULL)
+		http_tls_close(s->tls);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)
@@ -204,23 +241,24 @@ static void close_all(struct server *s)
 	notify_close(&s->notify);
 }
 
-enum err_code serve(const struct serve_options *options, bool *restart, struct err *err)
+enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)
 {
 	struct server s = {.main_thread = pthread_self()};
 
-	*restart = false;
-	if (check_access(options, err) != ERR_NONE)
+	*end = (struct serve_end){0};
+	if (check_tls(options, err) != ERR_NONE || check_access(options, err) != ERR_NONE)
 		return err->code;
 	signals_prepare();
 	notify_open(&s.notify, is_alive, &s);
-	if (open_engine(&s, options, err) != ERR_NONE || open_keyring(&s, options, err) != ERR_NONE ||
-	    open_http(&s, options, err) != ERR_NONE) {
+	if (open_tls(&s, options, err) != ERR_NONE || open_engine(&s, options, err) != ERR_NONE ||
+	    open_keyring(&s, options, err) != ERR_NONE || open_http(&s, options, err) != ERR_NONE) {
 		close_all(&s);
 		return err->code;
 	}
+	end->port = http_server_port(s.http);
 	greet(&s, options);
 	notify_send(&s.notify, "READY=1");
-	signals_wait();
+	signals_wait(&s);
 	atomic_store(&s.stopping, true);
 	if (!atomic_load(&s.failed)) /* else the same process starts again, and is still wanted */
 		notify_send(&s.notify, "STOPPING=1");
@@ -229,6 +267,6 @@ enum err_code serve(const struct serve_options *options, bool *restart, struct e
 	log_info("stopped");
 	if (!atomic_load(&s.failed))
 		return ERR_NONE;
-	*restart = true;
+	end->restart = true;
 	return err_set(err, ERR_STORAGE, "a flush failed");
 }

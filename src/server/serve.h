@@ -8,19 +8,28 @@ struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
 	const char *data;
 	bool        no_auth;
-	bool        plain_http;   /* without TLS on other addresses than loopback */
-	bool        log_requests; /* a line for each request; else only for those that fail by our fault */
-	bool        open_metrics; /* /metrics, unsigned, on other addresses than loopback */
-	bool        restarted;    /* the process started itself again, after a failed flush */
-	uint64_t    loops;        /* 0: one a core */
+	const char *tls_cert; /* PEM files, read again on SIGHUP; NULL: no TLS */
+	const char *tls_key;
+	const char *tls_client_ca; /* peers must show a certificate of this CA; NULL: they need none */
+	bool        plain_http;    /* without TLS on other addresses than loopback */
+	bool        log_requests;  /* a line for each request; else only for those that fail by our fault */
+	bool        open_metrics;  /* /metrics, unsigned, on other addresses than loopback */
+	bool        restarted;     /* the process started itself again, after a failed flush */
+	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
 };
 
 struct serve_options serve_options_default(void);
 
-/* Serves until a SIGTERM or SIGINT, then stops gracefully. ERR_STORAGE after a failed flush: then *restart is
- * set, and the caller starts the program anew, from what is on the disk. */
-enum err_code serve(const struct serve_options *options, bool *restart, struct err *err);
+/* How it ended. */
+struct serve_end {
+	bool restart; /* after a failed flush: the caller starts the program anew, from what is on the disk */
+	unsigned port; /* where it listened: it goes on there, also if it had picked a free one */
+};
+
+/* Serves until a SIGTERM or SIGINT, then stops gracefully. ERR_STORAGE after a failed flush, with
+ * end->restart set. SIGHUP reads the certificate again. */
+enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err);
 
 #endif

@@ -270,6 +270,35 @@ def test_a_policy_names_the_region_that_the_request_is_signed_for(guarded):
     assert error_of(elsewhere.get_item, TableName="devices", Key=device("u"))["Code"] == "AccessDeniedException"
 
 
+def test_a_policy_may_ask_for_tls(guarded):
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*",
+                                                      "Condition": {"Bool": {"aws:SecureTransport": "true"}}}]}
+    client = guarded.client(guarded.make("only-tls", policy))
+    assert error_of(client.list_tables)["Code"] == "AccessDeniedException"
+
+
+def test_after_a_failed_flush_it_serves_again_on_the_port_that_it_had_picked(tmp_path):
+    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", tmp_path / "d", "--no-auth",
+                                "--fault", "commit:3"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        first = line_with_endpoint(process)
+        client = boto3.client("dynamodb", endpoint_url=first, region_name=REGION, aws_access_key_id="a",
+                              aws_secret_access_key="b", config=CONFIG)
+        for number in range(10):
+            try:
+                client.create_table(TableName=f"table-{number}", BillingMode="PAY_PER_REQUEST",
+                                    AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}],
+                                    KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}])
+            except ClientError as error:
+                assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+                assert "outcome is unknown" in error.response["Error"]["Message"]
+                break
+        assert line_with_endpoint(process) == first
+        assert len(client.list_tables()["TableNames"]) >= number - 1
+    finally:
+        stop(process)
+
+
 # ---- the command line ----
 
 

@@ -24,10 +24,12 @@ enum { PEER_WAIT_MS = 20000, HELD_MAX = 4096, REPLY_HEAD_MAX = 8192, HOUSE_LOOPS
  *   /echo   the body back               /big     as many bytes as the query says
  *   /hold   kept until house_let_go     /later   answered by way of another thread
  *   /say    method, path, query, header X-A, length of the body
- *   /close  Connection: close           /empty   204          /header  headers, one of them malicious */
+ *   /close  Connection: close           /empty   204          /header  headers, one of them malicious
+ *   /secure did it come by TLS? */
 struct house {
 	struct http_server *server;
 	struct http_limits  limits;
+	struct http_tls    *tls; /* NULL: plain */
 	struct clock_manual manual;
 	/* shared, under lock */
 	pthread_mutex_t      lock;
@@ -144,6 +146,8 @@ static void house_route(struct house *h, struct http_request *r)
 		answer_header(r);
 	else if (bytes_is(r->path, "/close"))
 		answer_status(r, 200, true);
+	else if (bytes_is(r->path, "/secure"))
+		answer_text(r, r->secure ? BYTES("yes") : BYTES("no"));
 	else if (bytes_is(r->path, "/empty"))
 		answer_status(r, 204, false);
 	else
@@ -203,7 +207,8 @@ static void house_open(struct house *h, unsigned loops, struct clock *clock)
 	                               .handle = house_handle};
 	struct err          err;
 
-	if (http_server_open(&h->server, "127.0.0.1:0", loops, &h->limits, &handler, clock, &err) != ERR_NONE)
+	if (http_server_open_tls(&h->server, "127.0.0.1:0", loops, &h->limits, &handler, h->tls, clock,
+	                         &err) != ERR_NONE)
 		fail_msg("%s", err.text);
 	assert_int_equal(pthread_create(&h->worker, NULL, house_worker, h), 0);
 }
