@@ -140,7 +140,7 @@ static void write_submit(struct api_loop *l, struct http_request *r, struct door
 /* ---- reads ---- */
 
 static void read_answer(struct api_loop *l, struct http_request *r, struct call *c,
-                        struct engine_reader *reader)
+                        struct engine_session *reader)
 {
 	struct err    err;
 	enum err_code rc = call_run(c, &reader->base, &err);
@@ -197,14 +197,14 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 
 void door_handle(struct api_loop *l, struct http_request *r)
 {
-	struct door_write   *w = arena_alloc(&r->arena, sizeof(*w));
-	struct engine_reader reader;
-	enum err_code        rc;
+	struct door_write    *w = arena_alloc(&r->arena, sizeof(*w));
+	struct engine_session reader;
+	enum err_code         rc;
 
 	w->call.operation = NULL;
 	w->key_id_len = 0;
 	r->user = w;
-	engine_reader_init(&reader, l->api->parts.engine);
+	engine_session_init(&reader, l->api->parts.engine);
 	rc = admit(l, r, w, &reader.base, &w->base.err);
 	if (rc != ERR_NONE) {
 		answer_error(l, r, rc, &w->base.err);
@@ -215,5 +215,5 @@ void door_handle(struct api_loop *l, struct http_request *r)
 		else
 			read_answer(l, r, &w->call, &reader);
 	}
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 }

@@ -6,7 +6,7 @@
 #include "item/messages.h"
 #include "engine/layout.h"
 
-enum err_code apply_check(struct engine_reader *s, const struct table_write *q, const struct table_entry **t,
+enum err_code apply_check(struct engine_session *s, const struct table_write *q, const struct table_entry **t,
                           struct err *err)
 {
 	if (row_table(s, q->table, t, err) != ERR_NONE)
@@ -86,7 +86,7 @@ static void fill_returns(struct arena *a, const struct table_write *q, const str
 }
 
 /* Item collections exist where there is a local index. */
-static void fill_collection(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static void fill_collection(struct engine_session *s, struct arena *a, const struct table_entry *t,
                             const struct item *key, struct table_write_result *r)
 {
 	const struct member *hash = item_find(key, t->schema.keys.hash.name);
@@ -118,7 +118,7 @@ static enum err_code compute(struct arena *a, const struct table_entry *t, const
 	return ERR_NONE;
 }
 
-enum err_code apply_to(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+enum err_code apply_to(struct engine_session *s, struct arena *a, const struct table_entry *t,
                        const struct table_write *q, struct table_write_result *r, struct err *err)
 {
 	const struct item *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
@@ -153,7 +153,7 @@ enum err_code apply_to(struct engine_reader *s, struct arena *a, const struct ta
 enum err_code apply_write(struct table *t, struct arena *a, const struct table_write *q,
                           struct table_write_result *r, struct err *err)
 {
-	struct engine_reader     *s = (struct engine_reader *)t;
+	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *entry;
 
 	*r = (struct table_write_result){0};

@@ -48,7 +48,7 @@ static uint64_t target_of(struct arena *a, const struct table_entry *t)
 	return hash_bytes(HASH_KEY_STABLE, buf_bytes(&ids));
 }
 
-static enum err_code fill_index(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static enum err_code fill_index(struct engine_session *s, struct arena *a, const struct table_entry *t,
                                 uint32_t index, const struct item *item, struct err *err)
 {
 	const struct index_schema *schema = &t->schema.indexes[index];
@@ -70,7 +70,7 @@ static enum err_code fill_index(struct engine_reader *s, struct arena *a, const 
 	return ERR_NONE;
 }
 
-static enum err_code fill_row(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static enum err_code fill_row(struct engine_session *s, struct arena *a, const struct table_entry *t,
                               struct bytes row_key, struct bytes value, struct err *err)
 {
 	struct item item;
@@ -92,7 +92,7 @@ static enum err_code fill_row(struct engine_reader *s, struct arena *a, const st
 }
 
 /* All rows were seen: the indexes are complete. */
-static void finish(struct engine_reader *s, struct arena *a, const struct table_entry *t)
+static void finish(struct engine_session *s, struct arena *a, const struct table_entry *t)
 {
 	struct table_entry *e = table_entry_make(&t->schema);
 
@@ -105,7 +105,7 @@ static void finish(struct engine_reader *s, struct arena *a, const struct table_
 	tables_save(s, a, e);
 }
 
-static enum err_code fill_turn(struct engine_reader *s, struct arena *a, struct fill_request *q,
+static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct fill_request *q,
                                struct err *err)
 {
 	const struct table_entry *t = catalog_find_id(s->turn->catalog, q->table_id);
@@ -152,7 +152,7 @@ static enum err_code fill_request_run(struct writer_request *w, struct table *t)
 	enum err_code rc;
 
 	arena_init(&a);
-	rc = fill_turn((struct engine_reader *)t, &a, (struct fill_request *)w, &w->err);
+	rc = fill_turn((struct engine_session *)t, &a, (struct fill_request *)w, &w->err);
 	arena_release(&a);
 	return rc;
 }
@@ -175,13 +175,13 @@ static enum err_code fill_table(struct engine *e, uint32_t table_id, struct err 
 
 enum err_code backfill_run(struct engine *e, struct err *err)
 {
-	struct engine_reader r;
+	struct engine_session r;
 
 	err->code = ERR_NONE;
-	engine_reader_init(&r, e);
+	engine_session_init(&r, e);
 	for (uint32_t i = 0; i < r.catalog->count && err->code == ERR_NONE; i++)
 		if (needs_filling(r.catalog->entries[i]) && ticker_goes_on(e->ticker))
 			fill_table(e, r.catalog->entries[i]->id, err);
-	engine_reader_release(&r);
+	engine_session_release(&r);
 	return err->code;
 }

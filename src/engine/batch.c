@@ -51,7 +51,7 @@ static bool has_duplicates(struct arena *a, const struct table_write *writes, ui
 /* ---- unconditional writes ---- */
 
 /* DynamoDB reports a wrong key of a batch as it does that of a get, whatever is wrong with it. */
-static enum err_code check_batch(struct engine_reader *s, const struct table_write *q,
+static enum err_code check_batch(struct engine_session *s, const struct table_write *q,
                                  const struct table_entry **t, struct err *err)
 {
 	if (row_table(s, q->table, t, err) != ERR_NONE ||
@@ -63,7 +63,7 @@ static enum err_code check_batch(struct engine_reader *s, const struct table_wri
 enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
                           struct table_batch_write_result *r, struct err *err)
 {
-	struct engine_reader      *s = (struct engine_reader *)t;
+	struct engine_session     *s = (struct engine_session *)t;
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
 
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
@@ -92,8 +92,9 @@ static struct item token_item(struct arena *a, const struct table_transact_write
 }
 
 /* Has this token been used? Otherwise notes it. */
-static enum err_code token_use(struct engine_reader *s, struct arena *a, const struct table_transact_write *q,
-                               struct table_transact_result *r, struct err *err)
+static enum err_code token_use(struct engine_session *s, struct arena *a,
+                               const struct table_transact_write *q, struct table_transact_result *r,
+                               struct err *err)
 {
 	const struct table_entry *tokens = catalog_find_id(s->turn->catalog, TABLE_ID_TOKENS);
 	struct item               item = token_item(a, q, s->base.now_us / 1000000 + TABLE_TOKEN_LIFE_S);
@@ -124,7 +125,7 @@ static void invalid(struct arena *a, struct table_transact_result *r, uint32_t a
 }
 
 /* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. */
-static enum err_code check_actions(struct engine_reader *s, struct arena *a,
+static enum err_code check_actions(struct engine_session *s, struct arena *a,
                                    const struct table_transact_write *q, const struct table_entry **tables,
                                    struct table_transact_result *r, struct err *err)
 {
@@ -146,7 +147,7 @@ static enum err_code check_actions(struct engine_reader *s, struct arena *a,
 }
 
 /* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. */
-static enum err_code act(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static enum err_code act(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          const struct table_transact_write *q, uint32_t action,
                          struct table_transact_result *r, struct err *err)
 {
@@ -174,7 +175,7 @@ static enum err_code act(struct engine_reader *s, struct arena *a, const struct 
 
 /* The bound is on the items, not only on what the request says of them: a hundred small actions may look at a
  * hundred large items. */
-static enum err_code act_all(struct engine_reader *s, struct arena *a, const struct table_entry **tables,
+static enum err_code act_all(struct engine_session *s, struct arena *a, const struct table_entry **tables,
                              const struct table_transact_write *q, struct table_transact_result *r,
                              struct err *err)
 {
@@ -202,7 +203,7 @@ static void repeat_all(const struct table_transact_write *q, struct table_transa
 enum err_code batch_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
                              struct table_transact_result *r, struct err *err)
 {
-	struct engine_reader      *s = (struct engine_reader *)t;
+	struct engine_session     *s = (struct engine_session *)t;
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
 	struct turn_mark           before = turn_mark(s->turn);
 

@@ -170,15 +170,15 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 
 /* ---- sessions ---- */
 
-void engine_reader_init(struct engine_reader *r, struct engine *e)
+void engine_session_init(struct engine_session *r, struct engine *e)
 {
-	*r = (struct engine_reader){{&engine_backend, engine_now_us(e)}, e, NULL, NULL};
+	*r = (struct engine_session){{&engine_backend, engine_now_us(e)}, e, NULL, NULL};
 	pthread_mutex_lock(&e->catalog_lock);
 	r->catalog = catalog_ref(e->catalog);
 	pthread_mutex_unlock(&e->catalog_lock);
 }
 
-void engine_reader_release(struct engine_reader *r)
+void engine_session_release(struct engine_session *r)
 {
 	catalog_release(r->catalog);
 }

@@ -1,7 +1,7 @@
 /* Engine: the table backend in this process, durable on one disk.
  *
  *   loop threads                       writer thread                    ticker thread
- *   engine_reader_init                 takes all that waits             once a second: free space,
+ *   engine_session_init                 takes all that waits             once a second: free space,
  *   table calls on what is committed   runs each in its turn            sweeping, backfilling (as
  *   engine_submit ------------------>  commits once, then completes     writer requests)
  *
@@ -47,15 +47,15 @@ bool engine_ready(const struct engine *e);
 
 /* A session: struct table with the engine behind it. On a loop thread it reads what is committed; the writer
  * makes one of its own for each turn. */
-struct engine_reader {
+struct engine_session {
 	struct table          base;
 	struct engine        *engine;
 	const struct catalog *catalog;
 	struct turn          *turn; /* NULL: reads only */
 };
 
-void engine_reader_init(struct engine_reader *r, struct engine *e);
-void engine_reader_release(struct engine_reader *r);
+void engine_session_init(struct engine_session *r, struct engine *e);
+void engine_session_release(struct engine_session *r);
 
 /* ---- writing ---- */
 
@@ -99,8 +99,8 @@ struct engine_stats engine_stats(struct engine *e);
 /* Does one ticker round now and waits for it: tests move the clock and then sweep. */
 void engine_tick(struct engine *e);
 
-/* Compares every index entry and expiry entry with its row, both ways. ERR_STORAGE names the first
- * difference. */
+/* Compares every row with its index and expiry entries, and every index entry with its row. ERR_STORAGE names the
+ * first difference. */
 enum err_code engine_verify(struct engine *e, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
 enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX };
 
 struct page {
-	struct engine_reader      *session;
+	struct engine_session     *session;
 	struct arena              *arena;
 	const struct table_query  *q;
 	const struct table_entry  *table;
@@ -432,7 +432,7 @@ static void fill_capacity(struct page *p)
 enum err_code read_query(struct table *t, struct arena *a, const struct table_query *q,
                          struct table_query_result *r, struct err *err)
 {
-	struct page p = {.session = (struct engine_reader *)t, .arena = a, .q = q, .result = r};
+	struct page p = {.session = (struct engine_session *)t, .arena = a, .q = q, .result = r};
 
 	*r = (struct table_query_result){0};
 	if (page_plan(&p, err) != ERR_NONE || page_read(&p, err) != ERR_NONE)

@@ -21,7 +21,7 @@ static void fill(struct arena *a, const struct table_get *q, const struct loaded
 enum err_code read_get(struct table *t, struct arena *a, const struct table_get *q,
                        struct table_get_result *r, struct err *err)
 {
-	struct engine_reader     *s = (struct engine_reader *)t;
+	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *entry;
 	struct loaded             row;
 
@@ -54,7 +54,7 @@ bool read_has_duplicates(const struct bytes *row_keys, uint32_t count, struct ar
 }
 
 /* Checks every key of the batch and that no item is asked for twice. */
-static enum err_code check_batch(struct engine_reader *s, struct arena *a, const struct table_batch_get *q,
+static enum err_code check_batch(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
                                  const char *duplicates, struct err *err)
 {
 	struct bytes *keys = arena_array(a, q->count, sizeof(*keys));
@@ -89,7 +89,7 @@ enum err_code read_batch(struct table *t, struct arena *a, const struct table_ba
 	bool   full = false;
 
 	results_init(a, q->count, r);
-	if (check_batch((struct engine_reader *)t, a, q, MSG_BATCH_TWICE, err) != ERR_NONE)
+	if (check_batch((struct engine_session *)t, a, q, MSG_BATCH_TWICE, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < q->count; i++) {
 		if (!full && read_get(t, a, &q->gets[i], &r->results[i], err) != ERR_NONE)
@@ -101,7 +101,7 @@ enum err_code read_batch(struct table *t, struct arena *a, const struct table_ba
 	return ERR_NONE;
 }
 
-static enum err_code get_at(struct engine_reader *s, struct rocks_snapshot *snapshot, struct arena *a,
+static enum err_code get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                             const struct table_get *q, struct table_get_result *r, struct err *err)
 {
 	const struct table_entry *entry;
@@ -127,7 +127,7 @@ static enum err_code get_at(struct engine_reader *s, struct rocks_snapshot *snap
 enum err_code read_transact(struct table *t, struct arena *a, const struct table_batch_get *q,
                             struct table_batch_get_result *r, struct err *err)
 {
-	struct engine_reader  *s = (struct engine_reader *)t;
+	struct engine_session *s = (struct engine_session *)t;
 	struct rocks_snapshot *snapshot;
 	size_t                 bytes = 0;
 

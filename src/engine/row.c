@@ -22,7 +22,7 @@ double write_cost(size_t bytes)
 	return bytes == 0 ? 1.0 : (double)((bytes + WRITE_UNIT_BYTES - 1) / WRITE_UNIT_BYTES);
 }
 
-enum err_code row_table(const struct engine_reader *s, struct bytes name, const struct table_entry **out,
+enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,
                         struct err *err)
 {
 	const struct catalog *c = s->turn != NULL ? s->turn->catalog : s->catalog;
@@ -35,7 +35,7 @@ enum err_code row_table(const struct engine_reader *s, struct bytes name, const 
 
 /* ---- loading ---- */
 
-enum err_code row_decode(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes value, struct loaded *out, struct err *err)
 {
 	out->stored = true;
@@ -47,7 +47,7 @@ enum err_code row_decode(struct engine_reader *s, struct arena *a, const struct 
 	return ERR_NONE;
 }
 
-enum err_code row_load(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
                        const struct item *key, struct loaded *out, struct err *err)
 {
 	struct buf   row;
@@ -94,7 +94,7 @@ static bool same_key(const struct entry *a, const struct entry *b)
 
 /* Is the old item's entry in the store? While the index is being filled, maybe not yet: the counts must not
  * be told that an entry went which never came. */
-static bool entry_is_stored(struct engine_reader *s, struct arena *a, const struct index_schema *schema,
+static bool entry_is_stored(struct engine_session *s, struct arena *a, const struct index_schema *schema,
                             const struct entry *old)
 {
 	struct bytes value;
@@ -129,7 +129,7 @@ static double entry_move(struct turn *turn, const struct entry *old, bool stored
 	return units;
 }
 
-static void indexes_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static void indexes_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                           const struct item *old, const struct item *new, struct capacity *units)
 {
 	for (uint32_t i = 0; i < t->schema.index_count; i++) {
@@ -158,7 +158,7 @@ static int64_t bucket_of(int64_t expiry_s)
 }
 
 /* Moves the expiry entry, if the bucket changed: most renewals stay within one. */
-static void expiry_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+static void expiry_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes row_key, const struct item *old, const struct item *new)
 {
 	int64_t    before = old == NULL ? 0 : schema_expiry(&t->schema, old);
@@ -181,7 +181,7 @@ static void expiry_store(struct engine_reader *s, struct arena *a, const struct 
 
 /* ---- storing ---- */
 
-void row_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units)
 {
 	const struct item *before = old->stored ? &old->item : NULL;

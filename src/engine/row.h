@@ -16,20 +16,20 @@ struct loaded {
 };
 
 /* The table by name: ERR_NO_RESOURCE if there is none. */
-enum err_code row_table(const struct engine_reader *s, struct bytes name, const struct table_entry **out,
+enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,
                         struct err *err);
 
 /* `key` holds at least the table's key attributes and has been checked. */
-enum err_code row_load(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
                        const struct item *key, struct loaded *out, struct err *err);
 
 /* The same from bytes already read. */
-enum err_code row_decode(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes value, struct loaded *out, struct err *err);
 
 /* Replaces what was loaded by `item`, or removes it (NULL). `units` is filled with what it cost, if not NULL.
  */
-void row_store(struct engine_reader *s, struct arena *a, const struct table_entry *t,
+void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units);
 
 /* ---- capacity units, as DynamoDB counts them ---- */

@@ -23,7 +23,7 @@ static bool same_bucket(int64_t bucket_start_s, int64_t expiry_s)
 }
 
 /* Removes one row if it is expired, and in any case an entry that does not belong to its row any more. */
-static enum err_code sweep_row(struct engine_reader *s, struct arena *a, struct bytes entry, struct err *err)
+static enum err_code sweep_row(struct engine_session *s, struct arena *a, struct bytes entry, struct err *err)
 {
 	const struct table_entry *t;
 	struct loaded             row = {0};
@@ -50,7 +50,7 @@ static enum err_code sweep_row(struct engine_reader *s, struct arena *a, struct 
 	return ERR_NONE;
 }
 
-static enum err_code sweep_turn(struct engine_reader *s, struct arena *a, struct sweep_request *q,
+static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struct sweep_request *q,
                                 struct err *err)
 {
 	struct view_cursor cursor;
@@ -87,7 +87,7 @@ static enum err_code sweep_request_run(struct writer_request *w, struct table *t
 	enum err_code rc;
 
 	arena_init(&a);
-	rc = sweep_turn((struct engine_reader *)t, &a, (struct sweep_request *)w, &w->err);
+	rc = sweep_turn((struct engine_session *)t, &a, (struct sweep_request *)w, &w->err);
 	arena_release(&a);
 	return rc;
 }

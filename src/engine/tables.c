@@ -13,7 +13,7 @@
 
 /* ---- describing ---- */
 
-static void describe(struct engine_reader *s, struct arena *a, const struct table_entry *e,
+static void describe(struct engine_session *s, struct arena *a, const struct table_entry *e,
                      struct table_description *r)
 {
 	struct counts *counts = s->engine->counts;
@@ -30,7 +30,7 @@ static void describe(struct engine_reader *s, struct arena *a, const struct tabl
 	}
 }
 
-static enum err_code find(const struct engine_reader *s, struct bytes name, const struct table_entry **e,
+static enum err_code find(const struct engine_session *s, struct bytes name, const struct table_entry **e,
                           struct err *err)
 {
 	if (row_table(s, name, e, err) == ERR_NONE)
@@ -41,7 +41,7 @@ static enum err_code find(const struct engine_reader *s, struct bytes name, cons
 enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,
                               struct table_description *r, struct err *err)
 {
-	struct engine_reader     *s = (struct engine_reader *)t;
+	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *e;
 
 	if (find(s, name, &e, err) != ERR_NONE)
@@ -53,8 +53,8 @@ enum err_code tables_describe(struct table *t, struct arena *a, struct bytes nam
 enum err_code tables_list(struct table *t, struct arena *a, const struct table_list *q,
                           struct table_list_result *r, struct err *err)
 {
-	struct engine_reader *s = (struct engine_reader *)t;
-	const struct catalog *c = s->turn != NULL ? s->turn->catalog : s->catalog;
+	struct engine_session *s = (struct engine_session *)t;
+	const struct catalog  *c = s->turn != NULL ? s->turn->catalog : s->catalog;
 
 	(void)err;
 	*r = (struct table_list_result){.names = arena_array(a, q->limit, sizeof(struct bytes))};
@@ -72,7 +72,7 @@ enum err_code tables_list(struct table *t, struct arena *a, const struct table_l
 
 /* ---- creating and removing ---- */
 
-static void put_item(struct engine_reader *s, struct arena *a, struct bytes key, const struct item *item)
+static void put_item(struct engine_session *s, struct arena *a, struct bytes key, const struct item *item)
 {
 	struct buf value;
 
@@ -81,7 +81,7 @@ static void put_item(struct engine_reader *s, struct arena *a, struct bytes key,
 	turn_put(s->turn, key, buf_bytes(&value), true, 0);
 }
 
-void tables_save(struct engine_reader *s, struct arena *a, struct table_entry *e)
+void tables_save(struct engine_session *s, struct arena *a, struct table_entry *e)
 {
 	struct item item = table_entry_to_item(a, e);
 	struct buf  key;
@@ -93,7 +93,7 @@ void tables_save(struct engine_reader *s, struct arena *a, struct table_entry *e
 }
 
 /* (L2): the next id is stored with every new table, so that it outlives the table. */
-static void save_next_id(struct engine_reader *s, struct arena *a)
+static void save_next_id(struct engine_session *s, struct arena *a)
 {
 	struct value next = value_i64(s->turn->catalog->next_table_id);
 	struct item  item = {0};
@@ -120,9 +120,9 @@ static struct bytes make_uuid(const struct engine *e, struct arena *a)
 enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
                             struct table_description *r, struct err *err)
 {
-	struct engine_reader *s = (struct engine_reader *)t;
-	struct table_schema   schema = *q;
-	struct table_entry   *e;
+	struct engine_session *s = (struct engine_session *)t;
+	struct table_schema    schema = *q;
+	struct table_entry    *e;
 
 	assert(s->turn != NULL);
 	if (schema_check(q, err) != ERR_NONE)
@@ -143,7 +143,7 @@ enum err_code tables_create(struct table *t, struct arena *a, const struct table
 	return ERR_NONE;
 }
 
-static void delete_prefix(struct engine_reader *s, struct arena *a, struct bytes prefix)
+static void delete_prefix(struct engine_session *s, struct arena *a, struct bytes prefix)
 {
 	turn_delete_range(s->turn, prefix, layout_after(a, prefix));
 }
@@ -151,7 +151,7 @@ static void delete_prefix(struct engine_reader *s, struct arena *a, struct bytes
 enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name, struct table_description *r,
                             struct err *err)
 {
-	struct engine_reader     *s = (struct engine_reader *)t;
+	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *e;
 	struct buf                rows, indexes, row, counts;
 
@@ -252,7 +252,7 @@ static enum err_code add_index(struct draft *d, struct arena *a, const struct ta
 	return schema_check(s, err);
 }
 
-static enum err_code remove_index(struct engine_reader *s, struct arena *a, uint32_t table_id,
+static enum err_code remove_index(struct engine_session *s, struct arena *a, uint32_t table_id,
                                   struct draft *d, struct bytes name, struct err *err)
 {
 	struct index_schema *index = draft_index(d, name);
@@ -312,7 +312,7 @@ static enum err_code change_tags(struct draft *d, struct arena *a, const struct 
 	return ERR_NONE;
 }
 
-static enum err_code change_draft(struct engine_reader *s, struct arena *a, uint32_t table_id,
+static enum err_code change_draft(struct engine_session *s, struct arena *a, uint32_t table_id,
                                   struct draft *d, const struct table_change *change, struct err *err)
 {
 	switch (change->kind) {
@@ -345,7 +345,7 @@ static enum err_code change_draft(struct engine_reader *s, struct arena *a, uint
 enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
                            struct table_description *r, struct err *err)
 {
-	struct engine_reader     *s = (struct engine_reader *)t;
+	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *old;
 	struct table_entry       *e;
 	struct draft              d = {0};

@@ -16,7 +16,7 @@ enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name,
                             struct err *err);
 
 /* Puts a changed entry (whose reference it takes over) into the turn's catalog and its row into the store. */
-void tables_save(struct engine_reader *s, struct arena *a, struct table_entry *e);
+void tables_save(struct engine_session *s, struct arena *a, struct table_entry *e);
 
 /* Reads all tables into a catalog, when the engine opens. */
 enum err_code tables_load(struct engine *e, struct err *err);

@@ -18,6 +18,7 @@ enum { COUNTS_EVERY_TICKS = 10 };
 struct ticker {
 	struct engine *engine;
 	pthread_t      thread;
+	bool           started;
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -33,9 +34,9 @@ struct ticker {
 /* ---- one round ---- */
 
 struct counts_request {
-	struct writer_request base;
-	struct engine_reader *session;
-	struct arena         *arena;
+	struct writer_request  base;
+	struct engine_session *session;
+	struct arena          *arena;
 };
 
 static void store_counts(void *ctx, uint32_t table_id, const struct item *item)
@@ -59,7 +60,7 @@ static enum err_code counts_request_run(struct writer_request *w, struct table *
 
 	arena_init(&a);
 	q->arena = &a;
-	q->session = (struct engine_reader *)t;
+	q->session = (struct engine_session *)t;
 	counts_save(q->session->engine->counts, &a, store_counts, q);
 	arena_release(&a);
 	return ERR_NONE;
@@ -179,9 +180,8 @@ enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err
 	pthread_cond_init(&t->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
 	*out = t;
-	if (pthread_create(&t->thread, NULL, ticker_main, t) != 0)
-		return err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
-	return ERR_NONE;
+	t->started = pthread_create(&t->thread, NULL, ticker_main, t) == 0;
+	return t->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
 }
 
 void ticker_close(struct ticker *t)
@@ -190,7 +190,8 @@ void ticker_close(struct ticker *t)
 	t->stopping = true;
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
-	pthread_join(t->thread, NULL);
+	if (t->started)
+		pthread_join(t->thread, NULL);
 	buf_release(&t->sweep.at);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);

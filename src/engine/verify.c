@@ -169,11 +169,11 @@ static enum err_code verify_table(struct verify *v, const struct table_entry *t,
 
 enum err_code engine_verify(struct engine *e, struct err *err)
 {
-	struct engine_reader r;
-	struct verify        v = {.engine = e, .err = err};
-	struct arena         a;
+	struct engine_session r;
+	struct verify         v = {.engine = e, .err = err};
+	struct arena          a;
 
-	engine_reader_init(&r, e);
+	engine_session_init(&r, e);
 	arena_init(&a);
 	arena_init(&v.arena);
 	v.catalog = r.catalog;
@@ -184,6 +184,6 @@ enum err_code engine_verify(struct engine *e, struct err *err)
 	rocks_snapshot_close(e->rocks, v.snapshot);
 	arena_release(&v.arena);
 	arena_release(&a);
-	engine_reader_release(&r);
+	engine_session_release(&r);
 	return err->code;
 }

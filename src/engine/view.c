@@ -19,7 +19,7 @@ static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot
 	return ERR_NONE;
 }
 
-enum err_code view_get_at(struct engine_reader *s, struct rocks_snapshot *snapshot, struct arena *a,
+enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err)
 {
 	return store_get(s->engine, snapshot, a, key, value, found, err);
@@ -48,7 +48,7 @@ static enum err_code committed_get(struct engine *e, struct arena *a, struct byt
 	return ERR_NONE;
 }
 
-enum err_code view_get(struct engine_reader *s, struct arena *a, struct bytes key, struct bytes *value,
+enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err)
 {
 	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, key);
@@ -98,7 +98,7 @@ static void collect(struct view_cursor *c, const struct turn *t, struct arena *a
 	c->changes = list;
 }
 
-void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct rocks_snapshot *snapshot,
+void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
 	*c = (struct view_cursor){.backward = backward};

@@ -6,11 +6,11 @@
 #include "engine/state.h"
 
 /* The value is in the arena. */
-enum err_code view_get(struct engine_reader *s, struct arena *a, struct bytes key, struct bytes *value,
+enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err);
 
 /* The same as of a snapshot, past the cache. */
-enum err_code view_get_at(struct engine_reader *s, struct rocks_snapshot *snapshot, struct arena *a,
+enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err);
 
 /* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
@@ -25,7 +25,7 @@ struct view_cursor {
 };
 
 /* `snapshot` may be NULL: then the state is that of the moment of opening. */
-void view_cursor_open(struct view_cursor *c, struct engine_reader *s, struct rocks_snapshot *snapshot,
+void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward);
 void view_cursor_close(struct view_cursor *c);
 

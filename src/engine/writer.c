@@ -9,12 +9,12 @@
  * While a flush is under way, requests gather for the next batch: the more load, the larger the batches.
  *
  * (W1) A request's outcome is set before it is completed, and never after.
- * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since
- * what it saw may have been written by an earlier one of the same batch. (W3) If the commit fails, every
- * request of the batch fails with "outcome unknown", and so does every later one: what the disk holds is
- * known only to the process that opens it next. (W4) pending_bytes <= queue_bytes_max, past it submit refuses
- * at once; only a request that alone costs more is taken all the same, when nothing else waits: it would
- * never have its turn otherwise. */
+ * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since what
+ *      it saw may have been written by an earlier one of the same batch.
+ * (W3) If the commit fails, every request of the batch fails with "outcome unknown", and so does every later
+ *      one: what the disk holds is known only to the process that opens it next.
+ * (W4) pending_bytes <= queue_bytes_max: past it submit refuses at once. Only a request that alone costs more is
+ *      taken all the same, when nothing else waits: it would never have its turn otherwise. */
 #include "engine/writer.h"
 
 #include <stdlib.h>
@@ -34,6 +34,7 @@ enum {
 struct writer {
 	struct engine *engine;
 	pthread_t      thread;
+	bool           started;
 
 	/* under lock */
 	pthread_mutex_t        lock;
@@ -133,8 +134,8 @@ static struct writer_request *take(struct writer *w)
 
 static void run_one(struct writer *w, struct writer_request *r, int64_t now_us)
 {
-	struct engine_reader session = {{&engine_backend, now_us}, w->engine, NULL, &w->turn};
-	struct turn_mark     mark = turn_mark(&w->turn);
+	struct engine_session session = {{&engine_backend, now_us}, w->engine, NULL, &w->turn};
+	struct turn_mark      mark = turn_mark(&w->turn);
 
 	r->rc = r->run(r, &session.base);
 	if (r->rc != ERR_NONE)
@@ -346,9 +347,8 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 	turn_init(&w->turn);
 	w->batch = rocks_batch_open();
 	*out = w;
-	if (pthread_create(&w->thread, NULL, writer_main, w) != 0)
-		return err_set(err, ERR_STORAGE, "cannot start the writer's thread");
-	return ERR_NONE;
+	w->started = pthread_create(&w->thread, NULL, writer_main, w) == 0;
+	return w->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the writer's thread");
 }
 
 void writer_close(struct writer *w)
@@ -357,7 +357,8 @@ void writer_close(struct writer *w)
 	w->stopping = true;
 	pthread_cond_signal(&w->arrived);
 	pthread_mutex_unlock(&w->lock);
-	pthread_join(w->thread, NULL);
+	if (w->started)
+		pthread_join(w->thread, NULL);
 	rocks_batch_close(w->batch);
 	turn_release(&w->turn);
 	pthread_cond_destroy(&w->arrived);

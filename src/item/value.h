@@ -1,8 +1,8 @@
 /* Value: an attribute value of any of DynamoDB's ten types, and the item, a map of named values.
  *
  * Invariants of a well-formed value (the decoders establish them, everything else relies on them):
- * (V1) The members of a map (and so the attributes of an item) are sorted by name, bytewise, without
- * duplicates. (V2) The elements of a set are sorted (value_compare) and distinct, and there is at least one.
+ * (V1) The members of a map (and so the attributes of an item) are sorted by name, bytewise, without duplicates.
+ * (V2) The elements of a set are sorted (value_compare) and distinct, and there is at least one.
  * (V3) Nesting is at most VALUE_DEPTH_MAX.
  * Values are immutable trees in some arena: an update builds a new spine and shares the rest. */
 #ifndef ITEM_VALUE_H

@@ -81,15 +81,15 @@ struct table_write {
 };
 
 struct table_write_result {
-	bool        condition_failed; /* nothing was written */
-	bool        has_item;
-	struct item item; /* what `returns` asked for; the old item if the condition failed and it was asked
+	bool         condition_failed; /* nothing was written */
+	bool         has_item;
+	struct item  item; /* what `returns` asked for; the old item if the condition failed and it was asked
 	                     for */
-	bool            has_collection;  /* the table has a local index: the fields below are set */
-	struct bytes    collection_name; /* of the hash key attribute */
-	struct value    collection_key;
-	double          collection_gb; /* an estimate of the item collection's size */
-	size_t          size_bytes;    /* of the item, before or after, whichever is larger */
+	bool         has_collection;  /* the table has a local index: the fields below are set */
+	struct bytes collection_name; /* of the hash key attribute */
+	struct value collection_key;
+	double       collection_gb; /* an estimate of the item collection's size */
+	size_t       size_bytes;    /* of the item, before or after, whichever is larger */
 	struct capacity capacity;
 };
 

@@ -312,6 +312,11 @@ def test_policy_test_explains_a_decision(tmp_path):
         assert done.returncode == status and word in done.stdout, done
 
 
+def test_check_does_not_call_a_directory_sound_that_is_not_there(tmp_path):
+    done = subprocess.run([program(), "check", "--data", tmp_path / "none"], text=True, capture_output=True)
+    assert done.returncode == 1 and "No such file" in done.stderr and not (tmp_path / "none").exists()
+
+
 def test_no_auth_and_plain_http_are_refused_where_they_would_be_dangerous(tmp_path):
     for words, why in [(["--no-auth"], "loopback"), ([], "--plain-http")]:
         done = subprocess.run([program(), "serve", "--listen", "0.0.0.0:0", "--data", tmp_path / "d", *words], text=True,

@@ -131,15 +131,15 @@ static int64_t sum_in_transaction(struct worker *w)
 	struct table_get              gets[KEYS];
 	struct table_batch_get        q = {gets, KEYS};
 	struct table_batch_get_result r;
-	struct engine_reader          reader;
+	struct engine_session         reader;
 	int64_t                       sum = 0;
 	enum err_code                 rc;
 
 	for (int i = 0; i < KEYS; i++)
 		gets[i] = (struct table_get){.table = BYTES("things"), .key = key_numbered(&w->arena, i)};
-	engine_reader_init(&reader, w->crew->f.engine);
+	engine_session_init(&reader, w->crew->f.engine);
 	rc = reader.base.backend->transact_get(&reader.base, &w->arena, &q, &r, &w->err);
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 	if (rc != ERR_NONE)
 		worker_note(w, "transact_get: %s", w->err.text);
 	for (int i = 0; i < KEYS && rc == ERR_NONE; i++)

@@ -176,12 +176,12 @@ static inline bool worker_get(struct worker *w, int64_t number, int64_t *n)
 {
 	struct table_get        q = {.table = BYTES("things"), .key = key_numbered(&w->arena, number)};
 	struct table_get_result r;
-	struct engine_reader    reader;
+	struct engine_session   reader;
 	enum err_code           rc;
 
-	engine_reader_init(&reader, w->crew->f.engine);
+	engine_session_init(&reader, w->crew->f.engine);
 	rc = reader.base.backend->get(&reader.base, &w->arena, &q, &r, &w->err);
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 	if (rc != ERR_NONE)
 		worker_note(w, "a get: %s", w->err.text);
 	*n = rc == ERR_NONE && r.found ? count_in(&r.item) : 0;
@@ -192,12 +192,12 @@ static inline bool worker_get(struct worker *w, int64_t number, int64_t *n)
 static inline enum err_code worker_query(struct worker *w, const struct table_query *q,
                                          struct table_query_result *r)
 {
-	struct engine_reader reader;
-	enum err_code        rc;
+	struct engine_session reader;
+	enum err_code         rc;
 
-	engine_reader_init(&reader, w->crew->f.engine);
+	engine_session_init(&reader, w->crew->f.engine);
 	rc = reader.base.backend->query(&reader.base, &w->arena, q, r, &w->err);
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 	return rc;
 }
 

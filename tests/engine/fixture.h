@@ -201,14 +201,14 @@ static inline enum err_code fixture_in_turn(struct writer_request *w, struct tab
 
 static inline enum err_code fixture_do(struct fixture_call *c, bool writes)
 {
-	struct engine_reader reader;
-	enum err_code        rc;
+	struct engine_session reader;
+	enum err_code         rc;
 
 	if (writes)
 		return engine_run(c->f->engine, &c->base, &c->f->err);
-	engine_reader_init(&reader, c->f->engine);
+	engine_session_init(&reader, c->f->engine);
 	rc = c->run(c, &reader.base);
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 	return rc;
 }
 

@@ -76,11 +76,11 @@ static void check_description(struct driver *d, struct table *t, int sheet)
 
 static void check_all(struct driver *d)
 {
-	struct call          c = {.driver = d, .number = d->operations, .operation = "engine_verify"};
-	struct engine_reader reader;
+	struct call           c = {.driver = d, .number = d->operations, .operation = "engine_verify"};
+	struct engine_session reader;
 
 	step_tick(d); /* indexes that are being filled are full after it */
-	engine_reader_init(&reader, d->engine);
+	engine_session_init(&reader, d->engine);
 	for (int s = 0; s < SHEETS; s++) {
 		check_description(d, &reader.base, s);
 		if (d->world.sheets[s].used)
@@ -89,7 +89,7 @@ static void check_all(struct driver *d)
 			if (d->world.sheets[s].used && d->world.sheets[s].sides[i].used)
 				check_whole(d, &reader.base, s, i);
 	}
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 	c.body = BYTES("all tables");
 	if (engine_verify(d->engine, &d->err) != ERR_NONE)
 		call_differ(&c, "the store", BYTES("indexes agree with their tables"), bytes_of(d->err.text));

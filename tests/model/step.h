@@ -153,13 +153,13 @@ static inline void step_group(struct driver *d, bool tables)
 
 static inline void step_reads(struct driver *d)
 {
-	struct engine_reader reader;
-	int                  count = 1 + pick(&d->world, 12);
+	struct engine_session reader;
+	int                   count = 1 + pick(&d->world, 12);
 
-	engine_reader_init(&reader, d->engine);
+	engine_session_init(&reader, d->engine);
 	for (int i = 0; i < count; i++)
 		call_run(prepare_read(d), &reader.base);
-	engine_reader_release(&reader);
+	engine_session_release(&reader);
 }
 
 static inline void clock_forward(struct driver *d, int64_t by_s)
@@ -171,10 +171,10 @@ static inline void clock_forward(struct driver *d, int64_t by_s)
 /* Nobody may notice, once the engine has seen how late it is. */
 static inline void clock_back(struct driver *d, int64_t by_s)
 {
-	struct engine_reader reader;
+	struct engine_session reader;
 
-	engine_reader_init(&reader, d->engine);
-	engine_reader_release(&reader);
+	engine_session_init(&reader, d->engine);
+	engine_session_release(&reader);
 	clock_manual_set(&d->clock, (d->world.now_s - by_s) * 1000000);
 }
 
