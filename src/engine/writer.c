@@ -67,7 +67,7 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 
 enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)
 {
-	bool full;
+	bool full, first = false;
 
 	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full))
 		return refuse(w, err);
@@ -76,13 +76,14 @@ enum err_code writer_submit(struct writer *w, struct writer_request *r, struct e
 	full = w->pending_bytes > 0 &&
 	       w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
 	if (!full) {
-		if (w->first == NULL)
-			pthread_cond_signal(&w->arrived);
+		first = w->first == NULL;
 		*w->last = r;
 		w->last = &r->next;
 		w->pending_bytes += r->cost_bytes;
 	}
 	pthread_mutex_unlock(&w->lock);
+	if (first) /* after unlocking, or it would wake only to wait for the lock; r may be gone by now */
+		pthread_cond_signal(&w->arrived);
 	if (full)
 		return err_set(err, ERR_OVERLOADED, "too many writes are waiting; try again shortly");
 	return ERR_NONE;
