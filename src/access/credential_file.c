@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "json/json.h"
 #include "json/write.h"
 
@@ -163,57 +164,15 @@ static void write_keys(struct buf *out, const struct credential *list, uint32_t 
 	buf_add_byte(out, '\n');
 }
 
-/* Whoever owns the directory runs the server: when root changes the keys, the file must stay readable for it.
- */
-static bool give_to_owner(int fd, const char *data_dir)
-{
-	struct stat st;
-
-	return geteuid() != 0 || (stat(data_dir, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
-}
-
-static bool write_synced(const char *data_dir, const char *path, struct bytes text)
-{
-	int    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	size_t at = 0;
-	bool   good = fd >= 0 && give_to_owner(fd, data_dir);
-
-	while (good && at < text.len) {
-		ssize_t n = write(fd, text.data + at, text.len - at);
-
-		good = n > 0;
-		at += good ? (size_t)n : 0;
-	}
-	good = good && fsync(fd) == 0;
-	if (fd >= 0)
-		close(fd);
-	return good;
-}
-
-static bool sync_directory(const char *path)
-{
-	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool good = fd >= 0 && fsync(fd) == 0;
-
-	if (fd >= 0)
-		close(fd);
-	return good;
-}
-
 enum err_code credential_file_write(const char *data_dir, const struct credential *list, uint32_t count,
                                     struct err *err)
 {
-	char       aside[PATH_MAX], path[PATH_MAX];
 	struct buf text;
 
-	file_path(aside, data_dir, "keys.json.new");
-	file_path(path, data_dir, "keys.json");
 	buf_init(&text, NULL);
 	write_keys(&text, list, count);
 	err->code = ERR_NONE;
-	if (!write_synced(data_dir, aside, buf_bytes(&text)) || rename(aside, path) != 0 ||
-	    !sync_directory(data_dir))
-		err_set(err, ERR_STORAGE, "write %s: %s", path, strerror(errno));
+	file_replace(data_dir, "keys.json", buf_bytes(&text), err);
 	buf_release(&text);
 	return err->code;
 }
@@ -224,7 +183,7 @@ enum err_code credential_file_lock(const char *data_dir, int *fd, struct err *er
 
 	file_path(path, data_dir, "keys.lock");
 	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (*fd >= 0 && give_to_owner(*fd, data_dir) && flock(*fd, LOCK_EX) == 0)
+	if (*fd >= 0 && file_give_to_owner(*fd, data_dir) && flock(*fd, LOCK_EX) == 0)
 		return ERR_NONE;
 	err_set(err, ERR_STORAGE, "lock %s: %s", path, strerror(errno));
 	if (*fd >= 0)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/layout.h"
 #include "engine/state.h"
@@ -26,18 +27,6 @@ static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 }
 
 /* ---- what is on the disk, not only in memory ---- */
-
-enum err_code disk_sync_directory(const char *path, struct err *err)
-{
-	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool synced = fd >= 0 && fsync(fd) == 0;
-
-	if (!synced)
-		err_set(err, ERR_STORAGE, "sync the directory %s: %s", path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return synced ? ERR_NONE : ERR_STORAGE;
-}
 
 /* Flushes the file, then lets go of its pages: after a failed flush they may hold, marked clean, what the
  * disk does not. */
@@ -100,33 +89,12 @@ static enum err_code lock(const char *dir, int *fd, struct err *err)
 	return err_set(err, ERR_STORAGE, "%s is in use by another process (it holds %s)", dir, path);
 }
 
-static enum err_code write_format_file(const char *path, struct err *err)
-{
-	FILE *f = fopen(path, "we");
-
-	if (f == NULL)
-		return err_set(err, ERR_STORAGE, "write %s: %s", path, strerror(errno));
-	fprintf(f, "gatehouse %d\n", LAYOUT_FORMAT);
-	if (fflush(f) != 0 || fsync(fileno(f)) != 0)
-		err_set(err, ERR_STORAGE, "write %s: %s", path, strerror(errno));
-	else
-		err->code = ERR_NONE;
-	fclose(f);
-	return err->code;
-}
-
-/* Written aside and renamed: a crash leaves a whole file or none. */
 static enum err_code write_format(const char *dir, struct err *err)
 {
-	char from[PATH_MAX], to[PATH_MAX];
+	char text[32];
+	int  len = snprintf(text, sizeof(text), "gatehouse %d\n", LAYOUT_FORMAT);
 
-	file_path(from, dir, "FORMAT.new");
-	file_path(to, dir, "FORMAT");
-	if (write_format_file(from, err) != ERR_NONE)
-		return err->code;
-	if (rename(from, to) != 0)
-		return err_set(err, ERR_STORAGE, "rename %s: %s", from, strerror(errno));
-	return disk_sync_directory(dir, err);
+	return file_replace(dir, "FORMAT", (struct bytes){text, (size_t)len}, err);
 }
 
 static bool is_empty_of_data(const char *dir)
@@ -170,7 +138,7 @@ enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
 
 	if (mkdir(path, 0700) == 0) {
 		file_path(parent, path, "..");
-		if (disk_sync_directory(parent, err) != ERR_NONE)
+		if (file_sync_directory(parent, err) != ERR_NONE)
 			return err->code;
 	} else if (errno != EEXIST) {
 		return err_set(err, ERR_STORAGE, "make the data directory %s: %s", path, strerror(errno));

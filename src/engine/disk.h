@@ -14,9 +14,6 @@ struct engine;
 /* Makes the directory if need be, locks it (*lock_fd stays open until close) and checks its format. */
 enum err_code disk_claim(const char *path, int *lock_fd, struct err *err);
 
-/* Makes the names in a directory durable. */
-enum err_code disk_sync_directory(const char *path, struct err *err);
-
 /* Before the store is opened: what is read back from its logs must be on the disk, not only in memory. */
 enum err_code disk_settle_logs(const char *store_path, struct err *err);
 

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/apply.h"
 #include "engine/batch.h"
@@ -64,7 +65,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE ||
 	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
-	    disk_sync_directory(e->options.path, err) != ERR_NONE ||
+	    file_sync_directory(e->options.path, err) != ERR_NONE ||
 	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
 		return err->code;
 	atomic_store(&e->now_us, stored_us);

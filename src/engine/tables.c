@@ -3,13 +3,10 @@
 
 #include <assert.h>
 
-#include "engine/batch.h"
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "item/codec.h"
 #include "item/messages.h"
-
-#define META_NEXT_TABLE "next-table-id"
 
 /* ---- describing ---- */
 
@@ -370,97 +367,4 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	describe(s, a, e, r);
 	tables_save(s, a, e);
 	return ERR_NONE;
-}
-
-/* ---- loading ---- */
-
-static enum err_code load_table(struct bytes value, struct arena *a, struct catalog **catalog,
-                                struct err *err)
-{
-	struct catalog     *old = *catalog;
-	struct table_entry *e;
-	struct item         item;
-
-	if (item_decode(a, arena_copy(a, value), &item, err) != ERR_NONE ||
-	    table_entry_from_item(&item, &e, err) != ERR_NONE)
-		return err->code;
-	*catalog = catalog_with(old, e);
-	catalog_release(old);
-	return ERR_NONE;
-}
-
-static enum err_code load_counts(struct engine *e, struct arena *a, uint32_t table_id, struct err *err)
-{
-	struct buf  key, value;
-	struct item item;
-	bool        found;
-
-	buf_init(&key, a);
-	buf_init(&value, a);
-	layout_counts(&key, table_id);
-	if (rocks_get(e->rocks, NULL, buf_bytes(&key), &value, &found, err) != ERR_NONE)
-		return err->code;
-	if (!found)
-		return ERR_NONE;
-	if (item_decode(a, buf_bytes(&value), &item, err) != ERR_NONE)
-		return err->code;
-	counts_load(e->counts, table_id, &item);
-	return ERR_NONE;
-}
-
-static enum err_code load_next_id(struct engine *e, struct arena *a, struct catalog *catalog, struct err *err)
-{
-	struct buf          key, value;
-	struct item         item;
-	const struct value *next;
-	int64_t             id;
-	bool                found;
-
-	buf_init(&key, a);
-	buf_init(&value, a);
-	layout_meta(&key, META_NEXT_TABLE);
-	if (rocks_get(e->rocks, NULL, buf_bytes(&key), &value, &found, err) != ERR_NONE)
-		return err->code;
-	if (!found)
-		return ERR_NONE;
-	if (item_decode(a, buf_bytes(&value), &item, err) != ERR_NONE)
-		return err->code;
-	next = item_get(&item, BYTES("next"));
-	if (next != NULL && next->type == VALUE_N && number_to_i64(&next->number, &id) &&
-	    id > catalog->next_table_id)
-		catalog->next_table_id = (uint32_t)id;
-	return ERR_NONE;
-}
-
-static enum err_code load_all(struct engine *e, struct arena *a, struct catalog **catalog, struct err *err)
-{
-	const char           kind[1] = {KIND_TABLE};
-	struct bytes         low = {kind, 1}, high = layout_after(a, low), key, value;
-	struct rocks_cursor *c = rocks_cursor_open(e->rocks, NULL, low, high, false);
-
-	err->code = ERR_NONE;
-	while (err->code == ERR_NONE && rocks_cursor_at(c, &key, &value)) {
-		load_table(value, a, catalog, err);
-		rocks_cursor_next(c);
-	}
-	if (err->code == ERR_NONE)
-		rocks_cursor_check(c, err);
-	rocks_cursor_close(c);
-	for (uint32_t i = 0; i < (*catalog)->count && err->code == ERR_NONE; i++)
-		load_counts(e, a, (*catalog)->entries[i]->id, err);
-	return err->code != ERR_NONE ? err->code : load_next_id(e, a, *catalog, err);
-}
-
-enum err_code tables_load(struct engine *e, struct err *err)
-{
-	struct catalog *empty = catalog_make_empty(), *catalog = catalog_with(empty, batch_tokens_table());
-	struct arena    a;
-	enum err_code   rc;
-
-	catalog_release(empty);
-	arena_init(&a);
-	rc = load_all(e, &a, &catalog, err);
-	arena_release(&a);
-	e->catalog = catalog;
-	return rc;
 }

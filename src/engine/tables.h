@@ -18,7 +18,10 @@ enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name,
 /* Puts a changed entry (whose reference it takes over) into the turn's catalog and its row into the store. */
 void tables_save(struct engine_session *s, struct arena *a, struct table_entry *e);
 
-/* Reads all tables into a catalog, when the engine opens. */
+/* The row that holds the next table id (layout.c L2). */
+#define META_NEXT_TABLE "next-table-id"
+
+/* tables_load.c: reads all tables into a catalog, when the engine opens. */
 enum err_code tables_load(struct engine *e, struct err *err);
 
 #endif
