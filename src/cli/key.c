@@ -1,7 +1,6 @@
 /* Key: `gatehouse key create|list|show|rotate|revoke`: the access keys of a data directory. Works on the file
  * that the server looks at before each request, so every change is in force for the next one, and no server
  * need run. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,8 @@
 
 #include "access/credential.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
-
-enum { POLICY_FILE_MAX = POLICY_BYTES_MAX };
 
 struct key_options {
 	const char *data;
@@ -32,23 +30,6 @@ static void print_key(const struct credential *key)
 	       BYTES_ARG(key->secret));
 }
 
-static enum err_code read_policy(const char *path, struct arena *a, struct bytes *out, struct err *err)
-{
-	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	char  *text = arena_alloc(a, POLICY_FILE_MAX + 1);
-	size_t len;
-
-	if (f == NULL)
-		return err_set(err, ERR_INVALID, "open %s: %s", path, strerror(errno));
-	len = fread(text, 1, POLICY_FILE_MAX + 1, f);
-	if (f != stdin)
-		fclose(f);
-	if (len > POLICY_FILE_MAX)
-		return err_set(err, ERR_INVALID, "%s: a policy has at most %d bytes", path, POLICY_FILE_MAX);
-	*out = (struct bytes){text, len};
-	return ERR_NONE;
-}
-
 static int key_create(const struct key_options *o, const char *name, struct arena *a)
 {
 	struct credential key;
@@ -61,7 +42,7 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 		                "standard input)\n");
 		return 2;
 	}
-	if (read_policy(o->policy, a, &policy, &err) != ERR_NONE ||
+	if (input_read(o->policy, POLICY_BYTES_MAX, a, &policy, &err) != ERR_NONE ||
 	    credential_create(o->data, bytes_of(name), policy, a, &key, &err) != ERR_NONE)
 		return failed(&err);
 	print_key(&key);

@@ -1,35 +1,22 @@
 /* Policy: `gatehouse policy test`: asks a policy about a request, without a server, and explains the
  * decision. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "access/policy.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "json/json.h"
 
-enum { FILE_BYTES_MAX = 64 * 1024 };
+enum { REQUEST_BYTES_MAX = 64 * 1024 };
 
+/* what: which file, where the text does not say so itself; or NULL */
 static int failed(const char *what, const struct err *err)
 {
-	fprintf(stderr, "gatehouse policy test: %s: %s\n", what, err->text);
+	fprintf(stderr, "gatehouse policy test: %s%s%s\n", what == NULL ? "" : what, what == NULL ? "" : ": ",
+	        err->text);
 	return 2;
-}
-
-static enum err_code read_file(const char *path, struct arena *a, struct bytes *out, struct err *err)
-{
-	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	char  *text = arena_alloc(a, FILE_BYTES_MAX);
-	size_t len;
-
-	if (f == NULL)
-		return err_set(err, ERR_INVALID, "%s", strerror(errno));
-	len = fread(text, 1, FILE_BYTES_MAX, f);
-	if (f != stdin)
-		fclose(f);
-	*out = (struct bytes){text, len};
-	return ERR_NONE;
 }
 
 static int explain(struct json_reader *reader, struct arena *a, const char *policy_path,
@@ -39,15 +26,16 @@ static int explain(struct json_reader *reader, struct arena *a, const char *poli
 	struct explanation    why;
 	struct policy        *policy;
 	struct json          *json;
-	struct bytes          text;
+	struct bytes          text, asked;
 	struct buf            out;
 	struct err            err;
 
-	if (read_file(policy_path, a, &text, &err) != ERR_NONE ||
-	    policy_parse(reader, text, &policy, &err) != ERR_NONE)
+	if (input_read(policy_path, POLICY_BYTES_MAX, a, &text, &err) != ERR_NONE ||
+	    input_read(request_path, REQUEST_BYTES_MAX, a, &asked, &err) != ERR_NONE)
+		return failed(NULL, &err);
+	if (policy_parse(reader, text, &policy, &err) != ERR_NONE)
 		return failed(policy_path, &err);
-	if (read_file(request_path, a, &text, &err) != ERR_NONE ||
-	    json_read(reader, a, text, &json, &err) != ERR_NONE ||
+	if (json_read(reader, a, asked, &json, &err) != ERR_NONE ||
 	    access_request_read(a, json, &request, &err) != ERR_NONE) {
 		policy_close(policy);
 		return failed(request_path, &err);
@@ -102,7 +90,7 @@ static int run(int argc, char **argv)
 		o.help = true;
 	}
 	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE)
-		return failed("arguments", &err);
+		return failed(NULL, &err);
 	if (o.help || o.policy == NULL) {
 		command_help(&command_policy);
 		return o.help ? 0 : 2;
