@@ -1,6 +1,9 @@
 /* Test: a thin layer over cmocka. A file under tests/ named *_test.c is a program of its own: it includes
  * this header, says what it shows with TEST(suite, behaviour) and that is all; registration and main are
- * here. */
+ * here.
+ *
+ * A failed assertion ends the program: cmocka would jump out of the test and go on, past threads that still
+ * run and servers that nobody stops. One that hangs is ended too. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -11,12 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/bytes.h"
 
-enum { TESTS_PER_FILE_MAX = 500 };
+enum { TESTS_PER_FILE_MAX = 500, TEST_PROGRAM_SECONDS_MAX = 300 };
 
 static struct CMUnitTest test_list[TESTS_PER_FILE_MAX];
 static size_t            test_count;
@@ -40,6 +44,9 @@ static inline void assert_bytes(struct bytes actual, const char *expected)
 
 int main(int argc, char **argv)
 {
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	setenv("CMOCKA_TEST_ABORT", "1", 0);
+	alarm(TEST_PROGRAM_SECONDS_MAX);
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	return _cmocka_run_group_tests("", test_list, test_count, NULL, NULL);

@@ -157,7 +157,7 @@ static void *close_house(void *arg)
 
 TEST(thread, a_stop_finishes_what_was_accepted)
 {
-	int          held[4], partial, idle, unread;
+	int          held[4], partial, idle[2], unread;
 	pthread_t    closer;
 	unsigned     port;
 	struct reply r;
@@ -169,9 +169,12 @@ TEST(thread, a_stop_finishes_what_was_accepted)
 		peer_send(held[i], "POST /hold HTTP/1.1\r\n" HOST "Content-Length: 4\r\n\r\nheld");
 	}
 	house_wait_held(&house, 4);
-	idle = peer_connect(&house);
-	peer_send(idle, "GET /say HTTP/1.1\r\n" HOST "\r\n");
-	peer_expect(idle, 200, NULL);
+	/* One on each loop: when both have ended, both loops know of the stop. */
+	for (int i = 0; i < 2; i++) {
+		idle[i] = peer_connect(&house);
+		peer_send(idle[i], "GET /say HTTP/1.1\r\n" HOST "\r\n");
+		peer_expect(idle[i], 200, NULL);
+	}
 	partial = peer_connect(&house);
 	peer_send(partial,
 	          "POST /echo HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n");
@@ -179,7 +182,10 @@ TEST(thread, a_stop_finishes_what_was_accepted)
 	unread = peer_connect(&house);
 	peer_send(unread, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 6\r\n\r\nunread");
 	assert_int_equal(pthread_create(&closer, NULL, close_house, &house), 0);
-	peer_expect_end(idle);
+	for (int i = 0; i < 2; i++) {
+		peer_expect_end(idle[i]);
+		close(idle[i]);
+	}
 	WAIT_UNTIL(peer_is_refused(port));
 	peer_expect(unread, 200, "unread");
 	peer_send(partial, "body");
@@ -196,7 +202,6 @@ TEST(thread, a_stop_finishes_what_was_accepted)
 		close(held[i]);
 	}
 	pthread_join(closer, NULL);
-	close(idle);
 	close(partial);
 	close(unread);
 }
