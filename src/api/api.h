@@ -11,12 +11,14 @@
 #include "http/http.h"
 
 struct keyring;
+struct services;
 
 /* What an API is made of; set once. */
 struct api_parts {
-	struct engine  *engine;
-	struct keyring *keyring; /* who may sign; NULL: no authentication */
-	struct clock   *clock;
+	struct engine   *engine;
+	struct keyring  *keyring;  /* who may sign; NULL: no authentication */
+	struct services *services; /* behind /v1 */
+	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;
 	struct hash_key seed;         /* random, for request ids */

@@ -1,6 +1,9 @@
 /* Auth: SigV4 over the headers as they came. */
 #include "api/auth.h"
 
+#include <strings.h>
+
+#include "base/crypto.h"
 #include "item/messages.h"
 
 /* A revoked key is as good as none. */
@@ -20,36 +23,110 @@ static const struct sigv4_header *headers_of(const struct http_request *r, struc
 	return headers;
 }
 
-enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
-                            struct caller *out, struct err *err)
+static struct bytes method_name(enum http_method method)
 {
-	struct sigv4_request  request = {.method = BYTES("POST"),
+	static const char *const names[] = {
+	        [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",     [HTTP_POST] = "POST",
+	        [HTTP_PUT] = "PUT",         [HTTP_DELETE] = "DELETE", [HTTP_PATCH] = "PATCH",
+	        [HTTP_OPTIONS] = "OPTIONS", [HTTP_OTHER] = ""};
+
+	return bytes_of(names[method]);
+}
+
+/* out->set is there. */
+static enum err_code verify_signature(struct api_loop *l, const struct http_request *r, struct bytes service,
+                                      struct arena *a, struct caller *out, struct err *err)
+{
+	struct sigv4_request  request = {.method = method_name(r->method),
 	                                 .path = r->path,
 	                                 .query = r->query,
 	                                 .header_count = r->header_count,
 	                                 .body = r->body,
-	                                 .service = BYTES("dynamodb")};
+	                                 .service = service};
 	struct sigv4_keyring  keys = {.find_secret = find_secret, .cache = l->signatures};
 	struct sigv4_identity who;
 
-	*out = (struct caller){0};
-	if (l->api->parts.keyring == NULL)
-		return ERR_NONE;
-	out->set = keyring_acquire(l->api->parts.keyring);
 	keys.ctx = (void *)(uintptr_t)out->set;
 	request.headers = headers_of(r, a);
 	err->code = ERR_NONE;
 	if (sigv4_verify(&request, &keys, clock_wall_us(l->api->parts.clock), a, &who, err) == ERR_NONE &&
 	    who.token.len > 0) /* there are no sessions here: a token belongs to none of our keys */
 		err_set(err, ERR_UNKNOWN_KEY, MSG_SIGN_KEY);
-	if (err->code != ERR_NONE) {
-		auth_release(out);
+	if (err->code != ERR_NONE)
 		return err->code;
-	}
 	out->key = credentials_find(out->set, who.key_id);
 	out->region = who.region;
-	out->secure = r->secure;
 	return ERR_NONE;
+}
+
+/* ID.SECRET. An id that is unknown or revoked is compared too, with a secret that nobody has. */
+static enum err_code verify_bearer(struct bytes token, struct caller *out, struct err *err)
+{
+	static const char nobody[CREDENTIAL_SECRET_BYTES] = {0};
+	struct bytes id = {token.data, token.len < CREDENTIAL_ID_BYTES ? token.len : CREDENTIAL_ID_BYTES};
+	const struct credential *key = credentials_find(out->set, id);
+	struct bytes             secret = {nobody, sizeof(nobody)};
+	bool                     known = key != NULL && key->active;
+	bool         whole = token.len > CREDENTIAL_ID_BYTES && token.data[CREDENTIAL_ID_BYTES] == '.';
+	struct bytes given = {NULL, 0};
+
+	if (known)
+		secret = key->secret;
+	if (whole)
+		given = (struct bytes){token.data + CREDENTIAL_ID_BYTES + 1,
+		                       token.len - CREDENTIAL_ID_BYTES - 1};
+	if (!crypto_equal(secret, given) || !known)
+		return err_set(err, ERR_UNKNOWN_KEY, "the bearer key is not one of those in force");
+	out->key = key;
+	out->region = BYTES("local");
+	return ERR_NONE;
+}
+
+/* Who it is has been settled; keeps or gives back the credentials. */
+static enum err_code settle(const struct http_request *r, enum err_code rc, struct caller *out)
+{
+	out->secure = r->secure;
+	if (rc != ERR_NONE)
+		auth_release(out);
+	return rc;
+}
+
+static bool is_open(struct api_loop *l, struct caller *out)
+{
+	*out = (struct caller){0};
+	if (l->api->parts.keyring == NULL)
+		return true;
+	out->set = keyring_acquire(l->api->parts.keyring);
+	return false;
+}
+
+enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
+                            struct caller *out, struct err *err)
+{
+	if (is_open(l, out))
+		return ERR_NONE;
+	return settle(r, verify_signature(l, r, BYTES("dynamodb"), a, out, err), out);
+}
+
+enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
+                               struct caller *out, struct err *err)
+{
+	struct bytes given = http_header_get(r, "authorization");
+	struct bytes bearer = BYTES("Bearer ");
+
+	if (is_open(l, out))
+		return ERR_NONE;
+	if (given.data == NULL)
+		return settle(r,
+		              err_set(err, ERR_NO_CREDENTIAL,
+		                      "send Authorization: Bearer ID.SECRET, or sign the request with AWS "
+		                      "Signature Version 4 for the service \"gatehouse\""),
+		              out);
+	if (given.len > bearer.len && strncasecmp(given.data, bearer.data, bearer.len) == 0) {
+		given = (struct bytes){given.data + bearer.len, given.len - bearer.len};
+		return settle(r, verify_bearer(given, out, err), out);
+	}
+	return settle(r, verify_signature(l, r, BYTES("gatehouse"), a, out, err), out);
 }
 
 void auth_release(struct caller *c)

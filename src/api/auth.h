@@ -1,5 +1,5 @@
-/* Auth: who sends a request. The signature is verified against the credentials in force at that moment
- * (access/). */
+/* Auth: who sends a request, by a signature (SigV4) or, under /v1, a bearer key. Both are verified against the
+ * credentials in force at that moment (access/). */
 #ifndef API_AUTH_H
 #define API_AUTH_H
 
@@ -11,7 +11,7 @@
 struct caller {
 	const struct credentials *set; /* a reference: keeps the key alive */
 	const struct credential  *key;
-	struct bytes              region; /* of the signature's scope */
+	struct bytes              region; /* of the signature's scope; "local" with a bearer key */
 	bool                      secure; /* came over TLS */
 };
 
@@ -20,5 +20,9 @@ struct caller {
 enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
                             struct caller *out, struct err *err);
 void          auth_release(struct caller *c);
+
+/* The same under /v1: signatures are for the service "gatehouse"; Authorization: Bearer ID.SECRET will do too. */
+enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
+                               struct caller *out, struct err *err);
 
 #endif

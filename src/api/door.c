@@ -37,18 +37,19 @@ struct door_write {
 static void note(struct api_loop *l, struct http_request *r, enum err_code outcome, struct bytes id)
 {
 	const struct door_write *w = r->user;
+	const struct operation  *operation = w->call.operation;
 	struct request_note      n = {.id = id,
-	                              .operation = w->call.operation,
 	                              .outcome = outcome,
 	                              .status = err_status(outcome),
 	                              .micros = clock_steady_us(l->api->parts.clock) - r->received_us,
 	                              .key_id = {w->key_id, w->key_id_len}};
 
-	if (n.operation == NULL)
-		n.operation = call_operation(http_header_get(r, "x-amz-target"));
-	meter_note(l->meter, n.operation, outcome, n.micros);
+	if (operation == NULL)
+		operation = call_operation(http_header_get(r, "x-amz-target"));
+	meter_note(l->meter, meter_operation_row(operation), outcome, n.micros);
 	if (!request_log_wants(l->api->parts.log_requests, n.status))
 		return;
+	n.operation = operation_label(operation);
 	n.traceparent = http_header_get(r, "traceparent");
 	request_log(&n);
 }

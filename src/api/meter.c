@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-static size_t row_of(const struct operation *operation)
+unsigned meter_operation_row(const struct operation *operation)
 {
 	size_t index;
 
@@ -11,21 +11,23 @@ static size_t row_of(const struct operation *operation)
 		return 0;
 	index = (size_t)(operation - operation_at(0));
 	assert(index < METER_OPERATIONS_MAX);
-	return index + 1;
+	return (unsigned)index + 1;
 }
 
-void meter_note(struct meter_shard *s, const struct operation *operation, enum err_code outcome,
-                int64_t micros)
+unsigned meter_route_row(unsigned index)
 {
-	struct meter_row *row = &s->rows[row_of(operation)];
-
-	metric_add(&row->outcomes[outcome], 1);
-	metric_observe(&row->latency, &metric_bounds_us, micros > 0 ? (uint64_t)micros : 0);
+	assert(index < METER_ROUTES_MAX);
+	return 1 + METER_OPERATIONS_MAX + index;
 }
 
-uint64_t meter_requests(const struct meter *m, const struct operation *operation, enum err_code outcome)
+void meter_note(struct meter_shard *s, unsigned row, enum err_code outcome, int64_t micros)
 {
-	size_t   row = row_of(operation);
+	metric_add(&s->rows[row].outcomes[outcome], 1);
+	metric_observe(&s->rows[row].latency, &metric_bounds_us, micros > 0 ? (uint64_t)micros : 0);
+}
+
+uint64_t meter_requests(const struct meter *m, unsigned row, enum err_code outcome)
+{
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < METER_SHARDS; i++)
@@ -33,9 +35,8 @@ uint64_t meter_requests(const struct meter *m, const struct operation *operation
 	return sum;
 }
 
-struct metric_reading meter_latency(const struct meter *m, const struct operation *operation)
+struct metric_reading meter_latency(const struct meter *m, unsigned row)
 {
-	size_t                row = row_of(operation);
 	struct metric_reading sum = {0};
 
 	for (unsigned i = 0; i < METER_SHARDS; i++)

@@ -11,11 +11,13 @@
 #include "api/operations.h"
 #include "base/metric.h"
 
-#define METER_ONE_MORE(code, status, name) +1
+#define METER_ONE_MORE(...) +1
 
 enum {
 	METER_SHARDS = 8,
-	METER_OPERATIONS_MAX = 31,                    /* a test holds the table to it */
+	METER_OPERATIONS_MAX = 31, /* DynamoDB's; a test holds the table to it */
+	METER_ROUTES_MAX = 48,     /* those of /v1 */
+	METER_ROWS = 1 + METER_OPERATIONS_MAX + METER_ROUTES_MAX,
 	METER_OUTCOMES = 1 ERR_CODES(METER_ONE_MORE), /* ERR_NONE and every code */
 };
 
@@ -25,19 +27,22 @@ struct meter_row {
 };
 
 struct meter_shard {
-	alignas(64) struct meter_row rows[METER_OPERATIONS_MAX + 1]; /* the first: no operation of ours */
+	alignas(64) struct meter_row rows[METER_ROWS]; /* the first: no operation of ours */
 };
 
 struct meter {
 	struct meter_shard shards[METER_SHARDS];
 };
 
-/* One answer. operation: NULL if the request named none of ours. */
-void meter_note(struct meter_shard *s, const struct operation *operation, enum err_code outcome,
-                int64_t micros);
+/* Which row: of an operation (NULL if the request named none of ours), of a route by its index. */
+unsigned meter_operation_row(const struct operation *operation);
+unsigned meter_route_row(unsigned index);
+
+/* One answer. */
+void meter_note(struct meter_shard *s, unsigned row, enum err_code outcome, int64_t micros);
 
 /* All shards together. */
-uint64_t meter_requests(const struct meter *m, const struct operation *operation, enum err_code outcome);
-struct metric_reading meter_latency(const struct meter *m, const struct operation *operation);
+uint64_t              meter_requests(const struct meter *m, unsigned row, enum err_code outcome);
+struct metric_reading meter_latency(const struct meter *m, unsigned row);
 
 #endif

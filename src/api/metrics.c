@@ -6,6 +6,7 @@
 #include "api/exposition.h"
 #include "api/problem.h"
 #include "api/request_log.h"
+#include "api/v1.h"
 #include "base/version.h"
 
 /* Everything that is one number, read once a scrape. */
@@ -82,43 +83,60 @@ static enum err_code first_named(enum err_code code)
 	return code;
 }
 
-static void write_outcomes(struct buf *out, const struct meter *m, const struct operation *operation)
+/* What is counted in a row of the meter, and how it is called. */
+struct metered {
+	unsigned     row;
+	struct bytes name;
+	bool         sparse; /* outcomes that never were are left out */
+};
+
+static void write_outcomes(struct buf *out, const struct meter *m, struct metered what)
 {
 	uint64_t sums[METER_OUTCOMES] = {0};
 
 	for (unsigned c = 0; c < METER_OUTCOMES; c++)
-		sums[first_named(c)] += meter_requests(m, operation, c);
+		sums[first_named(c)] += meter_requests(m, what.row, c);
 	for (unsigned c = 0; c < METER_OUTCOMES; c++) {
-		struct label labels[] = {{"operation", operation_label(operation)},
-		                         {"outcome", outcome_name(c)}};
+		struct label labels[] = {{"operation", what.name}, {"outcome", outcome_name(c)}};
 
-		if (first_named(c) == c)
+		if (first_named(c) == c && (!what.sparse || c == ERR_NONE || sums[c] > 0))
 			exposition_sample(out, "gatehouse_requests_total", (struct labels){labels, 2},
 			                  (double)sums[c]);
 	}
 }
 
-static void write_latency(struct buf *out, const struct meter *m, const struct operation *operation)
+static void write_latency(struct buf *out, const struct meter *m, struct metered what)
 {
-	struct label          label = {"operation", operation_label(operation)};
-	struct metric_reading reading = meter_latency(m, operation);
+	struct label          label = {"operation", what.name};
+	struct metric_reading reading = meter_latency(m, what.row);
 
 	exposition_histogram(out, "gatehouse_request_seconds", (struct labels){&label, 1}, &metric_bounds_us,
 	                     1e6, &reading);
 }
 
+/* DynamoDB's operations and the routes of /v1, one after the other. */
+static void write_each(struct buf *out, const struct meter *m,
+                       void (*write)(struct buf *, const struct meter *, struct metered))
+{
+	write(out, m, (struct metered){0, operation_label(NULL), false});
+	for (unsigned i = 0; operation_at(i) != NULL; i++)
+		write(out, m,
+		      (struct metered){meter_operation_row(operation_at(i)), operation_label(operation_at(i)),
+		                       false});
+	for (unsigned i = 0; v1_route_at(i) != NULL; i++)
+		write(out, m, (struct metered){meter_route_row(i), bytes_of(v1_route_at(i)->action), true});
+}
+
 static void write_requests(struct buf *out, const struct meter *m)
 {
 	exposition_family(out, "gatehouse_requests_total", "counter",
-	                  "Requests of DynamoDB's protocol that were answered; outcome is ok or the error.");
-	write_outcomes(out, m, NULL);
-	for (unsigned i = 0; operation_at(i) != NULL; i++)
-		write_outcomes(out, m, operation_at(i));
+	                  "Requests that were answered, by operation of DynamoDB's protocol or action of "
+	                  "/v1; outcome is "
+	                  "ok or the error.");
+	write_each(out, m, write_outcomes);
 	exposition_family(out, "gatehouse_request_seconds", "histogram",
 	                  "From a request received whole to its answer made, durable if it writes.");
-	write_latency(out, m, NULL);
-	for (unsigned i = 0; operation_at(i) != NULL; i++)
-		write_latency(out, m, operation_at(i));
+	write_each(out, m, write_latency);
 }
 
 /* ---- the writer ---- */

@@ -59,6 +59,22 @@ static size_t context_of(const struct question *q, const struct deed *d,
 	return count;
 }
 
+static enum err_code decide(const struct question *q, const struct access_request *request)
+{
+	enum decision decision = policy_evaluate(&q->policy, 1, request, NULL);
+
+	if (decision == DECISION_ALLOWED)
+		return ERR_NONE;
+	return err_set(q->err, ERR_ACCESS,
+	               "User: arn:aws:iam::" ARN_ACCOUNT
+	               ":user/%.*s is not authorized to perform: %.*s on resource: "
+	               "%.*s %s",
+	               BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
+	               decision == DECISION_DENIED_EXPLICITLY
+	                       ? "with an explicit deny in an identity-based policy"
+	                       : "because no identity-based policy allows it");
+}
+
 static enum err_code ask(const struct question *q, const struct deed *d)
 {
 	struct access_value   values[VALUES_MAX];
@@ -66,20 +82,33 @@ static enum err_code ask(const struct question *q, const struct deed *d)
 	        .action = arena_printf(q->arena, "dynamodb:%.*s", BYTES_ARG(d->action)),
 	        .resource = resource_of(q, d),
 	        .values = values};
-	enum decision decision;
 
 	request.count = context_of(q, d, values);
-	decision = policy_evaluate(&q->policy, 1, &request, NULL);
-	if (decision == DECISION_ALLOWED)
+	return decide(q, &request);
+}
+
+enum err_code permit_check_v1(const struct caller *who, int64_t now_s, struct arena *a, const char *action,
+                              const struct bytes *resources, uint32_t count, struct err *err)
+{
+	struct question       q = {.who = who, .arena = a, .now_s = now_s, .err = err};
+	struct deed           nothing_said = {0};
+	struct access_value   values[VALUES_MAX];
+	struct access_request request = {.resource = BYTES("*"), .values = values};
+
+	if (who->key == NULL)
 		return ERR_NONE;
-	return err_set(q->err, ERR_ACCESS,
-	               "User: arn:aws:iam::" ARN_ACCOUNT
-	               ":user/%.*s is not authorized to perform: %.*s on resource: "
-	               "%.*s %s",
-	               BYTES_ARG(q->who->key->name), BYTES_ARG(request.action), BYTES_ARG(request.resource),
-	               decision == DECISION_DENIED_EXPLICITLY
-	                       ? "with an explicit deny in an identity-based policy"
-	                       : "because no identity-based policy allows it");
+	q.policy = who->key->policy;
+	request.action = arena_printf(a, "gatehouse:%s", action);
+	request.count = context_of(&q, &nothing_said, values);
+	if (count == 0)
+		return decide(&q, &request);
+	for (uint32_t i = 0; i < count; i++) {
+		request.resource = arena_printf(a, "arn:aws:gatehouse:%.*s:" ARN_ACCOUNT ":%.*s",
+		                                BYTES_ARG(who->region), BYTES_ARG(resources[i]));
+		if (decide(&q, &request) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
 }
 
 enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)

@@ -11,4 +11,9 @@
  * action and resource, as DynamoDB does. */
 enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err);
 
+/* The same for a call under /v1: the action gatehouse:ACTION on each resource, arn:aws:gatehouse:…:RESOURCE
+ * ("*" if there is none). */
+enum err_code permit_check_v1(const struct caller *who, int64_t now_s, struct arena *a, const char *action,
+                              const struct bytes *resources, uint32_t count, struct err *err);
+
 #endif

@@ -3,23 +3,39 @@
 
 #include "json/write.h"
 
-void problem_write(struct buf *out, int status, const char *title, struct bytes detail)
+static void write_text(struct json_writer *w, const char *name, struct bytes text)
+{
+	if (text.len == 0)
+		return;
+	json_name(w, bytes_of(name));
+	json_string(w, bytes_is_utf8(text) ? text : BYTES("(not UTF-8)"));
+}
+
+static void write_problem(struct buf *out, int status, const char *title, struct bytes detail,
+                          struct bytes field)
 {
 	struct json_writer w;
 
 	json_writer_init(&w, out);
 	json_begin_object(&w);
-	json_name(&w, BYTES("type"));
-	json_string(&w, BYTES("about:blank"));
-	json_name(&w, BYTES("title"));
-	json_string(&w, bytes_of(title));
+	write_text(&w, "type", BYTES("about:blank"));
+	write_text(&w, "title", bytes_of(title));
 	json_name(&w, BYTES("status"));
 	json_i64(&w, status);
-	if (detail.len > 0) {
-		json_name(&w, BYTES("detail"));
-		json_string(&w, detail);
-	}
+	write_text(&w, "detail", detail);
+	write_text(&w, "field", field);
 	json_end_object(&w);
+}
+
+void problem_write(struct buf *out, int status, const char *title, struct bytes detail)
+{
+	write_problem(out, status, title, detail, (struct bytes){NULL, 0});
+}
+
+void problem_write_err(struct buf *out, enum err_code code, const struct err *err)
+{
+	write_problem(out, err_v1_status(code), err_v1_title(code), bytes_of(err->text),
+	              bytes_of(err->field));
 }
 
 static void answer(struct api_loop *l, struct http_request *r, struct http_response *response,

@@ -9,6 +9,9 @@
 /* {"type": "about:blank", "title": …, "status": …, "detail": …} */
 void problem_write(struct buf *out, int status, const char *title, struct bytes detail);
 
+/* Of an error under /v1, with the field it is about. */
+void problem_write_err(struct buf *out, enum err_code code, const struct err *err);
+
 void problem_answer(struct api_loop *l, struct http_request *r, int status, const char *title,
                     const char *detail);
 

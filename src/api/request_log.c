@@ -35,7 +35,7 @@ void request_log(const struct request_note *n)
 	struct bytes     trace = traceparent_trace_id(n->traceparent);
 	struct log_field fields[FIELDS_MAX] = {
 	        {.name = "request_id", .text = n->id},
-	        {.name = "operation", .text = operation_label(n->operation)},
+	        {.name = "operation", .text = n->operation},
 	        {.name = "outcome", .text = outcome_name(n->outcome)},
 	        {.name = "status", .number = n->status},
 	        {.name = "micros", .number = n->micros},

@@ -13,13 +13,13 @@
 enum { TRACE_ID_LENGTH = 32 };
 
 struct request_note {
-	struct bytes            id;
-	const struct operation *operation; /* NULL: none of ours */
-	enum err_code           outcome;
-	int                     status;
-	int64_t                 micros;      /* from received to answered */
-	struct bytes            traceparent; /* the header, as it came */
-	struct bytes            key_id;      /* of an authenticated caller; else empty */
+	struct bytes  id;
+	struct bytes  operation; /* operation_label, or a route's action */
+	enum err_code outcome;
+	int           status;
+	int64_t       micros;      /* from received to answered */
+	struct bytes  traceparent; /* the header, as it came */
+	struct bytes  key_id;      /* of an authenticated caller; else empty */
 };
 
 /* Should this status be logged, if all requests are, or only failures? */

@@ -5,6 +5,7 @@
 #include "api/health.h"
 #include "api/metrics.h"
 #include "api/problem.h"
+#include "api/v1.h"
 
 static const struct route routes[] = {
         {HTTP_POST, BYTES_INIT("/"), door_handle},          {HTTP_GET, BYTES_INIT("/"), health_home},
@@ -34,6 +35,10 @@ void routes_handle(void *api, struct http_request *r)
 	unsigned         methods = 0;
 
 	(void)api;
+	if (v1_handles(r)) {
+		v1_handle(l, r);
+		return;
+	}
 	for (unsigned i = 0; i < ROUTE_COUNT; i++) {
 		if (!bytes_equal(routes[i].path, r->path))
 			continue;

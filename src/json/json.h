@@ -1,4 +1,5 @@
-/* JSON in: text to a tree in the arena. read.cc is the only file that knows the parsing library.
+/* JSON in: text to a tree in the arena. read.cc is the only file that knows the parsing library. yaml.h makes
+ * the same tree of YAML.
  * A reader holds the library's buffers: one a thread, reused from request to request. */
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
@@ -17,6 +18,7 @@ enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_
 struct json {
 	enum json_type type;
 	uint32_t       count; /* children */
+	uint32_t       line;  /* in a YAML text, from 1: of the name, if it has one; 0 from JSON */
 	struct bytes   name;  /* within an object */
 	union {
 		bool         truth;

@@ -90,6 +90,7 @@ void build_object(builder &b, dom::object from, struct json *to) noexcept
 void build(builder &b, dom::element from, struct json *to) noexcept
 {
 	to->count = 0;
+	to->line = 0;
 	switch (from.type()) {
 	case dom::element_type::ARRAY:
 		return build_array(b, dom::array(from.get_array().value_unsafe()), to);

@@ -16,10 +16,13 @@
 #include "engine/engine.h"
 #include "http/http.h"
 #include "server/notify.h"
+#include "server/secret.h"
+#include "service/services.h"
 
 struct server {
 	struct engine      *engine;
 	struct keyring     *keyring; /* NULL: no authentication */
+	struct services     services;
 	struct api          api;
 	struct http_tls    *tls; /* NULL: plain HTTP */
 	struct http_server *http;
@@ -146,6 +149,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	api_init(&s->api,
 	         &(struct api_parts){.engine = s->engine,
 	                             .keyring = s->keyring,
+	                             .services = &s->services,
 	                             .clock = clock_system(),
 	                             .ready = is_ready,
 	                             .ready_ctx = s,
@@ -158,6 +162,18 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                         err) != ERR_NONE)
 		return err->code;
 	api_watch(&s->api, s->http);
+	return ERR_NONE;
+}
+
+static enum err_code open_services(struct server *s, const struct serve_options *options, struct err *err)
+{
+	uint8_t secret[IDENTIFIER_KEY_BYTES];
+
+	if (secret_file_read(options->data, "identifiers.key", secret, sizeof(secret), err) != ERR_NONE)
+		return err->code;
+	identifier_key_init(&s->services.identifiers, secret);
+	crypto_wipe(secret, sizeof(secret));
+	s->services.tables = service_tables_default();
 	return ERR_NONE;
 }
 
@@ -251,7 +267,8 @@ enum err_code serve(const struct serve_options *options, struct serve_end *end, 
 	signals_prepare();
 	notify_open(&s.notify, is_alive, &s);
 	if (open_tls(&s, options, err) != ERR_NONE || open_engine(&s, options, err) != ERR_NONE ||
-	    open_keyring(&s, options, err) != ERR_NONE || open_http(&s, options, err) != ERR_NONE) {
+	    open_keyring(&s, options, err) != ERR_NONE || open_services(&s, options, err) != ERR_NONE ||
+	    open_http(&s, options, err) != ERR_NONE) {
 		close_all(&s);
 		return err->code;
 	}

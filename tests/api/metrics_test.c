@@ -97,17 +97,18 @@ TEST(meter, each_operation_and_outcome_is_counted_apart_and_shards_are_added_up)
 	for (unsigned i = 0; operation_at(i) != NULL; i++)
 		for (unsigned c = 0; c < METER_OUTCOMES; c++)
 			for (unsigned n = 0; n < i + c; n++)
-				meter_note(&m->shards[n % METER_SHARDS], operation_at(i), c, 70);
+				meter_note(&m->shards[n % METER_SHARDS], meter_operation_row(operation_at(i)),
+				           c, 70);
 	for (unsigned i = 0; operation_at(i) != NULL; i++) {
-		struct metric_reading r = meter_latency(m, operation_at(i));
+		struct metric_reading r = meter_latency(m, meter_operation_row(operation_at(i)));
 
 		for (unsigned c = 0; c < METER_OUTCOMES; c++)
-			assert_int_equal(meter_requests(m, operation_at(i), c), i + c);
+			assert_int_equal(meter_requests(m, meter_operation_row(operation_at(i)), c), i + c);
 		assert_int_equal(metric_reading_count(&r),
 		                 METER_OUTCOMES * i + METER_OUTCOMES * (METER_OUTCOMES - 1) / 2);
 		assert_int_equal(r.buckets[1], metric_reading_count(&r));
 	}
-	assert_int_equal(meter_requests(m, NULL, ERR_NONE), 0);
+	assert_int_equal(meter_requests(m, 0, ERR_NONE), 0);
 	free(m);
 }
 
@@ -116,9 +117,9 @@ TEST(meter, a_clock_that_stands_counts_as_no_time)
 	struct meter         *m = calloc(1, sizeof(*m));
 	struct metric_reading r;
 
-	meter_note(&m->shards[0], NULL, ERR_UNKNOWN_OPERATION, -1);
-	r = meter_latency(m, NULL);
-	assert_int_equal(meter_requests(m, NULL, ERR_UNKNOWN_OPERATION), 1);
+	meter_note(&m->shards[0], 0, ERR_UNKNOWN_OPERATION, -1);
+	r = meter_latency(m, 0);
+	assert_int_equal(meter_requests(m, 0, ERR_UNKNOWN_OPERATION), 1);
 	assert_int_equal(r.buckets[0], 1);
 	assert_int_equal(r.sum, 0);
 	free(m);
@@ -232,8 +233,9 @@ TEST(metrics, codes_of_one_name_are_one_series)
 
 	house_open(h);
 	assert_string_equal(err_name(ERR_OVERLOADED), err_name(ERR_DISK_FULL));
-	meter_note(&h->api.meter.shards[0], operation_at(0), ERR_OVERLOADED, 1);
-	meter_note(&h->api.meter.shards[METER_SHARDS - 1], operation_at(0), ERR_DISK_FULL, 1);
+	meter_note(&h->api.meter.shards[0], meter_operation_row(operation_at(0)), ERR_OVERLOADED, 1);
+	meter_note(&h->api.meter.shards[METER_SHARDS - 1], meter_operation_row(operation_at(0)),
+	           ERR_DISK_FULL, 1);
 	assert_true(requests(scrape(h), "UpdateItem", "ServiceUnavailable") == 2);
 	house_close(h);
 	free(h);

@@ -137,9 +137,15 @@ TEST(err, every_code_has_a_status_and_a_name)
 
 	assert_int_equal(err_set(&err, ERR_INVALID, "%s %d", "field", 7), ERR_INVALID);
 	assert_string_equal(err.text, "field 7");
-#define X(code, status, name)                                                                                \
+	assert_string_equal(err.field, "");
+	assert_int_equal(err_field(&err, ERR_STALE, "context.ip", "%d", 8), ERR_STALE);
+	assert_string_equal(err.text, "8");
+	assert_string_equal(err.field, "context.ip");
+#define X(code, status, name, v1_status, v1_title)                                                           \
 	assert_int_equal(err_status(code), status);                                                          \
-	assert_string_equal(err_name(code), name);
+	assert_string_equal(err_name(code), name);                                                           \
+	assert_int_equal(err_v1_status(code), v1_status);                                                    \
+	assert_string_equal(err_v1_title(code), v1_title);
 	ERR_CODES(X)
 #undef X
 }

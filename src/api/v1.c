@@ -1,0 +1,350 @@
+/* V1: a call on the right threads; see v1.h. What always holds is what door.c says of its own: answered
+ * exactly once, a write only after done, nothing touched after http_respond or between submit and resume. */
+#include "api/v1.h"
+
+#include <stdio.h>
+
+#include "api/permit.h"
+#include "api/problem.h"
+#include "api/request_log.h"
+#include "api/v1_match.h"
+#include "service/idempotency.h"
+
+enum { V1_TRIES_MAX = 5 }; /* how often a call decides again when others wrote in between */
+
+/* A call and what it takes to answer it. */
+struct v1_work {
+	struct writer_request base; /* first: the writer hands back a pointer to it */
+	struct v1_call        call;
+	struct idempotency    once;
+	struct kept_answer    kept; /* of a keyed request: the answer, this one's or the first one's */
+	bool                  replayed;
+	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
+	size_t                key_id_len;
+};
+
+/* ---- answers ---- */
+
+static void note(struct api_loop *l, struct v1_work *w, enum err_code outcome, int status, struct bytes id)
+{
+	struct http_request *r = w->call.http;
+	struct request_note  n = {.id = id,
+	                          .operation = bytes_of(w->call.route->action),
+	                          .outcome = outcome,
+	                          .status = status,
+	                          .micros = clock_steady_us(l->api->parts.clock) - r->received_us,
+	                          .key_id = {w->key_id, w->key_id_len}};
+
+	meter_note(l->meter, meter_route_row(v1_route_index(w->call.route)), outcome, n.micros);
+	if (!request_log_wants(l->api->parts.log_requests, status))
+		return;
+	n.traceparent = http_header_get(r, "traceparent");
+	request_log(&n);
+}
+
+static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome,
+                    struct http_response *response)
+{
+	struct v1_call *c = &w->call;
+	char            id[REQUEST_ID_LENGTH];
+
+	api_loop_request_id(l, id);
+	v1_header(c, BYTES("X-Request-Id"), (struct bytes){id, sizeof(id)});
+	if (w->replayed)
+		v1_header(c, BYTES("Idempotency-Replayed"), BYTES("true"));
+	if (response->status == 503)
+		v1_header(c, BYTES("Retry-After"), BYTES("1"));
+	if (response->status == 401)
+		v1_header(c, BYTES("WWW-Authenticate"), BYTES("Bearer"));
+	response->headers = c->headers;
+	response->header_count = c->header_count;
+	note(l, w, outcome, response->status, (struct bytes){id, sizeof(id)});
+	if (c->release != NULL)
+		c->release(c);
+	http_respond(c->http, response);
+}
+
+static void answer_error(struct api_loop *l, struct v1_work *w, enum err_code code, const struct err *err)
+{
+	struct http_response response = {.status = err_v1_status(code), .content_type = PROBLEM_CONTENT_TYPE};
+	struct buf          *out = api_loop_answer(l);
+
+	w->call.header_count = 0;
+	problem_write_err(out, code, err);
+	response.body = buf_bytes(out);
+	respond(l, w, code, &response);
+}
+
+static void encode(struct v1_call *c, struct buf *out)
+{
+	struct json_writer writer;
+
+	json_writer_init(&writer, out);
+	c->route->encode(c, &writer);
+	buf_add(out, "\n", 1);
+}
+
+static void answer(struct api_loop *l, struct v1_work *w, enum err_code rc, const struct err *err)
+{
+	struct http_response response = {.content_type = "application/json"};
+	struct buf          *out;
+
+	if (rc != ERR_NONE) {
+		answer_error(l, w, rc, err);
+		return;
+	}
+	if (w->kept.found) {
+		response.status = w->kept.status;
+		response.body = w->kept.body;
+	} else {
+		out = api_loop_answer(l);
+		encode(&w->call, out);
+		response.status = w->call.status;
+		response.body = buf_bytes(out);
+	}
+	respond(l, w, ERR_NONE, &response);
+}
+
+/* ---- running ---- */
+
+/* The answer is made in the turn, to be committed with what it answers. */
+static void keep_answer(struct v1_work *w, int64_t now_us)
+{
+	struct v1_call *c = &w->call;
+	struct buf      out;
+
+	buf_init(&out, c->arena);
+	encode(c, &out);
+	w->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
+	idempotency_keep(&w->once, &c->changes, c->services->tables.names[TABLE_IDEMPOTENCY], now_us,
+	                 c->status, w->kept.body);
+}
+
+static enum err_code run_once(struct v1_work *w, struct table *t, struct err *err)
+{
+	struct v1_call *c = &w->call;
+	bool            keyed = w->once.key.len > 0;
+
+	changes_init(&c->changes, c->arena, &c->services->tables);
+	if (keyed && idempotency_find(&w->once, c->services->tables.names[TABLE_IDEMPOTENCY], t, c->arena,
+	                              &w->kept, err) != ERR_NONE)
+		return err->code;
+	w->replayed = w->kept.found;
+	if (w->replayed)
+		return ERR_NONE;
+	if (c->route->run(c, t, err) != ERR_NONE)
+		return err->code;
+	if (keyed)
+		keep_answer(w, t->now_us);
+	return changes_commit(&c->changes, t, err);
+}
+
+static enum err_code run(struct v1_work *w, struct table *t, struct err *err)
+{
+	enum err_code rc = run_once(w, t, err);
+
+	for (int tries = 1; rc == ERR_CONDITION && tries < V1_TRIES_MAX; tries++) {
+		w->kept = (struct kept_answer){0};
+		rc = run_once(w, t, err);
+	}
+	return rc == ERR_CONDITION ? err_set(err, ERR_OVERLOADED, "too many write this at the same time")
+	                           : rc;
+}
+
+static enum err_code write_run(struct writer_request *base, struct table *t)
+{
+	struct v1_work *w = (struct v1_work *)base;
+	enum err_code   rc = run(w, t, &base->err);
+
+	base->cost_bytes = w->call.http->body.len + w->call.arena->used_bytes;
+	return rc;
+}
+
+static void write_answer(struct http_request *r)
+{
+	struct v1_work *w = r->user;
+
+	if (w->call.route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
+		w->call.route->committed(&w->call);
+	answer(r->loop_data, w, w->base.rc, &w->base.err);
+}
+
+static void write_done(struct writer_request *base)
+{
+	http_resume(((struct v1_work *)base)->call.http, write_answer);
+}
+
+static void write_submit(struct api_loop *l, struct v1_work *w)
+{
+	struct http_request *r = w->call.http;
+	struct err           err;
+	enum err_code        rc;
+
+	w->base.run = write_run;
+	w->base.done = write_done;
+	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
+	w->base.rc = ERR_NONE;
+	w->base.next = NULL;
+	rc = engine_submit(l->api->parts.engine, &w->base, &err);
+	if (rc != ERR_NONE && w->call.route->refused != NULL)
+		rc = w->call.route->refused(&w->call, rc, &err);
+	else if (rc == ERR_NONE)
+		return;
+	answer(l, w, rc, &err);
+}
+
+static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
+{
+	struct err    err;
+	enum err_code rc = w->call.route->run(&w->call, t, &err);
+
+	answer(l, w, rc, &err);
+}
+
+/* ---- the way in ---- */
+
+static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err *err)
+{
+	struct bytes body = c->http->body;
+	struct json *tree;
+
+	if (body.len == 0)
+		return ERR_NONE;
+	if (c->route->body_bytes_max == 0)
+		return err_set(err, ERR_SERIALIZATION, "this takes no body");
+	if (body.len > c->route->body_bytes_max)
+		return err_set(err, ERR_TOO_LARGE, "the body may have %u bytes", c->route->body_bytes_max);
+	if (json_read(l->json, c->arena, body, &tree, err) != ERR_NONE)
+		return err->code;
+	c->body = tree;
+	return ERR_NONE;
+}
+
+/* What makes two requests the same: who sends what where. */
+static enum err_code read_once(struct v1_work *w, struct err *err)
+{
+	struct http_request *r = w->call.http;
+	struct bytes         key = http_header_get(r, "idempotency-key");
+	struct bytes         whole;
+
+	if (key.data == NULL || w->call.route->kind != WRITE)
+		return ERR_NONE;
+	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
+		return err_field(err, ERR_INVALID, "Idempotency-Key",
+		                 "Idempotency-Key: must have 1 to %d bytes", IDEMPOTENCY_KEY_MAX);
+	whole = arena_printf(w->call.arena, "%d %.*s\n%.*s", (int)r->method, BYTES_ARG(r->target),
+	                     BYTES_ARG(r->body));
+	sha256(whole, w->once.digest);
+	w->once.key = key;
+	w->once.caller = w->key_id_len > 0 ? (struct bytes){w->key_id, w->key_id_len} : BYTES("-");
+	return ERR_NONE;
+}
+
+static void keep_key_id(struct v1_work *w, const struct caller *who)
+{
+	if (who->key == NULL || who->key->id.len > sizeof(w->key_id))
+		return;
+	memcpy(w->key_id, who->key->id.data, who->key->id.len);
+	w->key_id_len = who->key->id.len;
+}
+
+static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *err)
+{
+	struct v1_call *c = &w->call;
+
+	if (read_body(c, l, err) != ERR_NONE)
+		return err->code;
+	c->status = 200;
+	c->kind = c->route->kind;
+	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
+}
+
+/* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
+static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *err)
+{
+	struct v1_call *c = &w->call;
+	struct caller   who;
+	enum err_code   rc = auth_identify_v1(l, c->http, c->arena, &who, err);
+
+	if (rc != ERR_NONE)
+		return rc;
+	keep_key_id(w, &who);
+	rc = decode(w, l, err);
+	if (rc == ERR_NONE)
+		rc = permit_check_v1(&who, clock_wall_us(l->api->parts.clock) / 1000000, c->arena,
+		                     c->route->action, c->resources, c->resource_count, err);
+	if (rc == ERR_NONE)
+		rc = read_once(w, err);
+	auth_release(&who);
+	return rc;
+}
+
+static void handle(struct api_loop *l, struct http_request *r, const struct v1_match *match)
+{
+	struct v1_work       *w = arena_zalloc(&r->arena, sizeof(*w));
+	struct engine_session reader;
+	enum err_code         rc;
+
+	r->user = w;
+	w->call.arena = &r->arena;
+	w->call.http = r;
+	w->call.route = match->route;
+	w->call.services = l->api->parts.services;
+	memcpy(w->call.params, match->params, sizeof(match->params));
+	rc = admit(l, w, &w->base.err);
+	if (rc != ERR_NONE) {
+		answer_error(l, w, rc, &w->base.err);
+		return;
+	}
+	if (w->call.kind == WRITE) {
+		write_submit(l, w);
+		return;
+	}
+	engine_session_init(&reader, l->api->parts.engine);
+	read_answer(l, w, &reader.base);
+	engine_session_release(&reader);
+}
+
+bool v1_handles(const struct http_request *r)
+{
+	return bytes_starts_with(r->path, BYTES("/v1/"));
+}
+
+void v1_handle(struct api_loop *l, struct http_request *r)
+{
+	struct v1_match match;
+
+	switch (v1_match(r, &match)) {
+	case V1_MATCHED:
+		handle(l, r, &match);
+		break;
+	case V1_OTHER_METHOD:
+		problem_answer_method(l, r, match.allowed);
+		break;
+	case V1_BAD_PATH:
+		problem_answer(l, r, 400, "Malformed Request", "the path cannot be percent-decoded");
+		break;
+	case V1_NO_PATH:
+		problem_answer(l, r, 404, "Not Found", "there is nothing at this path");
+		break;
+	}
+}
+
+/* ---- for routes ---- */
+
+void v1_header(struct v1_call *c, struct bytes name, struct bytes value)
+{
+	if (c->header_count < V1_HEADERS_MAX)
+		c->headers[c->header_count++] = (struct http_header){name, value};
+}
+
+void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
+{
+	if (c->resource_count < V1_RESOURCES_MAX)
+		c->resources[c->resource_count++] = arena_printf(c->arena, "%s/%.*s", kind, BYTES_ARG(name));
+}
+
+bool v1_enforces_status(struct v1_call *c, struct err *err)
+{
+	return bytes_is(v1_query(c, "enforce", err), "status");
+}

@@ -1,0 +1,98 @@
+/* V1: the identity API, HTTP + JSON. A route is a row of a table: method and path, what it is called in
+ * policies and metrics, and three functions:
+ *
+ *   loop thread                                   writer thread
+ *   who is it, decode, may it
+ *     READ:  run on what is committed
+ *     WRITE: ---------------------------------->  run, in its turn; what it changes is committed as one
+ *   encode, respond  <--------------------------
+ *
+ * run reads and decides; it puts what is to be written into call->changes and does not write itself, so that
+ * one place commits (and retries, where others may have written in between: run may be called again), and an
+ * Idempotency-Key is kept in the same commit.
+ *
+ * Errors are problem+json (problem.h); codes and statuses are in base/err.h. */
+#ifndef API_V1_H
+#define API_V1_H
+
+#include "api/auth.h"
+#include "api/operations.h"
+#include "json/write.h"
+#include "service/change.h"
+#include "service/services.h"
+
+enum {
+	V1_PARAMS_MAX = 4,
+	V1_RESOURCES_MAX = 16,
+	V1_HEADERS_MAX = 8,
+	V1_BODY_BYTES_MAX = 64 * 1024, /* unless a route says otherwise */
+	V1_PARAM_BYTES_MAX = 1024,
+};
+
+struct v1_call;
+
+struct v1_route {
+	enum http_method    method;
+	const char         *path;   /* "/v1/subjects/{id}": a segment in braces is a parameter, in order */
+	enum operation_kind kind;   /* READ or WRITE; decode may change the call's to READ */
+	const char         *action; /* "RecordAttempt": gatehouse:RecordAttempt in policies, and in metrics */
+	uint32_t            body_bytes_max; /* 0: it takes no body */
+
+	/* On the loop: fills call->request, from params, query and body. */
+	enum err_code (*decode)(struct v1_call *c, struct err *err);
+	/* Fills call->result and call->changes. */
+	enum err_code (*run)(struct v1_call *c, struct table *t, struct err *err);
+	/* Writes the body, and may set status and headers. On the loop, or in the turn. */
+	void (*encode)(struct v1_call *c, struct json_writer *w);
+
+	/* What few routes need; NULL: nothing. On the loop, after a write was committed, before it is answered. */
+	void (*committed)(struct v1_call *c);
+	/* On the loop: the writer does not take it. ERR_NONE: the route filled the result, and it is answered. */
+	enum err_code (*refused)(struct v1_call *c, enum err_code rc, struct err *err);
+};
+
+struct v1_call {
+	struct arena          *arena;
+	const struct v1_route *route;
+	enum operation_kind    kind;
+	struct services       *services;
+	struct http_request   *http;
+	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
+	const struct json     *body;                  /* NULL if there is none */
+
+	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
+	struct bytes resources[V1_RESOURCES_MAX];
+	uint32_t     resource_count;
+
+	/* The route's own, in the arena. */
+	void *request, *result;
+	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
+
+	struct changes changes;
+
+	/* The answer: 200 and no headers unless the route sets them. */
+	int                status;
+	struct http_header headers[V1_HEADERS_MAX];
+	unsigned           header_count;
+};
+
+/* ---- for routes ---- */
+
+/* A query parameter, percent-decoded; NULL data if absent. ERR_INVALID in *err if it cannot be decoded. */
+struct bytes v1_query(struct v1_call *c, const char *name, struct err *err);
+void         v1_header(struct v1_call *c, struct bytes name, struct bytes value);
+void         v1_resource(struct v1_call *c, const char *kind, struct bytes name);
+
+/* ?enforce=status: the caller wants verdicts as HTTP statuses. */
+bool v1_enforces_status(struct v1_call *c, struct err *err);
+
+/* ---- for the dispatcher, metrics, tests ---- */
+
+const struct v1_route *v1_route_at(unsigned index);
+unsigned               v1_route_index(const struct v1_route *route);
+
+/* Is the path under /v1? Then it is answered here, with 404 and 405 too. */
+bool v1_handles(const struct http_request *r);
+void v1_handle(struct api_loop *l, struct http_request *r);
+
+#endif

@@ -1,0 +1,15 @@
+/* The functions of every route, by file. */
+#ifndef API_V1_ROUTES_H
+#define API_V1_ROUTES_H
+
+#include "api/v1.h"
+
+#define ROUTE_FUNCTIONS(name)                                                                                \
+	enum err_code name##_decode(struct v1_call *c, struct err *err);                                     \
+	enum err_code name##_run(struct v1_call *c, struct table *t, struct err *err);                       \
+	void          name##_encode(struct v1_call *c, struct json_writer *w)
+
+/* subjects.c */
+ROUTE_FUNCTIONS(subject_lookup);
+
+#endif

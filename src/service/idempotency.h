@@ -1,0 +1,34 @@
+/* Idempotency: an answer kept for a day under the key that its caller chose, so that a retry gets the same
+ * answer and nothing happens twice. The row is written in the same commit as what the request changed. */
+#ifndef SERVICE_IDEMPOTENCY_H
+#define SERVICE_IDEMPOTENCY_H
+
+#include "base/crypto.h"
+#include "service/change.h"
+
+enum {
+	IDEMPOTENCY_KEY_MAX = 255,
+	IDEMPOTENCY_LIFE_S = 24 * 3600,
+};
+
+struct idempotency {
+	struct bytes key;                  /* empty: the request has none */
+	struct bytes caller;               /* whose key it is: two callers may choose the same */
+	uint8_t      digest[SHA256_BYTES]; /* of method, path and body */
+};
+
+struct kept_answer {
+	bool         found;
+	int          status;
+	struct bytes body;
+};
+
+/* ERR_TOKEN_MISMATCH if the key was used for another request. */
+enum err_code idempotency_find(const struct idempotency *i, struct bytes table, struct table *t,
+                               struct arena *a, struct kept_answer *out, struct err *err);
+
+/* Adds the row that keeps this answer. */
+void idempotency_keep(const struct idempotency *i, struct changes *c, struct bytes table, int64_t now_us,
+                      int status, struct bytes body);
+
+#endif

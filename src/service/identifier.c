@@ -1,0 +1,200 @@
+/* Identifiers: normalising by kind, and the keyed hash. The kind is part of what is hashed, so that equal
+ * texts of two kinds have nothing in common. */
+#include "service/identifier.h"
+
+#include <arpa/inet.h>
+
+static const char *const kinds[] = {
+#define X(id, name) [id] = name,
+        IDENTIFIER_KINDS(X)
+#undef X
+};
+
+void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFIER_KEY_BYTES])
+{
+	hmac_key_init(&k->hmac, (struct bytes){(const char *)secret, IDENTIFIER_KEY_BYTES});
+}
+
+/* ---- normalising: out has room for as many bytes as the text has, and at least 16 ---- */
+
+static struct bytes trim(struct bytes text)
+{
+	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+		text = (struct bytes){text.data + 1, text.len - 1};
+	while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+		text.len--;
+	return text;
+}
+
+/* Capitals do not count. Anything may stand before the last @, and something must on both sides. */
+static size_t email_normalise(struct bytes text, char *out)
+{
+	size_t at = 0;
+
+	text = trim(text);
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if ((unsigned char)c <= ' ')
+			return 0;
+		if (c == '@')
+			at = i;
+		out[i] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+	}
+	return at > 0 && at + 1 < text.len && text.len <= IDENTIFIER_EMAIL_MAX ? text.len : 0;
+}
+
+/* Digits, and a plus sign in front; spaces and punctuation do not count. */
+static size_t phone_normalise(struct bytes text, char *out)
+{
+	size_t len = 0, digits = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (c == ' ' || c == '-' || c == '.' || c == '(' || c == ')')
+			continue;
+		if (!(c >= '0' && c <= '9') && !(c == '+' && len == 0))
+			return 0;
+		out[len++] = c;
+		digits += c != '+';
+	}
+	return digits >= 3 && len <= IDENTIFIER_PHONE_MAX ? len : 0;
+}
+
+bool identifier_ip_parse(struct bytes text, uint8_t out[16])
+{
+	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	char                 terminated[INET6_ADDRSTRLEN];
+
+	if (text.len == 0 || text.len >= sizeof(terminated))
+		return false;
+	memcpy(terminated, text.data, text.len);
+	terminated[text.len] = '\0';
+	if (strlen(terminated) != text.len)
+		return false;
+	memcpy(out, mapped, sizeof(mapped));
+	return inet_pton(AF_INET, terminated, out + 12) == 1 || inet_pton(AF_INET6, terminated, out) == 1;
+}
+
+static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
+{
+	switch (kind) {
+	case IDENTIFIER_EMAIL:
+		return email_normalise(text, out);
+	case IDENTIFIER_PHONE:
+		return phone_normalise(text, out);
+	case IDENTIFIER_IP:
+		return identifier_ip_parse(text, (uint8_t *)out) ? 16 : 0;
+	case IDENTIFIER_DEVICE:
+	case IDENTIFIER_KIND_COUNT:
+		break;
+	}
+	memcpy(out, text.data, text.len);
+	return text.len <= IDENTIFIER_DEVICE_MAX ? text.len : 0;
+}
+
+/* ---- hashing ---- */
+
+static void base64_url(const uint8_t in[24], char out[IDENTIFIER_HASH_CHARS])
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+	for (size_t i = 0, o = 0; i < 24; i += 3, o += 4) {
+		unsigned bits = (unsigned)in[i] << 16 | (unsigned)in[i + 1] << 8 | in[i + 2];
+
+		for (unsigned j = 0; j < 4; j++)
+			out[o + j] = digits[bits >> (18 - 6 * j) & 63];
+	}
+}
+
+bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
+                     struct bytes text, struct bytes *out)
+{
+	size_t  prefix = strlen(kinds[kind]) + 1;
+	char   *message = arena_alloc(a, prefix + text.len + 16);
+	char   *id = arena_alloc(a, prefix + IDENTIFIER_HASH_CHARS);
+	uint8_t mac[SHA256_BYTES];
+	size_t  len;
+
+	memcpy(message, kinds[kind], prefix - 1);
+	message[prefix - 1] = ':';
+	len = text.len == 0 ? 0 : normalise(kind, text, message + prefix);
+	if (len == 0)
+		return false;
+	hmac_sha256(&k->hmac, (struct bytes){message, prefix + len}, mac);
+	memcpy(id, message, prefix);
+	base64_url(mac, id + prefix);
+	*out = (struct bytes){id, prefix + IDENTIFIER_HASH_CHARS};
+	return true;
+}
+
+/* ---- reading ---- */
+
+static bool is_hash(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		      c == '-' || c == '_'))
+			return false;
+	}
+	return text.len == IDENTIFIER_HASH_CHARS;
+}
+
+/* An id that looks like "email:someone@example" was meant to be an object: it would be stored as it is. */
+static bool is_plain(struct bytes text)
+{
+	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
+		size_t len = strlen(kinds[i]);
+
+		if (text.len > len && memcmp(text.data, kinds[i], len) == 0 && text.data[len] == ':')
+			return is_hash((struct bytes){text.data + len + 1, text.len - len - 1});
+	}
+	return true;
+}
+
+static struct bytes plain_read(struct fields *f, const char *name, struct bytes text)
+{
+	if (text.len < 1 || text.len > IDENTIFIER_BYTES_MAX)
+		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, and has %zu",
+		            IDENTIFIER_BYTES_MAX, text.len);
+	else if (!is_plain(text))
+		fields_fail(f, name, ERR_INVALID,
+		            "must be an object like {\"email\": …} for a personal value");
+	return text;
+}
+
+static struct bytes personal_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                  const char *name, const struct json *member)
+{
+	struct bytes out = {NULL, 0};
+
+	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
+		if (member->count != 1 || !bytes_is(member->children->name, kinds[i]))
+			continue;
+		if (member->children->type != JSON_STRING ||
+		    !identifier_hash(k, a, (enum identifier_kind)i, member->children->text, &out))
+			fields_fail(f, name, ERR_INVALID, "%s: is not one", kinds[i]);
+		return out;
+	}
+	fields_fail(f, name, ERR_INVALID,
+	            "must be an id, or an object with one member: email, phone, ip or device");
+	return out;
+}
+
+struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                             const char *name, const struct json *member)
+{
+	if (member == NULL || member->type == JSON_NULL)
+		fields_fail(f, name, ERR_INVALID, "is missing");
+	else if (member->type == JSON_STRING)
+		return plain_read(f, name, member->text);
+	else if (member->type == JSON_OBJECT)
+		return personal_read(k, a, f, name, member);
+	else
+		fields_fail(f, name, ERR_SERIALIZATION, "must be a string or an object, and is %s",
+		            json_type_name(member->type));
+	return (struct bytes){NULL, 0};
+}

@@ -1,0 +1,52 @@
+/* Identifiers: what a subject, a source or a limit is called. A plain id is kept as it is. What is personal
+ * (an email address, a phone number, an IP address, a device) is normalised and replaced by a keyed hash
+ * before it is stored, logged or shown: "email:3q2-7w…". The same value gives the same text for as long as
+ * the key is the same; without the key nobody can tell which value it was, nor try values out. */
+#ifndef SERVICE_IDENTIFIER_H
+#define SERVICE_IDENTIFIER_H
+
+#include "base/crypto.h"
+#include "json/fields.h"
+
+enum {
+	IDENTIFIER_KEY_BYTES = 32,
+	IDENTIFIER_BYTES_MAX = 256, /* a plain id */
+	IDENTIFIER_HASH_CHARS = 32, /* 24 bytes, base64 for URLs */
+	IDENTIFIER_EMAIL_MAX = 320,
+	IDENTIFIER_PHONE_MAX = 32,
+	IDENTIFIER_DEVICE_MAX = 256,
+};
+
+/* X(id, name in requests) */
+#define IDENTIFIER_KINDS(X)                                                                                  \
+	X(IDENTIFIER_EMAIL, "email")                                                                         \
+	X(IDENTIFIER_PHONE, "phone")                                                                         \
+	X(IDENTIFIER_IP, "ip")                                                                               \
+	X(IDENTIFIER_DEVICE, "device")
+
+enum identifier_kind {
+#define X(id, name) id,
+	IDENTIFIER_KINDS(X)
+#undef X
+	        IDENTIFIER_KIND_COUNT
+};
+
+struct identifier_key {
+	struct hmac_key hmac;
+};
+
+void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFIER_KEY_BYTES]);
+
+/* "email:…" in the arena. False if the text is not one of that kind. */
+bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
+                     struct bytes text, struct bytes *out);
+
+/* A member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
+ * Plain ids may not begin like a hashed one unless they have the form of one. Errors go into f. */
+struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                             const char *name, const struct json *member);
+
+/* An IPv4 or IPv6 address in network order, IPv4 as ::ffff:a.b.c.d. */
+bool identifier_ip_parse(struct bytes text, uint8_t out[16]);
+
+#endif

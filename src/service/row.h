@@ -1,0 +1,39 @@
+/* Rows: items as services build and read them: attributes by name, texts and whole numbers; and the
+ * conditions that say a row is still what was read. */
+#ifndef SERVICE_ROW_H
+#define SERVICE_ROW_H
+
+#include "expr/expr.h"
+
+enum { ROW_ATTRIBUTES_MAX = 24 };
+
+/* A row under construction. */
+struct row {
+	struct arena *arena;
+	struct item   item;
+};
+
+void row_init(struct row *r, struct arena *a);
+void row_from(struct row *r, struct arena *a, const struct item *item); /* begins as a copy of an item */
+void row_set_text(struct row *r, const char *name, struct bytes text);
+void row_set_i64(struct row *r, const char *name, int64_t number);
+void row_set(struct row *r, const char *name, struct value value);
+void row_remove(struct row *r, const char *name);
+struct item row_item(struct row *r); /* sorted */
+
+/* Keys. */
+struct item row_key_one(struct arena *a, struct bytes pk);
+struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk);
+
+/* Attributes; empty or `otherwise` if absent or of another type. */
+struct bytes row_text(const struct item *item, const char *name);
+int64_t      row_i64(const struct item *item, const char *name, int64_t otherwise);
+
+/* Expired = absent, at the second, whether or not the backend hides it. */
+bool row_expired(const struct item *item, const char *ttl, int64_t now_us);
+
+/* Conditions. Absent: there is no such row, or an expired one. Same: these attributes are as they were read. */
+const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us);
+const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names);
+
+#endif

@@ -1,0 +1,17 @@
+/* Services: what all of them share. Put together once, by server/; every thread may read it. */
+#ifndef SERVICE_SERVICES_H
+#define SERVICE_SERVICES_H
+
+#include "service/identifier.h"
+#include "service/tables.h"
+
+struct attempt_rules_holder;
+struct policy_store;
+
+struct services {
+	struct service_tables tables;
+	struct identifier_key identifiers; /* for what must not be stored as it is */
+	struct policy_store  *policies;
+};
+
+#endif

@@ -1,0 +1,72 @@
+/* Tables: one row each for those that services own, and how they are made. */
+#include "service/tables.h"
+
+struct table_shape {
+	const char *name, *hash, *range, *ttl;
+};
+
+static const struct table_shape shapes[SERVICE_TABLE_COUNT] = {
+#define X(id, name, hash, range, ttl) [id] = {name, hash, range, ttl},
+        SERVICE_TABLES(X)
+#undef X
+};
+
+struct service_tables service_tables_default(void)
+{
+	struct service_tables tables;
+
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		tables.names[i] = bytes_of(shapes[i].name);
+	return tables;
+}
+
+static enum err_code create(struct table *t, struct arena *a, struct bytes name,
+                            const struct table_shape *shape, struct err *err)
+{
+	struct table_schema      schema = {.name = name, .on_demand = true};
+	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
+	struct table_alter       alter = {.table = name, .changes = &ttl, .count = 1};
+	struct table_description made;
+
+	schema.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
+	schema.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
+	if (t->backend->create(t, a, &schema, &made, err) != ERR_NONE)
+		return err->code;
+	return shape->ttl[0] == '\0' ? ERR_NONE : t->backend->alter(t, a, &alter, &made, err);
+}
+
+enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                            struct bytes name, struct err *err)
+{
+	struct table_description there;
+	enum err_code            rc = t->backend->describe(t, a, name, &there, err);
+
+	if (rc != ERR_NO_RESOURCE)
+		return rc;
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (bytes_equal(tables->names[i], name))
+			return create(t, a, name, &shapes[i], err);
+	return rc;
+}
+
+enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
+                         struct table_get_result *r, struct err *err)
+{
+	enum err_code rc = t->backend->get(t, a, q, r, err);
+
+	if (rc != ERR_NO_RESOURCE)
+		return rc;
+	*r = (struct table_get_result){0};
+	return ERR_NONE;
+}
+
+enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
+                           struct table_query_result *r, struct err *err)
+{
+	enum err_code rc = t->backend->query(t, a, q, r, err);
+
+	if (rc != ERR_NO_RESOURCE)
+		return rc;
+	*r = (struct table_query_result){0};
+	return ERR_NONE;
+}

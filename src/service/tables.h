@@ -1,0 +1,39 @@
+/* Tables: those that services own. They are made when first written to, so that someone who only uses
+ * DynamoDB's door sees only tables of his own; until then reading one finds nothing. */
+#ifndef SERVICE_TABLES_H
+#define SERVICE_TABLES_H
+
+#include "table/table.h"
+
+/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "") */
+#define SERVICE_TABLES(X)                                                                                    \
+	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl")                                                 \
+	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL")                                                 \
+	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "")                                                \
+	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl")
+
+enum service_table {
+#define X(id, name, hash, range, ttl) id,
+	SERVICE_TABLES(X)
+#undef X
+	        SERVICE_TABLE_COUNT
+};
+
+/* What they are called here. */
+struct service_tables {
+	struct bytes names[SERVICE_TABLE_COUNT];
+};
+
+struct service_tables service_tables_default(void);
+
+/* Makes the table of that name if it is one of ours and absent. */
+enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                            struct bytes name, struct err *err);
+
+/* Like the backend's get and query, but an absent table is an empty one. */
+enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
+                         struct table_get_result *r, struct err *err);
+enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
+                           struct table_query_result *r, struct err *err);
+
+#endif
