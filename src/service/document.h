@@ -1,0 +1,45 @@
+/* Documents: policies in force. One is made of a JSON or YAML tree, never changes afterwards, and is counted:
+ * whoever acquired it may read it without a lock while the next one is already in force. A kind of policies
+ * (attempts, limits) has a struct of its own that begins with this one and lives in its arena. */
+#ifndef SERVICE_DOCUMENT_H
+#define SERVICE_DOCUMENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "json/json.h"
+
+struct document {
+	atomic_uint  refs;
+	struct arena arena; /* holds the document itself, and all it points to */
+	int64_t      version;
+	struct bytes text; /* as JSON */
+};
+
+/* Allocates `len` bytes for a struct that begins with a document, cleared, with one reference. */
+void *document_make(size_t len);
+void  document_release(struct document *d); /* NULL is fine */
+
+/* Where the one in force is kept. */
+struct document_holder {
+	pthread_mutex_t  lock;
+	struct document *now; /* under lock */
+};
+
+void  document_holder_init(struct document_holder *h);
+void  document_holder_release(struct document_holder *h);
+void *document_acquire(struct document_holder *h);                 /* with a reference */
+void  document_put(struct document_holder *h, struct document *d); /* takes the caller's reference */
+
+/* A kind of policies, for the store: how a tree becomes a document, and where it is in force. Its name is a section of
+ * the policy file. */
+struct document_kind {
+	const char *name; /* "attempts" */
+	enum err_code (*parse)(const struct json *tree, struct document **out, struct err *err);
+	struct document_holder *holder;
+	/* After another one came into force; NULL: nothing to do. */
+	void (*changed)(void *ctx);
+	void *ctx;
+};
+
+#endif

@@ -1,0 +1,113 @@
+/* Rules: finding. */
+#include "service/rules.h"
+
+#include <stdlib.h>
+
+bool rule_name_is(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (!(c >= 'A' && c <= 'Z') && (i == 0 || !((c >= '0' && c <= '9') || c == '_')))
+			return false;
+	}
+	return text.len >= 1 && text.len <= RULE_NAME_MAX;
+}
+
+static int order(const struct rule *r, struct bytes journey, struct bytes type, struct bytes method)
+{
+	int by = bytes_compare(r->journey, journey);
+
+	if (by == 0)
+		by = bytes_compare(r->type, type);
+	return by != 0 ? by : bytes_compare(r->method, method);
+}
+
+static const struct rule *find(const struct rules *r, struct bytes journey, struct bytes type,
+                               struct bytes method)
+{
+	uint32_t low = 0, high = r->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		int      by = order(&r->list[middle], journey, type, method);
+
+		if (by == 0)
+			return &r->list[middle];
+		if (by < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+const struct rule *rules_find(const struct rules *r, struct bytes journey, struct bytes type,
+                              struct bytes method)
+{
+	const struct rule *own = method.len > 0 ? find(r, journey, type, method) : NULL;
+
+	return own != NULL ? own : find(r, journey, type, (struct bytes){NULL, 0});
+}
+
+const struct journey *rules_journey(const struct rules *r, struct bytes name)
+{
+	for (uint32_t i = 0; i < r->journey_count; i++)
+		if (bytes_equal(r->journeys[i].name, name))
+			return &r->journeys[i];
+	return NULL;
+}
+
+const struct lock_kind *rules_kind(const struct rules *r, struct bytes name)
+{
+	for (uint32_t i = 0; i < r->kind_count; i++)
+		if (bytes_equal(r->kinds[i].name, name))
+			return &r->kinds[i];
+	return NULL;
+}
+
+const struct reset *rules_reset(const struct rules *r, struct bytes name)
+{
+	for (uint32_t i = 0; i < r->reset_count; i++)
+		if (bytes_equal(r->resets[i].name, name))
+			return &r->resets[i];
+	return NULL;
+}
+
+static bool refs_have(const struct rule_refs *refs, struct bytes journey, struct bytes name)
+{
+	for (uint32_t i = 0; i < refs->count; i++)
+		if (bytes_equal(refs->list[i].journey, journey) && bytes_equal(refs->list[i].name, name))
+			return true;
+	return false;
+}
+
+bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name)
+{
+	const struct journey *j = rules_journey(r, journey);
+
+	for (uint32_t i = 0; j != NULL && i < j->lock_count; i++)
+		if (bytes_equal(j->locks[i], name))
+			return true;
+	for (uint32_t i = 0; i < r->count; i++)
+		if (refs_have(&r->list[i].sets, journey, name))
+			return true;
+	return false;
+}
+
+static bool range_has(const struct source_range *range, const uint8_t address[16])
+{
+	unsigned whole = range->bits / 8, rest = range->bits % 8;
+
+	if (memcmp(range->address, address, whole) != 0)
+		return false;
+	return rest == 0 || ((range->address[whole] ^ address[whole]) >> (8 - rest)) == 0;
+}
+
+bool rules_allow_source(const struct rules *r, const uint8_t address[16])
+{
+	for (uint32_t i = 0; i < r->allowed_count; i++)
+		if (range_has(&r->allowed[i], address))
+			return true;
+	return false;
+}

@@ -1,0 +1,122 @@
+/* Rules: the policies of attempts, as data: for each journey and type of attempt its maximum, how long a
+ * count lives, what happens at the maximum, which locks it sets, what success clears. New journeys, types and
+ * locks are new lines in a YAML file, not code. defaults.yaml ships with the program.
+ *
+ * A rule set is a document (document.h): immutable, counted. */
+#ifndef SERVICE_RULES_H
+#define SERVICE_RULES_H
+
+#include "service/document.h"
+
+enum {
+	RULE_NAME_MAX = 64,
+	RULE_COUNT_MAX = 1000,
+	RULE_MAX_MAX = 1000000,
+	RULE_SECONDS_MAX = 10 * 366 * 24 * 3600,
+	RULE_LIST_MAX = 32, /* locks that a rule sets, counts that success clears, … */
+	LOCK_KIND_MAX = 32,
+	JOURNEY_MAX = 200,
+	RESET_MAX = 50,
+	SOURCE_ALLOW_MAX = 256,
+};
+
+/* How long a lock holds. */
+struct lock_kind {
+	struct bytes name;       /* "STANDARD" */
+	int64_t      duration_s; /* 0: until someone clears it */
+	int64_t      factor;     /* of each lock to the one before, up to cap_s; 1: they do not grow */
+	int64_t      cap_s;
+	int64_t      forget_s; /* after which the next one is a first one again */
+};
+
+/* A count ("SIGN_IN", "PASSWORD_ENTRY") or a lock. */
+struct rule_ref {
+	struct bytes journey, name;
+};
+
+struct rule_refs {
+	struct rule_ref *list;
+	uint32_t         count;
+};
+
+enum rule_counts { COUNT_FAILURE, COUNT_SENT };
+enum rule_qualifier { QUALIFY_NONE, QUALIFY_METHOD, QUALIFY_NOTIFICATION };
+enum rule_end { AT_MAX_LOCK, AT_MAX_SIGN_OUT, AT_MAX_RESET };
+
+struct rule {
+	struct bytes            journey, type;
+	struct bytes            method;          /* only for this method type; empty: any */
+	struct bytes            classifier_type; /* in the row's key: "ERROR_COUNT" */
+	enum rule_counts        counts;          /* which outcome is counted */
+	enum rule_qualifier     qualifier;       /* what tells rows of one type apart */
+	int64_t                 max;             /* of all qualifiers together; 0: subjects are not counted */
+	int64_t                 max_each;        /* of one; 0: no such bound */
+	int64_t                 max_pair;        /* of one subject from one source */
+	int64_t                 max_source;      /* of one source, whatever the subject */
+	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
+	int64_t                 remember_s; /* how long a device stays known after a success */
+	int64_t                 life_s;
+	bool                    renewed; /* each failure begins the life anew; else it runs from the first */
+	enum rule_end           at_max;
+	const struct lock_kind *lock;          /* AT_MAX_LOCK */
+	struct rule_refs        sets;          /* locks */
+	struct rule_refs        blocked_by;    /* locks set by others that block this too */
+	struct rule_refs        clears;        /* counts */
+	struct bytes           *notifications; /* known notification types; none: any */
+	uint32_t                notification_count;
+	bool                    shadow;
+};
+
+struct journey {
+	struct bytes  name;
+	struct bytes *locks; /* names of locks, beside those that rules set */
+	uint32_t      lock_count;
+};
+
+/* What a reset of a credential clears. */
+struct reset {
+	struct bytes     name;
+	struct rule_refs counts, locks;
+	bool             ends_demand; /* of RESET_PASSWORD */
+};
+
+struct source_range {
+	uint8_t  address[16];
+	unsigned bits;
+};
+
+struct rules {
+	struct document      base;
+	struct lock_kind    *kinds;
+	uint32_t             kind_count;
+	struct journey      *journeys;
+	uint32_t             journey_count;
+	struct rule         *list; /* sorted by journey, type, method */
+	uint32_t             count;
+	struct reset        *resets;
+	uint32_t             reset_count;
+	struct source_range *allowed; /* sources that are not counted */
+	uint32_t             allowed_count;
+};
+
+/* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */
+const struct rule      *rules_find(const struct rules *r, struct bytes journey, struct bytes type,
+                                   struct bytes method);
+const struct journey   *rules_journey(const struct rules *r, struct bytes name);
+const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);
+const struct reset     *rules_reset(const struct rules *r, struct bytes name);
+
+/* Is it a lock that a rule sets or a journey names? */
+bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name);
+bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
+
+/* A name that may stand in a row's key: capitals, digits, underscores, a letter first. */
+bool rule_name_is(struct bytes text);
+
+/* document_kind's parse. */
+enum err_code rules_parse(const struct json *tree, struct document **out, struct err *err);
+
+/* What ships with the program: YAML, with a section for each kind of policies. */
+struct bytes policy_defaults(void);
+
+#endif

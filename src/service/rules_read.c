@@ -1,0 +1,394 @@
+/* Rules: from a tree to a rule set. Everything is checked here, so that nothing is half in force: names,
+ * ranges, and that what a rule refers to exists. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "service/identifier.h"
+#include "service/rules.h"
+
+/* What a reader needs: the rule set under construction, and where errors go. */
+struct reader {
+	struct rules *rules;
+	struct arena *arena;
+};
+
+/* ---- names and references ---- */
+
+static struct bytes name_of(struct reader *r, struct fields *f, const struct json *member, const char *what)
+{
+	if (!rule_name_is(member->name))
+		fields_fail(
+		        f, NULL, ERR_INVALID,
+		        "a %s must be capitals, digits and underscores, a letter first, at most %d of them",
+		        what, RULE_NAME_MAX);
+	return arena_copy(r->arena, member->name);
+}
+
+/* "SIGN_IN/PASSWORD_ENTRY", or "PASSWORD_ENTRY" within its own journey. */
+static bool ref_read(struct reader *r, struct bytes text, struct bytes journey, struct rule_ref *out)
+{
+	const char *slash = memchr(text.data, '/', text.len);
+
+	out->journey = journey;
+	out->name = text;
+	if (slash != NULL) {
+		out->journey = (struct bytes){text.data, (size_t)(slash - text.data)};
+		out->name = (struct bytes){slash + 1, text.len - out->journey.len - 1};
+	}
+	out->journey = arena_copy(r->arena, out->journey);
+	out->name = arena_copy(r->arena, out->name);
+	return rule_name_is(out->journey) && rule_name_is(out->name);
+}
+
+static struct rule_refs refs_read(struct reader *r, struct fields *f, const char *name, struct bytes journey)
+{
+	const struct json *array = fields_array(f, name, RULE_LIST_MAX);
+	struct rule_refs   refs = {NULL, 0};
+
+	if (array == NULL)
+		return refs;
+	refs.list = arena_array(r->arena, array->count, sizeof(*refs.list));
+	for (const struct json *m = array->children; m != NULL; m = m->next)
+		if (m->type != JSON_STRING || !ref_read(r, m->text, journey, &refs.list[refs.count++]))
+			fields_fail(f, name, ERR_INVALID, "must be a list of names like JOURNEY/NAME");
+	return refs;
+}
+
+static struct rule_refs refs_one(struct reader *r, struct bytes journey, struct bytes name)
+{
+	struct rule_refs refs = {arena_array(r->arena, 1, sizeof(struct rule_ref)), 1};
+
+	refs.list[0] = (struct rule_ref){journey, name};
+	return refs;
+}
+
+static struct bytes *names_read(struct reader *r, struct fields *f, const char *name, uint32_t *count)
+{
+	const struct json *array = fields_array(f, name, RULE_LIST_MAX);
+	struct bytes      *names;
+
+	*count = 0;
+	if (array == NULL)
+		return NULL;
+	names = arena_array(r->arena, array->count, sizeof(*names));
+	for (const struct json *m = array->children; m != NULL; m = m->next) {
+		if (m->type != JSON_STRING || !rule_name_is(m->text))
+			fields_fail(f, name, ERR_INVALID, "must be a list of names in capitals");
+		else
+			names[(*count)++] = arena_copy(r->arena, m->text);
+	}
+	return names;
+}
+
+/* ---- kinds of locks ---- */
+
+static void kind_read(struct reader *r, const struct fields *parent, const struct json *member)
+{
+	struct lock_kind *k = &r->rules->kinds[r->rules->kind_count++];
+	struct fields     f;
+	bool              permanent;
+
+	fields_enter(&f, parent, member->name, member);
+	k->name = name_of(r, &f, member, "kind of lock");
+	permanent = fields_bool_or(&f, "permanent", false);
+	k->duration_s = permanent ? 0 : fields_i64(&f, "duration", 1, RULE_SECONDS_MAX);
+	k->factor = fields_i64_or(&f, "factor", 1, 100, 1);
+	k->cap_s = fields_i64_or(&f, "cap", 1, RULE_SECONDS_MAX, k->duration_s);
+	k->forget_s = fields_i64_or(&f, "forget", 1, RULE_SECONDS_MAX, 86400);
+	if (!permanent && k->cap_s < k->duration_s)
+		fields_fail(&f, "cap", ERR_INVALID, "must not be below the duration");
+	fields_end(&f);
+}
+
+static void kinds_read(struct reader *r, struct fields *f)
+{
+	const struct json *kinds = fields_object(f, "locks", LOCK_KIND_MAX);
+	struct fields      at;
+
+	if (kinds == NULL)
+		return;
+	fields_enter(&at, f, BYTES("locks"), kinds);
+	r->rules->kinds = arena_zalloc(r->arena, kinds->count * sizeof(struct lock_kind));
+	for (const struct json *m = kinds->children; m != NULL; m = m->next)
+		kind_read(r, &at, m);
+}
+
+/* ---- rules ---- */
+
+static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
+{
+	struct bytes            name = fields_text_or(f, "lock", RULE_NAME_MAX, BYTES("STANDARD"));
+	const struct lock_kind *kind = rules_kind(r->rules, name);
+
+	if (kind == NULL)
+		fields_fail(f, "lock", ERR_INVALID, "there is no such kind among `locks`");
+	return kind;
+}
+
+static void maxima_read(struct rule *rule, struct fields *f)
+{
+	struct fields      device;
+	const struct json *lane;
+
+	rule->max = fields_i64_or(f, "max", 1, RULE_MAX_MAX, 0);
+	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
+	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
+	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
+	lane = fields_object(f, "known_device", 2);
+	if (lane != NULL) {
+		fields_enter(&device, f, BYTES("known_device"), lane);
+		rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
+		rule->remember_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
+		fields_end(&device);
+	}
+	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
+		fields_fail(f, "max", ERR_INVALID, "is missing");
+}
+
+static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f)
+{
+	static const char *const ends[] = {"lock", "sign_out", "reset", NULL};
+
+	rule->at_max = (enum rule_end)fields_choice(f, "at_max", ends, AT_MAX_LOCK);
+	rule->sets = refs_read(r, f, "sets", rule->journey);
+	rule->blocked_by = refs_read(r, f, "blocked_by", rule->journey);
+	rule->clears = refs_read(r, f, "clears", rule->journey);
+	if (rule->at_max == AT_MAX_LOCK) {
+		rule->lock = lock_read(r, f);
+		if (rule->sets.count == 0)
+			rule->sets = refs_one(r, rule->journey, rule->type);
+	} else if (fields_has(f, "lock") || rule->sets.count > 0) {
+		fields_fail(f, fields_has(f, "lock") ? "lock" : "sets", ERR_INVALID,
+		            "has no meaning unless at_max is lock");
+	}
+	if (!fields_has(f, "clears"))
+		rule->clears = refs_one(r, rule->journey, rule->type);
+}
+
+/* "MFA_CODE_ENTRY", or "MFA_CODE_ENTRY/AUTH_APP" for one method type. */
+static void rule_name_read(struct reader *r, struct rule *rule, struct fields *f, struct bytes name)
+{
+	const char *slash = memchr(name.data, '/', name.len);
+
+	rule->type = arena_copy(
+	        r->arena, slash == NULL ? name : (struct bytes){name.data, (size_t)(slash - name.data)});
+	if (slash != NULL)
+		rule->method = arena_copy(r->arena, (struct bytes){slash + 1, name.len - rule->type.len - 1});
+	if (!rule_name_is(rule->type) || (slash != NULL && !rule_name_is(rule->method)))
+		fields_fail(f, NULL, ERR_INVALID,
+		            "a type must be a name like PASSWORD_ENTRY or MFA_CODE_ENTRY/SMS");
+}
+
+static void rule_read(struct reader *r, const struct fields *parent, struct bytes journey,
+                      const struct json *member)
+{
+	static const char *const counts[] = {"failure", "sent", NULL};
+	static const char *const qualifiers[] = {"none", "method", "notification", NULL};
+	struct rule             *rule = &r->rules->list[r->rules->count++];
+	struct fields            f;
+
+	fields_enter(&f, parent, member->name, member);
+	rule->journey = journey;
+	rule_name_read(r, rule, &f, member->name);
+	rule->counts = (enum rule_counts)fields_choice(&f, "counts", counts, COUNT_FAILURE);
+	rule->qualifier = (enum rule_qualifier)fields_choice(&f, "qualifier", qualifiers, QUALIFY_NONE);
+	rule->classifier_type =
+	        fields_text_or(&f, "classifier_type", RULE_NAME_MAX,
+	                       rule->counts == COUNT_SENT ? BYTES("REQUEST_COUNT") : BYTES("ERROR_COUNT"));
+	rule->classifier_type = arena_copy(r->arena, rule->classifier_type);
+	if (!rule_name_is(rule->classifier_type))
+		fields_fail(&f, "classifier_type", ERR_INVALID, "must be a name in capitals");
+	maxima_read(rule, &f);
+	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
+	rule->renewed = fields_bool_or(&f, "renewed", false);
+	rule->shadow = fields_bool_or(&f, "shadow", false);
+	rule->notifications = names_read(r, &f, "notification_types", &rule->notification_count);
+	rule_read_ends(r, rule, &f);
+	fields_end(&f);
+}
+
+/* ---- journeys ---- */
+
+static void journey_read(struct reader *r, const struct fields *parent, const struct json *member)
+{
+	struct journey    *j = &r->rules->journeys[r->rules->journey_count++];
+	const struct json *types;
+	struct fields      f, at;
+
+	fields_enter(&f, parent, member->name, member);
+	j->name = name_of(r, &f, member, "journey");
+	j->locks = names_read(r, &f, "locks", &j->lock_count);
+	types = fields_object(&f, "types", RULE_COUNT_MAX);
+	if (types != NULL && r->rules->count + types->count > RULE_COUNT_MAX) {
+		fields_fail(&f, "types", ERR_INVALID, "there may be %d types in all", RULE_COUNT_MAX);
+		return;
+	}
+	if (types != NULL) {
+		fields_enter(&at, &f, BYTES("types"), types);
+		for (const struct json *m = types->children; m != NULL; m = m->next)
+			rule_read(r, &at, j->name, m);
+	}
+	fields_end(&f);
+}
+
+static void journeys_read(struct reader *r, struct fields *f)
+{
+	const struct json *journeys = fields_object(f, "journeys", JOURNEY_MAX);
+	struct fields      at;
+
+	if (journeys == NULL) {
+		fields_fail(f, "journeys", ERR_INVALID, "is missing");
+		return;
+	}
+	fields_enter(&at, f, BYTES("journeys"), journeys);
+	r->rules->journeys = arena_zalloc(r->arena, journeys->count * sizeof(struct journey));
+	r->rules->list = arena_zalloc(r->arena, RULE_COUNT_MAX * sizeof(struct rule));
+	for (const struct json *m = journeys->children; m != NULL; m = m->next)
+		journey_read(r, &at, m);
+}
+
+/* ---- resets, sources ---- */
+
+static void resets_read(struct reader *r, struct fields *f)
+{
+	const struct json *resets = fields_object(f, "resets", RESET_MAX);
+	struct fields      at, one;
+
+	if (resets == NULL)
+		return;
+	fields_enter(&at, f, BYTES("resets"), resets);
+	r->rules->resets = arena_zalloc(r->arena, resets->count * sizeof(struct reset));
+	for (const struct json *m = resets->children; m != NULL; m = m->next) {
+		struct reset *reset = &r->rules->resets[r->rules->reset_count++];
+
+		fields_enter(&one, &at, m->name, m);
+		reset->name = name_of(r, &one, m, "reset");
+		reset->counts = refs_read(r, &one, "counts", (struct bytes){NULL, 0});
+		reset->locks = refs_read(r, &one, "locks", (struct bytes){NULL, 0});
+		reset->ends_demand = fields_bool_or(&one, "ends_demand", false);
+		fields_end(&one);
+	}
+}
+
+/* "10.0.0.0/8", "2001:db8::/32", or one address. */
+static bool range_read(struct bytes text, struct source_range *out)
+{
+	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+	const char          *slash = memchr(text.data, '/', text.len);
+	struct bytes         address = {text.data, slash == NULL ? text.len : (size_t)(slash - text.data)};
+	uint64_t             bits = 0;
+	bool                 v4;
+
+	if (!identifier_ip_parse(address, out->address))
+		return false;
+	v4 = memcmp(out->address, mapped, sizeof(mapped)) == 0;
+	out->bits = 128;
+	if (slash == NULL)
+		return true;
+	if (!bytes_to_u64((struct bytes){slash + 1, text.len - address.len - 1}, v4 ? 32 : 128, &bits))
+		return false;
+	out->bits = (unsigned)bits + (v4 ? 96 : 0);
+	return true;
+}
+
+static void sources_read(struct reader *r, struct fields *f)
+{
+	const struct json *array = fields_array(f, "allow_sources", SOURCE_ALLOW_MAX);
+
+	if (array == NULL)
+		return;
+	r->rules->allowed = arena_array(r->arena, array->count, sizeof(struct source_range));
+	for (const struct json *m = array->children; m != NULL; m = m->next)
+		if (m->type != JSON_STRING ||
+		    !range_read(m->text, &r->rules->allowed[r->rules->allowed_count++]))
+			fields_fail(f, "allow_sources", ERR_INVALID,
+			            "must be a list of addresses or ranges like 10.0.0.0/8");
+}
+
+/* ---- what refers to what ---- */
+
+static bool refs_known(const struct rules *rules, const struct rule_refs *refs, bool locks,
+                       struct rule_ref *missing)
+{
+	for (uint32_t i = 0; i < refs->count; i++) {
+		const struct rule_ref *ref = &refs->list[i];
+		bool                   known =
+                        locks ? rules_has_lock(rules, ref->journey, ref->name)
+		                                : rules_find(rules, ref->journey, ref->name, (struct bytes){NULL, 0}) != NULL;
+
+		*missing = *ref;
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+static void check_refs(struct reader *r, struct fields *f)
+{
+	const struct rules *rules = r->rules;
+	struct rule_ref     missing;
+
+	for (uint32_t i = 0; i < rules->count; i++) {
+		const struct rule *rule = &rules->list[i];
+
+		if (!refs_known(rules, &rule->clears, false, &missing) && rule->method.len == 0)
+			fields_fail(f, "journeys", ERR_INVALID,
+			            "%.*s/%.*s clears %.*s/%.*s, which is no type", BYTES_ARG(rule->journey),
+			            BYTES_ARG(rule->type), BYTES_ARG(missing.journey),
+			            BYTES_ARG(missing.name));
+		if (!refs_known(rules, &rule->blocked_by, true, &missing))
+			fields_fail(f, "journeys", ERR_INVALID,
+			            "%.*s/%.*s is blocked by %.*s/%.*s, which is no lock",
+			            BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
+			            BYTES_ARG(missing.journey), BYTES_ARG(missing.name));
+	}
+	for (uint32_t i = 0; i < rules->reset_count; i++)
+		if (!refs_known(rules, &rules->resets[i].counts, false, &missing) ||
+		    !refs_known(rules, &rules->resets[i].locks, true, &missing))
+			fields_fail(f, "resets", ERR_INVALID, "%.*s: there is no %.*s/%.*s",
+			            BYTES_ARG(rules->resets[i].name), BYTES_ARG(missing.journey),
+			            BYTES_ARG(missing.name));
+}
+
+static int by_name(const void *left, const void *right)
+{
+	const struct rule *a = left, *b = right;
+	int                by = bytes_compare(a->journey, b->journey);
+
+	if (by == 0)
+		by = bytes_compare(a->type, b->type);
+	return by != 0 ? by : bytes_compare(a->method, b->method);
+}
+
+static void sort(struct reader *r, struct fields *f)
+{
+	qsort(r->rules->list, r->rules->count, sizeof(struct rule), by_name);
+	for (uint32_t i = 1; i < r->rules->count; i++)
+		if (by_name(&r->rules->list[i - 1], &r->rules->list[i]) == 0)
+			fields_fail(f, "journeys", ERR_INVALID, "%.*s/%.*s is there twice",
+			            BYTES_ARG(r->rules->list[i].journey), BYTES_ARG(r->rules->list[i].type));
+}
+
+enum err_code rules_parse(const struct json *tree, struct document **out, struct err *err)
+{
+	struct rules *rules = document_make(sizeof(*rules));
+	struct reader r = {rules, &rules->base.arena};
+	struct fields f;
+
+	fields_init(&f, tree, err);
+	kinds_read(&r, &f);
+	journeys_read(&r, &f);
+	resets_read(&r, &f);
+	sources_read(&r, &f);
+	if (fields_end(&f) == ERR_NONE) {
+		sort(&r, &f);
+		check_refs(&r, &f);
+	}
+	if (err->code != ERR_NONE) {
+		document_release(&rules->base);
+		return err->code;
+	}
+	*out = &rules->base;
+	return ERR_NONE;
+}
