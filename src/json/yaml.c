@@ -1,0 +1,307 @@
+/* YAML in: the one file that knows libyaml. Its events are put together into a tree, on a stack of fixed
+ * depth.
+ *
+ * What always holds: time and memory grow with the text alone, because nothing in it can refer to anything
+ * else (no anchors, so no aliases); nothing of the library's memory is in the tree; an error of ours and one
+ * of the library's look alike. */
+#include "json/yaml.h"
+
+#include <stdlib.h>
+
+#include <yaml.h>
+
+#include "json/scalar.h"
+
+/* A node, and where it begins. Every struct json here is the first member of one. */
+struct node {
+	struct json json;
+	size_t      column; /* from 1 */
+};
+
+/* An array or object that is still open. */
+struct frame {
+	struct node *container;
+	struct node *last;  /* its newest child */
+	struct node *named; /* that child, if it has its name and waits for its value */
+};
+
+struct reading {
+	yaml_parser_t parser;
+	struct bytes  text;
+	struct arena *arena;
+	struct err   *err;
+	struct node  *root;
+	struct frame  frames[JSON_DEPTH_MAX];
+	size_t        depth;
+};
+
+/* ---- what is wrong ---- */
+
+static enum err_code refuse(struct reading *r, size_t line, size_t column, const char *what)
+{
+	return err_set(r->err, ERR_SERIALIZATION, "line %zu, column %zu: %s", line, column, what);
+}
+
+static enum err_code refuse_at(struct reading *r, yaml_mark_t at, const char *what)
+{
+	return refuse(r, at.line + 1, at.column + 1, what);
+}
+
+/* The library says of an unreadable byte only how many come before it. Columns count characters. */
+static yaml_mark_t mark_of_offset(struct bytes text, size_t offset)
+{
+	yaml_mark_t at = {.index = offset};
+
+	for (size_t i = 0; i < offset && i < text.len; i++) {
+		bool continues = ((unsigned char)text.data[i] & 0xC0) == 0x80;
+
+		at.line += text.data[i] == '\n';
+		at.column = text.data[i] == '\n' ? 0 : at.column + !continues;
+	}
+	return at;
+}
+
+static enum err_code refuse_syntax(struct reading *r)
+{
+	const yaml_parser_t *p = &r->parser;
+	yaml_mark_t          at = p->problem_mark;
+
+	if (p->error == YAML_MEMORY_ERROR)
+		abort();
+	if (p->error == YAML_READER_ERROR)
+		at = mark_of_offset(r->text, p->problem_offset);
+	return err_set(r->err, ERR_SERIALIZATION, "line %zu, column %zu: not valid YAML: %s", at.line + 1,
+	               at.column + 1, p->problem);
+}
+
+/* ---- the tree ---- */
+
+static struct frame *innermost(struct reading *r)
+{
+	return r->depth == 0 ? NULL : &r->frames[r->depth - 1];
+}
+
+static struct node *node_new(struct reading *r, yaml_mark_t at)
+{
+	struct node *n = arena_zalloc(r->arena, sizeof(*n));
+
+	n->json.line = (uint32_t)at.line + 1;
+	n->column = at.column + 1;
+	return n;
+}
+
+static struct node *append(struct reading *r, struct frame *f, yaml_mark_t at)
+{
+	struct node *n = node_new(r, at);
+
+	if (f->last == NULL)
+		f->container->json.children = &n->json;
+	else
+		f->last->json.next = &n->json;
+	f->last = n;
+	f->container->json.count++;
+	return n;
+}
+
+static bool awaits_name(const struct frame *f)
+{
+	return f != NULL && f->container->json.type == JSON_OBJECT && f->named == NULL;
+}
+
+/* The node that the value which begins here fills: the document, an element, or a member that has its name.
+ */
+static struct node *place(struct reading *r, yaml_mark_t at)
+{
+	struct frame *f = innermost(r);
+	struct node  *n;
+
+	if (f == NULL)
+		return r->root = node_new(r, at);
+	if (f->container->json.type == JSON_ARRAY)
+		return append(r, f, at);
+	n = f->named;
+	f->named = NULL;
+	return n;
+}
+
+static const char *scalar_text(struct reading *r, const yaml_event_t *e)
+{
+	size_t len = e->data.scalar.length;
+	char  *text = arena_alloc(r->arena, len + 1);
+
+	memcpy(text, e->data.scalar.value, len);
+	text[len] = '\0';
+	return text;
+}
+
+static enum err_code take_name(struct reading *r, struct frame *f, const yaml_event_t *e)
+{
+	const char *text = scalar_text(r, e);
+
+	if (e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
+		return refuse_at(r, e->start_mark, "merge keys are not taken");
+	f->named = append(r, f, e->start_mark);
+	f->named->json.name = (struct bytes){text, e->data.scalar.length};
+	return ERR_NONE;
+}
+
+static enum err_code take_scalar(struct reading *r, const yaml_event_t *e)
+{
+	struct json *to;
+
+	if (awaits_name(innermost(r)))
+		return take_name(r, innermost(r), e);
+	to = &place(r, e->start_mark)->json;
+	if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) {
+		to->type = JSON_STRING;
+		to->text = (struct bytes){scalar_text(r, e), e->data.scalar.length};
+	} else if (!scalar_resolve(scalar_text(r, e), to)) {
+		return refuse_at(r, e->start_mark,
+		                 "a number beyond 64 bits or a double's range (quote it if it is text)");
+	}
+	return ERR_NONE;
+}
+
+static enum err_code open_container(struct reading *r, enum json_type type, const yaml_event_t *e)
+{
+	struct node *n;
+
+	if (awaits_name(innermost(r)))
+		return refuse_at(r, e->start_mark, "a key must be a scalar");
+	if (r->depth == JSON_DEPTH_MAX)
+		return refuse_at(r, e->start_mark, "nested too deeply");
+	n = place(r, e->start_mark);
+	n->json.type = type;
+	r->frames[r->depth++] = (struct frame){.container = n};
+	return ERR_NONE;
+}
+
+/* ---- duplicate keys: neighbours when sorted, so that a text of many keys costs no squares ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct node *x = *(const struct node *const *)a, *y = *(const struct node *const *)b;
+	int                order = bytes_compare(x->json.name, y->json.name);
+
+	if (order != 0)
+		return order;
+	if (x->json.line != y->json.line)
+		return x->json.line < y->json.line ? -1 : 1;
+	return (x->column > y->column) - (x->column < y->column);
+}
+
+static enum err_code check_sorted(struct reading *r, const struct node **sorted, size_t count)
+{
+	char what[64];
+
+	for (size_t i = 1; i < count; i++) {
+		if (!bytes_equal(sorted[i]->json.name, sorted[i - 1]->json.name))
+			continue;
+		snprintf(what, sizeof(what), "the key of line %u once more", sorted[i - 1]->json.line);
+		return refuse(r, sorted[i]->json.line, sorted[i]->column, what);
+	}
+	return ERR_NONE;
+}
+
+static enum err_code check_names(struct reading *r, const struct json *object)
+{
+	const struct node **sorted = mem_alloc((object->count + 1) * sizeof(struct node *));
+	size_t              count = 0;
+	enum err_code       rc;
+
+	for (const struct json *child = object->children; child != NULL; child = child->next)
+		sorted[count++] = (const struct node *)child;
+	qsort(sorted, count, sizeof(struct node *), compare_names);
+	rc = check_sorted(r, sorted, count);
+	free(sorted);
+	return rc;
+}
+
+static enum err_code close_container(struct reading *r)
+{
+	const struct json *done = &r->frames[--r->depth].container->json;
+
+	return done->type == JSON_OBJECT ? check_names(r, done) : ERR_NONE;
+}
+
+/* ---- events ---- */
+
+static bool is_marked(const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+	return anchor != NULL || tag != NULL;
+}
+
+/* Has it an anchor or a tag? */
+static bool event_is_marked(const yaml_event_t *e)
+{
+	switch (e->type) {
+	case YAML_SCALAR_EVENT:
+		return is_marked(e->data.scalar.anchor, e->data.scalar.tag);
+	case YAML_SEQUENCE_START_EVENT:
+		return is_marked(e->data.sequence_start.anchor, e->data.sequence_start.tag);
+	case YAML_MAPPING_START_EVENT:
+		return is_marked(e->data.mapping_start.anchor, e->data.mapping_start.tag);
+	default:
+		return e->type == YAML_ALIAS_EVENT;
+	}
+}
+
+static enum err_code take(struct reading *r, const yaml_event_t *e)
+{
+	if (event_is_marked(e))
+		return refuse_at(r, e->start_mark, "anchors (&), aliases (*) and tags (!) are not taken");
+	switch (e->type) {
+	case YAML_DOCUMENT_START_EVENT:
+		return r->root == NULL ? ERR_NONE : refuse_at(r, e->start_mark, "a second document");
+	case YAML_SCALAR_EVENT:
+		return take_scalar(r, e);
+	case YAML_SEQUENCE_START_EVENT:
+		return open_container(r, JSON_ARRAY, e);
+	case YAML_MAPPING_START_EVENT:
+		return open_container(r, JSON_OBJECT, e);
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		return close_container(r);
+	default:
+		return ERR_NONE;
+	}
+}
+
+static enum err_code take_all(struct reading *r)
+{
+	for (bool ended = false; !ended;) {
+		yaml_event_t  e;
+		enum err_code rc;
+
+		if (!yaml_parser_parse(&r->parser, &e))
+			return refuse_syntax(r);
+		rc = take(r, &e);
+		ended = e.type == YAML_STREAM_END_EVENT;
+		yaml_event_delete(&e);
+		if (rc != ERR_NONE)
+			return rc;
+	}
+	if (r->root == NULL)
+		r->root = node_new(r, (yaml_mark_t){0});
+	return ERR_NONE;
+}
+
+enum err_code yaml_read(struct arena *a, struct bytes text, struct json **out, struct err *err)
+{
+	struct reading r = {.text = text, .arena = a, .err = err};
+	enum err_code  rc;
+
+	*out = NULL;
+	if (text.len > YAML_BYTES_MAX)
+		return err_set(err, ERR_SERIALIZATION, "the text has more than %d bytes", YAML_BYTES_MAX);
+	if (!yaml_parser_initialize(&r.parser))
+		abort();
+	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&r.parser, (const unsigned char *)(text.len == 0 ? "" : text.data),
+	                             text.len);
+	rc = take_all(&r);
+	yaml_parser_delete(&r.parser);
+	if (rc == ERR_NONE)
+		*out = &r.root->json;
+	return rc;
+}
