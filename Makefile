@@ -82,6 +82,8 @@ $(BUILD)/bench/%: bench/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -o $@ $<
 
+$(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
+
 suites: all $(TESTS) $(PROGRAMS) $(FUZZERS)
 
 # ---- the same tests, watched ----

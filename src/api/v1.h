@@ -67,6 +67,7 @@ struct v1_call {
 	/* The route's own, in the arena. */
 	void *request, *result;
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
+	struct document *held;              /* what release gives back */
 
 	struct changes changes;
 

@@ -7,6 +7,7 @@ enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0 };
 #define FUNCTIONS(name) name##_decode, name##_run, name##_encode
 
 static const struct v1_route routes[] = {
+        {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, FUNCTIONS(attempt), NULL, NULL},
         {HTTP_POST, "/v1/subjects/lookup", READ, "LookupSubject", BODY, FUNCTIONS(subject_lookup), NULL,
          NULL},
 };

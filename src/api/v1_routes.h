@@ -9,6 +9,9 @@
 	enum err_code name##_run(struct v1_call *c, struct table *t, struct err *err);                       \
 	void          name##_encode(struct v1_call *c, struct json_writer *w)
 
+/* attempts.c */
+ROUTE_FUNCTIONS(attempt);
+
 /* subjects.c */
 ROUTE_FUNCTIONS(subject_lookup);
 

@@ -77,6 +77,10 @@ static const struct option_spec options[] = {
          "where to listen (default: 127.0.0.1:8420; port 0: a free one)", AT(o.listen), 0, 0},
         {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", AT(o.data), 0,
          0},
+        {"--policies", OPTION_TEXT, "FILE",
+         "policies for attempts and limits, YAML, read again when it changes (default: those of PUT "
+         "/v1/policies, or those that ship)",
+         AT(o.policies), 0, 0},
         {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", AT(o.no_auth), 0, 0},
         {"--plain-http", OPTION_FLAG, NULL, "listen without TLS also where it is not loopback",
          AT(o.plain_http), 0, 0},

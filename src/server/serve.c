@@ -17,19 +17,24 @@
 #include "http/http.h"
 #include "server/notify.h"
 #include "server/secret.h"
+#include "service/policy_store.h"
+#include "service/rules.h"
 #include "service/services.h"
 
+enum { POLICY_KINDS = 1, POLICY_LOOK_S = 1 };
+
 struct server {
-	struct engine      *engine;
-	struct keyring     *keyring; /* NULL: no authentication */
-	struct services     services;
-	struct api          api;
-	struct http_tls    *tls; /* NULL: plain HTTP */
-	struct http_server *http;
-	atomic_bool         stopping;
-	atomic_bool         failed;
-	pthread_t           main_thread;
-	struct notify       notify;
+	struct engine       *engine;
+	struct keyring      *keyring; /* NULL: no authentication */
+	struct services      services;
+	struct document_kind policy_kinds[POLICY_KINDS];
+	struct api           api;
+	struct http_tls     *tls; /* NULL: plain HTTP */
+	struct http_server  *http;
+	atomic_bool          stopping;
+	atomic_bool          failed;
+	pthread_t            main_thread;
+	struct notify        notify;
 };
 
 struct serve_options serve_options_default(void)
@@ -73,14 +78,21 @@ static void certificates_reload(struct server *s)
 		log_error("SIGHUP: the certificate stays as it was: %s", err.text);
 }
 
-/* Returns when it is time to stop. */
+/* Returns when it is time to stop. Meanwhile, looks whether the policy file changed. */
 static void signals_wait(struct server *s)
 {
-	sigset_t set = awaited_signals();
-	int      which;
+	struct timespec look = {.tv_sec = POLICY_LOOK_S};
+	sigset_t        set = awaited_signals();
+	int             which;
 
-	while (sigwait(&set, &which) == 0 && which == SIGHUP)
-		certificates_reload(s);
+	for (;;) {
+		which = sigtimedwait(&set, NULL, &look);
+		policy_store_refresh(s->services.policies);
+		if (which == SIGHUP)
+			certificates_reload(s);
+		else if (which > 0)
+			return;
+	}
 }
 
 /* ---- the parts ---- */
@@ -165,6 +177,23 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	return ERR_NONE;
 }
 
+/* ---- services ---- */
+
+static enum err_code open_policies(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct engine_session reader;
+
+	s->policy_kinds[0] = (struct document_kind){
+	        .name = "attempts", .parse = rules_parse, .holder = &s->services.rules};
+	if (policy_store_open(&s->services.policies, s->policy_kinds, POLICY_KINDS, options->policies, err) !=
+	    ERR_NONE)
+		return err->code;
+	engine_session_init(&reader, s->engine);
+	policy_store_load(s->services.policies, &s->services.tables, &reader.base, err);
+	engine_session_release(&reader);
+	return err->code;
+}
+
 static enum err_code open_services(struct server *s, const struct serve_options *options, struct err *err)
 {
 	uint8_t secret[IDENTIFIER_KEY_BYTES];
@@ -174,7 +203,7 @@ static enum err_code open_services(struct server *s, const struct serve_options 
 	identifier_key_init(&s->services.identifiers, secret);
 	crypto_wipe(secret, sizeof(secret));
 	s->services.tables = service_tables_default();
-	return ERR_NONE;
+	return open_policies(s, options, err);
 }
 
 static enum err_code open_keyring(struct server *s, const struct serve_options *options, struct err *err)
@@ -250,6 +279,8 @@ static void close_all(struct server *s)
 		http_server_close(s->http);
 	if (s->tls != NULL)
 		http_tls_close(s->tls);
+	if (s->services.policies != NULL)
+		policy_store_close(s->services.policies);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)

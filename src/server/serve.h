@@ -14,6 +14,7 @@ struct serve_options {
 	bool        plain_http;    /* without TLS on other addresses than loopback */
 	bool        log_requests;  /* a line for each request; else only for those that fail by our fault */
 	bool        open_metrics;  /* /metrics, unsigned, on other addresses than loopback */
+	const char *policies;      /* a YAML file; NULL: those that were PUT, or those that ship */
 	bool        restarted;     /* the process started itself again, after a failed flush */
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;

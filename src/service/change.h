@@ -15,12 +15,12 @@ struct changes {
 	const struct service_tables *tables;
 	struct table_write          *list;
 	uint32_t                     count;
+	bool                         too_many; /* more than CHANGES_MAX: nothing can be committed */
 };
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables);
 
-/* item and key must be well-formed (value.h, V1); a condition may be NULL. Past CHANGES_MAX: an assert; services have bounds
- * of their own. */
+/* item and key must be well-formed (value.h, V1); a condition may be NULL. */
 void changes_put(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition);
 

@@ -56,3 +56,19 @@ void document_put(struct document_holder *h, struct document *d)
 	pthread_mutex_unlock(&h->lock);
 	document_release(old);
 }
+
+bool document_put_newer(struct document_holder *h, struct document *d)
+{
+	struct document *other = d;
+	bool             newer;
+
+	pthread_mutex_lock(&h->lock);
+	newer = d->version > h->now->version;
+	if (newer) {
+		other = h->now;
+		h->now = d;
+	}
+	pthread_mutex_unlock(&h->lock);
+	document_release(other);
+	return newer;
+}

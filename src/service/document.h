@@ -31,6 +31,9 @@ void  document_holder_release(struct document_holder *h);
 void *document_acquire(struct document_holder *h);                 /* with a reference */
 void  document_put(struct document_holder *h, struct document *d); /* takes the caller's reference */
 
+/* The same, if its version is above that of the one in force; else it is released. */
+bool document_put_newer(struct document_holder *h, struct document *d);
+
 /* A kind of policies, for the store: how a tree becomes a document, and where it is in force. Its name is a section of
  * the policy file. */
 struct document_kind {

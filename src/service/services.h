@@ -2,16 +2,17 @@
 #ifndef SERVICE_SERVICES_H
 #define SERVICE_SERVICES_H
 
+#include "service/document.h"
 #include "service/identifier.h"
 #include "service/tables.h"
 
-struct attempt_rules_holder;
 struct policy_store;
 
 struct services {
-	struct service_tables tables;
-	struct identifier_key identifiers; /* for what must not be stored as it is */
-	struct policy_store  *policies;
+	struct service_tables  tables;
+	struct identifier_key  identifiers; /* for what must not be stored as it is */
+	struct policy_store   *policies;
+	struct document_holder rules; /* of attempts, in force */
 };
 
 #endif

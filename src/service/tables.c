@@ -57,6 +57,7 @@ enum err_code tables_get(struct table *t, struct arena *a, const struct table_ge
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
 	*r = (struct table_get_result){0};
+	err->code = ERR_NONE;
 	return ERR_NONE;
 }
 
@@ -68,5 +69,6 @@ enum err_code tables_query(struct table *t, struct arena *a, const struct table_
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
 	*r = (struct table_query_result){0};
+	err->code = ERR_NONE;
 	return ERR_NONE;
 }

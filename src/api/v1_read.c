@@ -1,0 +1,199 @@
+/* See v1_read.h. */
+#include "api/v1_read.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "service/key_names.h"
+
+static void rules_release(struct v1_call *c)
+{
+	document_release(c->held);
+}
+
+const struct rules *v1_rules(struct v1_call *c)
+{
+	const struct rules *rules = document_acquire(&c->services->rules);
+
+	c->held = (struct document *)(uintptr_t)&rules->base;
+	c->release = rules_release;
+	return rules;
+}
+
+/* ---- reading ---- */
+
+enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err)
+{
+	struct json   text = {.type = JSON_STRING, .text = c->params[index]};
+	struct fields f = {.err = err};
+
+	err->code = ERR_NONE;
+	*out = identifier_read(&c->services->identifiers, c->arena, &f, "id", &text);
+	return err->code;
+}
+
+static bool has_subject(const struct attempt *q, struct bytes id)
+{
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		if (bytes_equal(q->subjects[i], id))
+			return true;
+	return false;
+}
+
+static void subject_add(struct v1_call *c, struct fields *f, const char *name, const struct json *member,
+                        struct attempt *out)
+{
+	struct bytes id = identifier_read(&c->services->identifiers, c->arena, f, name, member);
+
+	if (id.len == 0)
+		return;
+	if (has_subject(out, id))
+		fields_fail(f, name, ERR_INVALID, "has the same subject twice");
+	else
+		out->subjects[out->subject_count++] = id;
+}
+
+void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
+{
+	const struct json *one = fields_get(f, "subject");
+	const struct json *many = fields_array(f, "subjects", SUBJECTS_MAX);
+
+	if (one != NULL && many != NULL)
+		fields_fail(f, "subjects", ERR_INVALID, "and `subject` exclude each other");
+	else if (many == NULL)
+		subject_add(c, f, "subject", one, out);
+	else if (many->count == 0)
+		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
+	for (const struct json *m = many == NULL ? NULL : many->children; m != NULL; m = m->next)
+		subject_add(c, f, "subjects", m, out);
+}
+
+static struct bytes context_hash(struct v1_call *c, struct fields *f, const char *name,
+                                 enum identifier_kind kind, struct bytes *raw)
+{
+	struct bytes out = {NULL, 0};
+
+	*raw = fields_text_or(f, name, IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
+	if (raw->len > 0 && !identifier_hash(&c->services->identifiers, c->arena, kind, *raw, &out))
+		fields_fail(f, name, ERR_INVALID, "is not one");
+	return out;
+}
+
+void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
+{
+	const struct json *context = fields_object(f, "context", 8);
+	struct fields      in;
+	struct bytes       ip, device;
+	uint8_t            address[16];
+
+	if (context == NULL)
+		return;
+	fields_enter(&in, f, BYTES("context"), context);
+	out->source = context_hash(c, &in, "ip", IDENTIFIER_IP, &ip);
+	out->device = context_hash(c, &in, "device", IDENTIFIER_DEVICE, &device);
+	out->source_allowed = out->source.len > 0 && identifier_ip_parse(ip, address) &&
+	                      rules_allow_source(out->rules, address);
+	fields_end(&in);
+}
+
+struct bytes v1_read_name(struct fields *f, const char *name, bool optional)
+{
+	struct bytes text = optional ? fields_text_or(f, name, RULE_NAME_MAX, (struct bytes){NULL, 0})
+	                             : fields_text(f, name, RULE_NAME_MAX);
+
+	if (text.len > 0 && !rule_name_is(text))
+		fields_fail(f, name, ERR_INVALID, "must be capitals, digits and underscores, a letter first");
+	return text;
+}
+
+struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules)
+{
+	struct bytes name = v1_read_name(f, "journey", false);
+
+	if (name.len > 0 && f->err->code == ERR_NONE && rules_journey(rules, name) == NULL)
+		fields_fail(f, "journey", ERR_INVALID, "there is no journey %.*s in the policies",
+		            BYTES_ARG(name));
+	v1_resource(c, "journey", name);
+	return name;
+}
+
+/* It becomes part of a key: no separator, no control characters. */
+static struct bytes read_method_id(struct fields *f)
+{
+	struct bytes id = fields_text_or(f, "method_id", METHOD_ID_MAX, (struct bytes){NULL, 0});
+
+	for (size_t i = 0; i < id.len; i++)
+		if (id.data[i] == '#' || (unsigned char)id.data[i] < ' ')
+			fields_fail(f, "method_id", ERR_INVALID, "must not hold # or control characters");
+	return id;
+}
+
+void v1_read_method(struct fields *f, struct attempt *out)
+{
+	out->method_id = read_method_id(f);
+	out->method_type = v1_read_name(f, "method_type", true);
+	out->notification_type = v1_read_name(f, "notification_type", true);
+}
+
+/* ---- writing ---- */
+
+void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds)
+{
+	time_t    then = (time_t)seconds;
+	struct tm utc;
+	char      text[32];
+
+	if (seconds <= 0 || gmtime_r(&then, &utc) == NULL)
+		return;
+	json_name(w, name);
+	json_string(w, (struct bytes){text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)});
+}
+
+void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text)
+{
+	if (text.len == 0)
+		return;
+	json_name(w, name);
+	json_string(w, text);
+}
+
+void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number)
+{
+	json_name(w, name);
+	json_i64(w, number);
+}
+
+void v1_write_bool(struct json_writer *w, struct bytes name, bool truth)
+{
+	json_name(w, name);
+	json_bool(w, truth);
+}
+
+static void write_lock(struct json_writer *w, const struct verdict *v, int64_t now_us)
+{
+	struct key_parts p = key_split(v->sk);
+
+	json_name(w, BYTES("lock"));
+	json_begin_object(w);
+	v1_write_text(w, BYTES("journey"), p.journey);
+	v1_write_text(w, BYTES("name"), p.classifier);
+	v1_write_text(w, BYTES("qualifier"), p.qualifier);
+	v1_write_text(w, BYTES("kind"), v->block_type);
+	v1_write_time(w, BYTES("until"), v->until_s);
+	if (v->until_s > 0)
+		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
+	json_end_object(w);
+}
+
+void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)
+{
+	v1_write_text(w, BYTES("verdict"), bytes_of(verdict_name(v->kind)));
+	if (v->kind == VERDICT_ALLOW)
+		return;
+	v1_write_text(w, BYTES("reason"), bytes_of(v->reason));
+	v1_write_time(w, BYTES("until"), v->until_s);
+	if (v->until_s > 0)
+		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
+	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
+		write_lock(w, v, now_us);
+}

@@ -1,0 +1,38 @@
+/* What many routes read and write alike: subjects, contexts, verdicts, times. */
+#ifndef API_V1_READ_H
+#define API_V1_READ_H
+
+#include "api/v1.h"
+#include "service/assess.h"
+
+/* The rules in force, for the length of the call: sets call->release. */
+const struct rules *v1_rules(struct v1_call *c);
+
+/* The {id} of a path, as it is stored. ERR_INVALID if it is not one. */
+enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err);
+
+/* `subject`, or `subjects`, a list of up to SUBJECTS_MAX; never the same twice. */
+void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
+
+/* `context`: {ip, device}. */
+void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out);
+
+/* A name like SIGN_IN; required unless `optional`. */
+struct bytes v1_read_name(struct fields *f, const char *name, bool optional);
+
+/* A journey of the rules. */
+struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules);
+
+/* `method_id`, `method_type`, `notification_type`. */
+void v1_read_method(struct fields *f, struct attempt *out);
+
+/* "2026-11-15T22:00:00Z" */
+void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds);
+void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text); /* nothing if empty */
+void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number);
+void v1_write_bool(struct json_writer *w, struct bytes name, bool truth);
+
+/* "verdict", "reason", "until", "retry_after", "lock", as members. */
+void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
+
+#endif

@@ -1,0 +1,349 @@
+/* Assess: reads rows by key where it can, for hot rows are in memory; only types with qualifiers, whose rows
+ * are not known beforehand, take a query. */
+#include "service/assess.h"
+
+#include "service/key_names.h"
+#include "service/row.h"
+
+/* What every step needs. */
+struct look {
+	const struct attempt *q;
+	struct bytes          table;
+	struct table         *t;
+	struct arena         *arena;
+	struct assessment    *out;
+	struct err           *err;
+};
+
+static const struct bytes nothing = {NULL, 0};
+
+/* A row that is there and has not expired. */
+static enum err_code row_look(const struct look *l, struct bytes pk, struct bytes sk, bool *found,
+                              struct item *item)
+{
+	struct table_get q = {.table = l->table, .key = row_key_two(l->arena, pk, sk), .consistent = true};
+	struct table_get_result r;
+
+	if (tables_get(l->t, l->arena, &q, &r, l->err) != ERR_NONE)
+		return l->err->code;
+	*found = r.found && !row_expired(&r.item, "ttl", l->t->now_us);
+	*item = r.item;
+	return ERR_NONE;
+}
+
+/* ---- states ---- */
+
+struct state_rule {
+	const char *family, *state, *reason;
+};
+
+/* Those that keep a subject out. */
+static const struct state_rule barring[] = {
+        {KEY_INTERVENTION, "BLOCKED", "intervention_blocked"},
+        {KEY_INTERVENTION, "SUSPENDED", "intervention_suspended"},
+        {KEY_EMAIL_FRAUD, "BLOCKED", "email_fraud_denied"},
+};
+
+static enum err_code states_look(const struct look *l, struct bytes subject, struct verdict *v)
+{
+	for (size_t i = 0; i < sizeof(barring) / sizeof(barring[0]); i++) {
+		struct verdict blocked = {
+		        .kind = VERDICT_BLOCKED, .reason = barring[i].reason, .pk = subject};
+		struct item item;
+		bool        found;
+
+		blocked.sk = key_state(l->arena, barring[i].family, barring[i].state);
+		if (row_look(l, subject, blocked.sk, &found, &item) != ERR_NONE)
+			return l->err->code;
+		if (!found)
+			continue;
+		blocked.until_s = row_i64(&item, "ttl", 0);
+		blocked.block_type = row_text(&item, "block_type");
+		verdict_add(v, &blocked);
+	}
+	return ERR_NONE;
+}
+
+enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
+                            struct verdict *v, struct err *err)
+{
+	struct look l = {.q = q, .table = table, .t = t, .arena = a, .err = err};
+
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		if (states_look(&l, q->subjects[i], v) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* ---- the lane ---- */
+
+static enum err_code device_look(const struct look *l)
+{
+	struct item item;
+
+	if (l->q->rule->max_device == 0 || l->q->device.len == 0)
+		return ERR_NONE;
+	for (uint32_t i = 0; i < l->q->subject_count && !l->out->known_device; i++)
+		if (row_look(l, l->q->subjects[i], key_known_device(l->arena, l->q->device),
+		             &l->out->known_device, &item) != ERR_NONE)
+			return l->err->code;
+	return ERR_NONE;
+}
+
+/* ---- counters ---- */
+
+static struct counter *counter_add(const struct look *l, enum scope scope, struct bytes pk, const char *type,
+                                   struct bytes qualifier, int64_t max)
+{
+	const struct rule *rule = l->q->rule;
+	struct counter    *c = &l->out->counters[l->out->counter_count++];
+	struct bytes       classifier_type = type == NULL ? rule->classifier_type : bytes_of(type);
+
+	c->scope = scope;
+	c->pk = pk;
+	c->qualifier = qualifier;
+	c->max = max;
+	c->name = key_name(l->arena, rule->journey, classifier_type, rule->type, nothing);
+	c->sk = key_name(l->arena, rule->journey, classifier_type, rule->type, qualifier);
+	return c;
+}
+
+static struct bytes qualifier_of(const struct attempt *q)
+{
+	if (q->rule->qualifier == QUALIFY_NOTIFICATION)
+		return q->notification_type;
+	if (q->rule->qualifier == QUALIFY_METHOD)
+		return q->method_id.len > 0 ? q->method_id : q->method_type;
+	return nothing;
+}
+
+static void counters_choose(const struct look *l)
+{
+	const struct attempt *q = l->q;
+	bool                  sourced = q->source.len > 0 && !q->source_allowed;
+
+	if (l->out->known_device) {
+		counter_add(l, SCOPE_DEVICE, q->subjects[0], KEY_DEVICE_COUNT, q->device,
+		            q->rule->max_device);
+		return;
+	}
+	if (q->rule->max > 0 || q->rule->max_each > 0)
+		counter_add(l, SCOPE_SUBJECT, q->subjects[0], NULL, qualifier_of(q), q->rule->max)->max_each =
+		        q->rule->max_each;
+	if (q->rule->max_pair > 0 && sourced)
+		counter_add(l, SCOPE_PAIR, q->subjects[0], KEY_SOURCE_COUNT, q->source, q->rule->max_pair);
+	if (q->rule->max_source > 0 && sourced)
+		counter_add(l, SCOPE_SOURCE, q->source, NULL, nothing, q->rule->max_source);
+}
+
+static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, const struct item *item)
+{
+	struct count_row *r;
+	int64_t           ends_s = row_i64(item, "ttl", 0);
+
+	if (c->row_count == c->row_max)
+		return;
+	r = &c->rows[c->row_count++];
+	*r = (struct count_row){.pk = pk, .sk = sk, .item = *item, .count = row_i64(item, "count", 0)};
+	c->total += r->count;
+	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))
+		c->ends_s = ends_s;
+	if (!bytes_equal(sk, c->sk))
+		return;
+	c->each += r->count;
+	if (bytes_equal(pk, c->pk))
+		c->own = r;
+}
+
+/* A method that has a rule of its own is counted there. */
+static bool counts_here(const struct attempt *q, const struct item *item)
+{
+	const struct rule *rule = q->rule;
+	struct bytes       method = row_text(item, "mfa_method_type");
+
+	return rules_find(q->rules, rule->journey, rule->type, method) == rule;
+}
+
+static enum err_code rows_query(const struct look *l, struct counter *c, struct bytes pk)
+{
+	struct expr_key_condition key = {.hash_name = BYTES("PK"),
+	                                 .hash = value_string(pk),
+	                                 .range_name = BYTES("SK"),
+	                                 .range_kind = RANGE_PREFIX,
+	                                 .low = value_string(c->name)};
+	struct table_query        q = {.table = l->table, .key = &key, .consistent = true};
+	struct table_query_result r;
+
+	if (tables_query(l->t, l->arena, &q, &r, l->err) != ERR_NONE)
+		return l->err->code;
+	for (uint32_t i = 0; i < r.count; i++) {
+		struct bytes sk = row_text(&r.items[i], "SK");
+
+		if (key_is_under(sk, c->name) && !row_expired(&r.items[i], "ttl", l->t->now_us) &&
+		    counts_here(l->q, &r.items[i]))
+			row_count_in(c, pk, sk, &r.items[i]);
+	}
+	return ERR_NONE;
+}
+
+static enum err_code rows_get(const struct look *l, struct counter *c, struct bytes pk)
+{
+	struct item item;
+	bool        found;
+
+	if (row_look(l, pk, c->sk, &found, &item) != ERR_NONE)
+		return l->err->code;
+	if (found)
+		row_count_in(c, pk, c->sk, &item);
+	return ERR_NONE;
+}
+
+static enum err_code counter_look(const struct look *l, struct counter *c)
+{
+	bool     many = c->scope == SCOPE_SUBJECT && l->q->rule->qualifier != QUALIFY_NONE;
+	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
+
+	c->row_max = many ? COUNTER_ROWS_MAX : subjects;
+	c->rows = arena_array(l->arena, c->row_max, sizeof(*c->rows));
+	for (uint32_t i = 0; i < subjects; i++) {
+		struct bytes pk = c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i];
+
+		if ((many ? rows_query(l, c, pk) : rows_get(l, c, pk)) != ERR_NONE)
+			return l->err->code;
+	}
+	return ERR_NONE;
+}
+
+/* ---- locks ---- */
+
+struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each)
+{
+	switch (c->scope) {
+	case SCOPE_DEVICE:
+		return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_DEVICE_LOCK, c->qualifier};
+	case SCOPE_PAIR:
+		return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_SOURCE_LOCK, c->qualifier};
+	case SCOPE_SUBJECT:
+	case SCOPE_SOURCE:
+		break;
+	}
+	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
+}
+
+/* A lock that a person set, or that never ends, holds in every lane. */
+static bool lock_heeded(const struct item *lock, bool only_firm)
+{
+	return !only_firm || row_i64(lock, "ttl", 0) == 0 || row_text(lock, "cause").len == 0;
+}
+
+static enum err_code lock_look(const struct look *l, struct bytes pk, struct bytes sk, bool only_firm,
+                               struct verdict *v)
+{
+	struct verdict locked = {.kind = VERDICT_LOCKED, .reason = "lock", .pk = pk, .sk = sk};
+	struct item    item;
+	bool           found;
+
+	if (row_look(l, pk, sk, &found, &item) != ERR_NONE)
+		return l->err->code;
+	if (!found || row_i64(&item, "count", 1) == 0 || !lock_heeded(&item, only_firm))
+		return ERR_NONE;
+	locked.until_s = row_i64(&item, "ttl", 0);
+	locked.block_type = row_text(&item, "block_type");
+	if (locked.until_s == 0)
+		locked.kind = VERDICT_LOCKED_PERMANENT;
+	verdict_add(v, &locked);
+	return ERR_NONE;
+}
+
+static enum err_code locks_look(const struct look *l, struct bytes pk, const struct rule_refs *refs,
+                                struct lock_shape shape, bool only_firm, struct verdict *v)
+{
+	for (uint32_t i = 0; i < refs->count; i++) {
+		struct bytes sk = key_name(l->arena, refs->list[i].journey, bytes_of(shape.type),
+		                           refs->list[i].name, shape.qualifier);
+
+		if (lock_look(l, pk, sk, only_firm, v) != ERR_NONE)
+			return l->err->code;
+	}
+	return ERR_NONE;
+}
+
+/* Locks that this counter would set, and has maybe set. */
+static enum err_code counter_locks_look(const struct look *l, const struct counter *c, struct bytes pk)
+{
+	const struct rule *rule = l->q->rule;
+	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
+
+	if (locks_look(l, pk, &rule->sets, counter_lock_shape(c, rule, false), false, v) != ERR_NONE)
+		return l->err->code;
+	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
+		return ERR_NONE;
+	return locks_look(l, pk, &rule->sets, counter_lock_shape(c, rule, true), false, v);
+}
+
+/* Locks of the subject that stand whatever the counters say: those of other rules, and in the lane of a known
+ * device, or under a rule in shadow mode, those that people set. */
+static enum err_code subject_locks_look(const struct look *l, struct bytes pk)
+{
+	const struct rule *rule = l->q->rule;
+	struct lock_shape  plain = {KEY_LOCK, nothing};
+	bool               firm = l->out->known_device;
+
+	if (locks_look(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict) != ERR_NONE)
+		return l->err->code;
+	if (!firm && !rule->shadow && l->out->counters[0].scope == SCOPE_SUBJECT)
+		return ERR_NONE; /* counter_locks_look has seen them */
+	return locks_look(l, pk, &rule->sets, plain, firm, &l->out->verdict);
+}
+
+/* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
+
+static void full_look(const struct look *l, const struct counter *c)
+{
+	const struct rule *rule = l->q->rule;
+	struct verdict     out = {.kind = VERDICT_SIGNED_OUT,
+	                          .reason = "signed_out",
+	                          .pk = c->pk,
+	                          .sk = c->sk,
+	                          .until_s = c->ends_s};
+	bool full = (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
+
+	if (rule->at_max == AT_MAX_SIGN_OUT && full)
+		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
+}
+
+/* ---- all of it ---- */
+
+static enum err_code subject_look(const struct look *l, struct bytes subject)
+{
+	if (states_look(l, subject, &l->out->verdict) != ERR_NONE)
+		return l->err->code;
+	return subject_locks_look(l, subject);
+}
+
+enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
+                     struct assessment *out, struct err *err)
+{
+	struct look l = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+
+	memset(out, 0, sizeof(*out));
+	if (device_look(&l) != ERR_NONE)
+		return err->code;
+	counters_choose(&l);
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		if (subject_look(&l, q->subjects[i]) != ERR_NONE)
+			return err->code;
+	for (uint32_t i = 0; i < out->counter_count; i++) {
+		struct counter *c = &out->counters[i];
+		uint32_t        subjects = c->scope == SCOPE_SOURCE ? 1 : q->subject_count;
+
+		if (counter_look(&l, c) != ERR_NONE)
+			return err->code;
+		full_look(&l, c);
+		for (uint32_t j = 0; j < subjects && q->rule->at_max == AT_MAX_LOCK; j++)
+			if (counter_locks_look(&l, c, c->scope == SCOPE_SOURCE ? c->pk : q->subjects[j]) !=
+			    ERR_NONE)
+				return err->code;
+	}
+	return ERR_NONE;
+}

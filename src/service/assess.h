@@ -1,0 +1,79 @@
+/* Assess: what holds for an attempt before it is counted: which counters it touches, which locks and states
+ * stand against it. attempt.c counts on top of it, check.c only reports it: so both say the same.
+ *
+ * An attempt runs in one of two lanes. A device that signed in before (context.device) has counters and locks
+ * of its own, so that nobody else's failures keep its owner out; everyone else shares the subject's. Beside the
+ * subject, a source may be counted: with this subject (pair), and with all. */
+#ifndef SERVICE_ASSESS_H
+#define SERVICE_ASSESS_H
+
+#include "service/rules.h"
+#include "service/tables.h"
+#include "service/verdict.h"
+
+enum {
+	SUBJECTS_MAX = 8,
+	METHOD_ID_MAX = 128,
+	COUNTERS_MAX = 3,      /* of one attempt: subject or device, pair, source */
+	COUNTER_ROWS_MAX = 64, /* qualifiers of a type that count together; more are not looked at */
+};
+
+enum scope { SCOPE_SUBJECT, SCOPE_DEVICE, SCOPE_PAIR, SCOPE_SOURCE };
+
+/* Who tries what, from where. */
+struct attempt {
+	struct bytes        subjects[SUBJECTS_MAX]; /* the first is the one that is written to */
+	uint32_t            subject_count;
+	const struct rules *rules;
+	const struct rule  *rule;
+	struct bytes        method_id, method_type, notification_type; /* empty: not said */
+	struct bytes        source, device;                            /* hashed; empty: not said */
+	bool                source_allowed;                            /* it is not counted */
+};
+
+struct count_row {
+	struct bytes pk, sk;
+	struct item  item;
+	int64_t      count;
+};
+
+struct counter {
+	enum scope              scope;
+	struct bytes            pk;        /* where it is counted */
+	struct bytes            name;      /* the key without qualifier */
+	struct bytes            sk;        /* the key */
+	struct bytes            qualifier; /* of its rows and its lock */
+	int64_t                 max, max_each;
+	struct count_row       *rows; /* those that count together, of all subjects */
+	uint32_t                row_count, row_max;
+	int64_t                 total, each; /* of all rows; of those with this very key */
+	int64_t                 ends_s;      /* when the earliest of its rows expires; 0: there is none */
+	const struct count_row *own;         /* the row that is counted in, if it is there */
+};
+
+struct assessment {
+	bool           known_device;
+	struct counter counters[COUNTERS_MAX];
+	uint32_t       counter_count;
+	struct verdict verdict; /* what stands against it now */
+	struct verdict shadow;  /* the same of a rule in shadow mode */
+};
+
+/* Which locks a counter that reached its maximum sets, and is stopped by: the classifier type and the
+ * qualifier of their keys. */
+struct lock_shape {
+	const char  *type;
+	struct bytes qualifier;
+};
+
+/* `each`: the lock is for one qualifier only. */
+struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each);
+
+enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
+                     struct assessment *out, struct err *err);
+
+/* States alone: blocked, suspended, denied for fraud. */
+enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
+                            struct verdict *v, struct err *err);
+
+#endif

@@ -1,0 +1,342 @@
+/* Attempts: see attempt.h. */
+#include "service/attempt.h"
+
+#include <inttypes.h>
+
+#include "service/key_names.h"
+#include "service/lock.h"
+#include "service/row.h"
+
+struct recording {
+	const struct attempt  *q;
+	enum outcome           outcome;
+	struct bytes           table;
+	struct table          *t;
+	struct changes        *changes;
+	struct arena          *arena;
+	struct assessment      now;
+	struct attempt_result *out;
+	struct err            *err;
+};
+
+static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
+
+static int64_t now_s(const struct recording *r)
+{
+	return r->t->now_us / 1000000;
+}
+
+/* ---- history: what a row remembers of the attempts behind it ---- */
+
+static struct bytes history_line(const struct recording *r)
+{
+	static const char *const outcomes[] = {"failure", "success", "sent"};
+	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
+
+	return arena_printf(r->arena, "%" PRIi64 " %s v%" PRIi64 "%s%.*s", now_s(r), outcomes[r->outcome],
+	                    r->q->rules->base.version, how.len > 0 ? " " : "", BYTES_ARG(how));
+}
+
+/* The old lines, the newest HISTORY_MAX - 1 of them, and this one. */
+static struct value history_with(const struct recording *r, const struct item *old)
+{
+	const struct value *before = old == NULL ? NULL : item_get(old, BYTES("history"));
+	uint32_t            had = before != NULL && before->type == VALUE_L ? before->list.count : 0;
+	uint32_t            keep = had < HISTORY_MAX ? had : HISTORY_MAX - 1;
+	struct value        list = {.type = VALUE_L};
+
+	list.list.items = arena_array(r->arena, keep + 1, sizeof(struct value));
+	list.list.count = keep + 1;
+	if (keep > 0)
+		memcpy(list.list.items, before->list.items + (had - keep), keep * sizeof(struct value));
+	list.list.items[keep] = value_string(history_line(r));
+	return list;
+}
+
+/* ---- counting ---- */
+
+static void details_set(const struct attempt *q, struct row *row)
+{
+	if (q->notification_type.len > 0)
+		row_set_text(row, "notification_type", q->notification_type);
+	if (q->method_type.len > 0)
+		row_set_text(row, "mfa_method_type", q->method_type);
+}
+
+/* A count's life runs from its first failure, or anew from each. */
+static int64_t count_ends(const struct recording *r, const struct counter *c)
+{
+	int64_t old_s = c->own == NULL ? 0 : row_i64(&c->own->item, "ttl", 0);
+
+	return old_s == 0 || r->q->rule->renewed ? now_s(r) + r->q->rule->life_s : old_s;
+}
+
+static const struct expr *count_unchanged(const struct recording *r, const struct counter *c)
+{
+	return c->own == NULL ? row_absent(r->arena, "PK", "ttl", r->t->now_us)
+	                      : row_same(r->arena, &c->own->item, count_same);
+}
+
+static void count_put(struct recording *r, struct counter *c)
+{
+	struct row row;
+
+	if (c->own != NULL) {
+		row_from(&row, r->arena, &c->own->item);
+	} else {
+		row_init(&row, r->arena);
+		row_set_text(&row, "PK", c->pk);
+		row_set_text(&row, "SK", c->sk);
+	}
+	c->ends_s = count_ends(r, c);
+	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
+	row_set_i64(&row, "ttl", c->ends_s);
+	row_set_i64(&row, "last_updated", now_s(r));
+	row_set(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
+	details_set(r->q, &row);
+	changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
+}
+
+/* The rows that a lock or a success does away with: all that count together, or those of one qualifier. */
+static void counts_delete(struct recording *r, const struct counter *c, bool each)
+{
+	for (uint32_t i = 0; i < c->row_count; i++) {
+		const struct count_row *row = &c->rows[i];
+
+		if (!each || bytes_equal(row->sk, c->sk))
+			changes_delete(r->changes, r->table, row_key_two(r->arena, row->pk, row->sk),
+			               row_same(r->arena, &row->item, count_same));
+	}
+}
+
+/* ---- the maximum ---- */
+
+static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
+{
+	const struct rule *rule = r->q->rule;
+	struct lock_shape  shape = counter_lock_shape(c, rule, each);
+	struct verdict     v;
+
+	for (uint32_t i = 0; i < rule->sets.count; i++) {
+		struct lock_new lock = {.pk = c->pk,
+		                        .journey = rule->sets.list[i].journey,
+		                        .type = bytes_of(shape.type),
+		                        .name = rule->sets.list[i].name,
+		                        .qualifier = shape.qualifier,
+		                        .kind = rule->lock,
+		                        .method_type = r->q->method_type,
+		                        .notification_type = r->q->notification_type,
+		                        .version = r->q->rules->base.version};
+
+		lock.cause =
+		        arena_printf(r->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+		lock.history = history_with(r, c->own == NULL ? NULL : &c->own->item);
+		if (lock_add(&lock, r->table, r->t, r->changes, &v, r->err) != ERR_NONE)
+			return r->err->code;
+		verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
+	}
+	counts_delete(r, c, each);
+	return ERR_NONE;
+}
+
+static void sign_out(struct recording *r, struct counter *c)
+{
+	struct verdict v = {.kind = VERDICT_SIGNED_OUT, .reason = "signed_out", .pk = c->pk, .sk = c->sk};
+
+	count_put(r, c);
+	v.until_s = c->ends_s;
+	verdict_add(r->q->rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
+}
+
+static enum err_code maximum_reached(struct recording *r, struct counter *c, bool each)
+{
+	r->out->first_time = r->q->rule->at_max != AT_MAX_RESET;
+	switch (r->q->rule->at_max) {
+	case AT_MAX_LOCK:
+		return locks_set(r, c, each);
+	case AT_MAX_SIGN_OUT:
+		sign_out(r, c);
+		break;
+	case AT_MAX_RESET:
+		counts_delete(r, c, each);
+		break;
+	}
+	return ERR_NONE;
+}
+
+/* ---- what the caller sees of counts: the counter that is nearest to its maximum ---- */
+
+static void count_show(struct attempt_result *out, int64_t count, int64_t max, int64_t ends_s)
+{
+	int64_t left = max > count ? max - count : 0;
+
+	if (out->max > 0 && left >= out->remaining)
+		return;
+	out->count = count;
+	out->max = max;
+	out->remaining = left;
+	out->ends_s = ends_s;
+}
+
+static void counter_show(struct recording *r, const struct counter *c)
+{
+	if (c->max > 0)
+		count_show(r->out, c->total, c->max, c->ends_s);
+	if (c->max_each > 0)
+		count_show(r->out, c->each, c->max_each, c->ends_s);
+}
+
+static enum err_code counter_advance(struct recording *r, struct counter *c)
+{
+	bool all, each;
+
+	c->total++;
+	c->each++;
+	all = c->max > 0 && c->total >= c->max;
+	each = c->max_each > 0 && c->each >= c->max_each;
+	if (!all && !each)
+		count_put(r, c);
+	counter_show(r, c);
+	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
+}
+
+static enum err_code count_all(struct recording *r)
+{
+	r->out->counted = true;
+	for (uint32_t i = 0; i < r->now.counter_count; i++)
+		if (counter_advance(r, &r->now.counters[i]) != ERR_NONE)
+			return r->err->code;
+	return ERR_NONE;
+}
+
+/* ---- success ---- */
+
+/* It clears what was counted against this subject in this lane: not what a source did to others, nor what
+ * others did to the owner of a known device. */
+static void own_clear(struct recording *r)
+{
+	uint32_t room = 0, n = 0;
+
+	for (uint32_t i = 0; i < r->now.counter_count; i++)
+		room += r->now.counters[i].row_count;
+	r->out->cleared = arena_array(r->arena, room + 1, sizeof(struct cleared));
+	for (uint32_t i = 0; i < r->now.counter_count; i++) {
+		struct counter *c = &r->now.counters[i];
+
+		if (c->scope == SCOPE_SOURCE)
+			continue;
+		for (uint32_t j = 0; j < c->row_count; j++)
+			r->out->cleared[n++] =
+			        (struct cleared){c->rows[j].pk, c->rows[j].sk, c->rows[j].count};
+		counts_delete(r, c, false);
+		c->total = c->each = c->ends_s = 0;
+		counter_show(r, c);
+	}
+	r->out->cleared_count = n;
+}
+
+static void cleared_add(struct recording *r, const struct counter *c)
+{
+	struct cleared *more = arena_array(r->arena, r->out->cleared_count + c->row_count + 1, sizeof(*more));
+
+	if (r->out->cleared_count > 0)
+		memcpy(more, r->out->cleared, r->out->cleared_count * sizeof(*more));
+	for (uint32_t i = 0; i < c->row_count; i++)
+		more[r->out->cleared_count++] =
+		        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
+	r->out->cleared = more;
+}
+
+/* Counts of other types that this rule's success clears too. */
+static enum err_code others_clear(struct recording *r)
+{
+	const struct rule *rule = r->q->rule;
+
+	for (uint32_t i = 0; i < rule->clears.count; i++) {
+		const struct rule_ref *ref = &rule->clears.list[i];
+		struct attempt         other = *r->q;
+		struct assessment     *seen;
+
+		if (bytes_equal(ref->journey, rule->journey) && bytes_equal(ref->name, rule->type))
+			continue;
+		other.rule = rules_find(r->q->rules, ref->journey, ref->name, (struct bytes){NULL, 0});
+		seen = arena_alloc(r->arena, sizeof(*seen));
+		if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+			return r->err->code;
+		for (uint32_t j = 0; j < seen->counter_count; j++) {
+			if (seen->counters[j].scope == SCOPE_SOURCE)
+				continue;
+			cleared_add(r, &seen->counters[j]);
+			counts_delete(r, &seen->counters[j], false);
+		}
+	}
+	return ERR_NONE;
+}
+
+/* Whoever signed in from a device may do so again, whatever others try meanwhile. */
+static void device_remember(struct recording *r)
+{
+	const struct attempt *q = r->q;
+	struct row            row;
+
+	if (q->rule->max_device == 0 || q->device.len == 0)
+		return;
+	row_init(&row, r->arena);
+	row_set_text(&row, "PK", q->subjects[0]);
+	row_set_text(&row, "SK", key_known_device(r->arena, q->device));
+	row_set_i64(&row, "last_updated", now_s(r));
+	row_set_i64(&row, "ttl", now_s(r) + q->rule->remember_s);
+	changes_put(r->changes, r->table, row_item(&row), NULL);
+}
+
+static bool clears_own(const struct rule *rule)
+{
+	for (uint32_t i = 0; i < rule->clears.count; i++)
+		if (bytes_equal(rule->clears.list[i].journey, rule->journey) &&
+		    bytes_equal(rule->clears.list[i].name, rule->type))
+			return true;
+	return false;
+}
+
+static enum err_code succeed(struct recording *r)
+{
+	if (clears_own(r->q->rule))
+		own_clear(r);
+	device_remember(r);
+	return others_clear(r);
+}
+
+/* ---- all of it ---- */
+
+static bool is_counted(const struct rule *rule, enum outcome outcome)
+{
+	return outcome == (rule->counts == COUNT_SENT ? OUTCOME_SENT : OUTCOME_FAILURE);
+}
+
+enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
+                             struct table *t, struct changes *c, struct attempt_result *out, struct err *err)
+{
+	struct recording r = {.q = q,
+	                      .outcome = outcome,
+	                      .table = table,
+	                      .t = t,
+	                      .changes = c,
+	                      .arena = c->arena,
+	                      .out = out,
+	                      .err = err};
+
+	*out = (struct attempt_result){0};
+	if (assess(q, table, t, c->arena, &r.now, err) != ERR_NONE)
+		return err->code;
+	out->verdict = r.now.verdict;
+	out->shadow = r.now.shadow;
+	out->known_device = r.now.known_device;
+	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
+		for (uint32_t i = 0; i < r.now.counter_count; i++)
+			counter_show(&r, &r.now.counters[i]);
+		return ERR_NONE;
+	}
+	if (is_counted(q->rule, outcome))
+		return count_all(&r);
+	return outcome == OUTCOME_SUCCESS ? succeed(&r) : ERR_NONE;
+}

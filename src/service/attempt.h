@@ -1,0 +1,40 @@
+/* Attempts: counting, and what follows from it. One call counts, evaluates, locks, records and answers: all of
+ * it is committed together, or none.
+ *
+ * What always holds
+ * (1) While something stands against an attempt (a lock, a state, a count at its maximum) it is not counted, it
+ *     extends nothing, and a success clears nothing.
+ * (2) The attempt that reaches a maximum sets the lock and deletes the count that caused it.
+ * (3) Of N attempts against a maximum of L exactly L are counted.
+ * (4) A rule in shadow mode counts, reports what it would have said, and never says it. */
+#ifndef SERVICE_ATTEMPT_H
+#define SERVICE_ATTEMPT_H
+
+#include "service/assess.h"
+#include "service/change.h"
+
+enum { HISTORY_MAX = 20 }; /* attempts that a row remembers, for explain */
+
+enum outcome { OUTCOME_FAILURE, OUTCOME_SUCCESS, OUTCOME_SENT };
+
+struct cleared {
+	struct bytes pk, sk;
+	int64_t      count;
+};
+
+struct attempt_result {
+	struct verdict  verdict; /* as it is now, this attempt included */
+	struct verdict  shadow;  /* of a rule in shadow mode: what it would have been */
+	bool            counted;
+	bool            first_time; /* this attempt set the lock, or signed out */
+	bool            known_device;
+	int64_t         count, max, remaining, ends_s; /* of the counter nearest to its maximum */
+	struct cleared *cleared;                       /* counts that success removed, for the audit */
+	uint32_t        cleared_count;
+};
+
+/* Reads, decides, and adds to the changes. */
+enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
+                             struct table *t, struct changes *c, struct attempt_result *out, struct err *err);
+
+#endif

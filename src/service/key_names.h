@@ -1,0 +1,54 @@
+/* Key names: the shape of every sort key in auth-state, in one place.
+ *
+ *   JOURNEY#CLASSIFIER_TYPE#CLASSIFIER[#QUALIFIER]
+ *
+ *   SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY                     failures of a subject
+ *   SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#SMS                 … by method or device
+ *   SIGN_IN#REQUEST_COUNT#MFA_CODE_REQUEST#MFA_SMS         codes asked for, by notification type
+ *   SIGN_IN#LOCK#PASSWORD_ENTRY[#QUALIFIER]                a lock
+ *   SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY                     one of a rule in shadow mode: nothing heeds it
+ *   SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY                      how many locks there were, for those that grow
+ *   SIGN_IN#SOURCE_ERROR_COUNT#PASSWORD_ENTRY#ip:…         failures from one source
+ *   SIGN_IN#SOURCE_LOCK#PASSWORD_ENTRY#ip:…
+ *   SIGN_IN#DEVICE_ERROR_COUNT#PASSWORD_ENTRY#device:…     a known device's own budget
+ *   SIGN_IN#DEVICE_LOCK#PASSWORD_ENTRY#device:…
+ *   DEVICE#KNOWN#device:…                                  a device that signed in before
+ *   ACCOUNT_INTERVENTION#STATE#BLOCKED                     and SUSPENDED, REPROVE_IDENTITY, RESET_PASSWORD
+ *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
+ *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset
+ *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
+ *
+ * The partition key is a subject id, or "ip:…" for what is counted of a source whatever the subject. */
+#ifndef SERVICE_KEY_NAMES_H
+#define SERVICE_KEY_NAMES_H
+
+#include "base/arena.h"
+
+#define KEY_LOCK         "LOCK"
+#define KEY_SHADOW_LOCK  "SHADOW_LOCK"
+#define KEY_LOCK_LEVEL   "LOCK_LEVEL"
+#define KEY_SOURCE_COUNT "SOURCE_ERROR_COUNT"
+#define KEY_SOURCE_LOCK  "SOURCE_LOCK"
+#define KEY_DEVICE_COUNT "DEVICE_ERROR_COUNT"
+#define KEY_DEVICE_LOCK  "DEVICE_LOCK"
+#define KEY_STATE        "STATE"
+#define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
+#define KEY_EMAIL_FRAUD  "EMAIL_FRAUD"
+
+/* An empty qualifier is left out. */
+struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
+                      struct bytes qualifier);
+struct bytes key_known_device(struct arena *a, struct bytes device);
+struct bytes key_state(struct arena *a, const char *family, const char *state);
+
+/* A key taken apart; parts that are not there are empty. */
+struct key_parts {
+	struct bytes journey, type, classifier, qualifier;
+};
+
+struct key_parts key_split(struct bytes sk);
+
+/* Is it a key of that name, with or without a qualifier? "A#B#C" and "A#B#C#d" are of "A#B#C"; "A#B#CD" is not. */
+bool key_is_under(struct bytes sk, struct bytes name);
+
+#endif

@@ -1,0 +1,28 @@
+/* Locks: rows JOURNEY#LOCK#NAME. Attempts set them through lock_add; people set, clear and list them. */
+#ifndef SERVICE_LOCK_H
+#define SERVICE_LOCK_H
+
+#include "service/change.h"
+#include "service/rules.h"
+#include "service/verdict.h"
+
+/* One that is to be set. */
+struct lock_new {
+	struct bytes            pk, journey, type, name, qualifier;
+	const struct lock_kind *kind;
+	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
+	struct bytes            method_type, notification_type; /* empty: none */
+	struct bytes            cause;   /* the rule that set it; empty: a person did */
+	int64_t                 version; /* of the policies */
+	struct value            history; /* type VALUE_L; else none */
+};
+
+/* A lock that holds is never made shorter: of the old end and the new one the later counts. */
+enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
+                       struct verdict *out, struct err *err);
+
+/* Removes it, and how often it was set. *found says whether it held. */
+enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
+                         struct changes *c, bool *found, struct err *err);
+
+#endif

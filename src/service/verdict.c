@@ -1,0 +1,36 @@
+/* Verdicts: the order among them. */
+#include "service/verdict.h"
+
+struct verdict_row {
+	const char *name;
+	int         status;
+};
+
+static const struct verdict_row rows[] = {
+#define X(id, name, status) [id] = {name, status},
+        VERDICTS(X)
+#undef X
+};
+
+const char *verdict_name(enum verdict_kind kind)
+{
+	return rows[kind].name;
+}
+
+int verdict_status(enum verdict_kind kind)
+{
+	return rows[kind].status;
+}
+
+int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
+{
+	int64_t left_us = until_s * 1000000 - now_us;
+
+	return left_us <= 0 ? 0 : (left_us + 999999) / 1000000;
+}
+
+void verdict_add(struct verdict *v, const struct verdict *other)
+{
+	if (other->kind > v->kind || (other->kind == v->kind && other->until_s > v->until_s))
+		*v = *other;
+}

@@ -1,0 +1,39 @@
+/* Verdicts: what a caller is told, and why. */
+#ifndef SERVICE_VERDICT_H
+#define SERVICE_VERDICT_H
+
+#include "base/bytes.h"
+
+/* In order: of several, the greatest counts. X(id, name, HTTP status with ?enforce=status) */
+#define VERDICTS(X)                                                                                          \
+	X(VERDICT_ALLOW, "allow", 200)                                                                       \
+	X(VERDICT_SIGNED_OUT, "signed_out", 403)                                                             \
+	X(VERDICT_LOCKED, "locked", 423)                                                                     \
+	X(VERDICT_LOCKED_PERMANENT, "locked_permanent", 423)                                                 \
+	X(VERDICT_BLOCKED, "blocked", 403)
+
+enum verdict_kind {
+#define X(id, name, status) id,
+	VERDICTS(X)
+#undef X
+	        VERDICT_COUNT
+};
+
+struct verdict {
+	enum verdict_kind kind;
+	const char       *reason;  /* for people and code: "lock", "intervention_blocked", … */
+	int64_t           until_s; /* when it ends; 0: not by itself, or nothing to end */
+	struct bytes      pk, sk;  /* the row that says so */
+	struct bytes      block_type;
+};
+
+const char *verdict_name(enum verdict_kind kind);
+int         verdict_status(enum verdict_kind kind);
+
+/* Whole seconds from now to then, rounded up; at least 1 if it lies ahead. */
+int64_t verdict_retry_after(int64_t until_s, int64_t now_us);
+
+/* Keeps the graver of two; of two alike the one that ends later. */
+void verdict_add(struct verdict *v, const struct verdict *other);
+
+#endif
