@@ -22,6 +22,9 @@ struct now {
 	X("process_start_time_seconds", "gauge", "When this process began to serve, since 1970.",            \
 	  (double)now->started_us / 1e6)                                                                     \
 	X("gatehouse_ready", "gauge", "1 if work should be sent here, as /readyz says.", now->ready)         \
+	X("gatehouse_clock_ahead_seconds", "gauge",                                                          \
+	  "How far the wall clock is ahead of time as items see it; not near 0 after it was set.",           \
+	  (double)now->engine.clock_ahead_us / 1e6)                                                          \
 	X("gatehouse_disk_full", "gauge", "1 while writes are refused because the disk is nearly full.",     \
 	  now->engine.disk_full)                                                                             \
 	X("gatehouse_writing_failed", "gauge",                                                               \

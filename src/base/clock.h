@@ -7,7 +7,7 @@
 struct clock {
 	/* Microseconds since 1970. May jump; whoever needs an order keeps the largest value seen. */
 	int64_t (*wall_us)(struct clock *c);
-	/* Microseconds since some start. Never goes back. For time-outs. */
+	/* Microseconds since some start. Never goes back, never jumps, and runs on while the machine sleeps. */
 	int64_t (*steady_us)(struct clock *c);
 };
 
@@ -17,11 +17,15 @@ struct clock *clock_system(void);
 /* A clock that stands still until a test moves it. */
 struct clock_manual {
 	struct clock base;
-	int64_t      now_us; /* atomic access through clock_manual_set */
+	int64_t      now_us;   /* atomic access through clock_manual_set */
+	int64_t      shift_us; /* of the wall clock, through clock_manual_jump */
 };
 
 void clock_manual_init(struct clock_manual *c, int64_t now_us);
 void clock_manual_set(struct clock_manual *c, int64_t now_us);
+
+/* The wall clock jumps, as if someone had set it; no time passes. */
+void clock_manual_jump(struct clock_manual *c, int64_t by_us);
 
 static inline int64_t clock_wall_us(struct clock *c)
 {

@@ -1,5 +1,5 @@
-/* Engine clock: time as items see it. It never goes back, also across restarts: the latest time is stored
- * with the commits, at most once a second. */
+/* Engine clock: time as items see it (engine_now_us). It never goes back, also across restarts: the latest time
+ * is stored with the commits, at most once a second. */
 #ifndef ENGINE_CLOCK_H
 #define ENGINE_CLOCK_H
 

@@ -56,6 +56,17 @@ struct engine_options engine_options_default(const char *path)
 
 /* ---- life cycle ---- */
 
+/* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
+ * clock: a wall clock that someone sets neither ends what is to last nor makes it last longer. */
+static void time_begin(struct engine *e, int64_t stored_us)
+{
+	int64_t wall_us = clock_wall_us(e->options.clock);
+
+	e->began_us = wall_us > stored_us ? wall_us : stored_us;
+	e->began_steady_us = clock_steady_us(e->options.clock);
+	atomic_store(&e->now_us, e->began_us);
+}
+
 static enum err_code open_store(struct engine *e, struct err *err)
 {
 	char    path[PATH_MAX];
@@ -68,7 +79,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	    file_sync_directory(e->options.path, err) != ERR_NONE ||
 	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
 		return err->code;
-	atomic_store(&e->now_us, stored_us);
+	time_begin(e, stored_us);
 	return tables_load(e, err);
 }
 
@@ -118,7 +129,8 @@ bool engine_ready(const struct engine *e)
 
 int64_t engine_now_us(struct engine *e)
 {
-	long long now = clock_wall_us(e->options.clock), last = atomic_load(&e->now_us);
+	long long now = e->began_us + clock_steady_us(e->options.clock) - e->began_steady_us;
+	long long last = atomic_load(&e->now_us);
 
 	while (now > last)
 		if (atomic_compare_exchange_weak(&e->now_us, &last, now))
@@ -230,6 +242,7 @@ struct engine_stats engine_stats(struct engine *e)
 	struct cache_stats  c = cache_stats(e->cache);
 
 	return (struct engine_stats){.requests = w.requests,
+	                             .clock_ahead_us = clock_wall_us(e->options.clock) - engine_now_us(e),
 	                             .batches = w.batches,
 	                             .largest_batch = w.largest_batch,
 	                             .commit_us = w.commit_us,

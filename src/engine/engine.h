@@ -90,6 +90,7 @@ struct engine_stats {
 	uint64_t requests, batches, largest_batch, commit_us, swept_rows, cache_hits, cache_misses;
 	size_t   cache_bytes, queue_bytes;
 	bool     disk_full, failed;           /* why it takes no writes */
+	int64_t  clock_ahead_us;              /* the wall clock's, of time as items see it */
 	struct metric_reading batch_requests; /* metric_bounds_count */
 	struct metric_reading flush_us;       /* metric_bounds_us */
 };

@@ -24,7 +24,8 @@ struct engine {
 	int                   lock_fd;
 
 	/* any thread */
-	atomic_llong  now_us; /* the latest time given to anyone: time never goes back */
+	int64_t       began_us, began_steady_us; /* set when opened: time, and the steady clock then */
+	atomic_llong  now_us;                    /* the latest time given to anyone: time never goes back */
 	atomic_bool   disk_full;
 	atomic_ullong swept_rows;
 

@@ -13,7 +13,7 @@
 #include "engine/sweep.h"
 #include "item/codec.h"
 
-enum { COUNTS_EVERY_TICKS = 10 };
+enum { COUNTS_EVERY_TICKS = 10, CLOCK_WARN_US = 2000000 };
 
 struct ticker {
 	struct engine *engine;
@@ -29,6 +29,7 @@ struct ticker {
 	/* ticker thread only */
 	struct sweep sweep;
 	unsigned     ticks;
+	int64_t      warned_us; /* how far the wall clock was ahead when that was last said */
 };
 
 /* ---- one round ---- */
@@ -75,12 +76,29 @@ static void save_counts(struct engine *e)
 		log_warn("the item counts were not stored: %s", err.text);
 }
 
+/* Someone set the wall clock. Time goes on as it was; whether to take the new time on is the operator's choice,
+ * for what is to last would end that much earlier. */
+static void watch_clock(struct ticker *t)
+{
+	int64_t ahead_us = clock_wall_us(t->engine->options.clock) - engine_now_us(t->engine);
+	int64_t change_us = ahead_us - t->warned_us;
+
+	if (change_us < CLOCK_WARN_US && change_us > -CLOCK_WARN_US)
+		return;
+	t->warned_us = ahead_us;
+	log_warn("the wall clock is %lld s ahead of the time that expiry goes by; a restart takes it on, if "
+	         "it is "
+	         "ahead",
+	         (long long)(ahead_us / 1000000));
+}
+
 static void tick(struct ticker *t)
 {
 	struct engine *e = t->engine;
 	struct err     err;
 
 	disk_watch(e);
+	watch_clock(t);
 	if (!engine_ready(e))
 		return;
 	if (backfill_run(e, &err) != ERR_NONE)

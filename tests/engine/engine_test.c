@@ -115,6 +115,24 @@ TEST(expiry, time_never_goes_back_also_across_a_restart)
 	fixture_close(&f);
 }
 
+TEST(expiry, a_wall_clock_that_jumps_neither_ends_an_item_nor_makes_it_last)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "UpdateTimeToLive", TTL_ON);
+	fixture_ok(&f, "UpdateItem", COUNT_UP("1789000900"));
+	clock_manual_jump(&f.clock, INT64_C(3600) * 1000000);
+	fixture_set_clock(&f, START_S + 899);
+	assert_get(&f, "things", KEY("a", "1"),
+	           "{'p':{'S':'a'},'s':{'S':'1'},'n':{'N':'1'},'ttl':{'N':'1789000900'}}");
+	clock_manual_jump(&f.clock, INT64_C(-7200) * 1000000);
+	fixture_set_clock(&f, START_S + 900);
+	assert_get(&f, "things", KEY("a", "1"), NULL);
+	fixture_close(&f);
+}
+
 TEST(expiry, the_sweeper_removes_expired_rows_and_their_index_entries_and_no_others)
 {
 	struct fixture f;
