@@ -159,6 +159,7 @@ format:
 PREFIX     ?= /usr/local
 DESTDIR    ?=
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSCONFDIR ?= $(PREFIX)/etc
 VERSION    := $(shell sed -n 's/^.define GATEHOUSE_VERSION "\(.*\)"/\1/p' src/base/version.h)
 DEB        := $(BUILD)/gatehouse_$(VERSION)_$(shell dpkg --print-architecture).deb
 COMMITTED  := $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
@@ -180,15 +181,15 @@ install: all man
 	install -D -m 644 $(BUILD)/gatehouse.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gatehouse
 	install -D -m 644 packaging/gatehouse.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/gatehouse.conf
 	install -D -m 644 packaging/gatehouse.socket $(DESTDIR)$(UNITDIR)/gatehouse.socket
-	sed 's#@PREFIX@#$(PREFIX)#' packaging/gatehouse.service.in >$(DESTDIR)$(UNITDIR)/gatehouse.service
+	install -D -m 644 packaging/gatehouse.yaml $(DESTDIR)$(SYSCONFDIR)/gatehouse/gatehouse.yaml
+	sed 's#@PREFIX@#$(PREFIX)#; s#@SYSCONFDIR@#$(SYSCONFDIR)#' packaging/gatehouse.service.in >$(DESTDIR)$(UNITDIR)/gatehouse.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/gatehouse.service
 
 deb:
 	@tools/install deb
 	@$(MAKE) --no-print-directory -s -j$$(nproc) all man
 	@rm -rf $(BUILD)/deb
-	@$(MAKE) --no-print-directory -s install DESTDIR=$(BUILD)/deb PREFIX=/usr UNITDIR=/lib/systemd/system
-	@install -D -m 644 packaging/gatehouse.default $(BUILD)/deb/etc/default/gatehouse
+	@$(MAKE) --no-print-directory -s install DESTDIR=$(BUILD)/deb PREFIX=/usr UNITDIR=/lib/systemd/system SYSCONFDIR=/etc
 	@SOURCE_DATE_EPOCH=$(COMMITTED) tools/deb $(BUILD)/deb $(VERSION) $(DEB)
 
 clean:

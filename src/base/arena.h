@@ -32,6 +32,7 @@ void *arena_zalloc(struct arena *a, size_t len);
 void *arena_array(struct arena *a, size_t count, size_t size);
 
 struct bytes arena_copy(struct arena *a, struct bytes b);
+/* With a NUL after it. */
 struct bytes arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* malloc for long-lived objects, under the same rule: never NULL. */

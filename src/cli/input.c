@@ -10,12 +10,16 @@ enum err_code input_read(const char *path, size_t bytes_max, struct arena *a, st
 	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
 	char  *text = arena_alloc(a, bytes_max + 1);
 	size_t len;
+	bool   failed;
 
 	if (f == NULL)
 		return err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
 	len = fread(text, 1, bytes_max + 1, f);
+	failed = ferror(f) != 0; /* a directory opens, and then cannot be read */
 	if (f != stdin)
 		fclose(f);
+	if (failed)
+		return err_set(err, ERR_INVALID, "%s: it cannot be read (is it a file?)", path);
 	if (len > bytes_max)
 		return err_set(err, ERR_INVALID, "%s: it has more than %zu bytes", path, bytes_max);
 	*out = (struct bytes){text, len};

@@ -4,13 +4,42 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct option_spec *find(const struct option_spec *specs, size_t count, const char *name,
-                                      size_t len)
+enum { SHOWN_BYTES_MAX = 80 }; /* of a value that is wrong */
+
+/* ---- one option ---- */
+
+enum option_place option_place(const struct option_spec *spec)
+{
+	if (spec->help == NULL || spec->kind == OPTION_ACTION)
+		return OPTION_IN_ARGUMENTS;
+	return spec->kind == OPTION_CONFIG ? OPTION_IN_ENVIRONMENT : OPTION_IN_FILE;
+}
+
+const struct option_spec *option_find(const struct option_spec *specs, size_t count, enum option_place place,
+                                      struct bytes key)
 {
 	for (size_t i = 0; i < count; i++)
-		if (strlen(specs[i].name) == len && strncmp(specs[i].name, name, len) == 0)
+		if (option_place(&specs[i]) <= place && bytes_is(key, option_key(&specs[i])))
 			return &specs[i];
 	return NULL;
+}
+
+/* A pasted key or certificate has line breaks, and no value needs any: what has them is not even shown. */
+static bool has_control(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7F)
+			return true;
+	return false;
+}
+
+static enum err_code set_flag(bool *to, const char *value, struct err *err)
+{
+	*to = strcmp(value, "true") == 0;
+	if (!*to && strcmp(value, "false") != 0)
+		return err_set(err, ERR_INVALID, "\"%.*s\" is neither true nor false", SHOWN_BYTES_MAX,
+		               value);
+	return ERR_NONE;
 }
 
 static enum err_code set_number(const struct option_spec *spec, uint64_t *to, const char *text,
@@ -19,40 +48,75 @@ static enum err_code set_number(const struct option_spec *spec, uint64_t *to, co
 	uint64_t value;
 
 	if (!bytes_to_u64(bytes_of(text), spec->max, &value) || value < spec->min)
-		return err_set(err, ERR_INVALID, "%s takes a whole number from %llu to %llu, not \"%s\"",
-		               spec->name, (unsigned long long)spec->min, (unsigned long long)spec->max,
-		               text);
+		return err_set(err, ERR_INVALID, "\"%.*s\" is not a whole number from %llu to %llu",
+		               SHOWN_BYTES_MAX, text, (unsigned long long)spec->min,
+		               (unsigned long long)spec->max);
 	*to = value;
+	return ERR_NONE;
+}
+
+enum err_code option_set(const struct option_spec *spec, void *to, const char *value, struct err *err)
+{
+	void *field = (char *)to + spec->at;
+
+	if (*value == '\0')
+		return err_set(err, ERR_INVALID, "needs a value: %s",
+		               option_is_flag(spec) ? "true or false" : spec->value);
+	if (has_control(value))
+		return err_set(err, ERR_INVALID, "has a line break or another control character in it");
+	if (option_is_flag(spec))
+		return set_flag(field, value, err);
+	if (spec->kind == OPTION_NUMBER)
+		return set_number(spec, field, value, err);
+	*(const char **)field = value;
+	return ERR_NONE;
+}
+
+/* ---- arguments ---- */
+
+static enum err_code refuse_unknown(const struct option_spec *specs, size_t count, const char *argument,
+                                    struct bytes key, struct err *err)
+{
+	const struct option_spec *meant = option_closest(specs, count, OPTION_IN_ARGUMENTS, key);
+
+	if (meant == NULL)
+		return err_set(err, ERR_INVALID, "unknown argument \"%s\" (--help lists them)", argument);
+	return err_set(err, ERR_INVALID, "unknown argument \"%s\": did you mean %s?", argument, meant->name);
+}
+
+enum err_code options_next(const struct option_spec *specs, size_t count, int argc, char **argv, int *at,
+                           const struct option_spec **spec, const char **value, struct err *err)
+{
+	const char  *argument = argv[(*at)++];
+	const char  *equals = strchr(argument, '=');
+	struct bytes name = {argument, equals != NULL ? (size_t)(equals - argument) : strlen(argument)};
+	bool         dashed = bytes_starts_with(name, BYTES("--"));
+	struct bytes key = dashed ? (struct bytes){name.data + 2, name.len - 2} : name;
+
+	*spec = dashed ? option_find(specs, count, OPTION_IN_ARGUMENTS, key) : NULL;
+	if (*spec == NULL)
+		return refuse_unknown(specs, count, argument, key, err);
+	if (equals != NULL)
+		*value = equals + 1;
+	else if (option_is_flag(*spec))
+		*value = "true";
+	else
+		*value = *at < argc ? argv[(*at)++] : "";
 	return ERR_NONE;
 }
 
 enum err_code options_parse(const struct option_spec *specs, size_t count, void *to, int argc, char **argv,
                             struct err *err)
 {
-	for (int i = 0; i < argc; i++) {
-		const char               *equals = strchr(argv[i], '=');
-		size_t                    len = equals != NULL ? (size_t)(equals - argv[i]) : strlen(argv[i]);
-		const struct option_spec *spec = find(specs, count, argv[i], len);
+	for (int at = 0; at < argc;) {
+		const struct option_spec *spec;
 		const char               *value;
-		void                     *field;
+		struct err                reason;
 
-		if (spec == NULL)
-			return err_set(err, ERR_INVALID, "unknown argument \"%s\" (--help lists them)",
-			               argv[i]);
-		field = (char *)to + spec->at;
-		if (spec->kind == OPTION_FLAG) {
-			if (equals != NULL)
-				return err_set(err, ERR_INVALID, "%s takes no value", spec->name);
-			*(bool *)field = true;
-			continue;
-		}
-		value = equals != NULL ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-		if (value == NULL || *value == '\0')
-			return err_set(err, ERR_INVALID, "%s needs a value: %s", spec->name, spec->value);
-		if (spec->kind == OPTION_NUMBER && set_number(spec, field, value, err) != ERR_NONE)
+		if (options_next(specs, count, argc, argv, &at, &spec, &value, err) != ERR_NONE)
 			return err->code;
-		if (spec->kind == OPTION_TEXT)
-			*(const char **)field = value;
+		if (option_set(spec, to, value, &reason) != ERR_NONE)
+			return err_set(err, ERR_INVALID, "%s: %s", spec->name, reason.text);
 	}
 	return ERR_NONE;
 }

@@ -1,5 +1,7 @@
 /* Options: a command's arguments, read by a table that also prints the help. The table says where in the
- * command's own struct a value goes, so that it is constant and can be read without running the command. */
+ * command's own struct a value goes, so that it is constant and can be read without running the command.
+ *
+ * No option takes a secret, only the name of a file that holds one: values are printed and logged. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -9,7 +11,16 @@
 
 #include "base/err.h"
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER };
+enum option_kind {
+	OPTION_FLAG,
+	OPTION_TEXT,
+	OPTION_NUMBER,
+	OPTION_ACTION, /* a flag that asks for something else, like --help: an argument only */
+	OPTION_CONFIG, /* a text: the file that settings are read from */
+};
+
+/* Where options are said, each place over the one before it (settings.h). */
+enum option_place { OPTION_IN_FILE, OPTION_IN_ENVIRONMENT, OPTION_IN_ARGUMENTS };
 
 struct option_spec {
 	const char      *name; /* "--listen" */
@@ -28,5 +39,38 @@ enum err_code options_parse(const struct option_spec *specs, size_t count, void 
                             struct err *err);
 
 void options_help(const struct option_spec *specs, size_t count);
+
+/* ---- the steps of it, for settings.c ---- */
+
+/* The argument at argv[*at], with its value ("true" for a flag that says none), and moves *at past both. */
+enum err_code options_next(const struct option_spec *specs, size_t count, int argc, char **argv, int *at,
+                           const struct option_spec **spec, const char **value, struct err *err);
+
+/* Sets one option, which keeps a pointer to the value if it is a text. ERR_INVALID gives the value and the
+ * reason; where it was said is the caller's to tell. */
+enum err_code option_set(const struct option_spec *spec, void *to, const char *value, struct err *err);
+
+/* The lowest place where it may be said; it may be said in those after it too. A hidden one is an argument
+ * only. */
+enum option_place option_place(const struct option_spec *spec);
+
+static inline bool option_is_flag(const struct option_spec *spec)
+{
+	return spec->kind == OPTION_FLAG || spec->kind == OPTION_ACTION;
+}
+
+/* The option of that name, without dashes ("tls-cert"), if it may be said in that place; else NULL. */
+const struct option_spec *option_find(const struct option_spec *specs, size_t count, enum option_place place,
+                                      struct bytes key);
+
+/* The one that was probably meant, or NULL if none is close. */
+const struct option_spec *option_closest(const struct option_spec *specs, size_t count,
+                                         enum option_place place, struct bytes key);
+
+/* Without its dashes. */
+static inline const char *option_key(const struct option_spec *spec)
+{
+	return spec->name + 2;
+}
 
 #endif

@@ -1,4 +1,5 @@
-/* Serve: the arguments of `gatehouse serve`, and the restart after a failed flush. */
+/* Serve: the settings of `gatehouse serve`, and the restart after a failed flush. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/settings.h"
 #include "server/serve.h"
 
 enum { RESTARTS_MAX = 5, RESTARTS_APART_S = 60 };
@@ -33,25 +34,27 @@ static int count_restart(void)
 }
 
 /* Only the disk knows what survived a failed flush: the program starts anew and reads it. A disk that goes on
- * failing ends it, for whoever supervises the process to see. */
-static int start_again(int argc, char **argv, const char *listen, unsigned port)
+ * failing ends it, for whoever supervises the process to see. It goes on with the settings that it has: a
+ * configuration file that was changed meanwhile waits for a start that somebody asked for. */
+static int start_again(struct settings *settings, const char *listen, unsigned port)
 {
-	char **again = calloc((size_t)argc + 5, sizeof(*again));
+	char **again = arena_array(&settings->arena, settings->count + 4, sizeof(*again));
+	size_t count = 0;
 	char   where[128];
 
-	if (again == NULL || count_restart() > RESTARTS_MAX) {
+	if (count_restart() > RESTARTS_MAX) {
 		log_error("flushes failed in %d starts in a row: giving up", RESTARTS_MAX);
-		free(again);
 		return 1;
 	}
-	again[0] = "gatehouse";
-	again[1] = "serve";
-	for (int i = 0; i < argc; i++)
-		again[i + 2] = argv[i];
+	again[count++] = "gatehouse";
+	again[count++] = "serve";
+	count += settings_arguments(settings, again + count);
 	/* the last one counts: on the port that its clients know, also if it was a free one */
-	snprintf(where, sizeof(where), "%.*s:%u", (int)(strrchr(listen, ':') - listen), listen, port);
-	again[argc + 2] = "--listen";
-	again[argc + 3] = where;
+	snprintf(where, sizeof(where), "--listen=%.*s:%u", (int)(strrchr(listen, ':') - listen), listen,
+	         port);
+	again[count++] = where;
+	again[count] = NULL;
+	unsetenv(SETTINGS_CONFIG_VARIABLE);
 	log_info("starting again from what is on the disk");
 	execv("/proc/self/exe", again);
 	log_error("cannot start again: %s", strerror(errno));
@@ -66,13 +69,17 @@ static int refuse(const struct err *err)
 
 struct serve_arguments {
 	struct serve_options o;
+	const char          *config;
 	const char          *fault;
+	bool                 check_config;
 	bool                 help;
 };
 
 #define AT(field) offsetof(struct serve_arguments, field)
 
 static const struct option_spec options[] = {
+        {"--config", OPTION_CONFIG, "FILE", "settings, as YAML: the options below, without dashes",
+         AT(config), 0, 0},
         {"--listen", OPTION_TEXT, "ADDRESS:PORT",
          "where to listen (default: 127.0.0.1:8420; port 0: a free one)", AT(o.listen), 0, 0},
         {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", AT(o.data), 0,
@@ -98,32 +105,56 @@ static const struct option_spec options[] = {
         {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", AT(o.cache_mb), 1, 1 << 20},
         {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
          AT(o.queue_mb), 1, 1 << 20},
+        {"--check-config", OPTION_ACTION, NULL, "print the settings and where each comes from; serve nothing",
+         AT(check_config), 0, 0},
         {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */
-        {"--help", OPTION_FLAG, NULL, "this text", AT(help), 0, 0},
+        {"--help", OPTION_ACTION, NULL, "this text", AT(help), 0, 0},
 };
+
+static int print_settings(const struct settings *settings)
+{
+	struct buf out;
+
+	buf_init(&out, NULL);
+	settings_print(settings, &out);
+	fwrite(out.data, 1, out.len, stdout);
+	buf_release(&out);
+	return 0;
+}
+
+static int act(struct settings *settings, struct serve_arguments *arguments)
+{
+	struct serve_end end;
+	struct err       err;
+
+	if (arguments->fault != NULL && !fault_parse(arguments->fault)) {
+		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", arguments->fault);
+		return refuse(&err);
+	}
+	if (arguments->check_config)
+		return serve_check(&arguments->o, &err) == ERR_NONE ? print_settings(settings) : refuse(&err);
+	arguments->o.restarted = getenv(RESTARTS_VARIABLE) != NULL;
+	if (serve(&arguments->o, &end, &err) == ERR_NONE)
+		return 0;
+	return end.restart ? start_again(settings, arguments->o.listen, end.port) : refuse(&err);
+}
 
 static int run(int argc, char **argv)
 {
 	struct serve_arguments arguments = {.o = serve_options_default()};
-	struct serve_end       end;
+	struct settings        settings;
 	struct err             err;
+	enum err_code          rc;
+	int                    status = 0;
 
-	if (options_parse(options, OPTIONS_COUNT(options), &arguments, argc, argv, &err) != ERR_NONE)
-		return refuse(&err);
-	if (arguments.fault != NULL && !fault_parse(arguments.fault)) {
-		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", arguments.fault);
-		return refuse(&err);
-	}
-	if (arguments.help) {
+	settings_init(&settings, options, OPTIONS_COUNT(options), &arguments);
+	rc = settings_read(&settings, environ, argc, argv, &err);
+	if (arguments.help)
 		command_help(&command_serve);
-		return 0;
-	}
-	arguments.o.restarted = getenv(RESTARTS_VARIABLE) != NULL;
-	if (serve(&arguments.o, &end, &err) == ERR_NONE)
-		return 0;
-	if (end.restart)
-		return start_again(argc, argv, arguments.o.listen, end.port);
-	return refuse(&err);
+	else
+		status = rc == ERR_NONE ? act(&settings, &arguments) : refuse(&err);
+	settings_release(&settings);
+	return status;
 }
 
 const struct command command_serve = {
@@ -137,6 +168,18 @@ const struct command command_serve = {
                 "With --no-auth anyone who can reach the port may do anything, so it is refused on any "
                 "address but\n"
                 "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted; SIGHUP has it\n"
-                "read the certificate files again, without a connection lost.",
+                "read the certificate files again, without a connection lost.\n"
+                "\n"
+                "A setting comes from an argument, else from the environment, else from the file of "
+                "--config:\n"
+                "  gatehouse serve --tls-cert FILE             an argument\n"
+                "  GATEHOUSE_TLS_CERT=FILE gatehouse serve     the environment\n"
+                "  tls-cert: FILE                              the file, YAML\n"
+                "A flag takes true or false there (GATEHOUSE_LOG_REQUESTS=true, log-requests: true); as an "
+                "argument,\n"
+                "--log-requests=false takes it back. GATEHOUSE_CONFIG can name the file. A wrong or unknown "
+                "setting is\n"
+                "refused, with its place, before anything is opened; --check-config shows what would be in "
+                "force.",
         .run = run,
 };

@@ -63,6 +63,20 @@ static enum err_code bind_error(const char *text, struct err *err)
 	return err_set(err, ERR_STORAGE, "listen on %s: %s", text, strerror(errno));
 }
 
+static enum err_code refuse_malformed(const char *text, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420",
+	               text);
+}
+
+enum err_code address_check(const char *text, struct err *err)
+{
+	union address address;
+	socklen_t     len;
+
+	return parse(text, &address, &len) ? ERR_NONE : refuse_malformed(text, err);
+}
+
 enum err_code address_listen(const char *text, int *fd, struct err *err)
 {
 	const int     on = 1;
@@ -70,8 +84,7 @@ enum err_code address_listen(const char *text, int *fd, struct err *err)
 	socklen_t     len;
 
 	if (!parse(text, &address, &len))
-		return err_set(err, ERR_INVALID,
-		               "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420", text);
+		return refuse_malformed(text, err);
 	*fd = inherit_find(&address.any);
 	if (*fd >= 0)
 		return ERR_NONE;

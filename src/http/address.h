@@ -4,6 +4,9 @@
 
 #include "base/err.h"
 
+/* Is it well formed? ERR_INVALID: no. Opens nothing. */
+enum err_code address_check(const char *text, struct err *err);
+
 /* A non-blocking socket that listens there, passed on by the service manager (inherit.h) or opened.
  * ERR_INVALID: malformed. ERR_RESOURCE_IN_USE: someone else has it.
  */

@@ -14,6 +14,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "http/address.h"
 #include "http/http.h"
 #include "server/notify.h"
 #include "server/secret.h"
@@ -272,6 +273,13 @@ static enum err_code check_access(const struct serve_options *options, struct er
 	return ERR_NONE;
 }
 
+enum err_code serve_check(const struct serve_options *options, struct err *err)
+{
+	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE)
+		return err->code;
+	return check_access(options, err);
+}
+
 /* In the other order, as far as it came. */
 static void close_all(struct server *s)
 {
@@ -293,7 +301,7 @@ enum err_code serve(const struct serve_options *options, struct serve_end *end, 
 	struct server s = {.main_thread = pthread_self()};
 
 	*end = (struct serve_end){0};
-	if (check_tls(options, err) != ERR_NONE || check_access(options, err) != ERR_NONE)
+	if (serve_check(options, err) != ERR_NONE)
 		return err->code;
 	signals_prepare();
 	notify_open(&s.notify, is_alive, &s);

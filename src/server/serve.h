@@ -23,6 +23,9 @@ struct serve_options {
 
 struct serve_options serve_options_default(void);
 
+/* Can it be served with these together? Opens nothing. ERR_INVALID: no, and why not. */
+enum err_code serve_check(const struct serve_options *options, struct err *err);
+
 /* How it ended. */
 struct serve_end {
 	bool restart; /* after a failed flush: the caller starts the program anew, from what is on the disk */

@@ -54,6 +54,10 @@ TEST(options, the_last_word_wins)
 
 	assert_int_equal(ERR_NONE, PARSE("--name", "ann", "--name=bob"));
 	assert_string_equal("bob", w.name);
+	assert_int_equal(ERR_NONE, PARSE("--quiet", "--quiet=false"));
+	assert_false(w.quiet);
+	assert_int_equal(ERR_NONE, PARSE("--quiet=true"));
+	assert_true(w.quiet);
 }
 
 TEST(options, a_number_is_taken_at_its_bounds_and_refused_past_them)
@@ -68,7 +72,8 @@ TEST(options, a_number_is_taken_at_its_bounds_and_refused_past_them)
 	assert_int_equal(9, w.count);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		assert_int_equal(ERR_INVALID, PARSE("--count", wrong[i]));
-		assert_non_null(strstr(err.text, "--count takes a whole number from 2 to 9"));
+		assert_non_null(strstr(err.text, "--count: "));
+		assert_non_null(strstr(err.text, "is not a whole number from 2 to 9"));
 		assert_non_null(strstr(err.text, wrong[i]));
 		assert_int_equal(5, w.count);
 	}
@@ -80,13 +85,76 @@ TEST(options, what_is_wrong_is_named)
 	struct err    err;
 
 	assert_int_equal(ERR_INVALID, PARSE("--nam", "x"));
-	assert_non_null(strstr(err.text, "unknown argument \"--nam\""));
+	assert_string_equal("unknown argument \"--nam\": did you mean --name?", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("stray"));
-	assert_non_null(strstr(err.text, "\"stray\""));
+	assert_string_equal("unknown argument \"stray\" (--help lists them)", err.text);
+	assert_int_equal(ERR_INVALID, PARSE("count", "3"));
+	assert_string_equal("unknown argument \"count\": did you mean --count?", err.text);
+	assert_int_equal(ERR_INVALID, PARSE("-"));
+	assert_int_equal(ERR_INVALID, PARSE("--"));
+	assert_int_equal(ERR_INVALID, PARSE(""));
 	assert_int_equal(ERR_INVALID, PARSE("--quiet=yes"));
-	assert_string_equal("--quiet takes no value", err.text);
+	assert_string_equal("--quiet: \"yes\" is neither true nor false", err.text);
+	assert_int_equal(ERR_INVALID, PARSE("--quiet="));
+	assert_string_equal("--quiet: needs a value: true or false", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("--quiet", "--name"));
-	assert_string_equal("--name needs a value: NAME", err.text);
+	assert_string_equal("--name: needs a value: NAME", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("--name="));
-	assert_string_equal("--name needs a value: NAME", err.text);
+	assert_string_equal("--name: needs a value: NAME", err.text);
+}
+
+TEST(options, a_name_is_suggested_when_at_most_two_letters_and_one_in_three_are_wrong)
+{
+	static const struct option_spec specs[] = {
+	        {"--data", OPTION_TEXT, "DIR", "a", 0, 0, 0},
+	        {"--listen", OPTION_TEXT, "A", "b", 0, 0, 0},
+	        {"--tls-cert", OPTION_TEXT, "FILE", "c", 0, 0, 0},
+	        {"--fault", OPTION_TEXT, "N", NULL, 0, 0, 0},
+	        {"--help", OPTION_ACTION, NULL, "d", 0, 0, 0},
+	        {"--config", OPTION_CONFIG, "FILE", "e", 0, 0, 0},
+	};
+	static const struct {
+		const char       *key;
+		enum option_place place;
+		const char       *meant;
+	} cases[] = {
+	        {"dat", OPTION_IN_FILE, "--data"},
+	        {"dta", OPTION_IN_FILE, "--data"},
+	        {"dt", OPTION_IN_FILE, NULL},
+	        {"listne", OPTION_IN_FILE, "--listen"},
+	        {"lisxyz", OPTION_IN_FILE, NULL},
+	        {"tls_cert", OPTION_IN_FILE, "--tls-cert"},
+	        {"tls-certs-", OPTION_IN_FILE, "--tls-cert"},
+	        {"tls-certs-x", OPTION_IN_FILE, NULL},
+	        {"faul", OPTION_IN_ARGUMENTS, NULL},
+	        {"hel", OPTION_IN_ENVIRONMENT, NULL},
+	        {"hel", OPTION_IN_ARGUMENTS, "--help"},
+	        {"confg", OPTION_IN_FILE, NULL},
+	        {"confg", OPTION_IN_ENVIRONMENT, "--config"},
+	        {"", OPTION_IN_FILE, NULL},
+	};
+	char long_key[100];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct option_spec *meant =
+		        option_closest(specs, OPTIONS_COUNT(specs), cases[i].place, bytes_of(cases[i].key));
+
+		if ((meant == NULL) != (cases[i].meant == NULL) ||
+		    (meant != NULL && strcmp(meant->name, cases[i].meant) != 0))
+			fail_msg("%s: %s", cases[i].key, meant == NULL ? "nothing" : meant->name);
+	}
+	memset(long_key, 'x', sizeof(long_key)); /* longer than any name */
+	assert_null(option_closest(specs, OPTIONS_COUNT(specs), OPTION_IN_FILE,
+	                           (struct bytes){long_key, sizeof(long_key)}));
+}
+
+TEST(options, a_value_with_a_line_break_is_refused_and_not_shown)
+{
+	struct wishes w;
+	struct err    err;
+
+	assert_int_equal(ERR_INVALID, PARSE("--name", "-----BEGIN PRIVATE KEY-----\nMII"));
+	assert_string_equal("--name: has a line break or another control character in it", err.text);
+	assert_int_equal(ERR_INVALID, PARSE("--count", "3\x1B"));
+	assert_string_equal("--count: has a line break or another control character in it", err.text);
 }

@@ -19,7 +19,7 @@ NOTIFY_S = 30
 EXPOSURE_MAX = 1.5
 
 FILES = {
-    "/etc/default/gatehouse": "-rw-r--r--",
+    "/etc/gatehouse/gatehouse.yaml": "-rw-r--r--",
     "/lib/systemd/system/gatehouse.service": "-rw-r--r--",
     "/lib/systemd/system/gatehouse.socket": "-rw-r--r--",
     "/usr/bin/gatehouse": "-rwxr-xr-x",
@@ -82,10 +82,10 @@ def test_the_package_names_its_version_its_libraries_and_its_configuration(deb, 
     assert fields["Package"] == "gatehouse"
     assert fields["Version"] == run(program(), "version").split()[1]
     assert deb.name == f"gatehouse_{fields['Version']}_{fields['Architecture']}.deb"
-    for library in ("libc6", "librocksdb", "libssl"):
-        assert re.search(rf"\b{library}[\d.]* \(>= ", fields["Depends"]), fields["Depends"]
+    for library in ("libc6", "librocksdb", "libssl", "libyaml-"):
+        assert re.search(rf"\b{library}[\d.-]*( \(>= |,|$)", fields["Depends"]), fields["Depends"]
     run("dpkg-deb", "--control", deb, tmp_path)
-    assert (tmp_path / "conffiles").read_text().split() == ["/etc/default/gatehouse"]
+    assert (tmp_path / "conffiles").read_text().split() == ["/etc/gatehouse/gatehouse.yaml"]
     for script in ("postinst", "prerm", "postrm"):
         assert os.access(tmp_path / script, os.X_OK)
         run("sh", "-n", tmp_path / script)
@@ -100,7 +100,8 @@ def test_the_data_directory_and_its_user_are_made_for_the_service_alone(installe
     unit = (installed / "lib/systemd/system/gatehouse.service").read_text()
     for line in ("User=gatehouse", "StateDirectory=gatehouse", "StateDirectoryMode=0700", "Type=notify"):
         assert line in unit.splitlines()
-    assert "ExecStart=/usr/bin/gatehouse serve --data /var/lib/gatehouse " in unit
+    assert "ExecStart=/usr/bin/gatehouse serve --config /etc/gatehouse/gatehouse.yaml --data /var/lib/gatehouse" in unit.splitlines()
+    assert "@" not in unit.replace("@system-service", "").replace("@privileged @resources", "")
 
 
 def test_the_unit_is_as_closed_as_promised(installed):
@@ -114,9 +115,39 @@ def test_make_install_puts_everything_under_its_prefix(tmp_path):
     run("make", "--no-print-directory", "-s", "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/gatehouse")
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {"opt/gatehouse/" + name for name in (
-        "bin/gatehouse", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
+        "bin/gatehouse", "etc/gatehouse/gatehouse.yaml", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
         "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf")}
-    assert "ExecStart=/opt/gatehouse/bin/gatehouse " in (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
+    unit = (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
+    assert "ExecStart=/opt/gatehouse/bin/gatehouse serve --config /opt/gatehouse/etc/gatehouse/gatehouse.yaml " in unit
+
+
+# ---- the settings ----
+
+
+def settings(*files_and_options):
+    """What --check-config says: name to value and origin."""
+    text = run(program(), "serve", *files_and_options, "--check-config", env={"PATH": os.environ["PATH"]})
+    return {name: (value, origin) for name, value, origin in re.findall(r"^(?:# )?([a-z-]+): (.*?) +# ([^#\n]*)$", text, re.M)}
+
+
+def test_the_shipped_settings_are_right_and_say_no_more_than_the_defaults(installed):
+    shipped = installed / "etc/gatehouse/gatehouse.yaml"
+    defaults = settings()
+    said = settings("--config", shipped)
+    assert {name: value for name, (value, _) in said.items()} == {name: value for name, (value, _) in defaults.items()}
+    assert [name for name, (_, origin) in said.items() if origin.startswith(str(shipped))] == ["listen"]
+
+
+def test_every_setting_is_in_the_shipped_file_and_what_it_shows_as_default_is(installed, tmp_path):
+    shipped = (installed / "etc/gatehouse/gatehouse.yaml").read_text()
+    commented = dict(re.findall(r"^#([a-z-]+): (.*)$", shipped, re.M))
+    defaults = settings()
+    assert {*commented, "listen", "data", "no-auth"} == set(defaults)  # the unit's, and one that no service should have
+    for name, value in commented.items():
+        assert defaults[name] in ((value, "default"), ("", "not set")), name
+    (tmp_path / "all.yaml").write_text(re.sub(r"^#(?=[a-z-]+: )", "", shipped, flags=re.M))
+    said = settings("--config", tmp_path / "all.yaml")
+    assert all(said[name][1].startswith(f"{tmp_path}/all.yaml:") for name in commented)
 
 
 # ---- the man page ----

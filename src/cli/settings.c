@@ -1,0 +1,289 @@
+/* Settings: see settings.h. Every place hands names and texts to one function, settings_take. */
+#include "cli/settings.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "cli/input.h"
+#include "json/write.h"
+#include "json/yaml.h"
+
+enum { ORIGIN_COLUMN = 44 };
+
+void settings_init(struct settings *s, const struct option_spec *specs, size_t count, void *to)
+{
+	*s = (struct settings){.specs = specs, .count = count, .to = to};
+	arena_init(&s->arena);
+	s->said = arena_zalloc(&s->arena, count * sizeof(*s->said));
+}
+
+void settings_release(struct settings *s)
+{
+	arena_release(&s->arena);
+}
+
+static struct setting *said(const struct settings *s, const struct option_spec *spec)
+{
+	return &s->said[spec - s->specs];
+}
+
+/* `where`: what a mistake is told with; it begins with the origin. */
+static enum err_code settings_take(struct settings *s, const struct option_spec *spec, const char *value,
+                                   const char *origin, const char *where, struct err *err)
+{
+	struct err reason;
+
+	if (option_set(spec, s->to, value, &reason) != ERR_NONE)
+		return err_set(err, ERR_INVALID, "%s: %s", where, reason.text);
+	*said(s, spec) = (struct setting){value, origin};
+	return ERR_NONE;
+}
+
+/* ---- arguments ---- */
+
+static enum err_code take_arguments(struct settings *s, int argc, char **argv, struct err *err)
+{
+	for (int at = 0; at < argc;) {
+		const struct option_spec *spec;
+		const char               *value;
+
+		if (options_next(s->specs, s->count, argc, argv, &at, &spec, &value, err) != ERR_NONE ||
+		    settings_take(s, spec, value, spec->name, spec->name, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+/* ---- the environment ---- */
+
+void settings_variable(const struct option_spec *spec, char out[SETTINGS_VARIABLE_BYTES])
+{
+	int len = snprintf(out, SETTINGS_VARIABLE_BYTES, SETTINGS_PREFIX "%s", option_key(spec));
+
+	assert(len < SETTINGS_VARIABLE_BYTES);
+	for (char *c = out; *c != '\0'; c++)
+		*c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+}
+
+/* "TLS_CERT" to "tls-cert", in the arena. */
+static struct bytes variable_key(struct settings *s, struct bytes name)
+{
+	char *key = arena_alloc(&s->arena, name.len + 1);
+
+	for (size_t i = 0; i < name.len; i++) {
+		char c = name.data[i];
+
+		key[i] = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	}
+	return (struct bytes){key, name.len};
+}
+
+/* Others may have variables with our prefix (a container's links, a test's), but one that is almost a setting
+ * was meant to be one. */
+static enum err_code refuse_if_close(struct settings *s, const char *name, size_t len, struct bytes key,
+                                     struct err *err)
+{
+	const struct option_spec *meant = option_closest(s->specs, s->count, OPTION_IN_ENVIRONMENT, key);
+	char                      variable[SETTINGS_VARIABLE_BYTES];
+
+	if (meant == NULL)
+		return ERR_NONE;
+	settings_variable(meant, variable);
+	return err_set(err, ERR_INVALID, "%.*s: there is no such setting: did you mean %s?", (int)len, name,
+	               variable);
+}
+
+/* entry: "NAME=VALUE", with our prefix. */
+static enum err_code take_variable(struct settings *s, const char *entry, struct err *err)
+{
+	size_t                    prefix = strlen(SETTINGS_PREFIX), len = strcspn(entry, "=");
+	struct bytes              key = variable_key(s, (struct bytes){entry + prefix, len - prefix});
+	const struct option_spec *spec = option_find(s->specs, s->count, OPTION_IN_ENVIRONMENT, key);
+	char                     *name = arena_alloc(&s->arena, SETTINGS_VARIABLE_BYTES);
+
+	if (spec != NULL)
+		settings_variable(spec, name);
+	if (spec == NULL || entry[len] != '=' || !bytes_is((struct bytes){entry, len}, name))
+		return refuse_if_close(s, entry, len, key, err);
+	return settings_take(s, spec, entry + len + 1, name, name, err);
+}
+
+static enum err_code take_environment(struct settings *s, char *const *environment, struct err *err)
+{
+	for (; *environment != NULL; environment++)
+		if (bytes_starts_with(bytes_of(*environment), BYTES(SETTINGS_PREFIX)) &&
+		    take_variable(s, *environment, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* ---- the file ---- */
+
+/* Numbers and booleans become what they would be in an argument; a text with a NUL, which no argument can
+ * have, becomes one that is refused like it. NULL: no single value. */
+static const char *value_text(struct settings *s, const struct json *node)
+{
+	switch (node->type) {
+	case JSON_NULL:
+		return "";
+	case JSON_BOOL:
+		return node->truth ? "true" : "false";
+	case JSON_INT:
+		return arena_printf(&s->arena, "%lld", (long long)node->integer).data;
+	case JSON_DOUBLE:
+		return arena_printf(&s->arena, "%g", node->real).data;
+	case JSON_STRING:
+		return memchr(node->text.data, '\0', node->text.len) == NULL ? node->text.data : "\1";
+	case JSON_ARRAY:
+	case JSON_OBJECT:
+		break;
+	}
+	return NULL;
+}
+
+/* A text must be written as one: 0010 would be ten, and a directory of that name another. */
+static bool fits(const struct option_spec *spec, const struct json *node)
+{
+	return spec->kind != OPTION_TEXT || node->type == JSON_STRING || node->type == JSON_NULL;
+}
+
+static enum err_code refuse_key(struct settings *s, const char *origin, struct bytes key, struct err *err)
+{
+	const struct option_spec *meant = option_closest(s->specs, s->count, OPTION_IN_FILE, key);
+	int len = key.len < SETTINGS_VARIABLE_BYTES ? (int)key.len : SETTINGS_VARIABLE_BYTES;
+
+	if (meant != NULL)
+		return err_set(err, ERR_INVALID, "%s: there is no setting \"%.*s\": did you mean %s?", origin,
+		               len, key.data, option_key(meant));
+	return err_set(err, ERR_INVALID, "%s: there is no setting \"%.*s\" (--help lists them)", origin, len,
+	               key.data);
+}
+
+static enum err_code take_member(struct settings *s, const char *path, const struct json *node,
+                                 struct err *err)
+{
+	const struct option_spec *spec = option_find(s->specs, s->count, OPTION_IN_FILE, node->name);
+	const char *origin = arena_printf(&s->arena, "%s:%u", path, node->line).data, *where, *text;
+
+	if (spec == NULL)
+		return refuse_key(s, origin, node->name, err);
+	where = arena_printf(&s->arena, "%s: %s", origin, option_key(spec)).data;
+	text = value_text(s, node);
+	if (text == NULL || !fits(spec, node))
+		return err_set(err, ERR_INVALID, "%s: takes %s, not %s%s", where,
+		               option_is_flag(spec) ? "true or false" : spec->value,
+		               json_type_name(node->type),
+		               text != NULL ? " (quote it if it is meant as a text)" : "");
+	return settings_take(s, spec, text, origin, where, err);
+}
+
+static enum err_code take_file(struct settings *s, const char *path, struct err *err)
+{
+	struct bytes text;
+	struct json *root;
+	struct err   reason;
+
+	if (input_read(path, YAML_BYTES_MAX, &s->arena, &text, err) != ERR_NONE)
+		return err->code;
+	if (yaml_read(&s->arena, text, &root, &reason) != ERR_NONE)
+		return err_set(err, ERR_INVALID, "%s: %s", path, reason.text);
+	if (root->type == JSON_NULL)
+		return ERR_NONE;
+	if (root->type != JSON_OBJECT)
+		return err_set(err, ERR_INVALID, "%s:%u: settings are NAME: VALUE, one a line, not %s", path,
+		               root->line, json_type_name(root->type));
+	for (const struct json *node = root->children; node != NULL; node = node->next)
+		if (take_member(s, path, node, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* NULL or empty: there is none. */
+static const char *config_path(const struct settings *s, char *const *environment)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->specs[i].kind == OPTION_CONFIG && s->said[i].value != NULL)
+			return s->said[i].value;
+	for (; *environment != NULL; environment++)
+		if (bytes_starts_with(bytes_of(*environment), BYTES(SETTINGS_CONFIG_VARIABLE "=")))
+			return *environment + sizeof(SETTINGS_CONFIG_VARIABLE);
+	return NULL;
+}
+
+/* The arguments are read twice: to know which file, and to win over it. */
+enum err_code settings_read(struct settings *s, char *const *environment, int argc, char **argv,
+                            struct err *err)
+{
+	const char *path;
+
+	if (take_arguments(s, argc, argv, err) != ERR_NONE)
+		return err->code;
+	path = config_path(s, environment);
+	if (path != NULL && *path != '\0' && take_file(s, path, err) != ERR_NONE)
+		return err->code;
+	if (take_environment(s, environment, err) != ERR_NONE)
+		return err->code;
+	return take_arguments(s, argc, argv, err);
+}
+
+/* ---- what came of it ---- */
+
+static void put_value(struct json_writer *w, const struct option_spec *spec, const void *to)
+{
+	const void *field = (const char *)to + spec->at;
+
+	if (spec->kind == OPTION_FLAG)
+		json_bool(w, *(const bool *)field);
+	else if (spec->kind == OPTION_NUMBER)
+		json_i64(w, (int64_t) * (const uint64_t *)field);
+	else
+		json_string(w, bytes_of(*(const char *const *)field));
+}
+
+static bool is_absent(const struct option_spec *spec, const void *to)
+{
+	return spec->kind == OPTION_TEXT && *(const char *const *)((const char *)to + spec->at) == NULL;
+}
+
+static void put_text(struct buf *out, const char *text)
+{
+	buf_add_bytes(out, bytes_of(text));
+}
+
+static void put_setting(const struct settings *s, const struct option_spec *spec, struct buf *out)
+{
+	struct json_writer w;
+	const char        *origin = said(s, spec)->origin;
+	size_t             start = out->len;
+
+	json_writer_init(&w, out);
+	put_text(out, is_absent(spec, s->to) ? "# " : "");
+	put_text(out, option_key(spec));
+	put_text(out, ": ");
+	if (!is_absent(spec, s->to))
+		put_value(&w, spec, s->to);
+	while (out->len - start < ORIGIN_COLUMN)
+		buf_add_byte(out, ' ');
+	put_text(out, " # ");
+	put_text(out, origin != NULL ? origin : is_absent(spec, s->to) ? "not set" : "default");
+	buf_add_byte(out, '\n');
+}
+
+void settings_print(const struct settings *s, struct buf *out)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (option_place(&s->specs[i]) == OPTION_IN_FILE)
+			put_setting(s, &s->specs[i], out);
+}
+
+size_t settings_arguments(struct settings *s, char **out)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		if (s->said[i].value != NULL && s->specs[i].kind != OPTION_CONFIG)
+			out[count++] =
+			        (char *)arena_printf(&s->arena, "%s=%s", s->specs[i].name, s->said[i].value)
+			                .data;
+	return count;
+}

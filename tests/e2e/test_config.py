@@ -1,0 +1,192 @@
+"""Settings from a file, the environment and the arguments, with the real program: what wins, what is refused and how it is told, and that a
+server which starts again by itself keeps what it had."""
+import json
+import os
+import re
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import line_with_endpoint, program, stop
+
+pytestmark = pytest.mark.gatehouse_only
+RUN_S = 60
+CREATE = {"TableName": "any", "BillingMode": "PAY_PER_REQUEST", "KeySchema": [{"AttributeName": "k", "KeyType": "HASH"}],
+          "AttributeDefinitions": [{"AttributeName": "k", "AttributeType": "S"}]}
+
+
+def environment(**variables):
+    """Ours, without what may be set around the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GATEHOUSE_")}
+    return {**kept, **{name: str(value) for name, value in variables.items()}}
+
+
+def serve(*options, cwd, **variables):
+    """Runs to the end: for what does not serve."""
+    return subprocess.run([program(), "serve", *map(str, options)], text=True, capture_output=True, timeout=RUN_S, cwd=cwd,
+                          env=environment(**variables))
+
+
+def settings(*options, cwd, **variables):
+    done = serve(*options, "--check-config", cwd=cwd, **variables)
+    assert done.returncode == 0 and done.stderr == "", done
+    return {name: (value, origin) for name, value, origin in re.findall(r"^(?:# )?([a-z-]+): (.*?) +# ([^#\n]*)$", done.stdout, re.M)}
+
+
+def refused(*options, cwd, **variables):
+    """Nothing was opened: the directory is as it was."""
+    before = sorted(os.listdir(cwd))
+    done = serve(*options, cwd=cwd, **variables)
+    assert done.returncode == 2 and done.stdout == "", done
+    assert sorted(os.listdir(cwd)) == before
+    return done.stderr
+
+
+@pytest.fixture
+def file(tmp_path):
+    class File:
+        path = tmp_path / "gatehouse.yaml"
+
+        def __call__(self, text):
+            self.path.write_text(text)
+            return self.path
+    return File()
+
+
+class Server:
+    def __init__(self, *options, cwd, **variables):
+        self.process = subprocess.Popen([program(), "serve", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=cwd,
+                                        env=environment(**variables))
+
+    def __enter__(self):
+        self.endpoint = line_with_endpoint(self.process)
+        return self
+
+    def __exit__(self, *_):
+        stop(self.process)
+        self.process.stdout.close()
+
+    def create_table(self):
+        """The status: 200, or 400 from a server that asks for a signature, or 500 after a failed flush."""
+        request = urllib.request.Request(self.endpoint, json.dumps(CREATE).encode(),
+                                         {"X-Amz-Target": "DynamoDB_20120810.CreateTable", "Content-Type": "application/x-amz-json-1.0"})
+        try:
+            return urllib.request.urlopen(request, timeout=RUN_S).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(file, tmp_path):
+    path = file("cache-mb: 1\nqueue-mb: 1\nloops: 1\nlog-requests: true\n")
+    said = settings("--config", path, "--cache-mb", 3, cwd=tmp_path, GATEHOUSE_CACHE_MB=2, GATEHOUSE_QUEUE_MB=2)
+    assert said["cache-mb"] == ("3", "--cache-mb")
+    assert said["queue-mb"] == ("2", "GATEHOUSE_QUEUE_MB")
+    assert said["loops"] == ("1", f"{path}:3")
+    assert said["log-requests"] == ("true", f"{path}:4")
+    assert said["listen"] == ('"127.0.0.1:8420"', "default")
+    assert said["tls-cert"] == ("", "not set")
+    assert settings(cwd=tmp_path, GATEHOUSE_CONFIG=path)["queue-mb"] == ("1", f"{path}:2")
+    assert settings("--log-requests=false", cwd=tmp_path, GATEHOUSE_CONFIG=path)["log-requests"] == ("false", "--log-requests")
+
+
+def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_path):
+    options = re.findall(r"^  --([a-z-]+) ([A-Z:]*)", serve("--help", cwd=tmp_path).stdout, re.M)
+    known = settings(cwd=tmp_path)
+    assert {name for name, _ in options} - {"config", "check-config", "help"} == set(known)
+    samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "": "true"}
+    together = {name: samples[value] for name, value in options if name in known}
+    path = file("".join(f"{name}: {value}\n" for name, value in together.items()))
+    variables = {"GATEHOUSE_" + name.upper().replace("-", "_"): value for name, value in together.items()}
+    arguments = [f"--{name}={value}" for name, value in together.items()]
+    values = {name: value if value in ("7", "true") else json.dumps(value) for name, value in together.items()}
+    for said in (settings("--config", path, cwd=tmp_path), settings(cwd=tmp_path, **variables), settings(*arguments, cwd=tmp_path)):
+        assert {name: value for name, (value, _) in said.items()} == values
+        assert "default" not in {origin for _, origin in said.values()}
+
+
+def test_what_is_printed_can_be_the_file(file, tmp_path):
+    first = serve("--data", 'a "folder" # here', "--no-auth", "--check-config", cwd=tmp_path).stdout
+    again = settings("--config", file(first), cwd=tmp_path)
+    assert again["data"][0] == json.dumps('a "folder" # here') and again["no-auth"][0] == "true"
+
+
+def test_a_server_is_run_by_a_file_alone(file, tmp_path):
+    path = file(f"listen: 127.0.0.1:0\ndata: {tmp_path}/rows\nno-auth: true\n")
+    with Server("--config", path, cwd=tmp_path) as server:
+        assert server.create_table() == 200
+    assert server.process.returncode == 0
+    assert (tmp_path / "rows" / "FORMAT").exists()
+
+
+def test_a_server_is_run_by_the_environment_alone(tmp_path):
+    with Server(cwd=tmp_path, GATEHOUSE_LISTEN="127.0.0.1:0", GATEHOUSE_DATA="rows", GATEHOUSE_NO_AUTH="true") as server:
+        assert server.create_table() == 200
+    assert (tmp_path / "rows" / "FORMAT").exists()
+
+
+def test_a_flag_of_the_file_is_taken_back_by_an_argument(file, tmp_path):
+    path = file(f"listen: 127.0.0.1:0\ndata: {tmp_path}/rows\nno-auth: true\n")
+    with Server("--config", path, "--no-auth=false", cwd=tmp_path) as server:
+        assert server.create_table() == 400
+
+
+@pytest.mark.parametrize("text, told", [
+    ("# one\n\n# three\n\n\n\ncache-mb: lots\n", ':7: cache-mb: "lots" is not a whole number from 1 to 1048576'),
+    ("no-auth: yes\n", ':1: no-auth: "yes" is neither true nor false'),
+    ("data: rows\ntls_cert: x\n", ':2: there is no setting "tls_cert": did you mean tls-cert?'),
+    ("colour: red\n", ':1: there is no setting "colour" (--help lists them)'),
+    ("fault: commit:0\n", ':1: there is no setting "fault" (--help lists them)'),
+    ("data: [rows]\n", ":1: data: takes DIR, not an array"),
+    ("data: a\ndata: b\n", ": line 2, column 1: the key of line 1 once more"),
+    ("data: *x\n", ": line 1, column 7: anchors (&), aliases (*) and tags (!) are not taken"),
+    ("data: [\n", ": line 2, column 1: not valid YAML: did not find expected node content"),
+])
+def test_a_wrong_file_is_refused_with_its_line_before_anything_is_opened(file, tmp_path, text, told):
+    path = file(text)
+    assert refused("--config", path, cwd=tmp_path) == f"gatehouse serve: {path}{told}\n"
+
+
+def test_a_wrong_variable_or_argument_is_refused_by_its_name(tmp_path):
+    wrong = '"lots" is not a whole number from 1 to 1048576\n'
+    assert refused(cwd=tmp_path, GATEHOUSE_CACHE_MB="lots") == f"gatehouse serve: GATEHOUSE_CACHE_MB: {wrong}"
+    assert refused("--cache-mb", "lots", cwd=tmp_path) == f"gatehouse serve: --cache-mb: {wrong}"
+    assert refused(cwd=tmp_path, GATEHOUSE_TLS_CRET="x") == \
+        "gatehouse serve: GATEHOUSE_TLS_CRET: there is no such setting: did you mean GATEHOUSE_TLS_CERT?\n"
+    assert refused("--tls-crt", "x", cwd=tmp_path) == 'gatehouse serve: unknown argument "--tls-crt": did you mean --tls-cert?\n'
+    assert refused("--config", "nowhere.yaml", cwd=tmp_path) == "gatehouse serve: nowhere.yaml: No such file or directory\n"
+
+
+def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(file, tmp_path):
+    for option in ((), ("--check-config",)):
+        assert "a certificate and its key go together" in refused("--config", file("tls-cert: x\n"), *option, cwd=tmp_path)
+        assert "--no-auth is refused on 192.0.2.1:1" in refused("--config", file("listen: 192.0.2.1:1\nno-auth: true\n"), *option, cwd=tmp_path)
+        assert 'listen address "127.0.0.1"' in refused("--config", file("listen: 127.0.0.1\nno-auth: true\n"), *option, cwd=tmp_path)
+
+
+def test_a_pasted_private_key_is_refused_and_never_shown(file, tmp_path):
+    path = file("tls-key: |\n  -----BEGIN PRIVATE KEY-----\n  c2VjcmV0\n")
+    for option in ((), ("--check-config",)):
+        told = refused("--config", path, *option, cwd=tmp_path)
+        assert told == f"gatehouse serve: {path}:1: tls-key: has a line break or another control character in it\n"
+    assert "c2VjcmV0" not in refused(cwd=tmp_path, GATEHOUSE_TLS_KEY="-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n")
+
+
+def test_help_is_there_also_when_the_file_is_wrong(file, tmp_path):
+    done = serve("--help", cwd=tmp_path, GATEHOUSE_CONFIG=file("]"))
+    assert done.returncode == 0 and "GATEHOUSE_CONFIG" in done.stdout
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_a_server_that_starts_again_keeps_its_settings_whatever_the_file_says_by_then(file, tmp_path, by_variable):
+    path = file("listen: 127.0.0.1:0\nno-auth: true\n")
+    options = () if by_variable else ("--config", path)
+    variables = {"GATEHOUSE_CONFIG": path} if by_variable else {}
+    with Server(*options, "--fault", "commit:0", cwd=tmp_path, GATEHOUSE_DATA="rows", **variables) as server:
+        path.write_text("no longer: [valid\n")
+        assert server.create_table() == 500
+        assert line_with_endpoint(server.process) == server.endpoint
+        assert server.create_table() == 500  # not 400: it still asks for no signature
+        assert line_with_endpoint(server.process) == server.endpoint
+    assert sorted(os.listdir(tmp_path)) == ["gatehouse.yaml", "rows"]
