@@ -2,14 +2,24 @@
  * documented and has a test. */
 #include "api/v1_routes.h"
 
-enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0 };
+#include "service/policy_store.h"
+
+enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0, POLICY_BODY = POLICY_DOCUMENT_BYTES_MAX };
 
 #define FUNCTIONS(name) name##_decode, name##_run, name##_encode
 
 static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, FUNCTIONS(attempt), NULL, NULL},
+        {HTTP_POST, "/v1/check", READ, "Check", BODY, FUNCTIONS(check_actions), NULL, NULL},
         {HTTP_POST, "/v1/subjects/lookup", READ, "LookupSubject", BODY, FUNCTIONS(subject_lookup), NULL,
          NULL},
+        {HTTP_GET, "/v1/subjects/{id}", READ, "GetSubject", NO_BODY, FUNCTIONS(subject_get), NULL, NULL},
+        {HTTP_GET, "/v1/subjects/{id}/sum", READ, "SumCounts", NO_BODY, FUNCTIONS(subject_sum), NULL, NULL},
+        {HTTP_GET, "/v1/subjects/{id}/explain", READ, "ExplainSubject", NO_BODY, FUNCTIONS(subject_explain),
+         NULL, NULL},
+        {HTTP_GET, "/v1/policies/{name}", READ, "GetPolicies", NO_BODY, FUNCTIONS(policy_get), NULL, NULL},
+        {HTTP_PUT, "/v1/policies/{name}", WRITE, "PutPolicies", POLICY_BODY, FUNCTIONS(policy_put),
+         policy_put_committed, NULL},
 };
 
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };

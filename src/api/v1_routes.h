@@ -12,7 +12,18 @@
 /* attempts.c */
 ROUTE_FUNCTIONS(attempt);
 
+/* check.c */
+ROUTE_FUNCTIONS(check_actions);
+
+/* policies.c */
+ROUTE_FUNCTIONS(policy_get);
+ROUTE_FUNCTIONS(policy_put);
+void policy_put_committed(struct v1_call *c);
+
 /* subjects.c */
+ROUTE_FUNCTIONS(subject_get);
+ROUTE_FUNCTIONS(subject_sum);
+ROUTE_FUNCTIONS(subject_explain);
 ROUTE_FUNCTIONS(subject_lookup);
 
 #endif

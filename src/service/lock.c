@@ -111,7 +111,7 @@ enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct t
 	if (look(lock->pk, sk, table, t, c->arena, &found, &old, err) != ERR_NONE ||
 	    duration_of(lock, table, t, c, &duration_s, err) != ERR_NONE)
 		return err->code;
-	ends_s = duration_s == 0 ? 0 : (t->now_us + 999999) / 1000000 + duration_s; /* not a moment less */
+	ends_s = duration_s == 0 ? 0 : now_s + duration_s;
 	if (found)
 		ends_s = later(ends_s, row_i64(&old, "ttl", 0));
 	changes_put(c, table, lock_row(lock, sk, c->arena, now_s, duration_s, ends_s),

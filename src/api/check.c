@@ -1,0 +1,104 @@
+/* POST /v1/check: one verdict over several actions, without counting anything. */
+#include "service/check.h"
+
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+
+struct check_call {
+	struct check c;
+	bool         enforce;
+	int64_t      now_us;
+};
+
+static void read_action(struct fields *f, struct check *c, const struct json *member, struct bytes journey)
+{
+	const struct rule *rule = NULL;
+
+	if (member->type == JSON_STRING)
+		rule = rules_find(c->who.rules, journey, member->text, c->who.method_type);
+	if (rule == NULL)
+		fields_fail(f, "actions", ERR_INVALID, "must be types of the journey %.*s",
+		            BYTES_ARG(journey));
+	else
+		c->actions[c->action_count++].rule = rule;
+}
+
+static void read_actions(struct fields *f, struct check *c, struct bytes journey)
+{
+	const struct json *actions = fields_array(f, "actions", CHECK_ACTIONS_MAX);
+
+	if (f->err->code != ERR_NONE)
+		return;
+	if (actions == NULL || actions->count == 0) {
+		fields_fail(f, "actions", ERR_INVALID, "is missing: name one type of the journey or more");
+		return;
+	}
+	for (const struct json *m = actions->children; m != NULL; m = m->next)
+		read_action(f, c, m, journey);
+}
+
+enum err_code check_actions_decode(struct v1_call *c, struct err *err)
+{
+	struct check_call *k = arena_zalloc(c->arena, sizeof(*k));
+	struct bytes       journey;
+	struct fields      f;
+
+	c->request = k;
+	k->c.who.rules = v1_rules(c);
+	fields_init(&f, c->body, err);
+	v1_read_subjects(c, &f, &k->c.who);
+	journey = v1_read_journey(c, &f, k->c.who.rules);
+	v1_read_method(&f, &k->c.who);
+	v1_read_context(c, &f, &k->c.who);
+	read_actions(&f, &k->c, journey);
+	k->enforce = v1_enforces_status(c, err);
+	return fields_end(&f);
+}
+
+enum err_code check_actions_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct check_call *k = c->request;
+
+	k->now_us = t->now_us;
+	return check_run(&k->c, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, err);
+}
+
+static void write_action(struct json_writer *w, const struct check_action *a, int64_t now_us)
+{
+	json_name(w, a->rule->type);
+	json_begin_object(w);
+	v1_write_verdict(w, &a->verdict, now_us);
+	if (a->known_device)
+		v1_write_bool(w, BYTES("known_device"), true);
+	if (a->max > 0) {
+		v1_write_i64(w, BYTES("count"), a->count);
+		v1_write_i64(w, BYTES("max"), a->max);
+		v1_write_i64(w, BYTES("remaining"), a->remaining);
+		if (a->ends_s > 0)
+			v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(a->ends_s, now_us));
+	}
+	if (a->rule->shadow) {
+		json_name(w, BYTES("shadow"));
+		json_begin_object(w);
+		v1_write_verdict(w, &a->shadow, now_us);
+		json_end_object(w);
+	}
+	json_end_object(w);
+}
+
+void check_actions_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct check_call *k = c->request;
+
+	if (k->enforce)
+		c->status = verdict_status(k->c.verdict.kind);
+	json_begin_object(w);
+	v1_write_verdict(w, &k->c.verdict, k->now_us);
+	json_name(w, BYTES("actions"));
+	json_begin_object(w);
+	for (uint32_t i = 0; i < k->c.action_count; i++)
+		write_action(w, &k->c.actions[i], k->now_us);
+	json_end_object(w);
+	v1_write_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
+	json_end_object(w);
+}

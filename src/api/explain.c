@@ -1,0 +1,199 @@
+/* GET /v1/subjects/{id}/explain: why is this subject locked, attempt by attempt, under which policies, how
+ * long still, and what would unlock it. It tells what rows remember: each count and each lock that a rule set
+ * keeps its last attempts (service/attempt.h, HISTORY_MAX). */
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/row.h"
+#include "service/subject.h"
+
+struct explain_call {
+	struct bytes        id;
+	const struct rules *rules;
+	struct subject      s;
+	int64_t             now_us;
+};
+
+enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
+{
+	struct explain_call *k = arena_zalloc(c->arena, sizeof(*k));
+
+	c->request = k;
+	k->rules = v1_rules(c);
+	return v1_subject_param(c, 0, &k->id, err);
+}
+
+enum err_code subject_explain_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct explain_call *k = c->request;
+
+	k->now_us = t->now_us;
+	return subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE], t,
+	                    c->arena, &k->s, err);
+}
+
+/* ---- attempts: lines like "1794789304 failure v0 SMS" ---- */
+
+static struct bytes word_next(struct bytes *rest)
+{
+	const char  *space = rest->len == 0 ? NULL : memchr(rest->data, ' ', rest->len);
+	struct bytes word = {rest->data, space == NULL ? rest->len : (size_t)(space - rest->data)};
+	size_t       used = space == NULL ? word.len : word.len + 1;
+
+	*rest = (struct bytes){rest->data + used, rest->len - used};
+	return word;
+}
+
+static void write_attempt(struct json_writer *w, struct bytes line)
+{
+	struct bytes at = word_next(&line), outcome = word_next(&line), version = word_next(&line);
+	uint64_t     seconds, number;
+
+	if (!bytes_to_u64(at, INT64_MAX, &seconds) || version.len < 2)
+		return;
+	json_begin_object(w);
+	v1_write_time(w, BYTES("at"), (int64_t)seconds);
+	v1_write_text(w, BYTES("outcome"), outcome);
+	if (bytes_to_u64((struct bytes){version.data + 1, version.len - 1}, INT64_MAX, &number))
+		v1_write_i64(w, BYTES("policy_version"), (int64_t)number);
+	v1_write_text(w, BYTES("method"), line);
+	json_end_object(w);
+}
+
+static void write_attempts(struct json_writer *w, const struct item *item)
+{
+	const struct value *history = item_get(item, BYTES("history"));
+
+	json_name(w, BYTES("attempts"));
+	json_begin_array(w);
+	for (uint32_t i = 0; history != NULL && history->type == VALUE_L && i < history->list.count; i++)
+		if (history->list.items[i].type == VALUE_S)
+			write_attempt(w, history->list.items[i].text);
+	json_end_array(w);
+}
+
+/* ---- what would end it ---- */
+
+static bool reset_clears(const struct reset *reset, const struct key_parts *key)
+{
+	for (uint32_t i = 0; i < reset->locks.count; i++)
+		if (bytes_equal(reset->locks.list[i].journey, key->journey) &&
+		    bytes_equal(reset->locks.list[i].name, key->classifier))
+			return true;
+	return false;
+}
+
+static void write_ways(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
+{
+	const struct explain_call *k = c->request;
+
+	json_name(w, BYTES("unlocked_by"));
+	json_begin_array(w);
+	if (row_i64(&row->item, "ttl", 0) > 0)
+		json_string(w, BYTES("time: at `until`, by itself"));
+	if (bytes_is(row->key.type, KEY_LOCK) && row->key.qualifier.len == 0)
+		json_string(w, arena_printf(c->arena, "DELETE /v1/subjects/{id}/locks/%.*s/%.*s",
+		                            BYTES_ARG(row->key.journey), BYTES_ARG(row->key.classifier)));
+	else
+		json_string(w, BYTES("POST /v1/unlock {\"subjects\": [id]}"));
+	for (uint32_t i = 0; i < k->rules->reset_count; i++)
+		if (reset_clears(&k->rules->resets[i], &row->key))
+			json_string(w, arena_printf(c->arena,
+			                            "POST /v1/subjects/{id}/reset {\"reset\": \"%.*s\"}",
+			                            BYTES_ARG(k->rules->resets[i].name)));
+	json_end_array(w);
+}
+
+/* ---- rows ---- */
+
+static void write_ends(struct json_writer *w, const struct explain_call *k, const struct item *item,
+                       const char *left)
+{
+	int64_t ends_s = row_i64(item, "ttl", 0);
+
+	v1_write_time(w, BYTES("until"), ends_s);
+	if (ends_s > 0)
+		v1_write_i64(w, bytes_of(left), verdict_retry_after(ends_s, k->now_us));
+}
+
+static void write_lock(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
+{
+	const struct explain_call *k = c->request;
+	struct bytes               cause = row_text(&row->item, "cause");
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("key"), row->sk);
+	v1_write_text(w, BYTES("kind"), row_text(&row->item, "block_type"));
+	v1_write_text(w, BYTES("set_by"), cause.len > 0 ? cause : BYTES("an operator"));
+	v1_write_time(w, BYTES("since"), row_i64(&row->item, "last_updated", 0));
+	write_ends(w, k, &row->item, "retry_after");
+	if (cause.len > 0)
+		v1_write_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
+	v1_write_bool(w, BYTES("enforced"), !bytes_is(row->key.type, KEY_SHADOW_LOCK));
+	write_attempts(w, &row->item);
+	write_ways(c, w, row);
+	json_end_object(w);
+}
+
+static void write_count(struct json_writer *w, const struct explain_call *k, const struct subject_row *row)
+{
+	const struct rule *rule = rules_find(k->rules, row->key.journey, row->key.classifier,
+	                                     row_text(&row->item, "mfa_method_type"));
+	int64_t            count = row_i64(&row->item, "count", 0);
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("key"), row->sk);
+	v1_write_i64(w, BYTES("count"), count);
+	if (rule != NULL) {
+		int64_t max = rule->max_each > 0 ? rule->max_each : rule->max;
+
+		v1_write_i64(w, BYTES("max"), max);
+		v1_write_i64(w, BYTES("remaining"), max > count ? max - count : 0);
+	}
+	write_ends(w, k, &row->item, "expires_in");
+	write_attempts(w, &row->item);
+	json_end_object(w);
+}
+
+static void write_state(struct json_writer *w, const struct explain_call *k, const struct subject_row *row)
+{
+	json_begin_object(w);
+	v1_write_text(w, BYTES("key"), row->sk);
+	v1_write_text(w, BYTES("state"), row_text(&row->item, "intervention_state"));
+	v1_write_time(w, BYTES("applied_at"), row_i64(&row->item, "applied_at", 0));
+	write_ends(w, k, &row->item, "retry_after");
+	json_end_object(w);
+}
+
+static void write_rows(struct v1_call *c, struct json_writer *w, const char *name, enum subject_row_kind kind)
+{
+	const struct explain_call *k = c->request;
+
+	json_name(w, bytes_of(name));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < k->s.count; i++) {
+		const struct subject_row *row = &k->s.rows[i];
+
+		if (row->kind != kind)
+			continue;
+		if (kind == ROW_LOCK)
+			write_lock(c, w, row);
+		else if (kind == ROW_COUNT)
+			write_count(w, k, row);
+		else
+			write_state(w, k, row);
+	}
+	json_end_array(w);
+}
+
+void subject_explain_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct explain_call *k = c->request;
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("subject"), k->id);
+	write_rows(c, w, "locks", ROW_LOCK);
+	write_rows(c, w, "counts", ROW_COUNT);
+	write_rows(c, w, "states", ROW_STATE);
+	v1_write_i64(w, BYTES("policy_version_now"), k->rules->base.version);
+	json_end_object(w);
+}

@@ -1,0 +1,26 @@
+/* Check: one verdict over several actions, and what each would meet, without counting anything. */
+#ifndef SERVICE_CHECK_H
+#define SERVICE_CHECK_H
+
+#include "service/assess.h"
+
+enum { CHECK_ACTIONS_MAX = 16 };
+
+struct check_action {
+	const struct rule *rule;
+	struct verdict     verdict, shadow;
+	bool               known_device;
+	int64_t            count, max, remaining, ends_s; /* of the counter nearest to its maximum */
+};
+
+struct check {
+	struct attempt      who; /* its rule is that of each action in turn */
+	struct check_action actions[CHECK_ACTIONS_MAX];
+	uint32_t            action_count;
+	struct verdict      verdict; /* of all together */
+};
+
+enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,
+                        struct err *err);
+
+#endif
