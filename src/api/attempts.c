@@ -76,6 +76,18 @@ enum err_code attempt_run(struct v1_call *c, struct table *t, struct err *err)
 	                      &a->r, err);
 }
 
+void attempt_committed(struct v1_call *c)
+{
+	const struct attempts_call *a = c->request;
+	struct meter_shard         *m = ((struct api_loop *)c->http->loop_data)->meter;
+
+	metric_add(&m->verdicts[METER_ATTEMPTS][a->r.verdict.kind], 1);
+	if (a->q.rule->shadow)
+		metric_add(&m->shadows[a->r.shadow.kind], 1);
+	if (a->r.first_time && a->q.rule->at_max == AT_MAX_LOCK && !a->q.rule->shadow)
+		metric_add(&m->locks_set, 1);
+}
+
 /* ---- the answer ---- */
 
 static void write_counts(struct json_writer *w, const struct attempts_call *a)

@@ -89,7 +89,9 @@ static void write_action(struct json_writer *w, const struct check_action *a, in
 void check_actions_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct check_call *k = c->request;
+	struct meter_shard      *m = ((struct api_loop *)c->http->loop_data)->meter;
 
+	metric_add(&m->verdicts[METER_CHECKS][k->c.verdict.kind], 1);
 	if (k->enforce)
 		c->status = verdict_status(k->c.verdict.kind);
 	json_begin_object(w);

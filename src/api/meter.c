@@ -26,13 +26,19 @@ void meter_note(struct meter_shard *s, unsigned row, enum err_code outcome, int6
 	metric_observe(&s->rows[row].latency, &metric_bounds_us, micros > 0 ? (uint64_t)micros : 0);
 }
 
-uint64_t meter_requests(const struct meter *m, unsigned row, enum err_code outcome)
+uint64_t meter_sum(const struct meter *m, const struct metric_counter *in_first_shard)
 {
+	size_t   at = (size_t)((const char *)in_first_shard - (const char *)&m->shards[0]);
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < METER_SHARDS; i++)
-		sum += metric_value(&m->shards[i].rows[row].outcomes[outcome]);
+		sum += metric_value((const struct metric_counter *)((const char *)&m->shards[i] + at));
 	return sum;
+}
+
+uint64_t meter_requests(const struct meter *m, unsigned row, enum err_code outcome)
+{
+	return meter_sum(m, &m->shards[0].rows[row].outcomes[outcome]);
 }
 
 struct metric_reading meter_latency(const struct meter *m, unsigned row)

@@ -10,6 +10,7 @@
 
 #include "api/operations.h"
 #include "base/metric.h"
+#include "service/verdict.h"
 
 #define METER_ONE_MORE(...) +1
 
@@ -26,8 +27,15 @@ struct meter_row {
 	struct metric_histogram latency; /* microseconds */
 };
 
+/* What was said of attempts and of checks. */
+enum meter_source { METER_ATTEMPTS, METER_CHECKS, METER_SOURCES };
+
 struct meter_shard {
 	alignas(64) struct meter_row rows[METER_ROWS]; /* the first: no operation of ours */
+	struct metric_counter verdicts[METER_SOURCES][VERDICT_COUNT];
+	struct metric_counter
+	        shadows[VERDICT_COUNT]; /* what rules in shadow mode would have said of attempts */
+	struct metric_counter locks_set;
 };
 
 struct meter {
@@ -41,7 +49,8 @@ unsigned meter_route_row(unsigned index);
 /* One answer. */
 void meter_note(struct meter_shard *s, unsigned row, enum err_code outcome, int64_t micros);
 
-/* All shards together. */
+/* All shards together. The counter is one within a shard. */
+uint64_t              meter_sum(const struct meter *m, const struct metric_counter *in_first_shard);
 uint64_t              meter_requests(const struct meter *m, unsigned row, enum err_code outcome);
 struct metric_reading meter_latency(const struct meter *m, unsigned row);
 

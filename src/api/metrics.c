@@ -142,6 +142,36 @@ static void write_requests(struct buf *out, const struct meter *m)
 	write_each(out, m, write_latency);
 }
 
+/* ---- verdicts ---- */
+
+static void write_verdict(struct buf *out, const struct meter *m, const char *name, const char *source,
+                          const struct metric_counter *first)
+{
+	for (int v = 0; v < VERDICT_COUNT; v++) {
+		struct label labels[] = {{"verdict", bytes_of(verdict_name((enum verdict_kind)v))},
+		                         {"source", bytes_of(source == NULL ? "" : source)}};
+
+		exposition_sample(out, name, (struct labels){labels, source == NULL ? 1 : 2},
+		                  (double)meter_sum(m, &first[v]));
+	}
+}
+
+static void write_verdicts(struct buf *out, const struct meter *m)
+{
+	const struct meter_shard *first = &m->shards[0];
+
+	exposition_family(out, "gatehouse_verdicts_total", "counter",
+	                  "What was said of attempts and of checks.");
+	write_verdict(out, m, "gatehouse_verdicts_total", "attempts", first->verdicts[METER_ATTEMPTS]);
+	write_verdict(out, m, "gatehouse_verdicts_total", "check", first->verdicts[METER_CHECKS]);
+	exposition_family(out, "gatehouse_shadow_verdicts_total", "counter",
+	                  "What rules in shadow mode would have said of attempts.");
+	write_verdict(out, m, "gatehouse_shadow_verdicts_total", NULL, first->shadows);
+	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks that attempts set.");
+	exposition_sample(out, "gatehouse_locks_set_total", no_labels,
+	                  (double)meter_sum(m, &first->locks_set));
+}
+
 /* ---- the writer ---- */
 
 static void write_writer(struct buf *out, const struct engine_stats *engine)
@@ -169,6 +199,7 @@ void metrics_write(struct api *api, struct buf *out)
 	write_numbers(out, &now);
 	write_writer(out, &now.engine);
 	write_requests(out, &api->meter);
+	write_verdicts(out, &api->meter);
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

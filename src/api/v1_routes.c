@@ -9,7 +9,8 @@ enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0, POLICY_BODY = POLICY_DOCUMENT_BYTE
 #define FUNCTIONS(name) name##_decode, name##_run, name##_encode
 
 static const struct v1_route routes[] = {
-        {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, FUNCTIONS(attempt), NULL, NULL},
+        {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, FUNCTIONS(attempt), attempt_committed,
+         NULL},
         {HTTP_POST, "/v1/check", READ, "Check", BODY, FUNCTIONS(check_actions), NULL, NULL},
         {HTTP_POST, "/v1/subjects/lookup", READ, "LookupSubject", BODY, FUNCTIONS(subject_lookup), NULL,
          NULL},

@@ -11,6 +11,7 @@
 
 /* attempts.c */
 ROUTE_FUNCTIONS(attempt);
+void attempt_committed(struct v1_call *c);
 
 /* check.c */
 ROUTE_FUNCTIONS(check_actions);
