@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { BUF_BYTES_MIN = 256 };
+enum { BUF_BYTES_MIN = 256, NUMBER_BYTES_MAX = 20 };
 
 void buf_init(struct buf *b, struct arena *arena)
 {
@@ -34,4 +34,19 @@ void buf_grow(struct buf *b, size_t more)
 		b->data = data;
 	}
 	b->cap = cap;
+}
+
+void buf_add_i64(struct buf *b, int64_t number)
+{
+	char     text[NUMBER_BYTES_MAX];
+	char    *end = text + sizeof(text), *at = end;
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+	do {
+		*--at = (char)('0' + left % 10);
+		left /= 10;
+	} while (left > 0);
+	if (number < 0)
+		*--at = '-';
+	buf_add(b, at, (size_t)(end - at));
 }

@@ -43,6 +43,9 @@ static inline void buf_add_byte(struct buf *b, uint8_t byte)
 	b->data[b->len++] = (char)byte;
 }
 
+/* As decimal digits. */
+void buf_add_i64(struct buf *b, int64_t number);
+
 static inline void buf_reset(struct buf *b)
 {
 	b->len = 0;

@@ -26,14 +26,20 @@ enum {
 	EXPONENT_BIAS = 130,
 };
 
+/* Zeros are rare: what lies between them is copied whole. */
 static void encode_text(struct buf *out, struct bytes text)
 {
+	const char *zero;
+
 	buf_reserve(out, text.len + 2);
-	for (size_t i = 0; i < text.len; i++) {
-		buf_add_byte(out, (uint8_t)text.data[i]);
-		if (text.data[i] == ESCAPE)
-			buf_add_byte(out, ESCAPED_ZERO);
+	while (text.len > 0 && (zero = memchr(text.data, ESCAPE, text.len)) != NULL) {
+		size_t run = (size_t)(zero - text.data) + 1;
+
+		buf_add(out, text.data, run);
+		buf_add_byte(out, ESCAPED_ZERO);
+		text = (struct bytes){text.data + run, text.len - run};
 	}
+	buf_add_bytes(out, text);
 }
 
 static void encode_number(struct buf *out, const struct number *n)

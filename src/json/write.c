@@ -144,31 +144,15 @@ void json_base64(struct json_writer *w, struct bytes data)
 	buf_add_byte(w->out, '"');
 }
 
-static char *digits_put(char *end, uint64_t value)
-{
-	do {
-		*--end = (char)('0' + value % 10);
-		value /= 10;
-	} while (value > 0);
-	return end;
-}
-
 void json_i64(struct json_writer *w, int64_t value)
 {
-	char  text[NUMBER_BYTES_MAX];
-	char *end = text + sizeof(text);
-	char *at = digits_put(end, value < 0 ? -(uint64_t)value : (uint64_t)value);
-
-	if (value < 0)
-		*--at = '-';
-	json_raw(w, (struct bytes){at, (size_t)(end - at)});
+	comma_place(w);
+	buf_add_i64(w->out, value);
 }
 
 /* Capacity units are multiples of a half, mostly: no need to search for those. */
 static bool halves_put(struct json_writer *w, double value)
 {
-	char     text[NUMBER_BYTES_MAX];
-	char    *end = text + sizeof(text), *at = end - 2;
 	uint64_t twice;
 
 	if (!(value >= 0 && value < HALVES_MAX) || signbit(value))
@@ -176,9 +160,8 @@ static bool halves_put(struct json_writer *w, double value)
 	twice = (uint64_t)(value * 2);
 	if ((double)twice != value * 2)
 		return false;
-	memcpy(at, twice % 2 == 1 ? ".5" : ".0", 2);
-	at = digits_put(at, twice / 2);
-	json_raw(w, (struct bytes){at, (size_t)(end - at)});
+	json_i64(w, (int64_t)(twice / 2));
+	buf_add(w->out, twice % 2 == 1 ? ".5" : ".0", 2);
 	return true;
 }
 

@@ -1,8 +1,7 @@
 /* Attempts: see attempt.h. */
 #include "service/attempt.h"
 
-#include <inttypes.h>
-
+#include "base/buf.h"
 #include "service/key_names.h"
 #include "service/lock.h"
 #include "service/row.h"
@@ -19,6 +18,8 @@ struct recording {
 	struct err            *err;
 };
 
+enum { HISTORY_LINE_BYTES = 56 }; /* without the method */
+
 static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
 
 static int64_t now_s(const struct recording *r)
@@ -30,11 +31,19 @@ static int64_t now_s(const struct recording *r)
 
 static struct bytes history_line(const struct recording *r)
 {
-	static const char *const outcomes[] = {"failure", "success", "sent"};
+	static const char *const outcomes[] = {" failure v", " success v", " sent v"};
 	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
+	struct buf   line;
 
-	return arena_printf(r->arena, "%" PRIi64 " %s v%" PRIi64 "%s%.*s", now_s(r), outcomes[r->outcome],
-	                    r->q->rules->base.version, how.len > 0 ? " " : "", BYTES_ARG(how));
+	buf_init(&line, r->arena);
+	buf_reserve(&line, HISTORY_LINE_BYTES + how.len);
+	buf_add_i64(&line, now_s(r));
+	buf_add_bytes(&line, bytes_of(outcomes[r->outcome]));
+	buf_add_i64(&line, r->q->rules->base.version);
+	if (how.len > 0)
+		buf_add_byte(&line, ' ');
+	buf_add_bytes(&line, how);
+	return buf_bytes(&line);
 }
 
 /* The old lines, the newest HISTORY_MAX - 1 of them, and this one. */
