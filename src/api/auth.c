@@ -1,10 +1,13 @@
 /* Auth: SigV4 over the headers as they came. */
 #include "api/auth.h"
 
+#include <assert.h>
 #include <strings.h>
 
 #include "base/crypto.h"
 #include "item/messages.h"
+
+static_assert(sizeof(struct http_address) == sizeof(struct access_address), "one form of address");
 
 /* A revoked key is as good as none. */
 static struct bytes find_secret(void *ctx, struct bytes key_id)
@@ -86,6 +89,7 @@ static enum err_code verify_bearer(struct bytes token, struct caller *out, struc
 static enum err_code settle(const struct http_request *r, enum err_code rc, struct caller *out)
 {
 	out->secure = r->secure;
+	memcpy(out->peer.bytes, r->peer.bytes, sizeof(out->peer.bytes));
 	if (rc != ERR_NONE)
 		auth_release(out);
 	return rc;

@@ -13,6 +13,7 @@ struct caller {
 	const struct credential  *key;
 	struct bytes              region; /* of the signature's scope; "local" with a bearer key */
 	bool                      secure; /* came over TLS */
+	struct access_address     peer;
 };
 
 /* ERR_NO_CREDENTIAL, ERR_SIGNATURE_INCOMPLETE, ERR_UNKNOWN_KEY, ERR_SIGNATURE: see sigv4_verify. On success

@@ -8,7 +8,7 @@
 #include "api/deed.h"
 #include "dynamo/arn.h"
 
-enum { VALUES_MAX = 8 };
+enum { VALUES_MAX = 9 };
 
 struct question {
 	const struct caller *who;
@@ -50,6 +50,8 @@ static size_t context_of(const struct question *q, const struct deed *d,
 	add_texts(values, &count, ACCESS_SELECT, &d->select, d->select.len > 0);
 	add_texts(values, &count, ACCESS_RETURN_VALUES, &d->return_values, d->return_values.len > 0);
 	add_texts(values, &count, ACCESS_ENCLOSING_OPERATION, &d->enclosing, d->enclosing.len > 0);
+	values[count] = (struct access_value){.key = ACCESS_SOURCE_IP};
+	values[count++].address = q->who->peer;
 	values[count] = (struct access_value){.key = ACCESS_SECURE_TRANSPORT};
 	values[count++].truth = q->who->secure;
 	values[count] = (struct access_value){.key = ACCESS_CURRENT_TIME};

@@ -3,19 +3,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "http/inherit.h"
 
 enum { LISTEN_BACKLOG = 1024 };
-
-union address {
-	struct sockaddr     any;
-	struct sockaddr_in  v4;
-	struct sockaddr_in6 v6;
-};
 
 /* The host without brackets, and the port, of "host:port" or "[host]:port". */
 static bool split(const char *text, char host[INET6_ADDRSTRLEN], uint64_t *port, bool *bracketed)
@@ -109,4 +101,17 @@ unsigned address_port(int fd)
 	if (getsockname(fd, &address.any, &len) != 0)
 		return 0;
 	return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+}
+
+struct http_address address_of_peer(const union address *peer)
+{
+	struct http_address out = {{0}};
+
+	if (peer->any.sa_family == AF_INET6) {
+		memcpy(out.bytes, &peer->v6.sin6_addr, sizeof(out.bytes));
+	} else if (peer->any.sa_family == AF_INET) {
+		out.bytes[10] = out.bytes[11] = 0xff;
+		memcpy(out.bytes + 12, &peer->v4.sin_addr, sizeof(peer->v4.sin_addr));
+	}
+	return out;
 }

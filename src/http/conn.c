@@ -41,13 +41,14 @@ static void conn_on_event(struct watch *w, uint32_t events);
 static void conn_on_timeout(struct timer *timer);
 static void conn_arrive(struct inbox_item *item);
 
-void conn_open(struct loop *l, int fd)
+void conn_open(struct loop *l, int fd, struct http_address peer)
 {
 	struct conn *c = mem_zalloc(sizeof(*c));
 
 	c->watch.on_event = conn_on_event;
 	c->loop = l;
 	c->io.fd = fd;
+	c->peer = peer;
 	c->state = CONN_NEW;
 	c->arrival.run = conn_arrive;
 	timer_init(&c->timer, conn_on_timeout);
@@ -144,6 +145,7 @@ static void conn_handle(struct conn *c)
 
 	r->received_us = c->loop->now_us;
 	r->secure = c->io.tls != NULL;
+	r->peer = c->peer;
 	r->loop_data = c->loop->loop_data;
 	r->user = NULL;
 	loop_count(&c->loop->counts.requests);

@@ -44,17 +44,18 @@ enum conn_state {
 };
 
 struct conn {
-	struct watch    watch;
-	struct timer    timer;
-	struct list     link;  /* in its loop */
-	struct list     grave; /* once closed */
-	struct loop    *loop;
-	struct io       io;
-	enum conn_state state;
-	uint32_t        interest;    /* what epoll watches for */
-	bool            driving;     /* conn_drive is on the stack */
-	bool            close_after; /* the answer under way is the last */
-	bool            linger;      /* … and the peer may be sending still */
+	struct watch        watch;
+	struct timer        timer;
+	struct list         link;  /* in its loop */
+	struct list         grave; /* once closed */
+	struct loop        *loop;
+	struct io           io;
+	struct http_address peer;
+	enum conn_state     state;
+	uint32_t            interest;    /* what epoll watches for */
+	bool                driving;     /* conn_drive is on the stack */
+	bool                close_after; /* the answer under way is the last */
+	bool                linger;      /* … and the peer may be sending still */
 
 	struct read_buffer *in; /* NULL when it holds nothing */
 	size_t              in_start, in_end;
@@ -72,7 +73,7 @@ struct conn {
 };
 
 /* Makes one of a fresh non-blocking socket and sends it to its loop. Called by the accepting thread. */
-void conn_open(struct loop *l, int fd);
+void conn_open(struct loop *l, int fd, struct http_address peer);
 
 /* Graceful stop: closes it if nothing is under way. */
 void conn_stop(struct conn *c);

@@ -34,19 +34,25 @@ enum http_method {
 	HTTP_OTHER
 };
 
+/* Where a peer is: IPv6, in network order; IPv4 is ::ffff:a.b.c.d. All zeros if it cannot be told. */
+struct http_address {
+	uint8_t bytes[16];
+};
+
 struct http_request {
-	enum http_method   method;
-	struct bytes       target; /* as sent: path and query */
-	struct bytes       path;
-	struct bytes       query; /* without '?' */
-	struct http_header headers[HTTP_HEADERS_MAX];
-	unsigned           header_count;
-	struct bytes       body;
-	struct arena       arena;
-	int64_t            received_us; /* steady clock, when the request was complete */
-	bool               secure;      /* came by TLS */
-	void              *loop_data;   /* what the handler's loop_open returned for this loop */
-	void              *user;        /* the handler's own */
+	enum http_method    method;
+	struct bytes        target; /* as sent: path and query */
+	struct bytes        path;
+	struct bytes        query; /* without '?' */
+	struct http_header  headers[HTTP_HEADERS_MAX];
+	unsigned            header_count;
+	struct bytes        body;
+	struct arena        arena;
+	int64_t             received_us; /* steady clock, when the request was complete */
+	bool                secure;      /* came by TLS */
+	struct http_address peer;        /* of the connection: of the proxy, if there is one between */
+	void               *loop_data;   /* what the handler's loop_open returned for this loop */
+	void               *user;        /* the handler's own */
 };
 
 /* The value of a header, name compared without case; data is NULL if absent. */

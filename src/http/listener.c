@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "http/address.h"
 #include "http/answer.h"
 
 enum {
@@ -85,7 +86,7 @@ static void turn_away(struct loop *l, int fd)
 	io_close(&io);
 }
 
-static void deal(struct listener *li, int fd)
+static void deal(struct listener *li, int fd, struct http_address peer)
 {
 	struct loop *l = &li->loops[0];
 	const int    on = 1;
@@ -98,7 +99,7 @@ static void deal(struct listener *li, int fd)
 	loop_count(&l->counts.accepted);
 	atomic_fetch_add_explicit(l->connections_now, 1, memory_order_relaxed);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	conn_open(&li->loops[li->next], fd);
+	conn_open(&li->loops[li->next], fd, peer);
 	li->next = (li->next + 1) % li->loop_count;
 }
 
@@ -137,10 +138,12 @@ static void accept_without_descriptors(struct listener *li)
 /* False: no more for now. */
 static bool accept_one(struct listener *li)
 {
-	int fd = accept4(li->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	union address peer = {0};
+	socklen_t     len = sizeof(peer);
+	int           fd = accept4(li->fd, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd >= 0) {
-		deal(li, fd);
+		deal(li, fd, address_of_peer(&peer));
 		return true;
 	}
 	if (errno == EAGAIN || errno == EWOULDBLOCK)

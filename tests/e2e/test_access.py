@@ -277,6 +277,20 @@ def test_a_policy_may_ask_for_tls(guarded):
     assert error_of(client.list_tables)["Code"] == "AccessDeniedException"
 
 
+@pytest.mark.parametrize("operator, network, allowed", [
+    ("IpAddress", "127.0.0.1/32", True), ("IpAddress", "127.0.0.0/8", True), ("IpAddress", "127.0.0.2/32", False),
+    ("IpAddress", "::1/128", False), ("NotIpAddress", "127.0.0.1/32", False), ("NotIpAddress", "10.0.0.0/8", True)])
+def test_a_policy_may_ask_where_the_peer_is(guarded, operator, network, allowed):
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*",
+                                                      "Condition": {operator: {"aws:SourceIp": network}}}]}
+    name = "at-" + operator + network.translate(str.maketrans(":/", "--"))
+    client = guarded.client(guarded.make(name, policy))
+    if allowed:
+        client.list_tables()
+    else:
+        assert error_of(client.list_tables)["Code"] == "AccessDeniedException"
+
+
 def test_after_a_failed_flush_it_serves_again_on_the_port_that_it_had_picked(tmp_path):
     process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", tmp_path / "d", "--no-auth",
                                 "--fault", "commit:3"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

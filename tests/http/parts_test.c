@@ -2,6 +2,7 @@
  * inbox and the timers. */
 #include <pthread.h>
 
+#include "http/address.h"
 #include "http/inbox.h"
 #include "http/receive.h"
 #include "http/response.h"
@@ -320,4 +321,20 @@ TEST(inbox, delivers_everything_once_and_each_senders_in_order)
 	inbox_close(&inbox);
 	assert_int_equal(arrived, PUSHERS * PUSHES);
 	assert_int_equal(out_of_order, 0);
+}
+
+TEST(address, a_peer_of_ipv6_is_as_it_is_one_of_ipv4_is_mapped_and_any_other_is_nowhere)
+{
+	static const uint8_t mapped[16] = {
+	        [10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 7};
+	static const uint8_t nowhere[16] = {0};
+	union address        peer = {.v6 = {.sin6_family = AF_INET6}};
+
+	memset(&peer.v6.sin6_addr, 0xab, sizeof(peer.v6.sin6_addr));
+	assert_memory_equal(address_of_peer(&peer).bytes, &peer.v6.sin6_addr, 16);
+	peer = (union address){.v4 = {.sin_family = AF_INET}};
+	peer.v4.sin_addr.s_addr = htonl(0xc0000207);
+	assert_memory_equal(address_of_peer(&peer).bytes, mapped, 16);
+	peer = (union address){.any = {.sa_family = AF_UNIX}};
+	assert_memory_equal(address_of_peer(&peer).bytes, nowhere, 16);
 }

@@ -116,6 +116,14 @@ static void answer_header(struct http_request *r)
 	http_respond(r, &response);
 }
 
+static void answer_peer(struct http_request *r)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	assert_non_null(inet_ntop(AF_INET6, r->peer.bytes, text, sizeof(text)));
+	answer_text(r, bytes_of(text));
+}
+
 static void answer_status(struct http_request *r, int status, bool ends)
 {
 	struct http_response response = {.status = status, .close = ends};
@@ -148,6 +156,8 @@ static void house_route(struct house *h, struct http_request *r)
 		answer_status(r, 200, true);
 	else if (bytes_is(r->path, "/secure"))
 		answer_text(r, r->secure ? BYTES("yes") : BYTES("no"));
+	else if (bytes_is(r->path, "/peer"))
+		answer_peer(r);
 	else if (bytes_is(r->path, "/empty"))
 		answer_status(r, 204, false);
 	else

@@ -42,6 +42,20 @@ TEST(server, shows_the_request_as_it_was_sent)
 	house_close(&house);
 }
 
+TEST(server, tells_the_handler_where_the_peer_is)
+{
+	int fd;
+
+	serve(1);
+	fd = peer_connect(&house);
+	for (int i = 0; i < 2; i++) { /* it belongs to the connection, not to its first request */
+		peer_send(fd, "GET /peer HTTP/1.1\r\n" HOST "\r\n");
+		peer_expect(fd, 200, "::ffff:127.0.0.1");
+	}
+	close(fd);
+	house_close(&house);
+}
+
 TEST(server, answers_a_hundred_pipelined_requests_in_order)
 {
 	char   text[100 * 96], expected[16];
