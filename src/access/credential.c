@@ -33,8 +33,10 @@ void credentials_release(const struct credentials *c)
 
 	if (atomic_fetch_sub(&counted->refs, 1) != 1)
 		return;
-	for (uint32_t i = 0; i < counted->count; i++)
+	for (uint32_t i = 0; i < counted->count; i++) {
 		policy_close(counted->list[i].policy);
+		key_use_release(counted->list[i].use);
+	}
 	arena_release(&counted->arena);
 	free(counted);
 }
@@ -107,6 +109,13 @@ static enum err_code check_policy(struct bytes text, struct err *err)
 	return rc;
 }
 
+static enum err_code check_ceilings(struct key_ceilings c, struct err *err)
+{
+	if (c.connections_max > KEY_CEILING_MAX || c.requests_per_second_max > KEY_CEILING_MAX)
+		return err_set(err, ERR_INVALID, "a ceiling is at most %d", KEY_CEILING_MAX);
+	return ERR_NONE;
+}
+
 /* ---- changing the file ---- */
 
 /* Called under the lock with a copy of the list, with room for one more. */
@@ -158,8 +167,9 @@ static enum err_code edit_file(const char *data_dir, struct arena               
 }
 
 struct create {
-	struct bytes       name, policy_text;
-	struct credential *out;
+	struct bytes        name, policy_text;
+	struct key_ceilings ceilings;
+	struct credential  *out;
 };
 
 static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
@@ -176,7 +186,8 @@ static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
 	                              .name = c->name,
 	                              .created_s = (int64_t)time(NULL),
 	                              .active = true,
-	                              .policy_text = c->policy_text};
+	                              .policy_text = c->policy_text,
+	                              .ceilings = c->ceilings};
 	e->list[e->count++] = *c->out;
 	return ERR_NONE;
 }
@@ -184,18 +195,49 @@ static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
 enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
                                 struct arena *a, struct credential *out, struct err *err)
 {
-	struct create c = {name, policy_text, out};
+	return credential_create_limited(data_dir, name, policy_text, (struct key_ceilings){0}, a, out, err);
+}
 
-	if (check_name(name, err) != ERR_NONE || check_policy(policy_text, err) != ERR_NONE)
+enum err_code credential_create_limited(const char *data_dir, struct bytes name, struct bytes policy_text,
+                                        struct key_ceilings ceilings, struct arena *a, struct credential *out,
+                                        struct err *err)
+{
+	struct create c = {name, policy_text, ceilings, out};
+
+	if (check_name(name, err) != ERR_NONE || check_policy(policy_text, err) != ERR_NONE ||
+	    check_ceilings(ceilings, err) != ERR_NONE)
 		return err->code;
 	return edit_file(data_dir, a, create_step, &c, err);
 }
 
 struct change {
-	struct bytes       id_or_name;
-	bool               revoke; /* otherwise: rotate */
-	struct credential *out;
+	struct bytes id_or_name;
+	enum { ROTATE, LIMIT, REVOKE } what;
+	struct key_ceilings ceilings; /* LIMIT */
+	struct credential  *out;
 };
+
+static void change_ceiling(uint32_t *ceiling, uint32_t to)
+{
+	if (to != CEILING_KEPT)
+		*ceiling = to;
+}
+
+static void change_key(struct edit *e, const struct change *c, struct credential *key)
+{
+	switch (c->what) {
+	case ROTATE:
+		key->secret = make_secret(e->arena);
+		break;
+	case LIMIT:
+		change_ceiling(&key->ceilings.connections_max, c->ceilings.connections_max);
+		change_ceiling(&key->ceilings.requests_per_second_max, c->ceilings.requests_per_second_max);
+		break;
+	case REVOKE:
+		key->active = false;
+		break;
+	}
+}
 
 static enum err_code change_step(struct edit *e, void *ctx, struct err *err)
 {
@@ -204,39 +246,41 @@ static enum err_code change_step(struct edit *e, void *ctx, struct err *err)
 
 	if (key == NULL)
 		return err_set(err, ERR_NO_RESOURCE, "there is no key \"%.*s\"", BYTES_ARG(c->id_or_name));
-	if (!key->active && !c->revoke)
+	if (!key->active && c->what != REVOKE)
 		return err_set(err, ERR_INVALID, "the key \"%.*s\" is revoked: create another",
 		               BYTES_ARG(c->id_or_name));
-	if (c->revoke)
-		key->active = false;
-	else
-		key->secret = make_secret(e->arena);
-	if (c->out != NULL) {
-		*c->out = *key;
-		c->out->id = arena_copy(e->arena, key->id);
-		c->out->name = arena_copy(e->arena, key->name);
-		c->out->policy = NULL;
-		c->out->policy_text = arena_copy(e->arena, key->policy_text);
-	}
+	change_key(e, c, key);
+	if (check_ceilings(key->ceilings, err) != ERR_NONE)
+		return err->code;
+	*c->out = *key;
+	c->out->secret = arena_copy(e->arena, key->secret);
+	c->out->id = arena_copy(e->arena, key->id);
+	c->out->name = arena_copy(e->arena, key->name);
+	c->out->policy = NULL;
+	c->out->policy_text = arena_copy(e->arena, key->policy_text);
 	return ERR_NONE;
 }
 
 enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err)
 {
-	struct change c = {id_or_name, false, out};
+	struct change c = {.id_or_name = id_or_name, .what = ROTATE, .out = out};
 
 	return edit_file(data_dir, a, change_step, &c, err);
 }
 
-enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct err *err)
+enum err_code credential_limit(const char *data_dir, struct bytes id_or_name, struct key_ceilings ceilings,
+                               struct arena *a, struct credential *out, struct err *err)
 {
-	struct change c = {id_or_name, true, NULL};
-	struct arena  a;
-	enum err_code rc;
+	struct change c = {.id_or_name = id_or_name, .what = LIMIT, .ceilings = ceilings, .out = out};
 
-	arena_init(&a);
-	rc = edit_file(data_dir, &a, change_step, &c, err);
-	arena_release(&a);
-	return rc;
+	return edit_file(data_dir, a, change_step, &c, err);
+}
+
+enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct arena *a,
+                                struct credential *out, struct err *err)
+{
+	struct change c = {.id_or_name = id_or_name, .what = REVOKE, .out = out};
+
+	return edit_file(data_dir, a, change_step, &c, err);
 }

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "access/key_use.h"
 #include "access/policy.h"
 
 enum {
@@ -22,13 +23,15 @@ enum {
 };
 
 struct credential {
-	struct bytes   id;     /* 20 capitals and digits */
-	struct bytes   secret; /* 40 characters */
-	struct bytes   name;   /* what people call it; unique */
-	int64_t        created_s;
-	bool           active;
-	struct bytes   policy_text; /* JSON */
-	struct policy *policy;
+	struct bytes        id;     /* 20 capitals and digits */
+	struct bytes        secret; /* 40 characters */
+	struct bytes        name;   /* what people call it; unique */
+	int64_t             created_s;
+	bool                active;
+	struct bytes        policy_text; /* JSON */
+	struct policy      *policy;
+	struct key_ceilings ceilings;
+	struct key_use     *use; /* in the server; NULL on the command line */
 };
 
 struct credentials {
@@ -59,14 +62,24 @@ void                      credentials_release(const struct credentials *c);
 /* ---- the command line's side: each call locks the file against others, changes it whole, and syncs it ----
  */
 
-/* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good. */
+/* Makes a key, without ceilings. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the
+ * policy is no good. */
 enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
                                 struct arena *a, struct credential *out, struct err *err);
+/* The same with ceilings from the start. */
+enum err_code credential_create_limited(const char *data_dir, struct bytes name, struct bytes policy_text,
+                                        struct key_ceilings ceilings, struct arena *a, struct credential *out,
+                                        struct err *err);
 /* Gives the key of that id or name a new secret. ERR_NO_RESOURCE if there is none. */
 enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);
+/* Changes the ceilings of the key of that id or name; CEILING_KEPT leaves one as it is. */
+#define CEILING_KEPT UINT32_MAX
+enum err_code credential_limit(const char *data_dir, struct bytes id_or_name, struct key_ceilings ceilings,
+                               struct arena *a, struct credential *out, struct err *err);
 /* Ends it for good: its id stays known, so that it is never given out again. */
-enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct err *err);
+enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct arena *a,
+                                struct credential *out, struct err *err);
 /* Reads the file as it is. */
 enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err);
 

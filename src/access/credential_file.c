@@ -1,8 +1,9 @@
 /* Credential file: the form on disk.
  *
- *   {"format": 1, "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true, "policy":
- * {…}}, …]}
+ *   {"format": 1, "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true,
+ *                           "max_connections": 10, "max_requests_per_second": 100, "policy": {…}}, …]}
  *
+ * A ceiling that is absent is none; programs older than ceilings pass over them.
  * A policy that does not parse refuses the whole file: no key is ever in force with half a policy. */
 #include "access/credential_file.h"
 
@@ -51,6 +52,18 @@ static struct bytes text_of(const struct json *object, const char *name)
 	return v != NULL && v->type == JSON_STRING ? v->text : (struct bytes){"", 0};
 }
 
+static bool read_ceiling(const struct json *key, const char *name, uint32_t *out)
+{
+	const struct json *v = json_get(key, bytes_of(name));
+
+	if (v == NULL)
+		return true;
+	if (v->type != JSON_INT || v->integer < 1 || v->integer > KEY_CEILING_MAX)
+		return false;
+	*out = (uint32_t)v->integer;
+	return true;
+}
+
 static enum err_code read_key(struct arena *a, struct json_reader *reader, const struct json *json,
                               struct credential *out, struct err *err)
 {
@@ -70,6 +83,10 @@ static enum err_code read_key(struct arena *a, struct json_reader *reader, const
 	                           .active = active->truth};
 	if (out->id.len == 0 || out->secret.len == 0 || out->name.len == 0)
 		return err_set(err, ERR_INVALID, "a key lacks \"id\", \"secret\" or \"name\"");
+	if (!read_ceiling(json, "max_connections", &out->ceilings.connections_max) ||
+	    !read_ceiling(json, "max_requests_per_second", &out->ceilings.requests_per_second_max))
+		return err_set(err, ERR_INVALID, "a ceiling is not a whole number from 1 to %d",
+		               KEY_CEILING_MAX);
 	buf_init(&text, a);
 	json_writer_init(&w, &text);
 	json_tree(&w, policy);
@@ -129,6 +146,14 @@ enum err_code credential_file_read(const char *data_dir, struct credentials **ou
 
 /* ---- writing ---- */
 
+static void write_ceiling(struct json_writer *w, const char *name, uint32_t ceiling)
+{
+	if (ceiling == 0)
+		return;
+	json_name(w, bytes_of(name));
+	json_i64(w, ceiling);
+}
+
 static void write_key(struct json_writer *w, const struct credential *key)
 {
 	json_begin_object(w);
@@ -142,6 +167,8 @@ static void write_key(struct json_writer *w, const struct credential *key)
 	json_i64(w, key->created_s);
 	json_name(w, BYTES("active"));
 	json_bool(w, key->active);
+	write_ceiling(w, "max_connections", key->ceilings.connections_max);
+	write_ceiling(w, "max_requests_per_second", key->ceilings.requests_per_second_max);
 	json_name(w, BYTES("policy"));
 	json_raw(w, key->policy_text);
 	json_end_object(w);

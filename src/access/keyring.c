@@ -43,6 +43,16 @@ static enum err_code make_first(const char *data_dir, struct err *err)
 	return rc;
 }
 
+/* A key that was there before goes on with its use; `old` may be NULL. */
+static void link_uses(struct credentials *c, const struct credentials *old)
+{
+	for (uint32_t i = 0; i < c->count; i++) {
+		const struct credential *before = old == NULL ? NULL : credentials_find(old, c->list[i].id);
+
+		c->list[i].use = before == NULL ? key_use_open() : key_use_ref(before->use);
+	}
+}
+
 enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *made, struct err *err)
 {
 	struct keyring     *k = mem_zalloc(sizeof(*k));
@@ -61,6 +71,7 @@ enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *mad
 		keyring_close(k);
 		return err->code;
 	}
+	link_uses(c, NULL);
 	k->now = c;
 	*out = k;
 	return ERR_NONE;
@@ -87,6 +98,7 @@ static void read_again(struct keyring *k, const struct stat *changed)
 		return;
 	}
 	k->read = st;
+	link_uses(c, k->now);
 	credentials_release(k->now);
 	k->now = c;
 	log_info("the access keys were read again: %u", c->count);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/ceiling.h"
 #include "api/loop.h"
 #include "api/problem.h"
 #include "api/routes.h"
@@ -48,5 +49,6 @@ struct http_handler api_handler(struct api *api)
 	                             .loop_open = api_loop_open,
 	                             .loop_close = api_loop_close,
 	                             .handle = routes_handle,
+	                             .conn_end = ceiling_conn_end,
 	                             .error_body = error_body};
 }

@@ -17,6 +17,7 @@
 
 #include "api/auth.h"
 #include "api/call.h"
+#include "api/ceiling.h"
 #include "api/permit.h"
 #include "api/request_log.h"
 
@@ -66,7 +67,8 @@ static void respond(struct api_loop *l, struct http_request *r, enum err_code ou
 	struct http_response response = {.status = err_status(outcome),
 	                                 .content_type = CONTENT_TYPE,
 	                                 .headers = headers,
-	                                 .body = body};
+	                                 .body = body,
+	                                 .close = ceiling_ends(r, outcome)};
 
 	api_loop_request_id(l, id);
 	response.header_count = response.status == 503 ? 3 : 2;
@@ -189,7 +191,9 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 	if (rc != ERR_NONE)
 		return rc;
 	keep_key_id(w, &who);
-	rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
+	rc = ceiling_check(l, r, &who, err);
+	if (rc == ERR_NONE)
+		rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
 	if (rc == ERR_NONE)
 		rc = permit_check(&who, t, &w->call, err);
 	auth_release(&who);

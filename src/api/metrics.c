@@ -13,6 +13,7 @@
 struct now {
 	struct engine_stats engine;
 	struct http_stats   http;
+	uint64_t            key_connections_refused, key_requests_refused;
 	bool                ready, restarted;
 	int64_t             started_us;
 };
@@ -48,6 +49,12 @@ struct now {
 	  (double)now->http.accepted)                                                                        \
 	X("gatehouse_connections_refused_total", "counter",                                                  \
 	  "Connections refused because there were too many.", (double)now->http.refused)                     \
+	X("gatehouse_key_connections_refused_total", "counter",                                              \
+	  "Connections ended because their key had as many as it may.",                                      \
+	  (double)now->key_connections_refused)                                                              \
+	X("gatehouse_key_requests_refused_total", "counter",                                                 \
+	  "Requests refused because their key made more a second than it may.",                              \
+	  (double)now->key_requests_refused)                                                                 \
 	X("gatehouse_http_requests_total", "counter", "Requests of any path that were received whole.",      \
 	  (double)now->http.requests)                                                                        \
 	X("gatehouse_http_bad_requests_total", "counter",                                                    \
@@ -189,6 +196,8 @@ void metrics_write(struct api *api, struct buf *out)
 {
 	const struct http_server *http = atomic_load(&api->http);
 	struct now                now = {.engine = engine_stats(api->parts.engine),
+	                                 .key_connections_refused = metric_value(&api->refused_connections),
+	                                 .key_requests_refused = metric_value(&api->refused_requests),
 	                                 .ready = api->parts.ready(api->parts.ready_ctx),
 	                                 .restarted = api->parts.restarted,
 	                                 .started_us = api->started_us};

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "api/ceiling.h"
 #include "api/permit.h"
 #include "api/problem.h"
 #include "api/request_log.h"
@@ -52,10 +53,11 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 	v1_header(c, BYTES("X-Request-Id"), (struct bytes){id, sizeof(id)});
 	if (w->replayed)
 		v1_header(c, BYTES("Idempotency-Replayed"), BYTES("true"));
-	if (response->status == 503)
+	if (response->status == 503 || outcome == ERR_THROTTLED)
 		v1_header(c, BYTES("Retry-After"), BYTES("1"));
 	if (response->status == 401)
 		v1_header(c, BYTES("WWW-Authenticate"), BYTES("Bearer"));
+	response->close = ceiling_ends(c->http, outcome);
 	response->headers = c->headers;
 	response->header_count = c->header_count;
 	note(l, w, outcome, response->status, (struct bytes){id, sizeof(id)});
@@ -269,7 +271,9 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc != ERR_NONE)
 		return rc;
 	keep_key_id(w, &who);
-	rc = decode(w, l, err);
+	rc = ceiling_check(l, c->http, &who, err);
+	if (rc == ERR_NONE)
+		rc = decode(w, l, err);
 	if (rc == ERR_NONE)
 		rc = permit_check_v1(&who, clock_wall_us(l->api->parts.clock) / 1000000, c->arena,
 		                     c->route->action, c->resources, c->resource_count, err);

@@ -27,6 +27,7 @@
 	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException", 401, "Unauthorized")                \
 	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException", 401, "Unauthorized")                \
 	X(ERR_SIGNATURE, 400, "InvalidSignatureException", 401, "Unauthorized")                              \
+	X(ERR_THROTTLED, 400, "ThrottlingException", 429, "Too Many Requests")                               \
 	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException", 401, "Unauthorized")                          \
 	X(ERR_NOT_FOUND, 404, "UnknownOperationException", 404, "Not Found")                                 \
 	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge", 413, "Content Too Large")                             \

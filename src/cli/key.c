@@ -1,4 +1,4 @@
-/* Key: `gatehouse key create|list|show|rotate|revoke`: the access keys of a data directory. Works on the file
+/* Key: `gatehouse key create|list|show|rotate|limit|revoke`: the access keys of a data directory. Works on the file
  * that the server looks at before each request, so every change is in force for the next one, and no server
  * need run. */
 #include <stdio.h>
@@ -14,8 +14,11 @@
 struct key_options {
 	const char *data;
 	const char *policy;
+	uint64_t    connections_max, requests_max; /* NOT_SAID: not given; 0: none */
 	bool        help;
 };
+
+#define NOT_SAID UINT64_MAX
 
 static int failed(const struct err *err)
 {
@@ -28,6 +31,14 @@ static void print_key(const struct credential *key)
 {
 	printf("export AWS_ACCESS_KEY_ID=%.*s\nexport AWS_SECRET_ACCESS_KEY=%.*s\n", BYTES_ARG(key->id),
 	       BYTES_ARG(key->secret));
+}
+
+static struct key_ceilings ceilings_of(const struct key_options *o, uint32_t otherwise)
+{
+	return (struct key_ceilings){
+	        o->connections_max == NOT_SAID ? otherwise : (uint32_t)o->connections_max,
+	        o->requests_max == NOT_SAID ? otherwise : (uint32_t)o->requests_max,
+	};
 }
 
 static int key_create(const struct key_options *o, const char *name, struct arena *a)
@@ -43,10 +54,30 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 		return 2;
 	}
 	if (input_read(o->policy, POLICY_BYTES_MAX, a, &policy, &err) != ERR_NONE ||
-	    credential_create(o->data, bytes_of(name), policy, a, &key, &err) != ERR_NONE)
+	    credential_create_limited(o->data, bytes_of(name), policy, ceilings_of(o, 0), a, &key, &err) !=
+	            ERR_NONE)
 		return failed(&err);
 	print_key(&key);
 	return 0;
+}
+
+static const char *ceiling_print(char text[16], uint32_t ceiling)
+{
+	snprintf(text, 16, ceiling == 0 ? "any" : "%u", ceiling);
+	return text;
+}
+
+static void print_row(const struct credential *key)
+{
+	time_t    created = (time_t)key->created_s;
+	struct tm tm;
+	char      text[32], connections[16], requests[16];
+
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&created, &tm));
+	printf("%-20.*s  %-24.*s  %-8s  %-20s  %11s  %10s\n", BYTES_ARG(key->id), BYTES_ARG(key->name),
+	       key->active ? "active" : "revoked", text,
+	       ceiling_print(connections, key->ceilings.connections_max),
+	       ceiling_print(requests, key->ceilings.requests_per_second_max));
 }
 
 static int key_list(const struct key_options *o, const char *name, struct arena *a)
@@ -58,17 +89,10 @@ static int key_list(const struct key_options *o, const char *name, struct arena 
 	(void)a;
 	if (credentials_load(o->data, &keys, &err) != ERR_NONE)
 		return failed(&err);
-	printf("%-20s  %-24s  %-8s  %s\n", "ID", "NAME", "STATUS", "CREATED");
-	for (uint32_t i = 0; i < keys->count; i++) {
-		const struct credential *key = &keys->list[i];
-		time_t                   created = (time_t)key->created_s;
-		struct tm                tm;
-		char                     text[32];
-
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&created, &tm));
-		printf("%-20.*s  %-24.*s  %-8s  %s\n", BYTES_ARG(key->id), BYTES_ARG(key->name),
-		       key->active ? "active" : "revoked", text);
-	}
+	printf("%-20s  %-24s  %-8s  %-20s  %11s  %10s\n", "ID", "NAME", "STATUS", "CREATED", "CONNECTIONS",
+	       "REQUESTS/S");
+	for (uint32_t i = 0; i < keys->count; i++)
+		print_row(&keys->list[i]);
 	credentials_release(keys);
 	return 0;
 }
@@ -104,12 +128,31 @@ static int key_rotate(const struct key_options *o, const char *name, struct aren
 	return 0;
 }
 
+static int key_limit(const struct key_options *o, const char *name, struct arena *a)
+{
+	struct credential key;
+	struct err        err;
+	char              text[16];
+
+	if (o->connections_max == NOT_SAID && o->requests_max == NOT_SAID) {
+		fprintf(stderr, "gatehouse key limit: which ceiling? --max-connections N, "
+		                "--max-requests-per-second N; 0 takes it away\n");
+		return 2;
+	}
+	if (credential_limit(o->data, bytes_of(name), ceilings_of(o, CEILING_KEPT), a, &key, &err) !=
+	    ERR_NONE)
+		return failed(&err);
+	printf("%s: connections %s, ", name, ceiling_print(text, key.ceilings.connections_max));
+	printf("requests a second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
+	return 0;
+}
+
 static int key_revoke(const struct key_options *o, const char *name, struct arena *a)
 {
-	struct err err;
+	struct credential key;
+	struct err        err;
 
-	(void)a;
-	if (credential_revoke(o->data, bytes_of(name), &err) != ERR_NONE)
+	if (credential_revoke(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
 	printf("%s is revoked\n", name);
 	return 0;
@@ -117,19 +160,20 @@ static int key_revoke(const struct key_options *o, const char *name, struct aren
 
 /* ---- the table ---- */
 
-enum { CREATE, LIST, SHOW, ROTATE, REVOKE, WORDS };
+enum { CREATE, LIST, SHOW, ROTATE, LIMIT, REVOKE, WORDS };
 
 static const struct command_word words[WORDS] = {
         [CREATE] = {"create", "NAME --policy FILE", "makes a key and prints it, for a shell to read"},
         [LIST] = {"list", NULL, "ids, names and status; no secrets"},
         [SHOW] = {"show", "NAME", "prints a key again"},
         [ROTATE] = {"rotate", "NAME", "gives it a new secret; the old one is refused from now on"},
+        [LIMIT] = {"limit", "NAME OPTIONS", "changes its ceilings; 0 takes one away"},
         [REVOKE] = {"revoke", "NAME", "ends it for good"},
 };
 
 static int (*const acts[WORDS])(const struct key_options *, const char *, struct arena *) = {
-        [CREATE] = key_create, [LIST] = key_list,     [SHOW] = key_show,
-        [ROTATE] = key_rotate, [REVOKE] = key_revoke,
+        [CREATE] = key_create, [LIST] = key_list,   [SHOW] = key_show,
+        [ROTATE] = key_rotate, [LIMIT] = key_limit, [REVOKE] = key_revoke,
 };
 
 static const struct option_spec options[] = {
@@ -138,6 +182,12 @@ static const struct option_spec options[] = {
         {"--policy", OPTION_TEXT, "FILE",
          "create: what the key may do, an IAM policy document; - reads standard input",
          offsetof(struct key_options, policy), 0, 0},
+        {"--max-connections", OPTION_NUMBER, "N",
+         "create, limit: connections that the key may have open at once (default: any number)",
+         offsetof(struct key_options, connections_max), 0, KEY_CEILING_MAX},
+        {"--max-requests-per-second", OPTION_NUMBER, "N",
+         "create, limit: requests that the key may make in a second (default: any number)",
+         offsetof(struct key_options, requests_max), 0, KEY_CEILING_MAX},
         {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct key_options, help), 0, 0},
 };
 
@@ -164,7 +214,7 @@ static int act(const struct key_options *o, const char *what, const char *name)
 
 static int run(int argc, char **argv)
 {
-	struct key_options o = {.data = "data"};
+	struct key_options o = {.data = "data", .connections_max = NOT_SAID, .requests_max = NOT_SAID};
 	const char        *said[2] = {NULL, NULL};
 	int                count = 0;
 	struct err         err;
@@ -185,14 +235,18 @@ static int run(int argc, char **argv)
 
 const struct command command_key = {
         .name = "key",
-        .help = "makes, lists, rotates and revokes access keys",
+        .help = "makes, lists, limits, rotates and revokes access keys",
         .about = "The access keys that may sign requests. Changes are in force at once, also for a running\n"
                  "server.",
         .words = words,
         .word_count = WORDS,
         .options = options,
         .option_count = OPTIONS_COUNT(options),
-        .more = "To sign with a key from a shell:\n"
+        .more = "A request past a ceiling is refused with ThrottlingException, which SDKs wait and try "
+                "again\n"
+                "after; a connection past it is closed as well.\n"
+                "\n"
+                "To sign with a key from a shell:\n"
                 "  eval \"$(gatehouse key show administrator)\"",
         .run = run,
 };

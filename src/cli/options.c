@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_BYTES_MAX = 80 }; /* of a value that is wrong */
+enum {
+	SHOWN_BYTES_MAX = 80, /* of a value that is wrong */
+	HELP_COLUMN = 24,
+};
 
 /* ---- one option ---- */
 
@@ -121,6 +124,15 @@ enum err_code options_parse(const struct option_spec *specs, size_t count, void 
 	return ERR_NONE;
 }
 
+/* A name too long for its column has a line of its own. */
+static void option_help(const char *name, const char *help)
+{
+	if (strlen(name) > HELP_COLUMN)
+		printf("  %s\n  %-*s %s\n", name, HELP_COLUMN, "", help);
+	else
+		printf("  %-*s %s\n", HELP_COLUMN, name, help);
+}
+
 void options_help(const struct option_spec *specs, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -130,6 +142,6 @@ void options_help(const struct option_spec *specs, size_t count)
 			continue;
 		snprintf(left, sizeof(left), "%s %s", specs[i].name,
 		         specs[i].value == NULL ? "" : specs[i].value);
-		printf("  %-24s %s\n", left, specs[i].help);
+		option_help(left, specs[i].help);
 	}
 }

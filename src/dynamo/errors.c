@@ -7,6 +7,7 @@
 
 #define SPACE_DYNAMO   "com.amazonaws.dynamodb.v20120810#"
 #define SPACE_SERVICE  "com.amazon.coral.service#"
+#define SPACE_BUSY     "com.amazon.coral.availability#"
 #define SPACE_VALIDATE "com.amazon.coral.validate#"
 
 static const char *space_of(enum err_code code)
@@ -14,6 +15,8 @@ static const char *space_of(enum err_code code)
 	switch (code) {
 	case ERR_INVALID:
 		return SPACE_VALIDATE;
+	case ERR_THROTTLED:
+		return SPACE_BUSY;
 	case ERR_SERIALIZATION:
 	case ERR_UNKNOWN_OPERATION:
 	case ERR_NOT_FOUND:

@@ -113,6 +113,19 @@ void http_respond(struct http_request *r, const struct http_response *response)
 	conn_drive(c);
 }
 
+void *http_conn_data(const struct http_request *r)
+{
+	return exchange_of((struct http_request *)(uintptr_t)r)->conn->data;
+}
+
+void http_conn_keep(struct http_request *r, void *data)
+{
+	struct conn *c = exchange_of(r)->conn;
+
+	assert(data == NULL || c->loop->handler->conn_end != NULL);
+	c->data = data;
+}
+
 static void resume_run(struct inbox_item *item)
 {
 	struct exchange *x = LIST_ENTRY(item, struct exchange, item);

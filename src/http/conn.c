@@ -92,6 +92,16 @@ static void socket_end(struct conn *c)
 	buf_release(&c->out);
 }
 
+/* A request that outlived its socket has been answered by now. */
+static void data_end(struct conn *c)
+{
+	const struct http_handler *h = c->loop->handler;
+
+	if (c->data != NULL)
+		h->conn_end(h->ctx, c->data);
+	c->data = NULL;
+}
+
 void conn_close(struct conn *c)
 {
 	if (c->state != CONN_ABANDONED)
@@ -99,6 +109,7 @@ void conn_close(struct conn *c)
 	if (c->exchange != NULL)
 		exchange_give(&c->loop->pool, c->exchange);
 	c->exchange = NULL;
+	data_end(c);
 	conn_move(c, CONN_CLOSED);
 	list_push_back(&c->loop->graves, &c->grave);
 }

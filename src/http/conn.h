@@ -69,6 +69,8 @@ struct conn {
 	struct buf out; /* what the socket would not take yet */
 	size_t     out_sent;
 
+	void *data; /* the handler's */
+
 	struct inbox_item arrival;
 };
 

@@ -74,6 +74,11 @@ void http_respond(struct http_request *r, const struct http_response *response);
  * loop again from here on. Many calls in a row cost one wake-up. */
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
 
+/* What a handler keeps with a connection from one request to the next: NULL at first. Its conn_end gets what
+ * is there when the connection ends, after its last request was answered. Only on the request's loop. */
+void *http_conn_data(const struct http_request *r);
+void  http_conn_keep(struct http_request *r, void *data);
+
 struct http_limits {
 	size_t   head_bytes_max;   /* request line and headers: past it 431 */
 	size_t   body_bytes_max;   /* past it 413 */
@@ -100,6 +105,9 @@ struct http_handler {
 	void *(*loop_open)(void *ctx);
 	void (*loop_close)(void *ctx, void *loop_data);
 	void (*handle)(void *ctx, struct http_request *r);
+	/* Called on the loop's thread with what http_conn_keep left, unless that is NULL. May be NULL if
+	 * nothing is kept. */
+	void (*conn_end)(void *ctx, void *data);
 	/* The body of an error that the server itself makes (400, 408, 413, 431, 503 …); NULL: a short text.
 	 * It is put into the arena; content type as returned. */
 	struct bytes (*error_body)(void *ctx, struct arena *a, int status, const char *text,

@@ -103,7 +103,7 @@ TEST(credentials, a_change_of_the_file_is_in_force_for_the_next_acquire_and_what
 	assert_false(bytes_equal(key.secret, rotated.secret));
 	assert_true(bytes_equal(credentials_find(before, key.id)->secret, key.secret));
 	credentials_release(after);
-	assert_int_equal(credential_revoke(f.dir, BYTES("one"), &f.err), ERR_NONE);
+	assert_int_equal(credential_revoke(f.dir, BYTES("one"), &f.arena, &rotated, &f.err), ERR_NONE);
 	after = keyring_acquire(f.keyring);
 	assert_false(credentials_named(after, BYTES("one"))->active);
 	credentials_release(after);
@@ -159,22 +159,23 @@ TEST(credentials, names_are_unique_and_well_formed_and_the_longest_is_taken)
 	                 ERR_INVALID);
 	assert_int_equal(credential_create(f.dir, BYTES("a b"), BYTES(POLICY), &f.arena, &key, &f.err),
 	                 ERR_INVALID);
-	assert_int_equal(credential_revoke(f.dir, BYTES("nobody"), &f.err), ERR_NO_RESOURCE);
+	assert_int_equal(credential_revoke(f.dir, BYTES("nobody"), &f.arena, &key, &f.err), ERR_NO_RESOURCE);
 	assert_int_equal(count_now(&f), 2);
 	close_fixture(&f);
 }
 
 TEST(credentials, a_file_that_root_writes_belongs_to_the_owner_of_the_directory)
 {
-	struct fixture f;
-	struct stat    st;
-	char           path[128];
+	struct fixture    f;
+	struct credential key;
+	struct stat       st;
+	char              path[128];
 
 	if (geteuid() != 0)
 		skip();
 	open_fixture(&f);
 	assert_int_equal(chown(f.dir, 12345, 12345), 0);
-	assert_int_equal(credential_revoke(f.dir, BYTES("administrator"), &f.err), ERR_NONE);
+	assert_int_equal(credential_revoke(f.dir, BYTES("administrator"), &f.arena, &key, &f.err), ERR_NONE);
 	snprintf(path, sizeof(path), "%s/keys.json", f.dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_uid, 12345);
@@ -222,5 +223,102 @@ TEST(credentials, changes_made_at_the_same_time_are_all_there)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(count_now(&f), 41);
+	close_fixture(&f);
+}
+
+/* ---- ceilings ---- */
+
+static struct key_ceilings ceilings_now(struct fixture *f, const char *name, struct key_use **use)
+{
+	const struct credentials *c = keyring_acquire(f->keyring);
+	const struct credential  *key = credentials_named(c, bytes_of(name));
+	struct key_ceilings       ceilings = key->ceilings;
+
+	*use = key->use;
+	credentials_release(c);
+	return ceilings;
+}
+
+TEST(ceilings, are_kept_in_the_file_and_changed_one_by_one_while_the_use_goes_on)
+{
+	struct key_ceilings wanted = {.connections_max = 7}, none = {0}, now;
+	struct fixture      f;
+	struct credential   key;
+	struct key_use     *use, *before;
+
+	open_fixture(&f);
+	assert_int_equal(
+	        credential_create_limited(f.dir, BYTES("one"), BYTES(POLICY), wanted, &f.arena, &key, &f.err),
+	        ERR_NONE);
+	now = ceilings_now(&f, "one", &use);
+	assert_int_equal(now.connections_max, 7);
+	assert_int_equal(now.requests_per_second_max, 0);
+	assert_true(key_use_connect(use, &none));
+	before = use;
+	wanted = (struct key_ceilings){CEILING_KEPT, KEY_CEILING_MAX};
+	assert_int_equal(credential_limit(f.dir, BYTES("one"), wanted, &f.arena, &key, &f.err), ERR_NONE);
+	assert_int_equal(credential_rotate(f.dir, BYTES("one"), &f.arena, &key, &f.err), ERR_NONE);
+	now = ceilings_now(&f, "one", &use);
+	assert_int_equal(now.connections_max, 7);
+	assert_int_equal(now.requests_per_second_max, KEY_CEILING_MAX);
+	assert_ptr_equal(use, before);
+	wanted = (struct key_ceilings){0, CEILING_KEPT};
+	assert_int_equal(credential_limit(f.dir, key.id, wanted, &f.arena, &key, &f.err), ERR_NONE);
+	now = ceilings_now(&f, "one", &use);
+	assert_int_equal(now.connections_max, 0);
+	assert_int_equal(now.requests_per_second_max, KEY_CEILING_MAX);
+	/* also past the key's end: the connection still holds it */
+	overwrite(&f, "{\"format\":1,\"keys\":[]}");
+	assert_int_equal(count_now(&f), 0);
+	assert_int_equal(atomic_load(&before->connections), 1);
+	key_use_disconnect(before);
+	close_fixture(&f);
+}
+
+TEST(ceilings, one_past_the_largest_is_refused_and_nothing_changes)
+{
+	static const struct key_ceilings bad[] = {{KEY_CEILING_MAX + 1, 0}, {0, KEY_CEILING_MAX + 1}};
+	struct fixture                   f;
+	struct credential                key;
+	struct key_use                  *use;
+
+	open_fixture(&f);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(credential_create_limited(f.dir, BYTES("one"), BYTES(POLICY), bad[i],
+		                                           &f.arena, &key, &f.err),
+		                 ERR_INVALID);
+		assert_int_equal(
+		        credential_limit(f.dir, BYTES("administrator"), bad[i], &f.arena, &key, &f.err),
+		        ERR_INVALID);
+	}
+	assert_int_equal(count_now(&f), 1);
+	assert_int_equal(ceilings_now(&f, "administrator", &use).connections_max, 0);
+	assert_int_equal(
+	        credential_limit(f.dir, BYTES("nobody"), (struct key_ceilings){1, 1}, &f.arena, &key, &f.err),
+	        ERR_NO_RESOURCE);
+	close_fixture(&f);
+}
+
+TEST(ceilings, a_file_with_one_that_is_no_number_from_1_is_refused_whole)
+{
+	static const char *const bad[] = {"0", "-1", "1.5", "\"7\"", "null", "1000001"};
+	struct fixture           f;
+	char                     text[512];
+
+	open_fixture(&f);
+	for (size_t i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+		bool                      good = i == sizeof(bad) / sizeof(bad[0]);
+		const struct credentials *c;
+
+		snprintf(
+		        text, sizeof(text),
+		        "{\"format\":1,\"keys\":[{\"id\":\"a\",\"secret\":\"b\",\"name\":\"c\",\"created\":1,"
+		        "\"active\":true,\"max_requests_per_second\":%s,\"policy\":" POLICY "}]}",
+		        good ? "1000000" : bad[i]);
+		overwrite(&f, text);
+		assert_int_equal(credentials_load(f.dir, &c, &f.err), good ? ERR_NONE : ERR_INVALID);
+		if (good)
+			credentials_release(c);
+	}
 	close_fixture(&f);
 }

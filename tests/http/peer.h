@@ -25,7 +25,8 @@ enum { PEER_WAIT_MS = 20000, HELD_MAX = 4096, REPLY_HEAD_MAX = 8192, HOUSE_LOOPS
  *   /hold   kept until house_let_go     /later   answered by way of another thread
  *   /say    method, path, query, header X-A, length of the body
  *   /close  Connection: close           /empty   204          /header  headers, one of them malicious
- *   /secure did it come by TLS? */
+ *   /secure did it come by TLS?         /peer    its address
+ *   /kept   how often this connection asked for /kept */
 struct house {
 	struct http_server *server;
 	struct http_limits  limits;
@@ -39,6 +40,8 @@ struct house {
 	struct http_request *later[HELD_MAX];
 	unsigned             later_count;
 	bool                 worker_ends;
+	unsigned             conns_ended; /* that had kept something, and how much they had kept */
+	unsigned             kept_total;
 	unsigned             loops_open;
 	/* by loop, each its own */
 	unsigned  loop_requests[HOUSE_LOOPS_MAX];
@@ -66,6 +69,17 @@ static void house_loop_close(void *ctx, void *loop_data)
 	free(loop_data);
 	pthread_mutex_lock(&h->lock);
 	h->loops_open--;
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void house_conn_end(void *ctx, void *data)
+{
+	struct house *h = ctx;
+
+	pthread_mutex_lock(&h->lock);
+	h->conns_ended++;
+	h->kept_total += (unsigned)(uintptr_t)data;
+	pthread_cond_broadcast(&h->changed);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -124,6 +138,15 @@ static void answer_peer(struct http_request *r)
 	answer_text(r, bytes_of(text));
 }
 
+/* Puts a number with the connection, one more each time. */
+static void answer_kept(struct http_request *r)
+{
+	uintptr_t number = (uintptr_t)http_conn_data(r) + 1;
+
+	http_conn_keep(r, (void *)number);
+	answer_text(r, arena_printf(&r->arena, "%d", (int)number));
+}
+
 static void answer_status(struct http_request *r, int status, bool ends)
 {
 	struct http_response response = {.status = status, .close = ends};
@@ -156,6 +179,8 @@ static void house_route(struct house *h, struct http_request *r)
 		answer_status(r, 200, true);
 	else if (bytes_is(r->path, "/secure"))
 		answer_text(r, r->secure ? BYTES("yes") : BYTES("no"));
+	else if (bytes_is(r->path, "/kept"))
+		answer_kept(r);
 	else if (bytes_is(r->path, "/peer"))
 		answer_peer(r);
 	else if (bytes_is(r->path, "/empty"))
@@ -214,7 +239,8 @@ static void house_open(struct house *h, unsigned loops, struct clock *clock)
 	struct http_handler handler = {.ctx = h,
 	                               .loop_open = house_loop_open,
 	                               .loop_close = house_loop_close,
-	                               .handle = house_handle};
+	                               .handle = house_handle,
+	                               .conn_end = house_conn_end};
 	struct err          err;
 
 	if (http_server_open_tls(&h->server, "127.0.0.1:0", loops, &h->limits, &handler, h->tls, clock,

@@ -120,6 +120,43 @@ TEST(thread, a_peer_may_vanish_while_its_request_is_with_another_thread)
 	house_close(&house);
 }
 
+static void wait_ended(unsigned count)
+{
+	pthread_mutex_lock(&house.lock);
+	while (house.conns_ended < count)
+		pthread_cond_wait(&house.changed, &house.lock);
+	pthread_mutex_unlock(&house.lock);
+}
+
+TEST(thread, what_a_handler_keeps_with_a_connection_is_its_own_and_comes_back_once_at_the_end)
+{
+	int fds[4];
+
+	serve(2);
+	for (int i = 0; i < 4; i++) {
+		fds[i] = peer_connect(&house);
+		peer_send(fds[i], "GET /kept HTTP/1.1\r\n" HOST "\r\n");
+		peer_expect(fds[i], 200, "1");
+		peer_send(fds[i], "GET /kept HTTP/1.1\r\n" HOST "\r\n");
+		peer_expect(fds[i], 200, "2");
+	}
+	/* One is in the middle of a request when its peer vanishes: it ends when that is answered. */
+	peer_send(fds[3], "POST /hold HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n");
+	house_wait_held(&house, 1);
+	for (int i = 0; i < 4; i++)
+		peer_vanish(fds[i]);
+	WAIT_UNTIL(http_server_stats(house.server).connections_now == 0);
+	wait_ended(3);
+	pthread_mutex_lock(&house.lock);
+	assert_int_equal(house.conns_ended, 3);
+	pthread_mutex_unlock(&house.lock);
+	house_let_go(&house);
+	wait_ended(4);
+	house_close(&house);
+	assert_int_equal(house.conns_ended, 4);
+	assert_int_equal(house.kept_total, 4 * 2);
+}
+
 TEST(thread, a_peer_may_vanish_at_any_other_moment)
 {
 	static const char *const starts[] = {
