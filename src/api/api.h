@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "http/http.h"
 
+struct audit;
 struct keyring;
 struct services;
 
@@ -18,6 +19,7 @@ struct api_parts {
 	struct engine   *engine;
 	struct keyring  *keyring;  /* who may sign; NULL: no authentication */
 	struct services *services; /* behind /v1 */
+	struct audit    *audit;    /* NULL: acts are not written down */
 	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;

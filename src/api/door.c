@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "api/act.h"
 #include "api/auth.h"
 #include "api/call.h"
 #include "api/ceiling.h"
@@ -48,6 +49,7 @@ static void note(struct api_loop *l, struct http_request *r, enum err_code outco
 	if (operation == NULL)
 		operation = call_operation(http_header_get(r, "x-amz-target"));
 	meter_note(l->meter, meter_operation_row(operation), outcome, n.micros);
+	act_write(l->api->parts.audit, &(struct act_note){&w->call, outcome, id, n.key_id});
 	if (!request_log_wants(l->api->parts.log_requests, n.status))
 		return;
 	n.operation = operation_label(operation);

@@ -7,13 +7,14 @@
 #include "api/problem.h"
 #include "api/request_log.h"
 #include "api/v1.h"
+#include "base/audit.h"
 #include "base/version.h"
 
 /* Everything that is one number, read once a scrape. */
 struct now {
 	struct engine_stats engine;
 	struct http_stats   http;
-	uint64_t            key_connections_refused, key_requests_refused;
+	uint64_t            key_connections_refused, key_requests_refused, audit_lost;
 	bool                ready, restarted;
 	int64_t             started_us;
 };
@@ -55,6 +56,8 @@ struct now {
 	X("gatehouse_key_requests_refused_total", "counter",                                                 \
 	  "Requests refused because their key made more a second than it may.",                              \
 	  (double)now->key_requests_refused)                                                                 \
+	X("gatehouse_audit_lines_lost_total", "counter",                                                     \
+	  "Lines of the audit log that could not be written.", (double)now->audit_lost)                      \
 	X("gatehouse_http_requests_total", "counter", "Requests of any path that were received whole.",      \
 	  (double)now->http.requests)                                                                        \
 	X("gatehouse_http_bad_requests_total", "counter",                                                    \
@@ -198,6 +201,7 @@ void metrics_write(struct api *api, struct buf *out)
 	struct now                now = {.engine = engine_stats(api->parts.engine),
 	                                 .key_connections_refused = metric_value(&api->refused_connections),
 	                                 .key_requests_refused = metric_value(&api->refused_requests),
+	                                 .audit_lost = audit_lost(api->parts.audit),
 	                                 .ready = api->parts.ready(api->parts.ready_ctx),
 	                                 .restarted = api->parts.restarted,
 	                                 .started_us = api->started_us};

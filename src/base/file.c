@@ -15,7 +15,7 @@ bool file_give_to_owner(int fd, const char *dir)
 	return geteuid() != 0 || (stat(dir, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
 }
 
-static bool write_all(int fd, struct bytes text)
+bool file_write_all(int fd, struct bytes text)
 {
 	size_t at = 0;
 
@@ -32,7 +32,7 @@ static bool write_all(int fd, struct bytes text)
 static bool write_aside(const char *dir, const char *path, struct bytes text)
 {
 	int  fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	bool good = fd >= 0 && file_give_to_owner(fd, dir) && write_all(fd, text) && fsync(fd) == 0;
+	bool good = fd >= 0 && file_give_to_owner(fd, dir) && file_write_all(fd, text) && fsync(fd) == 0;
 
 	if (fd >= 0)
 		close(fd);

@@ -11,6 +11,9 @@ enum err_code file_replace(const char *dir, const char *name, struct bytes text,
 /* Makes the names in a directory durable. */
 enum err_code file_sync_directory(const char *path, struct err *err);
 
+/* Everything, or false, with errno. */
+bool file_write_all(int fd, struct bytes text);
+
 /* False if it cannot be given. */
 bool file_give_to_owner(int fd, const char *dir);
 

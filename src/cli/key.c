@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/record.h"
 
 struct key_options {
 	const char *data;
@@ -57,6 +58,7 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	    credential_create_limited(o->data, bytes_of(name), policy, ceilings_of(o, 0), a, &key, &err) !=
 	            ERR_NONE)
 		return failed(&err);
+	record_key(o->data, "key.create", &key);
 	print_key(&key);
 	return 0;
 }
@@ -124,6 +126,7 @@ static int key_rotate(const struct key_options *o, const char *name, struct aren
 
 	if (credential_rotate(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
+	record_key(o->data, "key.rotate", &key);
 	print_key(&key);
 	return 0;
 }
@@ -142,6 +145,7 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 	if (credential_limit(o->data, bytes_of(name), ceilings_of(o, CEILING_KEPT), a, &key, &err) !=
 	    ERR_NONE)
 		return failed(&err);
+	record_key(o->data, "key.limit", &key);
 	printf("%s: connections %s, ", name, ceiling_print(text, key.ceilings.connections_max));
 	printf("requests a second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
 	return 0;
@@ -154,6 +158,7 @@ static int key_revoke(const struct key_options *o, const char *name, struct aren
 
 	if (credential_revoke(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
+	record_key(o->data, "key.revoke", &key);
 	printf("%s is revoked\n", name);
 	return 0;
 }

@@ -12,7 +12,9 @@
 
 #include "access/credential.h"
 #include "api/api.h"
+#include "base/audit.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "engine/engine.h"
 #include "http/address.h"
 #include "http/http.h"
@@ -25,6 +27,7 @@
 enum { POLICY_KINDS = 1, POLICY_LOOK_S = 1 };
 
 struct server {
+	struct audit        *audit;
 	struct engine       *engine;
 	struct keyring      *keyring; /* NULL: no authentication */
 	struct services      services;
@@ -66,17 +69,42 @@ static void signals_prepare(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
+/* ---- what the audit log is told: see docs/operations.md ---- */
+
+static void act(struct server *s, const char *what, const char *name, const char *value)
+{
+	struct log_field fields[] = {{.name = "version", .text = BYTES(GATEHOUSE_VERSION)},
+	                             {.name = name, .text = bytes_of(value)}};
+
+	audit_write(s->audit, what, fields, name == NULL ? 1 : 2);
+}
+
+static void act_first_key(struct server *s)
+{
+	const struct credentials *keys = keyring_acquire(s->keyring);
+	struct log_field          fields[] = {{.name = "key_id", .text = keys->list[0].id},
+	                                      {.name = "key_name", .text = keys->list[0].name}};
+
+	audit_write(s->audit, "key.create", fields, 2);
+	credentials_release(keys);
+}
+
 /* Connections keep the certificate they have; new ones get the new, or the old if the files are not good. */
 static void certificates_reload(struct server *s)
 {
 	struct err err;
+	bool       good;
 
-	if (s->tls == NULL)
+	if (s->tls == NULL) {
 		log_info("SIGHUP: there is no TLS, and so nothing to read again");
-	else if (http_tls_reload(s->tls, &err) == ERR_NONE)
+		return;
+	}
+	good = http_tls_reload(s->tls, &err) == ERR_NONE;
+	if (good)
 		log_info("SIGHUP: the certificate was read again");
 	else
 		log_error("SIGHUP: the certificate stays as it was: %s", err.text);
+	act(s, "certificate.reload", "outcome", good ? "ok" : "failed");
 }
 
 /* Returns when it is time to stop. Meanwhile, looks whether the policy file changed. */
@@ -163,6 +191,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	         &(struct api_parts){.engine = s->engine,
 	                             .keyring = s->keyring,
 	                             .services = &s->services,
+	                             .audit = s->audit,
 	                             .clock = clock_system(),
 	                             .ready = is_ready,
 	                             .ready_ctx = s,
@@ -215,6 +244,8 @@ static enum err_code open_keyring(struct server *s, const struct serve_options *
 		return ERR_NONE;
 	if (keyring_open(&s->keyring, options->data, &made, err) != ERR_NONE)
 		return err->code;
+	if (made)
+		act_first_key(s);
 	if (made)
 		printf("Made the first access key, \"administrator\", in %s/keys.json (readable by its owner "
 		       "only).\n\n",
@@ -293,7 +324,32 @@ static void close_all(struct server *s)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)
 		engine_close(s->engine);
+	if (s->audit != NULL)
+		audit_close(s->audit);
 	notify_close(&s->notify);
+}
+
+/* The engine first: it makes the data directory, and makes sure of having it alone. */
+static enum err_code open_all(struct server *s, const struct serve_options *options, struct err *err)
+{
+	if (open_tls(s, options, err) != ERR_NONE || open_engine(s, options, err) != ERR_NONE ||
+	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
+	    open_keyring(s, options, err) != ERR_NONE || open_services(s, options, err) != ERR_NONE)
+		return err->code;
+	return open_http(s, options, err);
+}
+
+static void run(struct server *s, const struct serve_options *options)
+{
+	greet(s, options);
+	act(s, options->restarted ? "server.restart" : "server.start", NULL, "");
+	notify_send(&s->notify, "READY=1");
+	signals_wait(s);
+	atomic_store(&s->stopping, true);
+	if (!atomic_load(&s->failed)) /* else the same process starts again, and is still wanted */
+		notify_send(&s->notify, "STOPPING=1");
+	log_info("stopping: finishing what was accepted");
+	act(s, "server.stop", "why", atomic_load(&s->failed) ? "a flush failed" : "asked to");
 }
 
 enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)
@@ -305,20 +361,12 @@ enum err_code serve(const struct serve_options *options, struct serve_end *end, 
 		return err->code;
 	signals_prepare();
 	notify_open(&s.notify, is_alive, &s);
-	if (open_tls(&s, options, err) != ERR_NONE || open_engine(&s, options, err) != ERR_NONE ||
-	    open_keyring(&s, options, err) != ERR_NONE || open_services(&s, options, err) != ERR_NONE ||
-	    open_http(&s, options, err) != ERR_NONE) {
+	if (open_all(&s, options, err) != ERR_NONE) {
 		close_all(&s);
 		return err->code;
 	}
 	end->port = http_server_port(s.http);
-	greet(&s, options);
-	notify_send(&s.notify, "READY=1");
-	signals_wait(&s);
-	atomic_store(&s.stopping, true);
-	if (!atomic_load(&s.failed)) /* else the same process starts again, and is still wanted */
-		notify_send(&s.notify, "STOPPING=1");
-	log_info("stopping: finishing what was accepted");
+	run(&s, options);
 	close_all(&s);
 	log_info("stopped");
 	if (!atomic_load(&s.failed))

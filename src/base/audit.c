@@ -1,0 +1,178 @@
+/* Audit: a buffer of lines, and the thread that empties it.
+ *
+ *   any thread                        the audit's thread
+ *   audit_write --> pending (bounded) --> takes all, appends them, syncs
+ *
+ * (1) Lines of one process stand in the order of audit_write.
+ * (2) The file holds whole lines only: writers take turns by a lock on it, and one that fails takes back what
+ *     it had written. */
+#include "base/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/line.h"
+
+struct audit {
+	/* set once */
+	char      data_dir[PATH_MAX];
+	char      path[PATH_MAX];
+	pthread_t thread;
+	/* any thread */
+	_Atomic uint64_t lost;
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  wake;
+	struct buf      pending;
+	unsigned        pending_lines;
+	bool            closing;
+	/* the audit's thread only */
+	struct buf writing;
+};
+
+/* ---- the file ---- */
+
+/* (2) */
+static bool append(int fd, struct bytes text)
+{
+	struct stat st;
+
+	if (flock(fd, LOCK_EX) != 0 || fstat(fd, &st) != 0)
+		return false;
+	if (file_write_all(fd, text) && fdatasync(fd) == 0)
+		return true;
+	if (ftruncate(fd, st.st_size) != 0)
+		log_error("audit.log: half a line may be left in it");
+	return false;
+}
+
+static bool write_lines(const struct audit *a, struct bytes text)
+{
+	int  fd = open(a->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	bool good = fd >= 0 && file_give_to_owner(fd, a->data_dir) && append(fd, text);
+	int  why = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = why;
+	return good;
+}
+
+/* ---- the thread ---- */
+
+/* Waits for lines and takes them all; how many. 0: there are none, and none will come. */
+static unsigned take(struct audit *a)
+{
+	struct buf swap;
+	unsigned   lines;
+
+	pthread_mutex_lock(&a->lock);
+	while (a->pending_lines == 0 && !a->closing)
+		pthread_cond_wait(&a->wake, &a->lock);
+	lines = a->pending_lines;
+	swap = a->writing;
+	a->writing = a->pending;
+	a->pending = swap;
+	a->pending_lines = 0;
+	pthread_mutex_unlock(&a->lock);
+	return lines;
+}
+
+static void *audit_main(void *audit)
+{
+	struct audit *a = audit;
+	unsigned      lines;
+
+	while ((lines = take(a)) > 0) {
+		if (!write_lines(a, buf_bytes(&a->writing))) {
+			log_error("%u lines of the audit log are lost: %s: %s", lines, a->path,
+			          strerror(errno));
+			atomic_fetch_add(&a->lost, lines);
+		}
+		buf_release(&a->writing);
+	}
+	return NULL;
+}
+
+/* ---- the interface ---- */
+
+enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err)
+{
+	struct audit *a = mem_zalloc(sizeof(*a));
+	int           rc;
+
+	snprintf(a->data_dir, sizeof(a->data_dir), "%s", data_dir);
+	snprintf(a->path, sizeof(a->path), "%s/audit.log", data_dir);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->wake, NULL);
+	buf_init(&a->pending, NULL);
+	buf_init(&a->writing, NULL);
+	rc = pthread_create(&a->thread, NULL, audit_main, a);
+	if (rc != 0) {
+		free(a);
+		return err_set(err, ERR_STORAGE, "cannot start the audit log's thread: %s", strerror(rc));
+	}
+	*out = a;
+	return ERR_NONE;
+}
+
+void audit_close(struct audit *a)
+{
+	pthread_mutex_lock(&a->lock);
+	a->closing = true;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
+	pthread_join(a->thread, NULL);
+	buf_release(&a->pending);
+	buf_release(&a->writing);
+	pthread_cond_destroy(&a->wake);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+/* False if too much waits already. */
+static bool submit(struct audit *a, struct bytes line)
+{
+	bool room;
+
+	pthread_mutex_lock(&a->lock);
+	room = a->pending.len + line.len <= AUDIT_PENDING_BYTES_MAX;
+	if (room) {
+		buf_add_bytes(&a->pending, line);
+		a->pending_lines++;
+		pthread_cond_signal(&a->wake);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return room;
+}
+
+void audit_write(struct audit *a, const char *act, const struct log_field *fields, unsigned count)
+{
+	struct line l;
+
+	if (a == NULL)
+		return;
+	line_begin(&l);
+	line_text(&l, "act", bytes_of(act));
+	for (unsigned i = 0; i < count; i++)
+		line_field(&l, &fields[i]);
+	if (submit(a, line_end(&l)))
+		return;
+	log_error("a line of the audit log is lost: the disk does not keep up");
+	atomic_fetch_add(&a->lost, 1);
+}
+
+uint64_t audit_lost(const struct audit *a)
+{
+	return a == NULL ? 0 : atomic_load(&a->lost);
+}

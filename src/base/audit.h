@@ -1,0 +1,32 @@
+/* Audit: who administered what, and when: one JSON object a line, appended to DIR/audit.log (mode 0600) and
+ * synced. docs/operations.md says which acts there are and what their lines hold.
+ *
+ * Whoever writes never waits for the disk: lines go to a thread that writes them in order, all that wait at a
+ * time. The file is opened for each such writing, so it may be moved away (logrotate) at any moment, and
+ * several processes may write to it. What cannot be written is logged, counted and lost: it is no reason to
+ * stop serving.
+ *
+ * No secret, token, email or address is ever passed here. */
+#ifndef BASE_AUDIT_H
+#define BASE_AUDIT_H
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum { AUDIT_PENDING_BYTES_MAX = 1024 * 1024 };
+
+struct audit;
+
+/* ERR_STORAGE if there is no thread to be had. The file is not touched yet. */
+enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err);
+
+/* Writes what waits, then ends. */
+void audit_close(struct audit *a);
+
+/* `act` is "noun.verb". Any thread. With NULL nothing is written. */
+void audit_write(struct audit *a, const char *act, const struct log_field *fields, unsigned count);
+
+/* Lines that could not be written, since it was opened. */
+uint64_t audit_lost(const struct audit *a);
+
+#endif

@@ -1,0 +1,59 @@
+/* Record: the user is the one that the process runs as; who logged in before any sudo is told beside it, as the
+ * kernel knows it. Numbers, and the name where there is one. */
+#include "cli/record.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/audit.h"
+
+enum { FIELDS_MAX = 7 };
+
+/* False if the kernel does not keep it, or nobody logged in: a service. */
+static bool login_uid(int64_t *uid)
+{
+	FILE    *file = fopen("/proc/self/loginuid", "re");
+	unsigned said;
+	bool     read = file != NULL && fscanf(file, "%u", &said) == 1 && said != UINT32_MAX;
+
+	if (file != NULL)
+		fclose(file);
+	if (read)
+		*uid = said;
+	return read;
+}
+
+static unsigned fields_of(const struct credential *key, struct log_field fields[FIELDS_MAX])
+{
+	const struct passwd *user = getpwuid(geteuid());
+	unsigned             count = 0;
+	int64_t              uid;
+
+	fields[count++] = (struct log_field){.name = "key_id", .text = key->id};
+	fields[count++] = (struct log_field){.name = "key_name", .text = key->name};
+	fields[count++] =
+	        (struct log_field){.name = "max_connections", .number = key->ceilings.connections_max};
+	fields[count++] = (struct log_field){.name = "max_requests_per_second",
+	                                     .number = key->ceilings.requests_per_second_max};
+	fields[count++] = (struct log_field){.name = "os_uid", .number = geteuid()};
+	if (user != NULL)
+		fields[count++] = (struct log_field){.name = "os_user", .text = bytes_of(user->pw_name)};
+	if (login_uid(&uid))
+		fields[count++] = (struct log_field){.name = "login_uid", .number = uid};
+	return count;
+}
+
+void record_key(const char *data_dir, const char *act, const struct credential *key)
+{
+	struct log_field fields[FIELDS_MAX];
+	struct audit    *audit;
+	struct err       err;
+
+	if (audit_open(&audit, data_dir, &err) != ERR_NONE) {
+		log_error("the audit log lacks a line: %s", err.text);
+		return;
+	}
+	audit_write(audit, act, fields, fields_of(key, fields));
+	audit_close(audit);
+}
