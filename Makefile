@@ -112,7 +112,7 @@ test-tsan:
 
 FUZZ_FLAGS := -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc
 FUZZ_CORE  := $(SOURCES:%.c=build/fuzz/%.o)
-FUZZ_CXX   := build/fuzz/src/json/read.o
+FUZZ_CXX   := $(CXXSOURCES:%.cc=build/fuzz/%.o)
 
 build/fuzz/src/%.o: src/%.c
 	@mkdir -p $(@D)

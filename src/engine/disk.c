@@ -44,6 +44,16 @@ static enum err_code settle(const char *path, struct err *err)
 	return synced ? ERR_NONE : ERR_STORAGE;
 }
 
+void disk_forget(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return; /* whoever reads it will say why */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+}
+
 static bool is_log(const char *name)
 {
 	const char *dot = strrchr(name, '.');
@@ -74,12 +84,12 @@ enum err_code disk_settle_logs(const char *store_path, struct err *err)
 
 /* ---- claiming ---- */
 
-static enum err_code lock(const char *dir, int *fd, struct err *err)
+static enum err_code lock(const char *dir, int flags, int *fd, struct err *err)
 {
 	char path[PATH_MAX];
 
 	file_path(path, dir, "LOCK");
-	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	*fd = open(path, flags | O_CLOEXEC, 0600);
 	if (*fd < 0)
 		return err_set(err, ERR_STORAGE, "open %s: %s", path, strerror(errno));
 	if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
@@ -106,7 +116,7 @@ static bool is_empty_of_data(const char *dir)
 	return stat(path, &st) != 0;
 }
 
-static enum err_code check_format(const char *dir, struct err *err)
+static enum err_code check_format(const char *dir, bool may_make, struct err *err)
 {
 	char  path[PATH_MAX];
 	FILE *f;
@@ -114,7 +124,7 @@ static enum err_code check_format(const char *dir, struct err *err)
 
 	file_path(path, dir, "FORMAT");
 	f = fopen(path, "re");
-	if (f == NULL && errno == ENOENT && is_empty_of_data(dir))
+	if (f == NULL && errno == ENOENT && may_make && is_empty_of_data(dir))
 		return write_format(dir, err);
 	if (f == NULL)
 		return err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
@@ -132,6 +142,22 @@ static enum err_code check_format(const char *dir, struct err *err)
 	return ERR_NONE;
 }
 
+static enum err_code claim(const char *path, bool may_make, int *lock_fd, struct err *err)
+{
+	if (lock(path, may_make ? O_RDWR | O_CREAT : O_RDONLY, lock_fd, err) != ERR_NONE)
+		return err->code;
+	if (check_format(path, may_make, err) == ERR_NONE)
+		return ERR_NONE;
+	close(*lock_fd);
+	*lock_fd = -1;
+	return err->code;
+}
+
+enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *err)
+{
+	return claim(path, false, lock_fd, err);
+}
+
 enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
 {
 	char parent[PATH_MAX];
@@ -143,13 +169,7 @@ enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
 	} else if (errno != EEXIST) {
 		return err_set(err, ERR_STORAGE, "make the data directory %s: %s", path, strerror(errno));
 	}
-	if (lock(path, lock_fd, err) != ERR_NONE)
-		return err->code;
-	if (check_format(path, err) == ERR_NONE)
-		return ERR_NONE;
-	close(*lock_fd);
-	*lock_fd = -1;
-	return err->code;
+	return claim(path, true, lock_fd, err);
 }
 
 /* ---- free space ---- */

@@ -14,6 +14,12 @@ struct engine;
 /* Makes the directory if need be, locks it (*lock_fd stays open until close) and checks its format. */
 enum err_code disk_claim(const char *path, int *lock_fd, struct err *err);
 
+/* Locks a directory that is there, and checks its format; changes nothing. */
+enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *err);
+
+/* Has the file read from the disk the next time, not from memory, as far as the system goes along. */
+void disk_forget(const char *path);
+
 /* Before the store is opened: what is read back from its logs must be on the disk, not only in memory. */
 enum err_code disk_settle_logs(const char *store_path, struct err *err);
 

@@ -83,7 +83,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	return tables_load(e, err);
 }
 
-enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err)
+static struct engine *engine_make(const struct engine_options *options)
 {
 	struct engine *e = mem_zalloc(sizeof(*e));
 
@@ -92,6 +92,29 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 	pthread_mutex_init(&e->catalog_lock, NULL);
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
+	return e;
+}
+
+enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err)
+{
+	struct engine_options options = engine_options_default(path);
+	struct engine        *e = engine_make(&options);
+	char                  store[PATH_MAX];
+
+	snprintf(store, sizeof(store), "%s/store", path);
+	if (disk_claim_existing(path, &e->lock_fd, err) != ERR_NONE ||
+	    rocks_open_read_only(&e->rocks, store, options.block_cache_bytes, err) != ERR_NONE) {
+		engine_close(e);
+		return err->code;
+	}
+	*out = e;
+	return ERR_NONE;
+}
+
+enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err)
+{
+	struct engine *e = engine_make(options);
+
 	if (disk_claim(options->path, &e->lock_fd, err) != ERR_NONE || open_store(e, err) != ERR_NONE ||
 	    writer_open(&e->writer, e, err) != ERR_NONE || ticker_open(&e->ticker, e, err) != ERR_NONE) {
 		engine_close(e);

@@ -100,8 +100,8 @@ struct engine_stats engine_stats(struct engine *e);
 /* Does one ticker round now and waits for it: tests move the clock and then sweep. */
 void engine_tick(struct engine *e);
 
-/* Compares every row with its index and expiry entries, and every index entry with its row. ERR_STORAGE names the
- * first difference. */
+/* Compares every row with its index and expiry entries, and every entry with its row. ERR_STORAGE names the
+ * first difference. No table may be made or removed meanwhile. (A directory that is not open: check.h.) */
 enum err_code engine_verify(struct engine *e, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rocks: RocksDB behind our own names. The options here decide durability and are tested in tests/engine:
+/* Rocks: RocksDB behind our own names; rocks_file.cc is the one thing that its C interface lacks. The options here decide durability and are tested in tests/engine:
  *
  * (R1) A commit is one write batch with sync on: all of it or nothing is found after a crash.
  * (R2) The log is recovered in mode 0 (tolerate a corrupted tail): a torn last record, which was never
@@ -91,7 +91,8 @@ static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 	return o;
 }
 
-enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err)
+static enum err_code open_store(struct rocks **out, const char *path, size_t block_cache_bytes,
+                                bool read_only, struct err *err)
 {
 	struct rocks *r = mem_zalloc(sizeof(*r));
 	char         *message = NULL;
@@ -102,13 +103,25 @@ enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cach
 	r->write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(r->write, 1); /* (R1) */
 	if (message == NULL)
-		r->db = rocksdb_open(r->options, path, &message);
+		r->db = read_only ? rocksdb_open_for_read_only(r->options, path, 0, &message)
+		                  : rocksdb_open(r->options, path, &message);
 	if (message != NULL) {
 		rocks_close(r);
 		return storage_error(err, "open the store", message);
 	}
 	*out = r;
 	return ERR_NONE;
+}
+
+enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err)
+{
+	return open_store(out, path, block_cache_bytes, false, err);
+}
+
+enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t block_cache_bytes,
+                                   struct err *err)
+{
+	return open_store(out, path, block_cache_bytes, true, err);
 }
 
 void rocks_close(struct rocks *r)
@@ -221,6 +234,24 @@ uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high)
 	rocksdb_approximate_sizes(r->db, 1, lows, &low.len, highs, &high.len, &size, &message);
 	free(message);
 	return size;
+}
+
+void rocks_each_file(struct rocks *r, void (*fn)(void *ctx, const char *name, uint64_t bytes), void *ctx)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(r->db);
+	int                        count = rocksdb_livefiles_count(files);
+
+	for (int i = 0; i < count; i++)
+		fn(ctx, rocksdb_livefiles_name(files, i), rocksdb_livefiles_size(files, i));
+	rocksdb_livefiles_destroy(files);
+}
+
+uint64_t rocks_keys_estimate(struct rocks *r)
+{
+	uint64_t keys = 0;
+
+	rocksdb_property_int(r->db, "rocksdb.estimate-num-keys", &keys);
+	return keys;
 }
 
 /* ---- writing ---- */

@@ -1,5 +1,5 @@
 /* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
- * RocksDB. Thread-safe, except that commits come from one thread. */
+ * RocksDB, but for one function in rocks_file.cc. Thread-safe, except that commits come from one thread. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -12,6 +12,9 @@ struct rocks_cursor;
 struct rocks_snapshot;
 
 enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err);
+/* The same for reading alone, of a store that is there: none of its files is written or removed. */
+enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t block_cache_bytes,
+                                   struct err *err);
 void          rocks_close(struct rocks *r);
 
 /* The value is copied into `out` (appended). *found says whether there is one. With a snapshot, as of then.
@@ -47,5 +50,16 @@ enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err);
 
 /* A rough number of bytes that the range takes on disk. */
 uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high);
+
+/* ---- for checking ---- */
+
+/* The files that hold what was committed, but for the logs, which are verified when the store is opened. */
+void rocks_each_file(struct rocks *r, void (*fn)(void *ctx, const char *name, uint64_t bytes), void *ctx);
+
+/* Reads every block of such a file. ERR_STORAGE names the file and what is wrong. */
+enum err_code rocks_file_verify(const char *path, struct err *err);
+
+/* Roughly how many keys there are. */
+uint64_t rocks_keys_estimate(struct rocks *r);
 
 #endif

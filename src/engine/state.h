@@ -34,6 +34,10 @@ struct engine {
 	const struct catalog *catalog; /* what is committed */
 };
 
+/* An engine of a directory that is there, with its store open for reading and nothing else: no tables are
+ * loaded, nothing can be written, no thread runs. For check.c; ends with engine_close. */
+enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err);
+
 /* The time for a batch or a reader: the clock's, but never before a time already given. */
 int64_t engine_now_us(struct engine *e);
 

@@ -1,20 +1,31 @@
 /* Verify: compares rows, index entries and expiry entries of one snapshot. (I1) and (I2) of row.c, checked
  * from outside the code that keeps them. */
+#include "engine/verify.h"
+
 #include "engine/layout.h"
-#include "engine/state.h"
 #include "item/codec.h"
 
 struct verify {
-	struct engine         *engine;
-	struct rocks_snapshot *snapshot;
-	const struct catalog  *catalog;
-	struct arena           arena; /* of the row at hand */
-	struct err            *err;
+	struct engine               *engine;
+	const struct rocks_snapshot *snapshot;
+	const struct catalog        *catalog;
+	const struct verify_watch   *watch; /* NULL: the first difference ends it */
+	struct verify_counts        *counts;
+	const struct table_entry    *table; /* of the key at hand, most often also of the next */
+	struct arena                 arena; /* of the key at hand */
+	struct err                  *err;
 };
 
 static enum err_code differ(struct verify *v, const struct table_entry *t, const char *what)
 {
 	return err_set(v->err, ERR_STORAGE, "table %.*s: %s", BYTES_ARG(t->schema.name), what);
+}
+
+static enum err_code differ_index(struct verify *v, const struct table_entry *t, uint32_t index,
+                                  const char *what)
+{
+	return err_set(v->err, ERR_STORAGE, "table %.*s, index %.*s: %s", BYTES_ARG(t->schema.name),
+	               BYTES_ARG(t->schema.indexes[index].name), what);
 }
 
 static enum err_code fetch(struct verify *v, struct bytes key, struct bytes *value, bool *found)
@@ -58,9 +69,9 @@ static enum err_code verify_entries_of(struct verify *v, const struct table_entr
 		if (fetch(v, buf_bytes(&key), &stored, &found) != ERR_NONE)
 			return v->err->code;
 		if (!found)
-			return differ(v, t, "a row has no entry in an index");
+			return differ_index(v, t, i, "a row has no entry");
 		if (!bytes_equal(stored, buf_bytes(&value)))
-			return differ(v, t, "an index entry is not what its row projects");
+			return differ_index(v, t, i, "an entry is not what its row projects");
 	}
 	return ERR_NONE;
 }
@@ -82,17 +93,32 @@ static enum err_code verify_expiry_of(struct verify *v, const struct table_entry
 	return found ? ERR_NONE : differ(v, t, "a row that expires has no expiry entry");
 }
 
+/* NULL if there is none. */
+static const struct table_entry *table_of(struct verify *v, uint32_t id)
+{
+	if (v->table == NULL || v->table->id != id)
+		v->table = catalog_find_id(v->catalog, id);
+	return v->table;
+}
+
 /* Only the table's own keys must fit: a row older than an index may hold anything under the index's names,
  * and is then not in the index. */
-static enum err_code verify_row(struct verify *v, const struct table_entry *t, struct bytes key,
-                                struct bytes value)
+static enum err_code verify_row(struct verify *v, struct bytes key, struct bytes value)
 {
-	struct item item;
-	struct buf  again;
+	const struct table_entry *t = NULL;
+	struct item               item;
+	struct buf                again;
+	uint32_t                  table_id;
+	uint16_t                  index_id;
 
+	v->counts->rows++;
+	if (layout_parse_owner(key, &table_id, &index_id))
+		t = table_of(v, table_id);
+	if (t == NULL)
+		return err_set(v->err, ERR_STORAGE, "a row belongs to no table");
 	if (item_decode(&v->arena, value, &item, v->err) != ERR_NONE ||
 	    schema_check_key_types(&t->schema, &item, v->err) != ERR_NONE)
-		return v->err->code;
+		return differ(v, t, "a row cannot be read");
 	buf_init(&again, &v->arena);
 	layout_row(&again, t->id, &t->schema.keys, &item);
 	if (!bytes_equal(buf_bytes(&again), key))
@@ -102,44 +128,112 @@ static enum err_code verify_row(struct verify *v, const struct table_entry *t, s
 	return verify_expiry_of(v, t, key, &item);
 }
 
+/* The entry's row; found is false if there is none. */
+static enum err_code fetch_row(struct verify *v, const struct table_entry *t, struct bytes row_key,
+                               struct item *item, bool *found)
+{
+	struct bytes row;
+
+	if (fetch(v, row_key, &row, found) != ERR_NONE)
+		return v->err->code;
+	if (*found && item_decode(&v->arena, row, item, v->err) != ERR_NONE)
+		return differ(v, t, "a row cannot be read");
+	return ERR_NONE;
+}
+
 /* The other way: every index entry has its row. */
 static enum err_code verify_entry(struct verify *v, const struct table_entry *t, uint32_t index,
                                   struct bytes key, struct bytes value)
 {
-	struct item  projected, item;
-	struct buf   row_key, expected_key, expected_value;
-	struct bytes row;
-	bool         found;
+	struct item projected, item;
+	struct buf  row_key, expected_key, expected_value;
+	bool        found;
 
-	if (item_decode(&v->arena, value, &projected, v->err) != ERR_NONE)
-		return v->err->code;
+	if (item_decode(&v->arena, value, &projected, v->err) != ERR_NONE ||
+	    schema_check_key_types(&t->schema, &projected, v->err) != ERR_NONE)
+		return differ_index(v, t, index, "an entry cannot be read");
 	buf_init(&row_key, &v->arena);
 	layout_row(&row_key, t->id, &t->schema.keys, &projected);
-	if (fetch(v, buf_bytes(&row_key), &row, &found) != ERR_NONE)
+	if (fetch_row(v, t, buf_bytes(&row_key), &item, &found) != ERR_NONE)
 		return v->err->code;
 	if (!found)
-		return differ(v, t, "an index entry has no row");
-	if (item_decode(&v->arena, row, &item, v->err) != ERR_NONE)
-		return v->err->code;
+		return differ_index(v, t, index, "an entry has no row");
 	if (!expected_entry(v, t, index, &item, &expected_key, &expected_value) ||
 	    !bytes_equal(buf_bytes(&expected_key), key))
-		return differ(v, t, "an index entry does not belong to its row");
+		return differ_index(v, t, index, "an entry does not belong to its row");
 	return ERR_NONE;
 }
 
-/* Walks a prefix; index < 0 means the rows themselves. */
-static enum err_code verify_range(struct verify *v, const struct table_entry *t, int index, struct bytes low,
-                                  struct bytes high)
+static enum err_code verify_index(struct verify *v, struct bytes key, struct bytes value)
 {
-	struct rocks_cursor *c = rocks_cursor_open(v->engine->rocks, v->snapshot, low, high, false);
+	const struct table_entry *t = NULL;
+	uint32_t                  table_id;
+	uint16_t                  index_id;
+
+	v->counts->index_entries++;
+	if (layout_parse_owner(key, &table_id, &index_id))
+		t = table_of(v, table_id);
+	for (uint32_t i = 0; t != NULL && i < t->schema.index_count; i++)
+		if (t->index_ids[i] == index_id)
+			return verify_entry(v, t, i, key, value);
+	return err_set(v->err, ERR_STORAGE, "an index entry belongs to no index");
+}
+
+/* One that does not belong to its row any more is no damage: switching time to live off leaves them behind,
+ * and the sweeper looks at the row before it removes anything. */
+static enum err_code verify_expiry(struct verify *v, struct bytes key, struct bytes value)
+{
+	const struct table_entry *t;
+	struct bytes              row_key;
+	struct buf                again;
+	struct item               item;
+	int64_t                   bucket_s, expiry = 0;
+	uint32_t                  table_id;
+	uint16_t                  index_id;
+	bool                      found = false;
+
+	v->counts->expiry_entries++;
+	if (!layout_expiry_parse(&v->arena, key, &bucket_s, &row_key) ||
+	    !layout_parse_owner(row_key, &table_id, &index_id) || value.len > 0)
+		return err_set(v->err, ERR_STORAGE, "an expiry entry cannot be read");
+	t = table_of(v, table_id);
+	if (t != NULL && fetch_row(v, t, row_key, &item, &found) != ERR_NONE)
+		return v->err->code;
+	if (found)
+		expiry = schema_expiry(&t->schema, &item);
+	buf_init(&again, &v->arena);
+	if (expiry != 0)
+		layout_expiry(&again, expiry, row_key);
+	v->counts->leftovers += !bytes_equal(buf_bytes(&again), key);
+	return ERR_NONE;
+}
+
+/* False if the difference ends it. */
+static bool pass_over(struct verify *v)
+{
+	if (v->watch == NULL)
+		return false;
+	v->counts->differences++;
+	v->watch->differ(v->watch->ctx, v->err->text);
+	v->err->code = ERR_NONE;
+	return true;
+}
+
+/* All keys of a kind. */
+static enum err_code walk(struct verify *v, char kind,
+                          enum err_code (*one)(struct verify *v, struct bytes key, struct bytes value))
+{
+	const char           low[1] = {kind}, high[1] = {(char)(kind + 1)};
+	struct rocks_cursor *c = rocks_cursor_open(v->engine->rocks, v->snapshot, (struct bytes){low, 1},
+	                                           (struct bytes){high, 1}, false);
 	struct bytes         key, value;
 
 	v->err->code = ERR_NONE;
-	while (v->err->code == ERR_NONE && rocks_cursor_at(c, &key, &value)) {
-		if (index < 0)
-			verify_row(v, t, key, value);
-		else
-			verify_entry(v, t, (uint32_t)index, key, value);
+	while (rocks_cursor_at(c, &key, &value)) {
+		if (one(v, key, value) != ERR_NONE && !pass_over(v))
+			break;
+		if (v->watch != NULL)
+			v->watch->step(v->watch->ctx, v->counts);
 		arena_reset(&v->arena);
 		rocks_cursor_next(c);
 	}
@@ -149,41 +243,34 @@ static enum err_code verify_range(struct verify *v, const struct table_entry *t,
 	return v->err->code;
 }
 
-static enum err_code verify_table(struct verify *v, const struct table_entry *t, struct arena *a)
+enum err_code verify_all(struct engine *e, const struct catalog *catalog,
+                         const struct rocks_snapshot *snapshot, const struct verify_watch *watch,
+                         struct verify_counts *counts, struct err *err)
 {
-	struct buf prefix;
+	struct verify v = {.engine = e,
+	                   .snapshot = snapshot,
+	                   .catalog = catalog,
+	                   .watch = watch,
+	                   .counts = counts,
+	                   .err = err};
 
-	buf_init(&prefix, a);
-	layout_table_prefix(&prefix, t->id);
-	if (verify_range(v, t, -1, buf_bytes(&prefix), layout_after(a, buf_bytes(&prefix))) != ERR_NONE)
-		return v->err->code;
-	for (uint32_t i = 0; i < t->schema.index_count; i++) {
-		buf_init(&prefix, a);
-		layout_index_prefix(&prefix, t->id, t->index_ids[i]);
-		if (verify_range(v, t, (int)i, buf_bytes(&prefix), layout_after(a, buf_bytes(&prefix))) !=
-		    ERR_NONE)
-			return v->err->code;
-	}
-	return ERR_NONE;
+	arena_init(&v.arena);
+	if (walk(&v, KIND_ROW, verify_row) == ERR_NONE && walk(&v, KIND_INDEX, verify_index) == ERR_NONE)
+		walk(&v, KIND_EXPIRY, verify_expiry);
+	arena_release(&v.arena);
+	return err->code;
 }
 
 enum err_code engine_verify(struct engine *e, struct err *err)
 {
-	struct engine_session r;
-	struct verify         v = {.engine = e, .err = err};
-	struct arena          a;
+	struct verify_counts   counts = {0};
+	struct rocks_snapshot *snapshot;
+	struct engine_session  r;
 
 	engine_session_init(&r, e);
-	arena_init(&a);
-	arena_init(&v.arena);
-	v.catalog = r.catalog;
-	v.snapshot = rocks_snapshot_open(e->rocks);
-	err->code = ERR_NONE;
-	for (uint32_t i = 0; i < r.catalog->count && err->code == ERR_NONE; i++)
-		verify_table(&v, r.catalog->entries[i], &a);
-	rocks_snapshot_close(e->rocks, v.snapshot);
-	arena_release(&v.arena);
-	arena_release(&a);
+	snapshot = rocks_snapshot_open(e->rocks);
+	verify_all(e, r.catalog, snapshot, NULL, &counts, err);
+	rocks_snapshot_close(e->rocks, snapshot);
 	engine_session_release(&r);
 	return err->code;
 }

@@ -1,4 +1,4 @@
-// JSON in: the one file that knows simdjson, and the one file in C++. The library parses into its own tape;
+// JSON in: the one file that knows simdjson. The library parses into its own tape;
 // what it finds is copied into a tree in the caller's arena, so that the reader can take the next document at
 // once.
 //

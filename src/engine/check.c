@@ -1,0 +1,114 @@
+/* Check: see check.h. An engine without a writer and a ticker: there is no thread that could change anything. */
+#include "engine/check.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "engine/disk.h"
+#include "engine/tables.h"
+
+struct check {
+	const char               *store; /* its directory */
+	struct engine            *engine;
+	const struct check_watch *watch;
+	struct check_found       *found;
+	uint64_t                  bytes_all, keys_all; /* files, and an estimate */
+};
+
+static unsigned percent(uint64_t part, uint64_t whole, unsigned most)
+{
+	uint64_t share = whole == 0 ? 0 : part * 100 / whole;
+
+	return share < most ? (unsigned)share : most;
+}
+
+/* ---- blocks ---- */
+
+static void add_bytes(void *ctx, const char *name, uint64_t bytes)
+{
+	struct check *c = ctx;
+
+	(void)name;
+	c->bytes_all += bytes;
+}
+
+/* `name` begins with a slash. */
+static void verify_file(void *ctx, const char *name, uint64_t bytes)
+{
+	struct check *c = ctx;
+	struct err    err;
+	char          path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s", c->store, name);
+	disk_forget(path);
+	c->found->files++;
+	c->found->bytes += bytes;
+	if (rocks_file_verify(path, &err) != ERR_NONE) {
+		c->found->damaged_files++;
+		c->watch->problem(c->watch->ctx, err.text);
+	}
+	c->watch->progress(c->watch->ctx, CHECK_BLOCKS, percent(c->found->bytes, c->bytes_all, 100),
+	                   c->found);
+}
+
+static void check_blocks(struct check *c)
+{
+	c->watch->progress(c->watch->ctx, CHECK_BLOCKS, 0, c->found);
+	rocks_each_file(c->engine->rocks, add_bytes, c);
+	rocks_each_file(c->engine->rocks, verify_file, c);
+	c->watch->progress(c->watch->ctx, CHECK_BLOCKS, 100, c->found);
+}
+
+/* ---- rows ---- */
+
+static void on_step(void *ctx, const struct verify_counts *n)
+{
+	struct check *c = ctx;
+
+	c->watch->progress(c->watch->ctx, CHECK_ROWS,
+	                   percent(n->rows + n->index_entries + n->expiry_entries, c->keys_all, 99),
+	                   c->found);
+}
+
+static void on_difference(void *ctx, const char *text)
+{
+	struct check *c = ctx;
+
+	c->watch->problem(c->watch->ctx, text);
+}
+
+static enum err_code check_rows(struct check *c, struct err *err)
+{
+	struct verify_watch watch = {c, on_step, on_difference};
+
+	c->keys_all = rocks_keys_estimate(c->engine->rocks);
+	if (tables_load(c->engine, err) != ERR_NONE ||
+	    verify_all(c->engine, c->engine->catalog, NULL, &watch, &c->found->counts, err) != ERR_NONE)
+		return err->code;
+	c->found->compared = true;
+	c->watch->progress(c->watch->ctx, CHECK_ROWS, 100, c->found);
+	return ERR_NONE;
+}
+
+/* ---- the whole ---- */
+
+static enum err_code check_run(struct check *c, struct err *err)
+{
+	check_blocks(c);
+	return c->found->damaged_files > 0 ? ERR_NONE : check_rows(c, err);
+}
+
+enum err_code engine_check(const char *path, const struct check_watch *watch, struct check_found *found,
+                           struct err *err)
+{
+	char         store[PATH_MAX];
+	struct check c = {.store = store, .watch = watch, .found = found};
+
+	*found = (struct check_found){0};
+	snprintf(store, sizeof(store), "%s/store", path);
+	if (engine_open_reading(&c.engine, path, err) != ERR_NONE)
+		return err->code;
+	err->code = check_run(&c, err);
+	engine_close(c.engine);
+	return err->code;
+}

@@ -1,0 +1,28 @@
+/* Verify: every row, index entry and expiry entry of one state of the store, each compared with those that it
+ * belongs to. engine_verify stops at the first difference, check.c counts them all. */
+#ifndef ENGINE_VERIFY_H
+#define ENGINE_VERIFY_H
+
+#include "engine/state.h"
+
+struct verify_counts {
+	uint64_t rows, index_entries, expiry_entries;
+	uint64_t leftovers; /* expiry entries whose row is gone or expires at another time: the sweeper's */
+	uint64_t differences;
+};
+
+struct verify_watch {
+	void *ctx;
+	/* After each key, with the counts so far. */
+	void (*step)(void *ctx, const struct verify_counts *counts);
+	/* A difference, which is then counted and passed over. */
+	void (*differ)(void *ctx, const char *text);
+};
+
+/* Of the catalog's tables, as of the snapshot (NULL: as it is). Without a watch the first difference is
+ * ERR_STORAGE, and ends it; with one only what cannot be read is. Texts name tables and indexes, and no keys. */
+enum err_code verify_all(struct engine *e, const struct catalog *catalog,
+                         const struct rocks_snapshot *snapshot, const struct verify_watch *watch,
+                         struct verify_counts *counts, struct err *err);
+
+#endif

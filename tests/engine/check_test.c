@@ -1,0 +1,425 @@
+/* Check: what is sound is called sound and left as it is; damage of each kind is found and named. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "engine/check.h"
+#include "engine/layout.h"
+#include "random.h"
+
+enum { TEXT_MAX = 8192, ITEM_BYTES = 300 * 1024, FLIPS = 40, FOOTER_BYTES = 64 };
+
+#define TABLE_INDEXED                                                                                        \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'g','AttributeType':'S'}],'KeySchema':[{'AttributeName':'p'" \
+	",'KeyType':'HASH'}],'GlobalSecondaryIndexes':[{'IndexName':'by-g','KeySchema':[{'AttributeName':"   \
+	"'g','KeyType':'HASH'}],'Projection':{'ProjectionType':'ALL'}}]}"
+
+/* A check, and what it said. */
+struct inspection {
+	struct check_found found;
+	enum err_code      rc;
+	struct err         err;
+	char               problems[TEXT_MAX];
+	unsigned           percents[2]; /* last of each phase */
+};
+
+static void on_progress(void *ctx, enum check_phase phase, unsigned percent, const struct check_found *found)
+{
+	struct inspection *i = ctx;
+
+	assert_ptr_equal(found, &i->found);
+	assert_true(percent >= i->percents[phase] && percent <= 100);
+	i->percents[phase] = percent;
+}
+
+static void on_problem(void *ctx, const char *text)
+{
+	struct inspection *i = ctx;
+	size_t             len = strlen(i->problems);
+
+	snprintf(i->problems + len, sizeof(i->problems) - len, "%s\n", text);
+}
+
+static struct inspection inspect(struct fixture *f)
+{
+	struct inspection  i = {0};
+	struct check_watch watch = {&i, on_progress, on_problem};
+
+	i.rc = engine_check(f->dir, &watch, &i.found, &i.err);
+	return i;
+}
+
+static void assert_sound(struct fixture *f)
+{
+	struct inspection i = inspect(f);
+
+	if (i.rc != ERR_NONE || !check_is_sound(&i.found))
+		fail_msg("%s%s", i.problems, i.rc != ERR_NONE ? i.err.text : "");
+	assert_string_equal(i.problems, "");
+	assert_int_equal(i.percents[CHECK_BLOCKS], 100);
+	assert_int_equal(i.percents[CHECK_ROWS], 100);
+}
+
+/* Three things, two in the index, one that expires. */
+static void open_with_things(struct fixture *f)
+{
+	fixture_open(f);
+	fixture_ok(f, "CreateTable", TABLE_INDEXED);
+	fixture_ok(f, "UpdateTimeToLive",
+	           "{'TableName':'things','TimeToLiveSpecification':{'Enabled':true,'AttributeName':'ttl'}}");
+	engine_tick(f->engine);
+	fixture_ok(f, "PutItem", "{'TableName':'things','Item':{'p':{'S':'a'},'g':{'S':'x'}}}");
+	fixture_ok(f, "PutItem", "{'TableName':'things','Item':{'p':{'S':'b'},'g':{'S':'x'}}}");
+	fixture_ok(f, "PutItem", "{'TableName':'things','Item':{'p':{'S':'c'},'ttl':{'N':'1789000100'}}}");
+	engine_close(f->engine);
+}
+
+static void close_things(struct fixture *f)
+{
+	fixture_start(f); /* fixture_close ends it */
+	fixture_close(f);
+}
+
+/* Names, sizes, times and contents of everything in the directory. */
+static void fingerprint(struct fixture *f, char out[64])
+{
+	char  command[256];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+	         "cd %s && (find . -printf '%%p %%s %%T@ %%C@ %%i\\n' | sort; find . -type f ! -name ballast "
+	         "-exec md5sum {} + | sort) | md5sum",
+	         f->dir);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_non_null(fgets(out, 64, pipe));
+	assert_int_equal(pclose(pipe), 0);
+}
+
+TEST(check, a_sound_directory_is_counted_and_left_as_it_is)
+{
+	struct fixture    f;
+	struct inspection i;
+	char              before[64], after[64];
+
+	open_with_things(&f);
+	fingerprint(&f, before);
+	assert_sound(&f);
+	i = inspect(&f);
+	assert_int_equal(i.found.counts.rows, 3);
+	assert_int_equal(i.found.counts.index_entries, 2);
+	assert_int_equal(i.found.counts.expiry_entries, 1);
+	assert_int_equal(i.found.counts.leftovers, 0);
+	fingerprint(&f, after);
+	assert_string_equal(before, after);
+	close_things(&f);
+}
+
+TEST(check, what_has_expired_or_waits_to_be_filled_stays_so)
+{
+	struct fixture f;
+
+	open_with_things(&f);
+	fixture_set_clock(&f, START_S + 100000); /* the row is long expired; check's own clock says so too */
+	fixture_start(&f);
+	fixture_ok(&f, "UpdateTable",
+	           "{'TableName':'things','AttributeDefinitions':[{'AttributeName':'h','AttributeType':'S'}],"
+	           "'GlobalSecondaryIndexUpdates':[{'Create':{'IndexName':'by-h','KeySchema':"
+	           "[{'AttributeName':'h','KeyType':'HASH'}],'Projection':{'ProjectionType':'ALL'}}}]}");
+	engine_close(f.engine);
+	for (int i = 0; i < 3; i++) {
+		struct inspection seen = inspect(&f);
+
+		assert_int_equal(seen.rc, ERR_NONE);
+		assert_true(check_is_sound(&seen.found));
+	}
+	close_things(&f);
+}
+
+TEST(check, a_directory_that_is_open_or_is_none_is_not_checked)
+{
+	struct fixture    f;
+	struct inspection i;
+	char              dir[64];
+
+	fixture_open(&f);
+	i = inspect(&f);
+	assert_int_equal(i.rc, ERR_STORAGE);
+	assert_non_null(strstr(i.err.text, "in use by another process"));
+	memcpy(dir, f.dir, sizeof(dir));
+	snprintf(f.dir, sizeof(f.dir), "/tmp/gatehouse-none-%d", getpid());
+	i = inspect(&f);
+	assert_int_equal(i.rc, ERR_STORAGE);
+	assert_int_not_equal(access(f.dir, F_OK), 0);
+	memcpy(f.dir, dir, sizeof(dir));
+	fixture_close(&f);
+}
+
+/* ---- differences ---- */
+
+static struct rocks *store_open(struct fixture *f)
+{
+	struct rocks *r;
+	char          path[96];
+
+	snprintf(path, sizeof(path), "%s/store", f->dir);
+	assert_int_equal(rocks_open(&r, path, 1 << 20, &f->err), ERR_NONE);
+	return r;
+}
+
+/* The first key of a kind, and its value, copied. */
+static struct bytes first_key(struct fixture *f, struct rocks *r, char kind, struct bytes *value)
+{
+	const char           low[1] = {kind}, high[1] = {(char)(kind + 1)};
+	struct rocks_cursor *c =
+	        rocks_cursor_open(r, NULL, (struct bytes){low, 1}, (struct bytes){high, 1}, false);
+	struct bytes key;
+
+	assert_true(rocks_cursor_at(c, &key, value));
+	key = arena_copy(&f->arena, key);
+	*value = arena_copy(&f->arena, *value);
+	rocks_cursor_close(c);
+	return key;
+}
+
+/* Puts (or, without a value, deletes) a key behind the engine's back. */
+static void tamper(struct fixture *f, struct rocks *r, struct bytes key, struct bytes value)
+{
+	struct rocks_batch *b = rocks_batch_open();
+
+	if (value.data != NULL)
+		rocks_batch_put(b, key, value);
+	else
+		rocks_batch_delete(b, key);
+	assert_int_equal(rocks_commit(r, b, &f->err), ERR_NONE);
+	rocks_batch_close(b);
+}
+
+static const struct bytes nothing = {NULL, 0};
+
+/* Changes one byte of a copy. */
+static struct bytes changed(struct fixture *f, struct bytes b, size_t at)
+{
+	struct bytes copy = arena_copy(&f->arena, b);
+
+	((char *)(uintptr_t)copy.data)[at] ^= 1;
+	return copy;
+}
+
+static void assert_found(struct fixture *f, uint64_t differences, const char *text)
+{
+	struct inspection i = inspect(f);
+
+	assert_int_equal(i.rc, ERR_NONE);
+	assert_false(check_is_sound(&i.found));
+	assert_int_equal(i.found.counts.differences, differences);
+	if (strstr(i.problems, text) == NULL)
+		fail_msg("%s is not in: %s", text, i.problems);
+}
+
+TEST(check, an_index_entry_that_is_missing_wrong_or_without_a_row_is_found_and_its_index_named)
+{
+	struct fixture f;
+	struct rocks  *r;
+	struct bytes   key, value;
+
+	open_with_things(&f);
+	r = store_open(&f);
+	key = first_key(&f, r, KIND_INDEX, &value);
+	tamper(&f, r, key, nothing);
+	rocks_close(r);
+	assert_found(&f, 1, "table things, index by-g: a row has no entry");
+	r = store_open(&f);
+	tamper(&f, r, key, changed(&f, value, value.len - 1));
+	rocks_close(r);
+	assert_found(&f, 2, "table things, index by-g: an entry is not what its row projects");
+	r = store_open(&f);
+	tamper(&f, r, key, value);
+	tamper(&f, r, changed(&f, key, key.len - 2), value);
+	rocks_close(r);
+	assert_found(&f, 1, "table things, index by-g: an entry does not belong to its row");
+	r = store_open(&f);
+	tamper(&f, r, changed(&f, key, key.len - 2), nothing);
+	tamper(&f, r, changed(&f, key, 6), value);
+	rocks_close(r);
+	assert_found(&f, 1, "an index entry belongs to no index");
+	r = store_open(&f);
+	tamper(&f, r, changed(&f, key, 6), nothing);
+	rocks_close(r);
+	assert_sound(&f);
+	close_things(&f);
+}
+
+TEST(check, a_row_that_cannot_be_read_is_elsewhere_or_of_no_table_is_found)
+{
+	struct fixture f;
+	struct rocks  *r;
+	struct bytes   key, value;
+
+	open_with_things(&f);
+	r = store_open(&f);
+	key = first_key(&f, r, KIND_ROW, &value);
+	tamper(&f, r, key, (struct bytes){value.data, value.len / 2});
+	rocks_close(r);
+	assert_found(&f, 2, "table things: a row cannot be read"); /* and its index entry finds none */
+	r = store_open(&f);
+	tamper(&f, r, key, value);
+	tamper(&f, r, changed(&f, key, key.len - 2), value);
+	rocks_close(r);
+	assert_found(&f, 1, "table things: a row is not where its key says");
+	r = store_open(&f);
+	tamper(&f, r, changed(&f, key, key.len - 2), nothing);
+	tamper(&f, r, changed(&f, key, 1), value);
+	rocks_close(r);
+	assert_found(&f, 1, "a row belongs to no table");
+	r = store_open(&f);
+	tamper(&f, r, changed(&f, key, 1), nothing);
+	rocks_close(r);
+	assert_sound(&f);
+	close_things(&f);
+}
+
+TEST(check, an_expiry_entry_that_is_missing_or_damaged_is_found_and_one_left_over_is_counted)
+{
+	struct fixture    f;
+	struct rocks     *r;
+	struct bytes      key, value;
+	struct inspection i;
+
+	open_with_things(&f);
+	r = store_open(&f);
+	key = first_key(&f, r, KIND_EXPIRY, &value);
+	tamper(&f, r, key, nothing);
+	rocks_close(r);
+	assert_found(&f, 1, "table things: a row that expires has no expiry entry");
+	r = store_open(&f);
+	tamper(&f, r, key, BYTES("something"));
+	rocks_close(r);
+	assert_found(&f, 1, "an expiry entry cannot be read");
+	r = store_open(&f);
+	tamper(&f, r, key, BYTES(""));
+	tamper(&f, r, changed(&f, key, 2), BYTES("")); /* another time */
+	tamper(&f, r, changed(&f, key, 6), BYTES("")); /* a table that is gone */
+	rocks_close(r);
+	assert_sound(&f);
+	i = inspect(&f);
+	assert_int_equal(i.found.counts.expiry_entries, 3);
+	assert_int_equal(i.found.counts.leftovers, 2);
+	close_things(&f);
+}
+
+/* ---- blocks ---- */
+
+static void take_name(void *ctx, const char *name, uint64_t bytes)
+{
+	snprintf(ctx, 64, "%.40s", name);
+	(void)bytes;
+}
+
+/* A file that the store counts as its own; false if there is none. */
+static bool store_file(struct fixture *f, char path[128])
+{
+	struct rocks *r;
+	char          name[64] = "";
+
+	snprintf(path, 128, "%s/store", f->dir);
+	assert_int_equal(rocks_open_read_only(&r, path, 1 << 20, &f->err), ERR_NONE);
+	rocks_each_file(r, take_name, name);
+	rocks_close(r);
+	snprintf(path, 128, "%s/store%s", f->dir, name);
+	return name[0] != '\0';
+}
+
+static void put_large(struct fixture *f, int number, struct random *random)
+{
+	char *text = malloc(ITEM_BYTES + 200);
+	int len = snprintf(text, 200, "{'TableName':'things','Item':{'p':{'S':'big-%d'},'v':{'S':'", number);
+
+	for (int j = 0; j < ITEM_BYTES; j++)
+		text[len++] = (char)('a' + random_below(random, 26));
+	strcpy(text + len, "'}}}");
+	fixture_ok(f, "PutItem", text);
+	arena_reset(&f->arena);
+	free(text);
+}
+
+/* Writes until the store has put its memory into a file, and ends. */
+static void fill_a_file(struct fixture *f, char path[128])
+{
+	struct random random = {1};
+	int           number = 0;
+
+	do {
+		assert_true(number < 2000);
+		fixture_start(f);
+		for (int i = 0; i < 60; i++)
+			put_large(f, number++, &random);
+		engine_close(f->engine);
+	} while (!store_file(f, path));
+}
+
+static void flip(const char *path, off_t at, int bit)
+{
+	int     fd = open(path, O_RDWR);
+	uint8_t byte;
+
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	byte = (uint8_t)(byte ^ 1u << bit);
+	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+TEST(check, a_bit_that_flipped_anywhere_in_a_file_is_found_and_the_file_named)
+{
+	struct random  random = {2};
+	struct fixture f;
+	struct stat    st;
+	char           path[128];
+
+	open_with_things(&f);
+	fill_a_file(&f, path);
+	assert_sound(&f);
+	assert_int_equal(stat(path, &st), 0);
+	for (int i = 0; i < FLIPS; i++) {
+		/* half of them at the end, where filters, index and properties are */
+		off_t from = i % 2 ? 0 : st.st_size - FOOTER_BYTES - 3000;
+		off_t at = from + (off_t)random_below(&random, (uint64_t)(st.st_size - FOOTER_BYTES - from));
+		int   bit = (int)random_below(&random, 8);
+		struct inspection seen;
+
+		flip(path, at, bit);
+		seen = inspect(&f);
+		if (seen.rc == ERR_NONE) {
+			assert_int_equal(seen.found.damaged_files, 1);
+			assert_false(seen.found.compared);
+		}
+		assert_false(seen.rc == ERR_NONE && check_is_sound(&seen.found));
+		if (strstr(seen.rc == ERR_NONE ? seen.problems : seen.err.text, strrchr(path, '/') + 1) ==
+		    NULL)
+			fail_msg("%s is not named: %s %s", path, seen.problems, seen.err.text);
+		flip(path, at, bit);
+	}
+	assert_sound(&f);
+	close_things(&f);
+}
+
+TEST(check, a_file_that_is_missing_is_found_and_named)
+{
+	struct fixture    f;
+	struct inspection seen;
+	char              path[128], away[140], number[8];
+
+	open_with_things(&f);
+	fill_a_file(&f, path);
+	snprintf(away, sizeof(away), "%s.away", path);
+	assert_int_equal(rename(path, away), 0);
+	seen = inspect(&f);
+	assert_false(seen.rc == ERR_NONE && check_is_sound(&seen.found));
+	snprintf(number, sizeof(number), "%.6s", strrchr(path, '/') + 1);
+	assert_non_null(strstr(seen.rc == ERR_NONE ? seen.problems : seen.err.text, number));
+	assert_int_equal(rename(away, path), 0);
+	assert_sound(&f);
+	close_things(&f);
+}
