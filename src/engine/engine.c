@@ -148,6 +148,11 @@ bool engine_ready(const struct engine *e)
 	return !writer_failed(e->writer) && !atomic_load(&e->disk_full);
 }
 
+bool engine_beats(struct engine *e)
+{
+	return writer_beats(e->writer);
+}
+
 /* ---- time and tables, shared ---- */
 
 int64_t engine_now_us(struct engine *e)

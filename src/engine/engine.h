@@ -43,6 +43,10 @@ void engine_close(struct engine *e);
 /* Can it take writes: no failed commit, disk not full? */
 bool engine_ready(const struct engine *e);
 
+/* Has the writer got on since the last call? False if it is still at the same batch: it hangs, if enough time
+ * has passed. One caller at a time, now and then. */
+bool engine_beats(struct engine *e);
+
 /* ---- sessions ---- */
 
 /* A session: struct table with the engine behind it. On a loop thread it reads what is committed; the writer

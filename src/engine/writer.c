@@ -42,7 +42,11 @@ struct writer {
 	struct writer_request *first, **last;
 	size_t                 pending_bytes;
 	bool                   stopping;
+	bool                   busy; /* with a batch */
 	struct writer_stats    stats;
+	uint64_t               steps;      /* batches begun, and batches ended */
+	uint64_t               beat_steps; /* when writer_beats last looked */
+	bool                   beat_busy;
 
 	/* any thread */
 	atomic_bool             failed; /* (W3) */
@@ -107,6 +111,19 @@ struct writer_stats writer_stats(struct writer *w)
 	return stats;
 }
 
+/* Is it not at work on the very batch that it was at work on before? */
+bool writer_beats(struct writer *w)
+{
+	bool beats;
+
+	pthread_mutex_lock(&w->lock);
+	beats = !w->busy || !w->beat_busy || w->steps != w->beat_steps;
+	w->beat_busy = w->busy;
+	w->beat_steps = w->steps;
+	pthread_mutex_unlock(&w->lock);
+	return beats;
+}
+
 /* ---- the batch ---- */
 
 /* Waits for requests and takes them, up to BATCH_REQUESTS_MAX; NULL when there will be none any more. */
@@ -116,9 +133,12 @@ static struct writer_request *take(struct writer *w)
 	unsigned               count = 1;
 
 	pthread_mutex_lock(&w->lock);
+	w->busy = false;
 	while (w->first == NULL && !w->stopping)
 		pthread_cond_wait(&w->arrived, &w->lock);
 	taken = w->first;
+	w->busy = taken != NULL;
+	w->steps++;
 	for (r = taken; r != NULL; r = r->next) {
 		w->pending_bytes -= r->cost_bytes;
 		if (count++ == BATCH_REQUESTS_MAX)
@@ -287,6 +307,7 @@ static void note_batch(struct writer *w, uint64_t count)
 	pthread_mutex_lock(&w->lock);
 	w->stats.requests += count;
 	w->stats.batches++;
+	w->steps++;
 	if (count > w->stats.largest_batch)
 		w->stats.largest_batch = count;
 	pthread_mutex_unlock(&w->lock);

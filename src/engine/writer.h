@@ -20,5 +20,6 @@ void writer_close(struct writer *w);
 enum err_code       writer_submit(struct writer *w, struct writer_request *r, struct err *err);
 bool                writer_failed(const struct writer *w);
 struct writer_stats writer_stats(struct writer *w);
+bool                writer_beats(struct writer *w); /* see engine_beats */
 
 #endif

@@ -154,6 +154,10 @@ enum err_code http_server_open_tls(struct http_server **out, const char *listen,
 unsigned          http_server_port(const struct http_server *s);
 struct http_stats http_server_stats(const struct http_server *s);
 
+/* Has every loop come round since the last call? False if one has not: it hangs, if enough time has passed.
+ * One caller at a time, now and then; not while the server is being closed. */
+bool http_server_beats(struct http_server *s);
+
 /* Stops accepting, lets requests under way finish (up to drain_ms), closes every connection, joins the
  * threads. A request that is with another thread is waited for even past drain_ms, its socket closed: its
  * memory is still in use there. So whoever holds requests must be able to resume them until this returns. */

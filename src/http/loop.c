@@ -30,6 +30,11 @@ static void stop_run(struct inbox_item *item)
 	loop_stop(LIST_ENTRY(item, struct loop, stop));
 }
 
+static void beat_run(struct inbox_item *item)
+{
+	atomic_store(&LIST_ENTRY(item, struct loop, beat)->beating, false);
+}
+
 static void durations_set(struct timers *t, const struct http_limits *limits)
 {
 	t->duration_us[TIMER_IDLE] = limits->idle_ms * 1000;
@@ -76,6 +81,7 @@ enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsign
 	l->connections_now = connections_now;
 	l->inbox_watch.on_event = inbox_on_event;
 	l->stop.run = stop_run;
+	l->beat.run = beat_run;
 	l->now_us = clock_steady_us(clock);
 	l->budget.held_bytes_max = budget_share(limits, loops);
 	timers_init(&l->timers);
@@ -179,6 +185,14 @@ void loop_stop(struct loop *l)
 	l->stopping = true;
 	l->drain_end_us = l->now_us + l->limits->drain_ms * 1000;
 	for_each_conn(l, conn_stop);
+}
+
+bool loop_beats(struct loop *l)
+{
+	if (atomic_exchange(&l->beating, true))
+		return false;
+	inbox_push(&l->inbox, &l->beat);
+	return true;
 }
 
 static void run_drain(struct loop *l)

@@ -25,6 +25,8 @@ struct loop {
 	struct inbox       inbox;
 	struct loop_counts counts;
 	atomic_uint       *connections_now; /* the server's, all loops together */
+	struct inbox_item  beat;            /* in the inbox while beating */
+	atomic_bool        beating;
 
 	/* set before the thread starts */
 	const struct http_limits  *limits;
@@ -62,6 +64,9 @@ void *loop_main(void *loop);
 
 /* From this loop's thread: finish what is under way and take nothing new. */
 void loop_stop(struct loop *l);
+
+/* From any one thread: false if what the last call put into the inbox has not been seen there yet. */
+bool loop_beats(struct loop *l);
 
 /* False if the kernel refuses. */
 bool loop_watch(struct loop *l, int fd, struct watch *w, uint32_t events);

@@ -216,6 +216,15 @@ struct http_stats http_server_stats(const struct http_server *s)
 	return sum;
 }
 
+bool http_server_beats(struct http_server *s)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < s->loop_count; i++)
+		all = loop_beats(&s->loops[i]) && all;
+	return all;
+}
+
 void http_server_close(struct http_server *s)
 {
 	inbox_push(&s->loops[0].inbox, &s->stop);

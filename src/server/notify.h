@@ -3,7 +3,7 @@
  * variable nothing is sent. A message that cannot be sent is logged, and is no reason to stop.
  *
  * If the manager keeps a watchdog ($WATCHDOG_USEC), a thread says WATCHDOG=1 twice in its time, as long as
- * alive says so. */
+ * alive says so: it is asked once each time, so it may say what has happened since. */
 #ifndef SERVER_NOTIFY_H
 #define SERVER_NOTIFY_H
 

@@ -39,6 +39,9 @@ struct server {
 	atomic_bool          failed;
 	pthread_t            main_thread;
 	struct notify        notify;
+	/* under lock */
+	pthread_mutex_t lock;
+	bool            serving; /* engine and http are open, and may be asked how they are */
 };
 
 struct serve_options serve_options_default(void)
@@ -142,13 +145,32 @@ static bool is_ready(void *ctx)
 	return !atomic_load(&s->stopping) && engine_ready(s->engine);
 }
 
-/* For the watchdog. Not is_ready: a full disk must not have the process killed, it still reads and recovers
- * by itself. */
+static void set_serving(struct server *s, bool serving)
+{
+	pthread_mutex_lock(&s->lock);
+	s->serving = serving;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* For the watchdog, twice in its time: no flush failed, and every loop and the writer have got on since it was
+ * asked last. Not is_ready: a full disk must not have the process killed, it still reads and recovers by
+ * itself. While it starts or stops, which may take long, there is nothing to ask. */
 static bool is_alive(void *ctx)
 {
 	struct server *s = ctx;
+	bool           alive = true;
 
-	return !atomic_load(&s->failed);
+	pthread_mutex_lock(&s->lock);
+	if (s->serving) {
+		bool loops = http_server_beats(s->http), writer = engine_beats(s->engine);
+
+		alive = loops && writer;
+		if (!alive)
+			log_error("%s does not get on: the watchdog is not told that all is well",
+			          loops ? "the writer" : "a loop");
+	}
+	pthread_mutex_unlock(&s->lock);
+	return alive && !atomic_load(&s->failed);
 }
 
 static enum err_code open_engine(struct server *s, const struct serve_options *options, struct err *err)
@@ -314,6 +336,7 @@ enum err_code serve_check(const struct serve_options *options, struct err *err)
 /* In the other order, as far as it came. */
 static void close_all(struct server *s)
 {
+	set_serving(s, false);
 	if (s->http != NULL)
 		http_server_close(s->http);
 	if (s->tls != NULL)
@@ -327,6 +350,7 @@ static void close_all(struct server *s)
 	if (s->audit != NULL)
 		audit_close(s->audit);
 	notify_close(&s->notify);
+	pthread_mutex_destroy(&s->lock);
 }
 
 /* The engine first: it makes the data directory, and makes sure of having it alone. */
@@ -341,6 +365,7 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 
 static void run(struct server *s, const struct serve_options *options)
 {
+	set_serving(s, true);
 	greet(s, options);
 	act(s, options->restarted ? "server.restart" : "server.start", NULL, "");
 	notify_send(&s->notify, "READY=1");
@@ -354,7 +379,7 @@ static void run(struct server *s, const struct serve_options *options)
 
 enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)
 {
-	struct server s = {.main_thread = pthread_self()};
+	struct server s = {.main_thread = pthread_self(), .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	*end = (struct serve_end){0};
 	if (serve_check(options, err) != ERR_NONE)

@@ -154,3 +154,23 @@ TEST(bounds, there_can_be_as_many_tables_as_the_bound_says_and_no_more)
 	assert_int_equal(fixture_try(&f, "CreateTable", table_body(&f, TABLE_COUNT_MAX).data, &r), ERR_LIMIT);
 	fixture_close(&f);
 }
+
+TEST(bounds, a_writer_that_hangs_is_noticed_and_an_idle_one_is_not_taken_for_one)
+{
+	struct fixture f;
+	struct gate    gate;
+
+	fixture_open(&f);
+	for (int i = 0; i < 3; i++)
+		assert_true(engine_beats(f.engine));
+	gate_close(&gate, f.engine);
+	assert_true(engine_beats(f.engine)); /* a batch has begun since */
+	for (int i = 0; i < 3; i++)
+		assert_false(engine_beats(f.engine));
+	gate_open(&gate);
+	assert_true(engine_beats(f.engine));
+	gate_close(&gate, f.engine); /* another batch: it gets on */
+	assert_true(engine_beats(f.engine));
+	gate_open(&gate);
+	fixture_close(&f);
+}

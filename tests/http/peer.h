@@ -26,7 +26,8 @@ enum { PEER_WAIT_MS = 20000, HELD_MAX = 4096, REPLY_HEAD_MAX = 8192, HOUSE_LOOPS
  *   /say    method, path, query, header X-A, length of the body
  *   /close  Connection: close           /empty   204          /header  headers, one of them malicious
  *   /secure did it come by TLS?         /peer    its address
- *   /kept   how often this connection asked for /kept */
+ *   /kept   how often this connection asked for /kept
+ *   /block  keeps the loop until house_let_go */
 struct house {
 	struct http_server *server;
 	struct http_limits  limits;
@@ -40,6 +41,7 @@ struct house {
 	struct http_request *later[HELD_MAX];
 	unsigned             later_count;
 	bool                 worker_ends;
+	bool                 blocked;     /* a loop is, in /block */
 	unsigned             conns_ended; /* that had kept something, and how much they had kept */
 	unsigned             kept_total;
 	unsigned             loops_open;
@@ -163,6 +165,18 @@ static void house_keep(struct house *h, struct http_request **where, unsigned *c
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* Keeps the whole loop busy, until house_let_go. */
+static void answer_block(struct house *h, struct http_request *r)
+{
+	pthread_mutex_lock(&h->lock);
+	h->blocked = true;
+	pthread_cond_broadcast(&h->changed);
+	while (h->blocked)
+		pthread_cond_wait(&h->changed, &h->lock);
+	pthread_mutex_unlock(&h->lock);
+	answer_echo(r);
+}
+
 static void house_route(struct house *h, struct http_request *r)
 {
 	if (bytes_is(r->path, "/hold"))
@@ -179,6 +193,8 @@ static void house_route(struct house *h, struct http_request *r)
 		answer_status(r, 200, true);
 	else if (bytes_is(r->path, "/secure"))
 		answer_text(r, r->secure ? BYTES("yes") : BYTES("no"));
+	else if (bytes_is(r->path, "/block"))
+		answer_block(h, r);
 	else if (bytes_is(r->path, "/kept"))
 		answer_kept(r);
 	else if (bytes_is(r->path, "/peer"))
@@ -278,6 +294,8 @@ static __attribute__((unused)) void house_let_go(struct house *h)
 	for (unsigned i = 0; i < h->held_count; i++)
 		http_resume(h->held[i], answer_echo);
 	h->held_count = 0;
+	h->blocked = false;
+	pthread_cond_broadcast(&h->changed);
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -157,6 +157,29 @@ TEST(thread, what_a_handler_keeps_with_a_connection_is_its_own_and_comes_back_on
 	assert_int_equal(house.kept_total, 4 * 2);
 }
 
+TEST(thread, a_loop_that_hangs_is_noticed_and_an_idle_one_is_not_taken_for_one)
+{
+	int fd;
+
+	serve(2);
+	for (int i = 0; i < 3; i++)
+		WAIT_UNTIL(http_server_beats(house.server));
+	fd = peer_connect(&house);
+	peer_send(fd, "POST /block HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nok");
+	pthread_mutex_lock(&house.lock);
+	while (!house.blocked)
+		pthread_cond_wait(&house.changed, &house.lock);
+	pthread_mutex_unlock(&house.lock);
+	http_server_beats(house.server); /* whatever it says: it may have come round since the last */
+	for (int i = 0; i < 3; i++)
+		assert_false(http_server_beats(house.server));
+	house_let_go(&house);
+	peer_expect(fd, 200, "ok");
+	WAIT_UNTIL(http_server_beats(house.server));
+	close(fd);
+	house_close(&house);
+}
+
 TEST(thread, a_peer_may_vanish_at_any_other_moment)
 {
 	static const char *const starts[] = {
