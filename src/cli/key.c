@@ -104,6 +104,7 @@ static int key_show(const struct key_options *o, const char *name, struct arena 
 	const struct credentials *keys;
 	const struct credential  *key;
 	struct err                err;
+	bool                      active;
 
 	(void)a;
 	if (credentials_load(o->data, &keys, &err) != ERR_NONE)
@@ -111,12 +112,13 @@ static int key_show(const struct key_options *o, const char *name, struct arena 
 	key = credentials_named(keys, bytes_of(name));
 	if (key == NULL)
 		key = credentials_find(keys, bytes_of(name));
-	if (key == NULL || !key->active)
-		fprintf(stderr, "gatehouse key: there is no active key \"%s\"\n", name);
-	else
+	active = key != NULL && key->active;
+	if (active)
 		print_key(key);
+	else
+		fprintf(stderr, "gatehouse key: there is no active key \"%s\"\n", name);
 	credentials_release(keys);
-	return key == NULL || !key->active ? 1 : 0;
+	return active ? 0 : 1;
 }
 
 static int key_rotate(const struct key_options *o, const char *name, struct arena *a)
