@@ -8,6 +8,7 @@
 #   make lint          layout, layers
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
+#   make client        libgatehouse, the client library, into build/client
 #   make install       PREFIX=/usr/local DESTDIR=; make deb: a Debian package; make man: man page and completion
 #   make crash CYCLES=1000 / make model OPERATIONS=1000000
 SHELL      := /bin/bash
@@ -31,9 +32,9 @@ CXXSOURCES := $(wildcard src/*/*.cc)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
-PROGRAMS   := $(BUILD)/tests/crash/crash $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c bench/*.c))
+PROGRAMS   := $(BUILD)/tests/crash/crash $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/client/*_tool.c bench/*.c))
 FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
-FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch])
+FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch] client/*.[ch])
 
 .PHONY: all deps run test suites test-asan test-tsan lint format bench fuzz crash model clean
 .SECONDARY:
@@ -130,6 +131,10 @@ build/fuzz/%_fuzz: fuzz/%_fuzz.c build/fuzz/libcore.a
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -pthread -o $@ $^ $(LDLIBS)
 
+build/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_SOURCES) $(wildcard client/*.h)
+	@mkdir -p $(@D)
+	clang $(filter-out -Isrc,$(FUZZ_FLAGS)) -DGATEHOUSE_VERSION='"$(VERSION)"' -Iclient -o $@ $(filter %.c,$^) $(CLIENT_LIBS)
+
 fuzz: $(FUZZERS)
 	@$(PYTHON) tests/run --only fuzz --fuzz-time $(TIME)
 
@@ -154,10 +159,54 @@ lint:
 format:
 	@clang-format -i $(FORMATTED)
 
+# ---- libgatehouse: the client library, which shares nothing with the server ----
+
+CLIENT         := $(BUILD)/client
+CLIENT_SOURCES := $(filter-out client/example.c,$(wildcard client/*.c))
+CLIENT_OBJECTS := $(CLIENT_SOURCES:%.c=$(BUILD)/%.o)
+CLIENT_FLAGS    = -std=gnu17 $(WARN) $(OPT) $(SAN) -DGATEHOUSE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -pthread
+CLIENT_LIBS    := -lssl -lcrypto -pthread
+
+.PHONY: client
+client: $(addprefix $(CLIENT)/,libgatehouse.a libgatehouse.so example gatehouse.3)
+
+$(CLIENT)/%.o: client/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CLIENT_FLAGS) -MMD -MP -c -o $@ $<
+
+# One object, so that of all names only gatehouse_* is left for a program to meet.
+$(CLIENT)/libgatehouse.a: $(CLIENT_OBJECTS)
+	@rm -f $@
+	$(CC) -r -nostdlib -o $(@:.a=.o) $^
+	objcopy --localize-hidden $(@:.a=.o)
+	ar rcsD $@ $(@:.a=.o)
+
+$(CLIENT)/libgatehouse.so.0: $(CLIENT_OBJECTS) client/gatehouse.map
+	$(CC) $(SAN) -shared -Wl,-soname,$(@F),--version-script=client/gatehouse.map -Wl,-z,relro,-z,now,-z,defs \
+		-o $@ $(CLIENT_OBJECTS) $(CLIENT_LIBS)
+
+$(CLIENT)/libgatehouse.so: $(CLIENT)/libgatehouse.so.0
+	ln -sf $(<F) $@
+
+$(CLIENT)/example: client/example.c client/gatehouse.h $(CLIENT)/libgatehouse.a
+	$(CC) -std=c11 -pedantic $(WARN) $(OPT) $(SAN) -Iclient -o $@ $< $(CLIENT)/libgatehouse.a $(CLIENT_LIBS)
+
+$(CLIENT)/gatehouse.3: client/gatehouse.3.in
+	@mkdir -p $(@D)
+	sed -e 's/@VERSION@/$(VERSION)/' -e "s/@DATE@/$$(date -u -d @$(COMMITTED) +%Y-%m-%d)/" $< >$@
+
+$(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) $(CLIENT_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iclient -Itests -o $@ $< $(CLIENT_OBJECTS) -lcmocka $(CLIENT_LIBS)
+
+suites: client
+thread-tests: $(BUILD)/tests/client/thread_test
+
 # ---- installing and packaging: man page and completion come from the program's own tables ----
 
 PREFIX     ?= /usr/local
 DESTDIR    ?=
+LIBDIR     ?= $(PREFIX)/lib
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
 SYSCONFDIR ?= $(PREFIX)/etc
 VERSION    := $(shell sed -n 's/^.define GATEHOUSE_VERSION "\(.*\)"/\1/p' src/base/version.h)
@@ -175,10 +224,19 @@ $(BUILD)/gatehouse.1: packaging/gatehouse.1.in tools/from-tables $(BUILD)/gateho
 $(BUILD)/gatehouse.bash: packaging/gatehouse.bash.in tools/from-tables $(BUILD)/gatehouse
 	tools/from-tables $(BUILD)/gatehouse --completion $(VERSION) <$< >$@
 
-install: all man
+install: all man client
 	install -D -m 755 $(BUILD)/gatehouse $(DESTDIR)$(PREFIX)/bin/gatehouse
 	install -D -m 644 $(BUILD)/gatehouse.1 $(DESTDIR)$(PREFIX)/share/man/man1/gatehouse.1
 	install -D -m 644 $(BUILD)/gatehouse.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gatehouse
+	install -D -m 644 client/gatehouse.h $(DESTDIR)$(PREFIX)/include/gatehouse.h
+	install -D -m 644 $(CLIENT)/libgatehouse.a $(DESTDIR)$(LIBDIR)/libgatehouse.a
+	install -D -m 644 $(CLIENT)/libgatehouse.so.0 $(DESTDIR)$(LIBDIR)/libgatehouse.so.0
+	ln -sf libgatehouse.so.0 $(DESTDIR)$(LIBDIR)/libgatehouse.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@LIBDIR@#$(LIBDIR)#' -e 's#@VERSION@#$(VERSION)#' client/gatehouse.pc.in \
+		>$(DESTDIR)$(LIBDIR)/pkgconfig/gatehouse.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/gatehouse.pc
+	install -D -m 644 $(CLIENT)/gatehouse.3 $(DESTDIR)$(PREFIX)/share/man/man3/gatehouse.3
 	install -D -m 644 packaging/gatehouse.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/gatehouse.conf
 	install -D -m 644 packaging/gatehouse.socket $(DESTDIR)$(UNITDIR)/gatehouse.socket
 	install -D -m 644 packaging/gatehouse.yaml $(DESTDIR)$(SYSCONFDIR)/gatehouse/gatehouse.yaml
@@ -187,12 +245,13 @@ install: all man
 
 deb:
 	@tools/install deb
-	@$(MAKE) --no-print-directory -s -j$$(nproc) all man
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all man client
 	@rm -rf $(BUILD)/deb
-	@$(MAKE) --no-print-directory -s install DESTDIR=$(BUILD)/deb PREFIX=/usr UNITDIR=/lib/systemd/system SYSCONFDIR=/etc
+	@$(MAKE) --no-print-directory -s install DESTDIR=$(BUILD)/deb PREFIX=/usr UNITDIR=/lib/systemd/system SYSCONFDIR=/etc \
+		LIBDIR=/usr/lib/$$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 	@SOURCE_DATE_EPOCH=$(COMMITTED) tools/deb $(BUILD)/deb $(VERSION) $(DEB)
 
 clean:
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZ_CORE:.o=.d)
+-include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZ_CORE:.o=.d)

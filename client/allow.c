@@ -1,0 +1,93 @@
+/* Allow: gatehouse_allow. The server decides, or, when it cannot be asked, the limiter here; see gatehouse.h. */
+#include "call.h"
+#include "error.h"
+
+static bool result_read(struct text json, struct gatehouse_limit_state *state)
+{
+	struct text value;
+
+	memset(state, 0, sizeof(*state));
+	return json_find(json, "policy", &value) &&
+	       json_string(value, state->policy, sizeof(state->policy)) && json_find(json, "limit", &value) &&
+	       json_whole(value, &state->limit) && json_find(json, "remaining", &value) &&
+	       json_whole(value, &state->remaining) && json_find(json, "reset", &value) &&
+	       json_whole(value, &state->reset_s);
+}
+
+/* Details are welcome; without `allowed` it is no answer. */
+static bool answer_read(struct text json, struct gatehouse_allow_answer *answer)
+{
+	struct text value, result;
+	size_t      at = 0;
+
+	if (!json_find(json, "allowed", &value) || !json_bool(value, &answer->allowed))
+		return false;
+	if (json_find(json, "degraded", &value))
+		(void)json_bool(value, &answer->degraded);
+	if (!answer->allowed && json_find(json, "retry_after", &value))
+		(void)json_whole(value, &answer->retry_after_s);
+	if (!json_find(json, "results", &value))
+		return true;
+	while (answer->result_count < GATEHOUSE_RESULTS_MAX && json_next(value, &at, &result))
+		answer->result_count += result_read(result, &answer->results[answer->result_count]);
+	return true;
+}
+
+/* Keeps the limiter ready to take over. */
+static void limiter_follow(struct gatehouse *g, const struct gatehouse_allow_request *q, int64_t cost,
+                           const struct call *c, const struct gatehouse_allow_answer *answer)
+{
+	if (c->answer->policy.len > 0)
+		limiter_learn(&g->limiter, q->policy, c->answer->policy);
+	if (answer->allowed)
+		limiter_note(&g->limiter, q->policy, q->key, cost, clock_us());
+}
+
+static enum gatehouse_code ask_server(struct gatehouse *g, const struct gatehouse_allow_request *q,
+                                      int64_t cost, struct gatehouse_allow_answer *answer,
+                                      struct gatehouse_error *error)
+{
+	struct request      request;
+	struct call         call;
+	enum gatehouse_code rc;
+
+	request_init(&request);
+	request_open(&request, NULL, '{');
+	request_text(&request, "policy", q->policy);
+	request_text(&request, "key", q->key);
+	request_whole(&request, "cost", cost);
+	request_close(&request, '}');
+	rc = request_finish(&request, g, "/v1/allow", NULL, error);
+	if (rc != GATEHOUSE_OK)
+		return rc;
+	rc = call_begin(&call, g, q->deadline_ms, &request, error);
+	if (rc == GATEHOUSE_OK && !answer_read(call.json, answer))
+		rc = error_set(error, GATEHOUSE_PROTOCOL, "the answer says neither yes nor no");
+	if (rc == GATEHOUSE_OK)
+		limiter_follow(g, q, cost, &call, answer);
+	call_end(&call);
+	return rc;
+}
+
+enum gatehouse_code gatehouse_allow(struct gatehouse *g, const struct gatehouse_allow_request *q,
+                                    struct gatehouse_allow_answer *answer, struct gatehouse_error *error)
+{
+	struct gatehouse_error unwanted;
+	int64_t                cost = q->peek ? 0 : q->cost != 0 ? q->cost : 1;
+	enum gatehouse_code    rc;
+
+	if (error == NULL)
+		error = &unwanted;
+	memset(answer, 0, sizeof(*answer));
+	if (cost < 0)
+		return error_set(error, GATEHOUSE_INVALID, "cost: below zero");
+	rc = ask_server(g, q, cost, answer, error);
+	if (!code_is_unreachable(rc))
+		return rc;
+	memset(answer, 0, sizeof(*answer));
+	answer->degraded = true;
+	answer->cause = rc;
+	if (!limiter_decide(&g->limiter, q->policy, q->key, cost, clock_us(), answer))
+		answer->allowed = !g->deny_when_unknown;
+	return GATEHOUSE_OK;
+}

@@ -1,0 +1,216 @@
+/* gatehouse.h: the client of a Gatehouse server, for programs written in C or C++.
+ *
+ * One handle serves any number of threads: it keeps a few connections open, and a call takes one of them. No
+ * call lasts longer than its deadline, whatever the server or the network does. Nothing is global, no
+ * signal is raised, and no thread is started except one that looks up the server's name again.
+ *
+ * While the server cannot be reached, gatehouse_allow answers from a limiter in this process and says so
+ * (degraded); gatehouse_attempt and gatehouse_check answer GATEHOUSE_UNKNOWN, and the caller decides.
+ *
+ * Text passed in is UTF-8, ends with a NUL and is only read during the call. Answers and errors are the
+ * caller's memory and hold no pointers. Neither may be NULL, except an error that nobody wants to know.
+ * After fork() the child must open a handle of its own. */
+#ifndef GATEHOUSE_H
+#define GATEHOUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GATEHOUSE_API __attribute__((visibility("default")))
+#else
+#define GATEHOUSE_API
+#endif
+
+enum {
+	GATEHOUSE_DEADLINE_MS_DEFAULT = 1000,
+	GATEHOUSE_DEADLINE_MS_MAX = 3600000,
+	GATEHOUSE_CONNECTIONS_DEFAULT = 8,
+	GATEHOUSE_CONNECTIONS_MAX = 256,
+	GATEHOUSE_PROBE_MS_DEFAULT = 1000,
+	GATEHOUSE_PROBE_MS_MAX = 600000,
+	GATEHOUSE_LOCAL_KEYS_DEFAULT = 65536,
+	GATEHOUSE_LOCAL_KEYS_MAX = 16777216,
+	GATEHOUSE_TEXT_BYTES_MAX = 2048, /* of a key, a subject and every other text in a request */
+	GATEHOUSE_ACTIONS_MAX = 32,      /* in one check */
+	GATEHOUSE_RESULTS_MAX = 8,       /* of an answer; a longer list is cut */
+	GATEHOUSE_LIMITS_MAX = 256       /* given in the options */
+};
+
+/* What a call returns. Everything but GATEHOUSE_OK also fills the error. */
+enum gatehouse_code {
+	GATEHOUSE_OK = 0,
+	GATEHOUSE_INVALID,     /* an argument or option cannot be right; nothing was sent */
+	GATEHOUSE_NO_MEMORY,   /* or another of this process's resources; nothing was sent */
+	GATEHOUSE_UNREACHABLE, /* no connection, or it broke, or none was tried because the last ones failed */
+	GATEHOUSE_TIMEOUT,     /* the deadline passed */
+	GATEHOUSE_PROTOCOL,    /* what came back is no answer of a Gatehouse server */
+	GATEHOUSE_REFUSED, /* the server refused the request (4xx): error.status, .field and .text say why */
+	GATEHOUSE_UNAVAILABLE /* the server could not do it now (5xx): error.retry_after_s may say when */
+};
+
+struct gatehouse_error {
+	enum gatehouse_code code;
+	int                 status;        /* the HTTP status, or 0 when there was no answer */
+	int64_t             retry_after_s; /* 0: not known */
+	char                field[64];     /* which member of the request, if the server said so */
+	char                text[256];     /* for people; holds nothing of what was sent */
+};
+
+/* A limit for the local limiter: `limit` in any `window_s` seconds, at most `burst` at once (0: `limit`).
+ * A limit of 0 refuses everything while the server is unreachable. A policy may have up to four. */
+struct gatehouse_limit {
+	const char *policy;
+	int64_t     limit;
+	int64_t     window_s;
+	int64_t     burst;
+};
+
+/* Zero, or NULL, is the default of everything but the URL. All of it is copied. */
+struct gatehouse_options {
+	const char *url;           /* http://HOST[:PORT] or https://HOST[:PORT] */
+	const char *key;           /* ID.SECRET, sent as a bearer token; NULL: none */
+	bool        plain_http;    /* send the key without TLS to another machine */
+	const char *ca_file;       /* https: who may sign the server's certificate; NULL: the system's list */
+	const char *cert_file;     /* https: the certificate to show, if the server asks for one, */
+	const char *cert_key_file; /* and its private key */
+	int         deadline_ms;   /* of every call that gives none */
+	int connections_max;       /* open at a time; calls past it wait their turn, within their deadline */
+	int probe_ms; /* how long an unreachable server is left alone before one call tries it again */
+
+	/* The local limiter. Policies that are not listed use what the server last said of them. */
+	const struct gatehouse_limit *limits;
+	size_t                        limit_count;
+	size_t local_keys_max; /* how many keys it remembers, 16 bytes each and limit; the emptiest go first */
+	bool deny_when_unknown; /* refuse, not allow, when the server is unreachable and the limit unknown */
+};
+
+struct gatehouse;
+
+/* Opens a handle. Asks the system for the addresses of the server's name, which takes as long as the system takes
+ * (nothing, for a numeric address), but does not connect: a server that is down is no error here.
+ * NULL: failed, and *error says why. */
+GATEHOUSE_API struct gatehouse *gatehouse_open(const struct gatehouse_options *options,
+                                               struct gatehouse_error         *error);
+
+/* Closes it, when no call is under way any more. Waits for a look-up of the name that may be under way. NULL is
+ * fine. */
+GATEHOUSE_API void gatehouse_close(struct gatehouse *handle);
+
+/* ---- may this happen now? ---- */
+
+struct gatehouse_allow_request {
+	const char *policy;
+	const char *key;
+	int64_t     cost;        /* 0: 1 */
+	bool        peek;        /* only look: costs nothing */
+	int         deadline_ms; /* 0: the handle's */
+};
+
+struct gatehouse_limit_state {
+	char    policy[64];
+	int64_t limit;
+	int64_t remaining;
+	int64_t reset_s;
+};
+
+struct gatehouse_allow_answer {
+	bool                         allowed;
+	bool                         degraded; /* not the shared count: a local one, or the server said so */
+	enum gatehouse_code          cause;    /* why this process decided; GATEHOUSE_OK: the server did */
+	int64_t                      retry_after_s; /* when not allowed; 0: not known */
+	size_t                       result_count;
+	struct gatehouse_limit_state results[GATEHOUSE_RESULTS_MAX];
+};
+
+/* Asks the server and, while it is unreachable, the local limiter: then GATEHOUSE_OK too, with degraded set and the
+ * cause. GATEHOUSE_REFUSED and GATEHOUSE_UNAVAILABLE are the server's own words (a policy that fails closed, say)
+ * and are not overruled: allowed is false. */
+GATEHOUSE_API enum gatehouse_code gatehouse_allow(struct gatehouse                     *handle,
+                                                  const struct gatehouse_allow_request *request,
+                                                  struct gatehouse_allow_answer        *answer,
+                                                  struct gatehouse_error               *error);
+
+/* ---- attempts and checks ---- */
+
+enum gatehouse_verdict {
+	GATEHOUSE_UNKNOWN = 0, /* there is no verdict: the caller decides, and "let him in" is a decision */
+	GATEHOUSE_ALLOW,
+	GATEHOUSE_LOCKED,
+	GATEHOUSE_LOCKED_PERMANENT,
+	GATEHOUSE_SIGNED_OUT,
+	GATEHOUSE_BLOCKED
+};
+
+enum gatehouse_outcome { GATEHOUSE_FAILURE = 1, GATEHOUSE_SUCCESS, GATEHOUSE_SENT };
+
+/* The names are the server's; NULL leaves a member out where that is possible. */
+struct gatehouse_attempt_request {
+	const char            *subject;
+	const char            *journey; /* SIGN_IN, … */
+	const char            *type;    /* PASSWORD_ENTRY, … */
+	enum gatehouse_outcome outcome;
+	const char            *method_id;         /* NULL, or */
+	const char            *method_type;       /* NULL, or */
+	const char            *notification_type; /* NULL, or */
+	const char            *ip;                /* NULL, or */
+	const char            *device;            /* NULL, or */
+	const char *idempotency_key; /* NULL: a new one. The key of an answer: the same attempt again */
+	int         deadline_ms;     /* 0: the handle's */
+};
+
+struct gatehouse_attempt_answer {
+	enum gatehouse_verdict verdict; /* GATEHOUSE_UNKNOWN unless GATEHOUSE_OK is returned */
+	char                   reason[64];
+	bool                   counted;
+	bool                   first_time;
+	int64_t                retry_after_s;       /* of the lock; 0: none */
+	char                   until[40];           /* of the lock, RFC 3339; empty: none */
+	char                   idempotency_key[65]; /* that was sent, whether or not an answer came */
+};
+
+/* Records an attempt and says what follows from it. The library sends it a second time if a connection breaks, with the
+ * same idempotency key, so that it counts once. After GATEHOUSE_UNREACHABLE or _TIMEOUT it may or may not have been
+ * counted; calling again with the answer's idempotency_key settles it. */
+GATEHOUSE_API enum gatehouse_code gatehouse_attempt(struct gatehouse                       *handle,
+                                                    const struct gatehouse_attempt_request *request,
+                                                    struct gatehouse_attempt_answer        *answer,
+                                                    struct gatehouse_error                 *error);
+
+struct gatehouse_check_request {
+	const char        *subject;
+	const char        *journey;
+	const char *const *actions;
+	size_t             action_count; /* 0: none is named */
+	int                deadline_ms;  /* 0: the handle's */
+};
+
+struct gatehouse_check_answer {
+	enum gatehouse_verdict verdict; /* GATEHOUSE_UNKNOWN unless GATEHOUSE_OK is returned */
+	char                   reason[64];
+	int64_t                retry_after_s;
+	char                   until[40];
+};
+
+/* Asks without recording anything. */
+GATEHOUSE_API enum gatehouse_code gatehouse_check(struct gatehouse                     *handle,
+                                                  const struct gatehouse_check_request *request,
+                                                  struct gatehouse_check_answer        *answer,
+                                                  struct gatehouse_error               *error);
+
+/* ---- names, for logs ---- */
+
+GATEHOUSE_API const char *gatehouse_code_name(enum gatehouse_code code);
+GATEHOUSE_API const char *gatehouse_verdict_name(enum gatehouse_verdict verdict);
+GATEHOUSE_API const char *gatehouse_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
