@@ -131,10 +131,6 @@ build/fuzz/%_fuzz: fuzz/%_fuzz.c build/fuzz/libcore.a
 	@mkdir -p $(@D)
 	clang $(FUZZ_FLAGS) -pthread -o $@ $^ $(LDLIBS)
 
-build/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_SOURCES) $(wildcard client/*.h)
-	@mkdir -p $(@D)
-	clang $(filter-out -Isrc,$(FUZZ_FLAGS)) -DGATEHOUSE_VERSION='"$(VERSION)"' -Iclient -o $@ $(filter %.c,$^) $(CLIENT_LIBS)
-
 fuzz: $(FUZZERS)
 	@$(PYTHON) tests/run --only fuzz --fuzz-time $(TIME)
 
@@ -198,6 +194,10 @@ $(CLIENT)/gatehouse.3: client/gatehouse.3.in
 $(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iclient -Itests -o $@ $< $(CLIENT_OBJECTS) -lcmocka $(CLIENT_LIBS)
+
+build/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_SOURCES) $(wildcard client/*.h)
+	@mkdir -p $(@D)
+	clang $(filter-out -Isrc,$(FUZZ_FLAGS)) -DGATEHOUSE_VERSION='"$(VERSION)"' -Iclient -o $@ $(filter %.c,$^) $(CLIENT_LIBS)
 
 suites: client
 thread-tests: $(BUILD)/tests/client/thread_test

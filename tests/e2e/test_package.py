@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -17,18 +18,25 @@ from conftest import ROOT, line_with_endpoint, program, stop
 pytestmark = pytest.mark.gatehouse_only
 NOTIFY_S = 30
 EXPOSURE_MAX = 1.5
+LIBRARIES = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}"
 
 FILES = {
     "/etc/gatehouse/gatehouse.yaml": "-rw-r--r--",
     "/lib/systemd/system/gatehouse.service": "-rw-r--r--",
     "/lib/systemd/system/gatehouse.socket": "-rw-r--r--",
     "/usr/bin/gatehouse": "-rwxr-xr-x",
+    "/usr/include/gatehouse.h": "-rw-r--r--",
+    f"{LIBRARIES}/libgatehouse.a": "-rw-r--r--",
+    f"{LIBRARIES}/libgatehouse.so -> libgatehouse.so.0": "lrwxrwxrwx",
+    f"{LIBRARIES}/libgatehouse.so.0": "-rw-r--r--",
+    f"{LIBRARIES}/pkgconfig/gatehouse.pc": "-rw-r--r--",
     "/usr/lib/sysusers.d/gatehouse.conf": "-rw-r--r--",
     "/usr/share/bash-completion/completions/gatehouse": "-rw-r--r--",
     "/usr/share/doc/gatehouse/changelog.gz": "-rw-r--r--",
     "/usr/share/doc/gatehouse/copyright": "-rw-r--r--",
     "/usr/share/lintian/overrides/gatehouse": "-rw-r--r--",
     "/usr/share/man/man1/gatehouse.1.gz": "-rw-r--r--",
+    "/usr/share/man/man3/gatehouse.3.gz": "-rw-r--r--",
 }
 
 
@@ -95,6 +103,44 @@ def test_the_packaged_program_runs(installed):
     assert run(installed / "usr/bin/gatehouse", "version") == run(program(), "version")
 
 
+def test_a_program_links_with_the_packaged_client_library_shared_and_static(installed, tmp_path):
+    libraries = str(installed) + LIBRARIES
+    environment = {**os.environ, "PKG_CONFIG_PATH": f"{libraries}/pkgconfig", "PKG_CONFIG_SYSROOT_DIR": str(installed),
+                   "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1", "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1"}
+    shared = run("pkg-config", "--cflags", "--libs", "gatehouse", env=environment).split()
+    static = run("pkg-config", "--cflags", "--libs", "--static", "gatehouse", env=environment).split()
+    static = [f"{libraries}/libgatehouse.a" if word == "-lgatehouse" else word for word in static]
+    for compiler in (["gcc", "-std=c11"], ["g++", "-std=c++17", "-x", "c++"]):
+        # The header is what both languages share; the example itself is C.
+        empty = tmp_path / "empty.c"
+        empty.write_text("#include <gatehouse.h>\nint main(void) { return gatehouse_version()[0] == 0; }\n")
+        run(*compiler, "-Wall", "-Wextra", "-pedantic", "-Werror", "-o", tmp_path / "empty", empty, "-x", "none", *shared)
+    run("gcc", "-std=c11", "-o", tmp_path / "shared", "client/example.c", *shared)
+    run("gcc", "-std=c11", "-o", tmp_path / "static", "client/example.c", *static)
+    needed = run("objdump", "-p", tmp_path / "shared")
+    assert re.search(r"NEEDED +libgatehouse\.so\.0$", needed, re.M)
+    assert "libgatehouse" not in run("objdump", "-p", tmp_path / "static").replace(str(tmp_path), "")
+    for name in ("empty", "shared", "static"):
+        run(tmp_path / name, input="", env={**os.environ, "LD_LIBRARY_PATH": libraries})
+
+
+def test_the_client_library_shows_its_own_names_only(installed):
+    for options, file in ((["-D"], "libgatehouse.so.0"), (["-g"], "libgatehouse.a")):
+        names = re.findall(r" [A-Z] (\w+)", run("nm", *options, "--defined-only", str(installed) + f"{LIBRARIES}/{file}"))
+        assert {"gatehouse_open", "gatehouse_close", "gatehouse_allow", "gatehouse_attempt", "gatehouse_check"} <= set(names)
+        assert all(name.startswith("gatehouse_") or name == "GATEHOUSE_0" for name in names), names
+
+
+def test_the_client_librarys_man_page_is_well_formed_and_names_every_function_and_code(installed):
+    page = installed / "usr/share/man/man3/gatehouse.3.gz"
+    assert run("mandoc", "-T", "lint", page) == ""
+    text = re.sub(".\b", "", run("mandoc", "-T", "ascii", "-O", "width=200", page))
+    header = (ROOT / "client/gatehouse.h").read_text()
+    codes = re.search(r"enum gatehouse_code \{(.*?)\};", header, re.S).group(1)
+    for name in re.findall(r"(gatehouse_\w+)\(", header) + re.findall(r"GATEHOUSE_[A-Z_]+", codes):
+        assert name in text, name
+
+
 def test_the_data_directory_and_its_user_are_made_for_the_service_alone(installed):
     assert re.search(r"^u gatehouse ", (installed / "usr/lib/sysusers.d/gatehouse.conf").read_text(), re.M)
     unit = (installed / "lib/systemd/system/gatehouse.service").read_text()
@@ -116,6 +162,8 @@ def test_make_install_puts_everything_under_its_prefix(tmp_path):
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {"opt/gatehouse/" + name for name in (
         "bin/gatehouse", "etc/gatehouse/gatehouse.yaml", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
+        "include/gatehouse.h", "lib/libgatehouse.a", "lib/libgatehouse.so", "lib/libgatehouse.so.0", "lib/pkgconfig/gatehouse.pc",
+        "share/man/man3/gatehouse.3",
         "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf")}
     unit = (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
     assert "ExecStart=/opt/gatehouse/bin/gatehouse serve --config /opt/gatehouse/etc/gatehouse/gatehouse.yaml " in unit
