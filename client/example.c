@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct gatehouse_limit   limits[] = {{.policy = "login", .limit = 10, .window_s = 60}};
 	struct gatehouse_options options = {.url = argc > 1 ? argv[1] : "http://127.0.0.1:8420",
 	                                    .key = argc > 2 ? argv[2] : NULL,
-	                                    .deadline_ms = 500,
+	                                    .deadline_ms = 2000,
 	                                    .limits = limits,
 	                                    .limit_count = 1};
 	struct gatehouse_error   error;

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "breaker.h"
+#include "handle.h"
 #include "link.h"
 #include "request.h"
 
@@ -341,6 +342,23 @@ TEST(keep_alive, a_connection_that_the_server_closed_is_replaced_without_anyone_
 	end();
 }
 
+/* Were they taken for the answer to the next request, somebody would get an answer to another question. */
+TEST(keep_alive, bytes_that_come_unasked_while_a_connection_is_idle_are_nobodys_answer)
+{
+	static const char denied[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+	                             "17\r\n\r\n{\"allowed\":false}";
+	struct pollfd     idle = {.events = POLLIN};
+
+	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER, ALLOWED}));
+	assert_true(client_allow(client, "k").allowed);
+	peer_interject(peer, 0, denied);
+	idle.fd = client->idle->link.fd;
+	assert_int_equal(poll(&idle, 1, -1), 1);
+	assert_true(client_allow(client, "k").allowed);
+	assert_int_equal(peer_connections(peer), 2);
+	end();
+}
+
 TEST(retries, a_request_whose_connection_breaks_is_sent_once_more_with_the_same_idempotency_key)
 {
 	struct gatehouse_attempt_answer answer;
@@ -423,6 +441,39 @@ TEST(deadline, is_kept_against_a_peer_that_answers_a_byte_at_a_time)
 	expect_timeout(PEER_SCRIPT(
 	        {PEER_DRIP,
 	         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"}));
+}
+
+TEST(deadline, is_kept_against_a_peer_that_always_has_one_more_byte)
+{
+	int         ends[2];
+	struct link link;
+	char        byte;
+	size_t      len;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	link = (struct link){.fd = ends[0]};
+	assert_int_equal(write(ends[1], "aa", 2), 2);
+	assert_int_equal(link_receive(&link, &byte, 1, clock_us() + INT64_C(60000000), &len), LINK_OK);
+	assert_int_equal(link_receive(&link, &byte, 1, clock_us() - 1, &len), LINK_TIMEOUT);
+	link_close(&link);
+	close(ends[1]);
+}
+
+TEST(deadline, is_kept_while_tls_shakes_hands)
+{
+	char                            url[64];
+	struct gatehouse_options        options = {.url = url, .deadline_ms = DEADLINE_MS};
+	struct gatehouse_attempt_answer answer;
+	int64_t                         began_us;
+
+	peer = peer_open(0, PEER_SCRIPT({PEER_SILENT, NULL}));
+	snprintf(url, sizeof(url), "https://127.0.0.1:%u", peer->port);
+	client = gatehouse_open(&options, NULL);
+	assert_non_null(client);
+	began_us = clock_us();
+	assert_int_equal(client_attempt(client, "s", &answer), GATEHOUSE_TIMEOUT);
+	assert_in_range(clock_us() - began_us, DEADLINE_MS * 1000, LATE_MS * 1000);
+	end();
 }
 
 TEST(deadline, of_a_call_goes_before_the_handles)

@@ -262,6 +262,14 @@ static inline void peer_close(struct peer *p)
 	free(p);
 }
 
+/* Says something over the n-th connection that nobody asked for. */
+static inline void peer_interject(struct peer *p, unsigned number, const char *text)
+{
+	pthread_mutex_lock(&p->lock);
+	peer_say(p->fds[number], text, strlen(text));
+	pthread_mutex_unlock(&p->lock);
+}
+
 static inline unsigned peer_requests(struct peer *p)
 {
 	unsigned n;

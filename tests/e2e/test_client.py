@@ -1,0 +1,217 @@
+"""libgatehouse against the real server: its answers, keys, TLS, and what it does when the server is killed under it and started again.
+The client is build/tests/client/client_tool, which takes commands on its standard input; and the example that the README prints."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from certificates import Certificates
+from conftest import ROOT, line_with_endpoint, program, stop
+
+pytestmark = pytest.mark.gatehouse_only
+TOOL = ROOT / "build/tests/client/client_tool"
+EXAMPLE = ROOT / "build/client/example"
+DEADLINE_MS = 500
+PROBE_MS = 50
+LATE_MS = 20000  # how late a call may seem on a machine that is busy with other things
+RECOVERY_S = 60
+
+
+class Server:
+    """One that can be killed and started again at the same address, on the same data."""
+
+    def __init__(self, *options):
+        self.data = tempfile.mkdtemp(prefix="gatehouse-client-")
+        self.options = options
+        self.start("127.0.0.1:0")
+
+    def start(self, listen=None):
+        listen = listen or self.url.split("//")[1]
+        command = [program(), "serve", "--listen", listen, "--data", self.data, *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.url = self.said().rstrip("/")
+
+    def said(self):
+        if "--tls-cert" not in self.options:
+            return line_with_endpoint(self.process)
+        for line in self.process.stdout:
+            if b"listening on " in line:
+                return line.split(b"listening on ", 1)[1].split()[0].decode()
+        raise RuntimeError("the server said nowhere that it listens")
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def key(self):
+        done = subprocess.run([program(), "key", "show", "administrator", "--data", self.data], text=True, capture_output=True, timeout=30)
+        return ".".join(line.split("=", 1)[1] for line in done.stdout.splitlines())
+
+    def release(self):
+        stop(self.process)
+        self.process.stdout.close()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+class Client:
+    def __init__(self, url, key="-", ca="-", deadline_ms=DEADLINE_MS):
+        self.process = subprocess.Popen([TOOL, url, key, ca, str(deadline_ms), str(PROBE_MS)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def ask(self, *words):
+        """The words of the answer."""
+        self.process.stdin.write(" ".join(words) + "\n")
+        return self.process.stdout.readline().split()
+
+    def until(self, right, *words):
+        """Asks until the answer is right: the first words of it."""
+        end = time.monotonic() + RECOVERY_S
+        while time.monotonic() < end:
+            said = self.ask(*words)
+            if said[:len(right)] == right:
+                return said
+        raise AssertionError(f"{words} is still answered {said}")
+
+    def storms(self, *columns):
+        """Waits until a storm has more of each than it had."""
+        end = time.monotonic() + RECOVERY_S
+        before = self.ask("so far")
+        while time.monotonic() < end:
+            now = self.ask("so far")
+            if all(int(now[i]) > int(before[i]) for i in columns):
+                return
+        raise AssertionError(f"the storm is still at {now}")
+
+    def release(self):
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def server():
+    made = Server("--no-auth")
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def client(server):
+    made = Client(server.url)
+    yield made
+    made.release()
+
+
+def in_time(answer):
+    return int(answer[-1]) < DEADLINE_MS + LATE_MS
+
+
+def test_attempts_count_and_lock_and_a_repeated_idempotency_key_counts_once(server):
+    client = Client(server.url, deadline_ms=60000)
+    for _ in range(10):
+        assert client.ask("attempt", "careful", "the-same")[:3] == ["ok", "allow", "counted"]
+    verdicts = [client.ask("attempt", "careless")[1] for _ in range(7)]
+    assert verdicts == ["allow"] * 5 + ["locked"] * 2
+    client.release()
+
+
+def test_keys_are_sent_and_a_wrong_one_is_refused():
+    server = Server()
+    try:
+        for key, said in ((server.key(), ["ok", "allow"]), ("no.key", ["refused", "unknown"]), ("-", ["refused", "unknown"])):
+            client = Client(server.url, key, deadline_ms=60000)
+            assert client.ask("attempt", "ada")[:2] == said
+            client.release()
+    finally:
+        server.release()
+
+
+def test_with_tls_the_servers_certificate_must_be_the_right_one():
+    made = Certificates()
+    made.make("server", by="ca")
+    server = Server("--no-auth", "--tls-cert", str(made.crt("server")), "--tls-key", str(made.key("server")))
+    try:
+        port = server.url.rsplit(":", 1)[1]
+        for host, ca, said in (("127.0.0.1", "ca", ["ok", "allow"]), ("localhost", "ca", ["ok", "allow"]),
+                               ("127.0.0.1", "stranger-ca", ["unreachable", "unknown"]), ("127.0.0.2", "ca", ["unreachable", "unknown"])):
+            client = Client(f"https://{host}:{port}", ca=str(made.crt(ca)), deadline_ms=60000)
+            for _ in range(2):  # the second over the connection of the first
+                assert client.ask("attempt", "ada")[:2] == said, (host, ca)
+            client.release()
+        client = Client(f"http://127.0.0.1:{port}")  # no TLS where TLS is spoken
+        assert client.ask("attempt", "ada")[1] == "unknown"
+        client.release()
+    finally:
+        server.release()
+        made.release()
+
+
+def test_a_client_degrades_within_its_deadline_when_the_server_is_killed_and_recovers_by_itself(server, client):
+    client.until(["ok"], "attempt", "ada")
+    for _ in range(2):
+        server.kill()
+        for _ in range(20):
+            allowed = client.ask("allow", "p", "k")
+            assert allowed[:3] == ["ok", "allowed", "here"] and in_time(allowed)
+            attempted = client.ask("attempt", "ada")
+            assert attempted[1] == "unknown" and attempted[0] in ("unreachable", "timeout") and in_time(attempted)
+            checked = client.ask("check", "ada")
+            assert checked[1] == "unknown" and checked[0] in ("unreachable", "timeout") and in_time(checked)
+        server.start()
+        client.until(["ok"], "attempt", "ada")
+
+
+def test_many_threads_are_answered_in_time_while_the_server_is_killed_and_started_again(server, client):
+    client.until(["ok"], "attempt", "ada")
+    client.ask("storm", "16")
+    client.storms(0)
+    server.kill()
+    client.storms(1, 2)
+    server.start()
+    client.storms(0)
+    answered, degraded, unknown, other, slowest_ms = map(int, client.ask("enough"))
+    assert answered > 0 and degraded > 0 and unknown > 0 and other == 0
+    assert slowest_ms < DEADLINE_MS + LATE_MS
+    client.until(["ok"], "attempt", "ada")
+
+
+def test_a_server_that_stands_still_costs_no_call_more_than_its_deadline(server, client):
+    client.until(["ok"], "attempt", "ada")
+    os.kill(server.process.pid, signal.SIGSTOP)
+    try:
+        attempted = client.ask("attempt", "ada")
+        assert attempted[:2] == ["timeout", "unknown"]
+        assert DEADLINE_MS <= int(attempted[-1]) < DEADLINE_MS + LATE_MS
+        allowed = client.ask("allow", "p", "k")
+        assert allowed[:3] == ["ok", "allowed", "here"] and in_time(allowed)
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+    client.until(["ok"], "attempt", "ada")
+
+
+def test_the_example_is_the_one_the_readme_prints_and_works(server):
+    readme = (ROOT / "client/README.md").read_text()
+    assert re.search(r"^```c\n(.*?)^```", readme, re.S | re.M).group(1) == (ROOT / "client/example.c").read_text()
+    said = []
+    for name in ("ada", "bob", "cy"):  # its deadline is a login page's: a machine that is busy may need more than one go
+        text = f"{name} guess\n" * 6 + f"{name}-too sesame\n"
+        done = subprocess.run([EXAMPLE, server.url], input=text, text=True, capture_output=True, timeout=60)
+        said.append([line for line in done.stdout.splitlines() if not line.startswith("allow: ")])
+        right = [f"{name}: wrong password"] * 5 + [f"{name}: locked until 20", f"{name}-too: welcome"]
+        if all(line.startswith(start) for line, start in zip(said[-1], right)):
+            return
+    raise AssertionError(said)
+
+
+def test_the_readme_says_what_the_example_prints_when_nobody_listens(server):
+    readme = (ROOT / "client/README.md").read_text()
+    server.kill()
+    done = subprocess.run([EXAMPLE, server.url], input="ada guess\n", text=True, capture_output=True, timeout=60)
+    assert f"```\n{done.stdout}```" in readme
+    server.start()
