@@ -165,12 +165,10 @@ static void check_write(struct request *request, const struct gatehouse_check_re
 	request_open(request, NULL, '{');
 	request_text(request, "subject", q->subject);
 	request_text(request, "journey", q->journey);
-	if (q->action_count > 0) {
-		request_open(request, "actions", '[');
-		for (size_t i = 0; i < q->action_count; i++)
-			request_text(request, NULL, q->actions[i]);
-		request_close(request, ']');
-	}
+	request_open(request, "actions", '[');
+	for (size_t i = 0; i < q->action_count; i++)
+		request_text(request, NULL, q->actions[i]);
+	request_close(request, ']');
 	request_close(request, '}');
 }
 
@@ -200,8 +198,9 @@ enum gatehouse_code gatehouse_check(struct gatehouse *g, const struct gatehouse_
 	if (error == NULL)
 		error = &unwanted;
 	memset(answer, 0, sizeof(*answer));
-	if (q->action_count > GATEHOUSE_ACTIONS_MAX || (q->action_count > 0 && q->actions == NULL))
-		return error_set(error, GATEHOUSE_INVALID, "actions: too many, or missing");
+	if (q->action_count == 0 || q->action_count > GATEHOUSE_ACTIONS_MAX || q->actions == NULL)
+		return error_set(error, GATEHOUSE_INVALID, "actions: expected 1 to %d",
+		                 GATEHOUSE_ACTIONS_MAX);
 	check_write(&request, q);
 	rc = request_finish(&request, g, "/v1/check", NULL, error);
 	if (rc != GATEHOUSE_OK)

@@ -3,13 +3,13 @@
 
 bool breaker_enter(struct breaker *b, int64_t now_us, struct breaker_pass *pass)
 {
-	*pass = (struct breaker_pass){now_us, false};
+	*pass = (struct breaker_pass){now_us, 0};
 	if (b->state == BREAKER_CLOSED)
 		return true;
 	if (b->state == BREAKER_PROBING || now_us < b->again_us)
 		return false;
 	b->state = BREAKER_PROBING;
-	pass->probe = true;
+	pass->probe = ++b->probes;
 	return true;
 }
 
@@ -33,7 +33,7 @@ void breaker_leave(struct breaker *b, const struct breaker_pass *pass, enum brea
 {
 	if (sight == BREAKER_SAW_SERVER) {
 		breaker_close(b, now_us);
-	} else if (pass->probe && b->state == BREAKER_PROBING) {
+	} else if (b->state == BREAKER_PROBING && pass->probe == b->probes) {
 		breaker_open(b, sight == BREAKER_SAW_FAILURE ? now_us + b->probe_us : now_us);
 	} else if (sight == BREAKER_SAW_FAILURE && b->state == BREAKER_CLOSED &&
 	           pass->began_us >= b->since_us) {

@@ -34,11 +34,12 @@ struct breaker {
 	int64_t            probe_us; /* how long it stays open */
 	int64_t            again_us; /* when the next probe may go */
 	int64_t            since_us; /* when the server was last found again */
+	unsigned           probes;   /* sent so far; the last one is the probe */
 };
 
 struct breaker_pass {
-	int64_t began_us;
-	bool    probe;
+	int64_t  began_us;
+	unsigned probe; /* which; 0: none */
 };
 
 bool breaker_enter(struct breaker *b, int64_t now_us, struct breaker_pass *pass);

@@ -133,6 +133,15 @@ static enum gatehouse_code call_try(struct call *c, const struct request *q, str
 	return call_judge(c, error);
 }
 
+static enum gatehouse_code call_turned_away(enum gatehouse_code code, struct gatehouse_error *error)
+{
+	if (code == GATEHOUSE_TIMEOUT)
+		return error_set(error, code, "all connections were in use until the deadline");
+	if (code == GATEHOUSE_NO_MEMORY)
+		return error_set(error, code, "no memory for a connection");
+	return error_set(error, code, "the server could not be reached a moment ago");
+}
+
 static enum gatehouse_code call_enter(struct call *c, struct gatehouse_error *error)
 {
 	enum gatehouse_code rc;
@@ -143,16 +152,10 @@ static enum gatehouse_code call_enter(struct call *c, struct gatehouse_error *er
 	pthread_mutex_unlock(&c->g->lock);
 	if (!entered) {
 		c->g = NULL;
-		return error_set(error, GATEHOUSE_UNREACHABLE,
-		                 "the server could not be reached a moment ago");
+		return call_turned_away(GATEHOUSE_UNREACHABLE, error);
 	}
-	rc = pool_take(c->g, c->pass.probe, c->deadline_us, &c->conn);
-	if (rc == GATEHOUSE_OK)
-		return rc;
-	return error_set(error, rc,
-	                 rc == GATEHOUSE_TIMEOUT     ? "all connections were in use until the deadline"
-	                 : rc == GATEHOUSE_NO_MEMORY ? "no memory for a connection"
-	                                             : "the server could not be reached a moment ago");
+	rc = pool_take(c->g, c->pass.probe != 0, c->deadline_us, &c->conn);
+	return rc == GATEHOUSE_OK ? rc : call_turned_away(rc, error);
 }
 
 enum gatehouse_code call_begin(struct call *c, struct gatehouse *g, int deadline_ms, const struct request *q,

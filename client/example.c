@@ -10,7 +10,7 @@
 /* How fast may one name be tried? This answers even while the server is away. */
 static bool is_too_fast(struct gatehouse *g, const char *name)
 {
-	struct gatehouse_allow_request request = {.policy = "login", .key = name};
+	struct gatehouse_allow_request request = {.policy = "login-account", .key = name};
 	struct gatehouse_allow_answer  answer;
 	struct gatehouse_error         error;
 
@@ -46,7 +46,7 @@ static void log_in(struct gatehouse *g, const char *name, const char *password)
 
 int main(int argc, char **argv)
 {
-	struct gatehouse_limit   limits[] = {{.policy = "login", .limit = 10, .window_s = 60}};
+	struct gatehouse_limit   limits[] = {{.policy = "login-account", .limit = 10, .window_s = 60}};
 	struct gatehouse_options options = {.url = argc > 1 ? argv[1] : "http://127.0.0.1:8420",
 	                                    .key = argc > 2 ? argv[2] : NULL,
 	                                    .deadline_ms = 2000,

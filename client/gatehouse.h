@@ -37,7 +37,7 @@ enum {
 	GATEHOUSE_LOCAL_KEYS_DEFAULT = 65536,
 	GATEHOUSE_LOCAL_KEYS_MAX = 16777216,
 	GATEHOUSE_TEXT_BYTES_MAX = 2048, /* of a key, a subject and every other text in a request */
-	GATEHOUSE_ACTIONS_MAX = 32,      /* in one check */
+	GATEHOUSE_ACTIONS_MAX = 32,      /* in one check, and 1 at least */
 	GATEHOUSE_RESULTS_MAX = 8,       /* of an answer; a longer list is cut */
 	GATEHOUSE_LIMITS_MAX = 256       /* given in the options */
 };
@@ -185,9 +185,9 @@ GATEHOUSE_API enum gatehouse_code gatehouse_attempt(struct gatehouse            
 struct gatehouse_check_request {
 	const char        *subject;
 	const char        *journey;
-	const char *const *actions;
-	size_t             action_count; /* 0: none is named */
-	int                deadline_ms;  /* 0: the handle's */
+	const char *const *actions; /* types of the journey: PASSWORD_ENTRY, … */
+	size_t             action_count;
+	int                deadline_ms; /* 0: the handle's */
 };
 
 struct gatehouse_check_answer {

@@ -176,6 +176,7 @@ TEST(wire, what_cannot_be_right_is_refused_here_and_says_which)
 	assert_int_equal(gatehouse_attempt(client, &attempt, &answer, &error), GATEHOUSE_INVALID);
 	assert_int_equal(gatehouse_allow(client, &allow, &allowed, &error), GATEHOUSE_INVALID);
 	assert_false(allowed.allowed);
+	assert_int_equal(gatehouse_check(client, &check, &checked, &error), GATEHOUSE_INVALID);
 	check.action_count = GATEHOUSE_ACTIONS_MAX + 1;
 	assert_int_equal(gatehouse_check(client, &check, &checked, &error), GATEHOUSE_INVALID);
 	assert_int_equal(peer_requests(peer), 0);

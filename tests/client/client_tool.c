@@ -71,11 +71,13 @@ static void attempt(struct gatehouse *g, const char *subject, const char *once)
 
 static void check(struct gatehouse *g, const char *subject)
 {
-	struct gatehouse_check_request request = {.subject = subject, .journey = "SIGN_IN"};
-	struct gatehouse_check_answer  answer;
-	struct gatehouse_error         error;
-	int64_t                        began_us = now_us();
-	enum gatehouse_code            code = gatehouse_check(g, &request, &answer, &error);
+	static const char *const       actions[] = {"PASSWORD_ENTRY"};
+	struct gatehouse_check_request request = {
+	        .subject = subject, .journey = "SIGN_IN", .actions = actions, .action_count = 1};
+	struct gatehouse_check_answer answer;
+	struct gatehouse_error        error;
+	int64_t                       began_us = now_us();
+	enum gatehouse_code           code = gatehouse_check(g, &request, &answer, &error);
 
 	printf("%s %s %lld\n", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
 	       (long long)(now_us() - began_us) / 1000);

@@ -118,6 +118,8 @@ def test_attempts_count_and_lock_and_a_repeated_idempotency_key_counts_once(serv
         assert client.ask("attempt", "careful", "the-same")[:3] == ["ok", "allow", "counted"]
     verdicts = [client.ask("attempt", "careless")[1] for _ in range(7)]
     assert verdicts == ["allow"] * 5 + ["locked"] * 2
+    assert client.ask("check", "careless")[:2] == ["ok", "locked"]
+    assert client.ask("check", "careful")[:2] == ["ok", "allow"]
     client.release()
 
 
@@ -215,3 +217,27 @@ def test_the_readme_says_what_the_example_prints_when_nobody_listens(server):
     done = subprocess.run([EXAMPLE, server.url], input="ada guess\n", text=True, capture_output=True, timeout=60)
     assert f"```\n{done.stdout}```" in readme
     server.start()
+
+
+def allowed(answers):
+    return [words[1] for words in answers].count("allowed")
+
+
+def test_a_limit_of_the_server_holds_and_goes_on_holding_here_while_the_server_is_away(server):
+    """sms-number, as shipped: 10 a day."""
+    client = Client(server.url, deadline_ms=60000)
+    said = [client.ask("allow", "sms-number", "ada") for _ in range(30)]
+    if said[0][0] == "refused":
+        pytest.skip("this server has no POST /v1/allow yet")
+    assert allowed(said) == 10 and said[0][:4] == ["ok", "allowed", "server", "1"] and said[-1][:3] == ["ok", "denied", "server"]
+    assert client.ask("allow", "no-such-policy", "ada")[0] == "refused"
+    server.kill()
+    # What the server let through counts here too; another key has what the server's answers said, and no more.
+    assert client.ask("allow", "sms-number", "ada")[:3] == ["ok", "denied", "here"]
+    here = [client.ask("allow", "sms-number", "eve") for _ in range(30)]
+    assert allowed(here) == 10 and all(words[2] == "here" for words in here)
+    assert client.ask("allow", "never-heard-of", "ada")[:3] == ["ok", "allowed", "here"]
+    server.start()
+    client.until(["ok", "allowed", "server"], "allow", "sms-number", "bob")
+    assert client.ask("allow", "sms-number", "ada")[:3] == ["ok", "denied", "server"]
+    client.release()
