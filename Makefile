@@ -187,7 +187,9 @@ $(CLIENT)/libgatehouse.so: $(CLIENT)/libgatehouse.so.0
 $(CLIENT)/example: client/example.c client/gatehouse.h $(CLIENT)/libgatehouse.a
 	$(CC) -std=c11 -pedantic $(WARN) $(OPT) $(SAN) -Iclient -o $@ $< $(CLIENT)/libgatehouse.a $(CLIENT_LIBS)
 
-$(CLIENT)/gatehouse.3: client/gatehouse.3.in
+$(CLIENT)/error.o $(CLIENT)/request.o: src/base/version.h # VERSION comes from it
+
+$(CLIENT)/gatehouse.3: client/gatehouse.3.in src/base/version.h
 	@mkdir -p $(@D)
 	sed -e 's/@VERSION@/$(VERSION)/' -e "s/@DATE@/$$(date -u -d @$(COMMITTED) +%Y-%m-%d)/" $< >$@
 
