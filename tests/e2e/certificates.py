@@ -21,10 +21,10 @@ class Certificates:
         self.make("ca")
         self.make("stranger-ca")
 
-    def make(self, name, by=None, kind="ec"):
+    def make(self, name, by=None, kind="ec", hosts=HOSTS):
         signed = ["-CA", self.crt(by), "-CAkey", self.key(by), "-addext", "basicConstraints=critical,CA:FALSE"]
         done = openssl("req", "-x509", "-nodes", "-days", "2", *KEYS[kind], "-keyout", self.key(name), "-out", self.crt(name),
-                       "-subj", f"/CN={name}", "-addext", HOSTS, *(signed if by else []))
+                       "-subj", f"/CN={name}", "-addext", hosts, *(signed if by else []))
         assert done.returncode == 0, done.stderr
         return name
 

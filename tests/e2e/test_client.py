@@ -25,10 +25,10 @@ RECOVERY_S = 60
 class Server:
     """One that can be killed and started again at the same address, on the same data."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, listen="127.0.0.1:0"):
         self.data = tempfile.mkdtemp(prefix="gatehouse-client-")
         self.options = options
-        self.start("127.0.0.1:0")
+        self.start(listen)
 
     def start(self, listen=None):
         listen = listen or self.url.split("//")[1]
@@ -134,19 +134,25 @@ def test_keys_are_sent_and_a_wrong_one_is_refused():
         server.release()
 
 
-def test_with_tls_the_servers_certificate_must_be_the_right_one():
+REACHED, NOT_REACHED = ["ok", "allow"], ["unreachable", "unknown"]
+
+
+@pytest.mark.parametrize("hosts, cases", [
+    ("DNS:localhost,IP:127.0.0.1", [("127.0.0.1", "ca", REACHED), ("localhost", "ca", REACHED), ("127.0.0.2", "ca", NOT_REACHED),
+                                    ("127.0.0.1", "stranger-ca", NOT_REACHED)]),
+    ("IP:127.0.0.2", [("localhost", "ca", NOT_REACHED), ("127.0.0.1", "ca", NOT_REACHED), ("127.0.0.2", "ca", REACHED)])])
+def test_with_tls_the_servers_certificate_must_be_the_right_one_for_the_host(hosts, cases):
     made = Certificates()
-    made.make("server", by="ca")
-    server = Server("--no-auth", "--tls-cert", str(made.crt("server")), "--tls-key", str(made.key("server")))
+    made.make("server", by="ca", hosts=f"subjectAltName={hosts}")
+    server = Server("--tls-cert", str(made.crt("server")), "--tls-key", str(made.key("server")), listen="0.0.0.0:0")
     try:
-        port = server.url.rsplit(":", 1)[1]
-        for host, ca, said in (("127.0.0.1", "ca", ["ok", "allow"]), ("localhost", "ca", ["ok", "allow"]),
-                               ("127.0.0.1", "stranger-ca", ["unreachable", "unknown"]), ("127.0.0.2", "ca", ["unreachable", "unknown"])):
-            client = Client(f"https://{host}:{port}", ca=str(made.crt(ca)), deadline_ms=60000)
+        port, key = server.url.rsplit(":", 1)[1], server.key()
+        for host, ca, said in cases:
+            client = Client(f"https://{host}:{port}", key, str(made.crt(ca)), deadline_ms=60000)
             for _ in range(2):  # the second over the connection of the first
                 assert client.ask("attempt", "ada")[:2] == said, (host, ca)
             client.release()
-        client = Client(f"http://127.0.0.1:{port}")  # no TLS where TLS is spoken
+        client = Client(f"http://127.0.0.1:{port}", deadline_ms=60000)  # no TLS where TLS is spoken
         assert client.ask("attempt", "ada")[1] == "unknown"
         client.release()
     finally:
@@ -186,6 +192,7 @@ def test_many_threads_are_answered_in_time_while_the_server_is_killed_and_starte
 def test_a_server_that_stands_still_costs_no_call_more_than_its_deadline(server, client):
     client.until(["ok"], "attempt", "ada")
     os.kill(server.process.pid, signal.SIGSTOP)
+    os.waitpid(server.process.pid, os.WUNTRACED)  # every thread of it stands still now
     try:
         attempted = client.ask("attempt", "ada")
         assert attempted[:2] == ["timeout", "unknown"]
