@@ -30,7 +30,7 @@ def call(port, operation, **fields):
     return json.loads(text)
 
 
-def create_table(port):
+def prepare(port):
     """True if the server also keeps times to live."""
     names = ("PK", "HASH"), ("SK", "RANGE")
     call(port, "CreateTable", TableName=TABLE, BillingMode="PAY_PER_REQUEST",
@@ -53,7 +53,7 @@ def wait_active(port):
         time.sleep(0.05)
 
 
-def sum_counts(port):
+def sum_counts(port, _keys):
     """The sum of `count` over all rows: what the updates that were answered must add up to."""
     total, start = 0, {}
     while True:

@@ -1,4 +1,4 @@
-/* Load: a closed-loop HTTP/1.1 load generator. Each of N connections sends a request, waits for the answer,
+/* Load: a closed-loop load generator for HTTP/1.1 and Redis' RESP. Each of N connections sends a request, waits for the answer,
  * sends the next one with another key. One thread and epoll, because the generator shares the machine with
  * the server it measures: what it burns, the server lacks. It prints one line of JSON and exits with 1 if
  * anything went wrong.
@@ -7,7 +7,7 @@
  *       |  not measured  |      measured        |  answers awaited  |
  *
  * (1) Every request sent is answered and counted in "answered", or the run is invalid: so a counter on the
- * server that each request adds 1 to ends exactly "answered" higher. (2) An answer other than 200, one
+ * server that each request adds 1 to ends exactly "answered" higher. (2) An answer other than 200 (or an error of Redis), one
  * without the --expect text, a lost connection, or silence makes the run invalid. (3) At most one request is
  * in flight on a connection. */
 #define _GNU_SOURCE
@@ -26,6 +26,7 @@
 #include "histogram.h"
 #include "options.h"
 #include "request.h"
+#include "resp.h"
 
 enum {
 	EVENTS_AT_ONCE = 256,
@@ -99,9 +100,11 @@ int main(int argc, char **argv)
 
 	if (load == NULL || !options_read(&load->options, argc, argv)) {
 		fprintf(stderr,
-		        "usage: load --port N --target OPERATION|/PATH --body-template JSON [--host A]\n"
+		        "usage: load --port N --target OPERATION|/PATH|redis --body-template TEXT [--host "
+		        "A]\n"
 		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--seed N]\n"
-		        "            [--once] [--spin] [--expect TEXT]      in JSON: %%d a key, %%t a time "
+		        "            [--once] [--spin] [--expect TEXT]\n"
+		        "TEXT is JSON, or a Redis command with a word a line; in it %%d is a key, %%t a time "
 		        "to live\n");
 		free(load);
 		return 2;
@@ -146,6 +149,15 @@ static bool load_connect_all(struct load *load)
 	return true;
 }
 
+static bool load_build(struct load *load)
+{
+	const struct options *o = &load->options;
+
+	if (o->redis)
+		return resp_build(&load->request, o->body);
+	return request_build(&load->request, o->host, o->port, o->target, o->body);
+}
+
 static bool load_open(struct load *load)
 {
 	const struct options *o = &load->options;
@@ -157,7 +169,7 @@ static bool load_open(struct load *load)
 		load_stop(load, "set-up", errno);
 		return false;
 	}
-	if (!request_build(&load->request, o->host, o->port, o->target, o->body)) {
+	if (!load_build(load)) {
 		load_stop(load, "body template", E2BIG);
 		return false;
 	}
@@ -216,7 +228,7 @@ static void load_check(struct load *load, const struct answer *a)
 	const char *expect = load->options.expect;
 	int         shown = a->body_length < 120 ? (int)a->body_length : 120;
 
-	if (a->status != 200)
+	if (a->status != ANSWER_GOOD)
 		load_fail(load, "status %d: %.*s", a->status, shown, a->body);
 	else if (expect != NULL && memmem(a->body, a->body_length, expect, strlen(expect)) == NULL)
 		load_fail(load, "unexpected body: %.*s", shown, a->body);
@@ -235,6 +247,12 @@ static void load_answered(struct load *load, struct conn *conn, const struct ans
 		load_send(load, conn, now_ns);
 }
 
+static enum answer_state load_parse(const struct load *load, const struct conn *conn, struct answer *a)
+{
+	return load->options.redis ? resp_parse(a, conn->answer, conn->got)
+	                           : answer_parse(a, conn->answer, conn->got);
+}
+
 static void load_receive(struct load *load, struct conn *conn)
 {
 	struct answer a;
@@ -248,7 +266,7 @@ static void load_receive(struct load *load, struct conn *conn)
 	}
 	conn->got += (size_t)n;
 	conn->answer[conn->got] = '\0';
-	switch (answer_parse(&a, conn->answer, conn->got)) {
+	switch (load_parse(load, conn, &a)) {
 	case ANSWER_PARTIAL:
 		break;
 	case ANSWER_WHOLE:

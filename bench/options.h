@@ -19,8 +19,9 @@ struct options {
 	double      warmup;
 	uint64_t    keys;
 	uint64_t    seed;
-	bool        once; /* every key one time, in order, instead of for a time: to fill a table */
-	bool        spin; /* never sleep while waiting for an answer */
+	bool        once;  /* every key one time, in order, instead of for a time: to fill a table */
+	bool        spin;  /* never sleep while waiting for an answer */
+	bool        redis; /* the target is "redis": the body is a command */
 	const char *target;
 	const char *body;
 	const char *expect;
@@ -74,6 +75,7 @@ static inline bool options_set(struct options *o, int name, const char *value)
 		return true;
 	case 't':
 		o->target = value;
+		o->redis = strcmp(value, "redis") == 0;
 		return true;
 	case 'b':
 		o->body = value;

@@ -2,6 +2,7 @@
 import http.server
 import json
 import pathlib
+import socketserver
 import subprocess
 import sys
 import threading
@@ -42,12 +43,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class RedisStub(socketserver.ThreadingTCPServer):
+    """Answers every command with `text`; keeps the commands it was sent, each a list of words."""
+    daemon_threads = True
+
+    def __init__(self, text=":1\r\n"):
+        super().__init__(("127.0.0.1", 0), RedisHandler)
+        self.text, self.commands = text, []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+
+class RedisHandler(socketserver.StreamRequestHandler):
+    def handle(self):
+        while head := self.rfile.readline():
+            words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+            self.server.commands.append([word.decode() for word in words])
+            self.wfile.write(self.server.text.encode())
+
+
 @pytest.fixture
 def stub():
     servers = []
 
-    def start(**kinds):
-        servers.append(Stub(**kinds))
+    def start(kind=Stub, **kinds):
+        servers.append(kind(**kinds))
         return servers[-1]
     yield start
     for server in servers:
@@ -120,6 +139,25 @@ def test_connections_have_a_maximum(connections, accepted):
     done = subprocess.run([str(LOAD), "--port", "1", "--target", "/", "--body-template", "x", "--connections", connections],
                           capture_output=True, check=False)
     assert done.returncode == (1 if accepted else 2)
+
+
+def load_redis(server, *more):
+    return load(server, "--target", "redis", "--body-template", "INCR\nkey %d", *more)
+
+
+def test_redis_is_sent_each_key_one_time(stub):
+    server = stub(RedisStub)
+    status, result = load_redis(server, "--once", "--expect", ":1")
+    assert (status, result["valid"], result["answered"]) == (0, True, 20)
+    assert sorted(server.commands) == [["INCR", f"key {key:08}"] for key in range(20)]
+
+
+@pytest.mark.parametrize("text, problem", [("-ERR no such thing\r\n", "ERR no such thing"), (":2\r\n", "unexpected body: :2"),
+                                           ("*0\r\n", "Protocol error"), (":1\r\n:1\r\n", "Protocol error")])
+def test_a_wrong_answer_of_redis_makes_the_run_invalid(stub, text, problem):
+    status, result = load_redis(stub(RedisStub, text=text), "--expect", ":1")
+    assert (status, result["valid"]) == (1, False)
+    assert problem in result["problem"]
 
 
 def test_flushes_and_bytes_are_counted_from_a_trace():
