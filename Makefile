@@ -78,9 +78,9 @@ $(BUILD)/tests/crash/crash: $(wildcard tests/crash/*.[ch]) $(CORE)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Itests -o $@ $(filter %.c,$^) $(CORE) $(LDLIBS)
 
-$(BUILD)/bench/%: bench/%.c
+$(BUILD)/bench/%: bench/%.c $(CORE)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $<
+	$(CC) $(CFLAGS) -o $@ $< $(CORE) $(LDLIBS)
 
 $(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
 

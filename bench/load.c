@@ -27,6 +27,7 @@
 #include "options.h"
 #include "request.h"
 #include "resp.h"
+#include "sign.h"
 
 enum {
 	EVENTS_AT_ONCE = 256,
@@ -47,6 +48,7 @@ struct conn {
 struct load {
 	struct options   options;
 	struct request   request; /* one is enough: send copies it before the next key is patched in */
+	struct signer    signer;
 	struct histogram latency;
 	struct conn     *conns;
 	int              epoll;
@@ -103,7 +105,7 @@ int main(int argc, char **argv)
 		        "usage: load --port N --target OPERATION|/PATH|redis --body-template TEXT [--host "
 		        "A]\n"
 		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--seed N]\n"
-		        "            [--once] [--spin] [--expect TEXT]\n"
+		        "            [--once] [--spin] [--sign] [--expect TEXT]\n"
 		        "TEXT is JSON, or a Redis command with a word a line; in it %%d is a key, %%t a time "
 		        "to live\n");
 		free(load);
@@ -149,6 +151,12 @@ static bool load_connect_all(struct load *load)
 	return true;
 }
 
+/* The time to live moves with the clock, as a real caller's does. */
+static void load_refresh_ttl(struct load *load)
+{
+	request_set_ttl(&load->request, (uint64_t)time(NULL) + TTL_AHEAD_S);
+}
+
 static bool load_build(struct load *load)
 {
 	const struct options *o = &load->options;
@@ -173,6 +181,11 @@ static bool load_open(struct load *load)
 		load_stop(load, "body template", E2BIG);
 		return false;
 	}
+	load_refresh_ttl(load);
+	if (o->sign && !signer_open(&load->signer, &load->request, o->keys)) {
+		load_stop(load, "signing", EINVAL);
+		return false;
+	}
 	return load_connect_all(load);
 }
 
@@ -184,6 +197,7 @@ static void load_close(struct load *load)
 	}
 	if (load->epoll >= 0)
 		close(load->epoll);
+	signer_close(&load->signer);
 	free(load->conns);
 	free(load);
 }
@@ -207,14 +221,24 @@ static bool load_has_more(const struct load *load, uint64_t now_ns)
 	return load->options.once ? load->sent < load->options.keys : now_ns < load->end_ns;
 }
 
+/* The next request's text. */
+static const char *load_next(struct load *load)
+{
+	uint64_t key = load_next_key(load);
+
+	if (load->options.sign)
+		return load->signer.texts + key * load->request.length;
+	request_set_key(&load->request, key);
+	return load->request.text;
+}
+
 static void load_send(struct load *load, struct conn *conn, uint64_t now_ns)
 {
 	ssize_t n;
 
-	request_set_key(&load->request, load_next_key(load));
 	conn->sent_ns = now_ns;
 	conn->got = 0;
-	n = send(conn->fd, load->request.text, load->request.length, MSG_NOSIGNAL);
+	n = send(conn->fd, load_next(load), load->request.length, MSG_NOSIGNAL);
 	if (n != (ssize_t)load->request.length) {
 		load_stop(load, "send", n < 0 ? errno : EMSGSIZE);
 		return;
@@ -278,12 +302,6 @@ static void load_receive(struct load *load, struct conn *conn)
 	}
 }
 
-/* The time to live moves with the clock, as a real caller's does. */
-static void load_refresh_ttl(struct load *load)
-{
-	request_set_ttl(&load->request, (uint64_t)time(NULL) + TTL_AHEAD_S);
-}
-
 static void load_start(struct load *load)
 {
 	load->start_ns = clock_ns();
@@ -291,7 +309,6 @@ static void load_start(struct load *load)
 	load->end_ns = load->measure_ns + (uint64_t)(load->options.seconds * (double)NS_PER_S);
 	if (load->options.once)
 		load->end_ns = UINT64_MAX;
-	load_refresh_ttl(load);
 	for (int i = 0; i < load->options.connections && load_has_more(load, load->start_ns); i++)
 		load_send(load, &load->conns[i], clock_ns());
 }

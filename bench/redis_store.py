@@ -27,12 +27,12 @@ def value(answer):
     return None if length < 0 else answer.read(length + 2)[:length]
 
 
-def prepare(_port):
+def prepare(_port, _key):
     """True: the server keeps times to live."""
     return True
 
 
-def sum_counts(port, keys):
-    names = [COUNTER.replace("%d", f"{number:08}") for number in range(keys)]
-    parts = (names[at:at + KEYS_AT_ONCE] for at in range(0, keys, KEYS_AT_ONCE))
+def sum_counts(port, _key, rows):
+    names = [COUNTER.replace("%d", f"{number:08}") for number in range(rows)]
+    parts = (names[at:at + KEYS_AT_ONCE] for at in range(0, rows, KEYS_AT_ONCE))
     return sum(int(v or 0) for part in parts for v in values(port, part))

@@ -34,6 +34,7 @@ class Scenario:
     targets: dict = dataclasses.field(default_factory=dict)     # rival -> Target
     spin: bool = False  # the generator never sleeps, so that its waking up is not in the latencies
     subject: str = "gatehouse"  # whose ratios are printed
+    signed: bool = False        # also a server that asks for no signature gets one: the same bytes for all
 
 
 def body(**fields):
@@ -85,6 +86,7 @@ def same(request, *servers):
 
 
 ALL_DYNAMO = ("gatehouse", "dynoxide", "dynalite")
+SIGNED = ("gatehouse", "gatehouse-signed")
 FASTER = same(Target(rate=10, cpu=0.1), "dynoxide", "dynalite")
 FAST = same(Target(rate=5), "dynoxide", "dynalite")
 
@@ -93,6 +95,10 @@ SCENARIOS = [
     Scenario("update", "UpdateItem, counter + ttl, 64 connections", 64, same(UPDATE, *ALL_DYNAMO), FASTER),
     Scenario("get", "GetItem, 16 connections", 16, same(GET, *ALL_DYNAMO), FAST),
     Scenario("get", "GetItem, 64 connections", 64, same(GET, *ALL_DYNAMO), FAST),
+    Scenario("signed", "UpdateItem, signed requests under a policy, against none of it, 64 connections", 64,
+             same(UPDATE, *SIGNED), {"gatehouse": Target(cpu=1.3)}, subject="gatehouse-signed", signed=True),
+    Scenario("signed", "GetItem, signed requests under a policy, against none of it, 64 connections", 64,
+             same(GET, *SIGNED), {"gatehouse": Target(cpu=1.3)}, subject="gatehouse-signed", signed=True),
     Scenario("attempts", "POST /v1/attempts against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ATTEMPT, **same(EVAL, "redis-always", "redis-everysec")},
              {"redis-always": Target(rate=1.5, cpu=1)}),
@@ -101,7 +107,7 @@ SCENARIOS = [
     Scenario("allow", "POST /v1/allow, table policy, against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ALLOW_TABLE, "redis-always": EVAL}),
 ]
-GROUPS = ["update", "get", "single", "attempts", "allow"]
+GROUPS = ["update", "get", "single", "signed", "attempts", "allow"]
 
 SINGLE = Scenario("single", "UpdateItem, counter + ttl, one client that polls", 1, same(UPDATE, *ALL_DYNAMO), spin=True)
 SINGLE_ASLEEP = Scenario("single", "UpdateItem, counter + ttl, one client that sleeps", 1, same(UPDATE, *ALL_DYNAMO))

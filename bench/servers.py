@@ -2,11 +2,13 @@
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 import typing
 
 import dynamo
 import redis_store
+from scenarios import TABLE
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = ROOT / "bench" / "node_modules"
@@ -14,7 +16,21 @@ GATEHOUSE = ROOT / "build" / "gatehouse"
 DYNOXIDE = MODULES / "@dynoxide" / "linux-x64"
 DYNALITE = MODULES / "dynalite"
 REDIS = pathlib.Path("/usr/bin/redis-server")
-STORES = {"dynamo": dynamo, "redis": redis_store}   # by protocol: prepare(port), sum_counts(port, keys)
+STORES = {"dynamo": dynamo, "redis": redis_store}   # by protocol: prepare(port, key), sum_counts(port, key, rows)
+
+
+# What a service that keeps its counters in the table may do, and what the harness itself needs.
+POLICY = {"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Resource": f"arn:aws:dynamodb:*:*:table/{TABLE}",
+     "Action": ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Query"]},
+    {"Effect": "Allow", "Resource": f"arn:aws:dynamodb:*:*:table/{TABLE}",
+     "Action": ["dynamodb:CreateTable", "dynamodb:DescribeTable", "dynamodb:UpdateTimeToLive", "dynamodb:Scan"]}]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    id: str
+    secret: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +41,7 @@ class Server:
     install: str                 # what to do if it does not
     command: typing.Callable     # (port, data directory) -> arguments; the directory is empty
     version: typing.Callable     # () -> text
+    make_key: typing.Callable = lambda data: None   # (data directory) -> Key to sign with; None: it asks for none
 
     @property
     def store(self):
@@ -33,6 +50,24 @@ class Server:
 
 def npm_version(package):
     return lambda: json.loads((package / "package.json").read_text())["version"]
+
+
+def gatehouse(name, *options):
+    return Server(
+        name=name,
+        protocol="dynamo",
+        program=GATEHOUSE,
+        install="make",
+        command=lambda port, data: [
+            str(GATEHOUSE), "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), *options],
+        version=lambda: "this checkout",
+    )
+
+
+def gatehouse_key(data):
+    text = subprocess.run([str(GATEHOUSE), "key", "create", "bench", "--policy", "-", "--data", str(data)],
+                          input=json.dumps(POLICY), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return Key(*(re.search(rf"AWS_{part}=(\S+)", text)[1] for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")))
 
 
 def redis(name, *options):
@@ -50,15 +85,8 @@ def redis(name, *options):
 
 
 SERVERS = [
-    Server(
-        name="gatehouse",
-        protocol="dynamo",
-        program=GATEHOUSE,
-        install="make",
-        command=lambda port, data: [
-            str(GATEHOUSE), "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), "--no-auth"],
-        version=lambda: "this checkout",
-    ),
+    gatehouse("gatehouse", "--no-auth"),
+    dataclasses.replace(gatehouse("gatehouse-signed"), make_key=gatehouse_key),
     Server(
         name="dynoxide",
         protocol="dynamo",

@@ -8,6 +8,9 @@ import sys
 import threading
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOAD = ROOT / "build" / "bench" / "load"
@@ -22,7 +25,7 @@ class Stub(http.server.ThreadingHTTPServer):
 
     def __init__(self, status=200, text='{"ok":1}', close_after=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.text, self.close_after, self.bodies = status, text, close_after, []
+        self.status, self.text, self.close_after, self.bodies, self.headers = status, text, close_after, [], []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
@@ -31,6 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.server.headers.append(dict(self.headers))
         if self.server.close_after is not None and len(self.server.bodies) > self.server.close_after:
             self.close_connection = True
             return
@@ -51,6 +55,9 @@ class RedisStub(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), RedisHandler)
         self.text, self.commands = text, []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass  # the generator leaves as soon as an answer is wrong
 
 
 class RedisHandler(socketserver.StreamRequestHandler):
@@ -74,11 +81,11 @@ def stub():
         server.server_close()
 
 
-def load(server, *more):
+def load(server, *more, **environment):
     done = subprocess.run(
         [str(LOAD), "--port", str(server.server_address[1]), "--target", "UpdateItem",
          "--body-template", '{"key":"%d"}', "--connections", "3", "--seconds", "0.2", "--keys", "20", *more],
-        stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+        stdout=subprocess.PIPE, text=True, timeout=30, check=False, env=environment)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -139,6 +146,36 @@ def test_connections_have_a_maximum(connections, accepted):
     done = subprocess.run([str(LOAD), "--port", "1", "--target", "/", "--body-template", "x", "--connections", connections],
                           capture_output=True, check=False)
     assert done.returncode == (1 if accepted else 2)
+
+
+KEY = {"AWS_ACCESS_KEY_ID": "AKEXAMPLEEXAMPLE1234", "AWS_SECRET_ACCESS_KEY": "secret/of+forty.characters.............."}
+
+
+def botocore_signature(server, body, sent):
+    headers = {name: sent[name] for name in ("Content-Type", "X-Amz-Target")}
+    request = AWSRequest("POST", "http://127.0.0.1:%d/" % server.server_address[1], headers, body)
+    request.context["timestamp"] = sent["X-Amz-Date"]
+    auth = SigV4Auth(Credentials(*KEY.values()), "dynamodb", "local")
+    request.headers["X-Amz-Date"] = sent["X-Amz-Date"]
+    return auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+
+
+def test_signed_requests_carry_the_signature_that_botocore_makes(stub):
+    server = stub()
+    status, result = load(server, "--once", "--sign", **KEY)
+    assert (status, result["valid"]) == (0, True)
+    assert sorted(server.bodies) == ['{"key":"%08d"}' % key for key in range(20)]
+    for body, headers in zip(server.bodies, server.headers):
+        assert headers["Authorization"].endswith("Signature=" + botocore_signature(server, body, headers))
+
+
+@pytest.mark.parametrize("more, environment, good", [
+    (["--keys", "100000"], KEY, True), (["--keys", "100001"], KEY, False), ([], {}, False), (["--target", "/path"], KEY, False)])
+def test_what_cannot_be_signed_is_not_sent(stub, more, environment, good):
+    server = stub()
+    status, result = load(server, "--sign", *more, **environment)
+    assert (status == 0, len(server.bodies) > 0) == (good, good)
+    assert good or "signing" in result["problem"]
 
 
 def load_redis(server, *more):
