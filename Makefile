@@ -5,6 +5,7 @@
 #   make test          installs, builds, runs every suite
 #   make test-asan     the C suites under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
+#   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
@@ -107,6 +108,14 @@ test-tsan:
 	@tools/install test
 	@$(WATCHED_TSAN) c-tests
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" $(PYTHON) tests/run --build build/tsan --only unit
+
+# ---- a client too large for `make test` ----
+
+.PHONY: test-go
+test-go:
+	@tools/install go
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all
+	@GATEHOUSE_TEST_GO=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_go_sdk.py
 
 # ---- fuzzing: clang's libFuzzer ----
 
