@@ -5,6 +5,7 @@
 #   make test          installs, builds, runs every suite
 #   make test-asan     the C suites under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
+#   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers
 #   make bench         measures against other servers, both sides in one run
@@ -109,9 +110,13 @@ test-tsan:
 	@$(WATCHED_TSAN) c-tests
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" $(PYTHON) tests/run --build build/tsan --only unit
 
-# ---- a client too large for `make test` ----
+# ---- too large for `make test` ----
 
-.PHONY: test-go
+.PHONY: test-deb test-go
+test-deb:
+	@tools/install test-deb
+	@tests/deb/run $$($(MAKE) --no-print-directory -s deb | tail -n 1)
+
 test-go:
 	@tools/install go
 	@$(MAKE) --no-print-directory -s -j$$(nproc) all
