@@ -76,7 +76,7 @@ def post(path, expect, **fields):
     return Request(path, json.dumps(fields, separators=(",", ":")), expect)
 
 
-ATTEMPT = post("/v1/attempts", '"verdict"', subject="subject-%d", journey="SIGN_IN", type="PASSWORD", outcome="failure")
+ATTEMPT = post("/v1/attempts", '"counted":true', subject="subject-%d", journey="SIGN_IN", type="PASSWORD_ENTRY", outcome="failure")
 ALLOW_MEMORY = post("/v1/allow", '"allowed"', policy="bench-memory", key="key-%d")
 ALLOW_TABLE = post("/v1/allow", '"allowed"', policy="bench-table", key="key-%d")
 

@@ -15,6 +15,7 @@ MODULES = ROOT / "bench" / "node_modules"
 GATEHOUSE = ROOT / "build" / "gatehouse"
 DYNOXIDE = MODULES / "@dynoxide" / "linux-x64"
 DYNALITE = MODULES / "dynalite"
+POLICIES = ROOT / "bench" / "policies.yaml"     # for /v1: under these every request counts and none is refused
 REDIS = pathlib.Path("/usr/bin/redis-server")
 STORES = {"dynamo": dynamo, "redis": redis_store}   # by protocol: prepare(port, key), sum_counts(port, key, rows)
 
@@ -59,7 +60,8 @@ def gatehouse(name, *options):
         program=GATEHOUSE,
         install="make",
         command=lambda port, data: [
-            str(GATEHOUSE), "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data), *options],
+            str(GATEHOUSE), "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data),
+            "--policies", str(POLICIES), *options],
         version=lambda: "this checkout",
     )
 
