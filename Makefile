@@ -5,6 +5,8 @@
 #   make test          installs, builds, runs every suite
 #   make test-asan     the C suites under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
+#   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
+#   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
@@ -79,9 +81,9 @@ $(BUILD)/tests/crash/crash: $(wildcard tests/crash/*.[ch]) $(CORE)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Itests -o $@ $(filter %.c,$^) $(CORE) $(LDLIBS)
 
-$(BUILD)/bench/%: bench/%.c
+$(BUILD)/bench/%: bench/%.c $(CORE)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $<
+	$(CC) $(CFLAGS) -o $@ $< $(CORE) $(LDLIBS)
 
 $(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
 
@@ -108,6 +110,18 @@ test-tsan:
 	@tools/install test
 	@$(WATCHED_TSAN) c-tests
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" $(PYTHON) tests/run --build build/tsan --only unit
+
+# ---- too large for `make test` ----
+
+.PHONY: test-deb test-go
+test-deb:
+	@tools/install test-deb
+	@tests/deb/run $$($(MAKE) --no-print-directory -s deb | tail -n 1)
+
+test-go:
+	@tools/install go
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all
+	@GATEHOUSE_TEST_GO=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_go_sdk.py
 
 # ---- fuzzing: clang's libFuzzer ----
 

@@ -10,6 +10,9 @@
 
 enum { ANSWER_BYTES_MAX = 65536 };
 
+/* What a protocol without numbers of its own (resp.h) puts into `status`. */
+enum { ANSWER_GOOD = 200, ANSWER_REFUSED = 400 };
+
 enum answer_state { ANSWER_PARTIAL, ANSWER_WHOLE, ANSWER_BROKEN };
 
 struct answer {

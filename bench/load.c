@@ -1,4 +1,4 @@
-/* Load: a closed-loop HTTP/1.1 load generator. Each of N connections sends a request, waits for the answer,
+/* Load: a closed-loop load generator for HTTP/1.1 and Redis' RESP. Each of N connections sends a request, waits for the answer,
  * sends the next one with another key. One thread and epoll, because the generator shares the machine with
  * the server it measures: what it burns, the server lacks. It prints one line of JSON and exits with 1 if
  * anything went wrong.
@@ -7,7 +7,7 @@
  *       |  not measured  |      measured        |  answers awaited  |
  *
  * (1) Every request sent is answered and counted in "answered", or the run is invalid: so a counter on the
- * server that each request adds 1 to ends exactly "answered" higher. (2) An answer other than 200, one
+ * server that each request adds 1 to ends exactly "answered" higher. (2) An answer other than 200 (or an error of Redis), one
  * without the --expect text, a lost connection, or silence makes the run invalid. (3) At most one request is
  * in flight on a connection. */
 #define _GNU_SOURCE
@@ -26,6 +26,8 @@
 #include "histogram.h"
 #include "options.h"
 #include "request.h"
+#include "resp.h"
+#include "sign.h"
 
 enum {
 	EVENTS_AT_ONCE = 256,
@@ -46,6 +48,7 @@ struct conn {
 struct load {
 	struct options   options;
 	struct request   request; /* one is enough: send copies it before the next key is patched in */
+	struct signer    signer;
 	struct histogram latency;
 	struct conn     *conns;
 	int              epoll;
@@ -99,9 +102,11 @@ int main(int argc, char **argv)
 
 	if (load == NULL || !options_read(&load->options, argc, argv)) {
 		fprintf(stderr,
-		        "usage: load --port N --target OPERATION|/PATH --body-template JSON [--host A]\n"
+		        "usage: load --port N --target OPERATION|/PATH|redis --body-template TEXT [--host "
+		        "A]\n"
 		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--seed N]\n"
-		        "            [--once] [--spin] [--expect TEXT]      in JSON: %%d a key, %%t a time "
+		        "            [--once] [--spin] [--sign] [--expect TEXT]\n"
+		        "TEXT is JSON, or a Redis command with a word a line; in it %%d is a key, %%t a time "
 		        "to live\n");
 		free(load);
 		return 2;
@@ -146,6 +151,21 @@ static bool load_connect_all(struct load *load)
 	return true;
 }
 
+/* The time to live moves with the clock, as a real caller's does. */
+static void load_refresh_ttl(struct load *load)
+{
+	request_set_ttl(&load->request, (uint64_t)time(NULL) + TTL_AHEAD_S);
+}
+
+static bool load_build(struct load *load)
+{
+	const struct options *o = &load->options;
+
+	if (o->redis)
+		return resp_build(&load->request, o->body);
+	return request_build(&load->request, o->host, o->port, o->target, o->body);
+}
+
 static bool load_open(struct load *load)
 {
 	const struct options *o = &load->options;
@@ -157,8 +177,13 @@ static bool load_open(struct load *load)
 		load_stop(load, "set-up", errno);
 		return false;
 	}
-	if (!request_build(&load->request, o->host, o->port, o->target, o->body)) {
+	if (!load_build(load)) {
 		load_stop(load, "body template", E2BIG);
+		return false;
+	}
+	load_refresh_ttl(load);
+	if (o->sign && !signer_open(&load->signer, &load->request, o->keys)) {
+		load_stop(load, "signing", EINVAL);
 		return false;
 	}
 	return load_connect_all(load);
@@ -172,6 +197,7 @@ static void load_close(struct load *load)
 	}
 	if (load->epoll >= 0)
 		close(load->epoll);
+	signer_close(&load->signer);
 	free(load->conns);
 	free(load);
 }
@@ -195,14 +221,24 @@ static bool load_has_more(const struct load *load, uint64_t now_ns)
 	return load->options.once ? load->sent < load->options.keys : now_ns < load->end_ns;
 }
 
+/* The next request's text. */
+static const char *load_next(struct load *load)
+{
+	uint64_t key = load_next_key(load);
+
+	if (load->options.sign)
+		return load->signer.texts + key * load->request.length;
+	request_set_key(&load->request, key);
+	return load->request.text;
+}
+
 static void load_send(struct load *load, struct conn *conn, uint64_t now_ns)
 {
 	ssize_t n;
 
-	request_set_key(&load->request, load_next_key(load));
 	conn->sent_ns = now_ns;
 	conn->got = 0;
-	n = send(conn->fd, load->request.text, load->request.length, MSG_NOSIGNAL);
+	n = send(conn->fd, load_next(load), load->request.length, MSG_NOSIGNAL);
 	if (n != (ssize_t)load->request.length) {
 		load_stop(load, "send", n < 0 ? errno : EMSGSIZE);
 		return;
@@ -216,7 +252,7 @@ static void load_check(struct load *load, const struct answer *a)
 	const char *expect = load->options.expect;
 	int         shown = a->body_length < 120 ? (int)a->body_length : 120;
 
-	if (a->status != 200)
+	if (a->status != ANSWER_GOOD)
 		load_fail(load, "status %d: %.*s", a->status, shown, a->body);
 	else if (expect != NULL && memmem(a->body, a->body_length, expect, strlen(expect)) == NULL)
 		load_fail(load, "unexpected body: %.*s", shown, a->body);
@@ -235,6 +271,12 @@ static void load_answered(struct load *load, struct conn *conn, const struct ans
 		load_send(load, conn, now_ns);
 }
 
+static enum answer_state load_parse(const struct load *load, const struct conn *conn, struct answer *a)
+{
+	return load->options.redis ? resp_parse(a, conn->answer, conn->got)
+	                           : answer_parse(a, conn->answer, conn->got);
+}
+
 static void load_receive(struct load *load, struct conn *conn)
 {
 	struct answer a;
@@ -248,7 +290,7 @@ static void load_receive(struct load *load, struct conn *conn)
 	}
 	conn->got += (size_t)n;
 	conn->answer[conn->got] = '\0';
-	switch (answer_parse(&a, conn->answer, conn->got)) {
+	switch (load_parse(load, conn, &a)) {
 	case ANSWER_PARTIAL:
 		break;
 	case ANSWER_WHOLE:
@@ -260,12 +302,6 @@ static void load_receive(struct load *load, struct conn *conn)
 	}
 }
 
-/* The time to live moves with the clock, as a real caller's does. */
-static void load_refresh_ttl(struct load *load)
-{
-	request_set_ttl(&load->request, (uint64_t)time(NULL) + TTL_AHEAD_S);
-}
-
 static void load_start(struct load *load)
 {
 	load->start_ns = clock_ns();
@@ -273,7 +309,6 @@ static void load_start(struct load *load)
 	load->end_ns = load->measure_ns + (uint64_t)(load->options.seconds * (double)NS_PER_S);
 	if (load->options.once)
 		load->end_ns = UINT64_MAX;
-	load_refresh_ttl(load);
 	for (int i = 0; i < load->options.connections && load_has_more(load, load->start_ns); i++)
 		load_send(load, &load->conns[i], clock_ns());
 }

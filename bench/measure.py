@@ -3,19 +3,23 @@
 Noise on a shared machine comes and goes over seconds, so no server gets its whole time at once: in each round every
 server has its turn, another one first each time. While one is measured the others are stopped (SIGSTOP), so that what
 they still do in the background is charged to their own turns."""
+import http.client
 import json
+import os
 import pathlib
 import shutil
 import statistics
 import subprocess
 
 import durability
-import dynamo
 from process import Process, free_port
-from scenarios import FILL, SINGLE, SINGLE_ASLEEP
+from scenarios import FILL, SINGLE, SINGLE_ASLEEP, WRITE
+from servers import Key
 
 FILL_CONNECTIONS = 32
 TRACED_WRITES = 40
+PROBE_SECONDS_MAX = 10
+NO_KEY = Key("A" * 20, "a" * 40)     # as long as a real one, and known to nobody
 SINGLE_BYTES_DEFAULT = 512      # if strace cannot say what Gatehouse writes
 
 
@@ -32,18 +36,24 @@ class Tools:
         self.fsync_program = self.work / "fsync"
 
     def fresh(self, name):
-        """A path for data on which nothing exists."""
+        """An empty directory for data."""
         for old in self.work.glob(f"{name}.data*"):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-        return self.work / f"{name}.data"
+        data = self.work / f"{name}.data"
+        data.mkdir()
+        return data
 
-    def load(self, name, port, request, connections, keys, *more):
-        """Runs bench/load; its line of JSON as a dict."""
+    def load(self, name, port, key, request, connections, keys, *more):
+        """Runs bench/load; its line of JSON as a dict. With a key it signs."""
+        environment = dict(os.environ)
+        if key is not None:
+            environment |= {"AWS_ACCESS_KEY_ID": key.id, "AWS_SECRET_ACCESS_KEY": key.secret}
+            more = [*more, "--sign"]
         out = subprocess.run(
             [str(self.load_program), "--port", str(port), "--target", request.target,
              "--body-template", request.body, "--expect", request.expect,
              "--connections", str(connections), "--keys", str(keys), *more],
-            stdout=subprocess.PIPE, text=True, check=False).stdout
+            stdout=subprocess.PIPE, text=True, check=False, env=environment).stdout
         result = json.loads(out) if out else {"valid": False, "errors": 1, "problem": "load did not run"}
         if not result["valid"]:
             raise RunInvalid(f"{name}: {result['errors']} errors, the first: {result['problem']}")
@@ -58,7 +68,7 @@ class Tools:
 
 
 class Contestant:
-    """One running server, its table filled, paused unless it is its turn."""
+    """One running server, its rows filled in, paused unless it is its turn."""
 
     def __init__(self, server, tools, keys):
         self.server = server
@@ -66,8 +76,8 @@ class Contestant:
         self.keys = keys
         self.counted = 0
         self.port = free_port()
-        data = tools.fresh(server.name)
-        self.process = Process(server.name, server.command(self.port, data), tools.work / f"{server.name}.log")
+        self.data = tools.fresh(server.name)
+        self.process = Process(server.name, server.command(self.port, self.data), tools.work / f"{server.name}.log")
         try:
             self._prepare()
         except BaseException:
@@ -77,29 +87,44 @@ class Contestant:
     def _prepare(self):
         self.process.wait_ready(self.port)
         self.idle_rss_mb = self.process.rss_mb()
-        self.keeps_ttl = dynamo.create_table(self.port)
-        self.tools.load(self.server.name, self.port, FILL[self.server.protocol], FILL_CONNECTIONS, self.keys, "--once")
+        self.key = self.server.make_key(self.data)
+        self.keeps_ttl = self.server.store.prepare(self.port, self.key)
+        self.tools.load(self.server.name, self.port, self.key, FILL[self.server.protocol], FILL_CONNECTIONS, self.keys, "--once")
         self.process.pause()
+
+    def serves(self, request):
+        """False if there is no such path on it (yet)."""
+        if not request.target.startswith("/"):
+            return True
+        self.process.resume()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PROBE_SECONDS_MAX)
+        try:
+            connection.request("POST", request.target, request.body.replace("%d", "0"), {"Content-Type": "application/json"})
+            return connection.getresponse().status != http.HTTPStatus.NOT_FOUND
+        finally:
+            connection.close()
+            self.process.pause()
 
     def turn(self, scenario, seconds, warmup, seed):
         """One round. CPU is divided by all requests of the turn, warm-up included: it is their CPU too."""
+        request = scenario.requests[self.server.name]
         self.process.resume()
         before = self.process.cpu_seconds()
-        result = self.tools.load(self.server.name, self.port, scenario.requests[self.server.protocol],
-                                 scenario.connections, self.keys, "--seconds", str(seconds),
-                                 "--warmup", str(warmup), "--seed", str(seed),
+        key = self.key or (NO_KEY if scenario.signed else None)
+        result = self.tools.load(self.server.name, self.port, key, request, scenario.connections, self.keys,
+                                 "--seconds", str(seconds), "--warmup", str(warmup), "--seed", str(seed),
                                  *(["--spin"] if scenario.spin else []))
         result["server_cpu_s"] = self.process.cpu_seconds() - before
         result["rss_mb"] = self.process.rss_mb()
         self.process.pause()
-        if scenario.counts:
+        if request.counts:
             self.counted += result["answered"]
         return result
 
     def check(self):
-        """Every update that was answered is in the table, once."""
+        """Every update that was answered is in the rows, once."""
         self.process.resume()
-        found = dynamo.sum_counts(self.port)
+        found = self.server.store.sum_counts(self.port, self.key, self.keys)
         if found != self.counted:
             raise RunInvalid(f"{self.server.name}: {self.counted} updates were answered, the rows hold {found}")
 
@@ -156,10 +181,11 @@ def trace(server, tools):
     process = Process(name, durability.traced(server.command(port, data), out), tools.work / f"{name}.log")
     try:
         process.wait_ready(port)
-        dynamo.create_table(port)
-        tools.load(name, port, SINGLE.requests[server.protocol], 1, TRACED_WRITES, "--once")    # rows exist
+        key = server.make_key(data)
+        server.store.prepare(port, key)
+        tools.load(name, port, key, WRITE[server.protocol], 1, TRACED_WRITES, "--once")      # rows exist
         before = pathlib.Path(out).read_text(errors="replace")
-        tools.load(name, port, SINGLE.requests[server.protocol], 1, TRACED_WRITES, "--once")
+        tools.load(name, port, key, WRITE[server.protocol], 1, TRACED_WRITES, "--once")
         after = pathlib.Path(out).read_text(errors="replace")[len(before):]
     finally:
         process.stop()

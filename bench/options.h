@@ -19,8 +19,10 @@ struct options {
 	double      warmup;
 	uint64_t    keys;
 	uint64_t    seed;
-	bool        once; /* every key one time, in order, instead of for a time: to fill a table */
-	bool        spin; /* never sleep while waiting for an answer */
+	bool        once;  /* every key one time, in order, instead of for a time: to fill a table */
+	bool        spin;  /* never sleep while waiting for an answer */
+	bool        sign;  /* with the key of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY */
+	bool        redis; /* the target is "redis": the body is a command */
 	const char *target;
 	const char *body;
 	const char *expect;
@@ -36,6 +38,7 @@ static const struct option options_names[] = {
         {"seed", required_argument, NULL, 'r'},
         {"once", no_argument, NULL, 'o'},
         {"spin", no_argument, NULL, 'i'},
+        {"sign", no_argument, NULL, 'g'},
         {"target", required_argument, NULL, 't'},
         {"body-template", required_argument, NULL, 'b'},
         {"expect", required_argument, NULL, 'e'},
@@ -72,8 +75,12 @@ static inline bool options_set(struct options *o, int name, const char *value)
 	case 'i':
 		o->spin = true;
 		return true;
+	case 'g':
+		o->sign = true;
+		return true;
 	case 't':
 		o->target = value;
+		o->redis = strcmp(value, "redis") == 0;
 		return true;
 	case 'b':
 		o->body = value;

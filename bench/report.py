@@ -1,40 +1,45 @@
 """Prints the results as tables, with the ratios Gatehouse : other and their targets beside them."""
-from scenarios import SINGLE_P50_TARGET
+from scenarios import SINGLE, SINGLE_P50_TARGET, Target
 
-SUBJECT = "gatehouse"
+SUBJECT = SINGLE.subject
 
 
 def verdict(value, target, at_least=True):
     """A ratio with its target: 12.3x (at least 10x: met)."""
+    shown = f"{value:.1f}x" if value >= 10 else f"{value:.2f}x"
     if target is None:
-        return f"{value:.1f}x"
+        return shown
     met = value >= target if at_least else value <= target
-    return f"{value:.1f}x ({'at least' if at_least else 'at most'} {target:g}x: {'met' if met else 'MISSED'})"
+    return f"{shown} ({'at least' if at_least else 'at most'} {target:g}x: {'met' if met else 'MISSED'})"
 
 
 def ratios(scenario, results):
-    """[(rival, requests/s ratio, CPU ratio)]; empty when Gatehouse was not measured."""
-    if SUBJECT not in results:
+    """[(rival, requests/s ratio, CPU ratio, target)]; empty when the subject was not measured."""
+    own = results.get(scenario.subject)
+    if own is None:
         return []
-    own = results[SUBJECT]
-    own_cpu = own["cpu_s_per_million"] or float("inf")  # 0: too short a run for the kernel's clock to see any
-    return [(name, own["requests_per_s"] / r["requests_per_s"], r["cpu_s_per_million"] / own_cpu)
-            for name, r in results.items() if name != SUBJECT]
+    return [(name, own["requests_per_s"] / r["requests_per_s"],
+             # 0: too short a run for the kernel's clock to see any
+             own["cpu_s_per_million"] / r["cpu_s_per_million"] if r["cpu_s_per_million"] else float("inf"),
+             scenario.targets.get(name, Target()))
+            for name, r in results.items() if name != scenario.subject]
 
 
 def print_servers(results):
-    print(f"  {'':<10} {'requests/s':>10} {'CPU s/M':>8} {'p50 us':>8} {'p99 us':>8} {'RSS MB':>7} {'client CPU s/M':>15}")
+    print(f"  {'':<16} {'requests/s':>10} {'CPU s/M':>8} {'p50 us':>8} {'p99 us':>8} {'RSS MB':>7} {'client CPU s/M':>15}")
     for name, r in results.items():
-        print(f"  {name:<10} {r['requests_per_s']:>10.0f} {r['cpu_s_per_million']:>8.1f} {r['p50_us']:>8.0f} "
+        print(f"  {name:<16} {r['requests_per_s']:>10.0f} {r['cpu_s_per_million']:>8.1f} {r['p50_us']:>8.0f} "
               f"{r['p99_us']:>8.0f} {r['rss_mb']:>7.0f} {r['client_cpu_s_per_million']:>15.1f}")
 
 
 def print_scenario(scenario, results):
     print(f"\n{scenario.title}")
     print_servers(results)
-    for rival, rate, cpu in ratios(scenario, results):
-        print(f"  against {rival}: requests/s {verdict(rate, scenario.rate_target)}, "
-              f"CPU a request {verdict(cpu, scenario.cpu_target)} less")
+    for name in scenario.requests.keys() - results.keys():
+        print(f"  {name}: not measured (not chosen, or no such path there yet)")
+    for rival, rate, cpu, target in ratios(scenario, results):
+        print(f"  {scenario.subject} : {rival}: requests/s {verdict(rate, target.rate)}, "
+              f"CPU a request {verdict(cpu, target.cpu, at_least=False)}")
 
 
 def print_single(result):
@@ -61,10 +66,12 @@ def missed(scenario_results, single_result):
     """Titles of the targets that were not reached."""
     out = []
     for scenario, results in scenario_results:
-        for rival, rate, cpu in ratios(scenario, results):
-            if scenario.rate_target and rate < scenario.rate_target:
+        if scenario.subject not in results and scenario.targets:
+            out.append(f"{scenario.title}: {scenario.subject} was not measured")
+        for rival, rate, cpu, target in ratios(scenario, results):
+            if target.rate and rate < target.rate:
                 out.append(f"{scenario.title}: requests/s against {rival}")
-            if scenario.cpu_target and cpu < scenario.cpu_target:
+            if target.cpu and cpu > target.cpu:
                 out.append(f"{scenario.title}: CPU against {rival}")
     if single_result and SUBJECT in single_result["servers"]:
         p50 = single_result["servers"][SUBJECT]["p50_us"]

@@ -37,6 +37,8 @@ void credentials_release(const struct credentials *c)
 		policy_close(counted->list[i].policy);
 		key_use_release(counted->list[i].use);
 	}
+	if (counted->file >= 0)
+		close(counted->file);
 	arena_release(&counted->arena);
 	free(counted);
 }
@@ -44,9 +46,8 @@ void credentials_release(const struct credentials *c)
 enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err)
 {
 	struct credentials *c;
-	struct stat         st;
 
-	if (credential_file_read(data_dir, &c, &st, err) != ERR_NONE)
+	if (credential_file_read(data_dir, &c, err) != ERR_NONE)
 		return err->code;
 	*out = c;
 	return ERR_NONE;

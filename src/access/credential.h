@@ -9,6 +9,7 @@
 #define ACCESS_CREDENTIAL_H
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "access/key_use.h"
 #include "access/policy.h"
@@ -39,6 +40,8 @@ struct credentials {
 	struct arena       arena; /* holds everything below but the policies */
 	struct credential *list;  /* in the order of the file */
 	uint32_t           count;
+	int                file; /* what they were read from, held open */
+	struct stat        read; /* how it was then */
 };
 
 /* NULL if there is none (by id, also revoked ones; by name). */

@@ -26,22 +26,21 @@ static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 
 /* ---- reading ---- */
 
-static enum err_code read_whole(const char *path, struct buf *out, struct stat *st, struct err *err)
+static enum err_code read_whole(struct credentials *c, const char *path, struct buf *out, struct err *err)
 {
-	int     fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = -1;
 
-	if (fd < 0)
+	c->file = open(path, O_RDONLY | O_CLOEXEC);
+	if (c->file < 0)
 		return err_set(err, errno == ENOENT ? ERR_NO_RESOURCE : ERR_STORAGE, "open %s: %s", path,
 		               strerror(errno));
-	if (fstat(fd, st) == 0 && st->st_size <= CREDENTIAL_FILE_BYTES_MAX) {
+	if (fstat(c->file, &c->read) == 0 && c->read.st_size <= CREDENTIAL_FILE_BYTES_MAX) {
 		do {
 			buf_reserve(out, 4096);
-			n = read(fd, out->data + out->len, out->cap - out->len);
+			n = read(c->file, out->data + out->len, out->cap - out->len);
 			out->len += n > 0 ? (size_t)n : 0;
 		} while (n > 0 && out->len <= CREDENTIAL_FILE_BYTES_MAX);
 	}
-	close(fd);
 	return n == 0 ? ERR_NONE : err_set(err, ERR_STORAGE, "%s cannot be read whole", path);
 }
 
@@ -118,8 +117,7 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 	return ERR_NONE;
 }
 
-enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct stat *st,
-                                   struct err *err)
+enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct err *err)
 {
 	struct credentials *c = mem_zalloc(sizeof(*c));
 	struct json_reader *reader = json_reader_open();
@@ -131,7 +129,7 @@ enum err_code credential_file_read(const char *data_dir, struct credentials **ou
 	arena_init(&c->arena);
 	buf_init(&text, &c->arena);
 	file_path(path, data_dir, "keys.json");
-	if (read_whole(path, &text, st, err) == ERR_NONE) {
+	if (read_whole(c, path, &text, err) == ERR_NONE) {
 		err->code = ERR_NONE;
 		if (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE)
 			err_set(err, ERR_INVALID, "%s: %s", path, why.text);

@@ -2,14 +2,11 @@
 #ifndef ACCESS_CREDENTIAL_FILE_H
 #define ACCESS_CREDENTIAL_FILE_H
 
-#include <sys/stat.h>
-
 #include "access/credential.h"
 
 /* ERR_NO_RESOURCE if there is no file; ERR_INVALID, naming file and key, if it is not what
- * credential_file_write writes. *st is the file that was read. */
-enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct stat *st,
-                                   struct err *err);
+ * credential_file_write writes. */
+enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct err *err);
 
 /* Written aside, synced and renamed: a crash leaves the old file or the new one. */
 enum err_code credential_file_write(const char *data_dir, const struct credential *list, uint32_t count,

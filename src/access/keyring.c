@@ -1,5 +1,7 @@
-/* Keyring: the credentials in force. Each acquire looks at the file's identity (inode, size, time): editing
- * replaces the file, so a change is seen by the very next request, for the price of one system call. */
+/* Keyring: the credentials in force. Editing replaces the file, so a change is seen by the very next request if each
+ * acquire looks at the file. It does so by the descriptor that the set in force was read from: a file that was
+ * replaced, moved, removed or written to has other links or times, and not searching for the path makes the look
+ * three times cheaper. Held open, its inode is never given to another file. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -25,10 +27,15 @@ struct keyring {
 	const struct credentials *now;
 };
 
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
 static bool same_file(const struct stat *a, const struct stat *b)
 {
-	return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+	return a->st_ino == b->st_ino && a->st_nlink == b->st_nlink && a->st_size == b->st_size &&
+	       same_time(a->st_mtim, b->st_mtim) && same_time(a->st_ctim, b->st_ctim);
 }
 
 static enum err_code make_first(const char *data_dir, struct err *err)
@@ -62,10 +69,10 @@ enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *mad
 	snprintf(k->path, sizeof(k->path), "%s/keys.json", data_dir);
 	pthread_mutex_init(&k->lock, NULL);
 	*made = false;
-	if (credential_file_read(data_dir, &c, &k->read, err) == ERR_NO_RESOURCE &&
+	if (credential_file_read(data_dir, &c, err) == ERR_NO_RESOURCE &&
 	    make_first(data_dir, err) == ERR_NONE) {
 		*made = true;
-		credential_file_read(data_dir, &c, &k->read, err);
+		credential_file_read(data_dir, &c, err);
 	}
 	if (err->code != ERR_NONE) {
 		keyring_close(k);
@@ -73,6 +80,7 @@ enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *mad
 	}
 	link_uses(c, NULL);
 	k->now = c;
+	k->read = c->read;
 	*out = k;
 	return ERR_NONE;
 }
@@ -89,32 +97,60 @@ void keyring_close(struct keyring *k)
 static void read_again(struct keyring *k, const struct stat *changed)
 {
 	struct credentials *c;
-	struct stat         st;
 	struct err          err;
 
 	k->read = *changed; /* a bad file is complained of once */
-	if (credential_file_read(k->data_dir, &c, &st, &err) != ERR_NONE) {
+	if (credential_file_read(k->data_dir, &c, &err) != ERR_NONE) {
 		log_error("the access keys were not read again: %s", err.text);
 		return;
 	}
-	k->read = st;
+	k->read = c->read;
 	link_uses(c, k->now);
 	credentials_release(k->now);
 	k->now = c;
 	log_info("the access keys were read again: %u", c->count);
 }
 
-const struct credentials *keyring_acquire(struct keyring *k)
+/* Under the lock. */
+static const struct credentials *count_now(struct keyring *k)
 {
-	struct credentials *c;
-	struct stat         st;
-	bool                known = stat(k->path, &st) == 0;
+	struct credentials *c = (struct credentials *)(uintptr_t)k->now;
+
+	atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+static bool is_as_read(const struct credentials *c)
+{
+	struct stat st;
+
+	return fstat(c->file, &st) == 0 && same_file(&st, &c->read);
+}
+
+/* By its path: another file may be there, the same one changed, or none. */
+static const struct credentials *acquire_anew(struct keyring *k)
+{
+	const struct credentials *c;
+	struct stat               st;
+	bool                      known = stat(k->path, &st) == 0;
 
 	pthread_mutex_lock(&k->lock);
 	if (known && !same_file(&st, &k->read))
 		read_again(k, &st);
-	c = (struct credentials *)(uintptr_t)k->now;
-	atomic_fetch_add(&c->refs, 1);
+	c = count_now(k);
 	pthread_mutex_unlock(&k->lock);
 	return c;
+}
+
+const struct credentials *keyring_acquire(struct keyring *k)
+{
+	const struct credentials *c;
+
+	pthread_mutex_lock(&k->lock);
+	c = count_now(k);
+	pthread_mutex_unlock(&k->lock);
+	if (is_as_read(c))
+		return c;
+	credentials_release(c);
+	return acquire_anew(k);
 }

@@ -6,6 +6,7 @@
 #include "api/permit.h"
 
 #include "api/deed.h"
+#include "base/buf.h"
 #include "dynamo/arn.h"
 
 enum { VALUES_MAX = 9 };
@@ -18,15 +19,37 @@ struct question {
 	struct err          *err;
 };
 
+/* Each request comes by here: no printf, which costs more than the decision. */
+static struct bytes joined(struct arena *a, const struct bytes *parts, size_t count)
+{
+	struct buf out;
+	size_t     length = 0;
+
+	for (size_t i = 0; i < count; i++)
+		length += parts[i].len;
+	buf_init(&out, a);
+	buf_reserve(&out, length);
+	for (size_t i = 0; i < count; i++)
+		buf_add_bytes(&out, parts[i]);
+	return buf_bytes(&out);
+}
+
 static struct bytes resource_of(const struct question *q, const struct deed *d)
 {
+	const struct bytes parts[] = {
+	        BYTES("arn:aws:dynamodb:"), q->who->region, BYTES(":" ARN_ACCOUNT ":table/"), d->table,
+	        BYTES("/index/"),           d->index};
+
 	if (d->table.len == 0)
 		return BYTES("*");
-	if (d->index.len == 0)
-		return arena_printf(q->arena, "arn:aws:dynamodb:%.*s:" ARN_ACCOUNT ":table/%.*s",
-		                    BYTES_ARG(q->who->region), BYTES_ARG(d->table));
-	return arena_printf(q->arena, "arn:aws:dynamodb:%.*s:" ARN_ACCOUNT ":table/%.*s/index/%.*s",
-	                    BYTES_ARG(q->who->region), BYTES_ARG(d->table), BYTES_ARG(d->index));
+	return joined(q->arena, parts, d->index.len == 0 ? 4 : 6);
+}
+
+static struct bytes action_of(const struct question *q, const struct deed *d)
+{
+	const struct bytes parts[] = {BYTES("dynamodb:"), d->action};
+
+	return joined(q->arena, parts, 2);
 }
 
 static void add_texts(struct access_value *values, size_t *count, enum access_key key,
@@ -81,9 +104,7 @@ static enum err_code ask(const struct question *q, const struct deed *d)
 {
 	struct access_value   values[VALUES_MAX];
 	struct access_request request = {
-	        .action = arena_printf(q->arena, "dynamodb:%.*s", BYTES_ARG(d->action)),
-	        .resource = resource_of(q, d),
-	        .values = values};
+	        .action = action_of(q, d), .resource = resource_of(q, d), .values = values};
 
 	request.count = context_of(q, d, values);
 	return decide(q, &request);

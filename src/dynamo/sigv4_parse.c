@@ -28,13 +28,18 @@ bool sigv4_authorization_is(struct bytes value)
 	return bytes_starts_with(skip_blanks(value), BYTES("AWS4-"));
 }
 
+static struct bytes cut_before(struct bytes text, char mark)
+{
+	const char *at = text.len == 0 ? NULL : memchr(text.data, mark, text.len);
+
+	return (struct bytes){text.data, at == NULL ? text.len : (size_t)(at - text.data)};
+}
+
 /* Up to the next blank or comma. */
 static struct bytes word_take(struct bytes *rest)
 {
-	struct bytes word = {rest->data, 0};
+	struct bytes word = cut_before(cut_before(cut_before(*rest, ','), ' '), '\t');
 
-	while (word.len < rest->len && !is_blank(word.data[word.len]) && word.data[word.len] != ',')
-		word.len++;
 	*rest = skip(*rest, word.len);
 	return word;
 }

@@ -40,6 +40,7 @@ static bool keep_rest(struct conn *c, const struct iovec *parts, int count, size
 	c->out.data = mem_alloc(total - sent);
 	c->out.cap = total - sent;
 	c->out_sent = 0;
+	c->moving_since_us = c->loop->now_us;
 	for (int i = 0; i < count; i++) {
 		size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
 
@@ -186,8 +187,12 @@ void answer_flush(struct conn *c)
 		return;
 	}
 	c->out_sent += (size_t)n;
-	if (c->out_sent == c->out.len)
+	if (c->out_sent == c->out.len) {
 		answer_finish(c);
-	else
+	} else if (conn_is_slow(c, c->out_sent)) {
+		loop_count(&c->loop->counts.timeouts);
+		conn_close(c);
+	} else {
 		conn_move(c, CONN_SENDING); /* a byte was taken: the deadline moves */
+	}
 }

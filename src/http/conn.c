@@ -164,14 +164,13 @@ static void conn_handle(struct conn *c)
 	h->handle(h->ctx, r);
 }
 
-/* Averaged over the body, once there was time to gather speed. */
-static bool body_is_slow(const struct conn *c)
+bool conn_is_slow(const struct conn *c, size_t moved_bytes)
 {
 	const struct http_limits *limits = c->loop->limits;
-	int64_t                   elapsed_us = c->loop->now_us - c->body_start_us;
+	int64_t                   elapsed_us = c->loop->now_us - c->moving_since_us;
 
 	return elapsed_us > limits->head_ms * 1000 &&
-	       (int64_t)c->exchange->receive.body.len < limits->body_rate_min * (elapsed_us / 1000) / 1000;
+	       (int64_t)moved_bytes < limits->rate_min * (elapsed_us / 1000) / 1000;
 }
 
 static void body_progress(struct conn *c)
@@ -179,10 +178,10 @@ static void body_progress(struct conn *c)
 	size_t len = c->exchange->receive.body.len;
 
 	if (c->state == CONN_HEAD) {
-		c->body_start_us = c->loop->now_us;
+		c->moving_since_us = c->loop->now_us;
 		c->body_seen = len;
 		conn_move(c, CONN_BODY);
-	} else if (body_is_slow(c)) {
+	} else if (conn_is_slow(c, len)) {
 		answer_refuse(c, (struct refusal){408, "the request's body came too slowly"});
 	} else if (len > c->body_seen) {
 		c->body_seen = len;

@@ -63,8 +63,8 @@ struct conn {
 	size_t              lingered_bytes; /* read and dropped */
 
 	struct exchange *exchange;
-	int64_t          body_start_us;
-	size_t           body_seen; /* of the body, when its deadline was last moved */
+	int64_t          moving_since_us; /* the body in, or what the socket would not take at once out */
+	size_t           body_seen;       /* of the body, when its deadline was last moved */
 
 	struct buf out; /* what the socket would not take yet */
 	size_t     out_sent;
@@ -91,6 +91,9 @@ void conn_move(struct conn *c, enum conn_state to);
 void conn_close(struct conn *c);
 void conn_linger(struct conn *c);
 void conn_drive(struct conn *c);
+
+/* So many bytes since moving_since_us are too few, averaged, once there was time to gather speed. */
+bool conn_is_slow(const struct conn *c, size_t moved_bytes);
 
 static inline size_t conn_buffered(const struct conn *c)
 {

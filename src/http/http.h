@@ -91,9 +91,11 @@ struct http_limits {
 	int64_t head_ms; /* from a request's first byte to its last header byte: 408; a TLS handshake: closed
 	                  */
 	int64_t body_ms; /* without a byte of body: 408 */
-	int64_t body_rate_min; /* bytes a second, averaged over the body: past head_ms slower is 408 */
-	int64_t send_ms;       /* without the peer taking a byte: closed */
-	int64_t drain_ms;      /* how long a graceful stop waits for requests under way */
+	int64_t send_ms; /* without the peer taking a byte: closed */
+	/* Bytes a second, averaged, once it takes longer than head_ms: a body that comes more slowly is
+	 * answered 408, a peer that takes its answer more slowly is closed. */
+	int64_t rate_min;
+	int64_t drain_ms; /* how long a graceful stop waits for requests under way */
 };
 
 struct http_limits http_limits_default(void);

@@ -20,6 +20,9 @@ enum {
 	ACCEPT_BATCH_MAX = 64,
 	ACCEPT_LAST_MAX = 2048, /* when stopping: what the backlog can hold, and some */
 	TURN_AWAY_BYTES_MAX = 4096,
+	/* What the kernel may keep of an answer beyond what is on its way. By itself it takes megabytes for
+	 * a peer that reads nothing, out of our count, and calls them sent. */
+	UNSENT_BYTES_MAX = 128 * 1024,
 };
 
 static int spare_open(void)
@@ -89,7 +92,7 @@ static void turn_away(struct loop *l, int fd)
 static void deal(struct listener *li, int fd, struct http_address peer)
 {
 	struct loop *l = &li->loops[0];
-	const int    on = 1;
+	const int    on = 1, unsent = UNSENT_BYTES_MAX;
 
 	if (atomic_load_explicit(l->connections_now, memory_order_relaxed) >= l->limits->connections_max) {
 		loop_count(&l->counts.refused);
@@ -99,6 +102,7 @@ static void deal(struct listener *li, int fd, struct http_address peer)
 	loop_count(&l->counts.accepted);
 	atomic_fetch_add_explicit(l->connections_now, 1, memory_order_relaxed);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	conn_open(&li->loops[li->next], fd, peer);
 	li->next = (li->next + 1) % li->loop_count;
 }

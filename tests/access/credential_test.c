@@ -1,6 +1,7 @@
 /* Credentials: the file, and the keyring that follows it. */
 #include "test.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,6 +136,52 @@ TEST(credentials, a_broken_file_leaves_the_last_good_keys_in_force)
 	}
 	overwrite(&f, "{\"format\":1,\"keys\":[]}");
 	assert_int_equal(count_now(&f), 0);
+	close_fixture(&f);
+}
+
+TEST(credentials, a_file_that_is_gone_leaves_the_keys_in_force_until_another_is_there)
+{
+	struct fixture f;
+	char           path[128], aside[128];
+
+	open_fixture(&f);
+	snprintf(path, sizeof(path), "%s/keys.json", f.dir);
+	snprintf(aside, sizeof(aside), "%s/aside.json", f.dir);
+	assert_int_equal(rename(path, aside), 0);
+	assert_int_equal(count_now(&f), 1);
+	overwrite(&f, "{\"format\":1,\"keys\":[]}");
+	assert_int_equal(count_now(&f), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(count_now(&f), 0);
+	assert_int_equal(rename(aside, path), 0);
+	assert_int_equal(count_now(&f), 1);
+	close_fixture(&f);
+}
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int  count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count;
+}
+
+TEST(credentials, no_set_of_keys_keeps_its_file_open_longer_than_it_is_used)
+{
+	struct fixture f;
+	int            before;
+
+	open_fixture(&f);
+	before = descriptors();
+	for (int i = 0; i < 10; i++) {
+		overwrite(&f, i % 2 == 0 ? "{\"format\":1,\"keys\":[]}" : "{");
+		count_now(&f);
+	}
+	assert_int_equal(descriptors(), before);
 	close_fixture(&f);
 }
 

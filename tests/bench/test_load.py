@@ -2,11 +2,15 @@
 import http.server
 import json
 import pathlib
+import socketserver
 import subprocess
 import sys
 import threading
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOAD = ROOT / "build" / "bench" / "load"
@@ -21,7 +25,7 @@ class Stub(http.server.ThreadingHTTPServer):
 
     def __init__(self, status=200, text='{"ok":1}', close_after=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.text, self.close_after, self.bodies = status, text, close_after, []
+        self.status, self.text, self.close_after, self.bodies, self.headers = status, text, close_after, [], []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
@@ -30,6 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.server.headers.append(dict(self.headers))
         if self.server.close_after is not None and len(self.server.bodies) > self.server.close_after:
             self.close_connection = True
             return
@@ -42,12 +47,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class RedisStub(socketserver.ThreadingTCPServer):
+    """Answers every command with `text`; keeps the commands it was sent, each a list of words."""
+    daemon_threads = True
+
+    def __init__(self, text=":1\r\n"):
+        super().__init__(("127.0.0.1", 0), RedisHandler)
+        self.text, self.commands = text, []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def handle_error(self, *_):
+        pass  # the generator leaves as soon as an answer is wrong
+
+
+class RedisHandler(socketserver.StreamRequestHandler):
+    def handle(self):
+        while head := self.rfile.readline():
+            words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+            self.server.commands.append([word.decode() for word in words])
+            self.wfile.write(self.server.text.encode())
+
+
 @pytest.fixture
 def stub():
     servers = []
 
-    def start(**kinds):
-        servers.append(Stub(**kinds))
+    def start(kind=Stub, **kinds):
+        servers.append(kind(**kinds))
         return servers[-1]
     yield start
     for server in servers:
@@ -55,11 +81,11 @@ def stub():
         server.server_close()
 
 
-def load(server, *more):
+def load(server, *more, **environment):
     done = subprocess.run(
         [str(LOAD), "--port", str(server.server_address[1]), "--target", "UpdateItem",
          "--body-template", '{"key":"%d"}', "--connections", "3", "--seconds", "0.2", "--keys", "20", *more],
-        stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+        stdout=subprocess.PIPE, text=True, timeout=30, check=False, env=environment)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -120,6 +146,55 @@ def test_connections_have_a_maximum(connections, accepted):
     done = subprocess.run([str(LOAD), "--port", "1", "--target", "/", "--body-template", "x", "--connections", connections],
                           capture_output=True, check=False)
     assert done.returncode == (1 if accepted else 2)
+
+
+KEY = {"AWS_ACCESS_KEY_ID": "AKEXAMPLEEXAMPLE1234", "AWS_SECRET_ACCESS_KEY": "secret/of+forty.characters.............."}
+
+
+def botocore_signature(server, body, sent):
+    headers = {name: sent[name] for name in ("Content-Type", "X-Amz-Target")}
+    request = AWSRequest("POST", "http://127.0.0.1:%d/" % server.server_address[1], headers, body)
+    request.context["timestamp"] = sent["X-Amz-Date"]
+    auth = SigV4Auth(Credentials(*KEY.values()), "dynamodb", "local")
+    request.headers["X-Amz-Date"] = sent["X-Amz-Date"]
+    return auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+
+
+def test_signed_requests_carry_the_signature_that_botocore_makes(stub):
+    server = stub()
+    status, result = load(server, "--once", "--sign", **KEY)
+    assert (status, result["valid"]) == (0, True)
+    assert sorted(server.bodies) == ['{"key":"%08d"}' % key for key in range(20)]
+    for body, headers in zip(server.bodies, server.headers):
+        assert headers["Authorization"].endswith("Signature=" + botocore_signature(server, body, headers))
+
+
+@pytest.mark.parametrize("more, environment, good", [
+    (["--keys", "100000"], KEY, True), (["--keys", "100001"], KEY, False), ([], {}, False), (["--target", "/path"], KEY, False)])
+def test_what_cannot_be_signed_is_not_sent(stub, more, environment, good):
+    server = stub()
+    status, result = load(server, "--sign", *more, **environment)
+    assert (status == 0, len(server.bodies) > 0) == (good, good)
+    assert good or "signing" in result["problem"]
+
+
+def load_redis(server, *more):
+    return load(server, "--target", "redis", "--body-template", "INCR\nkey %d", *more)
+
+
+def test_redis_is_sent_each_key_one_time(stub):
+    server = stub(RedisStub)
+    status, result = load_redis(server, "--once", "--expect", ":1")
+    assert (status, result["valid"], result["answered"]) == (0, True, 20)
+    assert sorted(server.commands) == [["INCR", f"key {key:08}"] for key in range(20)]
+
+
+@pytest.mark.parametrize("text, problem", [("-ERR no such thing\r\n", "ERR no such thing"), (":2\r\n", "unexpected body: :2"),
+                                           ("*0\r\n", "Protocol error"), (":1\r\n:1\r\n", "Protocol error")])
+def test_a_wrong_answer_of_redis_makes_the_run_invalid(stub, text, problem):
+    status, result = load_redis(stub(RedisStub, text=text), "--expect", ":1")
+    assert (status, result["valid"]) == (1, False)
+    assert problem in result["problem"]
 
 
 def test_flushes_and_bytes_are_counted_from_a_trace():

@@ -141,6 +141,34 @@ def test_the_client_librarys_man_page_is_well_formed_and_names_every_function_an
         assert name in text, name
 
 
+def test_the_packaged_program_serves_and_stops(installed, tmp_path):
+    server = subprocess.Popen([installed / "usr/bin/gatehouse", "serve", "--listen", "127.0.0.1:0", "--data", tmp_path / "data"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        endpoint = line_with_endpoint(server)
+        assert urllib.request.urlopen(endpoint + "/readyz", timeout=NOTIFY_S).status == 200
+    finally:
+        stop(server)
+        server.stdout.close()
+    assert server.returncode == 0
+
+
+def test_systemd_understands_every_line_of_the_units(installed, tmp_path):
+    """With the program where it was unpacked: systemd also looks whether it is there."""
+    for name in ("gatehouse.service", "gatehouse.socket"):
+        text = (installed / "lib/systemd/system" / name).read_text()
+        (tmp_path / name).write_text(text.replace("/usr/bin/gatehouse", str(installed / "usr/bin/gatehouse")))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "gatehouse.service", tmp_path / "gatehouse.socket"],
+                          text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_unit_runs_nothing_that_a_small_system_lacks(installed):
+    """What is not ours comes from Debian's essential packages: the shell, and not, for one, kill."""
+    unit = (installed / "lib/systemd/system/gatehouse.service").read_text()
+    assert set(re.findall(r"^Exec\w+=(\S+)", unit, re.M)) <= {"/usr/bin/gatehouse", "/bin/sh"}
+
+
 def test_the_data_directory_and_its_user_are_made_for_the_service_alone(installed):
     assert re.search(r"^u gatehouse ", (installed / "usr/lib/sysusers.d/gatehouse.conf").read_text(), re.M)
     unit = (installed / "lib/systemd/system/gatehouse.service").read_text()

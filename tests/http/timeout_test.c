@@ -197,6 +197,63 @@ TEST(timeout, a_reader_that_does_not_read_is_closed)
 	house_close(&house);
 }
 
+/* The kernel would take all of it, and the connection would pass for an idle one. */
+TEST(timeout, a_reader_that_does_not_read_an_answer_of_a_megabyte_is_closed_too)
+{
+	char start[FIRST_REPLY_BYTES];
+	int  fd;
+
+	serve();
+	fd = peer_connect(&house);
+	peer_send(fd, "GET /big?1000000 HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(recv(fd, start, sizeof(start), 0) > 0);
+	let_it_look();
+	house_pass_ms(&house, 30000);
+	WAIT_UNTIL(http_server_stats(house.server).connections_now == 0);
+	expect_timeouts(1);
+	close(fd);
+	house_close(&house);
+}
+
+static size_t read_bytes(int fd, size_t count)
+{
+	static char piece[65536];
+	size_t      got = 0;
+
+	while (got < count) {
+		ssize_t n = recv(fd, piece, count - got < sizeof(piece) ? count - got : sizeof(piece), 0);
+
+		if (n <= 0)
+			return got;
+		got += (size_t)n;
+	}
+	return got;
+}
+
+/* Both read a quarter at once, pause for less than send_ms, and go on: the same average, another limit. */
+TEST(timeout, a_reader_below_the_least_rate_is_closed_and_one_above_it_is_not)
+{
+	enum { WHOLE = 20000000, QUARTER = WHOLE / 4 };
+	int fd;
+
+	for (int slow = 0; slow < 2; slow++) {
+		house_init(&house);
+		house.limits.head_ms = 10000;
+		house.limits.send_ms = 30000;
+		house.limits.rate_min = slow ? 1000000 : 100000;
+		house_open(&house, 1, &house.manual.base);
+		fd = peer_connect(&house);
+		peer_send(fd, "GET /big?20000000 HTTP/1.1\r\n" HOST "\r\n");
+		assert_int_equal(read_bytes(fd, QUARTER), QUARTER);
+		let_it_look();
+		house_pass_ms(&house, 20001);
+		assert_int_equal(read_bytes(fd, WHOLE - QUARTER) < WHOLE - QUARTER, slow);
+		expect_timeouts((uint64_t)slow);
+		close(fd);
+		house_close(&house);
+	}
+}
+
 TEST(timeout, a_request_with_the_handler_is_never_timed_out)
 {
 	int fd;
