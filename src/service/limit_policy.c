@@ -1,0 +1,280 @@
+/* Limit policies: from a tree, strictly. */
+#include "service/limit_policy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "json/fields.h"
+
+#define SECOND_US INT64_C(1000000)
+
+static const char *const algorithm_names[] = {"fixed", "sliding", "gcra", NULL}; /* from LIMIT_FIXED on */
+static const char *const engine_names[] = {"memory", "table", NULL};
+static const char *const failure_names[] = {"open", "closed", NULL};
+
+static const struct {
+	const char *name;
+	int64_t     seconds; /* 0: a calendar month */
+} periods[] = {{"second", 1},  {"minute", 60},      {"hour", 3600},
+               {"day", 86400}, {"week", 7 * 86400}, {"month", 0}};
+
+enum { PERIOD_COUNT = sizeof(periods) / sizeof(periods[0]) };
+
+/* ---- reading ---- */
+
+static bool name_is_good(struct bytes name)
+{
+	if (name.len < 1 || name.len > LIMIT_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (!((name.data[i] >= 'a' && name.data[i] <= 'z') ||
+		      (name.data[i] >= 'A' && name.data[i] <= 'Z') ||
+		      (name.data[i] >= '0' && name.data[i] <= '9') ||
+		      (i > 0 && strchr("._-", name.data[i]) != NULL)))
+			return false;
+	return true;
+}
+
+static struct limit_period period_read(struct fields *f)
+{
+	const struct json *member = fields_get(f, "per");
+
+	if (member == NULL) {
+		fields_fail(f, "per", ERR_INVALID, "is missing");
+		return (struct limit_period){0};
+	}
+	for (unsigned i = 0; member->type == JSON_STRING && i < PERIOD_COUNT; i++)
+		if (bytes_is(member->text, periods[i].name))
+			return (struct limit_period){periods[i].seconds * SECOND_US};
+	if (member->type == JSON_INT && member->integer >= 1 && member->integer <= LIMIT_PERIOD_S_MAX)
+		return (struct limit_period){member->integer * SECOND_US};
+	fields_fail(f, "per", ERR_INVALID,
+	            "must be second, minute, hour, day, week, month, or a number of seconds from 1 to %d",
+	            LIMIT_PERIOD_S_MAX);
+	return (struct limit_period){0};
+}
+
+static uint32_t near_read(struct fields *f)
+{
+	const struct json *member = fields_get(f, "near");
+	double             share;
+
+	if (member == NULL)
+		return 0;
+	share = member->type == JSON_INT      ? (double)member->integer
+	        : member->type == JSON_DOUBLE ? member->real
+	                                      : -1;
+	if (share >= 0 && share <= 1)
+		return (uint32_t)lround(share * LIMIT_NEAR_WHOLE);
+	fields_fail(f, "near", ERR_INVALID, "must be a number from 0 to 1");
+	return 0;
+}
+
+/* An empty one is fine, unlike other texts. */
+static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes name)
+{
+	const struct json *member = fields_get(f, "prefix");
+
+	if (member == NULL)
+		return arena_printf(a, "%.*s#", BYTES_ARG(name));
+	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
+		return arena_copy(a, member->text);
+	fields_fail(f, "prefix", ERR_INVALID, "must be a text of at most %d bytes", LIMIT_PREFIX_MAX);
+	return (struct bytes){NULL, 0};
+}
+
+static void rule_read(struct fields *f, struct limit_rule *r)
+{
+	r->algorithm =
+	        (enum limit_algorithm)(LIMIT_FIXED + fields_choice(f, "algorithm", algorithm_names, 0));
+	r->limit = (uint64_t)fields_i64(f, "limit", 1, LIMIT_UNITS_MAX);
+	r->period = period_read(f);
+	r->near_permille = near_read(f);
+	if (r->algorithm == LIMIT_GCRA)
+		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
+	else if (fields_get(f, "burst") != NULL)
+		fields_fail(f, "burst", ERR_INVALID, "belongs to the algorithm gcra");
+}
+
+static void policy_read(struct fields *parent, struct arena *a, const struct json *tree,
+                        struct limit_policy *p)
+{
+	struct fields f;
+
+	fields_enter(&f, parent, tree->name, tree);
+	p->name = arena_copy(a, tree->name);
+	rule_read(&f, &p->rule);
+	p->prefix = prefix_read(&f, a, tree->name);
+	p->engine = (enum limit_engine)fields_choice(&f, "engine", engine_names, LIMIT_MEMORY);
+	p->fail_closed = fields_choice(&f, "on_failure", failure_names, 0) == 1;
+	p->shadow = fields_bool_or(&f, "shadow", false);
+	fields_end(&f);
+	if (!name_is_good(tree->name))
+		fields_fail(&f, NULL, ERR_INVALID,
+		            "is no name of a policy: 1 to %d letters, digits, '.', '_' and '-', the first a "
+		            "letter or digit",
+		            LIMIT_NAME_MAX);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return bytes_compare(((const struct limit_policy *)a)->name, ((const struct limit_policy *)b)->name);
+}
+
+static struct limit_policies *set_open(uint32_t count)
+{
+	static atomic_uint_fast64_t generations; /* only to tell sets apart */
+	struct limit_policies      *p = mem_zalloc(sizeof(*p));
+
+	atomic_init(&p->refs, 1);
+	p->generation = atomic_fetch_add(&generations, 1) + 1;
+	arena_init(&p->arena);
+	p->list = arena_zalloc(&p->arena, (count + 1) * sizeof(*p->list));
+	p->count = count;
+	return p;
+}
+
+/* By name; a name that is there twice is an error. */
+static void set_sort(struct limit_policies *p, struct fields *f)
+{
+	qsort(p->list, p->count, sizeof(*p->list), by_name);
+	for (uint32_t i = 0; i < p->count; i++) {
+		p->list[i].index = i;
+		if (i > 0 && bytes_equal(p->list[i - 1].name, p->list[i].name))
+			fields_fail(f, NULL, ERR_SERIALIZATION, "names the policy %.*s twice",
+			            BYTES_ARG(p->list[i].name));
+	}
+}
+
+enum err_code limit_policies_parse(const struct json *tree, struct bytes where, struct limit_policies **out,
+                                   struct err *err)
+{
+	struct fields          none = {.err = err}, f;
+	struct limit_policies *p;
+	uint32_t               at = 0;
+
+	err->code = ERR_NONE;
+	fields_enter(&f, &none, where, tree);
+	if (err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
+		fields_fail(&f, NULL, ERR_INVALID, "may have %d policies, and has %u", LIMIT_POLICIES_MAX,
+		            tree->count);
+	if (err->code != ERR_NONE)
+		return err->code;
+	p = set_open(tree->count);
+	for (const struct json *m = tree->children; m != NULL; m = m->next)
+		policy_read(&f, &p->arena, m, &p->list[at++]);
+	if (err->code == ERR_NONE)
+		set_sort(p, &f);
+	if (err->code != ERR_NONE)
+		limit_policies_release(p);
+	else
+		*out = p;
+	return err->code;
+}
+
+/* ---- sets ---- */
+
+/* What a login page needs first. Counting by address or account in memory; what must outlive a restart in the
+ * table, as the document draws it. */
+static const struct limit_policy defaults[] = {
+        {BYTES_INIT("api-client"),
+         BYTES_INIT("api-client#"),
+         {LIMIT_GCRA, 600, {60 * SECOND_US}, 100, 800},
+         LIMIT_MEMORY,
+         false,
+         false,
+         0},
+        {BYTES_INIT("login-account"),
+         BYTES_INIT("login-account#"),
+         {LIMIT_SLIDING, 10, {60 * SECOND_US}, 0, 800},
+         LIMIT_MEMORY,
+         false,
+         false,
+         1},
+        {BYTES_INIT("login-ip"),
+         BYTES_INIT("login-ip#"),
+         {LIMIT_GCRA, 60, {60 * SECOND_US}, 20, 800},
+         LIMIT_MEMORY,
+         false,
+         false,
+         2},
+        {BYTES_INIT("sms-number"),
+         BYTES_INIT("sms-number#"),
+         {LIMIT_FIXED, 10, {86400 * SECOND_US}, 0, 800},
+         LIMIT_TABLE,
+         true,
+         false,
+         3},
+};
+
+enum { DEFAULT_COUNT = sizeof(defaults) / sizeof(defaults[0]) };
+
+struct limit_policies *limit_policies_default(void)
+{
+	struct limit_policies *p = set_open(DEFAULT_COUNT);
+
+	memcpy(p->list, defaults, sizeof(defaults));
+	return p;
+}
+
+struct limit_policies *limit_policies_acquire(struct limit_policies *p)
+{
+	atomic_fetch_add(&p->refs, 1);
+	return p;
+}
+
+void limit_policies_release(struct limit_policies *p)
+{
+	if (atomic_fetch_sub(&p->refs, 1) != 1)
+		return;
+	arena_release(&p->arena);
+	free(p);
+}
+
+const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name)
+{
+	struct limit_policy wanted = {.name = name};
+
+	return bsearch(&wanted, p->list, p->count, sizeof(*p->list), by_name);
+}
+
+/* ---- writing ---- */
+
+static void write_text(struct json_writer *w, const char *name, struct bytes text)
+{
+	json_name(w, bytes_of(name));
+	json_string(w, text);
+}
+
+static void write_period(struct json_writer *w, struct limit_period p)
+{
+	json_name(w, BYTES("per"));
+	for (unsigned i = 0; i < PERIOD_COUNT; i++)
+		if (p.us == periods[i].seconds * SECOND_US) {
+			json_string(w, bytes_of(periods[i].name));
+			return;
+		}
+	json_i64(w, p.us / SECOND_US);
+}
+
+void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
+{
+	json_begin_object(w);
+	write_text(w, "algorithm", bytes_of(algorithm_names[p->rule.algorithm - LIMIT_FIXED]));
+	json_name(w, BYTES("limit"));
+	json_i64(w, (int64_t)p->rule.limit);
+	write_period(w, p->rule.period);
+	if (p->rule.algorithm == LIMIT_GCRA) {
+		json_name(w, BYTES("burst"));
+		json_i64(w, (int64_t)p->rule.burst);
+	}
+	write_text(w, "engine", bytes_of(engine_names[p->engine]));
+	write_text(w, "on_failure", bytes_of(failure_names[p->fail_closed]));
+	json_name(w, BYTES("shadow"));
+	json_bool(w, p->shadow);
+	json_name(w, BYTES("near"));
+	json_double(w, p->rule.near_permille / (double)LIMIT_NEAR_WHOLE);
+	write_text(w, "prefix", p->prefix);
+	json_end_object(w);
+}

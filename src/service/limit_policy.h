@@ -1,0 +1,68 @@
+/* Limit policies: the limits that callers name. A set is decoded from a tree, so from YAML and JSON alike:
+ *
+ *   login-ip:
+ *     algorithm: gcra          # fixed, sliding or gcra
+ *     limit: 20                # units a period
+ *     per: minute              # second … month, or a number of seconds
+ *     burst: 10                # gcra: units at once; the limit unless said
+ *     engine: memory           # memory (this process, fast) or table (durable, shared)
+ *     on_failure: open         # open (allowed, degraded) or closed (503)
+ *     shadow: false            # true: counted and reported, never refused
+ *     near: 0.8                # the used share from which an answer says "near"
+ *     prefix: "login-ip#"      # of the key as it is stored; "" for none
+ *
+ * A set is immutable and counted: whoever holds a reference may read it without a lock while the next one is in
+ * force already. */
+#ifndef SERVICE_LIMIT_POLICY_H
+#define SERVICE_LIMIT_POLICY_H
+
+#include <stdatomic.h>
+
+#include "json/json.h"
+#include "json/write.h"
+#include "service/limit.h"
+
+enum {
+	LIMIT_POLICIES_MAX = 200,
+	LIMIT_NAME_MAX = 64,
+	LIMIT_PREFIX_MAX = LIMIT_NAME_MAX + 1,
+};
+
+enum limit_engine { LIMIT_MEMORY, LIMIT_TABLE };
+
+struct limit_policy {
+	struct bytes      name;
+	struct bytes      prefix;
+	struct limit_rule rule;
+	enum limit_engine engine;
+	bool              fail_closed;
+	bool              shadow;
+	unsigned          index; /* in the set */
+};
+
+struct limit_policies {
+	atomic_uint          refs;
+	uint64_t             generation; /* of this process: no two sets have the same */
+	struct arena         arena;      /* holds everything below */
+	struct limit_policy *list;       /* sorted by name */
+	uint32_t             count;
+};
+
+/* `tree`: an object with a policy a member, as above. Errors name the field ("limits.login-ip.per") and, in YAML, the
+ * line; `where` is what the object is called. The set has one reference. */
+enum err_code limit_policies_parse(const struct json *tree, struct bytes where, struct limit_policies **out,
+                                   struct err *err);
+
+/* What is in force when nobody said anything. */
+struct limit_policies *limit_policies_default(void);
+
+struct limit_policies *limit_policies_acquire(struct limit_policies *p);
+void                   limit_policies_release(struct limit_policies *p);
+
+/* NULL if there is none. */
+const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name);
+
+/* As parse reads it, with every field said. */
+void limit_policy_write(struct json_writer *w, const struct limit_policy *p);
+
+#endif
