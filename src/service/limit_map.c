@@ -103,7 +103,7 @@ void limit_map_close(struct limit_map *m)
 void limit_map_lock(struct limit_map *m, const struct bytes *keys, unsigned count,
                     struct limit_map_hold *hold)
 {
-	assert(count <= LIMIT_MAP_LOCK_MAX);
+	assert(count > 0 && count <= LIMIT_MAP_LOCK_MAX);
 	hold->shards = 0;
 	for (unsigned i = 0; i < count; i++) {
 		hold->hashes[i] = hash_bytes(m->seed, keys[i]);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "json/fields.h"
 
 #define SECOND_US INT64_C(1000000)
@@ -71,13 +72,18 @@ static uint32_t near_read(struct fields *f)
 	return 0;
 }
 
+static struct bytes prefix_default(struct arena *a, struct bytes name)
+{
+	return arena_printf(a, "%.*s#", BYTES_ARG(name));
+}
+
 /* An empty one is fine, unlike other texts. */
 static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes name)
 {
 	const struct json *member = fields_get(f, "prefix");
 
 	if (member == NULL)
-		return arena_printf(a, "%.*s#", BYTES_ARG(name));
+		return prefix_default(a, name);
 	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
 		return arena_copy(a, member->text);
 	fields_fail(f, "prefix", ERR_INVALID, "must be a text of at most %d bytes", LIMIT_PREFIX_MAX);
@@ -124,27 +130,41 @@ static int by_name(const void *a, const void *b)
 
 static struct limit_policies *set_open(uint32_t count)
 {
-	static atomic_uint_fast64_t generations; /* only to tell sets apart */
-	struct limit_policies      *p = mem_zalloc(sizeof(*p));
+	struct limit_policies *p = mem_zalloc(sizeof(*p));
 
 	atomic_init(&p->refs, 1);
-	p->generation = atomic_fetch_add(&generations, 1) + 1;
 	arena_init(&p->arena);
 	p->list = arena_zalloc(&p->arena, (count + 1) * sizeof(*p->list));
 	p->count = count;
 	return p;
 }
 
-/* By name; a name that is there twice is an error. */
-static void set_sort(struct limit_policies *p, struct fields *f)
+static uint64_t mark_of(const struct limit_policy *p)
 {
+	uint64_t parts[] = {p->rule.algorithm, p->rule.limit,         (uint64_t)p->rule.period.us,
+	                    p->rule.burst,     p->rule.near_permille, (uint64_t)p->engine,
+	                    p->shadow};
+
+	return hash_bytes(HASH_KEY_STABLE, (struct bytes){(const char *)parts, sizeof(parts)});
+}
+
+static void set_finish(struct limit_policies *p)
+{
+	struct limit_counts *counts = arena_zalloc(&p->arena, (p->count + 1) * sizeof(*counts));
+
 	qsort(p->list, p->count, sizeof(*p->list), by_name);
 	for (uint32_t i = 0; i < p->count; i++) {
-		p->list[i].index = i;
-		if (i > 0 && bytes_equal(p->list[i - 1].name, p->list[i].name))
+		p->list[i].counts = &counts[i];
+		p->list[i].mark = mark_of(&p->list[i]);
+	}
+}
+
+static void check_names(const struct limit_policies *p, struct fields *f)
+{
+	for (uint32_t i = 1; i < p->count; i++)
+		if (bytes_equal(p->list[i - 1].name, p->list[i].name))
 			fields_fail(f, NULL, ERR_SERIALIZATION, "names the policy %.*s twice",
 			            BYTES_ARG(p->list[i].name));
-	}
 }
 
 enum err_code limit_policies_parse(const struct json *tree, struct bytes where, struct limit_policies **out,
@@ -164,8 +184,9 @@ enum err_code limit_policies_parse(const struct json *tree, struct bytes where, 
 	p = set_open(tree->count);
 	for (const struct json *m = tree->children; m != NULL; m = m->next)
 		policy_read(&f, &p->arena, m, &p->list[at++]);
+	set_finish(p);
 	if (err->code == ERR_NONE)
-		set_sort(p, &f);
+		check_names(p, &f);
 	if (err->code != ERR_NONE)
 		limit_policies_release(p);
 	else
@@ -178,34 +199,13 @@ enum err_code limit_policies_parse(const struct json *tree, struct bytes where, 
 /* What a login page needs first. Counting by address or account in memory; what must outlive a restart in the
  * table, as the document draws it. */
 static const struct limit_policy defaults[] = {
-        {BYTES_INIT("api-client"),
-         BYTES_INIT("api-client#"),
-         {LIMIT_GCRA, 600, {60 * SECOND_US}, 100, 800},
-         LIMIT_MEMORY,
-         false,
-         false,
-         0},
-        {BYTES_INIT("login-account"),
-         BYTES_INIT("login-account#"),
-         {LIMIT_SLIDING, 10, {60 * SECOND_US}, 0, 800},
-         LIMIT_MEMORY,
-         false,
-         false,
-         1},
-        {BYTES_INIT("login-ip"),
-         BYTES_INIT("login-ip#"),
-         {LIMIT_GCRA, 60, {60 * SECOND_US}, 20, 800},
-         LIMIT_MEMORY,
-         false,
-         false,
-         2},
-        {BYTES_INIT("sms-number"),
-         BYTES_INIT("sms-number#"),
-         {LIMIT_FIXED, 10, {86400 * SECOND_US}, 0, 800},
-         LIMIT_TABLE,
-         true,
-         false,
-         3},
+        {.name = BYTES_INIT("api-client"), .rule = {LIMIT_GCRA, 600, {60 * SECOND_US}, 100, 800}},
+        {.name = BYTES_INIT("login-account"), .rule = {LIMIT_SLIDING, 10, {60 * SECOND_US}, 0, 800}},
+        {.name = BYTES_INIT("login-ip"), .rule = {LIMIT_GCRA, 60, {60 * SECOND_US}, 20, 800}},
+        {.name = BYTES_INIT("sms-number"),
+         .rule = {LIMIT_FIXED, 10, {86400 * SECOND_US}, 0, 800},
+         .engine = LIMIT_TABLE,
+         .fail_closed = true},
 };
 
 enum { DEFAULT_COUNT = sizeof(defaults) / sizeof(defaults[0]) };
@@ -215,7 +215,32 @@ struct limit_policies *limit_policies_default(void)
 	struct limit_policies *p = set_open(DEFAULT_COUNT);
 
 	memcpy(p->list, defaults, sizeof(defaults));
+	for (uint32_t i = 0; i < p->count; i++)
+		p->list[i].prefix = prefix_default(&p->arena, p->list[i].name);
+	set_finish(p);
 	return p;
+}
+
+static void carry(struct metric_counter *to, const struct metric_counter *from)
+{
+	metric_add(to, metric_value(from));
+}
+
+void limit_policies_carry(struct limit_policies *p, const struct limit_policies *before)
+{
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct limit_policy *old = limit_policies_find(before, p->list[i].name);
+		struct limit_counts       *to = p->list[i].counts;
+
+		if (old == NULL)
+			continue;
+		carry(&to->allowed, &old->counts->allowed);
+		carry(&to->denied, &old->counts->denied);
+		carry(&to->remembered, &old->counts->remembered);
+		carry(&to->shadowed, &old->counts->shadowed);
+		carry(&to->degraded, &old->counts->degraded);
+		carry(&to->near, &old->counts->near);
+	}
 }
 
 struct limit_policies *limit_policies_acquire(struct limit_policies *p)

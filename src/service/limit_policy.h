@@ -11,13 +11,14 @@
  *     near: 0.8                # the used share from which an answer says "near"
  *     prefix: "login-ip#"      # of the key as it is stored; "" for none
  *
- * A set is immutable and counted: whoever holds a reference may read it without a lock while the next one is in
- * force already. */
+ * A set is immutable (but for its counters) and counted: whoever holds a reference may read it without a lock while the
+ * next one is in force already. */
 #ifndef SERVICE_LIMIT_POLICY_H
 #define SERVICE_LIMIT_POLICY_H
 
 #include <stdatomic.h>
 
+#include "base/metric.h"
 #include "json/json.h"
 #include "json/write.h"
 #include "service/limit.h"
@@ -37,14 +38,24 @@ struct limit_policy {
 	enum limit_engine engine;
 	bool              fail_closed;
 	bool              shadow;
-	unsigned          index; /* in the set */
+	uint64_t          mark; /* of all that decides an answer: two policies with the same give the same */
+	struct limit_counts *counts;
+};
+
+/* What a policy has answered, since it was first read. */
+struct limit_counts {
+	struct metric_counter allowed, denied;
+	struct metric_counter
+	        remembered; /* of the denied: without looking, because it was denied just before */
+	struct metric_counter shadowed; /* would have been denied, but the policy only watches */
+	struct metric_counter degraded; /* of the allowed: the engine failed, and the policy is open */
+	struct metric_counter near;
 };
 
 struct limit_policies {
 	atomic_uint          refs;
-	uint64_t             generation; /* of this process: no two sets have the same */
-	struct arena         arena;      /* holds everything below */
-	struct limit_policy *list;       /* sorted by name */
+	struct arena         arena; /* holds everything below */
+	struct limit_policy *list;  /* sorted by name */
 	uint32_t             count;
 };
 
@@ -58,6 +69,9 @@ struct limit_policies *limit_policies_default(void);
 
 struct limit_policies *limit_policies_acquire(struct limit_policies *p);
 void                   limit_policies_release(struct limit_policies *p);
+
+/* Goes on counting where another set was, for the policies that both have. */
+void limit_policies_carry(struct limit_policies *p, const struct limit_policies *before);
 
 /* NULL if there is none. */
 const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name);
