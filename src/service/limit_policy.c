@@ -128,17 +128,6 @@ static int by_name(const void *a, const void *b)
 	return bytes_compare(((const struct limit_policy *)a)->name, ((const struct limit_policy *)b)->name);
 }
 
-static struct limit_policies *set_open(uint32_t count)
-{
-	struct limit_policies *p = mem_zalloc(sizeof(*p));
-
-	atomic_init(&p->refs, 1);
-	arena_init(&p->arena);
-	p->list = arena_zalloc(&p->arena, (count + 1) * sizeof(*p->list));
-	p->count = count;
-	return p;
-}
-
 static uint64_t mark_of(const struct limit_policy *p)
 {
 	uint64_t parts[] = {p->rule.algorithm, p->rule.limit,         (uint64_t)p->rule.period.us,
@@ -150,7 +139,7 @@ static uint64_t mark_of(const struct limit_policy *p)
 
 static void set_finish(struct limit_policies *p)
 {
-	struct limit_counts *counts = arena_zalloc(&p->arena, (p->count + 1) * sizeof(*counts));
+	struct limit_counts *counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));
 
 	qsort(p->list, p->count, sizeof(*p->list), by_name);
 	for (uint32_t i = 0; i < p->count; i++) {
@@ -167,95 +156,37 @@ static void check_names(const struct limit_policies *p, struct fields *f)
 			            BYTES_ARG(p->list[i].name));
 }
 
-enum err_code limit_policies_parse(const struct json *tree, struct bytes where, struct limit_policies **out,
-                                   struct err *err)
+static void policies_read(struct limit_policies *p, struct fields *f, const struct json *tree)
 {
-	struct fields          none = {.err = err}, f;
-	struct limit_policies *p;
-	uint32_t               at = 0;
-
-	err->code = ERR_NONE;
-	fields_enter(&f, &none, where, tree);
-	if (err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
-		fields_fail(&f, NULL, ERR_INVALID, "may have %d policies, and has %u", LIMIT_POLICIES_MAX,
-		            tree->count);
-	if (err->code != ERR_NONE)
-		return err->code;
-	p = set_open(tree->count);
+	if (f->err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
+		fields_fail(f, NULL, ERR_INVALID, "there may be %d policies, and there are %u",
+		            LIMIT_POLICIES_MAX, tree->count);
+	if (f->err->code != ERR_NONE)
+		return;
+	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));
 	for (const struct json *m = tree->children; m != NULL; m = m->next)
-		policy_read(&f, &p->arena, m, &p->list[at++]);
+		policy_read(f, &p->base.arena, m, &p->list[p->count++]);
 	set_finish(p);
-	if (err->code == ERR_NONE)
-		check_names(p, &f);
-	if (err->code != ERR_NONE)
+	if (f->err->code == ERR_NONE)
+		check_names(p, f);
+}
+
+enum err_code limit_policies_parse(const struct json *tree, struct document **out, struct err *err)
+{
+	struct limit_policies *p = document_make(sizeof(*p));
+	struct fields          f;
+
+	fields_init(&f, tree, err);
+	policies_read(p, &f, tree);
+	if (err->code != ERR_NONE) {
 		limit_policies_release(p);
-	else
-		*out = p;
-	return err->code;
+		return err->code;
+	}
+	*out = &p->base;
+	return ERR_NONE;
 }
 
 /* ---- sets ---- */
-
-/* What a login page needs first. Counting by address or account in memory; what must outlive a restart in the
- * table, as the document draws it. */
-static const struct limit_policy defaults[] = {
-        {.name = BYTES_INIT("api-client"), .rule = {LIMIT_GCRA, 600, {60 * SECOND_US}, 100, 800}},
-        {.name = BYTES_INIT("login-account"), .rule = {LIMIT_SLIDING, 10, {60 * SECOND_US}, 0, 800}},
-        {.name = BYTES_INIT("login-ip"), .rule = {LIMIT_GCRA, 60, {60 * SECOND_US}, 20, 800}},
-        {.name = BYTES_INIT("sms-number"),
-         .rule = {LIMIT_FIXED, 10, {86400 * SECOND_US}, 0, 800},
-         .engine = LIMIT_TABLE,
-         .fail_closed = true},
-};
-
-enum { DEFAULT_COUNT = sizeof(defaults) / sizeof(defaults[0]) };
-
-struct limit_policies *limit_policies_default(void)
-{
-	struct limit_policies *p = set_open(DEFAULT_COUNT);
-
-	memcpy(p->list, defaults, sizeof(defaults));
-	for (uint32_t i = 0; i < p->count; i++)
-		p->list[i].prefix = prefix_default(&p->arena, p->list[i].name);
-	set_finish(p);
-	return p;
-}
-
-static void carry(struct metric_counter *to, const struct metric_counter *from)
-{
-	metric_add(to, metric_value(from));
-}
-
-void limit_policies_carry(struct limit_policies *p, const struct limit_policies *before)
-{
-	for (uint32_t i = 0; i < p->count; i++) {
-		const struct limit_policy *old = limit_policies_find(before, p->list[i].name);
-		struct limit_counts       *to = p->list[i].counts;
-
-		if (old == NULL)
-			continue;
-		carry(&to->allowed, &old->counts->allowed);
-		carry(&to->denied, &old->counts->denied);
-		carry(&to->remembered, &old->counts->remembered);
-		carry(&to->shadowed, &old->counts->shadowed);
-		carry(&to->degraded, &old->counts->degraded);
-		carry(&to->near, &old->counts->near);
-	}
-}
-
-struct limit_policies *limit_policies_acquire(struct limit_policies *p)
-{
-	atomic_fetch_add(&p->refs, 1);
-	return p;
-}
-
-void limit_policies_release(struct limit_policies *p)
-{
-	if (atomic_fetch_sub(&p->refs, 1) != 1)
-		return;
-	arena_release(&p->arena);
-	free(p);
-}
 
 const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name)
 {

@@ -11,16 +11,13 @@
  *     near: 0.8                # the used share from which an answer says "near"
  *     prefix: "login-ip#"      # of the key as it is stored; "" for none
  *
- * A set is immutable (but for its counters) and counted: whoever holds a reference may read it without a lock while the
- * next one is in force already. */
+ * A set is a document (document.h): immutable but for its counters, and counted. */
 #ifndef SERVICE_LIMIT_POLICY_H
 #define SERVICE_LIMIT_POLICY_H
 
-#include <stdatomic.h>
-
 #include "base/metric.h"
-#include "json/json.h"
 #include "json/write.h"
+#include "service/document.h"
 #include "service/limit.h"
 
 enum {
@@ -42,7 +39,7 @@ struct limit_policy {
 	struct limit_counts *counts;
 };
 
-/* What a policy has answered, since it was first read. */
+/* What a policy has answered since its set came into force. */
 struct limit_counts {
 	struct metric_counter allowed, denied;
 	struct metric_counter
@@ -53,25 +50,18 @@ struct limit_counts {
 };
 
 struct limit_policies {
-	atomic_uint          refs;
-	struct arena         arena; /* holds everything below */
-	struct limit_policy *list;  /* sorted by name */
+	struct document      base;
+	struct limit_policy *list; /* sorted by name */
 	uint32_t             count;
 };
 
-/* `tree`: an object with a policy a member, as above. Errors name the field ("limits.login-ip.per") and, in YAML, the
- * line; `where` is what the object is called. The set has one reference. */
-enum err_code limit_policies_parse(const struct json *tree, struct bytes where, struct limit_policies **out,
-                                   struct err *err);
+/* document_kind's parse: an object with a policy a member, as above. */
+enum err_code limit_policies_parse(const struct json *tree, struct document **out, struct err *err);
 
-/* What is in force when nobody said anything. */
-struct limit_policies *limit_policies_default(void);
-
-struct limit_policies *limit_policies_acquire(struct limit_policies *p);
-void                   limit_policies_release(struct limit_policies *p);
-
-/* Goes on counting where another set was, for the policies that both have. */
-void limit_policies_carry(struct limit_policies *p, const struct limit_policies *before);
+static inline void limit_policies_release(struct limit_policies *p)
+{
+	document_release(&p->base);
+}
 
 /* NULL if there is none. */
 const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name);

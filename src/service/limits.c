@@ -2,7 +2,6 @@
 #include "service/limits.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -20,10 +19,8 @@ struct limits {
 	struct limit_map *memory, *denied;
 	struct limit_top *tops[2]; /* by enum limits_list */
 
-	pthread_mutex_t        lock;
-	struct limit_policies *policies; /* under lock */
-
-	_Atomic int64_t warned_us;
+	struct document_holder policies;
+	_Atomic int64_t        warned_us;
 };
 
 struct limits *limits_open(const struct limits_options *options)
@@ -37,15 +34,11 @@ struct limits *limits_open(const struct limits_options *options)
 	l->denied = limit_map_open(LIMITS_DENIED_BYTES, options->seed);
 	l->tops[LIMITS_HOT] = limit_top_open();
 	l->tops[LIMITS_DENIED] = limit_top_open();
-	pthread_mutex_init(&l->lock, NULL);
-	l->policies = limit_policies_default();
 	return l;
 }
 
 void limits_close(struct limits *l)
 {
-	limit_policies_release(l->policies);
-	pthread_mutex_destroy(&l->lock);
 	limit_top_close(l->tops[LIMITS_HOT]);
 	limit_top_close(l->tops[LIMITS_DENIED]);
 	limit_map_close(l->denied);
@@ -53,28 +46,14 @@ void limits_close(struct limits *l)
 	free(l);
 }
 
-/* ---- policies ---- */
-
-void limits_use(struct limits *l, struct limit_policies *set)
+struct document_holder *limits_holder(struct limits *l)
 {
-	struct limit_policies *before;
-
-	pthread_mutex_lock(&l->lock);
-	before = l->policies;
-	limit_policies_carry(set, before);
-	l->policies = set;
-	pthread_mutex_unlock(&l->lock);
-	limit_policies_release(before);
+	return &l->policies;
 }
 
 struct limit_policies *limits_policies(struct limits *l)
 {
-	struct limit_policies *set;
-
-	pthread_mutex_lock(&l->lock);
-	set = limit_policies_acquire(l->policies);
-	pthread_mutex_unlock(&l->lock);
-	return set;
+	return document_acquire(&l->policies);
 }
 
 /* ---- calls ---- */

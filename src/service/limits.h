@@ -33,10 +33,8 @@ struct limits_options {
 struct limits *limits_open(const struct limits_options *options);
 void           limits_close(struct limits *l);
 
-/* ---- policies ---- */
-
-/* Puts a set in force; the reference becomes the service's. Any thread. */
-void limits_use(struct limits *l, struct limit_policies *set);
+/* Where the policies in force are kept; whoever puts them there initialises and releases it. */
+struct document_holder *limits_holder(struct limits *l);
 
 /* The set in force, as a reference to release. Any thread. */
 struct limit_policies *limits_policies(struct limits *l);

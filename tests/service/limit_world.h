@@ -24,8 +24,8 @@ struct world {
 /* Policies as JSON with ' for ", and %ENGINE for the way's engine. */
 static inline void world_use(struct world *w, const char *policies)
 {
-	struct limit_policies *set;
-	struct buf             text;
+	struct document *set;
+	struct buf       text;
 
 	buf_init(&text, &w->f.arena);
 	for (const char *p = policies; *p != '\0'; p++) {
@@ -37,10 +37,9 @@ static inline void world_use(struct world *w, const char *policies)
 		}
 	}
 	buf_add_byte(&text, '\0');
-	if (limit_policies_parse(fixture_json(&w->f, text.data), BYTES("limits"), &set, &w->f.err) !=
-	    ERR_NONE)
+	if (limit_policies_parse(fixture_json(&w->f, text.data), &set, &w->f.err) != ERR_NONE)
 		fail_msg("%s", w->f.err.text);
-	limits_use(w->limits, set);
+	document_put(limits_holder(w->limits), set);
 }
 
 static inline void world_open(struct world *w, enum way way, const char *policies)
@@ -50,11 +49,13 @@ static inline void world_open(struct world *w, enum way way, const char *policie
 	w->tables = service_tables_default();
 	w->limits = limits_open(
 	        &(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN, .seed = {1, 2}});
+	document_holder_init(limits_holder(w->limits));
 	world_use(w, policies);
 }
 
 static inline void world_close(struct world *w)
 {
+	document_holder_release(limits_holder(w->limits));
 	limits_close(w->limits);
 	fixture_close(&w->f);
 }
