@@ -164,10 +164,13 @@ static enum err_code write_run(struct writer_request *base, struct table *t)
 
 static void write_answer(struct http_request *r)
 {
-	struct v1_work *w = r->user;
+	struct v1_work        *w = r->user;
+	const struct v1_route *route = w->call.route;
 
-	if (w->call.route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
-		w->call.route->committed(&w->call);
+	if (route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
+		route->committed(&w->call);
+	if (route->refused != NULL && w->base.rc != ERR_NONE)
+		w->base.rc = route->refused(&w->call, w->base.rc, &w->base.err);
 	answer(r->loop_data, w, w->base.rc, &w->base.err);
 }
 
@@ -198,8 +201,10 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 {
 	struct err    err;
-	enum err_code rc = w->call.route->run(&w->call, t, &err);
+	enum err_code rc;
 
+	changes_init(&w->call.changes, w->call.arena, &w->call.services->tables); /* it asks for none */
+	rc = w->call.route->run(&w->call, t, &err);
 	answer(l, w, rc, &err);
 }
 
@@ -210,7 +215,7 @@ static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err
 	struct bytes body = c->http->body;
 	struct json *tree;
 
-	if (body.len == 0)
+	if (body.len == 0 || c->route->body_bytes_max == V1_BODY_IGNORED)
 		return ERR_NONE;
 	if (c->route->body_bytes_max == 0)
 		return err_set(err, ERR_SERIALIZATION, "this takes no body");
@@ -275,8 +280,8 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
 	if (rc == ERR_NONE)
-		rc = permit_check_v1(&who, clock_wall_us(l->api->parts.clock) / 1000000, c->arena,
-		                     c->route->action, c->resources, c->resource_count, err);
+		rc = permit_check_v1(&who, c->now_us / 1000000, c->arena, c->route->action, c->resources,
+		                     c->resource_count, err);
 	if (rc == ERR_NONE)
 		rc = read_once(w, err);
 	auth_release(&who);
@@ -294,6 +299,7 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.http = r;
 	w->call.route = match->route;
 	w->call.services = l->api->parts.services;
+	w->call.now_us = clock_wall_us(l->api->parts.clock);
 	memcpy(w->call.params, match->params, sizeof(match->params));
 	rc = admit(l, w, &w->base.err);
 	if (rc != ERR_NONE) {

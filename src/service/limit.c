@@ -167,8 +167,7 @@ static void answer(const struct limit_rule *rule, const struct limit_state *s, c
 {
 	out->limit = limit_capacity(rule);
 	out->remaining = v->room;
-	out->near = rule->near_permille > 0 &&
-	            (out->limit - out->remaining) * LIMIT_NEAR_WHOLE >= rule->near_permille * out->limit;
+	out->near = limit_is_near(rule, v->room);
 	if (rule->algorithm == LIMIT_GCRA)
 		out->reset_us = divide_up(v->used, rule->limit);
 	else

@@ -68,4 +68,12 @@ static inline uint64_t limit_capacity(const struct limit_rule *rule)
 	return rule->algorithm == LIMIT_GCRA ? rule->burst : rule->limit;
 }
 
+/* Is so little left that an answer says so? */
+static inline bool limit_is_near(const struct limit_rule *rule, uint64_t remaining)
+{
+	uint64_t all = limit_capacity(rule);
+
+	return rule->near_permille > 0 && (all - remaining) * LIMIT_NEAR_WHOLE >= rule->near_permille * all;
+}
+
 #endif

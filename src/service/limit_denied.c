@@ -1,4 +1,4 @@
-/* Limit denied: what was answered, and until when it holds for any cost as large. */
+/* Limit denied: what was answered to which cost, and until when. */
 #include "service/limit_denied.h"
 
 struct denial {
@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct denial) <= LIMIT_MAP_VALUE_BYTES, "a denial is a va
 
 static bool applies(const struct denial *d, const struct limit_ask *ask, int64_t now_us)
 {
-	return d != NULL && d->mark == ask->policy->mark && ask->cost >= d->cost &&
+	return d != NULL && d->mark == ask->policy->mark && ask->cost == d->cost &&
 	       (d->retry_us == LIMIT_NEVER || now_us < d->retry_us);
 }
 
@@ -26,7 +26,7 @@ bool limit_denied_find(struct limit_map *m, struct limit_ask *ask, int64_t now_u
 	found = applies(d, ask, now_us);
 	if (found)
 		ask->answer = (struct limit_answer){
-		        .near = ask->policy->rule.near_permille > 0,
+		        .near = limit_is_near(&ask->policy->rule, d->remaining),
 		        .limit = limit_capacity(&ask->policy->rule),
 		        .remaining = d->remaining,
 		        .reset_us = d->reset_us > now_us ? d->reset_us - now_us : 0,

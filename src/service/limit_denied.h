@@ -9,7 +9,7 @@
 
 #define LIMIT_DENIED_US_MAX INT64_C(5000000)
 
-/* True, with the answer, if a request of that cost would be refused for sure. */
+/* True, with the answer, if this was refused a moment ago, and would be again. */
 bool limit_denied_find(struct limit_map *m, struct limit_ask *ask, int64_t now_us);
 
 /* The ask was refused. */
