@@ -240,6 +240,7 @@ static struct entry *add(struct limit_map *m, struct shard *s, struct bytes key,
 	*first = e;
 	heap_add(s, e);
 	s->bytes += entry_bytes(key.len);
+	assert(s->bytes <= m->shard_bytes_max); /* keys are short: see LIMIT_MAP_BYTES_MIN */
 	return e;
 }
 

@@ -63,6 +63,28 @@ TEST(limit_top, finds_heavy_keys_among_a_million_others)
 	arena_release(&a);
 }
 
+/* A key that comes again and again is never said to come less often than it does, however many others come between. */
+TEST(limit_top, never_counts_too_little)
+{
+	struct limit_top     *t = limit_top_open();
+	struct limit_top_key *top;
+	struct arena          a;
+	unsigned              count, seen = 0;
+	char                  text[32];
+
+	arena_init(&a);
+	for (unsigned i = 0; i < 50000; i++) {
+		snprintf(text, sizeof(text), "light-%u", i);
+		add(t, i % 1000 == 999 ? "again" : text, 1, S_US);
+	}
+	top = limit_top_read(t, &a, LIMIT_TOP_MAX, S_US, &count);
+	for (unsigned i = 0; i < count; i++)
+		seen += bytes_is(top[i].key, "again") && top[i].count >= 50;
+	assert_int_equal(seen, 1);
+	limit_top_close(t);
+	arena_release(&a);
+}
+
 TEST(limit_top, counts_fade)
 {
 	struct limit_top *t = limit_top_open();
