@@ -350,8 +350,16 @@ void v1_header(struct v1_call *c, struct bytes name, struct bytes value)
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 {
-	if (c->resource_count < V1_RESOURCES_MAX)
-		c->resources[c->resource_count++] = arena_printf(c->arena, "%s/%.*s", kind, BYTES_ARG(name));
+	size_t len = strlen(kind);
+	char  *text;
+
+	if (c->resource_count == V1_RESOURCES_MAX)
+		return;
+	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
+	memcpy(text, kind, len);
+	text[len] = '/';
+	memcpy(text + len + 1, name.data, name.len);
+	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
 }
 
 bool v1_enforces_status(struct v1_call *c, struct err *err)

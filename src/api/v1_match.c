@@ -51,11 +51,23 @@ static struct bytes segment_next(struct bytes *path)
 
 #define WHATEVER "{*}"
 
+/* What every path that fits begins with. */
+static struct bytes literal_of(const char *pattern)
+{
+	size_t len = strcspn(pattern, "{");
+
+	while (len > 0 && pattern[len - 1] == '/')
+		len--;
+	return (struct bytes){pattern, len};
+}
+
 static bool path_fits(const char *pattern, struct bytes path, struct bytes params[V1_PARAMS_MAX])
 {
 	struct bytes rest = bytes_of(pattern);
 	size_t       count = 0;
 
+	if (!bytes_starts_with(path, literal_of(pattern))) /* most are told apart here, at once */
+		return false;
 	while (rest.len > 0 && path.len > 0 && !bytes_is(rest, WHATEVER)) {
 		struct bytes want = segment_next(&rest), got = segment_next(&path);
 
