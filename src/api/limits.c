@@ -13,6 +13,12 @@ struct limits_call {
 
 /* ---- allow and refund ---- */
 
+/* To be answered once under its Idempotency-Key: that takes a turn, whatever it asks. */
+static bool is_keyed(const struct v1_call *c)
+{
+	return http_header_get(c->http, "idempotency-key").data != NULL;
+}
+
 /* {policy, key, cost} or {all: […]}. */
 static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct err *err)
 {
@@ -30,7 +36,8 @@ static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	l->enforce = v1_enforces_status(c, err);
-	if (err->code == ERR_NONE && !limits_needs_turn(c->services->limits, &l->call, c->now_us))
+	if (err->code == ERR_NONE && !is_keyed(c) &&
+	    !limits_needs_turn(c->services->limits, &l->call, c->now_us))
 		c->kind = READ;
 	return err->code;
 }

@@ -128,6 +128,8 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	bool            keyed = w->once.key.len > 0;
 
 	changes_init(&c->changes, c->arena, &c->services->tables);
+	c->status = 200; /* it may be decided anew */
+	c->header_count = 0;
 	if (keyed && idempotency_find(&w->once, c->services->tables.names[TABLE_IDEMPOTENCY], t, c->arena,
 	                              &w->kept, err) != ERR_NONE)
 		return err->code;

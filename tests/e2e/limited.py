@@ -13,13 +13,15 @@ class Limited:
     def __init__(self, policies, *options, auth=False):
         self.data = tempfile.mkdtemp(prefix="gatehouse-limits-")
         self.file = Path(self.data, "policies.yaml")
-        self.file.write_text(policies)
+        if policies is not None:
+            self.file.write_text(policies)
         self.auth = auth
         self.options = options
         self.start()
 
     def start(self):
-        command = [program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--policies", str(self.file), *self.options]
+        command = [program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, *self.options]
+        command += ["--policies", str(self.file)] if self.file.exists() else []
         self.process = subprocess.Popen(command + ([] if self.auth else ["--no-auth"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.endpoint = line_with_endpoint(self.process)
         self.wire = Wire(self.endpoint)

@@ -121,6 +121,17 @@ def test_a_shadow_policy_reports_and_lets_through(server, key):
     assert server.metric('gatehouse_limit_answers_total{policy="shadow",outcome="shadowed"}') >= 1
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_retry_with_the_same_idempotency_key_counts_once(server, engine, key):
+    once = {"Idempotency-Key": fresh()}
+    first = server.post("/v1/allow", {"policy": engine, "key": key, "cost": 3}, once)
+    assert server.allow(engine, key, 2)["allowed"] and not server.allow(engine, key)["allowed"]
+    again = server.post("/v1/allow", {"policy": engine, "key": key, "cost": 3}, once)
+    assert again.body == first.body and first.json()["allowed"]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert server.post("/v1/allow", {"policy": engine, "key": key, "cost": 1}, once).status == 422
+
+
 # ---- several ----
 
 
@@ -254,6 +265,26 @@ def test_policies_are_read_again_when_the_file_changes():
         while server.allow("p", "k", 0)["results"][0]["limit"] != 3:
             assert time.monotonic() < deadline
         assert server.allow("p", "k", 0)["results"][0]["remaining"] == 2  # what was counted counts on
+    finally:
+        server.close()
+
+
+def test_policies_can_be_put():
+    server = Limited(None)
+    try:
+        assert server.allow("login-ip", "k")["allowed"]
+        now = server.get("/v1/policies/limits")
+        assert now.status == 200 and "login-ip" in now.body.decode()
+        put = server.wire.send("PUT", "/v1/policies/limits", as_bytes({"mine": {"limit": 2, "per": "day"}}),
+                               {"If-Match": now.headers["etag"]})
+        assert put.status == 200, put.body
+        assert server.allow("mine", "k", 2)["allowed"] and not server.allow("mine", "k")["allowed"]
+        bad = server.wire.send("PUT", "/v1/policies/limits", as_bytes({"mine": {"limit": 0, "per": "day"}}),
+                               {"If-Match": put.headers["etag"]})
+        assert bad.status == 422 and bad.json()["field"] == "mine.limit"
+        server.halt()
+        server.start()
+        assert server.allow("mine", "k")["results"][0]["limit"] == 2
     finally:
         server.close()
 
