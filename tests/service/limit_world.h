@@ -7,6 +7,8 @@
 #ifndef TESTS_SERVICE_LIMIT_WORLD_H
 #define TESTS_SERVICE_LIMIT_WORLD_H
 
+#include <stdatomic.h>
+
 #include "engine/fixture.h"
 #include "service/limits.h"
 
@@ -19,6 +21,7 @@ struct world {
 	struct limits        *limits;
 	struct service_tables tables;
 	enum way              way;
+	atomic_uint           turns; /* calls that needed one */
 };
 
 /* Policies as JSON with ' for ", and %ENGINE for the way's engine. */
@@ -46,6 +49,7 @@ static inline void world_open(struct world *w, enum way way, const char *policie
 {
 	fixture_open(&w->f);
 	w->way = way;
+	atomic_init(&w->turns, 0);
 	w->tables = service_tables_default();
 	w->limits = limits_open(
 	        &(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN, .seed = {1, 2}});
@@ -188,6 +192,7 @@ static inline enum err_code world_run(struct world *w, struct limit_call *c, str
 
 	if (!limits_needs_turn(w->limits, c, world_now_us(w)))
 		return world_without_turn(w, c, a, err);
+	atomic_fetch_add(&w->turns, 1);
 	if (w->way == APART)
 		return world_in_turns(w, c, a, err);
 	return engine_run(w->f.engine, &turn.base, err);
