@@ -15,7 +15,8 @@ void row_from(struct row *r, struct arena *a, const struct item *item)
 
 	r->arena = a;
 	r->item = (struct item){arena_array(a, room, sizeof(struct member)), item->count};
-	memcpy(r->item.members, item->members, item->count * sizeof(struct member));
+	if (item->count > 0)
+		memcpy(r->item.members, item->members, item->count * sizeof(struct member));
 }
 
 static struct member *find(struct item *item, const char *name)
