@@ -69,11 +69,15 @@ static void row_set_tat(struct row *r, const struct limit_state *s)
 	row_remove(r, "PrevCount");
 }
 
+static int64_t row_ttl(const struct limit_ask *ask, const struct limit_state *s)
+{
+	return (limit_expiry(&ask->policy->rule, s) + 999999) / 1000000 + LIMIT_ROW_GRACE_S;
+}
+
 static void row_write(struct changes *c, const struct limit_ask *ask, const struct seen *before,
                       const struct limit_state *s, int64_t now_us)
 {
 	static const char *const kept[] = {"WindowStart", "Count", "PrevCount", "TAT", "TATRest", NULL};
-	int64_t                  expiry_s = (limit_expiry(&ask->policy->rule, s) + 999999) / 1000000;
 	struct item              key = key_of(c->arena, ask);
 	struct row               r;
 
@@ -82,10 +86,57 @@ static void row_write(struct changes *c, const struct limit_ask *ask, const stru
 		row_set_tat(&r, s);
 	else
 		row_set_windows(&r, s);
-	row_set_i64(&r, TTL, expiry_s + LIMIT_ROW_GRACE_S);
+	row_set_i64(&r, TTL, row_ttl(ask, s));
 	changes_put(c, c->tables->names[TABLE_RATE_LIMITS], row_item(&r),
 	            before->found ? row_same(c->arena, &before->item, kept)
 	                          : row_absent(c->arena, "PK", TTL, now_us));
+}
+
+/* ---- adding to a count: others may add to it meanwhile, as long as there is room for all ---- */
+
+static struct expr_path path_of(struct arena *a, const char *name)
+{
+	struct expr_step *step = arena_zalloc(a, sizeof(*step));
+
+	step->name = bytes_of(name);
+	return (struct expr_path){step, 1};
+}
+
+/* Is it the same window, in a row that is in order? */
+static bool only_adds(const struct seen *before, const struct limit_state *s)
+{
+	return before->found && s->algorithm != LIMIT_GCRA && s->start_us == before->state.start_us &&
+	       s->previous == before->state.previous &&
+	       row_i64(&before->item, "Count", -1) == (int64_t)before->state.count;
+}
+
+static void row_add(struct changes *c, const struct limit_ask *ask, const struct seen *before,
+                    const struct limit_state *s)
+{
+	static const char *const kept[] = {"WindowStart", "PrevCount", NULL};
+	struct expr_update      *u = arena_zalloc(c->arena, sizeof(*u));
+	int64_t                  most = (int64_t)(before->state.count + ask->answer.remaining);
+
+	u->count = 2;
+	u->actions = arena_zalloc(c->arena, u->count * sizeof(*u->actions));
+	u->actions[0] = (struct expr_action){.kind = ACTION_ADD,
+	                                     .path = path_of(c->arena, "Count"),
+	                                     .value = value_i64((int64_t)ask->cost)};
+	u->actions[1] =
+	        (struct expr_action){.kind = ACTION_SET,
+	                             .path = path_of(c->arena, TTL),
+	                             .term = {.kind = TERM_VALUE, .value = value_i64(row_ttl(ask, s))}};
+	changes_update(c, c->tables->names[TABLE_RATE_LIMITS], key_of(c->arena, ask), u,
+	               row_same_up_to(c->arena, &before->item, kept, "Count", most));
+}
+
+static void row_take(struct changes *c, const struct limit_ask *ask, const struct seen *before,
+                     const struct limit_state *s, int64_t now_us)
+{
+	if (only_adds(before, s))
+		row_add(c, ask, before, s);
+	else
+		row_write(c, ask, before, s, now_us);
 }
 
 /* ---- reading ---- */
@@ -159,7 +210,7 @@ enum err_code limit_table_take(struct table *t, struct changes *c, struct limit_
 	*allowed = limit_decide(asks, states, count, may, t->now_us);
 	for (unsigned i = 0; i < count && *allowed; i++)
 		if (asks[i]->cost > 0 && asks[i]->answer.allowed)
-			row_write(c, asks[i], &seen[i], &states[i], t->now_us);
+			row_take(c, asks[i], &seen[i], &states[i], t->now_us);
 	return ERR_NONE;
 }
 

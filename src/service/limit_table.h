@@ -10,7 +10,8 @@
  *   TTL          when the row is worthless, and an hour, in seconds
  *
  * It reads, decides, and asks for changes with conditions on what was read. In a turn of the embedded engine they
- * always hold; on a remote one they are what keeps two from passing where there is room for one. */
+ * always hold; on a remote one they are what keeps two from passing where there is room for one. Within a window the
+ * condition is only that there is still room, so that many can add to one count at once without meeting. */
 #ifndef SERVICE_LIMIT_TABLE_H
 #define SERVICE_LIMIT_TABLE_H
 
