@@ -106,7 +106,6 @@ static struct expr_path path_of(struct arena *a, const char *name)
 static bool only_adds(const struct seen *before, const struct limit_state *s)
 {
 	return before->found && s->algorithm != LIMIT_GCRA && s->start_us == before->state.start_us &&
-	       s->previous == before->state.previous &&
 	       row_i64(&before->item, "Count", -1) == (int64_t)before->state.count;
 }
 

@@ -22,7 +22,8 @@ struct world {
 	struct limits        *limits;
 	struct service_tables tables;
 	enum way              way;
-	atomic_uint           turns; /* calls that needed one */
+	atomic_uint           turns;      /* calls that needed one */
+	void (*between)(struct world *w); /* APART, for the next call: see struct apart */
 };
 
 /* Policies as JSON with ' for ", and %ENGINE for the way's engine. */
@@ -51,6 +52,7 @@ static inline void world_open(struct world *w, enum way way, const char *policie
 	fixture_open(&w->f);
 	w->way = way;
 	atomic_init(&w->turns, 0);
+	w->between = NULL;
 	w->tables = service_tables_default();
 	w->limits = limits_open(
 	        &(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN, .seed = {1, 2}});
@@ -75,6 +77,9 @@ static inline int64_t world_now_us(struct world *w)
 struct apart {
 	struct table   base;
 	struct engine *engine;
+	/* Something that others do after this one has read and before it writes; once. */
+	void (*between)(struct world *w);
+	struct world *w;
 };
 
 struct apart_call {
@@ -105,6 +110,19 @@ struct apart_call {
 
 APART(get, struct table_get, struct table_get_result)
 APART(write, struct table_write, struct table_write_result)
+
+static inline enum err_code apart_write_late(struct table *t, struct arena *a, const struct table_write *q,
+                                             struct table_write_result *r, struct err *err)
+{
+	struct apart *me = (struct apart *)t;
+	void (*between)(struct world * w) = me->between;
+
+	me->between = NULL;
+	if (between != NULL)
+		between(me->w);
+	return apart_write(t, a, q, r, err);
+}
+
 APART(transact_get, struct table_batch_get, struct table_batch_get_result)
 APART(transact_write, struct table_transact_write, struct table_transact_result)
 APART(create, struct table_schema, struct table_description)
@@ -128,7 +146,7 @@ static inline enum err_code apart_describe(struct table *t, struct arena *a, str
 
 static const struct table_backend apart_backend = {.name = "apart",
                                                    .get = apart_get,
-                                                   .write = apart_write,
+                                                   .write = apart_write_late,
                                                    .transact_get = apart_transact_get,
                                                    .transact_write = apart_transact_write,
                                                    .create = apart_create,
@@ -165,10 +183,12 @@ static inline enum err_code world_in_turn(struct writer_request *base, struct ta
 static inline enum err_code world_in_turns(struct world *w, struct limit_call *c, struct arena *a,
                                            struct err *err)
 {
-	struct apart  t = {{&apart_backend, world_now_us(w)}, w->f.engine};
+	struct apart  t = {{&apart_backend, world_now_us(w)}, w->f.engine, w->between, w};
 	enum err_code rc = ERR_CONDITION;
 	int           tries = APART_TRIES_MAX;
 
+	if (t.between != NULL) /* where many threads call, there is none */
+		w->between = NULL;
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->asks[i].policy->rule.algorithm == LIMIT_GCRA)
 			tries = APART_TRIES_GCRA;

@@ -238,6 +238,31 @@ TEST(rollover, with_64_clients_loses_nothing_and_lets_none_through_twice_in_a_sh
 	at_the_edge(APART);
 }
 
+static void next_minute(struct world *w)
+{
+	fixture_set_clock(&w->f, NOON_S + 60);
+	assert_true(allowed(w, "limiter", alice));
+}
+
+/* One reads in the last second of a window; before it writes, another opens the next. */
+TEST(rollover, what_was_decided_in_an_old_window_is_decided_anew_in_the_new_one)
+{
+	struct world w;
+	struct item  row;
+
+	world_open(&w, APART, LIMITER);
+	fixture_set_clock(&w.f, NOON_S + 59);
+	assert_true(allowed(&w, "limiter", alice));
+	w.between = next_minute;
+	assert_true(allowed(&w, "limiter", alice));
+	row = world_row(&w, "RL#arn:aws:iam::123456789012:user/alice");
+	assert_item(&w.f, &row,
+	            "{'PK':{'S':'RL#arn:aws:iam::123456789012:user/"
+	            "alice'},'WindowStart':{'S':'2026-09-10T12:01:00Z'},"
+	            "'Count':{'N':'2'},'TTL':{'N':'1789045320'}}");
+	world_close(&w);
+}
+
 static void clock_goes_back(enum way way, const char *algorithm)
 {
 	struct world w;
