@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "api/exposition.h"
+#include "api/limit_metrics.h"
 #include "api/problem.h"
 #include "api/request_log.h"
 #include "api/v1.h"
 #include "base/audit.h"
 #include "base/version.h"
+#include "service/services.h"
 
 /* Everything that is one number, read once a scrape. */
 struct now {
@@ -213,6 +215,8 @@ void metrics_write(struct api *api, struct buf *out)
 	write_writer(out, &now.engine);
 	write_requests(out, &api->meter);
 	write_verdicts(out, &api->meter);
+	if (api->parts.services != NULL && api->parts.services->limits != NULL)
+		limit_metrics_write(out, api->parts.services->limits, clock_wall_us(api->parts.clock));
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

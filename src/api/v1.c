@@ -128,6 +128,8 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	bool            keyed = w->once.key.len > 0;
 
 	changes_init(&c->changes, c->arena, &c->services->tables);
+	c->status = 200; /* it may be decided anew */
+	c->header_count = 0;
 	if (keyed && idempotency_find(&w->once, c->services->tables.names[TABLE_IDEMPOTENCY], t, c->arena,
 	                              &w->kept, err) != ERR_NONE)
 		return err->code;
@@ -164,10 +166,13 @@ static enum err_code write_run(struct writer_request *base, struct table *t)
 
 static void write_answer(struct http_request *r)
 {
-	struct v1_work *w = r->user;
+	struct v1_work        *w = r->user;
+	const struct v1_route *route = w->call.route;
 
-	if (w->call.route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
-		w->call.route->committed(&w->call);
+	if (route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
+		route->committed(&w->call);
+	if (route->refused != NULL && w->base.rc != ERR_NONE)
+		w->base.rc = route->refused(&w->call, w->base.rc, &w->base.err);
 	answer(r->loop_data, w, w->base.rc, &w->base.err);
 }
 
@@ -198,8 +203,10 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 {
 	struct err    err;
-	enum err_code rc = w->call.route->run(&w->call, t, &err);
+	enum err_code rc;
 
+	changes_init(&w->call.changes, w->call.arena, &w->call.services->tables); /* it asks for none */
+	rc = w->call.route->run(&w->call, t, &err);
 	answer(l, w, rc, &err);
 }
 
@@ -210,7 +217,7 @@ static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err
 	struct bytes body = c->http->body;
 	struct json *tree;
 
-	if (body.len == 0)
+	if (body.len == 0 || c->route->body_bytes_max == V1_BODY_IGNORED)
 		return ERR_NONE;
 	if (c->route->body_bytes_max == 0)
 		return err_set(err, ERR_SERIALIZATION, "this takes no body");
@@ -275,8 +282,8 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
 	if (rc == ERR_NONE)
-		rc = permit_check_v1(&who, clock_wall_us(l->api->parts.clock) / 1000000, c->arena,
-		                     c->route->action, c->resources, c->resource_count, err);
+		rc = permit_check_v1(&who, c->now_us / 1000000, c->arena, c->route->action, c->resources,
+		                     c->resource_count, err);
 	if (rc == ERR_NONE)
 		rc = read_once(w, err);
 	auth_release(&who);
@@ -294,6 +301,7 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.http = r;
 	w->call.route = match->route;
 	w->call.services = l->api->parts.services;
+	w->call.now_us = clock_wall_us(l->api->parts.clock);
 	memcpy(w->call.params, match->params, sizeof(match->params));
 	rc = admit(l, w, &w->base.err);
 	if (rc != ERR_NONE) {
@@ -344,8 +352,16 @@ void v1_header(struct v1_call *c, struct bytes name, struct bytes value)
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 {
-	if (c->resource_count < V1_RESOURCES_MAX)
-		c->resources[c->resource_count++] = arena_printf(c->arena, "%s/%.*s", kind, BYTES_ARG(name));
+	size_t len = strlen(kind);
+	char  *text;
+
+	if (c->resource_count == V1_RESOURCES_MAX)
+		return;
+	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
+	memcpy(text, kind, len);
+	text[len] = '/';
+	memcpy(text + len + 1, name.data, name.len);
+	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
 }
 
 bool v1_enforces_status(struct v1_call *c, struct err *err)

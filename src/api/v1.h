@@ -29,12 +29,16 @@ enum {
 	V1_PARAM_BYTES_MAX = 1024,
 };
 
+/* For body_bytes_max: whatever is sent as a body is not looked at. */
+#define V1_BODY_IGNORED UINT32_MAX
+
 struct v1_call;
 
 struct v1_route {
-	enum http_method    method;
-	const char         *path;   /* "/v1/subjects/{id}": a segment in braces is a parameter, in order */
-	enum operation_kind kind;   /* READ or WRITE; decode may change the call's to READ */
+	enum http_method    method; /* HTTP_OTHER: any */
+	const char         *path; /* "/v1/subjects/{id}": a segment in braces is a parameter, in order; {*} at
+	                               the end: whatever follows, or nothing */
+	enum operation_kind kind; /* READ or WRITE; decode may change the call's to READ */
 	const char         *action; /* "RecordAttempt": gatehouse:RecordAttempt in policies, and in metrics */
 	uint32_t            body_bytes_max; /* 0: it takes no body */
 
@@ -47,7 +51,8 @@ struct v1_route {
 
 	/* What few routes need; NULL: nothing. On the loop, after a write was committed, before it is answered. */
 	void (*committed)(struct v1_call *c);
-	/* On the loop: the writer does not take it. ERR_NONE: the route filled the result, and it is answered. */
+	/* On the loop: the writer did not take it, or it failed there. ERR_NONE: the route filled the result, and
+	 * it is answered. */
 	enum err_code (*refused)(struct v1_call *c, enum err_code rc, struct err *err);
 };
 
@@ -57,8 +62,9 @@ struct v1_call {
 	enum operation_kind    kind;
 	struct services       *services;
 	struct http_request   *http;
-	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
-	const struct json     *body;                  /* NULL if there is none */
+	int64_t            now_us; /* when it came, by the wall clock; in run, the table's time is better */
+	struct bytes       params[V1_PARAMS_MAX]; /* percent-decoded */
+	const struct json *body;                  /* NULL if there is none */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes resources[V1_RESOURCES_MAX];

@@ -49,12 +49,26 @@ static struct bytes segment_next(struct bytes *path)
 	return segment;
 }
 
+#define WHATEVER "{*}"
+
+/* What every path that fits begins with. */
+static struct bytes literal_of(const char *pattern)
+{
+	size_t len = strcspn(pattern, "{");
+
+	while (len > 0 && pattern[len - 1] == '/')
+		len--;
+	return (struct bytes){pattern, len};
+}
+
 static bool path_fits(const char *pattern, struct bytes path, struct bytes params[V1_PARAMS_MAX])
 {
 	struct bytes rest = bytes_of(pattern);
 	size_t       count = 0;
 
-	while (rest.len > 0 && path.len > 0) {
+	if (!bytes_starts_with(path, literal_of(pattern))) /* most are told apart here, at once */
+		return false;
+	while (rest.len > 0 && path.len > 0 && !bytes_is(rest, WHATEVER)) {
 		struct bytes want = segment_next(&rest), got = segment_next(&path);
 
 		if (want.len > 0 && want.data[0] == '{') {
@@ -65,7 +79,7 @@ static bool path_fits(const char *pattern, struct bytes path, struct bytes param
 			return false;
 		}
 	}
-	return rest.len == 0 && path.len == 0;
+	return bytes_is(rest, WHATEVER) || (rest.len == 0 && path.len == 0);
 }
 
 static bool params_decode(struct http_request *r, struct bytes params[V1_PARAMS_MAX])
@@ -105,7 +119,7 @@ enum v1_outcome v1_match(struct http_request *r, struct v1_match *out)
 		memset(out->params, 0, sizeof(out->params));
 		if (!path_fits(route->path, r->path, out->params))
 			continue;
-		if (route->method == method) {
+		if (route->method == method || route->method == HTTP_OTHER) {
 			out->route = route;
 			return params_decode(r, out->params) ? V1_MATCHED : V1_BAD_PATH;
 		}

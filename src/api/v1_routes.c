@@ -21,6 +21,11 @@ static const struct v1_route routes[] = {
         {HTTP_GET, "/v1/policies/{name}", READ, "GetPolicies", NO_BODY, FUNCTIONS(policy_get), NULL, NULL},
         {HTTP_PUT, "/v1/policies/{name}", WRITE, "PutPolicies", POLICY_BODY, FUNCTIONS(policy_put),
          policy_put_committed, NULL},
+        {HTTP_POST, "/v1/allow", WRITE, "Allow", BODY, FUNCTIONS(allow), NULL, allow_refused},
+        {HTTP_POST, "/v1/refund", WRITE, "Refund", BODY, FUNCTIONS(refund), NULL, NULL},
+        {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, FUNCTIONS(authz), NULL,
+         authz_refused},
+        {HTTP_GET, "/v1/limits/top", READ, "ListTopLimits", NO_BODY, FUNCTIONS(limits_top), NULL, NULL},
 };
 
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };

@@ -21,6 +21,16 @@ ROUTE_FUNCTIONS(policy_get);
 ROUTE_FUNCTIONS(policy_put);
 void policy_put_committed(struct v1_call *c);
 
+/* limits.c */
+ROUTE_FUNCTIONS(allow);
+ROUTE_FUNCTIONS(refund);
+ROUTE_FUNCTIONS(limits_top);
+enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err);
+
+/* authz.c */
+ROUTE_FUNCTIONS(authz);
+enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
+
 /* subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);

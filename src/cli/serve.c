@@ -105,6 +105,8 @@ static const struct option_spec options[] = {
         {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", AT(o.cache_mb), 1, 1 << 20},
         {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
          AT(o.queue_mb), 1, 1 << 20},
+        {"--limits-mb", OPTION_NUMBER, "N", "memory for limits that are kept in memory (default: 64)",
+         AT(o.limits_mb), 1, 1 << 20},
         {"--check-config", OPTION_ACTION, NULL, "print the settings and where each comes from; serve nothing",
          AT(check_config), 0, 0},
         {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */

@@ -20,11 +20,12 @@
 #include "http/http.h"
 #include "server/notify.h"
 #include "server/secret.h"
+#include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rules.h"
 #include "service/services.h"
 
-enum { POLICY_KINDS = 1, POLICY_LOOK_S = 1 };
+enum { POLICY_KINDS = 2, POLICY_LOOK_S = 1 };
 
 struct server {
 	struct audit        *audit;
@@ -47,7 +48,7 @@ struct server {
 struct serve_options serve_options_default(void)
 {
 	return (struct serve_options){
-	        .listen = "127.0.0.1:8420", .data = "data", .cache_mb = 64, .queue_mb = 64};
+	        .listen = "127.0.0.1:8420", .data = "data", .cache_mb = 64, .queue_mb = 64, .limits_mb = 64};
 }
 
 /* ---- signals: the main thread waits for them, all others never see them ---- */
@@ -237,6 +238,8 @@ static enum err_code open_policies(struct server *s, const struct serve_options 
 
 	s->policy_kinds[0] = (struct document_kind){
 	        .name = "attempts", .parse = rules_parse, .holder = &s->services.rules};
+	s->policy_kinds[1] = (struct document_kind){
+	        .name = "limits", .parse = limit_policies_parse, .holder = limits_holder(s->services.limits)};
 	if (policy_store_open(&s->services.policies, s->policy_kinds, POLICY_KINDS, options->policies, err) !=
 	    ERR_NONE)
 		return err->code;
@@ -244,6 +247,16 @@ static enum err_code open_policies(struct server *s, const struct serve_options 
 	policy_store_load(s->services.policies, &s->services.tables, &reader.base, err);
 	engine_session_release(&reader);
 	return err->code;
+}
+
+static enum err_code open_limits(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
+
+	if (getrandom(&limits.seed, sizeof(limits.seed), 0) != (ssize_t)sizeof(limits.seed))
+		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+	s->services.limits = limits_open(&limits);
+	return ERR_NONE;
 }
 
 static enum err_code open_services(struct server *s, const struct serve_options *options, struct err *err)
@@ -255,6 +268,8 @@ static enum err_code open_services(struct server *s, const struct serve_options 
 	identifier_key_init(&s->services.identifiers, secret);
 	crypto_wipe(secret, sizeof(secret));
 	s->services.tables = service_tables_default();
+	if (open_limits(s, options, err) != ERR_NONE)
+		return err->code;
 	return open_policies(s, options, err);
 }
 
@@ -343,6 +358,8 @@ static void close_all(struct server *s)
 		http_tls_close(s->tls);
 	if (s->services.policies != NULL)
 		policy_store_close(s->services.policies);
+	if (s->services.limits != NULL)
+		limits_close(s->services.limits);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)

@@ -19,6 +19,7 @@ struct serve_options {
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
+	uint64_t    limits_mb; /* what the memory engine of limits may hold */
 };
 
 struct serve_options serve_options_default(void);

@@ -64,6 +64,16 @@ void changes_put(struct changes *c, struct bytes table, struct item item, const 
 	add(c, (struct table_write){.kind = TABLE_PUT, .table = table, .item = item, .condition = condition});
 }
 
+void changes_update(struct changes *c, struct bytes table, struct item key, const struct expr_update *update,
+                    const struct expr *condition)
+{
+	add(c, (struct table_write){.kind = TABLE_UPDATE,
+	                            .table = table,
+	                            .key = key,
+	                            .update = update,
+	                            .condition = condition});
+}
+
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition)
 {
 	add(c,

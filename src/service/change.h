@@ -22,6 +22,8 @@ void changes_init(struct changes *c, struct arena *a, const struct service_table
 
 /* item and key must be well-formed (value.h, V1); a condition may be NULL. */
 void changes_put(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
+void changes_update(struct changes *c, struct bytes table, struct item key, const struct expr_update *update,
+                    const struct expr *condition);
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition);
 
 /* Commits: nothing, one write, or a transaction. Tables that services own are made if they are absent.

@@ -15,7 +15,8 @@ void row_from(struct row *r, struct arena *a, const struct item *item)
 
 	r->arena = a;
 	r->item = (struct item){arena_array(a, room, sizeof(struct member)), item->count};
-	memcpy(r->item.members, item->members, item->count * sizeof(struct member));
+	if (item->count > 0)
+		memcpy(r->item.members, item->members, item->count * sizeof(struct member));
 }
 
 static struct member *find(struct item *item, const char *name)
@@ -151,7 +152,7 @@ const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl
 	            compare(a, ttl, OP_LE, value_i64(now_us / 1000000)));
 }
 
-const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names)
+static struct expr *same(struct arena *a, const struct item *read, const char *const *names)
 {
 	struct expr *all = NULL;
 
@@ -163,4 +164,15 @@ const struct expr *row_same(struct arena *a, const struct item *read, const char
 		all = all == NULL ? one : both(a, EXPR_AND, all, one);
 	}
 	return all;
+}
+
+const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names)
+{
+	return same(a, read, names);
+}
+
+const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
+                                  const char *number, int64_t most)
+{
+	return both(a, EXPR_AND, same(a, read, names), compare(a, number, OP_LE, value_i64(most)));
 }

@@ -36,4 +36,8 @@ bool row_expired(const struct item *item, const char *ttl, int64_t now_us);
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us);
 const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names);
 
+/* The same, and a number is at most so large: for counts that others may raise meanwhile. */
+const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
+                                  const char *number, int64_t most);
+
 #endif

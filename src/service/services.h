@@ -6,6 +6,7 @@
 #include "service/identifier.h"
 #include "service/tables.h"
 
+struct limits;
 struct policy_store;
 
 struct services {
@@ -13,6 +14,7 @@ struct services {
 	struct identifier_key  identifiers; /* for what must not be stored as it is */
 	struct policy_store   *policies;
 	struct document_holder rules; /* of attempts, in force */
+	struct limits         *limits;
 };
 
 #endif

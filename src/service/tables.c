@@ -27,11 +27,15 @@ static enum err_code create(struct table *t, struct arena *a, struct bytes name,
 	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
 	struct table_alter       alter = {.table = name, .changes = &ttl, .count = 1};
 	struct table_description made;
+	enum err_code            rc;
 
 	schema.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
 	schema.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
-	if (t->backend->create(t, a, &schema, &made, err) != ERR_NONE)
-		return err->code;
+	rc = t->backend->create(t, a, &schema, &made, err);
+	if (rc == ERR_RESOURCE_IN_USE)
+		return ERR_NONE; /* someone else was quicker, and sees to the rest */
+	if (rc != ERR_NONE)
+		return rc;
 	return shape->ttl[0] == '\0' ? ERR_NONE : t->backend->alter(t, a, &alter, &made, err);
 }
 

@@ -1,0 +1,32 @@
+/* Limit calls: reading asks and writing answers, for every route that has to do with limits. */
+#ifndef API_LIMIT_CALL_H
+#define API_LIMIT_CALL_H
+
+#include "api/v1.h"
+#include "json/fields.h"
+#include "service/limits.h"
+
+/* The policies in force, for the length of the call: sets call->release. */
+struct limit_policies *limit_call_policies(struct v1_call *c);
+
+/* ---- reading; errors go into f ---- */
+
+/* One ask from an object's own members: `policy`, `key`, `cost`. A key is a plain text, or {"ip": …} and the like,
+ * which are hashed before they are kept. */
+void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
+                     struct limit_call *out);
+
+/* The asks of a member that is a list of such objects, at least one. */
+void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,
+                          const struct limit_policies *set, struct limit_call *out);
+
+/* ---- writing ---- */
+
+/* "allowed", "degraded", "retry_after", "until", "results", as members. */
+void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t now_us);
+
+/* RateLimit-Policy, RateLimit (draft-ietf-httpapi-ratelimit-headers-10: structured fields, a member a policy) and, if
+ * it is refused, Retry-After. */
+void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t now_us);
+
+#endif

@@ -1,0 +1,130 @@
+/* Limit metrics: families, one after the other. */
+#include "api/limit_metrics.h"
+
+#include "api/exposition.h"
+#include "service/identifier.h"
+
+/* X(field of limit_counts, outcome) */
+#define OUTCOMES(X)                                                                                          \
+	X(allowed, "allowed")                                                                                \
+	X(denied, "denied")                                                                                  \
+	X(shadowed, "shadowed")
+
+/* X(field of limit_counts, name, help) */
+#define MORE(X)                                                                                              \
+	X(remembered, "gatehouse_limit_remembered_total",                                                    \
+	  "Denied without looking, because the key was denied a moment before.")                             \
+	X(degraded, "gatehouse_limit_degraded_total",                                                        \
+	  "Allowed without asking, because the table failed and the policy is open.")                        \
+	X(near, "gatehouse_limit_near_total", "Answers that said the limit is near.")
+
+static void sample(struct buf *out, const char *name, const struct limit_policy *p, const char *outcome,
+                   const struct metric_counter *count)
+{
+	struct label labels[] = {{"policy", p->name},
+	                         {"outcome", outcome == NULL ? BYTES("") : bytes_of(outcome)}};
+
+	exposition_sample(out, name, (struct labels){labels, outcome == NULL ? 1 : 2},
+	                  (double)metric_value(count));
+}
+
+static void write_answers(struct buf *out, const struct limit_policies *set)
+{
+	exposition_family(
+	        out, "gatehouse_limit_answers_total", "counter",
+	        "What limits answered; shadowed: would have been denied, but the policy only watches.");
+	for (uint32_t i = 0; i < set->count; i++) {
+#define X(field, outcome)                                                                                    \
+	sample(out, "gatehouse_limit_answers_total", &set->list[i], outcome, &set->list[i].counts->field);
+		OUTCOMES(X)
+#undef X
+	}
+#define X(field, name, help)                                                                                 \
+	exposition_family(out, name, "counter", help);                                                       \
+	for (uint32_t i = 0; i < set->count; i++)                                                            \
+		sample(out, name, &set->list[i], NULL, &set->list[i].counts->field);
+	MORE(X)
+#undef X
+}
+
+static void write_memory(struct buf *out, struct limits *l)
+{
+	struct limit_map_stats stats = limits_memory_stats(l);
+	struct labels          none = {NULL, 0};
+
+	exposition_family(out, "gatehouse_limit_memory_bytes", "gauge",
+	                  "Bytes of limits that are kept in memory.");
+	exposition_sample(out, "gatehouse_limit_memory_bytes", none, (double)stats.bytes);
+	exposition_family(out, "gatehouse_limit_memory_keys", "gauge",
+	                  "Keys of limits that are kept in memory.");
+	exposition_sample(out, "gatehouse_limit_memory_keys", none, (double)stats.entries);
+	exposition_family(out, "gatehouse_limit_memory_evicted_total", "counter",
+	                  "Keys forgotten before their time, because the memory was full.");
+	exposition_sample(out, "gatehouse_limit_memory_evicted_total", none, (double)stats.evicted);
+}
+
+/* ---- keys ---- */
+
+static bool looks_personal(struct bytes key)
+{
+	uint8_t address[16];
+
+	for (size_t i = 0; i <= key.len; i++) {
+		bool begins = i == 0 || key.data[i - 1] == '#';
+
+		if (i < key.len && key.data[i] == '@')
+			return true;
+		if (begins && identifier_ip_parse((struct bytes){key.data + i, key.len - i}, address))
+			return true;
+	}
+	return false;
+}
+
+/* Backslash, quote and line feed, as the text format wants it. */
+static struct bytes escaped(struct arena *a, struct bytes key)
+{
+	struct buf out;
+
+	buf_init(&out, a);
+	for (size_t i = 0; i < key.len; i++) {
+		if (key.data[i] == '\\' || key.data[i] == '"')
+			buf_add_byte(&out, '\\');
+		if (key.data[i] == '\n')
+			buf_add(&out, "\\n", 2);
+		else
+			buf_add_byte(&out, (uint8_t)key.data[i]);
+	}
+	return buf_bytes(&out);
+}
+
+static void write_keys(struct buf *out, struct limits *l, enum limits_list which, const char *name,
+                       const char *help, int64_t now_us)
+{
+	struct arena                a;
+	unsigned                    count;
+	const struct limit_top_key *keys;
+
+	arena_init(&a);
+	keys = limits_top(l, which, &a, LIMIT_METRICS_KEYS, now_us, &count);
+	exposition_family(out, name, "gauge", help);
+	for (unsigned i = 0; i < count; i++) {
+		struct label label = {"key", escaped(&a, keys[i].key)};
+
+		if (!looks_personal(keys[i].key))
+			exposition_sample(out, name, (struct labels){&label, 1}, (double)keys[i].count);
+	}
+	arena_release(&a);
+}
+
+void limit_metrics_write(struct buf *out, struct limits *l, int64_t now_us)
+{
+	struct limit_policies *set = limits_policies(l);
+
+	write_answers(out, set);
+	limit_policies_release(set);
+	write_memory(out, l);
+	write_keys(out, l, LIMITS_HOT, "gatehouse_limit_hot_keys",
+	           "The keys asked about most, in about the last two minutes.", now_us);
+	write_keys(out, l, LIMITS_DENIED, "gatehouse_limit_denied_keys",
+	           "The keys denied most, in about the last two minutes.", now_us);
+}

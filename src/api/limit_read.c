@@ -1,0 +1,66 @@
+/* Limit calls: reading. */
+#include <stdio.h>
+
+#include "api/limit_call.h"
+
+static void release(struct v1_call *c)
+{
+	document_release(c->held);
+}
+
+struct limit_policies *limit_call_policies(struct v1_call *c)
+{
+	struct limit_policies *set = limits_policies(c->services->limits);
+
+	c->held = &set->base;
+	c->release = release;
+	return set;
+}
+
+static const struct limit_policy *read_policy(struct v1_call *c, struct fields *f,
+                                              const struct limit_policies *set)
+{
+	struct bytes               name = fields_text(f, "policy", LIMIT_NAME_MAX);
+	const struct limit_policy *policy = limit_policies_find(set, name);
+
+	if (policy == NULL)
+		fields_fail(f, "policy", ERR_INVALID, "there is no such policy");
+	else
+		v1_resource(c, "limit", policy->name);
+	return policy;
+}
+
+void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
+                     struct limit_call *out)
+{
+	const struct limit_policy *policy = read_policy(c, f, set);
+	struct bytes               key =
+	        identifier_read(&c->services->identifiers, c->arena, f, "key", fields_get(f, "key"));
+	int64_t cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
+
+	if (f->err->code != ERR_NONE)
+		return;
+	if (key.len > LIMIT_KEY_MAX)
+		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, and has %zu", LIMIT_KEY_MAX,
+		            key.len);
+	else if (!limit_call_add(out, c->arena, policy, key, (uint64_t)cost))
+		fields_fail(f, "key", ERR_INVALID, "is asked about already in this call");
+}
+
+void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,
+                          const struct limit_policies *set, struct limit_call *out)
+{
+	const struct json *list = fields_array(f, name, LIMIT_ASKS_MAX);
+	unsigned           at = 0;
+
+	if (list != NULL && list->count == 0)
+		fields_fail(f, name, ERR_INVALID, "must not be empty");
+	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL; m = m->next, at++) {
+		struct bytes  place = arena_printf(c->arena, "%s[%u]", name, at);
+		struct fields one;
+
+		fields_enter(&one, f, place, m);
+		limit_call_read(c, &one, set, out);
+		fields_end(&one);
+	}
+}

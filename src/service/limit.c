@@ -1,0 +1,221 @@
+/* Limit: one pair of functions an algorithm, `room` and what taking or giving does to the state.
+ *
+ * GCRA counts time in ticks of 1/limit microseconds: a unit is worth exactly `period` ticks, so nothing is ever
+ * rounded. TAT, the time at which all that was taken has drained, is kept as whole microseconds and a rest in ticks. */
+#include "service/limit.h"
+
+#include <assert.h>
+
+typedef unsigned __int128 u128; /* the compiler's own spelling cannot follow `struct` */
+
+/* A rate needs a month of one length. */
+#define GCRA_MONTH_US (UINT64_C(30) * 86400 * 1000000)
+
+/* A state seen at a time: what the answers are computed from. */
+struct sight {
+	int64_t             now_us;  /* the caller's */
+	int64_t             time_us; /* windows: not before anything the state has seen */
+	struct limit_window window;  /* windows: that of time_us */
+	u128                used;    /* in units of 1/span */
+	uint64_t            span;    /* the window's or period's length in microseconds */
+	uint64_t            room;    /* whole units that could be taken */
+};
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t divide_up(u128 value, uint64_t by)
+{
+	return (int64_t)((value + by - 1) / by);
+}
+
+/* ---- windows: fixed and sliding ---- */
+
+/* Moves the state to the window of the time; never back, also if another rule laid its windows otherwise. */
+static void windows_advance(const struct limit_rule *rule, struct limit_state *s,
+                            const struct limit_window *w)
+{
+	bool adjacent;
+
+	if (s->start_us >= w->start_us)
+		return;
+	adjacent = rule->algorithm == LIMIT_SLIDING &&
+	           limit_window_at(rule->period, s->start_us).end_us == w->start_us;
+	s->previous = adjacent ? s->count : 0;
+	s->start_us = w->start_us;
+	s->count = 0;
+}
+
+static void windows_see(const struct limit_rule *rule, struct limit_state *s, struct sight *v)
+{
+	v->time_us = later(v->now_us, s->start_us);
+	v->window = limit_window_at(rule->period, v->time_us);
+	v->span = (uint64_t)(v->window.end_us - v->window.start_us);
+	windows_advance(rule, s, &v->window);
+	v->used = (u128)s->count * v->span;
+	if (rule->algorithm == LIMIT_SLIDING)
+		v->used += (u128)s->previous * (uint64_t)(v->window.end_us - v->time_us);
+}
+
+/* Until a weighted previous count leaves room: `have` units of room are there without it. */
+static int64_t fade_us(uint64_t previous, uint64_t have, int64_t span)
+{
+	return previous <= have ? 0 : span - (int64_t)((u128)have * (uint64_t)span / previous);
+}
+
+static int64_t sliding_wait_us(const struct limit_rule *rule, const struct limit_state *s,
+                               const struct sight *v, uint64_t cost)
+{
+	struct limit_window next;
+
+	if (s->count + cost <= rule->limit)
+		return v->window.start_us +
+		       fade_us(s->previous, rule->limit - s->count - cost, (int64_t)v->span) - v->now_us;
+	next = limit_window_at(rule->period, v->window.end_us);
+	return next.start_us + fade_us(s->count, rule->limit - cost, next.end_us - next.start_us) - v->now_us;
+}
+
+static int64_t windows_wait_us(const struct limit_rule *rule, const struct limit_state *s,
+                               const struct sight *v, uint64_t cost)
+{
+	if (rule->algorithm == LIMIT_SLIDING)
+		return sliding_wait_us(rule, s, v, cost);
+	return v->window.end_us - v->now_us;
+}
+
+static int64_t windows_reset_us(const struct limit_rule *rule, const struct limit_state *s,
+                                const struct sight *v)
+{
+	if (rule->algorithm == LIMIT_SLIDING && s->count > 0)
+		return limit_window_at(rule->period, v->window.end_us).end_us - v->now_us;
+	return v->window.end_us - v->now_us;
+}
+
+/* Of a sliding count, the newest units first. */
+static void windows_give(struct limit_state *s, uint64_t cost)
+{
+	uint64_t newest = smaller(cost, s->count);
+
+	s->count -= newest;
+	s->previous -= smaller(cost - newest, s->previous);
+}
+
+/* ---- GCRA ---- */
+
+static void gcra_see(const struct limit_rule *rule, const struct limit_state *s, struct sight *v)
+{
+	v->span = rule->period.us > 0 ? (uint64_t)rule->period.us : GCRA_MONTH_US;
+	v->used = 0;
+	if (s->start_us >= v->now_us)
+		v->used = (u128)(uint64_t)(s->start_us - v->now_us) * rule->limit +
+		          smaller(s->count, rule->limit - 1);
+}
+
+static void gcra_set(const struct limit_rule *rule, struct limit_state *s, int64_t now_us, u128 used)
+{
+	s->start_us = now_us + (int64_t)(used / rule->limit);
+	s->count = (uint64_t)(used % rule->limit);
+}
+
+/* ---- all of them ---- */
+
+static void see(const struct limit_rule *rule, struct limit_state *s, int64_t now_us, struct sight *v)
+{
+	u128 all;
+
+	assert(rule->limit > 0 && limit_capacity(rule) > 0);
+	if (s->algorithm != rule->algorithm)
+		*s = (struct limit_state){.algorithm = rule->algorithm};
+	v->now_us = now_us;
+	if (rule->algorithm == LIMIT_GCRA)
+		gcra_see(rule, s, v);
+	else
+		windows_see(rule, s, v);
+	all = (u128)limit_capacity(rule) * v->span;
+	v->room = v->used >= all ? 0 : (uint64_t)((all - v->used) / v->span);
+}
+
+static void take(const struct limit_rule *rule, struct limit_state *s, struct sight *v, uint64_t cost)
+{
+	v->used += (u128)cost * v->span;
+	v->room -= cost;
+	if (rule->algorithm == LIMIT_GCRA)
+		gcra_set(rule, s, v->now_us, v->used);
+	else
+		s->count += cost;
+}
+
+static int64_t wait_us(const struct limit_rule *rule, const struct limit_state *s, const struct sight *v,
+                       uint64_t cost)
+{
+	if (cost > limit_capacity(rule))
+		return LIMIT_NEVER;
+	if (rule->algorithm == LIMIT_GCRA)
+		return divide_up(v->used + (u128)cost * v->span - (u128)rule->burst * v->span, rule->limit);
+	return windows_wait_us(rule, s, v, cost);
+}
+
+static void answer(const struct limit_rule *rule, const struct limit_state *s, const struct sight *v,
+                   struct limit_answer *out)
+{
+	out->limit = limit_capacity(rule);
+	out->remaining = v->room;
+	out->near = limit_is_near(rule, v->room);
+	if (rule->algorithm == LIMIT_GCRA)
+		out->reset_us = divide_up(v->used, rule->limit);
+	else
+		out->reset_us = windows_reset_us(rule, s, v);
+}
+
+void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                struct limit_answer *out)
+{
+	struct limit_state s = *state;
+	struct sight       v;
+
+	see(rule, &s, now_us, &v);
+	out->allowed = cost <= v.room;
+	out->retry_after_us = out->allowed ? 0 : wait_us(rule, &s, &v, cost);
+	if (out->allowed && cost > 0) {
+		take(rule, &s, &v, cost);
+		*state = s;
+	}
+	answer(rule, &s, &v, out);
+}
+
+void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                struct limit_answer *out)
+{
+	struct limit_state s = *state;
+	struct sight       v;
+	u128               given;
+
+	see(rule, &s, now_us, &v);
+	given = (u128)cost * v.span;
+	if (rule->algorithm == LIMIT_GCRA)
+		gcra_set(rule, &s, now_us, v.used > given ? v.used - given : 0);
+	else
+		windows_give(&s, cost);
+	if (v.used > 0)
+		*state = s;
+	limit_take(rule, state, now_us, 0, out);
+}
+
+int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *state)
+{
+	struct limit_window w;
+
+	if (state->algorithm == LIMIT_GCRA)
+		return state->start_us + 1;
+	w = limit_window_at(rule->period, state->start_us);
+	if (state->algorithm == LIMIT_SLIDING)
+		w = limit_window_at(rule->period, w.end_us);
+	return w.end_us;
+}

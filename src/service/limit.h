@@ -1,0 +1,79 @@
+/* Limit: the three algorithms, as pure functions over a small state and a time. They know neither keys nor where a
+ * state is kept: limit_memory.h and limit_table.h do, and so give the same answers.
+ *
+ *   fixed    units counted in clock-aligned windows. Cheap and easy to explain; up to twice the limit can pass in
+ *            a short time around a window's edge.
+ *   sliding  the same count, plus the previous window's, weighted by how much of it the last window's length still
+ *            overlaps. No doubling at the edge; an estimate, which takes the previous window as evenly spread.
+ *   gcra     the generic cell rate algorithm: units drain at limit / period, and `burst` may be taken at once.
+ *            No windows, so no edge. A month counts as 30 days.
+ *
+ * What always holds: arithmetic is exact (128-bit integers, no rounding that adds up); a state is a few numbers,
+ * whatever was asked; time never goes back for a state: a clock that does counts on in the latest window seen; a
+ * refusal changes nothing. */
+#ifndef SERVICE_LIMIT_H
+#define SERVICE_LIMIT_H
+
+#include "service/limit_window.h"
+
+enum {
+	LIMIT_UNITS_MAX = 1000000000, /* of a limit, a burst, a cost */
+	LIMIT_NEAR_WHOLE = 1000,      /* near_permille is at most this */
+};
+
+#define LIMIT_NEVER INT64_C(-1) /* a wait that does not end: the cost is more than there ever is */
+
+enum limit_algorithm { LIMIT_NONE, LIMIT_FIXED, LIMIT_SLIDING, LIMIT_GCRA };
+
+struct limit_rule {
+	enum limit_algorithm algorithm;
+	uint64_t             limit; /* units a period, at least 1 */
+	struct limit_period  period;
+	uint64_t             burst;         /* GCRA: units that may be taken at once, at least 1 */
+	uint32_t             near_permille; /* used share from which an answer says `near`; 0: never */
+};
+
+/* What is kept of one key. All zeros: nothing was taken yet. */
+struct limit_state {
+	enum limit_algorithm algorithm; /* that wrote it: another one takes it as empty */
+	int64_t  start_us; /* of the window; GCRA: when all is drained (TAT), whole microseconds */
+	uint64_t count;    /* in this window; GCRA: the rest of TAT, in 1/limit microseconds */
+	uint64_t previous; /* SLIDING: in the window before */
+};
+
+struct limit_answer {
+	bool     allowed;
+	bool     near;
+	uint64_t limit;          /* how many units there are at most */
+	uint64_t remaining;      /* how many could be taken now */
+	int64_t  reset_us;       /* until all of them are there again, if nobody asks */
+	int64_t  retry_after_us; /* 0 if allowed; LIMIT_NEVER */
+};
+
+/* Takes `cost` units if there are as many; cost 0 only looks. *state changes exactly if the answer is allowed and the
+ * cost is not 0. */
+void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                struct limit_answer *out);
+
+/* Gives back up to `cost` units, never more than are taken now. The answer is that of a look afterwards. */
+void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                struct limit_answer *out);
+
+/* From when on the state says no more than an empty one. */
+int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *state);
+
+/* The number of units a key has at most. */
+static inline uint64_t limit_capacity(const struct limit_rule *rule)
+{
+	return rule->algorithm == LIMIT_GCRA ? rule->burst : rule->limit;
+}
+
+/* Is so little left that an answer says so? */
+static inline bool limit_is_near(const struct limit_rule *rule, uint64_t remaining)
+{
+	uint64_t all = limit_capacity(rule);
+
+	return rule->near_permille > 0 && (all - remaining) * LIMIT_NEAR_WHOLE >= rule->near_permille * all;
+}
+
+#endif

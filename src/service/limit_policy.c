@@ -1,0 +1,236 @@
+/* Limit policies: from a tree, strictly. */
+#include "service/limit_policy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "json/fields.h"
+
+#define SECOND_US INT64_C(1000000)
+
+static const char *const algorithm_names[] = {"fixed", "sliding", "gcra", NULL}; /* from LIMIT_FIXED on */
+static const char *const engine_names[] = {"memory", "table", NULL};
+static const char *const failure_names[] = {"open", "closed", NULL};
+
+static const struct {
+	const char *name;
+	int64_t     seconds; /* 0: a calendar month */
+} periods[] = {{"second", 1},  {"minute", 60},      {"hour", 3600},
+               {"day", 86400}, {"week", 7 * 86400}, {"month", 0}};
+
+enum { PERIOD_COUNT = sizeof(periods) / sizeof(periods[0]) };
+
+/* ---- reading ---- */
+
+static bool name_is_good(struct bytes name)
+{
+	if (name.len < 1 || name.len > LIMIT_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (!((name.data[i] >= 'a' && name.data[i] <= 'z') ||
+		      (name.data[i] >= 'A' && name.data[i] <= 'Z') ||
+		      (name.data[i] >= '0' && name.data[i] <= '9') ||
+		      (i > 0 && strchr("._-", name.data[i]) != NULL)))
+			return false;
+	return true;
+}
+
+static struct limit_period period_read(struct fields *f)
+{
+	const struct json *member = fields_get(f, "per");
+
+	if (member == NULL) {
+		fields_fail(f, "per", ERR_INVALID, "is missing");
+		return (struct limit_period){0};
+	}
+	for (unsigned i = 0; member->type == JSON_STRING && i < PERIOD_COUNT; i++)
+		if (bytes_is(member->text, periods[i].name))
+			return (struct limit_period){periods[i].seconds * SECOND_US};
+	if (member->type == JSON_INT && member->integer >= 1 && member->integer <= LIMIT_PERIOD_S_MAX)
+		return (struct limit_period){member->integer * SECOND_US};
+	fields_fail(f, "per", ERR_INVALID,
+	            "must be second, minute, hour, day, week, month, or a number of seconds from 1 to %d",
+	            LIMIT_PERIOD_S_MAX);
+	return (struct limit_period){0};
+}
+
+static uint32_t near_read(struct fields *f)
+{
+	const struct json *member = fields_get(f, "near");
+	double             share;
+
+	if (member == NULL)
+		return 0;
+	share = member->type == JSON_INT      ? (double)member->integer
+	        : member->type == JSON_DOUBLE ? member->real
+	                                      : -1;
+	if (share >= 0 && share <= 1)
+		return (uint32_t)lround(share * LIMIT_NEAR_WHOLE);
+	fields_fail(f, "near", ERR_INVALID, "must be a number from 0 to 1");
+	return 0;
+}
+
+static struct bytes prefix_default(struct arena *a, struct bytes name)
+{
+	return arena_printf(a, "%.*s#", BYTES_ARG(name));
+}
+
+/* An empty one is fine, unlike other texts. */
+static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes name)
+{
+	const struct json *member = fields_get(f, "prefix");
+
+	if (member == NULL)
+		return prefix_default(a, name);
+	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
+		return arena_copy(a, member->text);
+	fields_fail(f, "prefix", ERR_INVALID, "must be a text of at most %d bytes", LIMIT_PREFIX_MAX);
+	return (struct bytes){NULL, 0};
+}
+
+static void rule_read(struct fields *f, struct limit_rule *r)
+{
+	r->algorithm =
+	        (enum limit_algorithm)(LIMIT_FIXED + fields_choice(f, "algorithm", algorithm_names, 0));
+	r->limit = (uint64_t)fields_i64(f, "limit", 1, LIMIT_UNITS_MAX);
+	r->period = period_read(f);
+	r->near_permille = near_read(f);
+	if (r->algorithm == LIMIT_GCRA)
+		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
+	else if (fields_get(f, "burst") != NULL)
+		fields_fail(f, "burst", ERR_INVALID, "belongs to the algorithm gcra");
+}
+
+static void policy_read(struct fields *parent, struct arena *a, const struct json *tree,
+                        struct limit_policy *p)
+{
+	struct fields f;
+
+	fields_enter(&f, parent, tree->name, tree);
+	p->name = arena_copy(a, tree->name);
+	rule_read(&f, &p->rule);
+	p->prefix = prefix_read(&f, a, tree->name);
+	p->engine = (enum limit_engine)fields_choice(&f, "engine", engine_names, LIMIT_MEMORY);
+	p->fail_closed = fields_choice(&f, "on_failure", failure_names, 0) == 1;
+	p->shadow = fields_bool_or(&f, "shadow", false);
+	fields_end(&f);
+	if (!name_is_good(tree->name))
+		fields_fail(&f, NULL, ERR_INVALID,
+		            "is no name of a policy: 1 to %d letters, digits, '.', '_' and '-', the first a "
+		            "letter or digit",
+		            LIMIT_NAME_MAX);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return bytes_compare(((const struct limit_policy *)a)->name, ((const struct limit_policy *)b)->name);
+}
+
+static uint64_t mark_of(const struct limit_policy *p)
+{
+	uint64_t parts[] = {p->rule.algorithm, p->rule.limit,         (uint64_t)p->rule.period.us,
+	                    p->rule.burst,     p->rule.near_permille, (uint64_t)p->engine,
+	                    p->shadow};
+
+	return hash_bytes(HASH_KEY_STABLE, (struct bytes){(const char *)parts, sizeof(parts)});
+}
+
+static void set_finish(struct limit_policies *p)
+{
+	struct limit_counts *counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));
+
+	qsort(p->list, p->count, sizeof(*p->list), by_name);
+	for (uint32_t i = 0; i < p->count; i++) {
+		p->list[i].counts = &counts[i];
+		p->list[i].mark = mark_of(&p->list[i]);
+	}
+}
+
+static void check_names(const struct limit_policies *p, struct fields *f)
+{
+	for (uint32_t i = 1; i < p->count; i++)
+		if (bytes_equal(p->list[i - 1].name, p->list[i].name))
+			fields_fail(f, NULL, ERR_SERIALIZATION, "names the policy %.*s twice",
+			            BYTES_ARG(p->list[i].name));
+}
+
+static void policies_read(struct limit_policies *p, struct fields *f, const struct json *tree)
+{
+	if (f->err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
+		fields_fail(f, NULL, ERR_INVALID, "there may be %d policies, and there are %u",
+		            LIMIT_POLICIES_MAX, tree->count);
+	if (f->err->code != ERR_NONE)
+		return;
+	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));
+	for (const struct json *m = tree->children; m != NULL; m = m->next)
+		policy_read(f, &p->base.arena, m, &p->list[p->count++]);
+	set_finish(p);
+	if (f->err->code == ERR_NONE)
+		check_names(p, f);
+}
+
+enum err_code limit_policies_parse(const struct json *tree, struct document **out, struct err *err)
+{
+	struct limit_policies *p = document_make(sizeof(*p));
+	struct fields          f;
+
+	fields_init(&f, tree, err);
+	policies_read(p, &f, tree);
+	if (err->code != ERR_NONE) {
+		limit_policies_release(p);
+		return err->code;
+	}
+	*out = &p->base;
+	return ERR_NONE;
+}
+
+/* ---- sets ---- */
+
+const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name)
+{
+	struct limit_policy wanted = {.name = name};
+
+	return bsearch(&wanted, p->list, p->count, sizeof(*p->list), by_name);
+}
+
+/* ---- writing ---- */
+
+static void write_text(struct json_writer *w, const char *name, struct bytes text)
+{
+	json_name(w, bytes_of(name));
+	json_string(w, text);
+}
+
+static void write_period(struct json_writer *w, struct limit_period p)
+{
+	json_name(w, BYTES("per"));
+	for (unsigned i = 0; i < PERIOD_COUNT; i++)
+		if (p.us == periods[i].seconds * SECOND_US) {
+			json_string(w, bytes_of(periods[i].name));
+			return;
+		}
+	json_i64(w, p.us / SECOND_US);
+}
+
+void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
+{
+	json_begin_object(w);
+	write_text(w, "algorithm", bytes_of(algorithm_names[p->rule.algorithm - LIMIT_FIXED]));
+	json_name(w, BYTES("limit"));
+	json_i64(w, (int64_t)p->rule.limit);
+	write_period(w, p->rule.period);
+	if (p->rule.algorithm == LIMIT_GCRA) {
+		json_name(w, BYTES("burst"));
+		json_i64(w, (int64_t)p->rule.burst);
+	}
+	write_text(w, "engine", bytes_of(engine_names[p->engine]));
+	write_text(w, "on_failure", bytes_of(failure_names[p->fail_closed]));
+	json_name(w, BYTES("shadow"));
+	json_bool(w, p->shadow);
+	json_name(w, BYTES("near"));
+	json_double(w, p->rule.near_permille / (double)LIMIT_NEAR_WHOLE);
+	write_text(w, "prefix", p->prefix);
+	json_end_object(w);
+}

@@ -1,0 +1,72 @@
+/* Limit policies: the limits that callers name. A set is decoded from a tree, so from YAML and JSON alike:
+ *
+ *   login-ip:
+ *     algorithm: gcra          # fixed, sliding or gcra
+ *     limit: 20                # units a period
+ *     per: minute              # second … month, or a number of seconds
+ *     burst: 10                # gcra: units at once; the limit unless said
+ *     engine: memory           # memory (this process, fast) or table (durable, shared)
+ *     on_failure: open         # open (allowed, degraded) or closed (503)
+ *     shadow: false            # true: counted and reported, never refused
+ *     near: 0.8                # the used share from which an answer says "near"
+ *     prefix: "login-ip#"      # of the key as it is stored; "" for none
+ *
+ * A set is a document (document.h): immutable but for its counters, and counted. */
+#ifndef SERVICE_LIMIT_POLICY_H
+#define SERVICE_LIMIT_POLICY_H
+
+#include "base/metric.h"
+#include "json/write.h"
+#include "service/document.h"
+#include "service/limit.h"
+
+enum {
+	LIMIT_POLICIES_MAX = 200,
+	LIMIT_NAME_MAX = 64,
+	LIMIT_PREFIX_MAX = LIMIT_NAME_MAX + 1,
+};
+
+enum limit_engine { LIMIT_MEMORY, LIMIT_TABLE };
+
+struct limit_policy {
+	struct bytes      name;
+	struct bytes      prefix;
+	struct limit_rule rule;
+	enum limit_engine engine;
+	bool              fail_closed;
+	bool              shadow;
+	uint64_t          mark; /* of all that decides an answer: two policies with the same give the same */
+	struct limit_counts *counts;
+};
+
+/* What a policy has answered since its set came into force. */
+struct limit_counts {
+	struct metric_counter allowed, denied;
+	struct metric_counter
+	        remembered; /* of the denied: without looking, because it was denied just before */
+	struct metric_counter shadowed; /* would have been denied, but the policy only watches */
+	struct metric_counter degraded; /* of the allowed: the engine failed, and the policy is open */
+	struct metric_counter near;
+};
+
+struct limit_policies {
+	struct document      base;
+	struct limit_policy *list; /* sorted by name */
+	uint32_t             count;
+};
+
+/* document_kind's parse: an object with a policy a member, as above. */
+enum err_code limit_policies_parse(const struct json *tree, struct document **out, struct err *err);
+
+static inline void limit_policies_release(struct limit_policies *p)
+{
+	document_release(&p->base);
+}
+
+/* NULL if there is none. */
+const struct limit_policy *limit_policies_find(const struct limit_policies *p, struct bytes name);
+
+/* As parse reads it, with every field said. */
+void limit_policy_write(struct json_writer *w, const struct limit_policy *p);
+
+#endif

@@ -1,0 +1,31 @@
+/* Limit table: the engine that keeps states in a table: durable, and shared by all who use the table. A row is what
+ * documents of such limiters draw:
+ *
+ *   PK           "RL#" + key
+ *   WindowStart  ISO 8601, UTC: of the window that is counted in          fixed, sliding
+ *   Count        units taken in it                                        fixed, sliding
+ *   PrevCount    units taken in the window before                         sliding
+ *   TAT          when all is drained again, microseconds since 1970       gcra
+ *   TATRest      and 1/limit microseconds                                 gcra
+ *   TTL          when the row is worthless, and an hour, in seconds
+ *
+ * It reads, decides, and asks for changes with conditions on what was read. In a turn of the embedded engine they
+ * always hold; on a remote one they are what keeps two from passing where there is room for one. Within a window the
+ * condition is only that there is still room, so that many can add to one count at once without meeting. */
+#ifndef SERVICE_LIMIT_TABLE_H
+#define SERVICE_LIMIT_TABLE_H
+
+#include "service/change.h"
+#include "service/limit_ask.h"
+
+enum { LIMIT_ROW_GRACE_S = 3600 };
+
+/* All or nothing, as limit_decide; *allowed is what that returns. */
+enum err_code limit_table_take(struct table *t, struct changes *c, struct limit_ask *const *asks,
+                               unsigned count, bool may, bool *allowed, struct err *err);
+
+/* Gives each ask's cost back; its answer is that of a look afterwards. */
+enum err_code limit_table_give(struct table *t, struct changes *c, struct limit_ask *const *asks,
+                               unsigned count, struct err *err);
+
+#endif

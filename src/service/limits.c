@@ -1,0 +1,320 @@
+/* Limits: the two engines, what was refused, and what is hot. */
+#include "service/limits.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "service/limit_denied.h"
+#include "service/limit_memory.h"
+#include "service/limit_table.h"
+
+_Static_assert(LIMIT_PREFIX_MAX + LIMIT_KEY_MAX <= (int)LIMIT_TOP_KEY_BYTES_MAX, "keys are shown whole");
+
+#define WARN_EVERY_US INT64_C(10000000)
+
+struct limits {
+	/* set once */
+	struct hash_key   seed;
+	struct limit_map *memory, *denied;
+	struct limit_top *tops[2]; /* by enum limits_list */
+
+	struct document_holder policies;
+	_Atomic int64_t        warned_us;
+};
+
+struct limits *limits_open(const struct limits_options *options)
+{
+	struct limits *l = mem_zalloc(sizeof(*l));
+
+	l->seed = options->seed;
+	l->memory = limit_map_open(options->memory_bytes_max > 0 ? options->memory_bytes_max
+	                                                         : LIMITS_MEMORY_BYTES,
+	                           options->seed);
+	l->denied = limit_map_open(LIMITS_DENIED_BYTES, options->seed);
+	l->tops[LIMITS_HOT] = limit_top_open();
+	l->tops[LIMITS_DENIED] = limit_top_open();
+	return l;
+}
+
+void limits_close(struct limits *l)
+{
+	limit_top_close(l->tops[LIMITS_HOT]);
+	limit_top_close(l->tops[LIMITS_DENIED]);
+	limit_map_close(l->denied);
+	limit_map_close(l->memory);
+	free(l);
+}
+
+struct document_holder *limits_holder(struct limits *l)
+{
+	return &l->policies;
+}
+
+struct limit_policies *limits_policies(struct limits *l)
+{
+	return document_acquire(&l->policies);
+}
+
+/* ---- calls ---- */
+
+/* The asks of one engine that are not answered yet. */
+struct part {
+	struct limit_ask *asks[LIMIT_ASKS_MAX];
+	unsigned          count;
+};
+
+static void part_of(struct limit_call *c, enum limit_engine engine, struct part *out)
+{
+	out->count = 0;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->asks[i].policy->engine == engine && !c->asks[i].remembered)
+			out->asks[out->count++] = &c->asks[i];
+}
+
+bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
+                    struct bytes key, uint64_t cost)
+{
+	char        *text = arena_alloc(a, policy->prefix.len + key.len);
+	struct bytes whole = {text, policy->prefix.len + key.len};
+
+	if (c->count == LIMIT_ASKS_MAX)
+		return false;
+	if (policy->prefix.len > 0)
+		memcpy(text, policy->prefix.data, policy->prefix.len);
+	memcpy(text + policy->prefix.len, key.data, key.len);
+	for (unsigned i = 0; i < c->count; i++)
+		if (bytes_equal(c->asks[i].key, whole) && c->asks[i].policy->engine == policy->engine)
+			return false;
+	c->asks[c->count++] = (struct limit_ask){.policy = policy, .key = whole, .cost = cost};
+	return true;
+}
+
+bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	bool writes = false, refused = false;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct limit_ask *ask = &c->asks[i];
+
+		if (ask->policy->engine != LIMIT_TABLE || ask->cost == 0)
+			continue;
+		writes = true;
+		if (c->deed == LIMIT_TAKE && !ask->policy->shadow)
+			ask->remembered = limit_denied_find(l->denied, ask, now_us);
+		refused = refused || ask->remembered;
+	}
+	return writes && !refused;
+}
+
+/* ---- counting ---- */
+
+static void count_ask(struct limits *l, const struct limit_call *c, const struct limit_ask *ask,
+                      int64_t now_us)
+{
+	struct limit_counts *n = ask->policy->counts;
+	uint64_t             hash = hash_bytes(l->seed, ask->key);
+
+	limit_top_add(l->tops[LIMITS_HOT], ask->key, hash, 1, now_us);
+	if (ask->answer.near)
+		metric_add(&n->near, 1);
+	if (!ask->answer.allowed)
+		limit_top_add(l->tops[LIMITS_DENIED], ask->key, hash, 1, now_us);
+	if (!ask->answer.allowed && ask->policy->shadow)
+		metric_add(&n->shadowed, 1);
+	if (limit_ask_refuses(ask))
+		metric_add(&n->denied, 1);
+	else if (c->allowed)
+		metric_add(&n->allowed, 1);
+	if (ask->remembered)
+		metric_add(&n->remembered, 1);
+}
+
+/* Once a call, however often it had to be decided. */
+static void count_call(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	if (c->counted || c->deed == LIMIT_GIVE)
+		return;
+	c->counted = true;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->asks[i].cost > 0)
+			count_ask(l, c, &c->asks[i], now_us);
+}
+
+/* ---- deciding ---- */
+
+static void verdict(struct limit_call *c)
+{
+	c->allowed = true;
+	c->retry_after_us = 0;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct limit_ask *ask = &c->asks[i];
+
+		c->degraded = c->degraded || ask->degraded;
+		if (!limit_ask_refuses(ask))
+			continue;
+		c->allowed = false;
+		if (ask->answer.retry_after_us == LIMIT_NEVER || c->retry_after_us == LIMIT_NEVER)
+			c->retry_after_us = LIMIT_NEVER;
+		else if (ask->answer.retry_after_us > c->retry_after_us)
+			c->retry_after_us = ask->answer.retry_after_us;
+	}
+}
+
+/* Takes back what was taken of the memory engine: exactly that, for every ask that was allowed. */
+static void unreserve(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	struct part memory, taken = {.count = 0};
+
+	if (!c->reserved)
+		return;
+	c->reserved = false;
+	part_of(c, LIMIT_MEMORY, &memory);
+	for (unsigned i = 0; i < memory.count; i++)
+		if (memory.asks[i]->answer.allowed)
+			taken.asks[taken.count++] = memory.asks[i];
+	if (taken.count > 0)
+		limit_memory_give(l->memory, taken.asks, taken.count, now_us);
+}
+
+static void remember(struct limits *l, const struct part *table, int64_t now_us)
+{
+	for (unsigned i = 0; i < table->count; i++)
+		if (limit_ask_refuses(table->asks[i]) && table->asks[i]->cost > 0)
+			limit_denied_note(l->denied, table->asks[i], now_us);
+}
+
+static bool none_remembered(const struct limit_call *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->asks[i].remembered)
+			return false;
+	return true;
+}
+
+static enum err_code take(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
+                          struct err *err)
+{
+	struct part memory, table;
+	bool        may = none_remembered(c);
+
+	part_of(c, LIMIT_MEMORY, &memory);
+	part_of(c, LIMIT_TABLE, &table);
+	if (memory.count > 0 && !c->reserved) {
+		may = limit_memory_take(l->memory, memory.asks, memory.count, may, t->now_us);
+		c->reserved = may;
+	}
+	if (table.count > 0 &&
+	    limit_table_take(t, changes, table.asks, table.count, may, &may, err) != ERR_NONE)
+		return err->code;
+	if (!may)
+		unreserve(l, c, t->now_us);
+	remember(l, &table, t->now_us);
+	return ERR_NONE;
+}
+
+/* Once in memory, as often as need be in the table. */
+static enum err_code give(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
+                          struct err *err)
+{
+	struct part memory, table;
+
+	part_of(c, LIMIT_MEMORY, &memory);
+	part_of(c, LIMIT_TABLE, &table);
+	if (table.count > 0 && limit_table_give(t, changes, table.asks, table.count, err) != ERR_NONE)
+		return err->code;
+	for (unsigned i = 0; i < table.count; i++)
+		limit_denied_forget(l->denied, table.asks[i]);
+	if (memory.count > 0 && !c->reserved)
+		limit_memory_give(l->memory, memory.asks, memory.count, t->now_us);
+	c->reserved = true;
+	return ERR_NONE;
+}
+
+enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
+                         struct err *err)
+{
+	assert(c->count > 0);
+	if ((c->deed == LIMIT_TAKE ? take : give)(l, c, t, changes, err) != ERR_NONE)
+		return err->code;
+	verdict(c);
+	count_call(l, c, t->now_us);
+	return ERR_NONE;
+}
+
+/* ---- when the table fails ---- */
+
+static bool any_closed(const struct part *table)
+{
+	for (unsigned i = 0; i < table->count; i++)
+		if (table->asks[i]->policy->fail_closed && !table->asks[i]->policy->shadow)
+			return true;
+	return false;
+}
+
+static void degrade(struct limit_ask *ask)
+{
+	ask->degraded = true;
+	metric_add(&ask->policy->counts->degraded, 1);
+	ask->answer = (struct limit_answer){.allowed = true,
+	                                    .limit = limit_capacity(&ask->policy->rule),
+	                                    .remaining = limit_capacity(&ask->policy->rule)};
+}
+
+/* Now and then: under a flood a line for each call would only add to the trouble. */
+static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us)
+{
+	int64_t last_us = atomic_load(&l->warned_us);
+
+	if (now_us - last_us >= WARN_EVERY_US &&
+	    atomic_compare_exchange_strong(&l->warned_us, &last_us, now_us))
+		log_warn("a table of limits failed: allowed without asking, because the policy is open "
+		         "(%.*s, and maybe others)",
+		         BYTES_ARG(ask->policy->name));
+}
+
+/* It may have failed before memory was asked. */
+static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	struct part memory;
+
+	part_of(c, LIMIT_MEMORY, &memory);
+	if (memory.count > 0 && !c->reserved)
+		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, true, now_us);
+}
+
+enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
+                            struct err *err)
+{
+	struct part table;
+
+	if (c->deed == LIMIT_GIVE || (rc != ERR_STORAGE && rc != ERR_OVERLOADED && rc != ERR_DISK_FULL))
+		return rc;
+	part_of(c, LIMIT_TABLE, &table);
+	if (any_closed(&table)) {
+		unreserve(l, c, now_us);
+		return err_set(err, ERR_OVERLOADED,
+		               "the limit cannot be asked now, and its policy is closed");
+	}
+	take_memory_late(l, c, now_us);
+	for (unsigned i = 0; i < table.count; i++) {
+		degrade(table.asks[i]);
+		warn(l, table.asks[i], now_us);
+	}
+	verdict(c);
+	count_call(l, c, now_us);
+	return ERR_NONE;
+}
+
+/* ---- watching ---- */
+
+struct limit_top_key *limits_top(struct limits *l, enum limits_list which, struct arena *a, unsigned max,
+                                 int64_t now_us, unsigned *count)
+{
+	return limit_top_read(l->tops[which], a, max, now_us, count);
+}
+
+struct limit_map_stats limits_memory_stats(struct limits *l)
+{
+	return limit_map_stats(l->memory);
+}

@@ -1,0 +1,89 @@
+/* Limits: the service behind /v1/allow, /v1/refund and whoever else asks about limits in the same call (/v1/check).
+ *
+ * A call is one or several asks, all or nothing, over policies of either engine. Those in memory are taken first, and
+ * given back if the table's refuse: so a call that memory refuses never reaches the table, and no lock is held while a
+ * table is read.
+ *
+ *   loop thread                                writer thread (or the loop, if no turn is needed)
+ *   limits_needs_turn                          limits_run -> changes, committed by the caller
+ *   limits_failed, if that did not work
+ *
+ * What always holds: a call that is refused has taken nothing anywhere; an answer is final once run (or failed) returned
+ * and its changes were committed. */
+#ifndef SERVICE_LIMITS_H
+#define SERVICE_LIMITS_H
+
+#include "service/change.h"
+#include "service/limit_ask.h"
+#include "service/limit_map.h"
+#include "service/limit_top.h"
+
+enum {
+	LIMITS_MEMORY_BYTES = 64 << 20, /* unless options say otherwise */
+	LIMITS_DENIED_BYTES = 4 << 20,
+};
+
+struct limits;
+
+struct limits_options {
+	size_t memory_bytes_max; /* of the memory engine, at least LIMIT_MAP_BYTES_MIN; 0: LIMITS_MEMORY_BYTES */
+	struct hash_key seed;    /* random */
+};
+
+struct limits *limits_open(const struct limits_options *options);
+void           limits_close(struct limits *l);
+
+/* Where the policies in force are kept; whoever puts them there initialises and releases it. */
+struct document_holder *limits_holder(struct limits *l);
+
+/* The set in force, as a reference to release. Any thread. */
+struct limit_policies *limits_policies(struct limits *l);
+
+/* ---- calls ---- */
+
+enum limit_deed { LIMIT_TAKE, LIMIT_GIVE };
+
+struct limit_call {
+	/* set by the caller */
+	enum limit_deed deed;
+	struct limit_ask
+	         asks[LIMIT_ASKS_MAX]; /* policies of one set, which is held until the call is answered */
+	unsigned count;                /* at least 1 */
+
+	/* the verdict */
+	bool    allowed;
+	bool    degraded;
+	int64_t retry_after_us; /* 0 if allowed; LIMIT_NEVER */
+
+	/* the service's own */
+	bool reserved; /* memory was taken */
+	bool counted;
+};
+
+/* Adds an ask; `key` is the caller's, and is copied behind the policy's prefix. False if that policy and key are asked
+ * about already, or LIMIT_ASKS_MAX are. */
+bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
+                    struct bytes key, uint64_t cost);
+
+/* Does it have to wait for its turn with the writer? Not if it only concerns memory, only looks, or asks about a key
+ * that was refused a moment ago. */
+bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
+
+/* Decides. May be called again if the changes could not be committed because others wrote in between. */
+enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
+                         struct err *err);
+
+/* The table did not take it, with `rc`: allowed and degraded if all its policies are open (ERR_NONE), else refused with
+ * ERR_OVERLOADED and nothing taken. */
+enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
+                            struct err *err);
+
+/* ---- watching ---- */
+
+enum limits_list { LIMITS_HOT, LIMITS_DENIED };
+
+struct limit_top_key  *limits_top(struct limits *l, enum limits_list which, struct arena *a, unsigned max,
+                                  int64_t now_us, unsigned *count);
+struct limit_map_stats limits_memory_stats(struct limits *l);
+
+#endif

@@ -1,0 +1,394 @@
+"""Rate limits over HTTP: what callers send and see, on both engines."""
+import json
+import os
+import re
+import subprocess
+import threading
+import time
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from limited import Limited, fresh
+from wire import Wire, as_bytes
+
+pytestmark = pytest.mark.gatehouse_only
+
+POLICIES = """
+limits:
+  memory: {limit: 5, per: day, near: 0.8}
+  table: {limit: 5, per: day, engine: table, near: 0.8, prefix: ""}
+  gcra: {algorithm: gcra, limit: 3600, per: hour, burst: 3}
+  sliding: {algorithm: sliding, limit: 5, per: month, engine: table}
+  shadow: {limit: 1, per: day, shadow: true}
+  closed: {limit: 5, per: day, engine: table, on_failure: closed}
+"""
+ENGINES = ["memory", "table"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Limited(POLICIES)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def key():
+    return fresh()
+
+
+# ---- allow ----
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_allows_up_to_the_limit_and_says_what_is_left(server, engine, key):
+    left = [server.allow(engine, key)["results"][0]["remaining"] for _ in range(5)]
+    assert left == [4, 3, 2, 1, 0]
+    refused = server.allow(engine, key)
+    assert not refused["allowed"] and not refused["degraded"]
+    assert 0 < refused["retry_after"] <= 86400
+    assert refused["until"].endswith("T00:00:00Z")
+    assert refused["results"][0] == {**refused["results"][0], "policy": engine, "allowed": False, "limit": 5, "remaining": 0, "near": True}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_headers_follow_the_draft(server, engine, key):
+    """draft-ietf-httpapi-ratelimit-headers: structured fields, one member a policy."""
+    reply = server.post("/v1/allow", {"policy": engine, "key": key})
+    assert reply.headers["ratelimit-policy"] == f'"{engine}";q=5;w=86400'
+    assert re.fullmatch(rf'"{engine}";r=4;t=\d+', reply.headers["ratelimit"])
+    assert "retry-after" not in reply.headers
+    for _ in range(5):
+        reply = server.post("/v1/allow", {"policy": engine, "key": key})
+    assert reply.status == 200
+    assert reply.headers["retry-after"] == str(reply.json()["retry_after"])
+    assert re.fullmatch(rf'"{engine}";r=0;t=\d+', reply.headers["ratelimit"])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_enforce_status_turns_a_refusal_into_429(server, engine, key):
+    assert server.post("/v1/allow?enforce=status", {"policy": engine, "key": key, "cost": 5}).status == 200
+    reply = server.post("/v1/allow?enforce=status", {"policy": engine, "key": key})
+    assert reply.status == 429 and not reply.json()["allowed"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cost_of_zero_only_looks(server, engine, key):
+    for _ in range(3):
+        assert server.allow(engine, key, 0)["results"][0]["remaining"] == 5
+    server.allow(engine, key, 3)
+    assert server.allow(engine, key, 0)["results"][0]["remaining"] == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cost_above_the_limit_never_passes_and_names_no_time(server, engine, key):
+    refused = server.allow(engine, key, 6)
+    assert not refused["allowed"] and "retry_after" not in refused
+    assert refused["results"][0]["reason"] == "cost_above_limit"
+    assert server.allow(engine, key, 5)["allowed"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_refund_gives_back(server, engine, key):
+    server.allow(engine, key, 5)
+    assert not server.allow(engine, key)["allowed"]
+    assert server.post("/v1/refund", {"policy": engine, "key": key, "cost": 2}).json()["results"][0]["remaining"] == 2
+    assert server.allow(engine, key, 2)["allowed"]
+    assert not server.allow(engine, key)["allowed"]
+
+
+def test_near_is_said_from_the_policys_share_on(server, key):
+    assert "near" not in server.allow("memory", key, 3)["results"][0]
+    assert server.allow("memory", key)["results"][0]["near"]
+
+
+def test_gcra_drains_at_its_rate(server, key):
+    assert [server.allow("gcra", key)["allowed"] for _ in range(3)] == [True] * 3
+    answers = [server.allow("gcra", key) for _ in range(50)]  # on a slow machine a second may go by, and one more pass
+    refused = [answer for answer in answers if not answer["allowed"]]
+    assert refused and all(answer["retry_after"] == 1 for answer in refused)
+    deadline = time.monotonic() + 20
+    while not server.allow("gcra", key)["allowed"]:
+        assert time.monotonic() < deadline
+
+
+def test_a_shadow_policy_reports_and_lets_through(server, key):
+    assert server.allow("shadow", key)["results"][0]["allowed"]
+    second = server.allow("shadow", key)
+    assert second["allowed"] and second["results"][0]["allowed"] is False and second["results"][0]["shadow"] is True
+    assert server.metric('gatehouse_limit_answers_total{policy="shadow",outcome="shadowed"}') >= 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_retry_with_the_same_idempotency_key_counts_once(server, engine, key):
+    once = {"Idempotency-Key": fresh()}
+    first = server.post("/v1/allow", {"policy": engine, "key": key, "cost": 3}, once)
+    assert server.allow(engine, key, 2)["allowed"] and not server.allow(engine, key)["allowed"]
+    again = server.post("/v1/allow", {"policy": engine, "key": key, "cost": 3}, once)
+    assert again.body == first.body and first.json()["allowed"]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert server.post("/v1/allow", {"policy": engine, "key": key, "cost": 1}, once).status == 422
+
+
+# ---- several ----
+
+
+def ask_all(server, key, *costs):
+    asks = [{"policy": policy, "key": key, "cost": cost} for policy, cost in zip(("memory", "table", "closed"), costs)]
+    return server.post("/v1/allow", {"all": asks}).json()
+
+
+def test_several_limits_are_all_or_nothing_across_engines(server, key):
+    assert ask_all(server, key, 1, 2, 3)["allowed"]
+    refused = ask_all(server, key, 1, 1, 3)  # two of the third are left
+    assert [r["allowed"] for r in refused["results"]] == [True, True, False]
+    assert not refused["allowed"] and refused["retry_after"] > 0
+    assert [r["remaining"] for r in ask_all(server, key, 0, 0, 0)["results"]] == [4, 3, 2]
+    assert not ask_all(server, key, 5, 1, 1)["allowed"]  # memory refuses
+    assert [r["remaining"] for r in ask_all(server, key, 0, 0, 0)["results"]] == [4, 3, 2]
+
+
+def test_several_limits_at_once_lose_nothing(server, key):
+    """Eight connections, mixed calls: what is gone from each limit is what the allowed calls took."""
+    allowed = []
+
+    def work():
+        wire = Wire(server.endpoint)
+        for _ in range(10):
+            asks = [{"policy": "memory", "key": key}, {"policy": "table", "key": key}, {"policy": "sliding", "key": key}]
+            allowed.append(wire.send("POST", "/v1/allow", as_bytes({"all": asks})).json()["allowed"])
+        wire.close()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(allowed) == 80 and sum(allowed) == 5
+    for policy in ("memory", "table", "sliding"):
+        assert server.allow(policy, key, 0)["results"][0]["remaining"] == 0
+
+
+# ---- rows ----
+
+
+def test_the_row_is_the_documents_and_counts_survive_a_restart():
+    server = Limited(POLICIES)
+    try:
+        alice = "arn:aws:iam::123456789012:user/alice"
+        server.allow("table", alice, 3)
+        ddb = boto3.client("dynamodb", endpoint_url=server.endpoint, config=Config(retries={"total_max_attempts": 1}))
+        row = ddb.get_item(TableName="rate-limits", Key={"PK": {"S": "RL#" + alice}})["Item"]
+        assert set(row) == {"PK", "WindowStart", "Count", "TTL"} and row["Count"] == {"N": "3"}
+        start = time.strptime(row["WindowStart"]["S"], "%Y-%m-%dT%H:%M:%SZ")
+        assert (start.tm_hour, start.tm_min, start.tm_sec) == (0, 0, 0)
+        server.halt()
+        server.start()
+        assert server.allow("table", alice, 0)["results"][0]["remaining"] == 2
+        assert server.allow("memory", alice, 0)["results"][0]["remaining"] == 5
+    finally:
+        server.close()
+
+
+def test_a_table_appears_only_when_a_limit_first_needs_it():
+    server = Limited(POLICIES)
+    try:
+        ddb = boto3.client("dynamodb", endpoint_url=server.endpoint, config=Config(retries={"total_max_attempts": 1}))
+        server.allow("memory", "k")
+        server.allow("table", "k", 0)
+        assert "rate-limits" not in ddb.list_tables()["TableNames"]
+        server.allow("table", "k")
+        assert "rate-limits" in ddb.list_tables()["TableNames"]
+        assert ddb.describe_time_to_live(TableName="rate-limits")["TimeToLiveDescription"]["AttributeName"] == "TTL"
+    finally:
+        server.close()
+
+
+def test_addresses_are_kept_as_hashes(server):
+    server.allow("memory", {"ip": "192.0.2.77"})
+    server.allow("table", {"email": "someone@example.com"})
+    shown = server.get("/v1/limits/top?max=100").body + server.get("/metrics").body
+    assert b"192.0.2.77" not in shown and b"someone@" not in shown
+    assert b'"memory#ip:' in shown and b'"email:' in shown
+
+
+def test_a_plain_key_that_looks_like_an_address_stays_out_of_the_metrics(server):
+    for _ in range(4):
+        server.allow("memory", "someone-else@example.com")
+        server.allow("memory", "192.0.2.78")
+    body = server.get("/metrics").body
+    assert b"someone-else@" not in body and b"192.0.2.78" not in body
+
+
+# ---- watching, reloading ----
+
+
+def test_top_names_hot_and_denied_keys():
+    server = Limited(POLICIES)
+    try:
+        for _ in range(30):
+            server.allow("closed", "looked at", 0)  # does not make a key hot
+            server.allow("memory", "busy")
+        server.allow("memory", "seldom")
+        top = server.get("/v1/limits/top").json()
+        assert [entry["key"] for entry in top["hot"]] == ["memory#busy", "memory#seldom"]
+        assert [entry["key"] for entry in top["denied"]] == ["memory#busy"]
+        assert top["hot"][0]["count"] >= 15 and top["denied"][0]["count"] >= 12  # halved at most once on the way
+        assert server.metric('gatehouse_limit_hot_keys{key="memory#busy"}') >= 7
+        assert server.metric('gatehouse_limit_denied_keys{key="memory#busy"}') >= 6
+        assert len(server.get("/v1/limits/top?max=1").json()["hot"]) == 1
+        assert server.get("/v1/limits/top?max=0").status == 422
+        assert server.get("/v1/limits/top?max=101").status == 422
+    finally:
+        server.close()
+
+
+def test_a_denied_key_of_the_table_is_refused_without_a_write(server, key):
+    server.allow("table", key, 5)
+    assert not server.allow("table", key)["allowed"]
+    before = server.metric('gatehouse_limit_remembered_total{policy="table"}')
+    turns = server.metric("gatehouse_batch_requests_count")
+    for _ in range(20):
+        assert not server.allow("table", key)["allowed"]
+    assert server.metric('gatehouse_limit_remembered_total{policy="table"}') - before >= 15  # less if seconds went by
+    assert server.metric("gatehouse_batch_requests_count") - turns <= 5
+
+
+def test_policies_are_read_again_when_the_file_changes():
+    server = Limited("limits: {p: {limit: 1, per: day}}")
+    try:
+        assert server.allow("p", "k")["allowed"] and not server.allow("p", "k")["allowed"]
+        server.file.write_text("limits: {p: {limit: 3, per: day}}")
+        deadline = time.monotonic() + 30
+        while server.allow("p", "k", 0)["results"][0]["limit"] != 3:
+            assert time.monotonic() < deadline
+        assert server.allow("p", "k", 0)["results"][0]["remaining"] == 2  # what was counted counts on
+    finally:
+        server.close()
+
+
+def test_policies_can_be_put():
+    server = Limited(None)
+    try:
+        assert server.allow("login-ip", "k")["allowed"]
+        now = server.get("/v1/policies/limits")
+        assert now.status == 200 and "login-ip" in now.body.decode()
+        put = server.wire.send("PUT", "/v1/policies/limits", as_bytes({"mine": {"limit": 2, "per": "day"}}),
+                               {"If-Match": now.headers["etag"]})
+        assert put.status == 200, put.body
+        assert server.allow("mine", "k", 2)["allowed"] and not server.allow("mine", "k")["allowed"]
+        bad = server.wire.send("PUT", "/v1/policies/limits", as_bytes({"mine": {"limit": 0, "per": "day"}}),
+                               {"If-Match": put.headers["etag"]})
+        assert bad.status == 422 and bad.json()["field"] == "mine.limit"
+        server.halt()
+        server.start()
+        assert server.allow("mine", "k")["results"][0]["limit"] == 2
+    finally:
+        server.close()
+
+
+# ---- failing ----
+
+
+def test_when_the_disk_is_full_open_policies_allow_degraded_and_closed_ones_answer_503():
+    server = Limited(POLICIES, "--fault", "disk-full:0")
+    try:
+        deadline = time.monotonic() + 30
+        while not server.allow("table", fresh())["degraded"]:  # until the server has looked at the disk
+            assert time.monotonic() < deadline
+        reply = server.allow("table", "k")
+        assert reply["allowed"] and reply["degraded"] and reply["results"][0]["degraded"]
+        closed = server.post("/v1/allow", {"policy": "closed", "key": "k"})
+        assert closed.status == 503 and "retry-after" in closed.headers
+        mixed = server.post("/v1/allow", {"all": [{"policy": "memory", "key": "k"}, {"policy": "closed", "key": "k"}]})
+        assert mixed.status == 503
+        assert server.allow("memory", "k", 0)["results"][0]["remaining"] == 5  # nothing was taken
+        assert server.allow("memory", "k")["degraded"] is False
+        assert server.metric('gatehouse_limit_degraded_total{policy="table"}') >= 1
+    finally:
+        log = server.halt()
+        server.close()
+    assert '"level":"warn"' in log and "a table of limits failed" in log
+
+
+# ---- bad input ----
+
+BAD = [
+    (b"", 400, ""),
+    (b"null", 400, ""),
+    (b"[]", 400, ""),
+    (b"{", 400, ""),
+    (b"{}", 422, "policy"),
+    (b'{"policy":"memory"}', 422, "key"),
+    (b'{"policy":"nothing","key":"k"}', 422, "policy"),
+    (b'{"policy":7,"key":"k"}', 400, "policy"),
+    (b'{"policy":"memory","key":""}', 422, "key"),
+    (b'{"policy":"memory","key":7}', 400, "key"),
+    (b'{"policy":"memory","key":{"ip":"nowhere"}}', 422, "key"),
+    (b'{"policy":"memory","key":{"shoe":"43"}}', 422, "key"),
+    (b'{"policy":"memory","key":"k","cost":-1}', 422, "cost"),
+    (b'{"policy":"memory","key":"k","cost":1000000001}', 422, "cost"),
+    (b'{"policy":"memory","key":"k","cost":1.5}', 400, "cost"),
+    (b'{"policy":"memory","key":"k","cost":"1"}', 400, "cost"),
+    (b'{"policy":"memory","key":"k","burst":1}', 422, "burst"),
+    (b'{"policy":"memory","policy":"table","key":"k"}', 400, "policy"),
+    (b'{"all":[]}', 422, "all"),
+    (b'{"all":{}}', 400, "all"),
+    (b'{"all":[7]}', 400, "all[0]"),
+    (b'{"all":[{"policy":"memory","key":"k"},{"policy":"memory"}]}', 422, "all[1].key"),
+    (b'{"all":[{"policy":"memory","key":"k"},{"policy":"memory","key":"k"}]}', 422, "all[1].key"),
+    (b'{"all":[{"policy":"memory","key":"k"}],"policy":"memory"}', 422, "policy"),
+]
+
+
+@pytest.mark.parametrize("path", ["/v1/allow", "/v1/refund"])
+@pytest.mark.parametrize("body,status,field", BAD)
+def test_bad_input_is_refused_and_named(server, path, body, status, field):
+    reply = server.post(path, body)
+    assert reply.status == status, reply.body
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.json().get("field", "") == field
+
+
+def test_sixteen_limits_in_a_call_pass_and_seventeen_do_not(server):
+    asks = [{"policy": "memory", "key": fresh()} for _ in range(17)]
+    assert server.post("/v1/allow", {"all": asks[:16]}).json()["allowed"]
+    reply = server.post("/v1/allow", {"all": asks})
+    assert reply.status == 422 and reply.json()["field"] == "all"
+
+
+def test_a_key_of_256_bytes_passes_and_a_longer_one_does_not(server):
+    assert server.allow("table", "k" * 256)["allowed"]
+    assert server.post("/v1/allow", {"policy": "table", "key": "k" * 257}).status == 422
+
+
+def test_other_methods_are_named(server):
+    reply = server.get("/v1/allow")
+    assert reply.status == 405 and reply.headers["allow"] == "POST"
+
+
+# ---- who may ----
+
+
+def test_a_key_may_be_allowed_one_limit_and_no_other():
+    server = Limited(POLICIES, auth=True)
+    try:
+        policy = {"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Action": "gatehouse:Allow", "Resource": "arn:aws:gatehouse:*:*:limit/memory"}]}
+        program = os.environ.get("GATEHOUSE_BIN", "build/gatehouse")
+        made = subprocess.run([program, "key", "create", "proxy", "--policy", "-", "--data", server.data], text=True,
+                              input=json.dumps(policy), capture_output=True, timeout=30)
+        assert made.returncode == 0, made.stderr
+        key_id, secret = (line.split("=", 1)[1] for line in made.stdout.splitlines()[:2])
+        bearer = {"Authorization": f"Bearer {key_id}.{secret}"}
+        assert server.post("/v1/allow", {"policy": "memory", "key": "k"}, bearer).status == 200
+        assert server.post("/v1/allow", {"policy": "table", "key": "k"}, bearer).status == 403
+        both = {"all": [{"policy": "memory", "key": "k"}, {"policy": "table", "key": "k"}]}
+        assert server.post("/v1/allow", both, bearer).status == 403
+        assert server.post("/v1/refund", {"policy": "memory", "key": "k"}, bearer).status == 403
+        assert server.post("/v1/allow", {"policy": "memory", "key": "k"}).status == 401
+        assert server.post("/v1/allow", {"policy": "memory", "key": "k", "cost": 0}, bearer).json()["results"][0]["remaining"] == 4
+    finally:
+        server.close()

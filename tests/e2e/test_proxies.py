@@ -1,0 +1,198 @@
+"""Limits for proxies: /v1/authz itself, behind a real nginx with the example configuration, and as Envoy would call it."""
+import http.client
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from conftest import ROOT, stop
+from limited import Limited, fresh
+
+pytestmark = pytest.mark.gatehouse_only
+
+POLICIES = """
+limits:
+  login-ip: {limit: 3, per: day}
+  memory: {limit: 3, per: day}
+  table: {limit: 3, per: day, engine: table}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Limited(POLICIES)
+    yield made
+    made.close()
+
+
+# ---- the route ----
+
+
+@pytest.mark.parametrize("policy", ["memory", "table"])
+def test_authz_says_yes_and_no_by_status(server, policy):
+    headers = {"X-Gatehouse-Policy": policy, "X-Gatehouse-Key": fresh()}
+    assert [server.get("/v1/authz", headers).status for _ in range(5)] == [200, 200, 200, 429, 429]
+    refused = server.get("/v1/authz", {**headers, "X-Gatehouse-Deny-Status": "403"})
+    assert refused.status == 403 and int(refused.headers["retry-after"]) > 0
+    assert re.fullmatch(rf'"{policy}";r=0;t=\d+', refused.headers["ratelimit"])
+
+
+def test_authz_takes_a_query_where_no_header_speaks(server):
+    key = fresh()
+    assert server.get(f"/v1/authz?policy=memory&key={key}&cost=3").status == 200
+    assert server.get(f"/v1/authz?policy=memory&key={key}&deny=403").status == 403
+    assert server.get(f"/v1/authz?policy=memory&key={key}").status == 429
+
+
+def test_authz_counts_one_address_once_however_it_is_written(server):
+    for i, address in enumerate(["2001:db8::1", "2001:DB8:0::1", "2001:db8:0:0:0:0:0:1", "2001:db8::1"]):
+        headers = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": address, "X-Gatehouse-Key-Kind": "ip"}
+        assert server.get("/v1/authz", headers).status == (200 if i < 3 else 429)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/v1/authz", "/v1/authz/", "/v1/authz/any/path%2f?with=query"])
+def test_authz_takes_any_method_path_and_body(server, method, path):
+    headers = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": fresh()}
+    body = b"no JSON" if method in ("POST", "PUT", "PATCH") else None
+    assert server.wire.send(method, path, body, headers).status == 200
+
+
+def test_a_clients_own_path_and_query_choose_nothing(server):
+    assert server.get("/v1/authz/x?policy=memory&key=k").status == 422
+    key, other = fresh(), fresh()
+    headers = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": key}
+    for _ in range(3):
+        assert server.get(f"/v1/authz?key={other}&cost=0&policy=table", headers).status == 200
+    assert server.get(f"/v1/authz?key={other}&cost=0", headers).status == 429
+
+
+BAD = [
+    {},
+    {"X-Gatehouse-Policy": "nothing", "X-Gatehouse-Key": "k"},
+    {"X-Gatehouse-Policy": "memory"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": ""},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k" * 257},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": b"\xff\xfe"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "nowhere", "X-Gatehouse-Key-Kind": "ip"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Key-Kind": "shoe"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": "x-absent"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": "x" * 100},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Cost": "-1"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Cost": "1000000001"},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Deny-Status": "200"},
+]
+
+
+@pytest.mark.parametrize("headers", BAD)
+def test_bad_settings_are_refused(server, headers):
+    reply = server.get("/v1/authz", headers)
+    assert reply.status == 422 and reply.headers["content-type"] == "application/problem+json"
+
+
+def test_what_envoy_sends_is_understood(server):
+    """By packaging/examples/envoy.yaml: the client's method, path and query behind the prefix, only the headers listed."""
+    headers = {"authorization": "Bearer ID.SECRET", "x-gatehouse-policy": "memory", "x-gatehouse-key-kind": "ip",
+               "x-gatehouse-key-from": "x-envoy-external-address", "x-envoy-external-address": "198.51.100.9", "content-length": "0"}
+    answers = [server.wire.send("POST", "/v1/authz/login?policy=table&cost=0", None, headers) for _ in range(4)]
+    assert [a.status for a in answers] == [200, 200, 200, 429]
+    assert {"ratelimit", "ratelimit-policy", "retry-after"} <= set(answers[3].headers)
+
+
+# ---- a real nginx ----
+
+
+class Application(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"the application\n")
+
+    def log_message(self, *_):
+        pass
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port, process):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read().decode()
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise RuntimeError("nginx does not listen")
+
+
+class Nginx:
+    """packaging/examples/nginx.conf with other ports, in a directory of its own."""
+
+    def __init__(self, gatehouse, application):
+        self.port = free_port()
+        self.dir = Path(tempfile.mkdtemp(prefix="gatehouse-nginx-"))
+        example = (ROOT / "packaging/examples/nginx.conf").read_text()
+        for old, new in (("127.0.0.1:8420", gatehouse), ("127.0.0.1:9000", application), ("127.0.0.1:8080", f"127.0.0.1:{self.port}")):
+            assert old in example
+            example = example.replace(old, new)
+        paths = "".join(f"{kind}_temp_path {self.dir}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (self.dir / "nginx.conf").write_text(
+            f"daemon off; worker_processes 1; pid {self.dir}/pid; error_log stderr;\n"
+            f"events {{}}\nhttp {{ access_log off; {paths}\n{example}\n}}\n")
+        self.process = subprocess.Popen(["/usr/sbin/nginx", "-p", str(self.dir), "-c", str(self.dir / "nginx.conf")], stderr=subprocess.PIPE)
+        wait_for_port(self.port, self.process)
+
+    def get(self, path="/", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        found = (answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
+        connection.close()
+        return found
+
+    def close(self):
+        stop(self.process)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def application():
+    app = ThreadingHTTPServer(("127.0.0.1", 0), Application)
+    thread = threading.Thread(target=app.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{app.server_address[1]}"
+    app.shutdown()
+    thread.join()
+    app.server_close()
+
+
+def test_nginx_limits_by_address_and_says_when_to_come_back(application):
+    server = Limited(POLICIES)
+    nginx = Nginx(urlsplit(server.endpoint).netloc, application)
+    try:
+        for left in (2, 1, 0):
+            status, headers, body = nginx.get("/page?policy=memory&cost=0", **{"X-Gatehouse-Cost": "0", "X-Gatehouse-Key": "other"})
+            assert (status, body) == (200, b"the application\n")
+            assert re.fullmatch(rf'"login-ip";r={left};t=\d+', headers["ratelimit"])
+            assert headers["ratelimit-policy"] == '"login-ip";q=3;w=86400'
+        status, headers, body = nginx.get()
+        assert status == 429 and b"Too many" in body
+        assert int(headers["retry-after"]) > 0 and '"login-ip";r=0' in headers["ratelimit"]
+        server.halt()  # while Gatehouse is away, requests pass
+        assert nginx.get()[0] == 200
+    finally:
+        nginx.close()
+        server.close()
