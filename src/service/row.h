@@ -36,4 +36,7 @@ bool row_expired(const struct item *item, const char *ttl, int64_t now_us);
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us);
 const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names);
 
+/* A filter: the attribute holds this text somewhere. */
+const struct expr *row_contains(struct arena *a, const char *name, struct bytes text);
+
 #endif
