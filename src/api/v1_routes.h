@@ -21,6 +21,18 @@ ROUTE_FUNCTIONS(policy_get);
 ROUTE_FUNCTIONS(policy_put);
 void policy_put_committed(struct v1_call *c);
 
+/* locks.c, lock_list.c, unlock.c */
+ROUTE_FUNCTIONS(lock_set);
+ROUTE_FUNCTIONS(lock_clear);
+ROUTE_FUNCTIONS(lock_list);
+ROUTE_FUNCTIONS(unlock);
+
+/* states.c, reset.c */
+ROUTE_FUNCTIONS(intervention_set);
+ROUTE_FUNCTIONS(email_fraud_set);
+ROUTE_FUNCTIONS(state_clear);
+ROUTE_FUNCTIONS(reset);
+
 /* subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);
