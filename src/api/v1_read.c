@@ -118,19 +118,47 @@ struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct r
 }
 
 /* It becomes part of a key: no separator, no control characters. */
-static struct bytes read_method_id(struct fields *f)
+bool v1_qualifier_is(struct bytes text)
 {
-	struct bytes id = fields_text_or(f, "method_id", METHOD_ID_MAX, (struct bytes){NULL, 0});
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] == '#' || (unsigned char)text.data[i] < ' ')
+			return false;
+	return text.len >= 1 && text.len <= METHOD_ID_MAX;
+}
 
-	for (size_t i = 0; i < id.len; i++)
-		if (id.data[i] == '#' || (unsigned char)id.data[i] < ' ')
-			fields_fail(f, "method_id", ERR_INVALID, "must not hold # or control characters");
-	return id;
+struct bytes v1_read_qualifier(struct fields *f, const char *name)
+{
+	struct bytes text = fields_text_or(f, name, METHOD_ID_MAX, (struct bytes){NULL, 0});
+
+	if (text.len > 0 && !v1_qualifier_is(text))
+		fields_fail(f, name, ERR_INVALID, "must not hold # or control characters");
+	return text;
+}
+
+/* Texts that are no names are not repeated. */
+enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,
+                            struct err *err)
+{
+	static const char capitals[] = "must be capitals, digits and underscores, a letter first";
+
+	if (!rule_name_is(journey))
+		return err_field(err, ERR_INVALID, "journey", "journey: %s", capitals);
+	if (rules_journey(rules, journey) == NULL)
+		return err_field(err, ERR_INVALID, "journey",
+		                 "journey: there is no journey %.*s in the policies", BYTES_ARG(journey));
+	if (name.len == 0)
+		return ERR_NONE;
+	if (!rule_name_is(name))
+		return err_field(err, ERR_INVALID, "name", "name: %s", capitals);
+	if (!rules_has_lock(rules, journey, name))
+		return err_field(err, ERR_INVALID, "name", "name: the journey %.*s has no lock %.*s",
+		                 BYTES_ARG(journey), BYTES_ARG(name));
+	return ERR_NONE;
 }
 
 void v1_read_method(struct fields *f, struct attempt *out)
 {
-	out->method_id = read_method_id(f);
+	out->method_id = v1_read_qualifier(f, "method_id");
 	out->method_type = v1_read_name(f, "method_type", true);
 	out->notification_type = v1_read_name(f, "notification_type", true);
 }

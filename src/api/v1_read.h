@@ -23,6 +23,18 @@ struct bytes v1_read_name(struct fields *f, const char *name, bool optional);
 /* A journey of the rules. */
 struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules);
 
+/* A qualifier of a key: up to METHOD_ID_MAX bytes, without # and control characters. */
+struct bytes v1_read_qualifier(struct fields *f, const char *name);
+bool         v1_qualifier_is(struct bytes text);
+
+/* A journey and a lock of it, given in the path or the query; an empty name is any. The err names the field. */
+enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,
+                            struct err *err);
+
+/* A time as whole seconds since 1970, or as RFC 3339 has it ("2026-11-15T22:00:00Z"). v1_time.c */
+int64_t v1_read_time(struct fields *f, const char *name);
+bool    time_parse(struct bytes text, int64_t *seconds);
+
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct fields *f, struct attempt *out);
 

@@ -21,14 +21,7 @@ static const struct bytes nothing = {NULL, 0};
 static enum err_code row_look(const struct look *l, struct bytes pk, struct bytes sk, bool *found,
                               struct item *item)
 {
-	struct table_get q = {.table = l->table, .key = row_key_two(l->arena, pk, sk), .consistent = true};
-	struct table_get_result r;
-
-	if (tables_get(l->t, l->arena, &q, &r, l->err) != ERR_NONE)
-		return l->err->code;
-	*found = r.found && !row_expired(&r.item, "ttl", l->t->now_us);
-	*item = r.item;
-	return ERR_NONE;
+	return tables_look(l->t, l->arena, l->table, pk, sk, found, item, l->err);
 }
 
 /* ---- states ---- */

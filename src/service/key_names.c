@@ -30,6 +30,18 @@ struct bytes key_state(struct arena *a, const char *family, const char *state)
 	return key_name(a, bytes_of(family), BYTES(KEY_STATE), bytes_of(state), (struct bytes){NULL, 0});
 }
 
+struct bytes key_applied(struct arena *a)
+{
+	return key_name(a, BYTES(KEY_INTERVENTION), BYTES("APPLIED"), BYTES("LATEST"),
+	                (struct bytes){NULL, 0});
+}
+
+struct bytes key_password_reset(struct arena *a)
+{
+	return key_name(a, BYTES(KEY_INTERVENTION), BYTES("RESET"), BYTES("PASSWORD"),
+	                (struct bytes){NULL, 0});
+}
+
 static struct bytes part_next(struct bytes *rest)
 {
 	const char  *hash = rest->len == 0 ? NULL : memchr(rest->data, '#', rest->len);

@@ -40,6 +40,8 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
                       struct bytes qualifier);
 struct bytes key_known_device(struct arena *a, struct bytes device);
 struct bytes key_state(struct arena *a, const char *family, const char *state);
+struct bytes key_applied(struct arena *a);        /* of the last intervention */
+struct bytes key_password_reset(struct arena *a); /* the last one */
 
 /* A key taken apart; parts that are not there are empty. */
 struct key_parts {

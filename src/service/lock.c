@@ -6,22 +6,14 @@
 
 static const char *const lock_same[] = {"count", "ttl", "last_updated", NULL};
 
-static enum err_code look(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                          struct arena *a, bool *found, struct item *item, struct err *err)
-{
-	struct table_get        q = {.table = table, .key = row_key_two(a, pk, sk), .consistent = true};
-	struct table_get_result r;
-
-	if (tables_get(t, a, &q, &r, err) != ERR_NONE)
-		return err->code;
-	*found = r.found && !row_expired(&r.item, "ttl", t->now_us);
-	*item = r.item;
-	return ERR_NONE;
-}
-
 static const struct expr *unchanged(struct arena *a, bool found, const struct item *item, int64_t now_us)
 {
 	return found ? row_same(a, item, lock_same) : row_absent(a, "PK", "ttl", now_us);
+}
+
+bool lock_holds(const struct item *row, int64_t now_us)
+{
+	return !row_expired(row, "ttl", now_us) && row_i64(row, "count", 1) != 0;
 }
 
 /* ---- locks that grow ---- */
@@ -50,7 +42,7 @@ static enum err_code duration_of(const struct lock_new *lock, struct bytes table
 	if (lock->duration_s > 0 || lock->kind->factor == 1 || lock->kind->duration_s == 0 ||
 	    bytes_is(lock->type, KEY_SHADOW_LOCK))
 		return ERR_NONE;
-	if (look(lock->pk, sk, table, t, c->arena, &found, &item, err) != ERR_NONE)
+	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &item, err) != ERR_NONE)
 		return err->code;
 	level = (found ? row_i64(&item, "count", 0) : 0) + 1;
 	*duration_s = grown(lock->kind, level);
@@ -66,8 +58,14 @@ static enum err_code duration_of(const struct lock_new *lock, struct bytes table
 
 /* ---- setting ---- */
 
+/* How long a lock holds, and as what. */
+struct term {
+	struct bytes kind;
+	int64_t      duration_s, ends_s; /* ends_s 0: never */
+};
+
 static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct arena *a, int64_t now_s,
-                            int64_t duration_s, int64_t ends_s)
+                            const struct term *term)
 {
 	struct row row;
 
@@ -76,10 +74,10 @@ static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 1);
 	row_set_i64(&row, "last_updated", now_s);
-	row_set_text(&row, "block_type", lock->kind->name);
-	if (ends_s > 0) {
-		row_set_i64(&row, "ttl", ends_s);
-		row_set_i64(&row, "block_duration", duration_s);
+	row_set_text(&row, "block_type", term->kind);
+	if (term->ends_s > 0) {
+		row_set_i64(&row, "ttl", term->ends_s);
+		row_set_i64(&row, "block_duration", term->duration_s);
 	}
 	if (lock->notification_type.len > 0)
 		row_set_text(&row, "notification_type", lock->notification_type);
@@ -94,54 +92,96 @@ static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct
 	return row_item(&row);
 }
 
-/* The later of two ends; 0 is never, and later than all. */
-static int64_t later(int64_t a, int64_t b)
+/* Does it end after that time? 0 is never, and later than all. */
+static bool ends_after(int64_t ends_s, int64_t other_s)
 {
-	return a == 0 || b == 0 ? 0 : a > b ? a : b;
+	return other_s != 0 && (ends_s == 0 || ends_s > other_s);
+}
+
+/* The old lock's term takes the place of the new one's if it ends later. */
+static void term_keep(struct term *term, const struct item *old)
+{
+	struct bytes kind = row_text(old, "block_type");
+	int64_t      ends_s = row_i64(old, "ttl", 0);
+
+	if (!ends_after(ends_s, term->ends_s))
+		return;
+	term->ends_s = ends_s;
+	term->duration_s = row_i64(old, "block_duration", term->duration_s);
+	if (kind.len > 0)
+		term->kind = kind;
 }
 
 enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
                        struct verdict *out, struct err *err)
 {
 	struct bytes sk = key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
-	int64_t      now_s = t->now_us / 1000000, duration_s, ends_s;
+	struct term  term = {.kind = lock->kind->name};
 	struct item  old;
 	bool         found;
 
-	if (look(lock->pk, sk, table, t, c->arena, &found, &old, err) != ERR_NONE ||
-	    duration_of(lock, table, t, c, &duration_s, err) != ERR_NONE)
+	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &old, err) != ERR_NONE ||
+	    duration_of(lock, table, t, c, &term.duration_s, err) != ERR_NONE)
 		return err->code;
-	ends_s = duration_s == 0 ? 0 : now_s + duration_s;
-	if (found)
-		ends_s = later(ends_s, row_i64(&old, "ttl", 0));
-	changes_put(c, table, lock_row(lock, sk, c->arena, now_s, duration_s, ends_s),
+	if (term.duration_s > 0)
+		term.ends_s = t->now_us / 1000000 + term.duration_s;
+	if (found && lock_holds(&old, t->now_us))
+		term_keep(&term, &old);
+	changes_put(c, table, lock_row(lock, sk, c->arena, t->now_us / 1000000, &term),
 	            unchanged(c->arena, found, &old, t->now_us));
-	*out = (struct verdict){.kind = ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
+	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
-	                        .until_s = ends_s,
+	                        .until_s = term.ends_s,
 	                        .pk = lock->pk,
 	                        .sk = sk,
-	                        .block_type = lock->kind->name};
+	                        .block_type = term.kind};
 	return ERR_NONE;
 }
 
 /* ---- clearing ---- */
 
-enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                         struct changes *c, bool *found, struct err *err)
+static enum err_code level_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
+                                 struct changes *c, struct err *err)
 {
 	struct key_parts p = key_split(sk);
 	struct bytes level = key_name(c->arena, p.journey, BYTES(KEY_LOCK_LEVEL), p.classifier, p.qualifier);
 	struct item  item;
-	bool         grew;
+	bool         found;
 
-	if (look(pk, level, table, t, c->arena, &grew, &item, err) != ERR_NONE)
+	if (tables_look(t, c->arena, table, pk, level, &found, &item, err) != ERR_NONE)
 		return err->code;
-	if (grew)
+	if (found)
 		changes_delete(c, table, row_key_two(c->arena, pk, level), NULL);
-	if (look(pk, sk, table, t, c->arena, found, &item, err) != ERR_NONE)
+	return ERR_NONE;
+}
+
+enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
+                         struct changes *c, bool *held, struct err *err)
+{
+	struct item item;
+	bool        found;
+
+	if (level_clear(pk, sk, table, t, c, err) != ERR_NONE ||
+	    tables_look(t, c->arena, table, pk, sk, &found, &item, err) != ERR_NONE)
 		return err->code;
-	if (*found)
+	*held = found && lock_holds(&item, t->now_us);
+	if (found)
 		changes_delete(c, table, row_key_two(c->arena, pk, sk), NULL);
+	return ERR_NONE;
+}
+
+enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
+                        struct changes *c, bool *held, struct err *err)
+{
+	struct row row;
+
+	if (lock_clear(pk, sk, table, t, c, held, err) != ERR_NONE)
+		return err->code;
+	row_init(&row, c->arena);
+	row_set_text(&row, "PK", pk);
+	row_set_text(&row, "SK", sk);
+	row_set_i64(&row, "count", 0);
+	row_set_i64(&row, "last_updated", t->now_us / 1000000);
+	changes_put(c, table, row_item(&row), NULL);
 	return ERR_NONE;
 }

@@ -1,4 +1,5 @@
-/* Locks: rows JOURNEY#LOCK#NAME. Attempts set them through lock_add; people set, clear and list them. */
+/* Locks: rows JOURNEY#LOCK#NAME. Attempts set them through lock_add; people set, clear and list them
+ * (lock_list.h). A row whose count is 0 is no lock: it says that there is none. */
 #ifndef SERVICE_LOCK_H
 #define SERVICE_LOCK_H
 
@@ -21,8 +22,15 @@ struct lock_new {
 enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
                        struct verdict *out, struct err *err);
 
-/* Removes it, and how often it was set. *found says whether it held. */
+/* Removes it, and how often it was set. *held says whether it held. */
 enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                         struct changes *c, bool *found, struct err *err);
+                         struct changes *c, bool *held, struct err *err);
+
+/* The same, and leaves a row with count 0 in its place, for readers that look for one. */
+enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
+                        struct changes *c, bool *held, struct err *err);
+
+/* Does the row of a lock hold at that time? */
+bool lock_holds(const struct item *row, int64_t now_us);
 
 #endif

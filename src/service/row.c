@@ -126,13 +126,21 @@ static struct expr *leaf(struct arena *a, enum expr_kind kind, const char *name)
 	return e;
 }
 
-static struct expr *compare(struct arena *a, const char *name, enum expr_op op, struct value value)
+/* One that compares the attribute with a value. */
+static struct expr *leaf_with(struct arena *a, enum expr_kind kind, const char *name, struct value value)
 {
-	struct expr *e = leaf(a, EXPR_COMPARE, name);
+	struct expr *e = leaf(a, kind, name);
 
-	e->op = op;
 	e->operands[1] = (struct expr_operand){.kind = OPERAND_VALUE, .value = value};
 	e->operand_count = 2;
+	return e;
+}
+
+static struct expr *compare(struct arena *a, const char *name, enum expr_op op, struct value value)
+{
+	struct expr *e = leaf_with(a, EXPR_COMPARE, name, value);
+
+	e->op = op;
 	return e;
 }
 
@@ -175,4 +183,9 @@ const struct expr *row_same_up_to(struct arena *a, const struct item *read, cons
                                   const char *number, int64_t most)
 {
 	return both(a, EXPR_AND, same(a, read, names), compare(a, number, OP_LE, value_i64(most)));
+}
+
+const struct expr *row_contains(struct arena *a, const char *name, struct bytes text)
+{
+	return leaf_with(a, EXPR_CONTAINS, name, value_string(text));
 }

@@ -40,4 +40,7 @@ const struct expr *row_same(struct arena *a, const struct item *read, const char
 const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
                                   const char *number, int64_t most);
 
+/* A filter: the attribute holds this text somewhere. */
+const struct expr *row_contains(struct arena *a, const char *name, struct bytes text);
+
 #endif

@@ -1,6 +1,7 @@
 /* Subject: one query, page by page, and what kind each row is of. */
 #include "service/subject.h"
 
+#include "service/lock.h"
 #include "service/row.h"
 
 static bool ends_with(struct bytes text, const char *end)
@@ -39,6 +40,8 @@ static void rows_add(struct subject *s, const struct table_query_result *page, i
 		row->sk = row_text(&row->item, "SK");
 		row->key = key_split(row->sk);
 		row->kind = kind_of(&row->key);
+		if (row->kind == ROW_LOCK && !lock_holds(&row->item, now_us))
+			row->kind = ROW_OTHER;
 		s->count++;
 	}
 }

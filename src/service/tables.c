@@ -1,6 +1,8 @@
 /* Tables: one row each for those that services own, and how they are made. */
 #include "service/tables.h"
 
+#include "service/row.h"
+
 struct table_shape {
 	const char *name, *hash, *range, *ttl;
 };
@@ -74,5 +76,18 @@ enum err_code tables_query(struct table *t, struct arena *a, const struct table_
 		return rc;
 	*r = (struct table_query_result){0};
 	err->code = ERR_NONE;
+	return ERR_NONE;
+}
+
+enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, struct bytes pk,
+                          struct bytes sk, bool *found, struct item *item, struct err *err)
+{
+	struct table_get        q = {.table = table, .key = row_key_two(a, pk, sk), .consistent = true};
+	struct table_get_result r;
+
+	if (tables_get(t, a, &q, &r, err) != ERR_NONE)
+		return err->code;
+	*found = r.found && !row_expired(&r.item, "ttl", t->now_us);
+	*item = r.item;
 	return ERR_NONE;
 }

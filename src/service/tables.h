@@ -36,4 +36,8 @@ enum err_code tables_get(struct table *t, struct arena *a, const struct table_ge
 enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
                            struct table_query_result *r, struct err *err);
 
+/* The row of that key (PK, SK), if it is there and has not expired. */
+enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, struct bytes pk,
+                          struct bytes sk, bool *found, struct item *item, struct err *err);
+
 #endif

@@ -1,0 +1,129 @@
+/* PUT and DELETE /v1/subjects/{id}/locks/{journey}/{name}: locks that people and other systems set and clear. */
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/key_names.h"
+#include "service/lock.h"
+
+/* Of a path: which lock. */
+struct lock_call {
+	struct lock_new lock;
+	bool            locked; /* false: it is to be open */
+	bool            held;   /* before */
+	struct verdict  verdict;
+	int64_t         now_us;
+};
+
+static enum err_code read_path(struct v1_call *c, const struct rules *rules, struct lock_new *lock,
+                               struct err *err)
+{
+	lock->journey = c->params[1];
+	lock->name = c->params[2];
+	lock->type = BYTES(KEY_LOCK);
+	if (v1_subject_param(c, 0, &lock->pk, err) != ERR_NONE)
+		return err->code;
+	if (v1_check_lock(rules, lock->journey, lock->name, err) != ERR_NONE)
+		return err->code;
+	v1_resource(c, "journey", lock->journey);
+	return ERR_NONE;
+}
+
+static struct bytes lock_key(struct v1_call *c, const struct lock_new *lock)
+{
+	return key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
+}
+
+/* ---- setting ---- */
+
+/* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */
+static void read_kind(struct fields *f, const struct rules *rules, struct lock_call *l)
+{
+	struct bytes name;
+
+	l->locked = fields_bool_or(f, "locked", true);
+	if (!l->locked)
+		return;
+	name = v1_read_name(f, "kind", false);
+	l->lock.duration_s = fields_i64_or(f, "duration", 1, RULE_SECONDS_MAX, 0);
+	l->lock.method_type = v1_read_name(f, "method_type", true);
+	l->lock.notification_type = v1_read_name(f, "notification_type", true);
+	if (f->err->code != ERR_NONE)
+		return;
+	l->lock.kind = rules_kind(rules, name);
+	if (l->lock.kind == NULL)
+		fields_fail(f, "kind", ERR_INVALID, "there is no kind of lock %.*s in the policies",
+		            BYTES_ARG(name));
+	else if (l->lock.kind->duration_s == 0 && l->lock.duration_s > 0)
+		fields_fail(f, "duration", ERR_INVALID, "a lock of kind %.*s does not end by itself",
+		            BYTES_ARG(name));
+}
+
+enum err_code lock_set_decode(struct v1_call *c, struct err *err)
+{
+	struct lock_call   *l = arena_zalloc(c->arena, sizeof(*l));
+	const struct rules *rules = v1_rules(c);
+	struct fields       f;
+
+	c->request = l;
+	if (read_path(c, rules, &l->lock, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	l->lock.qualifier = v1_read_qualifier(&f, "qualifier");
+	read_kind(&f, rules, l);
+	return fields_end(&f);
+}
+
+enum err_code lock_set_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct lock_call *l = c->request;
+	struct bytes      table = c->services->tables.names[TABLE_AUTH_STATE];
+
+	l->now_us = t->now_us;
+	l->verdict = (struct verdict){0};
+	if (l->locked)
+		return lock_add(&l->lock, table, t, &c->changes, &l->verdict, err);
+	return lock_open(l->lock.pk, lock_key(c, &l->lock), table, t, &c->changes, &l->held, err);
+}
+
+void lock_set_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct lock_call *l = c->request;
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("subject"), l->lock.pk);
+	v1_write_verdict(w, &l->verdict, l->now_us);
+	json_end_object(w);
+}
+
+/* ---- clearing ---- */
+
+enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
+{
+	struct lock_call *l = arena_zalloc(c->arena, sizeof(*l));
+
+	c->request = l;
+	if (read_path(c, v1_rules(c), &l->lock, err) != ERR_NONE)
+		return err->code;
+	l->lock.qualifier = v1_query(c, "qualifier", err);
+	if (err->code == ERR_NONE && l->lock.qualifier.data != NULL && !v1_qualifier_is(l->lock.qualifier))
+		return err_field(err, ERR_INVALID, "qualifier",
+		                 "qualifier: must have 1 to %d bytes, without # and control characters",
+		                 METHOD_ID_MAX);
+	return err->code;
+}
+
+enum err_code lock_clear_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct lock_call *l = c->request;
+
+	return lock_clear(l->lock.pk, lock_key(c, &l->lock), c->services->tables.names[TABLE_AUTH_STATE], t,
+	                  &c->changes, &l->held, err);
+}
+
+void lock_clear_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct lock_call *l = c->request;
+
+	json_begin_object(w);
+	v1_write_bool(w, BYTES("cleared"), l->held);
+	json_end_object(w);
+}

@@ -1,0 +1,59 @@
+/* POST /v1/subjects/{id}/reset: a credential was replaced; clears what the policies say that clears. */
+#include "service/reset.h"
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+
+struct reset_call {
+	struct bytes        subject;
+	const struct rules *rules;
+	const struct reset *reset;
+	struct reset_result r;
+};
+
+enum err_code reset_decode(struct v1_call *c, struct err *err)
+{
+	struct reset_call *r = arena_zalloc(c->arena, sizeof(*r));
+	struct bytes       name;
+	struct fields      f;
+
+	c->request = r;
+	r->rules = v1_rules(c);
+	if (v1_subject_param(c, 0, &r->subject, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	name = v1_read_name(&f, "reset", false);
+	r->reset = err->code == ERR_NONE ? rules_reset(r->rules, name) : NULL;
+	if (err->code == ERR_NONE && r->reset == NULL)
+		fields_fail(&f, "reset", ERR_INVALID, "there is no reset %.*s in the policies",
+		            BYTES_ARG(name));
+	v1_resource(c, "reset", name);
+	return fields_end(&f);
+}
+
+enum err_code reset_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct reset_call *r = c->request;
+
+	return subject_reset(r->rules, r->reset, r->subject, c->services->tables.names[TABLE_AUTH_STATE], t,
+	                     &c->changes, &r->r, err);
+}
+
+void reset_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct reset_call *r = c->request;
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("reset"), r->reset->name);
+	json_name(w, BYTES("cleared"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < r->r.count; i++) {
+		json_begin_object(w);
+		v1_write_text(w, BYTES("key"), r->r.cleared[i].sk);
+		v1_write_i64(w, BYTES("count"), r->r.cleared[i].count);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	v1_write_bool(w, BYTES("demand_ended"), r->r.demand_ended);
+	v1_write_bool(w, BYTES("more"), r->r.more);
+	json_end_object(w);
+}

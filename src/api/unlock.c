@@ -1,0 +1,98 @@
+/* POST /v1/unlock: clears the locks of some subjects, or of a journey, a page at a time. A dry run says what
+ * would be cleared, and is a read. */
+#include "api/lock_list.h"
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/cursor.h"
+
+struct unlock_call {
+	struct lock_search q;
+	struct bytes       subjects[UNLOCK_SUBJECTS_MAX];
+	bool               dry_run;
+	struct lock_page   page;
+	int64_t            now_us;
+};
+
+static bool has_subject(const struct unlock_call *u, struct bytes id)
+{
+	for (uint32_t i = 0; i < u->q.subject_count; i++)
+		if (bytes_equal(u->subjects[i], id))
+			return true;
+	return false;
+}
+
+static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_call *u)
+{
+	const struct json *many = fields_array(f, "subjects", UNLOCK_SUBJECTS_MAX);
+
+	if (many == NULL)
+		return;
+	if (many->count == 0)
+		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
+	for (const struct json *m = many->children; m != NULL; m = m->next) {
+		struct bytes id = identifier_read(&c->services->identifiers, c->arena, f, "subjects", m);
+
+		if (id.len > 0 && !has_subject(u, id))
+			u->subjects[u->q.subject_count++] = id;
+	}
+	u->q.subjects = u->subjects;
+}
+
+static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
+{
+	const struct json  *where = fields_object(f, "where", 2);
+	const struct rules *rules = v1_rules(c);
+	struct fields       in;
+
+	if (where == NULL)
+		return false;
+	fields_enter(&in, f, BYTES("where"), where);
+	u->q.journey = v1_read_journey(c, &in, rules);
+	u->q.name = v1_read_name(&in, "name", true);
+	if (f->err->code == ERR_NONE && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
+		fields_fail(&in, "name", ERR_INVALID, "the journey %.*s has no lock %.*s",
+		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
+	fields_end(&in);
+	return true;
+}
+
+enum err_code unlock_decode(struct v1_call *c, struct err *err)
+{
+	struct unlock_call *u = arena_zalloc(c->arena, sizeof(*u));
+	struct bytes        cursor;
+	struct fields       f;
+
+	c->request = u;
+	fields_init(&f, c->body, err);
+	read_subjects(c, &f, u);
+	if (!read_where(c, &f, u) && u->q.subject_count == 0)
+		fields_fail(&f, "subjects", ERR_INVALID, "or `where` must say which locks");
+	u->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, UNLOCK_MAX, UNLOCK_MAX);
+	u->dry_run = fields_bool_or(&f, "dry_run", false);
+	cursor = fields_text_or(&f, "cursor", CURSOR_BYTES_MAX, (struct bytes){NULL, 0});
+	if (cursor.len > 0 && !cursor_read(c->arena, cursor, &u->q.after_pk, &u->q.after_sk))
+		fields_fail(&f, "cursor", ERR_INVALID, "is not one");
+	if (u->dry_run)
+		c->kind = READ;
+	return fields_end(&f);
+}
+
+enum err_code unlock_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct unlock_call *u = c->request;
+	struct bytes        table = c->services->tables.names[TABLE_AUTH_STATE];
+
+	u->now_us = t->now_us;
+	return u->dry_run ? locks_find(&u->q, table, t, c->arena, &u->page, err)
+	                  : locks_unlock(&u->q, table, t, &c->changes, &u->page, err);
+}
+
+void unlock_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct unlock_call *u = c->request;
+
+	json_begin_object(w);
+	v1_write_bool(w, BYTES("dry_run"), u->dry_run);
+	lock_page_write(w, BYTES("unlocked"), &u->page, c->arena, u->now_us);
+	json_end_object(w);
+}

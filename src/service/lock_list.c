@@ -1,0 +1,143 @@
+/* Lists of locks: see lock_list.h. */
+#include "service/lock_list.h"
+
+#include "service/key_names.h"
+#include "service/lock.h"
+#include "service/row.h"
+
+struct walk {
+	const struct lock_search *q;
+	struct bytes              table;
+	struct table             *t;
+	struct arena             *arena;
+	uint32_t                  examined;
+	struct lock_page         *out;
+	struct err               *err;
+};
+
+/* Families whose locks are heeded. */
+static bool is_lock(struct bytes type)
+{
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_DEVICE_LOCK) || bytes_is(type, KEY_SOURCE_LOCK);
+}
+
+static bool is_wanted(const struct walk *w, const struct item *row)
+{
+	struct key_parts p = key_split(row_text(row, "SK"));
+
+	return is_lock(p.type) && (w->q->journey.len == 0 || bytes_equal(p.journey, w->q->journey)) &&
+	       (w->q->name.len == 0 || bytes_equal(p.classifier, w->q->name)) &&
+	       lock_holds(row, w->t->now_us);
+}
+
+static void stop_at(struct walk *w, struct bytes pk, struct bytes sk)
+{
+	w->out->more = true;
+	w->out->last_pk = pk;
+	w->out->last_sk = sk;
+}
+
+static void take(struct walk *w, const struct item *row)
+{
+	struct lock_seen *seen = &w->out->list[w->out->count++];
+
+	*seen = (struct lock_seen){.pk = row_text(row, "PK"),
+	                           .sk = row_text(row, "SK"),
+	                           .kind = row_text(row, "block_type"),
+	                           .cause = row_text(row, "cause"),
+	                           .until_s = row_i64(row, "ttl", 0),
+	                           .set_s = row_i64(row, "last_updated", 0)};
+	if (w->out->count == w->q->limit)
+		stop_at(w, seen->pk, seen->sk);
+}
+
+/* One page of a partition, or of the table if key is NULL. Sets out->more unless it read all of it. (Only a
+ * scan may filter by keys.) */
+static enum err_code page_walk(struct walk *w, const struct expr_key_condition *key, const struct item *start)
+{
+	struct table_query        q = {.table = w->table,
+	                               .key = key,
+	                               .start = start,
+	                               .limit = LOCKS_EXAMINED_MAX - w->examined,
+	                               .consistent = true};
+	struct table_query_result r;
+
+	if (key == NULL)
+		q.filter = row_contains(w->arena, "SK", BYTES(KEY_LOCK "#"));
+	if (tables_query(w->t, w->arena, &q, &r, w->err) != ERR_NONE)
+		return w->err->code;
+	w->examined += r.scanned;
+	for (uint32_t i = 0; i < r.count && !w->out->more; i++)
+		if (is_wanted(w, &r.items[i]))
+			take(w, &r.items[i]);
+	if (r.more && !w->out->more)
+		stop_at(w, row_text(&r.last_key, "PK"), row_text(&r.last_key, "SK"));
+	return ERR_NONE;
+}
+
+static enum err_code subject_walk(struct walk *w, struct bytes subject, const struct item *start)
+{
+	struct expr_key_condition key = {
+	        .hash_name = BYTES("PK"), .hash = value_string(subject), .range_kind = RANGE_NONE};
+
+	if (w->examined < LOCKS_EXAMINED_MAX)
+		return page_walk(w, &key, start);
+	stop_at(w, subject, (struct bytes){NULL, 0}); /* at its beginning */
+	return ERR_NONE;
+}
+
+/* The subject that the cursor is in; subject_count if it is none of them. */
+static uint32_t subject_at(const struct lock_search *q)
+{
+	uint32_t i = 0;
+
+	while (i < q->subject_count && q->after_pk.len > 0 && !bytes_equal(q->subjects[i], q->after_pk))
+		i++;
+	return i;
+}
+
+static enum err_code subjects_walk(struct walk *w, const struct item *start)
+{
+	const struct lock_search *q = w->q;
+	uint32_t                  first = subject_at(q);
+
+	if (first == q->subject_count)
+		return err_field(w->err, ERR_INVALID, "cursor", "cursor: is not of these subjects");
+	for (uint32_t i = first; i < q->subject_count && !w->out->more; i++)
+		if (subject_walk(w, q->subjects[i], i == first ? start : NULL) != ERR_NONE)
+			return w->err->code;
+	return ERR_NONE;
+}
+
+enum err_code locks_find(const struct lock_search *q, struct bytes table, struct table *t, struct arena *a,
+                         struct lock_page *out, struct err *err)
+{
+	struct walk w = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+	struct item key, *start = NULL;
+
+	*out = (struct lock_page){.list = arena_array(a, q->limit, sizeof(struct lock_seen))};
+	if (q->after_sk.len > 0) {
+		key = row_key_two(a, q->after_pk, q->after_sk);
+		start = &key;
+	}
+	if (q->subject_count > 0)
+		return subjects_walk(&w, start);
+	if (q->after_pk.len > 0 && start == NULL)
+		return err_field(err, ERR_INVALID, "cursor", "cursor: is not of this list");
+	return page_walk(&w, NULL, start);
+}
+
+enum err_code locks_unlock(const struct lock_search *q, struct bytes table, struct table *t,
+                           struct changes *c, struct lock_page *out, struct err *err)
+{
+	struct lock_search bounded = *q;
+	bool               held;
+
+	bounded.limit = q->limit < UNLOCK_MAX ? q->limit : UNLOCK_MAX;
+	if (locks_find(&bounded, table, t, c->arena, out, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < out->count; i++)
+		if (lock_clear(out->list[i].pk, out->list[i].sk, table, t, c, &held, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}

@@ -1,0 +1,148 @@
+/* Resets: see reset.h. */
+#include "service/reset.h"
+
+#include "service/key_names.h"
+#include "service/row.h"
+
+struct resetting {
+	const struct rules  *rules;
+	const struct reset  *reset;
+	struct bytes         subject, table;
+	struct table        *t;
+	struct changes      *changes;
+	struct reset_result *out;
+	struct err          *err;
+};
+
+static const char *const row_same_names[] = {"count", "ttl", "last_updated", NULL};
+
+static void row_clear(struct resetting *r, const struct item *row)
+{
+	struct arena *a = r->changes->arena;
+	struct bytes  sk = row_text(row, "SK");
+
+	if (r->out->count == RESET_ROWS_MAX) {
+		r->out->more = true;
+		return;
+	}
+	r->out->cleared[r->out->count++] = (struct reset_row){sk, row_i64(row, "count", 0)};
+	changes_delete(r->changes, r->table, row_key_two(a, r->subject, sk),
+	               row_same(a, row, row_same_names));
+}
+
+/* All rows of JOURNEY#TYPE#NAME, whatever the qualifier. They sort before those of longer names, so that the
+ * limit never hides one. */
+static enum err_code family_clear(struct resetting *r, const struct rule_ref *ref, struct bytes type)
+{
+	struct arena             *a = r->changes->arena;
+	struct bytes              name = key_name(a, ref->journey, type, ref->name, (struct bytes){NULL, 0});
+	struct expr_key_condition key = {.hash_name = BYTES("PK"),
+	                                 .hash = value_string(r->subject),
+	                                 .range_name = BYTES("SK"),
+	                                 .range_kind = RANGE_PREFIX,
+	                                 .low = value_string(name)};
+	struct table_query        q = {.table = r->table,
+	                               .key = &key,
+	                               .consistent = true,
+	                               .limit = RESET_ROWS_MAX + 1 - r->out->count};
+	struct table_query_result rows;
+
+	if (tables_query(r->t, a, &q, &rows, r->err) != ERR_NONE)
+		return r->err->code;
+	for (uint32_t i = 0; i < rows.count; i++)
+		if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
+		    !row_expired(&rows.items[i], "ttl", r->t->now_us))
+			row_clear(r, &rows.items[i]);
+	if (rows.more && key_is_under(row_text(&rows.last_key, "SK"), name))
+		r->out->more = true;
+	return ERR_NONE;
+}
+
+/* The same for each ref and each type. */
+static enum err_code families_clear(struct resetting *r, const struct rule_refs *refs,
+                                    const char *const *types)
+{
+	for (uint32_t i = 0; i < refs->count; i++)
+		for (size_t j = 0; types[j] != NULL; j++)
+			if (family_clear(r, &refs->list[i], bytes_of(types[j])) != ERR_NONE)
+				return r->err->code;
+	return ERR_NONE;
+}
+
+/* Each rule of a type says what its rows are called; those of one type mostly agree. */
+static enum err_code counts_clear(struct resetting *r, const struct rule_ref *ref)
+{
+	struct bytes done = {NULL, 0};
+
+	for (uint32_t i = 0; i < r->rules->count; i++) {
+		const struct rule *rule = &r->rules->list[i];
+
+		if (!bytes_equal(rule->journey, ref->journey) || !bytes_equal(rule->type, ref->name) ||
+		    bytes_equal(rule->classifier_type, done))
+			continue;
+		done = rule->classifier_type;
+		if (family_clear(r, ref, done) != ERR_NONE)
+			return r->err->code;
+	}
+	return ERR_NONE;
+}
+
+static enum err_code rows_clear(struct resetting *r)
+{
+	static const char *const locks[] = {KEY_LOCK, KEY_LOCK_LEVEL, KEY_DEVICE_LOCK, KEY_SHADOW_LOCK, NULL};
+	static const char *const device_counts[] = {KEY_DEVICE_COUNT, NULL};
+	static const char *const source_locks[] = {KEY_SOURCE_LOCK, NULL};
+	static const char *const source_counts[] = {KEY_SOURCE_COUNT, NULL};
+
+	if (families_clear(r, &r->reset->locks, locks) != ERR_NONE)
+		return r->err->code;
+	for (uint32_t i = 0; i < r->reset->counts.count; i++)
+		if (counts_clear(r, &r->reset->counts.list[i]) != ERR_NONE)
+			return r->err->code;
+	if (families_clear(r, &r->reset->counts, device_counts) != ERR_NONE ||
+	    families_clear(r, &r->reset->locks, source_locks) != ERR_NONE)
+		return r->err->code;
+	return families_clear(r, &r->reset->counts, source_counts);
+}
+
+/* ---- the demand ---- */
+
+static void reset_note(struct resetting *r)
+{
+	struct row row;
+
+	row_init(&row, r->changes->arena);
+	row_set_text(&row, "PK", r->subject);
+	row_set_text(&row, "SK", key_password_reset(r->changes->arena));
+	row_set_i64(&row, "reset_at", r->t->now_us / 1000000);
+	row_set_i64(&row, "last_updated", r->t->now_us / 1000000);
+	changes_put(r->changes, r->table, row_item(&row), NULL);
+}
+
+static enum err_code demand_end(struct resetting *r)
+{
+	static const char *const same[] = {"applied_at", NULL};
+	struct arena            *a = r->changes->arena;
+	struct bytes             sk = key_state(a, KEY_INTERVENTION, "RESET_PASSWORD");
+	struct item              item;
+
+	reset_note(r);
+	if (tables_look(r->t, a, r->table, r->subject, sk, &r->out->demand_ended, &item, r->err) != ERR_NONE)
+		return r->err->code;
+	if (r->out->demand_ended)
+		changes_delete(r->changes, r->table, row_key_two(a, r->subject, sk),
+		               row_same(a, &item, same));
+	return ERR_NONE;
+}
+
+enum err_code subject_reset(const struct rules *rules, const struct reset *reset, struct bytes subject,
+                            struct bytes table, struct table *t, struct changes *c, struct reset_result *out,
+                            struct err *err)
+{
+	struct resetting r = {rules, reset, subject, table, t, c, out, err};
+
+	*out = (struct reset_result){0};
+	if (reset->ends_demand && demand_end(&r) != ERR_NONE)
+		return err->code;
+	return rows_clear(&r);
+}

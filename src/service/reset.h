@@ -1,0 +1,30 @@
+/* Resets: what follows when a credential was replaced. The counts and locks that the rules name are cleared,
+ * with every qualifier and in every lane; a demand for a new password is met.
+ *
+ * One call clears RESET_ROWS_MAX rows at most: what counts first (locks, then counts of the subject and its
+ * devices), what sources left last. If rows remain the result says so, and another call clears them. */
+#ifndef SERVICE_RESET_H
+#define SERVICE_RESET_H
+
+#include "service/change.h"
+#include "service/rules.h"
+
+enum { RESET_ROWS_MAX = 90 };
+
+struct reset_row {
+	struct bytes sk;
+	int64_t      count;
+};
+
+struct reset_result {
+	struct reset_row cleared[RESET_ROWS_MAX];
+	uint32_t         count;
+	bool             more;
+	bool             demand_ended; /* there was one */
+};
+
+enum err_code subject_reset(const struct rules *rules, const struct reset *reset, struct bytes subject,
+                            struct bytes table, struct table *t, struct changes *c, struct reset_result *out,
+                            struct err *err);
+
+#endif

@@ -1,0 +1,60 @@
+/* Turn: any service function in a turn of the writer, committed, as the API runs it. A test fills a struct that
+ * begins with `struct turn`, and a function that calls the service with it. */
+#ifndef TESTS_SERVICE_TURN_H
+#define TESTS_SERVICE_TURN_H
+
+#include "service/fixture.h"
+
+struct turn {
+	struct writer_request base; /* first: the writer hands back a pointer to it */
+	struct service       *s;
+	struct changes        changes;
+	struct bytes          table; /* auth-state */
+	enum err_code (*run)(struct turn *turn, struct table *t, struct err *err);
+};
+
+static inline enum err_code turn_in_turn(struct writer_request *w, struct table *t)
+{
+	struct turn *turn = (struct turn *)w;
+
+	changes_init(&turn->changes, &turn->s->f.arena, &turn->s->tables);
+	if (turn->run(turn, t, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&turn->changes, t, &w->err);
+}
+
+static inline enum err_code turn_try(struct service *s, struct turn *turn,
+                                     enum err_code (*run)(struct turn *, struct table *, struct err *))
+{
+	turn->base = (struct writer_request){.run = turn_in_turn, .cost_bytes = 100};
+	turn->s = s;
+	turn->table = s->tables.names[TABLE_AUTH_STATE];
+	turn->run = run;
+	return engine_run(s->f.engine, &turn->base, &s->f.err);
+}
+
+/* … where it must succeed. */
+static inline void turn_take(struct service *s, struct turn *turn,
+                             enum err_code (*run)(struct turn *, struct table *, struct err *))
+{
+	if (turn_try(s, turn, run) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+}
+
+/* Is there such a row? */
+static inline bool row_there(struct service *s, const char *pk, const char *sk)
+{
+	struct item item;
+
+	return row_find(s, bytes_of(pk), bytes_of(sk), &item);
+}
+
+/* Writes a row as it stands here, through DynamoDB's door. */
+static inline void row_put(struct service *s, const char *item)
+{
+	struct bytes body = arena_printf(&s->f.arena, "{'TableName':'auth-state','Item':%s}", item);
+
+	fixture_ok(&s->f, "PutItem", body.data);
+}
+
+#endif
