@@ -1,0 +1,244 @@
+/* Fixture: service functions on a real engine with a clock that tests set. An attempt is written as a client
+ * thinks of it, FAIL(&s, .type = "PASSWORD_ENTRY"), runs in a turn of the writer and is committed; rows are read
+ * back from the table. What is not said is what most tests want: the subject alice, in SIGN_IN. */
+#ifndef TESTS_SERVICE_FIXTURE_H
+#define TESTS_SERVICE_FIXTURE_H
+
+#include "engine/fixture.h"
+
+#include "json/yaml.h"
+#include "service/attempt.h"
+#include "service/key_names.h"
+#include "service/row.h"
+#include "service/services.h"
+
+struct service {
+	struct fixture         f;
+	struct service_tables  tables;
+	struct identifier_key  key;
+	struct rules          *rules;
+	struct document_holder holder; /* what tests of the policy store put into force */
+};
+
+/* Indented by two, as within a policy file's section. */
+static inline enum err_code rules_read_yaml(struct arena *a, const char *yaml, struct rules **out,
+                                            struct err *err)
+{
+	struct document *d = NULL;
+	struct json     *tree;
+
+	err->code = ERR_NONE;
+	*out = NULL;
+	if (yaml_read(a, bytes_of(yaml), &tree, err) != ERR_NONE || rules_parse(tree, &d, err) != ERR_NONE)
+		return err->code;
+	*out = (struct rules *)d;
+	return ERR_NONE;
+}
+
+/* The rules in force from here on. NULL: those that ship. */
+static inline void service_rules(struct service *s, const char *yaml)
+{
+	struct document *d = NULL;
+	struct json     *tree;
+
+	if (yaml == NULL) {
+		assert_int_equal(yaml_read(&s->f.arena, policy_defaults(), &tree, &s->f.err), ERR_NONE);
+		tree = (struct json *)(uintptr_t)json_get(tree, BYTES("attempts"));
+		s->f.err.code = ERR_NONE;
+		rules_parse(tree, &d, &s->f.err);
+	} else {
+		rules_read_yaml(&s->f.arena, yaml, (struct rules **)&d, &s->f.err);
+	}
+	if (s->f.err.code != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	if (s->rules != NULL)
+		document_release(&s->rules->base);
+	s->rules = (struct rules *)d;
+}
+
+static inline void service_open(struct service *s, const char *yaml)
+{
+	static const uint8_t secret[IDENTIFIER_KEY_BYTES] = {7};
+
+	*s = (struct service){0};
+	fixture_open(&s->f);
+	s->tables = service_tables_default();
+	identifier_key_init(&s->key, secret);
+	service_rules(s, yaml);
+}
+
+static inline void service_close(struct service *s)
+{
+	document_release(&s->rules->base);
+	fixture_close(&s->f);
+}
+
+/* ---- the clock, in seconds since the fixture began ---- */
+
+static inline void at(struct service *s, int64_t seconds)
+{
+	fixture_set_clock(&s->f, START_S + seconds);
+}
+
+/* ---- attempts ---- */
+
+struct
+try {
+	const char *subject, *pairwise, *journey, *type, *method_type, *method_id, *notification, *ip,
+	        *device;
+	bool allowed; /* the source is on the allow-list */
+};
+
+static inline struct bytes text_or(const char *text, const char *otherwise)
+{
+	return text != NULL        ? bytes_of(text)
+	       : otherwise == NULL ? (struct bytes){NULL, 0}
+	                           : bytes_of(otherwise);
+}
+
+static inline struct bytes hashed(struct service *s, enum identifier_kind kind, const char *text)
+{
+	struct bytes out = {NULL, 0};
+
+	if (text != NULL && !identifier_hash(&s->key, &s->f.arena, kind, bytes_of(text), &out))
+		fail_msg("%s is not one", text);
+	return out;
+}
+
+static inline struct attempt attempt_of(struct service *s, const struct try *t)
+{
+	struct attempt q = {.subjects = {text_or(t->subject, "alice"), text_or(t->pairwise, NULL)},
+	                    .subject_count = t->pairwise == NULL ? 1 : 2,
+	                    .rules = s->rules,
+	                    .method_id = text_or(t->method_id, NULL),
+	                    .method_type = text_or(t->method_type, NULL),
+	                    .notification_type = text_or(t->notification, NULL),
+	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
+	                    .device = hashed(s, IDENTIFIER_DEVICE, t->device),
+	                    .source_allowed = t->allowed};
+
+	q.rule = rules_find(s->rules, text_or(t->journey, "SIGN_IN"), text_or(t->type, "PASSWORD_ENTRY"),
+	                    q.method_type);
+	if (q.rule == NULL)
+		fail_msg("no rule for %s", t->type);
+	return q;
+}
+
+struct service_call {
+	struct writer_request base;
+	struct service       *s;
+	const struct attempt *q;
+	enum outcome          outcome;
+	struct attempt_result r;
+};
+
+static inline enum err_code service_in_turn(struct writer_request *w, struct table *t)
+{
+	struct service_call *c = (struct service_call *)w;
+	struct changes       changes;
+
+	changes_init(&changes, &c->s->f.arena, &c->s->tables);
+	if (attempt_record(c->q, c->outcome, c->s->tables.names[TABLE_AUTH_STATE], t, &changes, &c->r,
+	                   &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&changes, t, &w->err);
+}
+
+static inline struct attempt_result service_record(struct service *s, enum outcome outcome, struct try t)
+{
+	struct attempt      q = attempt_of(s, &t);
+	struct service_call c = {
+	        .base = {.run = service_in_turn, .cost_bytes = 100}, .s = s, .q = &q, .outcome = outcome};
+
+	if (engine_run(s->f.engine, &c.base, &s->f.err) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	return c.r;
+}
+
+#define FAIL(s, ...)    service_record(s, OUTCOME_FAILURE, (struct try){__VA_ARGS__})
+#define SUCCEED(s, ...) service_record(s, OUTCOME_SUCCESS, (struct try){__VA_ARGS__})
+#define SENT(s, ...)    service_record(s, OUTCOME_SENT, (struct try){__VA_ARGS__})
+
+/* The same, several times; the last one's result. */
+#define FAIL_TIMES(s, times, ...) service_repeat(s, OUTCOME_FAILURE, times, (struct try){__VA_ARGS__})
+#define SENT_TIMES(s, times, ...) service_repeat(s, OUTCOME_SENT, times, (struct try){__VA_ARGS__})
+
+static inline struct attempt_result service_repeat(struct service *s, enum outcome outcome, int times,
+                                                   struct try t)
+{
+	struct attempt_result r = {0};
+
+	for (int i = 0; i < times; i++)
+		r = service_record(s, outcome, t);
+	return r;
+}
+
+static inline void assert_verdict(const struct attempt_result *r, enum verdict_kind kind, bool counted)
+{
+	if (r->verdict.kind != kind || r->counted != counted)
+		fail_msg("%s, %s, expected %s, %s", verdict_name(r->verdict.kind),
+		         r->counted ? "counted" : "not counted", verdict_name(kind),
+		         counted ? "counted" : "not counted");
+}
+
+/* ---- rows ---- */
+
+static inline bool row_find(struct service *s, struct bytes pk, struct bytes sk, struct item *out)
+{
+	struct table_get        q = {.table = s->tables.names[TABLE_AUTH_STATE],
+	                             .key = row_key_two(&s->f.arena, pk, sk),
+	                             .consistent = true};
+	struct table_get_result r;
+	struct engine_session   reader;
+
+	engine_session_init(&reader, s->f.engine);
+	if (tables_get(&reader.base, &s->f.arena, &q, &r, &s->f.err) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	engine_session_release(&reader);
+	*out = r.item;
+	return r.found;
+}
+
+/* The row's count, or 0 if there is no such row. */
+static inline int64_t count_in(struct service *s, const char *pk, const char *sk)
+{
+	struct item item;
+
+	return row_find(s, bytes_of(pk), bytes_of(sk), &item) ? row_i64(&item, "count", 0) : 0;
+}
+
+static inline int64_t ttl_in(struct service *s, const char *pk, const char *sk)
+{
+	struct item item;
+
+	return row_find(s, bytes_of(pk), bytes_of(sk), &item) ? row_i64(&item, "ttl", 0) - START_S : 0;
+}
+
+static inline uint32_t rows_in_table(struct service *s)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	if (fixture_try(&s->f, "Scan", "{'TableName':'auth-state'}", &r) != ERR_NONE)
+		return 0;
+	return r.query.count;
+}
+
+/* A row as its document draws it, whole. "history" is left out of the comparison. */
+static inline void assert_row(struct service *s, const char *pk, const char *sk, const char *expected)
+{
+	struct item item;
+	struct row  row;
+
+	if (!row_find(s, bytes_of(pk), bytes_of(sk), &item))
+		fail_msg("there is no %s", sk);
+	row_from(&row, &s->f.arena, &item);
+	row_remove(&row, "history");
+	item = row_item(&row);
+	assert_item(&s->f, &item, expected);
+}
+
+#define PASSWORDS     "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"
+#define PASSWORD_LOCK "SIGN_IN#LOCK#PASSWORD_ENTRY"
+
+#endif
