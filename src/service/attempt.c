@@ -244,40 +244,59 @@ static void own_clear(struct recording *r)
 	r->out->cleared_count = n;
 }
 
+/* Rules of one type may count in the same row: it is shown once. */
+static bool is_cleared(const struct attempt_result *out, const struct count_row *row)
+{
+	for (uint32_t i = 0; i < out->cleared_count; i++)
+		if (bytes_equal(out->cleared[i].pk, row->pk) && bytes_equal(out->cleared[i].sk, row->sk))
+			return true;
+	return false;
+}
+
 static void cleared_add(struct recording *r, const struct counter *c)
 {
 	struct cleared *more = arena_array(r->arena, r->out->cleared_count + c->row_count + 1, sizeof(*more));
 
 	if (r->out->cleared_count > 0)
 		memcpy(more, r->out->cleared, r->out->cleared_count * sizeof(*more));
-	for (uint32_t i = 0; i < c->row_count; i++)
-		more[r->out->cleared_count++] =
-		        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
 	r->out->cleared = more;
+	for (uint32_t i = 0; i < c->row_count; i++)
+		if (!is_cleared(r->out, &c->rows[i]))
+			more[r->out->cleared_count++] =
+			        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
 }
 
-/* Counts of other types that this rule's success clears too. */
+static enum err_code other_clear(struct recording *r, const struct rule *rule)
+{
+	struct attempt     other = *r->q;
+	struct assessment *seen = arena_alloc(r->arena, sizeof(*seen));
+
+	other.rule = rule;
+	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
+	if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+		return r->err->code;
+	for (uint32_t i = 0; i < seen->counter_count; i++) {
+		if (seen->counters[i].scope == SCOPE_SOURCE)
+			continue;
+		cleared_add(r, &seen->counters[i]);
+		counts_delete(r, &seen->counters[i], false);
+	}
+	return ERR_NONE;
+}
+
+/* What else this rule's success clears: counts of other types, and of its own type by other methods. */
 static enum err_code others_clear(struct recording *r)
 {
 	const struct rule *rule = r->q->rule;
+	uint32_t           count;
 
 	for (uint32_t i = 0; i < rule->clears.count; i++) {
 		const struct rule_ref *ref = &rule->clears.list[i];
-		struct attempt         other = *r->q;
-		struct assessment     *seen;
+		const struct rule     *other = rules_of_type(r->q->rules, ref->journey, ref->name, &count);
 
-		if (bytes_equal(ref->journey, rule->journey) && bytes_equal(ref->name, rule->type))
-			continue;
-		other.rule = rules_find(r->q->rules, ref->journey, ref->name, (struct bytes){NULL, 0});
-		seen = arena_alloc(r->arena, sizeof(*seen));
-		if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
-			return r->err->code;
-		for (uint32_t j = 0; j < seen->counter_count; j++) {
-			if (seen->counters[j].scope == SCOPE_SOURCE)
-				continue;
-			cleared_add(r, &seen->counters[j]);
-			counts_delete(r, &seen->counters[j], false);
-		}
+		for (uint32_t j = 0; j < count; j++)
+			if (&other[j] != rule && other_clear(r, &other[j]) != ERR_NONE)
+				return r->err->code;
 	}
 	return ERR_NONE;
 }

@@ -313,12 +313,11 @@ static bool refs_known(const struct rules *rules, const struct rule_refs *refs, 
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
 		const struct rule_ref *ref = &refs->list[i];
-		bool                   known =
-                        locks ? rules_has_lock(rules, ref->journey, ref->name)
-		                                : rules_find(rules, ref->journey, ref->name, (struct bytes){NULL, 0}) != NULL;
+		uint32_t               count;
 
 		*missing = *ref;
-		if (!known)
+		if (locks ? !rules_has_lock(rules, ref->journey, ref->name)
+		          : rules_of_type(rules, ref->journey, ref->name, &count) == NULL)
 			return false;
 	}
 	return true;
@@ -332,7 +331,7 @@ static void check_refs(struct reader *r, struct fields *f)
 	for (uint32_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->list[i];
 
-		if (!refs_known(rules, &rule->clears, false, &missing) && rule->method.len == 0)
+		if (!refs_known(rules, &rule->clears, false, &missing))
 			fields_fail(f, "journeys", ERR_INVALID,
 			            "%.*s/%.*s clears %.*s/%.*s, which is no type", BYTES_ARG(rule->journey),
 			            BYTES_ARG(rule->type), BYTES_ARG(missing.journey),

@@ -226,6 +226,9 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	        {"journeys: {}\nrules: {}\n", "rules", "line 2: rules: is not known here"},
 	        {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
 	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY clears SIGN_IN/OTHER, which is no type"},
+	        {"locks: {STANDARD: {duration: 9}}\njourneys:\n  A: {types: {B/C: {max: 6, life: 60, clears: "
+	         "[D]}}}\n",
+	         "journeys", "line 2: journeys: A/B clears A/D, which is no type"},
 	        {ONE_RULE("max: 6, life: 60, blocked_by: [A/OTHER]"), "journeys",
 	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY is blocked by A/OTHER, which is no lock"},
 	};
