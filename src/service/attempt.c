@@ -80,6 +80,20 @@ static int64_t count_ends(const struct recording *r, const struct counter *c)
 	return old_s == 0 || r->q->rule->renewed ? now_s(r) + r->q->rule->life_s : old_s;
 }
 
+/* When the first of a counter's rows expires, if the one that is counted in expires then. */
+static int64_t first_ends(const struct counter *c, int64_t own_ends_s)
+{
+	int64_t first_s = own_ends_s;
+
+	for (uint32_t i = 0; i < c->row_count; i++) {
+		int64_t ends_s = row_i64(&c->rows[i].item, "ttl", 0);
+
+		if (&c->rows[i] != c->own && ends_s > 0 && ends_s < first_s)
+			first_s = ends_s;
+	}
+	return first_s;
+}
+
 static const struct expr *count_unchanged(const struct recording *r, const struct counter *c)
 {
 	return c->own == NULL ? row_absent(r->arena, "PK", "ttl", r->t->now_us)
@@ -88,6 +102,7 @@ static const struct expr *count_unchanged(const struct recording *r, const struc
 
 static void count_put(struct recording *r, struct counter *c)
 {
+	int64_t    ends_s = count_ends(r, c);
 	struct row row;
 
 	if (c->own != NULL) {
@@ -97,9 +112,9 @@ static void count_put(struct recording *r, struct counter *c)
 		row_set_text(&row, "PK", c->pk);
 		row_set_text(&row, "SK", c->sk);
 	}
-	c->ends_s = count_ends(r, c);
+	c->ends_s = first_ends(c, ends_s);
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
-	row_set_i64(&row, "ttl", c->ends_s);
+	row_set_i64(&row, "ttl", ends_s);
 	row_set_i64(&row, "last_updated", now_s(r));
 	row_set(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	details_set(r->q, &row);
