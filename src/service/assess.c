@@ -294,7 +294,7 @@ static enum err_code subject_locks_look(const struct look *l, struct bytes pk)
 
 	if (locks_look(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict) != ERR_NONE)
 		return l->err->code;
-	if (!firm && !rule->shadow && l->out->counters[0].scope == SCOPE_SUBJECT)
+	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
 		return ERR_NONE; /* counter_locks_look has seen them */
 	return locks_look(l, pk, &rule->sets, plain, firm, &l->out->verdict);
 }
