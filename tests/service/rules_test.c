@@ -197,6 +197,10 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	         "line 2: locks.LONG.duration: is not known here"},
 	        {"locks:\n  G: {duration: 9, factor: 2, cap: 8}\njourneys: {}\n", "locks.G.cap",
 	         "line 2: locks.G.cap: must not be below the duration"},
+	        {"locks:\n  G: {duration: 9, factor: 2}\njourneys: {}\n", "locks.G.cap",
+	         "line 2: locks.G.cap: is missing: a lock that grows must end somewhere"},
+	        {ONE_RULE("max: 6, life: 60, classifier_type: LOCK"), AT ".classifier_type",
+	         "line 5: " AT ".classifier_type: is taken"},
 	        {"locks: {}\n", "journeys", "line 1: journeys: is missing"},
 	        {"journeys:\n  sign in: {}\n", "journeys.sign in",
 	         "line 2: journeys.sign in: a journey must be capitals, digits and underscores, a letter "
