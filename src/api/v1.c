@@ -229,7 +229,8 @@ static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err
 	return ERR_NONE;
 }
 
-/* What makes two requests the same: who sends what where. */
+/* What makes two requests the same: who sends what where. The digest is stored, and keyed: a body holds emails and
+ * addresses, which nobody should be able to try out. */
 static enum err_code read_once(struct v1_work *w, struct err *err)
 {
 	struct http_request *r = w->call.http;
@@ -243,7 +244,7 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 		                 "Idempotency-Key: must have 1 to %d bytes", IDEMPOTENCY_KEY_MAX);
 	whole = arena_printf(w->call.arena, "%d %.*s\n%.*s", (int)r->method, BYTES_ARG(r->target),
 	                     BYTES_ARG(r->body));
-	sha256(whole, w->once.digest);
+	hmac_sha256(&w->call.services->identifiers.hmac, whole, w->once.digest);
 	w->once.key = key;
 	w->once.caller = w->key_id_len > 0 ? (struct bytes){w->key_id, w->key_id_len} : BYTES("-");
 	return ERR_NONE;

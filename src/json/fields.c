@@ -63,13 +63,15 @@ void fields_fail(struct fields *f, const char *name, enum err_code code, const c
 
 static void begin(struct fields *f, const struct json *object)
 {
+	f->object = object; /* also a wrong one, while it is refused: for its line */
 	if (object == NULL || object->type != JSON_OBJECT)
 		fields_fail(f, NULL, ERR_SERIALIZATION, "an object is expected, not %s",
 		            object == NULL ? "nothing" : json_type_name(object->type));
 	else if (object->count > FIELDS_MEMBERS_MAX)
 		fields_fail(f, NULL, ERR_SERIALIZATION, "has more than %d members", FIELDS_MEMBERS_MAX);
 	else
-		f->object = object;
+		return;
+	f->object = NULL;
 }
 
 void fields_init(struct fields *f, const struct json *object, struct err *err)

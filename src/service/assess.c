@@ -129,32 +129,35 @@ static void counters_choose(const struct look *l)
 		counter_add(l, SCOPE_SOURCE, q->source, NULL, nothing, q->rule->max_source);
 }
 
+/* Every row counts. Those past row_max are not kept, except the one that is counted in. */
 static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, const struct item *item)
 {
-	struct count_row *r;
-	int64_t           ends_s = row_i64(item, "ttl", 0);
+	struct count_row r = {.pk = pk, .sk = sk, .item = *item, .count = row_i64(item, "count", 0)};
+	int64_t          ends_s = row_i64(item, "ttl", 0);
+	bool             same_key = bytes_equal(sk, c->sk), own = same_key && bytes_equal(pk, c->pk);
 
-	if (c->row_count == c->row_max)
-		return;
-	r = &c->rows[c->row_count++];
-	*r = (struct count_row){.pk = pk, .sk = sk, .item = *item, .count = row_i64(item, "count", 0)};
-	c->total += r->count;
+	c->total += r.count;
+	if (same_key)
+		c->each += r.count;
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))
 		c->ends_s = ends_s;
-	if (!bytes_equal(sk, c->sk))
-		return;
-	c->each += r->count;
-	if (bytes_equal(pk, c->pk))
-		c->own = r;
+	if (c->row_count < c->row_max)
+		c->rows[c->row_count++] = r;
+	else if (own)
+		c->rows[c->row_max - 1] = r;
+	if (own)
+		c->own = &c->rows[c->row_count - 1];
 }
 
-/* A method that has a rule of its own is counted there. */
-static bool counts_here(const struct attempt *q, const struct item *item)
+/* A method that has a rule of its own is counted there; but the row that is to be counted in always counts, also
+ * if it was begun by another method with the same id. */
+static bool counts_here(const struct attempt *q, const struct counter *c, struct bytes sk,
+                        const struct item *item)
 {
 	const struct rule *rule = q->rule;
 	struct bytes       method = row_text(item, "mfa_method_type");
 
-	return rules_find(q->rules, rule->journey, rule->type, method) == rule;
+	return rules_find(q->rules, rule->journey, rule->type, method) == rule || bytes_equal(sk, c->sk);
 }
 
 static enum err_code rows_query(const struct look *l, struct counter *c, struct bytes pk)
@@ -173,7 +176,7 @@ static enum err_code rows_query(const struct look *l, struct counter *c, struct 
 		struct bytes sk = row_text(&r.items[i], "SK");
 
 		if (key_is_under(sk, c->name) && !row_expired(&r.items[i], "ttl", l->t->now_us) &&
-		    counts_here(l->q, &r.items[i]))
+		    counts_here(l->q, c, sk, &r.items[i]))
 			row_count_in(c, pk, sk, &r.items[i]);
 	}
 	return ERR_NONE;
@@ -284,7 +287,7 @@ static enum err_code subject_locks_look(const struct look *l, struct bytes pk)
 
 	if (locks_look(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict) != ERR_NONE)
 		return l->err->code;
-	if (!firm && !rule->shadow && l->out->counters[0].scope == SCOPE_SUBJECT)
+	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
 		return ERR_NONE; /* counter_locks_look has seen them */
 	return locks_look(l, pk, &rule->sets, plain, firm, &l->out->verdict);
 }

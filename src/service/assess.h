@@ -14,8 +14,9 @@
 enum {
 	SUBJECTS_MAX = 8,
 	METHOD_ID_MAX = 128,
-	COUNTERS_MAX = 3,      /* of one attempt: subject or device, pair, source */
-	COUNTER_ROWS_MAX = 64, /* qualifiers of a type that count together; more are not looked at */
+	COUNTERS_MAX = 3, /* of one attempt: subject or device, pair, source */
+	COUNTER_ROWS_MAX =
+	        64, /* qualifiers of a type that a lock or a success removes at once; all are counted */
 };
 
 enum scope { SCOPE_SUBJECT, SCOPE_DEVICE, SCOPE_PAIR, SCOPE_SOURCE };

@@ -80,6 +80,20 @@ static int64_t count_ends(const struct recording *r, const struct counter *c)
 	return old_s == 0 || r->q->rule->renewed ? now_s(r) + r->q->rule->life_s : old_s;
 }
 
+/* When the first of a counter's rows expires, if the one that is counted in expires then. */
+static int64_t first_ends(const struct counter *c, int64_t own_ends_s)
+{
+	int64_t first_s = own_ends_s;
+
+	for (uint32_t i = 0; i < c->row_count; i++) {
+		int64_t ends_s = row_i64(&c->rows[i].item, "ttl", 0);
+
+		if (&c->rows[i] != c->own && ends_s > 0 && ends_s < first_s)
+			first_s = ends_s;
+	}
+	return first_s;
+}
+
 static const struct expr *count_unchanged(const struct recording *r, const struct counter *c)
 {
 	return c->own == NULL ? row_absent(r->arena, "PK", "ttl", r->t->now_us)
@@ -88,6 +102,7 @@ static const struct expr *count_unchanged(const struct recording *r, const struc
 
 static void count_put(struct recording *r, struct counter *c)
 {
+	int64_t    ends_s = count_ends(r, c);
 	struct row row;
 
 	if (c->own != NULL) {
@@ -97,9 +112,9 @@ static void count_put(struct recording *r, struct counter *c)
 		row_set_text(&row, "PK", c->pk);
 		row_set_text(&row, "SK", c->sk);
 	}
-	c->ends_s = count_ends(r, c);
+	c->ends_s = first_ends(c, ends_s);
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
-	row_set_i64(&row, "ttl", c->ends_s);
+	row_set_i64(&row, "ttl", ends_s);
 	row_set_i64(&row, "last_updated", now_s(r));
 	row_set(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	details_set(r->q, &row);
@@ -244,40 +259,59 @@ static void own_clear(struct recording *r)
 	r->out->cleared_count = n;
 }
 
+/* Rules of one type may count in the same row: it is shown once. */
+static bool is_cleared(const struct attempt_result *out, const struct count_row *row)
+{
+	for (uint32_t i = 0; i < out->cleared_count; i++)
+		if (bytes_equal(out->cleared[i].pk, row->pk) && bytes_equal(out->cleared[i].sk, row->sk))
+			return true;
+	return false;
+}
+
 static void cleared_add(struct recording *r, const struct counter *c)
 {
 	struct cleared *more = arena_array(r->arena, r->out->cleared_count + c->row_count + 1, sizeof(*more));
 
 	if (r->out->cleared_count > 0)
 		memcpy(more, r->out->cleared, r->out->cleared_count * sizeof(*more));
-	for (uint32_t i = 0; i < c->row_count; i++)
-		more[r->out->cleared_count++] =
-		        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
 	r->out->cleared = more;
+	for (uint32_t i = 0; i < c->row_count; i++)
+		if (!is_cleared(r->out, &c->rows[i]))
+			more[r->out->cleared_count++] =
+			        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
 }
 
-/* Counts of other types that this rule's success clears too. */
+static enum err_code other_clear(struct recording *r, const struct rule *rule)
+{
+	struct attempt     other = *r->q;
+	struct assessment *seen = arena_alloc(r->arena, sizeof(*seen));
+
+	other.rule = rule;
+	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
+	if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+		return r->err->code;
+	for (uint32_t i = 0; i < seen->counter_count; i++) {
+		if (seen->counters[i].scope == SCOPE_SOURCE)
+			continue;
+		cleared_add(r, &seen->counters[i]);
+		counts_delete(r, &seen->counters[i], false);
+	}
+	return ERR_NONE;
+}
+
+/* What else this rule's success clears: counts of other types, and of its own type by other methods. */
 static enum err_code others_clear(struct recording *r)
 {
 	const struct rule *rule = r->q->rule;
+	uint32_t           count;
 
 	for (uint32_t i = 0; i < rule->clears.count; i++) {
 		const struct rule_ref *ref = &rule->clears.list[i];
-		struct attempt         other = *r->q;
-		struct assessment     *seen;
+		const struct rule     *other = rules_of_type(r->q->rules, ref->journey, ref->name, &count);
 
-		if (bytes_equal(ref->journey, rule->journey) && bytes_equal(ref->name, rule->type))
-			continue;
-		other.rule = rules_find(r->q->rules, ref->journey, ref->name, (struct bytes){NULL, 0});
-		seen = arena_alloc(r->arena, sizeof(*seen));
-		if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
-			return r->err->code;
-		for (uint32_t j = 0; j < seen->counter_count; j++) {
-			if (seen->counters[j].scope == SCOPE_SOURCE)
-				continue;
-			cleared_add(r, &seen->counters[j]);
-			counts_delete(r, &seen->counters[j], false);
-		}
+		for (uint32_t j = 0; j < count; j++)
+			if (&other[j] != rule && other_clear(r, &other[j]) != ERR_NONE)
+				return r->err->code;
 	}
 	return ERR_NONE;
 }

@@ -22,7 +22,7 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
 
 struct bytes key_known_device(struct arena *a, struct bytes device)
 {
-	return key_name(a, BYTES("DEVICE"), BYTES("KNOWN"), device, (struct bytes){NULL, 0});
+	return key_name(a, BYTES("DEVICE"), BYTES(KEY_KNOWN), device, (struct bytes){NULL, 0});
 }
 
 struct bytes key_state(struct arena *a, const char *family, const char *state)

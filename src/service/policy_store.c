@@ -239,7 +239,7 @@ enum err_code policy_store_change(const struct document_kind *kind, int64_t read
 		return err->code;
 	if ((r.found ? row_i64(&r.item, "version", 0) : 0) != read)
 		return err_field(err, ERR_STALE, "If-Match", "If-Match: another version is in force");
-	row_from(&row, c->arena, &(struct item){NULL, 0});
+	row_init(&row, c->arena);
 	row_set_text(&row, "PK", row_text(&(struct item){stored_key(kind, c->arena).members, 1}, "PK"));
 	row_set_text(&row, "document", text);
 	row_set_i64(&row, "last_updated", t->now_us / 1000000);

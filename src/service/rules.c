@@ -23,23 +23,29 @@ static int order(const struct rule *r, struct bytes journey, struct bytes type, 
 	return by != 0 ? by : bytes_compare(r->method, method);
 }
 
-static const struct rule *find(const struct rules *r, struct bytes journey, struct bytes type,
-                               struct bytes method)
+/* The index of the first rule that is not before it. */
+static uint32_t lower_bound(const struct rules *r, struct bytes journey, struct bytes type,
+                            struct bytes method)
 {
 	uint32_t low = 0, high = r->count;
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
-		int      by = order(&r->list[middle], journey, type, method);
 
-		if (by == 0)
-			return &r->list[middle];
-		if (by < 0)
+		if (order(&r->list[middle], journey, type, method) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return NULL;
+	return low;
+}
+
+static const struct rule *find(const struct rules *r, struct bytes journey, struct bytes type,
+                               struct bytes method)
+{
+	uint32_t at = lower_bound(r, journey, type, method);
+
+	return at < r->count && order(&r->list[at], journey, type, method) == 0 ? &r->list[at] : NULL;
 }
 
 const struct rule *rules_find(const struct rules *r, struct bytes journey, struct bytes type,
@@ -48,6 +54,17 @@ const struct rule *rules_find(const struct rules *r, struct bytes journey, struc
 	const struct rule *own = method.len > 0 ? find(r, journey, type, method) : NULL;
 
 	return own != NULL ? own : find(r, journey, type, (struct bytes){NULL, 0});
+}
+
+const struct rule *rules_of_type(const struct rules *r, struct bytes journey, struct bytes type,
+                                 uint32_t *count)
+{
+	uint32_t first = lower_bound(r, journey, type, (struct bytes){NULL, 0}), end = first;
+
+	while (end < r->count && order(&r->list[end], journey, type, r->list[end].method) == 0)
+		end++;
+	*count = end - first;
+	return end == first ? NULL : &r->list[first];
 }
 
 const struct journey *rules_journey(const struct rules *r, struct bytes name)

@@ -100,8 +100,13 @@ struct rules {
 };
 
 /* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */
-const struct rule      *rules_find(const struct rules *r, struct bytes journey, struct bytes type,
-                                   struct bytes method);
+const struct rule *rules_find(const struct rules *r, struct bytes journey, struct bytes type,
+                              struct bytes method);
+
+/* The rules of a type, whatever the method: `count` of them in a row. */
+const struct rule *rules_of_type(const struct rules *r, struct bytes journey, struct bytes type,
+                                 uint32_t *count);
+
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);
 const struct reset     *rules_reset(const struct rules *r, struct bytes name);

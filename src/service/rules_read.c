@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "service/identifier.h"
+#include "service/key_names.h"
 #include "service/rules.h"
 
 /* What a reader needs: the rule set under construction, and where errors go. */
@@ -96,6 +97,8 @@ static void kind_read(struct reader *r, const struct fields *parent, const struc
 	k->factor = fields_i64_or(&f, "factor", 1, 100, 1);
 	k->cap_s = fields_i64_or(&f, "cap", 1, RULE_SECONDS_MAX, k->duration_s);
 	k->forget_s = fields_i64_or(&f, "forget", 1, RULE_SECONDS_MAX, 86400);
+	if (!permanent && k->factor > 1 && !fields_has(&f, "cap"))
+		fields_fail(&f, "cap", ERR_INVALID, "is missing: a lock that grows must end somewhere");
 	if (!permanent && k->cap_s < k->duration_s)
 		fields_fail(&f, "cap", ERR_INVALID, "must not be below the duration");
 	fields_end(&f);
@@ -180,6 +183,20 @@ static void rule_name_read(struct reader *r, struct rule *rule, struct fields *f
 		            "a type must be a name like PASSWORD_ENTRY or MFA_CODE_ENTRY/SMS");
 }
 
+/* Under these the program keeps something else than a rule's counts. */
+static bool classifier_type_taken(struct bytes name)
+{
+	static const char *const taken[] = {KEY_LOCK,         KEY_SHADOW_LOCK, KEY_LOCK_LEVEL,
+	                                    KEY_SOURCE_COUNT, KEY_SOURCE_LOCK, KEY_DEVICE_COUNT,
+	                                    KEY_DEVICE_LOCK,  KEY_STATE,       KEY_KNOWN,
+	                                    KEY_APPLIED,      KEY_RESET};
+
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (bytes_is(name, taken[i]))
+			return true;
+	return false;
+}
+
 static void rule_read(struct reader *r, const struct fields *parent, struct bytes journey,
                       const struct json *member)
 {
@@ -199,6 +216,8 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 	rule->classifier_type = arena_copy(r->arena, rule->classifier_type);
 	if (!rule_name_is(rule->classifier_type))
 		fields_fail(&f, "classifier_type", ERR_INVALID, "must be a name in capitals");
+	if (classifier_type_taken(rule->classifier_type))
+		fields_fail(&f, "classifier_type", ERR_INVALID, "is taken");
 	maxima_read(rule, &f);
 	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
 	rule->renewed = fields_bool_or(&f, "renewed", false);
@@ -313,12 +332,11 @@ static bool refs_known(const struct rules *rules, const struct rule_refs *refs, 
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
 		const struct rule_ref *ref = &refs->list[i];
-		bool                   known =
-                        locks ? rules_has_lock(rules, ref->journey, ref->name)
-		                                : rules_find(rules, ref->journey, ref->name, (struct bytes){NULL, 0}) != NULL;
+		uint32_t               count;
 
 		*missing = *ref;
-		if (!known)
+		if (locks ? !rules_has_lock(rules, ref->journey, ref->name)
+		          : rules_of_type(rules, ref->journey, ref->name, &count) == NULL)
 			return false;
 	}
 	return true;
@@ -332,7 +350,7 @@ static void check_refs(struct reader *r, struct fields *f)
 	for (uint32_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->list[i];
 
-		if (!refs_known(rules, &rule->clears, false, &missing) && rule->method.len == 0)
+		if (!refs_known(rules, &rule->clears, false, &missing))
 			fields_fail(f, "journeys", ERR_INVALID,
 			            "%.*s/%.*s clears %.*s/%.*s, which is no type", BYTES_ARG(rule->journey),
 			            BYTES_ARG(rule->type), BYTES_ARG(missing.journey),

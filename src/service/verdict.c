@@ -29,8 +29,14 @@ int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
 	return left_us <= 0 ? 0 : (left_us + 999999) / 1000000;
 }
 
+/* No end is later than any. */
+static bool ends_later(const struct verdict *a, const struct verdict *b)
+{
+	return b->until_s != 0 && (a->until_s == 0 || a->until_s > b->until_s);
+}
+
 void verdict_add(struct verdict *v, const struct verdict *other)
 {
-	if (other->kind > v->kind || (other->kind == v->kind && other->until_s > v->until_s))
+	if (other->kind > v->kind || (other->kind == v->kind && ends_later(other, v)))
 		*v = *other;
 }

@@ -1,353 +1,411 @@
-/* Locks set and cleared by people, listed, and cleared in bulk. */
-#include "service/turn.h"
+/* Locks: how long each kind holds, what holds beside it, and that no attempt, clock or second lock makes one shorter. */
+#include "service/fixture.h"
 
 #include "service/lock.h"
-#include "service/lock_list.h"
 
-#define GROWING_RULES                                                                                        \
+#define KINDS                                                                                                \
 	"locks:\n"                                                                                           \
 	"  STANDARD: {duration: 900}\n"                                                                      \
+	"  REDUCED: {duration: 300}\n"                                                                       \
 	"  PERMANENT: {permanent: true}\n"                                                                   \
-	"  GROWING: {duration: 60, factor: 2, cap: 3600, forget: 3600}\n"                                    \
+	"  GROWING: {duration: 60, factor: 2, cap: 200, forget: 1000}\n"                                     \
 	"journeys:\n"                                                                                        \
 	"  SIGN_IN:\n"                                                                                       \
 	"    types:\n"                                                                                       \
-	"      PASSWORD_ENTRY: {max: 2, max_from_source: 2, life: 900, lock: GROWING,\n"                     \
-	"                       known_device: {max: 2, remember: 9000}}\n"                                   \
-	"    locks: [OTHER]\n"
+	"      PASSWORD_ENTRY: {max: 2, life: 60}\n"                                                         \
+	"      REDUCED: {max: 2, life: 60, lock: REDUCED}\n"                                                 \
+	"      PERMANENT: {max: 2, life: 60, lock: PERMANENT}\n"                                             \
+	"      GROWING: {max: 2, life: 60, lock: GROWING}\n"                                                 \
+	"      BOTH: {max: 2, life: 60, sets: [PASSWORD_ENTRY, OTHER/DOOR]}\n"                               \
+	"      GUARDED: {max: 2, life: 60, blocked_by: [OTHER/DOOR, OTHER/GATE]}\n"                          \
+	"  OTHER: {locks: [GATE]}\n"
 
-/* ---- the calls ---- */
+/* ---- the kinds ---- */
 
-struct lock_turn {
-	struct turn     turn;
-	struct lock_new lock;
-	struct verdict  verdict;
-	bool            held;
-};
-
-static enum err_code add_run(struct turn *turn, struct table *t, struct err *err)
-{
-	struct lock_turn *l = (struct lock_turn *)turn;
-
-	return lock_add(&l->lock, turn->table, t, &turn->changes, &l->verdict, err);
-}
-
-static struct bytes lock_sk(struct lock_turn *l)
-{
-	return key_name(&l->turn.s->f.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier);
-}
-
-static enum err_code clear_run(struct turn *turn, struct table *t, struct err *err)
-{
-	struct lock_turn *l = (struct lock_turn *)turn;
-
-	return lock_clear(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
-}
-
-static enum err_code open_run(struct turn *turn, struct table *t, struct err *err)
-{
-	struct lock_turn *l = (struct lock_turn *)turn;
-
-	return lock_open(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
-}
-
-static struct lock_turn lock_of(const char *pk, const char *name, const char *qualifier)
-{
-	struct lock_turn l = {.lock = {.pk = bytes_of(pk),
-	                               .journey = BYTES("SIGN_IN"),
-	                               .type = BYTES(KEY_LOCK),
-	                               .name = bytes_of(name),
-	                               .qualifier = bytes_of(qualifier)}};
-
-	return l;
-}
-
-static struct verdict set(struct service *s, const char *pk, const char *name, const char *kind,
-                          int64_t duration_s)
-{
-	struct lock_turn l = lock_of(pk, name, "");
-
-	l.lock.kind = rules_kind(s->rules, bytes_of(kind));
-	l.lock.duration_s = duration_s;
-	turn_take(s, &l.turn, add_run);
-	return l.verdict;
-}
-
-static bool clear(struct service *s, const char *pk, const char *name)
-{
-	struct lock_turn l = lock_of(pk, name, "");
-
-	turn_take(s, &l.turn, clear_run);
-	return l.held;
-}
-
-/* ---- one ---- */
-
-TEST(lock, set_by_hand_is_the_row_of_the_document_and_bars_until_the_second)
+TEST(locks, a_standard_lock_takes_the_place_of_its_count_and_is_the_row_that_the_document_draws)
 {
 	struct service        s;
 	struct attempt_result r;
-	struct verdict        v;
 
 	service_open(&s, NULL);
-	v = set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0);
-	assert_int_equal(v.kind, VERDICT_LOCKED);
-	assert_int_equal(v.until_s, START_S + 900);
-	assert_row(&s, "alice", PASSWORD_LOCK,
-	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
-	           "'last_updated':{'N':'1789000000'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},"
-	           "'block_duration':{'N':'900'}}");
-	at(&s, 899);
-	r = FAIL(&s);
+	FAIL_TIMES(&s, 5, .type = "MFA_CODE_ENTRY", .method_type = "SMS", .notification = "MFA_SMS");
+	at(&s, 7);
+	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS", .notification = "MFA_SMS");
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_true(r.first_time);
+	assert_bytes(r.verdict.block_type, "STANDARD");
+	assert_int_equal(r.verdict.until_s, START_S + 7 + 900);
+	assert_row(&s, "alice", "SIGN_IN#LOCK#MFA_CODE_ENTRY#SMS",
+	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#MFA_CODE_ENTRY#SMS'},'count':{'N':'1'},"
+	           "'ttl':{'N':'1789000907'},'last_updated':{'N':'1789000007'},'block_type':{'S':'STANDARD'},"
+	           "'block_duration':{'N':'900'},'mfa_method_type':{'S':'SMS'},'notification_type':{'S':'MFA_"
+	           "SMS'},"
+	           "'cause':{'S':'SIGN_IN/MFA_CODE_ENTRY'},'policy_version':{'N':'0'}}");
+	assert_int_equal(rows_in_table(&s), 1);
+	service_close(&s);
+}
+
+TEST(locks, end_at_the_second_and_not_before)
+{
+	static const struct {
+		const char *type;
+		int64_t     seconds;
+	} kinds[] = {{"PASSWORD_ENTRY", 900}, {"REDUCED", 300}, {"GROWING", 60}};
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	for (size_t i = 0; i < 3; i++)
+		FAIL_TIMES(&s, 2, .type = kinds[i].type);
+	for (size_t i = 3; i-- > 0;) {
+		at(&s, kinds[i].seconds - 1);
+		r = SUCCEED(&s, .type = kinds[i].type);
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_int_equal(
+		        verdict_retry_after(r.verdict.until_s, (START_S + kinds[i].seconds - 1) * 1000000LL),
+		        1);
+		at(&s, kinds[i].seconds);
+		r = SUCCEED(&s, .type = kinds[i].type);
+		assert_verdict(&r, VERDICT_ALLOW, false);
+	}
+	service_close(&s);
+}
+
+/* Rows are in whole seconds: last_updated + block_duration = ttl, and what a caller is told is when it ends. */
+TEST(locks, that_begin_within_a_second_hold_to_the_moment_that_was_told)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	clock_manual_set(&s.f.clock, START_S * 1000000LL + 400000);
+	r = FAIL_TIMES(&s, 2, .type = "REDUCED");
+	assert_int_equal(r.verdict.until_s, START_S + 300);
+	assert_int_equal(verdict_retry_after(r.verdict.until_s, START_S * 1000000LL + 400000), 300);
+	clock_manual_set(&s.f.clock, (START_S + 300) * 1000000LL - 1);
+	r = FAIL(&s, .type = "REDUCED");
 	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 300);
+	r = FAIL(&s, .type = "REDUCED");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+TEST(locks, a_permanent_one_has_no_end)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct item           row;
+
+	service_open(&s, NULL);
+	r = SENT_TIMES(&s, 6, .subject = "phone:x", .journey = "PHONE_NUMBER", .type = "INTERNATIONAL_SMS");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, true);
+	assert_int_equal(r.verdict.until_s, 0);
+	assert_true(row_find(&s, BYTES("phone:x"), BYTES("PHONE_NUMBER#LOCK#INTERNATIONAL_SMS"), &row));
+	assert_null(item_get(&row, BYTES("ttl")));
+	assert_null(item_get(&row, BYTES("block_duration")));
+	assert_bytes(row_text(&row, "block_type"), "PERMANENT");
+	at(&s, 10LL * 366 * 86400);
+	r = SENT(&s, .subject = "phone:x", .journey = "PHONE_NUMBER", .type = "INTERNATIONAL_SMS");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	service_close(&s);
+}
+
+TEST(locks, growing_ones_double_up_to_their_cap_and_are_forgotten_in_time)
+{
+	static const int64_t  durations[] = {60, 120, 200, 200};
+	struct service        s;
+	struct attempt_result r;
+	int64_t               now = 0;
+
+	service_open(&s, KINDS);
+	for (size_t i = 0; i < 4; i++) {
+		r = FAIL_TIMES(&s, 2, .type = "GROWING");
+		assert_int_equal(r.verdict.until_s, START_S + now + durations[i]);
+		assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#GROWING"), i + 1);
+		now += durations[i];
+		at(&s, now);
+	}
+	now += 999; /* one second before it is forgotten */
+	at(&s, now);
+	r = FAIL_TIMES(&s, 2, .type = "GROWING");
+	assert_int_equal(r.verdict.until_s, START_S + now + 200);
+	now += 200 + 1000;
+	at(&s, now);
+	r = FAIL_TIMES(&s, 2, .type = "GROWING");
+	assert_int_equal(r.verdict.until_s, START_S + now + 60);
+	service_close(&s);
+}
+
+TEST(locks, that_grow_do_not_grow_by_what_happens_to_another_subject_or_type)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	FAIL_TIMES(&s, 2, .type = "GROWING");
+	FAIL_TIMES(&s, 2);
+	r = FAIL_TIMES(&s, 2, .type = "GROWING", .subject = "bob");
+	assert_int_equal(r.verdict.until_s, START_S + 60);
+	service_close(&s);
+}
+
+/* ---- what else holds ---- */
+
+TEST(locks, attempts_while_locked_neither_count_nor_extend)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	FAIL_TIMES(&s, 2);
+	for (int i = 1; i < 900; i += 31) {
+		at(&s, i);
+		r = FAIL(&s);
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_false(r.first_time);
+		assert_int_equal(r.verdict.until_s, START_S + 900);
+	}
+	assert_int_equal(rows_in_table(&s), 1);
 	at(&s, 900);
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(r.count, 1);
+	service_close(&s);
+}
+
+TEST(locks, a_rule_may_set_several_and_is_barred_by_those_of_others_that_it_names)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	r = FAIL_TIMES(&s, 2, .type = "BOTH");
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	assert_int_equal(count_in(&s, "alice", "OTHER#LOCK#DOOR"), 1);
+	r = FAIL(&s, .type = "PASSWORD_ENTRY");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	r = FAIL(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_bytes(r.verdict.sk, "OTHER#LOCK#DOOR");
+	r = FAIL(&s, .type = "REDUCED");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+static void row_write(struct service *s, const char *sk, const char *more)
+{
+	char body[512];
+
+	snprintf(body, sizeof(body),
+	         "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'%s'},'count':{'N':'1'}%s}}",
+	         sk, more);
+	fixture_ok(&s->f, "PutItem", body);
+}
+
+/* As the second document draws it: a lock with the count 0 does not hold. */
+TEST(locks, that_other_systems_write_hold_unless_their_count_is_0)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	FAIL(&s, .type = "GUARDED");
+	fixture_ok(&s.f, "PutItem",
+	           "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'OTHER#LOCK#GATE'},'count'"
+	           ":{'N':'0'}}}");
+	r = SUCCEED(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	row_write(&s, "OTHER#LOCK#GATE", "");
+	r = SUCCEED(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	row_write(&s, "OTHER#LOCK#GATE", ",'ttl':{'N':'1789000060'}");
+	r = SUCCEED(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 60);
+	r = SUCCEED(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	service_close(&s);
+}
+
+TEST(locks, of_two_the_graver_is_told_and_of_two_alike_the_one_that_ends_later)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, KINDS);
+	FAIL(&s);
+	row_write(&s, "OTHER#LOCK#DOOR", ",'ttl':{'N':'1789000060'}");
+	row_write(&s, "OTHER#LOCK#GATE", ",'ttl':{'N':'1789000090'}");
+	r = FAIL(&s, .type = "GUARDED");
+	assert_int_equal(r.verdict.until_s, START_S + 90);
+	row_write(&s, "OTHER#LOCK#DOOR", "");
+	r = FAIL(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	row_write(&s, "EMAIL_FRAUD#STATE#BLOCKED", ",'ttl':{'N':'1789000090'}");
+	r = FAIL(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_BLOCKED, false);
+	assert_int_equal(r.verdict.until_s, START_S + 90);
+	row_write(&s, "ACCOUNT_INTERVENTION#STATE#BLOCKED", ""); /* without an end: that is later than any */
+	r = FAIL(&s, .type = "GUARDED");
+	assert_verdict(&r, VERDICT_BLOCKED, false);
+	assert_int_equal(r.verdict.until_s, 0);
+	assert_string_equal(r.verdict.reason, "intervention_blocked");
+	service_close(&s);
+}
+
+TEST(locks, states_bar_every_journey_and_nothing_is_counted)
+{
+	static const char *const states[] = {"ACCOUNT_INTERVENTION#STATE#BLOCKED",
+	                                     "ACCOUNT_INTERVENTION#STATE#SUSPENDED",
+	                                     "EMAIL_FRAUD#STATE#BLOCKED"};
+	struct service           s;
+	struct attempt_result    r;
+
+	service_open(&s, NULL);
+	FAIL(&s, .subject = "bob");
+	for (int i = 0; i < 3; i++) {
+		row_write(&s, states[i], ",'ttl':{'N':'1789000900'}");
+		r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "EMAIL_ENTRY");
+		assert_verdict(&r, VERDICT_BLOCKED, false);
+		r = FAIL(&s, .subject = "x", .pairwise = "alice", .type = "PASSWORD_ENTRY");
+		assert_verdict(&r, VERDICT_BLOCKED, false);
+		assert_int_equal(rows_in_table(&s), 2);
+		fixture_ok(
+		        &s.f, "DeleteItem",
+		        arena_printf(&s.f.arena,
+		                     "{'TableName':'auth-state','Key':{'PK':{'S':'alice'},'SK':{'S':'%s'}}}",
+		                     states[i])
+		                .data);
+	}
+	row_write(&s, "EMAIL_FRAUD#STATE#PENDING", "");
 	r = FAIL(&s);
 	assert_verdict(&r, VERDICT_ALLOW, true);
 	service_close(&s);
 }
 
-TEST(lock, is_never_made_shorter_by_a_second_one_and_keeps_its_kind)
+/* A rule that counts only sources says nothing of subjects, but a person may have locked one. */
+TEST(locks, that_a_person_set_hold_also_where_nothing_is_counted)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, "locks: {STANDARD: {duration: 900}}\n"
+	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max_from_source: 3, life: 60}}}}\n");
+	FAIL(&s, .ip = "192.0.2.1");
+	row_write(&s, PASSWORD_LOCK, "");
+	r = SUCCEED(&s, .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = SUCCEED(&s, .subject = "alice");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = SUCCEED(&s, .ip = "192.0.2.1", .allowed = true);
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	service_close(&s);
+}
+
+/* ---- setting one where one holds ---- */
+
+struct lock_call {
+	struct writer_request base;
+	struct service       *s;
+	struct lock_new       lock;
+	struct verdict        v;
+};
+
+static enum err_code lock_in_turn(struct writer_request *w, struct table *t)
+{
+	struct lock_call *c = (struct lock_call *)w;
+	struct changes    changes;
+
+	changes_init(&changes, &c->s->f.arena, &c->s->tables);
+	if (lock_add(&c->lock, c->s->tables.names[TABLE_AUTH_STATE], t, &changes, &c->v, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&changes, t, &w->err);
+}
+
+static struct verdict lock(struct service *s, const char *kind, int64_t duration_s)
+{
+	struct lock_call c = {.base = {.run = lock_in_turn, .cost_bytes = 100},
+	                      .s = s,
+	                      .lock = {.pk = BYTES("alice"),
+	                               .journey = BYTES("SIGN_IN"),
+	                               .type = BYTES(KEY_LOCK),
+	                               .name = BYTES("PASSWORD_ENTRY"),
+	                               .kind = rules_kind(s->rules, bytes_of(kind)),
+	                               .duration_s = duration_s}};
+
+	if (engine_run(s->f.engine, &c.base, &s->f.err) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	return c.v;
+}
+
+TEST(locks, a_second_one_makes_the_first_longer_and_never_shorter)
 {
 	struct service s;
 	struct verdict v;
 
-	service_open(&s, NULL);
-	set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 5000);
-	v = set(&s, "alice", "PASSWORD_ENTRY", "REDUCED", 10);
-	assert_int_equal(v.until_s, START_S + 5000);
-	assert_bytes(v.block_type, "STANDARD");
-	set(&s, "alice", "PASSWORD_ENTRY", "PERMANENT", 0);
-	v = set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0);
+	service_open(&s, KINDS);
+	lock(&s, "STANDARD", 0);
+	v = lock(&s, "REDUCED", 0);
+	assert_int_equal(v.until_s, START_S + 900);
+	v = lock(&s, "STANDARD", 30);
+	assert_int_equal(v.until_s, START_S + 900);
+	v = lock(&s, "REDUCED", 1000);
+	assert_int_equal(v.until_s, START_S + 1000);
+	assert_int_equal(ttl_in(&s, "alice", PASSWORD_LOCK), 1000);
+	v = lock(&s, "PERMANENT", 0);
 	assert_int_equal(v.kind, VERDICT_LOCKED_PERMANENT);
-	assert_bytes(v.block_type, "PERMANENT");
-	assert_row(&s, "alice", PASSWORD_LOCK,
-	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
-	           "'last_updated':{'N':'1789000000'},'block_type':{'S':'PERMANENT'}}");
+	v = lock(&s, "STANDARD", 0);
+	assert_int_equal(v.kind, VERDICT_LOCKED_PERMANENT);
+	assert_int_equal(v.until_s, 0);
 	service_close(&s);
 }
 
-TEST(lock, a_row_with_count_zero_is_no_lock_and_does_not_make_the_next_one_permanent)
+/* ---- the clock ---- */
+
+TEST(clock, that_jumps_in_either_direction_shortens_no_lock_and_no_count)
 {
+	static const int64_t  jumps_s[] = {86400, -86400, 10LL * 366 * 86400, -20LL * 366 * 86400, 899, -1};
 	struct service        s;
-	struct lock_turn      l = lock_of("alice", "PASSWORD_ENTRY", "");
 	struct attempt_result r;
 
-	service_open(&s, NULL);
-	turn_take(&s, &l.turn, open_run);
-	assert_false(l.held);
-	assert_row(&s, "alice", PASSWORD_LOCK,
-	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'0'},"
-	           "'last_updated':{'N':'1789000000'}}");
-	r = FAIL(&s);
-	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0).until_s, START_S + 900);
-	turn_take(&s, &l.turn, open_run);
-	assert_true(l.held);
-	assert_false(clear(&s, "alice", "PASSWORD_ENTRY"));
-	assert_false(row_there(&s, "alice", PASSWORD_LOCK));
-	service_close(&s);
-}
-
-TEST(lock, clearing_says_whether_it_held_and_forgets_how_often_it_was_set)
-{
-	struct service s;
-
-	service_open(&s, GROWING_RULES);
+	service_open(&s, KINDS);
 	FAIL_TIMES(&s, 2);
-	at(&s, 100);
-	FAIL_TIMES(&s, 2);
-	assert_int_equal(ttl_in(&s, "alice", PASSWORD_LOCK), 100 + 120);
-	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 2);
-	assert_true(clear(&s, "alice", "PASSWORD_ENTRY"));
-	assert_false(clear(&s, "alice", "PASSWORD_ENTRY"));
-	assert_int_equal(rows_in_table(&s), 0);
-	FAIL_TIMES(&s, 2);
-	assert_int_equal(ttl_in(&s, "alice", PASSWORD_LOCK), 100 + 60);
-	at(&s, 160);
-	assert_false(clear(&s, "alice", "PASSWORD_ENTRY")); /* it had expired */
-	service_close(&s);
-}
-
-/* ---- many ---- */
-
-struct list_turn {
-	struct turn        turn;
-	struct lock_search q;
-	struct lock_page   page;
-};
-
-static enum err_code find_run(struct turn *turn, struct table *t, struct err *err)
-{
-	struct list_turn *l = (struct list_turn *)turn;
-
-	return locks_find(&l->q, turn->table, t, &turn->s->f.arena, &l->page, err);
-}
-
-static enum err_code unlock_run(struct turn *turn, struct table *t, struct err *err)
-{
-	struct list_turn *l = (struct list_turn *)turn;
-
-	return locks_unlock(&l->q, turn->table, t, &turn->changes, &l->page, err);
-}
-
-/* Follows the cursor to the end; how many locks there were. */
-static uint32_t walk(struct service *s, struct list_turn                                         *l,
-                     enum err_code (*run)(struct turn *, struct table *, struct err *), uint32_t *pages)
-{
-	uint32_t locks = 0;
-
-	*pages = 0;
-	do {
-		turn_take(s, &l->turn, run);
-		assert_true(l->page.count <= l->q.limit);
-		locks += l->page.count;
-		l->q.after_pk = l->page.last_pk;
-		l->q.after_sk = l->page.last_sk;
-		assert_true(++*pages < 100);
-	} while (l->page.more);
-	l->q.after_pk = l->q.after_sk = (struct bytes){NULL, 0};
-	return locks;
-}
-
-static void lock_many(struct service *s, int count)
-{
-	for (int i = 0; i < count; i++)
-		set(s, arena_printf(&s->f.arena, "subject-%d", i).data, "PASSWORD_ENTRY", "STANDARD", 0);
-}
-
-TEST(locks, are_listed_page_by_page_each_once_and_nothing_else_is)
-{
-	struct service   s;
-	struct list_turn l = {.q.limit = 7};
-	uint32_t         pages;
-
-	service_open(&s, NULL);
-	assert_int_equal(walk(&s, &l, find_run, &pages), 0); /* before there is a table */
-	lock_many(&s, 20);
-	FAIL(&s);                                          /* a count */
-	set(&s, "short", "PASSWORD_ENTRY", "STANDARD", 5); /* will have expired */
-	set(&s, "bob", "PASSWORD_RESET", "PERMANENT", 0);
-	row_put(&s, "{'PK':{'S':'eve'},'SK':{'S':'SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY'},'count':{'N':'1'}}");
-	row_put(&s, "{'PK':{'S':'eve'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'0'}}");
-	row_put(&s, "{'PK':{'S':'LOCK#'},'SK':{'S':'LOCK#'},'count':{'N':'1'}}");
-	at(&s, 5);
-	assert_int_equal(walk(&s, &l, find_run, &pages), 21);
-	assert_int_equal(pages, 4); /* the fourth is empty: 21 is three times 7 */
-	l.q.name = BYTES("PASSWORD_RESET");
-	assert_int_equal(walk(&s, &l, find_run, &pages), 1);
-	l.q.journey = BYTES("AUTHENTICATION");
-	assert_int_equal(walk(&s, &l, find_run, &pages), 0);
-	service_close(&s);
-}
-
-TEST(locks, a_page_examines_no_more_rows_than_it_may_and_goes_on_from_there)
-{
-	struct service   s;
-	struct list_turn l = {.q.limit = LOCKS_PAGE_MAX};
-	struct bytes     both[] = {BYTES("crowd"), BYTES("zoe")};
-	uint32_t         pages;
-
-	service_open(&s, NULL);
-	set(&s, "zoe", "PASSWORD_ENTRY", "STANDARD", 0);
-	for (int i = 0; i < LOCKS_EXAMINED_MAX; i++)
-		row_put(&s, arena_printf(&s.f.arena,
-		                         "{'PK':{'S':'crowd'},'SK':{'S':'SIGN_IN#SOURCE_ERROR_COUNT#"
-		                         "PASSWORD_ENTRY#%d'},'count':{'N':'1'}}",
-		                         i)
-		                    .data);
-	set(&s, "crowd", "Z_LAST", "STANDARD", 0);
-	assert_int_equal(walk(&s, &l, find_run, &pages), 2);
-	assert_int_equal(pages, 2);
-	l.q.subjects = both;
-	l.q.subject_count = 2;
-	turn_take(&s, &l.turn, find_run); /* the crowd's lock sorts first, and then all of its rows but one */
-	assert_true(l.page.more);
-	assert_int_equal(walk(&s, &l, find_run, &pages), 2);
-	assert_int_equal(pages, 2);
-	clear(&s, "crowd", "Z_LAST");
-	row_put(&s, "{'PK':{'S':'crowd'},'SK':{'S':'SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY'},'count':{'N':'1'}}");
-	clear(&s, "zoe", "PASSWORD_ENTRY");
-	l.q.subject_count = 0;
-	turn_take(&s, &l.turn, find_run);
-	assert_int_equal(l.page.count, 0);
-	assert_true(l.page.more); /* nothing found is not the end */
-	assert_int_equal(walk(&s, &l, find_run, &pages), 0);
-	assert_int_equal(pages, 2);
-	service_close(&s);
-}
-
-TEST(locks, a_cursor_of_another_list_is_refused)
-{
-	struct service   s;
-	struct bytes     alice = BYTES("alice");
-	struct list_turn l = {.q = {.limit = 1, .after_pk = BYTES("bob"), .after_sk = BYTES("X")}};
-
-	service_open(&s, NULL);
-	l.q.subjects = &alice;
-	l.q.subject_count = 1;
-	assert_int_equal(turn_try(&s, &l.turn, find_run), ERR_INVALID);
-	assert_string_equal(s.f.err.field, "cursor");
-	l.q.subject_count = 0;
-	l.q.after_sk = (struct bytes){NULL, 0};
-	assert_int_equal(turn_try(&s, &l.turn, find_run), ERR_INVALID);
-	assert_string_equal(s.f.err.field, "cursor");
-	service_close(&s);
-}
-
-TEST(unlock, clears_every_lane_of_a_subject_and_leaves_others_and_counts)
-{
-	struct service   s;
-	struct bytes     alice = BYTES("alice");
-	struct list_turn l = {.q = {.limit = UNLOCK_MAX, .subjects = &alice, .subject_count = 1}};
-
-	service_open(&s, GROWING_RULES);
-	SUCCEED(&s, .device = "laptop");
-	FAIL_TIMES(&s, 2, .device = "laptop");
-	FAIL_TIMES(&s, 2, .ip = "192.0.2.1");
 	FAIL(&s, .subject = "bob");
-	set(&s, "bob", "OTHER", "STANDARD", 0);
-	set(&s, "alice", "OTHER", "STANDARD", 0);
-	turn_take(&s, &l.turn, find_run);  /* a dry run */
-	assert_int_equal(l.page.count, 4); /* of the device, the subject, the source, and by hand */
-	turn_take(&s, &l.turn, find_run);
-	assert_int_equal(l.page.count, 4);
-	turn_take(&s, &l.turn, unlock_run);
-	assert_int_equal(l.page.count, 4);
-	turn_take(&s, &l.turn, find_run);
-	assert_int_equal(l.page.count, 0);
-	assert_false(row_there(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"));
-	assert_true(row_there(&s, "bob", PASSWORDS));
-	assert_true(row_there(&s, "bob", "SIGN_IN#LOCK#OTHER"));
+	for (size_t i = 0; i < sizeof(jumps_s) / sizeof(jumps_s[0]); i++) {
+		clock_manual_jump(&s.f.clock, jumps_s[i] * 1000000);
+		engine_tick(s.f.engine);
+		r = SUCCEED(&s);
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_int_equal(r.verdict.until_s, START_S + 900);
+		assert_int_equal(count_in(&s, "bob", "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"), 1);
+	}
+	at(&s, 899);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 900);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
 }
 
-TEST(unlock, of_a_journey_takes_as_many_calls_as_it_needs)
+TEST(clock, set_back_before_a_restart_neither_ends_a_lock_nor_stops_its_time)
 {
-	struct service   s;
-	struct list_turn l = {.q = {.limit = LOCKS_PAGE_MAX, .journey = BYTES("SIGN_IN")}};
-	uint32_t         pages;
+	struct service        s;
+	struct attempt_result r;
 
-	service_open(&s, NULL);
-	lock_many(&s, UNLOCK_MAX + 1);
-	turn_take(&s, &l.turn, unlock_run);
-	assert_int_equal(l.page.count, UNLOCK_MAX);
-	assert_true(l.page.more);
-	assert_int_equal(rows_in_table(&s), 1);
-	assert_int_equal(walk(&s, &l, unlock_run, &pages), 1);
-	assert_int_equal(rows_in_table(&s), 0);
-	service_close(&s);
-}
-
-TEST(unlock, the_most_locks_of_one_call_fit_into_one_commit_though_all_have_grown)
-{
-	struct service   s;
-	struct list_turn l = {.q = {.limit = LOCKS_PAGE_MAX}};
-
-	service_open(&s, GROWING_RULES);
-	for (int i = 0; i < UNLOCK_MAX; i++)
-		set(&s, arena_printf(&s.f.arena, "subject-%d", i).data, "PASSWORD_ENTRY", "GROWING", 0);
-	assert_int_equal(rows_in_table(&s), 2 * UNLOCK_MAX);
-	turn_take(&s, &l.turn, unlock_run);
-	assert_int_equal(rows_in_table(&s), 0);
+	service_open(&s, KINDS);
+	FAIL_TIMES(&s, 2);
+	clock_manual_jump(&s.f.clock, -3600LL * 1000000);
+	fixture_restart(&s.f);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 899);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 901); /* what passed between the last commit and the restart may come on top: a second */
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
 }

@@ -1,0 +1,225 @@
+/* Changes and idempotency: what is committed together or not at all, and answers that are kept for a day. */
+#include "service/fixture.h"
+
+#include "service/idempotency.h"
+
+struct changing {
+	struct writer_request base;
+	struct service       *s;
+	void (*plan)(struct changing *c, struct changes *changes, struct table *t);
+	int count;
+};
+
+static enum err_code change_in_turn(struct writer_request *w, struct table *t)
+{
+	struct changing *c = (struct changing *)w;
+	struct changes   changes;
+
+	changes_init(&changes, &c->s->f.arena, &c->s->tables);
+	c->plan(c, &changes, t);
+	return changes_commit(&changes, t, &w->err);
+}
+
+static enum err_code change(struct service *s,
+                            void (*plan)(struct changing *, struct changes *, struct table *), int count)
+{
+	struct changing c = {
+	        .base = {.run = change_in_turn, .cost_bytes = 100}, .s = s, .plan = plan, .count = count};
+
+	return engine_run(s->f.engine, &c.base, &s->f.err);
+}
+
+static struct item row_numbered(struct changing *c, int number)
+{
+	struct row row;
+
+	row_init(&row, &c->s->f.arena);
+	row_set_text(&row, "PK", BYTES("many"));
+	row_set_text(&row, "SK", arena_printf(&c->s->f.arena, "row-%03d", number));
+	row_set_i64(&row, "count", number);
+	return row_item(&row);
+}
+
+static void plan_many(struct changing *c, struct changes *changes, struct table *t)
+{
+	(void)t;
+	for (int i = 0; i < c->count; i++)
+		changes_put(changes, c->s->tables.names[TABLE_AUTH_STATE], row_numbered(c, i), NULL);
+}
+
+TEST(changes, as_many_rows_as_a_transaction_holds_are_committed_and_one_more_commits_nothing)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_many, CHANGES_MAX + 1), ERR_LIMIT);
+	assert_int_equal(rows_in_table(&s), 0);
+	assert_int_equal(change(&s, plan_many, CHANGES_MAX), ERR_NONE);
+	assert_int_equal(rows_in_table(&s), CHANGES_MAX);
+	assert_int_equal(change(&s, plan_many, 0), ERR_NONE);
+	service_close(&s);
+}
+
+/* The second row exists already, so that nothing of the transaction may be there. */
+static void plan_conflict(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct bytes       table = c->s->tables.names[TABLE_AUTH_STATE];
+	const struct expr *absent = row_absent(&c->s->f.arena, "PK", "ttl", t->now_us);
+
+	changes_put(changes, table, row_numbered(c, 100), absent);
+	if (c->count > 1)
+		changes_put(changes, table, row_numbered(c, 0), absent);
+}
+
+TEST(changes, one_condition_that_does_not_hold_undoes_all)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_many, 1), ERR_NONE);
+	assert_int_equal(change(&s, plan_conflict, 2), ERR_CONDITION);
+	assert_int_equal(rows_in_table(&s), 1);
+	assert_int_equal(change(&s, plan_conflict, 1), ERR_NONE);
+	assert_int_equal(change(&s, plan_conflict, 1), ERR_CONDITION);
+	assert_int_equal(rows_in_table(&s), 2);
+	service_close(&s);
+}
+
+static void plan_twice(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct bytes table = c->s->tables.names[TABLE_AUTH_STATE];
+
+	changes_put(changes, table, row_numbered(c, 1), row_absent(&c->s->f.arena, "PK", "ttl", t->now_us));
+	changes_delete(changes, table, row_key_two(&c->s->f.arena, BYTES("many"), BYTES("row-001")), NULL);
+	changes_put(changes, table, row_numbered(c, 1), NULL);
+	assert_int_equal(changes->count, 1);
+}
+
+TEST(changes, the_last_of_several_changes_of_a_row_counts_under_the_first_ones_condition)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_twice, 0), ERR_NONE);
+	assert_int_equal(rows_in_table(&s), 1);
+	assert_int_equal(change(&s, plan_twice, 0), ERR_CONDITION);
+	service_close(&s);
+}
+
+static void plan_two_tables(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct idempotency once = {.key = BYTES("k"), .caller = BYTES("-")};
+
+	plan_many(c, changes, t);
+	idempotency_keep(&once, changes, c->s->tables.names[TABLE_IDEMPOTENCY], t->now_us, 200, BYTES("{}"));
+}
+
+TEST(changes, make_every_table_that_they_need_and_is_absent)
+{
+	struct service s;
+	union answer   a;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_two_tables, 1), ERR_NONE);
+	a = fixture_ok(&s.f, "ListTables", "{}");
+	assert_int_equal(a.list.count, 2);
+	assert_bytes(a.list.names[0], "auth-state");
+	assert_bytes(a.list.names[1], "gatehouse-idempotency");
+	assert_int_equal(change(&s, plan_two_tables, 1), ERR_CONDITION); /* the key is taken */
+	service_close(&s);
+}
+
+TEST(changes, a_table_that_is_not_the_services_is_not_made)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	s.tables.names[TABLE_IDEMPOTENCY] = BYTES("a-name-of-the-users-choice");
+	assert_int_equal(change(&s, plan_two_tables, 1), ERR_NONE);
+	assert_bytes(fixture_ok(&s.f, "ListTables", "{}").list.names[0], "a-name-of-the-users-choice");
+	service_close(&s);
+}
+
+/* ---- idempotency ---- */
+
+static struct kept_answer find(struct service *s, const char *caller, const char *key, uint8_t digest,
+                               enum err_code expected)
+{
+	struct idempotency    once = {.key = bytes_of(key), .caller = bytes_of(caller), .digest = {digest}};
+	struct kept_answer    kept;
+	struct engine_session reader;
+
+	engine_session_init(&reader, s->f.engine);
+	assert_int_equal(idempotency_find(&once, s->tables.names[TABLE_IDEMPOTENCY], &reader.base,
+	                                  &s->f.arena, &kept, &s->f.err),
+	                 expected);
+	engine_session_release(&reader);
+	return kept;
+}
+
+static void plan_keep(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct idempotency once = {.key = BYTES("key-1"), .caller = BYTES("caller"), .digest = {7}};
+
+	idempotency_keep(&once, changes, c->s->tables.names[TABLE_IDEMPOTENCY], t->now_us, 423,
+	                 BYTES("{\"verdict\":\"locked\"}\n"));
+}
+
+TEST(idempotency, an_answer_is_kept_for_a_day_to_the_second)
+{
+	struct service     s;
+	struct kept_answer kept;
+
+	service_open(&s, NULL);
+	assert_false(find(&s, "caller", "key-1", 7, ERR_NONE).found);
+	assert_int_equal(change(&s, plan_keep, 0), ERR_NONE);
+	at(&s, 86399);
+	kept = find(&s, "caller", "key-1", 7, ERR_NONE);
+	assert_true(kept.found);
+	assert_int_equal(kept.status, 423);
+	assert_bytes(kept.body, "{\"verdict\":\"locked\"}\n");
+	at(&s, 86400);
+	assert_false(find(&s, "caller", "key-1", 7, ERR_NONE).found);
+	assert_int_equal(change(&s, plan_keep, 0), ERR_NONE); /* and may be used again */
+	service_close(&s);
+}
+
+TEST(idempotency, a_key_belongs_to_its_caller_and_to_one_request)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_keep, 0), ERR_NONE);
+	assert_false(find(&s, "other", "key-1", 7, ERR_NONE).found);
+	assert_false(find(&s, "caller", "key-2", 7, ERR_NONE).found);
+	find(&s, "caller", "key-1", 8, ERR_TOKEN_MISMATCH);
+	assert_string_equal(s.f.err.field, "Idempotency-Key");
+	service_close(&s);
+}
+
+/* ---- verdicts ---- */
+
+TEST(verdicts, retry_after_is_rounded_up_and_never_negative)
+{
+	assert_int_equal(verdict_retry_after(100, 99999999), 1);
+	assert_int_equal(verdict_retry_after(100, 99000000), 1);
+	assert_int_equal(verdict_retry_after(100, 98999999), 2);
+	assert_int_equal(verdict_retry_after(100, 100000000), 0);
+	assert_int_equal(verdict_retry_after(100, 200000000), 0);
+}
+
+TEST(verdicts, the_graver_counts)
+{
+	struct verdict v = {.kind = VERDICT_ALLOW};
+
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_LOCKED, .until_s = 5});
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_SIGNED_OUT, .until_s = 9});
+	assert_int_equal(v.kind, VERDICT_LOCKED);
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_LOCKED, .until_s = 4});
+	assert_int_equal(v.until_s, 5);
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_BLOCKED});
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_BLOCKED, .until_s = 9});
+	verdict_add(&v, &(struct verdict){.kind = VERDICT_ALLOW});
+	assert_int_equal(v.kind, VERDICT_BLOCKED);
+	assert_int_equal(v.until_s, 0);
+}

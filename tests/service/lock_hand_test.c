@@ -1,0 +1,353 @@
+/* Locks set and cleared by people, listed, and cleared in bulk. */
+#include "service/turn.h"
+
+#include "service/lock.h"
+#include "service/lock_list.h"
+
+#define GROWING_RULES                                                                                        \
+	"locks:\n"                                                                                           \
+	"  STANDARD: {duration: 900}\n"                                                                      \
+	"  PERMANENT: {permanent: true}\n"                                                                   \
+	"  GROWING: {duration: 60, factor: 2, cap: 3600, forget: 3600}\n"                                    \
+	"journeys:\n"                                                                                        \
+	"  SIGN_IN:\n"                                                                                       \
+	"    types:\n"                                                                                       \
+	"      PASSWORD_ENTRY: {max: 2, max_from_source: 2, life: 900, lock: GROWING,\n"                     \
+	"                       known_device: {max: 2, remember: 9000}}\n"                                   \
+	"    locks: [OTHER]\n"
+
+/* ---- the calls ---- */
+
+struct lock_turn {
+	struct turn     turn;
+	struct lock_new lock;
+	struct verdict  verdict;
+	bool            held;
+};
+
+static enum err_code add_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct lock_turn *l = (struct lock_turn *)turn;
+
+	return lock_add(&l->lock, turn->table, t, &turn->changes, &l->verdict, err);
+}
+
+static struct bytes lock_sk(struct lock_turn *l)
+{
+	return key_name(&l->turn.s->f.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier);
+}
+
+static enum err_code clear_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct lock_turn *l = (struct lock_turn *)turn;
+
+	return lock_clear(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
+}
+
+static enum err_code open_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct lock_turn *l = (struct lock_turn *)turn;
+
+	return lock_open(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
+}
+
+static struct lock_turn lock_of(const char *pk, const char *name, const char *qualifier)
+{
+	struct lock_turn l = {.lock = {.pk = bytes_of(pk),
+	                               .journey = BYTES("SIGN_IN"),
+	                               .type = BYTES(KEY_LOCK),
+	                               .name = bytes_of(name),
+	                               .qualifier = bytes_of(qualifier)}};
+
+	return l;
+}
+
+static struct verdict set(struct service *s, const char *pk, const char *name, const char *kind,
+                          int64_t duration_s)
+{
+	struct lock_turn l = lock_of(pk, name, "");
+
+	l.lock.kind = rules_kind(s->rules, bytes_of(kind));
+	l.lock.duration_s = duration_s;
+	turn_take(s, &l.turn, add_run);
+	return l.verdict;
+}
+
+static bool clear(struct service *s, const char *pk, const char *name)
+{
+	struct lock_turn l = lock_of(pk, name, "");
+
+	turn_take(s, &l.turn, clear_run);
+	return l.held;
+}
+
+/* ---- one ---- */
+
+TEST(lock, set_by_hand_is_the_row_of_the_document_and_bars_until_the_second)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct verdict        v;
+
+	service_open(&s, NULL);
+	v = set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0);
+	assert_int_equal(v.kind, VERDICT_LOCKED);
+	assert_int_equal(v.until_s, START_S + 900);
+	assert_row(&s, "alice", PASSWORD_LOCK,
+	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
+	           "'last_updated':{'N':'1789000000'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},"
+	           "'block_duration':{'N':'900'}}");
+	at(&s, 899);
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	at(&s, 900);
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+TEST(lock, is_never_made_shorter_by_a_second_one_and_keeps_its_kind)
+{
+	struct service s;
+	struct verdict v;
+
+	service_open(&s, NULL);
+	set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 5000);
+	v = set(&s, "alice", "PASSWORD_ENTRY", "REDUCED", 10);
+	assert_int_equal(v.until_s, START_S + 5000);
+	assert_bytes(v.block_type, "STANDARD");
+	set(&s, "alice", "PASSWORD_ENTRY", "PERMANENT", 0);
+	v = set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0);
+	assert_int_equal(v.kind, VERDICT_LOCKED_PERMANENT);
+	assert_bytes(v.block_type, "PERMANENT");
+	assert_row(&s, "alice", PASSWORD_LOCK,
+	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
+	           "'last_updated':{'N':'1789000000'},'block_type':{'S':'PERMANENT'}}");
+	service_close(&s);
+}
+
+TEST(lock, a_row_with_count_zero_is_no_lock_and_does_not_make_the_next_one_permanent)
+{
+	struct service        s;
+	struct lock_turn      l = lock_of("alice", "PASSWORD_ENTRY", "");
+	struct attempt_result r;
+
+	service_open(&s, NULL);
+	turn_take(&s, &l.turn, open_run);
+	assert_false(l.held);
+	assert_row(&s, "alice", PASSWORD_LOCK,
+	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'0'},"
+	           "'last_updated':{'N':'1789000000'}}");
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(set(&s, "alice", "PASSWORD_ENTRY", "STANDARD", 0).until_s, START_S + 900);
+	turn_take(&s, &l.turn, open_run);
+	assert_true(l.held);
+	assert_false(clear(&s, "alice", "PASSWORD_ENTRY"));
+	assert_false(row_there(&s, "alice", PASSWORD_LOCK));
+	service_close(&s);
+}
+
+TEST(lock, clearing_says_whether_it_held_and_forgets_how_often_it_was_set)
+{
+	struct service s;
+
+	service_open(&s, GROWING_RULES);
+	FAIL_TIMES(&s, 2);
+	at(&s, 100);
+	FAIL_TIMES(&s, 2);
+	assert_int_equal(ttl_in(&s, "alice", PASSWORD_LOCK), 100 + 120);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 2);
+	assert_true(clear(&s, "alice", "PASSWORD_ENTRY"));
+	assert_false(clear(&s, "alice", "PASSWORD_ENTRY"));
+	assert_int_equal(rows_in_table(&s), 0);
+	FAIL_TIMES(&s, 2);
+	assert_int_equal(ttl_in(&s, "alice", PASSWORD_LOCK), 100 + 60);
+	at(&s, 160);
+	assert_false(clear(&s, "alice", "PASSWORD_ENTRY")); /* it had expired */
+	service_close(&s);
+}
+
+/* ---- many ---- */
+
+struct list_turn {
+	struct turn        turn;
+	struct lock_search q;
+	struct lock_page   page;
+};
+
+static enum err_code find_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct list_turn *l = (struct list_turn *)turn;
+
+	return locks_find(&l->q, turn->table, t, &turn->s->f.arena, &l->page, err);
+}
+
+static enum err_code unlock_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct list_turn *l = (struct list_turn *)turn;
+
+	return locks_unlock(&l->q, turn->table, t, &turn->changes, &l->page, err);
+}
+
+/* Follows the cursor to the end; how many locks there were. */
+static uint32_t walk(struct service *s, struct list_turn                                         *l,
+                     enum err_code (*run)(struct turn *, struct table *, struct err *), uint32_t *pages)
+{
+	uint32_t locks = 0;
+
+	*pages = 0;
+	do {
+		turn_take(s, &l->turn, run);
+		assert_true(l->page.count <= l->q.limit);
+		locks += l->page.count;
+		l->q.after_pk = l->page.last_pk;
+		l->q.after_sk = l->page.last_sk;
+		assert_true(++*pages < 100);
+	} while (l->page.more);
+	l->q.after_pk = l->q.after_sk = (struct bytes){NULL, 0};
+	return locks;
+}
+
+static void lock_many(struct service *s, int count)
+{
+	for (int i = 0; i < count; i++)
+		set(s, arena_printf(&s->f.arena, "subject-%d", i).data, "PASSWORD_ENTRY", "STANDARD", 0);
+}
+
+TEST(locks, are_listed_page_by_page_each_once_and_nothing_else_is)
+{
+	struct service   s;
+	struct list_turn l = {.q.limit = 7};
+	uint32_t         pages;
+
+	service_open(&s, NULL);
+	assert_int_equal(walk(&s, &l, find_run, &pages), 0); /* before there is a table */
+	lock_many(&s, 20);
+	FAIL(&s);                                          /* a count */
+	set(&s, "short", "PASSWORD_ENTRY", "STANDARD", 5); /* will have expired */
+	set(&s, "bob", "PASSWORD_RESET", "PERMANENT", 0);
+	row_put(&s, "{'PK':{'S':'eve'},'SK':{'S':'SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY'},'count':{'N':'1'}}");
+	row_put(&s, "{'PK':{'S':'eve'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'0'}}");
+	row_put(&s, "{'PK':{'S':'LOCK#'},'SK':{'S':'LOCK#'},'count':{'N':'1'}}");
+	at(&s, 5);
+	assert_int_equal(walk(&s, &l, find_run, &pages), 21);
+	assert_int_equal(pages, 4); /* the fourth is empty: 21 is three times 7 */
+	l.q.name = BYTES("PASSWORD_RESET");
+	assert_int_equal(walk(&s, &l, find_run, &pages), 1);
+	l.q.journey = BYTES("AUTHENTICATION");
+	assert_int_equal(walk(&s, &l, find_run, &pages), 0);
+	service_close(&s);
+}
+
+TEST(locks, a_page_examines_no_more_rows_than_it_may_and_goes_on_from_there)
+{
+	struct service   s;
+	struct list_turn l = {.q.limit = LOCKS_PAGE_MAX};
+	struct bytes     both[] = {BYTES("crowd"), BYTES("zoe")};
+	uint32_t         pages;
+
+	service_open(&s, NULL);
+	set(&s, "zoe", "PASSWORD_ENTRY", "STANDARD", 0);
+	for (int i = 0; i < LOCKS_EXAMINED_MAX; i++)
+		row_put(&s, arena_printf(&s.f.arena,
+		                         "{'PK':{'S':'crowd'},'SK':{'S':'SIGN_IN#SOURCE_ERROR_COUNT#"
+		                         "PASSWORD_ENTRY#%d'},'count':{'N':'1'}}",
+		                         i)
+		                    .data);
+	set(&s, "crowd", "Z_LAST", "STANDARD", 0);
+	assert_int_equal(walk(&s, &l, find_run, &pages), 2);
+	assert_int_equal(pages, 2);
+	l.q.subjects = both;
+	l.q.subject_count = 2;
+	turn_take(&s, &l.turn, find_run); /* the crowd's lock sorts first, and then all of its rows but one */
+	assert_true(l.page.more);
+	assert_int_equal(walk(&s, &l, find_run, &pages), 2);
+	assert_int_equal(pages, 2);
+	clear(&s, "crowd", "Z_LAST");
+	row_put(&s, "{'PK':{'S':'crowd'},'SK':{'S':'SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY'},'count':{'N':'1'}}");
+	clear(&s, "zoe", "PASSWORD_ENTRY");
+	l.q.subject_count = 0;
+	turn_take(&s, &l.turn, find_run);
+	assert_int_equal(l.page.count, 0);
+	assert_true(l.page.more); /* nothing found is not the end */
+	assert_int_equal(walk(&s, &l, find_run, &pages), 0);
+	assert_int_equal(pages, 2);
+	service_close(&s);
+}
+
+TEST(locks, a_cursor_of_another_list_is_refused)
+{
+	struct service   s;
+	struct bytes     alice = BYTES("alice");
+	struct list_turn l = {.q = {.limit = 1, .after_pk = BYTES("bob"), .after_sk = BYTES("X")}};
+
+	service_open(&s, NULL);
+	l.q.subjects = &alice;
+	l.q.subject_count = 1;
+	assert_int_equal(turn_try(&s, &l.turn, find_run), ERR_INVALID);
+	assert_string_equal(s.f.err.field, "cursor");
+	l.q.subject_count = 0;
+	l.q.after_sk = (struct bytes){NULL, 0};
+	assert_int_equal(turn_try(&s, &l.turn, find_run), ERR_INVALID);
+	assert_string_equal(s.f.err.field, "cursor");
+	service_close(&s);
+}
+
+TEST(unlock, clears_every_lane_of_a_subject_and_leaves_others_and_counts)
+{
+	struct service   s;
+	struct bytes     alice = BYTES("alice");
+	struct list_turn l = {.q = {.limit = UNLOCK_MAX, .subjects = &alice, .subject_count = 1}};
+
+	service_open(&s, GROWING_RULES);
+	SUCCEED(&s, .device = "laptop");
+	FAIL_TIMES(&s, 2, .device = "laptop");
+	FAIL_TIMES(&s, 2, .ip = "192.0.2.1");
+	FAIL(&s, .subject = "bob");
+	set(&s, "bob", "OTHER", "STANDARD", 0);
+	set(&s, "alice", "OTHER", "STANDARD", 0);
+	turn_take(&s, &l.turn, find_run);  /* a dry run */
+	assert_int_equal(l.page.count, 4); /* of the device, the subject, the source, and by hand */
+	turn_take(&s, &l.turn, find_run);
+	assert_int_equal(l.page.count, 4);
+	turn_take(&s, &l.turn, unlock_run);
+	assert_int_equal(l.page.count, 4);
+	turn_take(&s, &l.turn, find_run);
+	assert_int_equal(l.page.count, 0);
+	assert_false(row_there(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"));
+	assert_true(row_there(&s, "bob", PASSWORDS));
+	assert_true(row_there(&s, "bob", "SIGN_IN#LOCK#OTHER"));
+	service_close(&s);
+}
+
+TEST(unlock, of_a_journey_takes_as_many_calls_as_it_needs)
+{
+	struct service   s;
+	struct list_turn l = {.q = {.limit = LOCKS_PAGE_MAX, .journey = BYTES("SIGN_IN")}};
+	uint32_t         pages;
+
+	service_open(&s, NULL);
+	lock_many(&s, UNLOCK_MAX + 1);
+	turn_take(&s, &l.turn, unlock_run);
+	assert_int_equal(l.page.count, UNLOCK_MAX);
+	assert_true(l.page.more);
+	assert_int_equal(rows_in_table(&s), 1);
+	assert_int_equal(walk(&s, &l, unlock_run, &pages), 1);
+	assert_int_equal(rows_in_table(&s), 0);
+	service_close(&s);
+}
+
+TEST(unlock, the_most_locks_of_one_call_fit_into_one_commit_though_all_have_grown)
+{
+	struct service   s;
+	struct list_turn l = {.q = {.limit = LOCKS_PAGE_MAX}};
+
+	service_open(&s, GROWING_RULES);
+	for (int i = 0; i < UNLOCK_MAX; i++)
+		set(&s, arena_printf(&s.f.arena, "subject-%d", i).data, "PASSWORD_ENTRY", "GROWING", 0);
+	assert_int_equal(rows_in_table(&s), 2 * UNLOCK_MAX);
+	turn_take(&s, &l.turn, unlock_run);
+	assert_int_equal(rows_in_table(&s), 0);
+	service_close(&s);
+}

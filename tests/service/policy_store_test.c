@@ -1,0 +1,259 @@
+/* The policy store: a file before what was PUT, that before what ships; what is not good never comes into force. */
+#include "service/fixture.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "service/policy_store.h"
+
+#define GOOD(max)                                                                                            \
+	"attempts:\n"                                                                                        \
+	"  locks: {STANDARD: {duration: 9}}\n"                                                               \
+	"  journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: " max ", life: 60}}}}\n"
+
+struct store {
+	struct service         s;
+	struct document_holder holder;
+	struct document_kind   kinds[1];
+	struct policy_store   *store;
+	int                    changed;
+	char                   file[80];
+};
+
+static void note_change(void *ctx)
+{
+	((struct store *)ctx)->changed++;
+}
+
+static void file_write(struct store *s, const char *text, int age_s)
+{
+	struct timespec times[2] = {{.tv_sec = START_S - age_s}, {.tv_sec = START_S - age_s}};
+	FILE           *f = fopen(s->file, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	fclose(f);
+	assert_int_equal(utimensat(AT_FDCWD, s->file, times, 0), 0);
+}
+
+static void store_init(struct store *s)
+{
+	*s = (struct store){0};
+	service_open(&s->s, NULL);
+	s->kinds[0] = (struct document_kind){.name = "attempts",
+	                                     .parse = rules_parse,
+	                                     .holder = &s->holder,
+	                                     .changed = note_change,
+	                                     .ctx = s};
+	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
+}
+
+static enum err_code store_open(struct store *s, bool file)
+{
+	return policy_store_open(&s->store, s->kinds, 1, file ? s->file : NULL, &s->s.f.err);
+}
+
+static void store_close(struct store *s)
+{
+	policy_store_close(s->store);
+	service_close(&s->s);
+}
+
+static int64_t max_in_force(struct store *s)
+{
+	struct rules *r = document_acquire(&s->holder);
+	int64_t       max = rules_find(r, BYTES("SIGN_IN"), BYTES("PASSWORD_ENTRY"), BYTES(""))->max;
+
+	document_release(&r->base);
+	return max;
+}
+
+static int64_t version_in_force(struct store *s)
+{
+	struct rules *r = document_acquire(&s->holder);
+	int64_t       version = r->base.version;
+
+	document_release(&r->base);
+	return version;
+}
+
+TEST(policy_store, without_a_file_what_ships_is_in_force_as_version_0)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(max_in_force(&s), 6);
+	assert_int_equal(version_in_force(&s), 0);
+	assert_null(policy_store_file(s.store));
+	assert_ptr_equal(policy_store_kind(s.store, BYTES("attempts")), s.kinds);
+	assert_null(policy_store_kind(s.store, BYTES("limits")));
+	store_close(&s);
+}
+
+TEST(policy_store, a_file_that_is_not_good_keeps_it_from_opening_and_says_where)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, true), ERR_INVALID);
+	assert_non_null(strstr(s.s.f.err.text, "No such file"));
+	file_write(&s, GOOD("none"), 9);
+	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
+	assert_non_null(strstr(s.s.f.err.text, "/policies.yaml: line 3: "));
+	assert_string_equal(s.s.f.err.field, "journeys.SIGN_IN.types.PASSWORD_ENTRY.max");
+	file_write(&s, "attempts: [", 9);
+	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
+	file_write(&s, "other: {}\n", 9);
+	assert_int_equal(store_open(&s, true), ERR_INVALID);
+	assert_non_null(strstr(s.s.f.err.text, "line 1: other: is not known here"));
+	service_close(&s.s);
+}
+
+TEST(policy_store, a_file_that_changes_comes_into_force_if_it_is_good_and_else_all_stays)
+{
+	struct store s;
+
+	store_init(&s);
+	file_write(&s, GOOD("7"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	assert_int_equal(max_in_force(&s), 7);
+	assert_int_equal(version_in_force(&s), START_S - 9);
+	s.changed = 0;
+	policy_store_refresh(s.store);
+	assert_int_equal(s.changed, 0); /* it has not changed */
+	file_write(&s, GOOD("8"), 8);
+	policy_store_refresh(s.store);
+	assert_int_equal(s.changed, 1);
+	assert_int_equal(max_in_force(&s), 8);
+	file_write(&s, GOOD("-1"), 7);
+	policy_store_refresh(s.store);
+	assert_int_equal(max_in_force(&s), 8);
+	assert_int_equal(unlink(s.file), 0);
+	policy_store_refresh(s.store);
+	assert_int_equal(max_in_force(&s), 8);
+	file_write(&s, GOOD("9"), 6);
+	policy_store_refresh(s.store);
+	assert_int_equal(max_in_force(&s), 9);
+	store_close(&s);
+}
+
+TEST(policy_store, a_file_may_have_as_many_bytes_as_its_bound_and_no_more)
+{
+	char        *text = malloc(POLICY_DOCUMENT_BYTES_MAX + 2);
+	struct store s;
+
+	store_init(&s);
+	for (int past = 0; past <= 1; past++) {
+		memset(text, '#', POLICY_DOCUMENT_BYTES_MAX + 2);
+		memcpy(text, GOOD("5"), strlen(GOOD("5")));
+		text[POLICY_DOCUMENT_BYTES_MAX + past] = '\0';
+		file_write(&s, text, 9);
+		assert_int_equal(store_open(&s, true), past ? ERR_INVALID : ERR_NONE);
+		if (past == 0)
+			policy_store_close(s.store);
+		else
+			assert_non_null(strstr(s.s.f.err.text, "more than 262144 bytes"));
+	}
+	free(text);
+	service_close(&s.s);
+}
+
+/* ---- what was PUT ---- */
+
+struct putting {
+	struct writer_request base;
+	struct store         *s;
+	int64_t               read;
+	struct bytes          text;
+};
+
+static enum err_code put_in_turn(struct writer_request *w, struct table *t)
+{
+	struct putting *p = (struct putting *)w;
+	struct changes  changes;
+
+	changes_init(&changes, &p->s->s.f.arena, &p->s->s.tables);
+	if (policy_store_change(p->s->kinds, p->read, p->text, &changes, t, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&changes, t, &w->err);
+}
+
+static enum err_code put(struct store *s, int64_t read, const char *max)
+{
+	struct putting p = {.base = {.run = put_in_turn, .cost_bytes = 100}, .s = s, .read = read};
+
+	p.text = arena_printf(
+	        &s->s.f.arena,
+	        "{\"locks\":{\"STANDARD\":{\"duration\":9}},\"journeys\":{\"SIGN_IN\":{\"types\":"
+	        "{\"PASSWORD_ENTRY\":{\"max\":%s,\"life\":60}}}}}",
+	        max);
+	return engine_run(s->s.f.engine, &p.base, &s->s.f.err);
+}
+
+static void load(struct store *s)
+{
+	struct engine_session reader;
+
+	engine_session_init(&reader, s->s.f.engine);
+	if (policy_store_load(s->store, &s->s.tables, &reader.base, &s->s.f.err) != ERR_NONE)
+		fail_msg("%s", s->s.f.err.text);
+	engine_session_release(&reader);
+}
+
+TEST(policy_store, what_was_put_last_is_in_force_after_a_start)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	load(&s);
+	assert_int_equal(version_in_force(&s), 0);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	assert_int_equal(put(&s, 0, "8"), ERR_STALE);
+	assert_string_equal(s.s.f.err.field, "If-Match");
+	assert_int_equal(put(&s, 2, "8"), ERR_STALE);
+	assert_int_equal(put(&s, 1, "9"), ERR_NONE);
+	load(&s);
+	assert_int_equal(max_in_force(&s), 9);
+	assert_int_equal(version_in_force(&s), 2);
+	policy_store_close(s.store);
+	file_write(&s, GOOD("5"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	load(&s); /* a file comes before it */
+	assert_int_equal(max_in_force(&s), 5);
+	store_close(&s);
+}
+
+TEST(policy_store, an_older_version_does_not_come_into_force_over_a_newer_one)
+{
+	struct store     s;
+	struct document *old;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	load(&s);
+	old = document_make(sizeof(struct rules));
+	policy_store_install(s.kinds, old);
+	assert_int_equal(version_in_force(&s), 1);
+	store_close(&s);
+}
+
+/* Whoever reads an old one may go on doing so. */
+TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
+{
+	struct store  s;
+	struct rules *before;
+
+	store_init(&s);
+	file_write(&s, GOOD("7"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	before = document_acquire(&s.holder);
+	file_write(&s, GOOD("8"), 8);
+	policy_store_refresh(s.store);
+	assert_int_equal(max_in_force(&s), 8);
+	assert_int_equal(before->list[0].max, 7);
+	document_release(&before->base);
+	store_close(&s);
+}
