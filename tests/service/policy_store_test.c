@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "service/limit_policy.h"
 #include "service/policy_store.h"
 
 #define GOOD(max)                                                                                            \
@@ -13,8 +14,8 @@
 
 struct store {
 	struct service         s;
-	struct document_holder holder;
-	struct document_kind   kinds[1];
+	struct document_holder holder, limits;
+	struct document_kind   kinds[2];
 	struct policy_store   *store;
 	int                    changed;
 	char                   file[80];
@@ -45,12 +46,14 @@ static void store_init(struct store *s)
 	                                     .holder = &s->holder,
 	                                     .changed = note_change,
 	                                     .ctx = s};
+	s->kinds[1] =
+	        (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = &s->limits};
 	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
 }
 
 static enum err_code store_open(struct store *s, bool file)
 {
-	return policy_store_open(&s->store, s->kinds, 1, file ? s->file : NULL, &s->s.f.err);
+	return policy_store_open(&s->store, s->kinds, 2, file ? s->file : NULL, &s->s.f.err);
 }
 
 static void store_close(struct store *s)
@@ -87,7 +90,8 @@ TEST(policy_store, without_a_file_what_ships_is_in_force_as_version_0)
 	assert_int_equal(version_in_force(&s), 0);
 	assert_null(policy_store_file(s.store));
 	assert_ptr_equal(policy_store_kind(s.store, BYTES("attempts")), s.kinds);
-	assert_null(policy_store_kind(s.store, BYTES("limits")));
+	assert_ptr_equal(policy_store_kind(s.store, BYTES("limits")), s.kinds + 1);
+	assert_null(policy_store_kind(s.store, BYTES("users")));
 	store_close(&s);
 }
 
