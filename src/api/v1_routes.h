@@ -30,7 +30,6 @@ enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err
 /* authz.c */
 ROUTE_FUNCTIONS(authz);
 enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
-
 /* locks.c, lock_list.c, unlock.c */
 ROUTE_FUNCTIONS(lock_set);
 ROUTE_FUNCTIONS(lock_clear);
@@ -38,8 +37,7 @@ ROUTE_FUNCTIONS(lock_list);
 ROUTE_FUNCTIONS(unlock);
 
 /* states.c, reset.c */
-ROUTE_FUNCTIONS(intervention_set);
-ROUTE_FUNCTIONS(email_fraud_set);
+ROUTE_FUNCTIONS(state_set);
 ROUTE_FUNCTIONS(state_clear);
 ROUTE_FUNCTIONS(reset);
 

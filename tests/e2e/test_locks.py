@@ -388,7 +388,7 @@ BAD = [
     ("PUT", "states/email_fraud", {"state": True}, 400, "state"),
     ("PUT", "states/email_fraud", {"state": "PENDING", "duration": 5}, 422, "duration"),
     ("PUT", "states/email_fraud", {"state": "DENY", "duration": 0}, 422, "duration"),
-    ("PUT", "states/weather", {"state": "DENY"}, 405, None),
+    ("PUT", "states/weather", {"state": "DENY"}, 422, "family"),
     ("DELETE", "states/weather", None, 422, "family"),
     ("POST", "reset", {}, 422, "reset"),
     ("POST", "reset", {"reset": "EVERYTHING"}, 422, "reset"),
