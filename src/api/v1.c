@@ -361,7 +361,8 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
 	memcpy(text, kind, len);
 	text[len] = '/';
-	memcpy(text + len + 1, name.data, name.len);
+	if (name.len > 0) /* nothing, if what was sent has none */
+		memcpy(text + len + 1, name.data, name.len);
 	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
 }
 
