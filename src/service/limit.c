@@ -109,9 +109,20 @@ static void windows_give(struct limit_state *s, uint64_t cost)
 
 /* ---- GCRA ---- */
 
+static uint64_t gcra_span(const struct limit_rule *rule)
+{
+	return rule->period.us > 0 ? (uint64_t)rule->period.us : GCRA_MONTH_US;
+}
+
+bool limit_rule_drains(const struct limit_rule *rule)
+{
+	return rule->algorithm != LIMIT_GCRA ||
+	       (u128)rule->burst * gcra_span(rule) <= (u128)LIMIT_DRAIN_US_MAX * rule->limit;
+}
+
 static void gcra_see(const struct limit_rule *rule, const struct limit_state *s, struct sight *v)
 {
-	v->span = rule->period.us > 0 ? (uint64_t)rule->period.us : GCRA_MONTH_US;
+	v->span = gcra_span(rule);
 	v->used = 0;
 	if (s->start_us >= v->now_us)
 		v->used = (u128)(uint64_t)(s->start_us - v->now_us) * rule->limit +

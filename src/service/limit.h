@@ -21,6 +21,8 @@ enum {
 	LIMIT_NEAR_WHOLE = 1000,      /* near_permille is at most this */
 };
 
+#define LIMIT_DRAIN_US_MAX (INT64_C(100) * 366 * 86400 * 1000000) /* of a whole burst: a century */
+
 #define LIMIT_NEVER INT64_C(-1) /* a wait that does not end: the cost is more than there ever is */
 
 enum limit_algorithm { LIMIT_NONE, LIMIT_FIXED, LIMIT_SLIDING, LIMIT_GCRA };
@@ -58,6 +60,9 @@ void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_
 /* Gives back up to `cost` units, never more than are taken now. The answer is that of a look afterwards. */
 void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
                 struct limit_answer *out);
+
+/* Does a burst drain within LIMIT_DRAIN_US_MAX? A rule for which it does not is never used. */
+bool limit_rule_drains(const struct limit_rule *rule);
 
 /* From when on the state says no more than an empty one. */
 int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *state);

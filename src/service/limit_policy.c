@@ -101,6 +101,9 @@ static void rule_read(struct fields *f, struct limit_rule *r)
 		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
 	else if (fields_get(f, "burst") != NULL)
 		fields_fail(f, "burst", ERR_INVALID, "belongs to the algorithm gcra");
+	if (f->err->code == ERR_NONE && !limit_rule_drains(r))
+		fields_fail(f, "burst", ERR_INVALID,
+		            "would take more than a century to come back at this rate");
 }
 
 static void policy_read(struct fields *parent, struct arena *a, const struct json *tree,

@@ -37,8 +37,10 @@ static void state_read(const struct limit_rule *rule, const struct item *item, s
 {
 	*s = (struct limit_state){.algorithm = rule->algorithm};
 	if (rule->algorithm == LIMIT_GCRA) {
-		s->start_us = (int64_t)read_count(item, "TAT");
+		s->start_us = row_i64(item, "TAT", 0);
 		s->count = read_count(item, "TATRest");
+		if (s->start_us < 0 || s->start_us >= LIMIT_TIME_MAX_US)
+			s->start_us = 0;
 	} else if (limit_time_parse(row_text(item, "WindowStart"), &s->start_us)) {
 		s->count = read_count(item, "Count");
 		s->previous = rule->algorithm == LIMIT_SLIDING ? read_count(item, "PrevCount") : 0;

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SECOND_US     INT64_C(1000000)
-#define YEAR_ONE_US   (INT64_C(62135596800) * SECOND_US) /* from 0001-01-01 to 1970-01-01 */
-#define YEAR_10000_US (INT64_C(253402300800) * SECOND_US)
+#define SECOND_US   INT64_C(1000000)
+#define YEAR_ONE_US (INT64_C(62135596800) * SECOND_US) /* from 0001-01-01 to 1970-01-01 */
 
 static int64_t floor_to(int64_t value, int64_t unit)
 {
@@ -74,7 +73,7 @@ bool limit_time_parse(struct bytes text, int64_t *time_us)
 	t.tm_min = digits(text, 14, 2);
 	t.tm_sec = digits(text, 17, 2);
 	*time_us = (int64_t)timegm(&t) * SECOND_US;
-	if (*time_us < 0 || *time_us >= YEAR_10000_US)
+	if (*time_us < 0 || *time_us >= LIMIT_TIME_MAX_US)
 		return false;
 	limit_time_format(*time_us, again); /* what was no date comes back as another one */
 	return bytes_equal(text, (struct bytes){again, sizeof(again)});

@@ -13,6 +13,9 @@ enum {
 	LIMIT_TIME_TEXT = 20,             /* "2026-05-04T12:00:00Z" */
 };
 
+/* The year 10000: no time in a state is that late. */
+#define LIMIT_TIME_MAX_US (INT64_C(253402300800) * 1000000)
+
 struct limit_period {
 	int64_t us; /* 0: calendar months */
 };

@@ -87,6 +87,7 @@ TEST(limit_policy, refuses_and_names_the_field)
 	refused("{\"a\":{\"limit\":1,\"per\":0}}", "a.per");
 	refused("{\"a\":{\"limit\":1,\"per\":31622401}}", "a.per");
 	refused("{\"a\":{\"limit\":1,\"per\":\"day\",\"burst\":2}}", "a.burst");
+	refused("{\"a\":{\"algorithm\":\"gcra\",\"limit\":1,\"per\":\"day\",\"burst\":36601}}", "a.burst");
 	refused("{\"a\":{\"limit\":1,\"per\":\"day\",\"near\":1.01}}", "a.near");
 	refused("{\"a\":{\"limit\":1,\"per\":\"day\",\"near\":\"x\"}}", "a.near");
 	refused("{\"a\":{\"limit\":1,\"per\":\"day\",\"algorithm\":\"leaky\"}}", "a.algorithm");
@@ -96,6 +97,15 @@ TEST(limit_policy, refuses_and_names_the_field)
 	refused("{\"a\":{\"limit\":1,\"limit\":2,\"per\":\"day\"}}", "a.limit");
 	refused("{\"a b\":{\"limit\":1,\"per\":\"day\"}}", "a b");
 	refused("{\"a\":{\"limit\":1,\"per\":\"day\"},\"a\":{\"limit\":1,\"per\":\"day\"}}", "");
+}
+
+TEST(limit_policy, a_burst_that_comes_back_within_a_century_is_taken)
+{
+	struct reading r;
+
+	read_text(&r, "{\"a\":{\"algorithm\":\"gcra\",\"limit\":1,\"per\":\"day\",\"burst\":36600}}");
+	assert_non_null(r.set);
+	reading_release(&r);
 }
 
 TEST(limit_policy, takes_as_many_and_as_long_names_as_the_bounds_say_and_no_more)

@@ -355,6 +355,34 @@ TEST(limit_table, a_row_that_makes_no_sense_counts_as_nothing)
 	}
 }
 
+TEST(limit_table, a_time_that_makes_no_sense_counts_as_nothing_and_can_be_refunded)
+{
+	static const char *const times[] = {"9223372036854775807", "-1", "253402300800000000", "1E30", "0.5"};
+	struct world             w;
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		union answer        r;
+		struct fixture_call call = {
+		        .base = {.run = fixture_in_turn, .cost_bytes = 100}, .f = &w.f, .r = &r};
+		char body[200];
+
+		world_open(&w, TABLE, "{'g':{'algorithm':'gcra','limit':3,'per':'month','engine':'table'}}");
+		allowed(&w, "g", "makes the table");
+		call.q = arena_zalloc(&w.f.arena, sizeof(*call.q));
+		call.run = fixture_write;
+		snprintf(body, sizeof(body),
+		         "{'TableName':'rate-limits','Item':{'PK':{'S':'RL#g#k'},'TAT':{'N':'%s'}}}",
+		         times[i]);
+		assert_int_equal(request_put(&w.f.arena, fixture_json(&w.f, body), call.q, &w.f.err),
+		                 ERR_NONE);
+		assert_int_equal(engine_run(w.f.engine, &call.base, &w.f.err), ERR_NONE);
+		assert_int_equal(ask(&w, LIMIT_GIVE, "g", "k", 1).asks[0].answer.remaining, 3);
+		for (unsigned j = 0; j < 4; j++)
+			assert_int_equal(allowed(&w, "g", "k"), j < 3);
+		world_close(&w);
+	}
+}
+
 /* ---- refunds, peeks, denials that are remembered ---- */
 
 TEST(limits, a_refused_key_of_the_table_is_refused_again_without_a_turn_until_a_refund)
