@@ -1,6 +1,6 @@
 /* GET /v1/subjects/{id}/explain: why is this subject locked, attempt by attempt, under which policies, how
  * long still, and what would unlock it. It tells what rows remember: each count and each lock that a rule set
- * keeps its last attempts (service/attempt.h, HISTORY_MAX). */
+ * keeps its last attempts (service/attempt.h, HISTORY_BYTES_MAX). */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/row.h"
@@ -61,13 +61,18 @@ static void write_attempt(struct json_writer *w, struct bytes line)
 
 static void write_attempts(struct json_writer *w, const struct item *item)
 {
-	const struct value *history = item_get(item, BYTES("history"));
+	struct bytes rest = row_text(item, "history");
 
 	json_name(w, BYTES("attempts"));
 	json_begin_array(w);
-	for (uint32_t i = 0; history != NULL && history->type == VALUE_L && i < history->list.count; i++)
-		if (history->list.items[i].type == VALUE_S)
-			write_attempt(w, history->list.items[i].text);
+	while (rest.len > 0) {
+		const char  *comma = memchr(rest.data, ',', rest.len);
+		struct bytes line = {rest.data, comma == NULL ? rest.len : (size_t)(comma - rest.data)};
+		size_t       used = comma == NULL || line.len + 2 > rest.len ? rest.len : line.len + 2;
+
+		write_attempt(w, line);
+		rest = (struct bytes){rest.data + used, rest.len - used};
+	}
 	json_end_array(w);
 }
 

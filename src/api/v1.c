@@ -293,10 +293,12 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 
 static void handle(struct api_loop *l, struct http_request *r, const struct v1_match *match)
 {
-	struct v1_work       *w = arena_zalloc(&r->arena, sizeof(*w));
+	struct v1_work       *w = arena_alloc(&r->arena, sizeof(*w));
 	struct engine_session reader;
 	enum err_code         rc;
 
+	/* all but the writer's part, which holds room for a long error text */
+	memset((char *)w + sizeof(w->base), 0, sizeof(*w) - sizeof(w->base));
 	r->user = w;
 	w->call.arena = &r->arena;
 	w->call.http = r;

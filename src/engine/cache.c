@@ -5,10 +5,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/arena.h"
-#include "base/hash.h"
 #include "base/list.h"
 
 enum { SHARDS = 64, BUCKETS_MIN = 64, ENTRY_OVERHEAD = 160 };
@@ -34,9 +32,8 @@ struct shard {
 };
 
 struct cache {
-	struct hash_key key;
-	size_t          shard_bytes_max;
-	struct shard    shards[SHARDS];
+	size_t       shard_bytes_max;
+	struct shard shards[SHARDS];
 };
 
 struct row *row_make(struct bytes key, struct bytes value, bool absent)
@@ -70,8 +67,6 @@ struct cache *cache_open(size_t bytes_max)
 {
 	struct cache *c = mem_zalloc(sizeof(*c));
 
-	if (getrandom(&c->key, sizeof(c->key), 0) != (ssize_t)sizeof(c->key))
-		c->key = HASH_KEY_STABLE; /* only at boot, before there is any randomness: still a cache */
 	c->shard_bytes_max = bytes_max / SHARDS;
 	for (int i = 0; i < SHARDS; i++) {
 		struct shard *s = &c->shards[i];
@@ -192,9 +187,8 @@ static struct shard *shard_of(struct cache *c, uint64_t hash)
 	return &c->shards[hash % SHARDS];
 }
 
-struct row *cache_get(struct cache *c, struct bytes key, struct cache_ticket *ticket)
+struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct cache_ticket *ticket)
 {
-	uint64_t      hash = hash_bytes(c->key, key);
 	struct shard *s = shard_of(c, hash);
 	struct entry *e;
 	struct row   *row = NULL;
@@ -225,9 +219,8 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, struct row 
 	pthread_mutex_unlock(&s->lock);
 }
 
-void cache_commit_begin(struct cache *c, struct bytes key)
+void cache_commit_begin(struct cache *c, uint64_t hash, struct bytes key)
 {
-	uint64_t      hash = hash_bytes(c->key, key);
 	struct shard *s = shard_of(c, hash);
 	struct entry *e;
 
@@ -240,9 +233,8 @@ void cache_commit_begin(struct cache *c, struct bytes key)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void cache_commit_end(struct cache *c, struct bytes key, struct row *row)
+void cache_commit_end(struct cache *c, uint64_t hash, struct bytes key, struct row *row)
 {
-	uint64_t       hash = hash_bytes(c->key, key);
 	struct shard  *s = shard_of(c, hash);
 	struct entry **at;
 

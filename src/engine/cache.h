@@ -38,16 +38,16 @@ struct cache_ticket {
 struct cache *cache_open(size_t bytes_max);
 void          cache_close(struct cache *c);
 
-/* A new reference to the cached row, or NULL and a ticket. */
-struct row *cache_get(struct cache *c, struct bytes key, struct cache_ticket *ticket);
+/* A new reference to the cached row, or NULL and a ticket. Hashes are the caller's, keyed (state.h). */
+struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct cache_ticket *ticket);
 
 /* Takes its own reference if it keeps the row. */
 void cache_offer(struct cache *c, const struct cache_ticket *ticket, struct row *row);
 
 /* The writer's thread only. Every begin is followed by an end for the same key; a failed commit passes NULL.
  */
-void cache_commit_begin(struct cache *c, struct bytes key);
-void cache_commit_end(struct cache *c, struct bytes key, struct row *row);
+void cache_commit_begin(struct cache *c, uint64_t hash, struct bytes key);
+void cache_commit_end(struct cache *c, uint64_t hash, struct bytes key, struct row *row);
 
 struct cache_stats {
 	uint64_t hits, misses;

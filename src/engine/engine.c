@@ -56,6 +56,15 @@ struct engine_options engine_options_default(const char *path)
 
 /* ---- life cycle ---- */
 
+static struct hash_key hash_key_random(void)
+{
+	struct hash_key key;
+
+	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
+		return HASH_KEY_STABLE; /* only at boot, before there is any randomness */
+	return key;
+}
+
 /* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
  * clock: a wall clock that someone sets neither ends what is to last nor makes it last longer. */
 static void time_begin(struct engine *e, int64_t stored_us)
@@ -90,6 +99,7 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->options = *options;
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
+	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
 	return e;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "engine/cache.h"
 #include "engine/catalog.h"
 #include "engine/counts.h"
@@ -24,10 +25,13 @@ struct engine {
 	int                   lock_fd;
 
 	/* any thread */
-	int64_t       began_us, began_steady_us; /* set when opened: time, and the steady clock then */
-	atomic_llong  now_us;                    /* the latest time given to anyone: time never goes back */
-	atomic_bool   disk_full;
-	atomic_ullong swept_rows;
+	/* Of the hashes of row keys. Random: keys are chosen by clients, and with a known hash they could all be
+	 * made to meet in one bucket. */
+	struct hash_key hash_key;
+	int64_t         began_us, began_steady_us; /* set when opened: time, and the steady clock then */
+	atomic_llong    now_us;                    /* the latest time given to anyone: time never goes back */
+	atomic_bool     disk_full;
+	atomic_ullong   swept_rows;
 
 	/* under catalog_lock */
 	pthread_mutex_t       catalog_lock;

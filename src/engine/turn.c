@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum { BUCKETS_MIN = 256 };
 
@@ -15,14 +14,9 @@ struct undo {
 	const struct catalog *catalog;
 };
 
-void turn_init(struct turn *t)
+void turn_init(struct turn *t, struct hash_key hash_key)
 {
-	struct hash_key key;
-
-	/* Keys are chosen by clients: with a known hash they could all be made to meet in one bucket. */
-	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
-		key = HASH_KEY_STABLE; /* only at boot, before there is any randomness */
-	*t = (struct turn){.hash_key = key};
+	*t = (struct turn){.hash_key = hash_key};
 	arena_init(&t->arena);
 	t->bucket_count = BUCKETS_MIN;
 	t->buckets = mem_zalloc(t->bucket_count * sizeof(struct change *));
@@ -111,9 +105,9 @@ static struct change *find(const struct turn *t, uint64_t hash, struct bytes key
 	return c;
 }
 
-const struct change *turn_find(const struct turn *t, struct bytes key)
+const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes key)
 {
-	const struct change *c = t->change_count == 0 ? NULL : find(t, hash_bytes(t->hash_key, key), key);
+	const struct change *c = t->change_count == 0 ? NULL : find(t, hash, key);
 
 	return c != NULL && c->dirty ? c : NULL; /* (T2) */
 }

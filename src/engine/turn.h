@@ -51,7 +51,8 @@ struct turn_mark {
 	const struct catalog *catalog;
 };
 
-void turn_init(struct turn *t);
+/* hash_key: what hashes of keys are made with (state.h). */
+void turn_init(struct turn *t, struct hash_key hash_key);
 void turn_release(struct turn *t);
 
 /* A new batch on this catalog. */
@@ -63,7 +64,7 @@ void             turn_rollback(struct turn *t, struct turn_mark mark);
 void turn_keep(struct turn *t, struct turn_mark mark);
 
 /* The batch's own version of the row, or NULL: look below. */
-const struct change *turn_find(const struct turn *t, struct bytes key);
+const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes key);
 
 /* Key and value are copied. `existed` and `existed_bytes` say what is there before this call. */
 void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes);

@@ -5,8 +5,6 @@
 
 #include "engine/layout.h"
 
-#include "engine/layout.h"
-
 static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot, struct arena *a,
                                struct bytes key, struct bytes *value, bool *found, struct err *err)
 {
@@ -25,15 +23,15 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 	return store_get(s->engine, snapshot, a, key, value, found, err);
 }
 
-static enum err_code committed_get(struct engine *e, struct arena *a, struct bytes key, struct bytes *value,
-                                   bool *found, struct err *err)
+static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t hash, struct bytes key,
+                                   struct bytes *value, bool *found, struct err *err)
 {
 	struct cache_ticket ticket;
 	struct row         *row;
 
 	if (key.data[0] != KIND_ROW) /* only rows are cached: the writer tells the cache of no others */
 		return store_get(e, NULL, a, key, value, found, err);
-	row = cache_get(e->cache, key, &ticket);
+	row = cache_get(e->cache, hash, key, &ticket);
 	if (row != NULL) {
 		*found = !row->absent;
 		*value = arena_copy(a, row->value);
@@ -51,10 +49,11 @@ static enum err_code committed_get(struct engine *e, struct arena *a, struct byt
 enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err)
 {
-	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, key);
+	uint64_t             hash = hash_bytes(s->engine->hash_key, key);
+	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, hash, key);
 
 	if (c == NULL)
-		return committed_get(s->engine, a, key, value, found, err);
+		return committed_get(s->engine, a, hash, key, value, found, err);
 	*found = !c->deleted;
 	*value = arena_copy(a, c->value);
 	return ERR_NONE;

@@ -53,9 +53,10 @@ struct writer {
 	struct metric_histogram batch_requests, flush_us;
 
 	/* writer thread only */
-	struct turn         turn;
-	struct rocks_batch *batch;
-	struct engine_clock clock;
+	struct turn           turn;
+	struct rocks_batch   *batch;
+	const struct change **sorted; /* what is committed, by key; in the turn's arena */
+	struct engine_clock   clock;
 };
 
 /* ---- submitting ---- */
@@ -187,16 +188,36 @@ static struct writer_request *run_all(struct writer *w, struct writer_request *r
 	return NULL;
 }
 
+static int by_key(const void *a, const void *b)
+{
+	return bytes_compare((*(const struct change *const *)a)->key,
+	                     (*(const struct change *const *)b)->key);
+}
+
+/* The turn's changes in the order of their keys: the store's table in memory finds the place of a key from the
+ * one before it, which is cheaper the nearer they are. */
+static size_t sort_changes(struct writer *w)
+{
+	size_t count = 0;
+
+	w->sorted = arena_array(&w->turn.arena, w->turn.change_count + 1, sizeof(*w->sorted));
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next)
+		if (c->dirty)
+			w->sorted[count++] = c;
+	qsort(w->sorted, count, sizeof(*w->sorted), by_key);
+	return count;
+}
+
 /* Puts the turn's changes into the store's batch; false if there are none. */
 static bool gather(struct writer *w)
 {
-	bool any = false;
+	size_t count = sort_changes(w);
+	bool   any = count > 0;
 
 	rocks_batch_reset(w->batch);
-	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
-		if (!c->dirty)
-			continue;
-		any = true;
+	for (size_t i = 0; i < count; i++) {
+		const struct change *c = w->sorted[i];
+
 		if (c->deleted)
 			rocks_batch_delete(w->batch, c->key);
 		else
@@ -219,7 +240,7 @@ static void cache_begin(struct writer *w)
 {
 	for (const struct change *c = w->turn.first; c != NULL; c = c->next)
 		if (is_cached(c))
-			cache_commit_begin(w->engine->cache, c->key);
+			cache_commit_begin(w->engine->cache, c->hash, c->key);
 }
 
 static void cache_end(struct writer *w, bool committed)
@@ -230,7 +251,7 @@ static void cache_end(struct writer *w, bool committed)
 		if (!is_cached(c))
 			continue;
 		row = committed ? row_make(c->key, c->value, c->deleted) : NULL;
-		cache_commit_end(w->engine->cache, c->key, row);
+		cache_commit_end(w->engine->cache, c->hash, c->key, row);
 		if (row != NULL)
 			row_release(row);
 	}
@@ -366,7 +387,7 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 	w->last = &w->first;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->arrived, NULL);
-	turn_init(&w->turn);
+	turn_init(&w->turn, e->hash_key);
 	w->batch = rocks_batch_open();
 	*out = w;
 	w->started = pthread_create(&w->thread, NULL, writer_main, w) == 0;

@@ -48,6 +48,15 @@ static digits_t power_of_ten(unsigned exponent)
 	return (digits_t)small[19] * small[exponent - 19];
 }
 
+/* 10 has 3.32 bits: the number of bits tells the number of digits, or one too many. */
+static unsigned digit_count_64(uint64_t n)
+{
+	unsigned bits = n == 0 ? 0 : 64 - (unsigned)__builtin_clzll(n);
+	unsigned guess = bits * 1233 >> 12;
+
+	return guess + (n >= power_of_ten(guess) ? 1 : 0);
+}
+
 static unsigned digit_count(digits_t digits)
 {
 	unsigned count = 0;
@@ -56,9 +65,11 @@ static unsigned digit_count(digits_t digits)
 		digits /= power_of_ten(19);
 		count = 19;
 	}
-	for (uint64_t low = (uint64_t)(digits > UINT64_MAX ? digits / 10 : digits); low > 0; low /= 10)
+	if (digits > UINT64_MAX) {
+		digits /= 10;
 		count++;
-	return digits > UINT64_MAX ? count + 1 : count;
+	}
+	return count + digit_count_64((uint64_t)digits);
 }
 
 unsigned number_digit_count(const struct number *n)

@@ -156,6 +156,8 @@ unsigned value_depth(const struct value *v)
 	return 0;
 }
 
+enum { FEW_MEMBERS = 16 };
+
 /* Where `name` is or would be inserted. */
 static uint32_t member_position(const struct item *item, struct bytes name, bool *found)
 {
@@ -178,11 +180,23 @@ static uint32_t member_position(const struct item *item, struct bytes name, bool
 	return low;
 }
 
+/* Of a few members looking at each costs less than searching: most differ in length already. */
+static const struct member *find_among_few(const struct item *item, struct bytes name)
+{
+	for (uint32_t i = 0; i < item->count; i++)
+		if (bytes_equal(item->members[i].name, name))
+			return &item->members[i];
+	return NULL;
+}
+
 const struct member *item_find(const struct item *item, struct bytes name)
 {
 	bool     found;
-	uint32_t at = member_position(item, name, &found);
+	uint32_t at;
 
+	if (item->count <= FEW_MEMBERS)
+		return find_among_few(item, name);
+	at = member_position(item, name, &found);
 	return found ? &item->members[at] : NULL;
 }
 

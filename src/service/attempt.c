@@ -18,8 +18,6 @@ struct recording {
 	struct err            *err;
 };
 
-enum { HISTORY_LINE_BYTES = 56 }; /* without the method */
-
 static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
 
 static int64_t now_s(const struct recording *r)
@@ -27,39 +25,46 @@ static int64_t now_s(const struct recording *r)
 	return r->t->now_us / 1000000;
 }
 
-/* ---- history: what a row remembers of the attempts behind it ---- */
+/* ---- history: what a row remembers of the attempts behind it, in one short text ---- */
 
-static struct bytes history_line(const struct recording *r)
+/* "1794789304 failure v0 SMS" */
+static void history_line(const struct recording *r, struct buf *out)
 {
 	static const char *const outcomes[] = {" failure v", " success v", " sent v"};
 	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
-	struct buf   line;
 
-	buf_init(&line, r->arena);
-	buf_reserve(&line, HISTORY_LINE_BYTES + how.len);
-	buf_add_i64(&line, now_s(r));
-	buf_add_bytes(&line, bytes_of(outcomes[r->outcome]));
-	buf_add_i64(&line, r->q->rules->base.version);
+	buf_add_i64(out, now_s(r));
+	buf_add_bytes(out, bytes_of(outcomes[r->outcome]));
+	buf_add_i64(out, r->q->rules->base.version);
 	if (how.len > 0)
-		buf_add_byte(&line, ' ');
-	buf_add_bytes(&line, how);
-	return buf_bytes(&line);
+		buf_add_byte(out, ' ');
+	buf_add_bytes(out, how);
 }
 
-/* The old lines, the newest HISTORY_MAX - 1 of them, and this one. */
-static struct value history_with(const struct recording *r, const struct item *old)
+/* Without its first attempt. */
+static struct bytes history_rest(struct bytes history)
 {
-	const struct value *before = old == NULL ? NULL : item_get(old, BYTES("history"));
-	uint32_t            had = before != NULL && before->type == VALUE_L ? before->list.count : 0;
-	uint32_t            keep = had < HISTORY_MAX ? had : HISTORY_MAX - 1;
-	struct value        list = {.type = VALUE_L};
+	const char *comma = memchr(history.data, ',', history.len);
+	size_t      skip = comma == NULL ? history.len : (size_t)(comma - history.data) + 2;
 
-	list.list.items = arena_array(r->arena, keep + 1, sizeof(struct value));
-	list.list.count = keep + 1;
-	if (keep > 0)
-		memcpy(list.list.items, before->list.items + (had - keep), keep * sizeof(struct value));
-	list.list.items[keep] = value_string(history_line(r));
-	return list;
+	return skip > history.len ? (struct bytes){NULL, 0}
+	                          : (struct bytes){history.data + skip, history.len - skip};
+}
+
+/* The old attempts, as many of the newest as fit, and this one. */
+static struct bytes history_with(const struct recording *r, const struct item *old)
+{
+	struct bytes before = old == NULL ? (struct bytes){NULL, 0} : row_text(old, "history");
+	struct buf   out;
+
+	while (before.len > HISTORY_BYTES_MAX - HISTORY_LINE_BYTES)
+		before = history_rest(before);
+	buf_init(&out, r->arena);
+	buf_add_bytes(&out, before);
+	if (before.len > 0)
+		buf_add(&out, ", ", 2);
+	history_line(r, &out);
+	return buf_bytes(&out);
 }
 
 /* ---- counting ---- */
@@ -116,7 +121,7 @@ static void count_put(struct recording *r, struct counter *c)
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
 	row_set_i64(&row, "ttl", ends_s);
 	row_set_i64(&row, "last_updated", now_s(r));
-	row_set(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
+	row_set_text(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	details_set(r->q, &row);
 	changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
 }

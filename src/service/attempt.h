@@ -13,7 +13,10 @@
 #include "service/assess.h"
 #include "service/change.h"
 
-enum { HISTORY_MAX = 20 }; /* attempts that a row remembers, for explain */
+enum {
+	HISTORY_BYTES_MAX = 384,  /* of attempts that a row remembers, for explain */
+	HISTORY_LINE_BYTES = 128, /* one of them at most, and some */
+};
 
 enum outcome { OUTCOME_FAILURE, OUTCOME_SUCCESS, OUTCOME_SENT };
 

@@ -87,8 +87,8 @@ static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct
 		row_set_text(&row, "cause", lock->cause);
 		row_set_i64(&row, "policy_version", lock->version);
 	}
-	if (lock->history.type == VALUE_L && lock->history.list.count > 0)
-		row_set(&row, "history", lock->history);
+	if (lock->history.len > 0)
+		row_set_text(&row, "history", lock->history);
 	return row_item(&row);
 }
 

@@ -15,7 +15,7 @@ struct lock_new {
 	struct bytes            method_type, notification_type; /* empty: none */
 	struct bytes            cause;   /* the rule that set it; empty: a person did */
 	int64_t                 version; /* of the policies */
-	struct value            history; /* type VALUE_L; else none */
+	struct bytes            history; /* the attempts behind it; empty: none */
 };
 
 /* A lock that holds is never made shorter: of the old end and the new one the later counts. */
