@@ -1,7 +1,7 @@
 /* V1 fuzz: requests under /v1 through matching and decoding, and policies through reading, as YAML and as JSON.
  *
  * The first byte chooses what the rest is: a request (a byte for the method, the target up to a line's end, the body),
- * or policies. Its lowest bit chooses how the rest is written: as it is, or with every byte from 128 on standing for a
+ * or policies. Its lowest bit chooses how the rest is written: as it is, or with every byte from 96 on standing for a
  * word of the API, which is how mutation comes to requests that are nearly right.
  *
  * Nothing may crash; a refusal is a problem that reads as JSON and names a status; what is accepted of policies refers
@@ -13,12 +13,13 @@
 #include "api/v1_match.h"
 #include "api/v1_routes.h"
 #include "json/yaml.h"
+#include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { WORDS_FROM = 128 };
+enum { WORDS_FROM = 96 }; /* lower case is in the words */
 
 static const char *const words[] = {
         /* targets */
@@ -32,6 +33,12 @@ static const char *const words[] = {
         "\"ip\":", "\"device\":", "\"actions\":[", "\"email\":", "\"phone\":", "\"sent\"", "\"success\"",
         "\"SMS\"", "\"MFA_SMS\"", "\"MFA_CODE_ENTRY\"", "\"MFA_CODE_REQUEST\"", "\"bob@example.org\"",
         "\"::1\"", "\"10.0.0.0/8\"", "\"\\u0000\"", "null", "},", "}", "],", "]", "{", ":", ",",
+        /* of locks, states, limits */
+        "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY\n", "/v1/locks?limit=1&cursor=", "/v1/unlock\n",
+        "/v1/subjects/alice/states/intervention\n", "/v1/subjects/alice/states/email_fraud\n",
+        "\"reset\":", "/v1/allow\n", "/v1/refund\n",
+        "/v1/authz?policy=login-ip&key=", "\"policy\":\"login-ip\"", "\"key\":", "\"cost\":", "\"all\":[",
+        "\"kind\":\"STANDARD\"", "\"dry_run\":true", "\"state\":",
         /* policies */
         "locks: {STANDARD: {duration: 900}}\njourneys:\n  SIGN_IN:\n    types:\n      ",
         "PASSWORD_ENTRY: {max: 6, life: 60", "MFA/SMS: {", "locks:\n", "journeys:\n", "journeys: {}\n",
@@ -49,7 +56,7 @@ enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
 struct world {
 	struct json_reader  *json;
 	struct services      services;
-	struct document_kind kind;
+	struct document_kind kinds[2];
 };
 
 static void require(bool holds, const char *what)
@@ -69,8 +76,11 @@ static struct world *world_open(void)
 	w->json = json_reader_open();
 	w->services.tables = service_tables_default();
 	identifier_key_init(&w->services.identifiers, secret);
-	w->kind = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
-	require(policy_store_open(&w->services.policies, &w->kind, 1, NULL, &err) == ERR_NONE,
+	w->services.limits = limits_open(&(struct limits_options){0});
+	w->kinds[0] = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
+	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,
+	                                     limits_holder(w->services.limits), NULL, NULL};
+	require(policy_store_open(&w->services.policies, w->kinds, 2, NULL, &err) == ERR_NONE,
 	        "the policies that ship");
 	return w;
 }
@@ -124,6 +134,21 @@ static void reads_again(struct world *w, struct arena *a, const struct json *tre
 	document_release(again);
 }
 
+static void fuzz_limits(struct arena *a, struct bytes text)
+{
+	struct err       err = {.code = ERR_NONE};
+	struct document *d;
+	struct json     *tree;
+	enum err_code    rc = yaml_read(a, text, &tree, &err);
+
+	if (rc == ERR_NONE)
+		rc = limit_policies_parse(tree, &d, &err);
+	if (rc == ERR_NONE)
+		document_release(d);
+	else
+		require(rc == err.code && err.text[0] != '\0', "a refusal without a text");
+}
+
 static void fuzz_policies(struct world *w, struct arena *a, struct bytes text, bool yaml)
 {
 	struct err       err = {.code = ERR_NONE};
@@ -163,7 +188,11 @@ static enum err_code decode(struct v1_call *c, struct world *w, struct err *err)
 {
 	struct json *tree;
 
-	if (c->http->body.len > 0) {
+	c->status = 200;
+	c->kind = c->route->kind;
+	if (c->http->body.len > 0 && c->route->body_bytes_max == 0)
+		return err_set(err, ERR_SERIALIZATION, "this takes no body");
+	if (c->http->body.len > 0 && c->route->body_bytes_max != V1_BODY_IGNORED) {
 		if (json_read(w->json, c->arena, c->http->body, &tree, err) != ERR_NONE)
 			return err->code;
 		c->body = tree;
@@ -234,15 +263,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	arena_init(&a);
 	text = data[0] & 1 ? expanded(&a, data + 1, size - 1)
 	                   : (struct bytes){(const char *)data + 1, size - 1};
-	switch (data[0] / 2 % 3) {
+	switch (data[0] / 2 % 4) {
 	case 0:
 		fuzz_request(w, text);
 		break;
 	case 1:
 		fuzz_policies(w, &a, text, true);
 		break;
-	default:
+	case 2:
 		fuzz_policies(w, &a, text, false);
+		break;
+	default:
+		fuzz_limits(&a, text);
 	}
 	arena_release(&a);
 	return 0;
