@@ -2,6 +2,7 @@
 #include "api/act.h"
 
 #include "api/request_log.h"
+#include "api/v1.h"
 
 /* NULL: it does not administer. */
 static const char *act_of(const struct operation *o)
@@ -50,4 +51,39 @@ void act_write(struct audit *audit, const struct act_note *n)
 	if (n->key_id.len > 0)
 		fields[count++] = (struct log_field){.name = "key_id", .text = n->key_id};
 	audit_write(audit, act, fields, count);
+}
+
+/* ---- /v1 ---- */
+
+static bool tells_nobody(struct bytes subject)
+{
+	for (size_t i = 0; i < subject.len; i++) {
+		char c = subject.data[i];
+
+		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		      c == '-' || c == '_' || c == ':'))
+			return false;
+	}
+	return subject.len > 0;
+}
+
+void act_write_v1(struct audit *audit, const struct act_v1_note *n)
+{
+	const struct v1_call *c = n->call;
+	bool             of_subject = bytes_starts_with(bytes_of(c->route->path), BYTES("/v1/subjects/"));
+	struct log_field fields[6];
+	unsigned         count = 0;
+
+	if (n->outcome != ERR_NONE && n->outcome != ERR_STORAGE)
+		return;
+	fields[count++] = (struct log_field){.name = "operation", .text = bytes_of(c->route->action)};
+	if (of_subject && tells_nobody(c->params[0]))
+		fields[count++] = (struct log_field){.name = "subject", .text = c->params[0]};
+	if (c->resource_count > 0)
+		fields[count++] = (struct log_field){.name = "resource", .text = c->resources[0]};
+	fields[count++] = (struct log_field){.name = "outcome", .text = outcome_name(n->outcome)};
+	fields[count++] = (struct log_field){.name = "request_id", .text = n->request_id};
+	if (n->key_id.len > 0)
+		fields[count++] = (struct log_field){.name = "key_id", .text = n->key_id};
+	audit_write(audit, "identity.change", fields, count);
 }

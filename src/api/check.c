@@ -86,6 +86,19 @@ static void write_action(struct json_writer *w, const struct check_action *a, in
 	json_end_object(w);
 }
 
+static void write_required(struct json_writer *w, const struct states_required *r)
+{
+	if (r->count > 0) {
+		json_name(w, BYTES("required"));
+		json_begin_array(w);
+		for (uint32_t i = 0; i < r->count; i++)
+			json_string(w, bytes_of(r->list[i]));
+		json_end_array(w);
+	}
+	if (r->email_fraud_pending)
+		v1_write_bool(w, BYTES("email_fraud_pending"), true);
+}
+
 void check_actions_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct check_call *k = c->request;
@@ -96,6 +109,7 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 		c->status = verdict_status(k->c.verdict.kind);
 	json_begin_object(w);
 	v1_write_verdict(w, &k->c.verdict, k->now_us);
+	write_required(w, &k->c.required);
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
 	for (uint32_t i = 0; i < k->c.action_count; i++)

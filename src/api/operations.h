@@ -6,8 +6,9 @@
 #include "dynamo/result.h"
 
 enum operation_kind {
-	READ,  /* runs at once, on what is committed */
-	WRITE, /* waits for its turn with the writer */
+	READ,       /* runs at once, on what is committed */
+	WRITE,      /* waits for its turn with the writer */
+	ADMINISTER, /* a write that the audit log is told of; routes of /v1 only */
 };
 
 /* Which member of struct dynamo_request's union an operation uses. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/ceiling.h"
+#include "api/act.h"
 #include "api/permit.h"
 #include "api/problem.h"
 #include "api/request_log.h"
@@ -61,6 +62,9 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 	response->headers = c->headers;
 	response->header_count = c->header_count;
 	note(l, w, outcome, response->status, (struct bytes){id, sizeof(id)});
+	if (c->route->kind == ADMINISTER && !w->replayed)
+		act_write_v1(l->api->parts.audit,
+		             &(struct act_v1_note){c, outcome, {id, sizeof(id)}, {w->key_id, w->key_id_len}});
 	if (c->release != NULL)
 		c->release(c);
 	http_respond(c->http, response);
@@ -237,7 +241,7 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 	struct bytes         key = http_header_get(r, "idempotency-key");
 	struct bytes         whole;
 
-	if (key.data == NULL || w->call.route->kind != WRITE)
+	if (key.data == NULL || w->call.route->kind == READ)
 		return ERR_NONE;
 	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
 		return err_field(err, ERR_INVALID, "Idempotency-Key",
@@ -265,7 +269,7 @@ static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *e
 	if (read_body(c, l, err) != ERR_NONE)
 		return err->code;
 	c->status = 200;
-	c->kind = c->route->kind;
+	c->kind = c->route->kind == READ ? READ : WRITE;
 	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
 }
 
@@ -282,6 +286,8 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	rc = ceiling_check(l, c->http, &who, err);
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
+	if (rc == ERR_NONE && c->too_many) /* none goes unasked */
+		rc = err_set(err, ERR_LIMIT, "one call may be about %d things", V1_RESOURCES_MAX);
 	if (rc == ERR_NONE)
 		rc = permit_check_v1(&who, c->now_us / 1000000, c->arena, c->route->action, c->resources,
 		                     c->resource_count, err);
@@ -358,8 +364,10 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 	size_t len = strlen(kind);
 	char  *text;
 
-	if (c->resource_count == V1_RESOURCES_MAX)
+	if (c->resource_count == V1_RESOURCES_MAX) {
+		c->too_many = true;
 		return;
+	}
 	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
 	memcpy(text, kind, len);
 	text[len] = '/';
@@ -368,7 +376,14 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
 }
 
+/* Any other value is a mistake: whoever relies on statuses must not find out by letting everyone in. */
 bool v1_enforces_status(struct v1_call *c, struct err *err)
 {
-	return bytes_is(v1_query(c, "enforce", err), "status");
+	struct bytes enforce = v1_query(c, "enforce", err);
+
+	if (enforce.data == NULL || err->code != ERR_NONE)
+		return false;
+	if (!bytes_is(enforce, "status"))
+		err_field(err, ERR_INVALID, "enforce", "?enforce: the only value is status");
+	return true;
 }

@@ -69,6 +69,7 @@ struct v1_call {
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes resources[V1_RESOURCES_MAX];
 	uint32_t     resource_count;
+	bool         too_many; /* more than V1_RESOURCES_MAX */
 
 	/* The route's own, in the arena. */
 	void *request, *result;

@@ -28,14 +28,30 @@ static enum err_code row_look(const struct look *l, struct bytes pk, struct byte
 
 struct state_rule {
 	const char *family, *state, *reason;
+	bool        unless_demanded; /* it lets the subject in to do what is demanded of it */
 };
 
 /* Those that keep a subject out. */
 static const struct state_rule barring[] = {
-        {KEY_INTERVENTION, "BLOCKED", "intervention_blocked"},
-        {KEY_INTERVENTION, "SUSPENDED", "intervention_suspended"},
-        {KEY_EMAIL_FRAUD, "BLOCKED", "email_fraud_denied"},
+        {KEY_INTERVENTION, "BLOCKED", "intervention_blocked", false},
+        {KEY_INTERVENTION, "SUSPENDED", "intervention_suspended", true},
+        {KEY_EMAIL_FRAUD, "BLOCKED", "email_fraud_denied", false},
 };
+
+/* Nothing is demanded of the subject: a suspension without a way out of it. */
+static enum err_code demand_look(const struct look *l, struct bytes subject, bool *none)
+{
+	static const char *const demands[] = {"RESET_PASSWORD", "REPROVE_IDENTITY"};
+	struct item              item;
+	bool                     found = false;
+
+	for (size_t i = 0; i < 2 && !found; i++)
+		if (row_look(l, subject, key_state(l->arena, KEY_INTERVENTION, demands[i]), &found, &item) !=
+		    ERR_NONE)
+			return l->err->code;
+	*none = !found;
+	return ERR_NONE;
+}
 
 static enum err_code states_look(const struct look *l, struct bytes subject, struct verdict *v)
 {
@@ -47,6 +63,8 @@ static enum err_code states_look(const struct look *l, struct bytes subject, str
 
 		blocked.sk = key_state(l->arena, barring[i].family, barring[i].state);
 		if (row_look(l, subject, blocked.sk, &found, &item) != ERR_NONE)
+			return l->err->code;
+		if (found && barring[i].unless_demanded && demand_look(l, subject, &found) != ERR_NONE)
 			return l->err->code;
 		if (!found)
 			continue;
@@ -136,7 +154,7 @@ static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, co
 	int64_t          ends_s = row_i64(item, "ttl", 0);
 	bool             same_key = bytes_equal(sk, c->sk), own = same_key && bytes_equal(pk, c->pk);
 
-	c->total += r.count;
+	c->total += r.count + row_i64(item, ROW_LOCKED_COUNT, 0);
 	if (same_key)
 		c->each += r.count;
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))

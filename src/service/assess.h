@@ -32,6 +32,9 @@ struct attempt {
 	bool                source_allowed;                            /* it is not counted */
 };
 
+/* What a lock of one qualifier took off its count. It still counts in the sum over all. */
+#define ROW_LOCKED_COUNT "locked_count"
+
 struct count_row {
 	struct bytes pk, sk;
 	struct item  item;

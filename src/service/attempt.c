@@ -138,6 +138,27 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 	}
 }
 
+/* A lock of one qualifier begins its count anew, but the sum over all goes on: else whoever has three devices
+ * could guess three times as often. This attempt is in the sum too. */
+static void counts_move(struct recording *r, const struct counter *c)
+{
+	struct row row;
+
+	for (uint32_t i = 0; i < c->row_count; i++) {
+		const struct count_row *old = &c->rows[i];
+		int64_t                 moved =
+		        row_i64(&old->item, ROW_LOCKED_COUNT, 0) + old->count + (old == c->own ? 1 : 0);
+
+		if (!bytes_equal(old->sk, c->sk))
+			continue;
+		row_from(&row, r->arena, &old->item);
+		row_set_i64(&row, "count", 0);
+		row_set_i64(&row, ROW_LOCKED_COUNT, moved);
+		row_set_i64(&row, "last_updated", now_s(r));
+		changes_put(r->changes, r->table, row_item(&row), row_same(r->arena, &old->item, count_same));
+	}
+}
+
 /* ---- the maximum ---- */
 
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
@@ -164,7 +185,10 @@ static enum err_code locks_set(struct recording *r, const struct counter *c, boo
 			return r->err->code;
 		verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
 	}
-	counts_delete(r, c, each);
+	if (each && c->max > 0)
+		counts_move(r, c);
+	else
+		counts_delete(r, c, each);
 	return ERR_NONE;
 }
 

@@ -29,7 +29,9 @@ static void action_fill(struct check_action *action, const struct assessment *no
 enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,
                         struct err *err)
 {
-	if (assess_states(&c->who, table, t, a, &c->verdict, err) != ERR_NONE)
+	if (assess_states(&c->who, table, t, a, &c->verdict, err) != ERR_NONE ||
+	    states_required(c->who.subjects, c->who.subject_count, table, t, a, &c->required, err) !=
+	            ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < c->action_count; i++) {
 		struct assessment now;

@@ -3,6 +3,7 @@
 #define SERVICE_CHECK_H
 
 #include "service/assess.h"
+#include "service/state.h"
 
 enum { CHECK_ACTIONS_MAX = 16 };
 
@@ -14,10 +15,11 @@ struct check_action {
 };
 
 struct check {
-	struct attempt      who; /* its rule is that of each action in turn */
-	struct check_action actions[CHECK_ACTIONS_MAX];
-	uint32_t            action_count;
-	struct verdict      verdict; /* of all together */
+	struct attempt         who; /* its rule is that of each action in turn */
+	struct check_action    actions[CHECK_ACTIONS_MAX];
+	uint32_t               action_count;
+	struct verdict         verdict; /* of all together */
+	struct states_required required;
 };
 
 enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,

@@ -77,6 +77,18 @@ bool identifier_ip_parse(struct bytes text, uint8_t out[16])
 	return inet_pton(AF_INET, terminated, out + 12) == 1 || inet_pton(AF_INET6, terminated, out) == 1;
 }
 
+/* An IPv6 network of 64 bits is one customer's: whoever has it has all its addresses. */
+static size_t ip_normalise(struct bytes text, uint8_t out[16])
+{
+	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	if (!identifier_ip_parse(text, out))
+		return 0;
+	if (memcmp(out, mapped, sizeof(mapped)) != 0)
+		memset(out + 8, 0, 8);
+	return 16;
+}
+
 static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
 {
 	switch (kind) {
@@ -85,7 +97,7 @@ static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
 	case IDENTIFIER_PHONE:
 		return phone_normalise(text, out);
 	case IDENTIFIER_IP:
-		return identifier_ip_parse(text, (uint8_t *)out) ? 16 : 0;
+		return ip_normalise(text, (uint8_t *)out);
 	case IDENTIFIER_DEVICE:
 	case IDENTIFIER_KIND_COUNT:
 		break;

@@ -57,6 +57,38 @@ static enum err_code parse_sections(const struct policy_store *s, const struct j
 	return fields_end(&f);
 }
 
+/* What ships, where `yaml` has no section. */
+static enum err_code fill_up(const struct policy_store *s, struct arena *a,
+                             struct document *made[POLICY_KINDS_MAX], struct err *err)
+{
+	struct document *shipped[POLICY_KINDS_MAX] = {NULL};
+	struct json     *tree;
+
+	if (yaml_read(a, policy_defaults(), &tree, err) != ERR_NONE)
+		return err->code;
+	parse_sections(s, tree, 0, shipped, err);
+	for (unsigned i = 0; i < s->count; i++) {
+		if (made[i] == NULL)
+			made[i] = shipped[i];
+		else
+			document_release(shipped[i]);
+	}
+	return err->code;
+}
+
+static void install(struct policy_store *s, struct document *made[POLICY_KINDS_MAX], bool good)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		if (!good) {
+			document_release(made[i]);
+			continue;
+		}
+		document_put(s->kinds[i].holder, made[i]);
+		if (s->kinds[i].changed != NULL)
+			s->kinds[i].changed(s->kinds[i].ctx);
+	}
+}
+
 static enum err_code install_all(struct policy_store *s, struct bytes yaml, int64_t version, struct err *err)
 {
 	struct document *made[POLICY_KINDS_MAX] = {NULL};
@@ -64,17 +96,10 @@ static enum err_code install_all(struct policy_store *s, struct bytes yaml, int6
 	struct json     *tree;
 
 	arena_init(&a);
-	if (yaml_read(&a, yaml, &tree, err) == ERR_NONE)
-		parse_sections(s, tree, version, made, err);
-	for (unsigned i = 0; i < s->count; i++) {
-		if (err->code != ERR_NONE) {
-			document_release(made[i]);
-		} else if (made[i] != NULL) {
-			document_put(s->kinds[i].holder, made[i]);
-			if (s->kinds[i].changed != NULL)
-				s->kinds[i].changed(s->kinds[i].ctx);
-		}
-	}
+	if (yaml_read(&a, yaml, &tree, err) == ERR_NONE &&
+	    parse_sections(s, tree, version, made, err) == ERR_NONE)
+		fill_up(s, &a, made, err);
+	install(s, made, err->code == ERR_NONE);
 	arena_release(&a);
 	return err->code;
 }

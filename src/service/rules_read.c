@@ -229,15 +229,33 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 
 /* ---- journeys ---- */
 
+/* What blocks a whole journey blocks each of its types. */
+static void blocked_by_add(struct reader *r, struct rule *rule, const struct rule_refs *more)
+{
+	struct rule_refs all = {.count = rule->blocked_by.count + more->count};
+
+	if (more->count == 0)
+		return;
+	all.list = arena_array(r->arena, all.count, sizeof(*all.list));
+	if (rule->blocked_by.count > 0)
+		memcpy(all.list, rule->blocked_by.list, rule->blocked_by.count * sizeof(*all.list));
+	memcpy(all.list + rule->blocked_by.count, more->list, more->count * sizeof(*all.list));
+	rule->blocked_by = all;
+}
+
 static void journey_read(struct reader *r, const struct fields *parent, const struct json *member)
 {
 	struct journey    *j = &r->rules->journeys[r->rules->journey_count++];
 	const struct json *types;
+	struct rule_refs   blocked_by;
+	uint32_t           first;
 	struct fields      f, at;
 
 	fields_enter(&f, parent, member->name, member);
 	j->name = name_of(r, &f, member, "journey");
 	j->locks = names_read(r, &f, "locks", &j->lock_count);
+	blocked_by = refs_read(r, &f, "blocked_by", j->name);
+	first = r->rules->count;
 	types = fields_object(&f, "types", RULE_COUNT_MAX);
 	if (types != NULL && r->rules->count + types->count > RULE_COUNT_MAX) {
 		fields_fail(&f, "types", ERR_INVALID, "there may be %d types in all", RULE_COUNT_MAX);
@@ -248,6 +266,8 @@ static void journey_read(struct reader *r, const struct fields *parent, const st
 		for (const struct json *m = types->children; m != NULL; m = m->next)
 			rule_read(r, &at, j->name, m);
 	}
+	for (uint32_t i = first; i < r->rules->count; i++)
+		blocked_by_add(r, &r->rules->list[i], &blocked_by);
 	fields_end(&f);
 }
 

@@ -1,7 +1,7 @@
 /* States: what other systems say of a subject. Rows FAMILY#STATE#NAME.
  *
- *   intervention   BLOCKED and SUSPENDED keep the subject out (assess.c); REPROVE_IDENTITY and RESET_PASSWORD
- *                  demand something of it
+ *   intervention   BLOCKED keeps the subject out (assess.c); REPROVE_IDENTITY and RESET_PASSWORD demand something
+ *                  of it; SUSPENDED keeps it out unless one of these says how to get back in
  *   email_fraud    PENDING lets through, ALLOWED too, BLOCKED keeps out for a time
  *
  * What always holds

@@ -176,3 +176,21 @@ def test_a_certificate_that_is_read_again_is_in_it(tmp_path):
     finally:
         stop(process)
         certificates.release()
+
+
+def test_what_administers_subjects_and_policies_is_in_it_and_attempts_are_not(tmp_path):
+    process, endpoint = start(tmp_path, "--no-auth")
+
+    def call(method, path, body):
+        request = urllib.request.Request(endpoint + path, json.dumps(body).encode(), method=method)
+        return urllib.request.urlopen(request, timeout=10).status
+
+    try:
+        call("POST", "/v1/attempts", {"subject": "alice", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
+        call("PUT", "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "STANDARD"})
+        call("POST", "/v1/subjects/alice@example.org/reset", {"reset": "PASSWORD"})
+        lines = wait_acts(tmp_path, "server.start", "identity.change", "identity.change")
+    finally:
+        stop(process)
+    assert [(line["operation"], line.get("subject")) for line in lines[1:]] == [("SetLock", "alice"), ("ResetSubject", None)]
+    assert "example.org" not in (tmp_path / "audit.log").read_text()

@@ -225,6 +225,26 @@ TEST(journeys, an_auth_app_code_is_practically_unlimited_while_registering_and_c
 	service_close(&s);
 }
 
+TEST(journeys, a_lock_of_the_whole_journey_bars_each_of_its_types)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, NULL);
+	FAIL(&s);
+	fixture_ok(&s.f, "PutItem",
+	           "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'AUTHENTICATION#LOCK#SIGN_"
+	           "IN'},"
+	           "'count':{'N':'1'}}}");
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = FAIL(&s, .journey = "REAUTHENTICATION");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
 /* ---- devices: each has a maximum, and all of a subject together ---- */
 
 #define MFA "SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY"
@@ -266,6 +286,19 @@ TEST(mfa_devices, the_sum_over_all_devices_locks_all_of_them)
 	assert_int_equal(rows_in_table(&s), 1); /* the lock took the place of all counts */
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = "new");
 	assert_verdict(&r, VERDICT_LOCKED, false);
+	service_close(&s);
+}
+
+TEST(mfa_devices, what_a_lock_of_one_took_off_its_count_stays_in_the_sum)
+{
+	static const char *const devices[] = {"a", "b", "c"};
+	struct service           s;
+	int                      counted = 0;
+
+	service_open(&s, NULL);
+	for (int i = 0; i < 60; i++)
+		counted += FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = devices[i / 20]).counted;
+	assert_int_equal(counted, 11);
 	service_close(&s);
 }
 

@@ -78,6 +78,17 @@ TEST(identifiers, a_phone_number_is_its_digits)
 	keyed_close(&k);
 }
 
+TEST(identifiers, of_an_ipv6_address_the_network_of_64_bits_counts)
+{
+	struct keyed k;
+
+	keyed_open(&k, 1);
+	assert_true(same(&k, IDENTIFIER_IP, "2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"));
+	assert_false(same(&k, IDENTIFIER_IP, "2001:db8:1:2::1", "2001:db8:1:3::1"));
+	assert_false(same(&k, IDENTIFIER_IP, "192.0.2.1", "192.0.2.2"));
+	keyed_close(&k);
+}
+
 TEST(identifiers, an_address_is_the_same_however_it_is_written)
 {
 	struct keyed k;

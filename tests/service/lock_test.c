@@ -41,7 +41,12 @@ TEST(locks, a_standard_lock_takes_the_place_of_its_count_and_is_the_row_that_the
 	           "'block_duration':{'N':'900'},'mfa_method_type':{'S':'SMS'},'notification_type':{'S':'MFA_"
 	           "SMS'},"
 	           "'cause':{'S':'SIGN_IN/MFA_CODE_ENTRY'},'policy_version':{'N':'0'}}");
-	assert_int_equal(rows_in_table(&s), 1);
+	assert_row(
+	        &s, "alice",
+	        "SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#SMS", /* nothing, but in the sum over devices */
+	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#SMS'},'count':{'N':'0'},"
+	        "'locked_count':{'N':'6'},'ttl':{'N':'1789000900'},'last_updated':{'N':'1789000007'},"
+	        "'mfa_method_type':{'S':'SMS'},'notification_type':{'S':'MFA_SMS'}}");
 	service_close(&s);
 }
 

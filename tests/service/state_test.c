@@ -134,11 +134,29 @@ TEST(intervention, each_flag_has_a_row_of_its_own_and_leaves_the_others_as_they_
 	           "'count':{'N':'1'},'last_updated':{'N':'1789000000'},'applied_at':{'N':'1789000002'},"
 	           "'intervention_state':{'S':'REPROVE_IDENTITY'}}");
 	apply(&s, INTERVENTION_BLOCKED, FLAG_OFF, 9);
-	tried = FAIL(&s);
-	assert_string_equal(tried.verdict.reason, "intervention_suspended");
-	apply(&s, INTERVENTION_SUSPENDED, FLAG_OFF, 9);
 	tried = FAIL(&s); /* a demand does not keep out */
 	assert_verdict(&tried, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+TEST(intervention, a_suspension_bars_unless_something_is_demanded_that_would_end_it)
+{
+	struct service        s;
+	struct attempt_result tried;
+
+	service_open(&s, NULL);
+	apply(&s, INTERVENTION_SUSPENDED, FLAG_ON, 0);
+	tried = FAIL(&s);
+	assert_verdict(&tried, VERDICT_BLOCKED, false);
+	assert_string_equal(tried.verdict.reason, "intervention_suspended");
+	for (int i = INTERVENTION_REPROVE; i <= INTERVENTION_RESET; i++) {
+		apply(&s, (enum intervention_flag)i, FLAG_ON, i);
+		tried = FAIL(&s);
+		assert_verdict(&tried, VERDICT_ALLOW, true);
+		apply(&s, (enum intervention_flag)i, FLAG_OFF, i);
+		tried = FAIL(&s);
+		assert_verdict(&tried, VERDICT_BLOCKED, false);
+	}
 	service_close(&s);
 }
 
