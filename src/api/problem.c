@@ -25,6 +25,7 @@ static void write_problem(struct buf *out, int status, const char *title, struct
 	write_text(&w, "detail", detail);
 	write_text(&w, "field", field);
 	json_end_object(&w);
+	buf_add(out, "\n", 1);
 }
 
 void problem_write(struct buf *out, int status, const char *title, struct bytes detail)

@@ -78,7 +78,13 @@ static void write_attribute(struct json_writer *w, const char *as, const struct 
 	v1_write_text(w, bytes_of(as), row_text(item, name));
 }
 
-/* What counts, locks and states have in common. */
+/* What one waits for the end of. */
+static bool row_bars(const struct subject_row *row)
+{
+	return row->kind == ROW_LOCK || row->kind == ROW_STATE;
+}
+
+/* What counts, locks, states and devices have in common. */
 static void write_row(struct json_writer *w, const struct subject_row *row, int64_t now_us)
 {
 	const struct item *item = &row->item;
@@ -100,7 +106,7 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	v1_write_time(w, BYTES("last_updated"), row_i64(item, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		v1_write_i64(w, row->kind == ROW_COUNT ? BYTES("expires_in") : BYTES("retry_after"),
+		v1_write_i64(w, row_bars(row) ? BYTES("retry_after") : BYTES("expires_in"),
 		             verdict_retry_after(ends_s, now_us));
 }
 

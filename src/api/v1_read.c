@@ -75,7 +75,7 @@ static struct bytes context_hash(struct v1_call *c, struct fields *f, const char
 
 	*raw = fields_text_or(f, name, IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
 	if (raw->len > 0 && !identifier_hash(&c->services->identifiers, c->arena, kind, *raw, &out))
-		fields_fail(f, name, ERR_INVALID, "is not one");
+		fields_fail(f, name, ERR_INVALID, "is not a valid %s", name);
 	return out;
 }
 

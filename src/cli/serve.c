@@ -61,10 +61,13 @@ static int start_again(struct settings *settings, const char *listen, unsigned p
 	return 1;
 }
 
+/* 2: what was given is wrong. */
 static int refuse(const struct err *err)
 {
+	bool wrong = err->code == ERR_INVALID || err->code == ERR_SERIALIZATION;
+
 	fprintf(stderr, "gatehouse serve: %s\n", err->text);
-	return err->code == ERR_INVALID ? 2 : 1;
+	return wrong ? 2 : 1;
 }
 
 struct serve_arguments {
@@ -161,12 +164,13 @@ static int run(int argc, char **argv)
 
 const struct command command_serve = {
         .name = "serve",
-        .help = "serves tables over HTTP",
-        .about = "Serves durable, DynamoDB-compatible tables over HTTP.",
+        .help = "serves the identity API and tables over HTTP",
+        .about = "Serves the identity API (/v1) and DynamoDB-compatible tables, durably.",
         .options = options,
         .option_count = OPTIONS_COUNT(options),
-        .more = "Requests must be signed with a key of `gatehouse key`; the first start makes one, "
-                "\"administrator\".\n"
+        .more = "Requests need a key of `gatehouse key`, as a signature or (under /v1) as a bearer token; "
+                "the first\n"
+                "start makes one, \"administrator\".\n"
                 "With --no-auth anyone who can reach the port may do anything, so it is refused on any "
                 "address but\n"
                 "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted; SIGHUP has it\n"

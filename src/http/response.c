@@ -62,6 +62,7 @@ const char *response_reason(int status)
 	        {417, "Expectation Failed"},
 	        {422, "Unprocessable Content"},
 	        {423, "Locked"},
+	        {428, "Precondition Required"},
 	        {429, "Too Many Requests"},
 	        {431, "Request Header Fields Too Large"},
 	        {500, "Internal Server Error"},

@@ -294,21 +294,26 @@ static void greet(const struct server *s, const struct serve_options *options)
 {
 	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
 	unsigned port = http_server_port(s->http);
-	const char *scheme = s->tls != NULL ? "https" : "http";
+	char     url[256];
 
-	printf("Gatehouse is listening on %s://%.*s:%u (data in %s, %s)\n\nTry, in another terminal:\n",
-	       scheme, host, options->listen, port, options->data,
-	       options->no_auth ? "no authentication" : "requests must be signed");
+	snprintf(url, sizeof(url), "%s://%.*s:%u", s->tls != NULL ? "https" : "http", host, options->listen,
+	         port);
+	printf("Gatehouse is listening on %s (data in %s, %s)\n\nTry, in another terminal:\n", url,
+	       options->data, options->no_auth ? "no authentication" : "requests need a key");
 	if (options->no_auth)
 		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n");
 	else
 		printf("  eval \"$(gatehouse key show administrator --data %s)\"; export "
 		       "AWS_DEFAULT_REGION=local\n",
 		       options->data);
-	printf("  aws dynamodb list-tables --endpoint-url %s://%.*s:%u\n"
-	       "  curl %s://%.*s:%u/readyz\n\n"
+	printf("  aws dynamodb list-tables --endpoint-url %s\n"
+	       "  curl %s%s/v1/attempts -d '{\"subject\": \"ann\", \"journey\": \"SIGN_IN\", "
+	       "\"type\": \"PASSWORD_ENTRY\", \"outcome\": \"failure\"}'\n\n"
 	       "README.md goes on from there. Ctrl-C stops it; what was acknowledged is on the disk.\n",
-	       scheme, host, options->listen, port, scheme, host, options->listen, port);
+	       url,
+	       options->no_auth ? ""
+	                        : "-H \"Authorization: Bearer $AWS_ACCESS_KEY_ID.$AWS_SECRET_ACCESS_KEY\" ",
+	       url);
 	fflush(stdout);
 }
 

@@ -188,7 +188,7 @@ static struct bytes personal_read(const struct identifier_key *k, struct arena *
 			continue;
 		if (member->children->type != JSON_STRING ||
 		    !identifier_hash(k, a, (enum identifier_kind)i, member->children->text, &out))
-			fields_fail(f, name, ERR_INVALID, "%s: is not one", kinds[i]);
+			fields_fail(f, name, ERR_INVALID, "is not a valid %s", kinds[i]);
 		return out;
 	}
 	fields_fail(f, name, ERR_INVALID,

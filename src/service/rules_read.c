@@ -125,7 +125,7 @@ static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
 	const struct lock_kind *kind = rules_kind(r->rules, name);
 
 	if (kind == NULL)
-		fields_fail(f, "lock", ERR_INVALID, "there is no such kind among `locks`");
+		fields_fail(f, "lock", ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
 	return kind;
 }
 

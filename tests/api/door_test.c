@@ -327,7 +327,7 @@ TEST(routes, other_paths_and_methods_are_problems)
 	assert_bytes(header_of(&h, "Content-Type"), "application/problem+json");
 	assert_string_equal(body_of(&h),
 	                    "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":404,\"detail\":"
-	                    "\"there is nothing at this path\"}");
+	                    "\"there is nothing at this path\"}\n");
 	assert_int_equal(request(&h, "DELETE", "/", "", ""), 405);
 	assert_bytes(header_of(&h, "Allow"), "GET, HEAD, POST");
 	assert_int_equal(request(&h, "POST", "/livez", "", ""), 405);

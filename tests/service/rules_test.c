@@ -171,7 +171,7 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	        {ONE_RULE("max: 6, life: 60, renewed: 1"), AT ".renewed",
 	         "line 5: " AT ".renewed: must be a boolean, and is a number"},
 	        {ONE_RULE("max: 6, life: 60, lock: NONE"), AT ".lock",
-	         "line 5: " AT ".lock: there is no such kind among `locks`"},
+	         "line 5: " AT ".lock: there is no kind NONE among `locks`"},
 	        {ONE_RULE("max: 6, life: 60, at_max: sign_out, lock: STANDARD"), AT ".lock",
 	         "line 5: " AT ".lock: has no meaning unless at_max is lock"},
 	        {ONE_RULE("max: 6, life: 60, at_max: reset, sets: [A]"), AT ".sets",
