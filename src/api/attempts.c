@@ -131,7 +131,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 	const struct attempt_result *r = &a->r;
 
 	if (a->enforce)
-		c->status = verdict_status(r->verdict.kind);
+		v1_enforce_verdict(c, &r->verdict, a->now_us);
 	json_begin_object(w);
 	v1_write_verdict(w, &r->verdict, a->now_us);
 	v1_write_bool(w, BYTES("counted"), r->counted);

@@ -106,7 +106,7 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 
 	metric_add(&m->verdicts[METER_CHECKS][k->c.verdict.kind], 1);
 	if (k->enforce)
-		c->status = verdict_status(k->c.verdict.kind);
+		v1_enforce_verdict(c, &k->c.verdict, k->now_us);
 	json_begin_object(w);
 	v1_write_verdict(w, &k->c.verdict, k->now_us);
 	write_required(w, &k->c.required);

@@ -225,3 +225,15 @@ void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t no
 	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
 		write_lock(w, v, now_us);
 }
+
+void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us)
+{
+	struct buf seconds;
+
+	c->status = verdict_status(v->kind);
+	if (v->kind == VERDICT_ALLOW || v->until_s == 0)
+		return;
+	buf_init(&seconds, c->arena);
+	buf_add_i64(&seconds, verdict_retry_after(v->until_s, now_us));
+	v1_header(c, BYTES("Retry-After"), buf_bytes(&seconds));
+}

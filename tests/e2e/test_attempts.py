@@ -6,6 +6,8 @@ import json
 import os
 import time
 import uuid
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -454,3 +456,20 @@ def test_no_email_phone_address_or_device_reaches_a_row_a_log_or_an_error(own_se
     digests = [hashlib.sha256(prefix + raw).hexdigest().encode() for prefix in (b"2 /v1/attempts\n", b"/v1/attempts\n", b"")]
     assert not any(digest in file for digest in digests for file in stored)
     own_server.start()
+
+
+def test_a_status_is_enforced_with_when_to_come_back_and_a_typo_is_refused(endpoint):
+    body = json.dumps({"subject": "enforced", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"}).encode()
+
+    def post(query):
+        try:
+            return urllib.request.urlopen(urllib.request.Request(endpoint + "/v1/attempts" + query, body, method="POST"), timeout=10)
+        except urllib.error.HTTPError as refused:
+            return refused
+
+    assert [post("?enforce=status").status for _ in range(6)] == [200] * 5 + [423]
+    locked = post("?enforce=status")
+    assert locked.status == 423 and 0 < int(locked.headers["Retry-After"]) <= 900
+    assert post("").status == 200
+    wrong = post("?enforce=yes")
+    assert (wrong.status, json.load(wrong)["field"]) == (422, "enforce")
