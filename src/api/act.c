@@ -55,16 +55,22 @@ void act_write(struct audit *audit, const struct act_note *n)
 
 /* ---- /v1 ---- */
 
+/* Letters, digits, - and _, with a letter among them; or a hash of ours. */
 static bool tells_nobody(struct bytes subject)
 {
+	bool letter = false;
+
+	if (identifier_is_hashed(subject))
+		return true;
 	for (size_t i = 0; i < subject.len; i++) {
 		char c = subject.data[i];
+		bool alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-		      c == '-' || c == '_' || c == ':'))
+		if (!alpha && !(c >= '0' && c <= '9') && c != '-' && c != '_')
 			return false;
+		letter = letter || alpha;
 	}
-	return subject.len > 0;
+	return letter;
 }
 
 void act_write_v1(struct audit *audit, const struct act_v1_note *n)

@@ -200,5 +200,7 @@ void subject_explain_encode(struct v1_call *c, struct json_writer *w)
 	write_rows(c, w, "counts", ROW_COUNT);
 	write_rows(c, w, "states", ROW_STATE);
 	v1_write_i64(w, BYTES("policy_version_now"), k->rules->base.version);
+	if (k->s.more)
+		v1_write_bool(w, BYTES("more"), true);
 	json_end_object(w);
 }

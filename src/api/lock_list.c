@@ -46,6 +46,7 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 		v1_resource(c, "journey", q->journey);
 		return v1_check_lock(rules, q->journey, q->name, err);
 	}
+	v1_every_journey(c, rules);
 	if (q->name.data != NULL && !name_known(rules, q->name))
 		return err_field(err, ERR_INVALID, "name", "name: no journey has a lock of this name");
 	return ERR_NONE;

@@ -27,6 +27,8 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, "reset", ERR_INVALID, "there is no reset %.*s in the policies",
 		            BYTES_ARG(name));
 	v1_resource(c, "reset", name);
+	for (uint32_t i = 0; r->reset != NULL && i < r->reset->locks.count; i++)
+		v1_resource(c, "journey", r->reset->locks.list[i].journey);
 	return fields_end(&f);
 }
 

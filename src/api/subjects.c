@@ -170,5 +170,7 @@ void subject_sum_encode(struct v1_call *c, struct json_writer *w)
 	v1_write_text(w, BYTES("prefix"), k->prefix);
 	v1_write_i64(w, BYTES("sum"), subject_counts_sum(&k->s));
 	v1_write_i64(w, BYTES("rows"), k->s.count);
+	if (k->s.more)
+		v1_write_bool(w, BYTES("more"), true);
 	json_end_object(w);
 }

@@ -44,8 +44,10 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 	const struct rules *rules = v1_rules(c);
 	struct fields       in;
 
-	if (where == NULL)
+	if (where == NULL) {
+		v1_every_journey(c, rules);
 		return false;
+	}
 	fields_enter(&in, f, BYTES("where"), where);
 	u->q.journey = v1_read_journey(c, &in, rules);
 	u->q.name = v1_read_name(&in, "name", true);

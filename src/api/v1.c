@@ -168,6 +168,15 @@ static enum err_code write_run(struct writer_request *base, struct table *t)
 	return rc;
 }
 
+/* The route may answer what could not be written; whatever was made to be kept with it is void. */
+static enum err_code refused(struct v1_work *w, enum err_code rc, struct err *err)
+{
+	w->kept = (struct kept_answer){0};
+	w->call.header_count = 0;
+	w->call.status = 200;
+	return w->call.route->refused(&w->call, rc, err);
+}
+
 static void write_answer(struct http_request *r)
 {
 	struct v1_work        *w = r->user;
@@ -176,7 +185,7 @@ static void write_answer(struct http_request *r)
 	if (route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
 		route->committed(&w->call);
 	if (route->refused != NULL && w->base.rc != ERR_NONE)
-		w->base.rc = route->refused(&w->call, w->base.rc, &w->base.err);
+		w->base.rc = refused(w, w->base.rc, &w->base.err);
 	answer(r->loop_data, w, w->base.rc, &w->base.err);
 }
 
@@ -198,7 +207,7 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 	w->base.next = NULL;
 	rc = engine_submit(l->api->parts.engine, &w->base, &err);
 	if (rc != ERR_NONE && w->call.route->refused != NULL)
-		rc = w->call.route->refused(&w->call, rc, &err);
+		rc = refused(w, rc, &err);
 	else if (rc == ERR_NONE)
 		return;
 	answer(l, w, rc, &err);
@@ -241,7 +250,9 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 	struct bytes         key = http_header_get(r, "idempotency-key");
 	struct bytes         whole;
 
-	if (key.data == NULL || w->call.route->kind == READ)
+	/* A route that ignores the body is asked by headers, which the digest does not cover, for others. */
+	if (key.data == NULL || w->call.route->kind == READ ||
+	    w->call.route->body_bytes_max == V1_BODY_IGNORED)
 		return ERR_NONE;
 	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
 		return err_field(err, ERR_INVALID, "Idempotency-Key",
@@ -367,6 +378,13 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 	if (c->resource_count == V1_RESOURCES_MAX) {
 		c->too_many = true;
 		return;
+	}
+	if (c->resource_count % 16 == 0) {
+		struct bytes *more = arena_array(c->arena, c->resource_count + 16, sizeof(*more));
+
+		if (c->resource_count > 0)
+			memcpy(more, c->resources, c->resource_count * sizeof(*more));
+		c->resources = more;
 	}
 	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
 	memcpy(text, kind, len);

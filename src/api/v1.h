@@ -23,7 +23,7 @@
 
 enum {
 	V1_PARAMS_MAX = 4,
-	V1_RESOURCES_MAX = 16,
+	V1_RESOURCES_MAX = 512, /* as many as there may be journeys, and some */
 	V1_HEADERS_MAX = 8,
 	V1_BODY_BYTES_MAX = 64 * 1024, /* unless a route says otherwise */
 	V1_PARAM_BYTES_MAX = 1024,
@@ -67,9 +67,9 @@ struct v1_call {
 	const struct json *body;                  /* NULL if there is none */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
-	struct bytes resources[V1_RESOURCES_MAX];
-	uint32_t     resource_count;
-	bool         too_many; /* more than V1_RESOURCES_MAX */
+	struct bytes *resources;
+	uint32_t      resource_count;
+	bool          too_many; /* more than V1_RESOURCES_MAX */
 
 	/* The route's own, in the arena. */
 	void *request, *result;

@@ -117,6 +117,12 @@ struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct r
 	return name;
 }
 
+void v1_every_journey(struct v1_call *c, const struct rules *rules)
+{
+	for (uint32_t i = 0; i < rules->journey_count; i++)
+		v1_resource(c, "journey", rules->journeys[i].name);
+}
+
 /* It becomes part of a key: no separator, no control characters. */
 bool v1_qualifier_is(struct bytes text)
 {

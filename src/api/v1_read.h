@@ -35,6 +35,9 @@ enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, str
 int64_t v1_read_time(struct fields *f, const char *name);
 bool    time_parse(struct bytes text, int64_t *seconds);
 
+/* It is about all journeys: a key that is denied one of them is denied this. */
+void v1_every_journey(struct v1_call *c, const struct rules *rules);
+
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct fields *f, struct attempt *out);
 

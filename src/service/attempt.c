@@ -18,6 +18,9 @@ struct recording {
 	struct err            *err;
 };
 
+/* Left for the device that is remembered, the answer that is kept, and locks. */
+enum { CHANGES_SPARE = 8 };
+
 static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
 
 static int64_t now_s(const struct recording *r)
@@ -132,6 +135,9 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 	for (uint32_t i = 0; i < c->row_count; i++) {
 		const struct count_row *row = &c->rows[i];
 
+		/* What does not fit stays until it expires: better than to refuse the call. */
+		if (r->changes->count >= CHANGES_MAX - CHANGES_SPARE)
+			return;
 		if (!each || bytes_equal(row->sk, c->sk))
 			changes_delete(r->changes, r->table, row_key_two(r->arena, row->pk, row->sk),
 			               row_same(r->arena, &row->item, count_same));
@@ -143,6 +149,18 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 static void counts_move(struct recording *r, const struct counter *c)
 {
 	struct row row;
+
+	if (c->own == NULL) {
+		row_init(&row, r->arena);
+		row_set_text(&row, "PK", c->pk);
+		row_set_text(&row, "SK", c->sk);
+		row_set_i64(&row, "count", 0);
+		row_set_i64(&row, ROW_LOCKED_COUNT, 1);
+		row_set_i64(&row, "ttl", now_s(r) + r->q->rule->life_s);
+		row_set_i64(&row, "last_updated", now_s(r));
+		details_set(r->q, &row);
+		changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
+	}
 
 	for (uint32_t i = 0; i < c->row_count; i++) {
 		const struct count_row *old = &c->rows[i];
@@ -161,30 +179,42 @@ static void counts_move(struct recording *r, const struct counter *c)
 
 /* ---- the maximum ---- */
 
+static enum err_code lock_set(struct recording *r, const struct counter *c, struct bytes pk,
+                              const struct rule_ref *name, struct lock_shape shape)
+{
+	const struct rule *rule = r->q->rule;
+	struct verdict     v;
+	struct lock_new    lock = {.pk = pk,
+	                           .journey = name->journey,
+	                           .type = bytes_of(shape.type),
+	                           .name = name->name,
+	                           .qualifier = shape.qualifier,
+	                           .kind = rule->lock,
+	                           .method_type = r->q->method_type,
+	                           .notification_type = r->q->notification_type,
+	                           .version = r->q->rules->base.version};
+
+	lock.cause = arena_printf(r->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+	lock.history = history_with(r, c->own == NULL ? NULL : &c->own->item);
+	if (lock_add(&lock, r->table, r->t, r->changes, &v, r->err) != ERR_NONE)
+		return r->err->code;
+	verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
+	return ERR_NONE;
+}
+
+/* Whoever was counted together is locked together: under its other ids a subject would go on with a fresh
+ * count. */
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
 {
 	const struct rule *rule = r->q->rule;
 	struct lock_shape  shape = counter_lock_shape(c, rule, each);
-	struct verdict     v;
+	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->subject_count;
 
-	for (uint32_t i = 0; i < rule->sets.count; i++) {
-		struct lock_new lock = {.pk = c->pk,
-		                        .journey = rule->sets.list[i].journey,
-		                        .type = bytes_of(shape.type),
-		                        .name = rule->sets.list[i].name,
-		                        .qualifier = shape.qualifier,
-		                        .kind = rule->lock,
-		                        .method_type = r->q->method_type,
-		                        .notification_type = r->q->notification_type,
-		                        .version = r->q->rules->base.version};
-
-		lock.cause =
-		        arena_printf(r->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
-		lock.history = history_with(r, c->own == NULL ? NULL : &c->own->item);
-		if (lock_add(&lock, r->table, r->t, r->changes, &v, r->err) != ERR_NONE)
-			return r->err->code;
-		verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
-	}
+	for (uint32_t i = 0; i < rule->sets.count; i++)
+		for (uint32_t j = 0; j < subjects; j++)
+			if (lock_set(r, c, c->scope == SCOPE_SOURCE ? c->pk : r->q->subjects[j],
+			             &rule->sets.list[i], shape) != ERR_NONE)
+				return r->err->code;
 	if (each && c->max > 0)
 		counts_move(r, c);
 	else

@@ -155,6 +155,18 @@ static bool is_hash(struct bytes text)
 	return text.len == IDENTIFIER_HASH_CHARS;
 }
 
+bool identifier_is_hashed(struct bytes text)
+{
+	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
+		size_t len = strlen(kinds[i]);
+
+		if (text.len > len && memcmp(text.data, kinds[i], len) == 0 && text.data[len] == ':' &&
+		    is_hash((struct bytes){text.data + len + 1, text.len - len - 1}))
+			return true;
+	}
+	return false;
+}
+
 /* An id that looks like "email:someone@example" was meant to be an object: it would be stored as it is. */
 static bool is_plain(struct bytes text)
 {

@@ -46,6 +46,9 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                              const char *name, const struct json *member);
 
+/* Is it one of ours: a kind's name, a colon, a hash? Then it tells nobody who is meant. */
+bool identifier_is_hashed(struct bytes text);
+
 /* An IPv4 or IPv6 address in network order, IPv4 as ::ffff:a.b.c.d. */
 bool identifier_ip_parse(struct bytes text, uint8_t out[16]);
 

@@ -288,8 +288,12 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 {
 	struct part table;
 
-	if (c->deed == LIMIT_GIVE || (rc != ERR_STORAGE && rc != ERR_OVERLOADED && rc != ERR_DISK_FULL))
+	if (c->deed == LIMIT_GIVE)
 		return rc;
+	if (rc != ERR_STORAGE && rc != ERR_OVERLOADED && rc != ERR_DISK_FULL) {
+		unreserve(l, c, now_us);
+		return rc;
+	}
 	part_of(c, LIMIT_TABLE, &table);
 	if (any_closed(&table)) {
 		unreserve(l, c, now_us);

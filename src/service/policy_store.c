@@ -218,23 +218,40 @@ static enum err_code stored_get(const struct document_kind *kind, struct bytes t
 	return tables_get(t, a, &q, r, err);
 }
 
+/* What is stored cannot be understood, maybe by this version only: what ships stays in force, under the stored
+ * version, so that a PUT can replace it. Not serving would be worse. */
+static void load_failed(const struct document_kind *kind, int64_t version, const struct err *err)
+{
+	struct document *d = document_acquire(kind->holder);
+
+	d->version = version; /* nobody else is there yet */
+	document_release(d);
+	log_error("the stored policies \"%s\" are not in force, those that ship are: %s", kind->name,
+	          err->text);
+}
+
 static enum err_code load_one(const struct document_kind *kind, struct bytes table, struct table *t,
                               struct arena *a, struct err *err)
 {
 	struct table_get_result r;
-	struct json_reader     *reader = json_reader_open();
+	struct json_reader     *reader;
 	struct json            *tree;
 	struct document        *d = NULL;
 
-	if (stored_get(kind, table, t, a, &r, err) == ERR_NONE && r.found &&
-	    json_read(reader, a, row_text(&r.item, "document"), &tree, err) == ERR_NONE &&
+	if (stored_get(kind, table, t, a, &r, err) != ERR_NONE || !r.found)
+		return err->code;
+	reader = json_reader_open();
+	if (json_read(reader, a, row_text(&r.item, "document"), &tree, err) == ERR_NONE &&
 	    kind->parse(tree, &d, err) == ERR_NONE) {
 		d->version = row_i64(&r.item, "version", 0);
 		text_keep(d, tree);
 		policy_store_install(kind, d);
+	} else {
+		load_failed(kind, row_i64(&r.item, "version", 0), err);
+		err->code = ERR_NONE;
 	}
 	json_reader_close(reader);
-	return err->code;
+	return ERR_NONE;
 }
 
 enum err_code policy_store_load(struct policy_store *s, const struct service_tables *tables, struct table *t,
@@ -252,6 +269,16 @@ enum err_code policy_store_load(struct policy_store *s, const struct service_tab
 	return err->code;
 }
 
+/* The later of what is stored and what is in force: the table may have been deleted since. */
+static int64_t version_now(const struct document_kind *kind, const struct table_get_result *r)
+{
+	struct document *d = document_acquire(kind->holder);
+	int64_t          stored = r->found ? row_i64(&r->item, "version", 0) : 0, now = d->version;
+
+	document_release(d);
+	return stored > now ? stored : now;
+}
+
 enum err_code policy_store_change(const struct document_kind *kind, int64_t read, struct bytes text,
                                   struct changes *c, struct table *t, struct err *err)
 {
@@ -262,7 +289,7 @@ enum err_code policy_store_change(const struct document_kind *kind, int64_t read
 
 	if (stored_get(kind, table, t, c->arena, &r, err) != ERR_NONE)
 		return err->code;
-	if ((r.found ? row_i64(&r.item, "version", 0) : 0) != read)
+	if (version_now(kind, &r) != read)
 		return err_field(err, ERR_STALE, "If-Match", "If-Match: another version is in force");
 	row_init(&row, c->arena);
 	row_set_text(&row, "PK", row_text(&(struct item){stored_key(kind, c->arena).members, 1}, "PK"));

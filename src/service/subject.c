@@ -27,6 +27,8 @@ static enum subject_row_kind kind_of(const struct key_parts *k)
 
 static void rows_add(struct subject *s, const struct table_query_result *page, int64_t now_us)
 {
+	uint32_t devices = 0;
+
 	for (uint32_t i = 0; i < page->count; i++) {
 		struct subject_row *row = &s->rows[s->count];
 
@@ -42,6 +44,8 @@ static void rows_add(struct subject *s, const struct table_query_result *page, i
 		row->kind = kind_of(&row->key);
 		if (row->kind == ROW_LOCK && !lock_holds(&row->item, now_us))
 			row->kind = ROW_OTHER;
+		if (row->kind == ROW_OTHER || (row->kind == ROW_DEVICE && devices++ >= SUBJECT_DEVICES_MAX))
+			continue; /* they take nobody else's place */
 		s->count++;
 	}
 }

@@ -6,7 +6,7 @@
 #include "service/key_names.h"
 #include "service/tables.h"
 
-enum { SUBJECT_ROWS_MAX = 1000 };
+enum { SUBJECT_ROWS_MAX = 1000, SUBJECT_DEVICES_MAX = 100 /* a page of rows */ };
 
 enum subject_row_kind { ROW_COUNT, ROW_LOCK, ROW_STATE, ROW_DEVICE, ROW_OTHER };
 

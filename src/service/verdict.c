@@ -24,9 +24,10 @@ int verdict_status(enum verdict_kind kind)
 
 int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
 {
-	int64_t left_us = until_s * 1000000 - now_us;
+	int64_t left_s =
+	        until_s - now_us / 1000000; /* the part of a second that has passed counts as one to come */
 
-	return left_us <= 0 ? 0 : (left_us + 999999) / 1000000;
+	return left_s > 0 ? left_s : 0;
 }
 
 /* No end is later than any. */

@@ -30,6 +30,9 @@ class Guarded:
 
     def __init__(self):
         self.data = tempfile.mkdtemp(prefix="gatehouse-access-")
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data],
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.endpoint = line_with_endpoint(self.process)

@@ -302,6 +302,23 @@ TEST(mfa_devices, what_a_lock_of_one_took_off_its_count_stays_in_the_sum)
 	service_close(&s);
 }
 
+TEST(mfa_devices, a_device_that_is_locked_by_its_first_failure_is_in_the_sum)
+{
+	static const char *const devices[] = {"a", "b", "c", "d"};
+	struct service           s;
+	int                      counted = 0;
+
+	service_open(
+	        &s,
+	        "locks: {STANDARD: {duration: 900}}\n"
+	        "journeys: {SIGN_IN: {types: {MFA_CODE_ENTRY: {max: 3, max_each: 1, qualifier: method, life: "
+	        "900}}}}\n");
+	for (int i = 0; i < 4; i++)
+		counted += FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = devices[i]).counted;
+	assert_int_equal(counted, 3);
+	service_close(&s);
+}
+
 TEST(mfa_devices, more_of_them_than_are_removed_at_once_are_still_all_counted)
 {
 	struct service        s;
@@ -372,10 +389,25 @@ TEST(subjects, counts_of_a_subject_and_its_pairwise_id_add_up_whichever_comes_fi
 	assert_int_equal(count_in(&s, "pairwise", PASSWORDS), 2);
 	r = FAIL(&s, .subject = "pairwise", .pairwise = "alice");
 	assert_verdict(&r, VERDICT_LOCKED, true);
-	assert_int_equal(rows_in_table(&s), 1);
-	assert_int_equal(count_in(&s, "pairwise", PASSWORD_LOCK), 1);
+	assert_int_equal(rows_in_table(&s), 2);
 	r = FAIL(&s, .subject = "alice", .pairwise = "pairwise");
-	assert_verdict(&r, VERDICT_LOCKED, false); /* a lock of either holds */
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	service_close(&s);
+}
+
+TEST(subjects, that_were_counted_together_are_locked_together)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, NULL);
+	FAIL_TIMES(&s, 5, .subject = "pairwise");
+	r = FAIL(&s, .subject = "alice", .pairwise = "pairwise");
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	r = FAIL(&s, .subject = "pairwise");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
 	service_close(&s);
 }
 
@@ -625,6 +657,21 @@ TEST(rows, that_others_wrote_wrongly_count_as_nothing_and_are_put_right)
 	assert_row(&s, "alice", PASSWORDS,
 	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY'},'count':{'N':'1'},"
 	           "'ttl':{'N':'1789007200'},'last_updated':{'N':'1789000000'},'other':{'S':'kept'}}");
+	service_close(&s);
+}
+
+TEST(rows, with_a_count_beyond_all_bounds_are_full_and_not_empty)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, NULL);
+	FAIL(&s);
+	fixture_ok(&s.f, "PutItem",
+	           "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#ERROR_COUNT#"
+	           "PASSWORD_ENTRY'},'count':{'N':'9223372036854775807'}}}");
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_LOCKED, true);
 	service_close(&s);
 }
 
