@@ -94,17 +94,14 @@ static void write_counts(struct json_writer *w, const struct attempts_call *a)
 {
 	const struct attempt_result *r = &a->r;
 
-	if (r->max == 0 || (r->count == 0 && r->verdict.kind != VERDICT_ALLOW)) /* a lock took its place */
+	if (r->nearest.max == 0 ||
+	    (r->nearest.count == 0 && r->verdict.kind != VERDICT_ALLOW)) /* a lock took its place */
 		return;
 	json_name(w, BYTES("counts"));
 	json_begin_object(w);
 	json_name(w, a->q.rule->type);
 	json_begin_object(w);
-	v1_write_i64(w, BYTES("count"), r->count);
-	v1_write_i64(w, BYTES("max"), r->max);
-	v1_write_i64(w, BYTES("remaining"), r->remaining);
-	if (r->ends_s > 0)
-		v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(r->ends_s, a->now_us));
+	v1_write_count(w, &r->nearest, a->now_us);
 	json_end_object(w);
 	json_end_object(w);
 }

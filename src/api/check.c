@@ -70,13 +70,8 @@ static void write_action(struct json_writer *w, const struct check_action *a, in
 	v1_write_verdict(w, &a->verdict, now_us);
 	if (a->known_device)
 		v1_write_bool(w, BYTES("known_device"), true);
-	if (a->max > 0) {
-		v1_write_i64(w, BYTES("count"), a->count);
-		v1_write_i64(w, BYTES("max"), a->max);
-		v1_write_i64(w, BYTES("remaining"), a->remaining);
-		if (a->ends_s > 0)
-			v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(a->ends_s, now_us));
-	}
+	if (a->nearest.max > 0)
+		v1_write_count(w, &a->nearest, now_us);
 	if (a->rule->shadow) {
 		json_name(w, BYTES("shadow"));
 		json_begin_object(w);

@@ -232,6 +232,15 @@ void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t no
 		write_lock(w, v, now_us);
 }
 
+void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us)
+{
+	v1_write_i64(w, BYTES("count"), shown->count);
+	v1_write_i64(w, BYTES("max"), shown->max);
+	v1_write_i64(w, BYTES("remaining"), shown->remaining);
+	if (shown->ends_s > 0)
+		v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(shown->ends_s, now_us));
+}
+
 void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us)
 {
 	struct buf seconds;

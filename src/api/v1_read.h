@@ -50,6 +50,9 @@ void v1_write_bool(struct json_writer *w, struct bytes name, bool truth);
 /* "verdict", "reason", "until", "retry_after", "lock", as members. */
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
 
+/* "count", "max", "remaining", "expires_in", as members. */
+void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us);
+
 /* ?enforce=status: the verdict as HTTP status, and when to come back. */
 void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us);
 

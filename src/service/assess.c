@@ -341,6 +341,22 @@ static void full_look(const struct look *l, const struct counter *c)
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
 }
 
+/* ---- what is shown ---- */
+
+static void show(int64_t count, int64_t max, int64_t ends_s, struct count_shown *shown)
+{
+	int64_t left = max > count ? max - count : 0;
+
+	if (max > 0 && (shown->max == 0 || left < shown->remaining))
+		*shown = (struct count_shown){count, max, left, ends_s};
+}
+
+void counter_show(const struct counter *c, struct count_shown *shown)
+{
+	show(c->total, c->max, c->ends_s, shown);
+	show(c->each, c->max_each, c->ends_s, shown);
+}
+
 /* ---- all of it ---- */
 
 static enum err_code subject_look(const struct look *l, struct bytes subject)

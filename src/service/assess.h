@@ -55,6 +55,14 @@ struct counter {
 	const struct count_row *own;         /* the row that is counted in, if it is there */
 };
 
+/* What a caller is told of counts: of the counter that is nearest to its maximum. max 0: of none. */
+struct count_shown {
+	int64_t count, max, remaining, ends_s;
+};
+
+/* Takes the counter's place in *shown if it is nearer. */
+void counter_show(const struct counter *c, struct count_shown *shown);
+
 struct assessment {
 	bool           known_device;
 	struct counter counters[COUNTERS_MAX];

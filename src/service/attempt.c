@@ -247,28 +247,6 @@ static enum err_code maximum_reached(struct recording *r, struct counter *c, boo
 	return ERR_NONE;
 }
 
-/* ---- what the caller sees of counts: the counter that is nearest to its maximum ---- */
-
-static void count_show(struct attempt_result *out, int64_t count, int64_t max, int64_t ends_s)
-{
-	int64_t left = max > count ? max - count : 0;
-
-	if (out->max > 0 && left >= out->remaining)
-		return;
-	out->count = count;
-	out->max = max;
-	out->remaining = left;
-	out->ends_s = ends_s;
-}
-
-static void counter_show(struct recording *r, const struct counter *c)
-{
-	if (c->max > 0)
-		count_show(r->out, c->total, c->max, c->ends_s);
-	if (c->max_each > 0)
-		count_show(r->out, c->each, c->max_each, c->ends_s);
-}
-
 static enum err_code counter_advance(struct recording *r, struct counter *c)
 {
 	bool all, each;
@@ -279,7 +257,7 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 	each = c->max_each > 0 && c->each >= c->max_each;
 	if (!all && !each)
 		count_put(r, c);
-	counter_show(r, c);
+	counter_show(c, &r->out->nearest);
 	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
 }
 
@@ -313,7 +291,7 @@ static void own_clear(struct recording *r)
 			        (struct cleared){c->rows[j].pk, c->rows[j].sk, c->rows[j].count};
 		counts_delete(r, c, false);
 		c->total = c->each = c->ends_s = 0;
-		counter_show(r, c);
+		counter_show(c, &r->out->nearest);
 	}
 	r->out->cleared_count = n;
 }
@@ -435,7 +413,7 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	out->known_device = r.now.known_device;
 	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
 		for (uint32_t i = 0; i < r.now.counter_count; i++)
-			counter_show(&r, &r.now.counters[i]);
+			counter_show(&r.now.counters[i], &out->nearest);
 		return ERR_NONE;
 	}
 	if (is_counted(q->rule, outcome))

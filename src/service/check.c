@@ -1,29 +1,13 @@
 /* Check: an assessment for each action. */
 #include "service/check.h"
 
-static void nearest(struct check_action *action, int64_t count, int64_t max, int64_t ends_s)
-{
-	int64_t left = max > count ? max - count : 0;
-
-	if (max == 0 || (action->max > 0 && left >= action->remaining))
-		return;
-	action->count = count;
-	action->max = max;
-	action->remaining = left;
-	action->ends_s = ends_s;
-}
-
 static void action_fill(struct check_action *action, const struct assessment *now)
 {
 	action->verdict = now->verdict;
 	action->shadow = now->shadow;
 	action->known_device = now->known_device;
-	for (uint32_t i = 0; i < now->counter_count; i++) {
-		const struct counter *c = &now->counters[i];
-
-		nearest(action, c->total, c->max, c->ends_s);
-		nearest(action, c->each, c->max_each, c->ends_s);
-	}
+	for (uint32_t i = 0; i < now->counter_count; i++)
+		counter_show(&now->counters[i], &action->nearest);
 }
 
 enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,

@@ -11,7 +11,7 @@ struct check_action {
 	const struct rule *rule;
 	struct verdict     verdict, shadow;
 	bool               known_device;
-	int64_t            count, max, remaining, ends_s; /* of the counter nearest to its maximum */
+	struct count_shown nearest;
 };
 
 struct check {

@@ -25,10 +25,21 @@ static enum subject_row_kind kind_of(const struct key_parts *k)
 	return ROW_OTHER;
 }
 
+/* There may be many, and they come first: they must not take the place of locks. */
+static bool device_fits(struct subject *s, const struct subject_row *row)
+{
+	if (row->kind != ROW_DEVICE)
+		return true;
+	if (s->device_count == SUBJECT_DEVICES_MAX) {
+		s->more = true;
+		return false;
+	}
+	s->device_count++;
+	return true;
+}
+
 static void rows_add(struct subject *s, const struct table_query_result *page, int64_t now_us)
 {
-	uint32_t devices = 0;
-
 	for (uint32_t i = 0; i < page->count; i++) {
 		struct subject_row *row = &s->rows[s->count];
 
@@ -44,8 +55,8 @@ static void rows_add(struct subject *s, const struct table_query_result *page, i
 		row->kind = kind_of(&row->key);
 		if (row->kind == ROW_LOCK && !lock_holds(&row->item, now_us))
 			row->kind = ROW_OTHER;
-		if (row->kind == ROW_OTHER || (row->kind == ROW_DEVICE && devices++ >= SUBJECT_DEVICES_MAX))
-			continue; /* they take nobody else's place */
+		if (row->kind == ROW_OTHER || !device_fits(s, row))
+			continue;
 		s->count++;
 	}
 }
@@ -69,7 +80,7 @@ enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes ta
 			return err->code;
 		rows_add(out, &page, t->now_us);
 		q.start = &page.last_key;
-	} while (page.more && !out->more);
+	} while (page.more && out->count < SUBJECT_ROWS_MAX);
 	return ERR_NONE;
 }
 

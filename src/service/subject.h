@@ -6,7 +6,7 @@
 #include "service/key_names.h"
 #include "service/tables.h"
 
-enum { SUBJECT_ROWS_MAX = 1000, SUBJECT_DEVICES_MAX = 100 /* a page of rows */ };
+enum { SUBJECT_ROWS_MAX = 1000, SUBJECT_DEVICES_MAX = 100 };
 
 enum subject_row_kind { ROW_COUNT, ROW_LOCK, ROW_STATE, ROW_DEVICE, ROW_OTHER };
 
@@ -20,8 +20,8 @@ struct subject_row {
 struct subject {
 	struct bytes        id;
 	struct subject_row *rows; /* in the order of their keys; expired ones are not there */
-	uint32_t            count;
-	bool                more; /* there are more than SUBJECT_ROWS_MAX */
+	uint32_t            count, device_count;
+	bool                more; /* than SUBJECT_ROWS_MAX, or SUBJECT_DEVICES_MAX devices */
 };
 
 /* `prefix` of the sort key; empty: all. */

@@ -29,10 +29,10 @@ TEST(count_types, password_attempts)
 	service_open(&s, NULL);
 	r = FAIL(&s, .type = "PASSWORD_ENTRY");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 1);
-	assert_int_equal(r.max, 6);
-	assert_int_equal(r.remaining, 5);
-	assert_int_equal(r.ends_s, START_S + 7200);
+	assert_int_equal(r.nearest.count, 1);
+	assert_int_equal(r.nearest.max, 6);
+	assert_int_equal(r.nearest.remaining, 5);
+	assert_int_equal(r.nearest.ends_s, START_S + 7200);
 	assert_row(&s, "alice", PASSWORDS,
 	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY'},'count':{'N':'1'},"
 	           "'ttl':{'N':'1789007200'},'last_updated':{'N':'1789000000'}}");
@@ -62,7 +62,7 @@ TEST(count_types, code_requests_are_counted_by_notification_type_and_add_up)
 	r = SENT(&s, .journey = "PASSWORD_RESET", .type = "EMAIL_CODE_REQUEST",
 	         .notification = "RESET_PASSWORD_WITH_CODE");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 5);
+	assert_int_equal(r.nearest.count, 5);
 	assert_row(&s, "alice", "PASSWORD_RESET#REQUEST_COUNT#EMAIL_CODE_REQUEST#RESET_PASSWORD",
 	           "{'PK':{'S':'alice'},'SK':{'S':'PASSWORD_RESET#REQUEST_COUNT#EMAIL_CODE_REQUEST#RESET_"
 	           "PASSWORD'},"
@@ -143,7 +143,7 @@ static void shows_its_maximum(struct service *s, const struct rule *rule)
 		r = service_record(s, outcome, t);
 		assert_verdict(&r, VERDICT_ALLOW, true);
 		assert_false(r.first_time);
-		assert_int_equal(r.remaining, max - i);
+		assert_int_equal(r.nearest.remaining, max - i);
 	}
 	r = service_record(s, outcome, t);
 	assert_true(r.counted && r.first_time);
@@ -214,10 +214,10 @@ TEST(journeys, an_auth_app_code_is_practically_unlimited_while_registering_and_c
 	r = FAIL_TIMES(&s, 50, .journey = "ACCOUNT_CREATION", .type = "MFA_CODE_ENTRY",
 	               .method_type = "AUTH_APP");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 50);
+	assert_int_equal(r.nearest.count, 50);
 	r = FAIL_TIMES(&s, 5, .journey = "ACCOUNT_CREATION", .type = "MFA_CODE_ENTRY", .method_type = "SMS");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 5);
+	assert_int_equal(r.nearest.count, 5);
 	r = FAIL(&s, .journey = "ACCOUNT_CREATION", .type = "MFA_CODE_ENTRY", .method_type = "SMS");
 	assert_verdict(&r, VERDICT_LOCKED, true);
 	assert_bytes(r.verdict.block_type, "REDUCED");
@@ -278,8 +278,8 @@ TEST(mfa_devices, the_sum_over_all_devices_locks_all_of_them)
 		r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = devices[i]);
 		assert_verdict(&r, VERDICT_ALLOW, true);
 	}
-	assert_int_equal(r.count, 10);
-	assert_int_equal(r.remaining, 1);
+	assert_int_equal(r.nearest.count, 10);
+	assert_int_equal(r.nearest.remaining, 1);
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_id = devices[10]);
 	assert_verdict(&r, VERDICT_LOCKED, true);
 	assert_bytes(r.verdict.sk, "SIGN_IN#LOCK#MFA_CODE_ENTRY");
@@ -331,7 +331,7 @@ TEST(mfa_devices, more_of_them_than_are_removed_at_once_are_still_all_counted)
 		snprintf(id, sizeof(id), "device-%02d", i);
 		r = FAIL(&s, .type = "CODE", .method_id = id);
 		assert_verdict(&r, VERDICT_ALLOW, true);
-		assert_int_equal(r.count, i);
+		assert_int_equal(r.nearest.count, i);
 	}
 	r = FAIL(&s, .type = "CODE", .method_id = id); /* the last of them, whose row is past those kept */
 	assert_verdict(&r, VERDICT_LOCKED, true);
@@ -349,9 +349,9 @@ TEST(mfa_devices, the_same_id_under_another_method_goes_on_counting_in_its_row)
 	r = FAIL(&s, .journey = "ACCOUNT_CREATION", .type = "MFA_CODE_ENTRY", .method_id = "d",
 	         .method_type = "SMS");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 4);
+	assert_int_equal(r.nearest.count, 4);
 	r = FAIL(&s, .journey = "ACCOUNT_CREATION", .type = "MFA_CODE_ENTRY", .method_id = "d");
-	assert_int_equal(r.count, 5);
+	assert_int_equal(r.nearest.count, 5);
 	assert_int_equal(rows_in_table(&s), 1);
 	service_close(&s);
 }
@@ -369,7 +369,7 @@ TEST(mfa_devices, a_longer_name_with_the_same_beginning_does_not_count)
 	FAIL_TIMES(&s, 5, .type = "CODE_TWO", .method_id = "a");
 	r = FAIL(&s, .type = "CODE", .method_id = "a");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 
@@ -384,7 +384,7 @@ TEST(subjects, counts_of_a_subject_and_its_pairwise_id_add_up_whichever_comes_fi
 	FAIL_TIMES(&s, 2, .subject = "pairwise");
 	FAIL_TIMES(&s, 2);
 	r = FAIL(&s, .subject = "alice", .pairwise = "pairwise");
-	assert_int_equal(r.count, 5);
+	assert_int_equal(r.nearest.count, 5);
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 3); /* the first is written to */
 	assert_int_equal(count_in(&s, "pairwise", PASSWORDS), 2);
 	r = FAIL(&s, .subject = "pairwise", .pairwise = "alice");
@@ -420,7 +420,7 @@ TEST(subjects, do_not_share_counts_or_locks_with_others)
 	FAIL_TIMES(&s, 6, .subject = "mallory");
 	r = FAIL(&s, .subject = "bob");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 
@@ -435,13 +435,13 @@ TEST(life, a_fixed_life_runs_from_the_first_failure_and_ends_at_the_second)
 	FAIL(&s, .journey = "REAUTHENTICATION", .type = "EMAIL_ENTRY");
 	at(&s, 3599);
 	r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "EMAIL_ENTRY");
-	assert_int_equal(r.count, 2);
-	assert_int_equal(r.ends_s, START_S + 3600);
+	assert_int_equal(r.nearest.count, 2);
+	assert_int_equal(r.nearest.ends_s, START_S + 3600);
 	at(&s, 3600);
 	assert_int_equal(count_in(&s, "alice", "REAUTHENTICATION#ERROR_COUNT#EMAIL_ENTRY"), 0);
 	r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "EMAIL_ENTRY");
-	assert_int_equal(r.count, 1);
-	assert_int_equal(r.ends_s, START_S + 7200);
+	assert_int_equal(r.nearest.count, 1);
+	assert_int_equal(r.nearest.ends_s, START_S + 7200);
 	service_close(&s);
 }
 
@@ -454,13 +454,13 @@ TEST(life, a_renewed_life_runs_from_the_last_failure_and_ends_at_the_second)
 	FAIL(&s);
 	at(&s, 7199);
 	r = FAIL(&s);
-	assert_int_equal(r.count, 2);
+	assert_int_equal(r.nearest.count, 2);
 	at(&s, 7199 + 7199);
 	r = FAIL(&s);
-	assert_int_equal(r.count, 3);
+	assert_int_equal(r.nearest.count, 3);
 	at(&s, 7199 + 7199 + 7200);
 	r = FAIL(&s);
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 
@@ -485,7 +485,7 @@ TEST(life, ends_at_the_second_also_in_a_table_without_ttl)
 	r = FAIL(&s, .type = "EMAIL_CODE_ENTRY");
 	assert_verdict(&r, VERDICT_ALLOW, true);
 	r = FAIL(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS");
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 
@@ -564,7 +564,7 @@ TEST(reset_only, begins_the_count_anew_at_the_maximum_and_bars_nobody)
 	assert_false(r.first_time);
 	assert_int_equal(rows_in_table(&s), 0);
 	r = FAIL(&s);
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 

@@ -179,8 +179,8 @@ TEST(known_device, has_a_budget_of_its_own_that_others_do_not_touch_and_that_doe
 	FAIL_TIMES(&s, 2);
 	r = FAIL_TIMES(&s, 3, .device = "phone");
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 3);
-	assert_int_equal(r.remaining, 1);
+	assert_int_equal(r.nearest.count, 3);
+	assert_int_equal(r.nearest.remaining, 1);
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
 	r = FAIL(&s, .device = "phone");
 	assert_verdict(&r, VERDICT_LOCKED, true);

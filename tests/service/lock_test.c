@@ -175,7 +175,7 @@ TEST(locks, attempts_while_locked_neither_count_nor_extend)
 	at(&s, 900);
 	r = FAIL(&s);
 	assert_verdict(&r, VERDICT_ALLOW, true);
-	assert_int_equal(r.count, 1);
+	assert_int_equal(r.nearest.count, 1);
 	service_close(&s);
 }
 

@@ -20,8 +20,8 @@ TEST(success, clears_the_count_and_returns_it)
 	assert_verdict(&r, VERDICT_ALLOW, false);
 	assert_int_equal(r.cleared_count, 1);
 	assert_true(cleared(&r, "alice", PASSWORDS, 5));
-	assert_int_equal(r.count, 0);
-	assert_int_equal(r.remaining, 6);
+	assert_int_equal(r.nearest.count, 0);
+	assert_int_equal(r.nearest.remaining, 6);
 	assert_int_equal(rows_in_table(&s), 0);
 	r = FAIL_TIMES(&s, 5, .type = "PASSWORD_ENTRY");
 	assert_verdict(&r, VERDICT_ALLOW, true);
