@@ -120,17 +120,6 @@ static void length_check(struct walk *w, const struct frame *at, const struct sh
 		violation_number(w, at, json, MSG_RULE_LENGTH_MAX, s->max);
 }
 
-static bool is_name(struct bytes text)
-{
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.data[i];
-
-		if (!(isalnum(c) && c < 128) && c != '_' && c != '.' && c != '-')
-			return false;
-	}
-	return text.len > 0;
-}
-
 /* Is the text one of "[A, B, C]"? */
 static bool is_choice(const char *choices, struct bytes text)
 {
@@ -154,7 +143,7 @@ static void string_check(struct walk *w, const struct frame *at, const struct sh
 
 	if ((s->checks & SHAPE_ARN) && arn_is(json->text))
 		return;
-	if ((s->checks & SHAPE_NAME) && !is_name(json->text))
+	if ((s->checks & SHAPE_NAME) && !schema_name_chars(json->text))
 		violation_add(w, at, json, BYTES(MSG_RULE_NAME));
 	length_check(w, at, s, json, json->text.len);
 	if (s->choices == NULL || is_choice(s->choices, json->text))
@@ -230,13 +219,9 @@ static enum err_code walk_list(struct walk *w, const struct frame *at, const str
 
 static bool keys_are_tables(const struct json *map)
 {
-	for (const struct json *child = map->children; child != NULL; child = child->next) {
-		if (arn_is(child->name))
-			continue;
-		if (child->name.len < TABLE_NAME_MIN || child->name.len > TABLE_NAME_MAX ||
-		    !is_name(child->name))
+	for (const struct json *child = map->children; child != NULL; child = child->next)
+		if (!arn_is(child->name) && !schema_name_is(child->name))
 			return false;
-	}
 	return true;
 }
 

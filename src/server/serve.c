@@ -47,8 +47,13 @@ struct server {
 
 struct serve_options serve_options_default(void)
 {
-	return (struct serve_options){
+	struct serve_options options = {
 	        .listen = "127.0.0.1:8420", .data = "data", .cache_mb = 64, .queue_mb = 64, .limits_mb = 64};
+	struct service_tables tables = service_tables_default();
+
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		options.tables[i] = tables.names[i].data;
+	return options;
 }
 
 /* ---- signals: the main thread waits for them, all others never see them ---- */
@@ -259,6 +264,33 @@ static enum err_code open_limits(struct server *s, const struct serve_options *o
 	return ERR_NONE;
 }
 
+static struct service_tables tables_of(const struct serve_options *options)
+{
+	struct service_tables tables;
+
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		tables.names[i] = bytes_of(options->tables[i]);
+	return tables;
+}
+
+/* One that somebody made with other keys is of no use to services, but those who made it may go on using it. */
+static void open_tables(struct server *s, const struct serve_options *options)
+{
+	struct engine_session reader;
+	struct arena          arena;
+	struct err            err;
+
+	s->services.tables = tables_of(options);
+	arena_init(&arena);
+	engine_session_init(&reader, s->engine);
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (tables_check_keys(&s->services.tables, (enum service_table)i, &reader.base, &arena,
+		                      &err) != ERR_NONE)
+			log_warn("%s", err.text);
+	engine_session_release(&reader);
+	arena_release(&arena);
+}
+
 static enum err_code open_services(struct server *s, const struct serve_options *options, struct err *err)
 {
 	uint8_t secret[IDENTIFIER_KEY_BYTES];
@@ -267,7 +299,7 @@ static enum err_code open_services(struct server *s, const struct serve_options 
 		return err->code;
 	identifier_key_init(&s->services.identifiers, secret);
 	crypto_wipe(secret, sizeof(secret));
-	s->services.tables = service_tables_default();
+	open_tables(s, options);
 	if (open_limits(s, options, err) != ERR_NONE)
 		return err->code;
 	return open_policies(s, options, err);
@@ -348,7 +380,10 @@ static enum err_code check_access(const struct serve_options *options, struct er
 
 enum err_code serve_check(const struct serve_options *options, struct err *err)
 {
-	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE)
+	struct service_tables tables = tables_of(options);
+
+	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
+	    service_tables_check(&tables, err) != ERR_NONE)
 		return err->code;
 	return check_access(options, err);
 }

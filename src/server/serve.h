@@ -3,6 +3,7 @@
 #define SERVER_SERVE_H
 
 #include "base/err.h"
+#include "service/tables.h"
 
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
@@ -19,7 +20,8 @@ struct serve_options {
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
-	uint64_t    limits_mb; /* what the memory engine of limits may hold */
+	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
+	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };
 
 struct serve_options serve_options_default(void);
