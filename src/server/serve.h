@@ -26,6 +26,8 @@ struct serve_options {
 
 struct serve_options serve_options_default(void);
 
+bool serve_is_loopback(const struct serve_options *options);
+
 /* Can it be served with these together? Opens nothing. ERR_INVALID: no, and why not. */
 enum err_code serve_check(const struct serve_options *options, struct err *err);
 
