@@ -121,8 +121,8 @@ static const struct option_spec options[] = {
         {"--table-idempotency", OPTION_TABLE, "NAME",
          "the table of answers kept for a day (default: gatehouse-idempotency)",
          AT(o.tables[TABLE_IDEMPOTENCY]), 0, 0},
-        {"--check-config", OPTION_ACTION, NULL, "print the settings and where each comes from; serve nothing",
-         AT(check_config), 0, 0},
+        {"--check-config", OPTION_ACTION, NULL,
+         "read settings and policies, print the settings and where each comes from", AT(check_config), 0, 0},
         {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */
         {"--help", OPTION_ACTION, NULL, "this text", AT(help), 0, 0},
 };

@@ -28,7 +28,8 @@ struct serve_options serve_options_default(void);
 
 bool serve_is_loopback(const struct serve_options *options);
 
-/* Can it be served with these together? Opens nothing. ERR_INVALID: no, and why not. */
+/* Can it be served with these together, and is the file of policies good? Opens nothing else. ERR_INVALID or
+ * ERR_SERIALIZATION: no, and why not. */
 enum err_code serve_check(const struct serve_options *options, struct err *err);
 
 /* How it ended. */

@@ -36,11 +36,36 @@ static void tables_warn(const struct service_tables *tables, struct engine *engi
 	arena_release(&arena);
 }
 
+/* ---- policies ---- */
+
+static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
+                       struct document_holder *limits)
+{
+	kinds[0] = (struct document_kind){.name = "attempts", .parse = rules_parse, .holder = rules};
+	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
+}
+
+/* Reads them as a start would, and puts nothing into force. */
+static enum err_code check_policies(const struct serve_options *options, struct err *err)
+{
+	struct document_kind   kinds[POLICY_KINDS];
+	struct document_holder rules, limits;
+	struct policy_store   *store;
+
+	kinds_init(kinds, &rules, &limits);
+	if (policy_store_open(&store, kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
+		return err->code;
+	policy_store_close(store);
+	return ERR_NONE;
+}
+
 enum err_code services_check(const struct serve_options *options, struct err *err)
 {
 	struct service_tables tables = tables_of(options);
 
-	return service_tables_check(&tables, err);
+	if (service_tables_check(&tables, err) != ERR_NONE)
+		return err->code;
+	return check_policies(options, err);
 }
 
 /* ---- opening ---- */
@@ -72,10 +97,7 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 {
 	struct engine_session reader;
 
-	s->kinds[0] =
-	        (struct document_kind){.name = "attempts", .parse = rules_parse, .holder = &s->all.rules};
-	s->kinds[1] = (struct document_kind){
-	        .name = "limits", .parse = limit_policies_parse, .holder = limits_holder(s->all.limits)};
+	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits));
 	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	engine_session_init(&reader, engine);

@@ -18,7 +18,7 @@ enum err_code services_open(struct server_services *s, const struct serve_option
                             struct engine *engine, struct err *err);
 void          services_close(struct server_services *s); /* as far as it came */
 
-/* What can be told from the options alone. Opens nothing. */
+/* Do the tables have names of their own, and is the file of policies, if there is one, good? */
 enum err_code services_check(const struct serve_options *options, struct err *err);
 
 #endif

@@ -98,6 +98,7 @@ def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_pat
     known = settings(cwd=tmp_path)
     assert {name for name, _ in options} - {"config", "check-config", "help"} == set(known)
     samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "": "true"}
+    (tmp_path / "some file").write_text("limits: {}\n")
     together = {name: samples.get(value, f"my-{name}") for name, value in options if name in known}  # each table has its own
     path = file("".join(f"{name}: {value}\n" for name, value in together.items()))
     variables = {"GATEHOUSE_" + name.upper().replace("-", "_"): value for name, value in together.items()}
@@ -191,6 +192,22 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(
         assert '"rows" is to be two tables, auth-state and rate-limits' in refused(
             "--config", file("table-auth-state: rows\ntable-rate-limits: rows\n"), *option, cwd=tmp_path)
         assert 'listen address "127.0.0.1"' in refused("--config", file("listen: 127.0.0.1\nno-auth: true\n"), *option, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("text, told", [
+    ("limits:\n  few: {limit: some, per: day}\n", "line 2: limits.few.limit: must be a number, and is a string"),
+    ("attempts:\n  journeys:\n    SIGN_IN:\n      types:\n        PASSWORD_ENTRY: {max: 0}\n",
+     "line 5: attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max: must be from 1 to 1000000, and is 0"),
+    ("attempts: 7\n", "line 1: attempts: an object is expected, not a number"),
+    ("attempt: {}\n", "line 1: attempt: is not known here"),
+    (None, "No such file or directory"),
+])
+def test_wrong_policies_are_refused_with_section_and_line_before_anything_is_opened(tmp_path, text, told):
+    path = tmp_path / "policies.yaml"
+    if text is not None:
+        path.write_text(text)
+    for option in ((), ("--check-config",)):
+        assert refused("--policies", path, "--no-auth", *option, cwd=tmp_path) == f"gatehouse serve: {path}: {told}\n"
 
 
 def test_a_pasted_private_key_is_refused_and_never_shown(file, tmp_path):
