@@ -63,8 +63,45 @@ static void sort(struct rules *rules, struct fields *f)
 			            BYTES_ARG(rules->list[i].journey), BYTES_ARG(rules->list[i].type));
 }
 
+/* ---- who makes a device known ---- */
+
+static void remember_at_least(struct rule *rule, int64_t seconds)
+{
+	if (rule->remember_s < seconds)
+		rule->remember_s = seconds;
+}
+
+/* Of a type that is named, the rules of all its methods do. */
+static void remember_after(struct rules *rules, const struct rule *lane, const struct rule_ref *ref,
+                           struct fields *f)
+{
+	uint32_t           count = 0;
+	const struct rule *named = rules_of_type(rules, ref->journey, ref->name, &count);
+
+	if (named == NULL)
+		fields_fail(f, "journeys", ERR_INVALID,
+		            "%.*s/%.*s knows devices after %.*s/%.*s, which is no type",
+		            BYTES_ARG(lane->journey), BYTES_ARG(lane->type), BYTES_ARG(ref->journey),
+		            BYTES_ARG(ref->name));
+	for (uint32_t i = 0; i < count; i++)
+		remember_at_least(&rules->list[named - rules->list + i], lane->known_s);
+}
+
+static void link_devices(struct rules *rules, struct fields *f)
+{
+	for (uint32_t i = 0; i < rules->count; i++) {
+		struct rule *lane = &rules->list[i];
+
+		for (uint32_t j = 0; j < lane->known_after.count; j++)
+			remember_after(rules, lane, &lane->known_after.list[j], f);
+		if (lane->known_after.count == 0)
+			remember_at_least(lane, lane->known_s);
+	}
+}
+
 void rules_link(struct rules *rules, struct fields *f)
 {
 	sort(rules, f);
 	check_refs(rules, f);
+	link_devices(rules, f);
 }

@@ -125,22 +125,30 @@ static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
 	return kind;
 }
 
-static void maxima_read(struct rule *rule, struct fields *f)
+/* The lane of known devices. */
+static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 {
+	const struct json *lane = fields_object(f, "known_device", 3);
 	struct fields      device;
-	const struct json *lane;
 
+	if (lane == NULL)
+		return;
+	fields_enter(&device, f, BYTES("known_device"), lane);
+	rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
+	rule->known_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
+	rule->known_after = refs_read(r, &device, "after", rule->journey);
+	if (fields_has(&device, "after") && rule->known_after.count == 0)
+		fields_fail(&device, "after", ERR_INVALID, "must name a type: else no device is ever known");
+	fields_end(&device);
+}
+
+static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
+{
 	rule->max = fields_i64_or(f, "max", 1, RULE_MAX_MAX, 0);
 	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
 	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
 	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
-	lane = fields_object(f, "known_device", 2);
-	if (lane != NULL) {
-		fields_enter(&device, f, BYTES("known_device"), lane);
-		rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
-		rule->remember_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
-		fields_end(&device);
-	}
+	lane_read(r, rule, f);
 	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
 		fields_fail(f, "max", ERR_INVALID, "is missing");
 }
@@ -214,7 +222,7 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 		fields_fail(&f, "classifier_type", ERR_INVALID, "must be a name in capitals");
 	if (classifier_type_taken(rule->classifier_type))
 		fields_fail(&f, "classifier_type", ERR_INVALID, "is taken");
-	maxima_read(rule, &f);
+	maxima_read(r, rule, &f);
 	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
 	rule->renewed = fields_bool_or(&f, "renewed", false);
 	rule->shadow = fields_bool_or(&f, "shadow", false);
