@@ -66,10 +66,7 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 	if (c->route->kind == ADMINISTER && !w->replayed)
 		act_write_v1(l->api->parts.audit,
 		             &(struct act_v1_note){c, outcome, {id, sizeof(id)}, {w->key_id, w->key_id_len}});
-	if (c->release != NULL)
-		c->release(c);
-	while (c->held_count > 0)
-		document_release(c->held[--c->held_count]);
+	v1_let_go(c);
 	http_respond(c->http, response);
 }
 
@@ -388,6 +385,14 @@ void v1_hold(struct v1_call *c, struct document *document)
 {
 	assert(c->held_count < V1_HELD_MAX);
 	c->held[c->held_count++] = document;
+}
+
+void v1_let_go(struct v1_call *c)
+{
+	if (c->release != NULL)
+		c->release(c);
+	while (c->held_count > 0)
+		document_release(c->held[--c->held_count]);
 }
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)

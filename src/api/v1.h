@@ -102,6 +102,9 @@ bool v1_enforces_status(struct v1_call *c, struct err *err);
 
 /* ---- for the dispatcher, metrics, tests ---- */
 
+/* Once, before it is answered: what the route and v1_hold have taken. */
+void v1_let_go(struct v1_call *c);
+
 const struct v1_route *v1_route_at(unsigned index);
 unsigned               v1_route_index(const struct v1_route *route);
 
