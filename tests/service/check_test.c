@@ -217,6 +217,23 @@ static enum err_code half_get(struct table *t, struct arena *a, const struct tab
 	return whole->backend->get(whole, a, q, r, err);
 }
 
+/* Whichever of the ways to read several rows is taken. */
+static enum err_code half_batch_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                    struct table_batch_get_result *r, struct err *err)
+{
+	struct table *whole = ((struct half *)t)->whole;
+
+	return whole->backend->batch_get(whole, a, q, r, err);
+}
+
+static enum err_code half_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                       struct table_batch_get_result *r, struct err *err)
+{
+	struct table *whole = ((struct half *)t)->whole;
+
+	return whole->backend->transact_get(whole, a, q, r, err);
+}
+
 static enum err_code half_query(struct table *t, struct arena *a, const struct table_query *q,
                                 struct table_query_result *r, struct err *err)
 {
@@ -227,7 +244,11 @@ static enum err_code half_query(struct table *t, struct arena *a, const struct t
 
 TEST(check, where_the_table_of_limits_fails_their_policies_decide_and_nothing_is_taken)
 {
-	static const struct table_backend half = {.name = "half", .get = half_get, .query = half_query};
+	static const struct table_backend half = {.name = "half",
+	                                          .get = half_get,
+	                                          .batch_get = half_batch_get,
+	                                          .transact_get = half_transact_get,
+	                                          .query = half_query};
 	struct engine_session             reader;
 	struct place                      p;
 	struct half                       t;
