@@ -216,7 +216,8 @@ TEST(answers, a_limit_answer_is_read_whole_and_its_policy_is_learned)
 	        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ?\r\n"
 	        "RateLimit-Policy: \"p\";q=2;w=3600\r\n\r\n"
 	        "{\"allowed\":false,\"retry_after\":30,\"degraded\":true,"
-	        "\"results\":[{\"policy\":\"p\",\"limit\":2,\"remaining\":0,\"reset\":60},7]     }";
+	        "\"results\":[{\"policy\":\"p\",\"allowed\":false,\"limit\":2,\"remaining\":0,\"reset\":60},"
+	        "7]     }";
 	struct gatehouse_allow_answer answer;
 
 	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER_CLOSE, text}));
@@ -227,6 +228,7 @@ TEST(answers, a_limit_answer_is_read_whole_and_its_policy_is_learned)
 	assert_string_equal(answer.results[0].policy, "p");
 	assert_int_equal(answer.results[0].limit, 2);
 	assert_int_equal(answer.results[0].reset_s, 60);
+	assert_false(answer.results[0].allowed);
 	peer_close(peer);
 	/* Two in an hour, and not a third. */
 	assert_true(client_allow(client, "k").allowed);
