@@ -26,18 +26,6 @@ struct ruling {
 	char                   reason[64], until[40];
 };
 
-/* When it ends stands in the lock, or beside the verdict. */
-static void wait_read(struct text json, struct ruling *r)
-{
-	struct text value, lock = json;
-
-	(void)json_find(json, "lock", &lock);
-	if (json_find(lock, "retry_after", &value) || json_find(json, "retry_after", &value))
-		(void)json_whole(value, &r->retry_after_s);
-	if (json_find(lock, "until", &value) || json_find(json, "until", &value))
-		(void)json_string(value, r->until, sizeof(r->until));
-}
-
 static enum gatehouse_code ruling_read(struct text json, struct ruling *r, struct gatehouse_error *error)
 {
 	struct text value;
@@ -50,7 +38,11 @@ static enum gatehouse_code ruling_read(struct text json, struct ruling *r, struc
 		                 "the answer has no verdict that this library knows");
 	if (json_find(json, "reason", &value))
 		(void)json_string(value, r->reason, sizeof(r->reason));
-	wait_read(json, r);
+	/* Not the lock's own: in a check something else may last longer, or have no end. */
+	if (json_find(json, "retry_after", &value))
+		(void)json_whole(value, &r->retry_after_s);
+	if (json_find(json, "until", &value))
+		(void)json_string(value, r->until, sizeof(r->until));
 	return GATEHOUSE_OK;
 }
 

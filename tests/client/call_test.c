@@ -191,13 +191,14 @@ TEST(wire, what_cannot_be_right_is_refused_here_and_says_which)
 
 TEST(answers, an_attempt_answer_is_read_whole_and_unknown_members_are_passed_over)
 {
-	static const char text[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
-	                           "Transfer-Encoding: chunked\r\n\r\n"
-	                           "5a\r\n{\"counts\":{\"verdict\":\"allow\"},\"verdict\":\"locked\","
-	                           "\"reason\":\"PASSWORD_ENTRY\",\"counted\":true,\r\n"
-	                           "6B;x=y\r\n\"first_time\":true,\"lock\":{\"class\":\"x\",\"until\":\"2026-"
-	                           "11-16T00:15:00Z\",\"retry_after\":899.2},\"event_seq\":12}  \r\n"
-	                           "0\r\nTrailer: x\r\n\r\n";
+	static const char text[] =
+	        "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
+	        "Transfer-Encoding: chunked\r\n\r\n"
+	        "5a\r\n{\"counts\":{\"verdict\":\"allow\"},\"verdict\":\"locked\","
+	        "\"reason\":\"PASSWORD_ENTRY\",\"counted\":true,\r\n"
+	        "90;x=y\r\n\"first_time\":true,\"until\":\"2026-11-16T00:15:00Z\",\"retry_after\":899.2,"
+	        "\"lock\":{\"until\":\"2026-11-16T00:05:00Z\",\"retry_after\":299},\"event_seq\":12}  \r\n"
+	        "0\r\nTrailer: x\r\n\r\n";
 	struct gatehouse_attempt_answer answer;
 
 	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER, text}));

@@ -174,6 +174,16 @@ def test_a_check_looks_at_limits_and_takes_nothing(server):
     client.release()
 
 
+def test_a_check_is_told_the_longest_wait_and_none_if_something_has_no_end(server):
+    client, v1 = Client(server.url, deadline_ms=60000), V1(server.url)
+    v1.record("ada", times=6)
+    v1.close()
+    said = client.ask("check", "ada")
+    assert said[:3] == ["ok", "locked", "lock"] and 0 < int(said[3]) <= 900
+    assert client.ask("check", "ada", "login-ip", "k", "21")[:-1] == ["ok", "locked", "lock", "0", "login-ip:no:20:20:0"]
+    client.release()
+
+
 def test_keys_are_sent_and_a_wrong_one_is_refused():
     server = Server()
     try:
