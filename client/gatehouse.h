@@ -37,7 +37,7 @@ enum {
 	GATEHOUSE_LOCAL_KEYS_DEFAULT = 65536,
 	GATEHOUSE_LOCAL_KEYS_MAX = 16777216,
 	GATEHOUSE_TEXT_BYTES_MAX = 2048, /* of a key, a subject and every other text in a request */
-	GATEHOUSE_ACTIONS_MAX = 32,      /* in one check, and 1 at least */
+	GATEHOUSE_ACTIONS_MAX = 16,      /* in one check, and 1 at least */
 	GATEHOUSE_CHECK_LIMITS_MAX = 16, /* in one check */
 	GATEHOUSE_RESULTS_MAX = 8,       /* of an allow's answer; a longer list is cut */
 	GATEHOUSE_LIMITS_MAX = 256       /* given in the options */
@@ -114,7 +114,7 @@ struct gatehouse_allow_request {
 };
 
 struct gatehouse_limit_state {
-	char    policy[64];
+	char    policy[65]; /* the longest name that a server takes, and a NUL */
 	int64_t limit;
 	int64_t remaining;
 	int64_t reset_s;

@@ -121,6 +121,21 @@ TEST(check, is_answered_with_the_state_of_each_limit_in_order)
 	end();
 }
 
+TEST(check, is_answered_with_a_policys_longest_name_whole)
+{
+	static const char text[] =
+	        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ?\r\n\r\n"
+	        "{\"verdict\":\"allow\",\"limits\":[{\"policy\":\""
+	        "0123456789012345678901234567890123456789012345678901234567890123"
+	        "\",\"allowed\":true,\"limit\":5,\"remaining\":4,\"reset\":1}]}";
+	struct gatehouse_check_answer checked;
+
+	begin(PEER_SCRIPT({PEER_ANSWER, text}));
+	assert_int_equal(check_with(two, 1, &checked, NULL), GATEHOUSE_OK);
+	assert_int_equal(strlen(checked.limits[0].policy), 64);
+	end();
+}
+
 /* As a server would answer that has never heard of limits in a check. */
 TEST(check, without_the_limits_that_were_asked_about_is_no_verdict)
 {

@@ -126,6 +126,16 @@ def test_attempts_count_and_lock_and_a_repeated_idempotency_key_counts_once(serv
     client.release()
 
 
+SCHEMAS = yaml.safe_load((ROOT / "openapi.yaml").read_text())["components"]["schemas"]
+
+
+def test_the_bounds_of_a_check_are_the_servers():
+    header, documented = (ROOT / "client/gatehouse.h").read_text(), SCHEMAS["CheckRequest"]["allOf"][1]["properties"]
+    for name, member in (("GATEHOUSE_ACTIONS_MAX", "actions"), ("GATEHOUSE_CHECK_LIMITS_MAX", "limits")):
+        assert int(re.search(rf"{name} = (\d+)", header).group(1)) == documented[member]["maxItems"]
+    assert int(re.search(r"char +policy\[(\d+)\]", header).group(1)) == SCHEMAS["Ask"]["properties"]["policy"]["maxLength"] + 1
+
+
 def put(v1, path, body):
     reply = v1.send("PUT", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
     assert reply.status == 200, reply.body
@@ -152,7 +162,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
         assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
     client.release()
     # These are all that there are.
-    documented = yaml.safe_load((ROOT / "openapi.yaml").read_text())["components"]["schemas"]["Verdict"]["properties"]
+    documented = SCHEMAS["Verdict"]["properties"]
     assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"])
     assert {reason for _, reason in asked.values()} - {"-"} == set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
 
