@@ -9,6 +9,10 @@
 enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err);
 
+/* The same, with the key's hash (state.h). */
+enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
+                              struct bytes *value, bool *found, struct err *err);
+
 /* The same as of a snapshot, past the cache. */
 enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err);
