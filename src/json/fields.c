@@ -111,12 +111,13 @@ void fields_enter(struct fields *f, const struct fields *parent, struct bytes na
 const struct json *fields_get(struct fields *f, const char *name)
 {
 	const struct json *found = NULL;
+	struct bytes       wanted = bytes_of(name);
 	uint32_t           at = 0;
 
 	if (f->object == NULL)
 		return NULL;
 	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
-		if (!bytes_is(m->name, name))
+		if (!bytes_equal(m->name, wanted))
 			continue;
 		f->seen[at / 64] |= (uint64_t)1 << at % 64;
 		if (found != NULL)
