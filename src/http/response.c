@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/word.h"
+
 void date_init(struct date *d)
 {
 	*d = (struct date){.second = -1};
@@ -84,17 +86,6 @@ bool response_has_body(int status)
 	return status >= 200 && status != 204 && status != 304;
 }
 
-static void add_number(struct buf *out, uint64_t number)
-{
-	char   digits[20];
-	size_t at = sizeof(digits);
-
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while ((number /= 10) > 0);
-	buf_add(out, digits + at, sizeof(digits) - at);
-}
-
 static void add_header(struct buf *out, struct bytes name, struct bytes value)
 {
 	buf_add_bytes(out, name);
@@ -105,8 +96,12 @@ static void add_header(struct buf *out, struct bytes name, struct bytes value)
 
 static bool is_one_line(struct bytes text)
 {
-	for (size_t i = 0; i < text.len; i++)
-		if (text.data[i] == '\r' || text.data[i] == '\n' || text.data[i] == '\0')
+	size_t at = 0;
+
+	while (text.len - at >= WORD_BYTES && !word_below(word_at(text.data + at), ' '))
+		at += WORD_BYTES;
+	for (; at < text.len; at++)
+		if (text.data[at] == '\r' || text.data[at] == '\n' || text.data[at] == '\0')
 			return false;
 	return true;
 }
@@ -124,7 +119,7 @@ static void add_own_headers(struct buf *out, const struct http_response *respons
 static void add_status_line(struct buf *out, int status)
 {
 	buf_add_bytes(out, BYTES("HTTP/1.1 "));
-	add_number(out, (unsigned)status);
+	buf_add_i64(out, status);
 	buf_add_byte(out, ' ');
 	buf_add_bytes(out, bytes_of(response_reason(status)));
 	buf_add_bytes(out, BYTES("\r\n"));
@@ -137,7 +132,7 @@ static void add_body_headers(struct buf *out, const struct http_response *respon
 	if (response->content_type != NULL)
 		add_header(out, BYTES("Content-Type"), bytes_of(response->content_type));
 	buf_add_bytes(out, BYTES("Content-Length: "));
-	add_number(out, response->content_type == NULL ? 0 : response->body.len);
+	buf_add_i64(out, response->content_type == NULL ? 0 : (int64_t)response->body.len);
 	buf_add_bytes(out, BYTES("\r\n"));
 }
 
