@@ -37,48 +37,57 @@ struct bytes date_at(struct date *d, int64_t wall_us)
 	return (struct bytes){d->text, DATE_BYTES};
 }
 
-const char *response_reason(int status)
+#define LINE(status, reason)                                                                                 \
+	{                                                                                                    \
+		status, BYTES_INIT("HTTP/1.1 " #status " " reason "\r\n")                                    \
+	}
+
+static void add_status_line(struct buf *out, int status)
 {
 	static const struct {
-		int         status;
-		const char *reason;
-	} reasons[] = {
-	        {200, "OK"},
-	        {201, "Created"},
-	        {202, "Accepted"},
-	        {204, "No Content"},
-	        {304, "Not Modified"},
-	        {400, "Bad Request"},
-	        {401, "Unauthorized"},
-	        {403, "Forbidden"},
-	        {404, "Not Found"},
-	        {405, "Method Not Allowed"},
-	        {406, "Not Acceptable"},
-	        {408, "Request Timeout"},
-	        {409, "Conflict"},
-	        {410, "Gone"},
-	        {412, "Precondition Failed"},
-	        {413, "Content Too Large"},
-	        {414, "URI Too Long"},
-	        {415, "Unsupported Media Type"},
-	        {417, "Expectation Failed"},
-	        {422, "Unprocessable Content"},
-	        {423, "Locked"},
-	        {428, "Precondition Required"},
-	        {429, "Too Many Requests"},
-	        {431, "Request Header Fields Too Large"},
-	        {500, "Internal Server Error"},
-	        {501, "Not Implemented"},
-	        {502, "Bad Gateway"},
-	        {503, "Service Unavailable"},
-	        {504, "Gateway Timeout"},
-	        {505, "HTTP Version Not Supported"},
+		int          status;
+		struct bytes line;
+	} lines[] = {
+	        LINE(200, "OK"),
+	        LINE(201, "Created"),
+	        LINE(202, "Accepted"),
+	        LINE(204, "No Content"),
+	        LINE(304, "Not Modified"),
+	        LINE(400, "Bad Request"),
+	        LINE(401, "Unauthorized"),
+	        LINE(403, "Forbidden"),
+	        LINE(404, "Not Found"),
+	        LINE(405, "Method Not Allowed"),
+	        LINE(406, "Not Acceptable"),
+	        LINE(408, "Request Timeout"),
+	        LINE(409, "Conflict"),
+	        LINE(410, "Gone"),
+	        LINE(412, "Precondition Failed"),
+	        LINE(413, "Content Too Large"),
+	        LINE(414, "URI Too Long"),
+	        LINE(415, "Unsupported Media Type"),
+	        LINE(417, "Expectation Failed"),
+	        LINE(422, "Unprocessable Content"),
+	        LINE(423, "Locked"),
+	        LINE(428, "Precondition Required"),
+	        LINE(429, "Too Many Requests"),
+	        LINE(431, "Request Header Fields Too Large"),
+	        LINE(500, "Internal Server Error"),
+	        LINE(501, "Not Implemented"),
+	        LINE(502, "Bad Gateway"),
+	        LINE(503, "Service Unavailable"),
+	        LINE(504, "Gateway Timeout"),
+	        LINE(505, "HTTP Version Not Supported"),
 	};
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return "Unknown";
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (lines[i].status == status) {
+			buf_add_bytes(out, lines[i].line);
+			return;
+		}
+	buf_add_bytes(out, BYTES("HTTP/1.1 "));
+	buf_add_i64(out, status);
+	buf_add_bytes(out, BYTES(" Unknown\r\n"));
 }
 
 bool response_has_body(int status)
@@ -114,15 +123,6 @@ static void add_own_headers(struct buf *out, const struct http_response *respons
 		if (is_one_line(h->name) && is_one_line(h->value))
 			add_header(out, h->name, h->value);
 	}
-}
-
-static void add_status_line(struct buf *out, int status)
-{
-	buf_add_bytes(out, BYTES("HTTP/1.1 "));
-	buf_add_i64(out, status);
-	buf_add_byte(out, ' ');
-	buf_add_bytes(out, bytes_of(response_reason(status)));
-	buf_add_bytes(out, BYTES("\r\n"));
 }
 
 static void add_body_headers(struct buf *out, const struct http_response *response)
