@@ -51,17 +51,20 @@ struct load {
 	struct signer    signer;
 	struct histogram latency;
 	struct conn     *conns;
-	int              epoll;
-	int              in_flight;
-	uint64_t         start_ns;
-	uint64_t         measure_ns;
-	uint64_t         end_ns;
-	uint64_t         random;
-	uint64_t         sent;
-	uint64_t         answered;
-	uint64_t         errors;
-	bool             stopped; /* after a lost connection: no use going on */
-	char             problem[PROBLEM_BYTES_MAX];
+	struct conn
+	        *ready[EVENTS_AT_ONCE]; /* answered in this round, to be sent the next request at its end */
+	int      ready_count;
+	int      epoll;
+	int      in_flight;
+	uint64_t start_ns;
+	uint64_t measure_ns;
+	uint64_t end_ns;
+	uint64_t random;
+	uint64_t sent;
+	uint64_t answered;
+	uint64_t errors;
+	bool     stopped; /* after a lost connection: no use going on */
+	char     problem[PROBLEM_BYTES_MAX];
 };
 
 static bool load_open(struct load *load);
@@ -267,8 +270,19 @@ static void load_answered(struct load *load, struct conn *conn, const struct ans
 	load_check(load, a);
 	if (now_ns >= load->measure_ns && now_ns < load->end_ns)
 		histogram_add(&load->latency, now_ns - conn->sent_ns);
-	if (load_has_more(load, now_ns))
-		load_send(load, conn, now_ns);
+	load->ready[load->ready_count++] = conn;
+}
+
+/* After all that has come was read: each request sent wakes the server, which may take this core. */
+static void load_send_ready(struct load *load)
+{
+	for (int i = 0; i < load->ready_count; i++) {
+		uint64_t now_ns = clock_ns();
+
+		if (load_has_more(load, now_ns))
+			load_send(load, load->ready[i], now_ns);
+	}
+	load->ready_count = 0;
 }
 
 static enum answer_state load_parse(const struct load *load, const struct conn *conn, struct answer *a)
@@ -341,6 +355,7 @@ static void load_run(struct load *load)
 		load_refresh_ttl(load);
 		for (int i = 0; i < n && !load->stopped; i++)
 			load_receive(load, events[i].data.ptr);
+		load_send_ready(load);
 	}
 	if (load->options.once)
 		load->end_ns = clock_ns();

@@ -97,7 +97,7 @@ static void write_counts(struct json_writer *w, const struct attempts_call *a)
 	if (r->nearest.max == 0 ||
 	    (r->nearest.count == 0 && r->verdict.kind != VERDICT_ALLOW)) /* a lock took its place */
 		return;
-	json_name(w, BYTES("counts"));
+	json_key(w, BYTES("counts"));
 	json_begin_object(w);
 	json_name(w, a->q.rule->type);
 	json_begin_object(w);
@@ -110,7 +110,7 @@ static void write_cleared(struct json_writer *w, const struct attempt_result *r)
 {
 	if (r->cleared_count == 0)
 		return;
-	json_name(w, BYTES("cleared"));
+	json_key(w, BYTES("cleared"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < r->cleared_count; i++) {
 		json_begin_object(w);
@@ -138,7 +138,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 	write_counts(w, a);
 	write_cleared(w, r);
 	if (a->q.rule->shadow) {
-		json_name(w, BYTES("shadow"));
+		json_key(w, BYTES("shadow"));
 		json_begin_object(w);
 		v1_write_verdict(w, &r->shadow, a->now_us);
 		json_end_object(w);

@@ -115,11 +115,12 @@ enum err_code auth_identify(struct api_loop *l, const struct http_request *r, st
 enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
                                struct caller *out, struct err *err)
 {
-	struct bytes given = http_header_get(r, "authorization");
 	struct bytes bearer = BYTES("Bearer ");
+	struct bytes given;
 
 	if (is_open(l, out))
 		return ERR_NONE;
+	given = http_header_get(r, "authorization");
 	if (given.data == NULL)
 		return settle(r,
 		              err_set(err, ERR_NO_CREDENTIAL,

@@ -139,6 +139,7 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 	limit_call_add(&a->call, c->arena, policy, key, cost);
 	if (!limits_needs_turn(c->services->limits, &a->call, c->now_us))
 		c->kind = READ;
+	c->tableless = !limits_needs_table(&a->call);
 	return ERR_NONE;
 }
 

@@ -48,7 +48,7 @@ void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t
 void limit_call_write_results(struct json_writer *w, struct bytes name, const struct limit_call *c,
                               int64_t now_us)
 {
-	json_name(w, name);
+	json_key(w, name);
 	json_begin_array(w);
 	for (unsigned i = 0; i < c->count; i++)
 		write_result(w, &c->asks[i], now_us);
@@ -56,19 +56,6 @@ void limit_call_write_results(struct json_writer *w, struct bytes name, const st
 }
 
 /* ---- headers ---- */
-
-enum { NUMBER_CHARS = 20 };
-
-static void add_number(struct buf *out, uint64_t number)
-{
-	char  text[NUMBER_CHARS];
-	char *at = text + sizeof(text);
-
-	do
-		*--at = (char)('0' + number % 10);
-	while ((number /= 10) > 0);
-	buf_add(out, at, (size_t)(text + sizeof(text) - at));
-}
 
 /* "name", as the first part of a list's member. Names need no escapes: limit_policy.c sees to that. */
 static void add_name(struct buf *out, struct bytes name)
@@ -80,23 +67,22 @@ static void add_name(struct buf *out, struct bytes name)
 	buf_add_byte(out, '"');
 }
 
-static void add_parameter(struct buf *out, const char *name, uint64_t value)
+/* `name` is with what comes before and after it: ";q=" */
+static void add_parameter(struct buf *out, struct bytes name, int64_t value)
 {
-	buf_add_byte(out, ';');
-	buf_add_bytes(out, bytes_of(name));
-	buf_add_byte(out, '=');
-	add_number(out, value);
+	buf_add_bytes(out, name);
+	buf_add_i64(out, value);
 }
 
 /* How many seconds the quota is for; of a calendar month, this one. */
-static uint64_t period_s(const struct limit_rule *rule, int64_t now_us)
+static int64_t period_s(const struct limit_rule *rule, int64_t now_us)
 {
 	struct limit_window w;
 
 	if (rule->period.us > 0)
-		return (uint64_t)(rule->period.us / SECOND_US);
+		return rule->period.us / SECOND_US;
 	w = limit_window_at(rule->period, now_us);
-	return (uint64_t)((w.end_us - w.start_us) / SECOND_US);
+	return (w.end_us - w.start_us) / SECOND_US;
 }
 
 void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t now_us)
@@ -112,18 +98,18 @@ void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t n
 		if (ask->policy->shadow || ask->degraded)
 			continue;
 		add_name(&policies, ask->policy->name);
-		add_parameter(&policies, "q", ask->policy->rule.limit);
-		add_parameter(&policies, "w", period_s(&ask->policy->rule, now_us));
+		add_parameter(&policies, BYTES(";q="), (int64_t)ask->policy->rule.limit);
+		add_parameter(&policies, BYTES(";w="), period_s(&ask->policy->rule, now_us));
 		add_name(&limits, ask->policy->name);
-		add_parameter(&limits, "r", ask->answer.remaining);
-		add_parameter(&limits, "t", (uint64_t)seconds_up(ask->answer.reset_us));
+		add_parameter(&limits, BYTES(";r="), (int64_t)ask->answer.remaining);
+		add_parameter(&limits, BYTES(";t="), seconds_up(ask->answer.reset_us));
 	}
 	if (policies.len > 0) {
 		v1_header(v, BYTES("RateLimit-Policy"), buf_bytes(&policies));
 		v1_header(v, BYTES("RateLimit"), buf_bytes(&limits));
 	}
 	if (c->retry_after_us > 0) {
-		add_number(&wait, (uint64_t)seconds_up(c->retry_after_us));
+		buf_add_i64(&wait, seconds_up(c->retry_after_us));
 		v1_header(v, BYTES("Retry-After"), buf_bytes(&wait));
 	}
 }

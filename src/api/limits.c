@@ -39,6 +39,7 @@ static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct
 	if (err->code == ERR_NONE && !is_keyed(c) &&
 	    !limits_needs_turn(c->services->limits, &l->call, c->now_us))
 		c->kind = READ;
+	c->tableless = !limits_needs_table(&l->call);
 	return err->code;
 }
 

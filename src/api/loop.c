@@ -49,23 +49,25 @@ static uint64_t spread(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static char *digits_put(char *at, uint64_t bits, unsigned count)
+enum { ID_DIGITS = 13 }; /* of five bits: all of a 64-bit number */
+
+static void digits_put(char id[ID_DIGITS], uint64_t bits)
 {
 	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUV";
 
-	for (unsigned i = 0; i < count; i++, bits >>= 5)
-		*at++ = alphabet[bits & 31];
-	return at;
+#pragma GCC unroll 13
+	for (unsigned i = 0; i < ID_DIGITS; i++)
+		id[i] = alphabet[bits >> 5 * i & 31];
 }
 
-/* 13 digits hold all of a 64-bit number: the first are the counter, spread, and so never repeat within a
- * loop; the second mix in what differs between loops; the rest is noise. */
+/* The first number is the counter, spread, and so never repeats within a loop; the second mixes in what differs
+ * between loops; the rest is noise. */
 void api_loop_request_id(struct api_loop *l, char id[REQUEST_ID_LENGTH])
 {
 	uint64_t x = spread(l->id_state++);
 
-	id = digits_put(id, x, 13);
-	id = digits_put(id, x ^ l->id_fixed, 13);
-	id = digits_put(id, spread(x + l->id_fixed), 13);
-	digits_put(id, spread(x ^ ~l->id_fixed), 13);
+	digits_put(id, x);
+	digits_put(id + ID_DIGITS, x ^ l->id_fixed);
+	digits_put(id + 2 * ID_DIGITS, spread(x + l->id_fixed));
+	digits_put(id + 3 * ID_DIGITS, spread(x ^ ~l->id_fixed));
 }

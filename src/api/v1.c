@@ -223,6 +223,20 @@ static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 	answer(l, w, rc, &err);
 }
 
+static void read_run(struct api_loop *l, struct v1_work *w)
+{
+	struct engine        *e = l->api->parts.engine;
+	struct engine_session reader;
+
+	if (w->call.tableless) {
+		read_answer(l, w, &(struct table){.now_us = engine_now_us(e)});
+		return;
+	}
+	engine_session_init(&reader, e);
+	read_answer(l, w, &reader.base);
+	engine_session_release(&reader);
+}
+
 /* ---- the way in ---- */
 
 static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err *err)
@@ -321,9 +335,8 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 
 static void handle(struct api_loop *l, struct http_request *r, const struct v1_match *match)
 {
-	struct v1_work       *w = arena_alloc(&r->arena, sizeof(*w));
-	struct engine_session reader;
-	enum err_code         rc;
+	struct v1_work *w = arena_alloc(&r->arena, sizeof(*w));
+	enum err_code   rc;
 
 	/* all but the writer's part, which holds room for a long error text */
 	memset((char *)w + sizeof(w->base), 0, sizeof(*w) - sizeof(w->base));
@@ -339,13 +352,10 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 		answer_error(l, w, rc, &w->base.err);
 		return;
 	}
-	if (w->call.kind == WRITE) {
+	if (w->call.kind == WRITE)
 		write_submit(l, w);
-		return;
-	}
-	engine_session_init(&reader, l->api->parts.engine);
-	read_answer(l, w, &reader.base);
-	engine_session_release(&reader);
+	else
+		read_run(l, w);
 }
 
 bool v1_handles(const struct http_request *r)

@@ -61,6 +61,7 @@ struct v1_call {
 	struct arena          *arena;
 	const struct v1_route *route;
 	enum operation_kind    kind;
+	bool                   tableless; /* set by decode, of a READ: run looks at the table's time only */
 	struct services       *services;
 	struct http_request   *http;
 	int64_t            now_us; /* when it came, by the wall clock; in run, the table's time is better */

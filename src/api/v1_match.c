@@ -1,4 +1,4 @@
-/* Matching: segment by segment, over the table. Segments are compared as they came and decoded afterwards, so
+/* Matching: down the table, the first pattern that fits. Parameters are taken as they came and decoded afterwards, so
  * that an id may hold an encoded slash. */
 #include "api/v1_match.h"
 
@@ -35,51 +35,39 @@ bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes 
 	return bytes_is_utf8(*out);
 }
 
-/* The text up to the next slash; moves past it. */
-static struct bytes segment_next(struct bytes *path)
-{
-	struct bytes segment = {path->data, 0};
-
-	while (segment.len < path->len && path->data[segment.len] != '/')
-		segment.len++;
-	path->data += segment.len;
-	path->len -= segment.len;
-	if (path->len > 0)
-		*path = (struct bytes){path->data + 1, path->len - 1};
-	return segment;
-}
-
 #define WHATEVER "{*}"
 
-/* What every path that fits begins with. */
-static struct bytes literal_of(const char *pattern)
+/* The text from `at` up to the next slash. */
+static struct bytes segment_at(struct bytes path, size_t at)
 {
-	size_t len = strcspn(pattern, "{");
+	const char *start = path.data + at, *slash = memchr(start, '/', path.len - at);
 
-	while (len > 0 && pattern[len - 1] == '/')
-		len--;
-	return (struct bytes){pattern, len};
+	return (struct bytes){start, slash == NULL ? path.len - at : (size_t)(slash - start)};
 }
 
+/* One walk along both, which nearly always ends after a few bytes. One slash after the end is forgiven. */
 static bool path_fits(const char *pattern, struct bytes path, struct bytes params[V1_PARAMS_MAX])
 {
-	struct bytes rest = bytes_of(pattern);
-	size_t       count = 0;
+	size_t at = 0;
 
-	if (!bytes_starts_with(path, literal_of(pattern))) /* most are told apart here, at once */
-		return false;
-	while (rest.len > 0 && path.len > 0 && !bytes_is(rest, WHATEVER)) {
-		struct bytes want = segment_next(&rest), got = segment_next(&path);
-
-		if (want.len > 0 && want.data[0] == '{') {
-			if (got.len == 0 || count == V1_PARAMS_MAX)
-				return false;
-			params[count++] = got;
-		} else if (!bytes_equal(want, got)) {
-			return false;
+	for (size_t count = 0;; count++) {
+		while (*pattern != '\0' && *pattern != '{' && at < path.len && path.data[at] == *pattern) {
+			pattern++;
+			at++;
 		}
+		if (*pattern != '{')
+			break;
+		if (strcmp(pattern, WHATEVER) == 0)
+			return true;
+		if (at == path.len || path.data[at] == '/' || count == V1_PARAMS_MAX)
+			return false;
+		params[count] = segment_at(path, at);
+		at += params[count].len;
+		pattern = strchr(pattern, '}') + 1;
 	}
-	return bytes_is(rest, WHATEVER) || (rest.len == 0 && path.len == 0);
+	if (at == path.len)
+		return *pattern == '\0' || strcmp(pattern, "/" WHATEVER) == 0;
+	return *pattern == '\0' && path.data[at] == '/' && at + 1 == path.len;
 }
 
 static bool params_decode(struct http_request *r, struct bytes params[V1_PARAMS_MAX])
@@ -110,12 +98,11 @@ static void allowed_write(unsigned methods, char *out, size_t len)
 
 enum v1_outcome v1_match(struct http_request *r, struct v1_match *out)
 {
-	enum http_method method = r->method == HTTP_HEAD ? HTTP_GET : r->method;
-	unsigned         methods = 0;
+	enum http_method       method = r->method == HTTP_HEAD ? HTTP_GET : r->method;
+	const struct v1_route *route;
+	unsigned               methods = 0;
 
-	for (unsigned i = 0; v1_route_at(i) != NULL; i++) {
-		const struct v1_route *route = v1_route_at(i);
-
+	for (unsigned i = 0; (route = v1_route_at(i)) != NULL; i++) {
 		memset(out->params, 0, sizeof(out->params));
 		if (!path_fits(route->path, r->path, out->params))
 			continue;

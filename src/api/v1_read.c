@@ -173,35 +173,15 @@ void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds)
 
 	if (seconds <= 0 || gmtime_r(&then, &utc) == NULL)
 		return;
-	json_name(w, name);
+	json_key(w, name);
 	json_string(w, (struct bytes){text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)});
-}
-
-void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text)
-{
-	if (text.len == 0)
-		return;
-	json_name(w, name);
-	json_string(w, text);
-}
-
-void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number)
-{
-	json_name(w, name);
-	json_i64(w, number);
-}
-
-void v1_write_bool(struct json_writer *w, struct bytes name, bool truth)
-{
-	json_name(w, name);
-	json_bool(w, truth);
 }
 
 static void write_lock(struct json_writer *w, const struct verdict *v, int64_t now_us)
 {
 	struct key_parts p = key_split(v->sk);
 
-	json_name(w, BYTES("lock"));
+	json_key(w, BYTES("lock"));
 	json_begin_object(w);
 	v1_write_text(w, BYTES("journey"), p.journey);
 	v1_write_text(w, BYTES("name"), p.classifier);

@@ -41,11 +41,31 @@ void v1_every_journey(struct v1_call *c, const struct rules *rules);
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct fields *f, struct attempt *out);
 
+/* ---- members, with names of our own ---- */
+
 /* "2026-11-15T22:00:00Z" */
 void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds);
-void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text); /* nothing if empty */
-void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number);
-void v1_write_bool(struct json_writer *w, struct bytes name, bool truth);
+
+/* Nothing if it is empty. */
+static inline void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text)
+{
+	if (text.len == 0)
+		return;
+	json_key(w, name);
+	json_string(w, text);
+}
+
+static inline void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number)
+{
+	json_key(w, name);
+	json_i64(w, number);
+}
+
+static inline void v1_write_bool(struct json_writer *w, struct bytes name, bool truth)
+{
+	json_key(w, name);
+	json_bool(w, truth);
+}
 
 /* "verdict", "reason", "until", "retry_after", "lock", as members. */
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);

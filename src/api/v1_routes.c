@@ -8,10 +8,15 @@ enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0, POLICY_BODY = POLICY_DOCUMENT_BYTE
 
 #define FUNCTIONS(name) name##_decode, name##_run, name##_encode
 
+/* Those asked most come first: the table is searched from its top. */
 static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, FUNCTIONS(attempt), attempt_committed,
          NULL},
         {HTTP_POST, "/v1/check", READ, "Check", BODY, FUNCTIONS(check_actions), NULL, NULL},
+        {HTTP_POST, "/v1/allow", WRITE, "Allow", BODY, FUNCTIONS(allow), NULL, allow_refused},
+        {HTTP_POST, "/v1/refund", WRITE, "Refund", BODY, FUNCTIONS(refund), NULL, NULL},
+        {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, FUNCTIONS(authz), NULL,
+         authz_refused},
         {HTTP_GET, "/v1/locks", READ, "ListLocks", NO_BODY, FUNCTIONS(lock_list), NULL, NULL},
         {HTTP_POST, "/v1/unlock", ADMINISTER, "Unlock", BODY, FUNCTIONS(unlock), NULL, NULL},
         {HTTP_PUT, "/v1/subjects/{id}/locks/{journey}/{name}", ADMINISTER, "SetLock", BODY,
@@ -33,10 +38,6 @@ static const struct v1_route routes[] = {
         {HTTP_GET, "/v1/policies/{name}", READ, "GetPolicies", NO_BODY, FUNCTIONS(policy_get), NULL, NULL},
         {HTTP_PUT, "/v1/policies/{name}", ADMINISTER, "PutPolicies", POLICY_BODY, FUNCTIONS(policy_put),
          policy_put_committed, NULL},
-        {HTTP_POST, "/v1/allow", WRITE, "Allow", BODY, FUNCTIONS(allow), NULL, allow_refused},
-        {HTTP_POST, "/v1/refund", WRITE, "Refund", BODY, FUNCTIONS(refund), NULL, NULL},
-        {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, FUNCTIONS(authz), NULL,
-         authz_refused},
         {HTTP_GET, "/v1/limits/top", READ, "ListTopLimits", NO_BODY, FUNCTIONS(limits_top), NULL, NULL},
 };
 

@@ -61,6 +61,9 @@ struct engine_session {
 void engine_session_init(struct engine_session *r, struct engine *e);
 void engine_session_release(struct engine_session *r);
 
+/* The time for a batch or a reader: the clock's, but never before a time already given. */
+int64_t engine_now_us(struct engine *e);
+
 /* ---- writing ---- */
 
 /* A write waiting for its turn. Owned by the submitter, who must keep it alive until done is called. */

@@ -42,9 +42,6 @@ struct engine {
  * loaded, nothing can be written, no thread runs. For check.c; ends with engine_close. */
 enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err);
 
-/* The time for a batch or a reader: the clock's, but never before a time already given. */
-int64_t engine_now_us(struct engine *e);
-
 /* Makes the catalog of a committed batch the one that readers get. */
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog);
 

@@ -1,5 +1,8 @@
 /* Answer: one write, head and body together: a small body is copied behind the head, a large one is sent from
- * where it lies. Only what the socket does not take is kept, and only then is epoll asked about it. */
+ * where it lies. Only what the socket does not take is kept, and only then is epoll asked about it.
+ *
+ * Small answers to requests that came in one round go out at its end, so a connection may be SENDING with nothing
+ * kept: then its answer waits in the outbox. */
 #include "http/answer.h"
 
 #include <assert.h>
@@ -61,26 +64,40 @@ static void send_parts(struct conn *c, struct iovec *parts, int count)
 		conn_close(c);
 }
 
-/* Writes the head into the loop's scratch buffer; returns how many parts there are to send. */
+/* Writes the head behind what waits in the outbox; returns how many parts there are to send. */
 static int answer_parts(struct conn *c, const struct http_response *response, struct iovec parts[2])
 {
 	struct loop          *l = c->loop;
-	struct buf           *head = &l->head;
+	struct buf           *out = &l->outbox.text;
+	size_t                start = out->len;
 	struct response_facts facts = {
 	        .close = c->close_after,
 	        .version_1_0 = c->exchange->receive.head.version_1_0,
-	        .date = date_at(&l->date, clock_wall_us(l->clock)),
+	        .date = date_at(&l->date, l->wall_us),
 	};
 	bool body = response_has_body(response->status) && response->content_type != NULL &&
 	            response->body.len > 0 && c->exchange->request.method != HTTP_HEAD;
 
-	buf_reset(head);
-	response_head(head, response, &facts);
+	response_head(out, response, &facts);
 	if (body && response->body.len <= BODY_COPIED_BYTES_MAX)
-		buf_add_bytes(head, response->body);
-	parts[0] = part_of(buf_bytes(head));
+		buf_add_bytes(out, response->body);
+	parts[0] = (struct iovec){out->data + start, out->len - start};
 	parts[1] = part_of(response->body);
 	return body && response->body.len > BODY_COPIED_BYTES_MAX ? 2 : 1;
+}
+
+/* Leaves the answer at the end of the outbox, or sends it. */
+static void answer_post(struct conn *c, struct iovec *parts, int count)
+{
+	struct outbox *o = &c->loop->outbox;
+
+	if (o->gathering && count == 1 && o->count < OUTBOX_ANSWERS_MAX) {
+		o->conns[o->count] = c;
+		o->ends[o->count++] = o->text.len;
+		return;
+	}
+	o->text.len -= parts[0].iov_len;
+	send_parts(c, parts, count);
 }
 
 static void answer_send(struct conn *c, const struct http_response *response)
@@ -95,8 +112,33 @@ static void answer_send(struct conn *c, const struct http_response *response)
 	/* The answer may lie in the exchange's arena, so that goes last; but sending may close the
 	 * connection, which must not find an exchange to end a second time. */
 	c->exchange = NULL;
-	send_parts(c, parts, count);
+	answer_post(c, parts, count);
 	exchange_give(&c->loop->pool, x);
+}
+
+void answers_gather(struct loop *l)
+{
+	if (l->outbox.count == OUTBOX_ANSWERS_MAX)
+		answers_send(l);
+	l->outbox.gathering = true;
+}
+
+/* Nothing is gathered meanwhile: what a connection has pipelined is answered at once. Nothing else happens to a
+ * connection whose answer waits, because an event comes to it once a round. */
+void answers_send(struct loop *l)
+{
+	struct outbox *o = &l->outbox;
+	size_t         at = 0;
+
+	o->gathering = false;
+	for (unsigned i = 0; i < o->count; at = o->ends[i++]) {
+		struct iovec part = {o->text.data + at, o->ends[i] - at};
+
+		send_parts(o->conns[i], &part, 1);
+		conn_drive(o->conns[i]);
+	}
+	o->count = 0;
+	buf_reset(&o->text);
 }
 
 void http_respond(struct http_request *r, const struct http_response *response)

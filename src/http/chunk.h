@@ -1,6 +1,5 @@
-/* Chunk: takes a chunked body apart, in bytes that arrive in any pieces. Strict where the parsing library is
- * not: sizes are hex digits only, every line ends with CR LF, extensions and trailers are bounded and
- * dropped.
+/* Chunk: takes a chunked body apart, in bytes that arrive in any pieces. Strict: sizes
+ * are hex digits only, every line ends with CR LF, extensions and trailers are bounded and dropped.
  *
  *   SIZE --digits, CR LF--> DATA --all of it--> DATA_END --CR LF--> SIZE
  *    '--size 0--> TRAILER --empty line--> DONE */

@@ -257,7 +257,7 @@ static void conn_settle(struct conn *c)
 		conn_want(c, io_interest(&c->io, EPOLLIN));
 	else if (c->state == CONN_LINGER)
 		conn_want(c, EPOLLIN);
-	else if (c->state == CONN_SENDING)
+	else if (c->state == CONN_SENDING && c->out.len > 0)
 		conn_want(c, io_interest(&c->io, EPOLLOUT));
 }
 

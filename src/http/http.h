@@ -21,7 +21,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "http/header.h"
 
 enum http_method {
 	HTTP_GET,
@@ -37,6 +36,13 @@ enum http_method {
 /* Where a peer is: IPv6, in network order; IPv4 is ::ffff:a.b.c.d. All zeros if it cannot be told. */
 struct http_address {
 	uint8_t bytes[16];
+};
+
+enum { HTTP_HEADERS_MAX = 64 };
+
+struct http_header {
+	struct bytes name; /* as sent */
+	struct bytes value;
 };
 
 struct http_request {

@@ -63,14 +63,15 @@ static void turn_away_say(struct loop *l, struct io *io)
 	struct arena          arena;
 	struct http_response  response;
 	struct iovec          part;
+	struct buf            text;
 
 	arena_init(&arena);
+	buf_init(&text, &arena);
 	response = answer_error(l->handler, &arena, refusal);
-	facts.date = date_at(&l->date, clock_wall_us(l->clock));
-	buf_reset(&l->head);
-	response_head(&l->head, &response, &facts);
-	buf_add_bytes(&l->head, response.body);
-	part = (struct iovec){l->head.data, l->head.len};
+	facts.date = date_at(&l->date, l->wall_us);
+	response_head(&text, &response, &facts);
+	buf_add_bytes(&text, response.body);
+	part = (struct iovec){text.data, text.len};
 	io_write(io, &part, 1);
 	arena_release(&arena);
 }

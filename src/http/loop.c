@@ -1,5 +1,5 @@
 /* Loop: rounds. A round waits, then runs events, inbox and deadlines, then buries closed connections; the
- * clock is read once in it. Sockets are level-triggered: what a round leaves unread the next one reports. */
+ * clocks are read once in it. Sockets are level-triggered: what a round leaves unread the next one reports. */
 #include "http/loop.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "http/conn.h"
+#include "http/answer.h"
 
 enum {
 	LOOP_EVENTS_MAX = 256, /* a round */
@@ -73,6 +73,12 @@ static enum err_code loop_open_fds(struct loop *l, struct err *err)
 	return rc;
 }
 
+static void clocks_read(struct loop *l)
+{
+	l->now_us = clock_steady_us(l->clock);
+	l->wall_us = clock_wall_us(l->clock);
+}
+
 enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsigned loops,
                         const struct http_handler *handler, struct clock *clock, atomic_uint *connections_now,
                         struct err *err)
@@ -82,13 +88,13 @@ enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsign
 	l->inbox_watch.on_event = inbox_on_event;
 	l->stop.run = stop_run;
 	l->beat.run = beat_run;
-	l->now_us = clock_steady_us(clock);
+	clocks_read(l);
 	l->budget.held_bytes_max = budget_share(limits, loops);
 	timers_init(&l->timers);
 	durations_set(&l->timers, limits);
 	pool_init(&l->pool, limits, &l->budget);
 	date_init(&l->date);
-	buf_init(&l->head, NULL);
+	buf_init(&l->outbox.text, NULL);
 	list_init(&l->conns);
 	list_init(&l->graves);
 	return loop_open_fds(l, err);
@@ -98,7 +104,7 @@ void loop_release(struct loop *l)
 {
 	assert(list_empty(&l->conns));
 	pool_release(&l->pool);
-	buf_release(&l->head);
+	buf_release(&l->outbox.text);
 	close(l->epoll_fd);
 	inbox_close(&l->inbox);
 }
@@ -149,12 +155,14 @@ static void run_events(struct loop *l)
 
 	if (count < 0 && errno != EINTR)
 		log_error("epoll_wait: %s", strerror(errno));
-	l->now_us = clock_steady_us(l->clock);
+	clocks_read(l);
 	for (int i = 0; i < count; i++) {
 		struct watch *w = events[i].data.ptr;
 
+		answers_gather(l);
 		w->on_event(w, events[i].events);
 	}
+	answers_send(l);
 }
 
 static void run_timers(struct loop *l)

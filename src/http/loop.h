@@ -20,6 +20,17 @@ struct loop_counts {
 	_Atomic uint64_t accepted, refused, requests, timeouts, bad_requests, handshakes_failed;
 };
 
+enum { OUTBOX_ANSWERS_MAX = 32 };
+
+/* Answers that go out together, once the requests that came together have all been read: answer.c. */
+struct outbox {
+	bool         gathering;
+	struct buf   text; /* one behind the other */
+	struct conn *conns[OUTBOX_ANSWERS_MAX];
+	size_t       ends[OUTBOX_ANSWERS_MAX]; /* of each conn's answer */
+	unsigned     count;
+};
+
 struct loop {
 	/* any thread */
 	struct inbox       inbox;
@@ -39,13 +50,14 @@ struct loop {
 	/* this thread only */
 	pthread_t         self;
 	void             *loop_data;
-	int64_t           now_us; /* steady, read once a round */
+	int64_t           now_us;  /* steady, read once a round */
+	int64_t           wall_us; /* the same moment by the wall clock, for Date */
 	struct watch      inbox_watch;
 	struct timers     timers;
 	struct budget     budget;
 	struct pool       pool;
 	struct date       date;
-	struct buf        head; /* scratch for one answer's head */
+	struct outbox     outbox;
 	struct list       conns;
 	struct list       graves; /* closed this round, freed at its end: an event may still name them */
 	struct inbox_item stop;

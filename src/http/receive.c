@@ -49,22 +49,6 @@ static enum receive_step refuse(struct receive *r, int status, const char *text)
 	return RECEIVE_REFUSED;
 }
 
-static enum http_method method_of(const char *name)
-{
-	static const struct {
-		const char      *name;
-		enum http_method method;
-	} methods[] = {
-	        {"GET", HTTP_GET},       {"HEAD", HTTP_HEAD},   {"POST", HTTP_POST},       {"PUT", HTTP_PUT},
-	        {"DELETE", HTTP_DELETE}, {"PATCH", HTTP_PATCH}, {"OPTIONS", HTTP_OPTIONS},
-	};
-
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (strcmp(methods[i].name, name) == 0)
-			return methods[i].method;
-	return HTTP_OTHER;
-}
-
 /* "http://host/path", which a server must take as well as "/path" (RFC 9112 3.2.2). */
 static struct bytes target_without_authority(struct bytes target)
 {
@@ -116,7 +100,7 @@ static enum receive_step head_take(struct receive *r, struct bytes text)
 	if (!parse_head(copy, q->headers, &r->head, &r->refusal))
 		return RECEIVE_REFUSED;
 	q->header_count = r->head.header_count;
-	q->method = method_of(r->head.method);
+	q->method = r->head.method;
 	if (r->head.target.len > r->limits->target_bytes_max)
 		return refuse(r, 414, "the request target is too long");
 	target_split(q, r->head.target);

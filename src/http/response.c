@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/word.h"
+
 void date_init(struct date *d)
 {
 	*d = (struct date){.second = -1};
@@ -35,64 +37,62 @@ struct bytes date_at(struct date *d, int64_t wall_us)
 	return (struct bytes){d->text, DATE_BYTES};
 }
 
-const char *response_reason(int status)
+#define LINE(status, reason)                                                                                 \
+	{                                                                                                    \
+		status, BYTES_INIT("HTTP/1.1 " #status " " reason "\r\n")                                    \
+	}
+
+static void add_status_line(struct buf *out, int status)
 {
 	static const struct {
-		int         status;
-		const char *reason;
-	} reasons[] = {
-	        {200, "OK"},
-	        {201, "Created"},
-	        {202, "Accepted"},
-	        {204, "No Content"},
-	        {304, "Not Modified"},
-	        {400, "Bad Request"},
-	        {401, "Unauthorized"},
-	        {403, "Forbidden"},
-	        {404, "Not Found"},
-	        {405, "Method Not Allowed"},
-	        {406, "Not Acceptable"},
-	        {408, "Request Timeout"},
-	        {409, "Conflict"},
-	        {410, "Gone"},
-	        {412, "Precondition Failed"},
-	        {413, "Content Too Large"},
-	        {414, "URI Too Long"},
-	        {415, "Unsupported Media Type"},
-	        {417, "Expectation Failed"},
-	        {422, "Unprocessable Content"},
-	        {423, "Locked"},
-	        {428, "Precondition Required"},
-	        {429, "Too Many Requests"},
-	        {431, "Request Header Fields Too Large"},
-	        {500, "Internal Server Error"},
-	        {501, "Not Implemented"},
-	        {502, "Bad Gateway"},
-	        {503, "Service Unavailable"},
-	        {504, "Gateway Timeout"},
-	        {505, "HTTP Version Not Supported"},
+		int          status;
+		struct bytes line;
+	} lines[] = {
+	        LINE(200, "OK"),
+	        LINE(201, "Created"),
+	        LINE(202, "Accepted"),
+	        LINE(204, "No Content"),
+	        LINE(304, "Not Modified"),
+	        LINE(400, "Bad Request"),
+	        LINE(401, "Unauthorized"),
+	        LINE(403, "Forbidden"),
+	        LINE(404, "Not Found"),
+	        LINE(405, "Method Not Allowed"),
+	        LINE(406, "Not Acceptable"),
+	        LINE(408, "Request Timeout"),
+	        LINE(409, "Conflict"),
+	        LINE(410, "Gone"),
+	        LINE(412, "Precondition Failed"),
+	        LINE(413, "Content Too Large"),
+	        LINE(414, "URI Too Long"),
+	        LINE(415, "Unsupported Media Type"),
+	        LINE(417, "Expectation Failed"),
+	        LINE(422, "Unprocessable Content"),
+	        LINE(423, "Locked"),
+	        LINE(428, "Precondition Required"),
+	        LINE(429, "Too Many Requests"),
+	        LINE(431, "Request Header Fields Too Large"),
+	        LINE(500, "Internal Server Error"),
+	        LINE(501, "Not Implemented"),
+	        LINE(502, "Bad Gateway"),
+	        LINE(503, "Service Unavailable"),
+	        LINE(504, "Gateway Timeout"),
+	        LINE(505, "HTTP Version Not Supported"),
 	};
 
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return "Unknown";
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (lines[i].status == status) {
+			buf_add_bytes(out, lines[i].line);
+			return;
+		}
+	buf_add_bytes(out, BYTES("HTTP/1.1 "));
+	buf_add_i64(out, status);
+	buf_add_bytes(out, BYTES(" Unknown\r\n"));
 }
 
 bool response_has_body(int status)
 {
 	return status >= 200 && status != 204 && status != 304;
-}
-
-static void add_number(struct buf *out, uint64_t number)
-{
-	char   digits[20];
-	size_t at = sizeof(digits);
-
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while ((number /= 10) > 0);
-	buf_add(out, digits + at, sizeof(digits) - at);
 }
 
 static void add_header(struct buf *out, struct bytes name, struct bytes value)
@@ -105,8 +105,12 @@ static void add_header(struct buf *out, struct bytes name, struct bytes value)
 
 static bool is_one_line(struct bytes text)
 {
-	for (size_t i = 0; i < text.len; i++)
-		if (text.data[i] == '\r' || text.data[i] == '\n' || text.data[i] == '\0')
+	size_t at = 0;
+
+	while (text.len - at >= WORD_BYTES && !word_below(word_at(text.data + at), ' '))
+		at += WORD_BYTES;
+	for (; at < text.len; at++)
+		if (text.data[at] == '\r' || text.data[at] == '\n' || text.data[at] == '\0')
 			return false;
 	return true;
 }
@@ -121,15 +125,6 @@ static void add_own_headers(struct buf *out, const struct http_response *respons
 	}
 }
 
-static void add_status_line(struct buf *out, int status)
-{
-	buf_add_bytes(out, BYTES("HTTP/1.1 "));
-	add_number(out, (unsigned)status);
-	buf_add_byte(out, ' ');
-	buf_add_bytes(out, bytes_of(response_reason(status)));
-	buf_add_bytes(out, BYTES("\r\n"));
-}
-
 static void add_body_headers(struct buf *out, const struct http_response *response)
 {
 	if (!response_has_body(response->status))
@@ -137,7 +132,7 @@ static void add_body_headers(struct buf *out, const struct http_response *respon
 	if (response->content_type != NULL)
 		add_header(out, BYTES("Content-Type"), bytes_of(response->content_type));
 	buf_add_bytes(out, BYTES("Content-Length: "));
-	add_number(out, response->content_type == NULL ? 0 : response->body.len);
+	buf_add_i64(out, response->content_type == NULL ? 0 : (int64_t)response->body.len);
 	buf_add_bytes(out, BYTES("\r\n"));
 }
 

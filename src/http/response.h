@@ -29,6 +29,4 @@ void response_head(struct buf *out, const struct http_response *response, const 
 /* Does an answer of this status have a body at all? */
 bool response_has_body(int status);
 
-const char *response_reason(int status);
-
 #endif

@@ -2,6 +2,8 @@
  * decision. */
 #include "http/scan.h"
 
+#include "base/word.h"
+
 enum byte_class { PLAIN, LINE_END, BAD };
 
 /* Control bytes but tab are BAD; CR and LF decide. Everything else is zero: PLAIN. */
@@ -24,12 +26,13 @@ void scan_init(struct scan *s)
 	*s = (struct scan){0};
 }
 
-bool scan_is_token(struct bytes text)
+size_t scan_token_len(struct bytes text)
 {
-	for (size_t i = 0; i < text.len; i++)
-		if (!token_bytes[(uint8_t)text.data[i]])
-			return false;
-	return text.len > 0;
+	size_t len = 0;
+
+	while (len < text.len && token_bytes[(uint8_t)text.data[len]])
+		len++;
+	return len;
 }
 
 static enum scan_result refuse(struct refusal *refusal, int status, const char *text)
@@ -46,7 +49,7 @@ static bool target_too_long(const struct scan *s, struct bytes in, size_t end, s
 	size_t      len = end - s->line_start;
 	const char *space;
 
-	if (s->lines > 0 || len <= target_bytes_max)
+	if (len <= target_bytes_max)
 		return false;
 	len -= line[len - 1] == '\r';
 	space = memchr(line, ' ', len);
@@ -56,7 +59,7 @@ static bool target_too_long(const struct scan *s, struct bytes in, size_t end, s
 static enum scan_result scan_wait(const struct scan *s, struct bytes in, const struct scan_limits *limits,
                                   struct refusal *refusal)
 {
-	if (target_too_long(s, in, in.len, limits->target_bytes_max))
+	if (s->lines == 0 && target_too_long(s, in, in.len, limits->target_bytes_max))
 		return refuse(refusal, 414, "the request target is too long");
 	if (in.len >= limits->head_bytes_max)
 		return refuse(refusal, 431, "the request's headers are too large");
@@ -103,6 +106,12 @@ static struct bytes scan_window(struct bytes in, const struct scan_limits *limit
 /* The first byte from `at` on that is not plain, or the end. */
 static size_t plain_end(struct bytes in, size_t at)
 {
+	for (; in.len - at >= WORD_BYTES; at += WORD_BYTES) {
+		uint64_t word = word_at(in.data + at);
+
+		if (word_below(word, ' ') | word_has(word, 0x7f))
+			break;
+	}
 	while (at < in.len && byte_classes[(uint8_t)in.data[at]] == PLAIN)
 		at++;
 	return at;
@@ -125,7 +134,7 @@ enum scan_result scan_head(struct scan *s, struct bytes in, const struct scan_li
 			break;
 		if (!line_end_is_right(s, window))
 			return refuse(refusal, 400, "a line of the request's head does not end with CR LF");
-		if (target_too_long(s, window, s->at, limits->target_bytes_max))
+		if (s->lines == 0 && target_too_long(s, window, s->at, limits->target_bytes_max))
 			return refuse(refusal, 414, "the request target is too long");
 		if (line_ends(s))
 			return SCAN_END;

@@ -1,7 +1,6 @@
 /* Scan: finds where a request's head ends, in bytes that arrive in any pieces, and refuses early what no
  * client of ours sends: control bytes (NUL among them), a bare CR or LF, folded lines, a head or a target
- * beyond its limit. The parsing library is laxer than that, and where two parsers in a row read one message
- * differently, requests are smuggled.
+ * beyond its limit. Where two programs in a row read one message differently, requests are smuggled.
  *
  * Each byte is looked at once, however it arrives. */
 #ifndef HTTP_SCAN_H
@@ -36,7 +35,7 @@ void scan_init(struct scan *s);
 enum scan_result scan_head(struct scan *s, struct bytes in, const struct scan_limits *limits,
                            struct refusal *refusal);
 
-/* Could it be a header's name (a token, RFC 9110 5.6.2)? */
-bool scan_is_token(struct bytes text);
+/* How many bytes at its start could be a header's name (a token, RFC 9110 5.6.2). */
+size_t scan_token_len(struct bytes text);
 
 #endif

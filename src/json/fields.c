@@ -111,13 +111,14 @@ void fields_enter(struct fields *f, const struct fields *parent, struct bytes na
 const struct json *fields_get(struct fields *f, const char *name)
 {
 	const struct json *found = NULL;
+	struct bytes       wanted = bytes_of(name);
 	uint32_t           at = 0;
 
 	if (f->object == NULL)
 		return NULL;
 	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
-		if (!bytes_is(m->name, name))
-			continue;
+		if (m->name.len != wanted.len || m->name.data[0] != name[0] || !bytes_equal(m->name, wanted))
+			continue; /* the first byte alone tells most names of one length apart */
 		f->seen[at / 64] |= (uint64_t)1 << at % 64;
 		if (found != NULL)
 			fields_fail(f, name, ERR_SERIALIZATION, "is there twice");

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/word.h"
 #include "json/base64.h"
 #include "json/json.h"
 
@@ -103,13 +104,27 @@ static char *escaped_put(char *at, struct bytes text)
 	return at;
 }
 
+/* How many bytes come before the first that needs an escape. */
+static size_t clean_len(struct bytes text)
+{
+	size_t at = 0;
+
+	for (; text.len - at >= WORD_BYTES; at += WORD_BYTES) {
+		uint64_t word = word_at(text.data + at);
+
+		if (word_below(word, ' ') | word_has(word, '"') | word_has(word, '\\'))
+			break;
+	}
+	while (at < text.len && escapes[(unsigned char)text.data[at]] == 0)
+		at++;
+	return at;
+}
+
 static void quoted_put(struct buf *out, struct bytes text)
 {
-	size_t clean = 0;
+	size_t clean = clean_len(text);
 	char  *at;
 
-	while (clean < text.len && escapes[(unsigned char)text.data[clean]] == 0)
-		clean++;
 	buf_reserve(out, 2 + clean + (text.len - clean) * ESCAPED_BYTES_MAX);
 	at = out->data + out->len;
 	*at++ = '"';

@@ -23,6 +23,24 @@ void json_end_array(struct json_writer *w);
 /* The name of the next value, within an object. */
 void json_name(struct json_writer *w, struct bytes name);
 
+/* The same for a name of our own, a literal of letters, digits and _: nothing in it needs an escape. */
+static inline void json_key(struct json_writer *w, struct bytes name)
+{
+	char *at;
+
+	buf_reserve(w->out, name.len + 4);
+	at = w->out->data + w->out->len;
+	if (w->comma)
+		*at++ = ',';
+	*at++ = '"';
+	memcpy(at, name.data, name.len);
+	at += name.len;
+	*at++ = '"';
+	*at++ = ':';
+	w->out->len = (size_t)(at - w->out->data);
+	w->comma = false;
+}
+
 void json_string(struct json_writer *w, struct bytes text); /* must be valid UTF-8; escapes what must be */
 void json_base64(struct json_writer *w, struct bytes data); /* as a base64 string */
 void json_i64(struct json_writer *w, int64_t value);

@@ -160,7 +160,7 @@ bool identifier_is_hashed(struct bytes text)
 	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
 		size_t len = strlen(kinds[i]);
 
-		if (text.len > len && memcmp(text.data, kinds[i], len) == 0 && text.data[len] == ':' &&
+		if (text.len > len && text.data[len] == ':' && memcmp(text.data, kinds[i], len) == 0 &&
 		    is_hash((struct bytes){text.data + len + 1, text.len - len - 1}))
 			return true;
 	}
@@ -173,7 +173,7 @@ static bool is_plain(struct bytes text)
 	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
 		size_t len = strlen(kinds[i]);
 
-		if (text.len > len && memcmp(text.data, kinds[i], len) == 0 && text.data[len] == ':')
+		if (text.len > len && text.data[len] == ':' && memcmp(text.data, kinds[i], len) == 0)
 			return is_hash((struct bytes){text.data + len + 1, text.len - len - 1});
 	}
 	return true;

@@ -1,4 +1,4 @@
-/* Limit top: a few slots a shard, looked through from end to end: sixteen hashes are two cache lines. */
+/* Limit top: a few slots a shard, looked through from end to end: sixteen hashes, or counts, are two cache lines. */
 #include "service/limit_top.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #define HALF_LIFE_US (LIMIT_TOP_HALF_LIFE_S * INT64_C(1000000))
 
 struct slot {
-	uint64_t count, doubt;
+	uint64_t doubt;
 	uint32_t key_len;
 	char     key[LIMIT_TOP_KEY_BYTES_MAX];
 };
@@ -17,7 +17,8 @@ struct shard {
 	/* under lock */
 	int64_t     halved_us;
 	uint64_t    hashes[LIMIT_TOP_SLOTS]; /* parallel to the slots */
-	struct slot slots[LIMIT_TOP_SLOTS];  /* count 0: free */
+	uint64_t    counts[LIMIT_TOP_SLOTS]; /* the same; 0: free */
+	struct slot slots[LIMIT_TOP_SLOTS];
 };
 
 struct limit_top {
@@ -51,7 +52,7 @@ static void fade(struct shard *s, int64_t now_us)
 		return;
 	s->halved_us += halves * HALF_LIFE_US;
 	for (unsigned i = 0; i < LIMIT_TOP_SLOTS; i++) {
-		s->slots[i].count = halves > 63 ? 0 : s->slots[i].count >> halves;
+		s->counts[i] = halves > 63 ? 0 : s->counts[i] >> halves;
 		s->slots[i].doubt = halves > 63 ? 0 : s->slots[i].doubt >> halves;
 	}
 }
@@ -61,26 +62,26 @@ static unsigned rarest(const struct shard *s)
 	unsigned found = 0;
 
 	for (unsigned i = 1; i < LIMIT_TOP_SLOTS; i++)
-		if (s->slots[i].count < s->slots[found].count)
+		if (s->counts[i] < s->counts[found])
 			found = i;
 	return found;
 }
 
-static struct slot *slot_for(struct shard *s, struct bytes key, uint64_t hash)
+static unsigned slot_for(struct shard *s, struct bytes key, uint64_t hash)
 {
 	struct slot *slot;
 	unsigned     at;
 
 	for (unsigned i = 0; i < LIMIT_TOP_SLOTS; i++)
 		if (s->hashes[i] == hash)
-			return &s->slots[i];
+			return i;
 	at = rarest(s);
 	slot = &s->slots[at];
 	s->hashes[at] = hash;
-	slot->doubt = slot->count;
+	slot->doubt = s->counts[at];
 	slot->key_len = (uint32_t)(key.len < sizeof(slot->key) ? key.len : sizeof(slot->key));
 	memcpy(slot->key, key.data, slot->key_len);
-	return slot;
+	return at;
 }
 
 void limit_top_add(struct limit_top *t, struct bytes key, uint64_t hash, uint64_t units, int64_t now_us)
@@ -89,7 +90,7 @@ void limit_top_add(struct limit_top *t, struct bytes key, uint64_t hash, uint64_
 
 	pthread_mutex_lock(&s->lock);
 	fade(s, now_us);
-	slot_for(s, key, hash)->count += units;
+	s->counts[slot_for(s, key, hash)] += units;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -113,9 +114,9 @@ static unsigned read_shard(struct shard *s, struct arena *a, int64_t now_us, str
 	for (unsigned i = 0; i < LIMIT_TOP_SLOTS; i++) {
 		const struct slot *slot = &s->slots[i];
 
-		if (slot->count > slot->doubt)
+		if (s->counts[i] > slot->doubt)
 			out[count++] = (struct limit_top_key){
-			        arena_copy(a, (struct bytes){slot->key, slot->key_len}), slot->count,
+			        arena_copy(a, (struct bytes){slot->key, slot->key_len}), s->counts[i],
 			        slot->doubt};
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -107,6 +107,14 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	return writes && !refused;
 }
 
+bool limits_needs_table(const struct limit_call *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->asks[i].policy->engine == LIMIT_TABLE)
+			return true;
+	return false;
+}
+
 /* ---- counting ---- */
 
 static void count_ask(struct limits *l, const struct limit_call *c, const struct limit_ask *ask,

@@ -70,6 +70,9 @@ bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_po
  * that was refused a moment ago. */
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
 
+/* Does deciding it need the table? If not, only the time of the one given to limits_run is looked at. */
+bool limits_needs_table(const struct limit_call *c);
+
 /* Decides. May be called again if the changes could not be committed because others wrote in between. */
 enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                          struct err *err);

@@ -1,6 +1,9 @@
 /* The ground: bytes, arenas, buffers, hashing, errors, faults. */
 #include "test.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fault.h"
@@ -84,6 +87,29 @@ TEST(arena, memory_is_aligned_distinct_and_survives_until_reset)
 	}
 	arena_release(&a);
 	assert_int_equal(a.used_bytes, 0);
+}
+
+/* Each number of digits, at its ends, and the ends of the range. */
+TEST(buf, adds_numbers_as_printf_would)
+{
+	struct buf b;
+	char       text[64];
+
+	buf_init(&b, NULL);
+	for (int64_t power = 1; power < INT64_MAX / 10; power *= 10)
+		for (int64_t number = power - 2; number <= power + 2; number++) {
+			buf_reset(&b);
+			buf_add_i64(&b, number);
+			buf_add_i64(&b, -number);
+			snprintf(text, sizeof(text), "%" PRIi64 "%" PRIi64, number, -number);
+			assert_bytes(buf_bytes(&b), text);
+		}
+	buf_reset(&b);
+	buf_add_i64(&b, INT64_MIN);
+	buf_add_byte(&b, ' ');
+	buf_add_i64(&b, INT64_MAX);
+	assert_bytes(buf_bytes(&b), "-9223372036854775808 9223372036854775807");
+	buf_release(&b);
 }
 
 TEST(buf, grows_on_the_heap_and_in_an_arena)

@@ -161,6 +161,46 @@ TEST(receive, gives_the_same_request_however_its_bytes_arrive)
 	assert_int_equal(budget.held_bytes, 0);
 }
 
+static struct head parsed(const char *text, struct http_header headers[HTTP_HEADERS_MAX])
+{
+	struct refusal refusal;
+	struct head    head;
+
+	assert_true(parse_head(bytes_of(text), headers, &head, &refusal));
+	return head;
+}
+
+TEST(parse, takes_the_blanks_around_a_value_and_leaves_those_within)
+{
+	struct http_header h[HTTP_HEADERS_MAX];
+	struct head        head = parsed("GET / HTTP/1.1\r\nHost:h\r\nA: \t b  c\t \r\nB:\r\nC: \r\n\r\n", h);
+
+	assert_int_equal(head.header_count, 4);
+	assert_bytes(h[0].value, "h");
+	assert_bytes(h[1].name, "A");
+	assert_bytes(h[1].value, "b  c");
+	assert_bytes(h[2].value, "");
+	assert_bytes(h[3].value, "");
+}
+
+TEST(parse, knows_the_methods_it_has_names_for_and_takes_the_registered_others)
+{
+	static const struct {
+		const char      *text;
+		enum http_method method;
+	} methods[] = {
+	        {"GET * HTTP/1.0\r\n\r\n", HTTP_GET},         {"HEAD * HTTP/1.0\r\n\r\n", HTTP_HEAD},
+	        {"POST * HTTP/1.0\r\n\r\n", HTTP_POST},       {"PUT * HTTP/1.0\r\n\r\n", HTTP_PUT},
+	        {"DELETE * HTTP/1.0\r\n\r\n", HTTP_DELETE},   {"PATCH * HTTP/1.0\r\n\r\n", HTTP_PATCH},
+	        {"OPTIONS * HTTP/1.0\r\n\r\n", HTTP_OPTIONS}, {"PROPFIND * HTTP/1.0\r\n\r\n", HTTP_OTHER},
+	        {"M-SEARCH * HTTP/1.0\r\n\r\n", HTTP_OTHER},
+	};
+	struct http_header h[HTTP_HEADERS_MAX];
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		assert_int_equal(parsed(methods[i].text, h).method, methods[i].method);
+}
+
 TEST(receive, knows_the_forms_of_a_target)
 {
 	static const struct {

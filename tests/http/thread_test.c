@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
+#include "http/loop.h"
 #include "peer.h"
 
 enum { PEERS = 16, REQUESTS_EACH = 300 };
@@ -177,6 +178,74 @@ TEST(thread, a_loop_that_hangs_is_noticed_and_an_idle_one_is_not_taken_for_one)
 	peer_expect(fd, 200, "ok");
 	WAIT_UNTIL(http_server_beats(house.server));
 	close(fd);
+	house_close(&house);
+}
+
+enum { TOGETHER = 2 * OUTBOX_ANSWERS_MAX + 5 };
+
+/* What the i-th of many peers sends: one request, two, one that is refused, one with a long answer, or one and goodbye. */
+static void send_together(int fd, int i)
+{
+	switch (i % 5) {
+	case 0:
+		peer_send(fd, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\none");
+		break;
+	case 1:
+		peer_send(fd, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nfirst"
+		              "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 6\r\n\r\nsecond");
+		break;
+	case 2:
+		peer_send(fd, "GET say HTTP/1.1\r\n" HOST "\r\n");
+		break;
+	case 3:
+		peer_send(fd, "GET /big?5000 HTTP/1.1\r\n" HOST "\r\n");
+		break;
+	default:
+		peer_send(fd, "GET /close HTTP/1.1\r\n" HOST "\r\n");
+		break;
+	}
+}
+
+static void expect_together(int fd, int i)
+{
+	struct reply r = peer_read_reply(fd, false);
+
+	assert_int_equal(r.status, i % 5 == 2 ? 400 : 200);
+	if (i % 5 == 1)
+		assert_string_equal(r.body, "first");
+	if (i % 5 == 3)
+		assert_int_equal(r.body_len, 5000);
+	reply_release(&r);
+	if (i % 5 == 1)
+		peer_expect(fd, 200, "second");
+	if (i % 5 == 2 || i % 5 == 4)
+		peer_expect_end(fd);
+}
+
+/* The loop is kept until all of them wait, so that it finds them in one round. */
+TEST(thread, requests_that_came_together_are_all_answered_each_to_its_own_peer)
+{
+	int fds[TOGETHER], blocker;
+
+	serve(1);
+	for (int i = 0; i < TOGETHER; i++)
+		fds[i] = peer_connect(&house);
+	peer_expect_service(&house); /* and so they have all been accepted */
+	blocker = peer_connect(&house);
+	peer_send(blocker, "POST /block HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nok");
+	pthread_mutex_lock(&house.lock);
+	while (!house.blocked)
+		pthread_cond_wait(&house.changed, &house.lock);
+	pthread_mutex_unlock(&house.lock);
+	for (int i = 0; i < TOGETHER; i++)
+		send_together(fds[i], i);
+	house_let_go(&house);
+	peer_expect(blocker, 200, "ok");
+	for (int i = TOGETHER - 1; i >= 0; i--) {
+		expect_together(fds[i], i);
+		close(fds[i]);
+	}
+	close(blocker);
 	house_close(&house);
 }
 

@@ -250,6 +250,7 @@ TEST(writer, places_commas_and_writes_every_kind)
 	buf_release(&out);
 }
 
+/* Wherever it is: text is looked at in words of eight bytes, and what is left byte by byte. */
 TEST(writer, escapes_each_control_character)
 {
 	struct buf         out;
@@ -257,17 +258,40 @@ TEST(writer, escapes_each_control_character)
 	struct fixture     f;
 
 	fixture_open(&f);
-	for (unsigned c = 0; c < 128; c++) {
-		char         text[3] = {'x', (char)c, 'y'};
-		struct json *json;
+	for (unsigned c = 0; c < 128; c++)
+		for (size_t at = 0; at < 20; at++) {
+			char         text[] = "abcdefghijklmnopqrst";
+			struct bytes whole = {text, sizeof(text) - 1};
+			struct json *json;
 
-		buf_init(&out, &f.arena);
-		json_writer_init(&w, &out);
-		json_string(&w, (struct bytes){text, 3});
-		json = read_ok(&f, buf_bytes(&out));
-		assert_true(bytes_equal(json->text, (struct bytes){text, 3}));
-	}
+			text[at] = (char)c;
+			buf_init(&out, &f.arena);
+			json_writer_init(&w, &out);
+			json_string(&w, whole);
+			json = read_ok(&f, buf_bytes(&out));
+			assert_true(bytes_equal(json->text, whole));
+		}
 	fixture_close(&f);
+}
+
+TEST(writer, writes_a_key_as_it_writes_a_name)
+{
+	struct json_writer w;
+	struct buf         out;
+
+	buf_init(&out, NULL);
+	json_writer_init(&w, &out);
+	json_begin_object(&w);
+	json_key(&w, BYTES("a"));
+	json_i64(&w, 1);
+	json_key(&w, BYTES("b_2"));
+	json_begin_object(&w);
+	json_key(&w, BYTES("c"));
+	json_null(&w);
+	json_end_object(&w);
+	json_end_object(&w);
+	assert_bytes(buf_bytes(&out), "{\"a\":1,\"b_2\":{\"c\":null}}");
+	buf_release(&out);
 }
 
 TEST(writer, doubles_keep_their_value_in_the_shortest_text)
