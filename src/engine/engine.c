@@ -11,12 +11,13 @@
 #include "base/log.h"
 #include "engine/apply.h"
 #include "engine/batch.h"
-#include "engine/clock.h"
+#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/read.h"
 #include "engine/state.h"
 #include "engine/tables.h"
 #include "engine/ticker.h"
+#include "engine/unwritten.h"
 
 const struct table_backend engine_backend = {
         .name = "embedded",
@@ -33,6 +34,8 @@ const struct table_backend engine_backend = {
         .alter = tables_alter,
         .remove = tables_remove,
 };
+
+enum { UNSETTLED_BYTES_MAX = 16 << 20 };
 
 static void system_random(void *out, size_t len)
 {
@@ -65,6 +68,14 @@ static struct hash_key hash_key_random(void)
 	return key;
 }
 
+/* Rows that wait in the cache are to leave most of it to those that are read. */
+static size_t unsettled_bytes_max(const struct engine_options *options)
+{
+	size_t share = options->cache_bytes_max / 4;
+
+	return share < UNSETTLED_BYTES_MAX ? share : UNSETTLED_BYTES_MAX;
+}
+
 /* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
  * clock: a wall clock that someone sets neither ends what is to last nor makes it last longer. */
 static void time_begin(struct engine *e, int64_t stored_us)
@@ -76,19 +87,41 @@ static void time_begin(struct engine *e, int64_t stored_us)
 	atomic_store(&e->now_us, e->began_us);
 }
 
+static enum err_code replay_record(void *ctx, const struct record *r, struct err *err)
+{
+	return checkpoint_replay(ctx, r, err);
+}
+
+/* What the journal holds goes into the store's memory; it stays in the journal until the next checkpoint. */
+static enum err_code open_journal(struct engine *e, struct err *err)
+{
+	struct journal_reader reader = {e->rocks, replay_record};
+	struct journal_place  from, end;
+	char                  path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/journal", e->options.path);
+	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
+	    journal_read(path, &from, &reader, &end, err) != ERR_NONE ||
+	    journal_open(&e->journal, path, &end, err) != ERR_NONE)
+		return err->code;
+	journal_drop_before(e->journal, from.segment);
+	atomic_store(&e->checkpoint_segment, from.segment == 0 ? 1 : from.segment);
+	time_begin(e, end.time_us);
+	return ERR_NONE;
+}
+
 static enum err_code open_store(struct engine *e, struct err *err)
 {
-	char    path[PATH_MAX];
-	int64_t stored_us;
+	char path[PATH_MAX];
 
 	disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE ||
-	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
-	    file_sync_directory(e->options.path, err) != ERR_NONE ||
-	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
+	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
-	time_begin(e, stored_us);
+	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
+	if (open_journal(e, err) != ERR_NONE || file_sync_directory(e->options.path, err) != ERR_NONE)
+		return err->code;
 	return tables_load(e, err);
 }
 
@@ -99,6 +132,7 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->options = *options;
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
+	pthread_mutex_init(&e->checkpoint_lock, NULL);
 	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
@@ -111,14 +145,18 @@ enum err_code engine_open_reading(struct engine **out, const char *path, struct 
 	struct engine        *e = engine_make(&options);
 	char                  store[PATH_MAX];
 
+	err->code = ERR_NONE;
 	snprintf(store, sizeof(store), "%s/store", path);
-	if (disk_claim_existing(path, &e->lock_fd, err) != ERR_NONE ||
-	    rocks_open_read_only(&e->rocks, store, options.block_cache_bytes, err) != ERR_NONE) {
-		engine_close(e);
-		return err->code;
+	if (disk_claim_existing(path, &e->lock_fd, err) == ERR_NONE &&
+	    rocks_open_read_only(&e->rocks, store, options.block_cache_bytes, err) == ERR_NONE) {
+		settle_init(&e->settle, e->rocks, e->cache, 0);
+		unwritten_open(e, err);
 	}
-	*out = e;
-	return ERR_NONE;
+	if (err->code == ERR_NONE)
+		*out = e;
+	else
+		engine_close(e);
+	return err->code;
 }
 
 enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err)
@@ -135,19 +173,40 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 	return ERR_NONE;
 }
 
+/* All into the store's files, so that the next one to open them need not read the journal. After a failure the
+ * journal alone knows what is committed. */
+static void close_journal(struct engine *e, bool complete)
+{
+	struct err err;
+
+	if (complete &&
+	    (journal_next_segment(e->journal, &err) != ERR_NONE || checkpoint_run(e, &err) != ERR_NONE))
+		log_warn("the journal was left to be read on opening: %s", err.text);
+	journal_close(e->journal);
+}
+
 void engine_close(struct engine *e)
 {
+	bool complete = false;
+
 	if (e->ticker != NULL)
 		ticker_close(e->ticker);
 	if (e->writer != NULL)
-		writer_close(e->writer);
+		complete = writer_close(e->writer);
 	if (e->catalog != NULL)
 		catalog_release(e->catalog);
-	if (e->rocks != NULL)
+	if (e->journal != NULL)
+		close_journal(e, complete);
+	if (e->unwritten != NULL)
+		unwritten_close(e->unwritten);
+	if (e->rocks != NULL) {
+		settle_release(&e->settle);
 		rocks_close(e->rocks);
+	}
 	counts_close(e->counts);
 	cache_close(e->cache);
 	pthread_mutex_destroy(&e->catalog_lock);
+	pthread_mutex_destroy(&e->checkpoint_lock);
 	if (e->lock_fd >= 0)
 		close(e->lock_fd);
 	free(e);

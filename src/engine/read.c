@@ -128,13 +128,14 @@ enum err_code read_transact(struct table *t, struct arena *a, const struct table
                             struct table_batch_get_result *r, struct err *err)
 {
 	struct engine_session *s = (struct engine_session *)t;
-	struct rocks_snapshot *snapshot;
+	struct rocks_snapshot *snapshot = NULL;
 	size_t                 bytes = 0;
 
 	results_init(a, q->count, r);
 	if (check_batch(s, a, q, MSG_TRANSACT_TWICE, err) != ERR_NONE)
 		return err->code;
-	snapshot = s->turn == NULL ? rocks_snapshot_open(s->engine->rocks) : NULL;
+	if (s->turn == NULL && view_snapshot_open(s->engine, &snapshot, err) != ERR_NONE)
+		return err->code;
 	err->code = ERR_NONE;
 	for (uint32_t i = 0; i < q->count && err->code == ERR_NONE; i++) {
 		if (snapshot != NULL)

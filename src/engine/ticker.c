@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/backfill.h"
+#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
@@ -99,6 +100,10 @@ static void tick(struct ticker *t)
 
 	disk_watch(e);
 	watch_clock(t);
+	if (writer_failed(e->writer))
+		return;
+	if (checkpoint_run(e, &err) != ERR_NONE)
+		log_warn("a checkpoint was put off: %s", err.text);
 	if (!engine_ready(e))
 		return;
 	if (backfill_run(e, &err) != ERR_NONE)
