@@ -70,27 +70,3 @@ uint64_t checkpoint_lag(struct engine *e)
 {
 	return journal_newest(e->journal).segment - atomic_load(&e->checkpoint_segment);
 }
-
-enum err_code checkpoint_replay(struct rocks *r, const struct record *record, struct err *err)
-{
-	struct rocks_batch *batch = rocks_batch_open();
-	struct bytes        body = record->body;
-	enum err_code       rc = ERR_NONE;
-	struct op           op;
-
-	while (body.len > 0 && rc == ERR_NONE) {
-		if (!op_decode(&body, &op))
-			rc = err_set(err, ERR_STORAGE, "commit %llu of the journal cannot be read",
-			             (unsigned long long)record->number);
-		else if (op.kind == OP_PUT)
-			rocks_batch_put(batch, op.key, op.value);
-		else if (op.kind == OP_DELETE)
-			rocks_batch_delete(batch, op.key);
-		else
-			rocks_batch_delete_range(batch, op.key, op.value);
-	}
-	if (rc == ERR_NONE)
-		rc = rocks_apply(r, batch, err);
-	rocks_batch_close(batch);
-	return rc;
-}

@@ -16,7 +16,4 @@ enum err_code checkpoint_run(struct engine *e, struct err *err);
 /* How many segments there are before the newest that no checkpoint has dealt with. */
 uint64_t checkpoint_lag(struct engine *e);
 
-/* Puts a record of the journal into the store's memory: on opening, for each that the store's files may lack. */
-enum err_code checkpoint_replay(struct rocks *r, const struct record *record, struct err *err);
-
 #endif

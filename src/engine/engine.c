@@ -14,10 +14,10 @@
 #include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/read.h"
+#include "engine/replay.h"
 #include "engine/state.h"
 #include "engine/tables.h"
 #include "engine/ticker.h"
-#include "engine/unwritten.h"
 
 const struct table_backend engine_backend = {
         .name = "embedded",
@@ -87,21 +87,15 @@ static void time_begin(struct engine *e, int64_t stored_us)
 	atomic_store(&e->now_us, e->began_us);
 }
 
-static enum err_code replay_record(void *ctx, const struct record *r, struct err *err)
-{
-	return checkpoint_replay(ctx, r, err);
-}
-
-/* What the journal holds goes into the store's memory; it stays in the journal until the next checkpoint. */
+/* What the journal holds is published again; it stays there until the next checkpoint. */
 static enum err_code open_journal(struct engine *e, struct err *err)
 {
-	struct journal_reader reader = {e->rocks, replay_record};
-	struct journal_place  from, end;
-	char                  path[PATH_MAX];
+	struct journal_place from, end;
+	char                 path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/journal", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
-	    journal_read(path, &from, &reader, &end, err) != ERR_NONE ||
+	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
 	    journal_open(&e->journal, path, &end, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
@@ -139,24 +133,33 @@ static struct engine *engine_make(const struct engine_options *options)
 	return e;
 }
 
+static enum err_code open_reading(struct engine *e, struct err *err)
+{
+	struct journal_place from;
+	char                 store[PATH_MAX], journal[PATH_MAX];
+
+	snprintf(store, sizeof(store), "%s/store", e->options.path);
+	snprintf(journal, sizeof(journal), "%s/journal", e->options.path);
+	if (disk_claim_existing(e->options.path, &e->lock_fd, err) != ERR_NONE ||
+	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
+		return err->code;
+	settle_init(&e->settle, e->rocks, e->cache, 0);
+	if (checkpoint_place(e->rocks, &from, err) != ERR_NONE)
+		return err->code;
+	return replay_hold(e, journal, &from, err);
+}
+
 enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err)
 {
 	struct engine_options options = engine_options_default(path);
 	struct engine        *e = engine_make(&options);
-	char                  store[PATH_MAX];
 
-	err->code = ERR_NONE;
-	snprintf(store, sizeof(store), "%s/store", path);
-	if (disk_claim_existing(path, &e->lock_fd, err) == ERR_NONE &&
-	    rocks_open_read_only(&e->rocks, store, options.block_cache_bytes, err) == ERR_NONE) {
-		settle_init(&e->settle, e->rocks, e->cache, 0);
-		unwritten_open(e, err);
-	}
-	if (err->code == ERR_NONE)
-		*out = e;
-	else
+	if (open_reading(e, err) != ERR_NONE) {
 		engine_close(e);
-	return err->code;
+		return err->code;
+	}
+	*out = e;
+	return ERR_NONE;
 }
 
 enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err)
@@ -198,7 +201,7 @@ void engine_close(struct engine *e)
 	if (e->journal != NULL)
 		close_journal(e, complete);
 	if (e->unwritten != NULL)
-		unwritten_close(e->unwritten);
+		replay_release(e->unwritten);
 	if (e->rocks != NULL) {
 		settle_release(&e->settle);
 		rocks_close(e->rocks);

@@ -12,7 +12,7 @@
 
 #include "engine/journal_record.h"
 
-enum { JOURNAL_SEGMENT_BYTES = 32 << 20 }; /* of a segment; then the next is begun */
+enum { JOURNAL_SEGMENT_BYTES = 16 << 20 }; /* then the next is begun; bounds what is replayed */
 
 /* A place in the journal: where a segment begins. */
 struct journal_place {

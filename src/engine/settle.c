@@ -15,7 +15,7 @@ void settle_init(struct settle *s, struct rocks *rocks, struct cache *cache, siz
 void settle_release(struct settle *s)
 {
 	rocks_batch_close(s->batch);
-	free(s->rows);
+	free(s->list);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -26,16 +26,24 @@ static int by_key(const void *a, const void *b)
 	return bytes_compare((*(const struct row *const *)a)->key, (*(const struct row *const *)b)->key);
 }
 
-/* The shard's unsettled rows in s->rows. */
+/* Room in the list for so many. */
+static void reserve(struct settle *s, size_t count)
+{
+	if (count <= s->list_cap)
+		return;
+	s->list_cap = 2 * count;
+	s->list = mem_realloc(s->list, s->list_cap * sizeof(*s->list));
+}
+
+/* The shard's unsettled rows in the list. */
 static size_t collect(struct settle *s, unsigned shard)
 {
-	size_t count = cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
+	size_t count = cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
 
-	if (count <= s->rows_cap)
+	if (count <= s->list_cap)
 		return count;
-	s->rows_cap = 2 * count;
-	s->rows = mem_realloc(s->rows, s->rows_cap * sizeof(struct row *));
-	return cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
+	reserve(s, count);
+	return cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
 }
 
 /* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
@@ -46,13 +54,15 @@ static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *
 
 	if (count == 0)
 		return ERR_NONE;
-	qsort(s->rows, count, sizeof(struct row *), by_key);
+	qsort(s->list, count, sizeof(*s->list), by_key);
 	rocks_batch_reset(s->batch);
 	for (size_t i = 0; i < count; i++) {
-		if (s->rows[i]->absent)
-			rocks_batch_delete(s->batch, s->rows[i]->key);
+		const struct row *r = s->list[i];
+
+		if (r->absent)
+			rocks_batch_delete(s->batch, r->key);
 		else
-			rocks_batch_put(s->batch, s->rows[i]->key, s->rows[i]->value);
+			rocks_batch_put(s->batch, r->key, r->value);
 	}
 	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
 		return err->code;
@@ -84,21 +94,32 @@ static bool is_row(const struct change *c)
 	return c->key.data[0] == KIND_ROW;
 }
 
+static int by_change_key(const void *a, const void *b)
+{
+	return bytes_compare((*(const struct change *const *)a)->key,
+	                     (*(const struct change *const *)b)->key);
+}
+
+/* In the order of their keys, as in settle_shard. False if there are none. */
 static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
 {
-	bool any = false;
+	size_t count = 0;
 
+	reserve(s, t->change_count);
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->dirty && (rows_too || !is_row(c)))
+			s->list[count++] = c;
+	qsort(s->list, count, sizeof(*s->list), by_change_key);
 	rocks_batch_reset(s->batch);
-	for (const struct change *c = t->first; c != NULL; c = c->next) {
-		if (!c->dirty || (is_row(c) && !rows_too))
-			continue;
-		any = true;
+	for (size_t i = 0; i < count; i++) {
+		const struct change *c = s->list[i];
+
 		if (c->deleted)
 			rocks_batch_delete(s->batch, c->key);
 		else
 			rocks_batch_put(s->batch, c->key, c->value);
 	}
-	return any;
+	return count > 0;
 }
 
 static void add_to_cache(struct settle *s, const struct turn *t, bool settled)

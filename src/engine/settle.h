@@ -25,8 +25,8 @@ struct settle {
 
 	/* under lock */
 	struct rocks_batch *batch;
-	struct row        **rows; /* of the shard at hand */
-	size_t              rows_cap;
+	const void        **list; /* of what is at hand: rows or changes */
+	size_t              list_cap;
 	unsigned            next_shard;
 };
 
