@@ -49,7 +49,8 @@ static const char *const words[] = {
         "counts: sent", "shadow: true", "notification_types: [", "classifier_type: ", "STANDARD", "    ",
         "  ", "\n", "types: {",
         "{\"journeys\":{\"A\":{\"types\":{\"B\":{\"max\":1,\"life\":1}}}},\"locks\":{\"STANDARD\":{"
-        "\"duration\":1}}}"};
+        "\"duration\":1}}}",
+        "\"limits\":[{\"policy\":\"login-ip\",\"key\":\"k\"", "after: ["};
 
 enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
 
@@ -109,6 +110,7 @@ static void rules_hold(const struct rules *r)
 		refs_hold(r, &rule->sets, true);
 		refs_hold(r, &rule->blocked_by, true);
 		refs_hold(r, &rule->clears, false);
+		refs_hold(r, &rule->known_after, false);
 	}
 	for (uint32_t i = 0; i < r->reset_count; i++) {
 		refs_hold(r, &r->resets[i].counts, false);
@@ -226,8 +228,7 @@ static void fuzz_request(struct world *w, struct bytes text)
 		rc = decode(&c, w, &err);
 		if (rc != ERR_NONE)
 			problem_reads(w, &r.arena, rc, &err);
-		if (c.release != NULL)
-			c.release(&c);
+		v1_let_go(&c);
 	}
 	arena_release(&r.arena);
 }

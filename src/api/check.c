@@ -1,6 +1,7 @@
-/* POST /v1/check: one verdict over several actions, without counting anything. */
+/* POST /v1/check: one verdict over several actions and limits, without counting anything. */
 #include "service/check.h"
 
+#include "api/limit_call.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
@@ -37,6 +38,18 @@ static void read_actions(struct fields *f, struct check *c, struct bytes journey
 		read_action(f, c, m, journey);
 }
 
+static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
+{
+	uint32_t before = c->resource_count;
+
+	if (!fields_has(f, "limits"))
+		return;
+	out->limits = arena_zalloc(c->arena, sizeof(*out->limits));
+	out->limits->deed = LIMIT_LOOK;
+	limit_call_read_list(c, f, "limits", limit_call_policies(c), out->limits);
+	c->looked_count = c->resource_count - before;
+}
+
 enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 {
 	struct check_call *k = arena_zalloc(c->arena, sizeof(*k));
@@ -51,6 +64,7 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	v1_read_method(&f, &k->c.who);
 	v1_read_context(c, &f, &k->c.who);
 	read_actions(&f, &k->c, journey);
+	read_limits(c, &f, &k->c);
 	k->enforce = v1_enforces_status(c, err);
 	return fields_end(&f);
 }
@@ -60,7 +74,7 @@ enum err_code check_actions_run(struct v1_call *c, struct table *t, struct err *
 	struct check_call *k = c->request;
 
 	k->now_us = t->now_us;
-	return check_run(&k->c, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, err);
+	return check_run(&k->c, c->services->limits, t, &c->changes, err);
 }
 
 static void write_action(struct json_writer *w, const struct check_action *a, int64_t now_us)
@@ -79,6 +93,13 @@ static void write_action(struct json_writer *w, const struct check_action *a, in
 		json_end_object(w);
 	}
 	json_end_object(w);
+}
+
+static void write_limits(struct json_writer *w, const struct limit_call *limits, int64_t now_us)
+{
+	limit_call_write_results(w, BYTES("limits"), limits, now_us);
+	if (limits->degraded)
+		v1_write_bool(w, BYTES("degraded"), true);
 }
 
 static void write_required(struct json_writer *w, const struct states_required *r)
@@ -101,15 +122,17 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 
 	metric_add(&m->verdicts[METER_CHECKS][k->c.verdict.kind], 1);
 	if (k->enforce)
-		v1_enforce_verdict(c, &k->c.verdict, k->now_us);
+		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
 	json_begin_object(w);
-	v1_write_verdict(w, &k->c.verdict, k->now_us);
+	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, k->now_us);
 	write_required(w, &k->c.required);
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
 	for (uint32_t i = 0; i < k->c.action_count; i++)
 		write_action(w, &k->c.actions[i], k->now_us);
 	json_end_object(w);
+	if (k->c.limits != NULL)
+		write_limits(w, k->c.limits, k->now_us);
 	v1_write_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
 	json_end_object(w);
 }

@@ -6,7 +6,7 @@
 #include "json/fields.h"
 #include "service/limits.h"
 
-/* The policies in force, for the length of the call: sets call->release. */
+/* The policies in force, held for the length of the call. */
 struct limit_policies *limit_call_policies(struct v1_call *c);
 
 /* ---- reading; errors go into f ---- */
@@ -24,6 +24,10 @@ void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,
 
 /* "allowed", "degraded", "retry_after", "until", "results", as members. */
 void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t now_us);
+
+/* "limits" or "results": what each ask was answered, as a member that is a list. */
+void limit_call_write_results(struct json_writer *w, struct bytes name, const struct limit_call *c,
+                              int64_t now_us);
 
 /* RateLimit-Policy, RateLimit (draft-ietf-httpapi-ratelimit-headers-10: structured fields, a member a policy) and, if
  * it is refused, Retry-After. */

@@ -3,17 +3,11 @@
 
 #include "api/limit_call.h"
 
-static void release(struct v1_call *c)
-{
-	document_release(c->held);
-}
-
 struct limit_policies *limit_call_policies(struct v1_call *c)
 {
 	struct limit_policies *set = limits_policies(c->services->limits);
 
-	c->held = &set->base;
-	c->release = release;
+	v1_hold(c, &set->base);
 	return set;
 }
 

@@ -42,7 +42,13 @@ void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t
 	v1_write_bool(w, BYTES("allowed"), c->allowed);
 	v1_write_bool(w, BYTES("degraded"), c->degraded);
 	write_wait(w, c->retry_after_us, now_us);
-	json_name(w, BYTES("results"));
+	limit_call_write_results(w, BYTES("results"), c, now_us);
+}
+
+void limit_call_write_results(struct json_writer *w, struct bytes name, const struct limit_call *c,
+                              int64_t now_us)
+{
+	json_name(w, name);
 	json_begin_array(w);
 	for (unsigned i = 0; i < c->count; i++)
 		write_result(w, &c->asks[i], now_us);

@@ -39,10 +39,16 @@ void problem_write_err(struct buf *out, enum err_code code, const struct err *er
 	              bytes_of(err->field));
 }
 
+/* `headers` is the response's, with room for one more. */
 static void answer(struct api_loop *l, struct http_request *r, struct http_response *response,
-                   const char *title, const char *detail)
+                   struct http_header *headers, const char *title, const char *detail)
 {
 	struct buf *out = api_loop_answer(l);
+	char        id[REQUEST_ID_LENGTH];
+
+	api_loop_request_id(l, id);
+	headers[response->header_count++] = (struct http_header){BYTES("X-Request-Id"), {id, sizeof(id)}};
+	response->headers = headers;
 
 	problem_write(out, response->status, title, bytes_of(detail));
 	response->content_type = PROBLEM_CONTENT_TYPE;
@@ -53,13 +59,15 @@ static void answer(struct api_loop *l, struct http_request *r, struct http_respo
 void problem_answer(struct api_loop *l, struct http_request *r, int status, const char *title,
                     const char *detail)
 {
-	answer(l, r, &(struct http_response){.status = status}, title, detail);
+	struct http_header headers[1];
+
+	answer(l, r, &(struct http_response){.status = status}, headers, title, detail);
 }
 
 void problem_answer_method(struct api_loop *l, struct http_request *r, const char *allowed)
 {
-	struct http_header   allow = {BYTES("Allow"), bytes_of(allowed)};
-	struct http_response response = {.status = 405, .headers = &allow, .header_count = 1};
+	struct http_header   headers[2] = {{BYTES("Allow"), bytes_of(allowed)}};
+	struct http_response response = {.status = 405, .header_count = 1};
 
-	answer(l, r, &response, "Method Not Allowed", "this path answers to other methods");
+	answer(l, r, &response, headers, "Method Not Allowed", "this path answers to other methods");
 }

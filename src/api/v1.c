@@ -2,6 +2,7 @@
  * exactly once, a write only after done, nothing touched after http_respond or between submit and resume. */
 #include "api/v1.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/ceiling.h"
@@ -65,8 +66,7 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 	if (c->route->kind == ADMINISTER && !w->replayed)
 		act_write_v1(l->api->parts.audit,
 		             &(struct act_v1_note){c, outcome, {id, sizeof(id)}, {w->key_id, w->key_id_len}});
-	if (c->release != NULL)
-		c->release(c);
+	v1_let_go(c);
 	http_respond(c->http, response);
 }
 
@@ -284,6 +284,18 @@ static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *e
 	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
 }
 
+/* Limits that a call looks at are asked about as if it had asked /v1/allow. */
+static enum err_code permit(const struct v1_call *c, const struct caller *who, struct err *err)
+{
+	uint32_t      own = c->resource_count - c->looked_count;
+	int64_t       now_s = c->now_us / 1000000;
+	enum err_code rc = permit_check_v1(who, now_s, c->arena, c->route->action, c->resources, own, err);
+
+	if (rc != ERR_NONE || c->looked_count == 0)
+		return rc;
+	return permit_check_v1(who, now_s, c->arena, "Allow", c->resources + own, c->looked_count, err);
+}
+
 /* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
 static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *err)
 {
@@ -300,8 +312,7 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc == ERR_NONE && c->too_many) /* none goes unasked */
 		rc = err_set(err, ERR_LIMIT, "one call may be about %d things", V1_RESOURCES_MAX);
 	if (rc == ERR_NONE)
-		rc = permit_check_v1(&who, c->now_us / 1000000, c->arena, c->route->action, c->resources,
-		                     c->resource_count, err);
+		rc = permit(c, &who, err);
 	if (rc == ERR_NONE)
 		rc = read_once(w, err);
 	auth_release(&who);
@@ -368,6 +379,20 @@ void v1_header(struct v1_call *c, struct bytes name, struct bytes value)
 {
 	if (c->header_count < V1_HEADERS_MAX)
 		c->headers[c->header_count++] = (struct http_header){name, value};
+}
+
+void v1_hold(struct v1_call *c, struct document *document)
+{
+	assert(c->held_count < V1_HELD_MAX);
+	c->held[c->held_count++] = document;
+}
+
+void v1_let_go(struct v1_call *c)
+{
+	if (c->release != NULL)
+		c->release(c);
+	while (c->held_count > 0)
+		document_release(c->held[--c->held_count]);
 }
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)

@@ -25,6 +25,7 @@ enum {
 	V1_PARAMS_MAX = 4,
 	V1_RESOURCES_MAX = 512, /* as many as there may be journeys, and some */
 	V1_HEADERS_MAX = 8,
+	V1_HELD_MAX = 2,
 	V1_BODY_BYTES_MAX = 64 * 1024, /* unless a route says otherwise */
 	V1_PARAM_BYTES_MAX = 1024,
 };
@@ -69,12 +70,14 @@ struct v1_call {
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes *resources;
 	uint32_t      resource_count;
-	bool          too_many; /* more than V1_RESOURCES_MAX */
+	uint32_t      looked_count; /* the last of them: limits, which it only looks at (gatehouse:Allow) */
+	bool          too_many;     /* more than V1_RESOURCES_MAX */
 
 	/* The route's own, in the arena. */
 	void *request, *result;
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
-	struct document *held;              /* what release gives back */
+	struct document *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
+	unsigned         held_count;
 
 	struct changes changes;
 
@@ -91,10 +94,16 @@ struct bytes v1_query(struct v1_call *c, const char *name, struct err *err);
 void         v1_header(struct v1_call *c, struct bytes name, struct bytes value);
 void         v1_resource(struct v1_call *c, const char *kind, struct bytes name);
 
+/* Takes over a reference, until the call is answered. */
+void v1_hold(struct v1_call *c, struct document *document);
+
 /* ?enforce=status: the caller wants verdicts as HTTP statuses. */
 bool v1_enforces_status(struct v1_call *c, struct err *err);
 
 /* ---- for the dispatcher, metrics, tests ---- */
+
+/* Once, before it is answered: what the route and v1_hold have taken. */
+void v1_let_go(struct v1_call *c);
 
 const struct v1_route *v1_route_at(unsigned index);
 unsigned               v1_route_index(const struct v1_route *route);

@@ -6,17 +6,11 @@
 
 #include "service/key_names.h"
 
-static void rules_release(struct v1_call *c)
-{
-	document_release(c->held);
-}
-
 const struct rules *v1_rules(struct v1_call *c)
 {
 	const struct rules *rules = document_acquire(&c->services->rules);
 
-	c->held = (struct document *)(uintptr_t)&rules->base;
-	c->release = rules_release;
+	v1_hold(c, (struct document *)(uintptr_t)&rules->base);
 	return rules;
 }
 
@@ -219,17 +213,25 @@ static void write_lock(struct json_writer *w, const struct verdict *v, int64_t n
 	json_end_object(w);
 }
 
-void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)
+void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
+                           int64_t now_us)
 {
 	v1_write_text(w, BYTES("verdict"), bytes_of(verdict_name(v->kind)));
 	if (v->kind == VERDICT_ALLOW)
 		return;
 	v1_write_text(w, BYTES("reason"), bytes_of(v->reason));
-	v1_write_time(w, BYTES("until"), v->until_s);
-	if (v->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
+	v1_write_time(w, BYTES("until"), wait->until_s);
+	if (wait->until_s > 0)
+		v1_write_i64(w, BYTES("retry_after"), wait->whole_seconds);
 	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
 		write_lock(w, v, now_us);
+}
+
+void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)
+{
+	struct verdict_wait wait = verdict_wait(v, now_us);
+
+	v1_write_verdict_wait(w, v, &wait, now_us);
 }
 
 void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us)
@@ -241,14 +243,21 @@ void v1_write_count(struct json_writer *w, const struct count_shown *shown, int6
 		v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(shown->ends_s, now_us));
 }
 
-void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us)
+void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait)
 {
 	struct buf seconds;
 
-	c->status = verdict_status(v->kind);
-	if (v->kind == VERDICT_ALLOW || v->until_s == 0)
+	c->status = verdict_status(kind);
+	if (wait->until_s == 0)
 		return;
 	buf_init(&seconds, c->arena);
-	buf_add_i64(&seconds, verdict_retry_after(v->until_s, now_us));
+	buf_add_i64(&seconds, wait->whole_seconds);
 	v1_header(c, BYTES("Retry-After"), buf_bytes(&seconds));
+}
+
+void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us)
+{
+	struct verdict_wait wait = verdict_wait(v, now_us);
+
+	v1_enforce_wait(c, v->kind, &wait);
 }

@@ -5,7 +5,7 @@
 #include "api/v1.h"
 #include "service/assess.h"
 
-/* The rules in force, for the length of the call: sets call->release. */
+/* The rules in force, held for the length of the call. */
 const struct rules *v1_rules(struct v1_call *c);
 
 /* The {id} of a path, as it is stored. ERR_INVALID if it is not one. */
@@ -50,10 +50,15 @@ void v1_write_bool(struct json_writer *w, struct bytes name, bool truth);
 /* "verdict", "reason", "until", "retry_after", "lock", as members. */
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
 
+/* The same for one of several verdicts, of which another may last longer. */
+void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
+                           int64_t now_us);
+
 /* "count", "max", "remaining", "expires_in", as members. */
 void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us);
 
 /* ?enforce=status: the verdict as HTTP status, and when to come back. */
 void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us);
+void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait);
 
 #endif

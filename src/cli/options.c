@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "table/schema.h"
+
 enum {
 	SHOWN_BYTES_MAX = 80, /* of a value that is wrong */
 	HELP_COLUMN = 24,
@@ -71,6 +73,10 @@ enum err_code option_set(const struct option_spec *spec, void *to, const char *v
 		return set_flag(field, value, err);
 	if (spec->kind == OPTION_NUMBER)
 		return set_number(spec, field, value, err);
+	if (spec->kind == OPTION_TABLE && !schema_name_is(bytes_of(value)))
+		return err_set(err, ERR_INVALID,
+		               "\"%.*s\" is no name of a table: %d to %d letters, digits, '_', '-' and '.'",
+		               SHOWN_BYTES_MAX, value, TABLE_NAME_MIN, TABLE_NAME_MAX);
 	*(const char **)field = value;
 	return ERR_NONE;
 }

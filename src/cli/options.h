@@ -16,6 +16,7 @@ enum option_kind {
 	OPTION_TEXT,
 	OPTION_NUMBER,
 	OPTION_ACTION, /* a flag that asks for something else, like --help: an argument only */
+	OPTION_TABLE,  /* a text: the name of a table */
 	OPTION_CONFIG, /* a text: the file that settings are read from */
 };
 
@@ -53,6 +54,12 @@ enum err_code option_set(const struct option_spec *spec, void *to, const char *v
 /* The lowest place where it may be said; it may be said in those after it too. A hidden one is an argument
  * only. */
 enum option_place option_place(const struct option_spec *spec);
+
+/* A value that is kept as it was said. */
+static inline bool option_is_text(const struct option_spec *spec)
+{
+	return spec->kind == OPTION_TEXT || spec->kind == OPTION_TABLE;
+}
 
 static inline bool option_is_flag(const struct option_spec *spec)
 {

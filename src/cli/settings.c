@@ -144,7 +144,7 @@ static const char *value_text(struct settings *s, const struct json *node)
 /* A text must be written as one: 0010 would be ten, and a directory of that name another. */
 static bool fits(const struct option_spec *spec, const struct json *node)
 {
-	return spec->kind != OPTION_TEXT || node->type == JSON_STRING || node->type == JSON_NULL;
+	return !option_is_text(spec) || node->type == JSON_STRING || node->type == JSON_NULL;
 }
 
 static enum err_code refuse_key(struct settings *s, const char *origin, struct bytes key, struct err *err)
@@ -242,7 +242,7 @@ static void put_value(struct json_writer *w, const struct option_spec *spec, con
 
 static bool is_absent(const struct option_spec *spec, const void *to)
 {
-	return spec->kind == OPTION_TEXT && *(const char *const *)((const char *)to + spec->at) == NULL;
+	return option_is_text(spec) && *(const char *const *)((const char *)to + spec->at) == NULL;
 }
 
 static void put_text(struct buf *out, const char *text)

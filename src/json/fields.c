@@ -32,6 +32,8 @@ static uint32_t line_of(const struct fields *f, const char *name)
 	return member != NULL ? member->line : f->object->line;
 }
 
+#define LINE "line "
+
 static void fail_text(struct fields *f, const char *name, enum err_code code, const char *text)
 {
 	char     path[ERR_FIELD_MAX] = "";
@@ -44,7 +46,7 @@ static void fail_text(struct fields *f, const char *name, enum err_code code, co
 	if (name != NULL)
 		path_add(path, at, bytes_of(name));
 	if (line > 0)
-		snprintf(where, sizeof(where), "line %" PRIu32 ": ", line);
+		snprintf(where, sizeof(where), LINE "%" PRIu32 ": ", line);
 	err_field(f->err, code, path, "%s%s%s%s", where, path, path[0] != '\0' ? ": " : "", text);
 }
 
@@ -57,6 +59,23 @@ void fields_fail(struct fields *f, const char *name, enum err_code code, const c
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	fail_text(f, name, code, text);
+}
+
+/* The line, if it begins with one, stays in front of the path. */
+void fields_adopt(struct fields *f, const char *name, const struct err *wrong)
+{
+	char        path[ERR_FIELD_MAX] = "";
+	size_t      at = path_add(path, path_write(f, path), bytes_of(name));
+	const char *rest = wrong->text;
+
+	if (f->err->code != ERR_NONE)
+		return;
+	if (strncmp(rest, LINE, strlen(LINE)) == 0 && strstr(rest, ": ") != NULL)
+		rest = strstr(rest, ": ") + 2;
+	if (wrong->field[0] != '\0')
+		path_add(path, at, bytes_of(wrong->field));
+	err_field(f->err, wrong->code, path, "%.*s%.*s%s%s", (int)(rest - wrong->text), wrong->text, (int)at,
+	          path, wrong->field[0] != '\0' ? "." : ": ", rest);
 }
 
 /* ---- beginnings ---- */

@@ -55,6 +55,9 @@ const struct json *fields_array(struct fields *f, const char *name, uint32_t max
 void fields_fail(struct fields *f, const char *name, enum err_code code, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
+/* Something is wrong within that member, as a reader of its own told: its path is put in front. */
+void fields_adopt(struct fields *f, const char *name, const struct err *wrong);
+
 /* The first error, or ERR_NONE if everything was right and known. */
 enum err_code fields_end(struct fields *f);
 

@@ -16,40 +16,29 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "engine/engine.h"
-#include "http/address.h"
 #include "http/http.h"
 #include "server/notify.h"
-#include "server/secret.h"
-#include "service/limits.h"
+#include "server/services.h"
 #include "service/policy_store.h"
-#include "service/rules.h"
-#include "service/services.h"
 
-enum { POLICY_KINDS = 2, POLICY_LOOK_S = 1 };
+enum { POLICY_LOOK_S = 1 };
 
 struct server {
-	struct audit        *audit;
-	struct engine       *engine;
-	struct keyring      *keyring; /* NULL: no authentication */
-	struct services      services;
-	struct document_kind policy_kinds[POLICY_KINDS];
-	struct api           api;
-	struct http_tls     *tls; /* NULL: plain HTTP */
-	struct http_server  *http;
-	atomic_bool          stopping;
-	atomic_bool          failed;
-	pthread_t            main_thread;
-	struct notify        notify;
+	struct audit          *audit;
+	struct engine         *engine;
+	struct keyring        *keyring; /* NULL: no authentication */
+	struct server_services services;
+	struct api             api;
+	struct http_tls       *tls; /* NULL: plain HTTP */
+	struct http_server    *http;
+	atomic_bool            stopping;
+	atomic_bool            failed;
+	pthread_t              main_thread;
+	struct notify          notify;
 	/* under lock */
 	pthread_mutex_t lock;
 	bool            serving; /* engine and http are open, and may be asked how they are */
 };
-
-struct serve_options serve_options_default(void)
-{
-	return (struct serve_options){
-	        .listen = "127.0.0.1:8420", .data = "data", .cache_mb = 64, .queue_mb = 64, .limits_mb = 64};
-}
 
 /* ---- signals: the main thread waits for them, all others never see them ---- */
 
@@ -120,7 +109,7 @@ static void signals_wait(struct server *s)
 
 	for (;;) {
 		which = sigtimedwait(&set, NULL, &look);
-		policy_store_refresh(s->services.policies);
+		policy_store_refresh(s->services.all.policies);
 		if (which == SIGHUP)
 			certificates_reload(s);
 		else if (which > 0)
@@ -185,14 +174,6 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	return engine_open(&s->engine, &engine, err);
 }
 
-static bool is_loopback(const char *listen)
-{
-	struct bytes text = bytes_of(listen);
-
-	return bytes_starts_with(text, BYTES("127.")) || bytes_starts_with(text, BYTES("[::1]:")) ||
-	       bytes_starts_with(text, BYTES("localhost:"));
-}
-
 static enum err_code open_tls(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct http_tls_files files = {options->tls_cert, options->tls_key, options->tls_client_ca};
@@ -213,14 +194,14 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	api_init(&s->api,
 	         &(struct api_parts){.engine = s->engine,
 	                             .keyring = s->keyring,
-	                             .services = &s->services,
+	                             .services = &s->services.all,
 	                             .audit = s->audit,
 	                             .clock = clock_system(),
 	                             .ready = is_ready,
 	                             .ready_ctx = s,
 	                             .seed = seed,
 	                             .log_requests = options->log_requests,
-	                             .metrics_open = options->open_metrics || is_loopback(options->listen),
+	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
 	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
 	if (http_server_open_tls(&s->http, options->listen, loops, &limits, &handler, s->tls, clock_system(),
@@ -228,49 +209,6 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 		return err->code;
 	api_watch(&s->api, s->http);
 	return ERR_NONE;
-}
-
-/* ---- services ---- */
-
-static enum err_code open_policies(struct server *s, const struct serve_options *options, struct err *err)
-{
-	struct engine_session reader;
-
-	s->policy_kinds[0] = (struct document_kind){
-	        .name = "attempts", .parse = rules_parse, .holder = &s->services.rules};
-	s->policy_kinds[1] = (struct document_kind){
-	        .name = "limits", .parse = limit_policies_parse, .holder = limits_holder(s->services.limits)};
-	if (policy_store_open(&s->services.policies, s->policy_kinds, POLICY_KINDS, options->policies, err) !=
-	    ERR_NONE)
-		return err->code;
-	engine_session_init(&reader, s->engine);
-	policy_store_load(s->services.policies, &s->services.tables, &reader.base, err);
-	engine_session_release(&reader);
-	return err->code;
-}
-
-static enum err_code open_limits(struct server *s, const struct serve_options *options, struct err *err)
-{
-	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
-
-	if (getrandom(&limits.seed, sizeof(limits.seed), 0) != (ssize_t)sizeof(limits.seed))
-		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
-	s->services.limits = limits_open(&limits);
-	return ERR_NONE;
-}
-
-static enum err_code open_services(struct server *s, const struct serve_options *options, struct err *err)
-{
-	uint8_t secret[IDENTIFIER_KEY_BYTES];
-
-	if (secret_file_read(options->data, "identifiers.key", secret, sizeof(secret), err) != ERR_NONE)
-		return err->code;
-	identifier_key_init(&s->services.identifiers, secret);
-	crypto_wipe(secret, sizeof(secret));
-	s->services.tables = service_tables_default();
-	if (open_limits(s, options, err) != ERR_NONE)
-		return err->code;
-	return open_policies(s, options, err);
 }
 
 static enum err_code open_keyring(struct server *s, const struct serve_options *options, struct err *err)
@@ -317,42 +255,6 @@ static void greet(const struct server *s, const struct serve_options *options)
 	fflush(stdout);
 }
 
-static enum err_code check_tls(const struct serve_options *options, struct err *err)
-{
-	if ((options->tls_cert == NULL) != (options->tls_key == NULL))
-		return err_set(err, ERR_INVALID, "%s is missing: a certificate and its key go together",
-		               options->tls_cert == NULL ? "--tls-cert" : "--tls-key");
-	if (options->tls_client_ca != NULL && options->tls_cert == NULL)
-		return err_set(err, ERR_INVALID, "--tls-client-ca asks for --tls-cert and --tls-key");
-	return ERR_NONE;
-}
-
-static enum err_code check_access(const struct serve_options *options, struct err *err)
-{
-	if (is_loopback(options->listen))
-		return ERR_NONE;
-	if (options->no_auth)
-		return err_set(
-		        err, ERR_INVALID,
-		        "--no-auth is refused on %s: without authentication it listens on loopback only "
-		        "(127.0.0.1, [::1])",
-		        options->listen);
-	if (options->tls_cert == NULL && !options->plain_http)
-		return err_set(
-		        err, ERR_INVALID,
-		        "%s is not loopback: give it a certificate with --tls-cert and --tls-key, or say "
-		        "--plain-http if the network is trusted",
-		        options->listen);
-	return ERR_NONE;
-}
-
-enum err_code serve_check(const struct serve_options *options, struct err *err)
-{
-	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE)
-		return err->code;
-	return check_access(options, err);
-}
-
 /* In the other order, as far as it came. */
 static void close_all(struct server *s)
 {
@@ -361,10 +263,7 @@ static void close_all(struct server *s)
 		http_server_close(s->http);
 	if (s->tls != NULL)
 		http_tls_close(s->tls);
-	if (s->services.policies != NULL)
-		policy_store_close(s->services.policies);
-	if (s->services.limits != NULL)
-		limits_close(s->services.limits);
+	services_close(&s->services);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)
@@ -380,7 +279,8 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 {
 	if (open_tls(s, options, err) != ERR_NONE || open_engine(s, options, err) != ERR_NONE ||
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
-	    open_keyring(s, options, err) != ERR_NONE || open_services(s, options, err) != ERR_NONE)
+	    open_keyring(s, options, err) != ERR_NONE ||
+	    services_open(&s->services, options, s->engine, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

@@ -3,6 +3,7 @@
 #define SERVER_SERVE_H
 
 #include "base/err.h"
+#include "service/tables.h"
 
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
@@ -19,12 +20,16 @@ struct serve_options {
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
-	uint64_t    limits_mb; /* what the memory engine of limits may hold */
+	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
+	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };
 
 struct serve_options serve_options_default(void);
 
-/* Can it be served with these together? Opens nothing. ERR_INVALID: no, and why not. */
+bool serve_is_loopback(const struct serve_options *options);
+
+/* Can it be served with these together, and is the file of policies good? Opens nothing else. ERR_INVALID or
+ * ERR_SERIALIZATION: no, and why not. */
 enum err_code serve_check(const struct serve_options *options, struct err *err);
 
 /* How it ended. */

@@ -359,7 +359,7 @@ static void device_remember(struct recording *r)
 	const struct attempt *q = r->q;
 	struct row            row;
 
-	if (q->rule->max_device == 0 || q->device.len == 0)
+	if (q->rule->remember_s == 0 || q->device.len == 0)
 		return;
 	row_init(&row, r->arena);
 	row_set_text(&row, "PK", q->subjects[0]);

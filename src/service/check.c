@@ -1,5 +1,7 @@
-/* Check: an assessment for each action. */
+/* Check: an assessment for each action, and a look at the limits. */
 #include "service/check.h"
+
+#define SECOND_US INT64_C(1000000)
 
 static void action_fill(struct check_action *action, const struct assessment *now)
 {
@@ -10,21 +12,88 @@ static void action_fill(struct check_action *action, const struct assessment *no
 		counter_show(&now->counters[i], &action->nearest);
 }
 
-enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* One more that stands against it: the longest wait is told, and none if one of them has no end. */
+static void join(struct check *c, const struct verdict *v, struct verdict_wait wait)
+{
+	bool first = c->verdict.kind == VERDICT_ALLOW;
+
+	if (v->kind == VERDICT_ALLOW)
+		return;
+	if (first)
+		c->wait = wait;
+	else if (c->wait.until_s == 0 || wait.until_s == 0)
+		c->wait = (struct verdict_wait){0};
+	else
+		c->wait = (struct verdict_wait){later(c->wait.until_s, wait.until_s),
+		                                later(c->wait.whole_seconds, wait.whole_seconds)};
+	verdict_add(&c->verdict, v);
+}
+
+static enum err_code check_states(struct check *c, struct bytes table, struct table *t, struct arena *a,
+                                  struct err *err)
+{
+	struct verdict v = {0};
+
+	if (assess_states(&c->who, table, t, a, &v, err) != ERR_NONE)
+		return err->code;
+	join(c, &v, verdict_wait(&v, t->now_us));
+	return states_required(c->who.subjects, c->who.subject_count, table, t, a, &c->required, err);
+}
+
+static enum err_code check_action(struct check *c, struct check_action *action, struct bytes table,
+                                  struct table *t, struct arena *a, struct err *err)
+{
+	struct assessment now;
+
+	c->who.rule = action->rule;
+	if (assess(&c->who, table, t, a, &now, err) != ERR_NONE)
+		return err->code;
+	action_fill(action, &now);
+	join(c, &now.verdict, verdict_wait(&now.verdict, t->now_us));
+	return ERR_NONE;
+}
+
+static int64_t seconds_up(int64_t us)
+{
+	return (us + SECOND_US - 1) / SECOND_US;
+}
+
+static enum err_code check_limits(struct check *c, struct limits *l, struct table *t, struct changes *changes,
+                                  struct err *err)
+{
+	struct limit_call  *call = c->limits;
+	struct verdict      v = {.kind = VERDICT_LIMITED, .reason = "limit"};
+	struct verdict_wait wait = {0};
+	enum err_code       rc = limits_run(l, call, t, changes, err);
+
+	if (rc != ERR_NONE && limits_failed(l, call, t->now_us, rc, err) != ERR_NONE)
+		return err->code;
+	if (call->allowed)
+		return ERR_NONE;
+	if (call->retry_after_us == LIMIT_NEVER) {
+		v.reason = "cost_above_limit";
+	} else {
+		v.until_s = seconds_up(t->now_us + call->retry_after_us);
+		wait = (struct verdict_wait){v.until_s, seconds_up(call->retry_after_us)};
+	}
+	join(c, &v, wait);
+	return ERR_NONE;
+}
+
+enum err_code check_run(struct check *c, struct limits *l, struct table *t, struct changes *changes,
                         struct err *err)
 {
-	if (assess_states(&c->who, table, t, a, &c->verdict, err) != ERR_NONE ||
-	    states_required(c->who.subjects, c->who.subject_count, table, t, a, &c->required, err) !=
-	            ERR_NONE)
-		return err->code;
-	for (uint32_t i = 0; i < c->action_count; i++) {
-		struct assessment now;
+	struct bytes table = changes->tables->names[TABLE_AUTH_STATE];
 
-		c->who.rule = c->actions[i].rule;
-		if (assess(&c->who, table, t, a, &now, err) != ERR_NONE)
+	if (check_states(c, table, t, changes->arena, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < c->action_count; i++)
+		if (check_action(c, &c->actions[i], table, t, changes->arena, err) != ERR_NONE)
 			return err->code;
-		action_fill(&c->actions[i], &now);
-		verdict_add(&c->verdict, &now.verdict);
-	}
-	return ERR_NONE;
+	return c->limits == NULL ? ERR_NONE : check_limits(c, l, t, changes, err);
 }

@@ -1,8 +1,12 @@
-/* Check: one verdict over several actions, and what each would meet, without counting anything. */
+/* Check: one verdict over several actions and limits, and what each would meet, without counting or taking anything.
+ *
+ * The verdict is the gravest of all. It ends when the last of what stands against the caller ends: someone who comes
+ * back then, and not before, meets none of it any more. */
 #ifndef SERVICE_CHECK_H
 #define SERVICE_CHECK_H
 
 #include "service/assess.h"
+#include "service/limits.h"
 #include "service/state.h"
 
 enum { CHECK_ACTIONS_MAX = 16 };
@@ -18,11 +22,15 @@ struct check {
 	struct attempt         who; /* its rule is that of each action in turn */
 	struct check_action    actions[CHECK_ACTIONS_MAX];
 	uint32_t               action_count;
+	struct limit_call     *limits;  /* LIMIT_LOOK; NULL: none */
 	struct verdict         verdict; /* of all together */
+	struct verdict_wait    wait;    /* for the last of it */
 	struct states_required required;
 };
 
-enum err_code check_run(struct check *c, struct bytes table, struct table *t, struct arena *a,
+/* `changes` is for its tables and its arena: none is added. Where a table of limits fails, their policies say whether it
+ * goes on without them. */
+enum err_code check_run(struct check *c, struct limits *l, struct table *t, struct changes *changes,
                         struct err *err);
 
 #endif

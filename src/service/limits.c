@@ -97,7 +97,7 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	for (unsigned i = 0; i < c->count; i++) {
 		struct limit_ask *ask = &c->asks[i];
 
-		if (ask->policy->engine != LIMIT_TABLE || ask->cost == 0)
+		if (ask->policy->engine != LIMIT_TABLE || ask->cost == 0 || c->deed == LIMIT_LOOK)
 			continue;
 		writes = true;
 		if (c->deed == LIMIT_TAKE && !ask->policy->shadow)
@@ -133,7 +133,7 @@ static void count_ask(struct limits *l, const struct limit_call *c, const struct
 /* Once a call, however often it had to be decided. */
 static void count_call(struct limits *l, struct limit_call *c, int64_t now_us)
 {
-	if (c->counted || c->deed == LIMIT_GIVE)
+	if (c->counted || c->deed != LIMIT_TAKE)
 		return;
 	c->counted = true;
 	for (unsigned i = 0; i < c->count; i++)
@@ -213,6 +213,21 @@ static enum err_code take(struct limits *l, struct limit_call *c, struct table *
 	return ERR_NONE;
 }
 
+static enum err_code look(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
+                          struct err *err)
+{
+	struct part memory, table;
+	bool        taken;
+
+	part_of(c, LIMIT_MEMORY, &memory);
+	part_of(c, LIMIT_TABLE, &table);
+	if (memory.count > 0)
+		limit_memory_take(l->memory, memory.asks, memory.count, false, t->now_us);
+	if (table.count == 0)
+		return ERR_NONE;
+	return limit_table_take(t, changes, table.asks, table.count, false, &taken, err);
+}
+
 /* Once in memory, as often as need be in the table. */
 static enum err_code give(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                           struct err *err)
@@ -234,9 +249,22 @@ static enum err_code give(struct limits *l, struct limit_call *c, struct table *
 enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                          struct err *err)
 {
+	enum err_code rc = ERR_NONE;
+
 	assert(c->count > 0);
-	if ((c->deed == LIMIT_TAKE ? take : give)(l, c, t, changes, err) != ERR_NONE)
-		return err->code;
+	switch (c->deed) {
+	case LIMIT_TAKE:
+		rc = take(l, c, t, changes, err);
+		break;
+	case LIMIT_LOOK:
+		rc = look(l, c, t, changes, err);
+		break;
+	case LIMIT_GIVE:
+		rc = give(l, c, t, changes, err);
+		break;
+	}
+	if (rc != ERR_NONE)
+		return rc;
 	verdict(c);
 	count_call(l, c, t->now_us);
 	return ERR_NONE;
@@ -280,7 +308,8 @@ static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now
 
 	part_of(c, LIMIT_MEMORY, &memory);
 	if (memory.count > 0 && !c->reserved)
-		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, true, now_us);
+		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, c->deed == LIMIT_TAKE,
+		                                now_us);
 }
 
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,

@@ -41,7 +41,8 @@ struct limit_policies *limits_policies(struct limits *l);
 
 /* ---- calls ---- */
 
-enum limit_deed { LIMIT_TAKE, LIMIT_GIVE };
+/* LIMIT_LOOK answers what LIMIT_TAKE would, and takes nothing. */
+enum limit_deed { LIMIT_TAKE, LIMIT_LOOK, LIMIT_GIVE };
 
 struct limit_call {
 	/* set by the caller */

@@ -41,6 +41,7 @@ static enum err_code parse_sections(const struct policy_store *s, const struct j
                                     struct document *made[POLICY_KINDS_MAX], struct err *err)
 {
 	struct fields f;
+	struct err    wrong;
 
 	fields_init(&f, tree, err);
 	for (unsigned i = 0; i < s->count; i++) {
@@ -49,8 +50,10 @@ static enum err_code parse_sections(const struct policy_store *s, const struct j
 		made[i] = NULL;
 		if (section == NULL || err->code != ERR_NONE)
 			continue;
-		if (s->kinds[i].parse(section, &made[i], err) != ERR_NONE)
+		if (s->kinds[i].parse(section, &made[i], &wrong) != ERR_NONE) {
+			fields_adopt(&f, s->kinds[i].name, &wrong);
 			continue;
+		}
 		made[i]->version = version;
 		text_keep(made[i], section);
 	}

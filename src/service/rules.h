@@ -54,7 +54,8 @@ struct rule {
 	int64_t                 max_pair;        /* of one subject from one source */
 	int64_t                 max_source;      /* of one source, whatever the subject */
 	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
-	int64_t                 remember_s; /* how long a device stays known after a success */
+	int64_t                 known_s;    /* of that lane: how long a device stays known */
+	int64_t                 remember_s; /* a success makes the device known, so long; 0: it does not */
 	int64_t                 life_s;
 	bool                    renewed; /* each failure begins the life anew; else it runs from the first */
 	enum rule_end           at_max;
@@ -62,6 +63,7 @@ struct rule {
 	struct rule_refs        sets;          /* locks */
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
 	struct rule_refs        clears;        /* counts */
+	struct rule_refs        known_after;   /* whose success makes a device known; none: this one's */
 	struct bytes           *notifications; /* known notification types; none: any */
 	uint32_t                notification_count;
 	bool                    shadow;

@@ -1,14 +1,10 @@
-/* Rules: from a tree to a rule set. Everything is checked here, so that nothing is half in force: names,
- * ranges, and that what a rule refers to exists. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+/* Rules: from a tree to a rule set. Everything is checked, so that nothing is half in force: names and ranges here,
+ * what they refer to in rules_link.c. */
 #include "service/identifier.h"
 #include "service/key_names.h"
-#include "service/rules.h"
+#include "service/rules_link.h"
 
-/* What a reader needs: the rule set under construction, and where errors go. */
+/* What a reader needs: the rule set under construction, and where it lives. */
 struct reader {
 	struct rules *rules;
 	struct arena *arena;
@@ -129,22 +125,30 @@ static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
 	return kind;
 }
 
-static void maxima_read(struct rule *rule, struct fields *f)
+/* The lane of known devices. */
+static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 {
+	const struct json *lane = fields_object(f, "known_device", 3);
 	struct fields      device;
-	const struct json *lane;
 
+	if (lane == NULL)
+		return;
+	fields_enter(&device, f, BYTES("known_device"), lane);
+	rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
+	rule->known_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
+	rule->known_after = refs_read(r, &device, "after", rule->journey);
+	if (fields_has(&device, "after") && rule->known_after.count == 0)
+		fields_fail(&device, "after", ERR_INVALID, "must name a type: else no device is ever known");
+	fields_end(&device);
+}
+
+static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
+{
 	rule->max = fields_i64_or(f, "max", 1, RULE_MAX_MAX, 0);
 	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
 	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
 	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
-	lane = fields_object(f, "known_device", 2);
-	if (lane != NULL) {
-		fields_enter(&device, f, BYTES("known_device"), lane);
-		rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
-		rule->remember_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
-		fields_end(&device);
-	}
+	lane_read(r, rule, f);
 	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
 		fields_fail(f, "max", ERR_INVALID, "is missing");
 }
@@ -218,7 +222,7 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 		fields_fail(&f, "classifier_type", ERR_INVALID, "must be a name in capitals");
 	if (classifier_type_taken(rule->classifier_type))
 		fields_fail(&f, "classifier_type", ERR_INVALID, "is taken");
-	maxima_read(rule, &f);
+	maxima_read(r, rule, &f);
 	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
 	rule->renewed = fields_bool_or(&f, "renewed", false);
 	rule->shadow = fields_bool_or(&f, "shadow", false);
@@ -345,68 +349,7 @@ static void sources_read(struct reader *r, struct fields *f)
 			            "must be a list of addresses or ranges like 10.0.0.0/8");
 }
 
-/* ---- what refers to what ---- */
-
-static bool refs_known(const struct rules *rules, const struct rule_refs *refs, bool locks,
-                       struct rule_ref *missing)
-{
-	for (uint32_t i = 0; i < refs->count; i++) {
-		const struct rule_ref *ref = &refs->list[i];
-		uint32_t               count;
-
-		*missing = *ref;
-		if (locks ? !rules_has_lock(rules, ref->journey, ref->name)
-		          : rules_of_type(rules, ref->journey, ref->name, &count) == NULL)
-			return false;
-	}
-	return true;
-}
-
-static void check_refs(struct reader *r, struct fields *f)
-{
-	const struct rules *rules = r->rules;
-	struct rule_ref     missing;
-
-	for (uint32_t i = 0; i < rules->count; i++) {
-		const struct rule *rule = &rules->list[i];
-
-		if (!refs_known(rules, &rule->clears, false, &missing))
-			fields_fail(f, "journeys", ERR_INVALID,
-			            "%.*s/%.*s clears %.*s/%.*s, which is no type", BYTES_ARG(rule->journey),
-			            BYTES_ARG(rule->type), BYTES_ARG(missing.journey),
-			            BYTES_ARG(missing.name));
-		if (!refs_known(rules, &rule->blocked_by, true, &missing))
-			fields_fail(f, "journeys", ERR_INVALID,
-			            "%.*s/%.*s is blocked by %.*s/%.*s, which is no lock",
-			            BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
-			            BYTES_ARG(missing.journey), BYTES_ARG(missing.name));
-	}
-	for (uint32_t i = 0; i < rules->reset_count; i++)
-		if (!refs_known(rules, &rules->resets[i].counts, false, &missing) ||
-		    !refs_known(rules, &rules->resets[i].locks, true, &missing))
-			fields_fail(f, "resets", ERR_INVALID, "%.*s: there is no %.*s/%.*s",
-			            BYTES_ARG(rules->resets[i].name), BYTES_ARG(missing.journey),
-			            BYTES_ARG(missing.name));
-}
-
-static int by_name(const void *left, const void *right)
-{
-	const struct rule *a = left, *b = right;
-	int                by = bytes_compare(a->journey, b->journey);
-
-	if (by == 0)
-		by = bytes_compare(a->type, b->type);
-	return by != 0 ? by : bytes_compare(a->method, b->method);
-}
-
-static void sort(struct reader *r, struct fields *f)
-{
-	qsort(r->rules->list, r->rules->count, sizeof(struct rule), by_name);
-	for (uint32_t i = 1; i < r->rules->count; i++)
-		if (by_name(&r->rules->list[i - 1], &r->rules->list[i]) == 0)
-			fields_fail(f, "journeys", ERR_INVALID, "%.*s/%.*s is there twice",
-			            BYTES_ARG(r->rules->list[i].journey), BYTES_ARG(r->rules->list[i].type));
-}
+/* ---- all of it ---- */
 
 enum err_code rules_parse(const struct json *tree, struct document **out, struct err *err)
 {
@@ -419,10 +362,8 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 	journeys_read(&r, &f);
 	resets_read(&r, &f);
 	sources_read(&r, &f);
-	if (fields_end(&f) == ERR_NONE) {
-		sort(&r, &f);
-		check_refs(&r, &f);
-	}
+	if (fields_end(&f) == ERR_NONE)
+		rules_link(rules, &f);
 	if (err->code != ERR_NONE) {
 		document_release(&rules->base);
 		return err->code;

@@ -22,6 +22,41 @@ struct service_tables service_tables_default(void)
 	return tables;
 }
 
+enum err_code service_tables_check(const struct service_tables *tables, struct err *err)
+{
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		for (int other = 0; other < i; other++)
+			if (bytes_equal(tables->names[i], tables->names[other]))
+				return err_set(err, ERR_INVALID,
+				               "\"%.*s\" is to be two tables, %s and %s: each needs its own",
+				               BYTES_ARG(tables->names[i]), shapes[other].name,
+				               shapes[i].name);
+	return ERR_NONE;
+}
+
+static bool has_key(const struct key_attribute *key, const char *name)
+{
+	return bytes_is(key->name, name) && (*name == '\0' || key->type == VALUE_S);
+}
+
+enum err_code tables_check_keys(const struct service_tables *tables, enum service_table which,
+                                struct table *t, struct arena *a, struct err *err)
+{
+	const struct table_shape *shape = &shapes[which];
+	struct table_description  there;
+	enum err_code             rc = t->backend->describe(t, a, tables->names[which], &there, err);
+
+	if (rc == ERR_NO_RESOURCE)
+		return ERR_NONE; /* it will be made */
+	if (rc != ERR_NONE || (has_key(&there.schema.keys.hash, shape->hash) &&
+	                       has_key(&there.schema.keys.range, shape->range)))
+		return rc;
+	return err_set(err, ERR_INVALID,
+	               "the table \"%.*s\" cannot be %s: its keys must be %s%s%s, of type S",
+	               BYTES_ARG(tables->names[which]), shape->name, shape->hash,
+	               *shape->range == '\0' ? "" : " and ", shape->range);
+}
+
 static enum err_code create(struct table *t, struct arena *a, struct bytes name,
                             const struct table_shape *shape, struct err *err)
 {

@@ -26,6 +26,13 @@ struct service_tables {
 
 struct service_tables service_tables_default(void);
 
+/* ERR_INVALID if two are called alike. */
+enum err_code service_tables_check(const struct service_tables *tables, struct err *err);
+
+/* If it is there already, whoever made it: does it have the keys that ours has? ERR_INVALID. */
+enum err_code tables_check_keys(const struct service_tables *tables, enum service_table which,
+                                struct table *t, struct arena *a, struct err *err);
+
 /* Makes the table of that name if it is one of ours and absent. */
 enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
                             struct bytes name, struct err *err);

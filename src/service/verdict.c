@@ -30,6 +30,13 @@ int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
 	return left_s > 0 ? left_s : 0;
 }
 
+struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us)
+{
+	if (v->kind == VERDICT_ALLOW || v->until_s == 0)
+		return (struct verdict_wait){0};
+	return (struct verdict_wait){v->until_s, verdict_retry_after(v->until_s, now_us)};
+}
+
 /* No end is later than any. */
 static bool ends_later(const struct verdict *a, const struct verdict *b)
 {

@@ -7,6 +7,7 @@
 /* In order: of several, the greatest counts. X(id, name, HTTP status with ?enforce=status) */
 #define VERDICTS(X)                                                                                          \
 	X(VERDICT_ALLOW, "allow", 200)                                                                       \
+	X(VERDICT_LIMITED, "limited", 429)                                                                   \
 	X(VERDICT_SIGNED_OUT, "signed_out", 403)                                                             \
 	X(VERDICT_LOCKED, "locked", 423)                                                                     \
 	X(VERDICT_LOCKED_PERMANENT, "locked_permanent", 423)                                                 \
@@ -32,6 +33,14 @@ int         verdict_status(enum verdict_kind kind);
 
 /* Whole seconds from now to then, rounded up; at least 1 if it lies ahead. */
 int64_t verdict_retry_after(int64_t until_s, int64_t now_us);
+
+/* How long to wait: two roundings of one moment, each up. */
+struct verdict_wait {
+	int64_t until_s; /* 0: nothing to wait for, or no end */
+	int64_t whole_seconds;
+};
+
+struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us);
 
 /* Keeps the graver of two; of two alike the one that ends later. */
 void verdict_add(struct verdict *v, const struct verdict *other);

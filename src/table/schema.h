@@ -61,6 +61,12 @@ struct table_schema {
 	uint32_t             tag_count;
 };
 
+/* What names of tables and indexes are made of: letters, digits, `_`, `.` and `-`. */
+bool schema_name_chars(struct bytes text);
+
+/* Is it a name of a table: of these, TABLE_NAME_MIN to TABLE_NAME_MAX? */
+bool schema_name_is(struct bytes text);
+
 /* NULL if there is none. */
 const struct index_schema *schema_index(const struct table_schema *s, struct bytes name);
 

@@ -2,17 +2,20 @@
 #include "test.h"
 
 #include "cli/options.h"
+#include "table/schema.h"
 
 struct wishes {
 	bool        quiet;
 	const char *name;
 	uint64_t    count;
+	const char *table;
 };
 
 static const struct option_spec table[] = {
         {"--quiet", OPTION_FLAG, NULL, "says less", offsetof(struct wishes, quiet), 0, 0},
         {"--name", OPTION_TEXT, "NAME", "who", offsetof(struct wishes, name), 0, 0},
         {"--count", OPTION_NUMBER, "N", "how many", offsetof(struct wishes, count), 2, 9},
+        {"--table", OPTION_TABLE, "NAME", "where", offsetof(struct wishes, table), 0, 0},
 };
 
 enum { WORDS_MAX = 8 };
@@ -76,6 +79,30 @@ TEST(options, a_number_is_taken_at_its_bounds_and_refused_past_them)
 		assert_non_null(strstr(err.text, "is not a whole number from 2 to 9"));
 		assert_non_null(strstr(err.text, wrong[i]));
 		assert_int_equal(5, w.count);
+	}
+}
+
+TEST(options, the_name_of_a_table_is_taken_at_its_bounds_and_refused_past_them)
+{
+	static const char *const wrong[] = {"ab", "with space", "a/b/c", "f\xc3\xbcr", "name:1", "a,b"};
+	char                     long_name[TABLE_NAME_MAX + 2];
+	struct wishes            w;
+	struct err               err;
+
+	memset(long_name, 'x', sizeof(long_name));
+	long_name[TABLE_NAME_MAX] = '\0';
+	assert_int_equal(ERR_NONE, PARSE("--table", long_name));
+	assert_string_equal(long_name, w.table);
+	assert_int_equal(ERR_NONE, PARSE("--table", "A.b"));
+	assert_int_equal(ERR_NONE, PARSE("--table", "my_auth-state.2"));
+	long_name[TABLE_NAME_MAX] = 'x';
+	long_name[TABLE_NAME_MAX + 1] = '\0';
+	assert_int_equal(ERR_INVALID, PARSE("--table", long_name));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(ERR_INVALID, PARSE("--table", wrong[i]));
+		assert_non_null(strstr(err.text, "--table: "));
+		assert_non_null(strstr(err.text, "is no name of a table: 3 to 255 letters"));
+		assert_non_null(strstr(err.text, wrong[i]));
 	}
 }
 

@@ -4,6 +4,7 @@ kill; what is refused, and that then nothing is counted; and that nothing person
 import hashlib
 import json
 import os
+import re
 import time
 import uuid
 import urllib.error
@@ -408,6 +409,15 @@ def test_other_methods_and_paths_are_answered_as_such(v1):
     assert v1.send("GET", "/v1/attempts").status == 405
     assert v1.send("GET", "/v1/attempts").headers["allow"] == "POST"
     assert v1.send("POST", "/v1/", b"{}").status == 404
+
+
+@pytest.mark.parametrize("method, path, status", [("GET", "/v1/attempts", 405), ("GET", "/v1/nothing", 404), ("GET", "/v1/subjects/%zz", 400),
+                                                  ("GET", "/nothing", 404), ("PUT", "/livez", 405)])
+def test_what_no_route_takes_has_a_request_id_of_its_own_too(v1, method, path, status):
+    replies = [v1.send(method, path) for _ in range(2)]
+    assert [reply.status for reply in replies] == [status] * 2
+    assert all(re.fullmatch("[A-Z0-9]{52}", reply.headers["x-request-id"]) for reply in replies)
+    assert replies[0].headers["x-request-id"] != replies[1].headers["x-request-id"]
 
 
 # ---- policies of one's own ----

@@ -7,9 +7,11 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import boto3
 import pytest
 
 from conftest import line_with_endpoint, program, stop
+from v1 import V1, attempt
 
 pytestmark = pytest.mark.gatehouse_only
 RUN_S = 60
@@ -96,7 +98,8 @@ def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_pat
     known = settings(cwd=tmp_path)
     assert {name for name, _ in options} - {"config", "check-config", "help"} == set(known)
     samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "": "true"}
-    together = {name: samples[value] for name, value in options if name in known}
+    (tmp_path / "some file").write_text("limits: {}\n")
+    together = {name: samples.get(value, f"my-{name}") for name, value in options if name in known}  # each table has its own
     path = file("".join(f"{name}: {value}\n" for name, value in together.items()))
     variables = {"GATEHOUSE_" + name.upper().replace("-", "_"): value for name, value in together.items()}
     arguments = [f"--{name}={value}" for name, value in together.items()]
@@ -132,6 +135,28 @@ def test_a_flag_of_the_file_is_taken_back_by_an_argument(file, tmp_path):
         assert server.create_table() == 400
 
 
+def test_tables_have_the_names_of_the_settings(file, tmp_path):
+    path = file(f"listen: 127.0.0.1:0\ndata: {tmp_path}/rows\nno-auth: true\ntable-auth-state: Team.AuthState\ntable-policies: never-seen\n")
+    names = {"GATEHOUSE_TABLE_RATE_LIMITS": "team_limits", "GATEHOUSE_TABLE_POLICIES": "team-policies"}
+    with Server("--config", path, "--table-idempotency", "team-answers", cwd=tmp_path, **names) as server:
+        wire = V1(server.endpoint)
+        assert wire.attempts(attempt("ann"), idempotency_key="k-1").json()["counted"]
+        assert wire.post("/v1/allow", {"policy": "sms-number", "key": "n"}).json()["allowed"]
+        assert wire.send("PUT", "/v1/policies/limits", b'{"few": {"limit": 1, "per": "day", "engine": "table"}}', {"If-Match": '"0"'}).status == 200
+        assert wire.attempts(attempt("ann"), idempotency_key="k-1").headers["idempotency-replayed"] == "true"
+        checked = wire.post("/v1/check", {"subject": "ann", "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}).json()
+        assert checked["actions"]["PASSWORD_ENTRY"]["count"] == 1
+        wire.close()
+        tables = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name="local", aws_access_key_id="a", aws_secret_access_key="b")
+        assert tables.list_tables()["TableNames"] == ["Team.AuthState", "team-answers", "team-policies", "team_limits"]
+        row = tables.get_item(TableName="Team.AuthState", Key={"PK": {"S": "ann"}, "SK": {"S": "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"}})["Item"]
+        assert row["count"] == {"N": "1"}
+        assert [row["Count"] for row in tables.scan(TableName="team_limits")["Items"]] == [{"N": "1"}]
+        assert tables.get_item(TableName="team-policies", Key={"PK": {"S": "POLICY#limits"}})["Item"]["version"] == {"N": "1"}
+        assert tables.scan(TableName="team-answers")["Count"] == 1
+        assert tables.describe_time_to_live(TableName="Team.AuthState")["TimeToLiveDescription"]["AttributeName"] == "ttl"
+
+
 @pytest.mark.parametrize("text, told", [
     ("# one\n\n# three\n\n\n\ncache-mb: lots\n", ':7: cache-mb: "lots" is not a whole number from 1 to 1048576'),
     ("no-auth: yes\n", ':1: no-auth: "yes" is neither true nor false'),
@@ -139,6 +164,8 @@ def test_a_flag_of_the_file_is_taken_back_by_an_argument(file, tmp_path):
     ("colour: red\n", ':1: there is no setting "colour" (--help lists them)'),
     ("fault: commit:0\n", ':1: there is no setting "fault" (--help lists them)'),
     ("data: [rows]\n", ":1: data: takes DIR, not an array"),
+    ("table-auth-state: a/b\n", ":1: table-auth-state: \"a/b\" is no name of a table: 3 to 255 letters, digits, '_', '-' and '.'"),
+    ("table-auth-state: 123\n", ":1: table-auth-state: takes NAME, not a number (quote it if it is meant as a text)"),
     ("data: a\ndata: b\n", ": line 2, column 1: the key of line 1 once more"),
     ("data: *x\n", ": line 1, column 7: anchors (&), aliases (*) and tags (!) are not taken"),
     ("data: [\n", ": line 2, column 1: not valid YAML: did not find expected node content"),
@@ -162,7 +189,25 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(
     for option in ((), ("--check-config",)):
         assert "a certificate and its key go together" in refused("--config", file("tls-cert: x\n"), *option, cwd=tmp_path)
         assert "--no-auth is refused on 192.0.2.1:1" in refused("--config", file("listen: 192.0.2.1:1\nno-auth: true\n"), *option, cwd=tmp_path)
+        assert '"rows" is to be two tables, auth-state and rate-limits' in refused(
+            "--config", file("table-auth-state: rows\ntable-rate-limits: rows\n"), *option, cwd=tmp_path)
         assert 'listen address "127.0.0.1"' in refused("--config", file("listen: 127.0.0.1\nno-auth: true\n"), *option, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("text, told", [
+    ("limits:\n  few: {limit: some, per: day}\n", "line 2: limits.few.limit: must be a number, and is a string"),
+    ("attempts:\n  journeys:\n    SIGN_IN:\n      types:\n        PASSWORD_ENTRY: {max: 0}\n",
+     "line 5: attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max: must be from 1 to 1000000, and is 0"),
+    ("attempts: 7\n", "line 1: attempts: an object is expected, not a number"),
+    ("attempt: {}\n", "line 1: attempt: is not known here"),
+    (None, "No such file or directory"),
+])
+def test_wrong_policies_are_refused_with_section_and_line_before_anything_is_opened(tmp_path, text, told):
+    path = tmp_path / "policies.yaml"
+    if text is not None:
+        path.write_text(text)
+    for option in ((), ("--check-config",)):
+        assert refused("--policies", path, "--no-auth", *option, cwd=tmp_path) == f"gatehouse serve: {path}: {told}\n"
 
 
 def test_a_pasted_private_key_is_refused_and_never_shown(file, tmp_path):

@@ -374,20 +374,124 @@ def test_other_methods_are_named(server):
     assert reply.status == 405 and reply.headers["allow"] == "POST"
 
 
+# ---- as part of a check ----
+
+
+def check(server, *limits, subject="nobody", query="", headers=None):
+    body = {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"], "limits": list(limits)}
+    return server.post("/v1/check" + query, body, headers)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_check_looks_at_limits_and_takes_nothing(server, engine, key):
+    asked = {"policy": engine, "key": key, "cost": 5}
+    for _ in range(3):
+        answer = check(server, asked).json()
+        assert answer["verdict"] == "allow" and "degraded" not in answer
+        assert answer["limits"][0].pop("reset") > 0
+        assert answer["limits"] == [{"policy": engine, "allowed": True, "limit": 5, "remaining": 5}]
+    assert server.allow(engine, key, 5)["allowed"]
+    reply = check(server, {"policy": engine, "key": key}, query="?enforce=status")
+    answer = reply.json()
+    assert reply.status == 429 and answer["verdict"] == "limited" and answer["reason"] == "limit"
+    assert answer["actions"]["PASSWORD_ENTRY"]["verdict"] == "allow"
+    result = answer["limits"][0]
+    assert not result["allowed"] and result["remaining"] == 0 and result["reset"] > 0
+    assert (answer["until"], answer["retry_after"]) == (result["until"], result["retry_after"])
+    assert reply.headers["retry-after"] == str(answer["retry_after"])
+
+
+def test_a_check_tells_the_gravest_verdict_and_the_longest_wait(server, key):
+    for _ in range(6):
+        server.post("/v1/attempts", {"subject": key, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
+    server.allow("sliding", key, 5)  # of a month
+    server.allow("gcra", key, 3)  # of seconds
+    both = [{"policy": "sliding", "key": key}, {"policy": "gcra", "key": key}]
+    reply = check(server, *both, subject=key, query="?enforce=status")
+    answer = reply.json()
+    assert reply.status == 423 and answer["verdict"] == "locked" and answer["lock"]["retry_after"] <= 900
+    assert answer["retry_after"] == max(answer["lock"]["retry_after"], *(limit.get("retry_after", 0) for limit in answer["limits"]))
+    assert answer["until"] == max([answer["lock"]["until"], *(limit.get("until", "") for limit in answer["limits"])])
+
+
+def test_a_check_tells_of_a_shadow_limit_and_lets_through(server, key):
+    server.allow("shadow", key)
+    answer = check(server, {"policy": "shadow", "key": key}).json()
+    assert answer["verdict"] == "allow" and answer["limits"][0]["shadow"] and not answer["limits"][0]["allowed"]
+
+
+def test_a_check_is_not_counted_among_the_answers_of_limits(server, key):
+    def counted():
+        samples = [server.metric(f'gatehouse_limit_answers_total{{policy="memory",outcome="{outcome}"}}') for outcome in ("allowed", "denied")]
+        assert None not in samples
+        return samples
+    server.allow("memory", key, 5)
+    before = counted()
+    assert check(server, {"policy": "memory", "key": key}).json()["verdict"] == "limited"
+    assert check(server, {"policy": "memory", "key": fresh()}).json()["verdict"] == "allow"
+    assert counted() == before
+    assert server.metric('gatehouse_verdicts_total{verdict="limited",source="check"}') >= 1
+
+
+@pytest.mark.parametrize("limits,status,field", [
+    ([], 422, "limits"),
+    ({}, 400, "limits"),
+    ([7], 400, "limits[0]"),
+    ([{"policy": "nothing", "key": "k"}], 422, "limits[0].policy"),
+    ([{"policy": "memory", "key": "k"}, {"policy": "memory"}], 422, "limits[1].key"),
+    ([{"policy": "memory", "key": "k"}, {"policy": "memory", "key": "k"}], 422, "limits[1].key"),
+    ([{"policy": "memory", "key": "k", "cost": -1}], 422, "limits[0].cost"),
+    ([{"policy": "memory", "key": "k", "burst": 1}], 422, "limits[0].burst"),
+    ([{"policy": "memory", "key": f"k{number}"} for number in range(17)], 422, "limits"),
+])
+def test_bad_limits_of_a_check_are_refused_and_named(server, limits, status, field):
+    body = {"subject": "nobody", "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"], "limits": limits}
+    reply = server.post("/v1/check", body)
+    assert (reply.status, reply.json()["field"]) == (status, field)
+
+
+def test_sixteen_limits_in_a_check_pass(server):
+    reply = check(server, *({"policy": "memory", "key": fresh()} for _ in range(16)))
+    assert reply.status == 200 and len(reply.json()["limits"]) == 16
+
+
 # ---- who may ----
+
+
+def bearer_of(server, name, *statements):
+    program = os.environ.get("GATEHOUSE_BIN", "build/gatehouse")
+    made = subprocess.run([program, "key", "create", name, "--policy", "-", "--data", server.data], text=True,
+                          input=json.dumps({"Version": "2012-10-17", "Statement": statements}), capture_output=True, timeout=30)
+    assert made.returncode == 0, made.stderr
+    key_id, secret = (line.split("=", 1)[1] for line in made.stdout.splitlines()[:2])
+    return {"Authorization": f"Bearer {key_id}.{secret}"}
+
+
+def statement(effect, action, resource):
+    return {"Effect": effect, "Action": f"gatehouse:{action}", "Resource": f"arn:aws:gatehouse:*:*:{resource}"}
+
+
+def test_a_key_checks_only_limits_that_it_may_ask():
+    server = Limited(POLICIES, auth=True)
+    memory, table = ({"policy": engine, "key": "k"} for engine in ENGINES)
+    try:
+        bearer = bearer_of(server, "page", statement("Allow", "Check", "*"), statement("Allow", "Allow", "limit/memory"))
+        assert check(server, memory, headers=bearer).status == 200
+        refused = check(server, memory, table, headers=bearer)
+        assert refused.status == 403 and "gatehouse:Allow" in refused.json()["detail"] and "limit/table" in refused.json()["detail"]
+        denied = bearer_of(server, "other", statement("Allow", "*", "*"), statement("Deny", "Allow", "limit/table"))
+        assert check(server, memory, headers=denied).status == 200
+        assert check(server, table, headers=denied).status == 403
+        asks_only = bearer_of(server, "proxy", statement("Allow", "Allow", "*"))
+        assert check(server, memory, headers=asks_only).status == 403
+    finally:
+        server.close()
 
 
 def test_a_key_may_be_allowed_one_limit_and_no_other():
     server = Limited(POLICIES, auth=True)
     try:
-        policy = {"Version": "2012-10-17", "Statement": [
-            {"Effect": "Allow", "Action": "gatehouse:Allow", "Resource": "arn:aws:gatehouse:*:*:limit/memory"}]}
-        program = os.environ.get("GATEHOUSE_BIN", "build/gatehouse")
-        made = subprocess.run([program, "key", "create", "proxy", "--policy", "-", "--data", server.data], text=True,
-                              input=json.dumps(policy), capture_output=True, timeout=30)
-        assert made.returncode == 0, made.stderr
-        key_id, secret = (line.split("=", 1)[1] for line in made.stdout.splitlines()[:2])
-        bearer = {"Authorization": f"Bearer {key_id}.{secret}"}
+        bearer = bearer_of(server, "proxy", statement("Allow", "Allow", "limit/memory"))
         assert server.post("/v1/allow", {"policy": "memory", "key": "k"}, bearer).status == 200
         assert server.post("/v1/allow", {"policy": "table", "key": "k"}, bearer).status == 403
         both = {"all": [{"policy": "memory", "key": "k"}, {"policy": "table", "key": "k"}]}

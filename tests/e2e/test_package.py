@@ -220,8 +220,10 @@ def test_every_setting_is_in_the_shipped_file_and_what_it_shows_as_default_is(in
     defaults = settings()
     assert {*commented, "listen", "data", "no-auth"} == set(defaults)  # the unit's, and one that no service should have
     for name, value in commented.items():
-        assert defaults[name] in ((value, "default"), ("", "not set")), name
-    (tmp_path / "all.yaml").write_text(re.sub(r"^#(?=[a-z-]+: )", "", shipped, flags=re.M))
+        assert defaults[name] in ((value, "default"), (f'"{value}"', "default"), ("", "not set")), name
+    (tmp_path / "policies.yaml").write_text("limits: {}\n")  # which is read
+    uncommented = re.sub(r"^#(?=[a-z-]+: )", "", shipped, flags=re.M).replace("/etc/gatehouse/policies.yaml", f"{tmp_path}/policies.yaml")
+    (tmp_path / "all.yaml").write_text(uncommented)
     said = settings("--config", tmp_path / "all.yaml")
     assert all(said[name][1].startswith(f"{tmp_path}/all.yaml:") for name in commented)
 

@@ -532,6 +532,29 @@ TEST(sign_out, happens_at_the_maximum_without_a_lock_and_holds_until_the_count_e
 	service_close(&s);
 }
 
+/* Each factor ends what was counted of that factor: who only knows the password gets no more codes by it. */
+TEST(sign_out, ends_with_a_fresh_sign_in_for_the_factors_that_it_proved)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, NULL);
+	FAIL_TIMES(&s, 6, .journey = "REAUTHENTICATION", .type = "PASSWORD_ENTRY");
+	FAIL_TIMES(&s, 6, .journey = "REAUTHENTICATION", .type = "MFA_CODE_ENTRY", .method_type = "SMS");
+	r = SUCCEED(&s, .type = "PASSWORD_ENTRY");
+	assert_int_equal(r.cleared_count, 1);
+	assert_bytes(r.cleared[0].sk, "REAUTHENTICATION#ERROR_COUNT#PASSWORD_ENTRY");
+	assert_int_equal(r.cleared[0].count, 6);
+	r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "PASSWORD_ENTRY");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "MFA_CODE_ENTRY", .method_type = "SMS");
+	assert_verdict(&r, VERDICT_SIGNED_OUT, false);
+	SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "AUTH_APP");
+	r = FAIL(&s, .journey = "REAUTHENTICATION", .type = "MFA_CODE_ENTRY", .method_type = "SMS");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
 TEST(sign_out, says_the_moment_at_which_the_first_of_several_counts_expires)
 {
 	struct service        s;

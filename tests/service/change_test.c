@@ -140,6 +140,55 @@ TEST(changes, a_table_that_is_not_the_services_is_not_made)
 	service_close(&s);
 }
 
+/* ---- tables ---- */
+
+TEST(tables, need_names_of_their_own)
+{
+	struct service_tables tables = service_tables_default();
+	struct err            err;
+
+	assert_int_equal(service_tables_check(&tables, &err), ERR_NONE);
+	tables.names[TABLE_POLICIES] = BYTES("auth-state");
+	assert_int_equal(service_tables_check(&tables, &err), ERR_INVALID);
+	assert_non_null(
+	        strstr(err.text, "\"auth-state\" is to be two tables, auth-state and gatehouse-policies"));
+}
+
+static enum err_code keys_of(struct service *s, enum service_table which)
+{
+	struct engine_session reader;
+	enum err_code         rc;
+
+	engine_session_init(&reader, s->f.engine);
+	rc = tables_check_keys(&s->tables, which, &reader.base, &s->f.arena, &s->f.err);
+	engine_session_release(&reader);
+	return rc;
+}
+
+TEST(tables, that_others_made_must_have_the_keys_of_the_services)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(keys_of(&s, TABLE_AUTH_STATE), ERR_NONE); /* absent: it will be made */
+	assert_int_equal(change(&s, plan_two_tables, 1), ERR_NONE);
+	assert_int_equal(keys_of(&s, TABLE_AUTH_STATE), ERR_NONE);
+	assert_int_equal(keys_of(&s, TABLE_IDEMPOTENCY), ERR_NONE);
+	s.tables.names[TABLE_RATE_LIMITS] = BYTES("auth-state"); /* which has a range key too */
+	assert_int_equal(keys_of(&s, TABLE_RATE_LIMITS), ERR_INVALID);
+	assert_string_equal(s.f.err.text,
+	                    "the table \"auth-state\" cannot be rate-limits: its keys must be PK, of type S");
+	s.tables.names[TABLE_AUTH_STATE] = BYTES("numbers");
+	fixture_ok(&s.f, "CreateTable",
+	           "{'TableName':'numbers','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':["
+	           "{'AttributeName':'PK','AttributeType':'S'},{'AttributeName':'SK','AttributeType':'N'}],"
+	           "'KeySchema':[{'AttributeName':'PK','KeyType':'HASH'},{'AttributeName':'SK','KeyType':'"
+	           "RANGE'}]}");
+	assert_int_equal(keys_of(&s, TABLE_AUTH_STATE), ERR_INVALID);
+	assert_non_null(strstr(s.f.err.text, "its keys must be PK and SK, of type S"));
+	service_close(&s);
+}
+
 /* ---- idempotency ---- */
 
 static struct kept_answer find(struct service *s, const char *caller, const char *key, uint8_t digest,

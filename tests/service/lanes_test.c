@@ -264,6 +264,41 @@ TEST(known_device, is_not_made_known_by_a_success_that_was_refused)
 	service_close(&s);
 }
 
+#define SECOND_FACTOR                                                                                        \
+	"locks: {STANDARD: {duration: 900}}\n"                                                               \
+	"journeys:\n"                                                                                        \
+	"  SIGN_IN:\n"                                                                                       \
+	"    types:\n"                                                                                       \
+	"      PASSWORD_ENTRY: {max: 3, life: 600, known_device: {max: 4, remember: 1000, after: "           \
+	"[CODE_ENTRY]}}\n"                                                                                   \
+	"      CODE_ENTRY: {max: 3, life: 600}\n"                                                            \
+	"      CODE_ENTRY/SMS: {max: 3, life: 600}\n"
+
+TEST(known_device, becomes_known_only_by_the_last_step_where_the_policy_names_one)
+{
+	static const char *const methods[] = {NULL, "SMS"};
+	struct service           s;
+	struct attempt_result    r;
+
+	service_open(&s, SECOND_FACTOR);
+	for (int i = 0; i < 2; i++) {
+		const char *device = i == 0 ? "phone" : "laptop";
+
+		SUCCEED(&s, .device = device);
+		r = SUCCEED(&s, .device = device); /* the password alone, however often */
+		assert_false(r.known_device);
+		SUCCEED(&s, .type = "CODE_ENTRY", .method_type = methods[i], .device = device);
+		r = FAIL(&s, .device = device);
+		assert_true(r.known_device);
+	}
+	at(&s, 999);
+	SUCCEED(&s, .device = "phone"); /* does not begin its time anew, either */
+	at(&s, 1000);
+	r = FAIL(&s, .device = "phone");
+	assert_false(r.known_device);
+	service_close(&s);
+}
+
 /* A lock that a person set, a lock without an end and a state hold in every lane. */
 TEST(known_device, is_kept_out_by_what_people_set)
 {

@@ -105,7 +105,13 @@ TEST(policy_store, a_file_that_is_not_good_keeps_it_from_opening_and_says_where)
 	file_write(&s, GOOD("none"), 9);
 	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
 	assert_non_null(strstr(s.s.f.err.text, "/policies.yaml: line 3: "));
-	assert_string_equal(s.s.f.err.field, "journeys.SIGN_IN.types.PASSWORD_ENTRY.max");
+	assert_non_null(
+	        strstr(s.s.f.err.text, "line 3: attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max: "));
+	assert_string_equal(s.s.f.err.field, "attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max");
+	file_write(&s, "limits: 7\n", 9);
+	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
+	assert_non_null(strstr(s.s.f.err.text, "line 1: limits: an object is expected"));
+	assert_string_equal(s.s.f.err.field, "limits");
 	file_write(&s, "attempts: [", 9);
 	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
 	file_write(&s, "other: {}\n", 9);

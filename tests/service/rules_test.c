@@ -188,6 +188,11 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	         "line 5: " AT ".known_device.max: is missing"},
 	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, cap: 1}"), AT ".known_device.cap",
 	         "line 5: " AT ".known_device.cap: is not known here"},
+	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: []}"), AT ".known_device.after",
+	         "line 5: " AT ".known_device.after: must name a type: else no device is ever known"},
+	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: [OTHER]}"), "journeys",
+	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY knows devices after SIGN_IN/OTHER, which is no "
+	         "type"},
 	        {"locks: {standard: {duration: 1}}\njourneys: {}\n", "locks.standard",
 	         "line 1: locks.standard: a kind of lock must be capitals, digits and underscores, a letter "
 	         "first, at most 64 of them"},

@@ -1,0 +1,126 @@
+/* Services: the tables' names, limits, policies, and the key of identifiers. */
+#include "server/services.h"
+
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "server/secret.h"
+#include "service/limits.h"
+#include "service/policy_store.h"
+#include "service/rules.h"
+
+/* ---- tables ---- */
+
+static struct service_tables tables_of(const struct serve_options *options)
+{
+	struct service_tables tables;
+
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		tables.names[i] = bytes_of(options->tables[i]);
+	return tables;
+}
+
+/* One that somebody made with other keys is of no use to services, but those who made it may go on using it. */
+static void tables_warn(const struct service_tables *tables, struct engine *engine)
+{
+	struct engine_session reader;
+	struct arena          arena;
+	struct err            err;
+
+	arena_init(&arena);
+	engine_session_init(&reader, engine);
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (tables_check_keys(tables, (enum service_table)i, &reader.base, &arena, &err) != ERR_NONE)
+			log_warn("%s", err.text);
+	engine_session_release(&reader);
+	arena_release(&arena);
+}
+
+/* ---- policies ---- */
+
+static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
+                       struct document_holder *limits)
+{
+	kinds[0] = (struct document_kind){.name = "attempts", .parse = rules_parse, .holder = rules};
+	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
+}
+
+/* Reads them as a start would, and puts nothing into force. */
+static enum err_code check_policies(const struct serve_options *options, struct err *err)
+{
+	struct document_kind   kinds[POLICY_KINDS];
+	struct document_holder rules, limits;
+	struct policy_store   *store;
+
+	kinds_init(kinds, &rules, &limits);
+	if (policy_store_open(&store, kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
+		return err->code;
+	policy_store_close(store);
+	return ERR_NONE;
+}
+
+enum err_code services_check(const struct serve_options *options, struct err *err)
+{
+	struct service_tables tables = tables_of(options);
+
+	if (service_tables_check(&tables, err) != ERR_NONE)
+		return err->code;
+	return check_policies(options, err);
+}
+
+/* ---- opening ---- */
+
+static enum err_code open_identifiers(struct services *s, const struct serve_options *options,
+                                      struct err *err)
+{
+	uint8_t secret[IDENTIFIER_KEY_BYTES];
+
+	if (secret_file_read(options->data, "identifiers.key", secret, sizeof(secret), err) != ERR_NONE)
+		return err->code;
+	identifier_key_init(&s->identifiers, secret);
+	crypto_wipe(secret, sizeof(secret));
+	return ERR_NONE;
+}
+
+static enum err_code open_limits(struct services *s, const struct serve_options *options, struct err *err)
+{
+	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
+
+	if (getrandom(&limits.seed, sizeof(limits.seed), 0) != (ssize_t)sizeof(limits.seed))
+		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+	s->limits = limits_open(&limits);
+	return ERR_NONE;
+}
+
+static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
+                                   struct engine *engine, struct err *err)
+{
+	struct engine_session reader;
+
+	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits));
+	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
+		return err->code;
+	engine_session_init(&reader, engine);
+	policy_store_load(s->all.policies, &s->all.tables, &reader.base, err);
+	engine_session_release(&reader);
+	return err->code;
+}
+
+enum err_code services_open(struct server_services *s, const struct serve_options *options,
+                            struct engine *engine, struct err *err)
+{
+	s->all.tables = tables_of(options);
+	tables_warn(&s->all.tables, engine);
+	if (open_identifiers(&s->all, options, err) != ERR_NONE ||
+	    open_limits(&s->all, options, err) != ERR_NONE)
+		return err->code;
+	return open_policies(s, options, engine, err);
+}
+
+void services_close(struct server_services *s)
+{
+	if (s->all.policies != NULL)
+		policy_store_close(s->all.policies);
+	if (s->all.limits != NULL)
+		limits_close(s->all.limits);
+}

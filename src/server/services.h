@@ -1,0 +1,24 @@
+/* Services: put together as the options say, on the engine. Opened after it, closed before it. */
+#ifndef SERVER_SERVICES_H
+#define SERVER_SERVICES_H
+
+#include "engine/engine.h"
+#include "server/serve.h"
+#include "service/services.h"
+
+enum { POLICY_KINDS = 2 };
+
+struct server_services {
+	struct services      all;
+	struct document_kind kinds[POLICY_KINDS]; /* of policies */
+};
+
+/* *s is zeroed before. If it fails, services_close is called all the same. */
+enum err_code services_open(struct server_services *s, const struct serve_options *options,
+                            struct engine *engine, struct err *err);
+void          services_close(struct server_services *s); /* as far as it came */
+
+/* Do the tables have names of their own, and is the file of policies, if there is one, good? */
+enum err_code services_check(const struct serve_options *options, struct err *err);
+
+#endif
