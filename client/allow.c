@@ -1,24 +1,12 @@
 /* Allow: gatehouse_allow. The server decides, or, when it cannot be asked, the limiter here; see gatehouse.h. */
+#include "ask.h"
 #include "call.h"
 #include "error.h"
-
-static bool result_read(struct text json, struct gatehouse_limit_state *state)
-{
-	struct text value;
-
-	memset(state, 0, sizeof(*state));
-	return json_find(json, "policy", &value) &&
-	       json_string(value, state->policy, sizeof(state->policy)) && json_find(json, "limit", &value) &&
-	       json_whole(value, &state->limit) && json_find(json, "remaining", &value) &&
-	       json_whole(value, &state->remaining) && json_find(json, "reset", &value) &&
-	       json_whole(value, &state->reset_s);
-}
 
 /* Details are welcome; without `allowed` it is no answer. */
 static bool answer_read(struct text json, struct gatehouse_allow_answer *answer)
 {
-	struct text value, result;
-	size_t      at = 0;
+	struct text value;
 
 	if (!json_find(json, "allowed", &value) || !json_bool(value, &answer->allowed))
 		return false;
@@ -26,10 +14,8 @@ static bool answer_read(struct text json, struct gatehouse_allow_answer *answer)
 		(void)json_bool(value, &answer->degraded);
 	if (!answer->allowed && json_find(json, "retry_after", &value))
 		(void)json_whole(value, &answer->retry_after_s);
-	if (!json_find(json, "results", &value))
-		return true;
-	while (answer->result_count < GATEHOUSE_RESULTS_MAX && json_next(value, &at, &result))
-		answer->result_count += result_read(result, &answer->results[answer->result_count]);
+	if (json_find(json, "results", &value))
+		answer->result_count = states_read(value, answer->results, GATEHOUSE_RESULTS_MAX);
 	return true;
 }
 
@@ -52,11 +38,7 @@ static enum gatehouse_code ask_server(struct gatehouse *g, const struct gatehous
 	enum gatehouse_code rc;
 
 	request_init(&request);
-	request_open(&request, NULL, '{');
-	request_text(&request, "policy", q->policy);
-	request_text(&request, "key", q->key);
-	request_whole(&request, "cost", cost);
-	request_close(&request, '}');
+	ask_write(&request, q->policy, q->key, cost);
 	rc = request_finish(&request, g, "/v1/allow", NULL, error);
 	if (rc != GATEHOUSE_OK)
 		return rc;
@@ -73,7 +55,7 @@ enum gatehouse_code gatehouse_allow(struct gatehouse *g, const struct gatehouse_
                                     struct gatehouse_allow_answer *answer, struct gatehouse_error *error)
 {
 	struct gatehouse_error unwanted;
-	int64_t                cost = q->peek ? 0 : q->cost != 0 ? q->cost : 1;
+	int64_t                cost = q->peek ? 0 : ask_cost(q->cost);
 	enum gatehouse_code    rc;
 
 	if (error == NULL)

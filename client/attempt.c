@@ -2,6 +2,7 @@
  * GATEHOUSE_UNKNOWN in the answer; see gatehouse.h. */
 #include <stdio.h>
 
+#include "ask.h"
 #include "call.h"
 #include "error.h"
 
@@ -13,7 +14,7 @@ static enum gatehouse_verdict verdict_of(struct text value)
 
 	if (!json_string(value, said, sizeof(said)))
 		return GATEHOUSE_UNKNOWN;
-	for (enum gatehouse_verdict v = GATEHOUSE_ALLOW; v <= GATEHOUSE_BLOCKED; v++)
+	for (enum gatehouse_verdict v = GATEHOUSE_ALLOW; v <= GATEHOUSE_LIMITED; v++)
 		if (strcmp(gatehouse_verdict_name(v), said) == 0)
 			return v;
 	return GATEHOUSE_UNKNOWN;
@@ -24,18 +25,6 @@ struct ruling {
 	int64_t                retry_after_s;
 	char                   reason[64], until[40];
 };
-
-/* When it ends stands in the lock, or beside the verdict. */
-static void wait_read(struct text json, struct ruling *r)
-{
-	struct text value, lock = json;
-
-	(void)json_find(json, "lock", &lock);
-	if (json_find(lock, "retry_after", &value) || json_find(json, "retry_after", &value))
-		(void)json_whole(value, &r->retry_after_s);
-	if (json_find(lock, "until", &value) || json_find(json, "until", &value))
-		(void)json_string(value, r->until, sizeof(r->until));
-}
 
 static enum gatehouse_code ruling_read(struct text json, struct ruling *r, struct gatehouse_error *error)
 {
@@ -49,7 +38,11 @@ static enum gatehouse_code ruling_read(struct text json, struct ruling *r, struc
 		                 "the answer has no verdict that this library knows");
 	if (json_find(json, "reason", &value))
 		(void)json_string(value, r->reason, sizeof(r->reason));
-	wait_read(json, r);
+	/* Not the lock's own: in a check something else may last longer, or have no end. */
+	if (json_find(json, "retry_after", &value))
+		(void)json_whole(value, &r->retry_after_s);
+	if (json_find(json, "until", &value))
+		(void)json_string(value, r->until, sizeof(r->until));
 	return GATEHOUSE_OK;
 }
 
@@ -159,6 +152,29 @@ enum gatehouse_code gatehouse_attempt(struct gatehouse *g, const struct gatehous
 
 /* ---- checks ---- */
 
+static enum gatehouse_code check_bounds(const struct gatehouse_check_request *q,
+                                        struct gatehouse_error               *error)
+{
+	if (q->action_count == 0 || q->action_count > GATEHOUSE_ACTIONS_MAX || q->actions == NULL)
+		return error_set(error, GATEHOUSE_INVALID, "actions: expected 1 to %d",
+		                 GATEHOUSE_ACTIONS_MAX);
+	if (q->limit_count > GATEHOUSE_CHECK_LIMITS_MAX || (q->limit_count > 0 && q->limits == NULL))
+		return error_set(error, GATEHOUSE_INVALID, "limits: expected %d at most",
+		                 GATEHOUSE_CHECK_LIMITS_MAX);
+	for (size_t i = 0; i < q->limit_count; i++)
+		if (q->limits[i].cost < 0)
+			return error_set(error, GATEHOUSE_INVALID, "cost: below zero");
+	return GATEHOUSE_OK;
+}
+
+static void check_limits_write(struct request *request, const struct gatehouse_check_request *q)
+{
+	request_open(request, "limits", '[');
+	for (size_t i = 0; i < q->limit_count; i++)
+		ask_write(request, q->limits[i].policy, q->limits[i].key, ask_cost(q->limits[i].cost));
+	request_close(request, ']');
+}
+
 static void check_write(struct request *request, const struct gatehouse_check_request *q)
 {
 	request_init(request);
@@ -169,10 +185,24 @@ static void check_write(struct request *request, const struct gatehouse_check_re
 	for (size_t i = 0; i < q->action_count; i++)
 		request_text(request, NULL, q->actions[i]);
 	request_close(request, ']');
+	if (q->limit_count > 0)
+		check_limits_write(request, q);
 	request_close(request, '}');
 }
 
-static enum gatehouse_code check_read(struct text json, struct gatehouse_check_answer *answer,
+/* Without the state of every limit it is a verdict over something else than was asked. */
+static bool check_limits_read(struct text json, size_t asked, struct gatehouse_check_answer *answer)
+{
+	struct text value;
+
+	if (json_find(json, "degraded", &value))
+		(void)json_bool(value, &answer->degraded);
+	if (json_find(json, "limits", &value))
+		answer->limit_count = states_read(value, answer->limits, GATEHOUSE_CHECK_LIMITS_MAX);
+	return answer->limit_count == asked;
+}
+
+static enum gatehouse_code check_read(struct text json, size_t asked, struct gatehouse_check_answer *answer,
                                       struct gatehouse_error *error)
 {
 	struct ruling       r;
@@ -180,6 +210,11 @@ static enum gatehouse_code check_read(struct text json, struct gatehouse_check_a
 
 	if (rc != GATEHOUSE_OK)
 		return rc;
+	if (!check_limits_read(json, asked, answer)) {
+		memset(answer, 0, sizeof(*answer));
+		return error_set(error, GATEHOUSE_PROTOCOL,
+		                 "the answer does not have the limits that were asked about");
+	}
 	answer->verdict = r.verdict;
 	answer->retry_after_s = r.retry_after_s;
 	memcpy(answer->reason, r.reason, sizeof(answer->reason));
@@ -198,16 +233,16 @@ enum gatehouse_code gatehouse_check(struct gatehouse *g, const struct gatehouse_
 	if (error == NULL)
 		error = &unwanted;
 	memset(answer, 0, sizeof(*answer));
-	if (q->action_count == 0 || q->action_count > GATEHOUSE_ACTIONS_MAX || q->actions == NULL)
-		return error_set(error, GATEHOUSE_INVALID, "actions: expected 1 to %d",
-		                 GATEHOUSE_ACTIONS_MAX);
+	rc = check_bounds(q, error);
+	if (rc != GATEHOUSE_OK)
+		return rc;
 	check_write(&request, q);
 	rc = request_finish(&request, g, "/v1/check", NULL, error);
 	if (rc != GATEHOUSE_OK)
 		return rc;
 	rc = call_begin(&call, g, q->deadline_ms, &request, error);
 	if (rc == GATEHOUSE_OK)
-		rc = check_read(call.json, answer, error);
+		rc = check_read(call.json, q->limit_count, answer, error);
 	call_end(&call);
 	return rc;
 }

@@ -56,6 +56,8 @@ const char *gatehouse_verdict_name(enum gatehouse_verdict verdict)
 		return "signed_out";
 	case GATEHOUSE_BLOCKED:
 		return "blocked";
+	case GATEHOUSE_LIMITED:
+		return "limited";
 	}
 	return "?";
 }

@@ -37,8 +37,9 @@ enum {
 	GATEHOUSE_LOCAL_KEYS_DEFAULT = 65536,
 	GATEHOUSE_LOCAL_KEYS_MAX = 16777216,
 	GATEHOUSE_TEXT_BYTES_MAX = 2048, /* of a key, a subject and every other text in a request */
-	GATEHOUSE_ACTIONS_MAX = 32,      /* in one check, and 1 at least */
-	GATEHOUSE_RESULTS_MAX = 8,       /* of an answer; a longer list is cut */
+	GATEHOUSE_ACTIONS_MAX = 16,      /* in one check, and 1 at least */
+	GATEHOUSE_CHECK_LIMITS_MAX = 16, /* in one check */
+	GATEHOUSE_RESULTS_MAX = 8,       /* of an allow's answer; a longer list is cut */
 	GATEHOUSE_LIMITS_MAX = 256       /* given in the options */
 };
 
@@ -113,10 +114,11 @@ struct gatehouse_allow_request {
 };
 
 struct gatehouse_limit_state {
-	char    policy[64];
+	char    policy[65]; /* the longest name that a server takes, and a NUL */
 	int64_t limit;
 	int64_t remaining;
 	int64_t reset_s;
+	bool    allowed; /* by this limit */
 };
 
 struct gatehouse_allow_answer {
@@ -144,7 +146,8 @@ enum gatehouse_verdict {
 	GATEHOUSE_LOCKED,
 	GATEHOUSE_LOCKED_PERMANENT,
 	GATEHOUSE_SIGNED_OUT,
-	GATEHOUSE_BLOCKED
+	GATEHOUSE_BLOCKED,
+	GATEHOUSE_LIMITED /* only of a check that asked about limits */
 };
 
 enum gatehouse_outcome { GATEHOUSE_FAILURE = 1, GATEHOUSE_SUCCESS, GATEHOUSE_SENT };
@@ -182,22 +185,36 @@ GATEHOUSE_API enum gatehouse_code gatehouse_attempt(struct gatehouse            
                                                     struct gatehouse_attempt_answer        *answer,
                                                     struct gatehouse_error                 *error);
 
+/* A limit to look at: would it let this much through now? Nothing is taken. */
+struct gatehouse_check_limit {
+	const char *policy;
+	const char *key;
+	int64_t     cost; /* 0: 1 */
+};
+
 struct gatehouse_check_request {
 	const char        *subject;
 	const char        *journey;
 	const char *const *actions; /* types of the journey: PASSWORD_ENTRY, … */
 	size_t             action_count;
 	int                deadline_ms; /* 0: the handle's */
+
+	const struct gatehouse_check_limit *limits; /* no two with the same policy and key */
+	size_t                              limit_count;
 };
 
 struct gatehouse_check_answer {
-	enum gatehouse_verdict verdict; /* GATEHOUSE_UNKNOWN unless GATEHOUSE_OK is returned */
-	char                   reason[64];
-	int64_t                retry_after_s;
-	char                   until[40];
+	enum gatehouse_verdict       verdict; /* GATEHOUSE_UNKNOWN unless GATEHOUSE_OK is returned */
+	char                         reason[64];
+	int64_t                      retry_after_s; /* of whatever lasts longest; 0: none, or it has no end */
+	char                         until[40];
+	bool                         degraded;    /* a limit could not be looked at, and lets through then */
+	size_t                       limit_count; /* as many as were asked about, in that order */
+	struct gatehouse_limit_state limits[GATEHOUSE_CHECK_LIMITS_MAX];
 };
 
-/* Asks without recording anything. */
+/* Asks for one verdict over actions and limits, without recording or taking anything. While the server is unreachable
+ * the local limiter is not asked: it is GATEHOUSE_UNKNOWN, as without limits. */
 GATEHOUSE_API enum gatehouse_code gatehouse_check(struct gatehouse                     *handle,
                                                   const struct gatehouse_check_request *request,
                                                   struct gatehouse_check_answer        *answer,

@@ -239,6 +239,7 @@ static void policy_judge(struct limiter *l, const struct limiter_policy *p, cons
 	answer->allowed = trials_pass(trials, p->count, &answer->retry_after_s);
 	answer->result_count = p->count;
 	for (unsigned i = 0; i < p->count; i++) {
+		answer->results[i].allowed = trial_wait_ns(&trials[i]) <= 0;
 		if (answer->allowed && cost > 0) {
 			trials[i].full_ns += trials[i].cost_ns;
 			entry_store(l, trials[i].key, trials[i].full_ns);

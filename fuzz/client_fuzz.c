@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "answer.h"
+#include "ask.h"
 #include "json.h"
 #include "limiter.h"
 
@@ -61,9 +62,22 @@ static void value_look(struct text value)
 	(void)json_bool(value, &flag);
 }
 
+static void states_look(struct text list)
+{
+	enum { STATES_MAX = 2 };
+	struct gatehouse_limit_state states[STATES_MAX];
+	size_t                       count = states_read(list, states, STATES_MAX);
+
+	assert(count <= STATES_MAX);
+	for (size_t i = 0; i < count; i++)
+		assert(strlen(states[i].policy) < sizeof(states[i].policy) &&
+		       text_is_utf8(text_of(states[i].policy)));
+}
+
 static void body_look(struct text body)
 {
-	static const char *const names[] = {"allowed", "verdict", "lock", "results", "retry_after", ""};
+	static const char *const names[] = {"allowed", "verdict",     "lock", "results",
+	                                    "limits",  "retry_after", ""};
 	struct text              json, value, inner;
 
 	if (!json_check(body, &json))
@@ -75,6 +89,7 @@ static void body_look(struct text body)
 		if (!json_find(json, names[i], &value))
 			continue;
 		value_look(value);
+		states_look(value);
 		while (json_next(value, &at, &inner)) {
 			value_look(inner);
 			if (json_find(inner, "limit", &inner))

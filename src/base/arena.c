@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 enum {
-	ARENA_ALIGN = 16,
 	ARENA_BLOCK_BYTES = 8 * 1024, /* the first; later ones double */
 	ARENA_BLOCK_BYTES_MAX = 1024 * 1024,
 };
@@ -94,36 +93,26 @@ void arena_reset(struct arena *a)
 	*a = (struct arena){keep, keep->data, keep->data + keep->size, keep->size};
 }
 
-static void block_add(struct arena *a, size_t at_least)
+void *arena_alloc_block(struct arena *a, size_t len)
 {
+	size_t              room = (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 	size_t              size = a->blocks == NULL ? ARENA_BLOCK_BYTES : a->used_bytes;
 	struct arena_block *b;
 
+	if (room < len)
+		out_of_memory(len);
 	if (size > ARENA_BLOCK_BYTES_MAX)
 		size = ARENA_BLOCK_BYTES_MAX;
-	if (size < at_least)
-		size = at_least;
+	if (size < room)
+		size = room;
 	b = mem_alloc(sizeof(*b) + size);
 	b->size = size;
 	b->next = a->blocks;
 	a->blocks = b;
-	a->at = b->data;
+	a->at = b->data + room;
 	a->end = b->data + size;
 	a->used_bytes += size;
-}
-
-void *arena_alloc(struct arena *a, size_t len)
-{
-	size_t room = len == 0 ? ARENA_ALIGN : (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
-	void  *p;
-
-	if (room < len)
-		out_of_memory(len);
-	if ((size_t)(a->end - a->at) < room)
-		block_add(a, room);
-	p = a->at;
-	a->at += room;
-	return p;
+	return b->data;
 }
 
 void *arena_zalloc(struct arena *a, size_t len)

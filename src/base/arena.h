@@ -9,12 +9,14 @@
 
 #include "base/bytes.h"
 
+enum { ARENA_ALIGN = 16 };
+
 struct arena_block;
 
 struct arena {
-	struct arena_block *blocks; /* newest first */
-	char               *at;     /* next free byte of the newest block */
-	char               *end;
+	struct arena_block *blocks;     /* newest first */
+	char               *at;         /* next free byte of the newest block */
+	char               *end;        /* of it: a multiple of ARENA_ALIGN after `at` */
 	size_t              used_bytes; /* sum of all blocks */
 };
 
@@ -24,8 +26,22 @@ void arena_release(struct arena *a);
 /* Forgets everything allocated, keeping one small block for the next request. */
 void arena_reset(struct arena *a);
 
+/* arena_alloc when the newest block has not so much left. */
+void *arena_alloc_block(struct arena *a, size_t len);
+
 /* Memory aligned for any object, not cleared. `arena_zalloc` clears it. */
-void *arena_alloc(struct arena *a, size_t len);
+static inline void *arena_alloc(struct arena *a, size_t len)
+{
+	void *p = a->at;
+
+	if (len == 0)
+		len = 1;
+	if (len > (size_t)(a->end - a->at))
+		return arena_alloc_block(a, len);
+	a->at += (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	return p;
+}
+
 void *arena_zalloc(struct arena *a, size_t len);
 
 /* count elements of size bytes each; ends the process if the product overflows. */

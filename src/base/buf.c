@@ -6,11 +6,6 @@
 
 enum { BUF_BYTES_MIN = 256, NUMBER_BYTES_MAX = 20 };
 
-void buf_init(struct buf *b, struct arena *arena)
-{
-	*b = (struct buf){.arena = arena};
-}
-
 void buf_release(struct buf *b)
 {
 	if (b->arena == NULL)
@@ -42,6 +37,12 @@ void buf_add_i64(struct buf *b, int64_t number)
 	char    *end = text + sizeof(text), *at = end;
 	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
 
+	for (; left >= 100; left /= 100) { /* two digits a division */
+		unsigned two = (unsigned)(left % 100);
+
+		*--at = (char)('0' + two % 10);
+		*--at = (char)('0' + two / 10);
+	}
 	do {
 		*--at = (char)('0' + left % 10);
 		left /= 10;

@@ -12,7 +12,17 @@ struct buf {
 	struct arena *arena; /* NULL: heap */
 };
 
-void buf_init(struct buf *b, struct arena *arena);
+static inline void buf_init(struct buf *b, struct arena *arena)
+{
+	*b = (struct buf){NULL, 0, 0, arena};
+}
+
+/* The same, with room for so many bytes at once. */
+static inline void buf_init_room(struct buf *b, struct arena *arena, size_t room)
+{
+	*b = (struct buf){(char *)arena_alloc(arena, room), 0, room, arena};
+}
+
 void buf_release(struct buf *b);
 
 /* Makes room for `more` bytes after data + len; data may move. */

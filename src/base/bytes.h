@@ -27,9 +27,16 @@ static inline struct bytes bytes_of(const char *text)
 	return (struct bytes){text, strlen(text)};
 }
 
+/* What differs mostly differs in length or at an end, which costs less to see than a call. */
 static inline bool bytes_equal(struct bytes a, struct bytes b)
 {
-	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+	if (a.len != b.len)
+		return false;
+	if (a.len == 0 || a.data == b.data)
+		return true;
+	if (a.data[0] != b.data[0] || a.data[a.len - 1] != b.data[a.len - 1])
+		return false;
+	return a.len <= 2 || memcmp(a.data, b.data, a.len) == 0;
 }
 
 static inline bool bytes_is(struct bytes a, const char *text)
@@ -46,8 +53,10 @@ static inline bool bytes_starts_with(struct bytes a, struct bytes prefix)
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
 	size_t len = a.len < b.len ? a.len : b.len;
-	int    order = len == 0 ? 0 : memcmp(a.data, b.data, len);
+	int    order = len == 0 ? 0 : (uint8_t)a.data[0] - (uint8_t)b.data[0];
 
+	if (order == 0 && len > 1)
+		order = memcmp(a.data, b.data, len);
 	if (order != 0)
 		return order;
 	return (a.len > b.len) - (a.len < b.len);

@@ -20,6 +20,21 @@ static inline void sip_round(uint64_t v[4])
 	v[2] = rotate_left(v[2], 32);
 }
 
+/* The last few bytes, less than a word, the first one lowest. */
+static inline uint64_t rest_of(struct bytes b, size_t count)
+{
+	uint64_t word = 0;
+
+	if (count == 0)
+		return 0;
+	if (b.len >= 8) { /* at once, with some that were hashed already */
+		memcpy(&word, b.data + b.len - 8, 8);
+		return word >> (64 - 8 * count);
+	}
+	memcpy(&word, b.data, count);
+	return word;
+}
+
 uint64_t hash_bytes(struct hash_key key, struct bytes b)
 {
 	uint64_t v[4] = {key.k0 ^ 0x736f6d6570736575u, key.k1 ^ 0x646f72616e646f6du,
@@ -33,9 +48,7 @@ uint64_t hash_bytes(struct hash_key key, struct bytes b)
 		sip_round(v);
 		v[0] ^= word;
 	}
-	word = (uint64_t)b.len << 56;
-	for (unsigned shift = 0; at < b.len; at++, shift += 8)
-		word |= (uint64_t)(uint8_t)b.data[at] << shift;
+	word = (uint64_t)b.len << 56 | rest_of(b, b.len - at);
 	v[3] ^= word;
 	sip_round(v);
 	v[0] ^= word;

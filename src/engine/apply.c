@@ -9,11 +9,13 @@
 enum err_code apply_check(struct engine_session *s, const struct table_write *q, const struct table_entry **t,
                           struct err *err)
 {
+	struct key_values key;
+
 	if (row_table(s, q->table, t, err) != ERR_NONE)
 		return err->code;
 	if (q->kind == TABLE_PUT)
 		return schema_check_item(&(*t)->schema, &q->item, err);
-	return schema_check_key(&(*t)->schema, &q->key, err);
+	return schema_check_key(&(*t)->schema, &q->key, &key, err);
 }
 
 static enum err_code check_keys_untouched(const struct table_schema *s, const struct expr_update *u,
@@ -123,14 +125,15 @@ enum err_code apply_to(struct engine_session *s, struct arena *a, const struct t
 {
 	const struct item *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
 	struct item new = {0};
-	struct loaded row;
-	bool          leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE;
+	const struct loaded *row;
+	bool                 leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE;
+	size_t               new_bytes;
 
 	if (row_load(s, a, t, key, &row, err) != ERR_NONE)
 		return err->code;
-	old = row.live ? &row.item : NULL;
-	r->size_bytes = row.size_bytes;
-	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row.size_bytes)};
+	old = row->live ? &row->item : NULL;
+	r->size_bytes = row->size_bytes;
+	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row->size_bytes)};
 	if (!expr_holds(q->condition, old != NULL ? old : &new)) {
 		r->condition_failed = true;
 		if (q->return_old_on_failure)
@@ -141,9 +144,12 @@ enum err_code apply_to(struct engine_session *s, struct arena *a, const struct t
 		return ERR_NONE;
 	if (compute(a, t, q, old, &new, err) != ERR_NONE)
 		return err->code;
-	if (leaves && item_size(&new) > r->size_bytes)
-		r->size_bytes = item_size(&new);
-	row_store(s, a, t, &row, leaves ? &new : NULL, &r->capacity);
+	new_bytes = leaves ? item_size(&new) : 0;
+	if (new_bytes > r->size_bytes) {
+		r->size_bytes = new_bytes;
+		r->capacity.write_units = write_cost(new_bytes);
+	}
+	row_store(s, a, t, row, leaves ? &new : NULL, &r->capacity);
 	fill_returns(a, q, old, leaves ? &new : NULL, r);
 	if (t->schema.index_count > 0)
 		fill_collection(s, a, t, key, r);

@@ -99,15 +99,15 @@ static enum err_code token_use(struct engine_session *s, struct arena *a,
 	const struct table_entry *tokens = catalog_find_id(s->turn->catalog, TABLE_ID_TOKENS);
 	struct item               item = token_item(a, q, s->base.now_us / 1000000 + TABLE_TOKEN_LIFE_S);
 	const struct value       *digest;
-	struct loaded             row;
+	const struct loaded      *row;
 
 	if (row_load(s, a, tokens, &item, &row, err) != ERR_NONE)
 		return err->code;
-	if (!row.live) {
-		row_store(s, a, tokens, &row, &item, NULL);
+	if (!row->live) {
+		row_store(s, a, tokens, row, &item, NULL);
 		return ERR_NONE;
 	}
-	digest = item_get(&row.item, BYTES(TOKEN_DIGEST));
+	digest = item_get(&row->item, BYTES(TOKEN_DIGEST));
 	if (digest == NULL || digest->type != VALUE_B ||
 	    !bytes_equal(digest->text, (struct bytes){(const char *)q->digest, sizeof(q->digest)}))
 		return err_set(err, ERR_TOKEN_MISMATCH, MSG_TOKEN_MISMATCH);

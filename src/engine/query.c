@@ -20,8 +20,14 @@ static enum err_code load_base(struct page *p, const struct item *entry, struct 
 	struct bytes value;
 	bool         found;
 
-	if (p->snapshot == NULL)
-		return row_load(p->session, p->arena, p->table, &key, base, err);
+	if (p->snapshot == NULL) {
+		const struct loaded *row;
+
+		if (row_load(p->session, p->arena, p->table, &key, &row, err) != ERR_NONE)
+			return err->code;
+		*base = *row;
+		return ERR_NONE;
+	}
 	*base = (struct loaded){0};
 	buf_init(&row_key, p->arena);
 	layout_row(&row_key, p->table->id, &p->table->schema.keys, &key);

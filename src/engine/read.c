@@ -5,6 +5,7 @@
 
 #include "engine/layout.h"
 #include "expr/eval.h"
+#include "item/key.h"
 #include "item/messages.h"
 
 static void fill(struct arena *a, const struct table_get *q, const struct loaded *row,
@@ -23,28 +24,44 @@ enum err_code read_get(struct table *t, struct arena *a, const struct table_get 
 {
 	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *entry;
-	struct loaded             row;
+	struct key_values         key;
+	const struct loaded      *row;
 
 	*r = (struct table_get_result){0};
 	if (row_table(s, q->table, &entry, err) != ERR_NONE ||
-	    schema_check_key(&entry->schema, &q->key, err) != ERR_NONE ||
+	    schema_check_key(&entry->schema, &q->key, &key, err) != ERR_NONE ||
 	    row_load(s, a, entry, &q->key, &row, err) != ERR_NONE)
 		return err->code;
-	fill(a, q, &row, r);
+	fill(a, q, row, r);
 	return ERR_NONE;
 }
+
+/* ---- several ---- */
 
 static int key_order(const void *a, const void *b)
 {
 	return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
+enum { FEW_KEYS = 16 };
+
+/* Of a few keys comparing all pairs costs less than sorting: most differ in length already. */
+static bool few_have_duplicates(const struct bytes *keys, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (bytes_equal(keys[i], keys[j]))
+				return true;
+	return false;
+}
+
 bool read_has_duplicates(const struct bytes *row_keys, uint32_t count, struct arena *a)
 {
-	struct bytes *sorted = arena_array(a, count, sizeof(*sorted));
+	struct bytes *sorted;
 
-	if (count < 2)
-		return false;
+	if (count <= FEW_KEYS)
+		return few_have_duplicates(row_keys, count);
+	sorted = arena_array(a, count, sizeof(*sorted));
 	memcpy(sorted, row_keys, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), key_order);
 	for (uint32_t i = 1; i < count; i++)
@@ -53,24 +70,61 @@ bool read_has_duplicates(const struct bytes *row_keys, uint32_t count, struct ar
 	return false;
 }
 
-/* Checks every key of the batch and that no item is asked for twice. */
-static enum err_code check_batch(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
-                                 const char *duplicates, struct err *err)
+/* The rows of a batch: their tables, and their keys in the store. */
+struct rows {
+	const struct table_entry **tables;
+	struct bytes              *keys;
+};
+
+enum { KEY_ROOM = 64 }; /* most parts of a key take less */
+
+/* What the keys of one partition's rows begin with. Its rows mostly come one after the other. */
+struct partition {
+	const struct table_entry *table;
+	const struct value       *hash;
+	struct buf                prefix;
+};
+
+static struct bytes key_make(struct arena *a, struct partition *p, const struct table_entry *t,
+                             const struct key_values *values)
 {
-	struct bytes *keys = arena_array(a, q->count, sizeof(*keys));
+	struct buf key;
 
-	for (uint32_t i = 0; i < q->count; i++) {
-		const struct table_entry *entry;
-		struct buf                key;
-
-		if (row_table(s, q->gets[i].table, &entry, err) != ERR_NONE ||
-		    schema_check_key(&entry->schema, &q->gets[i].key, err) != ERR_NONE)
-			return err->code;
-		buf_init(&key, a);
-		layout_row(&key, entry->id, &entry->schema.keys, &q->gets[i].key);
-		keys[i] = buf_bytes(&key);
+	if (p->table != t || !value_equal(p->hash, values->hash)) {
+		*p = (struct partition){.table = t, .hash = values->hash};
+		buf_init_room(&p->prefix, a, KEY_ROOM);
+		layout_partition(&p->prefix, t->id, values->hash);
 	}
-	if (read_has_duplicates(keys, q->count, a))
+	buf_init_room(&key, a, p->prefix.len + KEY_ROOM);
+	buf_add_bytes(&key, buf_bytes(&p->prefix));
+	if (values->range != NULL)
+		key_encode(&key, values->range);
+	return buf_bytes(&key);
+}
+
+/* Checks every key of the batch and that no item is asked for twice. */
+static enum err_code rows_find(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
+                               const char *duplicates, struct rows *out, struct err *err)
+{
+	const struct table_get *before = NULL;
+	struct partition        partition = {0};
+
+	out->tables = arena_array(a, q->count, sizeof(struct table_entry *));
+	out->keys = arena_array(a, q->count, sizeof(*out->keys));
+	for (uint32_t i = 0; i < q->count; before = &q->gets[i++]) {
+		const struct table_get    *get = &q->gets[i];
+		const struct table_entry **t = &out->tables[i];
+		struct key_values          key;
+
+		if (before != NULL && bytes_equal(get->table, before->table))
+			*t = out->tables[i - 1];
+		else if (row_table(s, get->table, t, err) != ERR_NONE)
+			return err->code;
+		if (schema_check_key(&(*t)->schema, &get->key, &key, err) != ERR_NONE)
+			return err->code;
+		out->keys[i] = key_make(a, &partition, *t, &key);
+	}
+	if (read_has_duplicates(out->keys, q->count, a))
 		return err_set(err, ERR_INVALID, "%s", duplicates);
 	return ERR_NONE;
 }
@@ -85,42 +139,43 @@ static void results_init(struct arena *a, uint32_t count, struct table_batch_get
 enum err_code read_batch(struct table *t, struct arena *a, const struct table_batch_get *q,
                          struct table_batch_get_result *r, struct err *err)
 {
-	size_t bytes = 0;
-	bool   full = false;
+	struct engine_session *s = (struct engine_session *)t;
+	struct rows            rows;
+	size_t                 bytes = 0;
+	bool                   full = false;
 
 	results_init(a, q->count, r);
-	if (check_batch((struct engine_session *)t, a, q, MSG_BATCH_TWICE, err) != ERR_NONE)
+	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (!full && read_get(t, a, &q->gets[i], &r->results[i], err) != ERR_NONE)
-			return err->code;
-		bytes += r->results[i].size_bytes;
+		const struct loaded *row;
+
+		if (!full) {
+			if (row_load_at(s, a, rows.tables[i], rows.keys[i], &row, err) != ERR_NONE)
+				return err->code;
+			fill(a, &q->gets[i], row, &r->results[i]);
+			bytes += row->size_bytes;
+		}
 		full = full || bytes > TABLE_BATCH_GET_BYTES_MAX;
 		r->skipped[i] = full;
 	}
 	return ERR_NONE;
 }
 
-static enum err_code get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
-                            const struct table_get *q, struct table_get_result *r, struct err *err)
+static enum err_code load_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
+                             const struct table_entry *t, struct bytes key, const struct loaded **out,
+                             struct err *err)
 {
-	const struct table_entry *entry;
-	struct loaded             row = {0};
-	struct buf                key;
-	struct bytes              value;
-	bool                      found;
+	struct loaded *row;
+	struct bytes   value;
+	bool           found;
 
-	if (row_table(s, q->table, &entry, err) != ERR_NONE)
+	if (snapshot == NULL)
+		return row_load_at(s, a, t, key, out, err);
+	*out = row = arena_zalloc(a, sizeof(*row));
+	if (view_get_at(s, snapshot, a, key, &value, &found, err) != ERR_NONE)
 		return err->code;
-	buf_init(&key, a);
-	layout_row(&key, entry->id, &entry->schema.keys, &q->key);
-	if (view_get_at(s, snapshot, a, buf_bytes(&key), &value, &found, err) != ERR_NONE)
-		return err->code;
-	if (found && row_decode(s, a, entry, value, &row, err) != ERR_NONE)
-		return err->code;
-	fill(a, q, &row, r);
-	r->capacity.read_units = 2 * read_cost(row.size_bytes, true);
-	return ERR_NONE;
+	return found ? row_decode(s, a, t, value, row, err) : ERR_NONE;
 }
 
 /* In a turn nothing else runs, so plain reads are a snapshot already. */
@@ -129,21 +184,24 @@ enum err_code read_transact(struct table *t, struct arena *a, const struct table
 {
 	struct engine_session *s = (struct engine_session *)t;
 	struct rocks_snapshot *snapshot = NULL;
+	struct rows            rows;
 	size_t                 bytes = 0;
 
 	results_init(a, q->count, r);
-	if (check_batch(s, a, q, MSG_TRANSACT_TWICE, err) != ERR_NONE)
+	if (rows_find(s, a, q, MSG_TRANSACT_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
 	if (s->turn == NULL && view_snapshot_open(s->engine, &snapshot, err) != ERR_NONE)
 		return err->code;
 	err->code = ERR_NONE;
 	for (uint32_t i = 0; i < q->count && err->code == ERR_NONE; i++) {
-		if (snapshot != NULL)
-			get_at(s, snapshot, a, &q->gets[i], &r->results[i], err);
-		else
-			read_get(t, a, &q->gets[i], &r->results[i], err);
-		bytes += r->results[i].size_bytes;
-		if (err->code == ERR_NONE && bytes > TABLE_TRANSACT_BYTES_MAX)
+		const struct loaded *row;
+
+		if (load_at(s, snapshot, a, rows.tables[i], rows.keys[i], &row, err) != ERR_NONE)
+			break;
+		fill(a, &q->gets[i], row, &r->results[i]);
+		r->results[i].capacity.read_units = 2 * read_cost(row->size_bytes, true);
+		bytes += row->size_bytes;
+		if (bytes > TABLE_TRANSACT_BYTES_MAX)
 			err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
 	}
 	if (snapshot != NULL)

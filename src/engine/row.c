@@ -10,6 +10,9 @@
 
 enum { READ_UNIT_BYTES = 4096, WRITE_UNIT_BYTES = 1024 };
 
+/* What is set aside at first for a key, and for a value beyond what it took before: more than most take. */
+enum { KEY_ROOM = 128, VALUE_ROOM = 256 };
+
 double read_cost(size_t bytes, bool consistent)
 {
 	size_t units = bytes == 0 ? 1 : (bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;
@@ -47,20 +50,54 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 	return ERR_NONE;
 }
 
-enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                       const struct item *key, struct loaded *out, struct err *err)
+static bool has_key(const struct item *item, const struct key_schema *keys, const struct item *key)
 {
-	struct buf   row;
-	struct bytes value;
-	bool         found;
+	if (!value_equal(item_get(item, keys->hash.name), item_get(key, keys->hash.name)))
+		return false;
+	return keys->range.name.len == 0 ||
+	       value_equal(item_get(item, keys->range.name), item_get(key, keys->range.name));
+}
 
-	*out = (struct loaded){0};
-	buf_init(&row, a);
+/* The row as this turn has seen it, or NULL. */
+static const struct loaded *row_seen(const struct turn *turn, const struct arena *a,
+                                     const struct table_entry *t, const struct item *key)
+{
+	for (const struct seen *s = turn->seen; s < turn->seen + turn->seen_count; s++)
+		if (s->row != NULL && s->table == t && s->arena == a &&
+		    has_key(&s->row->item, &t->schema.keys, key))
+			return s->row;
+	return NULL;
+}
+
+enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                       const struct item *key, const struct loaded **out, struct err *err)
+{
+	struct buf row;
+
+	*out = s->turn == NULL ? NULL : row_seen(s->turn, a, t, key);
+	if (*out != NULL)
+		return ERR_NONE;
+	buf_init_room(&row, a, KEY_ROOM);
 	layout_row(&row, t->id, &t->schema.keys, key);
-	out->key = buf_bytes(&row);
-	if (view_get(s, a, out->key, &value, &found, err) != ERR_NONE)
+	return row_load_at(s, a, t, buf_bytes(&row), out, err);
+}
+
+enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                          struct bytes key, const struct loaded **out, struct err *err)
+{
+	uint64_t       hash = hash_bytes(s->engine->hash_key, key);
+	struct loaded *row = arena_alloc(a, sizeof(*row));
+	struct bytes   value;
+	bool           found;
+
+	*row = (struct loaded){.key = key};
+	if (view_get_hashed(s, a, hash, key, &value, &found, err) != ERR_NONE ||
+	    (found && row_decode(s, a, t, value, row, err) != ERR_NONE))
 		return err->code;
-	return found ? row_decode(s, a, t, value, out, err) : ERR_NONE;
+	if (s->turn != NULL && row->live)
+		turn_see(s->turn, (struct seen){t, row, key, hash, a});
+	*out = row;
+	return ERR_NONE;
 }
 
 /* ---- secondary indexes ---- */
@@ -185,18 +222,15 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
                const struct loaded *old, const struct item *item, struct capacity *units)
 {
 	const struct item *before = old->stored ? &old->item : NULL;
-	size_t             new_bytes = item == NULL ? 0 : item_size(item);
 	struct buf         value;
 
 	assert(s->turn != NULL);
-	if (units != NULL)
-		units->write_units = write_cost(new_bytes > old->size_bytes ? new_bytes : old->size_bytes);
 	if (item == NULL) {
 		if (!old->stored)
 			return;
 		turn_delete(s->turn, old->key, true, old->value.len);
 	} else {
-		buf_init(&value, a);
+		buf_init_room(&value, a, old->value.len + VALUE_ROOM);
 		item_encode(&value, item);
 		if (old->live && bytes_equal(buf_bytes(&value), old->value))
 			return;

@@ -19,16 +19,21 @@ struct loaded {
 enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,
                         struct err *err);
 
-/* `key` holds at least the table's key attributes and has been checked. */
+/* `key` holds at least the table's key attributes and has been checked. The row is in the arena, and is not
+ * read again if this turn has seen it there. */
 enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                       const struct item *key, struct loaded *out, struct err *err);
+                       const struct item *key, const struct loaded **out, struct err *err);
+
+/* Reads it, by the key of the row, which is in the arena. */
+enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                          struct bytes key, const struct loaded **out, struct err *err);
 
 /* The same from bytes already read. */
 enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes value, struct loaded *out, struct err *err);
 
-/* Replaces what was loaded by `item`, or removes it (NULL). `units` is filled with what it cost, if not NULL.
- */
+/* Replaces what was loaded by `item`, or removes it (NULL). What its indexes cost is added to `units`, if not
+ * NULL. */
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units);
 

@@ -49,6 +49,35 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 	arena_reset(&t->arena);
 }
 
+/* ---- what was seen ---- */
+
+static void seen_forget(struct turn *t)
+{
+	t->seen_count = t->seen_next = 0;
+}
+
+void turn_see(struct turn *t, struct seen seen)
+{
+	t->seen[t->seen_next] = seen;
+	t->seen_next = (t->seen_next + 1) % TURN_SEEN_MAX;
+	if (t->seen_count < TURN_SEEN_MAX)
+		t->seen_count++;
+}
+
+/* (T3) The hash of a key that is about to change: of one that was seen it is known. */
+static uint64_t seen_hash(struct turn *t, struct bytes key)
+{
+	const struct seen *known = NULL;
+
+	for (struct seen *s = t->seen; s < t->seen + t->seen_count; s++) {
+		if (!bytes_equal(s->key, key))
+			continue;
+		s->row = NULL;
+		known = s;
+	}
+	return known != NULL ? known->hash : hash_bytes(t->hash_key, key);
+}
+
 /* ---- undoing ---- */
 
 static struct undo *undo_add(struct turn *t)
@@ -68,6 +97,7 @@ struct turn_mark turn_mark(const struct turn *t)
 
 void turn_rollback(struct turn *t, struct turn_mark mark)
 {
+	seen_forget(t);
 	while (t->undo_count > mark.undo_count) {
 		struct undo *u = &t->undo[--t->undo_count];
 
@@ -86,6 +116,7 @@ void turn_rollback(struct turn *t, struct turn_mark mark)
 
 void turn_keep(struct turn *t, struct turn_mark mark)
 {
+	seen_forget(t);
 	while (t->undo_count > mark.undo_count) {
 		struct undo *u = &t->undo[--t->undo_count];
 
@@ -149,7 +180,7 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool 
 /* The change of this row, with its present state in the undo log. */
 static struct change *touch(struct turn *t, struct bytes key, bool existed, size_t existed_bytes)
 {
-	uint64_t       hash = hash_bytes(t->hash_key, key);
+	uint64_t       hash = seen_hash(t, key);
 	struct change *c = find(t, hash, key);
 	struct undo   *u;
 
@@ -185,6 +216,7 @@ void turn_delete_range(struct turn *t, struct bytes low, struct bytes high)
 {
 	struct range_delete *r = arena_alloc(&t->arena, sizeof(*r));
 
+	seen_forget(t);
 	*r = (struct range_delete){arena_copy(&t->arena, low), arena_copy(&t->arena, high), t->ranges};
 	t->ranges = r;
 }

@@ -4,6 +4,7 @@
  *
  * (T1) After turn_rollback(mark) every look-up answers as it did when the mark was taken.
  * (T2) A row that is not dirty is not written, and is looked up below.
+ * (T3) A row that was seen is as it was seen: what changes it forgets it.
  *
  * The writer's thread only. */
 #ifndef ENGINE_TURN_H
@@ -30,6 +31,17 @@ struct range_delete {
 	struct range_delete *next;
 };
 
+/* A row that the running request has read and found: who changes it next need not read it again. */
+struct seen {
+	const struct table_entry *table;
+	const struct loaded      *row; /* row.h; NULL: it has changed since */
+	struct bytes              key; /* the row's */
+	uint64_t                  hash;
+	const struct arena       *arena; /* all of it lives there until the request has had its turn */
+};
+
+enum { TURN_SEEN_MAX = 16 };
+
 struct undo;
 
 struct turn {
@@ -43,6 +55,8 @@ struct turn {
 	size_t                undo_count, undo_cap;
 	size_t                bytes; /* of keys and values held */
 	struct hash_key       hash_key;
+	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
+	unsigned              seen_count, seen_next;
 };
 
 struct turn_mark {
@@ -65,6 +79,9 @@ void turn_keep(struct turn *t, struct turn_mark mark);
 
 /* The batch's own version of the row, or NULL: look below. */
 const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes key);
+
+/* Notes a row that was read. */
+void turn_see(struct turn *t, struct seen seen);
 
 /* Key and value are copied. `existed` and `existed_bytes` say what is there before this call. */
 void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes);

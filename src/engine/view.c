@@ -55,7 +55,7 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
 	row = cache_get(e->cache, hash, key, &ticket);
 	if (row != NULL) {
 		*found = !row->absent;
-		*value = arena_copy(a, row->value);
+		*value = *found ? arena_copy(a, row->value) : (struct bytes){"", 0};
 		row_release(row);
 		return ERR_NONE;
 	}
@@ -70,7 +70,12 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
 enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err)
 {
-	uint64_t             hash = hash_bytes(s->engine->hash_key, key);
+	return view_get_hashed(s, a, hash_bytes(s->engine->hash_key, key), key, value, found, err);
+}
+
+enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
+                              struct bytes *value, bool *found, struct err *err)
+{
 	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, hash, key);
 
 	if (c == NULL)

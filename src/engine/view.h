@@ -9,6 +9,10 @@
 enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
                        bool *found, struct err *err);
 
+/* The same, with the key's hash (state.h). */
+enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
+                              struct bytes *value, bool *found, struct err *err);
+
 /* What is committed at this moment, for several reads. */
 enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err);
 

@@ -146,6 +146,20 @@ static bool leaf_holds(const struct expr *e, const struct item *item)
 	}
 }
 
+static bool same_holds(const struct expr *e, const struct item *item)
+{
+	if (item->members == e->read.members)
+		return true; /* items do not change: it is the very one that was read */
+	for (const char *const *name = e->names; *name != NULL; name++) {
+		const struct value *now = item_get(item, bytes_of(*name)),
+		                   *then = item_get(&e->read, bytes_of(*name));
+
+		if (now == NULL || then == NULL ? now != then : !value_equal(now, then))
+			return false;
+	}
+	return true;
+}
+
 bool expr_holds(const struct expr *condition, const struct item *item)
 {
 	if (condition == NULL)
@@ -157,6 +171,8 @@ bool expr_holds(const struct expr *condition, const struct item *item)
 		return expr_holds(condition->left, item) || expr_holds(condition->right, item);
 	case EXPR_NOT:
 		return !expr_holds(condition->left, item);
+	case EXPR_SAME:
+		return same_holds(condition, item);
 	default:
 		return leaf_holds(condition, item);
 	}
@@ -174,6 +190,9 @@ bool expr_mentions(const struct expr *condition, struct bytes name)
 		return false;
 	for (uint32_t i = 0; i < condition->operand_count; i++)
 		if (operand_mentions(&condition->operands[i], name))
+			return true;
+	for (uint32_t i = 0; condition->kind == EXPR_SAME && condition->names[i] != NULL; i++)
+		if (bytes_is(name, condition->names[i]))
 			return true;
 	return expr_mentions(condition->left, name) || expr_mentions(condition->right, name);
 }

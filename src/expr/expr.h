@@ -53,6 +53,7 @@ enum expr_kind {
 	EXPR_TYPE,        /* attribute_type(operands[0], operands[1]) */
 	EXPR_BEGINS_WITH, /* begins_with(operands[0], operands[1]) */
 	EXPR_CONTAINS,    /* contains(operands[0], operands[1]) */
+	EXPR_SAME, /* each of `names` is as in `read`: equal, or in neither. Made in code, never parsed */
 };
 
 enum expr_op { OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE };
@@ -64,6 +65,8 @@ struct expr {
 	struct expr         *left, *right;
 	struct expr_operand *operands;
 	uint32_t             operand_count;
+	struct item          read;  /* SAME */
+	const char *const   *names; /* SAME: attributes, NULL last; at least one */
 };
 
 /* The right side of SET: an operand, or a sum or difference of two. */

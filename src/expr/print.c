@@ -160,11 +160,30 @@ static unsigned binding(const struct expr *e)
 	case EXPR_OR:
 		return 1;
 	case EXPR_AND:
+	case EXPR_SAME:
 		return 2;
 	case EXPR_NOT:
 		return 3;
 	default:
 		return 4;
+	}
+}
+
+/* As the comparisons that it stands for. */
+static void put_same(struct text *t, const struct expr *e)
+{
+	for (uint32_t i = 0; e->names[i] != NULL; i++) {
+		struct expr_step    step = {.name = bytes_of(e->names[i])};
+		const struct value *then = item_get(&e->read, step.name);
+		struct expr_operand operands[2] = {{.kind = OPERAND_PATH, .path = {&step, 1}}};
+		struct expr leaf = {.kind = EXPR_NOT_EXISTS, .operands = operands, .operand_count = 1};
+
+		if (then != NULL) {
+			leaf.kind = EXPR_COMPARE;
+			operands[1] = (struct expr_operand){.kind = OPERAND_VALUE, .value = *then};
+		}
+		put(t, i > 0 ? " AND " : "");
+		put_leaf(t, &leaf);
 	}
 }
 
@@ -178,6 +197,8 @@ static void put_condition(struct text *t, const struct expr *e, unsigned least)
 	if (e->kind == EXPR_NOT) {
 		put(t, "NOT ");
 		put_condition(t, e->left, 4);
+	} else if (e->kind == EXPR_SAME) {
+		put_same(t, e);
 	} else if (binds == 4) {
 		put_leaf(t, e);
 	} else { /* operators group to the left: an equal one on the right needs its own */

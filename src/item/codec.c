@@ -21,18 +21,22 @@ enum { CODEC_FORMAT = 1, NUMBER_SIGN_BIT = 0x80 };
 
 static void encode_members(struct buf *out, const struct item *item);
 
+/* Without those at the end that are zero. */
+static unsigned bytes_needed(uint64_t word)
+{
+	return word == 0 ? 0 : 8 - (unsigned)__builtin_clzll(word) / 8;
+}
+
 static void encode_number(struct buf *out, const struct number *n)
 {
-	uint64_t words[2] = {n->lo, n->hi};
-	uint8_t  bytes[16];
-	unsigned len = 16;
+	unsigned len = n->hi == 0 ? bytes_needed(n->lo) : 8 + bytes_needed(n->hi);
 
-	memcpy(bytes, words, 16);
-	while (len > 0 && bytes[len - 1] == 0)
-		len--;
 	buf_add_byte(out, (uint8_t)(len | (n->negative ? NUMBER_SIGN_BIT : 0)));
 	varint_add(out, (uint64_t)(n->exponent < 0 ? -2 * n->exponent - 1 : 2 * n->exponent));
-	buf_add(out, bytes, len);
+	buf_reserve(out, 16);
+	memcpy(out->data + out->len, &n->lo, 8);
+	memcpy(out->data + out->len + 8, &n->hi, 8);
+	out->len += len; /* the zeros past it are not kept */
 }
 
 static void encode_content(struct buf *out, const struct value *v)
@@ -101,7 +105,7 @@ static bool decode_number(struct bytes *in, struct number *n)
 	*n = (struct number){words[1], words[0],
 	                     (int16_t)(exponent % 2 == 0 ? (int)(exponent / 2) : -(int)(exponent / 2) - 1),
 	                     ((uint8_t)head.data[0] & NUMBER_SIGN_BIT) != 0};
-	return number_digit_count(n) <= NUMBER_DIGITS_MAX;
+	return n->hi == 0 || number_digit_count(n) <= NUMBER_DIGITS_MAX;
 }
 
 static bool decode_text(struct bytes *in, struct bytes *out)
@@ -152,10 +156,18 @@ static bool decode_list(struct arena *a, struct bytes *in, unsigned depth, struc
 	return v->type == VALUE_L || set_is_sorted(&v->list);
 }
 
-static bool decode_content(struct arena *a, struct bytes *in, unsigned depth, struct value *v)
+static bool decode_truth(struct bytes *in, bool *truth)
 {
 	struct bytes byte;
 
+	if (!bytes_take(in, 1, &byte))
+		return false;
+	*truth = byte.data[0] != 0;
+	return true;
+}
+
+static bool decode_content(struct arena *a, struct bytes *in, unsigned depth, struct value *v)
+{
 	switch (v->type) {
 	case VALUE_S:
 	case VALUE_B:
@@ -163,10 +175,7 @@ static bool decode_content(struct arena *a, struct bytes *in, unsigned depth, st
 	case VALUE_N:
 		return decode_number(in, &v->number);
 	case VALUE_BOOL:
-		if (!bytes_take(in, 1, &byte))
-			return false;
-		v->truth = byte.data[0] != 0;
-		return true;
+		return decode_truth(in, &v->truth);
 	case VALUE_NULL:
 		return true;
 	case VALUE_M:

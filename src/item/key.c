@@ -27,11 +27,10 @@ enum {
 };
 
 /* Zeros are rare: what lies between them is copied whole. */
-static void encode_text(struct buf *out, struct bytes text)
+static void encode_escaped(struct buf *out, struct bytes text)
 {
 	const char *zero;
 
-	buf_reserve(out, text.len + 2);
 	while (text.len > 0 && (zero = memchr(text.data, ESCAPE, text.len)) != NULL) {
 		size_t run = (size_t)(zero - text.data) + 1;
 
@@ -63,11 +62,20 @@ static void encode_number(struct buf *out, const struct number *n)
 	buf_add_byte(out, 0x00 ^ flip);
 }
 
+static inline void encode_text(struct buf *out, const struct value *v)
+{
+	assert(v->type == VALUE_S || v->type == VALUE_B);
+	buf_reserve(out, v->text.len + 3); /* with its end, unless there are zeros */
+	out->data[out->len++] = v->type == VALUE_S ? TAG_S : TAG_B;
+	if (v->text.len == 0 || memchr(v->text.data, ESCAPE, v->text.len) == NULL)
+		buf_add_bytes(out, v->text);
+	else
+		encode_escaped(out, v->text);
+}
+
 void key_encode_prefix(struct buf *out, const struct value *prefix)
 {
-	assert(prefix->type == VALUE_S || prefix->type == VALUE_B);
-	buf_add_byte(out, prefix->type == VALUE_S ? TAG_S : TAG_B);
-	encode_text(out, prefix->text);
+	encode_text(out, prefix);
 }
 
 void key_encode(struct buf *out, const struct value *v)
@@ -76,7 +84,6 @@ void key_encode(struct buf *out, const struct value *v)
 		encode_number(out, &v->number);
 		return;
 	}
-	key_encode_prefix(out, v);
-	buf_add_byte(out, ESCAPE);
-	buf_add_byte(out, TEXT_END);
+	encode_text(out, v);
+	buf_add(out, (const char[]){ESCAPE, TEXT_END}, 2);
 }

@@ -74,7 +74,7 @@ static unsigned digit_count(digits_t digits)
 
 unsigned number_digit_count(const struct number *n)
 {
-	return digit_count(digits_of(n));
+	return n->hi == 0 ? digit_count_64(n->lo) : digit_count(digits_of(n));
 }
 
 /* Exponent of the first digit. */
@@ -202,12 +202,10 @@ enum err_code number_parse(struct bytes text, struct number *out, struct err *er
 struct number number_from_i64(int64_t value)
 {
 	bool          negative = value < 0;
-	uint64_t      magnitude = negative ? 0 - (uint64_t)value : (uint64_t)value;
-	struct number n;
-	struct err    err;
+	struct number n = {0, negative ? 0 - (uint64_t)value : (uint64_t)value, 0, negative};
 
-	if (normalise(magnitude, 0, negative, &n, &err) != ERR_NONE)
-		assert(!"a 64-bit integer is always in range");
+	for (; n.lo != 0 && n.lo % 10 == 0; n.lo /= 10)
+		n.exponent++;
 	return n;
 }
 
@@ -217,6 +215,10 @@ bool number_to_i64(const struct number *n, int64_t *out)
 
 	if (n->exponent < 0 || n->exponent > 18)
 		return false;
+	if (n->exponent == 0 && digits <= INT64_MAX) { /* as most are */
+		*out = n->negative ? -(int64_t)n->lo : (int64_t)n->lo;
+		return true;
+	}
 	if (__builtin_mul_overflow(digits, power_of_ten((unsigned)n->exponent), &digits))
 		return false;
 	if (digits > (digits_t)INT64_MAX + (n->negative ? 1 : 0))
@@ -270,8 +272,8 @@ size_t number_format(const struct number *n, char text[NUMBER_TEXT_MAX])
 /* |a| against |b|, neither zero. */
 static int compare_magnitude(const struct number *a, const struct number *b)
 {
-	int      by_size = scientific(a) - scientific(b);
 	int      shift = a->exponent - b->exponent;
+	int      by_size = shift == 0 ? 0 : scientific(a) - scientific(b);
 	digits_t left = digits_of(a), right = digits_of(b);
 
 	if (by_size != 0)

@@ -33,6 +33,11 @@ bool number_to_i64(const struct number *n, int64_t *out);
  * length. */
 size_t number_format(const struct number *n, char text[NUMBER_TEXT_MAX]);
 
+static inline bool number_equal(const struct number *a, const struct number *b)
+{
+	return a->lo == b->lo && a->hi == b->hi && a->exponent == b->exponent && a->negative == b->negative;
+}
+
 int number_compare(const struct number *a, const struct number *b);
 
 /* ERR_INVALID if the exact result needs more than 38 digits or is out of range. */

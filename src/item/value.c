@@ -26,16 +26,6 @@ enum value_type value_set_element(enum value_type set)
 	return set == VALUE_SS ? VALUE_S : set == VALUE_NS ? VALUE_N : VALUE_B;
 }
 
-struct value value_string(struct bytes text)
-{
-	return (struct value){.type = VALUE_S, .text = text};
-}
-
-struct value value_i64(int64_t number)
-{
-	return (struct value){.type = VALUE_N, .number = number_from_i64(number)};
-}
-
 struct value value_bool(bool truth)
 {
 	return (struct value){.type = VALUE_BOOL, .truth = truth};
@@ -61,7 +51,7 @@ bool value_equal(const struct value *a, const struct value *b)
 	case VALUE_B:
 		return bytes_equal(a->text, b->text);
 	case VALUE_N:
-		return number_compare(&a->number, &b->number) == 0;
+		return number_equal(&a->number, &b->number);
 	case VALUE_BOOL:
 		return a->truth == b->truth;
 	case VALUE_NULL:
@@ -128,8 +118,13 @@ size_t item_size(const struct item *item)
 {
 	size_t size = 0;
 
-	for (uint32_t i = 0; i < item->count; i++)
-		size += item->members[i].name.len + value_size(&item->members[i].value);
+	for (const struct member *m = item->members; m < item->members + item->count; m++) {
+		const struct value *v = &m->value;
+
+		size += m->name.len + (v->type == VALUE_S   ? v->text.len
+		                       : v->type == VALUE_N ? number_size(&v->number)
+		                                            : value_size(v));
+	}
 	return size;
 }
 
@@ -156,8 +151,6 @@ unsigned value_depth(const struct value *v)
 	return 0;
 }
 
-enum { FEW_MEMBERS = 16 };
-
 /* Where `name` is or would be inserted. */
 static uint32_t member_position(const struct item *item, struct bytes name, bool *found)
 {
@@ -180,31 +173,12 @@ static uint32_t member_position(const struct item *item, struct bytes name, bool
 	return low;
 }
 
-/* Of a few members looking at each costs less than searching: most differ in length already. */
-static const struct member *find_among_few(const struct item *item, struct bytes name)
-{
-	for (uint32_t i = 0; i < item->count; i++)
-		if (bytes_equal(item->members[i].name, name))
-			return &item->members[i];
-	return NULL;
-}
-
-const struct member *item_find(const struct item *item, struct bytes name)
+const struct member *item_search(const struct item *item, struct bytes name)
 {
 	bool     found;
-	uint32_t at;
+	uint32_t at = member_position(item, name, &found);
 
-	if (item->count <= FEW_MEMBERS)
-		return find_among_few(item, name);
-	at = member_position(item, name, &found);
 	return found ? &item->members[at] : NULL;
-}
-
-const struct value *item_get(const struct item *item, struct bytes name)
-{
-	const struct member *m = item_find(item, name);
-
-	return m == NULL ? NULL : &m->value;
 }
 
 struct item item_with(struct arena *a, const struct item *item, struct bytes name, const struct value *value)
@@ -253,7 +227,7 @@ static int element_order(const void *a, const void *b)
 /* Most items arrive in some client's fixed order and are short: insertion sort beats qsort there. */
 static void members_sort(struct member *members, uint32_t count)
 {
-	if (count > 16) {
+	if (count > ITEM_FEW) {
 		qsort(members, count, sizeof(*members), member_order);
 		return;
 	}
@@ -267,13 +241,20 @@ static void members_sort(struct member *members, uint32_t count)
 	}
 }
 
-bool item_sort(struct item *item)
+static bool members_ascend(const struct member *members, uint32_t count)
 {
-	members_sort(item->members, item->count);
-	for (uint32_t i = 1; i < item->count; i++)
-		if (bytes_equal(item->members[i - 1].name, item->members[i].name))
+	for (uint32_t i = 1; i < count; i++)
+		if (bytes_compare(members[i - 1].name, members[i].name) >= 0)
 			return false;
 	return true;
+}
+
+bool item_sort(struct item *item)
+{
+	if (members_ascend(item->members, item->count))
+		return true;
+	members_sort(item->members, item->count);
+	return members_ascend(item->members, item->count);
 }
 
 bool value_set_sort(struct value_list *set)

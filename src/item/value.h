@@ -74,8 +74,16 @@ static inline bool value_type_is_set(enum value_type type)
 /* The type of a set's elements. */
 enum value_type value_set_element(enum value_type set);
 
-struct value value_string(struct bytes text);
-struct value value_i64(int64_t number);
+static inline struct value value_string(struct bytes text)
+{
+	return (struct value){.type = VALUE_S, .text = text};
+}
+
+static inline struct value value_i64(int64_t number)
+{
+	return (struct value){.type = VALUE_N, .number = number_from_i64(number)};
+}
+
 struct value value_bool(bool truth);
 
 bool value_equal(const struct value *a, const struct value *b);
@@ -91,9 +99,28 @@ unsigned value_depth(const struct value *v);
 
 bool item_equal(const struct item *a, const struct item *b);
 
-/* NULL if absent. */
-const struct member *item_find(const struct item *item, struct bytes name);
-const struct value  *item_get(const struct item *item, struct bytes name);
+enum { ITEM_FEW = 16 };
+
+/* item_find among many: by halves. */
+const struct member *item_search(const struct item *item, struct bytes name);
+
+/* NULL if absent. Of a few members looking at each costs less than searching: most differ in length already. */
+static inline const struct member *item_find(const struct item *item, struct bytes name)
+{
+	if (item->count > ITEM_FEW)
+		return item_search(item, name);
+	for (const struct member *m = item->members; m < item->members + item->count; m++)
+		if (bytes_equal(m->name, name))
+			return m;
+	return NULL;
+}
+
+static inline const struct value *item_get(const struct item *item, struct bytes name)
+{
+	const struct member *m = item_find(item, name);
+
+	return m == NULL ? NULL : &m->value;
+}
 
 /* A new item in the arena with `name` set to `value` (or without it); shares all other members. */
 struct item item_with(struct arena *a, const struct item *item, struct bytes name, const struct value *value);

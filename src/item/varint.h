@@ -7,6 +7,10 @@
 
 static inline void varint_add(struct buf *out, uint64_t value)
 {
+	if (value < 0x80) { /* most are */
+		buf_add_byte(out, (uint8_t)value);
+		return;
+	}
 	buf_reserve(out, 10);
 	while (value >= 0x80) {
 		out->data[out->len++] = (char)(value | 0x80);
@@ -20,6 +24,12 @@ static inline bool varint_take(struct bytes *in, uint64_t *out)
 {
 	uint64_t value = 0;
 
+	if (in->len > 0 && (uint8_t)*in->data < 0x80) { /* most are one byte */
+		*out = (uint8_t)*in->data;
+		in->data++;
+		in->len--;
+		return true;
+	}
 	for (unsigned shift = 0; shift < 64 && in->len > 0; shift += 7) {
 		uint8_t byte = (uint8_t)*in->data;
 

@@ -1,9 +1,22 @@
-/* Assess: reads rows by key where it can, for hot rows are in memory; only types with qualifiers, whose rows
- * are not known beforehand, take a query. */
+/* Assess: gathers the rows that may matter, reads them in one call, and judges those that are there. Rows are
+ * read by key where they can be, for hot rows are in memory; only types with qualifiers, whose rows are not known
+ * beforehand, take a query. */
 #include "service/assess.h"
 
 #include "service/key_names.h"
 #include "service/row.h"
+
+/* A row that is to be read, and what for. */
+enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };
+
+struct want {
+	struct looked            row;
+	enum want_kind           kind;
+	struct verdict          *verdict;   /* STATE, LOCK: what it adds to */
+	const struct state_rule *state;     /* STATE */
+	bool                     only_firm; /* LOCK */
+	struct counter          *counter;   /* COUNT */
+};
 
 /* What every step needs. */
 struct look {
@@ -13,6 +26,7 @@ struct look {
 	struct arena         *arena;
 	struct assessment    *out;
 	struct err           *err;
+	struct looked        *first, **last; /* the rows that are wanted, in the order they are judged in */
 };
 
 static const struct bytes nothing = {NULL, 0};
@@ -24,65 +38,72 @@ static enum err_code row_look(const struct look *l, struct bytes pk, struct byte
 	return tables_look(l->t, l->arena, l->table, pk, sk, found, item, l->err);
 }
 
+static struct want *want_add(struct look *l, enum want_kind kind, struct bytes pk, struct bytes sk)
+{
+	struct want *w = arena_alloc(l->arena, sizeof(*w));
+
+	looked_init(&w->row, pk, sk);
+	w->kind = kind;
+	*l->last = &w->row;
+	l->last = &w->row.next;
+	return w;
+}
+
 /* ---- states ---- */
 
 struct state_rule {
-	const char *family, *state, *reason;
-	bool        unless_demanded; /* it lets the subject in to do what is demanded of it */
+	struct bytes sk;
+	const char  *reason;
+	bool         unless_demanded; /* it lets the subject in to do what is demanded of it */
 };
 
 /* Those that keep a subject out. */
 static const struct state_rule barring[] = {
-        {KEY_INTERVENTION, "BLOCKED", "intervention_blocked", false},
-        {KEY_INTERVENTION, "SUSPENDED", "intervention_suspended", true},
-        {KEY_EMAIL_FRAUD, "BLOCKED", "email_fraud_denied", false},
+        {BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "BLOCKED")), "intervention_blocked", false},
+        {BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "SUSPENDED")), "intervention_suspended", true},
+        {BYTES_INIT(KEY_OF_STATE(KEY_EMAIL_FRAUD, "BLOCKED")), "email_fraud_denied", false},
 };
 
 /* Nothing is demanded of the subject: a suspension without a way out of it. */
 static enum err_code demand_look(const struct look *l, struct bytes subject, bool *none)
 {
-	static const char *const demands[] = {"RESET_PASSWORD", "REPROVE_IDENTITY"};
-	struct item              item;
-	bool                     found = false;
+	static const struct bytes demands[] = {
+	        BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "RESET_PASSWORD")),
+	        BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "REPROVE_IDENTITY"))};
+	struct item item;
+	bool        found = false;
 
 	for (size_t i = 0; i < 2 && !found; i++)
-		if (row_look(l, subject, key_state(l->arena, KEY_INTERVENTION, demands[i]), &found, &item) !=
-		    ERR_NONE)
+		if (row_look(l, subject, demands[i], &found, &item) != ERR_NONE)
 			return l->err->code;
 	*none = !found;
 	return ERR_NONE;
 }
 
-static enum err_code states_look(const struct look *l, struct bytes subject, struct verdict *v)
+static void states_want(struct look *l, struct bytes subject, struct verdict *v)
 {
 	for (size_t i = 0; i < sizeof(barring) / sizeof(barring[0]); i++) {
-		struct verdict blocked = {
-		        .kind = VERDICT_BLOCKED, .reason = barring[i].reason, .pk = subject};
-		struct item item;
-		bool        found;
+		struct want *w = want_add(l, WANT_STATE, subject, barring[i].sk);
 
-		blocked.sk = key_state(l->arena, barring[i].family, barring[i].state);
-		if (row_look(l, subject, blocked.sk, &found, &item) != ERR_NONE)
-			return l->err->code;
-		if (found && barring[i].unless_demanded && demand_look(l, subject, &found) != ERR_NONE)
-			return l->err->code;
-		if (!found)
-			continue;
-		blocked.until_s = row_i64(&item, "ttl", 0);
-		blocked.block_type = row_text(&item, "block_type");
-		verdict_add(v, &blocked);
+		w->state = &barring[i];
+		w->verdict = v;
 	}
-	return ERR_NONE;
 }
 
-enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
-                            struct verdict *v, struct err *err)
+static enum err_code state_judge(const struct look *l, const struct want *w)
 {
-	struct look l = {.q = q, .table = table, .t = t, .arena = a, .err = err};
+	struct verdict blocked = {.kind = VERDICT_BLOCKED,
+	                          .reason = w->state->reason,
+	                          .pk = w->row.pk,
+	                          .sk = w->row.sk,
+	                          .until_s = row_i64(&w->row.item, "ttl", 0),
+	                          .block_type = row_text(&w->row.item, "block_type")};
+	bool           bars = true;
 
-	for (uint32_t i = 0; i < q->subject_count; i++)
-		if (states_look(&l, q->subjects[i], v) != ERR_NONE)
-			return err->code;
+	if (w->state->unless_demanded && demand_look(l, w->row.pk, &bars) != ERR_NONE)
+		return l->err->code;
+	if (bars)
+		verdict_add(w->verdict, &blocked);
 	return ERR_NONE;
 }
 
@@ -110,12 +131,11 @@ static struct counter *counter_add(const struct look *l, enum scope scope, struc
 	struct counter    *c = &l->out->counters[l->out->counter_count++];
 	struct bytes       classifier_type = type == NULL ? rule->classifier_type : bytes_of(type);
 
-	c->scope = scope;
-	c->pk = pk;
-	c->qualifier = qualifier;
-	c->max = max;
+	*c = (struct counter){.scope = scope, .pk = pk, .qualifier = qualifier, .max = max};
 	c->name = key_name(l->arena, rule->journey, classifier_type, rule->type, nothing);
-	c->sk = key_name(l->arena, rule->journey, classifier_type, rule->type, qualifier);
+	c->sk = qualifier.len == 0
+	                ? c->name
+	                : key_name(l->arena, rule->journey, classifier_type, rule->type, qualifier);
 	return c;
 }
 
@@ -186,9 +206,12 @@ static bool counts_here(const struct attempt *q, const struct counter *c, struct
 	return rules_find(q->rules, rule->journey, rule->type, method) == rule || bytes_equal(sk, c->sk);
 }
 
-static enum err_code rows_get(const struct look *l, struct counter *c, struct bytes pk);
+static void count_want(struct look *l, struct counter *c, struct bytes pk)
+{
+	want_add(l, WANT_COUNT, pk, c->sk)->counter = c;
+}
 
-static enum err_code rows_query(const struct look *l, struct counter *c, struct bytes pk)
+static enum err_code rows_query(struct look *l, struct counter *c, struct bytes pk)
 {
 	struct expr_key_condition key = {.hash_name = BYTES("PK"),
 	                                 .hash = value_string(pk),
@@ -210,24 +233,14 @@ static enum err_code rows_query(const struct look *l, struct counter *c, struct 
 	if (!r.more)
 		return ERR_NONE;
 	/* Thousands of qualifiers: nobody has so many devices. It counts as full, and the row that is counted in
-	 * is looked up by itself. */
+	 * is read by itself. */
 	c->total = c->max > c->total ? c->max : c->total;
-	return c->own == NULL && bytes_equal(pk, c->pk) ? rows_get(l, c, pk) : ERR_NONE;
-}
-
-static enum err_code rows_get(const struct look *l, struct counter *c, struct bytes pk)
-{
-	struct item item;
-	bool        found;
-
-	if (row_look(l, pk, c->sk, &found, &item) != ERR_NONE)
-		return l->err->code;
-	if (found)
-		row_count_in(c, pk, c->sk, &item);
+	if (c->own == NULL && bytes_equal(pk, c->pk))
+		count_want(l, c, pk);
 	return ERR_NONE;
 }
 
-static enum err_code counter_look(const struct look *l, struct counter *c)
+static enum err_code counter_look(struct look *l, struct counter *c)
 {
 	bool     many = c->scope == SCOPE_SUBJECT && l->q->rule->qualifier != QUALIFY_NONE;
 	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
@@ -237,7 +250,9 @@ static enum err_code counter_look(const struct look *l, struct counter *c)
 	for (uint32_t i = 0; i < subjects; i++) {
 		struct bytes pk = c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i];
 
-		if ((many ? rows_query(l, c, pk) : rows_get(l, c, pk)) != ERR_NONE)
+		if (!many)
+			count_want(l, c, pk);
+		else if (rows_query(l, c, pk) != ERR_NONE)
 			return l->err->code;
 	}
 	return ERR_NONE;
@@ -265,69 +280,64 @@ static bool lock_heeded(const struct item *lock, bool only_firm)
 	return !only_firm || row_i64(lock, "ttl", 0) == 0 || row_text(lock, "cause").len == 0;
 }
 
-static enum err_code lock_look(const struct look *l, struct bytes pk, struct bytes sk, bool only_firm,
-                               struct verdict *v)
+static void lock_judge(const struct want *w)
 {
-	struct verdict locked = {.kind = VERDICT_LOCKED, .reason = "lock", .pk = pk, .sk = sk};
-	struct item    item;
-	bool           found;
+	const struct item *lock = &w->row.item;
+	struct verdict     locked = {.kind = VERDICT_LOCKED,
+	                             .reason = "lock",
+	                             .pk = w->row.pk,
+	                             .sk = w->row.sk,
+	                             .until_s = row_i64(lock, "ttl", 0),
+	                             .block_type = row_text(lock, "block_type")};
 
-	if (row_look(l, pk, sk, &found, &item) != ERR_NONE)
-		return l->err->code;
-	if (!found || row_i64(&item, "count", 1) == 0 || !lock_heeded(&item, only_firm))
-		return ERR_NONE;
-	locked.until_s = row_i64(&item, "ttl", 0);
-	locked.block_type = row_text(&item, "block_type");
+	if (row_i64(lock, "count", 1) == 0 || !lock_heeded(lock, w->only_firm))
+		return;
 	if (locked.until_s == 0)
 		locked.kind = VERDICT_LOCKED_PERMANENT;
-	verdict_add(v, &locked);
-	return ERR_NONE;
+	verdict_add(w->verdict, &locked);
 }
 
-static enum err_code locks_look(const struct look *l, struct bytes pk, const struct rule_refs *refs,
-                                struct lock_shape shape, bool only_firm, struct verdict *v)
+static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs, struct lock_shape shape,
+                       bool only_firm, struct verdict *v)
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
 		struct bytes sk = key_name(l->arena, refs->list[i].journey, bytes_of(shape.type),
 		                           refs->list[i].name, shape.qualifier);
+		struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
-		if (lock_look(l, pk, sk, only_firm, v) != ERR_NONE)
-			return l->err->code;
+		w->only_firm = only_firm;
+		w->verdict = v;
 	}
-	return ERR_NONE;
 }
 
 /* Locks that this counter would set, and has maybe set. */
-static enum err_code counter_locks_look(const struct look *l, const struct counter *c, struct bytes pk)
+static void counter_locks_want(struct look *l, const struct counter *c, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
 	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
 
-	if (locks_look(l, pk, &rule->sets, counter_lock_shape(c, rule, false), false, v) != ERR_NONE)
-		return l->err->code;
-	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
-		return ERR_NONE;
-	return locks_look(l, pk, &rule->sets, counter_lock_shape(c, rule, true), false, v);
+	locks_want(l, pk, &rule->sets, counter_lock_shape(c, rule, false), false, v);
+	if (c->scope == SCOPE_SUBJECT && c->qualifier.len > 0)
+		locks_want(l, pk, &rule->sets, counter_lock_shape(c, rule, true), false, v);
 }
 
 /* Locks of the subject that stand whatever the counters say: those of other rules, and in the lane of a known
  * device, or under a rule in shadow mode, those that people set. */
-static enum err_code subject_locks_look(const struct look *l, struct bytes pk)
+static void subject_locks_want(struct look *l, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
 	struct lock_shape  plain = {KEY_LOCK, nothing};
 	bool               firm = l->out->known_device;
 
-	if (locks_look(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict) != ERR_NONE)
-		return l->err->code;
+	locks_want(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict);
 	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
-		return ERR_NONE; /* counter_locks_look has seen them */
-	return locks_look(l, pk, &rule->sets, plain, firm, &l->out->verdict);
+		return; /* counter_locks_want sees to them */
+	locks_want(l, pk, &rule->sets, plain, firm, &l->out->verdict);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
 
-static void full_look(const struct look *l, const struct counter *c)
+static void full_judge(const struct look *l, const struct counter *c)
 {
 	const struct rule *rule = l->q->rule;
 	struct verdict     out = {.kind = VERDICT_SIGNED_OUT,
@@ -359,11 +369,47 @@ void counter_show(const struct counter *c, struct count_shown *shown)
 
 /* ---- all of it ---- */
 
-static enum err_code subject_look(const struct look *l, struct bytes subject)
+/* Reads what is wanted, and judges what is there. */
+static enum err_code wanted_judge(const struct look *l)
 {
-	if (states_look(l, subject, &l->out->verdict) != ERR_NONE)
+	if (tables_look_all(l->t, l->arena, l->table, l->first, l->err) != ERR_NONE)
 		return l->err->code;
-	return subject_locks_look(l, subject);
+	for (struct looked *row = l->first; row != NULL; row = row->next) {
+		struct want *w = (struct want *)row;
+
+		if (!row->found)
+			continue;
+		if (w->kind == WANT_COUNT)
+			row_count_in(w->counter, row->pk, row->sk, &row->item);
+		else if (w->kind == WANT_LOCK)
+			lock_judge(w);
+		else if (state_judge(l, w) != ERR_NONE)
+			return l->err->code;
+	}
+	return ERR_NONE;
+}
+
+/* What a counter counts, and the locks that it sets. */
+static enum err_code counter_want(struct look *l, struct counter *c)
+{
+	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
+
+	if (counter_look(l, c) != ERR_NONE)
+		return l->err->code;
+	for (uint32_t i = 0; i < subjects && l->q->rule->at_max == AT_MAX_LOCK; i++)
+		counter_locks_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
+	return ERR_NONE;
+}
+
+enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
+                            struct verdict *v, struct err *err)
+{
+	struct look l = {.q = q, .table = table, .t = t, .arena = a, .err = err};
+
+	l.last = &l.first;
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		states_want(&l, q->subjects[i], v);
+	return wanted_judge(&l);
 }
 
 enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
@@ -371,24 +417,23 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 {
 	struct look l = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
 
-	memset(out, 0, sizeof(*out));
+	l.last = &l.first;
+	out->known_device = false;
+	out->counter_count = 0;
+	out->verdict = out->shadow = (struct verdict){0};
 	if (device_look(&l) != ERR_NONE)
 		return err->code;
 	counters_choose(&l);
-	for (uint32_t i = 0; i < q->subject_count; i++)
-		if (subject_look(&l, q->subjects[i]) != ERR_NONE)
-			return err->code;
-	for (uint32_t i = 0; i < out->counter_count; i++) {
-		struct counter *c = &out->counters[i];
-		uint32_t        subjects = c->scope == SCOPE_SOURCE ? 1 : q->subject_count;
-
-		if (counter_look(&l, c) != ERR_NONE)
-			return err->code;
-		full_look(&l, c);
-		for (uint32_t j = 0; j < subjects && q->rule->at_max == AT_MAX_LOCK; j++)
-			if (counter_locks_look(&l, c, c->scope == SCOPE_SOURCE ? c->pk : q->subjects[j]) !=
-			    ERR_NONE)
-				return err->code;
+	for (uint32_t i = 0; i < q->subject_count; i++) {
+		states_want(&l, q->subjects[i], &out->verdict);
+		subject_locks_want(&l, q->subjects[i]);
 	}
+	for (uint32_t i = 0; i < out->counter_count; i++)
+		if (counter_want(&l, &out->counters[i]) != ERR_NONE)
+			return err->code;
+	if (wanted_judge(&l) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < out->counter_count; i++)
+		full_judge(&l, &out->counters[i]);
 	return ERR_NONE;
 }

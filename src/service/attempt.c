@@ -13,7 +13,7 @@ struct recording {
 	struct table          *t;
 	struct changes        *changes;
 	struct arena          *arena;
-	struct assessment      now;
+	struct assessment     *now;
 	struct attempt_result *out;
 	struct err            *err;
 };
@@ -62,7 +62,7 @@ static struct bytes history_with(const struct recording *r, const struct item *o
 
 	while (before.len > HISTORY_BYTES_MAX - HISTORY_LINE_BYTES)
 		before = history_rest(before);
-	buf_init(&out, r->arena);
+	buf_init_room(&out, r->arena, HISTORY_BYTES_MAX);
 	buf_add_bytes(&out, before);
 	if (before.len > 0)
 		buf_add(&out, ", ", 2);
@@ -264,8 +264,8 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 static enum err_code count_all(struct recording *r)
 {
 	r->out->counted = true;
-	for (uint32_t i = 0; i < r->now.counter_count; i++)
-		if (counter_advance(r, &r->now.counters[i]) != ERR_NONE)
+	for (uint32_t i = 0; i < r->now->counter_count; i++)
+		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
 	return ERR_NONE;
 }
@@ -278,11 +278,11 @@ static void own_clear(struct recording *r)
 {
 	uint32_t room = 0, n = 0;
 
-	for (uint32_t i = 0; i < r->now.counter_count; i++)
-		room += r->now.counters[i].row_count;
+	for (uint32_t i = 0; i < r->now->counter_count; i++)
+		room += r->now->counters[i].row_count;
 	r->out->cleared = arena_array(r->arena, room + 1, sizeof(struct cleared));
-	for (uint32_t i = 0; i < r->now.counter_count; i++) {
-		struct counter *c = &r->now.counters[i];
+	for (uint32_t i = 0; i < r->now->counter_count; i++) {
+		struct counter *c = &r->now->counters[i];
 
 		if (c->scope == SCOPE_SOURCE)
 			continue;
@@ -396,24 +396,26 @@ static bool is_counted(const struct rule *rule, enum outcome outcome)
 enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
                              struct table *t, struct changes *c, struct attempt_result *out, struct err *err)
 {
-	struct recording r = {.q = q,
-	                      .outcome = outcome,
-	                      .table = table,
-	                      .t = t,
-	                      .changes = c,
-	                      .arena = c->arena,
-	                      .out = out,
-	                      .err = err};
+	struct assessment now;
+	struct recording  r = {.q = q,
+	                       .outcome = outcome,
+	                       .table = table,
+	                       .t = t,
+	                       .changes = c,
+	                       .arena = c->arena,
+	                       .out = out,
+	                       .now = &now,
+	                       .err = err};
 
 	*out = (struct attempt_result){0};
-	if (assess(q, table, t, c->arena, &r.now, err) != ERR_NONE)
+	if (assess(q, table, t, c->arena, &now, err) != ERR_NONE)
 		return err->code;
-	out->verdict = r.now.verdict;
-	out->shadow = r.now.shadow;
-	out->known_device = r.now.known_device;
+	out->verdict = now.verdict;
+	out->shadow = now.shadow;
+	out->known_device = now.known_device;
 	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
-		for (uint32_t i = 0; i < r.now.counter_count; i++)
-			counter_show(&r.now.counters[i], &out->nearest);
+		for (uint32_t i = 0; i < now.counter_count; i++)
+			counter_show(&now.counters[i], &out->nearest);
 		return ERR_NONE;
 	}
 	if (is_counted(q->rule, outcome))

@@ -38,6 +38,9 @@
 #define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
 #define KEY_EMAIL_FRAUD  "EMAIL_FRAUD"
 
+/* The key of a state that is known beforehand; key_state makes the others. */
+#define KEY_OF_STATE(family, state) family "#" KEY_STATE "#" state
+
 /* An empty qualifier is left out. */
 struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
                       struct bytes qualifier);

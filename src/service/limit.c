@@ -93,6 +93,8 @@ static int64_t windows_wait_us(const struct limit_rule *rule, const struct limit
 static int64_t windows_reset_us(const struct limit_rule *rule, const struct limit_state *s,
                                 const struct sight *v)
 {
+	if (v->room == rule->limit)
+		return 0;
 	if (rule->algorithm == LIMIT_SLIDING && s->count > 0)
 		return limit_window_at(rule->period, v->window.end_us).end_us - v->now_us;
 	return v->window.end_us - v->now_us;

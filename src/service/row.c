@@ -19,38 +19,28 @@ void row_from(struct row *r, struct arena *a, const struct item *item)
 		memcpy(r->item.members, item->members, item->count * sizeof(struct member));
 }
 
-static struct member *find(struct item *item, const char *name)
+static struct member *find(struct item *item, struct bytes name)
 {
-	for (uint32_t i = 0; i < item->count; i++)
-		if (bytes_is(item->members[i].name, name))
-			return &item->members[i];
+	for (struct member *m = item->members; m < item->members + item->count; m++)
+		if (bytes_equal(m->name, name))
+			return m;
 	return NULL;
 }
 
-void row_set(struct row *r, const char *name, struct value value)
+struct value *row_attribute(struct row *r, struct bytes name)
 {
 	struct member *m = find(&r->item, name);
 
 	if (m == NULL) {
 		m = &r->item.members[r->item.count++];
-		m->name = bytes_of(name);
+		m->name = name;
 	}
-	m->value = value;
-}
-
-void row_set_text(struct row *r, const char *name, struct bytes text)
-{
-	row_set(r, name, value_string(text));
-}
-
-void row_set_i64(struct row *r, const char *name, int64_t number)
-{
-	row_set(r, name, value_i64(number));
+	return &m->value;
 }
 
 void row_remove(struct row *r, const char *name)
 {
-	struct member *m = find(&r->item, name);
+	struct member *m = find(&r->item, bytes_of(name));
 
 	if (m != NULL)
 		*m = r->item.members[--r->item.count];
@@ -77,70 +67,63 @@ struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk)
 {
 	struct member *m = arena_array(a, 2, sizeof(*m));
 
-	m[0] = (struct member){BYTES("PK"), value_string(pk)};
-	m[1] = (struct member){BYTES("SK"), value_string(sk)};
+	row_key_fill(m, pk, sk);
 	return (struct item){m, 2};
 }
 
-struct bytes row_text(const struct item *item, const char *name)
+struct bytes value_text(const struct value *v)
 {
-	const struct value *v = item_get(item, bytes_of(name));
-
 	return v != NULL && v->type == VALUE_S ? v->text : (struct bytes){NULL, 0};
 }
 
 /* Someone else may have written it, through DynamoDB's door: whatever is no whole number counts as absent. */
-int64_t row_i64(const struct item *item, const char *name, int64_t otherwise)
+int64_t value_to_i64(const struct value *v, int64_t otherwise)
 {
-	const struct value *v = item_get(item, bytes_of(name));
-	int64_t             n;
+	int64_t n;
 
 	return v != NULL && v->type == VALUE_N && number_to_i64(&v->number, &n) ? n : otherwise;
 }
 
-bool row_expired(const struct item *item, const char *ttl, int64_t now_us)
-{
-	int64_t end_s = row_i64(item, ttl, 0);
-
-	return end_s > 0 && end_s <= now_us / 1000000;
-}
-
 /* ---- conditions ---- */
 
-static struct expr_operand path_of(struct arena *a, const char *name)
-{
-	struct expr_step *step = arena_zalloc(a, sizeof(*step));
-
-	step->name = bytes_of(name);
-	return (struct expr_operand){.kind = OPERAND_PATH, .path = {step, 1}};
-}
+/* A condition on one attribute, in one piece: conditions are made for every write. */
+struct leaf {
+	struct expr         expr;
+	struct expr_step    step;
+	struct expr_operand operands[2];
+};
 
 static struct expr *leaf(struct arena *a, enum expr_kind kind, const char *name)
 {
-	struct expr *e = arena_zalloc(a, sizeof(*e));
+	struct leaf *l = arena_zalloc(a, sizeof(*l));
 
-	e->kind = kind;
-	e->operands = arena_array(a, 2, sizeof(*e->operands));
-	e->operands[0] = path_of(a, name);
-	e->operand_count = 1;
-	return e;
+	l->step.name = bytes_of(name);
+	l->operands[0].kind = OPERAND_PATH;
+	l->operands[0].path = (struct expr_path){&l->step, 1};
+	l->expr.kind = kind;
+	l->expr.operands = l->operands;
+	l->expr.operand_count = 1;
+	return &l->expr;
 }
 
 /* One that compares the attribute with a value. */
-static struct expr *leaf_with(struct arena *a, enum expr_kind kind, const char *name, struct value value)
+static struct expr *leaf_with(struct arena *a, enum expr_kind kind, const char *name,
+                              const struct value *value)
 {
 	struct expr *e = leaf(a, kind, name);
 
-	e->operands[1] = (struct expr_operand){.kind = OPERAND_VALUE, .value = value};
+	e->operands[1].kind = OPERAND_VALUE;
+	e->operands[1].value = *value;
 	e->operand_count = 2;
 	return e;
 }
 
-static struct expr *compare(struct arena *a, const char *name, enum expr_op op, struct value value)
+static struct expr *at_most(struct arena *a, const char *name, int64_t most)
 {
-	struct expr *e = leaf_with(a, EXPR_COMPARE, name, value);
+	struct value value = value_i64(most);
+	struct expr *e = leaf_with(a, EXPR_COMPARE, name, &value);
 
-	e->op = op;
+	e->op = OP_LE;
 	return e;
 }
 
@@ -156,22 +139,17 @@ static struct expr *both(struct arena *a, enum expr_kind kind, struct expr *left
 
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us)
 {
-	return both(a, EXPR_OR, leaf(a, EXPR_NOT_EXISTS, hash),
-	            compare(a, ttl, OP_LE, value_i64(now_us / 1000000)));
+	return both(a, EXPR_OR, leaf(a, EXPR_NOT_EXISTS, hash), at_most(a, ttl, now_us / 1000000));
 }
 
 static struct expr *same(struct arena *a, const struct item *read, const char *const *names)
 {
-	struct expr *all = NULL;
+	struct expr *e = arena_zalloc(a, sizeof(*e));
 
-	for (size_t i = 0; names[i] != NULL; i++) {
-		const struct value *v = item_get(read, bytes_of(names[i]));
-		struct expr        *one =
-                        v != NULL ? compare(a, names[i], OP_EQ, *v) : leaf(a, EXPR_NOT_EXISTS, names[i]);
-
-		all = all == NULL ? one : both(a, EXPR_AND, all, one);
-	}
-	return all;
+	e->kind = EXPR_SAME;
+	e->read = *read;
+	e->names = names;
+	return e;
 }
 
 const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names)
@@ -182,10 +160,12 @@ const struct expr *row_same(struct arena *a, const struct item *read, const char
 const struct expr *row_same_up_to(struct arena *a, const struct item *read, const char *const *names,
                                   const char *number, int64_t most)
 {
-	return both(a, EXPR_AND, same(a, read, names), compare(a, number, OP_LE, value_i64(most)));
+	return both(a, EXPR_AND, same(a, read, names), at_most(a, number, most));
 }
 
 const struct expr *row_contains(struct arena *a, const char *name, struct bytes text)
 {
-	return leaf_with(a, EXPR_CONTAINS, name, value_string(text));
+	struct value value = value_string(text);
+
+	return leaf_with(a, EXPR_CONTAINS, name, &value);
 }

@@ -114,6 +114,11 @@ enum err_code tables_query(struct table *t, struct arena *a, const struct table_
 	return ERR_NONE;
 }
 
+static bool is_there(const struct table *t, const struct table_get_result *r)
+{
+	return r->found && !row_expired(&r->item, "ttl", t->now_us);
+}
+
 enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, struct bytes pk,
                           struct bytes sk, bool *found, struct item *item, struct err *err)
 {
@@ -122,7 +127,75 @@ enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, 
 
 	if (tables_get(t, a, &q, &r, err) != ERR_NONE)
 		return err->code;
-	*found = r.found && !row_expired(&r.item, "ttl", t->now_us);
+	*found = is_there(t, &r);
 	*item = r.item;
+	return ERR_NONE;
+}
+
+void looked_init(struct looked *l, struct bytes pk, struct bytes sk)
+{
+	l->next = NULL;
+	l->pk = pk;
+	l->sk = sk;
+	row_key_fill(l->key, pk, sk);
+	l->answered = l->found = false;
+}
+
+/* What goes into one call. */
+struct round {
+	struct looked   *asked[TABLE_BATCH_GET_MAX];
+	struct table_get gets[TABLE_BATCH_GET_MAX];
+	uint32_t         count;
+};
+
+static bool is_asked(const struct round *r, const struct looked *l)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (bytes_equal(r->asked[i]->sk, l->sk) && bytes_equal(r->asked[i]->pk, l->pk))
+			return true;
+	return false;
+}
+
+/* Those that are not answered yet. No call may ask twice for a row: a second one waits for the next. */
+static void round_fill(struct round *r, struct bytes table, struct looked *first)
+{
+	r->count = 0;
+	for (struct looked *l = first; l != NULL && r->count < TABLE_BATCH_GET_MAX; l = l->next) {
+		if (l->answered || is_asked(r, l))
+			continue;
+		r->asked[r->count] = l;
+		r->gets[r->count++] =
+		        (struct table_get){.table = table, .key = {l->key, 2}, .consistent = true};
+	}
+}
+
+static enum err_code round_ask(struct round *r, struct table *t, struct arena *a, struct err *err)
+{
+	struct table_batch_get        q = {r->gets, r->count};
+	struct table_batch_get_result got;
+	enum err_code                 rc = t->backend->batch_get(t, a, &q, &got, err);
+
+	if (rc != ERR_NONE && rc != ERR_NO_RESOURCE)
+		return rc;
+	err->code = ERR_NONE;
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct looked *l = r->asked[i];
+
+		l->answered = rc != ERR_NONE || !got.skipped[i];
+		l->found = rc == ERR_NONE && is_there(t, &got.results[i]);
+		if (l->found)
+			l->item = got.results[i].item;
+	}
+	return ERR_NONE;
+}
+
+enum err_code tables_look_all(struct table *t, struct arena *a, struct bytes table, struct looked *first,
+                              struct err *err)
+{
+	struct round r;
+
+	for (round_fill(&r, table, first); r.count > 0; round_fill(&r, table, first))
+		if (round_ask(&r, t, a, err) != ERR_NONE)
+			return err->code;
 	return ERR_NONE;
 }

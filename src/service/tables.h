@@ -47,4 +47,20 @@ enum err_code tables_query(struct table *t, struct arena *a, const struct table_
 enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, struct bytes pk,
                           struct bytes sk, bool *found, struct item *item, struct err *err);
 
+/* One of a list of rows to look at. */
+struct looked {
+	struct looked *next;
+	struct bytes   pk, sk;
+	struct member  key[2]; /* the same, as a key */
+	bool           answered;
+	bool           found;
+	struct item    item; /* if found */
+};
+
+void looked_init(struct looked *l, struct bytes pk, struct bytes sk);
+
+/* The same for all of the list, in as few calls as it takes. A row may come twice. */
+enum err_code tables_look_all(struct table *t, struct arena *a, struct bytes table, struct looked *first,
+                              struct err *err);
+
 #endif

@@ -83,36 +83,43 @@ static bool is_longer(const struct value *v, size_t max)
 	return v->type != VALUE_N && v->text.len > max;
 }
 
-static enum err_code check_key_bounds(const struct key_attribute *attribute, bool is_hash,
-                                      const struct value *v, struct err *err)
+static enum err_code refuse_bounds(const struct key_attribute *attribute, bool is_hash, const struct value *v,
+                                   struct err *err)
 {
 	if (is_empty_text(v))
 		return err_set(err, ERR_INVALID, MSG_KEY_EMPTY, empty_kind(v->type),
 		               BYTES_ARG(attribute->name));
-	if (is_longer(v, is_hash ? KEY_HASH_BYTES_MAX : KEY_RANGE_BYTES_MAX))
-		return err_set(err, ERR_INVALID, "%s", is_hash ? MSG_HASH_SIZE : MSG_RANGE_SIZE);
+	return err_set(err, ERR_INVALID, "%s", is_hash ? MSG_HASH_SIZE : MSG_RANGE_SIZE);
+}
+
+static inline enum err_code check_key_bounds(const struct key_attribute *attribute, bool is_hash,
+                                             const struct value *v, struct err *err)
+{
+	if (is_empty_text(v) || is_longer(v, is_hash ? KEY_HASH_BYTES_MAX : KEY_RANGE_BYTES_MAX))
+		return refuse_bounds(attribute, is_hash, v, err);
 	return ERR_NONE;
 }
 
-static enum err_code check_key_attribute(const struct key_attribute *attribute, bool is_hash,
-                                         const struct item *key, struct err *err)
+static inline enum err_code check_key_value(const struct key_attribute *attribute, bool is_hash,
+                                            const struct value *v, struct err *err)
 {
-	const struct value *v = item_get(key, attribute->name);
-
 	if (v == NULL || v->type != attribute->type)
 		return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
 	return check_key_bounds(attribute, is_hash, v, err);
 }
 
-enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct err *err)
+enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct key_values *out,
+                               struct err *err)
 {
 	bool ranged = s->keys.range.name.len > 0;
 
 	if (key->count != (ranged ? 2u : 1u))
 		return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
-	if (check_key_attribute(&s->keys.hash, true, key, err) != ERR_NONE)
+	out->hash = item_get(key, s->keys.hash.name);
+	out->range = ranged ? item_get(key, s->keys.range.name) : NULL;
+	if (check_key_value(&s->keys.hash, true, out->hash, err) != ERR_NONE)
 		return err->code;
-	return ranged ? check_key_attribute(&s->keys.range, false, key, err) : ERR_NONE;
+	return ranged ? check_key_value(&s->keys.range, false, out->range, err) : ERR_NONE;
 }
 
 enum err_code schema_check_key_types(const struct table_schema *s, const struct item *item, struct err *err)
@@ -180,9 +187,12 @@ static enum err_code check_index_key(const struct index_schema *index, const str
 
 static enum err_code check_depth(const struct item *item, struct err *err)
 {
-	for (uint32_t i = 0; i < item->count; i++)
-		if (value_depth(&item->members[i].value) > VALUE_DEPTH_MAX)
+	for (uint32_t i = 0; i < item->count; i++) {
+		const struct value *v = &item->members[i].value;
+
+		if ((v->type == VALUE_M || v->type == VALUE_L) && value_depth(v) > VALUE_DEPTH_MAX)
 			return err_set(err, ERR_INVALID, MSG_NESTING);
+	}
 	return ERR_NONE;
 }
 

@@ -73,8 +73,15 @@ const struct index_schema *schema_index(const struct table_schema *s, struct byt
 /* Names, counts, duplicate definitions: what CreateTable refuses. */
 enum err_code schema_check(const struct table_schema *s, struct err *err);
 
+/* The values of a key. */
+struct key_values {
+	const struct value *hash;
+	const struct value *range; /* NULL: there is none */
+};
+
 /* Is `key` exactly the key of the table: these attributes, of these types, not empty, not too long? */
-enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct err *err);
+enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct key_values *out,
+                               struct err *err);
 
 /* Does an item (or key) have the table's key attributes, of their types? ERR_INVALID: "does not match the
  * schema". */

@@ -9,7 +9,8 @@
  * it wrote is undone). It belongs to one thread at a time.
  *
  * Memory: results are allocated in the caller's arena and are valid as long as it is. Request memory is only
- * read during the call. Results are zeroed by the callee first.
+ * read during the call. Results are zeroed by the callee first. In a turn all calls get the same arena, which lives
+ * until the turn has ended: a backend may keep there what it read.
  *
  * Errors: every call returns an err_code and fills *err with DynamoDB's text. Common to all: ERR_INVALID (the
  * request breaks a rule), ERR_NO_RESOURCE (no such table or index), ERR_STORAGE (the outcome is unknown),

@@ -191,13 +191,14 @@ TEST(wire, what_cannot_be_right_is_refused_here_and_says_which)
 
 TEST(answers, an_attempt_answer_is_read_whole_and_unknown_members_are_passed_over)
 {
-	static const char text[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
-	                           "Transfer-Encoding: chunked\r\n\r\n"
-	                           "5a\r\n{\"counts\":{\"verdict\":\"allow\"},\"verdict\":\"locked\","
-	                           "\"reason\":\"PASSWORD_ENTRY\",\"counted\":true,\r\n"
-	                           "6B;x=y\r\n\"first_time\":true,\"lock\":{\"class\":\"x\",\"until\":\"2026-"
-	                           "11-16T00:15:00Z\",\"retry_after\":899.2},\"event_seq\":12}  \r\n"
-	                           "0\r\nTrailer: x\r\n\r\n";
+	static const char text[] =
+	        "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
+	        "Transfer-Encoding: chunked\r\n\r\n"
+	        "5a\r\n{\"counts\":{\"verdict\":\"allow\"},\"verdict\":\"locked\","
+	        "\"reason\":\"PASSWORD_ENTRY\",\"counted\":true,\r\n"
+	        "90;x=y\r\n\"first_time\":true,\"until\":\"2026-11-16T00:15:00Z\",\"retry_after\":899.2,"
+	        "\"lock\":{\"until\":\"2026-11-16T00:05:00Z\",\"retry_after\":299},\"event_seq\":12}  \r\n"
+	        "0\r\nTrailer: x\r\n\r\n";
 	struct gatehouse_attempt_answer answer;
 
 	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER, text}));
@@ -216,7 +217,8 @@ TEST(answers, a_limit_answer_is_read_whole_and_its_policy_is_learned)
 	        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ?\r\n"
 	        "RateLimit-Policy: \"p\";q=2;w=3600\r\n\r\n"
 	        "{\"allowed\":false,\"retry_after\":30,\"degraded\":true,"
-	        "\"results\":[{\"policy\":\"p\",\"limit\":2,\"remaining\":0,\"reset\":60},7]     }";
+	        "\"results\":[{\"policy\":\"p\",\"allowed\":false,\"limit\":2,\"remaining\":0,\"reset\":60},"
+	        "7]     }";
 	struct gatehouse_allow_answer answer;
 
 	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER_CLOSE, text}));
@@ -227,6 +229,7 @@ TEST(answers, a_limit_answer_is_read_whole_and_its_policy_is_learned)
 	assert_string_equal(answer.results[0].policy, "p");
 	assert_int_equal(answer.results[0].limit, 2);
 	assert_int_equal(answer.results[0].reset_s, 60);
+	assert_false(answer.results[0].allowed);
 	peer_close(peer);
 	/* Two in an hour, and not a third. */
 	assert_true(client_allow(client, "k").allowed);

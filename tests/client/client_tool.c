@@ -1,11 +1,13 @@
 /* Client tool: libgatehouse on a string, for the end-to-end tests. Takes a URL, a key, a CA file, a deadline and the time between
  * probes in milliseconds ("-" leaves a text out), then commands on standard input, and answers each with one line:
  *
- *     allow POLICY KEY            CODE allowed|denied server|here LIMITS MS
- *     attempt SUBJECT [ONCE]      CODE VERDICT counted|not MS
- *     check SUBJECT               CODE VERDICT MS
- *     storm THREADS               threads call allow and attempt until the line "enough" comes; it and every line before
- *                                 it are answered: ANSWERED DEGRADED UNKNOWN OTHER SLOWEST_MS */
+ *     allow POLICY KEY                         CODE allowed|denied server|here LIMITS MS
+ *     attempt SUBJECT [ONCE [JOURNEY]]         CODE VERDICT counted|not REASON MS
+ *     check SUBJECT [POLICY KEY COST]...       CODE VERDICT REASON WAIT_S [POLICY:yes|no:LIMIT:REMAINING:RESET_S]... MS
+ *     storm THREADS   threads call allow and attempt until the line "enough" comes; it and every line before it are
+ *                     answered: ANSWERED DEGRADED UNKNOWN OTHER SLOWEST_MS
+ *
+ * "-" leaves ONCE out, and stands for a REASON that is not given. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,7 +17,8 @@
 
 #include "gatehouse.h"
 
-enum { STORM_THREADS_MAX = 64 };
+/* One limit more than may be, so that a test can ask for it. */
+enum { STORM_THREADS_MAX = 64, ASKED_MAX = GATEHOUSE_CHECK_LIMITS_MAX + 1, WORDS_MAX = 2 + 3 * ASKED_MAX };
 
 static int64_t now_us(void)
 {
@@ -55,7 +58,17 @@ static struct gatehouse_attempt_request wrong_password(const char *subject)
 	                                          .outcome = GATEHOUSE_FAILURE};
 }
 
-static void attempt(struct gatehouse *g, const char *subject, const char *once)
+static const char *given(const char *word)
+{
+	return word == NULL || strcmp(word, "-") == 0 ? NULL : word;
+}
+
+static const char *reason_or_none(const char *reason)
+{
+	return reason[0] != '\0' ? reason : "-";
+}
+
+static void attempt(struct gatehouse *g, const char *subject, const char *once, const char *journey)
 {
 	struct gatehouse_attempt_request request = wrong_password(subject);
 	struct gatehouse_attempt_answer  answer;
@@ -64,23 +77,46 @@ static void attempt(struct gatehouse *g, const char *subject, const char *once)
 	enum gatehouse_code              code;
 
 	request.idempotency_key = once;
+	if (journey != NULL)
+		request.journey = journey;
 	code = gatehouse_attempt(g, &request, &answer, &error);
-	printf("%s %s %s %lld\n", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
-	       answer.counted ? "counted" : "not", (long long)(now_us() - began_us) / 1000);
+	printf("%s %s %s %s %lld\n", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
+	       answer.counted ? "counted" : "not", reason_or_none(answer.reason),
+	       (long long)(now_us() - began_us) / 1000);
 }
 
-static void check(struct gatehouse *g, const char *subject)
+static size_t limits_given(char **words, struct gatehouse_check_limit limits[ASKED_MAX])
 {
-	static const char *const       actions[] = {"PASSWORD_ENTRY"};
-	struct gatehouse_check_request request = {
-	        .subject = subject, .journey = "SIGN_IN", .actions = actions, .action_count = 1};
-	struct gatehouse_check_answer answer;
-	struct gatehouse_error        error;
-	int64_t                       began_us = now_us();
-	enum gatehouse_code           code = gatehouse_check(g, &request, &answer, &error);
+	size_t count = 0;
 
-	printf("%s %s %lld\n", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
-	       (long long)(now_us() - began_us) / 1000);
+	for (; count < ASKED_MAX && words[3 * count] != NULL; count++)
+		limits[count] = (struct gatehouse_check_limit){words[3 * count], words[3 * count + 1],
+		                                               atoll(words[3 * count + 2])};
+	return count;
+}
+
+static void check(struct gatehouse *g, const char *subject, char **words)
+{
+	struct gatehouse_check_limit   limits[ASKED_MAX];
+	static const char *const       actions[] = {"PASSWORD_ENTRY"};
+	struct gatehouse_check_request request = {.subject = subject,
+	                                          .journey = "SIGN_IN",
+	                                          .actions = actions,
+	                                          .action_count = 1,
+	                                          .limits = limits,
+	                                          .limit_count = limits_given(words, limits)};
+	struct gatehouse_check_answer  answer;
+	struct gatehouse_error         error;
+	int64_t                        began_us = now_us();
+	enum gatehouse_code            code = gatehouse_check(g, &request, &answer, &error);
+
+	printf("%s %s %s %lld", spoken(code, &error), gatehouse_verdict_name(answer.verdict),
+	       reason_or_none(answer.reason), (long long)answer.retry_after_s);
+	for (size_t i = 0; i < answer.limit_count; i++)
+		printf(" %s:%s:%lld:%lld:%lld", answer.limits[i].policy,
+		       answer.limits[i].allowed ? "yes" : "no", (long long)answer.limits[i].limit,
+		       (long long)answer.limits[i].remaining, (long long)answer.limits[i].reset_s);
+	printf(" %lld\n", (long long)(now_us() - began_us) / 1000);
 }
 
 /* ---- a storm ---- */
@@ -173,25 +209,20 @@ static void storm(struct gatehouse *g, unsigned threads)
 
 static void obey(struct gatehouse *g, char *line)
 {
-	char *words[3], *rest;
+	char *rest, *words[WORDS_MAX + 1] = {strtok_r(line, " \n", &rest)};
 
-	for (int i = 0; i < 3; i++)
-		words[i] = strtok_r(i == 0 ? line : NULL, " \n", &rest);
+	for (int i = 1; i < WORDS_MAX && words[i - 1] != NULL; i++)
+		words[i] = strtok_r(NULL, " \n", &rest);
 	if (words[0] == NULL)
 		return;
 	if (strcmp(words[0], "allow") == 0)
 		allow(g, words[1], words[2]);
 	else if (strcmp(words[0], "attempt") == 0)
-		attempt(g, words[1], words[2]);
+		attempt(g, words[1], given(words[2]), words[3]);
 	else if (strcmp(words[0], "check") == 0)
-		check(g, words[1]);
+		check(g, words[1], words + 2);
 	else if (strcmp(words[0], "storm") == 0)
 		storm(g, (unsigned)atoi(words[1]));
-}
-
-static const char *given(const char *word)
-{
-	return strcmp(word, "-") == 0 ? NULL : word;
 }
 
 int main(int argc, char **argv)

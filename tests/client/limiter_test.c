@@ -71,11 +71,14 @@ TEST(limiter, costs_are_counted_a_peek_is_not_and_more_than_the_burst_never_fits
 TEST(limiter, several_limits_are_all_or_nothing)
 {
 	static const struct gatehouse_limit limits[] = {{"p", 2, 1, 0}, {"p", 3, 1000, 0}};
+	struct gatehouse_allow_answer       a;
 
 	begin(100, limits, 2);
-	assert_true(decide("k", 2, 0).allowed);
+	a = decide("k", 2, 0);
+	assert_true(a.allowed && a.results[0].allowed && a.results[1].allowed);
 	/* The first has room again, the second for one only; refusing takes from neither. */
-	assert_false(decide("k", 2, 2 * SECOND).allowed);
+	a = decide("k", 2, 2 * SECOND);
+	assert_true(!a.allowed && a.results[0].allowed && !a.results[1].allowed);
 	assert_int_equal(decide("k", 0, 2 * SECOND).results[0].remaining, 2);
 	assert_true(decide("k", 1, 2 * SECOND).allowed);
 	assert_false(decide("k", 1, 4 * SECOND).allowed);

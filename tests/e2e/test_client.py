@@ -1,5 +1,6 @@
 """libgatehouse against the real server: its answers, keys, TLS, and what it does when the server is killed under it and started again.
 The client is build/tests/client/client_tool, which takes commands on its standard input; and the example that the README prints."""
+import json
 import os
 import re
 import shutil
@@ -9,9 +10,11 @@ import tempfile
 import time
 
 import pytest
+import yaml
 
 from certificates import Certificates
 from conftest import ROOT, line_with_endpoint, program, stop
+from v1 import V1
 
 pytestmark = pytest.mark.gatehouse_only
 TOOL = ROOT / "build/tests/client/client_tool"
@@ -123,6 +126,74 @@ def test_attempts_count_and_lock_and_a_repeated_idempotency_key_counts_once(serv
     client.release()
 
 
+SCHEMAS = yaml.safe_load((ROOT / "openapi.yaml").read_text())["components"]["schemas"]
+
+
+def test_the_bounds_of_a_check_are_the_servers():
+    header, documented = (ROOT / "client/gatehouse.h").read_text(), SCHEMAS["CheckRequest"]["allOf"][1]["properties"]
+    for name, member in (("GATEHOUSE_ACTIONS_MAX", "actions"), ("GATEHOUSE_CHECK_LIMITS_MAX", "limits")):
+        assert int(re.search(rf"{name} = (\d+)", header).group(1)) == documented[member]["maxItems"]
+    assert int(re.search(r"char +policy\[(\d+)\]", header).group(1)) == SCHEMAS["Ask"]["properties"]["policy"]["maxLength"] + 1
+
+
+def put(v1, path, body):
+    reply = v1.send("PUT", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    assert reply.status == 200, reply.body
+
+
+def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
+    client, v1 = Client(server.url, deadline_ms=60000), V1(server.url)
+    put(v1, "/v1/subjects/barred/locks/AUTHENTICATION/SIGN_IN", {"kind": "PERMANENT"})
+    for who, body in (("blocked", {"blocked": True}), ("suspended", {"suspended": True})):
+        put(v1, f"/v1/subjects/{who}/states/intervention", {**body, "applied_at": "2026-01-02T03:04:05Z"})
+    put(v1, "/v1/subjects/fraud/states/email_fraud", {"state": "DENY"})
+    v1.record("guessed", times=6)
+    v1.record("forgot", times=6, journey="REAUTHENTICATION")
+    v1.close()
+    for _ in range(10):
+        assert client.ask("allow", "sms-number", "full")[:2] == ["ok", "allowed"]
+    asked = {("attempt", "new"): ("allow", "-"), ("attempt", "guessed"): ("locked", "lock"), ("attempt", "barred"): ("locked_permanent", "lock"),
+             ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
+             ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
+             ("check", "new", "sms-number", "full", "1"): ("limited", "limit"),
+             ("check", "new", "sms-number", "empty", "11"): ("limited", "cost_above_limit")}
+    for words, said in asked.items():
+        answer = client.ask(*words)
+        assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
+    client.release()
+    # These are all that there are.
+    documented = SCHEMAS["Verdict"]["properties"]
+    assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"])
+    assert {reason for _, reason in asked.values()} - {"-"} == set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
+
+
+def test_a_check_looks_at_limits_and_takes_nothing(server):
+    client = Client(server.url, deadline_ms=60000)
+    for _ in range(2):
+        said = client.ask("check", "ada", "login-ip", "k", "20", "sms-number", "ada", "0")
+        assert said[:5] == ["ok", "allow", "-", "0", "login-ip:yes:20:20:0"] and said[5].startswith("sms-number:yes:10:10:")
+    for _ in range(10):
+        client.ask("allow", "sms-number", "ada")
+    said = client.ask("check", "ada", "login-ip", "k", "20", "sms-number", "ada", "0")
+    assert said[:3] == ["ok", "limited", "limit"] and 0 < int(said[3]) <= 86400
+    assert said[4] == "login-ip:yes:20:20:0" and said[5].startswith("sms-number:no:10:0:")
+    limits = [word for i in range(17) for word in ("login-ip", f"k{i}", "1")]
+    assert client.ask("check", "ada", *limits[:-3])[:-1] == ["ok", "allow", "-", "0"] + ["login-ip:yes:20:20:0"] * 16
+    assert client.ask("check", "ada", *limits)[:2] == ["invalid", "unknown"]
+    assert client.ask("check", "ada", "no-such-policy", "k", "1")[:2] == ["refused", "unknown"]
+    client.release()
+
+
+def test_a_check_is_told_the_longest_wait_and_none_if_something_has_no_end(server):
+    client, v1 = Client(server.url, deadline_ms=60000), V1(server.url)
+    v1.record("ada", times=6)
+    v1.close()
+    said = client.ask("check", "ada")
+    assert said[:3] == ["ok", "locked", "lock"] and 0 < int(said[3]) <= 900
+    assert client.ask("check", "ada", "login-ip", "k", "21")[:-1] == ["ok", "locked", "lock", "0", "login-ip:no:20:20:0"]
+    client.release()
+
+
 def test_keys_are_sent_and_a_wrong_one_is_refused():
     server = Server()
     try:
@@ -171,6 +242,8 @@ def test_a_client_degrades_within_its_deadline_when_the_server_is_killed_and_rec
             assert attempted[1] == "unknown" and attempted[0] in ("unreachable", "timeout") and in_time(attempted)
             checked = client.ask("check", "ada")
             assert checked[1] == "unknown" and checked[0] in ("unreachable", "timeout") and in_time(checked)
+            looked = client.ask("check", "ada", "login-account", "ada", "1")
+            assert looked[1:-1] == ["unknown", "-", "0"] and looked[0] in ("unreachable", "timeout") and in_time(looked)
         server.start()
         client.until(["ok"], "attempt", "ada")
 

@@ -454,3 +454,28 @@ TEST(condition, mentions_the_first_names_of_its_paths_only)
 	assert_false(expr_mentions(e, BYTES("#n")));
 	fixture_close(&f);
 }
+
+TEST(condition, that_attributes_are_as_they_were_read_holds_while_they_are)
+{
+	static const char *const names[] = {"a", "b", NULL};
+	static const struct {
+		const char *item;
+		bool        holds;
+	} cases[] = {{"a:1 c:'other'", true}, {"a:1.0 c:3", true}, {"a:1", true}, {"a:2 c:'x'", false},
+	             {"a:'1' c:'x'", false},  {"c:'x'", false},    {"", false},   {"a:1 b:1 c:'x'", false}};
+	struct fixture f;
+	struct expr    e = {.kind = EXPR_SAME, .names = names};
+
+	fixture_open(&f, "", "");
+	e.read = fixture_item(&f, "a:1 c:'x'");
+	assert_true(expr_holds(&e, &e.read));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct item item = fixture_item(&f, cases[i].item);
+
+		if (expr_holds(&e, &item) != cases[i].holds)
+			fail_msg("%s", cases[i].item);
+	}
+	assert_true(expr_mentions(&e, BYTES("b")));
+	assert_false(expr_mentions(&e, BYTES("c")));
+	fixture_close(&f);
+}

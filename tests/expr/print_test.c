@@ -92,6 +92,23 @@ TEST(print, gathers_actions_of_one_kind_into_one_section)
 	fixture_close(&f);
 }
 
+TEST(print, writes_what_must_be_as_it_was_read_as_comparisons)
+{
+	static const char *const names[] = {"a", "b", NULL};
+	struct fixture           f;
+	struct expr_printer      p;
+	struct expr same = {.kind = EXPR_SAME, .names = names}, not = {.kind = EXPR_NOT, .left = &same};
+	struct expr both = {.kind = EXPR_AND, .left = &same, .right = &not };
+
+	fixture_open(&f, "", "");
+	same.read = fixture_item(&f, "a:1 c:'x'");
+	expr_printer_init(&p, &f.arena);
+	assert_bytes(expr_print_condition(&p, &both),
+	             "#0=:0 AND attribute_not_exists(#1) AND NOT (#0=:1 AND attribute_not_exists(#1))");
+	assert_true(value_equal(&p.scope.values[0].value, item_get(&same.read, BYTES("a"))));
+	fixture_close(&f);
+}
+
 TEST(print, shares_one_scope_among_the_expressions_of_a_request)
 {
 	struct fixture            f;

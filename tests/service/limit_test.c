@@ -131,6 +131,19 @@ TEST(gcra, has_no_edge_and_lets_the_burst_through_at_once)
 
 /* ---- answers ---- */
 
+TEST(windows, of_which_nothing_was_taken_have_nothing_to_wait_for)
+{
+	const enum limit_algorithm algorithms[] = {LIMIT_FIXED, LIMIT_SLIDING};
+
+	for (int i = 0; i < 2; i++) {
+		struct limit_rule  r = rule(algorithms[i], 3, minute);
+		struct limit_state s = {0};
+
+		assert_int_equal(take(&r, &s, at("2026-05-04T12:00:10Z"), 0).reset_us, 0);
+		assert_true(take(&r, &s, at("2026-05-04T12:00:10Z"), 1).reset_us > 0);
+	}
+}
+
 TEST(fixed, answers_what_is_left_and_when_to_come_back)
 {
 	struct limit_rule   r = rule(LIMIT_FIXED, 3, minute);

@@ -1,0 +1,75 @@
+/* Tables: many rows looked at together. */
+#include "service/turn.h"
+
+enum { ROWS = TABLE_BATCH_GET_MAX + 1 };
+
+/* A list of rows "row-000", "row-001", …, each followed by itself again. */
+static struct looked *rows_twice(struct service *s, struct looked looked[2 * ROWS])
+{
+	for (int i = 0; i < 2 * ROWS; i++) {
+		looked_init(&looked[i], BYTES("many"), arena_printf(&s->f.arena, "row-%03d", i / 2));
+		looked[i].next = i + 1 < 2 * ROWS ? &looked[i + 1] : NULL;
+	}
+	return looked;
+}
+
+static void look(struct service *s, struct looked *first)
+{
+	struct engine_session reader;
+
+	engine_session_init(&reader, s->f.engine);
+	assert_int_equal(tables_look_all(&reader.base, &s->f.arena, s->tables.names[TABLE_AUTH_STATE], first,
+	                                 &s->f.err),
+	                 ERR_NONE);
+	engine_session_release(&reader);
+}
+
+static enum err_code rows_write(struct turn *turn, struct table *t, struct err *err)
+{
+	(void)t;
+	(void)err;
+	for (int i = 0; i < CHANGES_MAX; i += 2) {
+		struct row row;
+
+		row_init(&row, turn->changes.arena);
+		row_set_text(&row, "PK", BYTES("many"));
+		row_set_text(&row, "SK", arena_printf(turn->changes.arena, "row-%03d", i));
+		row_set_i64(&row, "ttl", START_S + (i == 0 ? 10 : 1000));
+		changes_put(&turn->changes, turn->table, row_item(&row), NULL);
+	}
+	return ERR_NONE;
+}
+
+TEST(tables, more_rows_than_one_call_reads_and_rows_that_come_twice_are_all_answered)
+{
+	struct looked  looked[2 * ROWS];
+	struct turn    turn;
+	struct service s;
+
+	service_open(&s, NULL);
+	turn_take(&s, &turn, rows_write);
+	at(&s, 11);
+	look(&s, rows_twice(&s, looked));
+	for (int i = 0; i < 2 * ROWS; i++) {
+		int number = i / 2;
+
+		assert_true(looked[i].answered);
+		assert_int_equal(looked[i].found, number > 0 && number % 2 == 0 && number < CHANGES_MAX);
+		if (looked[i].found)
+			assert_true(bytes_equal(row_text(&looked[i].item, "SK"), looked[i].sk));
+	}
+	service_close(&s);
+}
+
+TEST(tables, of_a_table_that_is_not_there_yet_no_row_is_found)
+{
+	struct looked  looked[2 * ROWS];
+	struct service s;
+
+	service_open(&s, NULL);
+	look(&s, rows_twice(&s, looked));
+	for (int i = 0; i < 2 * ROWS; i++)
+		assert_true(looked[i].answered && !looked[i].found);
+	look(&s, NULL);
+	service_close(&s);
+}
