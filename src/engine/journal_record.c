@@ -217,7 +217,7 @@ enum record_found segment_head_decode(struct bytes sectors, struct segment_head 
 	if (sectors.len < SECTOR_BYTES || sector_stamp(sector_at(sectors, 0)) != (uint32_t)SEGMENT_STAMP)
 		return RECORD_DAMAGED;
 	memcpy(&s, sectors.data, sizeof(s));
-	if (memcmp(s.magic, MAGIC, sizeof(MAGIC)) != 0 ||
+	if (memcmp(s.magic, MAGIC, sizeof(MAGIC)) != 0 || s.unused != 0 ||
 	    s.crc != checksum(&s, offsetof(struct segment_sector, crc)) ||
 	    !is_zero((struct bytes){sectors.data + sizeof(s), SECTOR_DATA_BYTES - sizeof(s)}))
 		return RECORD_DAMAGED;
