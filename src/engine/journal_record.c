@@ -145,11 +145,11 @@ static bool is_alone(struct bytes sectors, uint64_t number, bool *empty)
 }
 
 /* What is here is not whole: has the disk not got to all of it, or has it changed since? */
-static enum record_found torn_or_damaged(struct bytes sectors, uint64_t number, bool torn)
+static enum record_found torn_or_damaged(struct bytes sectors, uint64_t number)
 {
-	bool empty, alone = is_alone(sectors, number, &empty);
+	bool empty;
 
-	if (!torn || !alone)
+	if (!is_alone(sectors, number, &empty))
 		return RECORD_DAMAGED;
 	return empty ? RECORD_END : RECORD_TORN;
 }
@@ -173,14 +173,6 @@ static bool join(struct bytes sectors, size_t count, uint64_t number, char *out)
 	return true;
 }
 
-static bool any_missing(struct bytes sectors, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (is_zero(sector_at(sectors, i)))
-			return true;
-	return false;
-}
-
 enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t number, struct record *out,
                                 size_t *used)
 {
@@ -189,17 +181,17 @@ enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t 
 	char              *data;
 
 	if (there == 0 || is_zero(sector_at(sectors, 0)))
-		return torn_or_damaged(sectors, number, true);
+		return torn_or_damaged(sectors, number);
 	memcpy(&head, sectors.data, sizeof(head));
 	if (sector_stamp(sector_at(sectors, 0)) != stamp_of(number) || !head_is_sound(&head, number))
 		return RECORD_DAMAGED;
 	whole = sizeof(head) + head.body_bytes;
 	count = sectors_for(whole);
 	if (count > there)
-		return torn_or_damaged(sectors, number, true); /* the file ends before it */
+		return torn_or_damaged(sectors, number); /* the file ends before it */
 	data = arena_alloc(a, count * SECTOR_DATA_BYTES);
 	if (!join(sectors, count, number, data))
-		return torn_or_damaged(sectors, number, any_missing(sectors, count));
+		return torn_or_damaged(sectors, number);
 	*out = (struct record){head.number, head.time_us, {data + sizeof(head), head.body_bytes}};
 	*used = count * SECTOR_BYTES;
 	return checksum(out->body.data, out->body.len) == head.body_crc &&
