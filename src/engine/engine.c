@@ -35,7 +35,7 @@ const struct table_backend engine_backend = {
         .remove = tables_remove,
 };
 
-enum { UNSETTLED_BYTES_MAX = 16 << 20 };
+enum { UNSETTLED_BYTES_MAX = 16 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20 };
 
 static void system_random(void *out, size_t len)
 {
@@ -52,6 +52,7 @@ struct engine_options engine_options_default(const char *path)
 	                               .block_cache_bytes = 64 << 20,
 	                               .queue_bytes_max = 64 << 20,
 	                               .disk_reserve_bytes = 64 << 20,
+	                               .journal_segment_bytes = JOURNAL_SEGMENT_BYTES,
 	                               .tick_ms = 1000,
 	                               .clock = clock_system(),
 	                               .random = system_random};
@@ -96,7 +97,7 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	snprintf(path, sizeof(path), "%s/journal", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
 	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
-	    journal_open(&e->journal, path, &end, err) != ERR_NONE)
+	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment == 0 ? 1 : from.segment);

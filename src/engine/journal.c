@@ -27,7 +27,9 @@ enum {
 };
 
 struct journal {
+	/* set once */
 	char *dir;
+	off_t segment_bytes;
 
 	/* writer thread only */
 	int        fd;
@@ -65,18 +67,25 @@ static bool segment_of_name(const char *name, uint64_t *out)
 	return end - name >= NAME_DIGITS && strcmp(end, ".log") == 0;
 }
 
-/* Calls `each` for every segment that there is, in no order. */
-static void each_segment(const char *dir, void (*each)(void *ctx, uint64_t segment), void *ctx)
+/* Calls `each` for every segment that there is, in no order. A directory that is not there has none; one that
+ * cannot be read to its end is an error, or what is committed would be taken for absent. */
+static enum err_code each_segment(const char *dir, void (*each)(void *ctx, uint64_t segment), void *ctx,
+                                  struct err *err)
 {
 	DIR           *d = opendir(dir);
 	struct dirent *entry;
 	uint64_t       segment;
 
-	while (d != NULL && (entry = readdir(d)) != NULL)
+	if (d == NULL)
+		return errno == ENOENT ? ERR_NONE : file_error(err, "open", dir);
+	err->code = ERR_NONE;
+	while ((errno = 0, entry = readdir(d)) != NULL)
 		if (segment_of_name(entry->d_name, &segment))
 			each(ctx, segment);
-	if (d != NULL)
-		closedir(d);
+	if (errno != 0)
+		file_error(err, "read", dir);
+	closedir(d);
+	return err->code;
 }
 
 struct span {
@@ -116,8 +125,10 @@ static void drop_one(void *ctx, uint64_t segment)
 void journal_drop_before(struct journal *j, uint64_t segment)
 {
 	struct drop d = {j->dir, segment};
+	struct err  err;
 
-	each_segment(j->dir, drop_one, &d);
+	if (each_segment(j->dir, drop_one, &d, &err) != ERR_NONE)
+		log_warn("old segments of the journal are left over: %s", err.text);
 }
 
 /* ---- reading ---- */
@@ -126,12 +137,11 @@ static enum err_code file_read(const char *path, struct buf *out, struct err *er
 {
 	int         fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	ssize_t     n = 0;
+	ssize_t     n;
 
 	if (fd < 0)
 		return file_error(err, "open", path);
-	if (fstat(fd, &st) == 0)
-		buf_reserve(out, (size_t)st.st_size + 1);
+	buf_reserve(out, fstat(fd, &st) == 0 ? (size_t)st.st_size + 1 : SECTOR_BYTES);
 	while ((n = read(fd, out->data + out->len, out->cap - out->len)) > 0) {
 		out->len += (size_t)n;
 		buf_reserve(out, 1);
@@ -212,7 +222,8 @@ enum err_code journal_read(const char *dir, const struct journal_place *from,
 	*end = *from;
 	if (from->segment == 0)
 		*end = (struct journal_place){.segment = 1, .record = 1, .time_us = from->time_us};
-	each_segment(dir, span_add, &s);
+	if (each_segment(dir, span_add, &s, err) != ERR_NONE)
+		return err->code;
 	if ((from->segment != 0 || s.first != 0) && s.first != end->segment)
 		return err_set(err, ERR_STORAGE, "%s: the segment %llu of the journal is missing", dir,
 		               (unsigned long long)end->segment);
@@ -257,6 +268,8 @@ static bool write_at(struct journal *j, struct bytes data, off_t at)
 	while (data.len > 0) {
 		ssize_t n = write_some(j, data, at);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			return false;
 		data = (struct bytes){data.data + n, data.len - (size_t)n};
@@ -320,7 +333,7 @@ enum err_code journal_next_segment(struct journal *j, struct err *err)
 
 bool journal_is_long(const struct journal *j)
 {
-	return j->at >= JOURNAL_SEGMENT_BYTES;
+	return j->at >= j->segment_bytes;
 }
 
 struct journal_place journal_newest(struct journal *j)
@@ -336,12 +349,13 @@ struct journal_place journal_newest(struct journal *j)
 /* ---- life cycle ---- */
 
 enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
-                           struct err *err)
+                           size_t segment_bytes, struct err *err)
 {
 	struct journal *j = mem_zalloc(sizeof(*j));
 
 	j->dir = mem_alloc(strlen(dir) + 1);
 	strcpy(j->dir, dir);
+	j->segment_bytes = (off_t)segment_bytes;
 	j->fd = -1;
 	j->next_record = end->record;
 	j->time_us = end->time_us;
@@ -380,6 +394,9 @@ enum err_code journal_append(struct journal *j, int64_t time_us, struct bytes bo
 	struct record r = {j->next_record, time_us, body};
 	off_t         at = j->at;
 
+	if (body.len > RECORD_BODY_BYTES_MAX)
+		return err_set(err, ERR_STORAGE, "write the journal: a commit of %zu bytes is too large",
+		               body.len);
 	buf_reset(&j->sectors);
 	record_encode(&j->sectors, &r);
 	j->at += (off_t)j->sectors.len;

@@ -12,8 +12,6 @@
 
 #include "engine/journal_record.h"
 
-enum { JOURNAL_SEGMENT_BYTES = 16 << 20 }; /* then the next is begun; bounds what is replayed */
-
 /* A place in the journal: where a segment begins. */
 struct journal_place {
 	uint64_t segment; /* 0: there is no journal yet */
@@ -32,9 +30,9 @@ struct journal_reader {
 enum err_code journal_read(const char *dir, const struct journal_place *from,
                            const struct journal_reader *reader, struct journal_place *end, struct err *err);
 
-/* To write at the place where reading ended. */
+/* To write at the place where reading ended. A segment of segment_bytes is long. */
 enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
-                           struct err *err);
+                           size_t segment_bytes, struct err *err);
 void          journal_close(struct journal *j);
 
 /* ---- one thread, the writer's ---- */
