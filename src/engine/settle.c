@@ -78,13 +78,15 @@ static enum err_code settle_shards(struct settle *s, struct err *err)
 	return ERR_NONE;
 }
 
-/* One shard a commit, in turn, while there is too much: as much leaves as comes. */
+/* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
 static enum err_code settle_some(struct settle *s, struct err *err)
 {
-	if (cache_unsettled_bytes(s->cache) <= s->unsettled_bytes_max)
-		return ERR_NONE;
-	s->next_shard = (s->next_shard + 1) % CACHE_SHARDS;
-	return settle_shard(s, s->next_shard, err);
+	while (cache_unsettled_bytes(s->cache) > s->unsettled_bytes_max) {
+		s->next_shard = (s->next_shard + 1) % CACHE_SHARDS;
+		if (settle_shard(s, s->next_shard, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
 }
 
 /* ---- publishing ---- */

@@ -5,7 +5,8 @@
  *   writer     journal_append, then settle_publish: rows into the cache, everything else into the store
  *   a walk     settle_hold: all rows into the store; opens its cursor or snapshot; settle_let_go
  *
- * (S1) While it is held, the store is what is committed, whole commits only. */
+ * (S1) While it is held, the store is what is committed, whole commits only.
+ * (S2) Between commits no more than unsettled_bytes_max wait in the cache. */
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H
 
