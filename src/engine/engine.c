@@ -194,9 +194,11 @@ void engine_close(struct engine *e)
 	bool complete = false;
 
 	if (e->ticker != NULL)
-		ticker_close(e->ticker);
+		ticker_stop(e->ticker);
 	if (e->writer != NULL)
 		complete = writer_close(e->writer);
+	if (e->ticker != NULL)
+		ticker_close(e->ticker); /* the writer may have woken it until now */
 	if (e->catalog != NULL)
 		catalog_release(e->catalog);
 	if (e->journal != NULL)

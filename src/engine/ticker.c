@@ -207,7 +207,7 @@ enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err
 	return t->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
 }
 
-void ticker_close(struct ticker *t)
+void ticker_stop(struct ticker *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->stopping = true;
@@ -215,6 +215,12 @@ void ticker_close(struct ticker *t)
 	pthread_mutex_unlock(&t->lock);
 	if (t->started)
 		pthread_join(t->thread, NULL);
+	t->started = false;
+}
+
+void ticker_close(struct ticker *t)
+{
+	ticker_stop(t);
 	buf_release(&t->sweep.at);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
