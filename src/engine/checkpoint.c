@@ -2,29 +2,41 @@
  * all that was put into it before. */
 #include "engine/checkpoint.h"
 
+#include "base/fault.h"
 #include "engine/layout.h"
 
 #define META_JOURNAL "journal"
+#define META_CLOCK   "clock" /* of format 1: eight bytes, the time of a commit */
 
-enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err)
+/* What was noted under this name, if anything was. */
+static enum err_code read_note(struct rocks *r, const char *name, void *out, size_t len, bool *found,
+                               struct err *err)
 {
 	struct buf key, value;
-	bool       found;
 
-	*out = (struct journal_place){0};
 	buf_init(&key, NULL);
 	buf_init(&value, NULL);
-	layout_meta(&key, META_JOURNAL);
+	layout_meta(&key, name);
 	err->code = ERR_NONE;
-	if (rocks_get(r, NULL, buf_bytes(&key), &value, &found, err) == ERR_NONE && found) {
-		if (value.len == sizeof(*out))
-			memcpy(out, value.data, sizeof(*out));
+	if (rocks_get(r, NULL, buf_bytes(&key), &value, found, err) == ERR_NONE && *found) {
+		if (value.len == len)
+			memcpy(out, value.data, len);
 		else
-			err_set(err, ERR_STORAGE, "the place where the journal begins is damaged");
+			err_set(err, ERR_STORAGE, "what the store notes as \"%s\" is damaged", name);
 	}
 	buf_release(&key);
 	buf_release(&value);
 	return err->code;
+}
+
+enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err)
+{
+	bool found;
+
+	*out = (struct journal_place){0};
+	if (read_note(r, META_JOURNAL, out, sizeof(*out), &found, err) != ERR_NONE || found)
+		return err->code;
+	return read_note(r, META_CLOCK, &out->time_us, sizeof(out->time_us), &found, err);
 }
 
 static enum err_code note_place(struct rocks *r, const struct journal_place *place, struct err *err)
@@ -42,10 +54,16 @@ static enum err_code note_place(struct rocks *r, const struct journal_place *pla
 	return rc;
 }
 
+static enum err_code step_done(struct err *err)
+{
+	return fault_fires(FAULT_CHECKPOINT) ? err_set(err, ERR_STORAGE, "a fault was injected") : ERR_NONE;
+}
+
 static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
 {
-	if (settle_all(&e->settle, err) != ERR_NONE || note_place(e->rocks, to, err) != ERR_NONE ||
-	    rocks_flush(e->rocks, err) != ERR_NONE)
+	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, to->segment);
 	return ERR_NONE;

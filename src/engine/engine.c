@@ -88,7 +88,8 @@ static void time_begin(struct engine *e, int64_t stored_us)
 	atomic_store(&e->now_us, e->began_us);
 }
 
-/* What the journal holds is published again; it stays there until the next checkpoint. */
+/* What the journal holds is published again; it stays there until the next checkpoint. The first one comes before the
+ * first commit: from then on a journal that is not there is known to be missing (J4). */
 static enum err_code open_journal(struct engine *e, struct err *err)
 {
 	struct journal_place from, end;
@@ -100,9 +101,9 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
-	atomic_store(&e->checkpoint_segment, from.segment == 0 ? 1 : from.segment);
+	atomic_store(&e->checkpoint_segment, from.segment);
 	time_begin(e, end.time_us);
-	return ERR_NONE;
+	return from.segment == 0 ? checkpoint_run(e, err) : ERR_NONE;
 }
 
 static enum err_code open_store(struct engine *e, struct err *err)
