@@ -82,22 +82,6 @@ static void close_things(struct fixture *f)
 	fixture_close(f);
 }
 
-/* Names, sizes, times and contents of everything in the directory. */
-static void fingerprint(struct fixture *f, char out[64])
-{
-	char  command[256];
-	FILE *pipe;
-
-	snprintf(command, sizeof(command),
-	         "cd %s && (find . -printf '%%p %%s %%T@ %%C@ %%i\\n' | sort; find . -type f ! -name ballast "
-	         "-exec md5sum {} + | sort) | md5sum",
-	         f->dir);
-	pipe = popen(command, "r");
-	assert_non_null(pipe);
-	assert_non_null(fgets(out, 64, pipe));
-	assert_int_equal(pclose(pipe), 0);
-}
-
 TEST(check, a_sound_directory_is_counted_and_left_as_it_is)
 {
 	struct fixture    f;
@@ -105,14 +89,14 @@ TEST(check, a_sound_directory_is_counted_and_left_as_it_is)
 	char              before[64], after[64];
 
 	open_with_things(&f);
-	fingerprint(&f, before);
+	fixture_fingerprint(&f, before);
 	assert_sound(&f);
 	i = inspect(&f);
 	assert_int_equal(i.found.counts.rows, 3);
 	assert_int_equal(i.found.counts.index_entries, 2);
 	assert_int_equal(i.found.counts.expiry_entries, 1);
 	assert_int_equal(i.found.counts.leftovers, 0);
-	fingerprint(&f, after);
+	fixture_fingerprint(&f, after);
 	assert_string_equal(before, after);
 	close_things(&f);
 }
