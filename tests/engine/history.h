@@ -6,17 +6,12 @@
  *   child          opens an engine, steps, notes states, dies
  *   child                                                              looks at the directory that is left
  *
- * RocksDB's threads do not survive a fork: a process that forks must not have used it, and so the parent never does.
- *
  * The states are a model of their own, in memory that both share: nothing in them was read from the engine. */
 #ifndef TESTS_ENGINE_HISTORY_H
 #define TESTS_ENGINE_HISTORY_H
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-
 #include "base/fault.h"
+#include "engine/apart.h"
 #include "engine/fixture.h"
 #include "engine/layout.h"
 #include "engine/turn.h"
@@ -67,16 +62,15 @@ struct history {
 
 static inline struct history *history_open(void)
 {
-	struct history *h = mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct history *h = shared_open(sizeof(*h));
 
-	assert_ptr_not_equal(h, MAP_FAILED);
 	h->checkpoint_ends = -1;
 	return h;
 }
 
 static inline void history_close(struct history *h)
 {
-	assert_int_equal(munmap(h, sizeof(*h)), 0);
+	shared_close(h, sizeof(*h));
 }
 
 static inline bool thing_lives(const struct state *s, int table, int key)
@@ -298,22 +292,6 @@ static inline void history_live(struct history *h)
 		}
 		step(&st, i);
 	}
-}
-
-/* Runs it in a process of its own; the wait status. */
-static inline int apart(void (*fn)(void *ctx), void *ctx)
-{
-	int   status;
-	pid_t child = fork();
-
-	assert_true(child >= 0);
-	if (child == 0) {
-		alarm(TEST_PROGRAM_SECONDS_MAX);
-		fn(ctx);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	return status;
 }
 
 /* Lives in its directory until it is killed. */
