@@ -107,12 +107,14 @@ static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
 {
 	size_t count = 0;
 
+	rocks_batch_reset(s->batch);
 	reserve(s, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
 		if (c->dirty && (rows_too || !is_row(c)))
 			s->list[count++] = c;
+	if (count == 0)
+		return false;
 	qsort(s->list, count, sizeof(*s->list), by_change_key);
-	rocks_batch_reset(s->batch);
 	for (size_t i = 0; i < count; i++) {
 		const struct change *c = s->list[i];
 
@@ -121,7 +123,7 @@ static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
 		else
 			rocks_batch_put(s->batch, c->key, c->value);
 	}
-	return count > 0;
+	return true;
 }
 
 static void add_to_cache(struct settle *s, const struct turn *t, bool settled)
