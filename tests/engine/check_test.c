@@ -396,6 +396,38 @@ TEST(check, a_bit_that_flipped_anywhere_in_a_file_is_found_and_the_file_named)
 	close_things(&f);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "cp %s %s", from, to);
+	assert_int_equal(system(command), 0);
+}
+
+/* The store does not open then; the file is named all the same. */
+TEST(check, a_file_that_was_cut_short_is_found_and_named)
+{
+	struct fixture    f;
+	struct inspection seen;
+	struct stat       st;
+	char              path[128], away[140];
+
+	open_with_things(&f);
+	fill_a_file(&f, path);
+	snprintf(away, sizeof(away), "%s.away", path);
+	copy_file(path, away);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(truncate(path, st.st_size / 2), 0);
+	seen = inspect(&f);
+	assert_int_equal(seen.rc, ERR_NONE);
+	assert_int_equal(seen.found.damaged_files, 1);
+	assert_false(check_is_sound(&seen.found));
+	assert_non_null(strstr(seen.problems, strrchr(path, '/') + 1));
+	assert_int_equal(rename(away, path), 0);
+	assert_sound(&f);
+	close_things(&f);
+}
+
 TEST(check, a_file_that_is_missing_is_found_and_named)
 {
 	struct fixture    f;

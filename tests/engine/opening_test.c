@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "engine/layout.h"
 #include "engine/rocks.h"
+#include "engine/turn.h"
 
 #define THING(name) "{'TableName':'things','Item':{'p':{'S':'" name "'},'s':{'S':'x'}}}"
 
@@ -40,6 +41,29 @@ static void assert_refused(struct fixture *f, const char *text)
 }
 
 /* ---- the journal ---- */
+
+static enum err_code write_something(struct writer_request *w, struct table *t)
+{
+	(void)w;
+	turn_put(((struct engine_session *)t)->turn, BYTES("msomething"), BYTES("x"), true, 0);
+	return ERR_NONE;
+}
+
+/* The very first commit, and nothing that would wake the ticker. */
+TEST(opening, a_journal_that_is_missing_is_noticed_from_the_first_commit_on)
+{
+	struct writer_request w = {.run = write_something};
+	struct fixture        f;
+
+	fixture_open(&f);
+	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
+	die(&f);
+	shell(&f, "mv journal away");
+	assert_refused(&f, "the segment 1 of the journal is missing");
+	shell(&f, "mv away journal");
+	fixture_start(&f);
+	fixture_close(&f);
+}
 
 TEST(opening, a_journal_that_is_missing_is_noticed_before_the_first_checkpoint_and_after_it)
 {
