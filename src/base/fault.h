@@ -7,8 +7,9 @@
 
 /* X(id, name): one a place. */
 #define FAULT_POINTS(X)                                                                                      \
-	X(FAULT_COMMIT, "commit")       /* the commit of a batch fails: outcome unknown */                   \
-	X(FAULT_DISK_FULL, "disk-full") /* free space reads as zero */
+	X(FAULT_COMMIT, "commit")         /* the commit of a batch fails: outcome unknown */                 \
+	X(FAULT_DISK_FULL, "disk-full")   /* free space reads as zero */                                     \
+	X(FAULT_CHECKPOINT, "checkpoint") /* a checkpoint ends after one of its three steps */
 
 enum fault_point {
 #define X(id, name) id,

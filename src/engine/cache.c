@@ -1,53 +1,45 @@
-/* Cache: shards, each a hash table with chains and a ring in order of insertion. Eviction is second chance: a
- * row that was used since the hand last passed is kept for another round. The pending mark of (A1) is an
- * entry without a row. */
+/* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
+ * unsettled ones, which may not. Eviction is second chance: a row that was used since the hand last passed is
+ * kept for another round. */
 #include "engine/cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/list.h"
 
-enum { SHARDS = 64, BUCKETS_MIN = 64, ENTRY_OVERHEAD = 160 };
-
-struct entry {
-	struct entry *next; /* in the bucket */
-	struct list   ring;
-	uint64_t      hash;
-	struct row   *row;     /* NULL: pending */
-	struct bytes  key;     /* in row, or an allocation of its own while pending */
-	bool          used;    /* since the hand passed */
-	bool          pending; /* a commit of this key is under way */
-};
+enum { BUCKETS_MIN = 64, ALLOCATION_OVERHEAD = 16 };
 
 struct shard {
 	pthread_mutex_t lock; /* everything below is under it */
-	struct entry  **buckets;
-	size_t          bucket_count, entry_count;
-	struct list     ring;
+	struct row    **buckets;
+	size_t          bucket_count, row_count;
+	struct list     settled, unsettled; /* rings */
+	size_t          unsettled_count;
 	size_t          bytes;
 	uint64_t        version; /* of the last commit here */
 	uint64_t        hits, misses;
 };
 
 struct cache {
-	size_t       shard_bytes_max;
-	struct shard shards[SHARDS];
+	size_t        shard_bytes_max;
+	atomic_size_t unsettled_bytes;
+	struct shard  shards[CACHE_SHARDS];
 };
 
-struct row *row_make(struct bytes key, struct bytes value, bool absent)
+/* ---- rows ---- */
+
+struct row *row_make(uint64_t hash, struct bytes key, struct bytes value, bool absent)
 {
 	struct row *r = mem_alloc(sizeof(*r) + key.len + value.len);
 	char       *data = (char *)(r + 1);
 
+	*r = (struct row){
+	        .absent = absent, .hash = hash, .key = {data, key.len}, .value = {data + key.len, value.len}};
 	atomic_init(&r->refs, 1);
-	r->absent = absent;
 	memcpy(data, key.data, key.len);
 	if (value.len > 0)
 		memcpy(data + key.len, value.data, value.len);
-	r->key = (struct bytes){data, key.len};
-	r->value = (struct bytes){data + key.len, value.len};
 	return r;
 }
 
@@ -63,76 +55,46 @@ static struct row *row_ref(struct row *r)
 	return r;
 }
 
-struct cache *cache_open(size_t bytes_max)
+static size_t row_bytes(const struct row *r)
 {
-	struct cache *c = mem_zalloc(sizeof(*c));
-
-	c->shard_bytes_max = bytes_max / SHARDS;
-	for (int i = 0; i < SHARDS; i++) {
-		struct shard *s = &c->shards[i];
-
-		pthread_mutex_init(&s->lock, NULL);
-		list_init(&s->ring);
-		s->bucket_count = BUCKETS_MIN;
-		s->buckets = mem_zalloc(s->bucket_count * sizeof(struct entry *));
-	}
-	return c;
+	return sizeof(*r) + r->key.len + r->value.len + ALLOCATION_OVERHEAD;
 }
 
-static size_t entry_bytes(const struct entry *e)
-{
-	return e->key.len + (e->row == NULL ? 0 : e->row->value.len) + ENTRY_OVERHEAD;
-}
+/* ---- a shard ---- */
 
-static struct entry **entry_find(struct shard *s, uint64_t hash, struct bytes key)
+static struct row **row_find(struct shard *s, uint64_t hash, struct bytes key)
 {
-	struct entry **at = &s->buckets[(hash >> 8) & (s->bucket_count - 1)];
+	struct row **at = &s->buckets[(hash >> 8) & (s->bucket_count - 1)];
 
 	while (*at != NULL && ((*at)->hash != hash || !bytes_equal((*at)->key, key)))
 		at = &(*at)->next;
 	return at;
 }
 
-static void entry_set_row(struct shard *s, struct entry *e, struct row *row)
+static void row_drop(struct shard *s, struct row **at)
 {
-	s->bytes -= entry_bytes(e);
-	if (e->row == NULL)
-		free((void *)(uintptr_t)e->key.data);
-	else
-		row_release(e->row);
-	e->row = row;
-	e->key = row->key;
-	s->bytes += entry_bytes(e);
-}
+	struct row *r = *at;
 
-static void entry_drop(struct shard *s, struct entry **at)
-{
-	struct entry *e = *at;
-
-	*at = e->next;
-	list_remove(&e->ring);
-	s->bytes -= entry_bytes(e);
-	s->entry_count--;
-	if (e->row == NULL)
-		free((void *)(uintptr_t)e->key.data);
-	else
-		row_release(e->row);
-	free(e);
+	*at = r->next;
+	list_remove(&r->ring);
+	s->bytes -= row_bytes(r);
+	s->row_count--;
+	row_release(r);
 }
 
 static void shard_rehash(struct shard *s)
 {
-	size_t         count = s->bucket_count * 2;
-	struct entry **buckets = mem_zalloc(count * sizeof(struct entry *));
+	size_t       count = s->bucket_count * 2;
+	struct row **buckets = mem_zalloc(count * sizeof(struct row *));
 
 	for (size_t i = 0; i < s->bucket_count; i++) {
 		while (s->buckets[i] != NULL) {
-			struct entry  *e = s->buckets[i];
-			struct entry **at = &buckets[(e->hash >> 8) & (count - 1)];
+			struct row  *r = s->buckets[i];
+			struct row **at = &buckets[(r->hash >> 8) & (count - 1)];
 
-			s->buckets[i] = e->next;
-			e->next = *at;
-			*at = e;
+			s->buckets[i] = r->next;
+			r->next = *at;
+			*at = r;
 		}
 	}
 	free(s->buckets);
@@ -140,67 +102,58 @@ static void shard_rehash(struct shard *s)
 	s->bucket_count = count;
 }
 
-/* Takes over `row`, or copies the key if there is none yet. */
-static struct entry *entry_add(struct shard *s, uint64_t hash, struct bytes key, struct row *row)
+/* Takes over the reference. */
+static void row_add(struct shard *s, struct row *r, struct list *ring)
 {
-	struct entry  *e = mem_zalloc(sizeof(*e));
-	struct entry **at;
+	struct row **at;
 
-	if (s->entry_count >= s->bucket_count)
+	if (s->row_count >= s->bucket_count)
 		shard_rehash(s);
-	at = &s->buckets[(hash >> 8) & (s->bucket_count - 1)];
-	e->hash = hash;
-	e->row = row;
-	if (row != NULL) {
-		e->key = row->key;
-	} else {
-		char *copy = mem_alloc(key.len);
-
-		memcpy(copy, key.data, key.len);
-		e->key = (struct bytes){copy, key.len};
-	}
-	e->next = *at;
-	*at = e;
-	list_push_back(&s->ring, &e->ring);
-	s->bytes += entry_bytes(e);
-	s->entry_count++;
-	return e;
+	at = &s->buckets[(r->hash >> 8) & (s->bucket_count - 1)];
+	r->next = *at;
+	*at = r;
+	list_push_back(ring, &r->ring);
+	s->bytes += row_bytes(r);
+	s->row_count++;
 }
 
-/* Each entry is passed at most twice, so this ends even if all were used or are pending. */
+/* Each row is passed at most twice, so this ends even if all were used. */
 static void shard_evict(struct shard *s, size_t bytes_max)
 {
-	for (size_t left = 2 * s->entry_count; s->bytes > bytes_max && left > 0; left--) {
-		struct entry *e = LIST_ENTRY(list_pop_front(&s->ring), struct entry, ring);
+	for (size_t left = 2 * s->row_count; s->bytes > bytes_max && left > 0; left--) {
+		struct row *r;
 
-		if (e->used || e->pending) {
-			e->used = false;
-			list_push_back(&s->ring, &e->ring);
-		} else {
-			entry_drop(s, entry_find(s, e->hash, e->key));
-		}
+		if (list_empty(&s->settled))
+			return;
+		r = LIST_ENTRY(list_pop_front(&s->settled), struct row, ring);
+		list_push_back(&s->settled, &r->ring);
+		if (r->used)
+			r->used = false;
+		else
+			row_drop(s, row_find(s, r->hash, r->key));
 	}
 }
 
 static struct shard *shard_of(struct cache *c, uint64_t hash)
 {
-	return &c->shards[hash % SHARDS];
+	return &c->shards[hash % CACHE_SHARDS];
 }
+
+/* ---- reading ---- */
 
 struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct cache_ticket *ticket)
 {
 	struct shard *s = shard_of(c, hash);
-	struct entry *e;
-	struct row   *row = NULL;
+	struct row   *row;
 
 	pthread_mutex_lock(&s->lock);
-	e = *entry_find(s, hash, key);
-	if (e != NULL && !e->pending) {
-		e->used = true;
-		row = row_ref(e->row);
+	row = *row_find(s, hash, key);
+	if (row != NULL) {
+		row->used = true;
+		row_ref(row);
 		s->hits++;
 	} else {
-		*ticket = (struct cache_ticket){hash, s->version};
+		*ticket = (struct cache_ticket){s->version};
 		s->misses++;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -209,60 +162,114 @@ struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct c
 
 void cache_offer(struct cache *c, const struct cache_ticket *ticket, struct row *row)
 {
-	struct shard *s = shard_of(c, ticket->hash);
+	struct shard *s = shard_of(c, row->hash);
 
 	pthread_mutex_lock(&s->lock);
-	if (s->version == ticket->version && *entry_find(s, ticket->hash, row->key) == NULL) {
-		entry_add(s, ticket->hash, row->key, row_ref(row));
+	if (s->version == ticket->version && *row_find(s, row->hash, row->key) == NULL) {
+		row_add(s, row_ref(row), &s->settled);
 		shard_evict(s, c->shard_bytes_max);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
 
-void cache_commit_begin(struct cache *c, uint64_t hash, struct bytes key)
+/* ---- committing and settling ---- */
+
+/* The row that a commit replaces. */
+static void replace(struct cache *c, struct shard *s, struct row **at, bool was_unsettled)
 {
-	struct shard *s = shard_of(c, hash);
-	struct entry *e;
+	if (was_unsettled) {
+		atomic_fetch_sub(&c->unsettled_bytes, row_bytes(*at));
+		s->unsettled_count--;
+	}
+	row_drop(s, at);
+}
+
+void cache_commit(struct cache *c, struct row *row, bool settled)
+{
+	struct shard *s = shard_of(c, row->hash);
+	struct row  **at;
 
 	pthread_mutex_lock(&s->lock);
-	e = *entry_find(s, hash, key);
-	if (e == NULL)
-		e = entry_add(s, hash, key, NULL);
-	e->pending = true;
 	s->version++;
+	at = row_find(s, row->hash, row->key);
+	if (*at != NULL)
+		replace(c, s, at, (*at)->unsettled);
+	row->unsettled = !settled;
+	row_add(s, row, settled ? &s->settled : &s->unsettled);
+	if (!settled) {
+		atomic_fetch_add(&c->unsettled_bytes, row_bytes(row));
+		s->unsettled_count++;
+	}
+	shard_evict(s, c->shard_bytes_max);
 	pthread_mutex_unlock(&s->lock);
 }
 
-void cache_commit_end(struct cache *c, uint64_t hash, struct bytes key, struct row *row)
+size_t cache_unsettled_bytes(struct cache *c)
 {
-	struct shard  *s = shard_of(c, hash);
-	struct entry **at;
+	return atomic_load_explicit(&c->unsettled_bytes, memory_order_relaxed);
+}
+
+size_t cache_unsettled(struct cache *c, unsigned shard, struct row **rows, size_t max)
+{
+	struct shard *s = &c->shards[shard];
+	size_t        count = 0;
 
 	pthread_mutex_lock(&s->lock);
-	at = entry_find(s, hash, key);
-	s->version++;
-	if (row == NULL) {
-		entry_drop(s, at);
-	} else {
-		entry_set_row(s, *at, row_ref(row));
-		(*at)->pending = false;
-		shard_evict(s, c->shard_bytes_max);
-	}
+	for (struct list *at = s->unsettled.next; at != &s->unsettled && count < max; at = at->next)
+		rows[count++] = LIST_ENTRY(at, struct row, ring);
+	count = s->unsettled_count;
 	pthread_mutex_unlock(&s->lock);
+	return count;
+}
+
+void cache_settled(struct cache *c, unsigned shard)
+{
+	struct shard *s = &c->shards[shard];
+
+	pthread_mutex_lock(&s->lock);
+	while (!list_empty(&s->unsettled)) {
+		struct row *r = LIST_ENTRY(list_pop_front(&s->unsettled), struct row, ring);
+
+		r->unsettled = false;
+		atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
+		list_push_back(&s->settled, &r->ring);
+	}
+	s->unsettled_count = 0;
+	shard_evict(s, c->shard_bytes_max);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- life cycle ---- */
+
+struct cache *cache_open(size_t bytes_max)
+{
+	struct cache *c = mem_zalloc(sizeof(*c));
+
+	c->shard_bytes_max = bytes_max / CACHE_SHARDS;
+	for (int i = 0; i < CACHE_SHARDS; i++) {
+		struct shard *s = &c->shards[i];
+
+		pthread_mutex_init(&s->lock, NULL);
+		list_init(&s->settled);
+		list_init(&s->unsettled);
+		s->bucket_count = BUCKETS_MIN;
+		s->buckets = mem_zalloc(s->bucket_count * sizeof(struct row *));
+	}
+	return c;
 }
 
 static void shard_release(struct shard *s)
 {
 	for (size_t i = 0; i < s->bucket_count; i++)
 		while (s->buckets[i] != NULL)
-			entry_drop(s, &s->buckets[i]);
+			row_drop(s, &s->buckets[i]);
 	pthread_mutex_destroy(&s->lock);
 	free(s->buckets);
 }
 
 void cache_close(struct cache *c)
 {
-	for (int i = 0; i < SHARDS; i++)
+	for (int i = 0; i < CACHE_SHARDS; i++)
 		shard_release(&c->shards[i]);
 	free(c);
 }
@@ -271,7 +278,7 @@ struct cache_stats cache_stats(struct cache *c)
 {
 	struct cache_stats sum = {0};
 
-	for (int i = 0; i < SHARDS; i++) {
+	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
 		pthread_mutex_lock(&s->lock);

@@ -1,8 +1,11 @@
 /* Check: see check.h. An engine without a writer and a ticker: there is no thread that could change anything. */
 #include "engine/check.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "engine/disk.h"
 #include "engine/tables.h"
@@ -59,6 +62,30 @@ static void check_blocks(struct check *c)
 	c->watch->progress(c->watch->ctx, CHECK_BLOCKS, 100, c->found);
 }
 
+/* The store could not be opened. If a file of it is damaged, that is why: the store's own message may name another
+ * file, whose reading led it there. Not while someone has the directory open, and is writing files. */
+static bool find_damaged(struct check *c, const char *path)
+{
+	DIR           *dir = opendir(c->store);
+	struct dirent *d;
+	struct err     err;
+	char           name[PATH_MAX];
+	int            lock_fd;
+
+	if (dir == NULL)
+		return false;
+	if (disk_claim_existing(path, &lock_fd, &err) == ERR_NONE) {
+		while ((d = readdir(dir)) != NULL) {
+			snprintf(name, sizeof(name), "/%s", d->d_name);
+			if (strlen(name) > 4 && strcmp(name + strlen(name) - 4, ".sst") == 0)
+				verify_file(c, name, 0);
+		}
+		close(lock_fd);
+	}
+	closedir(dir);
+	return c->found->damaged_files > 0;
+}
+
 /* ---- rows ---- */
 
 static void on_step(void *ctx, const struct verify_counts *n)
@@ -107,7 +134,7 @@ enum err_code engine_check(const char *path, const struct check_watch *watch, st
 	*found = (struct check_found){0};
 	snprintf(store, sizeof(store), "%s/store", path);
 	if (engine_open_reading(&c.engine, path, err) != ERR_NONE)
-		return err->code;
+		return find_damaged(&c, path) ? ERR_NONE : err->code;
 	err->code = check_run(&c, err);
 	engine_close(c.engine);
 	return err->code;

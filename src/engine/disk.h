@@ -3,6 +3,7 @@
  *   DIR/FORMAT     "gatehouse N", the layout's format
  *   DIR/LOCK       held by the process that has it open
  *   DIR/ballast    bytes to give up when the disk is full, so that the store can still open
+ *   DIR/journal/   every commit that the store's files may lack (journal.h)
  *   DIR/store/     the store's own files */
 #ifndef ENGINE_DISK_H
 #define ENGINE_DISK_H

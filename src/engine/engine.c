@@ -11,9 +11,10 @@
 #include "base/log.h"
 #include "engine/apply.h"
 #include "engine/batch.h"
-#include "engine/clock.h"
+#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/read.h"
+#include "engine/replay.h"
 #include "engine/state.h"
 #include "engine/tables.h"
 #include "engine/ticker.h"
@@ -34,6 +35,8 @@ const struct table_backend engine_backend = {
         .remove = tables_remove,
 };
 
+enum { UNSETTLED_BYTES_MAX = 16 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20 };
+
 static void system_random(void *out, size_t len)
 {
 	if (getrandom(out, len, 0) != (ssize_t)len) {
@@ -49,6 +52,7 @@ struct engine_options engine_options_default(const char *path)
 	                               .block_cache_bytes = 64 << 20,
 	                               .queue_bytes_max = 64 << 20,
 	                               .disk_reserve_bytes = 64 << 20,
+	                               .journal_segment_bytes = JOURNAL_SEGMENT_BYTES,
 	                               .tick_ms = 1000,
 	                               .clock = clock_system(),
 	                               .random = system_random};
@@ -65,6 +69,14 @@ static struct hash_key hash_key_random(void)
 	return key;
 }
 
+/* Rows that wait in the cache are to leave most of it to those that are read. */
+static size_t unsettled_bytes_max(const struct engine_options *options)
+{
+	size_t share = options->cache_bytes_max / 4;
+
+	return share < UNSETTLED_BYTES_MAX ? share : UNSETTLED_BYTES_MAX;
+}
+
 /* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
  * clock: a wall clock that someone sets neither ends what is to last nor makes it last longer. */
 static void time_begin(struct engine *e, int64_t stored_us)
@@ -76,19 +88,36 @@ static void time_begin(struct engine *e, int64_t stored_us)
 	atomic_store(&e->now_us, e->began_us);
 }
 
+/* What the journal holds is published again; it stays there until the next checkpoint. The first one comes before the
+ * first commit: from then on a journal that is not there is known to be missing (J4). */
+static enum err_code open_journal(struct engine *e, struct err *err)
+{
+	struct journal_place from, end;
+	char                 path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/journal", e->options.path);
+	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
+	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
+	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE)
+		return err->code;
+	journal_drop_before(e->journal, from.segment);
+	atomic_store(&e->checkpoint_segment, from.segment);
+	time_begin(e, end.time_us);
+	return from.segment == 0 ? checkpoint_run(e, err) : ERR_NONE;
+}
+
 static enum err_code open_store(struct engine *e, struct err *err)
 {
-	char    path[PATH_MAX];
-	int64_t stored_us;
+	char path[PATH_MAX];
 
 	disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE ||
-	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE ||
-	    file_sync_directory(e->options.path, err) != ERR_NONE ||
-	    engine_clock_load(e->rocks, &stored_us, err) != ERR_NONE)
+	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
-	time_begin(e, stored_us);
+	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
+	if (open_journal(e, err) != ERR_NONE || file_sync_directory(e->options.path, err) != ERR_NONE)
+		return err->code;
 	return tables_load(e, err);
 }
 
@@ -99,21 +128,35 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->options = *options;
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
+	pthread_mutex_init(&e->checkpoint_lock, NULL);
 	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
 	return e;
 }
 
+static enum err_code open_reading(struct engine *e, struct err *err)
+{
+	struct journal_place from;
+	char                 store[PATH_MAX], journal[PATH_MAX];
+
+	snprintf(store, sizeof(store), "%s/store", e->options.path);
+	snprintf(journal, sizeof(journal), "%s/journal", e->options.path);
+	if (disk_claim_existing(e->options.path, &e->lock_fd, err) != ERR_NONE ||
+	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
+		return err->code;
+	settle_init(&e->settle, e->rocks, e->cache, 0);
+	if (checkpoint_place(e->rocks, &from, err) != ERR_NONE)
+		return err->code;
+	return replay_hold(e, journal, &from, err);
+}
+
 enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err)
 {
 	struct engine_options options = engine_options_default(path);
 	struct engine        *e = engine_make(&options);
-	char                  store[PATH_MAX];
 
-	snprintf(store, sizeof(store), "%s/store", path);
-	if (disk_claim_existing(path, &e->lock_fd, err) != ERR_NONE ||
-	    rocks_open_read_only(&e->rocks, store, options.block_cache_bytes, err) != ERR_NONE) {
+	if (open_reading(e, err) != ERR_NONE) {
 		engine_close(e);
 		return err->code;
 	}
@@ -135,19 +178,42 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 	return ERR_NONE;
 }
 
+/* All into the store's files, so that the next one to open them need not read the journal. After a failure the
+ * journal alone knows what is committed. */
+static void close_journal(struct engine *e, bool complete)
+{
+	struct err err;
+
+	if (complete &&
+	    (journal_next_segment(e->journal, &err) != ERR_NONE || checkpoint_run(e, &err) != ERR_NONE))
+		log_warn("the journal was left to be read on opening: %s", err.text);
+	journal_close(e->journal);
+}
+
 void engine_close(struct engine *e)
 {
+	bool complete = false;
+
 	if (e->ticker != NULL)
-		ticker_close(e->ticker);
+		ticker_stop(e->ticker);
 	if (e->writer != NULL)
-		writer_close(e->writer);
+		complete = writer_close(e->writer);
+	if (e->ticker != NULL)
+		ticker_close(e->ticker); /* the writer may have woken it until now */
 	if (e->catalog != NULL)
 		catalog_release(e->catalog);
-	if (e->rocks != NULL)
+	if (e->journal != NULL)
+		close_journal(e, complete);
+	if (e->unwritten != NULL)
+		replay_release(e->unwritten);
+	if (e->rocks != NULL) {
+		settle_release(&e->settle);
 		rocks_close(e->rocks);
+	}
 	counts_close(e->counts);
 	cache_close(e->cache);
 	pthread_mutex_destroy(&e->catalog_lock);
+	pthread_mutex_destroy(&e->checkpoint_lock);
 	if (e->lock_fd >= 0)
 		close(e->lock_fd);
 	free(e);

@@ -7,8 +7,9 @@
 #include "table/schema.h"
 
 enum {
-	LAYOUT_FORMAT = 1,
-	EXPIRY_BUCKET_S = 600, /* width of a bucket of the expiry index; part of the format */
+	LAYOUT_FORMAT = 2,
+	LAYOUT_FORMAT_OLDEST = 1, /* without a journal; can be read */
+	EXPIRY_BUCKET_S = 600,    /* width of a bucket of the expiry index; part of the format */
 	KIND_META = 'm',
 	KIND_TABLE = 't',
 	KIND_COUNTS = 'c',

@@ -128,8 +128,9 @@ static enum err_code page_read(struct page *p, struct err *err)
 
 	if (bytes_compare(p->low, p->high) >= 0)
 		return ERR_NONE;
-	if (p->session->turn == NULL && (p->fetch || p->check_expiry))
-		p->snapshot = rocks_snapshot_open(rocks);
+	if (p->session->turn == NULL && (p->fetch || p->check_expiry) &&
+	    view_snapshot_open(p->session->engine, &p->snapshot, err) != ERR_NONE)
+		return err->code;
 	view_cursor_open(&cursor, p->session, p->snapshot, p->arena, p->low, p->high, p->q->backward);
 	rc = page_walk(p, &cursor, err);
 	view_cursor_close(&cursor);

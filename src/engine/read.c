@@ -183,14 +183,15 @@ enum err_code read_transact(struct table *t, struct arena *a, const struct table
                             struct table_batch_get_result *r, struct err *err)
 {
 	struct engine_session *s = (struct engine_session *)t;
-	struct rocks_snapshot *snapshot;
+	struct rocks_snapshot *snapshot = NULL;
 	struct rows            rows;
 	size_t                 bytes = 0;
 
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, MSG_TRANSACT_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
-	snapshot = s->turn == NULL ? rocks_snapshot_open(s->engine->rocks) : NULL;
+	if (s->turn == NULL && view_snapshot_open(s->engine, &snapshot, err) != ERR_NONE)
+		return err->code;
 	err->code = ERR_NONE;
 	for (uint32_t i = 0; i < q->count && err->code == ERR_NONE; i++) {
 		const struct loaded *row;

@@ -1,9 +1,9 @@
-/* Rocks: RocksDB behind our own names; rocks_file.cc is the one thing that its C interface lacks. The options here decide durability and are tested in tests/engine:
+/* Rocks: RocksDB behind our own names; rocks_file.cc is the one thing that its C interface lacks.
  *
- * (R1) A commit is one write batch with sync on: all of it or nothing is found after a crash.
- * (R2) The log is recovered in mode 0 (tolerate a corrupted tail): a torn last record, which was never
- * acknowledged, is dropped; damage anywhere before it refuses to open. The default mode silently drops
- * acknowledged writes. */
+ * (R1) It has no log of its own: the journal holds what its files lack. Its files are written in the order of what
+ * was applied, so after a crash they are the state of some moment at or after the last rocks_flush.
+ * (R2) A directory of format 1 still has a log, which is recovered in mode 0 (tolerate a corrupted tail): a torn
+ * last record, which was never acknowledged, is dropped; damage anywhere before it refuses to open. */
 #include "engine/rocks.h"
 
 #include <rocksdb/c.h>
@@ -11,9 +11,8 @@
 
 enum {
 	RECOVERY_TOLERATE_TAIL = 0, /* (R2) */
-	MEMTABLE_BYTES = 16 << 20,  /* bounds what is replayed after a crash */
+	MEMTABLE_BYTES = 16 << 20,
 	MEMTABLES_MAX = 4,
-	LOG_BYTES_MAX = 64 << 20,
 	OPEN_FILES_MAX = 512,
 	BLOOM_BITS = 10,
 	BLOCK_BYTES = 4096,
@@ -60,7 +59,6 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 	rocksdb_options_set_paranoid_checks(o, 1);
 	rocksdb_options_set_write_buffer_size(o, MEMTABLE_BYTES);
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
-	rocksdb_options_set_max_total_wal_size(o, LOG_BYTES_MAX);
 	rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
 	rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
 	rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
@@ -80,13 +78,14 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 	return o;
 }
 
-/* Options that have no function of their own in the C interface: what was recovered from the log stays in
- * memory, so that opening after a crash does not wait for a flush. */
+/* Options that have no function of their own in the C interface: what was recovered from a log stays in memory, so
+ * that opening after a crash does not wait for a flush; and neither does closing, after a failure or a checkpoint. */
 static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 {
 	rocksdb_options_t *o = rocksdb_options_create();
 
-	rocksdb_get_options_from_string(base, "avoid_flush_during_recovery=true", o, message);
+	rocksdb_get_options_from_string(
+	        base, "avoid_flush_during_recovery=true;avoid_flush_during_shutdown=true", o, message);
 	rocksdb_options_destroy(base);
 	return o;
 }
@@ -101,7 +100,7 @@ static enum err_code open_store(struct rocks **out, const char *path, size_t blo
 	r->options = options_add(options_make(r->cache), &message);
 	r->read = rocksdb_readoptions_create();
 	r->write = rocksdb_writeoptions_create();
-	rocksdb_writeoptions_set_sync(r->write, 1); /* (R1) */
+	rocksdb_writeoptions_disable_WAL(r->write, 1); /* (R1) */
 	if (message == NULL)
 		r->db = read_only ? rocksdb_open_for_read_only(r->options, path, 0, &message)
 		                  : rocksdb_open(r->options, path, &message);
@@ -290,10 +289,21 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 	rocksdb_writebatch_delete_range(b->batch, low.data, low.len, high.data, high.len);
 }
 
-enum err_code rocks_commit(struct rocks *r, struct rocks_batch *b, struct err *err)
+enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err)
 {
 	char *message = NULL;
 
 	rocksdb_write(r->db, r->write, b->batch, &message);
 	return message == NULL ? ERR_NONE : storage_error(err, "write", message);
+}
+
+enum err_code rocks_flush(struct rocks *r, struct err *err)
+{
+	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
+	char                   *message = NULL;
+
+	rocksdb_flushoptions_set_wait(wait, 1);
+	rocksdb_flush(r->db, wait, &message);
+	rocksdb_flushoptions_destroy(wait);
+	return message == NULL ? ERR_NONE : storage_error(err, "flush", message);
 }

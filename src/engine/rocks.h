@@ -1,5 +1,5 @@
 /* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
- * RocksDB, but for one function in rocks_file.cc. Thread-safe, except that commits come from one thread. */
+ * RocksDB, but for one function in rocks_file.cc. Thread-safe. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -33,8 +33,12 @@ void                rocks_batch_delete(struct rocks_batch *b, struct bytes key);
 /* All keys from low (included) to high (excluded). */
 void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct bytes high);
 
-/* Writes the batch and flushes it to the disk. Non-zero: the outcome is unknown. */
-enum err_code rocks_commit(struct rocks *r, struct rocks_batch *b, struct err *err);
+/* Puts the batch into the store's memory: every reader sees all of it from now on. On the disk it is after
+ * rocks_flush, or when the store found the time; what it holds there is always all that came before some moment. */
+enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err);
+
+/* Waits until all that was applied is in the store's files. */
+enum err_code rocks_flush(struct rocks *r, struct err *err);
 
 /* Walks the keys from low (included) to high (excluded) of one consistent state, up or down. `low` and `high`
  * must stay valid while it is open. */

@@ -10,7 +10,9 @@
 #include "engine/catalog.h"
 #include "engine/counts.h"
 #include "engine/engine.h"
+#include "engine/journal.h"
 #include "engine/rocks.h"
+#include "engine/settle.h"
 #include "engine/turn.h"
 #include "engine/writer.h"
 
@@ -19,10 +21,13 @@ struct engine {
 	struct engine_options options;
 	struct rocks         *rocks;
 	struct cache         *cache;
+	struct journal       *journal; /* NULL: opened for reading */
+	struct settle         settle;
 	struct counts        *counts;
 	struct writer        *writer;
 	struct ticker        *ticker;
-	int                   lock_fd;
+	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
+	int          lock_fd;
 
 	/* any thread */
 	/* Of the hashes of row keys. Random: keys are chosen by clients, and with a known hash they could all be
@@ -33,13 +38,17 @@ struct engine {
 	atomic_bool     disk_full;
 	atomic_ullong   swept_rows;
 
+	pthread_mutex_t checkpoint_lock;    /* held during one */
+	atomic_ullong   checkpoint_segment; /* what lies before it is in the store's files */
+
 	/* under catalog_lock */
 	pthread_mutex_t       catalog_lock;
 	const struct catalog *catalog; /* what is committed */
 };
 
-/* An engine of a directory that is there, with its store open for reading and nothing else: no tables are
- * loaded, nothing can be written, no thread runs. For check.c; ends with engine_close. */
+/* An engine of a directory that is there, open for reading and nothing else: no tables are loaded, nothing can be
+ * written, no thread runs. What the store's files lack is in a turn of its own, from the journal. For check.c;
+ * ends with engine_close. */
 enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err);
 
 /* Makes the catalog of a committed batch the one that readers get. */

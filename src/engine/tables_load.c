@@ -2,6 +2,7 @@
 #include "engine/batch.h"
 #include "engine/layout.h"
 #include "engine/tables.h"
+#include "engine/view.h"
 #include "item/codec.h"
 
 static enum err_code load_table(struct bytes value, struct arena *a, struct catalog **catalog,
@@ -23,12 +24,12 @@ static enum err_code load_table(struct bytes value, struct arena *a, struct cata
 static enum err_code load_item(struct engine *e, struct arena *a, struct bytes key, struct item *out,
                                bool *found, struct err *err)
 {
-	struct buf value;
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct bytes          value;
 
-	buf_init(&value, a);
-	if (rocks_get(e->rocks, NULL, key, &value, found, err) != ERR_NONE)
+	if (view_get_at(&s, NULL, a, key, &value, found, err) != ERR_NONE)
 		return err->code;
-	return *found ? item_decode(a, buf_bytes(&value), out, err) : ERR_NONE;
+	return *found ? item_decode(a, value, out, err) : ERR_NONE;
 }
 
 static enum err_code load_counts(struct engine *e, struct arena *a, uint32_t table_id, struct err *err)
@@ -67,18 +68,18 @@ static enum err_code load_next_id(struct engine *e, struct arena *a, struct cata
 
 static enum err_code load_all(struct engine *e, struct arena *a, struct catalog **catalog, struct err *err)
 {
-	const char           kind[1] = {KIND_TABLE};
-	struct bytes         low = {kind, 1}, high = layout_after(a, low), key, value;
-	struct rocks_cursor *c = rocks_cursor_open(e->rocks, NULL, low, high, false);
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	const char            kind[1] = {KIND_TABLE};
+	struct bytes          low = {kind, 1}, high = layout_after(a, low), key, value;
+	struct view_cursor    c;
 
+	view_cursor_open(&c, &s, NULL, a, low, high, false);
 	err->code = ERR_NONE;
-	while (err->code == ERR_NONE && rocks_cursor_at(c, &key, &value)) {
+	while (err->code == ERR_NONE && view_cursor_next(&c, &key, &value))
 		load_table(value, a, catalog, err);
-		rocks_cursor_next(c);
-	}
 	if (err->code == ERR_NONE)
-		rocks_cursor_check(c, err);
-	rocks_cursor_close(c);
+		view_cursor_check(&c, err);
+	view_cursor_close(&c);
 	for (uint32_t i = 0; i < (*catalog)->count && err->code == ERR_NONE; i++)
 		load_counts(e, a, (*catalog)->entries[i]->id, err);
 	return err->code != ERR_NONE ? err->code : load_next_id(e, a, *catalog, err);

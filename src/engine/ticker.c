@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/backfill.h"
+#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
@@ -99,6 +100,10 @@ static void tick(struct ticker *t)
 
 	disk_watch(e);
 	watch_clock(t);
+	if (writer_failed(e->writer))
+		return;
+	if (checkpoint_run(e, &err) != ERR_NONE)
+		log_warn("a checkpoint was put off: %s", err.text);
 	if (!engine_ready(e))
 		return;
 	if (backfill_run(e, &err) != ERR_NONE)
@@ -202,7 +207,7 @@ enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err
 	return t->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
 }
 
-void ticker_close(struct ticker *t)
+void ticker_stop(struct ticker *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->stopping = true;
@@ -210,6 +215,12 @@ void ticker_close(struct ticker *t)
 	pthread_mutex_unlock(&t->lock);
 	if (t->started)
 		pthread_join(t->thread, NULL);
+	t->started = false;
+}
+
+void ticker_close(struct ticker *t)
+{
+	ticker_stop(t);
 	buf_release(&t->sweep.at);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);

@@ -1,5 +1,5 @@
-/* Ticker: what the engine does by itself, once a second: watches the disk's free space, sweeps expired rows,
- * fills new indexes, stores the counts. Everything it writes goes through the writer like any other request,
+/* Ticker: what the engine does by itself, once a second: watches the disk's free space, makes
+ * checkpoints, sweeps expired rows, fills new indexes, stores the counts. Everything it writes goes through the writer like any other request,
  * in small pieces, so that nobody waits long behind it. */
 #ifndef ENGINE_TICKER_H
 #define ENGINE_TICKER_H
@@ -9,7 +9,9 @@
 struct ticker;
 
 enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err);
-void          ticker_close(struct ticker *t);
+/* Ends its thread. It may still be woken, until it is closed, to no effect. */
+void ticker_stop(struct ticker *t);
+void ticker_close(struct ticker *t);
 
 /* Starts a round now. Any thread; before the ticker is open (NULL) it does nothing. */
 void ticker_wake(struct ticker *t);

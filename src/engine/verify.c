@@ -3,17 +3,18 @@
 #include "engine/verify.h"
 
 #include "engine/layout.h"
+#include "engine/view.h"
 #include "item/codec.h"
 
 struct verify {
-	struct engine               *engine;
-	const struct rocks_snapshot *snapshot;
-	const struct catalog        *catalog;
-	const struct verify_watch   *watch; /* NULL: the first difference ends it */
-	struct verify_counts        *counts;
-	const struct table_entry    *table; /* of the key at hand, most often also of the next */
-	struct arena                 arena; /* of the key at hand */
-	struct err                  *err;
+	struct engine_session      session;
+	struct rocks_snapshot     *snapshot;
+	const struct catalog      *catalog;
+	const struct verify_watch *watch; /* NULL: the first difference ends it */
+	struct verify_counts      *counts;
+	const struct table_entry  *table; /* of the key at hand, most often also of the next */
+	struct arena               arena; /* of the key at hand */
+	struct err                *err;
 };
 
 static enum err_code differ(struct verify *v, const struct table_entry *t, const char *what)
@@ -30,14 +31,8 @@ static enum err_code differ_index(struct verify *v, const struct table_entry *t,
 
 static enum err_code fetch(struct verify *v, struct bytes key, struct bytes *value, bool *found)
 {
-	struct buf out;
-
 	*value = (struct bytes){0};
-	buf_init(&out, &v->arena);
-	if (rocks_get(v->engine->rocks, v->snapshot, key, &out, found, v->err) != ERR_NONE)
-		return v->err->code;
-	*value = buf_bytes(&out);
-	return ERR_NONE;
+	return view_get_at(&v->session, v->snapshot, &v->arena, key, value, found, v->err);
 }
 
 /* The entry that the item should have in the index. */
@@ -223,31 +218,33 @@ static bool pass_over(struct verify *v)
 static enum err_code walk(struct verify *v, char kind,
                           enum err_code (*one)(struct verify *v, struct bytes key, struct bytes value))
 {
-	const char           low[1] = {kind}, high[1] = {(char)(kind + 1)};
-	struct rocks_cursor *c = rocks_cursor_open(v->engine->rocks, v->snapshot, (struct bytes){low, 1},
-	                                           (struct bytes){high, 1}, false);
-	struct bytes         key, value;
+	const char         low[1] = {kind}, high[1] = {(char)(kind + 1)};
+	struct view_cursor c;
+	struct arena       a;
+	struct bytes       key, value;
 
+	arena_init(&a);
+	view_cursor_open(&c, &v->session, v->snapshot, &a, (struct bytes){low, 1}, (struct bytes){high, 1},
+	                 false);
 	v->err->code = ERR_NONE;
-	while (rocks_cursor_at(c, &key, &value)) {
+	while (view_cursor_next(&c, &key, &value)) {
 		if (one(v, key, value) != ERR_NONE && !pass_over(v))
 			break;
 		if (v->watch != NULL)
 			v->watch->step(v->watch->ctx, v->counts);
 		arena_reset(&v->arena);
-		rocks_cursor_next(c);
 	}
 	if (v->err->code == ERR_NONE)
-		rocks_cursor_check(c, v->err);
-	rocks_cursor_close(c);
+		view_cursor_check(&c, v->err);
+	view_cursor_close(&c);
+	arena_release(&a);
 	return v->err->code;
 }
 
-enum err_code verify_all(struct engine *e, const struct catalog *catalog,
-                         const struct rocks_snapshot *snapshot, const struct verify_watch *watch,
-                         struct verify_counts *counts, struct err *err)
+enum err_code verify_all(struct engine *e, const struct catalog *catalog, struct rocks_snapshot *snapshot,
+                         const struct verify_watch *watch, struct verify_counts *counts, struct err *err)
 {
-	struct verify v = {.engine = e,
+	struct verify v = {.session = {.engine = e, .turn = e->unwritten},
 	                   .snapshot = snapshot,
 	                   .catalog = catalog,
 	                   .watch = watch,
@@ -268,9 +265,10 @@ enum err_code engine_verify(struct engine *e, struct err *err)
 	struct engine_session  r;
 
 	engine_session_init(&r, e);
-	snapshot = rocks_snapshot_open(e->rocks);
-	verify_all(e, r.catalog, snapshot, NULL, &counts, err);
-	rocks_snapshot_close(e->rocks, snapshot);
+	if (view_snapshot_open(e, &snapshot, err) == ERR_NONE) {
+		verify_all(e, r.catalog, snapshot, NULL, &counts, err);
+		rocks_snapshot_close(e->rocks, snapshot);
+	}
 	engine_session_release(&r);
 	return err->code;
 }

@@ -21,8 +21,7 @@ struct verify_watch {
 
 /* Of the catalog's tables, as of the snapshot (NULL: as it is). Without a watch the first difference is
  * ERR_STORAGE, and ends it; with one only what cannot be read is. Texts name tables and indexes, and no keys. */
-enum err_code verify_all(struct engine *e, const struct catalog *catalog,
-                         const struct rocks_snapshot *snapshot, const struct verify_watch *watch,
-                         struct verify_counts *counts, struct err *err);
+enum err_code verify_all(struct engine *e, const struct catalog *catalog, struct rocks_snapshot *snapshot,
+                         const struct verify_watch *watch, struct verify_counts *counts, struct err *err);
 
 #endif

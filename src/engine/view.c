@@ -17,10 +17,31 @@ static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot
 	return ERR_NONE;
 }
 
+enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err)
+{
+	if (settle_hold(&e->settle, err) != ERR_NONE)
+		return err->code;
+	*out = rocks_snapshot_open(e->rocks);
+	settle_let_go(&e->settle);
+	return ERR_NONE;
+}
+
+static void take_change(const struct change *c, struct arena *a, struct bytes *value, bool *found)
+{
+	*found = !c->deleted;
+	*value = arena_copy(a, c->value);
+}
+
 enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err)
 {
-	return store_get(s->engine, snapshot, a, key, value, found, err);
+	const struct change *c =
+	        s->turn == NULL ? NULL : turn_find(s->turn, hash_bytes(s->engine->hash_key, key), key);
+
+	if (c == NULL)
+		return store_get(s->engine, snapshot, a, key, value, found, err);
+	take_change(c, a, value, found);
+	return ERR_NONE;
 }
 
 static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t hash, struct bytes key,
@@ -40,7 +61,7 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
 	}
 	if (store_get(e, NULL, a, key, value, found, err) != ERR_NONE)
 		return err->code;
-	row = row_make(key, *value, !*found);
+	row = row_make(hash, key, *value, !*found);
 	cache_offer(e->cache, &ticket, row);
 	row_release(row);
 	return ERR_NONE;
@@ -59,8 +80,7 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
 
 	if (c == NULL)
 		return committed_get(s->engine, a, hash, key, value, found, err);
-	*found = !c->deleted;
-	*value = arena_copy(a, c->value);
+	take_change(c, a, value, found);
 	return ERR_NONE;
 }
 
@@ -102,18 +122,37 @@ static void collect(struct view_cursor *c, const struct turn *t, struct arena *a
 	c->changes = list;
 }
 
+/* Only rows wait in the cache; and a snapshot was taken when none did. */
+static bool is_all_in_store(const struct rocks_snapshot *snapshot, struct bytes low)
+{
+	return snapshot != NULL || low.data[0] != KIND_ROW;
+}
+
+static void store_open(struct view_cursor *c, struct engine *e, struct rocks_snapshot *snapshot,
+                       struct bytes low, struct bytes high)
+{
+	bool hold = !is_all_in_store(snapshot, low);
+
+	if (hold && settle_hold(&e->settle, &c->err) != ERR_NONE)
+		return;
+	c->rocks = rocks_cursor_open(e->rocks, snapshot, low, high, c->backward);
+	if (hold)
+		settle_let_go(&e->settle);
+}
+
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
 	*c = (struct view_cursor){.backward = backward};
-	c->rocks = rocks_cursor_open(s->engine->rocks, snapshot, low, high, backward);
-	if (s->turn != NULL)
+	store_open(c, s->engine, snapshot, low, high);
+	if (s->turn != NULL && c->rocks != NULL)
 		collect(c, s->turn, a, low, high);
 }
 
 void view_cursor_close(struct view_cursor *c)
 {
-	rocks_cursor_close(c->rocks);
+	if (c->rocks != NULL)
+		rocks_cursor_close(c->rocks);
 }
 
 /* Leaves the row that the last call returned. `started` is implied: on_change and on_stored are false before
@@ -158,6 +197,8 @@ static bool settle(struct view_cursor *c, struct bytes *key, struct bytes *value
 
 bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *value)
 {
+	if (c->rocks == NULL)
+		return false;
 	do {
 		leave(c);
 		if (!settle(c, key, value))
@@ -168,5 +209,8 @@ bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *va
 
 enum err_code view_cursor_check(const struct view_cursor *c, struct err *err)
 {
-	return rocks_cursor_check(c->rocks, err);
+	if (c->rocks != NULL)
+		return rocks_cursor_check(c->rocks, err);
+	*err = c->err;
+	return err->code;
 }

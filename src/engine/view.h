@@ -13,7 +13,10 @@ enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes k
 enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
                               struct bytes *value, bool *found, struct err *err);
 
-/* The same as of a snapshot, past the cache. */
+/* What is committed at this moment, for several reads. */
+enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err);
+
+/* The same as of a snapshot (NULL: of now), past the cache. */
 enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err);
 
@@ -26,6 +29,7 @@ struct view_cursor {
 	bool                        backward;
 	bool                        on_change; /* the current row is changes[change_at] */
 	bool                        on_stored; /* … or the store's, or both of the same key */
+	struct err                  err;       /* of opening; then there is no rocks */
 };
 
 /* `snapshot` may be NULL: then the state is that of the moment of opening. */

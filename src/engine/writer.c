@@ -21,14 +21,17 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "engine/clock.h"
+#include "engine/checkpoint.h"
 #include "engine/layout.h"
 #include "engine/state.h"
+#include "engine/ticker.h"
 
 enum {
 	BATCH_REQUESTS_MAX = 1024,
 	BATCH_BYTES_MAX = 8 << 20, /* of what is written; a batch ends with the request that passes it */
 	BATCH_COST_MAX = 64 << 20, /* of what its requests hold, once they were run; likewise */
+	BODY_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
+	SEGMENTS_MAX = 8,          /* of the journal; past it the writer waits for a checkpoint */
 };
 
 struct writer {
@@ -53,10 +56,8 @@ struct writer {
 	struct metric_histogram batch_requests, flush_us;
 
 	/* writer thread only */
-	struct turn           turn;
-	struct rocks_batch   *batch;
-	const struct change **sorted; /* what is committed, by key; in the turn's arena */
-	struct engine_clock   clock;
+	struct turn turn;
+	struct buf  body; /* of the record to be written */
 };
 
 /* ---- submitting ---- */
@@ -188,73 +189,18 @@ static struct writer_request *run_all(struct writer *w, struct writer_request *r
 	return NULL;
 }
 
-static int by_key(const void *a, const void *b)
-{
-	return bytes_compare((*(const struct change *const *)a)->key,
-	                     (*(const struct change *const *)b)->key);
-}
-
-/* The turn's changes in the order of their keys: the store's table in memory finds the place of a key from the
- * one before it, which is cheaper the nearer they are. */
-static size_t sort_changes(struct writer *w)
-{
-	size_t count = 0;
-
-	w->sorted = arena_array(&w->turn.arena, w->turn.change_count + 1, sizeof(*w->sorted));
-	for (const struct change *c = w->turn.first; c != NULL; c = c->next)
-		if (c->dirty)
-			w->sorted[count++] = c;
-	qsort(w->sorted, count, sizeof(*w->sorted), by_key);
-	return count;
-}
-
-/* Puts the turn's changes into the store's batch; false if there are none. */
+/* The turn's changes as the body of a record; false if there are none. */
 static bool gather(struct writer *w)
 {
-	size_t count = sort_changes(w);
-	bool   any = count > 0;
-
-	rocks_batch_reset(w->batch);
-	for (size_t i = 0; i < count; i++) {
-		const struct change *c = w->sorted[i];
-
-		if (c->deleted)
-			rocks_batch_delete(w->batch, c->key);
-		else
-			rocks_batch_put(w->batch, c->key, c->value);
+	buf_reset(&w->body);
+	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
+		if (c->dirty)
+			op_encode(&w->body, &(struct op){c->deleted ? OP_DELETE : OP_PUT, c->key, c->value});
 	}
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
-	for (const struct range_delete *d = w->turn.ranges; d != NULL; d = d->next) {
-		any = true;
-		rocks_batch_delete_range(w->batch, d->low, d->high);
-	}
-	return any;
-}
-
-static bool is_cached(const struct change *c)
-{
-	return c->dirty && c->key.data[0] == KIND_ROW;
-}
-
-static void cache_begin(struct writer *w)
-{
-	for (const struct change *c = w->turn.first; c != NULL; c = c->next)
-		if (is_cached(c))
-			cache_commit_begin(w->engine->cache, c->hash, c->key);
-}
-
-static void cache_end(struct writer *w, bool committed)
-{
-	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
-		struct row *row;
-
-		if (!is_cached(c))
-			continue;
-		row = committed ? row_make(c->key, c->value, c->deleted) : NULL;
-		cache_commit_end(w->engine->cache, c->hash, c->key, row);
-		if (row != NULL)
-			row_release(row);
-	}
+	for (const struct range_delete *d = w->turn.ranges; d != NULL; d = d->next)
+		op_encode(&w->body, &(struct op){OP_DELETE_RANGE, d->low, d->high});
+	return w->body.len > 0;
 }
 
 static void count_changes(struct writer *w)
@@ -271,7 +217,7 @@ static void count_changes(struct writer *w)
 	}
 }
 
-static enum err_code flush(struct writer *w, struct err *err)
+static enum err_code flush(struct writer *w, int64_t now_us, struct err *err)
 {
 	int64_t       began = clock_steady_us(w->engine->options.clock);
 	enum err_code rc;
@@ -279,10 +225,24 @@ static enum err_code flush(struct writer *w, struct err *err)
 	if (fault_fires(FAULT_COMMIT))
 		rc = err_set(err, ERR_STORAGE, "a fault was injected");
 	else
-		rc = rocks_commit(w->engine->rocks, w->batch, err);
+		rc = journal_append(w->engine->journal, now_us, buf_bytes(&w->body), err);
 	metric_observe(&w->flush_us, &metric_bounds_us,
 	               (uint64_t)(clock_steady_us(w->engine->options.clock) - began));
 	return rc;
+}
+
+/* A segment of the journal is full, and all in it is published: what it holds is to go into the store's files.
+ * The ticker sees to that, unless it lags behind. */
+static enum err_code turn_over(struct writer *w, struct err *err)
+{
+	struct engine *e = w->engine;
+
+	if (!journal_is_long(e->journal))
+		return ERR_NONE;
+	if (journal_next_segment(e->journal, err) != ERR_NONE)
+		return err->code;
+	ticker_wake(e->ticker);
+	return checkpoint_lag(e) > SEGMENTS_MAX ? checkpoint_run(e, err) : ERR_NONE;
 }
 
 static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
@@ -292,14 +252,16 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 
 	if (!gather(w))
 		return ERR_NONE;
-	engine_clock_save(&w->clock, w->batch, now_us);
-	cache_begin(w);
-	rc = flush(w, err);
-	cache_end(w, rc == ERR_NONE);
+	rc = flush(w, now_us, err);
+	if (rc == ERR_NONE)
+		rc = settle_publish(&w->engine->settle, &w->turn, err);
 	if (rc == ERR_NONE) {
 		count_changes(w);
 		engine_publish_catalog(w->engine, w->turn.catalog);
+		rc = turn_over(w, err);
 	}
+	if (w->body.cap > BODY_KEPT_MAX)
+		buf_release(&w->body);
 	pthread_mutex_lock(&w->lock);
 	w->stats.commit_us += (uint64_t)(clock_steady_us(w->engine->options.clock) - began);
 	pthread_mutex_unlock(&w->lock);
@@ -388,23 +350,27 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->arrived, NULL);
 	turn_init(&w->turn, e->hash_key);
-	w->batch = rocks_batch_open();
+	buf_init(&w->body, NULL);
 	*out = w;
 	w->started = pthread_create(&w->thread, NULL, writer_main, w) == 0;
 	return w->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the writer's thread");
 }
 
-void writer_close(struct writer *w)
+bool writer_close(struct writer *w)
 {
+	bool failed;
+
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_cond_signal(&w->arrived);
 	pthread_mutex_unlock(&w->lock);
 	if (w->started)
 		pthread_join(w->thread, NULL);
-	rocks_batch_close(w->batch);
+	buf_release(&w->body);
 	turn_release(&w->turn);
 	pthread_cond_destroy(&w->arrived);
 	pthread_mutex_destroy(&w->lock);
+	failed = atomic_load(&w->failed);
 	free(w);
+	return !failed;
 }

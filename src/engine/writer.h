@@ -14,8 +14,8 @@ struct writer_stats {
 
 enum err_code writer_open(struct writer **out, struct engine *e, struct err *err);
 
-/* Completes everything that was submitted, then ends the thread. */
-void writer_close(struct writer *w);
+/* Completes everything that was submitted, then ends the thread. False if a commit failed. */
+bool writer_close(struct writer *w);
 
 enum err_code       writer_submit(struct writer *w, struct writer_request *r, struct err *err);
 bool                writer_failed(const struct writer *w);

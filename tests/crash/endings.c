@@ -158,7 +158,7 @@ static void cycle_lose_log(struct campaign *c)
 	pause_load(c);
 	end_by_kill(c);
 	load_join(c);
-	snprintf(pattern, sizeof(pattern), "%s/store/*.log", c->server.data);
+	snprintf(pattern, sizeof(pattern), "%s/journal/*.log", c->server.data);
 	if (glob(pattern, 0, NULL, &logs) != 0 || stat(logs.gl_pathv[logs.gl_pathc - 1], &at_end) != 0 ||
 	    truncate(logs.gl_pathv[logs.gl_pathc - 1], at_end.st_size / 2) != 0)
 		abort();

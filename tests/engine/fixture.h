@@ -23,6 +23,8 @@ struct fixture {
 	struct json_reader   *json;
 	struct arena          arena;
 	struct err            err;
+	/* Called in the turn of a write that succeeded. */
+	void (*in_turn)(struct fixture *f, struct table *t);
 };
 
 typedef enum err_code (*decoder)(struct arena *, const struct json *, struct dynamo_request *, struct err *);
@@ -44,10 +46,11 @@ static inline void fixture_start(struct fixture *f)
 		fail_msg("%s", f->err.text);
 }
 
-static inline void fixture_open(struct fixture *f)
+/* All but a started engine, on a directory of that name. */
+static inline void fixture_init(struct fixture *f, const char *dir)
 {
-	*f = (struct fixture){.dir = "/tmp/gatehouse-test-XXXXXX"};
-	assert_non_null(mkdtemp(f->dir));
+	*f = (struct fixture){0};
+	snprintf(f->dir, sizeof(f->dir), "%s", dir);
 	log_set_level(LOG_ERROR);
 	clock_manual_init(&f->clock, (int64_t)START_S * 1000000);
 	arena_init(&f->arena);
@@ -56,6 +59,14 @@ static inline void fixture_open(struct fixture *f)
 	f->options.clock = &f->clock.base;
 	f->options.tick_ms = 3600 * 1000; /* only when a test says so */
 	f->options.disk_reserve_bytes = 1 << 20;
+}
+
+static inline void fixture_open(struct fixture *f)
+{
+	char dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(f, dir);
 	fixture_start(f);
 }
 
@@ -196,6 +207,8 @@ static inline enum err_code fixture_in_turn(struct writer_request *w, struct tab
 
 	if (rc != ERR_NONE)
 		w->err = c->f->err;
+	else if (c->f->in_turn != NULL)
+		c->f->in_turn(c->f, t);
 	return rc;
 }
 
@@ -266,6 +279,22 @@ static inline void assert_get(struct fixture *f, const char *table, const char *
 	}
 	assert_true(r.get.found);
 	assert_item(f, &r.get.item, expected);
+}
+
+/* Names, sizes, times and contents of everything in the directory. */
+static inline void fixture_fingerprint(const struct fixture *f, char out[64])
+{
+	char  command[256];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+	         "cd %s && (find . -printf '%%p %%s %%T@ %%C@ %%i\\n' | sort; find . -type f ! -name ballast "
+	         "-exec md5sum {} + | sort) | md5sum",
+	         f->dir);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_non_null(fgets(out, 64, pipe));
+	assert_int_equal(pclose(pipe), 0);
 }
 
 static inline void assert_verified(struct fixture *f)

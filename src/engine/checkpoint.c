@@ -1,0 +1,90 @@
+/* Checkpoint: see checkpoint.h. The place is a row of the store's own, which is in its files only together with
+ * all that was put into it before. */
+#include "engine/checkpoint.h"
+
+#include "base/fault.h"
+#include "engine/layout.h"
+
+#define META_JOURNAL "journal"
+#define META_CLOCK   "clock" /* of format 1: eight bytes, the time of a commit */
+
+/* What was noted under this name, if anything was. */
+static enum err_code read_note(struct rocks *r, const char *name, void *out, size_t len, bool *found,
+                               struct err *err)
+{
+	struct buf key, value;
+
+	buf_init(&key, NULL);
+	buf_init(&value, NULL);
+	layout_meta(&key, name);
+	err->code = ERR_NONE;
+	if (rocks_get(r, NULL, buf_bytes(&key), &value, found, err) == ERR_NONE && *found) {
+		if (value.len == len)
+			memcpy(out, value.data, len);
+		else
+			err_set(err, ERR_STORAGE, "what the store notes as \"%s\" is damaged", name);
+	}
+	buf_release(&key);
+	buf_release(&value);
+	return err->code;
+}
+
+enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err)
+{
+	bool found;
+
+	*out = (struct journal_place){0};
+	if (read_note(r, META_JOURNAL, out, sizeof(*out), &found, err) != ERR_NONE || found)
+		return err->code;
+	return read_note(r, META_CLOCK, &out->time_us, sizeof(out->time_us), &found, err);
+}
+
+static enum err_code note_place(struct rocks *r, const struct journal_place *place, struct err *err)
+{
+	struct rocks_batch *batch = rocks_batch_open();
+	struct buf          key;
+	enum err_code       rc;
+
+	buf_init(&key, NULL);
+	layout_meta(&key, META_JOURNAL);
+	rocks_batch_put(batch, buf_bytes(&key), (struct bytes){(const char *)place, sizeof(*place)});
+	rc = rocks_apply(r, batch, err);
+	rocks_batch_close(batch);
+	buf_release(&key);
+	return rc;
+}
+
+static enum err_code step_done(struct err *err)
+{
+	return fault_fires(FAULT_CHECKPOINT) ? err_set(err, ERR_STORAGE, "a fault was injected") : ERR_NONE;
+}
+
+static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
+{
+	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
+		return err->code;
+	journal_drop_before(e->journal, to->segment);
+	return ERR_NONE;
+}
+
+enum err_code checkpoint_run(struct engine *e, struct err *err)
+{
+	struct journal_place newest;
+	enum err_code        rc = ERR_NONE;
+
+	pthread_mutex_lock(&e->checkpoint_lock);
+	newest = journal_newest(e->journal);
+	if (newest.segment != atomic_load(&e->checkpoint_segment))
+		rc = advance(e, &newest, err);
+	if (rc == ERR_NONE)
+		atomic_store(&e->checkpoint_segment, newest.segment);
+	pthread_mutex_unlock(&e->checkpoint_lock);
+	return rc;
+}
+
+uint64_t checkpoint_lag(struct engine *e)
+{
+	return journal_newest(e->journal).segment - atomic_load(&e->checkpoint_segment);
+}

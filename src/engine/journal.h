@@ -1,0 +1,56 @@
+/* Journal: every commit, in order, on the disk before it is answered. The store (rocks.h) keeps what is
+ * committed in memory and writes it to its files later; what it has not written yet is read back from here.
+ *
+ *   DIR/journal/00000007.log   a segment (journal_record.h): commits, then zeros to be written over
+ *   DIR/journal/00000008.log   the newest, where commits are added
+ *
+ * (J3) journal_append returns ERR_NONE only after the record is on the disk.
+ * (J4) Segments follow one another without a gap, in their numbers and in those of their records; one that is
+ *      missing, or does not begin where the one before ended, is damage. */
+#ifndef ENGINE_JOURNAL_H
+#define ENGINE_JOURNAL_H
+
+#include "engine/journal_record.h"
+
+/* A place in the journal: where a segment begins. */
+struct journal_place {
+	uint64_t segment; /* 0: there is no journal yet */
+	uint64_t record;  /* the number of its first record */
+	int64_t  time_us; /* of the newest record before it */
+};
+
+struct journal;
+
+/* Gives every record from a place on to `each`, and says where the next is to be written. Changes nothing on the
+ * disk. ERR_STORAGE says what is missing or damaged, and in which file. */
+struct journal_reader {
+	void *ctx;
+	enum err_code (*each)(void *ctx, const struct record *r, struct err *err);
+};
+enum err_code journal_read(const char *dir, const struct journal_place *from,
+                           const struct journal_reader *reader, struct journal_place *end, struct err *err);
+
+/* To write at the place where reading ended. A segment of segment_bytes is long. */
+enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
+                           size_t segment_bytes, struct err *err);
+void          journal_close(struct journal *j);
+
+/* ---- one thread, the writer's ---- */
+
+/* Non-zero: the outcome is unknown. */
+enum err_code journal_append(struct journal *j, int64_t time_us, struct bytes body, struct err *err);
+
+/* Has the segment reached its size? */
+bool journal_is_long(const struct journal *j);
+/* Begins a new segment, unless this one is still empty. */
+enum err_code journal_next_segment(struct journal *j, struct err *err);
+
+/* ---- any thread ---- */
+
+/* Where the newest segment begins. */
+struct journal_place journal_newest(struct journal *j);
+
+/* Removes all segments before this one. */
+void journal_drop_before(struct journal *j, uint64_t segment);
+
+#endif

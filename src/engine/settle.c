@@ -1,0 +1,197 @@
+/* Settle: see settle.h. */
+#include "engine/settle.h"
+
+#include <stdlib.h>
+
+#include "engine/layout.h"
+
+void settle_init(struct settle *s, struct rocks *rocks, struct cache *cache, size_t unsettled_bytes_max)
+{
+	*s = (struct settle){.rocks = rocks, .cache = cache, .unsettled_bytes_max = unsettled_bytes_max};
+	pthread_mutex_init(&s->lock, NULL);
+	s->batch = rocks_batch_open();
+}
+
+void settle_release(struct settle *s)
+{
+	rocks_batch_close(s->batch);
+	free(s->list);
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* ---- rows into the store; all under lock ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	return bytes_compare((*(const struct row *const *)a)->key, (*(const struct row *const *)b)->key);
+}
+
+/* Room in the list for so many. */
+static void reserve(struct settle *s, size_t count)
+{
+	if (count <= s->list_cap)
+		return;
+	s->list_cap = 2 * count;
+	s->list = mem_realloc(s->list, s->list_cap * sizeof(*s->list));
+}
+
+/* The shard's unsettled rows in the list. */
+static size_t collect(struct settle *s, unsigned shard)
+{
+	size_t count = cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
+
+	if (count <= s->list_cap)
+		return count;
+	reserve(s, count);
+	return cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
+}
+
+/* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
+ * is cheaper the nearer they are. */
+static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
+{
+	size_t count = collect(s, shard);
+
+	if (count == 0)
+		return ERR_NONE;
+	qsort(s->list, count, sizeof(*s->list), by_key);
+	rocks_batch_reset(s->batch);
+	for (size_t i = 0; i < count; i++) {
+		const struct row *r = s->list[i];
+
+		if (r->absent)
+			rocks_batch_delete(s->batch, r->key);
+		else
+			rocks_batch_put(s->batch, r->key, r->value);
+	}
+	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
+		return err->code;
+	cache_settled(s->cache, shard);
+	return ERR_NONE;
+}
+
+static enum err_code settle_shards(struct settle *s, struct err *err)
+{
+	for (unsigned shard = 0; shard < CACHE_SHARDS && cache_unsettled_bytes(s->cache) > 0; shard++)
+		if (settle_shard(s, shard, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
+static enum err_code settle_some(struct settle *s, struct err *err)
+{
+	while (cache_unsettled_bytes(s->cache) > s->unsettled_bytes_max) {
+		s->next_shard = (s->next_shard + 1) % CACHE_SHARDS;
+		if (settle_shard(s, s->next_shard, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+/* ---- publishing ---- */
+
+static bool is_row(const struct change *c)
+{
+	return c->key.data[0] == KIND_ROW;
+}
+
+static int by_change_key(const void *a, const void *b)
+{
+	return bytes_compare((*(const struct change *const *)a)->key,
+	                     (*(const struct change *const *)b)->key);
+}
+
+/* In the order of their keys, as in settle_shard. False if there are none. */
+static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
+{
+	size_t count = 0;
+
+	rocks_batch_reset(s->batch);
+	reserve(s, t->change_count);
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->dirty && (rows_too || !is_row(c)))
+			s->list[count++] = c;
+	if (count == 0)
+		return false;
+	qsort(s->list, count, sizeof(*s->list), by_change_key);
+	for (size_t i = 0; i < count; i++) {
+		const struct change *c = s->list[i];
+
+		if (c->deleted)
+			rocks_batch_delete(s->batch, c->key);
+		else
+			rocks_batch_put(s->batch, c->key, c->value);
+	}
+	return true;
+}
+
+static void add_to_cache(struct settle *s, const struct turn *t, bool settled)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->dirty && is_row(c))
+			cache_commit(s->cache, row_make(c->hash, c->key, c->value, c->deleted), settled);
+}
+
+/* Tables or indexes were deleted: no row of theirs may come into the store after that. */
+static enum err_code publish_with_ranges(struct settle *s, const struct turn *t, struct err *err)
+{
+	if (settle_shards(s, err) != ERR_NONE)
+		return err->code;
+	add_to_batch(s, t, true);
+	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
+	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
+		rocks_batch_delete_range(s->batch, d->low, d->high);
+	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
+		return err->code;
+	add_to_cache(s, t, true);
+	return ERR_NONE;
+}
+
+static enum err_code publish(struct settle *s, const struct turn *t, struct err *err)
+{
+	if (t->ranges != NULL)
+		return publish_with_ranges(s, t, err);
+	if (add_to_batch(s, t, false) && rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
+		return err->code;
+	add_to_cache(s, t, false);
+	return settle_some(s, err);
+}
+
+enum err_code settle_publish(struct settle *s, const struct turn *t, struct err *err)
+{
+	enum err_code rc;
+
+	pthread_mutex_lock(&s->lock);
+	rc = publish(s, t, err);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+/* ---- for others ---- */
+
+enum err_code settle_hold(struct settle *s, struct err *err)
+{
+	pthread_mutex_lock(&s->lock);
+	if (settle_shards(s, err) == ERR_NONE)
+		return ERR_NONE;
+	pthread_mutex_unlock(&s->lock);
+	return err->code;
+}
+
+void settle_let_go(struct settle *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+enum err_code settle_all(struct settle *s, struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+
+	for (unsigned shard = 0; shard < CACHE_SHARDS && rc == ERR_NONE; shard++) {
+		pthread_mutex_lock(&s->lock);
+		rc = settle_shard(s, shard, err);
+		pthread_mutex_unlock(&s->lock);
+	}
+	return rc;
+}

@@ -1,0 +1,201 @@
+/* Opening: a journal that is missing or damaged keeps an engine from opening, and it says so; a directory of format
+ * 1, which has none, is taken over with all it holds. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/fault.h"
+#include "engine/layout.h"
+#include "engine/rocks.h"
+#include "engine/turn.h"
+
+#define THING(name) "{'TableName':'things','Item':{'p':{'S':'" name "'},'s':{'S':'x'}}}"
+
+static void shell(struct fixture *f, const char *command)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "cd %s && %s", f->dir, command);
+	assert_int_equal(system(line), 0);
+}
+
+/* The directory as a kill would leave it: a copy of the open one, in which nothing goes on. */
+static void die(struct fixture *f)
+{
+	char line[256], copy[80];
+
+	snprintf(copy, sizeof(copy), "%s-copy", f->dir);
+	snprintf(line, sizeof(line), "cp -r %s %s", f->dir, copy);
+	assert_int_equal(system(line), 0);
+	engine_close(f->engine);
+	snprintf(line, sizeof(line), "rm -rf %s && mv %s %s", f->dir, copy, f->dir);
+	assert_int_equal(system(line), 0);
+}
+
+static void assert_refused(struct fixture *f, const char *text)
+{
+	assert_int_equal(engine_open(&f->engine, &f->options, &f->err), ERR_STORAGE);
+	if (strstr(f->err.text, text) == NULL)
+		fail_msg("%s is not in: %s", text, f->err.text);
+}
+
+/* ---- the journal ---- */
+
+static enum err_code write_something(struct writer_request *w, struct table *t)
+{
+	(void)w;
+	turn_put(((struct engine_session *)t)->turn, BYTES("msomething"), BYTES("x"), true, 0);
+	return ERR_NONE;
+}
+
+/* The very first commit, and nothing that would wake the ticker. */
+TEST(opening, a_journal_that_is_missing_is_noticed_from_the_first_commit_on)
+{
+	struct writer_request w = {.run = write_something};
+	struct fixture        f;
+
+	fixture_open(&f);
+	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
+	die(&f);
+	shell(&f, "mv journal away");
+	assert_refused(&f, "the segment 1 of the journal is missing");
+	shell(&f, "mv away journal");
+	fixture_start(&f);
+	fixture_close(&f);
+}
+
+TEST(opening, a_journal_that_is_missing_is_noticed_before_the_first_checkpoint_and_after_it)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	die(&f); /* the first segment holds all that there is */
+	shell(&f, "mv journal away");
+	assert_refused(&f, "the segment 1 of the journal is missing");
+	assert_refused(&f, "the segment 1 of the journal is missing"); /* it was not made anew */
+	shell(&f, "mv away journal");
+	fixture_start(&f);
+	fixture_ok(&f, "PutItem", THING("b"));
+	fixture_restart(&f); /* a checkpoint */
+	die(&f);
+	shell(&f, "mv journal away");
+	assert_refused(&f, "of the journal is missing");
+	shell(&f, "mv away journal");
+	fixture_start(&f);
+	assert_get(&f, "things", "{'p':{'S':'b'},'s':{'S':'x'}}", "{'p':{'S':'b'},'s':{'S':'x'}}");
+	fixture_close(&f);
+}
+
+TEST(opening, a_journal_that_is_damaged_is_refused_with_the_files_name_and_stays_as_it_is)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	die(&f);
+	shell(&f,
+	      "rm -f ballast && cp -r journal away && printf '?' | dd of=journal/00000001.log bs=1 seek=600 "
+	      "conv=notrunc status=none");
+	assert_refused(&f, "journal/00000001.log is damaged at byte 512");
+	shell(&f, "test ! -e journal/00000002.log");
+	shell(&f, "rm -rf journal && mv away journal");
+	fixture_start(&f);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+	fixture_close(&f);
+}
+
+TEST(opening, a_checkpoint_that_fails_is_made_up_for_by_a_later_one)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	for (long i = 0; i < 3; i++) {
+		fixture_ok(&f, "PutItem", THING("a"));
+		fault_arm(FAULT_CHECKPOINT, i);
+		engine_close(f.engine);
+		fault_disarm(FAULT_CHECKPOINT);
+		fixture_start(&f);
+		assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+		fixture_ok(&f, "DeleteItem", "{'TableName':'things','Key':{'p':{'S':'a'},'s':{'S':'x'}}}");
+	}
+	fixture_restart(&f);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", NULL);
+	shell(&f, "test $(ls journal | wc -l) = 1");
+	fixture_close(&f);
+}
+
+/* ---- format 1 ---- */
+
+static void note(struct fixture *f, struct rocks *r, const char *name, const void *data, size_t len)
+{
+	struct rocks_batch *b = rocks_batch_open();
+	struct buf          key;
+
+	buf_init(&key, &f->arena);
+	layout_meta(&key, name);
+	if (data == NULL)
+		rocks_batch_delete(b, buf_bytes(&key));
+	else
+		rocks_batch_put(b, buf_bytes(&key), (struct bytes){data, len});
+	assert_int_equal(rocks_apply(r, b, &f->err), ERR_NONE);
+	assert_int_equal(rocks_flush(r, &f->err), ERR_NONE);
+	rocks_batch_close(b);
+}
+
+/* Makes the closed directory what the format's first version was: no journal, and the time in the store. */
+static void make_format_1(struct fixture *f, const void *clock, size_t clock_len)
+{
+	struct rocks *r;
+	char          path[96];
+
+	snprintf(path, sizeof(path), "%s/store", f->dir);
+	assert_int_equal(rocks_open(&r, path, 1 << 20, &f->err), ERR_NONE);
+	note(f, r, "journal", NULL, 0);
+	note(f, r, "clock", clock, clock_len);
+	rocks_close(r);
+	shell(f, "rm -rf journal && echo gatehouse 1 >FORMAT");
+}
+
+TEST(opening, a_directory_of_format_1_is_taken_over_and_its_time_goes_on)
+{
+	int64_t        clock = ((int64_t)START_S + 86400) * 1000000; /* a day ahead of the wall clock */
+	struct fixture f;
+	struct engine_session s;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	engine_close(f.engine);
+	make_format_1(&f, &clock, sizeof(clock));
+	fixture_start(&f);
+	engine_session_init(&s, f.engine);
+	assert_int_equal(s.base.now_us, clock);
+	engine_session_release(&s);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+	shell(&f, "grep -qx 'gatehouse 2' FORMAT");
+	die(&f);
+	fixture_start(&f);
+	engine_session_init(&s, f.engine);
+	assert_int_equal(s.base.now_us, clock);
+	engine_session_release(&s);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+	fixture_close(&f);
+}
+
+TEST(opening, a_note_of_the_wrong_length_is_refused)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	engine_close(f.engine);
+	make_format_1(&f, "short", 5);
+	assert_refused(&f, "what the store notes as \"clock\" is damaged");
+	make_format_1(&f, NULL, 0);
+	fixture_start(&f);
+	fixture_close(&f);
+}

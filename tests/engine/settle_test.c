@@ -1,0 +1,396 @@
+/* Settle: committed rows wait in the cache and come into the store in steps; nobody who reads can tell. Money moves
+ * from one account to others while readers add it up, with every size of cache, and checkpoints under way. */
+#include "engine/crew.h"
+
+#include "engine/layout.h"
+#include "engine/state.h"
+#include "random.h"
+
+enum {
+	ACCOUNTS = 90, /* more than there are shards, and not more than one transaction can read */
+	WRITERS = 2,
+	ROUNDS = 150,
+	SMALL_CACHE = 64 << 10,
+	LARGE_CACHE = 64 << 20,
+	SMALL_SEGMENT = 32 << 10,
+	ONE_ROW_BYTES = sizeof(struct row) + 50, /* room for a small one, and not for two */
+};
+
+#define THINGS                                                                                               \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'},{'AttributeName':'n','"             \
+	"AttributeType':'N'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'},{'AttributeName':'s',"     \
+	"'KeyType':'RANGE'}],'LocalSecondaryIndexes':[{'IndexName':'by-n','KeySchema':[{'AttributeName':"    \
+	"'p','KeyType':'HASH'},{'AttributeName':'n','KeyType':'RANGE'}],'Projection':{'ProjectionType':"     \
+	"'KEYS_ONLY'}}]}"
+
+/* An engine with a table, and a cache of this size. */
+static void open_with_cache(struct fixture *f, size_t cache_bytes)
+{
+	char dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(f, dir);
+	f->options.cache_bytes_max = cache_bytes;
+	f->options.journal_segment_bytes = SMALL_SEGMENT;
+	fixture_start(f);
+	fixture_ok(f, "CreateTable", THINGS);
+}
+
+static void put(struct fixture *f, int number, int n, int pad)
+{
+	static char xs[200 << 10];
+	struct buf  body;
+
+	memset(xs, 'x', sizeof(xs));
+	buf_init(&body, &f->arena);
+	buf_add_bytes(&body, arena_printf(&f->arena,
+	                                  "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'N':'%d'},"
+	                                  "'n':{'N':'%d'},'pad':{'S':'%.*s'}}}",
+	                                  number, n, pad, xs));
+	buf_add_byte(&body, 0);
+	fixture_ok(f, "PutItem", body.data);
+}
+
+/* ---- where a row is ---- */
+
+static bool is_in_store(struct fixture *f, int number)
+{
+	struct item               key = key_numbered(&f->arena, number);
+	struct buf                row_key, value;
+	bool                      found;
+	struct bytes              name = BYTES("things");
+	const struct table_entry *entry = catalog_find(f->engine->catalog, name);
+
+	buf_init(&row_key, &f->arena);
+	buf_init(&value, &f->arena);
+	layout_row(&row_key, entry->id, &entry->schema.keys, &key);
+	assert_int_equal(rocks_get(f->engine->rocks, NULL, buf_bytes(&row_key), &value, &found, &f->err),
+	                 ERR_NONE);
+	return found;
+}
+
+static uint32_t scan_count(struct fixture *f)
+{
+	return fixture_ok(f, "Scan", "{'TableName':'things'}").query.count;
+}
+
+static void assert_n(struct fixture *f, int number, int n)
+{
+	union answer r = fixture_ok(
+	        f, "GetItem",
+	        arena_printf(&f->arena, "{'TableName':'things','Key':{'p':{'S':'p'},'s':{'N':'%d'}}}", number)
+	                .data);
+
+	assert_int_equal(r.get.found, n != 0);
+	if (n != 0)
+		assert_int_equal(count_in(&r.get.item), n);
+}
+
+TEST(settle, a_row_waits_until_someone_walks_over_the_store)
+{
+	struct fixture f;
+
+	open_with_cache(&f, LARGE_CACHE);
+	put(&f, 1, 7, 0);
+	assert_false(is_in_store(&f, 1));
+	assert_n(&f, 1, 7);
+	assert_false(is_in_store(&f, 1)); /* reading it does not bring it there */
+	assert_int_equal(scan_count(&f), 1);
+	assert_true(is_in_store(&f, 1));
+	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	fixture_close(&f);
+}
+
+TEST(settle, a_row_that_was_deleted_waits_too)
+{
+	struct fixture f;
+
+	open_with_cache(&f, LARGE_CACHE);
+	put(&f, 1, 7, 0);
+	assert_int_equal(scan_count(&f), 1);
+	fixture_ok(&f, "DeleteItem", "{'TableName':'things','Key':{'p':{'S':'p'},'s':{'N':'1'}}}");
+	assert_true(is_in_store(&f, 1));
+	assert_n(&f, 1, 0);
+	assert_int_equal(scan_count(&f), 0);
+	assert_false(is_in_store(&f, 1));
+	fixture_close(&f);
+}
+
+TEST(settle, a_deleted_table_takes_rows_along_that_still_waited)
+{
+	struct fixture f;
+
+	open_with_cache(&f, LARGE_CACHE);
+	put(&f, 1, 7, 0);
+	fixture_ok(&f, "DeleteTable", "{'TableName':'things'}");
+	fixture_ok(&f, "CreateTable", THINGS);
+	assert_int_equal(scan_count(&f), 0);
+	assert_verified(&f); /* no row of a table that is not */
+	fixture_restart(&f);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
+/* (S2) Each commit is larger than the bound. */
+TEST(settle, no_more_than_the_bound_waits_after_a_commit)
+{
+	struct fixture f;
+	size_t         most = 0;
+
+	open_with_cache(&f, 1 << 20);
+	for (int i = 0; i < 60; i++) {
+		size_t bytes;
+
+		put(&f, i, 1, i % 3 == 0 ? 190 << 10 : 60 << 10);
+		bytes = cache_unsettled_bytes(f.engine->cache);
+		assert_true(bytes <= f.engine->settle.unsettled_bytes_max);
+		most = bytes > most ? bytes : most;
+		arena_reset(&f.arena);
+	}
+	assert_true(most > 0);
+	assert_int_equal(f.engine->settle.unsettled_bytes_max, 1 << 18);
+	fixture_close(&f);
+}
+
+/* Without a cache a row goes as soon as it is settled, and is read from the store again. */
+TEST(settle, a_row_that_was_settled_and_evicted_is_read_back_new)
+{
+	const size_t  sizes[] = {0, SMALL_CACHE};
+	struct random random = {1};
+
+	for (int c = 0; c < 2; c++) {
+		int            expected[ACCOUNTS] = {0};
+		struct fixture f;
+
+		open_with_cache(&f, sizes[c]);
+		for (int i = 1; i < 600; i++) {
+			int number = (int)random_below(&random, ACCOUNTS);
+
+			if (random_below(&random, 50) == 0)
+				engine_tick(f.engine);
+			put(&f, number, i, 500);
+			expected[number] = i;
+			number = (int)random_below(&random, ACCOUNTS);
+			assert_n(&f, number, expected[number]);
+			arena_reset(&f.arena);
+		}
+		assert_true(engine_stats(f.engine).cache_misses > 50);
+		for (int number = 0; number < ACCOUNTS; number++)
+			assert_n(&f, number, expected[number]);
+		assert_verified(&f);
+		fixture_restart(&f);
+		for (int number = 0; number < ACCOUNTS; number++)
+			assert_n(&f, number, expected[number]);
+		fixture_close(&f);
+	}
+}
+
+/* ---- the cache alone ---- */
+
+static struct row *make(const char *value)
+{
+	return row_make(0, BYTES("key"), bytes_of(value), false);
+}
+
+static bool holds(struct cache *c, const char *value)
+{
+	struct cache_ticket ticket;
+	struct row         *row = cache_get(c, 0, BYTES("key"), &ticket);
+	bool                same = row == NULL ? value == NULL : value != NULL && bytes_is(row->value, value);
+
+	if (row != NULL)
+		row_release(row);
+	return same;
+}
+
+TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_settled)
+{
+	struct cache *c = cache_open(0);
+
+	cache_commit(c, make("new"), false);
+	assert_true(holds(c, "new"));
+	assert_true(cache_unsettled_bytes(c) > 0);
+	cache_settled(c, 0);
+	assert_true(holds(c, NULL));
+	assert_int_equal(cache_unsettled_bytes(c), 0);
+	cache_close(c);
+}
+
+/* (A1) However the new one left the cache again meanwhile. */
+TEST(cache, what_a_reader_took_from_the_store_is_not_kept_if_there_was_a_commit_since)
+{
+	struct cache       *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES);
+	struct cache_ticket ticket;
+	struct row         *old = make("old");
+
+	assert_null(cache_get(c, 0, BYTES("key"), &ticket));
+	cache_offer(c, &ticket, old);
+	assert_true(holds(c, "old")); /* there was none */
+	cache_commit(c, row_make(0, BYTES("another"), BYTES("x"), false), true);
+	cache_commit(c, row_make(0, BYTES("a third"), BYTES("x"), false), true);
+	assert_null(cache_get(c, 0, BYTES("key"), &ticket));
+	cache_commit(c, make("new"), true);
+	cache_commit(c, row_make(0, BYTES("another"), BYTES("x"), false), true); /* takes its room */
+	assert_true(holds(c, NULL));
+	cache_offer(c, &ticket, old);
+	assert_true(holds(c, NULL));
+	row_release(old);
+	cache_close(c);
+}
+
+/* ---- money ---- */
+
+/* From account 0 to any others: theirs only grow, and all together stay as much. */
+static void pay_out(struct worker *w)
+{
+	struct random random = {(uint64_t)w->number};
+
+	for (int i = 0; i < ROUNDS && worker_goes_on(w); i++) {
+		int                first = 1 + (int)random_below(&random, ACCOUNTS - 2);
+		struct table_write moves[3] = {counting(&w->arena, 0, -5), counting(&w->arena, first, 2),
+		                               counting(&w->arena, first + 1, 3)};
+		struct crew_write  q = {.writes = moves, .count = 3};
+
+		for (int k = 0; k < 3; k++)
+			moves[k].returns = RETURN_NONE;
+		if (worker_write(w, &q) && q.transacted.cancelled)
+			worker_note(w, "a transfer was cancelled");
+	}
+}
+
+/* What a reader has seen of each account. */
+struct ledger {
+	int64_t seen[ACCOUNTS];
+};
+
+static void note_account(struct worker *w, struct ledger *l, int64_t number, int64_t n, const char *how)
+{
+	if (number < 0 || number >= ACCOUNTS)
+		worker_note(w, "%s found account %lld", how, (long long)number);
+	else if (number > 0 && n < l->seen[number])
+		worker_note(w, "%s: account %lld went from %lld back to %lld", how, (long long)number,
+		            (long long)l->seen[number], (long long)n);
+	else
+		l->seen[number] = n;
+}
+
+static void add_up(struct worker *w, struct ledger *l, const struct table_query *q, const char *how)
+{
+	struct table_query_result r;
+	int64_t                   sum = 0;
+
+	if (worker_query(w, q, &r) != ERR_NONE) {
+		worker_note(w, "%s: %s", how, w->err.text);
+		return;
+	}
+	for (uint32_t i = 0; i < r.count; i++) {
+		sum += count_in(&r.items[i]);
+		note_account(w, l, number_in(&r.items[i]), count_in(&r.items[i]), how);
+	}
+	if (r.count != ACCOUNTS || sum != 0)
+		worker_note(w, "%s: %u accounts hold %lld", how, r.count, (long long)sum);
+}
+
+static void add_up_in_transaction(struct worker *w, struct ledger *l)
+{
+	struct table_get              gets[ACCOUNTS];
+	struct table_batch_get        q = {gets, ACCOUNTS};
+	struct table_batch_get_result r;
+	struct engine_session         reader;
+	int64_t                       sum = 0;
+
+	for (int i = 0; i < ACCOUNTS; i++)
+		gets[i] = (struct table_get){.table = BYTES("things"), .key = key_numbered(&w->arena, i)};
+	engine_session_init(&reader, w->crew->f.engine);
+	if (reader.base.backend->transact_get(&reader.base, &w->arena, &q, &r, &w->err) != ERR_NONE)
+		worker_note(w, "a transaction: %s", w->err.text);
+	for (int i = 0; i < ACCOUNTS && w->note[0] == '\0'; i++) {
+		sum += count_in(&r.results[i].item);
+		note_account(w, l, i, count_in(&r.results[i].item), "a transaction");
+	}
+	engine_session_release(&reader);
+	if (sum != 0)
+		worker_note(w, "a transaction saw %lld in all", (long long)sum);
+}
+
+static void audit(struct worker *w)
+{
+	struct ledger l = {{0}};
+
+	while (worker_goes_on(w)) {
+		struct table_query query = query_p(&w->arena, ""), index = query_p(&w->arena, "by-n"),
+		                   rows_of_index = query_p(&w->arena, "by-n"),
+		                   scan = {.table = BYTES("things")};
+		int64_t n;
+
+		rows_of_index.all_attributes = true;
+		for (int i = w->number; i < ACCOUNTS; i += 7)
+			if (worker_get(w, i, &n))
+				note_account(w, &l, i, n, "get");
+		add_up(w, &l, w->number % 2 ? &query : &scan, "query or scan");
+		add_up(w, &l, w->number % 2 ? &rows_of_index : &index, "index");
+		add_up_in_transaction(w, &l);
+	}
+}
+
+/* Gets alone do not settle anything: rows wait meanwhile. */
+static void watch_single(struct worker *w)
+{
+	struct ledger l = {{0}};
+	int64_t       n;
+
+	while (worker_goes_on(w))
+		for (int i = 1; i < ACCOUNTS; i++)
+			if (worker_get(w, i, &n))
+				note_account(w, &l, i, n, "get");
+}
+
+static void make_checkpoints(struct worker *w)
+{
+	while (worker_goes_on(w))
+		engine_tick(w->crew->f.engine);
+}
+
+static void assert_money_stays(size_t cache_bytes, int auditors)
+{
+	static struct crew   c;
+	static struct worker last;
+
+	memset(&c, 0, sizeof(c));
+	open_with_cache(&c.f, cache_bytes);
+	for (int i = 0; i < ACCOUNTS; i++)
+		put(&c.f, i, 0, 100 * (i % 5));
+	crew_hire(&c, WRITERS, false, pay_out);
+	crew_hire(&c, auditors, true, audit);
+	crew_hire(&c, 1, true, watch_single);
+	crew_hire(&c, 1, true, make_checkpoints);
+	crew_work(&c);
+	last = (struct worker){.crew = &c};
+	arena_init(&last.arena);
+	add_up_in_transaction(&last, &(struct ledger){{0}});
+	assert_string_equal(last.note, "");
+	assert_n(&c.f, 0, -5 * WRITERS * ROUNDS);
+	fixture_restart(&c.f);
+	add_up_in_transaction(&last, &(struct ledger){{0}});
+	assert_string_equal(last.note, "");
+	arena_release(&last.arena);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
+}
+
+TEST(settle, no_reader_sees_money_come_or_go_while_rows_wait)
+{
+	assert_money_stays(LARGE_CACHE, 2);
+}
+
+TEST(settle, no_reader_sees_money_come_or_go_while_rows_are_settled_in_steps)
+{
+	assert_money_stays(SMALL_CACHE, 2);
+	assert_money_stays(SMALL_CACHE, 0); /* only by the writer and checkpoints */
+}
+
+TEST(settle, no_reader_sees_money_come_or_go_without_a_cache)
+{
+	assert_money_stays(0, 2);
+}
