@@ -1,19 +1,35 @@
 /* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
  * unsettled ones, which may not. Eviction is second chance: a row that was used since the hand last passed is
- * kept for another round. */
+ * kept for another round. A row's bytes follow it, and change in place when they fit: what a lookup costs is mostly
+ * the memory it touches. */
 #include "engine/cache.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
+enum {
+	BUCKETS_MIN = 64,
+	ROW_BYTES_USUAL = 256,    /* a bucket for as many bytes of the bound */
+	ALLOCATION_OVERHEAD = 16, /* the allocator's */
+	GROWTH_BYTES = 16,        /* room for a counter to gain some digits */
+};
 
-enum { BUCKETS_MIN = 64, ALLOCATION_OVERHEAD = 16 };
+struct row {
+	struct row *next; /* in the bucket */
+	uint64_t    hash;
+	struct list ring;
+	uint32_t    key_len, value_len, room; /* room: for the value */
+	bool        absent;                   /* there is none: no value */
+	bool        used;                     /* since the hand passed */
+	bool        unsettled;
+	char        bytes[]; /* key, value */
+};
 
 struct shard {
-	pthread_mutex_t lock; /* everything below is under it */
+	pthread_mutex_t lock; /* everything below is under it, but for what cache_expect looks at */
 	struct row    **buckets;
-	size_t          bucket_count, row_count;
+	size_t          row_count;
 	struct list     settled, unsettled; /* rings */
 	size_t          unsettled_count;
 	size_t          bytes;
@@ -23,104 +39,102 @@ struct shard {
 
 struct cache {
 	size_t        shard_bytes_max;
+	size_t        bucket_count; /* of a shard; a power of two */
 	atomic_size_t unsettled_bytes;
 	struct shard  shards[CACHE_SHARDS];
 };
 
 /* ---- rows ---- */
 
-struct row *row_make(uint64_t hash, struct bytes key, struct bytes value, bool absent)
+static struct bytes row_key(const struct row *r)
 {
-	struct row *r = mem_alloc(sizeof(*r) + key.len + value.len);
-	char       *data = (char *)(r + 1);
-
-	*r = (struct row){
-	        .absent = absent, .hash = hash, .key = {data, key.len}, .value = {data + key.len, value.len}};
-	atomic_init(&r->refs, 1);
-	memcpy(data, key.data, key.len);
-	if (value.len > 0)
-		memcpy(data + key.len, value.data, value.len);
-	return r;
+	return (struct bytes){r->bytes, r->key_len};
 }
 
-void row_release(struct row *r)
+static struct bytes row_value(const struct row *r)
 {
-	if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1)
-		free(r);
-}
-
-static struct row *row_ref(struct row *r)
-{
-	atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
-	return r;
+	return (struct bytes){r->bytes + r->key_len, r->value_len};
 }
 
 static size_t row_bytes(const struct row *r)
 {
-	return sizeof(*r) + r->key.len + r->value.len + ALLOCATION_OVERHEAD;
+	return sizeof(*r) + r->key_len + r->room + ALLOCATION_OVERHEAD;
+}
+
+static void row_set(struct row *r, struct bytes value, bool absent)
+{
+	r->absent = absent;
+	r->value_len = (uint32_t)value.len;
+	if (value.len > 0)
+		memcpy(r->bytes + r->key_len, value.data, value.len);
+}
+
+static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value, bool absent)
+{
+	size_t      room = value.len + GROWTH_BYTES;
+	struct row *r = mem_alloc(sizeof(*r) + key.len + room);
+
+	*r = (struct row){.hash = hash, .key_len = (uint32_t)key.len, .room = (uint32_t)room};
+	memcpy(r->bytes, key.data, key.len);
+	row_set(r, value, absent);
+	return r;
 }
 
 /* ---- a shard ---- */
 
-static struct row **row_find(struct shard *s, uint64_t hash, struct bytes key)
+static struct shard *shard_of(struct cache *c, uint64_t hash)
 {
-	struct row **at = &s->buckets[(hash >> 8) & (s->bucket_count - 1)];
+	return &c->shards[hash % CACHE_SHARDS];
+}
 
-	while (*at != NULL && ((*at)->hash != hash || !bytes_equal((*at)->key, key)))
+static struct row **bucket_of(struct cache *c, uint64_t hash)
+{
+	return &shard_of(c, hash)->buckets[(hash >> 8) & (c->bucket_count - 1)];
+}
+
+/* Where cache_expect may be looking. */
+static void link_set(struct row **link, struct row *r)
+{
+	__atomic_store_n(link, r, __ATOMIC_RELAXED);
+}
+
+static struct row **row_find(struct cache *c, uint64_t hash, struct bytes key)
+{
+	struct row **at = bucket_of(c, hash);
+
+	while (*at != NULL && ((*at)->hash != hash || !bytes_equal(row_key(*at), key)))
 		at = &(*at)->next;
 	return at;
 }
 
-static void row_drop(struct shard *s, struct row **at)
+static void row_add(struct cache *c, struct row *r, struct list *ring)
 {
-	struct row *r = *at;
+	struct shard *s = shard_of(c, r->hash);
+	struct row  **bucket = bucket_of(c, r->hash);
 
-	*at = r->next;
-	list_remove(&r->ring);
-	s->bytes -= row_bytes(r);
-	s->row_count--;
-	row_release(r);
-}
-
-static void shard_rehash(struct shard *s)
-{
-	size_t       count = s->bucket_count * 2;
-	struct row **buckets = mem_zalloc(count * sizeof(struct row *));
-
-	for (size_t i = 0; i < s->bucket_count; i++) {
-		while (s->buckets[i] != NULL) {
-			struct row  *r = s->buckets[i];
-			struct row **at = &buckets[(r->hash >> 8) & (count - 1)];
-
-			s->buckets[i] = r->next;
-			r->next = *at;
-			*at = r;
-		}
-	}
-	free(s->buckets);
-	s->buckets = buckets;
-	s->bucket_count = count;
-}
-
-/* Takes over the reference. */
-static void row_add(struct shard *s, struct row *r, struct list *ring)
-{
-	struct row **at;
-
-	if (s->row_count >= s->bucket_count)
-		shard_rehash(s);
-	at = &s->buckets[(r->hash >> 8) & (s->bucket_count - 1)];
-	r->next = *at;
-	*at = r;
+	r->next = *bucket;
+	link_set(bucket, r);
 	list_push_back(ring, &r->ring);
 	s->bytes += row_bytes(r);
 	s->row_count++;
 }
 
-/* Each row is passed at most twice, so this ends even if all were used. */
-static void shard_evict(struct shard *s, size_t bytes_max)
+static void row_drop(struct cache *c, struct row **at)
 {
-	for (size_t left = 2 * s->row_count; s->bytes > bytes_max && left > 0; left--) {
+	struct row   *r = *at;
+	struct shard *s = shard_of(c, r->hash);
+
+	link_set(at, r->next);
+	list_remove(&r->ring);
+	s->bytes -= row_bytes(r);
+	s->row_count--;
+	free(r);
+}
+
+/* Each row is passed at most twice, so this ends even if all were used. */
+static void shard_evict(struct cache *c, struct shard *s)
+{
+	for (size_t left = 2 * s->row_count; s->bytes > c->shard_bytes_max && left > 0; left--) {
 		struct row *r;
 
 		if (list_empty(&s->settled))
@@ -130,77 +144,126 @@ static void shard_evict(struct shard *s, size_t bytes_max)
 		if (r->used)
 			r->used = false;
 		else
-			row_drop(s, row_find(s, r->hash, r->key));
+			row_drop(c, row_find(c, r->hash, row_key(r)));
 	}
-}
-
-static struct shard *shard_of(struct cache *c, uint64_t hash)
-{
-	return &c->shards[hash % CACHE_SHARDS];
 }
 
 /* ---- reading ---- */
 
-struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct cache_ticket *ticket)
+static enum cache_found row_take(struct row *r, struct arena *a, struct bytes *value)
 {
-	struct shard *s = shard_of(c, hash);
-	struct row   *row;
+	r->used = true;
+	if (r->absent)
+		return CACHE_ABSENT;
+	*value = arena_copy(a, row_value(r));
+	return CACHE_FOUND;
+}
+
+enum cache_found cache_get(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
+                           struct bytes *value, struct cache_ticket *ticket)
+{
+	struct shard    *s = shard_of(c, hash);
+	enum cache_found found = CACHE_MISS;
+	struct row      *r;
 
 	pthread_mutex_lock(&s->lock);
-	row = *row_find(s, hash, key);
-	if (row != NULL) {
-		row->used = true;
-		row_ref(row);
+	r = *row_find(c, hash, key);
+	if (r != NULL) {
+		found = row_take(r, a, value);
 		s->hits++;
 	} else {
 		*ticket = (struct cache_ticket){s->version};
 		s->misses++;
 	}
 	pthread_mutex_unlock(&s->lock);
-	return row;
+	return found;
 }
 
-void cache_offer(struct cache *c, const struct cache_ticket *ticket, struct row *row)
+void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t hash, struct bytes key,
+                 struct bytes value, bool absent)
 {
-	struct shard *s = shard_of(c, row->hash);
+	struct shard *s = shard_of(c, hash);
 
 	pthread_mutex_lock(&s->lock);
-	if (s->version == ticket->version && *row_find(s, row->hash, row->key) == NULL) {
-		row_add(s, row_ref(row), &s->settled);
-		shard_evict(s, c->shard_bytes_max);
+	if (s->version == ticket->version && *row_find(c, hash, key) == NULL) {
+		row_add(c, row_make(hash, key, value, absent), &s->settled);
+		shard_evict(c, s);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- committing and settling ---- */
-
-/* The row that a commit replaces. */
-static void replace(struct cache *c, struct shard *s, struct row **at, bool was_unsettled)
+/* Buckets first, then the rows in them: each round's memory comes at the same time. Nothing is read but what lies in a
+ * bucket, and a row that went meanwhile does no harm: it is an address to fetch, no more. */
+void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 {
-	if (was_unsettled) {
-		atomic_fetch_sub(&c->unsettled_bytes, row_bytes(*at));
-		s->unsettled_count--;
+	for (size_t i = 0; i < count; i++)
+		__builtin_prefetch(bucket_of(c, hashes[i]));
+	for (size_t i = 0; i < count; i++) {
+		const char *row = (const char *)__atomic_load_n(bucket_of(c, hashes[i]), __ATOMIC_RELAXED);
+
+		__builtin_prefetch(row);
+		__builtin_prefetch(row + 64);
 	}
-	row_drop(s, at);
 }
 
-void cache_commit(struct cache *c, struct row *row, bool settled)
+/* ---- committing and settling ---- */
+
+static void mark_unsettled(struct cache *c, struct shard *s, struct row *r)
 {
-	struct shard *s = shard_of(c, row->hash);
-	struct row  **at;
+	if (r->unsettled)
+		return;
+	r->unsettled = true;
+	s->unsettled_count++;
+	atomic_fetch_add(&c->unsettled_bytes, row_bytes(r));
+}
+
+static void mark_settled(struct cache *c, struct shard *s, struct row *r)
+{
+	if (!r->unsettled)
+		return;
+	r->unsettled = false;
+	s->unsettled_count--;
+	atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
+}
+
+/* Changes the row in place, if the new value fits. */
+static bool row_change(struct cache *c, struct shard *s, struct row *r, struct bytes value, bool absent,
+                       bool settled)
+{
+	if (value.len > r->room)
+		return false;
+	row_set(r, value, absent);
+	if (r->unsettled == !settled)
+		return true;
+	list_remove(&r->ring);
+	if (settled)
+		mark_settled(c, s, r);
+	else
+		mark_unsettled(c, s, r);
+	list_push_back(settled ? &s->settled : &s->unsettled, &r->ring);
+	return true;
+}
+
+void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent,
+                  bool settled)
+{
+	struct shard *s = shard_of(c, hash);
+	struct row  **at, *r;
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
-	at = row_find(s, row->hash, row->key);
-	if (*at != NULL)
-		replace(c, s, at, (*at)->unsettled);
-	row->unsettled = !settled;
-	row_add(s, row, settled ? &s->settled : &s->unsettled);
-	if (!settled) {
-		atomic_fetch_add(&c->unsettled_bytes, row_bytes(row));
-		s->unsettled_count++;
+	at = row_find(c, hash, key);
+	if (*at == NULL || !row_change(c, s, *at, value, absent, settled)) {
+		if (*at != NULL) {
+			mark_settled(c, s, *at);
+			row_drop(c, at);
+		}
+		r = row_make(hash, key, value, absent);
+		if (!settled)
+			mark_unsettled(c, s, r);
+		row_add(c, r, settled ? &s->settled : &s->unsettled);
 	}
-	shard_evict(s, c->shard_bytes_max);
+	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -209,14 +272,17 @@ size_t cache_unsettled_bytes(struct cache *c)
 	return atomic_load_explicit(&c->unsettled_bytes, memory_order_relaxed);
 }
 
-size_t cache_unsettled(struct cache *c, unsigned shard, struct row **rows, size_t max)
+size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
 {
 	struct shard *s = &c->shards[shard];
 	size_t        count = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct list *at = s->unsettled.next; at != &s->unsettled && count < max; at = at->next)
-		rows[count++] = LIST_ENTRY(at, struct row, ring);
+	for (struct list *at = s->unsettled.next; at != &s->unsettled && count < max; at = at->next) {
+		const struct row *r = LIST_ENTRY(at, struct row, ring);
+
+		rows[count++] = (struct cache_row){row_key(r), row_value(r), r->absent};
+	}
 	count = s->unsettled_count;
 	pthread_mutex_unlock(&s->lock);
 	return count;
@@ -230,47 +296,59 @@ void cache_settled(struct cache *c, unsigned shard)
 	while (!list_empty(&s->unsettled)) {
 		struct row *r = LIST_ENTRY(list_pop_front(&s->unsettled), struct row, ring);
 
-		r->unsettled = false;
-		atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
+		mark_settled(c, s, r);
 		list_push_back(&s->settled, &r->ring);
 	}
-	s->unsettled_count = 0;
-	shard_evict(s, c->shard_bytes_max);
+	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- life cycle ---- */
+
+static size_t bucket_count_for(size_t shard_bytes)
+{
+	size_t count = BUCKETS_MIN;
+
+	while (count * ROW_BYTES_USUAL < shard_bytes)
+		count *= 2;
+	return count;
+}
 
 struct cache *cache_open(size_t bytes_max)
 {
 	struct cache *c = mem_zalloc(sizeof(*c));
 
 	c->shard_bytes_max = bytes_max / CACHE_SHARDS;
+	c->bucket_count = bucket_count_for(c->shard_bytes_max);
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
 		pthread_mutex_init(&s->lock, NULL);
 		list_init(&s->settled);
 		list_init(&s->unsettled);
-		s->bucket_count = BUCKETS_MIN;
-		s->buckets = mem_zalloc(s->bucket_count * sizeof(struct row *));
+		s->buckets = mem_zalloc(c->bucket_count * sizeof(struct row *));
 	}
 	return c;
 }
 
-static void shard_release(struct shard *s)
+static void ring_free(struct list *ring)
 {
-	for (size_t i = 0; i < s->bucket_count; i++)
-		while (s->buckets[i] != NULL)
-			row_drop(s, &s->buckets[i]);
-	pthread_mutex_destroy(&s->lock);
-	free(s->buckets);
+	struct list *at;
+
+	while ((at = list_pop_front(ring)) != NULL)
+		free(LIST_ENTRY(at, struct row, ring));
 }
 
 void cache_close(struct cache *c)
 {
-	for (int i = 0; i < CACHE_SHARDS; i++)
-		shard_release(&c->shards[i]);
+	for (int i = 0; i < CACHE_SHARDS; i++) {
+		struct shard *s = &c->shards[i];
+
+		ring_free(&s->settled);
+		ring_free(&s->unsettled);
+		pthread_mutex_destroy(&s->lock);
+		free(s->buckets);
+	}
 	free(c);
 }
 

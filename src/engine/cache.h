@@ -8,61 +8,60 @@
  * committed since.
  *
  * (A1) A cached row is the committed one, from the moment on that it is committed.
- * (A2) A row that is not cached is in the store as it was committed. */
+ * (A2) A row that is not cached is in the store as it was committed.
+ *
+ * Hashes are the caller's, of the key, keyed (state.h). */
 #ifndef ENGINE_CACHE_H
 #define ENGINE_CACHE_H
 
-#include <stdatomic.h>
-
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "base/list.h"
 
 enum { CACHE_SHARDS = 64 };
 
-/* An immutable row, counted references. A row can say that there is none (absent). */
-struct row {
-	atomic_uint  refs;
-	bool         absent;
-	uint64_t     hash;       /* of the key, the caller's, keyed (state.h) */
-	struct bytes key, value; /* in the same allocation */
-
-	/* the cache's, under its lock */
-	bool        used; /* since the hand passed */
-	bool        unsettled;
-	struct row *next; /* in the bucket */
-	struct list ring;
-};
-
-struct row *row_make(uint64_t hash, struct bytes key, struct bytes value,
-                     bool absent); /* with one reference */
-void        row_release(struct row *r);
-
 struct cache;
+
+struct cache *cache_open(size_t bytes_max);
+void          cache_close(struct cache *c);
+
+enum cache_found {
+	CACHE_MISS,
+	CACHE_ABSENT, /* there is no such row */
+	CACHE_FOUND,
+};
 
 struct cache_ticket {
 	uint64_t version;
 };
 
-struct cache *cache_open(size_t bytes_max);
-void          cache_close(struct cache *c);
+/* The value is copied into the arena. After a miss, *ticket is filled. */
+enum cache_found cache_get(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
+                           struct bytes *value, struct cache_ticket *ticket);
 
-/* A new reference to the cached row, or NULL and a ticket. */
-struct row *cache_get(struct cache *c, uint64_t hash, struct bytes key, struct cache_ticket *ticket);
+/* What the store has, which may be that there is no such row. */
+void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t hash, struct bytes key,
+                 struct bytes value, bool absent);
 
-/* Takes its own reference if it keeps the row. */
-void cache_offer(struct cache *c, const struct cache_ticket *ticket, struct row *row);
+/* Several rows will be asked for: has the memory on its way, all at once. */
+void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 
 /* ---- one thread at a time: settle.c's lock ---- */
 
-/* A committed row; takes over the reference. `settled`: the store has it already. */
-void cache_commit(struct cache *c, struct row *row, bool settled);
+/* A row as committed. `settled`: the store has it already. */
+void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent,
+                  bool settled);
 
 /* Bytes of unsettled rows. */
 size_t cache_unsettled_bytes(struct cache *c);
 
 /* The unsettled rows of one shard, in no order: up to `max` are put into `rows`. Returns how many there are.
  * They stay as they are until cache_settled, which says that the store has all of the shard's. */
-size_t cache_unsettled(struct cache *c, unsigned shard, struct row **rows, size_t max);
+struct cache_row {
+	struct bytes key, value;
+	bool         absent;
+};
+size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
 void   cache_settled(struct cache *c, unsigned shard);
 
 struct cache_stats {

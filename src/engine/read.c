@@ -70,10 +70,11 @@ bool read_has_duplicates(const struct bytes *row_keys, uint32_t count, struct ar
 	return false;
 }
 
-/* The rows of a batch: their tables, and their keys in the store. */
+/* The rows of a batch: their tables, their keys in the store, and the hashes of these (state.h). */
 struct rows {
 	const struct table_entry **tables;
 	struct bytes              *keys;
+	uint64_t                  *hashes;
 };
 
 enum { KEY_ROOM = 64 }; /* most parts of a key take less */
@@ -111,6 +112,7 @@ static enum err_code rows_find(struct engine_session *s, struct arena *a, const 
 
 	out->tables = arena_array(a, q->count, sizeof(struct table_entry *));
 	out->keys = arena_array(a, q->count, sizeof(*out->keys));
+	out->hashes = arena_array(a, q->count, sizeof(*out->hashes));
 	for (uint32_t i = 0; i < q->count; before = &q->gets[i++]) {
 		const struct table_get    *get = &q->gets[i];
 		const struct table_entry **t = &out->tables[i];
@@ -123,6 +125,7 @@ static enum err_code rows_find(struct engine_session *s, struct arena *a, const 
 		if (schema_check_key(&(*t)->schema, &get->key, &key, err) != ERR_NONE)
 			return err->code;
 		out->keys[i] = key_make(a, &partition, *t, &key);
+		out->hashes[i] = hash_bytes(s->engine->hash_key, out->keys[i]);
 	}
 	if (read_has_duplicates(out->keys, q->count, a))
 		return err_set(err, ERR_INVALID, "%s", duplicates);
@@ -147,11 +150,13 @@ enum err_code read_batch(struct table *t, struct arena *a, const struct table_ba
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
+	cache_expect(s->engine->cache, rows.hashes, q->count);
 	for (uint32_t i = 0; i < q->count; i++) {
 		const struct loaded *row;
 
 		if (!full) {
-			if (row_load_at(s, a, rows.tables[i], rows.keys[i], &row, err) != ERR_NONE)
+			if (row_load_at(s, a, rows.tables[i], rows.hashes[i], rows.keys[i], &row, err) !=
+			    ERR_NONE)
 				return err->code;
 			fill(a, &q->gets[i], row, &r->results[i]);
 			bytes += row->size_bytes;
@@ -163,15 +168,15 @@ enum err_code read_batch(struct table *t, struct arena *a, const struct table_ba
 }
 
 static enum err_code load_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
-                             const struct table_entry *t, struct bytes key, const struct loaded **out,
-                             struct err *err)
+                             const struct table_entry *t, uint64_t hash, struct bytes key,
+                             const struct loaded **out, struct err *err)
 {
 	struct loaded *row;
 	struct bytes   value;
 	bool           found;
 
 	if (snapshot == NULL)
-		return row_load_at(s, a, t, key, out, err);
+		return row_load_at(s, a, t, hash, key, out, err);
 	*out = row = arena_zalloc(a, sizeof(*row));
 	if (view_get_at(s, snapshot, a, key, &value, &found, err) != ERR_NONE)
 		return err->code;
@@ -196,7 +201,8 @@ enum err_code read_transact(struct table *t, struct arena *a, const struct table
 	for (uint32_t i = 0; i < q->count && err->code == ERR_NONE; i++) {
 		const struct loaded *row;
 
-		if (load_at(s, snapshot, a, rows.tables[i], rows.keys[i], &row, err) != ERR_NONE)
+		if (load_at(s, snapshot, a, rows.tables[i], rows.hashes[i], rows.keys[i], &row, err) !=
+		    ERR_NONE)
 			break;
 		fill(a, &q->gets[i], row, &r->results[i]);
 		r->results[i].capacity.read_units = 2 * read_cost(row->size_bytes, true);

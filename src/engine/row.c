@@ -79,13 +79,13 @@ enum err_code row_load(struct engine_session *s, struct arena *a, const struct t
 		return ERR_NONE;
 	buf_init_room(&row, a, KEY_ROOM);
 	layout_row(&row, t->id, &t->schema.keys, key);
-	return row_load_at(s, a, t, buf_bytes(&row), out, err);
+	return row_load_at(s, a, t, hash_bytes(s->engine->hash_key, buf_bytes(&row)), buf_bytes(&row), out,
+	                   err);
 }
 
 enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                          struct bytes key, const struct loaded **out, struct err *err)
+                          uint64_t hash, struct bytes key, const struct loaded **out, struct err *err)
 {
-	uint64_t       hash = hash_bytes(s->engine->hash_key, key);
 	struct loaded *row = arena_alloc(a, sizeof(*row));
 	struct bytes   value;
 	bool           found;

@@ -24,9 +24,9 @@ enum err_code row_table(const struct engine_session *s, struct bytes name, const
 enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
                        const struct item *key, const struct loaded **out, struct err *err);
 
-/* Reads it, by the key of the row, which is in the arena. */
+/* Reads it, by the key of the row, which is in the arena, and the key's hash (state.h). */
 enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                          struct bytes key, const struct loaded **out, struct err *err);
+                          uint64_t hash, struct bytes key, const struct loaded **out, struct err *err);
 
 /* The same from bytes already read. */
 enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,

@@ -15,7 +15,7 @@ void settle_init(struct settle *s, struct rocks *rocks, struct cache *cache, siz
 void settle_release(struct settle *s)
 {
 	rocks_batch_close(s->batch);
-	free(s->list);
+	free(s->rows);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -23,47 +23,53 @@ void settle_release(struct settle *s)
 
 static int by_key(const void *a, const void *b)
 {
-	return bytes_compare((*(const struct row *const *)a)->key, (*(const struct row *const *)b)->key);
+	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
 }
 
-/* Room in the list for so many. */
+/* Room for so many. */
 static void reserve(struct settle *s, size_t count)
 {
-	if (count <= s->list_cap)
+	if (count <= s->rows_cap)
 		return;
-	s->list_cap = 2 * count;
-	s->list = mem_realloc(s->list, s->list_cap * sizeof(*s->list));
+	s->rows_cap = 2 * count;
+	s->rows = mem_realloc(s->rows, s->rows_cap * sizeof(*s->rows));
 }
 
-/* The shard's unsettled rows in the list. */
+/* The shard's unsettled rows, in s->rows. */
 static size_t collect(struct settle *s, unsigned shard)
 {
-	size_t count = cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
+	size_t count = cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
 
-	if (count <= s->list_cap)
+	if (count <= s->rows_cap)
 		return count;
 	reserve(s, count);
-	return cache_unsettled(s->cache, shard, (struct row **)s->list, s->list_cap);
+	return cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
 }
 
 /* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
  * is cheaper the nearer they are. */
-static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
+static void fill_batch(struct settle *s, size_t count)
 {
-	size_t count = collect(s, shard);
-
-	if (count == 0)
-		return ERR_NONE;
-	qsort(s->list, count, sizeof(*s->list), by_key);
 	rocks_batch_reset(s->batch);
+	if (count > 1)
+		qsort(s->rows, count, sizeof(*s->rows), by_key);
 	for (size_t i = 0; i < count; i++) {
-		const struct row *r = s->list[i];
+		const struct cache_row *r = &s->rows[i];
 
 		if (r->absent)
 			rocks_batch_delete(s->batch, r->key);
 		else
 			rocks_batch_put(s->batch, r->key, r->value);
 	}
+}
+
+static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
+{
+	size_t count = collect(s, shard);
+
+	if (count == 0)
+		return ERR_NONE;
+	fill_batch(s, count);
 	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
 		return err->code;
 	cache_settled(s->cache, shard);
@@ -96,41 +102,24 @@ static bool is_row(const struct change *c)
 	return c->key.data[0] == KIND_ROW;
 }
 
-static int by_change_key(const void *a, const void *b)
-{
-	return bytes_compare((*(const struct change *const *)a)->key,
-	                     (*(const struct change *const *)b)->key);
-}
-
-/* In the order of their keys, as in settle_shard. False if there are none. */
+/* False if there are none. */
 static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
 {
 	size_t count = 0;
 
-	rocks_batch_reset(s->batch);
 	reserve(s, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
 		if (c->dirty && (rows_too || !is_row(c)))
-			s->list[count++] = c;
-	if (count == 0)
-		return false;
-	qsort(s->list, count, sizeof(*s->list), by_change_key);
-	for (size_t i = 0; i < count; i++) {
-		const struct change *c = s->list[i];
-
-		if (c->deleted)
-			rocks_batch_delete(s->batch, c->key);
-		else
-			rocks_batch_put(s->batch, c->key, c->value);
-	}
-	return true;
+			s->rows[count++] = (struct cache_row){c->key, c->value, c->deleted};
+	fill_batch(s, count);
+	return count > 0;
 }
 
 static void add_to_cache(struct settle *s, const struct turn *t, bool settled)
 {
 	for (const struct change *c = t->first; c != NULL; c = c->next)
 		if (c->dirty && is_row(c))
-			cache_commit(s->cache, row_make(c->hash, c->key, c->value, c->deleted), settled);
+			cache_commit(s->cache, c->hash, c->key, c->value, c->deleted, settled);
 }
 
 /* Tables or indexes were deleted: no row of theirs may come into the store after that. */

@@ -26,8 +26,8 @@ struct settle {
 
 	/* under lock */
 	struct rocks_batch *batch;
-	const void        **list; /* of what is at hand: rows or changes */
-	size_t              list_cap;
+	struct cache_row   *rows; /* on their way into the batch */
+	size_t              rows_cap;
 	unsigned            next_shard;
 };
 

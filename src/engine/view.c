@@ -48,22 +48,18 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
                                    struct bytes *value, bool *found, struct err *err)
 {
 	struct cache_ticket ticket;
-	struct row         *row;
+	enum cache_found    cached;
 
 	if (key.data[0] != KIND_ROW) /* only rows are cached: the writer tells the cache of no others */
 		return store_get(e, NULL, a, key, value, found, err);
-	row = cache_get(e->cache, hash, key, &ticket);
-	if (row != NULL) {
-		*found = !row->absent;
-		*value = *found ? arena_copy(a, row->value) : (struct bytes){"", 0};
-		row_release(row);
+	*value = (struct bytes){"", 0};
+	cached = cache_get(e->cache, hash, key, a, value, &ticket);
+	*found = cached == CACHE_FOUND;
+	if (cached != CACHE_MISS)
 		return ERR_NONE;
-	}
 	if (store_get(e, NULL, a, key, value, found, err) != ERR_NONE)
 		return err->code;
-	row = row_make(hash, key, *value, !*found);
-	cache_offer(e->cache, &ticket, row);
-	row_release(row);
+	cache_offer(e->cache, &ticket, hash, key, *value, !*found);
 	return ERR_NONE;
 }
 

@@ -13,7 +13,7 @@ enum {
 	SMALL_CACHE = 64 << 10,
 	LARGE_CACHE = 64 << 20,
 	SMALL_SEGMENT = 32 << 10,
-	ONE_ROW_BYTES = sizeof(struct row) + 50, /* room for a small one, and not for two */
+	ONE_ROW_BYTES = 120, /* room for a small one, and not for two */
 };
 
 #define THINGS                                                                                               \
@@ -188,31 +188,46 @@ TEST(settle, a_row_that_was_settled_and_evicted_is_read_back_new)
 
 /* ---- the cache alone ---- */
 
-static struct row *make(const char *value)
+static void commit(struct cache *c, const char *key, const char *value, bool settled)
 {
-	return row_make(0, BYTES("key"), bytes_of(value), false);
+	cache_commit(c, 0, bytes_of(key), bytes_of(value), false, settled);
 }
 
-static bool holds(struct cache *c, const char *value)
+/* NULL: it has no such row. */
+static bool holds(struct cache *c, const char *key, const char *value)
 {
 	struct cache_ticket ticket;
-	struct row         *row = cache_get(c, 0, BYTES("key"), &ticket);
-	bool                same = row == NULL ? value == NULL : value != NULL && bytes_is(row->value, value);
+	struct bytes        found;
+	struct arena        a;
+	bool                same;
 
-	if (row != NULL)
-		row_release(row);
+	arena_init(&a);
+	if (cache_get(c, 0, bytes_of(key), &a, &found, &ticket) == CACHE_MISS)
+		same = value == NULL;
+	else
+		same = value != NULL && bytes_is(found, value);
+	arena_release(&a);
 	return same;
+}
+
+static struct cache_ticket miss(struct cache *c, const char *key)
+{
+	struct cache_ticket ticket;
+	struct bytes        found;
+
+	assert_int_equal(cache_get(c, 0, bytes_of(key), NULL, &found, &ticket), CACHE_MISS);
+	return ticket;
 }
 
 TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_settled)
 {
 	struct cache *c = cache_open(0);
 
-	cache_commit(c, make("new"), false);
-	assert_true(holds(c, "new"));
+	commit(c, "key", "new", false);
+	assert_true(holds(c, "key", "new"));
 	assert_true(cache_unsettled_bytes(c) > 0);
 	cache_settled(c, 0);
-	assert_true(holds(c, NULL));
+	assert_true(holds(c, "key", NULL));
 	assert_int_equal(cache_unsettled_bytes(c), 0);
 	cache_close(c);
 }
@@ -221,21 +236,51 @@ TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_settle
 TEST(cache, what_a_reader_took_from_the_store_is_not_kept_if_there_was_a_commit_since)
 {
 	struct cache       *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES);
-	struct cache_ticket ticket;
-	struct row         *old = make("old");
+	struct cache_ticket ticket = miss(c, "key");
 
-	assert_null(cache_get(c, 0, BYTES("key"), &ticket));
-	cache_offer(c, &ticket, old);
-	assert_true(holds(c, "old")); /* there was none */
-	cache_commit(c, row_make(0, BYTES("another"), BYTES("x"), false), true);
-	cache_commit(c, row_make(0, BYTES("a third"), BYTES("x"), false), true);
-	assert_null(cache_get(c, 0, BYTES("key"), &ticket));
-	cache_commit(c, make("new"), true);
-	cache_commit(c, row_make(0, BYTES("another"), BYTES("x"), false), true); /* takes its room */
-	assert_true(holds(c, NULL));
-	cache_offer(c, &ticket, old);
-	assert_true(holds(c, NULL));
-	row_release(old);
+	cache_offer(c, &ticket, 0, BYTES("key"), BYTES("old"), false);
+	assert_true(holds(c, "key", "old")); /* there was none */
+	commit(c, "another", "x", true);
+	commit(c, "a third", "x", true);
+	ticket = miss(c, "key");
+	commit(c, "key", "new", true);
+	commit(c, "another", "x", true); /* takes its room */
+	assert_true(holds(c, "key", NULL));
+	cache_offer(c, &ticket, 0, BYTES("key"), BYTES("old"), false);
+	assert_true(holds(c, "key", NULL));
+	cache_close(c);
+}
+
+/* Whatever a value follows: one that fits into its place, one that does not, none, on either side of settling. */
+TEST(cache, holds_the_newest_value_and_counts_what_waits)
+{
+	static const char *const values[] = {
+	        "a",  "",
+	        "bb", "a value that is longer than the place of the first",
+	        "c",  "one that is longer again than any of those before it was, by far"};
+	struct cache    *c = cache_open(1 << 20);
+	struct cache_row rows[4];
+	struct random    random = {7};
+
+	for (int i = 0; i < 2000; i++) {
+		const char *value = values[random_below(&random, 6)];
+		bool        absent = random_below(&random, 4) == 0, settled = random_below(&random, 3) == 0;
+
+		cache_commit(c, 0, BYTES("key"), absent ? BYTES("") : bytes_of(value), absent, settled);
+		commit(c, "beside", "it", true);
+		assert_int_equal(cache_unsettled(c, 0, rows, 4), settled ? 0 : 1);
+		assert_int_equal(cache_unsettled_bytes(c) > 0, !settled);
+		if (!settled) {
+			assert_int_equal(rows[0].absent, absent);
+			assert_true(bytes_is(rows[0].value, absent ? "" : value));
+		}
+		assert_true(absent || holds(c, "key", value));
+		assert_true(holds(c, "beside", "it"));
+		if (random_below(&random, 5) == 0)
+			cache_settled(c, 0);
+	}
+	cache_settled(c, 0);
+	assert_int_equal(cache_unsettled_bytes(c), 0);
 	cache_close(c);
 }
 
