@@ -271,4 +271,4 @@ deb:
 clean:
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZ_CORE:.o=.d)
+-include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZ_CORE:.o=.d) $(FUZZ_CXX:.o=.d)
