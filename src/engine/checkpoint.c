@@ -5,6 +5,11 @@
 #include "base/fault.h"
 #include "engine/layout.h"
 
+enum {
+	LAG_DUE = 4,               /* segments */
+	STORE_BYTES_DUE = 8 << 20, /* that the store took since the last one, or is to take */
+};
+
 #define META_JOURNAL "journal"
 #define META_CLOCK   "clock" /* of format 1: eight bytes, the time of a commit */
 
@@ -61,6 +66,7 @@ static enum err_code step_done(struct err *err)
 
 static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
 {
+	settle_taken_reset(&e->settle);
 	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE ||
 	    note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
 	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
@@ -82,6 +88,15 @@ enum err_code checkpoint_run(struct engine *e, struct err *err)
 		atomic_store(&e->checkpoint_segment, newest.segment);
 	pthread_mutex_unlock(&e->checkpoint_lock);
 	return rc;
+}
+
+bool checkpoint_is_due(struct engine *e)
+{
+	uint64_t lag = checkpoint_lag(e);
+
+	return lag >= LAG_DUE ||
+	       (lag > 0 &&
+	        settle_taken_bytes(&e->settle) + cache_unsettled_bytes(e->cache) >= STORE_BYTES_DUE);
 }
 
 uint64_t checkpoint_lag(struct engine *e)

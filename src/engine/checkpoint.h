@@ -14,6 +14,10 @@ enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struc
 /* Up to the newest segment; does nothing if that was done. Waits for the disk. Any thread, one at a time. */
 enum err_code checkpoint_run(struct engine *e, struct err *err);
 
+/* Is there so much in the journal that reading it again would take long? That is a matter of its length, and more so of how
+ * many different rows it holds: a row that changed often is put into the store once. */
+bool checkpoint_is_due(struct engine *e);
+
 /* How many segments there are before the newest that no checkpoint has dealt with. */
 uint64_t checkpoint_lag(struct engine *e);
 

@@ -50,17 +50,21 @@ static size_t collect(struct settle *s, unsigned shard)
  * is cheaper the nearer they are. */
 static void fill_batch(struct settle *s, size_t count)
 {
+	size_t bytes = 0;
+
 	rocks_batch_reset(s->batch);
 	if (count > 1)
 		qsort(s->rows, count, sizeof(*s->rows), by_key);
 	for (size_t i = 0; i < count; i++) {
 		const struct cache_row *r = &s->rows[i];
 
+		bytes += r->key.len + r->value.len;
 		if (r->absent)
 			rocks_batch_delete(s->batch, r->key);
 		else
 			rocks_batch_put(s->batch, r->key, r->value);
 	}
+	atomic_fetch_add_explicit(&s->taken_bytes, bytes, memory_order_relaxed);
 }
 
 static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
@@ -171,6 +175,16 @@ enum err_code settle_hold(struct settle *s, struct err *err)
 void settle_let_go(struct settle *s)
 {
 	pthread_mutex_unlock(&s->lock);
+}
+
+size_t settle_taken_bytes(struct settle *s)
+{
+	return atomic_load_explicit(&s->taken_bytes, memory_order_relaxed);
+}
+
+void settle_taken_reset(struct settle *s)
+{
+	atomic_store_explicit(&s->taken_bytes, 0, memory_order_relaxed);
 }
 
 enum err_code settle_all(struct settle *s, struct err *err)

@@ -11,6 +11,7 @@
 #define ENGINE_SETTLE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/cache.h"
 #include "engine/rocks.h"
@@ -21,6 +22,8 @@ struct settle {
 	struct rocks *rocks;
 	struct cache *cache;
 	size_t        unsettled_bytes_max;
+
+	atomic_size_t taken_bytes; /* by the store, since the last reset */
 
 	pthread_mutex_t lock; /* held while a commit is published, and while rows are settled (S1) */
 
@@ -40,6 +43,10 @@ enum err_code settle_publish(struct settle *s, const struct turn *t, struct err 
 /* (S1) Short: others wait meanwhile. Not held if it fails. */
 enum err_code settle_hold(struct settle *s, struct err *err);
 void          settle_let_go(struct settle *s);
+
+/* How much the store took, of rows and all else, since it was reset. */
+size_t settle_taken_bytes(struct settle *s);
+void   settle_taken_reset(struct settle *s);
 
 /* All that is unsettled now, little by little: others get in between. */
 enum err_code settle_all(struct settle *s, struct err *err);

@@ -102,7 +102,7 @@ static void tick(struct ticker *t)
 	watch_clock(t);
 	if (writer_failed(e->writer))
 		return;
-	if (checkpoint_run(e, &err) != ERR_NONE)
+	if (checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE)
 		log_warn("a checkpoint was put off: %s", err.text);
 	if (!engine_ready(e))
 		return;
