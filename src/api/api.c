@@ -43,12 +43,21 @@ static struct bytes error_body(void *ctx, struct arena *a, int status, const cha
 	return buf_bytes(&out);
 }
 
+/* Writes that came in one round of a loop have their turn in one batch. */
+static void gathered(void *ctx)
+{
+	struct api *api = ctx;
+
+	engine_gathered(api->parts.engine);
+}
+
 struct http_handler api_handler(struct api *api)
 {
 	return (struct http_handler){.ctx = api,
 	                             .loop_open = api_loop_open,
 	                             .loop_close = api_loop_close,
 	                             .handle = routes_handle,
+	                             .round = gathered,
 	                             .conn_end = ceiling_conn_end,
 	                             .error_body = error_body};
 }

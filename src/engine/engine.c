@@ -307,6 +307,11 @@ enum err_code engine_submit(struct engine *e, struct writer_request *w, struct e
 	return writer_submit(e->writer, w, err);
 }
 
+void engine_gathered(struct engine *e)
+{
+	writer_gathered(e->writer);
+}
+
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t  finished;
@@ -331,6 +336,7 @@ enum err_code engine_run(struct engine *e, struct writer_request *w, struct err 
 	w->waiter = &waiter;
 	if (writer_submit(e->writer, w, err) != ERR_NONE)
 		return err->code;
+	writer_gathered(e->writer);
 	pthread_mutex_lock(&waiter.lock);
 	while (!waiter.done)
 		pthread_cond_wait(&waiter.finished, &waiter.lock);

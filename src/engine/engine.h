@@ -86,8 +86,11 @@ struct writer_request {
 	void                  *waiter; /* engine_run's */
 };
 
-/* ERR_OVERLOADED at once if the queue is full, ERR_STORAGE after a failed commit; then done is not called. */
+/* ERR_OVERLOADED at once if the queue is full, ERR_STORAGE after a failed commit; then done is not called. Whoever submits
+ * calls engine_gathered afterwards, once for as many as it has: only then is their turn sure to come. */
 enum err_code engine_submit(struct engine *e, struct writer_request *w, struct err *err);
+
+void engine_gathered(struct engine *e);
 
 /* Submits and waits: for tests, tools and the ticker. Not for loop threads. */
 enum err_code engine_run(struct engine *e, struct writer_request *w, struct err *err);

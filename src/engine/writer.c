@@ -1,7 +1,8 @@
 /* Writer: the one thread that writes.
  *
  *    any thread                     writer thread
- *    writer_submit --> pending -->  take what waits
+ *    writer_submit … --> pending
+ *    writer_gathered ------------>  take what waits
  *         |                         run each in turn   (sees the earlier ones; a failed one is undone alone)
  *         |                         commit once        (one flush for all)
  *         <------ done -----------  complete, oldest first
@@ -18,6 +19,7 @@
 #include "engine/writer.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -31,6 +33,7 @@ enum {
 	BATCH_BYTES_MAX = 8 << 20, /* of what is written; a batch ends with the request that passes it */
 	BATCH_COST_MAX = 64 << 20, /* of what its requests hold, once they were run; likewise */
 	BODY_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
+	GATHERING_NS_MAX = 500000, /* how long a batch waits for a loop that goes on submitting */
 	SEGMENTS_MAX = 8,          /* of the journal; past it the writer waits for a checkpoint */
 };
 
@@ -45,7 +48,8 @@ struct writer {
 	struct writer_request *first, **last;
 	size_t                 pending_bytes;
 	bool                   stopping;
-	bool                   busy; /* with a batch */
+	bool                   gathered; /* those who submitted have done so for now */
+	bool                   busy;     /* with a batch */
 	struct writer_stats    stats;
 	uint64_t               steps;      /* batches begun, and batches ended */
 	uint64_t               beat_steps; /* when writer_beats last looked */
@@ -73,7 +77,7 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 
 enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)
 {
-	bool full, first = false;
+	bool full;
 
 	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full))
 		return refuse(w, err);
@@ -82,17 +86,26 @@ enum err_code writer_submit(struct writer *w, struct writer_request *r, struct e
 	full = w->pending_bytes > 0 &&
 	       w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
 	if (!full) {
-		first = w->first == NULL;
 		*w->last = r;
 		w->last = &r->next;
 		w->pending_bytes += r->cost_bytes;
 	}
 	pthread_mutex_unlock(&w->lock);
-	if (first) /* after unlocking, or it would wake only to wait for the lock; r may be gone by now */
-		pthread_cond_signal(&w->arrived);
 	if (full)
 		return err_set(err, ERR_OVERLOADED, "too many writes are waiting; try again shortly");
 	return ERR_NONE;
+}
+
+void writer_gathered(struct writer *w)
+{
+	bool wake;
+
+	pthread_mutex_lock(&w->lock);
+	wake = w->first != NULL && !w->gathered;
+	w->gathered = w->first != NULL;
+	pthread_mutex_unlock(&w->lock);
+	if (wake)
+		pthread_cond_signal(&w->arrived);
 }
 
 bool writer_failed(const struct writer *w)
@@ -128,6 +141,35 @@ bool writer_beats(struct writer *w)
 
 /* ---- the batch ---- */
 
+static struct timespec soon(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += GATHERING_NS_MAX;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+/* Waits for requests, under lock. If there are some, and who submits them has not come to an end, it is worth a moment:
+ * the larger the batch, the less a flush costs each. */
+static void await(struct writer *w)
+{
+	struct timespec until;
+
+	while (w->first == NULL && !w->stopping)
+		pthread_cond_wait(&w->arrived, &w->lock);
+	if (!w->gathered) {
+		until = soon();
+		while (!w->gathered && !w->stopping &&
+		       pthread_cond_timedwait(&w->arrived, &w->lock, &until) == 0)
+			;
+	}
+}
+
 /* Waits for requests and takes them, up to BATCH_REQUESTS_MAX; NULL when there will be none any more. */
 static struct writer_request *take(struct writer *w)
 {
@@ -136,8 +178,7 @@ static struct writer_request *take(struct writer *w)
 
 	pthread_mutex_lock(&w->lock);
 	w->busy = false;
-	while (w->first == NULL && !w->stopping)
-		pthread_cond_wait(&w->arrived, &w->lock);
+	await(w);
 	taken = w->first;
 	w->busy = taken != NULL;
 	w->steps++;
@@ -147,6 +188,7 @@ static struct writer_request *take(struct writer *w)
 			break;
 	}
 	w->first = r == NULL ? NULL : r->next;
+	w->gathered = w->first != NULL;
 	if (w->first == NULL)
 		w->last = &w->first;
 	if (r != NULL)
@@ -343,12 +385,16 @@ static void *writer_main(void *arg)
 
 enum err_code writer_open(struct writer **out, struct engine *e, struct err *err)
 {
-	struct writer *w = mem_zalloc(sizeof(*w));
+	struct writer     *w = mem_zalloc(sizeof(*w));
+	pthread_condattr_t attributes;
 
 	w->engine = e;
 	w->last = &w->first;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->arrived, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->arrived, &attributes);
+	pthread_condattr_destroy(&attributes);
 	turn_init(&w->turn, e->hash_key);
 	buf_init(&w->body, NULL);
 	*out = w;

@@ -113,6 +113,9 @@ struct http_handler {
 	void *(*loop_open)(void *ctx);
 	void (*loop_close)(void *ctx, void *loop_data);
 	void (*handle)(void *ctx, struct http_request *r);
+	/* Called on each loop's thread once a round, after what came in was handled and before answers that
+	 * http_resume brought are sent. May be NULL. */
+	void (*round)(void *ctx);
 	/* Called on the loop's thread with what http_conn_keep left, unless that is NULL. May be NULL if
 	 * nothing is kept. */
 	void (*conn_end)(void *ctx, void *data);

@@ -1,4 +1,4 @@
-/* Loop: rounds. A round waits, then runs events, inbox and deadlines, then buries closed connections; the
+/* Loop: rounds. A round waits, then runs events, tells the handler, runs inbox and deadlines, then buries closed connections; the
  * clocks are read once in it. Sockets are level-triggered: what a round leaves unread the next one reports. */
 #include "http/loop.h"
 
@@ -214,6 +214,8 @@ static void run_drain(struct loop *l)
 static void run_round(struct loop *l)
 {
 	run_events(l);
+	if (l->handler->round != NULL)
+		l->handler->round(l->handler->ctx);
 	inbox_run(&l->inbox);
 	run_timers(l);
 	run_drain(l);

@@ -219,6 +219,7 @@ TEST(door, a_full_queue_is_answered_503_with_retry_after)
 	house_open(&h, 1);
 	gate_close(&gate, h.engine);
 	assert_int_equal(engine_submit(h.engine, &waits, &err), ERR_NONE);
+	engine_gathered(h.engine);
 	assert_int_equal(dynamo(&h, "CreateTable", CREATE), 503);
 	assert_bytes(header_of(&h, "Retry-After"), "1");
 	assert_non_null(strstr(body_of(&h), "#ServiceUnavailable"));

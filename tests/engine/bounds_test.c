@@ -24,6 +24,7 @@ TEST(bounds, past_the_queue_bound_a_write_is_refused_and_nothing_is_done)
 	gate_close(&gate, f.engine);
 	assert_int_equal(engine_submit(f.engine, &waits, &f.err), ERR_NONE);
 	assert_int_equal(engine_submit(f.engine, &fits, &f.err), ERR_NONE);
+	engine_gathered(f.engine);
 	assert_int_equal(fixture_try(&f, "PutItem", "{'TableName':'things','Item':" KEY("b", "1") "}", &r),
 	                 ERR_OVERLOADED);
 	gate_open(&gate);

@@ -48,6 +48,7 @@ static inline void gate_close(struct gate *g, struct engine *e)
 	                   .lock = PTHREAD_MUTEX_INITIALIZER,
 	                   .changed = PTHREAD_COND_INITIALIZER};
 	assert_int_equal(engine_submit(e, &g->base, &err), ERR_NONE);
+	engine_gathered(e);
 	pthread_mutex_lock(&g->lock);
 	while (!g->entered)
 		pthread_cond_wait(&g->changed, &g->lock);

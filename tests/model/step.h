@@ -132,6 +132,7 @@ static inline void requests_run(struct driver *d, struct request **requests, uns
 			call_differ(requests[i]->calls[0], "submitting", BYTES("accepted"),
 			            bytes_of(requests[i]->base.err.text));
 	}
+	engine_gathered(d->engine);
 	pthread_mutex_lock(&d->lock);
 	while (d->done < count)
 		pthread_cond_wait(&d->finished, &d->lock);
