@@ -1,6 +1,7 @@
 """The servers that are compared: one entry each."""
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -17,6 +18,7 @@ DYNOXIDE = MODULES / "@dynoxide" / "linux-x64"
 DYNALITE = MODULES / "dynalite"
 POLICIES = ROOT / "bench" / "policies.yaml"     # for /v1: under these every request counts and none is refused
 REDIS = pathlib.Path("/usr/bin/redis-server")
+LOOPS = max(1, (os.cpu_count() or 2) - 1)       # one core is the generator's, which has one thread
 STORES = {"dynamo": dynamo, "redis": redis_store}   # by protocol: prepare(port, key), sum_counts(port, key, rows)
 
 
@@ -61,7 +63,7 @@ def gatehouse(name, *options):
         install="make",
         command=lambda port, data: [
             str(GATEHOUSE), "serve", "--listen", f"127.0.0.1:{port}", "--data", str(data),
-            "--policies", str(POLICIES), *options],
+            "--loops", str(LOOPS), "--policies", str(POLICIES), *options],
         version=lambda: "this checkout",
     )
 

@@ -124,23 +124,23 @@ static bool is_all_in_store(const struct rocks_snapshot *snapshot, struct bytes 
 	return snapshot != NULL || low.data[0] != KIND_ROW;
 }
 
-static void store_open(struct view_cursor *c, struct engine *e, struct rocks_snapshot *snapshot,
-                       struct bytes low, struct bytes high)
+/* A snapshot, because to find the first row may take a read from the disk, and nobody else is to wait for that. */
+static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct bytes low,
+                       struct bytes high)
 {
-	bool hold = !is_all_in_store(snapshot, low);
-
-	if (hold && settle_hold(&e->settle, &c->err) != ERR_NONE)
-		return;
-	c->rocks = rocks_cursor_open(e->rocks, snapshot, low, high, c->backward);
-	if (hold)
-		settle_let_go(&e->settle);
+	if (!is_all_in_store(snapshot, low)) {
+		if (view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
+			return;
+		snapshot = c->snapshot;
+	}
+	c->rocks = rocks_cursor_open(c->engine->rocks, snapshot, low, high, c->backward);
 }
 
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
-	*c = (struct view_cursor){.backward = backward};
-	store_open(c, s->engine, snapshot, low, high);
+	*c = (struct view_cursor){.engine = s->engine, .backward = backward};
+	store_open(c, snapshot, low, high);
 	if (s->turn != NULL && c->rocks != NULL)
 		collect(c, s->turn, a, low, high);
 }
@@ -149,6 +149,8 @@ void view_cursor_close(struct view_cursor *c)
 {
 	if (c->rocks != NULL)
 		rocks_cursor_close(c->rocks);
+	if (c->snapshot != NULL)
+		rocks_snapshot_close(c->engine->rocks, c->snapshot);
 }
 
 /* Leaves the row that the last call returned. `started` is implied: on_change and on_stored are false before

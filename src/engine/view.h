@@ -23,6 +23,8 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 /* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
  */
 struct view_cursor {
+	struct engine              *engine;
+	struct rocks_snapshot      *snapshot; /* its own, if it had to take one */
 	struct rocks_cursor        *rocks;
 	const struct change *const *changes; /* of the turn, in this range, sorted in walking order */
 	size_t                      change_count, change_at;
