@@ -13,6 +13,7 @@ enum {
 	ROW_BYTES_USUAL = 256,    /* a bucket for as many bytes of the bound */
 	ALLOCATION_OVERHEAD = 16, /* the allocator's */
 	GROWTH_BYTES = 16,        /* room for a counter to gain some digits */
+	SPARE_BYTES_MAX = 4096,   /* that a row which became shorter may keep */
 };
 
 struct row {
@@ -201,8 +202,10 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const char *row = (const char *)__atomic_load_n(bucket_of(c, hashes[i]), __ATOMIC_RELAXED);
 
-		__builtin_prefetch(row);
-		__builtin_prefetch(row + 64);
+		if (row != NULL) {
+			__builtin_prefetch(row);
+			__builtin_prefetch(row + 64);
+		}
 	}
 }
 
@@ -226,43 +229,40 @@ static void mark_settled(struct cache *c, struct shard *s, struct row *r)
 	atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
 }
 
-/* Changes the row in place, if the new value fits. */
-static bool row_change(struct cache *c, struct shard *s, struct row *r, struct bytes value, bool absent,
-                       bool settled)
+/* Changes the row in place, if the new value fits, and does not leave much of its room unused. */
+static bool row_change(struct cache *c, struct shard *s, struct row *r, struct bytes value, bool absent)
 {
-	if (value.len > r->room)
+	if (value.len > r->room || r->room > 2 * value.len + SPARE_BYTES_MAX)
 		return false;
 	row_set(r, value, absent);
-	if (r->unsettled == !settled)
-		return true;
-	list_remove(&r->ring);
-	if (settled)
-		mark_settled(c, s, r);
-	else
+	if (!r->unsettled) {
 		mark_unsettled(c, s, r);
-	list_push_back(settled ? &s->settled : &s->unsettled, &r->ring);
+		list_remove(&r->ring);
+		list_push_back(&s->unsettled, &r->ring);
+	}
 	return true;
 }
 
-void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent,
-                  bool settled)
+static void row_replace(struct cache *c, struct shard *s, struct row **at, struct row *r)
+{
+	if (*at != NULL) {
+		mark_settled(c, s, *at); /* it is no longer one to be settled */
+		row_drop(c, at);
+	}
+	mark_unsettled(c, s, r);
+	row_add(c, r, &s->unsettled);
+}
+
+void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent)
 {
 	struct shard *s = shard_of(c, hash);
-	struct row  **at, *r;
+	struct row  **at;
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
 	at = row_find(c, hash, key);
-	if (*at == NULL || !row_change(c, s, *at, value, absent, settled)) {
-		if (*at != NULL) {
-			mark_settled(c, s, *at);
-			row_drop(c, at);
-		}
-		r = row_make(hash, key, value, absent);
-		if (!settled)
-			mark_unsettled(c, s, r);
-		row_add(c, r, settled ? &s->settled : &s->unsettled);
-	}
+	if (*at == NULL || !row_change(c, s, *at, value, absent))
+		row_replace(c, s, at, row_make(hash, key, value, absent));
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -48,9 +48,8 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 
 /* ---- one thread at a time: settle.c's lock ---- */
 
-/* A row as committed. `settled`: the store has it already. */
-void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent,
-                  bool settled);
+/* A row as committed; it is unsettled from now on. */
+void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent);
 
 /* Bytes of unsettled rows. */
 size_t cache_unsettled_bytes(struct cache *c);

@@ -66,9 +66,10 @@ static enum err_code step_done(struct err *err)
 
 static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
 {
+	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE)
+		return err->code;
 	settle_taken_reset(&e->settle);
-	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE ||
-	    note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	if (note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
 	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, to->segment);

@@ -98,7 +98,8 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	snprintf(path, sizeof(path), "%s/journal", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
 	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
-	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE)
+	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE ||
+	    file_sync_directory(e->options.path, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment);
@@ -116,9 +117,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
 	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
-	if (open_journal(e, err) != ERR_NONE || file_sync_directory(e->options.path, err) != ERR_NONE)
-		return err->code;
-	return tables_load(e, err);
+	return open_journal(e, err) != ERR_NONE ? err->code : tables_load(e, err);
 }
 
 static struct engine *engine_make(const struct engine_options *options)

@@ -19,13 +19,13 @@ struct catalog;
 struct turn;
 
 struct engine_options {
-	const char *path;               /* the data directory; created if absent */
-	size_t      cache_bytes_max;    /* hot rows kept in front of the store */
-	size_t      block_cache_bytes;  /* the store's own */
-	size_t      queue_bytes_max;    /* what may wait for the writer; past it: ERR_OVERLOADED */
-	size_t      disk_reserve_bytes; /* below this much free space: ERR_DISK_FULL */
-	size_t journal_segment_bytes; /* a checkpoint each time that so much was written: bounds what is replayed */
-	unsigned      tick_ms;        /* the ticker's period */
+	const char   *path;                  /* the data directory; created if absent */
+	size_t        cache_bytes_max;       /* hot rows kept in front of the store */
+	size_t        block_cache_bytes;     /* the store's own */
+	size_t        queue_bytes_max;       /* what may wait for the writer; past it: ERR_OVERLOADED */
+	size_t        disk_reserve_bytes;    /* below this much free space: ERR_DISK_FULL */
+	size_t        journal_segment_bytes; /* a file of the journal; checkpoints free whole ones */
+	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
 	/* Called once, from the writer's thread, when a commit failed: nothing more is written by this

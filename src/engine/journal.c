@@ -18,7 +18,7 @@
 #include "base/log.h"
 
 enum {
-	FILL_FIRST_BYTES = 64 << 10, /* of a new segment, head included */
+	FILL_FIRST_BYTES = 64 << 10, /* of a new segment, after its head */
 	FILL_BYTES_MAX = 1 << 20,    /* at a time; it doubles up to here */
 	BUFFER_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
 	DIRECT_BYTES = 256 << 10,    /* written at a time past the page cache */

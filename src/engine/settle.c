@@ -106,48 +106,37 @@ static bool is_row(const struct change *c)
 	return c->key.data[0] == KIND_ROW;
 }
 
-/* False if there are none. */
-static bool add_to_batch(struct settle *s, const struct turn *t, bool rows_too)
+/* All but rows. False if there is nothing. */
+static bool add_rest_to_batch(struct settle *s, const struct turn *t)
 {
 	size_t count = 0;
 
 	reserve(s, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->dirty && (rows_too || !is_row(c)))
+		if (c->dirty && !is_row(c))
 			s->rows[count++] = (struct cache_row){c->key, c->value, c->deleted};
 	fill_batch(s, count);
-	return count > 0;
-}
-
-static void add_to_cache(struct settle *s, const struct turn *t, bool settled)
-{
-	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->dirty && is_row(c))
-			cache_commit(s->cache, c->hash, c->key, c->value, c->deleted, settled);
-}
-
-/* Tables or indexes were deleted: no row of theirs may come into the store after that. */
-static enum err_code publish_with_ranges(struct settle *s, const struct turn *t, struct err *err)
-{
-	if (settle_shards(s, err) != ERR_NONE)
-		return err->code;
-	add_to_batch(s, t, true);
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
 	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
 		rocks_batch_delete_range(s->batch, d->low, d->high);
-	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
-		return err->code;
-	add_to_cache(s, t, true);
-	return ERR_NONE;
+	return count > 0 || t->ranges != NULL;
 }
 
+static void add_rows_to_cache(struct settle *s, const struct turn *t)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->dirty && is_row(c))
+			cache_commit(s->cache, c->hash, c->key, c->value, c->deleted);
+}
+
+/* If tables or indexes were deleted, rows go into the store before, so that none of theirs comes there after. */
 static enum err_code publish(struct settle *s, const struct turn *t, struct err *err)
 {
-	if (t->ranges != NULL)
-		return publish_with_ranges(s, t, err);
-	if (add_to_batch(s, t, false) && rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
+	add_rows_to_cache(s, t);
+	if (t->ranges != NULL && settle_shards(s, err) != ERR_NONE)
 		return err->code;
-	add_to_cache(s, t, false);
+	if (add_rest_to_batch(s, t) && rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
+		return err->code;
 	return settle_some(s, err);
 }
 
@@ -170,6 +159,11 @@ enum err_code settle_hold(struct settle *s, struct err *err)
 		return ERR_NONE;
 	pthread_mutex_unlock(&s->lock);
 	return err->code;
+}
+
+void settle_hold_rest(struct settle *s)
+{
+	pthread_mutex_lock(&s->lock);
 }
 
 void settle_let_go(struct settle *s)

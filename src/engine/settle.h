@@ -42,7 +42,9 @@ enum err_code settle_publish(struct settle *s, const struct turn *t, struct err 
 
 /* (S1) Short: others wait meanwhile. Not held if it fails. */
 enum err_code settle_hold(struct settle *s, struct err *err);
-void          settle_let_go(struct settle *s);
+/* The same for who looks at no rows: they need not be in the store. */
+void settle_hold_rest(struct settle *s);
+void settle_let_go(struct settle *s);
 
 /* How much the store took, of rows and all else, since it was reset. */
 size_t settle_taken_bytes(struct settle *s);

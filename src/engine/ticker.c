@@ -93,6 +93,14 @@ static void watch_clock(struct ticker *t)
 	         (long long)(ahead_us / 1000000));
 }
 
+static void make_checkpoint(struct engine *e)
+{
+	struct err err;
+
+	if (checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE)
+		log_warn("a checkpoint was put off: %s", err.text);
+}
+
 static void tick(struct ticker *t)
 {
 	struct engine *e = t->engine;
@@ -102,8 +110,7 @@ static void tick(struct ticker *t)
 	watch_clock(t);
 	if (writer_failed(e->writer))
 		return;
-	if (checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE)
-		log_warn("a checkpoint was put off: %s", err.text);
+	make_checkpoint(e);
 	if (!engine_ready(e))
 		return;
 	if (backfill_run(e, &err) != ERR_NONE)
@@ -145,6 +152,7 @@ bool ticker_goes_on(struct ticker *t)
 	bool stopping;
 
 	disk_watch(t->engine);
+	make_checkpoint(t->engine);
 	pthread_mutex_lock(&t->lock);
 	stopping = t->stopping;
 	pthread_mutex_unlock(&t->lock);

@@ -118,18 +118,23 @@ static void collect(struct view_cursor *c, const struct turn *t, struct arena *a
 	c->changes = list;
 }
 
-/* Only rows wait in the cache; and a snapshot was taken when none did. */
-static bool is_all_in_store(const struct rocks_snapshot *snapshot, struct bytes low)
+/* What is committed of other kinds is all in the store; but a commit that is being published must be there whole, rows
+ * too: who saw an entry of an index then sees its row. */
+static void snapshot_rest_open(struct engine *e, struct rocks_snapshot **out)
 {
-	return snapshot != NULL || low.data[0] != KIND_ROW;
+	settle_hold_rest(&e->settle);
+	*out = rocks_snapshot_open(e->rocks);
+	settle_let_go(&e->settle);
 }
 
-/* A snapshot, because to find the first row may take a read from the disk, and nobody else is to wait for that. */
+/* A snapshot, because to find the first key may take a read from the disk, and nobody else is to wait for that. */
 static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct bytes low,
                        struct bytes high)
 {
-	if (!is_all_in_store(snapshot, low)) {
-		if (view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
+	if (snapshot == NULL) {
+		if (low.data[0] != KIND_ROW)
+			snapshot_rest_open(c->engine, &c->snapshot);
+		else if (view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
 			return;
 		snapshot = c->snapshot;
 	}

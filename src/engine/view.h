@@ -16,7 +16,8 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
 /* What is committed at this moment, for several reads. */
 enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err);
 
-/* The same as of a snapshot (NULL: of now), past the cache. */
+/* The same as of a snapshot, past the cache. Without one (NULL) only of what never waits there: not of rows, unless
+ * nothing can be written. */
 enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err);
 
@@ -24,7 +25,7 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
  */
 struct view_cursor {
 	struct engine              *engine;
-	struct rocks_snapshot      *snapshot; /* its own, if it had to take one */
+	struct rocks_snapshot      *snapshot; /* its own, if it was given none */
 	struct rocks_cursor        *rocks;
 	const struct change *const *changes; /* of the turn, in this range, sorted in walking order */
 	size_t                      change_count, change_at;

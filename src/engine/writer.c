@@ -300,7 +300,6 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	if (rc == ERR_NONE) {
 		count_changes(w);
 		engine_publish_catalog(w->engine, w->turn.catalog);
-		rc = turn_over(w, err);
 	}
 	if (w->body.cap > BODY_KEPT_MAX)
 		buf_release(&w->body);
@@ -341,7 +340,7 @@ static void note_batch(struct writer *w, uint64_t count)
 /* (W3) */
 static void stop_writing(struct writer *w, const char *why)
 {
-	log_error("a flush failed, so nothing more is written by this process: %s", why);
+	log_error("a write to the disk failed, so nothing more is written by this process: %s", why);
 	atomic_store(&w->failed, true);
 	if (w->engine->options.on_failure != NULL)
 		w->engine->options.on_failure(w->engine->options.failure_ctx);
@@ -367,6 +366,8 @@ static void batch(struct writer *w, struct writer_request *requests)
 		}
 		note_batch(w, count);
 		complete(requests);
+		if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE)
+			stop_writing(w, err.text);
 		requests = rest;
 	}
 }

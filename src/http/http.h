@@ -113,8 +113,8 @@ struct http_handler {
 	void *(*loop_open)(void *ctx);
 	void (*loop_close)(void *ctx, void *loop_data);
 	void (*handle)(void *ctx, struct http_request *r);
-	/* Called on each loop's thread once a round, after what came in was handled and before answers that
-	 * http_resume brought are sent. May be NULL. */
+	/* Called on each loop's thread after requests were handled, for as many as came in: before answers that
+	 * http_resume brought are sent, and before the loop sleeps. May be NULL. */
 	void (*round)(void *ctx);
 	/* Called on the loop's thread with what http_conn_keep left, unless that is NULL. May be NULL if
 	 * nothing is kept. */

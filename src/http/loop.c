@@ -211,14 +211,20 @@ static void run_drain(struct loop *l)
 	for_each_conn(l, conn_abort);
 }
 
+static void tell_handler(const struct loop *l)
+{
+	if (l->handler->round != NULL)
+		l->handler->round(l->handler->ctx);
+}
+
 static void run_round(struct loop *l)
 {
 	run_events(l);
-	if (l->handler->round != NULL)
-		l->handler->round(l->handler->ctx);
+	tell_handler(l);
 	inbox_run(&l->inbox);
 	run_timers(l);
 	run_drain(l);
+	tell_handler(l); /* a connection that was answered may have had its next request ready */
 	bury(l);
 }
 
