@@ -11,6 +11,14 @@ struct check_call {
 	int64_t      now_us;
 };
 
+static bool is_asked(const struct check *c, const struct rule *rule)
+{
+	for (uint32_t i = 0; i < c->action_count; i++)
+		if (bytes_equal(c->actions[i].rule->type, rule->type))
+			return true;
+	return false;
+}
+
 static void read_action(struct fields *f, struct check *c, const struct json *member, struct bytes journey)
 {
 	const struct rule *rule = NULL;
@@ -20,6 +28,8 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 	if (rule == NULL)
 		fields_fail(f, "actions", ERR_INVALID, "must be types of the journey %.*s",
 		            BYTES_ARG(journey));
+	else if (is_asked(c, rule))
+		fields_fail(f, "actions", ERR_INVALID, "names %.*s twice", BYTES_ARG(rule->type));
 	else
 		c->actions[c->action_count++].rule = rule;
 }
@@ -42,7 +52,7 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 {
 	uint32_t before = c->resource_count;
 
-	if (!fields_has(f, "limits"))
+	if (fields_get(f, "limits") == NULL || !fields_has(f, "limits"))
 		return;
 	out->limits = arena_zalloc(c->arena, sizeof(*out->limits));
 	out->limits->deed = LIMIT_LOOK;

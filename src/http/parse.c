@@ -92,6 +92,16 @@ static bool take_method(struct parsing *p, struct bytes name)
 	return method_is_registered(name) || refuse(p, 400, "unknown method");
 }
 
+/* A host, maybe with its port: at least no bytes that neither can have. */
+static bool host_is_right(struct bytes host)
+{
+	for (size_t i = 0; i < host.len; i++)
+		if (!isalnum((unsigned char)host.data[i]) &&
+		    strchr("-_.!~*'()%;:&=+$,[]", host.data[i]) == NULL)
+			return false;
+	return true;
+}
+
 /* "http://host:80" before the path, which a server must take too (RFC 9112 3.2.2); with a user's name in it, it must not
  * be trusted (RFC 9110 4.2.4). */
 static bool authority_is_right(struct bytes target)
@@ -106,11 +116,7 @@ static bool authority_is_right(struct bytes target)
 	target = (struct bytes){target.data + 2, target.len - 2};
 	authority = cut(&target, '/');
 	authority = cut(&authority, '?');
-	for (size_t i = 0; i < authority.len; i++)
-		if (!isalnum((unsigned char)authority.data[i]) &&
-		    strchr("-_.!~*'()%;:&=+$,[]", authority.data[i]) == NULL)
-			return false;
-	return authority.len > 0;
+	return authority.len > 0 && host_is_right(authority);
 }
 
 static bool take_target(struct parsing *p, struct bytes target)
@@ -185,13 +191,19 @@ static bool take_connection(struct parsing *p, struct bytes value)
 	return true;
 }
 
+static bool take_host(struct parsing *p, struct bytes value)
+{
+	if (p->hosts++ > 0)
+		return refuse(p, 400, "more than one Host");
+	return host_is_right(value) || refuse(p, 400, "the Host header is no host");
+}
+
 /* What concerns the message itself. */
 static bool take_meaning(struct parsing *p, const struct http_header *h)
 {
 	switch (h->name.len) { /* tells nearly all apart */
 	case 4:
-		return !parse_name_is(h->name, BYTES("Host")) || p->hosts++ == 0 ||
-		       refuse(p, 400, "more than one Host");
+		return !parse_name_is(h->name, BYTES("Host")) || take_host(p, h->value);
 	case 6:
 		return !parse_name_is(h->name, BYTES("Expect")) || take_expect(p, h->value);
 	case 10:
@@ -230,7 +242,7 @@ static bool headers_agree(struct parsing *p)
 		return refuse(p, 400, "HTTP/1.0 has no Transfer-Encoding");
 	if (p->hosts == 0 && !head->version_1_0)
 		return refuse(p, 400, "the Host header is missing");
-	head->keep_alive = head->version_1_0 ? p->keep_alive : !p->close;
+	head->keep_alive = !p->close && (!head->version_1_0 || p->keep_alive);
 	return true;
 }
 

@@ -52,19 +52,17 @@ static enum receive_step refuse(struct receive *r, int status, const char *text)
 /* "http://host/path", which a server must take as well as "/path" (RFC 9112 3.2.2). */
 static struct bytes target_without_authority(struct bytes target)
 {
-	const char *scheme_end, *slash;
-	size_t      left;
+	const char *scheme_end, *at, *end = target.data + target.len;
 
 	if (target.len == 0 || target.data[0] == '/' || target.data[0] == '*')
 		return target;
 	scheme_end = memchr(target.data, ':', target.len);
 	if (scheme_end == NULL)
 		return target;
-	left = target.len - (size_t)(scheme_end - target.data);
-	if (left < 3)
-		return BYTES("/");
-	slash = memchr(scheme_end + 3, '/', left - 3);
-	return slash == NULL ? BYTES("/") : (struct bytes){slash, target.len - (size_t)(slash - target.data)};
+	at = end - scheme_end < 3 ? end : scheme_end + 3;
+	while (at < end && *at != '/' && *at != '?')
+		at++;
+	return at == end ? BYTES("/") : (struct bytes){at, (size_t)(end - at)};
 }
 
 static void target_split(struct http_request *q, struct bytes target)
@@ -79,6 +77,8 @@ static void target_split(struct http_request *q, struct bytes target)
 		return;
 	q->path.len = (size_t)(mark - rest.data);
 	q->query = (struct bytes){mark + 1, rest.len - q->path.len - 1};
+	if (q->path.len == 0)
+		q->path = BYTES("/");
 }
 
 /* The head is known; what of the body? */

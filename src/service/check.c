@@ -41,7 +41,7 @@ static enum err_code check_states(struct check *c, struct bytes table, struct ta
 
 	if (assess_states(&c->who, table, t, a, &v, err) != ERR_NONE)
 		return err->code;
-	join(c, &v, verdict_wait(&v, t->now_us));
+	join(c, &v, verdict_wait_all(&v, t->now_us));
 	return states_required(c->who.subjects, c->who.subject_count, table, t, a, &c->required, err);
 }
 
@@ -54,7 +54,7 @@ static enum err_code check_action(struct check *c, struct check_action *action, 
 	if (assess(&c->who, table, t, a, &now, err) != ERR_NONE)
 		return err->code;
 	action_fill(action, &now);
-	join(c, &now.verdict, verdict_wait(&now.verdict, t->now_us));
+	join(c, &now.verdict, verdict_wait_all(&now.verdict, t->now_us));
 	return ERR_NONE;
 }
 

@@ -30,11 +30,26 @@ int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
 	return left_s > 0 ? left_s : 0;
 }
 
+static struct verdict_wait wait_until(int64_t until_s, int64_t now_us)
+{
+	if (until_s == 0)
+		return (struct verdict_wait){0};
+	return (struct verdict_wait){until_s, verdict_retry_after(until_s, now_us)};
+}
+
 struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us)
 {
-	if (v->kind == VERDICT_ALLOW || v->until_s == 0)
-		return (struct verdict_wait){0};
-	return (struct verdict_wait){v->until_s, verdict_retry_after(v->until_s, now_us)};
+	return wait_until(v->kind == VERDICT_ALLOW ? 0 : v->until_s, now_us);
+}
+
+static int64_t last_end(const struct verdict *v)
+{
+	return v->joined ? v->last_s : v->until_s;
+}
+
+struct verdict_wait verdict_wait_all(const struct verdict *v, int64_t now_us)
+{
+	return wait_until(v->kind == VERDICT_ALLOW ? 0 : last_end(v), now_us);
 }
 
 /* No end is later than any. */
@@ -43,8 +58,21 @@ static bool ends_later(const struct verdict *a, const struct verdict *b)
 	return b->until_s != 0 && (a->until_s == 0 || a->until_s > b->until_s);
 }
 
+static int64_t later_end(int64_t a, int64_t b)
+{
+	if (a == 0 || b == 0)
+		return 0;
+	return a > b ? a : b;
+}
+
 void verdict_add(struct verdict *v, const struct verdict *other)
 {
+	int64_t last = v->kind == VERDICT_ALLOW ? last_end(other) : later_end(last_end(v), last_end(other));
+
+	if (other->kind == VERDICT_ALLOW)
+		return;
 	if (other->kind > v->kind || (other->kind == v->kind && ends_later(other, v)))
 		*v = *other;
+	v->joined = true;
+	v->last_s = last;
 }

@@ -26,6 +26,10 @@ struct verdict {
 	int64_t           until_s; /* when it ends; 0: not by itself, or nothing to end */
 	struct bytes      pk, sk;  /* the row that says so */
 	struct bytes      block_type;
+
+	/* verdict_add's: of all that was added, also the lesser ones */
+	bool    joined;
+	int64_t last_s; /* when the last of it ends; 0: never */
 };
 
 const char *verdict_name(enum verdict_kind kind);
@@ -41,8 +45,10 @@ struct verdict_wait {
 };
 
 struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us);
+/* For all that was added to it, not only for the gravest. */
+struct verdict_wait verdict_wait_all(const struct verdict *v, int64_t now_us);
 
-/* Keeps the graver of two; of two alike the one that ends later. */
+/* Keeps the graver of two; of two alike the one that ends later. Notes when the last of both ends. */
 void verdict_add(struct verdict *v, const struct verdict *other);
 
 #endif

@@ -5,10 +5,12 @@ import hashlib
 import json
 import os
 import re
+import socket
 import time
 import uuid
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -409,6 +411,19 @@ def test_other_methods_and_paths_are_answered_as_such(v1):
     assert v1.send("GET", "/v1/attempts").status == 405
     assert v1.send("GET", "/v1/attempts").headers["allow"] == "POST"
     assert v1.send("POST", "/v1/", b"{}").status == 404
+
+
+def test_requests_sent_together_on_one_connection_follow_each_other_at_once(own_server):
+    """Each waits for the one before it, and none for a clock that goes by once a second."""
+    count, parts, received = 20, urlsplit(own_server.endpoint), b""
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as peer:
+        began = time.monotonic()
+        peer.sendall(b"".join(request_bytes("/v1/attempts", attempt(f"together-{i}")) for i in range(count)))
+        while received.count(b'"counted":true') < count:
+            more = peer.recv(65536)
+            assert more, received
+            received += more
+    assert time.monotonic() - began < 6
 
 
 @pytest.mark.parametrize("method, path, status", [("GET", "/v1/attempts", 405), ("GET", "/v1/nothing", 404), ("GET", "/v1/subjects/%zz", 400),

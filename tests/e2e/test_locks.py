@@ -121,6 +121,31 @@ def test_a_lock_is_the_row_that_the_document_draws(ok, rows, subject, journey, n
     assert rows(subject) == {}
 
 
+def asked(ok, subject, journey="SIGN_IN"):
+    answer = ok("POST", "/v1/check", {"subject": subject, "journey": journey, "actions": ["PASSWORD_ENTRY"]})
+    return answer["verdict"], answer.get("retry_after")
+
+
+def test_a_check_says_when_the_last_of_all_that_stands_against_her_ends(ok, subject):
+    for _ in range(6):
+        ok("POST", "/v1/attempts", {"subject": subject, "journey": "REAUTHENTICATION", "type": "PASSWORD_ENTRY", "outcome": "failure"})
+    verdict, longest = asked(ok, subject, "REAUTHENTICATION")
+    assert verdict == "signed_out" and longest > 600
+    ok("PUT", f"/v1/subjects/{subject}/states/email_fraud", {"state": "DENY", "duration": 60})
+    verdict, wait = asked(ok, subject, "REAUTHENTICATION")
+    assert verdict == "blocked" and longest - 30 <= wait <= longest
+    assert asked(ok, subject) == ("blocked", pytest.approx(60, abs=30))
+    ok("PUT", lock_path(subject, "AUTHENTICATION/SIGN_IN"), {"kind": "PERMANENT"})
+    assert asked(ok, subject) == ("blocked", None)
+
+
+def test_a_check_is_asked_about_each_action_once(call, subject):
+    body = {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY", "PASSWORD_ENTRY"]}
+    status, problem = call("POST", "/v1/check", body)
+    assert status == 422 and problem["field"] == "actions" and "twice" in problem["detail"]
+    assert call("POST", "/v1/check", {**body, "actions": ["PASSWORD_ENTRY"], "limits": None})[0] == 200
+
+
 def test_the_two_locks_of_the_second_document_one_held_and_one_open(ok, rows, subject):
     since = int(time.time())
     assert ok("PUT", lock_path(subject, "AUTHENTICATION/SIGN_IN"), {"kind": "PERMANENT"})["verdict"] == "locked_permanent"

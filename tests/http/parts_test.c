@@ -212,6 +212,8 @@ TEST(receive, knows_the_forms_of_a_target)
 	        {"*", "*", ""},
 	        {"http://h/a?b", "/a", "b"},
 	        {"http://h", "/", ""},
+	        {"http://h?x=/a/b", "/", "x=/a/b"},
+	        {"http://h/?/a", "/", "/a"},
 	        {"http://h:80/", "/", ""},
 	};
 	struct http_limits  limits = http_limits_default();

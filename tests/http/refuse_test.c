@@ -200,6 +200,7 @@ static const struct malformed malformed[] = {
         BAD("two spaces after the target", "GET /  HTTP/1.1\r\n" HOST "\r\n", 400),
         BAD("tab in the target", "GET /\t HTTP/1.1\r\n" HOST "\r\n", 400),
         BAD("a user before the host", "GET http://me@t/ HTTP/1.1\r\n" HOST "\r\n", 400),
+        BAD("a host that is none", "GET /say HTTP/1.1\r\nHost: a b/c\r\n\r\n", 400),
         BAD("a scheme without host", "GET http:///say HTTP/1.1\r\n" HOST "\r\n", 400),
         BAD("a scheme without slashes", "GET http:say HTTP/1.1\r\n" HOST "\r\n", 400),
         BAD("CONNECT", "CONNECT t:80 HTTP/1.1\r\n" HOST "\r\n", 405),

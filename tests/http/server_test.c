@@ -210,6 +210,8 @@ TEST(server, keeps_or_ends_the_connection_as_version_and_header_say)
 	expect_connection("GET /say HTTP/1.0\r\n\r\n", "Connection: close\r\n", true);
 	expect_connection("GET /say HTTP/1.0\r\nConnection: closed, Keep-Alive\r\n\r\n",
 	                  "Connection: keep-alive\r\n", false);
+	expect_connection("GET /say HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n",
+	                  "Connection: close\r\n", true);
 	expect_connection("GET /say HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "Connection: keep-alive\r\n",
 	                  false);
 	expect_connection("GET /close HTTP/1.1\r\n" HOST "\r\n", "Connection: close\r\n", true);
