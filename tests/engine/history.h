@@ -11,6 +11,7 @@
 #define TESTS_ENGINE_HISTORY_H
 
 #include "base/fault.h"
+#include "engine/checkpoint.h"
 #include "engine/apart.h"
 #include "engine/fixture.h"
 #include "engine/layout.h"
@@ -287,11 +288,15 @@ static inline void history_live(struct history *h)
 	fixture_start(&st.f);
 	for (unsigned i = 1; i <= h->steps; i++) {
 		if (i == h->steps * 3 / 4 && h->checkpoint_ends >= 0) {
-			engine_tick(st.f.engine); /* none is under way */
+			engine_tick(
+			        st.f.engine); /* the writer has begun its segment, and woken the ticker … */
+			engine_tick(st.f.engine); /* … which is done with that: no checkpoint is under way */
 			fault_arm(FAULT_CHECKPOINT, h->checkpoint_ends);
 		}
 		step(&st, i);
 	}
+	if (h->checkpoint_ends >= 0) /* if none was due since */
+		assert_int_not_equal(checkpoint_run(st.f.engine, &st.f.err), ERR_NONE);
 }
 
 /* Lives in its directory until it is killed. */
