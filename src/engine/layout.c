@@ -1,7 +1,7 @@
 /* Layout: every key in the store, drawn. Integers are big-endian, so that they sort; hash and range keys are
  * in the order-preserving form of item/key.c.
  *
- *   m name                                                       -> small facts: format, next table id, clock
+ *   m name                                                       -> small facts: next table id, where the journal begins
  *   t name                                                       -> the table's schema, as an item
  *   c table(4)                                                   -> its counts, as an item
  *   r table(4) hash(4) hashkey rangekey                          -> the item
