@@ -62,6 +62,16 @@ static inline int bytes_compare(struct bytes a, struct bytes b)
 	return (a.len > b.len) - (a.len < b.len);
 }
 
+/* Without the blanks and tabs on both sides. */
+static inline struct bytes bytes_trimmed(struct bytes text)
+{
+	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
+		text = (struct bytes){text.data + 1, text.len - 1};
+	while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+		text.len--;
+	return text;
+}
+
 /* Does `needle` occur in `hay`? The empty needle does. */
 bool bytes_contains(struct bytes hay, struct bytes needle);
 

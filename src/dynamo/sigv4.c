@@ -38,15 +38,6 @@ struct check {
 
 /* ---- is there a signature? ---- */
 
-static struct bytes trimmed(struct bytes text)
-{
-	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-		text = (struct bytes){text.data + 1, text.len - 1};
-	while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-		text.len--;
-	return text;
-}
-
 static enum err_code header_note(struct check *c, const struct sigv4_header *header, struct err *err)
 {
 	for (unsigned i = 0; i < FOUND_COUNT; i++) {
@@ -54,7 +45,7 @@ static enum err_code header_note(struct check *c, const struct sigv4_header *hea
 			continue;
 		if (c->found[i].data != NULL)
 			return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_TWICE, found_headers[i].name);
-		c->found[i] = header->value.data == NULL ? BYTES("") : trimmed(header->value);
+		c->found[i] = header->value.data == NULL ? BYTES("") : bytes_trimmed(header->value);
 	}
 	return ERR_NONE;
 }

@@ -3,7 +3,7 @@
  *   loop threads                       writer thread                    ticker thread
  *   engine_session_init                 takes all that waits             once a second: free space,
  *   table calls on what is committed   runs each in its turn            sweeping, backfilling (as
- *   engine_submit ------------------>  commits once, then completes     writer requests)
+ *   engine_submit, engine_gathered ->  commits once, then completes     writer requests)
  *
  * Reads are always consistent: a reader sees every write that was acknowledged before it began, and nothing
  * that is not durable. */

@@ -30,16 +30,6 @@ bool parse_name_is(struct bytes name, struct bytes other)
 	return name.len == other.len && strncasecmp(name.data, other.data, name.len) == 0;
 }
 
-/* Without the blanks on both sides. */
-static struct bytes trimmed(struct bytes text)
-{
-	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-		text = (struct bytes){text.data + 1, text.len - 1};
-	while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-		text.len--;
-	return text;
-}
-
 /* The text before the first `mark`, or all of it. Moves *rest past the mark. */
 static struct bytes cut(struct bytes *rest, char mark)
 {
@@ -183,7 +173,7 @@ static bool take_expect(struct parsing *p, struct bytes value)
 static bool take_connection(struct parsing *p, struct bytes value)
 {
 	while (value.len > 0) {
-		struct bytes option = trimmed(cut(&value, ','));
+		struct bytes option = bytes_trimmed(cut(&value, ','));
 
 		p->close = p->close || parse_name_is(option, BYTES("close"));
 		p->keep_alive = p->keep_alive || parse_name_is(option, BYTES("keep-alive"));
@@ -227,7 +217,7 @@ static bool take_header(struct parsing *p, struct bytes line)
 	if (h->name.len == 0 || h->name.len == line.len || line.data[h->name.len] != ':')
 		return refuse(p, 400,
 		              "a line of the request's head is not a header: its name, a colon, its value");
-	h->value = trimmed((struct bytes){line.data + h->name.len + 1, line.len - h->name.len - 1});
+	h->value = bytes_trimmed((struct bytes){line.data + h->name.len + 1, line.len - h->name.len - 1});
 	p->head->header_count++;
 	return take_meaning(p, h);
 }
