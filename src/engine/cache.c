@@ -1,5 +1,5 @@
 /* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
- * unsettled ones, which may not. Eviction is second chance: a row that was used since the hand last passed is
+ * unsettled ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is second chance: a row that was used since the hand last passed is
  * kept for another round. A row's bytes follow it, and change in place when they fit: what a lookup costs is mostly
  * the memory it touches. */
 #include "engine/cache.h"
@@ -8,18 +8,23 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "engine/layout.h"
+
 enum {
 	BUCKETS_MIN = 64,
 	ROW_BYTES_USUAL = 256,    /* a bucket for as many bytes of the bound */
 	ALLOCATION_OVERHEAD = 16, /* the allocator's */
 	GROWTH_BYTES = 16,        /* room for a counter to gain some digits */
 	SPARE_BYTES_MAX = 4096,   /* that a row which became shorter may keep */
+	PARTITION_RINGS = 8192,   /* a power of two */
+	PARTITION_ROWS_MAX = 512, /* that are looked at for one walk */
 };
 
 struct row {
 	struct row *next; /* in the bucket */
 	uint64_t    hash;
 	struct list ring;
+	struct list partition;                /* if it is unsettled */
 	uint32_t    key_len, value_len, room; /* room: for the value */
 	bool        absent;                   /* there is none: no value */
 	bool        used;                     /* since the hand passed */
@@ -43,6 +48,9 @@ struct cache {
 	size_t        bucket_count; /* of a shard; a power of two */
 	atomic_size_t unsettled_bytes;
 	struct shard  shards[CACHE_SHARDS];
+
+	/* under settle.c's lock: unsettled rows, those of a partition all in the same ring */
+	struct list partitions[PARTITION_RINGS];
 };
 
 /* ---- rows ---- */
@@ -211,11 +219,17 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 
 /* ---- committing and settling ---- */
 
+static struct list *partition_of(struct cache *c, struct bytes key)
+{
+	return &c->partitions[layout_partition_number(key) & (PARTITION_RINGS - 1)];
+}
+
 static void mark_unsettled(struct cache *c, struct shard *s, struct row *r)
 {
 	if (r->unsettled)
 		return;
 	r->unsettled = true;
+	list_push_back(partition_of(c, row_key(r)), &r->partition);
 	s->unsettled_count++;
 	atomic_fetch_add(&c->unsettled_bytes, row_bytes(r));
 }
@@ -225,6 +239,7 @@ static void mark_settled(struct cache *c, struct shard *s, struct row *r)
 	if (!r->unsettled)
 		return;
 	r->unsettled = false;
+	list_remove(&r->partition);
 	s->unsettled_count--;
 	atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
 }
@@ -270,6 +285,54 @@ void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes
 size_t cache_unsettled_bytes(struct cache *c)
 {
 	return atomic_load_explicit(&c->unsettled_bytes, memory_order_relaxed);
+}
+
+static bool is_between(const struct row *r, struct bytes low, struct bytes high)
+{
+	return bytes_compare(row_key(r), low) >= 0 && bytes_compare(row_key(r), high) < 0;
+}
+
+static struct cache_row row_copy(const struct row *r, struct arena *a)
+{
+	return (struct cache_row){arena_copy(a, row_key(r)), arena_copy(a, row_value(r)), r->absent};
+}
+
+/* What is unsettled stays, and changes only under settle.c's lock: no shard's is needed to look at it. */
+bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                             struct cache_rows *rows)
+{
+	struct list *ring = partition_of(c, low);
+	size_t       looked_at = 0, count = 0;
+
+	for (struct list *at = ring->next; at != ring; at = at->next) {
+		if (++looked_at > PARTITION_ROWS_MAX)
+			return false;
+		count += is_between(LIST_ENTRY(at, struct row, partition), low, high) ? 1 : 0;
+	}
+	*rows = (struct cache_rows){count == 0 ? NULL : arena_array(a, count, sizeof(*rows->list)), 0};
+	for (struct list *at = ring->next; rows->count < count; at = at->next) {
+		const struct row *r = LIST_ENTRY(at, struct row, partition);
+
+		if (is_between(r, low, high))
+			rows->list[rows->count++] = row_copy(r, a);
+	}
+	return true;
+}
+
+bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
+                         struct cache_row *row)
+{
+	struct shard *s = shard_of(c, hash);
+	struct row   *r;
+
+	pthread_mutex_lock(&s->lock);
+	r = *row_find(c, hash, key);
+	if (r != NULL && !r->unsettled)
+		r = NULL;
+	if (r != NULL)
+		*row = row_copy(r, a);
+	pthread_mutex_unlock(&s->lock);
+	return r != NULL;
 }
 
 size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
@@ -320,6 +383,8 @@ struct cache *cache_open(size_t bytes_max)
 
 	c->shard_bytes_max = bytes_max / CACHE_SHARDS;
 	c->bucket_count = bucket_count_for(c->shard_bytes_max);
+	for (int i = 0; i < PARTITION_RINGS; i++)
+		list_init(&c->partitions[i]);
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 

@@ -54,12 +54,26 @@ void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes
 /* Bytes of unsettled rows. */
 size_t cache_unsettled_bytes(struct cache *c);
 
-/* The unsettled rows of one shard, in no order: up to `max` are put into `rows`. Returns how many there are.
- * They stay as they are until cache_settled, which says that the store has all of the shard's. */
 struct cache_row {
 	struct bytes key, value;
 	bool         absent;
 };
+
+/* The unsettled rows with keys from low to high (excluded), which must be of one partition (layout.h): copies in the
+ * arena, in no order. False if there are so many to look at that it is better to settle them. */
+struct cache_rows {
+	struct cache_row *list;
+	size_t            count;
+};
+bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                             struct cache_rows *rows);
+
+/* This row, if it is unsettled, copied into the arena. */
+bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
+                         struct cache_row *row);
+
+/* The unsettled rows of one shard, in no order: up to `max` are put into `rows`. Returns how many there are.
+ * They stay as they are until cache_settled, which says that the store has all of the shard's. */
 size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
 void   cache_settled(struct cache *c, unsigned shard);
 

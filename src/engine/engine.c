@@ -35,7 +35,7 @@ const struct table_backend engine_backend = {
         .remove = tables_remove,
 };
 
-enum { UNSETTLED_BYTES_MAX = 16 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20 };
+enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20 };
 
 static void system_random(void *out, size_t len)
 {

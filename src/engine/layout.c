@@ -73,6 +73,20 @@ void layout_partition(struct buf *out, uint32_t table_id, const struct value *ha
 	add_hash_key(out, hash);
 }
 
+enum { PARTITION_HEAD_BYTES = 1 + 4 + 4 }; /* r table(4) hash(4) */
+
+bool layout_is_one_partition(struct bytes low, struct bytes high)
+{
+	return low.len >= PARTITION_HEAD_BYTES && high.len >= PARTITION_HEAD_BYTES &&
+	       low.data[0] == KIND_ROW && memcmp(low.data, high.data, PARTITION_HEAD_BYTES) == 0;
+}
+
+uint64_t layout_partition_number(struct bytes row_key)
+{
+	return row_key.len < PARTITION_HEAD_BYTES ? 0
+	                                          : take_u32(row_key.data + 5) ^ take_u32(row_key.data + 1);
+}
+
 void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *keys, const struct item *item)
 {
 	layout_partition(out, table_id, item_get(item, keys->hash.name));

@@ -25,6 +25,10 @@ void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *key
  * bytes. */
 void layout_partition(struct buf *out, uint32_t table_id, const struct value *hash);
 
+/* Are all keys from low to high rows of one partition, or of several that share a number? */
+bool     layout_is_one_partition(struct bytes low, struct bytes high);
+uint64_t layout_partition_number(struct bytes row_key);
+
 /* An entry of a secondary index; the item has all key attributes of the table and of the index. */
 void layout_index(struct buf *out, uint32_t table_id, uint16_t index_id, const struct key_schema *index_keys,
                   const struct key_schema *table_keys, const struct item *item);

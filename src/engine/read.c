@@ -167,42 +167,53 @@ enum err_code read_batch(struct table *t, struct arena *a, const struct table_ba
 	return ERR_NONE;
 }
 
-static enum err_code load_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
-                             const struct table_entry *t, uint64_t hash, struct bytes key,
-                             const struct loaded **out, struct err *err)
-{
-	struct loaded *row;
-	struct bytes   value;
-	bool           found;
+/* Rows as they were at one moment. */
+struct moment {
+	struct rocks_snapshot *snapshot; /* NULL: in a turn, where nothing else runs */
+	struct cache_row      *waiting;  /* see view_rows_snapshot_open */
+};
 
-	if (snapshot == NULL)
-		return row_load_at(s, a, t, hash, key, out, err);
+static enum err_code load_at(struct engine_session *s, const struct moment *m, struct arena *a,
+                             const struct rows *rows, uint32_t i, const struct loaded **out, struct err *err)
+{
+	const struct table_entry *t = rows->tables[i];
+	struct loaded            *row;
+	struct bytes              value;
+	bool                      found;
+
+	if (m->snapshot == NULL)
+		return row_load_at(s, a, t, rows->hashes[i], rows->keys[i], out, err);
 	*out = row = arena_zalloc(a, sizeof(*row));
-	if (view_get_at(s, snapshot, a, key, &value, &found, err) != ERR_NONE)
+	if (m->waiting[i].key.len > 0) {
+		value = m->waiting[i].value;
+		found = !m->waiting[i].absent;
+	} else if (view_get_at(s, m->snapshot, a, rows->keys[i], &value, &found, err) != ERR_NONE) {
 		return err->code;
+	}
 	return found ? row_decode(s, a, t, value, row, err) : ERR_NONE;
 }
 
-/* In a turn nothing else runs, so plain reads are a snapshot already. */
 enum err_code read_transact(struct table *t, struct arena *a, const struct table_batch_get *q,
                             struct table_batch_get_result *r, struct err *err)
 {
 	struct engine_session *s = (struct engine_session *)t;
-	struct rocks_snapshot *snapshot = NULL;
+	struct moment          m = {0};
 	struct rows            rows;
 	size_t                 bytes = 0;
 
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, MSG_TRANSACT_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
-	if (s->turn == NULL && view_snapshot_open(s->engine, &snapshot, err) != ERR_NONE)
-		return err->code;
+	if (s->turn == NULL) {
+		m.waiting = arena_array(a, q->count, sizeof(*m.waiting));
+		view_rows_snapshot_open(s->engine, a, rows.hashes, rows.keys, q->count, m.waiting,
+		                        &m.snapshot);
+	}
 	err->code = ERR_NONE;
 	for (uint32_t i = 0; i < q->count && err->code == ERR_NONE; i++) {
 		const struct loaded *row;
 
-		if (load_at(s, snapshot, a, rows.tables[i], rows.hashes[i], rows.keys[i], &row, err) !=
-		    ERR_NONE)
+		if (load_at(s, &m, a, &rows, i, &row, err) != ERR_NONE)
 			break;
 		fill(a, &q->gets[i], row, &r->results[i]);
 		r->results[i].capacity.read_units = 2 * read_cost(row->size_bytes, true);
@@ -210,7 +221,7 @@ enum err_code read_transact(struct table *t, struct arena *a, const struct table
 		if (bytes > TABLE_TRANSACT_BYTES_MAX)
 			err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
 	}
-	if (snapshot != NULL)
-		rocks_snapshot_close(s->engine->rocks, snapshot);
+	if (m.snapshot != NULL)
+		rocks_snapshot_close(s->engine->rocks, m.snapshot);
 	return err->code;
 }

@@ -1,9 +1,10 @@
 /* Settle: committed rows on their way into the store. A commit is durable once it is in the journal; its rows
  * then wait in the cache, and are put into the store when there are many of them, or when someone walks over
- * the store. A row that changes often is so put there once, for all its changes.
+ * a whole table. A row that changes often is so put there once, for all its changes.
  *
  *   writer     journal_append, then settle_publish: rows into the cache, everything else into the store
  *   a walk     settle_hold: all rows into the store; opens its cursor or snapshot; settle_let_go
+ *   a query    settle_hold_rest: takes a snapshot, and a copy of the rows of its partition that wait (view.c)
  *
  * (S1) While it is held, the store is what is committed, whole commits only.
  * (S2) Between commits no more than unsettled_bytes_max wait in the cache. */
@@ -42,7 +43,7 @@ enum err_code settle_publish(struct settle *s, const struct turn *t, struct err 
 
 /* (S1) Short: others wait meanwhile. Not held if it fails. */
 enum err_code settle_hold(struct settle *s, struct err *err);
-/* The same for who looks at no rows: they need not be in the store. */
+/* The same for who looks at no rows, or knows which ones: they need not be in the store. */
 void settle_hold_rest(struct settle *s);
 void settle_let_go(struct settle *s);
 

@@ -26,6 +26,18 @@ enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, 
 	return ERR_NONE;
 }
 
+void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *hashes,
+                             const struct bytes *keys, uint32_t count, struct cache_row *waiting,
+                             struct rocks_snapshot **out)
+{
+	settle_hold_rest(&e->settle);
+	*out = rocks_snapshot_open(e->rocks);
+	for (uint32_t i = 0; i < count; i++)
+		if (!cache_unsettled_row(e->cache, hashes[i], keys[i], a, &waiting[i]))
+			waiting[i] = (struct cache_row){0};
+	settle_let_go(&e->settle);
+}
+
 static void take_change(const struct change *c, struct arena *a, struct bytes *value, bool *found)
 {
 	*found = !c->deleted;
@@ -84,8 +96,7 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
 
 static int up(const void *a, const void *b)
 {
-	return bytes_compare((*(const struct change *const *)a)->key,
-	                     (*(const struct change *const *)b)->key);
+	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
 }
 
 static int down(const void *a, const void *b)
@@ -98,43 +109,63 @@ static bool in_range(const struct change *c, struct bytes low, struct bytes high
 	return c->dirty && bytes_compare(c->key, low) >= 0 && bytes_compare(c->key, high) < 0;
 }
 
-/* The turn's changes in the range. A batch holds at most some thousands, and comparing fails at the first
- * bytes for most, which costs less than the store's own cursor does. */
-static void collect(struct view_cursor *c, const struct turn *t, struct arena *a, struct bytes low,
-                    struct bytes high)
+static bool is_changed(const struct engine *e, const struct turn *t, struct bytes key)
 {
-	const struct change **list;
-	size_t                count = 0;
+	return t != NULL && turn_find(t, hash_bytes(e->hash_key, key), key) != NULL;
+}
 
-	for (const struct change *change = t->first; change != NULL; change = change->next)
+/* What is not in the store yet: rows that wait to be settled, and over them the turn's changes. A batch holds at most
+ * some thousands of these, and comparing fails at the first bytes for most, which costs less than the store's own
+ * cursor does. */
+static void collect(struct view_cursor *c, const struct turn *t, const struct cache_rows *waiting,
+                    struct arena *a, struct bytes low, struct bytes high)
+{
+	const struct change *first = t == NULL ? NULL : t->first;
+	size_t               count = waiting->count;
+	struct cache_row    *list;
+
+	for (const struct change *change = first; change != NULL; change = change->next)
 		count += in_range(change, low, high) ? 1 : 0;
 	if (count == 0)
 		return;
 	list = arena_array(a, count, sizeof(*list));
-	for (const struct change *change = t->first; change != NULL; change = change->next)
+	for (const struct change *change = first; change != NULL; change = change->next)
 		if (in_range(change, low, high))
-			list[c->change_count++] = change;
-	qsort(list, count, sizeof(*list), c->backward ? down : up);
+			list[c->change_count++] =
+			        (struct cache_row){change->key, change->value, change->deleted};
+	for (size_t i = 0; i < waiting->count; i++)
+		if (!is_changed(c->engine, t, waiting->list[i].key))
+			list[c->change_count++] = waiting->list[i];
+	qsort(list, c->change_count, sizeof(*list), c->backward ? down : up);
 	c->changes = list;
 }
 
-/* What is committed of other kinds is all in the store; but a commit that is being published must be there whole, rows
- * too: who saw an entry of an index then sees its row. */
-static void snapshot_rest_open(struct engine *e, struct rocks_snapshot **out)
+/* Without settling rows. What is committed of other kinds is all in the store; but a commit that is being published must
+ * be there whole, rows too: who saw an entry of an index then sees its row. Of one partition, the rows that wait are
+ * taken along; of others there must be none in the range. False if that cannot be done. */
+static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high,
+                               struct cache_rows *waiting)
 {
+	struct engine *e = c->engine;
+	bool           rows = low.data[0] == KIND_ROW, done;
+
+	if (rows && !layout_is_one_partition(low, high))
+		return false;
 	settle_hold_rest(&e->settle);
-	*out = rocks_snapshot_open(e->rocks);
+	done = !rows || cache_unsettled_between(e->cache, low, high, a, waiting);
+	if (done)
+		c->snapshot = rocks_snapshot_open(e->rocks);
 	settle_let_go(&e->settle);
+	return done;
 }
 
 /* A snapshot, because to find the first key may take a read from the disk, and nobody else is to wait for that. */
-static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct bytes low,
-                       struct bytes high)
+static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct arena *a,
+                       struct bytes low, struct bytes high, struct cache_rows *waiting)
 {
 	if (snapshot == NULL) {
-		if (low.data[0] != KIND_ROW)
-			snapshot_rest_open(c->engine, &c->snapshot);
-		else if (view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
+		if (!snapshot_rest_open(c, a, low, high, waiting) &&
+		    view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
 			return;
 		snapshot = c->snapshot;
 	}
@@ -144,10 +175,12 @@ static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, s
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
+	struct cache_rows waiting = {0};
+
 	*c = (struct view_cursor){.engine = s->engine, .backward = backward};
-	store_open(c, snapshot, low, high);
-	if (s->turn != NULL && c->rocks != NULL)
-		collect(c, s->turn, a, low, high);
+	store_open(c, snapshot, a, low, high, &waiting);
+	if (c->rocks != NULL)
+		collect(c, s->turn, &waiting, a, low, high);
 }
 
 void view_cursor_close(struct view_cursor *c)
@@ -170,7 +203,7 @@ static void leave(struct view_cursor *c)
 }
 
 /* Which comes first in walking order? */
-static int order(const struct view_cursor *c, struct bytes stored, const struct change *change)
+static int order(const struct view_cursor *c, struct bytes stored, const struct cache_row *change)
 {
 	int by_key = bytes_compare(stored, change->key);
 
@@ -180,9 +213,9 @@ static int order(const struct view_cursor *c, struct bytes stored, const struct 
 /* Stands on the next row of either source; a change hides the stored row of the same key. */
 static bool settle(struct view_cursor *c, struct bytes *key, struct bytes *value)
 {
-	const struct change *change = c->change_at < c->change_count ? c->changes[c->change_at] : NULL;
-	bool                 stored = rocks_cursor_at(c->rocks, key, value);
-	int                  by_key;
+	const struct cache_row *change = c->change_at < c->change_count ? &c->changes[c->change_at] : NULL;
+	bool                    stored = rocks_cursor_at(c->rocks, key, value);
+	int                     by_key;
 
 	if (change == NULL) {
 		c->on_stored = stored;
@@ -206,7 +239,7 @@ bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *va
 		leave(c);
 		if (!settle(c, key, value))
 			return false;
-	} while (c->on_change && c->changes[c->change_at]->deleted);
+	} while (c->on_change && c->changes[c->change_at].absent);
 	return true;
 }
 

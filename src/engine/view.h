@@ -13,8 +13,15 @@ enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes k
 enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
                               struct bytes *value, bool *found, struct err *err);
 
-/* What is committed at this moment, for several reads. */
+/* What is committed at this moment, for several reads: all of it is put into the store first, which may take tens of
+ * milliseconds. */
 enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err);
+
+/* The same for these rows alone, and at once: those that are not in the store yet are in `waiting`, and the others have
+ * no key there. */
+void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *hashes,
+                             const struct bytes *keys, uint32_t count, struct cache_row *waiting,
+                             struct rocks_snapshot **out);
 
 /* The same as of a snapshot, past the cache. Without one (NULL) only of what never waits there: not of rows, unless
  * nothing can be written. */
@@ -24,15 +31,15 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 /* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
  */
 struct view_cursor {
-	struct engine              *engine;
-	struct rocks_snapshot      *snapshot; /* its own, if it was given none */
-	struct rocks_cursor        *rocks;
-	const struct change *const *changes; /* of the turn, in this range, sorted in walking order */
-	size_t                      change_count, change_at;
-	bool                        backward;
-	bool                        on_change; /* the current row is changes[change_at] */
-	bool                        on_stored; /* … or the store's, or both of the same key */
-	struct err                  err;       /* of opening; then there is no rocks */
+	struct engine          *engine;
+	struct rocks_snapshot  *snapshot; /* its own, if it was given none */
+	struct rocks_cursor    *rocks;
+	const struct cache_row *changes; /* in this range, not in the store yet; sorted in walking order */
+	size_t                  change_count, change_at;
+	bool                    backward;
+	bool                    on_change; /* the current row is changes[change_at] */
+	bool                    on_stored; /* … or the store's, or both of the same key */
+	struct err              err;       /* of opening; then there is no rocks */
 };
 
 /* `snapshot` may be NULL: then the state is that of the moment of opening. */

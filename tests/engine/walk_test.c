@@ -1,0 +1,234 @@
+/* Walk: a Query over one partition sees rows that still wait to be settled, and leaves them waiting; in a turn it sees
+ * the turn's own changes over them. Held against a simple model. */
+#include "engine/crew.h"
+
+#include "engine/state.h"
+#include "random.h"
+
+enum {
+	NUMBERS = 60,
+	STEPS = 4000,
+	MANY_ROWS = 600, /* more than are looked at one by one */
+};
+
+#define THINGS                                                                                               \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'}],'KeySchema':[{'AttributeName':'p'" \
+	",'KeyType':'HASH'},{'AttributeName':'s','KeyType':'RANGE'}]}"
+
+static void put(struct fixture *f, int p, int number, int n)
+{
+	fixture_ok(
+	        f, "PutItem",
+	        arena_printf(&f->arena,
+	                     "{'TableName':'things','Item':{'p':{'S':'p%d'},'s':{'N':'%d'},'n':{'N':'%d'}}}",
+	                     p, number, n)
+	                .data);
+}
+
+static void delete (struct fixture *f, int p, int number)
+{
+	fixture_ok(f, "DeleteItem",
+	           arena_printf(&f->arena, "{'TableName':'things','Key':{'p':{'S':'p%d'},'s':{'N':'%d'}}}", p,
+	                        number)
+	                   .data);
+}
+
+/* All into the store. */
+static void settle(struct fixture *f)
+{
+	fixture_ok(f, "Scan", "{'TableName':'things'}");
+	assert_int_equal(cache_unsettled_bytes(f->engine->cache), 0);
+}
+
+struct walk {
+	int  p, low, high, limit; /* from low to high, both included; limit 0: all */
+	bool backward;
+};
+
+static const char *walk_body(struct fixture *f, const struct walk *w)
+{
+	struct bytes limit = w->limit == 0 ? BYTES("") : arena_printf(&f->arena, ",'Limit':%d", w->limit);
+
+	return arena_printf(&f->arena,
+	                    "{'TableName':'things','KeyConditionExpression':'p = :p AND s BETWEEN :l AND :h',"
+	                    "'ExpressionAttributeValues':{':p':{'S':'p%d'},':l':{'N':'%d'},':h':{'N':'%d'}},"
+	                    "'ScanIndexForward':%s%.*s}",
+	                    w->p, w->low, w->high, w->backward ? "false" : "true", BYTES_ARG(limit))
+	        .data;
+}
+
+/* "number=n …", in the order of the walk. */
+static struct bytes told(struct fixture *f, const struct table_query_result *r)
+{
+	struct buf out;
+
+	buf_init(&out, &f->arena);
+	for (uint32_t i = 0; i < r->count; i++)
+		buf_add_bytes(&out, arena_printf(&f->arena, "%lld=%lld ", (long long)number_in(&r->items[i]),
+		                                 (long long)count_in(&r->items[i])));
+	return buf_bytes(&out);
+}
+
+static void assert_walk(struct fixture *f, struct walk w, const char *expected)
+{
+	union answer r = fixture_ok(f, "Query", walk_body(f, &w));
+
+	assert_bytes(told(f, &r.query), expected);
+}
+
+static void open_with_table(struct fixture *f)
+{
+	fixture_open(f);
+	fixture_ok(f, "CreateTable", THINGS);
+}
+
+TEST(walk, sees_rows_that_wait_and_leaves_them_waiting)
+{
+	struct walk    all = {.p = 1, .high = 100};
+	struct fixture f;
+	size_t         waiting;
+
+	open_with_table(&f);
+	put(&f, 1, 2, 20);
+	put(&f, 2, 2, 99);
+	settle(&f);
+	put(&f, 1, 1, 10);
+	put(&f, 1, 3, 30);
+	put(&f, 2, 3, 99);
+	waiting = cache_unsettled_bytes(f.engine->cache);
+	assert_walk(&f, all, "1=10 2=20 3=30 ");
+	all.backward = true;
+	assert_walk(&f, all, "3=30 2=20 1=10 ");
+	assert_int_equal(cache_unsettled_bytes(f.engine->cache), waiting);
+	assert_true(waiting > 0);
+	fixture_close(&f);
+}
+
+TEST(walk, a_row_that_waits_hides_the_stored_one_also_if_it_was_deleted)
+{
+	struct walk    all = {.p = 1, .high = 100};
+	struct fixture f;
+
+	open_with_table(&f);
+	for (int i = 1; i <= 4; i++)
+		put(&f, 1, i, i * 10);
+	settle(&f);
+	put(&f, 1, 2, 21);
+	delete (&f, 1, 3);
+	delete (&f, 1, 4);
+	put(&f, 1, 4, 41);
+	assert_walk(&f, all, "1=10 2=21 4=41 ");
+	all.limit = 2;
+	all.backward = true;
+	assert_walk(&f, all, "4=41 2=21 ");
+	assert_true(cache_unsettled_bytes(f.engine->cache) > 0);
+	settle(&f);
+	assert_walk(&f, all, "4=41 2=21 ");
+	fixture_close(&f);
+}
+
+TEST(walk, a_partition_of_which_very_many_rows_wait_is_settled)
+{
+	struct walk    some = {.p = 1, .low = 5, .high = 6};
+	struct fixture f;
+
+	open_with_table(&f);
+	for (int i = 0; i < MANY_ROWS; i++)
+		put(&f, 1, i, i);
+	assert_walk(&f, some, "5=5 6=6 ");
+	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	fixture_close(&f);
+}
+
+/* ---- against a model ---- */
+
+struct trial {
+	struct fixture base;
+	struct random  random;
+	int            n[2][NUMBERS]; /* 0: there is none */
+	struct walk    walk;
+	int            in_turn; /* walks so far */
+};
+
+static struct walk walk_random(struct random *r)
+{
+	int low = (int)random_below(r, NUMBERS), high = (int)random_below(r, NUMBERS);
+
+	return (struct walk){.p = (int)random_below(r, 2),
+	                     .low = low < high ? low : high,
+	                     .high = low < high ? high : low,
+	                     .limit = random_below(r, 3) == 0 ? 1 + (int)random_below(r, 8) : 0,
+	                     .backward = random_below(r, 2) == 0};
+}
+
+static struct bytes expected_of(struct trial *t, const struct walk *w)
+{
+	struct buf out;
+	int        count = 0;
+
+	buf_init(&out, &t->base.arena);
+	for (int i = 0; i <= w->high - w->low; i++) {
+		int number = w->backward ? w->high - i : w->low + i, n = t->n[w->p][number];
+
+		if (n == 0 || (w->limit > 0 && count == w->limit))
+			continue;
+		buf_add_bytes(&out, arena_printf(&t->base.arena, "%d=%d ", number, n));
+		count++;
+	}
+	buf_add_byte(&out, 0);
+	return buf_bytes(&out);
+}
+
+/* In the turn of a write, which the walk must see. */
+static void walk_in_turn(struct fixture *f, struct table *table)
+{
+	struct trial             *t = (struct trial *)f;
+	struct dynamo_request    *q = arena_zalloc(&f->arena, sizeof(*q));
+	struct table_query_result r;
+
+	assert_int_equal(request_query(&f->arena, fixture_json(f, walk_body(f, &t->walk)), q, &f->err),
+	                 ERR_NONE);
+	assert_int_equal(table->backend->query(table, &f->arena, &q->query, &r, &f->err), ERR_NONE);
+	assert_bytes(told(f, &r), expected_of(t, &t->walk).data);
+	t->in_turn++;
+}
+
+static void change_random(struct trial *t, int step)
+{
+	int p = (int)random_below(&t->random, 2), number = (int)random_below(&t->random, NUMBERS);
+
+	t->base.in_turn = NULL;
+	if (random_below(&t->random, 3) == 0) {
+		t->walk = walk_random(&t->random);
+		t->base.in_turn = walk_in_turn;
+	}
+	if (random_below(&t->random, 3) == 0) {
+		t->n[p][number] = 0;
+		delete (&t->base, p, number);
+	} else {
+		t->n[p][number] = step;
+		put(&t->base, p, number, step);
+	}
+}
+
+TEST(walk, sees_what_a_model_of_it_holds_whatever_waits)
+{
+	struct trial t = {.random = {11}};
+
+	open_with_table(&t.base);
+	for (int step = 1; step < STEPS; step++) {
+		struct walk w = walk_random(&t.random);
+
+		change_random(&t, step);
+		if (random_below(&t.random, 40) == 0)
+			settle(&t.base);
+		if (random_below(&t.random, 400) == 0)
+			fixture_restart(&t.base);
+		assert_walk(&t.base, w, expected_of(&t, &w).data);
+		arena_reset(&t.base.arena);
+	}
+	assert_true(t.in_turn > STEPS / 5);
+	assert_verified(&t.base);
+	fixture_close(&t.base);
+}
