@@ -37,7 +37,6 @@ struct shard {
 	struct row    **buckets;
 	size_t          row_count;
 	struct list     settled, unsettled; /* rings */
-	size_t          unsettled_count;
 	size_t          bytes;
 	uint64_t        version; /* of the last commit here */
 	uint64_t        hits, misses;
@@ -224,23 +223,21 @@ static struct list *partition_of(struct cache *c, struct bytes key)
 	return &c->partitions[layout_partition_number(key) & (PARTITION_RINGS - 1)];
 }
 
-static void mark_unsettled(struct cache *c, struct shard *s, struct row *r)
+static void mark_unsettled(struct cache *c, struct row *r)
 {
 	if (r->unsettled)
 		return;
 	r->unsettled = true;
 	list_push_back(partition_of(c, row_key(r)), &r->partition);
-	s->unsettled_count++;
 	atomic_fetch_add(&c->unsettled_bytes, row_bytes(r));
 }
 
-static void mark_settled(struct cache *c, struct shard *s, struct row *r)
+static void mark_settled(struct cache *c, struct row *r)
 {
 	if (!r->unsettled)
 		return;
 	r->unsettled = false;
 	list_remove(&r->partition);
-	s->unsettled_count--;
 	atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
 }
 
@@ -251,7 +248,7 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 		return false;
 	row_set(r, value, absent);
 	if (!r->unsettled) {
-		mark_unsettled(c, s, r);
+		mark_unsettled(c, r);
 		list_remove(&r->ring);
 		list_push_back(&s->unsettled, &r->ring);
 	}
@@ -261,10 +258,10 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 static void row_replace(struct cache *c, struct shard *s, struct row **at, struct row *r)
 {
 	if (*at != NULL) {
-		mark_settled(c, s, *at); /* it is no longer one to be settled */
+		mark_settled(c, *at); /* it is no longer one to be settled */
 		row_drop(c, at);
 	}
-	mark_unsettled(c, s, r);
+	mark_unsettled(c, r);
 	row_add(c, r, &s->unsettled);
 }
 
@@ -346,20 +343,19 @@ size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, 
 
 		rows[count++] = (struct cache_row){row_key(r), row_value(r), r->absent};
 	}
-	count = s->unsettled_count;
 	pthread_mutex_unlock(&s->lock);
 	return count;
 }
 
-void cache_settled(struct cache *c, unsigned shard)
+void cache_settled(struct cache *c, unsigned shard, size_t count)
 {
 	struct shard *s = &c->shards[shard];
 
 	pthread_mutex_lock(&s->lock);
-	while (!list_empty(&s->unsettled)) {
+	for (; count > 0; count--) {
 		struct row *r = LIST_ENTRY(list_pop_front(&s->unsettled), struct row, ring);
 
-		mark_settled(c, s, r);
+		mark_settled(c, r);
 		list_push_back(&s->settled, &r->ring);
 	}
 	shard_evict(c, s);

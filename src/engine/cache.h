@@ -72,10 +72,10 @@ bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes hig
 bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
                          struct cache_row *row);
 
-/* The unsettled rows of one shard, in no order: up to `max` are put into `rows`. Returns how many there are.
- * They stay as they are until cache_settled, which says that the store has all of the shard's. */
+/* Unsettled rows of one shard, in no order of their keys: up to `max`. Returns how many. They stay as they are until
+ * cache_settled, which says that the store has so many, the first that cache_unsettled would give. */
 size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
-void   cache_settled(struct cache *c, unsigned shard);
+void   cache_settled(struct cache *c, unsigned shard, size_t count);
 
 struct cache_stats {
 	uint64_t hits, misses;

@@ -5,26 +5,7 @@
 
 #include "engine/layout.h"
 
-void settle_init(struct settle *s, struct rocks *rocks, struct cache *cache, size_t unsettled_bytes_max)
-{
-	*s = (struct settle){.rocks = rocks, .cache = cache, .unsettled_bytes_max = unsettled_bytes_max};
-	pthread_mutex_init(&s->lock, NULL);
-	s->batch = rocks_batch_open();
-}
-
-void settle_release(struct settle *s)
-{
-	rocks_batch_close(s->batch);
-	free(s->rows);
-	pthread_mutex_destroy(&s->lock);
-}
-
-/* ---- rows into the store; all under lock ---- */
-
-static int by_key(const void *a, const void *b)
-{
-	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
-}
+enum { SETTLED_AT_ONCE = 512 }; /* rows; others wait about two milliseconds for them */
 
 /* Room for so many. */
 static void reserve(struct settle *s, size_t count)
@@ -35,15 +16,42 @@ static void reserve(struct settle *s, size_t count)
 	s->rows = mem_realloc(s->rows, s->rows_cap * sizeof(*s->rows));
 }
 
-/* The shard's unsettled rows, in s->rows. */
-static size_t collect(struct settle *s, unsigned shard)
+void settle_init(struct settle *s, struct rocks *rocks, struct cache *cache, size_t unsettled_bytes_max)
 {
-	size_t count = cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
+	*s = (struct settle){.rocks = rocks, .cache = cache, .unsettled_bytes_max = unsettled_bytes_max};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->door, NULL);
+	reserve(s, SETTLED_AT_ONCE);
+	s->batch = rocks_batch_open();
+}
 
-	if (count <= s->rows_cap)
-		return count;
-	reserve(s, count);
-	return cache_unsettled(s->cache, shard, s->rows, s->rows_cap);
+void settle_release(struct settle *s)
+{
+	rocks_batch_close(s->batch);
+	free(s->rows);
+	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->door);
+}
+
+/* A mutex is taken by who is there first. Who settles lets go of it and takes it again at once, and who slept
+ * meanwhile never was: a commit waited until all was settled, a tenth of a second. */
+static void enter(struct settle *s)
+{
+	pthread_mutex_lock(&s->door);
+	pthread_mutex_lock(&s->lock);
+	pthread_mutex_unlock(&s->door);
+}
+
+static void leave(struct settle *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- rows into the store; all under lock ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
 }
 
 /* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
@@ -67,16 +75,27 @@ static void fill_batch(struct settle *s, size_t count)
 	atomic_fetch_add_explicit(&s->taken_bytes, bytes, memory_order_relaxed);
 }
 
-static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
+/* Some of the shard's rows; *count says how many. */
+static enum err_code settle_few(struct settle *s, unsigned shard, size_t *count, struct err *err)
 {
-	size_t count = collect(s, shard);
-
-	if (count == 0)
+	*count = cache_unsettled(s->cache, shard, s->rows, SETTLED_AT_ONCE);
+	if (*count == 0)
 		return ERR_NONE;
-	fill_batch(s, count);
+	fill_batch(s, *count);
 	if (rocks_apply(s->rocks, s->batch, err) != ERR_NONE)
 		return err->code;
-	cache_settled(s->cache, shard);
+	cache_settled(s->cache, shard, *count);
+	return ERR_NONE;
+}
+
+static enum err_code settle_shard(struct settle *s, unsigned shard, struct err *err)
+{
+	size_t count;
+
+	do {
+		if (settle_few(s, shard, &count, err) != ERR_NONE)
+			return err->code;
+	} while (count > 0);
 	return ERR_NONE;
 }
 
@@ -91,9 +110,11 @@ static enum err_code settle_shards(struct settle *s, struct err *err)
 /* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
 static enum err_code settle_some(struct settle *s, struct err *err)
 {
+	size_t count;
+
 	while (cache_unsettled_bytes(s->cache) > s->unsettled_bytes_max) {
 		s->next_shard = (s->next_shard + 1) % CACHE_SHARDS;
-		if (settle_shard(s, s->next_shard, err) != ERR_NONE)
+		if (settle_few(s, s->next_shard, &count, err) != ERR_NONE)
 			return err->code;
 	}
 	return ERR_NONE;
@@ -144,9 +165,9 @@ enum err_code settle_publish(struct settle *s, const struct turn *t, struct err 
 {
 	enum err_code rc;
 
-	pthread_mutex_lock(&s->lock);
+	enter(s);
 	rc = publish(s, t, err);
-	pthread_mutex_unlock(&s->lock);
+	leave(s);
 	return rc;
 }
 
@@ -154,21 +175,21 @@ enum err_code settle_publish(struct settle *s, const struct turn *t, struct err 
 
 enum err_code settle_hold(struct settle *s, struct err *err)
 {
-	pthread_mutex_lock(&s->lock);
+	enter(s);
 	if (settle_shards(s, err) == ERR_NONE)
 		return ERR_NONE;
-	pthread_mutex_unlock(&s->lock);
+	leave(s);
 	return err->code;
 }
 
 void settle_hold_rest(struct settle *s)
 {
-	pthread_mutex_lock(&s->lock);
+	enter(s);
 }
 
 void settle_let_go(struct settle *s)
 {
-	pthread_mutex_unlock(&s->lock);
+	leave(s);
 }
 
 size_t settle_taken_bytes(struct settle *s)
@@ -184,11 +205,14 @@ void settle_taken_reset(struct settle *s)
 enum err_code settle_all(struct settle *s, struct err *err)
 {
 	enum err_code rc = ERR_NONE;
+	size_t        count;
 
 	for (unsigned shard = 0; shard < CACHE_SHARDS && rc == ERR_NONE; shard++) {
-		pthread_mutex_lock(&s->lock);
-		rc = settle_shard(s, shard, err);
-		pthread_mutex_unlock(&s->lock);
+		do {
+			enter(s);
+			rc = settle_few(s, shard, &count, err);
+			leave(s);
+		} while (rc == ERR_NONE && count == SETTLED_AT_ONCE);
 	}
 	return rc;
 }

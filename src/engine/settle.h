@@ -27,6 +27,7 @@ struct settle {
 	atomic_size_t taken_bytes; /* by the store, since the last reset */
 
 	pthread_mutex_t lock; /* held while a commit is published, and while rows are settled (S1) */
+	pthread_mutex_t door; /* held by who waits for the lock: who lets go of it then comes after him */
 
 	/* under lock */
 	struct rocks_batch *batch;

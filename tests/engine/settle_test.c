@@ -186,6 +186,75 @@ TEST(settle, a_row_that_was_settled_and_evicted_is_read_back_new)
 	}
 }
 
+/* ---- who waits for whom ---- */
+
+enum { WAITING_ROWS = 40000, PAUSE_US = 200 };
+
+/* Rows that wait, of no table that there is. */
+static void commit_many(struct fixture *f)
+{
+	for (int i = 0; i < WAITING_ROWS; i++) {
+		struct bytes key = arena_printf(&f->arena, "rTTTT%08xkey", (unsigned)i * 2654435761u);
+
+		cache_commit(f->engine->cache, hash_bytes(f->engine->hash_key, key), key, BYTES("value"),
+		             false);
+	}
+}
+
+struct settling {
+	struct fixture *f;
+	int64_t         took_us;
+	atomic_bool     over;
+};
+
+static int64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void *settling_main(void *arg)
+{
+	struct settling *s = arg;
+	struct err       err;
+	int64_t          began = now_us();
+
+	assert_int_equal(settle_all(&s->f->engine->settle, &err), ERR_NONE);
+	s->took_us = now_us() - began;
+	atomic_store(&s->over, true);
+	return NULL;
+}
+
+/* A commit that comes while much is settled waits for a little of it, not for all. */
+TEST(settle, others_get_in_between)
+{
+	struct settling s = {0};
+	struct fixture  f;
+	pthread_t       thread;
+	int64_t         longest = 0;
+
+	open_with_cache(&f, LARGE_CACHE);
+	s.f = &f;
+	commit_many(&f);
+	pthread_create(&thread, NULL, settling_main, &s);
+	while (!atomic_load(&s.over)) {
+		int64_t began = now_us();
+
+		settle_hold_rest(&f.engine->settle);
+		settle_let_go(&f.engine->settle);
+		longest = now_us() - began > longest ? now_us() - began : longest;
+		usleep(PAUSE_US);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	if (longest > s.took_us / 2)
+		fail_msg("waited %lld us for what took %lld us in all", (long long)longest,
+		         (long long)s.took_us);
+	fixture_close(&f);
+}
+
 /* ---- the cache alone ---- */
 
 static void commit(struct cache *c, const char *key, const char *value)
@@ -196,7 +265,7 @@ static void commit(struct cache *c, const char *key, const char *value)
 static void commit_and_settle(struct cache *c, const char *key, const char *value)
 {
 	commit(c, key, value);
-	cache_settled(c, 0);
+	cache_settled(c, 0, 1);
 }
 
 /* NULL: it has no such row. */
@@ -232,7 +301,7 @@ TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_settle
 	commit(c, "key", "new");
 	assert_true(holds(c, "key", "new"));
 	assert_true(cache_unsettled_bytes(c) > 0);
-	cache_settled(c, 0);
+	cache_settled(c, 0, 1);
 	assert_true(holds(c, "key", NULL));
 	assert_int_equal(cache_unsettled_bytes(c), 0);
 	cache_close(c);
@@ -280,7 +349,7 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 		assert_true(absent || holds(c, "key", value));
 		if (random_below(&random, 3) > 0)
 			continue;
-		cache_settled(c, 0);
+		cache_settled(c, 0, 1);
 		assert_int_equal(cache_unsettled(c, 0, rows, 4), 0);
 		assert_int_equal(cache_unsettled_bytes(c), 0);
 		assert_true(absent || holds(c, "key", value));
