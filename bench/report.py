@@ -14,13 +14,14 @@ def verdict(value, target, at_least=True):
 
 
 def ratios(scenario, results):
-    """[(rival, requests/s ratio, CPU ratio, target)]; empty when the subject was not measured."""
+    """[(rival, requests/s ratio, CPU ratio, p50 ratio, target)]; empty when the subject was not measured."""
     own = results.get(scenario.subject)
     if own is None:
         return []
     return [(name, own["requests_per_s"] / r["requests_per_s"],
              # 0: too short a run for the kernel's clock to see any
              own["cpu_s_per_million"] / r["cpu_s_per_million"] if r["cpu_s_per_million"] else float("inf"),
+             own["p50_us"] / r["p50_us"],
              scenario.targets.get(name, Target()))
             for name, r in results.items() if name != scenario.subject]
 
@@ -37,9 +38,10 @@ def print_scenario(scenario, results):
     print_servers(results)
     for name in scenario.requests.keys() - results.keys():
         print(f"  {name}: not measured (not chosen, or no such path there yet)")
-    for rival, rate, cpu, target in ratios(scenario, results):
+    for rival, rate, cpu, p50, target in ratios(scenario, results):
+        shown = f", p50 {verdict(p50, target.p50, at_least=False)}" if target.p50 else ""
         print(f"  {scenario.subject} : {rival}: requests/s {verdict(rate, target.rate)}, "
-              f"CPU a request {verdict(cpu, target.cpu, at_least=False)}")
+              f"CPU a request {verdict(cpu, target.cpu, at_least=False)}{shown}")
 
 
 def print_single(result):
@@ -68,7 +70,9 @@ def missed(scenario_results, single_result):
     for scenario, results in scenario_results:
         if scenario.subject not in results and scenario.targets:
             out.append(f"{scenario.title}: {scenario.subject} was not measured")
-        for rival, rate, cpu, target in ratios(scenario, results):
+        for rival, rate, cpu, p50, target in ratios(scenario, results):
+            if target.p50 and p50 > target.p50:
+                out.append(f"{scenario.title}: p50 against {rival}")
             if target.rate and rate < target.rate:
                 out.append(f"{scenario.title}: requests/s against {rival}")
             if target.cpu and cpu > target.cpu:

@@ -23,6 +23,7 @@ class Request:
 class Target:
     rate: float | None = None   # the subject's requests/s : the rival's, at least
     cpu: float | None = None    # the subject's CPU a request : the rival's, at most
+    p50: float | None = None    # the subject's p50 : the rival's, at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Scenario:
     spin: bool = False  # the generator never sleeps, so that its waking up is not in the latencies
     subject: str = "gatehouse"  # whose ratios are printed
     signed: bool = False        # also a server that asks for no signature gets one: the same bytes for all
+    many: bool = False          # keys: as many as --rows says, and not the usual 10,000
 
 
 def body(**fields):
@@ -66,6 +68,7 @@ GET = Request("GetItem", body(Key=KEY, ConsistentRead=True), '"count"')
 
 SCRIPT = "local n = redis.call('INCR', KEYS[1]) redis.call('EXPIRE', KEYS[1], ARGV[1]) return n"
 EVAL = Request("redis", command("EVAL", SCRIPT, "1", COUNTER, str(TTL_S)), ":", counts=True)
+EVAL_MANY = Request("redis", command("EVAL", SCRIPT, "1", "many:%d", str(TTL_S)), ":")
 INCR = Request("redis", command("INCR", COUNTER), ":", counts=True)
 
 # What the durability of a server is judged by.
@@ -77,6 +80,9 @@ def post(path, expect, **fields):
 
 
 ATTEMPT = post("/v1/attempts", '"counted":true', subject="subject-%d", journey="SIGN_IN", type="PASSWORD_ENTRY", outcome="failure")
+ATTEMPT_CODE = post("/v1/attempts", '"counted":true', subject="subject-%d", journey="SIGN_IN", type="MFA_CODE_ENTRY", outcome="failure",
+                    method_id="phone", method_type="SMS")
+ATTEMPT_MANY = post("/v1/attempts", '"counted":true', subject="one-of-many-%d", journey="SIGN_IN", type="PASSWORD_ENTRY", outcome="failure")
 ALLOW_MEMORY = post("/v1/allow", '"allowed"', policy="bench-memory", key="key-%d")
 ALLOW_TABLE = post("/v1/allow", '"allowed"', policy="bench-table", key="key-%d")
 
@@ -87,6 +93,7 @@ def same(request, *servers):
 
 ALL_DYNAMO = ("gatehouse", "dynoxide", "dynalite")
 SIGNED = ("gatehouse", "gatehouse-signed")
+MANY = ("gatehouse", "gatehouse-many")
 FASTER = same(Target(rate=10, cpu=0.1), "dynoxide", "dynalite")
 FAST = same(Target(rate=5), "dynoxide", "dynalite")
 
@@ -102,12 +109,20 @@ SCENARIOS = [
     Scenario("attempts", "POST /v1/attempts against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ATTEMPT, **same(EVAL, "redis-always", "redis-everysec")},
              {"redis-always": Target(rate=1.5, cpu=1)}),
+    Scenario("attempts", "POST /v1/attempts, a code of a second factor, against EVAL(INCR+EXPIRE), 64 connections", 64,
+             {"gatehouse": ATTEMPT_CODE, "redis-always": EVAL}),
+    Scenario("attempts", "POST /v1/attempts, many subjects, against EVAL(INCR+EXPIRE), 64 connections", 64,
+             {"gatehouse": ATTEMPT_MANY, "redis-always": EVAL_MANY}, many=True),
+    Scenario("rows", "GetItem, one client, many rows against few", 1, same(GET, *MANY), {"gatehouse": Target(p50=1.5)},
+             subject="gatehouse-many", spin=True),
+    Scenario("rows", "UpdateItem, one client, many rows against few", 1, same(UPDATE, *MANY), {"gatehouse": Target(p50=1.5)},
+             subject="gatehouse-many", spin=True),
     Scenario("allow", "POST /v1/allow, memory policy, against INCR, 64 connections", 64,
              {"gatehouse": ALLOW_MEMORY, "redis-memory": INCR}, {"redis-memory": Target(rate=1.2)}),
     Scenario("allow", "POST /v1/allow, table policy, against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ALLOW_TABLE, "redis-always": EVAL}),
 ]
-GROUPS = ["update", "get", "single", "signed", "attempts", "allow"]
+GROUPS = ["update", "get", "single", "signed", "attempts", "rows", "allow"]
 
 SINGLE = Scenario("single", "UpdateItem, counter + ttl, one client that polls", 1, same(UPDATE, *ALL_DYNAMO), spin=True)
 SINGLE_ASLEEP = Scenario("single", "UpdateItem, counter + ttl, one client that sleeps", 1, same(UPDATE, *ALL_DYNAMO))

@@ -45,6 +45,7 @@ class Server:
     command: typing.Callable     # (port, data directory) -> arguments; the directory is empty
     version: typing.Callable     # () -> text
     make_key: typing.Callable = lambda data: None   # (data directory) -> Key to sign with; None: it asks for none
+    many: bool = False           # it is filled with as many rows as --rows says
 
     @property
     def store(self):
@@ -91,6 +92,7 @@ def redis(name, *options):
 SERVERS = [
     gatehouse("gatehouse", "--no-auth"),
     dataclasses.replace(gatehouse("gatehouse-signed"), make_key=gatehouse_key),
+    dataclasses.replace(gatehouse("gatehouse-many", "--no-auth"), many=True),
     Server(
         name="dynoxide",
         protocol="dynamo",
