@@ -2,7 +2,8 @@
  *
  * Who calls pwrite and then fdatasync waits for the disk twice, and in between for a core, which on a busy machine
  * takes longer than the disk. Here the kernel goes from the one to the other by itself, and wakes the caller once.
- * For files opened with O_DIRECT: for others the kernel does both while it is asked. */
+ * For files opened with O_DIRECT, on file systems where it is known that the flush is then waited for: FUSE answers
+ * before it. */
 #ifndef ENGINE_AIO_H
 #define ENGINE_AIO_H
 
@@ -20,6 +21,9 @@ enum aio_outcome {
 
 struct aio *aio_open(void); /* where the kernel refuses, everything is AIO_UNABLE */
 void        aio_close(struct aio *a);
+
+/* Is the file on such a file system? */
+bool aio_is_for(int fd);
 
 /* One thread at a time. The data is aligned as O_DIRECT asks for. */
 enum aio_outcome aio_write_flushed(struct aio *a, int fd, struct bytes data, off_t at);

@@ -12,12 +12,14 @@
 
 enum {
 	BUCKETS_MIN = 64,
-	ROW_BYTES_USUAL = 256,    /* a bucket for as many bytes of the bound */
-	ALLOCATION_OVERHEAD = 16, /* the allocator's */
-	GROWTH_BYTES = 16,        /* room for a counter to gain some digits */
-	SPARE_BYTES_MAX = 4096,   /* that a row which became shorter may keep */
-	PARTITION_RINGS = 8192,   /* a power of two */
-	PARTITION_ROWS_MAX = 512, /* that are looked at for one walk */
+	ROW_BYTES_USUAL = 256,           /* a bucket for as many bytes of the bound */
+	ALLOCATION_OVERHEAD = 16,        /* the allocator's */
+	GROWTH_BYTES = 16,               /* room for a counter to gain some digits */
+	SPARE_BYTES_MAX = 4096,          /* that a row which became shorter may keep */
+	PARTITION_RINGS = 8192,          /* a power of two */
+	PARTITION_ROWS_MAX = 512,        /* that are looked at for one walk */
+	PARTITION_BYTES_MAX = 256 << 10, /* that are copied for it */
+	STEP_BYTES_MAX = 512 << 10,      /* that are settled at a time, and the row that passes it */
 };
 
 struct row {
@@ -299,12 +301,17 @@ bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes hig
                              struct cache_rows *rows)
 {
 	struct list *ring = partition_of(c, low);
-	size_t       looked_at = 0, count = 0;
+	size_t       looked_at = 0, count = 0, bytes = 0;
 
 	for (struct list *at = ring->next; at != ring; at = at->next) {
-		if (++looked_at > PARTITION_ROWS_MAX)
+		const struct row *r = LIST_ENTRY(at, struct row, partition);
+
+		if (is_between(r, low, high)) {
+			count++;
+			bytes += row_bytes(r);
+		}
+		if (++looked_at > PARTITION_ROWS_MAX || bytes > PARTITION_BYTES_MAX)
 			return false;
-		count += is_between(LIST_ENTRY(at, struct row, partition), low, high) ? 1 : 0;
 	}
 	*rows = (struct cache_rows){count == 0 ? NULL : arena_array(a, count, sizeof(*rows->list)), 0};
 	for (struct list *at = ring->next; rows->count < count; at = at->next) {
@@ -335,12 +342,14 @@ bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struc
 size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
 {
 	struct shard *s = &c->shards[shard];
-	size_t        count = 0;
+	size_t        count = 0, bytes = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct list *at = s->unsettled.next; at != &s->unsettled && count < max; at = at->next) {
+	for (struct list *at = s->unsettled.next;
+	     at != &s->unsettled && count < max && bytes < STEP_BYTES_MAX; at = at->next) {
 		const struct row *r = LIST_ENTRY(at, struct row, ring);
 
+		bytes += row_bytes(r);
 		rows[count++] = (struct cache_row){row_key(r), row_value(r), r->absent};
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -35,7 +35,8 @@ struct journal {
 
 	/* writer thread only */
 	int         fd;
-	bool        direct; /* past the page cache, from here: */
+	bool        at_once; /* aio.h is for it */
+	bool        direct;  /* past the page cache, from here: */
 	char       *direct_buffer;
 	struct aio *aio;
 	off_t       at, filled; /* where the next record goes; up to where zeros lie */
@@ -305,7 +306,8 @@ static bool write_flushed(struct journal *j, struct bytes data, off_t at)
 {
 	enum aio_outcome outcome = AIO_UNABLE;
 
-	if (j->direct && j->at <= j->filled && data.len >= AT_ONCE_BYTES_MIN && data.len <= DIRECT_BYTES) {
+	if (j->direct && j->at_once && j->at <= j->filled && data.len >= AT_ONCE_BYTES_MIN &&
+	    data.len <= DIRECT_BYTES) {
 		memcpy(j->direct_buffer, data.data, data.len);
 		outcome = aio_write_flushed(j->aio, j->fd, (struct bytes){j->direct_buffer, data.len}, at);
 	}
@@ -329,6 +331,7 @@ static enum err_code segment_make(struct journal *j, uint64_t segment, struct er
 		j->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (j->fd < 0)
 		return file_error(err, "make", path);
+	j->at_once = aio_is_for(j->fd);
 	buf_reset(&j->sectors);
 	segment_head_encode(&j->sectors, &head);
 	j->at = SECTOR_BYTES;

@@ -11,8 +11,8 @@
 
 enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX };
 
-/* The row behind an index entry. If its item is to be shown, it is of the same state: in a turn nothing else runs,
- * elsewhere by the snapshot. Where it only matters whether it has expired, the present one will do. */
+/* The row behind an index entry, of the same state: in a turn nothing else runs, elsewhere by the snapshot.
+ */
 static enum err_code load_base(struct page *p, const struct item *entry, struct loaded *base, struct err *err)
 {
 	struct item  key = schema_key_of(p->arena, &p->table->schema, NULL, entry);
@@ -128,7 +128,7 @@ static enum err_code page_read(struct page *p, struct err *err)
 
 	if (bytes_compare(p->low, p->high) >= 0)
 		return ERR_NONE;
-	if (p->session->turn == NULL && p->fetch &&
+	if (p->session->turn == NULL && (p->fetch || p->check_expiry) &&
 	    view_snapshot_open(p->session->engine, &p->snapshot, err) != ERR_NONE)
 		return err->code;
 	view_cursor_open(&cursor, p->session, p->snapshot, p->arena, p->low, p->high, p->q->backward);

@@ -212,7 +212,7 @@ enum err_code settle_all(struct settle *s, struct err *err)
 			enter(s);
 			rc = settle_few(s, shard, &count, err);
 			leave(s);
-		} while (rc == ERR_NONE && count == SETTLED_AT_ONCE);
+		} while (rc == ERR_NONE && count > 0);
 	}
 	return rc;
 }

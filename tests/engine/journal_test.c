@@ -1,5 +1,6 @@
 /* Journal: what was appended is read back in order from the files, whatever a crash left of the last one; what is
  * missing or damaged is refused, and the file named. */
+#define _GNU_SOURCE
 #include "test.h"
 
 #include <errno.h>
@@ -7,7 +8,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "base/fault.h"
 #include "base/log.h"
+#include "engine/aio.h"
 #include "engine/journal.h"
 #include "random.h"
 
@@ -189,6 +192,17 @@ static struct bytes large(struct desk *d, size_t len, uint64_t seed)
 	return (struct bytes){data, len};
 }
 
+/* Does the directory's file system do what aio.h needs? */
+static bool is_for_aio(struct desk *d)
+{
+	int  fd = open(segment_path(d, 1), O_RDONLY | O_DIRECT);
+	bool is = fd >= 0 && aio_is_for(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
 /* ---- reading back ---- */
 
 TEST(journal, a_directory_that_is_not_there_is_an_empty_journal)
@@ -324,6 +338,49 @@ TEST(journal, records_larger_than_what_is_filled_ahead_are_read_back_and_zeros_f
 	close(fd);
 	for (size_t i = 0; i < sizeof(last); i++)
 		assert_int_equal(last[i], 0);
+	desk_close(&d);
+}
+
+enum { LARGE_BYTES = 20000 }; /* a commit that is written and flushed at once, where that can be done */
+
+/* On other file systems than those of aio.h this only shows that nothing is broken. */
+TEST(journal, a_large_commit_of_which_a_part_was_written_is_written_whole)
+{
+	struct desk  d;
+	struct bytes body;
+	struct buf   expected;
+
+	desk_open(&d);
+	body = large(&d, LARGE_BYTES, 1);
+	start(&d, "");
+	append(&d, 1, "one");
+	fault_arm(FAULT_AIO_SHORT, 0);
+	append_bytes(&d, 2, body);
+	fault_disarm(FAULT_AIO_SHORT);
+	stop(&d);
+	buf_init(&expected, &d.arena);
+	buf_add_bytes(&expected, BYTES("one\n"));
+	buf_add_bytes(&expected, body);
+	buf_add(&expected, "\n", 2);
+	read_from(&d, beginning, expected.data);
+	desk_close(&d);
+}
+
+TEST(journal, a_large_commit_that_fails_is_not_acknowledged)
+{
+	struct desk  d;
+	bool         at_once;
+	struct bytes body;
+
+	desk_open(&d);
+	body = large(&d, LARGE_BYTES, 1);
+	start(&d, "");
+	at_once = is_for_aio(&d);
+	fault_arm(FAULT_AIO_FAILS, 0);
+	assert_int_equal(journal_append(d.open, DAY_US, body, &d.err), at_once ? ERR_STORAGE : ERR_NONE);
+	fault_disarm(FAULT_AIO_FAILS);
+	if (at_once)
+		assert_string_equal(d.err.text, "write the journal: Input/output error");
 	desk_close(&d);
 }
 

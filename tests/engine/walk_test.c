@@ -141,6 +141,54 @@ TEST(walk, a_partition_of_which_very_many_rows_wait_is_settled)
 	fixture_close(&f);
 }
 
+TEST(walk, large_rows_are_not_copied_by_every_query)
+{
+	struct walk    one = {.p = 1, .high = 100, .limit = 1};
+	struct fixture f;
+	char           pad[100 << 10];
+
+	memset(pad, 'x', sizeof(pad));
+	open_with_table(&f);
+	for (int i = 1; i <= 4; i++)
+		fixture_ok(
+		        &f, "PutItem",
+		        arena_printf(
+		                &f.arena,
+		                "{'TableName':'things','Item':{'p':{'S':'p1'},'s':{'N':'%d'},'n':{'N':'%d'},"
+		                "'pad':{'S':'%.*s'}}}",
+		                i, i, (int)sizeof(pad), pad)
+		                .data);
+	assert_walk(&f, one, "1=1 ");
+	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	fixture_close(&f);
+}
+
+TEST(walk, a_transaction_of_reads_sees_rows_that_wait_and_those_that_were_deleted)
+{
+	struct fixture f;
+	union answer   r;
+
+	open_with_table(&f);
+	put(&f, 1, 1, 10);
+	put(&f, 1, 2, 20);
+	put(&f, 1, 3, 30);
+	settle(&f);
+	delete (&f, 1, 1);
+	put(&f, 1, 2, 21);
+	r = fixture_ok(
+	        &f, "TransactGetItems",
+	        "{'TransactItems':[{'Get':{'TableName':'things','Key':{'p':{'S':'p1'},'s':{'N':'1'}}}},"
+	        "{'Get':{'TableName':'things','Key':{'p':{'S':'p1'},'s':{'N':'2'}}}},"
+	        "{'Get':{'TableName':'things','Key':{'p':{'S':'p1'},'s':{'N':'3'}}}},"
+	        "{'Get':{'TableName':'things','Key':{'p':{'S':'p1'},'s':{'N':'4'}}}}]}");
+	assert_false(r.batch_get.results[0].found);
+	assert_int_equal(count_in(&r.batch_get.results[1].item), 21);
+	assert_int_equal(count_in(&r.batch_get.results[2].item), 30);
+	assert_false(r.batch_get.results[3].found);
+	assert_true(cache_unsettled_bytes(f.engine->cache) > 0);
+	fixture_close(&f);
+}
+
 /* ---- against a model ---- */
 
 struct trial {
