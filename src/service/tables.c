@@ -90,13 +90,26 @@ enum err_code tables_ensure(const struct service_tables *tables, struct table *t
 	return rc;
 }
 
+/* The keys that services ask for are those of their own tables: if they are not taken, the table is not ours. Whoever
+ * called is not to blame. */
+static enum err_code not_ours(struct bytes name, enum err_code rc, struct err *err)
+{
+	if (rc != ERR_INVALID)
+		return rc;
+	return err_set(
+	        err, ERR_RESOURCE_IN_USE,
+	        "the table \"%.*s\" was made with other keys than this API's, which therefore cannot keep "
+	        "anything in it; the settings table-… give ours another name",
+	        BYTES_ARG(name));
+}
+
 enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
                          struct table_get_result *r, struct err *err)
 {
 	enum err_code rc = t->backend->get(t, a, q, r, err);
 
 	if (rc != ERR_NO_RESOURCE)
-		return rc;
+		return not_ours(q->table, rc, err);
 	*r = (struct table_get_result){0};
 	err->code = ERR_NONE;
 	return ERR_NONE;
@@ -108,7 +121,7 @@ enum err_code tables_query(struct table *t, struct arena *a, const struct table_
 	enum err_code rc = t->backend->query(t, a, q, r, err);
 
 	if (rc != ERR_NO_RESOURCE)
-		return rc;
+		return not_ours(q->table, rc, err);
 	*r = (struct table_query_result){0};
 	err->code = ERR_NONE;
 	return ERR_NONE;
@@ -176,7 +189,7 @@ static enum err_code round_ask(struct round *r, struct table *t, struct arena *a
 	enum err_code                 rc = t->backend->batch_get(t, a, &q, &got, err);
 
 	if (rc != ERR_NONE && rc != ERR_NO_RESOURCE)
-		return rc;
+		return not_ours(r->gets[0].table, rc, err);
 	err->code = ERR_NONE;
 	for (uint32_t i = 0; i < r->count; i++) {
 		struct looked *l = r->asked[i];

@@ -37,7 +37,8 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
                             struct bytes name, struct err *err);
 
-/* Like the backend's get and query, but an absent table is an empty one. */
+/* Like the backend's get and query, but an absent table is an empty one, and one that somebody made with other keys is
+ * ERR_RESOURCE_IN_USE. */
 enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
                          struct table_get_result *r, struct err *err);
 enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,

@@ -24,6 +24,18 @@ static void look(struct service *s, struct looked *first)
 	engine_session_release(&reader);
 }
 
+static void look_fails(struct service *s, struct looked *first, enum err_code code, const char *why)
+{
+	struct engine_session reader;
+
+	engine_session_init(&reader, s->f.engine);
+	assert_int_equal(tables_look_all(&reader.base, &s->f.arena, s->tables.names[TABLE_AUTH_STATE], first,
+	                                 &s->f.err),
+	                 code);
+	assert_non_null(strstr(s->f.err.text, why));
+	engine_session_release(&reader);
+}
+
 static enum err_code rows_write(struct turn *turn, struct table *t, struct err *err)
 {
 	(void)t;
@@ -71,5 +83,27 @@ TEST(tables, of_a_table_that_is_not_there_yet_no_row_is_found)
 	for (int i = 0; i < 2 * ROWS; i++)
 		assert_true(looked[i].answered && !looked[i].found);
 	look(&s, NULL);
+	service_close(&s);
+}
+
+TEST(tables, one_that_somebody_made_with_other_keys_is_named_and_the_caller_not_blamed)
+{
+	struct looked  looked;
+	struct service s;
+	struct bytes   name;
+
+	service_open(&s, NULL);
+	name = s.tables.names[TABLE_AUTH_STATE];
+	fixture_ok(
+	        &s.f, "CreateTable",
+	        arena_printf(
+	                &s.f.arena,
+	                "{'TableName':'%.*s','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{"
+	                "'AttributeName':'mine','AttributeType':'S'}],'KeySchema':[{'AttributeName':'mine',"
+	                "'KeyType':'HASH'}]}",
+	                BYTES_ARG(name))
+	                .data);
+	looked_init(&looked, BYTES("many"), BYTES("row"));
+	look_fails(&s, &looked, ERR_RESOURCE_IN_USE, "auth-state");
 	service_close(&s);
 }
