@@ -16,6 +16,9 @@ enum {
 	OPEN_FILES_MAX = 512,
 	BLOOM_BITS = 10,
 	BLOCK_BYTES = 4096,
+	METADATA_BLOCK_BYTES = 16 << 10, /* a part of an index */
+	CACHE_SHARD_BITS = 2,
+	FILE_BYTES = 16 << 20,
 };
 
 struct rocks {
@@ -49,6 +52,19 @@ static enum err_code storage_error(struct err *err, const char *what, char *mess
 	return ERR_STORAGE;
 }
 
+/* A block that is larger than a shard of the cache is never kept; the filter of a file may have some megabytes. */
+static rocksdb_cache_t *cache_make(size_t bytes)
+{
+	rocksdb_lru_cache_options_t *o = rocksdb_lru_cache_options_create();
+	rocksdb_cache_t             *cache;
+
+	rocksdb_lru_cache_options_set_capacity(o, bytes);
+	rocksdb_lru_cache_options_set_num_shard_bits(o, CACHE_SHARD_BITS);
+	cache = rocksdb_cache_create_lru_opts(o);
+	rocksdb_lru_cache_options_destroy(o);
+	return cache;
+}
+
 static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 {
 	rocksdb_options_t                   *o = rocksdb_options_create();
@@ -61,6 +77,7 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
 	rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
 	rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
+	rocksdb_options_set_target_file_size_base(o, FILE_BYTES);
 	rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
 	rocksdb_options_set_compression(o, rocksdb_lz4_compression);
@@ -71,7 +88,12 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 	rocksdb_block_based_options_set_block_cache(t, cache);
 	rocksdb_block_based_options_set_block_size(t, BLOCK_BYTES);
 	rocksdb_block_based_options_set_filter_policy(t, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS));
+	rocksdb_block_based_options_set_index_type(
+	        t, rocksdb_block_based_table_index_type_two_level_index_search);
+	rocksdb_block_based_options_set_metadata_block_size(t, METADATA_BLOCK_BYTES);
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
+	rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(t, 1);
+	rocksdb_block_based_options_set_pin_top_level_index_and_filter(t, 1);
 	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
 	rocksdb_options_set_block_based_table_factory(o, t);
 	rocksdb_block_based_options_destroy(t);
@@ -96,7 +118,7 @@ static enum err_code open_store(struct rocks **out, const char *path, size_t blo
 	struct rocks *r = mem_zalloc(sizeof(*r));
 	char         *message = NULL;
 
-	r->cache = rocksdb_cache_create_lru(block_cache_bytes);
+	r->cache = cache_make(block_cache_bytes);
 	r->options = options_add(options_make(r->cache), &message);
 	r->read = rocksdb_readoptions_create();
 	r->write = rocksdb_writeoptions_create();
