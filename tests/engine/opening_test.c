@@ -20,13 +20,18 @@ static void shell(struct fixture *f, const char *command)
 	assert_int_equal(system(line), 0);
 }
 
-/* The directory as a kill would leave it: a copy of the open one, in which nothing goes on. */
+/* The directory as a kill would leave it: a copy of the open one, in which nothing goes on. The store may be putting files
+ * together meanwhile: then what was copied is of no one moment, and it is copied again. */
 static void die(struct fixture *f)
 {
-	char line[256], copy[80];
+	char line[768], copy[80];
 
 	snprintf(copy, sizeof(copy), "%s-copy", f->dir);
-	snprintf(line, sizeof(line), "cp -r %s %s", f->dir, copy);
+	snprintf(line, sizeof(line),
+	         "for i in $(seq 100); do rm -rf %s; before=$(ls -l --full-time %s/store) && cp -r %s %s "
+	         "2>/dev/null && "
+	         "test \"$before\" = \"$(ls -l --full-time %s/store)\" && exit 0; sleep 0.02; done; exit 1",
+	         copy, f->dir, f->dir, copy, f->dir);
 	assert_int_equal(system(line), 0);
 	engine_close(f->engine);
 	snprintf(line, sizeof(line), "rm -rf %s && mv %s %s", f->dir, copy, f->dir);
