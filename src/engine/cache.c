@@ -1,7 +1,7 @@
 /* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
- * unsettled ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is second chance: a row that was used since the hand last passed is
- * kept for another round. A row's bytes follow it, and change in place when they fit: what a lookup costs is mostly
- * the memory it touches. */
+ * unsettled ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is
+ * second chance: a row that was used since the hand last passed is kept for another round. A row's bytes follow it,
+ * and change in place when they fit: what a lookup costs is mostly the memory it touches. */
 #include "engine/cache.h"
 
 #include <pthread.h>

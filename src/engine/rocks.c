@@ -18,7 +18,7 @@ enum {
 	BLOCK_BYTES = 4096,
 	METADATA_BLOCK_BYTES = 16 << 10, /* a part of an index */
 	CACHE_SHARD_BITS = 2,
-	FILE_BYTES = 16 << 20,
+	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
 };
 
 struct rocks {
@@ -52,7 +52,7 @@ static enum err_code storage_error(struct err *err, const char *what, char *mess
 	return ERR_STORAGE;
 }
 
-/* A block that is larger than a shard of the cache is never kept; the filter of a file may have some megabytes. */
+/* A block that is larger than a shard of the cache is never kept, and a filter is one block: docs/decisions/010. */
 static rocksdb_cache_t *cache_make(size_t bytes)
 {
 	rocksdb_lru_cache_options_t *o = rocksdb_lru_cache_options_create();

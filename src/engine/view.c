@@ -141,8 +141,8 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 }
 
 /* Without settling rows. What is committed of other kinds is all in the store; but a commit that is being published must
- * be there whole, rows too: who saw an entry of an index then sees its row. Of one partition, the rows that wait are
- * taken along; of others there must be none in the range. False if that cannot be done. */
+ * be there whole, rows too: who saw an entry of an index then sees its row. Rows that wait are taken along if they are
+ * of one partition and not too many; otherwise it is false, and they have to be settled. */
 static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high,
                                struct cache_rows *waiting)
 {

@@ -10,6 +10,15 @@
 
 enum { CREW_MAX = 16 };
 
+/* Things p, s with an n, by which an index orders them that holds nothing but keys. */
+#define TABLE_BY_N                                                                                           \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'},{'AttributeName':'n','"             \
+	"AttributeType':'N'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'},{'AttributeName':'s',"     \
+	"'KeyType':'RANGE'}],'LocalSecondaryIndexes':[{'IndexName':'by-n','KeySchema':[{'AttributeName':"    \
+	"'p','KeyType':'HASH'},{'AttributeName':'n','KeyType':'RANGE'}],'Projection':{'ProjectionType':"     \
+	"'KEYS_ONLY'}}]}"
+
 struct worker {
 	struct crew *crew;
 	pthread_t    thread;

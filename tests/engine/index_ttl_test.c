@@ -10,14 +10,6 @@ enum {
 	EARLIER_S = START_S - 100000
 };
 
-#define THINGS                                                                                               \
-	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
-	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'},{'AttributeName':'n','"             \
-	"AttributeType':'N'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'},{'AttributeName':'s',"     \
-	"'KeyType':'RANGE'}],'LocalSecondaryIndexes':[{'IndexName':'by-n','KeySchema':[{'AttributeName':"    \
-	"'p','KeyType':'HASH'},{'AttributeName':'n','KeyType':'RANGE'}],'Projection':{'ProjectionType':"     \
-	"'KEYS_ONLY'}}]}"
-
 static struct item thing(struct arena *a, int64_t number, int64_t n, int64_t expires_s)
 {
 	struct item  item = key_numbered(a, number);
@@ -38,7 +30,7 @@ static void put(struct worker *w, const struct item *item)
 static void open_with_things(struct fixture *f)
 {
 	fixture_open(f);
-	fixture_ok(f, "CreateTable", THINGS);
+	fixture_ok(f, "CreateTable", TABLE_BY_N);
 	fixture_ok(f, "UpdateTimeToLive",
 	           "{'TableName':'things','TimeToLiveSpecification':{'Enabled':true,'AttributeName':'ttl'}}");
 	for (int i = 0; i < RESTING; i++)

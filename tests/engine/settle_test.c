@@ -16,14 +16,6 @@ enum {
 	ONE_ROW_BYTES = 120, /* room for a small one, and not for two */
 };
 
-#define THINGS                                                                                               \
-	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
-	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'},{'AttributeName':'n','"             \
-	"AttributeType':'N'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'},{'AttributeName':'s',"     \
-	"'KeyType':'RANGE'}],'LocalSecondaryIndexes':[{'IndexName':'by-n','KeySchema':[{'AttributeName':"    \
-	"'p','KeyType':'HASH'},{'AttributeName':'n','KeyType':'RANGE'}],'Projection':{'ProjectionType':"     \
-	"'KEYS_ONLY'}}]}"
-
 /* An engine with a table, and a cache of this size. */
 static void open_with_cache(struct fixture *f, size_t cache_bytes)
 {
@@ -34,7 +26,7 @@ static void open_with_cache(struct fixture *f, size_t cache_bytes)
 	f->options.cache_bytes_max = cache_bytes;
 	f->options.journal_segment_bytes = SMALL_SEGMENT;
 	fixture_start(f);
-	fixture_ok(f, "CreateTable", THINGS);
+	fixture_ok(f, "CreateTable", TABLE_BY_N);
 }
 
 static void put(struct fixture *f, int number, int n, int pad)
@@ -124,7 +116,7 @@ TEST(settle, a_deleted_table_takes_rows_along_that_still_waited)
 	open_with_cache(&f, LARGE_CACHE);
 	put(&f, 1, 7, 0);
 	fixture_ok(&f, "DeleteTable", "{'TableName':'things'}");
-	fixture_ok(&f, "CreateTable", THINGS);
+	fixture_ok(&f, "CreateTable", TABLE_BY_N);
 	assert_int_equal(scan_count(&f), 0);
 	assert_verified(&f); /* no row of a table that is not */
 	fixture_restart(&f);
