@@ -207,8 +207,8 @@ enum err_code credential_file_lock(const char *data_dir, int *fd, struct err *er
 	char path[PATH_MAX];
 
 	file_path(path, data_dir, "keys.lock");
-	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (*fd >= 0 && file_give_to_owner(*fd, data_dir) && flock(*fd, LOCK_EX) == 0)
+	*fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*fd >= 0 && flock(*fd, LOCK_EX) == 0)
 		return ERR_NONE;
 	err_set(err, ERR_STORAGE, "lock %s: %s", path, strerror(errno));
 	if (*fd >= 0)

@@ -25,7 +25,6 @@
 
 struct audit {
 	/* set once */
-	char      data_dir[PATH_MAX];
 	char      path[PATH_MAX];
 	pthread_t thread;
 	/* any thread */
@@ -59,7 +58,7 @@ static bool append(int fd, struct bytes text)
 static bool write_lines(const struct audit *a, struct bytes text)
 {
 	int  fd = open(a->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	bool good = fd >= 0 && file_give_to_owner(fd, a->data_dir) && append(fd, text);
+	bool good = fd >= 0 && append(fd, text);
 	int  why = errno;
 
 	if (fd >= 0)
@@ -111,7 +110,6 @@ enum err_code audit_open(struct audit **out, const char *data_dir, struct err *e
 	struct audit *a = mem_zalloc(sizeof(*a));
 	int           rc;
 
-	snprintf(a->data_dir, sizeof(a->data_dir), "%s", data_dir);
 	snprintf(a->path, sizeof(a->path), "%s/audit.log", data_dir);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->wake, NULL);

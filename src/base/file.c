@@ -1,18 +1,36 @@
 /* File: see file.h. */
+#define _GNU_SOURCE
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool file_give_to_owner(int fd, const char *dir)
+/* For good: real and saved ids too, so that nothing can take root's rights back. */
+static bool become(uid_t uid, gid_t gid)
+{
+	return setgroups(1, &gid) == 0 && setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0;
+}
+
+enum err_code file_become_owner(const char *dir, struct err *err)
 {
 	struct stat st;
 
-	return geteuid() != 0 || (stat(dir, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) == 0);
+	if (geteuid() != 0 || stat(dir, &st) != 0 || st.st_uid == 0)
+		return ERR_NONE;
+	if (!become(st.st_uid, st.st_gid))
+		return err_set(err, ERR_STORAGE, "%s belongs to user %u, and acting as that user failed: %s",
+		               dir, (unsigned)st.st_uid, strerror(errno));
+	if (access(dir, X_OK) != 0)
+		return err_set(
+		        err, ERR_STORAGE,
+		        "%s belongs to user %u, who cannot reach it: %s (root works in it as its owner)", dir,
+		        (unsigned)st.st_uid, strerror(errno));
+	return ERR_NONE;
 }
 
 bool file_write_all(int fd, struct bytes text)
@@ -29,10 +47,12 @@ bool file_write_all(int fd, struct bytes text)
 	return true;
 }
 
-static bool write_aside(const char *dir, const char *path, struct bytes text)
+/* What an earlier crash left aside is removed, and whatever else is there is not followed. */
+static bool write_aside(int dir, const char *name, struct bytes text)
 {
-	int  fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	bool good = fd >= 0 && file_give_to_owner(fd, dir) && file_write_all(fd, text) && fsync(fd) == 0;
+	bool gone = unlinkat(dir, name, 0) == 0 || errno == ENOENT;
+	int  fd = gone ? openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+	bool good = fd >= 0 && file_write_all(fd, text) && fsync(fd) == 0;
 
 	if (fd >= 0)
 		close(fd);
@@ -41,13 +61,18 @@ static bool write_aside(const char *dir, const char *path, struct bytes text)
 
 enum err_code file_replace(const char *dir, const char *name, struct bytes text, struct err *err)
 {
-	char aside[PATH_MAX], path[PATH_MAX];
+	char aside[NAME_MAX + 1];
+	int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool good;
 
-	snprintf(aside, sizeof(aside), "%s/%s.new", dir, name);
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if (!write_aside(dir, aside, text) || rename(aside, path) != 0)
-		return err_set(err, ERR_STORAGE, "write %s: %s", path, strerror(errno));
-	return file_sync_directory(dir, err);
+	snprintf(aside, sizeof(aside), "%s.new", name);
+	good = fd >= 0 && write_aside(fd, aside, text) && renameat(fd, aside, fd, name) == 0 &&
+	       fsync(fd) == 0;
+	if (!good)
+		err_set(err, ERR_STORAGE, "write %s/%s: %s", dir, name, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return good ? ERR_NONE : ERR_STORAGE;
 }
 
 enum err_code file_sync_directory(const char *path, struct err *err)

@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 /* Replaces DIR/NAME by `text`: written aside with mode 0600, synced, renamed, and the directory synced. A crash leaves
- * the old file or the new one. If root writes it, it belongs to the owner of the directory, who runs the server. */
+ * the old file or the new one. Links in the directory are not followed. */
 enum err_code file_replace(const char *dir, const char *name, struct bytes text, struct err *err);
 
 /* Makes the names in a directory durable. */
@@ -14,7 +14,9 @@ enum err_code file_sync_directory(const char *path, struct err *err);
 /* Everything, or false, with errno. */
 bool file_write_all(int fd, struct bytes text);
 
-/* False if it cannot be given. */
-bool file_give_to_owner(int fd, const char *dir);
+/* If root runs this process and the directory belongs to another user, the process becomes that user, for good. Call it
+ * before touching anything in a data directory: its owner may have put links there, which root would follow. Files that
+ * are made later belong to the owner, who runs the server. Does nothing if there is no such directory. */
+enum err_code file_become_owner(const char *dir, struct err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -144,7 +145,9 @@ static int check(const char *path)
 
 	log_set_level(LOG_WARN);
 	d.started_us = clock_steady_us(clock_system());
-	rc = engine_check(path, &watch, &found, &err);
+	rc = file_become_owner(path, &err);
+	if (rc == ERR_NONE)
+		rc = engine_check(path, &watch, &found, &err);
 	clear_bar(&d);
 	if (d.problems > PROBLEMS_SHOWN_MAX)
 		fprintf(stderr, "gatehouse check: … and %u more\n", d.problems - PROBLEMS_SHOWN_MAX);

@@ -5,18 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "access/credential.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/record.h"
 
 struct key_options {
-	const char *data;
-	const char *policy;
-	uint64_t    connections_max, requests_max; /* NOT_SAID: not given; 0: none */
-	bool        help;
+	const char  *data;
+	const char  *policy;
+	struct bytes policy_text;
+	uid_t        run_by;                        /* before the process became the directory's owner */
+	uint64_t     connections_max, requests_max; /* NOT_SAID: not given; 0: none */
+	bool         help;
 };
 
 #define NOT_SAID UINT64_MAX
@@ -45,7 +49,6 @@ static struct key_ceilings ceilings_of(const struct key_options *o, uint32_t oth
 static int key_create(const struct key_options *o, const char *name, struct arena *a)
 {
 	struct credential key;
-	struct bytes      policy;
 	struct err        err;
 
 	if (o->policy == NULL) {
@@ -54,11 +57,10 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 		                "standard input)\n");
 		return 2;
 	}
-	if (input_read(o->policy, POLICY_BYTES_MAX, a, &policy, &err) != ERR_NONE ||
-	    credential_create_limited(o->data, bytes_of(name), policy, ceilings_of(o, 0), a, &key, &err) !=
-	            ERR_NONE)
+	if (credential_create_limited(o->data, bytes_of(name), o->policy_text, ceilings_of(o, 0), a, &key,
+	                              &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, "key.create", &key);
+	record_key(o->data, o->run_by, "key.create", &key);
 	print_key(&key);
 	return 0;
 }
@@ -128,7 +130,7 @@ static int key_rotate(const struct key_options *o, const char *name, struct aren
 
 	if (credential_rotate(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, "key.rotate", &key);
+	record_key(o->data, o->run_by, "key.rotate", &key);
 	print_key(&key);
 	return 0;
 }
@@ -147,7 +149,7 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 	if (credential_limit(o->data, bytes_of(name), ceilings_of(o, CEILING_KEPT), a, &key, &err) !=
 	    ERR_NONE)
 		return failed(&err);
-	record_key(o->data, "key.limit", &key);
+	record_key(o->data, o->run_by, "key.limit", &key);
 	printf("%s: connections %s, ", name, ceiling_print(text, key.ceilings.connections_max));
 	printf("requests a second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
 	return 0;
@@ -160,7 +162,7 @@ static int key_revoke(const struct key_options *o, const char *name, struct aren
 
 	if (credential_revoke(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, "key.revoke", &key);
+	record_key(o->data, o->run_by, "key.revoke", &key);
 	printf("%s is revoked\n", name);
 	return 0;
 }
@@ -198,9 +200,19 @@ static const struct option_spec options[] = {
         {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct key_options, help), 0, 0},
 };
 
-static int act(const struct key_options *o, const char *what, const char *name)
+/* The policy is read as whoever runs this; all else is the directory owner's. */
+static enum err_code prepare(struct key_options *o, struct arena *a, struct err *err)
+{
+	o->run_by = geteuid();
+	if (o->policy != NULL && input_read(o->policy, POLICY_BYTES_MAX, a, &o->policy_text, err) != ERR_NONE)
+		return err->code;
+	return file_become_owner(o->data, err);
+}
+
+static int act(struct key_options *o, const char *what, const char *name)
 {
 	struct arena a;
+	struct err   err;
 	int          word = 0, status;
 
 	while (word < WORDS && strcmp(what, words[word].name) != 0)
@@ -214,7 +226,7 @@ static int act(const struct key_options *o, const char *what, const char *name)
 		return 2;
 	}
 	arena_init(&a);
-	status = acts[word](o, name, &a);
+	status = prepare(o, &a, &err) == ERR_NONE ? acts[word](o, name, &a) : failed(&err);
 	arena_release(&a);
 	return status;
 }

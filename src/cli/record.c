@@ -1,5 +1,5 @@
-/* Record: the user is the one that the process runs as; who logged in before any sudo is told beside it, as the
- * kernel knows it. Numbers, and the name where there is one. */
+/* Record: the user is the one who ran the command; who logged in before any sudo stands beside it, as the kernel
+ * knows it. Numbers, and the name where there is one. */
 #include "cli/record.h"
 
 #include <pwd.h>
@@ -24,9 +24,9 @@ static bool login_uid(int64_t *uid)
 	return read;
 }
 
-static unsigned fields_of(const struct credential *key, struct log_field fields[FIELDS_MAX])
+static unsigned fields_of(const struct credential *key, uid_t run_by, struct log_field fields[FIELDS_MAX])
 {
-	const struct passwd *user = getpwuid(geteuid());
+	const struct passwd *user = getpwuid(run_by);
 	unsigned             count = 0;
 	int64_t              uid;
 
@@ -36,7 +36,7 @@ static unsigned fields_of(const struct credential *key, struct log_field fields[
 	        (struct log_field){.name = "max_connections", .number = key->ceilings.connections_max};
 	fields[count++] = (struct log_field){.name = "max_requests_per_second",
 	                                     .number = key->ceilings.requests_per_second_max};
-	fields[count++] = (struct log_field){.name = "os_uid", .number = geteuid()};
+	fields[count++] = (struct log_field){.name = "os_uid", .number = run_by};
 	if (user != NULL)
 		fields[count++] = (struct log_field){.name = "os_user", .text = bytes_of(user->pw_name)};
 	if (login_uid(&uid))
@@ -44,7 +44,7 @@ static unsigned fields_of(const struct credential *key, struct log_field fields[
 	return count;
 }
 
-void record_key(const char *data_dir, const char *act, const struct credential *key)
+void record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key)
 {
 	struct log_field fields[FIELDS_MAX];
 	struct audit    *audit;
@@ -54,6 +54,6 @@ void record_key(const char *data_dir, const char *act, const struct credential *
 		log_error("the audit log lacks a line: %s", err.text);
 		return;
 	}
-	audit_write(audit, act, fields, fields_of(key, fields));
+	audit_write(audit, act, fields, fields_of(key, run_by, fields));
 	audit_close(audit);
 }

@@ -2,9 +2,11 @@
 #ifndef CLI_RECORD_H
 #define CLI_RECORD_H
 
+#include <sys/types.h>
+
 #include "access/credential.h"
 
-/* `act` is "key.create" and the like. A line that cannot be written is logged: what was done stays done. */
-void record_key(const char *data_dir, const char *act, const struct credential *key);
+/* `act` is "key.create" and the like; `run_by` ran the command. A line that cannot be written is logged: what was done stays done. */
+void record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key);
 
 #endif

@@ -13,6 +13,7 @@
 #include "access/credential.h"
 #include "api/api.h"
 #include "base/audit.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "engine/engine.h"
@@ -304,7 +305,7 @@ enum err_code serve(const struct serve_options *options, struct serve_end *end, 
 	struct server s = {.main_thread = pthread_self(), .lock = PTHREAD_MUTEX_INITIALIZER};
 
 	*end = (struct serve_end){0};
-	if (serve_check(options, err) != ERR_NONE)
+	if (serve_check(options, err) != ERR_NONE || file_become_owner(options->data, err) != ERR_NONE)
 		return err->code;
 	signals_prepare();
 	notify_open(&s.notify, is_alive, &s);

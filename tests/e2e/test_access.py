@@ -157,6 +157,62 @@ def test_the_aws_cli_and_the_javascript_sdk_sign_in_with_a_made_key(guarded, cli
     assert node.returncode == 0 and "devices" in node.stdout, node.stderr
 
 
+OWNER = 65534  # nobody: stands in for the user that runs the service
+
+
+@pytest.fixture
+def owned():
+    """A data directory of another user, and a file of root's outside of it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be led to files of its own")
+    where = Path(tempfile.mkdtemp(prefix="gatehouse-owned-"))
+    os.chown(where, OWNER, OWNER)
+    roots = Path(tempfile.mkdtemp(prefix="gatehouse-root-")) / "file"
+    roots.write_text("of root")
+    roots.chmod(0o644)
+    yield where, roots
+    shutil.rmtree(where)
+    shutil.rmtree(roots.parent)
+
+
+def run_key(where, *words):
+    return subprocess.run([program(), "key", *words, "--data", str(where)], input=json.dumps(EVERYTHING), text=True,
+                          capture_output=True, timeout=30)
+
+
+@pytest.mark.parametrize("name", ["keys.lock", "keys.json.new", "keys.json", "audit.log"])
+def test_root_is_not_led_out_of_another_users_directory_by_a_link(owned, name):
+    where, roots = owned
+    os.symlink(roots, where / name)
+    os.lchown(where / name, OWNER, OWNER)
+    run_key(where, "create", "orders", "--policy", "-")
+    assert roots.read_text() == "of root"
+    assert (roots.stat().st_uid, roots.stat().st_mode & 0o777) == (0, 0o644)
+
+
+def test_what_root_does_to_keys_belongs_to_the_directorys_owner_and_the_audit_log_names_root(owned):
+    where, _ = owned
+    (where / "keys.json.new").write_text("left by a crash")
+    assert run_key(where, "create", "orders", "--policy", "-").returncode == 0
+    assert run_key(where, "rotate", "orders").returncode == 0
+    assert {(p.name, p.stat().st_uid, p.stat().st_gid, p.stat().st_mode & 0o777) for p in where.iterdir()} == {
+        (name, OWNER, OWNER, 0o600) for name in ("keys.json", "keys.lock", "audit.log")}
+    assert [json.loads(line)["os_uid"] for line in (where / "audit.log").read_text().splitlines()] == [0, 0]
+
+
+def test_root_serves_another_users_directory_as_that_user(owned):
+    where, _ = owned
+    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", where], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
+    line_with_endpoint(process)
+    ids = [line.split()[1:] for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if line[:4] in ("Uid:", "Gid:")]
+    stop(process)
+    assert ids == [[str(OWNER)] * 4] * 2
+    assert {p.stat().st_uid for p in where.rglob("*")} == {OWNER}
+    assert subprocess.run([program(), "check", "--data", where], capture_output=True).returncode == 0
+    assert {p.stat().st_uid for p in where.rglob("*")} == {OWNER}
+
+
 # ---- policies ----
 
 
