@@ -131,6 +131,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 		v1_enforce_verdict(c, &r->verdict, a->now_us);
 	json_begin_object(w);
 	v1_write_verdict(w, &r->verdict, a->now_us);
+	v1_write_required(w, &r->required);
 	v1_write_bool(w, BYTES("counted"), r->counted);
 	v1_write_bool(w, BYTES("first_time"), r->first_time);
 	if (r->known_device)

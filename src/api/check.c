@@ -112,19 +112,6 @@ static void write_limits(struct json_writer *w, const struct limit_call *limits,
 		v1_write_bool(w, BYTES("degraded"), true);
 }
 
-static void write_required(struct json_writer *w, const struct states_required *r)
-{
-	if (r->count > 0) {
-		json_name(w, BYTES("required"));
-		json_begin_array(w);
-		for (uint32_t i = 0; i < r->count; i++)
-			json_string(w, bytes_of(r->list[i]));
-		json_end_array(w);
-	}
-	if (r->email_fraud_pending)
-		v1_write_bool(w, BYTES("email_fraud_pending"), true);
-}
-
 void check_actions_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct check_call *k = c->request;
@@ -135,7 +122,7 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
 	json_begin_object(w);
 	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, k->now_us);
-	write_required(w, &k->c.required);
+	v1_write_required(w, &k->c.required);
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
 	for (uint32_t i = 0; i < k->c.action_count; i++)

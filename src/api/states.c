@@ -59,6 +59,23 @@ static enum err_code intervention_run(struct v1_call *c, struct intervention_cal
 	                          err);
 }
 
+/* What was met since, and is therefore not set. */
+static void write_void(struct json_writer *w, const struct intervention_result *r)
+{
+	bool any = false;
+
+	for (int n = 0; n < INTERVENTION_COUNT; n++)
+		any |= r->is_void[n];
+	if (!any)
+		return;
+	json_name(w, BYTES("void"));
+	json_begin_array(w);
+	for (int n = 0; n < INTERVENTION_COUNT; n++)
+		if (r->is_void[n])
+			json_string(w, bytes_of(intervention_name((enum intervention_flag)n)));
+	json_end_array(w);
+}
+
 static void intervention_write(struct json_writer *w, const struct intervention_call *i)
 {
 	v1_write_bool(w, BYTES("applied"), i->r.applied);
@@ -70,8 +87,7 @@ static void intervention_write(struct json_writer *w, const struct intervention_
 	for (int n = 0; n < INTERVENTION_COUNT; n++)
 		v1_write_bool(w, bytes_of(intervention_name((enum intervention_flag)n)), i->r.flags[n]);
 	json_end_object(w);
-	if (i->r.is_void)
-		v1_write_text(w, BYTES("void"), BYTES("reset_password"));
+	write_void(w, &i->r);
 }
 
 /* ---- email fraud ---- */

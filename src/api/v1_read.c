@@ -214,6 +214,19 @@ void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t no
 	v1_write_verdict_wait(w, v, &wait, now_us);
 }
 
+void v1_write_required(struct json_writer *w, const struct states_required *r)
+{
+	if (r->count > 0) {
+		json_key(w, BYTES("required"));
+		json_begin_array(w);
+		for (uint32_t i = 0; i < r->count; i++)
+			json_string(w, bytes_of(r->list[i]));
+		json_end_array(w);
+	}
+	if (r->email_fraud_pending)
+		v1_write_bool(w, BYTES("email_fraud_pending"), true);
+}
+
 void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us)
 {
 	v1_write_i64(w, BYTES("count"), shown->count);

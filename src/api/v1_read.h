@@ -74,6 +74,9 @@ void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t no
 void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
                            int64_t now_us);
 
+/* "required", "email_fraud_pending", as members, if there is anything to tell. */
+void v1_write_required(struct json_writer *w, const struct states_required *r);
+
 /* "count", "max", "remaining", "expires_in", as members. */
 void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us);
 

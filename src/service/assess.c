@@ -10,12 +10,12 @@
 enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };
 
 struct want {
-	struct looked            row;
-	enum want_kind           kind;
-	struct verdict          *verdict;   /* STATE, LOCK: what it adds to */
-	const struct state_rule *state;     /* STATE */
-	bool                     only_firm; /* LOCK */
-	struct counter          *counter;   /* COUNT */
+	struct looked       row;
+	enum want_kind      kind;
+	struct verdict     *verdict;   /* LOCK: what it adds to */
+	const struct item **state;     /* STATE: where it is told */
+	bool                only_firm; /* LOCK */
+	struct counter     *counter;   /* COUNT */
 };
 
 /* What every step needs. */
@@ -51,60 +51,11 @@ static struct want *want_add(struct look *l, enum want_kind kind, struct bytes p
 
 /* ---- states ---- */
 
-struct state_rule {
-	struct bytes sk;
-	const char  *reason;
-	bool         unless_demanded; /* it lets the subject in to do what is demanded of it */
-};
-
-/* Those that keep a subject out. */
-static const struct state_rule barring[] = {
-        {BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "BLOCKED")), "intervention_blocked", false},
-        {BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "SUSPENDED")), "intervention_suspended", true},
-        {BYTES_INIT(KEY_OF_STATE(KEY_EMAIL_FRAUD, "BLOCKED")), "email_fraud_denied", false},
-};
-
-/* Nothing is demanded of the subject: a suspension without a way out of it. */
-static enum err_code demand_look(const struct look *l, struct bytes subject, bool *none)
+static void states_want(struct look *l, struct states_seen *seen)
 {
-	static const struct bytes demands[] = {
-	        BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "RESET_PASSWORD")),
-	        BYTES_INIT(KEY_OF_STATE(KEY_INTERVENTION, "REPROVE_IDENTITY"))};
-	struct item item;
-	bool        found = false;
-
-	for (size_t i = 0; i < 2 && !found; i++)
-		if (row_look(l, subject, demands[i], &found, &item) != ERR_NONE)
-			return l->err->code;
-	*none = !found;
-	return ERR_NONE;
-}
-
-static void states_want(struct look *l, struct bytes subject, struct verdict *v)
-{
-	for (size_t i = 0; i < sizeof(barring) / sizeof(barring[0]); i++) {
-		struct want *w = want_add(l, WANT_STATE, subject, barring[i].sk);
-
-		w->state = &barring[i];
-		w->verdict = v;
-	}
-}
-
-static enum err_code state_judge(const struct look *l, const struct want *w)
-{
-	struct verdict blocked = {.kind = VERDICT_BLOCKED,
-	                          .reason = w->state->reason,
-	                          .pk = w->row.pk,
-	                          .sk = w->row.sk,
-	                          .until_s = row_i64(&w->row.item, "ttl", 0),
-	                          .block_type = row_text(&w->row.item, "block_type")};
-	bool           bars = true;
-
-	if (w->state->unless_demanded && demand_look(l, w->row.pk, &bars) != ERR_NONE)
-		return l->err->code;
-	if (bars)
-		verdict_add(w->verdict, &blocked);
-	return ERR_NONE;
+	for (int i = 0; i < STATE_ROW_COUNT; i++)
+		want_add(l, WANT_STATE, seen->subject, state_row_key((enum state_row)i))->state =
+		        &seen->rows[i];
 }
 
 /* ---- the lane ---- */
@@ -383,8 +334,8 @@ static enum err_code wanted_judge(const struct look *l)
 			row_count_in(w->counter, row->pk, row->sk, &row->item);
 		else if (w->kind == WANT_LOCK)
 			lock_judge(w);
-		else if (state_judge(l, w) != ERR_NONE)
-			return l->err->code;
+		else
+			*w->state = &row->item;
 	}
 	return ERR_NONE;
 }
@@ -401,23 +352,14 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 	return ERR_NONE;
 }
 
-enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
-                            struct verdict *v, struct err *err)
-{
-	struct look l = {.q = q, .table = table, .t = t, .arena = a, .err = err};
-
-	l.last = &l.first;
-	for (uint32_t i = 0; i < q->subject_count; i++)
-		states_want(&l, q->subjects[i], v);
-	return wanted_judge(&l);
-}
-
 enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
                      struct assessment *out, struct err *err)
 {
-	struct look l = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+	struct look        l = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+	struct states_seen seen[SUBJECTS_MAX];
 
 	l.last = &l.first;
+	out->required = (struct states_required){0};
 	out->known_device = false;
 	out->counter_count = 0;
 	out->verdict = out->shadow = (struct verdict){0};
@@ -425,7 +367,9 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 		return err->code;
 	counters_choose(&l);
 	for (uint32_t i = 0; i < q->subject_count; i++) {
-		states_want(&l, q->subjects[i], &out->verdict);
+		seen[i] = (struct states_seen){
+		        .subject = q->subjects[i], .verdict = &out->verdict, .required = &out->required};
+		states_want(&l, &seen[i]);
 		subject_locks_want(&l, q->subjects[i]);
 	}
 	for (uint32_t i = 0; i < out->counter_count; i++)
@@ -433,6 +377,9 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 			return err->code;
 	if (wanted_judge(&l) != ERR_NONE)
 		return err->code;
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		if (states_judge(&seen[i], table, t, a, err) != ERR_NONE)
+			return err->code;
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		full_judge(&l, &out->counters[i]);
 	return ERR_NONE;

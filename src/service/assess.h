@@ -8,8 +8,7 @@
 #define SERVICE_ASSESS_H
 
 #include "service/rules.h"
-#include "service/tables.h"
-#include "service/verdict.h"
+#include "service/state.h"
 
 enum {
 	SUBJECTS_MAX = 8,
@@ -64,11 +63,12 @@ struct count_shown {
 void counter_show(const struct counter *c, struct count_shown *shown);
 
 struct assessment {
-	bool           known_device;
-	struct counter counters[COUNTERS_MAX];
-	uint32_t       counter_count;
-	struct verdict verdict; /* what stands against it now */
-	struct verdict shadow;  /* the same of a rule in shadow mode */
+	bool                   known_device;
+	struct counter         counters[COUNTERS_MAX];
+	uint32_t               counter_count;
+	struct verdict         verdict;  /* what stands against it now */
+	struct verdict         shadow;   /* the same of a rule in shadow mode */
+	struct states_required required; /* what does not, but must be told */
 };
 
 /* Which locks a counter that reached its maximum sets, and is stopped by: the classifier type and the
@@ -83,9 +83,5 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 
 enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
                      struct assessment *out, struct err *err);
-
-/* States alone: blocked, suspended, denied for fraud. */
-enum err_code assess_states(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
-                            struct verdict *v, struct err *err);
 
 #endif

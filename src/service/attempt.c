@@ -412,6 +412,7 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 		return err->code;
 	out->verdict = now.verdict;
 	out->shadow = now.shadow;
+	out->required = now.required;
 	out->known_device = now.known_device;
 	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
 		for (uint32_t i = 0; i < now.counter_count; i++)

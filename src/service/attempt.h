@@ -26,14 +26,15 @@ struct cleared {
 };
 
 struct attempt_result {
-	struct verdict     verdict; /* as it is now, this attempt included */
-	struct verdict     shadow;  /* of a rule in shadow mode: what it would have been */
-	bool               counted;
-	bool               first_time; /* this attempt set the lock, or signed out */
-	bool               known_device;
-	struct count_shown nearest;
-	struct cleared    *cleared; /* counts that success removed, for the audit */
-	uint32_t           cleared_count;
+	struct verdict         verdict; /* as it is now, this attempt included */
+	struct verdict         shadow;  /* of a rule in shadow mode: what it would have been */
+	struct states_required required;
+	bool                   counted;
+	bool                   first_time; /* this attempt set the lock, or signed out */
+	bool                   known_device;
+	struct count_shown     nearest;
+	struct cleared        *cleared; /* counts that success removed, for the audit */
+	uint32_t               cleared_count;
 };
 
 /* Reads, decides, and adds to the changes. */

@@ -34,17 +34,6 @@ static void join(struct check *c, const struct verdict *v, struct verdict_wait w
 	verdict_add(&c->verdict, v);
 }
 
-static enum err_code check_states(struct check *c, struct bytes table, struct table *t, struct arena *a,
-                                  struct err *err)
-{
-	struct verdict v = {0};
-
-	if (assess_states(&c->who, table, t, a, &v, err) != ERR_NONE)
-		return err->code;
-	join(c, &v, verdict_wait_all(&v, t->now_us));
-	return states_required(c->who.subjects, c->who.subject_count, table, t, a, &c->required, err);
-}
-
 static enum err_code check_action(struct check *c, struct check_action *action, struct bytes table,
                                   struct table *t, struct arena *a, struct err *err)
 {
@@ -54,6 +43,7 @@ static enum err_code check_action(struct check *c, struct check_action *action, 
 	if (assess(&c->who, table, t, a, &now, err) != ERR_NONE)
 		return err->code;
 	action_fill(action, &now);
+	c->required = now.required; /* they are the subjects', whatever the action */
 	join(c, &now.verdict, verdict_wait_all(&now.verdict, t->now_us));
 	return ERR_NONE;
 }
@@ -90,8 +80,6 @@ enum err_code check_run(struct check *c, struct limits *l, struct table *t, stru
 {
 	struct bytes table = changes->tables->names[TABLE_AUTH_STATE];
 
-	if (check_states(c, table, t, changes->arena, err) != ERR_NONE)
-		return err->code;
 	for (uint32_t i = 0; i < c->action_count; i++)
 		if (check_action(c, &c->actions[i], table, t, changes->arena, err) != ERR_NONE)
 			return err->code;

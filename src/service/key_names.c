@@ -36,9 +36,9 @@ struct bytes key_applied(struct arena *a)
 	                (struct bytes){NULL, 0});
 }
 
-struct bytes key_password_reset(struct arena *a)
+struct bytes key_demand_met(struct arena *a, const char *what)
 {
-	return key_name(a, BYTES(KEY_INTERVENTION), BYTES("RESET"), BYTES("PASSWORD"),
+	return key_name(a, BYTES(KEY_INTERVENTION), BYTES(KEY_RESET), bytes_of(what),
 	                (struct bytes){NULL, 0});
 }
 

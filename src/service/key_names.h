@@ -15,7 +15,7 @@
  *   DEVICE#KNOWN#device:…                                  a device that signed in before
  *   ACCOUNT_INTERVENTION#STATE#BLOCKED                     and SUSPENDED, REPROVE_IDENTITY, RESET_PASSWORD
  *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
- *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset
+ *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
  *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
  *
  * The partition key is a subject id, or "ip:…" for what is counted of a source whatever the subject. */
@@ -46,8 +46,8 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
                       struct bytes qualifier);
 struct bytes key_known_device(struct arena *a, struct bytes device);
 struct bytes key_state(struct arena *a, const char *family, const char *state);
-struct bytes key_applied(struct arena *a);        /* of the last intervention */
-struct bytes key_password_reset(struct arena *a); /* the last one */
+struct bytes key_applied(struct arena *a);                      /* of the last intervention */
+struct bytes key_demand_met(struct arena *a, const char *what); /* "PASSWORD", "IDENTITY": the last time */
 
 /* A key taken apart; parts that are not there are empty. */
 struct key_parts {

@@ -105,36 +105,6 @@ static enum err_code rows_clear(struct resetting *r)
 	return families_clear(r, &r->reset->counts, source_counts);
 }
 
-/* ---- the demand ---- */
-
-static void reset_note(struct resetting *r)
-{
-	struct row row;
-
-	row_init(&row, r->changes->arena);
-	row_set_text(&row, "PK", r->subject);
-	row_set_text(&row, "SK", key_password_reset(r->changes->arena));
-	row_set_i64(&row, "reset_at", r->t->now_us / 1000000);
-	row_set_i64(&row, "last_updated", r->t->now_us / 1000000);
-	changes_put(r->changes, r->table, row_item(&row), NULL);
-}
-
-static enum err_code demand_end(struct resetting *r)
-{
-	static const char *const same[] = {"applied_at", NULL};
-	struct arena            *a = r->changes->arena;
-	struct bytes             sk = key_state(a, KEY_INTERVENTION, "RESET_PASSWORD");
-	struct item              item;
-
-	reset_note(r);
-	if (tables_look(r->t, a, r->table, r->subject, sk, &r->out->demand_ended, &item, r->err) != ERR_NONE)
-		return r->err->code;
-	if (r->out->demand_ended)
-		changes_delete(r->changes, r->table, row_key_two(a, r->subject, sk),
-		               row_same(a, &item, same));
-	return ERR_NONE;
-}
-
 enum err_code subject_reset(const struct rules *rules, const struct reset *reset, struct bytes subject,
                             struct bytes table, struct table *t, struct changes *c, struct reset_result *out,
                             struct err *err)
@@ -142,7 +112,8 @@ enum err_code subject_reset(const struct rules *rules, const struct reset *reset
 	struct resetting r = {rules, reset, subject, table, t, c, out, err};
 
 	*out = (struct reset_result){0};
-	if (reset->ends_demand && demand_end(&r) != ERR_NONE)
+	if (reset->ends_demand &&
+	    demand_meet(subject, reset->demand, table, t, c, &out->met, err) != ERR_NONE)
 		return err->code;
 	return rows_clear(&r);
 }

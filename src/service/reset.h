@@ -1,5 +1,5 @@
 /* Resets: what follows when a credential was replaced. The counts and locks that the rules name are cleared,
- * with every qualifier and in every lane; a demand for a new password is met.
+ * with every qualifier and in every lane; a demand for a new password, or for a new proof of identity, is met.
  *
  * One call clears RESET_ROWS_MAX rows at most: what counts first (locks, then counts of the subject and its
  * devices), what sources left last. If rows remain the result says so, and another call clears them. */
@@ -8,6 +8,7 @@
 
 #include "service/change.h"
 #include "service/rules.h"
+#include "service/state.h"
 
 enum { RESET_ROWS_MAX = 90 };
 
@@ -17,10 +18,10 @@ struct reset_row {
 };
 
 struct reset_result {
-	struct reset_row cleared[RESET_ROWS_MAX];
-	uint32_t         count;
-	bool             more;
-	bool             demand_ended; /* there was one */
+	struct reset_row  cleared[RESET_ROWS_MAX];
+	uint32_t          count;
+	bool              more;
+	struct demand_met met;
 };
 
 enum err_code subject_reset(const struct rules *rules, const struct reset *reset, struct bytes subject,

@@ -7,6 +7,7 @@
 #define SERVICE_RULES_H
 
 #include "service/document.h"
+#include "service/state.h"
 
 enum {
 	RULE_NAME_MAX = 64,
@@ -77,9 +78,10 @@ struct journey {
 
 /* What a reset of a credential clears. */
 struct reset {
-	struct bytes     name;
-	struct rule_refs counts, locks;
-	bool             ends_demand; /* of RESET_PASSWORD */
+	struct bytes           name;
+	struct rule_refs       counts, locks;
+	bool                   ends_demand;
+	enum intervention_flag demand; /* which */
 };
 
 struct source_range {

@@ -293,6 +293,24 @@ static void journeys_read(struct reader *r, struct fields *f)
 
 /* ---- resets, sources ---- */
 
+/* `ends_demand`: reset_password or reprove_identity; true is short for the first. */
+static void demand_read(struct reset *reset, struct fields *f)
+{
+	static const char *const names[] = {"reset_password", "reprove_identity", NULL};
+	const struct json       *member = fields_get(f, "ends_demand");
+
+	reset->demand = INTERVENTION_RESET;
+	if (member == NULL)
+		return;
+	if (member->type == JSON_BOOL) {
+		reset->ends_demand = fields_bool_or(f, "ends_demand", false);
+		return;
+	}
+	reset->ends_demand = true;
+	if (fields_choice(f, "ends_demand", names, 0) == 1)
+		reset->demand = INTERVENTION_REPROVE;
+}
+
 static void resets_read(struct reader *r, struct fields *f)
 {
 	const struct json *resets = fields_object(f, "resets", RESET_MAX);
@@ -309,7 +327,7 @@ static void resets_read(struct reader *r, struct fields *f)
 		reset->name = name_of(r, &one, m, "reset");
 		reset->counts = refs_read(r, &one, "counts", (struct bytes){NULL, 0});
 		reset->locks = refs_read(r, &one, "locks", (struct bytes){NULL, 0});
-		reset->ends_demand = fields_bool_or(&one, "ends_demand", false);
+		demand_read(reset, &one);
 		fields_end(&one);
 	}
 }

@@ -7,13 +7,16 @@
  * What always holds
  * (1) Interventions are applied in the order of applied_at, whatever the order they come in: one that is older
  *     than the latest one applied changes nothing.
- * (2) A demand for a new password is void once the password was reset later than its applied_at, whichever
- *     of the two comes first.
- * (3) Of email_fraud at most one state is there. */
+ * (2) A demand is void once it was met later than its applied_at, whichever of the two Gatehouse hears of
+ *     first: a new password meets RESET_PASSWORD, a new proof of identity meets REPROVE_IDENTITY.
+ * (3) The suspension that came with a demand (they have the same applied_at) ends when that demand is met, and with
+ *     two demands when both are. Every other suspension, and BLOCKED, stays until a person lifts it.
+ * (4) Of email_fraud at most one state is there. */
 #ifndef SERVICE_STATE_H
 #define SERVICE_STATE_H
 
 #include "service/change.h"
+#include "service/verdict.h"
 
 enum {
 	STATE_AHEAD_MAX_S = 300,    /* an intervention may come from a clock that is so much ahead */
@@ -44,10 +47,10 @@ struct intervention {
 };
 
 struct intervention_result {
-	bool    applied;                   /* false: an intervention of latest_s is newer (1) */
-	int64_t latest_s;                  /* applied_at of the latest one, this one included */
-	bool    is_void;                   /* it demanded a new password, which was set since (2) */
-	bool    flags[INTERVENTION_COUNT]; /* as they are now */
+	bool    applied;                     /* false: an intervention of latest_s is newer (1) */
+	int64_t latest_s;                    /* applied_at of the latest one, this one included */
+	bool    flags[INTERVENTION_COUNT];   /* as they are now */
+	bool    is_void[INTERVENTION_COUNT]; /* it was to be set, but was met since (2), (3) */
 };
 
 const char *intervention_name(enum intervention_flag flag); /* "blocked" */
@@ -75,8 +78,31 @@ enum err_code states_clear(struct bytes subject, enum state_family family, struc
                            struct table *t, struct changes *c, const char *names[STATES_MAX], uint32_t *count,
                            struct err *err);
 
-/* ---- what does not keep a subject out, but must be told ---- */
+/* The subject did what was demanded of it. Ends the demand, and the suspension that came with it (3). */
+struct demand_met {
+	bool demand_ended, suspension_ended; /* there was one */
+};
 
+enum err_code demand_meet(struct bytes subject, enum intervention_flag demand, struct bytes table,
+                          struct table *t, struct changes *c, struct demand_met *out, struct err *err);
+
+/* ---- what states mean for an attempt ---- */
+
+/* The rows that may matter. Whoever assesses an attempt reads them together with its own. */
+enum state_row {
+	STATE_BLOCKED,
+	STATE_SUSPENDED,
+	STATE_REPROVE,
+	STATE_RESET,
+	STATE_FRAUD_BLOCKED,
+	STATE_FRAUD_PENDING,
+	STATE_ROW_COUNT
+};
+
+/* Its sort key. */
+struct bytes state_row_key(enum state_row row);
+
+/* What does not keep a subject out, but must be told. */
 enum { STATES_REQUIRED_MAX = 2 };
 
 struct states_required {
@@ -85,8 +111,15 @@ struct states_required {
 	bool        email_fraud_pending;
 };
 
-/* Of all these subjects together. */
-enum err_code states_required(const struct bytes *subjects, uint32_t count, struct bytes table,
-                              struct table *t, struct arena *a, struct states_required *out, struct err *err);
+/* Those rows of one subject, and what they are added to. */
+struct states_seen {
+	struct bytes            subject;
+	const struct item      *rows[STATE_ROW_COUNT]; /* NULL: it is not there */
+	struct verdict         *verdict;
+	struct states_required *required;
+};
+
+enum err_code states_judge(const struct states_seen *seen, struct bytes table, struct table *t,
+                           struct arena *a, struct err *err);
 
 #endif

@@ -361,9 +361,39 @@ def test_a_password_reset_clears_counts_and_locks_and_ends_the_demand(ok, rows, 
     ]
     reset_at = int(held["ACCOUNT_INTERVENTION#RESET#PASSWORD"]["reset_at"]["N"])
     late = ok("PUT", states, {"reset_password": True, "applied_at": reset_at - 1})
-    assert late["applied"] is True and late["void"] == "reset_password"
+    assert late["applied"] is True and late["void"] == ["reset_password"]
     assert late["states"]["reset_password"] is False and late["states"]["reprove_identity"] is True
     assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"
+
+
+def signed_in(ok, subject):
+    body = {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "success"}
+    return ok("POST", "/v1/attempts", body)
+
+
+@pytest.mark.parametrize("demand,reset", [("reset_password", "PASSWORD"), ("reprove_identity", "IDENTITY")])
+def test_a_user_who_does_what_is_demanded_is_let_in(ok, subject, demand, reset):
+    states = f"/v1/subjects/{subject}/states/intervention"
+    applied = {"suspended": True, demand: True, "applied_at": int(time.time())}
+    ok("PUT", states, applied)
+    let_in_to_comply = signed_in(ok, subject)
+    assert (let_in_to_comply["verdict"], let_in_to_comply["required"]) == ("allow", [demand])
+    answer = ok("POST", f"/v1/subjects/{subject}/reset", {"reset": reset})
+    assert answer["demand_ended"] is True and answer["suspension_ended"] is True
+    after = signed_in(ok, subject)
+    assert after["verdict"] == "allow" and "required" not in after
+    again = ok("PUT", states, applied)  # told twice
+    assert sorted(again["void"]) == sorted([demand, "suspended"]) and not any(again["states"].values())
+    assert signed_in(ok, subject)["verdict"] == "allow"
+
+
+def test_an_attempt_tells_what_a_check_tells_of_states(ok, subject):
+    states = f"/v1/subjects/{subject}/states"
+    ok("PUT", f"{states}/intervention", {"reset_password": True, "reprove_identity": True, "applied_at": int(time.time())})
+    ok("PUT", f"{states}/email_fraud", {"state": "PENDING"})
+    asked = ok("POST", "/v1/check", {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]})
+    for answer in (asked, signed_in(ok, subject), attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")):
+        assert answer["required"] == ["reset_password", "reprove_identity"] and answer["email_fraud_pending"] is True
 
 
 # ---- bad input ----

@@ -79,7 +79,7 @@ TEST(reset, of_a_subject_under_attack_clears_the_locks_first_and_says_that_more_
 	sources_put(&s, RESET_ROWS_MAX - 1);
 	r = reset(&s);
 	assert_int_equal(r.count, RESET_ROWS_MAX);
-	assert_true(r.more && r.demand_ended);
+	assert_true(r.more && r.met.demand_ended);
 	assert_bytes(r.cleared[0].sk, PASSWORD_LOCK);
 	r = reset(&s);
 	assert_int_equal(r.count, 1);

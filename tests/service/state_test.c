@@ -71,25 +71,40 @@ static enum err_code clear_run(struct turn *turn, struct table *t, struct err *e
 	                    err);
 }
 
-struct required_turn {
-	struct turn            turn;
-	struct states_required r;
-};
-
-static enum err_code required_run(struct turn *turn, struct table *t, struct err *err)
-{
-	static const struct bytes subjects[] = {BYTES_INIT("alice"), BYTES_INIT("pairwise")};
-
-	return states_required(subjects, 2, turn->table, t, &turn->s->f.arena,
-	                       &((struct required_turn *)turn)->r, err);
-}
-
+/* What an attempt would be told, of both ids. */
 static struct states_required required(struct service *s)
 {
-	struct required_turn r = {0};
+	struct attempt        q = attempt_of(s, &(struct try){.pairwise = "pairwise"});
+	struct assessment     now;
+	struct engine_session reader;
 
-	turn_take(s, &r.turn, required_run);
-	return r.r;
+	engine_session_init(&reader, s->f.engine);
+	if (assess(&q, s->tables.names[TABLE_AUTH_STATE], &reader.base, &s->f.arena, &now, &s->f.err) !=
+	    ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	engine_session_release(&reader);
+	return now.required;
+}
+
+/* Several flags in one intervention. */
+static struct intervention_result
+apply_flags(struct service *s, const enum flag_change flags[INTERVENTION_COUNT], int64_t applied)
+{
+	struct intervention_turn i = {.q = {.subject = BYTES("alice"), .applied_s = START_S + applied}};
+
+	memcpy(i.q.flags, flags, sizeof(i.q.flags));
+	turn_take(s, &i.turn, apply_run);
+	return i.r;
+}
+
+static const enum flag_change suspended_until_reset[INTERVENTION_COUNT] = {
+        [INTERVENTION_SUSPENDED] = FLAG_ON, [INTERVENTION_RESET] = FLAG_ON};
+static const enum flag_change suspended_until_both[INTERVENTION_COUNT] = {
+        [INTERVENTION_SUSPENDED] = FLAG_ON, [INTERVENTION_RESET] = FLAG_ON, [INTERVENTION_REPROVE] = FLAG_ON};
+
+static bool let_in(struct service *s)
+{
+	return SUCCEED(s).verdict.kind == VERDICT_ALLOW;
 }
 
 /* ---- interventions ---- */
@@ -189,10 +204,10 @@ TEST(intervention, a_demand_for_a_new_password_ends_with_the_reset)
 	assert_int_equal(required(&s).count, 1);
 	assert_string_equal(required(&s).list[0], "reset_password");
 	at(&s, 10);
-	assert_true(reset(&s).demand_ended);
+	assert_true(reset(&s).met.demand_ended);
 	assert_int_equal(required(&s).count, 0);
 	assert_false(row_there(&s, "alice", STATE("RESET_PASSWORD")));
-	assert_false(reset(&s).demand_ended);
+	assert_false(reset(&s).met.demand_ended);
 	service_close(&s);
 }
 
@@ -208,11 +223,11 @@ TEST(intervention, a_demand_that_comes_late_is_void_and_a_later_one_is_not)
 	           "{'PK':{'S':'alice'},'SK':{'S':'ACCOUNT_INTERVENTION#RESET#PASSWORD'},"
 	           "'reset_at':{'N':'1789000010'},'last_updated':{'N':'1789000010'}}");
 	r = apply(&s, INTERVENTION_RESET, FLAG_ON, 9);
-	assert_true(r.applied && r.is_void);
+	assert_true(r.applied && r.is_void[INTERVENTION_RESET]);
 	assert_false(r.flags[INTERVENTION_RESET]);
 	assert_int_equal(required(&s).count, 0);
 	r = apply(&s, INTERVENTION_RESET, FLAG_ON, 10); /* in the same second: it stands */
-	assert_false(r.is_void);
+	assert_false(r.is_void[INTERVENTION_RESET]);
 	assert_int_equal(required(&s).count, 1);
 	service_close(&s);
 }
@@ -230,6 +245,146 @@ TEST(intervention, a_void_demand_that_is_in_the_table_all_the_same_is_not_told)
 	service_close(&s);
 }
 
+TEST(intervention, meeting_the_demand_ends_the_suspension_that_came_with_it)
+{
+	struct service      s;
+	struct reset_result r;
+
+	service_open(&s, NULL);
+	apply_flags(&s, suspended_until_reset, 0);
+	assert_true(let_in(&s)); /* to set a new password */
+	at(&s, 10);
+	r = reset(&s);
+	assert_true(r.met.demand_ended && r.met.suspension_ended);
+	assert_true(let_in(&s));
+	assert_false(row_there(&s, "alice", STATE("SUSPENDED")));
+	service_close(&s);
+}
+
+TEST(intervention, a_suspension_with_two_demands_ends_when_both_are_met)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	apply_flags(&s, suspended_until_both, 0);
+	at(&s, 10);
+	assert_false(reset(&s).met.suspension_ended);
+	assert_true(row_there(&s, "alice", STATE("SUSPENDED")));
+	assert_string_equal(required(&s).list[0], "reprove_identity");
+	assert_true(prove_identity(&s).met.suspension_ended);
+	assert_int_equal(required(&s).count, 0);
+	assert_true(let_in(&s));
+	service_close(&s);
+}
+
+TEST(intervention, a_suspension_of_its_own_or_a_later_one_stays_when_a_demand_is_met)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	apply(&s, INTERVENTION_RESET, FLAG_ON, 0);
+	apply(&s, INTERVENTION_SUSPENDED, FLAG_ON, 5); /* without a demand */
+	at(&s, 10);
+	assert_false(reset(&s).met.suspension_ended);
+	assert_false(let_in(&s));
+	service_close(&s);
+}
+
+TEST(intervention, blocked_stays_when_a_demand_is_met)
+{
+	static const enum flag_change all[INTERVENTION_COUNT] = {FLAG_ON, FLAG_ON, FLAG_ON, FLAG_ON};
+	struct service                s;
+
+	service_open(&s, NULL);
+	apply_flags(&s, all, 0);
+	at(&s, 10);
+	reset(&s);
+	prove_identity(&s);
+	assert_false(let_in(&s));
+	assert_true(row_there(&s, "alice", STATE("BLOCKED")));
+	service_close(&s);
+}
+
+TEST(intervention, that_comes_after_its_demand_was_met_suspends_nobody)
+{
+	struct service             s;
+	struct intervention_result r;
+
+	service_open(&s, NULL);
+	at(&s, 10);
+	reset(&s);
+	r = apply_flags(&s, suspended_until_reset, 9);
+	assert_true(r.is_void[INTERVENTION_RESET] && r.is_void[INTERVENTION_SUSPENDED]);
+	assert_false(r.flags[INTERVENTION_SUSPENDED]);
+	assert_true(let_in(&s));
+	r = apply_flags(&s, suspended_until_both, 9); /* one of two is still to be met */
+	assert_false(r.is_void[INTERVENTION_SUSPENDED]);
+	assert_true(r.flags[INTERVENTION_SUSPENDED] && r.flags[INTERVENTION_REPROVE]);
+	service_close(&s);
+}
+
+TEST(intervention, written_at_the_same_time_as_the_reset_suspends_nobody)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	at(&s, 10);
+	reset(&s);
+	row_put(&s, "{'PK':{'S':'alice'},'SK':{'S':'" STATE(
+	                    "RESET_PASSWORD") "'},'applied_at':{'N':'1789000009'}}");
+	row_put(&s,
+	        "{'PK':{'S':'alice'},'SK':{'S':'" STATE("SUSPENDED") "'},'applied_at':{'N':'1789000009'}}");
+	assert_true(let_in(&s));
+	row_put(&s,
+	        "{'PK':{'S':'alice'},'SK':{'S':'" STATE("SUSPENDED") "'},'applied_at':{'N':'1789000008'}}");
+	assert_false(let_in(&s)); /* that one came alone */
+	service_close(&s);
+}
+
+TEST(intervention, a_demand_made_again_takes_its_suspension_along)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	apply_flags(&s, suspended_until_reset, 0);
+	apply(&s, INTERVENTION_RESET, FLAG_ON, 5);
+	at(&s, 10);
+	assert_true(reset(&s).met.suspension_ended);
+	assert_true(let_in(&s));
+	service_close(&s);
+}
+
+TEST(intervention, sent_again_after_the_reset_changes_nothing_even_if_its_clock_is_ahead)
+{
+	struct service             s;
+	struct intervention_result r;
+
+	service_open(&s, NULL);
+	at(&s, 10);
+	apply_flags(&s, suspended_until_reset, 100); /* 90 seconds ahead */
+	assert_true(reset(&s).met.suspension_ended);
+	assert_false(reset(&s).met.demand_ended);
+	r = apply_flags(&s, suspended_until_reset, 100);
+	assert_true(r.is_void[INTERVENTION_RESET] && r.is_void[INTERVENTION_SUSPENDED]);
+	assert_true(let_in(&s));
+	apply_flags(&s, suspended_until_reset, 101); /* another one */
+	assert_int_equal(required(&s).count, 1);
+	service_close(&s);
+}
+
+TEST(intervention, a_suspension_whose_demand_was_withdrawn_stands_alone)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	apply_flags(&s, suspended_until_reset, 0);
+	apply(&s, INTERVENTION_RESET, FLAG_OFF, 1);
+	at(&s, 10);
+	reset(&s);
+	assert_false(let_in(&s));
+	service_close(&s);
+}
+
 TEST(states, what_is_required_is_told_once_for_all_ids_of_a_subject)
 {
 	struct service         s;
@@ -244,6 +399,7 @@ TEST(states, what_is_required_is_told_once_for_all_ids_of_a_subject)
 	row_put(&s, "{'PK':{'S':'pairwise'},'SK':{'S':'EMAIL_FRAUD#STATE#PENDING'},'count':{'N':'1'}}");
 	r = required(&s);
 	assert_int_equal(r.count, 2);
+	assert_int_equal(FAIL(&s, .pairwise = "pairwise").required.count, 2); /* an attempt says the same */
 	assert_string_equal(r.list[0], "reset_password");
 	assert_string_equal(r.list[1], "reprove_identity");
 	assert_true(r.email_fraud_pending);
