@@ -37,7 +37,7 @@ static struct bytes error_body(void *ctx, struct arena *a, int status, const cha
 		call_encode_error(a, code, &err, &out);
 		*content_type = "application/x-amz-json-1.0";
 	} else {
-		problem_write(&out, status, text, (struct bytes){NULL, 0});
+		problem_write_http(&out, status, text);
 		*content_type = PROBLEM_CONTENT_TYPE;
 	}
 	return buf_bytes(&out);

@@ -130,6 +130,8 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 	err->code = ERR_NONE;
 	s.by_query =
 	        http_header_get(c->http, policy_setting.header).data == NULL && bytes_is(c->http->path, PATH);
+	if (s.by_query && v1_query_check(c, "policy key kind cost deny", err) != ERR_NONE)
+		return err->code;
 	policy = limit_policies_find(limit_call_policies(c), get(&s, &policy_setting));
 	if (policy == NULL)
 		return wrong(&s, &policy_setting, "there is no such policy");

@@ -225,7 +225,8 @@ void metrics_handle(struct api_loop *l, struct http_request *r)
 	struct buf          *out;
 
 	if (!l->api->parts.metrics_open) {
-		problem_answer(l, r, 403, "Forbidden", "metrics are served on loopback only");
+		problem_answer(l, r, ERR_ACCESS,
+		               "metrics are served on loopback only, unless started with --open-metrics");
 		return;
 	}
 	out = api_loop_answer(l);

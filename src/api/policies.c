@@ -102,7 +102,7 @@ enum err_code policy_put_decode(struct v1_call *c, struct err *err)
 	if (find_kind(c, p, err) != ERR_NONE)
 		return err->code;
 	if (policy_store_file(c->services->policies) != NULL)
-		return err_set(err, ERR_RESOURCE_IN_USE,
+		return err_set(err, ERR_POLICIES_FILE,
 		               "the policies come from a file (--policies): change it there");
 	if (read_match(c, p, err) != ERR_NONE || p->kind->parse(c->body, &p->document, err) != ERR_NONE)
 		return err->code;

@@ -6,14 +6,14 @@
 
 #define PROBLEM_CONTENT_TYPE "application/problem+json"
 
-/* {"type": "about:blank", "title": …, "status": …, "detail": …} */
-void problem_write(struct buf *out, int status, const char *title, struct bytes detail);
-
-/* Of an error under /v1, with the field it is about. */
+/* {"type": "urn:gatehouse:problem:…", "title": …, "status": …, "detail": …, "field": …}. What belongs to a code is in
+ * base/err.h; docs/errors.md says what a program does about each. */
 void problem_write_err(struct buf *out, enum err_code code, const struct err *err);
 
-void problem_answer(struct api_loop *l, struct http_request *r, int status, const char *title,
-                    const char *detail);
+/* What the HTTP server refuses before there is a request; its statuses are its own. */
+void problem_write_http(struct buf *out, int status, const char *detail);
+
+void problem_answer(struct api_loop *l, struct http_request *r, enum err_code code, const char *detail);
 
 /* 405, with the methods that the path has. */
 void problem_answer_method(struct api_loop *l, struct http_request *r, const char *allowed);

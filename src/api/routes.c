@@ -49,7 +49,7 @@ void routes_handle(void *api, struct http_request *r)
 		methods |= 1u << routes[i].method;
 	}
 	if (methods == 0)
-		problem_answer(l, r, 404, "Not Found", "there is nothing at this path");
+		problem_answer(l, r, ERR_NOT_FOUND, "there is nothing at this path");
 	else
 		problem_answer_method(l, r, allowed_print(methods));
 }

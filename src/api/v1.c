@@ -256,13 +256,16 @@ static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err
 	return ERR_NONE;
 }
 
-/* What makes two requests the same: who sends what where. The digest is stored, and keyed: a body holds emails and
- * addresses, which nobody should be able to try out. */
+/* What makes two requests the same: who sends what where. A body is compared by what it means, not by its bytes: a retry
+ * may be written anew, by a library that orders members in its own way. Digest and key are
+ * stored as keyed hashes: a body holds emails and addresses, a key what its caller made it of, and nobody should be able
+ * to try those out. */
 static enum err_code read_once(struct v1_work *w, struct err *err)
 {
 	struct http_request *r = w->call.http;
 	struct bytes         key = http_header_get(r, "idempotency-key");
-	struct bytes         whole;
+	struct json_writer   writer;
+	struct buf           whole;
 
 	/* A route that ignores the body is asked by headers, which the digest does not cover, for others. */
 	if (key.data == NULL || w->call.route->kind == READ ||
@@ -271,10 +274,15 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
 		return err_field(err, ERR_INVALID, "Idempotency-Key",
 		                 "Idempotency-Key: must have 1 to %d bytes", IDEMPOTENCY_KEY_MAX);
-	whole = arena_printf(w->call.arena, "%d %.*s\n%.*s", (int)r->method, BYTES_ARG(r->target),
-	                     BYTES_ARG(r->body));
-	hmac_sha256(&w->call.services->identifiers.hmac, whole, w->once.digest);
-	w->once.key = key;
+	buf_init(&whole, w->call.arena);
+	buf_add_bytes(&whole, arena_printf(w->call.arena, "%d %.*s\n", (int)r->method, BYTES_ARG(r->target)));
+	if (w->call.body != NULL) {
+		json_writer_init(&writer, &whole);
+		json_tree_canonical(&writer, w->call.body, w->call.arena);
+	}
+	hmac_sha256(&w->call.services->identifiers.hmac, buf_bytes(&whole), w->once.digest);
+	w->once.key =
+	        identifier_hash_text(&w->call.services->identifiers, w->call.arena, "idempotency-key", key);
 	w->once.caller = w->key_id_len > 0 ? (struct bytes){w->key_id, w->key_id_len} : BYTES("-");
 	return ERR_NONE;
 }
@@ -291,6 +299,8 @@ static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *e
 {
 	struct v1_call *c = &w->call;
 
+	if (strcmp(c->route->query, V1_QUERY_ANY) != 0 && v1_query_check(c, c->route->query, err) != ERR_NONE)
+		return err->code;
 	if (read_body(c, l, err) != ERR_NONE)
 		return err->code;
 	c->status = 200;
@@ -375,10 +385,10 @@ void v1_handle(struct api_loop *l, struct http_request *r)
 		problem_answer_method(l, r, match.allowed);
 		break;
 	case V1_BAD_PATH:
-		problem_answer(l, r, 400, "Malformed Request", "the path cannot be percent-decoded");
+		problem_answer(l, r, ERR_SERIALIZATION, "the path cannot be percent-decoded");
 		break;
 	case V1_NO_PATH:
-		problem_answer(l, r, 404, "Not Found", "there is nothing at this path");
+		problem_answer(l, r, ERR_NOT_FOUND, "there is nothing at this path");
 		break;
 	}
 }

@@ -33,6 +33,9 @@ enum {
 /* For body_bytes_max: whatever is sent as a body is not looked at. */
 #define V1_BODY_IGNORED UINT32_MAX
 
+/* For query: whatever stands there is not looked at, or the route looks itself. */
+#define V1_QUERY_ANY "*"
+
 struct v1_call;
 
 struct v1_route {
@@ -42,6 +45,7 @@ struct v1_route {
 	enum operation_kind kind; /* READ or WRITE; decode may change the call's to READ */
 	const char         *action; /* "RecordAttempt": gatehouse:RecordAttempt in policies, and in metrics */
 	uint32_t            body_bytes_max; /* 0: it takes no body */
+	const char         *query; /* the parameters it knows: "journey name"; "" for none, V1_QUERY_ANY */
 
 	/* On the loop: fills call->request, from params, query and body. */
 	enum err_code (*decode)(struct v1_call *c, struct err *err);
@@ -89,6 +93,9 @@ struct v1_call {
 };
 
 /* ---- for routes ---- */
+
+/* ERR_INVALID if the query has a parameter that is not among `known` ("journey name"), or one twice. */
+enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err);
 
 /* A query parameter, percent-decoded; NULL data if absent. ERR_INVALID in *err if it cannot be decoded. */
 struct bytes v1_query(struct v1_call *c, const char *name, struct err *err);

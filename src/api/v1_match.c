@@ -120,23 +120,84 @@ enum v1_outcome v1_match(struct http_request *r, struct v1_match *out)
 
 /* ---- the query ---- */
 
+/* As it is written, before anything is decoded; `value` has no data if there is no equals sign. */
+struct parameter {
+	struct bytes name, value;
+};
+
+/* Takes the first one off the query; false at its end. Empty ones (a=1&&b=2) are passed over. */
+static bool parameter_next(struct bytes *rest, struct parameter *out)
+{
+	while (rest->len > 0) {
+		const char  *end = memchr(rest->data, '&', rest->len);
+		struct bytes pair = {rest->data, end == NULL ? rest->len : (size_t)(end - rest->data)};
+		const char  *equals = memchr(pair.data, '=', pair.len);
+
+		*rest = end == NULL ? (struct bytes){NULL, 0}
+		                    : (struct bytes){end + 1, rest->len - pair.len - 1};
+		if (pair.len == 0)
+			continue;
+		out->name =
+		        (struct bytes){pair.data, equals == NULL ? pair.len : (size_t)(equals - pair.data)};
+		out->value =
+		        equals == NULL ? BYTES("") : (struct bytes){equals + 1, pair.len - out->name.len - 1};
+		return true;
+	}
+	return false;
+}
+
+/* Is it one of the words of a list like "journey name"? */
+static bool is_listed(const char *words, struct bytes name)
+{
+	for (const char *at = words; *at != '\0';) {
+		size_t len = strcspn(at, " ");
+
+		if (len == name.len && memcmp(at, name.data, len) == 0)
+			return true;
+		at += len + (at[len] == ' ');
+	}
+	return false;
+}
+
+static bool comes_again(struct bytes rest, struct bytes name)
+{
+	struct parameter other;
+
+	while (parameter_next(&rest, &other))
+		if (bytes_equal(other.name, name))
+			return true;
+	return false;
+}
+
+/* A misspelt filter must not list everything, nor ?dryrun=1 do what it should only show. */
+enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err)
+{
+	struct bytes     rest = c->http->query;
+	struct parameter p;
+	char             name[ERR_FIELD_MAX / 2];
+
+	while (parameter_next(&rest, &p)) {
+		snprintf(name, sizeof(name), "%.*s", BYTES_ARG(p.name));
+		if (!is_listed(known, p.name))
+			return err_field(err, ERR_INVALID, name,
+			                 "?%s: unknown query parameter; this call %s%s", name,
+			                 known[0] == '\0' ? "takes none" : "takes: ", known);
+		if (comes_again(rest, p.name))
+			return err_field(err, ERR_INVALID, name, "?%s: given twice", name);
+	}
+	return ERR_NONE;
+}
+
 struct bytes v1_query(struct v1_call *c, const char *name, struct err *err)
 {
-	struct bytes rest = c->http->query, value;
+	struct bytes     rest = c->http->query;
+	struct parameter p;
 
-	while (rest.len > 0) {
-		const char  *end = memchr(rest.data, '&', rest.len);
-		struct bytes pair = {rest.data, end == NULL ? rest.len : (size_t)(end - rest.data)};
-		const char  *equals = memchr(pair.data, '=', pair.len);
-		struct bytes key = {pair.data, equals == NULL ? pair.len : (size_t)(equals - pair.data)};
-
-		rest = end == NULL ? (struct bytes){NULL, 0}
-		                   : (struct bytes){end + 1, rest.len - pair.len - 1};
-		if (!bytes_is(key, name))
+	while (parameter_next(&rest, &p)) {
+		if (!bytes_is(p.name, name))
 			continue;
-		value = equals == NULL ? BYTES("") : (struct bytes){equals + 1, pair.len - key.len - 1};
-		if (percent_decode(c->arena, value, true, &value))
-			return value;
+		if (percent_decode(c->arena, p.value, true, &p.value))
+			return p.value;
 		err_field(err, ERR_INVALID, name, "?%s cannot be percent-decoded", name);
 		break;
 	}

@@ -7,11 +7,12 @@
 
 struct code_row {
 	int         status, v1_status;
-	const char *name, *v1_title;
+	const char *name, *v1_title, *v1_type;
 };
 
-static const struct code_row codes[] = {[ERR_NONE] = {200, 200, "", "OK"},
-#define X(id, status, name, v1_status, v1_title) [id] = {status, v1_status, name, v1_title},
+static const struct code_row codes[] = {[ERR_NONE] = {200, 200, "", "OK", ""},
+#define X(id, status, name, v1_status, v1_title, v1_type)                                                    \
+	[id] = {status, v1_status, name, v1_title, ERR_TYPE_PREFIX v1_type},
                                         ERR_CODES(X)
 #undef X
 };
@@ -60,4 +61,9 @@ int err_v1_status(enum err_code code)
 const char *err_v1_title(enum err_code code)
 {
 	return codes[code].v1_title;
+}
+
+const char *err_v1_type(enum err_code code)
+{
+	return codes[code].v1_type;
 }

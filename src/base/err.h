@@ -9,38 +9,52 @@
 
 #include "base/bytes.h"
 
-/* X(code, HTTP status and public name at DynamoDB's door, HTTP status and title under /v1) */
+/* X(code, HTTP status and public name at DynamoDB's door, HTTP status, title and type under /v1). Several codes may
+ * share a public name: /v1 tells apart what DynamoDB does not. A type is a promise to programs: it never changes. */
 #define ERR_CODES(X)                                                                                         \
-	X(ERR_INVALID, 400, "ValidationException", 422, "Invalid Value")                                     \
-	X(ERR_SERIALIZATION, 400, "SerializationException", 400, "Malformed Request")                        \
-	X(ERR_UNKNOWN_OPERATION, 400, "UnknownOperationException", 404, "Not Found")                         \
-	X(ERR_CONDITION, 400, "ConditionalCheckFailedException", 409, "Conflict")                            \
-	X(ERR_CANCELLED, 400, "TransactionCanceledException", 409, "Conflict")                               \
-	X(ERR_TOKEN_MISMATCH, 400, "IdempotentParameterMismatchException", 422, "Idempotency Key Reused")    \
-	X(ERR_NO_RESOURCE, 400, "ResourceNotFoundException", 404, "Not Found")                               \
-	X(ERR_RESOURCE_IN_USE, 400, "ResourceInUseException", 409, "Conflict")                               \
-	X(ERR_STALE, 412, "PreconditionFailed", 412, "Precondition Failed")                                  \
-	X(ERR_NO_MATCH, 428, "PreconditionRequired", 428, "Precondition Required")                           \
-	X(ERR_LIMIT, 400, "LimitExceededException", 409, "Limit Exceeded")                                   \
-	X(ERR_COLLECTION_SIZE, 400, "ItemCollectionSizeLimitExceededException", 409, "Limit Exceeded")       \
-	X(ERR_ACCESS, 400, "AccessDeniedException", 403, "Forbidden")                                        \
-	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException", 401, "Unauthorized")                \
-	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException", 401, "Unauthorized")                \
-	X(ERR_SIGNATURE, 400, "InvalidSignatureException", 401, "Unauthorized")                              \
-	X(ERR_THROTTLED, 400, "ThrottlingException", 429, "Too Many Requests")                               \
-	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException", 401, "Unauthorized")                          \
-	X(ERR_NOT_FOUND, 404, "UnknownOperationException", 404, "Not Found")                                 \
-	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge", 413, "Content Too Large")                             \
-	X(ERR_STORAGE, 500, "InternalServerError", 500, "Outcome Unknown")                                   \
-	X(ERR_OVERLOADED, 503, "ServiceUnavailable", 503, "Service Unavailable")                             \
-	X(ERR_DISK_FULL, 503, "ServiceUnavailable", 503, "Service Unavailable")
+	X(ERR_INVALID, 400, "ValidationException", 422, "Invalid Value", "invalid-value")                    \
+	X(ERR_SERIALIZATION, 400, "SerializationException", 400, "Malformed Request", "malformed-request")   \
+	X(ERR_HTTP, 400, "SerializationException", 400, "HTTP Refused", "http")                              \
+	X(ERR_UNKNOWN_OPERATION, 400, "UnknownOperationException", 404, "Not Found", "unknown-operation")    \
+	X(ERR_CONDITION, 400, "ConditionalCheckFailedException", 409, "Conflict", "conflict")                \
+	X(ERR_CANCELLED, 400, "TransactionCanceledException", 409, "Conflict", "transaction-cancelled")      \
+	X(ERR_TOKEN_MISMATCH, 400, "IdempotentParameterMismatchException", 422, "Idempotency Key Reused",    \
+	  "idempotency-key-reused")                                                                          \
+	X(ERR_NO_RESOURCE, 400, "ResourceNotFoundException", 404, "Not Found", "no-such-resource")           \
+	X(ERR_RESOURCE_IN_USE, 400, "ResourceInUseException", 409, "Conflict", "resource-in-use")            \
+	X(ERR_POLICIES_FILE, 400, "ResourceInUseException", 409, "Policies Come From a File",                \
+	  "policies-from-file")                                                                              \
+	X(ERR_FOREIGN_TABLE, 400, "ResourceInUseException", 409, "Table Has Other Keys",                     \
+	  "table-has-other-keys")                                                                            \
+	X(ERR_STALE, 412, "PreconditionFailed", 412, "Precondition Failed", "stale-version")                 \
+	X(ERR_NO_MATCH, 428, "PreconditionRequired", 428, "Precondition Required", "version-required")       \
+	X(ERR_LIMIT, 400, "LimitExceededException", 409, "Limit Exceeded", "limit-exceeded")                 \
+	X(ERR_COLLECTION_SIZE, 400, "ItemCollectionSizeLimitExceededException", 409, "Limit Exceeded",       \
+	  "collection-too-large")                                                                            \
+	X(ERR_ACCESS, 400, "AccessDeniedException", 403, "Forbidden", "forbidden")                           \
+	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException", 401, "Unauthorized",                \
+	  "no-credential")                                                                                   \
+	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException", 401, "Unauthorized",                \
+	  "incomplete-signature")                                                                            \
+	X(ERR_SIGNATURE, 400, "InvalidSignatureException", 401, "Unauthorized", "invalid-signature")         \
+	X(ERR_THROTTLED, 400, "ThrottlingException", 429, "Too Many Requests", "too-many-requests")          \
+	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException", 401, "Unauthorized", "unknown-key")           \
+	X(ERR_NOT_FOUND, 404, "UnknownOperationException", 404, "Not Found", "not-found")                    \
+	X(ERR_METHOD, 404, "UnknownOperationException", 405, "Method Not Allowed", "method-not-allowed")     \
+	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge", 413, "Content Too Large", "too-large")                \
+	X(ERR_STORAGE, 500, "InternalServerError", 500, "Outcome Unknown", "outcome-unknown")                \
+	X(ERR_OVERLOADED, 503, "ServiceUnavailable", 503, "Service Unavailable", "overloaded")               \
+	X(ERR_DISK_FULL, 503, "ServiceUnavailable", 503, "Service Unavailable", "disk-full")
 
 enum err_code {
 	ERR_NONE = 0,
-#define X(code, status, name, v1_status, v1_title) code,
+#define X(code, ...) code,
 	ERR_CODES(X)
 #undef X
 };
+
+/* What a type begins with: "urn:gatehouse:problem:invalid-value". docs/errors.md explains each. */
+#define ERR_TYPE_PREFIX "urn:gatehouse:problem:"
 
 enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128 };
 
@@ -62,5 +76,6 @@ int         err_status(enum err_code code);
 const char *err_name(enum err_code code);
 int         err_v1_status(enum err_code code);
 const char *err_v1_title(enum err_code code);
+const char *err_v1_type(enum err_code code); /* with its prefix */
 
 #endif

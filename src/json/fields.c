@@ -176,14 +176,26 @@ struct bytes fields_text_or(struct fields *f, const char *name, size_t max, stru
 static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t high, bool required,
                       int64_t otherwise)
 {
-	const struct json *member = member_of(f, name, JSON_INT, required);
+	const struct json *member = fields_get(f, name);
+	int64_t            number;
 
-	if (member == NULL)
+	if (member == NULL) {
+		if (required)
+			fields_fail(f, name, ERR_INVALID, "is missing");
 		return otherwise;
-	if (member->integer >= low && member->integer <= high)
-		return member->integer;
-	fields_fail(f, name, ERR_INVALID, "must be from %" PRIi64 " to %" PRIi64 ", and is %" PRIi64, low,
-	            high, member->integer);
+	}
+	if (json_whole(member, &number)) {
+		if (number >= low && number <= high)
+			return number;
+		fields_fail(f, name, ERR_INVALID, "must be from %" PRIi64 " to %" PRIi64 ", and is %" PRIi64,
+		            low, high, number);
+	} else if (member->type == JSON_DOUBLE) {
+		fields_fail(f, name, ERR_INVALID, "must be a whole number from %" PRIi64 " to %" PRIi64, low,
+		            high);
+	} else {
+		fields_fail(f, name, ERR_SERIALIZATION, "must be a whole number, and is %s",
+		            json_type_name(member->type));
+	}
 	return otherwise;
 }
 

@@ -2,6 +2,8 @@
  * the list beats any index. */
 #include "json/json.h"
 
+#include <math.h>
+
 const struct json *json_get(const struct json *object, struct bytes name)
 {
 	if (object->type != JSON_OBJECT)
@@ -44,6 +46,21 @@ bool json_equal(const struct json *a, const struct json *b)
 		break;
 	}
 	return children_equal(a, b);
+}
+
+bool json_whole(const struct json *number, int64_t *out)
+{
+	static const double exact_max = 9007199254740992.0; /* 2^53 */
+
+	if (number->type == JSON_INT) {
+		*out = number->integer;
+		return true;
+	}
+	if (number->type != JSON_DOUBLE || !(fabs(number->real) <= exact_max) ||
+	    floor(number->real) != number->real)
+		return false;
+	*out = (int64_t)number->real;
+	return true;
 }
 
 const char *json_type_name(enum json_type type)

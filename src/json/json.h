@@ -48,6 +48,9 @@ const struct json *json_get(const struct json *object, struct bytes name);
 /* Same types, same values, same children in the same order? */
 bool json_equal(const struct json *a, const struct json *b);
 
+/* Is it a whole number, however it is spelt: 1, 1.0, 1e0? A double counts up to 2^53, where each is exact. */
+bool json_whole(const struct json *number, int64_t *out);
+
 /* "a string", "a number", …: for error texts. */
 const char *json_type_name(enum json_type type);
 

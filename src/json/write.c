@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/word.h"
 #include "json/base64.h"
@@ -256,5 +257,55 @@ void json_tree(struct json_writer *w, const struct json *tree)
 		children_put(w, tree);
 		json_end_object(w);
 		break;
+	}
+}
+
+/* ---- canonical ---- */
+
+struct member {
+	const struct json *value;
+	uint32_t           at; /* in the document: what is there twice keeps its order */
+};
+
+static int member_compare(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+	int                  order = bytes_compare(x->value->name, y->value->name);
+
+	return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void object_put_sorted(struct json_writer *w, const struct json *tree, struct arena *a)
+{
+	struct member *members = arena_array(a, tree->count, sizeof(*members));
+	uint32_t       count = 0;
+
+	for (const struct json *m = tree->children; m != NULL; m = m->next, count++)
+		members[count] = (struct member){m, count};
+	if (count > 1)
+		qsort(members, count, sizeof(*members), member_compare);
+	json_begin_object(w);
+	for (uint32_t i = 0; i < count; i++) {
+		json_name(w, members[i].value->name);
+		json_tree_canonical(w, members[i].value, a);
+	}
+	json_end_object(w);
+}
+
+void json_tree_canonical(struct json_writer *w, const struct json *tree, struct arena *a)
+{
+	int64_t whole;
+
+	if (tree->type == JSON_OBJECT) {
+		object_put_sorted(w, tree, a);
+	} else if (tree->type == JSON_ARRAY) {
+		json_begin_array(w);
+		for (const struct json *m = tree->children; m != NULL; m = m->next)
+			json_tree_canonical(w, m, a);
+		json_end_array(w);
+	} else if (json_whole(tree, &whole)) {
+		json_i64(w, whole);
+	} else {
+		json_tree(w, tree);
 	}
 }

@@ -54,4 +54,8 @@ void json_raw(struct json_writer *w, struct bytes json);
 /* A tree that was read. */
 void json_tree(struct json_writer *w, const struct json *tree);
 
+/* The same text for every tree that means the same: members by name, numbers in one spelling (1 for 1.0). Scratch memory
+ * comes from the arena. */
+void json_tree_canonical(struct json_writer *w, const struct json *tree, struct arena *a);
+
 #endif

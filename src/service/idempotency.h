@@ -12,7 +12,7 @@ enum {
 };
 
 struct idempotency {
-	struct bytes key;                  /* empty: the request has none */
+	struct bytes key;                  /* a keyed hash of what was sent; empty: the request has none */
 	struct bytes caller;               /* whose key it is: two callers may choose the same */
 	uint8_t      digest[SHA256_BYTES]; /* of method, path and body, keyed */
 };

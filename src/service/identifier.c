@@ -141,6 +141,18 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 	return true;
 }
 
+struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
+                                  struct bytes text)
+{
+	struct bytes message = arena_printf(a, "%s:%.*s", purpose, BYTES_ARG(text));
+	char        *out = arena_alloc(a, IDENTIFIER_HASH_CHARS);
+	uint8_t      mac[SHA256_BYTES];
+
+	hmac_sha256(&k->hmac, message, mac);
+	base64_url(mac, out);
+	return (struct bytes){out, IDENTIFIER_HASH_CHARS};
+}
+
 /* ---- reading ---- */
 
 static bool is_hash(struct bytes text)

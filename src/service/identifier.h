@@ -41,6 +41,10 @@ void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFI
 bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
                      struct bytes text, struct bytes *out);
 
+/* The hash alone, of a text that is no identifier; `purpose` keeps it apart from every other use of the key. */
+struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
+                                  struct bytes text);
+
 /* A member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
  * Plain ids may not begin like a hashed one unless they have the form of one. Errors go into f. */
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,

@@ -40,6 +40,7 @@ static bool name_is_good(struct bytes name)
 static struct limit_period period_read(struct fields *f)
 {
 	const struct json *member = fields_get(f, "per");
+	int64_t            seconds;
 
 	if (member == NULL) {
 		fields_fail(f, "per", ERR_INVALID, "is missing");
@@ -48,8 +49,8 @@ static struct limit_period period_read(struct fields *f)
 	for (unsigned i = 0; member->type == JSON_STRING && i < PERIOD_COUNT; i++)
 		if (bytes_is(member->text, periods[i].name))
 			return (struct limit_period){periods[i].seconds * SECOND_US};
-	if (member->type == JSON_INT && member->integer >= 1 && member->integer <= LIMIT_PERIOD_S_MAX)
-		return (struct limit_period){member->integer * SECOND_US};
+	if (json_whole(member, &seconds) && seconds >= 1 && seconds <= LIMIT_PERIOD_S_MAX)
+		return (struct limit_period){seconds * SECOND_US};
 	fields_fail(f, "per", ERR_INVALID,
 	            "must be second, minute, hour, day, week, month, or a number of seconds from 1 to %d",
 	            LIMIT_PERIOD_S_MAX);

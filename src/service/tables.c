@@ -97,7 +97,7 @@ static enum err_code not_ours(struct bytes name, enum err_code rc, struct err *e
 	if (rc != ERR_INVALID)
 		return rc;
 	return err_set(
-	        err, ERR_RESOURCE_IN_USE,
+	        err, ERR_FOREIGN_TABLE,
 	        "the table \"%.*s\" was made with other keys than this API's, which therefore cannot keep "
 	        "anything in it; the settings table-… give ours another name",
 	        BYTES_ARG(name));

@@ -167,13 +167,28 @@ TEST(err, every_code_has_a_status_and_a_name)
 	assert_int_equal(err_field(&err, ERR_STALE, "context.ip", "%d", 8), ERR_STALE);
 	assert_string_equal(err.text, "8");
 	assert_string_equal(err.field, "context.ip");
-#define X(code, status, name, v1_status, v1_title)                                                           \
+#define X(code, status, name, v1_status, v1_title, v1_type)                                                  \
 	assert_int_equal(err_status(code), status);                                                          \
 	assert_string_equal(err_name(code), name);                                                           \
 	assert_int_equal(err_v1_status(code), v1_status);                                                    \
-	assert_string_equal(err_v1_title(code), v1_title);
+	assert_string_equal(err_v1_title(code), v1_title);                                                   \
+	assert_string_equal(err_v1_type(code), ERR_TYPE_PREFIX v1_type);
 	ERR_CODES(X)
 #undef X
+}
+
+TEST(err, no_two_codes_have_the_same_type)
+{
+	static const char *const types[] = {
+#define X(code, status, name, v1_status, v1_title, v1_type) v1_type,
+	        ERR_CODES(X)
+#undef X
+	};
+	size_t count = sizeof(types) / sizeof(types[0]);
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = i + 1; j < count; j++)
+			assert_string_not_equal(types[i], types[j]);
 }
 
 TEST(fault, fires_after_the_given_number_of_visits_until_disarmed)

@@ -195,7 +195,7 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(
 
 
 @pytest.mark.parametrize("text, told", [
-    ("limits:\n  few: {limit: some, per: day}\n", "line 2: limits.few.limit: must be a number, and is a string"),
+    ("limits:\n  few: {limit: some, per: day}\n", "line 2: limits.few.limit: must be a whole number, and is a string"),
     ("attempts:\n  journeys:\n    SIGN_IN:\n      types:\n        PASSWORD_ENTRY: {max: 0}\n",
      "line 5: attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max: must be from 1 to 1000000, and is 0"),
     ("attempts: 7\n", "line 1: attempts: an object is expected, not a number"),

@@ -335,7 +335,7 @@ BAD = [
     (b'{"policy":"memory","key":{"shoe":"43"}}', 422, "key"),
     (b'{"policy":"memory","key":"k","cost":-1}', 422, "cost"),
     (b'{"policy":"memory","key":"k","cost":1000000001}', 422, "cost"),
-    (b'{"policy":"memory","key":"k","cost":1.5}', 400, "cost"),
+    (b'{"policy":"memory","key":"k","cost":1.5}', 422, "cost"),
     (b'{"policy":"memory","key":"k","cost":"1"}', 400, "cost"),
     (b'{"policy":"memory","key":"k","burst":1}', 422, "burst"),
     (b'{"policy":"memory","policy":"table","key":"k"}', 400, "policy"),

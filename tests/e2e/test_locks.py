@@ -434,7 +434,7 @@ BAD = [
     ("PUT", "states/intervention", {"blocked": True}, 422, "applied_at"),
     ("PUT", "states/intervention", {"blocked": 1, "applied_at": 5}, 400, "blocked"),
     ("PUT", "states/intervention", {"blocked": True, "applied_at": -1}, 422, "applied_at"),
-    ("PUT", "states/intervention", {"blocked": True, "applied_at": 5.5}, 400, "applied_at"),
+    ("PUT", "states/intervention", {"blocked": True, "applied_at": 5.5}, 422, "applied_at"),
     ("PUT", "states/intervention", {"blocked": True, "applied_at": "yesterday"}, 422, "applied_at"),
     ("PUT", "states/intervention", {"blocked": True, "applied_at": "2099-01-01T00:00:00Z"}, 422, "applied_at"),
     ("PUT", "states/intervention", {"blocked": True, "frozen": True, "applied_at": 5}, 422, "frozen"),

@@ -100,6 +100,35 @@ def test_the_action_is_the_operation_id():
         assert operation["x-action"] == "gatehouse:" + operation["operationId"]
 
 
+def test_every_query_parameter_that_a_route_knows_is_documented_and_no_other():
+    source = (ROOT / "src" / "api" / "v1_routes.c").read_text()
+    known = dict(re.findall(r'"([A-Z]\w+)",\s*\w+,\s*("[a-z_ ]*"|V1_QUERY_ANY),', source))
+    assert len(known) == len(table())
+    for _, _, operation in OPERATIONS:
+        words = known[operation["operationId"]].strip('"').replace("V1_QUERY_ANY", "").split()
+        assert sorted(words) == sorted(p["name"] for p in operation["parameters"] if p["in"] == "query"), operation["operationId"]
+
+
+# ---- the types of problems ----
+
+
+def problem_types():
+    """(type, status) of each row of ERR_CODES."""
+    source = (ROOT / "src" / "base" / "err.h").read_text().replace("\\\n", " ")
+    rows = re.findall(r'X\(ERR_\w+,[^)]*?(\d+),\s*"[^"]+",\s*"([a-z-]+)"\)', source)
+    assert len(rows) == len(re.findall(r"X\(ERR_", source)) > 20
+    return [("urn:gatehouse:problem:" + name, status) for status, name in rows]
+
+
+def test_every_type_of_problem_is_documented_with_its_status_and_no_other():
+    types = problem_types()
+    assert sorted(DOCUMENT["components"]["schemas"]["Problem"]["properties"]["type"]["enum"]) == sorted(name for name, _ in types)
+    page = (ROOT / "docs" / "errors.md").read_text()
+    rows = {"urn:gatehouse:problem:" + name: statuses for name, statuses in re.findall(r"^\| `([a-z-]+)` \| ([\d, ]+) \|", page, re.M)}
+    assert sorted(rows) == sorted(name for name, _ in types)
+    assert [name for name, status in types if status not in rows[name]] == []
+
+
 # ---- the examples ----
 
 

@@ -219,6 +219,62 @@ TEST(json, what_is_written_reads_as_the_same_tree)
 	fixture_close(&f);
 }
 
+TEST(json, a_whole_number_is_whole_however_it_is_spelt)
+{
+	static const struct {
+		const char *text;
+		bool        whole;
+		int64_t     number;
+	} cases[] = {{"1", true, 1},
+	             {"1.0", true, 1},
+	             {"1e3", true, 1000},
+	             {"-0.0", true, 0},
+	             {"9007199254740992.0", true, 9007199254740992},
+	             {"9007199254740994.0", false, 0}, /* past 2^53 a double may stand for its neighbours */
+	             {"9223372036854775807", true, INT64_MAX},
+	             {"9223372036854775808", false, 0},
+	             {"1.5", false, 0},
+	             {"\"1\"", false, 0}};
+	struct fixture f;
+
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int64_t number = 0;
+
+		if (json_whole(read_ok(&f, bytes_of(cases[i].text)), &number) != cases[i].whole)
+			fail_msg("%s", cases[i].text);
+		assert_true(number == cases[i].number);
+	}
+	fixture_close(&f);
+}
+
+static struct bytes canonical(struct fixture *f, const char *text)
+{
+	struct json_writer w;
+	struct buf         out;
+
+	buf_init(&out, &f->arena);
+	json_writer_init(&w, &out);
+	json_tree_canonical(&w, read_ok(f, bytes_of(text)), &f->arena);
+	return buf_bytes(&out);
+}
+
+TEST(json, trees_that_mean_the_same_have_one_canonical_text)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	assert_bytes(
+	        canonical(&f, " { \"b\" : [ 1.0, 2.5e0, {\"d\":null,\"c\":\"\\u0041/\\/\"} ], \"a\":true } "),
+	        "{\"a\":true,\"b\":[1,2.5,{\"c\":\"A//\",\"d\":null}]}");
+	assert_bytes(canonical(&f, "{\"b\":2,\"ab\":1,\"a\":0,\"\":[]}"),
+	             "{\"\":[],\"a\":0,\"ab\":1,\"b\":2}");
+	/* what does not mean the same: the order of an array, which of two comes last */
+	assert_bytes(canonical(&f, "[2,1]"), "[2,1]");
+	assert_bytes(canonical(&f, "{\"a\":2,\"a\":1}"), "{\"a\":2,\"a\":1}");
+	fixture_close(&f);
+}
+
 TEST(writer, places_commas_and_writes_every_kind)
 {
 	struct buf         out;

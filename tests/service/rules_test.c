@@ -157,7 +157,7 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 		const char *yaml, *field, *text;
 	} cases[] = {
 	        {ONE_RULE("max: six, life: 60"), AT ".max",
-	         "line 5: " AT ".max: must be a number, and is a string"},
+	         "line 5: " AT ".max: must be a whole number, and is a string"},
 	        {ONE_RULE("life: 60"), AT ".max", "line 5: " AT ".max: is missing"},
 	        {ONE_RULE("max: 6"), AT ".life", "line 5: " AT ".life: is missing"},
 	        {ONE_RULE("max: 6, life: 60, maximum: 7"), AT ".maximum",

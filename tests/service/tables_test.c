@@ -104,6 +104,6 @@ TEST(tables, one_that_somebody_made_with_other_keys_is_named_and_the_caller_not_
 	                BYTES_ARG(name))
 	                .data);
 	looked_init(&looked, BYTES("many"), BYTES("row"));
-	look_fails(&s, &looked, ERR_RESOURCE_IN_USE, "auth-state");
+	look_fails(&s, &looked, ERR_FOREIGN_TABLE, "auth-state");
 	service_close(&s);
 }

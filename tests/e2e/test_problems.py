@@ -1,0 +1,175 @@
+"""Errors under /v1, as a program sees them: a type to switch on, the field that is wrong, and nothing done.
+
+Also what is no error: a number that is whole however it is spelt, and a retry that is the same request in other bytes.
+"""
+import json
+import uuid
+
+import pytest
+
+from helpers import n
+from v1 import V1, Server, attempt
+from wire import Wire
+
+pytestmark = pytest.mark.gatehouse_only
+
+TYPE = "urn:gatehouse:problem:"
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def v1(server):
+    connection = V1(server.endpoint)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def subject():
+    return uuid.uuid4().hex
+
+
+def counted(v1, subject):
+    """How often this subject failed, as the server knows it."""
+    return sum(row["count"] for row in v1.send("GET", f"/v1/subjects/{subject}").json()["counts"])
+
+
+# ---- types ----
+
+
+@pytest.mark.parametrize("method, path, body, headers, status, kind", [
+    ("POST", "/v1/attempts", attempt("a", journey="NOWHERE"), {}, 422, "invalid-value"),
+    ("POST", "/v1/attempts", b"{", {}, 400, "malformed-request"),
+    ("POST", "/v1/attempts", attempt(7), {}, 400, "malformed-request"),
+    ("POST", "/v1/attempts", b" " * 65537, {}, 413, "too-large"),
+    ("GET", "/v1/nothing", None, {}, 404, "not-found"),
+    ("GET", "/v1/policies/nothing", None, {}, 404, "not-found"),
+    ("GET", "/v1/subjects/%", None, {}, 400, "malformed-request"),
+    ("PATCH", "/v1/attempts", None, {}, 405, "method-not-allowed"),
+    ("GET", "/nothing", None, {}, 404, "not-found"),
+    ("PUT", "/v1/policies/attempts", {"journeys": {}}, {}, 428, "version-required"),
+    ("PUT", "/v1/policies/attempts", {"journeys": {}}, {"If-Match": '"77"'}, 412, "stale-version"),
+])
+def test_an_error_has_a_type_of_its_own(v1, method, path, body, headers, status, kind):
+    raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    reply = v1.send(method, path, raw, headers)
+    problem = reply.json()
+    assert (reply.status, problem["status"], problem["type"]) == (status, status, TYPE + kind), problem
+    assert reply.headers["content-type"] == "application/problem+json"
+
+
+def test_what_the_http_server_refuses_has_a_type_too(server):
+    wire = Wire(server.endpoint)
+    reply = wire.send("GET", "/v1/locks", headers={"Expect": "the-unexpected"})
+    assert (reply.status, reply.json()["type"]) == (417, TYPE + "http")
+    wire.close()
+
+
+def test_two_conflicts_are_told_apart(tmp_path):
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("limits: {few: {limit: 5, per: day}}\n")
+    server = Server("--policies", str(policies))
+    reply = server.v1.send("PUT", "/v1/policies/limits", b"{}", {"If-Match": '"0"'})
+    assert (reply.status, reply.json()["type"]) == (409, TYPE + "policies-from-file")
+    server.v1.call("CreateTable", {"TableName": "auth-state", "BillingMode": "PAY_PER_REQUEST",
+                                   "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "N"}],
+                                   "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}]})
+    reply = server.v1.attempts(attempt("a"))
+    assert (reply.status, reply.json()["type"]) == (409, TYPE + "table-has-other-keys")
+    server.close()
+
+
+# ---- query parameters ----
+
+
+@pytest.mark.parametrize("method, path, name", [
+    ("POST", "/v1/attempts?enforced=status", "enforced"),
+    ("POST", "/v1/check?enforce=status&verbose", "verbose"),
+    ("GET", "/v1/locks?journy=SIGN_IN", "journy"),
+    ("POST", "/v1/unlock?dry_run=true", "dry_run"),
+    ("DELETE", "/v1/subjects/a/locks/SIGN_IN/PASSWORD_ENTRY?journey=SIGN_IN", "journey"),
+    ("GET", "/v1/subjects/a/explain?prefix=A", "prefix"),
+    ("GET", "/v1/limits/top?maximum=5", "maximum"),
+    ("GET", "/v1/authz?policy=login-ip&key=a&ip=192.0.2.1", "ip"),
+    ("GET", "/v1/locks?Journey=SIGN_IN", "Journey"),
+    ("GET", "/v1/locks?journey=SIGN_IN&journey=REAUTHENTICATION", "journey"),
+    ("GET", "/v1/locks?=SIGN_IN", ""),
+])
+def test_an_unknown_query_parameter_is_refused_by_name(v1, method, path, name):
+    reply = v1.send(method, path, json.dumps(attempt("a")).encode() if method == "POST" else None)
+    problem = reply.json()
+    assert (reply.status, problem["type"], problem.get("field", "")) == (422, TYPE + "invalid-value", name), problem
+    assert "?" + name in problem["detail"]
+
+
+def test_a_call_with_an_unknown_query_parameter_does_nothing(v1, subject):
+    assert v1.post("/v1/attempts?enforced=status", attempt(subject)).status == 422
+    assert counted(v1, subject) == 0
+
+
+def test_the_query_that_a_proxy_passes_on_is_the_clients_own_business(v1):
+    asked = {"X-Gatehouse-Policy": "login-ip", "X-Gatehouse-Key": "a"}
+    assert v1.send("GET", "/v1/authz/page?any=thing&any=thing", headers=asked).status == 200
+
+
+# ---- numbers ----
+
+
+@pytest.mark.parametrize("spelling", ["1", "1.0", "1e0", "10e-1"])
+def test_a_whole_number_may_be_spelt_in_any_way(v1, subject, spelling):
+    reply = v1.post("/v1/allow", b'{"policy": "login-ip", "key": "%s", "cost": %s}' % (subject.encode(), spelling.encode()))
+    assert reply.status == 200 and reply.json()["results"][0]["remaining"] == 19, reply.body
+
+
+@pytest.mark.parametrize("cost, status, text", [
+    ("1.5", 422, "cost: must be a whole number from 0 to 1000000000"),
+    ("18446744073709551615", 422, "cost: must be a whole number from 0 to 1000000000"),
+    ("-1.0", 422, "cost: must be from 0 to 1000000000, and is -1"),
+    ('"1"', 400, "cost: must be a whole number, and is a string"),
+])
+def test_a_number_that_will_not_do_is_told_why(v1, cost, status, text):
+    reply = v1.post("/v1/allow", b'{"policy": "login-ip", "key": "k", "cost": %s}' % cost.encode())
+    assert (reply.status, reply.json()["detail"], reply.json()["field"]) == (status, text, "cost")
+
+
+# ---- retries ----
+
+
+def test_a_retry_in_other_bytes_is_the_same_request(v1, subject):
+    first = (f'{{"subject":"{subject}","journey":"SIGN_IN","type":"PASSWORD_ENTRY","outcome":"failure",'
+             f'"context":{{"ip":"192.0.2.1","device":"d"}}}}').encode()
+    again = (f'{{ "context" : {{"device": "\\u0064", "ip": "192.0.2.1"}},\n "outcome": "failure", "type": "PASSWORD_ENTRY", '
+             f'"journey": "SIGN_\\u0049N", "subject": "{subject}" }}').encode()
+    one, two = (v1.attempts(raw, idempotency_key=subject) for raw in (first, again))
+    assert one.status == two.status == 200 and one.body == two.body
+    assert two.headers["idempotency-replayed"] == "true"
+    assert counted(v1, subject) == 1
+
+
+def test_a_number_in_another_spelling_is_the_same_request(v1, subject):
+    bodies = [b'{"policy": "login-ip", "key": "%s", "cost": %s}' % (subject.encode(), cost) for cost in (b"2", b"2.0", b"20e-1")]
+    replies = [v1.post("/v1/allow", body, idempotency_key=subject) for body in bodies]
+    assert [reply.headers.get("idempotency-replayed") for reply in replies] == [None, "true", "true"]
+    other = v1.post("/v1/allow", {"policy": "login-ip", "key": subject, "cost": 3}, idempotency_key=subject)
+    assert (other.status, other.json()["type"]) == (422, TYPE + "idempotency-key-reused")
+
+
+def test_an_idempotency_key_is_not_stored_as_it_was_sent():
+    server = Server()
+    key = "order-of-ann@example.org"
+    assert server.v1.attempts(attempt("a"), idempotency_key=key).status == 200
+    assert server.v1.attempts(attempt("a"), idempotency_key=key).headers["idempotency-replayed"] == "true"
+    rows = server.v1.call("Scan", {"TableName": "gatehouse-idempotency"}).json()["Items"]
+    assert len(rows) == 1 and rows[0]["status"] == n(200)
+    server.v1.close()
+    server.process.terminate()
+    server.process.wait(30)
+    assert not any(key.encode() in content for content in server.stored())
+    server.v1 = V1(server.endpoint)
+    server.close()
