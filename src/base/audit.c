@@ -25,6 +25,7 @@
 
 struct audit {
 	/* set once */
+	char      dir[PATH_MAX];
 	char      path[PATH_MAX];
 	pthread_t thread;
 	/* any thread */
@@ -37,6 +38,7 @@ struct audit {
 	bool            closing;
 	/* the audit's thread only */
 	struct buf writing;
+	bool       unnamed; /* the file is new, and its name may not be on the disk */
 };
 
 /* ---- the file ---- */
@@ -55,10 +57,31 @@ static bool append(int fd, struct bytes text)
 	return false;
 }
 
-static bool write_lines(const struct audit *a, struct bytes text)
+static int open_file(struct audit *a)
 {
-	int  fd = open(a->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	bool good = fd >= 0 && append(fd, text);
+	const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+	int       fd = open(a->path, flags);
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	a->unnamed = true;
+	return open(a->path, flags | O_CREAT, 0600);
+}
+
+/* A synced file whose directory is not may be gone after a power failure, with all its lines. */
+static bool sync_name(struct audit *a)
+{
+	struct err err;
+
+	if (a->unnamed)
+		a->unnamed = file_sync_directory(a->dir, &err) != ERR_NONE;
+	return !a->unnamed;
+}
+
+static bool write_lines(struct audit *a, struct bytes text)
+{
+	int  fd = open_file(a);
+	bool good = fd >= 0 && append(fd, text) && sync_name(a);
 	int  why = errno;
 
 	if (fd >= 0)
@@ -110,6 +133,7 @@ enum err_code audit_open(struct audit **out, const char *data_dir, struct err *e
 	struct audit *a = mem_zalloc(sizeof(*a));
 	int           rc;
 
+	snprintf(a->dir, sizeof(a->dir), "%s", data_dir);
 	snprintf(a->path, sizeof(a->path), "%s/audit.log", data_dir);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->wake, NULL);

@@ -64,14 +64,18 @@ static enum err_code step_done(struct err *err)
 	return fault_fires(FAULT_CHECKPOINT) ? err_set(err, ERR_STORAGE, "a fault was injected") : ERR_NONE;
 }
 
+/* Only what is in the files is taken off what makes one due: one that failed is due again at the next tick. */
 static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
 {
+	size_t taken;
+
 	if (settle_all(&e->settle, err) != ERR_NONE || step_done(err) != ERR_NONE)
 		return err->code;
-	settle_taken_reset(&e->settle);
+	taken = settle_taken_bytes(&e->settle);
 	if (note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
 	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
 		return err->code;
+	settle_taken_filed(&e->settle, taken);
 	journal_drop_before(e->journal, to->segment);
 	return ERR_NONE;
 }

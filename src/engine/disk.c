@@ -134,8 +134,8 @@ static enum err_code check_format(const char *dir, bool may_make, struct err *er
 		return err_set(err, ERR_STORAGE,
 		               "%s does not say \"gatehouse N\": is this a data directory of Gatehouse?",
 		               path);
-	if (format == LAYOUT_FORMAT_OLDEST && may_make)
-		return write_format(dir, err); /* it is only that there is no journal yet */
+	if (format >= LAYOUT_FORMAT_OLDEST && format < LAYOUT_FORMAT && may_make)
+		return write_format(dir, err); /* the journal tells by itself what it is like */
 	if (format < LAYOUT_FORMAT_OLDEST || format > LAYOUT_FORMAT)
 		return err_set(
 		        err, ERR_STORAGE,

@@ -92,13 +92,14 @@ static void time_begin(struct engine *e, int64_t stored_us)
  * first commit: from then on a journal that is not there is known to be missing (J4). */
 static enum err_code open_journal(struct engine *e, struct err *err)
 {
-	struct journal_place from, end;
-	char                 path[PATH_MAX];
+	struct journal_options options = {e->options.journal_segment_bytes, e->options.journal_unit_bytes};
+	struct journal_place   from, end;
+	char                   path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/journal", e->options.path);
 	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
 	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
-	    journal_open(&e->journal, path, &end, e->options.journal_segment_bytes, err) != ERR_NONE ||
+	    journal_open(&e->journal, path, &end, &options, err) != ERR_NONE ||
 	    file_sync_directory(e->options.path, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);

@@ -25,6 +25,7 @@ struct engine_options {
 	size_t        queue_bytes_max;       /* what may wait for the writer; past it: ERR_OVERLOADED */
 	size_t        disk_reserve_bytes;    /* below this much free space: ERR_DISK_FULL */
 	size_t        journal_segment_bytes; /* a file of the journal; checkpoints free whole ones */
+	size_t        journal_unit_bytes;    /* what the disk writes at once; 0: ask it */
 	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -24,7 +25,8 @@ enum {
 	BUFFER_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
 	DIRECT_BYTES = 256 << 10,    /* written at a time past the page cache */
 	DIRECT_ALIGNMENT = 4096,
-	AT_ONCE_BYTES_MIN = 4096, /* of a commit: see write_flushed */
+	APART_BYTES_MAX = 4096,  /* of a commit, filled up: see write_flushed */
+	UNIT_BYTES_USUAL = 4096, /* where the disk does not say */
 	NAME_DIGITS = 8,
 };
 
@@ -32,6 +34,7 @@ struct journal {
 	/* set once */
 	char *dir;
 	off_t segment_bytes;
+	off_t unit; /* (J5) */
 
 	/* writer thread only */
 	int         fd;
@@ -163,8 +166,28 @@ static enum err_code damaged(struct err *err, const char *path, size_t at)
 	               path, at);
 }
 
+/* A segment in memory. */
+struct segment_text {
+	const char  *path;
+	struct bytes all;
+	size_t       unit; /* its head's */
+};
+
+/* Moves to where the next unit begins, behind the zeros that fill this one; false if they are none. */
+static bool skip_filling(const struct segment_text *s, size_t *at)
+{
+	size_t next = (*at + s->unit - 1) / s->unit * s->unit;
+
+	if (next > s->all.len)
+		next = s->all.len;
+	for (; *at < next; ++*at)
+		if (s->all.data[*at] != 0)
+			return false;
+	return true;
+}
+
 /* The records of one segment; *end is moved behind them. */
-static enum err_code read_records(const char *path, struct bytes all, const struct journal_reader *reader,
+static enum err_code read_records(const struct segment_text *s, const struct journal_reader *reader,
                                   struct journal_place *end, struct err *err)
 {
 	size_t            at = SECTOR_BYTES, used = 0;
@@ -175,7 +198,10 @@ static enum err_code read_records(const char *path, struct bytes all, const stru
 	arena_init(&a);
 	err->code = ERR_NONE;
 	for (;; at += used) {
-		found = record_decode(&a, (struct bytes){all.data + at, all.len - at}, end->record, &r,
+		found = RECORD_DAMAGED;
+		if (!skip_filling(s, &at))
+			break;
+		found = record_decode(&a, (struct bytes){s->all.data + at, s->all.len - at}, end->record, &r,
 		                      &used);
 		if (found != RECORD_WHOLE || reader->each(reader->ctx, &r, err) != ERR_NONE)
 			break;
@@ -184,9 +210,9 @@ static enum err_code read_records(const char *path, struct bytes all, const stru
 		arena_reset(&a);
 	}
 	if (found == RECORD_DAMAGED)
-		damaged(err, path, at);
+		damaged(err, s->path, at);
 	if (found == RECORD_TORN)
-		log_info("%s ends in a commit that was cut short and never answered", path);
+		log_info("%s ends in a commit that was cut short and never answered", s->path);
 	arena_release(&a);
 	return err->code;
 }
@@ -212,7 +238,8 @@ static enum err_code read_segment(const char *dir, uint64_t segment, const struc
 			        "%s begins with commit %llu, but commit %llu is to follow: some are missing",
 			        path, (unsigned long long)head.first, (unsigned long long)end->record);
 		else if (found == RECORD_WHOLE)
-			read_records(path, buf_bytes(&all), reader, end, err);
+			read_records(&(struct segment_text){path, buf_bytes(&all), head.unit}, reader, end,
+			             err);
 	}
 	buf_release(&all);
 	return err->code;
@@ -306,7 +333,7 @@ static bool write_flushed(struct journal *j, struct bytes data, off_t at)
 {
 	enum aio_outcome outcome = AIO_UNABLE;
 
-	if (j->direct && j->at_once && j->at <= j->filled && data.len >= AT_ONCE_BYTES_MIN &&
+	if (j->direct && j->at_once && j->at <= j->filled && data.len > APART_BYTES_MAX &&
 	    data.len <= DIRECT_BYTES) {
 		memcpy(j->direct_buffer, data.data, data.len);
 		outcome = aio_write_flushed(j->aio, j->fd, (struct bytes){j->direct_buffer, data.len}, at);
@@ -316,10 +343,23 @@ static bool write_flushed(struct journal *j, struct bytes data, off_t at)
 	return write_at(j, data, at) && fill_ahead(j) && fdatasync(j->fd) == 0;
 }
 
+/* (J5) */
+static void fill_unit(struct journal *j)
+{
+	size_t rest = j->sectors.len % (size_t)j->unit;
+
+	if (rest == 0)
+		return;
+	rest = (size_t)j->unit - rest;
+	buf_reserve(&j->sectors, rest);
+	memset(j->sectors.data + j->sectors.len, 0, rest);
+	j->sectors.len += rest;
+}
+
 /* A segment with nothing but its head and zeros, its name on the disk. */
 static enum err_code segment_make(struct journal *j, uint64_t segment, struct err *err)
 {
-	struct segment_head head = {segment, j->next_record};
+	struct segment_head head = {segment, j->next_record, (uint32_t)j->unit};
 	char                path[PATH_MAX];
 
 	segment_path(path, j->dir, segment);
@@ -334,7 +374,8 @@ static enum err_code segment_make(struct journal *j, uint64_t segment, struct er
 	j->at_once = aio_is_for(j->fd);
 	buf_reset(&j->sectors);
 	segment_head_encode(&j->sectors, &head);
-	j->at = SECTOR_BYTES;
+	fill_unit(j);
+	j->at = j->unit;
 	j->filled = 0;
 	j->fill_step = FILL_FIRST_BYTES;
 	if (!write_at(j, buf_bytes(&j->sectors), 0) || !fill_ahead(j) || fsync(j->fd) != 0)
@@ -349,7 +390,7 @@ static enum err_code segment_make(struct journal *j, uint64_t segment, struct er
 
 enum err_code journal_next_segment(struct journal *j, struct err *err)
 {
-	return j->at == SECTOR_BYTES ? ERR_NONE : segment_make(j, j->newest.segment + 1, err);
+	return j->at == j->unit ? ERR_NONE : segment_make(j, j->newest.segment + 1, err);
 }
 
 bool journal_is_long(const struct journal *j)
@@ -369,14 +410,46 @@ struct journal_place journal_newest(struct journal *j)
 
 /* ---- life cycle ---- */
 
+/* What a file under /sys says of a disk, or of the disk that a partition is on; 0: there is none. */
+static uint64_t physical_sector(dev_t disk, const char *where)
+{
+	char     path[PATH_MAX], text[32] = "";
+	uint64_t bytes = 0;
+	FILE    *f;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/physical_block_size", major(disk), minor(disk),
+	         where);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	if (fgets(text, sizeof(text), f) != NULL)
+		bytes = strtoull(text, NULL, 10);
+	fclose(f);
+	return unit_is_valid(bytes) ? bytes : 0;
+}
+
+/* Not every directory is on one disk that says so (btrfs, a network, memory). */
+static uint64_t unit_of_disk(const char *dir)
+{
+	struct stat st;
+	uint64_t    bytes;
+
+	if (stat(dir, &st) != 0)
+		return UNIT_BYTES_USUAL;
+	bytes = physical_sector(st.st_dev, "queue");
+	if (bytes == 0)
+		bytes = physical_sector(st.st_dev, "../queue");
+	return bytes == 0 ? UNIT_BYTES_USUAL : bytes;
+}
+
 enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
-                           size_t segment_bytes, struct err *err)
+                           const struct journal_options *options, struct err *err)
 {
 	struct journal *j = mem_zalloc(sizeof(*j));
 
 	j->dir = mem_alloc(strlen(dir) + 1);
 	strcpy(j->dir, dir);
-	j->segment_bytes = (off_t)segment_bytes;
+	j->segment_bytes = (off_t)options->segment_bytes;
 	j->fd = -1;
 	j->next_record = end->record;
 	j->time_us = end->time_us;
@@ -389,7 +462,8 @@ enum err_code journal_open(struct journal **out, const char *dir, const struct j
 	err->code = ERR_NONE;
 	if (mkdir(dir, 0700) != 0 && errno != EEXIST)
 		file_error(err, "make the directory", dir);
-	else
+	j->unit = (off_t)(options->unit_bytes != 0 ? options->unit_bytes : unit_of_disk(dir));
+	if (err->code == ERR_NONE)
 		segment_make(j, end->segment, err);
 	if (err->code == ERR_NONE)
 		*out = j;
@@ -422,6 +496,7 @@ enum err_code journal_append(struct journal *j, int64_t time_us, struct bytes bo
 		               body.len);
 	buf_reset(&j->sectors);
 	record_encode(&j->sectors, &r);
+	fill_unit(j);
 	j->at += (off_t)j->sectors.len;
 	if (!write_flushed(j, buf_bytes(&j->sectors), at))
 		return err_set(err, ERR_STORAGE, "write the journal: %s", strerror(errno));

@@ -30,9 +30,14 @@ struct journal_reader {
 enum err_code journal_read(const char *dir, const struct journal_place *from,
                            const struct journal_reader *reader, struct journal_place *end, struct err *err);
 
-/* To write at the place where reading ended. A segment of segment_bytes is long. */
+struct journal_options {
+	size_t segment_bytes; /* a segment that has so many is long */
+	size_t unit_bytes;    /* (J5); 0: the disk's physical sector */
+};
+
+/* To write at the place where reading ended. */
 enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
-                           size_t segment_bytes, struct err *err);
+                           const struct journal_options *options, struct err *err);
 void          journal_close(struct journal *j);
 
 /* ---- one thread, the writer's ---- */

@@ -15,7 +15,8 @@ struct record_head {
 struct segment_sector {
 	char     magic[sizeof(MAGIC)];
 	uint64_t segment, first;
-	uint32_t unused, crc;
+	uint32_t unit; /* 0, as format 2 wrote it: a sector */
+	uint32_t crc;
 };
 
 enum { STAMP_SET = UINT32_C(1) << 31, SEGMENT_STAMP = -1 };
@@ -115,8 +116,9 @@ void record_encode(struct buf *out, const struct record *r)
 
 void segment_head_encode(struct buf *out, const struct segment_head *h)
 {
-	struct segment_sector s = {.segment = h->segment, .first = h->first};
-	struct cutter         c = {out, (uint32_t)SEGMENT_STAMP, 0};
+	struct segment_sector s = {
+	        .segment = h->segment, .first = h->first, .unit = h->unit == SECTOR_BYTES ? 0 : h->unit};
+	struct cutter c = {out, (uint32_t)SEGMENT_STAMP, 0};
 
 	memcpy(s.magic, MAGIC, sizeof(MAGIC));
 	s.crc = checksum(&s, offsetof(struct segment_sector, crc));
@@ -200,6 +202,11 @@ enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t 
 	               : RECORD_DAMAGED;
 }
 
+bool unit_is_valid(uint64_t bytes)
+{
+	return bytes >= SECTOR_BYTES && bytes <= UNIT_BYTES_MAX && (bytes & (bytes - 1)) == 0;
+}
+
 enum record_found segment_head_decode(struct bytes sectors, struct segment_head *out)
 {
 	struct segment_sector s;
@@ -209,11 +216,12 @@ enum record_found segment_head_decode(struct bytes sectors, struct segment_head 
 	if (sectors.len < SECTOR_BYTES || sector_stamp(sector_at(sectors, 0)) != (uint32_t)SEGMENT_STAMP)
 		return RECORD_DAMAGED;
 	memcpy(&s, sectors.data, sizeof(s));
-	if (memcmp(s.magic, MAGIC, sizeof(MAGIC)) != 0 || s.unused != 0 ||
+	if (memcmp(s.magic, MAGIC, sizeof(MAGIC)) != 0 ||
+	    (s.unit != 0 && (s.unit == SECTOR_BYTES || !unit_is_valid(s.unit))) ||
 	    s.crc != checksum(&s, offsetof(struct segment_sector, crc)) ||
 	    !is_zero((struct bytes){sectors.data + sizeof(s), SECTOR_DATA_BYTES - sizeof(s)}))
 		return RECORD_DAMAGED;
-	*out = (struct segment_head){s.segment, s.first};
+	*out = (struct segment_head){s.segment, s.first, s.unit == 0 ? SECTOR_BYTES : s.unit};
 	return RECORD_WHOLE;
 }
 

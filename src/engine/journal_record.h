@@ -3,12 +3,15 @@
  *   segment   head | record | record | … | zeros        all in sectors of 512 bytes
  *   sector    508 bytes, then a stamp: the record's number, never zero
  *   record    length, checksums, number, time, changes; ends with its last sector
+ *   unit      what the disk writes at once; head and records each begin with one, zeros fill the last
  *
  * A disk writes a sector wholly or not at all, and a segment is filled with zeros before it is used. So what is
  * not whole is either torn, with a sector of zeros where the disk did not get to, or damaged:
  *
  * (J1) A torn record was never acknowledged, because its flush never returned; only the last one can be torn.
- * (J2) Anything else that is not as it was written is damage, also one bit in the last record. */
+ * (J2) Anything else that is not as it was written is damage, also one bit in the last record.
+ * (J5) No two records share a unit. A disk that shows sectors of 512 bytes and has larger ones reads a whole one and
+ *      writes it again: a power failure meanwhile must not take an acknowledged record along. */
 #ifndef ENGINE_JOURNAL_RECORD_H
 #define ENGINE_JOURNAL_RECORD_H
 
@@ -18,6 +21,7 @@
 enum {
 	SECTOR_BYTES = 512,
 	SECTOR_DATA_BYTES = SECTOR_BYTES - 4,
+	UNIT_BYTES_MAX = 64 << 10,
 	RECORD_BODY_BYTES_MAX = 1 << 30,
 };
 
@@ -32,6 +36,7 @@ struct record {
 struct segment_head {
 	uint64_t segment; /* its own number */
 	uint64_t first;   /* the number of its first record */
+	uint32_t unit;    /* bytes (J5) */
 };
 
 enum record_found {
@@ -41,7 +46,7 @@ enum record_found {
 	RECORD_DAMAGED, /* (J2) */
 };
 
-/* Appends whole sectors. */
+/* Append whole sectors; the caller fills the unit. */
 void record_encode(struct buf *out, const struct record *r);
 void segment_head_encode(struct buf *out, const struct segment_head *h);
 
@@ -49,6 +54,9 @@ void segment_head_encode(struct buf *out, const struct segment_head *h);
  * in the arena. *used are the bytes of a whole one. */
 enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t number, struct record *out,
                                 size_t *used);
+
+/* A power of two from SECTOR_BYTES to UNIT_BYTES_MAX? */
+bool unit_is_valid(uint64_t bytes);
 
 /* RECORD_END: nothing was ever written to this segment. */
 enum record_found segment_head_decode(struct bytes sectors, struct segment_head *out);

@@ -197,9 +197,9 @@ size_t settle_taken_bytes(struct settle *s)
 	return atomic_load_explicit(&s->taken_bytes, memory_order_relaxed);
 }
 
-void settle_taken_reset(struct settle *s)
+void settle_taken_filed(struct settle *s, size_t bytes)
 {
-	atomic_store_explicit(&s->taken_bytes, 0, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&s->taken_bytes, bytes, memory_order_relaxed);
 }
 
 enum err_code settle_all(struct settle *s, struct err *err)

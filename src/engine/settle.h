@@ -24,7 +24,7 @@ struct settle {
 	struct cache *cache;
 	size_t        unsettled_bytes_max;
 
-	atomic_size_t taken_bytes; /* by the store, since the last reset */
+	atomic_size_t taken_bytes; /* by the store; settle_taken_filed takes off */
 
 	pthread_mutex_t lock; /* held while a commit is published, and while rows are settled (S1) */
 	pthread_mutex_t door; /* held by who waits for the lock: who lets go of it then comes after him */
@@ -48,9 +48,9 @@ enum err_code settle_hold(struct settle *s, struct err *err);
 void settle_hold_rest(struct settle *s);
 void settle_let_go(struct settle *s);
 
-/* How much the store took, of rows and all else, since it was reset. */
+/* How much the store took, of rows and all else, and has not been said to be in its files. */
 size_t settle_taken_bytes(struct settle *s);
-void   settle_taken_reset(struct settle *s);
+void   settle_taken_filed(struct settle *s, size_t bytes);
 
 /* All that is unsettled now, little by little: others get in between. */
 enum err_code settle_all(struct settle *s, struct err *err);

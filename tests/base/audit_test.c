@@ -1,4 +1,5 @@
 /* Audit: whole lines, in order, in a file that may move away, whoever writes and whatever fails. */
+#define _GNU_SOURCE
 #include "test.h"
 
 #include <fcntl.h>
@@ -7,8 +8,22 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/audit.h"
+
+/* How often a directory was synced: this stands before the library's. */
+static _Atomic int directory_syncs;
+
+int fsync(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		directory_syncs++;
+	return (int)syscall(SYS_fsync, fd);
+}
 
 enum { THREADS = 4, LINES = 250, TEXT_MAX = 8 * 1024 * 1024 };
 
@@ -71,6 +86,35 @@ static const char *next_line(char **at)
 static void write_number(struct audit *a, const char *act, int64_t number)
 {
 	audit_write(a, act, &(struct log_field){.name = "number", .number = number}, 1);
+}
+
+/* Writes one line and waits until it is on the disk. */
+static void write_one(struct fixture *f)
+{
+	struct err err;
+
+	assert_int_equal(audit_open(&f->audit, f->dir, &err), ERR_NONE);
+	write_number(f->audit, "test.one", 1);
+	audit_close(f->audit);
+}
+
+TEST(audit, the_name_of_a_new_file_is_synced_once_and_again_after_it_was_moved_away)
+{
+	struct fixture f;
+	char           away[128];
+
+	open_fixture(&f);
+	audit_close(f.audit);
+	directory_syncs = 0;
+	write_one(&f);
+	assert_int_equal(directory_syncs, 1);
+	write_one(&f);
+	assert_int_equal(directory_syncs, 1);
+	snprintf(away, sizeof(away), "%s.1", f.path);
+	assert_int_equal(rename(f.path, away), 0);
+	write_one(&f);
+	assert_int_equal(directory_syncs, 2);
+	close_fixture(&f);
 }
 
 TEST(audit, lines_stand_in_order_in_a_file_that_only_its_owner_can_read)

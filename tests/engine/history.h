@@ -48,7 +48,7 @@ struct history {
 	char     dir[40];
 	uint64_t seed;
 	unsigned steps;
-	size_t   cache_bytes, segment_bytes;
+	size_t   cache_bytes, segment_bytes, unit_bytes;
 	int      tick_every;      /* steps; 0: only where a table was changed */
 	int      checkpoint_ends; /* in the last quarter, after this many of its steps; -1: it does not */
 
@@ -284,6 +284,7 @@ static inline void history_live(struct history *h)
 	fixture_init(&st.f, h->dir);
 	st.f.options.cache_bytes_max = h->cache_bytes;
 	st.f.options.journal_segment_bytes = h->segment_bytes;
+	st.f.options.journal_unit_bytes = h->unit_bytes;
 	st.f.in_turn = note_step;
 	fixture_start(&st.f);
 	for (unsigned i = 1; i <= h->steps; i++) {

@@ -38,7 +38,7 @@ static void segment_open(struct segment *s)
 
 	arena_init(&s->arena);
 	buf_init(&s->bytes, &s->arena);
-	segment_head_encode(&s->bytes, &(struct segment_head){3, FIRST});
+	segment_head_encode(&s->bytes, &(struct segment_head){3, FIRST, SECTOR_BYTES});
 	for (size_t i = 0; i < RECORDS; i++) {
 		s->at[i] = s->bytes.len;
 		s->records[i] = (struct record){FIRST + i, 1000 + (int64_t)i,
@@ -157,6 +157,30 @@ TEST(record, a_segment_of_nothing_but_zeros_or_nothing_at_all_was_never_written)
 
 	for (size_t len = 0; len <= sizeof(zeros); len++)
 		assert_int_equal(segment_head_decode((struct bytes){zeros, len}, &head), RECORD_END);
+}
+
+static enum record_found head_with_unit(uint32_t unit)
+{
+	struct segment_head head, want = {3, FIRST, unit};
+	struct buf          out;
+	enum record_found   found;
+
+	buf_init(&out, NULL);
+	segment_head_encode(&out, &want);
+	found = segment_head_decode(buf_bytes(&out), &head);
+	if (found == RECORD_WHOLE)
+		assert_int_equal(head.unit, unit);
+	buf_release(&out);
+	return found;
+}
+
+TEST(record, a_segments_unit_is_a_power_of_two_from_a_sector_to_the_largest)
+{
+	for (uint32_t unit = SECTOR_BYTES; unit <= UNIT_BYTES_MAX; unit *= 2)
+		assert_int_equal(head_with_unit(unit), RECORD_WHOLE);
+	assert_int_equal(head_with_unit(SECTOR_BYTES / 2), RECORD_DAMAGED);
+	assert_int_equal(head_with_unit(3 * SECTOR_BYTES), RECORD_DAMAGED);
+	assert_int_equal(head_with_unit(2 * UNIT_BYTES_MAX), RECORD_DAMAGED);
 }
 
 /* ---- damaged ---- */

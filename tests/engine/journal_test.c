@@ -19,21 +19,23 @@ enum {
 	SEGMENT_BYTES = 64 << 10,
 	FIRST_FILL_BYTES = 64 << 10,
 	TINY_DISK_BYTES = 512 << 10,
+	PHYSICAL_BYTES = 4096,
 	RECORD_HEAD_BYTES = 32
 };
 
 struct desk {
-	char            dir[64], journal[96];
-	struct journal *open;
-	struct buf      bodies; /* that were read, each with a newline */
-	uint64_t        next;   /* number of the record to be read */
-	struct arena    arena;
-	struct err      err;
+	char                   dir[64], journal[96];
+	struct journal        *open;
+	struct journal_options options;
+	struct buf             bodies; /* that were read, each with a newline */
+	uint64_t               next;   /* number of the record to be read */
+	struct arena           arena;
+	struct err             err;
 };
 
 static void desk_open(struct desk *d)
 {
-	*d = (struct desk){.dir = "/tmp/gatehouse-test-XXXXXX"};
+	*d = (struct desk){.dir = "/tmp/gatehouse-test-XXXXXX", .options = {SEGMENT_BYTES, SECTOR_BYTES}};
 	assert_non_null(mkdtemp(d->dir));
 	snprintf(d->journal, sizeof(d->journal), "%s/journal", d->dir);
 	log_set_level(LOG_ERROR);
@@ -91,7 +93,7 @@ static void start_from(struct desk *d, struct journal_place from, const char *bo
 {
 	struct journal_place end = read_from(d, from, bodies);
 
-	if (journal_open(&d->open, d->journal, &end, SEGMENT_BYTES, &d->err) != ERR_NONE)
+	if (journal_open(&d->open, d->journal, &end, &d->options, &d->err) != ERR_NONE)
 		fail_msg("%s", d->err.text);
 }
 
@@ -487,6 +489,107 @@ TEST(journal, a_last_record_that_the_file_ends_before_is_torn)
 	desk_close(&d);
 }
 
+/* ---- (J5) disks whose sectors are larger than they say ---- */
+
+/* A physical sector as a power failure may leave it: nothing of what it held. */
+static void lose_unit(struct desk *d, unsigned segment, off_t unit)
+{
+	static const char zeros[PHYSICAL_BYTES];
+
+	overwrite(d, segment, unit * PHYSICAL_BYTES, zeros, sizeof(zeros));
+}
+
+TEST(journal, a_commit_rewrites_no_physical_sector_that_holds_an_acknowledged_one)
+{
+	struct desk d;
+
+	desk_open(&d);
+	d.options.unit_bytes = PHYSICAL_BYTES;
+	start(&d, "");
+	append(&d, 1, "one");
+	append(&d, 2, "two");
+	append_bytes(&d, 3, large(&d, PHYSICAL_BYTES, 1)); /* of two */
+	append(&d, 4, "four");
+	stop(&d);
+	lose_unit(&d, 1, 5); /* the head is in the first, the commits follow */
+	assert_int_equal(read_from(&d, beginning,
+	                           arena_printf(&d.arena, "one\ntwo\n%.*s\n", PHYSICAL_BYTES,
+	                                        large(&d, PHYSICAL_BYTES, 1).data)
+	                                   .data)
+	                         .record,
+	                 4);
+	lose_unit(&d, 1, 4);
+	lose_unit(&d, 1, 3);
+	read_from(&d, beginning, "one\ntwo\n");
+	lose_unit(&d, 1, 2);
+	read_from(&d, beginning, "one\n");
+	lose_unit(&d, 1, 1);
+	read_from(&d, beginning, "");
+	desk_close(&d);
+}
+
+TEST(journal, what_fills_a_physical_sector_is_zeros_and_anything_else_is_damage)
+{
+	struct desk d;
+
+	desk_open(&d);
+	d.options.unit_bytes = PHYSICAL_BYTES;
+	start(&d, "");
+	append(&d, 1, "one");
+	append(&d, 2, "two");
+	stop(&d);
+	for (off_t at = SECTOR_BYTES; at < 3 * PHYSICAL_BYTES; at += 7) {
+		if (at % PHYSICAL_BYTES < SECTOR_BYTES)
+			continue;
+		overwrite(&d, 1, at, "?", 1);
+		refuses(&d, "00000001.log is damaged", "");
+		overwrite(&d, 1, at, "", 1);
+	}
+	read_from(&d, beginning, "one\ntwo\n");
+	desk_close(&d);
+}
+
+TEST(journal, segments_of_different_units_follow_one_another)
+{
+	const size_t units[] = {SECTOR_BYTES, PHYSICAL_BYTES, UNIT_BYTES_MAX, SECTOR_BYTES};
+	const char  *bodies[] = {"", "1\n", "1\n2\n", "1\n2\n3\n", "1\n2\n3\n4\n"};
+	struct desk  d;
+
+	desk_open(&d);
+	for (int i = 0; i < 4; i++) {
+		d.options.unit_bytes = units[i];
+		start(&d, bodies[i]);
+		append(&d, i + 1, arena_printf(&d.arena, "%d", i + 1).data);
+		stop(&d);
+	}
+	read_from(&d, beginning, bodies[4]);
+	desk_close(&d);
+}
+
+TEST(journal, the_disk_says_how_large_its_sectors_are)
+{
+	struct desk d;
+	char        head[SECTOR_BYTES], text[SECTOR_BYTES] = "";
+	int         fd;
+	off_t       unit = SECTOR_BYTES;
+
+	desk_open(&d);
+	d.options.unit_bytes = 0;
+	start(&d, "");
+	append(&d, 1, "one");
+	stop(&d);
+	fd = open(segment_path(&d, 1), O_RDONLY);
+	assert_int_equal(pread(fd, head, sizeof(head), 0), sizeof(head));
+	while (memcmp(text, "\0\0\0", 3) == 0 && unit <= UNIT_BYTES_MAX) {
+		assert_int_equal(pread(fd, text, sizeof(text), unit), sizeof(text));
+		unit *= 2;
+	}
+	close(fd);
+	assert_true(unit_is_valid((uint64_t)unit / 2)); /* where the first commit lies */
+	read_from(&d, beginning, "one\n");
+	desk_close(&d);
+}
+
 /* ---- segments that are missing, left over, or not what they should be ---- */
 
 /* Three segments of a record each, and nothing open. */
@@ -619,10 +722,10 @@ TEST(journal, a_segment_that_cannot_be_read_or_made_is_refused)
 	lose(&d, 2);
 	assert_int_equal(mkdir(segment_path(&d, 2), 0700), 0);
 	refuses(&d, "00000002.log", "Is a directory");
-	assert_int_equal(journal_open(&d.open, d.journal, &end, SEGMENT_BYTES, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
 	assert_non_null(strstr(d.err.text, "00000002.log"));
 	snprintf(d.journal, sizeof(d.journal), "%s/none/journal", d.dir);
-	assert_int_equal(journal_open(&d.open, d.journal, &end, SEGMENT_BYTES, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
 	desk_close(&d);
 }
 
@@ -658,7 +761,7 @@ TEST(journal, a_full_disk_is_an_error_and_what_was_appended_before_is_read_back)
 	stop(&d);
 	assert_int_equal(try_read(&d, beginning, &end), ERR_NONE);
 	assert_true((int64_t)end.record >= number && (int64_t)end.record <= number + 1);
-	assert_int_equal(journal_open(&d.open, d.journal, &end, SEGMENT_BYTES, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
 	assert_null(d.open);
 	assert_int_equal(try_read(&d, beginning, &end), ERR_NONE); /* what that left is no damage */
 	assert_int_equal(umount(d.dir), 0);

@@ -103,9 +103,9 @@ TEST(opening, a_journal_that_is_damaged_is_refused_with_the_files_name_and_stays
 	fixture_ok(&f, "PutItem", THING("a"));
 	die(&f);
 	shell(&f,
-	      "rm -f ballast && cp -r journal away && printf '?' | dd of=journal/00000001.log bs=1 seek=600 "
+	      "rm -f ballast && cp -r journal away && printf '?' | dd of=journal/00000001.log bs=1 seek=4184 "
 	      "conv=notrunc status=none");
-	assert_refused(&f, "journal/00000001.log is damaged at byte 512");
+	assert_refused(&f, "journal/00000001.log is damaged at byte 4096");
 	shell(&f, "test ! -e journal/00000002.log");
 	shell(&f, "rm -rf journal && mv away journal");
 	fixture_start(&f);
@@ -182,7 +182,7 @@ TEST(opening, a_directory_of_format_1_is_taken_over_and_its_time_goes_on)
 	assert_int_equal(s.base.now_us, clock);
 	engine_session_release(&s);
 	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
-	shell(&f, "grep -qx 'gatehouse 2' FORMAT");
+	shell(&f, "grep -qx 'gatehouse 3' FORMAT");
 	die(&f);
 	fixture_start(&f);
 	engine_session_init(&s, f.engine);

@@ -17,7 +17,8 @@ enum {
 	SMALL_SEGMENT = 4096,
 	MIDDLE_SEGMENT = 8 << 10,
 	CHECKPOINT_STEPS = 3,
-	LARGE_CACHE = 64 << 20
+	LARGE_CACHE = 64 << 20,
+	LARGE_UNIT = 4096,
 };
 
 /* A record where it lies, and the state after it. */
@@ -87,15 +88,16 @@ static void find_in_segment(struct remains *r, uint64_t segment, struct bytes al
 {
 	struct segment_head head;
 	struct record       record;
-	size_t              at = SECTOR_BYTES, used;
+	size_t              at, used;
 	unsigned            step = r->count == 0 ? 0 : r->spots[r->count - 1].step;
 
 	if (segment_head_decode(all, &head) != RECORD_WHOLE)
 		return;
+	at = head.unit;
 	for (uint64_t number = head.first;
 	     record_decode(&r->arena, (struct bytes){all.data + at, all.len - at}, number, &record, &used) ==
 	     RECORD_WHOLE;
-	     number++, at += used) {
+	     number++, at += (used + head.unit - 1) / head.unit * head.unit) {
 		step = step_of(&record, step);
 		assert_true(r->count < RECORDS_MAX);
 		r->spots[r->count++] = (struct spot){segment, (off_t)at, used, step, record.time_us};
@@ -326,6 +328,7 @@ static void assert_recovers(struct remains *r, const struct state *s)
 	fixture_init(&f, r->copy);
 	fixture_set_clock(&f, s->second);
 	f.options.journal_segment_bytes = r->history->segment_bytes;
+	f.options.journal_unit_bytes = r->history->unit_bytes;
 	if (engine_open(&f.engine, &f.options, &f.err) != ERR_NONE)
 		fail_msg("%s: %s", r->what, f.err.text);
 	compare_all(r, &f, s);
@@ -432,6 +435,7 @@ static void assert_histories(size_t cache_bytes, size_t segment_bytes, int tick_
 	h->cache_bytes = cache_bytes;
 	h->segment_bytes = segment_bytes;
 	h->tick_every = tick_every;
+	h->unit_bytes = SECTOR_BYTES;
 	for (h->seed = 1; h->seed <= seeds(); h->seed++)
 		assert_history(h);
 	history_close(h);
@@ -457,6 +461,20 @@ TEST(recovery, so_it_is_where_checkpoints_come_in_between_and_rows_do_not_wait)
 	assert_histories(0, SMALL_SEGMENT, 50);
 }
 
+TEST(recovery, so_it_is_where_each_commit_has_physical_sectors_of_its_own)
+{
+	struct history *h = history_open();
+
+	h->steps = STEPS;
+	h->cache_bytes = LARGE_CACHE;
+	h->segment_bytes = 8 * LARGE_UNIT;
+	h->unit_bytes = LARGE_UNIT;
+	h->tick_every = 30;
+	for (h->seed = 1; h->seed <= seeds(); h->seed++)
+		assert_history(h);
+	history_close(h);
+}
+
 /* After the first step rows are in the store's memory, after the second the place is too, after the third all is in
  * its files; the old segments are still there. */
 TEST(recovery, so_it_is_where_a_checkpoint_got_no_further_than_one_of_its_steps)
@@ -468,6 +486,7 @@ TEST(recovery, so_it_is_where_a_checkpoint_got_no_further_than_one_of_its_steps)
 	h->segment_bytes =
 	        MIDDLE_SEGMENT; /* so many that the writer would see to it itself do not come together */
 	h->tick_every = 10;
+	h->unit_bytes = SECTOR_BYTES;
 	for (h->seed = 1; h->seed <= seeds(); h->seed++)
 		for (h->checkpoint_ends = 0; h->checkpoint_ends < CHECKPOINT_STEPS; h->checkpoint_ends++)
 			assert_history(h);

@@ -2,6 +2,8 @@
  * from one account to others while readers add it up, with every size of cache, and checkpoints under way. */
 #include "engine/crew.h"
 
+#include "base/fault.h"
+#include "engine/checkpoint.h"
 #include "engine/layout.h"
 #include "engine/state.h"
 #include "random.h"
@@ -91,6 +93,24 @@ TEST(settle, a_row_waits_until_someone_walks_over_the_store)
 	assert_int_equal(scan_count(&f), 1);
 	assert_true(is_in_store(&f, 1));
 	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	fixture_close(&f);
+}
+
+TEST(settle, a_checkpoint_that_failed_is_made_at_the_next_tick)
+{
+	struct fixture f;
+
+	open_with_cache(&f, LARGE_CACHE);
+	f.options.journal_segment_bytes = 6 << 20; /* two of them are not too many by themselves */
+	fixture_restart(&f);
+	fault_arm(FAULT_CHECKPOINT, 1); /* the store has taken the rows, and they are not in its files */
+	for (int i = 0; i < 10 << 20; i += 100 << 10)
+		put(&f, i, 1, 100 << 10);
+	engine_tick(f.engine);
+	assert_int_equal(checkpoint_lag(f.engine), 1);
+	fault_disarm(FAULT_CHECKPOINT);
+	engine_tick(f.engine);
+	assert_int_equal(checkpoint_lag(f.engine), 0);
 	fixture_close(&f);
 }
 
