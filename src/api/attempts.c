@@ -41,8 +41,8 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 	if (a->outcome == OUTCOME_FAILURE && rule->counts == COUNT_SENT)
 		fields_fail(f, "outcome", ERR_INVALID, "%.*s counts what was sent: say sent or success",
 		            BYTES_ARG(type));
-	if (rule->qualifier == QUALIFY_NOTIFICATION && a->q.notification_type.len == 0)
-		fields_fail(f, "notification_type", ERR_INVALID, "is missing");
+	v1_check_source(f, &a->q, rule);
+	v1_check_qualifier(f, &a->q, rule);
 	if (a->q.notification_type.len > 0 && !notification_known(rule, a->q.notification_type))
 		fields_fail(f, "notification_type", ERR_INVALID, "is not one of %.*s/%.*s",
 		            BYTES_ARG(journey), BYTES_ARG(type));

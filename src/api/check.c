@@ -32,6 +32,8 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 		fields_fail(f, "actions", ERR_INVALID, "names %.*s twice", BYTES_ARG(rule->type));
 	else
 		c->actions[c->action_count++].rule = rule;
+	if (rule != NULL)
+		v1_check_source(f, &c->who, rule);
 }
 
 static void read_actions(struct fields *f, struct check *c, struct bytes journey)

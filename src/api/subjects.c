@@ -97,6 +97,8 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	v1_write_text(w, BYTES("qualifier"), row->key.qualifier);
 	if (row->kind == ROW_COUNT)
 		v1_write_i64(w, BYTES("count"), row_i64(item, "count", 0));
+	if (row_i64(item, ROW_LOCKED_COUNT, 0) > 0)
+		v1_write_i64(w, BYTES(ROW_LOCKED_COUNT), row_i64(item, ROW_LOCKED_COUNT, 0));
 	write_attribute(w, "kind", item, "block_type");
 	write_attribute(w, "state", item, "intervention_state");
 	write_attribute(w, "method_type", item, "mfa_method_type");

@@ -163,6 +163,28 @@ void v1_read_method(struct fields *f, struct attempt *out)
 	out->notification_type = v1_read_name(f, "notification_type", true);
 }
 
+void v1_check_source(struct fields *f, const struct attempt *q, const struct rule *rule)
+{
+	if ((rule->max_pair > 0 || rule->max_source > 0) && !rule->skips_source && q->source.len == 0)
+		fields_fail(
+		        f, "context.ip", ERR_INVALID,
+		        "is missing: %.*s/%.*s counts by source. Send it, or set `without_source: skip` in "
+		        "the policy",
+		        BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+}
+
+/* Without one the count would be the subject's, and its lock everybody's. */
+void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct rule *rule)
+{
+	if (rule->qualifier == QUALIFY_NOTIFICATION && q->notification_type.len == 0)
+		fields_fail(f, "notification_type", ERR_INVALID, "is missing: %.*s/%.*s counts by it",
+		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+	if (rule->qualifier == QUALIFY_METHOD && q->method_id.len == 0 && q->method_type.len == 0)
+		fields_fail(f, "method_id", ERR_INVALID,
+		            "is missing: %.*s/%.*s counts by method. Send method_id or method_type",
+		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+}
+
 /* ---- writing ---- */
 
 void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds)

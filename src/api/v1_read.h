@@ -38,6 +38,11 @@ bool    time_parse(struct bytes text, int64_t *seconds);
 /* It is about all journeys: a key that is denied one of them is denied this. */
 void v1_every_journey(struct v1_call *c, const struct rules *rules);
 
+/* Does the request say what the rule counts by? An attempt must; a check may leave the qualifier out, and is
+ * then told what holds for all of them. */
+void v1_check_source(struct fields *f, const struct attempt *q, const struct rule *rule);
+void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct rule *rule);
+
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct fields *f, struct attempt *out);
 

@@ -126,6 +126,11 @@ static int64_t bounded(const struct item *item, const char *name)
 	return n < 0 ? 0 : n > 2 * RULE_MAX_MAX ? 2 * RULE_MAX_MAX : n;
 }
 
+int64_t count_of_row(const struct item *item)
+{
+	return bounded(item, "count") + bounded(item, ROW_LOCKED_COUNT);
+}
+
 /* Every row counts. Those past row_max are not kept, except the one that is counted in. */
 static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, const struct item *item)
 {
@@ -133,7 +138,7 @@ static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, co
 	int64_t          ends_s = row_i64(item, "ttl", 0);
 	bool             same_key = bytes_equal(sk, c->sk), own = same_key && bytes_equal(pk, c->pk);
 
-	c->total += r.count + bounded(item, ROW_LOCKED_COUNT);
+	c->total += count_of_row(item);
 	if (same_key)
 		c->each += r.count;
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))

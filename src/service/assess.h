@@ -34,6 +34,9 @@ struct attempt {
 /* What a lock of one qualifier took off its count. It still counts in the sum over all. */
 #define ROW_LOCKED_COUNT "locked_count"
 
+/* All that a row of a count says: what counts for its qualifier, and what a lock moved aside. */
+int64_t count_of_row(const struct item *item);
+
 struct count_row {
 	struct bytes pk, sk;
 	struct item  item;

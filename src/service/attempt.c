@@ -263,10 +263,12 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 
 static enum err_code count_all(struct recording *r)
 {
-	r->out->counted = true;
+	uint32_t before = r->changes->count;
+
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
+	r->out->counted = r->changes->count > before;
 	return ERR_NONE;
 }
 

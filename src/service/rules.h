@@ -54,6 +54,7 @@ struct rule {
 	int64_t                 max_each;        /* of one; 0: no such bound */
 	int64_t                 max_pair;        /* of one subject from one source */
 	int64_t                 max_source;      /* of one source, whatever the subject */
+	bool                    skips_source;    /* attempts without one are taken, and not counted by it */
 	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
 	int64_t                 known_s;    /* of that lane: how long a device stays known */
 	int64_t                 remember_s; /* a success makes the device known, so long; 0: it does not */

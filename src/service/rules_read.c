@@ -142,12 +142,24 @@ static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 	fields_end(&device);
 }
 
+/* A rule that counts by source cannot count an attempt without one: it is refused, or taken uncounted. */
+static void without_source_read(struct rule *rule, struct fields *f)
+{
+	static const char *const names[] = {"refuse", "skip", NULL};
+
+	rule->skips_source = fields_choice(f, "without_source", names, 0) == 1;
+	if (fields_has(f, "without_source") && rule->max_pair == 0 && rule->max_source == 0)
+		fields_fail(f, "without_source", ERR_INVALID,
+		            "has no meaning without max_from_source or max_of_source");
+}
+
 static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
 {
 	rule->max = fields_i64_or(f, "max", 1, RULE_MAX_MAX, 0);
 	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
 	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
 	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
+	without_source_read(rule, f);
 	lane_read(r, rule, f);
 	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
 		fields_fail(f, "max", ERR_INVALID, "is missing");

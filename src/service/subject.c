@@ -1,6 +1,7 @@
 /* Subject: one query, page by page, and what kind each row is of. */
 #include "service/subject.h"
 
+#include "service/assess.h"
 #include "service/lock.h"
 #include "service/row.h"
 
@@ -38,12 +39,14 @@ static bool device_fits(struct subject *s, const struct subject_row *row)
 	return true;
 }
 
-static void rows_add(struct subject *s, const struct table_query_result *page, int64_t now_us)
+static void rows_add(struct subject *s, struct bytes prefix, const struct table_query_result *page,
+                     int64_t now_us)
 {
 	for (uint32_t i = 0; i < page->count; i++) {
 		struct subject_row *row = &s->rows[s->count];
 
-		if (row_expired(&page->items[i], "ttl", now_us))
+		if (row_expired(&page->items[i], "ttl", now_us) ||
+		    (prefix.len > 0 && !key_is_under(row_text(&page->items[i], "SK"), prefix)))
 			continue;
 		if (s->count == SUBJECT_ROWS_MAX) {
 			s->more = true;
@@ -68,6 +71,8 @@ enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes ta
 	struct table_query        q = {.table = table, .key = &key, .consistent = true};
 	struct table_query_result page;
 
+	while (prefix.len > 0 && prefix.data[prefix.len - 1] == '#')
+		prefix.len--;
 	if (prefix.len > 0) {
 		key.range_name = BYTES("SK");
 		key.range_kind = RANGE_PREFIX;
@@ -78,7 +83,7 @@ enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes ta
 	do {
 		if (tables_query(t, a, &q, &page, err) != ERR_NONE)
 			return err->code;
-		rows_add(out, &page, t->now_us);
+		rows_add(out, prefix, &page, t->now_us);
 		q.start = &page.last_key;
 	} while (page.more && out->count < SUBJECT_ROWS_MAX);
 	return ERR_NONE;
@@ -90,6 +95,6 @@ int64_t subject_counts_sum(const struct subject *s)
 
 	for (uint32_t i = 0; i < s->count; i++)
 		if (s->rows[i].kind == ROW_COUNT)
-			sum += row_i64(&s->rows[i].item, "count", 0);
+			sum += count_of_row(&s->rows[i].item);
 	return sum;
 }

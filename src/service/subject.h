@@ -24,11 +24,12 @@ struct subject {
 	bool                more; /* than SUBJECT_ROWS_MAX, or SUBJECT_DEVICES_MAX devices */
 };
 
-/* `prefix` of the sort key; empty: all. */
+/* `prefix`: the first parts of the sort key, whole: "A#B" is a prefix of "A#B#c", not of "A#Bc". Empty: all. */
 enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes table, struct table *t,
                            struct arena *a, struct subject *out, struct err *err);
 
-/* "all MFA errors of this subject", "of this device": the sum of the counts that were read. */
+/* "all MFA errors of this subject", "of this device": the sum of the counts that were read, with those that a lock
+ * moved aside. */
 int64_t subject_counts_sum(const struct subject *s);
 
 #endif

@@ -1,0 +1,102 @@
+"""Rules of one's own under /v1: what is counted by source or by method, and what is answered when it cannot be."""
+
+import uuid
+from urllib.parse import quote
+
+import pytest
+
+from v1 import V1, Server, attempt
+
+pytestmark = pytest.mark.gatehouse_only
+MFA = "MFA_CODE_ENTRY"
+
+
+@pytest.fixture
+def v1(endpoint):
+    connection = V1(endpoint)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def subject():
+    return f"subject-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """server(types): one whose journey SIGN_IN has these types, as lines of YAML."""
+    servers = []
+
+    def start(types, locks="STANDARD: {duration: 60}", more=""):
+        lines = ["attempts:", "  locks:", f"    {locks}", "  journeys:", "    SIGN_IN:", "      types:"]
+        policies = tmp_path / f"policies-{len(servers)}.yaml"
+        policies.write_text("\n".join(lines + [f"        {line}" for line in types] + [more, ""]))
+        servers.append(Server("--policies", str(policies)))
+        return servers[-1].v1
+
+    yield start
+    for one in servers:
+        one.close()
+
+
+def check(v1, subject, *actions, **more):
+    return v1.post("/v1/check", {"subject": subject, "journey": "SIGN_IN", "actions": list(actions), **more})
+
+
+def total(v1, subject, prefix):
+    answer = v1.send("GET", f"/v1/subjects/{subject}/sum?prefix={quote(prefix, safe='')}", b"", {})
+    assert answer.status == 200, answer.body
+    return answer.json()["sum"]
+
+
+# ---- sums ----
+
+
+def test_a_sum_includes_what_a_lock_of_one_device_moved_aside(v1, subject):
+    assert v1.record(subject, MFA, times=6, method_id="phone-1")["verdict"] == "locked"
+    seen = check(v1, subject, MFA, method_id="phone-2").json()["actions"][MFA]
+    assert (seen["count"], seen["max"]) == (6, 11)
+    assert total(v1, subject, f"SIGN_IN#ERROR_COUNT#{MFA}") == 6
+    assert total(v1, subject, f"SIGN_IN#ERROR_COUNT#{MFA}#phone-1") == 6
+
+
+def test_a_prefix_ends_where_a_part_of_the_key_ends(v1, subject):
+    v1.record(subject, MFA, method_id="phone-1")
+    v1.record(subject, MFA, times=2, method_id="phone-10")
+    name = f"SIGN_IN#ERROR_COUNT#{MFA}"
+    assert total(v1, subject, f"{name}#phone-1") == 1
+    assert total(v1, subject, name) == total(v1, subject, f"{name}#") == total(v1, subject, "SIGN_IN") == 3
+    assert total(v1, subject, "SIGN") == 0
+    rows = v1.send("GET", f"/v1/subjects/{subject}?prefix={quote(name, safe='')}%23phone-1", b"", {}).json()["counts"]
+    assert [row["qualifier"] for row in rows] == ["phone-1"]
+
+
+# ---- what a rule counts by ----
+
+
+def test_an_attempt_by_method_without_one_is_refused_and_locks_nothing(v1, subject):
+    for outcome in ("failure", "success"):
+        for _ in range(6):
+            answer = v1.attempts(attempt(subject, MFA, outcome=outcome))
+            assert (answer.status, answer.json()["field"]) == (422, "method_id")
+    assert check(v1, subject, MFA, method_id="phone-1").json()["actions"][MFA]["count"] == 0
+    assert check(v1, subject, MFA).status == 200  # a page that offers the methods
+
+
+def test_a_rule_by_source_refuses_an_attempt_without_a_source(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max_of_source: 3, life: 600}"])
+    for answer in (v1.attempts(attempt(subject)), v1.attempts(attempt(subject, context={"device": "d"})),
+                   v1.attempts(attempt(subject, outcome="success")), check(v1, subject, "PASSWORD_ENTRY")):
+        assert (answer.status, answer.json()["field"]) == (422, "context.ip")
+    assert v1.record(subject, context={"ip": "192.0.2.1"})["counted"] is True
+
+
+def test_a_rule_that_skips_attempts_without_a_source_says_that_it_did_not_count_them(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max_of_source: 3, life: 600, without_source: skip}",
+                 "PIN_ENTRY: {max: 3, max_from_source: 2, life: 600, without_source: skip}"])
+    answer = v1.record(subject, times=5)
+    assert (answer["verdict"], answer["counted"]) == ("allow", False) and "counts" not in answer
+    answer = v1.record(subject, "PIN_ENTRY")  # the subject is counted all the same
+    assert (answer["counted"], answer["counts"]["PIN_ENTRY"]["count"]) == (True, 1)
+    assert v1.record(subject, times=3, context={"ip": "192.0.2.1"})["verdict"] == "locked"
