@@ -47,7 +47,7 @@ enum err_code credentials_load(const char *data_dir, const struct credentials **
 {
 	struct credentials *c;
 
-	if (credential_file_read(data_dir, &c, err) != ERR_NONE)
+	if (credential_file_read(data_dir, (struct bytes){NULL, 0}, &c, err) != ERR_NONE)
 		return err->code;
 	*out = c;
 	return ERR_NONE;
@@ -99,12 +99,14 @@ static enum err_code check_name(struct bytes name, struct err *err)
 	return ERR_NONE;
 }
 
-static enum err_code check_policy(struct bytes text, struct err *err)
+static enum err_code check_policy(struct bytes text, struct bytes region, struct err *err)
 {
 	struct json_reader *reader = json_reader_open();
 	struct policy      *policy = NULL;
 	enum err_code       rc = policy_parse(reader, text, &policy, err);
 
+	if (rc == ERR_NONE)
+		rc = policy_check_home(policy, region, err);
 	policy_close(policy);
 	json_reader_close(reader);
 	return rc;
@@ -123,6 +125,7 @@ static enum err_code check_ceilings(struct key_ceilings c, struct err *err)
 struct edit {
 	struct credential *list;
 	uint32_t           count;
+	struct bytes       region; /* empty: none is written down */
 	struct arena      *arena;
 };
 
@@ -135,6 +138,7 @@ static enum err_code edit_begin(const char *data_dir, struct arena *a, struct ed
 	if (credentials_load(data_dir, old, err) != ERR_NONE && err->code != ERR_NO_RESOURCE)
 		return err->code;
 	e->count = *old == NULL ? 0 : (*old)->count;
+	e->region = *old == NULL ? (struct bytes){NULL, 0} : (*old)->region;
 	e->list = arena_array(a, e->count + 1, sizeof(*e->list));
 	if (e->count > 0)
 		memcpy(e->list, (*old)->list, e->count * sizeof(*e->list));
@@ -160,7 +164,7 @@ static enum err_code edit_file(const char *data_dir, struct arena               
 	if (credential_file_lock(data_dir, &lock, err) != ERR_NONE)
 		return err->code;
 	if (edit_begin(data_dir, a, &e, &old, err) == ERR_NONE && step(&e, ctx, err) == ERR_NONE)
-		credential_file_write(data_dir, e.list, e.count, err);
+		credential_file_write(data_dir, e.region, e.list, e.count, err);
 	if (old != NULL)
 		credentials_release(old);
 	close(lock);
@@ -168,47 +172,68 @@ static enum err_code edit_file(const char *data_dir, struct arena               
 }
 
 struct create {
-	struct bytes        name, policy_text;
-	struct key_ceilings ceilings;
-	struct credential  *out;
+	const struct credential_new *n;
+	struct credential           *out;
 };
+
+static struct bytes create_region(const struct edit *e, const struct credential_new *n)
+{
+	if (n->region.len > 0)
+		return n->region;
+	return e->region.len > 0 ? e->region : BYTES(ACCESS_REGION);
+}
 
 static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
 {
-	struct create *c = ctx;
+	struct create               *c = ctx;
+	const struct credential_new *n = c->n;
 
-	if (edit_find(e, c->name) != NULL)
+	if (check_policy(n->policy_text, create_region(e, n), err) != ERR_NONE)
+		return err->code;
+	if (edit_find(e, n->name) != NULL)
 		return err_set(err, ERR_RESOURCE_IN_USE, "there is a key named \"%.*s\" already",
-		               BYTES_ARG(c->name));
+		               BYTES_ARG(n->name));
 	if (e->count == CREDENTIAL_COUNT_MAX)
 		return err_set(err, ERR_LIMIT, "there are %d keys already", CREDENTIAL_COUNT_MAX);
 	*c->out = (struct credential){.id = make_id(e->arena),
 	                              .secret = make_secret(e->arena),
-	                              .name = c->name,
+	                              .name = n->name,
 	                              .created_s = (int64_t)time(NULL),
 	                              .active = true,
-	                              .policy_text = c->policy_text,
-	                              .ceilings = c->ceilings};
+	                              .policy_text = n->policy_text,
+	                              .ceilings = n->ceilings};
 	e->list[e->count++] = *c->out;
 	return ERR_NONE;
 }
 
-enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
-                                struct arena *a, struct credential *out, struct err *err)
+enum err_code credential_create(const char *data_dir, const struct credential_new *n, struct arena *a,
+                                struct credential *out, struct err *err)
 {
-	return credential_create_limited(data_dir, name, policy_text, (struct key_ceilings){0}, a, out, err);
-}
+	struct create c = {n, out};
 
-enum err_code credential_create_limited(const char *data_dir, struct bytes name, struct bytes policy_text,
-                                        struct key_ceilings ceilings, struct arena *a, struct credential *out,
-                                        struct err *err)
-{
-	struct create c = {name, policy_text, ceilings, out};
-
-	if (check_name(name, err) != ERR_NONE || check_policy(policy_text, err) != ERR_NONE ||
-	    check_ceilings(ceilings, err) != ERR_NONE)
+	if (check_name(n->name, err) != ERR_NONE || check_ceilings(n->ceilings, err) != ERR_NONE)
 		return err->code;
 	return edit_file(data_dir, a, create_step, &c, err);
+}
+
+static enum err_code region_step(struct edit *e, void *ctx, struct err *err)
+{
+	const struct bytes *region = ctx;
+
+	(void)err;
+	e->region = *region;
+	return ERR_NONE;
+}
+
+enum err_code credentials_set_region(const char *data_dir, struct bytes region, struct err *err)
+{
+	struct arena  a;
+	enum err_code rc;
+
+	arena_init(&a);
+	rc = edit_file(data_dir, &a, region_step, &region, err);
+	arena_release(&a);
+	return rc;
 }
 
 struct change {

@@ -40,8 +40,9 @@ struct credentials {
 	struct arena       arena; /* holds everything below but the policies */
 	struct credential *list;  /* in the order of the file */
 	uint32_t           count;
-	int                file; /* what they were read from, held open */
-	struct stat        read; /* how it was then */
+	struct bytes       region; /* of the server, as its last start wrote it down */
+	int                file;   /* what they were read from, held open */
+	struct stat        read;   /* how it was then */
 };
 
 /* NULL if there is none (by id, also revoked ones; by name). */
@@ -53,8 +54,10 @@ const struct credential *credentials_named(const struct credentials *c, struct b
 struct keyring;
 
 /* Opens DIR/keys.json; if there is none, makes it with one key, "administrator", that may do everything;
- * *made says so. */
-enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *made, struct err *err);
+ * *made says so. The file is told the server's region, for the command line. ERR_INVALID names a key in force whose
+ * policy is for another region or account. */
+enum err_code keyring_open(struct keyring **out, const char *data_dir, struct bytes region, bool *made,
+                           struct err *err);
 void          keyring_close(struct keyring *k);
 
 /* The credentials in force now: the file is read again if it changed since. A file that cannot be read or
@@ -65,14 +68,16 @@ void                      credentials_release(const struct credentials *c);
 /* ---- the command line's side: each call locks the file against others, changes it whole, and syncs it ----
  */
 
-/* Makes a key, without ceilings. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the
- * policy is no good. */
-enum err_code credential_create(const char *data_dir, struct bytes name, struct bytes policy_text,
-                                struct arena *a, struct credential *out, struct err *err);
-/* The same with ceilings from the start. */
-enum err_code credential_create_limited(const char *data_dir, struct bytes name, struct bytes policy_text,
-                                        struct key_ceilings ceilings, struct arena *a, struct credential *out,
-                                        struct err *err);
+struct credential_new {
+	struct bytes        name, policy_text;
+	struct bytes        region; /* that its policy is for; empty: the server's, as the file has it */
+	struct key_ceilings ceilings;
+};
+
+/* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good, or the policy
+ * is for another region or account. */
+enum err_code credential_create(const char *data_dir, const struct credential_new *n, struct arena *a,
+                                struct credential *out, struct err *err);
 /* Gives the key of that id or name a new secret. ERR_NO_RESOURCE if there is none. */
 enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);

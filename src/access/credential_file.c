@@ -1,9 +1,9 @@
 /* Credential file: the form on disk.
  *
- *   {"format": 1, "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true,
+ *   {"format": 1, "region": "local", "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true,
  *                           "max_connections": 10, "max_requests_per_second": 100, "policy": {…}}, …]}
  *
- * A ceiling that is absent is none; programs older than ceilings pass over them.
+ * The region is absent while no server has written down another than "local". A ceiling that is absent is none; programs older than ceilings pass over them.
  * A policy that does not parse refuses the whole file: no key is ever in force with half a policy. */
 #include "access/credential_file.h"
 
@@ -93,6 +93,20 @@ static enum err_code read_key(struct arena *a, struct json_reader *reader, const
 	return policy_parse(reader, out->policy_text, &out->policy, err);
 }
 
+static enum err_code check_homes(const struct credentials *c, struct bytes region, struct err *err)
+{
+	struct err why;
+
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->list[i].active && policy_check_home(c->list[i].policy, region, &why) != ERR_NONE)
+			return err_set(
+			        err, ERR_INVALID,
+			        "the policy of the key \"%.*s\": %s (--region sets the server's region; "
+			        "`gatehouse key revoke` ends the key)",
+			        BYTES_ARG(c->list[i].name), why.text);
+	return ERR_NONE;
+}
+
 static enum err_code read_keys(struct credentials *c, struct json_reader *reader, struct bytes text,
                                struct err *err)
 {
@@ -110,6 +124,7 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 	if (keys == NULL || keys->type != JSON_ARRAY || keys->count > CREDENTIAL_COUNT_MAX)
 		return err_set(err, ERR_INVALID, "\"keys\" is not a list of at most %d",
 		               CREDENTIAL_COUNT_MAX);
+	c->region = text_of(json, "region");
 	c->list = arena_zalloc(&c->arena, keys->count * sizeof(*c->list));
 	for (const struct json *key = keys->children; key != NULL; key = key->next)
 		if (read_key(&c->arena, reader, key, &c->list[c->count++], err) != ERR_NONE)
@@ -117,7 +132,8 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 	return ERR_NONE;
 }
 
-enum err_code credential_file_read(const char *data_dir, struct credentials **out, struct err *err)
+enum err_code credential_file_read(const char *data_dir, struct bytes region, struct credentials **out,
+                                   struct err *err)
 {
 	struct credentials *c = mem_zalloc(sizeof(*c));
 	struct json_reader *reader = json_reader_open();
@@ -131,7 +147,8 @@ enum err_code credential_file_read(const char *data_dir, struct credentials **ou
 	file_path(path, data_dir, "keys.json");
 	if (read_whole(c, path, &text, err) == ERR_NONE) {
 		err->code = ERR_NONE;
-		if (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE)
+		if (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE ||
+		    (region.len > 0 && check_homes(c, region, &why) != ERR_NONE))
 			err_set(err, ERR_INVALID, "%s: %s", path, why.text);
 	}
 	json_reader_close(reader);
@@ -172,7 +189,7 @@ static void write_key(struct json_writer *w, const struct credential *key)
 	json_end_object(w);
 }
 
-static void write_keys(struct buf *out, const struct credential *list, uint32_t count)
+static void write_keys(struct buf *out, struct bytes region, const struct credential *list, uint32_t count)
 {
 	struct json_writer w;
 
@@ -180,6 +197,10 @@ static void write_keys(struct buf *out, const struct credential *list, uint32_t 
 	json_begin_object(&w);
 	json_name(&w, BYTES("format"));
 	json_i64(&w, CREDENTIAL_FORMAT);
+	if (region.len > 0) {
+		json_name(&w, BYTES("region"));
+		json_string(&w, region);
+	}
 	json_name(&w, BYTES("keys"));
 	json_begin_array(&w);
 	for (uint32_t i = 0; i < count; i++)
@@ -189,13 +210,13 @@ static void write_keys(struct buf *out, const struct credential *list, uint32_t 
 	buf_add_byte(out, '\n');
 }
 
-enum err_code credential_file_write(const char *data_dir, const struct credential *list, uint32_t count,
-                                    struct err *err)
+enum err_code credential_file_write(const char *data_dir, struct bytes region, const struct credential *list,
+                                    uint32_t count, struct err *err)
 {
 	struct buf text;
 
 	buf_init(&text, NULL);
-	write_keys(&text, list, count);
+	write_keys(&text, region, list, count);
 	err->code = ERR_NONE;
 	file_replace(data_dir, "keys.json", buf_bytes(&text), err);
 	buf_release(&text);

@@ -20,6 +20,7 @@ struct keyring {
 	/* set once */
 	char data_dir[PATH_MAX];
 	char path[PATH_MAX];
+	char region[ACCESS_REGION_BYTES_MAX + 1];
 
 	/* under lock */
 	pthread_mutex_t           lock;
@@ -40,12 +41,14 @@ static bool same_file(const struct stat *a, const struct stat *b)
 
 static enum err_code make_first(const char *data_dir, struct err *err)
 {
-	struct credential ignored;
-	struct arena      a;
-	enum err_code     rc;
+	struct credential_new administrator = {.name = BYTES(ADMINISTRATOR),
+	                                       .policy_text = BYTES(EVERYTHING)};
+	struct credential     ignored;
+	struct arena          a;
+	enum err_code         rc;
 
 	arena_init(&a);
-	rc = credential_create(data_dir, BYTES(ADMINISTRATOR), BYTES(EVERYTHING), &a, &ignored, err);
+	rc = credential_create(data_dir, &administrator, &a, &ignored, err);
 	arena_release(&a);
 	return rc;
 }
@@ -60,21 +63,37 @@ static void link_uses(struct credentials *c, const struct credentials *old)
 	}
 }
 
-enum err_code keyring_open(struct keyring **out, const char *data_dir, bool *made, struct err *err)
+/* For `gatehouse key create`, which checks that policies are for it. */
+static enum err_code read_first(struct keyring *k, struct credentials **c, struct err *err)
+{
+	struct bytes region = bytes_of(k->region);
+
+	if (credential_file_read(k->data_dir, region, c, err) != ERR_NONE)
+		return err->code;
+	if (bytes_equal((*c)->region.len > 0 ? (*c)->region : BYTES(ACCESS_REGION), region))
+		return ERR_NONE;
+	credentials_release(*c);
+	if (credentials_set_region(k->data_dir, region, err) != ERR_NONE)
+		return err->code;
+	return credential_file_read(k->data_dir, region, c, err);
+}
+
+enum err_code keyring_open(struct keyring **out, const char *data_dir, struct bytes region, bool *made,
+                           struct err *err)
 {
 	struct keyring     *k = mem_zalloc(sizeof(*k));
 	struct credentials *c;
+	enum err_code       rc;
 
 	snprintf(k->data_dir, sizeof(k->data_dir), "%s", data_dir);
 	snprintf(k->path, sizeof(k->path), "%s/keys.json", data_dir);
+	snprintf(k->region, sizeof(k->region), "%.*s", BYTES_ARG(region));
 	pthread_mutex_init(&k->lock, NULL);
-	*made = false;
-	if (credential_file_read(data_dir, &c, err) == ERR_NO_RESOURCE &&
-	    make_first(data_dir, err) == ERR_NONE) {
-		*made = true;
-		credential_file_read(data_dir, &c, err);
-	}
-	if (err->code != ERR_NONE) {
+	rc = read_first(k, &c, err);
+	*made = rc == ERR_NO_RESOURCE && make_first(data_dir, err) == ERR_NONE;
+	if (*made)
+		rc = read_first(k, &c, err);
+	if (rc != ERR_NONE) {
 		keyring_close(k);
 		return err->code;
 	}
@@ -100,7 +119,7 @@ static void read_again(struct keyring *k, const struct stat *changed)
 	struct err          err;
 
 	k->read = *changed; /* a bad file is complained of once */
-	if (credential_file_read(k->data_dir, &c, &err) != ERR_NONE) {
+	if (credential_file_read(k->data_dir, bytes_of(k->region), &c, &err) != ERR_NONE) {
 		log_error("the access keys were not read again: %s", err.text);
 		return;
 	}

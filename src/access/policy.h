@@ -25,7 +25,11 @@ enum {
 	POLICY_VALUE_BYTES_MAX = 2048,   /* a value of a condition: as long as a partition key may be */
 	POLICY_SEARCH_BYTES_MAX = 256,   /* all that stands between two `*` and holds a `?`, in a policy */
 	ACCESS_ACTION_BYTES_MAX = 128,   /* the action of a request */
+	ACCESS_REGION_BYTES_MAX = 32,    /* the name of the server's region */
 };
+
+#define ACCESS_ACCOUNT "000000000000" /* of everything here */
+#define ACCESS_REGION  "local"        /* unless set */
 
 /* What a request can say about itself beyond action and resource. A new key is one line here.
  * X(id, name, type, traits). ACCESS_MANY: several values, so a condition needs ForAllValues: or ForAnyValue:.
@@ -96,6 +100,13 @@ struct policy;
 enum err_code policy_parse(struct json_reader *reader, struct bytes text, struct policy **out,
                            struct err *err);
 void          policy_close(struct policy *p); /* NULL is fine */
+
+/* Could each of its resources name something of a server in that region? ERR_INVALID names the first that could not, for
+ * its partition, region or account: such a Deny would silently do nothing. */
+enum err_code policy_check_home(const struct policy *p, struct bytes region, struct err *err);
+
+/* ERR_INVALID, about `what`, unless it is 1 to ACCESS_REGION_BYTES_MAX letters, digits and '-'. */
+enum err_code access_region_check(struct bytes region, const char *what, struct err *err);
 
 /* The decision of all policies together. Allocates nothing. `why` may be NULL. */
 enum decision policy_evaluate(const struct policy *const *policies, size_t count,

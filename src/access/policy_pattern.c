@@ -1,5 +1,7 @@
 /* Policy patterns: actions and resources as a document has them. What could never be meant is refused rather
  * than never matched: a Deny with a typing error in it would otherwise be silently without effect. */
+#include <stdio.h>
+
 #include "access/policy_parser.h"
 
 static bool is_alphanumeric(char c)
@@ -128,5 +130,85 @@ enum err_code parse_resource(struct parser *p, const struct json *json, struct r
 		if (parser_count_runs(p, arn.parts[i]) != ERR_NONE)
 			return p->err->code;
 	}
+	return ERR_NONE;
+}
+
+/* ---- whose resources they are ---- */
+
+enum { ARN_PARTITION = 1, ARN_REGION = 3, ARN_ACCOUNT = 4 };
+
+enum err_code access_region_check(struct bytes region, const char *what, struct err *err)
+{
+	if (region.len >= 1 && region.len <= ACCESS_REGION_BYTES_MAX && holds_only(region, "-"))
+		return ERR_NONE;
+	return err_set(err, ERR_INVALID, "%s: a region is 1 to %d letters, digits and '-'", what,
+	               ACCESS_REGION_BYTES_MAX);
+}
+
+/* Could it match a text that starts like this? It could if a beginning of it matches all of the start. */
+static bool pattern_could_match(const struct pattern *p, struct bytes start)
+{
+	for (size_t len = 0; len <= p->text.len; len++) {
+		struct pattern beginning = pattern_of((struct bytes){p->text.data, len});
+
+		if (pattern_matches(&beginning, start))
+			return true;
+	}
+	return pattern_matches(p, start);
+}
+
+/* The part of the resource that nothing here has; 0: none. The last part of one that is cut short stands for the rest. */
+static unsigned foreign_part(const struct resource *r, const struct arn *home)
+{
+	static const unsigned checked[] = {ARN_PARTITION, ARN_REGION, ARN_ACCOUNT};
+
+	for (size_t i = 0; i < sizeof(checked) / sizeof(*checked); i++) {
+		unsigned     part = checked[i];
+		struct bytes rest = {home->parts[part].data,
+		                     (size_t)(home->text.data + home->text.len - home->parts[part].data)};
+
+		if (part + 1 < r->count && !pattern_matches(&r->parts[part], home->parts[part]))
+			return part;
+		if (part + 1 == r->count && r->count < ARN_PARTS &&
+		    !pattern_could_match(&r->parts[part], rest))
+			return part;
+	}
+	return 0;
+}
+
+/* Other services' resources are no business of this server. */
+static bool is_ours(const struct resource *r)
+{
+	return r->count > ARN_SERVICE && (bytes_is(r->parts[ARN_SERVICE].text, "dynamodb") ||
+	                                  bytes_is(r->parts[ARN_SERVICE].text, "gatehouse"));
+}
+
+static enum err_code refuse_foreign(size_t statement, const struct resource *r, unsigned part,
+                                    struct bytes expected, struct err *err)
+{
+	const char *name = part == ARN_PARTITION ? "partition" : part == ARN_REGION ? "region" : "account";
+
+	return err_set(
+	        err, ERR_INVALID,
+	        "Statement[%zu], Resource: %s is of another %s: here it is \"%.*s\", so this would never "
+	        "match",
+	        statement, quote(r->text).text, name, BYTES_ARG(expected));
+}
+
+enum err_code policy_check_home(const struct policy *p, struct bytes region, struct err *err)
+{
+	char text[ACCESS_REGION_BYTES_MAX + sizeof("arn:aws::" ACCESS_ACCOUNT ":") + sizeof("dynamodb:")];
+	struct arn home;
+
+	snprintf(text, sizeof(text), "arn:aws:dynamodb:%.*s:" ACCESS_ACCOUNT ":", BYTES_ARG(region));
+	home = arn_split(bytes_of(text));
+	for (size_t i = 0; i < p->statement_count; i++)
+		for (size_t j = 0; j < p->statements[i].resource_count; j++) {
+			const struct resource *r = &p->statements[i].resources[j];
+			unsigned               part = is_ours(r) ? foreign_part(r, &home) : 0;
+
+			if (part != 0)
+				return refuse_foreign(i, r, part, home.parts[part], err);
+		}
 	return ERR_NONE;
 }

@@ -1,8 +1,10 @@
 /* API: puts the parts together for http/. */
 #include "api/api.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "access/policy.h"
 #include "api/call.h"
 #include "api/ceiling.h"
 #include "api/loop.h"
@@ -13,6 +15,8 @@ void api_init(struct api *api, const struct api_parts *parts)
 {
 	memset(api, 0, sizeof(*api));
 	api->parts = *parts;
+	snprintf(api->arn_home, sizeof(api->arn_home), "arn:aws:dynamodb:%.*s:" ACCESS_ACCOUNT ":",
+	         BYTES_ARG(parts->region));
 	api->started_us = clock_wall_us(parts->clock);
 }
 

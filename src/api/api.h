@@ -10,6 +10,8 @@
 #include "engine/engine.h"
 #include "http/http.h"
 
+enum { ARN_HOME_BYTES = 64 };
+
 struct audit;
 struct keyring;
 struct services;
@@ -20,6 +22,7 @@ struct api_parts {
 	struct keyring  *keyring;  /* who may sign; NULL: no authentication */
 	struct services *services; /* behind /v1 */
 	struct audit    *audit;    /* NULL: acts are not written down */
+	struct bytes     region;   /* of ARNs and signatures */
 	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;
@@ -31,8 +34,9 @@ struct api_parts {
 
 struct api {
 	struct api_parts parts;
-	int64_t          started_us; /* wall clock */
-	atomic_uint      loop_count; /* loops opened so far: makes their seeds differ */
+	int64_t          started_us;               /* wall clock */
+	char             arn_home[ARN_HOME_BYTES]; /* what ARNs of tables begin with */
+	atomic_uint      loop_count;               /* loops opened so far: makes their seeds differ */
 	struct meter     meter;
 
 	struct metric_counter refused_connections, refused_requests; /* at a key's ceiling: ceiling.c */

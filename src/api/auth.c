@@ -45,7 +45,8 @@ static enum err_code verify_signature(struct api_loop *l, const struct http_requ
 	                                 .query = r->query,
 	                                 .header_count = r->header_count,
 	                                 .body = r->body,
-	                                 .service = service};
+	                                 .service = service,
+	                                 .region = l->api->parts.region};
 	struct sigv4_keyring  keys = {.find_secret = find_secret, .cache = l->signatures};
 	struct sigv4_identity who;
 
@@ -58,7 +59,6 @@ static enum err_code verify_signature(struct api_loop *l, const struct http_requ
 	if (err->code != ERR_NONE)
 		return err->code;
 	out->key = credentials_find(out->set, who.key_id);
-	out->region = who.region;
 	return ERR_NONE;
 }
 
@@ -81,7 +81,6 @@ static enum err_code verify_bearer(struct bytes token, struct caller *out, struc
 	if (!crypto_equal(secret, given) || !known)
 		return err_set(err, ERR_UNKNOWN_KEY, "the bearer key is not one of those in force");
 	out->key = key;
-	out->region = BYTES("local");
 	return ERR_NONE;
 }
 
@@ -97,7 +96,7 @@ static enum err_code settle(const struct http_request *r, enum err_code rc, stru
 
 static bool is_open(struct api_loop *l, struct caller *out)
 {
-	*out = (struct caller){0};
+	*out = (struct caller){.region = l->api->parts.region};
 	if (l->api->parts.keyring == NULL)
 		return true;
 	out->set = keyring_acquire(l->api->parts.keyring);

@@ -11,7 +11,7 @@
 struct caller {
 	const struct credentials *set; /* a reference: keeps the key alive */
 	const struct credential  *key;
-	struct bytes              region; /* of the signature's scope; "local" with a bearer key */
+	struct bytes              region; /* of this server */
 	bool                      secure; /* came over TLS */
 	struct access_address     peer;
 };

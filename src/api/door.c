@@ -217,6 +217,7 @@ void door_handle(struct api_loop *l, struct http_request *r)
 		answer_error(l, r, rc, &w->base.err);
 	} else {
 		w->call.request.host = host_of(r);
+		w->call.request.arn_home = bytes_of(l->api->arn_home);
 		if (w->call.operation->kind == WRITE)
 			write_submit(l, r, w);
 		else

@@ -18,7 +18,7 @@ enum request_form {
 	FORM_QUERY,
 	FORM_BATCH,
 	FORM_TRANSACT_GET,
-	FORM_TRANSACT_WRITE,
+	FORM_TRANSACT_WRITE, /* up to here: items, and ReturnConsumedCapacity */
 	FORM_CREATE,
 	FORM_ALTER,
 	FORM_TTL,

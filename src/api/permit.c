@@ -7,15 +7,15 @@
 
 #include "api/deed.h"
 #include "base/buf.h"
-#include "dynamo/arn.h"
 
-enum { VALUES_MAX = 9 };
+enum { VALUES_MAX = 10 };
 
 struct question {
 	const struct caller *who;
 	const struct policy *policy;
 	struct arena        *arena;
 	int64_t              now_s;
+	struct bytes         capacity; /* ReturnConsumedCapacity; empty: the operation does not take it */
 	struct err          *err;
 };
 
@@ -37,7 +37,7 @@ static struct bytes joined(struct arena *a, const struct bytes *parts, size_t co
 static struct bytes resource_of(const struct question *q, const struct deed *d)
 {
 	const struct bytes parts[] = {
-	        BYTES("arn:aws:dynamodb:"), q->who->region, BYTES(":" ARN_ACCOUNT ":table/"), d->table,
+	        BYTES("arn:aws:dynamodb:"), q->who->region, BYTES(":" ACCESS_ACCOUNT ":table/"), d->table,
 	        BYTES("/index/"),           d->index};
 
 	if (d->table.len == 0)
@@ -72,6 +72,7 @@ static size_t context_of(const struct question *q, const struct deed *d,
 	add_texts(values, &count, ACCESS_ATTRIBUTES, d->attributes, d->attribute_count);
 	add_texts(values, &count, ACCESS_SELECT, &d->select, d->select.len > 0);
 	add_texts(values, &count, ACCESS_RETURN_VALUES, &d->return_values, d->return_values.len > 0);
+	add_texts(values, &count, ACCESS_RETURN_CAPACITY, &q->capacity, q->capacity.len > 0);
 	add_texts(values, &count, ACCESS_ENCLOSING_OPERATION, &d->enclosing, d->enclosing.len > 0);
 	values[count] = (struct access_value){.key = ACCESS_SOURCE_IP};
 	values[count++].address = q->who->peer;
@@ -91,7 +92,7 @@ static enum err_code decide(const struct question *q, const struct access_reques
 	if (decision == DECISION_ALLOWED)
 		return ERR_NONE;
 	return err_set(q->err, ERR_ACCESS,
-	               "User: arn:aws:iam::" ARN_ACCOUNT
+	               "User: arn:aws:iam::" ACCESS_ACCOUNT
 	               ":user/%.*s is not authorized to perform: %.*s on resource: "
 	               "%.*s %s",
 	               BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
@@ -126,12 +127,20 @@ enum err_code permit_check_v1(const struct caller *who, int64_t now_s, struct ar
 	if (count == 0)
 		return decide(&q, &request);
 	for (uint32_t i = 0; i < count; i++) {
-		request.resource = arena_printf(a, "arn:aws:gatehouse:%.*s:" ARN_ACCOUNT ":%.*s",
+		request.resource = arena_printf(a, "arn:aws:gatehouse:%.*s:" ACCESS_ACCOUNT ":%.*s",
 		                                BYTES_ARG(who->region), BYTES_ARG(resources[i]));
 		if (decide(&q, &request) != ERR_NONE)
 			return err->code;
 	}
 	return ERR_NONE;
+}
+
+static struct bytes capacity_of(const struct call *c)
+{
+	static const char *const texts[] = {
+	        [CAPACITY_NONE] = "NONE", [CAPACITY_TOTAL] = "TOTAL", [CAPACITY_INDEXES] = "INDEXES"};
+
+	return bytes_of(c->operation->form <= FORM_TRANSACT_WRITE ? texts[c->request.capacity] : "");
 }
 
 enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)
@@ -142,6 +151,7 @@ enum err_code permit_check(const struct caller *who, struct table *t, const stru
 	if (who->key == NULL)
 		return ERR_NONE;
 	q.policy = who->key->policy;
+	q.capacity = capacity_of(c);
 	if (deeds_of(c, t, policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), &deeds, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < deeds.count; i++)

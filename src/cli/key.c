@@ -17,6 +17,7 @@
 struct key_options {
 	const char  *data;
 	const char  *policy;
+	const char  *region; /* NULL: the server's */
 	struct bytes policy_text;
 	uid_t        run_by;                        /* before the process became the directory's owner */
 	uint64_t     connections_max, requests_max; /* NOT_SAID: not given; 0: none */
@@ -48,8 +49,12 @@ static struct key_ceilings ceilings_of(const struct key_options *o, uint32_t oth
 
 static int key_create(const struct key_options *o, const char *name, struct arena *a)
 {
-	struct credential key;
-	struct err        err;
+	struct credential_new n = {.name = bytes_of(name),
+	                           .policy_text = o->policy_text,
+	                           .region = bytes_of(o->region == NULL ? "" : o->region),
+	                           .ceilings = ceilings_of(o, 0)};
+	struct credential     key;
+	struct err            err;
 
 	if (o->policy == NULL) {
 		fprintf(stderr, "gatehouse key create: --policy FILE says what the key may do (an IAM policy "
@@ -57,8 +62,7 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 		                "standard input)\n");
 		return 2;
 	}
-	if (credential_create_limited(o->data, bytes_of(name), o->policy_text, ceilings_of(o, 0), a, &key,
-	                              &err) != ERR_NONE)
+	if (credential_create(o->data, &n, a, &key, &err) != ERR_NONE)
 		return failed(&err);
 	record_key(o->data, o->run_by, "key.create", &key);
 	print_key(&key);
@@ -191,6 +195,9 @@ static const struct option_spec options[] = {
         {"--policy", OPTION_TEXT, "FILE",
          "create: what the key may do, an IAM policy document; - reads standard input",
          offsetof(struct key_options, policy), 0, 0},
+        {"--region", OPTION_TEXT, "NAME",
+         "create: the region that the policy is for (default: the server's at its last start, else local)",
+         offsetof(struct key_options, region), 0, 0},
         {"--max-connections", OPTION_NUMBER, "N",
          "create, limit: connections that the key may have open at once (default: any number)",
          offsetof(struct key_options, connections_max), 0, KEY_CEILING_MAX},
@@ -204,6 +211,8 @@ static const struct option_spec options[] = {
 static enum err_code prepare(struct key_options *o, struct arena *a, struct err *err)
 {
 	o->run_by = geteuid();
+	if (o->region != NULL && access_region_check(bytes_of(o->region), "--region", err) != ERR_NONE)
+		return err->code;
 	if (o->policy != NULL && input_read(o->policy, POLICY_BYTES_MAX, a, &o->policy_text, err) != ERR_NONE)
 		return err->code;
 	return file_become_owner(o->data, err);

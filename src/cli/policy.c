@@ -19,8 +19,12 @@ static int failed(const char *what, const struct err *err)
 	return 2;
 }
 
-static int explain(struct json_reader *reader, struct arena *a, const char *policy_path,
-                   const char *request_path)
+struct policy_options {
+	const char *policy, *request, *region;
+	bool        help;
+};
+
+static int explain(struct json_reader *reader, struct arena *a, const struct policy_options *o)
 {
 	struct access_request request;
 	struct explanation    why;
@@ -30,15 +34,21 @@ static int explain(struct json_reader *reader, struct arena *a, const char *poli
 	struct buf            out;
 	struct err            err;
 
-	if (input_read(policy_path, POLICY_BYTES_MAX, a, &text, &err) != ERR_NONE ||
-	    input_read(request_path, REQUEST_BYTES_MAX, a, &asked, &err) != ERR_NONE)
+	if (input_read(o->policy, POLICY_BYTES_MAX, a, &text, &err) != ERR_NONE ||
+	    input_read(o->request, REQUEST_BYTES_MAX, a, &asked, &err) != ERR_NONE)
+		return failed(NULL, &err);
+	if (access_region_check(bytes_of(o->region), "--region", &err) != ERR_NONE)
 		return failed(NULL, &err);
 	if (policy_parse(reader, text, &policy, &err) != ERR_NONE)
-		return failed(policy_path, &err);
+		return failed(o->policy, &err);
+	if (policy_check_home(policy, bytes_of(o->region), &err) != ERR_NONE) {
+		policy_close(policy);
+		return failed(o->policy, &err);
+	}
 	if (json_read(reader, a, asked, &json, &err) != ERR_NONE ||
 	    access_request_read(a, json, &request, &err) != ERR_NONE) {
 		policy_close(policy);
-		return failed(request_path, &err);
+		return failed(o->request, &err);
 	}
 	buf_init(&out, a);
 	policy_explain((const struct policy *const *)&policy, 1, &request, &out);
@@ -48,16 +58,13 @@ static int explain(struct json_reader *reader, struct arena *a, const char *poli
 	return why.decision == DECISION_ALLOWED ? 0 : 1;
 }
 
-struct policy_options {
-	const char *policy, *request;
-	bool        help;
-};
-
 static const struct option_spec options[] = {
         {"--policy", OPTION_TEXT, "FILE", "an IAM policy document", offsetof(struct policy_options, policy),
          0, 0},
         {"--request", OPTION_TEXT, "FILE", "the request (default: -, standard input)",
          offsetof(struct policy_options, request), 0, 0},
+        {"--region", OPTION_TEXT, "NAME", "the server's region (default: local)",
+         offsetof(struct policy_options, region), 0, 0},
         {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct policy_options, help), 0, 0},
 };
 
@@ -72,7 +79,7 @@ static int test(const struct policy_options *o)
 	int                 status;
 
 	arena_init(&a);
-	status = explain(reader, &a, o->policy, o->request);
+	status = explain(reader, &a, o);
 	json_reader_close(reader);
 	arena_release(&a);
 	return status;
@@ -80,7 +87,7 @@ static int test(const struct policy_options *o)
 
 static int run(int argc, char **argv)
 {
-	struct policy_options o = {.request = "-"};
+	struct policy_options o = {.request = "-", .region = ACCESS_REGION};
 	struct err            err;
 
 	if (argc > 0 && strcmp(argv[0], words[0].name) == 0) {

@@ -87,6 +87,8 @@ static const struct option_spec options[] = {
          "where to listen (default: 127.0.0.1:8420; port 0: a free one)", AT(o.listen), 0, 0},
         {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", AT(o.data), 0,
          0},
+        {"--region", OPTION_TEXT, "NAME",
+         "the region in ARNs, and the one that signatures must be for (default: local)", AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",
          "policies for attempts and limits, YAML, read again when it changes (default: those of PUT "
          "/v1/policies, or those that ship)",

@@ -41,8 +41,8 @@ enum err_code arn_table(struct bytes text, const char *message, struct bytes *na
 	return ERR_NONE;
 }
 
-struct bytes arn_print(struct arena *a, struct bytes table, struct bytes index)
+struct bytes arn_print(struct arena *a, struct bytes home, struct bytes table, struct bytes index)
 {
-	return arena_printf(a, "arn:aws:dynamodb:" ARN_REGION ":" ARN_ACCOUNT ":table/%.*s%s%.*s",
-	                    BYTES_ARG(table), index.len > 0 ? "/index/" : "", BYTES_ARG(index));
+	return arena_printf(a, "%.*stable/%.*s%s%.*s", BYTES_ARG(home), BYTES_ARG(table),
+	                    index.len > 0 ? "/index/" : "", BYTES_ARG(index));
 }

@@ -1,13 +1,10 @@
 /* ARN: Amazon's names for resources. A table is arn:aws:dynamodb:REGION:ACCOUNT:table/NAME. This server has
- * one region and one account; where a request names others, only the table's name counts. */
+ * one region and one account, which its caller knows; where a request names others, only the table's name counts. */
 #ifndef DYNAMO_ARN_H
 #define DYNAMO_ARN_H
 
 #include "base/arena.h"
 #include "base/err.h"
-
-#define ARN_REGION  "ddblocal"
-#define ARN_ACCOUNT "000000000000"
 
 bool arn_is(struct bytes text);
 
@@ -15,7 +12,7 @@ bool arn_is(struct bytes text);
  * something else. */
 enum err_code arn_table(struct bytes text, const char *message, struct bytes *name, struct err *err);
 
-/* index: empty for the table itself. */
-struct bytes arn_print(struct arena *a, struct bytes table, struct bytes index);
+/* home: what this server's ARNs begin with, "arn:aws:dynamodb:REGION:ACCOUNT:". index: empty for the table itself. */
+struct bytes arn_print(struct arena *a, struct bytes home, struct bytes table, struct bytes index);
 
 #endif

@@ -46,7 +46,9 @@ struct request_ttl {
 struct dynamo_request {
 	enum capacity_report capacity;
 	bool                 collection_metrics;
-	struct bytes host; /* set by the caller, for DescribeEndpoints: whom the client thinks it talks to */
+	/* set by the caller, for answers */
+	struct bytes host;     /* DescribeEndpoints: whom the client thinks it talks to */
+	struct bytes arn_home; /* descriptions of tables: see arn_print */
 	union {
 		struct table_get            get;
 		struct table_write          write;

@@ -132,9 +132,19 @@ static void global_fields(struct json_writer *w, const struct index_schema *inde
 	units_field(w, index->read_units, index->write_units);
 }
 
-static void index_write(struct json_writer *w, struct arena *a, const struct table_description *d, uint32_t i)
+/* What a description is made of. */
+struct describing {
+	struct json_writer             *w;
+	struct arena                   *arena;
+	struct bytes                    arn_home;
+	const struct table_description *d;
+};
+
+static void index_write(const struct describing *t, uint32_t i)
 {
-	const struct index_schema *index = &d->schema.indexes[i];
+	const struct table_description *d = t->d;
+	const struct index_schema      *index = &d->schema.indexes[i];
+	struct json_writer             *w = t->w;
 
 	json_begin_object(w);
 	text_field(w, BYTES("IndexName"), index->name);
@@ -144,27 +154,26 @@ static void index_write(struct json_writer *w, struct arena *a, const struct tab
 		global_fields(w, index);
 	number_field(w, BYTES("IndexSizeBytes"), d->index_size_bytes == NULL ? 0 : d->index_size_bytes[i]);
 	number_field(w, BYTES("ItemCount"), d->index_item_counts == NULL ? 0 : d->index_item_counts[i]);
-	text_field(w, BYTES("IndexArn"), arn_print(a, d->schema.name, index->name));
+	text_field(w, BYTES("IndexArn"), arn_print(t->arena, t->arn_home, d->schema.name, index->name));
 	json_end_object(w);
 }
 
-static void indexes_field(struct json_writer *w, struct arena *a, struct bytes name,
-                          const struct table_description *d, bool local)
+static void indexes_field(const struct describing *t, struct bytes name, bool local)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < d->schema.index_count; i++) {
-		if (d->schema.indexes[i].local != local)
+	for (uint32_t i = 0; i < t->d->schema.index_count; i++) {
+		if (t->d->schema.indexes[i].local != local)
 			continue;
 		if (!any) {
-			json_name(w, name);
-			json_begin_array(w);
+			json_name(t->w, name);
+			json_begin_array(t->w);
 		}
 		any = true;
-		index_write(w, a, d, i);
+		index_write(t, i);
 	}
 	if (any)
-		json_end_array(w);
+		json_end_array(t->w);
 }
 
 /* ---- the whole table ---- */
@@ -180,9 +189,11 @@ static void billing_field(struct json_writer *w, const struct table_schema *s)
 	json_end_object(w);
 }
 
-static enum err_code description_write(struct json_writer *w, struct arena *a, struct bytes field,
-                                       const struct table_description *d, struct bytes status)
+static enum err_code description_write(const struct describing *t, struct bytes field, struct bytes status)
 {
+	const struct table_description *d = t->d;
+	struct json_writer             *w = t->w;
+
 	json_begin_object(w);
 	json_name(w, field);
 	json_begin_object(w);
@@ -190,14 +201,14 @@ static enum err_code description_write(struct json_writer *w, struct arena *a, s
 	text_field(w, BYTES("TableName"), d->schema.name);
 	keys_field(w, &d->schema.keys);
 	text_field(w, BYTES("TableStatus"), status);
-	time_field(w, a, BYTES("CreationDateTime"), d->schema.created_us);
+	time_field(w, t->arena, BYTES("CreationDateTime"), d->schema.created_us);
 	billing_field(w, &d->schema);
 	number_field(w, BYTES("TableSizeBytes"), d->size_bytes);
 	number_field(w, BYTES("ItemCount"), d->item_count);
-	text_field(w, BYTES("TableArn"), arn_print(a, d->schema.name, BYTES("")));
+	text_field(w, BYTES("TableArn"), arn_print(t->arena, t->arn_home, d->schema.name, BYTES("")));
 	text_field(w, BYTES("TableId"), d->schema.id);
-	indexes_field(w, a, BYTES("LocalSecondaryIndexes"), d, true);
-	indexes_field(w, a, BYTES("GlobalSecondaryIndexes"), d, false);
+	indexes_field(t, BYTES("LocalSecondaryIndexes"), true);
+	indexes_field(t, BYTES("GlobalSecondaryIndexes"), false);
 	json_name(w, BYTES("DeletionProtectionEnabled"));
 	json_bool(w, d->schema.deletion_protected);
 	json_end_object(w);
@@ -214,22 +225,22 @@ static struct bytes status_of(const struct table_description *d)
 enum err_code result_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                            const struct dynamo_result *r)
 {
-	(void)q;
-	return description_write(w, a, BYTES("TableDescription"), &r->table, status_of(&r->table));
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table},
+	                         BYTES("TableDescription"), status_of(&r->table));
 }
 
 enum err_code result_described_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                                      const struct dynamo_result *r)
 {
-	(void)q;
-	return description_write(w, a, BYTES("Table"), &r->table, status_of(&r->table));
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table}, BYTES("Table"),
+	                         status_of(&r->table));
 }
 
 enum err_code result_deleted_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                                    const struct dynamo_result *r)
 {
-	(void)q;
-	return description_write(w, a, BYTES("TableDescription"), &r->table, BYTES("DELETING"));
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table},
+	                         BYTES("TableDescription"), BYTES("DELETING"));
 }
 
 /* ---- the rest ---- */

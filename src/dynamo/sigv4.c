@@ -167,11 +167,13 @@ static bool region_is_plain(struct bytes region)
 static enum err_code scope_check(struct check *c, struct err *err)
 {
 	const struct sigv4_scope *s = &c->scope;
-	struct bytes              day = {c->date, SIGV4_DAY_CHARS};
+	struct bytes              day = {c->date, SIGV4_DAY_CHARS}, region = c->r->region;
 	struct buf                wrong;
 
 	buf_init(&wrong, c->arena);
-	if (!region_is_plain(s->region))
+	if (region.len > 0 && !bytes_equal(s->region, region))
+		buf_add_bytes(&wrong, arena_printf(c->arena, MSG_SIGN_REGION_IS, BYTES_ARG(region)));
+	else if (!region_is_plain(s->region))
 		buf_add_bytes(&wrong, BYTES(MSG_SIGN_REGION));
 	if (!bytes_equal(s->service, c->r->service))
 		buf_add_bytes(&wrong, arena_printf(c->arena, MSG_SIGN_SERVICE, BYTES_ARG(c->r->service)));

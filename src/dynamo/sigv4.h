@@ -48,6 +48,7 @@ struct sigv4_request {
 	struct bytes               body;
 	const uint8_t             *body_sha256; /* of the body, if known already; else NULL */
 	struct bytes               service;     /* whom it is for: "dynamodb" */
+	struct bytes               region;      /* verifying: the one it must be signed for; empty: any */
 };
 
 /* ---- the cache of signing keys ---- */

@@ -360,6 +360,7 @@
 #define MSG_SIGN_CREDENTIAL                                                                                  \
 	"Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term"
 #define MSG_SIGN_REGION     "Credential should be scoped to a valid region. "
+#define MSG_SIGN_REGION_IS  "Credential should be scoped to this server's region: '%.*s'. "
 #define MSG_SIGN_SERVICE    "Credential should be scoped to correct service: '%.*s'. "
 #define MSG_SIGN_TERMINATOR "Credential should be scoped with a valid terminator: 'aws4_request'. "
 #define MSG_SIGN_SCOPE_DATE                                                                                  \

@@ -1,12 +1,17 @@
 /* Options: the defaults, and what may not be served together. */
+#include "access/policy.h"
 #include "http/address.h"
 #include "server/serve.h"
 #include "server/services.h"
 
 struct serve_options serve_options_default(void)
 {
-	struct serve_options options = {
-	        .listen = "127.0.0.1:8420", .data = "data", .cache_mb = 64, .queue_mb = 64, .limits_mb = 64};
+	struct serve_options  options = {.listen = "127.0.0.1:8420",
+	                                 .data = "data",
+	                                 .region = ACCESS_REGION,
+	                                 .cache_mb = 64,
+	                                 .queue_mb = 64,
+	                                 .limits_mb = 64};
 	struct service_tables tables = service_tables_default();
 
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
@@ -54,6 +59,7 @@ static enum err_code check_access(const struct serve_options *options, struct er
 enum err_code serve_check(const struct serve_options *options, struct err *err)
 {
 	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
+	    access_region_check(bytes_of(options->region), "region", err) != ERR_NONE ||
 	    services_check(options, err) != ERR_NONE)
 		return err->code;
 	return check_access(options, err);

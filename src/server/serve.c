@@ -197,6 +197,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .keyring = s->keyring,
 	                             .services = &s->services.all,
 	                             .audit = s->audit,
+	                             .region = bytes_of(options->region),
 	                             .clock = clock_system(),
 	                             .ready = is_ready,
 	                             .ready_ctx = s,
@@ -218,7 +219,7 @@ static enum err_code open_keyring(struct server *s, const struct serve_options *
 
 	if (options->no_auth)
 		return ERR_NONE;
-	if (keyring_open(&s->keyring, options->data, &made, err) != ERR_NONE)
+	if (keyring_open(&s->keyring, options->data, bytes_of(options->region), &made, err) != ERR_NONE)
 		return err->code;
 	if (made)
 		act_first_key(s);
@@ -240,11 +241,12 @@ static void greet(const struct server *s, const struct serve_options *options)
 	printf("Gatehouse is listening on %s (data in %s, %s)\n\nTry, in another terminal:\n", url,
 	       options->data, options->no_auth ? "no authentication" : "requests need a key");
 	if (options->no_auth)
-		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=local\n");
+		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=%s\n",
+		       options->region);
 	else
 		printf("  eval \"$(gatehouse key show administrator --data %s)\"; export "
-		       "AWS_DEFAULT_REGION=local\n",
-		       options->data);
+		       "AWS_DEFAULT_REGION=%s\n",
+		       options->data, options->region);
 	printf("  aws dynamodb list-tables --endpoint-url %s\n"
 	       "  curl %s%s/v1/attempts -d '{\"subject\": \"ann\", \"journey\": \"SIGN_IN\", "
 	       "\"type\": \"PASSWORD_ENTRY\", \"outcome\": \"failure\"}'\n\n"

@@ -8,6 +8,7 @@
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
 	const char *data;
+	const char *region; /* in ARNs; what signatures must be for */
 	bool        no_auth;
 	const char *tls_cert; /* PEM files, read again on SIGHUP; NULL: no TLS */
 	const char *tls_key;

@@ -184,7 +184,7 @@ CONTRACT(list, holds_100_names_at_most)
 
 /* ---- tags ---- */
 
-#define ARN "arn:aws:dynamodb:ddblocal:000000000000:table/things"
+#define ARN "arn:aws:dynamodb:local:000000000000:table/things"
 
 static const struct tag *tag_named(struct contract *c, const char *key)
 {

@@ -5,7 +5,7 @@
 #include "campaign.h"
 #include "text.h"
 
-#define TAGGED_ARN "arn:aws:dynamodb:ddblocal:000000000000:table/counters"
+#define TAGGED_ARN "arn:aws:dynamodb:local:000000000000:table/counters"
 
 static void tags_compose(struct worker *w)
 {

@@ -313,7 +313,7 @@ TEST(tags, are_sorted_distinct_and_bounded)
 	struct buf     text;
 
 	decode_ok(&d, request_tag,
-	          "{'ResourceArn':'arn:aws:dynamodb:ddblocal:000000000000:table/"
+	          "{'ResourceArn':'arn:aws:dynamodb:local:000000000000:table/"
 	          "abc','Tags':[{'Key':'b','Value':''},"
 	          "{'Key':'a','Value':'1'}]}");
 	assert_bytes(d.request.alter.alter.table, "abc");

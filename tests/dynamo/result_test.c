@@ -277,6 +277,7 @@ TEST(result, a_table_is_described_in_full)
 	        .size_bytes = 2,
 	        .index_item_counts = counts,
 	        .index_size_bytes = sizes};
+	x.q.arn_home = BYTES("arn:aws:dynamodb:local:000000000000:");
 	result_described_table(&x.w, &x.arena, &x.q, &x.r);
 	answer_is(&x,
 	          "{'Table':{'AttributeDefinitions':[{'AttributeName':'pk','AttributeType':'S'},{'"
@@ -290,12 +291,12 @@ TEST(result, a_table_is_described_in_full)
 	          "WriteCapacityUnits':0},"
 	          "'BillingModeSummary':{'BillingMode':'PAY_PER_REQUEST'},'TableSizeBytes':2,'ItemCount':1,'"
 	          "TableArn':"
-	          "'arn:aws:dynamodb:ddblocal:000000000000:table/"
+	          "'arn:aws:dynamodb:local:000000000000:table/"
 	          "abc','TableId':'6d9f6f2c-0000-4000-8000-000000000000',"
 	          "'LocalSecondaryIndexes':[{'IndexName':'loc','KeySchema':[{'AttributeName':'pk','KeyType':'"
 	          "HASH'},"
 	          "{'AttributeName':'at','KeyType':'RANGE'}],'Projection':{'ProjectionType':'KEYS_ONLY'},"
-	          "'IndexSizeBytes':5,'ItemCount':3,'IndexArn':'arn:aws:dynamodb:ddblocal:000000000000:table/"
+	          "'IndexSizeBytes':5,'ItemCount':3,'IndexArn':'arn:aws:dynamodb:local:000000000000:table/"
 	          "abc/index/"
 	          "loc'}],'GlobalSecondaryIndexes':[{'IndexName':'glo','KeySchema':[{'AttributeName':'mail','"
 	          "KeyType':"
@@ -304,7 +305,7 @@ TEST(result, a_table_is_described_in_full)
 	          "'Backfilling':true,'ProvisionedThroughput':{'NumberOfDecreasesToday':0,'ReadCapacityUnits'"
 	          ":0,"
 	          "'WriteCapacityUnits':0},'IndexSizeBytes':6,'ItemCount':4,'IndexArn':'arn:aws:dynamodb:"
-	          "ddblocal:"
+	          "local:"
 	          "000000000000:table/abc/index/glo'}],'DeletionProtectionEnabled':false}}");
 }
 

@@ -342,6 +342,16 @@ SIGNED_TEST(scope, must_be_of_this_service_and_day)
 	               "HTTP: '20150829' != '20150830', from '20150830T123600Z'.");
 }
 
+SIGNED_TEST(scope, a_signature_for_another_region_than_the_servers_is_refused)
+{
+	c->request.region = BYTES("us-east-1");
+	assert_int_equal(case_verify(c), ERR_NONE);
+	c->request.region = BYTES("us-east-10");
+	assert_refused(c, ERR_SIGNATURE,
+	               "Credential should be scoped to this server's region: 'us-east-10'. ");
+	assert_int_equal(c->lookups, 1);
+}
+
 SIGNED_TEST(scope, all_that_is_wrong_is_named)
 {
 	case_authorization(c, "20150830/us-east-1/dynamodb/aws4_request", "b//d/e");

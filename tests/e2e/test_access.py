@@ -17,7 +17,7 @@ from conftest import line_with_endpoint, program, stop
 pytestmark = pytest.mark.gatehouse_only
 CONFIG = Config(retries={"total_max_attempts": 1, "mode": "standard"})
 ACCOUNT = "000000000000"
-REGION = "eu-west-1"
+REGION = "local"
 EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 
 
@@ -144,13 +144,13 @@ def test_what_is_wrong_with_a_key_or_its_policy_is_said_and_nothing_changes(guar
 
 def test_the_aws_cli_and_the_javascript_sdk_sign_in_with_a_made_key(guarded, client_env):
     key = guarded.make("clients", EVERYTHING)
-    environment = {**client_env, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    environment = {**client_env, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
     cli = subprocess.run(["/usr/bin/aws", "dynamodb", "list-tables", "--endpoint-url", guarded.endpoint], env=environment,
                          text=True, capture_output=True, timeout=60)
     assert cli.returncode == 0 and "devices" in cli.stdout, cli.stderr
     script = """
         import { DynamoDBClient, ListTablesCommand } from "@aws-sdk/client-dynamodb";
-        const client = new DynamoDBClient({ endpoint: process.argv[1], region: "us-east-1" });
+        const client = new DynamoDBClient({ endpoint: process.argv[1], region: "local" });
         console.log((await client.send(new ListTablesCommand({}))).TableNames.join(" "));"""
     node = subprocess.run(["node", "--input-type=module", "-e", script, guarded.endpoint], env=environment, text=True,
                           cwd=Path(__file__).parent / "js", capture_output=True, timeout=60)
@@ -320,13 +320,121 @@ def test_an_explicit_deny_wins_and_an_index_is_a_resource_of_its_own(guarded):
     assert error_of(client.query, **request, IndexName="none")["Code"] == "ValidationException"  # allowed, but there is none
 
 
-def test_a_policy_names_the_region_that_the_request_is_signed_for(guarded):
-    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "dynamodb:GetItem",
-                                                      "Resource": table_arn("devices")}]}
+def test_a_signature_for_another_region_is_refused_and_told_which_one_is_expected(guarded):
+    """Otherwise the caller would choose the region in the ARNs that a Deny is compared with."""
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"},
+                                                     {"Effect": "Deny", "Action": "*", "Resource": table_arn("devices")}]}
     key = guarded.make("regional", policy)
-    guarded.client(key).get_item(TableName="devices", Key=device("u"))
-    elsewhere = guarded.client(key, region="us-east-1")
-    assert error_of(elsewhere.get_item, TableName="devices", Key=device("u"))["Code"] == "AccessDeniedException"
+    for region in ("local", "us-east-1", "Local", "local-1"):
+        refused = error_of(guarded.client(key, region=region).get_item, TableName="devices", Key=device("u"))
+        assert refused["Code"] == ("AccessDeniedException" if region == "local" else "InvalidSignatureException")
+        assert region == "local" or "'local'" in refused["Message"]
+
+
+def test_a_policy_made_of_what_describe_table_says_works(guarded):
+    arn = guarded.client(guarded.key("show", "administrator")).describe_table(TableName="devices")["Table"]["TableArn"]
+    assert arn == table_arn("devices")
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "dynamodb:GetItem", "Resource": arn}]}
+    guarded.client(guarded.make("pasted", policy)).get_item(TableName="devices", Key=device("u"))
+
+
+def test_the_region_is_a_setting_that_keys_signatures_and_arns_follow(tmp_path):
+    def start(*words):
+        process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", tmp_path, *words],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return process, line_with_endpoint(process)
+
+    def allow(arn):
+        return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": arn}]})
+
+    def key(*words, text=None):
+        return subprocess.run([program(), "key", *words, "--data", tmp_path], input=text, text=True, capture_output=True)
+
+    mars, local = (f"arn:aws:dynamodb:{region}:{ACCOUNT}:table/*" for region in ("mars-1", "local"))
+    process, endpoint = start("--region", "mars-1")
+    try:
+        made = key("create", "a", "--policy", "-", text=allow(mars))
+        assert made.returncode == 0, made.stderr
+        client = boto3.client("dynamodb", endpoint_url=endpoint, region_name="mars-1", config=CONFIG,
+                              **dict(zip(("aws_access_key_id", "aws_secret_access_key"),
+                                         (line.split("=", 1)[1] for line in made.stdout.splitlines()))))
+        made = client.create_table(TableName="things", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "p", "KeyType": "HASH"}],
+                                   AttributeDefinitions=[{"AttributeName": "p", "AttributeType": "S"}])
+        assert made["TableDescription"]["TableArn"] == mars.replace("*", "things")
+        refused = key("create", "b", "--policy", "-", text=allow(local))
+        assert refused.returncode == 2 and local in refused.stderr and '"mars-1"' in refused.stderr
+        refused = key("create", "b", "--policy", "-", "--region", "no region", text=allow(local))
+        assert refused.returncode == 2 and "--region" in refused.stderr
+    finally:
+        stop(process)
+    # a key in force whose policy would never match stops the start, until it is revoked; the command line still reads the file
+    done = subprocess.run([program(), "serve", "--listen", "127.0.0.1:0", "--data", tmp_path], text=True, capture_output=True, timeout=30)
+    assert done.returncode == 2 and '"a"' in done.stderr and mars in done.stderr and '"local"' in done.stderr
+    assert key("revoke", "a").returncode == 0
+    process, _ = start()
+    stop(process)
+    assert key("create", "b", "--policy", "-", text=allow(local)).returncode == 0
+
+
+NEVER = [  # what no resource of a server in region "local" matches
+    "arn:aws:dynamodb:local:123456789012:table/t", "arn:aws:dynamodb:local::table/t", "arn:aws:dynamodb:*:1*:table/t",
+    "arn:aws:dynamodb:eu-west-1:000000000000:table/t", "arn:aws:dynamodb::000000000000:table/t", "arn:aws:dynamodb:loca?l:*:table/t",
+    "arn:aws-cn:dynamodb:local:000000000000:table/t", "arn:aws:gatehouse:local:1:journey/SIGN_IN", "arn:aws:dynamodb:us-*",
+    "arn:aws:dynamodb:local:1*", "arn:aws:dynamodb:?x*"]
+MAYBE = ["arn:aws:dynamodb:local:000000000000:table/t", "arn:aws:dynamodb:*:*:table/t", "arn:*:dynamodb:l?cal:0*:table/t",
+         "arn:aws:dynamodb:*", "arn:aws:dynamodb:lo*", "arn:aws:dynamodb:local*", "arn:aws:dynamodb:local:0000*",
+         "arn:aws:dynamodb:l*:*", "arn:aws:s3:::bucket/*", "*"]
+
+
+@pytest.mark.parametrize("arn", NEVER + MAYBE)
+@pytest.mark.parametrize("element", ["Resource", "NotResource"])
+def test_a_policy_with_a_resource_that_could_never_match_is_refused_and_the_arn_named(tmp_path, arn, element):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "*", element: ["*", arn]}]}))
+    request = json.dumps({"action": "dynamodb:GetItem", "resource": "*"})
+    tested = subprocess.run([program(), "policy", "test", "--policy", policy], input=request, text=True, capture_output=True)
+    made = subprocess.run([program(), "key", "create", "k", "--policy", policy, "--data", tmp_path], text=True, capture_output=True)
+    if arn in MAYBE:
+        assert (tested.returncode, made.returncode) == (1, 0), (tested.stderr, made.stderr)
+    else:
+        assert (tested.returncode, made.returncode) == (2, 2)
+        assert f'"{arn}"' in tested.stderr and f'"{arn}"' in made.stderr
+
+
+def deny_if(operator, key, value):
+    return {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "*", "Resource": "*"},
+        {"Effect": "Deny", "Action": "dynamodb:*", "Resource": "*", "Condition": {operator: {key: value}}}]}
+
+
+QUERY = {"TableName": "devices", "KeyConditionExpression": "userId = :u", "ExpressionAttributeValues": {":u": {"S": "u"}}}
+GET = {"TableName": "devices", "Key": device("u")}
+TRANSACT = {"TransactItems": [{"Get": GET}]}
+
+
+@pytest.mark.parametrize("operator, key, value, call, denied, allowed", [
+    ("ForAnyValue:StringEquals", "dynamodb:LeadingKeys", "v", "get_item", {**GET, "Key": device("v")}, GET),
+    ("ForAnyValue:StringEquals", "dynamodb:Attributes", "x", "get_item", {**GET, "ProjectionExpression": "x"},
+     {**GET, "ProjectionExpression": "y"}),
+    ("StringEquals", "dynamodb:Select", "COUNT", "query", {**QUERY, "Select": "COUNT"}, QUERY),
+    ("StringEquals", "dynamodb:ReturnValues", "ALL_OLD", "delete_item", {**GET, "ReturnValues": "ALL_OLD"}, GET),
+    ("StringEquals", "dynamodb:ReturnConsumedCapacity", "TOTAL", "get_item", {**GET, "ReturnConsumedCapacity": "TOTAL"}, GET),
+    ("StringEquals", "dynamodb:ReturnConsumedCapacity", "INDEXES", "query", {**QUERY, "ReturnConsumedCapacity": "INDEXES"}, QUERY),
+    ("StringNotEquals", "dynamodb:ReturnConsumedCapacity", "TOTAL", "get_item", GET, {**GET, "ReturnConsumedCapacity": "TOTAL"}),
+    ("StringEquals", "dynamodb:ReturnConsumedCapacity", "TOTAL", "transact_get_items", {**TRANSACT, "ReturnConsumedCapacity": "TOTAL"},
+     TRANSACT),
+    ("StringEquals", "dynamodb:EnclosingOperation", "TransactGetItems", "transact_get_items", TRANSACT, None),
+    ("IpAddress", "aws:SourceIp", "127.0.0.0/8", "get_item", GET, None),
+    ("Bool", "aws:SecureTransport", "false", "get_item", GET, None),
+    ("DateGreaterThan", "aws:CurrentTime", "2020-01-01T00:00:00Z", "get_item", GET, None),
+    ("NumericGreaterThan", "aws:EpochTime", "1577836800", "get_item", GET, None),
+])
+def test_every_condition_key_that_is_accepted_is_filled(guarded, operator, key, value, call, denied, allowed):
+    name = f"{key}-{value}-{call}-{operator}".translate(str.maketrans(":/", "--"))[:64]
+    client = guarded.client(guarded.make(name, deny_if(operator, key, value)))
+    assert error_of(getattr(client, call), **denied)["Code"] == "AccessDeniedException"
+    if allowed is not None:
+        getattr(client, call)(**allowed)
 
 
 def test_a_policy_may_ask_for_tls(guarded):
