@@ -59,7 +59,7 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	v1_read_subjects(c, &f, &a->q);
 	journey = v1_read_journey(c, &f, a->q.rules);
-	v1_read_method(&f, &a->q);
+	v1_read_method(c, &f, &a->q);
 	v1_read_context(c, &f, &a->q);
 	a->outcome = (enum outcome)fields_choice(&f, "outcome", outcomes, -1);
 	read_rule(&f, a, journey);

@@ -73,7 +73,7 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	v1_read_subjects(c, &f, &k->c.who);
 	journey = v1_read_journey(c, &f, k->c.who.rules);
-	v1_read_method(&f, &k->c.who);
+	v1_read_method(c, &f, &k->c.who);
 	v1_read_context(c, &f, &k->c.who);
 	read_actions(&f, &k->c, journey);
 	read_limits(c, &f, &k->c);

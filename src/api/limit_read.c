@@ -29,7 +29,7 @@ void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_pol
 {
 	const struct limit_policy *policy = read_policy(c, f, set);
 	struct bytes               key =
-	        identifier_read(&c->services->identifiers, c->arena, f, "key", fields_get(f, "key"));
+	        identifier_read_key(&c->services->identifiers, c->arena, f, "key", fields_get(f, "key"));
 	int64_t cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
 
 	if (f->err->code != ERR_NONE)

@@ -67,7 +67,7 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	if (read_path(c, rules, &l->lock, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
-	l->lock.qualifier = v1_read_qualifier(&f, "qualifier");
+	l->lock.qualifier = v1_read_qualifier(c, &f, "qualifier");
 	read_kind(&f, rules, l);
 	return fields_end(&f);
 }
@@ -103,11 +103,7 @@ enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 	c->request = l;
 	if (read_path(c, v1_rules(c), &l->lock, err) != ERR_NONE)
 		return err->code;
-	l->lock.qualifier = v1_query(c, "qualifier", err);
-	if (err->code == ERR_NONE && l->lock.qualifier.data != NULL && !v1_qualifier_is(l->lock.qualifier))
-		return err_field(err, ERR_INVALID, "qualifier",
-		                 "qualifier: must have 1 to %d bytes, without # and control characters",
-		                 METHOD_ID_MAX);
+	l->lock.qualifier = v1_query_qualifier(c, "qualifier", err);
 	return err->code;
 }
 

@@ -23,6 +23,10 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 
 	err->code = ERR_NONE;
 	*out = identifier_read(&c->services->identifiers, c->arena, &f, "id", &text);
+	if (err->code != ERR_NONE && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
+		err_field(err, ERR_INVALID, "id",
+		          "id: a path must not hold an address or a number, which logs would keep: POST "
+		          "/v1/subjects/lookup says what to write here");
 	return err->code;
 }
 
@@ -118,7 +122,7 @@ void v1_every_journey(struct v1_call *c, const struct rules *rules)
 }
 
 /* It becomes part of a key: no separator, no control characters. */
-bool v1_qualifier_is(struct bytes text)
+static bool qualifier_is(struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++)
 		if (text.data[i] == '#' || (unsigned char)text.data[i] < ' ')
@@ -126,13 +130,32 @@ bool v1_qualifier_is(struct bytes text)
 	return text.len >= 1 && text.len <= METHOD_ID_MAX;
 }
 
-struct bytes v1_read_qualifier(struct fields *f, const char *name)
+static struct bytes qualifier_of(struct v1_call *c, struct fields *f, const char *name,
+                                 const struct json *member)
 {
-	struct bytes text = fields_text_or(f, name, METHOD_ID_MAX, (struct bytes){NULL, 0});
+	struct bytes text = identifier_read_method(&c->services->identifiers, c->arena, f, name, member);
 
-	if (text.len > 0 && !v1_qualifier_is(text))
-		fields_fail(f, name, ERR_INVALID, "must not hold # or control characters");
+	if (f->err->code == ERR_NONE && !qualifier_is(text))
+		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, without # and control characters",
+		            METHOD_ID_MAX);
 	return text;
+}
+
+struct bytes v1_read_qualifier(struct v1_call *c, struct fields *f, const char *name)
+{
+	const struct json *member = fields_get(f, name);
+
+	return member == NULL ? (struct bytes){NULL, 0} : qualifier_of(c, f, name, member);
+}
+
+struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err *err)
+{
+	struct json   text = {.type = JSON_STRING, .text = v1_query(c, name, err)};
+	struct fields f = {.err = err};
+
+	if (text.text.data == NULL || err->code != ERR_NONE)
+		return (struct bytes){NULL, 0};
+	return qualifier_of(c, &f, name, &text);
 }
 
 /* Texts that are no names are not repeated. */
@@ -156,9 +179,9 @@ enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, str
 	return ERR_NONE;
 }
 
-void v1_read_method(struct fields *f, struct attempt *out)
+void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out)
 {
-	out->method_id = v1_read_qualifier(f, "method_id");
+	out->method_id = v1_read_qualifier(c, f, "method_id");
 	out->method_type = v1_read_name(f, "method_type", true);
 	out->notification_type = v1_read_name(f, "notification_type", true);
 }

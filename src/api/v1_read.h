@@ -23,9 +23,10 @@ struct bytes v1_read_name(struct fields *f, const char *name, bool optional);
 /* A journey of the rules. */
 struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules);
 
-/* A qualifier of a key: up to METHOD_ID_MAX bytes, without # and control characters. */
-struct bytes v1_read_qualifier(struct fields *f, const char *name);
-bool         v1_qualifier_is(struct bytes text);
+/* A qualifier of a key, which is a method's id: plain, up to METHOD_ID_MAX bytes without # and control characters, and
+ * not personal on its face; or an object that is hashed ({"phone": …}). Empty if absent. */
+struct bytes v1_read_qualifier(struct v1_call *c, struct fields *f, const char *name);
+struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err *err);
 
 /* A journey and a lock of it, given in the path or the query; an empty name is any. The err names the field. */
 enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,
@@ -44,7 +45,7 @@ void v1_check_source(struct fields *f, const struct attempt *q, const struct rul
 void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct rule *rule);
 
 /* `method_id`, `method_type`, `notification_type`. */
-void v1_read_method(struct fields *f, struct attempt *out);
+void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out);
 
 /* ---- members, with names of our own ---- */
 

@@ -220,8 +220,8 @@ static struct bytes personal_read(const struct identifier_key *k, struct arena *
 	return out;
 }
 
-struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
-                             const char *name, const struct json *member)
+struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                 const char *name, const struct json *member)
 {
 	if (member == NULL || member->type == JSON_NULL)
 		fields_fail(f, name, ERR_INVALID, "is missing");
@@ -233,4 +233,74 @@ struct bytes identifier_read(const struct identifier_key *k, struct arena *a, st
 		fields_fail(f, name, ERR_SERIALIZATION, "must be a string or an object, and is %s",
 		            json_type_name(member->type));
 	return (struct bytes){NULL, 0};
+}
+
+/* ---- what is personal on its face ---- */
+
+static bool phone_like(struct bytes text)
+{
+	size_t digits = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (c >= '0' && c <= '9')
+			digits++;
+		else if (!(c == '+' && i == 0) && memchr(" -.()/", c, 6) == NULL)
+			return false;
+	}
+	return digits >= IDENTIFIER_DIGITS_MIN && digits <= IDENTIFIER_DIGITS_MAX;
+}
+
+const char *identifier_looks_like(struct bytes text)
+{
+	uint8_t address[16];
+
+	if (text.len > 0 && memchr(text.data, '@', text.len) != NULL)
+		return kinds[IDENTIFIER_EMAIL];
+	if (identifier_ip_parse(text, address))
+		return kinds[IDENTIFIER_IP];
+	return phone_like(text) ? kinds[IDENTIFIER_PHONE] : NULL;
+}
+
+/* 1234567 is rather a row of somebody's users than a telephone; 07700900123 is not. */
+static bool counts_rows(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+	return text.len > 0 && text.data[0] != '0';
+}
+
+static struct bytes refuse_personal(struct fields *f, const char *name, struct bytes text)
+{
+	const char *kind = identifier_looks_like(text);
+
+	if (kind != NULL)
+		fields_fail(
+		        f, name, ERR_INVALID,
+		        "looks like %s, which must not be stored as it is: send {\"%s\": …}, or an id that "
+		        "tells nobody who is meant",
+		        strcmp(kind, "email") == 0 ? "an email address"
+		        : strcmp(kind, "ip") == 0  ? "an IP address"
+		                                   : "a phone number",
+		        kind);
+	return text;
+}
+
+struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                             const char *name, const struct json *member)
+{
+	struct bytes out = identifier_read_key(k, a, f, name, member);
+
+	return out.len > 0 && member->type == JSON_STRING && !counts_rows(out) ? refuse_personal(f, name, out)
+	                                                                       : out;
+}
+
+struct bytes identifier_read_method(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                    const char *name, const struct json *member)
+{
+	struct bytes out = identifier_read_key(k, a, f, name, member);
+
+	return out.len > 0 && member->type == JSON_STRING ? refuse_personal(f, name, out) : out;
 }

@@ -15,6 +15,8 @@ enum {
 	IDENTIFIER_EMAIL_MAX = 320,
 	IDENTIFIER_PHONE_MAX = 32,
 	IDENTIFIER_DEVICE_MAX = 256,
+	IDENTIFIER_DIGITS_MIN = 7,  /* what is taken for a phone number has at least so many digits, */
+	IDENTIFIER_DIGITS_MAX = 15, /* and no more than any number in the world (E.164) */
 };
 
 /* X(id, name in requests) */
@@ -45,10 +47,22 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
                                   struct bytes text);
 
-/* A member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
- * Plain ids may not begin like a hashed one unless they have the form of one. Errors go into f. */
+/* A subject: a member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
+ * Plain ids are kept as they are. So they are refused if they are personal on their face, or begin like a hashed one
+ * without having the form of one. Errors go into f. */
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                              const char *name, const struct json *member);
+
+/* The same for one of a subject's methods. A number is taken for a phone's, not for an id. */
+struct bytes identifier_read_method(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                    const char *name, const struct json *member);
+
+/* The same for the key of a limit. A plain one may be anything: rows of an older limiter are called so. */
+struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                 const char *name, const struct json *member);
+
+/* What a plain text is on its face: "email", "phone", "ip"; NULL if it seems to tell nobody who is meant. */
+const char *identifier_looks_like(struct bytes text);
 
 /* Is it one of ours: a kind's name, a colon, a hash? Then it tells nobody who is meant. */
 bool identifier_is_hashed(struct bytes text);

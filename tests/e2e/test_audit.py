@@ -189,7 +189,7 @@ def test_what_administers_subjects_and_policies_is_in_it_and_attempts_are_not(tm
     try:
         call("POST", "/v1/attempts", {"subject": "alice", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
         call("PUT", "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "STANDARD"})
-        call("POST", "/v1/subjects/alice@example.org/reset", {"reset": "PASSWORD"})
+        call("POST", "/v1/subjects/alice.of.example.org/reset", {"reset": "PASSWORD"})
         lines = wait_acts(tmp_path, "server.start", "identity.change", "identity.change")
     finally:
         stop(process)

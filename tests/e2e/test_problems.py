@@ -173,3 +173,46 @@ def test_an_idempotency_key_is_not_stored_as_it_was_sent():
     assert not any(key.encode() in content for content in server.stored())
     server.v1 = V1(server.endpoint)
     server.close()
+
+
+# ---- what is personal ----
+
+
+PHONE = "+44 7700 900123"
+
+
+def code_entry(subject, **more):
+    return attempt(subject, "MFA_CODE_ENTRY", method_type="SMS", **more)
+
+
+def test_a_method_id_that_is_personal_on_its_face_is_refused_and_its_hash_is_taken(v1, subject):
+    for text in (PHONE, "07700900123", "ann@example.org", "192.0.2.1"):
+        reply = v1.attempts(code_entry(subject, method_id=text))
+        assert (reply.status, reply.json()["field"]) == (422, "method_id") and "send {" in reply.json()["detail"], reply.body
+        assert text not in reply.json()["detail"]
+    for text in (PHONE, "+447700900123"):  # one phone, however it is written
+        assert v1.attempts(code_entry(subject, method_id={"phone": text})).status == 200
+    (row,) = v1.send("GET", f"/v1/subjects/{subject}").json()["counts"]
+    assert row["qualifier"].startswith("phone:") and row["count"] == 2 and "7700" not in row["key"]
+    assert v1.attempts(code_entry(subject, method_id=row["qualifier"])).status == 200  # what was answered may be sent
+    assert counted(v1, subject) == 3
+
+
+def test_a_lock_of_a_phone_is_set_and_cleared_by_its_number_without_storing_it(v1, subject):
+    path = f"/v1/subjects/{subject}/locks/SIGN_IN/MFA_CODE_ENTRY"
+    reply = v1.send("PUT", path, json.dumps({"kind": "STANDARD", "qualifier": PHONE}).encode())
+    assert (reply.status, reply.json()["field"]) == (422, "qualifier")
+    reply = v1.send("PUT", path, json.dumps({"kind": "STANDARD", "qualifier": {"phone": PHONE}}).encode())
+    assert reply.status == 200, reply.body
+    hashed = reply.json()["lock"]["qualifier"]
+    assert v1.send("DELETE", path + "?qualifier=%2B447700900123").json()["field"] == "qualifier"
+    assert v1.send("DELETE", f"{path}?qualifier={hashed}").json() == {"cleared": True}
+
+
+def test_a_plain_subject_that_is_personal_on_its_face_is_refused(v1):
+    for text in (PHONE, "ann@example.org", "192.0.2.1"):
+        reply = v1.attempts(attempt(text))
+        assert (reply.status, reply.json()["field"]) == (422, "subject") and "send {" in reply.json()["detail"], reply.body
+    reply = v1.send("GET", "/v1/subjects/ann%40example.org")
+    assert reply.status == 422 and "lookup" in reply.json()["detail"]
+    assert v1.attempts(attempt("1234567890")).status == 200  # the number of a row

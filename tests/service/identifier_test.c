@@ -254,6 +254,62 @@ TEST(identifiers, a_refusal_names_the_field_and_never_the_value)
 	keyed_close(&k);
 }
 
+/* Reads the text as a plain id; it must be refused as one of that kind, or taken (NULL). */
+static void face_is(struct keyed *k, const char *text, bool method, const char *kind)
+{
+	struct json   member = {.type = JSON_STRING, .text = bytes_of(text)};
+	struct fields f = {.err = &k->err};
+	struct bytes  advice = arena_printf(&k->arena, "send {\"%s\": …}", kind == NULL ? "" : kind);
+
+	k->err.code = ERR_NONE;
+	(method ? identifier_read_method : identifier_read)(&k->key, &k->arena, &f, "id", &member);
+	if ((kind == NULL) != (k->err.code == ERR_NONE))
+		fail_msg("%s, method %d: %s", text, method, kind == NULL ? k->err.text : "taken");
+	if (kind != NULL && strstr(k->err.text, advice.data) == NULL)
+		fail_msg("%s, method %d: %s", text, method, k->err.text);
+}
+
+TEST(identifiers, a_plain_id_that_is_personal_on_its_face_is_refused)
+{
+	static const struct {
+		const char *text, *subject, *method; /* what it is taken for; NULL: a plain id */
+	} cases[] = {
+	        {"ann@example.org", "email", "email"},
+	        {"@", "email", "email"},
+	        {"+44 7700 900123", "phone", "phone"},
+	        {"(020) 7946-0958", "phone", "phone"},
+	        {"07700900123", "phone", "phone"},
+	        {"123-4567", "phone", "phone"},
+	        {"+1234567", "phone", "phone"},
+	        {"7700900123", NULL, "phone"}, /* a user's number, or a phone's */
+	        {"1234567", NULL, "phone"},
+	        {"123456", NULL, NULL},
+	        {"123456789012345", NULL, "phone"},
+	        {"1234567890123456", NULL, NULL}, /* longer than any phone number */
+	        {"0123456789012345", NULL, NULL},
+	        {"192.0.2.1", "ip", "ip"},
+	        {"2001:db8::1", "ip", "ip"},
+	        {"phone-1", NULL, NULL},
+	        {"user-7700900123", NULL, NULL},
+	        {"4f9c2d11-0000-4000-8000-000000000000", NULL, NULL},
+	        {"auth0|12345678", NULL, NULL},
+	};
+	struct keyed k;
+
+	keyed_open(&k, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct json   member = {.type = JSON_STRING, .text = bytes_of(cases[i].text)};
+		struct fields f = {.err = &k.err};
+
+		face_is(&k, cases[i].text, false, cases[i].subject);
+		face_is(&k, cases[i].text, true, cases[i].method);
+		k.err.code = ERR_NONE;
+		identifier_read_key(&k.key, &k.arena, &f, "key", &member); /* rows of an old limiter */
+		assert_int_equal(k.err.code, ERR_NONE);
+	}
+	keyed_close(&k);
+}
+
 TEST(identifiers, a_plain_id_may_have_256_bytes_and_no_more)
 {
 	struct keyed k;
