@@ -157,8 +157,9 @@ enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err
 {
 	struct authz_call *a = c->request;
 
-	a->now_us = c->now_us;
-	return limits_failed(c->services->limits, &a->call, c->now_us, rc, err);
+	if (a->now_us == 0) /* it never ran */
+		a->now_us = c->now_us;
+	return limits_failed(c->services->limits, &a->call, a->now_us, rc, err);
 }
 
 void authz_encode(struct v1_call *c, struct json_writer *w)

@@ -63,6 +63,22 @@ static void call_encode(struct v1_call *c, struct json_writer *w)
 	json_end_object(w);
 }
 
+void allow_committed(struct v1_call *c)
+{
+	struct limits_call *l = c->request;
+
+	limits_kept(c->services->limits, &l->call, l->now_us);
+}
+
+enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err)
+{
+	struct limits_call *l = c->request;
+
+	if (l->now_us == 0) /* it never ran */
+		l->now_us = c->now_us;
+	return limits_failed(c->services->limits, &l->call, l->now_us, rc, err);
+}
+
 enum err_code allow_decode(struct v1_call *c, struct err *err)
 {
 	return call_decode(c, LIMIT_TAKE, err);
@@ -76,14 +92,6 @@ enum err_code allow_run(struct v1_call *c, struct table *t, struct err *err)
 void allow_encode(struct v1_call *c, struct json_writer *w)
 {
 	call_encode(c, w);
-}
-
-enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err)
-{
-	struct limits_call *l = c->request;
-
-	l->now_us = c->now_us;
-	return limits_failed(c->services->limits, &l->call, c->now_us, rc, err);
 }
 
 enum err_code refund_decode(struct v1_call *c, struct err *err)

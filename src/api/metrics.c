@@ -216,7 +216,7 @@ void metrics_write(struct api *api, struct buf *out)
 	write_requests(out, &api->meter);
 	write_verdicts(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
-		limit_metrics_write(out, api->parts.services->limits, clock_wall_us(api->parts.clock));
+		limit_metrics_write(out, api->parts.services->limits, engine_now_us(api->parts.engine));
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

@@ -22,6 +22,7 @@ struct v1_work {
 	struct idempotency    once;
 	struct kept_answer    kept; /* of a keyed request: the answer, this one's or the first one's */
 	bool                  replayed;
+	bool                  admitted;                    /* it was decoded, and its caller may */
 	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
 	size_t                key_id_len;
 };
@@ -168,25 +169,40 @@ static enum err_code write_run(struct writer_request *base, struct table *t)
 	return rc;
 }
 
-/* The route may answer what could not be written; whatever was made to be kept with it is void. */
+/* ---- the way out ---- */
+
+/* The route may answer what could not be written; what was made to be kept with it is void. */
 static enum err_code refused(struct v1_work *w, enum err_code rc, struct err *err)
 {
-	w->kept = (struct kept_answer){0};
-	w->call.header_count = 0;
-	w->call.status = 200;
+	if (rc != ERR_NONE) {
+		w->kept = (struct kept_answer){0};
+		w->replayed = false;
+		w->call.header_count = 0;
+		w->call.status = 200;
+	}
 	return w->call.route->refused(&w->call, rc, err);
+}
+
+/* Every call leaves through here, once: read, committed, replayed, or failed wherever it got to. A route that takes
+ * something outside its changes keeps it here (`committed`) or gives it back (`refused`). */
+static void finish(struct api_loop *l, struct v1_work *w, enum err_code rc, struct err *err)
+{
+	const struct v1_route *route = w->call.route;
+
+	if (rc == ERR_NONE && !w->replayed) {
+		if (route->committed != NULL)
+			route->committed(&w->call);
+	} else if (w->admitted && route->refused != NULL) {
+		rc = refused(w, rc, err);
+	}
+	answer(l, w, rc, err);
 }
 
 static void write_answer(struct http_request *r)
 {
-	struct v1_work        *w = r->user;
-	const struct v1_route *route = w->call.route;
+	struct v1_work *w = r->user;
 
-	if (route->committed != NULL && w->base.rc == ERR_NONE && !w->replayed)
-		route->committed(&w->call);
-	if (route->refused != NULL && w->base.rc != ERR_NONE)
-		w->base.rc = refused(w, w->base.rc, &w->base.err);
-	answer(r->loop_data, w, w->base.rc, &w->base.err);
+	finish(r->loop_data, w, w->base.rc, &w->base.err);
 }
 
 static void write_done(struct writer_request *base)
@@ -206,11 +222,8 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 	w->base.rc = ERR_NONE;
 	w->base.next = NULL;
 	rc = engine_submit(l->api->parts.engine, &w->base, &err);
-	if (rc != ERR_NONE && w->call.route->refused != NULL)
-		rc = refused(w, rc, &err);
-	else if (rc == ERR_NONE)
-		return;
-	answer(l, w, rc, &err);
+	if (rc != ERR_NONE)
+		finish(l, w, rc, &err);
 }
 
 static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
@@ -220,7 +233,7 @@ static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 
 	changes_init(&w->call.changes, w->call.arena, &w->call.services->tables); /* it asks for none */
 	rc = w->call.route->run(&w->call, t, &err);
-	answer(l, w, rc, &err);
+	finish(l, w, rc, &err);
 }
 
 static void read_run(struct api_loop *l, struct v1_work *w)
@@ -355,14 +368,13 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.http = r;
 	w->call.route = match->route;
 	w->call.services = l->api->parts.services;
-	w->call.now_us = clock_wall_us(l->api->parts.clock);
+	w->call.now_us = engine_now_us(l->api->parts.engine);
 	memcpy(w->call.params, match->params, sizeof(match->params));
 	rc = admit(l, w, &w->base.err);
-	if (rc != ERR_NONE) {
-		answer_error(l, w, rc, &w->base.err);
-		return;
-	}
-	if (w->call.kind == WRITE)
+	w->admitted = rc == ERR_NONE;
+	if (rc != ERR_NONE)
+		finish(l, w, rc, &w->base.err);
+	else if (w->call.kind == WRITE)
 		write_submit(l, w);
 	else
 		read_run(l, w);

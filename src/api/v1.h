@@ -54,10 +54,13 @@ struct v1_route {
 	/* Writes the body, and may set status and headers. On the loop, or in the turn. */
 	void (*encode)(struct v1_call *c, struct json_writer *w);
 
-	/* What few routes need; NULL: nothing. On the loop, after a write was committed, before it is answered. */
+	/* What few routes need; NULL: nothing. On the loop, before the call is answered, and exactly one of the two.
+	 *
+	 * committed: it holds. What it changes is durable (a READ changes nothing). */
 	void (*committed)(struct v1_call *c);
-	/* On the loop: the writer did not take it, or it failed there. ERR_NONE: the route filled the result, and
-	 * it is answered. */
+	/* refused: it does not hold. Gives back what run took. With an error, run or its commit failed, or run was
+	 * never called; returns ERR_NONE if the route filled the result instead, which is then the answer. With
+	 * ERR_NONE, an earlier answer is replayed. */
 	enum err_code (*refused)(struct v1_call *c, enum err_code rc, struct err *err);
 };
 
@@ -68,9 +71,9 @@ struct v1_call {
 	bool                   tableless; /* set by decode, of a READ: run looks at the table's time only */
 	struct services       *services;
 	struct http_request   *http;
-	int64_t            now_us; /* when it came, by the wall clock; in run, the table's time is better */
-	struct bytes       params[V1_PARAMS_MAX]; /* percent-decoded */
-	const struct json *body;                  /* NULL if there is none */
+	int64_t                now_us; /* when it came, by the store's clock; run uses the table's */
+	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
+	const struct json     *body;                  /* NULL if there is none */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes *resources;

@@ -25,11 +25,13 @@ void policy_put_committed(struct v1_call *c);
 ROUTE_FUNCTIONS(allow);
 ROUTE_FUNCTIONS(refund);
 ROUTE_FUNCTIONS(limits_top);
+void          allow_committed(struct v1_call *c); /* refunds, too */
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
 /* authz.c */
 ROUTE_FUNCTIONS(authz);
 enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
+
 /* locks.c, lock_list.c, unlock.c */
 ROUTE_FUNCTIONS(lock_set);
 ROUTE_FUNCTIONS(lock_clear);

@@ -51,7 +51,8 @@ bool limit_memory_take(struct limit_map *m, struct limit_ask *const *asks, unsig
 	return may;
 }
 
-void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, int64_t now_us)
+void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool keep,
+                       int64_t now_us)
 {
 	struct limit_map_hold hold;
 	struct limit_state    s;
@@ -60,7 +61,7 @@ void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsig
 	for (unsigned i = 0; i < count; i++) {
 		load(m, asks[i], hold.hashes[i], now_us, &s);
 		limit_give(&asks[i]->policy->rule, &s, now_us, asks[i]->cost, &asks[i]->answer);
-		if (s.algorithm != LIMIT_NONE)
+		if (keep && s.algorithm != LIMIT_NONE)
 			store(m, asks[i], hold.hashes[i], now_us, &s);
 	}
 	limit_map_unlock(m, &hold);

@@ -9,7 +9,8 @@
 bool limit_memory_take(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool may,
                        int64_t now_us);
 
-/* Gives each ask's cost back; its answer is that of a look afterwards. */
-void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, int64_t now_us);
+/* Gives each ask's cost back; its answer is that of a look afterwards. Without `keep` it only answers. */
+void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool keep,
+                       int64_t now_us);
 
 #endif

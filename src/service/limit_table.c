@@ -179,11 +179,7 @@ static enum err_code read_many(struct table *t, struct changes *c, struct limit_
 		gets[i] = (struct table_get){.table = c->tables->names[TABLE_RATE_LIMITS],
 		                             .key = key_of(c->arena, asks[i]),
 		                             .consistent = true};
-	rc = t->backend->transact_get(t, c->arena, &q, &r, err);
-	if (rc == ERR_NO_RESOURCE) { /* no table yet: no rows */
-		memset(out, 0, count * sizeof(*out));
-		return ERR_NONE;
-	}
+	rc = tables_get_together(t, c->arena, &q, &r, err);
 	for (unsigned i = 0; i < count && rc == ERR_NONE; i++)
 		see(asks[i], &r.results[i], t->now_us, &out[i]);
 	return rc;

@@ -182,7 +182,7 @@ static void unreserve(struct limits *l, struct limit_call *c, int64_t now_us)
 		if (memory.asks[i]->answer.allowed)
 			taken.asks[taken.count++] = memory.asks[i];
 	if (taken.count > 0)
-		limit_memory_give(l->memory, taken.asks, taken.count, now_us);
+		limit_memory_give(l->memory, taken.asks, taken.count, true, now_us);
 }
 
 static void remember(struct limits *l, const struct part *table, int64_t now_us)
@@ -236,7 +236,7 @@ static enum err_code look(struct limits *l, struct limit_call *c, struct table *
 	return limit_table_take(t, changes, table.asks, table.count, false, &taken, err);
 }
 
-/* Once in memory, as often as need be in the table. */
+/* Memory is given its units by limits_kept: until then this may fail, or be decided anew. */
 static enum err_code give(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                           struct err *err)
 {
@@ -244,14 +244,11 @@ static enum err_code give(struct limits *l, struct limit_call *c, struct table *
 
 	part_of(c, LIMIT_MEMORY, &memory);
 	part_of(c, LIMIT_TABLE, &table);
-	if (table.count > 0 && limit_table_give(t, changes, table.asks, table.count, err) != ERR_NONE)
-		return err->code;
-	for (unsigned i = 0; i < table.count; i++)
-		limit_denied_forget(l->denied, table.asks[i]);
-	if (memory.count > 0 && !c->reserved)
-		limit_memory_give(l->memory, memory.asks, memory.count, t->now_us);
-	c->reserved = true;
-	return ERR_NONE;
+	if (memory.count > 0)
+		limit_memory_give(l->memory, memory.asks, memory.count, false, t->now_us);
+	if (table.count == 0)
+		return ERR_NONE;
+	return limit_table_give(t, changes, table.asks, table.count, err);
 }
 
 enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
@@ -260,6 +257,7 @@ enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t
 	enum err_code rc = ERR_NONE;
 
 	assert(c->count > 0);
+	c->decided = false;
 	switch (c->deed) {
 	case LIMIT_TAKE:
 		rc = take(l, c, t, changes, err);
@@ -274,11 +272,26 @@ enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t
 	if (rc != ERR_NONE)
 		return rc;
 	verdict(c);
+	c->decided = true;
 	count_call(l, c, t->now_us);
 	return ERR_NONE;
 }
 
-/* ---- when the table fails ---- */
+/* ---- how it ended ---- */
+
+void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us)
+{
+	struct part memory, table;
+
+	if (c->deed != LIMIT_GIVE)
+		return;
+	part_of(c, LIMIT_MEMORY, &memory);
+	part_of(c, LIMIT_TABLE, &table);
+	if (memory.count > 0)
+		limit_memory_give(l->memory, memory.asks, memory.count, true, now_us);
+	for (unsigned i = 0; i < table.count; i++)
+		limit_denied_forget(l->denied, table.asks[i]);
+}
 
 static bool any_closed(const struct part *table)
 {
@@ -298,26 +311,44 @@ static void degrade(struct limit_ask *ask)
 }
 
 /* Now and then: under a flood a line for each call would only add to the trouble. */
-static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us)
+static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us, const struct err *why)
 {
 	int64_t last_us = atomic_load(&l->warned_us);
 
 	if (now_us - last_us >= WARN_EVERY_US &&
 	    atomic_compare_exchange_strong(&l->warned_us, &last_us, now_us))
-		log_warn("a table of limits failed: allowed without asking, because the policy is open "
-		         "(%.*s, and maybe others)",
-		         BYTES_ARG(ask->policy->name));
+		log_warn(
+		        "the table of limits failed, and the policy %.*s (and maybe others) is open: allowed "
+		        "without asking. %s",
+		        BYTES_ARG(ask->policy->name), why->text);
 }
 
 /* It may have failed before memory was asked. */
 static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now_us)
 {
 	struct part memory;
+	bool        may = c->deed == LIMIT_TAKE && none_remembered(c);
 
 	part_of(c, LIMIT_MEMORY, &memory);
 	if (memory.count > 0 && !c->reserved)
-		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, c->deed == LIMIT_TAKE,
-		                                now_us);
+		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, may, now_us);
+}
+
+static void allow_degraded(struct limits *l, struct limit_call *c, const struct part *table, int64_t now_us,
+                           const struct err *why)
+{
+	take_memory_late(l, c, now_us);
+	for (unsigned i = 0; i < table->count; i++) {
+		degrade(table->asks[i]);
+		warn(l, table->asks[i], now_us, why);
+	}
+	verdict(c);
+	count_call(l, c, now_us);
+}
+
+static bool may_pass(enum err_code rc)
+{
+	return rc == ERR_STORAGE || rc == ERR_OVERLOADED || rc == ERR_DISK_FULL;
 }
 
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
@@ -325,25 +356,18 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 {
 	struct part table;
 
-	if (c->deed == LIMIT_GIVE)
-		return rc;
-	if (rc != ERR_STORAGE && rc != ERR_OVERLOADED && rc != ERR_DISK_FULL) {
-		unreserve(l, c, now_us);
-		return rc;
-	}
 	part_of(c, LIMIT_TABLE, &table);
-	if (any_closed(&table)) {
+	if (c->deed == LIMIT_GIVE) /* it gave nothing yet */
+		return rc;
+	if (rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && c->decided && !c->allowed)
+		return ERR_NONE; /* a refusal takes nothing, so it holds without its commit */
+	if (rc == ERR_NONE || rc == ERR_TOKEN_MISMATCH || any_closed(&table)) {
 		unreserve(l, c, now_us);
-		return err_set(err, ERR_OVERLOADED,
-		               "the limit cannot be asked now, and its policy is closed");
+		return may_pass(rc) ? err_set(err, ERR_OVERLOADED,
+		                              "the limit cannot be asked now, and its policy is closed")
+		                    : rc;
 	}
-	take_memory_late(l, c, now_us);
-	for (unsigned i = 0; i < table.count; i++) {
-		degrade(table.asks[i]);
-		warn(l, table.asks[i], now_us);
-	}
-	verdict(c);
-	count_call(l, c, now_us);
+	allow_degraded(l, c, &table, now_us, err);
 	return ERR_NONE;
 }
 

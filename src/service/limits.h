@@ -6,10 +6,12 @@
  *
  *   loop thread                                writer thread (or the loop, if no turn is needed)
  *   limits_needs_turn                          limits_run -> changes, committed by the caller
- *   limits_failed, if that did not work
+ *   limits_kept, or limits_failed if that did not work
  *
- * What always holds: a call that is refused has taken nothing anywhere; an answer is final once run (or failed) returned
- * and its changes were committed. */
+ * Every call ends with exactly one of the two. All times are the store's.
+ *
+ * What always holds: a call that is refused has taken nothing anywhere, and a refund that failed has given nothing; an
+ * answer is final once run (or failed) returned and its changes were committed. */
 #ifndef SERVICE_LIMITS_H
 #define SERVICE_LIMITS_H
 
@@ -58,6 +60,7 @@ struct limit_call {
 
 	/* the service's own */
 	bool reserved; /* memory was taken */
+	bool decided;
 	bool counted;
 };
 
@@ -77,8 +80,16 @@ bool limits_needs_table(const struct limit_call *c);
 enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                          struct err *err);
 
-/* The table did not take it, with `rc`: allowed and degraded if all its policies are open (ERR_NONE), else refused with
- * ERR_OVERLOADED and nothing taken. */
+/* Its changes are committed, if it had any. Now a refund is given to the limits in memory. */
+void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
+
+/* It was not decided or not committed: what it took in memory is given back. `rc` says why:
+ *   ERR_NONE            an earlier answer is replayed instead
+ *   ERR_TOKEN_MISMATCH  its Idempotency-Key is another call's
+ *   any other           the table failed, whatever the reason: no input of the caller's gets this far. Allowed and
+ *                       degraded if all its policies are open, still refused if it was refused before it failed
+ *                       (ERR_NONE). Else the error, nothing taken; one that
+ *                       may pass becomes ERR_OVERLOADED. */
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
                             struct err *err);
 

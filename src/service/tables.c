@@ -115,6 +115,18 @@ enum err_code tables_get(struct table *t, struct arena *a, const struct table_ge
 	return ERR_NONE;
 }
 
+enum err_code tables_get_together(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                  struct table_batch_get_result *r, struct err *err)
+{
+	enum err_code rc = t->backend->transact_get(t, a, q, r, err);
+
+	if (rc != ERR_NO_RESOURCE)
+		return not_ours(q->gets[0].table, rc, err);
+	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
+	err->code = ERR_NONE;
+	return ERR_NONE;
+}
+
 enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
                            struct table_query_result *r, struct err *err)
 {

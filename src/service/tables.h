@@ -41,6 +41,9 @@ enum err_code tables_ensure(const struct service_tables *tables, struct table *t
  * ERR_RESOURCE_IN_USE. */
 enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
                          struct table_get_result *r, struct err *err);
+/* transact_get of rows of one table. */
+enum err_code tables_get_together(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                  struct table_batch_get_result *r, struct err *err);
 enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
                            struct table_query_result *r, struct err *err);
 

@@ -69,7 +69,7 @@ static inline void world_close(struct world *w)
 
 static inline int64_t world_now_us(struct world *w)
 {
-	return clock_wall_us(&w->f.clock.base);
+	return engine_now_us(w->f.engine);
 }
 
 /* ---- a table whose every call is a turn of its own ---- */
@@ -215,12 +215,18 @@ static inline enum err_code world_run(struct world *w, struct limit_call *c, str
 	struct world_call turn = {
 	        .base = {.run = world_in_turn, .cost_bytes = 100}, .w = w, .call = c, .arena = a};
 
-	if (!limits_needs_turn(w->limits, c, world_now_us(w)))
-		return world_without_turn(w, c, a, err);
-	atomic_fetch_add(&w->turns, 1);
-	if (w->way == APART)
-		return world_in_turns(w, c, a, err);
-	return engine_run(w->f.engine, &turn.base, err);
+	enum err_code rc;
+
+	if (!limits_needs_turn(w->limits, c, world_now_us(w))) {
+		rc = world_without_turn(w, c, a, err);
+	} else {
+		atomic_fetch_add(&w->turns, 1);
+		rc = w->way == APART ? world_in_turns(w, c, a, err)
+		                     : engine_run(w->f.engine, &turn.base, err);
+	}
+	if (rc == ERR_NONE)
+		limits_kept(w->limits, c, world_now_us(w));
+	return rc;
 }
 
 static inline void call_init(struct limit_call *c, enum limit_deed deed)

@@ -554,6 +554,37 @@ TEST(limits, a_call_that_never_reached_the_table_still_asks_memory)
 	world_close(&w);
 }
 
+/* Its Idempotency-Key could not be kept, say: that is no reason to allow it. */
+TEST(limits, a_refusal_whose_commit_failed_is_still_a_refusal)
+{
+	struct world      w;
+	struct limit_call c;
+
+	world_open(&w, TABLE, MIXED);
+	ask(&w, LIMIT_TAKE, "open", alice, 3);
+	two_asks(&w, &c, "open");
+	assert_int_equal(world_run(&w, &c, &w.f.arena, &w.f.err), ERR_NONE);
+	assert_false(c.allowed);
+	assert_int_equal(limits_failed(w.limits, &c, world_now_us(&w), ERR_STORAGE, &w.f.err), ERR_NONE);
+	assert_false(c.allowed || c.degraded);
+	assert_int_equal(remaining(&w, "memory", alice), 5);
+	world_close(&w);
+}
+
+TEST(limits, a_call_that_is_replayed_after_all_gives_back_what_it_took)
+{
+	struct world      w;
+	struct limit_call c;
+
+	world_open(&w, TABLE, MIXED);
+	two_asks(&w, &c, "open");
+	assert_int_equal(world_run(&w, &c, &w.f.arena, &w.f.err), ERR_NONE);
+	assert_int_equal(remaining(&w, "memory", alice), 4);
+	assert_int_equal(limits_failed(w.limits, &c, world_now_us(&w), ERR_NONE, &w.f.err), ERR_NONE);
+	assert_int_equal(remaining(&w, "memory", alice), 5);
+	world_close(&w);
+}
+
 /* ---- calls ---- */
 
 TEST(limits, a_call_takes_as_many_asks_as_the_bound_says_and_none_twice)

@@ -1,0 +1,265 @@
+/* Calls under /v1, on the right threads, over a socket and an engine whose clock stands until a test moves it: what is
+ * given back on each way out, and whose time counts. What calls mean is tested in tests/service/ and tests/e2e/. */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "engine/fixture.h"
+#include "engine/gate.h"
+#include "service/limits.h"
+#include "service/services.h"
+
+struct house {
+	struct fixture      f;
+	struct services     services;
+	struct api          api;
+	struct http_server *http;
+	char                answer[16 * 1024];
+};
+
+static bool is_ready(void *ctx)
+{
+	(void)ctx;
+	return true;
+}
+
+static void serve(struct house *h)
+{
+	struct http_limits  limits = http_limits_default();
+	struct http_handler handler;
+
+	api_init(&h->api, &(struct api_parts){.engine = h->f.engine,
+	                                      .services = &h->services,
+	                                      .clock = &h->f.clock.base,
+	                                      .ready = is_ready,
+	                                      .seed = {1, 2},
+	                                      .metrics_open = true});
+	handler = api_handler(&h->api);
+	if (http_server_open(&h->http, "127.0.0.1:0", 1, &limits, &handler, clock_system(), &h->f.err) !=
+	    ERR_NONE)
+		fail_msg("%s", h->f.err.text);
+}
+
+static void house_open(struct house *h, const char *policies)
+{
+	static const uint8_t secret[IDENTIFIER_KEY_BYTES] = {7};
+	char                 dir[] = "/tmp/gatehouse-v1-XXXXXX";
+	struct document     *set;
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(&h->f, dir);
+	h->f.options.queue_bytes_max = 64 << 10;
+	fixture_start(&h->f);
+	h->services = (struct services){.tables = service_tables_default()};
+	identifier_key_init(&h->services.identifiers, secret);
+	h->services.limits = limits_open(&(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN});
+	document_holder_init(limits_holder(h->services.limits));
+	if (limit_policies_parse(fixture_json(&h->f, policies), &set, &h->f.err) != ERR_NONE)
+		fail_msg("%s", h->f.err.text);
+	document_put(limits_holder(h->services.limits), set);
+	serve(h);
+}
+
+static void house_close(struct house *h)
+{
+	http_server_close(h->http);
+	document_holder_release(limits_holder(h->services.limits));
+	limits_close(h->services.limits);
+	fixture_close(&h->f);
+}
+
+static int request(struct house *h, const char *path, const char *headers, const char *body)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+	                         .sin_port = htons((uint16_t)http_server_port(h->http))};
+	int                fd = socket(AF_INET, SOCK_STREAM, 0), status = 0;
+	char               text[4096];
+	size_t             len = 0;
+	ssize_t            got;
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	snprintf(
+	        text, sizeof(text),
+	        "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
+	        path, headers, strlen(body), body);
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+	while ((got = recv(fd, h->answer + len, sizeof(h->answer) - 1 - len, 0)) > 0)
+		len += (size_t)got;
+	close(fd);
+	h->answer[len] = '\0';
+	assert_int_equal(sscanf(h->answer, "HTTP/1.1 %d", &status), 1);
+	return status;
+}
+
+/* The body has ' for ". */
+static int call_with(struct house *h, const char *path, const char *headers, const char *body)
+{
+	char quoted[2048];
+
+	snprintf(quoted, sizeof(quoted), "%s", body);
+	for (char *p = quoted; *p != '\0'; p++)
+		if (*p == '\'')
+			*p = '"';
+	return request(h, path, headers, quoted);
+}
+
+static int call(struct house *h, const char *path, const char *body)
+{
+	return call_with(h, path, "", body);
+}
+
+static bool says(const struct house *h, const char *text)
+{
+	char quoted[200];
+
+	snprintf(quoted, sizeof(quoted), "%s", text);
+	for (char *p = quoted; *p != '\0'; p++)
+		if (*p == '\'')
+			*p = '"';
+	return strstr(strstr(h->answer, "\r\n\r\n"), quoted) != NULL;
+}
+
+#define assert_says(h, text)                                                                                 \
+	do {                                                                                                 \
+		if (!says((h), (text)))                                                                      \
+			fail_msg("no %s in %s", (text), (h)->answer);                                        \
+	} while (0)
+
+/* How much there is of the limit "memory", which has five. */
+static void assert_left(struct house *h, const char *text)
+{
+	assert_int_equal(call(h, "/v1/allow", "{'policy':'memory','key':'k','cost':0}"), 200);
+	assert_says(h, text);
+}
+
+#define POLICIES                                                                                             \
+	"{'memory':{'limit':5,'per':'day'},"                                                                 \
+	"'open':{'limit':5,'per':'day','engine':'table'},"                                                   \
+	"'closed':{'limit':5,'per':'day','engine':'table','on_failure':'closed'},"                           \
+	"'quick':{'limit':2,'per':'second','engine':'table'}}"
+
+#define BOTH(table, cost)                                                                                    \
+	"{'all':[{'policy':'memory','key':'k'},{'policy':'" table "','key':'k','cost':" cost "}]}"
+
+/* ---- whose time counts ---- */
+
+TEST(v1, a_clock_that_is_set_back_an_hour_does_not_prolong_a_refusal)
+{
+	static const char *const authz =
+	        "X-Gatehouse-Policy: quick\r\nX-Gatehouse-Key: b\r\nX-Gatehouse-Cost: 2\r\n";
+	struct house h;
+
+	house_open(&h, POLICIES);
+	for (unsigned i = 0; i < 2; i++)
+		call(&h, "/v1/allow", "{'policy':'quick','key':'a','cost':2}");
+	assert_says(&h, "'allowed':false");
+	assert_int_equal(call_with(&h, "/v1/authz", authz, ""), 200);
+	assert_int_equal(call_with(&h, "/v1/authz", authz, ""), 429);
+	clock_manual_jump(&h.f.clock, -INT64_C(3600) * 1000000);
+	assert_int_equal(call(&h, "/v1/allow", "{'policy':'quick','key':'a','cost':2}"), 200);
+	assert_says(&h, "'allowed':false,'degraded':false,'retry_after':1,");
+	fixture_set_clock(&h.f, START_S + 1);
+	assert_int_equal(call(&h, "/v1/allow", "{'policy':'quick','key':'a','cost':2}"), 200);
+	assert_says(&h, "'allowed':true");
+	assert_int_equal(call_with(&h, "/v1/authz", authz, ""), 200);
+	house_close(&h);
+}
+
+/* ---- every way out gives back ---- */
+
+/* Somebody else's table of that name, with keys that are not ours. */
+static void spoil_the_table(struct house *h)
+{
+	assert_int_equal(
+	        call_with(h, "/",
+	                  "X-Amz-Target: DynamoDB_20120810.CreateTable\r\n"
+	                  "Content-Type: application/x-amz-json-1.0\r\n",
+	                  "{'TableName':'rate-limits','KeySchema':[{'AttributeName':'id','KeyType':'HASH'}],"
+	                  "'AttributeDefinitions':[{'AttributeName':'id','AttributeType':'S'}],"
+	                  "'BillingMode':'PAY_PER_REQUEST'}"),
+	        200);
+}
+
+/* A cost of 0 needs no turn with the writer: the call runs on the loop. */
+TEST(v1, a_table_that_is_not_ours_is_a_failure_of_the_table_with_or_without_a_turn)
+{
+	static const char *const open[] = {BOTH("open", "0"), BOTH("open", "1")};
+	static const char *const closed[] = {BOTH("closed", "0"), BOTH("closed", "1")};
+	struct house             h;
+
+	house_open(&h, POLICIES);
+	spoil_the_table(&h);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(call(&h, "/v1/allow", closed[i]), 409);
+		assert_left(&h, "'remaining':5");
+	}
+	assert_int_equal(call(&h, "/v1/allow", open[0]), 200);
+	assert_says(&h, "'allowed':true,'degraded':true");
+	assert_left(&h, "'remaining':4");
+	assert_int_equal(call(&h, "/v1/allow", open[1]), 200);
+	assert_says(&h, "'allowed':true,'degraded':true");
+	assert_left(&h, "'remaining':3");
+	assert_int_equal(call_with(&h, "/v1/authz", "X-Gatehouse-Policy: open\r\nX-Gatehouse-Key: k\r\n", ""),
+	                 200);
+	assert_says(&h, "'degraded':true");
+	house_close(&h);
+}
+
+TEST(v1, what_the_writer_does_not_take_is_given_back_by_closed_limits_and_kept_by_open_ones)
+{
+	struct house          h;
+	struct gate           gate;
+	struct writer_request filler = {.run = run_nothing, .done = done_nothing, .cost_bytes = 63 << 10};
+
+	house_open(&h, POLICIES);
+	gate_close(&gate, h.f.engine);
+	assert_int_equal(engine_submit(h.f.engine, &filler, &h.f.err), ERR_NONE);
+	assert_int_equal(call(&h, "/v1/allow", BOTH("closed", "1")), 503);
+	assert_left(&h, "'remaining':5");
+	assert_int_equal(call(&h, "/v1/allow", BOTH("open", "1")), 200);
+	assert_says(&h, "'allowed':true,'degraded':true");
+	assert_left(&h, "'remaining':4");
+	assert_int_equal(call(&h, "/v1/refund", BOTH("open", "1")), 503);
+	assert_left(&h, "'remaining':4");
+	gate_open(&gate);
+	house_close(&h);
+}
+
+TEST(v1, a_refund_whose_table_fails_gives_nothing_back_in_memory_either)
+{
+	struct house h;
+
+	house_open(&h, POLICIES);
+	assert_int_equal(call(&h, "/v1/allow", "{'policy':'memory','key':'k','cost':3}"), 200);
+	spoil_the_table(&h);
+	assert_int_equal(call(&h, "/v1/refund", BOTH("open", "1")), 409);
+	assert_left(&h, "'remaining':2");
+	assert_int_equal(call(&h, "/v1/refund", "{'policy':'memory','key':'k'}"), 200);
+	assert_says(&h, "'remaining':3");
+	assert_left(&h, "'remaining':3");
+	house_close(&h);
+}
+
+TEST(v1, a_replayed_or_mismatched_key_takes_and_gives_nothing)
+{
+	static const char *const key = "Idempotency-Key: one\r\n";
+	struct house             h;
+
+	house_open(&h, POLICIES);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(call_with(&h, "/v1/allow", key, BOTH("closed", "1")), 200);
+	assert_left(&h, "'remaining':4");
+	assert_int_equal(call_with(&h, "/v1/allow", key, BOTH("closed", "2")), 422);
+	assert_left(&h, "'remaining':4");
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(call_with(&h, "/v1/refund", "Idempotency-Key: two\r\n",
+		                           "{'policy':'memory','key':'k'}"),
+		                 200);
+	assert_left(&h, "'remaining':5");
+	house_close(&h);
+}
