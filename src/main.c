@@ -1,6 +1,7 @@
 /* Gatehouse: the state behind a login page. This file turns arguments into a command. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/commands.h"
 #include "cli/manual.h"
@@ -56,6 +57,7 @@ int main(int argc, char **argv)
 	const struct command *c = argc < 2 ? NULL : find(argv[1]);
 	bool wants_help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0);
 
+	umask(0077); /* what a data directory holds is for its owner alone; the store's files too */
 	if (c != NULL)
 		return c->run(argc - 2, argv + 2);
 	if (wants_help && argc >= 3)

@@ -310,3 +310,19 @@ enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, s
 
 	return edit_file(data_dir, a, change_step, &c, err);
 }
+
+enum err_code credential_seal(const char *data_dir, uint32_t *count, struct err *err)
+{
+	struct credentials *c;
+	int                 lock;
+
+	if (credential_file_lock(data_dir, &lock, err) != ERR_NONE)
+		return err->code;
+	if (credential_file_read_unsealed(data_dir, &c, err) == ERR_NONE) {
+		credential_file_write(data_dir, c->region, c->list, c->count, err);
+		*count = c->count;
+		credentials_release(c);
+	}
+	close(lock);
+	return err->code;
+}

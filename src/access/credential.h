@@ -53,9 +53,9 @@ const struct credential *credentials_named(const struct credentials *c, struct b
 
 struct keyring;
 
-/* Opens DIR/keys.json; if there is none, makes it with one key, "administrator", that may do everything;
- * *made says so. The file is told the server's region, for the command line. ERR_INVALID names a key in force whose
- * policy is for another region or account. */
+/* Opens DIR/keys.json. If there never was one, makes it with one key, "administrator", that may do everything; *made says
+ * so. One of an older program is sealed (base/seal.h). The file is told the server's region, for the command line.
+ * ERR_INVALID names a key in force whose policy is for another region or account. */
 enum err_code keyring_open(struct keyring **out, const char *data_dir, struct bytes region, bool *made,
                            struct err *err);
 void          keyring_close(struct keyring *k);
@@ -88,6 +88,9 @@ enum err_code credential_limit(const char *data_dir, struct bytes id_or_name, st
 /* Ends it for good: its id stays known, so that it is never given out again. */
 enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);
+/* Seals the file again as it is now, after somebody edited it by hand; *count keys are in it. ERR_INVALID, and it stays as
+ * it is, if it cannot be understood. */
+enum err_code credential_seal(const char *data_dir, uint32_t *count, struct err *err);
 /* Reads the file as it is. */
 enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err);
 

@@ -3,7 +3,10 @@
  *   {"format": 1, "region": "local", "keys": [{"id": …, "secret": …, "name": …, "created": seconds, "active": true,
  *                           "max_connections": 10, "max_requests_per_second": 100, "policy": {…}}, …]}
  *
- * The region is absent while no server has written down another than "local". A ceiling that is absent is none; programs older than ceilings pass over them.
+ * and a last member, "seal" (base/seal.h), once a server has started in the directory.
+ *
+ * The region is absent while no server has written down another than "local". A ceiling that is absent is none; programs
+ * older than ceilings pass over them.
  * A policy that does not parse refuses the whole file: no key is ever in force with half a policy. */
 #include "access/credential_file.h"
 
@@ -15,9 +18,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/seal.h"
 #include "json/json.h"
 #include "json/write.h"
+
+#define FILE_NAME "keys.json"
 
 static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 {
@@ -132,31 +137,54 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 	return ERR_NONE;
 }
 
-enum err_code credential_file_read(const char *data_dir, struct bytes region, struct credentials **out,
-                                   struct err *err)
+/* One that is absent but was made is an error of another kind than one that never was. */
+static enum err_code read_text(struct credentials *c, const char *data_dir, bool sealed, struct buf *out,
+                               struct err *err)
+{
+	struct err why;
+	char       path[PATH_MAX];
+
+	file_path(path, data_dir, FILE_NAME);
+	if (read_whole(c, path, out, err) == ERR_NONE)
+		return sealed ? seal_verify(data_dir, FILE_NAME, buf_bytes(out), err) : ERR_NONE;
+	if (err->code == ERR_NO_RESOURCE && seal_verify_absent(data_dir, FILE_NAME, &why) != ERR_NONE)
+		*err = why;
+	return err->code;
+}
+
+static enum err_code read_file(const char *data_dir, bool sealed, struct bytes region,
+                               struct credentials **out, struct err *err)
 {
 	struct credentials *c = mem_zalloc(sizeof(*c));
 	struct json_reader *reader = json_reader_open();
-	char                path[PATH_MAX];
 	struct buf          text;
 	struct err          why;
 
 	atomic_init(&c->refs, 1);
 	arena_init(&c->arena);
 	buf_init(&text, &c->arena);
-	file_path(path, data_dir, "keys.json");
-	if (read_whole(c, path, &text, err) == ERR_NONE) {
-		err->code = ERR_NONE;
-		if (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE ||
-		    (region.len > 0 && check_homes(c, region, &why) != ERR_NONE))
-			err_set(err, ERR_INVALID, "%s: %s", path, why.text);
-	}
+	err->code = ERR_NONE;
+	if (read_text(c, data_dir, sealed, &text, err) == ERR_NONE &&
+	    (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE ||
+	     (region.len > 0 && check_homes(c, region, &why) != ERR_NONE)))
+		err_set(err, ERR_INVALID, "%s/%s: %s", data_dir, FILE_NAME, why.text);
 	json_reader_close(reader);
 	if (err->code != ERR_NONE)
 		credentials_release(c);
 	else
 		*out = c;
 	return err->code;
+}
+
+enum err_code credential_file_read(const char *data_dir, struct bytes region, struct credentials **out,
+                                   struct err *err)
+{
+	return read_file(data_dir, true, region, out, err);
+}
+
+enum err_code credential_file_read_unsealed(const char *data_dir, struct credentials **out, struct err *err)
+{
+	return read_file(data_dir, false, (struct bytes){0}, out, err);
 }
 
 /* ---- writing ---- */
@@ -218,7 +246,7 @@ enum err_code credential_file_write(const char *data_dir, struct bytes region, c
 	buf_init(&text, NULL);
 	write_keys(&text, region, list, count);
 	err->code = ERR_NONE;
-	file_replace(data_dir, "keys.json", buf_bytes(&text), err);
+	seal_write(data_dir, FILE_NAME, buf_bytes(&text), err);
 	buf_release(&text);
 	return err->code;
 }

@@ -10,6 +10,7 @@
 
 #include "access/credential_file.h"
 #include "base/log.h"
+#include "base/seal.h"
 
 #define ADMINISTRATOR "administrator"
 #define EVERYTHING                                                                                           \
@@ -53,6 +54,17 @@ static enum err_code make_first(const char *data_dir, struct err *err)
 	return rc;
 }
 
+/* Seals the file if an older program wrote it. */
+static enum err_code seal_first(const char *data_dir, struct err *err)
+{
+	uint32_t count;
+	bool     due;
+
+	if (seal_is_due(data_dir, "keys.json", &due, err) != ERR_NONE || !due)
+		return err->code;
+	return credential_seal(data_dir, &count, err);
+}
+
 /* A key that was there before goes on with its use; `old` may be NULL. */
 static void link_uses(struct credentials *c, const struct credentials *old)
 {
@@ -89,7 +101,7 @@ enum err_code keyring_open(struct keyring **out, const char *data_dir, struct by
 	snprintf(k->path, sizeof(k->path), "%s/keys.json", data_dir);
 	snprintf(k->region, sizeof(k->region), "%.*s", BYTES_ARG(region));
 	pthread_mutex_init(&k->lock, NULL);
-	rc = read_first(k, &c, err);
+	rc = seal_first(data_dir, err) == ERR_NONE ? read_first(k, &c, err) : err->code;
 	*made = rc == ERR_NO_RESOURCE && make_first(data_dir, err) == ERR_NONE;
 	if (*made)
 		rc = read_first(k, &c, err);

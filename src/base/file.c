@@ -33,6 +33,39 @@ enum err_code file_become_owner(const char *dir, struct err *err)
 	return ERR_NONE;
 }
 
+/* Reads on until the file ends, or there is more than is wanted. */
+static ssize_t read_on(int fd, size_t bytes_max, struct buf *out)
+{
+	size_t  before = out->len;
+	ssize_t n;
+
+	do {
+		buf_reserve(out, 4096);
+		n = read(fd, out->data + out->len, out->cap - out->len);
+		out->len += n > 0 ? (size_t)n : 0;
+	} while ((n > 0 && out->len - before <= bytes_max) || (n < 0 && errno == EINTR));
+	return n;
+}
+
+enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err)
+{
+	int     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n;
+
+	*found = fd >= 0 || errno != ENOENT;
+	if (!*found)
+		return ERR_NONE;
+	if (fd < 0)
+		return err_set(err, ERR_STORAGE, "open %s: %s", path, strerror(errno));
+	n = read_on(fd, bytes_max, out);
+	if (n > 0)
+		err_set(err, ERR_STORAGE, "%s is larger than %zu bytes", path, bytes_max);
+	else if (n < 0)
+		err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
+	close(fd);
+	return n == 0 ? ERR_NONE : ERR_STORAGE;
+}
+
 bool file_write_all(int fd, struct bytes text)
 {
 	size_t at = 0;

@@ -2,7 +2,12 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include "base/buf.h"
 #include "base/err.h"
+
+/* Appends the whole of a file, at most bytes_max; more is an error. *found is false if there is none. A link is not
+ * followed. */
+enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err);
 
 /* Replaces DIR/NAME by `text`: written aside with mode 0600, synced, renamed, and the directory synced. A crash leaves
  * the old file or the new one. Links in the directory are not followed. */

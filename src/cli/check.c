@@ -115,9 +115,10 @@ static void on_problem(void *ctx, const char *text)
 
 static void say_sound(const char *path, const struct check_found *f)
 {
-	printf("%s is sound: %" PRIu64 " files (%" PRIu64 " MB) without a damaged block; %" PRIu64
-	       " rows, %" PRIu64 " index entries and %" PRIu64 " expiry entries agree\n",
-	       path, f->files, f->bytes >> 20, f->counts.rows, f->counts.index_entries,
+	printf("%s is sound: %u sealed files as they were written; %" PRIu64 " files (%" PRIu64
+	       " MB) without a damaged block; %" PRIu64 " rows, %" PRIu64 " index entries and %" PRIu64
+	       " expiry entries agree\n",
+	       path, f->sealed, f->files, f->bytes >> 20, f->counts.rows, f->counts.index_entries,
 	       f->counts.expiry_entries);
 }
 
@@ -128,6 +129,12 @@ static void say_damaged(const char *path, const struct check_found *f)
 		        "gatehouse check: %s is DAMAGED: %" PRIu64 " of %" PRIu64
 		        " files have damaged blocks; rows were not compared\n",
 		        path, f->damaged_files, f->files);
+	else if (f->counts.differences == 0)
+		fprintf(stderr,
+		        "gatehouse check: %s is DAMAGED: %u of %u sealed files are damaged or missing; the "
+		        "data "
+		        "is sound\n",
+		        path, f->damaged_seals, f->damaged_seals + f->sealed);
 	else
 		fprintf(stderr,
 		        "gatehouse check: %s is DAMAGED: no block is, but %" PRIu64
@@ -190,12 +197,15 @@ static int run(int argc, char **argv)
 const struct command command_check = {
         .name = "check",
         .help = "verifies a data directory",
-        .about = "Reads every stored block of a data directory and compares it with its checksum, then "
-                 "compares "
-                 "every\n"
-                 "row, index entry and expiry entry with those that it belongs to. No server may have the "
-                 "directory\n"
-                 "open meanwhile; nothing in it is changed.",
+        .about = "Reads FORMAT, the sealed files (keys.json and secrets), the journal and every stored block "
+                 "of a "
+                 "data\n"
+                 "directory and compares them with their checksums, then compares every row, index entry and "
+                 "expiry\n"
+                 "entry with those that it belongs to. No server may have the directory open meanwhile; "
+                 "nothing "
+                 "in it\n"
+                 "is changed.",
         .more = "Exit status 0: sound. 1: damaged, or it could not be checked; the last line says which.",
         .options = options,
         .option_count = OPTIONS_COUNT(options),

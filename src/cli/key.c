@@ -1,4 +1,4 @@
-/* Key: `gatehouse key create|list|show|rotate|limit|revoke`: the access keys of a data directory. Works on the file
+/* Key: `gatehouse key create|list|show|rotate|limit|revoke|seal`: the access keys of a data directory. Works on the file
  * that the server looks at before each request, so every change is in force for the next one, and no server
  * need run. */
 #include <stdio.h>
@@ -171,9 +171,23 @@ static int key_revoke(const struct key_options *o, const char *name, struct aren
 	return 0;
 }
 
+static int key_seal(const struct key_options *o, const char *name, struct arena *a)
+{
+	uint32_t   count;
+	struct err err;
+
+	(void)name;
+	(void)a;
+	if (credential_seal(o->data, &count, &err) != ERR_NONE)
+		return failed(&err);
+	record_key(o->data, o->run_by, "key.seal", NULL);
+	printf("%s/keys.json is sealed: %u keys\n", o->data, count);
+	return 0;
+}
+
 /* ---- the table ---- */
 
-enum { CREATE, LIST, SHOW, ROTATE, LIMIT, REVOKE, WORDS };
+enum { CREATE, LIST, SHOW, ROTATE, LIMIT, REVOKE, SEAL, WORDS };
 
 static const struct command_word words[WORDS] = {
         [CREATE] = {"create", "NAME --policy FILE", "makes a key and prints it, for a shell to read"},
@@ -182,11 +196,12 @@ static const struct command_word words[WORDS] = {
         [ROTATE] = {"rotate", "NAME", "gives it a new secret; the old one is refused from now on"},
         [LIMIT] = {"limit", "NAME OPTIONS", "changes its ceilings; 0 takes one away"},
         [REVOKE] = {"revoke", "NAME", "ends it for good"},
+        [SEAL] = {"seal", NULL, "accepts keys.json as it is, after you edited it by hand"},
 };
 
 static int (*const acts[WORDS])(const struct key_options *, const char *, struct arena *) = {
-        [CREATE] = key_create, [LIST] = key_list,   [SHOW] = key_show,
-        [ROTATE] = key_rotate, [LIMIT] = key_limit, [REVOKE] = key_revoke,
+        [CREATE] = key_create, [LIST] = key_list,     [SHOW] = key_show, [ROTATE] = key_rotate,
+        [LIMIT] = key_limit,   [REVOKE] = key_revoke, [SEAL] = key_seal,
 };
 
 static const struct option_spec options[] = {

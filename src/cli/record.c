@@ -30,12 +30,14 @@ static unsigned fields_of(const struct credential *key, uid_t run_by, struct log
 	unsigned             count = 0;
 	int64_t              uid;
 
-	fields[count++] = (struct log_field){.name = "key_id", .text = key->id};
-	fields[count++] = (struct log_field){.name = "key_name", .text = key->name};
-	fields[count++] =
-	        (struct log_field){.name = "max_connections", .number = key->ceilings.connections_max};
-	fields[count++] = (struct log_field){.name = "max_requests_per_second",
-	                                     .number = key->ceilings.requests_per_second_max};
+	if (key != NULL) {
+		fields[count++] = (struct log_field){.name = "key_id", .text = key->id};
+		fields[count++] = (struct log_field){.name = "key_name", .text = key->name};
+		fields[count++] = (struct log_field){.name = "max_connections",
+		                                     .number = key->ceilings.connections_max};
+		fields[count++] = (struct log_field){.name = "max_requests_per_second",
+		                                     .number = key->ceilings.requests_per_second_max};
+	}
 	fields[count++] = (struct log_field){.name = "os_uid", .number = run_by};
 	if (user != NULL)
 		fields[count++] = (struct log_field){.name = "os_user", .text = bytes_of(user->pw_name)};

@@ -3,13 +3,13 @@
 
 #include "base/version.h"
 #include "cli/commands.h"
-#include "engine/layout.h"
+#include "base/directory.h"
 
 static int run(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	printf("gatehouse %s (data format %d)\n", GATEHOUSE_VERSION, LAYOUT_FORMAT);
+	printf("gatehouse %s (data format %d)\n", GATEHOUSE_VERSION, DIRECTORY_FORMAT);
 	return 0;
 }
 

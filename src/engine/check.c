@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/seal.h"
 #include "engine/disk.h"
 #include "engine/tables.h"
 
@@ -119,8 +120,18 @@ static enum err_code check_rows(struct check *c, struct err *err)
 
 /* ---- the whole ---- */
 
+static void on_bad_seal(void *ctx, const char *text)
+{
+	struct check *c = ctx;
+
+	c->found->damaged_seals++;
+	c->watch->problem(c->watch->ctx, text);
+}
+
 static enum err_code check_run(struct check *c, struct err *err)
 {
+	if (seal_check(c->engine->options.path, on_bad_seal, c, &c->found->sealed, err) != ERR_NONE)
+		return err->code;
 	check_blocks(c);
 	return c->found->damaged_files > 0 ? ERR_NONE : check_rows(c, err);
 }

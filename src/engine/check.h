@@ -1,5 +1,6 @@
-/* Check: is a data directory sound? Every block of every file of the store is read and compared with its
- * checksum, then every row, index entry and expiry entry with those that it belongs to. For a directory that no
+/* Check: is a data directory sound? FORMAT, the sealed files and the journal are read as a start reads them. Every block of
+ * every file of the store is read and compared with its checksum, then every row, index entry and expiry entry with those
+ * that it belongs to. For a directory that no
  * server has open; nothing in it is changed: it is opened for reading, nothing is swept or filled meanwhile. */
 #ifndef ENGINE_CHECK_H
 #define ENGINE_CHECK_H
@@ -7,6 +8,7 @@
 #include "engine/verify.h"
 
 struct check_found {
+	unsigned             sealed, damaged_seals; /* files beside the data (base/seal.h) */
 	uint64_t             files, bytes, damaged_files;
 	bool                 compared; /* the rows were: with damaged blocks they are not */
 	struct verify_counts counts;
@@ -19,7 +21,7 @@ struct check_watch {
 	/* Often: after each file, after each key. `percent` is of the phase, and an estimate for rows. */
 	void (*progress)(void *ctx, enum check_phase phase, unsigned percent,
 	                 const struct check_found *found);
-	/* Each damaged file, each difference. Texts hold no keys and no attributes. */
+	/* Each damaged or missing file, each difference. Texts hold no keys and no attributes. */
 	void (*problem)(void *ctx, const char *text);
 };
 
@@ -31,7 +33,8 @@ enum err_code engine_check(const char *path, const struct check_watch *watch, st
 /* Nothing wrong in it. */
 static inline bool check_is_sound(const struct check_found *found)
 {
-	return found->compared && found->damaged_files == 0 && found->counts.differences == 0;
+	return found->compared && found->damaged_seals == 0 && found->damaged_files == 0 &&
+	       found->counts.differences == 0;
 }
 
 #endif

@@ -15,10 +15,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "engine/layout.h"
 #include "engine/state.h"
 
 static void file_path(char out[PATH_MAX], const char *dir, const char *name)
@@ -99,57 +99,98 @@ static enum err_code lock(const char *dir, int flags, int *fd, struct err *err)
 	return err_set(err, ERR_STORAGE, "%s is in use by another process (it holds %s)", dir, path);
 }
 
-static enum err_code write_format(const char *dir, struct err *err)
-{
-	char text[32];
-	int  len = snprintf(text, sizeof(text), "gatehouse %d\n", LAYOUT_FORMAT);
-
-	return file_replace(dir, "FORMAT", (struct bytes){text, (size_t)len}, err);
-}
-
-static bool is_empty_of_data(const char *dir)
+static bool is_there(const char *dir, const char *name)
 {
 	char        path[PATH_MAX];
 	struct stat st;
 
-	file_path(path, dir, "store");
-	return stat(path, &st) != 0;
+	file_path(path, dir, name);
+	return stat(path, &st) == 0;
+}
+
+static enum err_code refuse_missing(const char *dir, const char *what, struct err *err)
+{
+	return err_set(
+	        err, ERR_STORAGE,
+	        "%s/%s is missing, but %s/FORMAT says that this directory has held data. Restore all of the "
+	        "directory from a backup; to begin with nothing, use another directory",
+	        dir, what, dir);
+}
+
+/* Without CURRENT the store would be made anew over whatever is left of it. */
+static enum err_code check_data(const char *dir, const struct directory *d, struct err *err)
+{
+	bool data = d->format < DIRECTORY_FORMAT_SEALED || directory_names_have(&d->holds, "store");
+
+	if (data && !is_there(dir, "store/CURRENT"))
+		return refuse_missing(dir, is_there(dir, "store") ? "store/CURRENT" : "store", err);
+	if (directory_names_have(&d->holds, "journal") && !is_there(dir, "journal"))
+		return refuse_missing(dir, "journal", err);
+	return ERR_NONE;
 }
 
 static enum err_code check_format(const char *dir, bool may_make, struct err *err)
 {
-	char  path[PATH_MAX];
-	FILE *f;
-	int   format = 0, fields;
+	struct directory d;
 
-	file_path(path, dir, "FORMAT");
-	f = fopen(path, "re");
-	if (f == NULL && errno == ENOENT && may_make && is_empty_of_data(dir))
-		return write_format(dir, err);
-	if (f == NULL)
-		return err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
-	fields = fscanf(f, "gatehouse %d", &format);
-	fclose(f);
-	if (fields != 1)
-		return err_set(err, ERR_STORAGE,
-		               "%s does not say \"gatehouse N\": is this a data directory of Gatehouse?",
-		               path);
-	if (format >= LAYOUT_FORMAT_OLDEST && format < LAYOUT_FORMAT && may_make)
-		return write_format(dir, err); /* the journal tells by itself what it is like */
-	if (format < LAYOUT_FORMAT_OLDEST || format > LAYOUT_FORMAT)
-		return err_set(
-		        err, ERR_STORAGE,
-		        "%s was written in format %d, but this program reads format %d: use a newer program",
-		        dir, format, LAYOUT_FORMAT);
-	return ERR_NONE;
+	if (directory_read(dir, &d, err) != ERR_NONE)
+		return err->code;
+	if (d.format == 0 && may_make && !is_there(dir, "store") && !is_there(dir, "journal"))
+		return directory_make(dir, 0, err);
+	if (d.format == 0)
+		return err_set(err, ERR_STORAGE, "%s/FORMAT is missing%s", dir,
+		               is_there(dir, "store")
+		                       ? ", and there is data. Restore it from a backup of this "
+		                         "directory"
+		                       : ": is this a data directory of Gatehouse?");
+	if (check_data(dir, &d, err) != ERR_NONE)
+		return err->code;
+	return !directory_has_seals(&d) && may_make ? directory_make(dir, d.format, err) : ERR_NONE;
 }
+
+/* ---- who may read it ---- */
+
+/* Programs up to format 3 left the store's files readable by everyone, behind a directory that is not. */
+static void make_private(const char *dir)
+{
+	DIR           *d = opendir(dir);
+	struct dirent *entry;
+	struct stat    st;
+
+	if (d == NULL)
+		return; /* whoever needs it will say why */
+	while ((entry = readdir(d)) != NULL)
+		if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		    (st.st_mode & 0077) != 0 && fchmodat(dirfd(d), entry->d_name, 0600, 0) != 0)
+			log_warn("%s/%s can be read by others: %s", dir, entry->d_name, strerror(errno));
+	closedir(d);
+}
+
+static void make_all_private(const char *dir)
+{
+	static const char *const folders[] = {"store", "journal"};
+	char                     path[PATH_MAX];
+
+	make_private(dir);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		file_path(path, dir, folders[i]);
+		if (is_there(dir, folders[i]) && chmod(path, 0700) != 0)
+			log_warn("%s can be read by others: %s", path, strerror(errno));
+		make_private(path);
+	}
+}
+
+/* ---- the whole ---- */
 
 static enum err_code claim(const char *path, bool may_make, int *lock_fd, struct err *err)
 {
 	if (lock(path, may_make ? O_RDWR | O_CREAT : O_RDONLY, lock_fd, err) != ERR_NONE)
 		return err->code;
-	if (check_format(path, may_make, err) == ERR_NONE)
+	if (check_format(path, may_make, err) == ERR_NONE) {
+		if (may_make)
+			make_all_private(path);
 		return ERR_NONE;
+	}
 	close(*lock_fd);
 	*lock_fd = -1;
 	return err->code;

@@ -1,6 +1,6 @@
 /* Disk: the data directory: made, locked, its format checked, its free space watched.
  *
- *   DIR/FORMAT     "gatehouse N", the layout's format
+ *   DIR/FORMAT     the layout's format, an id, and what must be there (base/directory.h)
  *   DIR/LOCK       held by the process that has it open
  *   DIR/ballast    bytes to give up when the disk is full, so that the store can still open
  *   DIR/journal/   every commit that the store's files may lack (journal.h)
@@ -12,7 +12,8 @@
 
 struct engine;
 
-/* Makes the directory if need be, locks it (*lock_fd stays open until close) and checks its format. */
+/* Makes the directory if need be, locks it (*lock_fd stays open until close), checks its format and brings that up to date.
+ * ERR_STORAGE if it has held data that is gone. */
 enum err_code disk_claim(const char *path, int *lock_fd, struct err *err);
 
 /* Locks a directory that is there, and checks its format; changes nothing. */

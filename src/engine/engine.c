@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "engine/apply.h"
@@ -105,7 +106,9 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment);
 	time_begin(e, end.time_us);
-	return from.segment == 0 ? checkpoint_run(e, err) : ERR_NONE;
+	if (from.segment == 0 && checkpoint_run(e, err) != ERR_NONE)
+		return err->code;
+	return directory_add_held(e->options.path, "store", err); /* nothing has been answered yet */
 }
 
 static enum err_code open_store(struct engine *e, struct err *err)

@@ -140,7 +140,7 @@ void journal_drop_before(struct journal *j, uint64_t segment)
 
 /* ---- reading ---- */
 
-static enum err_code file_read(const char *path, struct buf *out, struct err *err)
+static enum err_code segment_load(const char *path, struct buf *out, struct err *err)
 {
 	int         fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
@@ -229,7 +229,7 @@ static enum err_code read_segment(const char *dir, uint64_t segment, const struc
 	segment_path(path, dir, segment);
 	buf_init(&all, NULL);
 	err->code = ERR_NONE;
-	if (file_read(path, &all, err) == ERR_NONE) {
+	if (segment_load(path, &all, err) == ERR_NONE) {
 		found = segment_head_decode(buf_bytes(&all), &head);
 		if (found == RECORD_DAMAGED || (found == RECORD_WHOLE && head.segment != segment))
 			damaged(err, path, 0);

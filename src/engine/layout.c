@@ -12,7 +12,7 @@
  * hash(4) is the upper half of a fixed hash of the hash key. It spreads partitions evenly, so that n segments
  * of a parallel scan are n equal ranges, and it makes the keys of one partition contiguous.
  *
- * (L1) These shapes are on disk: another shape gets another LAYOUT_FORMAT.
+ * (L1) These shapes are on disk: another shape gets another DIRECTORY_FORMAT (base/directory.h).
  * (L2) Table and index ids are never used twice, so deleting one is deleting a range. */
 #include "engine/layout.h"
 

@@ -7,9 +7,7 @@
 #include "table/schema.h"
 
 enum {
-	LAYOUT_FORMAT = 3,
-	LAYOUT_FORMAT_OLDEST = 1, /* without a journal; 2: its records share units (J5). Both can be read */
-	EXPIRY_BUCKET_S = 600,    /* width of a bucket of the expiry index; part of the format */
+	EXPIRY_BUCKET_S = 600, /* width of a bucket of the expiry index; part of the format */
 	KIND_META = 'm',
 	KIND_TABLE = 't',
 	KIND_COUNTS = 'c',

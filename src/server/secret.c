@@ -1,40 +1,39 @@
-/* Secret: see secret.h. A file that is there but not as it should be is an error, never replaced: what was
- * hashed with it could not be found again. */
+/* Secret: see secret.h. A file that is there but not as it should be is an error, never replaced: what was hashed with it
+ * could not be found again. */
 #include "server/secret.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "base/file.h"
+#include "base/crypto.h"
+#include "base/seal.h"
 
 static enum err_code make(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
 {
 	if (getrandom(out, len, 0) != (ssize_t)len)
 		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
-	return file_replace(dir, name, (struct bytes){(const char *)out, len}, err);
+	return seal_write(dir, name, (struct bytes){(const char *)out, len}, err);
 }
 
 enum err_code secret_file_read(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
 {
-	char    path[PATH_MAX];
-	ssize_t n;
-	int     fd;
+	struct buf    text;
+	bool          found, due;
+	enum err_code rc;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return make(dir, name, out, len, err);
-	if (fd < 0)
-		return err_set(err, ERR_STORAGE, "open %s: %s", path, strerror(errno));
-	n = read(fd, out, len);
-	if (n == (ssize_t)len && lseek(fd, 0, SEEK_END) != (off_t)len)
-		n = -1;
-	close(fd);
-	if (n != (ssize_t)len)
-		return err_set(err, ERR_STORAGE, "%s must have %zu bytes", path, len);
-	return ERR_NONE;
+	buf_init(&text, NULL);
+	if (seal_read(dir, name, &text, &found, err) != ERR_NONE ||
+	    seal_is_due(dir, name, &due, err) != ERR_NONE)
+		rc = err->code;
+	else if (!found)
+		rc = make(dir, name, out, len, err);
+	else if (text.len != len)
+		rc = err_set(err, ERR_STORAGE, "%s/%s must hold %zu bytes, and holds %zu", dir, name, len,
+		             text.len);
+	else /* an older program wrote it without a seal */
+		rc = due ? seal_write(dir, name, buf_bytes(&text), err) : ERR_NONE;
+	if (rc == ERR_NONE && found)
+		memcpy(out, text.data, len);
+	crypto_wipe(text.data, text.len);
+	buf_release(&text);
+	return rc;
 }

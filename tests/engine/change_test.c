@@ -172,7 +172,7 @@ TEST(change, a_format_file_left_half_written_by_a_crash_does_not_matter)
 
 	fixture_open(&f);
 	engine_close(f.engine);
-	snprintf(command, sizeof(command), "rm -rf %s/store %s/FORMAT", f.dir, f.dir);
+	snprintf(command, sizeof(command), "cd %s && rm -rf store journal FORMAT", f.dir);
 	assert_int_equal(system(command), 0);
 	snprintf(path, sizeof(path), "%s/FORMAT.new", f.dir);
 	file = fopen(path, "w");

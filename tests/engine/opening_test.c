@@ -182,7 +182,7 @@ TEST(opening, a_directory_of_format_1_is_taken_over_and_its_time_goes_on)
 	assert_int_equal(s.base.now_us, clock);
 	engine_session_release(&s);
 	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
-	shell(&f, "grep -qx 'gatehouse 3' FORMAT");
+	shell(&f, "grep -qx 'gatehouse 4' FORMAT");
 	die(&f);
 	fixture_start(&f);
 	engine_session_init(&s, f.engine);
