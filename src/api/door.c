@@ -193,6 +193,7 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 	if (rc != ERR_NONE)
 		return rc;
 	keep_key_id(w, &who);
+	w->base.caller = who.key != NULL ? who.key->use : NULL;
 	rc = ceiling_check(l, r, &who, err);
 	if (rc == ERR_NONE)
 		rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);

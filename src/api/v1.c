@@ -343,6 +343,7 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc != ERR_NONE)
 		return rc;
 	keep_key_id(w, &who);
+	w->base.caller = who.key != NULL ? who.key->use : NULL;
 	rc = ceiling_check(l, c->http, &who, err);
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);

@@ -1,15 +1,5 @@
 /* Bytes: the few operations that are more than a comparison. */
-#define _GNU_SOURCE /* memmem */
 #include "base/bytes.h"
-
-bool bytes_contains(struct bytes hay, struct bytes needle)
-{
-	if (needle.len == 0)
-		return true;
-	if (hay.len == 0)
-		return false;
-	return memmem(hay.data, hay.len, needle.data, needle.len) != NULL;
-}
 
 /* The length of the well-formed UTF-8 sequence at p, or 0. Bounds per lead byte are those of Unicode's table
  * 3-7. */

@@ -72,7 +72,7 @@ static inline struct bytes bytes_trimmed(struct bytes text)
 	return text;
 }
 
-/* Does `needle` occur in `hay`? The empty needle does. */
+/* Does `needle` occur in `hay`? The empty needle does. Takes time linear in both lengths, whatever they hold. */
 bool bytes_contains(struct bytes hay, struct bytes needle);
 
 /* Is it well-formed UTF-8 (no surrogates, no overlong forms)? */

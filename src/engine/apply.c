@@ -126,7 +126,7 @@ enum err_code apply_to(struct engine_session *s, struct arena *a, const struct t
 	const struct item *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
 	struct item new = {0};
 	const struct loaded *row;
-	bool                 leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE;
+	bool                 leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE, holds;
 	size_t               new_bytes;
 
 	if (row_load(s, a, t, key, &row, err) != ERR_NONE)
@@ -134,7 +134,10 @@ enum err_code apply_to(struct engine_session *s, struct arena *a, const struct t
 	old = row->live ? &row->item : NULL;
 	r->size_bytes = row->size_bytes;
 	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row->size_bytes)};
-	if (!expr_holds(q->condition, old != NULL ? old : &new)) {
+	holds = expr_holds(q->condition, old != NULL ? old : &new, &s->cost);
+	if (cost_check(s, err) != ERR_NONE)
+		return err->code;
+	if (!holds) {
 		r->condition_failed = true;
 		if (q->return_old_on_failure)
 			return_item(r, old);
@@ -163,6 +166,7 @@ enum err_code apply_write(struct table *t, struct arena *a, const struct table_w
 	const struct table_entry *entry;
 
 	*r = (struct table_write_result){0};
+	cost_begin(s);
 	if (apply_check(s, q, &entry, err) != ERR_NONE)
 		return err->code;
 	return apply_to(s, a, entry, q, r, err);

@@ -67,6 +67,7 @@ enum err_code batch_write(struct table *t, struct arena *a, const struct table_b
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
 
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
+	cost_begin(s);
 	for (uint32_t i = 0; i < q->count; i++)
 		if (check_batch(s, &q->writes[i], &tables[i], err) != ERR_NONE)
 			return err->code;
@@ -146,7 +147,8 @@ static enum err_code check_actions(struct engine_session *s, struct arena *a,
 	return ERR_NONE;
 }
 
-/* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. */
+/* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. Expressions that
+ * look at too much are no fault of one action: they fail the request. */
 static enum err_code act(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          const struct table_transact_write *q, uint32_t action,
                          struct table_transact_result *r, struct err *err)
@@ -154,7 +156,7 @@ static enum err_code act(struct engine_session *s, struct arena *a, const struct
 	struct table_write_result *result = &r->results[action];
 	enum err_code              rc = apply_to(s, a, t, &q->writes[action], result, err);
 
-	if (rc == ERR_INVALID) {
+	if (rc == ERR_INVALID && !expr_cost_exceeded(&s->cost)) {
 		invalid(a, r, action, err);
 		return ERR_NONE;
 	}
@@ -208,6 +210,7 @@ enum err_code batch_transact(struct table *t, struct arena *a, const struct tabl
 	struct turn_mark           before = turn_mark(s->turn);
 
 	*r = (struct table_transact_result){0};
+	cost_begin(s);
 	r->reasons = arena_zalloc(a, q->count * sizeof(*r->reasons));
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
 	if (check_actions(s, a, q, tables, r, err) != ERR_NONE)

@@ -52,6 +52,7 @@ struct engine_options engine_options_default(const char *path)
 	                               .cache_bytes_max = 64 << 20,
 	                               .block_cache_bytes = 64 << 20,
 	                               .queue_bytes_max = 64 << 20,
+	                               .expression_bytes_max = 64 << 20,
 	                               .disk_reserve_bytes = 64 << 20,
 	                               .journal_segment_bytes = JOURNAL_SEGMENT_BYTES,
 	                               .tick_ms = 1000,
@@ -292,7 +293,7 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 
 void engine_session_init(struct engine_session *r, struct engine *e)
 {
-	*r = (struct engine_session){{&engine_backend, engine_now_us(e)}, e, NULL, NULL};
+	*r = (struct engine_session){.base = {&engine_backend, engine_now_us(e)}, .engine = e};
 	pthread_mutex_lock(&e->catalog_lock);
 	r->catalog = catalog_ref(e->catalog);
 	pthread_mutex_unlock(&e->catalog_lock);

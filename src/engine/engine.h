@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/metric.h"
+#include "expr/eval.h"
 #include "table/table.h"
 
 struct engine;
@@ -23,6 +24,7 @@ struct engine_options {
 	size_t        cache_bytes_max;       /* hot rows kept in front of the store */
 	size_t        block_cache_bytes;     /* the store's own */
 	size_t        queue_bytes_max;       /* what may wait for the writer; past it: ERR_OVERLOADED */
+	size_t        expression_bytes_max;  /* what the expressions of one call may look at (expr/eval.h) */
 	size_t        disk_reserve_bytes;    /* below this much free space: ERR_DISK_FULL */
 	size_t        journal_segment_bytes; /* a file of the journal; checkpoints free whole ones */
 	size_t        journal_unit_bytes;    /* what the disk writes at once; 0: ask it */
@@ -58,6 +60,7 @@ struct engine_session {
 	struct engine        *engine;
 	const struct catalog *catalog;
 	struct turn          *turn; /* NULL: reads only */
+	struct expr_cost      cost; /* of all expressions so far; each call may add expression_bytes_max */
 };
 
 void engine_session_init(struct engine_session *r, struct engine *e);
@@ -79,6 +82,8 @@ struct writer_request {
 	/* What it counts against the queue's bound; run may set it to what the request has come to hold,
 	 * which counts against the batch's. */
 	size_t cost_bytes;
+	/* On whose behalf: an address to tell callers apart by, never followed. NULL: the engine's own, or unknown. */
+	const void *caller;
 
 	enum err_code rc;
 	struct err    err;

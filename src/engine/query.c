@@ -2,14 +2,16 @@
  * key space; the page is what lies in it until a limit is met.
  *
  * Work is bounded: a page examines at most PAGE_READ_BYTES_MAX of stored bytes, also where expired rows or a
- * filter leave nothing to return, or where small index entries make it look into large rows. */
+ * filter leave nothing to return, or where small index entries make it look into large rows. It also ends once its
+ * filter has looked at a PAGE_COST_SHARE of what the request may, because a loop's other connections wait meanwhile.
+ * DynamoDB's callers take a short page for granted and go on from its last key. */
 #include "engine/query.h"
 
 #include "engine/layout.h"
 #include "engine/read.h"
 #include "expr/eval.h"
 
-enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX };
+enum { PAGE_READ_BYTES_MAX = 4 * TABLE_PAGE_BYTES_MAX, PAGE_COST_SHARE = 4 };
 
 /* The row behind an index entry, of the same state: in a turn nothing else runs, elsewhere by the snapshot.
  */
@@ -62,8 +64,6 @@ static void page_add(struct page *p, const struct item *item)
 {
 	struct table_query_result *r = p->result;
 
-	if (!expr_holds(p->q->filter, item))
-		return;
 	r->count++;
 	if (p->q->count_only)
 		return;
@@ -80,23 +80,33 @@ static void page_add(struct page *p, const struct item *item)
 	        p->q->projection == NULL ? *item : expr_project(p->arena, p->q->projection, item);
 }
 
-/* Takes one row into the page; false if the page was full before it. */
-static bool page_take(struct page *p, const struct loaded *row)
+/* Takes one row into the page. *full: the page was full before it. A row whose filter passes what the request may look
+ * at is left to the next page, where it comes first; if it does so there, the request fails. */
+static enum err_code page_take(struct page *p, const struct loaded *row, bool *full, struct err *err)
 {
-	if (!row->live)
-		return true;
-	if (p->bytes > 0 && p->bytes + row->size_bytes > TABLE_PAGE_BYTES_MAX)
-		return false;
+	bool holds;
+
+	*full = row->live && p->bytes > 0 && p->bytes + row->size_bytes > TABLE_PAGE_BYTES_MAX;
+	if (*full || !row->live)
+		return ERR_NONE;
+	holds = expr_holds(p->q->filter, &row->item, &p->session->cost);
+	if (expr_cost_exceeded(&p->session->cost) && p->result->scanned > 0) {
+		*full = true;
+		return ERR_NONE;
+	}
+	if (cost_check(p->session, err) != ERR_NONE)
+		return err->code;
 	p->bytes += row->size_bytes;
 	p->result->scanned++;
-	page_add(p, &row->item);
-	return true;
+	if (holds)
+		page_add(p, &row->item);
+	return ERR_NONE;
 }
 
 static bool page_is_full(const struct page *p)
 {
 	return (p->q->limit > 0 && p->result->scanned >= p->q->limit) ||
-	       p->stored_bytes >= PAGE_READ_BYTES_MAX;
+	       p->stored_bytes >= PAGE_READ_BYTES_MAX || p->session->cost.spent >= p->cost_max;
 }
 
 /* Reads until the page is full or the range ends. */
@@ -106,16 +116,14 @@ static enum err_code page_walk(struct page *p, struct view_cursor *cursor, struc
 
 	while (!p->result->more && view_cursor_next(cursor, &key, &value)) {
 		struct loaded row;
+		bool          full;
 
 		p->stored_bytes += key.len + value.len;
-		if (examine(p, value, &row, err) != ERR_NONE)
+		if (examine(p, value, &row, err) != ERR_NONE || page_take(p, &row, &full, err) != ERR_NONE)
 			return err->code;
-		if (page_take(p, &row)) {
+		if (!full)
 			p->last = row.item;
-			p->result->more = page_is_full(p);
-		} else {
-			p->result->more = true;
-		}
+		p->result->more = full || page_is_full(p);
 	}
 	return view_cursor_check(cursor, err);
 }
@@ -165,6 +173,9 @@ enum err_code read_query(struct table *t, struct arena *a, const struct table_qu
 	struct page p = {.session = (struct engine_session *)t, .arena = a, .q = q, .result = r};
 
 	*r = (struct table_query_result){0};
+	cost_begin(p.session);
+	p.cost_max =
+	        p.session->cost.spent + p.session->engine->options.expression_bytes_max / PAGE_COST_SHARE;
 	if (query_plan(&p, err) != ERR_NONE || page_read(&p, err) != ERR_NONE)
 		return err->code;
 	fill_capacity(&p);

@@ -27,6 +27,7 @@ struct page {
 	size_t                     bytes;         /* examined, DynamoDB's sizes */
 	size_t                     fetched_bytes; /* fetched from the table for a local index */
 	size_t                     stored_bytes;  /* examined or fetched, as stored */
+	size_t                     cost_max;      /* the session's cost at which the page ends */
 	struct item                last;          /* the row taken last */
 };
 

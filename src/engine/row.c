@@ -13,6 +13,18 @@ enum { READ_UNIT_BYTES = 4096, WRITE_UNIT_BYTES = 1024 };
 /* What is set aside at first for a key, and for a value beyond what it took before: more than most take. */
 enum { KEY_ROOM = 128, VALUE_ROOM = 256 };
 
+void cost_begin(struct engine_session *s)
+{
+	s->cost.max = s->cost.spent + s->engine->options.expression_bytes_max;
+}
+
+enum err_code cost_check(const struct engine_session *s, struct err *err)
+{
+	if (!expr_cost_exceeded(&s->cost))
+		return ERR_NONE;
+	return err_set(err, ERR_INVALID, MSG_EXPRESSION_COST, s->engine->options.expression_bytes_max);
+}
+
 double read_cost(size_t bytes, bool consistent)
 {
 	size_t units = bytes == 0 ? 1 : (bytes + READ_UNIT_BYTES - 1) / READ_UNIT_BYTES;

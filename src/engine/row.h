@@ -37,6 +37,14 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units);
 
+/* ---- what expressions may look at ---- */
+
+/* A call of the backend begins: its expressions may look at expression_bytes_max. A DynamoDB request is one call. */
+void cost_begin(struct engine_session *s);
+
+/* ERR_INVALID if they have looked at more: then what they found means nothing. */
+enum err_code cost_check(const struct engine_session *s, struct err *err);
+
 /* ---- capacity units, as DynamoDB counts them ---- */
 
 double read_cost(size_t bytes, bool consistent);

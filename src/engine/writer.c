@@ -2,12 +2,17 @@
  *
  *    any thread                     writer thread
  *    writer_submit … --> pending
- *    writer_gathered ------------>  take what waits
+ *    writer_gathered ------------>  take what waits    (ready; late, if its caller has had more than its share)
  *         |                         run each in turn   (sees the earlier ones; a failed one is undone alone)
  *         |                         commit once        (one flush for all)
  *         <------ done -----------  complete, oldest first
  *
- * While a flush is under way, requests gather for the next batch: the more load, the larger the batches.
+ * While a flush is under way, requests gather for the next batch: the more load, the larger the batches. A batch also
+ * ends by the clock, so that what is done gets answered.
+ *
+ * Fairness: a request that does a lot of work puts its caller into debt. While it is in debt, its requests wait in a line
+ * of their own, and batches take turns: one of the ready, one of the late, which ends early if others wait. So what
+ * one caller's requests cost another is the longest of them, however many there are.
  *
  * (W1) A request's outcome is set before it is completed, and never after.
  * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since what
@@ -32,9 +37,29 @@ enum {
 	BATCH_REQUESTS_MAX = 1024,
 	BATCH_BYTES_MAX = 8 << 20, /* of what is written; a batch ends with the request that passes it */
 	BATCH_COST_MAX = 64 << 20, /* of what its requests hold, once they were run; likewise */
+	BATCH_US_MAX = 5000,       /* of running its requests; likewise */
+	LATE_US_MAX = 1000,        /* the same of late ones while others wait */
 	BODY_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
 	GATHERING_NS_MAX = 500000, /* how long a batch waits for a loop that goes on submitting */
 	SEGMENTS_MAX = 8,          /* of the journal; past it the writer waits for a checkpoint */
+	CLOCK_EVERY = 8,           /* light requests from one look at the clock to the next */
+};
+
+/* Work is what a request came to hold and what its expressions looked at, in bytes: about 0.1 ns each. */
+enum {
+	HEAVY_BYTES = 1 << 20, /* from here on a request's work makes debts */
+	DEBT_BYTES_PER_MS = 1 << 20,
+	DEBT_MS_MAX = 1000,
+	DEBTS_MAX = 64, /* callers remembered */
+};
+
+struct debt {
+	const void *caller; /* NULL: nobody */
+	int64_t     until_us;
+};
+
+struct line {
+	struct writer_request *first, **last;
 };
 
 struct writer {
@@ -43,26 +68,62 @@ struct writer {
 	bool           started;
 
 	/* under lock */
-	pthread_mutex_t        lock;
-	pthread_cond_t         arrived;
-	struct writer_request *first, **last;
-	size_t                 pending_bytes;
-	bool                   stopping;
-	bool                   gathered; /* those who submitted have done so for now */
-	bool                   busy;     /* with a batch */
-	struct writer_stats    stats;
-	uint64_t               steps;      /* batches begun, and batches ended */
-	uint64_t               beat_steps; /* when writer_beats last looked */
-	bool                   beat_busy;
+	pthread_mutex_t     lock;
+	pthread_cond_t      arrived;
+	struct line         pending;
+	bool                stopping;
+	bool                gathered; /* those who submitted have done so for now */
+	bool                busy;     /* with a batch */
+	struct writer_stats stats;
+	uint64_t            steps;      /* batches begun, and batches ended */
+	uint64_t            beat_steps; /* when writer_beats last looked */
+	bool                beat_busy;
 
 	/* any thread */
-	atomic_bool             failed; /* (W3) */
+	atomic_bool   failed;        /* (W3) */
+	atomic_size_t pending_bytes; /* (W4): of all that has not had its turn; added to under lock only */
 	struct metric_histogram batch_requests, flush_us;
 
 	/* writer thread only */
+	struct line ready, late;
+	bool        late_next; /* the next batch is of late ones */
+	struct debt debts[DEBTS_MAX];
 	struct turn turn;
 	struct buf  body; /* of the record to be written */
 };
+
+static void line_init(struct line *l)
+{
+	*l = (struct line){NULL, &l->first};
+}
+
+static void line_push(struct line *l, struct writer_request *r)
+{
+	r->next = NULL;
+	*l->last = r;
+	l->last = &r->next;
+}
+
+static struct writer_request *line_pop(struct line *l)
+{
+	struct writer_request *r = l->first;
+
+	if (r != NULL)
+		l->first = r->next;
+	if (l->first == NULL)
+		l->last = &l->first;
+	return r;
+}
+
+/* Moves all of `from` to the end of `to`. */
+static void line_join(struct line *to, struct line *from)
+{
+	if (from->first == NULL)
+		return;
+	*to->last = from->first;
+	to->last = from->last;
+	line_init(from);
+}
 
 /* ---- submitting ---- */
 
@@ -77,18 +138,17 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 
 enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)
 {
-	bool full;
+	size_t waiting;
+	bool   full;
 
 	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full))
 		return refuse(w, err);
-	r->next = NULL;
 	pthread_mutex_lock(&w->lock);
-	full = w->pending_bytes > 0 &&
-	       w->pending_bytes + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
+	waiting = atomic_load(&w->pending_bytes);
+	full = waiting > 0 && waiting + r->cost_bytes > w->engine->options.queue_bytes_max; /* (W4) */
 	if (!full) {
-		*w->last = r;
-		w->last = &r->next;
-		w->pending_bytes += r->cost_bytes;
+		line_push(&w->pending, r);
+		atomic_fetch_add(&w->pending_bytes, r->cost_bytes);
 	}
 	pthread_mutex_unlock(&w->lock);
 	if (full)
@@ -101,8 +161,8 @@ void writer_gathered(struct writer *w)
 	bool wake;
 
 	pthread_mutex_lock(&w->lock);
-	wake = w->first != NULL && !w->gathered;
-	w->gathered = w->first != NULL;
+	wake = w->pending.first != NULL && !w->gathered;
+	w->gathered = w->pending.first != NULL;
 	pthread_mutex_unlock(&w->lock);
 	if (wake)
 		pthread_cond_signal(&w->arrived);
@@ -119,7 +179,7 @@ struct writer_stats writer_stats(struct writer *w)
 
 	pthread_mutex_lock(&w->lock);
 	stats = w->stats;
-	stats.queue_bytes = w->pending_bytes;
+	stats.queue_bytes = atomic_load(&w->pending_bytes);
 	pthread_mutex_unlock(&w->lock);
 	metric_read(&w->batch_requests, &stats.batch_requests);
 	metric_read(&w->flush_us, &stats.flush_us);
@@ -139,7 +199,7 @@ bool writer_beats(struct writer *w)
 	return beats;
 }
 
-/* ---- the batch ---- */
+/* ---- taking ---- */
 
 static struct timespec soon(void)
 {
@@ -160,7 +220,7 @@ static void await(struct writer *w)
 {
 	struct timespec until;
 
-	while (w->first == NULL && !w->stopping)
+	while (w->pending.first == NULL && !w->stopping)
 		pthread_cond_wait(&w->arrived, &w->lock);
 	if (!w->gathered) {
 		until = soon();
@@ -170,66 +230,140 @@ static void await(struct writer *w)
 	}
 }
 
-/* Waits for requests and takes them, up to BATCH_REQUESTS_MAX; NULL when there will be none any more. */
-static struct writer_request *take(struct writer *w)
+/* Waits for requests, unless some are left, and takes them; false when there will be none any more. */
+static bool take(struct writer *w)
 {
-	struct writer_request *taken, *r;
-	unsigned               count = 1;
+	bool left = w->ready.first != NULL || w->late.first != NULL;
 
 	pthread_mutex_lock(&w->lock);
 	w->busy = false;
-	await(w);
-	taken = w->first;
-	w->busy = taken != NULL;
+	if (!left)
+		await(w);
+	left = left || w->pending.first != NULL;
+	w->busy = left;
 	w->steps++;
-	for (r = taken; r != NULL; r = r->next) {
-		w->pending_bytes -= r->cost_bytes;
-		if (count++ == BATCH_REQUESTS_MAX)
-			break;
-	}
-	w->first = r == NULL ? NULL : r->next;
-	w->gathered = w->first != NULL;
-	if (w->first == NULL)
-		w->last = &w->first;
-	if (r != NULL)
-		r->next = NULL;
+	line_join(&w->ready, &w->pending);
+	w->gathered = false;
 	pthread_mutex_unlock(&w->lock);
-	return taken;
+	return left;
 }
 
-static void run_one(struct writer *w, struct writer_request *r, int64_t now_us)
-{
-	struct engine_session session = {{&engine_backend, now_us}, w->engine, NULL, &w->turn};
-	struct turn_mark      mark = turn_mark(&w->turn);
+/* ---- debts ---- */
 
+static struct debt *debt_of(struct writer *w, const void *caller)
+{
+	return &w->debts[((uintptr_t)caller * 0x9E3779B97F4A7C15u) >> 32 & (DEBTS_MAX - 1)];
+}
+
+static bool in_debt(struct writer *w, const void *caller, int64_t now_us)
+{
+	const struct debt *d = debt_of(w, caller);
+
+	return d->until_us > now_us && d->caller == caller;
+}
+
+/* Two callers may share a place: the later debt stays. */
+static void debt_add(struct writer *w, const void *caller, size_t work_bytes, int64_t now_us)
+{
+	struct debt *d = debt_of(w, caller);
+	int64_t      from_us = in_debt(w, caller, now_us) ? d->until_us : now_us;
+	int64_t      until_us = from_us + (int64_t)(work_bytes / (DEBT_BYTES_PER_MS / 1000));
+
+	if (until_us > now_us + DEBT_MS_MAX * 1000)
+		until_us = now_us + DEBT_MS_MAX * 1000;
+	if (d->caller == caller || d->until_us < until_us)
+		*d = (struct debt){caller, until_us};
+}
+
+/* ---- running ---- */
+
+/* Returns the work that it was. */
+static size_t run_one(struct writer *w, struct writer_request *r, int64_t now_us)
+{
+	struct engine_session session = {
+	        .base = {&engine_backend, now_us}, .engine = w->engine, .turn = &w->turn};
+	struct turn_mark mark = turn_mark(&w->turn);
+
+	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
 	r->rc = r->run(r, &session.base);
 	if (r->rc != ERR_NONE)
 		turn_rollback(&w->turn, mark);
 	else
 		turn_keep(&w->turn, mark);
+	return r->cost_bytes + session.cost.spent;
 }
 
-/* Runs requests in turn; returns those that did not fit into this batch. */
-static struct writer_request *run_all(struct writer *w, struct writer_request *r, int64_t now_us,
-                                      uint64_t *count)
+/* The next request of a batch of that kind. */
+static struct writer_request *next(struct writer *w, bool late, int64_t now_us)
 {
-	size_t cost = 0;
+	struct writer_request *r;
 
-	turn_begin(&w->turn, w->engine->catalog); /* only this thread changes it */
-	while (r != NULL) {
-		struct writer_request *next = r->next;
-
-		run_one(w, r, now_us);
-		++*count;
-		cost += r->cost_bytes;
-		if (w->turn.bytes > BATCH_BYTES_MAX || cost > BATCH_COST_MAX) {
-			r->next = NULL;
-			return next;
-		}
-		r = next;
-	}
-	return NULL;
+	if (late)
+		return line_pop(&w->late);
+	while ((r = line_pop(&w->ready)) != NULL && in_debt(w, r->caller, now_us))
+		line_push(&w->late, r);
+	return r;
 }
+
+static bool others_wait(struct writer *w)
+{
+	bool wait = w->ready.first != NULL;
+
+	pthread_mutex_lock(&w->lock);
+	wait = wait || w->pending.first != NULL;
+	pthread_mutex_unlock(&w->lock);
+	return wait;
+}
+
+/* A batch while it is run. */
+struct run {
+	bool     late;
+	int64_t  began_us, at_us; /* steady; at_us: when the clock was last read */
+	uint64_t count;
+	size_t   cost_bytes;
+};
+
+/* Is the batch to end with the request that was just run? */
+static bool run_ends(struct writer *w, const struct run *run)
+{
+	int64_t elapsed_us = run->at_us - run->began_us;
+
+	return w->turn.bytes > BATCH_BYTES_MAX || run->cost_bytes > BATCH_COST_MAX ||
+	       run->count == BATCH_REQUESTS_MAX || elapsed_us >= BATCH_US_MAX ||
+	       (run->late && elapsed_us >= LATE_US_MAX && others_wait(w));
+}
+
+/* Runs requests in turn, of the line whose turn it is if it has any, and puts them into *ran. */
+static uint64_t run_all(struct writer *w, int64_t now_us, struct line *ran)
+{
+	struct clock          *clock = w->engine->options.clock;
+	struct run             run = {.late = w->late_next, .began_us = clock_steady_us(clock)};
+	struct writer_request *r = next(w, run.late, run.began_us);
+
+	run.at_us = run.began_us;
+	if (r == NULL) {
+		run.late = !run.late;
+		r = next(w, run.late, run.began_us);
+	}
+	turn_begin(&w->turn, w->engine->catalog); /* only this thread changes it */
+	for (; r != NULL; r = next(w, run.late, run.at_us)) {
+		size_t work = run_one(w, r, now_us);
+
+		line_push(ran, r);
+		run.count++;
+		run.cost_bytes += r->cost_bytes;
+		if (work >= HEAVY_BYTES || run.count % CLOCK_EVERY == 0)
+			run.at_us = clock_steady_us(clock);
+		if (work >= HEAVY_BYTES)
+			debt_add(w, r->caller, work, run.at_us);
+		if (run_ends(w, &run))
+			break;
+	}
+	w->late_next = !run.late && w->late.first != NULL;
+	return run.count;
+}
+
+/* ---- committing ---- */
 
 /* The turn's changes as the body of a record; false if there are none. */
 static bool gather(struct writer *w)
@@ -346,39 +480,46 @@ static void stop_writing(struct writer *w, const char *why)
 		w->engine->options.on_failure(w->engine->options.failure_ctx);
 }
 
-static void batch(struct writer *w, struct writer_request *requests)
+/* (W3) */
+static void refuse_all(struct writer *w)
 {
-	while (requests != NULL) {
-		int64_t                now_us = engine_now_us(w->engine);
-		uint64_t               count = 0;
-		struct writer_request *rest;
-		struct err             err;
+	line_join(&w->ready, &w->late);
+	for (const struct writer_request *r = w->ready.first; r != NULL; r = r->next)
+		atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
+	fail_all(w->ready.first, "an earlier flush failed");
+	complete(w->ready.first);
+	line_init(&w->ready);
+}
 
-		if (atomic_load(&w->failed)) {
-			fail_all(requests, "an earlier flush failed");
-			complete(requests);
-			return;
-		}
-		rest = run_all(w, requests, now_us, &count);
-		if (commit(w, now_us, &err) != ERR_NONE) {
-			fail_all(requests, err.text);
-			stop_writing(w, err.text);
-		}
-		note_batch(w, count);
-		complete(requests);
-		if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE)
-			stop_writing(w, err.text);
-		requests = rest;
+static void batch(struct writer *w)
+{
+	int64_t     now_us = engine_now_us(w->engine);
+	struct line ran;
+	uint64_t    count;
+	struct err  err;
+
+	if (atomic_load(&w->failed)) {
+		refuse_all(w);
+		return;
 	}
+	line_init(&ran);
+	count = run_all(w, now_us, &ran);
+	if (commit(w, now_us, &err) != ERR_NONE) {
+		fail_all(ran.first, err.text);
+		stop_writing(w, err.text);
+	}
+	note_batch(w, count);
+	complete(ran.first);
+	if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE)
+		stop_writing(w, err.text);
 }
 
 static void *writer_main(void *arg)
 {
-	struct writer         *w = arg;
-	struct writer_request *requests;
+	struct writer *w = arg;
 
-	while ((requests = take(w)) != NULL)
-		batch(w, requests);
+	while (take(w))
+		batch(w);
 	return NULL;
 }
 
@@ -390,7 +531,9 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 	pthread_condattr_t attributes;
 
 	w->engine = e;
-	w->last = &w->first;
+	line_init(&w->pending);
+	line_init(&w->ready);
+	line_init(&w->late);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

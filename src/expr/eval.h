@@ -5,12 +5,29 @@
 #include "base/err.h"
 #include "expr/expr.h"
 
+/* What conditions have looked at, in bytes, and how much they may. One counter serves all expressions of a request.
+ * Costs are upper bounds, weighted so that a byte takes about the same time whatever looks at it:
+ *   a comparison        1 for each byte that both sides have
+ *   a value or member   EXPR_NODE_COST, in lists, sets, maps and operands alike
+ *   a search            EXPR_SEARCH_COST for each byte of the text and of what is looked for */
+struct expr_cost {
+	size_t spent, max;
+};
+
+enum { EXPR_NODE_COST = 32, EXPR_SEARCH_COST = 16 };
+
+static inline bool expr_cost_exceeded(const struct expr_cost *cost)
+{
+	return cost->spent > cost->max;
+}
+
 /* The value at the path, or NULL. */
 const struct value *expr_path_find(const struct expr_path *path, const struct item *item);
 
 /* Does the condition hold? An absent item is an empty one. A comparison of different types is false (<> is
- * true). A NULL condition holds. */
-bool expr_holds(const struct expr *condition, const struct item *item);
+ * true). A NULL condition holds. What was looked at is added to *cost. Past its maximum nothing more is looked at, and
+ * the answer means nothing: the caller asks expr_cost_exceeded. */
+bool expr_holds(const struct expr *condition, const struct item *item, struct expr_cost *cost);
 
 /* Applies an update to an item (empty if absent) and yields the new item, which shares what did not change.
  * All actions read the item as it was before. ERR_INVALID with DynamoDB's text on a wrong operand type, an

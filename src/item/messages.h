@@ -330,9 +330,13 @@
 	"secondary index %.*s because its projection type is not ALL"
 #define MSG_PROJECT_MISSING                                                                                  \
 	"One or more parameter values were invalid: Global secondary index %.*s does not project %.*s"
-#define MSG_BATCH_TWICE      "Provided list of item keys contains duplicates"
-#define MSG_TRANSACT_TWICE   "Transaction request cannot include multiple operations on one item"
-#define MSG_TRANSACT_SIZE    "Transaction request size has exceeded the maximum allowed size of 4194304 bytes"
+#define MSG_BATCH_TWICE    "Provided list of item keys contains duplicates"
+#define MSG_TRANSACT_TWICE "Transaction request cannot include multiple operations on one item"
+#define MSG_TRANSACT_SIZE  "Transaction request size has exceeded the maximum allowed size of 4194304 bytes"
+/* ours: DynamoDB has no such bound */
+#define MSG_EXPRESSION_COST                                                                                  \
+	"The expressions of this request would examine more than %zu bytes of items and values. Use fewer "  \
+	"or simpler conditions, or smaller attributes; the operator can raise --expression-mb"
 #define MSG_CONDITION_FAILED "The conditional request failed"
 #define MSG_TOKEN_MISMATCH                                                                                   \
 	"The provided client token has already been used for a request with other parameters"

@@ -11,6 +11,7 @@ struct serve_options serve_options_default(void)
 	                                 .region = ACCESS_REGION,
 	                                 .cache_mb = 64,
 	                                 .queue_mb = 64,
+	                                 .expression_mb = 64,
 	                                 .limits_mb = 64};
 	struct service_tables tables = service_tables_default();
 

@@ -21,6 +21,7 @@ struct serve_options {
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
+	uint64_t    expression_mb;               /* what the expressions of one request may examine */
 	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
 	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/hash.h"
@@ -21,6 +22,78 @@ TEST(bytes, compare_is_by_unsigned_bytes_and_a_prefix_comes_first)
 	assert_true(bytes_contains(BYTES("abc"), BYTES("bc")));
 	assert_true(bytes_contains(BYTES("abc"), BYTES("")));
 	assert_false(bytes_contains(BYTES(""), BYTES("a")));
+}
+
+static bool naive_contains(struct bytes hay, struct bytes needle)
+{
+	for (size_t i = 0; i + needle.len <= hay.len; i++)
+		if (memcmp(hay.data + i, needle.data, needle.len) == 0)
+			return true;
+	return false;
+}
+
+/* A text of few different letters has periods, which are what a search can get wrong. */
+static struct bytes few_letters(struct random *random, char *room, size_t len, unsigned letters)
+{
+	for (size_t i = 0; i < len; i++)
+		room[i] = (char)('a' + random_below(random, letters));
+	return (struct bytes){room, len};
+}
+
+TEST(bytes, a_search_finds_what_comparing_at_each_place_finds)
+{
+	struct random random = {7};
+	char          hay[64], needle[16];
+
+	for (int i = 0; i < 200000; i++) {
+		unsigned     letters = 1 + (unsigned)random_below(&random, 3);
+		struct bytes h = few_letters(&random, hay, random_below(&random, sizeof(hay) + 1), letters);
+		struct bytes n =
+		        few_letters(&random, needle, 1 + random_below(&random, sizeof(needle)), letters);
+
+		if (bytes_contains(h, n) != naive_contains(h, n))
+			fail_msg("%.*s in %.*s", BYTES_ARG(n), BYTES_ARG(h));
+	}
+}
+
+static int64_t search_us(struct bytes hay, struct bytes needle)
+{
+	int64_t best_us = INT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		int64_t began_us = clock_steady_us(clock_system()), took_us;
+
+		assert_false(bytes_contains(hay, needle));
+		took_us = clock_steady_us(clock_system()) - began_us;
+		best_us = took_us < best_us ? took_us : best_us;
+	}
+	return best_us;
+}
+
+/* At the bound of an item. The product of both lengths would take seconds; linear time is about a millisecond. */
+TEST(bytes, a_search_takes_linear_time_whatever_is_searched_for)
+{
+	enum { HAY = 400 * 1024, LINEAR_US_MAX = 40000 };
+	char *hay = malloc(HAY), *needle = malloc(HAY / 2);
+
+	memset(hay, 'a', HAY);
+	for (size_t len = 2; len <= HAY / 2; len *= 2)
+		for (int at = 0; at < 3; at++) {
+			memset(needle, 'a', len);
+			needle[at == 0 ? 0 : at == 1 ? len / 2 : len - 1] = 'b';
+			assert_true(search_us((struct bytes){hay, HAY}, (struct bytes){needle, len}) <
+			            LINEAR_US_MAX);
+		}
+	for (size_t i = 0; i < HAY; i++)
+		hay[i] = "ab"[i % 2];
+	for (size_t len = 3; len <= HAY / 2; len *= 2) {
+		memcpy(needle, hay, len);
+		needle[len / 2] = 'a';
+		needle[len / 2 + 1] = 'a';
+		assert_true(search_us((struct bytes){hay, HAY}, (struct bytes){needle, len}) < LINEAR_US_MAX);
+	}
+	free(needle);
+	free(hay);
 }
 
 TEST(bytes, only_well_formed_utf8_is_utf8)

@@ -195,8 +195,98 @@ TEST(condition, holds_or_not_as_in_dynamodb)
 		                                        bytes_of(truths[i].text), &f.scope, &e, &f.err);
 
 		assert_accepted(rc, &f.err, truths[i].text);
-		if (expr_holds(e, &item) != truths[i].holds)
+		if (holds(e, &item) != truths[i].holds)
 			fail_msg("%s: %s", truths[i].text, truths[i].holds ? "does not hold" : "holds");
+	}
+	fixture_close(&f);
+}
+
+TEST(condition, is_decided_with_just_the_bytes_that_it_needs_and_given_up_with_one_less)
+{
+	struct fixture f;
+	struct item    item;
+
+	fixture_open(&f, "#m=m #x=x #dotted=m.x", values_text);
+	item = fixture_item(&f, item_text);
+	for (size_t i = 0; i < sizeof(truths) / sizeof(*truths); i++) {
+		struct expr_cost cost = {0, SIZE_MAX}, enough, short_of_it;
+		struct expr     *e;
+
+		assert_accepted(expr_parse_condition(&f.arena, "ConditionExpression",
+		                                     bytes_of(truths[i].text), &f.scope, &e, &f.err),
+		                &f.err, truths[i].text);
+		expr_holds(e, &item, &cost);
+		assert_true(cost.spent > 0);
+		enough = (struct expr_cost){0, cost.spent};
+		assert_int_equal(expr_holds(e, &item, &enough), truths[i].holds);
+		assert_false(expr_cost_exceeded(&enough));
+		short_of_it = (struct expr_cost){0, cost.spent - 1};
+		expr_holds(e, &item, &short_of_it);
+		assert_true(expr_cost_exceeded(&short_of_it));
+	}
+	fixture_close(&f);
+}
+
+static size_t cost_of(struct fixture *f, const char *text, const struct item *item)
+{
+	struct expr_cost cost = {0, SIZE_MAX};
+	struct expr     *e;
+
+	assert_accepted(expr_parse_condition(&f->arena, "ConditionExpression", bytes_of(text), &f->scope, &e,
+	                                     &f->err),
+	                &f->err, text);
+	expr_holds(e, item, &cost);
+	return cost.spent;
+}
+
+/* Each of these walks all of an attribute of 1,000 bytes or elements. */
+TEST(condition, pays_for_all_that_it_walks)
+{
+	enum { LONG = 1000 };
+	static const struct {
+		const char *text;
+		size_t      least;
+	} cases[] = {{"s = s2", LONG},
+	             {"s <> s2", LONG},
+	             {"s < s2", LONG},
+	             {"s BETWEEN s2 AND s3", 2 * LONG},
+	             {"s IN (:x, s2)", LONG},
+	             {"begins_with(s, s2)", LONG},
+	             {"contains(s, :x)", LONG * EXPR_SEARCH_COST},
+	             {"contains(:x, s)", 0},
+	             {"l = l2", LONG * EXPR_NODE_COST},
+	             {"contains(l, :x)", LONG * EXPR_NODE_COST},
+	             {"contains(n, l)", LONG * EXPR_NODE_COST},
+	             {"m = m2", LONG},
+	             {"#long = :x", 8 * LONG}}; /* among eight members */
+	struct fixture f;
+	struct item    item = {0};
+	struct value   s, l = {.type = VALUE_L}, n = {.type = VALUE_L}, m = {.type = VALUE_M},
+	                one = value_i64(1);
+	char text[LONG + 1];
+
+	memset(text, 'x', LONG);
+	text[LONG] = '\0';
+	fixture_open(&f, "#long=x", "x:'y'");
+	s = value_string(arena_copy(&f.arena, (struct bytes){text, LONG}));
+	f.scope.names[0].name = s.text;
+	l.list = (struct value_list){arena_array(&f.arena, LONG, sizeof(one)), LONG};
+	for (int i = 0; i < LONG; i++)
+		l.list.items[i] = one;
+	n.list = (struct value_list){&l, 1};
+	m.map = item_with(&f.arena, &item, s.text, &one);
+	for (size_t i = 0; i < 3; i++)
+		item = item_with(&f.arena, &item, bytes_of((const char *[]){"s", "s2", "s3"}[i]), &s);
+	for (size_t i = 0; i < 2; i++) {
+		item = item_with(&f.arena, &item, bytes_of((const char *[]){"l", "l2"}[i]), &l);
+		item = item_with(&f.arena, &item, bytes_of((const char *[]){"m", "m2"}[i]), &m);
+	}
+	item = item_with(&f.arena, &item, BYTES("n"), &n);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		size_t cost = cost_of(&f, cases[i].text, &item);
+
+		if (cost < cases[i].least || cost > cases[i].least + 3 * LONG)
+			fail_msg("%s: cost %zu, not about %zu", cases[i].text, cost, cases[i].least);
 	}
 	fixture_close(&f);
 }
@@ -205,7 +295,7 @@ TEST(condition, that_is_absent_holds)
 {
 	struct item item = {NULL, 0};
 
-	assert_true(expr_holds(NULL, &item));
+	assert_true(holds(NULL, &item));
 	assert_false(expr_mentions(NULL, BYTES("a")));
 }
 
@@ -220,7 +310,7 @@ TEST(condition, on_an_absent_item_sees_no_attributes)
 	                                     BYTES("attribute_not_exists(a) AND a <> :v AND NOT a = :v"),
 	                                     &f.scope, &e, &f.err),
 	                &f.err, "absent");
-	assert_true(expr_holds(e, &item));
+	assert_true(holds(e, &item));
 	fixture_close(&f);
 }
 
@@ -468,11 +558,11 @@ TEST(condition, that_attributes_are_as_they_were_read_holds_while_they_are)
 
 	fixture_open(&f, "", "");
 	e.read = fixture_item(&f, "a:1 c:'x'");
-	assert_true(expr_holds(&e, &e.read));
+	assert_true(holds(&e, &e.read));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct item item = fixture_item(&f, cases[i].item);
 
-		if (expr_holds(&e, &item) != cases[i].holds)
+		if (holds(&e, &item) != cases[i].holds)
 			fail_msg("%s", cases[i].item);
 	}
 	assert_true(expr_mentions(&e, BYTES("b")));

@@ -9,7 +9,7 @@ static enum err_code condition(struct fixture *f, struct bytes text)
 	struct item item = {NULL, 0};
 
 	if (rc == ERR_NONE)
-		expr_holds(e, &item); /* must end */
+		holds(e, &item); /* must end */
 	return rc;
 }
 

@@ -16,6 +16,14 @@ struct fixture {
 	struct err        err;
 };
 
+/* Whether a condition holds, whatever it costs. */
+static inline bool holds(const struct expr *e, const struct item *item)
+{
+	struct expr_cost cost = {0, SIZE_MAX};
+
+	return expr_holds(e, item, &cost);
+}
+
 /* names: "#a=some.name #b=other"; values: a literal item, "v:1 w:'x'" for :v and :w. */
 static inline void fixture_open(struct fixture *f, const char *names, const char *values)
 {
