@@ -3,6 +3,7 @@
  * keeps its last attempts (service/attempt.h, HISTORY_BYTES_MAX). */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "service/lock.h"
 #include "service/row.h"
 #include "service/subject.h"
 
@@ -95,16 +96,19 @@ static void write_ways(struct v1_call *c, struct json_writer *w, const struct su
 	json_begin_array(w);
 	if (row_i64(&row->item, "ttl", 0) > 0)
 		json_string(w, BYTES("time: at `until`, by itself"));
-	if (bytes_is(row->key.type, KEY_LOCK) && row->key.qualifier.len == 0)
-		json_string(w, arena_printf(c->arena, "DELETE /v1/subjects/{id}/locks/%.*s/%.*s",
-		                            BYTES_ARG(row->key.journey), BYTES_ARG(row->key.classifier)));
+	if (bytes_is(row->key.type, KEY_LOCK))
+		json_string(w, arena_printf(c->arena, "DELETE /v1/subjects/{id}/locks/%.*s/%.*s%s",
+		                            BYTES_ARG(row->key.journey), BYTES_ARG(row->key.classifier),
+		                            row->key.qualifier.len > 0 ? "?qualifier={qualifier}" : ""));
 	else
 		json_string(w, BYTES("POST /v1/unlock {\"subjects\": [id]}"));
 	for (uint32_t i = 0; i < k->rules->reset_count; i++)
 		if (reset_clears(&k->rules->resets[i], &row->key))
 			json_string(w, arena_printf(c->arena,
-			                            "POST /v1/subjects/{id}/reset {\"reset\": \"%.*s\"}",
-			                            BYTES_ARG(k->rules->resets[i].name)));
+			                            "POST /v1/subjects/{id}/reset {\"reset\": \"%.*s\"%s}",
+			                            BYTES_ARG(k->rules->resets[i].name),
+			                            lock_is_persons(&row->item) ? ", \"operator_locks\": true"
+			                                                        : ""));
 	json_end_array(w);
 }
 
@@ -128,12 +132,13 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	json_begin_object(w);
 	v1_write_text(w, BYTES("key"), row->sk);
 	v1_write_text(w, BYTES("kind"), row_text(&row->item, "block_type"));
-	v1_write_text(w, BYTES("set_by"), cause.len > 0 ? cause : BYTES("an operator"));
+	v1_write_text(w, BYTES("set_by"), lock_set_by(&row->item));
+	v1_write_text(w, BYTES("reason"), row_text(&row->item, "reason"));
 	v1_write_time(w, BYTES("since"), row_i64(&row->item, "last_updated", 0));
 	write_ends(w, k, &row->item, "retry_after");
 	if (cause.len > 0)
 		v1_write_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
-	v1_write_bool(w, BYTES("enforced"), !bytes_is(row->key.type, KEY_SHADOW_LOCK));
+	v1_write_bool(w, BYTES("enforced"), lock_enforced(k->rules, k->id, &row->item));
 	write_attempts(w, &row->item);
 	write_ways(c, w, row);
 	json_end_object(w);

@@ -106,6 +106,9 @@ static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen,
 	v1_write_text(w, BYTES("lane"), lane_of(p.type));
 	v1_write_text(w, BYTES("kind"), seen->kind);
 	v1_write_text(w, BYTES("cause"), seen->cause);
+	if (seen->cause.len == 0)
+		v1_write_text(w, BYTES("set_by"), seen->set_by);
+	v1_write_text(w, BYTES("reason"), seen->reason);
 	v1_write_time(w, BYTES("since"), seen->set_s);
 	v1_write_time(w, BYTES("until"), seen->until_s);
 	if (seen->until_s > 0)

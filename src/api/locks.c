@@ -34,6 +34,47 @@ static struct bytes lock_key(struct v1_call *c, const struct lock_new *lock)
 
 /* ---- setting ---- */
 
+/* A lock that no rule in force heeds would answer `locked` and stop nobody. */
+static void check_heeded(struct fields *f, const struct rules *rules, const struct lock_new *lock,
+                         struct bytes sk)
+{
+	struct rule_ref ref = {lock->journey, lock->name};
+	enum lock_reach reach;
+
+	if (lock_reach(lock->pk, sk, &reach) && rules_heed(rules, &ref, reach, true) &&
+	    !(reach == REACH_QUALIFIER && identifier_is(lock->pk, IDENTIFIER_IP)))
+		return;
+	if (lock->qualifier.len > 0)
+		fields_fail(f, "qualifier", ERR_INVALID,
+		            "%.*s/%.*s has none for this subject. Leave it out to lock the whole type",
+		            BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
+	else
+		fields_fail(f, "name", ERR_INVALID,
+		            "no type heeds the lock %.*s/%.*s. Name it in a type's `blocked_by` first",
+		            BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
+}
+
+static bool is_one_line(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* Why, and who says so: unless a person is named, the access key. Copied, since the key may go before the call. */
+static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lock)
+{
+	lock->reason = fields_text_or(f, "reason", LOCK_REASON_MAX, (struct bytes){NULL, 0});
+	lock->set_by = fields_text_or(f, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
+	if (!is_one_line(lock->reason))
+		fields_fail(f, "reason", ERR_INVALID, "must not hold control characters");
+	if (!is_one_line(lock->set_by))
+		fields_fail(f, "set_by", ERR_INVALID, "must not hold control characters");
+	if (lock->set_by.len == 0 && c->caller.len > 0)
+		lock->set_by = arena_copy(c->arena, c->caller);
+}
+
 /* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */
 static void read_kind(struct fields *f, const struct rules *rules, struct lock_call *l)
 {
@@ -69,6 +110,10 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	l->lock.qualifier = v1_read_qualifier(c, &f, "qualifier");
 	read_kind(&f, rules, l);
+	if (l->locked) {
+		read_person(c, &f, &l->lock);
+		check_heeded(&f, rules, &l->lock, lock_key(c, &l->lock));
+	}
 	return fields_end(&f);
 }
 
@@ -91,6 +136,7 @@ void lock_set_encode(struct v1_call *c, struct json_writer *w)
 	json_begin_object(w);
 	v1_write_text(w, BYTES("subject"), l->lock.pk);
 	v1_write_verdict(w, &l->verdict, l->now_us);
+	v1_write_text(w, BYTES("set_by"), l->lock.set_by);
 	json_end_object(w);
 }
 

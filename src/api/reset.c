@@ -4,10 +4,8 @@
 #include "api/v1_routes.h"
 
 struct reset_call {
-	struct bytes        subject;
-	const struct rules *rules;
-	const struct reset *reset;
-	struct reset_result r;
+	struct reset_request q;
+	struct reset_result  r;
 };
 
 enum err_code reset_decode(struct v1_call *c, struct err *err)
@@ -17,18 +15,19 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 	struct fields      f;
 
 	c->request = r;
-	r->rules = v1_rules(c);
-	if (v1_subject_param(c, 0, &r->subject, err) != ERR_NONE)
+	r->q.rules = v1_rules(c);
+	if (v1_subject_param(c, 0, &r->q.subject, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
 	name = v1_read_name(&f, "reset", false);
-	r->reset = err->code == ERR_NONE ? rules_reset(r->rules, name) : NULL;
-	if (err->code == ERR_NONE && r->reset == NULL)
+	r->q.reset = err->code == ERR_NONE ? rules_reset(r->q.rules, name) : NULL;
+	if (err->code == ERR_NONE && r->q.reset == NULL)
 		fields_fail(&f, "reset", ERR_INVALID, "there is no reset %.*s in the policies",
 		            BYTES_ARG(name));
+	r->q.operator_locks = fields_bool_or(&f, "operator_locks", false);
 	v1_resource(c, "reset", name);
-	for (uint32_t i = 0; r->reset != NULL && i < r->reset->locks.count; i++)
-		v1_resource(c, "journey", r->reset->locks.list[i].journey);
+	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->locks.count; i++)
+		v1_resource(c, "journey", r->q.reset->locks.list[i].journey);
 	return fields_end(&f);
 }
 
@@ -36,8 +35,7 @@ enum err_code reset_run(struct v1_call *c, struct table *t, struct err *err)
 {
 	struct reset_call *r = c->request;
 
-	return subject_reset(r->rules, r->reset, r->subject, c->services->tables.names[TABLE_AUTH_STATE], t,
-	                     &c->changes, &r->r, err);
+	return subject_reset(&r->q, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes, &r->r, err);
 }
 
 void reset_encode(struct v1_call *c, struct json_writer *w)
@@ -45,7 +43,7 @@ void reset_encode(struct v1_call *c, struct json_writer *w)
 	const struct reset_call *r = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("reset"), r->reset->name);
+	v1_write_text(w, BYTES("reset"), r->q.reset->name);
 	json_name(w, BYTES("cleared"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < r->r.count; i++) {
@@ -58,6 +56,8 @@ void reset_encode(struct v1_call *c, struct json_writer *w)
 	v1_write_bool(w, BYTES("demand_ended"), r->r.met.demand_ended);
 	if (r->r.met.suspension_ended)
 		v1_write_bool(w, BYTES("suspension_ended"), true);
+	if (r->r.kept > 0)
+		v1_write_i64(w, BYTES("operator_locks_kept"), r->r.kept);
 	v1_write_bool(w, BYTES("more"), r->r.more);
 	json_end_object(w);
 }

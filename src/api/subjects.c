@@ -3,6 +3,7 @@
 
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "service/lock.h"
 #include "service/row.h"
 
 struct subject_call {
@@ -104,6 +105,9 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	write_attribute(w, "method_type", item, "mfa_method_type");
 	write_attribute(w, "notification_type", item, "notification_type");
 	write_attribute(w, "cause", item, "cause");
+	if (row->kind == ROW_LOCK && lock_is_persons(item))
+		v1_write_text(w, BYTES("set_by"), lock_set_by(item));
+	write_attribute(w, "reason", item, "reason");
 	v1_write_time(w, BYTES("applied_at"), row_i64(item, "applied_at", 0));
 	v1_write_time(w, BYTES("last_updated"), row_i64(item, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);

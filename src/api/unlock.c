@@ -1,9 +1,10 @@
 /* POST /v1/unlock: clears the locks of some subjects, or of a journey, a page at a time. A dry run says what
- * would be cleared, and is a read. */
+ * would be cleared, and is a read. What a person set stays, unless the request names its kind or who set it. */
 #include "api/lock_list.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/cursor.h"
+#include "service/lock.h"
 
 struct unlock_call {
 	struct lock_search q;
@@ -40,7 +41,7 @@ static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_cal
 
 static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
 {
-	const struct json  *where = fields_object(f, "where", 2);
+	const struct json  *where = fields_object(f, "where", 4);
 	const struct rules *rules = v1_rules(c);
 	struct fields       in;
 
@@ -49,8 +50,18 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 		return false;
 	}
 	fields_enter(&in, f, BYTES("where"), where);
-	u->q.journey = v1_read_journey(c, &in, rules);
+	u->q.kind = v1_read_name(&in, "kind", true);
+	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
+	if (f->err->code == ERR_NONE && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
+		fields_fail(&in, "kind", ERR_INVALID, "there is no kind of lock %.*s in the policies",
+		            BYTES_ARG(u->q.kind));
+	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
+		u->q.journey = v1_read_journey(c, &in, rules);
+	else
+		v1_every_journey(c, rules);
 	u->q.name = v1_read_name(&in, "name", true);
+	if (f->err->code == ERR_NONE && u->q.name.len > 0 && u->q.journey.len == 0)
+		fields_fail(&in, "journey", ERR_INVALID, "is missing: `name` is a lock of a journey");
 	if (f->err->code == ERR_NONE && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
 		fields_fail(&in, "name", ERR_INVALID, "the journey %.*s has no lock %.*s",
 		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
@@ -74,6 +85,7 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 	cursor = fields_text_or(&f, "cursor", CURSOR_BYTES_MAX, (struct bytes){NULL, 0});
 	if (cursor.len > 0 && !cursor_read(c->arena, cursor, &u->q.after_pk, &u->q.after_sk))
 		fields_fail(&f, "cursor", ERR_INVALID, "is not one");
+	u->q.not_persons = u->q.kind.len == 0 && u->q.set_by.len == 0;
 	if (u->dry_run)
 		c->kind = READ;
 	return fields_end(&f);
@@ -96,5 +108,7 @@ void unlock_encode(struct v1_call *c, struct json_writer *w)
 	json_begin_object(w);
 	v1_write_bool(w, BYTES("dry_run"), u->dry_run);
 	lock_page_write(w, BYTES("unlocked"), &u->page, c->arena, u->now_us);
+	if (u->page.kept > 0)
+		v1_write_i64(w, BYTES("operator_locks_kept"), u->page.kept);
 	json_end_object(w);
 }

@@ -344,6 +344,8 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 		return rc;
 	keep_key_id(w, &who);
 	w->base.caller = who.key != NULL ? who.key->use : NULL;
+	if (who.key != NULL)
+		c->caller = who.key->name;
 	rc = ceiling_check(l, c->http, &who, err);
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);

@@ -74,6 +74,7 @@ struct v1_call {
 	int64_t                now_us; /* when it came, by the store's clock; run uses the table's */
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
+	struct bytes           caller; /* in decode: the name of the access key that asks; empty: none does */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes *resources;

@@ -4,6 +4,7 @@
 #include "service/assess.h"
 
 #include "service/key_names.h"
+#include "service/lock.h"
 #include "service/row.h"
 
 /* A row that is to be read, and what for. */
@@ -230,12 +231,6 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
-/* A lock that a person set, or that never ends, holds in every lane. */
-static bool lock_heeded(const struct item *lock, bool only_firm)
-{
-	return !only_firm || row_i64(lock, "ttl", 0) == 0 || row_text(lock, "cause").len == 0;
-}
-
 static void lock_judge(const struct want *w)
 {
 	const struct item *lock = &w->row.item;
@@ -246,7 +241,7 @@ static void lock_judge(const struct want *w)
 	                             .until_s = row_i64(lock, "ttl", 0),
 	                             .block_type = row_text(lock, "block_type")};
 
-	if (row_i64(lock, "count", 1) == 0 || !lock_heeded(lock, w->only_firm))
+	if (row_i64(lock, "count", 1) == 0 || (w->only_firm && !lock_is_firm(lock)))
 		return;
 	if (locked.until_s == 0)
 		locked.kind = VERDICT_LOCKED_PERMANENT;
@@ -282,13 +277,30 @@ static void counter_locks_want(struct look *l, const struct counter *c, struct b
 static void subject_locks_want(struct look *l, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
-	struct lock_shape  plain = {KEY_LOCK, nothing};
+	struct lock_shape  plain = {KEY_LOCK, nothing}, qualified = {KEY_LOCK, qualifier_of(l->q)};
 	bool               firm = l->out->known_device;
 
 	locks_want(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict);
 	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
 		return; /* counter_locks_want sees to them */
 	locks_want(l, pk, &rule->sets, plain, firm, &l->out->verdict);
+	if (qualified.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, firm))
+		locks_want(l, pk, &rule->sets, qualified, firm, &l->out->verdict);
+}
+
+/* Locks of the source: those that people set hold whether or not the rule counts by source. */
+static void source_locks_want(struct look *l)
+{
+	const struct attempt *q = l->q;
+	struct lock_shape     plain = {KEY_LOCK, nothing};
+	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
+	               !l->out->known_device; /* counter_locks_want sees to them */
+
+	if (q->source.len == 0)
+		return;
+	locks_want(l, q->source, &q->rule->blocked_by, plain, true, &l->out->verdict);
+	if (!counted)
+		locks_want(l, q->source, &q->rule->sets, plain, true, &l->out->verdict);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
@@ -377,6 +389,7 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 		states_want(&l, &seen[i]);
 		subject_locks_want(&l, q->subjects[i]);
 	}
+	source_locks_want(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		if (counter_want(&l, &out->counters[i]) != ERR_NONE)
 			return err->code;

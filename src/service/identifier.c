@@ -167,15 +167,19 @@ static bool is_hash(struct bytes text)
 	return text.len == IDENTIFIER_HASH_CHARS;
 }
 
+bool identifier_is(struct bytes text, enum identifier_kind kind)
+{
+	size_t len = strlen(kinds[kind]);
+
+	return text.len > len && text.data[len] == ':' && memcmp(text.data, kinds[kind], len) == 0 &&
+	       is_hash((struct bytes){text.data + len + 1, text.len - len - 1});
+}
+
 bool identifier_is_hashed(struct bytes text)
 {
-	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
-		size_t len = strlen(kinds[i]);
-
-		if (text.len > len && text.data[len] == ':' && memcmp(text.data, kinds[i], len) == 0 &&
-		    is_hash((struct bytes){text.data + len + 1, text.len - len - 1}))
+	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++)
+		if (identifier_is(text, (enum identifier_kind)i))
 			return true;
-	}
 	return false;
 }
 

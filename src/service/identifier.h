@@ -66,6 +66,7 @@ const char *identifier_looks_like(struct bytes text);
 
 /* Is it one of ours: a kind's name, a colon, a hash? Then it tells nobody who is meant. */
 bool identifier_is_hashed(struct bytes text);
+bool identifier_is(struct bytes text, enum identifier_kind kind);
 
 /* An IPv4 or IPv6 address in network order, IPv4 as ::ffff:a.b.c.d. */
 bool identifier_ip_parse(struct bytes text, uint8_t out[16]);

@@ -1,6 +1,7 @@
 /* Locks: see lock.h. */
 #include "service/lock.h"
 
+#include "service/identifier.h"
 #include "service/key_names.h"
 #include "service/row.h"
 
@@ -14,6 +15,49 @@ static const struct expr *unchanged(struct arena *a, bool found, const struct it
 bool lock_holds(const struct item *row, int64_t now_us)
 {
 	return !row_expired(row, "ttl", now_us) && row_i64(row, "count", 1) != 0;
+}
+
+bool lock_is_persons(const struct item *row)
+{
+	return row_text(row, "cause").len == 0;
+}
+
+bool lock_is_firm(const struct item *row)
+{
+	return row_i64(row, "ttl", 0) == 0 || lock_is_persons(row);
+}
+
+struct bytes lock_set_by(const struct item *row)
+{
+	struct bytes cause = row_text(row, "cause"), set_by = row_text(row, "set_by");
+
+	return cause.len > 0 ? cause : set_by.len > 0 ? set_by : BYTES(LOCK_BY_SOMEONE);
+}
+
+bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
+{
+	struct key_parts p = key_split(sk);
+
+	if (bytes_is(p.type, KEY_LOCK))
+		*out = p.qualifier.len > 0                ? REACH_QUALIFIER
+		       : identifier_is(pk, IDENTIFIER_IP) ? REACH_SOURCE
+		                                          : REACH_SUBJECT;
+	else if (bytes_is(p.type, KEY_SOURCE_LOCK))
+		*out = REACH_PAIR;
+	else if (bytes_is(p.type, KEY_DEVICE_LOCK))
+		*out = REACH_DEVICE;
+	else
+		return false;
+	return true;
+}
+
+bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
+{
+	struct key_parts p = key_split(row_text(row, "SK"));
+	enum lock_reach  reach;
+
+	return lock_reach(pk, row_text(row, "SK"), &reach) &&
+	       rules_heed(rules, &(struct rule_ref){p.journey, p.classifier}, reach, lock_is_firm(row));
 }
 
 /* ---- locks that grow ---- */
@@ -87,6 +131,10 @@ static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct
 		row_set_text(&row, "cause", lock->cause);
 		row_set_i64(&row, "policy_version", lock->version);
 	}
+	if (lock->set_by.len > 0)
+		row_set_text(&row, "set_by", lock->set_by);
+	if (lock->reason.len > 0)
+		row_set_text(&row, "reason", lock->reason);
 	if (lock->history.len > 0)
 		row_set_text(&row, "history", lock->history);
 	return row_item(&row);
@@ -112,22 +160,38 @@ static void term_keep(struct term *term, const struct item *old)
 		term->kind = kind;
 }
 
+/* A rule that sets a lock which a person set before leaves it the person's. */
+static struct lock_new persons_kept(const struct lock_new *lock, const struct item *old)
+{
+	struct lock_new kept = *lock;
+
+	if (lock->cause.len == 0 || !lock_is_persons(old))
+		return kept;
+	kept.cause = (struct bytes){NULL, 0};
+	kept.set_by = row_text(old, "set_by");
+	kept.reason = row_text(old, "reason");
+	return kept;
+}
+
 enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
                        struct verdict *out, struct err *err)
 {
-	struct bytes sk = key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
-	struct term  term = {.kind = lock->kind->name};
-	struct item  old;
-	bool         found;
+	struct lock_new set = *lock;
+	struct bytes    sk = key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
+	struct term     term = {.kind = lock->kind->name};
+	struct item     old;
+	bool            found;
 
 	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &old, err) != ERR_NONE ||
 	    duration_of(lock, table, t, c, &term.duration_s, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
 		term.ends_s = t->now_us / 1000000 + term.duration_s;
-	if (found && lock_holds(&old, t->now_us))
+	if (found && lock_holds(&old, t->now_us)) {
 		term_keep(&term, &old);
-	changes_put(c, table, lock_row(lock, sk, c->arena, t->now_us / 1000000, &term),
+		set = persons_kept(lock, &old);
+	}
+	changes_put(c, table, lock_row(&set, sk, c->arena, t->now_us / 1000000, &term),
 	            unchanged(c->arena, found, &old, t->now_us));
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",

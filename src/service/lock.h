@@ -13,12 +13,16 @@ struct lock_new {
 	const struct lock_kind *kind;
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
-	struct bytes            cause;   /* the rule that set it; empty: a person did */
-	int64_t                 version; /* of the policies */
-	struct bytes            history; /* the attempts behind it; empty: none */
+	struct bytes            cause;          /* the rule that set it; empty: a person did */
+	struct bytes            set_by, reason; /* of a person's: who, and why; empty: not said */
+	int64_t                 version;        /* of the policies */
+	struct bytes            history;        /* the attempts behind it; empty: none */
 };
 
-/* A lock that holds is never made shorter: of the old end and the new one the later counts. */
+enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
+
+/* A lock that holds is never made shorter: of the old end and the new one the later counts. One that a person set
+ * stays that person's, also where a rule sets it again. */
 enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
                        struct verdict *out, struct err *err);
 
@@ -32,5 +36,21 @@ enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, st
 
 /* Does the row of a lock hold at that time? */
 bool lock_holds(const struct item *row, int64_t now_us);
+
+/* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. */
+bool lock_is_persons(const struct item *row);
+
+/* A lock that a person set, or that never ends, holds in every lane. */
+bool lock_is_firm(const struct item *row);
+
+/* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. */
+#define LOCK_BY_SOMEONE "an operator"
+struct bytes lock_set_by(const struct item *row);
+
+/* Whom a lock is of. False if the key is not that of a lock which can stop anything. */
+bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out);
+
+/* Would /v1/check say that it holds, to somebody? */
+bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row);
 
 #endif

@@ -21,13 +21,18 @@ static bool is_lock(struct bytes type)
 	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_DEVICE_LOCK) || bytes_is(type, KEY_SOURCE_LOCK);
 }
 
+static bool is_or_any(struct bytes wanted, struct bytes text)
+{
+	return wanted.len == 0 || bytes_equal(wanted, text);
+}
+
 static bool is_wanted(const struct walk *w, const struct item *row)
 {
 	struct key_parts p = key_split(row_text(row, "SK"));
 
-	return is_lock(p.type) && (w->q->journey.len == 0 || bytes_equal(p.journey, w->q->journey)) &&
-	       (w->q->name.len == 0 || bytes_equal(p.classifier, w->q->name)) &&
-	       lock_holds(row, w->t->now_us);
+	return is_lock(p.type) && is_or_any(w->q->journey, p.journey) &&
+	       is_or_any(w->q->name, p.classifier) && is_or_any(w->q->kind, row_text(row, "block_type")) &&
+	       is_or_any(w->q->set_by, lock_set_by(row)) && lock_holds(row, w->t->now_us);
 }
 
 static void stop_at(struct walk *w, struct bytes pk, struct bytes sk)
@@ -39,12 +44,19 @@ static void stop_at(struct walk *w, struct bytes pk, struct bytes sk)
 
 static void take(struct walk *w, const struct item *row)
 {
-	struct lock_seen *seen = &w->out->list[w->out->count++];
+	struct lock_seen *seen;
 
+	if (w->q->not_persons && lock_is_persons(row)) {
+		w->out->kept++;
+		return;
+	}
+	seen = &w->out->list[w->out->count++];
 	*seen = (struct lock_seen){.pk = row_text(row, "PK"),
 	                           .sk = row_text(row, "SK"),
 	                           .kind = row_text(row, "block_type"),
 	                           .cause = row_text(row, "cause"),
+	                           .set_by = lock_set_by(row),
+	                           .reason = row_text(row, "reason"),
 	                           .until_s = row_i64(row, "ttl", 0),
 	                           .set_s = row_i64(row, "last_updated", 0)};
 	if (w->out->count == w->q->limit)

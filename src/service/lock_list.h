@@ -19,19 +19,22 @@ struct lock_search {
 	const struct bytes *subjects;
 	uint32_t            subject_count;      /* 0: all there are */
 	struct bytes        journey, name;      /* empty: any */
+	struct bytes        kind, set_by;       /* of the lock; empty: any */
+	bool                not_persons;        /* those that people set are passed over */
 	struct bytes        after_pk, after_sk; /* where the last page ended; empty: begin */
 	uint32_t            limit;
 };
 
 /* A lock that holds. */
 struct lock_seen {
-	struct bytes pk, sk, kind, cause;
+	struct bytes pk, sk, kind, cause, set_by, reason;
 	int64_t      until_s, set_s; /* until_s 0: until someone clears it */
 };
 
 struct lock_page {
 	struct lock_seen *list;
 	uint32_t          count;
+	uint32_t          kept; /* locks that people set, and that were passed over */
 	bool              more;
 	struct bytes      last_pk, last_sk; /* if more: where to go on */
 };

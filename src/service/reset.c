@@ -2,31 +2,42 @@
 #include "service/reset.h"
 
 #include "service/key_names.h"
+#include "service/lock.h"
 #include "service/row.h"
 
 struct resetting {
-	const struct rules  *rules;
-	const struct reset  *reset;
-	struct bytes         subject, table;
-	struct table        *t;
-	struct changes      *changes;
-	struct reset_result *out;
-	struct err          *err;
+	const struct reset_request *q;
+	struct bytes                table;
+	struct table               *t;
+	struct changes             *changes;
+	struct reset_result        *out;
+	struct err                 *err;
 };
 
 static const char *const row_same_names[] = {"count", "ttl", "last_updated", NULL};
+
+/* What a person set, a person lifts. */
+static bool is_kept(const struct resetting *r, const struct item *row)
+{
+	return !r->q->operator_locks && bytes_is(key_split(row_text(row, "SK")).type, KEY_LOCK) &&
+	       lock_holds(row, r->t->now_us) && lock_is_persons(row);
+}
 
 static void row_clear(struct resetting *r, const struct item *row)
 {
 	struct arena *a = r->changes->arena;
 	struct bytes  sk = row_text(row, "SK");
 
+	if (is_kept(r, row)) {
+		r->out->kept++;
+		return;
+	}
 	if (r->out->count == RESET_ROWS_MAX) {
 		r->out->more = true;
 		return;
 	}
 	r->out->cleared[r->out->count++] = (struct reset_row){sk, row_i64(row, "count", 0)};
-	changes_delete(r->changes, r->table, row_key_two(a, r->subject, sk),
+	changes_delete(r->changes, r->table, row_key_two(a, r->q->subject, sk),
 	               row_same(a, row, row_same_names));
 }
 
@@ -37,7 +48,7 @@ static enum err_code family_clear(struct resetting *r, const struct rule_ref *re
 	struct arena             *a = r->changes->arena;
 	struct bytes              name = key_name(a, ref->journey, type, ref->name, (struct bytes){NULL, 0});
 	struct expr_key_condition key = {.hash_name = BYTES("PK"),
-	                                 .hash = value_string(r->subject),
+	                                 .hash = value_string(r->q->subject),
 	                                 .range_name = BYTES("SK"),
 	                                 .range_kind = RANGE_PREFIX,
 	                                 .low = value_string(name)};
@@ -47,14 +58,15 @@ static enum err_code family_clear(struct resetting *r, const struct rule_ref *re
 	                               .limit = RESET_ROWS_MAX + 1 - r->out->count};
 	struct table_query_result rows;
 
-	if (tables_query(r->t, a, &q, &rows, r->err) != ERR_NONE)
-		return r->err->code;
-	for (uint32_t i = 0; i < rows.count; i++)
-		if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
-		    !row_expired(&rows.items[i], "ttl", r->t->now_us))
-			row_clear(r, &rows.items[i]);
-	if (rows.more && key_is_under(row_text(&rows.last_key, "SK"), name))
-		r->out->more = true;
+	do {
+		if (tables_query(r->t, a, &q, &rows, r->err) != ERR_NONE)
+			return r->err->code;
+		for (uint32_t i = 0; i < rows.count; i++)
+			if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
+			    !row_expired(&rows.items[i], "ttl", r->t->now_us))
+				row_clear(r, &rows.items[i]);
+		q.start = &rows.last_key;
+	} while (rows.more && !r->out->more && key_is_under(row_text(&rows.last_key, "SK"), name));
 	return ERR_NONE;
 }
 
@@ -74,8 +86,8 @@ static enum err_code counts_clear(struct resetting *r, const struct rule_ref *re
 {
 	struct bytes done = {NULL, 0};
 
-	for (uint32_t i = 0; i < r->rules->count; i++) {
-		const struct rule *rule = &r->rules->list[i];
+	for (uint32_t i = 0; i < r->q->rules->count; i++) {
+		const struct rule *rule = &r->q->rules->list[i];
 
 		if (!bytes_equal(rule->journey, ref->journey) || !bytes_equal(rule->type, ref->name) ||
 		    bytes_equal(rule->classifier_type, done))
@@ -94,26 +106,25 @@ static enum err_code rows_clear(struct resetting *r)
 	static const char *const source_locks[] = {KEY_SOURCE_LOCK, NULL};
 	static const char *const source_counts[] = {KEY_SOURCE_COUNT, NULL};
 
-	if (families_clear(r, &r->reset->locks, locks) != ERR_NONE)
+	if (families_clear(r, &r->q->reset->locks, locks) != ERR_NONE)
 		return r->err->code;
-	for (uint32_t i = 0; i < r->reset->counts.count; i++)
-		if (counts_clear(r, &r->reset->counts.list[i]) != ERR_NONE)
+	for (uint32_t i = 0; i < r->q->reset->counts.count; i++)
+		if (counts_clear(r, &r->q->reset->counts.list[i]) != ERR_NONE)
 			return r->err->code;
-	if (families_clear(r, &r->reset->counts, device_counts) != ERR_NONE ||
-	    families_clear(r, &r->reset->locks, source_locks) != ERR_NONE)
+	if (families_clear(r, &r->q->reset->counts, device_counts) != ERR_NONE ||
+	    families_clear(r, &r->q->reset->locks, source_locks) != ERR_NONE)
 		return r->err->code;
-	return families_clear(r, &r->reset->counts, source_counts);
+	return families_clear(r, &r->q->reset->counts, source_counts);
 }
 
-enum err_code subject_reset(const struct rules *rules, const struct reset *reset, struct bytes subject,
-                            struct bytes table, struct table *t, struct changes *c, struct reset_result *out,
-                            struct err *err)
+enum err_code subject_reset(const struct reset_request *q, struct bytes table, struct table *t,
+                            struct changes *c, struct reset_result *out, struct err *err)
 {
-	struct resetting r = {rules, reset, subject, table, t, c, out, err};
+	struct resetting r = {q, table, t, c, out, err};
 
 	*out = (struct reset_result){0};
-	if (reset->ends_demand &&
-	    demand_meet(subject, reset->demand, table, t, c, &out->met, err) != ERR_NONE)
+	if (q->reset->ends_demand &&
+	    demand_meet(q->subject, q->reset->demand, table, t, c, &out->met, err) != ERR_NONE)
 		return err->code;
 	return rows_clear(&r);
 }

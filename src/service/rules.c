@@ -112,6 +112,37 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	return false;
 }
 
+bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool firm)
+{
+	switch (reach) {
+	case REACH_SUBJECT:
+		return true;
+	case REACH_QUALIFIER:
+		return own && rule->qualifier != QUALIFY_NONE;
+	case REACH_SOURCE:
+		return firm || (own && rule->max_source > 0 && !rule->shadow);
+	case REACH_PAIR:
+		return own && rule->max_pair > 0 && !rule->shadow;
+	case REACH_DEVICE:
+		return own && rule->max_device > 0 && !rule->shadow;
+	}
+	return false;
+}
+
+bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool firm)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		const struct rule *rule = &r->list[i];
+
+		if ((refs_have(&rule->sets, lock->journey, lock->name) &&
+		     rule_heeds(rule, reach, true, firm)) ||
+		    (refs_have(&rule->blocked_by, lock->journey, lock->name) &&
+		     rule_heeds(rule, reach, false, firm)))
+			return true;
+	}
+	return false;
+}
+
 static bool range_has(const struct source_range *range, const uint8_t address[16])
 {
 	unsigned whole = range->bits / 8, rest = range->bits % 8;

@@ -118,6 +118,25 @@ const struct reset     *rules_reset(const struct rules *r, struct bytes name);
 
 /* Is it a lock that a rule sets or a journey names? */
 bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name);
+
+/* ---- which attempts a lock stops: the one place that says so ---- */
+
+/* Whom a lock is of, by its key. */
+enum lock_reach {
+	REACH_SUBJECT,   /* a subject: PK is its id */
+	REACH_QUALIFIER, /* one method or notification type of it */
+	REACH_SOURCE,    /* a source, whatever the subject: PK is "ip:…" */
+	REACH_PAIR,      /* a subject from one source */
+	REACH_DEVICE,    /* a known device of a subject */
+};
+
+/* Do attempts of this rule heed such a lock? `own`: the rule sets locks of that name; else it is blocked by them.
+ * `firm`: a person set the lock, or it never ends. */
+bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool firm);
+
+/* Does any rule heed the lock of that name? */
+bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool firm);
+
 bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
 
 /* A name that may stand in a row's key: capitals, digits, underscores, a letter first. */

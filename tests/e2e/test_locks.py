@@ -255,7 +255,7 @@ def test_locks_of_all_subjects_are_listed_page_by_page(ok, subject):
         [(one, "EMAIL_CODE_ENTRY") for one in mine] + [(mine[0], "PASSWORD_ENTRY")]
     )
     one = next(lock for lock in found if lock["subject"] == mine[1])
-    assert set(one) == {"subject", "journey", "name", "lane", "kind", "since", "until", "retry_after"}
+    assert set(one) == {"subject", "journey", "name", "lane", "kind", "set_by", "since", "until", "retry_after"}
     assert one["kind"] == "REDUCED" and one["lane"] == "subject" and 0 < one["retry_after"] <= 300
     named = [lock for lock in listed(ok, "name=PASSWORD_ENTRY") if lock["subject"].startswith(subject)]
     assert [lock["kind"] for lock in named] == ["PERMANENT"]
@@ -272,7 +272,8 @@ def test_unlock_of_subjects_says_first_what_it_would_do(ok, rows, subject):
         attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY", context={**device, **source})
     for _ in range(6):
         attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY", context=source)
-    ok("PUT", lock_path(subject, "SIGN_IN/EMAIL_CODE_ENTRY"), {"kind": "STANDARD"})
+    for _ in range(6):
+        attempt(ok, subject, "SIGN_IN", "EMAIL_CODE_ENTRY")
     before = rows(subject)
     body = {"subjects": [subject, "nobody"], "dry_run": True}
     would = ok("POST", "/v1/unlock", body)
@@ -294,7 +295,7 @@ def test_unlock_of_a_journey_goes_on_with_its_cursor(ok, rows, subject):
     mine = [f"{subject}-{i}" for i in range(5)]
     for one in mine:
         ok("PUT", lock_path(one, "AUTHENTICATION/SIGN_IN"), {"kind": "STANDARD"})
-    body = {"where": {"journey": "AUTHENTICATION", "name": "SIGN_IN"}, "limit": 2}
+    body = {"where": {"journey": "AUTHENTICATION", "name": "SIGN_IN", "kind": "STANDARD"}, "limit": 2}
     for _ in range(50):
         page = ok("POST", "/v1/unlock", body)
         assert len(page["unlocked"]) <= 2
@@ -303,6 +304,64 @@ def test_unlock_of_a_journey_goes_on_with_its_cursor(ok, rows, subject):
         body["cursor"] = page["cursor"]
     assert not page["more"]
     assert all(rows(one) == {} for one in mine)
+
+
+# ---- what a person set, a person lifts ----
+
+
+def test_who_set_a_lock_and_why_is_kept_and_shown(ok, rows, subject):
+    who, why = "x" * 128, "y" * 256
+    answer = ok("PUT", lock_path(subject, LOCK), {"kind": "PERMANENT", "set_by": who, "reason": why})
+    assert answer["set_by"] == who
+    held = rows(subject)["SIGN_IN#LOCK#PASSWORD_ENTRY"]
+    assert (held["set_by"], held["reason"]) == (s(who), s(why))
+    listed_one = next(lock for lock in listed(ok, "journey=SIGN_IN") if lock["subject"] == subject)
+    explained = ok("GET", f"/v1/subjects/{subject}/explain")["locks"][0]
+    for shown in (listed_one, explained, ok("GET", f"/v1/subjects/{subject}")["locks"][0]):
+        assert (shown["set_by"], shown["reason"]) == (who, why)
+    assert explained["enforced"] is True
+    assert 'POST /v1/subjects/{id}/reset {"reset": "PASSWORD", "operator_locks": true}' in explained["unlocked_by"]
+
+
+def test_a_reset_leaves_a_lock_that_an_operator_set_unless_it_is_asked_to(ok, subject):
+    ok("PUT", lock_path(subject, LOCK), {"kind": "PERMANENT"})
+    reset = ok("POST", f"/v1/subjects/{subject}/reset", {"reset": "PASSWORD"})
+    assert reset["cleared"] == [] and reset["operator_locks_kept"] == 1 and reset["more"] is False
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "locked_permanent"
+    reset = ok("POST", f"/v1/subjects/{subject}/reset", {"reset": "PASSWORD", "operator_locks": True})
+    assert [row["key"] for row in reset["cleared"]] == ["SIGN_IN#LOCK#PASSWORD_ENTRY"] and "operator_locks_kept" not in reset
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"
+
+
+@pytest.mark.parametrize("where", [{"set_by": "carol"}, {"kind": "PERMANENT"}, {"journey": "SIGN_IN", "kind": "PERMANENT", "set_by": "carol"}])
+def test_a_bulk_unlock_leaves_a_lock_that_an_operator_set_unless_it_is_asked_to(ok, subject, where):
+    for _ in range(6):
+        attempt(ok, subject, "SIGN_IN", "EMAIL_CODE_ENTRY")
+    ok("PUT", lock_path(subject, LOCK), {"kind": "PERMANENT", "set_by": "carol"})
+    for body in ({"subjects": [subject], "dry_run": True}, {"subjects": [subject], "where": {"journey": "SIGN_IN"}}):
+        unlocked = ok("POST", "/v1/unlock", body)
+        assert [lock["name"] for lock in unlocked["unlocked"]] == ["EMAIL_CODE_ENTRY"]
+        assert unlocked["operator_locks_kept"] == 1
+    other = ok("POST", "/v1/unlock", {"subjects": [subject], "where": {**where, "set_by": "dave"}})
+    assert other["unlocked"] == [] and "operator_locks_kept" not in other
+    asked_to = ok("POST", "/v1/unlock", {"subjects": [subject], "where": where})
+    assert [lock["name"] for lock in asked_to["unlocked"]] == ["PASSWORD_ENTRY"]
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY")["verdict"] == "allow"
+
+
+def test_a_lock_of_a_source_set_by_hand_stops_it_whatever_the_rules_count(ok, subject):
+    address = f"198.51.100.{int(subject[-2:], 16)}"
+    source = ok("POST", "/v1/subjects/lookup", {"subject": {"ip": address}})["subject"]
+    ok("PUT", lock_path(source, "SIGN_IN/EMAIL_CODE_ENTRY"), {"kind": "PERMANENT"})
+    assert ok("GET", f"/v1/subjects/{source}/explain")["locks"][0]["enforced"] is True
+    here = attempt(ok, subject, "SIGN_IN", "EMAIL_CODE_ENTRY", context={"ip": address})
+    assert (here["verdict"], here["counted"]) == ("locked_permanent", False)
+    asked = {"subject": subject, "journey": "SIGN_IN", "actions": ["EMAIL_CODE_ENTRY"], "context": {"ip": address}}
+    assert ok("POST", "/v1/check", asked)["verdict"] == "locked_permanent"
+    assert attempt(ok, subject, "SIGN_IN", "EMAIL_CODE_ENTRY", context={"ip": "203.0.113.1"})["verdict"] == "allow"
+    ok("DELETE", lock_path(source, "SIGN_IN/EMAIL_CODE_ENTRY"))
+    ok("PUT", lock_path(source, "AUTHENTICATION/SIGN_IN"), {"kind": "PERMANENT"})
+    assert attempt(ok, subject, "SIGN_IN", "PASSWORD_ENTRY", context={"ip": address})["verdict"] == "locked_permanent"
 
 
 # ---- states ----
@@ -425,6 +484,12 @@ BAD = [
     ("PUT", f"locks/{LOCK}", {**STANDARD, "until": 5}, 422, "until"),
     ("PUT", f"locks/{LOCK}", {"locked": False, "kind": "STANDARD"}, 422, "kind"),
     ("PUT", f"locks/{LOCK}", {**STANDARD, "locked": "no"}, 400, "locked"),
+    ("PUT", f"locks/{LOCK}", {**STANDARD, "qualifier": "phone-1"}, 422, "qualifier"),
+    ("PUT", "locks/AUTHENTICATION/SIGN_IN", {**STANDARD, "qualifier": "phone-1"}, 422, "qualifier"),
+    ("PUT", f"locks/{LOCK}", {**STANDARD, "reason": "x" * 257}, 422, "reason"),
+    ("PUT", f"locks/{LOCK}", {**STANDARD, "reason": "a\nb"}, 422, "reason"),
+    ("PUT", f"locks/{LOCK}", {**STANDARD, "set_by": "x" * 129}, 422, "set_by"),
+    ("PUT", f"locks/{LOCK}", {**STANDARD, "set_by": "a\tb"}, 422, "set_by"),
     ("DELETE", "locks/SIGN_IN/NO_LOCK", None, 422, "name"),
     ("DELETE", f"locks/{LOCK}?qualifier=", None, 422, "qualifier"),
     ("DELETE", f"locks/{LOCK}?qualifier=a%23b", None, 422, "qualifier"),
@@ -449,6 +514,7 @@ BAD = [
     ("POST", "reset", {"reset": "EVERYTHING"}, 422, "reset"),
     ("POST", "reset", {"reset": "PASSWORD", "hard": True}, 422, "hard"),
     ("POST", "reset", {"reset": ["PASSWORD"]}, 400, "reset"),
+    ("POST", "reset", {"reset": "PASSWORD", "operator_locks": "yes"}, 400, "operator_locks"),
 ]
 
 
@@ -480,7 +546,9 @@ BAD_LISTS = [
     ("POST", "/v1/unlock", {"where": {}}, 422, "where.journey"),
     ("POST", "/v1/unlock", {"where": {"journey": "NO_JOURNEY"}}, 422, "where.journey"),
     ("POST", "/v1/unlock", {"where": {"journey": "SIGN_IN", "name": "NO_LOCK"}}, 422, "where.name"),
-    ("POST", "/v1/unlock", {"where": {"journey": "SIGN_IN", "kind": "STANDARD"}}, 422, "where.kind"),
+    ("POST", "/v1/unlock", {"where": {"journey": "SIGN_IN", "kind": "ETERNAL"}}, 422, "where.kind"),
+    ("POST", "/v1/unlock", {"where": {"name": "SIGN_IN", "kind": "STANDARD"}}, 422, "where.journey"),
+    ("POST", "/v1/unlock", {"where": {"set_by": "x" * 129}}, 422, "where.set_by"),
     ("POST", "/v1/unlock", {"subjects": ["a"], "limit": 46}, 422, "limit"),
     ("POST", "/v1/unlock", {"subjects": ["a"], "dry_run": "yes"}, 400, "dry_run"),
     ("POST", "/v1/unlock", {"subjects": ["a"], "cursor": "nonsense"}, 422, "cursor"),

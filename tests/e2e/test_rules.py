@@ -100,3 +100,14 @@ def test_a_rule_that_skips_attempts_without_a_source_says_that_it_did_not_count_
     answer = v1.record(subject, "PIN_ENTRY")  # the subject is counted all the same
     assert (answer["counted"], answer["counts"]["PIN_ENTRY"]["count"]) == (True, 1)
     assert v1.record(subject, times=3, context={"ip": "192.0.2.1"})["verdict"] == "locked"
+
+
+def test_a_lock_by_hand_that_no_type_heeds_is_refused(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max: 3, life: 600, blocked_by: [HEEDED]}"], more="      locks: [HEEDED, UNHEEDED]")
+
+    def lock(name):
+        return v1.send("PUT", f"/v1/subjects/{subject}/locks/SIGN_IN/{name}", b'{"kind": "STANDARD"}', {})
+
+    assert lock("HEEDED").status == 200 and v1.record(subject)["verdict"] == "locked"
+    answer = lock("UNHEEDED")
+    assert (answer.status, answer.json()["field"]) == (422, "name")

@@ -60,6 +60,14 @@ def test_a_key_may_do_what_its_policy_allows_and_on_which_journey(guarded):
     assert call(guarded, key, "GET", "/v1/policies/attempts")[0] == 403
 
 
+def test_a_lock_set_by_hand_names_the_key_that_set_it_unless_a_person_is_named(guarded):
+    key = guarded.make("help-desk", policy(EVERYTHING))
+    path = "/v1/subjects/locked-by-a-key/locks/SIGN_IN/PASSWORD_ENTRY"
+    assert call(guarded, key, "PUT", path, {"kind": "STANDARD"})[1]["set_by"] == "help-desk"
+    assert call(guarded, key, "GET", "/v1/subjects/locked-by-a-key")[1]["locks"][0]["set_by"] == "help-desk"
+    assert call(guarded, key, "PUT", path, {"kind": "STANDARD", "set_by": "carol"})[1]["set_by"] == "carol"
+
+
 @pytest.mark.parametrize("method, path, body", [
     ("DELETE", "/v1/subjects/x/locks/SIGN_IN/PASSWORD_ENTRY", None),
     ("POST", "/v1/unlock", {"subjects": ["x"]}),

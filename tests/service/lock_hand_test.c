@@ -16,6 +16,20 @@
 	"                       known_device: {max: 2, remember: 9000}}\n"                                   \
 	"    locks: [OTHER]\n"
 
+#define HEEDED_RULES                                                                                         \
+	"locks:\n"                                                                                           \
+	"  STANDARD: {duration: 900}\n"                                                                      \
+	"  PERMANENT: {permanent: true}\n"                                                                   \
+	"journeys:\n"                                                                                        \
+	"  SIGN_IN:\n"                                                                                       \
+	"    blocked_by: [OTHER]\n"                                                                          \
+	"    locks: [OTHER, UNHEEDED]\n"                                                                     \
+	"    types:\n"                                                                                       \
+	"      PASSWORD_ENTRY: {max: 2, life: 900}\n"                                                        \
+	"      PAIRS: {max_from_source: 2, life: 900, qualifier: method}\n"                                  \
+	"      QUALIFIED: {max: 9, max_each: 2, life: 900, qualifier: method, shadow: true,\n"               \
+	"                  known_device: {max: 2, remember: 9000}}\n"
+
 /* ---- the calls ---- */
 
 struct lock_turn {
@@ -349,5 +363,81 @@ TEST(unlock, the_most_locks_of_one_call_fit_into_one_commit_though_all_have_grow
 	assert_int_equal(rows_in_table(&s), 2 * UNLOCK_MAX);
 	turn_take(&s, &l.turn, unlock_run);
 	assert_int_equal(rows_in_table(&s), 0);
+	service_close(&s);
+}
+
+/* ---- a lock that would stop nobody ---- */
+
+static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool firm)
+{
+	return rules_heed(s->rules, &(struct rule_ref){BYTES("SIGN_IN"), bytes_of(name)}, reach, firm);
+}
+
+TEST(lock, is_heeded_where_a_rule_has_what_its_key_names)
+{
+	struct service s;
+
+	service_open(&s, HEEDED_RULES);
+	assert_true(heeded(&s, "PASSWORD_ENTRY", REACH_SUBJECT, false));
+	assert_true(heeded(&s, "OTHER", REACH_SUBJECT, false));
+	assert_false(heeded(&s, "UNHEEDED", REACH_SUBJECT, true));
+	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_QUALIFIER, true));
+	assert_false(heeded(&s, "OTHER", REACH_QUALIFIER, true));
+	assert_true(heeded(&s, "PAIRS", REACH_QUALIFIER, true));
+	assert_true(heeded(&s, "PASSWORD_ENTRY", REACH_SOURCE, true)); /* a person's */
+	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_SOURCE, false));
+	assert_true(heeded(&s, "PAIRS", REACH_PAIR, false));
+	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_PAIR, false));
+	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_DEVICE, false));
+	service_close(&s);
+}
+
+static void set_by_hand(struct service *s, const char *pk, const char *name, const char *qualifier)
+{
+	struct lock_turn l = lock_of(pk, name, qualifier);
+
+	l.lock.kind = rules_kind(s->rules, BYTES("PERMANENT"));
+	turn_take(s, &l.turn, add_run);
+}
+
+TEST(lock, of_one_method_holds_where_the_rule_counts_something_else_or_only_watches)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, HEEDED_RULES);
+	set_by_hand(&s, "alice", "PAIRS", "phone-1");
+	set_by_hand(&s, "alice", "QUALIFIED", "phone-1");
+	r = FAIL(&s, .type = "PAIRS", .method_id = "phone-1", .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = FAIL(&s, .type = "QUALIFIED", .method_id = "phone-1");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	r = FAIL(&s, .type = "PAIRS", .method_id = "phone-2", .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+TEST(lock, that_a_person_set_stays_that_persons_when_a_rule_sets_it_again)
+{
+	struct service   s;
+	struct lock_turn l = lock_of("alice", "PASSWORD_ENTRY", "");
+	struct item      row;
+
+	service_open(&s, HEEDED_RULES);
+	l.lock.kind = rules_kind(s.rules, BYTES("STANDARD"));
+	l.lock.set_by = BYTES("carol");
+	l.lock.reason = BYTES("ticket 7");
+	turn_take(&s, &l.turn, add_run);
+	l.lock.set_by = l.lock.reason = (struct bytes){NULL, 0};
+	l.lock.cause = BYTES("SIGN_IN/PASSWORD_ENTRY");
+	turn_take(&s, &l.turn, add_run);
+	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORD_LOCK), &row));
+	assert_true(lock_is_persons(&row));
+	assert_bytes(lock_set_by(&row), "carol");
+	assert_bytes(row_text(&row, "reason"), "ticket 7");
+	at(&s, 900); /* it has ended: the next one is the rule's */
+	turn_take(&s, &l.turn, add_run);
+	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORD_LOCK), &row));
+	assert_bytes(lock_set_by(&row), "SIGN_IN/PASSWORD_ENTRY");
 	service_close(&s);
 }

@@ -9,16 +9,19 @@
 struct reset_turn {
 	struct turn         turn;
 	struct bytes        name;
+	bool                operator_locks;
 	struct reset_result r;
 };
 
 static inline enum err_code reset_run(struct turn *turn, struct table *t, struct err *err)
 {
-	struct reset_turn  *r = (struct reset_turn *)turn;
-	const struct rules *rules = turn->s->rules;
+	struct reset_turn   *r = (struct reset_turn *)turn;
+	struct reset_request q = {.rules = turn->s->rules,
+	                          .reset = rules_reset(turn->s->rules, r->name),
+	                          .subject = BYTES("alice"),
+	                          .operator_locks = r->operator_locks};
 
-	return subject_reset(rules, rules_reset(rules, r->name), BYTES("alice"), turn->table, t,
-	                     &turn->changes, &r->r, err);
+	return subject_reset(&q, turn->table, t, &turn->changes, &r->r, err);
 }
 
 static inline struct reset_result reset(struct service *s)
