@@ -73,23 +73,43 @@ static bool tells_nobody(struct bytes subject)
 	return letter;
 }
 
-void act_write_v1(struct audit *audit, const struct act_v1_note *n)
+/* `changed`: one of several locks; NULL: the path says what was changed. */
+static void write_line(struct audit *audit, const struct act_v1_note *n, const struct v1_changed *changed)
 {
 	const struct v1_call *c = n->call;
 	bool             of_subject = bytes_starts_with(bytes_of(c->route->path), BYTES("/v1/subjects/"));
-	struct log_field fields[6];
+	struct bytes     subject = changed != NULL ? changed->subject : of_subject ? c->params[0] : BYTES("");
+	struct log_field fields[8];
 	unsigned         count = 0;
 
-	if (n->outcome != ERR_NONE && n->outcome != ERR_STORAGE)
-		return;
 	fields[count++] = (struct log_field){.name = "operation", .text = bytes_of(c->route->action)};
-	if (of_subject && tells_nobody(c->params[0]))
-		fields[count++] = (struct log_field){.name = "subject", .text = c->params[0]};
-	if (c->resource_count > 0)
+	if (tells_nobody(subject))
+		fields[count++] = (struct log_field){.name = "subject", .text = subject};
+	if (changed != NULL) {
+		struct bytes journey = arena_printf(c->arena, "journey/%.*s", BYTES_ARG(changed->journey));
+
+		fields[count++] = (struct log_field){.name = "resource", .text = journey};
+		fields[count++] = (struct log_field){.name = "lock", .text = changed->name};
+	} else if (c->changed == NULL && c->resource_count > 0) {
 		fields[count++] = (struct log_field){.name = "resource", .text = c->resources[0]};
+	}
+	if (c->changed != NULL)
+		fields[count++] = (struct log_field){.name = "locks", .number = c->changed_count};
 	fields[count++] = (struct log_field){.name = "outcome", .text = outcome_name(n->outcome)};
 	fields[count++] = (struct log_field){.name = "request_id", .text = n->request_id};
 	if (n->key_id.len > 0)
 		fields[count++] = (struct log_field){.name = "key_id", .text = n->key_id};
 	audit_write(audit, "identity.change", fields, count);
+}
+
+void act_write_v1(struct audit *audit, const struct act_v1_note *n)
+{
+	const struct v1_call *c = n->call;
+
+	if (n->outcome != ERR_NONE && n->outcome != ERR_STORAGE)
+		return;
+	if (c->changed_count == 0)
+		write_line(audit, n, NULL);
+	for (uint32_t i = 0; i < c->changed_count; i++)
+		write_line(audit, n, &c->changed[i]);
 }

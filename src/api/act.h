@@ -19,7 +19,8 @@ struct act_note {
  * the commit: it never waits. */
 void act_write(struct audit *audit, const struct act_note *note);
 
-/* The same for a route of /v1 that administers. The subject is told if it can be no email or address: letters,
+/* The same for a route of /v1 that administers; one that changed several locks (POST /v1/unlock) has a line for each, all
+ * with one request id. The subject is told if it can be no email or address: letters,
  * digits, - and _, or a hash of one. */
 struct act_v1_note {
 	const struct v1_call *call;

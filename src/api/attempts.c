@@ -64,7 +64,10 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	a->outcome = (enum outcome)fields_choice(&f, "outcome", outcomes, -1);
 	read_rule(&f, a, journey);
 	a->enforce = v1_enforces_status(c, err);
-	return fields_end(&f);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	return v1_check_follows(c, a->q.rule,
+	                        a->outcome == OUTCOME_SUCCESS ? &a->q.rule->clears : &a->q.rule->sets, err);
 }
 
 enum err_code attempt_run(struct v1_call *c, struct table *t, struct err *err)

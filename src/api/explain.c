@@ -20,6 +20,7 @@ enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
 
 	c->request = k;
 	k->rules = v1_rules(c);
+	v1_any_row(c, k->rules, (struct bytes){NULL, 0});
 	return v1_subject_param(c, 0, &k->id, err);
 }
 
@@ -28,8 +29,11 @@ enum err_code subject_explain_run(struct v1_call *c, struct table *t, struct err
 	struct explain_call *k = c->request;
 
 	k->now_us = t->now_us;
-	return subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE], t,
-	                    c->arena, &k->s, err);
+	if (subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE], t,
+	                 c->arena, &k->s, err) != ERR_NONE)
+		return err->code;
+	v1_hide_rows(c, &k->s);
+	return ERR_NONE;
 }
 
 /* ---- attempts: lines like "1794789304 failure v0 SMS" ---- */

@@ -46,7 +46,7 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 		v1_resource(c, "journey", q->journey);
 		return v1_check_lock(rules, q->journey, q->name, err);
 	}
-	v1_every_journey(c, rules);
+	v1_any_journey(c, rules);
 	if (q->name.data != NULL && !name_known(rules, q->name))
 		return err_field(err, ERR_INVALID, "name", "name: no journey has a lock of this name");
 	return ERR_NONE;
@@ -73,6 +73,8 @@ enum err_code lock_list_run(struct v1_call *c, struct table *t, struct err *err)
 	struct list_call *l = c->request;
 
 	l->now_us = t->now_us;
+	l->q.sees = v1_sees;
+	l->q.sees_ctx = c;
 	return locks_find(&l->q, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, &l->page, err);
 }
 

@@ -62,7 +62,7 @@ static bool is_one_line(struct bytes text)
 	return true;
 }
 
-/* Why, and who says so: unless a person is named, the access key. Copied, since the key may go before the call. */
+/* Why, and who says so: unless a person is named, the access key. */
 static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lock)
 {
 	lock->reason = fields_text_or(f, "reason", LOCK_REASON_MAX, (struct bytes){NULL, 0});
@@ -71,8 +71,8 @@ static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lo
 		fields_fail(f, "reason", ERR_INVALID, "must not hold control characters");
 	if (!is_one_line(lock->set_by))
 		fields_fail(f, "set_by", ERR_INVALID, "must not hold control characters");
-	if (lock->set_by.len == 0 && c->caller.len > 0)
-		lock->set_by = arena_copy(c->arena, c->caller);
+	if (lock->set_by.len == 0 && c->who.key != NULL)
+		lock->set_by = c->who.key->name;
 }
 
 /* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */

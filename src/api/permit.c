@@ -85,54 +85,51 @@ static size_t context_of(const struct question *q, const struct deed *d,
 	return count;
 }
 
-static enum err_code decide(const struct question *q, const struct access_request *request)
+static enum err_code decide(const struct question *q, const struct access_request *request,
+                            enum decision *decision)
 {
-	enum decision decision = policy_evaluate(&q->policy, 1, request, NULL);
-
-	if (decision == DECISION_ALLOWED)
+	*decision = policy_evaluate(&q->policy, 1, request, NULL);
+	if (*decision == DECISION_ALLOWED)
 		return ERR_NONE;
 	return err_set(q->err, ERR_ACCESS,
 	               "User: arn:aws:iam::" ACCESS_ACCOUNT
 	               ":user/%.*s is not authorized to perform: %.*s on resource: "
 	               "%.*s %s",
 	               BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
-	               decision == DECISION_DENIED_EXPLICITLY
+	               *decision == DECISION_DENIED_EXPLICITLY
 	                       ? "with an explicit deny in an identity-based policy"
 	                       : "because no identity-based policy allows it");
 }
 
 static enum err_code ask(const struct question *q, const struct deed *d)
 {
+	enum decision         decision;
 	struct access_value   values[VALUES_MAX];
 	struct access_request request = {
 	        .action = action_of(q, d), .resource = resource_of(q, d), .values = values};
 
 	request.count = context_of(q, d, values);
-	return decide(q, &request);
+	return decide(q, &request, &decision);
 }
 
-enum err_code permit_check_v1(const struct caller *who, int64_t now_s, struct arena *a, const char *action,
-                              const struct bytes *resources, uint32_t count, struct err *err)
+enum err_code permit_check_v1(const struct permit_v1 *p, struct bytes resource, enum decision *decision,
+                              struct err *err)
 {
-	struct question       q = {.who = who, .arena = a, .now_s = now_s, .err = err};
+	struct question       q = {.who = p->who, .arena = p->arena, .now_s = p->now_s, .err = err};
 	struct deed           nothing_said = {0};
 	struct access_value   values[VALUES_MAX];
 	struct access_request request = {.resource = BYTES("*"), .values = values};
 
-	if (who->key == NULL)
+	*decision = DECISION_ALLOWED;
+	if (p->who->key == NULL)
 		return ERR_NONE;
-	q.policy = who->key->policy;
-	request.action = arena_printf(a, "gatehouse:%s", action);
+	q.policy = p->who->key->policy;
+	request.action = arena_printf(p->arena, "gatehouse:%s", p->action);
 	request.count = context_of(&q, &nothing_said, values);
-	if (count == 0)
-		return decide(&q, &request);
-	for (uint32_t i = 0; i < count; i++) {
-		request.resource = arena_printf(a, "arn:aws:gatehouse:%.*s:" ACCESS_ACCOUNT ":%.*s",
-		                                BYTES_ARG(who->region), BYTES_ARG(resources[i]));
-		if (decide(&q, &request) != ERR_NONE)
-			return err->code;
-	}
-	return ERR_NONE;
+	if (resource.len > 0)
+		request.resource = arena_printf(p->arena, "arn:aws:gatehouse:%.*s:" ACCESS_ACCOUNT ":%.*s",
+		                                BYTES_ARG(p->who->region), BYTES_ARG(resource));
+	return decide(&q, &request, decision);
 }
 
 static struct bytes capacity_of(const struct call *c)

@@ -11,9 +11,17 @@
  * action and resource, as DynamoDB does. */
 enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err);
 
-/* The same for a call under /v1: the action gatehouse:ACTION on each resource, arn:aws:gatehouse:…:RESOURCE
- * ("*" if there is none). */
-enum err_code permit_check_v1(const struct caller *who, int64_t now_s, struct arena *a, const char *action,
-                              const struct bytes *resources, uint32_t count, struct err *err);
+/* Who asks what, and when, of a call under /v1. */
+struct permit_v1 {
+	const struct caller *who;
+	int64_t              now_s;
+	struct arena        *arena;
+	const char          *action; /* "RecordAttempt" */
+};
+
+/* The action gatehouse:ACTION on arn:aws:gatehouse:…:RESOURCE; an empty resource is "*". ERR_ACCESS unless it is allowed;
+ * *decision says whether somebody denied it. Any thread. */
+enum err_code permit_check_v1(const struct permit_v1 *p, struct bytes resource, enum decision *decision,
+                              struct err *err);
 
 #endif

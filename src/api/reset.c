@@ -28,6 +28,8 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 	v1_resource(c, "reset", name);
 	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->locks.count; i++)
 		v1_resource(c, "journey", r->q.reset->locks.list[i].journey);
+	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->counts.count; i++)
+		v1_resource(c, "journey", r->q.reset->counts.list[i].journey);
 	return fields_end(&f);
 }
 

@@ -22,6 +22,7 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 	k->prefix = v1_query(c, "prefix", err);
 	if (err->code == ERR_NONE && k->prefix.len > KEY_RANGE_BYTES_MAX)
 		err_field(err, ERR_INVALID, "prefix", "?prefix may have %d bytes", KEY_RANGE_BYTES_MAX);
+	v1_any_row(c, v1_rules(c), k->prefix);
 	return err->code;
 }
 
@@ -30,8 +31,11 @@ static enum err_code read_rows(struct v1_call *c, struct table *t, struct err *e
 	struct subject_call *k = c->request;
 
 	k->now_us = t->now_us;
-	return subject_read(k->id, k->prefix, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, &k->s,
-	                    err);
+	if (subject_read(k->id, k->prefix, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, &k->s,
+	                 err) != ERR_NONE)
+		return err->code;
+	v1_hide_rows(c, &k->s);
+	return ERR_NONE;
 }
 
 /* ---- lookup: what an email address, a phone number, an IP address or a device is called here ---- */

@@ -91,14 +91,31 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
+/* For the audit log; and rows may be of journeys that the policies no longer have, and that nobody was asked about. */
+static enum err_code note_unlocked(struct v1_call *c, const struct unlock_call *u, struct err *err)
+{
+	c->changed = arena_array(c->arena, u->page.count, sizeof(*c->changed));
+	c->changed_count = u->page.count;
+	for (uint32_t i = 0; i < u->page.count; i++) {
+		struct key_parts key = key_split(u->page.list[i].sk);
+
+		c->changed[i] = (struct v1_changed){u->page.list[i].pk, key.journey, key.classifier};
+		if (v1_check_sees(c, key.journey, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
 enum err_code unlock_run(struct v1_call *c, struct table *t, struct err *err)
 {
 	struct unlock_call *u = c->request;
 	struct bytes        table = c->services->tables.names[TABLE_AUTH_STATE];
 
 	u->now_us = t->now_us;
-	return u->dry_run ? locks_find(&u->q, table, t, c->arena, &u->page, err)
-	                  : locks_unlock(&u->q, table, t, &c->changes, &u->page, err);
+	if ((u->dry_run ? locks_find(&u->q, table, t, c->arena, &u->page, err)
+	                : locks_unlock(&u->q, table, t, &c->changes, &u->page, err)) != ERR_NONE)
+		return err->code;
+	return note_unlocked(c, u, err);
 }
 
 void unlock_encode(struct v1_call *c, struct json_writer *w)

@@ -64,7 +64,7 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 	response->headers = c->headers;
 	response->header_count = c->header_count;
 	note(l, w, outcome, response->status, (struct bytes){id, sizeof(id)});
-	if (c->route->kind == ADMINISTER && !w->replayed)
+	if (c->route->kind == ADMINISTER && c->kind == WRITE && !w->replayed) /* a dry run changes nothing */
 		act_write_v1(l->api->parts.audit,
 		             &(struct act_v1_note){c, outcome, {id, sizeof(id)}, {w->key_id, w->key_id_len}});
 	v1_let_go(c);
@@ -321,41 +321,52 @@ static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *e
 	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
 }
 
+static enum err_code check(const struct v1_call *c, const char *action, struct bytes resource,
+                           struct err *err)
+{
+	struct permit_v1 p = {&c->who, c->now_us / 1000000, c->arena, action};
+	enum decision    decision;
+
+	return permit_check_v1(&p, resource, &decision, err);
+}
+
 /* Limits that a call looks at are asked about as if it had asked /v1/allow. */
-static enum err_code permit(const struct v1_call *c, const struct caller *who, struct err *err)
+static enum err_code permit(const struct v1_call *c, struct err *err)
 {
 	uint32_t      own = c->resource_count - c->looked_count;
-	int64_t       now_s = c->now_us / 1000000;
-	enum err_code rc = permit_check_v1(who, now_s, c->arena, c->route->action, c->resources, own, err);
+	enum err_code rc = own > 0 ? ERR_NONE : check(c, c->route->action, (struct bytes){NULL, 0}, err);
 
-	if (rc != ERR_NONE || c->looked_count == 0)
-		return rc;
-	return permit_check_v1(who, now_s, c->arena, "Allow", c->resources + own, c->looked_count, err);
+	for (uint32_t i = 0; i < own && rc == ERR_NONE; i++) {
+		rc = check(c, c->route->action, c->resources[i], err);
+		if (c->any_will_do && rc == ERR_NONE)
+			break;
+		if (c->any_will_do && i + 1 < own)
+			rc = ERR_NONE;
+	}
+	for (uint32_t i = own; i < c->resource_count && rc == ERR_NONE; i++)
+		rc = check(c, "Allow", c->resources[i], err);
+	return rc;
 }
 
 /* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
 static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *err)
 {
 	struct v1_call *c = &w->call;
-	struct caller   who;
-	enum err_code   rc = auth_identify_v1(l, c->http, c->arena, &who, err);
+	enum err_code   rc = auth_identify_v1(l, c->http, c->arena, &c->who, err);
 
 	if (rc != ERR_NONE)
 		return rc;
-	keep_key_id(w, &who);
-	w->base.caller = who.key != NULL ? who.key->use : NULL;
-	if (who.key != NULL)
-		c->caller = who.key->name;
-	rc = ceiling_check(l, c->http, &who, err);
+	keep_key_id(w, &c->who);
+	w->base.caller = c->who.key != NULL ? c->who.key->use : NULL;
+	rc = ceiling_check(l, c->http, &c->who, err);
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
 	if (rc == ERR_NONE && c->too_many) /* none goes unasked */
 		rc = err_set(err, ERR_LIMIT, "one call may be about %d things", V1_RESOURCES_MAX);
 	if (rc == ERR_NONE)
-		rc = permit(c, &who, err);
+		rc = permit(c, err);
 	if (rc == ERR_NONE)
 		rc = read_once(w, err);
-	auth_release(&who);
 	return rc;
 }
 
@@ -428,6 +439,19 @@ void v1_let_go(struct v1_call *c)
 		c->release(c);
 	while (c->held_count > 0)
 		document_release(c->held[--c->held_count]);
+	auth_release(&c->who);
+}
+
+enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
+{
+	struct permit_v1 p = {&c->who, c->now_us / 1000000, c->arena, c->route->action};
+	enum decision    decision;
+
+	if (c->who.key != NULL)
+		permit_check_v1(&p, arena_printf(c->arena, "%s/%.*s", kind, BYTES_ARG(name)), &decision, err);
+	else
+		decision = DECISION_ALLOWED;
+	return decision;
 }
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)

@@ -64,6 +64,11 @@ struct v1_route {
 	enum err_code (*refused)(struct v1_call *c, enum err_code rc, struct err *err);
 };
 
+/* A lock that was changed. */
+struct v1_changed {
+	struct bytes subject, journey, name;
+};
+
 struct v1_call {
 	struct arena          *arena;
 	const struct v1_route *route;
@@ -71,15 +76,16 @@ struct v1_call {
 	bool                   tableless; /* set by decode, of a READ: run looks at the table's time only */
 	struct services       *services;
 	struct http_request   *http;
+	struct caller          who;    /* until it is answered */
 	int64_t                now_us; /* when it came, by the store's clock; run uses the table's */
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
-	struct bytes           caller; /* in decode: the name of the access key that asks; empty: none does */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes *resources;
 	uint32_t      resource_count;
 	uint32_t      looked_count; /* the last of them: limits, which it only looks at (gatehouse:Allow) */
+	bool          any_will_do;  /* one that is allowed is enough: the answer leaves the others out */
 	bool          too_many;     /* more than V1_RESOURCES_MAX */
 
 	/* The route's own, in the arena. */
@@ -89,6 +95,10 @@ struct v1_call {
 	unsigned         held_count;
 
 	struct changes changes;
+
+	/* For the audit log, of a route that changes what its path does not name: all of it. Set by run. */
+	struct v1_changed *changed;
+	uint32_t           changed_count;
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;
@@ -105,6 +115,9 @@ enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *e
 struct bytes v1_query(struct v1_call *c, const char *name, struct err *err);
 void         v1_header(struct v1_call *c, struct bytes name, struct bytes value);
 void         v1_resource(struct v1_call *c, const char *kind, struct bytes name);
+
+/* What the caller's policy says of this call on KIND/NAME, for what turns up in run. Any thread. */
+enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err);
 
 /* Takes over a reference, until the call is answered. */
 void v1_hold(struct v1_call *c, struct document *document);

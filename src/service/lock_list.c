@@ -32,7 +32,8 @@ static bool is_wanted(const struct walk *w, const struct item *row)
 
 	return is_lock(p.type) && is_or_any(w->q->journey, p.journey) &&
 	       is_or_any(w->q->name, p.classifier) && is_or_any(w->q->kind, row_text(row, "block_type")) &&
-	       is_or_any(w->q->set_by, lock_set_by(row)) && lock_holds(row, w->t->now_us);
+	       is_or_any(w->q->set_by, lock_set_by(row)) && lock_holds(row, w->t->now_us) &&
+	       (w->q->sees == NULL || w->q->sees(w->q->sees_ctx, p.journey));
 }
 
 static void stop_at(struct walk *w, struct bytes pk, struct bytes sk)

@@ -23,6 +23,9 @@ struct lock_search {
 	bool                not_persons;        /* those that people set are passed over */
 	struct bytes        after_pk, after_sk; /* where the last page ended; empty: begin */
 	uint32_t            limit;
+	bool (*sees)(void        *ctx,
+	             struct bytes journey); /* whether locks of it are listed; NULL: those of all are */
+	void *sees_ctx;
 };
 
 /* A lock that holds. */

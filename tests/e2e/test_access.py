@@ -28,12 +28,12 @@ def table_arn(name):
 class Guarded:
     """A server with authentication, and its command line."""
 
-    def __init__(self):
+    def __init__(self, *words):
         self.data = tempfile.mkdtemp(prefix="gatehouse-access-")
-        self.start()
+        self.start(*words)
 
-    def start(self):
-        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data],
+    def start(self, *words):
+        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, *words],
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.endpoint = line_with_endpoint(self.process)
 

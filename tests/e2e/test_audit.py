@@ -195,3 +195,31 @@ def test_what_administers_subjects_and_policies_is_in_it_and_attempts_are_not(tm
         stop(process)
     assert [(line["operation"], line.get("subject")) for line in lines[1:]] == [("SetLock", "alice"), ("ResetSubject", None)]
     assert "example.org" not in (tmp_path / "audit.log").read_text()
+
+
+def test_a_bulk_unlock_has_a_line_for_each_lock_and_a_dry_run_none(tmp_path):
+    process, endpoint = start(tmp_path, "--no-auth")
+
+    def call(method, path, body):
+        request = urllib.request.Request(endpoint + path, json.dumps(body).encode(), method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return {"id": answer.headers["X-Request-Id"], **json.load(answer)}
+
+    subjects = ["alice", {"email": "bob@example.org"}, "carol.of.example.org"]
+    what = {"subjects": subjects, "where": {"kind": "STANDARD"}}
+    try:
+        bob = call("POST", "/v1/subjects/lookup", {"subject": subjects[1]})["subject"]
+        for subject, journey in [("alice", "SIGN_IN"), ("alice", "ACCOUNT_MANAGEMENT"), (bob, "SIGN_IN"),
+                                 ("carol.of.example.org", "SIGN_IN")]:
+            call("PUT", f"/v1/subjects/{subject}/locks/{journey}/PASSWORD_ENTRY", {"kind": "STANDARD"})
+        call("POST", "/v1/unlock", {**what, "dry_run": True})
+        ids = [call("POST", "/v1/unlock", what)["id"] for _ in range(2)]
+        lines = wait_acts(tmp_path, "server.start", *["identity.change"] * 9)[5:]
+    finally:
+        stop(process)
+    assert {line["operation"] for line in lines} == {"Unlock"}
+    assert [(line["request_id"], line["locks"]) for line in lines] == [(ids[0], 4)] * 4 + [(ids[1], 0)]
+    assert sorted((line["resource"], line["lock"], line.get("subject", "")) for line in lines[:4]) == sorted([
+        ("journey/ACCOUNT_MANAGEMENT", "PASSWORD_ENTRY", "alice"), ("journey/SIGN_IN", "PASSWORD_ENTRY", ""),
+        ("journey/SIGN_IN", "PASSWORD_ENTRY", "alice"), ("journey/SIGN_IN", "PASSWORD_ENTRY", bob)])
+    assert "example.org" not in (tmp_path / "audit.log").read_text()

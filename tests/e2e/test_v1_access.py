@@ -9,8 +9,14 @@ from conftest import program, stop  # noqa: F401
 from test_access import Guarded
 
 EVERYTHING = {"Effect": "Allow", "Action": "gatehouse:*", "Resource": "*"}
-NO_SIGN_IN = {"Effect": "Deny", "Action": ["gatehouse:Unlock", "gatehouse:ClearLock", "gatehouse:ListLocks", "gatehouse:ResetSubject"],
-              "Resource": "arn:aws:gatehouse:*:*:journey/SIGN_IN"}
+JOURNEY = "arn:aws:gatehouse:*:*:journey/"
+
+
+def deny(*resources):
+    return {"Effect": "Deny", "Action": "gatehouse:*", "Resource": list(resources)}
+
+
+NO_SIGN_IN = deny(JOURNEY + "SIGN_IN")
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +78,9 @@ def test_a_lock_set_by_hand_names_the_key_that_set_it_unless_a_person_is_named(g
     ("DELETE", "/v1/subjects/x/locks/SIGN_IN/PASSWORD_ENTRY", None),
     ("POST", "/v1/unlock", {"subjects": ["x"]}),
     ("POST", "/v1/unlock", {"where": {"journey": "SIGN_IN"}}),
-    ("GET", "/v1/locks", None),
     ("GET", "/v1/locks?journey=SIGN_IN", None),
+    ("GET", "/v1/subjects/x?prefix=SIGN_IN", None),
+    ("GET", "/v1/subjects/x/sum?prefix=SIGN_IN%23ERROR_COUNT", None),
     ("POST", "/v1/subjects/x/reset", {"reset": "PASSWORD"}),
 ])
 def test_a_denied_journey_is_denied_on_every_way_to_it(guarded, method, path, body):
@@ -81,6 +88,120 @@ def test_a_denied_journey_is_denied_on_every_way_to_it(guarded, method, path, bo
     key = guarded.make(name, policy(EVERYTHING, NO_SIGN_IN))
     assert call(guarded, key, method, path, body)[0] == 403
     assert call(guarded, guarded.make(name + "-not", policy(EVERYTHING)), method, path, body)[0] == 200
+
+
+LOCK = "/v1/subjects/{}/locks/{}/PASSWORD_ENTRY"
+RESTING = "arn:aws:gatehouse:*:*:state/"
+
+
+def lock_both(server, admin, subject):
+    """A lock and a count of two journeys, and a state of each family."""
+    for journey in ("SIGN_IN", "ACCOUNT_MANAGEMENT"):
+        assert call(server, admin, "PUT", LOCK.format(subject, journey), {"kind": "STANDARD"})[0] == 200
+    for journey in ("REAUTHENTICATION", "PASSWORD_RESET"):
+        kind = {"REAUTHENTICATION": "PASSWORD_ENTRY", "PASSWORD_RESET": "MFA_CODE_ENTRY"}[journey]
+        body = {"subject": subject, "journey": journey, "type": kind, "outcome": "failure", "method_id": "m", "method_type": "SMS"}
+        status, answer = call(server, admin, "POST", "/v1/attempts", body)
+        assert status == 200 and answer["counted"], answer
+    for family, body in (("intervention", {"suspended": True, "applied_at": 1}), ("email_fraud", {"state": "PENDING"})):
+        assert call(server, admin, "PUT", f"/v1/subjects/{subject}/states/{family}", body)[0] == 200
+
+
+def journeys(answer, *kinds):
+    return {row["key"].split("#")[0] for kind in kinds for row in answer[kind]}
+
+
+def test_reading_a_subject_leaves_out_the_journeys_and_states_that_are_denied(guarded):
+    admin = guarded.key("show", "administrator")
+    lock_both(guarded, admin, "twofold")
+    everything = {"SIGN_IN", "ACCOUNT_MANAGEMENT", "REAUTHENTICATION", "PASSWORD_RESET", "ACCOUNT_INTERVENTION", "EMAIL_FRAUD"}
+    some = guarded.make("sees-some", policy(EVERYTHING, deny(JOURNEY + "SIGN_IN", JOURNEY + "REAUTH*", RESTING + "email_fraud")))
+    only = guarded.make("sees-one", policy({**EVERYTHING, "Resource": JOURNEY + "PASSWORD_RESET"}))
+    states = guarded.make("sees-states", policy(EVERYTHING, deny(JOURNEY + "*")))
+    none = guarded.make("sees-none", policy(EVERYTHING, deny(JOURNEY + "*", RESTING + "*")))
+    for path in ("/v1/subjects/twofold", "/v1/subjects/twofold/explain"):
+        for key, seen in [(admin, everything), (some, {"ACCOUNT_MANAGEMENT", "PASSWORD_RESET", "ACCOUNT_INTERVENTION"}),
+                          (only, {"PASSWORD_RESET"}), (states, {"ACCOUNT_INTERVENTION", "EMAIL_FRAUD"})]:
+            status, answer = call(guarded, key, "GET", path)
+            assert status == 200 and journeys(answer, "counts", "locks", "states") == seen, (path, answer)
+        assert call(guarded, none, "GET", path)[0] == 403
+    assert call(guarded, some, "GET", "/v1/subjects/twofold/sum?prefix=PASSWORD_RESET")[1]["sum"] == 1
+    status, problem = call(guarded, some, "GET", "/v1/subjects/twofold/sum?prefix=REAUTHENTICATION%23ERROR_COUNT")
+    assert status == 403 and "journey/REAUTHENTICATION" in problem["detail"]
+    assert call(guarded, some, "GET", "/v1/subjects/twofold?prefix=EMAIL_FRAUD")[0] == 403
+    assert call(guarded, none, "GET", "/v1/subjects/twofold/sum?prefix=PASSWORD_RESET")[0] == 403
+
+
+def test_the_list_of_locks_leaves_out_denied_journeys_also_those_that_no_policy_has_any_more(guarded):
+    admin = guarded.key("show", "administrator")
+    lock_both(guarded, admin, "listed")
+    table = guarded.client(admin)
+    table.put_item(TableName="auth-state", Item={"PK": {"S": "listed"}, "SK": {"S": "GONE#LOCK#PASSWORD_ENTRY"}, "count": {"N": "1"},
+                                                 "block_type": {"S": "STANDARD"}, "last_updated": {"N": "1"}})
+
+    def listed(key):
+        status, answer = call(guarded, key, "GET", "/v1/locks?limit=500")
+        assert status == 200 and not answer["more"]
+        return {row["journey"] for row in answer["locks"] if row["subject"] == "listed"}
+
+    assert listed(admin) == {"SIGN_IN", "ACCOUNT_MANAGEMENT", "GONE"}
+    some = guarded.make("lists-some", policy(EVERYTHING, deny(JOURNEY + "SIGN_IN", JOURNEY + "GONE")))
+    assert listed(some) == {"ACCOUNT_MANAGEMENT"}
+    none = guarded.make("lists-none", policy(EVERYTHING, deny(JOURNEY + "*")))
+    assert call(guarded, none, "GET", "/v1/locks")[0] == 403
+    # a write is refused whole, whether the journey is known or not
+    gone = guarded.make("unlocks-some", policy(EVERYTHING, deny(JOURNEY + "GONE")))
+    all_kinds = {"subjects": ["listed"], "where": {"kind": "STANDARD"}}
+    for body in (all_kinds, {**all_kinds, "dry_run": True}):
+        status, problem = call(guarded, gone, "POST", "/v1/unlock", body)
+        assert status == 403 and "journey/GONE" in problem["detail"]
+    assert listed(admin) == {"SIGN_IN", "ACCOUNT_MANAGEMENT", "GONE"}
+    assert call(guarded, admin, "POST", "/v1/unlock", all_kinds)[0] == 200
+    assert listed(admin) == set()
+
+
+def test_a_reset_that_would_clear_counts_of_a_denied_journey_clears_nothing(guarded):
+    admin = guarded.key("show", "administrator")
+    lock_both(guarded, admin, "kept")
+    key = guarded.make("resets", policy(EVERYTHING, deny(JOURNEY + "REAUTHENTICATION")))  # which the reset has counts of, and no lock
+    before = call(guarded, admin, "GET", "/v1/subjects/kept")[1]
+    status, problem = call(guarded, key, "POST", "/v1/subjects/kept/reset", {"reset": "PASSWORD"})
+    assert status == 403 and "journey/REAUTHENTICATION" in problem["detail"]
+    after = call(guarded, admin, "GET", "/v1/subjects/kept")[1]
+    assert [row["key"] for kind in ("counts", "locks") for row in before[kind]] == [
+        row["key"] for kind in ("counts", "locks") for row in after[kind]]
+
+
+RULES = """attempts:
+  locks: {STANDARD: {duration: 60}}
+  journeys:
+    A:
+      types:
+        TRY: {max: 2, life: 60, lock: STANDARD, sets: [B/LOCKED], clears: [C/TRY]}
+    B: {locks: [LOCKED]}
+    C: {types: {TRY: {max: 5, life: 60, lock: STANDARD}}}
+"""
+
+
+def test_an_attempt_is_refused_where_its_rule_writes_in_a_journey_that_is_denied(tmp_path):
+    """What is merely not allowed there does not matter: what follows from its own journey is the rule's."""
+    (tmp_path / "policies.yaml").write_text(RULES)
+    server = Guarded("--policies", tmp_path / "policies.yaml")
+    try:
+        body = {"subject": "s", "journey": "A", "type": "TRY"}
+        for name, statements, failure, success in [
+                ("all", [EVERYTHING], 200, 200),
+                ("own", [{**EVERYTHING, "Resource": JOURNEY + "A"}], 200, 200),
+                ("not-b", [EVERYTHING, deny(JOURNEY + "B")], 403, 200),
+                ("not-c", [EVERYTHING, deny(JOURNEY + "C")], 200, 403)]:
+            key = server.make(name, policy(*statements))
+            for outcome, expected in (("failure", failure), ("success", success)):
+                status, answer = call(server, key, "POST", "/v1/attempts", {**body, "subject": name, "outcome": outcome})
+                assert status == expected, (name, outcome, answer)
+                assert status == 200 or f"journey/{name[-1].upper()}" in answer["detail"]
+    finally:
+        stop(server.process)
+        shutil.rmtree(server.data, ignore_errors=True)
 
 
 def test_an_idempotency_key_does_not_carry_an_answer_of_authz_to_another_key(guarded):
