@@ -23,7 +23,7 @@ OPT        ?= -O2 -g -fno-omit-frame-pointer -D_FORTIFY_SOURCE=2 -fstack-protect
 SAN        ?=
 CFLAGS     := -std=gnu17 $(WARN) $(OPT) $(SAN) -Isrc -pthread -MMD -MP
 CXXFLAGS   := -std=c++17 -Wall -Wextra -Werror $(OPT) $(SAN) -Isrc -pthread -MMD -MP
-LDLIBS     := -lrocksdb -lsimdjson -lyaml -lssl -lcrypto -lz -lstdc++ -lm -pthread
+LDLIBS     := -lcurl -lrocksdb -lsimdjson -lyaml -lssl -lcrypto -lz -lstdc++ -lm -pthread
 TIME       ?= 10
 CYCLES     ?= 1000
 OPERATIONS ?= 1000000
@@ -208,7 +208,7 @@ $(CLIENT)/gatehouse.3: client/gatehouse.3.in src/base/version.h
 	@mkdir -p $(@D)
 	sed -e 's/@VERSION@/$(VERSION)/' -e "s/@DATE@/$$(date -u -d @$(COMMITTED) +%Y-%m-%d)/" $< >$@
 
-$(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) $(CLIENT_OBJECTS)
+$(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) tests/scripted.h $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iclient -Itests -o $@ $< $(CLIENT_OBJECTS) -lcmocka $(CLIENT_LIBS)
 
