@@ -377,6 +377,11 @@ struct bytes outbound_host(const struct outbound *o)
 	return o->host;
 }
 
+uint32_t outbound_tries_max(const struct outbound *o)
+{
+	return o->options.retry->attempts_max;
+}
+
 struct outbound_numbers outbound_read(struct outbound *o)
 {
 	struct outbound_numbers n;

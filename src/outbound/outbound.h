@@ -94,6 +94,9 @@ void outbound_close(struct outbound *o);
 /* "example.org:8443", as the Host header has it. */
 struct bytes outbound_host(const struct outbound *o);
 
+/* How often a call is sent at most. */
+uint32_t outbound_tries_max(const struct outbound *o);
+
 /* `deadline_us` is in steady time. */
 enum err_code outbound_call(struct outbound *o, const struct outbound_request *r, int64_t deadline_us,
                             struct arena *a, struct outbound_response *out, struct err *err);

@@ -1,0 +1,66 @@
+/* Credentials: who we are to AWS, found where AWS's SDKs look, in their order:
+ *
+ *   1. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN)
+ *   2. web identity: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the profile's web_identity_token_file and role_arn
+ *   3. the profile's aws_access_key_id and aws_secret_access_key (AWS_PROFILE names it; `default` otherwise)
+ *   4. a container's endpoint: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
+ *   5. the instance's endpoint (IMDSv2), unless AWS_EC2_METADATA_DISABLED is true
+ * The first source that is configured must work or fail: nobody falls through to another identity than the one that was set up.
+ * A profile that asks for something else (role_arn with a source profile, sso_*, credential_process) is refused by name.
+ *
+ * What always holds
+ * (1) Credentials that end are fetched anew with REFRESH_EARLY_S left by one caller, whose failure is only logged; with
+ *     REFRESH_LATE_S left everybody waits for it, and a failure is an error.
+ * (2) No text here ever holds a secret or a token. Plain http goes only to loopback and to the addresses that AWS names.
+ * (3) A fetch takes at most FETCH_S in all.
+ * (4) After a failed fetch nobody fetches for AGAIN_MS: those who waited for it get its error, and do not queue up for more.
+ *
+ * Threads: any. What is handed out lives in the caller's arena. */
+#ifndef OUTBOUND_CREDENTIALS_H
+#define OUTBOUND_CREDENTIALS_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+enum {
+	CREDENTIALS_REFRESH_EARLY_S = 15 * 60,
+	CREDENTIALS_REFRESH_LATE_S = 10 * 60,
+	CREDENTIALS_FETCH_S = 10,
+	CREDENTIALS_AGAIN_MS = 1000,
+	CREDENTIALS_TOKEN_BYTES_MAX = 16 * 1024, /* of a web identity or a session */
+};
+
+/* Where settings come from: the process's environment, or a test's. */
+struct environment {
+	const char *(*get)(void *ctx, const char *name); /* NULL: not set */
+	void *ctx;
+};
+
+/* getenv. */
+extern const struct environment environment_process;
+
+struct aws_credential {
+	struct bytes key_id, secret;
+	struct bytes token;     /* empty: none */
+	int64_t      expires_s; /* seconds since 1970; 0: it does not */
+};
+
+struct aws_credentials;
+
+/* Reads environment and files; fetches nothing yet. ERR_INVALID says what is set up wrongly, or that nothing is. */
+enum err_code aws_credentials_open(const struct environment *env, struct clock *clock,
+                                   struct aws_credentials **out, struct err *err);
+void          aws_credentials_close(struct aws_credentials *c);
+
+/* ERR_OVERLOADED: the source did not give any. */
+enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, struct aws_credential *out,
+                                  struct err *err);
+
+/* AWS_REGION, AWS_DEFAULT_REGION, or the profile's region; NULL if none is set. Lives as long as `c`. */
+const char *aws_credentials_region(const struct aws_credentials *c);
+
+/* "environment", "web identity", "profile", "container", "instance": for the log. */
+const char *aws_credentials_source(const struct aws_credentials *c);
+
+#endif

@@ -1,0 +1,323 @@
+/* Where AWS credentials come from: an environment of the test's own, files in a directory of its own, a scripted peer. */
+#include "outbound/credentials.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "outbound/profile.h"
+#include "scripted.h"
+
+enum { VARIABLES_MAX = 16 };
+
+struct world {
+	const char             *names[VARIABLES_MAX];
+	const char             *values[VARIABLES_MAX];
+	unsigned                count;
+	struct environment      env;
+	struct clock_manual     clock;
+	struct arena            arena;
+	char                    dir[64];
+	struct aws_credentials *c;
+	struct aws_credential   got;
+	struct err              err;
+};
+
+static const char *world_get(void *ctx, const char *name)
+{
+	struct world *w = ctx;
+
+	for (unsigned i = 0; i < w->count; i++)
+		if (strcmp(w->names[i], name) == 0)
+			return w->values[i];
+	return NULL;
+}
+
+static void set(struct world *w, const char *name, const char *value)
+{
+	assert_true(w->count < VARIABLES_MAX);
+	w->names[w->count] = name;
+	w->values[w->count++] = value;
+}
+
+static const int64_t noon_us = 1794830400LL * 1000000; /* 2026-11-16T12:00:00Z */
+
+static void world_init(struct world *w)
+{
+	log_set_level(LOG_ERROR);
+	*w = (struct world){.dir = "/tmp/gatehouse-credentials-XXXXXX"};
+	w->env = (struct environment){world_get, w};
+	arena_init(&w->arena);
+	clock_manual_init(&w->clock, noon_us);
+	assert_non_null(mkdtemp(w->dir));
+	set(w, "HOME", w->dir);
+}
+
+static const char *file_write(struct world *w, const char *name, const char *text)
+{
+	struct bytes path = arena_printf(&w->arena, "%s/%s", w->dir, name);
+	FILE        *f = fopen(path.data, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return path.data;
+}
+
+static enum err_code world_open(struct world *w)
+{
+	return aws_credentials_open(&w->env, &w->clock.base, &w->c, &w->err);
+}
+
+static enum err_code world_credential(struct world *w)
+{
+	return aws_credentials_get(w->c, &w->arena, &w->got, &w->err);
+}
+
+static void world_release(struct world *w)
+{
+	char command[128];
+
+	if (w->c != NULL)
+		aws_credentials_close(w->c);
+	snprintf(command, sizeof(command), "rm -r %s", w->dir);
+	assert_int_equal(system(command), 0);
+	arena_release(&w->arena);
+}
+
+/* ---- environment and files ---- */
+
+TEST(credentials, the_environment_comes_first)
+{
+	struct world w;
+
+	world_init(&w);
+	set(&w, "AWS_ACCESS_KEY_ID", "AKID");
+	set(&w, "AWS_SECRET_ACCESS_KEY", "secret");
+	set(&w, "AWS_SESSION_TOKEN", "session");
+	set(&w, "AWS_DEFAULT_REGION", "eu-west-1");
+	set(&w, "AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere");
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "AKID");
+	assert_bytes(w.got.secret, "secret");
+	assert_bytes(w.got.token, "session");
+	assert_string_equal(aws_credentials_region(w.c), "eu-west-1");
+	assert_string_equal(aws_credentials_source(w.c), "environment");
+	world_release(&w);
+}
+
+TEST(credentials, a_key_without_its_secret_is_refused)
+{
+	struct world w;
+
+	world_init(&w);
+	set(&w, "AWS_ACCESS_KEY_ID", "AKID");
+	assert_int_equal(world_open(&w), ERR_INVALID);
+	assert_non_null(strstr(w.err.text, "AWS_SECRET_ACCESS_KEY"));
+	world_release(&w);
+}
+
+TEST(credentials, a_profile_is_read_from_both_files_and_the_credentials_file_counts_for_more)
+{
+	struct world w;
+
+	world_init(&w);
+	set(&w, "AWS_SHARED_CREDENTIALS_FILE",
+	    file_write(&w, "credentials",
+	               "# mine\n[default]\naws_access_key_id=WRONG\n[work]\r\n"
+	               "aws_access_key_id = AKWORK\r\naws_secret_access_key=s=cret\r\n  indented = 1\n"));
+	set(&w, "AWS_CONFIG_FILE",
+	    file_write(&w, "config",
+	               "[work]\nregion = nowhere\n[profile work]\nregion = eu-north-1\naws_access_key_id = "
+	               "OTHER\n"));
+	set(&w, "AWS_PROFILE", "work");
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "AKWORK");
+	assert_bytes(w.got.secret, "s=cret");
+	assert_string_equal(aws_credentials_region(w.c), "eu-north-1");
+	world_release(&w);
+}
+
+TEST(credentials, a_profile_that_is_missing_or_asks_for_more_than_we_do_is_refused_by_name)
+{
+	struct world w;
+
+	world_init(&w);
+	set(&w, "AWS_PROFILE", "gone");
+	assert_int_equal(world_open(&w), ERR_INVALID);
+	assert_non_null(strstr(w.err.text, "\"gone\""));
+	w.count--;
+	set(&w, "AWS_CONFIG_FILE", file_write(&w, "config", "[default]\ncredential_process = /bin/keys\n"));
+	assert_int_equal(world_open(&w), ERR_INVALID);
+	assert_non_null(strstr(w.err.text, "credential_process"));
+	world_release(&w);
+}
+
+TEST(credentials, nothing_set_up_says_what_to_set)
+{
+	struct world w;
+
+	world_init(&w);
+	set(&w, "AWS_EC2_METADATA_DISABLED", "true");
+	assert_int_equal(world_open(&w), ERR_INVALID);
+	assert_non_null(strstr(w.err.text, "AWS_ACCESS_KEY_ID"));
+	world_release(&w);
+}
+
+TEST(credentials, a_file_of_the_maximum_is_read_and_one_byte_more_refused)
+{
+	struct world w;
+	struct bytes text;
+	char        *large = malloc(PROFILE_FILE_BYTES_MAX + 2);
+	const char  *path;
+
+	world_init(&w);
+	memset(large, '#', PROFILE_FILE_BYTES_MAX);
+	large[PROFILE_FILE_BYTES_MAX] = '\0';
+	path = file_write(&w, "large", large);
+	assert_int_equal(profile_file_read(path, &w.arena, &text, &w.err), ERR_NONE);
+	assert_int_equal(text.len, PROFILE_FILE_BYTES_MAX);
+	memcpy(large + PROFILE_FILE_BYTES_MAX, "#", 2);
+	path = file_write(&w, "large", large);
+	assert_int_equal(profile_file_read(path, &w.arena, &text, &w.err), ERR_INVALID);
+	free(large);
+	world_release(&w);
+}
+
+/* ---- endpoints ---- */
+
+#define KEYS(id, until)                                                                                      \
+	"HTTP/1.1 200 OK\r\nContent-Length: ?\r\n\r\n{\"Code\":\"Success\",\"AccessKeyId\":\"" id            \
+	"\",\"SecretAccessKey\":\"s\",\"Token\":\"t\",\"Expiration\":\"" until "\"}"
+
+static const char *url_of(struct world *w, struct peer *p, const char *path)
+{
+	return arena_printf(&w->arena, "http://127.0.0.1:%u%s", p->port, path).data;
+}
+
+TEST(credentials, a_container_is_asked_with_its_token_and_again_before_they_end)
+{
+	struct world w;
+	struct peer *p = peer_open(0, PEER_SCRIPT({PEER_ANSWER, KEYS("FIRST", "2026-11-16T13:00:00Z")},
+	                                          {PEER_ANSWER, KEYS("SECOND", "2026-11-16T14:00:00Z")}));
+
+	world_init(&w);
+	set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/keys?x=1"));
+	set(&w, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", file_write(&w, "token", "sesame\n"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "FIRST");
+	assert_non_null(strstr(p->seen[0], "GET /keys?x=1 "));
+	assert_non_null(strstr(p->seen[0], "Authorization: sesame\r\n"));
+	clock_manual_set(&w.clock, noon_us + 44 * 60 * 1000000LL);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "FIRST");
+	assert_int_equal(peer_requests(p), 1);
+	clock_manual_set(&w.clock, noon_us + 46 * 60 * 1000000LL); /* 14 minutes left */
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "SECOND");
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, a_failed_renewal_is_borne_while_there_is_time_and_an_error_when_there_is_none)
+{
+	struct world w;
+	struct peer *p =
+	        peer_open(0, PEER_SCRIPT({PEER_ANSWER, KEYS("FIRST", "2026-11-16T13:00:00Z")},
+	                                 {PEER_ANSWER, "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"}));
+
+	world_init(&w);
+	set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	clock_manual_set(&w.clock, noon_us + 46 * 60 * 1000000LL);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "FIRST");
+	assert_int_equal(peer_requests(p), 2);
+	assert_int_equal(world_credential(&w), ERR_NONE); /* not asked again so soon */
+	assert_int_equal(peer_requests(p), 2);
+	clock_manual_set(&w.clock, noon_us + 51 * 60 * 1000000LL);
+	assert_int_equal(world_credential(&w), ERR_OVERLOADED);
+	assert_non_null(strstr(w.err.text, "403"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, plain_http_goes_to_no_stranger)
+{
+	static const char *const wrong[] = {"http://example.org/keys", "http://169.254.170.20/keys",
+	                                    "http://localhost.example.org/", "http://[::1].example.org/"};
+	struct world             w;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		world_init(&w);
+		set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", wrong[i]);
+		assert_int_equal(world_open(&w), ERR_INVALID);
+		world_release(&w);
+	}
+}
+
+TEST(credentials, an_instance_is_asked_in_a_session)
+{
+	struct world w;
+	struct peer *p = peer_open(
+	        0, PEER_SCRIPT({PEER_ANSWER, "HTTP/1.1 200 OK\r\nContent-Length: ?\r\n\r\nsession-1"},
+	                       {PEER_ANSWER, "HTTP/1.1 200 OK\r\nContent-Length: ?\r\n\r\nweb-role"},
+	                       {PEER_ANSWER, KEYS("INSTANCE", "2026-11-16T18:00:00Z")}));
+
+	world_init(&w);
+	set(&w, "AWS_EC2_METADATA_SERVICE_ENDPOINT", url_of(&w, p, "/"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "INSTANCE");
+	assert_non_null(strstr(p->seen[0], "PUT /latest/api/token "));
+	assert_non_null(strstr(p->seen[0], "X-aws-ec2-metadata-token-ttl-seconds: 21600\r\n"));
+	assert_non_null(strstr(p->seen[2], "GET /latest/meta-data/iam/security-credentials/web-role "));
+	assert_non_null(strstr(p->seen[2], "X-aws-ec2-metadata-token: session-1\r\n"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, a_web_identity_is_exchanged_for_a_role)
+{
+	struct world w;
+	struct peer *p = peer_open(
+	        0, PEER_SCRIPT({PEER_ANSWER,
+	                        "HTTP/1.1 200 OK\r\nContent-Length: "
+	                        "?\r\n\r\n<AssumeRoleWithWebIdentityResponse><Credentials>"
+	                        "<AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+	                        "<SessionToken>t</SessionToken><Expiration>2026-11-16T18:00:00Z</"
+	                        "Expiration></Credentials>"}));
+
+	world_init(&w);
+	set(&w, "AWS_WEB_IDENTITY_TOKEN_FILE", file_write(&w, "identity", "a.b+c"));
+	set(&w, "AWS_ROLE_ARN", "arn:aws:iam::1:role/web");
+	set(&w, "AWS_ENDPOINT_URL_STS", url_of(&w, p, ""));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "ROLE");
+	assert_bytes(w.got.token, "t");
+	assert_non_null(strstr(p->seen[0],
+	                       "RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fweb&RoleSessionName=gatehouse&"
+	                       "WebIdentityToken=a.b%2Bc"));
+	assert_null(strstr(p->seen[0], "Authorization"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, an_answer_that_lacks_something_is_refused)
+{
+	struct world w;
+	struct peer *p =
+	        peer_open(0, PEER_SCRIPT({PEER_ANSWER, "HTTP/1.1 200 OK\r\nContent-Length: ?\r\n\r\n"
+	                                               "{\"Code\":\"Failed\",\"Message\":\"no role\"}"}));
+
+	world_init(&w);
+	set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/"));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_OVERLOADED);
+	world_release(&w);
+	peer_close(p);
+}
