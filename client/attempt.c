@@ -95,10 +95,10 @@ static void attempt_write(struct request *request, const struct gatehouse_attemp
 	request_optional(request, "method_id", q->method_id);
 	request_optional(request, "method_type", q->method_type);
 	request_optional(request, "notification_type", q->notification_type);
-	if (q->ip != NULL || q->device != NULL) {
+	if (q->ip != NULL || q->device_token != NULL) {
 		request_open(request, "context", '{');
 		request_optional(request, "ip", q->ip);
-		request_optional(request, "device", q->device);
+		request_optional(request, "device_token", q->device_token);
 		request_close(request, '}');
 	}
 	request_close(request, '}');
@@ -121,6 +121,10 @@ static enum gatehouse_code attempt_read(struct text json, struct gatehouse_attem
 		(void)json_bool(value, &answer->counted);
 	if (json_find(json, "first_time", &value))
 		(void)json_bool(value, &answer->first_time);
+	if (json_find(json, "known_device", &value))
+		(void)json_bool(value, &answer->known_device);
+	if (json_find(json, "device_token", &value))
+		(void)json_string(value, answer->device_token, sizeof(answer->device_token));
 	return GATEHOUSE_OK;
 }
 

@@ -162,7 +162,7 @@ struct gatehouse_attempt_request {
 	const char            *method_type;       /* NULL, or */
 	const char            *notification_type; /* NULL, or */
 	const char            *ip;                /* NULL, or */
-	const char            *device;            /* NULL, or */
+	const char            *device_token;      /* NULL, or the last that an answer gave this device */
 	const char *idempotency_key; /* NULL: a new one. The key of an answer: the same attempt again */
 	int         deadline_ms;     /* 0: the handle's */
 };
@@ -175,6 +175,8 @@ struct gatehouse_attempt_answer {
 	int64_t                retry_after_s;       /* of the lock; 0: none */
 	char                   until[40];           /* of the lock, RFC 3339; empty: none */
 	char                   idempotency_key[65]; /* that was sent, whether or not an answer came */
+	bool                   known_device;        /* the token opened the lane of a known device */
+	char                   device_token[129];   /* a new one, for the device to keep; empty: none */
 };
 
 /* Records an attempt and says what follows from it. The library sends it a second time if a connection breaks, with the

@@ -30,13 +30,14 @@ static const char *const words[] = {
         "{\"subject\":\"alice\",\"journey\":\"SIGN_IN\",\"type\":\"PASSWORD_ENTRY\",\"outcome\":\"failure\"",
         "\"subject\":", "\"subjects\":[", "\"journey\":", "\"type\":", "\"outcome\":", "\"method_id\":",
         "\"method_type\":", "\"notification_type\":", "\"context\":{",
-        "\"ip\":", "\"device\":", "\"actions\":[", "\"email\":", "\"phone\":", "\"sent\"", "\"success\"",
-        "\"SMS\"", "\"MFA_SMS\"", "\"MFA_CODE_ENTRY\"", "\"MFA_CODE_REQUEST\"", "\"bob@example.org\"",
-        "\"::1\"", "\"10.0.0.0/8\"", "\"\\u0000\"", "null", "},", "}", "],", "]", "{", ":", ",",
+        "\"ip\":", "\"device_token\":", "\"remember_device\":false", "\"actions\":[",
+        "\"email\":", "\"phone\":", "\"sent\"", "\"success\"", "\"SMS\"", "\"MFA_SMS\"", "\"MFA_CODE_ENTRY\"",
+        "\"MFA_CODE_REQUEST\"", "\"bob@example.org\"", "\"::1\"", "\"10.0.0.0/8\"", "\"\\u0000\"", "null",
+        "},", "}", "],", "]", "{", ":", ",",
         /* of locks, states, limits */
         "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY\n", "/v1/locks?limit=1&cursor=", "/v1/unlock\n",
-        "/v1/subjects/alice/states/intervention\n", "/v1/subjects/alice/states/email_fraud\n",
-        "\"reset\":", "/v1/allow\n", "/v1/refund\n",
+        "/v1/subjects/alice/known-devices", "/v1/subjects/alice/states/intervention\n",
+        "/v1/subjects/alice/states/email_fraud\n", "\"reset\":", "/v1/allow\n", "/v1/refund\n",
         "/v1/authz?policy=login-ip&key=", "\"policy\":\"login-ip\"", "\"key\":", "\"cost\":", "\"all\":[",
         "\"kind\":\"STANDARD\"", "\"dry_run\":true", "\"state\":",
         /* policies */
@@ -44,10 +45,10 @@ static const char *const words[] = {
         "PASSWORD_ENTRY: {max: 6, life: 60", "MFA/SMS: {", "locks:\n", "journeys:\n", "journeys: {}\n",
         "resets:\n", "allow_sources: [", "duration: ", "permanent: true", "factor: 2", "cap: ", "forget: ",
         "max: ", "max_each: ", "max_from_source: ", "max_of_source: ", "known_device: {max: 1",
-        "remember: ", "life: ", "renewed: true", "at_max: sign_out", "at_max: reset", "lock: ", "sets: [",
-        "blocked_by: [", "clears: [", "SIGN_IN/PASSWORD_ENTRY", "MFA/SMS", "qualifier: method",
-        "counts: sent", "shadow: true", "notification_types: [", "classifier_type: ", "STANDARD", "    ",
-        "  ", "\n", "types: {",
+        "remember: ", "max_all: ", "devices: ", "life: ", "renewed: true", "at_max: sign_out",
+        "at_max: reset", "lock: ", "sets: [", "blocked_by: [", "clears: [", "SIGN_IN/PASSWORD_ENTRY",
+        "MFA/SMS", "qualifier: method", "counts: sent", "shadow: true", "notification_types: [",
+        "classifier_type: ", "STANDARD", "    ", "  ", "\n", "types: {",
         "{\"journeys\":{\"A\":{\"types\":{\"B\":{\"max\":1,\"life\":1}}}},\"locks\":{\"STANDARD\":{"
         "\"duration\":1}}}",
         "\"limits\":[{\"policy\":\"login-ip\",\"key\":\"k\"", "after: ["};
@@ -68,6 +69,11 @@ static void require(bool holds, const char *what)
 	abort();
 }
 
+static void no_random(void *out, size_t len)
+{
+	memset(out, 0, len);
+}
+
 static struct world *world_open(void)
 {
 	static const uint8_t secret[IDENTIFIER_KEY_BYTES];
@@ -77,6 +83,10 @@ static struct world *world_open(void)
 	w->json = json_reader_open();
 	w->services.tables = service_tables_default();
 	identifier_key_init(&w->services.identifiers, secret);
+	document_holder_init(&w->services.devices);
+	document_put(&w->services.devices,
+	             &device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1)->base);
+	w->services.random = no_random;
 	w->services.limits = limits_open(&(struct limits_options){0});
 	w->kinds[0] = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
 	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,

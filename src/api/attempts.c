@@ -63,6 +63,8 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	v1_read_context(c, &f, &a->q);
 	a->outcome = (enum outcome)fields_choice(&f, "outcome", outcomes, -1);
 	read_rule(&f, a, journey);
+	if (a->outcome == OUTCOME_SUCCESS)
+		v1_make_device(c, &a->q);
 	a->enforce = v1_enforces_status(c, err);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
@@ -75,8 +77,21 @@ enum err_code attempt_run(struct v1_call *c, struct table *t, struct err *err)
 	struct attempts_call *a = c->request;
 
 	a->now_us = t->now_us;
-	return attempt_record(&a->q, a->outcome, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes,
-	                      &a->r, err);
+	if (attempt_record(&a->q, a->outcome, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes,
+	                   &a->r, err) != ERR_NONE)
+		return err->code;
+	c->has_secret = a->r.device.token.len > 0;
+	return ERR_NONE;
+}
+
+static void meter_devices(struct meter_shard *m, const struct attempt *q, const struct attempt_result *r)
+{
+	if (q->token_sent && q->rule->max_device > 0)
+		metric_add(&m->devices[r->known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
+	if (r->device_revoked)
+		metric_add(&m->devices[METER_DEVICE_SPENT], 1);
+	if (r->device.token.len > 0)
+		metric_add(&m->devices[METER_DEVICE_ISSUED], 1);
 }
 
 void attempt_committed(struct v1_call *c)
@@ -89,6 +104,7 @@ void attempt_committed(struct v1_call *c)
 		metric_add(&m->shadows[a->r.shadow.kind], 1);
 	if (a->r.first_time && a->q.rule->at_max == AT_MAX_LOCK && !a->q.rule->shadow)
 		metric_add(&m->locks_set, 1);
+	meter_devices(m, &a->q, &a->r);
 }
 
 /* ---- the answer ---- */
@@ -125,6 +141,24 @@ static void write_cleared(struct json_writer *w, const struct attempt_result *r)
 	json_end_array(w);
 }
 
+/* A token is told once and kept nowhere: a replay says that it was issued, no more. */
+static void write_device(const struct v1_call *c, struct json_writer *w, const struct attempts_call *a)
+{
+	const struct attempt_result *r = &a->r;
+
+	if (a->q.token_sent)
+		v1_write_bool(w, BYTES("known_device"), r->known_device);
+	if (r->device_revoked)
+		v1_write_bool(w, BYTES("device_forgotten"), true);
+	if (r->device.token.len == 0)
+		return;
+	if (c->keeping)
+		v1_write_bool(w, BYTES("already_issued"), true);
+	else
+		v1_write_text(w, BYTES("device_token"), r->device.token);
+	v1_write_time(w, BYTES("device_expires"), r->device.expires_s);
+}
+
 void attempt_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct attempts_call  *a = c->request;
@@ -137,8 +171,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 	v1_write_required(w, &r->required);
 	v1_write_bool(w, BYTES("counted"), r->counted);
 	v1_write_bool(w, BYTES("first_time"), r->first_time);
-	if (r->known_device)
-		v1_write_bool(w, BYTES("known_device"), true);
+	write_device(c, w, a);
 	write_counts(w, a);
 	write_cleared(w, r);
 	if (a->q.rule->shadow) {

@@ -89,13 +89,15 @@ enum err_code check_actions_run(struct v1_call *c, struct table *t, struct err *
 	return check_run(&k->c, c->services->limits, t, &c->changes, err);
 }
 
-static void write_action(struct json_writer *w, const struct check_action *a, int64_t now_us)
+static void write_action(struct json_writer *w, const struct check_action *a, const struct check_call *k)
 {
+	int64_t now_us = k->now_us;
+
 	json_name(w, a->rule->type);
 	json_begin_object(w);
 	v1_write_verdict(w, &a->verdict, now_us);
-	if (a->known_device)
-		v1_write_bool(w, BYTES("known_device"), true);
+	if (k->c.who.token_sent)
+		v1_write_bool(w, BYTES("known_device"), a->known_device);
 	if (a->nearest.max > 0)
 		v1_write_count(w, &a->nearest, now_us);
 	if (a->rule->shadow) {
@@ -128,7 +130,7 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
 	for (uint32_t i = 0; i < k->c.action_count; i++)
-		write_action(w, &k->c.actions[i], k->now_us);
+		write_action(w, &k->c.actions[i], k);
 	json_end_object(w);
 	if (k->c.limits != NULL)
 		write_limits(w, k->c.limits, k->now_us);

@@ -91,9 +91,7 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 
 static struct bytes lane_of(struct bytes type)
 {
-	return bytes_is(type, KEY_DEVICE_LOCK)   ? BYTES("device")
-	       : bytes_is(type, KEY_SOURCE_LOCK) ? BYTES("source")
-	                                         : BYTES("subject");
+	return bytes_is(type, KEY_SOURCE_LOCK) ? BYTES("source") : BYTES("subject");
 }
 
 static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen, int64_t now_us)

@@ -27,6 +27,15 @@ struct meter_row {
 	struct metric_histogram latency; /* microseconds */
 };
 
+/* Tokens of known devices: issued; sent and good for a lane, or not; spent, and their device forgotten. */
+enum meter_device {
+	METER_DEVICE_ISSUED,
+	METER_DEVICE_KNOWN,
+	METER_DEVICE_UNKNOWN,
+	METER_DEVICE_SPENT,
+	METER_DEVICES
+};
+
 /* What was said of attempts and of checks. */
 enum meter_source { METER_ATTEMPTS, METER_CHECKS, METER_SOURCES };
 
@@ -36,6 +45,7 @@ struct meter_shard {
 	struct metric_counter
 	        shadows[VERDICT_COUNT]; /* what rules in shadow mode would have said of attempts */
 	struct metric_counter locks_set;
+	struct metric_counter devices[METER_DEVICES];
 };
 
 struct meter {

@@ -184,6 +184,23 @@ static void write_verdicts(struct buf *out, const struct meter *m)
 	                  (double)meter_sum(m, &first->locks_set));
 }
 
+static void write_devices(struct buf *out, const struct meter *m)
+{
+	static const char *const events[METER_DEVICES] = {[METER_DEVICE_ISSUED] = "issued",
+	                                                  [METER_DEVICE_KNOWN] = "known",
+	                                                  [METER_DEVICE_UNKNOWN] = "unknown",
+	                                                  [METER_DEVICE_SPENT] = "spent"};
+
+	exposition_family(out, "gatehouse_device_tokens_total", "counter",
+	                  "Tokens of known devices: issued, sent and known or not, spent by failures.");
+	for (int i = 0; i < METER_DEVICES; i++) {
+		struct label label = {"event", bytes_of(events[i])};
+
+		exposition_sample(out, "gatehouse_device_tokens_total", (struct labels){&label, 1},
+		                  (double)meter_sum(m, &m->shards[0].devices[i]));
+	}
+}
+
 /* ---- the writer ---- */
 
 static void write_writer(struct buf *out, const struct engine_stats *engine)
@@ -215,6 +232,7 @@ void metrics_write(struct api *api, struct buf *out)
 	write_writer(out, &now.engine);
 	write_requests(out, &api->meter);
 	write_verdicts(out, &api->meter);
+	write_devices(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
 		limit_metrics_write(out, api->parts.services->limits, engine_now_us(api->parts.engine));
 }

@@ -55,6 +55,7 @@ void reset_encode(struct v1_call *c, struct json_writer *w)
 		json_end_object(w);
 	}
 	json_end_array(w);
+	v1_write_i64(w, BYTES("devices_forgotten"), r->r.devices);
 	v1_write_bool(w, BYTES("demand_ended"), r->r.met.demand_ended);
 	if (r->r.met.suspension_ended)
 		v1_write_bool(w, BYTES("suspension_ended"), true);

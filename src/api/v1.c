@@ -121,10 +121,18 @@ static void keep_answer(struct v1_work *w, int64_t now_us)
 	struct buf      out;
 
 	buf_init(&out, c->arena);
+	c->keeping = true;
 	encode(c, &out);
+	c->keeping = false;
 	w->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
 	idempotency_keep(&w->once, &c->changes, c->services->tables.names[TABLE_IDEMPOTENCY], now_us,
 	                 c->status, w->kept.body);
+	if (c->has_secret) { /* this time it is told */
+		buf_init(&out, c->arena);
+		c->header_count = 0;
+		encode(c, &out);
+		w->kept.body = buf_bytes(&out);
+	}
 }
 
 static enum err_code run_once(struct v1_work *w, struct table *t, struct err *err)
@@ -135,6 +143,7 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	changes_init(&c->changes, c->arena, &c->services->tables);
 	c->status = 200; /* it may be decided anew */
 	c->header_count = 0;
+	c->has_secret = false;
 	if (keyed && idempotency_find(&w->once, c->services->tables.names[TABLE_IDEMPOTENCY], t, c->arena,
 	                              &w->kept, err) != ERR_NONE)
 		return err->code;

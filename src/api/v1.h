@@ -25,7 +25,7 @@ enum {
 	V1_PARAMS_MAX = 4,
 	V1_RESOURCES_MAX = 512, /* as many as there may be journeys, and some */
 	V1_HEADERS_MAX = 8,
-	V1_HELD_MAX = 2,
+	V1_HELD_MAX = 4,
 	V1_BODY_BYTES_MAX = 64 * 1024, /* unless a route says otherwise */
 	V1_PARAM_BYTES_MAX = 1024,
 };
@@ -99,6 +99,10 @@ struct v1_call {
 	/* For the audit log, of a route that changes what its path does not name: all of it. Set by run. */
 	struct v1_changed *changed;
 	uint32_t           changed_count;
+
+	/* Set by run: the answer tells something that must not be stored. Then encode is called twice for a keyed
+	 * request, once with `keeping`: what a replay is answered, without it. */
+	bool has_secret, keeping;
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;

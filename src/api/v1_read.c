@@ -66,32 +66,68 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
 		subject_add(c, f, "subjects", m, out);
 }
 
-static struct bytes context_hash(struct v1_call *c, struct fields *f, const char *name,
-                                 enum identifier_kind kind, struct bytes *raw)
+static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 {
-	struct bytes out = {NULL, 0};
+	struct bytes ip = fields_text_or(f, "ip", IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
+	uint8_t      address[16];
 
-	*raw = fields_text_or(f, name, IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
-	if (raw->len > 0 && !identifier_hash(&c->services->identifiers, c->arena, kind, *raw, &out))
-		fields_fail(f, name, ERR_INVALID, "is not a valid %s", name);
-	return out;
+	if (ip.len > 0 &&
+	    !identifier_hash(&c->services->identifiers, c->arena, IDENTIFIER_IP, ip, &out->source))
+		fields_fail(f, "ip", ERR_INVALID, "is not a valid ip");
+	out->source_allowed = out->source.len > 0 && identifier_ip_parse(ip, address) &&
+	                      rules_allow_source(out->rules, address);
+}
+
+/* The keys that sign device tokens, held for the length of the call. */
+static const struct device_keys *device_keys(struct v1_call *c)
+{
+	struct device_keys *keys = document_acquire(&c->services->devices);
+
+	v1_hold(c, &keys->base);
+	return keys;
+}
+
+/* A token that is not valid, for whatever reason, is a stranger's: no error, and no hint at what is wrong with it. */
+static void read_device_token(struct v1_call *c, struct fields *f, struct attempt *out)
+{
+	struct bytes text = fields_text_or(f, "device_token", DEVICE_TOKEN_SENT_MAX, (struct bytes){NULL, 0});
+	char        *name = arena_alloc(c->arena, DEVICE_NAME_CHARS);
+
+	out->token_sent = text.len > 0;
+	if (out->token_sent && out->subject_count > 0 &&
+	    device_token_read(device_keys(c), text, out->subjects[0], name))
+		out->device = (struct bytes){name, DEVICE_NAME_CHARS};
+	if (fields_get(f, "device") != NULL)
+		fields_fail(f, "device", ERR_INVALID,
+		            "is not accepted: send the device_token that a sign-in returned, as "
+		            "context.device_token");
 }
 
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 {
 	const struct json *context = fields_object(f, "context", 8);
 	struct fields      in;
-	struct bytes       ip, device;
-	uint8_t            address[16];
 
+	out->remembers = true;
 	if (context == NULL)
 		return;
 	fields_enter(&in, f, BYTES("context"), context);
-	out->source = context_hash(c, &in, "ip", IDENTIFIER_IP, &ip);
-	out->device = context_hash(c, &in, "device", IDENTIFIER_DEVICE, &device);
-	out->source_allowed = out->source.len > 0 && identifier_ip_parse(ip, address) &&
-	                      rules_allow_source(out->rules, address);
+	read_ip(c, &in, out);
+	read_device_token(c, &in, out);
+	out->remembers = fields_bool_or(&in, "remember_device", true);
 	fields_end(&in);
+}
+
+void v1_make_device(struct v1_call *c, struct attempt *q)
+{
+	struct device_making *making;
+
+	if (!q->remembers || q->rule == NULL || q->rule->remember_s == 0)
+		return;
+	making = arena_alloc(c->arena, sizeof(*making));
+	making->keys = device_keys(c);
+	c->services->random(making->id, sizeof(making->id));
+	q->making = making;
 }
 
 struct bytes v1_read_name(struct fields *f, const char *name, bool optional)

@@ -43,6 +43,11 @@ ROUTE_FUNCTIONS(state_set);
 ROUTE_FUNCTIONS(state_clear);
 ROUTE_FUNCTIONS(reset);
 
+/* known_devices.c */
+ROUTE_FUNCTIONS(devices_list);
+ROUTE_FUNCTIONS(device_forget);
+ROUTE_FUNCTIONS(devices_forget);
+
 /* subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);

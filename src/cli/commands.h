@@ -27,7 +27,8 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct command command_serve, command_key, command_policy, command_check, command_version;
+extern const struct command command_serve, command_key, command_device_key, command_policy, command_check,
+        command_version;
 
 /* What `gatehouse NAME --help` prints. */
 void command_help(const struct command *c);

@@ -106,3 +106,47 @@ enum base64_fault base64_decode(struct arena *a, struct bytes text, struct bytes
 		*out = (struct bytes){data, text.len / 4 * 3 - padding};
 	return fault;
 }
+
+/* ---- for URLs ---- */
+
+static const char url_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void base64_url_write(struct bytes data, char *out)
+{
+	const uint8_t *from = (const uint8_t *)data.data;
+
+	for (size_t i = 0; i + 3 <= data.len; i += 3) {
+		uint32_t bits = (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8 | from[i + 2];
+
+		for (unsigned j = 0; j < 4; j++)
+			*out++ = url_alphabet[bits >> (18 - 6 * j) & 63];
+	}
+}
+
+static int url_digit_of(char c)
+{
+	if (c == '+' || c == '/')
+		return -1;
+	return digit_of(c == '-' ? '+' : c == '_' ? '/' : c);
+}
+
+bool base64_url_read(struct bytes text, uint8_t *out)
+{
+	if (text.len % 4 != 0)
+		return false;
+	for (size_t i = 0; i < text.len; i += 4) {
+		uint32_t bits = 0;
+
+		for (unsigned j = 0; j < 4; j++) {
+			int digit = url_digit_of(text.data[i + j]);
+
+			if (digit < 0)
+				return false;
+			bits = bits << 6 | (uint32_t)digit;
+		}
+		*out++ = (uint8_t)(bits >> 16);
+		*out++ = (uint8_t)(bits >> 8);
+		*out++ = (uint8_t)bits;
+	}
+	return true;
+}

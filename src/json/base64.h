@@ -20,4 +20,11 @@ enum base64_fault base64_check(struct bytes text);
 /* The decoded bytes are in the arena. *out is set exactly when BASE64_OK is returned. */
 enum base64_fault base64_decode(struct arena *a, struct bytes text, struct bytes *out);
 
+/* The alphabet for URLs (section 5), for whole groups: three bytes, four characters, no padding, so that each run of
+ * bytes has exactly one text here too. data.len is a multiple of 3; `out` has room for data.len / 3 * 4. */
+void base64_url_write(struct bytes data, char *out);
+
+/* False unless it is such a text. `out` has room for text.len / 4 * 3. */
+bool base64_url_read(struct bytes text, uint8_t *out);
+
 #endif

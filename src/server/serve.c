@@ -20,7 +20,6 @@
 #include "http/http.h"
 #include "server/notify.h"
 #include "server/services.h"
-#include "service/policy_store.h"
 
 enum { POLICY_LOOK_S = 1 };
 
@@ -101,7 +100,7 @@ static void certificates_reload(struct server *s)
 	act(s, "certificate.reload", "outcome", good ? "ok" : "failed");
 }
 
-/* Returns when it is time to stop. Meanwhile, looks whether the policy file changed. */
+/* Returns when it is time to stop. Meanwhile, looks whether the policy file or the device keys changed. */
 static void signals_wait(struct server *s)
 {
 	struct timespec look = {.tv_sec = POLICY_LOOK_S};
@@ -110,7 +109,7 @@ static void signals_wait(struct server *s)
 
 	for (;;) {
 		which = sigtimedwait(&set, NULL, &look);
-		policy_store_refresh(s->services.all.policies);
+		services_refresh(&s->services);
 		if (which == SIGHUP)
 			certificates_reload(s);
 		else if (which > 0)

@@ -1,9 +1,11 @@
 /* Services: the tables' names, limits, policies, and the key of identifiers. */
 #include "server/services.h"
 
+#include <stdlib.h>
 #include <sys/random.h>
 
 #include "base/log.h"
+#include "server/device_key.h"
 #include "server/secret.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
@@ -82,6 +84,27 @@ static enum err_code open_identifiers(struct services *s, const struct serve_opt
 	return ERR_NONE;
 }
 
+static void system_random(void *out, size_t len)
+{
+	if (getrandom(out, len, 0) == (ssize_t)len)
+		return;
+	log_error("the system gives no random bytes");
+	abort();
+}
+
+static enum err_code open_devices(struct server_services *s, const struct serve_options *options,
+                                  struct err *err)
+{
+	struct device_keys *keys, *newer;
+
+	s->data = options->data;
+	if (device_keys_open(s->data, &keys, err) != ERR_NONE ||
+	    device_keys_refresh(s->data, &s->device_keys_seen, &newer, err) != ERR_NONE)
+		return err->code;
+	document_put(&s->all.devices, &keys->base);
+	return ERR_NONE;
+}
+
 static enum err_code open_limits(struct services *s, const struct serve_options *options, struct err *err)
 {
 	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
@@ -110,15 +133,35 @@ enum err_code services_open(struct server_services *s, const struct serve_option
                             struct engine *engine, struct err *err)
 {
 	s->all.tables = tables_of(options);
+	s->all.random = system_random;
+	document_holder_init(&s->all.devices);
 	tables_warn(&s->all.tables, engine);
 	if (open_identifiers(&s->all, options, err) != ERR_NONE ||
-	    open_limits(&s->all, options, err) != ERR_NONE)
+	    open_devices(s, options, err) != ERR_NONE || open_limits(&s->all, options, err) != ERR_NONE)
 		return err->code;
 	return open_policies(s, options, engine, err);
 }
 
+void services_refresh(struct server_services *s)
+{
+	struct device_keys *keys;
+	struct err          err;
+
+	policy_store_refresh(s->all.policies);
+	if (device_keys_refresh(s->data, &s->device_keys_seen, &keys, &err) != ERR_NONE) {
+		log_error("the device keys stay as they were: %s", err.text);
+		return;
+	}
+	if (keys == NULL)
+		return;
+	document_put(&s->all.devices, &keys->base);
+	log_info("the device keys were read again");
+}
+
 void services_close(struct server_services *s)
 {
+	if (s->data != NULL)
+		document_holder_release(&s->all.devices);
 	if (s->all.policies != NULL)
 		policy_store_close(s->all.policies);
 	if (s->all.limits != NULL)

@@ -11,12 +11,17 @@ enum { POLICY_KINDS = 2 };
 struct server_services {
 	struct services      all;
 	struct document_kind kinds[POLICY_KINDS]; /* of policies */
+	const char          *data;                /* the data directory */
+	uint64_t             device_keys_seen;
 };
 
 /* *s is zeroed before. If it fails, services_close is called all the same. */
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
                             struct engine *engine, struct err *err);
 void          services_close(struct server_services *s); /* as far as it came */
+
+/* Looks whether the policy file or the device keys changed. */
+void services_refresh(struct server_services *s);
 
 /* Do the tables have names of their own, and is the file of policies, if there is one, good? */
 enum err_code services_check(const struct serve_options *options, struct err *err);

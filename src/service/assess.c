@@ -32,13 +32,6 @@ struct look {
 
 static const struct bytes nothing = {NULL, 0};
 
-/* A row that is there and has not expired. */
-static enum err_code row_look(const struct look *l, struct bytes pk, struct bytes sk, bool *found,
-                              struct item *item)
-{
-	return tables_look(l->t, l->arena, l->table, pk, sk, found, item, l->err);
-}
-
 static struct want *want_add(struct look *l, enum want_kind kind, struct bytes pk, struct bytes sk)
 {
 	struct want *w = arena_alloc(l->arena, sizeof(*w));
@@ -61,17 +54,11 @@ static void states_want(struct look *l, struct states_seen *seen)
 
 /* ---- the lane ---- */
 
-static enum err_code device_look(const struct look *l)
+static enum err_code lane_look(const struct look *l)
 {
-	struct item item;
+	struct device_store s = {l->table, l->t, l->arena, l->err};
 
-	if (l->q->rule->max_device == 0 || l->q->device.len == 0)
-		return ERR_NONE;
-	for (uint32_t i = 0; i < l->q->subject_count && !l->out->known_device; i++)
-		if (row_look(l, l->q->subjects[i], key_known_device(l->arena, l->q->device),
-		             &l->out->known_device, &item) != ERR_NONE)
-			return l->err->code;
-	return ERR_NONE;
+	return device_lane_look(&s, l->q, &l->out->lane);
 }
 
 /* ---- counters ---- */
@@ -105,9 +92,8 @@ static void counters_choose(const struct look *l)
 	const struct attempt *q = l->q;
 	bool                  sourced = q->source.len > 0 && !q->source_allowed;
 
-	if (l->out->known_device) {
-		counter_add(l, SCOPE_DEVICE, q->subjects[0], KEY_DEVICE_COUNT, q->device,
-		            q->rule->max_device);
+	if (l->out->lane.open) {
+		counter_add(l, SCOPE_LANES, q->subjects[0], KEY_DEVICE_COUNT, nothing, q->rule->max_lanes);
 		return;
 	}
 	if (q->rule->max > 0 || q->rule->max_each > 0)
@@ -220,11 +206,10 @@ static enum err_code counter_look(struct look *l, struct counter *c)
 struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each)
 {
 	switch (c->scope) {
-	case SCOPE_DEVICE:
-		return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_DEVICE_LOCK, c->qualifier};
 	case SCOPE_PAIR:
 		return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_SOURCE_LOCK, c->qualifier};
 	case SCOPE_SUBJECT:
+	case SCOPE_LANES: /* sets none: a full count closes them by itself */
 	case SCOPE_SOURCE:
 		break;
 	}
@@ -278,7 +263,7 @@ static void subject_locks_want(struct look *l, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
 	struct lock_shape  plain = {KEY_LOCK, nothing}, qualified = {KEY_LOCK, qualifier_of(l->q)};
-	bool               firm = l->out->known_device;
+	bool               firm = l->out->lane.open;
 
 	locks_want(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict);
 	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
@@ -294,7 +279,7 @@ static void source_locks_want(struct look *l)
 	const struct attempt *q = l->q;
 	struct lock_shape     plain = {KEY_LOCK, nothing};
 	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
-	               !l->out->known_device; /* counter_locks_want sees to them */
+	               !l->out->lane.open; /* counter_locks_want sees to them */
 
 	if (q->source.len == 0)
 		return;
@@ -315,7 +300,7 @@ static void full_judge(const struct look *l, const struct counter *c)
 	                          .until_s = c->ends_s};
 	bool full = (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
 
-	if (rule->at_max == AT_MAX_SIGN_OUT && full)
+	if (rule->at_max == AT_MAX_SIGN_OUT && full && c->scope != SCOPE_LANES)
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
 }
 
@@ -333,6 +318,20 @@ void counter_show(const struct counter *c, struct count_shown *shown)
 {
 	show(c->total, c->max, c->ends_s, shown);
 	show(c->each, c->max_each, c->ends_s, shown);
+}
+
+void lane_show(const struct device_lane *lane, const struct rule *rule, struct count_shown *shown)
+{
+	if (lane->open)
+		show(lane->failures, rule->max_device, lane->failures > 0 ? row_i64(&lane->row, "ttl", 0) : 0,
+		     shown);
+}
+
+void assessment_show(const struct assessment *now, const struct rule *rule, struct count_shown *shown)
+{
+	for (uint32_t i = 0; i < now->counter_count; i++)
+		counter_show(&now->counters[i], shown);
+	lane_show(&now->lane, rule, shown);
 }
 
 /* ---- all of it ---- */
@@ -364,7 +363,9 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 
 	if (counter_look(l, c) != ERR_NONE)
 		return l->err->code;
-	for (uint32_t i = 0; i < subjects && l->q->rule->at_max == AT_MAX_LOCK; i++)
+	if (c->scope == SCOPE_LANES || l->q->rule->at_max != AT_MAX_LOCK)
+		return ERR_NONE;
+	for (uint32_t i = 0; i < subjects; i++)
 		counter_locks_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
 	return ERR_NONE;
 }
@@ -377,10 +378,9 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 
 	l.last = &l.first;
 	out->required = (struct states_required){0};
-	out->known_device = false;
 	out->counter_count = 0;
 	out->verdict = out->shadow = (struct verdict){0};
-	if (device_look(&l) != ERR_NONE)
+	if (lane_look(&l) != ERR_NONE)
 		return err->code;
 	counters_choose(&l);
 	for (uint32_t i = 0; i < q->subject_count; i++) {

@@ -1,24 +1,26 @@
 /* Assess: what holds for an attempt before it is counted: which counters it touches, which locks and states
  * stand against it. attempt.c counts on top of it, check.c only reports it: so both say the same.
  *
- * An attempt runs in one of two lanes. A device that signed in before (context.device) has counters and locks
- * of its own, so that nobody else's failures keep its owner out; everyone else shares the subject's. Beside the
- * subject, a source may be counted: with this subject (pair), and with all. */
+ * An attempt runs in one of two lanes. A known device (device.h) has a budget of its own, so that nobody else's
+ * failures keep its owner out; everyone else shares the subject's. Beside the subject, a source may be counted: with
+ * this subject (pair), and with all. */
 #ifndef SERVICE_ASSESS_H
 #define SERVICE_ASSESS_H
 
+#include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
 
 enum {
 	SUBJECTS_MAX = 8,
 	METHOD_ID_MAX = 128,
-	COUNTERS_MAX = 3, /* of one attempt: subject or device, pair, source */
+	COUNTERS_MAX = 3, /* of one attempt: subject or lanes, pair, source */
 	COUNTER_ROWS_MAX =
 	        64, /* qualifiers of a type that a lock or a success removes at once; all are counted */
 };
 
-enum scope { SCOPE_SUBJECT, SCOPE_DEVICE, SCOPE_PAIR, SCOPE_SOURCE };
+/* LANES: all known devices of the subject together; each one's own count is in device.h. */
+enum scope { SCOPE_SUBJECT, SCOPE_LANES, SCOPE_PAIR, SCOPE_SOURCE };
 
 /* Who tries what, from where. */
 struct attempt {
@@ -27,8 +29,14 @@ struct attempt {
 	const struct rules *rules;
 	const struct rule  *rule;
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
-	struct bytes        source, device;                            /* hashed; empty: not said */
+	struct bytes        source;                                    /* hashed; empty: not said */
 	bool                source_allowed;                            /* it is not counted */
+
+	/* Known devices. */
+	bool                        token_sent;
+	struct bytes                device;    /* the name in the token; empty: none, or not valid */
+	bool                        remembers; /* the caller wants a token, if there is one */
+	const struct device_making *making;    /* NULL: a success issues no token */
 };
 
 /* What a lock of one qualifier took off its count. It still counts in the sum over all. */
@@ -64,15 +72,19 @@ struct count_shown {
 
 /* Takes the counter's place in *shown if it is nearer. */
 void counter_show(const struct counter *c, struct count_shown *shown);
+void lane_show(const struct device_lane *lane, const struct rule *rule, struct count_shown *shown);
 
 struct assessment {
-	bool                   known_device;
+	struct device_lane     lane; /* open: it runs there */
 	struct counter         counters[COUNTERS_MAX];
 	uint32_t               counter_count;
 	struct verdict         verdict;  /* what stands against it now */
 	struct verdict         shadow;   /* the same of a rule in shadow mode */
 	struct states_required required; /* what does not, but must be told */
 };
+
+/* Of all its counters, and the lane. */
+void assessment_show(const struct assessment *now, const struct rule *rule, struct count_shown *shown);
 
 /* Which locks a counter that reached its maximum sets, and is stopped by: the classifier type and the
  * qualifier of their keys. */

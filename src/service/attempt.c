@@ -253,12 +253,41 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 
 	c->total++;
 	c->each++;
+	if (c->scope == SCOPE_LANES) { /* a full one closes all lanes until it expires */
+		count_put(r, c);
+		counter_show(c, &r->out->nearest);
+		return ERR_NONE;
+	}
 	all = c->max > 0 && c->total >= c->max;
 	each = c->max_each > 0 && c->each >= c->max_each;
 	if (!all && !each)
 		count_put(r, c);
 	counter_show(c, &r->out->nearest);
 	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
+}
+
+static struct device_store devices_of(const struct recording *r)
+{
+	return (struct device_store){r->table, r->t, r->arena, r->err};
+}
+
+/* A device that is forgotten is a stranger from now on, and is told what stands against strangers. */
+static enum err_code lane_count(struct recording *r)
+{
+	struct device_store s = devices_of(r);
+	struct attempt      stranger = *r->q;
+	struct assessment  *seen;
+
+	r->out->device_revoked = device_lane_fail(&s, r->q, &r->now->lane, r->changes);
+	lane_show(&r->now->lane, r->q->rule, &r->out->nearest);
+	if (!r->out->device_revoked)
+		return ERR_NONE;
+	seen = arena_alloc(r->arena, sizeof(*seen));
+	stranger.device = (struct bytes){NULL, 0};
+	if (assess(&stranger, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+		return r->err->code;
+	verdict_add(&r->out->verdict, &seen->verdict);
+	return ERR_NONE;
 }
 
 static enum err_code count_all(struct recording *r)
@@ -268,14 +297,21 @@ static enum err_code count_all(struct recording *r)
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
+	if (r->now->lane.open && lane_count(r) != ERR_NONE)
+		return r->err->code;
 	r->out->counted = r->changes->count > before;
 	return ERR_NONE;
 }
 
 /* ---- success ---- */
 
-/* It clears what was counted against this subject in this lane: not what a source did to others, nor what
- * others did to the owner of a known device. */
+/* What a success leaves as it is: what a source did to others, and the budgets of known devices (device.h, 2). */
+static bool outlives_success(const struct counter *c)
+{
+	return c->scope == SCOPE_SOURCE || c->scope == SCOPE_LANES;
+}
+
+/* It clears what was counted against this subject in this lane: not what others did to the owner of a known device. */
 static void own_clear(struct recording *r)
 {
 	uint32_t room = 0, n = 0;
@@ -286,7 +322,7 @@ static void own_clear(struct recording *r)
 	for (uint32_t i = 0; i < r->now->counter_count; i++) {
 		struct counter *c = &r->now->counters[i];
 
-		if (c->scope == SCOPE_SOURCE)
+		if (outlives_success(c))
 			continue;
 		for (uint32_t j = 0; j < c->row_count; j++)
 			r->out->cleared[n++] =
@@ -330,7 +366,7 @@ static enum err_code other_clear(struct recording *r, const struct rule *rule)
 	if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
 		return r->err->code;
 	for (uint32_t i = 0; i < seen->counter_count; i++) {
-		if (seen->counters[i].scope == SCOPE_SOURCE)
+		if (outlives_success(&seen->counters[i]))
 			continue;
 		cleared_add(r, &seen->counters[i]);
 		counts_delete(r, &seen->counters[i], false);
@@ -355,20 +391,17 @@ static enum err_code others_clear(struct recording *r)
 	return ERR_NONE;
 }
 
-/* Whoever signed in from a device may do so again, whatever others try meanwhile. */
-static void device_remember(struct recording *r)
+/* Whoever signed in from a device may do so again, whatever others try meanwhile. The new token has a whole budget. */
+static enum err_code device_remember(struct recording *r)
 {
-	const struct attempt *q = r->q;
-	struct row            row;
+	struct device_store s = devices_of(r);
 
-	if (q->rule->remember_s == 0 || q->device.len == 0)
-		return;
-	row_init(&row, r->arena);
-	row_set_text(&row, "PK", q->subjects[0]);
-	row_set_text(&row, "SK", key_known_device(r->arena, q->device));
-	row_set_i64(&row, "last_updated", now_s(r));
-	row_set_i64(&row, "ttl", now_s(r) + q->rule->remember_s);
-	changes_put(r->changes, r->table, row_item(&row), NULL);
+	if (device_issue(&s, r->q, r->changes, &r->out->device) != ERR_NONE)
+		return r->err->code;
+	if (r->out->device.token.len > 0)
+		r->now->lane.failures = 0;
+	lane_show(&r->now->lane, r->q->rule, &r->out->nearest);
+	return ERR_NONE;
 }
 
 static bool clears_own(const struct rule *rule)
@@ -382,9 +415,10 @@ static bool clears_own(const struct rule *rule)
 
 static enum err_code succeed(struct recording *r)
 {
+	if (device_remember(r) != ERR_NONE) /* first: what is cleared takes the room that is left */
+		return r->err->code;
 	if (clears_own(r->q->rule))
 		own_clear(r);
-	device_remember(r);
 	return others_clear(r);
 }
 
@@ -415,10 +449,9 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	out->verdict = now.verdict;
 	out->shadow = now.shadow;
 	out->required = now.required;
-	out->known_device = now.known_device;
+	out->known_device = now.lane.open;
 	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
-		for (uint32_t i = 0; i < now.counter_count; i++)
-			counter_show(&now.counters[i], &out->nearest);
+		assessment_show(&now, q->rule, &out->nearest);
 		return ERR_NONE;
 	}
 	if (is_counted(q->rule, outcome))

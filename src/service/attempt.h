@@ -30,8 +30,10 @@ struct attempt_result {
 	struct verdict         shadow;  /* of a rule in shadow mode: what it would have been */
 	struct states_required required;
 	bool                   counted;
-	bool                   first_time; /* this attempt set the lock, or signed out */
-	bool                   known_device;
+	bool                   first_time;     /* this attempt set the lock, or signed out */
+	bool                   known_device;   /* it ran in the lane of a known device */
+	bool                   device_revoked; /* this failure used up its budget: the device is forgotten */
+	struct device_issued   device;
 	struct count_shown     nearest;
 	struct cleared        *cleared; /* counts that success removed, for the audit */
 	uint32_t               cleared_count;

@@ -7,9 +7,8 @@ static void action_fill(struct check_action *action, const struct assessment *no
 {
 	action->verdict = now->verdict;
 	action->shadow = now->shadow;
-	action->known_device = now->known_device;
-	for (uint32_t i = 0; i < now->counter_count; i++)
-		counter_show(&now->counters[i], &action->nearest);
+	action->known_device = now->lane.open;
+	assessment_show(now, action->rule, &action->nearest);
 }
 
 static int64_t later(int64_t a, int64_t b)

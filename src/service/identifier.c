@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 
+#include "json/base64.h"
+
 static const char *const kinds[] = {
 #define X(id, name) [id] = name,
         IDENTIFIER_KINDS(X)
@@ -108,18 +110,6 @@ static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
 
 /* ---- hashing ---- */
 
-static void base64_url(const uint8_t in[24], char out[IDENTIFIER_HASH_CHARS])
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-	for (size_t i = 0, o = 0; i < 24; i += 3, o += 4) {
-		unsigned bits = (unsigned)in[i] << 16 | (unsigned)in[i + 1] << 8 | in[i + 2];
-
-		for (unsigned j = 0; j < 4; j++)
-			out[o + j] = digits[bits >> (18 - 6 * j) & 63];
-	}
-}
-
 bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
                      struct bytes text, struct bytes *out)
 {
@@ -136,7 +126,7 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 		return false;
 	hmac_sha256(&k->hmac, (struct bytes){message, prefix + len}, mac);
 	memcpy(id, message, prefix);
-	base64_url(mac, id + prefix);
+	base64_url_write((struct bytes){(const char *)mac, IDENTIFIER_HASH_CHARS / 4 * 3}, id + prefix);
 	*out = (struct bytes){id, prefix + IDENTIFIER_HASH_CHARS};
 	return true;
 }
@@ -149,7 +139,7 @@ struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *
 	uint8_t      mac[SHA256_BYTES];
 
 	hmac_sha256(&k->hmac, message, mac);
-	base64_url(mac, out);
+	base64_url_write((struct bytes){(const char *)mac, IDENTIFIER_HASH_CHARS / 4 * 3}, out);
 	return (struct bytes){out, IDENTIFIER_HASH_CHARS};
 }
 

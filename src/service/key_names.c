@@ -20,9 +20,14 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
 	return (struct bytes){key, len};
 }
 
-struct bytes key_known_device(struct arena *a, struct bytes device)
+struct bytes key_device(struct arena *a, struct bytes name)
 {
-	return key_name(a, BYTES("DEVICE"), BYTES(KEY_KNOWN), device, (struct bytes){NULL, 0});
+	return arena_printf(a, "DEVICE#" KEY_COOKIE "#%.*s", BYTES_ARG(name));
+}
+
+struct bytes key_devices_issued(struct arena *a)
+{
+	return key_name(a, BYTES("DEVICE"), BYTES(KEY_ISSUED), BYTES("COUNT"), (struct bytes){NULL, 0});
 }
 
 struct bytes key_state(struct arena *a, const char *family, const char *state)

@@ -10,9 +10,9 @@
  *   SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY                      how many locks there were, for those that grow
  *   SIGN_IN#SOURCE_ERROR_COUNT#PASSWORD_ENTRY#ip:…         failures from one source
  *   SIGN_IN#SOURCE_LOCK#PASSWORD_ENTRY#ip:…
- *   SIGN_IN#DEVICE_ERROR_COUNT#PASSWORD_ENTRY#device:…     a known device's own budget
- *   SIGN_IN#DEVICE_LOCK#PASSWORD_ENTRY#device:…
- *   DEVICE#KNOWN#device:…                                  a device that signed in before
+ *   SIGN_IN#DEVICE_ERROR_COUNT#PASSWORD_ENTRY              failures of all known devices together
+ *   DEVICE#COOKIE#…                                        a known device, and its own failures
+ *   DEVICE#ISSUED#COUNT                                    how many tokens were issued
  *   ACCOUNT_INTERVENTION#STATE#BLOCKED                     and SUSPENDED, REPROVE_IDENTITY, RESET_PASSWORD
  *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
  *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
@@ -30,9 +30,10 @@
 #define KEY_SOURCE_COUNT "SOURCE_ERROR_COUNT"
 #define KEY_SOURCE_LOCK  "SOURCE_LOCK"
 #define KEY_DEVICE_COUNT "DEVICE_ERROR_COUNT"
-#define KEY_DEVICE_LOCK  "DEVICE_LOCK"
+#define KEY_DEVICE_LOCK  "DEVICE_LOCK" /* of the scheme before device tokens: nothing heeds it */
 #define KEY_STATE        "STATE"
-#define KEY_KNOWN        "KNOWN"
+#define KEY_COOKIE       "COOKIE"
+#define KEY_ISSUED       "ISSUED"
 #define KEY_APPLIED      "APPLIED"
 #define KEY_RESET        "RESET"
 #define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
@@ -44,7 +45,8 @@
 /* An empty qualifier is left out. */
 struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
                       struct bytes qualifier);
-struct bytes key_known_device(struct arena *a, struct bytes device);
+struct bytes key_device(struct arena *a, struct bytes name); /* an empty name: what all begin with */
+struct bytes key_devices_issued(struct arena *a);
 struct bytes key_state(struct arena *a, const char *family, const char *state);
 struct bytes key_applied(struct arena *a);                      /* of the last intervention */
 struct bytes key_demand_met(struct arena *a, const char *what); /* "PASSWORD", "IDENTITY": the last time */

@@ -18,7 +18,7 @@ struct walk {
 /* Families whose locks are heeded. */
 static bool is_lock(struct bytes type)
 {
-	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_DEVICE_LOCK) || bytes_is(type, KEY_SOURCE_LOCK);
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_SOURCE_LOCK);
 }
 
 static bool is_or_any(struct bytes wanted, struct bytes text)

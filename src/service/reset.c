@@ -32,7 +32,7 @@ static void row_clear(struct resetting *r, const struct item *row)
 		r->out->kept++;
 		return;
 	}
-	if (r->out->count == RESET_ROWS_MAX) {
+	if (r->out->count + r->out->devices >= RESET_ROWS_MAX) {
 		r->out->more = true;
 		return;
 	}
@@ -101,7 +101,7 @@ static enum err_code counts_clear(struct resetting *r, const struct rule_ref *re
 
 static enum err_code rows_clear(struct resetting *r)
 {
-	static const char *const locks[] = {KEY_LOCK, KEY_LOCK_LEVEL, KEY_DEVICE_LOCK, KEY_SHADOW_LOCK, NULL};
+	static const char *const locks[] = {KEY_LOCK, KEY_LOCK_LEVEL, KEY_SHADOW_LOCK, NULL};
 	static const char *const device_counts[] = {KEY_DEVICE_COUNT, NULL};
 	static const char *const source_locks[] = {KEY_SOURCE_LOCK, NULL};
 	static const char *const source_counts[] = {KEY_SOURCE_COUNT, NULL};
@@ -120,9 +120,13 @@ static enum err_code rows_clear(struct resetting *r)
 enum err_code subject_reset(const struct reset_request *q, struct bytes table, struct table *t,
                             struct changes *c, struct reset_result *out, struct err *err)
 {
-	struct resetting r = {q, table, t, c, out, err};
+	struct resetting    r = {q, table, t, c, out, err};
+	struct device_store devices = {table, t, c->arena, err};
 
 	*out = (struct reset_result){0};
+	if (!q->reset->keeps_devices &&
+	    device_forget(&devices, q->subject, (struct bytes){NULL, 0}, c, &out->devices) != ERR_NONE)
+		return err->code;
 	if (q->reset->ends_demand &&
 	    demand_meet(q->subject, q->reset->demand, table, t, c, &out->met, err) != ERR_NONE)
 		return err->code;

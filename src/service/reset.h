@@ -1,5 +1,6 @@
 /* Resets: what follows when a credential was replaced. The counts and locks that the rules name are cleared,
- * with every qualifier and in every lane; a demand for a new password, or for a new proof of identity, is met.
+ * with every qualifier and in every lane; known devices are forgotten, unless the rules keep them; a demand for a
+ * new password, or for a new proof of identity, is met.
  *
  * A lock that a person set stays, unless the request says otherwise.
  *
@@ -9,6 +10,7 @@
 #define SERVICE_RESET_H
 
 #include "service/change.h"
+#include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
 
@@ -33,6 +35,7 @@ struct reset_result {
 	uint32_t          kept; /* locks that people set, and that hold still */
 	bool              more;
 	struct demand_met met;
+	uint32_t          devices; /* known ones that were forgotten */
 };
 
 enum err_code subject_reset(const struct reset_request *q, struct bytes table, struct table *t,

@@ -19,6 +19,7 @@ enum {
 	JOURNEY_MAX = 200,
 	RESET_MAX = 50,
 	SOURCE_ALLOW_MAX = 256,
+	KNOWN_DEVICES_MAX = 50, /* of a subject */
 };
 
 /* How long a lock holds. */
@@ -56,8 +57,11 @@ struct rule {
 	int64_t                 max_source;      /* of one source, whatever the subject */
 	bool                    skips_source;    /* attempts without one are taken, and not counted by it */
 	int64_t                 max_device; /* of a known device: its own budget; 0: there is no such lane */
+	int64_t                 max_lanes;  /* of all known devices of a subject together */
 	int64_t                 known_s;    /* of that lane: how long a device stays known */
+	uint32_t                devices;    /* of that lane: known ones that a subject may have */
 	int64_t                 remember_s; /* a success makes the device known, so long; 0: it does not */
+	uint32_t                remember_devices; /* the same: the least `devices` of these lanes */
 	int64_t                 life_s;
 	bool                    renewed; /* each failure begins the life anew; else it runs from the first */
 	enum rule_end           at_max;
@@ -65,7 +69,7 @@ struct rule {
 	struct rule_refs        sets;          /* locks */
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
 	struct rule_refs        clears;        /* counts */
-	struct rule_refs        known_after;   /* whose success makes a device known; none: this one's */
+	struct rule_refs        known_after;   /* of that lane: whose success makes a device known */
 	struct bytes           *notifications; /* known notification types; none: any */
 	uint32_t                notification_count;
 	bool                    shadow;
@@ -82,7 +86,8 @@ struct reset {
 	struct bytes           name;
 	struct rule_refs       counts, locks;
 	bool                   ends_demand;
-	enum intervention_flag demand; /* which */
+	enum intervention_flag demand;        /* which */
+	bool                   keeps_devices; /* known ones; else they are forgotten */
 };
 
 struct source_range {

@@ -65,10 +65,12 @@ static void sort(struct rules *rules, struct fields *f)
 
 /* ---- who makes a device known ---- */
 
-static void remember_at_least(struct rule *rule, int64_t seconds)
+static void remember_for(struct rule *rule, const struct rule *lane)
 {
-	if (rule->remember_s < seconds)
-		rule->remember_s = seconds;
+	if (rule->remember_s < lane->known_s)
+		rule->remember_s = lane->known_s;
+	if (rule->remember_devices == 0 || rule->remember_devices > lane->devices)
+		rule->remember_devices = lane->devices;
 }
 
 /* Of a type that is named, the rules of all its methods do. */
@@ -84,7 +86,32 @@ static void remember_after(struct rules *rules, const struct rule *lane, const s
 		            BYTES_ARG(lane->journey), BYTES_ARG(lane->type), BYTES_ARG(ref->journey),
 		            BYTES_ARG(ref->name));
 	for (uint32_t i = 0; i < count; i++)
-		remember_at_least(&rules->list[named - rules->list + i], lane->known_s);
+		remember_for(&rules->list[named - rules->list + i], lane);
+}
+
+/* A type that tells its counts apart by method is a second factor: where a journey has one, the first alone does not make
+ * a device known. */
+static bool is_second_factor(const struct rule *rule, const struct rule *lane)
+{
+	return bytes_equal(rule->journey, lane->journey) && !bytes_equal(rule->type, lane->type) &&
+	       rule->counts == COUNT_FAILURE && rule->qualifier == QUALIFY_METHOD;
+}
+
+/* Unless the policy names them: the second factors of the journey, or, if it has none, the type itself. */
+static void after_default(struct rules *rules, struct rule *lane)
+{
+	struct rule_refs *after = &lane->known_after;
+
+	after->list = arena_array(&rules->base.arena, RULE_LIST_MAX, sizeof(*after->list));
+	for (uint32_t i = 0; i < rules->count && after->count < RULE_LIST_MAX; i++) {
+		const struct rule *rule = &rules->list[i];
+
+		if (is_second_factor(rule, lane) &&
+		    (after->count == 0 || !bytes_equal(after->list[after->count - 1].name, rule->type)))
+			after->list[after->count++] = (struct rule_ref){rule->journey, rule->type};
+	}
+	if (after->count == 0)
+		after->list[after->count++] = (struct rule_ref){lane->journey, lane->type};
 }
 
 static void link_devices(struct rules *rules, struct fields *f)
@@ -92,10 +119,10 @@ static void link_devices(struct rules *rules, struct fields *f)
 	for (uint32_t i = 0; i < rules->count; i++) {
 		struct rule *lane = &rules->list[i];
 
+		if (lane->max_device > 0 && lane->known_after.count == 0)
+			after_default(rules, lane);
 		for (uint32_t j = 0; j < lane->known_after.count; j++)
 			remember_after(rules, lane, &lane->known_after.list[j], f);
-		if (lane->known_after.count == 0)
-			remember_at_least(lane, lane->known_s);
 	}
 }
 

@@ -125,17 +125,21 @@ static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
 	return kind;
 }
 
-/* The lane of known devices. */
+/* The lane of known devices: unless set, all of them together get so many times the budget of one. */
+enum { LANES_FACTOR = 3 };
+
 static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 {
-	const struct json *lane = fields_object(f, "known_device", 3);
+	const struct json *lane = fields_object(f, "known_device", 5);
 	struct fields      device;
 
 	if (lane == NULL)
 		return;
 	fields_enter(&device, f, BYTES("known_device"), lane);
 	rule->max_device = fields_i64(&device, "max", 1, RULE_MAX_MAX);
+	rule->max_lanes = fields_i64_or(&device, "max_all", 1, RULE_MAX_MAX, LANES_FACTOR * rule->max_device);
 	rule->known_s = fields_i64_or(&device, "remember", 1, RULE_SECONDS_MAX, 90 * 86400);
+	rule->devices = (uint32_t)fields_i64_or(&device, "devices", 1, KNOWN_DEVICES_MAX, 10);
 	rule->known_after = refs_read(r, &device, "after", rule->journey);
 	if (fields_has(&device, "after") && rule->known_after.count == 0)
 		fields_fail(&device, "after", ERR_INVALID, "must name a type: else no device is ever known");
@@ -204,8 +208,8 @@ static bool classifier_type_taken(struct bytes name)
 {
 	static const char *const taken[] = {KEY_LOCK,         KEY_SHADOW_LOCK, KEY_LOCK_LEVEL,
 	                                    KEY_SOURCE_COUNT, KEY_SOURCE_LOCK, KEY_DEVICE_COUNT,
-	                                    KEY_DEVICE_LOCK,  KEY_STATE,       KEY_KNOWN,
-	                                    KEY_APPLIED,      KEY_RESET};
+	                                    KEY_DEVICE_LOCK,  KEY_STATE,       KEY_COOKIE,
+	                                    KEY_APPLIED,      KEY_RESET,       KEY_ISSUED};
 
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		if (bytes_is(name, taken[i]))
@@ -325,8 +329,9 @@ static void demand_read(struct reset *reset, struct fields *f)
 
 static void resets_read(struct reader *r, struct fields *f)
 {
-	const struct json *resets = fields_object(f, "resets", RESET_MAX);
-	struct fields      at, one;
+	static const char *const devices[] = {"forget", "keep", NULL};
+	const struct json       *resets = fields_object(f, "resets", RESET_MAX);
+	struct fields            at, one;
 
 	if (resets == NULL)
 		return;
@@ -340,6 +345,7 @@ static void resets_read(struct reader *r, struct fields *f)
 		reset->counts = refs_read(r, &one, "counts", (struct bytes){NULL, 0});
 		reset->locks = refs_read(r, &one, "locks", (struct bytes){NULL, 0});
 		demand_read(reset, &one);
+		reset->keeps_devices = fields_choice(&one, "devices", devices, 0) == 1;
 		fields_end(&one);
 	}
 }

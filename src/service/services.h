@@ -2,6 +2,7 @@
 #ifndef SERVICE_SERVICES_H
 #define SERVICE_SERVICES_H
 
+#include "service/device_token.h"
 #include "service/document.h"
 #include "service/identifier.h"
 #include "service/tables.h"
@@ -15,6 +16,8 @@ struct services {
 	struct policy_store   *policies;
 	struct document_holder rules; /* of attempts, in force */
 	struct limits         *limits;
+	struct document_holder devices; /* keys that sign device tokens: struct device_keys */
+	void (*random)(void *out, size_t len);
 };
 
 #endif

@@ -21,22 +21,9 @@ static enum subject_row_kind kind_of(const struct key_parts *k)
 		return ROW_LOCK;
 	if (bytes_is(k->type, KEY_STATE))
 		return ROW_STATE;
-	if (bytes_is(k->journey, "DEVICE") && bytes_is(k->type, "KNOWN"))
+	if (bytes_is(k->journey, "DEVICE") && bytes_is(k->type, KEY_COOKIE))
 		return ROW_DEVICE;
-	return ROW_OTHER;
-}
-
-/* There may be many, and they come first: they must not take the place of locks. */
-static bool device_fits(struct subject *s, const struct subject_row *row)
-{
-	if (row->kind != ROW_DEVICE)
-		return true;
-	if (s->device_count == SUBJECT_DEVICES_MAX) {
-		s->more = true;
-		return false;
-	}
-	s->device_count++;
-	return true;
+	return ROW_OTHER; /* DEVICE#KNOWN of the scheme before device tokens, too */
 }
 
 static void rows_add(struct subject *s, struct bytes prefix, const struct table_query_result *page,
@@ -58,7 +45,7 @@ static void rows_add(struct subject *s, struct bytes prefix, const struct table_
 		row->kind = kind_of(&row->key);
 		if (row->kind == ROW_LOCK && !lock_holds(&row->item, now_us))
 			row->kind = ROW_OTHER;
-		if (row->kind == ROW_OTHER || !device_fits(s, row))
+		if (row->kind == ROW_OTHER)
 			continue;
 		s->count++;
 	}

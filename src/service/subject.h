@@ -6,7 +6,7 @@
 #include "service/key_names.h"
 #include "service/tables.h"
 
-enum { SUBJECT_ROWS_MAX = 1000, SUBJECT_DEVICES_MAX = 100 };
+enum { SUBJECT_ROWS_MAX = 1000 };
 
 enum subject_row_kind { ROW_COUNT, ROW_LOCK, ROW_STATE, ROW_DEVICE, ROW_OTHER };
 
@@ -20,8 +20,8 @@ struct subject_row {
 struct subject {
 	struct bytes        id;
 	struct subject_row *rows; /* in the order of their keys; expired ones are not there */
-	uint32_t            count, device_count;
-	bool                more; /* than SUBJECT_ROWS_MAX, or SUBJECT_DEVICES_MAX devices */
+	uint32_t            count;
+	bool                more; /* than SUBJECT_ROWS_MAX */
 };
 
 /* `prefix`: the first parts of the sort key, whole: "A#B" is a prefix of "A#B#c", not of "A#Bc". Empty: all. */

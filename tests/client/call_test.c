@@ -50,7 +50,7 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	                                            .method_type = "SMS",
 	                                            .notification_type = "MFA_SMS",
 	                                            .ip = "192.0.2.1",
-	                                            .device = "d1",
+	                                            .device_token = "d1",
 	                                            .idempotency_key = "once-1"};
 	struct gatehouse_attempt_answer  answer;
 	struct gatehouse_options         options = PATIENT;
@@ -59,6 +59,7 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	begin(options, PEER_SCRIPT({PEER_ANSWER, ADMITTED}));
 	assert_int_equal(gatehouse_attempt(client, &request, &answer, NULL), GATEHOUSE_OK);
 	assert_int_equal(answer.verdict, GATEHOUSE_ALLOW);
+	assert_string_equal(answer.device_token, "");
 	assert_string_equal(answer.idempotency_key, "once-1");
 	assert_memory_equal(peer->seen[0], "POST /v1/attempts HTTP/1.1\r\nHost: 127.0.0.1:", 44);
 	assert_non_null(strstr(peer->seen[0], "\r\nAuthorization: Bearer id.secret\r\n"));
@@ -67,7 +68,8 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	        strstr(peer->seen[0], "\r\n\r\n") + 4,
 	        "{\"subject\":\"a\\\"\\\\\\u000a\xc3\xa9\",\"journey\":\"SIGN_IN\",\"type\":\"MFA_CODE\","
 	        "\"outcome\":\"sent\",\"method_id\":\"m1\",\"method_type\":\"SMS\","
-	        "\"notification_type\":\"MFA_SMS\",\"context\":{\"ip\":\"192.0.2.1\",\"device\":\"d1\"}}");
+	        "\"notification_type\":\"MFA_SMS\",\"context\":{\"ip\":\"192.0.2.1\",\"device_token\":\"d1\"}"
+	        "}");
 	end();
 }
 

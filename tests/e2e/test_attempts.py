@@ -339,8 +339,10 @@ BAD = [
     ({"method_type": "sms"}, 422, "method_type"),
     ({"context": {"ip": "not an address"}}, 422, "context.ip"),
     ({"context": {"ip": "1.2.3.4", "referrer": "x"}}, 422, "context.referrer"),
-    ({"context": {"device": ""}}, 422, "context.device"),
-    ({"context": {"device": LONG}}, 422, "context.device"),
+    ({"context": {"device": "cookie"}}, 422, "context.device"),
+    ({"context": {"device_token": ""}}, 422, "context.device_token"),
+    ({"context": {"device_token": "a" * 1025}}, 422, "context.device_token"),
+    ({"context": {"device_token": 7}}, 400, "context.device_token"),
     ({"context": []}, 400, "context"),
     ({"times": 2}, 422, "times"),
 ]
@@ -458,7 +460,7 @@ PERSONAL = [EMAIL, EMAIL.upper(), PHONE, PHONE[1:], ADDRESS, DEVICE]
 
 
 def test_no_email_phone_address_or_device_reaches_a_row_a_log_or_an_error(own_server):
-    v1, context = own_server.v1, {"ip": ADDRESS, "device": DEVICE}
+    v1, context = own_server.v1, {"ip": ADDRESS, "device_token": DEVICE}
     body = attempt({"email": EMAIL}, context=context)
     raw = json.dumps(body).encode()
     texts = [v1.attempts(raw, idempotency_key="k").body]

@@ -28,6 +28,7 @@ def blocks(name):
 
 
 def masked(text):
+    text = re.sub(r"\b[A-Za-z0-9_-]{108}\b", "TOKEN", text)
     text = re.sub(r"\b(email|phone|ip|device):[A-Za-z0-9_-]{32}", r"\1:HASH", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
     text = re.sub(r'"(retry_after|expires_in|reset)":\s*\d+', r'"\1": 0', text)

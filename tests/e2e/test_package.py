@@ -63,7 +63,7 @@ def installed(deb, tmp_path_factory):
 @pytest.fixture(scope="module")
 def told():
     """What --help tells: each command's words and options."""
-    names = re.findall(r"^  ([a-z]+) +\S", run(program(), "--help"), re.M)
+    names = re.findall(r"^  ([a-z-]+) +\S", run(program(), "--help"), re.M)
     assert {"serve", "key", "policy", "check", "version"} <= set(names)
     texts = {name: run(program(), "help", name) for name in names}
     return {name: (re.findall(rf"^  gatehouse {name} ([a-z]+)", text, re.M), re.findall(r"^  (--[a-z-]+)", text, re.M))

@@ -18,6 +18,8 @@ struct service {
 	struct identifier_key  key;
 	struct rules          *rules;
 	struct document_holder holder; /* what tests of the policy store put into force */
+	struct device_keys    *device_keys;
+	uint8_t                next_device; /* ids of devices are not random here */
 };
 
 /* Indented by two, as within a policy file's section. */
@@ -64,12 +66,14 @@ static inline void service_open(struct service *s, const char *yaml)
 	fixture_open(&s->f);
 	s->tables = service_tables_default();
 	identifier_key_init(&s->key, secret);
+	s->device_keys = device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1);
 	service_rules(s, yaml);
 }
 
 static inline void service_close(struct service *s)
 {
 	document_release(&s->rules->base);
+	document_release(&s->device_keys->base);
 	fixture_close(&s->f);
 }
 
@@ -84,9 +88,10 @@ static inline void at(struct service *s, int64_t seconds)
 
 struct
 try {
-	const char *subject, *pairwise, *journey, *type, *method_type, *method_id, *notification, *ip,
-	        *device;
-	bool allowed; /* the source is on the allow-list */
+	const char  *subject, *pairwise, *journey, *type, *method_type, *method_id, *notification, *ip;
+	struct bytes token;     /* of a device, as SUCCEED(…).device.token gave it */
+	bool         allowed;   /* the source is on the allow-list */
+	bool         forgetful; /* the caller wants no token */
 };
 
 static inline struct bytes text_or(const char *text, const char *otherwise)
@@ -105,6 +110,21 @@ static inline struct bytes hashed(struct service *s, enum identifier_kind kind, 
 	return out;
 }
 
+/* As api/ does it: the token is read, and what a new one would be made of is drawn. */
+static inline void device_of(struct service *s, const struct try *t, struct attempt *q)
+{
+	char                 *name = arena_alloc(&s->f.arena, DEVICE_NAME_CHARS);
+	struct device_making *making = arena_zalloc(&s->f.arena, sizeof(*making));
+
+	q->token_sent = t->token.len > 0;
+	if (q->token_sent && device_token_read(s->device_keys, t->token, q->subjects[0], name))
+		q->device = (struct bytes){name, DEVICE_NAME_CHARS};
+	making->keys = s->device_keys;
+	making->id[0] = ++s->next_device;
+	if (!t->forgetful)
+		q->making = making;
+}
+
 static inline struct attempt attempt_of(struct service *s, const struct try *t)
 {
 	struct attempt q = {.subjects = {text_or(t->subject, "alice"), text_or(t->pairwise, NULL)},
@@ -114,13 +134,13 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .method_type = text_or(t->method_type, NULL),
 	                    .notification_type = text_or(t->notification, NULL),
 	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
-	                    .device = hashed(s, IDENTIFIER_DEVICE, t->device),
 	                    .source_allowed = t->allowed};
 
 	q.rule = rules_find(s->rules, text_or(t->journey, "SIGN_IN"), text_or(t->type, "PASSWORD_ENTRY"),
 	                    q.method_type);
 	if (q.rule == NULL)
 		fail_msg("no rule for %s", t->type);
+	device_of(s, t, &q);
 	return q;
 }
 

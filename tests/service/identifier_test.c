@@ -352,7 +352,7 @@ TEST(key_names, are_put_together_and_taken_apart)
 	splits(&a, "A", "A", "", "", "");
 	splits(&a, "", "", "", "", "");
 	splits(&a, "##", "", "", "", "");
-	assert_bytes(key_known_device(&a, BYTES("device:x")), "DEVICE#KNOWN#device:x");
+	assert_bytes(key_device(&a, BYTES("x")), "DEVICE#COOKIE#x");
 	assert_bytes(key_state(&a, KEY_INTERVENTION, "BLOCKED"), "ACCOUNT_INTERVENTION#STATE#BLOCKED");
 	arena_release(&a);
 }

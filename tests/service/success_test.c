@@ -54,7 +54,8 @@ TEST(success, clears_the_counts_of_every_method_and_of_pairwise_ids_but_of_no_ot
 	FAIL(&s, .type = "MFA_CODE_ENTRY", .subject = "pairwise", .method_type = "SMS");
 	FAIL(&s, .type = "MFA_CODE_ENTRY", .subject = "bob", .method_type = "SMS");
 	FAIL(&s, .type = "EMAIL_CODE_ENTRY");
-	r = SUCCEED(&s, .type = "MFA_CODE_ENTRY", .pairwise = "pairwise", .method_type = "SMS");
+	r = SUCCEED(&s, .type = "MFA_CODE_ENTRY", .pairwise = "pairwise", .method_type = "SMS",
+	            .forgetful = true);
 	assert_int_equal(r.cleared_count, 3);
 	assert_true(cleared(&r, "alice", "SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#SMS", 1));
 	assert_true(cleared(&r, "alice", "SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#app-1", 1));

@@ -1,0 +1,103 @@
+/* Device key: `gatehouse device-key rotate`: a new key that signs the tokens of known devices (server/device_key.h). A server
+ * that runs looks at the file every second. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/audit.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "server/device_key.h"
+
+struct device_key_options {
+	const char *data;
+	bool        drop_oldest;
+	bool        help;
+};
+
+static int failed(const struct err *err)
+{
+	fprintf(stderr, "gatehouse device-key: %s\n", err->text);
+	return err->code == ERR_INVALID ? 2 : 1;
+}
+
+/* The id is no secret: it stands in every token. */
+static void record(const char *data, uid_t run_by, const char *id)
+{
+	struct log_field fields[] = {{.name = "key_id", .text = bytes_of(id)},
+	                             {.name = "os_uid", .number = run_by}};
+	struct audit    *audit;
+	struct err       err;
+
+	if (audit_open(&audit, data, &err) != ERR_NONE) {
+		log_error("the audit log lacks a line: %s", err.text);
+		return;
+	}
+	audit_write(audit, "device_key.rotate", fields, 2);
+	audit_close(audit);
+}
+
+static int rotate(const struct device_key_options *o)
+{
+	uid_t             run_by = getuid();
+	struct device_key made;
+	struct err        err;
+	char              id[9];
+
+	if (file_become_owner(o->data, &err) != ERR_NONE ||
+	    device_keys_rotate(o->data, o->drop_oldest, &made, &err) != ERR_NONE)
+		return failed(&err);
+	snprintf(id, sizeof(id), "%08x", (unsigned)made.id);
+	record(o->data, run_by, id);
+	printf("key %s signs device tokens from now on; the older ones still verify theirs\n", id);
+	return 0;
+}
+
+static const struct command_word words[] = {
+        {"rotate", NULL, "makes a new key, which signs from now on; the older ones still verify"},
+};
+
+static const struct option_spec options[] = {
+        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
+         offsetof(struct device_key_options, data), 0, 0},
+        {"--drop-oldest", OPTION_FLAG, NULL,
+         "if there are 32 keys already: ends the oldest, whose tokens then open nothing",
+         offsetof(struct device_key_options, drop_oldest), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct device_key_options, help), 0, 0},
+};
+
+static int run(int argc, char **argv)
+{
+	struct device_key_options o = {.data = "data"};
+	const char               *word = argc > 0 && argv[0][0] != '-' ? argv[0] : NULL;
+	struct err                err;
+
+	if (options_parse(options, OPTIONS_COUNT(options), &o, argc - (word != NULL), argv + (word != NULL),
+	                  &err) != ERR_NONE)
+		return failed(&err);
+	if (o.help || word == NULL) {
+		command_help(&command_device_key);
+		return o.help ? 0 : 2;
+	}
+	if (strcmp(word, "rotate") != 0) {
+		fprintf(stderr, "gatehouse device-key: there is no \"%s\" (gatehouse device-key --help)\n",
+		        word);
+		return 2;
+	}
+	return rotate(&o);
+}
+
+const struct command command_device_key = {
+        .name = "device-key",
+        .help = "rotates the key that signs the tokens of known devices",
+        .about = "The keys that sign the tokens of known devices, in DIR/devices.key. A running server takes "
+                 "a\n"
+                 "new one within seconds.",
+        .words = words,
+        .word_count = 1,
+        .options = options,
+        .option_count = OPTIONS_COUNT(options),
+        .run = run,
+};

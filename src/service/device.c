@@ -1,0 +1,426 @@
+/* Known devices: see device.h. */
+#include "service/device.h"
+
+#include "service/assess.h"
+#include "service/key_names.h"
+#include "service/row.h"
+
+static const char *const row_same_names[] = {"failures", "last_updated", "ttl", NULL};
+static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
+
+static int64_t now_s(const struct device_store *s)
+{
+	return s->t->now_us / 1000000;
+}
+
+/* "SIGN_IN/PASSWORD_ENTRY": what maps of a device's row are keyed by. */
+static struct bytes ref_text(struct arena *a, struct bytes journey, struct bytes name)
+{
+	return arena_printf(a, "%.*s/%.*s", BYTES_ARG(journey), BYTES_ARG(name));
+}
+
+/* ---- attributes that are maps of numbers, lists of texts. Others may have written them: what is of another type counts
+ * as absent ---- */
+
+static struct item map_of(const struct item *row, const char *name)
+{
+	const struct value *v = item_get(row, bytes_of(name));
+
+	return v != NULL && v->type == VALUE_M ? v->map : (struct item){NULL, 0};
+}
+
+static int64_t map_number(const struct item *map, struct bytes name)
+{
+	int64_t n = value_to_i64(item_get(map, name), 0);
+
+	return n < 0 ? 0 : n;
+}
+
+static void map_set(struct row *row, struct arena *a, const char *attribute, struct bytes name,
+                    int64_t number)
+{
+	struct item  map = map_of(&row->item, attribute);
+	struct value value = value_i64(number);
+
+	if (map.count >= RULE_LIST_MAX) /* of policies long gone, for the most part */
+		map = (struct item){NULL, 0};
+	row_set(row, attribute, (struct value){.type = VALUE_M, .map = item_with(a, &map, name, &value)});
+}
+
+static struct value_list subjects_of(const struct item *row)
+{
+	const struct value *v = item_get(row, BYTES("subjects"));
+
+	return v != NULL && v->type == VALUE_L ? v->list : (struct value_list){NULL, 0};
+}
+
+static bool subjects_have(const struct value_list *list, struct bytes id)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (bytes_equal(value_text(&list->items[i]), id))
+			return true;
+	return false;
+}
+
+/* ---- the lane ---- */
+
+/* (1) Every id of the call belongs to the owner of this device: else one could add a stranger's to one's own. */
+static bool knows_subjects(const struct item *row, const struct attempt *q)
+{
+	struct value_list known = subjects_of(row);
+
+	for (uint32_t i = 1; i < q->subject_count; i++)
+		if (!subjects_have(&known, q->subjects[i]))
+			return false;
+	return true;
+}
+
+/* (1) */
+static bool known_after(const struct device_store *s, const struct item *row, const struct rule *rule)
+{
+	struct item after = map_of(row, "after");
+
+	for (uint32_t i = 0; i < rule->known_after.count; i++) {
+		const struct rule_ref *ref = &rule->known_after.list[i];
+		int64_t since_s = map_number(&after, ref_text(s->arena, ref->journey, ref->name));
+
+		if (since_s > 0 && since_s > now_s(s) - rule->known_s)
+			return true;
+	}
+	return false;
+}
+
+static struct bytes lanes_key(struct arena *a, struct bytes journey, struct bytes type)
+{
+	return key_name(a, journey, BYTES(KEY_DEVICE_COUNT), type, (struct bytes){NULL, 0});
+}
+
+/* (4) */
+static enum err_code lanes_closed(const struct device_store *s, const struct attempt *q, bool *closed)
+{
+	struct bytes sk = lanes_key(s->arena, q->rule->journey, q->rule->type);
+	int64_t      failures = 0;
+	struct item  row;
+	bool         found;
+
+	for (uint32_t i = 0; i < q->subject_count && failures < q->rule->max_lanes; i++) {
+		if (tables_look(s->t, s->arena, s->table, q->subjects[i], sk, &found, &row, s->err) !=
+		    ERR_NONE)
+			return s->err->code;
+		failures += found ? row_i64(&row, "count", 0) : 0;
+	}
+	*closed = failures >= q->rule->max_lanes;
+	return ERR_NONE;
+}
+
+static int64_t failures_of(const struct device_store *s, const struct item *row, const struct rule *rule)
+{
+	struct item failures = map_of(row, "failures");
+
+	return map_number(&failures, ref_text(s->arena, rule->journey, rule->type));
+}
+
+enum err_code device_lane_look(const struct device_store *s, const struct attempt *q, struct device_lane *out)
+{
+	struct item row;
+	bool        found, closed = false;
+
+	*out = (struct device_lane){0};
+	if (q->rule->max_device == 0 || q->device.len == 0)
+		return ERR_NONE;
+	if (tables_look(s->t, s->arena, s->table, q->subjects[0], key_device(s->arena, q->device), &found,
+	                &row, s->err) != ERR_NONE)
+		return s->err->code;
+	if (!found || !knows_subjects(&row, q) || !known_after(s, &row, q->rule))
+		return ERR_NONE;
+	if (lanes_closed(s, q, &closed) != ERR_NONE)
+		return s->err->code;
+	out->row = row;
+	out->failures = failures_of(s, &row, q->rule);
+	out->open = !closed && out->failures < q->rule->max_device;
+	return ERR_NONE;
+}
+
+static void failures_put(const struct device_store *s, const struct attempt *q, const struct item *old,
+                         int64_t failures, struct changes *c)
+{
+	struct row row;
+
+	row_from(&row, s->arena, old);
+	map_set(&row, s->arena, "failures", ref_text(s->arena, q->rule->journey, q->rule->type), failures);
+	row_set_i64(&row, "last_updated", now_s(s));
+	changes_put(c, s->table, row_item(&row), row_same(s->arena, old, row_same_names));
+}
+
+bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
+                      struct changes *c)
+{
+	lane->failures++;
+	if (lane->failures < q->rule->max_device || q->rule->shadow) {
+		failures_put(s, q, &lane->row, lane->failures, c);
+		return false;
+	}
+	changes_delete(c, s->table, row_key_two(s->arena, q->subjects[0], key_device(s->arena, q->device)),
+	               row_same(s->arena, &lane->row, row_same_names)); /* (2) */
+	return true;
+}
+
+enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q,
+                                    const struct item *before, struct changes *c)
+{
+	struct bytes sk = key_device(s->arena, q->device);
+	struct item  row;
+	int64_t      failures;
+	bool         found;
+
+	if (tables_look(s->t, s->arena, s->table, q->subjects[0], sk, &found, &row, s->err) != ERR_NONE)
+		return s->err->code;
+	failures = found ? failures_of(s, &row, q->rule) : 0;
+	if (found && failures > 0)
+		failures_put(s, q, &row, failures - 1, c);
+	else if (!found && before != NULL && !row_expired(before, "ttl", s->t->now_us))
+		changes_put(c, s->table, *before, row_absent(s->arena, "PK", "ttl", s->t->now_us));
+	return ERR_NONE;
+}
+
+/* ---- issuing ---- */
+
+struct issuing {
+	const struct device_store *s;
+	const struct attempt      *q;
+	struct changes            *changes;
+	struct device_list         list;
+	const struct item         *old; /* the device that the call came from; NULL: a stranger's */
+	struct device_issued      *out;
+};
+
+static const struct item *list_find(const struct device_list *list, struct bytes sk)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (bytes_equal(row_text(&list->rows[i], "SK"), sk))
+			return &list->rows[i];
+	return NULL;
+}
+
+/* The other ids of the call, and those that the device was known for before, as long as there is room. */
+static struct value subjects_join(const struct issuing *i)
+{
+	struct value_list old = i->old == NULL ? (struct value_list){NULL, 0} : subjects_of(i->old);
+	struct value_list all = {arena_array(i->s->arena, DEVICE_SUBJECTS_MAX, sizeof(struct value)), 0};
+
+	for (uint32_t j = 1; j < i->q->subject_count; j++)
+		all.items[all.count++] = value_string(i->q->subjects[j]);
+	for (uint32_t j = 0; j < old.count && all.count < DEVICE_SUBJECTS_MAX; j++)
+		if (!subjects_have(&all, value_text(&old.items[j])))
+			all.items[all.count++] = old.items[j];
+	return (struct value){.type = VALUE_L, .list = all};
+}
+
+static void new_put(struct issuing *i)
+{
+	const struct rule *rule = i->q->rule;
+	struct arena      *a = i->s->arena;
+	int64_t            old_ends_s = i->old == NULL ? 0 : row_i64(i->old, "ttl", 0);
+	struct value       subjects = subjects_join(i);
+	struct row         row;
+
+	i->out->expires_s = now_s(i->s) + rule->remember_s;
+	if (i->out->expires_s < old_ends_s)
+		i->out->expires_s = old_ends_s;
+	row_init(&row, a);
+	row_set_text(&row, "PK", i->q->subjects[0]);
+	row_set_text(&row, "SK", key_device(a, i->out->name));
+	if (i->old != NULL)
+		row_set(&row, "after", (struct value){.type = VALUE_M, .map = map_of(i->old, "after")});
+	map_set(&row, a, "after", ref_text(a, rule->journey, rule->type), now_s(i->s));
+	if (subjects.list.count > 0)
+		row_set(&row, "subjects", subjects);
+	row_set_i64(&row, "issued_at", now_s(i->s));
+	row_set_i64(&row, "last_updated", now_s(i->s));
+	row_set_i64(&row, "ttl", i->out->expires_s);
+	changes_put(i->changes, i->s->table, row_item(&row), row_absent(a, "PK", "ttl", i->s->t->now_us));
+}
+
+/* (2) */
+static int64_t grace_ends(const struct issuing *i)
+{
+	int64_t ends_s = row_i64(i->old, "ttl", 0), grace_s = now_s(i->s) + DEVICE_GRACE_S;
+
+	return ends_s < grace_s ? ends_s : grace_s;
+}
+
+static void old_shorten(struct issuing *i)
+{
+	struct row row;
+
+	row_from(&row, i->s->arena, i->old);
+	row_set_i64(&row, "ttl", grace_ends(i));
+	row_set_i64(&row, "replaced_at", now_s(i->s));
+	row_set_i64(&row, "last_updated", now_s(i->s));
+	changes_put(i->changes, i->s->table, row_item(&row), row_same(i->s->arena, i->old, row_same_names));
+}
+
+/* (4) of one type: as many fewer as this device failed. */
+static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t failures)
+{
+	struct arena *a = i->s->arena;
+	const char   *slash = memchr(ref.data, '/', ref.len);
+	struct bytes  journey = {ref.data, slash == NULL ? 0 : (size_t)(slash - ref.data)};
+	struct bytes  sk, pk = i->q->subjects[0];
+	struct item   old;
+	struct row    row;
+	bool          found;
+
+	if (slash == NULL)
+		return ERR_NONE;
+	sk = lanes_key(a, journey, (struct bytes){slash + 1, ref.len - journey.len - 1});
+	if (tables_look(i->s->t, a, i->s->table, pk, sk, &found, &old, i->s->err) != ERR_NONE)
+		return i->s->err->code;
+	if (found && row_i64(&old, "count", 0) <= failures) {
+		changes_delete(i->changes, i->s->table, row_key_two(a, pk, sk),
+		               row_same(a, &old, count_same));
+	} else if (found) {
+		row_from(&row, a, &old);
+		row_set_i64(&row, "count", row_i64(&old, "count", 0) - failures);
+		row_set_i64(&row, "last_updated", now_s(i->s));
+		changes_put(i->changes, i->s->table, row_item(&row), row_same(a, &old, count_same));
+	}
+	return ERR_NONE;
+}
+
+/* The owner was there: what this device failed was hers. Once; what comes from an old token later is not. */
+static enum err_code lanes_forgive(struct issuing *i)
+{
+	struct item failures = map_of(i->old, "failures");
+
+	if (row_i64(i->old, "replaced_at", 0) > 0)
+		return ERR_NONE;
+	for (uint32_t j = 0; j < failures.count; j++)
+		if (lanes_lower(i, failures.members[j].name,
+		                map_number(&failures, failures.members[j].name)) != ERR_NONE)
+			return i->s->err->code;
+	return ERR_NONE;
+}
+
+/* (3) Those that expire first go first: so a token that was replaced goes before any that was not. */
+static void rest_trim(struct issuing *i)
+{
+	bool    *gone = arena_zalloc(i->s->arena, i->list.count + 1);
+	uint32_t kept = i->list.count;
+
+	for (; kept + 1 > i->q->rule->remember_devices; kept--) {
+		uint32_t first = i->list.count;
+		int64_t  first_s = INT64_MAX;
+
+		for (uint32_t j = 0; j < i->list.count; j++) {
+			const struct item *row = &i->list.rows[j];
+			int64_t ends_s = row == i->old ? grace_ends(i) : row_i64(row, "ttl", INT64_MAX);
+
+			if (!gone[j] && ends_s < first_s) {
+				first = j;
+				first_s = ends_s;
+			}
+		}
+		if (first == i->list.count)
+			return;
+		gone[first] = true;
+		changes_delete(
+		        i->changes, i->s->table,
+		        row_key_two(i->s->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")),
+		        row_same(i->s->arena, &i->list.rows[first], row_same_names));
+	}
+}
+
+static enum err_code issue_note(struct issuing *i)
+{
+	struct arena *a = i->s->arena;
+	struct bytes  sk = key_devices_issued(a);
+	struct item   old;
+	struct row    row;
+	bool          found;
+
+	if (tables_look(i->s->t, a, i->s->table, i->q->subjects[0], sk, &found, &old, i->s->err) != ERR_NONE)
+		return i->s->err->code;
+	row_init(&row, a);
+	row_set_text(&row, "PK", i->q->subjects[0]);
+	row_set_text(&row, "SK", sk);
+	row_set_i64(&row, "count", (found ? row_i64(&old, "count", 0) : 0) + 1);
+	row_set_i64(&row, "last_updated", now_s(i->s));
+	row_set_i64(&row, "ttl", i->out->expires_s);
+	changes_put(i->changes, i->s->table, row_item(&row),
+	            found ? row_same(a, &old, count_same) : row_absent(a, "PK", "ttl", i->s->t->now_us));
+	return ERR_NONE;
+}
+
+enum err_code device_issue(const struct device_store *s, const struct attempt *q, struct changes *c,
+                           struct device_issued *out)
+{
+	struct issuing i = {.s = s, .q = q, .changes = c, .out = out};
+	char          *name, *token;
+
+	*out = (struct device_issued){0};
+	if (q->rule->remember_s == 0 || q->making == NULL)
+		return ERR_NONE;
+	if (device_list(s, q->subjects[0], &i.list) != ERR_NONE)
+		return s->err->code;
+	if (q->device.len > 0)
+		i.old = list_find(&i.list, key_device(s->arena, q->device));
+	name = arena_alloc(s->arena, DEVICE_NAME_CHARS);
+	token = arena_alloc(s->arena, DEVICE_TOKEN_CHARS);
+	device_name(q->making->id, name);
+	device_token_make(q->making->keys, q->making->id, q->subjects[0], now_s(s), token);
+	out->name = (struct bytes){name, DEVICE_NAME_CHARS};
+	out->token = (struct bytes){token, DEVICE_TOKEN_CHARS};
+	out->replaced = i.old != NULL;
+	new_put(&i);
+	if (i.old != NULL && lanes_forgive(&i) != ERR_NONE)
+		return s->err->code;
+	if (i.old != NULL)
+		old_shorten(&i);
+	rest_trim(&i);
+	return issue_note(&i);
+}
+
+/* ---- for people ---- */
+
+enum err_code device_list(const struct device_store *s, struct bytes subject, struct device_list *out)
+{
+	struct expr_key_condition key = {.hash_name = BYTES("PK"),
+	                                 .hash = value_string(subject),
+	                                 .range_name = BYTES("SK"),
+	                                 .range_kind = RANGE_PREFIX,
+	                                 .low = value_string(key_device(s->arena, (struct bytes){NULL, 0}))};
+	struct table_query        q = {.table = s->table, .key = &key, .consistent = true};
+	struct table_query_result r;
+	struct item              *rows;
+
+	*out = (struct device_list){0};
+	if (tables_query(s->t, s->arena, &q, &r, s->err) != ERR_NONE)
+		return s->err->code;
+	rows = arena_array(s->arena, r.count + 1, sizeof(*rows));
+	for (uint32_t i = 0; i < r.count; i++)
+		if (!row_expired(&r.items[i], "ttl", s->t->now_us))
+			rows[out->count++] = r.items[i];
+	out->rows = rows;
+	return ERR_NONE;
+}
+
+enum err_code device_forget(const struct device_store *s, struct bytes subject, struct bytes name,
+                            struct changes *c, uint32_t *count)
+{
+	struct device_list list;
+
+	*count = 0;
+	if (device_list(s, subject, &list) != ERR_NONE)
+		return s->err->code;
+	for (uint32_t i = 0; i < list.count; i++) {
+		struct bytes sk = row_text(&list.rows[i], "SK");
+
+		if (name.len > 0 && !bytes_equal(sk, key_device(s->arena, name)))
+			continue;
+		(*count)++;
+		/* No condition: a device that fails once more meanwhile is forgotten all the same. */
+		changes_delete(c, s->table, row_key_two(s->arena, subject, sk), NULL);
+	}
+	return ERR_NONE;
+}
