@@ -6,7 +6,7 @@
 
 #include "engine/journal_record.h"
 
-enum { HEAD_BYTES = 32, MEND_HEAD = 1, MEND_RECORDS = 2, RECORDS_MAX = 64 };
+enum { HEAD_BYTES = 32, SEGMENT_BYTES = 56, MEND_HEAD = 1, MEND_RECORDS = 2, RECORDS_MAX = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,18 +30,22 @@ static void set_u32(char *at, uint32_t value)
 
 static void mend_head(char *sectors, size_t len)
 {
+	bool   old = len > 0 && sectors[0] % 2 == 0;
+	size_t bytes = old ? HEAD_BYTES : SEGMENT_BYTES;
+
 	if (len < SECTOR_BYTES)
 		return;
-	memcpy(sectors, "GHJOURN1", 8);
-	memset(sectors + HEAD_BYTES, 0, SECTOR_DATA_BYTES - HEAD_BYTES);
-	set_u32(sectors + HEAD_BYTES - 4, checksum(sectors, HEAD_BYTES - 4));
+	memcpy(sectors, old ? "GHJOURN1" : "GHJOURN2", 8);
+	memset(sectors + bytes, 0, SECTOR_DATA_BYTES - bytes);
+	if (!old)
+		set_u32(sectors + bytes - 8, 0);
+	set_u32(sectors + bytes - 4, checksum(sectors, bytes - 4));
 	set_u32(sectors + SECTOR_DATA_BYTES, UINT32_MAX);
 }
 
 static void mend_record_head(char *sectors, uint64_t number)
 {
 	memcpy(sectors + 8, &number, sizeof(number));
-	set_u32(sectors + 24, 0);
 	set_u32(sectors + HEAD_BYTES - 4, checksum(sectors, HEAD_BYTES - 4));
 	set_u32(sectors + SECTOR_DATA_BYTES, (uint32_t)number | UINT32_C(1) << 31);
 }

@@ -144,7 +144,7 @@ enum err_code engine_check(const char *path, const struct check_watch *watch, st
 
 	*found = (struct check_found){0};
 	snprintf(store, sizeof(store), "%s/store", path);
-	if (engine_open_reading(&c.engine, path, err) != ERR_NONE)
+	if (engine_open_reading(&c.engine, path, -1, err) != ERR_NONE)
 		return find_damaged(&c, path) ? ERR_NONE : err->code;
 	err->code = check_run(&c, err);
 	engine_close(c.engine);

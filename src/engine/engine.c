@@ -90,26 +90,49 @@ static void time_begin(struct engine *e, int64_t stored_us)
 	atomic_store(&e->now_us, e->began_us);
 }
 
-/* What the journal holds is published again; it stays there until the next checkpoint. The first one comes before the
- * first commit: from then on a journal that is not there is known to be missing (J4). */
+enum err_code engine_journal_site(const char *path, char dir[PATH_MAX], struct journal_site *out,
+                                  struct err *err)
+{
+	struct directory d;
+
+	if (directory_read(path, &d, err) != ERR_NONE)
+		return err->code;
+	snprintf(dir, PATH_MAX, "%s/journal", path);
+	*out = (struct journal_site){.dir = dir, .sealed = directory_names_have(&d.holds, "journal")};
+	memcpy(out->id, d.id, sizeof(out->id));
+	return ERR_NONE;
+}
+
+/* The first start of this format in the directory: a checkpoint lets go of segments that an older program wrote, and notes
+ * where the journal begins. From then on all that is missing is known to be (J4), and nothing has been answered yet. */
+static enum err_code hold_journal(struct engine *e, const struct journal_site *site, struct err *err)
+{
+	if (site->sealed)
+		return ERR_NONE;
+	if (checkpoint_run(e, err) != ERR_NONE ||
+	    directory_add_held(e->options.path, "store", err) != ERR_NONE)
+		return err->code;
+	return directory_add_held(e->options.path, "journal", err);
+}
+
+/* What the journal holds is published again; it stays there until the next checkpoint. */
 static enum err_code open_journal(struct engine *e, struct err *err)
 {
 	struct journal_options options = {e->options.journal_segment_bytes, e->options.journal_unit_bytes};
+	struct journal_site    site;
 	struct journal_place   from, end;
 	char                   path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/journal", e->options.path);
-	if (disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
-	    replay_publish(e, path, &from, &end, err) != ERR_NONE ||
-	    journal_open(&e->journal, path, &end, &options, err) != ERR_NONE ||
+	if (engine_journal_site(e->options.path, path, &site, err) != ERR_NONE ||
+	    disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
+	    replay_publish(e, &site, &from, &end, err) != ERR_NONE ||
+	    journal_open(&e->journal, &site, &end, &options, err) != ERR_NONE ||
 	    file_sync_directory(e->options.path, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment);
 	time_begin(e, end.time_us);
-	if (from.segment == 0 && checkpoint_run(e, err) != ERR_NONE)
-		return err->code;
-	return directory_add_held(e->options.path, "store", err); /* nothing has been answered yet */
+	return hold_journal(e, &site, err);
 }
 
 static enum err_code open_store(struct engine *e, struct err *err)
@@ -141,25 +164,27 @@ static struct engine *engine_make(const struct engine_options *options)
 
 static enum err_code open_reading(struct engine *e, struct err *err)
 {
+	struct journal_site  site;
 	struct journal_place from;
 	char                 store[PATH_MAX], journal[PATH_MAX];
 
 	snprintf(store, sizeof(store), "%s/store", e->options.path);
-	snprintf(journal, sizeof(journal), "%s/journal", e->options.path);
-	if (disk_claim_existing(e->options.path, &e->lock_fd, err) != ERR_NONE ||
+	if ((e->lock_fd < 0 && disk_claim_existing(e->options.path, &e->lock_fd, err) != ERR_NONE) ||
+	    engine_journal_site(e->options.path, journal, &site, err) != ERR_NONE ||
 	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
 	settle_init(&e->settle, e->rocks, e->cache, 0);
 	if (checkpoint_place(e->rocks, &from, err) != ERR_NONE)
 		return err->code;
-	return replay_hold(e, journal, &from, err);
+	return replay_hold(e, &site, &from, err);
 }
 
-enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err)
+enum err_code engine_open_reading(struct engine **out, const char *path, int lock_fd, struct err *err)
 {
 	struct engine_options options = engine_options_default(path);
 	struct engine        *e = engine_make(&options);
 
+	e->lock_fd = lock_fd;
 	if (open_reading(e, err) != ERR_NONE) {
 		engine_close(e);
 		return err->code;

@@ -6,7 +6,8 @@
  *
  * (J3) journal_append returns ERR_NONE only after the record is on the disk.
  * (J4) Segments follow one another without a gap, in their numbers and in those of their records; one that is
- *      missing, or does not begin where the one before ended, is damage. */
+ *      missing, or does not begin where the one before ended, is damage. The newest is written down in a file beside them
+ *      before a record in it is acknowledged, so that its loss is noticed too. A segment gets its name when it is whole. */
 #ifndef ENGINE_JOURNAL_H
 #define ENGINE_JOURNAL_H
 
@@ -21,13 +22,28 @@ struct journal_place {
 
 struct journal;
 
+/* Where it lies, and what it belongs to. */
+struct journal_site {
+	const char *dir;
+	uint8_t     id[DIRECTORY_ID_BYTES]; /* of the data directory */
+	bool sealed; /* written by this format from the beginning: (J4) and (J6) hold of all segments */
+};
+
+/* Where reading came upon damage: all that is from this byte of this segment on cannot be relied upon. */
+struct journal_damage {
+	uint64_t segment; /* 0: there is none */
+	size_t   at;
+};
+
 /* Gives every record from a place on to `each`, and says where the next is to be written. Changes nothing on the
- * disk. ERR_STORAGE says what is missing or damaged, and in which file. */
+ * disk. ERR_STORAGE says what is missing or damaged, and in which file; *end is then where the sound records end, and
+ * *damage, unless it is NULL, says where. */
 struct journal_reader {
 	void *ctx;
 	enum err_code (*each)(void *ctx, const struct record *r, struct err *err);
+	struct journal_damage *damage;
 };
-enum err_code journal_read(const char *dir, const struct journal_place *from,
+enum err_code journal_read(const struct journal_site *site, const struct journal_place *from,
                            const struct journal_reader *reader, struct journal_place *end, struct err *err);
 
 struct journal_options {
@@ -36,8 +52,9 @@ struct journal_options {
 };
 
 /* To write at the place where reading ended. */
-enum err_code journal_open(struct journal **out, const char *dir, const struct journal_place *end,
-                           const struct journal_options *options, struct err *err);
+enum err_code journal_open(struct journal **out, const struct journal_site *site,
+                           const struct journal_place *end, const struct journal_options *options,
+                           struct err *err);
 void          journal_close(struct journal *j);
 
 /* ---- one thread, the writer's ---- */

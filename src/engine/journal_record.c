@@ -3,17 +3,28 @@
 
 #include <zlib.h>
 
-static const char MAGIC[8] = {'G', 'H', 'J', 'O', 'U', 'R', 'N', '1'};
+enum { MAGIC_BYTES = 8 };
+
+static const char MAGIC[MAGIC_BYTES + 1] = "GHJOURN2";
+static const char MAGIC_OLD[MAGIC_BYTES + 1] = "GHJOURN1"; /* up to format 3 */
 
 struct record_head {
 	uint32_t body_bytes, body_crc;
 	uint64_t number;
 	int64_t  time_us;
-	uint32_t unused, head_crc; /* of what is above it */
+	uint32_t filled, head_crc; /* the latter of what is above it */
 };
 
 struct segment_sector {
-	char     magic[sizeof(MAGIC)];
+	char     magic[MAGIC_BYTES];
+	uint64_t segment, first;
+	uint8_t  directory[DIRECTORY_ID_BYTES];
+	uint32_t unit, filled;
+	uint32_t unused, crc;
+};
+
+struct segment_sector_old {
+	char     magic[MAGIC_BYTES];
 	uint64_t segment, first;
 	uint32_t unit; /* 0, as format 2 wrote it: a sector */
 	uint32_t crc;
@@ -22,7 +33,8 @@ struct segment_sector {
 enum { STAMP_SET = UINT32_C(1) << 31, SEGMENT_STAMP = -1 };
 
 _Static_assert(sizeof(struct record_head) == 32, "it has no gaps");
-_Static_assert(sizeof(struct segment_sector) == 32, "it has no gaps");
+_Static_assert(sizeof(struct segment_sector) == 56, "it has no gaps");
+_Static_assert(sizeof(struct segment_sector_old) == 32, "it has no gaps");
 
 static uint32_t checksum(const void *data, size_t len)
 {
@@ -99,12 +111,18 @@ static bool is_zero(struct bytes b)
 
 /* ---- writing ---- */
 
+size_t record_bytes(size_t body_bytes)
+{
+	return sectors_for(sizeof(struct record_head) + body_bytes) * SECTOR_BYTES;
+}
+
 void record_encode(struct buf *out, const struct record *r)
 {
 	struct record_head head = {.body_bytes = (uint32_t)r->body.len,
 	                           .body_crc = checksum(r->body.data, r->body.len),
 	                           .number = r->number,
-	                           .time_us = r->time_us};
+	                           .time_us = r->time_us,
+	                           .filled = r->filled};
 	struct cutter      c = {out, stamp_of(r->number), 0};
 
 	head.head_crc = checksum(&head, offsetof(struct record_head, head_crc));
@@ -114,13 +132,29 @@ void record_encode(struct buf *out, const struct record *r)
 	cutter_end(&c);
 }
 
+static void encode_old(struct cutter *c, const struct segment_head *h)
+{
+	struct segment_sector_old s = {
+	        .segment = h->segment, .first = h->first, .unit = h->unit == SECTOR_BYTES ? 0 : h->unit};
+
+	memcpy(s.magic, MAGIC_OLD, MAGIC_BYTES);
+	s.crc = checksum(&s, offsetof(struct segment_sector_old, crc));
+	cutter_add(c, &s, sizeof(s));
+	cutter_end(c);
+}
+
 void segment_head_encode(struct buf *out, const struct segment_head *h)
 {
 	struct segment_sector s = {
-	        .segment = h->segment, .first = h->first, .unit = h->unit == SECTOR_BYTES ? 0 : h->unit};
+	        .segment = h->segment, .first = h->first, .unit = h->unit, .filled = h->filled};
 	struct cutter c = {out, (uint32_t)SEGMENT_STAMP, 0};
 
-	memcpy(s.magic, MAGIC, sizeof(MAGIC));
+	if (h->filled == 0) {
+		encode_old(&c, h);
+		return;
+	}
+	memcpy(s.magic, MAGIC, MAGIC_BYTES);
+	memcpy(s.directory, h->directory, sizeof(s.directory));
 	s.crc = checksum(&s, offsetof(struct segment_sector, crc));
 	cutter_add(&c, &s, sizeof(s));
 	cutter_end(&c);
@@ -159,7 +193,7 @@ static enum record_found torn_or_damaged(struct bytes sectors, uint64_t number)
 static bool head_is_sound(const struct record_head *h, uint64_t number)
 {
 	return h->head_crc == checksum(h, offsetof(struct record_head, head_crc)) && h->number == number &&
-	       h->unused == 0 && h->body_bytes <= RECORD_BODY_BYTES_MAX;
+	       h->body_bytes <= RECORD_BODY_BYTES_MAX;
 }
 
 /* Puts the data of the sectors together again; false if one of them is not of this record. */
@@ -182,11 +216,13 @@ enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t 
 	struct record_head head;
 	char              *data;
 
+	out->filled = 0;
 	if (there == 0 || is_zero(sector_at(sectors, 0)))
 		return torn_or_damaged(sectors, number);
 	memcpy(&head, sectors.data, sizeof(head));
 	if (sector_stamp(sector_at(sectors, 0)) != stamp_of(number) || !head_is_sound(&head, number))
 		return RECORD_DAMAGED;
+	out->filled = head.filled;
 	whole = sizeof(head) + head.body_bytes;
 	count = sectors_for(whole);
 	if (count > there)
@@ -194,7 +230,8 @@ enum record_found record_decode(struct arena *a, struct bytes sectors, uint64_t 
 	data = arena_alloc(a, count * SECTOR_DATA_BYTES);
 	if (!join(sectors, count, number, data))
 		return torn_or_damaged(sectors, number);
-	*out = (struct record){head.number, head.time_us, {data + sizeof(head), head.body_bytes}};
+	*out = (struct record){
+	        head.number, head.time_us, {data + sizeof(head), head.body_bytes}, head.filled};
 	*used = count * SECTOR_BYTES;
 	return checksum(out->body.data, out->body.len) == head.body_crc &&
 	                       is_zero((struct bytes){data + whole, count * SECTOR_DATA_BYTES - whole})
@@ -207,22 +244,56 @@ bool unit_is_valid(uint64_t bytes)
 	return bytes >= SECTOR_BYTES && bytes <= UNIT_BYTES_MAX && (bytes & (bytes - 1)) == 0;
 }
 
-enum record_found segment_head_decode(struct bytes sectors, struct segment_head *out)
+bool record_number(struct bytes sectors, uint64_t *number)
+{
+	struct record_head head;
+
+	if (sectors.len < SECTOR_BYTES)
+		return false;
+	memcpy(&head, sectors.data, sizeof(head));
+	*number = head.number;
+	return sector_stamp(sector_at(sectors, 0)) == stamp_of(head.number) &&
+	       head_is_sound(&head, head.number);
+}
+
+static bool rest_is_zero(struct bytes sector, size_t used)
+{
+	return is_zero((struct bytes){sector.data + used, SECTOR_DATA_BYTES - used});
+}
+
+static bool decode_old(struct bytes sector, struct segment_head *out)
+{
+	struct segment_sector_old s;
+
+	memcpy(&s, sector.data, sizeof(s));
+	*out = (struct segment_head){
+	        .segment = s.segment, .first = s.first, .unit = s.unit == 0 ? SECTOR_BYTES : s.unit};
+	return memcmp(s.magic, MAGIC_OLD, MAGIC_BYTES) == 0 &&
+	       (s.unit == 0 || (s.unit != SECTOR_BYTES && unit_is_valid(s.unit))) &&
+	       s.crc == checksum(&s, offsetof(struct segment_sector_old, crc)) &&
+	       rest_is_zero(sector, sizeof(s));
+}
+
+static bool decode(struct bytes sector, struct segment_head *out)
 {
 	struct segment_sector s;
 
+	memcpy(&s, sector.data, sizeof(s));
+	*out = (struct segment_head){
+	        .segment = s.segment, .first = s.first, .unit = s.unit, .filled = s.filled};
+	memcpy(out->directory, s.directory, sizeof(s.directory));
+	return memcmp(s.magic, MAGIC, MAGIC_BYTES) == 0 && unit_is_valid(s.unit) && s.filled != 0 &&
+	       s.unused == 0 && s.crc == checksum(&s, offsetof(struct segment_sector, crc)) &&
+	       rest_is_zero(sector, sizeof(s));
+}
+
+enum record_found segment_head_decode(struct bytes sectors, struct segment_head *out)
+{
 	if (is_zero(sectors))
 		return RECORD_END;
 	if (sectors.len < SECTOR_BYTES || sector_stamp(sector_at(sectors, 0)) != (uint32_t)SEGMENT_STAMP)
 		return RECORD_DAMAGED;
-	memcpy(&s, sectors.data, sizeof(s));
-	if (memcmp(s.magic, MAGIC, sizeof(MAGIC)) != 0 ||
-	    (s.unit != 0 && (s.unit == SECTOR_BYTES || !unit_is_valid(s.unit))) ||
-	    s.crc != checksum(&s, offsetof(struct segment_sector, crc)) ||
-	    !is_zero((struct bytes){sectors.data + sizeof(s), SECTOR_DATA_BYTES - sizeof(s)}))
-		return RECORD_DAMAGED;
-	*out = (struct segment_head){s.segment, s.first, s.unit == 0 ? SECTOR_BYTES : s.unit};
-	return RECORD_WHOLE;
+	return decode(sectors, out) || decode_old(sectors, out) ? RECORD_WHOLE : RECORD_DAMAGED;
 }
 
 /* ---- changes ---- */

@@ -76,12 +76,12 @@ static enum err_code publish_record(void *ctx, const struct record *r, struct er
 	return p->turn->bytes < PUBLISH_BYTES ? ERR_NONE : publish(p, err);
 }
 
-enum err_code replay_publish(struct engine *e, const char *dir, const struct journal_place *from,
-                             struct journal_place *end, struct err *err)
+enum err_code replay_publish(struct engine *e, const struct journal_site *site,
+                             const struct journal_place *from, struct journal_place *end, struct err *err)
 {
 	struct publisher      p = {e, turn_make(e)};
-	struct journal_reader reader = {&p, publish_record};
-	enum err_code         rc = journal_read(dir, from, &reader, end, err);
+	struct journal_reader reader = {.ctx = &p, .each = publish_record};
+	enum err_code         rc = journal_read(site, from, &reader, end, err);
 
 	if (rc == ERR_NONE)
 		rc = publish(&p, err);
@@ -115,15 +115,15 @@ static enum err_code delete_range(struct engine *e, const struct range_delete *d
 	return err->code;
 }
 
-enum err_code replay_hold(struct engine *e, const char *dir, const struct journal_place *from,
+enum err_code replay_hold(struct engine *e, const struct journal_site *site, const struct journal_place *from,
                           struct err *err)
 {
 	struct journal_reader reader;
 	struct journal_place  end;
 
 	e->unwritten = turn_make(e);
-	reader = (struct journal_reader){e->unwritten, hold_record};
-	if (journal_read(dir, from, &reader, &end, err) != ERR_NONE)
+	reader = (struct journal_reader){.ctx = e->unwritten, .each = hold_record};
+	if (journal_read(site, from, &reader, &end, err) != ERR_NONE)
 		return err->code;
 	for (const struct range_delete *d = e->unwritten->ranges; d != NULL; d = d->next)
 		if (delete_range(e, d, err) != ERR_NONE)

@@ -2,6 +2,7 @@
 #ifndef ENGINE_STATE_H
 #define ENGINE_STATE_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -47,9 +48,13 @@ struct engine {
 };
 
 /* An engine of a directory that is there, open for reading and nothing else: no tables are loaded, nothing can be
- * written, no thread runs. What the store's files lack is in a turn of its own, from the journal. For check.c;
- * ends with engine_close. */
-enum err_code engine_open_reading(struct engine **out, const char *path, struct err *err);
+ * written, no thread runs. What the store's files lack is in a turn of its own, from the journal. lock_fd is what
+ * disk_claim_existing gave, and the engine's from here on; -1 claims the directory. Ends with engine_close. */
+enum err_code engine_open_reading(struct engine **out, const char *path, int lock_fd, struct err *err);
+
+/* Where the journal of a data directory lies, as FORMAT has it; `dir` holds the name that *out points to. */
+enum err_code engine_journal_site(const char *path, char dir[PATH_MAX], struct journal_site *out,
+                                  struct err *err);
 
 /* Makes the catalog of a committed batch the one that readers get. */
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog);

@@ -38,11 +38,17 @@ static void segment_open(struct segment *s)
 
 	arena_init(&s->arena);
 	buf_init(&s->bytes, &s->arena);
-	segment_head_encode(&s->bytes, &(struct segment_head){3, FIRST, SECTOR_BYTES});
+	segment_head_encode(&s->bytes, &(struct segment_head){.segment = 3,
+	                                                      .first = FIRST,
+	                                                      .unit = SECTOR_BYTES,
+	                                                      .filled = 9,
+	                                                      .directory = "an id"});
 	for (size_t i = 0; i < RECORDS; i++) {
 		s->at[i] = s->bytes.len;
-		s->records[i] = (struct record){FIRST + i, 1000 + (int64_t)i,
-		                                random_body(&s->arena, &random, sizes[i])};
+		s->records[i] = (struct record){.number = FIRST + i,
+		                                .time_us = 1000 + (int64_t)i,
+		                                .body = random_body(&s->arena, &random, sizes[i]),
+		                                .filled = 9 + (uint32_t)i};
 		record_encode(&s->bytes, &s->records[i]);
 	}
 	s->at[RECORDS] = s->bytes.len;
@@ -57,7 +63,8 @@ static void segment_close(struct segment *s)
 
 static bool same(const struct record *a, const struct record *b)
 {
-	return a->number == b->number && a->time_us == b->time_us && bytes_equal(a->body, b->body);
+	return a->number == b->number && a->time_us == b->time_us && a->filled == b->filled &&
+	       bytes_equal(a->body, b->body);
 }
 
 /* Reads the segment as the journal does, from memory of exactly its size, so that AddressSanitizer sees a read past
@@ -103,7 +110,7 @@ TEST(record, every_size_around_a_sectors_edge_is_read_back)
 
 	arena_init(&a);
 	for (size_t len = 0; len < 4 * SECTOR_DATA_BYTES + 4; len++) {
-		struct record w = {1 + len, -(int64_t)len, random_body(&a, &random, len)}, r;
+		struct record w = {1 + len, -(int64_t)len, random_body(&a, &random, len), 7}, r;
 		size_t        used, sectors = (HEAD_BYTES + len + SECTOR_DATA_BYTES - 1) / SECTOR_DATA_BYTES;
 		struct buf    out;
 
@@ -127,7 +134,7 @@ TEST(record, numbers_are_read_back_however_large)
 
 	arena_init(&a);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		struct record w = {numbers[i], INT64_MIN, BYTES("body")}, r;
+		struct record w = {numbers[i], INT64_MIN, BYTES("body"), UINT32_MAX}, r;
 		struct buf    out;
 		size_t        used;
 
@@ -159,9 +166,10 @@ TEST(record, a_segment_of_nothing_but_zeros_or_nothing_at_all_was_never_written)
 		assert_int_equal(segment_head_decode((struct bytes){zeros, len}, &head), RECORD_END);
 }
 
-static enum record_found head_with_unit(uint32_t unit)
+/* Of this format, or, with `filled` 0, as format 3 wrote it. */
+static enum record_found head_with(uint32_t unit, uint32_t filled)
 {
-	struct segment_head head, want = {3, FIRST, unit};
+	struct segment_head head, want = {.segment = 3, .first = FIRST, .unit = unit, .filled = filled};
 	struct buf          out;
 	enum record_found   found;
 
@@ -169,18 +177,21 @@ static enum record_found head_with_unit(uint32_t unit)
 	segment_head_encode(&out, &want);
 	found = segment_head_decode(buf_bytes(&out), &head);
 	if (found == RECORD_WHOLE)
-		assert_int_equal(head.unit, unit);
+		assert_true(head.segment == 3 && head.first == FIRST && head.unit == unit &&
+		            head.filled == filled);
 	buf_release(&out);
 	return found;
 }
 
 TEST(record, a_segments_unit_is_a_power_of_two_from_a_sector_to_the_largest)
 {
-	for (uint32_t unit = SECTOR_BYTES; unit <= UNIT_BYTES_MAX; unit *= 2)
-		assert_int_equal(head_with_unit(unit), RECORD_WHOLE);
-	assert_int_equal(head_with_unit(SECTOR_BYTES / 2), RECORD_DAMAGED);
-	assert_int_equal(head_with_unit(3 * SECTOR_BYTES), RECORD_DAMAGED);
-	assert_int_equal(head_with_unit(2 * UNIT_BYTES_MAX), RECORD_DAMAGED);
+	for (uint32_t filled = 0; filled < 300; filled += 129) {
+		for (uint32_t unit = SECTOR_BYTES; unit <= UNIT_BYTES_MAX; unit *= 2)
+			assert_int_equal(head_with(unit, filled), RECORD_WHOLE);
+		assert_int_equal(head_with(SECTOR_BYTES / 2, filled), RECORD_DAMAGED);
+		assert_int_equal(head_with(3 * SECTOR_BYTES, filled), RECORD_DAMAGED);
+		assert_int_equal(head_with(2 * UNIT_BYTES_MAX, filled), RECORD_DAMAGED);
+	}
 }
 
 /* ---- damaged ---- */
@@ -260,7 +271,7 @@ TEST(record, the_head_of_a_segment_is_no_record_and_a_record_is_no_head)
 /* The first sector of a record that says it is this long. */
 static enum record_found decode_of_length(uint32_t body_bytes)
 {
-	struct record     r = {FIRST, 0, BYTES("body")};
+	struct record     r = {FIRST, 0, BYTES("body"), 0};
 	uint32_t          crc;
 	struct arena      a;
 	struct buf        out;

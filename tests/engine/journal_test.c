@@ -26,6 +26,7 @@ enum {
 struct desk {
 	char                   dir[64], journal[96];
 	struct journal        *open;
+	struct journal_site    site; /* sealed from the first start on */
 	struct journal_options options;
 	struct buf             bodies; /* that were read, each with a newline */
 	uint64_t               next;   /* number of the record to be read */
@@ -38,6 +39,7 @@ static void desk_open(struct desk *d)
 	*d = (struct desk){.dir = "/tmp/gatehouse-test-XXXXXX", .options = {SEGMENT_BYTES, SECTOR_BYTES}};
 	assert_non_null(mkdtemp(d->dir));
 	snprintf(d->journal, sizeof(d->journal), "%s/journal", d->dir);
+	d->site = (struct journal_site){.dir = d->journal, .id = "directory 0001"};
 	log_set_level(LOG_ERROR);
 	arena_init(&d->arena);
 	buf_init(&d->bodies, &d->arena);
@@ -68,11 +70,11 @@ static enum err_code take(void *ctx, const struct record *r, struct err *err)
 
 static enum err_code try_read(struct desk *d, struct journal_place from, struct journal_place *end)
 {
-	struct journal_reader reader = {d, take};
+	struct journal_reader reader = {.ctx = d, .each = take};
 
 	buf_reset(&d->bodies);
 	d->next = from.segment == 0 ? 1 : from.record;
-	return journal_read(d->journal, &from, &reader, end, &d->err);
+	return journal_read(&d->site, &from, &reader, end, &d->err);
 }
 
 static struct journal_place read_from(struct desk *d, struct journal_place from, const char *bodies)
@@ -93,8 +95,9 @@ static void start_from(struct desk *d, struct journal_place from, const char *bo
 {
 	struct journal_place end = read_from(d, from, bodies);
 
-	if (journal_open(&d->open, d->journal, &end, &d->options, &d->err) != ERR_NONE)
+	if (journal_open(&d->open, &d->site, &end, &d->options, &d->err) != ERR_NONE)
 		fail_msg("%s", d->err.text);
+	d->site.sealed = true;
 }
 
 static void start(struct desk *d, const char *bodies)
@@ -249,7 +252,7 @@ static enum err_code refuse(void *ctx, const struct record *r, struct err *err)
 
 TEST(journal, a_reader_that_fails_ends_the_reading_with_its_error)
 {
-	struct journal_reader reader = {NULL, refuse};
+	struct journal_reader reader = {.each = refuse};
 	struct journal_place  end;
 	struct desk           d;
 
@@ -257,7 +260,7 @@ TEST(journal, a_reader_that_fails_ends_the_reading_with_its_error)
 	start(&d, "");
 	for (int i = 1; i <= 3; i++)
 		append(&d, i, "body");
-	assert_int_equal(journal_read(d.journal, &beginning, &reader, &end, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_read(&d.site, &beginning, &reader, &end, &d.err), ERR_STORAGE);
 	assert_string_equal(d.err.text, "not this one");
 	desk_close(&d);
 }
@@ -445,13 +448,59 @@ TEST(journal, the_first_record_of_a_segment_that_is_torn_leaves_it_empty)
 	desk_close(&d);
 }
 
-/* What a crash can leave of a segment that was just made: nothing, zeros, its head, its head and zeros. */
-TEST(journal, a_segment_that_was_made_and_never_written_is_used_anew)
+/* What a crash can leave of a segment that was being made: it has no name yet. */
+TEST(journal, a_segment_whose_making_was_cut_short_is_made_anew)
+{
+	const off_t sizes[] = {0, 100, SECTOR_BYTES, 8 * SECTOR_BYTES, FIRST_FILL_BYTES};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct desk d;
+		char        aside[128];
+
+		desk_open(&d);
+		start(&d, "");
+		append(&d, 1, "one");
+		stop(&d);
+		snprintf(aside, sizeof(aside), "%s/00000002.new", d.journal);
+		close(open(aside, O_WRONLY | O_CREAT, 0600));
+		assert_int_equal(truncate(aside, sizes[i]), 0);
+		start(&d, "one\n");
+		append(&d, 2, "two");
+		stop(&d);
+		read_from(&d, beginning, "one\ntwo\n");
+		assert_int_not_equal(access(aside, F_OK), 0);
+		desk_close(&d);
+	}
+}
+
+/* The crash came after it got its name, and before it was written down as the newest. */
+TEST(journal, a_segment_that_is_not_written_down_yet_is_used_anew)
+{
+	struct desk d;
+	char        newest[128], before[128];
+
+	desk_open(&d);
+	start(&d, "");
+	append(&d, 1, "one");
+	snprintf(newest, sizeof(newest), "%s/newest", d.journal);
+	snprintf(before, sizeof(before), "%s/before", d.journal);
+	assert_int_equal(link(newest, before), 0);
+	next_segment(&d);
+	stop(&d);
+	assert_int_equal(rename(before, newest), 0);
+	start(&d, "one\n");
+	append(&d, 2, "two");
+	stop(&d);
+	read_from(&d, beginning, "one\ntwo\n");
+	desk_close(&d);
+}
+
+/* Format 3 named a segment before it was whole. */
+TEST(journal, before_seals_a_segment_of_zeros_was_made_and_never_written)
 {
 	const off_t sizes[] = {0, SECTOR_BYTES, 8 * SECTOR_BYTES, FIRST_FILL_BYTES};
 
-	for (int i = 0; i < 8; i++) {
-		bool        with_head = i % 2;
+	for (int i = 0; i < 4; i++) {
 		struct desk d;
 
 		desk_open(&d);
@@ -459,9 +508,10 @@ TEST(journal, a_segment_that_was_made_and_never_written_is_used_anew)
 		append(&d, 1, "one");
 		next_segment(&d);
 		stop(&d);
-		cut(&d, 2, with_head ? SECTOR_BYTES : 0);
-		if (sizes[i / 2] > 0)
-			cut(&d, 2, sizes[i / 2]);
+		cut(&d, 2, 0);
+		cut(&d, 2, sizes[i]);
+		refuses(&d, "00000002.log", "is damaged at byte 0");
+		d.site.sealed = false;
 		start(&d, "one\n");
 		append(&d, 2, "two");
 		stop(&d);
@@ -470,7 +520,9 @@ TEST(journal, a_segment_that_was_made_and_never_written_is_used_anew)
 	}
 }
 
-TEST(journal, a_last_record_that_the_file_ends_before_is_torn)
+/* ---- loss of what was acknowledged last ---- */
+
+TEST(journal, a_segment_that_was_cut_to_any_length_is_refused)
 {
 	struct desk d;
 	off_t       size;
@@ -478,14 +530,94 @@ TEST(journal, a_last_record_that_the_file_ends_before_is_torn)
 	desk_open(&d);
 	start(&d, "");
 	append(&d, 1, "one");
-	append_bytes(&d, 2, large(&d, 200 << 10, 1));
+	next_segment(&d);
+	append(&d, 2, "two");
+	append_bytes(&d, 3, large(&d, 100 << 10, 1)); /* more zeros were needed for it */
+	append(&d, 4, "four");
 	stop(&d);
-	size = size_of(&d, 1);
-	for (off_t at = 3 * SECTOR_BYTES; at < size && at < 200 << 10; at += 37 * SECTOR_BYTES) {
-		cut(&d, 1, size);
-		cut(&d, 1, at);
-		read_from(&d, beginning, "one\n");
+	size = size_of(&d, 2);
+	for (off_t at = size - 1; at >= 0; at -= at % SECTOR_BYTES == 0     ? 1
+	                                         : at % SECTOR_BYTES == 511 ? 255
+	                                                                    : 256) {
+		cut(&d, 2, at);
+		refuses(&d, "00000002.log",
+		        at % SECTOR_BYTES != 0 ? ""
+		        : at == 0              ? "is damaged at byte 0"
+		                               : "was cut short");
 	}
+	desk_close(&d);
+}
+
+TEST(journal, the_zeros_behind_the_last_record_are_there_also_where_it_ends_with_them)
+{
+	struct desk d;
+
+	desk_open(&d);
+	start(&d, "");
+	append_bytes(&d, 1,
+	             large(&d, body_filling(FIRST_FILL_BYTES / SECTOR_BYTES), 1)); /* all that was filled */
+	stop(&d);
+	assert_true(size_of(&d, 1) >= 2 * SECTOR_BYTES + FIRST_FILL_BYTES);
+	cut(&d, 1, SECTOR_BYTES + FIRST_FILL_BYTES);
+	refuses(&d, "00000001.log", "was cut short");
+	desk_close(&d);
+}
+
+TEST(journal, a_newest_segment_that_is_missing_is_refused)
+{
+	struct desk d;
+
+	desk_open(&d);
+	start(&d, "");
+	append(&d, 1, "one");
+	next_segment(&d);
+	append(&d, 2, "two");
+	stop(&d);
+	lose(&d, 2);
+	refuses(&d, d.journal, "the segment 2 of the journal is missing");
+	desk_close(&d);
+}
+
+TEST(journal, what_names_the_newest_segment_must_be_there_and_every_bit_of_it_as_it_was_written)
+{
+	struct desk d;
+	char        path[128];
+	uint8_t     sector[SECTOR_BYTES];
+	int         fd;
+
+	desk_open(&d);
+	start(&d, "");
+	append(&d, 1, "one");
+	stop(&d);
+	snprintf(path, sizeof(path), "%s/newest", d.journal);
+	fd = open(path, O_RDWR);
+	assert_int_equal(pread(fd, sector, sizeof(sector), 0), sizeof(sector));
+	for (size_t bit = 0; bit < 8 * sizeof(sector); bit++) {
+		uint8_t byte = (uint8_t)(sector[bit / 8] ^ 1u << bit % 8);
+
+		assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
+		refuses(&d, "newest", "");
+		assert_int_equal(pwrite(fd, &sector[bit / 8], 1, (off_t)(bit / 8)), 1);
+	}
+	read_from(&d, beginning, "one\n");
+	assert_int_equal(ftruncate(fd, 100), 0);
+	refuses(&d, "newest", "is damaged");
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+	refuses(&d, "newest", "is missing");
+	desk_close(&d);
+}
+
+TEST(journal, a_segment_of_another_directory_is_refused)
+{
+	struct desk d;
+
+	desk_open(&d);
+	start(&d, "");
+	append(&d, 1, "one");
+	stop(&d);
+	d.site.id[0]++;
+	refuses(&d, "00000001.log", "belongs to another data directory");
 	desk_close(&d);
 }
 
@@ -651,6 +783,8 @@ TEST(journal, a_gap_in_the_numbers_of_records_is_refused)
 		              (unsigned)i); /* its record, as if it had been torn: but the next one follows */
 	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
 	forget_sector(&d, 2, 0);
+	refuses(&d, "00000002.log", "is damaged at byte 0");
+	d.site.sealed = false;
 	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
 	cut(&d, 2, 0);
 	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
@@ -722,10 +856,10 @@ TEST(journal, a_segment_that_cannot_be_read_or_made_is_refused)
 	lose(&d, 2);
 	assert_int_equal(mkdir(segment_path(&d, 2), 0700), 0);
 	refuses(&d, "00000002.log", "Is a directory");
-	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, &d.site, &end, &d.options, &d.err), ERR_STORAGE);
 	assert_non_null(strstr(d.err.text, "00000002.log"));
 	snprintf(d.journal, sizeof(d.journal), "%s/none/journal", d.dir);
-	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, &d.site, &end, &d.options, &d.err), ERR_STORAGE);
 	desk_close(&d);
 }
 
@@ -761,7 +895,7 @@ TEST(journal, a_full_disk_is_an_error_and_what_was_appended_before_is_read_back)
 	stop(&d);
 	assert_int_equal(try_read(&d, beginning, &end), ERR_NONE);
 	assert_true((int64_t)end.record >= number && (int64_t)end.record <= number + 1);
-	assert_int_equal(journal_open(&d.open, d.journal, &end, &d.options, &d.err), ERR_STORAGE);
+	assert_int_equal(journal_open(&d.open, &d.site, &end, &d.options, &d.err), ERR_STORAGE);
 	assert_null(d.open);
 	assert_int_equal(try_read(&d, beginning, &end), ERR_NONE); /* what that left is no damage */
 	assert_int_equal(umount(d.dir), 0);

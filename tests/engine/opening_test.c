@@ -64,7 +64,7 @@ TEST(opening, a_journal_that_is_missing_is_noticed_from_the_first_commit_on)
 	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
 	die(&f);
 	shell(&f, "mv journal away");
-	assert_refused(&f, "the segment 1 of the journal is missing");
+	assert_refused(&f, "journal is missing");
 	shell(&f, "mv away journal");
 	fixture_start(&f);
 	fixture_close(&f);
@@ -79,15 +79,15 @@ TEST(opening, a_journal_that_is_missing_is_noticed_before_the_first_checkpoint_a
 	fixture_ok(&f, "PutItem", THING("a"));
 	die(&f); /* the first segment holds all that there is */
 	shell(&f, "mv journal away");
-	assert_refused(&f, "the segment 1 of the journal is missing");
-	assert_refused(&f, "the segment 1 of the journal is missing"); /* it was not made anew */
+	assert_refused(&f, "journal is missing");
+	assert_refused(&f, "journal is missing"); /* it was not made anew */
 	shell(&f, "mv away journal");
 	fixture_start(&f);
 	fixture_ok(&f, "PutItem", THING("b"));
 	fixture_restart(&f); /* a checkpoint */
 	die(&f);
 	shell(&f, "mv journal away");
-	assert_refused(&f, "of the journal is missing");
+	assert_refused(&f, "journal is missing");
 	shell(&f, "mv away journal");
 	fixture_start(&f);
 	assert_get(&f, "things", "{'p':{'S':'b'},'s':{'S':'x'}}", "{'p':{'S':'b'},'s':{'S':'x'}}");
@@ -130,7 +130,7 @@ TEST(opening, a_checkpoint_that_fails_is_made_up_for_by_a_later_one)
 	}
 	fixture_restart(&f);
 	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", NULL);
-	shell(&f, "test $(ls journal | wc -l) = 1");
+	shell(&f, "test $(ls journal/*.log | wc -l) = 1");
 	fixture_close(&f);
 }
 

@@ -214,6 +214,9 @@ static void cut_copy(struct remains *r, size_t records, bool torn, struct random
 	if (torn)
 		tear(fd, next, sectors, random);
 	close(fd);
+	/* that segment was the newest then */
+	shell("head -c 512 %1$s/journal/%2$s >%1$s/journal/newest", r->copy,
+	      arena_printf(&r->arena, "%08llu.log", (unsigned long long)next->segment).data);
 	for (uint64_t segment = next->segment + 1; (fd = segment_open(r, segment)) >= 0; segment++) {
 		close(fd);
 		shell("rm %s/journal/%s", r->copy,
