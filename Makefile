@@ -23,7 +23,7 @@ OPT        ?= -O2 -g -fno-omit-frame-pointer -D_FORTIFY_SOURCE=2 -fstack-protect
 SAN        ?=
 CFLAGS     := -std=gnu17 $(WARN) $(OPT) $(SAN) -Isrc -pthread -MMD -MP
 CXXFLAGS   := -std=c++17 -Wall -Wextra -Werror $(OPT) $(SAN) -Isrc -pthread -MMD -MP
-LDLIBS     := -lcurl -lrocksdb -lsimdjson -lyaml -lssl -lcrypto -lz -lstdc++ -lm -pthread
+LDLIBS     := -lcurl -lrocksdb -lsimdjson -lyaml -lidn2 -lunistring -lssl -lcrypto -lz -lstdc++ -lm -pthread
 TIME       ?= 10
 CYCLES     ?= 1000
 OPERATIONS ?= 1000000

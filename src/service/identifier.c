@@ -17,34 +17,7 @@ void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFI
 	hmac_key_init(&k->hmac, (struct bytes){(const char *)secret, IDENTIFIER_KEY_BYTES});
 }
 
-/* ---- normalising: out has room for as many bytes as the text has, and at least 16 ---- */
-
-static struct bytes trim(struct bytes text)
-{
-	while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-		text = (struct bytes){text.data + 1, text.len - 1};
-	while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-		text.len--;
-	return text;
-}
-
-/* Capitals do not count. Anything may stand before the last @, and something must on both sides. */
-static size_t email_normalise(struct bytes text, char *out)
-{
-	size_t at = 0;
-
-	text = trim(text);
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-
-		if ((unsigned char)c <= ' ')
-			return 0;
-		if (c == '@')
-			at = i;
-		out[i] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-	}
-	return at > 0 && at + 1 < text.len && text.len <= IDENTIFIER_EMAIL_MAX ? text.len : 0;
-}
+/* ---- normalising (email.h has addresses): out has room for as many bytes as the text has, and at least 16 ---- */
 
 /* Digits, and a plus sign in front; spaces and punctuation do not count. */
 static size_t phone_normalise(struct bytes text, char *out)
@@ -114,7 +87,8 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
                      struct bytes text, struct bytes *out)
 {
 	size_t  prefix = strlen(kinds[kind]) + 1;
-	char   *message = arena_alloc(a, prefix + text.len + 16);
+	size_t  room = kind == IDENTIFIER_EMAIL ? EMAIL_NORMAL_BYTES_MAX : text.len + 16;
+	char   *message = arena_alloc(a, prefix + room);
 	char   *id = arena_alloc(a, prefix + IDENTIFIER_HASH_CHARS);
 	uint8_t mac[SHA256_BYTES];
 	size_t  len;

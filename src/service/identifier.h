@@ -7,12 +7,12 @@
 
 #include "base/crypto.h"
 #include "json/fields.h"
+#include "service/email.h"
 
 enum {
 	IDENTIFIER_KEY_BYTES = 32,
 	IDENTIFIER_BYTES_MAX = 256, /* a plain id */
 	IDENTIFIER_HASH_CHARS = 32, /* 24 bytes, base64 for URLs */
-	IDENTIFIER_EMAIL_MAX = 320,
 	IDENTIFIER_PHONE_MAX = 32,
 	IDENTIFIER_DEVICE_MAX = 256,
 	IDENTIFIER_DIGITS_MIN = 7,  /* what is taken for a phone number has at least so many digits, */

@@ -90,7 +90,7 @@ def test_the_package_names_its_version_its_libraries_and_its_configuration(deb, 
     assert fields["Package"] == "gatehouse"
     assert fields["Version"] == run(program(), "version").split()[1]
     assert deb.name == f"gatehouse_{fields['Version']}_{fields['Architecture']}.deb"
-    for library in ("libc6", "librocksdb", "libssl", "libyaml-"):
+    for library in ("libc6", "librocksdb", "libssl", "libyaml-", "libidn2-", "libunistring"):
         assert re.search(rf"\b{library}[\d.-]*( \(>= |,|$)", fields["Depends"]), fields["Depends"]
     run("dpkg-deb", "--control", deb, tmp_path)
     assert (tmp_path / "conffiles").read_text().split() == ["/etc/gatehouse/gatehouse.yaml"]

@@ -64,6 +64,67 @@ TEST(identifiers, an_email_address_is_the_same_in_capitals_and_with_spaces_aroun
 	keyed_close(&k);
 }
 
+TEST(identifiers, one_mailbox_has_one_hash_however_its_letters_are_written)
+{
+	static const char *const alike[][2] = {
+	        {"s\u00f8ren@example.org", "S\u00d8REN@EXAMPLE.org"},
+	        {"ren\u00e9@example.org", "rene\u0301@example.org"}, /* composed, or not */
+	        {"stra\u00dfe@example.org", "STRASSE@example.org"},  /* folded in full */
+	        {"\u1f80@example.org", "\u1f00\u03b9@example.org"},
+	        {"\u03c3\u03c2@example.org", "\u03a3\u03a3@example.org"},
+	        {"k@example.org", "\u212a@example.org"}, /* the sign for kelvin */
+	        {"ann@b\u00fccher.example", "ann@xn--bcher-kva.example"},
+	        {"ann@b\u00fccher.example", "ANN@BU\u0308CHER.EXAMPLE"},
+	        {"ann@fa\u00df.example", "ann@xn--fa-hia.example"},
+	        {"ann@example.org", "ann@\uff45xample\u3002org"}, /* wide letters, an ideographic stop */
+	        {" ann@b\u00fccher.example\t", "ann@b\u00fccher.example"},
+	};
+	static const char *const apart[][2] = {
+	        {"ren\u00e9@example.org", "rene@example.org"},
+	        {"\u0131@example.org", "i@example.org"}, /* without its dot it is another letter */
+	        {"r.en\u00e9@example.org", "ren\u00e9@example.org"},
+	        {"ren\u00e9+tag@example.org", "ren\u00e9@example.org"},
+	        {"ann@fa\u00df.example", "ann@fass.example"},
+	        {"\uff41nn@example.org",
+	         "ann@example.org"}, /* before the @ wide letters are letters of their own */
+	};
+	struct keyed k;
+
+	keyed_open(&k, 1);
+	for (size_t i = 0; i < sizeof(alike) / sizeof(alike[0]); i++)
+		if (!same(&k, IDENTIFIER_EMAIL, alike[i][0], alike[i][1]))
+			fail_msg("%s and %s are one mailbox", alike[i][0], alike[i][1]);
+	for (size_t i = 0; i < sizeof(apart) / sizeof(apart[0]); i++)
+		if (same(&k, IDENTIFIER_EMAIL, apart[i][0], apart[i][1]))
+			fail_msg("%s and %s are two mailboxes", apart[i][0], apart[i][1]);
+	keyed_close(&k);
+}
+
+TEST(identifiers, an_address_that_is_not_utf_8_or_has_no_such_host_is_refused)
+{
+	static const char *const bad[] = {"ren\xe9@example.org",       "a\xc0\xaf@example.org",
+	                                  "a\xed\xa0\x80@example.org", "ann@b\u00fccher..example",
+	                                  "ann@.b\u00fccher",          "ann@b\u00fc\uff20cher.example",
+	                                  "ann@b\u00fc/cher.example",  "ann@\u3002",
+	                                  "\u00e9 @example.org",       "ann@\u200d.example",
+	                                  "@b\u00fccher.example",      "\u00e9@"};
+	struct keyed             k;
+
+	keyed_open(&k, 1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused(&k, IDENTIFIER_EMAIL, bad[i]);
+	keyed_close(&k);
+}
+
+/* (1) of email.h: whatever was taken in ASCII before is stored under the same text. */
+TEST(identifiers, an_address_in_ascii_is_itself_in_small_letters)
+{
+	char         text[] = "\"A@_~\"..x@-EXAMPLE_..Org.", out[EMAIL_NORMAL_BYTES_MAX];
+	struct bytes normal = {out, email_normalise(bytes_of(text), out)};
+
+	assert_bytes(normal, "\"a@_~\"..x@-example_..org.");
+}
+
 TEST(identifiers, a_phone_number_is_its_digits)
 {
 	struct keyed k;
@@ -140,10 +201,17 @@ TEST(identifiers, may_be_as_long_as_their_bounds_and_no_longer)
 	assert_false(identifier_hash(&k.key, &k.arena, IDENTIFIER_DEVICE,
 	                             (struct bytes){text, IDENTIFIER_DEVICE_MAX + 1}, &out));
 	text[5] = '@';
-	assert_true(identifier_hash(&k.key, &k.arena, IDENTIFIER_EMAIL,
-	                            (struct bytes){text, IDENTIFIER_EMAIL_MAX}, &out));
+	assert_true(identifier_hash(&k.key, &k.arena, IDENTIFIER_EMAIL, (struct bytes){text, EMAIL_BYTES_MAX},
+	                            &out));
 	assert_false(identifier_hash(&k.key, &k.arena, IDENTIFIER_EMAIL,
-	                             (struct bytes){text, IDENTIFIER_EMAIL_MAX + 1}, &out));
+	                             (struct bytes){text, EMAIL_BYTES_MAX + 1}, &out));
+	for (size_t i = 0; i < EMAIL_BYTES_MAX - 10; i += 2)
+		memcpy(text + i, "\u0390", 2); /* folds into three letters */
+	memcpy(text + EMAIL_BYTES_MAX - 10, "@b\u00fccher.de", 11);
+	assert_true(identifier_hash(&k.key, &k.arena, IDENTIFIER_EMAIL, (struct bytes){text, EMAIL_BYTES_MAX},
+	                            &out));
+	assert_false(identifier_hash(&k.key, &k.arena, IDENTIFIER_EMAIL,
+	                             (struct bytes){text, EMAIL_BYTES_MAX + 1}, &out));
 	keyed_close(&k);
 }
 
