@@ -89,7 +89,9 @@ static void run_stream(struct receive *r, struct bytes text, uint32_t seed, stru
 		t->refused = step == RECEIVE_REFUSED;
 		if (t->refused || (step == RECEIVE_MORE && used == 0 && shown == text.len))
 			return;
-		if (step == RECEIVE_MORE)
+		if (step == RECEIVE_LARGE)
+			r->admitted = true;
+		if (step == RECEIVE_MORE || step == RECEIVE_LARGE)
 			continue;
 		request_check(t, r->request, r->limits);
 		t->requests++;

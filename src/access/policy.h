@@ -112,6 +112,10 @@ enum err_code access_region_check(struct bytes region, const char *what, struct 
 enum decision policy_evaluate(const struct policy *const *policies, size_t count,
                               const struct access_request *request, struct explanation *why);
 
+/* Could it allow the action ("dynamodb:PutItem") on anything, whatever else the request says? False only if it is sure that it
+ * never does: then a request may be refused before it is read any further. */
+bool policy_could_allow(const struct policy *p, struct bytes action);
+
 /* Does any statement have a condition on that key? If not, a request need not say anything of it. */
 bool policy_asks(const struct policy *const *policies, size_t count, enum access_key key);
 

@@ -233,6 +233,34 @@ enum decision policy_evaluate(const struct policy *const *policies, size_t count
 	return result.decision;
 }
 
+static bool covers_everything(const struct statement *s)
+{
+	bool all = false;
+
+	for (size_t i = 0; i < s->resource_count; i++)
+		all = all || s->resources[i].count == 0; /* "*" */
+	return all && !s->not_resource && s->condition_count == 0;
+}
+
+bool policy_could_allow(const struct policy *p, struct bytes action)
+{
+	struct access_request request = {.action = action, .resource = BYTES("*")};
+	struct question       q;
+	bool                  could = false;
+
+	question_init(&q, &request);
+	for (size_t i = 0; i < p->statement_count; i++) {
+		const struct statement *s = &p->statements[i];
+
+		if (!actions_match(s, &q))
+			continue;
+		if (!s->allow && covers_everything(s))
+			return false;
+		could = could || s->allow;
+	}
+	return could;
+}
+
 bool policy_asks(const struct policy *const *policies, size_t count, enum access_key key)
 {
 	for (size_t i = 0; i < count; i++)

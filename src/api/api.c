@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "access/policy.h"
+#include "api/auth.h"
 #include "api/call.h"
 #include "api/ceiling.h"
 #include "api/loop.h"
@@ -61,6 +62,7 @@ struct http_handler api_handler(struct api *api)
 	                             .loop_open = api_loop_open,
 	                             .loop_close = api_loop_close,
 	                             .handle = routes_handle,
+	                             .admits = auth_admits,
 	                             .round = gathered,
 	                             .conn_end = ceiling_conn_end,
 	                             .error_body = error_body};

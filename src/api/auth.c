@@ -5,7 +5,10 @@
 #include <strings.h>
 
 #include "base/crypto.h"
+#include "dynamo/sigv4_parse.h"
 #include "item/messages.h"
+
+#define BEARER "Bearer "
 
 static_assert(sizeof(struct http_address) == sizeof(struct access_address), "one form of address");
 
@@ -114,7 +117,7 @@ enum err_code auth_identify(struct api_loop *l, const struct http_request *r, st
 enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
                                struct caller *out, struct err *err)
 {
-	struct bytes bearer = BYTES("Bearer ");
+	struct bytes bearer = BYTES(BEARER);
 	struct bytes given;
 
 	if (is_open(l, out))
@@ -131,6 +134,44 @@ enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r,
 		return settle(r, verify_bearer(given, out, err), out);
 	}
 	return settle(r, verify_signature(l, r, BYTES("gatehouse"), a, out, err), out);
+}
+
+static bool signer_is_known(struct bytes authorization, const struct credentials *set)
+{
+	struct sigv4_authorization given;
+	struct sigv4_scope         scope;
+	const struct credential   *key;
+	struct err                 err;
+
+	if (sigv4_authorization_read(authorization, &given, &err) != ERR_NONE ||
+	    given.credential.data == NULL || sigv4_scope_read(given.credential, &scope, &err) != ERR_NONE)
+		return false;
+	key = credentials_find(set, scope.key_id);
+	return key != NULL && key->active;
+}
+
+bool auth_admits(void *api, const struct http_request *r)
+{
+	struct bytes  given = http_header_get(r, "authorization"), bearer = BYTES(BEARER);
+	struct caller who;
+	struct err    err;
+	bool          known;
+
+	(void)api;
+	if (is_open(r->loop_data, &who))
+		return true;
+	if (given.len > bearer.len && strncasecmp(given.data, bearer.data, bearer.len) == 0)
+		known = verify_bearer((struct bytes){given.data + bearer.len, given.len - bearer.len}, &who,
+		                      &err) == ERR_NONE;
+	else
+		known = given.data != NULL && signer_is_known(given, who.set);
+	auth_release(&who);
+	return known;
+}
+
+enum err_code auth_refused_body(struct err *err)
+{
+	return err_set(err, ERR_OVERLOADED, "the key was not in force when the request began; send it again");
 }
 
 void auth_release(struct caller *c)

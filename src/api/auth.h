@@ -26,4 +26,11 @@ void          auth_release(struct caller *c);
 enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
                                struct caller *out, struct err *err);
 
+/* May this request have a large body? Only the head has come: a bearer key is verified, of a signature only the key id is
+ * looked up. */
+bool auth_admits(void *api, const struct http_request *r);
+
+/* The answer to one that is known by now, but was not when its body was refused. */
+enum err_code auth_refused_body(struct err *err);
+
 #endif

@@ -179,6 +179,22 @@ static void keep_key_id(struct door_write *w, const struct caller *who)
 	w->key_id_len = who->key->id.len;
 }
 
+/* Decoding a large body takes memory and time: it is not begun for those who could never have it done, and the memory
+ * counts like the body's own. What is decoded takes about as much as the tree of it. */
+static enum err_code foresee(struct http_request *r, const struct caller *who, struct bytes target,
+                             struct err *err)
+{
+	const struct operation *operation = call_operation(target);
+
+	if (operation == NULL || r->body.len <= HTTP_SMALL_BODY_BYTES)
+		return ERR_NONE;
+	if (permit_foresee(who, operation, err) != ERR_NONE)
+		return err->code;
+	if (!http_charge(r, r->body.len + 2 * JSON_VALUE_BYTES * json_count(r->body)))
+		return err_set(err, ERR_OVERLOADED, "too many large requests at once; try again shortly");
+	return ERR_NONE;
+}
+
 /* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
 static enum err_code admit(struct api_loop *l, struct http_request *r, struct door_write *w, struct table *t,
                            struct err *err)
@@ -194,7 +210,9 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 		return rc;
 	keep_key_id(w, &who);
 	w->base.caller = who.key != NULL ? who.key->use : NULL;
-	rc = ceiling_check(l, r, &who, err);
+	rc = r->body_refused ? auth_refused_body(err) : ceiling_check(l, r, &who, err);
+	if (rc == ERR_NONE)
+		rc = foresee(r, &who, target, err);
 	if (rc == ERR_NONE)
 		rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
 	if (rc == ERR_NONE)

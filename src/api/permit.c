@@ -5,6 +5,8 @@
  * or transaction is part of some deed. */
 #include "api/permit.h"
 
+#include <stdio.h>
+
 #include "api/deed.h"
 #include "base/buf.h"
 
@@ -130,6 +132,49 @@ enum err_code permit_check_v1(const struct permit_v1 *p, struct bytes resource, 
 		request.resource = arena_printf(p->arena, "arn:aws:gatehouse:%.*s:" ACCESS_ACCOUNT ":%.*s",
 		                                BYTES_ARG(p->who->region), BYTES_ARG(resource));
 	return decide(&q, &request, decision);
+}
+
+/* ---- before a request is decoded ---- */
+
+static bool could(const struct caller *who, const char *service, struct bytes name)
+{
+	char action[ACCESS_ACTION_BYTES_MAX];
+	int  len = snprintf(action, sizeof(action), "%s:%.*s", service, BYTES_ARG(name));
+
+	return policy_could_allow(who->key->policy, (struct bytes){action, (size_t)len});
+}
+
+static enum err_code never(const struct caller *who, const char *service, struct bytes name, struct err *err)
+{
+	return err_set(err, ERR_ACCESS,
+	               "User: arn:aws:iam::" ACCESS_ACCOUNT
+	               ":user/%.*s is not authorized to perform: %s:%.*s on any resource",
+	               BYTES_ARG(who->key->name), service, BYTES_ARG(name));
+}
+
+enum err_code permit_foresee_v1(const struct caller *who, const char *action, struct err *err)
+{
+	if (who->key == NULL || could(who, "gatehouse", bytes_of(action)))
+		return ERR_NONE;
+	return never(who, "gatehouse", bytes_of(action), err);
+}
+
+/* Transactions are judged by what they hold (deed.c): any of it will do for now. */
+enum err_code permit_foresee(const struct caller *who, const struct operation *operation, struct err *err)
+{
+	static const char *const parts[] = {"GetItem", "PutItem", "UpdateItem", "DeleteItem",
+	                                    "ConditionCheckItem"};
+	bool                     get = operation->form == FORM_TRANSACT_GET;
+
+	if (who->key == NULL)
+		return ERR_NONE;
+	if (!get && operation->form != FORM_TRANSACT_WRITE)
+		return could(who, "dynamodb", operation->name) ? ERR_NONE
+		                                               : never(who, "dynamodb", operation->name, err);
+	for (size_t i = get ? 0 : 1; i < (get ? 1 : sizeof(parts) / sizeof(*parts)); i++)
+		if (could(who, "dynamodb", bytes_of(parts[i])))
+			return ERR_NONE;
+	return never(who, "dynamodb", operation->name, err);
 }
 
 static struct bytes capacity_of(const struct call *c)

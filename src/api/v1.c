@@ -367,7 +367,9 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 		return rc;
 	keep_key_id(w, &c->who);
 	w->base.caller = c->who.key != NULL ? c->who.key->use : NULL;
-	rc = ceiling_check(l, c->http, &c->who, err);
+	rc = c->http->body_refused ? auth_refused_body(err) : ceiling_check(l, c->http, &c->who, err);
+	if (rc == ERR_NONE && c->http->body.len > HTTP_SMALL_BODY_BYTES)
+		rc = permit_foresee_v1(&c->who, c->route->action, err);
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
 	if (rc == ERR_NONE && c->too_many) /* none goes unasked */

@@ -43,7 +43,7 @@ static bool keep_rest(struct conn *c, const struct iovec *parts, int count, size
 	c->out.data = mem_alloc(total - sent);
 	c->out.cap = total - sent;
 	c->out_sent = 0;
-	c->moving_since_us = c->loop->now_us;
+	conn_measure(c);
 	for (int i = 0; i < count; i++) {
 		size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
 
@@ -106,7 +106,8 @@ static void answer_send(struct conn *c, const struct http_response *response)
 	struct iovec     parts[2];
 	int              count;
 
-	c->close_after = response->close || !x->receive.head.keep_alive || c->loop->stopping;
+	c->close_after = response->close || !x->receive.head.keep_alive || c->loop->stopping ||
+	                 x->request.body_refused;
 	count = answer_parts(c, response, parts);
 	conn_move(c, CONN_SENDING);
 	/* The answer may lie in the exchange's arena, so that goes last; but sending may close the
@@ -151,7 +152,7 @@ void http_respond(struct http_request *r, const struct http_response *response)
 		return;
 	}
 	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
-	c->linger = conn_buffered(c) > 0 || io_pending(&c->io);
+	c->linger = conn_buffered(c) > 0 || io_pending(&c->io) || r->body_refused;
 	answer_send(c, response);
 	conn_drive(c);
 }
@@ -167,6 +168,11 @@ void http_conn_keep(struct http_request *r, void *data)
 
 	assert(data == NULL || c->loop->handler->conn_end != NULL);
 	c->data = data;
+}
+
+bool http_charge(struct http_request *r, size_t bytes)
+{
+	return receive_charge(&exchange_of(r)->receive, bytes);
 }
 
 static void resume_run(struct inbox_item *item)

@@ -1,13 +1,14 @@
-/* Budget: how many bytes of large bodies and answers one loop may hold at a time. One thread only. */
+/* Budget: how many bytes of large bodies, of what was decoded from them, and of answers one loop may hold at a time. One
+ * thread only. */
 #ifndef HTTP_BUDGET_H
 #define HTTP_BUDGET_H
 
 #include <assert.h>
-#include <stdbool.h>
-#include <stddef.h>
+
+#include "http/http.h"
 
 /* A buffer up to this size is not counted: connections_max bounds those. */
-enum { BUDGET_FREE_BYTES = 16 * 1024 };
+enum { BUDGET_FREE_BYTES = HTTP_SMALL_BODY_BYTES };
 
 struct budget {
 	size_t held_bytes;
@@ -28,6 +29,16 @@ static inline bool budget_move(struct budget *b, size_t cap_from, size_t cap_to)
 	if (cap_to > cap_from && held > b->held_bytes_max)
 		return false;
 	b->held_bytes = held;
+	return true;
+}
+
+/* More for a request that holds `own` bytes of it already. One that is alone always gets it: later would be no better. */
+static inline bool budget_take(struct budget *b, size_t own, size_t bytes)
+{
+	assert(b->held_bytes >= own);
+	if (b->held_bytes > own && b->held_bytes + bytes > b->held_bytes_max)
+		return false;
+	b->held_bytes += bytes;
 	return true;
 }
 

@@ -149,28 +149,60 @@ static void conn_want(struct conn *c, uint32_t events)
 	loop_rewatch(c->loop, c->io.fd, &c->watch, events);
 }
 
-static void conn_handle(struct conn *c)
+/* What a request says of where it came from. */
+static void request_place(struct conn *c)
 {
-	const struct http_handler *h = c->loop->handler;
-	struct http_request       *r = &c->exchange->request;
+	struct http_request *r = &c->exchange->request;
 
 	r->received_us = c->loop->now_us;
 	r->secure = c->io.tls != NULL;
 	r->peer = c->peer;
 	r->loop_data = c->loop->loop_data;
 	r->user = NULL;
+}
+
+static void conn_handle(struct conn *c)
+{
+	const struct http_handler *h = c->loop->handler;
+	struct http_request       *r = &c->exchange->request;
+
+	request_place(c);
 	loop_count(&c->loop->counts.requests);
 	conn_move(c, CONN_HANDLING);
 	h->handle(h->ctx, r);
 }
 
-bool conn_is_slow(const struct conn *c, size_t moved_bytes)
+/* A large body is taken from those whom the handler knows; false if it has been answered instead. */
+static bool conn_admit(struct conn *c)
+{
+	const struct http_handler *h = c->loop->handler;
+
+	request_place(c);
+	c->exchange->receive.admitted = h->admits == NULL || h->admits(h->ctx, &c->exchange->request);
+	if (c->exchange->receive.admitted)
+		return true;
+	c->exchange->request.body_refused = true;
+	conn_handle(c);
+	return false;
+}
+
+void conn_measure(struct conn *c)
+{
+	c->moving_since_us = c->loop->now_us;
+	c->moved_before = 0;
+}
+
+bool conn_is_slow(struct conn *c, size_t moved_bytes)
 {
 	const struct http_limits *limits = c->loop->limits;
 	int64_t                   elapsed_us = c->loop->now_us - c->moving_since_us;
+	int64_t                   moved = (int64_t)(moved_bytes - c->moved_before);
 
-	return elapsed_us > limits->head_ms * 1000 &&
-	       (int64_t)moved_bytes < limits->rate_min * (elapsed_us / 1000) / 1000;
+	if (elapsed_us <= limits->head_ms * 1000)
+		return false;
+	c->moving_since_us = c->loop->now_us;
+	c->moved_before = moved_bytes;
+	return moved < limits->rate_min * (elapsed_us / 1000) / 1000;
 }
 
 static void body_progress(struct conn *c)
@@ -178,9 +210,11 @@ static void body_progress(struct conn *c)
 	size_t len = c->exchange->receive.body.len;
 
 	if (c->state == CONN_HEAD) {
-		c->moving_since_us = c->loop->now_us;
+		conn_measure(c);
 		c->body_seen = len;
 		conn_move(c, CONN_BODY);
+	} else if (c->loop->now_us - c->began_us >= c->loop->limits->request_ms * 1000) {
+		answer_refuse(c, (struct refusal){408, "the request took too long to arrive"});
 	} else if (conn_is_slow(c, len)) {
 		answer_refuse(c, (struct refusal){408, "the request's body came too slowly"});
 	} else if (len > c->body_seen) {
@@ -228,19 +262,29 @@ static enum receive_step conn_feed(struct conn *c)
 /* Uses what has been read; true if there may be another request in it. */
 static bool conn_step(struct conn *c)
 {
+	enum receive_step step;
+
 	if (conn_buffered(c) == 0 && c->took == 0)
 		return false;
 	if (c->state == CONN_IDLE) {
 		c->exchange = exchange_take(&c->loop->pool, c);
+		c->began_us = c->loop->now_us;
 		conn_move(c, CONN_HEAD);
 	}
-	switch (conn_feed(c)) {
+	step = conn_feed(c);
+	if (step == RECEIVE_LARGE) {
+		if (!conn_admit(c))
+			return false;
+		step = conn_feed(c);
+	}
+	switch (step) {
 	case RECEIVE_DONE:
 		conn_handle(c);
 		return true;
 	case RECEIVE_REFUSED:
 		answer_refuse(c, c->exchange->receive.refusal);
 		return false;
+	case RECEIVE_LARGE: /* asked once */
 	case RECEIVE_MORE:
 		break;
 	}

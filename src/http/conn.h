@@ -63,8 +63,10 @@ struct conn {
 	size_t              lingered_bytes; /* read and dropped */
 
 	struct exchange *exchange;
-	int64_t          moving_since_us; /* the body in, or what the socket would not take at once out */
-	size_t           body_seen;       /* of the body, when its deadline was last moved */
+	int64_t          began_us; /* when the first byte of the request came */
+	int64_t moving_since_us; /* this interval of the body in, or of what the socket would not take out */
+	size_t  moved_before;    /* bytes of it in earlier intervals */
+	size_t  body_seen;       /* of the body, when its deadline was last moved */
 
 	struct buf out; /* what the socket would not take yet */
 	size_t     out_sent;
@@ -92,8 +94,10 @@ void conn_close(struct conn *c);
 void conn_linger(struct conn *c);
 void conn_drive(struct conn *c);
 
-/* So many bytes since moving_since_us are too few, averaged, once there was time to gather speed. */
-bool conn_is_slow(const struct conn *c, size_t moved_bytes);
+/* Measures how fast a body comes or an answer goes: a new measurement, and whether `moved_bytes` in all are too few. That
+ * is asked of each interval by itself, or a fast start would buy a long idle. */
+void conn_measure(struct conn *c);
+bool conn_is_slow(struct conn *c, size_t moved_bytes);
 
 static inline size_t conn_buffered(const struct conn *c)
 {

@@ -38,7 +38,11 @@ struct http_address {
 	uint8_t bytes[16];
 };
 
-enum { HTTP_HEADERS_MAX = 64 };
+enum {
+	HTTP_HEADERS_MAX = 64,
+	HTTP_SMALL_BODY_BYTES =
+	        16 * 1024, /* a larger body must be admitted, and counts against memory_bytes_max */
+};
 
 struct http_header {
 	struct bytes name; /* as sent */
@@ -46,19 +50,20 @@ struct http_header {
 };
 
 struct http_request {
-	enum http_method    method;
-	struct bytes        target; /* as sent: path and query */
-	struct bytes        path;
-	struct bytes        query; /* without '?' */
-	struct http_header  headers[HTTP_HEADERS_MAX];
-	unsigned            header_count;
-	struct bytes        body;
-	struct arena        arena;
-	int64_t             received_us; /* steady clock, when the request was complete */
-	bool                secure;      /* came by TLS */
-	struct http_address peer;        /* of the connection: of the proxy, if there is one between */
-	void               *loop_data;   /* what the handler's loop_open returned for this loop */
-	void               *user;        /* the handler's own */
+	enum http_method   method;
+	struct bytes       target; /* as sent: path and query */
+	struct bytes       path;
+	struct bytes       query; /* without '?' */
+	struct http_header headers[HTTP_HEADERS_MAX];
+	unsigned           header_count;
+	struct bytes       body;
+	struct arena       arena;
+	int64_t            received_us; /* steady clock, when the request was complete */
+	bool               secure;      /* came by TLS */
+	bool body_refused; /* the handler did not admit it: there is none, and the answer is the last */
+	struct http_address peer;      /* of the connection: of the proxy, if there is one between */
+	void               *loop_data; /* what the handler's loop_open returned for this loop */
+	void               *user;      /* the handler's own */
 };
 
 /* The value of a header, name compared without case; data is NULL if absent. */
@@ -85,21 +90,28 @@ void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
 void *http_conn_data(const struct http_request *r);
 void  http_conn_keep(struct http_request *r, void *data);
 
+/* Counts memory that the handler takes to work on the request against memory_bytes_max, until it is answered. False:
+ * there is no room for it now. Only on the request's loop. */
+bool http_charge(struct http_request *r, size_t bytes);
+
 struct http_limits {
 	size_t   head_bytes_max;   /* request line and headers: past it 431 */
 	size_t   body_bytes_max;   /* past it 413 */
 	size_t   target_bytes_max; /* past it 414 */
 	unsigned connections_max;  /* past it: answered 503 (not under TLS) and closed */
-	/* Bodies being received or worked on and answers that wait for slow readers, all loops together, each
-	 * counted if larger than a few pages: past it a body is answered 503, a slow reader closed. */
+	/* Bodies being received or worked on, what http_charge counts, and answers that wait for slow readers, all loops
+	 * together; a body or answer counts from HTTP_SMALL_BODY_BYTES on. Past it a body is answered 503, a slow reader
+	 * closed. */
 	size_t  memory_bytes_max;
 	int64_t idle_ms; /* between requests: closed */
 	int64_t head_ms; /* from a request's first byte to its last header byte: 408; a TLS handshake: closed
 	                  */
 	int64_t body_ms; /* without a byte of body: 408 */
+	/* From a request's first byte to the last of its body: 408, at the next byte that comes, or after body_ms. */
+	int64_t request_ms;
 	int64_t send_ms; /* without the peer taking a byte: closed */
-	/* Bytes a second, averaged, once it takes longer than head_ms: a body that comes more slowly is
-	 * answered 408, a peer that takes its answer more slowly is closed. */
+	/* Bytes a second, over each interval of head_ms or more: a body that comes more slowly is answered 408, a peer
+	 * that takes its answer more slowly is closed. What came before the interval does not count. */
 	int64_t rate_min;
 	int64_t drain_ms; /* how long a graceful stop waits for requests under way */
 };
@@ -113,6 +125,10 @@ struct http_handler {
 	void *(*loop_open)(void *ctx);
 	void (*loop_close)(void *ctx, void *loop_data);
 	void (*handle)(void *ctx, struct http_request *r);
+	/* May this request have a body larger than HTTP_SMALL_BODY_BYTES? Asked once, when its head is there and its body
+	 * is or becomes that large, before more of it is taken. False: `handle` gets the request at once, without a
+	 * body and with body_refused set, and the connection ends with the answer. NULL: all may. */
+	bool (*admits)(void *ctx, const struct http_request *r);
 	/* Called on each loop's thread after requests were handled, for as many as came in: before answers that
 	 * http_resume brought are sent, and before the loop sleeps. May be NULL. */
 	void (*round)(void *ctx);

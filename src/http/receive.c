@@ -21,13 +21,29 @@ static void body_release(struct receive *r)
 	buf_release(&r->body);
 }
 
+static void charges_release(struct receive *r)
+{
+	r->budget->held_bytes -= r->charged_bytes;
+	r->charged_bytes = 0;
+}
+
+bool receive_charge(struct receive *r, size_t bytes)
+{
+	if (!budget_take(r->budget, budget_cost(r->body.cap) + r->charged_bytes, bytes))
+		return false;
+	r->charged_bytes += bytes;
+	return true;
+}
+
 void receive_reset(struct receive *r)
 {
 	r->part = RECEIVE_HEAD;
 	scan_init(&r->scan);
 	r->refusal = (struct refusal){0};
 	r->continue_wanted = false;
+	r->admitted = false;
 	r->head = (struct head){0};
+	charges_release(r);
 	if (r->body.cap > BUDGET_FREE_BYTES)
 		body_release(r);
 	buf_reset(&r->body);
@@ -35,10 +51,12 @@ void receive_reset(struct receive *r)
 	r->request->method = HTTP_OTHER;
 	r->request->header_count = 0;
 	r->request->body = (struct bytes){0};
+	r->request->body_refused = false;
 }
 
 void receive_release(struct receive *r)
 {
+	charges_release(r);
 	body_release(r);
 	arena_release(&r->request->arena);
 }
@@ -172,6 +190,8 @@ static enum receive_step chunked_feed(struct receive *r, struct bytes in, size_t
 			return RECEIVE_MORE;
 		if (body_add(r, piece) == RECEIVE_REFUSED)
 			return RECEIVE_REFUSED;
+		if (!r->admitted && r->body.len > HTTP_SMALL_BODY_BYTES)
+			return RECEIVE_LARGE;
 	}
 }
 
@@ -184,6 +204,8 @@ static enum receive_step body_feed(struct receive *r, struct bytes in, size_t *u
 {
 	if (r->head.chunked)
 		return chunked_feed(r, in, used);
+	if (!r->admitted && r->head.content_length > HTTP_SMALL_BODY_BYTES)
+		return RECEIVE_LARGE;
 	if (in.len > body_left(r))
 		in.len = body_left(r);
 	*used += in.len;
@@ -198,7 +220,7 @@ enum receive_step receive_feed(struct receive *r, struct bytes in, size_t *used)
 	if (r->part == RECEIVE_HEAD) {
 		enum receive_step step = head_feed(r, in, used);
 
-		if (step == RECEIVE_REFUSED || r->part == RECEIVE_HEAD)
+		if (step != RECEIVE_MORE || r->part == RECEIVE_HEAD)
 			return step;
 	}
 	return body_feed(r, (struct bytes){in.data + *used, in.len - *used}, used);

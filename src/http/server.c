@@ -37,6 +37,7 @@ struct http_limits http_limits_default(void)
 	        .idle_ms = 75 * 1000,
 	        .head_ms = 10 * 1000,
 	        .body_ms = 20 * 1000,
+	        .request_ms = 60 * 1000,
 	        .rate_min = 1024,
 	        .send_ms = 20 * 1000,
 	        .drain_ms = 10 * 1000,

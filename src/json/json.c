@@ -63,6 +63,37 @@ bool json_whole(const struct json *number, int64_t *out)
 	return true;
 }
 
+/* The closing quote of a string that begins at `at`, or the end: a quote after an odd number of backslashes is part of it. */
+static const char *string_end(const char *at, const char *end)
+{
+	const char *start = at;
+
+	while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
+		const char *before = at;
+
+		while (before > start && before[-1] == '\\')
+			before--;
+		if ((at - before) % 2 == 0)
+			return at;
+		start = ++at; /* no run of backslashes is counted twice */
+	}
+	return end;
+}
+
+size_t json_count(struct bytes text)
+{
+	const char *end = text.data + text.len;
+	size_t      count = 1;
+
+	for (const char *at = text.data; at < end && count <= JSON_VALUES_MAX; at++) {
+		if (*at == '"')
+			at = string_end(at + 1, end);
+		else
+			count += *at == ',' || *at == '[' || *at == '{';
+	}
+	return count;
+}
+
 const char *json_type_name(enum json_type type)
 {
 	switch (type) {

@@ -10,6 +10,7 @@
 enum {
 	JSON_DEPTH_MAX = 128, /* an item 32 deep is two levels of JSON a level, and the request around it */
 	JSON_KEEP_BYTES_MAX = 256 * 1024, /* a reader gives memory back after a longer document */
+	JSON_VALUES_MAX = 1024 * 1024,    /* in one document, as json_count counts them */
 };
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
@@ -35,10 +36,16 @@ struct json_reader;
 struct json_reader *json_reader_open(void);
 void                json_reader_close(struct json_reader *r);
 
+/* How many values a text could hold, at most, if it is JSON: one, and one more for each comma, '[' and '{' outside of
+ * strings. Looks no further once there are more than JSON_VALUES_MAX. A tree takes JSON_VALUE_BYTES for each. */
+size_t json_count(struct bytes text);
+
+enum { JSON_VALUE_BYTES = 64 };
+
 /* Parses one whole document. `text` need not be padded. Everything in the tree lives in the arena.
  * ERR_SERIALIZATION, with a text that says what is wrong, if it is not valid JSON, not valid UTF-8, nests
- * deeper than JSON_DEPTH_MAX, or holds a number beyond 64 bits or a double's range. Linear time, whatever the
- * text. */
+ * deeper than JSON_DEPTH_MAX, holds more than JSON_VALUES_MAX values, or a number beyond 64 bits or a double's range.
+ * Linear time, whatever the text. */
 enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes text, struct json **out,
                         struct err *err);
 

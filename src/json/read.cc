@@ -27,6 +27,8 @@ constexpr size_t KEEP_COPY_BYTES = 32;
 static_assert(KEEP_COPY_BYTES <= simdjson::SIMDJSON_PADDING,
               "the library pads its string buffer by that much");
 
+static_assert(sizeof(struct json) <= JSON_VALUE_BYTES, "what callers reckon with");
+
 struct builder {
 	struct arena *arena;
 	char         *strings; // where the next string goes
@@ -187,6 +189,10 @@ enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes tex
 	simdjson::error_code failure;
 
 	*out = nullptr;
+	// Each value takes two bytes of the text at least: a short one need not be counted.
+	if (text.len / 2 >= JSON_VALUES_MAX && json_count(text) > JSON_VALUES_MAX)
+		return err_set(err, ERR_SERIALIZATION, "the document holds more than %d values",
+		               static_cast<int>(JSON_VALUES_MAX));
 	reader_fit(r, text.len);
 	if (text.len > 0)
 		memcpy(r->padded, text.data, text.len);

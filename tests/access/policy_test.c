@@ -34,6 +34,45 @@ static const char least_privilege[] = "{\n"
                                       "  ]\n"
                                       "}\n";
 
+TEST(policy, says_before_a_request_is_read_which_actions_it_never_allows)
+{
+	static const struct {
+		const char *statements;
+		bool        could;
+	} cases[] = {
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"}", true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:putitem\",\"Resource\":\"" TABLE "\"}", true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:GetItem\",\"Resource\":\"*\"}", false},
+	        {"{\"Effect\":\"Allow\",\"NotAction\":\"dynamodb:P*\",\"Resource\":\"*\"}", false},
+	        {"{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\"}", false},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
+	         "{\"Effect\":\"Deny\",\"Action\":\"dynamodb:Put*\",\"Resource\":[\"" TABLE "\",\"*\"]}",
+	         false},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
+	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE "\"}",
+	         true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
+	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"NotResource\":\"*\"}",
+	         true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
+	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
+	         "{\"aws:SecureTransport\":\"false\"}}}",
+	         true},
+	};
+	struct fixture *f = fixture_open();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct bytes text = arena_printf(&f->arena, "{\"Version\":\"2012-10-17\",\"Statement\":[%s]}",
+		                                 cases[i].statements);
+		struct policy *p = fixture_parse(f, text);
+
+		if (policy_could_allow(p, BYTES("dynamodb:PutItem")) != cases[i].could)
+			fail_msg("%s", cases[i].statements);
+		policy_close(p);
+	}
+	fixture_close(f);
+}
+
 TEST(policy, the_least_privilege_policy_of_the_device_tokens_works_as_it_is)
 {
 	static const char table[] = "arn:aws:dynamodb:REGION:ACCOUNT:table/photoeditor-ENV-device-tokens";

@@ -127,6 +127,10 @@ static enum receive_step receive_in_steps(struct receive *r, const char *text, s
 		shown = len - shown < step ? len : shown + step;
 		result = receive_feed(r, (struct bytes){text + at, shown - at}, &used);
 		at += used;
+		if (result == RECEIVE_LARGE) {
+			r->admitted = true;
+			result = RECEIVE_MORE;
+		}
 	}
 	*used_total = at;
 	return result;

@@ -27,7 +27,9 @@ enum { PEER_WAIT_MS = 20000, HELD_MAX = 4096, REPLY_HEAD_MAX = 8192, HOUSE_LOOPS
  *   /close  Connection: close           /empty   204          /header  headers, one of them malicious
  *   /secure did it come by TLS?         /peer    its address
  *   /kept   how often this connection asked for /kept
- *   /block  keeps the loop until house_let_go */
+ *   /block  keeps the loop until house_let_go
+ *   /charge says whether as many bytes as the query says fit into the memory, holding them until house_let_go if they do
+ * A request with the header X-Stranger may have no large body. */
 struct house {
 	struct http_server *server;
 	struct http_limits  limits;
@@ -177,6 +179,23 @@ static void answer_block(struct house *h, struct http_request *r)
 	answer_echo(r);
 }
 
+static void answer_charge(struct house *h, struct http_request *r)
+{
+	uint64_t bytes = 0;
+
+	bytes_to_u64(r->query, 1u << 30, &bytes);
+	if (http_charge(r, bytes))
+		house_keep(h, h->held, &h->held_count, r);
+	else
+		answer_status(r, 503, false);
+}
+
+static bool house_admits(void *ctx, const struct http_request *r)
+{
+	(void)ctx;
+	return http_header_get(r, "x-stranger").data == NULL;
+}
+
 static void house_route(struct house *h, struct http_request *r)
 {
 	if (bytes_is(r->path, "/hold"))
@@ -199,6 +218,8 @@ static void house_route(struct house *h, struct http_request *r)
 		answer_kept(r);
 	else if (bytes_is(r->path, "/peer"))
 		answer_peer(r);
+	else if (bytes_is(r->path, "/charge"))
+		answer_charge(h, r);
 	else if (bytes_is(r->path, "/empty"))
 		answer_status(r, 204, false);
 	else
@@ -256,6 +277,7 @@ static void house_open(struct house *h, unsigned loops, struct clock *clock)
 	                               .loop_open = house_loop_open,
 	                               .loop_close = house_loop_close,
 	                               .handle = house_handle,
+	                               .admits = house_admits,
 	                               .conn_end = house_conn_end};
 	struct err          err;
 

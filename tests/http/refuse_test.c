@@ -44,6 +44,103 @@ TEST(refuse, lets_a_peer_that_overruns_the_limit_read_why)
 	house_close(&house);
 }
 
+static void send_stranger(int fd, const char *framing)
+{
+	peer_send(fd, "POST /say HTTP/1.1\r\n" HOST "X-Stranger: yes\r\n");
+	peer_send(fd, framing);
+}
+
+TEST(refuse, takes_a_small_body_from_anyone_and_a_byte_more_only_from_those_it_knows)
+{
+	static char body[HTTP_SMALL_BODY_BYTES + 1];
+	char        text[128];
+	int         fd;
+
+	house_init(&house);
+	house_open(&house, 1, clock_system());
+	fd = peer_connect(&house);
+	snprintf(text, sizeof(text), "Content-Length: %d\r\n\r\n", HTTP_SMALL_BODY_BYTES);
+	send_stranger(fd, text);
+	assert_true(peer_try_send(fd, body, HTTP_SMALL_BODY_BYTES));
+	peer_expect(fd, 200, "2 /say   16384");
+	snprintf(text, sizeof(text), "POST /say HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n",
+	         HTTP_SMALL_BODY_BYTES + 1);
+	peer_send(fd, text);
+	assert_true(peer_try_send(fd, body, HTTP_SMALL_BODY_BYTES + 1));
+	peer_expect(fd, 200, "2 /say   16385");
+	/* Answered by its head alone, without waiting for a byte of the body, and the last of its connection. */
+	snprintf(text, sizeof(text), "Content-Length: %d\r\n\r\n", HTTP_SMALL_BODY_BYTES + 1);
+	send_stranger(fd, text);
+	peer_expect(fd, 200, "2 /say   0");
+	peer_expect_end(fd);
+	close(fd);
+	house_close(&house);
+}
+
+TEST(refuse, tells_no_stranger_to_go_on_with_a_large_body)
+{
+	int fd;
+
+	house_init(&house);
+	house_open(&house, 1, clock_system());
+	fd = peer_connect(&house);
+	send_stranger(fd, "Expect: 100-continue\r\nContent-Length: 16385\r\n\r\n");
+	peer_expect(fd, 200, "2 /say   0");
+	peer_expect_end(fd);
+	close(fd);
+	house_close(&house);
+}
+
+TEST(refuse, takes_no_more_of_a_strangers_chunks_once_they_are_a_large_body)
+{
+	static char body[HTTP_SMALL_BODY_BYTES];
+	int         fd;
+
+	house_init(&house);
+	house_open(&house, 1, clock_system());
+	fd = peer_connect(&house);
+	send_stranger(fd, "Transfer-Encoding: chunked\r\n\r\n4000\r\n");
+	assert_true(peer_try_send(fd, body, sizeof(body)));
+	peer_send(fd, "\r\n0\r\n\r\n");
+	peer_expect(fd, 200, "2 /say   16384");
+	send_stranger(fd, "Transfer-Encoding: chunked\r\n\r\n4000\r\n");
+	assert_true(peer_try_send(fd, body, sizeof(body)));
+	peer_send(fd, "\r\n1\r\nx");
+	peer_expect(fd, 200, "2 /say   0");
+	peer_expect_end(fd);
+	close(fd);
+	house_close(&house);
+}
+
+TEST(refuse, counts_what_the_handler_takes_until_it_has_answered_and_never_refuses_one_that_is_alone)
+{
+	enum { MEMORY = 1000000 };
+	int first, second;
+
+	house_init(&house);
+	house.limits.body_bytes_max = MEMORY / 2;
+	house.limits.memory_bytes_max = MEMORY;
+	house_open(&house, 1, clock_system());
+	first = peer_connect(&house);
+	second = peer_connect(&house);
+	peer_send(first, "GET /charge?600000 HTTP/1.1\r\n" HOST "\r\n");
+	house_wait_held(&house, 1);
+	peer_send(second, "GET /charge?400001 HTTP/1.1\r\n" HOST "\r\n");
+	peer_expect(second, 503, NULL);
+	peer_send(second, "GET /charge?400000 HTTP/1.1\r\n" HOST "\r\n");
+	house_wait_held(&house, 2);
+	house_let_go(&house);
+	peer_expect(first, 200, NULL);
+	peer_expect(second, 200, NULL);
+	peer_send(first, "GET /charge?2000000 HTTP/1.1\r\n" HOST "\r\n");
+	house_wait_held(&house, 1);
+	house_let_go(&house);
+	peer_expect(first, 200, NULL);
+	close(first);
+	close(second);
+	house_close(&house);
+}
+
 /* Large bodies held at once are bounded: past the bound 503, and below it again all is well. */
 TEST(refuse, bounds_the_memory_of_all_bodies_together)
 {

@@ -14,6 +14,7 @@ static void serve(void)
 	house.limits.idle_ms = 75000;
 	house.limits.head_ms = 10000;
 	house.limits.body_ms = 20000;
+	house.limits.request_ms = 60000;
 	house.limits.send_ms = 30000;
 	house_open(&house, 1, &house.manual.base);
 }
@@ -174,6 +175,53 @@ TEST(timeout, a_body_below_the_least_rate_is_answered_408)
 	send_body(fd, 60000 - 10241);
 	peer_expect(fd, 200, NULL);
 	close(fd);
+	house_close(&house);
+}
+
+/* 50,000 bytes at once would be enough for 48 s, if they counted for longer than the interval they came in. */
+TEST(timeout, a_fast_start_buys_no_slow_rest)
+{
+	int fd;
+
+	serve();
+	fd = peer_with_partial_body();
+	send_body(fd, 50000);
+	let_it_look();
+	house_pass_ms(&house, 10001);
+	send_body(fd, 1);
+	let_it_look();
+	expect_timeouts(0);
+	house_pass_ms(&house, 10001);
+	send_body(fd, 1);
+	peer_expect(fd, 408, NULL);
+	expect_timeouts(1);
+	close(fd);
+	house_close(&house);
+}
+
+/* 14,900 bytes every 14 s are fast enough, but not for ever. */
+TEST(timeout, a_request_has_a_deadline_however_fast_its_body_comes)
+{
+	int fd, in_time;
+
+	serve();
+	fd = peer_with_partial_body();
+	in_time = peer_with_partial_body();
+	for (int i = 0; i < 4; i++) {
+		house_pass_ms(&house, 14000);
+		send_body(fd, 14900);
+		send_body(in_time, 14900);
+		let_it_look();
+	}
+	house_pass_ms(&house, 3999);
+	send_body(in_time, 60000 - 4 * 14900);
+	peer_expect(in_time, 200, NULL);
+	house_pass_ms(&house, 1);
+	send_body(fd, 1);
+	peer_expect(fd, 408, NULL);
+	expect_timeouts(1);
+	close(fd);
+	close(in_time);
 	house_close(&house);
 }
 

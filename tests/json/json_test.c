@@ -168,6 +168,56 @@ TEST(json, nesting_ends_at_the_limit)
 	fixture_close(&f);
 }
 
+TEST(json, values_are_counted_outside_of_strings_only)
+{
+	static const struct {
+		const char *text;
+		size_t      count;
+	} cases[] = {{"", 1},
+	             {"1", 1},
+	             {"[]", 2},
+	             {"[1,2,3]", 4},
+	             {"{\"a\":[1,{\"b\":2}],\"c\":3}", 6},
+	             {"\"[,,{\"", 1},
+	             {"[\"a,\\\",\",2]", 3},
+	             {"[\"\\\\\",2]", 3},
+	             {"[\"\\\\\\\",[\",2]", 3},
+	             {"[\"never ends,,,", 2}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (json_count(bytes_of(cases[i].text)) != cases[i].count)
+			fail_msg("%s: %zu", cases[i].text, json_count(bytes_of(cases[i].text)));
+}
+
+/* [0,0,…]: the array counts too. */
+static struct bytes zeros(struct fixture *f, size_t count)
+{
+	char *text = arena_alloc(&f->arena, 2 * count + 1);
+
+	for (size_t i = 0; i < count; i++) {
+		text[2 * i] = i == 0 ? '[' : ',';
+		text[2 * i + 1] = '0';
+	}
+	text[2 * count] = ']';
+	return (struct bytes){text, 2 * count + 1};
+}
+
+TEST(json, a_document_of_too_many_values_is_refused_before_anything_is_built)
+{
+	struct fixture f;
+	struct bytes   text;
+	size_t         before;
+
+	fixture_open(&f);
+	assert_int_equal(read_ok(&f, zeros(&f, JSON_VALUES_MAX - 1))->count, JSON_VALUES_MAX - 1);
+	text = zeros(&f, JSON_VALUES_MAX);
+	before = f.arena.used_bytes;
+	read_refused(&f, text);
+	assert_string_equal(f.err.text, "the document holds more than 1048576 values");
+	assert_int_equal(f.arena.used_bytes, before);
+	fixture_close(&f);
+}
+
 TEST(json, numbers_at_the_edges_of_64_bits)
 {
 	struct fixture f;
