@@ -1,5 +1,6 @@
 /* POST /v1/attempts: counts, evaluates, locks, records and answers, in one durable call. */
 #include "service/attempt.h"
+#include "service/rule_tally.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
@@ -98,12 +99,13 @@ void attempt_committed(struct v1_call *c)
 {
 	const struct attempts_call *a = c->request;
 	struct meter_shard         *m = ((struct api_loop *)c->http->loop_data)->meter;
+	struct rule_tally          *tally = a->q.rule->tally;
 
-	metric_add(&m->verdicts[METER_ATTEMPTS][a->r.verdict.kind], 1);
+	metric_add(&tally->verdicts[ASKED_ATTEMPT][a->r.verdict.kind], 1);
 	if (a->q.rule->shadow)
-		metric_add(&m->shadows[a->r.shadow.kind], 1);
+		metric_add(&tally->shadows[a->r.shadow.kind], 1);
 	if (a->r.first_time && a->q.rule->at_max == AT_MAX_LOCK && !a->q.rule->shadow)
-		metric_add(&m->locks_set, 1);
+		metric_add(&tally->locks_set, 1);
 	meter_devices(m, &a->q, &a->r);
 }
 

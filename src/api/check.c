@@ -2,6 +2,7 @@
 #include "service/check.h"
 
 #include "api/limit_call.h"
+#include "service/rule_tally.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
@@ -116,12 +117,24 @@ static void write_limits(struct json_writer *w, const struct limit_call *limits,
 		v1_write_bool(w, BYTES("degraded"), true);
 }
 
+/* Of each action its own verdict; limits, which are of all of them, can only make an "allow" of it "limited". */
+static void count_verdicts(const struct check *c)
+{
+	bool limited = c->limits != NULL && !c->limits->allowed;
+
+	for (uint32_t i = 0; i < c->action_count; i++) {
+		enum verdict_kind kind = c->actions[i].verdict.kind;
+
+		kind = kind == VERDICT_ALLOW && limited ? VERDICT_LIMITED : kind;
+		metric_add(&c->actions[i].rule->tally->verdicts[ASKED_CHECK][kind], 1);
+	}
+}
+
 void check_actions_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct check_call *k = c->request;
-	struct meter_shard      *m = ((struct api_loop *)c->http->loop_data)->meter;
 
-	metric_add(&m->verdicts[METER_CHECKS][k->c.verdict.kind], 1);
+	count_verdicts(&k->c);
 	if (k->enforce)
 		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
 	json_begin_object(w);

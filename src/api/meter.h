@@ -10,7 +10,6 @@
 
 #include "api/operations.h"
 #include "base/metric.h"
-#include "service/verdict.h"
 
 #define METER_ONE_MORE(...) +1
 
@@ -36,15 +35,8 @@ enum meter_device {
 	METER_DEVICES
 };
 
-/* What was said of attempts and of checks. */
-enum meter_source { METER_ATTEMPTS, METER_CHECKS, METER_SOURCES };
-
 struct meter_shard {
 	alignas(64) struct meter_row rows[METER_ROWS]; /* the first: no operation of ours */
-	struct metric_counter verdicts[METER_SOURCES][VERDICT_COUNT];
-	struct metric_counter
-	        shadows[VERDICT_COUNT]; /* what rules in shadow mode would have said of attempts */
-	struct metric_counter locks_set;
 	struct metric_counter devices[METER_DEVICES];
 };
 

@@ -10,6 +10,8 @@
 #include "api/v1.h"
 #include "base/audit.h"
 #include "base/version.h"
+#include "service/policy_store.h"
+#include "service/rule_tally.h"
 #include "service/services.h"
 
 /* Everything that is one number, read once a scrape. */
@@ -156,32 +158,76 @@ static void write_requests(struct buf *out, const struct meter *m)
 
 /* ---- verdicts ---- */
 
-static void write_verdict(struct buf *out, const struct meter *m, const char *name, const char *source,
-                          const struct metric_counter *first)
+/* Everything is there from the first scrape on, for every type of the policies in force. */
+static void write_rule(struct buf *out, const char *name, const struct rule *rule, const char *question,
+                       const struct metric_counter *first)
 {
 	for (int v = 0; v < VERDICT_COUNT; v++) {
-		struct label labels[] = {{"verdict", bytes_of(verdict_name((enum verdict_kind)v))},
-		                         {"source", bytes_of(source == NULL ? "" : source)}};
+		struct label labels[] = {{"journey", rule->journey},
+		                         {"type", rule->type},
+		                         {"verdict", bytes_of(verdict_name((enum verdict_kind)v))},
+		                         {"source", bytes_of(question == NULL ? "" : question)}};
 
-		exposition_sample(out, name, (struct labels){labels, source == NULL ? 1 : 2},
-		                  (double)meter_sum(m, &first[v]));
+		exposition_sample(out, name, (struct labels){labels, question == NULL ? 3 : 4},
+		                  (double)metric_value(&first[v]));
 	}
 }
 
-static void write_verdicts(struct buf *out, const struct meter *m)
+static void write_locks_set(struct buf *out, const char *name, const struct rule *rule)
 {
-	const struct meter_shard *first = &m->shards[0];
+	struct label labels[] = {{"journey", rule->journey}, {"type", rule->type}};
+
+	exposition_sample(out, name, (struct labels){labels, 2},
+	                  (double)metric_value(&rule->tally->locks_set));
+}
+
+static void write_said(struct buf *out, const char *name, const struct rule *rule)
+{
+#define X(id, label) write_rule(out, name, rule, label, rule->tally->verdicts[id]);
+	RULE_QUESTIONS(X)
+#undef X
+}
+
+static void write_shadows(struct buf *out, const char *name, const struct rule *rule)
+{
+	write_rule(out, name, rule, NULL, rule->tally->shadows);
+}
+
+/* Rules of one type share their counters: each type is written once. */
+static void write_types(struct buf *out, const struct rules *rules, const char *name,
+                        void (*write)(struct buf *, const char *, const struct rule *))
+{
+	for (uint32_t i = 0; i < rules->count; i++)
+		if (i == 0 || rules->list[i].tally != rules->list[i - 1].tally)
+			write(out, name, &rules->list[i]);
+}
+
+static void write_verdicts(struct buf *out, struct document_holder *holder)
+{
+	struct rules *rules = document_acquire(holder);
 
 	exposition_family(out, "gatehouse_verdicts_total", "counter",
-	                  "What was said of attempts and of checks.");
-	write_verdict(out, m, "gatehouse_verdicts_total", "attempts", first->verdicts[METER_ATTEMPTS]);
-	write_verdict(out, m, "gatehouse_verdicts_total", "check", first->verdicts[METER_CHECKS]);
+	                  "What was said of attempts, and of each action of a check.");
+	write_types(out, rules, "gatehouse_verdicts_total", write_said);
 	exposition_family(out, "gatehouse_shadow_verdicts_total", "counter",
 	                  "What rules in shadow mode would have said of attempts.");
-	write_verdict(out, m, "gatehouse_shadow_verdicts_total", NULL, first->shadows);
+	write_types(out, rules, "gatehouse_shadow_verdicts_total", write_shadows);
 	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks that attempts set.");
-	exposition_sample(out, "gatehouse_locks_set_total", no_labels,
-	                  (double)meter_sum(m, &first->locks_set));
+	write_types(out, rules, "gatehouse_locks_set_total", write_locks_set);
+	document_release(&rules->base);
+}
+
+static void write_policies(struct buf *out, const struct policy_store *policies)
+{
+	struct policy_health health = policy_store_health(policies);
+
+	exposition_family(
+	        out, "gatehouse_policies_refused", "gauge",
+	        "1 while the policy file, or what was PUT, is not in force because of a mistake in it.");
+	exposition_sample(out, "gatehouse_policies_refused", no_labels, health.refused);
+	exposition_family(out, "gatehouse_policy_reload_failures_total", "counter",
+	                  "How often a changed policy file was not taken over.");
+	exposition_sample(out, "gatehouse_policy_reload_failures_total", no_labels, (double)health.failures);
 }
 
 static void write_devices(struct buf *out, const struct meter *m)
@@ -231,7 +277,10 @@ void metrics_write(struct api *api, struct buf *out)
 	write_numbers(out, &now);
 	write_writer(out, &now.engine);
 	write_requests(out, &api->meter);
-	write_verdicts(out, &api->meter);
+	if (api->parts.services != NULL && api->parts.services->policies != NULL) {
+		write_policies(out, api->parts.services->policies);
+		write_verdicts(out, &api->parts.services->rules);
+	}
 	write_devices(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
 		limit_metrics_write(out, api->parts.services->limits, engine_now_us(api->parts.engine));

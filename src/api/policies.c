@@ -1,5 +1,6 @@
-/* GET and PUT /v1/policies/{name}: the policies in force, with versions. A PUT says which version it replaces
- * (If-Match), so that two people cannot overwrite each other, and is checked whole before it is stored. */
+/* /v1/policies/{name}: the policies in force, and those that were, by version. PUT replaces them, DELETE goes back to what
+ * ships. Both say which version they replace (If-Match), so that two people cannot overwrite each other; a document is
+ * checked whole before it is stored. */
 #include <inttypes.h>
 
 #include "api/v1_read.h"
@@ -8,13 +9,17 @@
 
 struct policies_call {
 	const struct document_kind *kind;
-	struct document            *document; /* GET: in force; PUT: the new one, until it is installed */
-	int64_t                     read;     /* the version that If-Match names */
-	struct bytes                text;     /* PUT: as it is stored */
+	struct document            *document; /* GET: in force; else the new one, until it is installed */
+	bool                        asked;    /* GET: for one version */
+	int64_t                     read;     /* that version; or the one that If-Match names */
+	struct policy_version shown; /* the answer; its text is in the call's arena, or the document's */
+	bool                  in_force;
 };
 
-static enum err_code find_kind(struct v1_call *c, struct policies_call *p, struct err *err)
+static enum err_code find_kind(struct v1_call *c, struct err *err)
 {
+	struct policies_call *p = arena_zalloc(c->arena, sizeof(*p));
+
 	p->kind = policy_store_kind(c->services->policies, c->params[0]);
 	c->request = p;
 	if (p->kind == NULL)
@@ -28,53 +33,96 @@ static void release(struct v1_call *c)
 	document_release(((struct policies_call *)c->request)->document);
 }
 
+static void show_document(struct policies_call *p)
+{
+	p->shown = (struct policy_version){
+	        .version = p->document->version, .origin = p->document->origin, .text = p->document->text};
+}
+
+static void encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct policies_call *p = c->request;
+
+	if (p->in_force)
+		v1_header(c, BYTES("ETag"), arena_printf(c->arena, "\"%" PRIi64 "\"", p->shown.version));
+	json_begin_object(w);
+	v1_write_text(w, BYTES("name"), bytes_of(p->kind->name));
+	v1_write_i64(w, BYTES("version"), p->shown.version);
+	v1_write_bool(w, BYTES("in_force"), p->in_force);
+	v1_write_text(w, BYTES("origin"), bytes_of(document_origin_name(p->shown.origin)));
+	json_name(w, BYTES("document"));
+	json_raw(w, p->shown.text);
+	json_end_object(w);
+}
+
 /* ---- GET ---- */
+
+static enum err_code read_version(struct v1_call *c, struct policies_call *p, struct err *err)
+{
+	struct bytes text;
+	uint64_t     version;
+
+	err->code = ERR_NONE;
+	text = v1_query(c, "version", err);
+	if (text.data == NULL || err->code != ERR_NONE)
+		return err->code;
+	if (!bytes_to_u64(text, INT64_MAX - 1, &version))
+		return err_field(err, ERR_INVALID, "version", "?version: must be a whole number, 0 or more");
+	p->asked = true;
+	p->read = (int64_t)version;
+	return ERR_NONE;
+}
 
 enum err_code policy_get_decode(struct v1_call *c, struct err *err)
 {
-	struct policies_call *p = arena_zalloc(c->arena, sizeof(*p));
+	struct policies_call *p;
 
-	if (find_kind(c, p, err) != ERR_NONE)
+	if (find_kind(c, err) != ERR_NONE || read_version(c, c->request, err) != ERR_NONE)
 		return err->code;
+	p = c->request;
 	p->document = document_acquire(p->kind->holder);
 	c->release = release;
 	return ERR_NONE;
 }
 
-enum err_code policy_get_run(struct v1_call *c, struct table *t, struct err *err)
+/* One that is not in force: what ships, or a row. */
+static enum err_code find_version(struct v1_call *c, struct policies_call *p, struct table *t,
+                                  struct err *err)
 {
-	(void)c;
-	(void)t;
-	(void)err;
+	struct document *shipped;
+
+	if (policy_rows_find(p->kind->name, p->read, &c->changes, t, &p->shown, err) != ERR_NONE)
+		return err->code;
+	if (p->shown.found)
+		return ERR_NONE;
+	if (p->read != 0)
+		return err_field(err, ERR_NOT_FOUND, "version",
+		                 "?version: there is no version %" PRIi64
+		                 " of these policies; the last %d that were replaced are kept",
+		                 p->read, POLICY_VERSIONS_KEPT);
+	if (policy_store_shipped(c->services->policies, p->kind, &shipped, err) != ERR_NONE)
+		return err->code;
+	document_release(p->document);
+	p->document = shipped;
+	show_document(p);
 	return ERR_NONE;
 }
 
-static void write_policies(struct v1_call *c, struct json_writer *w, int64_t version, struct bytes text)
+enum err_code policy_get_run(struct v1_call *c, struct table *t, struct err *err)
 {
-	const struct policies_call *p = c->request;
-	const char                 *file = policy_store_file(c->services->policies);
+	struct policies_call *p = c->request;
 
-	v1_header(c, BYTES("ETag"), arena_printf(c->arena, "\"%" PRIi64 "\"", version));
-	json_begin_object(w);
-	v1_write_text(w, BYTES("name"), bytes_of(p->kind->name));
-	v1_write_i64(w, BYTES("version"), version);
-	v1_write_text(w, BYTES("origin"),
-	              file != NULL   ? BYTES("file")
-	              : version == 0 ? BYTES("default")
-	                             : BYTES("stored"));
-	json_name(w, BYTES("document"));
-	json_raw(w, text);
-	json_end_object(w);
+	show_document(p);
+	p->in_force = !p->asked || p->read == p->shown.version;
+	return p->in_force ? ERR_NONE : find_version(c, p, t, err);
 }
 
 void policy_get_encode(struct v1_call *c, struct json_writer *w)
 {
-	const struct policies_call *p = c->request;
-
-	write_policies(c, w, p->document->version, p->document->text);
+	encode(c, w);
 }
 
-/* ---- PUT ---- */
+/* ---- PUT and DELETE ---- */
 
 /* "3", the version that GET showed. */
 static enum err_code read_match(struct v1_call *c, struct policies_call *p, struct err *err)
@@ -84,57 +132,101 @@ static enum err_code read_match(struct v1_call *c, struct policies_call *p, stru
 
 	if (given.data == NULL)
 		return err_field(err, ERR_NO_MATCH, "If-Match",
-		                 "If-Match: say which version this replaces: its ETag");
+		                 "If-Match: say which version this replaces: the ETag that GET answers");
 	if (given.len < 3 || given.data[0] != '"' || given.data[given.len - 1] != '"' ||
 	    !bytes_to_u64((struct bytes){given.data + 1, given.len - 2}, INT64_MAX - 1, &version))
 		return err_field(err, ERR_STALE, "If-Match",
-		                 "If-Match: this is no version of these policies");
+		                 "If-Match: this is no version of these policies; GET answers the ETag");
 	p->read = (int64_t)version;
 	return ERR_NONE;
 }
 
-enum err_code policy_put_decode(struct v1_call *c, struct err *err)
+static enum err_code read_change(struct v1_call *c, struct err *err)
 {
-	struct policies_call *p = arena_zalloc(c->arena, sizeof(*p));
-	struct json_writer    w;
-	struct buf            out;
-
-	if (find_kind(c, p, err) != ERR_NONE)
+	if (find_kind(c, err) != ERR_NONE)
 		return err->code;
 	if (policy_store_file(c->services->policies) != NULL)
 		return err_set(err, ERR_POLICIES_FILE,
 		               "the policies come from a file (--policies): change it there");
-	if (read_match(c, p, err) != ERR_NONE || p->kind->parse(c->body, &p->document, err) != ERR_NONE)
-		return err->code;
+	return read_match(c, c->request, err);
+}
+
+/* The new one has its text already. */
+static void adopt(struct v1_call *c, struct document *d, enum document_origin origin)
+{
+	struct policies_call *p = c->request;
+
+	d->version = p->read + 1;
+	d->origin = origin;
+	p->document = d;
+	p->in_force = true;
 	c->release = release;
-	buf_init(&out, &p->document->arena);
+	show_document(p);
+}
+
+enum err_code policy_put_decode(struct v1_call *c, struct err *err)
+{
+	struct document   *d;
+	struct json_writer w;
+	struct buf         out;
+
+	if (read_change(c, err) != ERR_NONE ||
+	    ((struct policies_call *)c->request)->kind->parse(c->body, &d, err) != ERR_NONE)
+		return err->code;
+	buf_init(&out, &d->arena);
 	json_writer_init(&w, &out);
 	json_tree(&w, c->body);
-	p->text = p->document->text = buf_bytes(&out);
-	p->document->version = p->read + 1;
+	d->text = buf_bytes(&out);
+	adopt(c, d, DOCUMENT_STORED);
 	return ERR_NONE;
+}
+
+enum err_code policy_delete_decode(struct v1_call *c, struct err *err)
+{
+	struct document *d;
+
+	if (read_change(c, err) != ERR_NONE ||
+	    policy_store_shipped(c->services->policies, ((struct policies_call *)c->request)->kind, &d,
+	                         err) != ERR_NONE)
+		return err->code;
+	adopt(c, d, DOCUMENT_SHIPPED);
+	return ERR_NONE;
+}
+
+static enum err_code change_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	const struct policies_call *p = c->request;
+	struct policy_change        change = {p->kind, p->read, p->shown.text, p->shown.origin};
+
+	return policy_store_change(&change, &c->changes, t, err);
 }
 
 enum err_code policy_put_run(struct v1_call *c, struct table *t, struct err *err)
 {
-	struct policies_call *p = c->request;
+	return change_run(c, t, err);
+}
 
-	return policy_store_change(p->kind, p->read, p->text, &c->changes, t, err);
+enum err_code policy_delete_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	return change_run(c, t, err);
 }
 
 /* Before it is answered: whoever has the answer finds it in force. */
-void policy_put_committed(struct v1_call *c)
+void policy_change_committed(struct v1_call *c)
 {
 	struct policies_call *p = c->request;
 
-	p->text = arena_copy(c->arena, p->text);
-	policy_store_install(p->kind, p->document);
+	p->shown.text = arena_copy(c->arena, p->shown.text);
+	policy_store_install(c->services->policies, p->kind, p->document);
 	p->document = NULL;
 }
 
 void policy_put_encode(struct v1_call *c, struct json_writer *w)
 {
-	const struct policies_call *p = c->request;
+	encode(c, w);
+}
 
-	write_policies(c, w, p->read + 1, p->text);
+void policy_delete_encode(struct v1_call *c, struct json_writer *w)
+{
+	encode(c, w);
 }

@@ -19,7 +19,8 @@ ROUTE_FUNCTIONS(check_actions);
 /* policies.c */
 ROUTE_FUNCTIONS(policy_get);
 ROUTE_FUNCTIONS(policy_put);
-void policy_put_committed(struct v1_call *c);
+ROUTE_FUNCTIONS(policy_delete);
+void policy_change_committed(struct v1_call *c);
 
 /* limits.c */
 ROUTE_FUNCTIONS(allow);

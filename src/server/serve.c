@@ -109,7 +109,7 @@ static void signals_wait(struct server *s)
 
 	for (;;) {
 		which = sigtimedwait(&set, NULL, &look);
-		services_refresh(&s->services);
+		services_refresh(&s->services, s->engine);
 		if (which == SIGHUP)
 			certificates_reload(s);
 		else if (which > 0)

@@ -9,7 +9,7 @@
 #include "server/secret.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
-#include "service/rules.h"
+#include "service/rule_tally.h"
 
 /* ---- tables ---- */
 
@@ -43,7 +43,8 @@ static void tables_warn(const struct service_tables *tables, struct engine *engi
 static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
                        struct document_holder *limits)
 {
-	kinds[0] = (struct document_kind){.name = "attempts", .parse = rules_parse, .holder = rules};
+	kinds[0] = (struct document_kind){
+	        .name = "attempts", .parse = rules_parse, .holder = rules, .inherit = rule_tally_inherit};
 	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
 }
 
@@ -129,6 +130,41 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 	return err->code;
 }
 
+/* ---- the policy file ---- */
+
+struct keeping {
+	struct writer_request   base;
+	struct server_services *services;
+	struct arena            arena;
+};
+
+static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
+{
+	struct keeping *k = (struct keeping *)w;
+	struct changes  changes;
+
+	changes_init(&changes, &k->arena, &k->services->all.tables);
+	if (policy_store_keep(k->services->all.policies, &changes, t, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&changes, t, &w->err);
+}
+
+/* Explanations cite versions of the file, so they are kept. If it fails it is tried again, a second later. */
+static void keep_versions(struct server_services *s, struct engine *engine)
+{
+	struct keeping k = {.base = {.run = keep_in_turn, .cost_bytes = POLICY_DOCUMENT_BYTES_MAX},
+	                    .services = s};
+	struct err     err;
+
+	arena_init(&k.arena);
+	if (engine_run(engine, &k.base, &err) == ERR_NONE)
+		policy_store_kept(s->all.policies);
+	else if (!s->keeping_failed)
+		log_warn("the version of the policy file that is in force cannot be kept: %s", err.text);
+	s->keeping_failed = policy_store_unkept(s->all.policies);
+	arena_release(&k.arena);
+}
+
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
                             struct engine *engine, struct err *err)
 {
@@ -142,12 +178,11 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	return open_policies(s, options, engine, err);
 }
 
-void services_refresh(struct server_services *s)
+static void refresh_device_keys(struct server_services *s)
 {
 	struct device_keys *keys;
 	struct err          err;
 
-	policy_store_refresh(s->all.policies);
 	if (device_keys_refresh(s->data, &s->device_keys_seen, &keys, &err) != ERR_NONE) {
 		log_error("the device keys stay as they were: %s", err.text);
 		return;
@@ -156,6 +191,14 @@ void services_refresh(struct server_services *s)
 		return;
 	document_put(&s->all.devices, &keys->base);
 	log_info("the device keys were read again");
+}
+
+void services_refresh(struct server_services *s, struct engine *engine)
+{
+	policy_store_refresh(s->all.policies);
+	if (policy_store_unkept(s->all.policies))
+		keep_versions(s, engine);
+	refresh_device_keys(s);
 }
 
 void services_close(struct server_services *s)

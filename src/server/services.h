@@ -13,6 +13,7 @@ struct server_services {
 	struct document_kind kinds[POLICY_KINDS]; /* of policies */
 	const char          *data;                /* the data directory */
 	uint64_t             device_keys_seen;
+	bool                 keeping_failed; /* of versions of the policy file, the last time */
 };
 
 /* *s is zeroed before. If it fails, services_close is called all the same. */
@@ -20,8 +21,8 @@ enum err_code services_open(struct server_services *s, const struct serve_option
                             struct engine *engine, struct err *err);
 void          services_close(struct server_services *s); /* as far as it came */
 
-/* Looks whether the policy file or the device keys changed. */
-void services_refresh(struct server_services *s);
+/* Now and then, from one thread: looks whether the policy file or the device keys changed. */
+void services_refresh(struct server_services *s, struct engine *engine);
 
 /* Do the tables have names of their own, and is the file of policies, if there is one, good? */
 enum err_code services_check(const struct serve_options *options, struct err *err);

@@ -1,6 +1,25 @@
 /* Documents: counting. */
 #include "service/document.h"
 
+static const char *const origins[] = {
+#define X(id, name) [id] = name,
+        DOCUMENT_ORIGINS(X)
+#undef X
+};
+
+const char *document_origin_name(enum document_origin origin)
+{
+	return origins[origin];
+}
+
+enum document_origin document_origin_of(struct bytes name)
+{
+	for (unsigned i = 0; i < sizeof(origins) / sizeof(origins[0]); i++)
+		if (bytes_is(name, origins[i]))
+			return (enum document_origin)i;
+	return DOCUMENT_STORED;
+}
+
 void *document_make(size_t len)
 {
 	struct arena     arena;

@@ -9,11 +9,27 @@
 
 #include "json/json.h"
 
+/* Where a document comes from. X(id, name in answers and rows) */
+#define DOCUMENT_ORIGINS(X)                                                                                  \
+	X(DOCUMENT_STORED, "stored")   /* was PUT */                                                         \
+	X(DOCUMENT_SHIPPED, "default") /* comes with the program */                                          \
+	X(DOCUMENT_FILE, "file")
+
+enum document_origin {
+#define X(id, name) id,
+	DOCUMENT_ORIGINS(X)
+#undef X
+};
+
+const char          *document_origin_name(enum document_origin origin);
+enum document_origin document_origin_of(struct bytes name); /* DOCUMENT_STORED if it is none of them */
+
 struct document {
-	atomic_uint  refs;
-	struct arena arena; /* holds the document itself, and all it points to */
-	int64_t      version;
-	struct bytes text; /* as JSON */
+	atomic_uint          refs;
+	struct arena         arena; /* holds the document itself, and all it points to */
+	int64_t              version;
+	enum document_origin origin;
+	struct bytes         text; /* as JSON */
 };
 
 /* Allocates `len` bytes for a struct that begins with a document, cleared, with one reference. */
@@ -40,6 +56,8 @@ struct document_kind {
 	const char *name; /* "attempts" */
 	enum err_code (*parse)(const struct json *tree, struct document **out, struct err *err);
 	struct document_holder *holder;
+	/* Before one comes into force in the place of another; NULL: nothing to do. */
+	void (*inherit)(struct document *next, const struct document *now);
 	/* After another one came into force; NULL: nothing to do. */
 	void (*changed)(void *ctx);
 	void *ctx;

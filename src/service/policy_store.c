@@ -1,5 +1,4 @@
-/* The policy store: a file, a table, or the defaults. Versions: those that were PUT count from 1; a file's is
- * the time it was changed; 0 is what ships. */
+/* The policy store: a file, a table, or the defaults. */
 #include "service/policy_store.h"
 
 #include <errno.h>
@@ -13,14 +12,22 @@
 #include "json/fields.h"
 #include "json/write.h"
 #include "json/yaml.h"
-#include "service/row.h"
 #include "service/rules.h"
 
 struct policy_store {
 	const struct document_kind *kinds;
 	unsigned                    count;
 	const char                 *file; /* NULL: none */
-	struct stat                 read; /* of the file that was read last, good or not; one thread only */
+
+	/* the thread that refreshes only */
+	struct stat read;   /* of the file that was read last, good or not; of none: zeros */
+	bool        gone;   /* the file was not there when it was looked at last */
+	bool        unkept; /* what the file says is not in the table yet */
+
+	/* any thread */
+	atomic_bool           file_refused;
+	atomic_uint           stored_refused; /* a bit a kind */
+	struct metric_counter failures;
 };
 
 /* ---- trees to documents ---- */
@@ -37,8 +44,9 @@ static void text_keep(struct document *d, const struct json *tree)
 }
 
 /* All sections or none: documents are put into force only when every one is good. */
-static enum err_code parse_sections(const struct policy_store *s, const struct json *tree, int64_t version,
-                                    struct document *made[POLICY_KINDS_MAX], struct err *err)
+static enum err_code parse_sections(const struct policy_store *s, const struct json *tree,
+                                    enum document_origin origin, struct document *made[POLICY_KINDS_MAX],
+                                    struct err *err)
 {
 	struct fields f;
 	struct err    wrong;
@@ -54,57 +62,69 @@ static enum err_code parse_sections(const struct policy_store *s, const struct j
 			fields_adopt(&f, s->kinds[i].name, &wrong);
 			continue;
 		}
-		made[i]->version = version;
+		made[i]->origin = origin;
 		text_keep(made[i], section);
 	}
 	return fields_end(&f);
 }
 
-/* What ships, where `yaml` has no section. */
-static enum err_code fill_up(const struct policy_store *s, struct arena *a,
-                             struct document *made[POLICY_KINDS_MAX], struct err *err)
+/* What ships, where there is no document yet. */
+static enum err_code fill_up(const struct policy_store *s, struct document *made[POLICY_KINDS_MAX],
+                             struct err *err)
 {
 	struct document *shipped[POLICY_KINDS_MAX] = {NULL};
+	struct arena     a;
 	struct json     *tree;
 
-	if (yaml_read(a, policy_defaults(), &tree, err) != ERR_NONE)
-		return err->code;
-	parse_sections(s, tree, 0, shipped, err);
+	arena_init(&a);
+	if (yaml_read(&a, policy_defaults(), &tree, err) == ERR_NONE)
+		parse_sections(s, tree, DOCUMENT_SHIPPED, shipped, err);
 	for (unsigned i = 0; i < s->count; i++) {
 		if (made[i] == NULL)
 			made[i] = shipped[i];
 		else
 			document_release(shipped[i]);
 	}
-	return err->code;
-}
-
-static void install(struct policy_store *s, struct document *made[POLICY_KINDS_MAX], bool good)
-{
-	for (unsigned i = 0; i < s->count; i++) {
-		if (!good) {
-			document_release(made[i]);
-			continue;
-		}
-		document_put(s->kinds[i].holder, made[i]);
-		if (s->kinds[i].changed != NULL)
-			s->kinds[i].changed(s->kinds[i].ctx);
-	}
-}
-
-static enum err_code install_all(struct policy_store *s, struct bytes yaml, int64_t version, struct err *err)
-{
-	struct document *made[POLICY_KINDS_MAX] = {NULL};
-	struct arena     a;
-	struct json     *tree;
-
-	arena_init(&a);
-	if (yaml_read(&a, yaml, &tree, err) == ERR_NONE &&
-	    parse_sections(s, tree, version, made, err) == ERR_NONE)
-		fill_up(s, &a, made, err);
-	install(s, made, err->code == ERR_NONE);
 	arena_release(&a);
 	return err->code;
+}
+
+static void release_all(const struct policy_store *s, struct document *made[POLICY_KINDS_MAX])
+{
+	for (unsigned i = 0; i < s->count; i++)
+		document_release(made[i]);
+}
+
+enum err_code policy_store_shipped(const struct policy_store *s, const struct document_kind *kind,
+                                   struct document **out, struct err *err)
+{
+	struct document *made[POLICY_KINDS_MAX] = {NULL};
+	unsigned         which = (unsigned)(kind - s->kinds);
+
+	err->code = ERR_NONE;
+	if (fill_up(s, made, err) == ERR_NONE) {
+		*out = made[which];
+		made[which] = NULL;
+	}
+	release_all(s, made);
+	return err->code;
+}
+
+static void inherit(const struct document_kind *kind, struct document *d)
+{
+	struct document *now = document_acquire(kind->holder);
+
+	if (kind->inherit != NULL)
+		kind->inherit(d, now);
+	document_release(now);
+}
+
+static void put_into_force(const struct document_kind *kind, struct document *d)
+{
+	inherit(kind, d);
+	document_put(kind->holder, d);
+	if (kind->changed != NULL)
+		kind->changed(kind->ctx);
 }
 
 /* ---- the file ---- */
@@ -135,18 +155,83 @@ static enum err_code file_read(const char *path, struct arena *a, struct bytes *
 	return ERR_NONE;
 }
 
-static enum err_code file_install(struct policy_store *s, struct err *err)
+/* After the one in force, or not at all if it says the same. */
+static void file_put(struct policy_store *s, const struct document_kind *kind, struct document *d)
+{
+	struct document *now = document_acquire(kind->holder);
+	int64_t          changed_s = s->read.st_mtim.tv_sec;
+	bool             same = now->origin == d->origin && bytes_equal(now->text, d->text);
+
+	if (d->origin == DOCUMENT_FILE)
+		d->version = changed_s > now->version ? changed_s : now->version + 1;
+	document_release(now);
+	if (same) {
+		document_release(d);
+		return;
+	}
+	put_into_force(kind, d);
+	s->unkept = true;
+}
+
+static enum err_code file_parse(const struct policy_store *s, struct bytes text,
+                                struct document *made[POLICY_KINDS_MAX], struct err *err)
 {
 	struct arena a;
-	struct bytes text;
-	struct err   why = {.code = ERR_NONE};
+	struct json *tree;
+
+	arena_init(&a);
+	if (yaml_read(&a, text, &tree, err) == ERR_NONE &&
+	    parse_sections(s, tree, DOCUMENT_FILE, made, err) == ERR_NONE)
+		fill_up(s, made, err);
+	arena_release(&a);
+	return err->code;
+}
+
+static enum err_code file_install(struct policy_store *s, struct err *err)
+{
+	struct document *made[POLICY_KINDS_MAX] = {NULL};
+	struct arena     a;
+	struct bytes     text;
+	struct err       why = {.code = ERR_NONE};
 
 	arena_init(&a);
 	if (file_read(s->file, &a, &text, &s->read, err) == ERR_NONE &&
-	    install_all(s, text, s->read.st_mtim.tv_sec, &why) != ERR_NONE)
+	    file_parse(s, text, made, &why) != ERR_NONE)
 		err_field(err, why.code, why.field, "%s: %s", s->file, why.text);
+	for (unsigned i = 0; i < s->count && err->code == ERR_NONE; i++) {
+		file_put(s, &s->kinds[i], made[i]);
+		made[i] = NULL;
+	}
+	release_all(s, made);
 	arena_release(&a);
 	return err->code;
+}
+
+static bool file_is_as_read(const struct policy_store *s, const struct stat *st)
+{
+	return st->st_ino == s->read.st_ino && st->st_size == s->read.st_size &&
+	       st->st_mtim.tv_sec == s->read.st_mtim.tv_sec && st->st_mtim.tv_nsec == s->read.st_mtim.tv_nsec;
+}
+
+static void file_refuse(struct policy_store *s, const char *why)
+{
+	atomic_store(&s->file_refused, true);
+	metric_add(&s->failures, 1);
+	log_error("the policies stay as they were: %s", why);
+}
+
+/* An editor may put a new file in the place of the old one, and be seen in between: a file that is gone is told of only when
+ * it is still gone the next time. */
+static void file_missing(struct policy_store *s)
+{
+	struct err err;
+
+	if (s->gone && s->read.st_ino != 0) {
+		memset(&s->read, 0, sizeof(s->read)); /* whatever comes back is read */
+		err_set(&err, ERR_INVALID, "%s: %s", s->file, strerror(ENOENT));
+		file_refuse(s, err.text);
+	}
+	s->gone = true;
 }
 
 void policy_store_refresh(struct policy_store *s)
@@ -154,15 +239,21 @@ void policy_store_refresh(struct policy_store *s)
 	struct stat st;
 	struct err  err = {.code = ERR_NONE};
 
-	if (s->file == NULL || stat(s->file, &st) != 0)
+	if (s->file == NULL)
 		return;
-	if (st.st_ino == s->read.st_ino && st.st_size == s->read.st_size &&
-	    st.st_mtim.tv_sec == s->read.st_mtim.tv_sec && st.st_mtim.tv_nsec == s->read.st_mtim.tv_nsec)
+	if (stat(s->file, &st) != 0) {
+		file_missing(s);
 		return;
-	if (file_install(s, &err) == ERR_NONE)
-		log_info("the policies were read again");
-	else
-		log_error("the policies stay as they were: %s", err.text);
+	}
+	s->gone = false;
+	if (file_is_as_read(s, &st))
+		return;
+	if (file_install(s, &err) != ERR_NONE) {
+		file_refuse(s, err.text);
+		return;
+	}
+	atomic_store(&s->file_refused, false);
+	log_info("the policies were read again");
 }
 
 /* ---- opening ---- */
@@ -171,13 +262,20 @@ enum err_code policy_store_open(struct policy_store **out, const struct document
                                 const char *file, struct err *err)
 {
 	struct policy_store *s = mem_zalloc(sizeof(*s));
+	struct document     *made[POLICY_KINDS_MAX] = {NULL};
 
 	*s = (struct policy_store){.kinds = kinds, .count = count, .file = file};
 	for (unsigned i = 0; i < count; i++)
 		document_holder_init(kinds[i].holder);
 	err->code = ERR_NONE;
-	if (install_all(s, policy_defaults(), 0, err) == ERR_NONE && file != NULL)
-		file_install(s, err);
+	if (fill_up(s, made, err) == ERR_NONE) {
+		for (unsigned i = 0; i < count; i++)
+			document_put(kinds[i].holder, made[i]);
+		if (file != NULL)
+			file_install(s, err);
+	} else {
+		release_all(s, made);
+	}
 	if (err->code != ERR_NONE) {
 		policy_store_close(s);
 		return err->code;
@@ -206,105 +304,172 @@ const struct document_kind *policy_store_kind(const struct policy_store *s, stru
 	return NULL;
 }
 
-/* ---- the table ---- */
-
-static struct item stored_key(const struct document_kind *kind, struct arena *a)
+struct policy_health policy_store_health(const struct policy_store *s)
 {
-	return row_key_one(a, arena_printf(a, "POLICY#%s", kind->name));
+	return (struct policy_health){.refused = atomic_load(&s->file_refused) ||
+	                                         atomic_load(&s->stored_refused) != 0,
+	                              .failures = metric_value(&s->failures)};
 }
 
-static enum err_code stored_get(const struct document_kind *kind, struct bytes table, struct table *t,
-                                struct arena *a, struct table_get_result *r, struct err *err)
-{
-	struct table_get q = {.table = table, .key = stored_key(kind, a), .consistent = true};
+/* ---- what was PUT ---- */
 
-	return tables_get(t, a, &q, r, err);
+static unsigned bit_of(const struct policy_store *s, const struct document_kind *kind)
+{
+	return 1u << (kind - s->kinds);
 }
 
 /* What is stored cannot be understood, maybe by this version only: what ships stays in force, under the stored
  * version, so that a PUT can replace it. Not serving would be worse. */
-static void load_failed(const struct document_kind *kind, int64_t version, const struct err *err)
+static void load_failed(struct policy_store *s, const struct document_kind *kind, int64_t version,
+                        const struct err *err)
 {
 	struct document *d = document_acquire(kind->holder);
 
 	d->version = version; /* nobody else is there yet */
 	document_release(d);
+	atomic_fetch_or(&s->stored_refused, bit_of(s, kind));
 	log_error("the stored policies \"%s\" are not in force, those that ship are: %s", kind->name,
 	          err->text);
 }
 
-static enum err_code load_one(const struct document_kind *kind, struct bytes table, struct table *t,
-                              struct arena *a, struct err *err)
+static void load_stored(struct policy_store *s, const struct document_kind *kind,
+                        const struct policy_version *stored, struct arena *a)
 {
-	struct table_get_result r;
-	struct json_reader     *reader;
-	struct json            *tree;
-	struct document        *d = NULL;
+	struct json_reader *reader = json_reader_open();
+	struct json        *tree;
+	struct document    *d = NULL;
+	struct err          err = {.code = ERR_NONE};
 
-	if (stored_get(kind, table, t, a, &r, err) != ERR_NONE || !r.found)
-		return err->code;
-	reader = json_reader_open();
-	if (json_read(reader, a, row_text(&r.item, "document"), &tree, err) == ERR_NONE &&
-	    kind->parse(tree, &d, err) == ERR_NONE) {
-		d->version = row_i64(&r.item, "version", 0);
+	if (json_read(reader, a, stored->text, &tree, &err) == ERR_NONE &&
+	    kind->parse(tree, &d, &err) == ERR_NONE) {
+		d->version = stored->version;
 		text_keep(d, tree);
-		policy_store_install(kind, d);
+		policy_store_install(s, kind, d);
 	} else {
-		load_failed(kind, row_i64(&r.item, "version", 0), err);
-		err->code = ERR_NONE;
+		load_failed(s, kind, stored->version, &err);
 	}
 	json_reader_close(reader);
-	return ERR_NONE;
+}
+
+/* After a DELETE what ships is in force, with this program, under the version that the DELETE made. */
+static void load_put(struct policy_store *s, const struct document_kind *kind,
+                     const struct policy_version *stored, struct arena *a)
+{
+	struct document *d;
+
+	if (stored->origin != DOCUMENT_SHIPPED) {
+		load_stored(s, kind, stored, a);
+		return;
+	}
+	d = document_acquire(kind->holder);
+	d->version = stored->version; /* nobody else is there yet */
+	document_release(d);
+}
+
+/* The version under which the table has what the file says; or one above all it has. */
+static void load_file(struct policy_store *s, const struct document_kind *kind,
+                      const struct policy_version *stored)
+{
+	struct document *d = document_acquire(kind->holder);
+
+	if (d->origin == DOCUMENT_FILE && bytes_equal(stored->text, d->text))
+		d->version = stored->version;
+	else if (d->origin == DOCUMENT_FILE && d->version <= stored->version)
+		d->version = stored->version + 1;
+	document_release(d);
+	s->unkept = true;
 }
 
 enum err_code policy_store_load(struct policy_store *s, const struct service_tables *tables, struct table *t,
                                 struct err *err)
 {
-	struct arena a;
+	struct arena          a;
+	struct changes        none;
+	struct policy_version stored;
 
 	err->code = ERR_NONE;
-	if (s->file != NULL)
-		return ERR_NONE;
 	arena_init(&a);
-	for (unsigned i = 0; i < s->count && err->code == ERR_NONE; i++)
-		load_one(&s->kinds[i], tables->names[TABLE_POLICIES], t, &a, err);
+	changes_init(&none, &a, tables);
+	for (unsigned i = 0; i < s->count; i++) {
+		enum policy_place place = s->file != NULL ? PLACE_FILE : PLACE_PUT;
+
+		if (policy_rows_newest(s->kinds[i].name, place, &none, t, &stored, err) != ERR_NONE)
+			break;
+		if (stored.found && place == PLACE_FILE)
+			load_file(s, &s->kinds[i], &stored);
+		else if (stored.found)
+			load_put(s, &s->kinds[i], &stored, &a);
+	}
 	arena_release(&a);
 	return err->code;
 }
 
-/* The later of what is stored and what is in force: the table may have been deleted since. */
-static int64_t version_now(const struct document_kind *kind, const struct table_get_result *r)
+enum err_code policy_store_change(const struct policy_change *p, struct changes *c, struct table *t,
+                                  struct err *err)
 {
-	struct document *d = document_acquire(kind->holder);
-	int64_t          stored = r->found ? row_i64(&r->item, "version", 0) : 0, now = d->version;
+	struct document      *d;
+	struct policy_version old,
+	        next = {.origin = p->origin, .text = p->text, .set_s = t->now_us / 1000000};
+	int64_t now;
 
-	document_release(d);
-	return stored > now ? stored : now;
-}
-
-enum err_code policy_store_change(const struct document_kind *kind, int64_t read, struct bytes text,
-                                  struct changes *c, struct table *t, struct err *err)
-{
-	static const char *const same[] = {"version", NULL};
-	struct bytes             table = c->tables->names[TABLE_POLICIES];
-	struct table_get_result  r;
-	struct row               row;
-
-	if (stored_get(kind, table, t, c->arena, &r, err) != ERR_NONE)
+	if (policy_rows_newest(p->kind->name, PLACE_PUT, c, t, &old, err) != ERR_NONE)
 		return err->code;
-	if (version_now(kind, &r) != read)
+	d = document_acquire(p->kind->holder);
+	now = old.found && old.version > d->version ? old.version : d->version;
+	document_release(d); /* the table may have been deleted since: the later of the two counts */
+	if (now != p->read)
 		return err_field(err, ERR_STALE, "If-Match", "If-Match: another version is in force");
-	row_init(&row, c->arena);
-	row_set_text(&row, "PK", row_text(&(struct item){stored_key(kind, c->arena).members, 1}, "PK"));
-	row_set_text(&row, "document", text);
-	row_set_i64(&row, "last_updated", t->now_us / 1000000);
-	row_set_i64(&row, "version", read + 1);
-	changes_put(c, table, row_item(&row), row_same(c->arena, &r.item, same));
+	next.version = p->read + 1;
+	policy_rows_replace(p->kind->name, PLACE_PUT, c, &old, &next);
 	return ERR_NONE;
 }
 
-void policy_store_install(const struct document_kind *kind, struct document *d)
+void policy_store_install(struct policy_store *s, const struct document_kind *kind, struct document *d)
 {
-	if (document_put_newer(kind->holder, d) && kind->changed != NULL)
+	inherit(kind, d);
+	if (!document_put_newer(kind->holder, d))
+		return;
+	atomic_fetch_and(&s->stored_refused, ~bit_of(s, kind));
+	if (kind->changed != NULL)
 		kind->changed(kind->ctx);
+}
+
+/* ---- versions of the file ---- */
+
+bool policy_store_unkept(const struct policy_store *s)
+{
+	return s->unkept;
+}
+
+void policy_store_kept(struct policy_store *s)
+{
+	s->unkept = false;
+}
+
+static enum err_code keep_one(const struct document_kind *kind, const struct document *d, struct changes *c,
+                              struct table *t, struct err *err)
+{
+	struct policy_version old, next = {.version = d->version,
+	                                   .origin = d->origin,
+	                                   .set_s = t->now_us / 1000000,
+	                                   .text = arena_copy(c->arena, d->text)};
+
+	if (policy_rows_newest(kind->name, PLACE_FILE, c, t, &old, err) != ERR_NONE)
+		return err->code;
+	if (d->origin == DOCUMENT_FILE && !(old.found && old.version == next.version))
+		policy_rows_replace(kind->name, PLACE_FILE, c, &old, &next);
+	return ERR_NONE;
+}
+
+enum err_code policy_store_keep(const struct policy_store *s, struct changes *c, struct table *t,
+                                struct err *err)
+{
+	err->code = ERR_NONE;
+	for (unsigned i = 0; i < s->count && err->code == ERR_NONE; i++) {
+		struct document *d = document_acquire(s->kinds[i].holder);
+
+		keep_one(&s->kinds[i], d, c, t, err);
+		document_release(d);
+	}
+	return err->code;
 }

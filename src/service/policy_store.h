@@ -2,12 +2,17 @@
  * the file's section if a file was given, else the one that was PUT last, else what ships with the program.
  * A document that cannot be understood never comes into force: the old one stays.
  *
- * Threads: everything may be called from any thread; a document is read through document_acquire. */
+ * Versions rise. Those that were PUT, or put back by DELETE, count from 1; 0 is what ships. A file's is the time of its
+ * change in seconds since 1970, or one more than the version before, if that is later: two changes within a second, or a
+ * copy with an old date, are versions of their own. What was in force is kept as rows (policy_rows.h).
+ *
+ * Threads: everything may be called from any thread, except load, refresh, unkept and kept: one thread only. A document
+ * is read through document_acquire. */
 #ifndef SERVICE_POLICY_STORE_H
 #define SERVICE_POLICY_STORE_H
 
-#include "service/change.h"
-#include "service/document.h"
+#include "base/metric.h"
+#include "service/policy_rows.h"
 
 enum { POLICY_KINDS_MAX = 4, POLICY_DOCUMENT_BYTES_MAX = 256 * 1024 };
 
@@ -19,11 +24,12 @@ enum err_code policy_store_open(struct policy_store **out, const struct document
                                 const char *file, struct err *err);
 void          policy_store_close(struct policy_store *s);
 
-/* Reads what was PUT, at start. With a file nothing is read. */
+/* At start: reads what was PUT. With a file: only which versions it had, to go on from there. */
 enum err_code policy_store_load(struct policy_store *s, const struct service_tables *tables, struct table *t,
                                 struct err *err);
 
-/* Has the file changed? Then it is read again; if it is not good that is logged, once, and all stays. */
+/* Has the file changed? Then it is read again; if it is not good, or gone, that is logged, once, and all stays. A section
+ * that says what it said stays in force under its version. */
 void policy_store_refresh(struct policy_store *s);
 
 const char *policy_store_file(const struct policy_store *s); /* NULL: none */
@@ -31,13 +37,42 @@ const char *policy_store_file(const struct policy_store *s); /* NULL: none */
 /* NULL if there is no such kind. */
 const struct document_kind *policy_store_kind(const struct policy_store *s, struct bytes name);
 
-/* ---- putting ---- */
+/* What ships of that kind, as a new document of version 0. */
+enum err_code policy_store_shipped(const struct policy_store *s, const struct document_kind *kind,
+                                   struct document **out, struct err *err);
 
-/* Adds the row for a new version, one above `read`. ERR_STALE if another than `read` is stored. */
-enum err_code policy_store_change(const struct document_kind *kind, int64_t read, struct bytes text,
-                                  struct changes *c, struct table *t, struct err *err);
+/* ---- changing ---- */
+
+struct policy_change {
+	const struct document_kind *kind;
+	int64_t                     read; /* the version that it replaces */
+	struct bytes                text;
+	enum document_origin        origin; /* DOCUMENT_STORED, or DOCUMENT_SHIPPED: back to that */
+};
+
+/* Adds the rows for a new version, one above `read`. ERR_STALE if another than `read` is in force. */
+enum err_code policy_store_change(const struct policy_change *p, struct changes *c, struct table *t,
+                                  struct err *err);
 
 /* Puts a committed version into force, unless a later one is. Takes the reference. */
-void policy_store_install(const struct document_kind *kind, struct document *d);
+void policy_store_install(struct policy_store *s, const struct document_kind *kind, struct document *d);
+
+/* ---- versions of the file ---- */
+
+/* Is a version of the file in force that the table does not have yet? Then whoever asks commits what policy_store_keep
+ * adds, and calls policy_store_kept. */
+bool          policy_store_unkept(const struct policy_store *s);
+enum err_code policy_store_keep(const struct policy_store *s, struct changes *c, struct table *t,
+                                struct err *err);
+void          policy_store_kept(struct policy_store *s);
+
+/* ---- for metrics ---- */
+
+struct policy_health {
+	bool     refused;  /* the file, or what is stored, is not in force because of a mistake in it */
+	uint64_t failures; /* how often a file was read again in vain */
+};
+
+struct policy_health policy_store_health(const struct policy_store *s);
 
 #endif

@@ -73,6 +73,7 @@ struct rule {
 	struct bytes           *notifications; /* known notification types; none: any */
 	uint32_t                notification_count;
 	bool                    shadow;
+	struct rule_tally      *tally; /* for metrics; shared by the rules of a type */
 };
 
 struct journey {

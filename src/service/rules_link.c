@@ -1,5 +1,6 @@
 /* Linking: what refers to what among the rules of a set. */
 #include "service/rules_link.h"
+#include "service/rule_tally.h"
 
 #include <stdlib.h>
 
@@ -131,4 +132,5 @@ void rules_link(struct rules *rules, struct fields *f)
 	sort(rules, f);
 	check_refs(rules, f);
 	link_devices(rules, f);
+	rule_tally_attach(rules);
 }

@@ -429,7 +429,7 @@ def test_a_check_is_not_counted_among_the_answers_of_limits(server, key):
     assert check(server, {"policy": "memory", "key": key}).json()["verdict"] == "limited"
     assert check(server, {"policy": "memory", "key": fresh()}).json()["verdict"] == "allow"
     assert counted() == before
-    assert server.metric('gatehouse_verdicts_total{verdict="limited",source="check"}') >= 1
+    assert server.metric('gatehouse_verdicts_total{journey="SIGN_IN",type="PASSWORD_ENTRY",verdict="limited",source="check"}') >= 1
 
 
 @pytest.mark.parametrize("limits,status,field", [

@@ -194,7 +194,7 @@ def requests(operation):
 def check(connection, path, method, operation, name, body):
     where = f"{operation['operationId']} {name}"
     status, headers, answer = send(connection, path, method, operation, name, body)
-    if operation["operationId"] == "GetPolicies":  # the document is long: its schema is all there is to say
+    if operation["operationId"] in ("GetPolicies", "DeletePolicies"):  # the document is long: its schema is all there is to say
         response = operation["responses"]["200"]
         want, schema = 200, response["content"]["application/json"]["schema"]
     else:

@@ -143,8 +143,8 @@ def test_a_number_that_will_not_do_is_told_why(v1, cost, status, text):
 
 def test_a_retry_in_other_bytes_is_the_same_request(v1, subject):
     first = (f'{{"subject":"{subject}","journey":"SIGN_IN","type":"PASSWORD_ENTRY","outcome":"failure",'
-             f'"context":{{"ip":"192.0.2.1","device":"d"}}}}').encode()
-    again = (f'{{ "context" : {{"device": "\\u0064", "ip": "192.0.2.1"}},\n "outcome": "failure", "type": "PASSWORD_ENTRY", '
+             f'"method_id":"d","context":{{"ip":"192.0.2.1"}}}}').encode()
+    again = (f'{{ "context" : {{"ip": "192.0.2.1"}}, "method_id": "\\u0064",\n "outcome": "failure", "type": "PASSWORD_ENTRY", '
              f'"journey": "SIGN_\\u0049N", "subject": "{subject}" }}').encode()
     one, two = (v1.attempts(raw, idempotency_key=subject) for raw in (first, again))
     assert one.status == two.status == 200 and one.body == two.body

@@ -176,15 +176,17 @@ struct putting {
 	struct store         *s;
 	int64_t               read;
 	struct bytes          text;
+	enum document_origin  origin;
 };
 
 static enum err_code put_in_turn(struct writer_request *w, struct table *t)
 {
-	struct putting *p = (struct putting *)w;
-	struct changes  changes;
+	struct putting      *p = (struct putting *)w;
+	struct policy_change change = {p->s->kinds, p->read, p->text, p->origin};
+	struct changes       changes;
 
 	changes_init(&changes, &p->s->s.f.arena, &p->s->s.tables);
-	if (policy_store_change(p->s->kinds, p->read, p->text, &changes, t, &w->err) != ERR_NONE)
+	if (policy_store_change(&change, &changes, t, &w->err) != ERR_NONE)
 		return w->err.code;
 	return changes_commit(&changes, t, &w->err);
 }
@@ -245,7 +247,7 @@ TEST(policy_store, an_older_version_does_not_come_into_force_over_a_newer_one)
 	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
 	load(&s);
 	old = document_make(sizeof(struct rules));
-	policy_store_install(s.kinds, old);
+	policy_store_install(s.store, s.kinds, old);
 	assert_int_equal(version_in_force(&s), 1);
 	store_close(&s);
 }
@@ -265,5 +267,219 @@ TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 	assert_int_equal(max_in_force(&s), 8);
 	assert_int_equal(before->list[0].max, 7);
 	document_release(&before->base);
+	store_close(&s);
+}
+
+/* ---- versions that were in force ---- */
+
+static struct policy_version found(struct store *s, int64_t version)
+{
+	struct engine_session reader;
+	struct changes        none;
+	struct policy_version out;
+
+	engine_session_init(&reader, s->s.f.engine);
+	changes_init(&none, &s->s.f.arena, &s->s.tables);
+	if (policy_rows_find("attempts", version, &none, &reader.base, &out, &s->s.f.err) != ERR_NONE)
+		fail_msg("%s", s->s.f.err.text);
+	out.text = arena_copy(&s->s.f.arena, out.text);
+	engine_session_release(&reader);
+	return out;
+}
+
+static void assert_found(struct store *s, int64_t version, const char *max)
+{
+	struct policy_version v = found(s, version);
+	struct bytes          text = arena_printf(&s->s.f.arena, "\"max\":%s,", max);
+
+	if (!v.found || v.version != version || !bytes_contains(v.text, text))
+		fail_msg("version %d: %.*s", (int)version, (int)v.text.len,
+		         v.text.len > 0 ? v.text.data : "");
+}
+
+TEST(policy_store, what_a_put_replaces_can_be_found_by_its_version)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_false(found(&s, 1).found);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	assert_found(&s, 1, "7");
+	load(&s);
+	assert_int_equal(put(&s, 1, "8"), ERR_NONE);
+	load(&s);
+	assert_int_equal(put(&s, 2, "9"), ERR_NONE);
+	assert_found(&s, 1, "7");
+	assert_found(&s, 2, "8");
+	assert_found(&s, 3, "9");
+	assert_false(found(&s, 4).found);
+	store_close(&s);
+}
+
+TEST(policy_store, as_many_replaced_versions_are_kept_as_the_bound_says_and_no_more)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	for (int64_t version = 0; version <= POLICY_VERSIONS_KEPT; version++)
+		assert_int_equal(put(&s, version, "7"), ERR_NONE);
+	assert_found(&s, 1, "7"); /* replaced, with a hundred others: the last that is kept */
+	assert_int_equal(put(&s, POLICY_VERSIONS_KEPT + 1, "8"), ERR_NONE);
+	assert_false(found(&s, 1).found);
+	assert_found(&s, 2, "7");
+	assert_found(&s, POLICY_VERSIONS_KEPT + 1, "7");
+	assert_found(&s, POLICY_VERSIONS_KEPT + 2, "8");
+	store_close(&s);
+}
+
+static enum err_code delete (struct store *s, int64_t read) {
+	struct putting p = {.base = {.run = put_in_turn, .cost_bytes = 100},
+	                    .s = s,
+	                    .read = read,
+	                    .origin = DOCUMENT_SHIPPED};
+	struct document * shipped;
+
+	assert_int_equal(policy_store_shipped(s->store, s->kinds, &shipped, &s->s.f.err), ERR_NONE);
+	p.text = arena_copy(&s->s.f.arena, shipped->text);
+	document_release(shipped);
+	return engine_run(s->s.f.engine, &p.base, &s->s.f.err);
+}
+
+TEST(policy_store, after_a_delete_what_ships_is_in_force_and_versions_go_on_rising)
+{
+	struct store s;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	assert_int_equal(delete (&s, 0), ERR_STALE);
+	assert_int_equal(delete (&s, 1), ERR_NONE);
+	policy_store_close(s.store);
+	assert_int_equal(store_open(&s, false), ERR_NONE); /* as a start does */
+	load(&s);
+	assert_int_equal(max_in_force(&s), 6);
+	assert_int_equal(version_in_force(&s), 2);
+	assert_int_equal(found(&s, 2).origin, DOCUMENT_SHIPPED);
+	assert_found(&s, 1, "7");
+	assert_int_equal(put(&s, 2, "9"), ERR_NONE);
+	load(&s);
+	assert_int_equal(version_in_force(&s), 3);
+	assert_int_equal(found(&s, 2).origin, DOCUMENT_SHIPPED);
+	store_close(&s);
+}
+
+static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
+{
+	struct putting *p = (struct putting *)w;
+	struct changes  changes;
+
+	changes_init(&changes, &p->s->s.f.arena, &p->s->s.tables);
+	if (policy_store_keep(p->s->store, &changes, t, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&changes, t, &w->err);
+}
+
+static void keep(struct store *s)
+{
+	struct putting p = {.base = {.run = keep_in_turn, .cost_bytes = 100}, .s = s};
+
+	assert_true(policy_store_unkept(s->store));
+	assert_int_equal(engine_run(s->s.f.engine, &p.base, &s->s.f.err), ERR_NONE);
+	policy_store_kept(s->store);
+}
+
+static void change_file(struct store *s, const char *text, int age_s)
+{
+	file_write(s, text, age_s);
+	policy_store_refresh(s->store);
+}
+
+TEST(policy_store, versions_of_the_file_rise_are_kept_and_are_known_again_after_a_start)
+{
+	struct store s;
+
+	store_init(&s);
+	file_write(&s, GOOD("7"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	load(&s);
+	keep(&s);
+	change_file(&s, GOOD("80"), 9); /* within the same second */
+	assert_int_equal(version_in_force(&s), START_S - 8);
+	keep(&s);
+	change_file(&s, GOOD("80") "# no other\n", 2);
+	assert_int_equal(version_in_force(&s), START_S - 8);
+	assert_false(policy_store_unkept(s.store));
+	change_file(&s, GOOD("9"), 20); /* a copy with an old date */
+	assert_int_equal(version_in_force(&s), START_S - 7);
+	keep(&s);
+	assert_found(&s, START_S - 9, "7");
+	assert_found(&s, START_S - 8, "80");
+	assert_found(&s, START_S - 7, "9");
+	policy_store_close(s.store);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	load(&s);
+	assert_int_equal(version_in_force(&s), START_S - 7);
+	policy_store_close(s.store);
+	file_write(&s, GOOD("5"), 30); /* changed while nobody served */
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	load(&s);
+	keep(&s);
+	assert_found(&s, START_S - 6, "5");
+	assert_int_equal(version_in_force(&s), START_S - 6);
+	store_close(&s);
+}
+
+/* ---- what cannot be understood ---- */
+
+static void assert_health(struct store *s, bool refused, uint64_t failures)
+{
+	struct policy_health now = policy_store_health(s->store);
+
+	assert_int_equal(now.refused, refused);
+	assert_int_equal(now.failures, failures);
+}
+
+TEST(policy_store, a_file_that_is_not_taken_over_shows_until_it_is_good_again)
+{
+	struct store s;
+
+	store_init(&s);
+	file_write(&s, GOOD("7"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	assert_health(&s, false, 0);
+	change_file(&s, GOOD("-1"), 8);
+	policy_store_refresh(s.store);
+	assert_health(&s, true, 1); /* once, however often it is looked at */
+	change_file(&s, GOOD("7"), 7);
+	assert_health(&s, false, 1);
+	assert_int_equal(unlink(s.file), 0);
+	policy_store_refresh(s.store); /* maybe an editor is just writing it */
+	assert_health(&s, false, 1);
+	policy_store_refresh(s.store);
+	policy_store_refresh(s.store);
+	assert_health(&s, true, 2);
+	assert_int_equal(max_in_force(&s), 7);
+	change_file(&s, GOOD("7"), 7);
+	assert_health(&s, false, 2);
+	store_close(&s);
+}
+
+TEST(policy_store, what_is_stored_and_cannot_be_understood_shows_until_a_put_replaces_it)
+{
+	struct store     s;
+	struct document *good;
+
+	store_init(&s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(put(&s, 0, "0"), ERR_NONE); /* as if by a later program, which knows what 0 means */
+	load(&s);
+	assert_int_equal(version_in_force(&s), 1);
+	assert_health(&s, true, 0);
+	assert_int_equal(policy_store_shipped(s.store, s.kinds, &good, &s.s.f.err), ERR_NONE);
+	good->version = 2;
+	policy_store_install(s.store, s.kinds, good);
+	assert_health(&s, false, 0);
 	store_close(&s);
 }
