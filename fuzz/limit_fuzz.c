@@ -1,5 +1,5 @@
 /* Limit fuzz: any rule, any state that a row could hold, any times and costs. Whatever was there, an answer is in order: no
- * more is left than there is, what is allowed was left, a refusal changes nothing and says how long to wait, and after that
+ * more is left than there is, what is allowed was left, a refusal takes nothing and says how long to wait, and after that
  * wait (with nobody else asking) the same request passes. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { STEPS_MAX = 64 };
 #define NOW_MAX_US (LIMIT_TIME_MAX_US - LIMIT_DRAIN_US_MAX)
 
 struct input {
-	uint64_t limit, period, burst, start, count, previous, now;
+	uint64_t limit, period, burst, start, count, previous, now, block, blocked;
 	uint8_t  algorithm, wrote, near;
 };
 
@@ -47,7 +47,8 @@ static struct limit_rule rule_of(const struct input *in)
 	                           .limit = 1 + in->limit % LIMIT_UNITS_MAX,
 	                           .period = {(int64_t)(in->period % (LIMIT_PERIOD_S_MAX + 1)) * 1000000},
 	                           .burst = 1 + in->burst % LIMIT_UNITS_MAX,
-	                           .near_permille = in->near};
+	                           .near_permille = in->near,
+	                           .block_us = (int64_t)(in->block % (LIMIT_PERIOD_S_MAX + 1)) * 1000000};
 }
 
 static struct limit_state state_of(const struct input *in)
@@ -55,7 +56,8 @@ static struct limit_state state_of(const struct input *in)
 	return (struct limit_state){.algorithm = (enum limit_algorithm)(in->wrote % 4),
 	                            .start_us = (int64_t)(in->start % (uint64_t)LIMIT_TIME_MAX_US),
 	                            .count = in->count >> 1,
-	                            .previous = in->previous >> 1};
+	                            .previous = in->previous >> 1,
+	                            .blocked_us = (int64_t)(in->blocked % (uint64_t)LIMIT_TIME_MAX_US)};
 }
 
 static void check_wait(const struct limit_rule *rule, struct limit_state s, int64_t now_us, uint64_t cost,
@@ -81,16 +83,22 @@ static void check_take(const struct limit_rule *rule, struct limit_state *s, int
 
 	limit_take(rule, s, now_us, 0, &look);
 	require(memcmp(&before, s, sizeof(before)) == 0, "a look changes nothing");
-	require(look.allowed && look.remaining <= look.limit && look.reset_us >= 0, "a look is in order");
+	require(look.allowed == (look.remaining > 0), "a look is allowed if there is something");
+	require(look.remaining <= limit_capacity(rule) && look.reset_us >= 0, "a look is in order");
+	require(look.limit == rule->limit, "the limit is the configured one");
 	limit_take(rule, s, now_us, cost, &a);
-	require(a.allowed == (cost <= look.remaining), "what is left may be taken, and no more");
+	require(a.allowed == ((cost == 0 ? 1 : cost) <= look.remaining),
+	        "what is left may be taken, and no more");
 	if (a.allowed) {
 		require(a.remaining == look.remaining - cost, "what was taken is gone");
 		require(s->algorithm == LIMIT_NONE || limit_expiry(rule, s) > 0, "it expires");
 		return;
 	}
 	require(memcmp(&before, s, sizeof(before)) == 0, "a refusal changes nothing");
-	check_wait(rule, *s, now_us, cost, a.retry_after_us);
+	if (limit_block(rule, s, now_us, cost, &a))
+		require(!a.allowed && a.retry_after_us >= rule->block_us, "a block is told");
+	if (s->blocked_us <= now_us) /* the clock did not go back */
+		check_wait(rule, *s, now_us, cost, a.retry_after_us);
 }
 
 static void check_give(const struct limit_rule *rule, struct limit_state *s, int64_t now_us, uint64_t cost)
@@ -99,7 +107,8 @@ static void check_give(const struct limit_rule *rule, struct limit_state *s, int
 
 	limit_take(rule, s, now_us, 0, &look);
 	limit_give(rule, s, now_us, cost, &a);
-	require(a.remaining >= look.remaining && a.remaining <= a.limit, "a refund takes nothing");
+	require(a.remaining >= look.remaining && a.remaining <= limit_capacity(rule),
+	        "a refund takes nothing");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -116,10 +125,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!limit_rule_drains(&rule))
 		return 0;
 	s = state_of(&in);
-	now_us = (int64_t)(in.now % (uint64_t)NOW_MAX_US);
+	now_us = 1 + (int64_t)(in.now % (uint64_t)NOW_MAX_US);
 	for (unsigned i = 0; i < STEPS_MAX && take_bytes(&data, &size, &step, sizeof(step)); i++) {
-		now_us = (int64_t)((uint64_t)(now_us + step.later_us % (NOW_MAX_US / 1000)) %
-		                   (uint64_t)NOW_MAX_US);
+		now_us = 1 + (int64_t)((uint64_t)(now_us + step.later_us % (NOW_MAX_US / 1000)) %
+		                       (uint64_t)NOW_MAX_US);
 		if (step.gives % 4 == 0)
 			check_give(&rule, &s, now_us, step.cost % (LIMIT_UNITS_MAX + 1));
 		else

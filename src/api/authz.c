@@ -1,23 +1,28 @@
-/* /v1/authz: a limit as a yes or no for proxies: nginx's auth_request, Envoy's HTTP authorization. Any method, any path
+/* /v1/authz: limits as a yes or no for proxies: nginx's auth_request, Envoy's HTTP authorization. Any method, any path
  * behind it, any body: 200 or 429 (403 where a proxy takes no other).
  *
  * What is asked comes from headers that the proxy sets:
  *
- *   X-Gatehouse-Policy       which limit
+ *   X-Gatehouse-Policy       which limits: "login-ip", or several, all or nothing:
+ *                            "login-ip;from=x-real-ip;kind=ip, api-client;from=x-client-id;cost=2"
  *   X-Gatehouse-Key          of whom; or
  *   X-Gatehouse-Key-From     the name of the header that says of whom
  *   X-Gatehouse-Key-Kind     ip, email, phone or device: hashed before it is kept
- *   X-Gatehouse-Cost         1 unless said
- *   X-Gatehouse-Deny-Status  429 unless said; 403
+ *   X-Gatehouse-Cost         1 unless set
+ *   X-Gatehouse-Deny-Status  429 unless set; 403
  *
  * or, if the first is absent and the path is /v1/authz itself, from a query: policy, key, kind, cost, deny. Never from
- * both: behind a proxy that passes the client's own path and query on, the client could choose them. */
+ * both: behind a proxy that passes the client's own path and query on, the client could choose them. For the same reason
+ * none of these headers may be there twice: one of the two would be the client's. */
 #include <stdio.h>
+#include <strings.h>
 
 #include "api/limit_call.h"
 #include "api/v1_routes.h"
 
 #define PATH "/v1/authz"
+
+enum { HEADER_NAME_MAX = 63 }; /* of one that a key comes from */
 
 struct authz_call {
 	struct limit_call call;
@@ -32,6 +37,7 @@ struct setting {
 
 static const struct setting policy_setting = {"x-gatehouse-policy", "policy"},
                             key_setting = {"x-gatehouse-key", "key"},
+                            from_setting = {"x-gatehouse-key-from", NULL},
                             kind_setting = {"x-gatehouse-key-kind", "kind"},
                             cost_setting = {"x-gatehouse-cost", "cost"},
                             deny_setting = {"x-gatehouse-deny-status", "deny"};
@@ -42,16 +48,10 @@ struct settings {
 	struct err     *err;
 };
 
-/* Empty if it is not given. */
-static struct bytes get(struct settings *s, const struct setting *what)
-{
-	struct bytes text = s->by_query ? v1_query(s->call, what->query, s->err)
-	                                : http_header_get(s->call->http, what->header);
-
-	if (text.len > 0 && !bytes_is_utf8(text))
-		err_field(s->err, ERR_INVALID, s->by_query ? what->query : what->header, "is not UTF-8");
-	return text;
-}
+/* One limit of X-Gatehouse-Policy. What it does not say is empty, and comes from the other headers. */
+struct asked {
+	struct bytes name, from, kind, cost;
+};
 
 static enum err_code wrong(struct settings *s, const struct setting *what, const char *text)
 {
@@ -61,23 +61,113 @@ static enum err_code wrong(struct settings *s, const struct setting *what, const
 	                                : err_field(s->err, ERR_INVALID, name, "%s: %s", name, text);
 }
 
-/* The key itself, or what the header that is named says. */
-static struct bytes get_key(struct settings *s)
-{
-	struct bytes text = get(s, &key_setting), from;
-	char         name[64];
+/* ---- headers ---- */
 
-	if (s->by_query || text.len > 0)
-		return text;
-	from = http_header_get(s->call->http, "x-gatehouse-key-from");
-	if (from.len == 0 || from.len >= sizeof(name))
-		return (struct bytes){NULL, 0};
-	snprintf(name, sizeof(name), "%.*s", BYTES_ARG(from));
-	text = http_header_get(s->call->http, name);
-	return bytes_is_utf8(text) ? text : (struct bytes){NULL, 0};
+/* The value of a header, or empty. ERR_SERIALIZATION if it is there twice. */
+static struct bytes header_once(struct settings *s, struct bytes name)
+{
+	const struct http_request *r = s->call->http;
+	struct bytes               found = {NULL, 0};
+
+	for (unsigned i = 0; i < r->header_count; i++) {
+		const struct http_header *h = &r->headers[i];
+
+		if (h->name.len != name.len || strncasecmp(h->name.data, name.data, name.len) != 0)
+			continue;
+		if (found.data != NULL && s->err->code == ERR_NONE) {
+			err_set(s->err, ERR_SERIALIZATION,
+			        "the header %.*s is there twice: the proxy must replace what the client "
+			        "sends",
+			        BYTES_ARG(name));
+			return (struct bytes){NULL, 0};
+		}
+		found = h->value;
+	}
+	return found;
 }
 
-static bool hash_key(struct settings *s, struct bytes kind, struct bytes *key)
+/* Empty if it is not given. */
+static struct bytes get(struct settings *s, const struct setting *what)
+{
+	struct bytes text = {NULL, 0};
+
+	if (!s->by_query)
+		text = header_once(s, bytes_of(what->header));
+	else if (what->query != NULL)
+		text = v1_query(s->call, what->query, s->err);
+	if (text.len > 0 && !bytes_is_utf8(text))
+		wrong(s, what, "must be UTF-8");
+	return text;
+}
+
+/* A key is kept in rows and shown by GET /v1/limits/top. */
+static bool holds_a_secret(struct bytes header)
+{
+	static const char *const names[] = {"authorization",        "proxy-authorization", "cookie",
+	                                    "set-cookie",           "x-api-key",           "api-key",
+	                                    "x-auth-token",         "x-access-token",      "x-csrf-token",
+	                                    "x-amz-security-token", "x-xsrf-token"};
+	static const char        ours[] = "x-gatehouse-";
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (header.len == strlen(names[i]) && strncasecmp(header.data, names[i], header.len) == 0)
+			return true;
+	return header.len >= strlen(ours) && strncasecmp(header.data, ours, strlen(ours)) == 0;
+}
+
+static struct bytes key_from(struct settings *s, const struct setting *what, struct bytes header)
+{
+	struct bytes text;
+
+	if (holds_a_secret(header))
+		wrong(s, what,
+		      "this header holds a secret or a setting, and would be kept and shown as a key; name "
+		      "one "
+		      "that holds an address or an id");
+	text = header.len > HEADER_NAME_MAX ? (struct bytes){NULL, 0} : header_once(s, header);
+	if (text.len == 0 || !bytes_is_utf8(text))
+		wrong(s, what, "the header it names is missing, empty, or not UTF-8");
+	return text;
+}
+
+/* ---- X-Gatehouse-Policy ---- */
+
+/* Takes what stands before the separator off the text, without the spaces around it. */
+static struct bytes split(struct bytes *rest, char separator)
+{
+	const char  *at = rest->len == 0 ? NULL : memchr(rest->data, separator, rest->len);
+	size_t       len = at == NULL ? rest->len : (size_t)(at - rest->data);
+	struct bytes part = {rest->data, len};
+
+	*rest = at == NULL ? (struct bytes){NULL, 0} : (struct bytes){at + 1, rest->len - len - 1};
+	return bytes_trimmed(part);
+}
+
+static enum err_code asked_read(struct settings *s, struct bytes text, struct asked *out)
+{
+	*out = (struct asked){.name = split(&text, ';')};
+	while (text.data != NULL) {
+		struct bytes value = split(&text, ';'), name = split(&value, '=');
+
+		value = bytes_trimmed(value);
+		if (bytes_is(name, "from") && out->from.len == 0 && !s->by_query)
+			out->from = value;
+		else if (bytes_is(name, "kind") && out->kind.len == 0)
+			out->kind = value;
+		else if (bytes_is(name, "cost") && out->cost.len == 0)
+			out->cost = value;
+		else
+			return wrong(s, &policy_setting,
+			             "the parameters of a policy are from, kind and cost, each at most once");
+		if (value.len == 0)
+			return wrong(s, &policy_setting, "a parameter needs a value: from=x-real-ip");
+	}
+	return ERR_NONE;
+}
+
+/* ---- keys and costs ---- */
+
+static bool hash_key(struct settings *s, struct bytes kind, struct limit_key *key)
 {
 	static const char *const kinds[] = {
 #define X(id, name) [id] = name,
@@ -86,33 +176,90 @@ static bool hash_key(struct settings *s, struct bytes kind, struct bytes *key)
 	};
 
 	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++)
-		if (bytes_is(kind, kinds[i]))
+		if (bytes_is(kind, kinds[i])) {
+			key->is_address = i == IDENTIFIER_IP && identifier_ip_parse(key->text, key->address);
+			key->hashed = true;
 			return identifier_hash(&s->call->services->identifiers, s->call->arena,
-			                       (enum identifier_kind)i, *key, key);
+			                       (enum identifier_kind)i, key->text, &key->text);
+		}
 	return false;
 }
 
-static enum err_code read_key(struct settings *s, struct bytes *key)
+/* An item that says where its key is from says its kind, too. */
+static enum err_code read_key(struct settings *s, const struct asked *item, struct limit_key *key)
 {
-	struct bytes kind = get(s, &kind_setting);
+	struct bytes text, from, kind = item->kind;
 
-	*key = get_key(s);
-	if (key->len < 1 || key->len > LIMIT_KEY_MAX)
+	if (item->from.len > 0) {
+		text = key_from(s, &policy_setting, item->from);
+	} else {
+		text = get(s, &key_setting);
+		from = get(s, &from_setting);
+		if (text.len == 0 && from.len > 0)
+			text = key_from(s, &from_setting, from);
+		if (kind.len == 0)
+			kind = get(s, &kind_setting);
+	}
+	if (text.len < 1 || text.len > LIMIT_KEY_MAX)
 		return wrong(s, &key_setting, "is missing, or longer than 256 bytes");
+	*key = limit_key_plain(text);
 	if (kind.len > 0 && !hash_key(s, kind, key))
 		return wrong(s, &kind_setting,
 		             "must be ip, email, phone or device, and the key one of that kind");
 	return s->err->code;
 }
 
-static enum err_code read_numbers(struct settings *s, struct authz_call *a, uint64_t *cost)
+static enum err_code read_cost(struct settings *s, const struct asked *item, uint64_t *cost)
 {
-	struct bytes cost_text = get(s, &cost_setting), deny = get(s, &deny_setting);
+	struct bytes text = item->cost.len > 0 ? item->cost : get(s, &cost_setting);
 
 	*cost = 1;
-	a->deny_status = bytes_is(deny, "403") ? 403 : 429;
-	if (cost_text.len > 0 && !bytes_to_u64(cost_text, LIMIT_UNITS_MAX, cost))
-		return wrong(s, &cost_setting, "must be a whole number");
+	if (text.len > 0 && !bytes_to_u64(text, LIMIT_UNITS_MAX, cost))
+		return wrong(s, item->cost.len > 0 ? &policy_setting : &cost_setting,
+		             "the cost must be a whole number up to 1000000000");
+	return s->err->code;
+}
+
+static enum err_code read_item(struct settings *s, const struct limit_policies *set, struct bytes text,
+                               struct limit_call *out)
+{
+	const struct limit_policy *policy;
+	struct asked               item;
+	struct limit_key           key;
+	uint64_t                   cost;
+
+	if (asked_read(s, text, &item) != ERR_NONE)
+		return s->err->code;
+	policy = limit_policies_find(set, item.name);
+	if (policy == NULL)
+		return wrong(s, &policy_setting, "there is no such policy");
+	v1_resource(s->call, "limit", policy->name);
+	if (read_key(s, &item, &key) != ERR_NONE || read_cost(s, &item, &cost) != ERR_NONE)
+		return s->err->code;
+	if (out->count == LIMIT_ASKS_MAX)
+		return wrong(s, &policy_setting, "at most 16 policies can be asked in one call");
+	if (!limit_call_add(out, s->call->arena, policy, &key, cost))
+		return wrong(s, &policy_setting, "the same policy is asked twice about the same key");
+	return ERR_NONE;
+}
+
+static enum err_code read_items(struct settings *s, struct limit_call *out)
+{
+	const struct limit_policies *set = limit_call_policies(s->call);
+	struct bytes                 rest = get(s, &policy_setting);
+
+	do {
+		if (s->err->code != ERR_NONE || read_item(s, set, split(&rest, ','), out) != ERR_NONE)
+			return s->err->code;
+	} while (rest.data != NULL);
+	return ERR_NONE;
+}
+
+static enum err_code read_deny(struct settings *s, int *status)
+{
+	struct bytes deny = get(s, &deny_setting);
+
+	*status = bytes_is(deny, "403") ? 403 : 429;
 	if (deny.len > 0 && !bytes_is(deny, "403") && !bytes_is(deny, "429"))
 		return wrong(s, &deny_setting, "must be 403 or 429");
 	return s->err->code;
@@ -120,11 +267,8 @@ static enum err_code read_numbers(struct settings *s, struct authz_call *a, uint
 
 enum err_code authz_decode(struct v1_call *c, struct err *err)
 {
-	struct authz_call         *a = arena_zalloc(c->arena, sizeof(*a));
-	struct settings            s = {.call = c, .err = err};
-	const struct limit_policy *policy;
-	struct bytes               key;
-	uint64_t                   cost;
+	struct authz_call *a = arena_zalloc(c->arena, sizeof(*a));
+	struct settings    s = {.call = c, .err = err};
 
 	c->request = a;
 	err->code = ERR_NONE;
@@ -132,13 +276,8 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 	        http_header_get(c->http, policy_setting.header).data == NULL && bytes_is(c->http->path, PATH);
 	if (s.by_query && v1_query_check(c, "policy key kind cost deny", err) != ERR_NONE)
 		return err->code;
-	policy = limit_policies_find(limit_call_policies(c), get(&s, &policy_setting));
-	if (policy == NULL)
-		return wrong(&s, &policy_setting, "there is no such policy");
-	v1_resource(c, "limit", policy->name);
-	if (read_key(&s, &key) != ERR_NONE || read_numbers(&s, a, &cost) != ERR_NONE)
+	if (read_items(&s, &a->call) != ERR_NONE || read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;
-	limit_call_add(&a->call, c->arena, policy, key, cost);
 	if (!limits_needs_turn(c->services->limits, &a->call, c->now_us))
 		c->kind = READ;
 	c->tableless = !limits_needs_table(&a->call);

@@ -11,8 +11,10 @@ struct limit_policies *limit_call_policies(struct v1_call *c);
 
 /* ---- reading; errors go into f ---- */
 
-/* One ask from an object's own members: `policy`, `key`, `cost`. A key is a plain text, or {"ip": …} and the like,
- * which are hashed before they are kept. */
+/* A key from a member: a plain text, or {"ip": …} and the like, which is hashed. */
+struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const struct json *member);
+
+/* One ask from an object's own members: `policy`, `key`, `cost`. */
 void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
                      struct limit_call *out);
 

@@ -2,7 +2,6 @@
 #include "api/limit_metrics.h"
 
 #include "api/exposition.h"
-#include "service/identifier.h"
 
 /* X(field of limit_counts, outcome) */
 #define OUTCOMES(X)                                                                                          \
@@ -65,17 +64,6 @@ static void write_memory(struct buf *out, struct limits *l)
 
 /* ---- keys ---- */
 
-/* Metrics need no signature: of keys only those are shown that end in a hash of ours. The others are in
- * GET /v1/limits/top. */
-static bool tells_nobody(struct bytes key)
-{
-	for (size_t i = 0; i < key.len; i++)
-		if ((i == 0 || key.data[i - 1] == '#') &&
-		    identifier_is_hashed((struct bytes){key.data + i, key.len - i}))
-			return true;
-	return false;
-}
-
 /* Backslash, quote and line feed, as the text format wants it. */
 static struct bytes escaped(struct arena *a, struct bytes key)
 {
@@ -93,6 +81,8 @@ static struct bytes escaped(struct arena *a, struct bytes key)
 	return buf_bytes(&out);
 }
 
+/* Metrics need no signature: of keys, only those are shown that are hashes of ours, made in this process from what a
+ * caller sent. A text that only looks like one is the caller's. The others are in GET /v1/limits/top. */
 static void write_keys(struct buf *out, struct limits *l, enum limits_list which, const char *name,
                        const char *help, int64_t now_us)
 {
@@ -106,7 +96,7 @@ static void write_keys(struct buf *out, struct limits *l, enum limits_list which
 	for (unsigned i = 0; i < count; i++) {
 		struct label label = {"key", escaped(&a, keys[i].key)};
 
-		if (tells_nobody(keys[i].key))
+		if (keys[i].hashed)
 			exposition_sample(out, name, (struct labels){&label, 1}, (double)keys[i].count);
 	}
 	arena_release(&a);

@@ -24,20 +24,32 @@ static const struct limit_policy *read_policy(struct v1_call *c, struct fields *
 	return policy;
 }
 
+struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const struct json *member)
+{
+	struct bytes     text = identifier_read_key(&c->services->identifiers, c->arena, f, "key", member);
+	struct limit_key key = limit_key_plain(text);
+
+	if (f->err->code != ERR_NONE || member->type != JSON_OBJECT)
+		return key;
+	key.hashed = true;
+	key.is_address = bytes_is(member->children->name, "ip") &&
+	                 identifier_ip_parse(member->children->text, key.address);
+	return key;
+}
+
 void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
                      struct limit_call *out)
 {
 	const struct limit_policy *policy = read_policy(c, f, set);
-	struct bytes               key =
-	        identifier_read_key(&c->services->identifiers, c->arena, f, "key", fields_get(f, "key"));
-	int64_t cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
+	struct limit_key           key = limit_call_read_key(c, f, fields_get(f, "key"));
+	int64_t                    cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
 
 	if (f->err->code != ERR_NONE)
 		return;
-	if (key.len > LIMIT_KEY_MAX)
+	if (key.text.len > LIMIT_KEY_MAX)
 		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, and has %zu", LIMIT_KEY_MAX,
-		            key.len);
-	else if (!limit_call_add(out, c->arena, policy, key, (uint64_t)cost))
+		            key.text.len);
+	else if (!limit_call_add(out, c->arena, policy, &key, (uint64_t)cost))
 		fields_fail(f, "key", ERR_INVALID, "is asked about already in this call");
 }
 

@@ -23,11 +23,13 @@ static void write_result(struct json_writer *w, const struct limit_ask *ask, int
 	v1_write_text(w, BYTES("policy"), ask->policy->name);
 	v1_write_bool(w, BYTES("allowed"), ask->answer.allowed);
 	v1_write_i64(w, BYTES("limit"), (int64_t)ask->answer.limit);
+	if (ask->rule->algorithm == LIMIT_GCRA)
+		v1_write_i64(w, BYTES("burst"), (int64_t)ask->rule->burst);
 	v1_write_i64(w, BYTES("remaining"), (int64_t)ask->answer.remaining);
 	v1_write_i64(w, BYTES("reset"), seconds_up(ask->answer.reset_us));
 	write_wait(w, ask->answer.retry_after_us, now_us);
-	if (ask->answer.retry_after_us == LIMIT_NEVER)
-		v1_write_text(w, BYTES("reason"), BYTES("cost_above_limit"));
+	if (ask->answer.reason != LIMIT_NO_REASON)
+		v1_write_text(w, BYTES("reason"), bytes_of(limit_reason_name(ask->answer.reason)));
 	if (ask->answer.near)
 		v1_write_bool(w, BYTES("near"), true);
 	if (ask->policy->shadow)
@@ -95,11 +97,11 @@ void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t n
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct limit_ask *ask = &c->asks[i];
 
-		if (ask->policy->shadow || ask->degraded)
+		if (ask->policy->shadow || ask->degraded || ask->listed)
 			continue;
 		add_name(&policies, ask->policy->name);
-		add_parameter(&policies, BYTES(";q="), (int64_t)ask->policy->rule.limit);
-		add_parameter(&policies, BYTES(";w="), period_s(&ask->policy->rule, now_us));
+		add_parameter(&policies, BYTES(";q="), (int64_t)ask->rule->limit);
+		add_parameter(&policies, BYTES(";w="), period_s(ask->rule, now_us));
 		add_name(&limits, ask->policy->name);
 		add_parameter(&limits, BYTES(";r="), (int64_t)ask->answer.remaining);
 		add_parameter(&limits, BYTES(";t="), seconds_up(ask->answer.reset_us));

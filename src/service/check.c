@@ -52,6 +52,15 @@ static int64_t seconds_up(int64_t us)
 	return (us + SECOND_US - 1) / SECOND_US;
 }
 
+/* Why waiting does not help. */
+static const char *reason_of_never(const struct limit_call *call)
+{
+	for (unsigned i = 0; i < call->count; i++)
+		if (limit_ask_refuses(&call->asks[i]) && call->asks[i].answer.retry_after_us == LIMIT_NEVER)
+			return limit_reason_name(call->asks[i].answer.reason);
+	return limit_reason_name(LIMIT_COST_ABOVE);
+}
+
 static enum err_code check_limits(struct check *c, struct limits *l, struct table *t, struct changes *changes,
                                   struct err *err)
 {
@@ -65,7 +74,7 @@ static enum err_code check_limits(struct check *c, struct limits *l, struct tabl
 	if (call->allowed)
 		return ERR_NONE;
 	if (call->retry_after_us == LIMIT_NEVER) {
-		v.reason = "cost_above_limit";
+		v.reason = reason_of_never(call);
 	} else {
 		v.until_s = seconds_up(t->now_us + call->retry_after_us);
 		wait = (struct verdict_wait){v.until_s, seconds_up(call->retry_after_us)};

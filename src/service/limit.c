@@ -13,12 +13,13 @@ typedef unsigned __int128 u128; /* the compiler's own spelling cannot follow `st
 
 /* A state seen at a time: what the answers are computed from. */
 struct sight {
-	int64_t             now_us;  /* the caller's */
-	int64_t             time_us; /* windows: not before anything the state has seen */
-	struct limit_window window;  /* windows: that of time_us */
-	u128                used;    /* in units of 1/span */
-	uint64_t            span;    /* the window's or period's length in microseconds */
-	uint64_t            room;    /* whole units that could be taken */
+	int64_t             now_us;     /* the caller's */
+	int64_t             time_us;    /* windows: not before anything the state has seen */
+	struct limit_window window;     /* windows: that of time_us */
+	u128                used;       /* in units of 1/span */
+	uint64_t            span;       /* the window's or period's length in microseconds */
+	uint64_t            room;       /* whole units that could be taken, but for a block */
+	int64_t             blocked_us; /* for how much longer it is blocked; 0: it is not */
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -139,14 +140,34 @@ static void gcra_set(const struct limit_rule *rule, struct limit_state *s, int64
 
 /* ---- all of them ---- */
 
+const char *limit_reason_name(enum limit_reason reason)
+{
+	static const char *const names[] = {
+#define X(id, name) [id] = name,
+	        LIMIT_REASONS(X)
+#undef X
+	};
+
+	return names[reason];
+}
+
+/* A block that begins more than its own length from now was written under another clock: it does not count. */
+static int64_t block_left_us(const struct limit_rule *rule, const struct limit_state *s, int64_t now_us)
+{
+	if (s->blocked_us <= 0 || s->blocked_us - now_us > rule->block_us)
+		return 0;
+	return later(s->blocked_us + rule->block_us - now_us, 0);
+}
+
 static void see(const struct limit_rule *rule, struct limit_state *s, int64_t now_us, struct sight *v)
 {
 	u128 all;
 
 	assert(rule->limit > 0 && limit_capacity(rule) > 0);
 	if (s->algorithm != rule->algorithm)
-		*s = (struct limit_state){.algorithm = rule->algorithm};
+		*s = (struct limit_state){.algorithm = rule->algorithm, .blocked_us = s->blocked_us};
 	v->now_us = now_us;
+	v->blocked_us = block_left_us(rule, s, now_us);
 	if (rule->algorithm == LIMIT_GCRA)
 		gcra_see(rule, s, v);
 	else
@@ -178,13 +199,26 @@ static int64_t wait_us(const struct limit_rule *rule, const struct limit_state *
 static void answer(const struct limit_rule *rule, const struct limit_state *s, const struct sight *v,
                    struct limit_answer *out)
 {
-	out->limit = limit_capacity(rule);
-	out->remaining = v->room;
-	out->near = limit_is_near(rule, v->room);
+	out->limit = rule->limit;
+	out->remaining = v->blocked_us > 0 ? 0 : v->room;
+	out->near = limit_is_near(rule, out->remaining);
 	if (rule->algorithm == LIMIT_GCRA)
 		out->reset_us = divide_up(v->used, rule->limit);
 	else
 		out->reset_us = windows_reset_us(rule, s, v);
+	out->reset_us = later(out->reset_us, v->blocked_us);
+}
+
+static void refuse(const struct limit_rule *rule, const struct limit_state *s, const struct sight *v,
+                   uint64_t cost, struct limit_answer *out)
+{
+	out->allowed = false;
+	out->retry_after_us = cost > v->room ? wait_us(rule, s, v, cost) : 0;
+	out->reason = v->blocked_us > 0 ? LIMIT_BLOCKED : LIMIT_NO_REASON;
+	if (out->retry_after_us == LIMIT_NEVER)
+		out->reason = LIMIT_COST_ABOVE;
+	else
+		out->retry_after_us = later(out->retry_after_us, v->blocked_us);
 }
 
 void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
@@ -192,15 +226,35 @@ void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_
 {
 	struct limit_state s = *state;
 	struct sight       v;
+	uint64_t           wanted = cost > 0 ? cost : 1;
 
 	see(rule, &s, now_us, &v);
-	out->allowed = cost <= v.room;
-	out->retry_after_us = out->allowed ? 0 : wait_us(rule, &s, &v, cost);
-	if (out->allowed && cost > 0) {
-		take(rule, &s, &v, cost);
-		*state = s;
+	if (wanted > v.room || v.blocked_us > 0) {
+		refuse(rule, &s, &v, wanted, out);
+	} else {
+		out->allowed = true;
+		out->retry_after_us = 0;
+		out->reason = LIMIT_NO_REASON;
+		if (cost > 0) {
+			take(rule, &s, &v, cost);
+			s.blocked_us = 0;
+			*state = s;
+		}
 	}
 	answer(rule, &s, &v, out);
+}
+
+bool limit_block(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                 struct limit_answer *out)
+{
+	struct sight v;
+
+	if (out->allowed || out->reason != LIMIT_NO_REASON || rule->block_us == 0 || cost == 0)
+		return false;
+	see(rule, state, now_us, &v);
+	state->blocked_us = now_us;
+	limit_take(rule, state, now_us, cost, out);
+	return true;
 }
 
 void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
@@ -219,9 +273,12 @@ void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_
 	if (v.used > 0)
 		*state = s;
 	limit_take(rule, state, now_us, 0, out);
+	out->allowed = true;
+	out->retry_after_us = 0;
+	out->reason = LIMIT_NO_REASON;
 }
 
-int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *state)
+static int64_t drained_us(const struct limit_rule *rule, const struct limit_state *state)
 {
 	struct limit_window w;
 
@@ -231,4 +288,11 @@ int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *st
 	if (state->algorithm == LIMIT_SLIDING)
 		w = limit_window_at(rule->period, w.end_us);
 	return w.end_us;
+}
+
+int64_t limit_expiry(const struct limit_rule *rule, const struct limit_state *state)
+{
+	int64_t drained = drained_us(rule, state);
+
+	return state->blocked_us > 0 ? later(drained, state->blocked_us + rule->block_us) : drained;
 }

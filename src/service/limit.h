@@ -10,7 +10,10 @@
  *
  * What always holds: arithmetic is exact (128-bit integers, no rounding that adds up); a state is a few numbers,
  * whatever was asked; time never goes back for a state: a clock that does counts on in the latest window seen; a
- * refusal changes nothing. */
+ * refusal takes nothing.
+ *
+ * A rule may block: a key that was refused then stays refused for block_us, however much drains meanwhile. Asking while
+ * it is blocked does not prolong that, and a refund does not end it. */
 #ifndef SERVICE_LIMIT_H
 #define SERVICE_LIMIT_H
 
@@ -33,31 +36,57 @@ struct limit_rule {
 	struct limit_period  period;
 	uint64_t             burst;         /* GCRA: units that may be taken at once, at least 1 */
 	uint32_t             near_permille; /* used share from which an answer says `near`; 0: never */
+	int64_t              block_us;      /* how long a refused key stays refused; 0: until there is room */
 };
 
 /* What is kept of one key. All zeros: nothing was taken yet. */
 struct limit_state {
 	enum limit_algorithm algorithm; /* that wrote it: another one takes it as empty */
-	int64_t  start_us; /* of the window; GCRA: when all is drained (TAT), whole microseconds */
-	uint64_t count;    /* in this window; GCRA: the rest of TAT, in 1/limit microseconds */
-	uint64_t previous; /* SLIDING: in the window before */
+	int64_t  start_us;   /* of the window; GCRA: when all is drained (TAT), whole microseconds */
+	uint64_t count;      /* in this window; GCRA: the rest of TAT, in 1/limit microseconds */
+	uint64_t previous;   /* SLIDING: in the window before */
+	int64_t  blocked_us; /* since when the key is blocked; 0: it is not, or not known to be */
 };
+
+/* Why, where the numbers do not say it. X(id, as answers say it) */
+#define LIMIT_REASONS(X)                                                                                     \
+	X(LIMIT_NO_REASON, "")                                                                               \
+	X(LIMIT_COST_ABOVE, "cost_above_limit") /* there are never as many units */                          \
+	X(LIMIT_BLOCKED, "blocked")             /* for a while, because it was refused */                    \
+	X(LIMIT_ON_DENY_LIST, "deny_list")                                                                   \
+	X(LIMIT_ON_ALLOW_LIST, "allow_list")                                                                 \
+	X(LIMIT_UNLIMITED, "unlimited")
+
+enum limit_reason {
+#define X(id, name) id,
+	LIMIT_REASONS(X)
+#undef X
+};
+
+const char *limit_reason_name(enum limit_reason reason);
 
 struct limit_answer {
-	bool     allowed;
-	bool     near;
-	uint64_t limit;          /* how many units there are at most */
-	uint64_t remaining;      /* how many could be taken now */
-	int64_t  reset_us;       /* until all of them are there again, if nobody asks */
-	int64_t  retry_after_us; /* 0 if allowed; LIMIT_NEVER */
+	bool              allowed;
+	bool              near;
+	uint64_t          limit;          /* as configured; of GCRA, units a period, not the burst */
+	uint64_t          remaining;      /* how many could be taken now */
+	int64_t           reset_us;       /* until all of them are there again, if nobody asks */
+	int64_t           retry_after_us; /* 0 if allowed; LIMIT_NEVER */
+	enum limit_reason reason;
 };
 
-/* Takes `cost` units if there are as many; cost 0 only looks. *state changes exactly if the answer is allowed and the
- * cost is not 0. */
+/* Takes `cost` units if there are as many. Cost 0 only looks, and is allowed if one unit could be taken. *state changes
+ * exactly if the answer is allowed and the cost is not 0. */
 void limit_take(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
                 struct limit_answer *out);
 
-/* Gives back up to `cost` units, never more than are taken now. The answer is that of a look afterwards. */
+/* limit_take refused this cost: blocks the key, if the rule says so and it is not blocked already. True if it does;
+ * the answer then says so. */
+bool limit_block(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
+                 struct limit_answer *out);
+
+/* Gives back up to `cost` units, never more than are taken now. The answer is that of a look afterwards, and
+ * always allowed. */
 void limit_give(const struct limit_rule *rule, struct limit_state *state, int64_t now_us, uint64_t cost,
                 struct limit_answer *out);
 

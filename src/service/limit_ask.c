@@ -7,23 +7,30 @@
 static void look_again(struct limit_ask *ask, struct limit_state *state, int64_t now_us)
 {
 	if (ask->answer.allowed && ask->cost > 0)
-		limit_take(&ask->policy->rule, state, now_us, 0, &ask->answer);
+		limit_take(ask->rule, state, now_us, 0, &ask->answer);
 }
 
 bool limit_decide(struct limit_ask *const *asks, struct limit_state *states, unsigned count, bool may,
                   int64_t now_us)
 {
 	struct limit_state after[LIMIT_ASKS_MAX];
+	bool               asked = may;
 
 	assert(count <= LIMIT_ASKS_MAX);
 	for (unsigned i = 0; i < count; i++) {
+		struct limit_ask *ask = asks[i];
+
 		after[i] = states[i];
-		limit_take(&asks[i]->policy->rule, &after[i], now_us, asks[i]->cost, &asks[i]->answer);
-		may = may && !limit_ask_refuses(asks[i]);
+		limit_take(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
+		ask->changed = asked && limit_block(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
+		may = may && !limit_ask_refuses(ask);
 	}
-	if (may)
-		memcpy(states, after, count * sizeof(*states));
-	for (unsigned i = 0; i < count && !may; i++)
-		look_again(asks[i], &states[i], now_us);
+	for (unsigned i = 0; i < count; i++) {
+		asks[i]->changed = asks[i]->changed || (may && asks[i]->answer.allowed && asks[i]->cost > 0);
+		if (asks[i]->changed)
+			states[i] = after[i];
+		else if (!may)
+			look_again(asks[i], &states[i], now_us);
+	}
 	return may;
 }

@@ -5,19 +5,21 @@
 
 #include "service/limit_policy.h"
 
-enum {
-	LIMIT_ASKS_MAX = 16, /* in one call */
-	LIMIT_KEY_MAX = 256, /* as callers say it */
-};
+enum { LIMIT_ASKS_MAX = 16 }; /* in one call */
 
 struct limit_ask {
 	const struct limit_policy *policy;
-	struct bytes               key; /* as it is kept: the policy's prefix, and the caller's */
+	const struct limit_rule   *rule;   /* the policy's, or the key's own */
+	struct bytes               key;    /* as it is kept: the policy's prefix, and the caller's */
+	bool                       hashed; /* the caller's, by us: it tells nobody who is meant */
 	uint64_t                   cost;
 
 	struct limit_answer answer;
+	bool                listed;     /* its key is always allowed, or always refused: no engine is asked */
 	bool                remembered; /* denied a moment ago: not asked again */
-	bool                degraded;   /* the engine failed */
+	int64_t             remembered_us; /* when the answer was what it says */
+	bool                changed;       /* by limit_decide: its state is to be kept */
+	bool                degraded;      /* the engine failed */
 };
 
 /* Is this a reason to refuse the call? */
@@ -26,8 +28,14 @@ static inline bool limit_ask_refuses(const struct limit_ask *ask)
 	return !ask->answer.allowed && !ask->policy->shadow;
 }
 
-/* Answers each ask over its state. The states change, all of them, only if `may` and none refuses; true then. If not,
- * the answers say what is there without this call. */
+/* Is it answered before an engine is asked? */
+static inline bool limit_ask_answered(const struct limit_ask *ask)
+{
+	return ask->listed || ask->remembered;
+}
+
+/* Answers each ask over its state. Units are taken, of all of them, only if `may` and none refuses; true then. If not,
+ * the answers say what is there without this call. If `may`, those that refuse may begin a block. */
 bool limit_decide(struct limit_ask *const *asks, struct limit_state *states, unsigned count, bool may,
                   int64_t now_us);
 

@@ -14,7 +14,7 @@
 enum {
 	LIMIT_MAP_SHARDS = 64,
 	LIMIT_MAP_BYTES_MIN = 1 << 20, /* a shard has room for several of the longest keys */
-	LIMIT_MAP_VALUE_BYTES = 32,
+	LIMIT_MAP_VALUE_BYTES = 40,
 	LIMIT_MAP_LOCK_MAX = 16, /* keys locked together */
 };
 

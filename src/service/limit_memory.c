@@ -28,8 +28,7 @@ static void load(struct limit_map *m, const struct limit_ask *ask, uint64_t hash
 static void store(struct limit_map *m, const struct limit_ask *ask, uint64_t hash, int64_t now_us,
                   const struct limit_state *s)
 {
-	struct limit_state *kept =
-	        limit_map_put(m, ask->key, hash, limit_expiry(&ask->policy->rule, s), now_us);
+	struct limit_state *kept = limit_map_put(m, ask->key, hash, limit_expiry(ask->rule, s), now_us);
 
 	*kept = *s;
 }
@@ -44,8 +43,8 @@ bool limit_memory_take(struct limit_map *m, struct limit_ask *const *asks, unsig
 	for (unsigned i = 0; i < count; i++)
 		load(m, asks[i], hold.hashes[i], now_us, &states[i]);
 	may = limit_decide(asks, states, count, may, now_us);
-	for (unsigned i = 0; i < count && may; i++)
-		if (asks[i]->cost > 0 && asks[i]->answer.allowed)
+	for (unsigned i = 0; i < count; i++)
+		if (asks[i]->changed)
 			store(m, asks[i], hold.hashes[i], now_us, &states[i]);
 	limit_map_unlock(m, &hold);
 	return may;
@@ -60,7 +59,7 @@ void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsig
 	lock(m, asks, count, &hold);
 	for (unsigned i = 0; i < count; i++) {
 		load(m, asks[i], hold.hashes[i], now_us, &s);
-		limit_give(&asks[i]->policy->rule, &s, now_us, asks[i]->cost, &asks[i]->answer);
+		limit_give(asks[i]->rule, &s, now_us, asks[i]->cost, &asks[i]->answer);
 		if (keep && s.algorithm != LIMIT_NONE)
 			store(m, asks[i], hold.hashes[i], now_us, &s);
 	}

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "json/fields.h"
 
 #define SECOND_US INT64_C(1000000)
@@ -13,6 +12,8 @@
 static const char *const algorithm_names[] = {"fixed", "sliding", "gcra", NULL}; /* from LIMIT_FIXED on */
 static const char *const engine_names[] = {"memory", "table", NULL};
 static const char *const failure_names[] = {"open", "closed", NULL};
+
+static const char *const list_names[] = {"keys", "allow", "deny"}; /* by enum limit_list */
 
 static const struct {
 	const char *name;
@@ -37,11 +38,13 @@ static bool name_is_good(struct bytes name)
 	return true;
 }
 
-static struct limit_period period_read(struct fields *f)
+static struct limit_period period_read(struct fields *f, const struct limit_rule *otherwise)
 {
 	const struct json *member = fields_get(f, "per");
 	int64_t            seconds;
 
+	if (member == NULL && otherwise != NULL)
+		return otherwise->period;
 	if (member == NULL) {
 		fields_fail(f, "per", ERR_INVALID, "is missing");
 		return (struct limit_period){0};
@@ -91,13 +94,14 @@ static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes 
 	return (struct bytes){NULL, 0};
 }
 
-static void rule_read(struct fields *f, struct limit_rule *r)
+/* What a policy and a key of its own both have. `policy`: the key's; NULL: it is the policy's own. */
+static void rule_read(struct fields *f, const struct limit_rule *policy, struct limit_rule *r)
 {
-	r->algorithm =
-	        (enum limit_algorithm)(LIMIT_FIXED + fields_choice(f, "algorithm", algorithm_names, 0));
+	int64_t block_s = policy == NULL ? 0 : policy->block_us / SECOND_US;
+
 	r->limit = (uint64_t)fields_i64(f, "limit", 1, LIMIT_UNITS_MAX);
-	r->period = period_read(f);
-	r->near_permille = near_read(f);
+	r->period = period_read(f, policy);
+	r->block_us = fields_i64_or(f, "block", 0, LIMIT_BLOCK_S_MAX, block_s) * SECOND_US;
 	if (r->algorithm == LIMIT_GCRA)
 		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
 	else if (fields_get(f, "burst") != NULL)
@@ -107,6 +111,81 @@ static void rule_read(struct fields *f, struct limit_rule *r)
 		            "would take more than a century to come back at this rate");
 }
 
+/* ---- keys that are treated in their own way ---- */
+
+static struct limit_entry *entry_add(struct fields *f, struct arena *a, struct limit_policy *p,
+                                     enum limit_list list, struct bytes text)
+{
+	struct limit_entry *e = &p->keys.list[p->keys.count++];
+	const char         *wrong;
+
+	*e = (struct limit_entry){.list = list, .text = arena_copy(a, text)};
+	wrong = limit_entry_parse(e);
+	if (wrong != NULL)
+		fields_fail(f, list_names[list], ERR_INVALID, "%s", wrong);
+	return e;
+}
+
+static void key_read(struct fields *f, struct arena *a, struct limit_policy *p, const struct json *member)
+{
+	struct limit_entry *e = entry_add(f, a, p, LIMIT_LIST_KEYS, member->name);
+	struct fields       keys, one;
+
+	e->unlimited = member->type == JSON_STRING && bytes_is(member->text, "unlimited");
+	if (e->unlimited || f->err->code != ERR_NONE)
+		return;
+	if (member->type != JSON_OBJECT) {
+		fields_fail(f, "keys", ERR_INVALID, "each must be an object with a limit, or unlimited");
+		return;
+	}
+	e->rule = p->rule;
+	fields_enter(&keys, f, BYTES("keys"), fields_get(f, "keys"));
+	fields_enter(&one, &keys, member->name, member);
+	rule_read(&one, &p->rule, &e->rule);
+	fields_end(&one);
+}
+
+static void list_read(struct fields *f, struct arena *a, struct limit_policy *p, enum limit_list list)
+{
+	const struct json *array = fields_get(f, list_names[list]);
+
+	for (const struct json *m = array == NULL ? NULL : array->children; m != NULL; m = m->next) {
+		if (m->type == JSON_STRING)
+			entry_add(f, a, p, list, m->text);
+		else
+			fields_fail(f, list_names[list], ERR_INVALID,
+			            "must be a list of texts: keys, addresses, networks");
+	}
+}
+
+static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
+{
+	const struct json        *keys = fields_object(f, "keys", LIMIT_KEYS_LISTED_MAX);
+	const struct json        *allow = fields_array(f, "allow", LIMIT_KEYS_LISTED_MAX);
+	const struct json        *deny = fields_array(f, "deny", LIMIT_KEYS_LISTED_MAX);
+	const struct limit_entry *twice;
+	uint32_t                  count;
+
+	if (f->err->code != ERR_NONE)
+		return;
+	count = (keys == NULL ? 0 : keys->count) + (allow == NULL ? 0 : allow->count) +
+	        (deny == NULL ? 0 : deny->count);
+	if (count > LIMIT_KEYS_LISTED_MAX) {
+		fields_fail(f, "keys", ERR_INVALID, "keys, allow and deny may have %d entries, and have %u",
+		            LIMIT_KEYS_LISTED_MAX, count);
+		return;
+	}
+	p->keys.list = arena_array(a, count + 1, sizeof(*p->keys.list));
+	for (const struct json *m = keys == NULL ? NULL : keys->children; m != NULL; m = m->next)
+		key_read(f, a, p, m);
+	list_read(f, a, p, LIMIT_LIST_ALLOW);
+	list_read(f, a, p, LIMIT_LIST_DENY);
+	if (f->err->code == ERR_NONE && (twice = limit_keys_sort(&p->keys)) != NULL)
+		fields_fail(f, list_names[twice->list], ERR_INVALID, "lists a key or network twice");
+}
+
+/* ---- policies ---- */
+
 static void policy_read(struct fields *parent, struct arena *a, const struct json *tree,
                         struct limit_policy *p)
 {
@@ -114,11 +193,15 @@ static void policy_read(struct fields *parent, struct arena *a, const struct jso
 
 	fields_enter(&f, parent, tree->name, tree);
 	p->name = arena_copy(a, tree->name);
-	rule_read(&f, &p->rule);
+	p->rule.algorithm =
+	        (enum limit_algorithm)(LIMIT_FIXED + fields_choice(&f, "algorithm", algorithm_names, 0));
+	p->rule.near_permille = near_read(&f);
+	rule_read(&f, NULL, &p->rule);
 	p->prefix = prefix_read(&f, a, tree->name);
 	p->engine = (enum limit_engine)fields_choice(&f, "engine", engine_names, LIMIT_MEMORY);
 	p->fail_closed = fields_choice(&f, "on_failure", failure_names, 0) == 1;
 	p->shadow = fields_bool_or(&f, "shadow", false);
+	keys_read(&f, a, p);
 	fields_end(&f);
 	if (!name_is_good(tree->name))
 		fields_fail(&f, NULL, ERR_INVALID,
@@ -132,24 +215,13 @@ static int by_name(const void *a, const void *b)
 	return bytes_compare(((const struct limit_policy *)a)->name, ((const struct limit_policy *)b)->name);
 }
 
-static uint64_t mark_of(const struct limit_policy *p)
-{
-	uint64_t parts[] = {p->rule.algorithm, p->rule.limit,         (uint64_t)p->rule.period.us,
-	                    p->rule.burst,     p->rule.near_permille, (uint64_t)p->engine,
-	                    p->shadow};
-
-	return hash_bytes(HASH_KEY_STABLE, (struct bytes){(const char *)parts, sizeof(parts)});
-}
-
 static void set_finish(struct limit_policies *p)
 {
 	struct limit_counts *counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));
 
 	qsort(p->list, p->count, sizeof(*p->list), by_name);
-	for (uint32_t i = 0; i < p->count; i++) {
+	for (uint32_t i = 0; i < p->count; i++)
 		p->list[i].counts = &counts[i];
-		p->list[i].mark = mark_of(&p->list[i]);
-	}
 }
 
 static void check_names(const struct limit_policies *p, struct fields *f)
@@ -218,17 +290,54 @@ static void write_period(struct json_writer *w, struct limit_period p)
 	json_i64(w, p.us / SECOND_US);
 }
 
+static void write_rule(struct json_writer *w, const struct limit_rule *r)
+{
+	json_name(w, BYTES("limit"));
+	json_i64(w, (int64_t)r->limit);
+	write_period(w, r->period);
+	if (r->algorithm == LIMIT_GCRA) {
+		json_name(w, BYTES("burst"));
+		json_i64(w, (int64_t)r->burst);
+	}
+	json_name(w, BYTES("block"));
+	json_i64(w, r->block_us / SECOND_US);
+}
+
+static void write_key(struct json_writer *w, const struct limit_entry *e)
+{
+	json_name(w, e->text);
+	if (e->unlimited) {
+		json_string(w, BYTES("unlimited"));
+		return;
+	}
+	json_begin_object(w);
+	write_rule(w, &e->rule);
+	json_end_object(w);
+}
+
+static void write_keys(struct json_writer *w, const struct limit_keys *k)
+{
+	json_name(w, BYTES("keys"));
+	json_begin_object(w);
+	for (uint32_t i = 0; i < k->count; i++)
+		if (k->list[i].list == LIMIT_LIST_KEYS)
+			write_key(w, &k->list[i]);
+	json_end_object(w);
+	for (enum limit_list list = LIMIT_LIST_ALLOW; list <= LIMIT_LIST_DENY; list++) {
+		json_name(w, bytes_of(list_names[list]));
+		json_begin_array(w);
+		for (uint32_t i = 0; i < k->count; i++)
+			if (k->list[i].list == list)
+				json_string(w, k->list[i].text);
+		json_end_array(w);
+	}
+}
+
 void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 {
 	json_begin_object(w);
 	write_text(w, "algorithm", bytes_of(algorithm_names[p->rule.algorithm - LIMIT_FIXED]));
-	json_name(w, BYTES("limit"));
-	json_i64(w, (int64_t)p->rule.limit);
-	write_period(w, p->rule.period);
-	if (p->rule.algorithm == LIMIT_GCRA) {
-		json_name(w, BYTES("burst"));
-		json_i64(w, (int64_t)p->rule.burst);
-	}
+	write_rule(w, &p->rule);
 	write_text(w, "engine", bytes_of(engine_names[p->engine]));
 	write_text(w, "on_failure", bytes_of(failure_names[p->fail_closed]));
 	json_name(w, BYTES("shadow"));
@@ -236,5 +345,6 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 	json_name(w, BYTES("near"));
 	json_double(w, p->rule.near_permille / (double)LIMIT_NEAR_WHOLE);
 	write_text(w, "prefix", p->prefix);
+	write_keys(w, &p->keys);
 	json_end_object(w);
 }

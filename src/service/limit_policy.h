@@ -10,6 +10,8 @@
  *     shadow: false            # true: counted and reported, never refused
  *     near: 0.8                # the used share from which an answer says "near"
  *     prefix: "login-ip#"      # of the key as it is stored; "" for none
+ *     block: 300               # seconds for which a key that was refused stays refused
+ *     keys:, allow:, deny:     # keys that are treated in their own way: limit_keys.h
  *
  * A set is a document (document.h): immutable but for its counters, and counted. */
 #ifndef SERVICE_LIMIT_POLICY_H
@@ -18,24 +20,25 @@
 #include "base/metric.h"
 #include "json/write.h"
 #include "service/document.h"
-#include "service/limit.h"
+#include "service/limit_keys.h"
 
 enum {
 	LIMIT_POLICIES_MAX = 200,
 	LIMIT_NAME_MAX = 64,
 	LIMIT_PREFIX_MAX = LIMIT_NAME_MAX + 1,
+	LIMIT_BLOCK_S_MAX = LIMIT_PERIOD_S_MAX,
 };
 
 enum limit_engine { LIMIT_MEMORY, LIMIT_TABLE };
 
 struct limit_policy {
-	struct bytes      name;
-	struct bytes      prefix;
-	struct limit_rule rule;
-	enum limit_engine engine;
-	bool              fail_closed;
-	bool              shadow;
-	uint64_t          mark; /* of all that decides an answer: two policies with the same give the same */
+	struct bytes         name;
+	struct bytes         prefix;
+	struct limit_rule    rule;
+	struct limit_keys    keys;
+	enum limit_engine    engine;
+	bool                 fail_closed;
+	bool                 shadow;
 	struct limit_counts *counts;
 };
 

@@ -45,6 +45,9 @@ static void state_read(const struct limit_rule *rule, const struct item *item, s
 		s->count = read_count(item, "Count");
 		s->previous = rule->algorithm == LIMIT_SLIDING ? read_count(item, "PrevCount") : 0;
 	}
+	s->blocked_us = row_i64(item, "BlockedAt", 0);
+	if (s->blocked_us < 0 || s->blocked_us >= LIMIT_TIME_MAX_US)
+		s->blocked_us = 0;
 }
 
 static void row_set_windows(struct row *r, const struct limit_state *s)
@@ -73,13 +76,14 @@ static void row_set_tat(struct row *r, const struct limit_state *s)
 
 static int64_t row_ttl(const struct limit_ask *ask, const struct limit_state *s)
 {
-	return (limit_expiry(&ask->policy->rule, s) + 999999) / 1000000 + LIMIT_ROW_GRACE_S;
+	return (limit_expiry(ask->rule, s) + 999999) / 1000000 + LIMIT_ROW_GRACE_S;
 }
 
 static void row_write(struct changes *c, const struct limit_ask *ask, const struct seen *before,
                       const struct limit_state *s, int64_t now_us)
 {
-	static const char *const kept[] = {"WindowStart", "Count", "PrevCount", "TAT", "TATRest", NULL};
+	static const char *const kept[] = {"WindowStart", "Count",     "PrevCount", "TAT",
+	                                   "TATRest",     "BlockedAt", NULL};
 	struct item              key = key_of(c->arena, ask);
 	struct row               r;
 
@@ -88,6 +92,10 @@ static void row_write(struct changes *c, const struct limit_ask *ask, const stru
 		row_set_tat(&r, s);
 	else
 		row_set_windows(&r, s);
+	if (s->blocked_us > 0)
+		row_set_i64(&r, "BlockedAt", s->blocked_us);
+	else
+		row_remove(&r, "BlockedAt");
 	row_set_i64(&r, TTL, row_ttl(ask, s));
 	changes_put(c, c->tables->names[TABLE_RATE_LIMITS], row_item(&r),
 	            before->found ? row_same(c->arena, &before->item, kept)
@@ -105,16 +113,17 @@ static struct expr_path path_of(struct arena *a, const char *name)
 }
 
 /* Is it the same window, in a row that is in order? */
-static bool only_adds(const struct seen *before, const struct limit_state *s)
+static bool only_adds(const struct limit_ask *ask, const struct seen *before, const struct limit_state *s)
 {
-	return before->found && s->algorithm != LIMIT_GCRA && s->start_us == before->state.start_us &&
+	return ask->answer.allowed && before->found && s->algorithm != LIMIT_GCRA &&
+	       s->start_us == before->state.start_us &&
 	       row_i64(&before->item, "Count", -1) == (int64_t)before->state.count;
 }
 
 static void row_add(struct changes *c, const struct limit_ask *ask, const struct seen *before,
                     const struct limit_state *s)
 {
-	static const char *const kept[] = {"WindowStart", "PrevCount", NULL};
+	static const char *const kept[] = {"WindowStart", "PrevCount", "BlockedAt", NULL};
 	struct expr_update      *u = arena_zalloc(c->arena, sizeof(*u));
 	int64_t                  most = (int64_t)(before->state.count + ask->answer.remaining);
 
@@ -134,7 +143,7 @@ static void row_add(struct changes *c, const struct limit_ask *ask, const struct
 static void row_take(struct changes *c, const struct limit_ask *ask, const struct seen *before,
                      const struct limit_state *s, int64_t now_us)
 {
-	if (only_adds(before, s))
+	if (only_adds(ask, before, s))
 		row_add(c, ask, before, s);
 	else
 		row_write(c, ask, before, s, now_us);
@@ -149,7 +158,7 @@ static void see(const struct limit_ask *ask, const struct table_get_result *r, i
 	if (!out->found)
 		return;
 	out->item = r->item;
-	state_read(&ask->policy->rule, &r->item, &out->state);
+	state_read(ask->rule, &r->item, &out->state);
 }
 
 static enum err_code read_one(struct table *t, struct changes *c, struct limit_ask *ask, struct seen *out,
@@ -205,8 +214,8 @@ enum err_code limit_table_take(struct table *t, struct changes *c, struct limit_
 	for (unsigned i = 0; i < count; i++)
 		states[i] = seen[i].state;
 	*allowed = limit_decide(asks, states, count, may, t->now_us);
-	for (unsigned i = 0; i < count && *allowed; i++)
-		if (asks[i]->cost > 0 && asks[i]->answer.allowed)
+	for (unsigned i = 0; i < count; i++)
+		if (asks[i]->changed)
 			row_take(c, asks[i], &seen[i], &states[i], t->now_us);
 	return ERR_NONE;
 }
@@ -221,7 +230,7 @@ enum err_code limit_table_give(struct table *t, struct changes *c, struct limit_
 		return err->code;
 	for (unsigned i = 0; i < count; i++) {
 		s = seen[i].state;
-		limit_give(&asks[i]->policy->rule, &s, t->now_us, asks[i]->cost, &asks[i]->answer);
+		limit_give(asks[i]->rule, &s, t->now_us, asks[i]->cost, &asks[i]->answer);
 		if (seen[i].found && asks[i]->cost > 0)
 			row_write(c, asks[i], &seen[i], &s, t->now_us);
 	}

@@ -7,6 +7,7 @@
  *   PrevCount    units taken in the window before                         sliding
  *   TAT          when all is drained again, microseconds since 1970       gcra
  *   TATRest      and 1/limit microseconds                                 gcra
+ *   BlockedAt    since when the key is blocked, microseconds since 1970   if the policy blocks
  *   TTL          when the row is worthless, and an hour, in seconds
  *
  * It reads, decides, and asks for changes with conditions on what was read. In a turn of the embedded engine they

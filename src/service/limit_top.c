@@ -9,6 +9,7 @@
 struct slot {
 	uint64_t doubt;
 	uint32_t key_len;
+	bool     hashed;
 	char     key[LIMIT_TOP_KEY_BYTES_MAX];
 };
 
@@ -67,30 +68,31 @@ static unsigned rarest(const struct shard *s)
 	return found;
 }
 
-static unsigned slot_for(struct shard *s, struct bytes key, uint64_t hash)
+static unsigned slot_for(struct shard *s, const struct limit_top_ask *ask)
 {
 	struct slot *slot;
 	unsigned     at;
 
 	for (unsigned i = 0; i < LIMIT_TOP_SLOTS; i++)
-		if (s->hashes[i] == hash)
+		if (s->hashes[i] == ask->hash)
 			return i;
 	at = rarest(s);
 	slot = &s->slots[at];
-	s->hashes[at] = hash;
+	s->hashes[at] = ask->hash;
 	slot->doubt = s->counts[at];
-	slot->key_len = (uint32_t)(key.len < sizeof(slot->key) ? key.len : sizeof(slot->key));
-	memcpy(slot->key, key.data, slot->key_len);
+	slot->hashed = ask->hashed;
+	slot->key_len = (uint32_t)(ask->key.len < sizeof(slot->key) ? ask->key.len : sizeof(slot->key));
+	memcpy(slot->key, ask->key.data, slot->key_len);
 	return at;
 }
 
-void limit_top_add(struct limit_top *t, struct bytes key, uint64_t hash, uint64_t units, int64_t now_us)
+void limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us)
 {
-	struct shard *s = &t->shards[hash % LIMIT_TOP_SHARDS];
+	struct shard *s = &t->shards[ask->hash % LIMIT_TOP_SHARDS];
 
 	pthread_mutex_lock(&s->lock);
 	fade(s, now_us);
-	s->counts[slot_for(s, key, hash)] += units;
+	s->counts[slot_for(s, ask)] += units;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -116,8 +118,8 @@ static unsigned read_shard(struct shard *s, struct arena *a, int64_t now_us, str
 
 		if (s->counts[i] > slot->doubt)
 			out[count++] = (struct limit_top_key){
-			        arena_copy(a, (struct bytes){slot->key, slot->key_len}), s->counts[i],
-			        slot->doubt};
+			        arena_copy(a, (struct bytes){slot->key, slot->key_len}), slot->hashed,
+			        s->counts[i], slot->doubt};
 	}
 	pthread_mutex_unlock(&s->lock);
 	return count;

@@ -21,11 +21,17 @@ struct limit_top;
 struct limit_top *limit_top_open(void);
 void              limit_top_close(struct limit_top *t);
 
-/* hash: any good one of the key, always the same. */
-void limit_top_add(struct limit_top *t, struct bytes key, uint64_t hash, uint64_t units, int64_t now_us);
+struct limit_top_ask {
+	struct bytes key;
+	uint64_t     hash;   /* any good one of the key, always the same */
+	bool         hashed; /* the key holds nothing that a caller sent */
+};
+
+void limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us);
 
 struct limit_top_key {
 	struct bytes key;
+	bool         hashed;
 	uint64_t     count, doubt;
 };
 

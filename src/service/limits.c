@@ -68,26 +68,65 @@ static void part_of(struct limit_call *c, enum limit_engine engine, struct part 
 {
 	out->count = 0;
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->asks[i].policy->engine == engine && !c->asks[i].remembered)
+		if (c->asks[i].policy->engine == engine && !limit_ask_answered(&c->asks[i]))
 			out->asks[out->count++] = &c->asks[i];
 }
 
-bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
-                    struct bytes key, uint64_t cost)
+/* The answer to a key that is always allowed, or always refused: nothing is counted, so all is there, or nothing. */
+static void answer_listed(struct limit_ask *ask, enum limit_reason reason)
 {
-	char        *text = arena_alloc(a, policy->prefix.len + key.len);
-	struct bytes whole = {text, policy->prefix.len + key.len};
+	bool allowed = reason != LIMIT_ON_DENY_LIST;
+
+	ask->listed = true;
+	ask->answer = (struct limit_answer){.allowed = allowed,
+	                                    .limit = ask->rule->limit,
+	                                    .remaining = allowed ? limit_capacity(ask->rule) : 0,
+	                                    .retry_after_us = allowed ? 0 : LIMIT_NEVER,
+	                                    .reason = reason};
+}
+
+static void look_up(struct limit_ask *ask, const struct limit_key *key)
+{
+	const struct limit_entry *entry = limit_keys_find(&ask->policy->keys, key);
+
+	if (entry == NULL)
+		return;
+	if (entry->list == LIMIT_LIST_DENY)
+		answer_listed(ask, LIMIT_ON_DENY_LIST);
+	else if (entry->list == LIMIT_LIST_ALLOW)
+		answer_listed(ask, LIMIT_ON_ALLOW_LIST);
+	else if (entry->unlimited)
+		answer_listed(ask, LIMIT_UNLIMITED);
+	else
+		ask->rule = &entry->rule;
+}
+
+bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
+                    const struct limit_key *key, uint64_t cost)
+{
+	struct bytes      prefix = policy->prefix;
+	char             *text = arena_alloc(a, prefix.len + key->text.len);
+	struct bytes      whole = {text, prefix.len + key->text.len};
+	struct limit_ask *ask;
 
 	if (c->count == LIMIT_ASKS_MAX)
 		return false;
-	if (policy->prefix.len > 0)
-		memcpy(text, policy->prefix.data, policy->prefix.len);
-	memcpy(text + policy->prefix.len, key.data, key.len);
+	if (prefix.len > 0)
+		memcpy(text, prefix.data, prefix.len);
+	memcpy(text + prefix.len, key->text.data, key->text.len);
 	for (unsigned i = 0; i < c->count; i++)
 		if (bytes_equal(c->asks[i].key, whole) && c->asks[i].policy->engine == policy->engine)
 			return false;
-	c->asks[c->count++] = (struct limit_ask){.policy = policy, .key = whole, .cost = cost};
+	ask = &c->asks[c->count++];
+	*ask = (struct limit_ask){
+	        .policy = policy, .rule = &policy->rule, .key = whole, .hashed = key->hashed, .cost = cost};
+	look_up(ask, key);
 	return true;
+}
+
+static bool is_of_table(const struct limit_ask *ask)
+{
+	return ask->policy->engine == LIMIT_TABLE && !limit_ask_answered(ask);
 }
 
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
@@ -97,12 +136,13 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	for (unsigned i = 0; i < c->count; i++) {
 		struct limit_ask *ask = &c->asks[i];
 
-		if (ask->policy->engine != LIMIT_TABLE || ask->cost == 0 || c->deed == LIMIT_LOOK)
-			continue;
-		writes = true;
-		if (c->deed == LIMIT_TAKE && !ask->policy->shadow)
-			ask->remembered = limit_denied_find(l->denied, ask, now_us);
-		refused = refused || ask->remembered;
+		if (is_of_table(ask) && ask->cost > 0 && c->deed != LIMIT_LOOK) {
+			writes = true;
+			if (c->deed == LIMIT_TAKE && !ask->policy->shadow)
+				ask->remembered = limit_denied_find(l->denied, ask, now_us);
+		}
+		refused = refused ||
+		          (c->deed == LIMIT_TAKE && limit_ask_answered(ask) && limit_ask_refuses(ask));
 	}
 	return writes && !refused;
 }
@@ -110,7 +150,7 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 bool limits_needs_table(const struct limit_call *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->asks[i].policy->engine == LIMIT_TABLE)
+		if (is_of_table(&c->asks[i]))
 			return true;
 	return false;
 }
@@ -121,13 +161,13 @@ static void count_ask(struct limits *l, const struct limit_call *c, const struct
                       int64_t now_us)
 {
 	struct limit_counts *n = ask->policy->counts;
-	uint64_t             hash = hash_bytes(l->seed, ask->key);
+	struct limit_top_ask key = {ask->key, hash_bytes(l->seed, ask->key), ask->hashed};
 
-	limit_top_add(l->tops[LIMITS_HOT], ask->key, hash, 1, now_us);
+	limit_top_add(l->tops[LIMITS_HOT], &key, 1, now_us);
 	if (ask->answer.near)
 		metric_add(&n->near, 1);
 	if (!ask->answer.allowed)
-		limit_top_add(l->tops[LIMITS_DENIED], ask->key, hash, 1, now_us);
+		limit_top_add(l->tops[LIMITS_DENIED], &key, 1, now_us);
 	if (!ask->answer.allowed && ask->policy->shadow)
 		metric_add(&n->shadowed, 1);
 	if (limit_ask_refuses(ask))
@@ -156,9 +196,13 @@ static void verdict(struct limit_call *c)
 	c->allowed = true;
 	c->retry_after_us = 0;
 	for (unsigned i = 0; i < c->count; i++) {
-		const struct limit_ask *ask = &c->asks[i];
+		struct limit_ask *ask = &c->asks[i];
 
 		c->degraded = c->degraded || ask->degraded;
+		if (c->deed == LIMIT_GIVE && !ask->answer.allowed) { /* a refund is no question */
+			ask->answer.allowed = true;
+			ask->answer.retry_after_us = 0;
+		}
 		if (!limit_ask_refuses(ask))
 			continue;
 		c->allowed = false;
@@ -192,10 +236,11 @@ static void remember(struct limits *l, const struct part *table, int64_t now_us)
 			limit_denied_note(l->denied, table->asks[i], now_us);
 }
 
-static bool none_remembered(const struct limit_call *c)
+/* Before any engine is asked. */
+static bool none_refused(const struct limit_call *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->asks[i].remembered)
+		if (limit_ask_answered(&c->asks[i]) && limit_ask_refuses(&c->asks[i]))
 			return false;
 	return true;
 }
@@ -204,7 +249,7 @@ static enum err_code take(struct limits *l, struct limit_call *c, struct table *
                           struct err *err)
 {
 	struct part memory, table;
-	bool        may = none_remembered(c);
+	bool        may = none_refused(c);
 
 	part_of(c, LIMIT_MEMORY, &memory);
 	part_of(c, LIMIT_TABLE, &table);
@@ -251,6 +296,29 @@ static enum err_code give(struct limits *l, struct limit_call *c, struct table *
 	return limit_table_give(t, changes, table.asks, table.count, err);
 }
 
+static int64_t shortened(int64_t wait_us, int64_t by_us)
+{
+	if (wait_us <= 0) /* none, or LIMIT_NEVER */
+		return wait_us;
+	return wait_us > by_us ? wait_us - by_us : 1;
+}
+
+/* Time has passed since the call came and was compared with what is remembered: waits are told from now, so that `until`
+ * stays the same. */
+static void update_remembered(struct limit_call *c, int64_t now_us)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		struct limit_ask *ask = &c->asks[i];
+
+		if (!ask->remembered)
+			continue;
+		ask->answer.retry_after_us =
+		        shortened(ask->answer.retry_after_us, now_us - ask->remembered_us);
+		ask->answer.reset_us = shortened(ask->answer.reset_us, now_us - ask->remembered_us);
+		ask->remembered_us = now_us;
+	}
+}
+
 enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
                          struct err *err)
 {
@@ -258,6 +326,7 @@ enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t
 
 	assert(c->count > 0);
 	c->decided = false;
+	update_remembered(c, t->now_us);
 	switch (c->deed) {
 	case LIMIT_TAKE:
 		rc = take(l, c, t, changes, err);
@@ -305,9 +374,8 @@ static void degrade(struct limit_ask *ask)
 {
 	ask->degraded = true;
 	metric_add(&ask->policy->counts->degraded, 1);
-	ask->answer = (struct limit_answer){.allowed = true,
-	                                    .limit = limit_capacity(&ask->policy->rule),
-	                                    .remaining = limit_capacity(&ask->policy->rule)};
+	ask->answer = (struct limit_answer){
+	        .allowed = true, .limit = ask->rule->limit, .remaining = limit_capacity(ask->rule)};
 }
 
 /* Now and then: under a flood a line for each call would only add to the trouble. */
@@ -327,7 +395,7 @@ static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us, 
 static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now_us)
 {
 	struct part memory;
-	bool        may = c->deed == LIMIT_TAKE && none_remembered(c);
+	bool        may = c->deed == LIMIT_TAKE && none_refused(c);
 
 	part_of(c, LIMIT_MEMORY, &memory);
 	if (memory.count > 0 && !c->reserved)

@@ -64,13 +64,13 @@ struct limit_call {
 	bool counted;
 };
 
-/* Adds an ask; `key` is the caller's, and is copied behind the policy's prefix. False if that policy and key are asked
- * about already, or LIMIT_ASKS_MAX are. */
+/* Adds an ask; the key's text is copied behind the policy's prefix. A key that the policy lists gets its own rule, or its
+ * answer. False if that policy and key are asked about already, or LIMIT_ASKS_MAX are. */
 bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
-                    struct bytes key, uint64_t cost);
+                    const struct limit_key *key, uint64_t cost);
 
-/* Does it have to wait for its turn with the writer? Not if it only concerns memory, only looks, or asks about a key
- * that was refused a moment ago. */
+/* Does it have to wait for its turn with the writer? Not if it only concerns memory or listed keys, only looks, or asks
+ * about a key that is always refused or was a moment ago. */
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
 
 /* Does deciding it need the table? If not, only the time of the one given to limits_run is looked at. */

@@ -143,19 +143,10 @@ bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_re
 	return false;
 }
 
-static bool range_has(const struct source_range *range, const uint8_t address[16])
-{
-	unsigned whole = range->bits / 8, rest = range->bits % 8;
-
-	if (memcmp(range->address, address, whole) != 0)
-		return false;
-	return rest == 0 || ((range->address[whole] ^ address[whole]) >> (8 - rest)) == 0;
-}
-
 bool rules_allow_source(const struct rules *r, const uint8_t address[16])
 {
 	for (uint32_t i = 0; i < r->allowed_count; i++)
-		if (range_has(&r->allowed[i], address))
+		if (network_holds(&r->allowed[i], address))
 			return true;
 	return false;
 }

@@ -7,6 +7,7 @@
 #define SERVICE_RULES_H
 
 #include "service/document.h"
+#include "service/network.h"
 #include "service/state.h"
 
 enum {
@@ -91,23 +92,18 @@ struct reset {
 	bool                   keeps_devices; /* known ones; else they are forgotten */
 };
 
-struct source_range {
-	uint8_t  address[16];
-	unsigned bits;
-};
-
 struct rules {
-	struct document      base;
-	struct lock_kind    *kinds;
-	uint32_t             kind_count;
-	struct journey      *journeys;
-	uint32_t             journey_count;
-	struct rule         *list; /* sorted by journey, type, method */
-	uint32_t             count;
-	struct reset        *resets;
-	uint32_t             reset_count;
-	struct source_range *allowed; /* sources that are not counted */
-	uint32_t             allowed_count;
+	struct document   base;
+	struct lock_kind *kinds;
+	uint32_t          kind_count;
+	struct journey   *journeys;
+	uint32_t          journey_count;
+	struct rule      *list; /* sorted by journey, type, method */
+	uint32_t          count;
+	struct reset     *resets;
+	uint32_t          reset_count;
+	struct network   *allowed; /* sources that are not counted */
+	uint32_t          allowed_count;
 };
 
 /* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */

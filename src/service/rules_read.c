@@ -350,37 +350,16 @@ static void resets_read(struct reader *r, struct fields *f)
 	}
 }
 
-/* "10.0.0.0/8", "2001:db8::/32", or one address. */
-static bool range_read(struct bytes text, struct source_range *out)
-{
-	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-	const char          *slash = memchr(text.data, '/', text.len);
-	struct bytes         address = {text.data, slash == NULL ? text.len : (size_t)(slash - text.data)};
-	uint64_t             bits = 0;
-	bool                 v4;
-
-	if (!identifier_ip_parse(address, out->address))
-		return false;
-	v4 = memcmp(out->address, mapped, sizeof(mapped)) == 0;
-	out->bits = 128;
-	if (slash == NULL)
-		return true;
-	if (!bytes_to_u64((struct bytes){slash + 1, text.len - address.len - 1}, v4 ? 32 : 128, &bits))
-		return false;
-	out->bits = (unsigned)bits + (v4 ? 96 : 0);
-	return true;
-}
-
 static void sources_read(struct reader *r, struct fields *f)
 {
 	const struct json *array = fields_array(f, "allow_sources", SOURCE_ALLOW_MAX);
 
 	if (array == NULL)
 		return;
-	r->rules->allowed = arena_array(r->arena, array->count, sizeof(struct source_range));
+	r->rules->allowed = arena_array(r->arena, array->count, sizeof(struct network));
 	for (const struct json *m = array->children; m != NULL; m = m->next)
 		if (m->type != JSON_STRING ||
-		    !range_read(m->text, &r->rules->allowed[r->rules->allowed_count++]))
+		    !network_parse(m->text, &r->rules->allowed[r->rules->allowed_count++]))
 			fields_fail(f, "allow_sources", ERR_INVALID,
 			            "must be a list of addresses or ranges like 10.0.0.0/8");
 }

@@ -226,6 +226,139 @@ def test_of_keys_only_hashes_are_in_the_metrics(server):
     assert b'key="memory#ip:' in body
 
 
+HASH = "A" * 32
+
+
+@pytest.mark.parametrize("sent", [f"192.0.2.90#ip:{HASH}", f"eve@example.com#email:{HASH}", f"ip:192-0-2-91-{'x' * 21}", f"email:eve_at_example-com-{'x' * 13}"])
+def test_a_key_that_only_looks_like_a_hash_is_not_in_the_metrics(sent):
+    """Whatever form it has: the caller sent it, and /metrics needs no signature."""
+    server = Limited(POLICIES)
+    try:
+        for _ in range(6):
+            assert server.post("/v1/allow", {"policy": "table", "key": sent}).status == 200
+            server.allow("table", {"ip": "192.0.2.92"})
+        body = server.get("/metrics").body.decode()
+        assert sent not in body and len(re.findall("gatehouse_limit_(?:hot|denied)_keys{", body)) == 2
+        assert sent in server.get("/v1/limits/top").body.decode()
+    finally:
+        server.close()
+
+
+# ---- keys that are treated in their own way ----
+
+TREATMENT = """limit: 2, per: day, block: 3600,
+    keys: {client-a: {limit: 4}, monitor: unlimited, 10.0.0.0/8: {limit: 3, block: 0}},
+    allow: [friend, 192.0.2.0/24],
+    deny: [foe, 192.0.2.128/25]"""
+LISTED = f"""
+limits:
+  memory: {{{TREATMENT}}}
+  table: {{engine: table, {TREATMENT}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def listed():
+    made = Limited(LISTED)
+    yield made
+    made.close()
+
+
+def passes(server, policy, key, asks=9):
+    return sum(server.allow(policy, key)["allowed"] for _ in range(asks))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_listed_keys_have_their_own_limits(listed, engine):
+    assert passes(listed, engine, "client-a") == 4
+    assert passes(listed, engine, {"ip": "10.1.2.3"}) == 3  # hashed, and matched by its network
+    assert passes(listed, engine, "10.1.2.3") == 3  # another key: this one is in plain
+    assert passes(listed, engine, {"ip": "11.1.2.3"}) == 2
+    assert passes(listed, engine, "monitor", 50) == 50
+    reply = listed.post("/v1/allow", {"policy": engine, "key": "monitor", "cost": 1000})
+    assert reply.json()["results"][0] == {"policy": engine, "allowed": True, "limit": 2, "remaining": 2, "reset": 0, "reason": "unlimited"}
+    assert "ratelimit" not in reply.headers
+    reply = listed.post("/v1/allow", {"policy": engine, "key": "client-a", "cost": 0})
+    assert reply.headers["ratelimit-policy"] == f'"{engine}";q=4;w=86400'
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_allow_and_deny_lists(listed, engine):
+    assert passes(listed, engine, "friend") == passes(listed, engine, {"ip": "192.0.2.1"}) == 9
+    assert passes(listed, engine, "foe") == passes(listed, engine, {"ip": "192.0.2.200"}) == 0
+    refused = listed.allow(engine, {"ip": "192.0.2.200"}, 0)
+    assert not refused["allowed"] and "retry_after" not in refused and refused["results"][0]["reason"] == "deny_list"
+    assert listed.post("/v1/allow?enforce=status", {"policy": engine, "key": "foe"}).status == 429
+    both = listed.post("/v1/allow", {"all": [{"policy": engine, "key": fresh()}, {"policy": engine, "key": "foe"}]}).json()
+    assert not both["allowed"] and [r["remaining"] for r in both["results"]] == [2, 0]
+    headers = {"X-Gatehouse-Policy": engine, "X-Gatehouse-Key": "192.0.2.201", "X-Gatehouse-Key-Kind": "ip"}
+    assert listed.get("/v1/authz", headers).status == 429
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_blocked_key_says_so_until_the_block_ends(listed, engine):
+    key = fresh()
+    listed.allow(engine, key, 2)
+    first = listed.allow(engine, key)
+    assert not first["allowed"] and first["retry_after"] >= 3600 and first["results"][0]["reason"] == "blocked"
+    for cost in (0, 1, 2):
+        again = listed.allow(engine, key, cost)
+        assert not again["allowed"] and again["until"] == first["until"]
+    assert listed.post("/v1/refund", {"policy": engine, "key": key, "cost": 2}).json()["allowed"]
+    assert not listed.allow(engine, key)["allowed"]
+    check = {"subject": fresh(), "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"], "limits": [{"policy": engine, "key": key}]}
+    assert listed.post("/v1/check", check).json()["verdict"] == "limited"
+
+
+def test_a_block_of_the_table_survives_a_restart():
+    server = Limited(LISTED)
+    try:
+        passes(server, "table", "k", 3)
+        passes(server, "memory", "k", 3)
+        until = server.allow("table", "k")["until"]
+        server.halt()
+        server.start()
+        assert server.allow("table", "k")["until"] == until
+        assert server.allow("memory", "k")["allowed"]
+    finally:
+        server.close()
+
+
+def test_a_policy_with_listed_keys_can_be_put_and_is_shown_whole():
+    server = Limited(None)
+    policy = {"limit": 2, "per": "day", "block": 60, "keys": {"a": {"limit": 5}, "b": "unlimited"}, "allow": ["10.0.0.0/8"], "deny": ["x"]}
+    try:
+        etag = server.get("/v1/policies/limits").headers["etag"]
+        put = server.wire.send("PUT", "/v1/policies/limits", json.dumps({"p": policy}).encode(), {"If-Match": etag})
+        assert put.status == 200, put.body
+        assert passes(server, "p", "a") == 5 and passes(server, "p", {"ip": "10.9.9.9"}) == 9 and passes(server, "p", "x") == 0
+        assert '"unlimited"' in server.get("/v1/policies/limits").body.decode()
+        bad = {"p": {**policy, "deny": ["10.0.0.0/33"]}}
+        etag = server.get("/v1/policies/limits").headers["etag"]
+        refused = server.wire.send("PUT", "/v1/policies/limits", json.dumps(bad).encode(), {"If-Match": etag})
+        assert refused.status == 422 and refused.json()["field"].endswith("p.deny")
+    finally:
+        server.close()
+
+
+# ---- looks, and what is reported ----
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_look_at_an_exhausted_limit_says_so(server, engine, key):
+    server.allow(engine, key, 5)
+    look = server.allow(engine, key, 0)
+    assert not look["allowed"] and 0 < look["retry_after"] <= 86400 and look["until"].endswith("T00:00:00Z")
+    assert server.post("/v1/allow?enforce=status", {"policy": engine, "key": key, "cost": 0}).status == 429
+
+
+def test_gcra_reports_the_configured_limit(server, key):
+    reply = server.post("/v1/allow", {"policy": "gcra", "key": key})
+    result = reply.json()["results"][0]
+    assert (result["limit"], result["burst"], result["remaining"]) == (3600, 3, 2)
+    assert reply.headers["ratelimit-policy"] == '"gcra";q=3600;w=3600' and ";r=2;" in reply.headers["ratelimit"]
+
+
 # ---- watching, reloading ----
 
 

@@ -98,6 +98,93 @@ def test_bad_settings_are_refused(server, headers):
     assert reply.status == 422 and reply.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("name", ["X-Gatehouse-Policy", "X-Gatehouse-Key", "X-Gatehouse-Key-Kind", "X-Gatehouse-Cost", "X-Gatehouse-Deny-Status"])
+def test_a_setting_that_is_there_twice_is_refused(server, name):
+    """One of the two would be the client's, and only the proxy knows which."""
+    headers = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "192.0.2.1", "X-Gatehouse-Key-Kind": "ip", "X-Gatehouse-Cost": "1", "X-Gatehouse-Deny-Status": "403"}
+    reply = server.get("/v1/authz", {**headers, name.lower(): headers[name]})
+    assert reply.status == 400 and name.lower() in reply.json()["detail"]
+
+
+def test_a_header_that_the_key_comes_from_and_is_there_twice_is_refused(server):
+    headers = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": "x-real-ip", "X-Real-IP": "192.0.2.1"}
+    assert server.get("/v1/authz", headers).status == 200
+    assert server.get("/v1/authz", {**headers, "x-real-ip": "192.0.2.2"}).status == 400
+    listed = {"X-Gatehouse-Policy": "memory;from=x-real-ip", "X-Real-IP": "192.0.2.1", "x-real-ip": "192.0.2.2"}
+    assert server.get("/v1/authz", listed).status == 400
+
+
+@pytest.mark.parametrize("source", ["authorization", "Authorization", "cookie", "proxy-authorization", "x-api-key", "x-gatehouse-cost", "X-GATEHOUSE-KEY"])
+def test_a_secret_does_not_become_a_key(server, source):
+    secret = fresh("tok_live")
+    sent = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": source, source: secret}
+    if source.lower().startswith("x-gatehouse"):
+        sent = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": source}
+    reply = server.get("/v1/authz", sent)
+    assert reply.status == 422 and reply.json()["field"] == "x-gatehouse-key-from"
+    if not source.lower().startswith("x-gatehouse"):
+        reply = server.get("/v1/authz", {"X-Gatehouse-Policy": f"memory;from={source}", source: secret})
+        assert reply.status == 422 and reply.json()["field"] == "x-gatehouse-policy"
+    assert secret.encode() not in reply.body + server.get("/v1/limits/top?max=100").body + server.get("/metrics").body
+
+
+@pytest.mark.parametrize("policy", ["memory", "table"])
+def test_a_cost_of_zero_looks_and_is_refused_where_nothing_is_left(server, policy):
+    headers = {"X-Gatehouse-Policy": policy, "X-Gatehouse-Key": fresh()}
+    look = {**headers, "X-Gatehouse-Cost": "0"}
+    assert server.get("/v1/authz", look).status == 200
+    assert server.get("/v1/authz", {**headers, "X-Gatehouse-Cost": "3"}).status == 200
+    refused = server.get("/v1/authz", look)
+    assert refused.status == 429 and int(refused.headers["retry-after"]) > 0
+
+
+# ---- several limits in a call ----
+
+
+def test_several_policies_are_all_or_nothing(server):
+    address, client = "203.0.113.77", fresh()
+    headers = {"X-Gatehouse-Policy": "memory;from=x-real-ip;kind=ip, table;from=x-client-id;cost=2", "X-Real-IP": address, "X-Client-Id": client}
+    first = server.get("/v1/authz", headers)
+    assert first.status == 200 and [r["remaining"] for r in first.json()["results"]] == [2, 1]
+    assert first.headers["ratelimit-policy"] == '"memory";q=3;w=86400, "table";q=3;w=86400'
+    second = server.get("/v1/authz", headers)
+    assert second.status == 429 and [r["allowed"] for r in second.json()["results"]] == [True, False]
+    assert int(second.headers["retry-after"]) > 0
+    assert server.allow("memory", {"ip": address}, 0)["results"][0]["remaining"] == 2  # nothing was taken of the first
+    assert server.allow("table", client, 0)["results"][0]["remaining"] == 1
+
+
+def test_one_key_can_be_for_several_policies(server):
+    key = fresh()
+    headers = {"X-Gatehouse-Policy": "memory , table", "X-Gatehouse-Key": key, "X-Gatehouse-Cost": "3"}
+    assert server.get("/v1/authz", headers).status == 200
+    assert server.get("/v1/authz", headers).status == 429
+    assert server.get(f"/v1/authz?policy=memory,table&key={fresh()}").status == 200
+
+
+def test_sixteen_policies_pass_and_seventeen_do_not():
+    names = [f"p{i}" for i in range(17)]
+    server = Limited("limits: {" + ", ".join(f"{name}: {{limit: 3, per: day}}" for name in names) + "}")
+    try:
+        assert server.get("/v1/authz", {"X-Gatehouse-Policy": ",".join(names[:16]), "X-Gatehouse-Key": "k"}).status == 200
+        assert server.get("/v1/authz", {"X-Gatehouse-Policy": ",".join(names), "X-Gatehouse-Key": "k"}).status == 422
+    finally:
+        server.close()
+
+
+BAD_LISTS = ["memory,", ",memory", "memory,,table", "memory,memory", "memory;", "memory;from", "memory;from=", "memory;cost=x", "memory;cost=1;cost=2",
+             "memory;kind=shoe", "memory;ttl=1", "memory;from=x-absent", "memory;from=" + "x" * 64, "memory,nothing", ";", ","]
+
+
+@pytest.mark.parametrize("policies", BAD_LISTS)
+def test_a_list_of_policies_that_makes_no_sense_is_refused(server, policies):
+    assert server.get("/v1/authz", {"X-Gatehouse-Policy": policies, "X-Gatehouse-Key": "k"}).status == 422
+
+
+def test_a_query_names_no_header(server):
+    assert server.get("/v1/authz?policy=memory;from=host&key=k").status == 422
+
+
 def test_what_envoy_sends_is_understood(server):
     """By packaging/examples/envoy.yaml: the client's method, path and query behind the prefix, only the headers listed."""
     headers = {"authorization": "Bearer ID.SECRET", "x-gatehouse-policy": "memory", "x-gatehouse-key-kind": "ip",

@@ -45,7 +45,7 @@ static void ask_for(struct place *p, struct limit_call *c, const char *policy, u
 {
 	const struct limit_policy *found = limit_policies_find(p->set, bytes_of(policy));
 
-	assert_true(limit_call_add(c, &p->s.f.arena, found, BYTES("k"), cost));
+	assert_true(limit_call_add(c, &p->s.f.arena, found, &(struct limit_key){.text = BYTES("k")}, cost));
 }
 
 /* ---- taking, in a turn ---- */

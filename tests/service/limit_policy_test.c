@@ -42,9 +42,10 @@ TEST(limit_policy, reads_every_field)
 	          "{\"z\":{\"limit\":3,\"per\":\"month\"},\"a\":{\"algorithm\":\"gcra\",\"limit\":100,"
 	          "\"per\":90,"
 	          "\"burst\":7,\"engine\":\"table\",\"on_failure\":\"closed\",\"shadow\":true,\"near\":0.75,"
-	          "\"prefix\":\"\"}}");
+	          "\"prefix\":\"\",\"block\":300}}");
 	assert_non_null(r.set);
 	p = limit_policies_find(r.set, BYTES("a"));
+	assert_int_equal(p->rule.block_us, 300000000);
 	assert_int_equal(p->rule.algorithm, LIMIT_GCRA);
 	assert_int_equal(p->rule.limit, 100);
 	assert_int_equal(p->rule.burst, 7);
@@ -160,7 +161,14 @@ static void assert_round_trip(struct limit_policies *set)
 		assert_memory_equal(&r.set->list[i].rule, &set->list[i].rule, sizeof(struct limit_rule));
 		assert_int_equal(r.set->list[i].engine, set->list[i].engine);
 		assert_int_equal(r.set->list[i].fail_closed, set->list[i].fail_closed);
-		assert_true(r.set->list[i].mark == set->list[i].mark);
+		assert_int_equal(r.set->list[i].keys.count, set->list[i].keys.count);
+		for (uint32_t k = 0; k < set->list[i].keys.count; k++) {
+			assert_true(bytes_equal(r.set->list[i].keys.list[k].text,
+			                        set->list[i].keys.list[k].text));
+			assert_int_equal(r.set->list[i].keys.list[k].list, set->list[i].keys.list[k].list);
+			assert_memory_equal(&r.set->list[i].keys.list[k].rule,
+			                    &set->list[i].keys.list[k].rule, sizeof(struct limit_rule));
+		}
 	}
 	reading_release(&r);
 	buf_release(&out);
@@ -170,8 +178,11 @@ TEST(limit_policy, is_read_as_it_was_written)
 {
 	struct reading r;
 
-	read_text(&r, "{\"a\":{\"algorithm\":\"gcra\",\"limit\":5,\"per\":90,\"engine\":\"table\",\"prefix\":"
-	              "\"\"}}");
+	read_text(&r,
+	          "{\"a\":{\"algorithm\":\"gcra\",\"limit\":5,\"per\":90,\"engine\":\"table\",\"prefix\":"
+	          "\"\",\"block\":7,\"keys\":{\"b\":\"unlimited\",\"10.0.0.0/8\":{\"limit\":9,\"burst\":2},"
+	          "\"c\":{\"limit\":1,\"per\":\"month\",\"block\":0}},\"allow\":[\"x\",\"192.0.2.1\"],"
+	          "\"deny\":[\"::/0\"]}}");
 	assert_round_trip(r.set);
 	reading_release(&r);
 }

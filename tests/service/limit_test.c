@@ -182,7 +182,7 @@ TEST(limit, retry_after_is_exact_to_the_microsecond)
 	for (unsigned i = 0; i < 20000; i++) {
 		struct limit_rule  r = rule((enum limit_algorithm)(LIMIT_FIXED + random_below(&random, 3)),
 		                            1 + random_below(&random, 50), i % 3 == 0 ? month : minute);
-		struct limit_state s = {0};
+		struct limit_state s = {0}, before;
 		int64_t            now = at("2026-01-31T23:59:30Z");
 		uint64_t           cost = 1 + random_below(&random, r.limit);
 
@@ -191,8 +191,8 @@ TEST(limit, retry_after_is_exact_to_the_microsecond)
 			if (!take(&r, &s, now, 1 + random_below(&random, r.limit)).allowed)
 				break;
 		}
-		if (!take(&r, &(struct limit_state){s.algorithm, s.start_us, s.count, s.previous}, now, cost)
-		             .allowed)
+		before = s;
+		if (!take(&r, &before, now, cost).allowed)
 			assert_wait_is_exact(&r, &s, now, cost);
 	}
 }
@@ -325,6 +325,154 @@ TEST(limit, an_expired_state_is_like_none)
 	}
 }
 
+/* ---- looks, blocks, what is reported ---- */
+
+TEST(limit, a_look_at_an_exhausted_limit_is_refused_with_the_wait_for_one_unit)
+{
+	for (enum limit_algorithm i = LIMIT_FIXED; i <= LIMIT_GCRA; i++) {
+		struct limit_rule   r = rule(i, 6, minute);
+		struct limit_state  s = {0};
+		struct limit_answer look, one;
+		int64_t             now = at("2026-05-04T12:00:15Z");
+
+		assert_true(take(&r, &s, now, 0).allowed);
+		take(&r, &s, now, 5);
+		assert_true(take(&r, &s, now, 0).allowed);
+		take(&r, &s, now, 1);
+		look = take(&r, &s, now, 0);
+		one = take(&r, &s, now, 1);
+		assert_false(look.allowed);
+		assert_true(look.retry_after_us > 0 && look.retry_after_us == one.retry_after_us);
+		assert_true(take(&r, &s, now + look.retry_after_us, 0).allowed);
+	}
+}
+
+TEST(gcra, reports_the_configured_limit_and_what_is_left_of_the_burst)
+{
+	struct limit_rule   r = rule(LIMIT_GCRA, 60, minute);
+	struct limit_state  s = {0};
+	struct limit_answer a;
+
+	r.burst = 20;
+	a = take(&r, &s, at("2026-05-04T12:00:00Z"), 1);
+	assert_int_equal(a.limit, 60);
+	assert_int_equal(a.remaining, 19);
+	a = take(&r, &s, at("2026-05-04T12:00:00Z"), 21);
+	assert_int_equal(a.limit, 60);
+	assert_int_equal(a.reason, LIMIT_COST_ABOVE);
+}
+
+static bool refuse_and_block(const struct limit_rule *r, struct limit_state *s, int64_t now, uint64_t cost,
+                             struct limit_answer *out)
+{
+	limit_take(r, s, now, cost, out);
+	return limit_block(r, s, now, cost, out);
+}
+
+TEST(block, a_refused_key_stays_refused_for_so_long_and_asking_again_does_not_prolong_it)
+{
+	for (enum limit_algorithm i = LIMIT_FIXED; i <= LIMIT_GCRA; i++) {
+		struct limit_rule   r = rule(i, 2, (struct limit_period){S_US});
+		struct limit_state  s = {0};
+		struct limit_answer a;
+		int64_t             now = at("2026-05-04T12:00:00Z");
+
+		r.block_us = 30 * S_US;
+		take(&r, &s, now, 2);
+		assert_true(refuse_and_block(&r, &s, now, 1, &a));
+		assert_false(a.allowed);
+		assert_int_equal(a.reason, LIMIT_BLOCKED);
+		assert_int_equal(a.remaining, 0);
+		assert_int_equal(a.retry_after_us, 30 * S_US);
+		assert_int_equal(a.reset_us, 30 * S_US);
+		assert_true(limit_expiry(&r, &s) >= now + 30 * S_US);
+		for (int64_t later = 0; later < 30; later += 7) {
+			assert_false(refuse_and_block(&r, &s, now + later * S_US, 1, &a));
+			assert_false(a.allowed);
+			assert_int_equal(a.retry_after_us, (30 - later) * S_US);
+			assert_false(take(&r, &s, now + later * S_US, 0).allowed);
+		}
+		assert_false(take(&r, &s, now + 30 * S_US - 1, 1).allowed);
+		assert_true(take(&r, &s, now + 30 * S_US, 2).allowed);
+		assert_true(refuse_and_block(&r, &s, now + 30 * S_US, 1, &a)); /* a new one */
+		assert_int_equal(a.retry_after_us, 30 * S_US);
+	}
+}
+
+TEST(block, lasts_at_least_until_there_is_room)
+{
+	struct limit_rule   r = rule(LIMIT_FIXED, 2, hour);
+	struct limit_state  s = {0};
+	struct limit_answer a;
+	int64_t             now = at("2026-05-04T12:00:00Z");
+
+	r.block_us = 30 * S_US;
+	take(&r, &s, now, 2);
+	assert_true(refuse_and_block(&r, &s, now, 1, &a));
+	assert_int_equal(a.retry_after_us, 3600 * S_US);
+}
+
+TEST(block, is_not_begun_by_a_look_or_by_a_cost_that_could_never_be_met)
+{
+	struct limit_rule   r = rule(LIMIT_FIXED, 2, minute);
+	struct limit_state  s = {0};
+	struct limit_answer a;
+	int64_t             now = at("2026-05-04T12:00:00Z");
+
+	r.block_us = 3600 * S_US;
+	assert_false(refuse_and_block(&r, &s, now, 3, &a));
+	assert_int_equal(a.retry_after_us, LIMIT_NEVER);
+	take(&r, &s, now, 2);
+	assert_false(refuse_and_block(&r, &s, now, 0, &a));
+	assert_false(a.allowed);
+	assert_true(take(&r, &s, now + 60 * S_US, 1).allowed);
+}
+
+TEST(block, is_not_ended_by_a_refund_and_is_by_a_rule_without_one)
+{
+	struct limit_rule   r = rule(LIMIT_GCRA, 2, minute);
+	struct limit_state  s = {0};
+	struct limit_answer a;
+	int64_t             now = at("2026-05-04T12:00:00Z");
+
+	r.block_us = 3600 * S_US;
+	take(&r, &s, now, 2);
+	assert_true(refuse_and_block(&r, &s, now, 1, &a));
+	limit_give(&r, &s, now, 2, &a);
+	assert_true(a.allowed && a.remaining == 0);
+	assert_false(take(&r, &s, now, 1).allowed);
+	r.block_us = 60 * S_US; /* shorter: from its beginning on */
+	assert_int_equal(take(&r, &s, now + S_US, 1).retry_after_us, 59 * S_US);
+	r.block_us = 0;
+	assert_true(take(&r, &s, now, 1).allowed);
+}
+
+/* The clock was an hour ahead when it began: that is no reason to refuse for an hour. */
+TEST(block, that_begins_more_than_its_length_from_now_does_not_count)
+{
+	struct limit_rule  r = rule(LIMIT_GCRA, 2, minute);
+	struct limit_state s = {.algorithm = LIMIT_GCRA, .blocked_us = at("2026-05-04T13:00:00Z")};
+
+	r.block_us = 60 * S_US;
+	assert_false(take(&r, &s, at("2026-05-04T12:59:00Z"), 0).allowed);
+	assert_true(take(&r, &s, at("2026-05-04T12:58:59Z"), 0).allowed);
+}
+
+TEST(block, survives_another_algorithm)
+{
+	struct limit_rule   r = rule(LIMIT_FIXED, 2, minute);
+	struct limit_state  s = {0};
+	struct limit_answer a;
+	int64_t             now = at("2026-05-04T12:00:00Z");
+
+	r.block_us = 60 * S_US;
+	take(&r, &s, now, 2);
+	assert_true(refuse_and_block(&r, &s, now, 1, &a));
+	r.algorithm = LIMIT_GCRA;
+	assert_false(take(&r, &s, now, 1).allowed);
+	assert_true(take(&r, &s, now + 60 * S_US, 1).allowed);
+}
+
 /* ---- simulations ---- */
 
 /* Gaps of all sizes: bursts within a microsecond, a steady load near the limit, quiet for several windows. */
@@ -376,8 +524,8 @@ TEST(sliding, agrees_with_an_exact_simulation)
 		window = 2 + (now - start) / (7 * S_US);
 		rest = 7 * S_US - (now - start) % (7 * S_US); /* how much of the window before still counts */
 		used = (__int128)log_units(&l, window - 1) * rest +
-		       (__int128)(log_units(&l, window) + cost) * 7 * S_US;
-		may = used <= (__int128)37 * 7 * S_US || cost == 0;
+		       (__int128)(log_units(&l, window) + (cost == 0 ? 1 : cost)) * 7 * S_US;
+		may = used <= (__int128)37 * 7 * S_US;
 		if (take(&r, &s, now, cost).allowed != may)
 			fail_msg("request %u differs", i);
 		if (may)
@@ -407,7 +555,7 @@ TEST(gcra, agrees_with_an_exact_simulation)
 		now += gap;
 		tokens += (__int128)gap * 31;
 		tokens = tokens > full ? full : tokens;
-		may = tokens >= (__int128)cost * 7 * S_US;
+		may = tokens >= (__int128)(cost == 0 ? 1 : cost) * 7 * S_US;
 		tokens -= may ? (__int128)cost * 7 * S_US : 0;
 		if (take(&r, &s, now, cost).allowed != may)
 			fail_msg("request %u differs", i);

@@ -9,7 +9,9 @@
 
 static void add(struct limit_top *t, const char *key, uint64_t units, int64_t now_us)
 {
-	limit_top_add(t, bytes_of(key), hash_bytes(HASH_KEY_STABLE, bytes_of(key)), units, now_us);
+	struct limit_top_ask ask = {bytes_of(key), hash_bytes(HASH_KEY_STABLE, bytes_of(key)), false};
+
+	limit_top_add(t, &ask, units, now_us);
 }
 
 TEST(limit_top, names_the_most_frequent_first)

@@ -240,9 +240,10 @@ static inline void call_add(struct world *w, struct limit_call *c, const char *p
 {
 	struct limit_policies     *set = limits_policies(w->limits);
 	const struct limit_policy *p = limit_policies_find(set, bytes_of(policy));
+	struct limit_key           named = limit_key_plain(bytes_of(key));
 
 	assert_non_null(p);
-	assert_true(limit_call_add(c, &w->f.arena, p, bytes_of(key), cost));
+	assert_true(limit_call_add(c, &w->f.arena, p, &named, cost));
 	limit_policies_release(set); /* no test changes the policies during a call */
 }
 

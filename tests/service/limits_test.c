@@ -136,7 +136,7 @@ static void *client_main(void *arg)
 		struct limit_call      c;
 
 		call_init(&c, LIMIT_TAKE);
-		limit_call_add(&c, &a, &set->list[0], bytes_of(alice), 1);
+		limit_call_add(&c, &a, &set->list[0], &(struct limit_key){.text = bytes_of(alice)}, 1);
 		me->failed = me->failed || world_run(me->w, &c, &a, &err) != ERR_NONE;
 		me->allowed += c.allowed;
 		limit_policies_release(set);
@@ -599,11 +599,13 @@ TEST(limits, a_call_takes_as_many_asks_as_the_bound_says_and_none_twice)
 		snprintf(key, sizeof(key), "k%u", i);
 		call_add(&w, &c, "memory", key, 1);
 	}
-	assert_false(limit_call_add(&c, &w.f.arena, c.asks[0].policy, BYTES("one more"), 1));
+	assert_false(limit_call_add(&c, &w.f.arena, c.asks[0].policy,
+	                            &(struct limit_key){.text = BYTES("one more")}, 1));
 	assert_int_equal(world_run(&w, &c, &w.f.arena, &w.f.err), ERR_NONE);
 	assert_true(c.allowed);
 	call_init(&c, LIMIT_TAKE);
 	call_add(&w, &c, "memory", "k", 1);
-	assert_false(limit_call_add(&c, &w.f.arena, c.asks[0].policy, BYTES("k"), 1));
+	assert_false(
+	        limit_call_add(&c, &w.f.arena, c.asks[0].policy, &(struct limit_key){.text = BYTES("k")}, 1));
 	world_close(&w);
 }

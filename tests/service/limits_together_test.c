@@ -43,8 +43,8 @@ static void make_call(struct client *me, struct random *r, struct arena *a, stru
 		unsigned    cost = (unsigned)random_below(r, 4);
 		const char *names[KEYS] = {"a", "b", "c", "d"};
 
-		if (!limit_call_add(c, a, limit_policies_find(set, bytes_of(policies[p])), bytes_of(names[k]),
-		                    cost))
+		if (!limit_call_add(c, a, limit_policies_find(set, bytes_of(policies[p])),
+		                    &(struct limit_key){.text = bytes_of(names[k])}, cost))
 			continue;
 		picks[*count][0] = p;
 		picks[*count][1] = k;
