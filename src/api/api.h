@@ -19,10 +19,11 @@ struct services;
 /* What an API is made of; set once. */
 struct api_parts {
 	struct engine   *engine;
-	struct keyring  *keyring;  /* who may sign; NULL: no authentication */
-	struct services *services; /* behind /v1 */
-	struct audit    *audit;    /* NULL: acts are not written down */
-	struct bytes     region;   /* of ARNs and signatures */
+	struct keyring  *keyring;    /* who may sign; NULL: no authentication */
+	struct services *services;   /* behind /v1 */
+	struct audit    *audit;      /* NULL: acts are not written down */
+	struct bytes     region;     /* of ARNs and signatures */
+	struct bytes     host_names; /* origin.h: others than loopback's, separated by commas */
 	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;

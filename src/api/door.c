@@ -221,15 +221,28 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 	return rc;
 }
 
-void door_handle(struct api_loop *l, struct http_request *r)
+static struct door_write *begin(struct http_request *r)
 {
-	struct door_write    *w = arena_alloc(&r->arena, sizeof(*w));
-	struct engine_session reader;
-	enum err_code         rc;
+	struct door_write *w = arena_alloc(&r->arena, sizeof(*w));
 
 	w->call.operation = NULL;
 	w->key_id_len = 0;
 	r->user = w;
+	return w;
+}
+
+void door_refuse(struct api_loop *l, struct http_request *r, const struct err *err)
+{
+	begin(r);
+	answer_error(l, r, err->code, err);
+}
+
+void door_handle(struct api_loop *l, struct http_request *r)
+{
+	struct door_write    *w = begin(r);
+	struct engine_session reader;
+	enum err_code         rc;
+
 	engine_session_init(&reader, l->api->parts.engine);
 	rc = admit(l, r, w, &reader.base, &w->base.err);
 	if (rc != ERR_NONE) {

@@ -4,6 +4,7 @@
 #include "api/door.h"
 #include "api/health.h"
 #include "api/metrics.h"
+#include "api/origin.h"
 #include "api/problem.h"
 #include "api/v1.h"
 
@@ -28,13 +29,58 @@ static const char *allowed_print(unsigned methods)
 	return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : "POST";
 }
 
+/* "." or "..", also percent-encoded: whoever stands between would take another path for the same. */
+static bool is_dots(struct bytes segment)
+{
+	unsigned dots = 0;
+
+	for (size_t i = 0; i < segment.len; dots++) {
+		bool encoded = segment.len - i >= 3 && segment.data[i] == '%' && segment.data[i + 1] == '2' &&
+		               (segment.data[i + 2] == 'e' || segment.data[i + 2] == 'E');
+
+		if (!encoded && segment.data[i] != '.')
+			return false;
+		i += encoded ? 3 : 1;
+	}
+	return dots == 1 || dots == 2;
+}
+
+static bool has_dot_segment(struct bytes path)
+{
+	for (size_t start = 0, end = 0; start <= path.len; start = end + 1) {
+		for (end = start; end < path.len && path.data[end] != '/';)
+			end++;
+		if (is_dots((struct bytes){path.data + start, end - start}))
+			return true;
+	}
+	return false;
+}
+
+/* In the form that the caller understands. */
+static void refuse_origin(struct api_loop *l, struct http_request *r, const struct err *err)
+{
+	if (v1_handles(r) || r->method != HTTP_POST)
+		problem_answer(l, r, err->code, err->text);
+	else
+		door_refuse(l, r, err);
+}
+
 void routes_handle(void *api, struct http_request *r)
 {
 	struct api_loop *l = r->loop_data;
 	enum http_method method = r->method == HTTP_HEAD ? HTTP_GET : r->method;
 	unsigned         methods = 0;
+	struct err       err;
 
-	(void)api;
+	if (origin_check(api, r, &err) != ERR_NONE) {
+		refuse_origin(l, r, &err);
+		return;
+	}
+	if (has_dot_segment(r->path)) {
+		problem_answer(l, r, ERR_SERIALIZATION,
+		               "the path has a segment . or ..: send the path that is meant");
+		return;
+	}
 	if (v1_handles(r)) {
 		v1_handle(l, r);
 		return;

@@ -32,6 +32,7 @@
 	X(ERR_COLLECTION_SIZE, 400, "ItemCollectionSizeLimitExceededException", 409, "Limit Exceeded",       \
 	  "collection-too-large")                                                                            \
 	X(ERR_ACCESS, 400, "AccessDeniedException", 403, "Forbidden", "forbidden")                           \
+	X(ERR_ORIGIN, 403, "AccessDeniedException", 403, "Foreign Origin", "foreign-origin")                 \
 	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException", 401, "Unauthorized",                \
 	  "no-credential")                                                                                   \
 	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException", 401, "Unauthorized",                \

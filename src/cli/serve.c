@@ -94,6 +94,11 @@ static const struct option_spec options[] = {
          "/v1/policies, or those that ship)",
          AT(o.policies), 0, 0},
         {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", AT(o.no_auth), 0, 0},
+        {"--host-names", OPTION_TEXT, "NAME,NAME",
+         "with --no-auth: what else the server is called in the Host and Origin headers of requests, beside "
+         "localhost, "
+         "127.0.0.1 and [::1]",
+         AT(o.host_names), 0, 0},
         {"--plain-http", OPTION_FLAG, NULL, "listen without TLS also where it is not loopback",
          AT(o.plain_http), 0, 0},
         {"--log-requests", OPTION_FLAG, NULL, "log every request, not only those that fail with 5xx",

@@ -2,7 +2,7 @@
  * came in, and what a client of the same protocol puts on one that goes out. Both use one canonical form.
  *
  * Stricter than AWS where no SDK differs: SignedHeaders are lower case, in order, each once and present;
- * every x-amz-* header that is sent is signed; the body's hash is always computed. Signatures in the query
+ * every header that is sent and changes what is asked (sigv4_names_cover) is signed; the body's hash is always computed. Signatures in the query
  * string are refused.
  *
  * What always holds

@@ -197,11 +197,17 @@ static bool name_was_sent(struct bytes name, const struct sigv4_request *r)
 	return false;
 }
 
+static bool name_starts(struct bytes name, struct bytes prefix)
+{
+	return name.len >= prefix.len && sigv4_name_equal(prefix, (struct bytes){name.data, prefix.len});
+}
+
+/* What changes the meaning of a request. Proxies add headers of other names. */
 static bool name_must_be_signed(struct bytes name)
 {
-	struct bytes prefix = BYTES("x-amz-");
-
-	return name.len >= prefix.len && sigv4_name_equal(prefix, (struct bytes){name.data, prefix.len});
+	return name_starts(name, BYTES("x-amz-")) || name_starts(name, BYTES("x-gatehouse-")) ||
+	       sigv4_name_equal(BYTES("if-match"), name) || sigv4_name_equal(BYTES("if-none-match"), name) ||
+	       sigv4_name_equal(BYTES("idempotency-key"), name);
 }
 
 enum err_code sigv4_names_cover(const struct sigv4_names *names, const struct sigv4_request *r,

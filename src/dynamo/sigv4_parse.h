@@ -43,7 +43,8 @@ enum err_code sigv4_names_read(struct bytes text, struct sigv4_names *out, struc
 
 bool sigv4_names_hold(const struct sigv4_names *names, struct bytes header_name);
 
-/* The host is signed, and every x-amz-* header that was sent; every name in the list was sent. */
+/* The host is signed, and every header that was sent and changes what is asked: x-amz-*, x-gatehouse-*, if-match,
+ * if-none-match, idempotency-key. Every name in the list was sent. */
 enum err_code sigv4_names_cover(const struct sigv4_names *names, const struct sigv4_request *r,
                                 struct err *err);
 

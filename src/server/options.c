@@ -1,5 +1,6 @@
 /* Options: the defaults, and what may not be served together. */
 #include "access/policy.h"
+#include "api/origin.h"
 #include "http/address.h"
 #include "server/serve.h"
 #include "server/services.h"
@@ -62,6 +63,8 @@ enum err_code serve_check(const struct serve_options *options, struct err *err)
 	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
 	    access_region_check(bytes_of(options->region), "region", err) != ERR_NONE ||
 	    services_check(options, err) != ERR_NONE)
+		return err->code;
+	if (options->host_names != NULL && origin_names_check(bytes_of(options->host_names), err) != ERR_NONE)
 		return err->code;
 	return check_access(options, err);
 }

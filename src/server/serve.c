@@ -198,6 +198,8 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .services = &s->services.all,
 	                             .audit = s->audit,
 	                             .region = bytes_of(options->region),
+	                             .host_names =
+	                                     bytes_of(options->host_names == NULL ? "" : options->host_names),
 	                             .clock = clock_system(),
 	                             .ready = is_ready,
 	                             .ready_ctx = s,

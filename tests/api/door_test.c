@@ -101,8 +101,8 @@ static int request(struct house *h, const char *method, const char *path, const 
 	char text[BODY_BYTES_MAX];
 
 	snprintf(text, sizeof(text),
-	         "%s %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s", method,
-	         path, headers, strlen(body), body);
+	         "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
+	         method, path, headers, strlen(body), body);
 	return exchange(h, text);
 }
 
@@ -257,7 +257,8 @@ TEST(door, a_body_past_the_limit_is_refused_in_dynamodbs_form)
 	struct house h;
 
 	house_open(&h, 1 << 20);
-	assert_int_equal(exchange(&h, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65537\r\n\r\n"), 413);
+	assert_int_equal(exchange(&h, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65537\r\n\r\n"),
+	                 413);
 	assert_non_null(
 	        strstr(body_of(&h), "{\"__type\":\"com.amazon.coral.service#RequestEntityTooLarge\""));
 	house_close(&h);
@@ -270,7 +271,7 @@ TEST(door, the_host_is_what_endpoints_tell)
 	house_open(&h, 1 << 20);
 	assert_int_equal(dynamo(&h, "DescribeEndpoints", "{}"), 200);
 	assert_string_equal(body_of(&h),
-	                    "{\"Endpoints\":[{\"Address\":\"h\",\"CachePeriodInMinutes\":1440}]}");
+	                    "{\"Endpoints\":[{\"Address\":\"localhost\",\"CachePeriodInMinutes\":1440}]}");
 	house_close(&h);
 }
 

@@ -14,20 +14,20 @@ BODY_TOO_LARGE = 64 * 1024 * 1024
 
 
 def head(operation="ListTables", **more):
-    fields = {"Host": "x", **headers_for(operation), **more}
+    fields = {"Host": "localhost", **headers_for(operation), **more}
     return "POST / HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
 
 
 MALFORMED = {
     "garbage": b"\x00\x01\x02\x03\r\n\r\n",
     "words": b"this is not http at all\r\n\r\n",
-    "no_version": b"POST /\r\nHost: x\r\n\r\n",
-    "version": b"POST / HTTP/9.9\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-    "method": b"P@ST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    "no_version": b"POST /\r\nHost: localhost\r\n\r\n",
+    "version": b"POST / HTTP/9.9\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+    "method": b"P@ST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
     "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64,
-    "no_colon": b"POST / HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n",
-    "space_in_name": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length : 2\r\n\r\n{}",
-    "nul_in_header": b"POST / HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\nContent-Length: 2\r\n\r\n{}",
+    "no_colon": b"POST / HTTP/1.1\r\nHost: localhost\r\nno colon here\r\n\r\n",
+    "space_in_name": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length : 2\r\n\r\n{}",
+    "nul_in_header": b"POST / HTTP/1.1\r\nHost: localhost\r\nA: b\x00c\r\nContent-Length: 2\r\n\r\n{}",
     "length_text": (head() + "Content-Length: abc\r\n\r\n{}").encode(),
     "length_negative": (head() + "Content-Length: -1\r\n\r\n{}").encode(),
     "length_twice": (head() + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}").encode(),
@@ -50,7 +50,7 @@ def test_malformed_http_is_refused_and_the_connection_ended(unharmed, endpoint, 
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"\r\n", b"POST", b"POST / HTTP/1.1\r\nHost: x\r\n", (head() + "Content-Length: 100\r\n\r\n{").encode()],
+    [b"", b"\r\n", b"POST", b"POST / HTTP/1.1\r\nHost: localhost\r\n", (head() + "Content-Length: 100\r\n\r\n{").encode()],
     ids=["nothing", "line", "word", "half_a_head", "half_a_body"],
 )  # fmt: skip
 def test_a_request_that_never_ends_harms_nobody(unharmed, endpoint, sent):
@@ -91,7 +91,7 @@ def test_a_header_just_too_large_is_answered_431(unharmed, endpoint):
 
 @pytest.mark.gatehouse_only
 def test_a_long_path_and_a_wrong_path_are_refused(unharmed, endpoint):
-    line = f"POST /{'x' * 100_000} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+    line = f"POST /{'x' * 100_000} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
     assert status_of(raw_exchange(endpoint, line)) in (414, 431)
     assert unharmed.send("POST", "/nowhere", b"{}", headers_for("ListTables")).status == 404
     assert unharmed.send("PUT", "/", b"{}", headers_for("ListTables")).status in (404, 405)

@@ -52,7 +52,7 @@ class Watched:
 
     def client(self, key=("any", "any")):
         config = Config(retries={"total_max_attempts": 1, "mode": "standard"}, parameter_validation=False)
-        return boto3.client("dynamodb", endpoint_url=self.endpoint, config=config,
+        return boto3.client("dynamodb", endpoint_url=self.endpoint, region_name="local", config=config,
                             aws_access_key_id=key[0], aws_secret_access_key=key[1])
 
     def log(self):

@@ -218,7 +218,7 @@ def test_every_setting_is_in_the_shipped_file_and_what_it_shows_as_default_is(in
     shipped = (installed / "etc/gatehouse/gatehouse.yaml").read_text()
     commented = dict(re.findall(r"^#([a-z-]+): (.*)$", shipped, re.M))
     defaults = settings()
-    assert {*commented, "listen", "data", "no-auth"} == set(defaults)  # the unit's, and one that no service should have
+    assert {*commented, "listen", "data", "no-auth", "host-names"} == set(defaults)  # the unit's, and those that no service should have
     for name, value in commented.items():
         assert defaults[name] in ((value, "default"), (f'"{value}"', "default"), ("", "not set")), name
     (tmp_path / "policies.yaml").write_text("limits: {}\n")  # which is read
@@ -362,7 +362,7 @@ def test_the_server_serves_on_the_socket_that_the_service_manager_holds_and_leav
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         line = 'exec 3<&"$1"; shift; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
         early = socket.create_connection(listening.getsockname(), timeout=NOTIFY_S)  # before the server runs
-        early.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        early.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         server = subprocess.Popen(["bash", "-c", line, "bash", str(listening.fileno()), program(), "serve", "--listen", address, "--data",
                                    tmp_path / "data", "--no-auth"], pass_fds=[listening.fileno()], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL)

@@ -203,8 +203,8 @@ def test_pipelined_requests_are_all_answered(server):
     count = 300
     with socket.create_connection(server.address, timeout=20) as plain:
         with server.context().wrap_socket(plain, server_hostname=server.address[0]) as peer:
-            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: t\r\n\r\n" * (count - 1))
-            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n" * (count - 1))
+            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert read_all(peer).count(b"HTTP/1.1 200 ") == count
 
 
@@ -243,7 +243,7 @@ def test_renegotiation_is_refused(server):
 
 def test_plain_http_is_closed_and_the_next_is_served(server):
     with socket.create_connection(server.address, timeout=20) as peer:
-        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: t\r\n\r\n")
+        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert peer.recv(4096) == b""
     assert server.shown() == "first"
 

@@ -38,7 +38,7 @@ class V1(Wire):
 def request_bytes(path, body, **headers):
     raw = json.dumps(body).encode()
     named = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    head = f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n{named}Content-Length: {len(raw)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{named}Content-Length: {len(raw)}\r\n\r\n"
     return head.encode() + raw
 
 
