@@ -96,16 +96,18 @@ enum err_code file_replace(const char *dir, const char *name, struct bytes text,
 {
 	char aside[NAME_MAX + 1];
 	int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool good;
+	bool replaced, good;
 
 	snprintf(aside, sizeof(aside), "%s.new", name);
-	good = fd >= 0 && write_aside(fd, aside, text) && renameat(fd, aside, fd, name) == 0 &&
-	       fsync(fd) == 0;
+	replaced = fd >= 0 && write_aside(fd, aside, text) && renameat(fd, aside, fd, name) == 0;
+	good = replaced && fsync(fd) == 0;
+	err->code = ERR_NONE;
 	if (!good)
-		err_set(err, ERR_STORAGE, "write %s/%s: %s", dir, name, strerror(errno));
+		err_set(err, !replaced && (errno == ENOSPC || errno == EDQUOT) ? ERR_DISK_FULL : ERR_STORAGE,
+		        "write %s/%s: %s", dir, name, strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	return good ? ERR_NONE : ERR_STORAGE;
+	return err->code;
 }
 
 enum err_code file_sync_directory(const char *path, struct err *err)

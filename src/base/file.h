@@ -10,7 +10,8 @@
 enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err);
 
 /* Replaces DIR/NAME by `text`: written aside with mode 0600, synced, renamed, and the directory synced. A crash leaves
- * the old file or the new one. Links in the directory are not followed. */
+ * the old file or the new one. Links in the directory are not followed.
+ * ERR_DISK_FULL: there was no room, and it is the old one. */
 enum err_code file_replace(const char *dir, const char *name, struct bytes text, struct err *err);
 
 /* Makes the names in a directory durable. */

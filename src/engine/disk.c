@@ -21,6 +21,8 @@
 #include "base/log.h"
 #include "engine/state.h"
 
+enum { STARVED_BYTES = 4 << 20 }; /* an engine that found no room to open is not started again for less */
+
 static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 {
 	snprintf(out, PATH_MAX, "%s/%s", dir, name);
@@ -245,15 +247,44 @@ static void ballast_make(const char *dir, size_t bytes)
 	close(fd);
 }
 
-void disk_make_room(const char *path, size_t reserve_bytes)
+bool disk_make_room(const char *path, size_t reserve_bytes)
 {
 	char ballast[PATH_MAX];
 
-	if (free_bytes(path) >= reserve_bytes / 2)
-		return;
 	file_path(ballast, path, "ballast");
-	if (unlink(ballast) == 0)
+	if (free_bytes(path) < reserve_bytes / 2 && unlink(ballast) == 0)
 		log_warn("the disk is full: the ballast file was given up to open the store");
+	return free_bytes(path) < reserve_bytes;
+}
+
+void disk_is_full(void *engine)
+{
+	struct engine *e = engine;
+
+	if (!atomic_exchange(&e->disk_full, true))
+		log_error(
+		        "only %zu MB are free in the data directory: nothing is written until there is room",
+		        free_bytes(e->options.path) >> 20);
+}
+
+static bool has_room(struct engine *e, size_t left)
+{
+	size_t reserve = e->options.disk_reserve_bytes;
+
+	return left >= reserve + reserve / 4 && !rocks_is_waiting(e->rocks);
+}
+
+/* Nothing could be opened for writing: the process is to start again. Once is enough. */
+static void end_starving(struct engine *e)
+{
+	static const char text[] =
+	        "there is room in the data directory again: the server starts again, to write";
+
+	if (atomic_exchange(&e->fed, true))
+		return;
+	log_info("%s", text);
+	if (e->options.on_failure != NULL)
+		e->options.on_failure(e->options.failure_ctx);
 }
 
 void disk_watch(struct engine *e)
@@ -261,13 +292,16 @@ void disk_watch(struct engine *e)
 	size_t reserve = e->options.disk_reserve_bytes, left = free_bytes(e->options.path);
 	bool   full = atomic_load(&e->disk_full);
 
+	if (e->starved) {
+		if (left >= STARVED_BYTES && has_room(e, left))
+			end_starving(e);
+		return;
+	}
 	if (!full && left < reserve) {
-		log_error(
-		        "only %zu MB are free in the data directory: nothing is written until there is room",
-		        left >> 20);
-		atomic_store(&e->disk_full, true);
-	} else if (full && left >= reserve + reserve / 4) {
+		disk_is_full(e);
+	} else if (full && has_room(e, left)) {
 		log_info("there is room in the data directory again: writing goes on");
+		rocks_relax(e->rocks);
 		atomic_store(&e->disk_full, false);
 	}
 	if (left >= 3 * reserve)

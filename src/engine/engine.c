@@ -115,6 +115,17 @@ static enum err_code hold_journal(struct engine *e, const struct journal_site *s
 	return directory_add_held(e->options.path, "journal", err);
 }
 
+/* There is not even room to open the journal. What is there can be read; disk_watch sees to the rest. */
+static enum err_code starve(struct engine *e)
+{
+	log_error(
+	        "there is no room in the data directory: it is opened for reading only, until there is some");
+	rocks_freeze(e->rocks);
+	e->starved = true;
+	atomic_store(&e->disk_full, true);
+	return ERR_NONE;
+}
+
 /* What the journal holds is published again; it stays there until the next checkpoint. */
 static enum err_code open_journal(struct engine *e, struct err *err)
 {
@@ -125,27 +136,36 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 
 	if (engine_journal_site(e->options.path, path, &site, err) != ERR_NONE ||
 	    disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
-	    replay_publish(e, &site, &from, &end, err) != ERR_NONE ||
-	    journal_open(&e->journal, &site, &end, &options, err) != ERR_NONE ||
-	    file_sync_directory(e->options.path, err) != ERR_NONE)
+	    replay_publish(e, &site, &from, &end, err) != ERR_NONE)
+		return err->code;
+	time_begin(e, end.time_us);
+	if (rocks_is_frozen(e->rocks) ||
+	    journal_open(&e->journal, &site, &end, &options, err) == ERR_DISK_FULL)
+		return starve(e);
+	if (e->journal == NULL || file_sync_directory(e->options.path, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment);
-	time_begin(e, end.time_us);
 	return hold_journal(e, &site, err);
 }
 
 static enum err_code open_store(struct engine *e, struct err *err)
 {
-	char path[PATH_MAX];
+	struct rocks_options options = {.block_cache_bytes = e->options.block_cache_bytes,
+	                                .reserve_bytes = e->options.disk_reserve_bytes,
+	                                .on_full = disk_is_full,
+	                                .full_ctx = e};
+	char                 path[PATH_MAX];
 
-	disk_make_room(e->options.path, e->options.disk_reserve_bytes);
+	options.tight = disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
-	if (disk_settle_logs(path, err) != ERR_NONE ||
-	    rocks_open(&e->rocks, path, e->options.block_cache_bytes, err) != ERR_NONE)
+	if (disk_settle_logs(path, err) != ERR_NONE || rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
 	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
-	return open_journal(e, err) != ERR_NONE ? err->code : tables_load(e, err);
+	if (open_journal(e, err) != ERR_NONE || tables_load(e, err) != ERR_NONE)
+		return err->code;
+	rocks_be_patient(e->rocks, true);
+	return ERR_NONE;
 }
 
 static struct engine *engine_make(const struct engine_options *options)
@@ -223,6 +243,8 @@ void engine_close(struct engine *e)
 {
 	bool complete = false;
 
+	if (e->rocks != NULL)
+		rocks_be_patient(e->rocks, false); /* nobody is to wait for room now */
 	if (e->ticker != NULL)
 		ticker_stop(e->ticker);
 	if (e->writer != NULL)
@@ -251,6 +273,11 @@ void engine_close(struct engine *e)
 bool engine_ready(const struct engine *e)
 {
 	return !writer_failed(e->writer) && !atomic_load(&e->disk_full);
+}
+
+bool engine_starved(const struct engine *e)
+{
+	return e->starved;
 }
 
 bool engine_beats(struct engine *e)

@@ -31,8 +31,8 @@ struct engine_options {
 	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
-	/* Called once, from the writer's thread, when a commit failed: nothing more is written by this
-	 * process. */
+	/* Called once, from a thread of the engine's, when it is to be closed and opened again: a commit failed, and nothing
+	 * more is written by this process; or there is room again on a disk that had none when it was opened. */
 	void (*on_failure)(void *ctx);
 	void *failure_ctx;
 };
@@ -46,6 +46,9 @@ void engine_close(struct engine *e);
 
 /* Can it take writes: no failed commit, disk not full? */
 bool engine_ready(const struct engine *e);
+
+/* Had the disk no room when it was opened? Then it can only be read. */
+bool engine_starved(const struct engine *e);
 
 /* Has the writer got on since the last call? False if it is still at the same batch: it hangs, if enough time
  * has passed. One caller at a time, now and then. */

@@ -177,8 +177,6 @@ static void fill_unit(struct journal *j)
 
 static bool file_open(struct journal *j, const char *path)
 {
-	if (j->fd >= 0)
-		close(j->fd);
 	j->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_DIRECT, 0600);
 	j->direct = j->fd >= 0;
 	if (j->fd < 0 && errno == EINVAL)
@@ -196,9 +194,20 @@ static bool write_head(struct journal *j, const struct segment_head *head)
 	return write_at(j, buf_bytes(&j->sectors), 0) && fill(j, j->at) && fsync(j->fd) == 0;
 }
 
+/* To the segment that was written to before. */
+static void go_back(struct journal *j, const struct journal *before)
+{
+	j->fd = before->fd;
+	j->at_once = before->at_once;
+	j->direct = before->direct;
+	j->at = before->at;
+	j->filled = before->filled;
+	j->fill_step = before->fill_step;
+}
+
 /* A segment with nothing but its head and zeros. It is whole when it gets its name, and has its name when it is written
  * down as the newest; only then is it used (J4). */
-static enum err_code segment_make(struct journal *j, uint64_t segment, struct err *err)
+static enum err_code segment_begin(struct journal *j, uint64_t segment, struct err *err)
 {
 	struct segment_head head = {.segment = segment,
 	                            .first = j->next_record,
@@ -219,6 +228,27 @@ static enum err_code segment_make(struct journal *j, uint64_t segment, struct er
 	if (file_sync_directory(j->dir, err) != ERR_NONE ||
 	    journal_newest_write(j->dir, &head, err) != ERR_NONE)
 		return err->code;
+	return ERR_NONE;
+}
+
+/* Instead of the one that is written to, if there is room for it: if not, nothing of it stays. (But when the journal is
+ * opened it may be the newest that there is.) */
+static enum err_code segment_make(struct journal *j, uint64_t segment, struct err *err)
+{
+	const struct journal before = *j; /* of which the lock is not used */
+	char                 path[PATH_MAX];
+
+	if (segment_begin(j, segment, err) != ERR_NONE) {
+		segment_path(path, j->dir, segment);
+		if (j->fd >= 0)
+			close(j->fd);
+		if (before.fd >= 0 && err->code == ERR_DISK_FULL && unlink(path) != 0 && errno != ENOENT)
+			journal_file_error(err, "remove", path);
+		go_back(j, &before);
+		return err->code;
+	}
+	if (before.fd >= 0)
+		close(before.fd);
 	pthread_mutex_lock(&j->lock);
 	j->newest = (struct journal_place){segment, j->next_record, j->time_us};
 	pthread_mutex_unlock(&j->lock);
@@ -334,7 +364,7 @@ enum err_code journal_append(struct journal *j, int64_t time_us, struct bytes bo
 		return err_set(err, ERR_STORAGE, "write the journal: a commit of %zu bytes is too large",
 		               body.len);
 	if (!fill_ahead(j, at + units_of(j, record_bytes(body.len))))
-		return err_set(err, ERR_STORAGE, "write the journal: %s", strerror(errno));
+		return journal_file_error(err, "write", "the journal"); /* nothing of it is written yet */
 	r.filled = (uint32_t)(j->filled / SECTOR_BYTES);
 	buf_reset(&j->sectors);
 	record_encode(&j->sectors, &r);

@@ -59,12 +59,12 @@ void          journal_close(struct journal *j);
 
 /* ---- one thread, the writer's ---- */
 
-/* Non-zero: the outcome is unknown. */
+/* ERR_DISK_FULL: there was no room, and nothing was written. Any other: the outcome is unknown. */
 enum err_code journal_append(struct journal *j, int64_t time_us, struct bytes body, struct err *err);
 
 /* Has the segment reached its size? */
 bool journal_is_long(const struct journal *j);
-/* Begins a new segment, unless this one is still empty. */
+/* Begins a new segment, unless this one is still empty. If that fails, this one is still written to. */
 enum err_code journal_next_segment(struct journal *j, struct err *err);
 
 /* ---- any thread ---- */

@@ -25,7 +25,9 @@ void segment_path(char out[PATH_MAX], const char *dir, uint64_t segment)
 
 enum err_code journal_file_error(struct err *err, const char *what, const char *path)
 {
-	return err_set(err, ERR_STORAGE, "%s %s: %s", what, path, strerror(errno));
+	bool full = errno == ENOSPC || errno == EDQUOT;
+
+	return err_set(err, full ? ERR_DISK_FULL : ERR_STORAGE, "%s %s: %s", what, path, strerror(errno));
 }
 
 /* ---- which segments there are ---- */

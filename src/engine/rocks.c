@@ -6,13 +6,21 @@
  * last record, which was never acknowledged, is dropped; damage anywhere before it refuses to open. */
 #include "engine/rocks.h"
 
+#include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdlib.h>
+#include <time.h>
+
+#include "engine/rocks_disk.h"
 
 enum {
 	RECOVERY_TOLERATE_TAIL = 0, /* (R2) */
-	MEMTABLE_BYTES = 16 << 20,
+	MEMTABLE_BYTES = 16777216,
 	MEMTABLES_MAX = 4,
+	MEMTABLE_BYTES_TIGHT =
+	        1 << 30, /* more than a journal holds: nothing is written while it is replayed */
+	STALL_LOOK_NS = 1000000,
+	FLUSH_LOOK_NS = 50000000,
 	OPEN_FILES_MAX = 512,
 	BLOOM_BITS = 10,
 	BLOCK_BYTES = 4096,
@@ -21,12 +29,23 @@ enum {
 	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
 };
 
+#define MEMTABLE_BYTES_TEXT "16777216"
+
 struct rocks {
 	rocksdb_t              *db;
 	rocksdb_options_t      *options;
 	rocksdb_cache_t        *cache;
 	rocksdb_readoptions_t  *read;
 	rocksdb_writeoptions_t *write;
+	struct rocks_disk      *disk; /* NULL: opened for reading */
+	bool                    tight;
+
+	/* of rocks_flush, under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  flushed;
+	pthread_t       flusher;
+	bool            has_flusher, flushing;
+	char           *flush_message; /* why it failed; NULL */
 };
 
 struct rocks_batch {
@@ -65,7 +84,7 @@ static rocksdb_cache_t *cache_make(size_t bytes)
 	return cache;
 }
 
-static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
+static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_bytes)
 {
 	rocksdb_options_t                   *o = rocksdb_options_create();
 	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
@@ -73,7 +92,7 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache)
 	rocksdb_options_set_create_if_missing(o, 1);
 	rocksdb_options_set_wal_recovery_mode(o, RECOVERY_TOLERATE_TAIL);
 	rocksdb_options_set_paranoid_checks(o, 1);
-	rocksdb_options_set_write_buffer_size(o, MEMTABLE_BYTES);
+	rocksdb_options_set_write_buffer_size(o, memtable_bytes);
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
 	rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
 	rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
@@ -112,20 +131,23 @@ static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 	return o;
 }
 
-static enum err_code open_store(struct rocks **out, const char *path, size_t block_cache_bytes,
-                                bool read_only, struct err *err)
+static struct rocks *rocks_make(size_t block_cache_bytes, size_t memtable_bytes, char **message)
 {
 	struct rocks *r = mem_zalloc(sizeof(*r));
-	char         *message = NULL;
 
 	r->cache = cache_make(block_cache_bytes);
-	r->options = options_add(options_make(r->cache), &message);
+	r->options = options_add(options_make(r->cache, memtable_bytes), message);
 	r->read = rocksdb_readoptions_create();
 	r->write = rocksdb_writeoptions_create();
-	rocksdb_writeoptions_disable_WAL(r->write, 1); /* (R1) */
-	if (message == NULL)
-		r->db = read_only ? rocksdb_open_for_read_only(r->options, path, 0, &message)
-		                  : rocksdb_open(r->options, path, &message);
+	rocksdb_writeoptions_disable_WAL(r->write, 1);     /* (R1) */
+	rocksdb_writeoptions_set_no_slowdown(r->write, 1); /* see rocks_apply */
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->flushed, NULL);
+	return r;
+}
+
+static enum err_code opened(struct rocks **out, struct rocks *r, char *message, struct err *err)
+{
 	if (message != NULL) {
 		rocks_close(r);
 		return storage_error(err, "open the store", message);
@@ -134,26 +156,87 @@ static enum err_code open_store(struct rocks **out, const char *path, size_t blo
 	return ERR_NONE;
 }
 
-enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err)
+enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
+                         struct err *err)
 {
-	return open_store(out, path, block_cache_bytes, false, err);
+	size_t            memtable_bytes = options->tight ? MEMTABLE_BYTES_TIGHT : MEMTABLE_BYTES;
+	struct rocks_room room = {path, options->reserve_bytes, options->on_full, options->full_ctx};
+	char             *message = NULL;
+	struct rocks     *r = rocks_make(options->block_cache_bytes, memtable_bytes, &message);
+
+	r->disk = rocks_disk_open(&room);
+	r->tight = options->tight;
+	if (options->tight)
+		rocksdb_options_set_disable_auto_compactions(r->options, 1);
+	if (message == NULL) {
+		rocks_disk_attach(r->disk, r->options, memtable_bytes);
+		r->db = rocksdb_open(r->options, path, &message);
+	}
+	return opened(out, r, message, err);
 }
 
 enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t block_cache_bytes,
                                    struct err *err)
 {
-	return open_store(out, path, block_cache_bytes, true, err);
+	char         *message = NULL;
+	struct rocks *r = rocks_make(block_cache_bytes, MEMTABLE_BYTES, &message);
+
+	if (message == NULL)
+		r->db = rocksdb_open_for_read_only(r->options, path, 0, &message);
+	return opened(out, r, message, err);
 }
 
 void rocks_close(struct rocks *r)
 {
+	if (r->has_flusher)
+		pthread_join(r->flusher, NULL);
+	free(r->flush_message);
 	if (r->db != NULL)
 		rocksdb_close(r->db);
+	pthread_cond_destroy(&r->flushed);
+	pthread_mutex_destroy(&r->lock);
 	rocksdb_writeoptions_destroy(r->write);
 	rocksdb_readoptions_destroy(r->read);
 	rocksdb_options_destroy(r->options);
 	rocksdb_cache_destroy(r->cache);
+	if (r->disk != NULL)
+		rocks_disk_close(r->disk);
 	free(r);
+}
+
+bool rocks_is_frozen(const struct rocks *r)
+{
+	return r->disk != NULL && rocks_disk_is_frozen(r->disk);
+}
+
+void rocks_freeze(struct rocks *r)
+{
+	rocks_disk_freeze(r->disk);
+}
+
+bool rocks_is_waiting(const struct rocks *r)
+{
+	return r->disk != NULL && rocks_disk_is_waiting(r->disk);
+}
+
+/* If it could not be done, merging files waits for the next start. */
+void rocks_relax(struct rocks *r)
+{
+	const char *names[] = {"disable_auto_compactions", "write_buffer_size"};
+	const char *values[] = {"false", MEMTABLE_BYTES_TEXT};
+	char       *message = NULL;
+
+	if (!r->tight)
+		return;
+	r->tight = false;
+	rocksdb_set_options(r->db, 2, names, values, &message);
+	free(message);
+}
+
+void rocks_be_patient(struct rocks *r, bool patient)
+{
+	if (r->disk != NULL)
+		rocks_disk_be_patient(r->disk, patient);
 }
 
 /* ---- reading ---- */
@@ -311,21 +394,102 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 	rocksdb_writebatch_delete_range(b->batch, low.data, low.len, high.data, high.len);
 }
 
-enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err)
+/* Would it have had to wait for files to be written? */
+static bool is_stall(const char *message)
 {
-	char *message = NULL;
-
-	rocksdb_write(r->db, r->write, b->batch, &message);
-	return message == NULL ? ERR_NONE : storage_error(err, "write", message);
+	return strncmp(message, "Result incomplete", strlen("Result incomplete")) == 0;
 }
 
-enum err_code rocks_flush(struct rocks *r, struct err *err)
+/* RocksDB would wait without an end where the disk is full: others wait for whoever calls this. */
+enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err)
 {
+	const struct timespec moment = {.tv_nsec = STALL_LOOK_NS};
+
+	for (;;) {
+		char *message = NULL;
+
+		rocksdb_write(r->db, r->write, b->batch, &message);
+		if (message == NULL)
+			return ERR_NONE;
+		if (!is_stall(message))
+			return storage_error(err, "write", message);
+		free(message);
+		if (rocks_is_waiting(r) || rocks_is_frozen(r))
+			return err_set(err, ERR_DISK_FULL, "the disk is full, and so is the store's memory");
+		nanosleep(&moment, NULL);
+	}
+}
+
+/* ---- flushing: by a thread of its own, since it may wait for room on the disk for days ---- */
+
+static void *flush_main(void *rocks)
+{
+	struct rocks           *r = rocks;
 	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
 	char                   *message = NULL;
 
 	rocksdb_flushoptions_set_wait(wait, 1);
 	rocksdb_flush(r->db, wait, &message);
 	rocksdb_flushoptions_destroy(wait);
-	return message == NULL ? ERR_NONE : storage_error(err, "flush", message);
+	pthread_mutex_lock(&r->lock);
+	r->flush_message = message;
+	r->flushing = false;
+	pthread_cond_signal(&r->flushed);
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* Under lock. Until the flush under way ends; false if it waits for room. */
+static bool await_flush(struct rocks *r)
+{
+	while (r->flushing) {
+		struct timespec until;
+
+		if (rocks_is_waiting(r))
+			return false;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += FLUSH_LOOK_NS;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		pthread_cond_timedwait(&r->flushed, &r->lock, &until);
+	}
+	if (r->has_flusher)
+		pthread_join(r->flusher, NULL);
+	r->has_flusher = false;
+	return true;
+}
+
+/* Under lock. One that was begun earlier is not enough: it may lack what was applied since. */
+static enum err_code flush(struct rocks *r, struct err *err)
+{
+	char *message;
+
+	if (!await_flush(r))
+		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
+	free(r->flush_message);
+	r->flush_message = NULL;
+	r->flushing = r->has_flusher = pthread_create(&r->flusher, NULL, flush_main, r) == 0;
+	if (!r->flushing)
+		return err_set(err, ERR_STORAGE, "flush: there is no thread to be had");
+	if (!await_flush(r))
+		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
+	message = r->flush_message;
+	r->flush_message = NULL;
+	if (message != NULL)
+		return storage_error(err, "flush", message);
+	if (rocks_is_frozen(r)) /* (D1) */
+		return err_set(err, ERR_DISK_FULL, "the disk is full: nothing is put into the store's files");
+	return ERR_NONE;
+}
+
+enum err_code rocks_flush(struct rocks *r, struct err *err)
+{
+	enum err_code rc;
+
+	pthread_mutex_lock(&r->lock);
+	rc = flush(r, err);
+	pthread_mutex_unlock(&r->lock);
+	return rc;
 }

@@ -1,5 +1,6 @@
 /* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
- * RocksDB, but for one function in rocks_file.cc. Thread-safe. */
+ * RocksDB, but for what its C interface lacks: reading a file whole (rocks_file.cc), and the disk under it
+ * (rocks_disk.cc). Thread-safe. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -11,11 +12,34 @@ struct rocks_batch;
 struct rocks_cursor;
 struct rocks_snapshot;
 
-enum err_code rocks_open(struct rocks **out, const char *path, size_t block_cache_bytes, struct err *err);
+struct rocks_options {
+	size_t block_cache_bytes;
+	size_t reserve_bytes; /* of the disk, that merging files leaves alone */
+	bool   tight;         /* there is little room: as little as can be is written until rocks_relax */
+	/* A write waits for room on the disk. Any thread; again and again. */
+	void (*on_full)(void *ctx);
+	void *full_ctx;
+};
+
+enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
+                         struct err *err);
 /* The same for reading alone, of a store that is there: none of its files is written or removed. */
 enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t block_cache_bytes,
                                    struct err *err);
 void          rocks_close(struct rocks *r);
+
+/* ---- a full disk: see rocks_disk.h ---- */
+
+/* Is nothing written any more, since there was no room while it was opened or closed, or because it was told so? It can be
+ * read, and takes what is applied into its memory. */
+bool rocks_is_frozen(const struct rocks *r);
+void rocks_freeze(struct rocks *r);
+/* Do writes wait for room? */
+bool rocks_is_waiting(const struct rocks *r);
+/* There is room, and from now on a store that was opened tight is like others. */
+void rocks_relax(struct rocks *r);
+/* From now on a write waits for room (true), or freezes the store (false, as while it is opened). */
+void rocks_be_patient(struct rocks *r, bool patient);
 
 /* The value is copied into `out` (appended). *found says whether there is one. With a snapshot, as of then.
  */
@@ -36,8 +60,10 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 /* Puts the batch into the store's memory: every reader sees all of it from now on. On the disk it is after
  * rocks_flush, or when the store found the time; what it holds there is always all that came before some moment. */
 enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err);
+/* … ERR_DISK_FULL: its memory is full too, because there was no room on the disk for long. */
 
-/* Waits until all that was applied is in the store's files. */
+/* Waits until all that was applied is in the store's files. ERR_DISK_FULL: there is no room, or it is frozen. One thread at a
+ * time. */
 enum err_code rocks_flush(struct rocks *r, struct err *err);
 
 /* Walks the keys from low (included) to high (excluded) of one consistent state, up or down. `low` and `high`

@@ -36,8 +36,9 @@ struct engine {
 	struct hash_key hash_key;
 	int64_t         began_us, began_steady_us; /* set when opened: time, and the steady clock then */
 	atomic_llong    now_us;                    /* the latest time given to anyone: time never goes back */
-	atomic_bool     disk_full;
-	atomic_ullong   swept_rows;
+	atomic_bool     disk_full, fed;            /* fed: it was starved, and there is room again */
+	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */
+	atomic_ullong swept_rows;
 
 	pthread_mutex_t checkpoint_lock;    /* held during one */
 	atomic_ullong   checkpoint_segment; /* what lies before it is in the store's files */

@@ -97,7 +97,8 @@ static void make_checkpoint(struct engine *e)
 {
 	struct err err;
 
-	if (checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE)
+	if (!e->starved && checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE &&
+	    err.code != ERR_DISK_FULL) /* that is known */
 		log_warn("a checkpoint was put off: %s", err.text);
 }
 

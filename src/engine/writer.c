@@ -29,6 +29,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
+#include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
 #include "engine/ticker.h"
@@ -421,6 +422,14 @@ static enum err_code turn_over(struct writer *w, struct err *err)
 	return checkpoint_lag(e) > SEGMENTS_MAX ? checkpoint_run(e, err) : ERR_NONE;
 }
 
+/* What the full disk did not take was not begun: it is put off until there is room. */
+static bool is_put_off(struct writer *w, enum err_code rc)
+{
+	if (rc == ERR_DISK_FULL)
+		disk_is_full(w->engine);
+	return rc == ERR_DISK_FULL;
+}
+
 static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 {
 	int64_t       began = clock_steady_us(w->engine->options.clock);
@@ -429,8 +438,8 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	if (!gather(w))
 		return ERR_NONE;
 	rc = flush(w, now_us, err);
-	if (rc == ERR_NONE)
-		rc = settle_publish(&w->engine->settle, &w->turn, err);
+	if (rc == ERR_NONE && settle_publish(&w->engine->settle, &w->turn, err) != ERR_NONE)
+		rc = err->code = ERR_STORAGE; /* whatever it was, the commit is on the disk */
 	if (rc == ERR_NONE) {
 		count_changes(w);
 		engine_publish_catalog(w->engine, w->turn.catalog);
@@ -459,6 +468,12 @@ static void fail_all(struct writer_request *r, const char *why)
 		r->rc = err_set(&r->err, ERR_STORAGE, "the outcome is unknown: %s", why);
 }
 
+static void refuse_each(struct writer *w, struct writer_request *r)
+{
+	for (; r != NULL; r = r->next)
+		r->rc = refuse(w, &r->err);
+}
+
 static void note_batch(struct writer *w, uint64_t count)
 {
 	metric_observe(&w->batch_requests, &metric_bounds_count, count);
@@ -480,13 +495,13 @@ static void stop_writing(struct writer *w, const char *why)
 		w->engine->options.on_failure(w->engine->options.failure_ctx);
 }
 
-/* (W3) */
+/* (W3), or the disk is full: they have not been run. */
 static void refuse_all(struct writer *w)
 {
 	line_join(&w->ready, &w->late);
 	for (const struct writer_request *r = w->ready.first; r != NULL; r = r->next)
 		atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
-	fail_all(w->ready.first, "an earlier flush failed");
+	refuse_each(w, w->ready.first);
 	complete(w->ready.first);
 	line_init(&w->ready);
 }
@@ -498,19 +513,23 @@ static void batch(struct writer *w)
 	uint64_t    count;
 	struct err  err;
 
-	if (atomic_load(&w->failed)) {
+	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full)) {
 		refuse_all(w);
 		return;
 	}
 	line_init(&ran);
 	count = run_all(w, now_us, &ran);
 	if (commit(w, now_us, &err) != ERR_NONE) {
-		fail_all(ran.first, err.text);
-		stop_writing(w, err.text);
+		if (is_put_off(w, err.code)) {
+			refuse_each(w, ran.first);
+		} else {
+			fail_all(ran.first, err.text);
+			stop_writing(w, err.text);
+		}
 	}
 	note_batch(w, count);
 	complete(ran.first);
-	if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE)
+	if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE && !is_put_off(w, err.code))
 		stop_writing(w, err.text);
 }
 

@@ -119,7 +119,7 @@ static void signals_wait(struct server *s)
 
 /* ---- the parts ---- */
 
-/* From the writer's thread: wakes the main thread, which stops the server. */
+/* From a thread of the engine's, which is to start anew: wakes the main thread, which stops the server. */
 static void on_failure(void *ctx)
 {
 	struct server *s = ctx;
@@ -301,7 +301,10 @@ static void run(struct server *s, const struct serve_options *options)
 	if (!atomic_load(&s->failed)) /* else the same process starts again, and is still wanted */
 		notify_send(&s->notify, "STOPPING=1");
 	log_info("stopping: finishing what was accepted");
-	act(s, "server.stop", "why", atomic_load(&s->failed) ? "a flush failed" : "asked to");
+	act(s, "server.stop", "why",
+	    !atomic_load(&s->failed)    ? "asked to"
+	    : engine_starved(s->engine) ? "there is room on the disk again"
+	                                : "a flush failed");
 }
 
 enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)

@@ -149,7 +149,8 @@ static struct rocks *store_open(struct fixture *f)
 	char          path[96];
 
 	snprintf(path, sizeof(path), "%s/store", f->dir);
-	assert_int_equal(rocks_open(&r, path, 1 << 20, &f->err), ERR_NONE);
+	assert_int_equal(rocks_open(&r, path, &(struct rocks_options){.block_cache_bytes = 1 << 20}, &f->err),
+	                 ERR_NONE);
 	return r;
 }
 

@@ -1,10 +1,14 @@
-/* Full disk: where even the reserve is gone, writing ends with an error, and whatever was acknowledged is there once
- * there is room again. (Or it ends with the process: Debian's RocksDB, built with its asserts, sometimes aborts where a
- * file of its own could not be written.) On a small disk in memory; skipped where none may be mounted. */
+/* Full disk: where even the reserve is gone, writes are refused and reads go on; nothing ends the process. Once there is room
+ * writing goes on by itself, and whatever was acknowledged is there. On a small disk in memory; skipped where none may be
+ * mounted. */
 #include "fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mount.h>
+#include <time.h>
+
+#include "base/fault.h"
 
 #include "engine/apart.h"
 #include "random.h"
@@ -15,6 +19,8 @@ enum {
 	ROW_BYTES = 100 << 10,
 	ROWS_MAX = 1000,
 	SMALL_SEGMENT = 2 << 20,
+	PATIENCE_ROUNDS = 1000,
+	ROUND_NS = 10000000,
 };
 
 static bool disk_resize(const char *dir, bool mounted, size_t bytes)
@@ -60,18 +66,93 @@ struct filling {
 	size_t disk_bytes, segment_bytes;
 	int    rows; /* that are written, again and again */
 	int    acknowledged;
-	bool   refused; /* and the code was right */
+	int    restarts; /* that the engine asked for */
 };
 
-static void start(struct fixture *f, const struct filling *x)
+static void count_restart(void *ctx)
+{
+	((struct filling *)ctx)->restarts++;
+}
+
+static void start(struct fixture *f, struct filling *x)
 {
 	fixture_init(f, x->dir);
+	log_set_level(LOG_ERROR + 1);
 	f->options.disk_reserve_bytes = 0;
 	f->options.journal_segment_bytes = x->segment_bytes;
+	f->options.on_failure = count_restart;
+	f->options.failure_ctx = x;
 	fixture_start(f);
 }
 
-/* Writes until that fails. */
+static void stop(struct fixture *f)
+{
+	engine_close(f->engine);
+	json_reader_close(f->json);
+	arena_release(&f->arena);
+}
+
+/* The last round of each row that was acknowledged. */
+static void assert_rows(struct fixture *f, const struct filling *x)
+{
+	for (int number = 0; number < x->rows && number < x->acknowledged; number++) {
+		int last = number + (x->acknowledged - 1 - number) / x->rows * x->rows;
+		int found = round_of(f, number);
+
+		if (found != last)
+			fail_msg("row %d is of round %d, expected %d of %d", number, found, last,
+			         x->acknowledged);
+		arena_reset(&f->arena);
+	}
+}
+
+/* Writes until that is refused. */
+static void fill_rows(struct fixture *f, struct filling *x)
+{
+	while (x->acknowledged < ROWS_MAX && put(f, x->acknowledged % x->rows, x->acknowledged) == ERR_NONE) {
+		arena_reset(&f->arena);
+		x->acknowledged++;
+	}
+	assert_true(x->acknowledged > 50 && x->acknowledged < ROWS_MAX);
+	assert_int_equal(f->err.code, ERR_DISK_FULL);
+	assert_false(engine_ready(f->engine));
+}
+
+static bool is_there_room(struct fixture *f, struct filling *x)
+{
+	const struct timespec moment = {.tv_nsec = ROUND_NS};
+
+	for (int i = 0; i < PATIENCE_ROUNDS; i++) {
+		engine_tick(f->engine);
+		if (put(f, x->acknowledged % x->rows, x->acknowledged) == ERR_NONE) {
+			x->acknowledged++;
+			return true;
+		}
+		assert_int_equal(f->err.code, ERR_DISK_FULL);
+		nanosleep(&moment, NULL);
+	}
+	return false;
+}
+
+/* What is not used yet is used by someone else. */
+static void use_up(const struct filling *x)
+{
+	static char zeros[64 << 10];
+	char        path[64];
+	int         fd;
+
+	snprintf(path, sizeof(path), "%s/other", x->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	assert_true(fd >= 0);
+	for (size_t len = sizeof(zeros); len > 0; len /= 2)
+		while (write(fd, zeros, len) > 0)
+			;
+	assert_int_equal(errno, ENOSPC);
+	close(fd);
+}
+
+/* ---- the lives of a process ---- */
+
 static void fill(void *ctx)
 {
 	struct filling *x = ctx;
@@ -79,57 +160,103 @@ static void fill(void *ctx)
 
 	start(&f, x);
 	fixture_ok(&f, "CreateTable", TABLE_PS);
-	while (x->acknowledged < ROWS_MAX &&
-	       put(&f, x->acknowledged % x->rows, x->acknowledged) == ERR_NONE) {
-		arena_reset(&f.arena);
-		x->acknowledged++;
-	}
-	x->refused = f.err.code == ERR_STORAGE || f.err.code == ERR_DISK_FULL;
-	engine_close(f.engine);
+	fill_rows(&f, x);
+	assert_rows(&f, x); /* reads go on */
+	stop(&f);
+	assert_int_equal(x->restarts, 0);
 }
 
-/* The last round of each row that was acknowledged, or the one whose outcome is unknown. */
-static void assert_all_there(void *ctx)
+static void fill_and_wait_for_room(void *ctx)
 {
-	const struct filling *x = ctx;
-	struct fixture        f;
+	struct filling *x = ctx;
+	struct fixture  f;
 
 	start(&f, x);
-	for (int number = 0; number < x->rows && number < x->acknowledged; number++) {
-		int last = number + (x->acknowledged - 1 - number) / x->rows * x->rows;
-		int found = round_of(&f, number);
-
-		if (found != last && !(found == x->acknowledged && x->acknowledged % x->rows == number))
-			fail_msg("row %d is of round %d, expected %d of %d", number, found, last,
-			         x->acknowledged);
-		arena_reset(&f.arena);
-	}
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fill_rows(&f, x);
+	use_up(x);
+	assert_rows(&f, x);
+	assert_true(disk_resize(x->dir, true, 3 * x->disk_bytes));
+	assert_true(is_there_room(&f, x));
+	assert_rows(&f, x);
 	assert_verified(&f);
-	assert_int_equal(put(&f, 0, 0), ERR_NONE);
-	engine_close(f.engine);
+	stop(&f);
+	assert_int_equal(x->restarts, 0);
 }
 
-static void assert_survives(int rows, size_t disk_bytes, size_t segment_bytes)
+/* No ballast, and not a byte of room. */
+static void open_full(void *ctx)
+{
+	struct filling *x = ctx;
+	struct fixture  f;
+	union answer    r;
+
+	use_up(x);
+	start(&f, x);
+	assert_true(engine_starved(f.engine));
+	assert_rows(&f, x);
+	memset(&r, 0, sizeof(r));
+	fixture_ok(&f, "Query",
+	           "{'TableName':'things','KeyConditionExpression':'p=:p','ExpressionAttributeValues':{':p':"
+	           "{'S':'1'}}}");
+	assert_int_equal(put(&f, 0, 0), ERR_DISK_FULL);
+	engine_tick(f.engine);
+	assert_int_equal(x->restarts, 0);
+	assert_true(disk_resize(x->dir, true, 3 * x->disk_bytes));
+	engine_tick(f.engine);
+	engine_tick(f.engine);
+	assert_int_equal(x->restarts, 1); /* it asks for it once */
+	assert_int_equal(put(&f, 0, 0), ERR_DISK_FULL);
+	assert_rows(&f, x);
+	stop(&f);
+}
+
+static void assert_all_there(void *ctx)
+{
+	struct filling *x = ctx;
+	struct fixture  f;
+
+	start(&f, x);
+	assert_false(engine_starved(f.engine));
+	assert_rows(&f, x);
+	assert_verified(&f);
+	assert_int_equal(put(&f, 0, 0), ERR_NONE);
+	stop(&f);
+}
+
+/* ---- the tests ---- */
+
+static struct filling *filling_open(int rows, size_t disk_bytes, size_t segment_bytes)
 {
 	struct filling *x = shared_open(sizeof(*x));
-	int             status;
 
-	*x = (struct filling){"/tmp/gatehouse-test-XXXXXX", disk_bytes, segment_bytes, rows, 0, false};
+	*x = (struct filling){"/tmp/gatehouse-test-XXXXXX", disk_bytes, segment_bytes, rows, 0, 0};
 	assert_non_null(mkdtemp(x->dir));
 	if (!disk_resize(x->dir, false, disk_bytes)) {
 		print_message("skipped: mounting a small disk: %s\n", strerror(errno));
 		rmdir(x->dir);
 		skip();
 	}
-	status = apart(fill, x);
-	assert_true(x->acknowledged > 50 && x->acknowledged < ROWS_MAX);
-	assert_true((status == 0 && x->refused) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
-	assert_true(disk_resize(x->dir, true, 3 * disk_bytes));
-	status = apart(assert_all_there, x);
+	return x;
+}
+
+static void filling_close(struct filling *x)
+{
 	assert_int_equal(umount(x->dir), 0);
 	assert_int_equal(rmdir(x->dir), 0);
-	assert_int_equal(status, 0);
 	shared_close(x, sizeof(*x));
+}
+
+static void assert_survives(int rows, size_t disk_bytes, size_t segment_bytes)
+{
+	struct filling *x = filling_open(rows, disk_bytes, segment_bytes);
+	int             filled = apart(fill, x), opened = -1;
+
+	if (filled == 0 && disk_resize(x->dir, true, 3 * disk_bytes))
+		opened = apart(assert_all_there, x);
+	filling_close(x);
+	assert_int_equal(filled, 0);
+	assert_int_equal(opened, 0);
 }
 
 TEST(full_disk, what_was_acknowledged_survives_where_all_rows_are_new)
@@ -146,4 +273,75 @@ TEST(full_disk, what_was_acknowledged_survives_where_few_rows_change)
 TEST(full_disk, what_was_acknowledged_survives_where_the_store_cannot_write_its_files)
 {
 	assert_survives(ROWS_MAX, SMALLER_DISK_BYTES, (size_t)1 << 30);
+}
+
+TEST(full_disk, writing_goes_on_by_itself_once_there_is_room)
+{
+	for (int i = 0; i < 2; i++) {
+		struct filling *x = filling_open(i == 0 ? ROWS_MAX : 200, DISK_BYTES, SMALL_SEGMENT);
+		int             status = apart(fill_and_wait_for_room, x);
+
+		if (status == 0)
+			status = apart(assert_all_there, x);
+		filling_close(x);
+		assert_int_equal(status, 0);
+	}
+}
+
+TEST(full_disk, without_any_room_it_opens_for_reading_and_asks_to_start_again_when_there_is_some)
+{
+	struct filling *x = filling_open(200, DISK_BYTES, SMALL_SEGMENT);
+	int             status = apart(fill, x);
+
+	if (status == 0)
+		status = apart(open_full, x);
+	if (status == 0)
+		status = apart(assert_all_there, x);
+	filling_close(x);
+	assert_int_equal(status, 0);
+}
+
+/* ---- the same without a disk: only the store's files find no room ---- */
+
+static void wait_in_store(void *ctx)
+{
+	const struct timespec moment = {.tv_nsec = ROUND_NS};
+	struct filling       *x = ctx;
+	struct fixture        f;
+
+	start(&f, x);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fault_arm(FAULT_STORE_FULL, 0);
+	for (; engine_ready(f.engine) && x->acknowledged < ROWS_MAX; x->acknowledged++)
+		if (put(&f, x->acknowledged, x->acknowledged) != ERR_NONE)
+			break;
+	for (int i = 0; i < PATIENCE_ROUNDS && engine_ready(f.engine); i++)
+		nanosleep(&moment, NULL);
+	assert_int_equal(put(&f, 0, 0), ERR_DISK_FULL); /* the ticker waits too, with a checkpoint */
+	assert_rows(&f, x);
+	if (x->restarts == 0) {
+		fault_disarm(FAULT_STORE_FULL);
+		assert_true(is_there_room(&f, x));
+	}
+	stop(&f); /* with the fault, it is closed while something waits */
+}
+
+TEST(full_disk, a_store_that_finds_no_room_waits_and_is_closed_while_it_waits)
+{
+	for (int closed_waiting = 0; closed_waiting < 2; closed_waiting++) {
+		struct filling *x = shared_open(sizeof(*x));
+		char            command[64];
+		int             status;
+
+		*x = (struct filling){
+		        "/tmp/gatehouse-test-XXXXXX", 0, SMALL_SEGMENT, ROWS_MAX, 0, closed_waiting};
+		assert_non_null(mkdtemp(x->dir));
+		status = apart(wait_in_store, x);
+		if (status == 0)
+			status = apart(assert_all_there, x);
+		snprintf(command, sizeof(command), "rm -rf %s", x->dir);
+		assert_int_equal(system(command), 0);
+		assert_int_equal(status, 0);
+		shared_close(x, sizeof(*x));
+	}
 }

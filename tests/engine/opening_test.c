@@ -159,7 +159,8 @@ static void make_format_1(struct fixture *f, const void *clock, size_t clock_len
 	char          path[96];
 
 	snprintf(path, sizeof(path), "%s/store", f->dir);
-	assert_int_equal(rocks_open(&r, path, 1 << 20, &f->err), ERR_NONE);
+	assert_int_equal(rocks_open(&r, path, &(struct rocks_options){.block_cache_bytes = 1 << 20}, &f->err),
+	                 ERR_NONE);
 	note(f, r, "journal", NULL, 0);
 	note(f, r, "clock", clock, clock_len);
 	rocks_close(r);

@@ -1,0 +1,336 @@
+// Rocks disk: see rocks_disk.h. A file system of RocksDB's that writes files itself, because only who knows how much of a
+// write got through can go on with the rest of it later. Reading is left to RocksDB's own.
+//
+// What always holds: no exception leaves this file.
+#include <fcntl.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <rocksdb/options.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+
+extern "C" {
+#include "base/fault.h"
+#include "engine/rocks_disk.h"
+}
+
+using namespace rocksdb;
+
+namespace {
+
+constexpr std::chrono::milliseconds LOOK_AGAIN{100};
+
+} // namespace
+
+struct rocks_disk {
+	std::string          path;
+	struct rocks_room    room;
+	std::unique_ptr<Env> env;
+	std::atomic<bool>    frozen{false};
+	std::atomic<int>     waiting{0};
+
+	std::mutex              lock;
+	std::condition_variable changed;
+	bool                    patient = false;
+};
+
+namespace {
+
+bool is_full(int error)
+{
+	return error == ENOSPC || error == EDQUOT;
+}
+
+IOStatus failed(const std::string &path, int error)
+{
+	return IOStatus::IOError(path, strerror(error));
+}
+
+// There is no room. True: try again. False: the disk is frozen, and what was to be written is dropped.
+bool await_room(struct rocks_disk *d)
+{
+	std::unique_lock<std::mutex> held(d->lock);
+
+	if (!d->patient)
+		d->frozen = true;
+	if (d->frozen)
+		return false;
+	d->waiting++;
+	d->room.on_full(d->room.ctx);
+	d->changed.wait_for(held, LOOK_AGAIN);
+	d->waiting--;
+	return true;
+}
+
+bool is_below_reserve(const struct rocks_disk *d)
+{
+	struct statvfs v;
+
+	return statvfs(d->path.c_str(), &v) == 0 && v.f_bavail * v.f_frsize < d->room.reserve_bytes;
+}
+
+// (D2) Nobody is told: below the reserve nothing is written anyway. Who closes the store does not wait for it.
+void await_reserve(struct rocks_disk *d)
+{
+	std::unique_lock<std::mutex> held(d->lock);
+
+	while (d->patient && !d->frozen && is_below_reserve(d))
+		d->changed.wait_for(held, LOOK_AGAIN);
+}
+
+// A file that is written from its beginning to its end. fd -1: it was made on a frozen disk, and is not there.
+class patient_file : public FSWritableFile {
+public:
+	patient_file(struct rocks_disk *d, const std::string &path, int fd, uint64_t size)
+	    : disk(d), name(path), file(fd), at(size)
+	{
+	}
+	~patient_file() override
+	{
+		if (file >= 0)
+			close(file);
+	}
+	using FSWritableFile::Append;
+	IOStatus Append(const Slice &data, const IOOptions &, IODebugContext *) override
+	{
+		size_t done = 0;
+
+		if (io_priority_ == Env::IO_LOW)
+			await_reserve(disk);
+		while (done < data.size() && file >= 0 && !disk->frozen) {
+			ssize_t n = write_some(data, done);
+
+			if (n > 0)
+				done += (size_t)n;
+			else if (n < 0 && is_full(errno) && !await_room(disk))
+				break;
+			else if (n < 0 && errno != EINTR && !is_full(errno))
+				return failed(name, errno);
+		}
+		at += data.size();
+		return IOStatus::OK();
+	}
+	IOStatus Truncate(uint64_t size, const IOOptions &, IODebugContext *) override
+	{
+		if (is_there() && ftruncate(file, (off_t)size) != 0)
+			return failed(name, errno);
+		at = size;
+		return IOStatus::OK();
+	}
+	IOStatus Close(const IOOptions &, IODebugContext *) override
+	{
+		int fd = file;
+
+		file = -1;
+		return fd >= 0 && close(fd) != 0 ? failed(name, errno) : IOStatus::OK();
+	}
+	IOStatus Flush(const IOOptions &, IODebugContext *) override
+	{
+		return IOStatus::OK(); // there is no buffer
+	}
+	IOStatus Sync(const IOOptions &, IODebugContext *) override
+	{
+		return is_there() && fdatasync(file) != 0 ? failed(name, errno) : IOStatus::OK();
+	}
+	IOStatus Fsync(const IOOptions &, IODebugContext *) override
+	{
+		return is_there() && fsync(file) != 0 ? failed(name, errno) : IOStatus::OK();
+	}
+	bool IsSyncThreadSafe() const override
+	{
+		return true;
+	}
+	uint64_t GetFileSize(const IOOptions &, IODebugContext *) override
+	{
+		return at;
+	}
+	IOStatus InvalidateCache(size_t offset, size_t length) override
+	{
+		if (file >= 0)
+			posix_fadvise(file, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+		return IOStatus::OK();
+	}
+
+private:
+	struct rocks_disk *disk;
+	std::string        name;
+	int                file;
+	uint64_t           at;
+
+	bool is_there() const
+	{
+		return file >= 0 && !disk->frozen;
+	}
+	ssize_t write_some(const Slice &data, size_t done)
+	{
+		if (fault_fires(FAULT_STORE_FULL)) {
+			errno = ENOSPC;
+			return -1;
+		}
+		return pwrite(file, data.data() + done, data.size() - done, (off_t)(at + done));
+	}
+};
+
+// RocksDB's own log: lines for which there is no room are lost. (RocksDB's own logger aborts then.)
+class careless_log : public Logger {
+public:
+	explicit careless_log(FILE *f) : Logger(InfoLogLevel::WARN_LEVEL), file(f) {}
+	~careless_log() override
+	{
+		fclose(file);
+	}
+	using Logger::Logv;
+	void Logv(const char *format, va_list arguments) override
+	{
+		std::lock_guard<std::mutex> held(lock);
+		struct tm                   tm;
+		time_t                      now = time(nullptr);
+		char                        text[32];
+
+		gmtime_r(&now, &tm);
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+		fprintf(file, "%s ", text);
+		vfprintf(file, format, arguments);
+		fputc('\n', file);
+		fflush(file);
+	}
+
+private:
+	std::mutex lock;
+	FILE      *file;
+};
+
+class patient_files : public FileSystemWrapper {
+public:
+	explicit patient_files(struct rocks_disk *d) : FileSystemWrapper(FileSystem::Default()), disk(d) {}
+
+	const char *Name() const override
+	{
+		return "gatehouse";
+	}
+	IOStatus NewWritableFile(const std::string &path, const FileOptions &,
+	                         std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
+	{
+		return open_file(path, O_TRUNC, out);
+	}
+	IOStatus ReopenWritableFile(const std::string &path, const FileOptions &,
+	                            std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
+	{
+		return open_file(path, 0, out);
+	}
+	IOStatus RenameFile(const std::string &from, const std::string &to, const IOOptions &,
+	                    IODebugContext *) override
+	{
+		while (!disk->frozen && rename(from.c_str(), to.c_str()) != 0)
+			if (!is_full(errno) || !await_room(disk))
+				return disk->frozen ? IOStatus::OK() : failed(from, errno);
+		return IOStatus::OK();
+	}
+	IOStatus CreateDirIfMissing(const std::string &path, const IOOptions &, IODebugContext *) override
+	{
+		while (!disk->frozen && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+			if (!is_full(errno) || !await_room(disk))
+				return disk->frozen ? IOStatus::OK() : failed(path, errno);
+		return IOStatus::OK();
+	}
+	IOStatus DeleteFile(const std::string &path, const IOOptions &options, IODebugContext *dbg) override
+	{
+		return disk->frozen ? IOStatus::OK() : target()->DeleteFile(path, options, dbg);
+	}
+	IOStatus NewLogger(const std::string &path, const IOOptions &, std::shared_ptr<Logger> *out,
+	                   IODebugContext *) override
+	{
+		FILE *file = disk->frozen ? nullptr : fopen(path.c_str(), "we");
+
+		if (file == nullptr)
+			return IOStatus::NotSupported(path); // it does without
+		*out = std::make_shared<careless_log>(file);
+		return IOStatus::OK();
+	}
+
+private:
+	struct rocks_disk *disk;
+
+	IOStatus open_file(const std::string &path, int flags, std::unique_ptr<FSWritableFile> *out)
+	{
+		struct stat st;
+		int         fd = -1;
+
+		while (!disk->frozen && fd < 0) {
+			fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+			if (fd < 0 && !is_full(errno) && errno != EINTR)
+				return failed(path, errno);
+			if (fd < 0 && is_full(errno))
+				await_room(disk);
+		}
+		if (fd < 0 || fstat(fd, &st) != 0)
+			st.st_size = 0;
+		out->reset(new patient_file(disk, path, fd, (uint64_t)st.st_size));
+		return IOStatus::OK();
+	}
+};
+
+} // namespace
+
+extern "C" struct rocks_disk *rocks_disk_open(const struct rocks_room *room)
+{
+	struct rocks_disk *d = new rocks_disk;
+
+	d->path = room->path;
+	d->room = *room;
+	d->env = NewCompositeEnv(std::make_shared<patient_files>(d));
+	return d;
+}
+
+extern "C" void rocks_disk_close(struct rocks_disk *d)
+{
+	delete d;
+}
+
+// rocksdb_options_t is a struct with Options as its one member, and has been since there is a C interface.
+extern "C" void rocks_disk_attach(struct rocks_disk *d, void *rocksdb_options, size_t write_buffer_bytes)
+{
+	Options *options = static_cast<Options *>(rocksdb_options);
+
+	if (options->write_buffer_size != write_buffer_bytes)
+		abort(); // another library than the one that this was compiled for
+	options->env = d->env.get();
+}
+
+extern "C" void rocks_disk_be_patient(struct rocks_disk *d, bool patient)
+{
+	std::lock_guard<std::mutex> held(d->lock);
+
+	d->patient = patient;
+	d->changed.notify_all();
+}
+
+extern "C" void rocks_disk_freeze(struct rocks_disk *d)
+{
+	std::lock_guard<std::mutex> held(d->lock);
+
+	d->frozen = true;
+	d->changed.notify_all();
+}
+
+extern "C" bool rocks_disk_is_frozen(const struct rocks_disk *d)
+{
+	return d->frozen;
+}
+
+extern "C" bool rocks_disk_is_waiting(const struct rocks_disk *d)
+{
+	return d->waiting > 0;
+}
