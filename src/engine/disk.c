@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "engine/state.h"
 
-enum { STARVED_BYTES = 4 << 20 }; /* an engine that found no room to open is not started again for less */
+enum { STARVED_BYTES = 4 << 20 }; /* with less, opening may find no room, whatever the reserve */
 
 static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 {
@@ -254,7 +254,7 @@ bool disk_make_room(const char *path, size_t reserve_bytes)
 	file_path(ballast, path, "ballast");
 	if (free_bytes(path) < reserve_bytes / 2 && unlink(ballast) == 0)
 		log_warn("the disk is full: the ballast file was given up to open the store");
-	return free_bytes(path) < reserve_bytes;
+	return free_bytes(path) < (reserve_bytes > STARVED_BYTES ? reserve_bytes : STARVED_BYTES);
 }
 
 void disk_is_full(void *engine)

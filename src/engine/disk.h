@@ -25,7 +25,7 @@ void disk_forget(const char *path);
 /* Before the store is opened: what is read back from its logs must be on the disk, not only in memory. */
 enum err_code disk_settle_logs(const char *store_path, struct err *err);
 
-/* Before the store is opened: on a full disk, gives up the ballast. Is there less than the reserve even so? */
+/* Before the store is opened: on a full disk, gives up the ballast. Is there little even so? */
 bool disk_make_room(const char *path, size_t reserve_bytes);
 
 /* Sets the engine's disk_full by the free space, and renews the ballast when there is room again. An engine that was opened
