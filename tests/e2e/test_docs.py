@@ -1,13 +1,27 @@
-"""The documents are true: their commands run as printed against a server of their own, and answer what is printed beneath.
+"""The documents are true, from top to bottom, against one server.
 
-A block of shell is followed by a block with its output. Times, hashes and seconds that run down differ from run to run: they are compared by
-their form only.
+A newcomer starts one server as `make run` does, opens one shell, and pastes every block of the README, then of each page in docs/ in the
+order in which the README names them. That is what the first test does. In a document
+
+    ```sh        a block of shell, or of python, is run as printed
+    ```
+    ```json      the block that directly follows, if there is one, shows what it prints
+    ```
+
+What differs from run to run (times, hashes, seconds that run down, secrets) is compared by its form only: see MASKS. Paths are relative to a
+clone: build/gatehouse is there, and files that a block makes are there for the next one.
 """
 import http.client
+import itertools
 import json
 import os
 import re
+import selectors
+import signal
+import socket
 import subprocess
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,71 +30,209 @@ import yaml
 
 from conftest import line_with_endpoint, program, stop
 
+pytestmark = pytest.mark.gatehouse_only
+
 ROOT = Path(__file__).resolve().parents[2]
-ADDRESS = "http://127.0.0.1:8420"
-TIMEOUT_S = 120
-END = "-- end of the block --"
+BLOCK_S = 60  # no block takes longer
+FIRST, SECOND = "127.0.0.1:8420", "127.0.0.1:8421"  # the server of `make run`, and one that a document starts itself
+NOT_RUN = {"docs/operations.md"}  # is about an installed service: its commands need root and systemd; tests/deb has those
+
+# (what, stands for)
+MASKS = [
+    (r"\b[A-Za-z0-9_-]{108}\b", "TOKEN"),
+    (r"\b(email|phone|ip|device):[A-Za-z0-9_-]{32}", r"\1:HASH"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+    (r'"(retry_after|expires_in|reset)":\s*\d+', r'"\1": 0'),
+    (r"\b\d{10} (failure|sent|success) v\d+", r"SECONDS \1 VERSION"),
+    (r'"(ttl|last_updated)": \{\s*"N": "\d+"\s*\}', r'"\1": 0'),
+    (r"(AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=\S+", r"\1=SECRET"),
+]
 
 
-def blocks(name):
-    """(language, text) of each fenced block, in order."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / name).read_text(), re.S | re.M)
+# ---- documents ----
+
+
+@dataclass
+class Block:
+    document: str
+    line: int  # of its first line
+    language: str
+    text: str
+    shown: "Block" = None  # what it prints, if the document says so
+
+    @property
+    def place(self):
+        return f"{self.document}:{self.line}"
+
+
+def blocks(document):
+    """Every fenced block, in order; those that show what another prints are its `shown`."""
+    found, text = [], (ROOT / document).read_text()
+    end = 0
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M):
+        block = Block(document, text.count("\n", 0, match.start()) + 2, match[1], match[2])
+        runs = found and found[-1].language in ("sh", "python") and found[-1].shown is None
+        if runs and block.language not in ("sh", "python", "yaml") and text[end:match.start()].strip() == "":
+            found[-1].shown = block
+        else:
+            found.append(block)
+        end = match.end()
+    return found
+
+
+def documents():
+    """The README, and the pages in the order in which it names them."""
+    named = re.findall(r"\]\((docs/[\w-]+\.md)\)", (ROOT / "README.md").read_text())
+    return ["README.md", *dict.fromkeys(named)]
 
 
 def masked(text):
-    text = re.sub(r"\b[A-Za-z0-9_-]{108}\b", "TOKEN", text)
-    text = re.sub(r"\b(email|phone|ip|device):[A-Za-z0-9_-]{32}", r"\1:HASH", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
-    text = re.sub(r'"(retry_after|expires_in|reset)":\s*\d+', r'"\1": 0', text)
-    text = re.sub(r"\b\d{10} (failure|sent) ", r"SECONDS \1 ", text)
-    return re.sub(r'"(ttl|last_updated)": \{\s*"N": "\d+"\s*\}', r'"\1": 0', text)
+    for what, stands_for in MASKS:
+        text = re.sub(what, stands_for, text)
+    return text
 
 
-def lines(text):
-    """What was said, a JSON value or a text a line."""
-    out = []
-    for line in masked(text).splitlines():
+def values(text):
+    """What is said: JSON values, which may be spelt in several ways, or lines."""
+    text, out = masked(text), []
+    try:
+        return [json.loads(text)]  # one value over several lines
+    except ValueError:
+        pass
+    for line in filter(str.strip, text.splitlines()):
         try:
             out.append(json.loads(line))
         except ValueError:
-            out.append(line)
-    return [line for line in out if line != ""]
+            out.append(line.rstrip())
+    return out
 
 
-def same(said, shown):
-    try:
-        return json.loads(masked(said)) == json.loads(masked(shown))  # one value over several lines
-    except ValueError:
-        return lines(said) == lines(shown)
+def difference(block, said):
+    """None, or what is wrong and where, for whoever has to mend the document."""
+    for i, (want, got) in enumerate(itertools.zip_longest(values(block.shown.text), values(said))):
+        if want != got:
+            return (f"{block.shown.place}, value {i + 1}: the document does not show what the block at {block.place} prints\n"
+                    f"  shown:   {want if isinstance(want, str) else json.dumps(want)}\n"
+                    f"  printed: {got if isinstance(got, str) else json.dumps(got)}\n"
+                    f"the block:\n{block.text}\nall it printed:\n{said}")
+    return None
+
+
+# ---- a reader ----
+
+
+class Shell:
+    """The reader's: one bash for all documents, so that variables, aliases and files outlive a block."""
+
+    END = "-- end of a block --"
+    PROLOGUE = "shopt -s expand_aliases\nset -o pipefail -E\ntrap 'echo \"failed ($?): $BASH_COMMAND\" >&2' ERR\n"
+
+    def __init__(self, directory):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GATEHOUSE_"))}
+        environment = {**kept, "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": "", "AWS_CONFIG_FILE": os.devnull}
+        self.directory = directory
+        self.errors = open(directory / "errors", "w+b")
+        self.bash = subprocess.Popen(["bash"], cwd=directory / "clone", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=self.errors, start_new_session=True)
+        self.tell(self.PROLOGUE)
+
+    def tell(self, text):
+        self.bash.stdin.write(text.encode())
+        self.bash.stdin.flush()
+
+    def run(self, language, text):
+        """What the block prints, and what it complains of."""
+        script = self.directory / ("block." + language)
+        script.write_text(text)
+        before = os.fstat(self.errors.fileno()).st_size
+        self.tell(f"{'source' if language == 'sh' else '/usr/bin/python3'} {script} </dev/null\necho '{self.END}'\n")
+        said = self.read()
+        return said, os.pread(self.errors.fileno(), 100_000, before).decode()
+
+    def read(self):
+        deadline, said, end = time.monotonic() + BLOCK_S, b"", (self.END + "\n").encode()
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.bash.stdout, selectors.EVENT_READ)
+            while not said.endswith(end):
+                assert time.monotonic() < deadline, f"it did not end within {BLOCK_S} s; it said {said!r}"
+                if ready.select(timeout=1):
+                    more = os.read(self.bash.stdout.fileno(), 65536)
+                    assert more, f"the shell ended; it said {said!r}"
+                    said += more
+        return said[: -len(end)].decode()
+
+    def close(self):
+        """Also what it left in the background: they are in a session of its own."""
+        os.killpg(self.bash.pid, signal.SIGKILL)
+        self.bash.wait()
+        self.bash.stdout.close()
+        self.bash.stdin.close()
+        self.errors.close()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture
-def server(tmp_path):
-    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--no-auth"],
+def clone(tmp_path):
+    """A directory like a clone that was built, as far as documents need it."""
+    (tmp_path / "clone" / "build").mkdir(parents=True)
+    (tmp_path / "clone" / "build" / "gatehouse").symlink_to(program())
+    return tmp_path / "clone"
+
+
+@pytest.fixture
+def served(clone):
+    """The address of a server that nobody has used yet, started as `make run` does."""
+    assert "serve --listen $(LISTEN) --data data --no-auth" in (ROOT / "Makefile").read_text()
+    process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", "data", "--no-auth"], cwd=clone,
                                stdout=subprocess.PIPE)
     try:
-        yield line_with_endpoint(process)
+        yield urlsplit(line_with_endpoint(process)).netloc
     finally:
         stop(process)
+        process.stdout.close()
 
 
-def run_blocks(commands, endpoint, directory):
-    """What each block says, all in one shell."""
-    script = "shopt -s expand_aliases\nset -e\n" + "".join(f"{text}\necho '{END}'\n" for text in commands)
-    environment = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": ""}
-    done = subprocess.run(["bash"], input=script.replace(ADDRESS, endpoint), cwd=directory, env=environment, text=True,
-                          capture_output=True, timeout=TIMEOUT_S)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split(END + "\n")[:-1]
+def paste(shell, block, addresses):
+    """Runs a block as printed, except for the ports. What is wrong, or None."""
+    text = block.text
+    for printed, real in addresses.items():
+        text = text.replace(printed, real)
+    said, errors = shell.run(block.language, text)
+    for printed, real in addresses.items():
+        said = said.replace(real, printed)
+    if "failed (" in errors or "Traceback" in errors:
+        return f"{block.place}: a command failed\n{errors}\nthe block:\n{block.text}\nit printed:\n{said}"
+    return difference(block, said) if block.shown else None
 
 
-@pytest.mark.parametrize("name", ["docs/login-flow.md", "docs/data-model.md", "docs/policies.md"])
-def test_the_commands_run_as_printed_and_answer_what_is_shown(name, server, tmp_path):
-    all_blocks = blocks(name)
-    shown = [(text, all_blocks[i + 1][1]) for i, (language, text) in enumerate(all_blocks) if language == "sh"]
-    assert len(shown) > 1
-    for (command, want), said in zip(shown, run_blocks([text for text, _ in shown], server, tmp_path), strict=True):
-        assert same(said, want), f"{command}\nsaid:\n{said}\nshown:\n{want}"
+def test_every_document_works_from_top_to_bottom_against_one_server(served, clone):
+    addresses = {FIRST: served, SECOND: f"127.0.0.1:{free_port()}"}
+    ran = [block for name in documents() if name not in NOT_RUN for block in blocks(name) if block.language in ("sh", "python")]
+    shell = Shell(clone.parent)
+    try:
+        wrong = [each for each in (paste(shell, block, addresses) for block in ran) if each]
+    finally:
+        shell.close()
+    assert not wrong, f"{len(wrong)} of {len(ran)} blocks are wrong; the first may be the cause of others:\n\n" + "\n\n".join(wrong)
+    assert {block.document for block in ran} >= {"README.md", "docs/login-flow.md", "docs/policies.md", "docs/rate-limits.md",
+                                                 "docs/data-model.md", "docs/errors.md"}
+    assert len([block for block in ran if block.shown]) > 15
+
+
+def test_the_readme_names_every_page():
+    assert sorted(name for name in documents() if name != "README.md") == sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md"))
+
+
+def test_what_can_be_pasted_is_marked_as_shell_and_so_is_run():
+    looks = re.compile(r"^\s*(\$ |curl |aws |ddb |build/gatehouse )", re.M)
+    for name in set(documents()) - NOT_RUN:
+        for block in blocks(name):
+            assert block.language in ("sh", "python") or not looks.search(block.text), f"{block.place}: commands in a block that is not run"
 
 
 # ---- policies ----
@@ -95,12 +247,14 @@ def put(connection, section, document):
     return answer.status, answer.read()
 
 
-def test_every_policy_that_is_shown_is_accepted(server):
-    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=TIMEOUT_S)
-    shown = [yaml.safe_load(text) for language, text in blocks("docs/policies.md") if language == "yaml"]
-    assert len(shown) >= 5
-    for document in shown:
-        assert put(connection, "attempts", document["attempts"])[0] == 200
+def test_every_policy_that_is_shown_is_accepted(served):
+    connection = http.client.HTTPConnection(served, timeout=BLOCK_S)
+    shown = [block for name in ("docs/policies.md", "docs/rate-limits.md") for block in blocks(name) if block.language == "yaml"]
+    assert len(shown) >= 6
+    for block in shown:
+        for section, document in yaml.safe_load(block.text).items():
+            status, said = put(connection, section, document)
+            assert status == 200, f"{block.place}: {said}"
     connection.close()
 
 
