@@ -84,7 +84,8 @@ struct gatehouse_options {
 	int connections_max;       /* open at a time; calls past it wait their turn, within their deadline */
 	int probe_ms; /* how long an unreachable server is left alone before one call tries it again */
 
-	/* The local limiter. Policies that are not listed use what the server last said of them. */
+	/* The local limiter. Policies that are not listed use what the server last said of them; what it says of a key with
+	 * a limit of its own is not taken for the policy's. */
 	const struct gatehouse_limit *limits;
 	size_t                        limit_count;
 	size_t local_keys_max; /* how many keys it remembers, 16 bytes each and limit; the emptiest go first */
@@ -115,8 +116,8 @@ struct gatehouse_allow_request {
 
 struct gatehouse_limit_state {
 	char    policy[65]; /* the longest name that a server takes, and a NUL */
-	int64_t limit;
-	int64_t remaining;
+	int64_t limit;      /* per window, as configured */
+	int64_t remaining;  /* what could be taken now: at most the burst, if the policy has one */
 	int64_t reset_s;
 	bool    allowed; /* by this limit */
 };

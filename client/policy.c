@@ -4,7 +4,8 @@
  *
  *     "per-minute";q=100;w=60, "per-day";q=1000;w=86400
  *
- * An item without both is passed over, and so is a list that is not well-formed. */
+ * An item without both is passed over, and so is a list that is not well-formed. So is one with `pk`: the server says by
+ * it that the limit is this key's own, which says nothing of other keys. */
 #include "limiter.h"
 
 struct cursor {
@@ -88,6 +89,8 @@ static bool step_parameter(struct cursor *c, struct limit *limit)
 		limit->limit = number;
 	if (text_is(name, "w"))
 		limit->window_s = number;
+	if (text_is(name, "pk"))
+		limit->burst = -1;
 	return true;
 }
 
@@ -115,7 +118,8 @@ unsigned limit_parse(struct text header, struct limit limits[LIMITER_LIMITS_MAX]
 		if (!step_member(&c, &limit))
 			return 0;
 		step_blanks(&c);
-		limit.burst = limit.limit;
+		if (limit.burst == 0)
+			limit.burst = limit.limit;
 		if (limit_is_sane(&limit) && count < LIMITER_LIMITS_MAX)
 			limits[count++] = limit;
 	} while (step_char(&c, ','));

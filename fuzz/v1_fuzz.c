@@ -38,8 +38,9 @@ static const char *const words[] = {
         "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY\n", "/v1/locks?limit=1&cursor=", "/v1/unlock\n",
         "/v1/subjects/alice/known-devices", "/v1/subjects/alice/states/intervention\n",
         "/v1/subjects/alice/states/email_fraud\n", "\"reset\":", "/v1/allow\n", "/v1/refund\n",
-        "/v1/authz?policy=login-ip&key=", "\"policy\":\"login-ip\"", "\"key\":", "\"cost\":", "\"all\":[",
-        "\"kind\":\"STANDARD\"", "\"dry_run\":true", "\"state\":",
+        "/v1/authz?policy=login-ip&key=", "/v1/authz?policy=", "login-ip;cost=2,", ";kind=ip", "sms-number",
+        ";from=", "\"policy\":\"login-ip\"", "\"key\":", "\"cost\":", "\"all\":[", "\"kind\":\"STANDARD\"",
+        "\"dry_run\":true", "\"state\":",
         /* policies */
         "locks: {STANDARD: {duration: 900}}\njourneys:\n  SIGN_IN:\n    types:\n      ",
         "PASSWORD_ENTRY: {max: 6, life: 60", "MFA/SMS: {", "locks:\n", "journeys:\n", "journeys: {}\n",
@@ -51,7 +52,10 @@ static const char *const words[] = {
         "classifier_type: ", "STANDARD", "    ", "  ", "\n", "types: {",
         "{\"journeys\":{\"A\":{\"types\":{\"B\":{\"max\":1,\"life\":1}}}},\"locks\":{\"STANDARD\":{"
         "\"duration\":1}}}",
-        "\"limits\":[{\"policy\":\"login-ip\",\"key\":\"k\"", "after: ["};
+        "\"limits\":[{\"policy\":\"login-ip\",\"key\":\"k\"", "after: [",
+        /* limits */
+        "limits: {p: {limit: 1, per: day, ", "keys: {a: unlimited, ", "10.0.0.0/8: {limit: 2}", "allow: [",
+        "deny: [", "block: ", "2001:db8::/64"};
 
 enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
 

@@ -1,6 +1,8 @@
 /* Limit calls: writing. Headers are put together by hand, not by printf: they would be a large part of a call's time. */
 #include "api/limit_call.h"
 #include "api/v1_read.h"
+#include "base/hash.h"
+#include "json/base64.h"
 
 #define SECOND_US INT64_C(1000000)
 
@@ -76,6 +78,19 @@ static void add_parameter(struct buf *out, struct bytes name, int64_t value)
 	buf_add_i64(out, value);
 }
 
+/* The key has a limit of its own: the partition key says that this is no policy for others. A hash names the key here,
+ * because a proxy may pass these headers on. */
+static void add_partition(struct buf *out, const struct limit_ask *ask)
+{
+	uint64_t hash = hash_bytes(HASH_KEY_STABLE, ask->key);
+
+	if (ask->rule == &ask->policy->rule)
+		return;
+	buf_add(out, ";pk=:", 5);
+	base64_encode(out, (struct bytes){(const char *)&hash, sizeof(hash)});
+	buf_add_byte(out, ':');
+}
+
 /* How many seconds the quota is for; of a calendar month, this one. */
 static int64_t period_s(const struct limit_rule *rule, int64_t now_us)
 {
@@ -102,6 +117,7 @@ void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t n
 		add_name(&policies, ask->policy->name);
 		add_parameter(&policies, BYTES(";q="), (int64_t)ask->rule->limit);
 		add_parameter(&policies, BYTES(";w="), period_s(ask->rule, now_us));
+		add_partition(&policies, ask);
 		add_name(&limits, ask->policy->name);
 		add_parameter(&limits, BYTES(";r="), (int64_t)ask->answer.remaining);
 		add_parameter(&limits, BYTES(";t="), seconds_up(ask->answer.reset_us));

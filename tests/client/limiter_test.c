@@ -211,7 +211,7 @@ TEST(policy, is_read_from_the_servers_header)
 
 	assert_int_equal(limit_parse(text_of("\"a\";q=100;w=60"), l), 1);
 	assert_true(l[0].limit == 100 && l[0].window_s == 60 && l[0].burst == 100);
-	assert_int_equal(limit_parse(text_of("\"a,\\\"b\";w=60; q=1;pk=:YWI=:, "
+	assert_int_equal(limit_parse(text_of("\"a,\\\"b\";w=60; q=1;x=:YWI=:, "
 	                                     "minute;q=2;w=3;qu=\"content-bytes\" ,\"c\";q=5"),
 	                             l),
 	                 2);
@@ -225,6 +225,15 @@ TEST(policy, is_read_from_the_servers_header)
 	assert_int_equal(limit_parse(text_of("\"a\";q=1;w=60 x"), l), 0);
 	assert_int_equal(limit_parse(text_of("\"a\\"), l), 0);
 	assert_int_equal(limit_parse(text_of(""), l), 0);
+}
+
+TEST(policy, of_one_key_is_not_taken_for_the_policy_of_others)
+{
+	struct limit l[LIMITER_LIMITS_MAX];
+
+	assert_int_equal(limit_parse(text_of("\"a\";q=100;w=60;pk=:YWI=:"), l), 0);
+	assert_int_equal(limit_parse(text_of("\"a\";pk=:YWI=:;q=100;w=60, \"b\";q=2;w=3"), l), 1);
+	assert_true(l[0].limit == 2 && l[0].burst == 2);
 }
 
 /* ---- breaker ---- */

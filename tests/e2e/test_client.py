@@ -136,13 +136,14 @@ def test_the_bounds_of_a_check_are_the_servers():
     assert int(re.search(r"char +policy\[(\d+)\]", header).group(1)) == SCHEMAS["Ask"]["properties"]["policy"]["maxLength"] + 1
 
 
-def put(v1, path, body):
-    reply = v1.send("PUT", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+def put(v1, path, body, **headers):
+    reply = v1.send("PUT", path, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
     assert reply.status == 200, reply.body
 
 
 def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     client, v1 = Client(server.url, deadline_ms=60000), V1(server.url)
+    put(v1, "/v1/policies/limits", {"barred": {"limit": 1, "per": "day", "deny": ["foe"]}, "sms-number": {"limit": 10, "per": "day", "engine": "table"}}, **{"If-Match": '"0"'})
     put(v1, "/v1/subjects/barred/locks/AUTHENTICATION/SIGN_IN", {"kind": "PERMANENT"})
     for who, body in (("blocked", {"blocked": True}), ("suspended", {"suspended": True})):
         put(v1, f"/v1/subjects/{who}/states/intervention", {**body, "applied_at": "2026-01-02T03:04:05Z"})
@@ -156,7 +157,8 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
              ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
              ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
              ("check", "new", "sms-number", "full", "1"): ("limited", "limit"),
-             ("check", "new", "sms-number", "empty", "11"): ("limited", "cost_above_limit")}
+             ("check", "new", "sms-number", "empty", "11"): ("limited", "cost_above_limit"),
+             ("check", "new", "barred", "foe", "1"): ("limited", "deny_list")}
     for words, said in asked.items():
         answer = client.ask(*words)
         assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
@@ -171,14 +173,14 @@ def test_a_check_looks_at_limits_and_takes_nothing(server):
     client = Client(server.url, deadline_ms=60000)
     for _ in range(2):
         said = client.ask("check", "ada", "login-ip", "k", "20", "sms-number", "ada", "0")
-        assert said[:5] == ["ok", "allow", "-", "0", "login-ip:yes:20:20:0"] and said[5].startswith("sms-number:yes:10:10:")
+        assert said[:5] == ["ok", "allow", "-", "0", "login-ip:yes:60:20:0"] and said[5].startswith("sms-number:yes:10:10:")
     for _ in range(10):
         client.ask("allow", "sms-number", "ada")
     said = client.ask("check", "ada", "login-ip", "k", "20", "sms-number", "ada", "0")
     assert said[:3] == ["ok", "limited", "limit"] and 0 < int(said[3]) <= 86400
-    assert said[4] == "login-ip:yes:20:20:0" and said[5].startswith("sms-number:no:10:0:")
+    assert said[4] == "login-ip:yes:60:20:0" and said[5].startswith("sms-number:no:10:0:")
     limits = [word for i in range(17) for word in ("login-ip", f"k{i}", "1")]
-    assert client.ask("check", "ada", *limits[:-3])[:-1] == ["ok", "allow", "-", "0"] + ["login-ip:yes:20:20:0"] * 16
+    assert client.ask("check", "ada", *limits[:-3])[:-1] == ["ok", "allow", "-", "0"] + ["login-ip:yes:60:20:0"] * 16
     assert client.ask("check", "ada", *limits)[:2] == ["invalid", "unknown"]
     assert client.ask("check", "ada", "no-such-policy", "k", "1")[:2] == ["refused", "unknown"]
     client.release()
@@ -190,7 +192,7 @@ def test_a_check_is_told_the_longest_wait_and_none_if_something_has_no_end(serve
     v1.close()
     said = client.ask("check", "ada")
     assert said[:3] == ["ok", "locked", "lock"] and 0 < int(said[3]) <= 900
-    assert client.ask("check", "ada", "login-ip", "k", "21")[:-1] == ["ok", "locked", "lock", "0", "login-ip:no:20:20:0"]
+    assert client.ask("check", "ada", "login-ip", "k", "21")[:-1] == ["ok", "locked", "lock", "0", "login-ip:no:60:20:0"]
     client.release()
 
 
