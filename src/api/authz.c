@@ -195,7 +195,9 @@ static enum err_code read_key(struct settings *s, const struct asked *item, stru
 	} else {
 		text = get(s, &key_setting);
 		from = get(s, &from_setting);
-		if (text.len == 0 && from.len > 0)
+		if (text.len > 0 && from.len > 0)
+			return wrong(s, &from_setting, "x-gatehouse-key is there too: send one of them");
+		if (from.len > 0)
 			text = key_from(s, &from_setting, from);
 		if (kind.len == 0)
 			kind = get(s, &kind_setting);

@@ -116,7 +116,7 @@ static struct expr_path path_of(struct arena *a, const char *name)
 static bool only_adds(const struct limit_ask *ask, const struct seen *before, const struct limit_state *s)
 {
 	return ask->answer.allowed && before->found && s->algorithm != LIMIT_GCRA &&
-	       s->start_us == before->state.start_us &&
+	       s->start_us == before->state.start_us && before->state.blocked_us == 0 &&
 	       row_i64(&before->item, "Count", -1) == (int64_t)before->state.count;
 }
 

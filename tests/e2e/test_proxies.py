@@ -86,6 +86,7 @@ BAD = [
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Key-Kind": "shoe"},
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": "x-absent"},
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key-From": "x" * 100},
+    {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "the client's", "X-Gatehouse-Key-From": "x-real-ip", "X-Real-IP": "192.0.2.1"},
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Cost": "-1"},
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Cost": "1000000001"},
     {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k", "X-Gatehouse-Deny-Status": "200"},

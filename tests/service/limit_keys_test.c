@@ -294,6 +294,7 @@ TEST(block, of_the_table_survives_a_restart_and_a_clock_that_was_set_back)
 	            "'BlockedAt':{'N':'1789041610000000'},'TTL':{'N':'1789045510'}}");
 	clock_manual_jump(&w.f.clock, -3600 * SECOND_US);
 	fixture_restart(&w.f);
+	document_holder_release(limits_holder(w.limits));
 	limits_close(w.limits); /* with what it remembers */
 	w.limits = limits_open(&(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN});
 	document_holder_init(limits_holder(w.limits));
@@ -302,6 +303,22 @@ TEST(block, of_the_table_survives_a_restart_and_a_clock_that_was_set_back)
 	fixture_set_clock(&w.f, NOW_S + 301);
 	assert_true(allowed(&w, "p", "k"));
 	world_close(&w);
+}
+
+static void longer_block(struct world *w)
+{
+	passes(w, "k", 4);
+	fixture_set_clock(&w->f, NOW_S + 60); /* the block of 20 s is over, and so is the minute */
+	assert_true(allowed(w, "p", "k"));
+	assert_true(allowed(w, "p", "k"));
+	world_use(w, "{'p':{'limit':3,'per':'minute','engine':'%ENGINE','block':3600}}");
+	assert_true(allowed(w, "p", "k"));
+	assert_int_equal(ask(w, LIMIT_TAKE, "p", "k", 1).retry_after_us, 3600 * SECOND_US);
+}
+
+TEST(block, that_is_over_and_forgiven_is_not_revived_by_a_longer_one)
+{
+	in_each_way("{'p':{'limit':3,'per':'minute','engine':'%ENGINE','block':20}}", longer_block);
 }
 
 /* Two servers refuse at the same moment: the second finds it blocked, and does not begin it anew. */
