@@ -81,10 +81,10 @@ static void deed_set_names(struct deed *d, const struct names *n)
 /* ---- leading keys ---- */
 
 struct taker {
-	struct arena *arena;
-	struct table *table;
-	bool          leading;
-	struct err   *err;
+	struct arena      *arena;
+	struct table      *table;
+	struct deeds_asked asked;
+	struct err        *err;
 };
 
 static struct bytes key_text(struct arena *a, const struct value *v)
@@ -117,7 +117,7 @@ static enum err_code deed_set_leading(const struct taker *t, struct deed *d, con
 {
 	struct bytes *list, name;
 
-	if (!t->leading)
+	if (!t->asked.leading)
 		return ERR_NONE;
 	if (hash_name(t, d->table, d->index, &name) != ERR_NONE)
 		return t->err->code;
@@ -157,7 +157,29 @@ static struct bytes returns_text(enum return_values r)
 	return bytes_of(texts[r]);
 }
 
-/* What shows the whole item touches all of its attributes; so does deleting or replacing it. */
+/* A put replaces the item that is there, with all of its attributes. One that cannot be stored will be refused anyway. */
+static enum err_code names_of_replaced(const struct taker *t, const struct table_write *q, struct names *n)
+{
+	struct table_description d;
+	struct table_get         get = {.table = q->table, .consistent = true};
+	struct table_get_result  there;
+	struct err               bad;
+
+	if (!t->asked.replaced || q->kind != TABLE_PUT)
+		return ERR_NONE;
+	if (t->table->backend->describe(t->table, t->arena, q->table, &d, t->err) != ERR_NONE)
+		return t->err->code;
+	if (schema_check_item(&d.schema, &q->item, &bad) != ERR_NONE)
+		return ERR_NONE;
+	get.key = schema_key_of(t->arena, &d.schema, NULL, &q->item);
+	if (t->table->backend->get(t->table, t->arena, &get, &there, t->err) != ERR_NONE)
+		return t->err->code;
+	if (there.found)
+		names_of_item(n, &there.item);
+	return ERR_NONE;
+}
+
+/* What shows the whole item touches all of its attributes; so does deleting it. */
 static bool touches_all(const struct table_write *q)
 {
 	return q->kind == TABLE_DELETE || q->returns == RETURN_ALL_OLD || q->returns == RETURN_ALL_NEW ||
@@ -175,6 +197,8 @@ static enum err_code deed_of_write(const struct taker *t, const struct table_wri
 		names_of_item(&n, item);
 		names_of_update(&n, q->update);
 		names_of_condition(&n, q->condition);
+		if (names_of_replaced(t, q, &n) != ERR_NONE)
+			return t->err->code;
 		deed_set_names(d, &n);
 	}
 	return deed_set_leading(t, d, &item, 1);
@@ -187,7 +211,7 @@ static enum err_code query_leading(const struct taker *t, const struct table_que
 	struct bytes *value = arena_alloc(t->arena, sizeof(*value));
 	struct bytes  name;
 
-	if (!t->leading || q->key == NULL)
+	if (!t->asked.leading || q->key == NULL)
 		return ERR_NONE; /* a scan reads all: unsaid */
 	if (hash_name(t, d->table, d->index, &name) != ERR_NONE)
 		return t->err->code;
@@ -253,6 +277,8 @@ static enum err_code deed_of_share(const struct taker *t, const struct request_b
 		names_of_item(&n, items[i]);
 		if (get != NULL && get->projection != NULL)
 			names_of_projection(&n, get->projection);
+		if (write != NULL && names_of_replaced(t, write, &n) != ERR_NONE)
+			return t->err->code;
 	}
 	if (!all)
 		deed_set_names(d, &n);
@@ -312,11 +338,30 @@ static enum err_code deeds_of_transact_get(const struct taker *t, const struct t
 
 /* ---- by form ---- */
 
-enum err_code deeds_of(const struct call *c, struct table *t, bool leading, struct deeds *out,
+static bool has_put(const struct table_write *writes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (writes[i].kind == TABLE_PUT)
+			return true;
+	return false;
+}
+
+bool deeds_put(const struct call *c)
+{
+	const struct dynamo_request *q = &c->request;
+
+	if (c->operation->form == FORM_TRANSACT_WRITE)
+		return has_put(q->transact_write.writes, q->transact_write.count);
+	if (c->operation->form == FORM_BATCH && q->batch.writes != NULL)
+		return has_put(q->batch.writes, q->batch.count);
+	return c->operation->form == FORM_WRITE && q->write.kind == TABLE_PUT;
+}
+
+enum err_code deeds_of(const struct call *c, struct table *t, struct deeds_asked asked, struct deeds *out,
                        struct err *err)
 {
 	const struct dynamo_request *q = &c->request;
-	struct taker                 taker = {c->arena, t, leading, err};
+	struct taker                 taker = {c->arena, t, asked, err};
 	struct deed                 *d = arena_zalloc(c->arena, sizeof(*d));
 
 	d->action = c->operation->name;

@@ -20,9 +20,18 @@ struct deeds {
 	uint32_t     count;
 };
 
-/* Takes a decoded call apart. With `leading`, the values of hash keys are found too, for which the tables'
- * schemas are looked up: ERR_NO_RESOURCE if there is no such table. Everything lives in the call's arena. */
-enum err_code deeds_of(const struct call *c, struct table *t, bool leading, struct deeds *out,
+/* What is looked up for it in the tables. */
+struct deeds_asked {
+	bool leading;  /* the values of hash keys, by the tables' schemas */
+	bool replaced; /* the attributes of items that a put would replace */
+};
+
+/* Takes a decoded call apart. ERR_NO_RESOURCE if something is asked of a table that is not there. Everything lives in the
+ * call's arena. */
+enum err_code deeds_of(const struct call *c, struct table *t, struct deeds_asked asked, struct deeds *out,
                        struct err *err);
+
+/* Does it put an item, alone or among others? */
+bool deeds_put(const struct call *c);
 
 #endif

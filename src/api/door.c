@@ -28,6 +28,7 @@ struct door_write {
 	struct writer_request base; /* first: the writer hands back a pointer to it */
 	struct call           call;
 	struct http_request  *http;
+	struct caller         who;                         /* until it is answered */
 	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
 	size_t                key_id_len;
 };
@@ -75,6 +76,7 @@ static void respond(struct api_loop *l, struct http_request *r, enum err_code ou
 	api_loop_request_id(l, id);
 	response.header_count = response.status == 503 ? 3 : 2;
 	note(l, r, outcome, (struct bytes){id, sizeof(id)});
+	auth_release(&((struct door_write *)r->user)->who);
 	http_respond(r, &response);
 }
 
@@ -106,8 +108,10 @@ static void answer(struct api_loop *l, struct http_request *r, struct call *c, e
 static enum err_code write_run(struct writer_request *base, struct table *t)
 {
 	struct door_write *w = (struct door_write *)base;
-	enum err_code      rc = call_run(&w->call, t, &w->base.err);
+	enum err_code      rc = permit_check_puts(&w->who, t, &w->call, &w->base.err);
 
+	if (rc == ERR_NONE)
+		rc = call_run(&w->call, t, &w->base.err);
 	base->cost_bytes = w->http->body.len + w->http->arena.used_bytes; /* large items were read, maybe */
 	return rc;
 }
@@ -200,24 +204,22 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
                            struct err *err)
 {
 	struct bytes  target = http_header_get(r, "x-amz-target");
-	struct caller who;
 	enum err_code rc;
 
 	if (!is_json(http_header_get(r, "content-type")))
 		return err_set(err, ERR_UNKNOWN_OPERATION, "%s", "");
-	rc = auth_identify(l, r, &r->arena, &who, err);
+	rc = auth_identify(l, r, &r->arena, &w->who, err);
 	if (rc != ERR_NONE)
 		return rc;
-	keep_key_id(w, &who);
-	w->base.caller = who.key != NULL ? who.key->use : NULL;
-	rc = r->body_refused ? auth_refused_body(err) : ceiling_check(l, r, &who, err);
+	keep_key_id(w, &w->who);
+	w->base.caller = w->who.key != NULL ? w->who.key->use : NULL;
+	rc = r->body_refused ? auth_refused_body(err) : ceiling_check(l, r, &w->who, err);
 	if (rc == ERR_NONE)
-		rc = foresee(r, &who, target, err);
+		rc = foresee(r, &w->who, target, err);
 	if (rc == ERR_NONE)
 		rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
 	if (rc == ERR_NONE)
-		rc = permit_check(&who, t, &w->call, err);
-	auth_release(&who);
+		rc = permit_check(&w->who, t, &w->call, err);
 	return rc;
 }
 
@@ -226,6 +228,7 @@ static struct door_write *begin(struct http_request *r)
 	struct door_write *w = arena_alloc(&r->arena, sizeof(*w));
 
 	w->call.operation = NULL;
+	w->who = (struct caller){0};
 	w->key_id_len = 0;
 	r->user = w;
 	return w;

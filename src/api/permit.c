@@ -2,7 +2,8 @@
  *
  * (P1) What a deed cannot say of itself (a scan's leading keys, the attributes of a whole item) is left
  * unsaid, which the policy takes as "all of them": a condition on it then refuses. (P2) Every item of a batch
- * or transaction is part of some deed. */
+ * or transaction is part of some deed. (P3) A put under a condition on attributes is asked about twice, the second time in
+ * its turn, with the attributes of the item that it replaces (docs/decisions/013). */
 #include "api/permit.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct question {
 	struct arena        *arena;
 	int64_t              now_s;
 	struct bytes         capacity; /* ReturnConsumedCapacity; empty: the operation does not take it */
+	bool                 replaced; /* attributes of items that are put over count, too */
 	struct err          *err;
 };
 
@@ -93,14 +95,18 @@ static enum err_code decide(const struct question *q, const struct access_reques
 	*decision = policy_evaluate(&q->policy, 1, request, NULL);
 	if (*decision == DECISION_ALLOWED)
 		return ERR_NONE;
-	return err_set(q->err, ERR_ACCESS,
-	               "User: arn:aws:iam::" ACCESS_ACCOUNT
-	               ":user/%.*s is not authorized to perform: %.*s on resource: "
-	               "%.*s %s",
-	               BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
-	               *decision == DECISION_DENIED_EXPLICITLY
-	                       ? "with an explicit deny in an identity-based policy"
-	                       : "because no identity-based policy allows it");
+	return err_set(
+	        q->err, ERR_ACCESS,
+	        "User: arn:aws:iam::" ACCESS_ACCOUNT
+	        ":user/%.*s is not authorized to perform: %.*s on resource: "
+	        "%.*s %s%s",
+	        BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
+	        *decision == DECISION_DENIED_EXPLICITLY ? "with an explicit deny in an identity-based policy"
+	                                                : "because no identity-based policy allows it",
+	        q->replaced
+	                ? " (a put replaces the whole item: the attributes of the item that is there count "
+	                  "too; use UpdateItem)"
+	                : "");
 }
 
 static enum err_code ask(const struct question *q, const struct deed *d)
@@ -185,19 +191,35 @@ static struct bytes capacity_of(const struct call *c)
 	return bytes_of(c->operation->form <= FORM_TRANSACT_WRITE ? texts[c->request.capacity] : "");
 }
 
-enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)
+static enum err_code check(const struct caller *who, struct table *t, const struct call *c, bool replaced,
+                           struct err *err)
 {
 	struct question q = {.who = who, .arena = c->arena, .now_s = t->now_us / 1000000, .err = err};
 	struct deeds    deeds;
 
-	if (who->key == NULL)
-		return ERR_NONE;
 	q.policy = who->key->policy;
 	q.capacity = capacity_of(c);
-	if (deeds_of(c, t, policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), &deeds, err) != ERR_NONE)
+	q.replaced = replaced;
+	if (deeds_of(c, t, (struct deeds_asked){policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), replaced},
+	             &deeds, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < deeds.count; i++)
 		if (ask(&q, &deeds.list[i]) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
+}
+
+enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)
+{
+	return who->key == NULL ? ERR_NONE : check(who, t, c, false, err);
+}
+
+enum err_code permit_check_puts(const struct caller *who, struct table *t, const struct call *c,
+                                struct err *err)
+{
+	const struct policy *policy = who->key == NULL ? NULL : who->key->policy;
+
+	if (policy == NULL || !policy_asks(&policy, 1, ACCESS_ATTRIBUTES) || !deeds_put(c))
+		return ERR_NONE;
+	return check(who, t, c, true, err);
 }

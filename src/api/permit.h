@@ -11,6 +11,11 @@
  * action and resource, as DynamoDB does. */
 enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err);
 
+/* Once more, in the turn, for puts under a condition on attributes: a put replaces the whole item, and so touches the
+ * attributes of the one that is there too, which only the turn knows for sure. */
+enum err_code permit_check_puts(const struct caller *who, struct table *t, const struct call *c,
+                                struct err *err);
+
 /* Before the request is decoded: could the caller's policy allow the operation on anything? ERR_ACCESS if never. */
 enum err_code permit_foresee(const struct caller *who, const struct operation *operation, struct err *err);
 enum err_code permit_foresee_v1(const struct caller *who, const char *action, struct err *err);

@@ -303,6 +303,50 @@ def test_attributes_are_checked_wherever_a_request_names_or_shows_them(guarded):
         assert error_of(call, **request)["Code"] == "AccessDeniedException", request
 
 
+ATTRIBUTES = ["userId", "deviceId", "platform"]
+
+
+@pytest.mark.parametrize("statement", [
+    {"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*",
+     "Condition": {"ForAllValues:StringEquals": {"dynamodb:Attributes": ATTRIBUTES}}},
+    {"Effect": "Deny", "Action": "dynamodb:*", "Resource": "*",
+     "Condition": {"ForAnyValue:StringNotEquals": {"dynamodb:Attributes": ATTRIBUTES}}}], ids=["allow", "deny"])
+def test_a_put_does_not_destroy_attributes_that_its_key_may_not_touch(guarded, statement):
+    user = "put-" + statement["Effect"]
+    admin = guarded.client(guarded.key("show", "administrator"))
+    everything = [{"Effect": "Allow", "Action": "*", "Resource": "*"}] if statement["Effect"] == "Deny" else []
+    client = guarded.client(guarded.make(user, {"Version": "2012-10-17", "Statement": [*everything, statement]}))
+    secret = device(user, pushId={"S": "secret"}, platform={"S": "a"})
+    admin.put_item(TableName="devices", Item=secret)
+    admin.put_item(TableName="devices", Item=device(user, "plain", platform={"S": "a"}))
+    over, plain, new = (device(user, name, platform={"S": "b"}) for name in ("d1", "plain", "new"))
+    puts = [{"PutRequest": {"Item": item}} for item in (new, over)]
+    transaction = [{"Put": {"TableName": "devices", "Item": item}} for item in (new, over)]
+    for call, request in [
+        (client.put_item, {"TableName": "devices", "Item": over}),
+        (client.put_item, {"TableName": "devices", "Item": over, "ConditionExpression": "attribute_exists(userId)"}),
+        (client.batch_write_item, {"RequestItems": {"devices": puts}}),
+        (client.transact_write_items, {"TransactItems": transaction}),
+        (client.delete_item, {"TableName": "devices", "Key": device(user)}),
+        (client.batch_write_item, {"RequestItems": {"devices": [{"DeleteRequest": {"Key": device(user)}}]}}),
+        (client.transact_write_items, {"TransactItems": [{"Delete": {"TableName": "devices", "Key": device(user)}}]}),
+    ]:
+        refused = error_of(call, **request)
+        assert refused["Code"] == "AccessDeniedException", request
+        assert "a put replaces the whole item" in refused["Message"] or call == client.delete_item or "Delete" in str(request)
+    assert admin.get_item(TableName="devices", Key=device(user))["Item"] == secret
+    assert "Item" not in admin.get_item(TableName="devices", Key=device(user, "new"))  # all or nothing
+    # what holds nothing else may be replaced, and what is not there may be made
+    client.put_item(TableName="devices", Item=plain)
+    client.batch_write_item(RequestItems={"devices": [{"PutRequest": {"Item": item}} for item in (new, plain)]})
+    client.transact_write_items(TransactItems=[{"Put": {"TableName": "devices", "Item": item}} for item in (new, plain)])
+    client.update_item(TableName="devices", Key=device(user), UpdateExpression="SET platform = :p", ExpressionAttributeValues={":p": {"S": "c"}})
+    assert admin.get_item(TableName="devices", Key=device(user))["Item"] == {**secret, "platform": {"S": "c"}}
+    # an item that cannot be stored is refused for that, as ever
+    assert error_of(client.put_item, TableName="devices", Item={"userId": {"S": user}})["Code"] == "ValidationException"
+    assert error_of(client.put_item, TableName="devices", Item={**device(user), "deviceId": {"N": "1"}})["Code"] == "ValidationException"
+
+
 def test_an_explicit_deny_wins_and_an_index_is_a_resource_of_its_own(guarded):
     policy = {"Version": "2012-10-17", "Statement": [
         {"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"},
