@@ -23,13 +23,15 @@ enum { WORDS_FROM = 96 }; /* lower case is in the words */
 
 static const char *const words[] = {
         /* targets */
-        "/v1/attempts\n", "/v1/check\n", "/v1/subjects/lookup\n", "/v1/subjects/alice", "/v1/subjects/",
-        "/sum?prefix=", "/explain", "/v1/policies/attempts\n", "?include=counts,locks", "?enforce=status\n",
-        "%23", "%", "/locks/", "/states/intervention", "/reset\n",
+        "/v1/attempts\n", "/v1/attempts/begin\n", "/v1/attempts/finish\n", "/v1/check\n",
+        "/v1/subjects/lookup\n", "/v1/subjects/alice", "/v1/subjects/", "/sum?prefix=", "/explain",
+        "/v1/policies/attempts\n", "?include=counts,locks", "?enforce=status\n", "%23", "%", "/locks/",
+        "/states/intervention", "/reset\n",
         /* members and values of requests */
         "{\"subject\":\"alice\",\"journey\":\"SIGN_IN\",\"type\":\"PASSWORD_ENTRY\",\"outcome\":\"failure\"",
-        "\"subject\":", "\"subjects\":[", "\"journey\":", "\"type\":", "\"outcome\":", "\"method_id\":",
-        "\"method_type\":", "\"notification_type\":", "\"context\":{",
+        "{\"attempt\":\"SIGN_IN.PASSWORD_ENTRY.", "\"subject\":", "\"subjects\":[",
+        "\"journey\":", "\"type\":", "\"outcome\":", "\"method_id\":", "\"method_type\":",
+        "\"notification_type\":", "\"context\":{",
         "\"ip\":", "\"device_token\":", "\"remember_device\":false", "\"actions\":[",
         "\"email\":", "\"phone\":", "\"sent\"", "\"success\"", "\"SMS\"", "\"MFA_SMS\"", "\"MFA_CODE_ENTRY\"",
         "\"MFA_CODE_REQUEST\"", "\"bob@example.org\"", "\"::1\"", "\"10.0.0.0/8\"", "\"\\u0000\"", "null",

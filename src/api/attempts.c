@@ -1,8 +1,13 @@
-/* POST /v1/attempts: counts, evaluates, locks, records and answers, in one durable call. */
-#include "service/attempt.h"
-#include "service/rule_tally.h"
+/* POST /v1/attempts: counts, evaluates, locks, records and answers, in one durable call. The same in two steps, around the
+ * hashing of a password: /v1/attempts/begin and /v1/attempts/finish. */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "json/base64.h"
+#include "service/idempotency.h"
+#include "service/reservation.h"
+#include "service/rule_tally.h"
+
+enum { ID_RANDOM_BYTES = 24, ID_MAX = 2 * RULE_NAME_MAX + 2 + ID_RANDOM_BYTES / 3 * 4 };
 
 struct attempts_call {
 	struct attempt        q;
@@ -10,6 +15,12 @@ struct attempts_call {
 	bool                  enforce;
 	struct attempt_result r;
 	int64_t               now_us;
+
+	/* In two steps. */
+	struct bytes       id; /* of the reservation; empty: none was made */
+	int64_t            lapses_us;
+	bool               locked; /* begin set a lock */
+	struct reservation reservation;
 };
 
 static const char *const outcomes[] = {"failure", "success", "sent", NULL};
@@ -23,7 +34,7 @@ static bool notification_known(const struct rule *rule, struct bytes type)
 }
 
 /* The rule, and whether the rest fits to it. */
-static void read_rule(struct fields *f, struct attempts_call *a, struct bytes journey)
+static void read_rule(struct fields *f, struct attempts_call *a, struct bytes journey, bool begins)
 {
 	struct bytes       type = v1_read_name(f, "type", false);
 	const struct rule *rule;
@@ -40,8 +51,11 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 		fields_fail(f, "outcome", ERR_INVALID, "%.*s counts failures: say failure or success",
 		            BYTES_ARG(type));
 	if (a->outcome == OUTCOME_FAILURE && rule->counts == COUNT_SENT)
-		fields_fail(f, "outcome", ERR_INVALID, "%.*s counts what was sent: say sent or success",
-		            BYTES_ARG(type));
+		fields_fail(
+		        f, begins ? "type" : "outcome", ERR_INVALID,
+		        begins ? "%.*s counts what was sent: report it with POST /v1/attempts before you send"
+		               : "%.*s counts what was sent: say sent or success",
+		        BYTES_ARG(type));
 	v1_check_source(f, &a->q, rule);
 	v1_check_qualifier(f, &a->q, rule);
 	if (a->q.notification_type.len > 0 && !notification_known(rule, a->q.notification_type))
@@ -49,23 +63,30 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 		            BYTES_ARG(journey), BYTES_ARG(type));
 }
 
+/* Who tries what. Begin has no outcome: it counts as a failure. */
+static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_call *a, bool begins)
+{
+	struct bytes journey;
+
+	a->q.rules = v1_rules(c);
+	v1_read_subjects(c, f, &a->q);
+	journey = v1_read_journey(c, f, a->q.rules);
+	v1_read_method(c, f, &a->q);
+	v1_read_context(c, f, &a->q);
+	a->outcome = begins ? OUTCOME_FAILURE : (enum outcome)fields_choice(f, "outcome", outcomes, -1);
+	read_rule(f, a, journey, begins);
+}
+
 enum err_code attempt_decode(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = arena_zalloc(c->arena, sizeof(*a));
-	struct bytes          journey;
 	struct fields         f;
 
 	c->request = a;
-	a->q.rules = v1_rules(c);
 	fields_init(&f, c->body, err);
-	v1_read_subjects(c, &f, &a->q);
-	journey = v1_read_journey(c, &f, a->q.rules);
-	v1_read_method(c, &f, &a->q);
-	v1_read_context(c, &f, &a->q);
-	a->outcome = (enum outcome)fields_choice(&f, "outcome", outcomes, -1);
-	read_rule(&f, a, journey);
-	if (a->outcome == OUTCOME_SUCCESS)
-		v1_make_device(c, &a->q);
+	read_attempt(c, &f, a, false);
+	if (a->outcome == OUTCOME_SUCCESS && a->q.remembers && a->q.rule != NULL && a->q.rule->remember_s > 0)
+		a->q.making = v1_device_making(c);
 	a->enforce = v1_enforces_status(c, err);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
@@ -85,28 +106,25 @@ enum err_code attempt_run(struct v1_call *c, struct table *t, struct err *err)
 	return ERR_NONE;
 }
 
-static void meter_devices(struct meter_shard *m, const struct attempt *q, const struct attempt_result *r)
-{
-	if (q->token_sent && q->rule->max_device > 0)
-		metric_add(&m->devices[r->known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
-	if (r->device_revoked)
-		metric_add(&m->devices[METER_DEVICE_SPENT], 1);
-	if (r->device.token.len > 0)
-		metric_add(&m->devices[METER_DEVICE_ISSUED], 1);
-}
-
 void attempt_committed(struct v1_call *c)
 {
 	const struct attempts_call *a = c->request;
 	struct meter_shard         *m = ((struct api_loop *)c->http->loop_data)->meter;
 	struct rule_tally          *tally = a->q.rule->tally;
+	bool                        finished = a->reservation.name.len > 0; /* begin told of lock and lane */
 
 	metric_add(&tally->verdicts[ASKED_ATTEMPT][a->r.verdict.kind], 1);
 	if (a->q.rule->shadow)
 		metric_add(&tally->shadows[a->r.shadow.kind], 1);
-	if (a->r.first_time && a->q.rule->at_max == AT_MAX_LOCK && !a->q.rule->shadow)
+	if ((a->locked || (a->r.first_time && !finished)) && a->q.rule->at_max == AT_MAX_LOCK &&
+	    !a->q.rule->shadow)
 		metric_add(&tally->locks_set, 1);
-	meter_devices(m, &a->q, &a->r);
+	if (a->q.token_sent && a->q.rule->max_device > 0 && !finished)
+		metric_add(&m->devices[a->r.known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
+	if (a->r.device_revoked)
+		metric_add(&m->devices[METER_DEVICE_SPENT], 1);
+	if (a->r.device.token.len > 0)
+		metric_add(&m->devices[METER_DEVICE_ISSUED], 1);
 }
 
 /* ---- the answer ---- */
@@ -161,14 +179,10 @@ static void write_device(const struct v1_call *c, struct json_writer *w, const s
 	v1_write_time(w, BYTES("device_expires"), r->device.expires_s);
 }
 
-void attempt_encode(struct v1_call *c, struct json_writer *w)
+static void write_standing(struct v1_call *c, struct json_writer *w, const struct attempts_call *a)
 {
-	const struct attempts_call  *a = c->request;
 	const struct attempt_result *r = &a->r;
 
-	if (a->enforce)
-		v1_enforce_verdict(c, &r->verdict, a->now_us);
-	json_begin_object(w);
 	v1_write_verdict(w, &r->verdict, a->now_us);
 	v1_write_required(w, &r->required);
 	v1_write_bool(w, BYTES("counted"), r->counted);
@@ -183,5 +197,180 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 		json_end_object(w);
 	}
 	v1_write_i64(w, BYTES("policy_version"), a->q.rules->base.version);
+}
+
+void attempt_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct attempts_call *a = c->request;
+
+	if (a->enforce)
+		v1_enforce_verdict(c, &a->r.verdict, a->now_us);
+	json_begin_object(w);
+	write_standing(c, w, a);
 	json_end_object(w);
+}
+
+/* ---- begin ---- */
+
+/* "SIGN_IN.PASSWORD_ENTRY." and 192 bits: random, or, of a keyed request, made from its key and its digest, so that a replay
+ * can tell it again. It is stored nowhere. */
+static struct bytes id_make(struct v1_call *c, const struct rule *rule)
+{
+	const struct idempotency *once = c->once;
+	uint8_t                   bits[SHA256_BYTES];
+	char                      text[ID_RANDOM_BYTES / 3 * 4];
+	struct buf                seed;
+
+	c->services->random(bits, sizeof(bits));
+	if (once->key.len > 0) {
+		buf_init(&seed, c->arena);
+		buf_add_bytes(&seed, BYTES("attempt:"));
+		buf_add(&seed, (const char *)once->digest, sizeof(once->digest));
+		buf_add_bytes(&seed, once->caller);
+		buf_add_byte(&seed, ':');
+		buf_add_bytes(&seed, once->key);
+		hmac_sha256(&c->services->identifiers.hmac, buf_bytes(&seed), bits);
+	}
+	base64_url_write((struct bytes){(const char *)bits, ID_RANDOM_BYTES}, text);
+	return arena_printf(c->arena, "%.*s.%.*s.%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
+	                    (int)sizeof(text), text);
+}
+
+static struct bytes name_of(struct v1_call *c, struct bytes id)
+{
+	char *name = arena_alloc(c->arena, RESERVATION_NAME_CHARS);
+
+	reservation_name(id, name);
+	return (struct bytes){name, RESERVATION_NAME_CHARS};
+}
+
+/* What was kept ends with a brace and a line's end; only a reservation has a lapse. */
+static struct bytes begin_rebuild(struct v1_call *c, struct bytes kept)
+{
+	const struct attempts_call *a = c->request;
+	struct bytes                id = id_make(c, a->q.rule);
+
+	if (kept.len < 2 || !bytes_contains(kept, BYTES("\"lapses_at\"")))
+		return kept;
+	return arena_printf(c->arena, "%.*s,\"attempt\":\"%.*s\"}\n", (int)kept.len - 2, kept.data,
+	                    BYTES_ARG(id));
+}
+
+enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
+{
+	struct attempts_call *a = arena_zalloc(c->arena, sizeof(*a));
+	struct fields         f;
+
+	c->request = a;
+	c->rebuild = begin_rebuild;
+	fields_init(&f, c->body, err);
+	read_attempt(c, &f, a, true);
+	a->enforce = v1_enforces_status(c, err);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	return v1_check_follows(c, a->q.rule, &a->q.rule->sets, err);
+}
+
+enum err_code attempt_begin_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct attempts_call *a = c->request;
+	struct bytes          id = id_make(c, a->q.rule);
+	struct begin_result   r;
+
+	a->now_us = t->now_us;
+	if (attempt_begin(&a->q, name_of(c, id), t, &c->changes, &r, err) != ERR_NONE)
+		return err->code;
+	a->r = r.attempt;
+	a->id = r.reserved ? id : (struct bytes){NULL, 0};
+	a->lapses_us = r.lapses_us;
+	a->locked = r.locked;
+	c->has_secret = r.reserved;
+	return ERR_NONE;
+}
+
+void attempt_begin_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct attempts_call *a = c->request;
+
+	if (a->enforce)
+		v1_enforce_verdict(c, &a->r.verdict, a->now_us);
+	json_begin_object(w);
+	write_standing(c, w, a);
+	if (a->id.len > 0)
+		v1_write_time(w, BYTES("lapses_at"), a->lapses_us / 1000000);
+	if (a->id.len > 0 && !c->keeping)
+		v1_write_text(w, BYTES("attempt"), a->id);
+	json_end_object(w);
+}
+
+/* ---- finish ---- */
+
+static struct bytes id_part(struct bytes *rest)
+{
+	const char  *dot = rest->len == 0 ? NULL : memchr(rest->data, '.', rest->len);
+	struct bytes part = {rest->data, dot == NULL ? 0 : (size_t)(dot - rest->data)};
+
+	if (dot != NULL)
+		*rest = (struct bytes){dot + 1, rest->len - part.len - 1};
+	return part;
+}
+
+/* Whether the key may do it depends on the journey, and on what the success clears, whichever the method. */
+static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct err *err)
+{
+	struct bytes       rest = a->id, journey = id_part(&rest), type = id_part(&rest);
+	uint32_t           count = 0;
+	const struct rule *rules = rules_of_type(a->q.rules, journey, type, &count);
+
+	v1_resource(c, "journey", journey);
+	if (rules == NULL || rest.len != ID_RANDOM_BYTES / 3 * 4)
+		return err_field(err, ERR_INVALID, "attempt",
+		                 "attempt: not an id that POST /v1/attempts/begin returned, or the policies "
+		                 "no longer have its type");
+	for (uint32_t i = 0; i < count && a->outcome == OUTCOME_SUCCESS; i++)
+		if (v1_check_follows(c, &rules[i], &rules[i].clears, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
+{
+	static const char *const ends[] = {"failure", "success", NULL};
+	struct attempts_call    *a = arena_zalloc(c->arena, sizeof(*a));
+	struct fields            f;
+
+	c->request = a;
+	a->q.rules = v1_rules(c);
+	fields_init(&f, c->body, err);
+	a->id = fields_text(&f, "attempt", ID_MAX);
+	a->outcome = (enum outcome)fields_choice(&f, "outcome", ends, -1);
+	a->enforce = v1_enforces_status(c, err);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	if (a->outcome == OUTCOME_SUCCESS)
+		a->q.making = v1_device_making(c);
+	return check_id(c, a, err);
+}
+
+enum err_code attempt_finish_run(struct v1_call *c, struct table *t, struct err *err)
+{
+	struct attempts_call       *a = c->request;
+	const struct device_making *making = a->q.making;
+	struct reservation         *r = &a->reservation;
+
+	a->now_us = t->now_us;
+	if (reservation_find(name_of(c, a->id), a->q.rules, t, &c->changes, r, err) != ERR_NONE)
+		return err->code;
+	r->q.making = r->q.remembers ? making : NULL;
+	if (attempt_finish(r, a->outcome, t, &c->changes, &a->r, err) != ERR_NONE)
+		return err->code;
+	a->q = r->q;
+	a->q.making = making;
+	c->has_secret = a->r.device.token.len > 0;
+	return ERR_NONE;
+}
+
+void attempt_finish_encode(struct v1_call *c, struct json_writer *w)
+{
+	attempt_encode(c, w);
 }

@@ -102,7 +102,9 @@ static void answer(struct api_loop *l, struct v1_work *w, enum err_code rc, cons
 	}
 	if (w->kept.found) {
 		response.status = w->kept.status;
-		response.body = w->kept.body;
+		response.body = w->replayed && w->call.rebuild != NULL
+		                        ? w->call.rebuild(&w->call, w->kept.body)
+		                        : w->kept.body;
 	} else {
 		out = api_loop_answer(l);
 		encode(&w->call, out);
@@ -392,6 +394,7 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.arena = &r->arena;
 	w->call.http = r;
 	w->call.route = match->route;
+	w->call.once = &w->once;
 	w->call.services = l->api->parts.services;
 	w->call.now_us = engine_now_us(l->api->parts.engine);
 	memcpy(w->call.params, match->params, sizeof(match->params));

@@ -36,6 +36,7 @@ enum {
 /* For query: whatever stands there is not looked at, or the route looks itself. */
 #define V1_QUERY_ANY "*"
 
+struct idempotency;
 struct v1_call;
 
 struct v1_route {
@@ -103,6 +104,9 @@ struct v1_call {
 	/* Set by run: the answer tells something that must not be stored. Then encode is called twice for a keyed
 	 * request, once with `keeping`: what a replay is answered, without it. */
 	bool has_secret, keeping;
+	/* Set by decode, if such an answer can be made whole again for a replay: the body, from what was kept. */
+	struct bytes (*rebuild)(struct v1_call *c, struct bytes kept);
+	const struct idempotency *once; /* from run on: of a keyed request, its key is not empty */
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;

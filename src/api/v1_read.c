@@ -118,16 +118,13 @@ void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 	fields_end(&in);
 }
 
-void v1_make_device(struct v1_call *c, struct attempt *q)
+const struct device_making *v1_device_making(struct v1_call *c)
 {
-	struct device_making *making;
+	struct device_making *making = arena_alloc(c->arena, sizeof(*making));
 
-	if (!q->remembers || q->rule == NULL || q->rule->remember_s == 0)
-		return;
-	making = arena_alloc(c->arena, sizeof(*making));
 	making->keys = device_keys(c);
 	c->services->random(making->id, sizeof(making->id));
-	q->making = making;
+	return making;
 }
 
 struct bytes v1_read_name(struct fields *f, const char *name, bool optional)

@@ -18,8 +18,8 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
 /* `context`: {ip, device_token, remember_device}. After v1_read_subjects: a token is good for one subject. */
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out);
 
-/* For a success: what a new device token is made of, if q->rule issues one. */
-void v1_make_device(struct v1_call *c, struct attempt *q);
+/* For a success: what a new device token is made of. */
+const struct device_making *v1_device_making(struct v1_call *c);
 
 /* A name like SIGN_IN; required unless `optional`. */
 struct bytes v1_read_name(struct fields *f, const char *name, bool optional);

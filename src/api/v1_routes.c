@@ -12,6 +12,10 @@ enum { BODY = V1_BODY_BYTES_MAX, NO_BODY = 0, POLICY_BODY = POLICY_DOCUMENT_BYTE
 static const struct v1_route routes[] = {
         {HTTP_POST, "/v1/attempts", WRITE, "RecordAttempt", BODY, "enforce", FUNCTIONS(attempt),
          attempt_committed, NULL},
+        {HTTP_POST, "/v1/attempts/begin", WRITE, "BeginAttempt", BODY, "enforce", FUNCTIONS(attempt_begin),
+         attempt_committed, NULL},
+        {HTTP_POST, "/v1/attempts/finish", WRITE, "FinishAttempt", BODY, "enforce", FUNCTIONS(attempt_finish),
+         attempt_committed, NULL},
         {HTTP_POST, "/v1/check", READ, "Check", BODY, "enforce", FUNCTIONS(check_actions), NULL, NULL},
         {HTTP_POST, "/v1/allow", WRITE, "Allow", BODY, "enforce", FUNCTIONS(allow), allow_committed,
          allow_refused},

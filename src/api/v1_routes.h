@@ -11,6 +11,8 @@
 
 /* attempts.c */
 ROUTE_FUNCTIONS(attempt);
+ROUTE_FUNCTIONS(attempt_begin);
+ROUTE_FUNCTIONS(attempt_finish);
 void attempt_committed(struct v1_call *c);
 
 /* check.c */

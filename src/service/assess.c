@@ -4,6 +4,7 @@
 #include "service/assess.h"
 
 #include "service/key_names.h"
+#include "service/reservation.h"
 #include "service/lock.h"
 #include "service/row.h"
 
@@ -58,6 +59,10 @@ static enum err_code lane_look(const struct look *l)
 {
 	struct device_store s = {l->table, l->t, l->arena, l->err};
 
+	if (l->q->finishing != NULL) { /* it ends where it began */
+		l->out->lane = l->q->finishing->lane;
+		return ERR_NONE;
+	}
 	return device_lane_look(&s, l->q, &l->out->lane);
 }
 
@@ -216,7 +221,8 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
-static void lock_judge(const struct want *w)
+/* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). */
+static void lock_judge(const struct look *l, const struct want *w)
 {
 	const struct item *lock = &w->row.item;
 	struct verdict     locked = {.kind = VERDICT_LOCKED,
@@ -226,7 +232,8 @@ static void lock_judge(const struct want *w)
 	                             .until_s = row_i64(lock, "ttl", 0),
 	                             .block_type = row_text(lock, "block_type")};
 
-	if (row_i64(lock, "count", 1) == 0 || (w->only_firm && !lock_is_firm(lock)))
+	if (row_i64(lock, "count", 1) == 0 || (w->only_firm && !lock_is_firm(lock)) ||
+	    (l->q->finishing != NULL && !lock_is_persons(lock)))
 		return;
 	if (locked.until_s == 0)
 		locked.kind = VERDICT_LOCKED_PERMANENT;
@@ -300,7 +307,7 @@ static void full_judge(const struct look *l, const struct counter *c)
 	                          .until_s = c->ends_s};
 	bool full = (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
 
-	if (rule->at_max == AT_MAX_SIGN_OUT && full && c->scope != SCOPE_LANES)
+	if (rule->at_max == AT_MAX_SIGN_OUT && full && c->scope != SCOPE_LANES && l->q->finishing == NULL)
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
 }
 
@@ -349,7 +356,7 @@ static enum err_code wanted_judge(const struct look *l)
 		if (w->kind == WANT_COUNT)
 			row_count_in(w->counter, row->pk, row->sk, &row->item);
 		else if (w->kind == WANT_LOCK)
-			lock_judge(w);
+			lock_judge(l, w);
 		else
 			*w->state = &row->item;
 	}

@@ -22,6 +22,8 @@ enum {
 /* LANES: all known devices of the subject together; each one's own count is in device.h. */
 enum scope { SCOPE_SUBJECT, SCOPE_LANES, SCOPE_PAIR, SCOPE_SOURCE };
 
+struct reservation;
+
 /* Who tries what, from where. */
 struct attempt {
 	struct bytes        subjects[SUBJECTS_MAX]; /* the first is the one that is written to */
@@ -37,7 +39,14 @@ struct attempt {
 	struct bytes                device;    /* the name in the token; empty: none, or not valid */
 	bool                        remembers; /* the caller wants a token, if there is one */
 	const struct device_making *making;    /* NULL: a success issues no token */
+
+	/* Attempts in two steps (reservation.h). */
+	struct bytes              reservation; /* it begins under this name; empty: it is recorded at once */
+	const struct reservation *finishing;   /* this success finishes it; NULL: none */
 };
+
+/* Of a count that a reservation is in: the name of the first one. Another one there since is another count. */
+#define ROW_BEGUN_SINCE "begun_since"
 
 /* What a lock of one qualifier took off its count. It still counts in the sum over all. */
 #define ROW_LOCKED_COUNT "locked_count"

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "service/key_names.h"
 #include "service/lock.h"
+#include "service/reservation.h"
 #include "service/row.h"
 
 struct recording {
@@ -34,10 +35,11 @@ static int64_t now_s(const struct recording *r)
 static void history_line(const struct recording *r, struct buf *out)
 {
 	static const char *const outcomes[] = {" failure v", " success v", " sent v"};
+	const char              *outcome = r->q->reservation.len > 0 ? " begun v" : outcomes[r->outcome];
 	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
 
 	buf_add_i64(out, now_s(r));
-	buf_add_bytes(out, bytes_of(outcomes[r->outcome]));
+	buf_add_bytes(out, bytes_of(outcome));
 	buf_add_i64(out, r->q->rules->base.version);
 	if (how.len > 0)
 		buf_add_byte(out, ' ');
@@ -125,6 +127,8 @@ static void count_put(struct recording *r, struct counter *c)
 	row_set_i64(&row, "ttl", ends_s);
 	row_set_i64(&row, "last_updated", now_s(r));
 	row_set_text(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
+	if (r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
+		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
 	details_set(r->q, &row);
 	changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
 }
@@ -311,6 +315,12 @@ static bool outlives_success(const struct counter *c)
 	return c->scope == SCOPE_SOURCE || c->scope == SCOPE_LANES;
 }
 
+/* What it counted itself when it began is not told: it was no failure. */
+static int64_t is_this_one(const struct recording *r, const struct count_row *row)
+{
+	return r->q->finishing != NULL && reservation_counts(r->q->finishing, row) ? 1 : 0;
+}
+
 /* It clears what was counted against this subject in this lane: not what others did to the owner of a known device. */
 static void own_clear(struct recording *r)
 {
@@ -324,9 +334,13 @@ static void own_clear(struct recording *r)
 
 		if (outlives_success(c))
 			continue;
-		for (uint32_t j = 0; j < c->row_count; j++)
-			r->out->cleared[n++] =
-			        (struct cleared){c->rows[j].pk, c->rows[j].sk, c->rows[j].count};
+		for (uint32_t j = 0; j < c->row_count; j++) {
+			const struct count_row *row = &c->rows[j];
+			int64_t                 count = row->count - is_this_one(r, row);
+
+			if (count > 0 || row->count == 0)
+				r->out->cleared[n++] = (struct cleared){row->pk, row->sk, count};
+		}
 		counts_delete(r, c, false);
 		c->total = c->each = c->ends_s = 0;
 		counter_show(c, &r->out->nearest);
@@ -415,6 +429,9 @@ static bool clears_own(const struct rule *rule)
 
 static enum err_code succeed(struct recording *r)
 {
+	if (r->q->finishing != NULL && reservation_take_back(r->q->finishing, clears_own(r->q->rule), r->t,
+	                                                     r->changes, r->err) != ERR_NONE)
+		return r->err->code;
 	if (device_remember(r) != ERR_NONE) /* first: what is cleared takes the room that is left */
 		return r->err->code;
 	if (clears_own(r->q->rule))
@@ -450,6 +467,7 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	out->shadow = now.shadow;
 	out->required = now.required;
 	out->known_device = now.lane.open;
+	out->lane = now.lane;
 	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
 		assessment_show(&now, q->rule, &out->nearest);
 		return ERR_NONE;

@@ -34,6 +34,7 @@ struct attempt_result {
 	bool                   known_device;   /* it ran in the lane of a known device */
 	bool                   device_revoked; /* this failure used up its budget: the device is forgotten */
 	struct device_issued   device;
+	struct device_lane     lane; /* as it was before */
 	struct count_shown     nearest;
 	struct cleared        *cleared; /* counts that success removed, for the audit */
 	uint32_t               cleared_count;

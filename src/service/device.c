@@ -113,11 +113,16 @@ static enum err_code lanes_closed(const struct device_store *s, const struct att
 	return ERR_NONE;
 }
 
-static int64_t failures_of(const struct device_store *s, const struct item *row, const struct rule *rule)
+static int64_t failures_of(struct arena *a, const struct item *row, const struct rule *rule)
 {
 	struct item failures = map_of(row, "failures");
 
-	return map_number(&failures, ref_text(s->arena, rule->journey, rule->type));
+	return map_number(&failures, ref_text(a, rule->journey, rule->type));
+}
+
+struct device_lane device_lane_was(struct arena *a, const struct item *row, const struct rule *rule)
+{
+	return (struct device_lane){.open = true, .row = *row, .failures = failures_of(a, row, rule)};
 }
 
 enum err_code device_lane_look(const struct device_store *s, const struct attempt *q, struct device_lane *out)
@@ -136,7 +141,7 @@ enum err_code device_lane_look(const struct device_store *s, const struct attemp
 	if (lanes_closed(s, q, &closed) != ERR_NONE)
 		return s->err->code;
 	out->row = row;
-	out->failures = failures_of(s, &row, q->rule);
+	out->failures = failures_of(s->arena, &row, q->rule);
 	out->open = !closed && out->failures < q->rule->max_device;
 	return ERR_NONE;
 }
@@ -165,21 +170,18 @@ bool device_lane_fail(const struct device_store *s, const struct attempt *q, str
 	return true;
 }
 
-enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q,
-                                    const struct item *before, struct changes *c)
+enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c)
 {
-	struct bytes sk = key_device(s->arena, q->device);
-	struct item  row;
-	int64_t      failures;
-	bool         found;
+	struct item row;
+	int64_t     failures;
+	bool        found;
 
-	if (tables_look(s->t, s->arena, s->table, q->subjects[0], sk, &found, &row, s->err) != ERR_NONE)
+	if (tables_look(s->t, s->arena, s->table, q->subjects[0], key_device(s->arena, q->device), &found,
+	                &row, s->err) != ERR_NONE)
 		return s->err->code;
-	failures = found ? failures_of(s, &row, q->rule) : 0;
-	if (found && failures > 0)
+	failures = found ? failures_of(s->arena, &row, q->rule) : 0;
+	if (failures > 0)
 		failures_put(s, q, &row, failures - 1, c);
-	else if (!found && before != NULL && !row_expired(before, "ttl", s->t->now_us))
-		changes_put(c, s->table, *before, row_absent(s->arena, "PK", "ttl", s->t->now_us));
 	return ERR_NONE;
 }
 

@@ -54,14 +54,15 @@ struct device_lane {
 enum err_code device_lane_look(const struct device_store *s, const struct attempt *q,
                                struct device_lane *out);
 
+/* The lane that was open, of a device's row as it was then. */
+struct device_lane device_lane_was(struct arena *a, const struct item *row, const struct rule *rule);
+
 /* Counts a failure in an open lane. True: it was the last one, and the device is forgotten. */
 bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
                       struct changes *c);
 
-/* Takes one failure back that device_lane_fail counted: of the row as it is now, if it is there, else `before` is put
- * back, unless it is NULL. */
-enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q,
-                                    const struct item *before, struct changes *c);
+/* Takes one failure back that device_lane_fail counted, if the device is still known. */
+enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c);
 
 struct device_issued {
 	struct bytes token; /* empty: none was issued */

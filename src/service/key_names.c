@@ -30,6 +30,11 @@ struct bytes key_devices_issued(struct arena *a)
 	return key_name(a, BYTES("DEVICE"), BYTES(KEY_ISSUED), BYTES("COUNT"), (struct bytes){NULL, 0});
 }
 
+struct bytes key_reservation(struct arena *a, struct bytes name)
+{
+	return arena_printf(a, "ATTEMPT#%.*s", BYTES_ARG(name));
+}
+
 struct bytes key_state(struct arena *a, const char *family, const char *state)
 {
 	return key_name(a, bytes_of(family), BYTES(KEY_STATE), bytes_of(state), (struct bytes){NULL, 0});

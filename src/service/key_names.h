@@ -18,6 +18,8 @@
  *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
  *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
  *
+ *   RESERVATION                                            under ATTEMPT#…: an attempt that was begun
+ *
  * The partition key is a subject id, or "ip:…" for what is counted of a source whatever the subject. */
 #ifndef SERVICE_KEY_NAMES_H
 #define SERVICE_KEY_NAMES_H
@@ -34,6 +36,7 @@
 #define KEY_STATE        "STATE"
 #define KEY_COOKIE       "COOKIE"
 #define KEY_ISSUED       "ISSUED"
+#define KEY_RESERVATION  "RESERVATION"
 #define KEY_APPLIED      "APPLIED"
 #define KEY_RESET        "RESET"
 #define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
@@ -47,6 +50,7 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
                       struct bytes qualifier);
 struct bytes key_device(struct arena *a, struct bytes name); /* an empty name: what all begin with */
 struct bytes key_devices_issued(struct arena *a);
+struct bytes key_reservation(struct arena *a, struct bytes name); /* a partition key */
 struct bytes key_state(struct arena *a, const char *family, const char *state);
 struct bytes key_applied(struct arena *a);                      /* of the last intervention */
 struct bytes key_demand_met(struct arena *a, const char *what); /* "PASSWORD", "IDENTITY": the last time */

@@ -21,6 +21,7 @@ enum {
 	RESET_MAX = 50,
 	SOURCE_ALLOW_MAX = 256,
 	KNOWN_DEVICES_MAX = 50, /* of a subject */
+	LAPSE_MAX_S = 3600,
 };
 
 /* How long a lock holds. */
@@ -64,6 +65,7 @@ struct rule {
 	int64_t                 remember_s; /* a success makes the device known, so long; 0: it does not */
 	uint32_t                remember_devices; /* the same: the least `devices` of these lanes */
 	int64_t                 life_s;
+	int64_t                 lapse_s; /* in which an attempt that was begun can be finished */
 	bool                    renewed; /* each failure begins the life anew; else it runs from the first */
 	enum rule_end           at_max;
 	const struct lock_kind *lock;          /* AT_MAX_LOCK */

@@ -240,6 +240,7 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 		fields_fail(&f, "classifier_type", ERR_INVALID, "is taken");
 	maxima_read(r, rule, &f);
 	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
+	rule->lapse_s = fields_i64_or(&f, "lapse", 1, LAPSE_MAX_S, 30);
 	rule->renewed = fields_bool_or(&f, "renewed", false);
 	rule->shadow = fields_bool_or(&f, "shadow", false);
 	rule->notifications = names_read(r, &f, "notification_types", &rule->notification_count);

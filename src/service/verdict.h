@@ -8,6 +8,7 @@
 #define VERDICTS(X)                                                                                          \
 	X(VERDICT_ALLOW, "allow", 200)                                                                       \
 	X(VERDICT_LIMITED, "limited", 429)                                                                   \
+	X(VERDICT_LAPSED, "lapsed", 409)                                                                     \
 	X(VERDICT_SIGNED_OUT, "signed_out", 403)                                                             \
 	X(VERDICT_LOCKED, "locked", 423)                                                                     \
 	X(VERDICT_LOCKED_PERMANENT, "locked_permanent", 423)                                                 \

@@ -86,7 +86,7 @@ def test_an_attempt_by_method_without_one_is_refused_and_locks_nothing(v1, subje
 
 def test_a_rule_by_source_refuses_an_attempt_without_a_source(server, subject):
     v1 = server(["PASSWORD_ENTRY: {max_of_source: 3, life: 600}"])
-    for answer in (v1.attempts(attempt(subject)), v1.attempts(attempt(subject, context={"device": "d"})),
+    for answer in (v1.attempts(attempt(subject)), v1.attempts(attempt(subject, context={"device_token": "d"})),
                    v1.attempts(attempt(subject, outcome="success")), check(v1, subject, "PASSWORD_ENTRY")):
         assert (answer.status, answer.json()["field"]) == (422, "context.ip")
     assert v1.record(subject, context={"ip": "192.0.2.1"})["counted"] is True

@@ -1,0 +1,64 @@
+/* Reservations: an attempt in two steps. `begin` counts it as a failure before the password is hashed, `finish` says what came
+ * of it. So parallel guesses cost the attacker's budget, not the server's CPU: of 64 that begin at once against a maximum of
+ * 6, six are allowed to hash.
+ *
+ * What always holds
+ * (1) Begin counts as a recorded failure does, with all that follows from reaching a maximum. If something stands against
+ *     the attempt nothing is reserved and nothing is counted.
+ * (2) Finished as a failure, or not finished, it stays counted.
+ * (3) Finished as a success before it lapses, its own count is taken back, and what reaching a maximum by it did: the lock
+ *     that it set is withdrawn and the counts are as before. Then the success does what successes do. What others changed
+ *     since stays as it is: a lock that another attempt set stays, and so does any row that is not as begin left it.
+ * (4) It was allowed when it began: locks that rules set since do not stop its success. What people set does, and states do.
+ *     So of N parallel guesses, of which one is right, that one is let in, if it was one of those that were allowed.
+ * (5) It is finished once. Later than its lapse it cannot be finished: the verdict is `lapsed`, and nothing changes.
+ *
+ * Rows: ATTEMPT#name / RESERVATION. The name is a hash of the id that the caller has; personal values are hashed, as they
+ * are everywhere. */
+#ifndef SERVICE_RESERVATION_H
+#define SERVICE_RESERVATION_H
+
+#include "service/attempt.h"
+
+enum {
+	RESERVATION_NAME_CHARS = 32,
+	RESERVATION_KEEP_S = 3600, /* how long it is known after its lapse */
+};
+
+/* The name under which an id is kept. */
+void reservation_name(struct bytes id, char name[RESERVATION_NAME_CHARS]);
+
+struct reservation {
+	struct bytes       name;
+	struct attempt     q; /* as it began */
+	struct item        row;
+	struct device_lane lane; /* that it began in */
+};
+
+struct begin_result {
+	struct attempt_result attempt; /* the verdict is allow if it was reserved */
+	bool                  reserved;
+	bool                  locked; /* it set a lock, for as long as it is not finished as a success */
+	int64_t               lapses_us;
+};
+
+enum err_code attempt_begin(const struct attempt *q, struct bytes name, struct table *t, struct changes *c,
+                            struct begin_result *out, struct err *err);
+
+/* What was reserved under that name. ERR_NOT_FOUND: nothing, or too long ago. */
+enum err_code reservation_find(struct bytes name, const struct rules *rules, struct table *t,
+                               struct changes *c, struct reservation *out, struct err *err);
+
+/* OUTCOME_FAILURE or OUTCOME_SUCCESS. r->q may have been given what a new device token is made of.
+ * ERR_RESOURCE_IN_USE: it is finished already. */
+enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct table *t, struct changes *c,
+                             struct attempt_result *out, struct err *err);
+
+/* attempt.c's, before a success that finishes a reservation does anything else. (3) */
+enum err_code reservation_take_back(const struct reservation *r, bool clears_own, struct table *t,
+                                    struct changes *c, struct err *err);
+
+/* Is it counted in that row? */
+bool reservation_counts(const struct reservation *r, const struct count_row *row);
+
+#endif

@@ -1,0 +1,388 @@
+/* Attempts in two steps: what begin counts, what finish takes back, and what stays. Numbers are of reservation.h. */
+#include "service/turn.h"
+
+#include "service/reservation.h"
+
+#define RULES                                                                                                \
+	"locks: {STANDARD: {duration: 900, factor: 2, cap: 7200}}\n"                                         \
+	"journeys:\n"                                                                                        \
+	"  SIGN_IN:\n"                                                                                       \
+	"    types:\n"                                                                                       \
+	"      PASSWORD_ENTRY: {max: 6, life: 7200, lapse: 40, known_device: {max: 3, after: "               \
+	"[PASSWORD_ENTRY]}}\n"                                                                               \
+	"      KEPT: {max: 3, life: 7200, clears: []}\n"                                                     \
+	"      SOURCES: {max: 6, max_of_source: 3, life: 7200}\n"                                            \
+	"      METHODS: {max: 6, max_each: 2, qualifier: method, life: 7200, clears: []}\n"                  \
+	"      SESSION: {max: 2, life: 7200, at_max: sign_out}\n"
+
+enum { MAX = 6, LAPSE_S = 40 };
+
+struct step {
+	struct turn           turn;
+	struct attempt        q;
+	struct bytes          name;
+	enum outcome          outcome;
+	struct begin_result   begun;
+	struct attempt_result r;
+};
+
+static enum err_code begin_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct step *step = (struct step *)turn;
+
+	return attempt_begin(&step->q, step->name, t, &turn->changes, &step->begun, err);
+}
+
+static enum err_code finish_run(struct turn *turn, struct table *t, struct err *err)
+{
+	struct step       *step = (struct step *)turn;
+	struct reservation r;
+
+	if (reservation_find(step->name, turn->s->rules, t, &turn->changes, &r, err) != ERR_NONE)
+		return err->code;
+	r.q.making = step->q.making;
+	return attempt_finish(&r, step->outcome, t, &turn->changes, &step->r, err);
+}
+
+/* Each begins under a name of its own. */
+static struct step begin_one(struct service *s, struct try t)
+{
+	struct step step = {.q = attempt_of(s, &t)};
+
+	step.name = arena_printf(&s->f.arena, "attempt-%d", s->next_device);
+	turn_take(s, &step.turn, begin_run);
+	return step;
+}
+
+#define BEGIN(s, ...) begin_one(s, (struct try){__VA_ARGS__})
+
+static struct attempt_result finish(struct service *s, struct step *step, enum outcome outcome)
+{
+	step->turn = (struct turn){0};
+	step->outcome = outcome;
+	turn_take(s, &step->turn, finish_run);
+	return step->r;
+}
+
+static enum err_code finish_try(struct service *s, struct step *step, enum outcome outcome)
+{
+	step->turn = (struct turn){0};
+	step->outcome = outcome;
+	return turn_try(s, &step->turn, finish_run);
+}
+
+/* (1) */
+TEST(reservation, of_eight_that_begin_six_are_allowed_and_the_others_reserve_nothing)
+{
+	struct service s;
+	struct step    step;
+	uint32_t       rows;
+
+	service_open(&s, RULES);
+	for (int i = 0; i < MAX; i++) {
+		step = BEGIN(&s);
+		assert_true(step.begun.reserved);
+		assert_int_equal(step.begun.attempt.verdict.kind, VERDICT_ALLOW);
+		assert_int_equal(step.begun.locked, i == MAX - 1);
+	}
+	rows = rows_in_table(&s);
+	for (int i = 0; i < 2; i++) {
+		step = BEGIN(&s);
+		assert_false(step.begun.reserved);
+		assert_verdict(&step.begun.attempt, VERDICT_LOCKED, false);
+	}
+	assert_int_equal(rows_in_table(&s), rows);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	service_close(&s);
+}
+
+/* (2) */
+TEST(reservation, that_is_finished_as_a_failure_or_not_at_all_stays_counted)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           one, two;
+
+	service_open(&s, RULES);
+	one = BEGIN(&s);
+	two = BEGIN(&s);
+	(void)two;
+	r = finish(&s, &one, OUTCOME_FAILURE);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(r.nearest.count, 2);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
+	at(&s, LAPSE_S + RESERVATION_KEEP_S);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
+	assert_int_equal(rows_in_table(&s), 1); /* the reservations themselves are forgotten */
+	service_close(&s);
+}
+
+TEST(reservation, that_set_the_lock_says_so_when_it_is_finished_as_a_failure)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, MAX - 1);
+	step = BEGIN(&s);
+	assert_false(step.begun.attempt.first_time);
+	r = finish(&s, &step, OUTCOME_FAILURE);
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_true(r.first_time);
+	service_close(&s);
+}
+
+/* (3) */
+TEST(reservation, of_the_right_password_leaves_no_count_and_tells_only_what_others_failed)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	step = BEGIN(&s);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_int_equal(r.cleared_count, 0);
+	FAIL_TIMES(&s, 2);
+	step = BEGIN(&s);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(r.cleared[0].count, 2);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 0);
+	service_close(&s);
+}
+
+TEST(reservation, that_reached_the_maximum_and_was_right_locks_nobody_out)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, MAX - 1);
+	step = BEGIN(&s);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 1);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 0);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 0);
+	r = FAIL(&s);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(r.nearest.count, 1); /* a success clears */
+	service_close(&s);
+}
+
+TEST(reservation, that_was_right_puts_back_what_reaching_the_maximum_removed_where_a_success_clears_nothing)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, 2, .type = "KEPT");
+	step = BEGIN(&s, .type = "KEPT");
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#ERROR_COUNT#KEPT"), 0);
+	finish(&s, &step, OUTCOME_SUCCESS);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#ERROR_COUNT#KEPT"), 2);
+	r = FAIL(&s, .type = "KEPT");
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	service_close(&s);
+}
+
+TEST(reservation, that_was_right_takes_its_own_off_a_count_that_others_go_on_with)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, RULES);
+	step = BEGIN(&s, .type = "SOURCES", .ip = "192.0.2.1");
+	FAIL(&s, .type = "SOURCES", .ip = "192.0.2.1", .subject = "bob");
+	finish(&s, &step, OUTCOME_SUCCESS);
+	FAIL(&s, .type = "SOURCES", .ip = "192.0.2.1", .subject = "carol");
+	assert_int_equal(FAIL(&s, .type = "SOURCES", .ip = "192.0.2.1").nearest.count,
+	                 3); /* bob's, carol's, hers */
+	service_close(&s);
+}
+
+/* A count that was cleared and begun again is another one. */
+TEST(reservation, that_was_right_takes_nothing_off_a_later_count)
+{
+	struct service s;
+	struct step    one, two, other;
+
+	service_open(&s, RULES);
+	one = BEGIN(&s);
+	two = BEGIN(&s);
+	finish(&s, &one, OUTCOME_SUCCESS); /* clears both */
+	FAIL(&s);
+	other = BEGIN(&s);
+	(void)other;
+	finish(&s, &two, OUTCOME_FAILURE);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
+	service_close(&s);
+}
+
+/* (4) Of six that began, the third is right: it is in, and the lock that the sixth set stays. */
+TEST(reservation, that_was_allowed_and_is_right_is_let_in_whatever_began_after_it)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           steps[MAX];
+
+	service_open(&s, RULES);
+	for (int i = 0; i < MAX; i++)
+		steps[i] = BEGIN(&s);
+	r = finish(&s, &steps[2], OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	for (int i = 0; i < MAX; i++)
+		if (i != 2)
+			assert_int_equal(finish(&s, &steps[i], OUTCOME_FAILURE).verdict.kind, VERDICT_LOCKED);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	service_close(&s);
+}
+
+TEST(reservation, that_is_right_is_stopped_by_what_people_set_meanwhile_and_stays_counted)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	step = BEGIN(&s);
+	row_put(&s, "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
+	            "'block_type':{'S':'PERMANENT'}}");
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
+	service_close(&s);
+}
+
+/* (5) */
+TEST(reservation, cannot_be_finished_from_its_lapse_on_and_nothing_is_cleared)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           one, two;
+
+	service_open(&s, RULES);
+	one = BEGIN(&s);
+	two = BEGIN(&s);
+	at(&s, LAPSE_S - 1);
+	assert_int_equal(finish(&s, &one, OUTCOME_FAILURE).verdict.kind, VERDICT_ALLOW);
+	at(&s, LAPSE_S);
+	r = finish(&s, &two, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_LAPSED, true);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 2);
+	at(&s, LAPSE_S + RESERVATION_KEEP_S);
+	assert_int_equal(finish_try(&s, &two, OUTCOME_SUCCESS), ERR_NOT_FOUND);
+	service_close(&s);
+}
+
+TEST(reservation, is_finished_once)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, RULES);
+	step = BEGIN(&s);
+	finish(&s, &step, OUTCOME_FAILURE);
+	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_RESOURCE_IN_USE);
+	assert_string_equal(s.f.err.text, "attempt: was finished before, as a failure");
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
+	step.name = BYTES("nobody-began-it");
+	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_NOT_FOUND);
+	service_close(&s);
+}
+
+TEST(reservation, of_one_method_that_reached_its_maximum_and_was_right_locks_no_device)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, RULES);
+	FAIL(&s, .type = "METHODS", .method_id = "phone");
+	step = BEGIN(&s, .type = "METHODS", .method_id = "phone");
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK#METHODS#phone"), 1);
+	finish(&s, &step, OUTCOME_SUCCESS);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK#METHODS#phone"), 0);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#ERROR_COUNT#METHODS#phone"), 1);
+	service_close(&s);
+}
+
+TEST(reservation, that_signed_out_and_was_right_does_not)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL(&s, .type = "SESSION");
+	step = BEGIN(&s, .type = "SESSION");
+	assert_true(step.begun.reserved);
+	assert_false(BEGIN(&s, .type = "SESSION").begun.reserved);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	r = FAIL(&s, .type = "SESSION");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+/* ---- known devices ---- */
+
+TEST(reservation, in_a_lane_uses_the_devices_budget_and_gives_it_back_to_the_right_password)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, MAX); /* strangers are locked out */
+	FAIL_TIMES(&s, 2, .token = token);
+	step = BEGIN(&s, .token = token); /* the third of three */
+	assert_true(step.begun.reserved);
+	assert_false(BEGIN(&s, .token = token).begun.reserved); /* spent: it is a stranger now */
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_true(r.known_device);
+	assert_true(r.device.token.len > 0);
+	r = FAIL_TIMES(&s, 2, .token = r.device.token);
+	assert_true(r.known_device);
+	service_close(&s);
+}
+
+TEST(reservation, that_spent_a_device_says_so_when_it_is_finished_as_a_failure)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, 2, .token = token);
+	step = BEGIN(&s, .token = token);
+	assert_false(step.begun.attempt.device_revoked);
+	r = finish(&s, &step, OUTCOME_FAILURE);
+	assert_true(r.device_revoked);
+	assert_false(FAIL(&s, .token = token).known_device);
+	service_close(&s);
+}
+
+TEST(reservation, keeps_the_history_of_what_was_begun)
+{
+	struct service s;
+	struct item    row;
+
+	service_open(&s, RULES);
+	BEGIN(&s);
+	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORDS), &row));
+	assert_true(bytes_contains(row_text(&row, "history"), BYTES(" begun v0")));
+	service_close(&s);
+}
