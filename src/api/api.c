@@ -11,6 +11,7 @@
 #include "api/loop.h"
 #include "api/problem.h"
 #include "api/routes.h"
+#include "api/v1.h"
 
 void api_init(struct api *api, const struct api_parts *parts)
 {
@@ -26,24 +27,28 @@ void api_watch(struct api *api, const struct http_server *http)
 	atomic_store(&api->http, http);
 }
 
-/* Errors that the HTTP server finds before there is a request. The too large and the overload are in
- * DynamoDB's form, because its clients act on them. */
-static struct bytes error_body(void *ctx, struct arena *a, int status, const char *text,
+/* Errors that the HTTP server finds before there is a request. The too large and the overload are in DynamoDB's form,
+ * because its clients act on them, unless they are about a path of /v1. */
+static struct bytes error_body(void *ctx, struct arena *a, const struct http_error *e,
                                const char **content_type)
 {
-	enum err_code code = status == 413 ? ERR_TOO_LARGE : ERR_OVERLOADED;
+	enum err_code code = e->status == 413 ? ERR_TOO_LARGE : e->status == 503 ? ERR_OVERLOADED : ERR_HTTP;
 	struct buf    out;
 	struct err    err;
 
 	(void)ctx;
 	buf_init(&out, a);
-	if (status == 413 || status == 503) {
-		err_set(&err, code, "%s", text);
+	*content_type = PROBLEM_CONTENT_TYPE;
+	if (code == ERR_HTTP) {
+		problem_write_http(&out, e->status, e->text);
+		return buf_bytes(&out);
+	}
+	err_set(&err, code, "%s", e->text);
+	if (v1_is_path(e->path)) {
+		problem_write_err(&out, code, &err);
+	} else {
 		call_encode_error(a, code, &err, &out);
 		*content_type = "application/x-amz-json-1.0";
-	} else {
-		problem_write_http(&out, status, text);
-		*content_type = PROBLEM_CONTENT_TYPE;
 	}
 	return buf_bytes(&out);
 }

@@ -59,7 +59,7 @@ static bool has_dot_segment(struct bytes path)
 /* In the form that the caller understands. */
 static void refuse_origin(struct api_loop *l, struct http_request *r, const struct err *err)
 {
-	if (v1_handles(r) || r->method != HTTP_POST)
+	if (v1_is_path(r->path) || r->method != HTTP_POST)
 		problem_answer(l, r, err->code, err->text);
 	else
 		door_refuse(l, r, err);
@@ -81,7 +81,7 @@ void routes_handle(void *api, struct http_request *r)
 		               "the path has a segment . or ..: send the path that is meant");
 		return;
 	}
-	if (v1_handles(r)) {
+	if (v1_is_path(r->path)) {
 		v1_handle(l, r);
 		return;
 	}

@@ -408,9 +408,9 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 		read_run(l, w);
 }
 
-bool v1_handles(const struct http_request *r)
+bool v1_is_path(struct bytes path)
 {
-	return bytes_starts_with(r->path, BYTES("/v1/"));
+	return bytes_starts_with(path, BYTES("/v1/"));
 }
 
 void v1_handle(struct api_loop *l, struct http_request *r)

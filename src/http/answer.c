@@ -191,22 +191,22 @@ void http_resume(struct http_request *r, void (*fn)(struct http_request *r))
 	inbox_push(&x->conn->loop->inbox, &x->item);
 }
 
-struct http_response answer_error(const struct http_handler *h, struct arena *a, struct refusal refusal)
+struct http_response answer_error(const struct http_handler *h, struct arena *a, const struct http_error *e)
 {
-	struct http_response response = {
-	        .status = refusal.status, .content_type = "text/plain", .close = true};
+	struct http_response response = {.status = e->status, .content_type = "text/plain", .close = true};
 
 	if (h->error_body != NULL)
-		response.body =
-		        h->error_body(h->ctx, a, refusal.status, refusal.text, &response.content_type);
+		response.body = h->error_body(h->ctx, a, e, &response.content_type);
 	else
-		response.body = arena_printf(a, "%s\n", refusal.text);
+		response.body = arena_printf(a, "%s\n", e->text);
 	return response;
 }
 
 void answer_refuse(struct conn *c, struct refusal refusal)
 {
-	struct http_response response = answer_error(c->loop->handler, &c->exchange->request.arena, refusal);
+	struct http_request *r = &c->exchange->request;
+	struct http_error    error = {refusal.status, refusal.text, r->path};
+	struct http_response response = answer_error(c->loop->handler, &r->arena, &error);
 
 	loop_count(refusal.status == 408 ? &c->loop->counts.timeouts : &c->loop->counts.bad_requests);
 	c->linger = true;

@@ -22,6 +22,6 @@ void answers_send(struct loop *l);
 void answer_flush(struct conn *c);
 
 /* The body of an error, from the handler or a short text. */
-struct http_response answer_error(const struct http_handler *h, struct arena *a, struct refusal refusal);
+struct http_response answer_error(const struct http_handler *h, struct arena *a, const struct http_error *e);
 
 #endif

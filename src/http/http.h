@@ -118,6 +118,13 @@ struct http_limits {
 
 struct http_limits http_limits_default(void);
 
+/* An error that the server itself makes. */
+struct http_error {
+	int          status; /* 400, 408, 413, 431, 503 … */
+	const char  *text;
+	struct bytes path; /* of the request; empty if it is not known */
+};
+
 struct http_handler {
 	void *ctx;
 	/* Called on each loop's thread when it starts and ends: per-thread state (a JSON reader). May be
@@ -135,9 +142,9 @@ struct http_handler {
 	/* Called on the loop's thread with what http_conn_keep left, unless that is NULL. May be NULL if
 	 * nothing is kept. */
 	void (*conn_end)(void *ctx, void *data);
-	/* The body of an error that the server itself makes (400, 408, 413, 431, 503 …); NULL: a short text.
-	 * It is put into the arena; content type as returned. */
-	struct bytes (*error_body)(void *ctx, struct arena *a, int status, const char *text,
+	/* The body of an error that the server itself makes; NULL: a short text. It is put into the arena; content
+	 * type as returned. */
+	struct bytes (*error_body)(void *ctx, struct arena *a, const struct http_error *e,
 	                           const char **content_type);
 };
 

@@ -58,7 +58,7 @@ void listener_release(struct listener *li)
 /* Answers 503 as far as one write goes. */
 static void turn_away_say(struct loop *l, struct io *io)
 {
-	struct refusal        refusal = {503, "too many connections"};
+	struct http_error     error = {.status = 503, .text = "too many connections"};
 	struct response_facts facts = {.close = true};
 	struct arena          arena;
 	struct http_response  response;
@@ -67,7 +67,7 @@ static void turn_away_say(struct loop *l, struct io *io)
 
 	arena_init(&arena);
 	buf_init(&text, &arena);
-	response = answer_error(l->handler, &arena, refusal);
+	response = answer_error(l->handler, &arena, &error);
 	facts.date = date_at(&l->date, l->wall_us);
 	response_head(&text, &response, &facts);
 	buf_add_bytes(&text, response.body);

@@ -48,6 +48,7 @@ void receive_reset(struct receive *r)
 		body_release(r);
 	buf_reset(&r->body);
 	arena_reset(&r->request->arena);
+	r->request->path = (struct bytes){NULL, 0};
 	r->request->method = HTTP_OTHER;
 	r->request->header_count = 0;
 	r->request->body = (struct bytes){0};

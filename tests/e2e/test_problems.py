@@ -71,6 +71,16 @@ def test_what_the_http_server_refuses_has_a_type_too(server):
     wire.close()
 
 
+def test_what_is_too_large_for_the_http_server_is_a_problem_under_v1_and_dynamodbs_elsewhere(server):
+    wire = Wire(server.endpoint)
+    length = {"Content-Length": str(1 << 40)}
+    reply = wire.send("POST", "/v1/attempts", headers=length)
+    assert (reply.status, reply.json()["type"], reply.json()["status"]) == (413, TYPE + "too-large", 413)
+    reply = wire.send("POST", "/", headers=length)
+    assert (reply.status, reply.error) == (413, "RequestEntityTooLarge")
+    wire.close()
+
+
 def test_two_conflicts_are_told_apart(tmp_path):
     policies = tmp_path / "policies.yaml"
     policies.write_text("limits: {few: {limit: 5, per: day}}\n")

@@ -396,12 +396,12 @@ TEST(refuse, answers_every_malformed_request_and_serves_the_next_connection)
 	house_close(&house);
 }
 
-static struct bytes error_body(void *ctx, struct arena *a, int status, const char *text,
+static struct bytes error_body(void *ctx, struct arena *a, const struct http_error *e,
                                const char **content_type)
 {
 	(void)ctx;
 	*content_type = "application/json";
-	return arena_printf(a, "{\"status\":%d,\"message\":\"%s\"}", status, text);
+	return arena_printf(a, "{\"status\":%d,\"message\":\"%s\"}", e->status, e->text);
 }
 
 static void handle_nothing(void *ctx, struct http_request *r)
