@@ -158,7 +158,9 @@ static void write_count(struct json_writer *w, const struct explain_call *k, con
 	v1_write_text(w, BYTES("key"), row->sk);
 	v1_write_i64(w, BYTES("count"), count);
 	if (rule != NULL) {
-		int64_t max = rule->max_each > 0 ? rule->max_each : rule->max;
+		int64_t max = bytes_is(row->key.type, KEY_DEVICE_COUNT) ? rule->max_lanes
+		              : rule->max_each > 0                      ? rule->max_each
+		                                                        : rule->max;
 
 		v1_write_i64(w, BYTES("max"), max);
 		v1_write_i64(w, BYTES("remaining"), max > count ? max - count : 0);

@@ -190,10 +190,12 @@ def test_what_administers_subjects_and_policies_is_in_it_and_attempts_are_not(tm
         call("POST", "/v1/attempts", {"subject": "alice", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
         call("PUT", "/v1/subjects/alice/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "STANDARD"})
         call("POST", "/v1/subjects/alice.of.example.org/reset", {"reset": "PASSWORD"})
-        lines = wait_acts(tmp_path, "server.start", "identity.change", "identity.change")
+        urllib.request.urlopen(urllib.request.Request(endpoint + "/v1/subjects/alice/known-devices", method="DELETE"), timeout=10)
+        lines = wait_acts(tmp_path, "server.start", "identity.change", "identity.change", "identity.change")
     finally:
         stop(process)
-    assert [(line["operation"], line.get("subject")) for line in lines[1:]] == [("SetLock", "alice"), ("ResetSubject", None)]
+    assert [(line["operation"], line.get("subject")) for line in lines[1:]] == [
+        ("SetLock", "alice"), ("ResetSubject", None), ("ForgetKnownDevices", "alice")]
     assert "example.org" not in (tmp_path / "audit.log").read_text()
 
 

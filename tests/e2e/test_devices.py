@@ -189,6 +189,19 @@ def test_a_rotated_key_signs_at_once_and_the_old_one_still_verifies(server, subj
     assert known(server.v1, subject, before) and known(server.v1, subject, after)
 
 
+def test_there_are_32_keys_at_most_and_the_oldest_goes_only_when_told_to(server, subject):
+    token = sign_in(server.v1, subject)["device_token"]
+    assert [rotate(server).returncode for _ in range(31)] == [0] * 31
+    full = rotate(server)
+    assert full.returncode == 1 and "--drop-oldest" in full.stderr
+    server.kill()
+    server.start()
+    assert known(server.v1, subject, token) is True
+    assert rotate(server, "--drop-oldest").returncode == 0
+    wait_for(server, b"the device keys were read again")
+    assert known(server.v1, subject, token) is False
+
+
 def test_the_key_file_is_its_owners_alone(server):
     assert os.stat(os.path.join(server.data, "devices.key")).st_mode & 0o777 == 0o600
 

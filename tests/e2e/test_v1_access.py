@@ -82,12 +82,28 @@ def test_a_lock_set_by_hand_names_the_key_that_set_it_unless_a_person_is_named(g
     ("GET", "/v1/subjects/x?prefix=SIGN_IN", None),
     ("GET", "/v1/subjects/x/sum?prefix=SIGN_IN%23ERROR_COUNT", None),
     ("POST", "/v1/subjects/x/reset", {"reset": "PASSWORD"}),
+    ("POST", "/v1/attempts/begin", {"subject": "x", "journey": "SIGN_IN", "type": "EMAIL_CODE_ENTRY"}),
+    ("GET", "/v1/subjects/x/known-devices", None),
+    ("DELETE", "/v1/subjects/x/known-devices", None),
 ])
 def test_a_denied_journey_is_denied_on_every_way_to_it(guarded, method, path, body):
     name = "denied" + str(abs(hash((method, path, str(body)))))
     key = guarded.make(name, policy(EVERYTHING, NO_SIGN_IN))
     assert call(guarded, key, method, path, body)[0] == 403
     assert call(guarded, guarded.make(name + "-not", policy(EVERYTHING)), method, path, body)[0] == 200
+
+
+def test_an_attempt_that_was_begun_is_finished_only_by_a_key_that_may_and_in_its_journey(guarded):
+    key, denied = guarded.make("finisher", policy(EVERYTHING)), guarded.make("no-finisher", policy(EVERYTHING, NO_SIGN_IN))
+    begun = {"subject": "begun", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"}
+    attempt = call(guarded, key, "POST", "/v1/attempts/begin", begun)[1]["attempt"]
+    recorder = guarded.make("only-records", policy({"Effect": "Allow", "Action": "gatehouse:RecordAttempt", "Resource": "*"}))
+    for other in (denied, recorder):
+        for outcome in ("success", "failure"):
+            assert call(guarded, other, "POST", "/v1/attempts/finish", {"attempt": attempt, "outcome": outcome})[0] == 403
+    elsewhere = {"attempt": attempt.replace("SIGN_IN", "ACCOUNT_MANAGEMENT"), "outcome": "success"}
+    assert call(guarded, denied, "POST", "/v1/attempts/finish", elsewhere)[0] == 404
+    assert call(guarded, key, "POST", "/v1/attempts/finish", {"attempt": attempt, "outcome": "success"})[0] == 200
 
 
 LOCK = "/v1/subjects/{}/locks/{}/PASSWORD_ENTRY"

@@ -138,6 +138,28 @@ TEST(known_device, is_known_for_all_ids_of_the_call_or_for_none)
 	service_close(&s);
 }
 
+TEST(known_device, is_known_for_sixteen_other_ids_and_the_newest_take_the_place_of_the_rest)
+{
+	struct service s;
+	struct bytes   token = none;
+	char           other[16];
+	int            known = 0;
+
+	service_open(&s, LANE);
+	for (int i = 0; i <= DEVICE_SUBJECTS_MAX; i++) {
+		snprintf(other, sizeof(other), "other-%d", i);
+		token = SUCCEED(&s, .pairwise = other, .token = token).device.token;
+	}
+	for (int i = 0; i <= DEVICE_SUBJECTS_MAX; i++) {
+		snprintf(other, sizeof(other), "other-%d", i);
+		known += SUCCEED(&s, .pairwise = other, .token = token, .forgetful = true).known_device;
+	}
+	assert_int_equal(known, DEVICE_SUBJECTS_MAX);
+	assert_true(SUCCEED(&s, .pairwise = other, .token = token, .forgetful = true)
+	                    .known_device); /* the newest */
+	service_close(&s);
+}
+
 /* A lock that a person set, a lock without an end and a state hold in every lane. */
 TEST(known_device, is_kept_out_by_what_people_set)
 {

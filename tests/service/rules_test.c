@@ -275,6 +275,9 @@ TEST(rules, numbers_may_be_as_large_as_their_bounds_and_no_larger)
 	bound("life: 1, max_of_source: %lld", RULE_MAX_MAX);
 	bound("life: 1, max: 1, known_device: {max: %lld}", RULE_MAX_MAX);
 	bound("life: 1, max: 1, known_device: {max: 1, remember: %lld}", RULE_SECONDS_MAX);
+	bound("life: 1, max: 1, known_device: {max: 1, max_all: %lld}", RULE_MAX_MAX);
+	bound("life: 1, max: 1, known_device: {max: 1, devices: %lld}", KNOWN_DEVICES_MAX);
+	bound("life: 1, max: 1, lapse: %lld", LAPSE_MAX_S);
 	bound("max: 1, life: %lld", RULE_SECONDS_MAX);
 }
 
