@@ -88,6 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(rc == err.code && (rc == ERR_NONE || err.text[0] != '\0'), "an error without text");
 	if (rc != ERR_NONE)
 		return 0;
+	err.text[0] = '\0';
+	rc = policy_check_home(p, BYTES(ACCESS_REGION), &err);
+	require((rc == ERR_NONE) == (err.text[0] == '\0'), "a foreign resource without text");
 	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
 		judge(p, allow, deny, &requests[i]);
 	policy_close(p);

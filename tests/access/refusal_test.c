@@ -305,3 +305,51 @@ TEST(refusal, a_statement_has_at_most_so_many_conditions)
 	}
 	fixture_close(f);
 }
+
+/* ---- whose resources they are ---- */
+
+static enum err_code home_of(struct fixture *f, const char *resource, const char *region)
+{
+	struct bytes   text = arena_printf(&f->arena,
+	                                   "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Deny\","
+	                                     "\"Action\":\"*\",\"Resource\":\"%s\"}]}",
+	                                   resource);
+	struct policy *p = fixture_parse(f, text);
+	enum err_code  rc = policy_check_home(p, bytes_of(region), &f->err);
+
+	policy_close(p);
+	return rc;
+}
+
+TEST(refusal, a_resource_of_another_region_or_account_is_refused_and_one_that_may_be_ours_is_not)
+{
+	struct fixture *f = fixture_open();
+
+	assert_int_equal(home_of(f, "*", "mars-1"), ERR_NONE);
+	assert_int_equal(home_of(f, "arn:aws:s3:::bucket", "mars-1"), ERR_NONE);
+	assert_int_equal(home_of(f, "arn:aws:dynamodb:mars-?:0*0:table/T", "mars-1"), ERR_NONE);
+	assert_int_equal(home_of(f, "arn:aws:gatehouse:m*", "mars-1"), ERR_NONE);
+	assert_int_equal(home_of(f, "arn:aws:gatehouse:mars-1:000000000000:journey/A", "mars-1"), ERR_NONE);
+	assert_int_equal(home_of(f, "arn:aws:dynamodb:mars-1:000000000000:table/T", "mars-2"), ERR_INVALID);
+	assert_non_null(strstr(f->err.text, "\"arn:aws:dynamodb:mars-1:000000000000:table/T\""));
+	assert_non_null(strstr(f->err.text, "region"));
+	assert_non_null(strstr(f->err.text, "\"mars-2\""));
+	assert_int_equal(home_of(f, "arn:aws:gatehouse:*:000000000001:journey/A", "mars-1"), ERR_INVALID);
+	assert_non_null(strstr(f->err.text, "account"));
+	assert_int_equal(home_of(f, "arn:aws:gatehouse:v*", "mars-1"), ERR_INVALID);
+	fixture_close(f);
+}
+
+TEST(refusal, a_region_has_at_most_so_many_characters_and_is_no_pattern)
+{
+	static const char long_one[] = "a-region-of-thirty-two-characters";
+	struct err        err;
+
+	assert_int_equal(sizeof(long_one) - 1, ACCESS_REGION_BYTES_MAX + 1);
+	assert_int_equal(access_region_check((struct bytes){long_one, ACCESS_REGION_BYTES_MAX}, "r", &err),
+	                 ERR_NONE);
+	assert_int_equal(access_region_check(bytes_of(long_one), "r", &err), ERR_INVALID);
+	assert_int_equal(access_region_check(BYTES(""), "r", &err), ERR_INVALID);
+	assert_int_equal(access_region_check(BYTES("eu-*"), "r", &err), ERR_INVALID);
+	assert_int_equal(access_region_check(BYTES("a:b"), "r", &err), ERR_INVALID);
+}
