@@ -41,8 +41,8 @@ struct attempt {
 	const struct device_making *making;    /* NULL: a success issues no token */
 
 	/* Attempts in two steps (reservation.h). */
-	struct bytes              reservation; /* it begins under this name; empty: it is recorded at once */
-	const struct reservation *finishing;   /* this success finishes it; NULL: none */
+	struct bytes        reservation; /* it begins under this name; empty: it is recorded at once */
+	struct reservation *finishing;   /* this success finishes it; NULL: none */
 };
 
 /* Of a count that a reservation is in: the name of the first one. Another one there since is another count. */

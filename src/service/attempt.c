@@ -324,11 +324,14 @@ static int64_t is_this_one(const struct recording *r, const struct count_row *ro
 /* It clears what was counted against this subject in this lane: not what others did to the owner of a known device. */
 static void own_clear(struct recording *r)
 {
-	uint32_t room = 0, n = 0;
+	const struct reservation *begun = r->q->finishing;
+	uint32_t                  room = begun == NULL ? 0 : begun->removed_count, n = 0;
 
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		room += r->now->counters[i].row_count;
 	r->out->cleared = arena_array(r->arena, room + 1, sizeof(struct cleared));
+	for (uint32_t i = 0; begun != NULL && i < begun->removed_count; i++)
+		r->out->cleared[n++] = begun->removed[i];
 	for (uint32_t i = 0; i < r->now->counter_count; i++) {
 		struct counter *c = &r->now->counters[i];
 

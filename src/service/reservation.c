@@ -212,11 +212,11 @@ enum err_code reservation_find(struct bytes name, const struct rules *rules, str
 /* ---- taking back ---- */
 
 struct undoing {
-	const struct reservation *r;
-	bool                      clears_own;
-	struct table             *t;
-	struct changes           *changes;
-	struct err               *err;
+	struct reservation *r;
+	bool                clears_own;
+	struct table       *t;
+	struct changes     *changes;
+	struct err         *err;
 };
 
 static enum err_code row_look(const struct undoing *u, struct bytes pk, struct bytes sk, bool *found,
@@ -244,7 +244,7 @@ static void count_lower(struct undoing *u, const struct item *old)
 	changes_put(u->changes, table_of(u->changes), row_item(&row), same);
 }
 
-/* Would the success that follows clear it anyway? Then it is not put back. */
+/* Does the success that follows clear it anyway? Then it is not put back, but told. */
 static bool is_own_count(const struct undoing *u, struct bytes pk, struct bytes sk)
 {
 	const struct attempt *q = &u->r->q;
@@ -269,10 +269,17 @@ static void row_restore(struct undoing *u, const struct item *note, bool found, 
 
 	if (found != (after != NULL) || (found && !item_equal(now, &after->map)))
 		return;
-	if (before != NULL && !row_expired(&before->map, "ttl", u->t->now_us) && !is_own_count(u, pk, sk))
+	if (before != NULL && row_expired(&before->map, "ttl", u->t->now_us))
+		before = NULL;
+	if (is_own_count(u, pk, sk)) {
+		if (before != NULL && !found)
+			u->r->removed[u->r->removed_count++] =
+			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
+	} else if (before != NULL) {
 		changes_put(u->changes, table_of(u->changes), before->map, same);
-	else if (found)
+	} else if (found) {
 		changes_delete(u->changes, table_of(u->changes), row_key_two(a, pk, sk), same);
+	}
 }
 
 static enum err_code change_undo(struct undoing *u, const struct item *note)
@@ -290,14 +297,17 @@ static enum err_code change_undo(struct undoing *u, const struct item *note)
 	return ERR_NONE;
 }
 
-enum err_code reservation_take_back(const struct reservation *r, bool clears_own, struct table *t,
+enum err_code reservation_take_back(struct reservation *r, bool clears_own, struct table *t,
                                     struct changes *c, struct err *err)
 {
 	struct undoing      u = {r, clears_own, t, c, err};
 	struct device_store devices = {table_of(c), t, c->arena, err};
 	const struct value *notes = item_get(&r->row, BYTES("changes"));
+	uint32_t            count = notes != NULL && notes->type == VALUE_L ? notes->list.count : 0;
 
-	for (uint32_t i = 0; notes != NULL && notes->type == VALUE_L && i < notes->list.count; i++)
+	r->removed = arena_array(c->arena, count + 1, sizeof(*r->removed));
+	r->removed_count = 0;
+	for (uint32_t i = 0; i < count; i++)
 		if (notes->list.items[i].type == VALUE_M &&
 		    change_undo(&u, &notes->list.items[i].map) != ERR_NONE)
 			return err->code;

@@ -33,6 +33,10 @@ struct reservation {
 	struct attempt     q; /* as it began */
 	struct item        row;
 	struct device_lane lane; /* that it began in */
+
+	/* Set by reservation_take_back: counts that reaching the maximum removed, and that the success clears. */
+	struct cleared *removed;
+	uint32_t        removed_count;
 };
 
 struct begin_result {
@@ -55,7 +59,7 @@ enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct
                              struct attempt_result *out, struct err *err);
 
 /* attempt.c's, before a success that finishes a reservation does anything else. (3) */
-enum err_code reservation_take_back(const struct reservation *r, bool clears_own, struct table *t,
+enum err_code reservation_take_back(struct reservation *r, bool clears_own, struct table *t,
                                     struct changes *c, struct err *err);
 
 /* Is it counted in that row? */

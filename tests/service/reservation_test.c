@@ -167,6 +167,8 @@ TEST(reservation, that_reached_the_maximum_and_was_right_locks_nobody_out)
 	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 1);
 	r = finish(&s, &step, OUTCOME_SUCCESS);
 	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(r.cleared[0].count, MAX - 1); /* those of others, for the audit */
 	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 0);
 	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"), 0);
 	r = FAIL(&s);
