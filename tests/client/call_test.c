@@ -73,6 +73,22 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	end();
 }
 
+TEST(wire, the_token_of_a_known_device_comes_with_the_answer)
+{
+	struct gatehouse_attempt_request request = {
+	        .subject = "a", .journey = "SIGN_IN", .type = "MFA_CODE", .outcome = GATEHOUSE_SUCCESS};
+	struct gatehouse_attempt_answer answer;
+
+	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER,
+	                            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+	                            "63\r\n\r\n{\"verdict\":\"allow\",\"known_device\":true,"
+	                            "\"device_token\":\"abc-_1\"}"}));
+	assert_int_equal(gatehouse_attempt(client, &request, &answer, NULL), GATEHOUSE_OK);
+	assert_true(answer.known_device);
+	assert_string_equal(answer.device_token, "abc-_1");
+	end();
+}
+
 TEST(wire, a_check_names_its_actions_and_an_allow_its_cost)
 {
 	const char *const              actions[] = {"one", "two"};
