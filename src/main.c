@@ -7,7 +7,8 @@
 #include "cli/manual.h"
 
 static const struct command *const commands[] = {
-        &command_serve, &command_key, &command_device_key, &command_policy, &command_check, &command_version,
+        &command_serve, &command_key,     &command_device_key, &command_policy,
+        &command_check, &command_salvage, &command_version,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

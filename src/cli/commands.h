@@ -28,7 +28,7 @@ struct command {
 };
 
 extern const struct command command_serve, command_key, command_device_key, command_policy, command_check,
-        command_version;
+        command_salvage, command_version;
 
 /* What `gatehouse NAME --help` prints. */
 void command_help(const struct command *c);

@@ -63,6 +63,14 @@ static void check_blocks(struct check *c)
 	c->watch->progress(c->watch->ctx, CHECK_BLOCKS, 100, c->found);
 }
 
+static void on_bad_seal(void *ctx, const char *text)
+{
+	struct check *c = ctx;
+
+	c->found->damaged_seals++;
+	c->watch->problem(c->watch->ctx, text);
+}
+
 /* The store could not be opened. If a file of it is damaged, that is why: the store's own message may name another
  * file, whose reading led it there. Not while someone has the directory open, and is writing files. */
 static bool find_damaged(struct check *c, const char *path)
@@ -76,6 +84,7 @@ static bool find_damaged(struct check *c, const char *path)
 	if (dir == NULL)
 		return false;
 	if (disk_claim_existing(path, &lock_fd, &err) == ERR_NONE) {
+		seal_check(path, on_bad_seal, c, &c->found->sealed, &err);
 		while ((d = readdir(dir)) != NULL) {
 			snprintf(name, sizeof(name), "/%s", d->d_name);
 			if (strlen(name) > 4 && strcmp(name + strlen(name) - 4, ".sst") == 0)
@@ -107,7 +116,7 @@ static void on_difference(void *ctx, const char *text)
 
 static enum err_code check_rows(struct check *c, struct err *err)
 {
-	struct verify_watch watch = {c, on_step, on_difference};
+	struct verify_watch watch = {.ctx = c, .step = on_step, .differ = on_difference};
 
 	c->keys_all = rocks_keys_estimate(c->engine->rocks);
 	if (tables_load(c->engine, err) != ERR_NONE ||
@@ -119,14 +128,6 @@ static enum err_code check_rows(struct check *c, struct err *err)
 }
 
 /* ---- the whole ---- */
-
-static void on_bad_seal(void *ctx, const char *text)
-{
-	struct check *c = ctx;
-
-	c->found->damaged_seals++;
-	c->watch->problem(c->watch->ctx, text);
-}
 
 static enum err_code check_run(struct check *c, struct err *err)
 {

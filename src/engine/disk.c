@@ -126,8 +126,6 @@ static enum err_code check_data(const char *dir, const struct directory *d, stru
 
 	if (data && !is_there(dir, "store/CURRENT"))
 		return refuse_missing(dir, is_there(dir, "store") ? "store/CURRENT" : "store", err);
-	if (directory_names_have(&d->holds, "journal") && !is_there(dir, "journal"))
-		return refuse_missing(dir, "journal", err);
 	return ERR_NONE;
 }
 

@@ -179,6 +179,13 @@ static enum err_code damaged(struct reading *g, const struct segment_text *s, si
 	        s->path, at);
 }
 
+static enum err_code missing(struct reading *g, uint64_t segment)
+{
+	note_damage(g, segment, 0);
+	return err_set(g->err, ERR_STORAGE, "%s: the segment %llu of the journal is missing. " ADVICE,
+	               g->site->dir, (unsigned long long)segment);
+}
+
 /* (J6) */
 static enum err_code check_length(struct reading *g, const struct segment_text *s, uint32_t filled, size_t at)
 {
@@ -289,20 +296,13 @@ static enum err_code read_segment(struct reading *g, uint64_t segment)
 		if (read_head(g, &s, &written) == ERR_NONE && written)
 			read_records(g, &s);
 	} else if (access(s.path, F_OK) != 0) {
-		note_damage(g, segment, 0);
+		missing(g, segment);
 	}
 	buf_release(&all);
 	return g->err->code;
 }
 
 /* ---- all ---- */
-
-static enum err_code missing(struct reading *g, uint64_t segment)
-{
-	note_damage(g, segment, 0);
-	return err_set(g->err, ERR_STORAGE, "%s: the segment %llu of the journal is missing. " ADVICE,
-	               g->site->dir, (unsigned long long)segment);
-}
 
 /* After all that are there were read: should there be more? */
 static enum err_code check_newest(struct reading *g, uint64_t last)

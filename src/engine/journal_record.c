@@ -256,6 +256,11 @@ bool record_number(struct bytes sectors, uint64_t *number)
 	       head_is_sound(&head, head.number);
 }
 
+bool record_owns(struct bytes sector, uint64_t number)
+{
+	return sector.len >= SECTOR_BYTES && sector_stamp(sector) == stamp_of(number);
+}
+
 static bool rest_is_zero(struct bytes sector, size_t used)
 {
 	return is_zero((struct bytes){sector.data + used, SECTOR_DATA_BYTES - used});

@@ -73,6 +73,8 @@ enum record_found segment_head_decode(struct bytes sectors, struct segment_head 
 
 /* The number of the record that begins here, if its first sector is sound: for whoever looks behind damage. */
 bool record_number(struct bytes sectors, uint64_t *number);
+/* Does this sector carry the stamp of that record? */
+bool record_owns(struct bytes sector, uint64_t number);
 
 /* ---- the changes in a body, in the order in which they are made ---- */
 

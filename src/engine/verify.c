@@ -29,6 +29,21 @@ static enum err_code differ_index(struct verify *v, const struct table_entry *t,
 	               BYTES_ARG(t->schema.indexes[index].name), what);
 }
 
+/* v->err tells of a difference. Whoever mends is given the change that ends it, and it is passed over. */
+static enum err_code mendable(struct verify *v, enum op_kind kind, struct bytes key, struct bytes value)
+{
+	if (v->watch == NULL || v->watch->mend == NULL)
+		return v->err->code;
+	v->counts->differences++;
+	v->watch->differ(v->watch->ctx, v->err->text);
+	v->watch->mend(v->watch->ctx, &(struct op){kind, key, value});
+	return v->err->code = ERR_NONE;
+}
+
+static enum err_code delete (struct verify *v, struct bytes key) {
+	return mendable(v, OP_DELETE, key, (struct bytes){0});
+}
+
 static enum err_code fetch(struct verify *v, struct bytes key, struct bytes *value, bool *found)
 {
 	*value = (struct bytes){0};
@@ -63,10 +78,11 @@ static enum err_code verify_entries_of(struct verify *v, const struct table_entr
 			continue;
 		if (fetch(v, buf_bytes(&key), &stored, &found) != ERR_NONE)
 			return v->err->code;
-		if (!found)
-			return differ_index(v, t, i, "a row has no entry");
-		if (!bytes_equal(stored, buf_bytes(&value)))
-			return differ_index(v, t, i, "an entry is not what its row projects");
+		if (found && bytes_equal(stored, buf_bytes(&value)))
+			continue;
+		differ_index(v, t, i, found ? "an entry is not what its row projects" : "a row has no entry");
+		if (mendable(v, OP_PUT, buf_bytes(&key), buf_bytes(&value)) != ERR_NONE)
+			return v->err->code;
 	}
 	return ERR_NONE;
 }
@@ -85,7 +101,10 @@ static enum err_code verify_expiry_of(struct verify *v, const struct table_entry
 	layout_expiry(&key, expiry, row_key);
 	if (fetch(v, buf_bytes(&key), &stored, &found) != ERR_NONE)
 		return v->err->code;
-	return found ? ERR_NONE : differ(v, t, "a row that expires has no expiry entry");
+	if (found)
+		return ERR_NONE;
+	differ(v, t, "a row that expires has no expiry entry");
+	return mendable(v, OP_PUT, buf_bytes(&key), BYTES(""));
 }
 
 /* NULL if there is none. */
@@ -109,8 +128,10 @@ static enum err_code verify_row(struct verify *v, struct bytes key, struct bytes
 	v->counts->rows++;
 	if (layout_parse_owner(key, &table_id, &index_id))
 		t = table_of(v, table_id);
-	if (t == NULL)
-		return err_set(v->err, ERR_STORAGE, "a row belongs to no table");
+	if (t == NULL) {
+		err_set(v->err, ERR_STORAGE, "a row belongs to no table");
+		return delete (v, key);
+	}
 	if (item_decode(&v->arena, value, &item, v->err) != ERR_NONE ||
 	    schema_check_key_types(&t->schema, &item, v->err) != ERR_NONE)
 		return differ(v, t, "a row cannot be read");
@@ -145,18 +166,19 @@ static enum err_code verify_entry(struct verify *v, const struct table_entry *t,
 	bool        found;
 
 	if (item_decode(&v->arena, value, &projected, v->err) != ERR_NONE ||
-	    schema_check_key_types(&t->schema, &projected, v->err) != ERR_NONE)
-		return differ_index(v, t, index, "an entry cannot be read");
+	    schema_check_key_types(&t->schema, &projected, v->err) != ERR_NONE) {
+		differ_index(v, t, index, "an entry cannot be read");
+		return delete (v, key);
+	}
 	buf_init(&row_key, &v->arena);
 	layout_row(&row_key, t->id, &t->schema.keys, &projected);
 	if (fetch_row(v, t, buf_bytes(&row_key), &item, &found) != ERR_NONE)
 		return v->err->code;
-	if (!found)
-		return differ_index(v, t, index, "an entry has no row");
-	if (!expected_entry(v, t, index, &item, &expected_key, &expected_value) ||
-	    !bytes_equal(buf_bytes(&expected_key), key))
-		return differ_index(v, t, index, "an entry does not belong to its row");
-	return ERR_NONE;
+	if (found && expected_entry(v, t, index, &item, &expected_key, &expected_value) &&
+	    bytes_equal(buf_bytes(&expected_key), key))
+		return ERR_NONE;
+	differ_index(v, t, index, found ? "an entry does not belong to its row" : "an entry has no row");
+	return delete (v, key);
 }
 
 static enum err_code verify_index(struct verify *v, struct bytes key, struct bytes value)
@@ -171,7 +193,8 @@ static enum err_code verify_index(struct verify *v, struct bytes key, struct byt
 	for (uint32_t i = 0; t != NULL && i < t->schema.index_count; i++)
 		if (t->index_ids[i] == index_id)
 			return verify_entry(v, t, i, key, value);
-	return err_set(v->err, ERR_STORAGE, "an index entry belongs to no index");
+	err_set(v->err, ERR_STORAGE, "an index entry belongs to no index");
+	return delete (v, key);
 }
 
 /* One that does not belong to its row any more is no damage: switching time to live off leaves them behind,
@@ -189,8 +212,10 @@ static enum err_code verify_expiry(struct verify *v, struct bytes key, struct by
 
 	v->counts->expiry_entries++;
 	if (!layout_expiry_parse(&v->arena, key, &bucket_s, &row_key) ||
-	    !layout_parse_owner(row_key, &table_id, &index_id) || value.len > 0)
-		return err_set(v->err, ERR_STORAGE, "an expiry entry cannot be read");
+	    !layout_parse_owner(row_key, &table_id, &index_id) || value.len > 0) {
+		err_set(v->err, ERR_STORAGE, "an expiry entry cannot be read");
+		return delete (v, key);
+	}
 	t = table_of(v, table_id);
 	if (t != NULL && fetch_row(v, t, row_key, &item, &found) != ERR_NONE)
 		return v->err->code;

@@ -17,6 +17,8 @@ struct verify_watch {
 	void (*step)(void *ctx, const struct verify_counts *counts);
 	/* A difference, which is then counted and passed over. */
 	void (*differ)(void *ctx, const char *text);
+	/* NULL, or is given the change that would make an entry agree with its row, or end a row of no table: salvage.c. */
+	void (*mend)(void *ctx, const struct op *op);
 };
 
 /* Of the catalog's tables, as of the snapshot (NULL: as it is). Without a watch the first difference is

@@ -13,7 +13,7 @@ import pytest
 from conftest import line_with_endpoint, program, stop
 
 pytestmark = pytest.mark.gatehouse_only
-SEALED = ("identifiers.key", "keys.json")
+SEALED = ("identifiers.key", "keys.json", "devices.key")
 
 
 def run(*words):
@@ -111,6 +111,7 @@ def test_a_store_whose_files_are_gone_is_not_made_anew(data):
 def unseal(data):
     """What the last program before seals would have left."""
     (data / "FORMAT").write_text("gatehouse 2\n")
+    (data / "devices.key").unlink()  # it had none
     key = (data / "identifiers.key").read_bytes()
     (data / "identifiers.key").write_bytes(key[:32])
     keys = json.loads((data / "keys.json").read_text())

@@ -1,0 +1,107 @@
+/* Salvage: `gatehouse salvage`: says what a start stumbles over and what would have to be dropped; with --drop, drops it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/record.h"
+#include "engine/salvage.h"
+
+struct salvage_options {
+	const char *data;
+	bool        drop, help;
+};
+
+static void on_line(void *ctx, const char *text)
+{
+	(void)ctx;
+	printf("%s\n", text);
+}
+
+static int failed(const char *path, const struct err *err)
+{
+	fflush(stdout);
+	fprintf(stderr, "gatehouse salvage: %s could not be salvaged: %s\n", path, err->text);
+	return 1;
+}
+
+static int say_end(const struct salvage_options *o, const struct salvage_found *found)
+{
+	if (!found->damaged)
+		printf("%s: nothing to drop\n", o->data);
+	else if (!found->dropped)
+		printf("%s: nothing was changed; `gatehouse salvage --data %s --drop` drops what is named "
+		       "above\n",
+		       o->data, o->data);
+	else if (found->aside[0] != '\0')
+		printf("%s: dropped; copies of what was dropped are in %s\n", o->data, found->aside);
+	else
+		printf("%s: dropped; of what was missing there is no copy\n", o->data);
+	return found->damaged && !found->dropped ? 1 : 0;
+}
+
+static int salvage(const struct salvage_options *o)
+{
+	struct salvage_watch watch = {NULL, on_line};
+	struct salvage_found found;
+	uid_t                run_by = geteuid();
+	struct err           err;
+
+	log_set_level(LOG_WARN);
+	if (file_become_owner(o->data, &err) != ERR_NONE ||
+	    engine_salvage(o->data, o->drop, &watch, &found, &err) != ERR_NONE)
+		return failed(o->data, &err);
+	if (found.dropped)
+		record_key(o->data, run_by, "data.salvage", NULL);
+	return say_end(o, &found);
+}
+
+static const struct option_spec options[] = {
+        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
+         offsetof(struct salvage_options, data), 0, 0},
+        {"--drop", OPTION_FLAG, NULL, "drop what is damaged or lost, after a copy of it was made",
+         offsetof(struct salvage_options, drop), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct salvage_options, help), 0, 0},
+};
+
+static int run(int argc, char **argv)
+{
+	struct salvage_options o = {.data = "data"};
+	struct err             err;
+
+	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE) {
+		fprintf(stderr, "gatehouse salvage: %s\n", err.text);
+		return 2;
+	}
+	if (o.help) {
+		command_help(&command_salvage);
+		return 0;
+	}
+	return salvage(&o);
+}
+
+const struct command command_salvage = {
+        .name = "salvage",
+        .help = "keeps what can be kept of a damaged data directory",
+        .about = "For a data directory that a server refuses because its journal or a sealed file is damaged "
+                 "or lost,\n"
+                 "and of which there is no backup. Says exactly what would have to be dropped: files, bytes, "
+                 "commits\n"
+                 "with their numbers and times. Changes nothing without --drop. No server may have the "
+                 "directory open.",
+        .more = "All commits before the damage are kept, all after it are dropped, because they may rest on "
+                "those that "
+                "are\n"
+                "lost. The store may hold rows of dropped commits already; they stay, and index and expiry "
+                "entries are "
+                "made\n"
+                "to agree with rows. What is dropped is copied to DIR/salvaged-TIME first.\n"
+                "Exit status 0: nothing to drop, or it was dropped. 1: there is something to drop, or it "
+                "failed.",
+        .options = options,
+        .option_count = OPTIONS_COUNT(options),
+        .run = run,
+};
