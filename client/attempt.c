@@ -14,7 +14,7 @@ static enum gatehouse_verdict verdict_of(struct text value)
 
 	if (!json_string(value, said, sizeof(said)))
 		return GATEHOUSE_UNKNOWN;
-	for (enum gatehouse_verdict v = GATEHOUSE_ALLOW; v <= GATEHOUSE_LIMITED; v++)
+	for (enum gatehouse_verdict v = GATEHOUSE_ALLOW; v <= GATEHOUSE_CHALLENGE; v++)
 		if (strcmp(gatehouse_verdict_name(v), said) == 0)
 			return v;
 	return GATEHOUSE_UNKNOWN;
@@ -95,6 +95,7 @@ static void attempt_write(struct request *request, const struct gatehouse_attemp
 	request_optional(request, "method_id", q->method_id);
 	request_optional(request, "method_type", q->method_type);
 	request_optional(request, "notification_type", q->notification_type);
+	request_optional(request, "challenge", q->challenge_passed ? "passed" : NULL);
 	if (q->ip != NULL || q->device_token != NULL) {
 		request_open(request, "context", '{');
 		request_optional(request, "ip", q->ip);

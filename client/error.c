@@ -58,6 +58,8 @@ const char *gatehouse_verdict_name(enum gatehouse_verdict verdict)
 		return "blocked";
 	case GATEHOUSE_LIMITED:
 		return "limited";
+	case GATEHOUSE_CHALLENGE:
+		return "challenge";
 	}
 	return "?";
 }

@@ -148,7 +148,8 @@ enum gatehouse_verdict {
 	GATEHOUSE_LOCKED_PERMANENT,
 	GATEHOUSE_SIGNED_OUT,
 	GATEHOUSE_BLOCKED,
-	GATEHOUSE_LIMITED /* only of a check that asked about limits */
+	GATEHOUSE_LIMITED,  /* only of a check that asked about limits */
+	GATEHOUSE_CHALLENGE /* ask for more, a CAPTCHA or a second factor, before the next try */
 };
 
 enum gatehouse_outcome { GATEHOUSE_FAILURE = 1, GATEHOUSE_SUCCESS, GATEHOUSE_SENT };
@@ -164,8 +165,9 @@ struct gatehouse_attempt_request {
 	const char            *notification_type; /* NULL, or */
 	const char            *ip;                /* NULL, or */
 	const char            *device_token;      /* NULL, or the last that an answer gave this device */
-	const char *idempotency_key; /* NULL: a new one. The key of an answer: the same attempt again */
-	int         deadline_ms;     /* 0: the handle's */
+	const char *idempotency_key;  /* NULL: a new one. The key of an answer: the same attempt again */
+	int         deadline_ms;      /* 0: the handle's */
+	bool        challenge_passed; /* what GATEHOUSE_CHALLENGE asked for was done for this attempt */
 };
 
 struct gatehouse_attempt_answer {

@@ -73,6 +73,7 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 	journey = v1_read_journey(c, f, a->q.rules);
 	v1_read_method(c, f, &a->q);
 	v1_read_context(c, f, &a->q);
+	v1_read_challenge(f, &a->q);
 	a->outcome = begins ? OUTCOME_FAILURE : (enum outcome)fields_choice(f, "outcome", outcomes, -1);
 	read_rule(f, a, journey, begins);
 }
@@ -116,8 +117,7 @@ void attempt_committed(struct v1_call *c)
 	metric_add(&tally->verdicts[ASKED_ATTEMPT][a->r.verdict.kind], 1);
 	if (a->q.rule->shadow)
 		metric_add(&tally->shadows[a->r.shadow.kind], 1);
-	if ((a->locked || (a->r.first_time && !finished)) && a->q.rule->at_max == AT_MAX_LOCK &&
-	    !a->q.rule->shadow)
+	if ((a->locked || a->r.locked_now) && !a->q.rule->shadow)
 		metric_add(&tally->locks_set, 1);
 	if (a->q.token_sent && a->q.rule->max_device > 0 && !finished)
 		metric_add(&m->devices[a->r.known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);

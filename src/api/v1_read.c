@@ -74,8 +74,10 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 	if (ip.len > 0 &&
 	    !identifier_hash(&c->services->identifiers, c->arena, IDENTIFIER_IP, ip, &out->source))
 		fields_fail(f, "ip", ERR_INVALID, "is not a valid ip");
-	out->source_allowed = out->source.len > 0 && identifier_ip_parse(ip, address) &&
-	                      rules_allow_source(out->rules, address);
+	if (out->source.len == 0 || !identifier_ip_parse(ip, address))
+		return;
+	out->source_allowed = rules_allow_source(out->rules, address);
+	out->source_denied = rules_deny_source(out->rules, address);
 }
 
 /* The keys that sign device tokens, held for the length of the call. */
@@ -116,6 +118,13 @@ void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 	read_device_token(c, &in, out);
 	out->remembers = fields_bool_or(&in, "remember_device", true);
 	fields_end(&in);
+}
+
+void v1_read_challenge(struct fields *f, struct attempt *out)
+{
+	static const char *const states[] = {"none", "passed", NULL};
+
+	out->challenge_passed = fields_choice(f, "challenge", states, 0) == 1;
 }
 
 const struct device_making *v1_device_making(struct v1_call *c)

@@ -68,6 +68,9 @@ enum err_code v1_check_follows(struct v1_call *c, const struct rule *rule, const
 void v1_check_source(struct fields *f, const struct attempt *q, const struct rule *rule);
 void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct rule *rule);
 
+/* `challenge`: "passed" if what a verdict `challenge` asked for was done. */
+void v1_read_challenge(struct fields *f, struct attempt *out);
+
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out);
 

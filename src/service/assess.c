@@ -297,18 +297,32 @@ static void source_locks_want(struct look *l)
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
 
+static bool counter_full(const struct counter *c)
+{
+	return (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
+}
+
 static void full_judge(const struct look *l, const struct counter *c)
 {
 	const struct rule *rule = l->q->rule;
-	struct verdict     out = {.kind = VERDICT_SIGNED_OUT,
-	                          .reason = "signed_out",
+	bool               challenge = rule->at_max == AT_MAX_CHALLENGE;
+	struct verdict     out = {.kind = challenge ? VERDICT_CHALLENGE : VERDICT_SIGNED_OUT,
+	                          .reason = challenge ? "challenge" : "signed_out",
 	                          .pk = c->pk,
 	                          .sk = c->sk,
 	                          .until_s = c->ends_s};
-	bool full = (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
 
-	if (rule->at_max == AT_MAX_SIGN_OUT && full && c->scope != SCOPE_LANES && l->q->finishing == NULL)
+	if (c->scope == SCOPE_LANES || !counter_full(c) || l->q->finishing != NULL)
+		return;
+	if (rule->at_max == AT_MAX_SIGN_OUT || (challenge && !l->q->challenge_passed))
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
+}
+
+static void denied_judge(const struct look *l)
+{
+	if (l->q->source_denied)
+		verdict_add(&l->out->verdict,
+		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
 }
 
 /* ---- what is shown ---- */
@@ -370,7 +384,7 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 
 	if (counter_look(l, c) != ERR_NONE)
 		return l->err->code;
-	if (c->scope == SCOPE_LANES || l->q->rule->at_max != AT_MAX_LOCK)
+	if (c->scope == SCOPE_LANES)
 		return ERR_NONE;
 	for (uint32_t i = 0; i < subjects; i++)
 		counter_locks_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
@@ -405,6 +419,7 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 	for (uint32_t i = 0; i < q->subject_count; i++)
 		if (states_judge(&seen[i], table, t, a, err) != ERR_NONE)
 			return err->code;
+	denied_judge(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		full_judge(&l, &out->counters[i]);
 	return ERR_NONE;

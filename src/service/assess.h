@@ -33,6 +33,8 @@ struct attempt {
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
 	struct bytes        source;                                    /* hashed; empty: not said */
 	bool                source_allowed;                            /* it is not counted */
+	bool                source_denied;                             /* it may do nothing */
+	bool                challenge_passed; /* what `challenge` asked for was done */
 
 	/* Known devices. */
 	bool                        token_sent;

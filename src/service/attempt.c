@@ -82,12 +82,20 @@ static void details_set(const struct attempt *q, struct row *row)
 		row_set_text(row, "mfa_method_type", q->method_type);
 }
 
+static bool is_of_source(const struct counter *c)
+{
+	return c->scope == SCOPE_PAIR || c->scope == SCOPE_SOURCE;
+}
+
 /* A count's life runs from its first failure, or anew from each. */
 static int64_t count_ends(const struct recording *r, const struct counter *c)
 {
-	int64_t old_s = c->own == NULL ? 0 : row_i64(&c->own->item, "ttl", 0);
+	const struct rule *rule = r->q->rule;
+	int64_t            old_s = c->own == NULL ? 0 : row_i64(&c->own->item, "ttl", 0);
 
-	return old_s == 0 || r->q->rule->renewed ? now_s(r) + r->q->rule->life_s : old_s;
+	if (is_of_source(c) && rule->source_life_s > 0)
+		return old_s == 0 ? now_s(r) + rule->source_life_s : old_s;
+	return old_s == 0 || rule->renewed ? now_s(r) + rule->life_s : old_s;
 }
 
 /* When the first of a counter's rows expires, if the one that is counted in expires then. */
@@ -193,7 +201,7 @@ static enum err_code lock_set(struct recording *r, const struct counter *c, stru
 	                           .type = bytes_of(shape.type),
 	                           .name = name->name,
 	                           .qualifier = shape.qualifier,
-	                           .kind = rule->lock,
+	                           .kind = is_of_source(c) ? rule->source_lock : rule->lock,
 	                           .method_type = r->q->method_type,
 	                           .notification_type = r->q->notification_type,
 	                           .version = r->q->rules->base.version};
@@ -235,12 +243,34 @@ static void sign_out(struct recording *r, struct counter *c)
 	verdict_add(r->q->rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
 }
 
+/* Counting goes on past the maximum, until a success that passed the challenge clears it, or it expires. */
+static enum err_code challenge(struct recording *r, struct counter *c)
+{
+	const struct rule *rule = r->q->rule;
+	struct verdict     v = {.kind = VERDICT_CHALLENGE, .reason = "challenge", .pk = c->pk, .sk = c->sk};
+
+	if (rule->lock_at > 0 && c->scope == SCOPE_SUBJECT && c->total >= rule->lock_at) {
+		r->out->first_time = r->out->locked_now = true;
+		return locks_set(r, c, false);
+	}
+	count_put(r, c);
+	v.until_s = c->ends_s;
+	r->out->first_time |= c->total == c->max || c->each == c->max_each;
+	verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
+	return ERR_NONE;
+}
+
 static enum err_code maximum_reached(struct recording *r, struct counter *c, bool each)
 {
+	if (r->q->rule->at_max == AT_MAX_CHALLENGE)
+		return challenge(r, c);
 	r->out->first_time = r->q->rule->at_max != AT_MAX_RESET;
 	switch (r->q->rule->at_max) {
 	case AT_MAX_LOCK:
+		r->out->locked_now = true;
 		return locks_set(r, c, each);
+	case AT_MAX_CHALLENGE:
+		break;
 	case AT_MAX_SIGN_OUT:
 		sign_out(r, c);
 		break;
@@ -449,6 +479,15 @@ static bool is_counted(const struct rule *rule, enum outcome outcome)
 	return outcome == (rule->counts == COUNT_SENT ? OUTCOME_SENT : OUTCOME_FAILURE);
 }
 
+/* A guess that was made without the challenge is counted all the same. Its success is none, nothing is sent, and none is
+ * begun. */
+static bool stops(const struct attempt *q, enum verdict_kind kind, enum outcome outcome)
+{
+	bool guessed = outcome == OUTCOME_FAILURE && q->reservation.len == 0;
+
+	return kind != VERDICT_ALLOW && !(kind == VERDICT_CHALLENGE && guessed);
+}
+
 enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
                              struct table *t, struct changes *c, struct attempt_result *out, struct err *err)
 {
@@ -471,7 +510,8 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	out->required = now.required;
 	out->known_device = now.lane.open;
 	out->lane = now.lane;
-	if (out->verdict.kind != VERDICT_ALLOW || (q->rule->shadow && out->shadow.kind != VERDICT_ALLOW)) {
+	if (stops(q, out->verdict.kind, outcome) ||
+	    (q->rule->shadow && stops(q, out->shadow.kind, outcome))) {
 		assessment_show(&now, q->rule, &out->nearest);
 		return ERR_NONE;
 	}

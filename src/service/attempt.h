@@ -31,6 +31,7 @@ struct attempt_result {
 	struct states_required required;
 	bool                   counted;
 	bool                   first_time;     /* this attempt set the lock, or signed out */
+	bool                   locked_now;     /* this attempt set a lock */
 	bool                   known_device;   /* it ran in the lane of a known device */
 	bool                   device_revoked; /* this failure used up its budget: the device is forgotten */
 	struct device_issued   device;

@@ -44,8 +44,6 @@ bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
 		                                          : REACH_SUBJECT;
 	else if (bytes_is(p.type, KEY_SOURCE_LOCK))
 		*out = REACH_PAIR;
-	else if (bytes_is(p.type, KEY_DEVICE_LOCK))
-		*out = REACH_DEVICE;
 	else
 		return false;
 	return true;
@@ -71,9 +69,23 @@ static int64_t grown(const struct lock_kind *kind, int64_t level)
 	return duration < kind->cap_s ? duration : kind->cap_s;
 }
 
-/* How long this one holds: how many there were before is kept in a row of its own. */
-static enum err_code duration_of(const struct lock_new *lock, struct bytes table, struct table *t,
-                                 struct changes *c, int64_t *duration_s, struct err *err)
+/* How long a lock holds, and as what. */
+struct term {
+	struct bytes kind;
+	int64_t      duration_s, ends_s; /* ends_s 0: never */
+};
+
+static void level_term(const struct lock_kind *kind, int64_t level, struct term *term)
+{
+	const struct lock_kind *now = kind->then != NULL && level > kind->after ? kind->then : kind;
+
+	term->kind = now->name;
+	term->duration_s = grown(now, now == kind ? level : level - kind->after);
+}
+
+/* The term of this one: how many there were before is kept in a row of its own. */
+static enum err_code term_of(const struct lock_new *lock, struct bytes table, struct table *t,
+                             struct changes *c, struct term *term, struct err *err)
 {
 	struct bytes sk =
 	        key_name(c->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
@@ -82,31 +94,26 @@ static enum err_code duration_of(const struct lock_new *lock, struct bytes table
 	struct row  row;
 	bool        found;
 
-	*duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s;
-	if (lock->duration_s > 0 || lock->kind->factor == 1 || lock->kind->duration_s == 0 ||
-	    bytes_is(lock->type, KEY_SHADOW_LOCK))
+	*term = (struct term){.kind = lock->kind->name,
+	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
+	if (lock->duration_s > 0 || (lock->kind->factor == 1 && lock->kind->then == NULL) ||
+	    lock->kind->duration_s == 0 || bytes_is(lock->type, KEY_SHADOW_LOCK))
 		return ERR_NONE;
 	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &item, err) != ERR_NONE)
 		return err->code;
 	level = (found ? row_i64(&item, "count", 0) : 0) + 1;
-	*duration_s = grown(lock->kind, level);
+	level_term(lock->kind, level, term);
 	row_init(&row, c->arena);
 	row_set_text(&row, "PK", lock->pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", level);
 	row_set_i64(&row, "last_updated", now_s);
-	row_set_i64(&row, "ttl", now_s + *duration_s + lock->kind->forget_s);
+	row_set_i64(&row, "ttl", now_s + term->duration_s + lock->kind->forget_s);
 	changes_put(c, table, row_item(&row), unchanged(c->arena, found, &item, t->now_us));
 	return ERR_NONE;
 }
 
 /* ---- setting ---- */
-
-/* How long a lock holds, and as what. */
-struct term {
-	struct bytes kind;
-	int64_t      duration_s, ends_s; /* ends_s 0: never */
-};
 
 static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct arena *a, int64_t now_s,
                             const struct term *term)
@@ -178,12 +185,12 @@ enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct t
 {
 	struct lock_new set = *lock;
 	struct bytes    sk = key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
-	struct term     term = {.kind = lock->kind->name};
+	struct term     term;
 	struct item     old;
 	bool            found;
 
 	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &old, err) != ERR_NONE ||
-	    duration_of(lock, table, t, c, &term.duration_s, err) != ERR_NONE)
+	    term_of(lock, table, t, c, &term, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
 		term.ends_s = t->now_us / 1000000 + term.duration_s;

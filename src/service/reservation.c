@@ -154,7 +154,7 @@ enum err_code attempt_begin(const struct attempt *q, struct bytes name, struct t
 		return ERR_NONE;
 	if (reservation_put(begun, t, c, out, err) != ERR_NONE)
 		return err->code;
-	out->locked = out->attempt.first_time;
+	out->locked = out->attempt.locked_now;
 	out->attempt.first_time = out->attempt.device_revoked = false; /* told when it is finished */
 	out->attempt.verdict = (struct verdict){0};
 	return ERR_NONE;

@@ -123,8 +123,6 @@ bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool f
 		return firm || (own && rule->max_source > 0 && !rule->shadow);
 	case REACH_PAIR:
 		return own && rule->max_pair > 0 && !rule->shadow;
-	case REACH_DEVICE:
-		return own && rule->max_device > 0 && !rule->shadow;
 	}
 	return false;
 }
@@ -143,10 +141,20 @@ bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_re
 	return false;
 }
 
-bool rules_allow_source(const struct rules *r, const uint8_t address[16])
+static bool networks_hold(const struct network *list, uint32_t count, const uint8_t address[16])
 {
-	for (uint32_t i = 0; i < r->allowed_count; i++)
-		if (network_holds(&r->allowed[i], address))
+	for (uint32_t i = 0; i < count; i++)
+		if (network_holds(&list[i], address))
 			return true;
 	return false;
+}
+
+bool rules_allow_source(const struct rules *r, const uint8_t address[16])
+{
+	return networks_hold(r->allowed, r->allowed_count, address);
+}
+
+bool rules_deny_source(const struct rules *r, const uint8_t address[16])
+{
+	return networks_hold(r->denied, r->denied_count, address);
 }

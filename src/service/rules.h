@@ -19,18 +19,20 @@ enum {
 	LOCK_KIND_MAX = 32,
 	JOURNEY_MAX = 200,
 	RESET_MAX = 50,
-	SOURCE_ALLOW_MAX = 256,
-	KNOWN_DEVICES_MAX = 50, /* of a subject */
+	SOURCE_RANGES_MAX = 256, /* in each list */
+	KNOWN_DEVICES_MAX = 50,  /* of a subject */
 	LAPSE_MAX_S = 3600,
 };
 
 /* How long a lock holds. */
 struct lock_kind {
-	struct bytes name;       /* "STANDARD" */
-	int64_t      duration_s; /* 0: until someone clears it */
-	int64_t      factor;     /* of each lock to the one before, up to cap_s; 1: they do not grow */
-	int64_t      cap_s;
-	int64_t      forget_s; /* after which the next one is a first one again */
+	struct bytes            name;       /* "STANDARD" */
+	int64_t                 duration_s; /* 0: until someone clears it */
+	int64_t                 factor; /* of each lock to the one before, up to cap_s; 1: they do not grow */
+	int64_t                 cap_s;
+	int64_t                 forget_s; /* after which the next one is a first one again */
+	const struct lock_kind *then;     /* what follows after so many in a row; NULL: nothing does */
+	int64_t                 after;
 };
 
 /* A count ("SIGN_IN", "PASSWORD_ENTRY") or a lock. */
@@ -45,7 +47,7 @@ struct rule_refs {
 
 enum rule_counts { COUNT_FAILURE, COUNT_SENT };
 enum rule_qualifier { QUALIFY_NONE, QUALIFY_METHOD, QUALIFY_NOTIFICATION };
-enum rule_end { AT_MAX_LOCK, AT_MAX_SIGN_OUT, AT_MAX_RESET };
+enum rule_end { AT_MAX_LOCK, AT_MAX_SIGN_OUT, AT_MAX_RESET, AT_MAX_CHALLENGE };
 
 struct rule {
 	struct bytes            journey, type;
@@ -68,7 +70,10 @@ struct rule {
 	int64_t                 lapse_s; /* in which an attempt that was begun can be finished */
 	bool                    renewed; /* each failure begins the life anew; else it runs from the first */
 	enum rule_end           at_max;
-	const struct lock_kind *lock;          /* AT_MAX_LOCK */
+	int64_t                 lock_at; /* AT_MAX_CHALLENGE: so many of a subject lock after all; 0: never */
+	const struct lock_kind *lock;    /* AT_MAX_LOCK, lock_at */
+	int64_t                 source_life_s; /* of counts by source, from their first; 0: as the others */
+	const struct lock_kind *source_lock;   /* of counts by source */
 	struct rule_refs        sets;          /* locks */
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
 	struct rule_refs        clears;        /* counts */
@@ -104,8 +109,8 @@ struct rules {
 	uint32_t          count;
 	struct reset     *resets;
 	uint32_t          reset_count;
-	struct network   *allowed; /* sources that are not counted */
-	uint32_t          allowed_count;
+	struct network   *allowed, *denied; /* sources that are not counted; that may do nothing */
+	uint32_t          allowed_count, denied_count;
 };
 
 /* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */
@@ -131,7 +136,6 @@ enum lock_reach {
 	REACH_QUALIFIER, /* one method or notification type of it */
 	REACH_SOURCE,    /* a source, whatever the subject: PK is "ip:…" */
 	REACH_PAIR,      /* a subject from one source */
-	REACH_DEVICE,    /* a known device of a subject */
 };
 
 /* Do attempts of this rule heed such a lock? `own`: the rule sets locks of that name; else it is blocked by them.
@@ -142,6 +146,7 @@ bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool f
 bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool firm);
 
 bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
+bool rules_deny_source(const struct rules *r, const uint8_t address[16]);
 
 /* A name that may stand in a row's key: capitals, digits, underscores, a letter first. */
 bool rule_name_is(struct bytes text);

@@ -93,11 +93,38 @@ static void kind_read(struct reader *r, const struct fields *parent, const struc
 	k->factor = fields_i64_or(&f, "factor", 1, 100, 1);
 	k->cap_s = fields_i64_or(&f, "cap", 1, RULE_SECONDS_MAX, k->duration_s);
 	k->forget_s = fields_i64_or(&f, "forget", 1, RULE_SECONDS_MAX, 86400);
+	k->after = fields_i64_or(&f, "after", 1, RULE_MAX_MAX, 1);
+	if (fields_has(&f, "after") && !fields_has(&f, "then"))
+		fields_fail(&f, "after", ERR_INVALID, "has no meaning without `then`");
+	if (permanent && fields_has(&f, "then"))
+		fields_fail(&f, "then", ERR_INVALID, "has no meaning: a permanent lock is the last one");
+	fields_get(&f, "then"); /* then_read, once all kinds are known */
 	if (!permanent && k->factor > 1 && !fields_has(&f, "cap"))
 		fields_fail(&f, "cap", ERR_INVALID, "is missing: a lock that grows must end somewhere");
 	if (!permanent && k->cap_s < k->duration_s)
 		fields_fail(&f, "cap", ERR_INVALID, "must not be below the duration");
 	fields_end(&f);
+}
+
+/* One step is all there is: a kind that follows another is not followed by a third. */
+static void then_read(struct reader *r, const struct fields *parent, const struct json *member)
+{
+	struct lock_kind       *k = (struct lock_kind *)(uintptr_t)rules_kind(r->rules, member->name);
+	const struct lock_kind *then;
+	struct fields           f;
+	struct bytes            name;
+
+	fields_enter(&f, parent, member->name, member);
+	name = fields_text_or(&f, "then", RULE_NAME_MAX, (struct bytes){NULL, 0});
+	if (name.len == 0 || k == NULL)
+		return;
+	then = rules_kind(r->rules, name);
+	if (then == NULL)
+		fields_fail(&f, "then", ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
+	else if (then == k || json_get(json_get(parent->object, then->name), BYTES("then")) != NULL)
+		fields_fail(&f, "then", ERR_INVALID, "%.*s must not have a `then` of its own",
+		            BYTES_ARG(name));
+	k->then = then;
 }
 
 static void kinds_read(struct reader *r, struct fields *f)
@@ -111,17 +138,20 @@ static void kinds_read(struct reader *r, struct fields *f)
 	r->rules->kinds = arena_zalloc(r->arena, kinds->count * sizeof(struct lock_kind));
 	for (const struct json *m = kinds->children; m != NULL; m = m->next)
 		kind_read(r, &at, m);
+	for (const struct json *m = kinds->children; m != NULL; m = m->next)
+		then_read(r, &at, m);
 }
 
 /* ---- rules ---- */
 
-static const struct lock_kind *lock_read(struct reader *r, struct fields *f)
+static const struct lock_kind *lock_read(struct reader *r, struct fields *f, const char *setting,
+                                         struct bytes otherwise)
 {
-	struct bytes            name = fields_text_or(f, "lock", RULE_NAME_MAX, BYTES("STANDARD"));
+	struct bytes            name = fields_text_or(f, setting, RULE_NAME_MAX, otherwise);
 	const struct lock_kind *kind = rules_kind(r->rules, name);
 
 	if (kind == NULL)
-		fields_fail(f, "lock", ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
+		fields_fail(f, setting, ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
 	return kind;
 }
 
@@ -146,15 +176,19 @@ static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 	fields_end(&device);
 }
 
-/* A rule that counts by source cannot count an attempt without one: it is refused, or taken uncounted. */
-static void without_source_read(struct rule *rule, struct fields *f)
+/* What is different of counts by source. One cannot count an attempt without a source: it is refused, or taken
+ * uncounted. */
+static void source_read(struct rule *rule, struct fields *f)
 {
 	static const char *const names[] = {"refuse", "skip", NULL};
+	static const char *const settings[] = {"without_source", "source_life", "source_lock", NULL};
 
 	rule->skips_source = fields_choice(f, "without_source", names, 0) == 1;
-	if (fields_has(f, "without_source") && rule->max_pair == 0 && rule->max_source == 0)
-		fields_fail(f, "without_source", ERR_INVALID,
-		            "has no meaning without max_from_source or max_of_source");
+	rule->source_life_s = fields_i64_or(f, "source_life", 1, RULE_SECONDS_MAX, 0);
+	for (int i = 0; settings[i] != NULL; i++)
+		if (fields_has(f, settings[i]) && rule->max_pair == 0 && rule->max_source == 0)
+			fields_fail(f, settings[i], ERR_INVALID,
+			            "has no meaning without max_from_source or max_of_source");
 }
 
 static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
@@ -163,7 +197,7 @@ static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
 	rule->max_each = fields_i64_or(f, "max_each", 1, RULE_MAX_MAX, 0);
 	rule->max_pair = fields_i64_or(f, "max_from_source", 1, RULE_MAX_MAX, 0);
 	rule->max_source = fields_i64_or(f, "max_of_source", 1, RULE_MAX_MAX, 0);
-	without_source_read(rule, f);
+	source_read(rule, f);
 	lane_read(r, rule, f);
 	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
 		fields_fail(f, "max", ERR_INVALID, "is missing");
@@ -171,19 +205,31 @@ static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
 
 static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f)
 {
-	static const char *const ends[] = {"lock", "sign_out", "reset", NULL};
+	static const char *const ends[] = {"lock", "sign_out", "reset", "challenge", NULL};
+	bool                     locks;
 
 	rule->at_max = (enum rule_end)fields_choice(f, "at_max", ends, AT_MAX_LOCK);
+	rule->lock_at = fields_i64_or(f, "lock_at", 1, RULE_MAX_MAX, 0);
+	if (fields_has(f, "lock_at") && rule->at_max != AT_MAX_CHALLENGE)
+		fields_fail(f, "lock_at", ERR_INVALID, "has no meaning unless at_max is challenge");
+	else if (fields_has(f, "lock_at") && (rule->max == 0 || rule->lock_at <= rule->max))
+		fields_fail(f, "lock_at", ERR_INVALID, "must be above max");
+	locks = rule->at_max == AT_MAX_LOCK || rule->lock_at > 0;
 	rule->sets = refs_read(r, f, "sets", rule->journey);
 	rule->blocked_by = refs_read(r, f, "blocked_by", rule->journey);
 	rule->clears = refs_read(r, f, "clears", rule->journey);
-	if (rule->at_max == AT_MAX_LOCK) {
-		rule->lock = lock_read(r, f);
+	if (locks) {
+		rule->lock = lock_read(r, f, "lock", BYTES("STANDARD"));
+		rule->source_lock =
+		        rule->lock == NULL ? NULL : lock_read(r, f, "source_lock", rule->lock->name);
 		if (rule->sets.count == 0)
 			rule->sets = refs_one(r, rule->journey, rule->type);
-	} else if (fields_has(f, "lock") || rule->sets.count > 0) {
-		fields_fail(f, fields_has(f, "lock") ? "lock" : "sets", ERR_INVALID,
-		            "has no meaning unless at_max is lock");
+	} else if (fields_has(f, "lock") || fields_has(f, "source_lock") || rule->sets.count > 0) {
+		fields_fail(f,
+		            fields_has(f, "lock")          ? "lock"
+		            : fields_has(f, "source_lock") ? "source_lock"
+		                                           : "sets",
+		            ERR_INVALID, "has no meaning unless at_max is lock");
 	}
 	if (!fields_has(f, "clears"))
 		rule->clears = refs_one(r, rule->journey, rule->type);
@@ -351,18 +397,19 @@ static void resets_read(struct reader *r, struct fields *f)
 	}
 }
 
-static void sources_read(struct reader *r, struct fields *f)
+static struct network *networks_read(struct reader *r, struct fields *f, const char *name, uint32_t *count)
 {
-	const struct json *array = fields_array(f, "allow_sources", SOURCE_ALLOW_MAX);
+	const struct json *array = fields_array(f, name, SOURCE_RANGES_MAX);
+	struct network    *list;
 
 	if (array == NULL)
-		return;
-	r->rules->allowed = arena_array(r->arena, array->count, sizeof(struct network));
+		return NULL;
+	list = arena_array(r->arena, array->count, sizeof(*list));
 	for (const struct json *m = array->children; m != NULL; m = m->next)
-		if (m->type != JSON_STRING ||
-		    !network_parse(m->text, &r->rules->allowed[r->rules->allowed_count++]))
-			fields_fail(f, "allow_sources", ERR_INVALID,
+		if (m->type != JSON_STRING || !network_parse(m->text, &list[(*count)++]))
+			fields_fail(f, name, ERR_INVALID,
 			            "must be a list of addresses or ranges like 10.0.0.0/8");
+	return list;
 }
 
 /* ---- all of it ---- */
@@ -377,7 +424,8 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 	kinds_read(&r, &f);
 	journeys_read(&r, &f);
 	resets_read(&r, &f);
-	sources_read(&r, &f);
+	rules->allowed = networks_read(&r, &f, "allow_sources", &rules->allowed_count);
+	rules->denied = networks_read(&r, &f, "deny_sources", &rules->denied_count);
 	if (fields_end(&f) == ERR_NONE)
 		rules_link(rules, &f);
 	if (err->code != ERR_NONE) {

@@ -7,6 +7,7 @@
 /* In order: of several, the greatest counts. X(id, name, HTTP status with ?enforce=status) */
 #define VERDICTS(X)                                                                                          \
 	X(VERDICT_ALLOW, "allow", 200)                                                                       \
+	X(VERDICT_CHALLENGE, "challenge", 403)                                                               \
 	X(VERDICT_LIMITED, "limited", 429)                                                                   \
 	X(VERDICT_LAPSED, "lapsed", 409)                                                                     \
 	X(VERDICT_SIGNED_OUT, "signed_out", 403)                                                             \

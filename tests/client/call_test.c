@@ -49,6 +49,7 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	                                            .method_id = "m1",
 	                                            .method_type = "SMS",
 	                                            .notification_type = "MFA_SMS",
+	                                            .challenge_passed = true,
 	                                            .ip = "192.0.2.1",
 	                                            .device_token = "d1",
 	                                            .idempotency_key = "once-1"};
@@ -68,7 +69,8 @@ TEST(wire, an_attempt_is_sent_whole_with_the_key_and_an_idempotency_key)
 	        strstr(peer->seen[0], "\r\n\r\n") + 4,
 	        "{\"subject\":\"a\\\"\\\\\\u000a\xc3\xa9\",\"journey\":\"SIGN_IN\",\"type\":\"MFA_CODE\","
 	        "\"outcome\":\"sent\",\"method_id\":\"m1\",\"method_type\":\"SMS\","
-	        "\"notification_type\":\"MFA_SMS\",\"context\":{\"ip\":\"192.0.2.1\",\"device_token\":\"d1\"}"
+	        "\"notification_type\":\"MFA_SMS\",\"challenge\":\"passed\",\"context\":{\"ip\":\"192.0.2."
+	        "1\",\"device_token\":\"d1\"}"
 	        "}");
 	end();
 }
@@ -159,7 +161,7 @@ TEST(wire, a_body_past_its_maximum_is_refused_here)
 {
 	char                             text[GATEHOUSE_TEXT_BYTES_MAX + 1];
 	struct gatehouse_attempt_request request = {
-	        text, text, text, GATEHOUSE_FAILURE, text, text, text, text, text, "k", 0};
+	        text, text, text, GATEHOUSE_FAILURE, text, text, text, text, text, "k", 0, true};
 	struct gatehouse_attempt_answer answer;
 	struct gatehouse_error          error;
 

@@ -261,7 +261,7 @@ def test_every_policy_that_is_shown_is_accepted(served):
 
 def test_every_setting_of_a_policy_is_explained():
     source = (ROOT / "src" / "service" / "rules_read.c").read_text()
-    settings = set(re.findall(r'(?:fields_\w+|refs_read|names_read)\((?:r, )?&?\w+, "(\w+)"', source))
+    settings = set(re.findall(r'(?:fields_\w+|refs_read|names_read|networks_read|lock_read)\((?:&?r, )?&?\w+, "(\w+)"', source))
     assert {"max", "life", "known_device", "allow_sources", "ends_demand"} <= settings
     text = (ROOT / "docs" / "policies.md").read_text()
     assert [name for name in sorted(settings) if not re.search(rf"\b{name}\b", text)] == []

@@ -111,3 +111,64 @@ def test_a_lock_by_hand_that_no_type_heeds_is_refused(server, subject):
     assert lock("HEEDED").status == 200 and v1.record(subject)["verdict"] == "locked"
     answer = lock("UNHEEDED")
     assert (answer.status, answer.json()["field"]) == (422, "name")
+
+
+# ---- challenges, denied networks, spraying ----
+
+
+def test_a_challenge_is_asked_for_reported_and_ended(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max: 2, life: 600, at_max: challenge, lock_at: 4}"])
+    reached = v1.record(subject, times=2)
+    assert (reached["verdict"], reached["reason"], reached["first_time"], reached["counted"]) == ("challenge", "challenge", True, True)
+    assert 590 <= reached["retry_after"] <= 600
+    assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "challenge"
+    enforced = v1.post("/v1/check?enforce=status", {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]})
+    assert enforced.status == 403
+    without = v1.record(subject, outcome="success")
+    assert (without["verdict"], without["counted"]) == ("challenge", False) and "cleared" not in without
+    wrong = v1.record(subject, challenge="passed")
+    assert (wrong["verdict"], wrong["counted"], wrong["counts"]["PASSWORD_ENTRY"]["count"]) == ("challenge", True, 3)
+    right = v1.record(subject, outcome="success", challenge="passed")
+    assert right["verdict"] == "allow" and right["cleared"][0]["count"] == 3
+    assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "allow"
+    assert v1.record(subject, times=4, challenge="passed")["verdict"] == "locked"
+    assert v1.record(subject, outcome="success", challenge="passed")["verdict"] == "locked"
+    answer = v1.attempts(attempt(subject, challenge="maybe"))
+    assert (answer.status, answer.json()["field"]) == (422, "challenge")
+    metrics = v1.send("GET", "/metrics", b"", {}).body.decode()
+    assert any("gatehouse_verdicts_total" in line and 'verdict="challenge"' in line and not line.endswith(" 0")
+               for line in metrics.splitlines())
+
+
+def test_a_denied_network_is_blocked_even_where_it_is_allowed(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max: 3, life: 600}"],
+                more='  allow_sources: [192.0.2.0/24]\n  deny_sources: [192.0.2.128/25, "2001:db8::/32"]')
+    for ip in ("192.0.2.128", "::ffff:192.0.2.200", "2001:db8:1::1"):
+        answer = v1.record(subject, outcome="success", context={"ip": ip})
+        assert (answer["verdict"], answer["reason"], answer["counted"]) == ("blocked", "source_denied", False)
+        assert check(v1, subject, "PASSWORD_ENTRY", context={"ip": ip}).json()["reason"] == "source_denied"
+    assert v1.record(subject, context={"ip": "192.0.2.127"})["verdict"] == "allow"
+    assert v1.record(subject)["verdict"] == "allow"
+
+
+def test_one_source_that_tries_sixty_accounts_is_stopped_by_what_ships(v1, subject):
+    source = {"ip": f"2001:db8:{int(subject[-4:], 16):x}:1::1"}
+    answers = [v1.record(f"{subject}-{i}", context=source) for i in range(60)]
+    assert sum(answer["counted"] for answer in answers) == 50
+    assert [answer["verdict"] for answer in answers[49:]] == ["locked"] * 11
+    assert answers[49]["lock"]["kind"] == "SOURCE" and answers[49]["retry_after"] == 300
+    assert v1.record(f"{subject}-60", context=source, outcome="success")["verdict"] == "locked"
+    assert v1.record(f"{subject}-60", outcome="success")["verdict"] == "allow"  # its owner, from elsewhere
+
+
+def test_nothing_is_begun_without_the_challenge_and_what_was_begun_with_it_can_succeed(server, subject):
+    v1 = server(["PASSWORD_ENTRY: {max: 2, life: 600, at_max: challenge}"])
+    v1.record(subject, times=2)
+    begin = {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"}
+    without = v1.post("/v1/attempts/begin", begin).json()
+    assert (without["verdict"], without["counted"]) == ("challenge", False) and "attempt" not in without
+    begun = v1.post("/v1/attempts/begin", {**begin, "challenge": "passed"}).json()
+    assert begun["verdict"] == "allow"
+    done = v1.post("/v1/attempts/finish", {"attempt": begun["attempt"], "outcome": "success"}).json()
+    assert done["verdict"] == "allow"
+    assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "allow"

@@ -91,6 +91,8 @@ try {
 	const char  *subject, *pairwise, *journey, *type, *method_type, *method_id, *notification, *ip;
 	struct bytes token;     /* of a device, as SUCCEED(…).device.token gave it */
 	bool         allowed;   /* the source is on the allow-list */
+	bool         denied;    /* on the other one */
+	bool         passed;    /* the challenge */
 	bool         forgetful; /* the caller wants no token */
 };
 
@@ -134,7 +136,9 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .method_type = text_or(t->method_type, NULL),
 	                    .notification_type = text_or(t->notification, NULL),
 	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
-	                    .source_allowed = t->allowed};
+	                    .source_allowed = t->allowed,
+	                    .source_denied = t->denied,
+	                    .challenge_passed = t->passed};
 
 	q.rule = rules_find(s->rules, text_or(t->journey, "SIGN_IN"), text_or(t->type, "PASSWORD_ENTRY"),
 	                    q.method_type);

@@ -386,7 +386,6 @@ TEST(lock, is_heeded_where_a_rule_has_what_its_key_names)
 	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_SOURCE, false));
 	assert_true(heeded(&s, "PAIRS", REACH_PAIR, false));
 	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_PAIR, false));
-	assert_false(heeded(&s, "PASSWORD_ENTRY", REACH_DEVICE, false));
 	service_close(&s);
 }
 

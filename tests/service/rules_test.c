@@ -167,7 +167,7 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	        {ONE_RULE("max: 6, life: 60, qualifier: device"), AT ".qualifier",
 	         "line 5: " AT ".qualifier: must be none, method or notification"},
 	        {ONE_RULE("max: 6, life: 60, at_max: stop"), AT ".at_max",
-	         "line 5: " AT ".at_max: must be lock, sign_out or reset"},
+	         "line 5: " AT ".at_max: must be lock, sign_out, reset or challenge"},
 	        {ONE_RULE("max: 6, life: 60, renewed: 1"), AT ".renewed",
 	         "line 5: " AT ".renewed: must be a boolean, and is a number"},
 	        {ONE_RULE("max: 6, life: 60, lock: NONE"), AT ".lock",
@@ -228,6 +228,34 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	         "line 2: allow_sources: must be a list of addresses or ranges like 10.0.0.0/8"},
 	        {"journeys: {}\nallow_sources: ['10.0.0.0/']\n", "allow_sources",
 	         "line 2: allow_sources: must be a list of addresses or ranges like 10.0.0.0/8"},
+	        {"journeys: {}\ndeny_sources: [10.0.0.0/33]\n", "deny_sources",
+	         "line 2: deny_sources: must be a list of addresses or ranges like 10.0.0.0/8"},
+	        {"locks:\n  A: {duration: 9, then: B}\njourneys: {}\n", "locks.A.then",
+	         "line 2: locks.A.then: there is no kind B among `locks`"},
+	        {"locks:\n  A: {duration: 9, then: A}\njourneys: {}\n", "locks.A.then",
+	         "line 2: locks.A.then: A must not have a `then` of its own"},
+	        {"locks:\n  A: {duration: 9, then: B}\n  B: {duration: 9, then: C}\n  C: {duration: 9}\n"
+	         "journeys: {}\n",
+	         "locks.A.then", "line 2: locks.A.then: B must not have a `then` of its own"},
+	        {"locks:\n  A: {permanent: true, then: B}\n  B: {duration: 9}\njourneys: {}\n",
+	         "locks.A.then", "line 2: locks.A.then: has no meaning: a permanent lock is the last one"},
+	        {"locks:\n  A: {duration: 9, after: 2}\njourneys: {}\n", "locks.A.after",
+	         "line 2: locks.A.after: has no meaning without `then`"},
+	        {ONE_RULE("max: 6, life: 60, source_life: 9"), AT ".source_life",
+	         "line 5: " AT ".source_life"
+	         ": has no meaning without max_from_source or max_of_source"},
+	        {ONE_RULE("max: 6, life: 60, without_source: skip"), AT ".without_source",
+	         "line 5: " AT ".without_source"
+	         ": has no meaning without max_from_source or max_of_source"},
+	        {ONE_RULE("max: 6, life: 60, lock_at: 9"), AT ".lock_at",
+	         "line 5: " AT ".lock_at"
+	         ": has no meaning unless at_max is challenge"},
+	        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock_at: 6"), AT ".lock_at",
+	         "line 5: " AT ".lock_at"
+	         ": must be above max"},
+	        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock: STANDARD"), AT ".lock",
+	         "line 5: " AT ".lock"
+	         ": has no meaning unless at_max is lock"},
 	        {"journeys: {}\nallow_sources: ['']\n", "allow_sources",
 	         "line 2: allow_sources: must be a list of addresses or ranges like 10.0.0.0/8"},
 	        {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
@@ -337,7 +365,7 @@ TEST(rules, lists_may_be_as_long_as_their_bounds_and_no_longer)
 	list_bound("locks: {", "K%d: {duration: 9}, ", LOCK_KIND_MAX, "}\njourneys: {}\n", "may have 32");
 	list_bound("journeys: {", "J%d: {}, ", JOURNEY_MAX, "}\n", "may have 200");
 	list_bound("journeys: {}\nresets: {", "R%d: {}, ", RESET_MAX, "}\n", "may have 50");
-	list_bound("journeys: {}\nallow_sources: [", "10.0.%d.1, ", SOURCE_ALLOW_MAX, "]\n", "may have 256");
+	list_bound("journeys: {}\nallow_sources: [", "10.0.%d.1, ", SOURCE_RANGES_MAX, "]\n", "may have 256");
 	list_bound("journeys: {J: {locks: [", "L%d, ", RULE_LIST_MAX, "]}}\n", "may have 32");
 	list_bound("locks: {STANDARD: {duration: 9}}\njourneys: {J: {types: {T: {max: 1, life: 1, sets: [",
 	           "L%d, ", RULE_LIST_MAX, "]}}}}\n", "may have 32");
