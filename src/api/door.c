@@ -1,11 +1,15 @@
 /* Door: a call (call.h) on the right threads.
  *
  *   loop thread                                   writer thread
- *   door_handle: who is it, decode, may it
- *     READ: run on a reader, encode, respond
+ *   door_handle: who is it
+ *   work: decode, may it; READ: run on a reader
+ *   conclude: encode, respond
  *     WRITE: engine_submit ------------------->   write_run: run in its turn
  *                                                 write_done: committed, or failed
  *   write_answer: encode, respond  <------------- http_resume
+ *
+ * The work for a caller whose last requests were heavy is done on another thread (late.h), so that the loop's other
+ * connections do not wait for it.
  *
  * What always holds: every request is answered exactly once; a write is answered only after done; nothing of
  * a request is touched after http_respond, nor by this thread between submit and resume. */
@@ -19,8 +23,10 @@
 #include "api/auth.h"
 #include "api/call.h"
 #include "api/ceiling.h"
+#include "api/late.h"
 #include "api/permit.h"
 #include "api/request_log.h"
+#include "base/list.h"
 
 #define CONTENT_TYPE "application/x-amz-json-1.0"
 
@@ -29,6 +35,8 @@ struct door_write {
 	struct call           call;
 	struct http_request  *http;
 	struct caller         who;                         /* until it is answered */
+	struct engine_session reader;                      /* of a read, and for what policies ask */
+	struct late_work      late;                        /* if the work is done on the late thread */
 	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
 	size_t                key_id_len;
 };
@@ -103,6 +111,15 @@ static void answer(struct api_loop *l, struct http_request *r, struct call *c, e
 	respond(l, r, rc, buf_bytes(out));
 }
 
+/* What was done on this thread, which others waited for. Decoding and reading are counted by the memory they took. */
+static void note_work(struct api_loop *l, const struct http_request *r, size_t examined_bytes)
+{
+	const struct door_write *w = r->user;
+
+	debts_add(&l->debts, w->base.caller, r->body.len + r->arena.used_bytes + examined_bytes,
+	          r->received_us);
+}
+
 /* ---- writes ---- */
 
 static enum err_code write_run(struct writer_request *base, struct table *t)
@@ -135,26 +152,12 @@ static void write_submit(struct api_loop *l, struct http_request *r, struct door
 	struct err    err;
 	enum err_code rc;
 
-	w->http = r;
 	w->base.run = write_run;
 	w->base.done = write_done;
 	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
-	w->base.rc = ERR_NONE;
-	w->base.next = NULL;
 	rc = engine_submit(l->api->parts.engine, &w->base, &err);
 	if (rc != ERR_NONE)
 		answer_error(l, r, rc, &err);
-}
-
-/* ---- reads ---- */
-
-static void read_answer(struct api_loop *l, struct http_request *r, struct call *c,
-                        struct engine_session *reader)
-{
-	struct err    err;
-	enum err_code rc = call_run(c, &reader->base, &err);
-
-	answer(l, r, c, rc, &err);
 }
 
 /* ---- the way in ---- */
@@ -199,11 +202,10 @@ static enum err_code foresee(struct http_request *r, const struct caller *who, s
 	return ERR_NONE;
 }
 
-/* Who it is, what it is, whether it may. Nothing is decoded for a stranger. */
-static enum err_code admit(struct api_loop *l, struct http_request *r, struct door_write *w, struct table *t,
-                           struct err *err)
+/* Who it is, and whether its request is worth decoding. */
+static enum err_code identify(struct api_loop *l, struct http_request *r, struct door_write *w,
+                              struct err *err)
 {
-	struct bytes  target = http_header_get(r, "x-amz-target");
 	enum err_code rc;
 
 	if (!is_json(http_header_get(r, "content-type")))
@@ -215,12 +217,50 @@ static enum err_code admit(struct api_loop *l, struct http_request *r, struct do
 	w->base.caller = w->who.key != NULL ? w->who.key->use : NULL;
 	rc = r->body_refused ? auth_refused_body(err) : ceiling_check(l, r, &w->who, err);
 	if (rc == ERR_NONE)
-		rc = foresee(r, &w->who, target, err);
-	if (rc == ERR_NONE)
-		rc = call_decode(&w->call, &r->arena, l->json, target, r->body, err);
-	if (rc == ERR_NONE)
-		rc = permit_check(&w->who, t, &w->call, err);
+		rc = foresee(r, &w->who, http_header_get(r, "x-amz-target"), err);
 	return rc;
+}
+
+/* ---- the work ---- */
+
+/* What it is, whether it may, and what is read: with the reader of whichever thread this is. */
+static void work(struct door_write *w, struct json_reader *json)
+{
+	struct http_request *r = w->http;
+	struct err          *err = &w->base.err;
+	struct bytes         target = http_header_get(r, "x-amz-target");
+
+	w->base.rc = call_decode(&w->call, &r->arena, json, target, r->body, err);
+	if (w->base.rc == ERR_NONE)
+		w->base.rc = permit_check(&w->who, &w->reader.base, &w->call, err);
+	if (w->base.rc != ERR_NONE)
+		return;
+	w->call.request.host = host_of(r);
+	w->call.request.arn_home = bytes_of(((struct api_loop *)r->loop_data)->api->arn_home);
+	if (w->call.operation->kind != WRITE)
+		w->base.rc = call_run(&w->call, &w->reader.base, err);
+}
+
+static void conclude(struct http_request *r)
+{
+	struct api_loop      *l = r->loop_data;
+	struct door_write    *w = r->user;
+	struct engine_session reader = w->reader; /* the answer may show what belongs to it */
+
+	note_work(l, r, reader.cost.spent);
+	if (w->base.rc == ERR_NONE && w->call.operation->kind == WRITE)
+		write_submit(l, r, w);
+	else
+		answer(l, r, &w->call, w->base.rc, &w->base.err);
+	engine_session_release(&reader);
+}
+
+static void work_late(struct late_work *late, struct json_reader *json)
+{
+	struct door_write *w = LIST_ENTRY(late, struct door_write, late);
+
+	work(w, json);
+	http_resume(w->http, conclude);
 }
 
 static struct door_write *begin(struct http_request *r)
@@ -242,21 +282,21 @@ void door_refuse(struct api_loop *l, struct http_request *r, const struct err *e
 
 void door_handle(struct api_loop *l, struct http_request *r)
 {
-	struct door_write    *w = begin(r);
-	struct engine_session reader;
-	enum err_code         rc;
+	struct door_write *w = begin(r);
+	enum err_code      rc;
 
-	engine_session_init(&reader, l->api->parts.engine);
-	rc = admit(l, r, w, &reader.base, &w->base.err);
+	w->http = r;
+	w->late.run = work_late;
+	rc = identify(l, r, w, &w->base.err);
 	if (rc != ERR_NONE) {
 		answer_error(l, r, rc, &w->base.err);
-	} else {
-		w->call.request.host = host_of(r);
-		w->call.request.arn_home = bytes_of(l->api->arn_home);
-		if (w->call.operation->kind == WRITE)
-			write_submit(l, r, w);
-		else
-			read_answer(l, r, &w->call, &reader);
+		return;
 	}
-	engine_session_release(&reader);
+	engine_session_init(&w->reader, l->api->parts.engine);
+	if (l->late != NULL && debts_owe(&l->debts, w->base.caller, r->received_us)) {
+		late_submit(l->late, &w->late);
+		return;
+	}
+	work(w, l->json);
+	conclude(r);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "api/late.h"
 #include "dynamo/sigv4.h"
 
 void *api_loop_open(void *ctx)
@@ -15,6 +16,7 @@ void *api_loop_open(void *ctx)
 	l->api = api;
 	l->json = json_reader_open();
 	l->signatures = sigv4_key_cache_open(api->parts.seed);
+	l->late = late_open();
 	l->meter = &api->meter.shards[number % METER_SHARDS];
 	l->id_state = api->parts.seed.k0;
 	l->id_fixed = hash_bytes(api->parts.seed, own);
@@ -27,6 +29,7 @@ void api_loop_close(void *ctx, void *loop)
 	struct api_loop *l = loop;
 
 	(void)ctx;
+	late_close(l->late);
 	json_reader_close(l->json);
 	sigv4_key_cache_close(l->signatures);
 	buf_release(&l->answer);

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/buf.h"
+#include "base/debt.h"
 #include "json/json.h"
 
 enum {
@@ -12,12 +13,15 @@ enum {
 };
 
 struct sigv4_key_cache;
+struct late;
 
 struct api_loop {
 	struct api             *api;
 	struct json_reader     *json;
 	struct sigv4_key_cache *signatures;
 	struct buf              answer;   /* of the request being answered; reused */
+	struct debts            debts;    /* of callers whose requests were heavy */
+	struct late            *late;     /* where the work for these is done; NULL: here */
 	struct meter_shard     *meter;    /* in the api; shared with other loops if there are many */
 	uint64_t                id_state; /* moves with each request id, through all 2^64 values */
 	uint64_t                id_fixed; /* differs from loop to loop */

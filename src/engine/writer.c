@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/debt.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
@@ -44,19 +45,6 @@ enum {
 	GATHERING_NS_MAX = 500000, /* how long a batch waits for a loop that goes on submitting */
 	SEGMENTS_MAX = 8,          /* of the journal; past it the writer waits for a checkpoint */
 	CLOCK_EVERY = 8,           /* light requests from one look at the clock to the next */
-};
-
-/* Work is what a request came to hold and what its expressions looked at, in bytes: about 0.1 ns each. */
-enum {
-	HEAVY_BYTES = 1 << 20, /* from here on a request's work makes debts */
-	DEBT_BYTES_PER_MS = 1 << 20,
-	DEBT_MS_MAX = 1000,
-	DEBTS_MAX = 64, /* callers remembered */
-};
-
-struct debt {
-	const void *caller; /* NULL: nobody */
-	int64_t     until_us;
 };
 
 struct line {
@@ -86,11 +74,11 @@ struct writer {
 	struct metric_histogram batch_requests, flush_us;
 
 	/* writer thread only */
-	struct line ready, late;
-	bool        late_next; /* the next batch is of late ones */
-	struct debt debts[DEBTS_MAX];
-	struct turn turn;
-	struct buf  body; /* of the record to be written */
+	struct line  ready, late;
+	bool         late_next; /* the next batch is of late ones */
+	struct debts debts;
+	struct turn  turn;
+	struct buf   body; /* of the record to be written */
 };
 
 static void line_init(struct line *l)
@@ -249,36 +237,9 @@ static bool take(struct writer *w)
 	return left;
 }
 
-/* ---- debts ---- */
-
-static struct debt *debt_of(struct writer *w, const void *caller)
-{
-	return &w->debts[((uintptr_t)caller * 0x9E3779B97F4A7C15u) >> 32 & (DEBTS_MAX - 1)];
-}
-
-static bool in_debt(struct writer *w, const void *caller, int64_t now_us)
-{
-	const struct debt *d = debt_of(w, caller);
-
-	return d->until_us > now_us && d->caller == caller;
-}
-
-/* Two callers may share a place: the later debt stays. */
-static void debt_add(struct writer *w, const void *caller, size_t work_bytes, int64_t now_us)
-{
-	struct debt *d = debt_of(w, caller);
-	int64_t      from_us = in_debt(w, caller, now_us) ? d->until_us : now_us;
-	int64_t      until_us = from_us + (int64_t)(work_bytes / (DEBT_BYTES_PER_MS / 1000));
-
-	if (until_us > now_us + DEBT_MS_MAX * 1000)
-		until_us = now_us + DEBT_MS_MAX * 1000;
-	if (d->caller == caller || d->until_us < until_us)
-		*d = (struct debt){caller, until_us};
-}
-
 /* ---- running ---- */
 
-/* Returns the work that it was. */
+/* Returns the work that it was: what it came to hold, and what its expressions examined. */
 static size_t run_one(struct writer *w, struct writer_request *r, int64_t now_us)
 {
 	struct engine_session session = {
@@ -301,7 +262,7 @@ static struct writer_request *next(struct writer *w, bool late, int64_t now_us)
 
 	if (late)
 		return line_pop(&w->late);
-	while ((r = line_pop(&w->ready)) != NULL && in_debt(w, r->caller, now_us))
+	while ((r = line_pop(&w->ready)) != NULL && debts_owe(&w->debts, r->caller, now_us))
 		line_push(&w->late, r);
 	return r;
 }
@@ -353,10 +314,9 @@ static uint64_t run_all(struct writer *w, int64_t now_us, struct line *ran)
 		line_push(ran, r);
 		run.count++;
 		run.cost_bytes += r->cost_bytes;
-		if (work >= HEAVY_BYTES || run.count % CLOCK_EVERY == 0)
+		if (work >= DEBT_HEAVY_BYTES || run.count % CLOCK_EVERY == 0)
 			run.at_us = clock_steady_us(clock);
-		if (work >= HEAVY_BYTES)
-			debt_add(w, r->caller, work, run.at_us);
+		debts_add(&w->debts, r->caller, work, run.at_us);
 		if (run_ends(w, &run))
 			break;
 	}

@@ -9,12 +9,13 @@
  * Costs are upper bounds, weighted so that a byte takes about the same time whatever looks at it:
  *   a comparison        1 for each byte that both sides have
  *   a value or member   EXPR_NODE_COST, in lists, sets, maps and operands alike
- *   a search            EXPR_SEARCH_COST for each byte of the text and of what is looked for */
+ *   a search            EXPR_SEARCH_COST for each byte of the text and of what is looked for
+ *   reading an item     EXPR_READ_COST for each byte, if a condition is put on a write (the caller's to add) */
 struct expr_cost {
 	size_t spent, max;
 };
 
-enum { EXPR_NODE_COST = 32, EXPR_SEARCH_COST = 16 };
+enum { EXPR_NODE_COST = 32, EXPR_SEARCH_COST = 16, EXPR_READ_COST = 12 };
 
 static inline bool expr_cost_exceeded(const struct expr_cost *cost)
 {

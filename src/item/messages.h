@@ -335,8 +335,9 @@
 #define MSG_TRANSACT_SIZE  "Transaction request size has exceeded the maximum allowed size of 4194304 bytes"
 /* ours: DynamoDB has no such bound */
 #define MSG_EXPRESSION_COST                                                                                  \
-	"The expressions of this request would examine more than %zu bytes of items and values. Use fewer "  \
-	"or simpler conditions, or smaller attributes; the operator can raise --expression-mb"
+	"The expressions of this request would examine more than %zu bytes, where a byte that contains() "   \
+	"searches counts 16 times and a byte of an item that a condition is put on 12 times. Use fewer or "  \
+	"simpler conditions, or smaller attributes; the operator can raise --expression-mb"
 #define MSG_CONDITION_FAILED "The conditional request failed"
 #define MSG_TOKEN_MISMATCH                                                                                   \
 	"The provided client token has already been used for a request with other parameters"

@@ -10,7 +10,10 @@
 #define TEXT TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN /* 100 bytes */
 
 /* Of contains(t, :y) on an item of three attributes: two operands, a name among three, a search for one byte. */
-enum { SEARCH_COST = 2 * EXPR_NODE_COST + 3 + (100 + 1) * EXPR_SEARCH_COST };
+enum {
+	SEARCH_COST = 2 * EXPR_NODE_COST + 3 + (100 + 1) * EXPR_SEARCH_COST,
+	CONDITION_COST = SEARCH_COST + 105 * EXPR_READ_COST, /* the item's size */
+};
 
 #define KEY(s)       "{'p':{'S':'a'},'s':{'S':'" s "'}}"
 #define PUT(s)       "{'TableName':'things','Item':{'p':{'S':'a'},'s':{'S':'" s "'},'t':{'S':'" TEXT "'}}}"
@@ -33,7 +36,7 @@ static void open_with(struct fixture *f, size_t expression_bytes_max)
 
 static const char *too_much(const struct fixture *f)
 {
-	static char text[256];
+	static char text[512];
 
 	snprintf(text, sizeof(text), MSG_EXPRESSION_COST, f->options.expression_bytes_max);
 	return text;
@@ -45,7 +48,7 @@ TEST(cost, a_condition_may_look_at_as_much_as_the_bound_says_and_past_it_nothing
 	        "{'TableName':'things','Key':" KEY("1") "," CONDITION("NOT contains(t, :y)") "}";
 	struct fixture f;
 
-	open_with(&f, SEARCH_COST - 1);
+	open_with(&f, CONDITION_COST - 1);
 	fixture_fails(&f, "DeleteItem", delete, ERR_INVALID, too_much(&f));
 	assert_get(&f, "things", KEY("1"), "{'p':{'S':'a'},'s':{'S':'1'},'t':{'S':'" TEXT "'}}");
 	f.options.expression_bytes_max++;
@@ -61,7 +64,7 @@ TEST(cost, the_checks_of_a_transaction_share_one_bound_and_past_it_the_request_i
 	        "9") "}}," CHECK("1") "," CHECK("2") "]}";
 	struct fixture f;
 
-	open_with(&f, 2 * SEARCH_COST - 1);
+	open_with(&f, 2 * CONDITION_COST - 1);
 	fixture_fails(&f, "TransactWriteItems", transaction, ERR_INVALID, too_much(&f));
 	assert_get(&f, "things", KEY("9"), NULL);
 	f.options.expression_bytes_max++;

@@ -1,0 +1,26 @@
+/* Late: a thread for the work of callers in debt (base/debt.h), one for each loop. Decoding a large request or testing a heavy
+ * filter takes milliseconds, and on the loop's own thread every other connection would wait for it. The thread has a low priority, so that it takes nothing from
+ * the others on a busy machine either.
+ *
+ * Its loop opens, feeds and closes it; the work runs on the late thread, and hands itself back with http_resume. */
+#ifndef API_LATE_H
+#define API_LATE_H
+
+struct json_reader;
+struct late;
+
+/* Owned by whoever submits it, until run is called. */
+struct late_work {
+	void (*run)(struct late_work *r, struct json_reader *json); /* with a reader of this thread's own */
+	struct late_work *next;
+};
+
+/* NULL if no thread can be had: then the loop does it all. */
+struct late *late_open(void);
+
+/* Nothing may wait any more. NULL is fine. */
+void late_close(struct late *l);
+
+void late_submit(struct late *l, struct late_work *r);
+
+#endif
