@@ -4,6 +4,14 @@
 
 #include <stdlib.h>
 
+bool table_entry_has_index(const struct table_entry *e, uint16_t index_id)
+{
+	for (uint32_t i = 0; i < e->schema.index_count; i++)
+		if (e->index_ids[i] == index_id)
+			return true;
+	return false;
+}
+
 void table_entry_release(struct table_entry *e)
 {
 	if (atomic_fetch_sub(&e->refs, 1) != 1)

@@ -34,6 +34,7 @@ struct catalog {
 /* A new entry with one reference, holding a deep copy of the schema; ids are the caller's to fill. */
 struct table_entry *table_entry_make(const struct table_schema *schema);
 void                table_entry_release(struct table_entry *e);
+bool                table_entry_has_index(const struct table_entry *e, uint16_t index_id);
 
 /* The form on disk: an item. */
 struct item   table_entry_to_item(struct arena *a, const struct table_entry *e);

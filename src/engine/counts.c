@@ -1,4 +1,4 @@
-/* Counts: a sorted array under a lock, touched once a batch and table. */
+/* Counts: a sorted array under a lock, touched once a change and once a batch. */
 #include "engine/counts.h"
 
 #include <pthread.h>
@@ -16,6 +16,7 @@ struct counts {
 	pthread_mutex_t lock;
 	struct slot    *slots; /* sorted by table, then index */
 	size_t          len, cap;
+	bool            changed; /* some slot is */
 };
 
 struct counts *counts_open(void)
@@ -92,7 +93,7 @@ void counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct c
 	s = slot_at(c, table_id, index_id);
 	s->count.items += change.items;
 	s->count.bytes += change.bytes;
-	s->changed = true;
+	s->changed = c->changed = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -136,7 +137,7 @@ void counts_save(struct counts *c, struct arena                                 
 	size_t at = 0;
 
 	pthread_mutex_lock(&c->lock);
-	while (at < c->len) {
+	while (c->changed && at < c->len) {
 		uint32_t    table_id = c->slots[at].table_id;
 		struct item item = {0};
 		bool        changed = false;
@@ -149,6 +150,15 @@ void counts_save(struct counts *c, struct arena                                 
 		if (changed)
 			store(ctx, table_id, &item);
 	}
+	c->changed = false;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void counts_unsave(struct counts *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->len; i++)
+		c->slots[i].changed = c->changed = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -163,6 +173,30 @@ void counts_load(struct counts *c, uint32_t table_id, const struct item *item)
 		    v->list.count != 2 || !number_to_i64(&v->list.items[0].number, &count.items) ||
 		    !number_to_i64(&v->list.items[1].number, &count.bytes))
 			continue;
-		counts_add(c, table_id, (uint16_t)index_id, count);
+		pthread_mutex_lock(&c->lock);
+		slot_at(c, table_id, (uint16_t)index_id)->count = count;
+		pthread_mutex_unlock(&c->lock);
 	}
+}
+
+/* Slots of nothing are made by who asks for them. */
+static bool agree(struct counts *a, struct counts *b, char out[128])
+{
+	for (size_t i = 0; i < a->len; i++) {
+		const struct slot *s = &a->slots[i];
+		struct count       other = counts_get(b, s->table_id, s->index_id);
+
+		if (other.items == s->count.items && other.bytes == s->count.bytes)
+			continue;
+		snprintf(out, 128, "index %u of table %u: %lld items of %lld bytes, and %lld of %lld",
+		         s->index_id, s->table_id, (long long)s->count.items, (long long)s->count.bytes,
+		         (long long)other.items, (long long)other.bytes);
+		return false;
+	}
+	return true;
+}
+
+const char *counts_compare(struct counts *a, struct counts *b, char out[128])
+{
+	return agree(a, b, out) && agree(b, a, out) ? NULL : out;
 }

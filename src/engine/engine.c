@@ -298,18 +298,10 @@ int64_t engine_now_us(struct engine *e)
 	return last;
 }
 
-static bool has_index(const struct table_entry *t, uint16_t index_id)
-{
-	for (uint32_t i = 0; i < t->schema.index_count; i++)
-		if (t->index_ids[i] == index_id)
-			return true;
-	return false;
-}
-
 static void drop_index_counts(struct engine *e, const struct table_entry *old, const struct table_entry *new)
 {
 	for (uint32_t i = 0; i < old->schema.index_count; i++)
-		if (!has_index(new, old->index_ids[i]))
+		if (!table_entry_has_index(new, old->index_ids[i]))
 			counts_drop_index(e->counts, old->id, old->index_ids[i]);
 }
 

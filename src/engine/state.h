@@ -29,6 +29,7 @@ struct engine {
 	struct ticker        *ticker;
 	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
 	int          lock_fd;
+	bool counts_noted; /* in the store, that counts come with each commit. The writer's, once it runs */
 
 	/* any thread */
 	/* Of the hashes of row keys. Random: keys are chosen by clients, and with a known hash they could all be

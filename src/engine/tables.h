@@ -24,4 +24,11 @@ void tables_save(struct engine_session *s, struct arena *a, struct table_entry *
 /* tables_load.c: reads all tables into a catalog, when the engine opens. */
 enum err_code tables_load(struct engine *e, struct err *err);
 
+/* Counts all rows and entries there are, as of the snapshot (NULL: now). */
+enum err_code tables_count(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
+                           struct err *err);
+
+/* Notes that from this commit on counts are stored with each. */
+void tables_note_counts(struct turn *t);
+
 #endif

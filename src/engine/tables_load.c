@@ -1,9 +1,12 @@
-/* Tables load: reads the catalog and the counts when the engine opens. */
+/* Tables load: reads the catalog and the counts when the engine opens. Older programs stored counts now and then, and after a
+ * kill they were wrong for good: the first opening by this one counts everything once. */
 #include "engine/batch.h"
 #include "engine/layout.h"
 #include "engine/tables.h"
 #include "engine/view.h"
 #include "item/codec.h"
+
+#define META_COUNTS "counts" /* an empty item: counts are stored with each commit */
 
 static enum err_code load_table(struct bytes value, struct arena *a, struct catalog **catalog,
                                 struct err *err)
@@ -32,19 +35,88 @@ static enum err_code load_item(struct engine *e, struct arena *a, struct bytes k
 	return *found ? item_decode(a, value, out, err) : ERR_NONE;
 }
 
-static enum err_code load_counts(struct engine *e, struct arena *a, uint32_t table_id, struct err *err)
+/* An index that was deleted goes out of the counts with the next commit; there may have been none. */
+static enum err_code load_counts(struct engine *e, struct arena *a, const struct table_entry *t,
+                                 struct err *err)
 {
 	struct buf  key;
 	struct item item;
 	bool        found;
 
 	buf_init(&key, a);
-	layout_counts(&key, table_id);
+	layout_counts(&key, t->id);
 	if (load_item(e, a, buf_bytes(&key), &item, &found, err) != ERR_NONE)
 		return err->code;
 	if (found)
-		counts_load(e->counts, table_id, &item);
+		counts_load(e->counts, t->id, &item);
+	for (uint16_t id = INDEX_ID_FIRST; id < t->next_index_id; id++)
+		if (!table_entry_has_index(t, id))
+			counts_drop_index(e->counts, t->id, id);
 	return ERR_NONE;
+}
+
+static void count_key(struct counts *counts, struct bytes key, struct bytes value)
+{
+	uint32_t table_id;
+	uint16_t index_id;
+
+	if (layout_parse_owner(key, &table_id, &index_id))
+		counts_add(counts, table_id, index_id, (struct count){1, (int64_t)value.len});
+}
+
+enum err_code tables_count(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
+                           struct err *err)
+{
+	const char            kinds[] = {KIND_ROW, KIND_INDEX};
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct bytes          key, value;
+	struct arena          a;
+
+	arena_init(&a);
+	err->code = ERR_NONE;
+	for (size_t i = 0; i < sizeof(kinds) && err->code == ERR_NONE; i++) {
+		struct bytes       low = {&kinds[i], 1};
+		struct view_cursor c;
+
+		view_cursor_open(&c, &s, snapshot, &a, low, layout_after(&a, low), false);
+		while (view_cursor_next(&c, &key, &value))
+			count_key(out, key, value);
+		view_cursor_check(&c, err);
+		view_cursor_close(&c);
+	}
+	arena_release(&a);
+	return err->code;
+}
+
+/* From what was stored, if it was stored with each commit. */
+static enum err_code load_all_counts(struct engine *e, struct arena *a, const struct catalog *catalog,
+                                     struct err *err)
+{
+	struct buf  key;
+	struct item item;
+
+	buf_init(&key, a);
+	layout_meta(&key, META_COUNTS);
+	if (load_item(e, a, buf_bytes(&key), &item, &e->counts_noted, err) != ERR_NONE)
+		return err->code;
+	if (!e->counts_noted)
+		return tables_count(e, NULL, e->counts, err);
+	for (uint32_t i = 0; i < catalog->count; i++)
+		if (load_counts(e, a, catalog->entries[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+void tables_note_counts(struct turn *t)
+{
+	struct buf  key, value;
+	struct item item = {0};
+
+	buf_init(&key, &t->arena);
+	buf_init(&value, &t->arena);
+	layout_meta(&key, META_COUNTS);
+	item_encode(&value, &item);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
 }
 
 static enum err_code load_next_id(struct engine *e, struct arena *a, struct catalog *catalog, struct err *err)
@@ -80,9 +152,9 @@ static enum err_code load_all(struct engine *e, struct arena *a, struct catalog 
 	if (err->code == ERR_NONE)
 		view_cursor_check(&c, err);
 	view_cursor_close(&c);
-	for (uint32_t i = 0; i < (*catalog)->count && err->code == ERR_NONE; i++)
-		load_counts(e, a, (*catalog)->entries[i]->id, err);
-	return err->code != ERR_NONE ? err->code : load_next_id(e, a, *catalog, err);
+	if (err->code != ERR_NONE || load_all_counts(e, a, *catalog, err) != ERR_NONE)
+		return err->code;
+	return load_next_id(e, a, *catalog, err);
 }
 
 enum err_code tables_load(struct engine *e, struct err *err)

@@ -9,12 +9,10 @@
 #include "engine/backfill.h"
 #include "engine/checkpoint.h"
 #include "engine/disk.h"
-#include "engine/layout.h"
 #include "engine/state.h"
 #include "engine/sweep.h"
-#include "item/codec.h"
 
-enum { COUNTS_EVERY_TICKS = 10, CLOCK_WARN_US = 2000000 };
+enum { CLOCK_WARN_US = 2000000 };
 
 struct ticker {
 	struct engine *engine;
@@ -29,53 +27,10 @@ struct ticker {
 
 	/* ticker thread only */
 	struct sweep sweep;
-	unsigned     ticks;
 	int64_t      warned_us; /* how far the wall clock was ahead when that was last said */
 };
 
 /* ---- one round ---- */
-
-struct counts_request {
-	struct writer_request  base;
-	struct engine_session *session;
-	struct arena          *arena;
-};
-
-static void store_counts(void *ctx, uint32_t table_id, const struct item *item)
-{
-	struct counts_request *q = ctx;
-	struct buf             key, value;
-
-	if (catalog_find_id(q->session->turn->catalog, table_id) == NULL)
-		return;
-	buf_init(&key, q->arena);
-	buf_init(&value, q->arena);
-	layout_counts(&key, table_id);
-	item_encode(&value, item);
-	turn_put(q->session->turn, buf_bytes(&key), buf_bytes(&value), true, 0);
-}
-
-static enum err_code counts_request_run(struct writer_request *w, struct table *t)
-{
-	struct counts_request *q = (struct counts_request *)w;
-	struct arena           a;
-
-	arena_init(&a);
-	q->arena = &a;
-	q->session = (struct engine_session *)t;
-	counts_save(q->session->engine->counts, &a, store_counts, q);
-	arena_release(&a);
-	return ERR_NONE;
-}
-
-static void save_counts(struct engine *e)
-{
-	struct counts_request q = {.base = {.run = counts_request_run}};
-	struct err            err;
-
-	if (engine_run(e, &q.base, &err) != ERR_NONE)
-		log_warn("the item counts were not stored: %s", err.text);
-}
 
 /* Someone set the wall clock. Time goes on as it was; whether to take the new time on is the operator's choice,
  * for what is to last would end that much earlier. */
@@ -118,8 +73,6 @@ static void tick(struct ticker *t)
 		log_warn("filling an index was put off: %s", err.text);
 	if (sweep_run(e, &t->sweep, &err) != ERR_NONE)
 		log_warn("sweeping expired rows was put off: %s", err.text);
-	if (++t->ticks % COUNTS_EVERY_TICKS == 0)
-		save_counts(e);
 }
 
 /* ---- the thread ---- */
@@ -172,7 +125,6 @@ static void *ticker_main(void *arg)
 		pthread_cond_broadcast(&t->changed);
 		pthread_mutex_unlock(&t->lock);
 	}
-	save_counts(t->engine);
 	return NULL;
 }
 

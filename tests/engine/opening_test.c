@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fault.h"
+#include "counted.h"
 #include "engine/layout.h"
 #include "engine/rocks.h"
 #include "engine/turn.h"
@@ -110,6 +111,77 @@ TEST(opening, a_journal_that_is_damaged_is_refused_with_the_files_name_and_stays
 	shell(&f, "rm -rf journal && mv away journal");
 	fixture_start(&f);
 	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+	fixture_close(&f);
+}
+
+TEST(opening, counts_are_right_after_a_kill)
+{
+	struct fixture f;
+	union answer   r;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	for (int i = 0; i < 146; i++)
+		fixture_ok(&f, "PutItem",
+		           arena_printf(&f.arena,
+		                        "{'TableName':'things','Item':{'p':{'S':'%d'},'s':{'S':'x'}}}", i)
+		                   .data);
+	fixture_ok(&f, "DeleteItem", "{'TableName':'things','Key':{'p':{'S':'7'},'s':{'S':'x'}}}");
+	die(&f);
+	fixture_start(&f);
+	r = fixture_ok(&f, "DescribeTable", "{'TableName':'things'}");
+	assert_int_equal(r.table.item_count, 145);
+	assert_counted(&f);
+	fixture_ok(&f, "PutItem", THING("b"));
+	die(&f);
+	fixture_start(&f);
+	assert_int_equal(fixture_ok(&f, "DescribeTable", "{'TableName':'things'}").table.item_count, 146);
+	assert_counted(&f);
+	fixture_close(&f);
+}
+
+static enum err_code forget_counts(struct writer_request *w, struct table *t)
+{
+	(void)w;
+	turn_delete(((struct engine_session *)t)->turn, BYTES("mcounts"), true, 0);
+	return ERR_NONE;
+}
+
+/* An older program left what counts it had last stored, and no note. */
+TEST(opening, counts_that_an_older_program_left_are_put_right_once)
+{
+	struct writer_request w = {.run = forget_counts};
+	struct fixture        f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
+	counts_add(f.engine->counts, TABLE_ID_FIRST, 0, (struct count){1000, 1000});
+	assert_int_equal(fixture_ok(&f, "DescribeTable", "{'TableName':'things'}").table.item_count, 1001);
+	die(&f);
+	fixture_start(&f);
+	assert_counted(&f);
+	fixture_ok(&f, "PutItem", THING("b"));
+	die(&f);
+	fixture_start(&f);
+	assert_counted(&f);
+	assert_int_equal(fixture_ok(&f, "DescribeTable", "{'TableName':'things'}").table.item_count, 2);
+	fixture_close(&f);
+}
+
+TEST(opening, counts_of_a_commit_that_the_disk_did_not_take_are_taken_back)
+{
+	struct fixture f;
+	union answer   r;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	fault_arm(FAULT_COMMIT, 0);
+	assert_int_equal(fixture_try(&f, "PutItem", THING("b"), &r), ERR_STORAGE);
+	fault_disarm(FAULT_COMMIT);
+	assert_counted(&f);
 	fixture_close(&f);
 }
 

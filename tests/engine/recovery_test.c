@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "counted.h"
 #include "engine/check.h"
 #include "engine/checkpoint.h"
 
@@ -309,6 +310,7 @@ static void compare_all(struct remains *r, struct fixture *f, const struct state
 		compare_table(r, f, s, table);
 	if (engine_verify(f->engine, &f->err) != ERR_NONE)
 		fail_msg("%s: %s", r->what, f->err.text);
+	assert_counted(f);
 }
 
 /* The state after so many records. A sweep that a full segment brings about may commit when the clock stands at the next
