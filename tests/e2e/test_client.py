@@ -150,11 +150,15 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     put(v1, "/v1/subjects/fraud/states/email_fraud", {"state": "DENY"})
     v1.record("guessed", times=6)
     v1.record("forgot", times=6, journey="REAUTHENTICATION")
+    policies = v1.send("GET", "/v1/policies/attempts", b"", {}).json()["document"]
+    policies["journeys"]["STEP_UP"] = {"types": {"PASSWORD_ENTRY": {"max": 1, "life": 600, "at_max": "challenge"}}}
+    put(v1, "/v1/policies/attempts", policies, **{"If-Match": '"0"'})
     v1.close()
     for _ in range(10):
         assert client.ask("allow", "sms-number", "full")[:2] == ["ok", "allowed"]
     asked = {("attempt", "new"): ("allow", "-"), ("attempt", "guessed"): ("locked", "lock"), ("attempt", "barred"): ("locked_permanent", "lock"),
              ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
+             ("attempt", "new", "-", "STEP_UP"): ("challenge", "challenge"),
              ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
              ("check", "new", "sms-number", "full", "1"): ("limited", "limit"),
              ("check", "new", "sms-number", "empty", "11"): ("limited", "cost_above_limit"),
@@ -163,10 +167,11 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
         answer = client.ask(*words)
         assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
     client.release()
-    # These are all that there are.
+    # These are all that there are, but for what the library never asks (finish) and what takes an address of its own.
     documented = SCHEMAS["Verdict"]["properties"]
-    assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"])
-    assert {reason for _, reason in asked.values()} - {"-"} == set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
+    assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed"}
+    reasons = set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
+    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied"}
 
 
 def test_a_check_looks_at_limits_and_takes_nothing(server):
