@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/directory.h"
@@ -36,7 +37,10 @@ const struct table_backend engine_backend = {
         .remove = tables_remove,
 };
 
-enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20 };
+enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20, CLOCK_JUMP_MAX_DAYS = 30 };
+
+#define DAY_US         (INT64_C(86400) * 1000000)
+#define SWEEP_GRACE_US (INT64_C(3600) * 1000000)
 
 static void system_random(void *out, size_t len)
 {
@@ -55,6 +59,7 @@ struct engine_options engine_options_default(const char *path)
 	                               .expression_bytes_max = 64 << 20,
 	                               .disk_reserve_bytes = 64 << 20,
 	                               .journal_segment_bytes = JOURNAL_SEGMENT_BYTES,
+	                               .clock_jump_max_us = CLOCK_JUMP_MAX_DAYS * DAY_US,
 	                               .tick_ms = 1000,
 	                               .clock = clock_system(),
 	                               .random = system_random};
@@ -81,13 +86,46 @@ static size_t unsettled_bytes_max(const struct engine_options *options)
 
 /* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
  * clock: a wall clock that someone sets neither ends what is to last nor makes it last longer. */
-static void time_begin(struct engine *e, int64_t stored_us)
+static void time_set(struct engine *e, int64_t now_us)
 {
-	int64_t wall_us = clock_wall_us(e->options.clock);
-
-	e->began_us = wall_us > stored_us ? wall_us : stored_us;
+	e->began_us = now_us;
 	e->began_steady_us = clock_steady_us(e->options.clock);
-	atomic_store(&e->now_us, e->began_us);
+	atomic_store(&e->now_us, now_us);
+}
+
+static void time_text(int64_t time_us, char out[32])
+{
+	time_t    second = (time_t)(time_us / 1000000);
+	struct tm tm;
+
+	gmtime_r(&second, &tm);
+	strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+/* A clock that is far from the last commit may be wrong, and a wrong one cannot be taken back: what is to last would end at
+ * once, and what begins now would last for years. So somebody has to say that it is right. Then nothing is swept for a while:
+ * what seems to have expired is still there, should the clock have been wrong after all. */
+static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err *err)
+{
+	int64_t wall_us = clock_wall_us(e->options.clock), jump_us = wall_us - stored_us;
+	char    stored[32], wall[32];
+
+	time_set(e, wall_us > stored_us ? wall_us : stored_us);
+	if (stored_us == 0 ||
+	    (jump_us <= e->options.clock_jump_max_us && -jump_us <= e->options.clock_jump_max_us))
+		return ERR_NONE;
+	time_text(stored_us, stored);
+	time_text(wall_us, wall);
+	if (!e->options.accept_clock)
+		return err_set(
+		        err, ERR_STORAGE,
+		        "the clock says %s UTC, but the last commit in %s is of %s: set the clock right, or, "
+		        "if it is right, start once with --accept-clock",
+		        wall, e->options.path, stored);
+	log_warn("the clock is accepted as it is: time goes from %s to %s UTC", stored, wall);
+	time_set(e, wall_us);
+	e->sweep_after_us = wall_us + SWEEP_GRACE_US;
+	return ERR_NONE;
 }
 
 enum err_code engine_journal_site(const char *path, char dir[PATH_MAX], struct journal_site *out,
@@ -138,7 +176,8 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	    disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
 	    replay_publish(e, &site, &from, &end, err) != ERR_NONE)
 		return err->code;
-	time_begin(e, end.time_us);
+	if (time_begin(e, end.time_us, err) != ERR_NONE)
+		return err->code;
 	if (rocks_is_frozen(e->rocks) ||
 	    journal_open(&e->journal, &site, &end, &options, err) == ERR_DISK_FULL)
 		return starve(e);

@@ -98,6 +98,8 @@ enum err_code sweep_run(struct engine *e, struct sweep *s, struct err *err)
 {
 	struct sweep_request q;
 
+	if (engine_now_us(e) < e->sweep_after_us)
+		return ERR_NONE;
 	if (s->rounds++ % SWEEP_RESTART_ROUNDS == 0) {
 		buf_reset(&s->at);
 		buf_add_byte(&s->at, KIND_EXPIRY);

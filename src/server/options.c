@@ -13,6 +13,7 @@ struct serve_options serve_options_default(void)
 	                                 .cache_mb = 64,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
+	                                 .clock_jump_max_days = 30,
 	                                 .limits_mb = 64};
 	struct service_tables tables = service_tables_default();
 

@@ -170,6 +170,8 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	engine.cache_bytes_max = (size_t)options->cache_mb << 20;
 	engine.queue_bytes_max = (size_t)options->queue_mb << 20;
 	engine.expression_bytes_max = (size_t)options->expression_mb << 20;
+	engine.accept_clock = options->accept_clock;
+	engine.clock_jump_max_us = (int64_t)options->clock_jump_max_days * 86400 * 1000000;
 	engine.on_failure = on_failure;
 	engine.failure_ctx = s;
 	return engine_open(&s->engine, &engine, err);

@@ -23,6 +23,8 @@ struct serve_options {
 	uint64_t    cache_mb;
 	uint64_t    queue_mb;
 	uint64_t    expression_mb;               /* what the expressions of one request may examine */
+	bool        accept_clock;                /* however far it is from the last commit */
+	uint64_t    clock_jump_max_days;         /* farther is refused */
 	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
 	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };

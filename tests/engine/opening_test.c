@@ -185,6 +185,74 @@ TEST(opening, counts_of_a_commit_that_the_disk_did_not_take_are_taken_back)
 	fixture_close(&f);
 }
 
+enum { DAY_S = 86400 };
+
+static int64_t now_s(struct fixture *f)
+{
+	return engine_now_us(f->engine) / 1000000;
+}
+
+TEST(opening, a_clock_that_is_far_from_the_last_commit_is_refused_until_it_is_accepted)
+{
+	const int64_t  bound_us = (int64_t)30 * DAY_S * 1000000;
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, bound_us);
+	fixture_start(&f); /* so far it may */
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, 1);
+	assert_refused(&f, "start once with --accept-clock");
+	clock_manual_jump(&f.clock, -2 * bound_us - 2);
+	assert_refused(&f, "start once with --accept-clock");
+	clock_manual_jump(&f.clock, bound_us + 1);
+	fixture_start(&f); /* the refused starts changed nothing */
+	assert_int_equal(now_s(&f), START_S);
+	fixture_close(&f);
+}
+
+/* The way back: a year ahead was accepted, and was wrong. What seemed to have expired is there again. */
+TEST(opening, a_wrong_clock_that_was_accepted_is_taken_back)
+{
+	const int64_t  year_us = (int64_t)365 * DAY_S * 1000000;
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "UpdateTimeToLive",
+	           "{'TableName':'things','TimeToLiveSpecification':{'AttributeName':'ttl','Enabled':true}}");
+	fixture_ok(
+	        &f, "PutItem",
+	        arena_printf(&f.arena,
+	                     "{'TableName':'things','Item':{'p':{'S':'a'},'s':{'S':'x'},'ttl':{'N':'%d'}}}",
+	                     START_S + DAY_S)
+	                .data);
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, year_us);
+	f.options.accept_clock = true;
+	fixture_start(&f);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", NULL);
+	engine_tick(f.engine); /* it is not swept yet */
+	fixture_ok(&f, "PutItem", THING("b"));
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, -year_us);
+	f.options.accept_clock = false;
+	assert_refused(&f, "start once with --accept-clock");
+	f.options.accept_clock = true;
+	fixture_start(&f);
+	assert_int_equal(now_s(&f), START_S);
+	fixture_ok(&f, "PutItem", THING("c"));
+	f.options.accept_clock = false;
+	fixture_restart(&f);
+	assert_int_equal(now_s(&f), START_S);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}",
+	           arena_printf(&f.arena, "{'p':{'S':'a'},'s':{'S':'x'},'ttl':{'N':'%d'}}", START_S + DAY_S)
+	                   .data);
+	fixture_close(&f);
+}
+
 TEST(opening, a_checkpoint_that_fails_is_made_up_for_by_a_later_one)
 {
 	struct fixture f;
