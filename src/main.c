@@ -24,9 +24,9 @@ static const struct command *find(const char *name)
 static void list(FILE *out)
 {
 	fprintf(out, "Gatehouse keeps the state behind a login page, durably, on one machine.\n\n"
-	             "usage: gatehouse COMMAND [OPTIONS]     (gatehouse COMMAND --help says more)\n\n");
+	             "usage: gatehouse COMMAND [OPTIONS]     (details: gatehouse COMMAND --help)\n\n");
 	for (int i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
+		fprintf(out, "  %-11s %s\n", commands[i]->name, commands[i]->help);
 	fprintf(out, "\nTo try it without keys:  gatehouse serve --no-auth\n");
 }
 

@@ -173,9 +173,9 @@ struct check_options {
 };
 
 static const struct option_spec options[] = {
-        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
-         offsetof(struct check_options, data), 0, 0},
-        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct check_options, help), 0, 0},
+        {"--data", OPTION_TEXT, "DIR", "data directory (default: data)", offsetof(struct check_options, data),
+         0, 0},
+        {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct check_options, help), 0, 0},
 };
 
 static int run(int argc, char **argv)
@@ -196,16 +196,11 @@ static int run(int argc, char **argv)
 
 const struct command command_check = {
         .name = "check",
-        .help = "verifies a data directory",
-        .about = "Reads FORMAT, the sealed files (keys.json and secrets), the journal and every stored block "
-                 "of a "
-                 "data\n"
-                 "directory and compares them with their checksums, then compares every row, index entry and "
-                 "expiry\n"
-                 "entry with those that it belongs to. No server may have the directory open meanwhile; "
-                 "nothing "
-                 "in it\n"
-                 "is changed.",
+        .help = "verify a data directory",
+        .about = "Reads FORMAT, the sealed files (keys.json and the secrets), the journal and every stored\n"
+                 "block of a data directory and verifies their checksums. Then compares every row with its\n"
+                 "index and expiry entries. Stop the server first: no other process may have the directory\n"
+                 "open. Nothing in it is changed.",
         .more = "Exit status 0: sound. 1: damaged, or it could not be checked; the last line says which.",
         .options = options,
         .option_count = OPTIONS_COUNT(options),

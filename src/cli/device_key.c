@@ -56,16 +56,16 @@ static int rotate(const struct device_key_options *o)
 }
 
 static const struct command_word words[] = {
-        {"rotate", NULL, "makes a new key, which signs from now on; the older ones still verify"},
+        {"rotate", NULL, "create a new signing key; older keys still verify their tokens"},
 };
 
 static const struct option_spec options[] = {
-        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
+        {"--data", OPTION_TEXT, "DIR", "data directory (default: data)",
          offsetof(struct device_key_options, data), 0, 0},
         {"--drop-oldest", OPTION_FLAG, NULL,
-         "if there are 32 keys already: ends the oldest, whose tokens then open nothing",
+         "with 32 keys already: drop the oldest, whose tokens are then unknown",
          offsetof(struct device_key_options, drop_oldest), 0, 0},
-        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct device_key_options, help), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct device_key_options, help), 0, 0},
 };
 
 static int run(int argc, char **argv)
@@ -91,10 +91,9 @@ static int run(int argc, char **argv)
 
 const struct command command_device_key = {
         .name = "device-key",
-        .help = "rotates the key that signs the tokens of known devices",
-        .about = "The keys that sign the tokens of known devices, in DIR/devices.key. A running server takes "
-                 "a\n"
-                 "new one within seconds.",
+        .help = "rotate the key that signs device tokens",
+        .about = "DIR/devices.key holds the keys that sign the tokens of known devices. A running server\n"
+                 "picks up a new key within seconds.",
         .words = words,
         .word_count = 1,
         .options = options,

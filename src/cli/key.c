@@ -190,13 +190,13 @@ static int key_seal(const struct key_options *o, const char *name, struct arena 
 enum { CREATE, LIST, SHOW, ROTATE, LIMIT, REVOKE, SEAL, WORDS };
 
 static const struct command_word words[WORDS] = {
-        [CREATE] = {"create", "NAME --policy FILE", "makes a key and prints it, for a shell to read"},
-        [LIST] = {"list", NULL, "ids, names and status; no secrets"},
-        [SHOW] = {"show", "NAME", "prints a key again"},
-        [ROTATE] = {"rotate", "NAME", "gives it a new secret; the old one is refused from now on"},
-        [LIMIT] = {"limit", "NAME OPTIONS", "changes its ceilings; 0 takes one away"},
-        [REVOKE] = {"revoke", "NAME", "ends it for good"},
-        [SEAL] = {"seal", NULL, "accepts keys.json as it is, after you edited it by hand"},
+        [CREATE] = {"create", "NAME --policy FILE", "create a key and print it as shell exports"},
+        [LIST] = {"list", NULL, "list ids, names, status and limits; no secrets"},
+        [SHOW] = {"show", "NAME", "print a key again as shell exports"},
+        [ROTATE] = {"rotate", "NAME", "replace its secret; the old one is refused from now on"},
+        [LIMIT] = {"limit", "NAME OPTIONS", "change its limits; 0 removes one"},
+        [REVOKE] = {"revoke", "NAME", "revoke it for good"},
+        [SEAL] = {"seal", NULL, "accept keys.json as it is, after you edited it by hand"},
 };
 
 static int (*const acts[WORDS])(const struct key_options *, const char *, struct arena *) = {
@@ -205,21 +205,21 @@ static int (*const acts[WORDS])(const struct key_options *, const char *, struct
 };
 
 static const struct option_spec options[] = {
-        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
-         offsetof(struct key_options, data), 0, 0},
+        {"--data", OPTION_TEXT, "DIR", "data directory (default: data)", offsetof(struct key_options, data),
+         0, 0},
         {"--policy", OPTION_TEXT, "FILE",
-         "create: what the key may do, an IAM policy document; - reads standard input",
+         "create: IAM policy document that says what the key may do; - reads standard input",
          offsetof(struct key_options, policy), 0, 0},
         {"--region", OPTION_TEXT, "NAME",
-         "create: the region that the policy is for (default: the server's at its last start, else local)",
+         "create: region of the policy (default: the server's at its last start, else local)",
          offsetof(struct key_options, region), 0, 0},
         {"--max-connections", OPTION_NUMBER, "N",
-         "create, limit: connections that the key may have open at once (default: any number)",
+         "create, limit: connections the key may have open at once (default: no limit)",
          offsetof(struct key_options, connections_max), 0, KEY_CEILING_MAX},
         {"--max-requests-per-second", OPTION_NUMBER, "N",
-         "create, limit: requests that the key may make in a second (default: any number)",
+         "create, limit: requests the key may make per second (default: no limit)",
          offsetof(struct key_options, requests_max), 0, KEY_CEILING_MAX},
-        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct key_options, help), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct key_options, help), 0, 0},
 };
 
 /* The policy is read as whoever runs this; all else is the directory owner's. */
@@ -278,16 +278,15 @@ static int run(int argc, char **argv)
 
 const struct command command_key = {
         .name = "key",
-        .help = "makes, lists, limits, rotates and revokes access keys",
-        .about = "The access keys that may sign requests. Changes are in force at once, also for a running\n"
-                 "server.",
+        .help = "create, list, limit, rotate and revoke access keys",
+        .about = "Manages the access keys that sign requests. A change takes effect with the next request;\n"
+                 "the server needs no restart, and need not be running.",
         .words = words,
         .word_count = WORDS,
         .options = options,
         .option_count = OPTIONS_COUNT(options),
-        .more = "A request past a ceiling is refused with ThrottlingException, which SDKs wait and try "
-                "again\n"
-                "after; a connection past it is closed as well.\n"
+        .more = "A request over a key's limit is refused with ThrottlingException, which SDKs retry after a\n"
+                "pause. A connection over the limit is closed as well.\n"
                 "\n"
                 "To sign with a key from a shell:\n"
                 "  eval \"$(gatehouse key show administrator)\"",

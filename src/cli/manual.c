@@ -7,7 +7,7 @@
 
 /* ---- roff ---- */
 
-enum { ROFF_COLUMNS = 70 }; /* a filled line breaks at the first space past it */
+enum { ROFF_COLUMNS = 60 }; /* a filled line breaks at the first space past it */
 
 /* A dash and a backquote that can be copied, a backslash that is one. */
 static void put_roff_char(char c)

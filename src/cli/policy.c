@@ -59,17 +59,17 @@ static int explain(struct json_reader *reader, struct arena *a, const struct pol
 }
 
 static const struct option_spec options[] = {
-        {"--policy", OPTION_TEXT, "FILE", "an IAM policy document", offsetof(struct policy_options, policy),
-         0, 0},
-        {"--request", OPTION_TEXT, "FILE", "the request (default: -, standard input)",
+        {"--policy", OPTION_TEXT, "FILE", "IAM policy document", offsetof(struct policy_options, policy), 0,
+         0},
+        {"--request", OPTION_TEXT, "FILE", "request to test (default: -, standard input)",
          offsetof(struct policy_options, request), 0, 0},
-        {"--region", OPTION_TEXT, "NAME", "the server's region (default: local)",
+        {"--region", OPTION_TEXT, "NAME", "region of the server (default: local)",
          offsetof(struct policy_options, region), 0, 0},
-        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct policy_options, help), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct policy_options, help), 0, 0},
 };
 
 static const struct command_word words[] = {
-        {"test", "--policy FILE --request FILE", "is the request allowed, and why?"},
+        {"test", "--policy FILE --request FILE", "say whether the request is allowed, and why"},
 };
 
 static int test(const struct policy_options *o)
@@ -107,10 +107,9 @@ static int run(int argc, char **argv)
 
 const struct command command_policy = {
         .name = "policy",
-        .help = "tests what a policy allows, and says why",
-        .about = "Asks a policy about a request, without a server. Exit status 0 if it is allowed, 1 if not, "
-                 "2 if a\n"
-                 "file is no good. A request looks like\n"
+        .help = "test what an access key's policy allows",
+        .about = "Evaluates a request against a policy and explains the decision, without a server. Exit\n"
+                 "status 0: allowed. 1: not allowed. 2: a file is missing or wrong. A request looks like\n"
                  "  {\"action\": \"dynamodb:GetItem\",\n"
                  "   \"resource\": \"arn:aws:dynamodb:local:000000000000:table/users\",\n"
                  "   \"context\": {\"dynamodb:LeadingKeys\": [\"user-1\"]}}",

@@ -60,11 +60,11 @@ static int salvage(const struct salvage_options *o)
 }
 
 static const struct option_spec options[] = {
-        {"--data", OPTION_TEXT, "DIR", "the data directory (default: data)",
+        {"--data", OPTION_TEXT, "DIR", "data directory (default: data)",
          offsetof(struct salvage_options, data), 0, 0},
-        {"--drop", OPTION_FLAG, NULL, "drop what is damaged or lost, after a copy of it was made",
+        {"--drop", OPTION_FLAG, NULL, "drop what is damaged or lost, after copying it aside",
          offsetof(struct salvage_options, drop), 0, 0},
-        {"--help", OPTION_FLAG, NULL, "this text", offsetof(struct salvage_options, help), 0, 0},
+        {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct salvage_options, help), 0, 0},
 };
 
 static int run(int argc, char **argv)
@@ -85,22 +85,17 @@ static int run(int argc, char **argv)
 
 const struct command command_salvage = {
         .name = "salvage",
-        .help = "keeps what can be kept of a damaged data directory",
-        .about = "For a data directory that a server refuses because its journal or a sealed file is damaged "
-                 "or lost,\n"
-                 "and of which there is no backup. Says exactly what would have to be dropped: files, bytes, "
-                 "commits\n"
-                 "with their numbers and times. Changes nothing without --drop. No server may have the "
-                 "directory open.",
-        .more = "All commits before the damage are kept, all after it are dropped, because they may rest on "
-                "those that "
-                "are\n"
-                "lost. The store may hold rows of dropped commits already; they stay, and index and expiry "
-                "entries are "
-                "made\n"
-                "to agree with rows. What is dropped is copied to DIR/salvaged-TIME first.\n"
-                "Exit status 0: nothing to drop, or it was dropped. 1: there is something to drop, or it "
-                "failed.",
+        .help = "recover what can be kept of a damaged data directory",
+        .about = "For a data directory that the server refuses because its journal or a sealed file is\n"
+                 "damaged or lost, and that has no backup. Lists exactly what would have to be dropped:\n"
+                 "files, bytes, and commits with their numbers and times. Changes nothing without --drop.\n"
+                 "Stop the server first: no other process may have the directory open.",
+        .more = "Every commit before the damage is kept. Every commit after it is dropped, because it may\n"
+                "depend on a lost one. The store may already hold rows of dropped commits. These rows stay,\n"
+                "and their index and expiry entries are made to agree with them. What is dropped is copied\n"
+                "to DIR/salvaged-TIME first.\n"
+                "Exit status 0: nothing to drop, or it was dropped. 1: there is something to drop, or\n"
+                "salvage failed.",
         .options = options,
         .option_count = OPTIONS_COUNT(options),
         .run = run,

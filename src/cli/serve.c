@@ -81,66 +81,66 @@ struct serve_arguments {
 #define AT(field) offsetof(struct serve_arguments, field)
 
 static const struct option_spec options[] = {
-        {"--config", OPTION_CONFIG, "FILE", "settings, as YAML: the options below, without dashes",
+        {"--config", OPTION_CONFIG, "FILE", "settings in YAML: the options below, without the dashes",
          AT(config), 0, 0},
         {"--listen", OPTION_TEXT, "ADDRESS:PORT",
-         "where to listen (default: 127.0.0.1:8420; port 0: a free one)", AT(o.listen), 0, 0},
-        {"--data", OPTION_TEXT, "DIR", "the data directory, made if absent (default: data)", AT(o.data), 0,
+         "address to listen on; port 0 picks a free port (default: 127.0.0.1:8420)", AT(o.listen), 0, 0},
+        {"--data", OPTION_TEXT, "DIR", "data directory, created if missing (default: data)", AT(o.data), 0,
          0},
-        {"--region", OPTION_TEXT, "NAME",
-         "the region in ARNs, and the one that signatures must be for (default: local)", AT(o.region), 0, 0},
+        {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
+         AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",
-         "policies for attempts and limits, YAML, read again when it changes (default: those of PUT "
-         "/v1/policies, or those that ship)",
+         "policies for attempts and limits, in YAML; reloaded when the file changes (default: the ones set "
+         "with PUT /v1/policies, else the built-in ones)",
          AT(o.policies), 0, 0},
-        {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback", AT(o.no_auth), 0, 0},
+        {"--no-auth", OPTION_FLAG, NULL, "serve without authentication, on loopback only", AT(o.no_auth), 0,
+         0},
         {"--host-names", OPTION_TEXT, "NAME,NAME",
-         "with --no-auth: what else the server is called in the Host and Origin headers of requests, beside "
-         "localhost, "
-         "127.0.0.1 and [::1]",
+         "with --no-auth: further names to accept in Host and Origin headers, besides localhost, 127.0.0.1 "
+         "and [::1]",
          AT(o.host_names), 0, 0},
-        {"--plain-http", OPTION_FLAG, NULL, "listen without TLS also where it is not loopback",
+        {"--plain-http", OPTION_FLAG, NULL, "allow plain HTTP on addresses other than loopback",
          AT(o.plain_http), 0, 0},
         {"--log-requests", OPTION_FLAG, NULL, "log every request, not only those that fail with 5xx",
          AT(o.log_requests), 0, 0},
         {"--open-metrics", OPTION_FLAG, NULL,
-         "serve /metrics, which needs no signature, also where it is not loopback", AT(o.open_metrics), 0, 0},
-        {"--tls-cert", OPTION_TEXT, "FILE", "serve https: the certificate, with its chain, PEM",
-         AT(o.tls_cert), 0, 0},
-        {"--tls-key", OPTION_TEXT, "FILE", "the certificate's key, PEM", AT(o.tls_key), 0, 0},
-        {"--tls-client-ca", OPTION_TEXT, "FILE", "ask peers for a certificate that this CA signed",
+         "serve /metrics, which needs no signature, on addresses other than loopback", AT(o.open_metrics), 0,
+         0},
+        {"--tls-cert", OPTION_TEXT, "FILE", "certificate and its chain, PEM; turns on HTTPS", AT(o.tls_cert),
+         0, 0},
+        {"--tls-key", OPTION_TEXT, "FILE", "private key of the certificate, PEM", AT(o.tls_key), 0, 0},
+        {"--tls-client-ca", OPTION_TEXT, "FILE", "require client certificates signed by this CA, PEM",
          AT(o.tls_client_ca), 0, 0},
-        {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one a core)", AT(o.loops),
+        {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one per core)", AT(o.loops),
          0, 256},
-        {"--cache-mb", OPTION_NUMBER, "N", "memory for hot rows (default: 64)", AT(o.cache_mb), 1, 1 << 20},
-        {"--queue-mb", OPTION_NUMBER, "N", "requests that may wait to be written (default: 64)",
+        {"--cache-mb", OPTION_NUMBER, "N", "memory for the row cache, in MB (default: 64)", AT(o.cache_mb), 1,
+         1 << 20},
+        {"--queue-mb", OPTION_NUMBER, "N", "memory for requests waiting to be written, in MB (default: 64)",
          AT(o.queue_mb), 1, 1 << 20},
         {"--expression-mb", OPTION_NUMBER, "N",
-         "what the conditions or the filter of one request may examine (default: 64)", AT(o.expression_mb), 1,
-         1 << 20},
+         "data that the conditions or filter of one request may examine, in MB (default: 64)",
+         AT(o.expression_mb), 1, 1 << 20},
         {"--clock-jump-max-days", OPTION_NUMBER, "N",
          "refuse to start if the clock is farther than this from the last commit (default: 30)",
          AT(o.clock_jump_max_days), 1, 36500},
         {"--accept-clock", OPTION_FLAG, NULL,
-         "for one start: the clock is right, however far it is from the last commit", AT(o.accept_clock), 0,
-         0},
-        {"--limits-mb", OPTION_NUMBER, "N", "memory for limits that are kept in memory (default: 64)",
+         "for one start: accept the clock, however far it is from the last commit", AT(o.accept_clock), 0, 0},
+        {"--limits-mb", OPTION_NUMBER, "N", "memory for limits kept in memory, in MB (default: 64)",
          AT(o.limits_mb), 1, 1 << 20},
         {"--table-auth-state", OPTION_TABLE, "NAME",
-         "the table of counts, locks and states (default: auth-state)", AT(o.tables[TABLE_AUTH_STATE]), 0, 0},
+         "table for counts, locks and states (default: auth-state)", AT(o.tables[TABLE_AUTH_STATE]), 0, 0},
         {"--table-rate-limits", OPTION_TABLE, "NAME",
-         "the table of limits that are kept in a table (default: rate-limits)",
-         AT(o.tables[TABLE_RATE_LIMITS]), 0, 0},
+         "table for limits kept in a table (default: rate-limits)", AT(o.tables[TABLE_RATE_LIMITS]), 0, 0},
         {"--table-policies", OPTION_TABLE, "NAME",
-         "the table of policies that were PUT (default: gatehouse-policies)", AT(o.tables[TABLE_POLICIES]), 0,
-         0},
+         "table for policies set with PUT /v1/policies (default: gatehouse-policies)",
+         AT(o.tables[TABLE_POLICIES]), 0, 0},
         {"--table-idempotency", OPTION_TABLE, "NAME",
-         "the table of answers kept for a day (default: gatehouse-idempotency)",
+         "table for answers kept one day for retries (default: gatehouse-idempotency)",
          AT(o.tables[TABLE_IDEMPOTENCY]), 0, 0},
         {"--check-config", OPTION_ACTION, NULL,
-         "read settings and policies, print the settings and where each comes from", AT(check_config), 0, 0},
+         "check settings and policies, print each setting and its origin, and exit", AT(check_config), 0, 0},
         {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */
-        {"--help", OPTION_ACTION, NULL, "this text", AT(help), 0, 0},
+        {"--help", OPTION_ACTION, NULL, "print this help", AT(help), 0, 0},
 };
 
 static int print_settings(const struct settings *settings)
@@ -191,28 +191,27 @@ static int run(int argc, char **argv)
 
 const struct command command_serve = {
         .name = "serve",
-        .help = "serves the identity API and tables over HTTP",
+        .help = "serve the identity API and tables over HTTP",
         .about = "Serves the identity API (/v1) and DynamoDB-compatible tables, durably.",
         .options = options,
         .option_count = OPTIONS_COUNT(options),
-        .more = "Requests need a key of `gatehouse key`, as a signature or (under /v1) as a bearer token; "
-                "the first\n"
-                "start makes one, \"administrator\".\n"
-                "With --no-auth anyone who can reach the port may do anything, so it is refused on any "
-                "address but\n"
-                "loopback. SIGTERM or Ctrl-C stops it after it has finished what it accepted; SIGHUP has it\n"
-                "read the certificate files again, without a connection lost.\n"
+        .more = "Every request needs an access key from `gatehouse key`: as an AWS signature or, under /v1,\n"
+                "as a bearer token. The first start creates the key \"administrator\".\n"
+                "With --no-auth, anyone who can reach the port can do anything, so the server then listens\n"
+                "on loopback only.\n"
+                "SIGTERM or Ctrl-C stops the server once it has finished the requests it accepted. SIGHUP\n"
+                "reloads the certificate files without dropping a connection.\n"
                 "\n"
-                "A setting comes from an argument, else from the environment, else from the file of "
-                "--config:\n"
-                "  gatehouse serve --tls-cert FILE             an argument\n"
-                "  GATEHOUSE_TLS_CERT=FILE gatehouse serve     the environment\n"
-                "  tls-cert: FILE                              the file, YAML\n"
-                "A flag takes true or false there (GATEHOUSE_LOG_REQUESTS=true, log-requests: true); as an "
-                "argument,\n"
-                "--log-requests=false takes it back. GATEHOUSE_CONFIG can name the file. A wrong or unknown "
-                "setting is\n"
-                "refused, with its place, before anything is opened; --check-config shows what would be in "
-                "force.",
+                "An argument overrides the environment, which overrides the --config file:\n"
+                "  gatehouse serve --tls-cert FILE             argument\n"
+                "  GATEHOUSE_TLS_CERT=FILE gatehouse serve     environment\n"
+                "  tls-cert: FILE                              config file, YAML\n"
+                "As an argument, a flag stands alone, or has =false to turn it off again. In the other two\n"
+                "places it is true or false:\n"
+                "  GATEHOUSE_LOG_REQUESTS=true gatehouse serve\n"
+                "  log-requests: true\n"
+                "GATEHOUSE_CONFIG can name the file. A wrong or unknown setting stops the start before\n"
+                "anything is opened, and the message says where it is. --check-config shows the settings\n"
+                "that would be in force.",
         .run = run,
 };

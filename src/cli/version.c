@@ -15,7 +15,7 @@ static int run(int argc, char **argv)
 
 const struct command command_version = {
         .name = "version",
-        .help = "says which version this is",
-        .about = "Prints the program's version and the format of its data directories.",
+        .help = "print the version",
+        .about = "Prints the version of the program and the data format it writes.",
         .run = run,
 };

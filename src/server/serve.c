@@ -89,14 +89,14 @@ static void certificates_reload(struct server *s)
 	bool       good;
 
 	if (s->tls == NULL) {
-		log_info("SIGHUP: there is no TLS, and so nothing to read again");
+		log_info("SIGHUP: TLS is off, so there is no certificate to reload");
 		return;
 	}
 	good = http_tls_reload(s->tls, &err) == ERR_NONE;
 	if (good)
-		log_info("SIGHUP: the certificate was read again");
+		log_info("SIGHUP: reloaded the certificate");
 	else
-		log_error("SIGHUP: the certificate stays as it was: %s", err.text);
+		log_error("SIGHUP: the old certificate stays in use: %s", err.text);
 	act(s, "certificate.reload", "outcome", good ? "ok" : "failed");
 }
 
@@ -156,7 +156,7 @@ static bool is_alive(void *ctx)
 
 		alive = loops && writer;
 		if (!alive)
-			log_error("%s does not get on: the watchdog is not told that all is well",
+			log_error("%s hangs: the watchdog gets no sign of life",
 			          loops ? "the writer" : "a loop");
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -228,8 +228,9 @@ static enum err_code open_keyring(struct server *s, const struct serve_options *
 	if (made)
 		act_first_key(s);
 	if (made)
-		printf("Made the first access key, \"administrator\", in %s/keys.json (readable by its owner "
-		       "only).\n\n",
+		printf("Created the first access key, \"administrator\", in %s/keys.json (only its owner can "
+		       "read "
+		       "it).\n\n",
 		       options->data);
 	return ERR_NONE;
 }
@@ -242,8 +243,8 @@ static void greet(const struct server *s, const struct serve_options *options)
 
 	snprintf(url, sizeof(url), "%s://%.*s:%u", s->tls != NULL ? "https" : "http", host, options->listen,
 	         port);
-	printf("Gatehouse is listening on %s (data in %s, %s)\n\nTry, in another terminal:\n", url,
-	       options->data, options->no_auth ? "no authentication" : "requests need a key");
+	printf("Gatehouse is listening on %s (data in %s, %s)\n\nTry this in another terminal:\n", url,
+	       options->data, options->no_auth ? "no authentication" : "every request needs an access key");
 	if (options->no_auth)
 		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=%s\n",
 		       options->region);
@@ -254,7 +255,8 @@ static void greet(const struct server *s, const struct serve_options *options)
 	printf("  aws dynamodb list-tables --endpoint-url %s\n"
 	       "  curl %s%s/v1/attempts -d '{\"subject\": \"ann\", \"journey\": \"SIGN_IN\", "
 	       "\"type\": \"PASSWORD_ENTRY\", \"outcome\": \"failure\"}'\n\n"
-	       "README.md goes on from there. Ctrl-C stops it; what was acknowledged is on the disk.\n",
+	       "README.md continues from there. Ctrl-C stops the server; every acknowledged write is on "
+	       "disk.\n",
 	       url,
 	       options->no_auth ? ""
 	                        : "-H \"Authorization: Bearer $AWS_ACCESS_KEY_ID.$AWS_SECRET_ACCESS_KEY\" ",
@@ -302,7 +304,7 @@ static void run(struct server *s, const struct serve_options *options)
 	atomic_store(&s->stopping, true);
 	if (!atomic_load(&s->failed)) /* else the same process starts again, and is still wanted */
 		notify_send(&s->notify, "STOPPING=1");
-	log_info("stopping: finishing what was accepted");
+	log_info("stopping: finishing the requests that were accepted");
 	act(s, "server.stop", "why",
 	    !atomic_load(&s->failed)    ? "asked to"
 	    : engine_starved(s->engine) ? "there is room on the disk again"

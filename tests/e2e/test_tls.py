@@ -105,7 +105,7 @@ class Server:
         host, port = self.address
         return openssl("s_client", "-connect", f"{host}:{port}", "-CAfile", self.certificates.crt("ca"), *arguments, text=text)
 
-    def reload(self, says=b"was read again"):
+    def reload(self, says=b"reloaded the certificate"):
         self.process.send_signal(signal.SIGHUP)
         return self.log.wait_for(says)
 
@@ -316,11 +316,11 @@ def test_certificates_swapped_under_load_lose_no_request(start, certificates):
 def test_a_reload_of_bad_files_is_logged_and_changes_nothing(start, certificates):
     server = start()
     shutil.copy(certificates.key("second"), certificates.key("live"))
-    said = server.reload(says=b"stays as it was")
+    said = server.reload(says=b"old certificate stays in use")
     assert str(certificates.key("live")) in said and "not the key of the certificate" in said
     assert server.shown() == "first"
     certificates.crt("live").unlink()
-    assert "No such file" in server.reload(says=b"stays as it was")
+    assert "No such file" in server.reload(says=b"old certificate stays in use")
     assert server.shown() == "first"
     certificates.put("second", "live")
     server.reload()
@@ -333,7 +333,7 @@ def test_without_tls_a_sighup_is_only_logged():
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     Lines(process.stdout).wait_for(b"listening on http://")
     process.send_signal(signal.SIGHUP)
-    Lines(process.stderr).wait_for(b"there is no TLS")
+    Lines(process.stderr).wait_for(b"TLS is off")
     stop(process)
     shutil.rmtree(data, ignore_errors=True)
     assert process.returncode == 0
