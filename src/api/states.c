@@ -32,7 +32,7 @@ static void read_flags(struct fields *f, struct intervention *q)
 	for (int i = 0; i < INTERVENTION_COUNT; i++) {
 		const char *name = intervention_name((enum intervention_flag)i);
 
-		if (!fields_has(f, name))
+		if (fields_get(f, name) == NULL)
 			continue;
 		any = true;
 		q->flags[i] = fields_bool_or(f, name, false) ? FLAG_ON : FLAG_OFF;

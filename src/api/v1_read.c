@@ -99,7 +99,7 @@ static void read_device_token(struct v1_call *c, struct fields *f, struct attemp
 	if (out->token_sent && out->subject_count > 0 &&
 	    device_token_read(device_keys(c), text, out->subjects[0], name))
 		out->device = (struct bytes){name, DEVICE_NAME_CHARS};
-	if (fields_get(f, "device") != NULL)
+	if (fields_has(f, "device"))
 		fields_fail(f, "device", ERR_INVALID,
 		            "is not accepted: send the device_token that a sign-in returned, as "
 		            "context.device_token");

@@ -69,3 +69,43 @@ bool bytes_to_u64(struct bytes text, uint64_t max, uint64_t *out)
 	*out = value;
 	return true;
 }
+
+/* ---- what was meant ---- */
+
+enum { TYPO_NAME_MAX = 64, TYPOS_MAX = 2 };
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The usual table of edit distances, row by row, of which one row is kept. */
+static size_t distance(struct bytes a, struct bytes b)
+{
+	size_t row[TYPO_NAME_MAX + 1];
+
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			size_t replaced = diagonal + (a.data[i - 1] != b.data[j - 1]);
+
+			diagonal = row[j];
+			row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+		}
+	}
+	return row[b.len];
+}
+
+size_t bytes_typos(struct bytes written, struct bytes meant)
+{
+	size_t typos;
+
+	if (written.len > TYPO_NAME_MAX || meant.len > TYPO_NAME_MAX)
+		return SIZE_MAX;
+	typos = distance(written, meant);
+	return typos > TYPOS_MAX || typos * 3 > meant.len ? SIZE_MAX : typos;
+}

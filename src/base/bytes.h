@@ -81,4 +81,8 @@ bool bytes_is_utf8(struct bytes text);
 /* Parses a whole decimal number without sign; false if empty, not digits only, or above max. */
 bool bytes_to_u64(struct bytes text, uint64_t max, uint64_t *out);
 
+/* For "did you mean": how many letters to insert, remove or replace. SIZE_MAX if `meant` was hardly meant: more than
+ * two typos, or more than one letter in three. */
+size_t bytes_typos(struct bytes written, struct bytes meant);
+
 #endif

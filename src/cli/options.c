@@ -83,6 +83,23 @@ enum err_code option_set(const struct option_spec *spec, void *to, const char *v
 
 /* ---- arguments ---- */
 
+const struct option_spec *option_closest(const struct option_spec *specs, size_t count,
+                                         enum option_place place, struct bytes key)
+{
+	const struct option_spec *best = NULL;
+	size_t                    least = SIZE_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t typos = bytes_typos(key, bytes_of(option_key(&specs[i])));
+
+		if (specs[i].help == NULL || option_place(&specs[i]) > place || typos >= least)
+			continue;
+		best = &specs[i];
+		least = typos;
+	}
+	return best;
+}
+
 static enum err_code refuse_unknown(const struct option_spec *specs, size_t count, const char *argument,
                                     struct bytes key, struct err *err)
 {

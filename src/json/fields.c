@@ -84,10 +84,10 @@ static void begin(struct fields *f, const struct json *object)
 {
 	f->object = object; /* also a wrong one, while it is refused: for its line */
 	if (object == NULL || object->type != JSON_OBJECT)
-		fields_fail(f, NULL, ERR_SERIALIZATION, "an object is expected, not %s",
+		fields_fail(f, NULL, ERR_SERIALIZATION, "must be an object, not %s",
 		            object == NULL ? "nothing" : json_type_name(object->type));
 	else if (object->count > FIELDS_MEMBERS_MAX)
-		fields_fail(f, NULL, ERR_SERIALIZATION, "has more than %d members", FIELDS_MEMBERS_MAX);
+		fields_fail(f, NULL, ERR_SERIALIZATION, "must have at most %d members", FIELDS_MEMBERS_MAX);
 	else
 		return;
 	f->object = NULL;
@@ -116,12 +116,14 @@ const struct json *fields_get(struct fields *f, const char *name)
 
 	if (f->object == NULL)
 		return NULL;
+	if (f->asked_count < FIELDS_ASKED_MAX)
+		f->asked[f->asked_count++] = name;
 	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
 		if (m->name.len != wanted.len || m->name.data[0] != name[0] || !bytes_equal(m->name, wanted))
 			continue; /* the first byte alone tells most names of one length apart */
 		f->seen[at / 64] |= (uint64_t)1 << at % 64;
 		if (found != NULL)
-			fields_fail(f, name, ERR_SERIALIZATION, "is there twice");
+			fields_fail(f, name, ERR_SERIALIZATION, "given twice");
 		found = m;
 	}
 	return found != NULL && found->type == JSON_NULL ? NULL : found;
@@ -140,12 +142,12 @@ static const struct json *member_of(struct fields *f, const char *name, enum jso
 
 	if (member == NULL) {
 		if (required)
-			fields_fail(f, name, ERR_INVALID, "is missing");
+			fields_fail(f, name, ERR_INVALID, "missing");
 		return NULL;
 	}
 	if (member->type == type)
 		return member;
-	fields_fail(f, name, ERR_SERIALIZATION, "must be %s, and is %s", json_type_name(type),
+	fields_fail(f, name, ERR_SERIALIZATION, "must be %s, not %s", json_type_name(type),
 	            json_type_name(member->type));
 	return NULL;
 }
@@ -159,7 +161,7 @@ static struct bytes text_of(struct fields *f, const char *name, size_t max, bool
 		return otherwise;
 	if (member->text.len >= 1 && member->text.len <= max)
 		return member->text;
-	fields_fail(f, name, ERR_INVALID, "must have 1 to %zu bytes, and has %zu", max, member->text.len);
+	fields_fail(f, name, ERR_INVALID, "must have 1 to %zu bytes, not %zu", max, member->text.len);
 	return otherwise;
 }
 
@@ -181,19 +183,19 @@ static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t h
 
 	if (member == NULL) {
 		if (required)
-			fields_fail(f, name, ERR_INVALID, "is missing");
+			fields_fail(f, name, ERR_INVALID, "missing");
 		return otherwise;
 	}
 	if (json_whole(member, &number)) {
 		if (number >= low && number <= high)
 			return number;
-		fields_fail(f, name, ERR_INVALID, "must be from %" PRIi64 " to %" PRIi64 ", and is %" PRIi64,
+		fields_fail(f, name, ERR_INVALID, "must be from %" PRIi64 " to %" PRIi64 ", not %" PRIi64,
 		            low, high, number);
 	} else if (member->type == JSON_DOUBLE) {
 		fields_fail(f, name, ERR_INVALID, "must be a whole number from %" PRIi64 " to %" PRIi64, low,
 		            high);
 	} else {
-		fields_fail(f, name, ERR_SERIALIZATION, "must be a whole number, and is %s",
+		fields_fail(f, name, ERR_SERIALIZATION, "must be a whole number, not %s",
 		            json_type_name(member->type));
 	}
 	return otherwise;
@@ -251,7 +253,7 @@ static const struct json *children_of(struct fields *f, const char *name, enum j
 
 	if (member == NULL || member->count <= max)
 		return member;
-	fields_fail(f, name, ERR_INVALID, "may have %" PRIu32 " members, and has %" PRIu32, max,
+	fields_fail(f, name, ERR_INVALID, "must have at most %" PRIu32 " entries, not %" PRIu32, max,
 	            member->count);
 	return NULL;
 }
@@ -266,6 +268,32 @@ const struct json *fields_array(struct fields *f, const char *name, uint32_t max
 	return children_of(f, name, JSON_ARRAY, max);
 }
 
+/* What else could have been meant: "did you mean `life`?", or all that was asked for, each name once. */
+static void hint_write(const struct fields *f, struct bytes unknown, char *out, size_t len)
+{
+	size_t best = SIZE_MAX, at = 0;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < f->asked_count; i++) {
+		size_t typos = bytes_typos(unknown, bytes_of(f->asked[i]));
+
+		if (typos < best)
+			snprintf(out, len, "; did you mean `%s`?", f->asked[i]);
+		best = typos < best ? typos : best;
+	}
+	for (uint32_t i = 0; i < f->asked_count && best == SIZE_MAX && at < len; i++) {
+		uint32_t first = 0;
+		int      n;
+
+		while (strcmp(f->asked[first], f->asked[i]) != 0)
+			first++;
+		if (first < i)
+			continue;
+		n = snprintf(out + at, len - at, "%s%s", at > 0 ? ", " : "; expected one of: ", f->asked[i]);
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
 enum err_code fields_end(struct fields *f)
 {
 	uint32_t at = 0;
@@ -273,12 +301,13 @@ enum err_code fields_end(struct fields *f)
 	if (f->err->code != ERR_NONE || f->object == NULL)
 		return f->err->code;
 	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
-		char name[ERR_FIELD_MAX / 2];
+		char name[ERR_FIELD_MAX / 2], hint[ERR_TEXT_MAX / 4];
 
 		if (f->seen[at / 64] >> at % 64 & 1)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", BYTES_ARG(m->name));
-		fields_fail(f, name, ERR_INVALID, "is not known here");
+		hint_write(f, m->name, hint, sizeof(hint));
+		fields_fail(f, name, ERR_INVALID, "unknown field%s", hint);
 		return f->err->code;
 	}
 	return ERR_NONE;

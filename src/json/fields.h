@@ -16,14 +16,16 @@
 
 #include "json/json.h"
 
-enum { FIELDS_MEMBERS_MAX = 256 };
+enum { FIELDS_MEMBERS_MAX = 256, FIELDS_ASKED_MAX = 32 };
 
 struct fields {
 	const struct json   *object; /* NULL: absent or of another type; everything is absent */
 	const struct fields *parent; /* NULL: the outermost */
 	struct bytes         name;   /* within the parent */
-	uint64_t             seen[FIELDS_MEMBERS_MAX / 64]; /* a bit a member */
-	struct err          *err;                           /* code ERR_NONE until something is wrong */
+	uint64_t             seen[FIELDS_MEMBERS_MAX / 64]; /* one bit per member */
+	const char          *asked[FIELDS_ASKED_MAX]; /* the first names asked for: a mistake lists them */
+	uint32_t             asked_count;
+	struct err          *err; /* code ERR_NONE until something is wrong */
 };
 
 /* The outermost: ERR_SERIALIZATION if it is NULL or no object. */
@@ -33,7 +35,7 @@ void fields_init(struct fields *f, const struct json *object, struct err *err);
 void fields_enter(struct fields *f, const struct fields *parent, struct bytes name,
                   const struct json *object);
 
-/* The member, of whatever type, or NULL; it counts as known. */
+/* The member, of whatever type, or NULL; it counts as known. `name` must outlive f. */
 const struct json *fields_get(struct fields *f, const char *name);
 bool               fields_has(const struct fields *f, const char *name);
 

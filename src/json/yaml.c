@@ -37,14 +37,10 @@ struct reading {
 
 /* ---- what is wrong ---- */
 
-static enum err_code refuse(struct reading *r, size_t line, size_t column, const char *what)
-{
-	return err_set(r->err, ERR_SERIALIZATION, "line %zu, column %zu: %s", line, column, what);
-}
-
 static enum err_code refuse_at(struct reading *r, yaml_mark_t at, const char *what)
 {
-	return refuse(r, at.line + 1, at.column + 1, what);
+	return err_set(r->err, ERR_SERIALIZATION, "line %zu, column %zu: %s", at.line + 1, at.column + 1,
+	               what);
 }
 
 /* The library says of an unreadable byte only how many come before it. Columns count characters. */
@@ -139,7 +135,7 @@ static enum err_code take_name(struct reading *r, struct frame *f, const yaml_ev
 	const char *text = scalar_text(r, e);
 
 	if (e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
-		return refuse_at(r, e->start_mark, "merge keys are not taken");
+		return refuse_at(r, e->start_mark, "merge keys (<<) are not supported");
 	f->named = append(r, f, e->start_mark);
 	f->named->json.name = (struct bytes){text, e->data.scalar.length};
 	return ERR_NONE;
@@ -157,7 +153,7 @@ static enum err_code take_scalar(struct reading *r, const yaml_event_t *e)
 		to->text = (struct bytes){scalar_text(r, e), e->data.scalar.length};
 	} else if (!scalar_resolve(scalar_text(r, e), to)) {
 		return refuse_at(r, e->start_mark,
-		                 "a number beyond 64 bits or a double's range (quote it if it is text)");
+		                 "the number is too large for 64 bits or a double; quote it if it is text");
 	}
 	return ERR_NONE;
 }
@@ -167,9 +163,11 @@ static enum err_code open_container(struct reading *r, enum json_type type, cons
 	struct node *n;
 
 	if (awaits_name(innermost(r)))
-		return refuse_at(r, e->start_mark, "a key must be a scalar");
+		return refuse_at(r, e->start_mark, "a key must be a single value, not a list or an object");
 	if (r->depth == JSON_DEPTH_MAX)
-		return refuse_at(r, e->start_mark, "nested too deeply");
+		return err_set(r->err, ERR_SERIALIZATION,
+		               "line %zu, column %zu: nested more than %d levels deep",
+		               e->start_mark.line + 1, e->start_mark.column + 1, JSON_DEPTH_MAX);
 	n = place(r, e->start_mark);
 	n->json.type = type;
 	r->frames[r->depth++] = (struct frame){.container = n};
@@ -190,15 +188,19 @@ static int compare_names(const void *a, const void *b)
 	return (x->column > y->column) - (x->column < y->column);
 }
 
+enum { NAME_SHOWN_MAX = 128 }; /* a longer name is left out of the message: cut, it might not be UTF-8 */
+
 static enum err_code check_sorted(struct reading *r, const struct node **sorted, size_t count)
 {
-	char what[64];
-
 	for (size_t i = 1; i < count; i++) {
-		if (!bytes_equal(sorted[i]->json.name, sorted[i - 1]->json.name))
-			continue;
-		snprintf(what, sizeof(what), "the key of line %u once more", sorted[i - 1]->json.line);
-		return refuse(r, sorted[i]->json.line, sorted[i]->column, what);
+		struct bytes name = sorted[i]->json.name;
+
+		if (bytes_equal(name, sorted[i - 1]->json.name))
+			return err_set(r->err, ERR_SERIALIZATION,
+			               "line %u, column %zu: duplicate key `%.*s` (first on line %u)",
+			               sorted[i]->json.line, sorted[i]->column,
+			               name.len <= NAME_SHOWN_MAX ? (int)name.len : 0, name.data,
+			               sorted[i - 1]->json.line);
 	}
 	return ERR_NONE;
 }
@@ -249,10 +251,12 @@ static bool event_is_marked(const yaml_event_t *e)
 static enum err_code take(struct reading *r, const yaml_event_t *e)
 {
 	if (event_is_marked(e))
-		return refuse_at(r, e->start_mark, "anchors (&), aliases (*) and tags (!) are not taken");
+		return refuse_at(r, e->start_mark, "anchors (&), aliases (*) and tags (!) are not supported");
 	switch (e->type) {
 	case YAML_DOCUMENT_START_EVENT:
-		return r->root == NULL ? ERR_NONE : refuse_at(r, e->start_mark, "a second document");
+		return r->root == NULL ? ERR_NONE
+		                       : refuse_at(r, e->start_mark,
+		                                   "a second document begins here; only one is allowed");
 	case YAML_SCALAR_EVENT:
 		return take_scalar(r, e);
 	case YAML_SEQUENCE_START_EVENT:
@@ -293,7 +297,7 @@ enum err_code yaml_read(struct arena *a, struct bytes text, struct json **out, s
 
 	*out = NULL;
 	if (text.len > YAML_BYTES_MAX)
-		return err_set(err, ERR_SERIALIZATION, "the text has more than %d bytes", YAML_BYTES_MAX);
+		return err_set(err, ERR_SERIALIZATION, "the text must have at most %d bytes", YAML_BYTES_MAX);
 	if (!yaml_parser_initialize(&r.parser))
 		abort();
 	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);

@@ -86,7 +86,9 @@ static enum err_code commit_one(struct changes *c, struct table *t, struct err *
 
 	if (t->backend->write(t, c->arena, &c->list[0], &r, err) != ERR_NONE)
 		return err->code;
-	return r.condition_failed ? err_set(err, ERR_CONDITION, "changed meanwhile") : ERR_NONE;
+	return r.condition_failed
+	               ? err_set(err, ERR_CONDITION, "another request changed the same rows first; try again")
+	               : ERR_NONE;
 }
 
 static enum err_code commit_many(struct changes *c, struct table *t, struct err *err)
@@ -101,7 +103,7 @@ static enum err_code commit_many(struct changes *c, struct table *t, struct err 
 	for (uint32_t i = 0; i < c->count; i++)
 		if (r.reasons[i].code == ERR_INVALID)
 			return err_set(err, ERR_INVALID, "%s", r.reasons[i].text);
-	return err_set(err, ERR_CONDITION, "changed meanwhile");
+	return err_set(err, ERR_CONDITION, "another request changed the same rows first; try again");
 }
 
 static enum err_code commit_once(struct changes *c, struct table *t, struct err *err)
@@ -114,7 +116,9 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 	enum err_code rc;
 
 	if (c->too_many)
-		return err_set(err, ERR_LIMIT, "this would change more than %d rows at once", CHANGES_MAX);
+		return err_set(err, ERR_LIMIT,
+		               "this would change more than %d rows at once; split it into smaller requests",
+		               CHANGES_MAX);
 	rc = c->count == 0 ? ERR_NONE : commit_once(c, t, err);
 	if (rc != ERR_NO_RESOURCE)
 		return rc;

@@ -30,7 +30,7 @@ enum err_code idempotency_find(const struct idempotency *i, struct bytes table, 
 		return ERR_NONE;
 	if (!bytes_equal(row_text(&r.item, "digest"), digest_text(i, a)))
 		return err_field(err, ERR_TOKEN_MISMATCH, "Idempotency-Key",
-		                 "this Idempotency-Key was used for another request");
+		                 "Idempotency-Key: already used for a different request; use a new key");
 	*out = (struct kept_answer){true, (int)row_i64(&r.item, "status", 200), row_text(&r.item, "body")};
 	return ERR_NONE;
 }

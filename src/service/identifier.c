@@ -162,11 +162,11 @@ static bool is_plain(struct bytes text)
 static struct bytes plain_read(struct fields *f, const char *name, struct bytes text)
 {
 	if (text.len < 1 || text.len > IDENTIFIER_BYTES_MAX)
-		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, and has %zu",
-		            IDENTIFIER_BYTES_MAX, text.len);
+		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, not %zu", IDENTIFIER_BYTES_MAX,
+		            text.len);
 	else if (!is_plain(text))
 		fields_fail(f, name, ERR_INVALID,
-		            "must be an object like {\"email\": …} for a personal value");
+		            "must be an object like {\"email\": …}, because it is a personal value");
 	return text;
 }
 
@@ -180,11 +180,11 @@ static struct bytes personal_read(const struct identifier_key *k, struct arena *
 			continue;
 		if (member->children->type != JSON_STRING ||
 		    !identifier_hash(k, a, (enum identifier_kind)i, member->children->text, &out))
-			fields_fail(f, name, ERR_INVALID, "is not a valid %s", kinds[i]);
+			fields_fail(f, name, ERR_INVALID, "not a valid %s", kinds[i]);
 		return out;
 	}
 	fields_fail(f, name, ERR_INVALID,
-	            "must be an id, or an object with one member: email, phone, ip or device");
+	            "must be an id, or an object with exactly one member: email, phone, ip or device");
 	return out;
 }
 
@@ -192,13 +192,13 @@ struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a
                                  const char *name, const struct json *member)
 {
 	if (member == NULL || member->type == JSON_NULL)
-		fields_fail(f, name, ERR_INVALID, "is missing");
+		fields_fail(f, name, ERR_INVALID, "missing");
 	else if (member->type == JSON_STRING)
 		return plain_read(f, name, member->text);
 	else if (member->type == JSON_OBJECT)
 		return personal_read(k, a, f, name, member);
 	else
-		fields_fail(f, name, ERR_SERIALIZATION, "must be a string or an object, and is %s",
+		fields_fail(f, name, ERR_SERIALIZATION, "must be a string or an object, not %s",
 		            json_type_name(member->type));
 	return (struct bytes){NULL, 0};
 }
@@ -245,14 +245,13 @@ static struct bytes refuse_personal(struct fields *f, const char *name, struct b
 	const char *kind = identifier_looks_like(text);
 
 	if (kind != NULL)
-		fields_fail(
-		        f, name, ERR_INVALID,
-		        "looks like %s, which must not be stored as it is: send {\"%s\": …}, or an id that "
-		        "tells nobody who is meant",
-		        strcmp(kind, "email") == 0 ? "an email address"
-		        : strcmp(kind, "ip") == 0  ? "an IP address"
-		                                   : "a phone number",
-		        kind);
+		fields_fail(f, name, ERR_INVALID,
+		            "looks like %s, which must not be stored as it is: send {\"%s\": …}, or an id "
+		            "that does not identify a person",
+		            strcmp(kind, "email") == 0 ? "an email address"
+		            : strcmp(kind, "ip") == 0  ? "an IP address"
+		                                       : "a phone number",
+		            kind);
 	return text;
 }
 

@@ -49,9 +49,8 @@ static const char *network_check(struct limit_entry *e)
 	if (address_is_v4(n->address) || n->bits <= V6_KEY_BITS)
 		return NULL;
 	if (memchr(e->text.data, '/', e->text.len) != NULL)
-		return "an IPv6 network may have at most 64 bits, because an IPv6 key counts as its network "
-		       "of "
-		       "64 bits";
+		return "an IPv6 network must have a prefix of at most 64 bits, because IPv6 keys are counted "
+		       "by their /64";
 	n->bits = V6_KEY_BITS;
 	memcpy(n->address + sizeof(none), none, sizeof(none));
 	return NULL;
@@ -60,15 +59,15 @@ static const char *network_check(struct limit_entry *e)
 const char *limit_entry_parse(struct limit_entry *e)
 {
 	if (e->text.len < 1 || e->text.len > LIMIT_KEY_MAX)
-		return "a key has 1 to 256 bytes";
+		return "a key must have 1 to 256 bytes";
 	e->is_network = network_parse(e->text, &e->network);
 	if (e->is_network)
 		return network_check(e);
 	if (begins_with_address(e->text))
-		return "this is not a network: write it like 10.0.0.0/8";
+		return "not a network: write it like 10.0.0.0/8";
 	if (is_personal_in_plain(e->text))
-		return "personal keys are kept as hashes: write the hash, as POST /v1/subjects/lookup "
-		       "answers it";
+		return "personal values are stored as hashes: write the hash that POST /v1/subjects/lookup "
+		       "returns";
 	return NULL;
 }
 

@@ -46,7 +46,7 @@ static struct limit_period period_read(struct fields *f, const struct limit_rule
 	if (member == NULL && otherwise != NULL)
 		return otherwise->period;
 	if (member == NULL) {
-		fields_fail(f, "per", ERR_INVALID, "is missing");
+		fields_fail(f, "per", ERR_INVALID, "missing");
 		return (struct limit_period){0};
 	}
 	for (unsigned i = 0; member->type == JSON_STRING && i < PERIOD_COUNT; i++)
@@ -54,9 +54,10 @@ static struct limit_period period_read(struct fields *f, const struct limit_rule
 			return (struct limit_period){periods[i].seconds * SECOND_US};
 	if (json_whole(member, &seconds) && seconds >= 1 && seconds <= LIMIT_PERIOD_S_MAX)
 		return (struct limit_period){seconds * SECOND_US};
-	fields_fail(f, "per", ERR_INVALID,
-	            "must be second, minute, hour, day, week, month, or a number of seconds from 1 to %d",
-	            LIMIT_PERIOD_S_MAX);
+	fields_fail(
+	        f, "per", ERR_INVALID,
+	        "must be second, minute, hour, day, week, month, or a whole number of seconds from 1 to %d",
+	        LIMIT_PERIOD_S_MAX);
 	return (struct limit_period){0};
 }
 
@@ -90,7 +91,7 @@ static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes 
 		return prefix_default(a, name);
 	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
 		return arena_copy(a, member->text);
-	fields_fail(f, "prefix", ERR_INVALID, "must be a text of at most %d bytes", LIMIT_PREFIX_MAX);
+	fields_fail(f, "prefix", ERR_INVALID, "must be a string of at most %d bytes", LIMIT_PREFIX_MAX);
 	return (struct bytes){NULL, 0};
 }
 
@@ -105,10 +106,10 @@ static void rule_read(struct fields *f, const struct limit_rule *policy, struct 
 	if (r->algorithm == LIMIT_GCRA)
 		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
 	else if (fields_get(f, "burst") != NULL)
-		fields_fail(f, "burst", ERR_INVALID, "belongs to the algorithm gcra");
+		fields_fail(f, "burst", ERR_INVALID, "only valid with `algorithm: gcra`");
 	if (f->err->code == ERR_NONE && !limit_rule_drains(r))
 		fields_fail(f, "burst", ERR_INVALID,
-		            "would take more than a century to come back at this rate");
+		            "too large for this rate: it would take more than a century to refill");
 }
 
 /* ---- keys that are treated in their own way ---- */
@@ -135,7 +136,8 @@ static void key_read(struct fields *f, struct arena *a, struct limit_policy *p, 
 	if (e->unlimited || f->err->code != ERR_NONE)
 		return;
 	if (member->type != JSON_OBJECT) {
-		fields_fail(f, "keys", ERR_INVALID, "each must be an object with a limit, or unlimited");
+		fields_fail(f, "keys", ERR_INVALID,
+		            "each key must have an object with a `limit`, or \"unlimited\"");
 		return;
 	}
 	e->rule = p->rule;
@@ -154,7 +156,7 @@ static void list_read(struct fields *f, struct arena *a, struct limit_policy *p,
 			entry_add(f, a, p, list, m->text);
 		else
 			fields_fail(f, list_names[list], ERR_INVALID,
-			            "must be a list of texts: keys, addresses, networks");
+			            "must be a list of strings: keys, addresses or networks");
 	}
 }
 
@@ -171,7 +173,8 @@ static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
 	count = (keys == NULL ? 0 : keys->count) + (allow == NULL ? 0 : allow->count) +
 	        (deny == NULL ? 0 : deny->count);
 	if (count > LIMIT_KEYS_LISTED_MAX) {
-		fields_fail(f, "keys", ERR_INVALID, "keys, allow and deny may have %d entries, and have %u",
+		fields_fail(f, "keys", ERR_INVALID,
+		            "keys, allow and deny together must have at most %d entries, not %u",
 		            LIMIT_KEYS_LISTED_MAX, count);
 		return;
 	}
@@ -181,7 +184,7 @@ static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
 	list_read(f, a, p, LIMIT_LIST_ALLOW);
 	list_read(f, a, p, LIMIT_LIST_DENY);
 	if (f->err->code == ERR_NONE && (twice = limit_keys_sort(&p->keys)) != NULL)
-		fields_fail(f, list_names[twice->list], ERR_INVALID, "lists a key or network twice");
+		fields_fail(f, list_names[twice->list], ERR_INVALID, "lists the same key or network twice");
 }
 
 /* ---- policies ---- */
@@ -205,8 +208,8 @@ static void policy_read(struct fields *parent, struct arena *a, const struct jso
 	fields_end(&f);
 	if (!name_is_good(tree->name))
 		fields_fail(&f, NULL, ERR_INVALID,
-		            "is no name of a policy: 1 to %d letters, digits, '.', '_' and '-', the first a "
-		            "letter or digit",
+		            "the name of a policy must have 1 to %d letters, digits, '.', '_' and '-', a "
+		            "letter or digit first",
 		            LIMIT_NAME_MAX);
 }
 
@@ -228,15 +231,15 @@ static void check_names(const struct limit_policies *p, struct fields *f)
 {
 	for (uint32_t i = 1; i < p->count; i++)
 		if (bytes_equal(p->list[i - 1].name, p->list[i].name))
-			fields_fail(f, NULL, ERR_SERIALIZATION, "names the policy %.*s twice",
+			fields_fail(f, NULL, ERR_SERIALIZATION, "the policy %.*s is defined twice",
 			            BYTES_ARG(p->list[i].name));
 }
 
 static void policies_read(struct limit_policies *p, struct fields *f, const struct json *tree)
 {
 	if (f->err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
-		fields_fail(f, NULL, ERR_INVALID, "there may be %d policies, and there are %u",
-		            LIMIT_POLICIES_MAX, tree->count);
+		fields_fail(f, NULL, ERR_INVALID, "must have at most %d policies, not %u", LIMIT_POLICIES_MAX,
+		            tree->count);
 	if (f->err->code != ERR_NONE)
 		return;
 	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));

@@ -385,10 +385,9 @@ static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us, 
 
 	if (now_us - last_us >= WARN_EVERY_US &&
 	    atomic_compare_exchange_strong(&l->warned_us, &last_us, now_us))
-		log_warn(
-		        "the table of limits failed, and the policy %.*s (and maybe others) is open: allowed "
-		        "without asking. %s",
-		        BYTES_ARG(ask->policy->name), why->text);
+		log_warn("the limits table failed, so requests under policy %.*s are allowed uncounted "
+		         "(on_failure: open): %s",
+		         BYTES_ARG(ask->policy->name), why->text);
 }
 
 /* It may have failed before memory was asked. */
@@ -432,7 +431,8 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 	if (rc == ERR_NONE || rc == ERR_TOKEN_MISMATCH || any_closed(&table)) {
 		unreserve(l, c, now_us);
 		return may_pass(rc) ? err_set(err, ERR_OVERLOADED,
-		                              "the limit cannot be asked now, and its policy is closed")
+		                              "the limit could not be checked, and its policy refuses then "
+		                              "(on_failure: closed); try again shortly")
 		                    : rc;
 	}
 	allow_degraded(l, c, &table, now_us, err);

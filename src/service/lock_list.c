@@ -115,7 +115,9 @@ static enum err_code subjects_walk(struct walk *w, const struct item *start)
 	uint32_t                  first = subject_at(q);
 
 	if (first == q->subject_count)
-		return err_field(w->err, ERR_INVALID, "cursor", "cursor: is not of these subjects");
+		return err_field(
+		        w->err, ERR_INVALID, "cursor",
+		        "cursor: belongs to another query; send the same subjects that it was returned for");
 	for (uint32_t i = first; i < q->subject_count && !w->out->more; i++)
 		if (subject_walk(w, q->subjects[i], i == first ? start : NULL) != ERR_NONE)
 			return w->err->code;
@@ -136,7 +138,9 @@ enum err_code locks_find(const struct lock_search *q, struct bytes table, struct
 	if (q->subject_count > 0)
 		return subjects_walk(&w, start);
 	if (q->after_pk.len > 0 && start == NULL)
-		return err_field(err, ERR_INVALID, "cursor", "cursor: is not of this list");
+		return err_field(
+		        err, ERR_INVALID, "cursor",
+		        "cursor: belongs to another query; send the same filters that it was returned for");
 	return page_walk(&w, NULL, start);
 }
 

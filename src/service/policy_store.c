@@ -145,11 +145,13 @@ static enum err_code file_read(const char *path, struct arena *a, struct bytes *
 	}
 	while ((n = read(fd, text + len, POLICY_DOCUMENT_BYTES_MAX + 1 - len)) > 0)
 		len += (size_t)n;
+	if (n < 0)
+		err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
 	close(fd);
 	if (n < 0)
-		return err_set(err, ERR_INVALID, "%s: cannot be read", path);
+		return err->code;
 	if (len > POLICY_DOCUMENT_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "%s: has more than %d bytes", path,
+		return err_set(err, ERR_INVALID, "%s: must have at most %d bytes", path,
 		               POLICY_DOCUMENT_BYTES_MAX);
 	*out = (struct bytes){text, len};
 	return ERR_NONE;
@@ -217,7 +219,7 @@ static void file_refuse(struct policy_store *s, const char *why)
 {
 	atomic_store(&s->file_refused, true);
 	metric_add(&s->failures, 1);
-	log_error("the policies stay as they were: %s", why);
+	log_error("the policy file was not loaded, and the previous policies stay in force: %s", why);
 }
 
 /* An editor may put a new file in the place of the old one, and be seen in between: a file that is gone is told of only when
@@ -253,7 +255,7 @@ void policy_store_refresh(struct policy_store *s)
 		return;
 	}
 	atomic_store(&s->file_refused, false);
-	log_info("the policies were read again");
+	log_info("the policy file was loaded again");
 }
 
 /* ---- opening ---- */
@@ -328,8 +330,9 @@ static void load_failed(struct policy_store *s, const struct document_kind *kind
 	d->version = version; /* nobody else is there yet */
 	document_release(d);
 	atomic_fetch_or(&s->stored_refused, bit_of(s, kind));
-	log_error("the stored policies \"%s\" are not in force, those that ship are: %s", kind->name,
-	          err->text);
+	log_error("the stored policies \"%s\" are not valid, and the built-in ones are in force until you "
+	          "PUT valid ones: %s",
+	          kind->name, err->text);
 }
 
 static void load_stored(struct policy_store *s, const struct document_kind *kind,
@@ -418,7 +421,9 @@ enum err_code policy_store_change(const struct policy_change *p, struct changes 
 	now = old.found && old.version > d->version ? old.version : d->version;
 	document_release(d); /* the table may have been deleted since: the later of the two counts */
 	if (now != p->read)
-		return err_field(err, ERR_STALE, "If-Match", "If-Match: another version is in force");
+		return err_field(
+		        err, ERR_STALE, "If-Match",
+		        "If-Match: not the current version; GET the policies again for the current ETag");
 	next.version = p->read + 1;
 	policy_rows_replace(p->kind->name, PLACE_PUT, c, &old, &next);
 	return ERR_NONE;

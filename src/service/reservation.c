@@ -199,10 +199,10 @@ enum err_code reservation_find(struct bytes name, const struct rules *rules, str
 		request_read(&out->row, rules, &out->q);
 	if (!found || out->q.subject_count == 0)
 		return err_field(err, ERR_NOT_FOUND, "attempt",
-		                 "attempt: there is none of that id, or it began more than an hour ago");
+		                 "attempt: unknown id, or it began more than an hour ago");
 	if (out->q.rule == NULL)
 		return err_field(err, ERR_INVALID, "attempt",
-		                 "attempt: the policies no longer have its journey and type");
+		                 "attempt: its journey and type are no longer in the policies");
 	lane = item_get(&out->row, BYTES("lane"));
 	if (lane != NULL && lane->type == VALUE_M)
 		out->lane = device_lane_was(c->arena, &lane->map, out->q.rule);
@@ -382,8 +382,8 @@ enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct
 
 	*out = (struct attempt_result){0};
 	if (!bytes_is(state, "begun"))
-		return err_field(err, ERR_RESOURCE_IN_USE, "attempt",
-		                 "attempt: was finished before, as a %.*s", BYTES_ARG(state)); /* (5) */
+		return err_field(err, ERR_RESOURCE_IN_USE, "attempt", "attempt: already finished, as a %.*s",
+		                 BYTES_ARG(state)); /* (5) */
 	if (t->now_us >= row_i64(&r->row, "lapses_us", 0)) {
 		out->verdict = (struct verdict){.kind = VERDICT_LAPSED, .reason = "lapsed"};
 		out->counted = row_i64(&r->row, "counted", 0) != 0;

@@ -27,20 +27,23 @@ static void check_refs(const struct rules *rules, struct fields *f)
 		const struct rule *rule = &rules->list[i];
 
 		if (!refs_known(rules, &rule->clears, false, &missing))
-			fields_fail(f, "journeys", ERR_INVALID,
-			            "%.*s/%.*s clears %.*s/%.*s, which is no type", BYTES_ARG(rule->journey),
-			            BYTES_ARG(rule->type), BYTES_ARG(missing.journey),
-			            BYTES_ARG(missing.name));
+			fields_fail(
+			        f, "journeys", ERR_INVALID,
+			        "%.*s/%.*s: `clears` names %.*s/%.*s, which is not a type in these policies",
+			        BYTES_ARG(rule->journey), BYTES_ARG(rule->type), BYTES_ARG(missing.journey),
+			        BYTES_ARG(missing.name));
 		if (!refs_known(rules, &rule->blocked_by, true, &missing))
 			fields_fail(f, "journeys", ERR_INVALID,
-			            "%.*s/%.*s is blocked by %.*s/%.*s, which is no lock",
+			            "%.*s/%.*s: `blocked_by` names %.*s/%.*s, which is not a lock in these "
+			            "policies",
 			            BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
 			            BYTES_ARG(missing.journey), BYTES_ARG(missing.name));
 	}
 	for (uint32_t i = 0; i < rules->reset_count; i++)
 		if (!refs_known(rules, &rules->resets[i].counts, false, &missing) ||
 		    !refs_known(rules, &rules->resets[i].locks, true, &missing))
-			fields_fail(f, "resets", ERR_INVALID, "%.*s: there is no %.*s/%.*s",
+			fields_fail(f, "resets", ERR_INVALID,
+			            "%.*s names %.*s/%.*s, which is not in these policies",
 			            BYTES_ARG(rules->resets[i].name), BYTES_ARG(missing.journey),
 			            BYTES_ARG(missing.name));
 }
@@ -60,7 +63,7 @@ static void sort(struct rules *rules, struct fields *f)
 	qsort(rules->list, rules->count, sizeof(struct rule), by_name);
 	for (uint32_t i = 1; i < rules->count; i++)
 		if (by_name(&rules->list[i - 1], &rules->list[i]) == 0)
-			fields_fail(f, "journeys", ERR_INVALID, "%.*s/%.*s is there twice",
+			fields_fail(f, "journeys", ERR_INVALID, "%.*s/%.*s is defined twice",
 			            BYTES_ARG(rules->list[i].journey), BYTES_ARG(rules->list[i].type));
 }
 
@@ -83,7 +86,8 @@ static void remember_after(struct rules *rules, const struct rule *lane, const s
 
 	if (named == NULL)
 		fields_fail(f, "journeys", ERR_INVALID,
-		            "%.*s/%.*s knows devices after %.*s/%.*s, which is no type",
+		            "%.*s/%.*s: `known_device.after` names %.*s/%.*s, which is not a type in these "
+		            "policies",
 		            BYTES_ARG(lane->journey), BYTES_ARG(lane->type), BYTES_ARG(ref->journey),
 		            BYTES_ARG(ref->name));
 	for (uint32_t i = 0; i < count; i++)

@@ -15,10 +15,10 @@ struct reader {
 static struct bytes name_of(struct reader *r, struct fields *f, const struct json *member, const char *what)
 {
 	if (!rule_name_is(member->name))
-		fields_fail(
-		        f, NULL, ERR_INVALID,
-		        "a %s must be capitals, digits and underscores, a letter first, at most %d of them",
-		        what, RULE_NAME_MAX);
+		fields_fail(f, NULL, ERR_INVALID,
+		            "the name of a %s must have at most %d capital letters, digits and underscores, "
+		            "a letter first",
+		            what, RULE_NAME_MAX);
 	return arena_copy(r->arena, member->name);
 }
 
@@ -71,7 +71,9 @@ static struct bytes *names_read(struct reader *r, struct fields *f, const char *
 	names = arena_array(r->arena, array->count, sizeof(*names));
 	for (const struct json *m = array->children; m != NULL; m = m->next) {
 		if (m->type != JSON_STRING || !rule_name_is(m->text))
-			fields_fail(f, name, ERR_INVALID, "must be a list of names in capitals");
+			fields_fail(f, name, ERR_INVALID,
+			            "must be a list of names of capital letters, digits and underscores, a "
+			            "letter first");
 		else
 			names[(*count)++] = arena_copy(r->arena, m->text);
 	}
@@ -87,22 +89,26 @@ static void kind_read(struct reader *r, const struct fields *parent, const struc
 	bool              permanent;
 
 	fields_enter(&f, parent, member->name, member);
-	k->name = name_of(r, &f, member, "kind of lock");
+	k->name = name_of(r, &f, member, "lock kind");
 	permanent = fields_bool_or(&f, "permanent", false);
 	k->duration_s = permanent ? 0 : fields_i64(&f, "duration", 1, RULE_SECONDS_MAX);
 	k->factor = fields_i64_or(&f, "factor", 1, 100, 1);
 	k->cap_s = fields_i64_or(&f, "cap", 1, RULE_SECONDS_MAX, k->duration_s);
 	k->forget_s = fields_i64_or(&f, "forget", 1, RULE_SECONDS_MAX, 86400);
 	k->after = fields_i64_or(&f, "after", 1, RULE_MAX_MAX, 1);
+	if (permanent && fields_has(&f, "duration"))
+		fields_fail(&f, "duration", ERR_INVALID,
+		            "not valid for a permanent lock, which does not end");
 	if (fields_has(&f, "after") && !fields_has(&f, "then"))
-		fields_fail(&f, "after", ERR_INVALID, "has no meaning without `then`");
+		fields_fail(&f, "after", ERR_INVALID, "only valid together with `then`");
 	if (permanent && fields_has(&f, "then"))
-		fields_fail(&f, "then", ERR_INVALID, "has no meaning: a permanent lock is the last one");
+		fields_fail(&f, "then", ERR_INVALID, "not valid for a permanent lock, which does not end");
 	fields_get(&f, "then"); /* then_read, once all kinds are known */
 	if (!permanent && k->factor > 1 && !fields_has(&f, "cap"))
-		fields_fail(&f, "cap", ERR_INVALID, "is missing: a lock that grows must end somewhere");
+		fields_fail(&f, "cap", ERR_INVALID,
+		            "missing: a `factor` above 1 needs a longest duration, in seconds");
 	if (!permanent && k->cap_s < k->duration_s)
-		fields_fail(&f, "cap", ERR_INVALID, "must not be below the duration");
+		fields_fail(&f, "cap", ERR_INVALID, "must be at least `duration`");
 	fields_end(&f);
 }
 
@@ -120,10 +126,11 @@ static void then_read(struct reader *r, const struct fields *parent, const struc
 		return;
 	then = rules_kind(r->rules, name);
 	if (then == NULL)
-		fields_fail(&f, "then", ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
-	else if (then == k || json_get(json_get(parent->object, then->name), BYTES("then")) != NULL)
-		fields_fail(&f, "then", ERR_INVALID, "%.*s must not have a `then` of its own",
+		fields_fail(&f, "then", ERR_INVALID, "unknown lock kind %.*s; define it under `locks`",
 		            BYTES_ARG(name));
+	else if (then == k || json_get(json_get(parent->object, then->name), BYTES("then")) != NULL)
+		fields_fail(&f, "then", ERR_INVALID,
+		            "%.*s must be another lock kind, without a `then` of its own", BYTES_ARG(name));
 	k->then = then;
 }
 
@@ -151,7 +158,8 @@ static const struct lock_kind *lock_read(struct reader *r, struct fields *f, con
 	const struct lock_kind *kind = rules_kind(r->rules, name);
 
 	if (kind == NULL)
-		fields_fail(f, setting, ERR_INVALID, "there is no kind %.*s among `locks`", BYTES_ARG(name));
+		fields_fail(f, setting, ERR_INVALID, "unknown lock kind %.*s; define it under `locks`",
+		            BYTES_ARG(name));
 	return kind;
 }
 
@@ -172,7 +180,8 @@ static void lane_read(struct reader *r, struct rule *rule, struct fields *f)
 	rule->devices = (uint32_t)fields_i64_or(&device, "devices", 1, KNOWN_DEVICES_MAX, 10);
 	rule->known_after = refs_read(r, &device, "after", rule->journey);
 	if (fields_has(&device, "after") && rule->known_after.count == 0)
-		fields_fail(&device, "after", ERR_INVALID, "must name a type: else no device is ever known");
+		fields_fail(&device, "after", ERR_INVALID,
+		            "must name at least one type; leave it out for the default");
 	fields_end(&device);
 }
 
@@ -188,7 +197,7 @@ static void source_read(struct rule *rule, struct fields *f)
 	for (int i = 0; settings[i] != NULL; i++)
 		if (fields_has(f, settings[i]) && rule->max_pair == 0 && rule->max_source == 0)
 			fields_fail(f, settings[i], ERR_INVALID,
-			            "has no meaning without max_from_source or max_of_source");
+			            "only valid together with max_from_source or max_of_source");
 }
 
 static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
@@ -200,7 +209,8 @@ static void maxima_read(struct reader *r, struct rule *rule, struct fields *f)
 	source_read(rule, f);
 	lane_read(r, rule, f);
 	if (rule->max == 0 && rule->max_each == 0 && rule->max_pair == 0 && rule->max_source == 0)
-		fields_fail(f, "max", ERR_INVALID, "is missing");
+		fields_fail(f, "max", ERR_INVALID,
+		            "missing: set max, max_each, max_from_source or max_of_source");
 }
 
 static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f)
@@ -211,9 +221,9 @@ static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f
 	rule->at_max = (enum rule_end)fields_choice(f, "at_max", ends, AT_MAX_LOCK);
 	rule->lock_at = fields_i64_or(f, "lock_at", 1, RULE_MAX_MAX, 0);
 	if (fields_has(f, "lock_at") && rule->at_max != AT_MAX_CHALLENGE)
-		fields_fail(f, "lock_at", ERR_INVALID, "has no meaning unless at_max is challenge");
+		fields_fail(f, "lock_at", ERR_INVALID, "only valid with `at_max: challenge`");
 	else if (fields_has(f, "lock_at") && (rule->max == 0 || rule->lock_at <= rule->max))
-		fields_fail(f, "lock_at", ERR_INVALID, "must be above max");
+		fields_fail(f, "lock_at", ERR_INVALID, "must be greater than `max`, which must be set");
 	locks = rule->at_max == AT_MAX_LOCK || rule->lock_at > 0;
 	rule->sets = refs_read(r, f, "sets", rule->journey);
 	rule->blocked_by = refs_read(r, f, "blocked_by", rule->journey);
@@ -229,7 +239,8 @@ static void rule_read_ends(struct reader *r, struct rule *rule, struct fields *f
 		            fields_has(f, "lock")          ? "lock"
 		            : fields_has(f, "source_lock") ? "source_lock"
 		                                           : "sets",
-		            ERR_INVALID, "has no meaning unless at_max is lock");
+		            ERR_INVALID,
+		            "only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`");
 	}
 	if (!fields_has(f, "clears"))
 		rule->clears = refs_one(r, rule->journey, rule->type);
@@ -246,7 +257,8 @@ static void rule_name_read(struct reader *r, struct rule *rule, struct fields *f
 		rule->method = arena_copy(r->arena, (struct bytes){slash + 1, name.len - rule->type.len - 1});
 	if (!rule_name_is(rule->type) || (slash != NULL && !rule_name_is(rule->method)))
 		fields_fail(f, NULL, ERR_INVALID,
-		            "a type must be a name like PASSWORD_ENTRY or MFA_CODE_ENTRY/SMS");
+		            "the name of a type must be like PASSWORD_ENTRY or MFA_CODE_ENTRY/SMS: capital "
+		            "letters, digits and underscores");
 }
 
 /* Under these the program keeps something else than a rule's counts. */
@@ -281,9 +293,11 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 	                       rule->counts == COUNT_SENT ? BYTES("REQUEST_COUNT") : BYTES("ERROR_COUNT"));
 	rule->classifier_type = arena_copy(r->arena, rule->classifier_type);
 	if (!rule_name_is(rule->classifier_type))
-		fields_fail(&f, "classifier_type", ERR_INVALID, "must be a name in capitals");
+		fields_fail(&f, "classifier_type", ERR_INVALID,
+		            "must be a name of capital letters, digits and underscores, a letter first");
 	if (classifier_type_taken(rule->classifier_type))
-		fields_fail(&f, "classifier_type", ERR_INVALID, "is taken");
+		fields_fail(&f, "classifier_type", ERR_INVALID,
+		            "reserved for rows of Gatehouse's own; choose another name");
 	maxima_read(r, rule, &f);
 	rule->life_s = fields_i64(&f, "life", 1, RULE_SECONDS_MAX);
 	rule->lapse_s = fields_i64_or(&f, "lapse", 1, LAPSE_MAX_S, 30);
@@ -325,7 +339,8 @@ static void journey_read(struct reader *r, const struct fields *parent, const st
 	first = r->rules->count;
 	types = fields_object(&f, "types", RULE_COUNT_MAX);
 	if (types != NULL && r->rules->count + types->count > RULE_COUNT_MAX) {
-		fields_fail(&f, "types", ERR_INVALID, "there may be %d types in all", RULE_COUNT_MAX);
+		fields_fail(&f, "types", ERR_INVALID, "must have at most %d types over all journeys",
+		            RULE_COUNT_MAX);
 		return;
 	}
 	if (types != NULL) {
@@ -344,7 +359,7 @@ static void journeys_read(struct reader *r, struct fields *f)
 	struct fields      at;
 
 	if (journeys == NULL) {
-		fields_fail(f, "journeys", ERR_INVALID, "is missing");
+		fields_fail(f, "journeys", ERR_INVALID, "missing");
 		return;
 	}
 	fields_enter(&at, f, BYTES("journeys"), journeys);
@@ -408,7 +423,7 @@ static struct network *networks_read(struct reader *r, struct fields *f, const c
 	for (const struct json *m = array->children; m != NULL; m = m->next)
 		if (m->type != JSON_STRING || !network_parse(m->text, &list[(*count)++]))
 			fields_fail(f, name, ERR_INVALID,
-			            "must be a list of addresses or ranges like 10.0.0.0/8");
+			            "must be a list of IP addresses or networks like 10.0.0.0/8");
 	return list;
 }
 

@@ -28,9 +28,10 @@ enum err_code service_tables_check(const struct service_tables *tables, struct e
 		for (int other = 0; other < i; other++)
 			if (bytes_equal(tables->names[i], tables->names[other]))
 				return err_set(err, ERR_INVALID,
-				               "\"%.*s\" is to be two tables, %s and %s: each needs its own",
-				               BYTES_ARG(tables->names[i]), shapes[other].name,
-				               shapes[i].name);
+				               "the tables %s and %s are both named \"%.*s\"; each needs its "
+				               "own name",
+				               shapes[other].name, shapes[i].name,
+				               BYTES_ARG(tables->names[i]));
 	return ERR_NONE;
 }
 
@@ -52,7 +53,7 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 	                       has_key(&there.schema.keys.range, shape->range)))
 		return rc;
 	return err_set(err, ERR_INVALID,
-	               "the table \"%.*s\" cannot be %s: its keys must be %s%s%s, of type S",
+	               "the table \"%.*s\" cannot be used as %s: its keys must be %s%s%s, of type S",
 	               BYTES_ARG(tables->names[which]), shape->name, shape->hash,
 	               *shape->range == '\0' ? "" : " and ", shape->range);
 }
@@ -96,11 +97,10 @@ static enum err_code not_ours(struct bytes name, enum err_code rc, struct err *e
 {
 	if (rc != ERR_INVALID)
 		return rc;
-	return err_set(
-	        err, ERR_FOREIGN_TABLE,
-	        "the table \"%.*s\" was made with other keys than this API's, which therefore cannot keep "
-	        "anything in it; the settings table-… give ours another name",
-	        BYTES_ARG(name));
+	return err_set(err, ERR_FOREIGN_TABLE,
+	               "the table \"%.*s\" exists with other keys than this API needs; choose another table "
+	               "with the table-… settings",
+	               BYTES_ARG(name));
 }
 
 enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,

@@ -212,7 +212,7 @@ TEST(settings, what_is_wrong_in_the_file_is_told_with_line_value_and_reason)
 	        {"fault: commit\n", ":1: there is no setting \"fault\" (--help lists them)"},
 	        {"\n- data\n", ":2: settings are NAME: VALUE, one a line, not an array"},
 	        {"data\n", ":1: settings are NAME: VALUE, one a line, not a string"},
-	        {"data: a\ndata: b\n", ": line 2, column 1: the key of line 1 once more"},
+	        {"data: a\ndata: b\n", ": line 2, column 1: duplicate key `data` (first on line 1)"},
 	};
 	struct fixture f;
 

@@ -140,8 +140,8 @@ def test_a_whole_number_may_be_spelt_in_any_way(v1, subject, spelling):
 @pytest.mark.parametrize("cost, status, text", [
     ("1.5", 422, "cost: must be a whole number from 0 to 1000000000"),
     ("18446744073709551615", 422, "cost: must be a whole number from 0 to 1000000000"),
-    ("-1.0", 422, "cost: must be from 0 to 1000000000, and is -1"),
-    ('"1"', 400, "cost: must be a whole number, and is a string"),
+    ("-1.0", 422, "cost: must be from 0 to 1000000000, not -1"),
+    ('"1"', 400, "cost: must be a whole number, not a string"),
 ])
 def test_a_number_that_will_not_do_is_told_why(v1, cost, status, text):
     reply = v1.post("/v1/allow", b'{"policy": "login-ip", "key": "k", "cost": %s}' % cost.encode())

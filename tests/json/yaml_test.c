@@ -181,7 +181,7 @@ TEST(yaml, a_number_that_the_tree_cannot_hold_is_refused)
 
 	fixture_open(&f);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		read_refused(&f, bytes_of(texts[i]), "line 1, column 1: ", "a number beyond");
+		read_refused(&f, bytes_of(texts[i]), "line 1, column 1: ", "the number is too large");
 	fixture_close(&f);
 }
 
@@ -223,7 +223,8 @@ TEST(yaml, what_could_surprise_is_refused_where_it_is)
 	static const struct {
 		const char *text, *where, *what;
 	} cases[] = {
-	        {"a: 1\n---\nb: 2\n", "line 2, column 1: ", "a second document"},
+	        {"a: 1\n---\nb: 2\n",
+	         "line 2, column 1: ", "a second document begins here; only one is allowed"},
 	        {"a: &x 1\n", "line 1, column 4: ", "anchors"},
 	        {"a: &x [1]\n", "line 1, column 4: ", "anchors"},
 	        {"&x\na: 1\n", "line 1, column 1: ", "anchors"},
@@ -233,10 +234,11 @@ TEST(yaml, what_could_surprise_is_refused_where_it_is)
 	        {"a: !!set {x}\n", "line 1, column 4: ", "tags"},
 	        {"- !seq [x]\n", "line 1, column 3: ", "tags"},
 	        {"a:\n  <<: {b: 1}\n", "line 2, column 3: ", "merge keys"},
-	        {"a: 1\nb: 2\n\"a\": 3\n", "line 3, column 1: ", "the key of line 1 once more"},
-	        {"x: {a: 1, b: 2, a: 3}\n", "line 1, column 17: ", "the key of line 1 once more"},
-	        {"[a]: 1\n", "line 1, column 1: ", "a key must be a scalar"},
-	        {"? {a: 1}\n: 1\n", "line 1, column 3: ", "a key must be a scalar"},
+	        {"a: 1\nb: 2\n\"a\": 3\n", "line 3, column 1: ", "duplicate key `a` (first on line 1)"},
+	        {"x: {a: 1, b: 2, a: 3}\n", "line 1, column 17: ", "duplicate key `a` (first on line 1)"},
+	        {"[a]: 1\n", "line 1, column 1: ", "a key must be a single value, not a list or an object"},
+	        {"? {a: 1}\n: 1\n",
+	         "line 1, column 3: ", "a key must be a single value, not a list or an object"},
 	        {"a: [1, 2\n", "line 2, column 1: ", "not valid YAML"},
 	        {"a: 1\n b: 2\n", "line 2, column 3: ", "not valid YAML"},
 	        {"a: b: c\n", "line 1, column 5: ", "not valid YAML"},
@@ -276,12 +278,14 @@ TEST(yaml, depth_is_taken_at_its_bound_and_refused_past_it)
 	fixture_open(&f);
 	read_ok(&f, repeated(&f, "[", JSON_DEPTH_MAX, "]", JSON_DEPTH_MAX));
 	read_refused(&f, repeated(&f, "[", JSON_DEPTH_MAX + 1, "]", JSON_DEPTH_MAX + 1),
-	             "line 1, column 129: ", "nested too deeply");
+	             "line 1, column 129: ", "nested more than 128 levels deep");
 	read_ok(&f, repeated(&f, "- ", JSON_DEPTH_MAX, "x", 1));
 	read_refused(&f, repeated(&f, "- ", JSON_DEPTH_MAX + 1, "x", 1),
-	             "line 1, column 257: ", "nested too deeply");
-	read_refused(&f, repeated(&f, "{a: ", 100000, "}", 0), "line 1, column 513: ", "nested too deeply");
-	read_refused(&f, repeated(&f, "[", 1000000, "]", 0), "line 1, column 129: ", "nested too deeply");
+	             "line 1, column 257: ", "nested more than 128 levels deep");
+	read_refused(&f, repeated(&f, "{a: ", 100000, "}", 0),
+	             "line 1, column 513: ", "nested more than 128 levels deep");
+	read_refused(&f, repeated(&f, "[", 1000000, "]", 0),
+	             "line 1, column 129: ", "nested more than 128 levels deep");
 	fixture_close(&f);
 }
 
@@ -291,8 +295,8 @@ TEST(yaml, length_is_taken_at_its_bound_and_refused_past_it)
 
 	fixture_open(&f);
 	read_ok(&f, repeated(&f, "#", YAML_BYTES_MAX, "", 0));
-	read_refused(&f, repeated(&f, "#", YAML_BYTES_MAX + 1, "", 0), "the text has more than 1000000 bytes",
-	             "");
+	read_refused(&f, repeated(&f, "#", YAML_BYTES_MAX + 1, "", 0),
+	             "the text must have at most 1000000 bytes", "");
 	fixture_close(&f);
 }
 
@@ -311,6 +315,7 @@ TEST(yaml, the_longest_texts_take_no_squares_of_time)
 	}
 	assert_int_equal(125000, read_ok(&f, buf_bytes(&keys))->count);
 	buf_add(&keys, "10000:", 6);
-	read_refused(&f, buf_bytes(&keys), "line 125001, column 1: ", "the key of line 1 once more");
+	read_refused(&f, buf_bytes(&keys),
+	             "line 125001, column 1: ", "duplicate key `10000` (first on line 1)");
 	fixture_close(&f);
 }

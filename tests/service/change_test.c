@@ -150,8 +150,8 @@ TEST(tables, need_names_of_their_own)
 	assert_int_equal(service_tables_check(&tables, &err), ERR_NONE);
 	tables.names[TABLE_POLICIES] = BYTES("auth-state");
 	assert_int_equal(service_tables_check(&tables, &err), ERR_INVALID);
-	assert_non_null(
-	        strstr(err.text, "\"auth-state\" is to be two tables, auth-state and gatehouse-policies"));
+	assert_non_null(strstr(err.text,
+	                       "the tables auth-state and gatehouse-policies are both named \"auth-state\""));
 }
 
 static enum err_code keys_of(struct service *s, enum service_table which)
@@ -176,8 +176,9 @@ TEST(tables, that_others_made_must_have_the_keys_of_the_services)
 	assert_int_equal(keys_of(&s, TABLE_IDEMPOTENCY), ERR_NONE);
 	s.tables.names[TABLE_RATE_LIMITS] = BYTES("auth-state"); /* which has a range key too */
 	assert_int_equal(keys_of(&s, TABLE_RATE_LIMITS), ERR_INVALID);
-	assert_string_equal(s.f.err.text,
-	                    "the table \"auth-state\" cannot be rate-limits: its keys must be PK, of type S");
+	assert_string_equal(
+	        s.f.err.text,
+	        "the table \"auth-state\" cannot be used as rate-limits: its keys must be PK, of type S");
 	s.tables.names[TABLE_AUTH_STATE] = BYTES("numbers");
 	fixture_ok(&s.f, "CreateTable",
 	           "{'TableName':'numbers','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':["

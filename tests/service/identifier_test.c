@@ -286,28 +286,30 @@ TEST(identifiers, a_refusal_names_the_field_and_never_the_value)
 		const char   *json, *text;
 		enum err_code code;
 	} cases[] = {
-	        {"{}", "subject: is missing", ERR_INVALID},
-	        {"{\"subject\":null}", "subject: is missing", ERR_INVALID},
-	        {"{\"subject\":7}", "subject: must be a string or an object, and is a number",
+	        {"{}", "subject: missing", ERR_INVALID},
+	        {"{\"subject\":null}", "subject: missing", ERR_INVALID},
+	        {"{\"subject\":7}", "subject: must be a string or an object, not a number",
 	         ERR_SERIALIZATION},
-	        {"{\"subject\":[]}", "subject: must be a string or an object, and is an array",
+	        {"{\"subject\":[]}", "subject: must be a string or an object, not an array",
 	         ERR_SERIALIZATION},
-	        {"{\"subject\":\"\"}", "subject: must have 1 to 256 bytes, and has 0", ERR_INVALID},
+	        {"{\"subject\":\"\"}", "subject: must have 1 to 256 bytes, not 0", ERR_INVALID},
 	        {"{\"subject\":\"email:bob@example.org\"}",
-	         "subject: must be an object like {\"email\": …} for a personal value", ERR_INVALID},
+	         "subject: must be an object like {\"email\": …}, because it is a personal value",
+	         ERR_INVALID},
 	        {"{\"subject\":\"ip:\"}",
-	         "subject: must be an object like {\"email\": …} for a personal value", ERR_INVALID},
-	        {"{\"subject\":{\"email\":\"bob\"}}", "subject: is not a valid email", ERR_INVALID},
-	        {"{\"subject\":{\"email\":7}}", "subject: is not a valid email", ERR_INVALID},
-	        {"{\"subject\":{\"ip\":\"bob@example.org\"}}", "subject: is not a valid ip", ERR_INVALID},
+	         "subject: must be an object like {\"email\": …}, because it is a personal value",
+	         ERR_INVALID},
+	        {"{\"subject\":{\"email\":\"bob\"}}", "subject: not a valid email", ERR_INVALID},
+	        {"{\"subject\":{\"email\":7}}", "subject: not a valid email", ERR_INVALID},
+	        {"{\"subject\":{\"ip\":\"bob@example.org\"}}", "subject: not a valid ip", ERR_INVALID},
 	        {"{\"subject\":{}}",
-	         "subject: must be an id, or an object with one member: email, phone, ip or device",
+	         "subject: must be an id, or an object with exactly one member: email, phone, ip or device",
 	         ERR_INVALID},
 	        {"{\"subject\":{\"email\":\"a@b\",\"ip\":\"::\"}}",
-	         "subject: must be an id, or an object with one member: email, phone, ip or device",
+	         "subject: must be an id, or an object with exactly one member: email, phone, ip or device",
 	         ERR_INVALID},
 	        {"{\"subject\":{\"bob@example.org\":1}}",
-	         "subject: must be an id, or an object with one member: email, phone, ip or device",
+	         "subject: must be an id, or an object with exactly one member: email, phone, ip or device",
 	         ERR_INVALID},
 	};
 	struct keyed k;
@@ -389,7 +391,7 @@ TEST(identifiers, a_plain_id_may_have_256_bytes_and_no_more)
 	assert_int_equal(k.err.code, ERR_NONE);
 	snprintf(body, sizeof(body), "{\"subject\":\"%0257d\"}", 0);
 	read_member(&k, body);
-	assert_string_equal(k.err.text, "subject: must have 1 to 256 bytes, and has 257");
+	assert_string_equal(k.err.text, "subject: must have 1 to 256 bytes, not 257");
 	keyed_close(&k);
 }
 

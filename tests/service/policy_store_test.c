@@ -110,13 +110,14 @@ TEST(policy_store, a_file_that_is_not_good_keeps_it_from_opening_and_says_where)
 	assert_string_equal(s.s.f.err.field, "attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max");
 	file_write(&s, "limits: 7\n", 9);
 	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
-	assert_non_null(strstr(s.s.f.err.text, "line 1: limits: an object is expected"));
+	assert_non_null(strstr(s.s.f.err.text, "line 1: limits: must be an object"));
 	assert_string_equal(s.s.f.err.field, "limits");
 	file_write(&s, "attempts: [", 9);
 	assert_int_equal(store_open(&s, true), ERR_SERIALIZATION);
 	file_write(&s, "other: {}\n", 9);
 	assert_int_equal(store_open(&s, true), ERR_INVALID);
-	assert_non_null(strstr(s.s.f.err.text, "line 1: other: is not known here"));
+	assert_non_null(
+	        strstr(s.s.f.err.text, "line 1: other: unknown field; expected one of: attempts, limits"));
 	service_close(&s.s);
 }
 
@@ -163,7 +164,7 @@ TEST(policy_store, a_file_may_have_as_many_bytes_as_its_bound_and_no_more)
 		if (past == 0)
 			policy_store_close(s.store);
 		else
-			assert_non_null(strstr(s.s.f.err.text, "more than 262144 bytes"));
+			assert_non_null(strstr(s.s.f.err.text, "must have at most 262144 bytes"));
 	}
 	free(text);
 	service_close(&s.s);

@@ -294,7 +294,7 @@ TEST(reservation, is_finished_once)
 	step = BEGIN(&s);
 	finish(&s, &step, OUTCOME_FAILURE);
 	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_RESOURCE_IN_USE);
-	assert_string_equal(s.f.err.text, "attempt: was finished before, as a failure");
+	assert_string_equal(s.f.err.text, "attempt: already finished, as a failure");
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
 	step.name = BYTES("nobody-began-it");
 	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_NOT_FOUND);
