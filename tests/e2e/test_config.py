@@ -189,7 +189,7 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(
     for option in ((), ("--check-config",)):
         assert "a certificate and its key go together" in refused("--config", file("tls-cert: x\n"), *option, cwd=tmp_path)
         assert "--no-auth is refused on 192.0.2.1:1" in refused("--config", file("listen: 192.0.2.1:1\nno-auth: true\n"), *option, cwd=tmp_path)
-        assert '"rows" is to be two tables, auth-state and rate-limits' in refused(
+        assert 'the tables auth-state and rate-limits are both named "rows"' in refused(
             "--config", file("table-auth-state: rows\ntable-rate-limits: rows\n"), *option, cwd=tmp_path)
         assert 'listen address "127.0.0.1"' in refused("--config", file("listen: 127.0.0.1\nno-auth: true\n"), *option, cwd=tmp_path)
 
@@ -199,7 +199,7 @@ def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(
     ("attempts:\n  journeys:\n    SIGN_IN:\n      types:\n        PASSWORD_ENTRY: {max: 0}\n",
      "line 5: attempts.journeys.SIGN_IN.types.PASSWORD_ENTRY.max: must be from 1 to 1000000, not 0"),
     ("attempts: 7\n", "line 1: attempts: must be an object, not a number"),
-    ("attempt: {}\n", "line 1: attempt: unknown field"),
+    ("attempt: {}\n", "line 1: attempt: unknown field; did you mean `attempts`?"),
     (None, "No such file or directory"),
 ])
 def test_wrong_policies_are_refused_with_section_and_line_before_anything_is_opened(tmp_path, text, told):
