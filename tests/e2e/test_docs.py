@@ -39,7 +39,7 @@ NOT_RUN = {"docs/operations.md"}  # is about an installed service: its commands 
 
 # (what, stands for)
 MASKS = [
-    (r"\b[A-Za-z0-9_-]{108}\b", "TOKEN"),
+    (r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{108}(?![A-Za-z0-9_-])", "TOKEN"),
     (r"([A-Z_]+\.[A-Z_]+)\.[A-Za-z0-9_-]{32}", r"\1.ID"),
     (r"\b(email|phone|ip|device):[A-Za-z0-9_-]{32}", r"\1:HASH"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
