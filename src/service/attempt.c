@@ -369,9 +369,10 @@ static void own_clear(struct recording *r)
 			continue;
 		for (uint32_t j = 0; j < c->row_count; j++) {
 			const struct count_row *row = &c->rows[j];
-			int64_t                 count = row->count - is_this_one(r, row);
+			int64_t                 mine = is_this_one(r, row);
+			int64_t                 count = count_of_row(&row->item) - mine;
 
-			if (count > 0 || row->count == 0)
+			if (count > 0 || mine == 0)
 				r->out->cleared[n++] = (struct cleared){row->pk, row->sk, count};
 		}
 		counts_delete(r, c, false);
@@ -399,8 +400,8 @@ static void cleared_add(struct recording *r, const struct counter *c)
 	r->out->cleared = more;
 	for (uint32_t i = 0; i < c->row_count; i++)
 		if (!is_cleared(r->out, &c->rows[i]))
-			more[r->out->cleared_count++] =
-			        (struct cleared){c->rows[i].pk, c->rows[i].sk, c->rows[i].count};
+			more[r->out->cleared_count++] = (struct cleared){c->rows[i].pk, c->rows[i].sk,
+			                                                 count_of_row(&c->rows[i].item)};
 }
 
 static enum err_code other_clear(struct recording *r, const struct rule *rule)
@@ -409,6 +410,7 @@ static enum err_code other_clear(struct recording *r, const struct rule *rule)
 	struct assessment *seen = arena_alloc(r->arena, sizeof(*seen));
 
 	other.rule = rule;
+	other.finishing = NULL; /* the lane that it began in is its own rule's */
 	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
 	if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
 		return r->err->code;

@@ -3,6 +3,7 @@
 
 #include "service/assess.h"
 #include "service/key_names.h"
+#include "service/reservation.h"
 #include "service/row.h"
 
 static const char *const row_same_names[] = {"failures", "last_updated", "ttl", NULL};
@@ -160,10 +161,11 @@ static void failures_put(const struct device_store *s, const struct attempt *q, 
 bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
                       struct changes *c)
 {
-	lane->failures++;
-	if (lane->failures < q->rule->max_device || q->rule->shadow) {
+	bool last = ++lane->failures >= q->rule->max_device && !q->rule->shadow;
+
+	if (!last || q->reservation.len > 0) {
 		failures_put(s, q, &lane->row, lane->failures, c);
-		return false;
+		return last;
 	}
 	changes_delete(c, s->table, row_key_two(s->arena, q->subjects[0], key_device(s->arena, q->device)),
 	               row_same(s->arena, &lane->row, row_same_names)); /* (2) */
@@ -256,6 +258,11 @@ static void old_shorten(struct issuing *i)
 	struct row row;
 
 	row_from(&row, i->s->arena, i->old);
+	if (i->q->finishing != NULL &&
+	    i->q->finishing->lane.open) /* device_lane_take_back's, which this replaces */
+		map_set(&row, i->s->arena, "failures",
+		        ref_text(i->s->arena, i->q->rule->journey, i->q->rule->type),
+		        failures_of(i->s->arena, i->old, i->q->rule) - 1);
 	row_set_i64(&row, "ttl", grace_ends(i));
 	row_set_i64(&row, "replaced_at", now_s(i->s));
 	row_set_i64(&row, "last_updated", now_s(i->s));

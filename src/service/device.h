@@ -57,7 +57,8 @@ enum err_code device_lane_look(const struct device_store *s, const struct attemp
 /* The lane that was open, of a device's row as it was then. */
 struct device_lane device_lane_was(struct arena *a, const struct item *row, const struct rule *rule);
 
-/* Counts a failure in an open lane. True: it was the last one, and the device is forgotten. */
+/* Counts a failure in an open lane. True: it was the last one, and the device is forgotten. One that is only begun
+ * (reservation.h) leaves a spent device's row, which opens nothing, for the way back. */
 bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
                       struct changes *c);
 

@@ -314,20 +314,26 @@ enum err_code reservation_take_back(struct reservation *r, bool clears_own, stru
 	return r->lane.open ? device_lane_take_back(&devices, &r->q, c) : ERR_NONE;
 }
 
-/* The note of a count that is still the one it was counted in. */
+/* The note of a count that is still the one it was counted in, or as a lock that it set left it. */
+static bool is_note_of(const struct item *note, const struct count_row *row)
+{
+	struct bytes        since = row_text(note, ROW_BEGUN_SINCE);
+	const struct value *after = item_get(note, BYTES("after"));
+
+	if (!bytes_equal(row_text(note, "PK"), row->pk) || !bytes_equal(row_text(note, "SK"), row->sk))
+		return false;
+	if (since.len > 0)
+		return bytes_equal(row_text(&row->item, ROW_BEGUN_SINCE), since);
+	return after != NULL && after->type == VALUE_M && item_equal(&after->map, &row->item);
+}
+
 bool reservation_counts(const struct reservation *r, const struct count_row *row)
 {
 	const struct value *notes = item_get(&r->row, BYTES("changes"));
-	struct bytes        since = row_text(&row->item, ROW_BEGUN_SINCE);
 
-	for (uint32_t i = 0; notes != NULL && notes->type == VALUE_L && i < notes->list.count; i++) {
-		const struct item *note = &notes->list.items[i].map;
-
-		if (notes->list.items[i].type == VALUE_M && since.len > 0 &&
-		    bytes_equal(row_text(note, ROW_BEGUN_SINCE), since) &&
-		    bytes_equal(row_text(note, "PK"), row->pk) && bytes_equal(row_text(note, "SK"), row->sk))
+	for (uint32_t i = 0; notes != NULL && notes->type == VALUE_L && i < notes->list.count; i++)
+		if (notes->list.items[i].type == VALUE_M && is_note_of(&notes->list.items[i].map, row))
 			return true;
-	}
 	return false;
 }
 
@@ -348,8 +354,13 @@ static void state_put(const struct reservation *r, const char *state, struct cha
 static enum err_code finish_failure(struct reservation *r, struct table *t, struct changes *c,
                                     struct attempt_result *out, struct err *err)
 {
-	struct assessment now;
+	struct device_store devices = {table_of(c), t, c->arena, err};
+	bool                spent = row_i64(&r->row, "device_forgotten", 0) != 0;
+	struct assessment   now;
+	uint32_t            forgotten;
 
+	if (spent && device_forget(&devices, r->q.subjects[0], r->q.device, c, &forgotten) != ERR_NONE)
+		return err->code;
 	if (assess(&r->q, table_of(c), t, c->arena, &now, err) != ERR_NONE)
 		return err->code;
 	*out = (struct attempt_result){.verdict = now.verdict,
@@ -358,7 +369,7 @@ static enum err_code finish_failure(struct reservation *r, struct table *t, stru
 	                               .counted = row_i64(&r->row, "counted", 0) != 0,
 	                               .first_time = row_i64(&r->row, "first_time", 0) != 0,
 	                               .known_device = r->lane.open,
-	                               .device_revoked = row_i64(&r->row, "device_forgotten", 0) != 0};
+	                               .device_revoked = spent};
 	assessment_show(&now, r->q.rule, &out->nearest);
 	state_put(r, "failure", c);
 	return ERR_NONE;

@@ -1,6 +1,7 @@
 /* Resets: see reset.h. */
 #include "service/reset.h"
 
+#include "service/assess.h"
 #include "service/key_names.h"
 #include "service/lock.h"
 #include "service/row.h"
@@ -36,7 +37,7 @@ static void row_clear(struct resetting *r, const struct item *row)
 		r->out->more = true;
 		return;
 	}
-	r->out->cleared[r->out->count++] = (struct reset_row){sk, row_i64(row, "count", 0)};
+	r->out->cleared[r->out->count++] = (struct reset_row){sk, count_of_row(row)};
 	changes_delete(r->changes, r->table, row_key_two(a, r->q->subject, sk),
 	               row_same(a, row, row_same_names));
 }

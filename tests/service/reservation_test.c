@@ -1,5 +1,5 @@
 /* Attempts in two steps: what begin counts, what finish takes back, and what stays. Numbers are of reservation.h. */
-#include "service/turn.h"
+#include "service/resetting.h"
 
 #include "service/reservation.h"
 
@@ -8,12 +8,15 @@
 	"journeys:\n"                                                                                        \
 	"  SIGN_IN:\n"                                                                                       \
 	"    types:\n"                                                                                       \
-	"      PASSWORD_ENTRY: {max: 6, life: 7200, lapse: 40, known_device: {max: 3, after: "               \
-	"[PASSWORD_ENTRY]}}\n"                                                                               \
+	"      PASSWORD_ENTRY: {max: 6, life: 7200, lapse: 40, known_device: {max: 3, devices: 2, after: "   \
+	"[PASSWORD_ENTRY]}, clears: [PASSWORD_ENTRY, SESSION]}\n"                                            \
 	"      KEPT: {max: 3, life: 7200, clears: []}\n"                                                     \
 	"      SOURCES: {max: 6, max_of_source: 3, life: 7200}\n"                                            \
 	"      METHODS: {max: 6, max_each: 2, qualifier: method, life: 7200, clears: []}\n"                  \
-	"      SESSION: {max: 2, life: 7200, at_max: sign_out}\n"
+	"      SESSION: {max: 2, life: 7200, at_max: sign_out}\n"                                            \
+	"      CODES: {max: 9, max_each: 3, qualifier: method, life: 7200}\n"                                \
+	"resets:\n"                                                                                          \
+	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}\n"
 
 enum { MAX = 6, LAPSE_S = 40 };
 
@@ -316,6 +319,26 @@ TEST(reservation, of_one_method_that_reached_its_maximum_and_was_right_locks_no_
 	service_close(&s);
 }
 
+/* What the lock of one method moved aside were wrong codes too. */
+TEST(reservation, of_one_method_that_reached_its_maximum_and_was_right_tells_what_was_wrong_before_it)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, RULES);
+	FAIL_TIMES(&s, 2, .type = "CODES", .method_id = "phone");
+	step = BEGIN(&s, .type = "CODES", .method_id = "phone");
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(r.cleared[0].count, 2);
+	FAIL_TIMES(&s, 3, .type = "CODES", .method_id = "phone");
+	r = SUCCEED(&s, .type = "CODES", .method_id = "tablet");
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(r.cleared[0].count, 3);
+	service_close(&s);
+}
+
 TEST(reservation, that_signed_out_and_was_right_does_not)
 {
 	struct service        s;
@@ -373,6 +396,87 @@ TEST(reservation, that_spent_a_device_says_so_when_it_is_finished_as_a_failure)
 	assert_false(step.begun.attempt.device_revoked);
 	r = finish(&s, &step, OUTCOME_FAILURE);
 	assert_true(r.device_revoked);
+	assert_false(FAIL(&s, .token = token).known_device);
+	service_close(&s);
+}
+
+TEST(reservation, of_a_known_device_that_was_right_clears_what_a_success_at_once_clears)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, 2, .type = "SESSION");
+	step = BEGIN(&s, .token = token);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_true(r.known_device);
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#ERROR_COUNT#SESSION"), 0);
+	service_close(&s);
+}
+
+static int64_t lanes_count(struct service *s)
+{
+	return count_in(s, "alice", "SIGN_IN#DEVICE_ERROR_COUNT#PASSWORD_ENTRY");
+}
+
+/* As if its success had been recorded at once: the old token lives on for a day, within the bound of two devices. */
+TEST(reservation, of_a_devices_last_try_that_was_right_replaces_its_token)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          other, token;
+
+	service_open(&s, RULES);
+	other = SUCCEED(&s).device.token;
+	at(&s, 1);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, 2, .token = token);
+	step = BEGIN(&s, .token = token);
+	assert_int_equal(lanes_count(&s), 3);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_true(r.device.replaced);
+	assert_int_equal(lanes_count(&s), 0);
+	assert_true(FAIL(&s, .token = r.device.token).known_device);
+	assert_true(FAIL(&s, .token = other).known_device);
+	assert_false(FAIL(&s, .token = token).known_device); /* the third of two */
+	service_close(&s);
+}
+
+TEST(reservation, of_a_device_gives_its_budget_back_to_the_token_that_is_replaced)
+{
+	struct service s;
+	struct step    step;
+	struct bytes   token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, 2, .token = token);
+	step = BEGIN(&s, .token = token);
+	finish(&s, &step, OUTCOME_SUCCESS);
+	assert_true(FAIL(&s, .token = token).device_revoked); /* it had one left */
+	service_close(&s);
+}
+
+TEST(reservation, of_a_devices_last_try_does_not_bring_back_what_a_reset_forgot)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+	struct bytes          token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL_TIMES(&s, 2, .token = token);
+	step = BEGIN(&s, .token = token);
+	reset(&s);
+	step.q.making = NULL;
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
 	assert_false(FAIL(&s, .token = token).known_device);
 	service_close(&s);
 }
