@@ -14,10 +14,10 @@ enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };
 struct want {
 	struct looked       row;
 	enum want_kind      kind;
-	struct verdict     *verdict;   /* LOCK: what it adds to */
-	const struct item **state;     /* STATE: where it is told */
-	bool                only_firm; /* LOCK */
-	struct counter     *counter;   /* COUNT */
+	struct verdict     *verdict;      /* LOCK: what it adds to */
+	const struct item **state;        /* STATE: where it is told */
+	bool                only_persons; /* LOCK */
+	struct counter     *counter;      /* COUNT */
 };
 
 /* What every step needs. */
@@ -232,7 +232,7 @@ static void lock_judge(const struct look *l, const struct want *w)
 	                             .until_s = row_i64(lock, "ttl", 0),
 	                             .block_type = row_text(lock, "block_type")};
 
-	if (row_i64(lock, "count", 1) == 0 || (w->only_firm && !lock_is_firm(lock)) ||
+	if (row_i64(lock, "count", 1) == 0 || (w->only_persons && !lock_is_persons(lock)) ||
 	    (l->q->finishing != NULL && !lock_is_persons(lock)))
 		return;
 	if (locked.until_s == 0)
@@ -241,14 +241,14 @@ static void lock_judge(const struct look *l, const struct want *w)
 }
 
 static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs, struct lock_shape shape,
-                       bool only_firm, struct verdict *v)
+                       bool only_persons, struct verdict *v)
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
 		struct bytes sk = key_name(l->arena, refs->list[i].journey, bytes_of(shape.type),
 		                           refs->list[i].name, shape.qualifier);
 		struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
-		w->only_firm = only_firm;
+		w->only_persons = only_persons;
 		w->verdict = v;
 	}
 }
@@ -270,14 +270,15 @@ static void subject_locks_want(struct look *l, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
 	struct lock_shape  plain = {KEY_LOCK, nothing}, qualified = {KEY_LOCK, qualifier_of(l->q)};
-	bool               firm = l->out->lane.open;
+	bool               persons = l->out->lane.open;
 
-	locks_want(l, pk, &rule->blocked_by, plain, firm, &l->out->verdict);
-	if (!firm && !rule->shadow && l->out->counter_count > 0 && l->out->counters[0].scope == SCOPE_SUBJECT)
+	locks_want(l, pk, &rule->blocked_by, plain, persons, &l->out->verdict);
+	if (!persons && !rule->shadow && l->out->counter_count > 0 &&
+	    l->out->counters[0].scope == SCOPE_SUBJECT)
 		return; /* counter_locks_want sees to them */
-	locks_want(l, pk, &rule->sets, plain, firm, &l->out->verdict);
-	if (qualified.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, firm))
-		locks_want(l, pk, &rule->sets, qualified, firm, &l->out->verdict);
+	locks_want(l, pk, &rule->sets, plain, persons, &l->out->verdict);
+	if (qualified.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
+		locks_want(l, pk, &rule->sets, qualified, persons, &l->out->verdict);
 }
 
 /* Locks of the source: those that people set hold whether or not the rule counts by source. */

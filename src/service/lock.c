@@ -22,11 +22,6 @@ bool lock_is_persons(const struct item *row)
 	return row_text(row, "cause").len == 0;
 }
 
-bool lock_is_firm(const struct item *row)
-{
-	return row_i64(row, "ttl", 0) == 0 || lock_is_persons(row);
-}
-
 struct bytes lock_set_by(const struct item *row)
 {
 	struct bytes cause = row_text(row, "cause"), set_by = row_text(row, "set_by");
@@ -55,7 +50,7 @@ bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item
 	enum lock_reach  reach;
 
 	return lock_reach(pk, row_text(row, "SK"), &reach) &&
-	       rules_heed(rules, &(struct rule_ref){p.journey, p.classifier}, reach, lock_is_firm(row));
+	       rules_heed(rules, &(struct rule_ref){p.journey, p.classifier}, reach, lock_is_persons(row));
 }
 
 /* ---- locks that grow ---- */

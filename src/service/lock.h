@@ -37,11 +37,9 @@ enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, st
 /* Does the row of a lock hold at that time? */
 bool lock_holds(const struct item *row, int64_t now_us);
 
-/* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. */
+/* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. It holds in every
+ * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her. */
 bool lock_is_persons(const struct item *row);
-
-/* A lock that a person set, or that never ends, holds in every lane. */
-bool lock_is_firm(const struct item *row);
 
 /* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. */
 #define LOCK_BY_SOMEONE "an operator"

@@ -112,7 +112,7 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	return false;
 }
 
-bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool firm)
+bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool persons)
 {
 	switch (reach) {
 	case REACH_SUBJECT:
@@ -120,22 +120,22 @@ bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool f
 	case REACH_QUALIFIER:
 		return own && rule->qualifier != QUALIFY_NONE;
 	case REACH_SOURCE:
-		return firm || (own && rule->max_source > 0 && !rule->shadow);
+		return persons || (own && rule->max_source > 0 && !rule->shadow);
 	case REACH_PAIR:
 		return own && rule->max_pair > 0 && !rule->shadow;
 	}
 	return false;
 }
 
-bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool firm)
+bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons)
 {
 	for (uint32_t i = 0; i < r->count; i++) {
 		const struct rule *rule = &r->list[i];
 
 		if ((refs_have(&rule->sets, lock->journey, lock->name) &&
-		     rule_heeds(rule, reach, true, firm)) ||
+		     rule_heeds(rule, reach, true, persons)) ||
 		    (refs_have(&rule->blocked_by, lock->journey, lock->name) &&
-		     rule_heeds(rule, reach, false, firm)))
+		     rule_heeds(rule, reach, false, persons)))
 			return true;
 	}
 	return false;

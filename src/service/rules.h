@@ -139,11 +139,11 @@ enum lock_reach {
 };
 
 /* Do attempts of this rule heed such a lock? `own`: the rule sets locks of that name; else it is blocked by them.
- * `firm`: a person set the lock, or it never ends. */
-bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool firm);
+ * `persons`: a person set the lock. */
+bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool persons);
 
 /* Does any rule heed the lock of that name? */
-bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool firm);
+bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons);
 
 bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
 bool rules_deny_source(const struct rules *r, const uint8_t address[16]);

@@ -160,14 +160,14 @@ TEST(known_device, is_known_for_sixteen_other_ids_and_the_newest_take_the_place_
 	service_close(&s);
 }
 
-/* A lock that a person set, a lock without an end and a state hold in every lane. */
+/* A lock that a person set, with or without an end, and a state hold in every lane. */
 TEST(known_device, is_kept_out_by_what_people_set)
 {
 	static const char *const rows[] = {
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
 	        "'count':{'N':'1'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
-	        "'count':{'N':'1'},'cause':{'S':'SIGN_IN/PASSWORD_ENTRY'},'block_type':{'S':'PERMANENT'}}",
+	        "'count':{'N':'1'},'block_type':{'S':'PERMANENT'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'ACCOUNT_INTERVENTION#STATE#BLOCKED'},'count':{'N':'1'}}"};
 	static const enum verdict_kind kinds[] = {VERDICT_LOCKED, VERDICT_LOCKED_PERMANENT, VERDICT_BLOCKED};
 	struct service                 s;
@@ -181,6 +181,36 @@ TEST(known_device, is_kept_out_by_what_people_set)
 		r = SUCCEED(&s, .token = token);
 		assert_verdict(&r, kinds[i], false);
 	}
+	service_close(&s);
+}
+
+/* Else strangers who go on guessing could lock an owner out until someone helps her. */
+TEST(known_device, signs_in_also_when_the_locks_of_strangers_became_permanent)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(
+	        &s,
+	        "locks: {STANDARD: {duration: 60, then: PERMANENT, after: 1}, PERMANENT: {permanent: true}}\n"
+	        "journeys:\n"
+	        "  SIGN_IN:\n"
+	        "    types:\n"
+	        "      PASSWORD_ENTRY: {max: 1, life: 30, max_of_source: 2, source_lock: PERMANENT, "
+	        "without_source: skip, known_device: {max: 4}}\n");
+	token = SUCCEED(&s).device.token;
+	FAIL(&s, .ip = "192.0.2.1");
+	at(&s, 100);
+	r = FAIL(&s, .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, true);
+	FAIL_TIMES(&s, 2, .subject = "bob", .ip = "192.0.2.1");
+	r = SUCCEED(&s, .subject = "carol", .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false); /* the source, too */
+	r = SUCCEED(&s, .token = token, .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
 	service_close(&s);
 }
 

@@ -366,9 +366,9 @@ TEST(unlock, the_most_locks_of_one_call_fit_into_one_commit_though_all_have_grow
 
 /* ---- a lock that would stop nobody ---- */
 
-static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool firm)
+static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool persons)
 {
-	return rules_heed(s->rules, &(struct rule_ref){BYTES("SIGN_IN"), bytes_of(name)}, reach, firm);
+	return rules_heed(s->rules, &(struct rule_ref){BYTES("SIGN_IN"), bytes_of(name)}, reach, persons);
 }
 
 TEST(lock, is_heeded_where_a_rule_has_what_its_key_names)
