@@ -16,6 +16,13 @@ static struct bytes trim(struct bytes text)
 	return text;
 }
 
+/* "example.org." names the same host: the last dot is the root's. */
+static size_t without_root(const char *text, size_t len)
+{
+	return len >= 2 && text[len - 1] == '.' && text[len - 2] != '.' && text[len - 2] != '@' ? len - 1
+	                                                                                        : len;
+}
+
 static bool is_ascii(struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++)
@@ -133,11 +140,12 @@ static size_t unicode_normalise(struct bytes text, size_t host, char *out)
 
 size_t email_normalise(struct bytes text, char *out)
 {
-	size_t host;
+	size_t host, len;
 
 	text = trim(text);
 	host = host_find(text);
 	if (host == 0 || text.len > EMAIL_BYTES_MAX)
 		return 0;
-	return is_ascii(text) ? ascii_lower_copy(text, out) : unicode_normalise(text, host, out);
+	len = is_ascii(text) ? ascii_lower_copy(text, out) : unicode_normalise(text, host, out);
+	return without_root(out, len);
 }

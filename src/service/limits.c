@@ -229,11 +229,14 @@ static void unreserve(struct limits *l, struct limit_call *c, int64_t now_us)
 		limit_memory_give(l->memory, taken.asks, taken.count, true, now_us);
 }
 
-static void remember(struct limits *l, const struct part *table, int64_t now_us)
+/* What is taken makes the refusal of a greater cost, if one is remembered, wait longer. */
+static void remember(struct limits *l, const struct part *table, bool taken, int64_t now_us)
 {
 	for (unsigned i = 0; i < table->count; i++)
 		if (limit_ask_refuses(table->asks[i]) && table->asks[i]->cost > 0)
 			limit_denied_note(l->denied, table->asks[i], now_us);
+		else if (taken && table->asks[i]->cost > 0)
+			limit_denied_forget(l->denied, table->asks[i]);
 }
 
 /* Before any engine is asked. */
@@ -262,7 +265,7 @@ static enum err_code take(struct limits *l, struct limit_call *c, struct table *
 		return err->code;
 	if (!may)
 		unreserve(l, c, t->now_us);
-	remember(l, &table, t->now_us);
+	remember(l, &table, may, t->now_us);
 	return ERR_NONE;
 }
 

@@ -42,6 +42,8 @@ bool network_holds(const struct network *n, const uint8_t address[16])
 {
 	unsigned whole = n->bits / 8, rest = n->bits % 8;
 
+	if (n->bits < BITS_BEFORE_V4 && address_is_v4(address))
+		return false;
 	if (memcmp(n->address, address, whole) != 0)
 		return false;
 	return rest == 0 || ((n->address[whole] ^ address[whole]) >> (8 - rest)) == 0;

@@ -12,7 +12,7 @@ struct network {
 /* False if it is neither an address nor a range. */
 bool network_parse(struct bytes text, struct network *out);
 
-/* ::/0 holds every address, IPv4's too. */
+/* ::/0 holds every IPv6 address, and no IPv4 address: that is 0.0.0.0/0. */
 bool network_holds(const struct network *n, const uint8_t address[16]);
 
 bool address_is_v4(const uint8_t address[16]);

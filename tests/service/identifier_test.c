@@ -119,10 +119,25 @@ TEST(identifiers, an_address_that_is_not_utf_8_or_has_no_such_host_is_refused)
 /* (1) of email.h: whatever was taken in ASCII before is stored under the same text. */
 TEST(identifiers, an_address_in_ascii_is_itself_in_small_letters)
 {
-	char         text[] = "\"A@_~\"..x@-EXAMPLE_..Org.", out[EMAIL_NORMAL_BYTES_MAX];
+	char         text[] = "\"A@_~\"..x@-EXAMPLE_..Org..", out[EMAIL_NORMAL_BYTES_MAX];
 	struct bytes normal = {out, email_normalise(bytes_of(text), out)};
 
-	assert_bytes(normal, "\"a@_~\"..x@-example_..org.");
+	assert_bytes(normal, "\"a@_~\"..x@-example_..org..");
+}
+
+TEST(identifiers, a_host_is_the_same_with_the_dot_of_the_root)
+{
+	struct keyed k;
+
+	keyed_open(&k, 1);
+	assert_true(same(&k, IDENTIFIER_EMAIL, "ann@example.org.", "ann@example.org"));
+	assert_true(same(&k, IDENTIFIER_EMAIL, "ann@b\u00fccher.example.", "ann@b\u00fccher.example"));
+	assert_true(
+	        same(&k, IDENTIFIER_EMAIL, "ann@b\u00fccher.example\u3002", "ann@xn--bcher-kva.example."));
+	assert_false(same(&k, IDENTIFIER_EMAIL, "ann@example.org..", "ann@example.org."));
+	assert_false(same(&k, IDENTIFIER_EMAIL, "ann.@example.org", "ann@example.org"));
+	assert_false(same(&k, IDENTIFIER_EMAIL, "ann@.", "ann@a"));
+	keyed_close(&k);
 }
 
 TEST(identifiers, a_phone_number_is_its_digits)

@@ -421,6 +421,29 @@ TEST(limits, a_smaller_cost_than_the_refused_one_is_asked)
 	world_close(&w);
 }
 
+/* What was taken since a refusal counts in the next one, whether or not the first is remembered. */
+TEST(limits, a_cost_that_is_refused_again_is_told_what_is_left_now)
+{
+	for (enum way way = 0; way < WAYS; way++) {
+		struct world      w;
+		struct limit_call c;
+
+		world_open(
+		        &w, way,
+		        "{'slow':{'algorithm':'gcra','limit':10,'per':'day','burst':5,'engine':'%ENGINE'}}");
+		fixture_set_clock(&w.f, NOW_S);
+		assert_true(ask(&w, LIMIT_TAKE, "slow", alice, 2).allowed);
+		c = ask(&w, LIMIT_TAKE, "slow", alice, 4);
+		assert_int_equal(c.asks[0].answer.remaining, 3);
+		assert_int_equal(c.retry_after_us, 8640 * INT64_C(1000000));
+		assert_true(ask(&w, LIMIT_TAKE, "slow", alice, 1).allowed);
+		c = ask(&w, LIMIT_TAKE, "slow", alice, 4);
+		assert_int_equal(c.asks[0].answer.remaining, 2);
+		assert_int_equal(c.retry_after_us, 2 * 8640 * INT64_C(1000000));
+		world_close(&w);
+	}
+}
+
 TEST(limits, a_policy_that_changed_forgets_what_was_refused_and_keeps_what_was_counted)
 {
 	for (enum way way = 0; way < WAYS; way++) {

@@ -445,12 +445,20 @@ TEST(rules, an_allowed_range_ends_where_its_bits_say)
 	assert_true(allows(p.rules, "198.51.100.128"));
 	assert_false(allows(p.rules, "198.51.100.127"));
 	parsed_release(&p);
-	parse(&p, "journeys: {}\nallow_sources: [0.0.0.0/0]\n");
-	assert_true(allows(p.rules, "1.2.3.4"));
-	assert_false(allows(p.rules, "2001:db8::1"));
-	parsed_release(&p);
+}
+
+/* As in the conditions of access policies. */
+TEST(rules, a_network_of_one_family_holds_no_address_of_the_other)
+{
+	struct parsed p;
+
 	parse(&p, "journeys: {}\nallow_sources: ['::/0']\n");
-	assert_true(allows(p.rules, "1.2.3.4") && allows(p.rules, "2001:db8::1"));
+	assert_true(allows(p.rules, "2001:db8::1") && allows(p.rules, "::1"));
+	assert_false(allows(p.rules, "1.2.3.4") || allows(p.rules, "::ffff:1.2.3.4"));
+	parsed_release(&p);
+	parse(&p, "journeys: {}\nallow_sources: [0.0.0.0/0]\n");
+	assert_true(allows(p.rules, "1.2.3.4") && allows(p.rules, "::ffff:1.2.3.4"));
+	assert_false(allows(p.rules, "2001:db8::1"));
 	parsed_release(&p);
 }
 
