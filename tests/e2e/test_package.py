@@ -218,7 +218,7 @@ def test_every_setting_is_in_the_shipped_file_and_what_it_shows_as_default_is(in
     shipped = (installed / "etc/gatehouse/gatehouse.yaml").read_text()
     commented = dict(re.findall(r"^#([a-z-]+): (.*)$", shipped, re.M))
     defaults = settings()
-    assert {*commented, "listen", "data", "no-auth", "host-names"} == set(defaults)  # the unit's, and those that no service should have
+    assert {*commented, "listen", "data", "no-auth", "host-names", "accept-clock"} == set(defaults)  # the unit's, and those that no service should have
     for name, value in commented.items():
         assert defaults[name] in ((value, "default"), (f'"{value}"', "default"), ("", "not set")), name
     (tmp_path / "policies.yaml").write_text("limits: {}\n")  # which is read
