@@ -209,7 +209,7 @@ static enum err_code decode(struct v1_call *c, struct world *w, struct err *err)
 	c->status = 200;
 	c->kind = c->route->kind;
 	if (c->http->body.len > 0 && c->route->body_bytes_max == 0)
-		return err_set(err, ERR_SERIALIZATION, "this takes no body");
+		return err_set(err, ERR_SERIALIZATION, "this call takes no body; send none");
 	if (c->http->body.len > 0 && c->route->body_bytes_max != V1_BODY_IGNORED) {
 		if (json_read(w->json, c->arena, c->http->body, &tree, err) != ERR_NONE)
 			return err->code;

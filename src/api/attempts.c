@@ -43,23 +43,25 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 		return;
 	rule = a->q.rule = rules_find(a->q.rules, journey, type, a->q.method_type);
 	if (rule == NULL) {
-		fields_fail(f, "type", ERR_INVALID, "the journey %.*s has no type %.*s", BYTES_ARG(journey),
-		            BYTES_ARG(type));
+		fields_fail(f, "type", ERR_INVALID,
+		            "unknown type: the journey %.*s has no type %.*s in the policies",
+		            BYTES_ARG(journey), BYTES_ARG(type));
 		return;
 	}
 	if (a->outcome == OUTCOME_SENT && rule->counts != COUNT_SENT)
-		fields_fail(f, "outcome", ERR_INVALID, "%.*s counts failures: say failure or success",
-		            BYTES_ARG(type));
+		fields_fail(f, "outcome", ERR_INVALID,
+		            "must be failure or success, because %.*s counts failures", BYTES_ARG(type));
 	if (a->outcome == OUTCOME_FAILURE && rule->counts == COUNT_SENT)
-		fields_fail(
-		        f, begins ? "type" : "outcome", ERR_INVALID,
-		        begins ? "%.*s counts what was sent: report it with POST /v1/attempts before you send"
-		               : "%.*s counts what was sent: say sent or success",
-		        BYTES_ARG(type));
+		fields_fail(f, begins ? "type" : "outcome", ERR_INVALID,
+		            begins ? "%.*s counts what was sent, which cannot be begun: report it with POST "
+		                     "/v1/attempts before you send"
+		                   : "must be sent or success, because %.*s counts what was sent",
+		            BYTES_ARG(type));
 	v1_check_source(f, &a->q, rule);
 	v1_check_qualifier(f, &a->q, rule);
 	if (a->q.notification_type.len > 0 && !notification_known(rule, a->q.notification_type))
-		fields_fail(f, "notification_type", ERR_INVALID, "is not one of %.*s/%.*s",
+		fields_fail(f, "notification_type", ERR_INVALID,
+		            "unknown: it is not among the `notification_types` of %.*s/%.*s in the policies",
 		            BYTES_ARG(journey), BYTES_ARG(type));
 }
 
@@ -325,8 +327,8 @@ static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct
 	v1_resource(c, "journey", journey);
 	if (rules == NULL || rest.len != ID_RANDOM_BYTES / 3 * 4)
 		return err_field(err, ERR_INVALID, "attempt",
-		                 "attempt: not an id that POST /v1/attempts/begin returned, or the policies "
-		                 "no longer have its type");
+		                 "attempt: not an id returned by POST /v1/attempts/begin, or its type is no "
+		                 "longer in the policies");
 	for (uint32_t i = 0; i < count && a->outcome == OUTCOME_SUCCESS; i++)
 		if (v1_check_follows(c, &rules[i], &rules[i].clears, err) != ERR_NONE)
 			return err->code;

@@ -82,7 +82,7 @@ static enum err_code verify_bearer(struct bytes token, struct caller *out, struc
 		given = (struct bytes){token.data + CREDENTIAL_ID_BYTES + 1,
 		                       token.len - CREDENTIAL_ID_BYTES - 1};
 	if (!crypto_equal(secret, given) || !known)
-		return err_set(err, ERR_UNKNOWN_KEY, "the bearer key is not one of those in force");
+		return err_set(err, ERR_UNKNOWN_KEY, "the bearer key is unknown, revoked or wrong");
 	out->key = key;
 	return ERR_NONE;
 }
@@ -124,11 +124,12 @@ enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r,
 		return ERR_NONE;
 	given = http_header_get(r, "authorization");
 	if (given.data == NULL)
-		return settle(r,
-		              err_set(err, ERR_NO_CREDENTIAL,
-		                      "send Authorization: Bearer ID.SECRET, or sign the request with AWS "
-		                      "Signature Version 4 for the service \"gatehouse\""),
-		              out);
+		return settle(
+		        r,
+		        err_set(err, ERR_NO_CREDENTIAL,
+		                "missing credentials: send Authorization: Bearer ID.SECRET, or sign the "
+		                "request with AWS Signature Version 4 for the service \"gatehouse\""),
+		        out);
 	if (given.len > bearer.len && strncasecmp(given.data, bearer.data, bearer.len) == 0) {
 		given = (struct bytes){given.data + bearer.len, given.len - bearer.len};
 		return settle(r, verify_bearer(given, out, err), out);
@@ -171,7 +172,8 @@ bool auth_admits(void *api, const struct http_request *r)
 
 enum err_code auth_refused_body(struct err *err)
 {
-	return err_set(err, ERR_OVERLOADED, "the key was not in force when the request began; send it again");
+	return err_set(err, ERR_OVERLOADED,
+	               "the key was not active yet when the request began; send the request again");
 }
 
 void auth_release(struct caller *c)

@@ -75,10 +75,11 @@ static struct bytes header_once(struct settings *s, struct bytes name)
 		if (h->name.len != name.len || strncasecmp(h->name.data, name.data, name.len) != 0)
 			continue;
 		if (found.data != NULL && s->err->code == ERR_NONE) {
-			err_set(s->err, ERR_SERIALIZATION,
-			        "the header %.*s is there twice: the proxy must replace what the client "
-			        "sends",
-			        BYTES_ARG(name));
+			err_field(s->err, ERR_SERIALIZATION,
+			          arena_printf(s->call->arena, "%.*s", BYTES_ARG(name)).data,
+			          "%.*s: this header was sent twice; the proxy must replace what the client "
+			          "sends",
+			          BYTES_ARG(name));
 			return (struct bytes){NULL, 0};
 		}
 		found = h->value;
@@ -121,12 +122,11 @@ static struct bytes key_from(struct settings *s, const struct setting *what, str
 
 	if (holds_a_secret(header))
 		wrong(s, what,
-		      "this header holds a secret or a setting, and would be kept and shown as a key; name "
-		      "one "
-		      "that holds an address or an id");
+		      "names a header that holds a secret or a setting, which would be stored and shown as a "
+		      "key; name one that holds an address or an id");
 	text = header.len > HEADER_NAME_MAX ? (struct bytes){NULL, 0} : header_once(s, header);
 	if (text.len == 0 || !bytes_is_utf8(text))
-		wrong(s, what, "the header it names is missing, empty, or not UTF-8");
+		wrong(s, what, "the header it names is missing, empty, longer than allowed or not UTF-8");
 	return text;
 }
 
@@ -158,9 +158,10 @@ static enum err_code asked_read(struct settings *s, struct bytes text, struct as
 			out->cost = value;
 		else
 			return wrong(s, &policy_setting,
-			             "the parameters of a policy are from, kind and cost, each at most once");
+			             "unknown or repeated parameter; a policy takes from, kind and cost, "
+			             "each at most once");
 		if (value.len == 0)
-			return wrong(s, &policy_setting, "a parameter needs a value: from=x-real-ip");
+			return wrong(s, &policy_setting, "a parameter needs a value, like from=x-real-ip");
 	}
 	return ERR_NONE;
 }
@@ -196,18 +197,18 @@ static enum err_code read_key(struct settings *s, const struct asked *item, stru
 		text = get(s, &key_setting);
 		from = get(s, &from_setting);
 		if (text.len > 0 && from.len > 0)
-			return wrong(s, &from_setting, "x-gatehouse-key is there too: send one of them");
+			return wrong(s, &from_setting, "must not be sent together with x-gatehouse-key");
 		if (from.len > 0)
 			text = key_from(s, &from_setting, from);
 		if (kind.len == 0)
 			kind = get(s, &kind_setting);
 	}
 	if (text.len < 1 || text.len > LIMIT_KEY_MAX)
-		return wrong(s, &key_setting, "is missing, or longer than 256 bytes");
+		return wrong(s, &key_setting, "must have 1 to 256 bytes");
 	*key = limit_key_plain(text);
 	if (kind.len > 0 && !hash_key(s, kind, key))
 		return wrong(s, &kind_setting,
-		             "must be ip, email, phone or device, and the key one of that kind");
+		             "must be ip, email, phone or device, and the key must be valid as one");
 	return s->err->code;
 }
 
@@ -218,7 +219,7 @@ static enum err_code read_cost(struct settings *s, const struct asked *item, uin
 	*cost = 1;
 	if (text.len > 0 && !bytes_to_u64(text, LIMIT_UNITS_MAX, cost))
 		return wrong(s, item->cost.len > 0 ? &policy_setting : &cost_setting,
-		             "the cost must be a whole number up to 1000000000");
+		             "the cost must be a whole number from 0 to 1000000000");
 	return s->err->code;
 }
 
@@ -234,14 +235,14 @@ static enum err_code read_item(struct settings *s, const struct limit_policies *
 		return s->err->code;
 	policy = limit_policies_find(set, item.name);
 	if (policy == NULL)
-		return wrong(s, &policy_setting, "there is no such policy");
+		return wrong(s, &policy_setting, "unknown policy; GET /v1/policies/limits shows them all");
 	v1_resource(s->call, "limit", policy->name);
 	if (read_key(s, &item, &key) != ERR_NONE || read_cost(s, &item, &cost) != ERR_NONE)
 		return s->err->code;
 	if (out->count == LIMIT_ASKS_MAX)
-		return wrong(s, &policy_setting, "at most 16 policies can be asked in one call");
+		return wrong(s, &policy_setting, "must name at most 16 policies");
 	if (!limit_call_add(out, s->call->arena, policy, &key, cost))
-		return wrong(s, &policy_setting, "the same policy is asked twice about the same key");
+		return wrong(s, &policy_setting, "names the same policy twice for the same key");
 	return ERR_NONE;
 }
 

@@ -27,7 +27,8 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 	if (member->type == JSON_STRING)
 		rule = rules_find(c->who.rules, journey, member->text, c->who.method_type);
 	if (rule == NULL)
-		fields_fail(f, "actions", ERR_INVALID, "must be types of the journey %.*s",
+		fields_fail(f, "actions", ERR_INVALID,
+		            "must be a list of types that the journey %.*s has in the policies",
 		            BYTES_ARG(journey));
 	else if (is_asked(c, rule))
 		fields_fail(f, "actions", ERR_INVALID, "names %.*s twice", BYTES_ARG(rule->type));
@@ -44,7 +45,7 @@ static void read_actions(struct fields *f, struct check *c, struct bytes journey
 	if (f->err->code != ERR_NONE)
 		return;
 	if (actions == NULL || actions->count == 0) {
-		fields_fail(f, "actions", ERR_INVALID, "is missing: name one type of the journey or more");
+		fields_fail(f, "actions", ERR_INVALID, "must name at least one type of the journey");
 		return;
 	}
 	for (const struct json *m = actions->children; m != NULL; m = m->next)

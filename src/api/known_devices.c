@@ -145,7 +145,8 @@ enum err_code device_forget_run(struct v1_call *c, struct table *t, struct err *
 		return err->code;
 	if (k->forgotten == 0)
 		return err_field(err, ERR_NOT_FOUND, "device",
-		                 "device: this subject has no such known device");
+		                 "device: not a known device of this subject; GET "
+		                 "/v1/subjects/{id}/known-devices lists them");
 	return ERR_NONE;
 }
 

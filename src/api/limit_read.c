@@ -18,7 +18,8 @@ static const struct limit_policy *read_policy(struct v1_call *c, struct fields *
 	const struct limit_policy *policy = limit_policies_find(set, name);
 
 	if (policy == NULL)
-		fields_fail(f, "policy", ERR_INVALID, "there is no such policy");
+		fields_fail(f, "policy", ERR_INVALID,
+		            "unknown policy; GET /v1/policies/limits shows them all");
 	else
 		v1_resource(c, "limit", policy->name);
 	return policy;
@@ -47,10 +48,11 @@ void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_pol
 	if (f->err->code != ERR_NONE)
 		return;
 	if (key.text.len > LIMIT_KEY_MAX)
-		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, and has %zu", LIMIT_KEY_MAX,
+		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, not %zu", LIMIT_KEY_MAX,
 		            key.text.len);
 	else if (!limit_call_add(out, c->arena, policy, &key, (uint64_t)cost))
-		fields_fail(f, "key", ERR_INVALID, "is asked about already in this call");
+		fields_fail(f, "key", ERR_INVALID,
+		            "given twice for the same policy; each key may be asked about once per call");
 }
 
 void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,

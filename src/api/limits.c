@@ -127,7 +127,7 @@ enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 	max = v1_query(c, "max", err);
 	if (err->code == ERR_NONE && max.data != NULL &&
 	    (!bytes_to_u64(max, TOP_MAX, &t->max) || t->max == 0))
-		err_field(err, ERR_INVALID, "max", "?max must be from 1 to %d", TOP_MAX);
+		err_field(err, ERR_INVALID, "max", "?max: must be from 1 to %d", TOP_MAX);
 	return err->code;
 }
 

@@ -20,7 +20,7 @@ static enum err_code read_limit(struct v1_call *c, uint32_t *limit, struct err *
 	uint64_t     number = LOCKS_PAGE_DEFAULT;
 
 	if (text.data != NULL && (!bytes_to_u64(text, LOCKS_PAGE_MAX, &number) || number < 1))
-		return err_field(err, ERR_INVALID, "limit", "limit: must be 1 to %d", LOCKS_PAGE_MAX);
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", LOCKS_PAGE_MAX);
 	*limit = (uint32_t)number;
 	return err->code;
 }
@@ -48,7 +48,8 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 	}
 	v1_any_journey(c, rules);
 	if (q->name.data != NULL && !name_known(rules, q->name))
-		return err_field(err, ERR_INVALID, "name", "name: no journey has a lock of this name");
+		return err_field(err, ERR_INVALID, "name",
+		                 "name: unknown; no journey in the policies has a lock of this name");
 	return ERR_NONE;
 }
 
@@ -64,7 +65,7 @@ enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 	cursor = v1_query(c, "cursor", err);
 	if (err->code == ERR_NONE && cursor.data != NULL &&
 	    !cursor_read(c->arena, cursor, &l->q.after_pk, &l->q.after_sk))
-		return err_field(err, ERR_INVALID, "cursor", "cursor: is not one");
+		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return err->code;
 }
 

@@ -46,12 +46,14 @@ static void check_heeded(struct fields *f, const struct rules *rules, const stru
 		return;
 	if (lock->qualifier.len > 0)
 		fields_fail(f, "qualifier", ERR_INVALID,
-		            "%.*s/%.*s has none for this subject. Leave it out to lock the whole type",
+		            "%.*s/%.*s does not count by it for this subject; leave it out to lock the whole "
+		            "type",
 		            BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
 	else
-		fields_fail(f, "name", ERR_INVALID,
-		            "no type heeds the lock %.*s/%.*s. Name it in a type's `blocked_by` first",
-		            BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
+		fields_fail(
+		        f, "name", ERR_INVALID,
+		        "the lock %.*s/%.*s would block nothing: first name it in the `blocked_by` of a type",
+		        BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
 }
 
 static bool is_one_line(struct bytes text)
@@ -68,9 +70,9 @@ static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lo
 	lock->reason = fields_text_or(f, "reason", LOCK_REASON_MAX, (struct bytes){NULL, 0});
 	lock->set_by = fields_text_or(f, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
 	if (!is_one_line(lock->reason))
-		fields_fail(f, "reason", ERR_INVALID, "must not hold control characters");
+		fields_fail(f, "reason", ERR_INVALID, "must not contain control characters");
 	if (!is_one_line(lock->set_by))
-		fields_fail(f, "set_by", ERR_INVALID, "must not hold control characters");
+		fields_fail(f, "set_by", ERR_INVALID, "must not contain control characters");
 	if (lock->set_by.len == 0 && c->who.key != NULL)
 		lock->set_by = c->who.key->name;
 }
@@ -91,11 +93,11 @@ static void read_kind(struct fields *f, const struct rules *rules, struct lock_c
 		return;
 	l->lock.kind = rules_kind(rules, name);
 	if (l->lock.kind == NULL)
-		fields_fail(f, "kind", ERR_INVALID, "there is no kind of lock %.*s in the policies",
-		            BYTES_ARG(name));
+		fields_fail(f, "kind", ERR_INVALID,
+		            "unknown lock kind %.*s; the policies list them under `locks`", BYTES_ARG(name));
 	else if (l->lock.kind->duration_s == 0 && l->lock.duration_s > 0)
-		fields_fail(f, "duration", ERR_INVALID, "a lock of kind %.*s does not end by itself",
-		            BYTES_ARG(name));
+		fields_fail(f, "duration", ERR_INVALID,
+		            "not valid for the lock kind %.*s, which is permanent", BYTES_ARG(name));
 }
 
 enum err_code lock_set_decode(struct v1_call *c, struct err *err)

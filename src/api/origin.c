@@ -87,7 +87,8 @@ enum err_code origin_names_check(struct bytes names, struct err *err)
 			return err_set(err, ERR_INVALID,
 			               "host-names: must be host names, without port, separated by commas");
 	if (names.len > HOST_NAMES_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "host-names: may have %d bytes", HOST_NAMES_BYTES_MAX);
+		return err_set(err, ERR_INVALID, "host-names: must have at most %d bytes",
+		               HOST_NAMES_BYTES_MAX);
 	return ERR_NONE;
 }
 
@@ -126,16 +127,15 @@ enum err_code origin_check(const struct api *api, const struct http_request *r, 
 		        "localhost, 127.0.0.1, [::1] and the names in the setting host-names",
 		        BYTES_ARG(shown(host)));
 	if (origin.data != NULL && !origin_fits(api, r, origin, host))
-		return err_set(
-		        err, ERR_ORIGIN,
-		        "Origin: %.*s is another web page. Without authentication only programs and pages "
-		        "of hosts in the setting host-names are answered",
-		        BYTES_ARG(shown(origin)));
+		return err_set(err, ERR_ORIGIN,
+		               "Origin: %.*s is the page of another site. Without authentication, only "
+		               "programs and pages from hosts in the setting host-names are answered",
+		               BYTES_ARG(shown(origin)));
 	if (origin.data == NULL && site.data != NULL && !bytes_is(site, "same-origin") &&
 	    !bytes_is(site, "none"))
 		return err_set(err, ERR_ORIGIN,
-		               "Sec-Fetch-Site: a browser sent this for another web page. Without "
-		               "authentication only "
-		               "programs and pages of hosts in the setting host-names are answered");
+		               "Sec-Fetch-Site: a browser sent this for the page of another site. Without "
+		               "authentication, only programs and pages from hosts in the setting host-names "
+		               "are answered");
 	return ERR_NONE;
 }

@@ -23,7 +23,7 @@ static enum err_code find_kind(struct v1_call *c, struct err *err)
 	p->kind = policy_store_kind(c->services->policies, c->params[0]);
 	c->request = p;
 	if (p->kind == NULL)
-		return err_field(err, ERR_NOT_FOUND, "name", "there are no policies of that name");
+		return err_field(err, ERR_NOT_FOUND, "name", "name: must be attempts or limits");
 	v1_resource(c, "policy", c->params[0]);
 	return ERR_NONE;
 }
@@ -131,12 +131,13 @@ static enum err_code read_match(struct v1_call *c, struct policies_call *p, stru
 	uint64_t     version;
 
 	if (given.data == NULL)
-		return err_field(err, ERR_NO_MATCH, "If-Match",
-		                 "If-Match: say which version this replaces: the ETag that GET answers");
+		return err_field(
+		        err, ERR_NO_MATCH, "If-Match",
+		        "If-Match: missing; send the ETag of the version to replace, as GET returns it");
 	if (given.len < 3 || given.data[0] != '"' || given.data[given.len - 1] != '"' ||
 	    !bytes_to_u64((struct bytes){given.data + 1, given.len - 2}, INT64_MAX - 1, &version))
 		return err_field(err, ERR_STALE, "If-Match",
-		                 "If-Match: this is no version of these policies; GET answers the ETag");
+		                 "If-Match: not a version of these policies; send the ETag that GET returns");
 	p->read = (int64_t)version;
 	return ERR_NONE;
 }
@@ -147,7 +148,7 @@ static enum err_code read_change(struct v1_call *c, struct err *err)
 		return err->code;
 	if (policy_store_file(c->services->policies) != NULL)
 		return err_set(err, ERR_POLICIES_FILE,
-		               "the policies come from a file (--policies): change it there");
+		               "the policies come from a file (the setting policies); change them there");
 	return read_match(c, c->request, err);
 }
 

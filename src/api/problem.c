@@ -68,5 +68,6 @@ void problem_answer_method(struct api_loop *l, struct http_request *r, const cha
 	struct http_header   headers[2] = {{BYTES("Allow"), bytes_of(allowed)}};
 	struct http_response response = {.header_count = 1};
 
-	answer(l, r, &response, headers, ERR_METHOD, "this path takes other methods: see Allow");
+	answer(l, r, &response, headers, ERR_METHOD,
+	       "this path does not accept the method; the Allow header lists those it does");
 }

@@ -22,8 +22,8 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 	name = v1_read_name(&f, "reset", false);
 	r->q.reset = err->code == ERR_NONE ? rules_reset(r->q.rules, name) : NULL;
 	if (err->code == ERR_NONE && r->q.reset == NULL)
-		fields_fail(&f, "reset", ERR_INVALID, "there is no reset %.*s in the policies",
-		            BYTES_ARG(name));
+		fields_fail(&f, "reset", ERR_INVALID,
+		            "unknown reset %.*s; the policies list them under `resets`", BYTES_ARG(name));
 	r->q.operator_locks = fields_bool_or(&f, "operator_locks", false);
 	v1_resource(c, "reset", name);
 	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->locks.count; i++)

@@ -77,8 +77,7 @@ void routes_handle(void *api, struct http_request *r)
 		return;
 	}
 	if (has_dot_segment(r->path)) {
-		problem_answer(l, r, ERR_SERIALIZATION,
-		               "the path has a segment . or ..: send the path that is meant");
+		problem_answer(l, r, ERR_SERIALIZATION, "the path must not contain a segment . or ..");
 		return;
 	}
 	if (v1_is_path(r->path)) {
@@ -95,7 +94,7 @@ void routes_handle(void *api, struct http_request *r)
 		methods |= 1u << routes[i].method;
 	}
 	if (methods == 0)
-		problem_answer(l, r, ERR_NOT_FOUND, "there is nothing at this path");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path");
 	else
 		problem_answer_method(l, r, allowed_print(methods));
 }

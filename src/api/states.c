@@ -39,7 +39,8 @@ static void read_flags(struct fields *f, struct intervention *q)
 	}
 	if (!any)
 		fields_fail(f, NULL, ERR_INVALID,
-		            "must say one of blocked, suspended, reprove_identity, reset_password");
+		            "at least one of blocked, suspended, reprove_identity and reset_password is "
+		            "required");
 }
 
 static void intervention_read(struct fields *f, struct intervention *q)
@@ -54,7 +55,7 @@ static enum err_code intervention_run(struct v1_call *c, struct intervention_cal
 {
 	if (i->q.applied_s > t->now_us / 1000000 + STATE_AHEAD_MAX_S)
 		return err_field(err, ERR_INVALID, "applied_at",
-		                 "applied_at: is more than %d seconds in the future", STATE_AHEAD_MAX_S);
+		                 "applied_at: must be at most %d seconds in the future", STATE_AHEAD_MAX_S);
 	return intervention_apply(&i->q, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes, &i->r,
 	                          err);
 }
@@ -102,7 +103,7 @@ static void fraud_read(struct fields *f, struct fraud_call *e)
 	e->state = (enum email_fraud)fields_choice(f, "state", email_fraud_names, -1);
 	e->duration_s = fields_i64_or(f, "duration", 1, RULE_SECONDS_MAX, EMAIL_FRAUD_DENY_S);
 	if (e->state != EMAIL_FRAUD_DENY && fields_has(f, "duration"))
-		fields_fail(f, "duration", ERR_INVALID, "is for DENY only");
+		fields_fail(f, "duration", ERR_INVALID, "only valid if `state` is DENY");
 }
 
 static void fraud_write(struct json_writer *w, const struct fraud_call *e)

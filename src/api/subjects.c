@@ -21,7 +21,8 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 		return err->code;
 	k->prefix = v1_query(c, "prefix", err);
 	if (err->code == ERR_NONE && k->prefix.len > KEY_RANGE_BYTES_MAX)
-		err_field(err, ERR_INVALID, "prefix", "?prefix may have %d bytes", KEY_RANGE_BYTES_MAX);
+		err_field(err, ERR_INVALID, "prefix", "?prefix: must have at most %d bytes",
+		          KEY_RANGE_BYTES_MAX);
 	v1_any_row(c, v1_rules(c), k->prefix);
 	return err->code;
 }
@@ -161,7 +162,7 @@ enum err_code subject_sum_decode(struct v1_call *c, struct err *err)
 	k = c->request;
 	if (k->prefix.len == 0)
 		return err_field(err, ERR_INVALID, "prefix",
-		                 "?prefix is missing: the beginning of the keys to add up, like "
+		                 "?prefix: missing; send the beginning of the keys to add up, like "
 		                 "SIGN_IN%%23ERROR_COUNT%%23MFA_CODE_ENTRY");
 	return ERR_NONE;
 }

@@ -53,7 +53,8 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 	u->q.kind = v1_read_name(&in, "kind", true);
 	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
 	if (f->err->code == ERR_NONE && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
-		fields_fail(&in, "kind", ERR_INVALID, "there is no kind of lock %.*s in the policies",
+		fields_fail(&in, "kind", ERR_INVALID,
+		            "unknown lock kind %.*s; the policies list them under `locks`",
 		            BYTES_ARG(u->q.kind));
 	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
 		u->q.journey = v1_read_journey(c, &in, rules);
@@ -61,9 +62,11 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 		v1_every_journey(c, rules);
 	u->q.name = v1_read_name(&in, "name", true);
 	if (f->err->code == ERR_NONE && u->q.name.len > 0 && u->q.journey.len == 0)
-		fields_fail(&in, "journey", ERR_INVALID, "is missing: `name` is a lock of a journey");
+		fields_fail(&in, "journey", ERR_INVALID,
+		            "missing: `name` needs the journey whose lock it is");
 	if (f->err->code == ERR_NONE && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
-		fields_fail(&in, "name", ERR_INVALID, "the journey %.*s has no lock %.*s",
+		fields_fail(&in, "name", ERR_INVALID,
+		            "unknown lock: the journey %.*s has no lock %.*s in the policies",
 		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
 	fields_end(&in);
 	return true;
@@ -79,12 +82,13 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	read_subjects(c, &f, u);
 	if (!read_where(c, &f, u) && u->q.subject_count == 0)
-		fields_fail(&f, "subjects", ERR_INVALID, "or `where` must say which locks");
+		fields_fail(&f, "subjects", ERR_INVALID,
+		            "missing: `subjects` or `where` must say which locks to lift");
 	u->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, UNLOCK_MAX, UNLOCK_MAX);
 	u->dry_run = fields_bool_or(&f, "dry_run", false);
 	cursor = fields_text_or(&f, "cursor", CURSOR_BYTES_MAX, (struct bytes){NULL, 0});
 	if (cursor.len > 0 && !cursor_read(c->arena, cursor, &u->q.after_pk, &u->q.after_sk))
-		fields_fail(&f, "cursor", ERR_INVALID, "is not one");
+		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
 	u->q.not_persons = u->q.kind.len == 0 && u->q.set_by.len == 0;
 	if (u->dry_run)
 		c->kind = READ;

@@ -167,8 +167,9 @@ static enum err_code run(struct v1_work *w, struct table *t, struct err *err)
 		w->kept = (struct kept_answer){0};
 		rc = run_once(w, t, err);
 	}
-	return rc == ERR_CONDITION ? err_set(err, ERR_OVERLOADED, "too many write this at the same time")
-	                           : rc;
+	return rc == ERR_CONDITION
+	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
+	               : rc;
 }
 
 static enum err_code write_run(struct writer_request *base, struct table *t)
@@ -271,9 +272,10 @@ static enum err_code read_body(struct v1_call *c, struct api_loop *l, struct err
 	if (body.len == 0 || c->route->body_bytes_max == V1_BODY_IGNORED)
 		return ERR_NONE;
 	if (c->route->body_bytes_max == 0)
-		return err_set(err, ERR_SERIALIZATION, "this takes no body");
+		return err_set(err, ERR_SERIALIZATION, "this call takes no body; send none");
 	if (body.len > c->route->body_bytes_max)
-		return err_set(err, ERR_TOO_LARGE, "the body may have %u bytes", c->route->body_bytes_max);
+		return err_set(err, ERR_TOO_LARGE, "the body must have at most %u bytes",
+		               c->route->body_bytes_max);
 	if (json_read(l->json, c->arena, body, &tree, err) != ERR_NONE)
 		return err->code;
 	c->body = tree;
@@ -297,7 +299,7 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 		return ERR_NONE;
 	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
 		return err_field(err, ERR_INVALID, "Idempotency-Key",
-		                 "Idempotency-Key: must have 1 to %d bytes", IDEMPOTENCY_KEY_MAX);
+		                 "Idempotency-Key: must have 1 to %d bytes of UTF-8", IDEMPOTENCY_KEY_MAX);
 	buf_init(&whole, w->call.arena);
 	buf_add_bytes(&whole, arena_printf(w->call.arena, "%d %.*s\n", (int)r->method, BYTES_ARG(r->target)));
 	if (w->call.body != NULL) {
@@ -375,7 +377,9 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 	if (rc == ERR_NONE)
 		rc = decode(w, l, err);
 	if (rc == ERR_NONE && c->too_many) /* none goes unasked */
-		rc = err_set(err, ERR_LIMIT, "one call may be about %d things", V1_RESOURCES_MAX);
+		rc = err_set(err, ERR_LIMIT,
+		             "one call may concern at most %d journeys, limits, states and resets together",
+		             V1_RESOURCES_MAX);
 	if (rc == ERR_NONE)
 		rc = permit(c, err);
 	if (rc == ERR_NONE)
@@ -425,10 +429,10 @@ void v1_handle(struct api_loop *l, struct http_request *r)
 		problem_answer_method(l, r, match.allowed);
 		break;
 	case V1_BAD_PATH:
-		problem_answer(l, r, ERR_SERIALIZATION, "the path cannot be percent-decoded");
+		problem_answer(l, r, ERR_SERIALIZATION, "the path is not valid percent-encoding");
 		break;
 	case V1_NO_PATH:
-		problem_answer(l, r, ERR_NOT_FOUND, "there is nothing at this path");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path");
 		break;
 	}
 }
@@ -500,6 +504,6 @@ bool v1_enforces_status(struct v1_call *c, struct err *err)
 	if (enforce.data == NULL || err->code != ERR_NONE)
 		return false;
 	if (!bytes_is(enforce, "status"))
-		err_field(err, ERR_INVALID, "enforce", "?enforce: the only value is status");
+		err_field(err, ERR_INVALID, "enforce", "?enforce: must be status");
 	return true;
 }

@@ -198,7 +198,7 @@ struct bytes v1_query(struct v1_call *c, const char *name, struct err *err)
 			continue;
 		if (percent_decode(c->arena, p.value, true, &p.value))
 			return p.value;
-		err_field(err, ERR_INVALID, name, "?%s cannot be percent-decoded", name);
+		err_field(err, ERR_INVALID, name, "?%s: not valid percent-encoding", name);
 		break;
 	}
 	return (struct bytes){NULL, 0};

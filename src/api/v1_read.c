@@ -25,8 +25,8 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 	*out = identifier_read(&c->services->identifiers, c->arena, &f, "id", &text);
 	if (err->code != ERR_NONE && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
 		err_field(err, ERR_INVALID, "id",
-		          "id: a path must not hold an address or a number, which logs would keep: POST "
-		          "/v1/subjects/lookup says what to write here");
+		          "id: a path must not contain an email address, an IP address or a phone number, "
+		          "because logs would keep it; use the id that POST /v1/subjects/lookup returns");
 	return err->code;
 }
 
@@ -46,7 +46,7 @@ static void subject_add(struct v1_call *c, struct fields *f, const char *name, c
 	if (id.len == 0)
 		return;
 	if (has_subject(out, id))
-		fields_fail(f, name, ERR_INVALID, "has the same subject twice");
+		fields_fail(f, name, ERR_INVALID, "must not name the same subject twice");
 	else
 		out->subjects[out->subject_count++] = id;
 }
@@ -57,7 +57,7 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
 	const struct json *many = fields_array(f, "subjects", SUBJECTS_MAX);
 
 	if (one != NULL && many != NULL)
-		fields_fail(f, "subjects", ERR_INVALID, "and `subject` exclude each other");
+		fields_fail(f, "subjects", ERR_INVALID, "must not be sent together with `subject`");
 	else if (many == NULL)
 		subject_add(c, f, "subject", one, out);
 	else if (many->count == 0)
@@ -73,7 +73,7 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 
 	if (ip.len > 0 &&
 	    !identifier_hash(&c->services->identifiers, c->arena, IDENTIFIER_IP, ip, &out->source))
-		fields_fail(f, "ip", ERR_INVALID, "is not a valid ip");
+		fields_fail(f, "ip", ERR_INVALID, "not a valid IP address");
 	if (out->source.len == 0 || !identifier_ip_parse(ip, address))
 		return;
 	out->source_allowed = rules_allow_source(out->rules, address);
@@ -101,8 +101,7 @@ static void read_device_token(struct v1_call *c, struct fields *f, struct attemp
 		out->device = (struct bytes){name, DEVICE_NAME_CHARS};
 	if (fields_has(f, "device"))
 		fields_fail(f, "device", ERR_INVALID,
-		            "is not accepted: send the device_token that a sign-in returned, as "
-		            "context.device_token");
+		            "not supported; send the token that a success returned, as context.device_token");
 }
 
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
@@ -142,7 +141,8 @@ struct bytes v1_read_name(struct fields *f, const char *name, bool optional)
 	                             : fields_text(f, name, RULE_NAME_MAX);
 
 	if (text.len > 0 && !rule_name_is(text))
-		fields_fail(f, name, ERR_INVALID, "must be capitals, digits and underscores, a letter first");
+		fields_fail(f, name, ERR_INVALID,
+		            "must consist of capital letters, digits and underscores, a letter first");
 	return text;
 }
 
@@ -151,8 +151,8 @@ struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct r
 	struct bytes name = v1_read_name(f, "journey", false);
 
 	if (name.len > 0 && f->err->code == ERR_NONE && rules_journey(rules, name) == NULL)
-		fields_fail(f, "journey", ERR_INVALID, "there is no journey %.*s in the policies",
-		            BYTES_ARG(name));
+		fields_fail(f, "journey", ERR_INVALID,
+		            "unknown journey %.*s; the policies list them under `journeys`", BYTES_ARG(name));
 	v1_resource(c, "journey", name);
 	return name;
 }
@@ -284,19 +284,22 @@ struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err 
 enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,
                             struct err *err)
 {
-	static const char capitals[] = "must be capitals, digits and underscores, a letter first";
+	static const char capitals[] =
+	        "must consist of capital letters, digits and underscores, a letter first";
 
 	if (!rule_name_is(journey))
 		return err_field(err, ERR_INVALID, "journey", "journey: %s", capitals);
 	if (rules_journey(rules, journey) == NULL)
 		return err_field(err, ERR_INVALID, "journey",
-		                 "journey: there is no journey %.*s in the policies", BYTES_ARG(journey));
+		                 "journey: unknown journey %.*s; the policies list them under `journeys`",
+		                 BYTES_ARG(journey));
 	if (name.len == 0)
 		return ERR_NONE;
 	if (!rule_name_is(name))
 		return err_field(err, ERR_INVALID, "name", "name: %s", capitals);
 	if (!rules_has_lock(rules, journey, name))
-		return err_field(err, ERR_INVALID, "name", "name: the journey %.*s has no lock %.*s",
+		return err_field(err, ERR_INVALID, "name",
+		                 "name: unknown lock: the journey %.*s has no lock %.*s in the policies",
 		                 BYTES_ARG(journey), BYTES_ARG(name));
 	return ERR_NONE;
 }
@@ -311,22 +314,21 @@ void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out)
 void v1_check_source(struct fields *f, const struct attempt *q, const struct rule *rule)
 {
 	if ((rule->max_pair > 0 || rule->max_source > 0) && !rule->skips_source && q->source.len == 0)
-		fields_fail(
-		        f, "context.ip", ERR_INVALID,
-		        "is missing: %.*s/%.*s counts by source. Send it, or set `without_source: skip` in "
-		        "the policy",
-		        BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+		fields_fail(f, "context.ip", ERR_INVALID,
+		            "missing: %.*s/%.*s counts by source; send it, or set `without_source: skip` in "
+		            "the policy",
+		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 }
 
 /* Without one the count would be the subject's, and its lock everybody's. */
 void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct rule *rule)
 {
 	if (rule->qualifier == QUALIFY_NOTIFICATION && q->notification_type.len == 0)
-		fields_fail(f, "notification_type", ERR_INVALID, "is missing: %.*s/%.*s counts by it",
+		fields_fail(f, "notification_type", ERR_INVALID, "missing: %.*s/%.*s counts by it",
 		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 	if (rule->qualifier == QUALIFY_METHOD && q->method_id.len == 0 && q->method_type.len == 0)
 		fields_fail(f, "method_id", ERR_INVALID,
-		            "is missing: %.*s/%.*s counts by method. Send method_id or method_type",
+		            "missing: %.*s/%.*s counts by method; send method_id or method_type",
 		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 }
 

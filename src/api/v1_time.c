@@ -91,6 +91,6 @@ int64_t v1_read_time(struct fields *f, const char *name)
 		return fields_i64(f, name, 0, seconds_max);
 	if (!time_parse(member->text, &seconds))
 		fields_fail(f, name, ERR_INVALID,
-		            "must be whole seconds since 1970, or like 2026-11-15T22:00:00Z");
+		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00Z");
 	return seconds;
 }

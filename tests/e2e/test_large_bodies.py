@@ -84,7 +84,7 @@ def test_a_large_body_of_a_stranger_is_refused_by_its_head(server):
             ("/v1/attempts", {}, 401, "Bearer"),
             ("/v1/attempts", {"Authorization": "Bearer AKGHUNKNOWNUNKNOWN22." + "x" * 40}, 401, "bearer key"),
             ("/v1/attempts", {"Authorization": f"Bearer {server.admin_key[0]}." + "x" * 40}, 401, "bearer key"),
-            ("/nothing-here", {}, 404, "nothing at this path")]:
+            ("/nothing-here", {}, 404, "unknown path")]:
         headers.pop("Content-Length", None)
         text = whole(begin(server, path, headers))
         assert text.startswith(f"HTTP/1.1 {status} ") and word in text, text

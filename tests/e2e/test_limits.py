@@ -448,7 +448,7 @@ def test_when_the_disk_is_full_open_policies_allow_degraded_and_closed_ones_answ
     finally:
         log = server.halt()
         server.close()
-    assert '"level":"warn"' in log and "the table of limits failed" in log
+    assert '"level":"warn"' in log and "the limits table failed" in log
 
 
 # ---- bad input ----
