@@ -25,7 +25,7 @@ static bool is_too_fast(struct gatehouse *g, const char *name)
 	return !answer.allowed;
 }
 
-/* Records how it went. What to do when nobody can say is the page's own decision: this one lets nobody in. */
+/* Reports the outcome. If there is no verdict, the page decides for itself: this one lets nobody in. */
 static void log_in(struct gatehouse *g, const char *name, const char *password)
 {
 	bool                             right = strcmp(password, "sesame") == 0;
