@@ -33,12 +33,13 @@ static enum gatehouse_code ask_server(struct gatehouse *g, const struct gatehous
                                       int64_t cost, struct gatehouse_allow_answer *answer,
                                       struct gatehouse_error *error)
 {
-	struct request      request;
-	struct call         call;
-	enum gatehouse_code rc;
+	struct gatehouse_check_limit limit = {.policy = q->policy, .key = q->key, .key_kind = q->key_kind};
+	struct request               request;
+	struct call                  call;
+	enum gatehouse_code          rc;
 
 	request_init(&request);
-	ask_write(&request, q->policy, q->key, cost);
+	ask_write(&request, &limit, cost);
 	rc = request_finish(&request, g, "/v1/allow", NULL, error);
 	if (rc != GATEHOUSE_OK)
 		return rc;

@@ -1,11 +1,11 @@
 /* Ask: see ask.h. */
 #include "ask.h"
 
-void ask_write(struct request *request, const char *policy, const char *key, int64_t cost)
+void ask_write(struct request *request, const struct gatehouse_check_limit *limit, int64_t cost)
 {
 	request_open(request, NULL, '{');
-	request_text(request, "policy", policy);
-	request_text(request, "key", key);
+	request_text(request, "policy", limit->policy);
+	request_identifier(request, "key", limit->key, limit->key_kind);
 	request_whole(request, "cost", cost);
 	request_close(request, '}');
 }

@@ -13,7 +13,7 @@ static inline int64_t ask_cost(int64_t given)
 }
 
 /* An object of its own, or a member of an array. */
-void ask_write(struct request *request, const char *policy, const char *key, int64_t cost);
+void ask_write(struct request *request, const struct gatehouse_check_limit *limit, int64_t cost);
 
 /* How many states of the list were put into `states`: the first `max` that are whole. */
 size_t states_read(struct text list, struct gatehouse_limit_state *states, size_t max);

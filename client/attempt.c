@@ -88,11 +88,12 @@ static void attempt_write(struct request *request, const struct gatehouse_attemp
 {
 	request_init(request);
 	request_open(request, NULL, '{');
-	request_text(request, "subject", q->subject);
+	request_identifier(request, "subject", q->subject, q->subject_kind);
 	request_text(request, "journey", q->journey);
 	request_text(request, "type", q->type);
 	request_text(request, "outcome", outcome_name(q->outcome));
-	request_optional(request, "method_id", q->method_id);
+	if (q->method_id != NULL)
+		request_identifier(request, "method_id", q->method_id, q->method_id_kind);
 	request_optional(request, "method_type", q->method_type);
 	request_optional(request, "notification_type", q->notification_type);
 	request_optional(request, "challenge", q->challenge_passed ? "passed" : NULL);
@@ -176,7 +177,7 @@ static void check_limits_write(struct request *request, const struct gatehouse_c
 {
 	request_open(request, "limits", '[');
 	for (size_t i = 0; i < q->limit_count; i++)
-		ask_write(request, q->limits[i].policy, q->limits[i].key, ask_cost(q->limits[i].cost));
+		ask_write(request, &q->limits[i], ask_cost(q->limits[i].cost));
 	request_close(request, ']');
 }
 
@@ -184,7 +185,7 @@ static void check_write(struct request *request, const struct gatehouse_check_re
 {
 	request_init(request);
 	request_open(request, NULL, '{');
-	request_text(request, "subject", q->subject);
+	request_identifier(request, "subject", q->subject, q->subject_kind);
 	request_text(request, "journey", q->journey);
 	request_open(request, "actions", '[');
 	for (size_t i = 0; i < q->action_count; i++)

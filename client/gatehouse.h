@@ -104,6 +104,15 @@ GATEHOUSE_API struct gatehouse *gatehouse_open(const struct gatehouse_options *o
  * fine. */
 GATEHOUSE_API void gatehouse_close(struct gatehouse *handle);
 
+/* What a text is. The server keeps a hash of an address or a number, never the text itself; it refuses a plain text that is
+ * personal on its face, such as one with an @. */
+enum gatehouse_kind {
+	GATEHOUSE_PLAIN = 0, /* an id of yours that says nothing about the person */
+	GATEHOUSE_EMAIL,
+	GATEHOUSE_PHONE,
+	GATEHOUSE_IP
+};
+
 /* ---- may this happen now? ---- */
 
 struct gatehouse_allow_request {
@@ -112,6 +121,8 @@ struct gatehouse_allow_request {
 	int64_t     cost;        /* 0: 1 */
 	bool        peek;        /* only look: costs nothing */
 	int         deadline_ms; /* 0: the handle's */
+
+	enum gatehouse_kind key_kind;
 };
 
 struct gatehouse_limit_state {
@@ -168,6 +179,8 @@ struct gatehouse_attempt_request {
 	const char *idempotency_key;  /* NULL: a new one. The key of an answer: the same attempt again */
 	int         deadline_ms;      /* 0: the handle's */
 	bool        challenge_passed; /* what GATEHOUSE_CHALLENGE asked for was done for this attempt */
+
+	enum gatehouse_kind subject_kind, method_id_kind;
 };
 
 struct gatehouse_attempt_answer {
@@ -195,6 +208,8 @@ struct gatehouse_check_limit {
 	const char *policy;
 	const char *key;
 	int64_t     cost; /* 0: 1 */
+
+	enum gatehouse_kind key_kind;
 };
 
 struct gatehouse_check_request {
@@ -206,6 +221,8 @@ struct gatehouse_check_request {
 
 	const struct gatehouse_check_limit *limits; /* no two with the same policy and key */
 	size_t                              limit_count;
+
+	enum gatehouse_kind subject_kind;
 };
 
 struct gatehouse_check_answer {

@@ -106,6 +106,39 @@ void request_optional(struct request *q, const char *name, const char *value)
 		request_text(q, name, value);
 }
 
+static const char *kind_name(enum gatehouse_kind kind)
+{
+	switch (kind) {
+	case GATEHOUSE_EMAIL:
+		return "email";
+	case GATEHOUSE_PHONE:
+		return "phone";
+	case GATEHOUSE_IP:
+		return "ip";
+	case GATEHOUSE_PLAIN:
+		break;
+	}
+	return NULL;
+}
+
+void request_identifier(struct request *q, const char *name, const char *value, enum gatehouse_kind kind)
+{
+	const char *member = kind_name(kind);
+
+	if (kind == GATEHOUSE_PLAIN || text_fault(value) != NULL) {
+		request_text(q, name, value);
+		return;
+	}
+	if (member == NULL) {
+		q->fault = "of an unknown kind";
+		q->field = name;
+		return;
+	}
+	request_open(q, name, '{');
+	request_text(q, member, value);
+	request_close(q, '}');
+}
+
 void request_whole(struct request *q, const char *name, int64_t value)
 {
 	char digits[24];

@@ -26,6 +26,8 @@ void request_open(struct request *q, const char *name, char bracket);
 void request_close(struct request *q, char bracket);
 void request_text(struct request *q, const char *name, const char *value);     /* which must be there */
 void request_optional(struct request *q, const char *name, const char *value); /* NULL: left out */
+/* A text, or an object that says what kind of text it is. It must be there. */
+void request_identifier(struct request *q, const char *name, const char *value, enum gatehouse_kind kind);
 void request_whole(struct request *q, const char *name, int64_t value);
 
 /* Puts the head before it. `once`: the idempotency key, or NULL. */

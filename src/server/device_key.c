@@ -1,11 +1,15 @@
 /* Device keys: see device_key.h. */
 #include "server/device_key.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/seal.h"
 
@@ -178,7 +182,22 @@ enum err_code device_keys_refresh(const char *dir, uint64_t *seen, struct device
 	return device_keys_open(dir, out, err);
 }
 
-enum err_code device_keys_rotate(const char *dir, bool drop_oldest, struct device_key *made, struct err *err)
+/* Two who rotate at once take turns: each reads what the other has written. */
+static enum err_code rotation_lock(const char *dir, int *fd, struct err *err)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/devices.lock", dir);
+	*fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*fd >= 0 && flock(*fd, LOCK_EX) == 0)
+		return ERR_NONE;
+	err_set(err, ERR_STORAGE, "lock %s: %s", path, strerror(errno));
+	if (*fd >= 0)
+		close(*fd);
+	return err->code;
+}
+
+static enum err_code rotate(const char *dir, bool drop_oldest, struct device_key *made, struct err *err)
 {
 	struct device_key list[DEVICE_KEYS_MAX + 1];
 	uint32_t          count;
@@ -194,5 +213,17 @@ enum err_code device_keys_rotate(const char *dir, bool drop_oldest, struct devic
 	if (rc == ERR_NONE)
 		*made = (struct device_key){.id = list[0].id, .created_s = list[0].created_s};
 	crypto_wipe(list, sizeof(list));
+	return rc;
+}
+
+enum err_code device_keys_rotate(const char *dir, bool drop_oldest, struct device_key *made, struct err *err)
+{
+	enum err_code rc;
+	int           lock;
+
+	if (rotation_lock(dir, &lock, err) != ERR_NONE)
+		return err->code;
+	rc = rotate(dir, drop_oldest, made, err);
+	close(lock);
 	return rc;
 }

@@ -91,6 +91,36 @@ TEST(wire, the_token_of_a_known_device_comes_with_the_answer)
 	end();
 }
 
+TEST(wire, an_address_or_a_number_is_sent_as_what_it_is)
+{
+	struct gatehouse_attempt_request attempt = {.subject = "ann@example.org",
+	                                            .subject_kind = GATEHOUSE_EMAIL,
+	                                            .journey = "SIGN_IN",
+	                                            .type = "MFA_CODE_ENTRY",
+	                                            .outcome = GATEHOUSE_FAILURE,
+	                                            .method_id = "+441632960001",
+	                                            .method_id_kind = GATEHOUSE_PHONE};
+	struct gatehouse_allow_request  allow = {.policy = "p", .key = "192.0.2.1", .key_kind = GATEHOUSE_IP};
+	struct gatehouse_attempt_answer answer;
+	struct gatehouse_allow_answer   allowed;
+	struct gatehouse_error          error;
+
+	begin(PATIENT, PEER_SCRIPT({PEER_ANSWER, ADMITTED}, {PEER_ANSWER, ALLOWED}));
+	assert_int_equal(gatehouse_attempt(client, &attempt, &answer, NULL), GATEHOUSE_OK);
+	assert_non_null(strstr(peer->seen[0], "{\"subject\":{\"email\":\"ann@example.org\"},"));
+	assert_non_null(strstr(peer->seen[0], "\"method_id\":{\"phone\":\"+441632960001\"}"));
+	assert_int_equal(gatehouse_allow(client, &allow, &allowed, NULL), GATEHOUSE_OK);
+	assert_non_null(strstr(peer->seen[1], "\"key\":{\"ip\":\"192.0.2.1\"}"));
+	attempt.subject = NULL;
+	assert_int_equal(gatehouse_attempt(client, &attempt, &answer, &error), GATEHOUSE_INVALID);
+	assert_string_equal(error.field, "subject");
+	attempt.subject = "ann";
+	attempt.subject_kind = (enum gatehouse_kind)99;
+	assert_int_equal(gatehouse_attempt(client, &attempt, &answer, &error), GATEHOUSE_INVALID);
+	assert_string_equal(error.field, "subject");
+	end();
+}
+
 TEST(wire, a_check_names_its_actions_and_an_allow_its_cost)
 {
 	const char *const              actions[] = {"one", "two"};
@@ -160,10 +190,18 @@ TEST(wire, texts_at_their_longest_are_sent_and_one_past_it_refused_here)
 TEST(wire, a_body_past_its_maximum_is_refused_here)
 {
 	char                             text[GATEHOUSE_TEXT_BYTES_MAX + 1];
-	struct gatehouse_attempt_request request = {
-	        text, text, text, GATEHOUSE_FAILURE, text, text, text, text, text, "k", 0, true};
-	struct gatehouse_attempt_answer answer;
-	struct gatehouse_error          error;
+	struct gatehouse_attempt_request request = {.subject = text,
+	                                            .journey = text,
+	                                            .type = text,
+	                                            .outcome = GATEHOUSE_FAILURE,
+	                                            .method_id = text,
+	                                            .method_type = text,
+	                                            .notification_type = text,
+	                                            .ip = text,
+	                                            .device_token = text,
+	                                            .idempotency_key = "k"};
+	struct gatehouse_attempt_answer  answer;
+	struct gatehouse_error           error;
 
 	memset(text, '\1', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';

@@ -3,6 +3,7 @@
  *
  *     allow POLICY KEY                         CODE allowed|denied server|here LIMITS MS
  *     attempt SUBJECT [ONCE [JOURNEY]]         CODE VERDICT counted|not REASON MS
+ *                                              (a SUBJECT with an @ is an email address)
  *     check SUBJECT [POLICY KEY COST]...       CODE VERDICT REASON WAIT_S [POLICY:yes|no:LIMIT:REMAINING:RESET_S]... MS
  *     storm THREADS   threads call allow and attempt until the line "enough" comes; it and every line before it are
  *                     answered: ANSWERED DEGRADED UNKNOWN OTHER SLOWEST_MS
@@ -77,6 +78,8 @@ static void attempt(struct gatehouse *g, const char *subject, const char *once, 
 	enum gatehouse_code              code;
 
 	request.idempotency_key = once;
+	if (strchr(subject, '@') != NULL)
+		request.subject_kind = GATEHOUSE_EMAIL;
 	if (journey != NULL)
 		request.journey = journey;
 	code = gatehouse_attempt(g, &request, &answer, &error);
@@ -90,8 +93,9 @@ static size_t limits_given(char **words, struct gatehouse_check_limit limits[ASK
 	size_t count = 0;
 
 	for (; count < ASKED_MAX && words[3 * count] != NULL; count++)
-		limits[count] = (struct gatehouse_check_limit){words[3 * count], words[3 * count + 1],
-		                                               atoll(words[3 * count + 2])};
+		limits[count] = (struct gatehouse_check_limit){.policy = words[3 * count],
+		                                               .key = words[3 * count + 1],
+		                                               .cost = atoll(words[3 * count + 2])};
 	return count;
 }
 

@@ -174,6 +174,14 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied"}
 
 
+def test_an_email_address_counts_as_the_same_subject_as_over_http(server):
+    client, v1 = Client(server.url, deadline_ms=60000), V1(server.url)
+    assert client.ask("attempt", "Ann@example.org")[:2] == ["ok", "allow"]
+    assert v1.record({"email": "ann@EXAMPLE.org"})["counts"]["PASSWORD_ENTRY"]["count"] == 2
+    v1.close()
+    client.release()
+
+
 def test_a_check_looks_at_limits_and_takes_nothing(server):
     client = Client(server.url, deadline_ms=60000)
     for _ in range(2):

@@ -204,6 +204,16 @@ def test_there_are_32_keys_at_most_and_the_oldest_goes_only_when_told_to(server,
     assert known(server.v1, subject, token) is False
 
 
+def test_rotations_at_the_same_time_lose_no_key(server):
+    command = [program(), "device-key", "rotate", "--data", server.data]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(16)]
+    ids = {process.communicate(timeout=60)[0].split()[1] for process in running}
+    assert len(ids) == 16
+    with open(os.path.join(server.data, "devices.key"), encoding="latin-1") as file:
+        kept = file.read()
+    assert all(key_id in kept for key_id in ids)
+
+
 def test_the_key_file_is_its_owners_alone(server):
     assert os.stat(os.path.join(server.data, "devices.key")).st_mode & 0o777 == 0o600
 
