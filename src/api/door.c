@@ -34,9 +34,9 @@ struct door_write {
 	struct writer_request base; /* first: the writer hands back a pointer to it */
 	struct call           call;
 	struct http_request  *http;
-	struct caller         who;                         /* until it is answered */
-	struct engine_session reader;                      /* of a read, and for what policies ask */
-	struct late_work      late;                        /* if the work is done on the late thread */
+	struct caller         who;    /* until it is answered */
+	struct engine_session reader; /* of a read, and for what policies ask; from work on */
+	struct late_work      late;   /* if the work is done on the late thread */
 	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
 	size_t                key_id_len;
 };
@@ -116,8 +116,9 @@ static void note_work(struct api_loop *l, const struct http_request *r, size_t e
 {
 	const struct door_write *w = r->user;
 
+	/* Not since it was received: late work may have waited for longer than a debt lasts. */
 	debts_add(&l->debts, w->base.caller, r->body.len + r->arena.used_bytes + examined_bytes,
-	          r->received_us);
+	          clock_steady_us(l->api->parts.clock));
 }
 
 /* ---- writes ---- */
@@ -229,14 +230,17 @@ static void work(struct door_write *w, struct json_reader *json)
 	struct http_request *r = w->http;
 	struct err          *err = &w->base.err;
 	struct bytes         target = http_header_get(r, "x-amz-target");
+	struct api_loop     *l = r->loop_data;
 
+	engine_session_init(&w->reader,
+	                    l->api->parts.engine); /* here: late work is to see what there is by then */
 	w->base.rc = call_decode(&w->call, &r->arena, json, target, r->body, err);
 	if (w->base.rc == ERR_NONE)
 		w->base.rc = permit_check(&w->who, &w->reader.base, &w->call, err);
 	if (w->base.rc != ERR_NONE)
 		return;
 	w->call.request.host = host_of(r);
-	w->call.request.arn_home = bytes_of(((struct api_loop *)r->loop_data)->api->arn_home);
+	w->call.request.arn_home = bytes_of(l->api->arn_home);
 	if (w->call.operation->kind != WRITE)
 		w->base.rc = call_run(&w->call, &w->reader.base, err);
 }
@@ -252,14 +256,18 @@ static void conclude(struct http_request *r)
 		write_submit(l, r, w);
 	else
 		answer(l, r, &w->call, w->base.rc, &w->base.err);
-	engine_session_release(&reader);
+	if (reader.engine != NULL) /* unless it was refused before */
+		engine_session_release(&reader);
 }
 
 static void work_late(struct late_work *late, struct json_reader *json)
 {
 	struct door_write *w = LIST_ENTRY(late, struct door_write, late);
 
-	work(w, json);
+	if (http_abandoned(w->http))
+		w->base.rc = err_set(&w->base.err, ERR_OVERLOADED, "the connection ended before its turn");
+	else
+		work(w, json);
 	http_resume(w->http, conclude);
 }
 
@@ -269,6 +277,7 @@ static struct door_write *begin(struct http_request *r)
 
 	w->call.operation = NULL;
 	w->who = (struct caller){0};
+	w->reader = (struct engine_session){0};
 	w->key_id_len = 0;
 	r->user = w;
 	return w;
@@ -292,11 +301,12 @@ void door_handle(struct api_loop *l, struct http_request *r)
 		answer_error(l, r, rc, &w->base.err);
 		return;
 	}
-	engine_session_init(&w->reader, l->api->parts.engine);
-	if (l->late != NULL && debts_owe(&l->debts, w->base.caller, r->received_us)) {
-		late_submit(l->late, &w->late);
-		return;
+	if (l->late == NULL || !debts_owe(&l->debts, w->base.caller, r->received_us)) {
+		work(w, l->json);
+		conclude(r);
+	} else if (!late_submit(l->late, &w->late)) {
+		w->base.rc = err_set(&w->base.err, ERR_OVERLOADED,
+		                     "too many heavy requests are waiting; try again shortly");
+		conclude(r);
 	}
-	work(w, l->json);
-	conclude(r);
 }

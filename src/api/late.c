@@ -1,4 +1,4 @@
-/* Late: a queue and a thread. The queue is bounded by the connections of the loop: each has one request under way. */
+/* Late: a queue and a thread. Connections alone do not bound the queue: a peer may send a request, leave, and come again. */
 #define _GNU_SOURCE
 #include "api/late.h"
 
@@ -18,6 +18,7 @@ struct late {
 	pthread_mutex_t   lock;
 	pthread_cond_t    arrived;
 	struct late_work *first, **last;
+	unsigned          waiting;
 	bool              stopping;
 };
 
@@ -30,8 +31,10 @@ static struct late_work *take(struct late *l)
 	while (l->first == NULL && !l->stopping)
 		pthread_cond_wait(&l->arrived, &l->lock);
 	r = l->first;
-	if (r != NULL)
+	if (r != NULL) {
 		l->first = r->next;
+		l->waiting--;
+	}
 	if (l->first == NULL)
 		l->last = &l->first;
 	pthread_mutex_unlock(&l->lock);
@@ -80,12 +83,19 @@ void late_close(struct late *l)
 	free(l);
 }
 
-void late_submit(struct late *l, struct late_work *r)
+bool late_submit(struct late *l, struct late_work *r)
 {
+	bool room;
+
 	r->next = NULL;
 	pthread_mutex_lock(&l->lock);
-	*l->last = r;
-	l->last = &r->next;
-	pthread_cond_signal(&l->arrived);
+	room = l->waiting < LATE_WAITING_MAX;
+	if (room) {
+		*l->last = r;
+		l->last = &r->next;
+		l->waiting++;
+		pthread_cond_signal(&l->arrived);
+	}
 	pthread_mutex_unlock(&l->lock);
+	return room;
 }

@@ -6,8 +6,12 @@
 #ifndef API_LATE_H
 #define API_LATE_H
 
+#include <stdbool.h>
+
 struct json_reader;
 struct late;
+
+enum { LATE_WAITING_MAX = 1024 }; /* of small requests; memory_bytes_max bounds the large ones */
 
 /* Owned by whoever submits it, until run is called. */
 struct late_work {
@@ -21,6 +25,7 @@ struct late *late_open(void);
 /* Nothing may wait any more. NULL is fine. */
 void late_close(struct late *l);
 
-void late_submit(struct late *l, struct late_work *r);
+/* False if as many wait as may. Then it stays the submitter's. */
+bool late_submit(struct late *l, struct late_work *r);
 
 #endif

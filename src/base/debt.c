@@ -24,6 +24,6 @@ void debts_add(struct debts *d, const void *caller, size_t work_bytes, int64_t n
 		return;
 	if (until_us > now_us + DEBT_MS_MAX * 1000)
 		until_us = now_us + DEBT_MS_MAX * 1000;
-	if (debt->caller == caller || debt->until_us < until_us)
+	if (debt->until_us < until_us)
 		*debt = (struct debt){caller, until_us};
 }

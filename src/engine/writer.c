@@ -12,7 +12,8 @@
  *
  * Fairness: a request that does a lot of work puts its caller into debt. While it is in debt, its requests wait in a line
  * of their own, and batches take turns: one of the ready, one of the late, which ends early if others wait. So what
- * one caller's requests cost another is the longest of them, however many there are.
+ * one caller's requests cost another is the longest of them, however many there are. The late line may hold half
+ * of the queue. Past that its requests are refused without being run: they would fill the queue, and the others' submits fail.
  *
  * (W1) A request's outcome is set before it is completed, and never after.
  * (W2) It is completed only after the commit that holds it is durable; also one that wrote nothing, since what
@@ -77,7 +78,8 @@ struct writer {
 
 	/* writer thread only */
 	struct line  ready, late;
-	bool         late_next; /* the next batch is of late ones */
+	size_t       late_bytes; /* of what waits in late */
+	bool         late_next;  /* the next batch is of late ones */
 	struct debts debts;
 	struct turn  turn;
 	struct buf   body; /* of the record to be written */
@@ -257,15 +259,39 @@ static size_t run_one(struct writer *w, struct writer_request *r, int64_t now_us
 	return r->cost_bytes + session.cost.spent;
 }
 
+/* Lets it wait, or completes it now. As in (W4), one that alone costs more waits all the same. */
+static void put_off(struct writer *w, struct writer_request *r)
+{
+	size_t bytes = w->late_bytes + r->cost_bytes;
+
+	if (w->late.first == NULL || bytes <= w->engine->options.queue_bytes_max / 2) {
+		w->late_bytes = bytes;
+		line_push(&w->late, r);
+		return;
+	}
+	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
+	r->rc = err_set(&r->err, ERR_OVERLOADED, "too many heavy writes are waiting; try again shortly");
+	r->done(r);
+}
+
+static struct writer_request *pop_late(struct writer *w)
+{
+	struct writer_request *r = line_pop(&w->late);
+
+	if (r != NULL)
+		w->late_bytes -= r->cost_bytes;
+	return r;
+}
+
 /* The next request of a batch of that kind. */
 static struct writer_request *next(struct writer *w, bool late, int64_t now_us)
 {
 	struct writer_request *r;
 
 	if (late)
-		return line_pop(&w->late);
+		return pop_late(w);
 	while ((r = line_pop(&w->ready)) != NULL && debts_owe(&w->debts, r->caller, now_us))
-		line_push(&w->late, r);
+		put_off(w, r);
 	return r;
 }
 
@@ -492,6 +518,7 @@ static void stop_writing(struct writer *w, const char *why)
 static void refuse_all(struct writer *w)
 {
 	line_join(&w->ready, &w->late);
+	w->late_bytes = 0;
 	for (const struct writer_request *r = w->ready.first; r != NULL; r = r->next)
 		atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
 	refuse_each(w, w->ready.first);

@@ -175,6 +175,11 @@ bool http_charge(struct http_request *r, size_t bytes)
 	return receive_charge(&exchange_of(r)->receive, bytes);
 }
 
+bool http_abandoned(struct http_request *r)
+{
+	return atomic_load_explicit(&exchange_of(r)->abandoned, memory_order_relaxed);
+}
+
 static void resume_run(struct inbox_item *item)
 {
 	struct exchange *x = LIST_ENTRY(item, struct exchange, item);

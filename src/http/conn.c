@@ -117,6 +117,7 @@ void conn_close(struct conn *c)
 /* The peer is gone while its request is being handled, maybe by another thread: only the socket ends here. */
 static void conn_abandon(struct conn *c)
 {
+	atomic_store_explicit(&c->exchange->abandoned, true, memory_order_relaxed);
 	socket_end(c);
 	conn_move(c, CONN_ABANDONED);
 }

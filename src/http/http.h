@@ -85,6 +85,10 @@ void http_respond(struct http_request *r, const struct http_response *response);
  * loop again from here on. Many calls in a row cost one wake-up. */
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
 
+/* Is nobody left to answer: has the peer gone, or is the time for a graceful stop over? Then the work may be skipped, but the
+ * request is still answered. Callable from any thread that holds the request. */
+bool http_abandoned(struct http_request *r);
+
 /* What a handler keeps with a connection from one request to the next: NULL at first. Its conn_end gets what
  * is there when the connection ends, after its last request was answered. Only on the request's loop. */
 void *http_conn_data(const struct http_request *r);

@@ -54,6 +54,7 @@ struct exchange *exchange_take(struct pool *p, struct conn *c)
 		p->exchange_count--;
 	}
 	x->conn = c;
+	atomic_store_explicit(&x->abandoned, false, memory_order_relaxed);
 	return x;
 }
 

@@ -14,7 +14,8 @@ struct exchange {
 	struct http_request request; /* what the handler sees */
 	struct receive      receive;
 	struct conn        *conn;
-	struct inbox_item   item; /* on the way back from another thread */
+	atomic_bool         abandoned; /* any thread may look */
+	struct inbox_item   item;      /* on the way back from another thread */
 	void (*resume)(struct http_request *r);
 	struct exchange *next; /* in the pool */
 };

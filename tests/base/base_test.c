@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/debt.h"
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/hash.h"
@@ -290,4 +291,21 @@ TEST(list, keeps_order_and_lets_go)
 	assert_true(list_empty(&a));
 	assert_ptr_equal(list_pop_front(&head), &b);
 	assert_null(list_pop_front(&head));
+}
+
+TEST(debt, passes_with_time_and_is_never_made_shorter_by_more_work)
+{
+	static const char caller = 'A', other = 'B';
+	struct debts      d = {0};
+
+	debts_add(&d, &caller, DEBT_HEAVY_BYTES - 1, 0);
+	debts_add(&d, NULL, DEBT_HEAVY_BYTES, 0);
+	assert_false(debts_owe(&d, &caller, 0));
+	assert_false(debts_owe(&d, NULL, 0));
+	debts_add(&d, &caller, (size_t)DEBT_BYTES_PER_MS * DEBT_MS_MAX * 2, 5000000);
+	assert_true(debts_owe(&d, &caller, 5000000 + DEBT_MS_MAX * 1000 - 1));
+	assert_false(debts_owe(&d, &caller, 5000000 + DEBT_MS_MAX * 1000));
+	assert_false(debts_owe(&d, &other, 5000000));
+	debts_add(&d, &caller, DEBT_HEAVY_BYTES, 1000000); /* of work that began long ago */
+	assert_true(debts_owe(&d, &caller, 5000000 + DEBT_MS_MAX * 1000 - 1));
 }

@@ -237,3 +237,26 @@ TEST(cost, a_debt_is_over_after_a_while)
 	assert_string_equal(o.names, "Bc");
 	fixture_close(&f);
 }
+
+TEST(cost, what_waits_for_callers_in_debt_leaves_half_of_the_queue_to_the_others)
+{
+	static const char caller = 'A';
+	struct worker     workers[] = {{.name = 'a', .work_bytes = 4 << 20},
+	                               {.name = 'b', .base.cost_bytes = 3 << 20},
+	                               {.name = 'c', .base.cost_bytes = 1 << 20},
+	                               {.name = 'd', .base.cost_bytes = 1}};
+	struct fixture    f;
+	struct order      o = {.f = &f};
+
+	fixture_open(&f);
+	f.options.queue_bytes_max = 8 << 20;
+	fixture_restart(&f);
+	for (int i = 0; i < 4; i++)
+		workers[i].base.caller = &caller;
+	run_workers(&o, workers, 4);
+	assert_string_equal(o.names, "abc");
+	assert_int_equal(workers[3].base.rc, ERR_OVERLOADED);
+	assert_string_equal(workers[3].base.err.text, "too many heavy writes are waiting; try again shortly");
+	assert_int_equal(engine_stats(f.engine).queue_bytes, 0);
+	fixture_close(&f);
+}

@@ -121,6 +121,26 @@ TEST(thread, a_peer_may_vanish_while_its_request_is_with_another_thread)
 	house_close(&house);
 }
 
+TEST(thread, whoever_holds_a_request_can_see_that_nobody_waits_for_the_answer)
+{
+	int gone, there;
+
+	serve(1);
+	gone = peer_connect(&house);
+	there = peer_connect(&house);
+	peer_send(gone, "POST /hold HTTP/1.1\r\n" HOST "Content-Length: 4\r\n\r\ngone");
+	house_wait_held(&house, 1);
+	peer_send(there, "POST /hold HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nthere");
+	house_wait_held(&house, 2);
+	peer_vanish(gone);
+	WAIT_UNTIL(http_server_stats(house.server).connections_now == 1);
+	assert_true(http_abandoned(house.held[0]));
+	assert_false(http_abandoned(house.held[1]));
+	house_let_go(&house);
+	close(there);
+	house_close(&house);
+}
+
 static void wait_ended(unsigned count)
 {
 	pthread_mutex_lock(&house.lock);
