@@ -251,3 +251,21 @@ def unharmed(ddb, endpoint, wire, guarded):
     assert_alive(fresh, guarded)
     fresh.close()
     assert scan_sorted(ddb, guarded) == before
+
+
+# ---- /v1 ----
+
+
+@pytest.fixture
+def v1(endpoint):
+    from v1 import V1  # which needs this file
+
+    connection = V1(endpoint)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def subject():
+    """One that no other test uses."""
+    return f"subject-{uuid.uuid4().hex}"

@@ -15,25 +15,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from helpers import all_items, get, n, s
-from v1 import V1, Crowd, Server, attempt, request_bytes
+from v1 import Crowd, Server, attempt, request_bytes
 
 pytestmark = pytest.mark.gatehouse_only
 ROUNDS = int(os.environ.get("RACE_ROUNDS", "1000"))
 CROWD = 64
 LIMIT = 6
 TABLE = "auth-state"
-
-
-@pytest.fixture
-def v1(endpoint):
-    connection = V1(endpoint)
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def subject():
-    return f"subject-id-{uuid.uuid4().hex}"
 
 
 @pytest.fixture

@@ -8,22 +8,10 @@ from datetime import datetime
 
 import pytest
 
-from v1 import V1, Crowd, Server, attempt, request_bytes
+from v1 import Crowd, Server, request_bytes
 
 pytestmark = pytest.mark.gatehouse_only
 CROWD, LIMIT, ROUNDS = 64, 6, 20
-
-
-@pytest.fixture
-def v1(endpoint):
-    connection = V1(endpoint)
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def subject():
-    return f"user-{uuid.uuid4().hex}"
 
 
 def begun(subject, kind="PASSWORD_ENTRY", **more):

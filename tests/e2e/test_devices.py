@@ -4,12 +4,11 @@ listed and revoked; the key that signs it rotates while the server runs."""
 import os
 import subprocess
 import time
-import uuid
 
 import pytest
 
 from conftest import program
-from v1 import V1, Server, attempt
+from v1 import Server, attempt
 
 pytestmark = pytest.mark.gatehouse_only
 LIMIT, LANES, DEVICES = 6, 18, 10
@@ -21,18 +20,6 @@ def server():
     own = Server("--log-requests")
     yield own
     own.close()
-
-
-@pytest.fixture
-def v1(endpoint):
-    connection = V1(endpoint)
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def subject():
-    return f"user-{uuid.uuid4().hex}"
 
 
 def code(subject, **context):

@@ -47,11 +47,6 @@ def ok(call):
 
 
 @pytest.fixture
-def subject():
-    return f"subject-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
 def rows(ddb):
     """What the table holds of a subject, by sort key, without the keys."""
 

@@ -1,26 +1,13 @@
 """Rules of one's own under /v1: what is counted by source or by method, and what is answered when it cannot be."""
 
-import uuid
 from urllib.parse import quote
 
 import pytest
 
-from v1 import V1, Server, attempt
+from v1 import Server, attempt
 
 pytestmark = pytest.mark.gatehouse_only
 MFA = "MFA_CODE_ENTRY"
-
-
-@pytest.fixture
-def v1(endpoint):
-    connection = V1(endpoint)
-    yield connection
-    connection.close()
-
-
-@pytest.fixture
-def subject():
-    return f"subject-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
