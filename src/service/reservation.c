@@ -199,7 +199,7 @@ enum err_code reservation_find(struct bytes name, const struct rules *rules, str
 		request_read(&out->row, rules, &out->q);
 	if (!found || out->q.subject_count == 0)
 		return err_field(err, ERR_NOT_FOUND, "attempt",
-		                 "attempt: unknown id, or it began more than an hour ago");
+		                 "attempt: unknown id, or it lapsed more than an hour ago");
 	if (out->q.rule == NULL)
 		return err_field(err, ERR_INVALID, "attempt",
 		                 "attempt: its journey and type are no longer in the policies");
