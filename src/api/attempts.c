@@ -57,6 +57,11 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 		                     "/v1/attempts before you send"
 		                   : "must be sent or success, because %.*s counts what was sent",
 		            BYTES_ARG(type));
+	if (rule_lock_rows(rule, a->q.subject_count) >
+	    LOCK_ROWS_MAX) /* from the first try on, not only at the maximum */
+		fields_fail(f, "subjects", ERR_INVALID,
+		            "are too many: %.*s/%.*s sets %u locks for each, more than one attempt can set",
+		            BYTES_ARG(journey), BYTES_ARG(type), rule->sets.count);
 	v1_check_source(f, &a->q, rule);
 	v1_check_qualifier(f, &a->q, rule);
 	if (a->q.notification_type.len > 0 && !notification_known(rule, a->q.notification_type))

@@ -141,6 +141,26 @@ bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_re
 	return false;
 }
 
+static uint32_t kind_rows(const struct lock_kind *kind)
+{
+	bool grows = kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
+
+	return grows ? 2 : 1;
+}
+
+uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
+{
+	uint32_t own = kind_rows(rule->lock), source = kind_rows(rule->source_lock), rows = 0;
+
+	if (rule->max > 0 || rule->max_each > 0)
+		rows += subjects * own;
+	if (rule->max_pair > 0)
+		rows += subjects * source;
+	if (rule->max_source > 0)
+		rows += source;
+	return rule->sets.count * rows;
+}
+
 static bool networks_hold(const struct network *list, uint32_t count, const uint8_t address[16])
 {
 	for (uint32_t i = 0; i < count; i++)

@@ -22,6 +22,8 @@ enum {
 	SOURCE_RANGES_MAX = 256, /* in each list */
 	KNOWN_DEVICES_MAX = 50,  /* of a subject */
 	LAPSE_MAX_S = 3600,
+	LOCK_ROWS_MAX =
+	        80, /* that one attempt sets at the maximum: with its counts they fit into one transaction */
 };
 
 /* How long a lock holds. */
@@ -120,6 +122,9 @@ const struct rule *rules_find(const struct rules *r, struct bytes journey, struc
 /* The rules of a type, whatever the method: `count` of them in a row. */
 const struct rule *rules_of_type(const struct rules *r, struct bytes journey, struct bytes type,
                                  uint32_t *count);
+
+/* How many rows the locks of all its maxima take, at worst: a lock, and its level if it grows, for each name and subject. */
+uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects);
 
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);

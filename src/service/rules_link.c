@@ -26,6 +26,11 @@ static void check_refs(const struct rules *rules, struct fields *f)
 	for (uint32_t i = 0; i < rules->count; i++) {
 		const struct rule *rule = &rules->list[i];
 
+		if (rule_lock_rows(rule, 1) > LOCK_ROWS_MAX)
+			fields_fail(
+			        f, "journeys", ERR_INVALID,
+			        "%.*s/%.*s sets more locks than one attempt can set: name fewer in `sets`",
+			        BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 		if (!refs_known(rules, &rule->clears, false, &missing))
 			fields_fail(
 			        f, "journeys", ERR_INVALID,

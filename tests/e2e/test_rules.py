@@ -159,3 +159,25 @@ def test_nothing_is_begun_without_the_challenge_and_what_was_begun_with_it_can_s
     done = v1.post("/v1/attempts/finish", {"attempt": begun["attempt"], "outcome": "success"}).json()
     assert done["verdict"] == "allow"
     assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "allow"
+
+
+# ---- many locks at once ----
+
+
+@pytest.mark.parametrize("step", ["/v1/attempts", "/v1/attempts/begin"])
+def test_the_attempt_at_the_maximum_sets_as_many_locks_as_fit_and_more_are_refused_from_the_first_try(server, step):
+    v1 = server(["FITS: {max: 2, life: 60, sets: [%s]}" % ", ".join(f"L{i}" for i in range(10)),
+                 "TOO_MANY: {max: 2, life: 60, sets: [%s]}" % ", ".join(f"L{i}" for i in range(11))])
+    outcome = {} if step.endswith("begin") else {"outcome": "failure"}
+
+    def fail(kind, subjects):
+        return v1.post(step, {"subjects": subjects, "journey": "SIGN_IN", "type": kind, **outcome},
+                       idempotency_key=uuid.uuid4().hex)
+
+    eight = [f"subject-{i}" for i in range(8)]
+    for _ in range(2):
+        assert fail("FITS", eight).status == 200
+    assert check(v1, eight[7], "FITS").json()["verdict"] == "locked"
+    refused = fail("TOO_MANY", [f"other-{i}" for i in range(8)])
+    assert (refused.status, refused.json()["field"]) == (422, "subjects")
+    assert fail("TOO_MANY", [f"other-{i}" for i in range(7)]).status == 200

@@ -381,6 +381,15 @@ TEST(rules, lists_may_be_as_long_as_their_bounds_and_no_longer)
 	           "L%d, ", RULE_LIST_MAX, "]}}}}\n", "must have at most 32");
 }
 
+/* Two rows for each lock of a kind that grows: of a subject, from one source, and of a source. */
+TEST(rules, a_rule_that_sets_more_locks_than_one_attempt_can_is_refused)
+{
+	list_bound(
+	        "locks: {STANDARD: {duration: 9, factor: 2, cap: 99}}\n"
+	        "journeys: {J: {types: {T: {max: 1, max_from_source: 1, max_of_source: 1, life: 1, sets: [",
+	        "L%d, ", LOCK_ROWS_MAX / 6, "]}}}}\n", "sets more locks than one attempt can set");
+}
+
 /* Five journeys of 200 types each, and one type more. */
 TEST(rules, there_may_be_as_many_types_as_their_bound_over_all_journeys_and_no_more)
 {
