@@ -474,6 +474,15 @@ static enum err_code succeed(struct recording *r)
 	return others_clear(r);
 }
 
+/* It would have been refused, but was not: what follows for others is real. */
+static enum err_code succeed_in_shadow(struct recording *r)
+{
+	assessment_show(r->now, r->q->rule, &r->out->nearest);
+	if (device_remember(r) != ERR_NONE)
+		return r->err->code;
+	return others_clear(r);
+}
+
 /* ---- all of it ---- */
 
 static bool is_counted(const struct rule *rule, enum outcome outcome)
@@ -503,6 +512,7 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	                       .out = out,
 	                       .now = &now,
 	                       .err = err};
+	bool              in_shadow;
 
 	*out = (struct attempt_result){0};
 	if (assess(q, table, t, c->arena, &now, err) != ERR_NONE)
@@ -512,8 +522,11 @@ enum err_code attempt_record(const struct attempt *q, enum outcome outcome, stru
 	out->required = now.required;
 	out->known_device = now.lane.open;
 	out->lane = now.lane;
-	if (stops(q, out->verdict.kind, outcome) ||
-	    (q->rule->shadow && stops(q, out->shadow.kind, outcome))) {
+	in_shadow =
+	        out->verdict.kind == VERDICT_ALLOW && q->rule->shadow && stops(q, out->shadow.kind, outcome);
+	if (in_shadow && outcome == OUTCOME_SUCCESS)
+		return succeed_in_shadow(&r);
+	if (in_shadow || stops(q, out->verdict.kind, outcome)) {
 		assessment_show(&now, q->rule, &out->nearest);
 		return ERR_NONE;
 	}

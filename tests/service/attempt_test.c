@@ -625,6 +625,34 @@ TEST(shadow, decides_and_reports_and_does_not_enforce)
 	service_close(&s);
 }
 
+/* Whoever a rule in shadow mode would have locked out got in: what others count, and devices, must know. */
+TEST(shadow, a_success_that_would_have_been_refused_is_a_success_for_the_rules_in_force)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(
+	        &s,
+	        "locks: {STANDARD: {duration: 900}}\n"
+	        "journeys:\n"
+	        "  SIGN_IN:\n"
+	        "    types:\n"
+	        "      PASSWORD_ENTRY: {max: 3, life: 60, shadow: true, clears: [PASSWORD_ENTRY, SESSION]}\n"
+	        "      SESSION: {max: 2, life: 900, at_max: sign_out, known_device: {max: 2, after: "
+	        "[PASSWORD_ENTRY]}}\n");
+	FAIL_TIMES(&s, 2, .type = "SESSION");
+	FAIL_TIMES(&s, 3);
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_int_equal(r.shadow.kind, VERDICT_LOCKED);
+	assert_int_equal(r.cleared_count, 1);
+	assert_int_equal(r.device.token.len, DEVICE_TOKEN_CHARS);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY"), 1);
+	r = FAIL(&s, .type = "SESSION");
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
 TEST(shadow, a_lock_of_a_shadow_does_not_hold_when_the_rule_comes_into_force)
 {
 	struct service        s;
