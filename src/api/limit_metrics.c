@@ -12,10 +12,10 @@
 /* X(field of limit_counts, name, help) */
 #define MORE(X)                                                                                              \
 	X(remembered, "gatehouse_limit_remembered_total",                                                    \
-	  "Denied without looking, because the key was denied a moment before.")                             \
+	  "Denied without a lookup, because the key was denied a moment before.")                            \
 	X(degraded, "gatehouse_limit_degraded_total",                                                        \
-	  "Allowed without asking, because the table failed and the policy is open.")                        \
-	X(near, "gatehouse_limit_near_total", "Answers that said the limit is near.")
+	  "Allowed without a lookup, because the table failed and the policy fails open.")                   \
+	X(near, "gatehouse_limit_near_total", "Answers that warned that the limit is near.")
 
 static void sample(struct buf *out, const char *name, const struct limit_policy *p, const char *outcome,
                    const struct metric_counter *count)
@@ -29,9 +29,8 @@ static void sample(struct buf *out, const char *name, const struct limit_policy 
 
 static void write_answers(struct buf *out, const struct limit_policies *set)
 {
-	exposition_family(
-	        out, "gatehouse_limit_answers_total", "counter",
-	        "What limits answered; shadowed: would have been denied, but the policy only watches.");
+	exposition_family(out, "gatehouse_limit_answers_total", "counter",
+	                  "Answers of limits. shadowed: the policy is in shadow mode and would have denied.");
 	for (uint32_t i = 0; i < set->count; i++) {
 #define X(field, outcome)                                                                                    \
 	sample(out, "gatehouse_limit_answers_total", &set->list[i], outcome, &set->list[i].counts->field);
@@ -52,13 +51,12 @@ static void write_memory(struct buf *out, struct limits *l)
 	struct labels          none = {NULL, 0};
 
 	exposition_family(out, "gatehouse_limit_memory_bytes", "gauge",
-	                  "Bytes of limits that are kept in memory.");
+	                  "Bytes used by limits kept in memory.");
 	exposition_sample(out, "gatehouse_limit_memory_bytes", none, (double)stats.bytes);
-	exposition_family(out, "gatehouse_limit_memory_keys", "gauge",
-	                  "Keys of limits that are kept in memory.");
+	exposition_family(out, "gatehouse_limit_memory_keys", "gauge", "Keys of limits kept in memory.");
 	exposition_sample(out, "gatehouse_limit_memory_keys", none, (double)stats.entries);
 	exposition_family(out, "gatehouse_limit_memory_evicted_total", "counter",
-	                  "Keys forgotten before their time, because the memory was full.");
+	                  "Keys evicted early because the memory was full.");
 	exposition_sample(out, "gatehouse_limit_memory_evicted_total", none, (double)stats.evicted);
 }
 
@@ -110,7 +108,7 @@ void limit_metrics_write(struct buf *out, struct limits *l, int64_t now_us)
 	limit_policies_release(set);
 	write_memory(out, l);
 	write_keys(out, l, LIMITS_HOT, "gatehouse_limit_hot_keys",
-	           "The keys asked about most, in about the last two minutes.", now_us);
+	           "The most requested keys of about the last two minutes (hashed keys only).", now_us);
 	write_keys(out, l, LIMITS_DENIED, "gatehouse_limit_denied_keys",
-	           "The keys denied most, in about the last two minutes.", now_us);
+	           "The most denied keys of about the last two minutes (hashed keys only).", now_us);
 }

@@ -25,47 +25,46 @@ struct now {
 
 /* X(name, kind, what it means, the number) */
 #define NUMBERS(X)                                                                                           \
-	X("process_start_time_seconds", "gauge", "When this process began to serve, since 1970.",            \
-	  (double)now->started_us / 1e6)                                                                     \
-	X("gatehouse_ready", "gauge", "1 if work should be sent here, as /readyz says.", now->ready)         \
+	X("process_start_time_seconds", "gauge",                                                             \
+	  "Time at which this process began to serve, in Unix seconds.", (double)now->started_us / 1e6)      \
+	X("gatehouse_ready", "gauge", "1 if the server accepts writes, as /readyz says.", now->ready)        \
 	X("gatehouse_clock_ahead_seconds", "gauge",                                                          \
-	  "How far the wall clock is ahead of time as items see it; not near 0 after it was set.",           \
+	  "How far the wall clock is ahead of the server's time; far from 0 after someone set the clock.",   \
 	  (double)now->engine.clock_ahead_us / 1e6)                                                          \
 	X("gatehouse_disk_full", "gauge", "1 while writes are refused because the disk is nearly full.",     \
 	  now->engine.disk_full)                                                                             \
 	X("gatehouse_writing_failed", "gauge",                                                               \
-	  "1 after a flush failed: nothing more is written until the process starts again.",                 \
-	  now->engine.failed)                                                                                \
+	  "1 after a flush failed; the process writes nothing more until it restarts.", now->engine.failed)  \
 	X("gatehouse_restarted_after_failed_flush", "gauge",                                                 \
-	  "1 if the process started itself again because a flush failed: its counters began anew.",          \
+	  "1 if the process restarted itself, after a failed flush or a start on a full disk; its counters " \
+	  "began at 0.",                                                                                     \
 	  now->restarted)                                                                                    \
-	X("gatehouse_queue_bytes", "gauge", "Bytes of the requests that wait for the writer.",               \
+	X("gatehouse_queue_bytes", "gauge", "Bytes of requests waiting for the writer.",                     \
 	  (double)now->engine.queue_bytes)                                                                   \
-	X("gatehouse_cache_hits_total", "counter", "Rows found in the cache of hot rows.",                   \
+	X("gatehouse_cache_hits_total", "counter", "Rows found in the row cache.",                           \
 	  (double)now->engine.cache_hits)                                                                    \
-	X("gatehouse_cache_misses_total", "counter", "Rows that had to be read from the store.",             \
+	X("gatehouse_cache_misses_total", "counter", "Rows read from the store.",                            \
 	  (double)now->engine.cache_misses)                                                                  \
-	X("gatehouse_cache_bytes", "gauge", "Bytes in the cache of hot rows.",                               \
-	  (double)now->engine.cache_bytes)                                                                   \
+	X("gatehouse_cache_bytes", "gauge", "Bytes in the row cache.", (double)now->engine.cache_bytes)      \
 	X("gatehouse_expired_rows_total", "counter", "Expired rows that the sweeper removed.",               \
 	  (double)now->engine.swept_rows)                                                                    \
-	X("gatehouse_connections", "gauge", "Connections that are open.", (double)now->http.connections_now) \
+	X("gatehouse_connections", "gauge", "Open connections.", (double)now->http.connections_now)          \
 	X("gatehouse_connections_accepted_total", "counter", "Connections accepted.",                        \
 	  (double)now->http.accepted)                                                                        \
 	X("gatehouse_connections_refused_total", "counter",                                                  \
 	  "Connections refused because there were too many.", (double)now->http.refused)                     \
 	X("gatehouse_key_connections_refused_total", "counter",                                              \
-	  "Connections ended because their key had as many as it may.",                                      \
+	  "Connections closed because their key had reached its limit.",                                     \
 	  (double)now->key_connections_refused)                                                              \
 	X("gatehouse_key_requests_refused_total", "counter",                                                 \
-	  "Requests refused because their key made more a second than it may.",                              \
+	  "Requests refused because their key exceeded its limit per second.",                               \
 	  (double)now->key_requests_refused)                                                                 \
 	X("gatehouse_audit_lines_lost_total", "counter",                                                     \
 	  "Lines of the audit log that could not be written.", (double)now->audit_lost)                      \
-	X("gatehouse_http_requests_total", "counter", "Requests of any path that were received whole.",      \
+	X("gatehouse_http_requests_total", "counter", "Complete requests received, on any path.",            \
 	  (double)now->http.requests)                                                                        \
 	X("gatehouse_http_bad_requests_total", "counter",                                                    \
-	  "Requests refused before they were whole: no HTTP, past a limit, or no memory left for them.",     \
+	  "Requests refused before they were complete: not HTTP, over a limit, or out of memory.",           \
 	  (double)now->http.bad_requests)                                                                    \
 	X("gatehouse_http_timeouts_total", "counter", "Connections closed because the peer was too slow.",   \
 	  (double)now->http.timeouts)
@@ -85,7 +84,7 @@ static void write_build(struct buf *out)
 {
 	struct label version = {"version", BYTES(GATEHOUSE_VERSION)};
 
-	exposition_family(out, "gatehouse_build_info", "gauge", "Always 1; the label says what runs.");
+	exposition_family(out, "gatehouse_build_info", "gauge", "Always 1; the label names the version.");
 	exposition_sample(out, "gatehouse_build_info", (struct labels){&version, 1}, 1);
 }
 
@@ -146,13 +145,12 @@ static void write_each(struct buf *out, const struct meter *m,
 
 static void write_requests(struct buf *out, const struct meter *m)
 {
-	exposition_family(out, "gatehouse_requests_total", "counter",
-	                  "Requests that were answered, by operation of DynamoDB's protocol or action of "
-	                  "/v1; outcome is "
-	                  "ok or the error.");
+	exposition_family(
+	        out, "gatehouse_requests_total", "counter",
+	        "Answered requests, by DynamoDB operation or action of /v1. outcome is ok or the error.");
 	write_each(out, m, write_outcomes);
 	exposition_family(out, "gatehouse_request_seconds", "histogram",
-	                  "From a request received whole to its answer made, durable if it writes.");
+	                  "Time from a complete request to its answer; for a write, to a durable one.");
 	write_each(out, m, write_latency);
 }
 
@@ -207,12 +205,12 @@ static void write_verdicts(struct buf *out, struct document_holder *holder)
 	struct rules *rules = document_acquire(holder);
 
 	exposition_family(out, "gatehouse_verdicts_total", "counter",
-	                  "What was said of attempts, and of each action of a check.");
+	                  "Verdicts on attempts, and on each action of a check.");
 	write_types(out, rules, "gatehouse_verdicts_total", write_said);
 	exposition_family(out, "gatehouse_shadow_verdicts_total", "counter",
-	                  "What rules in shadow mode would have said of attempts.");
+	                  "Verdicts that rules in shadow mode would have given.");
 	write_types(out, rules, "gatehouse_shadow_verdicts_total", write_shadows);
-	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks that attempts set.");
+	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks set by attempts.");
 	write_types(out, rules, "gatehouse_locks_set_total", write_locks_set);
 	document_release(&rules->base);
 }
@@ -223,10 +221,10 @@ static void write_policies(struct buf *out, const struct policy_store *policies)
 
 	exposition_family(
 	        out, "gatehouse_policies_refused", "gauge",
-	        "1 while the policy file, or what was PUT, is not in force because of a mistake in it.");
+	        "1 while the policy file or the stored policies are refused because of a mistake in them.");
 	exposition_sample(out, "gatehouse_policies_refused", no_labels, health.refused);
 	exposition_family(out, "gatehouse_policy_reload_failures_total", "counter",
-	                  "How often a changed policy file was not taken over.");
+	                  "How often a changed policy file was refused.");
 	exposition_sample(out, "gatehouse_policy_reload_failures_total", no_labels, (double)health.failures);
 }
 
@@ -238,7 +236,7 @@ static void write_devices(struct buf *out, const struct meter *m)
 	                                                  [METER_DEVICE_SPENT] = "spent"};
 
 	exposition_family(out, "gatehouse_device_tokens_total", "counter",
-	                  "Tokens of known devices: issued, sent and known or not, spent by failures.");
+	                  "Device tokens: issued; sent and known, or unknown; spent by failures.");
 	for (int i = 0; i < METER_DEVICES; i++) {
 		struct label label = {"event", bytes_of(events[i])};
 
@@ -251,11 +249,11 @@ static void write_devices(struct buf *out, const struct meter *m)
 
 static void write_writer(struct buf *out, const struct engine_stats *engine)
 {
-	exposition_family(out, "gatehouse_batch_requests", "histogram", "Requests that shared a commit.");
+	exposition_family(out, "gatehouse_batch_requests", "histogram", "Requests per commit.");
 	exposition_histogram(out, "gatehouse_batch_requests", no_labels, &metric_bounds_count, 1,
 	                     &engine->batch_requests);
 	exposition_family(out, "gatehouse_flush_seconds", "histogram",
-	                  "How long a commit took to be durable on the disk.");
+	                  "Time to make a commit durable on the disk.");
 	exposition_histogram(out, "gatehouse_flush_seconds", no_labels, &metric_bounds_us, 1e6,
 	                     &engine->flush_us);
 }
