@@ -1,5 +1,6 @@
 """Rules of one's own under /v1: what is counted by source or by method, and what is answered when it cannot be."""
 
+import uuid
 from urllib.parse import quote
 
 import pytest
