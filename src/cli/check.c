@@ -120,6 +120,11 @@ static void say_sound(const char *path, const struct check_found *f)
 	       " expiry entries agree\n",
 	       path, f->sealed, f->files, f->bytes >> 20, f->counts.rows, f->counts.index_entries,
 	       f->counts.expiry_entries);
+	if (f->torn_bytes > 0)
+		printf("The last %" PRIu64
+		       " bytes of the store's MANIFEST were not written to their end. The next start leaves "
+		       "them out; nothing is lost by it\n",
+		       f->torn_bytes);
 }
 
 static void say_damaged(const char *path, const struct check_found *f)

@@ -9,6 +9,7 @@
 
 #include "base/seal.h"
 #include "engine/disk.h"
+#include "engine/manifest.h"
 #include "engine/tables.h"
 
 struct check {
@@ -131,6 +132,11 @@ static enum err_code check_rows(struct check *c, struct err *err)
 
 static enum err_code check_run(struct check *c, struct err *err)
 {
+	struct manifest m;
+
+	if (manifest_look(c->store, &m, err) != ERR_NONE)
+		return err->code;
+	c->found->torn_bytes = m.bytes - m.sound;
 	if (seal_check(c->engine->options.path, on_bad_seal, c, &c->found->sealed, err) != ERR_NONE)
 		return err->code;
 	check_blocks(c);

@@ -10,7 +10,8 @@
 struct check_found {
 	unsigned             sealed, damaged_seals; /* files beside the data (base/seal.h) */
 	uint64_t             files, bytes, damaged_files;
-	bool                 compared; /* the rows were: with damaged blocks they are not */
+	uint64_t             torn_bytes; /* that the next start leaves out (manifest.h): no damage */
+	bool                 compared;   /* the rows were: with damaged blocks they are not */
 	struct verify_counts counts;
 };
 

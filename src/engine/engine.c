@@ -15,6 +15,7 @@
 #include "engine/batch.h"
 #include "engine/checkpoint.h"
 #include "engine/disk.h"
+#include "engine/manifest.h"
 #include "engine/read.h"
 #include "engine/replay.h"
 #include "engine/state.h"
@@ -198,7 +199,8 @@ static enum err_code open_store(struct engine *e, struct err *err)
 
 	options.tight = disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
-	if (disk_settle_logs(path, err) != ERR_NONE || rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
+	if (disk_settle_logs(path, err) != ERR_NONE || manifest_pass_over(e->options.path, err) != ERR_NONE ||
+	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
 	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
 	if (open_journal(e, err) != ERR_NONE || tables_load(e, err) != ERR_NONE)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "engine/manifest.h"
 #include "engine/rocks_disk.h"
 
 enum {
@@ -37,7 +38,7 @@ struct rocks {
 	rocksdb_cache_t        *cache;
 	rocksdb_readoptions_t  *read;
 	rocksdb_writeoptions_t *write;
-	struct rocks_disk      *disk; /* NULL: opened for reading */
+	struct rocks_disk      *disk; /* frozen if it was opened for reading; NULL if that failed */
 	bool                    tight;
 
 	/* of rocks_flush, under lock */
@@ -156,20 +157,42 @@ static enum err_code opened(struct rocks **out, struct rocks *r, char *message, 
 	return ERR_NONE;
 }
 
+/* The disk under a store, on which the manifest ends with its last whole edit (manifest.h M3). */
+static enum err_code attach_disk(struct rocks *r, struct rocks_room *room, size_t memtable_bytes,
+                                 struct err *err)
+{
+	struct manifest manifest;
+
+	if (manifest_look(room->path, &manifest, err) != ERR_NONE)
+		return err->code;
+	if (manifest_is_torn(&manifest)) {
+		room->short_name = manifest.name;
+		room->short_bytes = manifest.sound;
+	}
+	r->disk = rocks_disk_open(room);
+	rocks_disk_attach(r->disk, r->options, memtable_bytes);
+	return ERR_NONE;
+}
+
 enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
                          struct err *err)
 {
 	size_t            memtable_bytes = options->tight ? MEMTABLE_BYTES_TIGHT : MEMTABLE_BYTES;
-	struct rocks_room room = {path, options->reserve_bytes, options->on_full, options->full_ctx};
+	struct rocks_room room = {.path = path,
+	                          .reserve_bytes = options->reserve_bytes,
+	                          .on_full = options->on_full,
+	                          .ctx = options->full_ctx};
 	char             *message = NULL;
 	struct rocks     *r = rocks_make(options->block_cache_bytes, memtable_bytes, &message);
 
-	r->disk = rocks_disk_open(&room);
 	r->tight = options->tight;
 	if (options->tight)
 		rocksdb_options_set_disable_auto_compactions(r->options, 1);
 	if (message == NULL) {
-		rocks_disk_attach(r->disk, r->options, memtable_bytes);
+		if (attach_disk(r, &room, memtable_bytes, err) != ERR_NONE) {
+			rocks_close(r);
+			return err->code;
+		}
 		r->db = rocksdb_open(r->options, path, &message);
 	}
 	return opened(out, r, message, err);
@@ -178,11 +201,18 @@ enum err_code rocks_open(struct rocks **out, const char *path, const struct rock
 enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t block_cache_bytes,
                                    struct err *err)
 {
-	char         *message = NULL;
-	struct rocks *r = rocks_make(block_cache_bytes, MEMTABLE_BYTES, &message);
+	struct rocks_room room = {.path = path};
+	char             *message = NULL;
+	struct rocks     *r = rocks_make(block_cache_bytes, MEMTABLE_BYTES, &message);
 
-	if (message == NULL)
+	if (message == NULL) {
+		if (attach_disk(r, &room, MEMTABLE_BYTES, err) != ERR_NONE) {
+			rocks_close(r);
+			return err->code;
+		}
+		rocks_disk_freeze(r->disk);
 		r->db = rocksdb_open_for_read_only(r->options, path, 0, &message);
+	}
 	return opened(out, r, message, err);
 }
 

@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds LOOK_AGAIN{100};
 } // namespace
 
 struct rocks_disk {
-	std::string          path;
+	std::string          path, short_path;
 	struct rocks_room    room;
 	std::unique_ptr<Env> env;
 	std::atomic<bool>    frozen{false};
@@ -183,6 +183,33 @@ private:
 	}
 };
 
+// A file of which only the beginning is there.
+class short_file : public FSSequentialFileOwnerWrapper {
+public:
+	short_file(std::unique_ptr<FSSequentialFile> &&file, size_t bytes)
+	    : FSSequentialFileOwnerWrapper(std::move(file)), left(bytes)
+	{
+	}
+	IOStatus Read(size_t n, const IOOptions &options, Slice *result, char *scratch,
+	              IODebugContext *dbg) override
+	{
+		IOStatus status = target()->Read(n < left ? n : left, options, result, scratch, dbg);
+
+		left -= result->size();
+		return status;
+	}
+	IOStatus Skip(uint64_t n) override
+	{
+		uint64_t some = n < left ? n : left;
+
+		left -= some;
+		return target()->Skip(some);
+	}
+
+private:
+	size_t left;
+};
+
 // RocksDB's own log: lines for which there is no room are lost. (RocksDB's own logger aborts then.)
 class careless_log : public Logger {
 public:
@@ -219,6 +246,15 @@ public:
 	const char *Name() const override
 	{
 		return "gatehouse";
+	}
+	IOStatus NewSequentialFile(const std::string &path, const FileOptions &options,
+	                           std::unique_ptr<FSSequentialFile> *out, IODebugContext *dbg) override
+	{
+		IOStatus status = target()->NewSequentialFile(path, options, out, dbg);
+
+		if (status.ok() && path == disk->short_path)
+			out->reset(new short_file(std::move(*out), disk->room.short_bytes));
+		return status;
 	}
 	IOStatus NewWritableFile(const std::string &path, const FileOptions &,
 	                         std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
@@ -290,6 +326,8 @@ extern "C" struct rocks_disk *rocks_disk_open(const struct rocks_room *room)
 
 	d->path = room->path;
 	d->room = *room;
+	if (room->short_name != nullptr)
+		d->short_path = d->path + "/" + room->short_name;
 	d->env = NewCompositeEnv(std::make_shared<patient_files>(d));
 	return d;
 }

@@ -22,6 +22,10 @@ struct rocks_room {
 	/* A write waits for room. Called again and again while it does, by a thread of RocksDB's. */
 	void (*on_full)(void *ctx);
 	void *ctx;
+	/* Of the file with this name, only the first so many bytes are there for who reads it (manifest.h M3). NULL: all
+	 * of every file is. */
+	const char *short_name;
+	size_t      short_bytes;
 };
 
 /* Impatient at first. */
