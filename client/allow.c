@@ -45,7 +45,8 @@ static enum gatehouse_code ask_server(struct gatehouse *g, const struct gatehous
 		return rc;
 	rc = call_begin(&call, g, q->deadline_ms, &request, error);
 	if (rc == GATEHOUSE_OK && !answer_read(call.json, answer))
-		rc = error_set(error, GATEHOUSE_PROTOCOL, "the answer says neither yes nor no");
+		rc = error_set(error, GATEHOUSE_PROTOCOL,
+		               "the answer does not say whether the call is allowed");
 	if (rc == GATEHOUSE_OK)
 		limiter_follow(g, q, cost, &call, answer);
 	call_end(&call);
@@ -63,7 +64,7 @@ enum gatehouse_code gatehouse_allow(struct gatehouse *g, const struct gatehouse_
 		error = &unwanted;
 	memset(answer, 0, sizeof(*answer));
 	if (cost < 0)
-		return error_set(error, GATEHOUSE_INVALID, "cost: below zero");
+		return error_set(error, GATEHOUSE_INVALID, "cost: must be at least 0");
 	rc = ask_server(g, q, cost, answer, error);
 	if (!code_is_unreachable(rc))
 		return rc;

@@ -143,7 +143,7 @@ enum gatehouse_code gatehouse_attempt(struct gatehouse *g, const struct gatehous
 	memset(answer, 0, sizeof(*answer));
 	if (!once_key(q->idempotency_key, answer->idempotency_key))
 		return error_set(error, GATEHOUSE_INVALID,
-		                 "idempotency_key: expected 1 to %d visible characters",
+		                 "idempotency_key: must have 1 to %d visible characters",
 		                 REQUEST_KEY_BYTES_MAX);
 	attempt_write(&request, q);
 	rc = request_finish(&request, g, "/v1/attempts", answer->idempotency_key, error);
@@ -162,14 +162,13 @@ static enum gatehouse_code check_bounds(const struct gatehouse_check_request *q,
                                         struct gatehouse_error               *error)
 {
 	if (q->action_count == 0 || q->action_count > GATEHOUSE_ACTIONS_MAX || q->actions == NULL)
-		return error_set(error, GATEHOUSE_INVALID, "actions: expected 1 to %d",
-		                 GATEHOUSE_ACTIONS_MAX);
+		return error_set(error, GATEHOUSE_INVALID, "actions: must be 1 to %d", GATEHOUSE_ACTIONS_MAX);
 	if (q->limit_count > GATEHOUSE_CHECK_LIMITS_MAX || (q->limit_count > 0 && q->limits == NULL))
-		return error_set(error, GATEHOUSE_INVALID, "limits: expected %d at most",
+		return error_set(error, GATEHOUSE_INVALID, "limits: must be at most %d",
 		                 GATEHOUSE_CHECK_LIMITS_MAX);
 	for (size_t i = 0; i < q->limit_count; i++)
 		if (q->limits[i].cost < 0)
-			return error_set(error, GATEHOUSE_INVALID, "cost: below zero");
+			return error_set(error, GATEHOUSE_INVALID, "cost: must be at least 0");
 	return GATEHOUSE_OK;
 }
 

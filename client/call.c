@@ -47,7 +47,7 @@ static enum gatehouse_code call_judge(struct call *c, struct gatehouse_error *er
 	const struct answer *a = c->answer;
 
 	if (a->status >= 500 && !a->problem) {
-		call_fail(c, error, GATEHOUSE_UNREACHABLE, "a 5xx status, and not from the server itself");
+		call_fail(c, error, GATEHOUSE_UNREACHABLE, "a 5xx status that did not come from Gatehouse");
 		error->status = a->status;
 		return GATEHOUSE_UNREACHABLE;
 	}
@@ -100,7 +100,8 @@ static enum gatehouse_code call_failed(struct call *c, enum link_result rc, cons
 			error_set(error, GATEHOUSE_UNREACHABLE, "the server's certificate: %s", why);
 		return error->code;
 	case LINK_NO_MEMORY:
-		return error_set(error, GATEHOUSE_NO_MEMORY, "no memory or descriptor for a connection");
+		return error_set(error, GATEHOUSE_NO_MEMORY,
+		                 "out of memory or file descriptors for a connection");
 	default:
 		return call_fail(c, error, GATEHOUSE_UNREACHABLE, "the connection broke");
 	}
@@ -128,7 +129,7 @@ static enum gatehouse_code call_try(struct call *c, const struct request *q, str
 	if (rc != LINK_OK)
 		return call_failed(c, rc, why, error);
 	if (bad)
-		return call_fail(c, error, GATEHOUSE_PROTOCOL, "the answer is not HTTP as it should be");
+		return call_fail(c, error, GATEHOUSE_PROTOCOL, "the answer is not valid HTTP");
 	c->answer = &c->conn->answer;
 	return call_judge(c, error);
 }
@@ -138,7 +139,7 @@ static enum gatehouse_code call_turned_away(enum gatehouse_code code, struct gat
 	if (code == GATEHOUSE_TIMEOUT)
 		return error_set(error, code, "all connections were in use until the deadline");
 	if (code == GATEHOUSE_NO_MEMORY)
-		return error_set(error, code, "no memory for a connection");
+		return error_set(error, code, "out of memory for a connection");
 	return error_set(error, code, "the server could not be reached a moment ago");
 }
 
@@ -166,7 +167,8 @@ enum gatehouse_code call_begin(struct call *c, struct gatehouse *g, int deadline
 	*c = (struct call){.g = g};
 	if (deadline_ms < 0 || deadline_ms > GATEHOUSE_DEADLINE_MS_MAX) {
 		c->g = NULL;
-		return error_set(error, GATEHOUSE_INVALID, "deadline_ms: out of range");
+		return error_set(error, GATEHOUSE_INVALID,
+		                 "deadline_ms: must be from 0 to GATEHOUSE_DEADLINE_MS_MAX");
 	}
 	c->deadline_us = clock_us() + (deadline_ms != 0 ? deadline_ms : g->deadline_ms) * INT64_C(1000);
 	rc = call_enter(c, error);

@@ -26,7 +26,7 @@ const char *gatehouse_code_name(enum gatehouse_code code)
 	case GATEHOUSE_INVALID:
 		return "invalid";
 	case GATEHOUSE_NO_MEMORY:
-		return "no memory";
+		return "out of memory";
 	case GATEHOUSE_UNREACHABLE:
 		return "unreachable";
 	case GATEHOUSE_TIMEOUT:

@@ -36,17 +36,17 @@ static const char *options_fault(const struct gatehouse_options *o)
 	if (o->url == NULL)
 		return "url: missing";
 	if (o->key != NULL && !key_is_sane(o->key))
-		return "key: expected ID.SECRET, as the server's administrator gave it";
+		return "key: must be ID.SECRET, as `gatehouse key` prints them";
 	if (!is_within(o->deadline_ms, GATEHOUSE_DEADLINE_MS_MAX))
-		return "deadline_ms: out of range";
+		return "deadline_ms: must be from 0 to GATEHOUSE_DEADLINE_MS_MAX";
 	if (!is_within(o->connections_max, GATEHOUSE_CONNECTIONS_MAX))
-		return "connections_max: out of range";
+		return "connections_max: must be from 0 to GATEHOUSE_CONNECTIONS_MAX";
 	if (!is_within(o->probe_ms, GATEHOUSE_PROBE_MS_MAX))
-		return "probe_ms: out of range";
+		return "probe_ms: must be from 0 to GATEHOUSE_PROBE_MS_MAX";
 	if (o->local_keys_max > GATEHOUSE_LOCAL_KEYS_MAX)
-		return "local_keys_max: out of range";
+		return "local_keys_max: must be at most GATEHOUSE_LOCAL_KEYS_MAX";
 	if (o->limit_count > GATEHOUSE_LIMITS_MAX || (o->limit_count > 0 && o->limits == NULL))
-		return "limits: too many, or missing";
+		return "limits: must be at most GATEHOUSE_LIMITS_MAX, and not NULL";
 	return NULL;
 }
 
@@ -75,12 +75,11 @@ static enum gatehouse_code limits_take(struct gatehouse *g, const struct gatehou
 	size_t   keys = o->local_keys_max != 0 ? o->local_keys_max : GATEHOUSE_LOCAL_KEYS_DEFAULT;
 
 	if (!random_fill(seed, sizeof(seed)) || !limiter_init(&g->limiter, keys, seed))
-		return error_set(error, GATEHOUSE_NO_MEMORY, "no memory for the local limiter");
+		return error_set(error, GATEHOUSE_NO_MEMORY, "out of memory for the local limiter");
 	for (size_t i = 0; i < o->limit_count; i++)
 		if (!limiter_give(&g->limiter, &o->limits[i]))
-			return error_set(
-			        error, GATEHOUSE_INVALID,
-			        "limits: number %zu cannot be right, or is one too many of its policy", i);
+			return error_set(error, GATEHOUSE_INVALID,
+			                 "limits: entry %zu is not valid, or one too many for its policy", i);
 	return GATEHOUSE_OK;
 }
 
@@ -127,7 +126,7 @@ struct gatehouse *gatehouse_open(const struct gatehouse_options *options, struct
 	}
 	g = calloc(1, sizeof(*g));
 	if (g == NULL) {
-		error_set(error, GATEHOUSE_NO_MEMORY, "no memory for a handle");
+		error_set(error, GATEHOUSE_NO_MEMORY, "out of memory for a handle");
 		return NULL;
 	}
 	if (names_init(&g->names, options->url, error) != GATEHOUSE_OK) {

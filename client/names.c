@@ -81,7 +81,7 @@ enum gatehouse_code names_init(struct names *n, const char *url, struct gatehous
 	scheme = n->tls ? 8 : 7;
 	if ((!n->tls && strncasecmp(url, "http://", 7) != 0) || !authority_parse(n, url + scheme))
 		return error_set(error, GATEHOUSE_INVALID,
-		                 "url: expected http://HOST[:PORT] or https://HOST[:PORT]");
+		                 "url: must be http://HOST[:PORT] or https://HOST[:PORT]");
 	pthread_mutex_init(&n->lock, NULL);
 	return GATEHOUSE_OK;
 }
@@ -135,10 +135,10 @@ enum gatehouse_code names_resolve(struct names *n, struct gatehouse_error *error
 	if (rc != 0)
 		rc = look_up(n, 0, &n->addresses);
 	if (rc == EAI_NONAME)
-		return error_set(error, GATEHOUSE_INVALID, "url: the host's name is not known");
+		return error_set(error, GATEHOUSE_INVALID, "url: unknown host name");
 	if (rc == 0 && n->addresses.count == 0)
 		return error_set(error, GATEHOUSE_INVALID,
-		                 "url: the key would be sent in the clear to another machine; use https, or "
+		                 "url: the key would be sent unencrypted to another machine; use https, or "
 		                 "set plain_http");
 	return GATEHOUSE_OK;
 }

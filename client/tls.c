@@ -77,8 +77,9 @@ static const char *context_load(SSL_CTX *context, const struct gatehouse_options
 	                                       : SSL_CTX_set_default_verify_paths(context);
 
 	if (trusted != 1)
-		return options->ca_file != NULL ? "ca_file: no certificate could be read from it"
-		                                : "the system's list of authorities could not be read";
+		return options->ca_file != NULL
+		               ? "ca_file: no certificate could be read from it"
+		               : "the system's list of certificate authorities could not be read";
 	if (options->cert_file == NULL)
 		return NULL;
 	if (SSL_CTX_use_certificate_chain_file(context, options->cert_file) != 1)
@@ -100,14 +101,14 @@ static const char *context_set_up(SSL_CTX *context, const struct gatehouse_optio
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	if (SSL_CTX_set_alpn_protos(context, alpn, sizeof(alpn) - 1) != 0)
-		return "no memory";
+		return "out of memory";
 	return context_load(context, options);
 }
 
 struct tls_context *tls_context_open(const struct gatehouse_options *options, struct gatehouse_error *error)
 {
 	struct tls_context *c = calloc(1, sizeof(*c));
-	const char         *why = "no memory";
+	const char         *why = "out of memory";
 
 	if (c != NULL) {
 		c->context = SSL_CTX_new(TLS_client_method());

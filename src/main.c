@@ -32,7 +32,7 @@ static void list(FILE *out)
 
 static int unknown(const char *name)
 {
-	fprintf(stderr, "gatehouse: there is no command \"%s\"\n\n", name);
+	fprintf(stderr, "gatehouse: unknown command \"%s\"\n\n", name);
 	list(stderr);
 	return 2;
 }

@@ -62,7 +62,7 @@ static struct bytes random_text(struct arena *a, const char *alphabet, size_t le
 	char  *text = arena_alloc(a, len);
 
 	if (getrandom(text, len, 0) != (ssize_t)len) {
-		log_error("the system gives no random bytes");
+		log_error("cannot get random bytes from the system");
 		abort();
 	}
 	for (size_t i = 0; i < len; i++)
@@ -92,10 +92,11 @@ static enum err_code check_name(struct bytes name, struct err *err)
 
 		if (!letter && c != '-' && c != '_' && c != '.')
 			return err_set(err, ERR_INVALID,
-			               "a key's name may hold letters, digits, '-', '_' and '.' only");
+			               "a key's name must contain only letters, digits, '-', '_' and '.'");
 	}
 	if (name.len == 0 || name.len > CREDENTIAL_NAME_MAX)
-		return err_set(err, ERR_INVALID, "a key's name has 1 to %d characters", CREDENTIAL_NAME_MAX);
+		return err_set(err, ERR_INVALID, "a key's name must have 1 to %d characters",
+		               CREDENTIAL_NAME_MAX);
 	return ERR_NONE;
 }
 
@@ -115,7 +116,7 @@ static enum err_code check_policy(struct bytes text, struct bytes region, struct
 static enum err_code check_ceilings(struct key_ceilings c, struct err *err)
 {
 	if (c.connections_max > KEY_CEILING_MAX || c.requests_per_second_max > KEY_CEILING_MAX)
-		return err_set(err, ERR_INVALID, "a ceiling is at most %d", KEY_CEILING_MAX);
+		return err_set(err, ERR_INVALID, "the limits of a key must be at most %d", KEY_CEILING_MAX);
 	return ERR_NONE;
 }
 
@@ -191,10 +192,11 @@ static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
 	if (check_policy(n->policy_text, create_region(e, n), err) != ERR_NONE)
 		return err->code;
 	if (edit_find(e, n->name) != NULL)
-		return err_set(err, ERR_RESOURCE_IN_USE, "there is a key named \"%.*s\" already",
+		return err_set(err, ERR_RESOURCE_IN_USE, "a key named \"%.*s\" already exists",
 		               BYTES_ARG(n->name));
 	if (e->count == CREDENTIAL_COUNT_MAX)
-		return err_set(err, ERR_LIMIT, "there are %d keys already", CREDENTIAL_COUNT_MAX);
+		return err_set(err, ERR_LIMIT, "there are already %d keys, which is the maximum",
+		               CREDENTIAL_COUNT_MAX);
 	*c->out = (struct credential){.id = make_id(e->arena),
 	                              .secret = make_secret(e->arena),
 	                              .name = n->name,
@@ -271,9 +273,10 @@ static enum err_code change_step(struct edit *e, void *ctx, struct err *err)
 	struct credential *key = edit_find(e, c->id_or_name);
 
 	if (key == NULL)
-		return err_set(err, ERR_NO_RESOURCE, "there is no key \"%.*s\"", BYTES_ARG(c->id_or_name));
+		return err_set(err, ERR_NO_RESOURCE, "unknown key \"%.*s\"; `gatehouse key list` lists them",
+		               BYTES_ARG(c->id_or_name));
 	if (!key->active && c->what != REVOKE)
-		return err_set(err, ERR_INVALID, "the key \"%.*s\" is revoked: create another",
+		return err_set(err, ERR_INVALID, "the key \"%.*s\" is revoked for good; create another",
 		               BYTES_ARG(c->id_or_name));
 	change_key(e, c, key);
 	if (check_ceilings(key->ceilings, err) != ERR_NONE)

@@ -46,7 +46,9 @@ static enum err_code read_whole(struct credentials *c, const char *path, struct 
 			out->len += n > 0 ? (size_t)n : 0;
 		} while (n > 0 && out->len <= CREDENTIAL_FILE_BYTES_MAX);
 	}
-	return n == 0 ? ERR_NONE : err_set(err, ERR_STORAGE, "%s cannot be read whole", path);
+	return n == 0 ? ERR_NONE
+	              : err_set(err, ERR_STORAGE, "%s cannot be read, or has more than %d bytes", path,
+	                        CREDENTIAL_FILE_BYTES_MAX);
 }
 
 static struct bytes text_of(const struct json *object, const char *name)
@@ -79,17 +81,19 @@ static enum err_code read_key(struct arena *a, struct json_reader *reader, const
 
 	if (created == NULL || created->type != JSON_INT || active == NULL || active->type != JSON_BOOL ||
 	    policy == NULL)
-		return err_set(err, ERR_INVALID, "a key lacks \"created\", \"active\" or \"policy\"");
+		return err_set(err, ERR_INVALID, "a key has no valid \"created\", \"active\" or \"policy\"");
 	*out = (struct credential){.id = text_of(json, "id"),
 	                           .secret = text_of(json, "secret"),
 	                           .name = text_of(json, "name"),
 	                           .created_s = created->integer,
 	                           .active = active->truth};
 	if (out->id.len == 0 || out->secret.len == 0 || out->name.len == 0)
-		return err_set(err, ERR_INVALID, "a key lacks \"id\", \"secret\" or \"name\"");
+		return err_set(err, ERR_INVALID, "a key has no \"id\", \"secret\" or \"name\"");
 	if (!read_ceiling(json, "max_connections", &out->ceilings.connections_max) ||
 	    !read_ceiling(json, "max_requests_per_second", &out->ceilings.requests_per_second_max))
-		return err_set(err, ERR_INVALID, "a ceiling is not a whole number from 1 to %d",
+		return err_set(err, ERR_INVALID,
+		               "\"max_connections\" and \"max_requests_per_second\" must be whole numbers "
+		               "from 1 to %d",
 		               KEY_CEILING_MAX);
 	buf_init(&text, a);
 	json_writer_init(&w, &text);
@@ -125,9 +129,9 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 		keys = json_get(json, BYTES("keys"));
 	}
 	if (format == NULL || format->type != JSON_INT || format->integer != CREDENTIAL_FORMAT)
-		return err_set(err, ERR_INVALID, "it does not say \"format\": %d", CREDENTIAL_FORMAT);
+		return err_set(err, ERR_INVALID, "\"format\" must be %d", CREDENTIAL_FORMAT);
 	if (keys == NULL || keys->type != JSON_ARRAY || keys->count > CREDENTIAL_COUNT_MAX)
-		return err_set(err, ERR_INVALID, "\"keys\" is not a list of at most %d",
+		return err_set(err, ERR_INVALID, "\"keys\" must be a list of at most %d keys",
 		               CREDENTIAL_COUNT_MAX);
 	c->region = text_of(json, "region");
 	c->list = arena_zalloc(&c->arena, keys->count * sizeof(*c->list));

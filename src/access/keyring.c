@@ -132,14 +132,15 @@ static void read_again(struct keyring *k, const struct stat *changed)
 
 	k->read = *changed; /* a bad file is complained of once */
 	if (credential_file_read(k->data_dir, bytes_of(k->region), &c, &err) != ERR_NONE) {
-		log_error("the access keys were not read again: %s", err.text);
+		log_error("the access keys were not reloaded, and the previous ones stay in force: %s",
+		          err.text);
 		return;
 	}
 	k->read = c->read;
 	link_uses(c, k->now);
 	credentials_release(k->now);
 	k->now = c;
-	log_info("the access keys were read again: %u", c->count);
+	log_info("reloaded the access keys: %u", c->count);
 }
 
 /* Under the lock. */

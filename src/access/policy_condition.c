@@ -55,11 +55,11 @@ static enum err_code check_key(struct parser *p, struct bytes name, struct condi
 	row = access_key_row(c->key);
 	p->key = row->name;
 	if (!relation_takes(c->relation, row->type))
-		return parser_refuse(p, "the operator does not compare values of this key");
+		return parser_refuse(p, "this operator cannot compare the values of this key");
 	if ((row->traits & ACCESS_MANY) != 0 && c->quantifier == QUANTIFIER_NONE &&
 	    c->relation->family != FAMILY_NULL)
-		return parser_refuse(p, "a request has several values of this key: the operator needs "
-		                        "ForAllValues: or ForAnyValue:");
+		return parser_refuse(p, "a request can have several values of this key, so the operator "
+		                        "needs ForAllValues: or ForAnyValue:");
 	return ERR_NONE;
 }
 
@@ -84,10 +84,10 @@ static enum err_code check_object(struct parser *p, const struct json *json)
 	if (json->type != JSON_OBJECT)
 		return parser_refuse(p, "must be an object, not %s", json_type_name(json->type));
 	if (json->count == 0)
-		return parser_refuse(p, "the object is empty");
+		return parser_refuse(p, "must not be empty");
 	if (json->count > POLICY_CONDITIONS_MAX)
-		return parser_refuse(p, "has %u members; at most %d are allowed", json->count,
-		                     POLICY_CONDITIONS_MAX);
+		return parser_refuse(p, "must have at most %d members, not %u", POLICY_CONDITIONS_MAX,
+		                     json->count);
 	return parser_unique(p, json);
 }
 
@@ -98,7 +98,7 @@ static enum err_code add_condition(struct parser *p, const struct json *json, co
 
 	p->key = (struct bytes){0};
 	if (out->condition_count == POLICY_CONDITIONS_MAX)
-		return parser_refuse(p, "more than %d conditions", POLICY_CONDITIONS_MAX);
+		return parser_refuse(p, "must have at most %d conditions", POLICY_CONDITIONS_MAX);
 	*c = *model;
 	if (parse_key(p, json, c) != ERR_NONE)
 		return p->err->code;
@@ -114,7 +114,7 @@ static enum err_code check_keys_differ(struct parser *p, const struct statement 
 
 	for (size_t i = from; i < s->condition_count; i++) {
 		if ((seen >> s->conditions[i].key & 1) != 0)
-			return parser_refuse(p, "the key is there twice");
+			return parser_refuse(p, "the key is given twice");
 		seen |= 1u << s->conditions[i].key;
 	}
 	return ERR_NONE;

@@ -252,7 +252,8 @@ static enum err_code parse_text_operand(struct parser *p, struct bytes text, enu
 	if (comparison != COMPARE_FOLDED)
 		return ERR_NONE;
 	if (!is_ascii(text))
-		return parser_refuse(p, "%s is not ASCII, and case is ignored only there", quote(text).text);
+		return parser_refuse(p, "%s must be ASCII, because this operator ignores case",
+		                     quote(text).text);
 	lower = arena_alloc(p->arena, text.len);
 	bytes_lower(text, lower);
 	out->text.data = lower;

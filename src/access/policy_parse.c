@@ -59,7 +59,7 @@ static enum err_code one_of(struct parser *p, const struct json *object, struct 
 	const struct json *yes = element_of(p, object, plain);
 
 	if (yes == NULL && no == NULL)
-		return parser_refuse(p, "missing, and so is %.*s", BYTES_ARG(negated));
+		return parser_refuse(p, "missing: give it or %.*s", BYTES_ARG(negated));
 	if (yes != NULL && no != NULL)
 		return parser_refuse(p, "not allowed together with %.*s", BYTES_ARG(negated));
 	*is_negated = no != NULL;
@@ -90,7 +90,7 @@ static enum err_code parse_sid(struct parser *p, struct statement *s)
 	if (parser_text(p, sid, POLICY_SID_BYTES_MAX, &s->sid) != ERR_NONE)
 		return p->err->code;
 	if (!is_sid(s->sid))
-		return parser_refuse(p, "%s may hold only letters and digits", quote(s->sid).text);
+		return parser_refuse(p, "%s must contain only letters and digits", quote(s->sid).text);
 	return ERR_NONE;
 }
 
@@ -158,7 +158,7 @@ static enum err_code check_sid(struct parser *p, const struct statement *earlier
 	for (size_t i = 0; i < count && sid.len > 0; i++) {
 		p->element = BYTES("Sid");
 		if (bytes_equal(earlier[i].sid, sid))
-			return parser_refuse(p, "Statement[%zu] has the same", i);
+			return parser_refuse(p, "Statement[%zu] has the same one", i);
 	}
 	return ERR_NONE;
 }
@@ -174,10 +174,10 @@ static enum err_code parse_statements(struct parser *p, const struct json *docum
 		return parser_refuse(p, "missing");
 	out->statement_count = list ? json->count : 1;
 	if (out->statement_count == 0)
-		return parser_refuse(p, "the list is empty");
+		return parser_refuse(p, "the list must not be empty");
 	if (out->statement_count > POLICY_STATEMENTS_MAX)
-		return parser_refuse(p, "there are %zu; at most %d are allowed", out->statement_count,
-		                     POLICY_STATEMENTS_MAX);
+		return parser_refuse(p, "must have at most %d statements, not %zu", POLICY_STATEMENTS_MAX,
+		                     out->statement_count);
 	json = list ? json->children : json;
 	out->statements = arena_zalloc(p->arena, out->statement_count * sizeof(*out->statements));
 	for (size_t i = 0; i < out->statement_count; i++, json = json->next) {
@@ -230,8 +230,8 @@ enum err_code policy_parse(struct json_reader *reader, struct bytes text, struct
 	enum err_code  rc;
 
 	if (text.len > POLICY_BYTES_MAX)
-		return parser_refuse(&p, "the document has %zu bytes; at most %d are allowed", text.len,
-		                     POLICY_BYTES_MAX);
+		return parser_refuse(&p, "the document must have at most %d bytes, not %zu", POLICY_BYTES_MAX,
+		                     text.len);
 	policy = mem_zalloc(sizeof(*policy));
 	arena_init(&policy->arena);
 	arena_init(&scratch);

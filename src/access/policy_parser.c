@@ -65,10 +65,10 @@ enum err_code parser_list(struct parser *p, const struct json *json, const struc
 	*first = list ? json->children : json;
 	*count = list ? json->count : 1;
 	if (*count == 0)
-		return parser_refuse(p, "the list is empty");
+		return parser_refuse(p, "the list must not be empty");
 	if (*count > POLICY_LIST_MAX)
-		return parser_refuse(p, "the list has %zu values; at most %d are allowed", *count,
-		                     POLICY_LIST_MAX);
+		return parser_refuse(p, "the list must have at most %d values, not %zu", POLICY_LIST_MAX,
+		                     *count);
 	return ERR_NONE;
 }
 
@@ -77,10 +77,10 @@ enum err_code parser_text(struct parser *p, const struct json *json, size_t max,
 	if (json->type != JSON_STRING)
 		return parser_refuse(p, "must be a string, not %s", json_type_name(json->type));
 	if (json->text.len > max)
-		return parser_refuse(p, "%s has %zu bytes; at most %zu are allowed", quote(json->text).text,
-		                     json->text.len, max);
+		return parser_refuse(p, "%s must have at most %zu bytes, not %zu", quote(json->text).text,
+		                     max, json->text.len);
 	if (bytes_contains(json->text, BYTES("${")))
-		return parser_refuse(p, "%s holds a policy variable; variables are not supported",
+		return parser_refuse(p, "%s contains a policy variable, which is not supported",
 		                     quote(json->text).text);
 	*out = arena_copy(p->arena, json->text);
 	return ERR_NONE;
@@ -91,7 +91,7 @@ enum err_code parser_unique(struct parser *p, const struct json *object)
 	for (const struct json *a = object->children; a != NULL; a = a->next)
 		for (const struct json *b = a->next; b != NULL; b = b->next)
 			if (bytes_equal(a->name, b->name))
-				return parser_refuse(p, "%s is there twice", quote(a->name).text);
+				return parser_refuse(p, "%s is given twice", quote(a->name).text);
 	return ERR_NONE;
 }
 
@@ -108,7 +108,8 @@ enum err_code parser_count_runs(struct parser *p, struct bytes pattern)
 	}
 	if (p->searched > POLICY_SEARCH_BYTES_MAX)
 		return parser_refuse(p,
-		                     "%s: more than %d bytes of the policy stand between two * and hold a ?",
+		                     "%s: too costly to match; the parts between two * that contain a ? must "
+		                     "have at most %d bytes in the whole policy",
 		                     quote(pattern).text, POLICY_SEARCH_BYTES_MAX);
 	return ERR_NONE;
 }

@@ -49,9 +49,9 @@ enum err_code parse_action(struct parser *p, const struct json *json, struct pat
 	if (parser_text(p, json, POLICY_PATTERN_BYTES_MAX, &text) != ERR_NONE)
 		return p->err->code;
 	if (!is_action(text))
-		return parser_refuse(p,
-		                     "%s is not an action: * or service:Name, with * and ? in the name only",
-		                     quote(text).text);
+		return parser_refuse(
+		        p, "%s is not an action: write * or service:Name, with * and ? only in the name",
+		        quote(text).text);
 	lower = arena_alloc(p->arena, text.len);
 	bytes_lower(text, lower);
 	*out = pattern_of((struct bytes){lower, text.len});
@@ -89,21 +89,20 @@ static bool is_cut(const struct arn *arn)
 static const char *resource_fault(const struct arn *arn)
 {
 	if (!is_printable(arn->text))
-		return "has a control character, or a space at an end";
+		return "must not contain control characters, or begin or end with a space";
 	if (arn->count <= ARN_SERVICE || !bytes_is(arn->parts[0], "arn"))
 		return "is neither * nor an ARN";
 	if (!is_service(arn->parts[ARN_SERVICE]))
-		return "does not name one service, in lower case, in its third part";
+		return "must name one service, in lower case, in its third part";
 	for (unsigned i = 1; i < ARN_TAIL && i < arn->count; i++)
 		if (!holds_only(arn->parts[i], "-*?"))
-			return "has a character before its sixth part that no partition, region or account "
-			       "has";
+			return "has a character that is not allowed in a partition, region or account";
 	if (arn->count < ARN_PARTS)
-		return is_cut(arn) ? NULL : "has fewer than six parts and does not end in *";
+		return is_cut(arn) ? NULL : "must have six parts, or end in *";
 	if (arn->parts[ARN_TAIL].len == 0)
-		return "names nothing in its sixth part";
+		return "must name a resource in its sixth part";
 	if (bytes_is(arn->parts[ARN_SERVICE], "dynamodb") && !holds_only(arn->parts[ARN_TAIL], "-_./:*?"))
-		return "has a character that no table or index name has";
+		return "has a character that is not allowed in a table or index name";
 	return NULL;
 }
 
@@ -141,7 +140,7 @@ enum err_code access_region_check(struct bytes region, const char *what, struct 
 {
 	if (region.len >= 1 && region.len <= ACCESS_REGION_BYTES_MAX && holds_only(region, "-"))
 		return ERR_NONE;
-	return err_set(err, ERR_INVALID, "%s: a region is 1 to %d letters, digits and '-'", what,
+	return err_set(err, ERR_INVALID, "%s: a region must have 1 to %d letters, digits and '-'", what,
 	               ACCESS_REGION_BYTES_MAX);
 }
 
@@ -188,11 +187,9 @@ static enum err_code refuse_foreign(size_t statement, const struct resource *r, 
 {
 	const char *name = part == ARN_PARTITION ? "partition" : part == ARN_REGION ? "region" : "account";
 
-	return err_set(
-	        err, ERR_INVALID,
-	        "Statement[%zu], Resource: %s is of another %s: here it is \"%.*s\", so this would never "
-	        "match",
-	        statement, quote(r->text).text, name, BYTES_ARG(expected));
+	return err_set(err, ERR_INVALID,
+	               "Statement[%zu], Resource: %s would never match: this server's %s is \"%.*s\"",
+	               statement, quote(r->text).text, name, BYTES_ARG(expected));
 }
 
 enum err_code policy_check_home(const struct policy *p, struct bytes region, struct err *err)

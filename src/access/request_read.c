@@ -97,11 +97,11 @@ static enum err_code read_context(struct arena *a, const struct json *context, s
 		if (key == ACCESS_KEY_COUNT)
 			return refuse(err, child->name, "unknown condition key");
 		if ((seen >> key & 1) != 0)
-			return refuse(err, child->name, "is there twice");
+			return refuse(err, child->name, "given twice");
 		seen |= 1u << key;
 		values[out->count].key = key;
 		if (!read_value(a, child, &values[out->count++]))
-			return refuse(err, child->name, "not a value of this key");
+			return refuse(err, child->name, "not a valid value for this key");
 	}
 	return ERR_NONE;
 }

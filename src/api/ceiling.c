@@ -27,14 +27,14 @@ enum err_code ceiling_check(struct api_loop *l, struct http_request *r, const st
 		metric_add(&l->api->refused_connections, 1);
 		return err_set(err, ERR_THROTTLED,
 		               "The key %.*s may have at most %u connections open. Close some, or raise the "
-		               "ceiling with `gatehouse key limit`.",
+		               "limit with `gatehouse key limit`.",
 		               BYTES_ARG(key->name), key->ceilings.connections_max);
 	}
 	if (!key_use_request(key->use, &key->ceilings, r->received_us)) {
 		metric_add(&l->api->refused_requests, 1);
 		return err_set(err, ERR_THROTTLED,
 		               "The key %.*s may make at most %u requests per second. Slow down, or raise "
-		               "the ceiling with `gatehouse key limit`.",
+		               "the limit with `gatehouse key limit`.",
 		               BYTES_ARG(key->name), key->ceilings.requests_per_second_max);
 	}
 	return ERR_NONE;

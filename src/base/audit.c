@@ -53,7 +53,7 @@ static bool append(int fd, struct bytes text)
 	if (file_write_all(fd, text) && fdatasync(fd) == 0)
 		return true;
 	if (ftruncate(fd, st.st_size) != 0)
-		log_error("audit.log: half a line may be left in it");
+		log_error("audit.log: a failed write may have left half a line in it");
 	return false;
 }
 
@@ -117,7 +117,7 @@ static void *audit_main(void *audit)
 
 	while ((lines = take(a)) > 0) {
 		if (!write_lines(a, buf_bytes(&a->writing))) {
-			log_error("%u lines of the audit log are lost: %s: %s", lines, a->path,
+			log_error("%u lines of the audit log were lost: %s: %s", lines, a->path,
 			          strerror(errno));
 			atomic_fetch_add(&a->lost, lines);
 		}
@@ -190,7 +190,7 @@ void audit_write(struct audit *a, const char *act, const struct log_field *field
 		line_field(&l, &fields[i]);
 	if (submit(a, line_end(&l)))
 		return;
-	log_error("a line of the audit log is lost: the disk does not keep up");
+	log_error("a line of the audit log was lost: the disk is too slow");
 	atomic_fetch_add(&a->lost, 1);
 }
 

@@ -239,7 +239,7 @@ enum err_code directory_make(const char *dir, int old_format, struct err *err)
 	struct directory d = {.format = DIRECTORY_FORMAT};
 
 	if (getrandom(d.id, sizeof(d.id), 0) != (ssize_t)sizeof(d.id))
-		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	if (old_format > 0)
 		names_add(&d.holds, "store");
 	if (old_format >= 2 || is_there(dir, "identifiers.key"))

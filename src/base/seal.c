@@ -94,9 +94,8 @@ static bool names_another(const char *name, struct bytes text, struct bytes stat
 
 static const char *advice(const char *name)
 {
-	return is_json(name) ? "Restore it from a backup of this directory; or, if you edited it, make sure "
-	                       "of what "
-	                       "it says, then run `gatehouse key seal`"
+	return is_json(name) ? "Restore it from a backup of this directory; or, if you edited it yourself, "
+	                       "check it, then run `gatehouse key seal`"
 	                     : "Restore it from a backup of this directory";
 }
 
@@ -108,7 +107,7 @@ static enum err_code verify(const char *dir, const char *name, const struct dire
 
 	if (!split(name, file, &text, &statement))
 		return err_set(err, ERR_STORAGE,
-		               "%s/%s has no seal: it is damaged, or was changed by hand. %s", dir, name,
+		               "%s/%s has no seal: it is damaged, or was edited by hand. %s", dir, name,
 		               advice(name));
 	state(name, d->id, text, expected);
 	if (bytes_equal((struct bytes){expected, sizeof(expected)}, statement))

@@ -142,7 +142,7 @@ static void say_damaged(const char *path, const struct check_found *f)
 		        path, f->damaged_seals, f->damaged_seals + f->sealed);
 	else
 		fprintf(stderr,
-		        "gatehouse check: %s is DAMAGED: no block is, but %" PRIu64
+		        "gatehouse check: %s is DAMAGED: its blocks are intact, but %" PRIu64
 		        " differences were found in %" PRIu64 " rows and entries\n",
 		        path, f->counts.differences, keys_of(f));
 }

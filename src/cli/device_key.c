@@ -32,7 +32,7 @@ static void record(const char *data, uid_t run_by, const char *id)
 	struct err       err;
 
 	if (audit_open(&audit, data, &err) != ERR_NONE) {
-		log_error("the audit log lacks a line: %s", err.text);
+		log_error("could not write to the audit log: %s", err.text);
 		return;
 	}
 	audit_write(audit, "device_key.rotate", fields, 2);
@@ -82,7 +82,8 @@ static int run(int argc, char **argv)
 		return o.help ? 0 : 2;
 	}
 	if (strcmp(word, "rotate") != 0) {
-		fprintf(stderr, "gatehouse device-key: there is no \"%s\" (gatehouse device-key --help)\n",
+		fprintf(stderr,
+		        "gatehouse device-key: unknown command \"%s\" (see gatehouse device-key --help)\n",
 		        word);
 		return 2;
 	}

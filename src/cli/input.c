@@ -19,9 +19,9 @@ enum err_code input_read(const char *path, size_t bytes_max, struct arena *a, st
 	if (f != stdin)
 		fclose(f);
 	if (failed)
-		return err_set(err, ERR_INVALID, "%s: it cannot be read (is it a file?)", path);
+		return err_set(err, ERR_INVALID, "%s: cannot be read; it must be a file", path);
 	if (len > bytes_max)
-		return err_set(err, ERR_INVALID, "%s: it has more than %zu bytes", path, bytes_max);
+		return err_set(err, ERR_INVALID, "%s: must have at most %zu bytes", path, bytes_max);
 	*out = (struct bytes){text, len};
 	return ERR_NONE;
 }

@@ -57,9 +57,8 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	struct err            err;
 
 	if (o->policy == NULL) {
-		fprintf(stderr, "gatehouse key create: --policy FILE says what the key may do (an IAM policy "
-		                "document; - reads "
-		                "standard input)\n");
+		fprintf(stderr, "gatehouse key create: missing --policy FILE, an IAM policy document that "
+		                "says what the key may do (- reads standard input)\n");
 		return 2;
 	}
 	if (credential_create(o->data, &n, a, &key, &err) != ERR_NONE)
@@ -122,7 +121,9 @@ static int key_show(const struct key_options *o, const char *name, struct arena 
 	if (active)
 		print_key(key);
 	else
-		fprintf(stderr, "gatehouse key: there is no active key \"%s\"\n", name);
+		fprintf(stderr,
+		        "gatehouse key: unknown or revoked key \"%s\"; `gatehouse key list` lists them\n",
+		        name);
 	credentials_release(keys);
 	return active ? 0 : 1;
 }
@@ -146,8 +147,8 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 	char              text[16];
 
 	if (o->connections_max == NOT_SAID && o->requests_max == NOT_SAID) {
-		fprintf(stderr, "gatehouse key limit: which ceiling? --max-connections N, "
-		                "--max-requests-per-second N; 0 takes it away\n");
+		fprintf(stderr, "gatehouse key limit: missing --max-connections N or "
+		                "--max-requests-per-second N (0 removes the limit)\n");
 		return 2;
 	}
 	if (credential_limit(o->data, bytes_of(name), ceilings_of(o, CEILING_KEPT), a, &key, &err) !=
@@ -155,7 +156,7 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 		return failed(&err);
 	record_key(o->data, o->run_by, "key.limit", &key);
 	printf("%s: connections %s, ", name, ceiling_print(text, key.ceilings.connections_max));
-	printf("requests a second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
+	printf("requests per second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
 	return 0;
 }
 
@@ -242,11 +243,12 @@ static int act(struct key_options *o, const char *what, const char *name)
 	while (word < WORDS && strcmp(what, words[word].name) != 0)
 		word++;
 	if (word == WORDS) {
-		fprintf(stderr, "gatehouse key: there is no \"%s\" (gatehouse key --help)\n", what);
+		fprintf(stderr, "gatehouse key: unknown command \"%s\" (see gatehouse key --help)\n", what);
 		return 2;
 	}
 	if (name == NULL && words[word].arguments != NULL) {
-		fprintf(stderr, "gatehouse key %s: which one? (gatehouse key --help)\n", what);
+		fprintf(stderr, "gatehouse key %s: missing the name of the key (see gatehouse key --help)\n",
+		        what);
 		return 2;
 	}
 	arena_init(&a);

@@ -42,7 +42,7 @@ static enum err_code set_flag(bool *to, const char *value, struct err *err)
 {
 	*to = strcmp(value, "true") == 0;
 	if (!*to && strcmp(value, "false") != 0)
-		return err_set(err, ERR_INVALID, "\"%.*s\" is neither true nor false", SHOWN_BYTES_MAX,
+		return err_set(err, ERR_INVALID, "must be true or false, not \"%.*s\"", SHOWN_BYTES_MAX,
 		               value);
 	return ERR_NONE;
 }
@@ -68,15 +68,17 @@ enum err_code option_set(const struct option_spec *spec, void *to, const char *v
 		return err_set(err, ERR_INVALID, "needs a value: %s",
 		               option_is_flag(spec) ? "true or false" : spec->value);
 	if (has_control(value))
-		return err_set(err, ERR_INVALID, "has a line break or another control character in it");
+		return err_set(err, ERR_INVALID,
+		               "must not contain a line break or another control character");
 	if (option_is_flag(spec))
 		return set_flag(field, value, err);
 	if (spec->kind == OPTION_NUMBER)
 		return set_number(spec, field, value, err);
 	if (spec->kind == OPTION_TABLE && !schema_name_is(bytes_of(value)))
-		return err_set(err, ERR_INVALID,
-		               "\"%.*s\" is no name of a table: %d to %d letters, digits, '_', '-' and '.'",
-		               SHOWN_BYTES_MAX, value, TABLE_NAME_MIN, TABLE_NAME_MAX);
+		return err_set(
+		        err, ERR_INVALID,
+		        "\"%.*s\" is not a table name, which has %d to %d letters, digits, '_', '-' and '.'",
+		        SHOWN_BYTES_MAX, value, TABLE_NAME_MIN, TABLE_NAME_MAX);
 	*(const char **)field = value;
 	return ERR_NONE;
 }
@@ -106,8 +108,8 @@ static enum err_code refuse_unknown(const struct option_spec *specs, size_t coun
 	const struct option_spec *meant = option_closest(specs, count, OPTION_IN_ARGUMENTS, key);
 
 	if (meant == NULL)
-		return err_set(err, ERR_INVALID, "unknown argument \"%s\" (--help lists them)", argument);
-	return err_set(err, ERR_INVALID, "unknown argument \"%s\": did you mean %s?", argument, meant->name);
+		return err_set(err, ERR_INVALID, "unknown argument \"%s\" (see --help)", argument);
+	return err_set(err, ERR_INVALID, "unknown argument \"%s\"; did you mean %s?", argument, meant->name);
 }
 
 enum err_code options_next(const struct option_spec *specs, size_t count, int argc, char **argv, int *at,

@@ -53,7 +53,7 @@ void record_key(const char *data_dir, uid_t run_by, const char *act, const struc
 	struct err       err;
 
 	if (audit_open(&audit, data_dir, &err) != ERR_NONE) {
-		log_error("the audit log lacks a line: %s", err.text);
+		log_error("could not write to the audit log: %s", err.text);
 		return;
 	}
 	audit_write(audit, act, fields, fields_of(key, run_by, fields));

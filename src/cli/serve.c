@@ -55,9 +55,9 @@ static int start_again(struct settings *settings, const char *listen, unsigned p
 	again[count++] = where;
 	again[count] = NULL;
 	unsetenv(SETTINGS_CONFIG_VARIABLE);
-	log_info("starting again from what is on the disk");
+	log_info("restarting from what is on the disk");
 	execv("/proc/self/exe", again);
-	log_error("cannot start again: %s", strerror(errno));
+	log_error("cannot restart: %s", strerror(errno));
 	return 1;
 }
 
@@ -160,7 +160,7 @@ static int act(struct settings *settings, struct serve_arguments *arguments)
 	struct err       err;
 
 	if (arguments->fault != NULL && !fault_parse(arguments->fault)) {
-		err_set(&err, ERR_INVALID, "--fault: there is no fault point \"%s\"", arguments->fault);
+		err_set(&err, ERR_INVALID, "--fault: unknown fault point \"%s\"", arguments->fault);
 		return refuse(&err);
 	}
 	if (arguments->check_config)

@@ -89,8 +89,7 @@ static enum err_code refuse_if_close(struct settings *s, const char *name, size_
 	if (meant == NULL)
 		return ERR_NONE;
 	settings_variable(meant, variable);
-	return err_set(err, ERR_INVALID, "%.*s: there is no such setting: did you mean %s?", (int)len, name,
-	               variable);
+	return err_set(err, ERR_INVALID, "%.*s: unknown setting; did you mean %s?", (int)len, name, variable);
 }
 
 /* entry: "NAME=VALUE", with our prefix. */
@@ -153,10 +152,10 @@ static enum err_code refuse_key(struct settings *s, const char *origin, struct b
 	int len = key.len < SETTINGS_VARIABLE_BYTES ? (int)key.len : SETTINGS_VARIABLE_BYTES;
 
 	if (meant != NULL)
-		return err_set(err, ERR_INVALID, "%s: there is no setting \"%.*s\": did you mean %s?", origin,
+		return err_set(err, ERR_INVALID, "%s: unknown setting \"%.*s\"; did you mean %s?", origin,
 		               len, key.data, option_key(meant));
-	return err_set(err, ERR_INVALID, "%s: there is no setting \"%.*s\" (--help lists them)", origin, len,
-	               key.data);
+	return err_set(err, ERR_INVALID, "%s: unknown setting \"%.*s\" (see gatehouse serve --help)", origin,
+	               len, key.data);
 }
 
 static enum err_code take_member(struct settings *s, const char *path, const struct json *node,
@@ -172,8 +171,7 @@ static enum err_code take_member(struct settings *s, const char *path, const str
 	if (text == NULL || !fits(spec, node))
 		return err_set(err, ERR_INVALID, "%s: takes %s, not %s%s", where,
 		               option_is_flag(spec) ? "true or false" : spec->value,
-		               json_type_name(node->type),
-		               text != NULL ? " (quote it if it is meant as a text)" : "");
+		               json_type_name(node->type), text != NULL ? " (quote it if it is text)" : "");
 	return settings_take(s, spec, text, origin, where, err);
 }
 
@@ -190,8 +188,8 @@ static enum err_code take_file(struct settings *s, const char *path, struct err 
 	if (root->type == JSON_NULL)
 		return ERR_NONE;
 	if (root->type != JSON_OBJECT)
-		return err_set(err, ERR_INVALID, "%s:%u: settings are NAME: VALUE, one a line, not %s", path,
-		               root->line, json_type_name(root->type));
+		return err_set(err, ERR_INVALID, "%s:%u: settings must be NAME: VALUE, one per line, not %s",
+		               path, root->line, json_type_name(root->type));
 	for (const struct json *node = root->children; node != NULL; node = node->next)
 		if (take_member(s, path, node, err) != ERR_NONE)
 			return err->code;

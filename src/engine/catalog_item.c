@@ -170,7 +170,8 @@ enum err_code table_entry_from_item(const struct item *item, struct table_entry 
 
 	if (s.name.len == 0 || s.keys.hash.name.len == 0 || get_i64(item, "id") <= 0 ||
 	    indexes.count > TABLE_INDEX_MAX)
-		return err_set(err, ERR_STORAGE, "the stored schema of a table is damaged");
+		return err_set(err, ERR_STORAGE,
+		               "the stored schema of a table is damaged; run `gatehouse check`");
 	arena_init(&scratch);
 	s.indexes = arena_array(&scratch, indexes.count, sizeof(struct index_schema));
 	for (uint32_t i = 0; i < indexes.count; i++)

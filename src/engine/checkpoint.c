@@ -27,7 +27,8 @@ static enum err_code read_note(struct rocks *r, const char *name, void *out, siz
 		if (value.len == len)
 			memcpy(out, value.data, len);
 		else
-			err_set(err, ERR_STORAGE, "what the store notes as \"%s\" is damaged", name);
+			err_set(err, ERR_STORAGE,
+			        "the store's own record \"%s\" is damaged; run `gatehouse check`", name);
 	}
 	buf_release(&key);
 	buf_release(&value);

@@ -112,11 +112,10 @@ static bool is_there(const char *dir, const char *name)
 
 static enum err_code refuse_missing(const char *dir, const char *what, struct err *err)
 {
-	return err_set(
-	        err, ERR_STORAGE,
-	        "%s/%s is missing, but %s/FORMAT says that this directory has held data. Restore all of the "
-	        "directory from a backup; to begin with nothing, use another directory",
-	        dir, what, dir);
+	return err_set(err, ERR_STORAGE,
+	               "%s/%s is missing, but %s/FORMAT says that this directory has held data. Restore the "
+	               "whole directory from a backup; to start empty, use another directory",
+	               dir, what, dir);
 }
 
 /* Without CURRENT the store would be made anew over whatever is left of it. */
@@ -162,7 +161,8 @@ static void make_private(const char *dir)
 	while ((entry = readdir(d)) != NULL)
 		if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
 		    (st.st_mode & 0077) != 0 && fchmodat(dirfd(d), entry->d_name, 0600, 0) != 0)
-			log_warn("%s/%s can be read by others: %s", dir, entry->d_name, strerror(errno));
+			log_warn("other users can read %s/%s, and its mode could not be changed: %s", dir,
+			         entry->d_name, strerror(errno));
 	closedir(d);
 }
 
@@ -175,7 +175,8 @@ static void make_all_private(const char *dir)
 	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
 		file_path(path, dir, folders[i]);
 		if (is_there(dir, folders[i]) && chmod(path, 0700) != 0)
-			log_warn("%s can be read by others: %s", path, strerror(errno));
+			log_warn("other users can read %s, and its mode could not be changed: %s", path,
+			         strerror(errno));
 		make_private(path);
 	}
 }
@@ -210,7 +211,7 @@ enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
 		if (file_sync_directory(parent, err) != ERR_NONE)
 			return err->code;
 	} else if (errno != EEXIST) {
-		return err_set(err, ERR_STORAGE, "make the data directory %s: %s", path, strerror(errno));
+		return err_set(err, ERR_STORAGE, "create the data directory %s: %s", path, strerror(errno));
 	}
 	return claim(path, true, lock_fd, err);
 }
@@ -251,7 +252,7 @@ bool disk_make_room(const char *path, size_t reserve_bytes)
 
 	file_path(ballast, path, "ballast");
 	if (free_bytes(path) < reserve_bytes / 2 && unlink(ballast) == 0)
-		log_warn("the disk is full: the ballast file was given up to open the store");
+		log_warn("the disk is full: the ballast file was removed to open the store");
 	return free_bytes(path) < (reserve_bytes > STARVED_BYTES ? reserve_bytes : STARVED_BYTES);
 }
 
@@ -261,7 +262,7 @@ void disk_is_full(void *engine)
 
 	if (!atomic_exchange(&e->disk_full, true))
 		log_error(
-		        "only %zu MB are free in the data directory: nothing is written until there is room",
+		        "only %zu MB are free in the data directory: writes are refused until there is room",
 		        free_bytes(e->options.path) >> 20);
 }
 
@@ -276,7 +277,7 @@ static bool has_room(struct engine *e, size_t left)
 static void end_starving(struct engine *e)
 {
 	static const char text[] =
-	        "there is room in the data directory again: the server starts again, to write";
+	        "there is room in the data directory again: the server restarts to accept writes";
 
 	if (atomic_exchange(&e->fed, true))
 		return;
@@ -298,7 +299,7 @@ void disk_watch(struct engine *e)
 	if (!full && left < reserve) {
 		disk_is_full(e);
 	} else if (full && has_room(e, left)) {
-		log_info("there is room in the data directory again: writing goes on");
+		log_info("there is room in the data directory again: writes are accepted");
 		rocks_relax(e->rocks);
 		atomic_store(&e->disk_full, false);
 	}

@@ -46,7 +46,7 @@ enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20, CLOCK_JU
 static void system_random(void *out, size_t len)
 {
 	if (getrandom(out, len, 0) != (ssize_t)len) {
-		log_error("the system gives no random bytes");
+		log_error("cannot get random bytes from the system");
 		abort();
 	}
 }
@@ -157,8 +157,7 @@ static enum err_code hold_journal(struct engine *e, const struct journal_site *s
 /* There is not even room to open the journal. What is there can be read; disk_watch sees to the rest. */
 static enum err_code starve(struct engine *e)
 {
-	log_error(
-	        "there is no room in the data directory: it is opened for reading only, until there is some");
+	log_error("there is no room in the data directory: it is opened read-only until there is some");
 	rocks_freeze(e->rocks);
 	e->starved = true;
 	atomic_store(&e->disk_full, true);
@@ -276,7 +275,8 @@ static void close_journal(struct engine *e, bool complete)
 
 	if (complete &&
 	    (journal_next_segment(e->journal, &err) != ERR_NONE || checkpoint_run(e, &err) != ERR_NONE))
-		log_warn("the journal was left to be read on opening: %s", err.text);
+		log_warn("the last checkpoint failed, and the next start reads the journal instead: %s",
+		         err.text);
 	journal_close(e->journal);
 }
 

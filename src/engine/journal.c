@@ -76,7 +76,7 @@ void journal_drop_before(struct journal *j, uint64_t segment)
 	struct err  err;
 
 	if (each_segment(j->dir, drop_one, &d, &err) != ERR_NONE)
-		log_warn("old segments of the journal are left over: %s", err.text);
+		log_warn("old segments of the journal could not be removed: %s", err.text);
 }
 
 /* ---- segments ---- */
@@ -330,7 +330,7 @@ enum err_code journal_open(struct journal **out, const struct journal_site *site
 	pthread_mutex_init(&j->lock, NULL);
 	err->code = ERR_NONE;
 	if (mkdir(j->dir, 0700) != 0 && errno != EEXIST)
-		journal_file_error(err, "make the directory", j->dir);
+		journal_file_error(err, "create the directory", j->dir);
 	j->unit = (off_t)(options->unit_bytes != 0 ? options->unit_bytes : unit_of_disk(j->dir));
 	if (err->code == ERR_NONE)
 		segment_make(j, end->segment, err);

@@ -228,7 +228,7 @@ static enum record_found read_record(struct reading *g, const struct segment_tex
 	else if (found != RECORD_END && check_length(g, s, r->filled, *at) != ERR_NONE)
 		return RECORD_DAMAGED;
 	else if (found == RECORD_TORN)
-		log_info("%s ends in a commit that was cut short and never answered", s->path);
+		log_info("%s ends in a commit that was cut short and never acknowledged", s->path);
 	else if (found == RECORD_WHOLE)
 		*at += used;
 	return found;
@@ -272,10 +272,9 @@ static enum err_code read_head(struct reading *g, struct segment_text *s, bool *
 	}
 	if (head.first != g->end->record) {
 		note_damage(g, s->number, 0);
-		return err_set(
-		        g->err, ERR_STORAGE,
-		        "%s begins with commit %llu, but commit %llu is to follow: some are missing. " ADVICE,
-		        s->path, (unsigned long long)head.first, (unsigned long long)g->end->record);
+		return err_set(g->err, ERR_STORAGE,
+		               "%s begins with commit %llu instead of %llu: commits are missing. " ADVICE,
+		               s->path, (unsigned long long)head.first, (unsigned long long)g->end->record);
 	}
 	s->unit = head.unit;
 	return check_length(g, s, head.filled, SECTOR_BYTES);

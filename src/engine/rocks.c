@@ -445,7 +445,8 @@ enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *er
 			return storage_error(err, "write", message);
 		free(message);
 		if (rocks_is_waiting(r) || rocks_is_frozen(r))
-			return err_set(err, ERR_DISK_FULL, "the disk is full, and so is the store's memory");
+			return err_set(err, ERR_DISK_FULL,
+			               "the disk is full, and so is the store's write buffer");
 		nanosleep(&moment, NULL);
 	}
 }
@@ -502,7 +503,7 @@ static enum err_code flush(struct rocks *r, struct err *err)
 	r->flush_message = NULL;
 	r->flushing = r->has_flusher = pthread_create(&r->flusher, NULL, flush_main, r) == 0;
 	if (!r->flushing)
-		return err_set(err, ERR_STORAGE, "flush: there is no thread to be had");
+		return err_set(err, ERR_STORAGE, "flush: cannot start a thread");
 	if (!await_flush(r))
 		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 	message = r->flush_message;
@@ -510,7 +511,7 @@ static enum err_code flush(struct rocks *r, struct err *err)
 	if (message != NULL)
 		return storage_error(err, "flush", message);
 	if (rocks_is_frozen(r)) /* (D1) */
-		return err_set(err, ERR_DISK_FULL, "the disk is full: nothing is put into the store's files");
+		return err_set(err, ERR_DISK_FULL, "the disk is full: the store writes no files");
 	return ERR_NONE;
 }
 

@@ -279,12 +279,13 @@ static enum err_code mend_store(struct salvage *s, struct err *err)
 static const char *consequence(const char *name)
 {
 	if (strcmp(name, "identifiers.key") == 0)
-		return "counts, locks and states of emails and addresses are not found any more";
+		return "counts, locks and states of emails, phones, addresses and devices can no longer be "
+		       "found";
 	if (strcmp(name, "keys.json") == 0)
-		return "all access keys are gone, and the next start makes a new administrator";
+		return "all access keys are gone; the next start creates a new one, \"administrator\"";
 	if (strcmp(name, "devices.key") == 0)
-		return "no device is known any more, and each becomes known again with its next success";
-	return "what was made with it is not accepted any more";
+		return "no device is known any longer; each becomes known again with its next success";
+	return "whatever was made with it is no longer accepted";
 }
 
 static enum err_code salvage_sealed(struct salvage *s, const struct directory_names *names, bool drop,

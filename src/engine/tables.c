@@ -236,7 +236,8 @@ static enum err_code add_index(struct draft *d, struct arena *a, const struct ta
 	if (s->index_count == TABLE_INDEX_MAX)
 		return err_set(err, ERR_LIMIT, MSG_GSI_MAX);
 	if (d->next_index_id == UINT16_MAX) /* (L2): ids are not used twice */
-		return err_set(err, ERR_LIMIT, "this table has had as many indexes as a table can have");
+		return err_set(err, ERR_LIMIT,
+		               "this table has used up its 65535 index ids; create a new table");
 	if (check_index_types(s, &change->index, err) != ERR_NONE)
 		return err->code;
 	indexes = arena_array(a, s->index_count + 1, sizeof(*indexes));

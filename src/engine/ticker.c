@@ -42,9 +42,8 @@ static void watch_clock(struct ticker *t)
 	if (change_us < CLOCK_WARN_US && change_us > -CLOCK_WARN_US)
 		return;
 	t->warned_us = ahead_us;
-	log_warn("the wall clock is %lld s ahead of the time that expiry goes by; a restart takes it on, if "
-	         "it is "
-	         "ahead",
+	log_warn("the wall clock is %lld s ahead of the server's time, by which rows expire; set the clock "
+	         "right, or restart the server to take over a clock that is ahead",
 	         (long long)(ahead_us / 1000000));
 }
 
@@ -54,7 +53,7 @@ static void make_checkpoint(struct engine *e)
 
 	if (!e->starved && checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE &&
 	    err.code != ERR_DISK_FULL) /* that is known */
-		log_warn("a checkpoint was put off: %s", err.text);
+		log_warn("a checkpoint failed and will be tried again: %s", err.text);
 }
 
 static void tick(struct ticker *t)
@@ -70,9 +69,9 @@ static void tick(struct ticker *t)
 	if (!engine_ready(e))
 		return;
 	if (backfill_run(e, &err) != ERR_NONE)
-		log_warn("filling an index was put off: %s", err.text);
+		log_warn("filling an index failed and will be tried again: %s", err.text);
 	if (sweep_run(e, &t->sweep, &err) != ERR_NONE)
-		log_warn("sweeping expired rows was put off: %s", err.text);
+		log_warn("removing expired rows failed and will be tried again: %s", err.text);
 }
 
 /* ---- the thread ---- */

@@ -124,9 +124,8 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 {
 	if (atomic_load(&w->failed))
 		return err_set(err, ERR_STORAGE,
-		               "writing has stopped after a failed flush; the server restarts");
-	return err_set(err, ERR_DISK_FULL,
-	               "the disk is nearly full; nothing is written until there is room again");
+		               "a write to the disk failed, and the server restarts; try again shortly");
+	return err_set(err, ERR_DISK_FULL, "the disk is nearly full; writes are refused until there is room");
 }
 
 enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)

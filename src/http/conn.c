@@ -217,7 +217,7 @@ static void body_progress(struct conn *c)
 	} else if (c->loop->now_us - c->began_us >= c->loop->limits->request_ms * 1000) {
 		answer_refuse(c, (struct refusal){408, "the request took too long to arrive"});
 	} else if (conn_is_slow(c, len)) {
-		answer_refuse(c, (struct refusal){408, "the request's body came too slowly"});
+		answer_refuse(c, (struct refusal){408, "the request's body arrived too slowly"});
 	} else if (len > c->body_seen) {
 		c->body_seen = len;
 		conn_move(c, CONN_BODY);
@@ -438,7 +438,7 @@ static void conn_on_timeout(struct timer *timer)
 	struct conn *c = LIST_ENTRY(timer, struct conn, timer);
 
 	if (c->state == CONN_HEAD || c->state == CONN_BODY) {
-		answer_refuse(c, (struct refusal){408, "the request did not come in time"});
+		answer_refuse(c, (struct refusal){408, "the request did not arrive in time"});
 		conn_drive(c);
 		return;
 	}

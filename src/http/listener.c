@@ -58,7 +58,7 @@ void listener_release(struct listener *li)
 /* Answers 503 as far as one write goes. */
 static void turn_away_say(struct loop *l, struct io *io)
 {
-	struct http_error     error = {.status = 503, .text = "too many connections"};
+	struct http_error     error = {.status = 503, .text = "too many connections; try again shortly"};
 	struct response_facts facts = {.close = true};
 	struct arena          arena;
 	struct http_response  response;

@@ -77,7 +77,7 @@ static bool take_method(struct parsing *p, struct bytes name)
 			return true;
 		}
 	if (bytes_is(name, "CONNECT"))
-		return refuse(p, 405, "this server is no proxy");
+		return refuse(p, 405, "this server is not a proxy");
 	p->head->method = HTTP_OTHER;
 	return method_is_registered(name) || refuse(p, 400, "unknown method");
 }
@@ -130,7 +130,7 @@ static bool take_version(struct parsing *p, struct bytes version)
 	if (!shaped && version.len > 0)
 		return refuse(p, 400, "malformed request line");
 	if (!bytes_is(version, "HTTP/1.1") && !bytes_is(version, "HTTP/1.0"))
-		return refuse(p, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+		return refuse(p, 505, "only HTTP/1.1 and HTTP/1.0 are supported");
 	p->head->version_1_0 = version.data[7] == '0';
 	return true;
 }
@@ -149,7 +149,7 @@ static bool take_length(struct parsing *p, struct bytes value)
 	if (p->lengths++ > 0)
 		return refuse(p, 400, "more than one Content-Length");
 	if (!bytes_to_u64(value, UINT64_MAX, &p->head->content_length))
-		return refuse(p, 400, "Content-Length is not a number");
+		return refuse(p, 400, "Content-Length must be a whole number");
 	return true;
 }
 
@@ -157,7 +157,7 @@ static bool take_length(struct parsing *p, struct bytes value)
 static bool take_encoding(struct parsing *p, struct bytes value)
 {
 	if (p->encodings++ > 0 || !parse_name_is(value, BYTES("chunked")))
-		return refuse(p, 400, "Transfer-Encoding can only be chunked");
+		return refuse(p, 400, "Transfer-Encoding must be chunked");
 	p->head->chunked = true;
 	return true;
 }
@@ -165,7 +165,7 @@ static bool take_encoding(struct parsing *p, struct bytes value)
 static bool take_expect(struct parsing *p, struct bytes value)
 {
 	if (!parse_name_is(value, BYTES("100-continue")))
-		return refuse(p, 417, "the only expectation known is 100-continue");
+		return refuse(p, 417, "Expect must be 100-continue");
 	p->head->expects_continue = !p->head->version_1_0;
 	return true;
 }
@@ -185,7 +185,7 @@ static bool take_host(struct parsing *p, struct bytes value)
 {
 	if (p->hosts++ > 0)
 		return refuse(p, 400, "more than one Host");
-	return host_is_right(value) || refuse(p, 400, "the Host header is no host");
+	return host_is_right(value) || refuse(p, 400, "the Host header is not a valid host");
 }
 
 /* What concerns the message itself. */
@@ -215,8 +215,7 @@ static bool take_header(struct parsing *p, struct bytes line)
 		return refuse(p, 431, "the request has too many headers");
 	h->name = (struct bytes){line.data, scan_token_len(line)};
 	if (h->name.len == 0 || h->name.len == line.len || line.data[h->name.len] != ':')
-		return refuse(p, 400,
-		              "a line of the request's head is not a header: its name, a colon, its value");
+		return refuse(p, 400, "a header line must be a name, a colon and a value");
 	h->value = bytes_trimmed((struct bytes){line.data + h->name.len + 1, line.len - h->name.len - 1});
 	p->head->header_count++;
 	return take_meaning(p, h);
@@ -227,9 +226,9 @@ static bool headers_agree(struct parsing *p)
 	struct head *head = p->head;
 
 	if (p->lengths > 0 && p->encodings > 0)
-		return refuse(p, 400, "Content-Length and Transfer-Encoding together");
+		return refuse(p, 400, "Content-Length and Transfer-Encoding must not be sent together");
 	if (p->encodings > 0 && head->version_1_0)
-		return refuse(p, 400, "HTTP/1.0 has no Transfer-Encoding");
+		return refuse(p, 400, "HTTP/1.0 does not have Transfer-Encoding");
 	if (p->hosts == 0 && !head->version_1_0)
 		return refuse(p, 400, "the Host header is missing");
 	head->keep_alive = !p->close && (!head->version_1_0 || p->keep_alive);

@@ -162,7 +162,7 @@ static enum receive_step body_add(struct receive *r, struct bytes piece)
 	if (piece.len > r->limits->body_bytes_max - r->body.len)
 		return refuse(r, 413, "the request's body is too large");
 	if (!body_reserve(r, piece.len))
-		return refuse(r, 503, "too many large requests at once");
+		return refuse(r, 503, "too many large requests at once; try again shortly");
 	buf_add_bytes(&r->body, piece);
 	return RECEIVE_MORE;
 }

@@ -129,7 +129,7 @@ enum scan_result scan_head(struct scan *s, struct bytes in, const struct scan_li
 		if (s->at == window.len)
 			break;
 		if (byte_classes[(uint8_t)window.data[s->at]] == BAD)
-			return refuse(refusal, 400, "a control byte in the request's head");
+			return refuse(refusal, 400, "the request's head contains a control character");
 		if (window.data[s->at] == '\r' && s->at + 1 == window.len)
 			break;
 		if (!line_end_is_right(s, window))

@@ -163,9 +163,9 @@ enum err_code http_server_open_tls(struct http_server **out, const char *listen,
 	enum err_code       rc;
 
 	if (loops == 0 || loops > HTTP_LOOPS_MAX)
-		return err_set(err, ERR_INVALID, "loops: between 1 and %d", HTTP_LOOPS_MAX);
+		return err_set(err, ERR_INVALID, "loops: must be from 1 to %d", HTTP_LOOPS_MAX);
 	if (limits->head_bytes_max > PARSE_HEAD_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "head_bytes_max: at most %d", PARSE_HEAD_BYTES_MAX);
+		return err_set(err, ERR_INVALID, "head_bytes_max: must be at most %d", PARSE_HEAD_BYTES_MAX);
 	descriptors_raise();
 	s = mem_zalloc(sizeof(*s));
 	s->limits = *limits;

@@ -131,7 +131,7 @@ static enum err_code file_check(const char *what, const char *file, struct err *
 	if (read)
 		return ERR_NONE;
 	return err_set(err, ERR_INVALID, "%s file %s: %s", what, file,
-	               cause ? strerror(cause) : "it is empty");
+	               cause ? strerror(cause) : "the file is empty");
 }
 
 /* HTTP/1.1 or nothing: a peer that names protocols but not this one would misread our answers. */
@@ -282,7 +282,7 @@ enum err_code http_tls_open(struct http_tls **out, const struct http_tls_files *
 	if (shared->socket == NULL) {
 		SSL_CTX_free(shared->context);
 		free(shared);
-		return err_set(err, ERR_STORAGE, "TLS cannot be set up: no memory");
+		return err_set(err, ERR_STORAGE, "TLS cannot be set up: out of memory");
 	}
 	pthread_mutex_init(&shared->lock, NULL);
 	*out = shared;

@@ -255,7 +255,7 @@ enum err_code aws_call(struct aws *a, const struct aws_request *r, int64_t deadl
 
 	*out = (struct aws_answer){0};
 	if (!id_make(c.id))
-		return err_set(err, ERR_OVERLOADED, "the system gives no random bytes");
+		return err_set(err, ERR_OVERLOADED, "cannot get random bytes from the system");
 	if (send(&c, deadline_us, out, err) != ERR_NONE)
 		return err->code;
 	return clock_correct(a, out) ? send(&c, deadline_us, out, err) : ERR_NONE;

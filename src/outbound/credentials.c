@@ -133,7 +133,7 @@ static enum err_code environment_use(struct aws_credentials *c, const struct env
 
 	if (secret == NULL)
 		return err_set(err, ERR_INVALID,
-		               "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not");
+		               "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
 	c->source = SOURCE_ENVIRONMENT;
 	credential_set(c, text_copy(c, id), text_copy(c, secret),
 	               text_copy(c, env_get(env, "AWS_SESSION_TOKEN")));
@@ -202,10 +202,9 @@ static enum err_code container_use(struct aws_credentials *c, const struct envir
 	        text_keep(c, (struct bytes){url.data, slash == NULL ? url.len : (size_t)(slash - url.data)});
 	host = (struct bytes){c->endpoint + 7, strlen(c->endpoint) > 7 ? strlen(c->endpoint) - 7 : 0};
 	if (bytes_starts_with(url, BYTES("http://")) && !is_plain_allowed(host))
-		return err_set(
-		        err, ERR_INVALID,
-		        "AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http goes only to loopback and to the "
-		        "addresses of AWS's container endpoints");
+		return err_set(err, ERR_INVALID,
+		               "AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http is allowed only to loopback "
+		               "and to AWS's container endpoints");
 	return ERR_NONE;
 }
 
@@ -254,7 +253,7 @@ static enum err_code source_choose(struct aws_credentials *c, const struct envir
 	if (profile_get(&p, "aws_access_key_id").data != NULL) {
 		if (profile_get(&p, "aws_secret_access_key").data == NULL)
 			return err_set(err, ERR_INVALID,
-			               "the AWS profile has a key id and no aws_secret_access_key");
+			               "the AWS profile has aws_access_key_id, but no aws_secret_access_key");
 		c->source = SOURCE_PROFILE;
 		credential_set(c, text_keep(c, profile_get(&p, "aws_access_key_id")),
 		               text_keep(c, profile_get(&p, "aws_secret_access_key")),
@@ -301,7 +300,7 @@ static enum err_code token_read(const struct fetch *f, const char *path, struct 
 	while (out->len > 0 && (out->data[out->len - 1] == '\n' || out->data[out->len - 1] == '\r'))
 		out->len--;
 	if (out->len == 0 || out->len > CREDENTIALS_TOKEN_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "%s: a token has 1 to %d bytes", path,
+		return err_set(err, ERR_INVALID, "%s: a token must have 1 to %d bytes", path,
 		               CREDENTIALS_TOKEN_BYTES_MAX);
 	return ERR_NONE;
 }

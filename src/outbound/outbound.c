@@ -99,7 +99,7 @@ static enum err_code place_take(struct call *c, struct err *err)
 	else if (o->opened < o->options.calls_max)
 		c->transport = o->all[o->opened++] = transport_open(&o->options);
 	else
-		return refuse(o, err, "no call ended in time for this one to begin");
+		return refuse(o, err, "no connection became free in time");
 	return ERR_NONE;
 }
 
@@ -206,7 +206,7 @@ static enum err_code attempt(struct call *c, struct transport_try *end, struct e
 	if (now_us(o) >= c->deadline_us)
 		return refuse(o, err, "the deadline has passed");
 	if (!circuit_admits(&o->circuit, now_us(o), &pause_us))
-		return refuse(o, err, "it did not answer lately, and is left alone for a moment");
+		return refuse(o, err, "it did not answer recently, and is not called again yet");
 	c->out->tries++;
 	o->numbers.tries++;
 	pthread_mutex_unlock(&o->lock);

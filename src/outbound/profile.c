@@ -98,7 +98,8 @@ enum err_code profile_file_read(const char *path, struct arena *a, struct bytes 
 	if (n < 0)
 		return err_set(err, ERR_INVALID, "read %s: %s", path, strerror(errno));
 	if (len > PROFILE_FILE_BYTES_MAX)
-		return err_set(err, ERR_INVALID, "%s has more than %d bytes", path, PROFILE_FILE_BYTES_MAX);
+		return err_set(err, ERR_INVALID, "%s must have at most %d bytes", path,
+		               PROFILE_FILE_BYTES_MAX);
 	*text = (struct bytes){data, len};
 	return ERR_NONE;
 }

@@ -70,11 +70,11 @@ static enum err_code keys_parse(const char *dir, struct bytes text, struct devic
 		if (*count == DEVICE_KEYS_MAX || !key_parse(text_until(&text, '\n'), &list[*count]))
 			return err_set(err, ERR_STORAGE,
 			               "%s/" DEVICE_KEYS_FILE
-			               ", line %u: not a key; restore the file from a copy",
+			               ", line %u: not a key; restore the file from a backup",
 			               dir, (unsigned)*count + 1);
 	if (*count == 0)
 		return err_set(err, ERR_STORAGE,
-		               "%s/" DEVICE_KEYS_FILE " holds no key: restore it from a copy", dir);
+		               "%s/" DEVICE_KEYS_FILE " contains no key; restore it from a backup", dir);
 	return ERR_NONE;
 }
 
@@ -132,7 +132,7 @@ static enum err_code key_add(const char *dir, struct device_key *list, uint32_t 
 	do {
 		if (getrandom(&made.id, sizeof(made.id), 0) != (ssize_t)sizeof(made.id) ||
 		    getrandom(made.secret, DEVICE_KEY_BYTES, 0) != DEVICE_KEY_BYTES)
-			return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+			return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	} while (id_taken(list, count, made.id));
 	memmove(list + 1, list, count * sizeof(*list));
 	list[0] = made;
@@ -205,8 +205,8 @@ static enum err_code rotate(const char *dir, bool drop_oldest, struct device_key
 
 	if (rc == ERR_NONE && count == DEVICE_KEYS_MAX && !drop_oldest)
 		rc = err_set(err, ERR_LIMIT,
-		             "there are %d keys already; --drop-oldest ends the oldest, and devices with its "
-		             "tokens are strangers then",
+		             "there are already %d keys, which is the maximum; --drop-oldest drops the "
+		             "oldest, whose tokens are then unknown",
 		             DEVICE_KEYS_MAX);
 	if (rc == ERR_NONE)
 		rc = key_add(dir, list, count == DEVICE_KEYS_MAX ? count - 1 : count, err);

@@ -40,14 +40,14 @@ static int socket_open(const char *name)
 	int                  fd;
 
 	if (!address_of(name, &address, &len)) {
-		log_warn("NOTIFY_SOCKET is neither a path nor an abstract name");
+		log_warn("NOTIFY_SOCKET must be a path or an abstract name");
 		return -1;
 	}
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) == 0 &&
 	    connect(fd, (const struct sockaddr *)&address, len) == 0)
 		return fd;
-	log_warn("the service manager's socket: %s", strerror(errno));
+	log_warn("cannot connect to the service manager's socket: %s", strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -132,7 +132,8 @@ void notify_open(struct notify *n, bool (*alive)(void *ctx), void *ctx)
 		return;
 	n->pinging = pthread_create(&n->thread, NULL, ping, n) == 0;
 	if (!n->pinging)
-		log_warn("no thread for the watchdog: it will think that this process hangs");
+		log_warn("cannot start the watchdog's thread; the service manager will think that this "
+		         "process hangs");
 }
 
 void notify_send(struct notify *n, const char *state)

@@ -36,7 +36,7 @@ static enum err_code check_tls(const struct serve_options *options, struct err *
 		return err_set(err, ERR_INVALID, "%s is missing: a certificate and its key go together",
 		               options->tls_cert == NULL ? "--tls-cert" : "--tls-key");
 	if (options->tls_client_ca != NULL && options->tls_cert == NULL)
-		return err_set(err, ERR_INVALID, "--tls-client-ca asks for --tls-cert and --tls-key");
+		return err_set(err, ERR_INVALID, "--tls-client-ca needs --tls-cert and --tls-key");
 	return ERR_NONE;
 }
 
@@ -45,17 +45,15 @@ static enum err_code check_access(const struct serve_options *options, struct er
 	if (serve_is_loopback(options))
 		return ERR_NONE;
 	if (options->no_auth)
-		return err_set(
-		        err, ERR_INVALID,
-		        "--no-auth is refused on %s: without authentication it listens on loopback only "
-		        "(127.0.0.1, [::1])",
-		        options->listen);
+		return err_set(err, ERR_INVALID,
+		               "--no-auth is refused on %s: without authentication, the server listens on "
+		               "loopback only (127.0.0.1, [::1])",
+		               options->listen);
 	if (options->tls_cert == NULL && !options->plain_http)
-		return err_set(
-		        err, ERR_INVALID,
-		        "%s is not loopback: give it a certificate with --tls-cert and --tls-key, or say "
-		        "--plain-http if the network is trusted",
-		        options->listen);
+		return err_set(err, ERR_INVALID,
+		               "%s is not loopback: set --tls-cert and --tls-key, or --plain-http if the "
+		               "network is trusted",
+		               options->listen);
 	return ERR_NONE;
 }
 

@@ -10,7 +10,7 @@
 static enum err_code make(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
 {
 	if (getrandom(out, len, 0) != (ssize_t)len)
-		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	return seal_write(dir, name, (struct bytes){(const char *)out, len}, err);
 }
 
@@ -27,7 +27,7 @@ enum err_code secret_file_read(const char *dir, const char *name, uint8_t *out, 
 	else if (!found)
 		rc = make(dir, name, out, len, err);
 	else if (text.len != len)
-		rc = err_set(err, ERR_STORAGE, "%s/%s must hold %zu bytes, and holds %zu", dir, name, len,
+		rc = err_set(err, ERR_STORAGE, "%s/%s must have %zu bytes, not %zu", dir, name, len,
 		             text.len);
 	else /* an older program wrote it without a seal */
 		rc = due ? seal_write(dir, name, buf_bytes(&text), err) : ERR_NONE;

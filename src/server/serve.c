@@ -193,7 +193,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	unsigned loops = options->loops > 0 ? (unsigned)options->loops : cores > 0 ? (unsigned)cores : 1;
 
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	api_init(&s->api,
 	         &(struct api_parts){.engine = s->engine,
 	                             .keyring = s->keyring,
@@ -306,7 +306,7 @@ static void run(struct server *s, const struct serve_options *options)
 		notify_send(&s->notify, "STOPPING=1");
 	log_info("stopping: finishing the requests that were accepted");
 	act(s, "server.stop", "why",
-	    !atomic_load(&s->failed)    ? "asked to"
+	    !atomic_load(&s->failed)    ? "a signal asked for it"
 	    : engine_starved(s->engine) ? "there is room on the disk again"
 	                                : "a flush failed");
 }

@@ -89,7 +89,7 @@ static void system_random(void *out, size_t len)
 {
 	if (getrandom(out, len, 0) == (ssize_t)len)
 		return;
-	log_error("the system gives no random bytes");
+	log_error("cannot get random bytes from the system");
 	abort();
 }
 
@@ -111,7 +111,7 @@ static enum err_code open_limits(struct services *s, const struct serve_options 
 	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
 
 	if (getrandom(&limits.seed, sizeof(limits.seed), 0) != (ssize_t)sizeof(limits.seed))
-		return err_set(err, ERR_STORAGE, "the system gives no random bytes");
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	s->limits = limits_open(&limits);
 	return ERR_NONE;
 }
@@ -160,7 +160,9 @@ static void keep_versions(struct server_services *s, struct engine *engine)
 	if (engine_run(engine, &k.base, &err) == ERR_NONE)
 		policy_store_kept(s->all.policies);
 	else if (!s->keeping_failed)
-		log_warn("the version of the policy file that is in force cannot be kept: %s", err.text);
+		log_warn("the current version of the policy file was not stored, so it cannot be shown once "
+		         "it is replaced: %s",
+		         err.text);
 	s->keeping_failed = policy_store_unkept(s->all.policies);
 	arena_release(&k.arena);
 }
@@ -184,13 +186,14 @@ static void refresh_device_keys(struct server_services *s)
 	struct err          err;
 
 	if (device_keys_refresh(s->data, &s->device_keys_seen, &keys, &err) != ERR_NONE) {
-		log_error("the device keys stay as they were: %s", err.text);
+		log_error("the device keys were not reloaded, and the previous ones stay in force: %s",
+		          err.text);
 		return;
 	}
 	if (keys == NULL)
 		return;
 	document_put(&s->all.devices, &keys->base);
-	log_info("the device keys were read again");
+	log_info("reloaded the device keys");
 }
 
 void services_refresh(struct server_services *s, struct engine *engine)

@@ -219,7 +219,7 @@ static void file_refuse(struct policy_store *s, const char *why)
 {
 	atomic_store(&s->file_refused, true);
 	metric_add(&s->failures, 1);
-	log_error("the policy file was not loaded, and the previous policies stay in force: %s", why);
+	log_error("the policy file was not reloaded, and the previous policies stay in force: %s", why);
 }
 
 /* An editor may put a new file in the place of the old one, and be seen in between: a file that is gone is told of only when
@@ -255,7 +255,7 @@ void policy_store_refresh(struct policy_store *s)
 		return;
 	}
 	atomic_store(&s->file_refused, false);
-	log_info("the policy file was loaded again");
+	log_info("reloaded the policy file");
 }
 
 /* ---- opening ---- */

@@ -284,12 +284,12 @@ TEST(policy, a_request_written_wrongly_is_refused)
 	        {"{\"action\":\"a\",\"resource\":\"*\",\"context\":{\"x\":1}}",
 	         "request, x: unknown condition key"},
 	        {"{\"action\":\"a\",\"resource\":\"*\",\"context\":{\"aws:SourceIp\":\"1.2.3\"}}",
-	         "request, aws:SourceIp: not a value of this key"},
+	         "request, aws:SourceIp: not a valid value for this key"},
 	        {"{\"action\":\"a\",\"resource\":\"*\",\"context\":{\"dynamodb:Select\":[\"a\"]}}",
-	         "request, dynamodb:Select: not a value of this key"},
+	         "request, dynamodb:Select: not a valid value for this key"},
 	        {"{\"action\":\"a\",\"resource\":\"*\",\"context\":{\"aws:SecureTransport\":true,"
 	         "\"AWS:securetransport\":true}}",
-	         "request, AWS:securetransport: is there twice"},
+	         "request, AWS:securetransport: given twice"},
 	};
 	struct fixture       *f = fixture_open();
 	struct access_request request;

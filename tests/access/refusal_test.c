@@ -18,7 +18,7 @@ TEST(refusal, what_is_not_understood_whole_is_refused_with_place_and_value)
 	        {"[]", "policy: must be an object, not an array"},
 	        {"null", "policy: must be an object"},
 	        {"{}", "policy, Statement: missing"},
-	        {"{\"Statement\":[]}", "policy, Statement: the list is empty"},
+	        {"{\"Statement\":[]}", "policy, Statement: the list must not be empty"},
 	        {"{\"Statement\":[[]]}", "Statement[0]: must be an object, not an array"},
 	        {"{\"Statement\":\"x\"}", "Statement[0]: must be an object, not a string"},
 	        {"{\"Version\":\"2012-10-18\",\"Statement\":[]}",
@@ -26,27 +26,27 @@ TEST(refusal, what_is_not_understood_whole_is_refused_with_place_and_value)
 	        {"{\"Version\":2012,\"Statement\":[]}", "policy, Version: must be a string, not a number"},
 	        {"{\"Id\":[],\"Statement\":[]}", "policy, Id: must be a string"},
 	        {"{\"statement\":[]}", "policy: unknown element \"statement\""},
-	        {"{\"Statement\":[],\"Statement\":[]}", "policy: \"Statement\" is there twice"},
+	        {"{\"Statement\":[],\"Statement\":[]}", "policy: \"Statement\" is given twice"},
 	        {ONE(ALLOW_ALL ",\"Principal\":\"*\""), "Statement[0]: \"Principal\" is not allowed"},
 	        {ONE(ALLOW_ALL ",\"NotPrincipal\":\"*\""), "Statement[0]: \"NotPrincipal\" is not allowed"},
 	        {ONE(ALLOW_ALL ",\"Comment\":\"\""), "Statement[0]: unknown element \"Comment\""},
 	        {ONE(ALLOW_ALL ",\"Sid\":\"Two\",\"x\":1"),
 	         "Statement[0] (Sid \"Two\"): unknown element \"x\""},
-	        {ONE(ALLOW_ALL ",\"Effect\":\"Deny\""), "Statement[0]: \"Effect\" is there twice"},
-	        {ONE(ALLOW_ALL ",\"\\u0041ction\":\"*\""), "Statement[0]: \"Action\" is there twice"},
-	        {ONE(ALLOW_ALL ",\"Sid\":\"a b\""), "Sid: \"a b\" may hold only letters and digits"},
+	        {ONE(ALLOW_ALL ",\"Effect\":\"Deny\""), "Statement[0]: \"Effect\" is given twice"},
+	        {ONE(ALLOW_ALL ",\"\\u0041ction\":\"*\""), "Statement[0]: \"Action\" is given twice"},
+	        {ONE(ALLOW_ALL ",\"Sid\":\"a b\""), "Sid: \"a b\" must contain only letters and digits"},
 	        {ONE(ALLOW_ALL ",\"Sid\":7"), "Statement[0], Sid: must be a string, not a number"},
 	        {"{\"Statement\":[{" ALLOW_ALL ",\"Sid\":\"A\"},{" ALLOW_ALL ",\"Sid\":\"A\"}]}",
-	         "Statement[1] (Sid \"A\"), Sid: Statement[0] has the same"},
+	         "Statement[1] (Sid \"A\"), Sid: Statement[0] has the same one"},
 	        {ONE("\"Action\":\"*\",\"Resource\":\"*\""), "Statement[0], Effect: missing"},
 	        {ONE("\"Effect\":\"allow\",\"Action\":\"*\",\"Resource\":\"*\""),
 	         "Effect: \"allow\" is neither"},
 	        {ONE("\"Effect\":true,\"Action\":\"*\",\"Resource\":\"*\""), "Effect: must be a string"},
-	        {ONE("\"Effect\":\"Allow\",\"Resource\":\"*\""), "Action: missing, and so is NotAction"},
+	        {ONE("\"Effect\":\"Allow\",\"Resource\":\"*\""), "Action: missing: give it or NotAction"},
 	        {ONE(ALLOW_ALL ",\"NotAction\":\"*\""), "Action: not allowed together with NotAction"},
-	        {ONE("\"Effect\":\"Allow\",\"Action\":\"*\""), "Resource: missing, and so is NotResource"},
+	        {ONE("\"Effect\":\"Allow\",\"Action\":\"*\""), "Resource: missing: give it or NotResource"},
 	        {ONE(ALLOW_ALL ",\"NotResource\":\"*\""), "Resource: not allowed together with NotResource"},
-	        {ACTION_OF("[]"), "Statement[0], Action: the list is empty"},
+	        {ACTION_OF("[]"), "Statement[0], Action: the list must not be empty"},
 	        {ACTION_OF("[[\"*\"]]"), "Action: must be a string, not an array"},
 	        {ACTION_OF("[null]"), "Action: must be a string, not null"},
 	        {ACTION_OF("\"GetItem\""), "Action: \"GetItem\" is not an action"},
@@ -55,25 +55,27 @@ TEST(refusal, what_is_not_understood_whole_is_refused_with_place_and_value)
 	        {ACTION_OF("\":GetItem\""), "is not an action"},
 	        {ACTION_OF("\"dyna*:GetItem\""), "is not an action"},
 	        {ACTION_OF("\"dynamodb:a:b\""), "is not an action"},
-	        {ACTION_OF("\"dynamodb:${x}\""), "\"dynamodb:${x}\" holds a policy variable"},
-	        {RESOURCE_OF("[]"), "Statement[0], Resource: the list is empty"},
+	        {ACTION_OF("\"dynamodb:${x}\""), "\"dynamodb:${x}\" contains a policy variable"},
+	        {RESOURCE_OF("[]"), "Statement[0], Resource: the list must not be empty"},
 	        {RESOURCE_OF("\"\""), "Resource: \"\" is neither * nor an ARN"},
 	        {RESOURCE_OF("\"table/Users\""), "Resource: \"table/Users\" is neither * nor an ARN"},
 	        {RESOURCE_OF("\"**\""), "is neither * nor an ARN"},
 	        {RESOURCE_OF("\"arn:aws\""), "is neither * nor an ARN"},
 	        {RESOURCE_OF("\"ARN:aws:dynamodb:a:b:table/c\""), "is neither * nor an ARN"},
-	        {RESOURCE_OF("\"arn:aws:*:a:b:table/c\""), "does not name one service"},
-	        {RESOURCE_OF("\"arn:aws:DynamoDB:a:b:table/c\""), "does not name one service, in lower case"},
-	        {RESOURCE_OF("\"arn:aws::a:b:table/c\""), "does not name one service"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb:*:table/T\""), "that no partition, region or account has"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb:*:table/*\""), "that no partition, region or account has"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb:eu-west-1:12\""), "fewer than six parts"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb\""), "fewer than six parts"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb:a:b:\""), "names nothing in its sixth part"},
-	        {RESOURCE_OF("\"arn:aws:dynamodb:a:b:table/${aws:userid}\""), "holds a policy variable"},
+	        {RESOURCE_OF("\"arn:aws:*:a:b:table/c\""), "must name one service"},
+	        {RESOURCE_OF("\"arn:aws:DynamoDB:a:b:table/c\""), "must name one service, in lower case"},
+	        {RESOURCE_OF("\"arn:aws::a:b:table/c\""), "must name one service"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb:*:table/T\""),
+	         "not allowed in a partition, region or account"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb:*:table/*\""),
+	         "not allowed in a partition, region or account"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb:eu-west-1:12\""), "must have six parts, or end in *"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb\""), "must have six parts, or end in *"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb:a:b:\""), "must name a resource in its sixth part"},
+	        {RESOURCE_OF("\"arn:aws:dynamodb:a:b:table/${aws:userid}\""), "contains a policy variable"},
 	        {CONDITION("[]"), IN_CONDITION ": must be an object, not an array"},
-	        {CONDITION("{}"), IN_CONDITION ": the object is empty"},
-	        {CONDITION("{\"StringEquals\":{}}"), IN_CONDITION ", StringEquals: the object is empty"},
+	        {CONDITION("{}"), IN_CONDITION ": must not be empty"},
+	        {CONDITION("{\"StringEquals\":{}}"), IN_CONDITION ", StringEquals: must not be empty"},
 	        {CONDITION("{\"StringEquals\":\"x\"}"), IN_CONDITION ", StringEquals: must be an object"},
 	        {CONDITION("{\"StringEqual\":{\"dynamodb:Select\":\"x\"}}"),
 	         "unknown operator \"StringEqual\""},
@@ -95,24 +97,25 @@ TEST(refusal, what_is_not_understood_whole_is_refused_with_place_and_value)
 	         IN_CONDITION ", StringEquals: unknown condition key \"aws:PrincipalTag/team\""},
 	        {CONDITION("{\"StringEquals\":{\"gatehouse:Tenant\":\"x\"}}"), "unknown condition key"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:Select\":[]}}"),
-	         IN_CONDITION ", StringEquals, dynamodb:Select: the list is empty"},
+	         IN_CONDITION ", StringEquals, dynamodb:Select: the list must not be empty"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:Select\":1}}"), "must be a string, not a number"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:Select\":\"${aws:userid}\"}}"),
-	         "dynamodb:Select: \"${aws:userid}\" holds a policy variable"},
-	        {CONDITION("{\"StringLike\":{\"dynamodb:Select\":\"${*}\"}}"), "holds a policy variable"},
+	         "dynamodb:Select: \"${aws:userid}\" contains a policy variable"},
+	        {CONDITION("{\"StringLike\":{\"dynamodb:Select\":\"${*}\"}}"), "contains a policy variable"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:LeadingKeys\":\"x\"}}"),
 	         "needs ForAllValues: or ForAnyValue:"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:Select\":\"a\",\"dynamodb:Select\":\"b\"}}"),
-	         "is there twice"},
+	         "given twice"},
 	        {CONDITION("{\"StringEquals\":{\"dynamodb:Select\":\"a\",\"DYNAMODB:select\":\"b\"}}"),
-	         "is there twice"},
+	         "given twice"},
 	        {CONDITION("{\"Bool\":{\"aws:SecureTransport\":\"true\"},\"Bool\":{\"aws:SecureTransport\":"
 	                   "\"false\"}}"),
-	         "\"Bool\" is there twice"},
+	         "\"Bool\" is given twice"},
 	        {CONDITION("{\"StringLike\":{\"aws:SourceIp\":\"10.*\"}}"),
-	         "does not compare values of this key"},
-	        {CONDITION("{\"IpAddress\":{\"dynamodb:Select\":\"10.0.0.1\"}}"), "does not compare values"},
-	        {CONDITION("{\"NumericEquals\":{\"aws:CurrentTime\":\"1\"}}"), "does not compare values"},
+	         "cannot compare the values of this key"},
+	        {CONDITION("{\"IpAddress\":{\"dynamodb:Select\":\"10.0.0.1\"}}"),
+	         "cannot compare the values"},
+	        {CONDITION("{\"NumericEquals\":{\"aws:CurrentTime\":\"1\"}}"), "cannot compare the values"},
 	        {CONDITION("{\"IpAddress\":{\"aws:SourceIp\":\"10.0.0.0/33\"}}"),
 	         "\"10.0.0.0/33\" is not an address"},
 	        {CONDITION("{\"IpAddress\":{\"aws:SourceIp\":\"10.0.0\"}}"), "is not an address"},
@@ -136,7 +139,7 @@ TEST(refusal, what_is_not_understood_whole_is_refused_with_place_and_value)
 	        {CONDITION("{\"DateEquals\":{\"aws:CurrentTime\":\"2024-01-01T00:00Zx\"}}"), "is not a date"},
 	        {CONDITION("{\"DateEquals\":{\"aws:CurrentTime\":\"2024-00-01\"}}"), "is not a date"},
 	        {CONDITION("{\"StringEqualsIgnoreCase\":{\"dynamodb:Select\":\"\xC3\xA9\"}}"),
-	         "\"\\xc3\\xa9\" is not ASCII"},
+	         "\"\\xc3\\xa9\" must be ASCII"},
 	};
 	struct fixture *f = fixture_open();
 
@@ -183,7 +186,7 @@ TEST(refusal, a_document_has_at_most_so_many_bytes)
 
 		memset(f->text + len, ' ', POLICY_BYTES_MAX + over - len);
 		f->text[POLICY_BYTES_MAX + over] = '\0';
-		at_the_bound(f, f->text, over == 0, "10241 bytes; at most 10240");
+		at_the_bound(f, f->text, over == 0, "at most 10240 bytes, not 10241");
 	}
 	fixture_close(f);
 }
@@ -195,23 +198,23 @@ TEST(refusal, lists_and_names_are_as_long_as_their_bounds_and_no_longer)
 	for (size_t over = 0; over < 2; over++) {
 		snprintf(f->text, sizeof(f->text), "{\"Statement\":[%s]}",
 		         repeated(f, "{" ALLOW_ALL "}", POLICY_STATEMENTS_MAX + over, ","));
-		at_the_bound(f, f->text, over == 0, "there are 101; at most 100");
+		at_the_bound(f, f->text, over == 0, "at most 100 statements, not 101");
 		at_the_bound(f,
 		             fixture_statement(f,
 		                               "\"Effect\":\"Allow\",\"Resource\":\"*\","
 		                               "\"Action\":[%s]",
 		                               repeated(f, "\"*\"", POLICY_LIST_MAX + over, ",")),
-		             over == 0, "Action: the list has 201 values; at most 200");
+		             over == 0, "Action: the list must have at most 200 values, not 201");
 		at_the_bound(f,
 		             fixture_statement(f,
 		                               ALLOW_ALL ",\"Condition\":{\"StringEquals\":{"
 		                                         "\"dynamodb:Select\":[%s]}}",
 		                               repeated(f, "\"x\"", POLICY_LIST_MAX + over, ",")),
-		             over == 0, "dynamodb:Select: the list has 201 values");
+		             over == 0, "dynamodb:Select: the list must have at most 200 values, not 201");
 		at_the_bound(f,
 		             fixture_statement(f, ALLOW_ALL ",\"Sid\":\"%s\"",
 		                               repeated(f, "s", POLICY_SID_BYTES_MAX + over, "")),
-		             over == 0, "Sid: |has 129 bytes; at most 128");
+		             over == 0, "Sid: |must have at most 128 bytes, not 129");
 	}
 	fixture_close(f);
 }
@@ -231,28 +234,25 @@ TEST(refusal, patterns_are_as_long_as_their_bounds_and_no_longer)
 		                               "\"Effect\":\"Deny\",\"Resource\":\"*\","
 		                               "\"Action\":\"dynamodb:%s\"",
 		                               name),
-		             over == 0, "Action: |has 1025 bytes; at most 1024");
+		             over == 0, "Action: |must have at most 1024 bytes, not 1025");
 		at_the_bound(f,
 		             fixture_statement(f,
 		                               ALLOW_ALL ",\"Condition\":{\"StringEquals\":{"
 		                                         "\"dynamodb:Select\":\"%s\"}}",
 		                               value),
-		             over == 0, "dynamodb:Select: |has 2049 bytes; at most 2048");
+		             over == 0, "dynamodb:Select: |must have at most 2048 bytes, not 2049");
 		at_the_bound(f,
 		             fixture_statement(f,
 		                               ALLOW_ALL ",\"Condition\":{\"StringLike\":{"
 		                                         "\"dynamodb:Select\":\"*%s?*\"}}",
 		                               run),
-		             over == 0,
-		             "dynamodb:Select: |more than 256 bytes of the policy stand between two * and "
-		             "hold a ?");
+		             over == 0, "dynamodb:Select: |too costly to match|at most 256 bytes");
 		at_the_bound(f,
 		             fixture_statement(f,
 		                               "\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":"
 		                               "\"arn:aws:s3:::*%s?*\"",
 		                               run),
-		             over == 0,
-		             "Resource: |more than 256 bytes of the policy stand between two * and hold a ?");
+		             over == 0, "Resource: |too costly to match|at most 256 bytes");
 	}
 	fixture_close(f);
 }
@@ -269,7 +269,7 @@ TEST(refusal, runs_that_take_long_to_look_for_are_added_up_over_the_whole_policy
 		        "{\"Statement\":[{\"Effect\":\"Deny\",\"Resource\":\"*\",\"Action\":\"s3:*%s?*\"},"
 		        "{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"arn:aws:s3:::%s*?%s%s*%s?\"}]}",
 		        half, half, half, over == 0 ? "" : "r", half);
-		at_the_bound(f, f->text, over == 0, "Statement[1], Resource: |more than 256 bytes");
+		at_the_bound(f, f->text, over == 0, "Statement[1], Resource: |at most 256 bytes");
 	}
 	fixture_close(f);
 }
@@ -301,7 +301,7 @@ TEST(refusal, a_statement_has_at_most_so_many_conditions)
 			out.data[out.len - 2] = ' ';
 		at_the_bound(
 		        f, fixture_statement(f, ALLOW_ALL ",\"Condition\":{%.*s", BYTES_ARG(buf_bytes(&out))),
-		        over == 0, "Null: more than 32 conditions");
+		        over == 0, "Null: must have at most 32 conditions");
 	}
 	fixture_close(f);
 }

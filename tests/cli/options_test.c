@@ -101,7 +101,7 @@ TEST(options, the_name_of_a_table_is_taken_at_its_bounds_and_refused_past_them)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		assert_int_equal(ERR_INVALID, PARSE("--table", wrong[i]));
 		assert_non_null(strstr(err.text, "--table: "));
-		assert_non_null(strstr(err.text, "is no name of a table: 3 to 255 letters"));
+		assert_non_null(strstr(err.text, "is not a table name, which has 3 to 255 letters"));
 		assert_non_null(strstr(err.text, wrong[i]));
 	}
 }
@@ -112,16 +112,16 @@ TEST(options, what_is_wrong_is_named)
 	struct err    err;
 
 	assert_int_equal(ERR_INVALID, PARSE("--nam", "x"));
-	assert_string_equal("unknown argument \"--nam\": did you mean --name?", err.text);
+	assert_string_equal("unknown argument \"--nam\"; did you mean --name?", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("stray"));
-	assert_string_equal("unknown argument \"stray\" (--help lists them)", err.text);
+	assert_string_equal("unknown argument \"stray\" (see --help)", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("count", "3"));
-	assert_string_equal("unknown argument \"count\": did you mean --count?", err.text);
+	assert_string_equal("unknown argument \"count\"; did you mean --count?", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("-"));
 	assert_int_equal(ERR_INVALID, PARSE("--"));
 	assert_int_equal(ERR_INVALID, PARSE(""));
 	assert_int_equal(ERR_INVALID, PARSE("--quiet=yes"));
-	assert_string_equal("--quiet: \"yes\" is neither true nor false", err.text);
+	assert_string_equal("--quiet: must be true or false, not \"yes\"", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("--quiet="));
 	assert_string_equal("--quiet: needs a value: true or false", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("--quiet", "--name"));
@@ -181,7 +181,7 @@ TEST(options, a_value_with_a_line_break_is_refused_and_not_shown)
 	struct err    err;
 
 	assert_int_equal(ERR_INVALID, PARSE("--name", "-----BEGIN PRIVATE KEY-----\nMII"));
-	assert_string_equal("--name: has a line break or another control character in it", err.text);
+	assert_string_equal("--name: must not contain a line break or another control character", err.text);
 	assert_int_equal(ERR_INVALID, PARSE("--count", "3\x1B"));
-	assert_string_equal("--count: has a line break or another control character in it", err.text);
+	assert_string_equal("--count: must not contain a line break or another control character", err.text);
 }

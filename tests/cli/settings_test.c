@@ -194,24 +194,24 @@ TEST(settings, what_is_wrong_in_the_file_is_told_with_line_value_and_reason)
 	        {"cache-mb: true\n", ":1: cache-mb: \"true\" is not a whole number from 1 to 1048576"},
 	        {"cache-mb:\n", ":1: cache-mb: needs a value: N"},
 	        {"cache-mb: [1]\n", ":1: cache-mb: takes N, not an array"},
-	        {"quiet: yes\n", ":1: quiet: \"yes\" is neither true nor false"},
-	        {"quiet: 1\n", ":1: quiet: \"1\" is neither true nor false"},
+	        {"quiet: yes\n", ":1: quiet: must be true or false, not \"yes\""},
+	        {"quiet: 1\n", ":1: quiet: must be true or false, not \"1\""},
 	        {"quiet:\n", ":1: quiet: needs a value: true or false"},
 	        {"quiet: {}\n", ":1: quiet: takes true or false, not an object"},
-	        {"data: 0010\n", ":1: data: takes DIR, not a number (quote it if it is meant as a text)"},
-	        {"data: true\n", ":1: data: takes DIR, not a boolean (quote it if it is meant as a text)"},
+	        {"data: 0010\n", ":1: data: takes DIR, not a number (quote it if it is text)"},
+	        {"data: true\n", ":1: data: takes DIR, not a boolean (quote it if it is text)"},
 	        {"data: ''\n", ":1: data: needs a value: DIR"},
-	        {"data: \"a\\0b\"\n", ":1: data: has a line break or another control character in it"},
+	        {"data: \"a\\0b\"\n", ":1: data: must not contain a line break or another control character"},
 	        {"quiet: true\ntls-cert: |\n  -----BEGIN CERTIFICATE-----\n",
-	         ":2: tls-cert: has a line break or another control character in it"},
-	        {"tls_cert: x\n", ":1: there is no setting \"tls_cert\": did you mean tls-cert?"},
-	        {"data: x\ncolour: red\n", ":2: there is no setting \"colour\" (--help lists them)"},
-	        {"--data: x\n", ":1: there is no setting \"--data\" (--help lists them)"},
-	        {"config: x\n", ":1: there is no setting \"config\" (--help lists them)"},
-	        {"help: true\n", ":1: there is no setting \"help\" (--help lists them)"},
-	        {"fault: commit\n", ":1: there is no setting \"fault\" (--help lists them)"},
-	        {"\n- data\n", ":2: settings are NAME: VALUE, one a line, not an array"},
-	        {"data\n", ":1: settings are NAME: VALUE, one a line, not a string"},
+	         ":2: tls-cert: must not contain a line break or another control character"},
+	        {"tls_cert: x\n", ":1: unknown setting \"tls_cert\"; did you mean tls-cert?"},
+	        {"data: x\ncolour: red\n", ":2: unknown setting \"colour\" (see gatehouse serve --help)"},
+	        {"--data: x\n", ":1: unknown setting \"--data\" (see gatehouse serve --help)"},
+	        {"config: x\n", ":1: unknown setting \"config\" (see gatehouse serve --help)"},
+	        {"help: true\n", ":1: unknown setting \"help\" (see gatehouse serve --help)"},
+	        {"fault: commit\n", ":1: unknown setting \"fault\" (see gatehouse serve --help)"},
+	        {"\n- data\n", ":2: settings must be NAME: VALUE, one per line, not an array"},
+	        {"data\n", ":1: settings must be NAME: VALUE, one per line, not a string"},
 	        {"data: a\ndata: b\n", ": line 2, column 1: duplicate key `data` (first on line 1)"},
 	};
 	struct fixture f;
@@ -230,12 +230,12 @@ TEST(settings, what_is_wrong_in_the_environment_is_told_with_the_variable)
 	read_refused(&f, NULL, WORDS("GATEHOUSE_CACHE_MB=lots"), WORDS(),
 	             "GATEHOUSE_CACHE_MB: \"lots\" is not a whole number from 1 to 1048576");
 	read_refused(&f, NULL, WORDS("GATEHOUSE_QUIET=1"), WORDS(),
-	             "GATEHOUSE_QUIET: \"1\" is neither true nor false");
+	             "GATEHOUSE_QUIET: must be true or false, not \"1\"");
 	read_refused(&f, NULL, WORDS("GATEHOUSE_DATA="), WORDS(), "GATEHOUSE_DATA: needs a value: DIR");
 	read_refused(&f, NULL, WORDS("GATEHOUSE_TLS_CRET=x"), WORDS(),
-	             "GATEHOUSE_TLS_CRET: there is no such setting: did you mean GATEHOUSE_TLS_CERT?");
+	             "GATEHOUSE_TLS_CRET: unknown setting; did you mean GATEHOUSE_TLS_CERT?");
 	read_refused(&f, NULL, WORDS("GATEHOUSE_data=x"), WORDS(),
-	             "GATEHOUSE_data: there is no such setting: did you mean GATEHOUSE_DATA?");
+	             "GATEHOUSE_data: unknown setting; did you mean GATEHOUSE_DATA?");
 	fixture_close(&f);
 }
 
@@ -284,13 +284,13 @@ TEST(settings, a_file_that_is_none_or_too_long_is_refused)
 	char          *big = malloc(YAML_BYTES_MAX + 1);
 
 	fixture_open(&f);
-	snprintf(text, sizeof(text), "%s: it cannot be read (is it a file?)", f.folder);
+	snprintf(text, sizeof(text), "%s: cannot be read; it must be a file", f.folder);
 	read_refused(&f, NULL, WORDS(), WORDS("--config", f.folder), text);
 	memset(big, '#', YAML_BYTES_MAX + 1);
 	file_write(&f, (struct bytes){big, YAML_BYTES_MAX});
 	read_ok(&f, NULL, WORDS(), WORDS("--config", f.path));
 	file_write(&f, (struct bytes){big, YAML_BYTES_MAX + 1});
-	snprintf(text, sizeof(text), "%s: it has more than %d bytes", f.path, YAML_BYTES_MAX);
+	snprintf(text, sizeof(text), "%s: must have at most %d bytes", f.path, YAML_BYTES_MAX);
 	read_refused(&f, NULL, WORDS(), WORDS("--config", f.path), text);
 	free(big);
 	fixture_close(&f);

@@ -58,7 +58,7 @@ TEST(url, of_any_other_form_is_refused)
 	}
 	memset(host + 7, 'a', NAMES_HOST_BYTES_MAX);
 	assert_false(opens_url(host));
-	assert_string_equal(error.text, "url: expected http://HOST[:PORT] or https://HOST[:PORT]");
+	assert_string_equal(error.text, "url: must be http://HOST[:PORT] or https://HOST[:PORT]");
 	assert_false(opens((struct gatehouse_options){0}));
 	assert_string_equal(error.text, "url: missing");
 }
@@ -89,7 +89,7 @@ TEST(options, are_taken_up_to_their_maxima)
 	assert_false(WITH(.limit_count = 1));
 	limits[1].window_s = 0;
 	assert_false(WITH(.limits = limits, .limit_count = 2));
-	assert_non_null(strstr(error.text, "number 1 "));
+	assert_non_null(strstr(error.text, "entry 1 "));
 	memset(key, 'k', sizeof(key));
 	key[HANDLE_KEY_BYTES_MAX + 1] = '\0';
 	assert_false(WITH(.key = key));

@@ -96,7 +96,7 @@ def test_what_is_done_to_tables_names_key_and_request_and_reading_or_failing_is_
         stop(process)
     lines = wait_acts(tmp_path, "key.create", "server.start", "table.create", "table.update", "table.update", "table.delete",
                       "server.stop")
-    assert lines[0]["key_id"] == key[0] and lines[1]["version"] and lines[-1]["why"] == "asked to"
+    assert lines[0]["key_id"] == key[0] and lines[1]["version"] and lines[-1]["why"] == "a signal asked for it"
     assert [line["operation"] for line in lines[2:6]] == ["CreateTable", "UpdateTimeToLive", "TagResource", "DeleteTable"]
     for line, answer in zip(lines[2:6], answers):
         assert line["request_id"] == answer["ResponseMetadata"]["RequestId"]

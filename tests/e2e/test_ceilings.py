@@ -134,7 +134,7 @@ def test_ceilings_are_changed_listed_and_taken_away_and_the_next_request_knows(g
     for _ in range(5):
         assert line.ask()[0] == 200
     done = guarded.command("key", "limit", "changing", "--max-requests-per-second", "1")
-    assert done.returncode == 0 and "requests a second 1" in done.stdout and "connections any" in done.stdout
+    assert done.returncode == 0 and "requests per second 1" in done.stdout and "connections any" in done.stdout
     assert guarded.command("key", "limit", "changing", "--max-connections=12").returncode == 0
     row = next(row for row in guarded.command("key", "list").stdout.splitlines() if "changing" in row)
     assert row.split()[-2:] == ["12", "1"]
@@ -147,11 +147,11 @@ def test_ceilings_are_changed_listed_and_taken_away_and_the_next_request_knows(g
 
 def test_what_is_wrong_with_a_ceiling_is_said_and_nothing_changes(guarded):
     before = (Path(guarded.data) / "keys.json").read_bytes()
-    for words, status, why in [(["limit", "administrator"], 2, "which ceiling"),
-                               (["limit", "nobody", "--max-connections", "1"], 1, "no key"),
+    for words, status, why in [(["limit", "administrator"], 2, "missing --max-connections"),
+                               (["limit", "nobody", "--max-connections", "1"], 1, "unknown key"),
                                (["limit", "administrator", "--max-connections", "1000001"], 2, "1000000"),
                                (["limit", "administrator", "--max-connections", "-1"], 2, "whole number"),
-                               (["limit"], 2, "which one")]:
+                               (["limit"], 2, "missing the name")]:
         done = guarded.command("key", *words)
         assert done.returncode == status and why in done.stderr, done
     assert (Path(guarded.data) / "keys.json").read_bytes() == before

@@ -159,13 +159,13 @@ def test_tables_have_the_names_of_the_settings(file, tmp_path):
 
 @pytest.mark.parametrize("text, told", [
     ("# one\n\n# three\n\n\n\ncache-mb: lots\n", ':7: cache-mb: "lots" is not a whole number from 1 to 1048576'),
-    ("no-auth: yes\n", ':1: no-auth: "yes" is neither true nor false'),
-    ("data: rows\ntls_cert: x\n", ':2: there is no setting "tls_cert": did you mean tls-cert?'),
-    ("colour: red\n", ':1: there is no setting "colour" (--help lists them)'),
-    ("fault: commit:0\n", ':1: there is no setting "fault" (--help lists them)'),
+    ("no-auth: yes\n", ':1: no-auth: must be true or false, not "yes"'),
+    ("data: rows\ntls_cert: x\n", ':2: unknown setting "tls_cert"; did you mean tls-cert?'),
+    ("colour: red\n", ':1: unknown setting "colour" (see gatehouse serve --help)'),
+    ("fault: commit:0\n", ':1: unknown setting "fault" (see gatehouse serve --help)'),
     ("data: [rows]\n", ":1: data: takes DIR, not an array"),
-    ("table-auth-state: a/b\n", ":1: table-auth-state: \"a/b\" is no name of a table: 3 to 255 letters, digits, '_', '-' and '.'"),
-    ("table-auth-state: 123\n", ":1: table-auth-state: takes NAME, not a number (quote it if it is meant as a text)"),
+    ("table-auth-state: a/b\n", ":1: table-auth-state: \"a/b\" is not a table name, which has 3 to 255 letters, digits, '_', '-' and '.'"),
+    ("table-auth-state: 123\n", ":1: table-auth-state: takes NAME, not a number (quote it if it is text)"),
     ("data: a\ndata: b\n", ": line 2, column 1: duplicate key `data` (first on line 1)"),
     ("data: *x\n", ": line 1, column 7: anchors (&), aliases (*) and tags (!) are not supported"),
     ("data: [\n", ": line 2, column 1: not valid YAML: did not find expected node content"),
@@ -180,8 +180,8 @@ def test_a_wrong_variable_or_argument_is_refused_by_its_name(tmp_path):
     assert refused(cwd=tmp_path, GATEHOUSE_CACHE_MB="lots") == f"gatehouse serve: GATEHOUSE_CACHE_MB: {wrong}"
     assert refused("--cache-mb", "lots", cwd=tmp_path) == f"gatehouse serve: --cache-mb: {wrong}"
     assert refused(cwd=tmp_path, GATEHOUSE_TLS_CRET="x") == \
-        "gatehouse serve: GATEHOUSE_TLS_CRET: there is no such setting: did you mean GATEHOUSE_TLS_CERT?\n"
-    assert refused("--tls-crt", "x", cwd=tmp_path) == 'gatehouse serve: unknown argument "--tls-crt": did you mean --tls-cert?\n'
+        "gatehouse serve: GATEHOUSE_TLS_CRET: unknown setting; did you mean GATEHOUSE_TLS_CERT?\n"
+    assert refused("--tls-crt", "x", cwd=tmp_path) == 'gatehouse serve: unknown argument "--tls-crt"; did you mean --tls-cert?\n'
     assert refused("--config", "nowhere.yaml", cwd=tmp_path) == "gatehouse serve: nowhere.yaml: No such file or directory\n"
 
 
@@ -214,7 +214,7 @@ def test_a_pasted_private_key_is_refused_and_never_shown(file, tmp_path):
     path = file("tls-key: |\n  -----BEGIN PRIVATE KEY-----\n  c2VjcmV0\n")
     for option in ((), ("--check-config",)):
         told = refused("--config", path, *option, cwd=tmp_path)
-        assert told == f"gatehouse serve: {path}:1: tls-key: has a line break or another control character in it\n"
+        assert told == f"gatehouse serve: {path}:1: tls-key: must not contain a line break or another control character\n"
     assert "c2VjcmV0" not in refused(cwd=tmp_path, GATEHOUSE_TLS_KEY="-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n")
 
 

@@ -168,7 +168,7 @@ def test_a_rotated_key_signs_at_once_and_the_old_one_still_verifies(server, subj
     before = sign_in(server.v1, subject)["device_token"]
     done = rotate(server)
     assert done.returncode == 0, done.stderr
-    wait_for(server, b"the device keys were read again")
+    wait_for(server, b"reloaded the device keys")
     after = sign_in(server.v1, subject)["device_token"]
     assert before[:6] != after[:6]  # version and id of the key
     assert known(server.v1, subject, before) and known(server.v1, subject, after)
@@ -187,7 +187,7 @@ def test_there_are_32_keys_at_most_and_the_oldest_goes_only_when_told_to(server,
     assert known(server.v1, subject, token) is True
     since = len(server.logged())
     assert rotate(server, "--drop-oldest").returncode == 0
-    wait_for(server, b"the device keys were read again", since)
+    wait_for(server, b"reloaded the device keys", since)
     assert known(server.v1, subject, token) is False
 
 

@@ -58,7 +58,7 @@ def test_a_newest_segment_that_is_gone_is_refused_and_salvaged(data):
 def test_a_lost_key_of_identifiers_is_made_anew_only_when_told_to(data):
     (data / "identifiers.key").unlink()
     told = run("salvage", "--data", str(data))
-    assert told.returncode == 1 and "emails and addresses are not found any more" in told.stdout
+    assert told.returncode == 1 and "emails, phones, addresses and devices can no longer be found" in told.stdout
     assert run("serve", "--listen", "127.0.0.1:0", "--data", str(data)).returncode == 1
     assert run("salvage", "--data", str(data), "--drop").returncode == 0
     start_and_stop(data)

@@ -381,7 +381,7 @@ def test_what_is_wrong_with_the_files_is_said_at_the_start(certificates):
     start = ("--listen", "127.0.0.1:0", "--no-auth")
     assert "--tls-key is missing" in refused(*start, "--tls-cert", crt("first"))
     assert "--tls-cert is missing" in refused(*start, "--tls-key", key("first"))
-    assert "--tls-client-ca asks for" in refused(*start, "--tls-client-ca", crt("ca"))
+    assert "--tls-client-ca needs" in refused(*start, "--tls-client-ca", crt("ca"))
     assert f"{crt('none')}: No such file" in refused(*start, "--tls-cert", crt("none"), "--tls-key", key("first"))
     assert f"{key('none')}: No such file" in refused(*start, "--tls-cert", crt("first"), "--tls-key", key("none"))
     assert f"{key('second')}: not the key of the certificate in {crt('first')}" in refused(

@@ -781,13 +781,13 @@ TEST(journal, a_gap_in_the_numbers_of_records_is_refused)
 	for (i = 1; i < (int)(size_of(&d, 2) / SECTOR_BYTES); i++)
 		forget_sector(&d, 2,
 		              (unsigned)i); /* its record, as if it had been torn: but the next one follows */
-	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
+	refuses(&d, "00000003.log", "begins with commit 3 instead of 2");
 	forget_sector(&d, 2, 0);
 	refuses(&d, "00000002.log", "is damaged at byte 0");
 	d.site.sealed = false;
-	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
+	refuses(&d, "00000003.log", "begins with commit 3 instead of 2");
 	cut(&d, 2, 0);
-	refuses(&d, "00000003.log", "begins with commit 3, but commit 2 is to follow");
+	refuses(&d, "00000003.log", "begins with commit 3 instead of 2");
 	desk_close(&d);
 }
 

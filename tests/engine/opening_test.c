@@ -340,7 +340,7 @@ TEST(opening, a_note_of_the_wrong_length_is_refused)
 	fixture_open(&f);
 	engine_close(f.engine);
 	make_format_1(&f, "short", 5);
-	assert_refused(&f, "what the store notes as \"clock\" is damaged");
+	assert_refused(&f, "the store's own record \"clock\" is damaged; run `gatehouse check`");
 	make_format_1(&f, NULL, 0);
 	fixture_start(&f);
 	fixture_close(&f);

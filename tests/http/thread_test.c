@@ -403,7 +403,7 @@ TEST(thread, serves_connections_max_and_turns_away_one_more)
 		peer_expect(fds[i], 200, NULL);
 	}
 	extra = peer_connect(&house);
-	peer_expect(extra, 503, "too many connections\n");
+	peer_expect(extra, 503, "too many connections; try again shortly\n");
 	peer_expect_end(extra);
 	close(extra);
 	assert_int_equal(http_server_stats(house.server).refused, 1);
