@@ -19,6 +19,7 @@
  *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
  *
  *   RESERVATION                                            under ATTEMPT#…: an attempt that was begun
+ *   RIGHT_SINCE#pk#sk                                      under ATTEMPT#…: how many in a count that a lock removed were right
  *
  * The partition key is a subject id, or "ip:…" for what is counted of a source whatever the subject. */
 #ifndef SERVICE_KEY_NAMES_H
@@ -37,6 +38,7 @@
 #define KEY_COOKIE       "COOKIE"
 #define KEY_ISSUED       "ISSUED"
 #define KEY_RESERVATION  "RESERVATION"
+#define KEY_RIGHT_SINCE  "RIGHT_SINCE"
 #define KEY_APPLIED      "APPLIED"
 #define KEY_RESET        "RESET"
 #define KEY_INTERVENTION "ACCOUNT_INTERVENTION"

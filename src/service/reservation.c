@@ -258,8 +258,63 @@ static bool is_own_count(const struct undoing *u, struct bytes pk, struct bytes 
 	       (bytes_equal(key.type, q->rule->classifier_type) || bytes_is(key.type, KEY_SOURCE_COUNT));
 }
 
+/* ---- counts that a lock removed: who was in them and was right is noted for whoever puts them back ---- */
+
+static struct bytes right_key(const struct undoing *u, struct bytes pk, struct bytes sk)
+{
+	return arena_printf(u->changes->arena, KEY_RIGHT_SINCE "#%.*s#%.*s", BYTES_ARG(pk), BYTES_ARG(sk));
+}
+
+static enum err_code right_look(const struct undoing *u, const struct item *count, bool *found,
+                                struct item *row)
+{
+	return row_look(u, key_reservation(u->changes->arena, row_text(count, ROW_BEGUN_SINCE)),
+	                right_key(u, row_text(count, "PK"), row_text(count, "SK")), found, row);
+}
+
+static enum err_code right_note(struct undoing *u, const struct item *note)
+{
+	struct arena *a = u->changes->arena;
+	struct item   old;
+	struct row    row;
+	bool          found;
+
+	if (right_look(u, note, &found, &old) != ERR_NONE)
+		return u->err->code;
+	row_init(&row, a);
+	row_set_text(&row, "PK", key_reservation(a, row_text(note, ROW_BEGUN_SINCE)));
+	row_set_text(&row, "SK", right_key(u, row_text(note, "PK"), row_text(note, "SK")));
+	row_set_i64(&row, "count", (found ? row_i64(&old, "count", 0) : 0) + 1);
+	row_set_i64(&row, "ttl", u->t->now_us / 1000000 + LAPSE_MAX_S);
+	changes_put(u->changes, table_of(u->changes), row_item(&row),
+	            found ? row_same(a, &old, count_same) : row_absent(a, "PK", "ttl", u->t->now_us));
+	return ERR_NONE;
+}
+
+/* A count as it was, without those in it that were right since. False: none is left. */
+static enum err_code right_subtract(const struct undoing *u, struct item *count, bool *left)
+{
+	struct item right;
+	struct row  row;
+	bool        found = false;
+	int64_t     n = row_i64(count, "count", 0);
+
+	if (row_text(count, ROW_BEGUN_SINCE).len > 0 && right_look(u, count, &found, &right) != ERR_NONE)
+		return u->err->code;
+	*left = true;
+	if (!found)
+		return ERR_NONE;
+	n -= row_i64(&right, "count", 0);
+	*left = n > 0 || row_i64(count, ROW_LOCKED_COUNT, 0) > 0;
+	row_from(&row, u->changes->arena, count);
+	row_set_i64(&row, "count", n > 0 ? n : 0);
+	*count = row_item(&row);
+	return ERR_NONE;
+}
+
 /* (3) As it was, if it is as begin left it. */
-static void row_restore(struct undoing *u, const struct item *note, bool found, const struct item *now)
+static enum err_code row_restore(struct undoing *u, const struct item *note, bool found,
+                                 const struct item *now)
 {
 	struct arena       *a = u->changes->arena;
 	const struct value *before = item_get(note, BYTES("before")), *after = item_get(note, BYTES("after"));
@@ -267,19 +322,28 @@ static void row_restore(struct undoing *u, const struct item *note, bool found, 
 	const struct expr  *same =
                 found ? row_same(a, now, count_same) : row_absent(a, "PK", "ttl", u->t->now_us);
 
+	struct item old;
+	bool        left = false;
+
 	if (found != (after != NULL) || (found && !item_equal(now, &after->map)))
-		return;
+		return ERR_NONE;
 	if (before != NULL && row_expired(&before->map, "ttl", u->t->now_us))
 		before = NULL;
+	if (before != NULL) {
+		old = before->map;
+		if (right_subtract(u, &old, &left) != ERR_NONE)
+			return u->err->code;
+	}
 	if (is_own_count(u, pk, sk)) {
 		if (before != NULL && !found)
 			u->r->removed[u->r->removed_count++] =
 			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
-	} else if (before != NULL) {
-		changes_put(u->changes, table_of(u->changes), before->map, same);
+	} else if (left) {
+		changes_put(u->changes, table_of(u->changes), old, same);
 	} else if (found) {
 		changes_delete(u->changes, table_of(u->changes), row_key_two(a, pk, sk), same);
 	}
+	return ERR_NONE;
 }
 
 static enum err_code change_undo(struct undoing *u, const struct item *note)
@@ -291,9 +355,11 @@ static enum err_code change_undo(struct undoing *u, const struct item *note)
 	if (row_look(u, row_text(note, "PK"), row_text(note, "SK"), &found, &now) != ERR_NONE)
 		return u->err->code;
 	if (since.len == 0)
-		row_restore(u, note, found, &now);
-	else if (found && bytes_equal(row_text(&now, ROW_BEGUN_SINCE), since))
+		return row_restore(u, note, found, &now);
+	if (found && bytes_equal(row_text(&now, ROW_BEGUN_SINCE), since))
 		count_lower(u, &now);
+	else if (!found && !is_own_count(u, row_text(note, "PK"), row_text(note, "SK")))
+		return right_note(u, note);
 	return ERR_NONE;
 }
 

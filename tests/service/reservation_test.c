@@ -213,6 +213,31 @@ TEST(reservation, that_was_right_takes_its_own_off_a_count_that_others_go_on_wit
 }
 
 /* A count that was cleared and begun again is another one. */
+/* Many sign in at once from one office: all were right, and nothing stays counted, in whichever order they end. */
+TEST(reservation, of_a_source_that_was_right_does_not_come_back_with_the_count_that_a_lock_removed)
+{
+	static const int orders[][3] = {{0, 1, 2}, {2, 0, 1}, {1, 2, 0}};
+
+	for (int i = 0; i < 3; i++) {
+		struct service s;
+		struct step    steps[3];
+
+		service_open(&s, RULES);
+		steps[0] = BEGIN(&s, .subject = "ann", .type = "SOURCES", .ip = "192.0.2.1");
+		steps[1] = BEGIN(&s, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.1");
+		steps[2] = BEGIN(&s, .subject = "eve", .type = "SOURCES", .ip = "192.0.2.1");
+		assert_true(steps[2].begun.locked);
+		for (int j = 0; j < 3; j++)
+			assert_int_equal(finish(&s, &steps[orders[i][j]], OUTCOME_SUCCESS).verdict.kind,
+			                 VERDICT_ALLOW);
+		FAIL_TIMES(&s, 2, .subject = "ann", .type = "SOURCES", .ip = "192.0.2.1");
+		assert_int_equal(
+		        SUCCEED(&s, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.1").verdict.kind,
+		        VERDICT_ALLOW);
+		service_close(&s);
+	}
+}
+
 TEST(reservation, that_was_right_takes_nothing_off_a_later_count)
 {
 	struct service s;
