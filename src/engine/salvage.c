@@ -79,7 +79,7 @@ static enum err_code make_aside(struct salvage *s, struct err *err)
 		if (errno != EEXIST)
 			break;
 	}
-	return journal_file_error(err, "make the directory", s->found->aside);
+	return journal_file_error(err, "create the directory", s->found->aside);
 }
 
 /* FROM/NAME, if it is there. */
@@ -187,7 +187,7 @@ static enum err_code replace_damaged(struct salvage *s, struct err *err)
 static enum err_code drop_journal(struct salvage *s, const struct segment_span *span, struct err *err)
 {
 	if (mkdir(s->journal, 0700) != 0 && errno != EEXIST)
-		return journal_file_error(err, "make the directory", s->journal);
+		return journal_file_error(err, "create the directory", s->journal);
 	if (copy_journal(s, span, err) != ERR_NONE || remove_later(s, span, err) != ERR_NONE)
 		return err->code;
 	return replace_damaged(s, err);
