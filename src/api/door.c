@@ -265,7 +265,7 @@ static void work_late(struct late_work *late, struct json_reader *json)
 	struct door_write *w = LIST_ENTRY(late, struct door_write, late);
 
 	if (http_abandoned(w->http))
-		w->base.rc = err_set(&w->base.err, ERR_OVERLOADED, "the connection ended before its turn");
+		w->base.rc = err_set(&w->base.err, ERR_THROTTLED, "the connection ended before its turn");
 	else
 		work(w, json);
 	http_resume(w->http, conclude);
@@ -305,7 +305,7 @@ void door_handle(struct api_loop *l, struct http_request *r)
 		work(w, l->json);
 		conclude(r);
 	} else if (!late_submit(l->late, &w->late)) {
-		w->base.rc = err_set(&w->base.err, ERR_OVERLOADED,
+		w->base.rc = err_set(&w->base.err, ERR_THROTTLED,
 		                     "too many heavy requests are waiting; try again shortly");
 		conclude(r);
 	}

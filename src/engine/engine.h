@@ -81,8 +81,8 @@ struct writer_request {
 	/* Set by the submitter. run executes on the writer's thread; if it returns non-zero, what it wrote is
 	 * undone and w->err must be filled. */
 	enum err_code (*run)(struct writer_request *w, struct table *t);
-	/* Called once, on the writer's thread, after the commit that holds it is durable or failed; w->rc and
-	 * w->err say how it ended. Must not block. The request is the submitter's again from here on. */
+	/* Called once, on the writer's thread, after the commit that holds it is durable or failed, or when it is not run
+	 * because too much of callers like this one waits (ERR_THROTTLED); w->rc and w->err say how it ended. Must not block. The request is the submitter's again from here on. */
 	void (*done)(struct writer_request *w);
 	/* What it counts against the queue's bound; run may set it to what the request has come to hold,
 	 * which counts against the batch's. */

@@ -58,7 +58,8 @@ static struct bytes part_next(struct bytes *rest)
 	struct bytes part = {rest->data, hash == NULL ? rest->len : (size_t)(hash - rest->data)};
 	size_t       used = hash == NULL ? part.len : part.len + 1;
 
-	*rest = (struct bytes){rest->data + used, rest->len - used};
+	if (used > 0) /* of nothing at all there is no address to add to */
+		*rest = (struct bytes){rest->data + used, rest->len - used};
 	return part;
 }
 

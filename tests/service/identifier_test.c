@@ -437,6 +437,8 @@ TEST(key_names, are_put_together_and_taken_apart)
 	splits(&a, "A", "A", "", "", "");
 	splits(&a, "", "", "", "", "");
 	splits(&a, "##", "", "", "", "");
+	assert_int_equal(key_split((struct bytes){NULL, 0}).qualifier.len,
+	                 0); /* a prefix that was not sent */
 	assert_bytes(key_device(&a, BYTES("x")), "DEVICE#COOKIE#x");
 	assert_bytes(key_state(&a, KEY_INTERVENTION, "BLOCKED"), "ACCOUNT_INTERVENTION#STATE#BLOCKED");
 	arena_release(&a);
