@@ -13,8 +13,8 @@
  *     So of N parallel guesses, of which one is right, that one is let in, if it was one of those that were allowed.
  * (5) It is finished once. Later than its lapse it cannot be finished: the verdict is `lapsed`, and nothing changes.
  *
- * Rows: ATTEMPT#name / RESERVATION; and RIGHT_SINCE, of a count that a lock removed: how many in it were right since. The name is a hash of the id that the caller has; personal values are hashed, as they
- * are everywhere. */
+ * Rows: ATTEMPT#name / RESERVATION; the name is a hash of the id that the caller has. ATTEMPT#name / RIGHT_SINCE#…: how many in
+ * a count that a lock removed were right since. Personal values are hashed, as they are everywhere. */
 #ifndef SERVICE_RESERVATION_H
 #define SERVICE_RESERVATION_H
 
