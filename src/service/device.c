@@ -172,6 +172,22 @@ bool device_lane_fail(const struct device_store *s, const struct attempt *q, str
 	return true;
 }
 
+enum err_code device_forget_spent(const struct device_store *s, const struct attempt *q, struct changes *c,
+                                  bool *forgotten)
+{
+	struct bytes sk = key_device(s->arena, q->device);
+	struct item  row;
+	bool         found;
+
+	if (tables_look(s->t, s->arena, s->table, q->subjects[0], sk, &found, &row, s->err) != ERR_NONE)
+		return s->err->code;
+	*forgotten = !found || failures_of(s->arena, &row, q->rule) >= q->rule->max_device;
+	if (found && *forgotten)
+		changes_delete(c, s->table, row_key_two(s->arena, q->subjects[0], sk),
+		               row_same(s->arena, &row, row_same_names));
+	return ERR_NONE;
+}
+
 enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c)
 {
 	struct item row;

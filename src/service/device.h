@@ -62,6 +62,10 @@ struct device_lane device_lane_was(struct arena *a, const struct item *row, cons
 bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
                       struct changes *c);
 
+/* One that is begun and was the last ends as a failure: the device is forgotten, unless it got some of its budget back. */
+enum err_code device_forget_spent(const struct device_store *s, const struct attempt *q, struct changes *c,
+                                  bool *forgotten);
+
 /* Takes one failure back that device_lane_fail counted, if the device is still known. */
 enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c);
 

@@ -423,9 +423,8 @@ static enum err_code finish_failure(struct reservation *r, struct table *t, stru
 	struct device_store devices = {table_of(c), t, c->arena, err};
 	bool                spent = row_i64(&r->row, "device_forgotten", 0) != 0;
 	struct assessment   now;
-	uint32_t            forgotten;
 
-	if (spent && device_forget(&devices, r->q.subjects[0], r->q.device, c, &forgotten) != ERR_NONE)
+	if (spent && device_forget_spent(&devices, &r->q, c, &spent) != ERR_NONE)
 		return err->code;
 	if (assess(&r->q, table_of(c), t, c->arena, &now, err) != ERR_NONE)
 		return err->code;

@@ -487,6 +487,28 @@ TEST(reservation, of_a_device_gives_its_budget_back_to_the_token_that_is_replace
 	service_close(&s);
 }
 
+/* The one before it was right: so it was not the last. */
+TEST(reservation, that_spent_a_device_which_got_some_of_its_budget_back_does_not_forget_it)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           right, wrong;
+	struct bytes          token;
+
+	service_open(&s, RULES);
+	token = SUCCEED(&s).device.token;
+	FAIL(&s, .token = token);
+	right = BEGIN(&s, .token = token);
+	wrong = BEGIN(&s, .token = token);
+	right.q.making = NULL;
+	finish(&s, &right, OUTCOME_SUCCESS);
+	r = finish(&s, &wrong, OUTCOME_FAILURE);
+	assert_false(r.device_revoked);
+	r = FAIL(&s, .token = token);
+	assert_true(r.known_device && r.device_revoked);
+	service_close(&s);
+}
+
 TEST(reservation, of_a_devices_last_try_does_not_bring_back_what_a_reset_forgot)
 {
 	struct service        s;
