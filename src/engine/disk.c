@@ -181,41 +181,6 @@ static void make_all_private(const char *dir)
 	}
 }
 
-/* ---- the whole ---- */
-
-static enum err_code claim(const char *path, bool may_make, int *lock_fd, struct err *err)
-{
-	if (lock(path, may_make ? O_RDWR | O_CREAT : O_RDONLY, lock_fd, err) != ERR_NONE)
-		return err->code;
-	if (check_format(path, may_make, err) == ERR_NONE) {
-		if (may_make)
-			make_all_private(path);
-		return ERR_NONE;
-	}
-	close(*lock_fd);
-	*lock_fd = -1;
-	return err->code;
-}
-
-enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *err)
-{
-	return claim(path, false, lock_fd, err);
-}
-
-enum err_code disk_claim(const char *path, int *lock_fd, struct err *err)
-{
-	char parent[PATH_MAX];
-
-	if (mkdir(path, 0700) == 0) {
-		file_path(parent, path, "..");
-		if (file_sync_directory(parent, err) != ERR_NONE)
-			return err->code;
-	} else if (errno != EEXIST) {
-		return err_set(err, ERR_STORAGE, "create the data directory %s: %s", path, strerror(errno));
-	}
-	return claim(path, true, lock_fd, err);
-}
-
 /* ---- free space ---- */
 
 static size_t free_bytes(const char *path)
@@ -236,9 +201,10 @@ static void ballast_make(const char *dir, size_t bytes)
 	int         fd;
 
 	file_path(path, dir, "ballast");
-	if (stat(path, &st) == 0 && (size_t)st.st_size == bytes)
+	if (lstat(path, &st) == 0 && (size_t)st.st_size == bytes)
 		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+	          0600); /* what a link leads to is not ours */
 	if (fd < 0)
 		return;
 	if (posix_fallocate(fd, 0, (off_t)bytes) != 0)
@@ -305,4 +271,42 @@ void disk_watch(struct engine *e)
 	}
 	if (left >= 3 * reserve)
 		ballast_make(e->options.path, reserve);
+}
+
+/* ---- the whole ---- */
+
+static enum err_code claim(const char *path, bool may_make, size_t reserve_bytes, int *lock_fd,
+                           struct err *err)
+{
+	if (lock(path, may_make ? O_RDWR | O_CREAT : O_RDONLY, lock_fd, err) != ERR_NONE)
+		return err->code;
+	if (may_make)
+		disk_make_room(path, reserve_bytes);
+	if (check_format(path, may_make, err) == ERR_NONE) {
+		if (may_make)
+			make_all_private(path);
+		return ERR_NONE;
+	}
+	close(*lock_fd);
+	*lock_fd = -1;
+	return err->code;
+}
+
+enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *err)
+{
+	return claim(path, false, 0, lock_fd, err);
+}
+
+enum err_code disk_claim(const char *path, size_t reserve_bytes, int *lock_fd, struct err *err)
+{
+	char parent[PATH_MAX];
+
+	if (mkdir(path, 0700) == 0) {
+		file_path(parent, path, "..");
+		if (file_sync_directory(parent, err) != ERR_NONE)
+			return err->code;
+	} else if (errno != EEXIST) {
+		return err_set(err, ERR_STORAGE, "create the data directory %s: %s", path, strerror(errno));
+	}
+	return claim(path, true, reserve_bytes, lock_fd, err);
 }

@@ -13,8 +13,8 @@
 struct engine;
 
 /* Makes the directory if need be, locks it (*lock_fd stays open until close), checks its format and brings that up to date.
- * ERR_STORAGE if it has held data that is gone. */
-enum err_code disk_claim(const char *path, int *lock_fd, struct err *err);
+ * ERR_STORAGE if it has held data that is gone. On a full disk the ballast is given up for it: see disk_make_room. */
+enum err_code disk_claim(const char *path, size_t reserve_bytes, int *lock_fd, struct err *err);
 
 /* Locks a directory that is there, and checks its format; changes nothing. */
 enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *err);

@@ -257,8 +257,9 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 {
 	struct engine *e = engine_make(options);
 
-	if (disk_claim(options->path, &e->lock_fd, err) != ERR_NONE || open_store(e, err) != ERR_NONE ||
-	    writer_open(&e->writer, e, err) != ERR_NONE || ticker_open(&e->ticker, e, err) != ERR_NONE) {
+	if (disk_claim(options->path, options->disk_reserve_bytes, &e->lock_fd, err) != ERR_NONE ||
+	    open_store(e, err) != ERR_NONE || writer_open(&e->writer, e, err) != ERR_NONE ||
+	    ticker_open(&e->ticker, e, err) != ERR_NONE) {
 		engine_close(e);
 		return err->code;
 	}

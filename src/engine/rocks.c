@@ -508,11 +508,11 @@ static enum err_code flush(struct rocks *r, struct err *err)
 		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 	message = r->flush_message;
 	r->flush_message = NULL;
-	if (message != NULL)
-		return storage_error(err, "flush", message);
-	if (rocks_is_frozen(r)) /* (D1) */
+	if (rocks_is_frozen(r)) { /* (D1): nor is what it says of a failure believed */
+		free(message);
 		return err_set(err, ERR_DISK_FULL, "the disk is full: the store writes no files");
-	return ERR_NONE;
+	}
+	return message == NULL ? ERR_NONE : storage_error(err, "flush", message);
 }
 
 enum err_code rocks_flush(struct rocks *r, struct err *err)

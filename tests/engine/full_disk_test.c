@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/fault.h"
@@ -19,6 +20,7 @@ enum {
 	ROW_BYTES = 100 << 10,
 	ROWS_MAX = 1000,
 	SMALL_SEGMENT = 2 << 20,
+	BALLAST_BYTES = 8 << 20,
 	PATIENCE_ROUNDS = 1000,
 	ROUND_NS = 10000000,
 };
@@ -211,6 +213,64 @@ static void open_full(void *ctx)
 	stop(&f);
 }
 
+static void write_some_rows(void *ctx)
+{
+	struct filling *x = ctx;
+	struct fixture  f;
+
+	start(&f, x);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	while (x->acknowledged < x->rows && put(&f, x->acknowledged, x->acknowledged) == ERR_NONE)
+		x->acknowledged++;
+	assert_int_equal(x->acknowledged, x->rows);
+	stop(&f);
+}
+
+/* There is room for bytes, but not for one more file: some file systems say so when they are full. */
+static void open_without_files(void *ctx)
+{
+	struct filling *x = ctx;
+	struct fixture  f;
+	struct statvfs  v;
+	char            options[64];
+
+	assert_int_equal(statvfs(x->dir, &v), 0);
+	snprintf(options, sizeof(options), "nr_inodes=%lu", (unsigned long)(v.f_files - v.f_ffree));
+	assert_int_equal(mount("tmpfs", x->dir, "tmpfs", MS_REMOUNT, options), 0);
+	start(&f, x);
+	assert_true(engine_starved(f.engine));
+	assert_rows(&f, x);
+	assert_int_equal(put(&f, 0, 0), ERR_DISK_FULL);
+	stop(&f);
+	assert_int_equal(mount("tmpfs", x->dir, "tmpfs", MS_REMOUNT, "nr_inodes=1000"), 0);
+}
+
+/* A start that is the first of this format has to write FORMAT before anything else. */
+static void open_older_with_ballast(void *ctx)
+{
+	struct filling *x = ctx;
+	struct fixture  f;
+	char            path[48];
+	FILE           *file;
+	int             fd;
+
+	snprintf(path, sizeof(path), "%s/FORMAT", x->dir);
+	file = fopen(path, "w");
+	assert_true(file != NULL && fputs("gatehouse 3\n", file) > 0 && fclose(file) == 0);
+	snprintf(path, sizeof(path), "%s/ballast", x->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && posix_fallocate(fd, 0, BALLAST_BYTES) == 0);
+	close(fd);
+	use_up(x);
+	fixture_init(&f, x->dir);
+	log_set_level(LOG_ERROR + 1);
+	f.options.disk_reserve_bytes = BALLAST_BYTES;
+	fixture_start(&f);
+	assert_false(engine_starved(f.engine));
+	assert_rows(&f, x);
+	stop(&f);
+}
+
 static void assert_all_there(void *ctx)
 {
 	struct filling *x = ctx;
@@ -344,4 +404,27 @@ TEST(full_disk, a_store_that_finds_no_room_waits_and_is_closed_while_it_waits)
 		assert_int_equal(status, 0);
 		shared_close(x, sizeof(*x));
 	}
+}
+
+static void assert_opens(void (*how)(void *ctx))
+{
+	struct filling *x = filling_open(20, DISK_BYTES, SMALL_SEGMENT);
+	int             status = apart(write_some_rows, x);
+
+	if (status == 0)
+		status = apart(how, x);
+	if (status == 0 && disk_resize(x->dir, true, 3 * x->disk_bytes))
+		status = apart(assert_all_there, x);
+	filling_close(x);
+	assert_int_equal(status, 0);
+}
+
+TEST(full_disk, without_room_for_a_file_it_opens_for_reading)
+{
+	assert_opens(open_without_files);
+}
+
+TEST(full_disk, a_directory_of_an_older_format_is_taken_over_with_what_the_ballast_gives)
+{
+	assert_opens(open_older_with_ballast);
 }

@@ -114,6 +114,18 @@ TEST(opening, a_journal_that_is_damaged_is_refused_with_the_files_name_and_stays
 	fixture_close(&f);
 }
 
+TEST(opening, a_ballast_that_is_a_link_is_left_alone_with_what_it_leads_to)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	engine_close(f.engine);
+	shell(&f, "rm -f ballast && echo precious >elsewhere && ln -s elsewhere ballast");
+	fixture_start(&f);
+	shell(&f, "test \"$(cat elsewhere)\" = precious && test $(stat -c %s elsewhere) = 9");
+	fixture_close(&f);
+}
+
 TEST(opening, counts_are_right_after_a_kill)
 {
 	struct fixture f;
