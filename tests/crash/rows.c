@@ -89,6 +89,7 @@ static void notes_verify(struct campaign *c, bool whole)
 
 static void notes_lie(struct worker *w)
 {
+	claim_one_more(w, SERIES_NOTES); /* the unanswered one may be there */
 	claim_one_more(w, SERIES_NOTES);
 }
 
@@ -147,6 +148,7 @@ static void batches_verify(struct campaign *c, bool whole)
 
 static void batches_lie(struct worker *w)
 {
+	claim_one_more(w, SERIES_BATCHES); /* the unanswered one may be there */
 	claim_one_more(w, SERIES_BATCHES);
 }
 
