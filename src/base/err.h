@@ -22,6 +22,7 @@
 	  "idempotency-key-reused")                                                                          \
 	X(ERR_NO_RESOURCE, 400, "ResourceNotFoundException", 404, "Not Found", "no-such-resource")           \
 	X(ERR_RESOURCE_IN_USE, 400, "ResourceInUseException", 409, "Conflict", "resource-in-use")            \
+	X(ERR_FINISHED, 400, "ResourceInUseException", 409, "Attempt Is Finished", "attempt-finished")       \
 	X(ERR_POLICIES_FILE, 400, "ResourceInUseException", 409, "Policies Come From a File",                \
 	  "policies-from-file")                                                                              \
 	X(ERR_FOREIGN_TABLE, 400, "ResourceInUseException", 409, "Table Has Other Keys",                     \

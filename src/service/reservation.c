@@ -458,7 +458,7 @@ enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct
 
 	*out = (struct attempt_result){0};
 	if (!bytes_is(state, "begun"))
-		return err_field(err, ERR_RESOURCE_IN_USE, "attempt", "attempt: already finished, as a %.*s",
+		return err_field(err, ERR_FINISHED, "attempt", "attempt: already finished, as a %.*s",
 		                 BYTES_ARG(state)); /* (5) */
 	if (t->now_us >= row_i64(&r->row, "lapses_us", 0)) {
 		out->verdict = (struct verdict){.kind = VERDICT_LAPSED, .reason = "lapsed"};

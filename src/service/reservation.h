@@ -54,7 +54,7 @@ enum err_code reservation_find(struct bytes name, const struct rules *rules, str
                                struct changes *c, struct reservation *out, struct err *err);
 
 /* OUTCOME_FAILURE or OUTCOME_SUCCESS. r->q may have been given what a new device token is made of.
- * ERR_RESOURCE_IN_USE: it is finished already. */
+ * ERR_FINISHED: it is finished already. */
 enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct table *t, struct changes *c,
                              struct attempt_result *out, struct err *err);
 

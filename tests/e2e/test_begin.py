@@ -105,6 +105,7 @@ def test_it_is_finished_once(v1, subject):
     for outcome in ("failure", "success"):
         again = finish(v1, answer, outcome)
         assert again.status == 409 and again.json()["field"] == "attempt"
+        assert again.json()["type"] == "urn:gatehouse:problem:attempt-finished"
         assert again.json()["detail"] == "attempt: already finished, as a failure"
     assert check(v1, subject)["count"] == 1
 

@@ -321,7 +321,7 @@ TEST(reservation, is_finished_once)
 	service_open(&s, RULES);
 	step = BEGIN(&s);
 	finish(&s, &step, OUTCOME_FAILURE);
-	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_RESOURCE_IN_USE);
+	assert_int_equal(finish_try(&s, &step, OUTCOME_SUCCESS), ERR_FINISHED);
 	assert_string_equal(s.f.err.text, "attempt: already finished, as a failure");
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
 	step.name = BYTES("nobody-began-it");
