@@ -154,6 +154,19 @@ static enum err_code hold_journal(struct engine *e, const struct journal_site *s
 	return directory_add_held(e->options.path, "journal", err);
 }
 
+/* A clock that was accepted is the time of a commit of its own, without changes: so the next start need not ask again, even if
+ * nothing was written until then. */
+static enum err_code note_clock(struct engine *e, struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+
+	if (e->sweep_after_us != 0)
+		rc = journal_append(e->journal, e->began_us, BYTES(""), err);
+	if (rc == ERR_DISK_FULL)
+		log_warn("there is no room to note that the clock was accepted");
+	return rc == ERR_DISK_FULL ? ERR_NONE : rc;
+}
+
 /* There is not even room to open the journal. What is there can be read; disk_watch sees to the rest. */
 static enum err_code starve(struct engine *e)
 {
@@ -185,7 +198,7 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->checkpoint_segment, from.segment);
-	return hold_journal(e, &site, err);
+	return hold_journal(e, &site, err) != ERR_NONE ? err->code : note_clock(e, err);
 }
 
 static enum err_code open_store(struct engine *e, struct err *err)

@@ -265,6 +265,35 @@ TEST(opening, a_wrong_clock_that_was_accepted_is_taken_back)
 	fixture_close(&f);
 }
 
+TEST(opening, a_clock_that_was_accepted_stays_so_even_if_nothing_is_written)
+{
+	const int64_t  jump_us[] = {(int64_t)365 * DAY_S * 1000000, (int64_t)-365 * DAY_S * 1000000};
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	for (int i = 0; i < 4; i++) {
+		int64_t second;
+
+		engine_close(f.engine);
+		clock_manual_jump(&f.clock, jump_us[i % 2]);
+		assert_refused(&f, "start once with --accept-clock");
+		f.options.accept_clock = true;
+		fixture_start(&f);
+		second = now_s(&f);
+		f.options.accept_clock = false;
+		if (i < 2) /* killed, or stopped */
+			die(&f);
+		else
+			engine_close(f.engine);
+		fixture_start(&f);
+		assert_int_equal(now_s(&f), second);
+		assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
+	}
+	fixture_close(&f);
+}
+
 TEST(opening, a_checkpoint_that_fails_is_made_up_for_by_a_later_one)
 {
 	struct fixture f;
