@@ -262,7 +262,8 @@ static enum err_code mend_store(struct salvage *s, struct err *err)
 	struct mending m = {.salvage = s};
 
 	buf_init(&m.ops, NULL);
-	if (find_mends(s, &m, err) == ERR_NONE && m.ops.len > 0)
+	tables_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
+	if (find_mends(s, &m, err) == ERR_NONE)
 		append_mends(s, buf_bytes(&m.ops), err);
 	buf_release(&m.ops);
 	if (err->code == ERR_NONE && s->found->mended > 0)

@@ -28,6 +28,9 @@ enum err_code tables_load(struct engine *e, struct err *err);
 enum err_code tables_count(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
                            struct err *err);
 
+/* Adds the change after which the next opening counts everything once. */
+void tables_add_recount(struct buf *ops);
+
 /* Notes that from this commit on counts are stored with each. */
 void tables_note_counts(struct turn *t);
 

@@ -107,6 +107,16 @@ static enum err_code load_all_counts(struct engine *e, struct arena *a, const st
 	return ERR_NONE;
 }
 
+void tables_add_recount(struct buf *ops)
+{
+	struct buf key;
+
+	buf_init(&key, NULL);
+	layout_meta(&key, META_COUNTS);
+	op_encode(ops, &(struct op){.kind = OP_DELETE, .key = buf_bytes(&key)});
+	buf_release(&key);
+}
+
 void tables_note_counts(struct turn *t)
 {
 	struct buf  key, value;

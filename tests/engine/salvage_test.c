@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "counted.h"
 #include "engine/check.h"
 #include "engine/salvage.h"
 #include "engine/state.h"
@@ -125,6 +126,7 @@ static int things_there(struct fixture *f)
 	union answer indexed = fixture_ok(f, "Scan", "{'TableName':'things','IndexName':'by-g'}");
 
 	assert_int_equal(all.query.count, indexed.query.count);
+	assert_counted(f);
 	return (int)all.query.count;
 }
 
