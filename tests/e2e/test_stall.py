@@ -4,12 +4,17 @@ One key sends conditions and filters made to be as slow as they can be, on sever
 key's attempts are measured without and with them. `pytest -s` shows the numbers."""
 
 import http.client
+import itertools
 import json
+import re
 import shutil
+import socket
 import statistics
+import struct
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from urllib.parse import urlsplit
 
@@ -156,3 +161,38 @@ def test_another_keys_attempts_do_not_feel_heavy_expressions(server):
     assert answers > ROUNDS * CONNECTIONS
     assert during < P99_MS_MAX
     assert during < P99_RATIO_MAX * before + NOISE_MS
+
+
+def metric(server, name):
+    """What a metric says, by its last label."""
+    with urllib.request.urlopen(server.endpoint + "/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    return {label: int(count) for label, count in re.findall(r"^" + re.escape(name) + r'(?:.*="(\w+)"})? (\d+)$', text, re.M)}
+
+
+SCANS, RECEIVED = 'gatehouse_requests_total{operation="Scan"', "gatehouse_http_requests_total"
+
+
+def until(done):
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+
+
+def test_heavy_requests_whose_peers_have_gone_are_skipped(server):
+    """Or one key that sends, resets its connections and comes again would fill the memory, and a stop would wait for all of it."""
+    peers, at_once = 200, struct.pack("ii", 1, 0)
+    expression, values = many(2)
+    request = signed(server, server.make("fleeting", EVERYTHING), "Scan", {
+        "TableName": TABLE, "FilterExpression": expression, "ExpressionAttributeValues": values}).encode()
+    before, received = metric(server, SCANS), metric(server, RECEIVED)[""]
+    lines = [socket.create_connection(("127.0.0.1", urlsplit(server.endpoint).port), timeout=60) for _ in range(peers)]
+    for line in lines:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        line.sendall(request)
+    looks = itertools.count(1)  # which are received, too
+    until(lambda: metric(server, RECEIVED)[""] >= received + peers + next(looks))
+    for line in lines:
+        line.close()
+    until(lambda: sum(metric(server, SCANS).values()) == sum(before.values()) + peers)
+    assert metric(server, SCANS)["ThrottlingException"] > before["ThrottlingException"]
