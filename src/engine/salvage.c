@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/directory.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/seal.h"
 #include "engine/checkpoint.h"
@@ -261,9 +262,11 @@ static enum err_code mend_store(struct salvage *s, struct err *err)
 {
 	struct mending m = {.salvage = s};
 
+	if (fault_fires(FAULT_SALVAGE))
+		return err_set(err, ERR_STORAGE, "a fault was injected");
 	buf_init(&m.ops, NULL);
 	tables_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
-	if (find_mends(s, &m, err) == ERR_NONE)
+	if (find_mends(s, &m, err) == ERR_NONE && (s->found->damaged || s->found->mended > 0))
 		append_mends(s, buf_bytes(&m.ops), err);
 	buf_release(&m.ops);
 	if (err->code == ERR_NONE && s->found->mended > 0)
@@ -336,8 +339,10 @@ static enum err_code salvage_journal(struct salvage *s, bool drop, struct err *e
 	struct segment_span span;
 
 	if (engine_journal_site(s->path, s->journal, &s->site, err) != ERR_NONE ||
-	    read_place(s, err) != ERR_NONE || read_journal(s, err) != ERR_NONE || s->damage.segment == 0)
+	    read_place(s, err) != ERR_NONE || read_journal(s, err) != ERR_NONE)
 		return err->code;
+	if (s->damage.segment == 0) /* one that was killed may have come this far, and no farther */
+		return drop ? mend_store(s, err) : ERR_NONE;
 	s->found->damaged = true;
 	if (salvage_tell_journal(s, &span, err) != ERR_NONE || !drop)
 		return err->code;

@@ -27,7 +27,7 @@ struct salvage_found {
 };
 
 /* ERR_STORAGE if it could not be done: what is then wrong is no matter of the journal or of sealed files, or a copy could not
- * be made. It may be done again after a crash. */
+ * be made. After a crash, do it again: it goes on where it was. */
 enum err_code engine_salvage(const char *path, bool drop, const struct salvage_watch *watch,
                              struct salvage_found *found, struct err *err);
 

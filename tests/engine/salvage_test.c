@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/fault.h"
 #include "counted.h"
 #include "engine/check.h"
 #include "engine/salvage.h"
@@ -301,6 +302,30 @@ TEST(salvage, a_newest_segment_that_is_gone_costs_what_it_held)
 		assert_true(left < THINGS && left > THINGS - 12);
 		close_dead(&f);
 	}
+}
+
+TEST(salvage, one_that_was_killed_before_it_mended_is_finished_by_the_next)
+{
+	struct talk          t = {0};
+	struct salvage_watch watch = {&t, on_line};
+	struct salvage_found found;
+	struct fixture       f;
+
+	open_dead(&f, true);
+	assert_int_equal(unlink(target(&f, -1).path), 0);
+	fault_arm(FAULT_SALVAGE, 0);
+	assert_int_equal(engine_salvage(f.dir, true, &watch, &found, &f.err), ERR_STORAGE);
+	fault_disarm(FAULT_SALVAGE);
+	assert_false(is_sound(&f, &t));
+	t = salvage(&f, true);
+	assert_true(t.found.mended > 0);
+	t = (struct talk){0};
+	assert_true(is_sound(&f, &t));
+	fixture_start(&f);
+	things_there(&f);
+	assert_verified(&f);
+	die(&f);
+	close_dead(&f);
 }
 
 TEST(salvage, a_segment_that_was_cut_short_keeps_what_lies_before_the_cut)
