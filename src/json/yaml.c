@@ -31,7 +31,7 @@ struct reading {
 	struct arena *arena;
 	struct err   *err;
 	struct node  *root;
-	struct frame  frames[JSON_DEPTH_MAX];
+	struct frame  frames[YAML_DEPTH_MAX];
 	size_t        depth;
 };
 
@@ -164,10 +164,10 @@ static enum err_code open_container(struct reading *r, enum json_type type, cons
 
 	if (awaits_name(innermost(r)))
 		return refuse_at(r, e->start_mark, "a key must be a single value, not a list or an object");
-	if (r->depth == JSON_DEPTH_MAX)
+	if (r->depth == YAML_DEPTH_MAX)
 		return err_set(r->err, ERR_SERIALIZATION,
 		               "line %zu, column %zu: nested more than %d levels deep",
-		               e->start_mark.line + 1, e->start_mark.column + 1, JSON_DEPTH_MAX);
+		               e->start_mark.line + 1, e->start_mark.column + 1, YAML_DEPTH_MAX);
 	n = place(r, e->start_mark);
 	n->json.type = type;
 	r->frames[r->depth++] = (struct frame){.container = n};

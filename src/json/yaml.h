@@ -5,7 +5,10 @@
 
 #include "json/json.h"
 
-enum { YAML_BYTES_MAX = 1000 * 1000 };
+enum {
+	YAML_BYTES_MAX = 1000 * 1000,
+	YAML_DEPTH_MAX = JSON_DEPTH_MAX - 1, /* JSON's reader takes a level more only if it is empty */
+};
 
 /* Reads one document into the arena, with the line of every node. A text without a document (empty, or
  * comments only) is null. Names and texts have a NUL after them. Plain scalars mean what scalar.h says, quoted ones are strings; a scalar that is a
@@ -13,7 +16,7 @@ enum { YAML_BYTES_MAX = 1000 * 1000 };
  *
  * ERR_SERIALIZATION, with a text that begins with line and column: invalid YAML or UTF-8, several documents,
  * anchors, aliases, tags, merge keys, duplicate keys, keys that are no scalars, nesting deeper than
- * JSON_DEPTH_MAX, numbers that JSON could not hold; also a text of more than YAML_BYTES_MAX. */
+ * YAML_DEPTH_MAX, numbers that JSON could not hold; also a text of more than YAML_BYTES_MAX. */
 enum err_code yaml_read(struct arena *a, struct bytes text, struct json **out, struct err *err);
 
 #endif

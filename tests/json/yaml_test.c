@@ -276,16 +276,16 @@ TEST(yaml, depth_is_taken_at_its_bound_and_refused_past_it)
 	struct fixture f;
 
 	fixture_open(&f);
-	read_ok(&f, repeated(&f, "[", JSON_DEPTH_MAX, "]", JSON_DEPTH_MAX));
-	read_refused(&f, repeated(&f, "[", JSON_DEPTH_MAX + 1, "]", JSON_DEPTH_MAX + 1),
-	             "line 1, column 129: ", "nested more than 128 levels deep");
-	read_ok(&f, repeated(&f, "- ", JSON_DEPTH_MAX, "x", 1));
-	read_refused(&f, repeated(&f, "- ", JSON_DEPTH_MAX + 1, "x", 1),
-	             "line 1, column 257: ", "nested more than 128 levels deep");
+	read_ok(&f, repeated(&f, "[", YAML_DEPTH_MAX, "]", YAML_DEPTH_MAX));
+	read_refused(&f, repeated(&f, "[", YAML_DEPTH_MAX + 1, "]", YAML_DEPTH_MAX + 1),
+	             "line 1, column 128: ", "nested more than 127 levels deep");
+	read_ok(&f, repeated(&f, "- ", YAML_DEPTH_MAX, "x", 1));
+	read_refused(&f, repeated(&f, "- ", YAML_DEPTH_MAX + 1, "x", 1),
+	             "line 1, column 255: ", "nested more than 127 levels deep");
 	read_refused(&f, repeated(&f, "{a: ", 100000, "}", 0),
-	             "line 1, column 513: ", "nested more than 128 levels deep");
+	             "line 1, column 509: ", "nested more than 127 levels deep");
 	read_refused(&f, repeated(&f, "[", 1000000, "]", 0),
-	             "line 1, column 129: ", "nested more than 128 levels deep");
+	             "line 1, column 128: ", "nested more than 127 levels deep");
 	fixture_close(&f);
 }
 
