@@ -3,11 +3,13 @@ SDK's waiters, DescribeLimits and DescribeEndpoints. Changes of indexes are in t
 
 import re
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from conftest import index, table_name, table_request, wait_for
 from helpers import get, invalid, n, refused, s
+from v1 import Server
 
 
 def describe(ddb, name):
@@ -267,3 +269,22 @@ def test_describe_endpoints_names_this_server(ddb, endpoint):
 def test_describe_endpoints_gives_an_address_a_client_can_reach(ddb, endpoint):
     (found,) = ddb.describe_endpoints()["Endpoints"]
     assert found["Address"] == endpoint.removeprefix("http://")
+
+
+@pytest.mark.gatehouse_only
+def test_the_item_count_is_right_after_each_of_several_kills():
+    server = Server()
+    for number in range(3):
+        ddb = boto3.client("dynamodb", endpoint_url=server.endpoint)
+        if number == 0:
+            ddb.create_table(**table_request("counted", "pk:S", gsi=[index("by-g", "g:S")]))
+        for i in range(40):
+            ddb.put_item(TableName="counted", Item={"pk": s(f"{number}-{i}"), "g": s("x")})
+        ddb.delete_item(TableName="counted", Key={"pk": s(f"{number}-0")})
+        server.kill()
+        server.start()
+        ddb = boto3.client("dynamodb", endpoint_url=server.endpoint)
+        described = describe(ddb, "counted")
+        assert described["ItemCount"] == ddb.scan(TableName="counted", Select="COUNT")["Count"] == 39 * (number + 1)
+        assert described["GlobalSecondaryIndexes"][0]["ItemCount"] == 39 * (number + 1)
+    server.close()
