@@ -58,7 +58,7 @@ static void gathered(void *ctx)
 {
 	struct api *api = ctx;
 
-	engine_gathered(api->parts.engine);
+	api->parts.store->backend->gathered(api->parts.store);
 }
 
 struct http_handler api_handler(struct api *api)

@@ -7,8 +7,8 @@
 
 #include "api/meter.h"
 #include "base/hash.h"
-#include "engine/engine.h"
 #include "http/http.h"
+#include "table/store.h"
 
 enum { ARN_HOME_BYTES = 64 };
 
@@ -18,7 +18,7 @@ struct services;
 
 /* What an API is made of; set once. */
 struct api_parts {
-	struct engine   *engine;
+	struct store    *store;
 	struct keyring  *keyring;    /* who may sign; NULL: no authentication */
 	struct services *services;   /* behind /v1 */
 	struct audit    *audit;      /* NULL: acts are not written down */

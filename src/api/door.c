@@ -4,7 +4,7 @@
  *   door_handle: who is it
  *   work: decode, may it; READ: run on a reader
  *   conclude: encode, respond
- *     WRITE: engine_submit ------------------->   write_run: run in its turn
+ *     WRITE: submit -------------------------->   write_run: run in its turn
  *                                                 write_done: committed, or failed
  *   write_answer: encode, respond  <------------- http_resume
  *
@@ -31,14 +31,14 @@
 #define CONTENT_TYPE "application/x-amz-json-1.0"
 
 struct door_write {
-	struct writer_request base; /* first: the writer hands back a pointer to it */
-	struct call           call;
-	struct http_request  *http;
-	struct caller         who;    /* until it is answered */
-	struct engine_session reader; /* of a read, and for what policies ask; from work on */
-	struct late_work      late;   /* if the work is done on the late thread */
-	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
-	size_t                key_id_len;
+	struct turn_request  base; /* first: the writer hands back a pointer to it */
+	struct call          call;
+	struct http_request *http;
+	struct caller        who; /* until it is answered */
+	struct table *reader;  /* of a read, and for what policies ask; from work on. NULL: none, or ended */
+	struct late_work late; /* if the work is done on the late thread */
+	char             key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
+	size_t           key_id_len;
 };
 
 /* ---- answers ---- */
@@ -66,8 +66,18 @@ static void note(struct api_loop *l, struct http_request *r, enum err_code outco
 	request_log(&n);
 }
 
+static void end_reading(struct api_loop *l, struct door_write *w)
+{
+	struct store *store = l->api->parts.store;
+
+	if (w->reader != NULL)
+		store->backend->read_end(store, w->reader);
+	w->reader = NULL;
+}
+
 static void respond(struct api_loop *l, struct http_request *r, enum err_code outcome, struct bytes body)
 {
+	struct door_write *w = r->user;
 	char               id[REQUEST_ID_LENGTH], sum[16];
 	unsigned long      crc = crc32_z(0, (const unsigned char *)body.data, body.len);
 	struct http_header headers[3] = {
@@ -84,7 +94,8 @@ static void respond(struct api_loop *l, struct http_request *r, enum err_code ou
 	api_loop_request_id(l, id);
 	response.header_count = response.status == 503 ? 3 : 2;
 	note(l, r, outcome, (struct bytes){id, sizeof(id)});
-	auth_release(&((struct door_write *)r->user)->who);
+	auth_release(&w->who);
+	end_reading(l, w); /* what is encoded may have belonged to it */
 	http_respond(r, &response);
 }
 
@@ -123,7 +134,7 @@ static void note_work(struct api_loop *l, const struct http_request *r, size_t e
 
 /* ---- writes ---- */
 
-static enum err_code write_run(struct writer_request *base, struct table *t)
+static enum err_code write_run(struct turn_request *base, struct table *t)
 {
 	struct door_write *w = (struct door_write *)base;
 	enum err_code      rc = permit_check_puts(&w->who, t, &w->call, &w->base.err);
@@ -141,7 +152,7 @@ static void write_answer(struct http_request *r)
 	answer(r->loop_data, r, &w->call, w->base.rc, &w->base.err);
 }
 
-static void write_done(struct writer_request *base)
+static void write_done(struct turn_request *base)
 {
 	struct door_write *w = (struct door_write *)base;
 
@@ -150,13 +161,15 @@ static void write_done(struct writer_request *base)
 
 static void write_submit(struct api_loop *l, struct http_request *r, struct door_write *w)
 {
+	struct store *store = l->api->parts.store;
 	struct err    err;
 	enum err_code rc;
 
+	end_reading(l, w);
 	w->base.run = write_run;
 	w->base.done = write_done;
 	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
-	rc = engine_submit(l->api->parts.engine, &w->base, &err);
+	rc = store->backend->submit(store, &w->base, &err);
 	if (rc != ERR_NONE)
 		answer_error(l, r, rc, &err);
 }
@@ -231,33 +244,31 @@ static void work(struct door_write *w, struct json_reader *json)
 	struct err          *err = &w->base.err;
 	struct bytes         target = http_header_get(r, "x-amz-target");
 	struct api_loop     *l = r->loop_data;
+	struct store        *store = l->api->parts.store;
 
-	engine_session_init(&w->reader,
-	                    l->api->parts.engine); /* here: late work is to see what there is by then */
+	w->reader =
+	        store->backend->read_begin(store, &r->arena); /* here: late work sees what there is by then */
 	w->base.rc = call_decode(&w->call, &r->arena, json, target, r->body, err);
 	if (w->base.rc == ERR_NONE)
-		w->base.rc = permit_check(&w->who, &w->reader.base, &w->call, err);
+		w->base.rc = permit_check(&w->who, w->reader, &w->call, err);
 	if (w->base.rc != ERR_NONE)
 		return;
 	w->call.request.host = host_of(r);
 	w->call.request.arn_home = bytes_of(l->api->arn_home);
 	if (w->call.operation->kind != WRITE)
-		w->base.rc = call_run(&w->call, &w->reader.base, err);
+		w->base.rc = call_run(&w->call, w->reader, err);
 }
 
 static void conclude(struct http_request *r)
 {
-	struct api_loop      *l = r->loop_data;
-	struct door_write    *w = r->user;
-	struct engine_session reader = w->reader; /* the answer may show what belongs to it */
+	struct api_loop   *l = r->loop_data;
+	struct door_write *w = r->user;
 
-	note_work(l, r, reader.cost.spent);
+	note_work(l, r, w->reader != NULL ? w->reader->cost.spent : 0); /* NULL: it was refused before */
 	if (w->base.rc == ERR_NONE && w->call.operation->kind == WRITE)
 		write_submit(l, r, w);
 	else
 		answer(l, r, &w->call, w->base.rc, &w->base.err);
-	if (reader.engine != NULL) /* unless it was refused before */
-		engine_session_release(&reader);
 }
 
 static void work_late(struct late_work *late, struct json_reader *json)
@@ -277,7 +288,7 @@ static struct door_write *begin(struct http_request *r)
 
 	w->call.operation = NULL;
 	w->who = (struct caller){0};
-	w->reader = (struct engine_session){0};
+	w->reader = NULL;
 	w->key_id_len = 0;
 	r->user = w;
 	return w;

@@ -16,11 +16,11 @@
 
 /* Everything that is one number, read once a scrape. */
 struct now {
-	struct engine_stats engine;
-	struct http_stats   http;
-	uint64_t            key_connections_refused, key_requests_refused, audit_lost;
-	bool                ready, restarted;
-	int64_t             started_us;
+	struct store_stats store;
+	struct http_stats  http;
+	uint64_t           key_connections_refused, key_requests_refused, audit_lost;
+	bool               ready, restarted;
+	int64_t            started_us;
 };
 
 /* X(name, kind, what it means, the number) */
@@ -30,24 +30,24 @@ struct now {
 	X("gatehouse_ready", "gauge", "1 if the server accepts writes, as /readyz says.", now->ready)        \
 	X("gatehouse_clock_ahead_seconds", "gauge",                                                          \
 	  "How far the wall clock is ahead of the server's time; far from 0 after someone set the clock.",   \
-	  (double)now->engine.clock_ahead_us / 1e6)                                                          \
+	  (double)now->store.clock_ahead_us / 1e6)                                                           \
 	X("gatehouse_disk_full", "gauge", "1 while writes are refused because the disk is nearly full.",     \
-	  now->engine.disk_full)                                                                             \
+	  now->store.disk_full)                                                                              \
 	X("gatehouse_writing_failed", "gauge",                                                               \
-	  "1 after a flush failed; the process writes nothing more until it restarts.", now->engine.failed)  \
+	  "1 after a flush failed; the process writes nothing more until it restarts.", now->store.failed)   \
 	X("gatehouse_restarted_after_failed_flush", "gauge",                                                 \
 	  "1 if the process restarted itself, after a failed flush or a start on a full disk; its counters " \
 	  "began at 0.",                                                                                     \
 	  now->restarted)                                                                                    \
 	X("gatehouse_queue_bytes", "gauge", "Bytes of requests waiting for the writer.",                     \
-	  (double)now->engine.queue_bytes)                                                                   \
+	  (double)now->store.queue_bytes)                                                                    \
 	X("gatehouse_cache_hits_total", "counter", "Rows found in the row cache.",                           \
-	  (double)now->engine.cache_hits)                                                                    \
+	  (double)now->store.cache_hits)                                                                     \
 	X("gatehouse_cache_misses_total", "counter", "Rows read from the store.",                            \
-	  (double)now->engine.cache_misses)                                                                  \
-	X("gatehouse_cache_bytes", "gauge", "Bytes in the row cache.", (double)now->engine.cache_bytes)      \
+	  (double)now->store.cache_misses)                                                                   \
+	X("gatehouse_cache_bytes", "gauge", "Bytes in the row cache.", (double)now->store.cache_bytes)       \
 	X("gatehouse_expired_rows_total", "counter", "Expired rows that the sweeper removed.",               \
-	  (double)now->engine.swept_rows)                                                                    \
+	  (double)now->store.swept_rows)                                                                     \
 	X("gatehouse_connections", "gauge", "Open connections.", (double)now->http.connections_now)          \
 	X("gatehouse_connections_accepted_total", "counter", "Connections accepted.",                        \
 	  (double)now->http.accepted)                                                                        \
@@ -247,33 +247,34 @@ static void write_devices(struct buf *out, const struct meter *m)
 
 /* ---- the writer ---- */
 
-static void write_writer(struct buf *out, const struct engine_stats *engine)
+static void write_writer(struct buf *out, const struct store_stats *store)
 {
 	exposition_family(out, "gatehouse_batch_requests", "histogram", "Requests per commit.");
 	exposition_histogram(out, "gatehouse_batch_requests", no_labels, &metric_bounds_count, 1,
-	                     &engine->batch_requests);
+	                     &store->batch_requests);
 	exposition_family(out, "gatehouse_flush_seconds", "histogram",
 	                  "Time to make a commit durable on the disk.");
 	exposition_histogram(out, "gatehouse_flush_seconds", no_labels, &metric_bounds_us, 1e6,
-	                     &engine->flush_us);
+	                     &store->flush_us);
 }
 
 void metrics_write(struct api *api, struct buf *out)
 {
 	const struct http_server *http = atomic_load(&api->http);
-	struct now                now = {.engine = engine_stats(api->parts.engine),
-	                                 .key_connections_refused = metric_value(&api->refused_connections),
+	struct store             *store = api->parts.store;
+	struct now                now = {.key_connections_refused = metric_value(&api->refused_connections),
 	                                 .key_requests_refused = metric_value(&api->refused_requests),
 	                                 .audit_lost = audit_lost(api->parts.audit),
 	                                 .ready = api->parts.ready(api->parts.ready_ctx),
 	                                 .restarted = api->parts.restarted,
 	                                 .started_us = api->started_us};
 
+	store->backend->stats(store, &now.store);
 	if (http != NULL)
 		now.http = http_server_stats(http);
 	write_build(out);
 	write_numbers(out, &now);
-	write_writer(out, &now.engine);
+	write_writer(out, &now.store);
 	write_requests(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->policies != NULL) {
 		write_policies(out, api->parts.services->policies);
@@ -281,7 +282,7 @@ void metrics_write(struct api *api, struct buf *out)
 	}
 	write_devices(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
-		limit_metrics_write(out, api->parts.services->limits, engine_now_us(api->parts.engine));
+		limit_metrics_write(out, api->parts.services->limits, store->backend->now_us(store));
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

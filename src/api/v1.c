@@ -17,14 +17,15 @@ enum { V1_TRIES_MAX = 5 }; /* how often a call decides again when others wrote i
 
 /* A call and what it takes to answer it. */
 struct v1_work {
-	struct writer_request base; /* first: the writer hands back a pointer to it */
-	struct v1_call        call;
-	struct idempotency    once;
-	struct kept_answer    kept; /* of a keyed request: the answer, this one's or the first one's */
-	bool                  replayed;
-	bool                  admitted;                    /* it was decoded, and its caller may */
-	char                  key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
-	size_t                key_id_len;
+	struct turn_request base; /* first: the writer hands back a pointer to it */
+	struct v1_call      call;
+	struct idempotency  once;
+	struct table       *reader; /* of a read; NULL: none */
+	struct kept_answer  kept;   /* of a keyed request: the answer, this one's or the first one's */
+	bool                replayed;
+	bool                admitted;                    /* it was decoded, and its caller may */
+	char                key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
+	size_t              key_id_len;
 };
 
 /* ---- answers ---- */
@@ -50,6 +51,7 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
                     struct http_response *response)
 {
 	struct v1_call *c = &w->call;
+	struct store   *store = l->api->parts.store;
 	char            id[REQUEST_ID_LENGTH];
 
 	api_loop_request_id(l, id);
@@ -68,6 +70,8 @@ static void respond(struct api_loop *l, struct v1_work *w, enum err_code outcome
 		act_write_v1(l->api->parts.audit,
 		             &(struct act_v1_note){c, outcome, {id, sizeof(id)}, {w->key_id, w->key_id_len}});
 	v1_let_go(c);
+	if (w->reader != NULL)
+		store->backend->read_end(store, w->reader);
 	http_respond(c->http, response);
 }
 
@@ -172,7 +176,7 @@ static enum err_code run(struct v1_work *w, struct table *t, struct err *err)
 	               : rc;
 }
 
-static enum err_code write_run(struct writer_request *base, struct table *t)
+static enum err_code write_run(struct turn_request *base, struct table *t)
 {
 	struct v1_work *w = (struct v1_work *)base;
 	enum err_code   rc = run(w, t, &base->err);
@@ -217,7 +221,7 @@ static void write_answer(struct http_request *r)
 	finish(r->loop_data, w, w->base.rc, &w->base.err);
 }
 
-static void write_done(struct writer_request *base)
+static void write_done(struct turn_request *base)
 {
 	http_resume(((struct v1_work *)base)->call.http, write_answer);
 }
@@ -225,6 +229,7 @@ static void write_done(struct writer_request *base)
 static void write_submit(struct api_loop *l, struct v1_work *w)
 {
 	struct http_request *r = w->call.http;
+	struct store        *store = l->api->parts.store;
 	struct err           err;
 	enum err_code        rc;
 
@@ -233,7 +238,7 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
 	w->base.rc = ERR_NONE;
 	w->base.next = NULL;
-	rc = engine_submit(l->api->parts.engine, &w->base, &err);
+	rc = store->backend->submit(store, &w->base, &err);
 	if (rc != ERR_NONE)
 		finish(l, w, rc, &err);
 }
@@ -250,16 +255,14 @@ static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 
 static void read_run(struct api_loop *l, struct v1_work *w)
 {
-	struct engine        *e = l->api->parts.engine;
-	struct engine_session reader;
+	struct store *store = l->api->parts.store;
 
 	if (w->call.tableless) {
-		read_answer(l, w, &(struct table){.now_us = engine_now_us(e)});
+		read_answer(l, w, &(struct table){.now_us = store->backend->now_us(store)});
 		return;
 	}
-	engine_session_init(&reader, e);
-	read_answer(l, w, &reader.base);
-	engine_session_release(&reader);
+	w->reader = store->backend->read_begin(store, w->call.arena);
+	read_answer(l, w, w->reader);
 }
 
 /* ---- the way in ---- */
@@ -390,6 +393,7 @@ static enum err_code admit(struct api_loop *l, struct v1_work *w, struct err *er
 static void handle(struct api_loop *l, struct http_request *r, const struct v1_match *match)
 {
 	struct v1_work *w = arena_alloc(&r->arena, sizeof(*w));
+	struct store   *store = l->api->parts.store;
 	enum err_code   rc;
 
 	/* all but the writer's part, which holds room for a long error text */
@@ -400,7 +404,7 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.route = match->route;
 	w->call.once = &w->once;
 	w->call.services = l->api->parts.services;
-	w->call.now_us = engine_now_us(l->api->parts.engine);
+	w->call.now_us = store->backend->now_us(store);
 	memcpy(w->call.params, match->params, sizeof(match->params));
 	rc = admit(l, w, &w->base.err);
 	w->admitted = rc == ERR_NONE;

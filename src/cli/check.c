@@ -1,4 +1,4 @@
-/* Check: `gatehouse check`: shows how engine/check.h gets on, and says plainly what it found. */
+/* Check: `gatehouse check`: shows how server/offline.h gets on, and says plainly what it found. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "engine/check.h"
+#include "server/offline.h"
 
 enum {
 	BAR_CELLS = 30,
@@ -21,38 +21,38 @@ enum {
 /* ---- progress, on standard error: a bar on a terminal, else a line now and then ---- */
 
 struct display {
-	bool             terminal;
-	int64_t          started_us, drawn_us;
-	enum check_phase phase;
-	unsigned         percent; /* last shown of that phase */
-	bool             any;     /* … if any was */
-	unsigned         problems;
+	bool               terminal;
+	int64_t            started_us, drawn_us;
+	enum offline_phase phase;
+	unsigned           percent; /* last shown of that phase */
+	bool               any;     /* … if any was */
+	unsigned           problems;
 };
 
-static uint64_t keys_of(const struct check_found *f)
+static uint64_t keys_of(const struct offline_check *f)
 {
-	return f->counts.rows + f->counts.index_entries + f->counts.expiry_entries;
+	return f->rows + f->index_entries + f->expiry_entries;
 }
 
 /* "rows and entries  40 %  1234 compared  0:05" */
-static void print_facts(const struct display *d, const struct check_found *f, int64_t now_us)
+static void print_facts(const struct display *d, const struct offline_check *f, int64_t now_us)
 {
 	int64_t elapsed_s = (now_us - d->started_us) / 1000000;
 
 	fprintf(stderr, "%3u %%  ", d->percent);
-	if (d->phase == CHECK_BLOCKS)
+	if (d->phase == OFFLINE_BLOCKS)
 		fprintf(stderr, "%" PRIu64 " files, %" PRIu64 " MB read", f->files, f->bytes >> 20);
 	else
 		fprintf(stderr, "%" PRIu64 " rows and entries compared", keys_of(f));
 	fprintf(stderr, "  %d:%02d", (int)(elapsed_s / 60), (int)(elapsed_s % 60));
 }
 
-static const char *phase_name(enum check_phase phase)
+static const char *phase_name(enum offline_phase phase)
 {
-	return phase == CHECK_BLOCKS ? "blocks" : "rows";
+	return phase == OFFLINE_BLOCKS ? "blocks" : "rows";
 }
 
-static void draw_bar(const struct display *d, const struct check_found *f, int64_t now_us)
+static void draw_bar(const struct display *d, const struct offline_check *f, int64_t now_us)
 {
 	char cells[BAR_CELLS + 1];
 
@@ -71,14 +71,14 @@ static void clear_bar(const struct display *d)
 }
 
 /* Is it worth saying? Called for every key, so most often it is not, and the clock is not asked. */
-static bool is_news(struct display *d, enum check_phase phase, unsigned percent)
+static bool is_news(struct display *d, enum offline_phase phase, unsigned percent)
 {
 	unsigned step = d->terminal ? 1 : LINE_EVERY_PERCENT;
 
 	return !d->any || phase != d->phase || percent / step != d->percent / step;
 }
 
-static void on_progress(void *ctx, enum check_phase phase, unsigned percent, const struct check_found *f)
+static void on_progress(void *ctx, enum offline_phase phase, unsigned percent, const struct offline_check *f)
 {
 	struct display *d = ctx;
 	int64_t         now_us;
@@ -113,13 +113,12 @@ static void on_problem(void *ctx, const char *text)
 
 /* ---- the last line ---- */
 
-static void say_sound(const char *path, const struct check_found *f)
+static void say_sound(const char *path, const struct offline_check *f)
 {
 	printf("%s is sound: %u sealed files as they were written; %" PRIu64 " files (%" PRIu64
 	       " MB) without a damaged block; %" PRIu64 " rows, %" PRIu64 " index entries and %" PRIu64
 	       " expiry entries agree\n",
-	       path, f->sealed, f->files, f->bytes >> 20, f->counts.rows, f->counts.index_entries,
-	       f->counts.expiry_entries);
+	       path, f->sealed, f->files, f->bytes >> 20, f->rows, f->index_entries, f->expiry_entries);
 	if (f->torn_bytes > 0)
 		printf("The last %" PRIu64
 		       " bytes of the store's MANIFEST were not written to their end. The next start leaves "
@@ -127,14 +126,14 @@ static void say_sound(const char *path, const struct check_found *f)
 		       f->torn_bytes);
 }
 
-static void say_damaged(const char *path, const struct check_found *f)
+static void say_damaged(const char *path, const struct offline_check *f)
 {
 	if (f->damaged_files > 0)
 		fprintf(stderr,
 		        "gatehouse check: %s is DAMAGED: %" PRIu64 " of %" PRIu64
 		        " files have damaged blocks; rows were not compared\n",
 		        path, f->damaged_files, f->files);
-	else if (f->counts.differences == 0)
+	else if (f->differences == 0)
 		fprintf(stderr,
 		        "gatehouse check: %s is DAMAGED: %u of %u sealed files are damaged or missing; the "
 		        "data "
@@ -144,32 +143,32 @@ static void say_damaged(const char *path, const struct check_found *f)
 		fprintf(stderr,
 		        "gatehouse check: %s is DAMAGED: its blocks are intact, but %" PRIu64
 		        " differences were found in %" PRIu64 " rows and entries\n",
-		        path, f->counts.differences, keys_of(f));
+		        path, f->differences, keys_of(f));
 }
 
 static int check(const char *path)
 {
-	struct display     d = {.terminal = isatty(STDERR_FILENO) == 1};
-	struct check_watch watch = {&d, on_progress, on_problem};
-	struct check_found found;
-	struct err         err;
-	enum err_code      rc;
+	struct display       d = {.terminal = isatty(STDERR_FILENO) == 1};
+	struct offline_watch watch = {&d, on_progress, on_problem};
+	struct offline_check found;
+	struct err           err;
+	enum err_code        rc;
 
 	log_set_level(LOG_WARN);
 	d.started_us = clock_steady_us(clock_system());
 	rc = file_become_owner(path, &err);
 	if (rc == ERR_NONE)
-		rc = engine_check(path, &watch, &found, &err);
+		rc = offline_check(path, &watch, &found, &err);
 	clear_bar(&d);
 	if (d.problems > PROBLEMS_SHOWN_MAX)
 		fprintf(stderr, "gatehouse check: … and %u more\n", d.problems - PROBLEMS_SHOWN_MAX);
 	if (rc != ERR_NONE)
 		fprintf(stderr, "gatehouse check: %s could not be checked: %s\n", path, err.text);
-	else if (check_is_sound(&found))
+	else if (found.sound)
 		say_sound(path, &found);
 	else
 		say_damaged(path, &found);
-	return rc == ERR_NONE && check_is_sound(&found) ? 0 : 1;
+	return rc == ERR_NONE && found.sound ? 0 : 1;
 }
 
 struct check_options {

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/record.h"
-#include "engine/salvage.h"
+#include "server/offline.h"
 
 struct salvage_options {
 	const char *data;
@@ -28,7 +28,7 @@ static int failed(const char *path, const struct err *err)
 	return 1;
 }
 
-static int say_end(const struct salvage_options *o, const struct salvage_found *found)
+static int say_end(const struct salvage_options *o, const struct offline_salvage *found)
 {
 	if (!found->damaged)
 		printf("%s: nothing to drop\n", o->data);
@@ -45,14 +45,13 @@ static int say_end(const struct salvage_options *o, const struct salvage_found *
 
 static int salvage(const struct salvage_options *o)
 {
-	struct salvage_watch watch = {NULL, on_line};
-	struct salvage_found found;
-	uid_t                run_by = geteuid();
-	struct err           err;
+	struct offline_salvage found;
+	uid_t                  run_by = geteuid();
+	struct err             err;
 
 	log_set_level(LOG_WARN);
 	if (file_become_owner(o->data, &err) != ERR_NONE ||
-	    engine_salvage(o->data, o->drop, &watch, &found, &err) != ERR_NONE)
+	    offline_salvage(o->data, o->drop, on_line, &found, &err) != ERR_NONE)
 		return failed(o->data, &err);
 	if (found.dropped)
 		record_key(o->data, run_by, "data.salvage", NULL);

@@ -135,8 +135,8 @@ enum err_code apply_to(struct engine_session *s, struct arena *a, const struct t
 	r->size_bytes = row->size_bytes;
 	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row->size_bytes)};
 	if (q->condition != NULL)
-		s->cost.spent += row->size_bytes * EXPR_READ_COST;
-	holds = expr_holds(q->condition, old != NULL ? old : &new, &s->cost);
+		s->base.cost.spent += row->size_bytes * EXPR_READ_COST;
+	holds = expr_holds(q->condition, old != NULL ? old : &new, &s->base.cost);
 	if (cost_check(s, err) != ERR_NONE)
 		return err->code;
 	if (!holds) {

@@ -17,10 +17,10 @@ struct walk {
 };
 
 struct fill_request {
-	struct writer_request base;
-	uint32_t              table_id;
-	struct walk          *walk;
-	bool                  more;
+	struct turn_request base;
+	uint32_t            table_id;
+	struct walk        *walk;
+	bool                more;
 };
 
 static bool needs_filling(const struct table_entry *t)
@@ -146,7 +146,7 @@ static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct
 	return err->code;
 }
 
-static enum err_code fill_request_run(struct writer_request *w, struct table *t)
+static enum err_code fill_request_run(struct turn_request *w, struct table *t)
 {
 	struct arena  a;
 	enum err_code rc;

@@ -156,7 +156,7 @@ static enum err_code act(struct engine_session *s, struct arena *a, const struct
 	struct table_write_result *result = &r->results[action];
 	enum err_code              rc = apply_to(s, a, t, &q->writes[action], result, err);
 
-	if (rc == ERR_INVALID && !expr_cost_exceeded(&s->cost)) {
+	if (rc == ERR_INVALID && !expr_cost_exceeded(&s->base.cost)) {
 		invalid(a, r, action, err);
 		return ERR_NONE;
 	}

@@ -38,6 +38,8 @@ const struct table_backend engine_backend = {
         .remove = tables_remove,
 };
 
+static const struct store_backend store_backend;
+
 enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20, CLOCK_JUMP_MAX_DAYS = 30 };
 
 #define DAY_US         (INT64_C(86400) * 1000000)
@@ -225,6 +227,7 @@ static struct engine *engine_make(const struct engine_options *options)
 {
 	struct engine *e = mem_zalloc(sizeof(*e));
 
+	e->store.backend = &store_backend;
 	e->options = *options;
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
@@ -392,7 +395,8 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 
 void engine_session_init(struct engine_session *r, struct engine *e)
 {
-	*r = (struct engine_session){.base = {&engine_backend, engine_now_us(e)}, .engine = e};
+	*r = (struct engine_session){
+	        .base = {.backend = &engine_backend, .now_us = engine_now_us(e), .alone = true}, .engine = e};
 	pthread_mutex_lock(&e->catalog_lock);
 	r->catalog = catalog_ref(e->catalog);
 	pthread_mutex_unlock(&e->catalog_lock);
@@ -405,7 +409,7 @@ void engine_session_release(struct engine_session *r)
 
 /* ---- writing ---- */
 
-enum err_code engine_submit(struct engine *e, struct writer_request *w, struct err *err)
+enum err_code engine_submit(struct engine *e, struct turn_request *w, struct err *err)
 {
 	return writer_submit(e->writer, w, err);
 }
@@ -415,57 +419,91 @@ void engine_gathered(struct engine *e)
 	writer_gathered(e->writer);
 }
 
-struct waiter {
-	pthread_mutex_t lock;
-	pthread_cond_t  finished;
-	bool            done;
-};
-
-static void wake_waiter(struct writer_request *w)
+enum err_code engine_run(struct engine *e, struct turn_request *w, struct err *err)
 {
-	struct waiter *waiter = w->waiter;
-
-	pthread_mutex_lock(&waiter->lock);
-	waiter->done = true;
-	pthread_cond_signal(&waiter->finished);
-	pthread_mutex_unlock(&waiter->lock);
+	return store_run(&e->store, w, err);
 }
 
-enum err_code engine_run(struct engine *e, struct writer_request *w, struct err *err)
-{
-	struct waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-
-	w->done = wake_waiter;
-	w->waiter = &waiter;
-	if (writer_submit(e->writer, w, err) != ERR_NONE)
-		return err->code;
-	writer_gathered(e->writer);
-	pthread_mutex_lock(&waiter.lock);
-	while (!waiter.done)
-		pthread_cond_wait(&waiter.finished, &waiter.lock);
-	pthread_mutex_unlock(&waiter.lock);
-	if (w->rc != ERR_NONE)
-		*err = w->err;
-	return w->rc;
-}
-
-struct engine_stats engine_stats(struct engine *e)
+struct store_stats engine_stats(struct engine *e)
 {
 	struct writer_stats w = writer_stats(e->writer);
 	struct cache_stats  c = cache_stats(e->cache);
 
-	return (struct engine_stats){.requests = w.requests,
-	                             .clock_ahead_us = clock_wall_us(e->options.clock) - engine_now_us(e),
-	                             .batches = w.batches,
-	                             .largest_batch = w.largest_batch,
-	                             .commit_us = w.commit_us,
-	                             .swept_rows = atomic_load(&e->swept_rows),
-	                             .cache_hits = c.hits,
-	                             .cache_misses = c.misses,
-	                             .cache_bytes = c.bytes,
-	                             .queue_bytes = w.queue_bytes,
-	                             .disk_full = atomic_load(&e->disk_full),
-	                             .failed = writer_failed(e->writer),
-	                             .batch_requests = w.batch_requests,
-	                             .flush_us = w.flush_us};
+	return (struct store_stats){.requests = w.requests,
+	                            .clock_ahead_us = clock_wall_us(e->options.clock) - engine_now_us(e),
+	                            .batches = w.batches,
+	                            .largest_batch = w.largest_batch,
+	                            .commit_us = w.commit_us,
+	                            .swept_rows = atomic_load(&e->swept_rows),
+	                            .cache_hits = c.hits,
+	                            .cache_misses = c.misses,
+	                            .cache_bytes = c.bytes,
+	                            .queue_bytes = w.queue_bytes,
+	                            .disk_full = atomic_load(&e->disk_full),
+	                            .failed = writer_failed(e->writer),
+	                            .batch_requests = w.batch_requests,
+	                            .flush_us = w.flush_us};
 }
+
+/* ---- the store (table/store.h): struct engine begins with it ---- */
+
+struct store *engine_store(struct engine *e)
+{
+	return &e->store;
+}
+
+static struct table *store_read_begin(struct store *s, struct arena *a)
+{
+	struct engine_session *session = arena_alloc(a, sizeof(*session));
+
+	engine_session_init(session, (struct engine *)s);
+	return &session->base;
+}
+
+static void store_read_end(struct store *s, struct table *t)
+{
+	(void)s;
+	engine_session_release((struct engine_session *)t);
+}
+
+static enum err_code store_submit(struct store *s, struct turn_request *w, struct err *err)
+{
+	return engine_submit((struct engine *)s, w, err);
+}
+
+static void store_gathered(struct store *s)
+{
+	engine_gathered((struct engine *)s);
+}
+
+static int64_t store_now_us(struct store *s)
+{
+	return engine_now_us((struct engine *)s);
+}
+
+static bool store_ready(const struct store *s)
+{
+	return engine_ready((const struct engine *)s);
+}
+
+static bool store_beats(struct store *s)
+{
+	return engine_beats((struct engine *)s);
+}
+
+static void store_stats(struct store *s, struct store_stats *out)
+{
+	*out = engine_stats((struct engine *)s);
+}
+
+static const struct store_backend store_backend = {
+        .name = "embedded",
+        .read_begin = store_read_begin,
+        .read_end = store_read_end,
+        .submit = store_submit,
+        .gathered = store_gathered,
+        .now_us = store_now_us,
+        .ready = store_ready,
+        .beats = store_beats,
+        .stats = store_stats,
+};

@@ -1,4 +1,4 @@
-/* Engine: the table backend in this process, durable on one disk.
+/* Engine: the store in this process, durable on one disk.
  *
  *   loop threads                       writer thread                    ticker thread
  *   engine_session_init                 takes all that waits             once a second: free space,
@@ -11,9 +11,7 @@
 #define ENGINE_ENGINE_H
 
 #include "base/clock.h"
-#include "base/metric.h"
-#include "expr/eval.h"
-#include "table/table.h"
+#include "table/store.h"
 
 struct engine;
 struct catalog;
@@ -46,14 +44,17 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 /* Finishes what was submitted, then closes. */
 void engine_close(struct engine *e);
 
-/* Can it take writes: no failed commit, disk not full? */
-bool engine_ready(const struct engine *e);
-
 /* Had the disk no room when it was opened? Then it can only be read. */
 bool engine_starved(const struct engine *e);
 
-/* Has the writer got on since the last call? False if it is still at the same batch: it hangs, if enough time
- * has passed. One caller at a time, now and then. */
+/* The engine as all but server/ and tests know it. */
+struct store *engine_store(struct engine *e);
+
+/* ---- as the store has them (table/store.h) ---- */
+
+/* No failed commit, disk not full? */
+bool engine_ready(const struct engine *e);
+
 bool engine_beats(struct engine *e);
 
 /* ---- sessions ---- */
@@ -65,7 +66,6 @@ struct engine_session {
 	struct engine        *engine;
 	const struct catalog *catalog;
 	struct turn          *turn; /* NULL: reads only */
-	struct expr_cost      cost; /* of all expressions so far; each call may add expression_bytes_max */
 };
 
 void engine_session_init(struct engine_session *r, struct engine *e);
@@ -76,48 +76,15 @@ int64_t engine_now_us(struct engine *e);
 
 /* ---- writing ---- */
 
-/* A write waiting for its turn. Owned by the submitter, who must keep it alive until done is called. */
-struct writer_request {
-	/* Set by the submitter. run executes on the writer's thread; if it returns non-zero, what it wrote is
-	 * undone and w->err must be filled. */
-	enum err_code (*run)(struct writer_request *w, struct table *t);
-	/* Called once, on the writer's thread, after the commit that holds it is durable or failed, or when it is not run
-	 * because too much of callers like this one waits (ERR_THROTTLED); w->rc and w->err say how it ended. Must not block. The request is the submitter's again from here on. */
-	void (*done)(struct writer_request *w);
-	/* What it counts against the queue's bound; run may set it to what the request has come to hold,
-	 * which counts against the batch's. */
-	size_t cost_bytes;
-	/* On whose behalf: an address to tell callers apart by, never followed. NULL: the engine's own, or unknown. */
-	const void *caller;
+enum err_code engine_submit(struct engine *e, struct turn_request *w, struct err *err);
+void          engine_gathered(struct engine *e);
 
-	enum err_code rc;
-	struct err    err;
-
-	struct writer_request *next;   /* the writer's */
-	void                  *waiter; /* engine_run's */
-};
-
-/* ERR_OVERLOADED at once if the queue is full, ERR_STORAGE after a failed commit; then done is not called. Whoever submits
- * calls engine_gathered afterwards, once for as many as it has: only then is their turn sure to come. */
-enum err_code engine_submit(struct engine *e, struct writer_request *w, struct err *err);
-
-void engine_gathered(struct engine *e);
-
-/* Submits and waits: for tests, tools and the ticker. Not for loop threads. */
-enum err_code engine_run(struct engine *e, struct writer_request *w, struct err *err);
+/* store_run: submits and waits. */
+enum err_code engine_run(struct engine *e, struct turn_request *w, struct err *err);
 
 /* ---- for tests and metrics ---- */
 
-struct engine_stats {
-	uint64_t requests, batches, largest_batch, commit_us, swept_rows, cache_hits, cache_misses;
-	size_t   cache_bytes, queue_bytes;
-	bool     disk_full, failed;           /* why it takes no writes */
-	int64_t  clock_ahead_us;              /* the wall clock's, of time as items see it */
-	struct metric_reading batch_requests; /* metric_bounds_count */
-	struct metric_reading flush_us;       /* metric_bounds_us */
-};
-
-struct engine_stats engine_stats(struct engine *e);
+struct store_stats engine_stats(struct engine *e);
 
 /* Does one ticker round now and waits for it: tests move the clock and then sweep. */
 void engine_tick(struct engine *e);

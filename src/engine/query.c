@@ -89,8 +89,8 @@ static enum err_code page_take(struct page *p, const struct loaded *row, bool *f
 	*full = row->live && p->bytes > 0 && p->bytes + row->size_bytes > TABLE_PAGE_BYTES_MAX;
 	if (*full || !row->live)
 		return ERR_NONE;
-	holds = expr_holds(p->q->filter, &row->item, &p->session->cost);
-	if (expr_cost_exceeded(&p->session->cost) && p->result->scanned > 0) {
+	holds = expr_holds(p->q->filter, &row->item, &p->session->base.cost);
+	if (expr_cost_exceeded(&p->session->base.cost) && p->result->scanned > 0) {
 		*full = true;
 		return ERR_NONE;
 	}
@@ -106,7 +106,7 @@ static enum err_code page_take(struct page *p, const struct loaded *row, bool *f
 static bool page_is_full(const struct page *p)
 {
 	return (p->q->limit > 0 && p->result->scanned >= p->q->limit) ||
-	       p->stored_bytes >= PAGE_READ_BYTES_MAX || p->session->cost.spent >= p->cost_max;
+	       p->stored_bytes >= PAGE_READ_BYTES_MAX || p->session->base.cost.spent >= p->cost_max;
 }
 
 /* Reads until the page is full or the range ends. */
@@ -174,8 +174,8 @@ enum err_code read_query(struct table *t, struct arena *a, const struct table_qu
 
 	*r = (struct table_query_result){0};
 	cost_begin(p.session);
-	p.cost_max =
-	        p.session->cost.spent + p.session->engine->options.expression_bytes_max / PAGE_COST_SHARE;
+	p.cost_max = p.session->base.cost.spent +
+	             p.session->engine->options.expression_bytes_max / PAGE_COST_SHARE;
 	if (query_plan(&p, err) != ERR_NONE || page_read(&p, err) != ERR_NONE)
 		return err->code;
 	fill_capacity(&p);

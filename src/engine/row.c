@@ -15,12 +15,12 @@ enum { KEY_ROOM = 128, VALUE_ROOM = 256 };
 
 void cost_begin(struct engine_session *s)
 {
-	s->cost.max = s->cost.spent + s->engine->options.expression_bytes_max;
+	s->base.cost.max = s->base.cost.spent + s->engine->options.expression_bytes_max;
 }
 
 enum err_code cost_check(const struct engine_session *s, struct err *err)
 {
-	if (!expr_cost_exceeded(&s->cost))
+	if (!expr_cost_exceeded(&s->base.cost))
 		return ERR_NONE;
 	return err_set(err, ERR_INVALID, MSG_EXPRESSION_COST, s->engine->options.expression_bytes_max);
 }

@@ -18,6 +18,8 @@
 #include "engine/writer.h"
 
 struct engine {
+	struct store store; /* first: a struct store of this backend is an engine */
+
 	/* set once, before any thread starts */
 	struct engine_options options;
 	struct rocks         *rocks;

@@ -12,9 +12,9 @@ enum {
 };
 
 struct sweep_request {
-	struct writer_request base;
-	struct sweep         *sweep;
-	bool                  more;
+	struct turn_request base;
+	struct sweep       *sweep;
+	bool                more;
 };
 
 static bool same_bucket(int64_t bucket_start_s, int64_t expiry_s)
@@ -81,7 +81,7 @@ static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struc
 	return err->code;
 }
 
-static enum err_code sweep_request_run(struct writer_request *w, struct table *t)
+static enum err_code sweep_request_run(struct turn_request *w, struct table *t)
 {
 	struct arena  a;
 	enum err_code rc;

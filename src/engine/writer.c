@@ -51,7 +51,7 @@ enum {
 };
 
 struct line {
-	struct writer_request *first, **last;
+	struct turn_request *first, **last;
 };
 
 struct writer {
@@ -90,16 +90,16 @@ static void line_init(struct line *l)
 	*l = (struct line){NULL, &l->first};
 }
 
-static void line_push(struct line *l, struct writer_request *r)
+static void line_push(struct line *l, struct turn_request *r)
 {
 	r->next = NULL;
 	*l->last = r;
 	l->last = &r->next;
 }
 
-static struct writer_request *line_pop(struct line *l)
+static struct turn_request *line_pop(struct line *l)
 {
-	struct writer_request *r = l->first;
+	struct turn_request *r = l->first;
 
 	if (r != NULL)
 		l->first = r->next;
@@ -128,7 +128,7 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 	return err_set(err, ERR_DISK_FULL, "the disk is nearly full; writes are refused until there is room");
 }
 
-enum err_code writer_submit(struct writer *w, struct writer_request *r, struct err *err)
+enum err_code writer_submit(struct writer *w, struct turn_request *r, struct err *err)
 {
 	size_t waiting;
 	bool   full;
@@ -243,10 +243,12 @@ static bool take(struct writer *w)
 /* ---- running ---- */
 
 /* Returns the work that it was: what it came to hold, and what its expressions examined. */
-static size_t run_one(struct writer *w, struct writer_request *r, int64_t now_us)
+static size_t run_one(struct writer *w, struct turn_request *r, int64_t now_us)
 {
 	struct engine_session session = {
-	        .base = {&engine_backend, now_us}, .engine = w->engine, .turn = &w->turn};
+	        .base = {.backend = &engine_backend, .now_us = now_us, .alone = true},
+	        .engine = w->engine,
+	        .turn = &w->turn};
 	struct turn_mark mark = turn_mark(&w->turn);
 
 	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
@@ -255,11 +257,11 @@ static size_t run_one(struct writer *w, struct writer_request *r, int64_t now_us
 		turn_rollback(&w->turn, mark);
 	else
 		turn_keep(&w->turn, mark);
-	return r->cost_bytes + session.cost.spent;
+	return r->cost_bytes + session.base.cost.spent;
 }
 
 /* Lets it wait, or completes it now. As in (W4), one that alone costs more waits all the same. */
-static void put_off(struct writer *w, struct writer_request *r)
+static void put_off(struct writer *w, struct turn_request *r)
 {
 	size_t bytes = w->late_bytes + r->cost_bytes;
 
@@ -273,9 +275,9 @@ static void put_off(struct writer *w, struct writer_request *r)
 	r->done(r);
 }
 
-static struct writer_request *pop_late(struct writer *w)
+static struct turn_request *pop_late(struct writer *w)
 {
-	struct writer_request *r = line_pop(&w->late);
+	struct turn_request *r = line_pop(&w->late);
 
 	if (r != NULL)
 		w->late_bytes -= r->cost_bytes;
@@ -283,9 +285,9 @@ static struct writer_request *pop_late(struct writer *w)
 }
 
 /* The next request of a batch of that kind. */
-static struct writer_request *next(struct writer *w, bool late, int64_t now_us)
+static struct turn_request *next(struct writer *w, bool late, int64_t now_us)
 {
-	struct writer_request *r;
+	struct turn_request *r;
 
 	if (late)
 		return pop_late(w);
@@ -325,9 +327,9 @@ static bool run_ends(struct writer *w, const struct run *run)
 /* Runs requests in turn, of the line whose turn it is if it has any, and puts them into *ran. */
 static uint64_t run_all(struct writer *w, int64_t now_us, struct line *ran)
 {
-	struct clock          *clock = w->engine->options.clock;
-	struct run             run = {.late = w->late_next, .began_us = clock_steady_us(clock)};
-	struct writer_request *r = next(w, run.late, run.began_us);
+	struct clock        *clock = w->engine->options.clock;
+	struct run           run = {.late = w->late_next, .began_us = clock_steady_us(clock)};
+	struct turn_request *r = next(w, run.late, run.began_us);
 
 	run.at_us = run.began_us;
 	if (r == NULL) {
@@ -470,23 +472,23 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	return rc;
 }
 
-static void complete(struct writer_request *r)
+static void complete(struct turn_request *r)
 {
 	while (r != NULL) {
-		struct writer_request *next = r->next; /* after done it is the submitter's */
+		struct turn_request *next = r->next; /* after done it is the submitter's */
 
 		r->done(r);
 		r = next;
 	}
 }
 
-static void fail_all(struct writer_request *r, const char *why)
+static void fail_all(struct turn_request *r, const char *why)
 {
 	for (; r != NULL; r = r->next)
 		r->rc = err_set(&r->err, ERR_STORAGE, "the outcome is unknown: %s", why);
 }
 
-static void refuse_each(struct writer *w, struct writer_request *r)
+static void refuse_each(struct writer *w, struct turn_request *r)
 {
 	for (; r != NULL; r = r->next)
 		r->rc = refuse(w, &r->err);
@@ -518,7 +520,7 @@ static void refuse_all(struct writer *w)
 {
 	line_join(&w->ready, &w->late);
 	w->late_bytes = 0;
-	for (const struct writer_request *r = w->ready.first; r != NULL; r = r->next)
+	for (const struct turn_request *r = w->ready.first; r != NULL; r = r->next)
 		atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
 	refuse_each(w, w->ready.first);
 	complete(w->ready.first);

@@ -17,7 +17,7 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 /* Completes everything that was submitted, then ends the thread. False if a commit failed. */
 bool writer_close(struct writer *w);
 
-enum err_code       writer_submit(struct writer *w, struct writer_request *r, struct err *err);
+enum err_code       writer_submit(struct writer *w, struct turn_request *r, struct err *err);
 void                writer_gathered(struct writer *w); /* see engine_gathered */
 bool                writer_failed(const struct writer *w);
 struct writer_stats writer_stats(struct writer *w);

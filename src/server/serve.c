@@ -26,6 +26,7 @@ enum { POLICY_LOOK_S = 1 };
 struct server {
 	struct audit          *audit;
 	struct engine         *engine;
+	struct store          *store;   /* the engine's: what all else knows of it */
 	struct keyring        *keyring; /* NULL: no authentication */
 	struct server_services services;
 	struct api             api;
@@ -109,7 +110,7 @@ static void signals_wait(struct server *s)
 
 	for (;;) {
 		which = sigtimedwait(&set, NULL, &look);
-		services_refresh(&s->services, s->engine);
+		services_refresh(&s->services, s->store);
 		if (which == SIGHUP)
 			certificates_reload(s);
 		else if (which > 0)
@@ -132,7 +133,7 @@ static bool is_ready(void *ctx)
 {
 	struct server *s = ctx;
 
-	return !atomic_load(&s->stopping) && engine_ready(s->engine);
+	return !atomic_load(&s->stopping) && s->store->backend->ready(s->store);
 }
 
 static void set_serving(struct server *s, bool serving)
@@ -152,7 +153,7 @@ static bool is_alive(void *ctx)
 
 	pthread_mutex_lock(&s->lock);
 	if (s->serving) {
-		bool loops = http_server_beats(s->http), writer = engine_beats(s->engine);
+		bool loops = http_server_beats(s->http), writer = s->store->backend->beats(s->store);
 
 		alive = loops && writer;
 		if (!alive)
@@ -174,7 +175,10 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	engine.clock_jump_max_us = (int64_t)options->clock_jump_max_days * 86400 * 1000000;
 	engine.on_failure = on_failure;
 	engine.failure_ctx = s;
-	return engine_open(&s->engine, &engine, err);
+	if (engine_open(&s->engine, &engine, err) != ERR_NONE)
+		return err->code;
+	s->store = engine_store(s->engine);
+	return ERR_NONE;
 }
 
 static enum err_code open_tls(struct server *s, const struct serve_options *options, struct err *err)
@@ -195,7 +199,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	api_init(&s->api,
-	         &(struct api_parts){.engine = s->engine,
+	         &(struct api_parts){.store = s->store,
 	                             .keyring = s->keyring,
 	                             .services = &s->services.all,
 	                             .audit = s->audit,
@@ -289,7 +293,7 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	if (open_tls(s, options, err) != ERR_NONE || open_engine(s, options, err) != ERR_NONE ||
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
-	    services_open(&s->services, options, s->engine, err) != ERR_NONE)
+	    services_open(&s->services, options, s->store, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

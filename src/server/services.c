@@ -23,18 +23,18 @@ static struct service_tables tables_of(const struct serve_options *options)
 }
 
 /* One that somebody made with other keys is of no use to services, but those who made it may go on using it. */
-static void tables_warn(const struct service_tables *tables, struct engine *engine)
+static void tables_warn(const struct service_tables *tables, struct store *store)
 {
-	struct engine_session reader;
-	struct arena          arena;
-	struct err            err;
+	struct table *reader;
+	struct arena  arena;
+	struct err    err;
 
 	arena_init(&arena);
-	engine_session_init(&reader, engine);
+	reader = store->backend->read_begin(store, &arena);
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
-		if (tables_check_keys(tables, (enum service_table)i, &reader.base, &arena, &err) != ERR_NONE)
+		if (tables_check_keys(tables, (enum service_table)i, reader, &arena, &err) != ERR_NONE)
 			log_warn("%s", err.text);
-	engine_session_release(&reader);
+	store->backend->read_end(store, reader);
 	arena_release(&arena);
 }
 
@@ -117,28 +117,32 @@ static enum err_code open_limits(struct services *s, const struct serve_options 
 }
 
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
-                                   struct engine *engine, struct err *err)
+                                   struct store *store, struct err *err)
 {
-	struct engine_session reader;
+	struct table *reader;
+	struct arena  arena;
+	enum err_code rc;
 
 	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits));
 	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
-	engine_session_init(&reader, engine);
-	policy_store_load(s->all.policies, &s->all.tables, &reader.base, err);
-	engine_session_release(&reader);
-	return err->code;
+	arena_init(&arena);
+	reader = store->backend->read_begin(store, &arena);
+	rc = policy_store_load(s->all.policies, &s->all.tables, reader, err);
+	store->backend->read_end(store, reader);
+	arena_release(&arena);
+	return rc;
 }
 
 /* ---- the policy file ---- */
 
 struct keeping {
-	struct writer_request   base;
+	struct turn_request     base;
 	struct server_services *services;
 	struct arena            arena;
 };
 
-static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
+static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
 {
 	struct keeping *k = (struct keeping *)w;
 	struct changes  changes;
@@ -150,14 +154,14 @@ static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
 }
 
 /* Explanations cite versions of the file, so they are kept. If it fails it is tried again, a second later. */
-static void keep_versions(struct server_services *s, struct engine *engine)
+static void keep_versions(struct server_services *s, struct store *store)
 {
 	struct keeping k = {.base = {.run = keep_in_turn, .cost_bytes = POLICY_DOCUMENT_BYTES_MAX},
 	                    .services = s};
 	struct err     err;
 
 	arena_init(&k.arena);
-	if (engine_run(engine, &k.base, &err) == ERR_NONE)
+	if (store_run(store, &k.base, &err) == ERR_NONE)
 		policy_store_kept(s->all.policies);
 	else if (!s->keeping_failed)
 		log_warn("the current version of the policy file was not stored, so it cannot be shown once "
@@ -168,16 +172,16 @@ static void keep_versions(struct server_services *s, struct engine *engine)
 }
 
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
-                            struct engine *engine, struct err *err)
+                            struct store *store, struct err *err)
 {
 	s->all.tables = tables_of(options);
 	s->all.random = system_random;
 	document_holder_init(&s->all.devices);
-	tables_warn(&s->all.tables, engine);
+	tables_warn(&s->all.tables, store);
 	if (open_identifiers(&s->all, options, err) != ERR_NONE ||
 	    open_devices(s, options, err) != ERR_NONE || open_limits(&s->all, options, err) != ERR_NONE)
 		return err->code;
-	return open_policies(s, options, engine, err);
+	return open_policies(s, options, store, err);
 }
 
 static void refresh_device_keys(struct server_services *s)
@@ -196,11 +200,11 @@ static void refresh_device_keys(struct server_services *s)
 	log_info("reloaded the device keys");
 }
 
-void services_refresh(struct server_services *s, struct engine *engine)
+void services_refresh(struct server_services *s, struct store *store)
 {
 	policy_store_refresh(s->all.policies);
 	if (policy_store_unkept(s->all.policies))
-		keep_versions(s, engine);
+		keep_versions(s, store);
 	refresh_device_keys(s);
 }
 

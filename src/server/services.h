@@ -1,10 +1,10 @@
-/* Services: put together as the options say, on the engine. Opened after it, closed before it. */
+/* Services: put together as the options say, on a store. Opened after it, closed before it. */
 #ifndef SERVER_SERVICES_H
 #define SERVER_SERVICES_H
 
-#include "engine/engine.h"
 #include "server/serve.h"
 #include "service/services.h"
+#include "table/store.h"
 
 enum { POLICY_KINDS = 2 };
 
@@ -18,11 +18,11 @@ struct server_services {
 
 /* *s is zeroed before. If it fails, services_close is called all the same. */
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
-                            struct engine *engine, struct err *err);
+                            struct store *store, struct err *err);
 void          services_close(struct server_services *s); /* as far as it came */
 
 /* Now and then, from one thread: looks whether the policy file or the device keys changed. */
-void services_refresh(struct server_services *s, struct engine *engine);
+void services_refresh(struct server_services *s, struct store *store);
 
 /* Do the tables have names of their own, and is the file of policies, if there is one, good? */
 enum err_code services_check(const struct serve_options *options, struct err *err);

@@ -1,16 +1,16 @@
-/* Table: where items live. THE interface: services and DynamoDB's door are written against it, and nothing
+/* Table: where items live. THE interface: services and DynamoDB's protocol are written against it, and nothing
  * above it knows which backend is behind.
  *
  * Backends: engine/ (this process), later remote/ (any DynamoDB endpoint). tests/contract/ holds what they
- * must do alike.
+ * must do alike. It promises nothing that an endpoint over HTTP cannot give.
  *
- * A `struct table` is a session with the store: on a loop thread, a view of what is committed (reads only);
- * on the writer thread, the turn of one request (reads see the turn's own writes; if the function fails, all
- * it wrote is undone). It belongs to one thread at a time.
+ * A `struct table` is a session with a store (store.h): outside of a turn, a view of what is committed, for reads
+ * only; in a turn, for reads and for one writing call, the last. Each writing call is atomic by itself, and nothing
+ * undoes it. It belongs to one thread at a time.
  *
  * Memory: results are allocated in the caller's arena and are valid as long as it is. Request memory is only
- * read during the call. Results are zeroed by the callee first. In a turn all calls get the same arena, which lives
- * until the turn has ended: a backend may keep there what it read.
+ * read during the call. Results are zeroed by the callee first. All calls of a session get the same arena, which
+ * outlives the session: a backend may keep there what it read.
  *
  * Errors: every call returns an err_code and fills *err with DynamoDB's text. Common to all: ERR_INVALID (the
  * request breaks a rule), ERR_NO_RESOURCE (no such table or index), ERR_STORAGE (the outcome is unknown),
@@ -19,7 +19,7 @@
 #ifndef TABLE_TABLE_H
 #define TABLE_TABLE_H
 
-#include "expr/expr.h"
+#include "expr/eval.h"
 #include "table/schema.h"
 
 enum {
@@ -257,7 +257,11 @@ struct table_backend {
 
 struct table {
 	const struct table_backend *backend;
-	int64_t                     now_us; /* the turn's time: read once a batch, never goes back */
+	int64_t                     now_us; /* the session's time: read once, never goes back */
+	/* Turns run one at a time, and this is one (or only reads): nothing that was read in it changes before it ends. */
+	bool alone;
+	struct expr_cost
+	        cost; /* what expressions have looked at so far; each call may add as much as the backend allows */
 };
 
 #endif

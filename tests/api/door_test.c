@@ -46,7 +46,7 @@ static void house_open(struct house *h, size_t queue_bytes_max)
 	options.queue_bytes_max = queue_bytes_max;
 	if (engine_open(&h->engine, &options, &err) != ERR_NONE)
 		fail_msg("%s", err.text);
-	api_init(&h->api, &(struct api_parts){.engine = h->engine,
+	api_init(&h->api, &(struct api_parts){.store = engine_store(h->engine),
 	                                      .clock = clock_system(),
 	                                      .ready = is_ready,
 	                                      .ready_ctx = h,
@@ -211,10 +211,10 @@ TEST(door, request_ids_do_not_repeat_within_or_between_loops)
 
 TEST(door, a_full_queue_is_answered_503_with_retry_after)
 {
-	struct house          h;
-	struct gate           gate;
-	struct writer_request waits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 1};
-	struct err            err;
+	struct house        h;
+	struct gate         gate;
+	struct turn_request waits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 1};
+	struct err          err;
 
 	house_open(&h, 1);
 	gate_close(&gate, h.engine);

@@ -7,6 +7,7 @@
 #include "api/metrics.h"
 #include "api/request_log.h"
 #include "base/log.h"
+#include "engine/engine.h"
 
 /* ---- the format ---- */
 
@@ -153,8 +154,9 @@ static void house_open(struct house *h)
 	options.disk_reserve_bytes = 1 << 20;
 	if (engine_open(&h->engine, &options, &err) != ERR_NONE)
 		fail_msg("%s", err.text);
-	api_init(&h->api,
-	         &(struct api_parts){.engine = h->engine, .clock = clock_system(), .ready = is_ready});
+	api_init(&h->api, &(struct api_parts){.store = engine_store(h->engine),
+	                                      .clock = clock_system(),
+	                                      .ready = is_ready});
 	buf_init(&h->text, NULL);
 }
 

@@ -32,7 +32,7 @@ static void serve(struct house *h)
 	struct http_limits  limits = http_limits_default();
 	struct http_handler handler;
 
-	api_init(&h->api, &(struct api_parts){.engine = h->f.engine,
+	api_init(&h->api, &(struct api_parts){.store = engine_store(h->f.engine),
 	                                      .services = &h->services,
 	                                      .clock = &h->f.clock.base,
 	                                      .ready = is_ready,
@@ -212,9 +212,9 @@ TEST(v1, a_table_that_is_not_ours_is_a_failure_of_the_table_with_or_without_a_tu
 
 TEST(v1, what_the_writer_does_not_take_is_given_back_by_closed_limits_and_kept_by_open_ones)
 {
-	struct house          h;
-	struct gate           gate;
-	struct writer_request filler = {.run = run_nothing, .done = done_nothing, .cost_bytes = 63 << 10};
+	struct house        h;
+	struct gate         gate;
+	struct turn_request filler = {.run = run_nothing, .done = done_nothing, .cost_bytes = 63 << 10};
 
 	house_open(&h, POLICIES);
 	gate_close(&gate, h.f.engine);

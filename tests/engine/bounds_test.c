@@ -10,12 +10,12 @@
 
 TEST(bounds, past_the_queue_bound_a_write_is_refused_and_nothing_is_done)
 {
-	struct fixture        f;
-	struct gate           gate;
-	struct writer_request waits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 900};
-	struct writer_request fits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 100};
-	struct writer_request last = {.run = run_nothing};
-	union answer          r;
+	struct fixture      f;
+	struct gate         gate;
+	struct turn_request waits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 900};
+	struct turn_request fits = {.run = run_nothing, .done = done_nothing, .cost_bytes = 100};
+	struct turn_request last = {.run = run_nothing};
+	union answer        r;
 
 	fixture_open(&f);
 	fixture_ok(&f, "CreateTable", TABLE_PS);

@@ -108,9 +108,9 @@ TEST(change, the_counts_of_an_index_are_right_also_if_rows_went_while_it_was_fil
 /* ---- time to live, off and on again within one turn ---- */
 
 struct toggle {
-	struct writer_request base;
-	struct fixture       *f;
-	struct table_write    puts[64];
+	struct turn_request base;
+	struct fixture     *f;
+	struct table_write  puts[64];
 };
 
 static enum err_code toggle_ttl(struct toggle *g, struct table *t, struct bytes attribute)
@@ -122,7 +122,7 @@ static enum err_code toggle_ttl(struct toggle *g, struct table *t, struct bytes 
 	return t->backend->alter(t, &g->f->arena, &alter, &description, &g->base.err);
 }
 
-static enum err_code toggle_run(struct writer_request *w, struct table *t)
+static enum err_code toggle_run(struct turn_request *w, struct table *t)
 {
 	struct toggle            *g = (struct toggle *)w;
 	struct table_write_result r;

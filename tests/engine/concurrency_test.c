@@ -283,7 +283,7 @@ TEST(concurrency, a_page_of_an_index_shows_what_is_in_it_and_ends_at_a_key_that_
 
 /* Runs one call on the writer's thread. */
 struct admin {
-	struct writer_request      base;
+	struct turn_request        base;
 	struct worker             *worker;
 	const struct table_alter  *alter;
 	const struct table_schema *create;
@@ -291,7 +291,7 @@ struct admin {
 	struct table_description   r;
 };
 
-static enum err_code admin_run(struct writer_request *base, struct table *t)
+static enum err_code admin_run(struct turn_request *base, struct table *t)
 {
 	struct admin *q = (struct admin *)base;
 	struct arena *a = &q->worker->arena;
@@ -454,7 +454,7 @@ struct last_request {
 	atomic_int       *done;
 };
 
-static void last_done(struct writer_request *base)
+static void last_done(struct turn_request *base)
 {
 	atomic_fetch_add(((struct last_request *)base)->done, 1);
 }

@@ -117,12 +117,12 @@ TEST(cost, a_row_that_does_not_fit_is_first_on_the_next_page_and_fails_there_if_
 /* ---- whose turn it is ---- */
 
 struct worker {
-	struct writer_request base;
-	struct order         *order;
-	char                  name;
-	size_t                work_bytes;
-	int64_t               takes_us;
-	uint64_t              batch; /* how many had been committed when it was done */
+	struct turn_request base;
+	struct order       *order;
+	char                name;
+	size_t              work_bytes;
+	int64_t             takes_us;
+	uint64_t            batch; /* how many had been committed when it was done */
 };
 
 struct order {
@@ -137,7 +137,7 @@ static void advance(struct fixture *f, int64_t by_us)
 	clock_manual_set(&f->clock, clock_steady_us(&f->clock.base) + by_us);
 }
 
-static enum err_code worker_run(struct writer_request *w, struct table *t)
+static enum err_code worker_run(struct turn_request *w, struct table *t)
 {
 	struct worker *me = (struct worker *)w;
 
@@ -148,7 +148,7 @@ static enum err_code worker_run(struct writer_request *w, struct table *t)
 	return ERR_NONE;
 }
 
-static void worker_done(struct writer_request *w)
+static void worker_done(struct turn_request *w)
 {
 	struct worker *me = (struct worker *)w;
 
@@ -159,8 +159,8 @@ static void worker_done(struct writer_request *w)
 /* Runs all of them, from one queue, in the order given. */
 static void run_workers(struct order *o, struct worker *workers, size_t count)
 {
-	struct gate           gate;
-	struct writer_request last = {.run = run_nothing};
+	struct gate         gate;
+	struct turn_request last = {.run = run_nothing};
 
 	atomic_store(&o->left, (unsigned)count);
 	gate_close(&gate, o->f->engine);

@@ -132,7 +132,7 @@ static inline struct table_write counting(struct arena *a, int64_t number, int64
 }
 
 struct crew_write {
-	struct writer_request        base;
+	struct turn_request          base;
 	struct worker               *worker;
 	const struct table_write    *writes; /* more than one: a transaction */
 	uint32_t                     count;
@@ -140,7 +140,7 @@ struct crew_write {
 	struct table_transact_result transacted;
 };
 
-static inline enum err_code crew_write_run(struct writer_request *base, struct table *t)
+static inline enum err_code crew_write_run(struct turn_request *base, struct table *t)
 {
 	struct crew_write          *w = (struct crew_write *)base;
 	struct table_transact_write q = {.writes = w->writes, .count = w->count};

@@ -134,7 +134,7 @@ static inline void assert_item(struct fixture *f, const struct item *actual, con
 /* ---- running a decoded request ---- */
 
 struct fixture_call {
-	struct writer_request  base;
+	struct turn_request    base;
 	struct fixture        *f;
 	struct dynamo_request *q;
 	union answer          *r;
@@ -201,7 +201,7 @@ static inline enum err_code fixture_ttl(struct fixture_call *c, struct table *t)
 	X("ListTables", request_list_tables, fixture_list, false)                                            \
 	X("UpdateTimeToLive", request_update_ttl, fixture_ttl, true)
 
-static inline enum err_code fixture_in_turn(struct writer_request *w, struct table *t)
+static inline enum err_code fixture_in_turn(struct turn_request *w, struct table *t)
 {
 	struct fixture_call *c = (struct fixture_call *)w;
 	enum err_code        rc = c->run(c, t);

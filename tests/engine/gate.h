@@ -10,13 +10,13 @@
 #include "engine/engine.h"
 
 struct gate {
-	struct writer_request base;
-	pthread_mutex_t       lock;
-	pthread_cond_t        changed;
-	bool                  entered, open, done;
+	struct turn_request base;
+	pthread_mutex_t     lock;
+	pthread_cond_t      changed;
+	bool                entered, open, done;
 };
 
-static inline enum err_code gate_run(struct writer_request *w, struct table *t)
+static inline enum err_code gate_run(struct turn_request *w, struct table *t)
 {
 	struct gate *g = (struct gate *)w;
 
@@ -30,7 +30,7 @@ static inline enum err_code gate_run(struct writer_request *w, struct table *t)
 	return ERR_NONE;
 }
 
-static inline void gate_done(struct writer_request *w)
+static inline void gate_done(struct turn_request *w)
 {
 	struct gate *g = (struct gate *)w;
 
@@ -65,14 +65,14 @@ static inline void gate_open(struct gate *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
-static inline enum err_code run_nothing(struct writer_request *w, struct table *t)
+static inline enum err_code run_nothing(struct turn_request *w, struct table *t)
 {
 	(void)w;
 	(void)t;
 	return ERR_NONE;
 }
 
-static inline void done_nothing(struct writer_request *w)
+static inline void done_nothing(struct turn_request *w)
 {
 	(void)w;
 }

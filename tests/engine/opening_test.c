@@ -48,7 +48,7 @@ static void assert_refused(struct fixture *f, const char *text)
 
 /* ---- the journal ---- */
 
-static enum err_code write_something(struct writer_request *w, struct table *t)
+static enum err_code write_something(struct turn_request *w, struct table *t)
 {
 	(void)w;
 	turn_put(((struct engine_session *)t)->turn, BYTES("msomething"), BYTES("x"), true, 0);
@@ -58,8 +58,8 @@ static enum err_code write_something(struct writer_request *w, struct table *t)
 /* The very first commit, and nothing that would wake the ticker. */
 TEST(opening, a_journal_that_is_missing_is_noticed_from_the_first_commit_on)
 {
-	struct writer_request w = {.run = write_something};
-	struct fixture        f;
+	struct turn_request w = {.run = write_something};
+	struct fixture      f;
 
 	fixture_open(&f);
 	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
@@ -152,7 +152,7 @@ TEST(opening, counts_are_right_after_a_kill)
 	fixture_close(&f);
 }
 
-static enum err_code forget_counts(struct writer_request *w, struct table *t)
+static enum err_code forget_counts(struct turn_request *w, struct table *t)
 {
 	(void)w;
 	turn_delete(((struct engine_session *)t)->turn, BYTES("mcounts"), true, 0);
@@ -162,8 +162,8 @@ static enum err_code forget_counts(struct writer_request *w, struct table *t)
 /* An older program left what counts it had last stored, and no note. */
 TEST(opening, counts_that_an_older_program_left_are_put_right_once)
 {
-	struct writer_request w = {.run = forget_counts};
-	struct fixture        f;
+	struct turn_request w = {.run = forget_counts};
+	struct fixture      f;
 
 	fixture_open(&f);
 	fixture_ok(&f, "CreateTable", TABLE_PS);

@@ -2,12 +2,12 @@
 #include "engine/fixture.h"
 
 struct steps {
-	struct writer_request base;
-	struct fixture       *f;
+	struct turn_request base;
+	struct fixture     *f;
 	enum err_code (*run)(struct steps *s, struct table *t);
 };
 
-static enum err_code steps_in_turn(struct writer_request *w, struct table *t)
+static enum err_code steps_in_turn(struct turn_request *w, struct table *t)
 {
 	struct steps *s = (struct steps *)w;
 

@@ -13,12 +13,12 @@ enum {
 /* Some calls in one turn. If one of them is refused, or the request itself gives up at the end, all are
  * undone. */
 struct request {
-	struct writer_request base;
-	struct driver        *driver;
-	struct call          *calls[CALLS_MAX];
-	unsigned              count;
-	bool                  gives_up;
-	enum err_code         expected;
+	struct turn_request base;
+	struct driver      *driver;
+	struct call        *calls[CALLS_MAX];
+	unsigned            count;
+	bool                gives_up;
+	enum err_code       expected;
 };
 
 /* ---- preparing ---- */
@@ -96,7 +96,7 @@ static inline struct request *prepare_request(struct driver *d, bool tables)
 
 /* ---- running ---- */
 
-static inline enum err_code request_run(struct writer_request *base, struct table *t)
+static inline enum err_code request_run(struct turn_request *base, struct table *t)
 {
 	struct request *r = (struct request *)base;
 
@@ -111,7 +111,7 @@ static inline enum err_code request_run(struct writer_request *base, struct tabl
 	return r->gives_up ? err_set(&base->err, ERR_LIMIT, "gives up") : ERR_NONE;
 }
 
-static inline void request_done(struct writer_request *base)
+static inline void request_done(struct turn_request *base)
 {
 	struct driver *d = ((struct request *)base)->driver;
 

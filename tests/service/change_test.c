@@ -4,13 +4,13 @@
 #include "service/idempotency.h"
 
 struct changing {
-	struct writer_request base;
-	struct service       *s;
+	struct turn_request base;
+	struct service     *s;
 	void (*plan)(struct changing *c, struct changes *changes, struct table *t);
 	int count;
 };
 
-static enum err_code change_in_turn(struct writer_request *w, struct table *t)
+static enum err_code change_in_turn(struct turn_request *w, struct table *t)
 {
 	struct changing *c = (struct changing *)w;
 	struct changes   changes;

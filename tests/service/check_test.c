@@ -51,12 +51,12 @@ static void ask_for(struct place *p, struct limit_call *c, const char *policy, u
 /* ---- taking, in a turn ---- */
 
 struct take {
-	struct writer_request base;
-	struct place         *p;
-	struct limit_call     call;
+	struct turn_request base;
+	struct place       *p;
+	struct limit_call   call;
 };
 
-static enum err_code take_in_turn(struct writer_request *w, struct table *t)
+static enum err_code take_in_turn(struct turn_request *w, struct table *t)
 {
 	struct take   *k = (struct take *)w;
 	struct changes changes;
@@ -256,7 +256,7 @@ TEST(check, where_the_table_of_limits_fails_their_policies_decide_and_nothing_is
 
 	place_open(&p);
 	engine_session_init(&reader, p.s.f.engine);
-	t = (struct half){{&half, reader.base.now_us}, &reader.base};
+	t = (struct half){{.backend = &half, .now_us = reader.base.now_us}, &reader.base};
 	c = check_of(&p, "table", "memory", 1);
 	assert_int_equal(run_on(&p, &t.base, &c), ERR_NONE);
 	assert_check(&c, VERDICT_ALLOW, 0);

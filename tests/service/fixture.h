@@ -149,14 +149,14 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 }
 
 struct service_call {
-	struct writer_request base;
+	struct turn_request   base;
 	struct service       *s;
 	const struct attempt *q;
 	enum outcome          outcome;
 	struct attempt_result r;
 };
 
-static inline enum err_code service_in_turn(struct writer_request *w, struct table *t)
+static inline enum err_code service_in_turn(struct turn_request *w, struct table *t)
 {
 	struct service_call *c = (struct service_call *)w;
 	struct changes       changes;

@@ -83,15 +83,15 @@ struct apart {
 };
 
 struct apart_call {
-	struct writer_request base;
-	struct arena         *arena;
-	const void           *q;
-	void                 *r;
-	struct bytes          name;
+	struct turn_request base;
+	struct arena       *arena;
+	const void         *q;
+	void               *r;
+	struct bytes        name;
 };
 
 #define APART(member, query_type, result_type)                                                               \
-	static inline enum err_code apart_##member##_run(struct writer_request *w, struct table *t)          \
+	static inline enum err_code apart_##member##_run(struct turn_request *w, struct table *t)            \
 	{                                                                                                    \
 		struct apart_call *c = (struct apart_call *)w;                                               \
                                                                                                              \
@@ -128,7 +128,7 @@ APART(transact_write, struct table_transact_write, struct table_transact_result)
 APART(create, struct table_schema, struct table_description)
 APART(alter, struct table_alter, struct table_description)
 
-static inline enum err_code apart_describe_run(struct writer_request *w, struct table *t)
+static inline enum err_code apart_describe_run(struct turn_request *w, struct table *t)
 {
 	struct apart_call *c = (struct apart_call *)w;
 
@@ -156,10 +156,10 @@ static const struct table_backend apart_backend = {.name = "apart",
 /* ---- calling ---- */
 
 struct world_call {
-	struct writer_request base;
-	struct world         *w;
-	struct limit_call    *call;
-	struct arena         *arena;
+	struct turn_request base;
+	struct world       *w;
+	struct limit_call  *call;
+	struct arena       *arena;
 };
 
 static inline enum err_code world_step(struct world *w, struct limit_call *c, struct table *t,
@@ -173,7 +173,7 @@ static inline enum err_code world_step(struct world *w, struct limit_call *c, st
 	return changes_commit(&changes, t, err);
 }
 
-static inline enum err_code world_in_turn(struct writer_request *base, struct table *t)
+static inline enum err_code world_in_turn(struct turn_request *base, struct table *t)
 {
 	struct world_call *c = (struct world_call *)base;
 
@@ -183,7 +183,7 @@ static inline enum err_code world_in_turn(struct writer_request *base, struct ta
 static inline enum err_code world_in_turns(struct world *w, struct limit_call *c, struct arena *a,
                                            struct err *err)
 {
-	struct apart  t = {{&apart_backend, world_now_us(w)}, w->f.engine, w->between, w};
+	struct apart t = {{.backend = &apart_backend, .now_us = world_now_us(w)}, w->f.engine, w->between, w};
 	enum err_code rc = ERR_CONDITION;
 	int           tries = APART_TRIES_MAX;
 

@@ -87,7 +87,7 @@ static const struct table_backend broken = {
 
 static enum err_code run_broken(struct world *w, struct limit_call *c)
 {
-	struct table  t = {&broken, world_now_us(w)};
+	struct table  t = {.backend = &broken, .now_us = world_now_us(w)};
 	enum err_code rc = world_step(w, c, &t, &w->f.arena, &w->f.err);
 
 	return rc == ERR_NONE ? rc : limits_failed(w->limits, c, world_now_us(w), rc, &w->f.err);

@@ -312,13 +312,13 @@ TEST(locks, that_a_person_set_hold_also_where_nothing_is_counted)
 /* ---- setting one where one holds ---- */
 
 struct lock_call {
-	struct writer_request base;
-	struct service       *s;
-	struct lock_new       lock;
-	struct verdict        v;
+	struct turn_request base;
+	struct service     *s;
+	struct lock_new     lock;
+	struct verdict      v;
 };
 
-static enum err_code lock_in_turn(struct writer_request *w, struct table *t)
+static enum err_code lock_in_turn(struct turn_request *w, struct table *t)
 {
 	struct lock_call *c = (struct lock_call *)w;
 	struct changes    changes;

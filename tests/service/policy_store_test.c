@@ -12,7 +12,7 @@
 	"  locks: {STANDARD: {duration: 9}}\n"                                                               \
 	"  journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: " max ", life: 60}}}}\n"
 
-struct store {
+struct documents {
 	struct service         s;
 	struct document_holder holder, limits;
 	struct document_kind   kinds[2];
@@ -23,10 +23,10 @@ struct store {
 
 static void note_change(void *ctx)
 {
-	((struct store *)ctx)->changed++;
+	((struct documents *)ctx)->changed++;
 }
 
-static void file_write(struct store *s, const char *text, int age_s)
+static void file_write(struct documents *s, const char *text, int age_s)
 {
 	struct timespec times[2] = {{.tv_sec = START_S - age_s}, {.tv_sec = START_S - age_s}};
 	FILE           *f = fopen(s->file, "w");
@@ -37,9 +37,9 @@ static void file_write(struct store *s, const char *text, int age_s)
 	assert_int_equal(utimensat(AT_FDCWD, s->file, times, 0), 0);
 }
 
-static void store_init(struct store *s)
+static void store_init(struct documents *s)
 {
-	*s = (struct store){0};
+	*s = (struct documents){0};
 	service_open(&s->s, NULL);
 	s->kinds[0] = (struct document_kind){.name = "attempts",
 	                                     .parse = rules_parse,
@@ -51,18 +51,18 @@ static void store_init(struct store *s)
 	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
 }
 
-static enum err_code store_open(struct store *s, bool file)
+static enum err_code store_open(struct documents *s, bool file)
 {
 	return policy_store_open(&s->store, s->kinds, 2, file ? s->file : NULL, &s->s.f.err);
 }
 
-static void store_close(struct store *s)
+static void store_close(struct documents *s)
 {
 	policy_store_close(s->store);
 	service_close(&s->s);
 }
 
-static int64_t max_in_force(struct store *s)
+static int64_t max_in_force(struct documents *s)
 {
 	struct rules *r = document_acquire(&s->holder);
 	int64_t       max = rules_find(r, BYTES("SIGN_IN"), BYTES("PASSWORD_ENTRY"), BYTES(""))->max;
@@ -71,7 +71,7 @@ static int64_t max_in_force(struct store *s)
 	return max;
 }
 
-static int64_t version_in_force(struct store *s)
+static int64_t version_in_force(struct documents *s)
 {
 	struct rules *r = document_acquire(&s->holder);
 	int64_t       version = r->base.version;
@@ -82,7 +82,7 @@ static int64_t version_in_force(struct store *s)
 
 TEST(policy_store, without_a_file_what_ships_is_in_force_as_version_0)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, false), ERR_NONE);
@@ -97,7 +97,7 @@ TEST(policy_store, without_a_file_what_ships_is_in_force_as_version_0)
 
 TEST(policy_store, a_file_that_is_not_good_keeps_it_from_opening_and_says_where)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, true), ERR_INVALID);
@@ -123,7 +123,7 @@ TEST(policy_store, a_file_that_is_not_good_keeps_it_from_opening_and_says_where)
 
 TEST(policy_store, a_file_that_changes_comes_into_force_if_it_is_good_and_else_all_stays)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	file_write(&s, GOOD("7"), 9);
@@ -151,8 +151,8 @@ TEST(policy_store, a_file_that_changes_comes_into_force_if_it_is_good_and_else_a
 
 TEST(policy_store, a_file_may_have_as_many_bytes_as_its_bound_and_no_more)
 {
-	char        *text = malloc(POLICY_DOCUMENT_BYTES_MAX + 2);
-	struct store s;
+	char            *text = malloc(POLICY_DOCUMENT_BYTES_MAX + 2);
+	struct documents s;
 
 	store_init(&s);
 	for (int past = 0; past <= 1; past++) {
@@ -173,14 +173,14 @@ TEST(policy_store, a_file_may_have_as_many_bytes_as_its_bound_and_no_more)
 /* ---- what was PUT ---- */
 
 struct putting {
-	struct writer_request base;
-	struct store         *s;
-	int64_t               read;
-	struct bytes          text;
-	enum document_origin  origin;
+	struct turn_request  base;
+	struct documents    *s;
+	int64_t              read;
+	struct bytes         text;
+	enum document_origin origin;
 };
 
-static enum err_code put_in_turn(struct writer_request *w, struct table *t)
+static enum err_code put_in_turn(struct turn_request *w, struct table *t)
 {
 	struct putting      *p = (struct putting *)w;
 	struct policy_change change = {p->s->kinds, p->read, p->text, p->origin};
@@ -192,7 +192,7 @@ static enum err_code put_in_turn(struct writer_request *w, struct table *t)
 	return changes_commit(&changes, t, &w->err);
 }
 
-static enum err_code put(struct store *s, int64_t read, const char *max)
+static enum err_code put(struct documents *s, int64_t read, const char *max)
 {
 	struct putting p = {.base = {.run = put_in_turn, .cost_bytes = 100}, .s = s, .read = read};
 
@@ -204,7 +204,7 @@ static enum err_code put(struct store *s, int64_t read, const char *max)
 	return engine_run(s->s.f.engine, &p.base, &s->s.f.err);
 }
 
-static void load(struct store *s)
+static void load(struct documents *s)
 {
 	struct engine_session reader;
 
@@ -216,7 +216,7 @@ static void load(struct store *s)
 
 TEST(policy_store, what_was_put_last_is_in_force_after_a_start)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, false), ERR_NONE);
@@ -240,7 +240,7 @@ TEST(policy_store, what_was_put_last_is_in_force_after_a_start)
 
 TEST(policy_store, an_older_version_does_not_come_into_force_over_a_newer_one)
 {
-	struct store     s;
+	struct documents s;
 	struct document *old;
 
 	store_init(&s);
@@ -256,8 +256,8 @@ TEST(policy_store, an_older_version_does_not_come_into_force_over_a_newer_one)
 /* Whoever reads an old one may go on doing so. */
 TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 {
-	struct store  s;
-	struct rules *before;
+	struct documents s;
+	struct rules    *before;
 
 	store_init(&s);
 	file_write(&s, GOOD("7"), 9);
@@ -273,7 +273,7 @@ TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 
 /* ---- versions that were in force ---- */
 
-static struct policy_version found(struct store *s, int64_t version)
+static struct policy_version found(struct documents *s, int64_t version)
 {
 	struct engine_session reader;
 	struct changes        none;
@@ -288,7 +288,7 @@ static struct policy_version found(struct store *s, int64_t version)
 	return out;
 }
 
-static void assert_found(struct store *s, int64_t version, const char *max)
+static void assert_found(struct documents *s, int64_t version, const char *max)
 {
 	struct policy_version v = found(s, version);
 	struct bytes          text = arena_printf(&s->s.f.arena, "\"max\":%s,", max);
@@ -300,7 +300,7 @@ static void assert_found(struct store *s, int64_t version, const char *max)
 
 TEST(policy_store, what_a_put_replaces_can_be_found_by_its_version)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, false), ERR_NONE);
@@ -320,7 +320,7 @@ TEST(policy_store, what_a_put_replaces_can_be_found_by_its_version)
 
 TEST(policy_store, as_many_replaced_versions_are_kept_as_the_bound_says_and_no_more)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, false), ERR_NONE);
@@ -335,7 +335,7 @@ TEST(policy_store, as_many_replaced_versions_are_kept_as_the_bound_says_and_no_m
 	store_close(&s);
 }
 
-static enum err_code delete (struct store *s, int64_t read) {
+static enum err_code delete (struct documents *s, int64_t read) {
 	struct putting p = {.base = {.run = put_in_turn, .cost_bytes = 100},
 	                    .s = s,
 	                    .read = read,
@@ -350,7 +350,7 @@ static enum err_code delete (struct store *s, int64_t read) {
 
 TEST(policy_store, after_a_delete_what_ships_is_in_force_and_versions_go_on_rising)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	assert_int_equal(store_open(&s, false), ERR_NONE);
@@ -371,7 +371,7 @@ TEST(policy_store, after_a_delete_what_ships_is_in_force_and_versions_go_on_risi
 	store_close(&s);
 }
 
-static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
+static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
 {
 	struct putting *p = (struct putting *)w;
 	struct changes  changes;
@@ -382,7 +382,7 @@ static enum err_code keep_in_turn(struct writer_request *w, struct table *t)
 	return changes_commit(&changes, t, &w->err);
 }
 
-static void keep(struct store *s)
+static void keep(struct documents *s)
 {
 	struct putting p = {.base = {.run = keep_in_turn, .cost_bytes = 100}, .s = s};
 
@@ -391,7 +391,7 @@ static void keep(struct store *s)
 	policy_store_kept(s->store);
 }
 
-static void change_file(struct store *s, const char *text, int age_s)
+static void change_file(struct documents *s, const char *text, int age_s)
 {
 	file_write(s, text, age_s);
 	policy_store_refresh(s->store);
@@ -399,7 +399,7 @@ static void change_file(struct store *s, const char *text, int age_s)
 
 TEST(policy_store, versions_of_the_file_rise_are_kept_and_are_known_again_after_a_start)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	file_write(&s, GOOD("7"), 9);
@@ -434,7 +434,7 @@ TEST(policy_store, versions_of_the_file_rise_are_kept_and_are_known_again_after_
 
 /* ---- what cannot be understood ---- */
 
-static void assert_health(struct store *s, bool refused, uint64_t failures)
+static void assert_health(struct documents *s, bool refused, uint64_t failures)
 {
 	struct policy_health now = policy_store_health(s->store);
 
@@ -444,7 +444,7 @@ static void assert_health(struct store *s, bool refused, uint64_t failures)
 
 TEST(policy_store, a_file_that_is_not_taken_over_shows_until_it_is_good_again)
 {
-	struct store s;
+	struct documents s;
 
 	store_init(&s);
 	file_write(&s, GOOD("7"), 9);
@@ -469,7 +469,7 @@ TEST(policy_store, a_file_that_is_not_taken_over_shows_until_it_is_good_again)
 
 TEST(policy_store, what_is_stored_and_cannot_be_understood_shows_until_a_put_replaces_it)
 {
-	struct store     s;
+	struct documents s;
 	struct document *good;
 
 	store_init(&s);

@@ -6,14 +6,14 @@
 #include "service/fixture.h"
 
 struct turn {
-	struct writer_request base; /* first: the writer hands back a pointer to it */
-	struct service       *s;
-	struct changes        changes;
-	struct bytes          table; /* auth-state */
+	struct turn_request base; /* first: the writer hands back a pointer to it */
+	struct service     *s;
+	struct changes      changes;
+	struct bytes        table; /* auth-state */
 	enum err_code (*run)(struct turn *turn, struct table *t, struct err *err);
 };
 
-static inline enum err_code turn_in_turn(struct writer_request *w, struct table *t)
+static inline enum err_code turn_in_turn(struct turn_request *w, struct table *t)
 {
 	struct turn *turn = (struct turn *)w;
 
@@ -26,7 +26,7 @@ static inline enum err_code turn_in_turn(struct writer_request *w, struct table 
 static inline enum err_code turn_try(struct service *s, struct turn *turn,
                                      enum err_code (*run)(struct turn *, struct table *, struct err *))
 {
-	turn->base = (struct writer_request){.run = turn_in_turn, .cost_bytes = 100};
+	turn->base = (struct turn_request){.run = turn_in_turn, .cost_bytes = 100};
 	turn->s = s;
 	turn->table = s->tables.names[TABLE_AUTH_STATE];
 	turn->run = run;

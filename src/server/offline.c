@@ -1,0 +1,64 @@
+/* Offline: the engine's check and salvage, in words that need no engine. */
+#include "server/offline.h"
+
+#include <stdio.h>
+
+#include "engine/check.h"
+#include "engine/salvage.h"
+
+static void check_tell(const struct check_found *f, struct offline_check *out)
+{
+	*out = (struct offline_check){.sealed = f->sealed,
+	                              .damaged_seals = f->damaged_seals,
+	                              .files = f->files,
+	                              .bytes = f->bytes,
+	                              .damaged_files = f->damaged_files,
+	                              .torn_bytes = f->torn_bytes,
+	                              .rows = f->counts.rows,
+	                              .index_entries = f->counts.index_entries,
+	                              .expiry_entries = f->counts.expiry_entries,
+	                              .differences = f->counts.differences};
+}
+
+static void on_progress(void *ctx, enum check_phase phase, unsigned percent, const struct check_found *f)
+{
+	const struct offline_watch *watch = ctx;
+	struct offline_check        found;
+
+	check_tell(f, &found);
+	watch->progress(watch->ctx, phase == CHECK_BLOCKS ? OFFLINE_BLOCKS : OFFLINE_ROWS, percent, &found);
+}
+
+static void on_problem(void *ctx, const char *text)
+{
+	const struct offline_watch *watch = ctx;
+
+	watch->problem(watch->ctx, text);
+}
+
+enum err_code offline_check(const char *path, const struct offline_watch *watch, struct offline_check *found,
+                            struct err *err)
+{
+	struct offline_watch own = *watch;
+	struct check_watch   engine = {&own, on_progress, on_problem};
+	struct check_found   f;
+
+	if (engine_check(path, &engine, &f, err) != ERR_NONE)
+		return err->code;
+	check_tell(&f, found);
+	found->sound = check_is_sound(&f);
+	return ERR_NONE;
+}
+
+enum err_code offline_salvage(const char *path, bool drop, void (*say)(void *ctx, const char *text),
+                              struct offline_salvage *found, struct err *err)
+{
+	struct salvage_watch watch = {NULL, say};
+	struct salvage_found f;
+
+	if (engine_salvage(path, drop, &watch, &f, err) != ERR_NONE)
+		return err->code;
+	*found = (struct offline_salvage){.damaged = f.damaged, .dropped = f.dropped};
+	snprintf(found->aside, sizeof(found->aside), "%s", f.aside);
+	return ERR_NONE;
+}

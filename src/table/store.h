@@ -1,0 +1,83 @@
+/* Store: what holds the tables, as api/ and server/ see it. It gives sessions (struct table) for reading, takes
+ * functions that write and runs each in its turn, and says how it is. engine/ is one; remote/ (any DynamoDB
+ * endpoint) will be another. Only server/ knows which.
+ *
+ *   any thread                          a thread of the store's
+ *   read_begin … read_end
+ *   submit, gathered ---------------->  run, in its turn
+ *                    <----------------  done: durable, or failed
+ *
+ * All functions may be called by any thread. */
+#ifndef TABLE_STORE_H
+#define TABLE_STORE_H
+
+#include "base/metric.h"
+#include "table/table.h"
+
+struct store;
+
+/* A function that writes, waiting for its turn. Owned by the submitter, who keeps it alive until done is called. */
+struct turn_request {
+	/* Set by the submitter. Runs on a thread of the store's. It makes one writing call at most, as its last: nothing
+	 * undoes an earlier one. If it returns non-zero it has filled w->err. */
+	enum err_code (*run)(struct turn_request *w, struct table *t);
+	/* Called once, on a thread of the store's, when what it wrote is durable, or has failed, or when it is not run because
+	 * too much of callers like this one waits (ERR_THROTTLED); w->rc and w->err say how it ended. Must not block. The
+	 * request is the submitter's again from here on. */
+	void (*done)(struct turn_request *w);
+	/* What it counts against the bound of what may wait; run may set it to what the request has come to hold. */
+	size_t cost_bytes;
+	/* On whose behalf: an address to tell callers apart by, never followed. NULL: nobody's, or unknown. */
+	const void *caller;
+
+	enum err_code rc;
+	struct err    err;
+
+	struct turn_request *next;   /* the store's */
+	void                *waiter; /* store_run's */
+};
+
+/* For the metrics. What a store does not have stays 0. */
+struct store_stats {
+	uint64_t requests, batches, largest_batch, commit_us, swept_rows, cache_hits, cache_misses;
+	size_t   cache_bytes, queue_bytes;
+	bool     disk_full, failed;           /* why it takes no writes */
+	int64_t  clock_ahead_us;              /* the wall clock's, of time as items see it */
+	struct metric_reading batch_requests; /* metric_bounds_count */
+	struct metric_reading flush_us;       /* metric_bounds_us */
+};
+
+struct store_backend {
+	const char *name;
+
+	/* A session that reads what is committed at each call. It lives in the arena until read_end, and belongs to one
+	 * thread at a time. */
+	struct table *(*read_begin)(struct store *s, struct arena *a);
+	void (*read_end)(struct store *s, struct table *t);
+
+	/* ERR_OVERLOADED at once if too much waits, ERR_STORAGE after a failed commit; then done is not called. Whoever
+	 * submits calls gathered afterwards, once for as many as it has: only then is their turn sure to come. */
+	enum err_code (*submit)(struct store *s, struct turn_request *w, struct err *err);
+	void (*gathered)(struct store *s);
+
+	/* The time of a turn or a session that began now: it never goes back. */
+	int64_t (*now_us)(struct store *s);
+
+	/* Can it take writes? */
+	bool (*ready)(const struct store *s);
+
+	/* Has it got on with what it was at when last asked? False: it hangs, if enough time has passed. One caller
+	 * at a time, now and then. */
+	bool (*beats)(struct store *s);
+
+	void (*stats)(struct store *s, struct store_stats *out);
+};
+
+struct store {
+	const struct store_backend *backend;
+};
+
+/* Submits and waits, for threads that may: not for loops. Sets w->done. */
+enum err_code store_run(struct store *s, struct turn_request *w, struct err *err);
+
+#endif
