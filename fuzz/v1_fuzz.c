@@ -237,7 +237,11 @@ static void fuzz_request(struct world *w, struct bytes text)
 		r.query = (struct bytes){question + 1, r.target.len - r.path.len - 1};
 	if (v1_match(&r, &match) == V1_MATCHED) {
 		struct v1_call c = {
-		        .arena = &r.arena, .route = match.route, .services = &w->services, .http = &r};
+		        .ctx = {.services = &w->services, .arena = &r.arena, .caller = BYTES("-")},
+		        .arena = &r.arena,
+		        .route = match.route,
+		        .services = &w->services,
+		        .http = &r};
 		enum err_code rc;
 
 		memcpy(c.params, match.params, sizeof(c.params));

@@ -102,13 +102,13 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	                        a->outcome == OUTCOME_SUCCESS ? &a->q.rule->clears : &a->q.rule->sets, err);
 }
 
-enum err_code attempt_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code attempt_run(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = c->request;
 
-	a->now_us = t->now_us;
-	if (attempt_record(&a->q, a->outcome, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes,
-	                   &a->r, err) != ERR_NONE)
+	a->now_us = c->ctx.now_us;
+	if (attempt_record(&a->q, a->outcome, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
+	                   &c->ctx.changes, &a->r, err) != ERR_NONE)
 		return err->code;
 	c->has_secret = a->r.device.token.len > 0;
 	return ERR_NONE;
@@ -278,14 +278,14 @@ enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 	return v1_check_follows(c, a->q.rule, &a->q.rule->sets, err);
 }
 
-enum err_code attempt_begin_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code attempt_begin_run(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = c->request;
 	struct bytes          id = id_make(c, a->q.rule);
 	struct begin_result   r;
 
-	a->now_us = t->now_us;
-	if (attempt_begin(&a->q, name_of(c, id), t, &c->changes, &r, err) != ERR_NONE)
+	a->now_us = c->ctx.now_us;
+	if (attempt_begin(&a->q, name_of(c, id), c->ctx.table, &c->ctx.changes, &r, err) != ERR_NONE)
 		return err->code;
 	a->r = r.attempt;
 	a->id = r.reserved ? id : (struct bytes){NULL, 0};
@@ -359,17 +359,18 @@ enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
 	return check_id(c, a, err);
 }
 
-enum err_code attempt_finish_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code attempt_finish_run(struct v1_call *c, struct err *err)
 {
 	struct attempts_call       *a = c->request;
 	const struct device_making *making = a->q.making;
 	struct reservation         *r = &a->reservation;
 
-	a->now_us = t->now_us;
-	if (reservation_find(name_of(c, a->id), a->q.rules, t, &c->changes, r, err) != ERR_NONE)
+	a->now_us = c->ctx.now_us;
+	if (reservation_find(name_of(c, a->id), a->q.rules, c->ctx.table, &c->ctx.changes, r, err) !=
+	    ERR_NONE)
 		return err->code;
 	r->q.making = r->q.remembers ? making : NULL;
-	if (attempt_finish(r, a->outcome, t, &c->changes, &a->r, err) != ERR_NONE)
+	if (attempt_finish(r, a->outcome, c->ctx.table, &c->ctx.changes, &a->r, err) != ERR_NONE)
 		return err->code;
 	a->q = r->q;
 	a->q.making = making;

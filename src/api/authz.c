@@ -281,18 +281,18 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 		return err->code;
 	if (read_items(&s, &a->call) != ERR_NONE || read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;
-	if (!limits_needs_turn(c->services->limits, &a->call, c->now_us))
+	if (!limits_needs_turn(c->services->limits, &a->call, c->ctx.now_us))
 		c->kind = READ;
 	c->tableless = !limits_needs_table(&a->call);
 	return ERR_NONE;
 }
 
-enum err_code authz_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code authz_run(struct v1_call *c, struct err *err)
 {
 	struct authz_call *a = c->request;
 
-	a->now_us = t->now_us;
-	return limits_run(c->services->limits, &a->call, t, &c->changes, err);
+	a->now_us = c->ctx.now_us;
+	return limits_run(c->services->limits, &a->call, c->ctx.table, &c->ctx.changes, err);
 }
 
 enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
@@ -300,7 +300,7 @@ enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err
 	struct authz_call *a = c->request;
 
 	if (a->now_us == 0) /* it never ran */
-		a->now_us = c->now_us;
+		a->now_us = c->ctx.now_us;
 	return limits_failed(c->services->limits, &a->call, a->now_us, rc, err);
 }
 

@@ -83,12 +83,12 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
-enum err_code check_actions_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code check_actions_run(struct v1_call *c, struct err *err)
 {
 	struct check_call *k = c->request;
 
-	k->now_us = t->now_us;
-	return check_run(&k->c, c->services->limits, t, &c->changes, err);
+	k->now_us = c->ctx.now_us;
+	return check_run(&k->c, c->services->limits, c->ctx.table, &c->ctx.changes, err);
 }
 
 static void write_action(struct json_writer *w, const struct check_action *a, const struct check_call *k)

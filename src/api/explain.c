@@ -24,13 +24,13 @@ enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
 	return v1_subject_param(c, 0, &k->id, err);
 }
 
-enum err_code subject_explain_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code subject_explain_run(struct v1_call *c, struct err *err)
 {
 	struct explain_call *k = c->request;
 
-	k->now_us = t->now_us;
-	if (subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE], t,
-	                 c->arena, &k->s, err) != ERR_NONE)
+	k->now_us = c->ctx.now_us;
+	if (subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE],
+	                 c->ctx.table, c->arena, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return ERR_NONE;

@@ -12,9 +12,10 @@ struct devices_call {
 	int64_t            now_us;
 };
 
-static struct device_store store_of(struct v1_call *c, struct table *t, struct err *err)
+static struct device_store store_of(struct v1_call *c, struct err *err)
 {
-	return (struct device_store){c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, err};
+	return (struct device_store){c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table, c->arena,
+	                             err};
 }
 
 static enum err_code read_path(struct v1_call *c, struct err *err)
@@ -33,12 +34,12 @@ enum err_code devices_list_decode(struct v1_call *c, struct err *err)
 	return read_path(c, err);
 }
 
-enum err_code devices_list_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code devices_list_run(struct v1_call *c, struct err *err)
 {
 	struct devices_call *k = c->request;
-	struct device_store  s = store_of(c, t, err);
+	struct device_store  s = store_of(c, err);
 
-	k->now_us = t->now_us;
+	k->now_us = c->ctx.now_us;
 	return device_list(&s, k->subject, &k->list);
 }
 
@@ -129,19 +130,19 @@ enum err_code device_forget_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
-static enum err_code forget(struct v1_call *c, struct table *t, struct err *err)
+static enum err_code forget(struct v1_call *c, struct err *err)
 {
 	struct devices_call *k = c->request;
-	struct device_store  s = store_of(c, t, err);
+	struct device_store  s = store_of(c, err);
 
-	return device_forget(&s, k->subject, k->name, &c->changes, &k->forgotten);
+	return device_forget(&s, k->subject, k->name, &c->ctx.changes, &k->forgotten);
 }
 
-enum err_code device_forget_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code device_forget_run(struct v1_call *c, struct err *err)
 {
 	const struct devices_call *k = c->request;
 
-	if (forget(c, t, err) != ERR_NONE)
+	if (forget(c, err) != ERR_NONE)
 		return err->code;
 	if (k->forgotten == 0)
 		return err_field(err, ERR_NOT_FOUND, "device",
@@ -155,9 +156,9 @@ enum err_code devices_forget_decode(struct v1_call *c, struct err *err)
 	return read_path(c, err);
 }
 
-enum err_code devices_forget_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code devices_forget_run(struct v1_call *c, struct err *err)
 {
-	return forget(c, t, err);
+	return forget(c, err);
 }
 
 static void write_forgotten(struct v1_call *c, struct json_writer *w)

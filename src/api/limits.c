@@ -37,18 +37,18 @@ static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct
 		return err->code;
 	l->enforce = v1_enforces_status(c, err);
 	if (err->code == ERR_NONE && !is_keyed(c) &&
-	    !limits_needs_turn(c->services->limits, &l->call, c->now_us))
+	    !limits_needs_turn(c->services->limits, &l->call, c->ctx.now_us))
 		c->kind = READ;
 	c->tableless = !limits_needs_table(&l->call);
 	return err->code;
 }
 
-static enum err_code call_run(struct v1_call *c, struct table *t, struct err *err)
+static enum err_code call_run(struct v1_call *c, struct err *err)
 {
 	struct limits_call *l = c->request;
 
-	l->now_us = t->now_us;
-	return limits_run(c->services->limits, &l->call, t, &c->changes, err);
+	l->now_us = c->ctx.now_us;
+	return limits_run(c->services->limits, &l->call, c->ctx.table, &c->ctx.changes, err);
 }
 
 static void call_encode(struct v1_call *c, struct json_writer *w)
@@ -75,7 +75,7 @@ enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err
 	struct limits_call *l = c->request;
 
 	if (l->now_us == 0) /* it never ran */
-		l->now_us = c->now_us;
+		l->now_us = c->ctx.now_us;
 	return limits_failed(c->services->limits, &l->call, l->now_us, rc, err);
 }
 
@@ -84,9 +84,9 @@ enum err_code allow_decode(struct v1_call *c, struct err *err)
 	return call_decode(c, LIMIT_TAKE, err);
 }
 
-enum err_code allow_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code allow_run(struct v1_call *c, struct err *err)
 {
-	return call_run(c, t, err);
+	return call_run(c, err);
 }
 
 void allow_encode(struct v1_call *c, struct json_writer *w)
@@ -99,9 +99,9 @@ enum err_code refund_decode(struct v1_call *c, struct err *err)
 	return call_decode(c, LIMIT_GIVE, err);
 }
 
-enum err_code refund_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code refund_run(struct v1_call *c, struct err *err)
 {
-	return call_run(c, t, err);
+	return call_run(c, err);
 }
 
 void refund_encode(struct v1_call *c, struct json_writer *w)
@@ -131,10 +131,10 @@ enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 	return err->code;
 }
 
-enum err_code limits_top_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code limits_top_run(struct v1_call *c, struct err *err)
 {
 	(void)err;
-	((struct top_call *)c->request)->now_us = t->now_us;
+	((struct top_call *)c->request)->now_us = c->ctx.now_us;
 	return ERR_NONE;
 }
 

@@ -69,14 +69,15 @@ enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 	return err->code;
 }
 
-enum err_code lock_list_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code lock_list_run(struct v1_call *c, struct err *err)
 {
 	struct list_call *l = c->request;
 
-	l->now_us = t->now_us;
+	l->now_us = c->ctx.now_us;
 	l->q.sees = v1_sees;
 	l->q.sees_ctx = c;
-	return locks_find(&l->q, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, &l->page, err);
+	return locks_find(&l->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table, c->arena,
+	                  &l->page, err);
 }
 
 void lock_list_encode(struct v1_call *c, struct json_writer *w)

@@ -119,16 +119,17 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
-enum err_code lock_set_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code lock_set_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 	struct bytes      table = c->services->tables.names[TABLE_AUTH_STATE];
 
-	l->now_us = t->now_us;
+	l->now_us = c->ctx.now_us;
 	l->verdict = (struct verdict){0};
 	if (l->locked)
-		return lock_add(&l->lock, table, t, &c->changes, &l->verdict, err);
-	return lock_open(l->lock.pk, lock_key(c, &l->lock), table, t, &c->changes, &l->held, err);
+		return lock_add(&l->lock, table, c->ctx.table, &c->ctx.changes, &l->verdict, err);
+	return lock_open(l->lock.pk, lock_key(c, &l->lock), table, c->ctx.table, &c->ctx.changes, &l->held,
+	                 err);
 }
 
 void lock_set_encode(struct v1_call *c, struct json_writer *w)
@@ -155,12 +156,12 @@ enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 	return err->code;
 }
 
-enum err_code lock_clear_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 
-	return lock_clear(l->lock.pk, lock_key(c, &l->lock), c->services->tables.names[TABLE_AUTH_STATE], t,
-	                  &c->changes, &l->held, err);
+	return lock_clear(l->lock.pk, lock_key(c, &l->lock), c->services->tables.names[TABLE_AUTH_STATE],
+	                  c->ctx.table, &c->ctx.changes, &l->held, err);
 }
 
 void lock_clear_encode(struct v1_call *c, struct json_writer *w)

@@ -86,12 +86,12 @@ enum err_code policy_get_decode(struct v1_call *c, struct err *err)
 }
 
 /* One that is not in force: what ships, or a row. */
-static enum err_code find_version(struct v1_call *c, struct policies_call *p, struct table *t,
-                                  struct err *err)
+static enum err_code find_version(struct v1_call *c, struct policies_call *p, struct err *err)
 {
 	struct document *shipped;
 
-	if (policy_rows_find(p->kind->name, p->read, &c->changes, t, &p->shown, err) != ERR_NONE)
+	if (policy_rows_find(p->kind->name, p->read, &c->ctx.changes, c->ctx.table, &p->shown, err) !=
+	    ERR_NONE)
 		return err->code;
 	if (p->shown.found)
 		return ERR_NONE;
@@ -108,13 +108,13 @@ static enum err_code find_version(struct v1_call *c, struct policies_call *p, st
 	return ERR_NONE;
 }
 
-enum err_code policy_get_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code policy_get_run(struct v1_call *c, struct err *err)
 {
 	struct policies_call *p = c->request;
 
 	show_document(p);
 	p->in_force = !p->asked || p->read == p->shown.version;
-	return p->in_force ? ERR_NONE : find_version(c, p, t, err);
+	return p->in_force ? ERR_NONE : find_version(c, p, err);
 }
 
 void policy_get_encode(struct v1_call *c, struct json_writer *w)
@@ -194,22 +194,22 @@ enum err_code policy_delete_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
-static enum err_code change_run(struct v1_call *c, struct table *t, struct err *err)
+static enum err_code change_run(struct v1_call *c, struct err *err)
 {
 	const struct policies_call *p = c->request;
 	struct policy_change        change = {p->kind, p->read, p->shown.text, p->shown.origin};
 
-	return policy_store_change(&change, &c->changes, t, err);
+	return policy_store_change(&change, &c->ctx.changes, c->ctx.table, err);
 }
 
-enum err_code policy_put_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code policy_put_run(struct v1_call *c, struct err *err)
 {
-	return change_run(c, t, err);
+	return change_run(c, err);
 }
 
-enum err_code policy_delete_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code policy_delete_run(struct v1_call *c, struct err *err)
 {
-	return change_run(c, t, err);
+	return change_run(c, err);
 }
 
 /* Before it is answered: whoever has the answer finds it in force. */

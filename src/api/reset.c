@@ -33,11 +33,12 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
-enum err_code reset_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code reset_run(struct v1_call *c, struct err *err)
 {
 	struct reset_call *r = c->request;
 
-	return subject_reset(&r->q, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes, &r->r, err);
+	return subject_reset(&r->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
+	                     &c->ctx.changes, &r->r, err);
 }
 
 void reset_encode(struct v1_call *c, struct json_writer *w)

@@ -50,14 +50,13 @@ static void intervention_read(struct fields *f, struct intervention *q)
 }
 
 /* An intervention from the future would keep all others out until then. */
-static enum err_code intervention_run(struct v1_call *c, struct intervention_call *i, struct table *t,
-                                      struct err *err)
+static enum err_code intervention_run(struct v1_call *c, struct intervention_call *i, struct err *err)
 {
-	if (i->q.applied_s > t->now_us / 1000000 + STATE_AHEAD_MAX_S)
+	if (i->q.applied_s > c->ctx.now_us / 1000000 + STATE_AHEAD_MAX_S)
 		return err_field(err, ERR_INVALID, "applied_at",
 		                 "applied_at: must be at most %d seconds in the future", STATE_AHEAD_MAX_S);
-	return intervention_apply(&i->q, c->services->tables.names[TABLE_AUTH_STATE], t, &c->changes, &i->r,
-	                          err);
+	return intervention_apply(&i->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
+	                          &c->ctx.changes, &i->r, err);
 }
 
 /* What was met since, and is therefore not set. */
@@ -140,15 +139,15 @@ enum err_code state_set_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
-enum err_code state_set_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code state_set_run(struct v1_call *c, struct err *err)
 {
 	struct state_set_call *s = c->request;
 
 	if (s->family == FAMILY_INTERVENTION)
-		return intervention_run(c, &s->intervention, t, err);
-	s->fraud.now_us = t->now_us;
+		return intervention_run(c, &s->intervention, err);
+	s->fraud.now_us = c->ctx.now_us;
 	email_fraud_set(s->subject, s->fraud.state, s->fraud.duration_s,
-	                c->services->tables.names[TABLE_AUTH_STATE], t->now_us, &c->changes,
+	                c->services->tables.names[TABLE_AUTH_STATE], c->ctx.now_us, &c->ctx.changes,
 	                &s->fraud.until_s);
 	return ERR_NONE;
 }
@@ -182,12 +181,12 @@ enum err_code state_clear_decode(struct v1_call *c, struct err *err)
 	return read_path(c, &s->subject, &s->family, err);
 }
 
-enum err_code state_clear_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code state_clear_run(struct v1_call *c, struct err *err)
 {
 	struct state_clear_call *s = c->request;
 
-	return states_clear(s->subject, s->family, c->services->tables.names[TABLE_AUTH_STATE], t,
-	                    &c->changes, s->names, &s->count, err);
+	return states_clear(s->subject, s->family, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
+	                    &c->ctx.changes, s->names, &s->count, err);
 }
 
 void state_clear_encode(struct v1_call *c, struct json_writer *w)

@@ -27,13 +27,13 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 	return err->code;
 }
 
-static enum err_code read_rows(struct v1_call *c, struct table *t, struct err *err)
+static enum err_code read_rows(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = c->request;
 
-	k->now_us = t->now_us;
-	if (subject_read(k->id, k->prefix, c->services->tables.names[TABLE_AUTH_STATE], t, c->arena, &k->s,
-	                 err) != ERR_NONE)
+	k->now_us = c->ctx.now_us;
+	if (subject_read(k->id, k->prefix, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
+	                 c->arena, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return ERR_NONE;
@@ -52,10 +52,9 @@ enum err_code subject_lookup_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
-enum err_code subject_lookup_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code subject_lookup_run(struct v1_call *c, struct err *err)
 {
 	(void)c;
-	(void)t;
 	(void)err;
 	return ERR_NONE;
 }
@@ -74,9 +73,9 @@ enum err_code subject_get_decode(struct v1_call *c, struct err *err)
 	return read_call(c, err);
 }
 
-enum err_code subject_get_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code subject_get_run(struct v1_call *c, struct err *err)
 {
-	return read_rows(c, t, err);
+	return read_rows(c, err);
 }
 
 static void write_attribute(struct json_writer *w, const char *as, const struct item *item, const char *name)
@@ -167,9 +166,9 @@ enum err_code subject_sum_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
-enum err_code subject_sum_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code subject_sum_run(struct v1_call *c, struct err *err)
 {
-	return read_rows(c, t, err);
+	return read_rows(c, err);
 }
 
 void subject_sum_encode(struct v1_call *c, struct json_writer *w)

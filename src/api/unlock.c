@@ -110,14 +110,15 @@ static enum err_code note_unlocked(struct v1_call *c, const struct unlock_call *
 	return ERR_NONE;
 }
 
-enum err_code unlock_run(struct v1_call *c, struct table *t, struct err *err)
+enum err_code unlock_run(struct v1_call *c, struct err *err)
 {
 	struct unlock_call *u = c->request;
 	struct bytes        table = c->services->tables.names[TABLE_AUTH_STATE];
 
-	u->now_us = t->now_us;
-	if ((u->dry_run ? locks_find(&u->q, table, t, c->arena, &u->page, err)
-	                : locks_unlock(&u->q, table, t, &c->changes, &u->page, err)) != ERR_NONE)
+	u->now_us = c->ctx.now_us;
+	if ((u->dry_run
+	             ? locks_find(&u->q, table, c->ctx.table, c->arena, &u->page, err)
+	             : locks_unlock(&u->q, table, c->ctx.table, &c->ctx.changes, &u->page, err)) != ERR_NONE)
 		return err->code;
 	return note_unlocked(c, u, err);
 }

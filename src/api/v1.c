@@ -131,7 +131,7 @@ static void keep_answer(struct v1_work *w, int64_t now_us)
 	encode(c, &out);
 	c->keeping = false;
 	w->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
-	idempotency_keep(&w->once, &c->changes, c->services->tables.names[TABLE_IDEMPOTENCY], now_us,
+	idempotency_keep(&w->once, &c->ctx.changes, c->services->tables.names[TABLE_IDEMPOTENCY], now_us,
 	                 c->status, w->kept.body);
 	if (c->has_secret) { /* this time it is told */
 		buf_init(&out, c->arena);
@@ -146,7 +146,7 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	struct v1_call *c = &w->call;
 	bool            keyed = w->once.key.len > 0;
 
-	changes_init(&c->changes, c->arena, &c->services->tables);
+	ctx_begin(&c->ctx, t);
 	c->status = 200; /* it may be decided anew */
 	c->header_count = 0;
 	c->has_secret = false;
@@ -156,11 +156,11 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	w->replayed = w->kept.found;
 	if (w->replayed)
 		return ERR_NONE;
-	if (c->route->run(c, t, err) != ERR_NONE)
+	if (c->route->run(c, err) != ERR_NONE)
 		return err->code;
 	if (keyed)
 		keep_answer(w, t->now_us);
-	return changes_commit(&c->changes, t, err);
+	return changes_commit(&c->ctx.changes, t, err);
 }
 
 static enum err_code run(struct v1_work *w, struct table *t, struct err *err)
@@ -248,8 +248,8 @@ static void read_answer(struct api_loop *l, struct v1_work *w, struct table *t)
 	struct err    err;
 	enum err_code rc;
 
-	changes_init(&w->call.changes, w->call.arena, &w->call.services->tables); /* it asks for none */
-	rc = w->call.route->run(&w->call, t, &err);
+	ctx_begin(&w->call.ctx, t);
+	rc = w->call.route->run(&w->call, &err);
 	finish(l, w, rc, &err);
 }
 
@@ -312,7 +312,7 @@ static enum err_code read_once(struct v1_work *w, struct err *err)
 	hmac_sha256(&w->call.services->identifiers.hmac, buf_bytes(&whole), w->once.digest);
 	w->once.key =
 	        identifier_hash_text(&w->call.services->identifiers, w->call.arena, "idempotency-key", key);
-	w->once.caller = w->key_id_len > 0 ? (struct bytes){w->key_id, w->key_id_len} : BYTES("-");
+	w->once.caller = w->call.ctx.caller;
 	return ERR_NONE;
 }
 
@@ -322,6 +322,7 @@ static void keep_key_id(struct v1_work *w, const struct caller *who)
 		return;
 	memcpy(w->key_id, who->key->id.data, who->key->id.len);
 	w->key_id_len = who->key->id.len;
+	w->call.ctx.caller = (struct bytes){w->key_id, w->key_id_len};
 }
 
 static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *err)
@@ -340,7 +341,7 @@ static enum err_code decode(struct v1_work *w, struct api_loop *l, struct err *e
 static enum err_code check(const struct v1_call *c, const char *action, struct bytes resource,
                            struct err *err)
 {
-	struct permit_v1 p = {&c->who, c->now_us / 1000000, c->arena, action};
+	struct permit_v1 p = {&c->who, ctx_now_s(&c->ctx), c->arena, action};
 	enum decision    decision;
 
 	return permit_check_v1(&p, resource, &decision, err);
@@ -404,7 +405,10 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	w->call.route = match->route;
 	w->call.once = &w->once;
 	w->call.services = l->api->parts.services;
-	w->call.now_us = store->backend->now_us(store);
+	w->call.ctx = (struct context){.services = w->call.services,
+	                               .arena = w->call.arena,
+	                               .caller = BYTES("-"),
+	                               .now_us = store->backend->now_us(store)};
 	memcpy(w->call.params, match->params, sizeof(match->params));
 	rc = admit(l, w, &w->base.err);
 	w->admitted = rc == ERR_NONE;
@@ -466,7 +470,7 @@ void v1_let_go(struct v1_call *c)
 
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
 {
-	struct permit_v1 p = {&c->who, c->now_us / 1000000, c->arena, c->route->action};
+	struct permit_v1 p = {&c->who, ctx_now_s(&c->ctx), c->arena, c->route->action};
 	enum decision    decision;
 
 	if (c->who.key != NULL)

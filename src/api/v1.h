@@ -7,7 +7,7 @@
  *     WRITE: ---------------------------------->  run, in its turn; what it changes is committed as one
  *   encode, respond  <--------------------------
  *
- * run reads and decides; it puts what is to be written into call->changes and does not write itself, so that
+ * run reads and decides; it puts what is to be written into call->ctx and does not write itself, so that
  * one place commits (and retries, where others may have written in between: run may be called again), and an
  * Idempotency-Key is kept in the same commit.
  *
@@ -18,8 +18,7 @@
 #include "api/auth.h"
 #include "api/operations.h"
 #include "json/write.h"
-#include "service/change.h"
-#include "service/services.h"
+#include "service/context.h"
 
 enum {
 	V1_PARAMS_MAX = 4,
@@ -50,8 +49,8 @@ struct v1_route {
 
 	/* On the loop: fills call->request, from params, query and body. */
 	enum err_code (*decode)(struct v1_call *c, struct err *err);
-	/* Fills call->result and call->changes. */
-	enum err_code (*run)(struct v1_call *c, struct table *t, struct err *err);
+	/* Fills call->result and the changes of call->ctx. */
+	enum err_code (*run)(struct v1_call *c, struct err *err);
 	/* Writes the body, and may set status and headers. On the loop, or in the turn. */
 	void (*encode)(struct v1_call *c, struct json_writer *w);
 
@@ -71,14 +70,14 @@ struct v1_changed {
 };
 
 struct v1_call {
+	struct context         ctx; /* its time: when the call came, and from run on the table's */
 	struct arena          *arena;
 	const struct v1_route *route;
 	enum operation_kind    kind;
 	bool                   tableless; /* set by decode, of a READ: run looks at the table's time only */
 	struct services       *services;
 	struct http_request   *http;
-	struct caller          who;    /* until it is answered */
-	int64_t                now_us; /* when it came, by the store's clock; run uses the table's */
+	struct caller          who;                   /* until it is answered */
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
 
@@ -94,8 +93,6 @@ struct v1_call {
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
 	struct document *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
 	unsigned         held_count;
-
-	struct changes changes;
 
 	/* For the audit log, of a route that changes what its path does not name: all of it. Set by run. */
 	struct v1_changed *changed;

@@ -6,7 +6,7 @@
 
 #define ROUTE_FUNCTIONS(name)                                                                                \
 	enum err_code name##_decode(struct v1_call *c, struct err *err);                                     \
-	enum err_code name##_run(struct v1_call *c, struct table *t, struct err *err);                       \
+	enum err_code name##_run(struct v1_call *c, struct err *err);                                        \
 	void          name##_encode(struct v1_call *c, struct json_writer *w)
 
 /* attempts.c */

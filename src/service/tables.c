@@ -3,15 +3,16 @@
 
 #include "service/row.h"
 
-struct table_shape {
-	const char *name, *hash, *range, *ttl;
-};
-
-static const struct table_shape shapes[SERVICE_TABLE_COUNT] = {
+static const struct service_table_shape shapes[SERVICE_TABLE_COUNT] = {
 #define X(id, name, hash, range, ttl) [id] = {name, hash, range, ttl},
         SERVICE_TABLES(X)
 #undef X
 };
+
+const struct service_table_shape *service_table_shape(enum service_table which)
+{
+	return &shapes[which];
+}
 
 struct service_tables service_tables_default(void)
 {
@@ -43,9 +44,9 @@ static bool has_key(const struct key_attribute *key, const char *name)
 enum err_code tables_check_keys(const struct service_tables *tables, enum service_table which,
                                 struct table *t, struct arena *a, struct err *err)
 {
-	const struct table_shape *shape = &shapes[which];
-	struct table_description  there;
-	enum err_code             rc = t->backend->describe(t, a, tables->names[which], &there, err);
+	const struct service_table_shape *shape = &shapes[which];
+	struct table_description          there;
+	enum err_code                     rc = t->backend->describe(t, a, tables->names[which], &there, err);
 
 	if (rc == ERR_NO_RESOURCE)
 		return ERR_NONE; /* it will be made */
@@ -59,7 +60,7 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 }
 
 static enum err_code create(struct table *t, struct arena *a, struct bytes name,
-                            const struct table_shape *shape, struct err *err)
+                            const struct service_table_shape *shape, struct err *err)
 {
 	struct table_schema      schema = {.name = name, .on_demand = true};
 	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};

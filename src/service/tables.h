@@ -19,6 +19,13 @@ enum service_table {
 	        SERVICE_TABLE_COUNT
 };
 
+/* One of them, as it is made. */
+struct service_table_shape {
+	const char *name, *hash, *range, *ttl; /* "": it has none */
+};
+
+const struct service_table_shape *service_table_shape(enum service_table which);
+
 /* What they are called here. */
 struct service_tables {
 	struct bytes names[SERVICE_TABLE_COUNT];

@@ -1,0 +1,66 @@
+/* Context: what a service call works with, from the first row it reads to what it wants written. api/ makes one for
+ * each call, server/ one for its own work; a service function takes it first:
+ *
+ *   verb(struct context *ctx, const struct request *q, struct result *out, struct err *err)
+ *
+ * Services read rows through the functions below and through nothing else, so that one place knows all that a
+ * decision rests on. A table that nobody made yet is an empty one. One that somebody made with other keys is
+ * ERR_FOREIGN_TABLE. A row that has expired is absent, whether or not the engine hides it.
+ *
+ * A context belongs to one thread at a time. What is read lives in its arena. */
+#ifndef SERVICE_CONTEXT_H
+#define SERVICE_CONTEXT_H
+
+#include "service/change.h"
+#include "service/services.h"
+
+struct context {
+	/* from the beginning */
+	struct services *services;
+	struct arena    *arena;
+	struct bytes     caller; /* key id; "-" if nobody was asked */
+
+	/* from ctx_begin on */
+	struct table  *table;   /* what is committed, or a turn */
+	struct changes changes; /* what is to be written */
+	int64_t        now_us;  /* the table's; before that: when the call came, by the store's clock */
+};
+
+/* On this table, and with no changes yet; again if it is decided anew. */
+void ctx_begin(struct context *ctx, struct table *t);
+
+static inline int64_t ctx_now_s(const struct context *ctx)
+{
+	return ctx->now_us / 1000000;
+}
+
+/* ---- reading ---- */
+
+/* A row of auth-state. */
+enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, struct looked *out,
+                       struct err *err);
+
+/* All of the list, in as few calls as it takes. A row may come twice. */
+enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
+
+/* Rows of auth-state; q->table is set here. Expired ones are among them. */
+enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
+                        struct err *err);
+
+/* A row of a table whose key is PK alone. */
+enum err_code ctx_get(struct context *ctx, enum service_table which, struct bytes pk, struct looked *out,
+                      struct err *err);
+
+/* All of the list, as they are at one moment: at most TABLE_BATCH_GET_MAX, and none twice. */
+enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct looked *first,
+                          struct err *err);
+
+/* ---- writing, once all is decided ---- */
+
+/* item and key must be well-formed (value.h, V1); a condition may be NULL. */
+void ctx_put(struct context *ctx, enum service_table which, struct item item, const struct expr *condition);
+void ctx_delete(struct context *ctx, enum service_table which, struct item key, const struct expr *condition);
+void ctx_update(struct context *ctx, enum service_table which, struct item key,
+                const struct expr_update *update, const struct expr *condition);
+
+#endif
