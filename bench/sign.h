@@ -17,7 +17,6 @@ enum { SIGN_HEADERS = 3, SIGN_KEYS_MAX = 100000 };
 
 struct signer {
 	struct sigv4_credential credential;
-	struct sigv4_key_cache *cache;
 	struct arena            arena; /* for one signing */
 	struct sigv4_header     headers[SIGN_HEADERS];
 	struct bytes            body;
@@ -84,14 +83,14 @@ static inline bool signer_sign(struct signer *s, struct request *r)
 	                                 .headers = s->headers,
 	                                 .header_count = SIGN_HEADERS,
 	                                 .body = s->body,
-	                                 .service = BYTES("dynamodb")};
+	                                 .service = BYTES("dynamodb"),
+	                                 .now_us = (int64_t)time(NULL) * 1000000};
 	struct sigv4_addition added;
 	struct bytes          date, authorization;
 	struct err            err;
 
 	arena_reset(&s->arena);
-	if (sigv4_sign(&request, &s->credential, s->cache, (int64_t)time(NULL) * 1000000, &s->arena, &added,
-	               &err) != ERR_NONE)
+	if (sigv4_sign(&request, &s->credential, &s->arena, &added, &err) != ERR_NONE)
 		return false;
 	date = added.headers[0].value;
 	authorization = added.headers[1].value;
@@ -127,7 +126,7 @@ static inline bool signer_open(struct signer *s, struct request *r, uint64_t key
 		return false;
 	s->credential = (struct sigv4_credential){
 	        .key_id = bytes_of(id), .secret = bytes_of(secret), .region = BYTES("local")};
-	s->cache = sigv4_key_cache_open(HASH_KEY_STABLE);
+	s->credential.cache = sigv4_key_cache_open(HASH_KEY_STABLE);
 	arena_init(&s->arena);
 	signer_attach(s, r);
 	return signer_sign(s, r) && signer_sign_all(s, r, keys);
@@ -135,9 +134,9 @@ static inline bool signer_open(struct signer *s, struct request *r, uint64_t key
 
 static inline void signer_close(struct signer *s)
 {
-	if (s->cache == NULL)
+	if (s->credential.cache == NULL)
 		return;
-	sigv4_key_cache_close(s->cache);
+	sigv4_key_cache_close(s->credential.cache);
 	arena_release(&s->arena);
 	free(s->texts);
 }

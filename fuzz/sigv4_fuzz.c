@@ -53,7 +53,7 @@ static void request_read(struct bytes rest, struct sigv4_request *r, struct sigv
 {
 	struct bytes line;
 
-	*r = (struct sigv4_request){.headers = headers, .service = BYTES("dynamodb")};
+	*r = (struct sigv4_request){.headers = headers, .service = BYTES("dynamodb"), .now_us = NOW_US};
 	r->method = line_take(&rest);
 	r->path = line_take(&rest);
 	r->query = line_take(&rest);
@@ -67,7 +67,7 @@ static void verify(const struct sigv4_request *r, struct arena *a, struct sigv4_
 {
 	struct sigv4_keyring  keys = {secret_find, NULL, cache};
 	struct sigv4_identity who;
-	enum err_code         rc = sigv4_verify(r, &keys, NOW_US, a, &who, err);
+	enum err_code         rc = sigv4_verify(r, &keys, a, &who, err);
 
 	require(rc == err->code, "code", err);
 	require(rc == ERR_NONE || err->text[0] != '\0', "refused without a text", err);
@@ -89,7 +89,8 @@ static bool header_is_special(struct bytes name)
 static void sign_and_verify(struct sigv4_request r, struct sigv4_header *headers, struct arena *a,
                             struct sigv4_key_cache *cache)
 {
-	struct sigv4_credential c = {BYTES("AKIDEXAMPLE"), BYTES(SECRET), BYTES("token"), BYTES("eu-west-1")};
+	struct sigv4_credential c = {BYTES("AKIDEXAMPLE"), BYTES(SECRET), BYTES("token"), BYTES("eu-west-1"),
+	                             NULL};
 	struct sigv4_addition   added;
 	struct err              err = {0};
 	unsigned                kept = 0;
@@ -99,7 +100,7 @@ static void sign_and_verify(struct sigv4_request r, struct sigv4_header *headers
 			headers[kept++] = headers[i];
 	headers[kept++] = (struct sigv4_header){BYTES("Host"), BYTES("table.example")};
 	r.header_count = kept;
-	if (sigv4_sign(&r, &c, NULL, NOW_US, a, &added, &err) != ERR_NONE)
+	if (sigv4_sign(&r, &c, a, &added, &err) != ERR_NONE)
 		return;
 	for (unsigned i = 0; i < added.count; i++)
 		headers[r.header_count++] = added.headers[i];

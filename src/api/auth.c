@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "base/crypto.h"
-#include "dynamo/sigv4_parse.h"
 #include "item/messages.h"
 
 #define BEARER "Bearer "
@@ -49,18 +48,20 @@ static enum err_code verify_signature(struct api_loop *l, const struct http_requ
 	                                 .header_count = r->header_count,
 	                                 .body = r->body,
 	                                 .service = service,
-	                                 .region = l->api->parts.region};
+	                                 .region = l->api->parts.region,
+	                                 .now_us = clock_wall_us(l->api->parts.clock)};
 	struct sigv4_keyring  keys = {.find_secret = find_secret, .cache = l->signatures};
 	struct sigv4_identity who;
+	enum err_code         rc;
 
 	keys.ctx = (void *)(uintptr_t)out->set;
 	request.headers = headers_of(r, a);
-	err->code = ERR_NONE;
-	if (sigv4_verify(&request, &keys, clock_wall_us(l->api->parts.clock), a, &who, err) == ERR_NONE &&
+	rc = sigv4_verify(&request, &keys, a, &who, err);
+	if (rc == ERR_NONE &&
 	    who.token.len > 0) /* there are no sessions here: a token belongs to none of our keys */
-		err_set(err, ERR_UNKNOWN_KEY, MSG_SIGN_KEY);
-	if (err->code != ERR_NONE)
-		return err->code;
+		rc = err_set(err, ERR_UNKNOWN_KEY, MSG_SIGN_KEY);
+	if (rc != ERR_NONE)
+		return rc;
 	out->key = credentials_find(out->set, who.key_id);
 	return ERR_NONE;
 }
@@ -139,15 +140,12 @@ enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r,
 
 static bool signer_is_known(struct bytes authorization, const struct credentials *set)
 {
-	struct sigv4_authorization given;
-	struct sigv4_scope         scope;
-	const struct credential   *key;
-	struct err                 err;
+	const struct credential *key;
+	struct bytes             key_id;
 
-	if (sigv4_authorization_read(authorization, &given, &err) != ERR_NONE ||
-	    given.credential.data == NULL || sigv4_scope_read(given.credential, &scope, &err) != ERR_NONE)
+	if (!sigv4_claimed_key(authorization, &key_id))
 		return false;
-	key = credentials_find(set, scope.key_id);
+	key = credentials_find(set, key_id);
 	return key != NULL && key->active;
 }
 

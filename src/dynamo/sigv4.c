@@ -1,14 +1,146 @@
-/* SigV4: verifying, in the order in which DynamoDB complains:
+/* SigV4: signing keys, and verifying, in the order in which DynamoDB complains:
  *
  *   is there a signature -> can it be read -> is it of now -> does it cover the request -> is it for us
  *     -> whose key is it -> is it right
  *
  * Everything before the last two steps is decided by what the client sent and the clock alone. */
-#include "dynamo/sigv4.h"
+#include "dynamo/sigv4_parts.h"
 
-#include "dynamo/sigv4_canonical.h"
-#include "dynamo/sigv4_key.h"
+#include <assert.h>
+#include <stdlib.h>
+
 #include "item/messages.h"
+
+/* ---- signing keys ----
+ * The cache is a table of small sets, each searched in full. It never grows, so that all an authorised client can do by
+ * varying regions is to push out its neighbours' keys, which then cost one derivation again.
+ *
+ * What always holds: an entry holds the secret that its key was made from, and is found with that secret only. */
+
+struct entry {
+	uint64_t        used; /* turn of the last use; 0: empty */
+	uint64_t        hash;
+	struct hmac_key key;
+	uint8_t         key_id_len, scope_len, secret_len;
+	char            key_id[SIGV4_KEY_ID_MAX];
+	char            scope[SIGV4_SCOPE_MAX];
+	char            secret[SIGV4_SECRET_MAX];
+};
+
+struct sigv4_key_cache {
+	struct hash_key hash;
+	uint64_t        turn;
+	struct entry    sets[SIGV4_CACHE_SETS][SIGV4_CACHE_WAYS];
+};
+
+static void step(struct hmac_key *key, struct bytes text)
+{
+	uint8_t mac[SHA256_BYTES];
+
+	hmac_sha256(key, text, mac);
+	hmac_key_init(key, (struct bytes){(const char *)mac, sizeof(mac)});
+	crypto_wipe(mac, sizeof(mac));
+}
+
+void sigv4_key_derive(struct hmac_key *key, struct bytes secret, const struct sigv4_scope *scope)
+{
+	struct bytes prefix = BYTES("AWS4");
+	char         start[4 + SIGV4_SECRET_MAX];
+
+	assert(secret.len <= SIGV4_SECRET_MAX);
+	memcpy(start, prefix.data, prefix.len);
+	if (secret.len > 0)
+		memcpy(start + prefix.len, secret.data, secret.len);
+	hmac_key_init(key, (struct bytes){start, prefix.len + secret.len});
+	crypto_wipe(start, sizeof(start));
+	step(key, scope->date);
+	step(key, scope->region);
+	step(key, scope->service);
+	step(key, scope->terminator);
+}
+
+struct sigv4_key_cache *sigv4_key_cache_open(struct hash_key hash)
+{
+	struct sigv4_key_cache *c = mem_zalloc(sizeof(*c));
+
+	c->hash = hash;
+	return c;
+}
+
+void sigv4_key_cache_close(struct sigv4_key_cache *c)
+{
+	if (c == NULL)
+		return;
+	crypto_wipe(c, sizeof(*c));
+	free(c);
+}
+
+static uint64_t hash_of(const struct sigv4_key_cache *c, const struct sigv4_scope *scope)
+{
+	return hash_bytes(c->hash, scope->key_id) ^
+	       hash_bytes((struct hash_key){c->hash.k1, c->hash.k0}, scope->text);
+}
+
+static bool entry_is_for(const struct entry *e, uint64_t hash, const struct sigv4_scope *scope)
+{
+	return e->used > 0 && e->hash == hash &&
+	       bytes_equal((struct bytes){e->key_id, e->key_id_len}, scope->key_id) &&
+	       bytes_equal((struct bytes){e->scope, e->scope_len}, scope->text);
+}
+
+const struct hmac_key *sigv4_key_find(struct sigv4_key_cache *c, const struct sigv4_scope *scope,
+                                      struct bytes secret)
+{
+	uint64_t      hash = hash_of(c, scope);
+	struct entry *set = c->sets[hash % SIGV4_CACHE_SETS];
+
+	for (unsigned i = 0; i < SIGV4_CACHE_WAYS; i++) {
+		struct entry *e = &set[i];
+
+		if (!entry_is_for(e, hash, scope) ||
+		    !crypto_equal((struct bytes){e->secret, e->secret_len}, secret))
+			continue;
+		e->used = ++c->turn;
+		return &e->key;
+	}
+	return NULL;
+}
+
+static struct entry *entry_to_replace(struct entry *set, uint64_t hash, const struct sigv4_scope *scope)
+{
+	struct entry *oldest = &set[0];
+
+	for (unsigned i = 0; i < SIGV4_CACHE_WAYS; i++) {
+		if (entry_is_for(&set[i], hash, scope))
+			return &set[i];
+		if (set[i].used < oldest->used)
+			oldest = &set[i];
+	}
+	return oldest;
+}
+
+void sigv4_key_keep(struct sigv4_key_cache *c, const struct sigv4_scope *scope, struct bytes secret,
+                    const struct hmac_key *key)
+{
+	uint64_t      hash = hash_of(c, scope);
+	struct entry *e = entry_to_replace(c->sets[hash % SIGV4_CACHE_SETS], hash, scope);
+
+	assert(scope->key_id.len <= SIGV4_KEY_ID_MAX && scope->text.len <= SIGV4_SCOPE_MAX);
+	assert(secret.len <= SIGV4_SECRET_MAX);
+	crypto_wipe(e, sizeof(*e));
+	e->used = ++c->turn;
+	e->hash = hash;
+	e->key = *key;
+	e->key_id_len = (uint8_t)scope->key_id.len;
+	e->scope_len = (uint8_t)scope->text.len;
+	e->secret_len = (uint8_t)secret.len;
+	memcpy(e->key_id, scope->key_id.data, scope->key_id.len);
+	memcpy(e->scope, scope->text.data, scope->text.len);
+	if (secret.len > 0)
+		memcpy(e->secret, secret.data, secret.len);
+}
+
+/* ---- verifying ---- */
 
 /* Headers that mean something here: each may be sent once. */
 enum found_header { AUTHORIZATION, AMZ_DATE, DATE, CONTENT_SHA256, TOKEN, HOST, FOUND_COUNT };
@@ -29,6 +161,7 @@ static const struct {
 struct check {
 	const struct sigv4_request *r;
 	struct arena               *arena;
+	int64_t                     now_s;
 	struct bytes                found[FOUND_COUNT]; /* data is NULL if not sent */
 	struct sigv4_authorization  authorization;
 	struct sigv4_names          names;
@@ -50,14 +183,6 @@ static enum err_code header_note(struct check *c, const struct sigv4_header *hea
 	return ERR_NONE;
 }
 
-static enum err_code headers_note(struct check *c, struct err *err)
-{
-	for (unsigned i = 0; i < c->r->header_count; i++)
-		if (header_note(c, &c->r->headers[i], err) != ERR_NONE)
-			return err->code;
-	return ERR_NONE;
-}
-
 static bool query_is_signed(struct bytes query)
 {
 	struct bytes name = BYTES("X-Amz-Algorithm=");
@@ -72,13 +197,14 @@ static enum err_code signature_find(struct check *c, struct err *err)
 {
 	bool in_query = query_is_signed(c->r->query);
 
-	if (headers_note(c, err) != ERR_NONE)
-		return err->code;
+	for (unsigned i = 0; i < c->r->header_count; i++)
+		if (header_note(c, &c->r->headers[i], err) != ERR_NONE)
+			return err->code;
 	if (in_query && c->found[AUTHORIZATION].data != NULL)
 		return err_set(err, ERR_SIGNATURE, MSG_SIGN_BOTH);
 	if (in_query)
 		return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_QUERY);
-	if (!sigv4_authorization_is(c->found[AUTHORIZATION]))
+	if (!bytes_starts_with(c->found[AUTHORIZATION], BYTES("AWS4-")))
 		return err_set(err, ERR_NO_CREDENTIAL, MSG_SIGN_MISSING);
 	return ERR_NONE;
 }
@@ -114,14 +240,13 @@ static enum err_code signature_read(struct check *c, struct err *err)
 
 /* ---- is it of now? ---- */
 
-static enum err_code skew_refuse(const struct check *c, const char *format, int64_t bound_s, int64_t now_s,
-                                 struct err *err)
+static enum err_code skew_refuse(const struct check *c, const char *format, int64_t bound_s, struct err *err)
 {
 	char bound[SIGV4_DATE_CHARS];
 	char now[SIGV4_DATE_CHARS];
 
 	sigv4_date_write(bound_s > 0 ? bound_s : 0, bound);
-	sigv4_date_write(now_s > 0 ? now_s : 0, now);
+	sigv4_date_write(c->now_s > 0 ? c->now_s : 0, now);
 	return err_set(err, ERR_SIGNATURE, format, SIGV4_DATE_CHARS, c->date, SIGV4_DATE_CHARS, bound,
 	               SIGV4_DATE_CHARS, now);
 }
@@ -134,7 +259,7 @@ static bool date_read(const struct check *c, int64_t *date_s)
 	return sigv4_date_read(c->found[DATE], date_s) || sigv4_date_read_http(c->found[DATE], date_s);
 }
 
-static enum err_code date_check(struct check *c, int64_t now_s, struct err *err)
+static enum err_code date_check(struct check *c, struct err *err)
 {
 	struct bytes sent = c->found[AMZ_DATE].len > 0 ? c->found[AMZ_DATE] : c->found[DATE];
 	int64_t      date_s;
@@ -142,10 +267,10 @@ static enum err_code date_check(struct check *c, int64_t now_s, struct err *err)
 	if (!date_read(c, &date_s))
 		return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_DATE, BYTES_ARG(sigv4_shown(sent)));
 	sigv4_date_write(date_s, c->date);
-	if (date_s < now_s - SIGV4_SKEW_S)
-		return skew_refuse(c, MSG_SIGN_EXPIRED, now_s - SIGV4_SKEW_S, now_s, err);
-	if (date_s > now_s + SIGV4_SKEW_S)
-		return skew_refuse(c, MSG_SIGN_EARLY, now_s + SIGV4_SKEW_S, now_s, err);
+	if (date_s < c->now_s - SIGV4_SKEW_S)
+		return skew_refuse(c, MSG_SIGN_EXPIRED, c->now_s - SIGV4_SKEW_S, err);
+	if (date_s > c->now_s + SIGV4_SKEW_S)
+		return skew_refuse(c, MSG_SIGN_EARLY, c->now_s + SIGV4_SKEW_S, err);
 	return ERR_NONE;
 }
 
@@ -277,32 +402,24 @@ static enum err_code signature_check(const struct check *c, const struct sigv4_k
 	return ERR_NONE;
 }
 
-static enum err_code request_check(struct check *c, int64_t now_s, struct err *err)
-{
-	if (signature_find(c, err) != ERR_NONE || signature_read(c, err) != ERR_NONE)
-		return err->code;
-	if (date_check(c, now_s, err) != ERR_NONE)
-		return err->code;
-	if (sigv4_names_read(c->authorization.signed_headers, &c->names, err) != ERR_NONE ||
-	    sigv4_names_cover(&c->names, c->r, err) != ERR_NONE)
-		return err->code;
-	return credential_check(c, err);
-}
-
-enum err_code sigv4_verify(const struct sigv4_request *r, const struct sigv4_keyring *keys, int64_t now_us,
-                           struct arena *a, struct sigv4_identity *who, struct err *err)
+enum err_code sigv4_verify(const struct sigv4_request *r, const struct sigv4_keyring *keys, struct arena *a,
+                           struct sigv4_identity *who, struct err *err)
 {
 	struct check c;
 	struct buf   text;
 
 	c.r = r;
 	c.arena = a;
+	c.now_s = r->now_us / 1000000;
 	memset(c.found, 0, sizeof(c.found));
-	if (request_check(&c, now_us / 1000000, err) != ERR_NONE)
+	if (signature_find(&c, err) != ERR_NONE || signature_read(&c, err) != ERR_NONE ||
+	    date_check(&c, err) != ERR_NONE)
 		return err->code;
-	if (string_to_sign(&c, &text, err) != ERR_NONE)
+	if (sigv4_names_read(c.authorization.signed_headers, &c.names, err) != ERR_NONE ||
+	    sigv4_names_cover(&c.names, r, err) != ERR_NONE)
 		return err->code;
-	if (signature_check(&c, keys, buf_bytes(&text), err) != ERR_NONE)
+	if (credential_check(&c, err) != ERR_NONE || string_to_sign(&c, &text, err) != ERR_NONE ||
+	    signature_check(&c, keys, buf_bytes(&text), err) != ERR_NONE)
 		return err->code;
 	*who = (struct sigv4_identity){c.scope.key_id, c.scope.region, c.found[TOKEN]};
 	return ERR_NONE;

@@ -49,6 +49,7 @@ struct sigv4_request {
 	const uint8_t             *body_sha256; /* of the body, if known already; else NULL */
 	struct bytes               service;     /* whom it is for: "dynamodb" */
 	struct bytes               region;      /* verifying: the one it must be signed for; empty: any */
+	int64_t                    now_us;      /* by the clock of whoever signs or verifies */
 };
 
 /* ---- the cache of signing keys ---- */
@@ -84,16 +85,20 @@ struct sigv4_identity {
  * ERR_SIGNATURE_INCOMPLETE: it lacks something or cannot be read.
  * ERR_UNKNOWN_KEY: find_secret knew no such key.
  * ERR_SIGNATURE: another date, scope or signature than the request asks for. */
-enum err_code sigv4_verify(const struct sigv4_request *r, const struct sigv4_keyring *keys, int64_t now_us,
-                           struct arena *a, struct sigv4_identity *who, struct err *err);
+enum err_code sigv4_verify(const struct sigv4_request *r, const struct sigv4_keyring *keys, struct arena *a,
+                           struct sigv4_identity *who, struct err *err);
+
+/* Whose key an Authorization header names, before anything is verified. False if it cannot be read. */
+bool sigv4_claimed_key(struct bytes authorization, struct bytes *key_id);
 
 /* ---- signing ---- */
 
 struct sigv4_credential {
-	struct bytes key_id;
-	struct bytes secret;
-	struct bytes token; /* empty: none */
-	struct bytes region;
+	struct bytes            key_id;
+	struct bytes            secret;
+	struct bytes            token; /* empty: none */
+	struct bytes            region;
+	struct sigv4_key_cache *cache; /* NULL: every signing key is derived anew */
 };
 
 enum { SIGV4_ADDED_MAX = 3 };
@@ -106,8 +111,7 @@ struct sigv4_addition {
 
 /* Signs all headers of the request but those that proxies change (User-Agent, Connection, ...). Host must be
  * among them; the three that are added must not. ERR_SIGNATURE_INCOMPLETE if a limit above is passed. */
-enum err_code sigv4_sign(const struct sigv4_request *r, const struct sigv4_credential *c,
-                         struct sigv4_key_cache *cache, int64_t now_us, struct arena *a,
+enum err_code sigv4_sign(const struct sigv4_request *r, const struct sigv4_credential *c, struct arena *a,
                          struct sigv4_addition *out, struct err *err);
 
 #endif

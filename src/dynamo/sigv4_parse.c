@@ -1,6 +1,7 @@
-/* SigV4 parse: see the header. Every part keeps pointing into what was sent; nothing is copied or unescaped,
- * since nothing in these headers is ever escaped. */
-#include "dynamo/sigv4_parse.h"
+/* SigV4 parse: what an Authorization header says, whether its list of signed headers covers the request, and dates.
+ * Every part keeps pointing into what was sent; nothing is copied or unescaped, since nothing in these headers is
+ * ever escaped. */
+#include "dynamo/sigv4_parts.h"
 
 #include "item/messages.h"
 
@@ -22,11 +23,6 @@ static struct bytes skip_blanks(struct bytes text)
 }
 
 /* ---- Authorization ---- */
-
-bool sigv4_authorization_is(struct bytes value)
-{
-	return bytes_starts_with(skip_blanks(value), BYTES("AWS4-"));
-}
 
 static struct bytes cut_before(struct bytes text, char mark)
 {
@@ -119,6 +115,19 @@ enum err_code sigv4_scope_read(struct bytes credential, struct sigv4_scope *out,
 	if (more || out->key_id.len > SIGV4_KEY_ID_MAX || out->text.len > SIGV4_SCOPE_MAX)
 		return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_CREDENTIAL);
 	return ERR_NONE;
+}
+
+bool sigv4_claimed_key(struct bytes authorization, struct bytes *key_id)
+{
+	struct sigv4_authorization given;
+	struct sigv4_scope         scope;
+	struct err                 err;
+
+	if (sigv4_authorization_read(authorization, &given, &err) != ERR_NONE ||
+	    given.credential.data == NULL || sigv4_scope_read(given.credential, &scope, &err) != ERR_NONE)
+		return false;
+	*key_id = scope.key_id;
+	return true;
 }
 
 /* ---- SignedHeaders ---- */
@@ -225,4 +234,160 @@ enum err_code sigv4_names_cover(const struct sigv4_names *names, const struct si
 		if (!name_was_sent(names->names[i], r))
 			return err_set(err, ERR_SIGNATURE, MSG_SIGN_MISMATCH);
 	return ERR_NONE;
+}
+
+/* ---- dates: without the C library's locale and time zone, so that every byte is checked ---- */
+
+enum { DAY_SECONDS = 24 * 60 * 60, YEAR_MIN = 1970 };
+
+struct date {
+	int year, month, day, hour, minute, second;
+};
+
+static bool year_is_leap(int year)
+{
+	return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+static int month_days(int year, int month)
+{
+	static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+	return month == 2 && year_is_leap(year) ? 29 : days[month - 1];
+}
+
+static bool date_exists(const struct date *d)
+{
+	return d->year >= YEAR_MIN && d->month >= 1 && d->month <= 12 && d->day >= 1 &&
+	       d->day <= month_days(d->year, d->month) && d->hour < 24 && d->minute < 60 && d->second < 60;
+}
+
+/* Days before 1 January of that year, counted from the year 1. */
+static int64_t days_before_year(int year)
+{
+	int64_t past = year - 1;
+
+	return past * 365 + past / 4 - past / 100 + past / 400;
+}
+
+static int64_t date_seconds(const struct date *d)
+{
+	int64_t days = days_before_year(d->year) - days_before_year(YEAR_MIN) + d->day - 1;
+
+	for (int month = 1; month < d->month; month++)
+		days += month_days(d->year, month);
+	return days * DAY_SECONDS + d->hour * 3600 + d->minute * 60 + d->second;
+}
+
+/* `count` digits at `at`. */
+static bool digits_read(struct bytes text, size_t at, size_t count, int *out)
+{
+	*out = 0;
+	for (size_t i = at; i < at + count; i++) {
+		if (i >= text.len || text.data[i] < '0' || text.data[i] > '9')
+			return false;
+		*out = *out * 10 + (text.data[i] - '0');
+	}
+	return true;
+}
+
+bool sigv4_date_read(struct bytes text, int64_t *seconds)
+{
+	struct date d;
+
+	if (text.len != SIGV4_DATE_CHARS || text.data[8] != 'T' || text.data[15] != 'Z')
+		return false;
+	if (!digits_read(text, 0, 4, &d.year) || !digits_read(text, 4, 2, &d.month) ||
+	    !digits_read(text, 6, 2, &d.day) || !digits_read(text, 9, 2, &d.hour) ||
+	    !digits_read(text, 11, 2, &d.minute) || !digits_read(text, 13, 2, &d.second))
+		return false;
+	if (!date_exists(&d))
+		return false;
+	*seconds = date_seconds(&d);
+	return true;
+}
+
+/* ---- HTTP's form ---- */
+
+/* Where each part of "Sun, 30 Aug 2015 12:36:00 GMT" begins. */
+enum { HTTP_DAY = 5, HTTP_MONTH = 8, HTTP_YEAR = 12, HTTP_HOUR = 17, HTTP_ZONE = 26 };
+
+static int month_of(const char *name)
+{
+	static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+	for (int i = 0; i < 12; i++)
+		if (memcmp(names + 3 * i, name, 3) == 0)
+			return i + 1;
+	return 0;
+}
+
+static bool http_marks_are_right(const char *t)
+{
+	return t[3] == ',' && t[4] == ' ' && t[7] == ' ' && t[11] == ' ' && t[16] == ' ' && t[19] == ':' &&
+	       t[22] == ':' && t[25] == ' ';
+}
+
+static bool zone_is_utc(struct bytes zone)
+{
+	return bytes_is(zone, "GMT") || bytes_is(zone, "UTC") || bytes_is(zone, "-0000") ||
+	       bytes_is(zone, "+0000");
+}
+
+bool sigv4_date_read_http(struct bytes text, int64_t *seconds)
+{
+	struct date d;
+
+	if (text.len <= HTTP_ZONE || !http_marks_are_right(text.data))
+		return false;
+	if (!digits_read(text, HTTP_DAY, 2, &d.day) || !digits_read(text, HTTP_YEAR, 4, &d.year) ||
+	    !digits_read(text, HTTP_HOUR, 2, &d.hour) || !digits_read(text, HTTP_HOUR + 3, 2, &d.minute) ||
+	    !digits_read(text, HTTP_HOUR + 6, 2, &d.second))
+		return false;
+	d.month = month_of(text.data + HTTP_MONTH);
+	if (!date_exists(&d) || !zone_is_utc((struct bytes){text.data + HTTP_ZONE, text.len - HTTP_ZONE}))
+		return false;
+	*seconds = date_seconds(&d);
+	return true;
+}
+
+/* ---- writing ---- */
+
+static char *digits_write(char *at, int value, int count)
+{
+	for (int i = count - 1; i >= 0; i--, value /= 10)
+		at[i] = (char)('0' + value % 10);
+	return at + count;
+}
+
+static struct date date_of(int64_t seconds)
+{
+	int         rest = (int)(seconds % DAY_SECONDS);
+	int         days = (int)(seconds / DAY_SECONDS);
+	struct date d = {YEAR_MIN + days / 366, 1, 1, rest / 3600, rest / 60 % 60, rest % 60};
+
+	/* The guess is the right year or up to a few too early. */
+	days += (int)days_before_year(YEAR_MIN);
+	while (days >= days_before_year(d.year + 1))
+		d.year++;
+	days -= (int)days_before_year(d.year);
+	for (; days >= month_days(d.year, d.month); d.month++)
+		days -= month_days(d.year, d.month);
+	d.day += days;
+	return d;
+}
+
+void sigv4_date_write(int64_t seconds, char text[SIGV4_DATE_CHARS])
+{
+	struct date d = date_of(seconds);
+	char       *at = text;
+
+	at = digits_write(at, d.year, 4);
+	at = digits_write(at, d.month, 2);
+	at = digits_write(at, d.day, 2);
+	*at++ = 'T';
+	at = digits_write(at, d.hour, 2);
+	at = digits_write(at, d.minute, 2);
+	at = digits_write(at, d.second, 2);
+	*at = 'Z';
 }

@@ -146,7 +146,9 @@ static enum err_code sign(struct call *c, struct outbound_request *r, struct err
 	                                            .headers = headers,
 	                                            .header_count = r->header_count,
 	                                            .body = r->body,
-	                                            .service = bytes_of(c->a->service->name)};
+	                                            .service = bytes_of(c->a->service->name),
+	                                            .now_us = clock_wall_us(c->a->clock) +
+	                                                      atomic_load(&c->a->skew_us)};
 	struct aws_credential   credential;
 	struct sigv4_credential with = {.region = bytes_of(c->a->region)};
 	struct sigv4_addition   added;
@@ -158,9 +160,7 @@ static enum err_code sign(struct call *c, struct outbound_request *r, struct err
 	with.key_id = credential.key_id;
 	with.secret = credential.secret;
 	with.token = credential.token;
-	if (sigv4_sign(&unsigned_request, &with, NULL,
-	               clock_wall_us(c->a->clock) + atomic_load(&c->a->skew_us), c->arena, &added,
-	               err) != ERR_NONE)
+	if (sigv4_sign(&unsigned_request, &with, c->arena, &added, err) != ERR_NONE)
 		return err->code;
 	for (unsigned i = 0; i < added.count; i++)
 		outbound_header_add(r, added.headers[i].name, added.headers[i].value);

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "sigv4_case.h"
 
-#include "dynamo/sigv4_canonical.h"
+#include "dynamo/sigv4_parts.h"
 #include "item/messages.h"
 
 #define HOST_TEXT "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dynamo/sigv4_canonical.h"
+#include "dynamo/sigv4_parts.h"
 #include "json/base64.h"
 #include "json/json.h"
 #include "json/write.h"
@@ -51,12 +51,12 @@ static void field_write(struct json_writer *w, const char *name, struct bytes te
 }
 
 static void verdict_write(struct json_writer *w, struct arena *a, struct json *line,
-                          const struct sigv4_request *r, int64_t now_us)
+                          const struct sigv4_request *r)
 {
 	struct sigv4_keyring  keys = {secret_find, line, NULL};
 	struct sigv4_identity who = {0};
 	struct err            err = {0};
-	enum err_code         rc = sigv4_verify(r, &keys, now_us, a, &who, &err);
+	enum err_code         rc = sigv4_verify(r, &keys, a, &who, &err);
 
 	field_write(w, "verdict", bytes_of(err_name(rc)));
 	field_write(w, "text", bytes_of(err.text));
@@ -101,14 +101,14 @@ static void texts_write(struct json_writer *w, struct arena *a, const struct sig
 }
 
 static void signature_write(struct json_writer *w, struct arena *a, const struct json *line,
-                            const struct sigv4_request *r, int64_t now_us)
+                            const struct sigv4_request *r)
 {
 	struct sigv4_credential c = {text_of(line, BYTES("key_id")), text_of(line, BYTES("secret")),
-	                             text_of(line, BYTES("token")), text_of(line, BYTES("region"))};
+	                             text_of(line, BYTES("token")), text_of(line, BYTES("region")), NULL};
 	struct sigv4_addition   added;
 	struct err              err;
 
-	if (sigv4_sign(r, &c, NULL, now_us, a, &added, &err) != ERR_NONE)
+	if (sigv4_sign(r, &c, a, &added, &err) != ERR_NONE)
 		field_write(w, "authorization", bytes_of(err.text));
 	else
 		field_write(w, "authorization", added.headers[added.count - 1].value);
@@ -122,7 +122,6 @@ static void line_answer(struct json_reader *reader, struct arena *a, struct byte
 	struct json_writer   w;
 	struct json         *line;
 	struct err           err;
-	int64_t              now_us;
 
 	if (json_read(reader, a, input, &line, &err) != ERR_NONE)
 		abort();
@@ -132,15 +131,15 @@ static void line_answer(struct json_reader *reader, struct arena *a, struct byte
 	r.service = text_of(line, BYTES("service"));
 	if (base64_decode(a, text_of(line, BYTES("body")), &r.body) != BASE64_OK)
 		abort();
-	now_us = json_get(line, BYTES("now"))->integer * 1000000;
+	r.now_us = json_get(line, BYTES("now"))->integer * 1000000;
 	to_sign = r;
 	headers_read(json_get(line, BYTES("headers")), &r, headers);
 	headers_read(json_get(line, BYTES("sign_headers")), &to_sign, sign_headers);
 	json_writer_init(&w, out);
 	json_begin_object(&w);
-	verdict_write(&w, a, line, &r, now_us);
+	verdict_write(&w, a, line, &r);
 	texts_write(&w, a, &r);
-	signature_write(&w, a, line, &to_sign, now_us);
+	signature_write(&w, a, line, &to_sign);
 	json_end_object(&w);
 }
 

@@ -102,7 +102,8 @@ static enum err_code verify(struct world *w, const char *seen, int64_t now_us)
 		        bytes_trimmed((struct bytes){colon + 1, (size_t)(end - colon - 1)})};
 	}
 	r.body = bytes_of(at + 2);
-	return sigv4_verify(&r, &keys, now_us, &w->arena, &who, &w->err);
+	r.now_us = now_us;
+	return sigv4_verify(&r, &keys, &w->arena, &who, &w->err);
 }
 
 #define FINE "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
