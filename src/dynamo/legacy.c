@@ -1,6 +1,6 @@
 /* Legacy: from parameters to trees. Each comparison operator is a row of one table: how many values it takes,
  * of which types, and which kind of condition it becomes. */
-#include "dynamo/legacy.h"
+#include "dynamo/reader.h"
 
 #include <assert.h>
 

@@ -1,8 +1,7 @@
-/* Reader: shapes and steps that several requests have in common. */
+/* Reader: shapes and steps that several requests have in common, in the order in which a request is decoded. */
 #include "dynamo/reader.h"
 
 #include "base/buf.h"
-#include "dynamo/arn.h"
 #include "dynamo/wire.h"
 #include "item/messages.h"
 
@@ -42,9 +41,8 @@ static const struct shape_field condition_fields[] = {
         {BYTES_INIT("AttributeValueList"), &shape_values, false},
         {BYTES_INIT("ComparisonOperator"), &shape_comparison, true},
 };
-static const struct shape shape_condition = {
-        .kind = SHAPE_STRUCT, .java = "Condition", .fields = condition_fields, .field_count = 2};
-const struct shape shape_conditions = {.kind = SHAPE_MAP, .member = &shape_condition};
+static const struct shape shape_condition = SHAPE_OF("Condition", condition_fields);
+const struct shape        shape_conditions = {.kind = SHAPE_MAP, .member = &shape_condition};
 
 static const struct shape_field expected_fields[] = {
         {BYTES_INIT("AttributeValueList"), &shape_values, false},
@@ -52,17 +50,15 @@ static const struct shape_field expected_fields[] = {
         {BYTES_INIT("Value"), &shape_value, false},
         {BYTES_INIT("Exists"), &shape_truth, false},
 };
-static const struct shape shape_expectation = {
-        .kind = SHAPE_STRUCT, .java = "ExpectedAttributeValue", .fields = expected_fields, .field_count = 4};
-const struct shape shape_expected = {.kind = SHAPE_MAP, .member = &shape_expectation};
+static const struct shape shape_expectation = SHAPE_OF("ExpectedAttributeValue", expected_fields);
+const struct shape        shape_expected = {.kind = SHAPE_MAP, .member = &shape_expectation};
 
 static const struct shape_field update_fields[] = {
         {BYTES_INIT("Value"), &shape_value, false},
         {BYTES_INIT("Action"), &shape_attribute_action, false},
 };
-static const struct shape shape_attribute_update = {
-        .kind = SHAPE_STRUCT, .java = "AttributeValueUpdate", .fields = update_fields, .field_count = 2};
-const struct shape shape_updates = {.kind = SHAPE_MAP, .member = &shape_attribute_update};
+static const struct shape shape_attribute_update = SHAPE_OF("AttributeValueUpdate", update_fields);
+const struct shape        shape_updates = {.kind = SHAPE_MAP, .member = &shape_attribute_update};
 
 /* ---- small things ---- */
 
@@ -85,14 +81,43 @@ void capacity_read(const struct json *json, struct dynamo_request *out)
 		out->capacity = CAPACITY_INDEXES;
 }
 
-enum err_code arn_table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out)
+/* ---- table names ---- */
+
+enum { ARN_COLONS = 5 };
+
+/* What follows the fifth colon; empty if there are fewer. */
+static struct bytes resource_of(struct bytes arn)
 {
-	return arn_table(name_or_arn, MSG_ARN_BAD, out, r->err);
+	unsigned colons = 0;
+
+	for (size_t i = 0; i < arn.len; i++)
+		if (arn.data[i] == ':' && ++colons == ARN_COLONS)
+			return (struct bytes){arn.data + i + 1, arn.len - i - 1};
+	return (struct bytes){arn.data, 0};
 }
 
-enum err_code table_read(struct request_reader *r, const struct json *name, struct bytes *out)
+enum err_code arn_table(struct bytes text, const char *message, struct bytes *name, struct err *err)
 {
-	return arn_table_read(r, name->text, out);
+	struct bytes prefix = BYTES("table/");
+	struct bytes resource;
+	const char  *slash;
+
+	*name = text;
+	if (!arn_is(text))
+		return ERR_NONE;
+	resource = resource_of(text);
+	if (!bytes_starts_with(resource, prefix))
+		return err_set(err, ERR_INVALID, "%s", message);
+	*name = (struct bytes){resource.data + prefix.len, resource.len - prefix.len};
+	slash = memchr(name->data, '/', name->len);
+	if (slash != NULL || name->len < TABLE_NAME_MIN || name->len > TABLE_NAME_MAX)
+		return err_set(err, ERR_INVALID, "%s", message);
+	return ERR_NONE;
+}
+
+enum err_code table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out)
+{
+	return arn_table(name_or_arn, MSG_ARN_BAD, out, r->err);
 }
 
 /* ---- which parameters go together ---- */
@@ -122,16 +147,6 @@ static bool any_present(const struct parameter *p, unsigned count)
 	return false;
 }
 
-static enum err_code mixed_refuse(struct request_reader *r, const struct parameter *expressions,
-                                  unsigned expression_count, const struct parameter *legacy,
-                                  unsigned legacy_count)
-{
-	struct bytes one = parameters_print(r->arena, legacy, legacy_count, true, ", ");
-	struct bytes two = parameters_print(r->arena, expressions, expression_count, true, ", ");
-
-	return err_set(r->err, ERR_INVALID, MSG_PARAMETERS_MIXED, BYTES_ARG(one), BYTES_ARG(two));
-}
-
 /* A projection, which comes first where there is one, cannot use values. */
 static enum err_code values_check(struct request_reader *r, const struct parameter *p, unsigned count,
                                   const struct json *values)
@@ -149,20 +164,23 @@ static enum err_code values_check(struct request_reader *r, const struct paramet
 	return values->count > 0 ? ERR_NONE : err_set(r->err, ERR_INVALID, MSG_VALUES_NONE);
 }
 
-enum err_code parameters_check(struct request_reader *r, const struct parameter *expressions,
-                               unsigned expression_count, const struct parameter *legacy,
-                               unsigned legacy_count, const struct json *names, const struct json *values)
+enum err_code parameters_check(struct request_reader *r, const struct parameters *p)
 {
-	bool expressed = any_present(expressions, expression_count);
+	bool expressed = any_present(p->expressions, p->expression_count);
 
-	if (expressed && any_present(legacy, legacy_count))
-		return mixed_refuse(r, expressions, expression_count, legacy, legacy_count);
-	if (names != NULL && !expressed)
+	if (expressed && any_present(p->legacy, p->legacy_count)) {
+		struct bytes one = parameters_print(r->arena, p->legacy, p->legacy_count, true, ", ");
+		struct bytes two =
+		        parameters_print(r->arena, p->expressions, p->expression_count, true, ", ");
+
+		return err_set(r->err, ERR_INVALID, MSG_PARAMETERS_MIXED, BYTES_ARG(one), BYTES_ARG(two));
+	}
+	if (p->names != NULL && !expressed)
 		return err_set(r->err, ERR_INVALID, MSG_NAMES_ALONE);
-	if (names != NULL && names->count == 0)
+	if (p->names != NULL && p->names->count == 0)
 		return err_set(r->err, ERR_INVALID, MSG_NAMES_NONE);
-	if (values != NULL)
-		return values_check(r, expressions, expression_count, values);
+	if (p->values != NULL)
+		return values_check(r, p->expressions, p->expression_count, p->values);
 	return ERR_NONE;
 }
 

@@ -1,5 +1,5 @@
-/* Reader: what all request decoders share: the fields found, common shapes, and the expressions of a request
- * with their placeholders. Only request_*.c and legacy.c include it. */
+/* Reader: what all request decoders share: the fields found, common shapes, table names, and the expressions of a request
+ * with their placeholders. Internal to dynamo/. */
 #ifndef DYNAMO_READER_H
 #define DYNAMO_READER_H
 
@@ -30,6 +30,7 @@ extern const struct shape shape_operator;   /* ConditionalOperator */
 extern const struct shape shape_conditions; /* QueryFilter, ScanFilter, KeyConditions */
 extern const struct shape shape_expected;   /* Expected */
 extern const struct shape shape_updates;    /* AttributeUpdates */
+extern const struct shape shape_tags;       /* Tags (request_admin.c) */
 
 /* A parameter by name, absent if json is NULL. */
 struct parameter {
@@ -37,12 +38,18 @@ struct parameter {
 	const struct json *json;
 };
 
+/* The parameters of a request that has expressions. */
+struct parameters {
+	const struct parameter *expressions;
+	unsigned                expression_count;
+	const struct parameter *legacy;
+	unsigned                legacy_count;
+	const struct json      *names, *values;
+};
+
 /* Step 3 for requests with expressions: legacy and expression parameters exclude each other; placeholders
- * need expressions. values_allowed of the expressions, the last ones, may use values (a projection cannot).
- */
-enum err_code parameters_check(struct request_reader *r, const struct parameter *expressions,
-                               unsigned expression_count, const struct parameter *legacy,
-                               unsigned legacy_count, const struct json *names, const struct json *values);
+ * need expressions; values need one other than a projection. */
+enum err_code parameters_check(struct request_reader *r, const struct parameters *p);
 
 /* Fills r->scope; either may be NULL. */
 enum err_code scope_read(struct request_reader *r, const struct json *names, const struct json *values);
@@ -53,12 +60,44 @@ enum err_code condition_read(struct request_reader *r, const char *field, const 
 enum err_code projection_read(struct request_reader *r, const struct json *text,
                               const struct expr_projection **out);
 
-enum err_code table_read(struct request_reader *r, const struct json *name, struct bytes *out);
-enum err_code arn_table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out);
+/* ---- table names ----
+ * An ARN of a table is arn:aws:dynamodb:REGION:ACCOUNT:table/NAME. This server has one region and one account, which its caller knows;
+ * where a request names others, only the table's name counts. */
+
+/* The table's name: `text` itself, or the name within an ARN, which then is between TABLE_NAME_MIN and TABLE_NAME_MAX long.
+ * ERR_INVALID with `message` if it is an ARN of something else. */
+enum err_code arn_table(struct bytes text, const char *message, struct bytes *name, struct err *err);
+
+enum err_code table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out);
+
+/* ---- small things ---- */
 
 bool text_is(const struct json *json, const char *text); /* false if json is NULL */
 bool truth_of(const struct json *json);                  /* false if json is NULL */
 
 void capacity_read(const struct json *json, struct dynamo_request *out);
+
+/* Sorted by key, each key once. tags NULL: none. (request_admin.c) */
+enum err_code tags_read(struct request_reader *r, const struct json *tags, struct tag **out, uint32_t *count);
+
+/* ---- legacy.c: the parameters that came before expressions ----
+ * Expected, AttributeUpdates, KeyConditions, QueryFilter, ScanFilter, AttributesToGet, ConditionalOperator become the same trees as
+ * expressions. Nothing else knows that they exist. */
+
+/* A filter: attribute names to conditions. Absent or empty: *out is NULL. */
+enum err_code legacy_filter(struct request_reader *r, const struct json *conditions,
+                            const struct json *conditional_operator, const struct expr **out);
+
+enum err_code legacy_expected(struct request_reader *r, const struct json *expected,
+                              const struct json *conditional_operator, const struct expr **out);
+
+enum err_code legacy_updates(struct request_reader *r, const struct json *updates,
+                             const struct expr_update **out);
+
+enum err_code legacy_projection(struct request_reader *r, const struct json *attributes,
+                                const struct expr_projection **out);
+
+enum err_code legacy_key_condition(struct request_reader *r, const struct json *conditions,
+                                   struct expr_key_condition *out);
 
 #endif

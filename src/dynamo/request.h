@@ -48,7 +48,7 @@ struct dynamo_request {
 	bool                 collection_metrics;
 	/* set by the caller, for answers */
 	struct bytes host;     /* DescribeEndpoints: whom the client thinks it talks to */
-	struct bytes arn_home; /* descriptions of tables: see arn_print */
+	struct bytes arn_home; /* what this server's ARNs begin with: "arn:aws:dynamodb:REGION:ACCOUNT:" */
 	union {
 		struct table_get            get;
 		struct table_write          write;

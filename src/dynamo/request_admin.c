@@ -1,10 +1,8 @@
 /* The small requests about tables: DescribeTable, DeleteTable, ListTables, time to live, tags, and those that
  * ask nothing. */
-#include "dynamo/request_tags.h"
-
 #include <stdlib.h>
 
-#include "dynamo/arn.h"
+#include "dynamo/reader.h"
 #include "item/messages.h"
 
 enum {
@@ -16,8 +14,7 @@ enum {
 /* ---- a table's name and nothing else ---- */
 
 static const struct shape_field name_fields[] = {{BYTES_INIT("TableName"), &shape_table, true}};
-static const struct shape       name_shape = {
-              .kind = SHAPE_STRUCT, .java = "TableInput", .fields = name_fields, .field_count = 1};
+static const struct shape       name_shape = SHAPE_OF("TableInput", name_fields);
 
 enum err_code request_table_name(struct arena *a, const struct json *body, struct dynamo_request *out,
                                  struct err *err)
@@ -26,7 +23,7 @@ enum err_code request_table_name(struct arena *a, const struct json *body, struc
 	enum err_code         rc = shape_read(a, &name_shape, body, r.slots, err);
 
 	*out = (struct dynamo_request){0};
-	return rc != ERR_NONE ? rc : table_read(&r, r.slots[0], &out->table);
+	return rc != ERR_NONE ? rc : table_read(&r, r.slots[0]->text, &out->table);
 }
 
 /* DescribeLimits, DescribeEndpoints. */
@@ -50,8 +47,7 @@ static const struct shape_field list_fields[LIST_COUNT] = {
         [LIST_START] = {BYTES_INIT("ExclusiveStartTableName"), &shape_new_table, false},
         [LIST_LIMIT] = {BYTES_INIT("Limit"), &shape_list_limit, false},
 };
-static const struct shape list_shape = {
-        .kind = SHAPE_STRUCT, .java = "ListTablesInput", .fields = list_fields, .field_count = LIST_COUNT};
+static const struct shape list_shape = SHAPE_OF("ListTablesInput", list_fields);
 
 enum err_code request_list_tables(struct arena *a, const struct json *body, struct dynamo_request *out,
                                   struct err *err)
@@ -80,18 +76,12 @@ static const struct shape_field specification_fields[] = {
         {BYTES_INIT("Enabled"), &shape_truth, true},
         {BYTES_INIT("AttributeName"), &shape_ttl_name, true},
 };
-static const struct shape       shape_specification = {.kind = SHAPE_STRUCT,
-                                                       .java = "TimeToLiveSpecification",
-                                                       .fields = specification_fields,
-                                                       .field_count = 2};
+static const struct shape shape_specification = SHAPE_OF("TimeToLiveSpecification", specification_fields);
 static const struct shape_field ttl_fields[TTL_COUNT] = {
         [TTL_TABLE] = {BYTES_INIT("TableName"), &shape_table, true},
         [TTL_SPECIFICATION] = {BYTES_INIT("TimeToLiveSpecification"), &shape_specification, true},
 };
-static const struct shape ttl_shape = {.kind = SHAPE_STRUCT,
-                                       .java = "UpdateTimeToLiveInput",
-                                       .fields = ttl_fields,
-                                       .field_count = TTL_COUNT};
+static const struct shape ttl_shape = SHAPE_OF("UpdateTimeToLiveInput", ttl_fields);
 
 enum err_code request_update_ttl(struct arena *a, const struct json *body, struct dynamo_request *out,
                                  struct err *err)
@@ -105,7 +95,7 @@ enum err_code request_update_ttl(struct arena *a, const struct json *body, struc
 		return rc;
 	out->ttl.enabled = json_get(specification, BYTES("Enabled"))->truth;
 	out->ttl.attribute = json_get(specification, BYTES("AttributeName"))->text;
-	return table_read(&r, r.slots[TTL_TABLE], &out->ttl.table);
+	return table_read(&r, r.slots[TTL_TABLE]->text, &out->ttl.table);
 }
 
 /* ---- tags ---- */
@@ -121,8 +111,7 @@ static const struct shape_field tag_fields[] = {
         {BYTES_INIT("Key"), &shape_tag_key, true},
         {BYTES_INIT("Value"), &shape_tag_value, true},
 };
-static const struct shape shape_tag = {
-        .kind = SHAPE_STRUCT, .java = "Tag", .fields = tag_fields, .field_count = 2};
+static const struct shape shape_tag = SHAPE_OF("Tag", tag_fields);
 const struct shape        shape_tags = {.kind = SHAPE_LIST, .member = &shape_tag};
 static const struct shape shape_tag_keys = {.kind = SHAPE_LIST, .member = &shape_tag_key};
 
@@ -130,13 +119,16 @@ static const struct shape_field tag_resource_fields[RESOURCE_COUNT] = {
         [RESOURCE_ARN] = {BYTES_INIT("ResourceArn"), &shape_arn, true},
         [RESOURCE_TAGS] = {BYTES_INIT("Tags"), &shape_tags, true},
 };
+static const struct shape       tag_resource_shape = SHAPE_OF("ResourceInput", tag_resource_fields);
 static const struct shape_field untag_resource_fields[RESOURCE_COUNT] = {
         [RESOURCE_ARN] = {BYTES_INIT("ResourceArn"), &shape_arn, true},
         [RESOURCE_KEYS] = {BYTES_INIT("TagKeys"), &shape_tag_keys, true},
 };
+static const struct shape       untag_resource_shape = SHAPE_OF("ResourceInput", untag_resource_fields);
 static const struct shape_field list_tags_fields[RESOURCE_COUNT] = {
         [RESOURCE_ARN] = {BYTES_INIT("ResourceArn"), &shape_arn, true},
 };
+static const struct shape list_tags_shape = SHAPE_OF("ResourceInput", list_tags_fields);
 
 static int tags_order(const void *a, const void *b)
 {
@@ -176,13 +168,9 @@ enum err_code tags_read(struct request_reader *r, const struct json *list, struc
 
 /* Reads the ARN of a table; unlike TableName, a plain name will not do. */
 static enum err_code resource_read(struct request_reader *r, const struct json *body,
-                                   const struct shape_field *fields, struct bytes *table)
+                                   const struct shape *shape, struct bytes *table)
 {
-	const struct shape shape = {.kind = SHAPE_STRUCT,
-	                            .java = "ResourceInput",
-	                            .fields = fields,
-	                            .field_count = RESOURCE_COUNT};
-	enum err_code      rc = shape_read(r->arena, &shape, body, r->slots, r->err);
+	enum err_code rc = shape_read(r->arena, shape, body, r->slots, r->err);
 
 	if (rc != ERR_NONE)
 		return rc;
@@ -213,7 +201,7 @@ enum err_code request_tag(struct arena *a, const struct json *body, struct dynam
 	enum err_code         rc;
 
 	*out = (struct dynamo_request){0};
-	rc = resource_read(&r, body, tag_resource_fields, &alter->table);
+	rc = resource_read(&r, body, &tag_resource_shape, &alter->table);
 	return rc != ERR_NONE ? rc : tags_change(&r, CHANGE_TAGS_ADD, r.slots[RESOURCE_TAGS], alter);
 }
 
@@ -225,7 +213,7 @@ enum err_code request_untag(struct arena *a, const struct json *body, struct dyn
 	enum err_code         rc;
 
 	*out = (struct dynamo_request){0};
-	rc = resource_read(&r, body, untag_resource_fields, &alter->table);
+	rc = resource_read(&r, body, &untag_resource_shape, &alter->table);
 	return rc != ERR_NONE ? rc : tags_change(&r, CHANGE_TAGS_REMOVE, r.slots[RESOURCE_KEYS], alter);
 }
 
@@ -235,5 +223,5 @@ enum err_code request_list_tags(struct arena *a, const struct json *body, struct
 	struct request_reader r = {.arena = a, .err = err};
 
 	*out = (struct dynamo_request){0};
-	return resource_read(&r, body, list_tags_fields, &out->table);
+	return resource_read(&r, body, &list_tags_shape, &out->table);
 }

@@ -1,6 +1,6 @@
 /* BatchGetItem and BatchWriteItem: maps from tables to lists of keys or writes. They become one flat list, in
  * the order sent; struct batch_table remembers which part of it belongs to which table. */
-#include "dynamo/legacy.h"
+#include "dynamo/reader.h"
 #include "dynamo/wire.h"
 #include "item/messages.h"
 
@@ -21,8 +21,7 @@ static const struct shape_field keys_fields[KEYS_COUNT] = {
         [KEYS_PROJECTION] = {BYTES_INIT("ProjectionExpression"), &shape_text, false},
         [KEYS_NAMES] = {BYTES_INIT("ExpressionAttributeNames"), &shape_names, false},
 };
-static const struct shape keys_shape = {
-        .kind = SHAPE_STRUCT, .java = "KeysAndAttributes", .fields = keys_fields, .field_count = KEYS_COUNT};
+static const struct shape       keys_shape = SHAPE_OF("KeysAndAttributes", keys_fields);
 static const struct shape       get_items_shape = {.kind = SHAPE_MAP,
                                                    .checks = SHAPE_RANGE | SHAPE_KEYS,
                                                    .min = 1,
@@ -32,10 +31,7 @@ static const struct shape_field batch_get_fields[BATCH_COUNT] = {
         [BATCH_CAPACITY] = {BYTES_INIT("ReturnConsumedCapacity"), &shape_capacity, false},
         [BATCH_ITEMS] = {BYTES_INIT("RequestItems"), &get_items_shape, true},
 };
-static const struct shape batch_get_shape = {.kind = SHAPE_STRUCT,
-                                             .java = "BatchGetItemInput",
-                                             .fields = batch_get_fields,
-                                             .field_count = BATCH_COUNT};
+static const struct shape batch_get_shape = SHAPE_OF("BatchGetItemInput", batch_get_fields);
 
 static uint32_t keys_count(const struct json *items)
 {
@@ -73,9 +69,10 @@ static bool keys_repeat(const struct table_get *gets, uint32_t count)
 static enum err_code keys_projection(struct request_reader *r, struct table_get *out)
 {
 	const struct json *const *s = r->slots;
-	enum err_code             rc = parameters_check(
-	                    r, &(struct parameter){"ProjectionExpression", s[KEYS_PROJECTION]}, 1,
-	                    &(struct parameter){"AttributesToGet", s[KEYS_ATTRIBUTES]}, 1, s[KEYS_NAMES], NULL);
+	const struct parameter    expression = {"ProjectionExpression", s[KEYS_PROJECTION]},
+	                       legacy = {"AttributesToGet", s[KEYS_ATTRIBUTES]};
+	enum err_code rc =
+	        parameters_check(r, &(struct parameters){&expression, 1, &legacy, 1, s[KEYS_NAMES], NULL});
 
 	if (rc == ERR_NONE)
 		rc = scope_read(r, s[KEYS_NAMES], NULL);
@@ -94,7 +91,7 @@ static enum err_code keys_read(struct request_reader *r, const struct json *aske
 
 	shape_slots(&keys_shape, asked, r->slots);
 	common.consistent = truth_of(r->slots[KEYS_CONSISTENT]);
-	rc = arn_table_read(r, asked->name, &common.table);
+	rc = table_read(r, asked->name, &common.table);
 	if (rc == ERR_NONE)
 		rc = keys_projection(r, &common);
 	for (const struct json *key = r->slots[KEYS_KEYS]->children; key != NULL && rc == ERR_NONE;
@@ -152,17 +149,14 @@ enum { DELETE_KEY, DELETE_COUNT };
 enum { WRITE_PUT, WRITE_DELETE, WRITE_COUNT };
 
 static const struct shape_field put_fields[PUT_COUNT] = {{BYTES_INIT("Item"), &shape_item, true}};
-static const struct shape       put_shape = {
-              .kind = SHAPE_STRUCT, .java = "PutRequest", .fields = put_fields, .field_count = PUT_COUNT};
+static const struct shape       put_shape = SHAPE_OF("PutRequest", put_fields);
 static const struct shape_field delete_fields[DELETE_COUNT] = {{BYTES_INIT("Key"), &shape_item, true}};
-static const struct shape       delete_shape = {
-              .kind = SHAPE_STRUCT, .java = "DeleteRequest", .fields = delete_fields, .field_count = DELETE_COUNT};
+static const struct shape       delete_shape = SHAPE_OF("DeleteRequest", delete_fields);
 static const struct shape_field write_fields[WRITE_COUNT] = {
         [WRITE_PUT] = {BYTES_INIT("PutRequest"), &put_shape, false},
         [WRITE_DELETE] = {BYTES_INIT("DeleteRequest"), &delete_shape, false},
 };
-static const struct shape write_shape = {
-        .kind = SHAPE_STRUCT, .java = "WriteRequest", .fields = write_fields, .field_count = WRITE_COUNT};
+static const struct shape       write_shape = SHAPE_OF("WriteRequest", write_fields);
 static const struct shape       writes_shape = {.kind = SHAPE_LIST,
                                                 .checks = SHAPE_RANGE,
                                                 .min = 1,
@@ -178,10 +172,7 @@ static const struct shape_field batch_write_fields[BATCH_COUNT] = {
         [BATCH_METRICS] = {BYTES_INIT("ReturnItemCollectionMetrics"), &shape_metrics, false},
         [BATCH_ITEMS] = {BYTES_INIT("RequestItems"), &write_items_shape, true},
 };
-static const struct shape batch_write_shape = {.kind = SHAPE_STRUCT,
-                                               .java = "BatchWriteItemInput",
-                                               .fields = batch_write_fields,
-                                               .field_count = BATCH_COUNT};
+static const struct shape batch_write_shape = SHAPE_OF("BatchWriteItemInput", batch_write_fields);
 
 static uint32_t writes_count(const struct json *items)
 {
@@ -215,7 +206,7 @@ static enum err_code writes_read(struct request_reader *r, const struct json *ta
                                  struct table_write *writes)
 {
 	struct bytes  name;
-	enum err_code rc = arn_table_read(r, table->name, &name);
+	enum err_code rc = table_read(r, table->name, &name);
 
 	for (const struct json *json = table->children; json != NULL && rc == ERR_NONE; json = json->next) {
 		*writes = (struct table_write){.table = name};

@@ -1,6 +1,6 @@
 /* Query and Scan. They differ in how they say where to look, and share everything else, so one list of fields
  * serves both. */
-#include "dynamo/legacy.h"
+#include "dynamo/reader.h"
 #include "dynamo/wire.h"
 #include "item/messages.h"
 
@@ -58,8 +58,7 @@ static const struct shape_field query_fields[Q_COUNT] = {
         [Q_LEGACY_FILTER] = {BYTES_INIT("QueryFilter"), &shape_conditions, false},
         [Q_LEGACY_KEYS] = {BYTES_INIT("KeyConditions"), &shape_conditions, false},
 };
-static const struct shape query_shape = {
-        .kind = SHAPE_STRUCT, .java = "QueryInput", .fields = query_fields, .field_count = Q_COUNT};
+static const struct shape query_shape = SHAPE_OF("QueryInput", query_fields);
 
 static const struct shape_field scan_fields[Q_COUNT] = {
         COMMON_FIELDS,
@@ -67,8 +66,7 @@ static const struct shape_field scan_fields[Q_COUNT] = {
         [Q_SEGMENTS] = {BYTES_INIT("TotalSegments"), &shape_segments, false},
         [Q_LEGACY_FILTER] = {BYTES_INIT("ScanFilter"), &shape_conditions, false},
 };
-static const struct shape scan_shape = {
-        .kind = SHAPE_STRUCT, .java = "ScanInput", .fields = scan_fields, .field_count = Q_COUNT};
+static const struct shape scan_shape = SHAPE_OF("ScanInput", scan_fields);
 
 /* ---- which parameters go together ---- */
 
@@ -85,8 +83,8 @@ static enum err_code combination_check(struct request_reader *r, bool query)
 	                                      {"KeyConditions", s[Q_LEGACY_KEYS]}};
 	bool                      keys_count = query && s[Q_KEY] != NULL;
 
-	return parameters_check(r, expressions, query ? 3 : 2, legacy, keys_count ? 4 : 3, s[Q_NAMES],
-	                        s[Q_VALUES]);
+	return parameters_check(r, &(struct parameters){expressions, query ? 3 : 2, legacy,
+	                                                keys_count ? 4 : 3, s[Q_NAMES], s[Q_VALUES]});
 }
 
 static enum err_code select_check(struct request_reader *r, struct table_query *out)
@@ -206,7 +204,7 @@ static enum err_code many_read(struct arena *a, const struct json *body, bool qu
 	if (rc != ERR_NONE)
 		return rc;
 	plain_read(r, out);
-	rc = table_read(r, r->slots[Q_TABLE], &out->query.table);
+	rc = table_read(r, r->slots[Q_TABLE]->text, &out->query.table);
 	if (rc == ERR_NONE)
 		rc = combination_check(r, query);
 	if (rc == ERR_NONE)

@@ -1,7 +1,161 @@
-/* Answers about items: single ones, pages, batches and transactions. */
+/* Answers about items: single ones, pages, batches and transactions; and what they have in common: consumed capacity, as a total or
+ * taken apart by index, and item collections. */
+#include "dynamo/result.h"
+
+#include <math.h>
+
 #include "dynamo/errors.h"
-#include "dynamo/result_parts.h"
 #include "dynamo/wire.h"
+
+/* ---- capacity ---- */
+
+static void units_write(struct json_writer *w, double read, double write, bool apart)
+{
+	json_name(w, BYTES("CapacityUnits"));
+	json_double(w, read + write);
+	if (apart && read > 0) {
+		json_name(w, BYTES("ReadCapacityUnits"));
+		json_double(w, read);
+	}
+	if (apart && write > 0) {
+		json_name(w, BYTES("WriteCapacityUnits"));
+		json_double(w, write);
+	}
+}
+
+static void indexes_write(struct json_writer *w, struct bytes name, const struct capacity *c, bool local,
+                          bool apart)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < c->index_count; i++) {
+		const struct index_capacity *index = &c->indexes[i];
+
+		if (index->local != local)
+			continue;
+		if (!any) {
+			json_name(w, name);
+			json_begin_object(w);
+		}
+		any = true;
+		json_name(w, index->name);
+		json_begin_object(w);
+		units_write(w, index->read_units, index->write_units, apart);
+		json_end_object(w);
+	}
+	if (any)
+		json_end_object(w);
+}
+
+static void one_write(struct json_writer *w, enum capacity_report report, const struct capacity *c,
+                      bool apart)
+{
+	double read = c->read_units, write = c->write_units;
+
+	for (uint32_t i = 0; i < c->index_count; i++) {
+		read += c->indexes[i].read_units;
+		write += c->indexes[i].write_units;
+	}
+	json_begin_object(w);
+	json_name(w, BYTES("TableName"));
+	json_string(w, c->table);
+	units_write(w, read, write, apart);
+	if (report == CAPACITY_INDEXES) {
+		json_name(w, BYTES("Table"));
+		json_begin_object(w);
+		units_write(w, c->read_units, c->write_units, apart);
+		json_end_object(w);
+		indexes_write(w, BYTES("LocalSecondaryIndexes"), c, true, apart);
+		indexes_write(w, BYTES("GlobalSecondaryIndexes"), c, false, apart);
+	}
+	json_end_object(w);
+}
+
+/* "ConsumedCapacity": {…}; nothing if it was not asked for. */
+static void capacity_write(struct json_writer *w, enum capacity_report report, const struct capacity *c)
+{
+	if (report == CAPACITY_NONE)
+		return;
+	json_name(w, BYTES("ConsumedCapacity"));
+	one_write(w, report, c, false);
+}
+
+/* ---- capacity of many ---- */
+
+static void index_sum(struct capacity *to, const struct index_capacity *from)
+{
+	for (uint32_t i = 0; i < to->index_count; i++) {
+		if (!bytes_equal(to->indexes[i].name, from->name))
+			continue;
+		to->indexes[i].read_units += from->read_units;
+		to->indexes[i].write_units += from->write_units;
+		return;
+	}
+	to->indexes[to->index_count++] = *from;
+}
+
+static void capacity_sum(struct capacity *to, const struct capacity *from)
+{
+	to->read_units += from->read_units;
+	to->write_units += from->write_units;
+	for (uint32_t i = 0; i < from->index_count; i++)
+		index_sum(to, &from->indexes[i]);
+}
+
+static struct capacity *sum_for(struct arena *a, struct capacity *sums, uint32_t *count, struct bytes table)
+{
+	for (uint32_t i = 0; i < *count; i++)
+		if (bytes_equal(sums[i].table, table))
+			return &sums[i];
+	sums[*count] = (struct capacity){.table = table};
+	sums[*count].indexes = arena_array(a, TABLE_INDEX_MAX, sizeof(struct index_capacity));
+	return &sums[(*count)++];
+}
+
+struct capacity_list {
+	const struct capacity **items;
+	uint32_t                count;
+};
+
+/* "ConsumedCapacity": […], summed up by table. transact: reads and writes are told apart. */
+static void capacities_write(struct json_writer *w, struct arena *a, enum capacity_report report,
+                             bool transact, struct capacity_list list)
+{
+	struct capacity *sums;
+	uint32_t         sum_count = 0;
+
+	if (report == CAPACITY_NONE)
+		return;
+	sums = arena_array(a, list.count, sizeof(*sums));
+	for (uint32_t i = 0; i < list.count; i++)
+		capacity_sum(sum_for(a, sums, &sum_count, list.items[i]->table), list.items[i]);
+	json_name(w, BYTES("ConsumedCapacity"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < sum_count; i++)
+		one_write(w, report, &sums[i], transact);
+	json_end_array(w);
+}
+
+/* ---- item collections ---- */
+
+/* {"ItemCollectionKey": …, "SizeEstimateRangeGB": […]} */
+static void collection_write(struct json_writer *w, const struct table_write_result *r)
+{
+	double low = floor(r->collection_gb);
+
+	json_begin_object(w);
+	json_name(w, BYTES("ItemCollectionKey"));
+	json_begin_object(w);
+	json_name(w, r->collection_name);
+	wire_value_write(w, &r->collection_key);
+	json_end_object(w);
+	json_name(w, BYTES("SizeEstimateRangeGB"));
+	json_begin_array(w);
+	json_double(w, low);
+	json_double(w, low + 1);
+	json_end_array(w);
+	json_end_object(w);
+}
 
 /* ---- one item ---- */
 
@@ -73,16 +227,15 @@ enum err_code result_query(struct json_writer *w, struct arena *a, const struct 
 
 /* ---- batches ---- */
 
-static void gets_capacity(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
-                          bool transact, const struct table_batch_get_result *r, uint32_t count)
+static struct capacity_list gets_capacity(struct arena *a, const struct table_batch_get_result *r,
+                                          uint32_t count)
 {
-	const struct capacity **list = arena_array(a, count, sizeof(*list));
-	uint32_t                used = 0;
+	struct capacity_list list = {arena_array(a, count, sizeof(*list.items)), 0};
 
 	for (uint32_t i = 0; i < count; i++)
 		if (r->skipped == NULL || !r->skipped[i])
-			list[used++] = &r->results[i].capacity;
-	capacities_write(w, a, q->capacity, transact, list, used);
+			list.items[list.count++] = &r->results[i].capacity;
+	return list;
 }
 
 static void found_write(struct json_writer *w, const struct batch_table *t,
@@ -142,19 +295,19 @@ enum err_code result_batch_get(struct json_writer *w, struct arena *a, const str
 		if (any_skipped(&batch->tables[i], r->gets.skipped))
 			skipped_write(w, batch, &batch->tables[i], r->gets.skipped);
 	json_end_object(w);
-	gets_capacity(w, a, q, false, &r->gets, batch->count);
+	capacities_write(w, a, q->capacity, false, gets_capacity(a, &r->gets, batch->count));
 	json_end_object(w);
 	return ERR_NONE;
 }
 
-static void writes_capacity(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
-                            bool transact, const struct table_write_result *results, uint32_t count)
+static struct capacity_list writes_capacity(struct arena *a, const struct table_write_result *results,
+                                            uint32_t count)
 {
-	const struct capacity **list = arena_array(a, count, sizeof(*list));
+	struct capacity_list list = {arena_array(a, count, sizeof(*list.items)), count};
 
 	for (uint32_t i = 0; i < count; i++)
-		list[i] = &results[i].capacity;
-	capacities_write(w, a, q->capacity, transact, list, count);
+		list.items[i] = &results[i].capacity;
+	return list;
 }
 
 /* "ItemCollectionMetrics": {table: […]}, for tables that have local indexes. tables[i] names the table of
@@ -192,7 +345,7 @@ enum err_code result_batch_write(struct json_writer *w, struct arena *a, const s
 	json_end_object(w);
 	if (q->collection_metrics)
 		collections_write(w, q->batch.writes, results, q->batch.count);
-	writes_capacity(w, a, q, false, results, q->batch.count);
+	capacities_write(w, a, q->capacity, false, writes_capacity(a, results, q->batch.count));
 	json_end_object(w);
 	return ERR_NONE;
 }
@@ -214,7 +367,7 @@ enum err_code result_transact_get(struct json_writer *w, struct arena *a, const 
 		json_end_object(w);
 	}
 	json_end_array(w);
-	gets_capacity(w, a, q, true, &r->gets, q->transact_get.count);
+	capacities_write(w, a, q->capacity, true, gets_capacity(a, &r->gets, q->transact_get.count));
 	json_end_object(w);
 	return ERR_NONE;
 }
@@ -233,7 +386,7 @@ enum err_code result_transact_write(struct json_writer *w, struct arena *a, cons
 	if (transact->results != NULL) {
 		if (q->collection_metrics)
 			collections_write(w, q->transact_write.writes, transact->results, count);
-		writes_capacity(w, a, q, true, transact->results, count);
+		capacities_write(w, a, q->capacity, true, writes_capacity(a, transact->results, count));
 	}
 	json_end_object(w);
 	return ERR_NONE;

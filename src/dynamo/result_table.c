@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 
-#include "dynamo/arn.h"
-
 /* DescribeLimits: what DynamoDB grants an account by default. Nothing here enforces them. */
 enum { LIMIT_ACCOUNT_UNITS = 80000, LIMIT_TABLE_UNITS = 40000 };
 
@@ -140,6 +138,15 @@ struct describing {
 	const struct table_description *d;
 };
 
+/* index: empty for the table itself. */
+static void arn_field(const struct describing *t, struct bytes name, struct bytes index)
+{
+	text_field(t->w, name,
+	           arena_printf(t->arena, "%.*stable/%.*s%s%.*s", BYTES_ARG(t->arn_home),
+	                        BYTES_ARG(t->d->schema.name), index.len > 0 ? "/index/" : "",
+	                        BYTES_ARG(index)));
+}
+
 static void index_write(const struct describing *t, uint32_t i)
 {
 	const struct table_description *d = t->d;
@@ -154,7 +161,7 @@ static void index_write(const struct describing *t, uint32_t i)
 		global_fields(w, index);
 	number_field(w, BYTES("IndexSizeBytes"), d->index_size_bytes == NULL ? 0 : d->index_size_bytes[i]);
 	number_field(w, BYTES("ItemCount"), d->index_item_counts == NULL ? 0 : d->index_item_counts[i]);
-	text_field(w, BYTES("IndexArn"), arn_print(t->arena, t->arn_home, d->schema.name, index->name));
+	arn_field(t, BYTES("IndexArn"), index->name);
 	json_end_object(w);
 }
 
@@ -205,7 +212,7 @@ static enum err_code description_write(const struct describing *t, struct bytes 
 	billing_field(w, &d->schema);
 	number_field(w, BYTES("TableSizeBytes"), d->size_bytes);
 	number_field(w, BYTES("ItemCount"), d->item_count);
-	text_field(w, BYTES("TableArn"), arn_print(t->arena, t->arn_home, d->schema.name, BYTES("")));
+	arn_field(t, BYTES("TableArn"), BYTES(""));
 	text_field(w, BYTES("TableId"), d->schema.id);
 	indexes_field(t, BYTES("LocalSecondaryIndexes"), true);
 	indexes_field(t, BYTES("GlobalSecondaryIndexes"), false);

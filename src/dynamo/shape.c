@@ -1,24 +1,113 @@
 /* Shape: the walk. It is recursive, but shapes are finite, and attribute values, which are not, are bounded
- * by JSON_DEPTH_MAX. */
+ * by JSON_DEPTH_MAX. Where the walk stands is a chain of frames on its stack, printed only when something is wrong. */
 #include "dynamo/shape.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dynamo/arn.h"
-#include "dynamo/violation.h"
+#include "base/buf.h"
 #include "dynamo/wire.h"
 #include "item/messages.h"
 #include "table/schema.h"
 
+/* One step of the path to a field: 'requestItems.orders.member.2.member.putRequest'. */
+struct frame {
+	const struct frame *up;
+	struct bytes        name;   /* of a field, or the key of a map's member */
+	uint32_t            index;  /* of a list's member, from 1; 0 if it has a name */
+	bool                member; /* ".member" follows, as after list indexes and map keys */
+};
+
 struct walk {
-	struct violations wrong;
-	struct err       *err;
+	struct buf  wrong; /* the violations so far, "; " between them */
+	unsigned    wrong_count;
+	struct err *err;
 };
 
 static enum err_code walk_any(struct walk *w, const struct frame *at, const struct shape *shape,
                               const struct json *json);
+
+/* ---- violations, in DynamoDB's words ---- */
+
+static void path_print(struct buf *out, const struct frame *at)
+{
+	char number[16];
+
+	if (at->up != NULL) {
+		path_print(out, at->up);
+		buf_add_byte(out, '.');
+	}
+	if (at->index > 0)
+		buf_add(out, number, (size_t)snprintf(number, sizeof(number), "%" PRIu32, at->index));
+	else if (at->member)
+		buf_add_bytes(out, at->name);
+	else {
+		/* fields are named in lower camel case */
+		buf_add_byte(out, (uint8_t)tolower((unsigned char)at->name.data[0]));
+		buf_add(out, at->name.data + 1, at->name.len - 1);
+	}
+	if (at->member)
+		buf_add_bytes(out, BYTES(".member"));
+}
+
+/* The content of lists and maps is not repeated: it may be personal. */
+static struct bytes value_print(const struct json *json, char number[32])
+{
+	switch (json->type) {
+	case JSON_STRING:
+		return (struct bytes){json->text.data, json->text.len < SHAPE_ECHO_BYTES_MAX
+		                                               ? json->text.len
+		                                               : SHAPE_ECHO_BYTES_MAX};
+	case JSON_INT:
+		return (struct bytes){number, (size_t)snprintf(number, 32, "%" PRId64, json->integer)};
+	case JSON_ARRAY:
+		return json->count == 0 ? BYTES("[]") : BYTES("[...]");
+	case JSON_OBJECT:
+		return json->count == 0 ? BYTES("{}") : BYTES("{...}");
+	case JSON_NULL:
+	case JSON_BOOL:
+	case JSON_DOUBLE:
+		break;
+	}
+	return bytes_of(json_type_name(json->type));
+}
+
+/* That value (NULL: nothing) at that place breaks the rule. Past SHAPE_ERRORS_MAX they are only counted. */
+static void violation_add(struct walk *w, const struct frame *at, const struct json *json, struct bytes rule)
+{
+	struct buf *out = &w->wrong;
+	char        number[32];
+
+	if (++w->wrong_count > SHAPE_ERRORS_MAX)
+		return;
+	if (w->wrong_count > 1)
+		buf_add_bytes(out, BYTES("; "));
+	buf_add_bytes(out, BYTES("Value "));
+	if (json == NULL) {
+		buf_add_bytes(out, BYTES("null"));
+	} else {
+		buf_add_byte(out, '\'');
+		buf_add_bytes(out, value_print(json, number));
+		buf_add_byte(out, '\'');
+	}
+	buf_add_bytes(out, BYTES(" at '"));
+	path_print(out, at);
+	buf_add_bytes(out, BYTES("' failed to satisfy constraint: "));
+	buf_add_bytes(out, rule);
+}
+
+/* The same, of a rule that ends with a number. */
+static void violation_number(struct walk *w, const struct frame *at, const struct json *json,
+                             const char *rule, int64_t bound)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s %" PRId64, rule, bound);
+	violation_add(w, at, json, bytes_of(text));
+}
 
 /* ---- constraints ---- */
 
@@ -26,9 +115,9 @@ static void length_check(struct walk *w, const struct frame *at, const struct sh
                          const struct json *json, size_t len)
 {
 	if ((s->checks & SHAPE_MIN) && (int64_t)len < s->min)
-		violation_number(&w->wrong, at, json, MSG_RULE_LENGTH_MIN, s->min);
+		violation_number(w, at, json, MSG_RULE_LENGTH_MIN, s->min);
 	if ((s->checks & SHAPE_MAX) && (int64_t)len > s->max)
-		violation_number(&w->wrong, at, json, MSG_RULE_LENGTH_MAX, s->max);
+		violation_number(w, at, json, MSG_RULE_LENGTH_MAX, s->max);
 }
 
 /* Is the text one of "[A, B, C]"? */
@@ -55,29 +144,24 @@ static void string_check(struct walk *w, const struct frame *at, const struct sh
 	if ((s->checks & SHAPE_ARN) && arn_is(json->text))
 		return;
 	if ((s->checks & SHAPE_NAME) && !schema_name_chars(json->text))
-		violation_add(&w->wrong, at, json, BYTES(MSG_RULE_NAME));
+		violation_add(w, at, json, BYTES(MSG_RULE_NAME));
 	length_check(w, at, s, json, json->text.len);
 	if (s->choices == NULL || is_choice(s->choices, json->text))
 		return;
 	snprintf(rule, sizeof(rule), MSG_RULE_CHOICE, s->choices);
-	violation_add(&w->wrong, at, json, bytes_of(rule));
+	violation_add(w, at, json, bytes_of(rule));
 }
 
 static void number_check(struct walk *w, const struct frame *at, const struct shape *s,
                          const struct json *json)
 {
 	if ((s->checks & SHAPE_MIN) && json->integer < s->min)
-		violation_number(&w->wrong, at, json, MSG_RULE_VALUE_MIN, s->min);
+		violation_number(w, at, json, MSG_RULE_VALUE_MIN, s->min);
 	if ((s->checks & SHAPE_MAX) && json->integer > s->max)
-		violation_number(&w->wrong, at, json, MSG_RULE_VALUE_MAX, s->max);
+		violation_number(w, at, json, MSG_RULE_VALUE_MAX, s->max);
 }
 
 /* ---- types ---- */
-
-static enum err_code scalar_wrong(struct walk *w, const struct json *json, const char *wanted)
-{
-	return wire_scalar_wrong(json, wanted, w->err);
-}
 
 /* With room to spare, so that rounding does not matter. */
 static bool fits_i64(double real)
@@ -92,11 +176,11 @@ static enum err_code walk_number(struct walk *w, const struct frame *at, const s
 	struct json whole = *json;
 
 	if (json->type != JSON_INT && !(json->type == JSON_DOUBLE && fits_i64(json->real)))
-		return scalar_wrong(w, json, wanted);
+		return wire_scalar_wrong(json, wanted, w->err);
 	whole.type = JSON_INT;
 	whole.integer = shape_integer(json);
 	if (s->kind == SHAPE_INTEGER && (whole.integer > INT32_MAX || whole.integer < INT32_MIN))
-		return scalar_wrong(w, json, wanted);
+		return wire_scalar_wrong(json, wanted, w->err);
 	number_check(w, at, s, &whole);
 	return ERR_NONE;
 }
@@ -146,12 +230,12 @@ static enum err_code walk_map(struct walk *w, const struct frame *at, const stru
 	length_check(w, at, s, json, json->count);
 	if (s->member->kind == SHAPE_STRUCT || s->member->kind == SHAPE_LIST) {
 		if (json->count > SHAPE_MAP_MAX)
-			violation_number(&w->wrong, at, json, MSG_RULE_LENGTH_MAX, SHAPE_MAP_MAX);
-		else if (shape_repeated(w->wrong.text.arena, json) != NULL)
+			violation_number(w, at, json, MSG_RULE_LENGTH_MAX, SHAPE_MAP_MAX);
+		else if (shape_repeated(w->wrong.arena, json) != NULL)
 			return err_set(w->err, ERR_SERIALIZATION, MSG_TYPE_DUPLICATE);
 	}
 	if ((s->checks & SHAPE_KEYS) && !keys_are_tables(json))
-		violation_add(&w->wrong, at, json, BYTES(MSG_RULE_TABLE_KEYS));
+		violation_add(w, at, json, BYTES(MSG_RULE_TABLE_KEYS));
 	for (const struct json *child = json->children; child != NULL; child = child->next) {
 		struct frame  member = {at, child->name, 0, true};
 		enum err_code rc = walk_any(w, &member, s->member, null_is_absent(s->member, child));
@@ -197,17 +281,17 @@ static enum err_code walk_any(struct walk *w, const struct frame *at, const stru
                               const struct json *json)
 {
 	if (json == NULL) {
-		violation_add(&w->wrong, at, NULL, BYTES(MSG_RULE_NOT_NULL));
+		violation_add(w, at, NULL, BYTES(MSG_RULE_NOT_NULL));
 		return ERR_NONE;
 	}
 	switch (s->kind) {
 	case SHAPE_STRING:
 		if (json->type != JSON_STRING)
-			return scalar_wrong(w, json, "String");
+			return wire_scalar_wrong(json, "String", w->err);
 		string_check(w, at, s, json);
 		return ERR_NONE;
 	case SHAPE_BOOLEAN:
-		return json->type == JSON_BOOL ? ERR_NONE : scalar_wrong(w, json, "Boolean");
+		return json->type == JSON_BOOL ? ERR_NONE : wire_scalar_wrong(json, "Boolean", w->err);
 	case SHAPE_INTEGER:
 	case SHAPE_LONG:
 		return walk_number(w, at, s, json);
@@ -222,7 +306,7 @@ static enum err_code walk_any(struct walk *w, const struct frame *at, const stru
 	case SHAPE_UNSUPPORTED:
 		break;
 	}
-	violation_add(&w->wrong, at, json, BYTES(MSG_RULE_UNSUPPORTED));
+	violation_add(w, at, json, BYTES(MSG_RULE_UNSUPPORTED));
 	return ERR_NONE;
 }
 
@@ -306,12 +390,12 @@ enum err_code shape_read(struct arena *a, const struct shape *shape, const struc
 	assert(shape->kind == SHAPE_STRUCT);
 	if (document->type != JSON_OBJECT)
 		return err_set(err, ERR_SERIALIZATION, "%s", "");
-	buf_init(&w.wrong.text, a);
+	buf_init(&w.wrong, a);
 	if (!shape_slots(shape, document, slots))
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_DUPLICATE);
 	rc = walk_fields(&w, NULL, shape, slots);
-	if (rc != ERR_NONE || w.wrong.count == 0)
+	if (rc != ERR_NONE || w.wrong_count == 0)
 		return rc;
-	return err_set(err, ERR_INVALID, "%u validation error%s detected: %.*s", w.wrong.count,
-	               w.wrong.count == 1 ? "" : "s", BYTES_ARG(buf_bytes(&w.wrong.text)));
+	return err_set(err, ERR_INVALID, "%u validation error%s detected: %.*s", w.wrong_count,
+	               w.wrong_count == 1 ? "" : "s", BYTES_ARG(buf_bytes(&w.wrong)));
 }

@@ -1,4 +1,4 @@
-/* Shape: what a request must look like, as data. Each operation has one shape (shapes.h): its fields, their
+/* Shape: what a request must look like, as data. Each operation has one shape: its fields, their
  * types, which are required, and DynamoDB's constraints on them. One walk checks it all, in DynamoDB's order:
  * a wrong JSON type anywhere is a SerializationException at once; constraint violations are gathered and
  * reported together ("2 validation errors detected: …; …").
@@ -33,7 +33,7 @@ enum shape_check {
 	SHAPE_MAX = 2,
 	SHAPE_RANGE = 3,
 	SHAPE_NAME = 4,  /* the characters of table and index names */
-	SHAPE_ARN = 8,   /* an ARN may stand for the name, and is looked at later (arn.h) */
+	SHAPE_ARN = 8,   /* an ARN may stand for the name, and is looked at later (arn_table) */
 	SHAPE_KEYS = 16, /* MAP: the keys are table names or ARNs */
 };
 
@@ -56,6 +56,13 @@ struct shape_field {
 	bool                required;
 };
 
+/* A struct of these fields: an initializer, for an array of struct shape_field. */
+#define SHAPE_OF(name, list)                                                                                 \
+	{                                                                                                    \
+		.kind = SHAPE_STRUCT, .java = (name), .fields = (list),                                      \
+		.field_count = sizeof(list) / sizeof((list)[0])                                              \
+	}
+
 /* Checks the whole document. slots[i] is the field i of the root, NULL if absent (or null). The arena is for
  * error texts. */
 enum err_code shape_read(struct arena *a, const struct shape *shape, const struct json *document,
@@ -67,6 +74,12 @@ int64_t shape_integer(const struct json *json);
 /* Only fills the slots, of a struct within a document that shape_read has accepted. False if a field occurs
  * twice (which shape_read refuses). */
 bool shape_slots(const struct shape *shape, const struct json *object, const struct json *slots[]);
+
+/* Is it an ARN, Amazon's name for a resource? */
+static inline bool arn_is(struct bytes text)
+{
+	return bytes_starts_with(text, BYTES("arn:"));
+}
 
 /* A member whose name (in a map) or text (in a list of strings) another one has too, or NULL. */
 const struct json *shape_repeated(struct arena *a, const struct json *list);
