@@ -181,8 +181,12 @@ static enum err_code understand(const char *dir, struct bytes text, struct direc
 		               "%s was written in format %d, but this program reads format %d: use a newer "
 		               "program",
 		               dir, out->format, DIRECTORY_FORMAT);
-	if (parsed && out->format >= DIRECTORY_FORMAT_OLDEST && is_as_printed(out, text))
-		return ERR_NONE;
+	if (parsed && is_as_printed(out, text))
+		return out->format >= DIRECTORY_FORMAT_OLDEST
+		               ? ERR_NONE
+		               : err_set(err, ERR_STORAGE,
+		                         "%s was written in format %d, which this program does not read", dir,
+		                         out->format);
 	if (!bytes_starts_with(text, BYTES("gatehouse ")))
 		return err_set(err, ERR_STORAGE,
 		               "%s/FORMAT does not begin with \"gatehouse\": is this a data directory of "
@@ -242,7 +246,7 @@ enum err_code directory_make(const char *dir, int old_format, struct err *err)
 		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
 	if (old_format > 0)
 		names_add(&d.holds, "store");
-	if (old_format >= 2 || is_there(dir, "identifiers.key"))
+	if (old_format > 0 || is_there(dir, "identifiers.key"))
 		names_add(&d.unsealed, "identifiers.key");
 	if (is_there(dir, "keys.json"))
 		names_add(&d.unsealed, "keys.json");

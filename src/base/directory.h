@@ -11,7 +11,7 @@
  *      lost, and what is not listed may be made.
  * (D2) A change of one bit is noticed.
  *
- * Formats 1 to 3 had the first line only. A start (disk.h) makes this file, or brings it up to date; other commands
+ * Formats 2 and 3 had the first line only. A start (disk.h) makes this file, or brings it up to date; other commands
  * only add names. */
 #ifndef BASE_DIRECTORY_H
 #define BASE_DIRECTORY_H
@@ -21,7 +21,7 @@
 enum {
 	DIRECTORY_FORMAT = 4,
 	DIRECTORY_FORMAT_SEALED = 4, /* from here on: an id, and seals */
-	DIRECTORY_FORMAT_OLDEST = 1, /* without a journal; 2: its records share units (J5). All can be read */
+	DIRECTORY_FORMAT_OLDEST = 2, /* that can be read: records of its journal share units (J5) */
 	DIRECTORY_ID_BYTES = 16,
 	DIRECTORY_NAMES_MAX = 16,
 	DIRECTORY_NAME_BYTES = 32, /* with its NUL */

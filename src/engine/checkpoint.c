@@ -11,38 +11,26 @@ enum {
 };
 
 #define META_JOURNAL "journal"
-#define META_CLOCK   "clock" /* of format 1: eight bytes, the time of a commit */
-
-/* What was noted under this name, if anything was. */
-static enum err_code read_note(struct rocks *r, const char *name, void *out, size_t len, bool *found,
-                               struct err *err)
-{
-	struct buf key, value;
-
-	buf_init(&key, NULL);
-	buf_init(&value, NULL);
-	layout_meta(&key, name);
-	err->code = ERR_NONE;
-	if (rocks_get(r, NULL, buf_bytes(&key), &value, found, err) == ERR_NONE && *found) {
-		if (value.len == len)
-			memcpy(out, value.data, len);
-		else
-			err_set(err, ERR_STORAGE,
-			        "the store's own record \"%s\" is damaged; run `gatehouse check`", name);
-	}
-	buf_release(&key);
-	buf_release(&value);
-	return err->code;
-}
 
 enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err)
 {
-	bool found;
+	struct buf    key, value;
+	enum err_code rc;
+	bool          found;
 
 	*out = (struct journal_place){0};
-	if (read_note(r, META_JOURNAL, out, sizeof(*out), &found, err) != ERR_NONE || found)
-		return err->code;
-	return read_note(r, META_CLOCK, &out->time_us, sizeof(out->time_us), &found, err);
+	buf_init(&key, NULL);
+	buf_init(&value, NULL);
+	layout_meta(&key, META_JOURNAL);
+	rc = rocks_get(r, NULL, buf_bytes(&key), &value, &found, err);
+	if (rc == ERR_NONE && found && value.len == sizeof(*out))
+		memcpy(out, value.data, sizeof(*out));
+	else if (rc == ERR_NONE && found)
+		rc = err_set(err, ERR_STORAGE,
+		             "the store's own record \"" META_JOURNAL "\" is damaged; run `gatehouse check`");
+	buf_release(&key);
+	buf_release(&value);
+	return rc;
 }
 
 static enum err_code note_place(struct rocks *r, const struct journal_place *place, struct err *err)

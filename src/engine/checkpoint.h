@@ -7,8 +7,7 @@
 
 #include "engine/state.h"
 
-/* The place that the last checkpoint noted. Segment 0: there was none, so that the directory is new or of format 1;
- * then the time is what was noted of it there. */
+/* The place that the last checkpoint noted. Segment 0: there was none, so that the directory is new. */
 enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err);
 
 /* Up to the newest segment; does nothing if that was done. Waits for the disk. Any thread, one at a time. */

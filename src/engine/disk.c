@@ -32,7 +32,7 @@ static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 
 /* Flushes the file, then lets go of its pages: after a failed flush they may hold, marked clean, what the
  * disk does not. */
-static enum err_code settle(const char *path, struct err *err)
+static enum err_code sync_file(const char *path, struct err *err)
 {
 	int  fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool synced = fd >= 0 && fsync(fd) == 0;
@@ -63,25 +63,25 @@ static bool is_log(const char *name)
 	return dot != NULL && strcmp(dot, ".log") == 0;
 }
 
-/* A process that was killed may have left the end of a log in the page cache only. The store would serve it
+/* A process that was killed may have left the end of a segment in the page cache only. It would be served
  * as if it were durable, and a power failure would take back what readers have seen. */
-enum err_code disk_settle_logs(const char *store_path, struct err *err)
+enum err_code disk_sync_journal(const char *journal_path, struct err *err)
 {
-	DIR           *dir = opendir(store_path);
+	DIR           *dir = opendir(journal_path);
+	enum err_code  rc = ERR_NONE;
 	struct dirent *d;
 	char           path[PATH_MAX];
 
-	err->code = ERR_NONE;
 	if (dir == NULL)
-		return ERR_NONE; /* new; anything else, opening the store will tell */
-	while (err->code == ERR_NONE && (d = readdir(dir)) != NULL) {
+		return ERR_NONE; /* new; anything else, reading the journal will tell */
+	while (rc == ERR_NONE && (d = readdir(dir)) != NULL) {
 		if (!is_log(d->d_name))
 			continue;
-		file_path(path, store_path, d->d_name);
-		settle(path, err);
+		file_path(path, journal_path, d->d_name);
+		rc = sync_file(path, err);
 	}
 	closedir(dir);
-	return err->code;
+	return rc;
 }
 
 /* ---- claiming ---- */

@@ -22,8 +22,8 @@ enum err_code disk_claim_existing(const char *path, int *lock_fd, struct err *er
 /* Has the file read from the disk the next time, not from memory, as far as the system goes along. */
 void disk_forget(const char *path);
 
-/* Before the store is opened: what is read back from its logs must be on the disk, not only in memory. */
-enum err_code disk_settle_logs(const char *store_path, struct err *err);
+/* Before the journal is read: what is read back from its segments must be on the disk, not only in memory. */
+enum err_code disk_sync_journal(const char *journal_path, struct err *err);
 
 /* Before the store is opened: on a full disk, gives up the ballast. Is there little even so? */
 bool disk_make_room(const char *path, size_t reserve_bytes);

@@ -188,7 +188,7 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	char                   path[PATH_MAX];
 
 	if (engine_journal_site(e->options.path, path, &site, err) != ERR_NONE ||
-	    disk_settle_logs(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
+	    disk_sync_journal(path, err) != ERR_NONE || checkpoint_place(e->rocks, &from, err) != ERR_NONE ||
 	    replay_publish(e, &site, &from, &end, err) != ERR_NONE)
 		return err->code;
 	if (time_begin(e, end.time_us, err) != ERR_NONE)
@@ -213,7 +213,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 
 	options.tight = disk_make_room(e->options.path, e->options.disk_reserve_bytes);
 	snprintf(path, sizeof(path), "%s/store", e->options.path);
-	if (disk_settle_logs(path, err) != ERR_NONE || manifest_pass_over(e->options.path, err) != ERR_NONE ||
+	if (manifest_pass_over(e->options.path, err) != ERR_NONE ||
 	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
 	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));

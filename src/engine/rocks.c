@@ -1,9 +1,7 @@
 /* Rocks: RocksDB behind our own names; rocks_file.cc is the one thing that its C interface lacks.
  *
  * (R1) It has no log of its own: the journal holds what its files lack. Its files are written in the order of what
- * was applied, so after a crash they are the state of some moment at or after the last rocks_flush.
- * (R2) A directory of format 1 still has a log, which is recovered in mode 0 (tolerate a corrupted tail): a torn
- * last record, which was never acknowledged, is dropped; damage anywhere before it refuses to open. */
+ * was applied, so after a crash they are the state of some moment at or after the last rocks_flush. */
 #include "engine/rocks.h"
 
 #include <pthread.h>
@@ -15,7 +13,6 @@
 #include "engine/rocks_disk.h"
 
 enum {
-	RECOVERY_TOLERATE_TAIL = 0, /* (R2) */
 	MEMTABLE_BYTES = 16777216,
 	MEMTABLES_MAX = 4,
 	MEMTABLE_BYTES_TIGHT =
@@ -91,7 +88,6 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_b
 	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
 
 	rocksdb_options_set_create_if_missing(o, 1);
-	rocksdb_options_set_wal_recovery_mode(o, RECOVERY_TOLERATE_TAIL);
 	rocksdb_options_set_paranoid_checks(o, 1);
 	rocksdb_options_set_write_buffer_size(o, memtable_bytes);
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
@@ -120,14 +116,13 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_b
 	return o;
 }
 
-/* Options that have no function of their own in the C interface: what was recovered from a log stays in memory, so
- * that opening after a crash does not wait for a flush; and neither does closing, after a failure or a checkpoint. */
+/* An option that has no function of its own in the C interface: closing, after a failure or a checkpoint, does not wait
+ * for a flush. */
 static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 {
 	rocksdb_options_t *o = rocksdb_options_create();
 
-	rocksdb_get_options_from_string(
-	        base, "avoid_flush_during_recovery=true;avoid_flush_during_shutdown=true", o, message);
+	rocksdb_get_options_from_string(base, "avoid_flush_during_shutdown=true", o, message);
 	rocksdb_options_destroy(base);
 	return o;
 }

@@ -445,7 +445,7 @@ TEST(engine, a_second_process_is_kept_out_and_so_is_another_format)
 	assert_int_equal(engine_open(&second, &f.options, &err), ERR_STORAGE);
 	assert_non_null(strstr(err.text, "written in format 999"));
 	file = fopen(path, "w");
-	fprintf(file, "gatehouse 1\n");
+	fprintf(file, "gatehouse 3\n");
 	fclose(file);
 	fixture_start(&f);
 	fixture_close(&f);
