@@ -1,5 +1,5 @@
 /* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
- * unsettled ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is
+ * dirty ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is
  * second chance: a row that was used since the hand last passed is kept for another round. A row's bytes follow it,
  * and change in place when they fit: what a lookup costs is mostly the memory it touches. */
 #include "engine/cache.h"
@@ -19,18 +19,18 @@ enum {
 	PARTITION_RINGS = 8192,          /* a power of two */
 	PARTITION_ROWS_MAX = 512,        /* that are looked at for one walk */
 	PARTITION_BYTES_MAX = 256 << 10, /* that are copied for it */
-	STEP_BYTES_MAX = 512 << 10,      /* that are settled at a time, and the row that passes it */
+	STEP_BYTES_MAX = 512 << 10,      /* that are written back at a time, and the row that passes it */
 };
 
 struct row {
 	struct row *next; /* in the bucket */
 	uint64_t    hash;
 	struct list ring;
-	struct list partition;                /* if it is unsettled */
+	struct list partition;                /* if it is dirty */
 	uint32_t    key_len, value_len, room; /* room: for the value */
 	bool        absent;                   /* there is none: no value */
 	bool        used;                     /* since the hand passed */
-	bool        unsettled;
+	bool        dirty;
 	char        bytes[]; /* key, value */
 };
 
@@ -38,7 +38,7 @@ struct shard {
 	pthread_mutex_t lock; /* everything below is under it, but for what cache_expect looks at */
 	struct row    **buckets;
 	size_t          row_count;
-	struct list     settled, unsettled; /* rings */
+	struct list     clean, dirty; /* rings */
 	size_t          bytes;
 	uint64_t        version; /* of the last commit here */
 	uint64_t        hits, misses;
@@ -47,10 +47,10 @@ struct shard {
 struct cache {
 	size_t        shard_bytes_max;
 	size_t        bucket_count; /* of a shard; a power of two */
-	atomic_size_t unsettled_bytes;
+	atomic_size_t dirty_bytes;
 	struct shard  shards[CACHE_SHARDS];
 
-	/* under settle.c's lock: unsettled rows, those of a partition all in the same ring */
+	/* under write_back.c's lock: dirty rows, those of a partition all in the same ring */
 	struct list partitions[PARTITION_RINGS];
 };
 
@@ -147,10 +147,10 @@ static void shard_evict(struct cache *c, struct shard *s)
 	for (size_t left = 2 * s->row_count; s->bytes > c->shard_bytes_max && left > 0; left--) {
 		struct row *r;
 
-		if (list_empty(&s->settled))
+		if (list_empty(&s->clean))
 			return;
-		r = LIST_ENTRY(list_pop_front(&s->settled), struct row, ring);
-		list_push_back(&s->settled, &r->ring);
+		r = LIST_ENTRY(list_pop_front(&s->clean), struct row, ring);
+		list_push_back(&s->clean, &r->ring);
 		if (r->used)
 			r->used = false;
 		else
@@ -196,7 +196,7 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 
 	pthread_mutex_lock(&s->lock);
 	if (s->version == ticket->version && *row_find(c, hash, key) == NULL) {
-		row_add(c, row_make(hash, key, value, absent), &s->settled);
+		row_add(c, row_make(hash, key, value, absent), &s->clean);
 		shard_evict(c, s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -218,29 +218,29 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 	}
 }
 
-/* ---- committing and settling ---- */
+/* ---- committing and writing back ---- */
 
 static struct list *partition_of(struct cache *c, struct bytes key)
 {
 	return &c->partitions[layout_partition_number(key) & (PARTITION_RINGS - 1)];
 }
 
-static void mark_unsettled(struct cache *c, struct row *r)
+static void mark_dirty(struct cache *c, struct row *r)
 {
-	if (r->unsettled)
+	if (r->dirty)
 		return;
-	r->unsettled = true;
+	r->dirty = true;
 	list_push_back(partition_of(c, row_key(r)), &r->partition);
-	atomic_fetch_add(&c->unsettled_bytes, row_bytes(r));
+	atomic_fetch_add(&c->dirty_bytes, row_bytes(r));
 }
 
-static void mark_settled(struct cache *c, struct row *r)
+static void mark_clean(struct cache *c, struct row *r)
 {
-	if (!r->unsettled)
+	if (!r->dirty)
 		return;
-	r->unsettled = false;
+	r->dirty = false;
 	list_remove(&r->partition);
-	atomic_fetch_sub(&c->unsettled_bytes, row_bytes(r));
+	atomic_fetch_sub(&c->dirty_bytes, row_bytes(r));
 }
 
 /* Changes the row in place, if the new value fits, and does not leave much of its room unused. */
@@ -249,10 +249,10 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 	if (value.len > r->room || r->room > 2 * value.len + SPARE_BYTES_MAX)
 		return false;
 	row_set(r, value, absent);
-	if (!r->unsettled) {
-		mark_unsettled(c, r);
+	if (!r->dirty) {
+		mark_dirty(c, r);
 		list_remove(&r->ring);
-		list_push_back(&s->unsettled, &r->ring);
+		list_push_back(&s->dirty, &r->ring);
 	}
 	return true;
 }
@@ -260,11 +260,11 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 static void row_replace(struct cache *c, struct shard *s, struct row **at, struct row *r)
 {
 	if (*at != NULL) {
-		mark_settled(c, *at); /* it is no longer one to be settled */
+		mark_clean(c, *at); /* it is no longer one to be written back */
 		row_drop(c, at);
 	}
-	mark_unsettled(c, r);
-	row_add(c, r, &s->unsettled);
+	mark_dirty(c, r);
+	row_add(c, r, &s->dirty);
 }
 
 void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent)
@@ -281,9 +281,9 @@ void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes
 	pthread_mutex_unlock(&s->lock);
 }
 
-size_t cache_unsettled_bytes(struct cache *c)
+size_t cache_dirty_bytes(struct cache *c)
 {
-	return atomic_load_explicit(&c->unsettled_bytes, memory_order_relaxed);
+	return atomic_load_explicit(&c->dirty_bytes, memory_order_relaxed);
 }
 
 static bool is_between(const struct row *r, struct bytes low, struct bytes high)
@@ -296,9 +296,9 @@ static struct cache_row row_copy(const struct row *r, struct arena *a)
 	return (struct cache_row){arena_copy(a, row_key(r)), arena_copy(a, row_value(r)), r->absent};
 }
 
-/* What is unsettled stays, and changes only under settle.c's lock: no shard's is needed to look at it. */
-bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
-                             struct cache_rows *rows)
+/* What is dirty stays, and changes only under write_back.c's lock: no shard's is needed to look at it. */
+bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                         struct cache_rows *rows)
 {
 	struct list *ring = partition_of(c, low);
 	size_t       looked_at = 0, count = 0, bytes = 0;
@@ -323,15 +323,14 @@ bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes hig
 	return true;
 }
 
-bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
-                         struct cache_row *row)
+bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a, struct cache_row *row)
 {
 	struct shard *s = shard_of(c, hash);
 	struct row   *r;
 
 	pthread_mutex_lock(&s->lock);
 	r = *row_find(c, hash, key);
-	if (r != NULL && !r->unsettled)
+	if (r != NULL && !r->dirty)
 		r = NULL;
 	if (r != NULL)
 		*row = row_copy(r, a);
@@ -339,14 +338,14 @@ bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struc
 	return r != NULL;
 }
 
-size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
+size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
 {
 	struct shard *s = &c->shards[shard];
 	size_t        count = 0, bytes = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct list *at = s->unsettled.next;
-	     at != &s->unsettled && count < max && bytes < STEP_BYTES_MAX; at = at->next) {
+	for (struct list *at = s->dirty.next; at != &s->dirty && count < max && bytes < STEP_BYTES_MAX;
+	     at = at->next) {
 		const struct row *r = LIST_ENTRY(at, struct row, ring);
 
 		bytes += row_bytes(r);
@@ -356,16 +355,16 @@ size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, 
 	return count;
 }
 
-void cache_settled(struct cache *c, unsigned shard, size_t count)
+void cache_clean(struct cache *c, unsigned shard, size_t count)
 {
 	struct shard *s = &c->shards[shard];
 
 	pthread_mutex_lock(&s->lock);
 	for (; count > 0; count--) {
-		struct row *r = LIST_ENTRY(list_pop_front(&s->unsettled), struct row, ring);
+		struct row *r = LIST_ENTRY(list_pop_front(&s->dirty), struct row, ring);
 
-		mark_settled(c, r);
-		list_push_back(&s->settled, &r->ring);
+		mark_clean(c, r);
+		list_push_back(&s->clean, &r->ring);
 	}
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
@@ -394,8 +393,8 @@ struct cache *cache_open(size_t bytes_max)
 		struct shard *s = &c->shards[i];
 
 		pthread_mutex_init(&s->lock, NULL);
-		list_init(&s->settled);
-		list_init(&s->unsettled);
+		list_init(&s->clean);
+		list_init(&s->dirty);
 		s->buckets = mem_zalloc(c->bucket_count * sizeof(struct row *));
 	}
 	return c;
@@ -414,8 +413,8 @@ void cache_close(struct cache *c)
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
-		ring_free(&s->settled);
-		ring_free(&s->unsettled);
+		ring_free(&s->clean);
+		ring_free(&s->dirty);
 		pthread_mutex_destroy(&s->lock);
 		free(s->buckets);
 	}

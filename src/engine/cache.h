@@ -1,7 +1,7 @@
 /* Cache: hot rows in front of the store, as encoded bytes, bounded in bytes. Shared by all threads.
  *
- * A committed row comes here first and into the store later (settle.h), so that a row which changes a hundred
- * times is put into the store once. Until then it is unsettled, and stays here whatever the bound says.
+ * A committed row comes here first and into the store later (write_back.h), so that a row which changes a hundred
+ * times is put into the store once. Until then it is dirty, and stays here whatever the bound says.
  *
  * A row read from the store may be older than a commit that happens meanwhile; so a reader that missed gets a
  * ticket, and offers what it read with it: the offer is dropped if anything in that part of the cache was
@@ -46,36 +46,36 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 /* Several rows will be asked for: has the memory on its way, all at once. */
 void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 
-/* ---- one thread at a time: settle.c's lock ---- */
+/* ---- one thread at a time: write_back.c's lock ---- */
 
-/* A row as committed; it is unsettled from now on. */
+/* A row as committed; it is dirty from now on. */
 void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent);
 
-/* Bytes of unsettled rows. */
-size_t cache_unsettled_bytes(struct cache *c);
+/* Bytes of dirty rows. */
+size_t cache_dirty_bytes(struct cache *c);
 
 struct cache_row {
 	struct bytes key, value;
 	bool         absent;
 };
 
-/* The unsettled rows with keys from low to high (excluded), which must be of one partition (layout.h): copies in the
- * arena, in no order. False if there are so many to look at that it is better to settle them. */
+/* The dirty rows with keys from low to high (excluded), which must be of one partition (layout.h): copies in the
+ * arena, in no order. False if there are so many to look at that it is better to write them back. */
 struct cache_rows {
 	struct cache_row *list;
 	size_t            count;
 };
-bool cache_unsettled_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
-                             struct cache_rows *rows);
+bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                         struct cache_rows *rows);
 
-/* This row, if it is unsettled, copied into the arena. */
-bool cache_unsettled_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
-                         struct cache_row *row);
+/* This row, if it is dirty, copied into the arena. */
+bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
+                     struct cache_row *row);
 
-/* Unsettled rows of one shard, in no order of their keys: up to `max`. Returns how many. They stay as they are until
- * cache_settled, which says that the store has so many, the first that cache_unsettled would give. */
-size_t cache_unsettled(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
-void   cache_settled(struct cache *c, unsigned shard, size_t count);
+/* Dirty rows of one shard, in no order of their keys: up to `max`. Returns how many. They stay as they are until
+ * cache_clean, which says that the store has so many, the first that cache_dirty would give. */
+size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size_t max);
+void   cache_clean(struct cache *c, unsigned shard, size_t count);
 
 struct cache_stats {
 	uint64_t hits, misses;

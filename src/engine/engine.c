@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "engine/apply.h"
 #include "engine/batch.h"
-#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/manifest.h"
 #include "engine/read.h"
@@ -40,7 +39,7 @@ const struct table_backend engine_backend = {
 
 static const struct store_backend store_backend;
 
-enum { UNSETTLED_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20, CLOCK_JUMP_MAX_DAYS = 30 };
+enum { DIRTY_BYTES_MAX = 8 << 20, JOURNAL_SEGMENT_BYTES = 16 << 20, CLOCK_JUMP_MAX_DAYS = 30 };
 
 #define DAY_US         (INT64_C(86400) * 1000000)
 #define SWEEP_GRACE_US (INT64_C(3600) * 1000000)
@@ -80,11 +79,11 @@ static struct hash_key hash_key_random(void)
 }
 
 /* Rows that wait in the cache are to leave most of it to those that are read. */
-static size_t unsettled_bytes_max(const struct engine_options *options)
+static size_t dirty_bytes_max(const struct engine_options *options)
 {
 	size_t share = options->cache_bytes_max / 4;
 
-	return share < UNSETTLED_BYTES_MAX ? share : UNSETTLED_BYTES_MAX;
+	return share < DIRTY_BYTES_MAX ? share : DIRTY_BYTES_MAX;
 }
 
 /* Time begins with the wall clock's, or where it stood if that is later, and from there follows the steady
@@ -199,7 +198,7 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 	if (e->journal == NULL || file_sync_directory(e->options.path, err) != ERR_NONE)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
-	atomic_store(&e->checkpoint_segment, from.segment);
+	atomic_store(&e->write_back.checkpoint_segment, from.segment);
 	return hold_journal(e, &site, err) != ERR_NONE ? err->code : note_clock(e, err);
 }
 
@@ -216,7 +215,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	if (manifest_pass_over(e->options.path, err) != ERR_NONE ||
 	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
-	settle_init(&e->settle, e->rocks, e->cache, unsettled_bytes_max(&e->options));
+	write_back_init(&e->write_back, e->rocks, e->cache, dirty_bytes_max(&e->options));
 	if (open_journal(e, err) != ERR_NONE || tables_load(e, err) != ERR_NONE)
 		return err->code;
 	rocks_be_patient(e->rocks, true);
@@ -231,7 +230,6 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->options = *options;
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
-	pthread_mutex_init(&e->checkpoint_lock, NULL);
 	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
@@ -249,7 +247,7 @@ static enum err_code open_reading(struct engine *e, struct err *err)
 	    engine_journal_site(e->options.path, journal, &site, err) != ERR_NONE ||
 	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
-	settle_init(&e->settle, e->rocks, e->cache, 0);
+	write_back_init(&e->write_back, e->rocks, e->cache, 0);
 	if (checkpoint_place(e->rocks, &from, err) != ERR_NONE)
 		return err->code;
 	return replay_hold(e, &site, &from, err);
@@ -316,13 +314,12 @@ void engine_close(struct engine *e)
 	if (e->unwritten != NULL)
 		replay_release(e->unwritten);
 	if (e->rocks != NULL) {
-		settle_release(&e->settle);
+		write_back_release(&e->write_back);
 		rocks_close(e->rocks);
 	}
 	counts_close(e->counts);
 	cache_close(e->cache);
 	pthread_mutex_destroy(&e->catalog_lock);
-	pthread_mutex_destroy(&e->checkpoint_lock);
 	if (e->lock_fd >= 0)
 		close(e->lock_fd);
 	free(e);

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "engine/checkpoint.h"
+#include "engine/state.h"
 #include "engine/rocks.h"
 
 enum { HEAD_BYTES = 7, TYPE_AT = 6, CRC_SHIFT = 15, BLOCK_CACHE_BYTES = 1 << 20 };

@@ -31,8 +31,8 @@ static enum err_code page_resolve(struct page *p, struct err *err)
 	return ERR_NONE;
 }
 
-/* The two conditions may be written in either order: settles which is the hash key's. */
-static enum err_code settle_key(const struct key_schema *keys, struct expr_key_condition *k, struct err *err)
+/* The two conditions may be written in either order: finds out which is the hash key's. */
+static enum err_code resolve_key(const struct key_schema *keys, struct expr_key_condition *k, struct err *err)
 {
 	if (!bytes_equal(k->hash_name, keys->hash.name) && k->range_kind == RANGE_EQ &&
 	    bytes_equal(k->range_name, keys->hash.name)) {
@@ -252,7 +252,7 @@ enum err_code query_plan(struct page *p, struct err *err)
 		scan_range(p);
 	} else {
 		key = *p->q->key;
-		if (settle_key(p->keys, &key, err) != ERR_NONE ||
+		if (resolve_key(p->keys, &key, err) != ERR_NONE ||
 		    check_operands(p->keys, &key, err) != ERR_NONE)
 			return err->code;
 		if (p->q->filter != NULL && check_filter(p, err) != ERR_NONE)

@@ -60,7 +60,7 @@ struct publisher {
 
 static enum err_code publish(struct publisher *p, struct err *err)
 {
-	enum err_code rc = settle_publish(&p->engine->settle, p->turn, err);
+	enum err_code rc = write_back_publish(&p->engine->write_back, p->turn, err);
 
 	replay_release(p->turn);
 	p->turn = turn_make(p->engine);

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/seal.h"
-#include "engine/checkpoint.h"
+#include "engine/state.h"
 #include "engine/disk.h"
 #include "engine/tables.h"
 #include "engine/verify.h"

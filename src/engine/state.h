@@ -13,7 +13,7 @@
 #include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/rocks.h"
-#include "engine/settle.h"
+#include "engine/write_back.h"
 #include "engine/turn.h"
 #include "engine/writer.h"
 
@@ -25,7 +25,7 @@ struct engine {
 	struct rocks         *rocks;
 	struct cache         *cache;
 	struct journal       *journal; /* NULL: opened for reading */
-	struct settle         settle;
+	struct write_back     write_back;
 	struct counts        *counts;
 	struct writer        *writer;
 	struct ticker        *ticker;
@@ -43,9 +43,6 @@ struct engine {
 	atomic_bool     disk_full, fed;            /* fed: it was starved, and there is room again */
 	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */
 	atomic_ullong swept_rows;
-
-	pthread_mutex_t checkpoint_lock;    /* held during one */
-	atomic_ullong   checkpoint_segment; /* what lies before it is in the store's files */
 
 	/* under catalog_lock */
 	pthread_mutex_t       catalog_lock;

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "engine/backfill.h"
-#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/state.h"
 #include "engine/sweep.h"

@@ -10,7 +10,7 @@ enum { BUCKETS_MIN = 256 };
 struct undo {
 	struct change        *change;
 	struct bytes          value;
-	bool                  deleted, dirty;
+	bool                  deleted, written;
 	const struct catalog *catalog;
 };
 
@@ -108,7 +108,7 @@ void turn_rollback(struct turn *t, struct turn_mark mark)
 		}
 		u->change->value = u->value;
 		u->change->deleted = u->deleted;
-		u->change->dirty = u->dirty;
+		u->change->written = u->written;
 	}
 	t->ranges = mark.ranges;
 	assert(t->catalog == mark.catalog);
@@ -140,7 +140,7 @@ const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes
 {
 	const struct change *c = t->change_count == 0 ? NULL : find(t, hash, key);
 
-	return c != NULL && c->dirty ? c : NULL; /* (T2) */
+	return c != NULL && c->written ? c : NULL; /* (T2) */
 }
 
 static void rehash(struct turn *t)
@@ -190,8 +190,8 @@ static struct change *touch(struct turn *t, struct bytes key, bool existed, size
 	u->change = c;
 	u->value = c->value;
 	u->deleted = c->deleted;
-	u->dirty = c->dirty;
-	c->dirty = true;
+	u->written = c->written;
+	c->written = true;
 	return c;
 }
 

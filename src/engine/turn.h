@@ -3,7 +3,7 @@
  * request that fails is undone alone.
  *
  * (T1) After turn_rollback(mark) every look-up answers as it did when the mark was taken.
- * (T2) A row that is not dirty is not written, and is looked up below.
+ * (T2) A change that was undone whole is no longer `written`: it is not committed, and its row is looked up below.
  * (T3) A row that was seen is as it was seen: what changes it forgets it.
  *
  * The writer's thread only. */
@@ -17,7 +17,7 @@
 struct change {
 	struct bytes   key, value;
 	bool           deleted;
-	bool           dirty;         /* (T2) */
+	bool           written;       /* (T2) */
 	bool           existed;       /* in the committed state */
 	size_t         existed_bytes; /* then, the size of its value */
 	uint64_t       hash;

@@ -19,10 +19,10 @@ static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot
 
 enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err)
 {
-	if (settle_hold(&e->settle, err) != ERR_NONE)
+	if (write_back_hold(&e->write_back, err) != ERR_NONE)
 		return err->code;
 	*out = rocks_snapshot_open(e->rocks);
-	settle_let_go(&e->settle);
+	write_back_let_go(&e->write_back);
 	return ERR_NONE;
 }
 
@@ -30,12 +30,12 @@ void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *
                              const struct bytes *keys, uint32_t count, struct cache_row *waiting,
                              struct rocks_snapshot **out)
 {
-	settle_hold_rest(&e->settle);
+	write_back_hold_rest(&e->write_back);
 	*out = rocks_snapshot_open(e->rocks);
 	for (uint32_t i = 0; i < count; i++)
-		if (!cache_unsettled_row(e->cache, hashes[i], keys[i], a, &waiting[i]))
+		if (!cache_dirty_row(e->cache, hashes[i], keys[i], a, &waiting[i]))
 			waiting[i] = (struct cache_row){0};
-	settle_let_go(&e->settle);
+	write_back_let_go(&e->write_back);
 }
 
 static void take_change(const struct change *c, struct arena *a, struct bytes *value, bool *found)
@@ -106,7 +106,7 @@ static int down(const void *a, const void *b)
 
 static bool in_range(const struct change *c, struct bytes low, struct bytes high)
 {
-	return c->dirty && bytes_compare(c->key, low) >= 0 && bytes_compare(c->key, high) < 0;
+	return c->written && bytes_compare(c->key, low) >= 0 && bytes_compare(c->key, high) < 0;
 }
 
 static bool is_changed(const struct engine *e, const struct turn *t, struct bytes key)
@@ -114,7 +114,7 @@ static bool is_changed(const struct engine *e, const struct turn *t, struct byte
 	return t != NULL && turn_find(t, hash_bytes(e->hash_key, key), key) != NULL;
 }
 
-/* What is not in the store yet: rows that wait to be settled, and over them the turn's changes. A batch holds at most
+/* What is not in the store yet: dirty rows, and over them the turn's changes. A batch holds at most
  * some thousands of these, and comparing fails at the first bytes for most, which costs less than the store's own
  * cursor does. */
 static void collect(struct view_cursor *c, const struct turn *t, const struct cache_rows *waiting,
@@ -140,9 +140,9 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 	c->changes = list;
 }
 
-/* Without settling rows. What is committed of other kinds is all in the store; but a commit that is being published must
- * be there whole, rows too: who saw an entry of an index then sees its row. Rows that wait are taken along if they are
- * of one partition and not too many; otherwise it is false, and they have to be settled. */
+/* Without writing rows back. What is committed of other kinds is all in the store; but a commit that is being published must
+ * be there whole, rows too: who saw an entry of an index then sees its row. Dirty rows are taken along if they are
+ * of one partition and not too many; otherwise it is false, and they have to be written back. */
 static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high,
                                struct cache_rows *waiting)
 {
@@ -151,11 +151,11 @@ static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct by
 
 	if (rows && !layout_is_one_partition(low, high))
 		return false;
-	settle_hold_rest(&e->settle);
-	done = !rows || cache_unsettled_between(e->cache, low, high, a, waiting);
+	write_back_hold_rest(&e->write_back);
+	done = !rows || cache_dirty_between(e->cache, low, high, a, waiting);
 	if (done)
 		c->snapshot = rocks_snapshot_open(e->rocks);
-	settle_let_go(&e->settle);
+	write_back_let_go(&e->write_back);
 	return done;
 }
 
@@ -211,7 +211,7 @@ static int order(const struct view_cursor *c, struct bytes stored, const struct 
 }
 
 /* Stands on the next row of either source; a change hides the stored row of the same key. */
-static bool settle(struct view_cursor *c, struct bytes *key, struct bytes *value)
+static bool choose(struct view_cursor *c, struct bytes *key, struct bytes *value)
 {
 	const struct cache_row *change = c->change_at < c->change_count ? &c->changes[c->change_at] : NULL;
 	bool                    stored = rocks_cursor_at(c->rocks, key, value);
@@ -237,7 +237,7 @@ bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *va
 		return false;
 	do {
 		leave(c);
-		if (!settle(c, key, value))
+		if (!choose(c, key, value))
 			return false;
 	} while (c->on_change && c->changes[c->change_at].absent);
 	return true;

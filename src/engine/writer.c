@@ -30,7 +30,6 @@
 #include "base/debt.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "engine/checkpoint.h"
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
@@ -360,7 +359,7 @@ static bool gather(struct writer *w)
 {
 	buf_reset(&w->body);
 	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
-		if (c->dirty)
+		if (c->written)
 			op_encode(&w->body, &(struct op){c->deleted ? OP_DELETE : OP_PUT, c->key, c->value});
 	}
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
@@ -378,7 +377,7 @@ static void count_changes(struct writer *w, int sign)
 		uint32_t     table_id;
 		uint16_t     index_id;
 
-		if (c->dirty && (change.items != 0 || change.bytes != 0) &&
+		if (c->written && (change.items != 0 || change.bytes != 0) &&
 		    layout_parse_owner(c->key, &table_id, &index_id))
 			counts_add(w->engine->counts, table_id, index_id, change);
 	}
@@ -455,7 +454,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	if (!gather(w))
 		return ERR_NONE;
 	rc = flush(w, now_us, err);
-	if (rc == ERR_NONE && settle_publish(&w->engine->settle, &w->turn, err) != ERR_NONE)
+	if (rc == ERR_NONE && write_back_publish(&w->engine->write_back, &w->turn, err) != ERR_NONE)
 		rc = err->code = ERR_STORAGE; /* whatever it was, the commit is on the disk */
 	if (rc == ERR_NONE) {
 		w->engine->counts_noted = true;

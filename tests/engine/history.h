@@ -11,7 +11,7 @@
 #define TESTS_ENGINE_HISTORY_H
 
 #include "base/fault.h"
-#include "engine/checkpoint.h"
+#include "engine/write_back.h"
 #include "engine/apart.h"
 #include "engine/fixture.h"
 #include "engine/layout.h"

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "engine/check.h"
-#include "engine/checkpoint.h"
+#include "engine/write_back.h"
 #include "engine/manifest.h"
 
 enum { SECTOR = 512, KEY_BYTES = 2000, LINE_BYTES = 512 };

@@ -9,7 +9,7 @@
 
 #include "counted.h"
 #include "engine/check.h"
-#include "engine/checkpoint.h"
+#include "engine/write_back.h"
 
 enum {
 	RECORDS_MAX = 2000,

@@ -1,4 +1,4 @@
-/* Walk: a Query over one partition sees rows that still wait to be settled, and leaves them waiting; in a turn it sees
+/* Walk: a Query over one partition sees rows that are still dirty in the cache, and leaves them waiting; in a turn it sees
  * the turn's own changes over them. Held against a simple model. */
 #include "engine/crew.h"
 
@@ -35,10 +35,10 @@ static void delete (struct fixture *f, int p, int number)
 }
 
 /* All into the store. */
-static void settle(struct fixture *f)
+static void write_back(struct fixture *f)
 {
 	fixture_ok(f, "Scan", "{'TableName':'things'}");
-	assert_int_equal(cache_unsettled_bytes(f->engine->cache), 0);
+	assert_int_equal(cache_dirty_bytes(f->engine->cache), 0);
 }
 
 struct walk {
@@ -92,15 +92,15 @@ TEST(walk, sees_rows_that_wait_and_leaves_them_waiting)
 	open_with_table(&f);
 	put(&f, 1, 2, 20);
 	put(&f, 2, 2, 99);
-	settle(&f);
+	write_back(&f);
 	put(&f, 1, 1, 10);
 	put(&f, 1, 3, 30);
 	put(&f, 2, 3, 99);
-	waiting = cache_unsettled_bytes(f.engine->cache);
+	waiting = cache_dirty_bytes(f.engine->cache);
 	assert_walk(&f, all, "1=10 2=20 3=30 ");
 	all.backward = true;
 	assert_walk(&f, all, "3=30 2=20 1=10 ");
-	assert_int_equal(cache_unsettled_bytes(f.engine->cache), waiting);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), waiting);
 	assert_true(waiting > 0);
 	fixture_close(&f);
 }
@@ -113,7 +113,7 @@ TEST(walk, a_row_that_waits_hides_the_stored_one_also_if_it_was_deleted)
 	open_with_table(&f);
 	for (int i = 1; i <= 4; i++)
 		put(&f, 1, i, i * 10);
-	settle(&f);
+	write_back(&f);
 	put(&f, 1, 2, 21);
 	delete (&f, 1, 3);
 	delete (&f, 1, 4);
@@ -122,13 +122,13 @@ TEST(walk, a_row_that_waits_hides_the_stored_one_also_if_it_was_deleted)
 	all.limit = 2;
 	all.backward = true;
 	assert_walk(&f, all, "4=41 2=21 ");
-	assert_true(cache_unsettled_bytes(f.engine->cache) > 0);
-	settle(&f);
+	assert_true(cache_dirty_bytes(f.engine->cache) > 0);
+	write_back(&f);
 	assert_walk(&f, all, "4=41 2=21 ");
 	fixture_close(&f);
 }
 
-TEST(walk, a_partition_of_which_very_many_rows_wait_is_settled)
+TEST(walk, a_partition_of_which_very_many_rows_wait_is_written_back)
 {
 	struct walk    some = {.p = 1, .low = 5, .high = 6};
 	struct fixture f;
@@ -137,7 +137,7 @@ TEST(walk, a_partition_of_which_very_many_rows_wait_is_settled)
 	for (int i = 0; i < MANY_ROWS; i++)
 		put(&f, 1, i, i);
 	assert_walk(&f, some, "5=5 6=6 ");
-	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), 0);
 	fixture_close(&f);
 }
 
@@ -159,7 +159,7 @@ TEST(walk, large_rows_are_not_copied_by_every_query)
 		                i, i, (int)sizeof(pad), pad)
 		                .data);
 	assert_walk(&f, one, "1=1 ");
-	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), 0);
 	fixture_close(&f);
 }
 
@@ -172,7 +172,7 @@ TEST(walk, a_transaction_of_reads_sees_rows_that_wait_and_those_that_were_delete
 	put(&f, 1, 1, 10);
 	put(&f, 1, 2, 20);
 	put(&f, 1, 3, 30);
-	settle(&f);
+	write_back(&f);
 	delete (&f, 1, 1);
 	put(&f, 1, 2, 21);
 	r = fixture_ok(
@@ -185,7 +185,7 @@ TEST(walk, a_transaction_of_reads_sees_rows_that_wait_and_those_that_were_delete
 	assert_int_equal(count_in(&r.batch_get.results[1].item), 21);
 	assert_int_equal(count_in(&r.batch_get.results[2].item), 30);
 	assert_false(r.batch_get.results[3].found);
-	assert_true(cache_unsettled_bytes(f.engine->cache) > 0);
+	assert_true(cache_dirty_bytes(f.engine->cache) > 0);
 	fixture_close(&f);
 }
 
@@ -270,7 +270,7 @@ TEST(walk, sees_what_a_model_of_it_holds_whatever_waits)
 
 		change_random(&t, step);
 		if (random_below(&t.random, 40) == 0)
-			settle(&t.base);
+			write_back(&t.base);
 		if (random_below(&t.random, 400) == 0)
 			fixture_restart(&t.base);
 		assert_walk(&t.base, w, expected_of(&t, &w).data);

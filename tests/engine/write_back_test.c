@@ -1,9 +1,8 @@
-/* Settle: committed rows wait in the cache and come into the store in steps; nobody who reads can tell. Money moves
+/* Write-back: committed rows wait in the cache and come into the store in steps; nobody who reads can tell. Money moves
  * from one account to others while readers add it up, with every size of cache, and checkpoints under way. */
 #include "engine/crew.h"
 
 #include "base/fault.h"
-#include "engine/checkpoint.h"
 #include "engine/layout.h"
 #include "engine/state.h"
 #include "random.h"
@@ -81,7 +80,7 @@ static void assert_n(struct fixture *f, int number, int n)
 		assert_int_equal(count_in(&r.get.item), n);
 }
 
-TEST(settle, a_row_waits_until_someone_walks_over_the_store)
+TEST(write_back, a_row_waits_until_someone_walks_over_the_store)
 {
 	struct fixture f;
 
@@ -92,11 +91,11 @@ TEST(settle, a_row_waits_until_someone_walks_over_the_store)
 	assert_false(is_in_store(&f, 1)); /* reading it does not bring it there */
 	assert_int_equal(scan_count(&f), 1);
 	assert_true(is_in_store(&f, 1));
-	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), 0);
 	fixture_close(&f);
 }
 
-TEST(settle, a_checkpoint_that_failed_is_made_at_the_next_tick)
+TEST(write_back, a_checkpoint_that_failed_is_made_at_the_next_tick)
 {
 	struct fixture f;
 
@@ -114,7 +113,7 @@ TEST(settle, a_checkpoint_that_failed_is_made_at_the_next_tick)
 	fixture_close(&f);
 }
 
-TEST(settle, a_row_that_was_deleted_waits_too)
+TEST(write_back, a_row_that_was_deleted_waits_too)
 {
 	struct fixture f;
 
@@ -129,7 +128,7 @@ TEST(settle, a_row_that_was_deleted_waits_too)
 	fixture_close(&f);
 }
 
-TEST(settle, a_deleted_table_takes_rows_along_that_still_waited)
+TEST(write_back, a_deleted_table_takes_rows_along_that_still_waited)
 {
 	struct fixture f;
 
@@ -144,8 +143,8 @@ TEST(settle, a_deleted_table_takes_rows_along_that_still_waited)
 	fixture_close(&f);
 }
 
-/* (S2) Each commit is larger than the bound. */
-TEST(settle, no_more_than_the_bound_waits_after_a_commit)
+/* (B2) Each commit is larger than the bound. */
+TEST(write_back, no_more_than_the_bound_waits_after_a_commit)
 {
 	struct fixture f;
 	size_t         most = 0;
@@ -155,18 +154,18 @@ TEST(settle, no_more_than_the_bound_waits_after_a_commit)
 		size_t bytes;
 
 		put(&f, i, 1, i % 3 == 0 ? 190 << 10 : 60 << 10);
-		bytes = cache_unsettled_bytes(f.engine->cache);
-		assert_true(bytes <= f.engine->settle.unsettled_bytes_max);
+		bytes = cache_dirty_bytes(f.engine->cache);
+		assert_true(bytes <= f.engine->write_back.dirty_bytes_max);
 		most = bytes > most ? bytes : most;
 		arena_reset(&f.arena);
 	}
 	assert_true(most > 0);
-	assert_int_equal(f.engine->settle.unsettled_bytes_max, 1 << 18);
+	assert_int_equal(f.engine->write_back.dirty_bytes_max, 1 << 18);
 	fixture_close(&f);
 }
 
-/* Without a cache a row goes as soon as it is settled, and is read from the store again. */
-TEST(settle, a_row_that_was_settled_and_evicted_is_read_back_new)
+/* Without a cache a row goes as soon as it is written back, and is read from the store again. */
+TEST(write_back, a_row_that_was_written_back_and_evicted_is_read_back_new)
 {
 	const size_t  sizes[] = {0, SMALL_CACHE};
 	struct random random = {1};
@@ -213,7 +212,7 @@ static void commit_many(struct fixture *f)
 	}
 }
 
-struct settling {
+struct writing {
 	struct fixture *f;
 	int64_t         took_us;
 	atomic_bool     over;
@@ -227,40 +226,40 @@ static int64_t now_us(void)
 	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void *settling_main(void *arg)
+static void *writing_main(void *arg)
 {
-	struct settling *s = arg;
-	struct err       err;
-	int64_t          began = now_us();
+	struct writing *s = arg;
+	struct err      err;
+	int64_t         began = now_us();
 
-	assert_int_equal(settle_all(&s->f->engine->settle, &err), ERR_NONE);
+	assert_int_equal(write_back_all(&s->f->engine->write_back, &err), ERR_NONE);
 	s->took_us = now_us() - began;
 	atomic_store(&s->over, true);
 	return NULL;
 }
 
-/* A commit that comes while much is settled waits for a little of it, not for all. */
-TEST(settle, others_get_in_between)
+/* A commit that comes while much is written back waits for a little of it, not for all. */
+TEST(write_back, others_get_in_between)
 {
-	struct settling s = {0};
-	struct fixture  f;
-	pthread_t       thread;
-	int64_t         longest = 0;
+	struct writing s = {0};
+	struct fixture f;
+	pthread_t      thread;
+	int64_t        longest = 0;
 
 	open_with_cache(&f, LARGE_CACHE);
 	s.f = &f;
 	commit_many(&f);
-	pthread_create(&thread, NULL, settling_main, &s);
+	pthread_create(&thread, NULL, writing_main, &s);
 	while (!atomic_load(&s.over)) {
 		int64_t began = now_us();
 
-		settle_hold_rest(&f.engine->settle);
-		settle_let_go(&f.engine->settle);
+		write_back_hold_rest(&f.engine->write_back);
+		write_back_let_go(&f.engine->write_back);
 		longest = now_us() - began > longest ? now_us() - began : longest;
 		usleep(PAUSE_US);
 	}
 	pthread_join(thread, NULL);
-	assert_int_equal(cache_unsettled_bytes(f.engine->cache), 0);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), 0);
 	if (longest > s.took_us / 2)
 		fail_msg("waited %lld us for what took %lld us in all", (long long)longest,
 		         (long long)s.took_us);
@@ -274,10 +273,10 @@ static void commit(struct cache *c, const char *key, const char *value)
 	cache_commit(c, 0, bytes_of(key), bytes_of(value), false);
 }
 
-static void commit_and_settle(struct cache *c, const char *key, const char *value)
+static void commit_and_clean(struct cache *c, const char *key, const char *value)
 {
 	commit(c, key, value);
-	cache_settled(c, 0, 1);
+	cache_clean(c, 0, 1);
 }
 
 /* NULL: it has no such row. */
@@ -306,16 +305,16 @@ static struct cache_ticket miss(struct cache *c, const char *key)
 	return ticket;
 }
 
-TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_settled)
+TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_written_back)
 {
 	struct cache *c = cache_open(0);
 
 	commit(c, "key", "new");
 	assert_true(holds(c, "key", "new"));
-	assert_true(cache_unsettled_bytes(c) > 0);
-	cache_settled(c, 0, 1);
+	assert_true(cache_dirty_bytes(c) > 0);
+	cache_clean(c, 0, 1);
 	assert_true(holds(c, "key", NULL));
-	assert_int_equal(cache_unsettled_bytes(c), 0);
+	assert_int_equal(cache_dirty_bytes(c), 0);
 	cache_close(c);
 }
 
@@ -327,18 +326,18 @@ TEST(cache, what_a_reader_took_from_the_store_is_not_kept_if_there_was_a_commit_
 
 	cache_offer(c, &ticket, 0, BYTES("key"), BYTES("old"), false);
 	assert_true(holds(c, "key", "old")); /* there was none */
-	commit_and_settle(c, "another", "x");
-	commit_and_settle(c, "a third", "x");
+	commit_and_clean(c, "another", "x");
+	commit_and_clean(c, "a third", "x");
 	ticket = miss(c, "key");
-	commit_and_settle(c, "key", "new");
-	commit_and_settle(c, "another", "x"); /* takes its room */
+	commit_and_clean(c, "key", "new");
+	commit_and_clean(c, "another", "x"); /* takes its room */
 	assert_true(holds(c, "key", NULL));
 	cache_offer(c, &ticket, 0, BYTES("key"), BYTES("old"), false);
 	assert_true(holds(c, "key", NULL));
 	cache_close(c);
 }
 
-/* Whatever a value follows: one that fits into its place, one that does not, none, on either side of settling. */
+/* Whatever a value follows: one that fits into its place, one that does not, none, on either side of write-back. */
 TEST(cache, holds_the_newest_value_and_counts_what_waits)
 {
 	static const char *const values[] = {
@@ -354,16 +353,16 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 		bool        absent = random_below(&random, 4) == 0;
 
 		cache_commit(c, 0, BYTES("key"), absent ? BYTES("") : bytes_of(value), absent);
-		assert_int_equal(cache_unsettled(c, 0, rows, 4), 1);
-		assert_true(cache_unsettled_bytes(c) > 0);
+		assert_int_equal(cache_dirty(c, 0, rows, 4), 1);
+		assert_true(cache_dirty_bytes(c) > 0);
 		assert_int_equal(rows[0].absent, absent);
 		assert_true(bytes_is(rows[0].value, absent ? "" : value));
 		assert_true(absent || holds(c, "key", value));
 		if (random_below(&random, 3) > 0)
 			continue;
-		cache_settled(c, 0, 1);
-		assert_int_equal(cache_unsettled(c, 0, rows, 4), 0);
-		assert_int_equal(cache_unsettled_bytes(c), 0);
+		cache_clean(c, 0, 1);
+		assert_int_equal(cache_dirty(c, 0, rows, 4), 0);
+		assert_int_equal(cache_dirty_bytes(c), 0);
 		assert_true(absent || holds(c, "key", value));
 	}
 	cache_close(c);
@@ -378,7 +377,7 @@ TEST(cache, does_not_keep_the_room_of_a_row_that_has_become_short_or_gone)
 	cache_commit(c, 0, BYTES("key"), (struct bytes){large, sizeof(large)}, false);
 	assert_true(cache_stats(c).bytes > sizeof(large));
 	cache_commit(c, 0, BYTES("key"), BYTES(""), true);
-	assert_true(cache_stats(c).bytes < 1000 && cache_unsettled_bytes(c) < 1000);
+	assert_true(cache_stats(c).bytes < 1000 && cache_dirty_bytes(c) < 1000);
 	cache_close(c);
 }
 
@@ -477,7 +476,7 @@ static void audit(struct worker *w)
 	}
 }
 
-/* Gets alone do not settle anything: rows wait meanwhile. */
+/* Gets alone write nothing back: rows wait meanwhile. */
 static void watch_single(struct worker *w)
 {
 	struct ledger l = {{0}};
@@ -489,7 +488,7 @@ static void watch_single(struct worker *w)
 				note_account(w, &l, i, n, "get");
 }
 
-/* An index alone settles nothing either; who has seen its entries then looks at the rows. */
+/* An index alone writes nothing back either; who has seen its entries then looks at the rows. */
 static void watch_index(struct worker *w)
 {
 	struct ledger l = {{0}};
@@ -539,18 +538,18 @@ static void assert_money_stays(size_t cache_bytes, int auditors)
 	fixture_close(&c.f);
 }
 
-TEST(settle, no_reader_sees_money_come_or_go_while_rows_wait)
+TEST(write_back, no_reader_sees_money_come_or_go_while_rows_wait)
 {
 	assert_money_stays(LARGE_CACHE, 2);
 }
 
-TEST(settle, no_reader_sees_money_come_or_go_while_rows_are_settled_in_steps)
+TEST(write_back, no_reader_sees_money_come_or_go_while_rows_are_written_back_in_steps)
 {
 	assert_money_stays(SMALL_CACHE, 2);
 	assert_money_stays(SMALL_CACHE, 0); /* only by the writer and checkpoints */
 }
 
-TEST(settle, no_reader_sees_money_come_or_go_without_a_cache)
+TEST(write_back, no_reader_sees_money_come_or_go_without_a_cache)
 {
 	assert_money_stays(0, 2);
 }

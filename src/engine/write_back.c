@@ -1,0 +1,303 @@
+/* Write-back: see write_back.h. Where the journal begins is a row of the store's own, which is in its files only together
+ * with all that was put into it before. */
+#include "engine/write_back.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "engine/layout.h"
+#include "engine/state.h"
+
+enum {
+	ROWS_AT_ONCE = 512,             /* others wait about two milliseconds for them */
+	CHECKPOINT_SEGMENTS_DUE = 4,    /* of the journal */
+	CHECKPOINT_BYTES_DUE = 8 << 20, /* that the store took since the last one, or is to take */
+};
+
+#define META_JOURNAL "journal"
+
+/* Room for so many. */
+static void reserve(struct write_back *b, size_t count)
+{
+	if (count <= b->rows_cap)
+		return;
+	b->rows_cap = 2 * count;
+	b->rows = mem_realloc(b->rows, b->rows_cap * sizeof(*b->rows));
+}
+
+void write_back_init(struct write_back *b, struct rocks *rocks, struct cache *cache, size_t dirty_bytes_max)
+{
+	*b = (struct write_back){.rocks = rocks, .cache = cache, .dirty_bytes_max = dirty_bytes_max};
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_mutex_init(&b->next, NULL);
+	pthread_mutex_init(&b->checkpoint_lock, NULL);
+	reserve(b, ROWS_AT_ONCE);
+	b->batch = rocks_batch_open();
+}
+
+void write_back_release(struct write_back *b)
+{
+	rocks_batch_close(b->batch);
+	free(b->rows);
+	pthread_mutex_destroy(&b->lock);
+	pthread_mutex_destroy(&b->next);
+	pthread_mutex_destroy(&b->checkpoint_lock);
+}
+
+/* A mutex goes to the thread that asks first. write_back_all gives it up and takes it again at once, before a thread that
+ * sleeps has woken: a commit waited until all was written back, a tenth of a second. So there is a second mutex to queue at. */
+void write_back_hold_rest(struct write_back *b)
+{
+	pthread_mutex_lock(&b->next);
+	pthread_mutex_lock(&b->lock);
+	pthread_mutex_unlock(&b->next);
+}
+
+void write_back_let_go(struct write_back *b)
+{
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- rows into the store; all under lock ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
+}
+
+/* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
+ * is cheaper the nearer they are. */
+static void fill_batch(struct write_back *b, size_t count)
+{
+	size_t bytes = 0;
+
+	rocks_batch_reset(b->batch);
+	if (count > 1)
+		qsort(b->rows, count, sizeof(*b->rows), by_key);
+	for (size_t i = 0; i < count; i++) {
+		const struct cache_row *r = &b->rows[i];
+
+		bytes += r->key.len + r->value.len;
+		if (r->absent)
+			rocks_batch_delete(b->batch, r->key);
+		else
+			rocks_batch_put(b->batch, r->key, r->value);
+	}
+	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
+}
+
+/* Some of the shard's rows; *count says how many. */
+static enum err_code write_few(struct write_back *b, unsigned shard, size_t *count, struct err *err)
+{
+	*count = cache_dirty(b->cache, shard, b->rows, ROWS_AT_ONCE);
+	if (*count == 0)
+		return ERR_NONE;
+	fill_batch(b, *count);
+	if (rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+		return err->code;
+	cache_clean(b->cache, shard, *count);
+	return ERR_NONE;
+}
+
+static enum err_code write_shard(struct write_back *b, unsigned shard, struct err *err)
+{
+	size_t count;
+
+	do {
+		if (write_few(b, shard, &count, err) != ERR_NONE)
+			return err->code;
+	} while (count > 0);
+	return ERR_NONE;
+}
+
+static enum err_code write_shards(struct write_back *b, struct err *err)
+{
+	for (unsigned shard = 0; shard < CACHE_SHARDS && cache_dirty_bytes(b->cache) > 0; shard++)
+		if (write_shard(b, shard, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
+static enum err_code write_some(struct write_back *b, struct err *err)
+{
+	size_t count;
+
+	while (cache_dirty_bytes(b->cache) > b->dirty_bytes_max) {
+		b->next_shard = (b->next_shard + 1) % CACHE_SHARDS;
+		if (write_few(b, b->next_shard, &count, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+/* ---- publishing ---- */
+
+static bool is_row(const struct change *c)
+{
+	return c->key.data[0] == KIND_ROW;
+}
+
+/* All but rows. False if there is nothing. */
+static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
+{
+	size_t count = 0;
+
+	reserve(b, t->change_count);
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->written && !is_row(c))
+			b->rows[count++] = (struct cache_row){c->key, c->value, c->deleted};
+	fill_batch(b, count);
+	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
+	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
+		rocks_batch_delete_range(b->batch, d->low, d->high);
+	return count > 0 || t->ranges != NULL;
+}
+
+static void add_rows_to_cache(struct write_back *b, const struct turn *t)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->written && is_row(c))
+			cache_commit(b->cache, c->hash, c->key, c->value, c->deleted);
+}
+
+/* If tables or indexes were deleted, rows go into the store before, so that none of theirs comes there after. */
+static enum err_code publish(struct write_back *b, const struct turn *t, struct err *err)
+{
+	add_rows_to_cache(b, t);
+	if (t->ranges != NULL && write_shards(b, err) != ERR_NONE)
+		return err->code;
+	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+		return err->code;
+	return write_some(b, err);
+}
+
+enum err_code write_back_publish(struct write_back *b, const struct turn *t, struct err *err)
+{
+	enum err_code rc;
+
+	write_back_hold_rest(b);
+	rc = publish(b, t, err);
+	write_back_let_go(b);
+	return rc;
+}
+
+/* ---- holding, and all of it ---- */
+
+enum err_code write_back_hold(struct write_back *b, struct err *err)
+{
+	write_back_hold_rest(b);
+	if (write_shards(b, err) == ERR_NONE)
+		return ERR_NONE;
+	write_back_let_go(b);
+	return err->code;
+}
+
+enum err_code write_back_all(struct write_back *b, struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+	size_t        count;
+
+	for (unsigned shard = 0; shard < CACHE_SHARDS && rc == ERR_NONE; shard++) {
+		do {
+			write_back_hold_rest(b);
+			rc = write_few(b, shard, &count, err);
+			write_back_let_go(b);
+		} while (rc == ERR_NONE && count > 0);
+	}
+	return rc;
+}
+
+/* ---- checkpoints ---- */
+
+enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err)
+{
+	struct buf    key, value;
+	enum err_code rc;
+	bool          found;
+
+	*out = (struct journal_place){0};
+	buf_init(&key, NULL);
+	buf_init(&value, NULL);
+	layout_meta(&key, META_JOURNAL);
+	rc = rocks_get(r, NULL, buf_bytes(&key), &value, &found, err);
+	if (rc == ERR_NONE && found && value.len == sizeof(*out))
+		memcpy(out, value.data, sizeof(*out));
+	else if (rc == ERR_NONE && found)
+		rc = err_set(err, ERR_STORAGE,
+		             "the store's own record \"" META_JOURNAL "\" is damaged; run `gatehouse check`");
+	buf_release(&key);
+	buf_release(&value);
+	return rc;
+}
+
+static enum err_code note_place(struct rocks *r, const struct journal_place *place, struct err *err)
+{
+	struct rocks_batch *batch = rocks_batch_open();
+	struct buf          key;
+	enum err_code       rc;
+
+	buf_init(&key, NULL);
+	layout_meta(&key, META_JOURNAL);
+	rocks_batch_put(batch, buf_bytes(&key), (struct bytes){(const char *)place, sizeof(*place)});
+	rc = rocks_apply(r, batch, err);
+	rocks_batch_close(batch);
+	buf_release(&key);
+	return rc;
+}
+
+static enum err_code step_done(struct err *err)
+{
+	return fault_fires(FAULT_CHECKPOINT) ? err_set(err, ERR_STORAGE, "a fault was injected") : ERR_NONE;
+}
+
+static size_t taken_bytes(struct engine *e)
+{
+	return atomic_load_explicit(&e->write_back.taken_bytes, memory_order_relaxed);
+}
+
+/* Only what is in the files is taken off what makes one due: one that failed is due again at the next tick. */
+static enum err_code advance(struct engine *e, const struct journal_place *to, struct err *err)
+{
+	size_t taken;
+
+	if (write_back_all(&e->write_back, err) != ERR_NONE || step_done(err) != ERR_NONE)
+		return err->code;
+	taken = taken_bytes(e);
+	if (note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    rocks_flush(e->rocks, err) != ERR_NONE || step_done(err) != ERR_NONE)
+		return err->code;
+	atomic_fetch_sub_explicit(&e->write_back.taken_bytes, taken, memory_order_relaxed);
+	journal_drop_before(e->journal, to->segment);
+	return ERR_NONE;
+}
+
+enum err_code checkpoint_run(struct engine *e, struct err *err)
+{
+	struct journal_place newest;
+	enum err_code        rc = ERR_NONE;
+
+	if (rocks_is_frozen(e->rocks)) /* it would not get far */
+		return err_set(err, ERR_DISK_FULL, "the disk is full");
+	pthread_mutex_lock(&e->write_back.checkpoint_lock);
+	newest = journal_newest(e->journal);
+	if (newest.segment != atomic_load(&e->write_back.checkpoint_segment))
+		rc = advance(e, &newest, err);
+	if (rc == ERR_NONE)
+		atomic_store(&e->write_back.checkpoint_segment, newest.segment);
+	pthread_mutex_unlock(&e->write_back.checkpoint_lock);
+	return rc;
+}
+
+bool checkpoint_is_due(struct engine *e)
+{
+	uint64_t lag = checkpoint_lag(e);
+
+	return lag >= CHECKPOINT_SEGMENTS_DUE ||
+	       (lag > 0 && taken_bytes(e) + cache_dirty_bytes(e->cache) >= CHECKPOINT_BYTES_DUE);
+}
+
+uint64_t checkpoint_lag(struct engine *e)
+{
+	return journal_newest(e->journal).segment - atomic_load(&e->write_back.checkpoint_segment);
+}

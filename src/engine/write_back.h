@@ -1,0 +1,79 @@
+/* Write-back: committed rows on their way from the cache into the store, and from there into its files. A commit is
+ * durable once it is in the journal. Its rows then wait in the cache, dirty, until there are many of them, or until
+ * someone walks over a whole table. So a row that changes often is put into the store once, for all its changes.
+ *
+ *   writer       journal_append, then write_back_publish: rows into the cache, everything else into the store
+ *   a walk       write_back_hold: all rows into the store; opens its cursor or snapshot; write_back_let_go
+ *   a query      write_back_hold_rest: takes a snapshot, and a copy of the dirty rows of its partition (view.c)
+ *   checkpoint   write_back_all; the store writes its files and notes where the journal begins now; the journal drops
+ *                the segments before
+ *
+ * (B1) While it is held, the store is what is committed, whole commits only.
+ * (B2) Between commits no more than dirty_bytes_max wait in the cache.
+ * (C1) What is committed is in the store's files, or in the journal's segments from the noted place on. */
+#ifndef ENGINE_WRITE_BACK_H
+#define ENGINE_WRITE_BACK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/cache.h"
+#include "engine/journal.h"
+#include "engine/rocks.h"
+#include "engine/turn.h"
+
+struct engine;
+
+struct write_back {
+	/* set once */
+	struct rocks *rocks;
+	struct cache *cache;
+	size_t        dirty_bytes_max;
+
+	/* any thread */
+	atomic_size_t taken_bytes; /* that the store took, of rows and all else, since the last checkpoint */
+	atomic_ullong checkpoint_segment; /* what lies before it is in the store's files */
+
+	pthread_mutex_t checkpoint_lock; /* held during a checkpoint */
+	pthread_mutex_t
+	        next; /* held by the thread that gets the lock next: the one that gives it up waits behind it */
+	pthread_mutex_t lock; /* held while a commit is published, and while rows are written back (B1) */
+
+	/* under lock */
+	struct rocks_batch *batch;
+	struct cache_row   *rows; /* on their way into the batch */
+	size_t              rows_cap;
+	unsigned            next_shard;
+};
+
+void write_back_init(struct write_back *b, struct rocks *rocks, struct cache *cache, size_t dirty_bytes_max);
+void write_back_release(struct write_back *b);
+
+/* The changes of a turn that are in the journal become what every reader sees. The writer's thread. */
+enum err_code write_back_publish(struct write_back *b, const struct turn *t, struct err *err);
+
+/* (B1) Short: others wait meanwhile. Not held if it fails. */
+enum err_code write_back_hold(struct write_back *b, struct err *err);
+/* The same for whoever looks at no rows, or knows which ones: they need not be in the store. */
+void write_back_hold_rest(struct write_back *b);
+void write_back_let_go(struct write_back *b);
+
+/* All that is dirty now, little by little: others get in between. */
+enum err_code write_back_all(struct write_back *b, struct err *err);
+
+/* ---- checkpoints ---- */
+
+/* The place that the last checkpoint noted. Segment 0: there was none, so that the directory is new. */
+enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struct err *err);
+
+/* Up to the newest segment; does nothing if that was done. Waits for the disk. Any thread, one at a time. */
+enum err_code checkpoint_run(struct engine *e, struct err *err);
+
+/* Is there so much in the journal that reading it again would take long? That is a matter of its length, and more so of how
+ * many different rows it holds: a row that changed often is put into the store once. */
+bool checkpoint_is_due(struct engine *e);
+
+/* How many segments there are before the newest that no checkpoint has dealt with. */
+uint64_t checkpoint_lag(struct engine *e);
+
+#endif
