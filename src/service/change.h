@@ -1,33 +1,97 @@
-/* Changes: what a service function wants written. It reads, decides and adds to the list; one place commits
- * the list, all or nothing, and has the function decide again if a condition no longer held.
+/* Changes: what a service function read and what it wants written. It reads, decides and adds to the list; one place
+ * commits the list, all or nothing, and has the function decide again if others wrote in between.
  *
- * Every change of a row that was read carries a condition on what was read. In the embedded engine a turn is
- * alone and conditions always hold; on a remote one they are what makes a service right. */
+ * What always holds
+ * (1) What was read is the condition. The functions of context.h that read remember what they found; the commit holds
+ *     only if all of it is still so. A row that is also written carries the condition, any other is checked.
+ * (2) Of a query, which may find many rows, the version row of its partition is the condition. It is read first, and every
+ *     commit that writes to a partition of auth-state gives it a new version.
+ * (3) On a table that is alone nothing is remembered, nothing is checked and no version is kept: it could not fail.
+ * (4) A commit fits into one transaction, with room for the answer that is kept and for an event, or fails before anything
+ *     is written. */
 #ifndef SERVICE_CHANGE_H
 #define SERVICE_CHANGE_H
 
 #include "service/tables.h"
 
-enum { CHANGES_MAX = TABLE_TRANSACT_MAX };
+enum {
+	CHANGES_RESERVED = 4, /* (4): the kept answer; an event, its subject's seq and the head of the log */
+	CHANGES_MAX = TABLE_TRANSACT_MAX - CHANGES_RESERVED,
+	CHANGES_READS_MAX =
+	        40, /* rows remembered one by one; past it, the versions of their partitions are */
+	CHANGES_REPEATS_MAX =
+	        5, /* how often a call that was throttled, or whose outcome is unknown, is made again */
+	CHANGES_DECISIONS_MAX = 5,        /* how often a call decides, on a table that is alone */
+	CHANGES_DECISIONS_APART_MAX = 32, /* … and on one that is not */
+};
+
+/* The sort key of a version row. No other key begins like this: a journey has a name. */
+#define CHANGES_VERSION_KEY "#VERSION"
+
+enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
+
+struct row_read;
+struct partition_read;
 
 struct changes {
 	struct arena                *arena;
 	const struct service_tables *tables;
-	struct table_write          *list;
-	uint32_t                     count;
-	bool                         too_many; /* more than CHANGES_MAX: nothing can be committed */
+	void (*random)(void *out, size_t len); /* for a table that is not alone */
+	struct table_write *list;
+	uint32_t            count;
+	bool                too_many; /* more than fit: nothing can be committed */
+	bool                certain;  /* see changes_confirm */
+
+	/* What was read, unless the table is alone. */
+	struct row_read       *rows;
+	uint32_t               row_count, uncovered; /* of these, so many are not under a version */
+	struct partition_read *partitions;
+	uint32_t               partition_count;
 };
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables);
 
-/* item and key must be well-formed (value.h, V1); a condition may be NULL. */
+/* item and key must be well-formed (value.h, V1). A condition is for what the row may have become since it was read;
+ * it takes the place of "as it was read". Mostly NULL. A later change of a row takes the place of an earlier one, under
+ * the earlier one's condition; an update changes what an earlier put or delete left. */
 void changes_put(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
 void changes_update(struct changes *c, struct bytes table, struct item key, const struct expr_update *update,
                     const struct expr *condition);
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition);
 
+/* The answer that is kept with what it answers: there is always room for it. */
+void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
+
+/* How many more rows may be changed, one of each partition that was written to before. */
+uint32_t changes_room(const struct changes *c);
+
+/* ---- what was read: for context.h ---- */
+
+/* Must rows of that partition be read under its version, because `more` would be too many to remember? */
+bool changes_read_many(const struct changes *c, const struct table *t, uint32_t more);
+
+/* Depends on the partition of auth-state as a whole. To be called before its rows are read. */
+enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err);
+
+/* A row was read by its key. NULL: absent, or expired. */
+void changes_read(struct changes *c, const struct table *t, struct bytes table, const struct item *key,
+                  const struct item *found);
+
+/* A call that changes nothing is as right as each row was when it was read. Where that is too little, as for a success
+ * that nothing stood against, this has all rows checked together. */
+void changes_confirm(struct changes *c);
+
+/* ---- committing ---- */
+
 /* Commits: nothing, one write, or a transaction. Tables that services own are made if they are absent.
  * ERR_CONDITION: someone else wrote in between, and nothing was written: decide again. */
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err);
+
+/* Is a call that ended like this and has decided so often to decide once more? Waits a little, if the table is not alone:
+ * so that of many who change the same rows each gets through. */
+bool changes_decide_again(const struct changes *c, struct table *t, enum err_code rc, unsigned decisions);
+
+/* Is a read or a commit that ended like this to be made once more? After a wait. */
+bool changes_repeat(const struct changes *c, struct table *t, enum err_code rc, unsigned repeats);
 
 #endif

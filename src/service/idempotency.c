@@ -48,5 +48,5 @@ void idempotency_keep(const struct idempotency *i, struct changes *c, struct byt
 	row_set_text(&r, "digest", digest_text(i, c->arena));
 	row_set_i64(&r, "status", status);
 	row_set_i64(&r, "ttl", now_us / 1000000 + IDEMPOTENCY_LIFE_S);
-	changes_put(c, table, row_item(&r), row_absent(c->arena, "PK", "ttl", now_us));
+	changes_keep(c, table, row_item(&r), row_absent(c->arena, "PK", "ttl", now_us));
 }

@@ -139,7 +139,9 @@ static struct expr *both(struct arena *a, enum expr_kind kind, struct expr *left
 
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us)
 {
-	return both(a, EXPR_OR, leaf(a, EXPR_NOT_EXISTS, hash), at_most(a, ttl, now_us / 1000000));
+	struct expr *absent = leaf(a, EXPR_NOT_EXISTS, hash);
+
+	return ttl[0] == '\0' ? absent : both(a, EXPR_OR, absent, at_most(a, ttl, now_us / 1000000));
 }
 
 static struct expr *same(struct arena *a, const struct item *read, const char *const *names)

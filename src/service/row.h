@@ -69,7 +69,7 @@ static inline bool row_expired(const struct item *item, const char *ttl, int64_t
 	return end_s > 0 && end_s <= now_us / 1000000;
 }
 
-/* Conditions. Absent: there is no such row, or an expired one. Same: these attributes are as they were read. */
+/* Conditions. Absent: there is no such row, or an expired one (ttl "": none expires). Same: these attributes are as they were read. */
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us);
 const struct expr *row_same(struct arena *a, const struct item *read, const char *const *names);
 

@@ -23,6 +23,18 @@ struct service_tables service_tables_default(void)
 	return tables;
 }
 
+/* Services pass the names themselves, so that the addresses tell. */
+enum service_table tables_which(const struct service_tables *tables, struct bytes name)
+{
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (tables->names[i].data == name.data && tables->names[i].len == name.len)
+			return (enum service_table)i;
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (bytes_equal(tables->names[i], name))
+			return (enum service_table)i;
+	return SERVICE_TABLE_COUNT;
+}
+
 enum err_code service_tables_check(const struct service_tables *tables, struct err *err)
 {
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
@@ -81,15 +93,12 @@ static enum err_code create(struct table *t, struct arena *a, struct bytes name,
 enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
                             struct bytes name, struct err *err)
 {
+	enum service_table       which = tables_which(tables, name);
 	struct table_description there;
 	enum err_code            rc = t->backend->describe(t, a, name, &there, err);
 
-	if (rc != ERR_NO_RESOURCE)
-		return rc;
-	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
-		if (bytes_equal(tables->names[i], name))
-			return create(t, a, name, &shapes[i], err);
-	return rc;
+	return rc == ERR_NO_RESOURCE && which != SERVICE_TABLE_COUNT ? create(t, a, name, &shapes[which], err)
+	                                                             : rc;
 }
 
 /* The keys that services ask for are those of their own tables: if they are not taken, the table is not ours. Whoever

@@ -33,6 +33,9 @@ struct service_tables {
 
 struct service_tables service_tables_default(void);
 
+/* Which of ours has that name; SERVICE_TABLE_COUNT: none. */
+enum service_table tables_which(const struct service_tables *tables, struct bytes name);
+
 /* ERR_INVALID if two are called alike. */
 enum err_code service_tables_check(const struct service_tables *tables, struct err *err);
 

@@ -253,6 +253,9 @@ struct table_backend {
 	/* The last description of what was deleted. */
 	enum err_code (*remove)(struct table *t, struct arena *a, struct bytes name,
 	                        struct table_description *r, struct err *err);
+
+	/* Lets so much time pass, so that others get through. NULL: turns run one at a time. */
+	void (*pause)(struct table *t, int64_t us);
 };
 
 struct table {

@@ -8,6 +8,7 @@
 #define TESTS_SERVICE_LIMIT_WORLD_H
 
 #include <stdatomic.h>
+#include <sys/random.h>
 
 #include "engine/fixture.h"
 #include "service/limits.h"
@@ -109,10 +110,12 @@ struct apart_call {
 	}
 
 APART(get, struct table_get, struct table_get_result)
-APART(write, struct table_write, struct table_write_result)
+APART(transact_get, struct table_batch_get, struct table_batch_get_result)
+APART(transact_write, struct table_transact_write, struct table_transact_result)
 
-static inline enum err_code apart_write_late(struct table *t, struct arena *a, const struct table_write *q,
-                                             struct table_write_result *r, struct err *err)
+static inline enum err_code apart_write_late(struct table *t, struct arena *a,
+                                             const struct table_transact_write *q,
+                                             struct table_transact_result *r, struct err *err)
 {
 	struct apart *me = (struct apart *)t;
 	void (*between)(struct world * w) = me->between;
@@ -120,11 +123,9 @@ static inline enum err_code apart_write_late(struct table *t, struct arena *a, c
 	me->between = NULL;
 	if (between != NULL)
 		between(me->w);
-	return apart_write(t, a, q, r, err);
+	return apart_transact_write(t, a, q, r, err);
 }
 
-APART(transact_get, struct table_batch_get, struct table_batch_get_result)
-APART(transact_write, struct table_transact_write, struct table_transact_result)
 APART(create, struct table_schema, struct table_description)
 APART(alter, struct table_alter, struct table_description)
 
@@ -146,9 +147,8 @@ static inline enum err_code apart_describe(struct table *t, struct arena *a, str
 
 static const struct table_backend apart_backend = {.name = "apart",
                                                    .get = apart_get,
-                                                   .write = apart_write_late,
                                                    .transact_get = apart_transact_get,
-                                                   .transact_write = apart_transact_write,
+                                                   .transact_write = apart_write_late,
                                                    .create = apart_create,
                                                    .alter = apart_alter,
                                                    .describe = apart_describe};
@@ -162,12 +162,18 @@ struct world_call {
 	struct arena       *arena;
 };
 
+static inline void world_random(void *out, size_t len)
+{
+	assert_int_equal(getrandom(out, len, 0), len);
+}
+
 static inline enum err_code world_step(struct world *w, struct limit_call *c, struct table *t,
                                        struct arena *a, struct err *err)
 {
 	struct changes changes;
 
 	changes_init(&changes, a, &w->tables);
+	changes.random = world_random;
 	if (limits_run(w->limits, c, t, &changes, err) != ERR_NONE)
 		return err->code;
 	return changes_commit(&changes, t, err);

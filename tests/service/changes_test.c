@@ -140,6 +140,127 @@ TEST(changes, a_table_that_is_not_the_services_is_not_made)
 	service_close(&s);
 }
 
+/* ---- rows that are changed twice; tables without a sort key ---- */
+
+static struct item policy_row(struct changing *c, const char *pk, int64_t version)
+{
+	struct row row;
+
+	row_init(&row, &c->s->f.arena);
+	row_set_text(&row, "PK", bytes_of(pk));
+	row_set_text(&row, "SK", BYTES("no key here"));
+	row_set_i64(&row, "version", version);
+	return row_item(&row);
+}
+
+static void plan_no_sort_key(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct bytes table = c->s->tables.names[TABLE_POLICIES];
+
+	(void)t;
+	changes_put(changes, table, policy_row(c, "one", 1), NULL);
+	changes_put(changes, table, policy_row(c, "two", 2), NULL);
+	changes_delete(changes, table, row_key_one(&c->s->f.arena, BYTES("one")), NULL);
+	assert_int_equal(changes->count, 2);
+}
+
+TEST(changes, rows_are_told_apart_by_the_keys_that_their_table_declares)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_no_sort_key, 0), ERR_NONE);
+	assert_get(&s.f, "gatehouse-policies", "{'PK':{'S':'one'}}", NULL);
+	assert_get(&s.f, "gatehouse-policies", "{'PK':{'S':'two'}}",
+	           "{'PK':{'S':'two'},'SK':{'S':'no key here'},'version':{'N':'2'}}");
+	service_close(&s);
+}
+
+static const struct expr_update *add_five(struct arena *a)
+{
+	struct expr_update *u = arena_zalloc(a, sizeof(*u));
+	struct expr_step   *step = arena_zalloc(a, sizeof(*step));
+
+	step->name = BYTES("count");
+	u->count = 1;
+	u->actions = arena_zalloc(a, sizeof(*u->actions));
+	u->actions[0] = (struct expr_action){.kind = ACTION_ADD, .path = {step, 1}, .value = value_i64(5)};
+	return u;
+}
+
+static void plan_update_later(struct changing *c, struct changes *changes, struct table *t)
+{
+	struct arena *a = &c->s->f.arena;
+	struct bytes  table = c->s->tables.names[TABLE_AUTH_STATE];
+
+	(void)t;
+	changes_put(changes, table, row_numbered(c, 7), NULL);
+	changes_update(changes, table, row_key_two(a, BYTES("many"), BYTES("row-007")), add_five(a), NULL);
+	changes_delete(changes, table, row_key_two(a, BYTES("many"), BYTES("row-008")), NULL);
+	changes_update(changes, table, row_key_two(a, BYTES("many"), BYTES("row-008")), add_five(a), NULL);
+	assert_int_equal(changes->count, 2);
+}
+
+TEST(changes, an_update_changes_what_an_earlier_put_or_delete_left)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_many, 9), ERR_NONE); /* row 8 has a count of 8 */
+	assert_int_equal(change(&s, plan_update_later, 0), ERR_NONE);
+	assert_int_equal(count_in(&s, "many", "row-007"), 12);
+	assert_int_equal(count_in(&s, "many", "row-008"), 5);
+	service_close(&s);
+}
+
+/* ---- the budget ---- */
+
+static void plan_all_and_keep(struct changing *c, struct changes *changes, struct table *t)
+{
+	plan_many(c, changes, t);
+	assert_int_equal(changes_room(changes), 0);
+	plan_two_tables(c, changes, t);
+}
+
+TEST(changes, there_is_room_for_the_kept_answer_however_many_rows_are_changed)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_all_and_keep, CHANGES_MAX), ERR_NONE);
+	assert_int_equal(rows_in_table(&s), CHANGES_MAX);
+	service_close(&s);
+}
+
+static void plan_large(struct changing *c, struct changes *changes, struct table *t)
+{
+	char *text = arena_zalloc(&c->s->f.arena, ITEM_BYTES_MAX);
+
+	(void)t;
+	memset(text, 'x', ITEM_BYTES_MAX);
+	for (int i = 0; i < c->count; i++) {
+		struct item item = row_numbered(c, i);
+		struct row  row;
+
+		row_from(&row, &c->s->f.arena, &item);
+		row_set_text(&row, "text", (struct bytes){text, ITEM_BYTES_MAX - 100});
+		changes_put(changes, c->s->tables.names[TABLE_AUTH_STATE], row_item(&row), NULL);
+	}
+}
+
+TEST(changes, more_bytes_than_a_transaction_holds_commit_nothing)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	assert_int_equal(change(&s, plan_large, 11), ERR_LIMIT);
+	assert_non_null(strstr(s.f.err.text, "bytes at once"));
+	assert_int_equal(rows_in_table(&s), 0);
+	assert_int_equal(change(&s, plan_large, 10), ERR_NONE);
+	assert_int_equal(count_in(&s, "many", "row-009"), 9);
+	service_close(&s);
+}
+
 /* ---- tables ---- */
 
 TEST(tables, need_names_of_their_own)
