@@ -12,6 +12,7 @@
 	X(FAULT_CHECKPOINT, "checkpoint") /* a checkpoint ends after one of its three steps */               \
 	X(FAULT_SALVAGE, "salvage")       /* a salvage ends before it mends the store */                     \
 	X(FAULT_STORE_FULL, "store-full") /* a write of the store's files finds no room */                   \
+	X(FAULT_THREAD, "thread")         /* a worker gets no thread */                                      \
 	X(FAULT_AIO_FAILS, "aio-fails")   /* a write to the journal fails; large commits only (aio.h) */     \
 	X(FAULT_AIO_SHORT, "aio-short")   /* … writes half of what it should */
 
