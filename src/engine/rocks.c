@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/worker.h"
 #include "engine/manifest.h"
 #include "engine/rocks_disk.h"
 
@@ -29,6 +30,8 @@ enum {
 
 #define MEMTABLE_BYTES_TEXT "16777216"
 
+static void flush_now(struct worker *worker, void *rocks);
+
 struct rocks {
 	rocksdb_t              *db;
 	rocksdb_options_t      *options;
@@ -41,8 +44,8 @@ struct rocks {
 	/* of rocks_flush, under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t  flushed;
-	pthread_t       flusher;
-	bool            has_flusher, flushing;
+	struct worker   flusher; /* started by the first flush */
+	bool            flushing;
 	char           *flush_message; /* why it failed; NULL */
 };
 
@@ -139,6 +142,8 @@ static struct rocks *rocks_make(size_t block_cache_bytes, size_t memtable_bytes,
 	rocksdb_writeoptions_set_no_slowdown(r->write, 1); /* see rocks_apply */
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->flushed, NULL);
+	worker_init(&r->flusher, &(struct worker_options){
+	                                 .name = "flusher", .round = flush_now, .ctx = r, .drains = true});
 	return r;
 }
 
@@ -213,8 +218,8 @@ enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t 
 
 void rocks_close(struct rocks *r)
 {
-	if (r->has_flusher)
-		pthread_join(r->flusher, NULL);
+	worker_join(&r->flusher);
+	worker_release(&r->flusher);
 	free(r->flush_message);
 	if (r->db != NULL)
 		rocksdb_close(r->db);
@@ -448,12 +453,13 @@ enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *er
 
 /* ---- flushing: by a thread of its own, since it may wait for room on the disk for days ---- */
 
-static void *flush_main(void *rocks)
+static void flush_now(struct worker *worker, void *rocks)
 {
 	struct rocks           *r = rocks;
 	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
 	char                   *message = NULL;
 
+	(void)worker;
 	rocksdb_flushoptions_set_wait(wait, 1);
 	rocksdb_flush(r->db, wait, &message);
 	rocksdb_flushoptions_destroy(wait);
@@ -462,7 +468,6 @@ static void *flush_main(void *rocks)
 	r->flushing = false;
 	pthread_cond_signal(&r->flushed);
 	pthread_mutex_unlock(&r->lock);
-	return NULL;
 }
 
 /* Under lock. Until the flush under way ends; false if it waits for room. */
@@ -481,9 +486,6 @@ static bool await_flush(struct rocks *r)
 		}
 		pthread_cond_timedwait(&r->flushed, &r->lock, &until);
 	}
-	if (r->has_flusher)
-		pthread_join(r->flusher, NULL);
-	r->has_flusher = false;
 	return true;
 }
 
@@ -496,9 +498,10 @@ static enum err_code flush(struct rocks *r, struct err *err)
 		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 	free(r->flush_message);
 	r->flush_message = NULL;
-	r->flushing = r->has_flusher = pthread_create(&r->flusher, NULL, flush_main, r) == 0;
-	if (!r->flushing)
-		return err_set(err, ERR_STORAGE, "flush: cannot start a thread");
+	if (!r->flusher.started && worker_start(&r->flusher, err) != ERR_NONE)
+		return err->code;
+	r->flushing = true;
+	worker_wake(&r->flusher);
 	if (!await_flush(r))
 		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 	message = r->flush_message;

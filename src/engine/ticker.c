@@ -1,11 +1,10 @@
 /* Ticker: see ticker.h. */
 #include "engine/ticker.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/log.h"
+#include "base/worker.h"
 #include "engine/backfill.h"
 #include "engine/disk.h"
 #include "engine/state.h"
@@ -15,14 +14,7 @@ enum { CLOCK_WARN_US = 2000000 };
 
 struct ticker {
 	struct engine *engine;
-	pthread_t      thread;
-	bool           started;
-
-	/* under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t  changed;
-	uint64_t        asked, done; /* rounds */
-	bool            stopping;
+	struct worker  worker;
 
 	/* ticker thread only */
 	struct sweep sweep;
@@ -55,11 +47,13 @@ static void make_checkpoint(struct engine *e)
 		log_warn("a checkpoint failed and will be tried again: %s", err.text);
 }
 
-static void tick(struct ticker *t)
+static void tick(struct worker *worker, void *ctx)
 {
+	struct ticker *t = ctx;
 	struct engine *e = t->engine;
 	struct err     err;
 
+	(void)worker;
 	disk_watch(e);
 	watch_clock(t);
 	if (writer_failed(e->writer))
@@ -73,115 +67,48 @@ static void tick(struct ticker *t)
 		log_warn("removing expired rows failed and will be tried again: %s", err.text);
 }
 
-/* ---- the thread ---- */
-
-/* Waits for a period or a wake; false when it is time to stop. *round is what will have been done after this
- * one. */
-static bool wait_round(struct ticker *t, uint64_t *round)
-{
-	struct timespec until;
-	bool            stopping;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += t->engine->options.tick_ms / 1000;
-	until.tv_nsec += (long)(t->engine->options.tick_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	pthread_mutex_lock(&t->lock);
-	while (!t->stopping && t->asked == t->done)
-		if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
-			break;
-	*round = t->asked;
-	stopping = t->stopping;
-	pthread_mutex_unlock(&t->lock);
-	return !stopping;
-}
-
 bool ticker_goes_on(struct ticker *t)
 {
-	bool stopping;
-
 	disk_watch(t->engine);
 	make_checkpoint(t->engine);
-	pthread_mutex_lock(&t->lock);
-	stopping = t->stopping;
-	pthread_mutex_unlock(&t->lock);
-	return !stopping;
+	return worker_goes_on(&t->worker);
 }
 
-static void *ticker_main(void *arg)
-{
-	struct ticker *t = arg;
-	uint64_t       round;
-
-	while (wait_round(t, &round)) {
-		tick(t);
-		pthread_mutex_lock(&t->lock);
-		t->done = round;
-		pthread_cond_broadcast(&t->changed);
-		pthread_mutex_unlock(&t->lock);
-	}
-	return NULL;
-}
+/* ---- the thread ---- */
 
 void ticker_wake(struct ticker *t)
 {
-	if (t == NULL)
-		return;
-	pthread_mutex_lock(&t->lock);
-	t->asked++;
-	pthread_cond_broadcast(&t->changed);
-	pthread_mutex_unlock(&t->lock);
+	if (t != NULL)
+		worker_wake(&t->worker);
 }
 
 void engine_tick(struct engine *e)
 {
-	struct ticker *t = e->ticker;
-	uint64_t       round;
-
-	pthread_mutex_lock(&t->lock);
-	round = ++t->asked;
-	pthread_cond_broadcast(&t->changed);
-	while (t->done < round)
-		pthread_cond_wait(&t->changed, &t->lock);
-	pthread_mutex_unlock(&t->lock);
+	worker_round(&e->ticker->worker);
 }
 
 enum err_code ticker_open(struct ticker **out, struct engine *e, struct err *err)
 {
-	struct ticker     *t = mem_zalloc(sizeof(*t));
-	pthread_condattr_t attributes;
+	struct ticker        *t = mem_zalloc(sizeof(*t));
+	struct worker_options options = {.name = "ticker", .round = tick, .ctx = t};
 
 	t->engine = e;
+	options.period_us = INT64_C(1000) * e->options.tick_ms;
 	buf_init(&t->sweep.at, NULL);
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* the hour may be set back */
-	pthread_cond_init(&t->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	worker_init(&t->worker, &options);
 	*out = t;
-	t->started = pthread_create(&t->thread, NULL, ticker_main, t) == 0;
-	return t->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the ticker's thread");
+	return worker_start(&t->worker, err);
 }
 
 void ticker_stop(struct ticker *t)
 {
-	pthread_mutex_lock(&t->lock);
-	t->stopping = true;
-	pthread_cond_broadcast(&t->changed);
-	pthread_mutex_unlock(&t->lock);
-	if (t->started)
-		pthread_join(t->thread, NULL);
-	t->started = false;
+	worker_join(&t->worker);
 }
 
 void ticker_close(struct ticker *t)
 {
 	ticker_stop(t);
+	worker_release(&t->worker);
 	buf_release(&t->sweep.at);
-	pthread_cond_destroy(&t->changed);
-	pthread_mutex_destroy(&t->lock);
 	free(t);
 }

@@ -30,6 +30,7 @@
 #include "base/debt.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/worker.h"
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
@@ -55,8 +56,7 @@ struct line {
 
 struct writer {
 	struct engine *engine;
-	pthread_t      thread;
-	bool           started;
+	struct worker  worker;
 
 	/* under lock */
 	pthread_mutex_t     lock;
@@ -64,11 +64,7 @@ struct writer {
 	struct line         pending;
 	bool                stopping;
 	bool                gathered; /* those who submitted have done so for now */
-	bool                busy;     /* with a batch */
 	struct writer_stats stats;
-	uint64_t            steps;      /* batches begun, and batches ended */
-	uint64_t            beat_steps; /* when writer_beats last looked */
-	bool                beat_busy;
 
 	/* any thread */
 	atomic_bool   failed;        /* (W3) */
@@ -177,17 +173,9 @@ struct writer_stats writer_stats(struct writer *w)
 	return stats;
 }
 
-/* Is it not at work on the very batch that it was at work on before? */
 bool writer_beats(struct writer *w)
 {
-	bool beats;
-
-	pthread_mutex_lock(&w->lock);
-	beats = !w->busy || !w->beat_busy || w->steps != w->beat_steps;
-	w->beat_busy = w->busy;
-	w->beat_steps = w->steps;
-	pthread_mutex_unlock(&w->lock);
-	return beats;
+	return worker_beats(&w->worker);
 }
 
 /* ---- taking ---- */
@@ -226,16 +214,16 @@ static bool take(struct writer *w)
 {
 	bool left = w->ready.first != NULL || w->late.first != NULL;
 
+	worker_idle(&w->worker);
 	pthread_mutex_lock(&w->lock);
-	w->busy = false;
 	if (!left)
 		await(w);
 	left = left || w->pending.first != NULL;
-	w->busy = left;
-	w->steps++;
 	line_join(&w->ready, &w->pending);
 	w->gathered = false;
 	pthread_mutex_unlock(&w->lock);
+	if (left)
+		worker_begin(&w->worker);
 	return left;
 }
 
@@ -495,11 +483,11 @@ static void refuse_each(struct writer *w, struct turn_request *r)
 
 static void note_batch(struct writer *w, uint64_t count)
 {
+	worker_beat(&w->worker);
 	metric_observe(&w->batch_requests, &metric_bounds_count, count);
 	pthread_mutex_lock(&w->lock);
 	w->stats.requests += count;
 	w->stats.batches++;
-	w->steps++;
 	if (count > w->stats.largest_batch)
 		w->stats.largest_batch = count;
 	pthread_mutex_unlock(&w->lock);
@@ -553,13 +541,13 @@ static void batch(struct writer *w)
 		stop_writing(w, err.text);
 }
 
-static void *writer_main(void *arg)
+static void writer_main(struct worker *worker, void *ctx)
 {
-	struct writer *w = arg;
+	struct writer *w = ctx;
 
+	(void)worker;
 	while (take(w))
 		batch(w);
-	return NULL;
 }
 
 /* ---- life cycle ---- */
@@ -581,8 +569,9 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 	turn_init(&w->turn, e->hash_key);
 	buf_init(&w->body, NULL);
 	*out = w;
-	w->started = pthread_create(&w->thread, NULL, writer_main, w) == 0;
-	return w->started ? ERR_NONE : err_set(err, ERR_STORAGE, "cannot start the writer's thread");
+	worker_init(&w->worker,
+	            &(struct worker_options){.name = "writer", .main = writer_main, .ctx = w, .vital = true});
+	return worker_start(&w->worker, err);
 }
 
 bool writer_close(struct writer *w)
@@ -593,8 +582,8 @@ bool writer_close(struct writer *w)
 	w->stopping = true;
 	pthread_cond_signal(&w->arrived);
 	pthread_mutex_unlock(&w->lock);
-	if (w->started)
-		pthread_join(w->thread, NULL);
+	worker_join(&w->worker);
+	worker_release(&w->worker);
 	buf_release(&w->body);
 	turn_release(&w->turn);
 	pthread_cond_destroy(&w->arrived);
