@@ -1,35 +1,31 @@
 /* Late: a queue and a thread. Connections alone do not bound the queue: a peer may send a request, leave, and come again. */
-#define _GNU_SOURCE
 #include "api/late.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "base/worker.h"
 #include "json/json.h"
 
 enum { LATE_NICE = 10 };
 
 struct late {
-	pthread_t thread;
+	struct worker worker;
 
 	/* under lock */
 	pthread_mutex_t   lock;
-	pthread_cond_t    arrived;
 	struct late_work *first, **last;
 	unsigned          waiting;
-	bool              stopping;
+
+	/* late thread only */
+	struct json_reader *json;
 };
 
-/* NULL when there will be none any more. */
+/* NULL if nothing waits. */
 static struct late_work *take(struct late *l)
 {
 	struct late_work *r;
 
 	pthread_mutex_lock(&l->lock);
-	while (l->first == NULL && !l->stopping)
-		pthread_cond_wait(&l->arrived, &l->lock);
 	r = l->first;
 	if (r != NULL) {
 		l->first = r->next;
@@ -41,31 +37,40 @@ static struct late_work *take(struct late *l)
 	return r;
 }
 
-static void *late_main(void *arg)
+static void run_waiting(struct worker *worker, void *ctx)
 {
-	struct json_reader *json = json_reader_open();
-	struct late_work   *r;
+	struct late      *l = ctx;
+	struct late_work *r;
 
-	setpriority(PRIO_PROCESS, (id_t)gettid(),
-	            LATE_NICE); /* of this thread alone; without it all is well, only slower */
-	while ((r = take(arg)) != NULL)
-		r->run(r, json);
-	json_reader_close(json);
-	return NULL;
+	while ((r = take(l)) != NULL) {
+		r->run(r, l->json);
+		worker_beat(worker);
+	}
+}
+
+static void late_free(struct late *l)
+{
+	worker_release(&l->worker);
+	json_reader_close(l->json);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
 }
 
 struct late *late_open(void)
 {
 	struct late *l = mem_zalloc(sizeof(*l));
+	struct err   err;
 
 	l->last = &l->first;
+	l->json = json_reader_open();
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->arrived, NULL);
-	if (pthread_create(&l->thread, NULL, late_main, l) == 0)
+	worker_init(
+	        &l->worker,
+	        &(struct worker_options){
+	                .name = "late", .round = run_waiting, .ctx = l, .nice = LATE_NICE, .drains = true});
+	if (worker_start(&l->worker, &err) == ERR_NONE)
 		return l;
-	pthread_cond_destroy(&l->arrived);
-	pthread_mutex_destroy(&l->lock);
-	free(l);
+	late_free(l);
 	return NULL;
 }
 
@@ -73,14 +78,8 @@ void late_close(struct late *l)
 {
 	if (l == NULL)
 		return;
-	pthread_mutex_lock(&l->lock);
-	l->stopping = true;
-	pthread_cond_signal(&l->arrived);
-	pthread_mutex_unlock(&l->lock);
-	pthread_join(l->thread, NULL);
-	pthread_cond_destroy(&l->arrived);
-	pthread_mutex_destroy(&l->lock);
-	free(l);
+	worker_join(&l->worker);
+	late_free(l);
 }
 
 bool late_submit(struct late *l, struct late_work *r)
@@ -94,8 +93,9 @@ bool late_submit(struct late *l, struct late_work *r)
 		*l->last = r;
 		l->last = &r->next;
 		l->waiting++;
-		pthread_cond_signal(&l->arrived);
 	}
 	pthread_mutex_unlock(&l->lock);
+	if (room)
+		worker_wake(&l->worker);
 	return room;
 }

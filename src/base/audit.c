@@ -22,20 +22,19 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/line.h"
+#include "base/worker.h"
 
 struct audit {
 	/* set once */
-	char      dir[PATH_MAX];
-	char      path[PATH_MAX];
-	pthread_t thread;
+	char dir[PATH_MAX];
+	char path[PATH_MAX];
 	/* any thread */
 	_Atomic uint64_t lost;
+	struct worker    worker;
 	/* under lock */
 	pthread_mutex_t lock;
-	pthread_cond_t  wake;
 	struct buf      pending;
 	unsigned        pending_lines;
-	bool            closing;
 	/* the audit's thread only */
 	struct buf writing;
 	bool       unnamed; /* the file is new, and its name may not be on the disk */
@@ -92,15 +91,13 @@ static bool write_lines(struct audit *a, struct bytes text)
 
 /* ---- the thread ---- */
 
-/* Waits for lines and takes them all; how many. 0: there are none, and none will come. */
+/* Takes all lines that wait; how many. */
 static unsigned take(struct audit *a)
 {
 	struct buf swap;
 	unsigned   lines;
 
 	pthread_mutex_lock(&a->lock);
-	while (a->pending_lines == 0 && !a->closing)
-		pthread_cond_wait(&a->wake, &a->lock);
 	lines = a->pending_lines;
 	swap = a->writing;
 	a->writing = a->pending;
@@ -110,56 +107,54 @@ static unsigned take(struct audit *a)
 	return lines;
 }
 
-static void *audit_main(void *audit)
+static void write_waiting(struct worker *worker, void *audit)
 {
 	struct audit *a = audit;
-	unsigned      lines;
+	unsigned      lines = take(a);
 
-	while ((lines = take(a)) > 0) {
-		if (!write_lines(a, buf_bytes(&a->writing))) {
-			log_error("%u lines of the audit log were lost: %s: %s", lines, a->path,
-			          strerror(errno));
-			atomic_fetch_add(&a->lost, lines);
-		}
-		buf_release(&a->writing);
+	(void)worker;
+	if (lines > 0 && !write_lines(a, buf_bytes(&a->writing))) {
+		log_error("%u lines of the audit log were lost: %s: %s", lines, a->path, strerror(errno));
+		atomic_fetch_add(&a->lost, lines);
 	}
-	return NULL;
+	buf_release(&a->writing);
 }
 
 /* ---- the interface ---- */
 
+static void audit_free(struct audit *a)
+{
+	worker_release(&a->worker);
+	buf_release(&a->pending);
+	buf_release(&a->writing);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
 enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err)
 {
 	struct audit *a = mem_zalloc(sizeof(*a));
-	int           rc;
 
 	snprintf(a->dir, sizeof(a->dir), "%s", data_dir);
 	snprintf(a->path, sizeof(a->path), "%s/audit.log", data_dir);
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->wake, NULL);
 	buf_init(&a->pending, NULL);
 	buf_init(&a->writing, NULL);
-	rc = pthread_create(&a->thread, NULL, audit_main, a);
-	if (rc != 0) {
-		free(a);
-		return err_set(err, ERR_STORAGE, "cannot start the audit log's thread: %s", strerror(rc));
+	worker_init(&a->worker, &(struct worker_options){
+	                                .name = "audit", .round = write_waiting, .ctx = a, .drains = true});
+	if (worker_start(&a->worker, err) != ERR_NONE) {
+		audit_free(a);
+		return err->code;
 	}
 	*out = a;
 	return ERR_NONE;
 }
 
+/* A disk that hangs does not keep the process from ending: the memory is left to the thread that still uses it. */
 void audit_close(struct audit *a)
 {
-	pthread_mutex_lock(&a->lock);
-	a->closing = true;
-	pthread_cond_signal(&a->wake);
-	pthread_mutex_unlock(&a->lock);
-	pthread_join(a->thread, NULL);
-	buf_release(&a->pending);
-	buf_release(&a->writing);
-	pthread_cond_destroy(&a->wake);
-	pthread_mutex_destroy(&a->lock);
-	free(a);
+	if (worker_stop(&a->worker))
+		audit_free(a);
 }
 
 /* False if too much waits already. */
@@ -172,9 +167,10 @@ static bool submit(struct audit *a, struct bytes line)
 	if (room) {
 		buf_add_bytes(&a->pending, line);
 		a->pending_lines++;
-		pthread_cond_signal(&a->wake);
 	}
 	pthread_mutex_unlock(&a->lock);
+	if (room)
+		worker_wake(&a->worker);
 	return room;
 }
 

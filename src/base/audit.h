@@ -20,7 +20,7 @@ struct audit;
 /* ERR_STORAGE if there is no thread to be had. The file is not touched yet. */
 enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err);
 
-/* Writes what waits, then ends. */
+/* Writes what waits, then ends; gives up, and says so in the log, if the disk takes longer than WORKER_STOP_MS. */
 void audit_close(struct audit *a);
 
 /* `act` is "noun.verb". Any thread. With NULL nothing is written. */

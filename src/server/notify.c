@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -68,72 +67,37 @@ static int64_t watchdog_ping_us(void)
 
 /* ---- the watchdog's thread ---- */
 
-static struct timespec after(int64_t us)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	us += t.tv_nsec / 1000;
-	t.tv_sec += us / 1000000;
-	t.tv_nsec = us % 1000000 * 1000;
-	return t;
-}
-
-/* False: time to end. */
-static bool rest(struct notify *n)
-{
-	struct timespec until = after(n->ping_us);
-	int             rc = 0;
-	bool            closing;
-
-	pthread_mutex_lock(&n->lock);
-	while (!n->closing && rc == 0)
-		rc = pthread_cond_timedwait(&n->wake, &n->lock, &until);
-	closing = n->closing;
-	pthread_mutex_unlock(&n->lock);
-	return !closing;
-}
-
-static void *ping(void *ctx)
+static void ping(struct worker *worker, void *ctx)
 {
 	struct notify *n = ctx;
 
-	do {
-		if (n->alive(n->ctx))
-			notify_send(n, "WATCHDOG=1");
-	} while (rest(n));
-	return NULL;
+	(void)worker;
+	if (n->alive(n->ctx))
+		notify_send(n, "WATCHDOG=1");
 }
 
 /* ---- life cycle ---- */
 
-static void lock_init(struct notify *n)
-{
-	pthread_condattr_t monotonic;
-
-	pthread_mutex_init(&n->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&n->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-}
-
 void notify_open(struct notify *n, bool (*alive)(void *ctx), void *ctx)
 {
-	const char *name = getenv("NOTIFY_SOCKET");
+	struct worker_options options = {.name = "watchdog", .round = ping, .ctx = n};
+	const char           *name = getenv("NOTIFY_SOCKET");
+	struct err            err;
 
 	*n = (struct notify){.fd = -1, .alive = alive, .ctx = ctx};
-	lock_init(n);
 	if (name == NULL)
 		return;
 	n->fd = socket_open(name);
-	n->ping_us = watchdog_ping_us();
-	if (n->fd < 0 || n->ping_us == 0)
+	options.period_us = watchdog_ping_us();
+	if (n->fd < 0 || options.period_us == 0)
 		return;
-	n->pinging = pthread_create(&n->thread, NULL, ping, n) == 0;
-	if (!n->pinging)
-		log_warn("cannot start the watchdog's thread; the service manager will think that this "
-		         "process hangs");
+	worker_init(&n->worker, &options);
+	worker_wake(&n->worker); /* the first at once */
+	n->pinging = worker_start(&n->worker, &err) == ERR_NONE;
+	if (n->pinging)
+		return;
+	worker_release(&n->worker);
+	log_warn("%s; the service manager will think that this process hangs", err.text);
 }
 
 void notify_send(struct notify *n, const char *state)
@@ -146,14 +110,10 @@ void notify_send(struct notify *n, const char *state)
 
 void notify_close(struct notify *n)
 {
-	pthread_mutex_lock(&n->lock);
-	n->closing = true;
-	pthread_cond_signal(&n->wake);
-	pthread_mutex_unlock(&n->lock);
-	if (n->pinging)
-		pthread_join(n->thread, NULL);
+	if (n->pinging) {
+		worker_join(&n->worker);
+		worker_release(&n->worker);
+	}
 	if (n->fd >= 0)
 		close(n->fd);
-	pthread_cond_destroy(&n->wake);
-	pthread_mutex_destroy(&n->lock);
 }

@@ -7,22 +7,15 @@
 #ifndef SERVER_NOTIFY_H
 #define SERVER_NOTIFY_H
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/worker.h"
 
 struct notify {
 	/* set once, before the thread starts */
-	int     fd; /* -1: nobody listens */
-	int64_t ping_us;
+	int fd; /* -1: nobody listens */
 	bool (*alive)(void *ctx);
-	void     *ctx;
-	pthread_t thread;
-	bool      pinging;
-	/* under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t  wake;
-	bool            closing;
+	void         *ctx;
+	struct worker worker;
+	bool          pinging;
 };
 
 /* With all signals blocked that the caller waits for: the thread inherits that. alive is called on the

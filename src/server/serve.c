@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "base/worker.h"
 #include "engine/engine.h"
 #include "http/http.h"
 #include "server/notify.h"
@@ -143,7 +144,7 @@ static void set_serving(struct server *s, bool serving)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* For the watchdog, twice in its time: no flush failed, and every loop and the writer have got on since it was
+/* For the watchdog, twice in its time: no flush failed, and every loop and every vital worker have got on since it was
  * asked last. Not is_ready: a full disk must not have the process killed, it still reads and recovers by
  * itself. While it starts or stops, which may take long, there is nothing to ask. */
 static bool is_alive(void *ctx)
@@ -153,12 +154,11 @@ static bool is_alive(void *ctx)
 
 	pthread_mutex_lock(&s->lock);
 	if (s->serving) {
-		bool loops = http_server_beats(s->http), writer = s->store->backend->beats(s->store);
+		bool loops = http_server_beats(s->http);
 
-		alive = loops && writer;
-		if (!alive)
-			log_error("%s hangs: the watchdog gets no sign of life",
-			          loops ? "the writer" : "a loop");
+		if (!loops)
+			log_error("a loop hangs: the watchdog gets no sign of life");
+		alive = workers_beat() && loops;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return alive && !atomic_load(&s->failed);
