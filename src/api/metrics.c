@@ -10,6 +10,7 @@
 #include "api/v1.h"
 #include "base/audit.h"
 #include "base/version.h"
+#include "base/worker.h"
 #include "service/policy_store.h"
 #include "service/rule_tally.h"
 #include "service/services.h"
@@ -258,6 +259,37 @@ static void write_writer(struct buf *out, const struct store_stats *store)
 	                     &store->flush_us);
 }
 
+/* ---- background work ---- */
+
+/* X(name, kind, what it means, the number) */
+#define WORKER_NUMBERS(X)                                                                                    \
+	X("gatehouse_worker_runs_total", "counter", "Runs of background work that have ended, by thread.",   \
+	  (double)r->runs)                                                                                   \
+	X("gatehouse_worker_busy_seconds_total", "counter", "Time spent in runs of background work.",        \
+	  (double)r->busy_us / 1e6)                                                                          \
+	X("gatehouse_worker_last_run_timestamp_seconds", "gauge",                                            \
+	  "Time at which the last run ended, in Unix seconds; 0 if there was none.",                         \
+	  (double)r->last_run_us / 1e6)                                                                      \
+	X("gatehouse_worker_stuck_seconds", "gauge",                                                         \
+	  "How long background work has been at the same step; 0 while it is idle.",                         \
+	  (double)r->stuck_us / 1e6)
+
+static void write_workers(struct buf *out)
+{
+	struct worker_reading all[WORKER_NAMES_MAX];
+	unsigned              count = workers_read(all);
+
+#define X(family, kind, help, number)                                                                        \
+	exposition_family(out, family, kind, help);                                                          \
+	for (const struct worker_reading *r = all; r < all + count; r++) {                                   \
+		struct label worker = {"worker", bytes_of(r->name)};                                         \
+                                                                                                             \
+		exposition_sample(out, family, (struct labels){&worker, 1}, number);                         \
+	}
+	WORKER_NUMBERS(X)
+#undef X
+}
+
 void metrics_write(struct api *api, struct buf *out)
 {
 	const struct http_server *http = atomic_load(&api->http);
@@ -275,6 +307,7 @@ void metrics_write(struct api *api, struct buf *out)
 	write_build(out);
 	write_numbers(out, &now);
 	write_writer(out, &now.store);
+	write_workers(out);
 	write_requests(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->policies != NULL) {
 		write_policies(out, api->parts.services->policies);

@@ -264,6 +264,27 @@ TEST(metrics, the_engines_numbers_are_told)
 	free(h);
 }
 
+TEST(metrics, background_work_is_told_thread_by_thread)
+{
+	struct house *h = malloc(sizeof(*h));
+	const char   *text;
+	double        runs;
+
+	house_open(h);
+	engine_tick(h->engine);
+	runs = value_of(scrape(h), "gatehouse_worker_runs_total{worker=\"ticker\"}");
+	engine_tick(h->engine);
+	text = scrape(h);
+	assert_true(value_of(text, "gatehouse_worker_runs_total{worker=\"ticker\"}") >=
+	            runs + 1); /* it also runs by itself */
+	assert_true(value_of(text, "gatehouse_worker_busy_seconds_total{worker=\"ticker\"}") > 0);
+	assert_true(value_of(text, "gatehouse_worker_last_run_timestamp_seconds{worker=\"ticker\"}") > 1e9);
+	assert_true(value_of(text, "gatehouse_worker_stuck_seconds{worker=\"ticker\"}") >= 0);
+	assert_non_null(strstr(text, "\ngatehouse_worker_runs_total{worker=\"writer\"} "));
+	house_close(h);
+	free(h);
+}
+
 /* ---- the log ---- */
 
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
