@@ -15,7 +15,6 @@ struct place {
 
 struct row_read {
 	struct place place;
-	struct item  key;
 	bool         found, covered; /* covered: the version of its partition was read before */
 	struct item  item;           /* if found */
 	int64_t      now_us;
@@ -167,11 +166,6 @@ static struct partition_read *followed(const struct changes *c, struct bytes pk)
 	return NULL;
 }
 
-bool changes_read_many(const struct changes *c, const struct table *t, uint32_t more)
-{
-	return !t->alone && c->uncovered + more > CHANGES_READS_MAX;
-}
-
 static enum err_code version_get(struct changes *c, struct table *t, const struct table_get *q,
                                  struct table_get_result *r, struct err *err)
 {
@@ -216,19 +210,15 @@ static const struct row_read *row_find(const struct changes *c, const struct pla
 }
 
 /* Of a row that is read again, what was found first counts: if it has changed in between, the commit fails. */
-void changes_read(struct changes *c, const struct table *t, struct bytes table, const struct item *key,
-                  const struct item *found)
+void changes_read(struct changes *c, const struct table *t, enum service_table which, const struct looked *l)
 {
-	struct row_read r = {.key = *key, .found = found != NULL, .now_us = t->now_us};
+	struct row_read r = {.place = {which, l->pk, l->sk}, .found = l->found, .now_us = t->now_us};
 
-	if (t->alone)
-		return;
-	r.place = place_of(c, table, key);
 	if (row_find(c, &r.place) != NULL)
 		return;
-	if (found != NULL)
-		r.item = *found;
-	r.covered = r.place.which == TABLE_AUTH_STATE && followed(c, r.place.pk) != NULL;
+	if (l->found)
+		r.item = l->item;
+	r.covered = which == TABLE_AUTH_STATE && followed(c, l->pk) != NULL;
 	c->uncovered += !r.covered;
 	c->rows = grown(c->arena, c->rows, c->row_count, sizeof(*c->rows));
 	c->rows[c->row_count++] = r;
@@ -340,6 +330,12 @@ static bool is_written(const struct changes *c, const struct place *p)
 	return false;
 }
 
+static struct item place_key(struct arena *a, const struct place *p)
+{
+	return service_table_shape(p->which)->range[0] == '\0' ? row_key_one(a, p->pk)
+	                                                       : row_key_two(a, p->pk, p->sk);
+}
+
 static void rows_check(struct transaction *x)
 {
 	struct changes *c = x->c;
@@ -352,7 +348,7 @@ static void rows_check(struct transaction *x)
 		x->checked_bytes += r->found ? item_size(&r->item) : 0;
 		x->actions[x->count++] = (struct table_write){.kind = TABLE_CHECK,
 		                                              .table = c->tables->names[r->place.which],
-		                                              .key = r->key,
+		                                              .key = place_key(c->arena, &r->place),
 		                                              .condition = as_read(c->arena, r)};
 	}
 }

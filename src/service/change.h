@@ -67,15 +67,17 @@ uint32_t changes_room(const struct changes *c);
 
 /* ---- what was read: for context.h ---- */
 
-/* Must rows of that partition be read under its version, because `more` would be too many to remember? */
-bool changes_read_many(const struct changes *c, const struct table *t, uint32_t more);
+/* Would so many more rows be too many to remember one by one? Then changes_follow comes first. */
+static inline bool changes_reads_many(const struct changes *c, uint32_t more)
+{
+	return c->uncovered + more > CHANGES_READS_MAX;
+}
 
-/* Depends on the partition of auth-state as a whole. To be called before its rows are read. */
+/* Depends on a partition of auth-state as a whole. To be called before its rows are read. */
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err);
 
-/* A row was read by its key. NULL: absent, or expired. */
-void changes_read(struct changes *c, const struct table *t, struct bytes table, const struct item *key,
-                  const struct item *found);
+/* A row was read by its key, on a table that is not alone. */
+void changes_read(struct changes *c, const struct table *t, enum service_table which, const struct looked *l);
 
 /* A call that changes nothing is as right as each row was when it was read. Where that is too little, as for a success
  * that nothing stood against, this has all rows checked together. */

@@ -10,6 +10,7 @@ void ctx_begin(struct context *ctx, struct table *t)
 	ctx->table = t;
 	ctx->now_us = t->now_us;
 	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
+	ctx->changes.random = ctx->services->random;
 }
 
 static struct bytes name_of(const struct context *ctx, enum service_table which)
@@ -24,9 +25,9 @@ static struct item key_of(struct looked *l)
 	return (struct item){l->key, l->sk.data == NULL ? 1 : 2};
 }
 
-/* What a table answered for one row. */
-static void looked_answer(const struct context *ctx, enum service_table which,
-                          const struct table_get_result *r, struct looked *out)
+/* What a table answered for one row: remembered, for what is decided rests on it. */
+static void looked_answer(struct context *ctx, enum service_table which, const struct table_get_result *r,
+                          struct looked *out)
 {
 	const char *ttl = service_table_shape(which)->ttl;
 
@@ -34,14 +35,20 @@ static void looked_answer(const struct context *ctx, enum service_table which,
 	out->found = r->found && (*ttl == '\0' || !row_expired(&r->item, ttl, ctx->now_us));
 	if (out->found)
 		out->item = r->item;
+	if (!ctx->table->alone)
+		changes_read(&ctx->changes, ctx->table, which, out);
 }
 
-static void all_absent(struct looked *first)
+static void all_absent(struct context *ctx, enum service_table which, struct looked *first)
 {
-	for (struct looked *l = first; l != NULL; l = l->next) {
-		l->answered = true;
-		l->found = false;
-	}
+	for (struct looked *l = first; l != NULL; l = l->next)
+		looked_answer(ctx, which, &(struct table_get_result){.found = false}, l);
+}
+
+/* A read that was refused for the moment, or that nobody answered, is made again. */
+static bool again(const struct context *ctx, enum err_code rc, unsigned *repeats)
+{
+	return rc != ERR_NONE && changes_repeat(&ctx->changes, ctx->table, rc, ++*repeats);
 }
 
 /* The keys that services ask for are those of their own tables: if they are not taken, the table is not ours. Whoever
@@ -61,10 +68,19 @@ static enum err_code get(struct context *ctx, enum service_table which, struct l
 {
 	struct table_get        q = {.table = name_of(ctx, which), .key = key_of(out), .consistent = true};
 	struct table_get_result r;
-	enum err_code           rc = ctx->table->backend->get(ctx->table, ctx->arena, &q, &r, err);
+	unsigned                repeats = 0;
+	enum err_code           rc;
 
-	if (rc == ERR_NO_RESOURCE)
-		return ERR_NONE; /* out says that nothing was found */
+	if (which == TABLE_AUTH_STATE && changes_reads_many(&ctx->changes, 1) &&
+	    changes_follow(&ctx->changes, ctx->table, out->pk, err) != ERR_NONE)
+		return err->code;
+	do
+		rc = ctx->table->backend->get(ctx->table, ctx->arena, &q, &r, err);
+	while (again(ctx, rc, &repeats));
+	if (rc == ERR_NO_RESOURCE) {
+		all_absent(ctx, which, out);
+		return ERR_NONE;
+	}
 	if (rc != ERR_NONE)
 		return read_failed(ctx, which, rc, err);
 	looked_answer(ctx, which, &r, out);
@@ -115,20 +131,39 @@ static void round_fill(struct round *r, struct looked *first, struct bytes table
 			round_add(r, l, table);
 }
 
+/* Rows that are too many to be remembered one by one are read under the versions of their partitions. */
+static enum err_code follow_all(struct context *ctx, const struct looked *first, struct err *err)
+{
+	uint32_t count = 0;
+
+	for (const struct looked *l = first; l != NULL; l = l->next)
+		count++;
+	for (const struct looked *l = first; changes_reads_many(&ctx->changes, count) && l != NULL;
+	     l = l->next)
+		if (changes_follow(&ctx->changes, ctx->table, l->pk, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err)
 {
 	struct table_batch_get_result got;
 	struct round                  r;
+	unsigned                      repeats = 0;
 	enum err_code                 rc;
 
+	if (!ctx->table->alone && follow_all(ctx, first, err) != ERR_NONE)
+		return err->code;
 	for (;;) {
 		round_fill(&r, first, name_of(ctx, TABLE_AUTH_STATE));
 		if (r.count == 0)
 			return ERR_NONE;
 		rc = ctx->table->backend->batch_get(ctx->table, ctx->arena,
 		                                    &(struct table_batch_get){r.gets, r.count}, &got, err);
+		if (again(ctx, rc, &repeats))
+			continue;
 		if (rc == ERR_NO_RESOURCE) {
-			all_absent(first);
+			all_absent(ctx, TABLE_AUTH_STATE, first);
 			return ERR_NONE;
 		}
 		if (rc != ERR_NONE)
@@ -144,6 +179,7 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 {
 	struct table_batch_get_result got;
 	struct round                  r;
+	unsigned                      repeats = 0;
 	enum err_code                 rc;
 
 	r.count = 0;
@@ -151,10 +187,12 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 		assert(r.count < TABLE_BATCH_GET_MAX);
 		round_add(&r, l, name_of(ctx, which));
 	}
-	rc = ctx->table->backend->transact_get(ctx->table, ctx->arena,
-	                                       &(struct table_batch_get){r.gets, r.count}, &got, err);
+	do
+		rc = ctx->table->backend->transact_get(ctx->table, ctx->arena,
+		                                       &(struct table_batch_get){r.gets, r.count}, &got, err);
+	while (again(ctx, rc, &repeats));
 	if (rc == ERR_NO_RESOURCE) {
-		all_absent(first);
+		all_absent(ctx, which, first);
 		return ERR_NONE;
 	}
 	if (rc != ERR_NONE)
@@ -164,17 +202,38 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	return ERR_NONE;
 }
 
+/* The version row is not one of the rows. */
+static void version_hide(struct table_query_result *r)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		if (!bytes_is(row_text(&r->items[i], "SK"), CHANGES_VERSION_KEY))
+			continue;
+		memmove(&r->items[i], &r->items[i + 1], (r->count - i - 1) * sizeof(*r->items));
+		r->count--;
+		r->scanned--;
+		return;
+	}
+}
+
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
                         struct err *err)
 {
+	unsigned      repeats = 0;
 	enum err_code rc;
 
 	q->table = name_of(ctx, TABLE_AUTH_STATE);
-	rc = ctx->table->backend->query(ctx->table, ctx->arena, q, r, err);
-	if (rc != ERR_NO_RESOURCE)
-		return read_failed(ctx, TABLE_AUTH_STATE, rc, err);
-	*r = (struct table_query_result){0};
-	return ERR_NONE;
+	if (q->key != NULL && changes_follow(&ctx->changes, ctx->table, q->key->hash.text, err) != ERR_NONE)
+		return err->code;
+	do
+		rc = ctx->table->backend->query(ctx->table, ctx->arena, q, r, err);
+	while (again(ctx, rc, &repeats));
+	if (rc == ERR_NO_RESOURCE) {
+		*r = (struct table_query_result){0};
+		return ERR_NONE;
+	}
+	if (rc == ERR_NONE && q->key != NULL && q->key->range_kind == RANGE_NONE)
+		version_hide(r);
+	return read_failed(ctx, TABLE_AUTH_STATE, rc, err);
 }
 
 /* ---- writing ---- */

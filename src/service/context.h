@@ -5,7 +5,8 @@
  *
  * Services read rows through the functions below and through nothing else, so that one place knows all that a
  * decision rests on. A table that nobody made yet is an empty one. One that somebody made with other keys is
- * ERR_FOREIGN_TABLE. A row that has expired is absent, whether or not the engine hides it.
+ * ERR_FOREIGN_TABLE. A row that has expired is absent, whether or not the engine hides it. On a table that is not
+ * alone they remember what they found (change.h), and try again for a while if the table is busy.
  *
  * A context belongs to one thread at a time. What is read lives in its arena. */
 #ifndef SERVICE_CONTEXT_H
@@ -43,7 +44,8 @@ enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, st
 /* All of the list, in as few calls as it takes. A row may come twice. */
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
 
-/* Rows of auth-state; q->table is set here. Expired ones are among them. */
+/* Rows of auth-state; q->table is set here. Expired ones are among them. A scan is no ground for a decision: others change
+ * rows meanwhile, and it would take a version of the whole table to notice. Read what it finds once more. */
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
                         struct err *err);
 
