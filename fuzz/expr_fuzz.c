@@ -47,7 +47,7 @@ static void try_condition(struct run *r)
 	struct bytes        text;
 	struct expr_cost    cost = {0, SIZE_MAX};
 
-	if (!parsed(r, expr_parse_condition(&r->arena, "FilterExpression", r->text, &r->scope, &e, &r->err)))
+	if (!parsed(r, expr_parse_filter(&r->arena, r->text, &r->scope, &e, &r->err)))
 		return;
 	expr_holds(e, &r->item, &cost);
 	expr_mentions(e, BYTES("zz"));
@@ -55,8 +55,7 @@ static void try_condition(struct run *r)
 	text = expr_print_condition(&p, e);
 	if (text.len > EXPR_BYTES_MAX)
 		return; /* placeholders may be longer than names */
-	require(expr_parse_condition(&r->arena, "FilterExpression", text, scope_of(&p, r), &back, &r->err) ==
-	                ERR_NONE,
+	require(expr_parse_filter(&r->arena, text, scope_of(&p, r), &back, &r->err) == ERR_NONE,
 	        "printed condition", text);
 	require(tree_equal(e, back), "another condition", text);
 	require(expr_holds(e, &r->item, &cost) == expr_holds(back, &r->item, &cost), "another truth", text);

@@ -226,18 +226,6 @@ enum err_code scope_read(struct request_reader *r, const struct json *names, con
 	return rc != ERR_NONE ? rc : expr_scope_sort(&r->scope, r->err);
 }
 
-enum err_code condition_read(struct request_reader *r, const char *field, const struct json *text,
-                             const struct expr **out)
-{
-	struct expr  *tree = NULL;
-	enum err_code rc = ERR_NONE;
-
-	if (text != NULL)
-		rc = expr_parse_condition(r->arena, field, text->text, &r->scope, &tree, r->err);
-	*out = tree;
-	return rc;
-}
-
 enum err_code projection_read(struct request_reader *r, const struct json *text,
                               const struct expr_projection **out)
 {

@@ -55,8 +55,6 @@ enum err_code parameters_check(struct request_reader *r, const struct parameters
 enum err_code scope_read(struct request_reader *r, const struct json *names, const struct json *values);
 
 /* text NULL: *out is NULL. */
-enum err_code condition_read(struct request_reader *r, const char *field, const struct json *text,
-                             const struct expr **out);
 enum err_code projection_read(struct request_reader *r, const struct json *text,
                               const struct expr_projection **out);
 

@@ -93,10 +93,14 @@ static enum err_code write_expressions(struct request_reader *r, struct table_wr
 	const struct json *const *s = r->slots;
 	enum err_code             rc = update_read(r, &out->update);
 
-	if (rc == ERR_NONE && s[WRITE_CONDITION] != NULL)
-		rc = condition_read(r, "ConditionExpression", s[WRITE_CONDITION], &out->condition);
-	else if (rc == ERR_NONE)
+	if (rc == ERR_NONE && s[WRITE_CONDITION] != NULL) {
+		struct expr *condition = NULL;
+
+		rc = expr_parse_condition(r->arena, s[WRITE_CONDITION]->text, &r->scope, &condition, r->err);
+		out->condition = condition;
+	} else if (rc == ERR_NONE) {
 		rc = legacy_expected(r, s[WRITE_EXPECTED], s[WRITE_OPERATOR], &out->condition);
+	}
 	return rc != ERR_NONE ? rc : expr_scope_check_used(&r->scope, r->err);
 }
 

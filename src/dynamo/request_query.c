@@ -159,10 +159,14 @@ static enum err_code key_condition_read(struct request_reader *r, struct table_q
 static enum err_code filter_read(struct request_reader *r, struct table_query *out)
 {
 	const struct json *const *s = r->slots;
+	struct expr              *filter = NULL;
+	enum err_code             rc;
 
-	if (s[Q_FILTER] != NULL)
-		return condition_read(r, "FilterExpression", s[Q_FILTER], &out->filter);
-	return legacy_filter(r, s[Q_LEGACY_FILTER], s[Q_OPERATOR], &out->filter);
+	if (s[Q_FILTER] == NULL)
+		return legacy_filter(r, s[Q_LEGACY_FILTER], s[Q_OPERATOR], &out->filter);
+	rc = expr_parse_filter(r->arena, s[Q_FILTER]->text, &r->scope, &filter, r->err);
+	out->filter = filter;
+	return rc;
 }
 
 static enum err_code expressions_read(struct request_reader *r, bool query, struct table_query *out)

@@ -17,7 +17,7 @@
 #include "engine/layout.h"
 
 #include "base/hash.h"
-#include "item/key.h"
+#include "item/codec.h"
 
 static void add_u32(struct buf *out, uint32_t value)
 {

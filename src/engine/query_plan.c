@@ -5,7 +5,7 @@
 
 #include "engine/layout.h"
 #include "expr/eval.h"
-#include "item/key.h"
+#include "item/codec.h"
 #include "item/messages.h"
 
 /* ---- which rows: the range ---- */

@@ -5,8 +5,6 @@
  * this while everyone else waits. */
 #include "expr/eval.h"
 
-#include "expr/sets.h"
-
 const struct value *expr_path_find(const struct expr_path *path, const struct item *item)
 {
 	const struct value *at = item_get(item, path->steps[0].name);
@@ -202,7 +200,7 @@ static bool set_contains(const struct value *set, const struct value *element, s
 {
 	size_t bytes = element->type == VALUE_S || element->type == VALUE_B ? element->text.len : 0;
 
-	return charge(cost, SET_COMPARISONS_MAX * (EXPR_NODE_COST + bytes)) && set_has(set, element);
+	return charge(cost, SET_COMPARISONS_MAX * (EXPR_NODE_COST + bytes)) && value_set_has(set, element);
 }
 
 static bool contains_holds(const struct value *a, const struct value *b, struct expr_cost *cost)

@@ -1,6 +1,6 @@
 /* Parse: expression text to trees. Linear time and bounded depth on any text; errors carry DynamoDB's texts,
  * e.g. Invalid UpdateExpression: Syntax error; token: "…", near: "…" where the leading words name the request
- * field, given by `field`. */
+ * field. */
 #ifndef EXPR_PARSE_H
 #define EXPR_PARSE_H
 
@@ -34,9 +34,11 @@ enum err_code expr_scope_sort(struct expr_scope *scope, struct err *err);
  */
 enum err_code expr_scope_check_used(const struct expr_scope *scope, struct err *err);
 
-/* The scope must be sorted. field: "ConditionExpression", "FilterExpression", … for the error text. */
-enum err_code expr_parse_condition(struct arena *a, const char *field, struct bytes text,
-                                   struct expr_scope *scope, struct expr **out, struct err *err);
+/* The scope must be sorted. A ConditionExpression and a FilterExpression differ in their error texts only. */
+enum err_code expr_parse_condition(struct arena *a, struct bytes text, struct expr_scope *scope,
+                                   struct expr **out, struct err *err);
+enum err_code expr_parse_filter(struct arena *a, struct bytes text, struct expr_scope *scope,
+                                struct expr **out, struct err *err);
 
 enum err_code expr_parse_update(struct arena *a, struct bytes text, struct expr_scope *scope,
                                 struct expr_update *out, struct err *err);

@@ -1,4 +1,4 @@
-/* Parse update: SET, REMOVE, ADD and DELETE sections, each at most once.
+/* Parse update: SET, REMOVE, ADD and DELETE sections, each at most once; and projections, which are paths alone.
  *
  *   update  = section { section }
  *   section = SET set { "," set } | REMOVE path { "," path }
@@ -8,8 +8,7 @@
  *
  * Descends recursively only into calls, which count against EXPR_OPERATORS_MAX: that bounds the depth. Runs
  * of parentheses are counted, not descended into. */
-#include "expr/check.h"
-#include "expr/path.h"
+#include "expr/parser.h"
 #include "item/messages.h"
 
 struct section {
@@ -280,8 +279,8 @@ static void check_paths(struct parser *p, const struct expr_update *update)
 enum err_code expr_parse_update(struct arena *a, struct bytes text, struct expr_scope *scope,
                                 struct expr_update *out, struct err *err)
 {
-	struct parser p;
-	enum err_code rc = parser_init(&p, a, "UpdateExpression", text, LEX_UPDATE, scope, err);
+	struct parser p = {.arena = a, .field = "UpdateExpression", .text = text, .scope = scope, .err = err};
+	enum err_code rc = parser_init(&p, LEX_UPDATE);
 
 	if (rc != ERR_NONE)
 		return rc;
@@ -291,5 +290,39 @@ enum err_code expr_parse_update(struct arena *a, struct bytes text, struct expr_
 	if (rc != ERR_NONE)
 		return rc;
 	check_paths(&p, out);
+	return parser_finish(&p);
+}
+
+/* ---- projection = path { "," path } ---- */
+
+static enum err_code parse_paths(struct parser *p, struct expr_projection *out)
+{
+	for (;;) {
+		enum err_code rc = parser_path(p, &out->paths[out->count]);
+
+		if (rc != ERR_NONE)
+			return rc;
+		out->count++;
+		if (!parser_is(p, TOKEN_COMMA))
+			return ERR_NONE;
+		p->at++;
+	}
+}
+
+enum err_code expr_parse_projection(struct arena *a, struct bytes text, struct expr_scope *scope,
+                                    struct expr_projection *out, struct err *err)
+{
+	struct parser p = {
+	        .arena = a, .field = "ProjectionExpression", .text = text, .scope = scope, .err = err};
+	enum err_code rc = parser_init(&p, LEX_PROJECTION);
+
+	if (rc != ERR_NONE)
+		return rc;
+	*out = (struct expr_projection){arena_array(a, p.list.count, sizeof(*out->paths)), 0};
+	rc = parse_paths(&p, out);
+	if (rc != ERR_NONE)
+		return rc;
+	path_check_disjoint(&p, out->paths, out->count);
+	path_sort(out->paths, out->count);
 	return parser_finish(&p);
 }

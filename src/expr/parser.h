@@ -1,5 +1,5 @@
 /* Parser: what the parsers of conditions, updates, projections and key conditions share: the tokens, the
- * placeholders, document paths, and how errors are chosen. Internal to expr/.
+ * placeholders, document paths, operand checks, and how errors are chosen. Internal to expr/.
  *
  * A syntax error ends parsing at once. All other faults are complaints: parsing goes on (with some stand-in
  * value), because a syntax error further on counts for more, and so do some complaints; parser_finish
@@ -8,8 +8,61 @@
 #ifndef EXPR_PARSER_H
 #define EXPR_PARSER_H
 
-#include "expr/lex.h"
 #include "expr/parse.h"
+
+/* ---- tokens (parser.c) ----
+ * Lexing never fails: what it does not know becomes a TOKEN_BAD, and the parser that meets one reports the syntax error with its
+ * neighbours, as DynamoDB does. */
+
+enum token_kind {
+	TOKEN_END,
+	TOKEN_BAD,
+	TOKEN_NAME,  /* an attribute or a function */
+	TOKEN_HASH,  /* #name */
+	TOKEN_COLON, /* :value */
+	TOKEN_INDEX, /* 0, 17: no leading zero */
+	TOKEN_OPEN,
+	TOKEN_CLOSE,
+	TOKEN_LEFT, /* [ */
+	TOKEN_RIGHT,
+	TOKEN_COMMA,
+	TOKEN_DOT,
+	TOKEN_PLUS,
+	TOKEN_MINUS,
+	TOKEN_EQ, /* the six comparators stand in the order of enum expr_op */
+	TOKEN_NE,
+	TOKEN_LT,
+	TOKEN_LE,
+	TOKEN_GT,
+	TOKEN_GE,
+	TOKEN_AND,
+	TOKEN_OR,
+	TOKEN_NOT,
+	TOKEN_BETWEEN,
+	TOKEN_IN,
+	TOKEN_SET,
+	TOKEN_REMOVE,
+	TOKEN_ADD,
+	TOKEN_DELETE,
+};
+
+/* Decides which words are keywords; all others are names. */
+enum lex_grammar { LEX_CONDITION, LEX_UPDATE, LEX_PROJECTION };
+
+struct token {
+	enum token_kind kind;
+	struct bytes    text; /* within the expression */
+};
+
+/* The last token is TOKEN_END, which `count` does not count. */
+struct token_list {
+	struct token *tokens;
+	uint32_t      count;
+};
+
+struct token_list lex(struct arena *a, struct bytes text, enum lex_grammar grammar);
+
+/* ---- the parser (parser.c) ---- */
 
 enum {
 	PATH_STEPS_MAX = 32,
@@ -34,21 +87,22 @@ enum complaint {
 };
 
 struct parser {
+	/* the caller's */
 	struct arena      *arena;
 	const char        *field;
 	struct bytes       text;
 	struct expr_scope *scope;
 	struct err        *err;
-	struct token_list  list;
-	uint32_t           at;
-	uint32_t           operators;
-	bool               is_condition; /* all complaints from NAME on count alike: the first written wins */
-	enum complaint     worst;
+	/* parser_init's */
+	struct token_list list;
+	uint32_t          at;
+	uint32_t          operators;
+	bool              is_condition; /* all complaints from NAME on count alike: the first written wins */
+	enum complaint    worst;
 };
 
-/* ERR_INVALID if the text is empty or too long. */
-enum err_code parser_init(struct parser *p, struct arena *a, const char *field, struct bytes text,
-                          enum lex_grammar grammar, struct expr_scope *scope, struct err *err);
+/* What the caller set in *p stays. ERR_INVALID if the text is empty or too long. */
+enum err_code parser_init(struct parser *p, enum lex_grammar grammar);
 
 /* Expects the end of the text, and reports the complaint that counts most, if any. */
 enum err_code parser_finish(struct parser *p);
@@ -96,5 +150,59 @@ struct bytes text_shown(struct bytes text);
 /* NULL if undefined; marks it as used. */
 const struct bytes *scope_name(struct expr_scope *scope, struct bytes placeholder);
 const struct value *scope_value(struct expr_scope *scope, struct bytes placeholder);
+
+/* A whole condition, for the grammars that are one. (parse_condition.c) */
+enum err_code parser_condition(struct parser *p, struct expr **out);
+
+/* ---- what a condition must satisfy beyond its syntax (check.c). Complaints go to the parser. ---- */
+
+enum function_use {
+	FUNCTION_CONDITION, /* is a condition by itself */
+	FUNCTION_OPERAND,   /* is compared: size */
+	FUNCTION_UPDATE,    /* right side of SET */
+};
+
+struct function {
+	const char       *name;
+	uint32_t          operands;
+	enum function_use use;
+	union {
+		enum expr_kind      condition; /* CONDITION */
+		enum expr_term_kind term;      /* UPDATE */
+	};
+	bool wants_path; /* as its first operand */
+};
+
+/* NULL if there is none. Function names are case-sensitive. */
+const struct function *function_find(struct bytes name);
+
+const char *expr_op_text(enum expr_op op);
+
+void check_compare(struct parser *p, enum expr_op op, const struct expr_operand operands[2]);
+void check_between(struct parser *p, const struct expr_operand operands[3]);
+void check_in(struct parser *p, const struct expr_operand *operands, uint32_t count);
+void check_call(struct parser *p, const struct function *f, const struct expr_operand *operands,
+                uint32_t count);
+
+/* ---- paths: compared, shown, checked against one another and followed (path.c) ---- */
+
+/* A path comes before those it is the beginning of; names come before indexes. */
+int path_compare(const struct expr_path *a, const struct expr_path *b);
+
+static inline bool path_equal(const struct expr_path *a, const struct expr_path *b)
+{
+	return a->count == b->count && path_compare(a, b) == 0;
+}
+
+int path_step_compare(const struct expr_step *a, const struct expr_step *b);
+
+void path_sort(struct expr_path *paths, uint32_t count);
+
+/* DynamoDB's way of showing one: [a, [1], b]. */
+struct bytes path_show(struct arena *a, const struct expr_path *path);
+
+/* Complains if one path is the beginning of another, or if one takes as a list what another takes as a map.
+ * Sorting makes such pairs neighbours: n log n comparisons. */
+void path_check_disjoint(struct parser *p, const struct expr_path *paths, uint32_t count);
 
 #endif

@@ -2,7 +2,7 @@
  * word is reserved; as few spaces and parentheses as the grammar allows, because the text has a limit. */
 #include "expr/print.h"
 
-#include "expr/check.h"
+#include "expr/parser.h"
 
 void expr_printer_init(struct expr_printer *p, struct arena *a)
 {

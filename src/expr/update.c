@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 #include "expr/eval.h"
-#include "expr/path.h"
-#include "expr/sets.h"
+#include "expr/parser.h"
 #include "item/messages.h"
 
 enum edit_kind { EDIT_SET, EDIT_REMOVE, EDIT_NONE };
@@ -149,7 +148,7 @@ static enum err_code edit_add(struct apply *u, const struct value *now, const st
 		return fail_type(u);
 	if (more->type == VALUE_N)
 		return number_add(&now->number, &more->number, &edit->value.number, u->err);
-	edit->value.list = set_union(u->arena, &now->list, &more->list);
+	edit->value.list = value_set_union(u->arena, &now->list, &more->list);
 	return ERR_NONE;
 }
 
@@ -162,7 +161,7 @@ static enum err_code edit_delete(struct apply *u, const struct value *now, const
 	if (now->type != less->type)
 		return fail_type(u);
 	edit->value = *now;
-	edit->value.list = set_minus(u->arena, now, less);
+	edit->value.list = value_set_minus(u->arena, now, less);
 	edit->kind = edit->value.list.count > 0 ? EDIT_SET : EDIT_REMOVE; /* no set is empty */
 	return ERR_NONE;
 }

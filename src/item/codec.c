@@ -1,4 +1,4 @@
-/* Codec: the form of an item on disk.
+/* Codec: the forms on disk: items, and keys whose bytes sort as their values do. First the form of an item:
  *
  *   item    = format(1) members
  *   members = varint(count) { varint(len) name value }        sorted by name (V1)
@@ -15,7 +15,60 @@
  * (C2) Decoding re-establishes V1 to V3 or fails. */
 #include "item/codec.h"
 
-#include "item/varint.h"
+#include <assert.h>
+
+/* ---- integers in seven-bit groups, low group first; and reading bytes with a bound ---- */
+
+static inline void varint_add(struct buf *out, uint64_t value)
+{
+	if (value < 0x80) { /* most are */
+		buf_add_byte(out, (uint8_t)value);
+		return;
+	}
+	buf_reserve(out, 10);
+	while (value >= 0x80) {
+		out->data[out->len++] = (char)(value | 0x80);
+		value >>= 7;
+	}
+	out->data[out->len++] = (char)value;
+}
+
+/* Moves *in past it; false if the bytes end or the number does not fit. */
+static inline bool varint_take(struct bytes *in, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	if (in->len > 0 && (uint8_t)*in->data < 0x80) { /* most are one byte */
+		*out = (uint8_t)*in->data;
+		in->data++;
+		in->len--;
+		return true;
+	}
+	for (unsigned shift = 0; shift < 64 && in->len > 0; shift += 7) {
+		uint8_t byte = (uint8_t)*in->data;
+
+		in->data++;
+		in->len--;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) {
+			*out = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static inline bool bytes_take(struct bytes *in, uint64_t len, struct bytes *out)
+{
+	if (len > in->len)
+		return false;
+	*out = (struct bytes){in->data, (size_t)len};
+	in->data += len;
+	in->len -= (size_t)len;
+	return true;
+}
+
+/* ---- items ---- */
 
 enum { CODEC_FORMAT = 1, NUMBER_SIGN_BIT = 0x80 };
 
@@ -214,4 +267,91 @@ enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, st
 	if (!decode_members(a, &in, 0, out) || in.len != 0)
 		return err_set(err, ERR_STORAGE, "a stored item is damaged");
 	return ERR_NONE;
+}
+
+/* ---- keys: order-preserving, self-delimiting forms of S, N and B ----
+ *
+ *   S  = 10 text 00 01          a 00 byte within the text is written 00 FF, so that "a" < "a\0" < "ab"
+ *   B  = 20 data 00 01          likewise
+ *   N  = 32                                             zero
+ *        33 exponent(1) { pair(1) } 00                  positive
+ *        31 ~exponent   { ~pair   } FF                  negative: all bytes inverted
+ *        exponent: of the first digit, + 130; pair: two digits, + 1, so that the end sorts first
+ *
+ * Nothing reads them back: a row holds its key attributes in its value as well.
+ *
+ * (K1) These bytes are on disk: they never change their meaning. */
+
+enum {
+	TAG_S = 0x10,
+	TAG_B = 0x20,
+	TAG_NEGATIVE = 0x31,
+	TAG_ZERO = 0x32,
+	TAG_POSITIVE = 0x33,
+	ESCAPE = 0x00,
+	ESCAPED_ZERO = 0xFF,
+	TEXT_END = 0x01,
+	EXPONENT_BIAS = 130,
+};
+
+/* Zeros are rare: what lies between them is copied whole. */
+static void key_escaped(struct buf *out, struct bytes text)
+{
+	const char *zero;
+
+	while (text.len > 0 && (zero = memchr(text.data, ESCAPE, text.len)) != NULL) {
+		size_t run = (size_t)(zero - text.data) + 1;
+
+		buf_add(out, text.data, run);
+		buf_add_byte(out, ESCAPED_ZERO);
+		text = (struct bytes){text.data + run, text.len - run};
+	}
+	buf_add_bytes(out, text);
+}
+
+static void key_number(struct buf *out, const struct number *n)
+{
+	char     text[NUMBER_TEXT_MAX];
+	unsigned count = number_digit_count(n);
+	uint8_t  flip = n->negative ? 0xFF : 0x00;
+	/* the digits alone: the same number with exponent 0, printed */
+	struct number digits = {n->hi, n->lo, 0, false};
+
+	if (count == 0) {
+		buf_add_byte(out, TAG_ZERO);
+		return;
+	}
+	number_format(&digits, text);
+	text[count] = '0'; /* the second half of an odd last pair */
+	buf_add_byte(out, n->negative ? TAG_NEGATIVE : TAG_POSITIVE);
+	buf_add_byte(out, (uint8_t)(n->exponent + (int)count - 1 + EXPONENT_BIAS) ^ flip);
+	for (unsigned i = 0; i < count; i += 2)
+		buf_add_byte(out, (uint8_t)((text[i] - '0') * 10 + (text[i + 1] - '0') + 1) ^ flip);
+	buf_add_byte(out, 0x00 ^ flip);
+}
+
+static inline void key_text(struct buf *out, const struct value *v)
+{
+	assert(v->type == VALUE_S || v->type == VALUE_B);
+	buf_reserve(out, v->text.len + 3); /* with its end, unless there are zeros */
+	out->data[out->len++] = v->type == VALUE_S ? TAG_S : TAG_B;
+	if (v->text.len == 0 || memchr(v->text.data, ESCAPE, v->text.len) == NULL)
+		buf_add_bytes(out, v->text);
+	else
+		key_escaped(out, v->text);
+}
+
+void key_encode_prefix(struct buf *out, const struct value *prefix)
+{
+	key_text(out, prefix);
+}
+
+void key_encode(struct buf *out, const struct value *v)
+{
+	if (v->type == VALUE_N) {
+		key_number(out, &v->number);
+		return;
+	}
+	key_text(out, v);
+	buf_add(out, (const char[]){ESCAPE, TEXT_END}, 2);
 }

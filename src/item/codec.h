@@ -1,5 +1,5 @@
-/* Codec: the form of an item on disk (format 1, drawn in codec.c). Decoding checks everything: damaged bytes
- * are an error, never a crash. */
+/* Codec: the forms of items and keys on disk, drawn in codec.c. Decoding checks everything: damaged bytes are an error,
+ * never a crash. */
 #ifndef ITEM_CODEC_H
 #define ITEM_CODEC_H
 
@@ -9,5 +9,12 @@ void item_encode(struct buf *out, const struct item *item);
 
 /* Text in the result points into `in`, which must outlive it. ERR_STORAGE if the bytes are damaged. */
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err);
+
+/* Key values (S, N, B) as bytes whose memcmp order is the value order, each self-delimiting, so that several can follow
+ * one another in a row key (engine/layout.c). Nothing reads them back. */
+void key_encode(struct buf *out, const struct value *v);
+
+/* The bytes that every string (or binary) starting with `prefix` has in common. */
+void key_encode_prefix(struct buf *out, const struct value *prefix);
 
 #endif

@@ -132,6 +132,16 @@ bool item_sort(struct item *item);
 /* Sorts a set's elements, to establish (V2); false if an element occurs twice. */
 bool value_set_sort(struct value_list *set);
 
+/* False for an element of another type. */
+bool value_set_has(const struct value *set, const struct value *element);
+
+/* Both of one type. Costs the sum of the sizes. */
+struct value_list value_set_union(struct arena *a, const struct value_list *x, const struct value_list *y);
+
+/* What remains of x; may be empty. Costs little if x is small, however large y is: a request may name one large set for
+ * many small ones. */
+struct value_list value_set_minus(struct arena *a, const struct value *x, const struct value *y);
+
 /* Deep copies, so that the result depends on nothing but the arena. */
 struct value value_copy(struct arena *a, const struct value *v);
 struct item  item_copy(struct arena *a, const struct item *item);

@@ -191,8 +191,8 @@ TEST(condition, holds_or_not_as_in_dynamodb)
 	item = fixture_item(&f, item_text);
 	for (size_t i = 0; i < sizeof(truths) / sizeof(*truths); i++) {
 		struct expr  *e;
-		enum err_code rc = expr_parse_condition(&f.arena, "ConditionExpression",
-		                                        bytes_of(truths[i].text), &f.scope, &e, &f.err);
+		enum err_code rc =
+		        expr_parse_condition(&f.arena, bytes_of(truths[i].text), &f.scope, &e, &f.err);
 
 		assert_accepted(rc, &f.err, truths[i].text);
 		if (holds(e, &item) != truths[i].holds)
@@ -212,9 +212,9 @@ TEST(condition, is_decided_with_just_the_bytes_that_it_needs_and_given_up_with_o
 		struct expr_cost cost = {0, SIZE_MAX}, enough, short_of_it;
 		struct expr     *e;
 
-		assert_accepted(expr_parse_condition(&f.arena, "ConditionExpression",
-		                                     bytes_of(truths[i].text), &f.scope, &e, &f.err),
-		                &f.err, truths[i].text);
+		assert_accepted(
+		        expr_parse_condition(&f.arena, bytes_of(truths[i].text), &f.scope, &e, &f.err),
+		        &f.err, truths[i].text);
 		expr_holds(e, &item, &cost);
 		assert_true(cost.spent > 0);
 		enough = (struct expr_cost){0, cost.spent};
@@ -232,9 +232,8 @@ static size_t cost_of(struct fixture *f, const char *text, const struct item *it
 	struct expr_cost cost = {0, SIZE_MAX};
 	struct expr     *e;
 
-	assert_accepted(expr_parse_condition(&f->arena, "ConditionExpression", bytes_of(text), &f->scope, &e,
-	                                     &f->err),
-	                &f->err, text);
+	assert_accepted(expr_parse_condition(&f->arena, bytes_of(text), &f->scope, &e, &f->err), &f->err,
+	                text);
 	expr_holds(e, item, &cost);
 	return cost.spent;
 }
@@ -306,7 +305,7 @@ TEST(condition, on_an_absent_item_sees_no_attributes)
 	struct expr   *e;
 
 	fixture_open(&f, "", "v:1");
-	assert_accepted(expr_parse_condition(&f.arena, "ConditionExpression",
+	assert_accepted(expr_parse_condition(&f.arena,
 	                                     BYTES("attribute_not_exists(a) AND a <> :v AND NOT a = :v"),
 	                                     &f.scope, &e, &f.err),
 	                &f.err, "absent");
@@ -517,8 +516,8 @@ TEST(condition, is_refused_with_dynamodbs_text)
 		struct expr *e;
 		struct bytes expected =
 		        arena_printf(&f.arena, "Invalid FilterExpression: %s%c", refusals[i].error, 0);
-		enum err_code rc = expr_parse_condition(&f.arena, "FilterExpression",
-		                                        bytes_of(refusals[i].text), &f.scope, &e, &f.err);
+		enum err_code rc =
+		        expr_parse_filter(&f.arena, bytes_of(refusals[i].text), &f.scope, &e, &f.err);
 
 		assert_refused(rc, &f.err, refusals[i].text, expected.data);
 	}
@@ -531,9 +530,9 @@ TEST(condition, mentions_the_first_names_of_its_paths_only)
 	struct expr   *e;
 
 	fixture_open(&f, "#n=named", "v:1");
-	assert_accepted(expr_parse_condition(&f.arena, "FilterExpression",
-	                                     BYTES("NOT (a.inn = :v OR size(b[0]) > :v) AND c IN (d, #n)"),
-	                                     &f.scope, &e, &f.err),
+	assert_accepted(expr_parse_filter(&f.arena,
+	                                  BYTES("NOT (a.inn = :v OR size(b[0]) > :v) AND c IN (d, #n)"),
+	                                  &f.scope, &e, &f.err),
 	                &f.err, "mentions");
 	assert_true(expr_mentions(e, BYTES("a")));
 	assert_true(expr_mentions(e, BYTES("b")));

@@ -4,9 +4,8 @@
 static enum err_code condition(struct fixture *f, struct bytes text)
 {
 	struct expr  *e;
-	enum err_code rc =
-	        expr_parse_condition(&f->arena, "ConditionExpression", text, &f->scope, &e, &f->err);
-	struct item item = {NULL, 0};
+	enum err_code rc = expr_parse_condition(&f->arena, text, &f->scope, &e, &f->err);
+	struct item   item = {NULL, 0};
 
 	if (rc == ERR_NONE)
 		holds(e, &item); /* must end */

@@ -1,7 +1,7 @@
 /* Lex: where tokens begin and end. */
 #include "test.h"
 
-#include "expr/lex.h"
+#include "expr/parser.h"
 
 static const struct {
 	const char      *text;

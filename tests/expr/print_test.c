@@ -37,9 +37,9 @@ TEST(print, writes_conditions_with_placeholders_and_few_parentheses)
 		struct expr_printer p;
 		struct expr        *e;
 
-		assert_accepted(expr_parse_condition(&f.arena, "FilterExpression",
-		                                     bytes_of(conditions[i].text), &f.scope, &e, &f.err),
-		                &f.err, conditions[i].text);
+		assert_accepted(
+		        expr_parse_filter(&f.arena, bytes_of(conditions[i].text), &f.scope, &e, &f.err),
+		        &f.err, conditions[i].text);
 		expr_printer_init(&p, &f.arena);
 		assert_bytes(expr_print_condition(&p, e), conditions[i].printed);
 	}
@@ -121,9 +121,8 @@ TEST(print, shares_one_scope_among_the_expressions_of_a_request)
 	assert_accepted(expr_parse_key_condition(&f.arena, BYTES("pk = :v AND sk BETWEEN :v AND :w"),
 	                                         &f.scope, &k, &f.err),
 	                &f.err, "key");
-	assert_accepted(
-	        expr_parse_condition(&f.arena, "FilterExpression", BYTES("rest > :w"), &f.scope, &e, &f.err),
-	        &f.err, "filter");
+	assert_accepted(expr_parse_filter(&f.arena, BYTES("rest > :w"), &f.scope, &e, &f.err), &f.err,
+	                "filter");
 	assert_accepted(
 	        expr_parse_projection(&f.arena, BYTES("sk, pk, extra[0]"), &f.scope, &projection, &f.err),
 	        &f.err, "projection");
@@ -413,8 +412,7 @@ static void check_condition(struct random *r)
 	text = expr_print_condition(&p, e);
 	if (text.len > EXPR_BYTES_MAX)
 		return;
-	if (expr_parse_condition(r->arena, "FilterExpression", text, sorted(&p, &err), &back, &err) !=
-	    ERR_NONE)
+	if (expr_parse_filter(r->arena, text, sorted(&p, &err), &back, &err) != ERR_NONE)
 		fail_msg("%.*s: %s", BYTES_ARG(text), err.text);
 	if (!tree_equal(e, back))
 		fail_msg("%.*s: another tree", BYTES_ARG(text));

@@ -101,9 +101,9 @@ TEST(scope, tells_which_placeholders_no_expression_used)
 	assert_refused(
 	        expr_scope_check_used(&f.scope, &f.err), &f.err, "none used",
 	        "Value provided in ExpressionAttributeNames unused in expressions: keys: {#a, #b, #c}");
-	assert_int_equal(expr_parse_condition(&f.arena, "ConditionExpression",
-	                                      BYTES("#a = :x AND #c.#b > :y"), &f.scope, &e, &f.err),
-	                 ERR_NONE);
+	assert_int_equal(
+	        expr_parse_condition(&f.arena, BYTES("#a = :x AND #c.#b > :y"), &f.scope, &e, &f.err),
+	        ERR_NONE);
 	assert_refused(expr_scope_check_used(&f.scope, &f.err), &f.err, "z unused",
 	               "Value provided in ExpressionAttributeValues unused in expressions: keys: {:z}");
 	assert_int_equal(expr_parse_update(&f.arena, BYTES("SET q = :z"), &f.scope, &update, &f.err),

@@ -2,7 +2,6 @@
 #include "test.h"
 
 #include "item/codec.h"
-#include "item/key.h"
 #include "random.h"
 
 static struct value random_value(struct random *r, struct arena *a, unsigned depth);

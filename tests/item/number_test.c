@@ -1,7 +1,7 @@
 /* Numbers: exact, canonical, bounded. */
 #include "test.h"
 
-#include "item/key.h"
+#include "item/codec.h"
 #include "item/messages.h"
 #include "random.h"
 
