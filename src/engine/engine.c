@@ -483,11 +483,6 @@ static bool store_ready(const struct store *s)
 	return engine_ready((const struct engine *)s);
 }
 
-static bool store_beats(struct store *s)
-{
-	return engine_beats((struct engine *)s);
-}
-
 static void store_stats(struct store *s, struct store_stats *out)
 {
 	*out = engine_stats((struct engine *)s);
@@ -501,6 +496,5 @@ static const struct store_backend store_backend = {
         .gathered = store_gathered,
         .now_us = store_now_us,
         .ready = store_ready,
-        .beats = store_beats,
         .stats = store_stats,
 };

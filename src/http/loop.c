@@ -1,5 +1,6 @@
 /* Loop: rounds. A round waits, then runs events, tells the handler, runs inbox and deadlines, then buries closed connections; the
  * clocks are read once in it. Sockets are level-triggered: what a round leaves unread the next one reports. */
+#define _GNU_SOURCE
 #include "http/loop.h"
 
 #include <assert.h>
@@ -234,6 +235,7 @@ void *loop_main(void *loop)
 	const struct http_handler *h = l->handler;
 
 	l->self = pthread_self();
+	pthread_setname_np(l->self, "http"); /* for ps -T and top -H */
 	l->loop_data = h->loop_open != NULL ? h->loop_open(h->ctx) : NULL;
 	while (!l->stopping || !list_empty(&l->conns))
 		run_round(l);

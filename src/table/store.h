@@ -66,10 +66,6 @@ struct store_backend {
 	/* Can it take writes? */
 	bool (*ready)(const struct store *s);
 
-	/* Has it got on with what it was at when last asked? False: it hangs, if enough time has passed. One caller
-	 * at a time, now and then. */
-	bool (*beats)(struct store *s);
-
 	void (*stats)(struct store *s, struct store_stats *out);
 };
 

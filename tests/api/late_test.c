@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "api/late.h"
+#include "base/fault.h"
 #include "base/list.h"
 
 struct piece {
@@ -44,4 +45,12 @@ TEST(late, as_many_wait_as_may_and_one_more_is_refused_and_closing_does_all_that
 	atomic_store(&open, true);
 	late_close(l);
 	assert_int_equal(done, LATE_WAITING_MAX + 1);
+}
+
+TEST(late, without_a_thread_there_is_none)
+{
+	fault_arm(FAULT_THREAD, 0);
+	assert_null(late_open());
+	fault_disarm(FAULT_THREAD);
+	late_close(NULL);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/audit.h"
+#include "base/fault.h"
 
 /* How often a directory was synced: this stands before the library's. */
 static _Atomic int directory_syncs;
@@ -115,6 +116,18 @@ TEST(audit, the_name_of_a_new_file_is_synced_once_and_again_after_it_was_moved_a
 	write_one(&f);
 	assert_int_equal(directory_syncs, 2);
 	close_fixture(&f);
+}
+
+TEST(audit, without_a_thread_it_does_not_open)
+{
+	struct audit *audit = NULL;
+	struct err    err;
+
+	fault_arm(FAULT_THREAD, 0);
+	assert_int_equal(audit_open(&audit, "/tmp", &err), ERR_STORAGE);
+	fault_disarm(FAULT_THREAD);
+	assert_null(audit);
+	assert_non_null(strstr(err.text, "\"audit\""));
 }
 
 TEST(audit, lines_stand_in_order_in_a_file_that_only_its_owner_can_read)

@@ -369,3 +369,24 @@ TEST(opening, a_format_that_is_no_longer_read_is_refused_and_nothing_is_changed)
 	fixture_start(&f);
 	fixture_close(&f);
 }
+
+TEST(opening, without_threads_it_does_not_open_and_nothing_is_lost)
+{
+	struct fixture f;
+	long           threads = 0;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "PutItem", THING("a"));
+	engine_close(f.engine);
+	fault_arm(FAULT_THREAD, threads);
+	while (engine_open(&f.engine, &f.options, &f.err) != ERR_NONE) {
+		assert_int_equal(f.err.code, ERR_STORAGE);
+		assert_non_null(strstr(f.err.text, threads == 0 ? "\"writer\"" : "\"ticker\""));
+		fault_arm(FAULT_THREAD, ++threads);
+	}
+	fault_disarm(FAULT_THREAD);
+	assert_int_equal(threads, 2);
+	assert_int_equal(engine_verify(f.engine, &f.err), ERR_NONE);
+	fixture_close(&f);
+}

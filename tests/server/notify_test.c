@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "server/notify.h"
 
@@ -187,6 +188,22 @@ TEST(notify, the_watchdog_hears_nothing_while_the_server_is_not_alive)
 	assert_nothing_received(&m);
 	atomic_store(&m.alive, true);
 	assert_received(&m, "WATCHDOG=1");
+	notify_close(&m.notify);
+	manager_close(&m);
+}
+
+TEST(notify, without_a_thread_the_watchdog_hears_nothing_and_the_rest_goes_on)
+{
+	struct manager m;
+
+	watchdog_open(&m, "2000", getpid());
+	log_set_level(LOG_ERROR);
+	fault_arm(FAULT_THREAD, 0);
+	notify_open(&m.notify, is_alive, &m);
+	fault_disarm(FAULT_THREAD);
+	assert_false(m.notify.pinging);
+	notify_send(&m.notify, "READY=1");
+	assert_received(&m, "READY=1");
 	notify_close(&m.notify);
 	manager_close(&m);
 }
