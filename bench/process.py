@@ -52,8 +52,8 @@ class Process:
         with open(log, "wb") as out:
             self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
-    def wait_ready(self, port):
-        deadline = time.monotonic() + READY_SECONDS_MAX
+    def wait_ready(self, port, seconds_max=READY_SECONDS_MAX):
+        deadline = time.monotonic() + seconds_max
         while time.monotonic() < deadline and self.child.poll() is None:
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", port)) == 0:
