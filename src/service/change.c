@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/crypto.h"
+#include "service/context.h"
 #include "service/key_names.h"
 #include "service/row.h"
 

@@ -30,6 +30,7 @@ enum {
 
 enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 
+struct looked;
 struct row_read;
 struct partition_read;
 

@@ -1,0 +1,532 @@
+/* The rough store: an engine as a service finds it that is not alone. Requests run side by side, as over a network:
+ *
+ *   - every call of a request is a turn of its own, and between any two calls other requests get on;
+ *   - nothing is kept between calls but rows: results are copied to the caller, and what they were copied from is destroyed;
+ *   - at random a call is answered late, or refused for the moment (nothing was written), or nobody says whether it was
+ *     done, or a transaction is cancelled because of a conflict.
+ *
+ * One request runs at a time. The seed says which one goes on at each call, and what goes wrong: with the same seed, requests
+ * that were submitted in the same order do the same. ROUGH_VARIABLE holds a seed, which puts suites on this store
+ * (rough_seed); it is printed, so that a failure can be replayed.
+ *
+ * A session for reads alone (read_begin) is answered by the engine itself. */
+#ifndef TESTS_ROUGH_STORE_H
+#define TESTS_ROUGH_STORE_H
+
+#include "test.h"
+
+#include <malloc.h>
+#include <pthread.h>
+
+#include "engine/engine.h"
+#include "random.h"
+
+#define ROUGH_VARIABLE "GATEHOUSE_ROUGH"
+
+enum {
+	ROUGH_FAULTS_IN_A_ROW_MAX = 2, /* of one request: it would give up at some point, and rightly */
+	ROUGH_LATE_CALLS_MAX = 6,      /* of others, that go before a late answer */
+};
+
+struct rough;
+
+/* A request under way, in a thread of its own. */
+struct rough_task {
+	struct table         base; /* first: its session */
+	struct rough        *rough;
+	struct turn_request *request;
+	struct rough_task   *next;
+	unsigned             faults;     /* in a row */
+	bool                 unanswered; /* what it wrote last was done, and nobody said so */
+};
+
+struct rough {
+	struct store   base;
+	struct engine *engine;
+	uint64_t       seed;
+	bool           calm;  /* nothing goes wrong; others still run in between */
+	bool           blind; /* conditions are left out: a control, to see that tests notice */
+
+	/* shared, under the lock */
+	pthread_mutex_t    lock;
+	pthread_cond_t     moved;
+	struct random      random;
+	struct rough_task *first;   /* those under way */
+	struct rough_task *running; /* the one that goes on */
+	unsigned           count, live;
+	bool               held; /* nobody goes on */
+	unsigned           conflicts, faults;
+};
+
+/* ---- whose turn it is ---- */
+
+static inline void rough_choose(struct rough *r)
+{
+	struct rough_task *task = r->first;
+
+	r->running = NULL;
+	if (r->count == 0 || r->held)
+		return;
+	for (uint64_t n = random_below(&r->random, r->count); n > 0; n--)
+		task = task->next;
+	r->running = task;
+	pthread_cond_broadcast(&r->moved);
+}
+
+static inline void rough_await(struct rough_task *task)
+{
+	while (task->rough->running != task)
+		pthread_cond_wait(&task->rough->moved, &task->rough->lock);
+}
+
+/* Others may go first, so many times. */
+static inline void rough_yield(struct rough_task *task, unsigned times)
+{
+	pthread_mutex_lock(&task->rough->lock);
+	for (unsigned i = 0; i < times; i++) {
+		rough_choose(task->rough);
+		rough_await(task);
+	}
+	pthread_mutex_unlock(&task->rough->lock);
+}
+
+static inline uint64_t rough_draw(struct rough *r, uint64_t bound)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&r->lock);
+	n = random_below(&r->random, bound);
+	pthread_mutex_unlock(&r->lock);
+	return n;
+}
+
+/* ---- what goes wrong ---- */
+
+enum rough_fate { ROUGH_FINE, ROUGH_REFUSED, ROUGH_LOST, ROUGH_UNANSWERED, ROUGH_CONFLICT };
+
+/* LOST: it was not done, UNANSWERED: it was; nobody says so. CONFLICT: only of transactions, and not of one that was
+ * done: it is known by its token. */
+static inline enum rough_fate rough_fate(struct rough_task *task, bool transaction)
+{
+	struct rough   *r = task->rough;
+	uint64_t        n = rough_draw(r, 100);
+	enum rough_fate fate = n < 4                   ? ROUGH_REFUSED
+	                       : n < 7                 ? ROUGH_LOST
+	                       : n < 10                ? ROUGH_UNANSWERED
+	                       : n < 20 && transaction ? ROUGH_CONFLICT
+	                                               : ROUGH_FINE;
+
+	if (r->calm || task->faults >= ROUGH_FAULTS_IN_A_ROW_MAX ||
+	    (fate == ROUGH_CONFLICT && task->unanswered))
+		fate = ROUGH_FINE;
+	if (transaction && fate != ROUGH_REFUSED && fate != ROUGH_LOST)
+		task->unanswered = fate == ROUGH_UNANSWERED;
+	task->faults = fate == ROUGH_FINE ? 0 : task->faults + 1;
+	r->faults += fate != ROUGH_FINE;
+	return fate;
+}
+
+static inline enum err_code rough_fail(struct rough_task *task, enum rough_fate fate, struct err *err)
+{
+	if (fate != ROUGH_REFUSED)
+		return err_set(err, ERR_STORAGE, "rough store: no answer");
+	return rough_draw(task->rough, 2) == 0 ? err_set(err, ERR_THROTTLED, "rough store: slow down")
+	                                       : err_set(err, ERR_OVERLOADED, "rough store: busy");
+}
+
+/* ---- copies: the caller's arena holds all that is left of an answer ---- */
+
+static inline struct capacity rough_copy_capacity(struct arena *a, const struct capacity *c)
+{
+	struct capacity copy = *c;
+
+	copy.table = arena_copy(a, c->table);
+	copy.indexes = NULL; /* no service looks */
+	copy.index_count = 0;
+	return copy;
+}
+
+static inline void rough_copy_get(struct arena *a, struct table_get_result *r)
+{
+	r->item = item_copy(a, &r->item);
+	r->capacity = rough_copy_capacity(a, &r->capacity);
+}
+
+static inline void rough_copy_write(struct arena *a, struct table_write_result *r)
+{
+	r->item = item_copy(a, &r->item);
+	r->collection_name = arena_copy(a, r->collection_name);
+	if (r->has_collection)
+		r->collection_key = value_copy(a, &r->collection_key);
+	r->capacity = rough_copy_capacity(a, &r->capacity);
+}
+
+static inline void rough_copy_query(struct arena *a, struct table_query_result *r)
+{
+	struct item *items = arena_array(a, r->count + 1, sizeof(*items));
+
+	for (uint32_t i = 0; i < r->count; i++)
+		items[i] = item_copy(a, &r->items[i]);
+	r->items = items;
+	r->last_key = item_copy(a, &r->last_key);
+	r->capacity = rough_copy_capacity(a, &r->capacity);
+}
+
+static inline void rough_copy_batch(struct arena *a, struct table_batch_get_result *r, uint32_t count)
+{
+	struct table_get_result *results = arena_array(a, count + 1, sizeof(*results));
+	bool                    *skipped = arena_zalloc(a, count + 1);
+
+	for (uint32_t i = 0; i < count; i++) {
+		results[i] = r->results[i];
+		rough_copy_get(a, &results[i]);
+		skipped[i] = r->skipped != NULL && r->skipped[i];
+	}
+	r->results = results;
+	r->skipped = skipped;
+}
+
+static inline void rough_copy_transact(struct arena *a, struct table_transact_result *r, uint32_t count)
+{
+	struct table_reason       *reasons = arena_array(a, count + 1, sizeof(*reasons));
+	struct table_write_result *results = arena_array(a, count + 1, sizeof(*results));
+
+	for (uint32_t i = 0; i < count && r->cancelled; i++) {
+		reasons[i] = r->reasons[i];
+		reasons[i].item = item_copy(a, &reasons[i].item);
+		if (reasons[i].text != NULL)
+			reasons[i].text = arena_printf(a, "%s", reasons[i].text).data;
+	}
+	for (uint32_t i = 0; i < count && !r->cancelled; i++) {
+		results[i] = r->results[i];
+		rough_copy_write(a, &results[i]);
+	}
+	r->reasons = reasons;
+	r->results = results;
+}
+
+/* ---- calls ---- */
+
+/* One call, as a turn of the engine. */
+struct rough_call {
+	struct turn_request base;
+	struct arena       *arena;
+	const void         *q;
+	void               *r;
+	struct bytes        name;
+};
+
+static inline enum err_code rough_turn(struct rough_task *task, struct rough_call *c, enum rough_fate fate,
+                                       struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+
+	rough_yield(task, 1);
+	if (fate != ROUGH_REFUSED && fate != ROUGH_LOST) {
+		c->base.cost_bytes = 100;
+		rc = engine_run(task->rough->engine, &c->base, err);
+	}
+	if (rough_draw(task->rough, 8) == 0) /* late */
+		rough_yield(task, (unsigned)rough_draw(task->rough, ROUGH_LATE_CALLS_MAX));
+	return fate == ROUGH_FINE ? rc : rough_fail(task, fate, err);
+}
+
+/* `copy` names the result r of a call q, in the caller's arena a. */
+#define ROUGH(member, query_type, result_type, copy)                                                         \
+	static inline enum err_code rough_##member##_run(struct turn_request *w, struct table *t)            \
+	{                                                                                                    \
+		struct rough_call *c = (struct rough_call *)w;                                               \
+                                                                                                             \
+		return t->backend->member(t, c->arena, c->q, c->r, &w->err);                                 \
+	}                                                                                                    \
+	static inline enum err_code rough_##member(struct table *t, struct arena *a, const query_type *q,    \
+	                                           result_type *r, struct err *err)                          \
+	{                                                                                                    \
+		struct rough_task *task = (struct rough_task *)t;                                            \
+		struct arena       own;                                                                      \
+		struct rough_call  c = {                                                                     \
+		         .base = {.run = rough_##member##_run}, .arena = &own, .q = q, .r = r};              \
+		enum err_code rc;                                                                            \
+                                                                                                             \
+		arena_init(&own);                                                                            \
+		*r = (result_type){0};                                                                       \
+		rc = rough_turn(task, &c, rough_fate(task, false), err);                                     \
+		if (rc == ERR_NONE)                                                                          \
+			copy;                                                                                \
+		arena_release(&own);                                                                         \
+		return rc;                                                                                   \
+	}
+
+ROUGH(get, struct table_get, struct table_get_result, rough_copy_get(a, r))
+ROUGH(write, struct table_write, struct table_write_result, rough_copy_write(a, r))
+ROUGH(query, struct table_query, struct table_query_result, rough_copy_query(a, r))
+ROUGH(batch_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
+ROUGH(transact_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
+
+static inline enum err_code rough_transact_run(struct turn_request *w, struct table *t)
+{
+	struct rough_call *c = (struct rough_call *)w;
+
+	return t->backend->transact_write(t, c->arena, c->q, c->r, &w->err);
+}
+
+static inline void rough_conflict(struct arena *a, struct table_transact_result *r, uint32_t count)
+{
+	r->cancelled = true;
+	r->reasons = arena_zalloc(a, (count + 1) * sizeof(*r->reasons));
+	r->reasons[0] = (struct table_reason){.code = ERR_CONDITION, .text = "rough store: conflict"};
+}
+
+/* What a service would ask for that leaves out its conditions. */
+static inline void rough_blind(struct arena *a, struct table_transact_write *q)
+{
+	struct table_write *writes = arena_array(a, q->count + 1, sizeof(*writes));
+	uint32_t            count = 0;
+
+	for (uint32_t i = 0; i < q->count; i++) {
+		if (q->writes[i].kind == TABLE_CHECK)
+			continue;
+		writes[count] = q->writes[i];
+		writes[count++].condition = NULL;
+	}
+	q->writes = writes;
+	q->count = count;
+}
+
+static inline enum err_code rough_transact_write(struct table *t, struct arena *a,
+                                                 const struct table_transact_write *asked,
+                                                 struct table_transact_result *r, struct err *err)
+{
+	struct rough_task          *task = (struct rough_task *)t;
+	struct table_transact_write q = *asked;
+	struct arena                own;
+	struct rough_call           c = {.base = {.run = rough_transact_run}, .arena = &own, .q = &q, .r = r};
+	enum rough_fate             fate = rough_fate(task, true);
+	enum err_code               rc = ERR_NONE;
+
+	*r = (struct table_transact_result){0};
+	arena_init(&own);
+	if (task->rough->blind)
+		rough_blind(&own, &q);
+	if (fate == ROUGH_CONFLICT)
+		rough_conflict(&own, r, q.count);
+	else if (q.count > 0)
+		rc = rough_turn(task, &c, fate, err);
+	if (rc == ERR_NONE) {
+		rough_copy_transact(a, r, q.count);
+		task->rough->conflicts += r->cancelled;
+	}
+	arena_release(&own);
+	return rc;
+}
+
+/* ---- tables: made once, and answered in the caller's arena ---- */
+
+#define ROUGH_TABLE(member, query_type, result_type)                                                         \
+	static inline enum err_code rough_##member##_run(struct turn_request *w, struct table *t)            \
+	{                                                                                                    \
+		struct rough_call *c = (struct rough_call *)w;                                               \
+                                                                                                             \
+		return t->backend->member(t, c->arena, c->q, c->r, &w->err);                                 \
+	}                                                                                                    \
+	static inline enum err_code rough_##member(struct table *t, struct arena *a, const query_type *q,    \
+	                                           result_type *r, struct err *err)                          \
+	{                                                                                                    \
+		struct rough_call c = {.base = {.run = rough_##member##_run}, .arena = a, .q = q, .r = r};   \
+                                                                                                             \
+		return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);                              \
+	}
+
+ROUGH_TABLE(create, struct table_schema, struct table_description)
+ROUGH_TABLE(alter, struct table_alter, struct table_description)
+
+static inline enum err_code rough_describe_run(struct turn_request *w, struct table *t)
+{
+	struct rough_call *c = (struct rough_call *)w;
+
+	return t->backend->describe(t, c->arena, c->name, c->r, &w->err);
+}
+
+static inline enum err_code rough_describe(struct table *t, struct arena *a, struct bytes name,
+                                           struct table_description *r, struct err *err)
+{
+	struct rough_call c = {.base = {.run = rough_describe_run}, .arena = a, .name = name, .r = r};
+
+	return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);
+}
+
+static inline void rough_pause(struct table *t, int64_t us)
+{
+	struct rough_task *task = (struct rough_task *)t;
+
+	(void)us;
+	rough_yield(task, 1 + (unsigned)rough_draw(task->rough, ROUGH_LATE_CALLS_MAX));
+}
+
+static const struct table_backend rough_table_backend = {.name = "rough",
+                                                         .get = rough_get,
+                                                         .write = rough_write,
+                                                         .query = rough_query,
+                                                         .batch_get = rough_batch_get,
+                                                         .transact_get = rough_transact_get,
+                                                         .transact_write = rough_transact_write,
+                                                         .create = rough_create,
+                                                         .describe = rough_describe,
+                                                         .alter = rough_alter,
+                                                         .pause = rough_pause};
+
+/* ---- the store ---- */
+
+static inline void *rough_run(void *ctx)
+{
+	struct rough_task   *task = ctx;
+	struct rough        *r = task->rough;
+	struct turn_request *w = task->request;
+
+	pthread_mutex_lock(&r->lock);
+	rough_await(task);
+	pthread_mutex_unlock(&r->lock);
+	task->base.now_us = engine_now_us(r->engine);
+	w->rc = w->run(w, &task->base);
+	pthread_mutex_lock(&r->lock);
+	for (struct rough_task **at = &r->first; *at != NULL; at = &(*at)->next)
+		if (*at == task) {
+			*at = task->next;
+			break;
+		}
+	r->count--;
+	rough_choose(r);
+	pthread_mutex_unlock(&r->lock);
+	w->done(w);
+	free(task);
+	pthread_mutex_lock(&r->lock);
+	r->live--;
+	pthread_cond_broadcast(&r->moved);
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static inline enum err_code rough_submit(struct store *s, struct turn_request *w, struct err *err)
+{
+	struct rough      *r = (struct rough *)s;
+	struct rough_task *task = calloc(1, sizeof(*task)), **last = &r->first;
+	pthread_t          thread;
+
+	(void)err;
+	*task = (struct rough_task){.base = {.backend = &rough_table_backend}, .rough = r, .request = w};
+	pthread_mutex_lock(&r->lock);
+	while (*last != NULL)
+		last = &(*last)->next;
+	*last = task;
+	r->count++;
+	r->live++;
+	if (r->running == NULL)
+		rough_choose(r);
+	pthread_mutex_unlock(&r->lock);
+	assert_int_equal(pthread_create(&thread, NULL, rough_run, task), 0);
+	pthread_detach(thread);
+	return ERR_NONE;
+}
+
+static inline void rough_gathered(struct store *s)
+{
+	(void)s;
+}
+
+static inline struct store *rough_engine(const struct store *s)
+{
+	return engine_store(((const struct rough *)s)->engine);
+}
+
+static inline struct table *rough_read_begin(struct store *s, struct arena *a)
+{
+	return rough_engine(s)->backend->read_begin(rough_engine(s), a);
+}
+
+static inline void rough_read_end(struct store *s, struct table *t)
+{
+	rough_engine(s)->backend->read_end(rough_engine(s), t);
+}
+
+static inline int64_t rough_now_us(struct store *s)
+{
+	return engine_now_us(((struct rough *)s)->engine);
+}
+
+static inline bool rough_ready(const struct store *s)
+{
+	return rough_engine(s)->backend->ready(rough_engine(s));
+}
+
+static inline void rough_stats(struct store *s, struct store_stats *out)
+{
+	rough_engine(s)->backend->stats(rough_engine(s), out);
+}
+
+static const struct store_backend rough_backend = {.name = "rough",
+                                                   .read_begin = rough_read_begin,
+                                                   .read_end = rough_read_end,
+                                                   .submit = rough_submit,
+                                                   .gathered = rough_gathered,
+                                                   .now_us = rough_now_us,
+                                                   .ready = rough_ready,
+                                                   .stats = rough_stats};
+
+static inline struct rough *rough_open(struct engine *engine, uint64_t seed)
+{
+	struct rough *r = calloc(1, sizeof(*r));
+
+	mallopt(M_PERTURB, 0xa5); /* what is freed is no longer what it was */
+	*r = (struct rough){.base = {&rough_backend},
+	                    .engine = engine,
+	                    .seed = seed,
+	                    .lock = PTHREAD_MUTEX_INITIALIZER,
+	                    .moved = PTHREAD_COND_INITIALIZER,
+	                    .random = {seed}};
+	return r;
+}
+
+/* Waits until nobody is under way. */
+static inline void rough_finish(struct rough *r)
+{
+	pthread_mutex_lock(&r->lock);
+	while (r->live > 0)
+		pthread_cond_wait(&r->moved, &r->lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static inline void rough_close(struct rough *r)
+{
+	rough_finish(r);
+	free(r);
+}
+
+/* What is submitted from here on waits for rough_release: so all of it begins at once, in an order that a seed fixes. */
+static inline void rough_hold(struct rough *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->held = true;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static inline void rough_release(struct rough *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->held = false;
+	if (r->running == NULL)
+		rough_choose(r);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* The seed that suites are to run with on this store; false: they run on the engine itself. */
+static inline bool rough_seed(uint64_t *seed)
+{
+	const char *text = getenv(ROUGH_VARIABLE);
+
+	if (text == NULL || *text == '\0')
+		return false;
+	*seed = strtoull(text, NULL, 10);
+	return true;
+}
+
+#endif

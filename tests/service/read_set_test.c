@@ -1,0 +1,386 @@
+/* The read set: what a commit depends on when others write in between, on the rough store. Each test reads, lets others
+ * write, and commits. */
+#include "service/fixture.h"
+
+#include <sys/random.h>
+
+#include "rough_store.h"
+#include "service/context.h"
+
+static void any_random(void *out, size_t len)
+{
+	assert_int_equal(getrandom(out, len, 0), len);
+}
+
+struct scene {
+	struct service  s;
+	struct services services;
+	struct rough   *rough;
+};
+
+static void scene_open(struct scene *x, uint64_t seed, bool calm)
+{
+	service_open(&x->s, NULL);
+	x->services = (struct services){.tables = service_tables_default(), .random = any_random};
+	x->rough = rough_open(x->s.f.engine, seed);
+	x->rough->calm = calm;
+}
+
+static void scene_close(struct scene *x)
+{
+	rough_close(x->rough);
+	service_close(&x->s);
+}
+
+struct act {
+	struct turn_request base;
+	struct scene       *x;
+	struct context      ctx;
+	enum err_code (*run)(struct act *act, struct err *err);
+	int n;
+};
+
+static enum err_code act_run(struct turn_request *w, struct table *t)
+{
+	struct act *act = (struct act *)w;
+
+	act->ctx.services = &act->x->services;
+	act->ctx.arena = &act->x->s.f.arena;
+	ctx_begin(&act->ctx, t);
+	return act->run(act, &w->err);
+}
+
+static enum err_code play(struct scene *x, enum err_code (*run)(struct act *, struct err *), int n)
+{
+	struct act act = {.base = {.run = act_run}, .x = x, .run = run, .n = n};
+
+	return store_run(&x->rough->base, &act.base, &x->s.f.err);
+}
+
+static struct item counted(struct context *ctx, const char *pk, const char *sk, int64_t count)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", bytes_of(pk));
+	row_set_text(&row, "SK", bytes_of(sk));
+	row_set_i64(&row, "count", count);
+	return row_item(&row);
+}
+
+/* Others, in a call of their own. */
+static void others_put(struct act *act, const char *pk, const char *sk, int64_t count)
+{
+	struct context ctx = act->ctx;
+	struct err     err;
+
+	ctx_begin(&ctx, act->ctx.table);
+	ctx_put(&ctx, TABLE_AUTH_STATE, counted(&ctx, pk, sk, count), NULL);
+	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
+}
+
+static enum err_code commit(struct act *act, struct err *err)
+{
+	return changes_commit(&act->ctx.changes, act->ctx.table, err);
+}
+
+/* ---- rows that were read by key ---- */
+
+/* n: 0 others do nothing, 1 they change the row that is written, 2 one that was only read, 3 they make one that was
+ * absent, 4 one that was not read, in another partition. */
+static enum err_code read_two_write_one(struct act *act, struct err *err)
+{
+	static const char *const touched[] = {NULL, "A#B#C", "A#B#D", "A#B#E"};
+	struct looked            row;
+
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
+	assert_true(row.found);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#D"), &row, err), ERR_NONE);
+	assert_true(row.found);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#E"), &row, err), ERR_NONE);
+	assert_false(row.found);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7), NULL);
+	if (act->n > 0)
+		others_put(act, act->n == 4 ? "q" : "p", act->n == 4 ? "A#B#C" : touched[act->n], 9);
+	return commit(act, err);
+}
+
+static enum err_code make_two(struct act *act, struct err *err)
+{
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#D", 2), NULL);
+	return commit(act, err);
+}
+
+TEST(read_set, a_commit_fails_if_any_row_that_was_read_by_key_has_changed_since)
+{
+	static const enum err_code expected[] = {ERR_NONE, ERR_CONDITION, ERR_CONDITION, ERR_CONDITION,
+	                                         ERR_NONE};
+
+	for (int n = 0; n <= 4; n++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+		assert_int_equal(play(&x, read_two_write_one, n), expected[n]);
+		assert_int_equal(count_in(&x.s, "p", "A#B#C"), expected[n] == ERR_NONE ? 7 : n == 1 ? 9 : 1);
+		scene_close(&x);
+	}
+}
+
+/* ---- queries ---- */
+
+static enum err_code query(struct act *act, const char *pk, const char *prefix, struct table_query_result *r,
+                           struct err *err)
+{
+	struct expr_key_condition key = {.hash_name = BYTES("PK"), .hash = value_string(bytes_of(pk))};
+	struct table_query        q = {.key = &key, .consistent = true};
+
+	if (prefix != NULL) {
+		key.range_name = BYTES("SK");
+		key.range_kind = RANGE_PREFIX;
+		key.low = value_string(bytes_of(prefix));
+	}
+	return ctx_query(&act->ctx, &q, r, err);
+}
+
+/* n: 0 others do nothing, 1 they add a row that the query would have found, 2 they change another partition. What is
+ * written is in the partition that was queried, or with n + 10 in another. */
+static enum err_code query_and_write(struct act *act, struct err *err)
+{
+	struct table_query_result r;
+
+	assert_int_equal(query(act, "p", "A#B", &r, err), ERR_NONE);
+	assert_int_equal(r.count, 2);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, act->n < 10 ? "p" : "r", "X#Y#Z", 7), NULL);
+	if (act->n % 10 > 0)
+		others_put(act, act->n % 10 == 1 ? "p" : "q", "A#B#E", 9);
+	return commit(act, err);
+}
+
+TEST(read_set, a_commit_fails_if_a_partition_that_was_queried_has_changed_since)
+{
+	for (int n = 0; n <= 2; n++)
+		for (int where = 0; where <= 10; where += 10) {
+			struct scene x;
+
+			scene_open(&x, 1, true);
+			assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+			assert_int_equal(play(&x, query_and_write, n + where),
+			                 n == 1 ? ERR_CONDITION : ERR_NONE);
+			assert_int_equal(count_in(&x.s, where == 0 ? "p" : "r", "X#Y#Z"), n == 1 ? 0 : 7);
+			scene_close(&x);
+		}
+}
+
+static enum err_code count_rows(struct act *act, struct err *err)
+{
+	struct table_query_result r;
+
+	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
+	assert_int_equal(r.count, act->n);
+	assert_int_equal(r.scanned, act->n);
+	return commit(act, err);
+}
+
+TEST(read_set, the_version_row_is_not_one_of_the_rows_and_expires)
+{
+	struct scene x;
+	struct item  version;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, count_rows, 0), ERR_NONE); /* there is no table yet */
+	assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+	assert_int_equal(play(&x, count_rows, 2), ERR_NONE);
+	assert_true(row_find(&x.s, BYTES("p"), BYTES(CHANGES_VERSION_KEY), &version));
+	assert_int_equal(row_i64(&version, "ttl", 0), START_S + CHANGES_VERSION_LIFE_S);
+	at(&x.s, CHANGES_VERSION_LIFE_S);
+	assert_int_equal(play(&x, query_and_write, 0), ERR_NONE);
+	assert_int_equal(play(&x, query_and_write, 1), ERR_CONDITION);
+	scene_close(&x);
+}
+
+static enum err_code nothing_kept(struct act *act, struct err *err)
+{
+	struct table_query_result r;
+	struct looked             row;
+
+	assert_true(act->ctx.table->alone);
+	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
+	assert_int_equal(act->ctx.changes.row_count + act->ctx.changes.partition_count, 0);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1), NULL);
+	return commit(act, err);
+}
+
+TEST(read_set, a_table_that_is_alone_has_neither_conditions_nor_versions)
+{
+	struct scene x;
+	struct item  version;
+	struct act   act = {.base = {.run = act_run}, .x = &x, .run = nothing_kept};
+
+	scene_open(&x, 1, true);
+	assert_int_equal(engine_run(x.s.f.engine, &act.base, &x.s.f.err), ERR_NONE);
+	assert_false(row_find(&x.s, BYTES("p"), BYTES(CHANGES_VERSION_KEY), &version));
+	scene_close(&x);
+}
+
+/* ---- many rows ---- */
+
+/* n rows are read by key; others change the last one, if n is odd. */
+static enum err_code read_many(struct act *act, struct err *err)
+{
+	struct looked *rows = arena_array(act->ctx.arena, (size_t)act->n, sizeof(*rows));
+
+	for (int i = 0; i < act->n; i++) {
+		looked_init(&rows[i], arena_printf(act->ctx.arena, "p%d", i % 3),
+		            arena_printf(act->ctx.arena, "A#B#%d", i));
+		rows[i].next = i + 1 < act->n ? &rows[i + 1] : NULL;
+	}
+	assert_int_equal(ctx_look_all(&act->ctx, rows, err), ERR_NONE);
+	assert_true(act->ctx.changes.uncovered <= CHANGES_READS_MAX);
+	assert_true(changes_room(&act->ctx.changes) >= CHANGES_MAX - CHANGES_READS_MAX);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "X#Y#Z", act->n), NULL);
+	if (act->n % 2 == 1)
+		others_put(act, arena_printf(act->ctx.arena, "p%d%c", (act->n - 1) % 3, '\0').data,
+		           arena_printf(act->ctx.arena, "A#B#%d%c", act->n - 1, '\0').data, 9);
+	return commit(act, err);
+}
+
+TEST(read_set, more_rows_than_are_remembered_are_watched_by_the_versions_of_their_partitions)
+{
+	static const int counts[] = {CHANGES_READS_MAX - 1,
+	                             CHANGES_READS_MAX,
+	                             CHANGES_READS_MAX + 1,
+	                             CHANGES_READS_MAX + 2,
+	                             301,
+	                             300};
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		assert_int_equal(play(&x, read_many, counts[i]),
+		                 counts[i] % 2 == 1 ? ERR_CONDITION : ERR_NONE);
+		assert_int_equal(count_in(&x.s, "q", "X#Y#Z"), counts[i] % 2 == 1 ? 0 : counts[i]);
+		scene_close(&x);
+	}
+}
+
+/* n changes, each in a partition of its own: each moves a version. */
+static enum err_code write_partitions(struct act *act, struct err *err)
+{
+	for (int i = 0; i < act->n; i++)
+		ctx_put(&act->ctx, TABLE_AUTH_STATE,
+		        counted(&act->ctx, arena_printf(act->ctx.arena, "p%d%c", i, '\0').data, "A#B#C", 1),
+		        NULL);
+	return commit(act, err);
+}
+
+TEST(read_set, versions_count_against_the_budget)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, write_partitions, TABLE_TRANSACT_MAX / 2 + 1), ERR_LIMIT);
+	assert_int_equal(rows_in_table(&x.s), 0);
+	assert_int_equal(play(&x, write_partitions, TABLE_TRANSACT_MAX / 2), ERR_NONE);
+	assert_int_equal(rows_in_table(&x.s), TABLE_TRANSACT_MAX);
+	scene_close(&x);
+}
+
+/* ---- nothing is written ---- */
+
+static enum err_code read_and_confirm(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
+	if (act->n >= 10)
+		changes_confirm(&act->ctx.changes);
+	if (act->n % 10 == 1)
+		others_put(act, "p", "A#B#C", 9);
+	return commit(act, err);
+}
+
+TEST(read_set, a_call_that_changes_nothing_is_checked_if_it_asks_for_it)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, read_and_confirm, 10), ERR_NONE); /* there is no table yet */
+	assert_int_equal(play(&x, read_and_confirm, 1), ERR_NONE);
+	assert_int_equal(play(&x, read_and_confirm, 10), ERR_NONE);
+	assert_int_equal(play(&x, read_and_confirm, 11), ERR_NONE); /* the same row, written again */
+	assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+	assert_int_equal(play(&x, read_and_confirm, 11), ERR_CONDITION);
+	scene_close(&x);
+}
+
+/* ---- a store that does not always answer ---- */
+
+/* Reads a count, and writes it with one more. */
+static enum err_code count_once(struct act *act, struct err *err)
+{
+	enum err_code rc;
+	unsigned      decisions = 0;
+
+	do {
+		struct looked row;
+
+		ctx_begin(&act->ctx, act->ctx.table);
+		if (ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err) != ERR_NONE)
+			return err->code;
+		ctx_put(&act->ctx, TABLE_AUTH_STATE,
+		        counted(&act->ctx, "p", "A#B#C",
+		                (row.found ? row_i64(&row.item, "count", 0) : 0) + 1),
+		        NULL);
+		rc = commit(act, err);
+	} while (changes_decide_again(&act->ctx.changes, act->ctx.table, rc, ++decisions));
+	return rc;
+}
+
+static void act_done(struct turn_request *w)
+{
+	(void)w;
+}
+
+enum { COUNTERS = 8, COUNTS_EACH = 6 };
+
+static int64_t count_in_parallel(uint64_t seed, bool blind)
+{
+	struct scene x;
+	struct act   acts[COUNTERS];
+	int64_t      count;
+
+	scene_open(&x, seed, false);
+	x.rough->blind = blind;
+	for (int round = 0; round < COUNTS_EACH; round++) {
+		rough_hold(x.rough);
+		for (int i = 0; i < COUNTERS; i++) {
+			acts[i] = (struct act){
+			        .base = {.run = act_run, .done = act_done}, .x = &x, .run = count_once};
+			assert_int_equal(rough_submit(&x.rough->base, &acts[i].base, &x.s.f.err), ERR_NONE);
+		}
+		rough_release(x.rough);
+		rough_finish(x.rough);
+		for (int i = 0; i < COUNTERS; i++)
+			if (acts[i].base.rc != ERR_NONE)
+				fail_msg("seed %lu: %s", seed, acts[i].base.err.text);
+	}
+	count = count_in(&x.s, "p", "A#B#C");
+	scene_close(&x);
+	return count;
+}
+
+TEST(rough_store, each_of_many_at_once_counts_exactly_once_whatever_goes_wrong)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++)
+		assert_int_equal(count_in_parallel(seed, false), COUNTERS * COUNTS_EACH);
+}
+
+TEST(rough_store, without_conditions_counts_are_lost)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		assert_true(count_in_parallel(seed, true) < COUNTERS * COUNTS_EACH);
+}
