@@ -134,10 +134,13 @@ struct edit {
 static enum err_code edit_begin(const char *data_dir, struct arena *a, struct edit *e,
                                 const struct credentials **old, struct err *err)
 {
+	enum err_code rc;
+
 	*old = NULL;
 	*e = (struct edit){.arena = a};
-	if (credentials_load(data_dir, old, err) != ERR_NONE && err->code != ERR_NO_RESOURCE)
-		return err->code;
+	rc = credentials_load(data_dir, old, err);
+	if (rc != ERR_NONE && rc != ERR_NO_RESOURCE)
+		return rc;
 	e->count = *old == NULL ? 0 : (*old)->count;
 	e->region = *old == NULL ? (struct bytes){NULL, 0} : (*old)->region;
 	e->list = arena_array(a, e->count + 1, sizeof(*e->list));
@@ -154,22 +157,26 @@ static struct credential *edit_find(struct edit *e, struct bytes id_or_name)
 	return NULL;
 }
 
-static enum err_code edit_file(const char *data_dir, struct arena                                      *a,
-                               enum err_code (*step)(struct edit *e, void *ctx, struct err *err), void *ctx,
+static enum err_code edit_file(const char *data_dir, struct arena                               *a,
+                               enum err_code (*step)(struct edit *, void *, struct err *), void *ctx,
                                struct err *err)
 {
 	const struct credentials *old;
 	struct edit               e;
 	int                       lock;
+	enum err_code             rc;
 
 	if (credential_file_lock(data_dir, &lock, err) != ERR_NONE)
 		return err->code;
-	if (edit_begin(data_dir, a, &e, &old, err) == ERR_NONE && step(&e, ctx, err) == ERR_NONE)
-		credential_file_write(data_dir, e.region, e.list, e.count, err);
+	rc = edit_begin(data_dir, a, &e, &old, err);
+	if (rc == ERR_NONE)
+		rc = step(&e, ctx, err);
+	if (rc == ERR_NONE)
+		rc = credential_file_write(data_dir, e.region, e.list, e.count, err);
 	if (old != NULL)
 		credentials_release(old);
 	close(lock);
-	return err->code;
+	return rc;
 }
 
 struct create {
@@ -318,14 +325,16 @@ enum err_code credential_seal(const char *data_dir, uint32_t *count, struct err 
 {
 	struct credentials *c;
 	int                 lock;
+	enum err_code       rc;
 
 	if (credential_file_lock(data_dir, &lock, err) != ERR_NONE)
 		return err->code;
-	if (credential_file_read_unsealed(data_dir, &c, err) == ERR_NONE) {
-		credential_file_write(data_dir, c->region, c->list, c->count, err);
+	rc = credential_file_read_unsealed(data_dir, &c, err);
+	if (rc == ERR_NONE) {
+		rc = credential_file_write(data_dir, c->region, c->list, c->count, err);
 		*count = c->count;
 		credentials_release(c);
 	}
 	close(lock);
-	return err->code;
+	return rc;
 }

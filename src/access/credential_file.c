@@ -145,14 +145,19 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 static enum err_code read_text(struct credentials *c, const char *data_dir, bool sealed, struct buf *out,
                                struct err *err)
 {
-	struct err why;
-	char       path[PATH_MAX];
+	char          path[PATH_MAX];
+	enum err_code rc;
 
 	file_path(path, data_dir, FILE_NAME);
-	if (read_whole(c, path, out, err) == ERR_NONE)
+	rc = read_whole(c, path, out, err);
+	if (rc == ERR_NONE)
 		return sealed ? seal_verify(data_dir, FILE_NAME, buf_bytes(out), err) : ERR_NONE;
-	if (err->code == ERR_NO_RESOURCE && seal_verify_absent(data_dir, FILE_NAME, &why) != ERR_NONE)
-		*err = why;
+	if (rc == ERR_NO_RESOURCE) {
+		struct err why;
+
+		if (seal_verify_absent(data_dir, FILE_NAME, &why) != ERR_NONE)
+			*err = why;
+	}
 	return err->code;
 }
 
@@ -163,21 +168,21 @@ static enum err_code read_file(const char *data_dir, bool sealed, struct bytes r
 	struct json_reader *reader = json_reader_open();
 	struct buf          text;
 	struct err          why;
+	enum err_code       rc;
 
 	atomic_init(&c->refs, 1);
 	arena_init(&c->arena);
 	buf_init(&text, &c->arena);
-	err->code = ERR_NONE;
-	if (read_text(c, data_dir, sealed, &text, err) == ERR_NONE &&
-	    (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE ||
-	     (region.len > 0 && check_homes(c, region, &why) != ERR_NONE)))
-		err_set(err, ERR_INVALID, "%s/%s: %s", data_dir, FILE_NAME, why.text);
+	rc = read_text(c, data_dir, sealed, &text, err);
+	if (rc == ERR_NONE && (read_keys(c, reader, buf_bytes(&text), &why) != ERR_NONE ||
+	                       (region.len > 0 && check_homes(c, region, &why) != ERR_NONE)))
+		rc = err_set(err, ERR_INVALID, "%s/%s: %s", data_dir, FILE_NAME, why.text);
 	json_reader_close(reader);
-	if (err->code != ERR_NONE)
+	if (rc != ERR_NONE)
 		credentials_release(c);
 	else
 		*out = c;
-	return err->code;
+	return rc;
 }
 
 enum err_code credential_file_read(const char *data_dir, struct bytes region, struct credentials **out,
@@ -245,14 +250,14 @@ static void write_keys(struct buf *out, struct bytes region, const struct creden
 enum err_code credential_file_write(const char *data_dir, struct bytes region, const struct credential *list,
                                     uint32_t count, struct err *err)
 {
-	struct buf text;
+	struct buf    text;
+	enum err_code rc;
 
 	buf_init(&text, NULL);
 	write_keys(&text, region, list, count);
-	err->code = ERR_NONE;
-	seal_write(data_dir, FILE_NAME, buf_bytes(&text), err);
+	rc = seal_write(data_dir, FILE_NAME, buf_bytes(&text), err);
 	buf_release(&text);
-	return err->code;
+	return rc;
 }
 
 enum err_code credential_file_lock(const char *data_dir, int *fd, struct err *err)

@@ -1,4 +1,6 @@
-/* Keyring: the credentials in force. Editing replaces the file, so a change is seen by the very next request if each
+/* Keyring: the credentials in force, and what each key takes up.
+ *
+ * Editing replaces the file, so a change is seen by the very next request if each
  * acquire looks at the file. It does so by the descriptor that the set in force was read from: a file that was
  * replaced, moved, removed or written to has other links or times, and not searching for the path makes the look
  * three times cheaper. Held open, its inode is never given to another file. */
@@ -60,9 +62,9 @@ static enum err_code seal_first(const char *data_dir, struct err *err)
 	uint32_t count;
 	bool     due;
 
-	if (seal_is_due(data_dir, "keys.json", &due, err) != ERR_NONE || !due)
+	if (seal_is_due(data_dir, "keys.json", &due, err) != ERR_NONE)
 		return err->code;
-	return credential_seal(data_dir, &count, err);
+	return due ? credential_seal(data_dir, &count, err) : ERR_NONE;
 }
 
 /* A key that was there before goes on with its use; `old` may be NULL. */
@@ -101,13 +103,19 @@ enum err_code keyring_open(struct keyring **out, const char *data_dir, struct by
 	snprintf(k->path, sizeof(k->path), "%s/keys.json", data_dir);
 	snprintf(k->region, sizeof(k->region), "%.*s", BYTES_ARG(region));
 	pthread_mutex_init(&k->lock, NULL);
-	rc = seal_first(data_dir, err) == ERR_NONE ? read_first(k, &c, err) : err->code;
-	*made = rc == ERR_NO_RESOURCE && make_first(data_dir, err) == ERR_NONE;
-	if (*made)
+	*made = false;
+	rc = seal_first(data_dir, err);
+	if (rc == ERR_NONE)
 		rc = read_first(k, &c, err);
+	if (rc == ERR_NO_RESOURCE) {
+		rc = make_first(data_dir, err);
+		*made = rc == ERR_NONE;
+		if (rc == ERR_NONE)
+			rc = read_first(k, &c, err);
+	}
 	if (rc != ERR_NONE) {
 		keyring_close(k);
-		return err->code;
+		return rc;
 	}
 	link_uses(c, NULL);
 	k->now = c;
@@ -185,4 +193,63 @@ const struct credentials *keyring_acquire(struct keyring *k)
 		return c;
 	credentials_release(c);
 	return acquire_anew(k);
+}
+
+/* ---- what a key takes up: two numbers, each moved by compare and swap, so that of any number of threads exactly as
+ * many get in as there is room for ---- */
+
+#define SECOND_NS 1000000000
+
+struct key_use *key_use_open(void)
+{
+	struct key_use *u = mem_zalloc(sizeof(*u));
+
+	atomic_init(&u->refs, 1);
+	return u;
+}
+
+struct key_use *key_use_ref(struct key_use *u)
+{
+	atomic_fetch_add(&u->refs, 1);
+	return u;
+}
+
+void key_use_release(struct key_use *u)
+{
+	if (u != NULL && atomic_fetch_sub(&u->refs, 1) == 1)
+		free(u);
+}
+
+/* They are counted without a ceiling too: there may be one tomorrow. */
+bool key_use_connect(struct key_use *u, const struct key_ceilings *ceilings)
+{
+	unsigned now = atomic_load(&u->connections);
+
+	do {
+		if (ceilings->connections_max > 0 && now >= ceilings->connections_max)
+			return false;
+	} while (!atomic_compare_exchange_weak(&u->connections, &now, now + 1));
+	key_use_ref(u);
+	return true;
+}
+
+void key_use_disconnect(struct key_use *u)
+{
+	atomic_fetch_sub(&u->connections, 1);
+	key_use_release(u);
+}
+
+/* Each request takes its share of a second, and they stand in line; the line may be a second long. */
+bool key_use_request(struct key_use *u, const struct key_ceilings *ceilings, int64_t now_us)
+{
+	int64_t now_ns = now_us * 1000, line = atomic_load(&u->free_ns), after;
+
+	if (ceilings->requests_per_second_max == 0)
+		return true;
+	do {
+		after = (line > now_ns ? line : now_ns) + SECOND_NS / ceilings->requests_per_second_max;
+		if (after - now_ns > SECOND_NS)
+			return false;
+	} while (!atomic_compare_exchange_weak(&u->free_ns, &line, after));
+	return true;
 }

@@ -1,4 +1,5 @@
-/* Policy model: what a parsed policy is made of, and the questions its parts answer. Private to access/.
+/* Policy model: what a parsed policy is made of, the questions its parts answer, and what the
+ * files that read a document share. Private to access/.
  *
  * What always holds of a parsed policy:
  * (1) Lists of actions, resources and operands have at least one element, and a list of conditions is empty
@@ -9,6 +10,7 @@
 #define ACCESS_POLICY_MODEL_H
 
 #include "access/policy.h"
+#include "json/json.h"
 
 enum { ARN_PARTS = 6, ARN_SERVICE = 2, ARN_TAIL = ARN_PARTS - 1 };
 
@@ -99,7 +101,7 @@ struct policy {
 };
 _Static_assert(ACCESS_KEY_COUNT <= 32, "struct policy has a bit a key");
 
-/* ---- names ---- */
+/* ---- names (policy_eval.c) ---- */
 
 struct access_key_row {
 	struct bytes     name;
@@ -128,7 +130,7 @@ static inline char ascii_lower(char c)
 /* Lower case of the ASCII letters, into memory of the same length. */
 void bytes_lower(struct bytes text, char *out);
 
-/* ---- matching ---- */
+/* ---- matching (policy_pattern.c) ---- */
 
 /* The text must outlive the pattern. */
 struct pattern pattern_of(struct bytes text);
@@ -147,7 +149,7 @@ bool       resource_matches(const struct resource *r, const struct arn *arn);
 /* An IPv4 address is in no range wider than all of IPv4: ::/0 means IPv6 only. */
 bool cidr_holds(const struct cidr *range, const struct access_address *address);
 
-/* ---- values as text ---- */
+/* ---- values as text (policy_condition.c) ---- */
 
 bool cidr_parse(struct bytes text, struct cidr *out);
 bool truth_parse(struct bytes text, bool *out);
@@ -156,7 +158,7 @@ bool decimal_parse(struct bytes text, int64_t *micros);
 /* 2024-05-01, 2024-05-01T10:00Z, 2024-05-01T10:00:00.5+02:00, or seconds since 1970. */
 bool date_parse(struct bytes text, int64_t *micros);
 
-/* ---- judging ---- */
+/* ---- judging (policy_eval.c) ---- */
 
 /* A request, prepared once for all statements. */
 struct question {
@@ -180,5 +182,53 @@ bool question_leaves_open(const struct question *q, enum access_key key);
 /* `failed` is set with VERDICT_CONDITION: the first that does not hold. */
 enum verdict statement_judge(const struct statement *s, const struct question *q,
                              const struct condition **failed);
+
+/* ---- reading a document ----
+ * Where the parser stands is kept as it goes down, so that every refusal says the statement, the element and, within a
+ * condition, the operator and the key. */
+
+struct parser {
+	struct arena *arena; /* the policy's */
+	struct err   *err;
+	uint32_t      keys;     /* mentioned so far */
+	size_t        searched; /* bytes of runs that take long to look for, so far */
+
+	/* where it stands; what does not apply is NULL or empty */
+	const struct json *statement;
+	size_t             number;
+	struct bytes       element;
+	struct bytes       spelled; /* operator */
+	struct bytes       key;
+};
+
+/* Fills the error with the place and the message; always ERR_INVALID. */
+enum err_code parser_refuse(struct parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A value as an error text may show it: in quotes, cut off when long, and plain ASCII. */
+enum { QUOTED_BYTES_MAX = 80 };
+
+struct quoted {
+	char text[QUOTED_BYTES_MAX * 4 + sizeof("\"…\"")];
+};
+
+struct quoted quote(struct bytes value);
+
+/* A list, or the one value that stands for a list of one: the first of them, and how many. Refuses an empty
+ * list and one longer than POLICY_LIST_MAX. */
+enum err_code parser_list(struct parser *p, const struct json *json, const struct json **first,
+                          size_t *count);
+
+/* A string of at most `max` bytes, without variables. */
+enum err_code parser_text(struct parser *p, const struct json *json, size_t max, struct bytes *out);
+
+/* No two members of the object have the same name. */
+enum err_code parser_unique(struct parser *p, const struct json *object);
+
+enum err_code parse_action(struct parser *p, const struct json *json, struct pattern *out);
+enum err_code parse_resource(struct parser *p, const struct json *json, struct resource *out);
+enum err_code parse_conditions(struct parser *p, const struct json *json, struct statement *out);
+
+/* Adds up what would take long to match, and refuses what is too much of it. */
+enum err_code parser_count_runs(struct parser *p, struct bytes pattern);
 
 #endif

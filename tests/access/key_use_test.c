@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "access/key_use.h"
+#include "access/credential.h"
 
 enum { SECOND_US = 1000000, THREADS = 4 };
 
