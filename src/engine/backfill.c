@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "engine/layout.h"
 #include "engine/row.h"
-#include "engine/tables.h"
 #include "engine/ticker.h"
 #include "item/codec.h"
 
@@ -102,7 +101,7 @@ static void finish(struct engine_session *s, struct arena *a, const struct table
 	memcpy(e->index_ids, t->index_ids, sizeof(e->index_ids));
 	for (uint32_t i = 0; i < e->schema.index_count; i++)
 		e->schema.indexes[i].status = INDEX_ACTIVE;
-	tables_save(s, a, e);
+	catalog_save(s, a, e);
 }
 
 static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct fill_request *q,

@@ -1,30 +1,59 @@
-/* Batch: a transaction is its actions applied one after the other in one turn, all kept or all undone. No two
- * of them touch the same item, so each sees the item as it was before the transaction.
+/* Batch: many items in one call: batches, where each stands for itself, and transactions.
+ *
+ * A transaction of writes is its actions applied one after the other in one turn, all kept or all undone. No two
+ * of them touch the same item, so each sees the item as it was before the transaction. One of reads sees one moment.
  *
  * A client request token is an item of a table of the engine's own, with a time to live, written in the same
  * turn as what it stands for: so it survives a restart exactly if the transaction does. */
-#include "engine/batch.h"
+#include <stdlib.h>
 
 #include "engine/layout.h"
-#include "engine/read.h"
+#include "engine/row.h"
+#include "expr/eval.h"
+#include "item/codec.h"
 #include "item/messages.h"
+
+enum {
+	FEW_KEYS = 16,
+	KEY_ROOM = 64, /* most parts of a key take less */
+};
 
 #define TOKENS_NAME   "!tokens" /* not a name that a user's table can have */
 #define TOKEN_KEY     "token"
 #define TOKEN_DIGEST  "digest"
 #define TOKEN_EXPIRES "expires"
 
-struct table_entry *batch_tokens_table(void)
-{
-	struct table_schema schema = {.name = BYTES(TOKENS_NAME),
-	                              .keys = {.hash = {BYTES(TOKEN_KEY), VALUE_S}},
-	                              .on_demand = true,
-	                              .ttl_attribute = BYTES(TOKEN_EXPIRES)};
-	struct table_entry *e = table_entry_make(&schema);
+/* ---- no item twice ---- */
 
-	e->id = TABLE_ID_TOKENS;
-	e->internal = true;
-	return e;
+static int key_order(const void *a, const void *b)
+{
+	return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
+/* Of a few keys comparing all pairs costs less than sorting: most differ in length already. */
+static bool few_have_duplicates(const struct bytes *keys, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (bytes_equal(keys[i], keys[j]))
+				return true;
+	return false;
+}
+
+/* Are two of these the same row? Row keys, as layout_row makes them. */
+static bool has_duplicates(const struct bytes *row_keys, uint32_t count, struct arena *a)
+{
+	struct bytes *sorted;
+
+	if (count <= FEW_KEYS)
+		return few_have_duplicates(row_keys, count);
+	sorted = arena_array(a, count, sizeof(*sorted));
+	memcpy(sorted, row_keys, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), key_order);
+	for (uint32_t i = 1; i < count; i++)
+		if (bytes_equal(sorted[i - 1], sorted[i]))
+			return true;
+	return false;
 }
 
 static const struct item *key_of(const struct table_write *q)
@@ -33,8 +62,8 @@ static const struct item *key_of(const struct table_write *q)
 }
 
 /* Do two of the writes touch the same item? Their keys have been checked. */
-static bool has_duplicates(struct arena *a, const struct table_write *writes, uint32_t count,
-                           const struct table_entry **tables)
+static bool writes_have_duplicates(struct arena *a, const struct table_write *writes, uint32_t count,
+                                   const struct table_entry **tables)
 {
 	struct bytes *keys = arena_array(a, count, sizeof(*keys));
 
@@ -45,7 +74,164 @@ static bool has_duplicates(struct arena *a, const struct table_write *writes, ui
 		layout_row(&key, tables[i]->id, &tables[i]->schema.keys, key_of(&writes[i]));
 		keys[i] = buf_bytes(&key);
 	}
-	return read_has_duplicates(keys, count, a);
+	return has_duplicates(keys, count, a);
+}
+
+/* ---- reading ---- */
+
+/* The rows of a batch: their tables, their keys in the store, and the hashes of these (state.h). */
+struct rows {
+	const struct table_entry **tables;
+	struct bytes              *keys;
+	uint64_t                  *hashes;
+};
+
+/* What the keys of one partition's rows begin with. Its rows mostly come one after the other. */
+struct partition {
+	const struct table_entry *table;
+	const struct value       *hash;
+	struct buf                prefix;
+};
+
+static struct bytes key_make(struct arena *a, struct partition *p, const struct table_entry *t,
+                             const struct key_values *values)
+{
+	struct buf key;
+
+	if (p->table != t || !value_equal(p->hash, values->hash)) {
+		*p = (struct partition){.table = t, .hash = values->hash};
+		buf_init_room(&p->prefix, a, KEY_ROOM);
+		layout_partition(&p->prefix, t->id, values->hash);
+	}
+	buf_init_room(&key, a, p->prefix.len + KEY_ROOM);
+	buf_add_bytes(&key, buf_bytes(&p->prefix));
+	if (values->range != NULL)
+		key_encode(&key, values->range);
+	return buf_bytes(&key);
+}
+
+/* Checks every key of the batch and that no item is asked for twice. */
+static enum err_code rows_find(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
+                               const char *duplicates, struct rows *out, struct err *err)
+{
+	const struct table_get *before = NULL;
+	struct partition        partition = {0};
+
+	out->tables = arena_array(a, q->count, sizeof(struct table_entry *));
+	out->keys = arena_array(a, q->count, sizeof(*out->keys));
+	out->hashes = arena_array(a, q->count, sizeof(*out->hashes));
+	for (uint32_t i = 0; i < q->count; before = &q->gets[i++]) {
+		const struct table_get    *get = &q->gets[i];
+		const struct table_entry **t = &out->tables[i];
+		struct key_values          key;
+
+		if (before != NULL && bytes_equal(get->table, before->table))
+			*t = out->tables[i - 1];
+		else if (row_table(s, get->table, t, err) != ERR_NONE)
+			return err->code;
+		if (schema_check_key(&(*t)->schema, &get->key, &key, err) != ERR_NONE)
+			return err->code;
+		out->keys[i] = key_make(a, &partition, *t, &key);
+		out->hashes[i] = hash_bytes(s->engine->hash_key, out->keys[i]);
+	}
+	if (has_duplicates(out->keys, q->count, a))
+		return err_set(err, ERR_INVALID, "%s", duplicates);
+	return ERR_NONE;
+}
+
+static void results_init(struct arena *a, uint32_t count, struct table_batch_get_result *r)
+{
+	r->results = arena_zalloc(a, count * sizeof(*r->results));
+	r->skipped = arena_zalloc(a, count * sizeof(*r->skipped));
+}
+
+/* What does not fit into the answer any more is left for the next request; the first item always fits. */
+enum err_code batch_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                        struct table_batch_get_result *r, struct err *err)
+{
+	struct engine_session *s = (struct engine_session *)t;
+	struct rows            rows;
+	size_t                 bytes = 0;
+	bool                   full = false;
+
+	results_init(a, q->count, r);
+	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
+		return err->code;
+	cache_expect(s->engine->cache, rows.hashes, q->count);
+	for (uint32_t i = 0; i < q->count; i++) {
+		const struct loaded *row;
+
+		if (!full) {
+			if (row_load_at(s, a, rows.tables[i], rows.hashes[i], rows.keys[i], &row, err) !=
+			    ERR_NONE)
+				return err->code;
+			row_fill(a, &q->gets[i], row, &r->results[i]);
+			bytes += row->size_bytes;
+		}
+		full = full || bytes > TABLE_BATCH_GET_BYTES_MAX;
+		r->skipped[i] = full;
+	}
+	return ERR_NONE;
+}
+
+/* Rows as they were at one moment. */
+struct moment {
+	struct rocks_snapshot *snapshot; /* NULL: in a turn, where nothing else runs */
+	struct cache_row      *waiting;  /* see view_rows_snapshot_open */
+};
+
+static enum err_code load_at(struct engine_session *s, const struct moment *m, struct arena *a,
+                             const struct rows *rows, uint32_t i, const struct loaded **out, struct err *err)
+{
+	const struct table_entry *t = rows->tables[i];
+	struct loaded            *row;
+	struct bytes              value;
+	bool                      found;
+
+	if (m->snapshot == NULL)
+		return row_load_at(s, a, t, rows->hashes[i], rows->keys[i], out, err);
+	*out = row = arena_zalloc(a, sizeof(*row));
+	if (m->waiting[i].key.len > 0) {
+		value = m->waiting[i].value;
+		found = !m->waiting[i].absent;
+	} else if (view_get_at(s, m->snapshot, a, rows->keys[i], &value, &found, err) != ERR_NONE) {
+		return err->code;
+	}
+	return found ? row_decode(s, a, t, value, row, err) : ERR_NONE;
+}
+
+enum err_code batch_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                 struct table_batch_get_result *r, struct err *err)
+{
+	struct engine_session *s = (struct engine_session *)t;
+	struct moment          m = {0};
+	enum err_code          rc = ERR_NONE;
+	struct rows            rows;
+	size_t                 bytes = 0;
+
+	results_init(a, q->count, r);
+	if (rows_find(s, a, q, MSG_TRANSACT_TWICE, &rows, err) != ERR_NONE)
+		return err->code;
+	if (s->turn == NULL) {
+		m.waiting = arena_array(a, q->count, sizeof(*m.waiting));
+		view_rows_snapshot_open(s->engine, a, rows.hashes, rows.keys, q->count, m.waiting,
+		                        &m.snapshot);
+	}
+	for (uint32_t i = 0; i < q->count && rc == ERR_NONE; i++) {
+		const struct loaded *row;
+
+		rc = load_at(s, &m, a, &rows, i, &row, err);
+		if (rc != ERR_NONE)
+			break;
+		row_fill(a, &q->gets[i], row, &r->results[i]);
+		r->results[i].capacity.read_units = 2 * read_cost(row->size_bytes, true);
+		bytes += row->size_bytes;
+		if (bytes > TABLE_TRANSACT_BYTES_MAX)
+			rc = err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
+	}
+	if (m.snapshot != NULL)
+		rocks_snapshot_close(s->engine->rocks, m.snapshot);
+	return rc;
 }
 
 /* ---- unconditional writes ---- */
@@ -57,7 +243,7 @@ static enum err_code check_batch(struct engine_session *s, const struct table_wr
 	if (row_table(s, q->table, t, err) != ERR_NONE ||
 	    schema_check_key_types(&(*t)->schema, key_of(q), err) != ERR_NONE)
 		return err->code;
-	return apply_check(s, q, t, err);
+	return row_check(s, q, t, err);
 }
 
 enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
@@ -71,15 +257,28 @@ enum err_code batch_write(struct table *t, struct arena *a, const struct table_b
 	for (uint32_t i = 0; i < q->count; i++)
 		if (check_batch(s, &q->writes[i], &tables[i], err) != ERR_NONE)
 			return err->code;
-	if (has_duplicates(a, q->writes, q->count, tables))
+	if (writes_have_duplicates(a, q->writes, q->count, tables))
 		return err_set(err, ERR_INVALID, MSG_BATCH_TWICE);
 	for (uint32_t i = 0; i < q->count; i++)
-		if (apply_to(s, a, tables[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
+		if (row_apply(s, a, tables[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }
 
 /* ---- client request tokens ---- */
+
+struct table_entry *batch_tokens_table(void)
+{
+	struct table_schema schema = {.name = BYTES(TOKENS_NAME),
+	                              .keys = {.hash = {BYTES(TOKEN_KEY), VALUE_S}},
+	                              .on_demand = true,
+	                              .ttl_attribute = BYTES(TOKEN_EXPIRES)};
+	struct table_entry *e = table_entry_make(&schema);
+
+	e->id = TABLE_ID_TOKENS;
+	e->internal = true;
+	return e;
+}
 
 static struct item token_item(struct arena *a, const struct table_transact_write *q, int64_t expires_s)
 {
@@ -136,13 +335,13 @@ static enum err_code check_actions(struct engine_session *s, struct arena *a,
 		if (row_table(s, q->writes[i].table, &tables[i], err) != ERR_NONE ||
 		    schema_check_key_filled(&tables[i]->schema, key_of(&q->writes[i]), err) != ERR_NONE)
 			return err->code;
-		if (apply_check(s, &q->writes[i], &tables[i], err) != ERR_NONE)
+		if (row_check(s, &q->writes[i], &tables[i], err) != ERR_NONE)
 			invalid(a, r, i, err);
 		bytes += item_size(key_of(&q->writes[i]));
 	}
 	if (bytes > TABLE_TRANSACT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
-	if (!r->cancelled && has_duplicates(a, q->writes, q->count, tables))
+	if (!r->cancelled && writes_have_duplicates(a, q->writes, q->count, tables))
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
 	return ERR_NONE;
 }
@@ -154,7 +353,7 @@ static enum err_code act(struct engine_session *s, struct arena *a, const struct
                          struct table_transact_result *r, struct err *err)
 {
 	struct table_write_result *result = &r->results[action];
-	enum err_code              rc = apply_to(s, a, t, &q->writes[action], result, err);
+	enum err_code              rc = row_apply(s, a, t, &q->writes[action], result, err);
 
 	if (rc == ERR_INVALID && !expr_cost_exceeded(&s->base.cost)) {
 		invalid(a, r, action, err);
@@ -202,8 +401,8 @@ static void repeat_all(const struct table_transact_write *q, struct table_transa
 		        .read_units = 2 * read_cost(item_size(key_of(&q->writes[i])), true)};
 }
 
-enum err_code batch_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
-                             struct table_transact_result *r, struct err *err)
+enum err_code batch_transact_write(struct table *t, struct arena *a, const struct table_transact_write *q,
+                                   struct table_transact_result *r, struct err *err)
 {
 	struct engine_session     *s = (struct engine_session *)t;
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));

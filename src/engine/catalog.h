@@ -9,6 +9,9 @@
 
 #include "table/schema.h"
 
+struct engine;
+struct engine_session;
+
 enum { TABLE_ID_TOKENS = 1, TABLE_ID_FIRST = 16, INDEX_ID_FIRST = 1 };
 
 /* A table as the engine keeps it. Index i of the schema has index_ids[i]. */
@@ -36,10 +39,6 @@ struct table_entry *table_entry_make(const struct table_schema *schema);
 void                table_entry_release(struct table_entry *e);
 bool                table_entry_has_index(const struct table_entry *e, uint16_t index_id);
 
-/* The form on disk: an item. */
-struct item   table_entry_to_item(struct arena *a, const struct table_entry *e);
-enum err_code table_entry_from_item(const struct item *item, struct table_entry **out, struct err *err);
-
 struct catalog *catalog_make_empty(void);
 struct catalog *catalog_ref(const struct catalog *c);
 void            catalog_release(const struct catalog *c);
@@ -54,5 +53,15 @@ const struct table_entry *catalog_find_id(const struct catalog *c, uint32_t id);
 
 /* The position of the first entry with a name after `name`. */
 uint32_t catalog_after(const struct catalog *c, struct bytes name);
+
+/* ---- on the disk: an item for each table ---- */
+
+/* Puts a changed entry (whose reference it takes over) into the turn's catalog and its row into the store. */
+void catalog_save(struct engine_session *s, struct arena *a, struct table_entry *e);
+/* The next id is stored with every new table, so that it outlives the table (layout.c L2). */
+void catalog_save_next_id(struct engine_session *s, struct arena *a);
+
+/* Reads all tables and their counts, and sets e->catalog: when the engine opens. */
+enum err_code catalog_load(struct engine *e, struct err *err);
 
 #endif

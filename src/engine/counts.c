@@ -1,23 +1,16 @@
-/* Counts: a sorted array under a lock, touched once a change and once a batch. */
+/* Counts: a sorted array under a lock, touched once a change and once a batch.
+ *
+ * Older programs stored counts now and then, and after a kill they were wrong for good: the first opening by this one counts
+ * everything once. */
 #include "engine/counts.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-struct slot {
-	uint32_t     table_id;
-	uint16_t     index_id;
-	bool         changed;
-	struct count count;
-};
+#include "engine/layout.h"
+#include "engine/view.h"
+#include "item/codec.h"
 
-struct counts {
-	pthread_mutex_t lock;
-	struct slot    *slots; /* sorted by table, then index */
-	size_t          len, cap;
-	bool            changed; /* some slot is */
-};
+#define META_COUNTS "counts" /* an empty item: counts are stored with each commit */
 
 struct counts *counts_open(void)
 {
@@ -55,7 +48,7 @@ static size_t position(const struct counts *c, uint64_t key)
 	return low;
 }
 
-static struct slot *slot_at(struct counts *c, uint32_t table_id, uint16_t index_id)
+static struct counts_slot *slot_at(struct counts *c, uint32_t table_id, uint16_t index_id)
 {
 	size_t at = position(c, slot_key(table_id, index_id));
 
@@ -67,7 +60,7 @@ static struct slot *slot_at(struct counts *c, uint32_t table_id, uint16_t index_
 	}
 	memmove(&c->slots[at + 1], &c->slots[at], (c->len - at) * sizeof(*c->slots));
 	c->len++;
-	c->slots[at] = (struct slot){table_id, index_id, false, {0, 0}};
+	c->slots[at] = (struct counts_slot){table_id, index_id, false, {0, 0}};
 	return &c->slots[at];
 }
 
@@ -87,7 +80,7 @@ struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
 
 void counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change)
 {
-	struct slot *s;
+	struct counts_slot *s;
 
 	pthread_mutex_lock(&c->lock);
 	s = slot_at(c, table_id, index_id);
@@ -121,7 +114,7 @@ void counts_drop_index(struct counts *c, uint32_t table_id, uint16_t index_id)
 }
 
 /* One attribute an index: its id -> [items, bytes]. */
-static void add_slot(struct arena *a, struct item *item, const struct slot *s)
+static void add_slot(struct arena *a, struct item *item, const struct counts_slot *s)
 {
 	struct value v = {.type = VALUE_L, .list = {arena_array(a, 2, sizeof(struct value)), 2}};
 	struct bytes name = arena_printf(a, "%u", s->index_id);
@@ -162,7 +155,42 @@ void counts_unsave(struct counts *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void counts_load(struct counts *c, uint32_t table_id, const struct item *item)
+/* ---- counting, and what is stored ---- */
+
+static void count_key(struct counts *counts, struct bytes key, struct bytes value)
+{
+	uint32_t table_id;
+	uint16_t index_id;
+
+	if (layout_parse_owner(key, &table_id, &index_id))
+		counts_add(counts, table_id, index_id, (struct count){1, (int64_t)value.len});
+}
+
+enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
+                         struct err *err)
+{
+	const char            kinds[] = {KIND_ROW, KIND_INDEX};
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct bytes          key, value;
+	enum err_code         rc = ERR_NONE;
+	struct arena          a;
+
+	arena_init(&a);
+	for (size_t i = 0; i < sizeof(kinds) && rc == ERR_NONE; i++) {
+		struct bytes       low = {&kinds[i], 1};
+		struct view_cursor c;
+
+		view_cursor_open(&c, &s, snapshot, &a, low, layout_after(&a, low), false);
+		while (view_cursor_next(&c, &key, &value))
+			count_key(out, key, value);
+		rc = view_cursor_check(&c, err);
+		view_cursor_close(&c);
+	}
+	arena_release(&a);
+	return rc;
+}
+
+static void load_slots(struct counts *c, uint32_t table_id, const struct item *item)
 {
 	for (uint32_t i = 0; i < item->count; i++) {
 		const struct value *v = &item->members[i].value;
@@ -179,24 +207,61 @@ void counts_load(struct counts *c, uint32_t table_id, const struct item *item)
 	}
 }
 
-/* Slots of nothing are made by who asks for them. */
-static bool agree(struct counts *a, struct counts *b, char out[128])
+/* An index that was deleted goes out of the counts with the next commit; there may have been none. */
+static enum err_code load_table(struct engine *e, struct arena *a, const struct table_entry *t,
+                                struct err *err)
 {
-	for (size_t i = 0; i < a->len; i++) {
-		const struct slot *s = &a->slots[i];
-		struct count       other = counts_get(b, s->table_id, s->index_id);
+	struct buf  key;
+	struct item item;
+	bool        found;
 
-		if (other.items == s->count.items && other.bytes == s->count.bytes)
-			continue;
-		snprintf(out, 128, "index %u of table %u: %lld items of %lld bytes, and %lld of %lld",
-		         s->index_id, s->table_id, (long long)s->count.items, (long long)s->count.bytes,
-		         (long long)other.items, (long long)other.bytes);
-		return false;
-	}
-	return true;
+	buf_init(&key, a);
+	layout_counts(&key, t->id);
+	if (view_item(e, a, buf_bytes(&key), &item, &found, err) != ERR_NONE)
+		return err->code;
+	if (found)
+		load_slots(e->counts, t->id, &item);
+	for (uint16_t id = INDEX_ID_FIRST; id < t->next_index_id; id++)
+		if (!table_entry_has_index(t, id))
+			counts_drop_index(e->counts, t->id, id);
+	return ERR_NONE;
 }
 
-const char *counts_compare(struct counts *a, struct counts *b, char out[128])
+enum err_code counts_load(struct engine *e, struct arena *a, const struct catalog *catalog, struct err *err)
 {
-	return agree(a, b, out) && agree(b, a, out) ? NULL : out;
+	struct buf  key;
+	struct item item;
+
+	buf_init(&key, a);
+	layout_meta(&key, META_COUNTS);
+	if (view_item(e, a, buf_bytes(&key), &item, &e->counts_noted, err) != ERR_NONE)
+		return err->code;
+	if (!e->counts_noted)
+		return counts_all(e, NULL, e->counts, err);
+	for (uint32_t i = 0; i < catalog->count; i++)
+		if (load_table(e, a, catalog->entries[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+void counts_add_recount(struct buf *ops)
+{
+	struct buf key;
+
+	buf_init(&key, NULL);
+	layout_meta(&key, META_COUNTS);
+	op_encode(ops, &(struct op){.kind = OP_DELETE, .key = buf_bytes(&key)});
+	buf_release(&key);
+}
+
+void counts_note(struct turn *t)
+{
+	struct buf  key, value;
+	struct item item = {0};
+
+	buf_init(&key, &t->arena);
+	buf_init(&value, &t->arena);
+	layout_meta(&key, META_COUNTS);
+	item_encode(&value, &item);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
 }

@@ -11,25 +11,21 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "engine/apply.h"
-#include "engine/batch.h"
 #include "engine/disk.h"
 #include "engine/manifest.h"
-#include "engine/read.h"
 #include "engine/replay.h"
 #include "engine/state.h"
-#include "engine/tables.h"
 #include "engine/ticker.h"
 
 const struct table_backend engine_backend = {
         .name = "embedded",
-        .get = read_get,
-        .write = apply_write,
-        .query = read_query,
-        .batch_get = read_batch,
+        .get = row_get,
+        .write = row_write,
+        .query = query_run,
+        .batch_get = batch_get,
         .batch_write = batch_write,
-        .transact_get = read_transact,
-        .transact_write = batch_transact,
+        .transact_get = batch_transact_get,
+        .transact_write = batch_transact_write,
         .create = tables_create,
         .describe = tables_describe,
         .list = tables_list,
@@ -216,7 +212,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
 	write_back_init(&e->write_back, e->rocks, e->cache, dirty_bytes_max(&e->options));
-	if (open_journal(e, err) != ERR_NONE || tables_load(e, err) != ERR_NONE)
+	if (open_journal(e, err) != ERR_NONE || catalog_load(e, err) != ERR_NONE)
 		return err->code;
 	rocks_be_patient(e->rocks, true);
 	return ERR_NONE;

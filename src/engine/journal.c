@@ -2,7 +2,7 @@
  * then writes the record alone, and not also the file's new length, which takes about half as long again. Where the
  * file system goes along, it is written past the page cache: nobody reads it, and a flush is a sixth quicker. */
 #define _GNU_SOURCE
-#include "engine/journal_files.h"
+#include "engine/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

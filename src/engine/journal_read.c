@@ -1,7 +1,7 @@
 /* Journal, read: the segments one after the other, as far as they are sound. Every way in which one can be missing,
  * short, damaged or another's ends here, with a message that names the file. */
 #define _GNU_SOURCE
-#include "engine/journal_files.h"
+#include "engine/journal.h"
 
 #include <dirent.h>
 #include <errno.h>

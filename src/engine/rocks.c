@@ -1,4 +1,4 @@
-/* Rocks: RocksDB behind our own names; rocks_file.cc is the one thing that its C interface lacks.
+/* Rocks: RocksDB behind our own names; rocks_disk.cc has what its C interface lacks.
  *
  * (R1) It has no log of its own: the journal holds what its files lack. Its files are written in the order of what
  * was applied, so after a crash they are the state of some moment at or after the last rocks_flush. */

@@ -1,6 +1,5 @@
 /* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
- * RocksDB, but for what its C interface lacks: reading a file whole (rocks_file.cc), and the disk under it
- * (rocks_disk.cc). Thread-safe. */
+ * RocksDB, but for what its C interface lacks (rocks_disk.cc): the disk under it, and reading a file whole. Thread-safe. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 

@@ -1,4 +1,4 @@
-// Rocks disk: see rocks_disk.h. A file system of RocksDB's that writes files itself, because only who knows how much of a
+// Rocks disk: what RocksDB's C interface lacks. First see rocks_disk.h: a file system of RocksDB's that writes files itself, because only who knows how much of a
 // write got through can go on with the rest of it later. Reading is left to RocksDB's own.
 //
 // What always holds: no exception leaves this file.
@@ -6,6 +6,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <rocksdb/options.h>
+#include <rocksdb/sst_file_reader.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 
 extern "C" {
 #include "base/fault.h"
+#include "engine/rocks.h"
 #include "engine/rocks_disk.h"
 }
 
@@ -371,4 +373,18 @@ extern "C" bool rocks_disk_is_frozen(const struct rocks_disk *d)
 extern "C" bool rocks_disk_is_waiting(const struct rocks_disk *d)
 {
 	return d->waiting > 0;
+}
+
+// ---- reading one file of the store whole ----
+
+// Every block of it is compared with its checksum. Through the C interface a block is verified only when something in it is
+// asked for, and a damaged filter not even then.
+extern "C" enum err_code rocks_file_verify(const char *path, struct err *err)
+{
+	SstFileReader reader{Options()};
+	Status        status = reader.Open(path);
+
+	if (status.ok())
+		status = reader.VerifyChecksum();
+	return status.ok() ? ERR_NONE : err_set(err, ERR_STORAGE, "%s: %s", path, status.ToString().c_str());
 }

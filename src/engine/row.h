@@ -1,5 +1,5 @@
 /* Row: items in and out of the key space: loading one by its key, and storing one together with its index
- * entries and its expiry entry, all in the session's turn. */
+ * entries and its expiry entry, all in the session's turn; and the calls on one item, made of these. */
 #ifndef ENGINE_ROW_H
 #define ENGINE_ROW_H
 
@@ -36,6 +36,20 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
  * NULL. */
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units);
+
+/* ---- one item: row_get and row_write are in state.h; the parts that batches need ---- */
+
+/* The answer to a get. */
+void row_fill(struct arena *a, const struct table_get *q, const struct loaded *row,
+              struct table_get_result *r);
+
+/* Checks of a write that need the schema, before anything is read: the table exists, the key or item fits it. */
+enum err_code row_check(struct engine_session *s, const struct table_write *q, const struct table_entry **t,
+                        struct err *err);
+
+/* The write itself, also to a table of the engine's own, which is not reachable by name. */
+enum err_code row_apply(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                        const struct table_write *q, struct table_write_result *r, struct err *err);
 
 /* ---- what expressions may look at ---- */
 

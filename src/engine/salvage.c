@@ -1,9 +1,10 @@
 /* Salvage: see salvage.h. Every step leaves a journal that is still refused, or one that is sound: later segments go first,
  * then the damaged one is replaced by its sound beginning, then the newest is written down. */
-#include "engine/salvage_survey.h"
+#include "engine/salvage.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,12 +14,36 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/seal.h"
-#include "engine/state.h"
+#include "engine/check.h"
 #include "engine/disk.h"
-#include "engine/tables.h"
-#include "engine/verify.h"
+#include "engine/state.h"
 
 enum { UNIT_BYTES = 4096, FILLED_LEAST = 65536 / SECTOR_BYTES, ASIDE_TRIES_MAX = 100 };
+
+struct salvage {
+	const char                 *path;
+	char                        journal[PATH_MAX];
+	const struct salvage_watch *watch;
+	struct salvage_found       *found;
+	int                         lock_fd;
+	struct journal_site         site;
+	struct journal_place        from, end; /* the sound records */
+	struct journal_damage       damage;
+	uint32_t                    filled; /* the most that a sound record says */
+	uint64_t highest; /* the highest number of a commit that is known to have been there */
+};
+
+/* One line, for people. */
+__attribute__((format(printf, 2, 3))) static void say(struct salvage *s, const char *format, ...)
+{
+	char    text[ERR_TEXT_MAX];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof(text), format, list);
+	va_end(list);
+	s->watch->say(s->watch->ctx, text);
+}
 
 /* ---- what is there ---- */
 
@@ -56,8 +81,165 @@ static enum err_code read_journal(struct salvage *s, struct err *err)
 		return ERR_NONE;
 	if (s->damage.segment == 0)
 		return err->code;
-	salvage_say(s, "%s", err->text);
+	say(s, "%s", err->text);
 	return err->code = ERR_NONE;
+}
+
+static const char *time_text(int64_t time_us, char out[32])
+{
+	time_t    second = (time_t)(time_us / 1000000);
+	struct tm tm;
+
+	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&second, &tm));
+	return out;
+}
+
+/* ---- what lies behind the damage: every sector is looked at by itself, and may begin a whole commit, be a part of one, or
+ * be anything ---- */
+
+struct lost {
+	uint64_t whole, first, last; /* commits that are whole all the same */
+	int64_t  first_us, last_us;
+	uint64_t partial; /* a commit that is not whole; 0: there is none */
+	size_t   other;   /* bytes of sectors that are not zeros and belong to no commit that can be told */
+};
+
+static bool is_zero_sector(struct bytes sector)
+{
+	for (size_t i = 0; i < sector.len; i++)
+		if (sector.data[i] != 0)
+			return false;
+	return true;
+}
+
+static void lost_add(struct lost *l, const struct record *r)
+{
+	if (l->whole++ == 0) {
+		l->first = r->number;
+		l->first_us = r->time_us;
+	}
+	l->last = r->number;
+	l->last_us = r->time_us;
+}
+
+/* One record or one sector; how many bytes it was. */
+static size_t look_at_sector(struct salvage *s, struct arena *a, struct bytes rest, struct lost *l)
+{
+	struct bytes  sector = {rest.data, rest.len < SECTOR_BYTES ? rest.len : SECTOR_BYTES};
+	struct record r;
+	uint64_t      number;
+	size_t        used;
+
+	if (is_zero_sector(sector))
+		return sector.len;
+	if (record_number(rest, &number) && number >= s->end.record) {
+		if (record_decode(a, rest, number, &r, &used) == RECORD_WHOLE) {
+			lost_add(l, &r);
+			return used;
+		}
+		l->partial = number;
+	} else if (record_owns(sector, s->end.record)) {
+		l->partial = s->end.record;
+	} else {
+		l->other += sector.len;
+	}
+	return sector.len;
+}
+
+static void look_at(struct salvage *s, struct bytes all, size_t at, struct lost *l)
+{
+	struct arena a;
+
+	arena_init(&a);
+	while (at < all.len) {
+		at += look_at_sector(s, &a, (struct bytes){all.data + at, all.len - at}, l);
+		arena_reset(&a);
+	}
+	arena_release(&a);
+	if (l->whole > 0 && l->last > s->highest)
+		s->highest = l->last;
+	if (l->partial > s->highest)
+		s->highest = l->partial;
+}
+
+static void tell_lost(struct salvage *s, const char *path, size_t at, const struct lost *l)
+{
+	char first[32], last[32];
+
+	if (l->whole > 0)
+		say(s,
+		    "drop %s from byte %zu: %" PRIu64 " whole commits, %" PRIu64 " (%s) to %" PRIu64 " (%s)",
+		    path, at, l->whole, l->first, time_text(l->first_us, first), l->last,
+		    time_text(l->last_us, last));
+	if (l->partial > 0)
+		say(s, "drop %s from byte %zu: commit %" PRIu64 ", which cannot be read whole", path, at,
+		    l->partial);
+	if (l->other > 0)
+		say(s, "drop %s from byte %zu: %zu bytes in sectors that belong to no commit", path, at,
+		    l->other);
+	if (l->whole == 0 && l->partial == 0 && l->other == 0)
+		say(s, "drop %s from byte %zu: nothing but zeros", path, at);
+}
+
+/* A later segment, or the damaged one. */
+static enum err_code tell_segment(struct salvage *s, uint64_t segment, size_t at, struct err *err)
+{
+	struct segment_head head;
+	struct lost         l = {0};
+	struct buf          all;
+	char                path[PATH_MAX];
+
+	segment_path(path, s->journal, segment);
+	if (access(path, F_OK) != 0) {
+		say(s, "%s is missing", path);
+		return ERR_NONE;
+	}
+	buf_init(&all, NULL);
+	err->code = ERR_NONE;
+	if (segment_load(path, &all, err) == ERR_NONE) {
+		if (segment_head_decode(buf_bytes(&all), &head) == RECORD_WHOLE &&
+		    head.first > s->highest + 1)
+			s->highest = head.first - 1;
+		look_at(s, buf_bytes(&all), at < SECTOR_BYTES ? SECTOR_BYTES : at, &l);
+		tell_lost(s, path, at, &l);
+	}
+	buf_release(&all);
+	return err->code;
+}
+
+static void tell_whole(struct salvage *s)
+{
+	struct segment_head newest;
+	struct err          ignored;
+	char                text[32];
+
+	if (s->site.sealed && journal_newest_read(&s->site, &newest, &ignored) == ERR_NONE &&
+	    newest.first > s->highest + 1)
+		s->highest = newest.first - 1;
+	say(s, "kept: all commits up to %" PRIu64 " (%s)", s->end.record - 1,
+	    time_text(s->end.time_us, text));
+	if (s->highest >= s->end.record)
+		say(s, "lost: commits %" PRIu64 " to %" PRIu64 ", and whatever came after them",
+		    s->end.record, s->highest);
+	else
+		say(s, "no commit is known to be lost%s",
+		    s->damage.at == 0 ? ", but there is no telling what a missing file held" : "");
+}
+
+/* After the journal was read up to s->damage: says of each file from there on what it holds, and which commits are lost. *span
+ * are the segments that are there. Changes nothing. */
+static enum err_code tell_journal(struct salvage *s, struct segment_span *span, struct err *err)
+{
+	*span = (struct segment_span){.from = s->damage.segment};
+	if (segment_span(s->journal, span, err) != ERR_NONE)
+		return err->code;
+	s->highest = s->end.record - 1;
+	for (uint64_t segment = s->damage.segment; segment <= span->last; segment++)
+		if (tell_segment(s, segment, segment == s->damage.segment ? s->damage.at : 0, err) !=
+		    ERR_NONE)
+			return err->code;
+	tell_whole(s);
+	return ERR_NONE;
 }
 
 /* ---- copies ---- */
@@ -235,7 +417,7 @@ static enum err_code find_mends(struct salvage *s, struct mending *m, struct err
 	if (engine_open_reading(&e, s->path, dup(s->lock_fd), err) != ERR_NONE)
 		return err->code;
 	err->code = ERR_NONE;
-	if (tables_load(e, err) == ERR_NONE)
+	if (catalog_load(e, err) == ERR_NONE)
 		verify_all(e, e->catalog, NULL, &watch, &counts, err);
 	engine_close(e);
 	return err->code;
@@ -265,16 +447,15 @@ static enum err_code mend_store(struct salvage *s, struct err *err)
 	if (fault_fires(FAULT_SALVAGE))
 		return err_set(err, ERR_STORAGE, "a fault was injected");
 	buf_init(&m.ops, NULL);
-	tables_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
+	counts_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
 	if (find_mends(s, &m, err) == ERR_NONE && (s->found->damaged || s->found->mended > 0))
 		append_mends(s, buf_bytes(&m.ops), err);
 	buf_release(&m.ops);
 	if (err->code == ERR_NONE && s->found->mended > 0)
-		salvage_say(s, "%" PRIu64 " index and expiry entries were made to agree with their rows",
-		            s->found->mended);
+		say(s, "%" PRIu64 " index and expiry entries were made to agree with their rows",
+		    s->found->mended);
 	if (err->code == ERR_NONE && m.left > 0)
-		salvage_say(s, "%" PRIu64 " rows cannot be read: `gatehouse check` names their tables",
-		            m.left);
+		say(s, "%" PRIu64 " rows cannot be read: `gatehouse check` names their tables", m.left);
 	return err->code;
 }
 
@@ -308,8 +489,8 @@ static enum err_code salvage_sealed(struct salvage *s, const struct directory_na
 		if (good)
 			continue;
 		s->found->damaged = true;
-		salvage_say(s, "%s", why.text);
-		salvage_say(s, "drop %s/%s: %s", s->path, name, consequence(name));
+		say(s, "%s", why.text);
+		say(s, "drop %s/%s: %s", s->path, name, consequence(name));
 		if (!drop)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", s->path, name);
@@ -344,7 +525,7 @@ static enum err_code salvage_journal(struct salvage *s, bool drop, struct err *e
 	if (s->damage.segment == 0) /* one that was killed may have come this far, and no farther */
 		return drop ? mend_store(s, err) : ERR_NONE;
 	s->found->damaged = true;
-	if (salvage_tell_journal(s, &span, err) != ERR_NONE || !drop)
+	if (tell_journal(s, &span, err) != ERR_NONE || !drop)
 		return err->code;
 	return drop_journal(s, &span, err) != ERR_NONE ? err->code : mend_store(s, err);
 }

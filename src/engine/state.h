@@ -61,7 +61,42 @@ enum err_code engine_journal_site(const char *path, char dir[PATH_MAX], struct j
 /* Makes the catalog of a committed batch the one that readers get. */
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog);
 
-/* The backend's functions, by file. */
+/* ---- the backend's functions, by file: table/table.h says what they do ---- */
+
 extern const struct table_backend engine_backend;
+
+/* row.c */
+enum err_code row_get(struct table *t, struct arena *a, const struct table_get *q, struct table_get_result *r,
+                      struct err *err);
+enum err_code row_write(struct table *t, struct arena *a, const struct table_write *q,
+                        struct table_write_result *r, struct err *err);
+
+/* query.c */
+enum err_code query_run(struct table *t, struct arena *a, const struct table_query *q,
+                        struct table_query_result *r, struct err *err);
+
+/* batch.c */
+enum err_code batch_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                        struct table_batch_get_result *r, struct err *err);
+enum err_code batch_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                 struct table_batch_get_result *r, struct err *err);
+enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
+                          struct table_batch_write_result *r, struct err *err);
+enum err_code batch_transact_write(struct table *t, struct arena *a, const struct table_transact_write *q,
+                                   struct table_transact_result *r, struct err *err);
+/* The table of client request tokens, which the engine makes for itself. */
+struct table_entry *batch_tokens_table(void);
+
+/* tables.c */
+enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
+                            struct table_description *r, struct err *err);
+enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,
+                              struct table_description *r, struct err *err);
+enum err_code tables_list(struct table *t, struct arena *a, const struct table_list *q,
+                          struct table_list_result *r, struct err *err);
+enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
+                           struct table_description *r, struct err *err);
+enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name, struct table_description *r,
+                            struct err *err);
 
 #endif

@@ -1,11 +1,10 @@
-/* Tables: every change makes a new entry and a new catalog (catalog.h), in the turn. */
-#include "engine/tables.h"
+/* Tables: making, describing, changing and removing tables. Every change makes a new entry and a new catalog (catalog.h),
+ * in the turn. */
 
 #include <assert.h>
 
 #include "engine/layout.h"
 #include "engine/row.h"
-#include "item/codec.h"
 #include "item/messages.h"
 
 /* ---- describing ---- */
@@ -69,39 +68,6 @@ enum err_code tables_list(struct table *t, struct arena *a, const struct table_l
 
 /* ---- creating and removing ---- */
 
-static void put_item(struct engine_session *s, struct arena *a, struct bytes key, const struct item *item)
-{
-	struct buf value;
-
-	buf_init(&value, a);
-	item_encode(&value, item);
-	turn_put(s->turn, key, buf_bytes(&value), true, 0);
-}
-
-void tables_save(struct engine_session *s, struct arena *a, struct table_entry *e)
-{
-	struct item item = table_entry_to_item(a, e);
-	struct buf  key;
-
-	buf_init(&key, a);
-	layout_table(&key, e->schema.name);
-	put_item(s, a, buf_bytes(&key), &item);
-	turn_set_catalog(s->turn, catalog_with(s->turn->catalog, e));
-}
-
-/* (L2): the next id is stored with every new table, so that it outlives the table. */
-static void save_next_id(struct engine_session *s, struct arena *a)
-{
-	struct value next = value_i64(s->turn->catalog->next_table_id);
-	struct item  item = {0};
-	struct buf   key;
-
-	item = item_with(a, &item, BYTES("next"), &next);
-	buf_init(&key, a);
-	layout_meta(&key, META_NEXT_TABLE);
-	put_item(s, a, buf_bytes(&key), &item);
-}
-
 static struct bytes make_uuid(const struct engine *e, struct arena *a)
 {
 	uint8_t r[16];
@@ -135,8 +101,8 @@ enum err_code tables_create(struct table *t, struct arena *a, const struct table
 	for (uint32_t i = 0; i < schema.index_count; i++)
 		e->index_ids[i] = e->next_index_id++;
 	describe(s, a, e, r);
-	tables_save(s, a, e);
-	save_next_id(s, a);
+	catalog_save(s, a, e);
+	catalog_save_next_id(s, a);
 	return ERR_NONE;
 }
 
@@ -366,6 +332,6 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	e->ttl_filling = d.ttl_filling;
 	e->id = old->id;
 	describe(s, a, e, r);
-	tables_save(s, a, e);
+	catalog_save(s, a, e);
 	return ERR_NONE;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/layout.h"
+#include "item/codec.h"
 
 static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot, struct arena *a,
                                struct bytes key, struct bytes *value, bool *found, struct err *err)
@@ -54,6 +55,17 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 		return store_get(s->engine, snapshot, a, key, value, found, err);
 	take_change(c, a, value, found);
 	return ERR_NONE;
+}
+
+enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, struct item *out, bool *found,
+                        struct err *err)
+{
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct bytes          value;
+
+	if (view_get_at(&s, NULL, a, key, &value, found, err) != ERR_NONE)
+		return err->code;
+	return *found ? item_decode(a, value, out, err) : ERR_NONE;
 }
 
 static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t hash, struct bytes key,

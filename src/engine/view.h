@@ -28,6 +28,10 @@ void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *
 enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snapshot, struct arena *a,
                           struct bytes key, struct bytes *value, bool *found, struct err *err);
 
+/* The item of the engine's own under this key, which is none of a row, as it is on the disk. */
+enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, struct item *out, bool *found,
+                        struct err *err);
+
 /* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
  */
 struct view_cursor {

@@ -34,7 +34,6 @@
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/state.h"
-#include "engine/tables.h"
 #include "engine/ticker.h"
 #include "item/codec.h"
 
@@ -393,7 +392,7 @@ static void add_counts(struct writer *w)
 	count_changes(w, 1);
 	counts_save(w->engine->counts, &w->turn.arena, store_counts, &w->turn);
 	if (!w->engine->counts_noted && w->turn.first != NULL)
-		tables_note_counts(&w->turn);
+		counts_note(&w->turn);
 	turn_keep(&w->turn, mark);
 }
 

@@ -144,37 +144,37 @@ static void refuses(struct desk *d, const char *file, const char *why)
 
 /* ---- what happens to files ---- */
 
-static const char *segment_path(struct desk *d, unsigned segment)
+static const char *path_of_segment(struct desk *d, unsigned segment)
 {
 	return arena_printf(&d->arena, "%s/%08u.log", d->journal, segment).data;
 }
 
 static bool there_is(struct desk *d, unsigned segment)
 {
-	return access(segment_path(d, segment), F_OK) == 0;
+	return access(path_of_segment(d, segment), F_OK) == 0;
 }
 
 static void lose(struct desk *d, unsigned segment)
 {
-	assert_int_equal(unlink(segment_path(d, segment)), 0);
+	assert_int_equal(unlink(path_of_segment(d, segment)), 0);
 }
 
 static off_t size_of(struct desk *d, unsigned segment)
 {
 	struct stat st;
 
-	assert_int_equal(stat(segment_path(d, segment), &st), 0);
+	assert_int_equal(stat(path_of_segment(d, segment), &st), 0);
 	return st.st_size;
 }
 
 static void cut(struct desk *d, unsigned segment, off_t size)
 {
-	assert_int_equal(truncate(segment_path(d, segment), size), 0);
+	assert_int_equal(truncate(path_of_segment(d, segment), size), 0);
 }
 
 static void overwrite(struct desk *d, unsigned segment, off_t at, const void *data, size_t len)
 {
-	int fd = open(segment_path(d, segment), O_WRONLY);
+	int fd = open(path_of_segment(d, segment), O_WRONLY);
 
 	assert_int_equal(pwrite(fd, data, len, at), len);
 	close(fd);
@@ -200,7 +200,7 @@ static struct bytes large(struct desk *d, size_t len, uint64_t seed)
 /* Does the directory's file system do what aio.h needs? */
 static bool is_for_aio(struct desk *d)
 {
-	int  fd = open(segment_path(d, 1), O_RDONLY | O_DIRECT);
+	int  fd = open(path_of_segment(d, 1), O_RDONLY | O_DIRECT);
 	bool is = fd >= 0 && aio_is_for(fd);
 
 	if (fd >= 0)
@@ -338,7 +338,7 @@ TEST(journal, records_larger_than_what_is_filled_ahead_are_read_back_and_zeros_f
 	buf_add_byte(&expected, 0);
 	read_from(&d, beginning, expected.data);
 	assert_int_equal(size_of(&d, 1) % SECTOR_BYTES, 0);
-	fd = open(segment_path(&d, 1), O_RDONLY);
+	fd = open(path_of_segment(&d, 1), O_RDONLY);
 	assert_int_equal(pread(fd, last, sizeof(last), size_of(&d, 1) - (off_t)sizeof(last)), sizeof(last));
 	close(fd);
 	for (size_t i = 0; i < sizeof(last); i++)
@@ -710,7 +710,7 @@ TEST(journal, the_disk_says_how_large_its_sectors_are)
 	start(&d, "");
 	append(&d, 1, "one");
 	stop(&d);
-	fd = open(segment_path(&d, 1), O_RDONLY);
+	fd = open(path_of_segment(&d, 1), O_RDONLY);
 	assert_int_equal(pread(fd, head, sizeof(head), 0), sizeof(head));
 	while (memcmp(text, "\0\0\0", 3) == 0 && unit <= UNIT_BYTES_MAX) {
 		assert_int_equal(pread(fd, text, sizeof(text), unit), sizeof(text));
@@ -805,7 +805,7 @@ TEST(journal, a_segment_under_anothers_name_is_refused)
 	struct desk d;
 
 	fill_three(&d);
-	assert_int_equal(rename(segment_path(&d, 3), segment_path(&d, 2)), 0);
+	assert_int_equal(rename(path_of_segment(&d, 3), path_of_segment(&d, 2)), 0);
 	refuses(&d, "00000002.log", "is damaged at byte 0");
 	desk_close(&d);
 }
@@ -854,7 +854,7 @@ TEST(journal, a_segment_that_cannot_be_read_or_made_is_refused)
 
 	fill_three(&d);
 	lose(&d, 2);
-	assert_int_equal(mkdir(segment_path(&d, 2), 0700), 0);
+	assert_int_equal(mkdir(path_of_segment(&d, 2), 0700), 0);
 	refuses(&d, "00000002.log", "Is a directory");
 	assert_int_equal(journal_open(&d.open, &d.site, &end, &d.options, &d.err), ERR_STORAGE);
 	assert_non_null(strstr(d.err.text, "00000002.log"));
