@@ -163,17 +163,18 @@ static enum err_code names_of_replaced(const struct taker *t, const struct table
 	struct table_description d;
 	struct table_get         get = {.table = q->table, .consistent = true};
 	struct table_get_result  there;
-	struct err               bad;
+	enum err_code            rc;
 
 	if (!t->asked.replaced || q->kind != TABLE_PUT)
 		return ERR_NONE;
 	if (t->table->backend->describe(t->table, t->arena, q->table, &d, t->err) != ERR_NONE)
 		return t->err->code;
-	if (schema_check_item(&d.schema, &q->item, &bad) != ERR_NONE)
-		return ERR_NONE;
 	get.key = schema_key_of(t->arena, &d.schema, NULL, &q->item);
-	if (t->table->backend->get(t->table, t->arena, &get, &there, t->err) != ERR_NONE)
-		return t->err->code;
+	rc = t->table->backend->get(t->table, t->arena, &get, &there, t->err);
+	if (rc == ERR_INVALID) /* its key cannot be one: there is no such item */
+		return ERR_NONE;
+	if (rc != ERR_NONE)
+		return rc;
 	if (there.found)
 		names_of_item(n, &there.item);
 	return ERR_NONE;

@@ -12,6 +12,7 @@
 #include "engine/disk.h"
 #include "engine/layout.h"
 #include "engine/manifest.h"
+#include "engine/schema_item.h"
 #include "engine/view.h"
 #include "item/codec.h"
 

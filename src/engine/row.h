@@ -3,6 +3,7 @@
 #ifndef ENGINE_ROW_H
 #define ENGINE_ROW_H
 
+#include "engine/schema_item.h"
 #include "engine/view.h"
 
 /* A row as loaded. An expired item is stored but not live: for every caller it is absent, but its index

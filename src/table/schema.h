@@ -1,5 +1,5 @@
-/* Schema: what a table is: its keys, indexes, time to live and tags, and the checks an item must pass to be
- * stored in it. Plain data in an arena; engines keep their own copies. */
+/* Schema: what a table is: its keys, indexes, time to live and tags. Plain data in an arena; engines keep their own
+ * copies. */
 #ifndef TABLE_SCHEMA_H
 #define TABLE_SCHEMA_H
 
@@ -73,26 +73,6 @@ const struct index_schema *schema_index(const struct table_schema *s, struct byt
 /* Names, counts, duplicate definitions: what CreateTable refuses. */
 enum err_code schema_check(const struct table_schema *s, struct err *err);
 
-/* The values of a key. */
-struct key_values {
-	const struct value *hash;
-	const struct value *range; /* NULL: there is none */
-};
-
-/* Is `key` exactly the key of the table: these attributes, of these types, not empty, not too long? */
-enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct key_values *out,
-                               struct err *err);
-
-/* Does an item (or key) have the table's key attributes, of their types? ERR_INVALID: "does not match the
- * schema". */
-enum err_code schema_check_key_types(const struct table_schema *s, const struct item *item, struct err *err);
-
-/* Is a key attribute, where present, not empty? */
-enum err_code schema_check_key_filled(const struct table_schema *s, const struct item *item, struct err *err);
-
-/* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
-enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
-
 /* The key attributes of an item, as an item. With an index: its keys and the table's, as in LastEvaluatedKey.
  */
 struct item schema_key_of(struct arena *a, const struct table_schema *s, const struct index_schema *index,
@@ -101,11 +81,6 @@ struct item schema_key_of(struct arena *a, const struct table_schema *s, const s
 /* What an index holds of an item; false if the item is not in the index (a key attribute is missing). */
 bool schema_project(struct arena *a, const struct table_schema *s, const struct index_schema *index,
                     const struct item *item, struct item *out);
-
-/* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
- * than five years back, so that data that never was a time is not lost: so does this. */
-int64_t schema_expiry(const struct table_schema *s, const struct item *item);
-bool    schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
 
 /* A deep copy, so that the result depends on nothing but the arena. */
 struct table_schema schema_copy(struct arena *a, const struct table_schema *s);
