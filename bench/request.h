@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -94,15 +95,20 @@ static inline int request_write_aws(struct request *r, const char *host, int por
 	        host, port, target, length);
 }
 
+/* With the key of GATEHOUSE_KEY (ID.SECRET) if there is one: an argument could be read by others. */
 static inline int request_write_plain(struct request *r, const char *host, int port, const char *path,
                                       size_t length)
 {
+	const char *key = getenv("GATEHOUSE_KEY");
+
 	return snprintf(r->text, sizeof r->text,
 	                "POST %s HTTP/1.1\r\n"
 	                "Host: %s:%d\r\n"
+	                "%s%s%s"
 	                "Content-Type: application/json\r\n"
 	                "Content-Length: %zu\r\n\r\n",
-	                path, host, port, length);
+	                path, host, port, key != NULL ? "Authorization: Bearer " : "", key != NULL ? key : "",
+	                key != NULL ? "\r\n" : "", length);
 }
 
 static inline bool request_write_body(struct request *r, const char *template)
