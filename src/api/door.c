@@ -9,7 +9,8 @@
  *   write_answer: encode, respond  <------------- http_resume
  *
  * The work for a caller whose last requests were heavy is done on another thread (late.h), so that the loop's other
- * connections do not wait for it.
+ * connections do not wait for it. Its writes are rehearsed there (table/store.h), so that the writer's other callers do not
+ * either; and so is a write that turns out to be too heavy for its turn.
  *
  * What always holds: every request is answered exactly once; a write is answered only after done; nothing of
  * a request is touched after http_respond, nor by this thread between submit and resume. */
@@ -37,6 +38,8 @@ struct door_write {
 	struct caller        who; /* until it is answered */
 	struct table *reader;  /* of a read, and for what policies ask; from work on. NULL: none, or ended */
 	struct late_work late; /* if the work is done on the late thread */
+	bool             decided;         /* a rehearsal has shown that it fails: it needs no turn */
+	size_t           rehearsal_bytes; /* what that took of the arena */
 	char             key_id[CREDENTIAL_ID_BYTES]; /* of the caller, for the log */
 	size_t           key_id_len;
 };
@@ -132,7 +135,37 @@ static void note_work(struct api_loop *l, const struct http_request *r, size_t e
 	          clock_steady_us(l->api->parts.clock));
 }
 
+/* ---- on the late thread ---- */
+
+static void conclude(struct http_request *r);
+
+static void do_late(struct api_loop *l, struct door_write *w,
+                    void (*run)(struct late_work *late, struct json_reader *json))
+{
+	w->late.run = run;
+	w->base.too_heavy = false;
+	if (late_submit(l->late, &w->late))
+		return;
+	w->base.rc = err_set(&w->base.err, ERR_THROTTLED,
+	                     "too many heavy requests are waiting; try again shortly");
+	conclude(w->http);
+}
+
+/* Nobody waits for the answer any more. */
+static bool abandoned(struct door_write *w)
+{
+	if (!http_abandoned(w->http))
+		return false;
+	w->base.rc = err_set(&w->base.err, ERR_THROTTLED, "the connection ended before its turn");
+	return true;
+}
+
 /* ---- writes ---- */
+
+static size_t bytes_held(const struct door_write *w)
+{
+	return w->http->body.len + w->http->arena.used_bytes - w->rehearsal_bytes;
+}
 
 static enum err_code write_run(struct turn_request *base, struct table *t)
 {
@@ -141,15 +174,56 @@ static enum err_code write_run(struct turn_request *base, struct table *t)
 
 	if (rc == ERR_NONE)
 		rc = call_run(&w->call, t, &w->base.err);
-	base->cost_bytes = w->http->body.len + w->http->arena.used_bytes; /* large items were read, maybe */
+	base->cost_bytes = bytes_held(w); /* large items were read, maybe */
 	return rc;
+}
+
+/* Has it conditions to test before its turn? */
+static bool can_rehearse(struct api_loop *l, const struct door_write *w)
+{
+	const struct call *c = &w->call;
+
+	return l->late != NULL && l->api->parts.store->backend->rehearse != NULL &&
+	       (c->operation->form == FORM_TRANSACT_WRITE ||
+	        (c->operation->form == FORM_WRITE && c->request.write.condition != NULL));
+}
+
+/* On the late thread. */
+static void rehearse(struct api_loop *l, struct door_write *w)
+{
+	struct store *store = l->api->parts.store;
+	size_t        before = w->http->arena.used_bytes;
+
+	end_reading(l, w);
+	w->reader = store->backend->read_begin(store, &w->http->arena);
+	store->backend->rehearse(store, w->reader, &w->http->arena);
+	w->base.rehearsal = w->reader;
+	w->base.rc = write_run(&w->base, w->reader);
+	w->decided = store->backend->rehearsed(store, w->reader);
+	if (!w->decided)
+		w->base.rc = ERR_NONE;
+	w->rehearsal_bytes = w->http->arena.used_bytes - before;
+}
+
+static void rehearse_late(struct late_work *late, struct json_reader *json)
+{
+	struct door_write *w = LIST_ENTRY(late, struct door_write, late);
+
+	(void)json;
+	if (!abandoned(w))
+		rehearse(w->http->loop_data, w);
+	http_resume(w->http, conclude);
 }
 
 static void write_answer(struct http_request *r)
 {
+	struct api_loop   *l = r->loop_data;
 	struct door_write *w = r->user;
 
-	answer(r->loop_data, r, &w->call, w->base.rc, &w->base.err);
+	if (w->base.too_heavy)
+		do_late(l, w, rehearse_late);
+	else
+		answer(l, r, &w->call, w->base.rc, &w->base.err);
 }
 
 static void write_done(struct turn_request *base)
@@ -165,10 +239,12 @@ static void write_submit(struct api_loop *l, struct http_request *r, struct door
 	struct err    err;
 	enum err_code rc;
 
-	end_reading(l, w);
+	if (w->base.rehearsal == NULL)
+		end_reading(l, w);
 	w->base.run = write_run;
 	w->base.done = write_done;
-	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
+	w->base.cost_bytes = bytes_held(w);
+	w->base.rehearses = can_rehearse(l, w);
 	rc = store->backend->submit(store, &w->base, &err);
 	if (rc != ERR_NONE)
 		answer_error(l, r, rc, &err);
@@ -265,7 +341,7 @@ static void conclude(struct http_request *r)
 	struct door_write *w = r->user;
 
 	note_work(l, r, w->reader != NULL ? w->reader->cost.spent : 0); /* NULL: it was refused before */
-	if (w->base.rc == ERR_NONE && w->call.operation->kind == WRITE)
+	if (w->base.rc == ERR_NONE && w->call.operation->kind == WRITE && !w->decided)
 		write_submit(l, r, w);
 	else
 		answer(l, r, &w->call, w->base.rc, &w->base.err);
@@ -275,10 +351,11 @@ static void work_late(struct late_work *late, struct json_reader *json)
 {
 	struct door_write *w = LIST_ENTRY(late, struct door_write, late);
 
-	if (http_abandoned(w->http))
-		w->base.rc = err_set(&w->base.err, ERR_THROTTLED, "the connection ended before its turn");
-	else
+	if (!abandoned(w)) {
 		work(w, json);
+		if (w->base.rc == ERR_NONE && can_rehearse(w->http->loop_data, w))
+			rehearse(w->http->loop_data, w);
+	}
 	http_resume(w->http, conclude);
 }
 
@@ -289,6 +366,10 @@ static struct door_write *begin(struct http_request *r)
 	w->call.operation = NULL;
 	w->who = (struct caller){0};
 	w->reader = NULL;
+	w->decided = false;
+	w->rehearsal_bytes = 0;
+	w->base.rehearsal = NULL;
+	w->base.too_heavy = false;
 	w->key_id_len = 0;
 	r->user = w;
 	return w;
@@ -306,7 +387,6 @@ void door_handle(struct api_loop *l, struct http_request *r)
 	enum err_code      rc;
 
 	w->http = r;
-	w->late.run = work_late;
 	rc = identify(l, r, w, &w->base.err);
 	if (rc != ERR_NONE) {
 		answer_error(l, r, rc, &w->base.err);
@@ -315,9 +395,7 @@ void door_handle(struct api_loop *l, struct http_request *r)
 	if (l->late == NULL || !debts_owe(&l->debts, w->base.caller, r->received_us)) {
 		work(w, l->json);
 		conclude(r);
-	} else if (!late_submit(l->late, &w->late)) {
-		w->base.rc = err_set(&w->base.err, ERR_THROTTLED,
-		                     "too many heavy requests are waiting; try again shortly");
-		conclude(r);
+	} else {
+		do_late(l, w, work_late);
 	}
 }

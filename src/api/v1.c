@@ -236,6 +236,8 @@ static void write_submit(struct api_loop *l, struct v1_work *w)
 	w->base.run = write_run;
 	w->base.done = write_done;
 	w->base.cost_bytes = r->body.len + r->arena.used_bytes;
+	w->base.rehearsal = NULL;
+	w->base.rehearses = false;
 	w->base.rc = ERR_NONE;
 	w->base.next = NULL;
 	rc = store->backend->submit(store, &w->base, &err);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/layout.h"
-#include "engine/row.h"
+#include "engine/rehearsal.h"
 #include "expr/eval.h"
 #include "item/codec.h"
 #include "item/messages.h"
@@ -296,13 +296,18 @@ static enum err_code token_use(struct engine_session *s, struct arena *a,
                                const struct table_transact_write *q, struct table_transact_result *r,
                                struct err *err)
 {
-	const struct table_entry *tokens = catalog_find_id(s->turn->catalog, TABLE_ID_TOKENS);
+	const struct catalog     *catalog = s->turn != NULL ? s->turn->catalog : s->catalog;
+	const struct table_entry *tokens = catalog_find_id(catalog, TABLE_ID_TOKENS);
 	struct item               item = token_item(a, q, s->base.now_us / 1000000 + TABLE_TOKEN_LIFE_S);
 	const struct value       *digest;
 	const struct loaded      *row;
 
 	if (row_load(s, a, tokens, &item, &row, err) != ERR_NONE)
 		return err->code;
+	if (is_rehearsal(s))
+		rehearsal_note(s, tokens, row, false);
+	if (!row->live && is_rehearsal(s))
+		return ERR_NONE;
 	if (!row->live) {
 		row_store(s, a, tokens, row, &item, NULL);
 		return ERR_NONE;
@@ -406,7 +411,7 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 {
 	struct engine_session     *s = (struct engine_session *)t;
 	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
-	struct turn_mark           before = turn_mark(s->turn);
+	struct turn_mark           before = s->turn != NULL ? turn_mark(s->turn) : (struct turn_mark){0};
 
 	*r = (struct table_transact_result){0};
 	cost_begin(s);
@@ -422,7 +427,9 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 		repeat_all(q, r);
 	else if (act_all(s, a, tables, q, r, err) != ERR_NONE)
 		return err->code;
-	if (r->cancelled)
+	if (is_rehearsal(s))
+		s->rehearsal->writes = !r->cancelled;
+	else if (r->cancelled)
 		turn_rollback(s->turn, before);
 	return ERR_NONE;
 }

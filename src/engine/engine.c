@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "engine/disk.h"
 #include "engine/manifest.h"
+#include "engine/rehearsal.h"
 #include "engine/replay.h"
 #include "engine/state.h"
 #include "engine/ticker.h"
@@ -229,6 +230,7 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max);
 	e->counts = counts_open();
+	e->change_log = mem_zalloc(sizeof(*e->change_log));
 	return e;
 }
 
@@ -314,6 +316,7 @@ void engine_close(struct engine *e)
 		rocks_close(e->rocks);
 	}
 	counts_close(e->counts);
+	free(e->change_log);
 	cache_close(e->cache);
 	pthread_mutex_destroy(&e->catalog_lock);
 	if (e->lock_fd >= 0)
@@ -459,6 +462,18 @@ static void store_read_end(struct store *s, struct table *t)
 	engine_session_release((struct engine_session *)t);
 }
 
+static void store_rehearse(struct store *s, struct table *t, struct arena *a)
+{
+	(void)s;
+	rehearsal_begin((struct engine_session *)t, a);
+}
+
+static bool store_rehearsed(struct store *s, struct table *t)
+{
+	(void)s;
+	return rehearsal_is_final((struct engine_session *)t);
+}
+
 static enum err_code store_submit(struct store *s, struct turn_request *w, struct err *err)
 {
 	return engine_submit((struct engine *)s, w, err);
@@ -488,6 +503,8 @@ static const struct store_backend store_backend = {
         .name = "embedded",
         .read_begin = store_read_begin,
         .read_end = store_read_end,
+        .rehearse = store_rehearse,
+        .rehearsed = store_rehearsed,
         .submit = store_submit,
         .gathered = store_gathered,
         .now_us = store_now_us,

@@ -15,6 +15,7 @@
 
 struct engine;
 struct catalog;
+struct rehearsal;
 struct turn;
 
 struct engine_options {
@@ -66,6 +67,10 @@ struct engine_session {
 	struct engine        *engine;
 	const struct catalog *catalog;
 	struct turn          *turn; /* NULL: reads only */
+	struct rehearsal *
+	        rehearsal; /* NULL: none. Of a session that reads: being made; in a turn: what it found out */
+	bool    light;     /* its expressions may look at TURN_LIGHT_BYTES: past it, too_heavy */
+	bool    too_heavy;
 };
 
 void engine_session_init(struct engine_session *r, struct engine *e);

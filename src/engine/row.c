@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "engine/layout.h"
+#include "engine/rehearsal.h"
 #include "expr/eval.h"
 #include "item/codec.h"
 #include "item/messages.h"
@@ -19,13 +20,19 @@ enum { KEY_ROOM = 128, VALUE_ROOM = 256 };
 
 void cost_begin(struct engine_session *s)
 {
-	s->base.cost.max = s->base.cost.spent + s->engine->options.expression_bytes_max;
+	size_t max = s->engine->options.expression_bytes_max;
+
+	s->light = s->light && max > TURN_LIGHT_BYTES;
+	s->base.cost.max = s->base.cost.spent + (s->light ? TURN_LIGHT_BYTES : max);
 }
 
-enum err_code cost_check(const struct engine_session *s, struct err *err)
+enum err_code cost_check(struct engine_session *s, struct err *err)
 {
 	if (!expr_cost_exceeded(&s->base.cost))
 		return ERR_NONE;
+	s->too_heavy = s->light;
+	if (s->light)
+		return err_set(err, ERR_THROTTLED, "the request is too heavy for its turn");
 	return err_set(err, ERR_INVALID, MSG_EXPRESSION_COST, s->engine->options.expression_bytes_max);
 }
 
@@ -401,24 +408,46 @@ static void fill_collection(struct engine_session *s, struct arena *a, const str
 
 /* ---- the write ---- */
 
+static enum err_code test(struct engine_session *s, const struct table_entry *t, const struct table_write *q,
+                          const struct loaded *row, bool *holds, struct err *err)
+{
+	static const struct item none = {0};
+
+	if (q->condition != NULL)
+		s->base.cost.spent += row->size_bytes * EXPR_READ_COST;
+	*holds = expr_holds(q->condition, row->live ? &row->item : &none, &s->base.cost);
+	if (cost_check(s, err) != ERR_NONE)
+		return err->code;
+	if (is_rehearsal(s))
+		rehearsal_note(s, t, row, *holds);
+	return ERR_NONE;
+}
+
+static void fill_size(const struct table_write *q, size_t size_bytes, struct table_write_result *r)
+{
+	r->size_bytes = size_bytes;
+	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(size_bytes)};
+}
+
 enum err_code row_apply(struct engine_session *s, struct arena *a, const struct table_entry *t,
                         const struct table_write *q, struct table_write_result *r, struct err *err)
 {
 	const struct item *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
 	struct item new = {0};
-	const struct loaded *row;
-	bool                 leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE, holds;
-	size_t               new_bytes;
+	const struct rehearsed *known = s->rehearsal != NULL ? rehearsal_holds(s, a, t, key) : NULL;
+	const struct loaded    *row;
+	bool                    leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE, holds = true;
+	size_t                  new_bytes;
 
+	if (known != NULL && q->kind == TABLE_CHECK) {
+		fill_size(q, known->size_bytes, r);
+		return ERR_NONE;
+	}
 	if (row_load(s, a, t, key, &row, err) != ERR_NONE)
 		return err->code;
 	old = row->live ? &row->item : NULL;
-	r->size_bytes = row->size_bytes;
-	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(row->size_bytes)};
-	if (q->condition != NULL)
-		s->base.cost.spent += row->size_bytes * EXPR_READ_COST;
-	holds = expr_holds(q->condition, old != NULL ? old : &new, &s->base.cost);
-	if (cost_check(s, err) != ERR_NONE)
+	fill_size(q, row->size_bytes, r);
+	if (known == NULL && test(s, t, q, row, &holds, err) != ERR_NONE)
 		return err->code;
 	if (!holds) {
 		r->condition_failed = true;
@@ -435,6 +464,8 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 		r->size_bytes = new_bytes;
 		r->capacity.write_units = write_cost(new_bytes);
 	}
+	if (is_rehearsal(s))
+		return ERR_NONE;
 	row_store(s, a, t, row, leaves ? &new : NULL, &r->capacity);
 	fill_returns(a, q, old, leaves ? &new : NULL, r);
 	if (t->schema.index_count > 0)
@@ -452,5 +483,9 @@ enum err_code row_write(struct table *t, struct arena *a, const struct table_wri
 	cost_begin(s);
 	if (row_check(s, q, &entry, err) != ERR_NONE)
 		return err->code;
-	return row_apply(s, a, entry, q, r, err);
+	if (row_apply(s, a, entry, q, r, err) != ERR_NONE)
+		return err->code;
+	if (is_rehearsal(s))
+		s->rehearsal->writes = !r->condition_failed;
+	return ERR_NONE;
 }

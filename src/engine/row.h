@@ -54,11 +54,15 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 
 /* ---- what expressions may look at ---- */
 
+/* What a turn may cost the others without a rehearsal: about half a millisecond. One item of the largest size can be looked at. */
+enum { TURN_LIGHT_BYTES = 6 << 20 };
+
 /* A call of the backend begins: its expressions may look at expression_bytes_max. A DynamoDB request is one call. */
 void cost_begin(struct engine_session *s);
 
-/* ERR_INVALID if they have looked at more: then what they found means nothing. */
-enum err_code cost_check(const struct engine_session *s, struct err *err);
+/* ERR_INVALID if they have looked at more: then what they found means nothing. ERR_THROTTLED if it is too much for
+ * this turn alone. */
+enum err_code cost_check(struct engine_session *s, struct err *err);
 
 /* ---- capacity units, as DynamoDB counts them ---- */
 

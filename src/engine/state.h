@@ -17,6 +17,8 @@
 #include "engine/turn.h"
 #include "engine/writer.h"
 
+struct change_log;
+
 struct engine {
 	struct store store; /* first: a struct store of this backend is an engine */
 
@@ -43,6 +45,8 @@ struct engine {
 	atomic_bool     disk_full, fed;            /* fed: it was starved, and there is room again */
 	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */
 	atomic_ullong swept_rows;
+
+	struct change_log *change_log; /* rehearsal.h */
 
 	/* under catalog_lock */
 	pthread_mutex_t       catalog_lock;

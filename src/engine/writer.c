@@ -33,6 +33,7 @@
 #include "base/worker.h"
 #include "engine/disk.h"
 #include "engine/layout.h"
+#include "engine/rehearsal.h"
 #include "engine/state.h"
 #include "engine/ticker.h"
 #include "item/codec.h"
@@ -234,11 +235,14 @@ static size_t run_one(struct writer *w, struct turn_request *r, int64_t now_us)
 	struct engine_session session = {
 	        .base = {.backend = &engine_backend, .now_us = now_us, .alone = true},
 	        .engine = w->engine,
-	        .turn = &w->turn};
+	        .turn = &w->turn,
+	        .rehearsal = r->rehearsal != NULL ? ((struct engine_session *)r->rehearsal)->rehearsal : NULL,
+	        .light = r->rehearses && r->rehearsal == NULL};
 	struct turn_mark mark = turn_mark(&w->turn);
 
 	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
 	r->rc = r->run(r, &session.base);
+	r->too_heavy = session.too_heavy;
 	if (r->rc != ERR_NONE)
 		turn_rollback(&w->turn, mark);
 	else
@@ -346,8 +350,11 @@ static bool gather(struct writer *w)
 {
 	buf_reset(&w->body);
 	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
-		if (c->written)
-			op_encode(&w->body, &(struct op){c->deleted ? OP_DELETE : OP_PUT, c->key, c->value});
+		if (!c->written)
+			continue;
+		op_encode(&w->body, &(struct op){c->deleted ? OP_DELETE : OP_PUT, c->key, c->value});
+		if (c->key.data[0] == KIND_ROW)
+			change_log_add(w->engine->change_log, c->hash); /* (H1) */
 	}
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
 	for (const struct range_delete *d = w->turn.ranges; d != NULL; d = d->next)
@@ -445,6 +452,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 		rc = err->code = ERR_STORAGE; /* whatever it was, the commit is on the disk */
 	if (rc == ERR_NONE) {
 		w->engine->counts_noted = true;
+		change_log_next(w->engine->change_log);
 		engine_publish_catalog(w->engine, w->turn.catalog);
 	} else {
 		count_changes(w, -1);

@@ -29,6 +29,10 @@ struct turn_request {
 	size_t cost_bytes;
 	/* On whose behalf: an address to tell callers apart by, never followed. NULL: nobody's, or unknown. */
 	const void *caller;
+	/* The session that its write was rehearsed on, which stays open until done; or NULL. Without one, a write that `rehearses`
+	 * may be too heavy for a turn: nothing was done then, too_heavy is set, and rc is ERR_THROTTLED. */
+	struct table *rehearsal;
+	bool          rehearses, too_heavy;
 
 	enum err_code rc;
 	struct err    err;
@@ -54,6 +58,12 @@ struct store_backend {
 	 * thread at a time. */
 	struct table *(*read_begin)(struct store *s, struct arena *a);
 	void (*read_end)(struct store *s, struct table *t);
+
+	/* From here on a conditional write that is called on this session is rehearsed, once: all is tested, and nothing
+	 * is written. Afterwards, rehearsed: is its outcome final? It is if the write fails and so is not to be submitted any
+	 * more; what it read was so at one moment. Both NULL: this backend has no use for that. */
+	void (*rehearse)(struct store *s, struct table *t, struct arena *a);
+	bool (*rehearsed)(struct store *s, struct table *t);
 
 	/* ERR_OVERLOADED at once if too much waits, ERR_STORAGE after a failed commit; then done is not called. Whoever
 	 * submits calls gathered afterwards, once for as many as it has: only then is their turn sure to come. */

@@ -1,4 +1,5 @@
 /* Retries and circuits: the pure parts. */
+#include "outbound/circuit.h"
 #include "outbound/retry.h"
 #include "random.h"
 #include "test.h"
