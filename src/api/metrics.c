@@ -54,6 +54,11 @@ struct now {
 	  (double)now->http.accepted)                                                                        \
 	X("gatehouse_connections_refused_total", "counter",                                                  \
 	  "Connections refused because there were too many.", (double)now->http.refused)                     \
+	X("gatehouse_requests_parked", "gauge", "Requests that wait for something to happen.",               \
+	  (double)now->http.parked_now)                                                                      \
+	X("gatehouse_streams", "gauge", "Open streams of events.", (double)now->http.streams_now)            \
+	X("gatehouse_streams_slow_total", "counter",                                                         \
+	  "Streams of events that ended because their reader was too slow.", (double)now->http.streams_slow) \
 	X("gatehouse_key_connections_refused_total", "counter",                                              \
 	  "Connections closed because their key had reached its limit.",                                     \
 	  (double)now->key_connections_refused)                                                              \

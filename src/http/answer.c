@@ -64,21 +64,27 @@ static void send_parts(struct conn *c, struct iovec *parts, int count)
 		conn_close(c);
 }
 
-/* Writes the head behind what waits in the outbox; returns how many parts there are to send. */
-static int answer_parts(struct conn *c, const struct http_response *response, struct iovec parts[2])
+void answer_head(struct conn *c, const struct http_response *response, bool stream, struct buf *out)
 {
-	struct loop          *l = c->loop;
-	struct buf           *out = &l->outbox.text;
-	size_t                start = out->len;
 	struct response_facts facts = {
 	        .close = c->close_after,
 	        .version_1_0 = c->exchange->receive.head.version_1_0,
-	        .date = date_at(&l->date, l->wall_us),
+	        .stream = stream,
+	        .date = date_at(&c->loop->date, c->loop->wall_us),
 	};
-	bool body = response_has_body(response->status) && response->content_type != NULL &&
-	            response->body.len > 0 && c->exchange->request.method != HTTP_HEAD;
 
 	response_head(out, response, &facts);
+}
+
+/* Writes the head behind what waits in the outbox; returns how many parts there are to send. */
+static int answer_parts(struct conn *c, const struct http_response *response, struct iovec parts[2])
+{
+	struct buf *out = &c->loop->outbox.text;
+	size_t      start = out->len;
+	bool        body = response_has_body(response->status) && response->content_type != NULL &&
+	            response->body.len > 0 && c->exchange->request.method != HTTP_HEAD;
+
+	answer_head(c, response, false, out);
 	if (body && response->body.len <= BODY_COPIED_BYTES_MAX)
 		buf_add_bytes(out, response->body);
 	parts[0] = (struct iovec){out->data + start, out->len - start};
@@ -154,6 +160,24 @@ void http_respond(struct http_request *r, const struct http_response *response)
 	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
 	c->linger = conn_buffered(c) > 0 || io_pending(&c->io) || r->body_refused;
 	answer_send(c, response);
+	conn_drive(c);
+}
+
+void answer_stream_head(struct conn *c, const struct http_response *response)
+{
+	struct exchange *x = c->exchange;
+	struct outbox   *o = &c->loop->outbox;
+	size_t           start = o->text.len;
+	struct iovec     part;
+
+	c->close_after = true;
+	c->linger = conn_buffered(c) > 0 || io_pending(&c->io);
+	answer_head(c, response, true, &o->text);
+	part = (struct iovec){o->text.data + start, o->text.len - start};
+	conn_move(c, CONN_SENDING);
+	c->exchange = NULL;
+	answer_post(c, &part, 1);
+	exchange_give(&c->loop->pool, x);
 	conn_drive(c);
 }
 

@@ -21,6 +21,12 @@ void answers_send(struct loop *l);
 /* The socket takes bytes again. The caller calls conn_drive afterwards. */
 void answer_flush(struct conn *c);
 
+/* The head of the answer to the request under way; `stream`: to one that goes on as events. */
+void answer_head(struct conn *c, const struct http_response *response, bool stream, struct buf *out);
+
+/* Answers a HEAD with the head of a stream. */
+void answer_stream_head(struct conn *c, const struct http_response *response);
+
 /* The body of an error, from the handler or a short text. */
 struct http_response answer_error(const struct http_handler *h, struct arena *a, const struct http_error *e);
 

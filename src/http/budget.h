@@ -1,5 +1,5 @@
-/* Budget: how many bytes of large bodies, of what was decoded from them, and of answers one loop may hold at a time. One
- * thread only. */
+/* Budget: how many bytes of large bodies, of what was decoded from them, and of answers one loop may hold at a time; and of
+ * parked requests and streams. One thread only. */
 #ifndef HTTP_BUDGET_H
 #define HTTP_BUDGET_H
 
@@ -13,6 +13,7 @@ enum { BUDGET_FREE_BYTES = HTTP_SMALL_BODY_BYTES };
 struct budget {
 	size_t held_bytes;
 	size_t held_bytes_max;
+	size_t parked_bytes; /* for as long as a peer likes, so of a share of its own */
 };
 
 static inline size_t budget_cost(size_t cap)
@@ -40,6 +41,21 @@ static inline bool budget_take(struct budget *b, size_t own, size_t bytes)
 		return false;
 	b->held_bytes += bytes;
 	return true;
+}
+
+/* For a parked request or a stream. These may have half as much again as everything else, and never take from it. */
+static inline bool budget_park(struct budget *b, size_t bytes)
+{
+	if (bytes > b->held_bytes_max / 2 - b->parked_bytes)
+		return false;
+	b->parked_bytes += bytes;
+	return true;
+}
+
+static inline void budget_unpark(struct budget *b, size_t bytes)
+{
+	assert(b->parked_bytes >= bytes);
+	b->parked_bytes -= bytes;
 }
 
 #endif

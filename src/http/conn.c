@@ -7,6 +7,8 @@
 #include <sys/epoll.h>
 
 #include "http/answer.h"
+#include "http/hold.h"
+#include "http/stream.h"
 
 enum { LINGER_BYTES_MAX = 64 * 1024 * 1024 };
 
@@ -19,15 +21,19 @@ static const unsigned moves[CONN_STATES] = {
         [CONN_IDLE] = TO(CONN_HEAD) | TO(CONN_CLOSED),
         [CONN_HEAD] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
         [CONN_BODY] = TO(CONN_BODY) | TO(CONN_HANDLING) | TO(CONN_SENDING) | TO(CONN_CLOSED),
-        [CONN_HANDLING] = TO(CONN_SENDING) | TO(CONN_ABANDONED),
+        [CONN_HANDLING] = TO(CONN_SENDING) | TO(CONN_ABANDONED) | TO(CONN_PARKED) | TO(CONN_STREAM),
+        [CONN_PARKED] = TO(CONN_HANDLING) | TO(CONN_ABANDONED),
         [CONN_ABANDONED] = TO(CONN_CLOSED),
         [CONN_SENDING] = TO(CONN_SENDING) | TO(CONN_IDLE) | TO(CONN_LINGER) | TO(CONN_CLOSED),
+        [CONN_STREAM] = TO(CONN_STREAM) | TO(CONN_STREAM_WAIT) | TO(CONN_LINGER) | TO(CONN_CLOSED),
+        [CONN_STREAM_WAIT] = TO(CONN_STREAM) | TO(CONN_STREAM_WAIT) | TO(CONN_LINGER) | TO(CONN_CLOSED),
         [CONN_LINGER] = TO(CONN_CLOSED),
 };
 
 static const enum timer_kind deadlines[CONN_STATES] = {
-        [CONN_HANDSHAKE] = TIMER_HEAD, [CONN_IDLE] = TIMER_IDLE,    [CONN_HEAD] = TIMER_HEAD,
-        [CONN_BODY] = TIMER_BODY,      [CONN_SENDING] = TIMER_SEND, [CONN_LINGER] = TIMER_LINGER,
+        [CONN_HANDSHAKE] = TIMER_HEAD,   [CONN_IDLE] = TIMER_IDLE,    [CONN_HEAD] = TIMER_HEAD,
+        [CONN_BODY] = TIMER_BODY,        [CONN_SENDING] = TIMER_SEND, [CONN_LINGER] = TIMER_LINGER,
+        [CONN_STREAM_WAIT] = TIMER_SEND,
 };
 
 void conn_move(struct conn *c, enum conn_state to)
@@ -104,6 +110,8 @@ static void data_end(struct conn *c)
 
 void conn_close(struct conn *c)
 {
+	if (c->stream != NULL)
+		stream_over(c);
 	if (c->state != CONN_ABANDONED)
 		socket_end(c);
 	if (c->exchange != NULL)
@@ -120,6 +128,7 @@ static void conn_abandon(struct conn *c)
 	atomic_store_explicit(&c->exchange->abandoned, true, memory_order_relaxed);
 	socket_end(c);
 	conn_move(c, CONN_ABANDONED);
+	hold_end(c, HTTP_END_GONE);
 }
 
 /* Closing with bytes unread would reset the connection, and the peer might lose what was said last. */
@@ -304,6 +313,12 @@ static void conn_settle(struct conn *c)
 		conn_want(c, EPOLLIN);
 	else if (c->state == CONN_SENDING && c->out.len > 0)
 		conn_want(c, io_interest(&c->io, EPOLLOUT));
+	else if (c->state == CONN_PARKED)
+		conn_want(c, EPOLLRDHUP);
+	else if (c->state == CONN_STREAM)
+		conn_want(c, EPOLLIN);
+	else if (c->state == CONN_STREAM_WAIT)
+		conn_want(c, EPOLLIN | io_interest(&c->io, EPOLLOUT));
 }
 
 /* Where the next bytes go: large bodies straight to their place. */
@@ -418,9 +433,17 @@ static void conn_on_event(struct watch *w, uint32_t events)
 		else
 			conn_want(c, 0); /* pipelined bytes, or the end of them: later */
 		break;
+	case CONN_PARKED:
+		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			conn_abandon(c);
+		break;
 	case CONN_SENDING:
 		answer_flush(c);
 		conn_drive(c);
+		break;
+	case CONN_STREAM:
+	case CONN_STREAM_WAIT:
+		stream_on_event(c, events);
 		break;
 	case CONN_LINGER:
 		conn_discard(c);
@@ -443,7 +466,10 @@ static void conn_on_timeout(struct timer *timer)
 		return;
 	}
 	loop_count(&c->loop->counts.timeouts);
-	conn_close(c);
+	if (c->stream != NULL)
+		stream_on_timeout(c);
+	else
+		conn_close(c);
 }
 
 /* A request may have come that no event has told of yet. */
@@ -453,11 +479,15 @@ void conn_stop(struct conn *c)
 		conn_read(c);
 	if (c->state == CONN_IDLE || c->state == CONN_HANDSHAKE)
 		conn_close(c);
+	else if (c->state == CONN_PARKED)
+		hold_end(c, HTTP_END_STOPPING);
+	else if (c->stream != NULL)
+		stream_finish(c, HTTP_END_STOPPING);
 }
 
 void conn_abort(struct conn *c)
 {
-	if (c->state == CONN_HANDLING)
+	if (c->state == CONN_HANDLING || c->state == CONN_PARKED)
 		conn_abandon(c);
 	else if (c->state != CONN_ABANDONED && c->state != CONN_CLOSED)
 		conn_close(c);

@@ -7,22 +7,27 @@
  *                         |                    |  '--- request ------'  |
  *                         |                    |        whole           |
  *                         |                    |          v             |
- *                         |                    |       HANDLING --peer gone--> ABANDONED
- *                         |                refused,       |             |          |
- *                         |                too slow    answered         |          |
- *                         |                    v          v             |          |
- *                         |                    '----> SENDING <---------'          |
- *                         '--- sent, kept open ----------'  |                   answered
- *                                                      sent, to be closed          |
- *                                                           v                      v
- *                                                        LINGER ---------------> CLOSED
+ *                         |                    |       HANDLING --peer gone--> ABANDONED <--peer gone-- PARKED
+ *                         |                refused,    |  |  ^          |          |                     ^ |
+ *                         |                too slow    |  |  '------- http_park, and its end ------------|-'
+ *                         |                    |       |  '-------------|----------|---------------------'
+ *                         |                    |    answered            |          |
+ *                         |                    v       v                |       answered
+ *                         |                    '--> SENDING <-----------'          |
+ *                         '--- sent, kept open -------'  |                         |
+ *                                                   sent, to be closed             |
+ *                                                        v                         v
+ *                                                     LINGER ------------------> CLOSED
  *
- * (1) Every state but HANDLING and ABANDONED has a deadline or ends at once, and can go to CLOSED.
- * (2) There is an exchange exactly in HEAD, BODY, HANDLING and ABANDONED.
+ *   HANDLING --http_stream_open--> STREAM <--all taken, not all--> STREAM_WAIT; both --ended--> LINGER or CLOSED
+ *
+ * (1) Every state but HANDLING, PARKED, STREAM and ABANDONED has a deadline or ends at once, and can go to CLOSED. PARKED
+ *     has one of its own (hold.h), and STREAM a heartbeat (stream.h).
+ * (2) There is an exchange exactly in HEAD, BODY, HANDLING, PARKED and ABANDONED, and a stream in STREAM and STREAM_WAIT.
  * (3) The socket is open in every state but ABANDONED and CLOSED.
- * (4) In HANDLING and SENDING nothing is read: pipelined bytes wait in the buffer, in the kernel, or, the
- * rest of a record, with TLS. conn_drive takes those up again, for epoll would not tell of them. (5)
- * ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
+ * (4) In HANDLING, PARKED and SENDING nothing is read: pipelined bytes wait in the buffer, in the kernel, or, the rest of a
+ *     record, with TLS. conn_drive takes those up again, for epoll would not tell of them.
+ * (5) ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
 
@@ -36,8 +41,11 @@ enum conn_state {
 	CONN_HEAD,
 	CONN_BODY,
 	CONN_HANDLING,
+	CONN_PARKED,
 	CONN_ABANDONED,
 	CONN_SENDING,
+	CONN_STREAM,
+	CONN_STREAM_WAIT,
 	CONN_LINGER,
 	CONN_CLOSED,
 	CONN_STATES
@@ -62,8 +70,9 @@ struct conn {
 	size_t              took;           /* bytes just read straight into the body */
 	size_t              lingered_bytes; /* read and dropped */
 
-	struct exchange *exchange;
-	int64_t          began_us; /* when the first byte of the request came */
+	struct exchange    *exchange;
+	struct http_stream *stream;   /* the answer, if it is one */
+	int64_t             began_us; /* when the first byte of the request came */
 	int64_t moving_since_us; /* this interval of the body in, or of what the socket would not take out */
 	size_t  moved_before;    /* bytes of it in earlier intervals */
 	size_t  body_seen;       /* of the body, when its deadline was last moved */

@@ -85,6 +85,93 @@ void http_respond(struct http_request *r, const struct http_response *response);
  * loop again from here on. Many calls in a row cost one wake-up. */
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
 
+/* ---- Holding an answer open ----
+ *
+ * A handler that has nothing to say yet parks the request (a long poll), or opens a stream of events. Both wait
+ * without a thread. Other threads reach them with http_wake and http_stream_send.
+ *
+ *   HANDLING --http_park--> PARKED --http_wake, deadline, stop--> HANDLING, fn(r, why) --> http_respond, or http_park
+ *                              '------peer gone--> ABANDONED, fn(r, why) --> http_respond, which sends nothing
+ *
+ *   HANDLING --http_stream_open--> OPEN --http_stream_close, stop--> ENDING --all sent--> over, ended(arg, why)
+ *                                    '---peer gone, too slow-----------'-----------------> over, ended(arg, why)
+ *
+ * Ownership, the same for both: fn and `ended` are called exactly once, on the loop's thread, never inside a call
+ * of yours. A parked request is valid until you answer it, a stream until `ended` returns. So keep them in a list
+ * under a lock of your own, wake and send under that lock, and take them off the list first thing in fn or `ended`.
+ * Lock order: yours, then the stream's. Park first, then enter the request into your list, then look whether
+ * what it waits for is there already, and http_wake it if so.
+ *
+ * A peer that closes its sending side counts as gone. Timeouts between requests do not apply. What is held counts
+ * against connections_max, and all of it may take half of memory_bytes_max, beside what memory_bytes_max bounds:
+ * peers may wait for as long as they like, and must not use up the room for ordinary bodies. */
+enum http_end {
+	HTTP_END_WOKEN,    /* http_wake */
+	HTTP_END_DEADLINE, /* of a parked request */
+	HTTP_END_GONE,     /* the peer */
+	HTTP_END_STOPPING, /* the server: answer now */
+	HTTP_END_CLOSED,   /* http_stream_close */
+	HTTP_END_SLOW,     /* the stream's peer did not take what was sent */
+};
+
+enum {
+	HTTP_PARK_MS_MAX = 10 * 60 * 1000, /* a later deadline is moved here */
+	HTTP_STREAM_BYTES_MIN = 1024,
+	HTTP_STREAM_BYTES_DEFAULT = 16 * 1024,
+	HTTP_STREAM_BYTES_MAX = 1024 * 1024,
+};
+
+/* Only on the request's loop. The deadline is by the steady clock, as in received_us. fn may park the request again, unless it
+ * was told HTTP_END_GONE or HTTP_END_STOPPING: then it answers. False: there is no room, and nothing happened. */
+bool http_park(struct http_request *r, int64_t deadline_us,
+               void (*fn)(struct http_request *r, enum http_end why));
+
+/* From any thread, to a request that is parked or whose fn has not answered it yet. False: its fn has been or is
+ * about to be called anyway. Many calls in a row cost one wake-up of the loop. */
+bool http_wake(struct http_request *r);
+
+struct http_stream;
+
+struct http_stream_options {
+	/* Bytes that may wait to be sent. One more, and the peer is dropped. 0: the default. */
+	size_t  buffer_bytes_max;
+	int64_t heartbeat_ms;              /* a comment is sent after so long without an event; 0: never */
+	const struct http_header *headers; /* beside Date, Content-Type, Cache-Control, Connection */
+	unsigned                  header_count;
+	void                     *arg;
+	void (*ended)(void *arg, enum http_end why);
+	/* Called on the loop's thread whenever the socket has taken all that was sent, the answer's head included: the
+	 * moment for the next page of a replay. May be NULL. */
+	void (*drained)(void *arg);
+};
+
+/* Answers the request with a stream of Server-Sent Events: 200, in chunks, or until the connection ends for a peer
+ * of HTTP/1.0. Only on the request's loop. True: the request is gone. *out is NULL, and `ended` is never called, if
+ * there is nothing to stream: a HEAD, which got its headers, or a peer that has gone. False: there is no room,
+ * or the server is stopping; the request is as it was, to be answered 503. */
+bool http_stream_open(struct http_request *r, const struct http_stream_options *options,
+                      struct http_stream **out);
+
+/* Sends text made by http_event_add, one event or several. From any thread; never waits. False: not sent, because the
+ * stream is ending, or because its buffer had no room: then the peer is dropped. */
+bool http_stream_send(struct http_stream *s, struct bytes text);
+
+/* How many bytes of text http_stream_send would take now. From any thread. */
+size_t http_stream_room(struct http_stream *s);
+
+/* Ends the stream after what has been sent; `ended` follows. From any thread; more than once does no harm. */
+void http_stream_close(struct http_stream *s);
+
+struct http_event {
+	struct bytes id;       /* comes back as the header Last-Event-ID; data NULL: none */
+	struct bytes type;     /* data NULL: none */
+	struct bytes data;     /* any text; data NULL: none, and browsers only note the id */
+	int64_t      retry_ms; /* how long the peer should wait before it connects again; 0: not said */
+};
+
+/* Appends the event as text. False: id or type hold CR, LF or NUL, and nothing was appended. */
+bool http_event_add(struct buf *out, const struct http_event *e);
+
 /* Is nobody left to answer: has the peer gone, or is the time for a graceful stop over? Then the work may be skipped, but the
  * request is still answered. Callable from any thread that holds the request. */
 bool http_abandoned(struct http_request *r);
@@ -157,6 +244,7 @@ struct http_server;
 /* Counters, all atomic, for tests and metrics. */
 struct http_stats {
 	uint64_t accepted, refused, requests, connections_now, timeouts, bad_requests, handshakes_failed;
+	uint64_t parked_now, streams_now, streams_slow; /* the last: dropped as HTTP_END_SLOW */
 };
 
 /* TLS: what to show peers, and what to ask of them. Files are PEM; their names must outlive the http_tls. */

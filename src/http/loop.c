@@ -104,6 +104,7 @@ enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsign
 void loop_release(struct loop *l)
 {
 	assert(list_empty(&l->conns));
+	timers_release(&l->timers);
 	pool_release(&l->pool);
 	buf_release(&l->outbox.text);
 	close(l->epoll_fd);
@@ -169,9 +170,17 @@ static void run_events(struct loop *l)
 static void run_timers(struct loop *l)
 {
 	struct timer *timer;
+	struct alarm *alarm;
 
 	while ((timer = timers_expired(&l->timers, l->now_us)) != NULL)
 		timer->expire(timer);
+	/* One that is set again is for the next round, or a handler that parks in vain could keep this one for ever. */
+	for (unsigned left = l->timers.alarm_count; left > 0; left--) {
+		alarm = alarms_expired(&l->timers, l->now_us);
+		if (alarm == NULL)
+			break;
+		alarm->ring(alarm);
+	}
 }
 
 static void bury(struct loop *l)
@@ -239,6 +248,7 @@ void *loop_main(void *loop)
 	l->loop_data = h->loop_open != NULL ? h->loop_open(h->ctx) : NULL;
 	while (!l->stopping || !list_empty(&l->conns))
 		run_round(l);
+	inbox_run(&l->inbox); /* streams that ended with their item in it are freed there */
 	if (h->loop_close != NULL)
 		h->loop_close(h->ctx, l->loop_data);
 	return NULL;

@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "http/pool.h"
 #include "http/response.h"
-#include "http/timers.h"
 
 /* Something epoll watches. Embedded in whoever is told. */
 struct watch {
@@ -18,6 +17,7 @@ struct watch {
 /* Written by the loop alone, read by anyone: plain loads and stores, no locked instructions. */
 struct loop_counts {
 	_Atomic uint64_t accepted, refused, requests, timeouts, bad_requests, handshakes_failed;
+	_Atomic uint64_t parked_now, streams_now, streams_slow;
 };
 
 enum { OUTBOX_ANSWERS_MAX = 32 };
@@ -90,6 +90,13 @@ static inline void loop_count(_Atomic uint64_t *counter)
 	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
 
 	atomic_store_explicit(counter, value + 1, memory_order_relaxed);
+}
+
+static inline void loop_uncount(_Atomic uint64_t *counter)
+{
+	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+	atomic_store_explicit(counter, value - 1, memory_order_relaxed);
 }
 
 #endif

@@ -6,8 +6,19 @@
 
 #include "http/inbox.h"
 #include "http/receive.h"
+#include "http/timers.h"
 
 struct conn;
+
+/* Whether a request is parked: hold.c. The one word of a request that any thread may change. */
+enum park_state { PARK_NONE, PARK_WAITS, PARK_WOKEN };
+
+struct park {
+	_Atomic enum park_state state;
+	size_t                  bytes; /* of the budget */
+	struct alarm            alarm;
+	void (*fn)(struct http_request *r, enum http_end why);
+};
 
 /* One request from its first byte to its answer. It outlives the connection's socket, not the connection. */
 struct exchange {
@@ -17,6 +28,7 @@ struct exchange {
 	atomic_bool         abandoned; /* any thread may look */
 	struct inbox_item   item;      /* on the way back from another thread */
 	void (*resume)(struct http_request *r);
+	struct park      park;
 	struct exchange *next; /* in the pool */
 };
 

@@ -125,12 +125,19 @@ static void add_own_headers(struct buf *out, const struct http_response *respons
 	}
 }
 
-static void add_body_headers(struct buf *out, const struct http_response *response)
+static void add_body_headers(struct buf *out, const struct http_response *response,
+                             const struct response_facts *facts)
 {
 	if (!response_has_body(response->status))
 		return;
 	if (response->content_type != NULL)
 		add_header(out, BYTES("Content-Type"), bytes_of(response->content_type));
+	if (facts->stream) {
+		buf_add_bytes(out, BYTES("Cache-Control: no-store\r\n"));
+		if (!facts->version_1_0)
+			buf_add_bytes(out, BYTES("Transfer-Encoding: chunked\r\n"));
+		return;
+	}
 	buf_add_bytes(out, BYTES("Content-Length: "));
 	buf_add_i64(out, response->content_type == NULL ? 0 : (int64_t)response->body.len);
 	buf_add_bytes(out, BYTES("\r\n"));
@@ -140,7 +147,7 @@ void response_head(struct buf *out, const struct http_response *response, const 
 {
 	add_status_line(out, response->status);
 	add_header(out, BYTES("Date"), facts->date);
-	add_body_headers(out, response);
+	add_body_headers(out, response, facts);
 	if (facts->close)
 		buf_add_bytes(out, BYTES("Connection: close\r\n"));
 	else if (facts->version_1_0)

@@ -19,6 +19,7 @@ struct bytes date_at(struct date *d, int64_t wall_us);
 struct response_facts {
 	bool         close;       /* the connection ends after this answer */
 	bool         version_1_0; /* so that keeping it open must be said */
+	bool         stream;      /* no length: in chunks, or until the connection ends */
 	struct bytes date;
 };
 

@@ -213,6 +213,9 @@ struct http_stats http_server_stats(const struct http_server *s)
 		sum.timeouts += counter(&c->timeouts);
 		sum.bad_requests += counter(&c->bad_requests);
 		sum.handshakes_failed += counter(&c->handshakes_failed);
+		sum.parked_now += counter(&c->parked_now);
+		sum.streams_now += counter(&c->streams_now);
+		sum.streams_slow += counter(&c->streams_slow);
 	}
 	return sum;
 }

@@ -319,6 +319,43 @@ TEST(timers, expire_in_time_and_not_before)
 	assert_null(timers_expired(&t, INT64_MAX));
 }
 
+/* Set, moved and cancelled at random, against a list that is simply searched. */
+TEST(alarms, ring_earliest_first_whatever_was_moved_or_cancelled)
+{
+	enum { ALARMS = 300, STEPS = 20000 };
+	static struct alarm alarms[ALARMS];
+	struct timers       t;
+	uint32_t            seed = 7;
+	int64_t             now_us = 0;
+
+	timers_init(&t);
+	for (int step = 0; step < STEPS; step++) {
+		struct alarm *a, *rang;
+		int64_t       earliest_us = INT64_MAX;
+
+		seed = seed * 1664525u + 1013904223u;
+		a = &alarms[(seed >> 16) % ALARMS];
+		if (seed % 4 == 0)
+			alarm_cancel(&t, a);
+		else
+			alarm_set(&t, a, now_us + (seed >> 8) % 1000);
+		for (int i = 0; i < ALARMS; i++)
+			if (alarms[i].place != 0 && alarms[i].deadline_us < earliest_us)
+				earliest_us = alarms[i].deadline_us;
+		assert_int_equal(timers_next_us(&t), earliest_us);
+		now_us += 2;
+		while ((rang = alarms_expired(&t, now_us)) != NULL) {
+			assert_int_equal(rang->place, 0);
+			assert_true(rang->deadline_us >= earliest_us && rang->deadline_us <= now_us);
+			earliest_us = rang->deadline_us;
+		}
+	}
+	for (int i = 0; i < ALARMS; i++)
+		alarm_cancel(&t, &alarms[i]);
+	assert_int_equal(timers_next_us(&t), INT64_MAX);
+	timers_release(&t);
+}
+
 enum { PUSHERS = 4, PUSHES = 2000 };
 
 struct parcel {

@@ -32,6 +32,8 @@ enum { PEER_WAIT_MS = 20000, HELD_MAX = 4096, REPLY_HEAD_MAX = 8192, HOUSE_LOOPS
  * A request with the header X-Stranger may have no large body. */
 struct house {
 	struct http_server *server;
+	/* A test's own paths: true if it took the request. NULL: none. */
+	bool (*route)(struct house *h, struct http_request *r);
 	struct http_limits  limits;
 	struct http_tls    *tls; /* NULL: plain */
 	struct clock_manual manual;
@@ -234,7 +236,8 @@ static void house_handle(void *ctx, struct http_request *r)
 	h->loop_requests[loop]++;
 	if (++h->depth[loop] > h->depth_max[loop])
 		h->depth_max[loop] = h->depth[loop];
-	house_route(h, r);
+	if (h->route == NULL || !h->route(h, r))
+		house_route(h, r);
 	h->depth[loop]--;
 }
 
@@ -305,6 +308,15 @@ static __attribute__((unused)) void house_wait_held(struct house *h, unsigned co
 {
 	pthread_mutex_lock(&h->lock);
 	while (h->held_count < count)
+		pthread_cond_wait(&h->changed, &h->lock);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Waits until a loop is kept busy by /block. */
+static __attribute__((unused)) void house_wait_blocked(struct house *h)
+{
+	pthread_mutex_lock(&h->lock);
+	while (!h->blocked)
 		pthread_cond_wait(&h->changed, &h->lock);
 	pthread_mutex_unlock(&h->lock);
 }
