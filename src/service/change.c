@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/crypto.h"
-#include "service/context.h"
+#include "service/event.h"
 #include "service/key_names.h"
 #include "service/row.h"
 
@@ -115,10 +115,20 @@ static void add(struct changes *c, struct table_write w, uint32_t most)
 	c->list[c->count++] = w;
 }
 
+/* (4) Events that do not fit into what is reserved for them leave less for others. */
+static uint32_t rows_max(const struct changes *c)
+{
+	uint32_t reserved = CHANGES_RESERVED - 1;
+
+	return c->event_rows <= reserved                 ? CHANGES_MAX
+	       : c->event_rows - reserved >= CHANGES_MAX ? 0
+	                                                 : CHANGES_MAX - (c->event_rows - reserved);
+}
+
 void changes_put(struct changes *c, struct bytes table, struct item item, const struct expr *condition)
 {
 	add(c, (struct table_write){.kind = TABLE_PUT, .table = table, .item = item, .condition = condition},
-	    CHANGES_MAX);
+	    rows_max(c));
 }
 
 void changes_update(struct changes *c, struct bytes table, struct item key, const struct expr_update *update,
@@ -130,19 +140,32 @@ void changes_update(struct changes *c, struct bytes table, struct item key, cons
 	                         .key = key,
 	                         .update = update,
 	                         .condition = condition},
-	    CHANGES_MAX);
+	    rows_max(c));
 }
 
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition)
 {
 	add(c, (struct table_write){.kind = TABLE_DELETE, .table = table, .key = key, .condition = condition},
-	    CHANGES_MAX);
+	    rows_max(c));
 }
 
 void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition)
 {
 	add(c, (struct table_write){.kind = TABLE_PUT, .table = table, .item = item, .condition = condition},
 	    TABLE_TRANSACT_MAX);
+}
+
+const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
+                                       struct bytes sk)
+{
+	struct place wanted = {which, pk, sk}, p;
+
+	for (uint32_t i = 0; i < c->count; i++) {
+		p = place_of(c, c->list[i].table, target(&c->list[i]));
+		if (same_place(&p, &wanted))
+			return &c->list[i];
+	}
+	return NULL;
 }
 
 /* ---- what was read ---- */
@@ -167,14 +190,22 @@ static struct partition_read *followed(const struct changes *c, struct bytes pk)
 	return NULL;
 }
 
-static enum err_code version_get(struct changes *c, struct table *t, const struct table_get *q,
-                                 struct table_get_result *r, struct err *err)
+static struct item place_key(struct arena *a, const struct place *p)
 {
+	return service_table_shape(p->which)->range[0] == '\0' ? row_key_one(a, p->pk)
+	                                                       : row_key_two(a, p->pk, p->sk);
+}
+
+static enum err_code get(struct changes *c, struct table *t, const struct place *p,
+                         struct table_get_result *r, struct err *err)
+{
+	struct table_get q = {
+	        .table = c->tables->names[p->which], .key = place_key(c->arena, p), .consistent = true};
 	unsigned      repeats = 0;
 	enum err_code rc;
 
 	do
-		rc = t->backend->get(t, c->arena, q, r, err);
+		rc = t->backend->get(t, c->arena, &q, r, err);
 	while (changes_repeat(c, t, rc, ++repeats));
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
@@ -184,14 +215,12 @@ static enum err_code version_get(struct changes *c, struct table *t, const struc
 
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err)
 {
-	struct table_get        q = {.table = c->tables->names[TABLE_AUTH_STATE],
-	                             .key = row_key_two(c->arena, pk, BYTES(CHANGES_VERSION_KEY)),
-	                             .consistent = true};
+	struct place            version = {TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};
 	struct table_get_result r;
 
 	if (t->alone || followed(c, pk) != NULL)
 		return ERR_NONE;
-	if (version_get(c, t, &q, &r, err) != ERR_NONE)
+	if (get(c, t, &version, &r, err) != ERR_NONE)
 		return err->code;
 	c->partitions = grown(c->arena, c->partitions, c->partition_count, sizeof(*c->partitions));
 	c->partitions[c->partition_count++] =
@@ -223,6 +252,23 @@ void changes_read(struct changes *c, const struct table *t, enum service_table w
 	c->uncovered += !r.covered;
 	c->rows = grown(c->arena, c->rows, c->row_count, sizeof(*c->rows));
 	c->rows[c->row_count++] = r;
+}
+
+enum err_code changes_look(struct changes *c, struct table *t, enum service_table which, struct looked *l,
+                           struct err *err)
+{
+	const char             *ttl = service_table_shape(which)->ttl;
+	struct place            p = {which, l->pk, l->sk};
+	struct table_get_result r;
+
+	if (get(c, t, &p, &r, err) != ERR_NONE)
+		return err->code;
+	l->found = r.found && (ttl[0] == '\0' || !row_expired(&r.item, ttl, t->now_us));
+	if (l->found)
+		l->item = r.item;
+	if (!t->alone)
+		changes_read(c, t, which, l);
+	return ERR_NONE;
 }
 
 void changes_confirm(struct changes *c)
@@ -322,19 +368,7 @@ static const struct expr *as_read(struct arena *a, const struct row_read *r)
 
 static bool is_written(const struct changes *c, const struct place *p)
 {
-	for (uint32_t i = 0; i < c->count; i++) {
-		struct place to = place_of(c, c->list[i].table, target(&c->list[i]));
-
-		if (same_place(&to, p))
-			return true;
-	}
-	return false;
-}
-
-static struct item place_key(struct arena *a, const struct place *p)
-{
-	return service_table_shape(p->which)->range[0] == '\0' ? row_key_one(a, p->pk)
-	                                                       : row_key_two(a, p->pk, p->sk);
+	return changes_find(c, p->which, p->pk, p->sk) != NULL;
 }
 
 static void rows_check(struct transaction *x)
@@ -496,7 +530,7 @@ uint32_t changes_room(const struct changes *c)
 		used += is_first(c, i, &p);
 	for (uint32_t i = 0; i < c->partition_count; i++)
 		used += !is_moved(c, c->partitions[i].pk);
-	return used < CHANGES_MAX ? CHANGES_MAX - used : 0;
+	return used < rows_max(c) ? rows_max(c) - used : 0;
 }
 
 static enum err_code commit_once(struct changes *c, struct table *t, struct err *err)
@@ -529,9 +563,11 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err)
 {
-	bool          nothing = c->count == 0 && (t->alone || !c->certain);
+	bool          nothing = c->count == 0 && c->events == NULL && (t->alone || !c->certain);
 	enum err_code rc;
 
+	if (c->events != NULL && events_add(c, t, err) != ERR_NONE)
+		return err->code;
 	if (c->too_many)
 		return too_many(err);
 	if (!fits(c->list, c->count))

@@ -30,6 +30,7 @@ enum {
 
 enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 
+struct event_pending;
 struct looked;
 struct row_read;
 struct partition_read;
@@ -42,6 +43,9 @@ struct changes {
 	uint32_t            count;
 	bool                too_many; /* more than fit: nothing can be committed */
 	bool                certain;  /* see changes_confirm */
+
+	struct event_pending *events;     /* to be published with it */
+	uint32_t              event_rows; /* that they will take */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;
@@ -60,8 +64,12 @@ void changes_update(struct changes *c, struct bytes table, struct item key, cons
                     const struct expr *condition);
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition);
 
-/* The answer that is kept with what it answers: there is always room for it. */
+/* The same for the answer that is kept with what it answers, and for events: there is always room for them. */
 void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
+
+/* The change of that row, if there is one. */
+const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
+                                       struct bytes sk);
 
 /* How many more rows may be changed, one of each partition that was written to before. */
 uint32_t changes_room(const struct changes *c);
@@ -76,6 +84,10 @@ static inline bool changes_reads_many(const struct changes *c, uint32_t more)
 
 /* Depends on a partition of auth-state as a whole. To be called before its rows are read. */
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err);
+
+/* Reads the row of l's key, and remembers it. */
+enum err_code changes_look(struct changes *c, struct table *t, enum service_table which, struct looked *l,
+                           struct err *err);
 
 /* A row was read by its key, on a table that is not alone. */
 void changes_read(struct changes *c, const struct table *t, enum service_table which, const struct looked *l);

@@ -20,6 +20,7 @@ struct context {
 	struct services *services;
 	struct arena    *arena;
 	struct bytes     caller; /* key id; "-" if nobody was asked */
+	struct bytes     trace;  /* the caller's trace id; empty: none */
 
 	/* from ctx_begin on */
 	struct table  *table;   /* what is committed, or a turn */

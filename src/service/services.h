@@ -10,6 +10,13 @@
 struct limits;
 struct policy_store;
 
+/* What is published (event.h). All zeros: nothing is. */
+struct event_settings {
+	uint64_t     on;     /* a bit for each type */
+	struct bytes source; /* of the CloudEvents */
+	uint32_t     shards; /* of the log: by subject, and never changed while there are events */
+};
+
 struct services {
 	struct service_tables  tables;
 	struct identifier_key  identifiers; /* for what must not be stored as it is */
@@ -17,6 +24,7 @@ struct services {
 	struct document_holder rules; /* of attempts, in force */
 	struct limits         *limits;
 	struct document_holder devices; /* keys that sign device tokens: struct device_keys */
+	struct event_settings  events;
 	void (*random)(void *out, size_t len);
 };
 

@@ -10,7 +10,8 @@
 	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl")                                                 \
 	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL")                                                 \
 	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "")                                                \
-	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl")
+	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl")                                       \
+	X(TABLE_EVENTS, "gatehouse-events", "PK", "SK", "")
 
 enum service_table {
 #define X(id, name, hash, range, ttl) id,

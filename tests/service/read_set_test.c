@@ -1,61 +1,6 @@
 /* The read set: what a commit depends on when others write in between, on the rough store. Each test reads, lets others
  * write, and commits. */
-#include "service/fixture.h"
-
-#include <sys/random.h>
-
-#include "rough_store.h"
-#include "service/context.h"
-
-static void any_random(void *out, size_t len)
-{
-	assert_int_equal(getrandom(out, len, 0), len);
-}
-
-struct scene {
-	struct service  s;
-	struct services services;
-	struct rough   *rough;
-};
-
-static void scene_open(struct scene *x, uint64_t seed, bool calm)
-{
-	service_open(&x->s, NULL);
-	x->services = (struct services){.tables = service_tables_default(), .random = any_random};
-	x->rough = rough_open(x->s.f.engine, seed);
-	x->rough->calm = calm;
-}
-
-static void scene_close(struct scene *x)
-{
-	rough_close(x->rough);
-	service_close(&x->s);
-}
-
-struct act {
-	struct turn_request base;
-	struct scene       *x;
-	struct context      ctx;
-	enum err_code (*run)(struct act *act, struct err *err);
-	int n;
-};
-
-static enum err_code act_run(struct turn_request *w, struct table *t)
-{
-	struct act *act = (struct act *)w;
-
-	act->ctx.services = &act->x->services;
-	act->ctx.arena = &act->x->s.f.arena;
-	ctx_begin(&act->ctx, t);
-	return act->run(act, &w->err);
-}
-
-static enum err_code play(struct scene *x, enum err_code (*run)(struct act *, struct err *), int n)
-{
-	struct act act = {.base = {.run = act_run}, .x = x, .run = run, .n = n};
-
-	return store_run(&x->rough->base, &act.base, &x->s.f.err);
-}
+#include "service/scene.h"
 
 static struct item counted(struct context *ctx, const char *pk, const char *sk, int64_t count)
 {
@@ -77,11 +22,6 @@ static void others_put(struct act *act, const char *pk, const char *sk, int64_t 
 	ctx_begin(&ctx, act->ctx.table);
 	ctx_put(&ctx, TABLE_AUTH_STATE, counted(&ctx, pk, sk, count), NULL);
 	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
-}
-
-static enum err_code commit(struct act *act, struct err *err)
-{
-	return changes_commit(&act->ctx.changes, act->ctx.table, err);
 }
 
 /* ---- rows that were read by key ---- */
@@ -322,27 +262,13 @@ TEST(read_set, a_call_that_changes_nothing_is_checked_if_it_asks_for_it)
 /* Reads a count, and writes it with one more. */
 static enum err_code count_once(struct act *act, struct err *err)
 {
-	enum err_code rc;
-	unsigned      decisions = 0;
+	struct looked row;
 
-	do {
-		struct looked row;
-
-		ctx_begin(&act->ctx, act->ctx.table);
-		if (ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err) != ERR_NONE)
-			return err->code;
-		ctx_put(&act->ctx, TABLE_AUTH_STATE,
-		        counted(&act->ctx, "p", "A#B#C",
-		                (row.found ? row_i64(&row.item, "count", 0) : 0) + 1),
-		        NULL);
-		rc = commit(act, err);
-	} while (changes_decide_again(&act->ctx.changes, act->ctx.table, rc, ++decisions));
-	return rc;
-}
-
-static void act_done(struct turn_request *w)
-{
-	(void)w;
+	if (ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err) != ERR_NONE)
+		return err->code;
+	ctx_put(&act->ctx, TABLE_AUTH_STATE,
+	        counted(&act->ctx, "p", "A#B#C", (row.found ? row_i64(&row.item, "count", 0) : 0) + 1), NULL);
+	return commit(act, err);
 }
 
 enum { COUNTERS = 8, COUNTS_EACH = 6 };
@@ -356,17 +282,10 @@ static int64_t count_in_parallel(uint64_t seed, bool blind)
 	scene_open(&x, seed, false);
 	x.rough->blind = blind;
 	for (int round = 0; round < COUNTS_EACH; round++) {
-		rough_hold(x.rough);
-		for (int i = 0; i < COUNTERS; i++) {
-			acts[i] = (struct act){
-			        .base = {.run = act_run, .done = act_done}, .x = &x, .run = count_once};
-			assert_int_equal(rough_submit(&x.rough->base, &acts[i].base, &x.s.f.err), ERR_NONE);
-		}
-		rough_release(x.rough);
-		rough_finish(x.rough);
+		memset(acts, 0, sizeof(acts));
 		for (int i = 0; i < COUNTERS; i++)
-			if (acts[i].base.rc != ERR_NONE)
-				fail_msg("seed %lu: %s", seed, acts[i].base.err.text);
+			acts[i].run = count_once;
+		play_together(&x, acts, COUNTERS);
 	}
 	count = count_in(&x.s, "p", "A#B#C");
 	scene_close(&x);

@@ -1,0 +1,290 @@
+/* Events, the write side: numbers without gaps, in one commit with the change that they tell of, on an engine that is alone
+ * and among others. The numbers are those of event.h. */
+#include "service/scene.h"
+
+#include "engine/gate.h"
+#include "service/event.h"
+
+static void events_on(struct scene *x, uint64_t on, uint32_t shards)
+{
+	x->services.events =
+	        (struct event_settings){.on = on, .source = BYTES("gatehouse"), .shards = shards};
+}
+
+enum { SUBJECTS = 3 };
+
+/* Counts what a subject did, and publishes that count; n says which subject. */
+static enum err_code publish_count(struct act *act, struct err *err)
+{
+	struct arena *a = act->ctx.arena;
+	struct bytes  subject = arena_printf(a, "s%d", act->n % SUBJECTS);
+	struct looked old;
+	struct row    row, data;
+	int64_t       count;
+
+	if (ctx_look(&act->ctx, subject, BYTES("A#COUNT#B"), &old, err) != ERR_NONE)
+		return err->code;
+	count = (old.found ? row_i64(&old.item, "count", 0) : 0) + 1;
+	row_init(&row, a);
+	row_set_text(&row, "PK", subject);
+	row_set_text(&row, "SK", BYTES("A#COUNT#B"));
+	row_set_i64(&row, "count", count);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	row_init(&data, a);
+	row_set_i64(&data, "count", count);
+	ctx_publish(&act->ctx,
+	            &(struct event){.type = EVENT_LOCK_SET, .subject = subject, .data = row_item(&data)});
+	return commit(act, err);
+}
+
+/* The events of a shard, in order. */
+static struct table_query_result log_of(struct scene *x, unsigned shard)
+{
+	struct bytes body = arena_printf(&x->s.f.arena,
+	                                 "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	                                 "'ExpressionAttributeValues':{':p':{'S':'LOG#%u'}}}%c",
+	                                 shard, '\0');
+
+	return fixture_ok(&x->s.f, "Query", body.data).query;
+}
+
+/* (1), (2), (3): `count` events in all, told apart by what they tell of each subject. */
+static void assert_log(struct scene *x, unsigned shards, uint32_t count)
+{
+	int64_t  seqs[SUBJECTS] = {0};
+	uint32_t seen = 0;
+
+	for (unsigned shard = 0; shard < shards; shard++) {
+		struct table_query_result log = log_of(x, shard);
+
+		for (uint32_t i = 0; i < log.count; i++, seen++) {
+			const struct item  *e = &log.items[i];
+			const struct value *data = item_get(e, BYTES("data"));
+			int                 subject = row_text(e, "subject").data[1] - '0';
+
+			assert_int_equal(row_i64(e, "position", 0), i + 1);
+			assert_int_equal(row_i64(e, "seq", 0), ++seqs[subject]);
+			assert_int_equal(row_i64(&data->map, "count", 0), seqs[subject]);
+		}
+	}
+	assert_int_equal(seen, count);
+	for (int i = 0; i < SUBJECTS; i++) {
+		char subject[] = {'s', (char)('0' + i), '\0'};
+
+		assert_int_equal(count_in(&x->s, subject, "A#COUNT#B"), seqs[i]);
+	}
+}
+
+/* ---- alone ---- */
+
+static enum err_code play_alone(struct scene *x, enum err_code (*run)(struct act *, struct err *), int n)
+{
+	struct act act = {.base = {.run = act_run, .cost_bytes = 100}, .x = x, .run = run, .n = n};
+
+	return engine_run(x->s.f.engine, &act.base, &x->s.f.err);
+}
+
+static enum err_code publish_traced(struct act *act, struct err *err)
+{
+	act->ctx.trace = BYTES("4bf92f3577b34da6a3ce929d0e0e4736");
+	return publish_count(act, err);
+}
+
+TEST(events, are_cloudevents_with_a_seq_and_a_position_readable_by_query)
+{
+	struct scene        x;
+	struct item         e;
+	const struct value *data;
+
+	scene_open(&x, 1, true);
+	events_on(&x, 1u << EVENT_LOCK_SET, 1);
+	clock_manual_set(&x.s.f.clock, (int64_t)START_S * 1000000 + 123456);
+	assert_int_equal(play_alone(&x, publish_traced, 0), ERR_NONE);
+	e = log_of(&x, 0).items[0];
+	assert_bytes(row_text(&e, "SK"), "00000000000000000001");
+	assert_bytes(row_text(&e, "specversion"), "1.0");
+	assert_int_equal(row_text(&e, "id").len, EVENT_ID_CHARS);
+	assert_bytes(row_text(&e, "type"), "lock.set");
+	assert_bytes(row_text(&e, "source"), "gatehouse");
+	assert_bytes(row_text(&e, "time"), "2026-09-10T00:26:40.123456Z");
+	assert_bytes(row_text(&e, "subject"), "s0");
+	assert_bytes(row_text(&e, "dataschema"), "urn:gatehouse:event:lock.set:1");
+	assert_bytes(row_text(&e, "datacontenttype"), "application/json");
+	assert_bytes(row_text(&e, "correlationid"), "4bf92f3577b34da6a3ce929d0e0e4736");
+	assert_int_equal(row_i64(&e, "seq", 0), 1);
+	assert_int_equal(row_i64(&e, "position", 0), 1);
+	data = item_get(&e, BYTES("data"));
+	assert_item(&x.s.f, &data->map, "{'count':{'N':'1'}}");
+	assert_get(&x.s.f, "gatehouse-events", "{'PK':{'S':'HEAD'},'SK':{'S':'LOG#0'}}",
+	           "{'PK':{'S':'HEAD'},'SK':{'S':'LOG#0'},'position':{'N':'1'}}");
+	assert_get(&x.s.f, "gatehouse-events", "{'PK':{'S':'SUBJECT#s0'},'SK':{'S':'SEQ'}}",
+	           "{'PK':{'S':'SUBJECT#s0'},'SK':{'S':'SEQ'},'seq':{'N':'1'}}");
+	scene_close(&x);
+}
+
+TEST(events, of_a_type_that_is_switched_off_leave_no_trace)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	events_on(&x, ~(UINT64_C(1) << EVENT_LOCK_SET), 1);
+	x.services.random = NULL; /* nothing is drawn for them */
+	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
+	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 1);
+	scene_close(&x);
+}
+
+static enum err_code publish_and_fail(struct act *act, struct err *err)
+{
+	struct arena *a = act->ctx.arena;
+
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("s1"), BYTES("A#B#C")),
+	        row_same(a, &(struct item){(struct member[]){{BYTES("count"), value_i64(7)}}, 1},
+	                 (const char *const[]){"count", NULL}));
+	return publish_count(act, err);
+}
+
+TEST(events, of_a_commit_that_fails_are_not_there_and_leave_no_gap)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 1);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(play_alone(&x, i % 2 == 0 ? publish_count : publish_and_fail, i),
+		                 i % 2 == 0 ? ERR_NONE : ERR_CONDITION);
+	assert_log(&x, 1, 5);
+	scene_close(&x);
+}
+
+/* n events, as many subjects, and so many rows as there is room for. */
+static enum err_code publish_many(struct act *act, struct err *err)
+{
+	struct arena *a = act->ctx.arena;
+
+	for (int i = 0; i < act->n; i++)
+		ctx_publish(&act->ctx, &(struct event){.type = EVENT_LOCK_SET,
+		                                       .subject = arena_printf(a, "s%d", i % SUBJECTS)});
+	for (int i = 0; changes_room(&act->ctx.changes) > 0; i++)
+		ctx_put(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("p"), arena_printf(a, "A#B#%d", i)),
+		        NULL);
+	changes_keep(&act->ctx.changes, act->ctx.services->tables.names[TABLE_IDEMPOTENCY],
+	             row_key_one(a, BYTES("key")), NULL);
+	return commit(act, err);
+}
+
+TEST(events, have_room_in_a_commit_and_are_numbered_in_the_order_they_were_published_in)
+{
+	for (int n = 1; n <= 90; n += 8) {
+		struct scene              x;
+		struct table_query_result log;
+
+		scene_open(&x, 1, true);
+		events_on(&x, ~UINT64_C(0), 1);
+		assert_int_equal(play_alone(&x, publish_many, n), ERR_NONE);
+		log = log_of(&x, 0);
+		assert_int_equal(log.count, n);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(row_i64(&log.items[i], "position", 0), i + 1);
+			assert_int_equal(row_i64(&log.items[i], "seq", 0), i / SUBJECTS + 1);
+		}
+		scene_close(&x);
+	}
+}
+
+TEST(events, that_do_not_fit_commit_nothing)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 1);
+	assert_int_equal(play_alone(&x, publish_many, TABLE_TRANSACT_MAX), ERR_LIMIT);
+	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 0);
+	scene_close(&x);
+}
+
+/* ---- among others ---- */
+
+enum { PUBLISHERS = 4, ROUNDS = 6 };
+
+static void publish_together(uint64_t seed, uint32_t shards, bool blind)
+{
+	struct scene x;
+	struct act   acts[PUBLISHERS];
+
+	scene_open(&x, seed, false);
+	events_on(&x, ~UINT64_C(0), shards);
+	x.rough->blind = blind;
+	for (int round = 0; round < ROUNDS; round++) {
+		memset(acts, 0, sizeof(acts));
+		for (int i = 0; i < PUBLISHERS; i++) {
+			acts[i].run = publish_count;
+			acts[i].n = round + i;
+		}
+		play_together(&x, acts, PUBLISHERS);
+	}
+	if (!blind)
+		assert_log(&x, shards, PUBLISHERS * ROUNDS);
+	else
+		assert_true(log_of(&x, 0).count < PUBLISHERS * ROUNDS); /* some took the place of others */
+	scene_close(&x);
+}
+
+TEST(events, of_four_publishers_at_once_have_no_gaps_and_each_has_its_change)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++)
+		publish_together(seed, seed % 2 == 0 ? 1 : 2, false);
+}
+
+TEST(events, without_conditions_are_lost)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		publish_together(seed, 1, true);
+}
+
+/* ---- in a batch of the engine's ---- */
+
+/* How often the key of the log's head stands in the files of the engine: once for each batch that wrote it, and in none
+ * but the journal as long as nothing is written back. */
+static int heads_written(struct scene *x)
+{
+	char  command[128], line[32];
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "grep -rao HEAD %s | wc -l", x->s.f.dir);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	assert_non_null(fgets(line, sizeof(line), pipe));
+	assert_int_equal(pclose(pipe), 0);
+	return atoi(line);
+}
+
+TEST(events, of_a_batch_write_the_head_once)
+{
+	enum { BATCH = 50 };
+	struct scene x;
+	struct gate  gate;
+	struct act  *acts;
+	int          once;
+
+	scene_open(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 1);
+	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
+	once = heads_written(&x);
+	assert_true(once > 0);
+	acts = arena_zalloc(&x.s.f.arena, BATCH * sizeof(*acts));
+	gate_close(&gate, x.s.f.engine);
+	for (int i = 0; i < BATCH; i++) {
+		acts[i] = (struct act){.base = {.run = act_run, .done = act_done, .cost_bytes = 100},
+		                       .x = &x,
+		                       .run = publish_count};
+		assert_int_equal(engine_submit(x.s.f.engine, &acts[i].base, &x.s.f.err), ERR_NONE);
+	}
+	engine_gathered(x.s.f.engine);
+	gate_open(&gate);
+	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE); /* after all of them */
+	assert_log(&x, 1, BATCH + 2);
+	assert_true(engine_stats(x.s.f.engine).largest_batch >= BATCH);
+	assert_true(heads_written(&x) <= 3 * once); /* the last may be in the same batch */
+	scene_close(&x);
+}

@@ -1,0 +1,102 @@
+/* Scene: acts on a rough store. An act is a function of a service's that reads, decides and commits; several may be
+ * played together. */
+#ifndef TESTS_SERVICE_SCENE_H
+#define TESTS_SERVICE_SCENE_H
+
+#include "service/fixture.h"
+
+#include <sys/random.h>
+
+#include "rough_store.h"
+#include "service/context.h"
+
+static inline void any_random(void *out, size_t len)
+{
+	assert_int_equal(getrandom(out, len, 0), len);
+}
+
+struct scene {
+	struct service  s;
+	struct services services;
+	struct rough   *rough;
+};
+
+static inline void scene_open(struct scene *x, uint64_t seed, bool calm)
+{
+	service_open(&x->s, NULL);
+	x->services = (struct services){.tables = service_tables_default(), .random = any_random};
+	x->rough = rough_open(x->s.f.engine, seed);
+	x->rough->calm = calm;
+}
+
+static inline void scene_close(struct scene *x)
+{
+	rough_close(x->rough);
+	service_close(&x->s);
+}
+
+struct act {
+	struct turn_request base;
+	struct scene       *x;
+	struct context      ctx;
+	enum err_code (*run)(struct act *act, struct err *err);
+	int n;
+};
+
+static inline enum err_code act_run(struct turn_request *w, struct table *t)
+{
+	struct act *act = (struct act *)w;
+
+	act->ctx.services = &act->x->services;
+	act->ctx.arena = &act->x->s.f.arena;
+	ctx_begin(&act->ctx, t);
+	return act->run(act, &w->err);
+}
+
+/* As the dispatcher does it: decides again if others came first. */
+static inline enum err_code act_run_again(struct turn_request *w, struct table *t)
+{
+	struct act   *act = (struct act *)w;
+	unsigned      decisions = 0;
+	enum err_code rc;
+
+	do
+		rc = act_run(w, t);
+	while (changes_decide_again(&act->ctx.changes, t, rc, ++decisions));
+	return rc;
+}
+
+static inline enum err_code play(struct scene *x, enum err_code (*run)(struct act *, struct err *), int n)
+{
+	struct act act = {.base = {.run = act_run}, .x = x, .run = run, .n = n};
+
+	return store_run(&x->rough->base, &act.base, &x->s.f.err);
+}
+
+static inline void act_done(struct turn_request *w)
+{
+	(void)w;
+}
+
+/* All at once, each as often as it takes. */
+static inline void play_together(struct scene *x, struct act *acts, int count)
+{
+	rough_hold(x->rough);
+	for (int i = 0; i < count; i++) {
+		acts[i].base = (struct turn_request){.run = act_run_again, .done = act_done};
+		acts[i].x = x;
+		assert_int_equal(rough_submit(&x->rough->base, &acts[i].base, &x->s.f.err), ERR_NONE);
+	}
+	rough_release(x->rough);
+	rough_finish(x->rough);
+	for (int i = 0; i < count; i++)
+		if (acts[i].base.rc != ERR_NONE)
+			fail_msg("seed %lu: %s", x->rough->seed, acts[i].base.err.text);
+}
+
+static inline enum err_code commit(struct act *act, struct err *err)
+{
+	return changes_commit(&act->ctx.changes, act->ctx.table, err);
+}
+
+#endif
