@@ -98,7 +98,7 @@ static enum err_code write_expressions(struct request_reader *r, struct table_wr
 
 		rc = expr_parse_condition(r->arena, s[WRITE_CONDITION]->text, &r->scope, &condition, r->err);
 		out->condition = condition;
-	} else if (rc == ERR_NONE) {
+	} else if (rc == ERR_NONE && (s[WRITE_EXPECTED] != NULL || s[WRITE_OPERATOR] != NULL)) {
 		rc = legacy_expected(r, s[WRITE_EXPECTED], s[WRITE_OPERATOR], &out->condition);
 	}
 	return rc != ERR_NONE ? rc : expr_scope_check_used(&r->scope, r->err);
