@@ -56,8 +56,6 @@ struct store *engine_store(struct engine *e);
 /* No failed commit, disk not full? */
 bool engine_ready(const struct engine *e);
 
-bool engine_beats(struct engine *e);
-
 /* ---- sessions ---- */
 
 /* A session: struct table with the engine behind it. On a loop thread it reads what is committed; the writer

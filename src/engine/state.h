@@ -68,6 +68,7 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog);
 /* ---- the backend's functions, by file: table/table.h says what they do ---- */
 
 extern const struct table_backend engine_backend;
+extern const struct store_backend engine_store_backend;
 
 /* row.c */
 enum err_code row_get(struct table *t, struct arena *a, const struct table_get *q, struct table_get_result *r,

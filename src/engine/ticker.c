@@ -1,16 +1,31 @@
-/* Ticker: see ticker.h. */
+/* Ticker: see ticker.h. A table is filled for all its new indexes and its expiry entries in one walk. A sweep walks the
+ * buckets of the expiry index that lie wholly in the past: reads hide expired rows by themselves, at the second, and it
+ * only gives the space back, up to a bucket's width later. */
 #include "engine/ticker.h"
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/worker.h"
-#include "engine/backfill.h"
 #include "engine/disk.h"
-#include "engine/state.h"
-#include "engine/sweep.h"
+#include "engine/layout.h"
+#include "engine/row.h"
+#include "item/codec.h"
 
-enum { CLOCK_WARN_US = 2000000 };
+enum {
+	CLOCK_WARN_US = 2000000,
+	FILL_ROWS_MAX = 64, /* a turn */
+	FILL_BYTES_MAX = 256 * 1024,
+	SWEEP_ROWS_MAX = 64, /* a turn */
+	SWEEP_RESTART_ROUNDS = 600,
+};
+
+/* Where the last turn of a sweep ended, so that the next one does not walk over what was removed. */
+struct sweep {
+	struct buf at;
+	uint64_t   rounds;
+};
 
 struct ticker {
 	struct engine *engine;
@@ -20,6 +35,305 @@ struct ticker {
 	struct sweep sweep;
 	int64_t      warned_us; /* how far the wall clock was ahead when that was last said */
 };
+
+static void make_checkpoint(struct engine *e)
+{
+	struct err err;
+
+	if (!e->starved && checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE &&
+	    err.code != ERR_DISK_FULL) /* that is known */
+		log_warn("a checkpoint failed and will be tried again: %s", err.text);
+}
+
+/* Between two turns of a long job: watches the disk meanwhile, and says whether to go on. */
+static bool goes_on(struct ticker *t)
+{
+	disk_watch(t->engine);
+	make_checkpoint(t->engine);
+	return worker_goes_on(&t->worker);
+}
+
+/* ---- filling: rows that were there before it get the entries of a new index, or of time to live ---- */
+
+/* How far a table's walk has come, and for which indexes it is. */
+struct walk {
+	struct buf at; /* the next row */
+	uint64_t   target;
+};
+
+struct fill_request {
+	struct turn_request base;
+	uint32_t            table_id;
+	struct walk        *walk;
+	bool                more;
+};
+
+static bool needs_filling(const struct table_entry *t)
+{
+	bool needed = t->ttl_filling;
+
+	for (uint32_t i = 0; i < t->schema.index_count; i++)
+		needed = needed || t->schema.indexes[i].status == INDEX_CREATING;
+	return needed;
+}
+
+/* Names what is to be filled. Where that changes under way (another index is created, time to live is
+ * switched on), the walk must begin anew: rows it has passed lack the new entries. */
+static uint64_t target_of(struct arena *a, const struct table_entry *t)
+{
+	struct buf ids;
+
+	buf_init(&ids, a);
+	for (uint32_t i = 0; i < t->schema.index_count; i++)
+		if (t->schema.indexes[i].status == INDEX_CREATING)
+			buf_add(&ids, &t->index_ids[i], sizeof(t->index_ids[i]));
+	buf_add_byte(&ids, t->ttl_filling);
+	buf_add(&ids, &t->ttl_changes, sizeof(t->ttl_changes));
+	buf_add_bytes(&ids, t->schema.ttl_attribute);
+	return hash_bytes(HASH_KEY_STABLE, buf_bytes(&ids));
+}
+
+static enum err_code fill_index(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                                uint32_t index, const struct item *item, struct err *err)
+{
+	const struct index_schema *schema = &t->schema.indexes[index];
+	struct item                projected;
+	struct buf                 key, value;
+	struct bytes               old;
+	bool                       found;
+
+	if (schema->status != INDEX_CREATING || !schema_project(a, &t->schema, schema, item, &projected))
+		return ERR_NONE;
+	buf_init(&key, a);
+	buf_init(&value, a);
+	layout_index(&key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
+	item_encode(&value, &projected);
+	if (view_get(s, a, buf_bytes(&key), &old, &found, err) != ERR_NONE)
+		return err->code;
+	if (!found)
+		turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), false, 0);
+	return ERR_NONE;
+}
+
+static enum err_code fill_row(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                              struct bytes row_key, struct bytes value, struct err *err)
+{
+	struct item item;
+	struct buf  key;
+	int64_t     expiry;
+
+	if (item_decode(a, value, &item, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < t->schema.index_count; i++)
+		if (fill_index(s, a, t, i, &item, err) != ERR_NONE)
+			return err->code;
+	expiry = t->ttl_filling ? schema_expiry(&t->schema, &item) : 0;
+	if (expiry == 0)
+		return ERR_NONE;
+	buf_init(&key, a);
+	layout_expiry(&key, expiry, row_key);
+	turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, false, 0);
+	return ERR_NONE;
+}
+
+/* All rows were seen: the indexes are complete. */
+static void finish(struct engine_session *s, struct arena *a, const struct table_entry *t)
+{
+	struct table_entry *e = table_entry_make(&t->schema);
+
+	e->id = t->id;
+	e->next_index_id = t->next_index_id;
+	e->ttl_changes = t->ttl_changes;
+	memcpy(e->index_ids, t->index_ids, sizeof(e->index_ids));
+	for (uint32_t i = 0; i < e->schema.index_count; i++)
+		e->schema.indexes[i].status = INDEX_ACTIVE;
+	catalog_save(s, a, e);
+}
+
+static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct fill_request *q,
+                               struct err *err)
+{
+	const struct table_entry *t = catalog_find_id(s->turn->catalog, q->table_id);
+	struct view_cursor        cursor;
+	struct bytes              key, value, low;
+	struct buf                prefix;
+	enum err_code             rc = ERR_NONE;
+	unsigned                  rows = 0;
+	size_t                    bytes = 0;
+
+	if (t == NULL || !needs_filling(t))
+		return ERR_NONE; /* deleted or changed meanwhile */
+	if (q->walk->target != target_of(a, t)) {
+		q->walk->target = target_of(a, t);
+		buf_reset(&q->walk->at);
+	}
+	buf_init(&prefix, a);
+	layout_table_prefix(&prefix, t->id);
+	low = q->walk->at.len == 0 ? buf_bytes(&prefix) : arena_copy(a, buf_bytes(&q->walk->at));
+	view_cursor_open(&cursor, s, NULL, a, low, layout_after(a, buf_bytes(&prefix)), false);
+	while (rc == ERR_NONE && rows < FILL_ROWS_MAX && bytes < FILL_BYTES_MAX &&
+	       view_cursor_next(&cursor, &key, &value)) {
+		struct bytes row_key = arena_copy(a, key);
+
+		rows++;
+		bytes += value.len;
+		buf_reset(&q->walk->at);
+		buf_add_bytes(&q->walk->at, row_key);
+		buf_add_byte(&q->walk->at, 0);
+		rc = fill_row(s, a, t, row_key, arena_copy(a, value), err);
+	}
+	if (rc == ERR_NONE)
+		rc = view_cursor_check(&cursor, err);
+	view_cursor_close(&cursor);
+	q->more = rows == FILL_ROWS_MAX || bytes >= FILL_BYTES_MAX;
+	if (rc == ERR_NONE && !q->more)
+		finish(s, a, t);
+	return rc;
+}
+
+static enum err_code fill_request_run(struct turn_request *w, struct table *t)
+{
+	struct arena  a;
+	enum err_code rc;
+
+	arena_init(&a);
+	rc = fill_turn((struct engine_session *)t, &a, (struct fill_request *)w, &w->err);
+	arena_release(&a);
+	return rc;
+}
+
+static enum err_code fill_table(struct engine *e, uint32_t table_id, struct err *err)
+{
+	struct fill_request q;
+	struct walk         walk = {0};
+	enum err_code       rc;
+
+	buf_init(&walk.at, NULL);
+	do {
+		q = (struct fill_request){
+		        .base = {.run = fill_request_run}, .table_id = table_id, .walk = &walk};
+		rc = engine_run(e, &q.base, err);
+	} while (rc == ERR_NONE && q.more && goes_on(e->ticker));
+	buf_release(&walk.at);
+	return rc;
+}
+
+/* Fills everything that is to be filled now. A restart begins anew: putting an entry twice changes nothing. */
+static enum err_code backfill(struct engine *e, struct err *err)
+{
+	enum err_code         rc = ERR_NONE;
+	struct engine_session r;
+
+	engine_session_init(&r, e);
+	for (uint32_t i = 0; i < r.catalog->count && rc == ERR_NONE; i++)
+		if (needs_filling(r.catalog->entries[i]) && goes_on(e->ticker))
+			rc = fill_table(e, r.catalog->entries[i]->id, err);
+	engine_session_release(&r);
+	return rc;
+}
+
+/* ---- sweeping ---- */
+
+struct sweep_request {
+	struct turn_request base;
+	struct sweep       *sweep;
+	bool                more;
+};
+
+static bool same_bucket(int64_t bucket_start_s, int64_t expiry_s)
+{
+	return expiry_s >= bucket_start_s && expiry_s < bucket_start_s + EXPIRY_BUCKET_S;
+}
+
+/* Removes one row if it is expired, and in any case an entry that does not belong to its row any more. */
+static enum err_code sweep_row(struct engine_session *s, struct arena *a, struct bytes entry, struct err *err)
+{
+	const struct table_entry *t;
+	struct loaded             row = {0};
+	int64_t                   bucket_s;
+	uint32_t                  table_id;
+	uint16_t                  index_id;
+	bool                      found = false;
+
+	if (!layout_expiry_parse(a, entry, &bucket_s, &row.key) ||
+	    !layout_parse_owner(row.key, &table_id, &index_id))
+		return err_set(err, ERR_STORAGE, "an entry of the expiry index is damaged");
+	t = catalog_find_id(s->turn->catalog, table_id);
+	if (t != NULL) {
+		if (view_get(s, a, row.key, &row.value, &found, err) != ERR_NONE ||
+		    (found && row_decode(s, a, t, row.value, &row, err) != ERR_NONE))
+			return err->code;
+	}
+	if (found && !row.live) {
+		row_store(s, a, t, &row, NULL, NULL);
+		atomic_fetch_add(&s->engine->swept_rows, 1);
+	}
+	if (!found || !row.live || !same_bucket(bucket_s, schema_expiry(&t->schema, &row.item)))
+		turn_delete(s->turn, entry, true, 0);
+	return ERR_NONE;
+}
+
+static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struct sweep_request *q,
+                                struct err *err)
+{
+	struct view_cursor cursor;
+	struct bytes       key, value;
+	struct buf         high;
+	enum err_code      rc = ERR_NONE;
+	unsigned           rows = 0;
+
+	buf_init(&high, a);
+	layout_expiry_bucket(&high, s->base.now_us / 1000000);
+	if (bytes_compare(buf_bytes(&q->sweep->at), buf_bytes(&high)) >= 0)
+		return ERR_NONE;
+	view_cursor_open(&cursor, s, NULL, a, arena_copy(a, buf_bytes(&q->sweep->at)), buf_bytes(&high),
+	                 false);
+	while (rc == ERR_NONE && rows < SWEEP_ROWS_MAX && view_cursor_next(&cursor, &key, &value)) {
+		struct bytes entry = arena_copy(a, key);
+
+		rows++;
+		buf_reset(&q->sweep->at);
+		buf_add_bytes(&q->sweep->at, entry);
+		buf_add_byte(&q->sweep->at, 0);
+		rc = sweep_row(s, a, entry, err);
+	}
+	if (rc == ERR_NONE)
+		rc = view_cursor_check(&cursor, err);
+	view_cursor_close(&cursor);
+	q->more = rows == SWEEP_ROWS_MAX;
+	return rc;
+}
+
+static enum err_code sweep_request_run(struct turn_request *w, struct table *t)
+{
+	struct arena  a;
+	enum err_code rc;
+
+	arena_init(&a);
+	rc = sweep_turn((struct engine_session *)t, &a, (struct sweep_request *)w, &w->err);
+	arena_release(&a);
+	return rc;
+}
+
+/* Goes on where the last round ended, so as not to walk over what it removed. An entry may be added behind
+ * that place (an item written with a time long past): now and then a round starts anew. */
+static enum err_code sweep(struct engine *e, struct sweep *s, struct err *err)
+{
+	struct sweep_request q;
+	enum err_code        rc;
+
+	if (engine_now_us(e) < e->sweep_after_us)
+		return ERR_NONE;
+	if (s->rounds++ % SWEEP_RESTART_ROUNDS == 0) {
+		buf_reset(&s->at);
+		buf_add_byte(&s->at, KIND_EXPIRY);
+	}
+	do {
+		q = (struct sweep_request){.base = {.run = sweep_request_run}, .sweep = s};
+		rc = engine_run(e, &q.base, err);
+	} while (rc == ERR_NONE && q.more && goes_on(e->ticker));
+	return rc;
+}
 
 /* ---- one round ---- */
 
@@ -38,15 +352,6 @@ static void watch_clock(struct ticker *t)
 	         (long long)(ahead_us / 1000000));
 }
 
-static void make_checkpoint(struct engine *e)
-{
-	struct err err;
-
-	if (!e->starved && checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE &&
-	    err.code != ERR_DISK_FULL) /* that is known */
-		log_warn("a checkpoint failed and will be tried again: %s", err.text);
-}
-
 static void tick(struct worker *worker, void *ctx)
 {
 	struct ticker *t = ctx;
@@ -61,17 +366,10 @@ static void tick(struct worker *worker, void *ctx)
 	make_checkpoint(e);
 	if (!engine_ready(e))
 		return;
-	if (backfill_run(e, &err) != ERR_NONE)
+	if (backfill(e, &err) != ERR_NONE)
 		log_warn("filling an index failed and will be tried again: %s", err.text);
-	if (sweep_run(e, &t->sweep, &err) != ERR_NONE)
+	if (sweep(e, &t->sweep, &err) != ERR_NONE)
 		log_warn("removing expired rows failed and will be tried again: %s", err.text);
-}
-
-bool ticker_goes_on(struct ticker *t)
-{
-	disk_watch(t->engine);
-	make_checkpoint(t->engine);
-	return worker_goes_on(&t->worker);
 }
 
 /* ---- the thread ---- */

@@ -1,6 +1,6 @@
-/* Ticker: what the engine does by itself, once a second: watches the disk's free space, makes
- * checkpoints, sweeps expired rows, fills new indexes, stores the counts. Everything it writes goes through the writer like any other request,
- * in small pieces, so that nobody waits long behind it. */
+/* Ticker: what the engine does by itself, once a second: watches the disk's free space and the clock, makes checkpoints,
+ * fills new indexes, sweeps expired rows. Everything it writes goes through the writer like any other request, a bounded
+ * number of rows a turn, so that nobody waits long behind it. */
 #ifndef ENGINE_TICKER_H
 #define ENGINE_TICKER_H
 
@@ -15,9 +15,5 @@ void ticker_close(struct ticker *t);
 
 /* Starts a round now. Any thread; before the ticker is open (NULL) it does nothing. */
 void ticker_wake(struct ticker *t);
-
-/* Between two turns of a long job (a backfill, a sweep): watches the disk meanwhile, and says whether to go
- * on. The ticker's thread only. */
-bool ticker_goes_on(struct ticker *t);
 
 #endif

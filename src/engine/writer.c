@@ -173,11 +173,6 @@ struct writer_stats writer_stats(struct writer *w)
 	return stats;
 }
 
-bool writer_beats(struct writer *w)
-{
-	return worker_beats(&w->worker);
-}
-
 /* ---- taking ---- */
 
 static struct timespec soon(void)

@@ -21,6 +21,5 @@ enum err_code       writer_submit(struct writer *w, struct turn_request *r, stru
 void                writer_gathered(struct writer *w); /* see engine_gathered */
 bool                writer_failed(const struct writer *w);
 struct writer_stats writer_stats(struct writer *w);
-bool                writer_beats(struct writer *w); /* see engine_beats */
 
 #endif

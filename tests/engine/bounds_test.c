@@ -2,6 +2,7 @@
 #include "engine/fixture.h"
 #include "engine/gate.h"
 
+#include "base/worker.h"
 #include "item/messages.h"
 
 #define KEY(p, s) "{'p':{'S':'" p "'},'s':{'S':'" s "'}}"
@@ -163,15 +164,15 @@ TEST(bounds, a_writer_that_hangs_is_noticed_and_an_idle_one_is_not_taken_for_one
 
 	fixture_open(&f);
 	for (int i = 0; i < 3; i++)
-		assert_true(engine_beats(f.engine));
+		assert_true(workers_beat());
 	gate_close(&gate, f.engine);
-	assert_true(engine_beats(f.engine)); /* a batch has begun since */
+	assert_true(workers_beat()); /* a batch has begun since */
 	for (int i = 0; i < 3; i++)
-		assert_false(engine_beats(f.engine));
+		assert_false(workers_beat());
 	gate_open(&gate);
-	assert_true(engine_beats(f.engine));
+	assert_true(workers_beat());
 	gate_close(&gate, f.engine); /* another batch: it gets on */
-	assert_true(engine_beats(f.engine));
+	assert_true(workers_beat());
 	gate_open(&gate);
 	fixture_close(&f);
 }
