@@ -14,7 +14,6 @@ struct attempts_call {
 	enum outcome          outcome;
 	bool                  enforce;
 	struct attempt_result r;
-	int64_t               now_us;
 
 	/* In two steps. */
 	struct bytes       id; /* of the reservation; empty: none was made */
@@ -106,9 +105,7 @@ enum err_code attempt_run(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = c->request;
 
-	a->now_us = c->ctx.now_us;
-	if (attempt_record(&a->q, a->outcome, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
-	                   &c->ctx.changes, &a->r, err) != ERR_NONE)
+	if (attempt_record(&c->ctx, &a->q, a->outcome, &a->r, err) != ERR_NONE)
 		return err->code;
 	c->has_secret = a->r.device.token.len > 0;
 	return ERR_NONE;
@@ -136,7 +133,7 @@ void attempt_committed(struct v1_call *c)
 
 /* ---- the answer ---- */
 
-static void write_counts(struct json_writer *w, const struct attempts_call *a)
+static void write_counts(struct json_writer *w, const struct attempts_call *a, int64_t now_us)
 {
 	const struct attempt_result *r = &a->r;
 
@@ -147,7 +144,7 @@ static void write_counts(struct json_writer *w, const struct attempts_call *a)
 	json_begin_object(w);
 	json_name(w, a->q.rule->type);
 	json_begin_object(w);
-	v1_write_count(w, &r->nearest, a->now_us);
+	v1_write_count(w, &r->nearest, now_us);
 	json_end_object(w);
 	json_end_object(w);
 }
@@ -190,17 +187,17 @@ static void write_standing(struct v1_call *c, struct json_writer *w, const struc
 {
 	const struct attempt_result *r = &a->r;
 
-	v1_write_verdict(w, &r->verdict, a->now_us);
+	v1_write_verdict(w, &r->verdict, c->ctx.now_us);
 	v1_write_required(w, &r->required);
 	v1_write_bool(w, BYTES("counted"), r->counted);
 	v1_write_bool(w, BYTES("first_time"), r->first_time);
 	write_device(c, w, a);
-	write_counts(w, a);
+	write_counts(w, a, c->ctx.now_us);
 	write_cleared(w, r);
 	if (a->q.rule->shadow) {
 		json_key(w, BYTES("shadow"));
 		json_begin_object(w);
-		v1_write_verdict(w, &r->shadow, a->now_us);
+		v1_write_verdict(w, &r->shadow, c->ctx.now_us);
 		json_end_object(w);
 	}
 	v1_write_i64(w, BYTES("policy_version"), a->q.rules->base.version);
@@ -211,7 +208,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 	const struct attempts_call *a = c->request;
 
 	if (a->enforce)
-		v1_enforce_verdict(c, &a->r.verdict, a->now_us);
+		v1_enforce_verdict(c, &a->r.verdict, c->ctx.now_us);
 	json_begin_object(w);
 	write_standing(c, w, a);
 	json_end_object(w);
@@ -284,8 +281,7 @@ enum err_code attempt_begin_run(struct v1_call *c, struct err *err)
 	struct bytes          id = id_make(c, a->q.rule);
 	struct begin_result   r;
 
-	a->now_us = c->ctx.now_us;
-	if (attempt_begin(&a->q, name_of(c, id), c->ctx.table, &c->ctx.changes, &r, err) != ERR_NONE)
+	if (attempt_begin(&c->ctx, &a->q, name_of(c, id), &r, err) != ERR_NONE)
 		return err->code;
 	a->r = r.attempt;
 	a->id = r.reserved ? id : (struct bytes){NULL, 0};
@@ -300,7 +296,7 @@ void attempt_begin_encode(struct v1_call *c, struct json_writer *w)
 	const struct attempts_call *a = c->request;
 
 	if (a->enforce)
-		v1_enforce_verdict(c, &a->r.verdict, a->now_us);
+		v1_enforce_verdict(c, &a->r.verdict, c->ctx.now_us);
 	json_begin_object(w);
 	write_standing(c, w, a);
 	if (a->id.len > 0)
@@ -365,12 +361,10 @@ enum err_code attempt_finish_run(struct v1_call *c, struct err *err)
 	const struct device_making *making = a->q.making;
 	struct reservation         *r = &a->reservation;
 
-	a->now_us = c->ctx.now_us;
-	if (reservation_find(name_of(c, a->id), a->q.rules, c->ctx.table, &c->ctx.changes, r, err) !=
-	    ERR_NONE)
+	if (reservation_find(&c->ctx, name_of(c, a->id), a->q.rules, r, err) != ERR_NONE)
 		return err->code;
 	r->q.making = r->q.remembers ? making : NULL;
-	if (attempt_finish(r, a->outcome, c->ctx.table, &c->ctx.changes, &a->r, err) != ERR_NONE)
+	if (attempt_finish(&c->ctx, r, a->outcome, &a->r, err) != ERR_NONE)
 		return err->code;
 	a->q = r->q;
 	a->q.making = making;

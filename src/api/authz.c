@@ -27,7 +27,6 @@ enum { HEADER_NAME_MAX = 63 }; /* of one that a key comes from */
 struct authz_call {
 	struct limit_call call;
 	int               deny_status;
-	int64_t           now_us;
 };
 
 /* A setting, wherever it comes from. */
@@ -291,17 +290,14 @@ enum err_code authz_run(struct v1_call *c, struct err *err)
 {
 	struct authz_call *a = c->request;
 
-	a->now_us = c->ctx.now_us;
-	return limits_run(c->services->limits, &a->call, c->ctx.table, &c->ctx.changes, err);
+	return limits_run(&c->ctx, &a->call, err);
 }
 
 enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	struct authz_call *a = c->request;
 
-	if (a->now_us == 0) /* it never ran */
-		a->now_us = c->ctx.now_us;
-	return limits_failed(c->services->limits, &a->call, a->now_us, rc, err);
+	return limits_failed(c->services->limits, &a->call, c->ctx.now_us, rc, err);
 }
 
 void authz_encode(struct v1_call *c, struct json_writer *w)
@@ -310,8 +306,8 @@ void authz_encode(struct v1_call *c, struct json_writer *w)
 
 	if (!a->call.allowed)
 		c->status = a->deny_status;
-	limit_call_headers(c, &a->call, a->now_us);
+	limit_call_headers(c, &a->call, c->ctx.now_us);
 	json_begin_object(w);
-	limit_call_write(w, &a->call, a->now_us);
+	limit_call_write(w, &a->call, c->ctx.now_us);
 	json_end_object(w);
 }

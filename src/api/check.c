@@ -9,7 +9,6 @@
 struct check_call {
 	struct check c;
 	bool         enforce;
-	int64_t      now_us;
 };
 
 static bool is_asked(const struct check *c, const struct rule *rule)
@@ -87,18 +86,15 @@ enum err_code check_actions_run(struct v1_call *c, struct err *err)
 {
 	struct check_call *k = c->request;
 
-	k->now_us = c->ctx.now_us;
-	return check_run(&k->c, c->services->limits, c->ctx.table, &c->ctx.changes, err);
+	return check_run(&c->ctx, &k->c, err);
 }
 
-static void write_action(struct json_writer *w, const struct check_action *a, const struct check_call *k)
+static void write_action(struct json_writer *w, const struct check_action *a, bool token_sent, int64_t now_us)
 {
-	int64_t now_us = k->now_us;
-
 	json_name(w, a->rule->type);
 	json_begin_object(w);
 	v1_write_verdict(w, &a->verdict, now_us);
-	if (k->c.who.token_sent)
+	if (token_sent)
 		v1_write_bool(w, BYTES("known_device"), a->known_device);
 	if (a->nearest.max > 0)
 		v1_write_count(w, &a->nearest, now_us);
@@ -139,15 +135,15 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 	if (k->enforce)
 		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
 	json_begin_object(w);
-	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, k->now_us);
+	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, c->ctx.now_us);
 	v1_write_required(w, &k->c.required);
 	json_name(w, BYTES("actions"));
 	json_begin_object(w);
 	for (uint32_t i = 0; i < k->c.action_count; i++)
-		write_action(w, &k->c.actions[i], k);
+		write_action(w, &k->c.actions[i], k->c.who.token_sent, c->ctx.now_us);
 	json_end_object(w);
 	if (k->c.limits != NULL)
-		write_limits(w, k->c.limits, k->now_us);
+		write_limits(w, k->c.limits, c->ctx.now_us);
 	v1_write_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
 	json_end_object(w);
 }

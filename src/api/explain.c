@@ -11,7 +11,6 @@ struct explain_call {
 	struct bytes        id;
 	const struct rules *rules;
 	struct subject      s;
-	int64_t             now_us;
 };
 
 enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
@@ -28,9 +27,7 @@ enum err_code subject_explain_run(struct v1_call *c, struct err *err)
 {
 	struct explain_call *k = c->request;
 
-	k->now_us = c->ctx.now_us;
-	if (subject_read(k->id, (struct bytes){NULL, 0}, c->services->tables.names[TABLE_AUTH_STATE],
-	                 c->ctx.table, c->arena, &k->s, err) != ERR_NONE)
+	if (subject_read(&c->ctx, k->id, (struct bytes){NULL, 0}, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return ERR_NONE;
@@ -118,14 +115,14 @@ static void write_ways(struct v1_call *c, struct json_writer *w, const struct su
 
 /* ---- rows ---- */
 
-static void write_ends(struct json_writer *w, const struct explain_call *k, const struct item *item,
+static void write_ends(const struct v1_call *c, struct json_writer *w, const struct item *item,
                        const char *left)
 {
 	int64_t ends_s = row_i64(item, "ttl", 0);
 
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		v1_write_i64(w, bytes_of(left), verdict_retry_after(ends_s, k->now_us));
+		v1_write_i64(w, bytes_of(left), verdict_retry_after(ends_s, c->ctx.now_us));
 }
 
 static void write_lock(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
@@ -139,7 +136,7 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	v1_write_text(w, BYTES("set_by"), lock_set_by(&row->item));
 	v1_write_text(w, BYTES("reason"), row_text(&row->item, "reason"));
 	v1_write_time(w, BYTES("since"), row_i64(&row->item, "last_updated", 0));
-	write_ends(w, k, &row->item, "retry_after");
+	write_ends(c, w, &row->item, "retry_after");
 	if (cause.len > 0)
 		v1_write_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
 	v1_write_bool(w, BYTES("enforced"), lock_enforced(k->rules, k->id, &row->item));
@@ -148,11 +145,12 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	json_end_object(w);
 }
 
-static void write_count(struct json_writer *w, const struct explain_call *k, const struct subject_row *row)
+static void write_count(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
 {
-	const struct rule *rule = rules_find(k->rules, row->key.journey, row->key.classifier,
-	                                     row_text(&row->item, "mfa_method_type"));
-	int64_t            count = row_i64(&row->item, "count", 0);
+	const struct explain_call *k = c->request;
+	const struct rule         *rule = rules_find(k->rules, row->key.journey, row->key.classifier,
+	                                             row_text(&row->item, "mfa_method_type"));
+	int64_t                    count = row_i64(&row->item, "count", 0);
 
 	json_begin_object(w);
 	v1_write_text(w, BYTES("key"), row->sk);
@@ -165,18 +163,18 @@ static void write_count(struct json_writer *w, const struct explain_call *k, con
 		v1_write_i64(w, BYTES("max"), max);
 		v1_write_i64(w, BYTES("remaining"), max > count ? max - count : 0);
 	}
-	write_ends(w, k, &row->item, "expires_in");
+	write_ends(c, w, &row->item, "expires_in");
 	write_attempts(w, &row->item);
 	json_end_object(w);
 }
 
-static void write_state(struct json_writer *w, const struct explain_call *k, const struct subject_row *row)
+static void write_state(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
 {
 	json_begin_object(w);
 	v1_write_text(w, BYTES("key"), row->sk);
 	v1_write_text(w, BYTES("state"), row_text(&row->item, "intervention_state"));
 	v1_write_time(w, BYTES("applied_at"), row_i64(&row->item, "applied_at", 0));
-	write_ends(w, k, &row->item, "retry_after");
+	write_ends(c, w, &row->item, "retry_after");
 	json_end_object(w);
 }
 
@@ -194,9 +192,9 @@ static void write_rows(struct v1_call *c, struct json_writer *w, const char *nam
 		if (kind == ROW_LOCK)
 			write_lock(c, w, row);
 		else if (kind == ROW_COUNT)
-			write_count(w, k, row);
+			write_count(c, w, row);
 		else
-			write_state(w, k, row);
+			write_state(c, w, row);
 	}
 	json_end_array(w);
 }

@@ -9,14 +9,7 @@ struct devices_call {
 	struct bytes       subject, name;
 	struct device_list list;
 	uint32_t           forgotten;
-	int64_t            now_us;
 };
-
-static struct device_store store_of(struct v1_call *c, struct err *err)
-{
-	return (struct device_store){c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table, c->arena,
-	                             err};
-}
 
 static enum err_code read_path(struct v1_call *c, struct err *err)
 {
@@ -37,10 +30,8 @@ enum err_code devices_list_decode(struct v1_call *c, struct err *err)
 enum err_code devices_list_run(struct v1_call *c, struct err *err)
 {
 	struct devices_call *k = c->request;
-	struct device_store  s = store_of(c, err);
 
-	k->now_us = c->ctx.now_us;
-	return device_list(&s, k->subject, &k->list);
+	return device_list(&c->ctx, k->subject, &k->list, err);
 }
 
 static struct item map_of(const struct item *row, const char *name)
@@ -100,7 +91,7 @@ void devices_list_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("devices"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < k->list.count; i++)
-		write_device(w, &k->list.rows[i], k->now_us);
+		write_device(w, &k->list.rows[i], c->ctx.now_us);
 	json_end_array(w);
 	json_end_object(w);
 }
@@ -133,9 +124,8 @@ enum err_code device_forget_decode(struct v1_call *c, struct err *err)
 static enum err_code forget(struct v1_call *c, struct err *err)
 {
 	struct devices_call *k = c->request;
-	struct device_store  s = store_of(c, err);
 
-	return device_forget(&s, k->subject, k->name, &c->ctx.changes, &k->forgotten);
+	return device_forget(&c->ctx, k->subject, k->name, &k->forgotten, err);
 }
 
 enum err_code device_forget_run(struct v1_call *c, struct err *err)

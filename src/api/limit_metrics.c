@@ -89,7 +89,7 @@ static void write_keys(struct buf *out, struct limits *l, enum limits_list which
 	const struct limit_top_key *keys;
 
 	arena_init(&a);
-	keys = limits_top(l, which, &a, LIMIT_METRICS_KEYS, now_us, &count);
+	keys = limit_top_read(limits_top(l, which), &a, LIMIT_METRICS_KEYS, now_us, &count);
 	exposition_family(out, name, "gauge", help);
 	for (unsigned i = 0; i < count; i++) {
 		struct label label = {"key", escaped(&a, keys[i].key)};

@@ -8,7 +8,6 @@ enum { TOP_DEFAULT = 20, TOP_MAX = 100, STATUS_LIMITED = 429 };
 struct limits_call {
 	struct limit_call call;
 	bool              enforce;
-	int64_t           now_us;
 };
 
 /* ---- allow and refund ---- */
@@ -47,8 +46,7 @@ static enum err_code call_run(struct v1_call *c, struct err *err)
 {
 	struct limits_call *l = c->request;
 
-	l->now_us = c->ctx.now_us;
-	return limits_run(c->services->limits, &l->call, c->ctx.table, &c->ctx.changes, err);
+	return limits_run(&c->ctx, &l->call, err);
 }
 
 static void call_encode(struct v1_call *c, struct json_writer *w)
@@ -57,9 +55,9 @@ static void call_encode(struct v1_call *c, struct json_writer *w)
 
 	if (l->enforce && !l->call.allowed)
 		c->status = STATUS_LIMITED;
-	limit_call_headers(c, &l->call, l->now_us);
+	limit_call_headers(c, &l->call, c->ctx.now_us);
 	json_begin_object(w);
-	limit_call_write(w, &l->call, l->now_us);
+	limit_call_write(w, &l->call, c->ctx.now_us);
 	json_end_object(w);
 }
 
@@ -67,16 +65,14 @@ void allow_committed(struct v1_call *c)
 {
 	struct limits_call *l = c->request;
 
-	limits_kept(c->services->limits, &l->call, l->now_us);
+	limits_kept(c->services->limits, &l->call, c->ctx.now_us);
 }
 
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	struct limits_call *l = c->request;
 
-	if (l->now_us == 0) /* it never ran */
-		l->now_us = c->ctx.now_us;
-	return limits_failed(c->services->limits, &l->call, l->now_us, rc, err);
+	return limits_failed(c->services->limits, &l->call, c->ctx.now_us, rc, err);
 }
 
 enum err_code allow_decode(struct v1_call *c, struct err *err)
@@ -113,7 +109,6 @@ void refund_encode(struct v1_call *c, struct json_writer *w)
 
 struct top_call {
 	uint64_t max;
-	int64_t  now_us;
 };
 
 enum err_code limits_top_decode(struct v1_call *c, struct err *err)
@@ -133,8 +128,8 @@ enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 
 enum err_code limits_top_run(struct v1_call *c, struct err *err)
 {
+	(void)c;
 	(void)err;
-	((struct top_call *)c->request)->now_us = c->ctx.now_us;
 	return ERR_NONE;
 }
 
@@ -142,8 +137,8 @@ static void write_top(struct v1_call *c, struct json_writer *w, const char *name
 {
 	const struct top_call      *t = c->request;
 	unsigned                    count;
-	const struct limit_top_key *list =
-	        limits_top(c->services->limits, which, c->arena, (unsigned)t->max, t->now_us, &count);
+	const struct limit_top_key *list = limit_top_read(limits_top(c->services->limits, which), c->arena,
+	                                                  (unsigned)t->max, c->ctx.now_us, &count);
 
 	json_name(w, bytes_of(name));
 	json_begin_array(w);

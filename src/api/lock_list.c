@@ -9,7 +9,6 @@
 struct list_call {
 	struct lock_search q;
 	struct lock_page   page;
-	int64_t            now_us;
 };
 
 enum { LOCKS_PAGE_DEFAULT = 100 };
@@ -73,11 +72,9 @@ enum err_code lock_list_run(struct v1_call *c, struct err *err)
 {
 	struct list_call *l = c->request;
 
-	l->now_us = c->ctx.now_us;
 	l->q.sees = v1_sees;
 	l->q.sees_ctx = c;
-	return locks_find(&l->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table, c->arena,
-	                  &l->page, err);
+	return locks_find(&c->ctx, &l->q, &l->page, err);
 }
 
 void lock_list_encode(struct v1_call *c, struct json_writer *w)
@@ -85,7 +82,7 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 	const struct list_call *l = c->request;
 
 	json_begin_object(w);
-	lock_page_write(w, BYTES("locks"), &l->page, c->arena, l->now_us);
+	lock_page_write(w, BYTES("locks"), &l->page, c->arena, c->ctx.now_us);
 	json_end_object(w);
 }
 

@@ -10,7 +10,6 @@ struct lock_call {
 	bool            locked; /* false: it is to be open */
 	bool            held;   /* before */
 	struct verdict  verdict;
-	int64_t         now_us;
 };
 
 static enum err_code read_path(struct v1_call *c, const struct rules *rules, struct lock_new *lock,
@@ -122,14 +121,11 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 enum err_code lock_set_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
-	struct bytes      table = c->services->tables.names[TABLE_AUTH_STATE];
 
-	l->now_us = c->ctx.now_us;
 	l->verdict = (struct verdict){0};
 	if (l->locked)
-		return lock_add(&l->lock, table, c->ctx.table, &c->ctx.changes, &l->verdict, err);
-	return lock_open(l->lock.pk, lock_key(c, &l->lock), table, c->ctx.table, &c->ctx.changes, &l->held,
-	                 err);
+		return lock_add(&c->ctx, &l->lock, &l->verdict, err);
+	return lock_open(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
 }
 
 void lock_set_encode(struct v1_call *c, struct json_writer *w)
@@ -138,7 +134,7 @@ void lock_set_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	v1_write_text(w, BYTES("subject"), l->lock.pk);
-	v1_write_verdict(w, &l->verdict, l->now_us);
+	v1_write_verdict(w, &l->verdict, c->ctx.now_us);
 	v1_write_text(w, BYTES("set_by"), l->lock.set_by);
 	json_end_object(w);
 }
@@ -160,8 +156,7 @@ enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 
-	return lock_clear(l->lock.pk, lock_key(c, &l->lock), c->services->tables.names[TABLE_AUTH_STATE],
-	                  c->ctx.table, &c->ctx.changes, &l->held, err);
+	return lock_clear(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
 }
 
 void lock_clear_encode(struct v1_call *c, struct json_writer *w)

@@ -90,8 +90,7 @@ static enum err_code find_version(struct v1_call *c, struct policies_call *p, st
 {
 	struct document *shipped;
 
-	if (policy_rows_find(p->kind->name, p->read, &c->ctx.changes, c->ctx.table, &p->shown, err) !=
-	    ERR_NONE)
+	if (policy_rows_find(&c->ctx, p->kind->name, p->read, &p->shown, err) != ERR_NONE)
 		return err->code;
 	if (p->shown.found)
 		return ERR_NONE;
@@ -199,7 +198,7 @@ static enum err_code change_run(struct v1_call *c, struct err *err)
 	const struct policies_call *p = c->request;
 	struct policy_change        change = {p->kind, p->read, p->shown.text, p->shown.origin};
 
-	return policy_store_change(&change, &c->ctx.changes, c->ctx.table, err);
+	return policy_store_change(&c->ctx, &change, err);
 }
 
 enum err_code policy_put_run(struct v1_call *c, struct err *err)

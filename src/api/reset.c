@@ -37,8 +37,7 @@ enum err_code reset_run(struct v1_call *c, struct err *err)
 {
 	struct reset_call *r = c->request;
 
-	return subject_reset(&r->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
-	                     &c->ctx.changes, &r->r, err);
+	return subject_reset(&c->ctx, &r->q, &r->r, err);
 }
 
 void reset_encode(struct v1_call *c, struct json_writer *w)

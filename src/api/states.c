@@ -55,8 +55,7 @@ static enum err_code intervention_run(struct v1_call *c, struct intervention_cal
 	if (i->q.applied_s > c->ctx.now_us / 1000000 + STATE_AHEAD_MAX_S)
 		return err_field(err, ERR_INVALID, "applied_at",
 		                 "applied_at: must be at most %d seconds in the future", STATE_AHEAD_MAX_S);
-	return intervention_apply(&i->q, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
-	                          &c->ctx.changes, &i->r, err);
+	return intervention_apply(&c->ctx, &i->q, &i->r, err);
 }
 
 /* What was met since, and is therefore not set. */
@@ -94,7 +93,7 @@ static void intervention_write(struct json_writer *w, const struct intervention_
 
 struct fraud_call {
 	enum email_fraud state;
-	int64_t          duration_s, until_s, now_us;
+	int64_t          duration_s, until_s;
 };
 
 static void fraud_read(struct fields *f, struct fraud_call *e)
@@ -105,12 +104,12 @@ static void fraud_read(struct fields *f, struct fraud_call *e)
 		fields_fail(f, "duration", ERR_INVALID, "only valid if `state` is DENY");
 }
 
-static void fraud_write(struct json_writer *w, const struct fraud_call *e)
+static void fraud_write(struct json_writer *w, const struct fraud_call *e, int64_t now_us)
 {
 	v1_write_text(w, BYTES("state"), bytes_of(email_fraud_names[e->state]));
 	v1_write_time(w, BYTES("until"), e->until_s);
 	if (e->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(e->until_s, e->now_us));
+		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(e->until_s, now_us));
 }
 
 /* ---- setting ---- */
@@ -145,10 +144,7 @@ enum err_code state_set_run(struct v1_call *c, struct err *err)
 
 	if (s->family == FAMILY_INTERVENTION)
 		return intervention_run(c, &s->intervention, err);
-	s->fraud.now_us = c->ctx.now_us;
-	email_fraud_set(s->subject, s->fraud.state, s->fraud.duration_s,
-	                c->services->tables.names[TABLE_AUTH_STATE], c->ctx.now_us, &c->ctx.changes,
-	                &s->fraud.until_s);
+	s->fraud.until_s = email_fraud_set(&c->ctx, s->subject, s->fraud.state, s->fraud.duration_s);
 	return ERR_NONE;
 }
 
@@ -160,17 +156,16 @@ void state_set_encode(struct v1_call *c, struct json_writer *w)
 	if (s->family == FAMILY_INTERVENTION)
 		intervention_write(w, &s->intervention);
 	else
-		fraud_write(w, &s->fraud);
+		fraud_write(w, &s->fraud, c->ctx.now_us);
 	json_end_object(w);
 }
 
 /* ---- clearing ---- */
 
 struct state_clear_call {
-	struct bytes      subject;
-	enum state_family family;
-	const char       *names[STATES_MAX];
-	uint32_t          count;
+	struct bytes          subject;
+	enum state_family     family;
+	struct states_cleared cleared;
 };
 
 enum err_code state_clear_decode(struct v1_call *c, struct err *err)
@@ -185,8 +180,7 @@ enum err_code state_clear_run(struct v1_call *c, struct err *err)
 {
 	struct state_clear_call *s = c->request;
 
-	return states_clear(s->subject, s->family, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
-	                    &c->ctx.changes, s->names, &s->count, err);
+	return states_clear(&c->ctx, s->subject, s->family, &s->cleared, err);
 }
 
 void state_clear_encode(struct v1_call *c, struct json_writer *w)
@@ -194,11 +188,11 @@ void state_clear_encode(struct v1_call *c, struct json_writer *w)
 	const struct state_clear_call *s = c->request;
 
 	json_begin_object(w);
-	v1_write_bool(w, BYTES("cleared"), s->count > 0);
+	v1_write_bool(w, BYTES("cleared"), s->cleared.count > 0);
 	json_name(w, BYTES("states"));
 	json_begin_array(w);
-	for (uint32_t i = 0; i < s->count; i++)
-		json_string(w, bytes_of(s->names[i]));
+	for (uint32_t i = 0; i < s->cleared.count; i++)
+		json_string(w, bytes_of(s->cleared.names[i]));
 	json_end_array(w);
 	json_end_object(w);
 }

@@ -9,7 +9,6 @@
 struct subject_call {
 	struct bytes   id, prefix;
 	struct subject s;
-	int64_t        now_us;
 };
 
 static enum err_code read_call(struct v1_call *c, struct err *err)
@@ -31,9 +30,7 @@ static enum err_code read_rows(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = c->request;
 
-	k->now_us = c->ctx.now_us;
-	if (subject_read(k->id, k->prefix, c->services->tables.names[TABLE_AUTH_STATE], c->ctx.table,
-	                 c->arena, &k->s, err) != ERR_NONE)
+	if (subject_read(&c->ctx, k->id, k->prefix, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return ERR_NONE;
@@ -120,16 +117,17 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 		             verdict_retry_after(ends_s, now_us));
 }
 
-static void write_kind(struct json_writer *w, const struct subject_call *k, const char *name,
-                       enum subject_row_kind kind)
+static void write_kind(struct v1_call *c, struct json_writer *w, const char *name, enum subject_row_kind kind)
 {
+	const struct subject_call *k = c->request;
+
 	json_name(w, bytes_of(name));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < k->s.count; i++) {
 		if (k->s.rows[i].kind != kind)
 			continue;
 		json_begin_object(w);
-		write_row(w, &k->s.rows[i], k->now_us);
+		write_row(w, &k->s.rows[i], c->ctx.now_us);
 		json_end_object(w);
 	}
 	json_end_array(w);
@@ -141,10 +139,10 @@ void subject_get_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	v1_write_text(w, BYTES("subject"), k->id);
-	write_kind(w, k, "counts", ROW_COUNT);
-	write_kind(w, k, "locks", ROW_LOCK);
-	write_kind(w, k, "states", ROW_STATE);
-	write_kind(w, k, "devices", ROW_DEVICE);
+	write_kind(c, w, "counts", ROW_COUNT);
+	write_kind(c, w, "locks", ROW_LOCK);
+	write_kind(c, w, "states", ROW_STATE);
+	write_kind(c, w, "devices", ROW_DEVICE);
 	if (k->s.more)
 		v1_write_bool(w, BYTES("more"), true);
 	json_end_object(w);

@@ -11,7 +11,6 @@ struct unlock_call {
 	struct bytes       subjects[UNLOCK_SUBJECTS_MAX];
 	bool               dry_run;
 	struct lock_page   page;
-	int64_t            now_us;
 };
 
 static bool has_subject(const struct unlock_call *u, struct bytes id)
@@ -113,12 +112,9 @@ static enum err_code note_unlocked(struct v1_call *c, const struct unlock_call *
 enum err_code unlock_run(struct v1_call *c, struct err *err)
 {
 	struct unlock_call *u = c->request;
-	struct bytes        table = c->services->tables.names[TABLE_AUTH_STATE];
 
-	u->now_us = c->ctx.now_us;
-	if ((u->dry_run
-	             ? locks_find(&u->q, table, c->ctx.table, c->arena, &u->page, err)
-	             : locks_unlock(&u->q, table, c->ctx.table, &c->ctx.changes, &u->page, err)) != ERR_NONE)
+	if ((u->dry_run ? locks_find(&c->ctx, &u->q, &u->page, err)
+	                : locks_unlock(&c->ctx, &u->q, &u->page, err)) != ERR_NONE)
 		return err->code;
 	return note_unlocked(c, u, err);
 }
@@ -129,7 +125,7 @@ void unlock_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	v1_write_bool(w, BYTES("dry_run"), u->dry_run);
-	lock_page_write(w, BYTES("unlocked"), &u->page, c->arena, u->now_us);
+	lock_page_write(w, BYTES("unlocked"), &u->page, c->arena, c->ctx.now_us);
 	if (u->page.kept > 0)
 		v1_write_i64(w, BYTES("operator_locks_kept"), u->page.kept);
 	json_end_object(w);

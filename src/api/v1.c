@@ -121,7 +121,7 @@ static void answer(struct api_loop *l, struct v1_work *w, enum err_code rc, cons
 /* ---- running ---- */
 
 /* The answer is made in the turn, to be committed with what it answers. */
-static void keep_answer(struct v1_work *w, int64_t now_us)
+static void keep_answer(struct v1_work *w)
 {
 	struct v1_call *c = &w->call;
 	struct buf      out;
@@ -131,8 +131,7 @@ static void keep_answer(struct v1_work *w, int64_t now_us)
 	encode(c, &out);
 	c->keeping = false;
 	w->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
-	idempotency_keep(&w->once, &c->ctx.changes, c->services->tables.names[TABLE_IDEMPOTENCY], now_us,
-	                 c->status, w->kept.body);
+	idempotency_keep(&c->ctx, &w->once, c->status, w->kept.body);
 	if (c->has_secret) { /* this time it is told */
 		buf_init(&out, c->arena);
 		c->header_count = 0;
@@ -150,8 +149,7 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	c->status = 200; /* it may be decided anew */
 	c->header_count = 0;
 	c->has_secret = false;
-	if (keyed && idempotency_find(&w->once, c->services->tables.names[TABLE_IDEMPOTENCY], t, c->arena,
-	                              &w->kept, err) != ERR_NONE)
+	if (keyed && idempotency_find(&c->ctx, &w->once, &w->kept, err) != ERR_NONE)
 		return err->code;
 	w->replayed = w->kept.found;
 	if (w->replayed)
@@ -159,7 +157,7 @@ static enum err_code run_once(struct v1_work *w, struct table *t, struct err *er
 	if (c->route->run(c, err) != ERR_NONE)
 		return err->code;
 	if (keyed)
-		keep_answer(w, t->now_us);
+		keep_answer(w);
 	return changes_commit(&c->ctx.changes, t, err);
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "server/device_key.h"
 #include "server/secret.h"
+#include "service/context.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rule_tally.h"
@@ -119,17 +120,17 @@ static enum err_code open_limits(struct services *s, const struct serve_options 
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
                                    struct store *store, struct err *err)
 {
-	struct table *reader;
-	struct arena  arena;
-	enum err_code rc;
+	struct arena   arena;
+	struct context ctx = {.services = &s->all, .arena = &arena, .caller = BYTES("-")};
+	enum err_code  rc;
 
 	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits));
 	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	arena_init(&arena);
-	reader = store->backend->read_begin(store, &arena);
-	rc = policy_store_load(s->all.policies, &s->all.tables, reader, err);
-	store->backend->read_end(store, reader);
+	ctx_begin(&ctx, store->backend->read_begin(store, &arena));
+	rc = policy_store_load(s->all.policies, &ctx, err);
+	store->backend->read_end(store, ctx.table);
 	arena_release(&arena);
 	return rc;
 }
@@ -145,12 +146,12 @@ struct keeping {
 static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
 {
 	struct keeping *k = (struct keeping *)w;
-	struct changes  changes;
+	struct context  ctx = {.services = &k->services->all, .arena = &k->arena, .caller = BYTES("-")};
 
-	changes_init(&changes, &k->arena, &k->services->all.tables);
-	if (policy_store_keep(k->services->all.policies, &changes, t, &w->err) != ERR_NONE)
+	ctx_begin(&ctx, t);
+	if (policy_store_keep(k->services->all.policies, &ctx, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 /* Explanations cite versions of the file, so they are kept. If it fails it is tried again, a second later. */

@@ -22,10 +22,8 @@ struct want {
 
 /* What every step needs. */
 struct look {
+	struct context       *ctx;
 	const struct attempt *q;
-	struct bytes          table;
-	struct table         *t;
-	struct arena         *arena;
 	struct assessment    *out;
 	struct err           *err;
 	struct looked        *first, **last; /* the rows that are wanted, in the order they are judged in */
@@ -35,7 +33,7 @@ static const struct bytes nothing = {NULL, 0};
 
 static struct want *want_add(struct look *l, enum want_kind kind, struct bytes pk, struct bytes sk)
 {
-	struct want *w = arena_alloc(l->arena, sizeof(*w));
+	struct want *w = arena_alloc(l->ctx->arena, sizeof(*w));
 
 	looked_init(&w->row, pk, sk);
 	w->kind = kind;
@@ -57,30 +55,27 @@ static void states_want(struct look *l, struct states_seen *seen)
 
 static enum err_code lane_look(const struct look *l)
 {
-	struct device_store s = {l->table, l->t, l->arena, l->err};
-
 	if (l->q->finishing != NULL) { /* it ends where it began */
 		l->out->lane = l->q->finishing->lane;
 		return ERR_NONE;
 	}
-	return device_lane_look(&s, l->q, &l->out->lane);
+	return device_lane_look(l->ctx, l->q, &l->out->lane, l->err);
 }
 
 /* ---- counters ---- */
 
-static struct counter *counter_add(const struct look *l, enum scope scope, struct bytes pk, const char *type,
-                                   struct bytes qualifier, int64_t max)
+/* `kind` has its scope, its maxima, where it is counted, and the qualifier; `type` NULL: the rule's own. */
+static void counter_add(const struct look *l, const struct counter *kind, const char *type)
 {
 	const struct rule *rule = l->q->rule;
 	struct counter    *c = &l->out->counters[l->out->counter_count++];
 	struct bytes       classifier_type = type == NULL ? rule->classifier_type : bytes_of(type);
 
-	*c = (struct counter){.scope = scope, .pk = pk, .qualifier = qualifier, .max = max};
-	c->name = key_name(l->arena, rule->journey, classifier_type, rule->type, nothing);
-	c->sk = qualifier.len == 0
+	*c = *kind;
+	c->name = key_name(l->ctx->arena, rule->journey, classifier_type, rule->type, nothing);
+	c->sk = c->qualifier.len == 0
 	                ? c->name
-	                : key_name(l->arena, rule->journey, classifier_type, rule->type, qualifier);
-	return c;
+	                : key_name(l->ctx->arena, rule->journey, classifier_type, rule->type, c->qualifier);
 }
 
 static struct bytes qualifier_of(const struct attempt *q)
@@ -98,16 +93,32 @@ static void counters_choose(const struct look *l)
 	bool                  sourced = q->source.len > 0 && !q->source_allowed;
 
 	if (l->out->lane.open) {
-		counter_add(l, SCOPE_LANES, q->subjects[0], KEY_DEVICE_COUNT, nothing, q->rule->max_lanes);
+		counter_add(l,
+		            &(struct counter){
+		                    .scope = SCOPE_LANES, .pk = q->subjects[0], .max = q->rule->max_lanes},
+		            KEY_DEVICE_COUNT);
 		return;
 	}
 	if (q->rule->max > 0 || q->rule->max_each > 0)
-		counter_add(l, SCOPE_SUBJECT, q->subjects[0], NULL, qualifier_of(q), q->rule->max)->max_each =
-		        q->rule->max_each;
+		counter_add(l,
+		            &(struct counter){.scope = SCOPE_SUBJECT,
+		                              .pk = q->subjects[0],
+		                              .qualifier = qualifier_of(q),
+		                              .max = q->rule->max,
+		                              .max_each = q->rule->max_each},
+		            NULL);
 	if (q->rule->max_pair > 0 && sourced)
-		counter_add(l, SCOPE_PAIR, q->subjects[0], KEY_SOURCE_COUNT, q->source, q->rule->max_pair);
+		counter_add(l,
+		            &(struct counter){.scope = SCOPE_PAIR,
+		                              .pk = q->subjects[0],
+		                              .qualifier = q->source,
+		                              .max = q->rule->max_pair},
+		            KEY_SOURCE_COUNT);
 	if (q->rule->max_source > 0 && sourced)
-		counter_add(l, SCOPE_SOURCE, q->source, NULL, nothing, q->rule->max_source);
+		counter_add(
+		        l,
+		        &(struct counter){.scope = SCOPE_SOURCE, .pk = q->source, .max = q->rule->max_source},
+		        NULL);
 }
 
 /* Others may have written it: no count is negative, and none so large that a sum could overflow. */
@@ -161,20 +172,16 @@ static void count_want(struct look *l, struct counter *c, struct bytes pk)
 
 static enum err_code rows_query(struct look *l, struct counter *c, struct bytes pk)
 {
-	struct expr_key_condition key = {.hash_name = BYTES("PK"),
-	                                 .hash = value_string(pk),
-	                                 .range_name = BYTES("SK"),
-	                                 .range_kind = RANGE_PREFIX,
-	                                 .low = value_string(c->name)};
-	struct table_query        q = {.table = l->table, .key = &key, .consistent = true};
+	struct expr_key_condition key = row_prefix(pk, c->name);
+	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result r;
 
-	if (tables_query(l->t, l->arena, &q, &r, l->err) != ERR_NONE)
+	if (ctx_query(l->ctx, &q, &r, l->err) != ERR_NONE)
 		return l->err->code;
 	for (uint32_t i = 0; i < r.count; i++) {
 		struct bytes sk = row_text(&r.items[i], "SK");
 
-		if (key_is_under(sk, c->name) && !row_expired(&r.items[i], "ttl", l->t->now_us) &&
+		if (key_is_under(sk, c->name) && !row_expired(&r.items[i], "ttl", l->ctx->now_us) &&
 		    counts_here(l->q, c, sk, &r.items[i]))
 			row_count_in(c, pk, sk, &r.items[i]);
 	}
@@ -194,7 +201,7 @@ static enum err_code counter_look(struct look *l, struct counter *c)
 	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
 
 	c->row_max = many ? COUNTER_ROWS_MAX : subjects;
-	c->rows = arena_array(l->arena, c->row_max, sizeof(*c->rows));
+	c->rows = arena_array(l->ctx->arena, c->row_max, sizeof(*c->rows));
 	for (uint32_t i = 0; i < subjects; i++) {
 		struct bytes pk = c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i];
 
@@ -240,16 +247,23 @@ static void lock_judge(const struct look *l, const struct want *w)
 	verdict_add(w->verdict, &locked);
 }
 
-static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs, struct lock_shape shape,
-                       bool only_persons, struct verdict *v)
+/* How the locks of some refs are judged. */
+struct heeding {
+	struct lock_shape shape;
+	bool              only_persons;
+	struct verdict   *verdict; /* what they add to */
+};
+
+static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs,
+                       const struct heeding *how)
 {
 	for (uint32_t i = 0; i < refs->count; i++) {
-		struct bytes sk = key_name(l->arena, refs->list[i].journey, bytes_of(shape.type),
-		                           refs->list[i].name, shape.qualifier);
+		struct bytes sk = key_name(l->ctx->arena, refs->list[i].journey, bytes_of(how->shape.type),
+		                           refs->list[i].name, how->shape.qualifier);
 		struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
-		w->only_persons = only_persons;
-		w->verdict = v;
+		w->only_persons = how->only_persons;
+		w->verdict = how->verdict;
 	}
 }
 
@@ -257,11 +271,14 @@ static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *
 static void counter_locks_want(struct look *l, const struct counter *c, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
-	struct verdict    *v = rule->shadow ? &l->out->shadow : &l->out->verdict;
+	struct heeding     how = {.shape = counter_lock_shape(c, rule, false),
+	                          .verdict = rule->shadow ? &l->out->shadow : &l->out->verdict};
 
-	locks_want(l, pk, &rule->sets, counter_lock_shape(c, rule, false), false, v);
-	if (c->scope == SCOPE_SUBJECT && c->qualifier.len > 0)
-		locks_want(l, pk, &rule->sets, counter_lock_shape(c, rule, true), false, v);
+	locks_want(l, pk, &rule->sets, &how);
+	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
+		return;
+	how.shape = counter_lock_shape(c, rule, true);
+	locks_want(l, pk, &rule->sets, &how);
 }
 
 /* Locks of the subject that stand whatever the counters say: those of other rules, and in the lane of a known
@@ -269,31 +286,32 @@ static void counter_locks_want(struct look *l, const struct counter *c, struct b
 static void subject_locks_want(struct look *l, struct bytes pk)
 {
 	const struct rule *rule = l->q->rule;
-	struct lock_shape  plain = {KEY_LOCK, nothing}, qualified = {KEY_LOCK, qualifier_of(l->q)};
 	bool               persons = l->out->lane.open;
+	struct heeding     how = {{KEY_LOCK, nothing}, persons, &l->out->verdict};
 
-	locks_want(l, pk, &rule->blocked_by, plain, persons, &l->out->verdict);
+	locks_want(l, pk, &rule->blocked_by, &how);
 	if (!persons && !rule->shadow && l->out->counter_count > 0 &&
 	    l->out->counters[0].scope == SCOPE_SUBJECT)
 		return; /* counter_locks_want sees to them */
-	locks_want(l, pk, &rule->sets, plain, persons, &l->out->verdict);
-	if (qualified.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
-		locks_want(l, pk, &rule->sets, qualified, persons, &l->out->verdict);
+	locks_want(l, pk, &rule->sets, &how);
+	how.shape.qualifier = qualifier_of(l->q);
+	if (how.shape.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
+		locks_want(l, pk, &rule->sets, &how);
 }
 
 /* Locks of the source: those that people set hold whether or not the rule counts by source. */
 static void source_locks_want(struct look *l)
 {
 	const struct attempt *q = l->q;
-	struct lock_shape     plain = {KEY_LOCK, nothing};
+	struct heeding        how = {{KEY_LOCK, nothing}, true, &l->out->verdict};
 	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
 	               !l->out->lane.open; /* counter_locks_want sees to them */
 
 	if (q->source.len == 0)
 		return;
-	locks_want(l, q->source, &q->rule->blocked_by, plain, true, &l->out->verdict);
+	locks_want(l, q->source, &q->rule->blocked_by, &how);
 	if (!counted)
-		locks_want(l, q->source, &q->rule->sets, plain, true, &l->out->verdict);
+		locks_want(l, q->source, &q->rule->sets, &how);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
@@ -361,7 +379,7 @@ void assessment_show(const struct assessment *now, const struct rule *rule, stru
 /* Reads what is wanted, and judges what is there. */
 static enum err_code wanted_judge(const struct look *l)
 {
-	if (tables_look_all(l->t, l->arena, l->table, l->first, l->err) != ERR_NONE)
+	if (ctx_look_all(l->ctx, l->first, l->err) != ERR_NONE)
 		return l->err->code;
 	for (struct looked *row = l->first; row != NULL; row = row->next) {
 		struct want *w = (struct want *)row;
@@ -392,10 +410,9 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 	return ERR_NONE;
 }
 
-enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
-                     struct assessment *out, struct err *err)
+enum err_code assess(struct context *ctx, const struct attempt *q, struct assessment *out, struct err *err)
 {
-	struct look        l = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+	struct look        l = {.ctx = ctx, .q = q, .out = out, .err = err};
 	struct states_seen seen[SUBJECTS_MAX];
 
 	l.last = &l.first;
@@ -418,7 +435,7 @@ enum err_code assess(const struct attempt *q, struct bytes table, struct table *
 	if (wanted_judge(&l) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < q->subject_count; i++)
-		if (states_judge(&seen[i], table, t, a, err) != ERR_NONE)
+		if (states_judge(ctx, &seen[i], err) != ERR_NONE)
 			return err->code;
 	denied_judge(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)

@@ -107,7 +107,6 @@ struct lock_shape {
 /* `each`: the lock is for one qualifier only. */
 struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each);
 
-enum err_code assess(const struct attempt *q, struct bytes table, struct table *t, struct arena *a,
-                     struct assessment *out, struct err *err);
+enum err_code assess(struct context *ctx, const struct attempt *q, struct assessment *out, struct err *err);
 
 #endif

@@ -8,12 +8,9 @@
 #include "service/row.h"
 
 struct recording {
+	struct context        *ctx;
 	const struct attempt  *q;
 	enum outcome           outcome;
-	struct bytes           table;
-	struct table          *t;
-	struct changes        *changes;
-	struct arena          *arena;
 	struct assessment     *now;
 	struct attempt_result *out;
 	struct err            *err;
@@ -24,11 +21,6 @@ enum { CHANGES_SPARE = 8 };
 
 static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
 
-static int64_t now_s(const struct recording *r)
-{
-	return r->t->now_us / 1000000;
-}
-
 /* ---- history: what a row remembers of the attempts behind it, in one short text ---- */
 
 /* "1794789304 failure v0 SMS" */
@@ -38,7 +30,7 @@ static void history_line(const struct recording *r, struct buf *out)
 	const char              *outcome = r->q->reservation.len > 0 ? " begun v" : outcomes[r->outcome];
 	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
 
-	buf_add_i64(out, now_s(r));
+	buf_add_i64(out, ctx_now_s(r->ctx));
 	buf_add_bytes(out, bytes_of(outcome));
 	buf_add_i64(out, r->q->rules->base.version);
 	if (how.len > 0)
@@ -64,7 +56,7 @@ static struct bytes history_with(const struct recording *r, const struct item *o
 
 	while (before.len > HISTORY_BYTES_MAX - HISTORY_LINE_BYTES)
 		before = history_rest(before);
-	buf_init_room(&out, r->arena, HISTORY_BYTES_MAX);
+	buf_init_room(&out, r->ctx->arena, HISTORY_BYTES_MAX);
 	buf_add_bytes(&out, before);
 	if (before.len > 0)
 		buf_add(&out, ", ", 2);
@@ -94,8 +86,8 @@ static int64_t count_ends(const struct recording *r, const struct counter *c)
 	int64_t            old_s = c->own == NULL ? 0 : row_i64(&c->own->item, "ttl", 0);
 
 	if (is_of_source(c) && rule->source_life_s > 0)
-		return old_s == 0 ? now_s(r) + rule->source_life_s : old_s;
-	return old_s == 0 || rule->renewed ? now_s(r) + rule->life_s : old_s;
+		return old_s == 0 ? ctx_now_s(r->ctx) + rule->source_life_s : old_s;
+	return old_s == 0 || rule->renewed ? ctx_now_s(r->ctx) + rule->life_s : old_s;
 }
 
 /* When the first of a counter's rows expires, if the one that is counted in expires then. */
@@ -114,8 +106,8 @@ static int64_t first_ends(const struct counter *c, int64_t own_ends_s)
 
 static const struct expr *count_unchanged(const struct recording *r, const struct counter *c)
 {
-	return c->own == NULL ? row_absent(r->arena, "PK", "ttl", r->t->now_us)
-	                      : row_same(r->arena, &c->own->item, count_same);
+	return c->own == NULL ? row_absent(r->ctx->arena, "PK", "ttl", r->ctx->now_us)
+	                      : row_same(r->ctx->arena, &c->own->item, count_same);
 }
 
 static void count_put(struct recording *r, struct counter *c)
@@ -124,21 +116,21 @@ static void count_put(struct recording *r, struct counter *c)
 	struct row row;
 
 	if (c->own != NULL) {
-		row_from(&row, r->arena, &c->own->item);
+		row_from(&row, r->ctx->arena, &c->own->item);
 	} else {
-		row_init(&row, r->arena);
+		row_init(&row, r->ctx->arena);
 		row_set_text(&row, "PK", c->pk);
 		row_set_text(&row, "SK", c->sk);
 	}
 	c->ends_s = first_ends(c, ends_s);
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
 	row_set_i64(&row, "ttl", ends_s);
-	row_set_i64(&row, "last_updated", now_s(r));
+	row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
 	row_set_text(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	if (r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
 		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
 	details_set(r->q, &row);
-	changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
+	ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row), count_unchanged(r, c));
 }
 
 /* The rows that a lock or a success does away with: all that count together, or those of one qualifier. */
@@ -148,11 +140,11 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 		const struct count_row *row = &c->rows[i];
 
 		/* What does not fit stays until it expires: better than to refuse the call. */
-		if (r->changes->count >= CHANGES_MAX - CHANGES_SPARE)
+		if (r->ctx->changes.count >= CHANGES_MAX - CHANGES_SPARE)
 			return;
 		if (!each || bytes_equal(row->sk, c->sk))
-			changes_delete(r->changes, r->table, row_key_two(r->arena, row->pk, row->sk),
-			               row_same(r->arena, &row->item, count_same));
+			ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, row->pk, row->sk),
+			           row_same(r->ctx->arena, &row->item, count_same));
 	}
 }
 
@@ -163,15 +155,15 @@ static void counts_move(struct recording *r, const struct counter *c)
 	struct row row;
 
 	if (c->own == NULL) {
-		row_init(&row, r->arena);
+		row_init(&row, r->ctx->arena);
 		row_set_text(&row, "PK", c->pk);
 		row_set_text(&row, "SK", c->sk);
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, 1);
-		row_set_i64(&row, "ttl", now_s(r) + r->q->rule->life_s);
-		row_set_i64(&row, "last_updated", now_s(r));
+		row_set_i64(&row, "ttl", ctx_now_s(r->ctx) + r->q->rule->life_s);
+		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
 		details_set(r->q, &row);
-		changes_put(r->changes, r->table, row_item(&row), count_unchanged(r, c));
+		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row), count_unchanged(r, c));
 	}
 
 	for (uint32_t i = 0; i < c->row_count; i++) {
@@ -181,11 +173,12 @@ static void counts_move(struct recording *r, const struct counter *c)
 
 		if (!bytes_equal(old->sk, c->sk))
 			continue;
-		row_from(&row, r->arena, &old->item);
+		row_from(&row, r->ctx->arena, &old->item);
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, moved);
-		row_set_i64(&row, "last_updated", now_s(r));
-		changes_put(r->changes, r->table, row_item(&row), row_same(r->arena, &old->item, count_same));
+		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
+		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row),
+		        row_same(r->ctx->arena, &old->item, count_same));
 	}
 }
 
@@ -206,9 +199,10 @@ static enum err_code lock_set(struct recording *r, const struct counter *c, stru
 	                           .notification_type = r->q->notification_type,
 	                           .version = r->q->rules->base.version};
 
-	lock.cause = arena_printf(r->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
+	lock.cause =
+	        arena_printf(r->ctx->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 	lock.history = history_with(r, c->own == NULL ? NULL : &c->own->item);
-	if (lock_add(&lock, r->table, r->t, r->changes, &v, r->err) != ERR_NONE)
+	if (lock_add(r->ctx, &lock, &v, r->err) != ERR_NONE)
 		return r->err->code;
 	verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
 	return ERR_NONE;
@@ -300,25 +294,19 @@ static enum err_code counter_advance(struct recording *r, struct counter *c)
 	return all || each ? maximum_reached(r, c, !all) : ERR_NONE;
 }
 
-static struct device_store devices_of(const struct recording *r)
-{
-	return (struct device_store){r->table, r->t, r->arena, r->err};
-}
-
 /* A device that is forgotten is a stranger from now on, and is told what stands against strangers. */
 static enum err_code lane_count(struct recording *r)
 {
-	struct device_store s = devices_of(r);
-	struct attempt      stranger = *r->q;
-	struct assessment  *seen;
+	struct attempt     stranger = *r->q;
+	struct assessment *seen;
 
-	r->out->device_revoked = device_lane_fail(&s, r->q, &r->now->lane, r->changes);
+	r->out->device_revoked = device_lane_fail(r->ctx, r->q, &r->now->lane);
 	lane_show(&r->now->lane, r->q->rule, &r->out->nearest);
 	if (!r->out->device_revoked)
 		return ERR_NONE;
-	seen = arena_alloc(r->arena, sizeof(*seen));
+	seen = arena_alloc(r->ctx->arena, sizeof(*seen));
 	stranger.device = (struct bytes){NULL, 0};
-	if (assess(&stranger, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+	if (assess(r->ctx, &stranger, seen, r->err) != ERR_NONE)
 		return r->err->code;
 	verdict_add(&r->out->verdict, &seen->verdict);
 	return ERR_NONE;
@@ -326,14 +314,14 @@ static enum err_code lane_count(struct recording *r)
 
 static enum err_code count_all(struct recording *r)
 {
-	uint32_t before = r->changes->count;
+	uint32_t before = r->ctx->changes.count;
 
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		if (counter_advance(r, &r->now->counters[i]) != ERR_NONE)
 			return r->err->code;
 	if (r->now->lane.open && lane_count(r) != ERR_NONE)
 		return r->err->code;
-	r->out->counted = r->changes->count > before;
+	r->out->counted = r->ctx->changes.count > before;
 	return ERR_NONE;
 }
 
@@ -359,7 +347,7 @@ static void own_clear(struct recording *r)
 
 	for (uint32_t i = 0; i < r->now->counter_count; i++)
 		room += r->now->counters[i].row_count;
-	r->out->cleared = arena_array(r->arena, room + 1, sizeof(struct cleared));
+	r->out->cleared = arena_array(r->ctx->arena, room + 1, sizeof(struct cleared));
 	for (uint32_t i = 0; begun != NULL && i < begun->removed_count; i++)
 		r->out->cleared[n++] = begun->removed[i];
 	for (uint32_t i = 0; i < r->now->counter_count; i++) {
@@ -393,7 +381,8 @@ static bool is_cleared(const struct attempt_result *out, const struct count_row 
 
 static void cleared_add(struct recording *r, const struct counter *c)
 {
-	struct cleared *more = arena_array(r->arena, r->out->cleared_count + c->row_count + 1, sizeof(*more));
+	struct cleared *more =
+	        arena_array(r->ctx->arena, r->out->cleared_count + c->row_count + 1, sizeof(*more));
 
 	if (r->out->cleared_count > 0)
 		memcpy(more, r->out->cleared, r->out->cleared_count * sizeof(*more));
@@ -407,12 +396,12 @@ static void cleared_add(struct recording *r, const struct counter *c)
 static enum err_code other_clear(struct recording *r, const struct rule *rule)
 {
 	struct attempt     other = *r->q;
-	struct assessment *seen = arena_alloc(r->arena, sizeof(*seen));
+	struct assessment *seen = arena_alloc(r->ctx->arena, sizeof(*seen));
 
 	other.rule = rule;
 	other.finishing = NULL; /* the lane that it began in is its own rule's */
 	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
-	if (assess(&other, r->table, r->t, r->arena, seen, r->err) != ERR_NONE)
+	if (assess(r->ctx, &other, seen, r->err) != ERR_NONE)
 		return r->err->code;
 	for (uint32_t i = 0; i < seen->counter_count; i++) {
 		if (outlives_success(&seen->counters[i]))
@@ -443,9 +432,7 @@ static enum err_code others_clear(struct recording *r)
 /* Whoever signed in from a device may do so again, whatever others try meanwhile. The new token has a whole budget. */
 static enum err_code device_remember(struct recording *r)
 {
-	struct device_store s = devices_of(r);
-
-	if (device_issue(&s, r->q, r->changes, &r->out->device) != ERR_NONE)
+	if (device_issue(r->ctx, r->q, &r->out->device, r->err) != ERR_NONE)
 		return r->err->code;
 	if (r->out->device.token.len > 0)
 		r->now->lane.failures = 0;
@@ -464,8 +451,8 @@ static bool clears_own(const struct rule *rule)
 
 static enum err_code succeed(struct recording *r)
 {
-	if (r->q->finishing != NULL && reservation_take_back(r->q->finishing, clears_own(r->q->rule), r->t,
-	                                                     r->changes, r->err) != ERR_NONE)
+	if (r->q->finishing != NULL &&
+	    reservation_take_back(r->ctx, r->q->finishing, clears_own(r->q->rule), r->err) != ERR_NONE)
 		return r->err->code;
 	if (device_remember(r) != ERR_NONE) /* first: what is cleared takes the room that is left */
 		return r->err->code;
@@ -499,23 +486,15 @@ static bool stops(const struct attempt *q, enum verdict_kind kind, enum outcome 
 	return kind != VERDICT_ALLOW && !(kind == VERDICT_CHALLENGE && guessed);
 }
 
-enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
-                             struct table *t, struct changes *c, struct attempt_result *out, struct err *err)
+enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum outcome outcome,
+                             struct attempt_result *out, struct err *err)
 {
 	struct assessment now;
-	struct recording  r = {.q = q,
-	                       .outcome = outcome,
-	                       .table = table,
-	                       .t = t,
-	                       .changes = c,
-	                       .arena = c->arena,
-	                       .out = out,
-	                       .now = &now,
-	                       .err = err};
+	struct recording  r = {.ctx = ctx, .q = q, .outcome = outcome, .out = out, .now = &now, .err = err};
 	bool              in_shadow;
 
 	*out = (struct attempt_result){0};
-	if (assess(q, table, t, c->arena, &now, err) != ERR_NONE)
+	if (assess(ctx, q, &now, err) != ERR_NONE)
 		return err->code;
 	out->verdict = now.verdict;
 	out->shadow = now.shadow;

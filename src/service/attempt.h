@@ -11,7 +11,6 @@
 #define SERVICE_ATTEMPT_H
 
 #include "service/assess.h"
-#include "service/change.h"
 
 enum {
 	HISTORY_BYTES_MAX = 384,  /* of attempts that a row remembers, for explain */
@@ -42,7 +41,7 @@ struct attempt_result {
 };
 
 /* Reads, decides, and adds to the changes. */
-enum err_code attempt_record(const struct attempt *q, enum outcome outcome, struct bytes table,
-                             struct table *t, struct changes *c, struct attempt_result *out, struct err *err);
+enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum outcome outcome,
+                             struct attempt_result *out, struct err *err);
 
 #endif

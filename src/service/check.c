@@ -3,14 +3,6 @@
 
 #define SECOND_US INT64_C(1000000)
 
-static void action_fill(struct check_action *action, const struct assessment *now)
-{
-	action->verdict = now->verdict;
-	action->shadow = now->shadow;
-	action->known_device = now->lane.open;
-	assessment_show(now, action->rule, &action->nearest);
-}
-
 static int64_t later(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
@@ -33,17 +25,20 @@ static void join(struct check *c, const struct verdict *v, struct verdict_wait w
 	verdict_add(&c->verdict, v);
 }
 
-static enum err_code check_action(struct check *c, struct check_action *action, struct bytes table,
-                                  struct table *t, struct arena *a, struct err *err)
+static enum err_code check_action(struct context *ctx, struct check *c, struct check_action *action,
+                                  struct err *err)
 {
 	struct assessment now;
 
 	c->who.rule = action->rule;
-	if (assess(&c->who, table, t, a, &now, err) != ERR_NONE)
+	if (assess(ctx, &c->who, &now, err) != ERR_NONE)
 		return err->code;
-	action_fill(action, &now);
+	action->verdict = now.verdict;
+	action->shadow = now.shadow;
+	action->known_device = now.lane.open;
+	assessment_show(&now, action->rule, &action->nearest);
 	c->required = now.required; /* they are the subjects', whatever the action */
-	join(c, &now.verdict, verdict_wait_all(&now.verdict, t->now_us));
+	join(c, &now.verdict, verdict_wait_all(&now.verdict, ctx->now_us));
 	return ERR_NONE;
 }
 
@@ -61,35 +56,31 @@ static const char *reason_of_never(const struct limit_call *call)
 	return limit_reason_name(LIMIT_COST_ABOVE);
 }
 
-static enum err_code check_limits(struct check *c, struct limits *l, struct table *t, struct changes *changes,
-                                  struct err *err)
+static enum err_code check_limits(struct context *ctx, struct check *c, struct err *err)
 {
 	struct limit_call  *call = c->limits;
 	struct verdict      v = {.kind = VERDICT_LIMITED, .reason = "limit"};
 	struct verdict_wait wait = {0};
-	enum err_code       rc = limits_run(l, call, t, changes, err);
+	enum err_code       rc = limits_run(ctx, call, err);
 
-	if (rc != ERR_NONE && limits_failed(l, call, t->now_us, rc, err) != ERR_NONE)
+	if (rc != ERR_NONE && limits_failed(ctx->services->limits, call, ctx->now_us, rc, err) != ERR_NONE)
 		return err->code;
 	if (call->allowed)
 		return ERR_NONE;
 	if (call->retry_after_us == LIMIT_NEVER) {
 		v.reason = reason_of_never(call);
 	} else {
-		v.until_s = seconds_up(t->now_us + call->retry_after_us);
+		v.until_s = seconds_up(ctx->now_us + call->retry_after_us);
 		wait = (struct verdict_wait){v.until_s, seconds_up(call->retry_after_us)};
 	}
 	join(c, &v, wait);
 	return ERR_NONE;
 }
 
-enum err_code check_run(struct check *c, struct limits *l, struct table *t, struct changes *changes,
-                        struct err *err)
+enum err_code check_run(struct context *ctx, struct check *c, struct err *err)
 {
-	struct bytes table = changes->tables->names[TABLE_AUTH_STATE];
-
 	for (uint32_t i = 0; i < c->action_count; i++)
-		if (check_action(c, &c->actions[i], table, t, changes->arena, err) != ERR_NONE)
+		if (check_action(ctx, c, &c->actions[i], err) != ERR_NONE)
 			return err->code;
-	return c->limits == NULL ? ERR_NONE : check_limits(c, l, t, changes, err);
+	return c->limits == NULL ? ERR_NONE : check_limits(ctx, c, err);
 }

@@ -28,9 +28,8 @@ struct check {
 	struct states_required required;
 };
 
-/* `changes` is for its tables and its arena: none is added. Where a table of limits fails, their policies say whether it
+/* Changes nothing. Where a table of limits fails, their policies say whether it
  * goes on without them. */
-enum err_code check_run(struct check *c, struct limits *l, struct table *t, struct changes *changes,
-                        struct err *err);
+enum err_code check_run(struct context *ctx, struct check *c, struct err *err);
 
 #endif

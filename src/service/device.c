@@ -9,11 +9,6 @@
 static const char *const row_same_names[] = {"failures", "last_updated", "ttl", NULL};
 static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
 
-static int64_t now_s(const struct device_store *s)
-{
-	return s->t->now_us / 1000000;
-}
-
 /* "SIGN_IN/PASSWORD_ENTRY": what maps of a device's row are keyed by. */
 static struct bytes ref_text(struct arena *a, struct bytes journey, struct bytes name)
 {
@@ -37,15 +32,15 @@ static int64_t map_number(const struct item *map, struct bytes name)
 	return n < 0 ? 0 : n;
 }
 
-static void map_set(struct row *row, struct arena *a, const char *attribute, struct bytes name,
-                    int64_t number)
+static void map_set(struct row *row, const char *attribute, struct bytes name, int64_t number)
 {
 	struct item  map = map_of(&row->item, attribute);
 	struct value value = value_i64(number);
 
 	if (map.count >= RULE_LIST_MAX) /* of policies long gone, for the most part */
 		map = (struct item){NULL, 0};
-	row_set(row, attribute, (struct value){.type = VALUE_M, .map = item_with(a, &map, name, &value)});
+	row_set(row, attribute,
+	        (struct value){.type = VALUE_M, .map = item_with(row->arena, &map, name, &value)});
 }
 
 static struct value_list subjects_of(const struct item *row)
@@ -77,15 +72,15 @@ static bool knows_subjects(const struct item *row, const struct attempt *q)
 }
 
 /* (1) */
-static bool known_after(const struct device_store *s, const struct item *row, const struct rule *rule)
+static bool known_after(const struct context *ctx, const struct item *row, const struct rule *rule)
 {
 	struct item after = map_of(row, "after");
 
 	for (uint32_t i = 0; i < rule->known_after.count; i++) {
 		const struct rule_ref *ref = &rule->known_after.list[i];
-		int64_t since_s = map_number(&after, ref_text(s->arena, ref->journey, ref->name));
+		int64_t since_s = map_number(&after, ref_text(ctx->arena, ref->journey, ref->name));
 
-		if (since_s > 0 && since_s > now_s(s) - rule->known_s)
+		if (since_s > 0 && since_s > ctx_now_s(ctx) - rule->known_s)
 			return true;
 	}
 	return false;
@@ -97,18 +92,16 @@ static struct bytes lanes_key(struct arena *a, struct bytes journey, struct byte
 }
 
 /* (4) */
-static enum err_code lanes_closed(const struct device_store *s, const struct attempt *q, bool *closed)
+static enum err_code lanes_closed(struct context *ctx, const struct attempt *q, bool *closed, struct err *err)
 {
-	struct bytes sk = lanes_key(s->arena, q->rule->journey, q->rule->type);
-	int64_t      failures = 0;
-	struct item  row;
-	bool         found;
+	struct bytes  sk = lanes_key(ctx->arena, q->rule->journey, q->rule->type);
+	int64_t       failures = 0;
+	struct looked row;
 
 	for (uint32_t i = 0; i < q->subject_count && failures < q->rule->max_lanes; i++) {
-		if (tables_look(s->t, s->arena, s->table, q->subjects[i], sk, &found, &row, s->err) !=
-		    ERR_NONE)
-			return s->err->code;
-		failures += found ? row_i64(&row, "count", 0) : 0;
+		if (ctx_look(ctx, q->subjects[i], sk, &row, err) != ERR_NONE)
+			return err->code;
+		failures += row.found ? row_i64(&row.item, "count", 0) : 0;
 	}
 	*closed = failures >= q->rule->max_lanes;
 	return ERR_NONE;
@@ -126,92 +119,95 @@ struct device_lane device_lane_was(struct arena *a, const struct item *row, cons
 	return (struct device_lane){.open = true, .row = *row, .failures = failures_of(a, row, rule)};
 }
 
-enum err_code device_lane_look(const struct device_store *s, const struct attempt *q, struct device_lane *out)
+/* The row of the device that a call came from. */
+static enum err_code row_look(struct context *ctx, const struct attempt *q, struct looked *out,
+                              struct err *err)
 {
-	struct item row;
-	bool        found, closed = false;
+	return ctx_look(ctx, q->subjects[0], key_device(ctx->arena, q->device), out, err);
+}
+
+enum err_code device_lane_look(struct context *ctx, const struct attempt *q, struct device_lane *out,
+                               struct err *err)
+{
+	struct looked row;
+	bool          closed = false;
 
 	*out = (struct device_lane){0};
 	if (q->rule->max_device == 0 || q->device.len == 0)
 		return ERR_NONE;
-	if (tables_look(s->t, s->arena, s->table, q->subjects[0], key_device(s->arena, q->device), &found,
-	                &row, s->err) != ERR_NONE)
-		return s->err->code;
-	if (!found || !knows_subjects(&row, q) || !known_after(s, &row, q->rule))
+	if (row_look(ctx, q, &row, err) != ERR_NONE)
+		return err->code;
+	if (!row.found || !knows_subjects(&row.item, q) || !known_after(ctx, &row.item, q->rule))
 		return ERR_NONE;
-	if (lanes_closed(s, q, &closed) != ERR_NONE)
-		return s->err->code;
-	out->row = row;
-	out->failures = failures_of(s->arena, &row, q->rule);
+	if (lanes_closed(ctx, q, &closed, err) != ERR_NONE)
+		return err->code;
+	out->row = row.item;
+	out->failures = failures_of(ctx->arena, &row.item, q->rule);
 	out->open = !closed && out->failures < q->rule->max_device;
 	return ERR_NONE;
 }
 
-static void failures_put(const struct device_store *s, const struct attempt *q, const struct item *old,
-                         int64_t failures, struct changes *c)
+static void failures_put(struct context *ctx, const struct attempt *q, const struct item *old,
+                         int64_t failures)
 {
 	struct row row;
 
-	row_from(&row, s->arena, old);
-	map_set(&row, s->arena, "failures", ref_text(s->arena, q->rule->journey, q->rule->type), failures);
-	row_set_i64(&row, "last_updated", now_s(s));
-	changes_put(c, s->table, row_item(&row), row_same(s->arena, old, row_same_names));
+	row_from(&row, ctx->arena, old);
+	map_set(&row, "failures", ref_text(ctx->arena, q->rule->journey, q->rule->type), failures);
+	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_same(ctx->arena, old, row_same_names));
 }
 
-bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
-                      struct changes *c)
+bool device_lane_fail(struct context *ctx, const struct attempt *q, struct device_lane *lane)
 {
 	bool last = ++lane->failures >= q->rule->max_device && !q->rule->shadow;
 
 	if (!last || q->reservation.len > 0) {
-		failures_put(s, q, &lane->row, lane->failures, c);
+		failures_put(ctx, q, &lane->row, lane->failures);
 		return last;
 	}
-	changes_delete(c, s->table, row_key_two(s->arena, q->subjects[0], key_device(s->arena, q->device)),
-	               row_same(s->arena, &lane->row, row_same_names)); /* (2) */
+	ctx_delete(ctx, TABLE_AUTH_STATE,
+	           row_key_two(ctx->arena, q->subjects[0], key_device(ctx->arena, q->device)),
+	           row_same(ctx->arena, &lane->row, row_same_names)); /* (2) */
 	return true;
 }
 
-enum err_code device_forget_spent(const struct device_store *s, const struct attempt *q, struct changes *c,
-                                  bool *forgotten)
+enum err_code device_forget_spent(struct context *ctx, const struct attempt *q, bool *forgotten,
+                                  struct err *err)
 {
-	struct bytes sk = key_device(s->arena, q->device);
-	struct item  row;
-	bool         found;
+	struct looked row;
 
-	if (tables_look(s->t, s->arena, s->table, q->subjects[0], sk, &found, &row, s->err) != ERR_NONE)
-		return s->err->code;
-	*forgotten = !found || failures_of(s->arena, &row, q->rule) >= q->rule->max_device;
-	if (found && *forgotten)
-		changes_delete(c, s->table, row_key_two(s->arena, q->subjects[0], sk),
-		               row_same(s->arena, &row, row_same_names));
+	if (row_look(ctx, q, &row, err) != ERR_NONE)
+		return err->code;
+	*forgotten = !row.found || failures_of(ctx->arena, &row.item, q->rule) >= q->rule->max_device;
+	if (row.found && *forgotten)
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row.pk, row.sk),
+		           row_same(ctx->arena, &row.item, row_same_names));
 	return ERR_NONE;
 }
 
-enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c)
+enum err_code device_lane_take_back(struct context *ctx, const struct attempt *q, struct err *err)
 {
-	struct item row;
-	int64_t     failures;
-	bool        found;
+	struct looked row;
+	int64_t       failures;
 
-	if (tables_look(s->t, s->arena, s->table, q->subjects[0], key_device(s->arena, q->device), &found,
-	                &row, s->err) != ERR_NONE)
-		return s->err->code;
-	failures = found ? failures_of(s->arena, &row, q->rule) : 0;
+	if (row_look(ctx, q, &row, err) != ERR_NONE)
+		return err->code;
+	failures = row.found ? failures_of(ctx->arena, &row.item, q->rule) : 0;
 	if (failures > 0)
-		failures_put(s, q, &row, failures - 1, c);
+		failures_put(ctx, q, &row.item, failures - 1);
 	return ERR_NONE;
 }
 
 /* ---- issuing ---- */
 
 struct issuing {
-	const struct device_store *s;
-	const struct attempt      *q;
-	struct changes            *changes;
-	struct device_list         list;
-	const struct item         *old; /* the device that the call came from; NULL: a stranger's */
-	struct device_issued      *out;
+	struct context       *ctx;
+	const struct attempt *q;
+	struct device_list    list;
+	const struct item    *old; /* the device that the call came from; NULL: a stranger's */
+	struct device_issued *out;
+	struct err           *err;
 };
 
 static const struct item *list_find(const struct device_list *list, struct bytes sk)
@@ -226,7 +222,7 @@ static const struct item *list_find(const struct device_list *list, struct bytes
 static struct value subjects_join(const struct issuing *i)
 {
 	struct value_list old = i->old == NULL ? (struct value_list){NULL, 0} : subjects_of(i->old);
-	struct value_list all = {arena_array(i->s->arena, DEVICE_SUBJECTS_MAX, sizeof(struct value)), 0};
+	struct value_list all = {arena_array(i->ctx->arena, DEVICE_SUBJECTS_MAX, sizeof(struct value)), 0};
 
 	for (uint32_t j = 1; j < i->q->subject_count; j++)
 		all.items[all.count++] = value_string(i->q->subjects[j]);
@@ -239,12 +235,12 @@ static struct value subjects_join(const struct issuing *i)
 static void new_put(struct issuing *i)
 {
 	const struct rule *rule = i->q->rule;
-	struct arena      *a = i->s->arena;
+	struct arena      *a = i->ctx->arena;
 	int64_t            old_ends_s = i->old == NULL ? 0 : row_i64(i->old, "ttl", 0);
 	struct value       subjects = subjects_join(i);
 	struct row         row;
 
-	i->out->expires_s = now_s(i->s) + rule->remember_s;
+	i->out->expires_s = ctx_now_s(i->ctx) + rule->remember_s;
 	if (i->out->expires_s < old_ends_s)
 		i->out->expires_s = old_ends_s;
 	row_init(&row, a);
@@ -252,19 +248,19 @@ static void new_put(struct issuing *i)
 	row_set_text(&row, "SK", key_device(a, i->out->name));
 	if (i->old != NULL)
 		row_set(&row, "after", (struct value){.type = VALUE_M, .map = map_of(i->old, "after")});
-	map_set(&row, a, "after", ref_text(a, rule->journey, rule->type), now_s(i->s));
+	map_set(&row, "after", ref_text(a, rule->journey, rule->type), ctx_now_s(i->ctx));
 	if (subjects.list.count > 0)
 		row_set(&row, "subjects", subjects);
-	row_set_i64(&row, "issued_at", now_s(i->s));
-	row_set_i64(&row, "last_updated", now_s(i->s));
+	row_set_i64(&row, "issued_at", ctx_now_s(i->ctx));
+	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
 	row_set_i64(&row, "ttl", i->out->expires_s);
-	changes_put(i->changes, i->s->table, row_item(&row), row_absent(a, "PK", "ttl", i->s->t->now_us));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_absent(a, "PK", "ttl", i->ctx->now_us));
 }
 
 /* (2) */
 static int64_t grace_ends(const struct issuing *i)
 {
-	int64_t ends_s = row_i64(i->old, "ttl", 0), grace_s = now_s(i->s) + DEVICE_GRACE_S;
+	int64_t ends_s = row_i64(i->old, "ttl", 0), grace_s = ctx_now_s(i->ctx) + DEVICE_GRACE_S;
 
 	return ends_s < grace_s ? ends_s : grace_s;
 }
@@ -273,42 +269,40 @@ static void old_shorten(struct issuing *i)
 {
 	struct row row;
 
-	row_from(&row, i->s->arena, i->old);
+	row_from(&row, i->ctx->arena, i->old);
 	if (i->q->finishing != NULL &&
 	    i->q->finishing->lane.open) /* device_lane_take_back's, which this replaces */
-		map_set(&row, i->s->arena, "failures",
-		        ref_text(i->s->arena, i->q->rule->journey, i->q->rule->type),
-		        failures_of(i->s->arena, i->old, i->q->rule) - 1);
+		map_set(&row, "failures", ref_text(i->ctx->arena, i->q->rule->journey, i->q->rule->type),
+		        failures_of(i->ctx->arena, i->old, i->q->rule) - 1);
 	row_set_i64(&row, "ttl", grace_ends(i));
-	row_set_i64(&row, "replaced_at", now_s(i->s));
-	row_set_i64(&row, "last_updated", now_s(i->s));
-	changes_put(i->changes, i->s->table, row_item(&row), row_same(i->s->arena, i->old, row_same_names));
+	row_set_i64(&row, "replaced_at", ctx_now_s(i->ctx));
+	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_same(i->ctx->arena, i->old, row_same_names));
 }
 
 /* (4) of one type: as many fewer as this device failed. */
 static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t failures)
 {
-	struct arena *a = i->s->arena;
+	struct arena *a = i->ctx->arena;
 	const char   *slash = memchr(ref.data, '/', ref.len);
 	struct bytes  journey = {ref.data, slash == NULL ? 0 : (size_t)(slash - ref.data)};
 	struct bytes  sk, pk = i->q->subjects[0];
-	struct item   old;
+	struct looked old;
 	struct row    row;
-	bool          found;
 
 	if (slash == NULL)
 		return ERR_NONE;
 	sk = lanes_key(a, journey, (struct bytes){slash + 1, ref.len - journey.len - 1});
-	if (tables_look(i->s->t, a, i->s->table, pk, sk, &found, &old, i->s->err) != ERR_NONE)
-		return i->s->err->code;
-	if (found && row_i64(&old, "count", 0) <= failures) {
-		changes_delete(i->changes, i->s->table, row_key_two(a, pk, sk),
-		               row_same(a, &old, count_same));
-	} else if (found) {
-		row_from(&row, a, &old);
-		row_set_i64(&row, "count", row_i64(&old, "count", 0) - failures);
-		row_set_i64(&row, "last_updated", now_s(i->s));
-		changes_put(i->changes, i->s->table, row_item(&row), row_same(a, &old, count_same));
+	if (ctx_look(i->ctx, pk, sk, &old, i->err) != ERR_NONE)
+		return i->err->code;
+	if (old.found && row_i64(&old.item, "count", 0) <= failures) {
+		ctx_delete(i->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk),
+		           row_same(a, &old.item, count_same));
+	} else if (old.found) {
+		row_from(&row, a, &old.item);
+		row_set_i64(&row, "count", row_i64(&old.item, "count", 0) - failures);
+		row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+		ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_same(a, &old.item, count_same));
 	}
 	return ERR_NONE;
 }
@@ -323,14 +317,14 @@ static enum err_code lanes_forgive(struct issuing *i)
 	for (uint32_t j = 0; j < failures.count; j++)
 		if (lanes_lower(i, failures.members[j].name,
 		                map_number(&failures, failures.members[j].name)) != ERR_NONE)
-			return i->s->err->code;
+			return i->err->code;
 	return ERR_NONE;
 }
 
 /* (3) Those that expire first go first: so a token that was replaced goes before any that was not. */
 static void rest_trim(struct issuing *i)
 {
-	bool    *gone = arena_zalloc(i->s->arena, i->list.count + 1);
+	bool    *gone = arena_zalloc(i->ctx->arena, i->list.count + 1);
 	uint32_t kept = i->list.count;
 
 	for (; kept + 1 > i->q->rule->remember_devices; kept--) {
@@ -349,57 +343,56 @@ static void rest_trim(struct issuing *i)
 		if (first == i->list.count)
 			return;
 		gone[first] = true;
-		changes_delete(
-		        i->changes, i->s->table,
-		        row_key_two(i->s->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")),
-		        row_same(i->s->arena, &i->list.rows[first], row_same_names));
+		ctx_delete(
+		        i->ctx, TABLE_AUTH_STATE,
+		        row_key_two(i->ctx->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")),
+		        row_same(i->ctx->arena, &i->list.rows[first], row_same_names));
 	}
 }
 
 static enum err_code issue_note(struct issuing *i)
 {
-	struct arena *a = i->s->arena;
+	struct arena *a = i->ctx->arena;
 	struct bytes  sk = key_devices_issued(a);
-	struct item   old;
+	struct looked old;
 	struct row    row;
-	bool          found;
 
-	if (tables_look(i->s->t, a, i->s->table, i->q->subjects[0], sk, &found, &old, i->s->err) != ERR_NONE)
-		return i->s->err->code;
+	if (ctx_look(i->ctx, i->q->subjects[0], sk, &old, i->err) != ERR_NONE)
+		return i->err->code;
 	row_init(&row, a);
 	row_set_text(&row, "PK", i->q->subjects[0]);
 	row_set_text(&row, "SK", sk);
-	row_set_i64(&row, "count", (found ? row_i64(&old, "count", 0) : 0) + 1);
-	row_set_i64(&row, "last_updated", now_s(i->s));
+	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
+	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
 	row_set_i64(&row, "ttl", i->out->expires_s);
-	changes_put(i->changes, i->s->table, row_item(&row),
-	            found ? row_same(a, &old, count_same) : row_absent(a, "PK", "ttl", i->s->t->now_us));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row),
+	        old.found ? row_same(a, &old.item, count_same) : row_absent(a, "PK", "ttl", i->ctx->now_us));
 	return ERR_NONE;
 }
 
-enum err_code device_issue(const struct device_store *s, const struct attempt *q, struct changes *c,
-                           struct device_issued *out)
+enum err_code device_issue(struct context *ctx, const struct attempt *q, struct device_issued *out,
+                           struct err *err)
 {
-	struct issuing i = {.s = s, .q = q, .changes = c, .out = out};
+	struct issuing i = {.ctx = ctx, .q = q, .out = out, .err = err};
 	char          *name, *token;
 
 	*out = (struct device_issued){0};
 	if (q->rule->remember_s == 0 || q->making == NULL)
 		return ERR_NONE;
-	if (device_list(s, q->subjects[0], &i.list) != ERR_NONE)
-		return s->err->code;
+	if (device_list(ctx, q->subjects[0], &i.list, err) != ERR_NONE)
+		return err->code;
 	if (q->device.len > 0)
-		i.old = list_find(&i.list, key_device(s->arena, q->device));
-	name = arena_alloc(s->arena, DEVICE_NAME_CHARS);
-	token = arena_alloc(s->arena, DEVICE_TOKEN_CHARS);
+		i.old = list_find(&i.list, key_device(ctx->arena, q->device));
+	name = arena_alloc(ctx->arena, DEVICE_NAME_CHARS);
+	token = arena_alloc(ctx->arena, DEVICE_TOKEN_CHARS);
 	device_name(q->making->id, name);
-	device_token_make(q->making->keys, q->making->id, q->subjects[0], now_s(s), token);
+	device_token_make(q->making->keys, q->making->id, q->subjects[0], ctx_now_s(ctx), token);
 	out->name = (struct bytes){name, DEVICE_NAME_CHARS};
 	out->token = (struct bytes){token, DEVICE_TOKEN_CHARS};
 	out->replaced = i.old != NULL;
 	new_put(&i);
 	if (i.old != NULL && lanes_forgive(&i) != ERR_NONE)
-		return s->err->code;
+		return err->code;
 	if (i.old != NULL)
 		old_shorten(&i);
 	rest_trim(&i);
@@ -408,44 +401,40 @@ enum err_code device_issue(const struct device_store *s, const struct attempt *q
 
 /* ---- for people ---- */
 
-enum err_code device_list(const struct device_store *s, struct bytes subject, struct device_list *out)
+enum err_code device_list(struct context *ctx, struct bytes subject, struct device_list *out, struct err *err)
 {
-	struct expr_key_condition key = {.hash_name = BYTES("PK"),
-	                                 .hash = value_string(subject),
-	                                 .range_name = BYTES("SK"),
-	                                 .range_kind = RANGE_PREFIX,
-	                                 .low = value_string(key_device(s->arena, (struct bytes){NULL, 0}))};
-	struct table_query        q = {.table = s->table, .key = &key, .consistent = true};
+	struct expr_key_condition key = row_prefix(subject, key_device(ctx->arena, (struct bytes){NULL, 0}));
+	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result r;
 	struct item              *rows;
 
 	*out = (struct device_list){0};
-	if (tables_query(s->t, s->arena, &q, &r, s->err) != ERR_NONE)
-		return s->err->code;
-	rows = arena_array(s->arena, r.count + 1, sizeof(*rows));
+	if (ctx_query(ctx, &q, &r, err) != ERR_NONE)
+		return err->code;
+	rows = arena_array(ctx->arena, r.count + 1, sizeof(*rows));
 	for (uint32_t i = 0; i < r.count; i++)
-		if (!row_expired(&r.items[i], "ttl", s->t->now_us))
+		if (!row_expired(&r.items[i], "ttl", ctx->now_us))
 			rows[out->count++] = r.items[i];
 	out->rows = rows;
 	return ERR_NONE;
 }
 
-enum err_code device_forget(const struct device_store *s, struct bytes subject, struct bytes name,
-                            struct changes *c, uint32_t *count)
+enum err_code device_forget(struct context *ctx, struct bytes subject, struct bytes name, uint32_t *count,
+                            struct err *err)
 {
 	struct device_list list;
 
 	*count = 0;
-	if (device_list(s, subject, &list) != ERR_NONE)
-		return s->err->code;
+	if (device_list(ctx, subject, &list, err) != ERR_NONE)
+		return err->code;
 	for (uint32_t i = 0; i < list.count; i++) {
 		struct bytes sk = row_text(&list.rows[i], "SK");
 
-		if (name.len > 0 && !bytes_equal(sk, key_device(s->arena, name)))
+		if (name.len > 0 && !bytes_equal(sk, key_device(ctx->arena, name)))
 			continue;
 		(*count)++;
 		/* No condition: a device that fails once more meanwhile is forgotten all the same. */
-		changes_delete(c, s->table, row_key_two(s->arena, subject, sk), NULL);
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk), NULL);
 	}
 	return ERR_NONE;
 }

@@ -19,7 +19,7 @@
 #ifndef SERVICE_DEVICE_H
 #define SERVICE_DEVICE_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/device_token.h"
 #include "service/rules.h"
 
@@ -29,14 +29,6 @@ enum {
 };
 
 struct attempt;
-
-/* Where devices are kept, and what every function needs. */
-struct device_store {
-	struct bytes  table;
-	struct table *t;
-	struct arena *arena;
-	struct err   *err;
-};
 
 /* What a new token is made of; from the caller, so that services are free of randomness. */
 struct device_making {
@@ -51,23 +43,22 @@ struct device_lane {
 };
 
 /* Does q->device open the lane of q->rule? */
-enum err_code device_lane_look(const struct device_store *s, const struct attempt *q,
-                               struct device_lane *out);
+enum err_code device_lane_look(struct context *ctx, const struct attempt *q, struct device_lane *out,
+                               struct err *err);
 
 /* The lane that was open, of a device's row as it was then. */
 struct device_lane device_lane_was(struct arena *a, const struct item *row, const struct rule *rule);
 
 /* Counts a failure in an open lane. True: it was the last one, and the device is forgotten. One that is only begun
  * (reservation.h) leaves a spent device's row, which opens nothing, for the way back. */
-bool device_lane_fail(const struct device_store *s, const struct attempt *q, struct device_lane *lane,
-                      struct changes *c);
+bool device_lane_fail(struct context *ctx, const struct attempt *q, struct device_lane *lane);
 
 /* One that is begun and was the last ends as a failure: the device is forgotten, unless it got some of its budget back. */
-enum err_code device_forget_spent(const struct device_store *s, const struct attempt *q, struct changes *c,
-                                  bool *forgotten);
+enum err_code device_forget_spent(struct context *ctx, const struct attempt *q, bool *forgotten,
+                                  struct err *err);
 
 /* Takes one failure back that device_lane_fail counted, if the device is still known. */
-enum err_code device_lane_take_back(const struct device_store *s, const struct attempt *q, struct changes *c);
+enum err_code device_lane_take_back(struct context *ctx, const struct attempt *q, struct err *err);
 
 struct device_issued {
 	struct bytes token; /* empty: none was issued */
@@ -77,8 +68,8 @@ struct device_issued {
 };
 
 /* After a success of q->rule. Issues nothing unless a lane names that type in its `after`. */
-enum err_code device_issue(const struct device_store *s, const struct attempt *q, struct changes *c,
-                           struct device_issued *out);
+enum err_code device_issue(struct context *ctx, const struct attempt *q, struct device_issued *out,
+                           struct err *err);
 
 /* ---- for people ---- */
 
@@ -87,10 +78,11 @@ struct device_list {
 	uint32_t           count;
 };
 
-enum err_code device_list(const struct device_store *s, struct bytes subject, struct device_list *out);
+enum err_code device_list(struct context *ctx, struct bytes subject, struct device_list *out,
+                          struct err *err);
 
 /* Forgets the one of that name, or all if it is empty. */
-enum err_code device_forget(const struct device_store *s, struct bytes subject, struct bytes name,
-                            struct changes *c, uint32_t *count);
+enum err_code device_forget(struct context *ctx, struct bytes subject, struct bytes name, uint32_t *count,
+                            struct err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #define SERVICE_IDEMPOTENCY_H
 
 #include "base/crypto.h"
-#include "service/change.h"
+#include "service/context.h"
 
 enum {
 	IDEMPOTENCY_KEY_MAX = 255,
@@ -24,11 +24,10 @@ struct kept_answer {
 };
 
 /* ERR_TOKEN_MISMATCH if the key was used for another request. */
-enum err_code idempotency_find(const struct idempotency *i, struct bytes table, struct table *t,
-                               struct arena *a, struct kept_answer *out, struct err *err);
+enum err_code idempotency_find(struct context *ctx, const struct idempotency *i, struct kept_answer *out,
+                               struct err *err);
 
 /* Adds the row that keeps this answer. */
-void idempotency_keep(const struct idempotency *i, struct changes *c, struct bytes table, int64_t now_us,
-                      int status, struct bytes body);
+void idempotency_keep(struct context *ctx, const struct idempotency *i, int status, struct bytes body);
 
 #endif

@@ -22,6 +22,12 @@ struct limit_ask {
 	bool                degraded;      /* the engine failed */
 };
 
+/* Those of a call that one engine answers. */
+struct limit_asks {
+	struct limit_ask *list[LIMIT_ASKS_MAX];
+	unsigned          count;
+};
+
 /* Is this a reason to refuse the call? */
 static inline bool limit_ask_refuses(const struct limit_ask *ask)
 {
@@ -36,7 +42,6 @@ static inline bool limit_ask_answered(const struct limit_ask *ask)
 
 /* Answers each ask over its state. Units are taken, of all of them, only if `may` and none refuses; true then. If not,
  * the answers say what is there without this call. If `may`, those that refuse may begin a block. */
-bool limit_decide(struct limit_ask *const *asks, struct limit_state *states, unsigned count, bool may,
-                  int64_t now_us);
+bool limit_decide(const struct limit_asks *asks, struct limit_state *states, bool may, int64_t now_us);
 
 #endif

@@ -6,15 +6,14 @@
 _Static_assert(sizeof(struct limit_state) <= LIMIT_MAP_VALUE_BYTES, "a state is a value of the map");
 _Static_assert(LIMIT_ASKS_MAX <= (int)LIMIT_MAP_LOCK_MAX, "a call's keys are locked together");
 
-static void lock(struct limit_map *m, struct limit_ask *const *asks, unsigned count,
-                 struct limit_map_hold *hold)
+static void lock(struct limit_map *m, const struct limit_asks *asks, struct limit_map_hold *hold)
 {
 	struct bytes keys[LIMIT_ASKS_MAX];
 
-	assert(count > 0 && count <= LIMIT_ASKS_MAX);
-	for (unsigned i = 0; i < count; i++)
-		keys[i] = asks[i]->key;
-	limit_map_lock(m, keys, count, hold);
+	assert(asks->count > 0 && asks->count <= LIMIT_ASKS_MAX);
+	for (unsigned i = 0; i < asks->count; i++)
+		keys[i] = asks->list[i]->key;
+	limit_map_lock(m, keys, asks->count, hold);
 }
 
 static void load(struct limit_map *m, const struct limit_ask *ask, uint64_t hash, int64_t now_us,
@@ -33,35 +32,33 @@ static void store(struct limit_map *m, const struct limit_ask *ask, uint64_t has
 	*kept = *s;
 }
 
-bool limit_memory_take(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool may,
-                       int64_t now_us)
+bool limit_memory_take(struct limit_map *m, const struct limit_asks *asks, bool may, int64_t now_us)
 {
 	struct limit_map_hold hold;
 	struct limit_state    states[LIMIT_ASKS_MAX];
 
-	lock(m, asks, count, &hold);
-	for (unsigned i = 0; i < count; i++)
-		load(m, asks[i], hold.hashes[i], now_us, &states[i]);
-	may = limit_decide(asks, states, count, may, now_us);
-	for (unsigned i = 0; i < count; i++)
-		if (asks[i]->changed)
-			store(m, asks[i], hold.hashes[i], now_us, &states[i]);
+	lock(m, asks, &hold);
+	for (unsigned i = 0; i < asks->count; i++)
+		load(m, asks->list[i], hold.hashes[i], now_us, &states[i]);
+	may = limit_decide(asks, states, may, now_us);
+	for (unsigned i = 0; i < asks->count; i++)
+		if (asks->list[i]->changed)
+			store(m, asks->list[i], hold.hashes[i], now_us, &states[i]);
 	limit_map_unlock(m, &hold);
 	return may;
 }
 
-void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool keep,
-                       int64_t now_us)
+void limit_memory_give(struct limit_map *m, const struct limit_asks *asks, bool keep, int64_t now_us)
 {
 	struct limit_map_hold hold;
 	struct limit_state    s;
 
-	lock(m, asks, count, &hold);
-	for (unsigned i = 0; i < count; i++) {
-		load(m, asks[i], hold.hashes[i], now_us, &s);
-		limit_give(asks[i]->rule, &s, now_us, asks[i]->cost, &asks[i]->answer);
+	lock(m, asks, &hold);
+	for (unsigned i = 0; i < asks->count; i++) {
+		load(m, asks->list[i], hold.hashes[i], now_us, &s);
+		limit_give(asks->list[i]->rule, &s, now_us, asks->list[i]->cost, &asks->list[i]->answer);
 		if (keep && s.algorithm != LIMIT_NONE)
-			store(m, asks[i], hold.hashes[i], now_us, &s);
+			store(m, asks->list[i], hold.hashes[i], now_us, &s);
 	}
 	limit_map_unlock(m, &hold);
 }

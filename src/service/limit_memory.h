@@ -6,11 +6,9 @@
 #include "service/limit_map.h"
 
 /* All or nothing, as limit_decide. No two asks have the same key. */
-bool limit_memory_take(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool may,
-                       int64_t now_us);
+bool limit_memory_take(struct limit_map *m, const struct limit_asks *asks, bool may, int64_t now_us);
 
 /* Gives each ask's cost back; its answer is that of a look afterwards. Without `keep` it only answers. */
-void limit_memory_give(struct limit_map *m, struct limit_ask *const *asks, unsigned count, bool keep,
-                       int64_t now_us);
+void limit_memory_give(struct limit_map *m, const struct limit_asks *asks, bool keep, int64_t now_us);
 
 #endif

@@ -9,20 +9,19 @@
 
 /* What was read of one ask's row. */
 struct seen {
-	bool               found; /* and not expired */
-	struct item        item;
-	struct limit_state state;
+	struct looked      row;
+	struct limit_state state; /* all zeros if it was not there */
 };
 
 /* ---- rows ---- */
 
-static struct item key_of(struct arena *a, const struct limit_ask *ask)
+static struct bytes key_of(struct arena *a, const struct limit_ask *ask)
 {
 	char *text = arena_alloc(a, 3 + ask->key.len);
 
 	memcpy(text, "RL#", 3);
 	memcpy(text + 3, ask->key.data, ask->key.len);
-	return row_key_one(a, (struct bytes){text, 3 + ask->key.len});
+	return (struct bytes){text, 3 + ask->key.len};
 }
 
 /* Others may have written it: what makes no sense counts as nothing. */
@@ -79,15 +78,15 @@ static int64_t row_ttl(const struct limit_ask *ask, const struct limit_state *s)
 	return (limit_expiry(ask->rule, s) + 999999) / 1000000 + LIMIT_ROW_GRACE_S;
 }
 
-static void row_write(struct changes *c, const struct limit_ask *ask, const struct seen *before,
-                      const struct limit_state *s, int64_t now_us)
+static void row_write(struct context *ctx, const struct limit_ask *ask, const struct seen *before,
+                      const struct limit_state *s)
 {
 	static const char *const kept[] = {"WindowStart", "Count",     "PrevCount", "TAT",
 	                                   "TATRest",     "BlockedAt", NULL};
-	struct item              key = key_of(c->arena, ask);
+	struct item              key = row_key_one(ctx->arena, before->row.pk);
 	struct row               r;
 
-	row_from(&r, c->arena, before->found ? &before->item : &key);
+	row_from(&r, ctx->arena, before->row.found ? &before->row.item : &key);
 	if (s->algorithm == LIMIT_GCRA)
 		row_set_tat(&r, s);
 	else
@@ -97,9 +96,9 @@ static void row_write(struct changes *c, const struct limit_ask *ask, const stru
 	else
 		row_remove(&r, "BlockedAt");
 	row_set_i64(&r, TTL, row_ttl(ask, s));
-	changes_put(c, c->tables->names[TABLE_RATE_LIMITS], row_item(&r),
-	            before->found ? row_same(c->arena, &before->item, kept)
-	                          : row_absent(c->arena, "PK", TTL, now_us));
+	ctx_put(ctx, TABLE_RATE_LIMITS, row_item(&r),
+	        before->row.found ? row_same(ctx->arena, &before->row.item, kept)
+	                          : row_absent(ctx->arena, "PK", TTL, ctx->now_us));
 }
 
 /* ---- adding to a count: others may add to it meanwhile, as long as there is room for all ---- */
@@ -115,124 +114,92 @@ static struct expr_path path_of(struct arena *a, const char *name)
 /* Is it the same window, in a row that is in order? */
 static bool only_adds(const struct limit_ask *ask, const struct seen *before, const struct limit_state *s)
 {
-	return ask->answer.allowed && before->found && s->algorithm != LIMIT_GCRA &&
+	return ask->answer.allowed && before->row.found && s->algorithm != LIMIT_GCRA &&
 	       s->start_us == before->state.start_us && before->state.blocked_us == 0 &&
-	       row_i64(&before->item, "Count", -1) == (int64_t)before->state.count;
+	       row_i64(&before->row.item, "Count", -1) == (int64_t)before->state.count;
 }
 
-static void row_add(struct changes *c, const struct limit_ask *ask, const struct seen *before,
+static void row_add(struct context *ctx, const struct limit_ask *ask, const struct seen *before,
                     const struct limit_state *s)
 {
 	static const char *const kept[] = {"WindowStart", "PrevCount", "BlockedAt", NULL};
-	struct expr_update      *u = arena_zalloc(c->arena, sizeof(*u));
+	struct expr_update      *u = arena_zalloc(ctx->arena, sizeof(*u));
 	int64_t                  most = (int64_t)(before->state.count + ask->answer.remaining);
 
 	u->count = 2;
-	u->actions = arena_zalloc(c->arena, u->count * sizeof(*u->actions));
+	u->actions = arena_zalloc(ctx->arena, u->count * sizeof(*u->actions));
 	u->actions[0] = (struct expr_action){.kind = ACTION_ADD,
-	                                     .path = path_of(c->arena, "Count"),
+	                                     .path = path_of(ctx->arena, "Count"),
 	                                     .value = value_i64((int64_t)ask->cost)};
 	u->actions[1] =
 	        (struct expr_action){.kind = ACTION_SET,
-	                             .path = path_of(c->arena, TTL),
+	                             .path = path_of(ctx->arena, TTL),
 	                             .term = {.kind = TERM_VALUE, .value = value_i64(row_ttl(ask, s))}};
-	changes_update(c, c->tables->names[TABLE_RATE_LIMITS], key_of(c->arena, ask), u,
-	               row_same_up_to(c->arena, &before->item, kept, "Count", most));
+	ctx_update(ctx, TABLE_RATE_LIMITS, row_key_one(ctx->arena, before->row.pk), u,
+	           row_same_up_to(ctx->arena, &before->row.item, kept, "Count", most));
 }
 
-static void row_take(struct changes *c, const struct limit_ask *ask, const struct seen *before,
-                     const struct limit_state *s, int64_t now_us)
-{
-	if (only_adds(ask, before, s))
-		row_add(c, ask, before, s);
-	else
-		row_write(c, ask, before, s, now_us);
-}
+/* ---- reading and deciding ---- */
 
-/* ---- reading ---- */
-
-static void see(const struct limit_ask *ask, const struct table_get_result *r, int64_t now_us,
-                struct seen *out)
-{
-	*out = (struct seen){.found = r->found && !row_expired(&r->item, TTL, now_us)};
-	if (!out->found)
-		return;
-	out->item = r->item;
-	state_read(ask->rule, &r->item, &out->state);
-}
-
-static enum err_code read_one(struct table *t, struct changes *c, struct limit_ask *ask, struct seen *out,
+static enum err_code read_all(struct context *ctx, const struct limit_asks *asks, struct seen *out,
                               struct err *err)
 {
-	struct table_get        q = {.table = c->tables->names[TABLE_RATE_LIMITS],
-	                             .key = key_of(c->arena, ask),
-	                             .consistent = true};
-	struct table_get_result r;
+	enum err_code rc;
 
-	if (tables_get(t, c->arena, &q, &r, err) != ERR_NONE)
-		return err->code;
-	see(ask, &r, t->now_us, out);
-	return ERR_NONE;
-}
-
-/* One call, for the sake of a remote engine. */
-static enum err_code read_many(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                               unsigned count, struct seen *out, struct err *err)
-{
-	struct table_get              gets[LIMIT_ASKS_MAX];
-	struct table_batch_get        q = {gets, count};
-	struct table_batch_get_result r;
-	enum err_code                 rc;
-
-	for (unsigned i = 0; i < count; i++)
-		gets[i] = (struct table_get){.table = c->tables->names[TABLE_RATE_LIMITS],
-		                             .key = key_of(c->arena, asks[i]),
-		                             .consistent = true};
-	rc = tables_get_together(t, c->arena, &q, &r, err);
-	for (unsigned i = 0; i < count && rc == ERR_NONE; i++)
-		see(asks[i], &r.results[i], t->now_us, &out[i]);
+	assert(asks->count > 0 && asks->count <= LIMIT_ASKS_MAX);
+	if (asks->count == 1) {
+		rc = ctx_get(ctx, TABLE_RATE_LIMITS, key_of(ctx->arena, asks->list[0]), &out[0].row, err);
+	} else { /* one call, for the sake of a remote engine */
+		for (unsigned i = 0; i < asks->count; i++) {
+			looked_init(&out[i].row, key_of(ctx->arena, asks->list[i]), (struct bytes){NULL, 0});
+			if (i > 0)
+				out[i - 1].row.next = &out[i].row;
+		}
+		rc = ctx_get_all(ctx, TABLE_RATE_LIMITS, &out[0].row, err);
+	}
+	for (unsigned i = 0; i < asks->count && rc == ERR_NONE; i++) {
+		out[i].state = (struct limit_state){0};
+		if (out[i].row.found)
+			state_read(asks->list[i]->rule, &out[i].row.item, &out[i].state);
+	}
 	return rc;
 }
 
-static enum err_code read_all(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                              unsigned count, struct seen *out, struct err *err)
-{
-	assert(count <= LIMIT_ASKS_MAX);
-	return count == 1 ? read_one(t, c, asks[0], out, err) : read_many(t, c, asks, count, out, err);
-}
-
-/* ---- deciding ---- */
-
-enum err_code limit_table_take(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                               unsigned count, bool may, bool *allowed, struct err *err)
+enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may, struct err *err)
 {
 	struct seen        seen[LIMIT_ASKS_MAX];
 	struct limit_state states[LIMIT_ASKS_MAX];
 
-	if (read_all(t, c, asks, count, seen, err) != ERR_NONE)
+	if (read_all(ctx, asks, seen, err) != ERR_NONE)
 		return err->code;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < asks->count; i++)
 		states[i] = seen[i].state;
-	*allowed = limit_decide(asks, states, count, may, t->now_us);
-	for (unsigned i = 0; i < count; i++)
-		if (asks[i]->changed)
-			row_take(c, asks[i], &seen[i], &states[i], t->now_us);
+	*may = limit_decide(asks, states, *may, ctx->now_us);
+	for (unsigned i = 0; i < asks->count; i++) {
+		const struct limit_ask *ask = asks->list[i];
+
+		if (ask->changed && only_adds(ask, &seen[i], &states[i]))
+			row_add(ctx, ask, &seen[i], &states[i]);
+		else if (ask->changed)
+			row_write(ctx, ask, &seen[i], &states[i]);
+	}
 	return ERR_NONE;
 }
 
-enum err_code limit_table_give(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                               unsigned count, struct err *err)
+enum err_code limit_table_give(struct context *ctx, const struct limit_asks *asks, struct err *err)
 {
 	struct seen        seen[LIMIT_ASKS_MAX];
 	struct limit_state s;
 
-	if (read_all(t, c, asks, count, seen, err) != ERR_NONE)
+	if (read_all(ctx, asks, seen, err) != ERR_NONE)
 		return err->code;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < asks->count; i++) {
+		struct limit_ask *ask = asks->list[i];
+
 		s = seen[i].state;
-		limit_give(asks[i]->rule, &s, t->now_us, asks[i]->cost, &asks[i]->answer);
-		if (seen[i].found && asks[i]->cost > 0)
-			row_write(c, asks[i], &seen[i], &s, t->now_us);
+		limit_give(ask->rule, &s, ctx->now_us, ask->cost, &ask->answer);
+		if (seen[i].row.found && ask->cost > 0)
+			row_write(ctx, ask, &seen[i], &s);
 	}
 	return ERR_NONE;
 }

@@ -16,17 +16,16 @@
 #ifndef SERVICE_LIMIT_TABLE_H
 #define SERVICE_LIMIT_TABLE_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/limit_ask.h"
 
 enum { LIMIT_ROW_GRACE_S = 3600 };
 
-/* All or nothing, as limit_decide; *allowed is what that returns. */
-enum err_code limit_table_take(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                               unsigned count, bool may, bool *allowed, struct err *err);
+/* All or nothing, as limit_decide; *may is its `may`, and then what it returns. */
+enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may,
+                               struct err *err);
 
 /* Gives each ask's cost back; its answer is that of a look afterwards. */
-enum err_code limit_table_give(struct table *t, struct changes *c, struct limit_ask *const *asks,
-                               unsigned count, struct err *err);
+enum err_code limit_table_give(struct context *ctx, const struct limit_asks *asks, struct err *err);
 
 #endif

@@ -59,17 +59,12 @@ struct limit_policies *limits_policies(struct limits *l)
 /* ---- calls ---- */
 
 /* The asks of one engine that are not answered yet. */
-struct part {
-	struct limit_ask *asks[LIMIT_ASKS_MAX];
-	unsigned          count;
-};
-
-static void part_of(struct limit_call *c, enum limit_engine engine, struct part *out)
+static void asks_of(struct limit_call *c, enum limit_engine engine, struct limit_asks *out)
 {
 	out->count = 0;
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->asks[i].policy->engine == engine && !limit_ask_answered(&c->asks[i]))
-			out->asks[out->count++] = &c->asks[i];
+			out->list[out->count++] = &c->asks[i];
 }
 
 /* The answer to a key that is always allowed, or always refused: nothing is counted, so all is there, or nothing. */
@@ -216,27 +211,27 @@ static void verdict(struct limit_call *c)
 /* Takes back what was taken of the memory engine: exactly that, for every ask that was allowed. */
 static void unreserve(struct limits *l, struct limit_call *c, int64_t now_us)
 {
-	struct part memory, taken = {.count = 0};
+	struct limit_asks memory, taken = {.count = 0};
 
 	if (!c->reserved)
 		return;
 	c->reserved = false;
-	part_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_MEMORY, &memory);
 	for (unsigned i = 0; i < memory.count; i++)
-		if (memory.asks[i]->answer.allowed)
-			taken.asks[taken.count++] = memory.asks[i];
+		if (memory.list[i]->answer.allowed)
+			taken.list[taken.count++] = memory.list[i];
 	if (taken.count > 0)
-		limit_memory_give(l->memory, taken.asks, taken.count, true, now_us);
+		limit_memory_give(l->memory, &taken, true, now_us);
 }
 
 /* What is taken makes the refusal of a greater cost, if one is remembered, wait longer. */
-static void remember(struct limits *l, const struct part *table, bool taken, int64_t now_us)
+static void remember(struct limits *l, const struct limit_asks *table, bool taken, int64_t now_us)
 {
 	for (unsigned i = 0; i < table->count; i++)
-		if (limit_ask_refuses(table->asks[i]) && table->asks[i]->cost > 0)
-			limit_denied_note(l->denied, table->asks[i], now_us);
-		else if (taken && table->asks[i]->cost > 0)
-			limit_denied_forget(l->denied, table->asks[i]);
+		if (limit_ask_refuses(table->list[i]) && table->list[i]->cost > 0)
+			limit_denied_note(l->denied, table->list[i], now_us);
+		else if (taken && table->list[i]->cost > 0)
+			limit_denied_forget(l->denied, table->list[i]);
 }
 
 /* Before any engine is asked. */
@@ -248,55 +243,48 @@ static bool none_refused(const struct limit_call *c)
 	return true;
 }
 
-static enum err_code take(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
-                          struct err *err)
+static enum err_code take(struct context *ctx, struct limit_call *c, struct err *err)
 {
-	struct part memory, table;
-	bool        may = none_refused(c);
+	struct limits    *l = ctx->services->limits;
+	struct limit_asks memory, table;
+	bool              may = none_refused(c);
 
-	part_of(c, LIMIT_MEMORY, &memory);
-	part_of(c, LIMIT_TABLE, &table);
+	asks_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_TABLE, &table);
 	if (memory.count > 0 && !c->reserved) {
-		may = limit_memory_take(l->memory, memory.asks, memory.count, may, t->now_us);
+		may = limit_memory_take(l->memory, &memory, may, ctx->now_us);
 		c->reserved = may;
 	}
-	if (table.count > 0 &&
-	    limit_table_take(t, changes, table.asks, table.count, may, &may, err) != ERR_NONE)
+	if (table.count > 0 && limit_table_take(ctx, &table, &may, err) != ERR_NONE)
 		return err->code;
 	if (!may)
-		unreserve(l, c, t->now_us);
-	remember(l, &table, may, t->now_us);
+		unreserve(l, c, ctx->now_us);
+	remember(l, &table, may, ctx->now_us);
 	return ERR_NONE;
 }
 
-static enum err_code look(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
-                          struct err *err)
+static enum err_code look(struct context *ctx, struct limit_call *c, struct err *err)
 {
-	struct part memory, table;
-	bool        taken;
+	struct limit_asks memory, table;
+	bool              taken = false;
 
-	part_of(c, LIMIT_MEMORY, &memory);
-	part_of(c, LIMIT_TABLE, &table);
+	asks_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_TABLE, &table);
 	if (memory.count > 0)
-		limit_memory_take(l->memory, memory.asks, memory.count, false, t->now_us);
-	if (table.count == 0)
-		return ERR_NONE;
-	return limit_table_take(t, changes, table.asks, table.count, false, &taken, err);
+		limit_memory_take(ctx->services->limits->memory, &memory, false, ctx->now_us);
+	return table.count == 0 ? ERR_NONE : limit_table_take(ctx, &table, &taken, err);
 }
 
 /* Memory is given its units by limits_kept: until then this may fail, or be decided anew. */
-static enum err_code give(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
-                          struct err *err)
+static enum err_code give(struct context *ctx, struct limit_call *c, struct err *err)
 {
-	struct part memory, table;
+	struct limit_asks memory, table;
 
-	part_of(c, LIMIT_MEMORY, &memory);
-	part_of(c, LIMIT_TABLE, &table);
+	asks_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_TABLE, &table);
 	if (memory.count > 0)
-		limit_memory_give(l->memory, memory.asks, memory.count, false, t->now_us);
-	if (table.count == 0)
-		return ERR_NONE;
-	return limit_table_give(t, changes, table.asks, table.count, err);
+		limit_memory_give(ctx->services->limits->memory, &memory, false, ctx->now_us);
+	return table.count == 0 ? ERR_NONE : limit_table_give(ctx, &table, err);
 }
 
 static int64_t shortened(int64_t wait_us, int64_t by_us)
@@ -322,30 +310,29 @@ static void update_remembered(struct limit_call *c, int64_t now_us)
 	}
 }
 
-enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
-                         struct err *err)
+enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *err)
 {
 	enum err_code rc = ERR_NONE;
 
 	assert(c->count > 0);
 	c->decided = false;
-	update_remembered(c, t->now_us);
+	update_remembered(c, ctx->now_us);
 	switch (c->deed) {
 	case LIMIT_TAKE:
-		rc = take(l, c, t, changes, err);
+		rc = take(ctx, c, err);
 		break;
 	case LIMIT_LOOK:
-		rc = look(l, c, t, changes, err);
+		rc = look(ctx, c, err);
 		break;
 	case LIMIT_GIVE:
-		rc = give(l, c, t, changes, err);
+		rc = give(ctx, c, err);
 		break;
 	}
 	if (rc != ERR_NONE)
 		return rc;
 	verdict(c);
 	c->decided = true;
-	count_call(l, c, t->now_us);
+	count_call(ctx->services->limits, c, ctx->now_us);
 	return ERR_NONE;
 }
 
@@ -353,22 +340,22 @@ enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t
 
 void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us)
 {
-	struct part memory, table;
+	struct limit_asks memory, table;
 
 	if (c->deed != LIMIT_GIVE)
 		return;
-	part_of(c, LIMIT_MEMORY, &memory);
-	part_of(c, LIMIT_TABLE, &table);
+	asks_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_TABLE, &table);
 	if (memory.count > 0)
-		limit_memory_give(l->memory, memory.asks, memory.count, true, now_us);
+		limit_memory_give(l->memory, &memory, true, now_us);
 	for (unsigned i = 0; i < table.count; i++)
-		limit_denied_forget(l->denied, table.asks[i]);
+		limit_denied_forget(l->denied, table.list[i]);
 }
 
-static bool any_closed(const struct part *table)
+static bool any_closed(const struct limit_asks *table)
 {
 	for (unsigned i = 0; i < table->count; i++)
-		if (table->asks[i]->policy->fail_closed && !table->asks[i]->policy->shadow)
+		if (table->list[i]->policy->fail_closed && !table->list[i]->policy->shadow)
 			return true;
 	return false;
 }
@@ -396,21 +383,21 @@ static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us, 
 /* It may have failed before memory was asked. */
 static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now_us)
 {
-	struct part memory;
-	bool        may = c->deed == LIMIT_TAKE && none_refused(c);
+	struct limit_asks memory;
+	bool              may = c->deed == LIMIT_TAKE && none_refused(c);
 
-	part_of(c, LIMIT_MEMORY, &memory);
+	asks_of(c, LIMIT_MEMORY, &memory);
 	if (memory.count > 0 && !c->reserved)
-		c->reserved = limit_memory_take(l->memory, memory.asks, memory.count, may, now_us);
+		c->reserved = limit_memory_take(l->memory, &memory, may, now_us);
 }
 
-static void allow_degraded(struct limits *l, struct limit_call *c, const struct part *table, int64_t now_us,
-                           const struct err *why)
+static void allow_degraded(struct limits *l, struct limit_call *c, const struct limit_asks *table,
+                           int64_t now_us, const struct err *why)
 {
 	take_memory_late(l, c, now_us);
 	for (unsigned i = 0; i < table->count; i++) {
-		degrade(table->asks[i]);
-		warn(l, table->asks[i], now_us, why);
+		degrade(table->list[i]);
+		warn(l, table->list[i], now_us, why);
 	}
 	verdict(c);
 	count_call(l, c, now_us);
@@ -424,9 +411,9 @@ static bool may_pass(enum err_code rc)
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
                             struct err *err)
 {
-	struct part table;
+	struct limit_asks table;
 
-	part_of(c, LIMIT_TABLE, &table);
+	asks_of(c, LIMIT_TABLE, &table);
 	if (c->deed == LIMIT_GIVE) /* it gave nothing yet */
 		return rc;
 	if (rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && c->decided && !c->allowed)
@@ -444,10 +431,9 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 
 /* ---- watching ---- */
 
-struct limit_top_key *limits_top(struct limits *l, enum limits_list which, struct arena *a, unsigned max,
-                                 int64_t now_us, unsigned *count)
+struct limit_top *limits_top(struct limits *l, enum limits_list which)
 {
-	return limit_top_read(l->tops[which], a, max, now_us, count);
+	return l->tops[which];
 }
 
 struct limit_map_stats limits_memory_stats(struct limits *l)

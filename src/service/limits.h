@@ -15,7 +15,7 @@
 #ifndef SERVICE_LIMITS_H
 #define SERVICE_LIMITS_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/limit_ask.h"
 #include "service/limit_map.h"
 #include "service/limit_top.h"
@@ -73,12 +73,11 @@ bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_po
  * about a key that is always refused or was a moment ago. */
 bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us);
 
-/* Does deciding it need the table? If not, only the time of the one given to limits_run is looked at. */
+/* Does deciding it need the table? If not, limits_run only looks at the context's time. */
 bool limits_needs_table(const struct limit_call *c);
 
 /* Decides. May be called again if the changes could not be committed because others wrote in between. */
-enum err_code limits_run(struct limits *l, struct limit_call *c, struct table *t, struct changes *changes,
-                         struct err *err);
+enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *err);
 
 /* Its changes are committed, if it had any. Now a refund is given to the limits in memory. */
 void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
@@ -97,8 +96,7 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 
 enum limits_list { LIMITS_HOT, LIMITS_DENIED };
 
-struct limit_top_key  *limits_top(struct limits *l, enum limits_list which, struct arena *a, unsigned max,
-                                  int64_t now_us, unsigned *count);
+struct limit_top      *limits_top(struct limits *l, enum limits_list which);
 struct limit_map_stats limits_memory_stats(struct limits *l);
 
 #endif

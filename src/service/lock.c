@@ -7,9 +7,10 @@
 
 static const char *const lock_same[] = {"count", "ttl", "last_updated", NULL};
 
-static const struct expr *unchanged(struct arena *a, bool found, const struct item *item, int64_t now_us)
+static const struct expr *unchanged(const struct context *ctx, const struct looked *read)
 {
-	return found ? row_same(a, item, lock_same) : row_absent(a, "PK", "ttl", now_us);
+	return read->found ? row_same(ctx->arena, &read->item, lock_same)
+	                   : row_absent(ctx->arena, "PK", "ttl", ctx->now_us);
 }
 
 bool lock_holds(const struct item *row, int64_t now_us)
@@ -79,47 +80,46 @@ static void level_term(const struct lock_kind *kind, int64_t level, struct term 
 }
 
 /* The term of this one: how many there were before is kept in a row of its own. */
-static enum err_code term_of(const struct lock_new *lock, struct bytes table, struct table *t,
-                             struct changes *c, struct term *term, struct err *err)
+static enum err_code term_of(struct context *ctx, const struct lock_new *lock, struct term *term,
+                             struct err *err)
 {
 	struct bytes sk =
-	        key_name(c->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
-	int64_t     now_s = t->now_us / 1000000, level;
-	struct item item;
-	struct row  row;
-	bool        found;
+	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
+	int64_t       now_s = ctx_now_s(ctx), level;
+	struct looked old;
+	struct row    row;
 
 	*term = (struct term){.kind = lock->kind->name,
 	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
 	if (lock->duration_s > 0 || (lock->kind->factor == 1 && lock->kind->then == NULL) ||
 	    lock->kind->duration_s == 0 || bytes_is(lock->type, KEY_SHADOW_LOCK))
 		return ERR_NONE;
-	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &item, err) != ERR_NONE)
+	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE)
 		return err->code;
-	level = (found ? row_i64(&item, "count", 0) : 0) + 1;
+	level = (old.found ? row_i64(&old.item, "count", 0) : 0) + 1;
 	level_term(lock->kind, level, term);
-	row_init(&row, c->arena);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", lock->pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", level);
 	row_set_i64(&row, "last_updated", now_s);
 	row_set_i64(&row, "ttl", now_s + term->duration_s + lock->kind->forget_s);
-	changes_put(c, table, row_item(&row), unchanged(c->arena, found, &item, t->now_us));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(ctx, &old));
 	return ERR_NONE;
 }
 
 /* ---- setting ---- */
 
-static struct item lock_row(const struct lock_new *lock, struct bytes sk, struct arena *a, int64_t now_s,
+static struct item lock_row(const struct context *ctx, const struct lock_new *lock, struct bytes sk,
                             const struct term *term)
 {
 	struct row row;
 
-	row_init(&row, a);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", lock->pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", now_s);
+	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
 	row_set_text(&row, "block_type", term->kind);
 	if (term->ends_s > 0) {
 		row_set_i64(&row, "ttl", term->ends_s);
@@ -175,26 +175,22 @@ static struct lock_new persons_kept(const struct lock_new *lock, const struct it
 	return kept;
 }
 
-enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
-                       struct verdict *out, struct err *err)
+enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out, struct err *err)
 {
 	struct lock_new set = *lock;
-	struct bytes    sk = key_name(c->arena, lock->journey, lock->type, lock->name, lock->qualifier);
+	struct bytes    sk = key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier);
 	struct term     term;
-	struct item     old;
-	bool            found;
+	struct looked   old;
 
-	if (tables_look(t, c->arena, table, lock->pk, sk, &found, &old, err) != ERR_NONE ||
-	    term_of(lock, table, t, c, &term, err) != ERR_NONE)
+	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE || term_of(ctx, lock, &term, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
-		term.ends_s = t->now_us / 1000000 + term.duration_s;
-	if (found && lock_holds(&old, t->now_us)) {
-		term_keep(&term, &old);
-		set = persons_kept(lock, &old);
+		term.ends_s = ctx_now_s(ctx) + term.duration_s;
+	if (old.found && lock_holds(&old.item, ctx->now_us)) {
+		term_keep(&term, &old.item);
+		set = persons_kept(lock, &old.item);
 	}
-	changes_put(c, table, lock_row(&set, sk, c->arena, t->now_us / 1000000, &term),
-	            unchanged(c->arena, found, &old, t->now_us));
+	ctx_put(ctx, TABLE_AUTH_STATE, lock_row(ctx, &set, sk, &term), unchanged(ctx, &old));
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
 	                        .until_s = term.ends_s,
@@ -206,48 +202,34 @@ enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct t
 
 /* ---- clearing ---- */
 
-static enum err_code level_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                                 struct changes *c, struct err *err)
+enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
 {
 	struct key_parts p = key_split(sk);
-	struct bytes level = key_name(c->arena, p.journey, BYTES(KEY_LOCK_LEVEL), p.classifier, p.qualifier);
-	struct item  item;
-	bool         found;
+	struct bytes     level =
+	        key_name(ctx->arena, p.journey, BYTES(KEY_LOCK_LEVEL), p.classifier, p.qualifier);
+	struct looked was, lock;
 
-	if (tables_look(t, c->arena, table, pk, level, &found, &item, err) != ERR_NONE)
+	if (ctx_look(ctx, pk, level, &was, err) != ERR_NONE || ctx_look(ctx, pk, sk, &lock, err) != ERR_NONE)
 		return err->code;
-	if (found)
-		changes_delete(c, table, row_key_two(c->arena, pk, level), NULL);
+	*held = lock.found && lock_holds(&lock.item, ctx->now_us);
+	if (was.found)
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, level), NULL);
+	if (lock.found)
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, sk), NULL);
 	return ERR_NONE;
 }
 
-enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                         struct changes *c, bool *held, struct err *err)
-{
-	struct item item;
-	bool        found;
-
-	if (level_clear(pk, sk, table, t, c, err) != ERR_NONE ||
-	    tables_look(t, c->arena, table, pk, sk, &found, &item, err) != ERR_NONE)
-		return err->code;
-	*held = found && lock_holds(&item, t->now_us);
-	if (found)
-		changes_delete(c, table, row_key_two(c->arena, pk, sk), NULL);
-	return ERR_NONE;
-}
-
-enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                        struct changes *c, bool *held, struct err *err)
+enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
 {
 	struct row row;
 
-	if (lock_clear(pk, sk, table, t, c, held, err) != ERR_NONE)
+	if (lock_clear(ctx, pk, sk, held, err) != ERR_NONE)
 		return err->code;
-	row_init(&row, c->arena);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 0);
-	row_set_i64(&row, "last_updated", t->now_us / 1000000);
-	changes_put(c, table, row_item(&row), NULL);
+	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
 	return ERR_NONE;
 }

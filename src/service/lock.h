@@ -3,7 +3,7 @@
 #ifndef SERVICE_LOCK_H
 #define SERVICE_LOCK_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/rules.h"
 #include "service/verdict.h"
 
@@ -23,16 +23,14 @@ enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
 
 /* A lock that holds is never made shorter: of the old end and the new one the later counts. One that a person set
  * stays that person's, also where a rule sets it again. */
-enum err_code lock_add(const struct lock_new *lock, struct bytes table, struct table *t, struct changes *c,
-                       struct verdict *out, struct err *err);
+enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out,
+                       struct err *err);
 
 /* Removes it, and how often it was set. *held says whether it held. */
-enum err_code lock_clear(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                         struct changes *c, bool *held, struct err *err);
+enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err);
 
 /* The same, and leaves a row with count 0 in its place, for readers that look for one. */
-enum err_code lock_open(struct bytes pk, struct bytes sk, struct bytes table, struct table *t,
-                        struct changes *c, bool *held, struct err *err);
+enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err);
 
 /* Does the row of a lock hold at that time? */
 bool lock_holds(const struct item *row, int64_t now_us);

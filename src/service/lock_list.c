@@ -6,10 +6,8 @@
 #include "service/row.h"
 
 struct walk {
+	struct context           *ctx;
 	const struct lock_search *q;
-	struct bytes              table;
-	struct table             *t;
-	struct arena             *arena;
 	uint32_t                  examined;
 	struct lock_page         *out;
 	struct err               *err;
@@ -32,7 +30,7 @@ static bool is_wanted(const struct walk *w, const struct item *row)
 
 	return is_lock(p.type) && is_or_any(w->q->journey, p.journey) &&
 	       is_or_any(w->q->name, p.classifier) && is_or_any(w->q->kind, row_text(row, "block_type")) &&
-	       is_or_any(w->q->set_by, lock_set_by(row)) && lock_holds(row, w->t->now_us) &&
+	       is_or_any(w->q->set_by, lock_set_by(row)) && lock_holds(row, w->ctx->now_us) &&
 	       (w->q->sees == NULL || w->q->sees(w->q->sees_ctx, p.journey));
 }
 
@@ -68,16 +66,13 @@ static void take(struct walk *w, const struct item *row)
  * scan may filter by keys.) */
 static enum err_code page_walk(struct walk *w, const struct expr_key_condition *key, const struct item *start)
 {
-	struct table_query        q = {.table = w->table,
-	                               .key = key,
-	                               .start = start,
-	                               .limit = LOCKS_EXAMINED_MAX - w->examined,
-	                               .consistent = true};
+	struct table_query q = {
+	        .key = key, .start = start, .limit = LOCKS_EXAMINED_MAX - w->examined, .consistent = true};
 	struct table_query_result r;
 
 	if (key == NULL)
-		q.filter = row_contains(w->arena, "SK", BYTES(KEY_LOCK "#"));
-	if (tables_query(w->t, w->arena, &q, &r, w->err) != ERR_NONE)
+		q.filter = row_contains(w->ctx->arena, "SK", BYTES(KEY_LOCK "#"));
+	if (ctx_query(w->ctx, &q, &r, w->err) != ERR_NONE)
 		return w->err->code;
 	w->examined += r.scanned;
 	for (uint32_t i = 0; i < r.count && !w->out->more; i++)
@@ -90,8 +85,7 @@ static enum err_code page_walk(struct walk *w, const struct expr_key_condition *
 
 static enum err_code subject_walk(struct walk *w, struct bytes subject, const struct item *start)
 {
-	struct expr_key_condition key = {
-	        .hash_name = BYTES("PK"), .hash = value_string(subject), .range_kind = RANGE_NONE};
+	struct expr_key_condition key = row_prefix(subject, (struct bytes){NULL, 0});
 
 	if (w->examined < LOCKS_EXAMINED_MAX)
 		return page_walk(w, &key, start);
@@ -124,15 +118,15 @@ static enum err_code subjects_walk(struct walk *w, const struct item *start)
 	return ERR_NONE;
 }
 
-enum err_code locks_find(const struct lock_search *q, struct bytes table, struct table *t, struct arena *a,
-                         struct lock_page *out, struct err *err)
+enum err_code locks_find(struct context *ctx, const struct lock_search *q, struct lock_page *out,
+                         struct err *err)
 {
-	struct walk w = {.q = q, .table = table, .t = t, .arena = a, .out = out, .err = err};
+	struct walk w = {.ctx = ctx, .q = q, .out = out, .err = err};
 	struct item key, *start = NULL;
 
-	*out = (struct lock_page){.list = arena_array(a, q->limit, sizeof(struct lock_seen))};
+	*out = (struct lock_page){.list = arena_array(ctx->arena, q->limit, sizeof(struct lock_seen))};
 	if (q->after_sk.len > 0) {
-		key = row_key_two(a, q->after_pk, q->after_sk);
+		key = row_key_two(ctx->arena, q->after_pk, q->after_sk);
 		start = &key;
 	}
 	if (q->subject_count > 0)
@@ -144,17 +138,17 @@ enum err_code locks_find(const struct lock_search *q, struct bytes table, struct
 	return page_walk(&w, NULL, start);
 }
 
-enum err_code locks_unlock(const struct lock_search *q, struct bytes table, struct table *t,
-                           struct changes *c, struct lock_page *out, struct err *err)
+enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, struct lock_page *out,
+                           struct err *err)
 {
 	struct lock_search bounded = *q;
 	bool               held;
 
 	bounded.limit = q->limit < UNLOCK_MAX ? q->limit : UNLOCK_MAX;
-	if (locks_find(&bounded, table, t, c->arena, out, err) != ERR_NONE)
+	if (locks_find(ctx, &bounded, out, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < out->count; i++)
-		if (lock_clear(out->list[i].pk, out->list[i].sk, table, t, c, &held, err) != ERR_NONE)
+		if (lock_clear(ctx, out->list[i].pk, out->list[i].sk, &held, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }

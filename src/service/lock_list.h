@@ -6,7 +6,7 @@
 #ifndef SERVICE_LOCK_LIST_H
 #define SERVICE_LOCK_LIST_H
 
-#include "service/change.h"
+#include "service/context.h"
 
 enum {
 	LOCKS_PAGE_MAX = 500,
@@ -43,11 +43,11 @@ struct lock_page {
 };
 
 /* ERR_INVALID, about `cursor`, if after_pk is not of these subjects. */
-enum err_code locks_find(const struct lock_search *q, struct bytes table, struct table *t, struct arena *a,
-                         struct lock_page *out, struct err *err);
+enum err_code locks_find(struct context *ctx, const struct lock_search *q, struct lock_page *out,
+                         struct err *err);
 
 /* The same, and adds to the changes what clears each lock of the page: at most UNLOCK_MAX. */
-enum err_code locks_unlock(const struct lock_search *q, struct bytes table, struct table *t,
-                           struct changes *c, struct lock_page *out, struct err *err);
+enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, struct lock_page *out,
+                           struct err *err);
 
 #endif

@@ -19,40 +19,39 @@ static struct bytes version_key(struct arena *a, const char *kind, int64_t versi
 
 /* ---- reading ---- */
 
-static enum err_code get(struct bytes pk, struct changes *c, struct table *t, struct policy_version *out,
-                         struct err *err)
+static enum err_code get(struct context *ctx, struct bytes pk, struct policy_version *out, struct err *err)
 {
-	struct table_get        q = {.table = c->tables->names[TABLE_POLICIES], .consistent = true};
-	struct table_get_result r;
+	struct looked row;
 
 	*out = (struct policy_version){0};
-	q.key = row_key_one(c->arena, pk);
-	if (tables_get(t, c->arena, &q, &r, err) != ERR_NONE)
+	if (ctx_get(ctx, TABLE_POLICIES, pk, &row, err) != ERR_NONE)
 		return err->code;
-	if (!r.found)
+	if (!row.found)
 		return ERR_NONE;
 	*out = (struct policy_version){.found = true,
-	                               .version = row_i64(&r.item, "version", 0),
-	                               .origin = document_origin_of(row_text(&r.item, "origin")),
-	                               .set_s = row_i64(&r.item, "last_updated", 0),
-	                               .text = row_text(&r.item, "document"),
-	                               .kept = row_text(&r.item, "kept")};
+	                               .version = row_i64(&row.item, "version", 0),
+	                               .origin = document_origin_of(row_text(&row.item, "origin")),
+	                               .set_s = row_i64(&row.item, "last_updated", 0),
+	                               .text = row_text(&row.item, "document"),
+	                               .kept = row_text(&row.item, "kept")};
 	return ERR_NONE;
 }
 
-enum err_code policy_rows_newest(const char *kind, enum policy_place place, struct changes *c,
-                                 struct table *t, struct policy_version *out, struct err *err)
+enum err_code policy_rows_newest(struct context *ctx, const char *kind, enum policy_place place,
+                                 struct policy_version *out, struct err *err)
 {
-	return get(newest_key(c->arena, kind, place), c, t, out, err);
+	return get(ctx, newest_key(ctx->arena, kind, place), out, err);
 }
 
-enum err_code policy_rows_find(const char *kind, int64_t version, struct changes *c, struct table *t,
+enum err_code policy_rows_find(struct context *ctx, const char *kind, int64_t version,
                                struct policy_version *out, struct err *err)
 {
-	if (get(version_key(c->arena, kind, version), c, t, out, err) != ERR_NONE || out->found)
-		return err->code;
-	for (int place = PLACE_PUT; place <= PLACE_FILE; place++) {
-		if (policy_rows_newest(kind, (enum policy_place)place, c, t, out, err) != ERR_NONE)
+	struct bytes keys[] = {version_key(ctx->arena, kind, version),
+	                       newest_key(ctx->arena, kind, PLACE_PUT),
+	                       newest_key(ctx->arena, kind, PLACE_FILE)};
+
+	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (get(ctx, keys[i], out, err) != ERR_NONE)
 			return err->code;
 		if (out->found && out->version == version)
 			return ERR_NONE;
@@ -63,12 +62,12 @@ enum err_code policy_rows_find(const char *kind, int64_t version, struct changes
 
 /* ---- replacing ---- */
 
-static void put(struct changes *c, struct bytes pk, const struct policy_version *v,
+static void put(struct context *ctx, struct bytes pk, const struct policy_version *v,
                 const struct expr *condition)
 {
 	struct row row;
 
-	row_init(&row, c->arena);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "document", v->text);
 	row_set_i64(&row, "last_updated", v->set_s);
@@ -76,11 +75,11 @@ static void put(struct changes *c, struct bytes pk, const struct policy_version 
 	row_set_i64(&row, "version", v->version);
 	if (v->kept.len > 0)
 		row_set_text(&row, "kept", v->kept);
-	changes_put(c, c->tables->names[TABLE_POLICIES], row_item(&row), condition);
+	ctx_put(ctx, TABLE_POLICIES, row_item(&row), condition);
 }
 
 /* One more version that is kept; the oldest goes if they are too many. */
-static struct bytes kept_add(const char *kind, struct changes *c, const struct policy_version *old)
+static struct bytes kept_add(struct context *ctx, const char *kind, const struct policy_version *old)
 {
 	struct bytes kept = old->kept;
 	const char  *space = kept.len == 0 ? NULL : memchr(kept.data, ' ', kept.len);
@@ -93,17 +92,17 @@ static struct bytes kept_add(const char *kind, struct changes *c, const struct p
 		struct bytes first = {kept.data, (size_t)(space - kept.data)};
 
 		if (bytes_to_u64(first, INT64_MAX, &oldest))
-			changes_delete(c, c->tables->names[TABLE_POLICIES],
-			               row_key_one(c->arena, version_key(c->arena, kind, (int64_t)oldest)),
-			               NULL);
+			ctx_delete(ctx, TABLE_POLICIES,
+			           row_key_one(ctx->arena, version_key(ctx->arena, kind, (int64_t)oldest)),
+			           NULL);
 		kept = (struct bytes){space + 1, kept.len - first.len - 1};
 	}
-	return arena_printf(c->arena, "%.*s%s%" PRIi64, BYTES_ARG(kept), kept.len > 0 ? " " : "",
+	return arena_printf(ctx->arena, "%.*s%s%" PRIi64, BYTES_ARG(kept), kept.len > 0 ? " " : "",
 	                    old->version);
 }
 
 /* The condition is on the newest: whoever else replaced it has the same row to change. */
-void policy_rows_replace(const char *kind, enum policy_place place, struct changes *c,
+void policy_rows_replace(struct context *ctx, const char *kind, enum policy_place place,
                          const struct policy_version *old, const struct policy_version *next)
 {
 	static const char *const same[] = {"version", NULL};
@@ -114,11 +113,11 @@ void policy_rows_replace(const char *kind, enum policy_place place, struct chang
 		struct policy_version before = *old;
 
 		before.kept = (struct bytes){NULL, 0};
-		put(c, version_key(c->arena, kind, old->version), &before, NULL);
-		newest.kept = kept_add(kind, c, old);
+		put(ctx, version_key(ctx->arena, kind, old->version), &before, NULL);
+		newest.kept = kept_add(ctx, kind, old);
 	}
-	row_init(&read, c->arena);
+	row_init(&read, ctx->arena);
 	if (old->found)
 		row_set_i64(&read, "version", old->version);
-	put(c, newest_key(c->arena, kind, place), &newest, row_same(c->arena, &read.item, same));
+	put(ctx, newest_key(ctx->arena, kind, place), &newest, row_same(ctx->arena, &read.item, same));
 }

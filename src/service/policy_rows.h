@@ -10,7 +10,7 @@
 #ifndef SERVICE_POLICY_ROWS_H
 #define SERVICE_POLICY_ROWS_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/document.h"
 
 enum { POLICY_VERSIONS_KEPT = 100 };
@@ -28,15 +28,15 @@ struct policy_version {
 };
 
 /* The newest of that place. */
-enum err_code policy_rows_newest(const char *kind, enum policy_place place, struct changes *c,
-                                 struct table *t, struct policy_version *out, struct err *err);
+enum err_code policy_rows_newest(struct context *ctx, const char *kind, enum policy_place place,
+                                 struct policy_version *out, struct err *err);
 
-/* Any that is kept; not found is no error. Nothing is added to the changes. */
-enum err_code policy_rows_find(const char *kind, int64_t version, struct changes *c, struct table *t,
+/* Any that is kept; not found is no error. */
+enum err_code policy_rows_find(struct context *ctx, const char *kind, int64_t version,
                                struct policy_version *out, struct err *err);
 
 /* Adds what makes `next` the newest, and keeps `old`, which was. */
-void policy_rows_replace(const char *kind, enum policy_place place, struct changes *c,
+void policy_rows_replace(struct context *ctx, const char *kind, enum policy_place place,
                          const struct policy_version *old, const struct policy_version *next);
 
 #endif

@@ -383,39 +383,29 @@ static void load_file(struct policy_store *s, const struct document_kind *kind,
 	s->unkept = true;
 }
 
-enum err_code policy_store_load(struct policy_store *s, const struct service_tables *tables, struct table *t,
-                                struct err *err)
+enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err)
 {
-	struct arena          a;
-	struct changes        none;
+	enum policy_place     place = s->file != NULL ? PLACE_FILE : PLACE_PUT;
 	struct policy_version stored;
 
-	err->code = ERR_NONE;
-	arena_init(&a);
-	changes_init(&none, &a, tables);
 	for (unsigned i = 0; i < s->count; i++) {
-		enum policy_place place = s->file != NULL ? PLACE_FILE : PLACE_PUT;
-
-		if (policy_rows_newest(s->kinds[i].name, place, &none, t, &stored, err) != ERR_NONE)
-			break;
+		if (policy_rows_newest(ctx, s->kinds[i].name, place, &stored, err) != ERR_NONE)
+			return err->code;
 		if (stored.found && place == PLACE_FILE)
 			load_file(s, &s->kinds[i], &stored);
 		else if (stored.found)
-			load_put(s, &s->kinds[i], &stored, &a);
+			load_put(s, &s->kinds[i], &stored, ctx->arena);
 	}
-	arena_release(&a);
-	return err->code;
+	return ERR_NONE;
 }
 
-enum err_code policy_store_change(const struct policy_change *p, struct changes *c, struct table *t,
-                                  struct err *err)
+enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err)
 {
 	struct document      *d;
-	struct policy_version old,
-	        next = {.origin = p->origin, .text = p->text, .set_s = t->now_us / 1000000};
-	int64_t now;
+	struct policy_version old, next = {.origin = p->origin, .text = p->text, .set_s = ctx_now_s(ctx)};
+	int64_t               now;
 
-	if (policy_rows_newest(p->kind->name, PLACE_PUT, c, t, &old, err) != ERR_NONE)
+	if (policy_rows_newest(ctx, p->kind->name, PLACE_PUT, &old, err) != ERR_NONE)
 		return err->code;
 	d = document_acquire(p->kind->holder);
 	now = old.found && old.version > d->version ? old.version : d->version;
@@ -425,7 +415,7 @@ enum err_code policy_store_change(const struct policy_change *p, struct changes 
 		        err, ERR_STALE, "If-Match",
 		        "If-Match: not the current version; GET the policies again for the current ETag");
 	next.version = p->read + 1;
-	policy_rows_replace(p->kind->name, PLACE_PUT, c, &old, &next);
+	policy_rows_replace(ctx, p->kind->name, PLACE_PUT, &old, &next);
 	return ERR_NONE;
 }
 
@@ -451,30 +441,30 @@ void policy_store_kept(struct policy_store *s)
 	s->unkept = false;
 }
 
-static enum err_code keep_one(const struct document_kind *kind, const struct document *d, struct changes *c,
-                              struct table *t, struct err *err)
+static enum err_code keep_one(struct context *ctx, const struct document_kind *kind, const struct document *d,
+                              struct err *err)
 {
 	struct policy_version old, next = {.version = d->version,
 	                                   .origin = d->origin,
-	                                   .set_s = t->now_us / 1000000,
-	                                   .text = arena_copy(c->arena, d->text)};
+	                                   .set_s = ctx_now_s(ctx),
+	                                   .text = arena_copy(ctx->arena, d->text)};
 
-	if (policy_rows_newest(kind->name, PLACE_FILE, c, t, &old, err) != ERR_NONE)
+	if (policy_rows_newest(ctx, kind->name, PLACE_FILE, &old, err) != ERR_NONE)
 		return err->code;
 	if (d->origin == DOCUMENT_FILE && !(old.found && old.version == next.version))
-		policy_rows_replace(kind->name, PLACE_FILE, c, &old, &next);
+		policy_rows_replace(ctx, kind->name, PLACE_FILE, &old, &next);
 	return ERR_NONE;
 }
 
-enum err_code policy_store_keep(const struct policy_store *s, struct changes *c, struct table *t,
-                                struct err *err)
+enum err_code policy_store_keep(const struct policy_store *s, struct context *ctx, struct err *err)
 {
-	err->code = ERR_NONE;
-	for (unsigned i = 0; i < s->count && err->code == ERR_NONE; i++) {
+	enum err_code rc = ERR_NONE;
+
+	for (unsigned i = 0; i < s->count && rc == ERR_NONE; i++) {
 		struct document *d = document_acquire(s->kinds[i].holder);
 
-		keep_one(&s->kinds[i], d, c, t, err);
+		rc = keep_one(ctx, &s->kinds[i], d, err);
 		document_release(d);
 	}
-	return err->code;
+	return rc;
 }

@@ -25,8 +25,7 @@ enum err_code policy_store_open(struct policy_store **out, const struct document
 void          policy_store_close(struct policy_store *s);
 
 /* At start: reads what was PUT. With a file: only which versions it had, to go on from there. */
-enum err_code policy_store_load(struct policy_store *s, const struct service_tables *tables, struct table *t,
-                                struct err *err);
+enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err);
 
 /* Has the file changed? Then it is read again; if it is not good, or gone, that is logged, once, and all stays. A section
  * that says what it said stays in force under its version. */
@@ -51,8 +50,7 @@ struct policy_change {
 };
 
 /* Adds the rows for a new version, one above `read`. ERR_STALE if another than `read` is in force. */
-enum err_code policy_store_change(const struct policy_change *p, struct changes *c, struct table *t,
-                                  struct err *err);
+enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err);
 
 /* Puts a committed version into force, unless a later one is. Takes the reference. */
 void policy_store_install(struct policy_store *s, const struct document_kind *kind, struct document *d);
@@ -62,8 +60,7 @@ void policy_store_install(struct policy_store *s, const struct document_kind *ki
 /* Is a version of the file in force that the table does not have yet? Then whoever asks commits what policy_store_keep
  * adds, and calls policy_store_kept. */
 bool          policy_store_unkept(const struct policy_store *s);
-enum err_code policy_store_keep(const struct policy_store *s, struct changes *c, struct table *t,
-                                struct err *err);
+enum err_code policy_store_keep(const struct policy_store *s, struct context *ctx, struct err *err);
 void          policy_store_kept(struct policy_store *s);
 
 /* ---- for metrics ---- */

@@ -16,11 +16,6 @@ void reservation_name(struct bytes id, char name[RESERVATION_NAME_CHARS])
 	base64_url_write((struct bytes){(const char *)digest, RESERVATION_NAME_CHARS / 4 * 3}, name);
 }
 
-static struct bytes table_of(const struct changes *c)
-{
-	return c->tables->names[TABLE_AUTH_STATE];
-}
-
 /* ---- what begin leaves behind, for the way back ---- */
 
 static void text_add(struct row *row, const char *name, struct bytes text)
@@ -58,16 +53,15 @@ static struct value map_value(struct row *row)
 }
 
 /* How a row was before, and how begin left it; absent: there was, or is, none. */
-static enum err_code change_note(const struct table_write *w, struct table *t, struct changes *c,
-                                 struct value *out, struct err *err)
+static enum err_code change_note(struct context *ctx, const struct table_write *w, struct value *out,
+                                 struct err *err)
 {
 	const struct item *key = w->kind == TABLE_PUT ? &w->item : &w->key;
 	struct bytes       pk = row_text(key, "PK"), sk = row_text(key, "SK");
-	struct item        before;
+	struct looked      before;
 	struct row         row;
-	bool               found;
 
-	row_init(&row, c->arena);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "SK", sk);
 	if (is_counted_in(w)) {
@@ -75,23 +69,24 @@ static enum err_code change_note(const struct table_write *w, struct table *t, s
 		*out = map_value(&row);
 		return ERR_NONE;
 	}
-	if (tables_look(t, c->arena, w->table, pk, sk, &found, &before, err) != ERR_NONE)
+	if (ctx_look(ctx, pk, sk, &before, err) != ERR_NONE)
 		return err->code;
-	if (found)
-		row_set(&row, "before", (struct value){.type = VALUE_M, .map = before});
+	if (before.found)
+		row_set(&row, "before", (struct value){.type = VALUE_M, .map = before.item});
 	if (w->kind == TABLE_PUT)
 		row_set(&row, "after", (struct value){.type = VALUE_M, .map = w->item});
 	*out = map_value(&row);
 	return ERR_NONE;
 }
 
-static enum err_code changes_note(struct table *t, struct changes *c, struct row *row, struct err *err)
+static enum err_code changes_note(struct context *ctx, struct row *row, struct err *err)
 {
-	struct value_list list = {arena_array(c->arena, c->count + 1, sizeof(struct value)), 0};
+	const struct changes *c = &ctx->changes;
+	struct value_list     list = {arena_array(ctx->arena, c->count + 1, sizeof(struct value)), 0};
 
 	for (uint32_t i = 0; i < c->count; i++)
 		if (!is_lane(&c->list[i]) &&
-		    change_note(&c->list[i], t, c, &list.items[list.count++], err) != ERR_NONE)
+		    change_note(ctx, &c->list[i], &list.items[list.count++], err) != ERR_NONE)
 			return err->code;
 	row_set(row, "changes", (struct value){.type = VALUE_L, .list = list});
 	return ERR_NONE;
@@ -115,44 +110,44 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	row_set_i64(row, "policy_version", q->rules->base.version);
 }
 
-static enum err_code reservation_put(const struct attempt *q, struct table *t, struct changes *c,
+static enum err_code reservation_put(struct context *ctx, const struct attempt *q,
                                      const struct begin_result *out, struct err *err)
 {
 	struct row row;
 
-	row_init(&row, c->arena);
-	row_set_text(&row, "PK", key_reservation(c->arena, q->reservation));
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", key_reservation(ctx->arena, q->reservation));
 	row_set_text(&row, "SK", BYTES(KEY_RESERVATION));
 	row_set_text(&row, "state", BYTES("begun"));
-	row_set_i64(&row, "begun_at", t->now_us / 1000000);
+	row_set_i64(&row, "begun_at", ctx_now_s(ctx));
 	row_set_i64(&row, "lapses_us", out->lapses_us);
 	row_set_i64(&row, "ttl", out->lapses_us / 1000000 + RESERVATION_KEEP_S);
 	row_set_i64(&row, "first_time", out->attempt.first_time);
 	row_set_i64(&row, "counted", out->attempt.counted);
 	row_set_i64(&row, "device_forgotten", out->attempt.device_revoked);
-	request_note(q, c->arena, &row);
+	request_note(q, ctx->arena, &row);
 	if (out->attempt.lane.open)
 		row_set(&row, "lane", (struct value){.type = VALUE_M, .map = out->attempt.lane.row});
-	if (changes_note(t, c, &row, err) != ERR_NONE)
+	if (changes_note(ctx, &row, err) != ERR_NONE)
 		return err->code;
-	changes_put(c, table_of(c), row_item(&row), row_absent(c->arena, "PK", "ttl", t->now_us));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_absent(ctx->arena, "PK", "ttl", ctx->now_us));
 	return ERR_NONE;
 }
 
-enum err_code attempt_begin(const struct attempt *q, struct bytes name, struct table *t, struct changes *c,
+enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct bytes name,
                             struct begin_result *out, struct err *err)
 {
-	struct attempt *begun = arena_alloc(c->arena, sizeof(*begun));
+	struct attempt *begun = arena_alloc(ctx->arena, sizeof(*begun));
 
-	*out = (struct begin_result){.lapses_us = t->now_us + q->rule->lapse_s * 1000000};
+	*out = (struct begin_result){.lapses_us = ctx->now_us + q->rule->lapse_s * 1000000};
 	*begun = *q;
 	begun->reservation = name;
-	if (attempt_record(begun, OUTCOME_FAILURE, table_of(c), t, c, &out->attempt, err) != ERR_NONE)
+	if (attempt_record(ctx, begun, OUTCOME_FAILURE, &out->attempt, err) != ERR_NONE)
 		return err->code;
 	out->reserved = out->attempt.counted || out->attempt.verdict.kind == VERDICT_ALLOW;
 	if (!out->reserved) /* (1) */
 		return ERR_NONE;
-	if (reservation_put(begun, t, c, out, err) != ERR_NONE)
+	if (reservation_put(ctx, begun, out, err) != ERR_NONE)
 		return err->code;
 	out->locked = out->attempt.locked_now;
 	out->attempt.first_time = out->attempt.device_revoked = false; /* told when it is finished */
@@ -185,19 +180,20 @@ static void request_read(const struct item *row, const struct rules *rules, stru
 	q->rule = rules_find(rules, row_text(row, "journey"), row_text(row, "type"), q->method_type);
 }
 
-enum err_code reservation_find(struct bytes name, const struct rules *rules, struct table *t,
-                               struct changes *c, struct reservation *out, struct err *err)
+enum err_code reservation_find(struct context *ctx, struct bytes name, const struct rules *rules,
+                               struct reservation *out, struct err *err)
 {
 	const struct value *lane;
-	bool                found;
+	struct looked       row;
 
 	*out = (struct reservation){.name = name};
-	if (tables_look(t, c->arena, table_of(c), key_reservation(c->arena, name), BYTES(KEY_RESERVATION),
-	                &found, &out->row, err) != ERR_NONE)
+	if (ctx_look(ctx, key_reservation(ctx->arena, name), BYTES(KEY_RESERVATION), &row, err) != ERR_NONE)
 		return err->code;
-	if (found)
+	if (row.found) {
+		out->row = row.item;
 		request_read(&out->row, rules, &out->q);
-	if (!found || out->q.subject_count == 0)
+	}
+	if (!row.found || out->q.subject_count == 0)
 		return err_field(err, ERR_NOT_FOUND, "attempt",
 		                 "attempt: unknown id, or it lapsed more than an hour ago");
 	if (out->q.rule == NULL)
@@ -205,43 +201,36 @@ enum err_code reservation_find(struct bytes name, const struct rules *rules, str
 		                 "attempt: its journey and type are no longer in the policies");
 	lane = item_get(&out->row, BYTES("lane"));
 	if (lane != NULL && lane->type == VALUE_M)
-		out->lane = device_lane_was(c->arena, &lane->map, out->q.rule);
+		out->lane = device_lane_was(ctx->arena, &lane->map, out->q.rule);
 	return ERR_NONE;
 }
 
 /* ---- taking back ---- */
 
 struct undoing {
+	struct context     *ctx;
 	struct reservation *r;
 	bool                clears_own;
-	struct table       *t;
-	struct changes     *changes;
 	struct err         *err;
 };
-
-static enum err_code row_look(const struct undoing *u, struct bytes pk, struct bytes sk, bool *found,
-                              struct item *row)
-{
-	return tables_look(u->t, u->changes->arena, table_of(u->changes), pk, sk, found, row, u->err);
-}
 
 /* One less, or none. What a lock of one method moved aside is lowered if the count itself is 0. */
 static void count_lower(struct undoing *u, const struct item *old)
 {
-	struct arena      *a = u->changes->arena;
+	struct arena      *a = u->ctx->arena;
 	int64_t            count = row_i64(old, "count", 0), aside = row_i64(old, ROW_LOCKED_COUNT, 0);
 	const struct expr *same = row_same(a, old, count_same);
 	struct row         row;
 
 	if (count + aside <= 1) {
-		changes_delete(u->changes, table_of(u->changes),
-		               row_key_two(a, row_text(old, "PK"), row_text(old, "SK")), same);
+		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, row_text(old, "PK"), row_text(old, "SK")),
+		           same);
 		return;
 	}
 	row_from(&row, a, old);
 	row_set_i64(&row, count > 0 ? "count" : ROW_LOCKED_COUNT, (count > 0 ? count : aside) - 1);
-	row_set_i64(&row, "last_updated", u->t->now_us / 1000000);
-	changes_put(u->changes, table_of(u->changes), row_item(&row), same);
+	row_set_i64(&row, "last_updated", ctx_now_s(u->ctx));
+	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row), same);
 }
 
 /* Does the success that follows clear it anyway? Then it is not put back, but told. */
@@ -262,72 +251,68 @@ static bool is_own_count(const struct undoing *u, struct bytes pk, struct bytes 
 
 static struct bytes right_key(const struct undoing *u, struct bytes pk, struct bytes sk)
 {
-	return arena_printf(u->changes->arena, KEY_RIGHT_SINCE "#%.*s#%.*s", BYTES_ARG(pk), BYTES_ARG(sk));
+	return arena_printf(u->ctx->arena, KEY_RIGHT_SINCE "#%.*s#%.*s", BYTES_ARG(pk), BYTES_ARG(sk));
 }
 
-static enum err_code right_look(const struct undoing *u, const struct item *count, bool *found,
-                                struct item *row)
+static enum err_code right_look(const struct undoing *u, const struct item *count, struct looked *out)
 {
-	return row_look(u, key_reservation(u->changes->arena, row_text(count, ROW_BEGUN_SINCE)),
-	                right_key(u, row_text(count, "PK"), row_text(count, "SK")), found, row);
+	return ctx_look(u->ctx, key_reservation(u->ctx->arena, row_text(count, ROW_BEGUN_SINCE)),
+	                right_key(u, row_text(count, "PK"), row_text(count, "SK")), out, u->err);
 }
 
 static enum err_code right_note(struct undoing *u, const struct item *note)
 {
-	struct arena *a = u->changes->arena;
-	struct item   old;
+	struct arena *a = u->ctx->arena;
+	struct looked old;
 	struct row    row;
-	bool          found;
 
-	if (right_look(u, note, &found, &old) != ERR_NONE)
+	if (right_look(u, note, &old) != ERR_NONE)
 		return u->err->code;
 	row_init(&row, a);
-	row_set_text(&row, "PK", key_reservation(a, row_text(note, ROW_BEGUN_SINCE)));
-	row_set_text(&row, "SK", right_key(u, row_text(note, "PK"), row_text(note, "SK")));
-	row_set_i64(&row, "count", (found ? row_i64(&old, "count", 0) : 0) + 1);
-	row_set_i64(&row, "ttl", u->t->now_us / 1000000 + LAPSE_MAX_S);
-	changes_put(u->changes, table_of(u->changes), row_item(&row),
-	            found ? row_same(a, &old, count_same) : row_absent(a, "PK", "ttl", u->t->now_us));
+	row_set_text(&row, "PK", old.pk);
+	row_set_text(&row, "SK", old.sk);
+	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
+	row_set_i64(&row, "ttl", ctx_now_s(u->ctx) + LAPSE_MAX_S);
+	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row),
+	        old.found ? row_same(a, &old.item, count_same) : row_absent(a, "PK", "ttl", u->ctx->now_us));
 	return ERR_NONE;
 }
 
 /* A count as it was, without those in it that were right since. False: none is left. */
 static enum err_code right_subtract(const struct undoing *u, struct item *count, bool *left)
 {
-	struct item right;
-	struct row  row;
-	bool        found = false;
-	int64_t     n = row_i64(count, "count", 0);
+	struct looked right = {.found = false};
+	struct row    row;
+	int64_t       n = row_i64(count, "count", 0);
 
-	if (row_text(count, ROW_BEGUN_SINCE).len > 0 && right_look(u, count, &found, &right) != ERR_NONE)
+	if (row_text(count, ROW_BEGUN_SINCE).len > 0 && right_look(u, count, &right) != ERR_NONE)
 		return u->err->code;
 	*left = true;
-	if (!found)
+	if (!right.found)
 		return ERR_NONE;
-	n -= row_i64(&right, "count", 0);
+	n -= row_i64(&right.item, "count", 0);
 	*left = n > 0 || row_i64(count, ROW_LOCKED_COUNT, 0) > 0;
-	row_from(&row, u->changes->arena, count);
+	row_from(&row, u->ctx->arena, count);
 	row_set_i64(&row, "count", n > 0 ? n : 0);
 	*count = row_item(&row);
 	return ERR_NONE;
 }
 
 /* (3) As it was, if it is as begin left it. */
-static enum err_code row_restore(struct undoing *u, const struct item *note, bool found,
-                                 const struct item *now)
+static enum err_code row_restore(struct undoing *u, const struct item *note, const struct looked *now)
 {
-	struct arena       *a = u->changes->arena;
+	struct arena       *a = u->ctx->arena;
 	const struct value *before = item_get(note, BYTES("before")), *after = item_get(note, BYTES("after"));
 	struct bytes        pk = row_text(note, "PK"), sk = row_text(note, "SK");
 	const struct expr  *same =
-                found ? row_same(a, now, count_same) : row_absent(a, "PK", "ttl", u->t->now_us);
+                now->found ? row_same(a, &now->item, count_same) : row_absent(a, "PK", "ttl", u->ctx->now_us);
 
 	struct item old;
 	bool        left = false;
 
-	if (found != (after != NULL) || (found && !item_equal(now, &after->map)))
+	if (now->found != (after != NULL) || (now->found && !item_equal(&now->item, &after->map)))
 		return ERR_NONE;
-	if (before != NULL && row_expired(&before->map, "ttl", u->t->now_us))
+	if (before != NULL && row_expired(&before->map, "ttl", u->ctx->now_us))
 		before = NULL;
 	if (before != NULL) {
 		old = before->map;
@@ -335,49 +320,47 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, boo
 			return u->err->code;
 	}
 	if (is_own_count(u, pk, sk)) {
-		if (before != NULL && !found)
+		if (before != NULL && !now->found)
 			u->r->removed[u->r->removed_count++] =
 			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
 	} else if (left) {
-		changes_put(u->changes, table_of(u->changes), old, same);
-	} else if (found) {
-		changes_delete(u->changes, table_of(u->changes), row_key_two(a, pk, sk), same);
+		ctx_put(u->ctx, TABLE_AUTH_STATE, old, same);
+	} else if (now->found) {
+		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk), same);
 	}
 	return ERR_NONE;
 }
 
 static enum err_code change_undo(struct undoing *u, const struct item *note)
 {
-	struct bytes since = row_text(note, ROW_BEGUN_SINCE);
-	struct item  now;
-	bool         found;
+	struct bytes  since = row_text(note, ROW_BEGUN_SINCE);
+	struct looked now;
 
-	if (row_look(u, row_text(note, "PK"), row_text(note, "SK"), &found, &now) != ERR_NONE)
+	if (ctx_look(u->ctx, row_text(note, "PK"), row_text(note, "SK"), &now, u->err) != ERR_NONE)
 		return u->err->code;
 	if (since.len == 0)
-		return row_restore(u, note, found, &now);
-	if (found && bytes_equal(row_text(&now, ROW_BEGUN_SINCE), since))
-		count_lower(u, &now);
-	else if (!found && !is_own_count(u, row_text(note, "PK"), row_text(note, "SK")))
+		return row_restore(u, note, &now);
+	if (now.found && bytes_equal(row_text(&now.item, ROW_BEGUN_SINCE), since))
+		count_lower(u, &now.item);
+	else if (!now.found && !is_own_count(u, row_text(note, "PK"), row_text(note, "SK")))
 		return right_note(u, note);
 	return ERR_NONE;
 }
 
-enum err_code reservation_take_back(struct reservation *r, bool clears_own, struct table *t,
-                                    struct changes *c, struct err *err)
+enum err_code reservation_take_back(struct context *ctx, struct reservation *r, bool clears_own,
+                                    struct err *err)
 {
-	struct undoing      u = {r, clears_own, t, c, err};
-	struct device_store devices = {table_of(c), t, c->arena, err};
+	struct undoing      u = {ctx, r, clears_own, err};
 	const struct value *notes = item_get(&r->row, BYTES("changes"));
 	uint32_t            count = notes != NULL && notes->type == VALUE_L ? notes->list.count : 0;
 
-	r->removed = arena_array(c->arena, count + 1, sizeof(*r->removed));
+	r->removed = arena_array(ctx->arena, count + 1, sizeof(*r->removed));
 	r->removed_count = 0;
 	for (uint32_t i = 0; i < count; i++)
 		if (notes->list.items[i].type == VALUE_M &&
 		    change_undo(&u, &notes->list.items[i].map) != ERR_NONE)
 			return err->code;
-	return r->lane.open ? device_lane_take_back(&devices, &r->q, c) : ERR_NONE;
+	return r->lane.open ? device_lane_take_back(ctx, &r->q, err) : ERR_NONE;
 }
 
 /* The note of a count that is still the one it was counted in, or as a lock that it set left it. */
@@ -405,28 +388,27 @@ bool reservation_counts(const struct reservation *r, const struct count_row *row
 
 /* ---- finishing ---- */
 
-static void state_put(const struct reservation *r, const char *state, struct changes *c)
+static void state_put(struct context *ctx, const struct reservation *r, const char *state)
 {
 	struct row row;
 
-	row_from(&row, c->arena, &r->row);
+	row_from(&row, ctx->arena, &r->row);
 	row_set_text(&row, "state", bytes_of(state));
 	row_remove(&row, "changes");
 	row_remove(&row, "lane");
-	changes_put(c, table_of(c), row_item(&row), row_same(c->arena, &r->row, state_same));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_same(ctx->arena, &r->row, state_same));
 }
 
 /* (2) It was counted when it began; what is told is how things stand now. */
-static enum err_code finish_failure(struct reservation *r, struct table *t, struct changes *c,
-                                    struct attempt_result *out, struct err *err)
+static enum err_code finish_failure(struct context *ctx, struct reservation *r, struct attempt_result *out,
+                                    struct err *err)
 {
-	struct device_store devices = {table_of(c), t, c->arena, err};
-	bool                spent = row_i64(&r->row, "device_forgotten", 0) != 0;
-	struct assessment   now;
+	bool              spent = row_i64(&r->row, "device_forgotten", 0) != 0;
+	struct assessment now;
 
-	if (spent && device_forget_spent(&devices, &r->q, c, &spent) != ERR_NONE)
+	if (spent && device_forget_spent(ctx, &r->q, &spent, err) != ERR_NONE)
 		return err->code;
-	if (assess(&r->q, table_of(c), t, c->arena, &now, err) != ERR_NONE)
+	if (assess(ctx, &r->q, &now, err) != ERR_NONE)
 		return err->code;
 	*out = (struct attempt_result){.verdict = now.verdict,
 	                               .shadow = now.shadow,
@@ -436,22 +418,22 @@ static enum err_code finish_failure(struct reservation *r, struct table *t, stru
 	                               .known_device = r->lane.open,
 	                               .device_revoked = spent};
 	assessment_show(&now, r->q.rule, &out->nearest);
-	state_put(r, "failure", c);
+	state_put(ctx, r, "failure");
 	return ERR_NONE;
 }
 
-static enum err_code finish_success(struct reservation *r, struct table *t, struct changes *c,
-                                    struct attempt_result *out, struct err *err)
+static enum err_code finish_success(struct context *ctx, struct reservation *r, struct attempt_result *out,
+                                    struct err *err)
 {
 	r->q.finishing = r;
-	if (attempt_record(&r->q, OUTCOME_SUCCESS, table_of(c), t, c, out, err) != ERR_NONE)
+	if (attempt_record(ctx, &r->q, OUTCOME_SUCCESS, out, err) != ERR_NONE)
 		return err->code;
 	if (out->verdict.kind == VERDICT_ALLOW)
-		state_put(r, "success", c);
+		state_put(ctx, r, "success");
 	return ERR_NONE;
 }
 
-enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct table *t, struct changes *c,
+enum err_code attempt_finish(struct context *ctx, struct reservation *r, enum outcome outcome,
                              struct attempt_result *out, struct err *err)
 {
 	struct bytes state = row_text(&r->row, "state");
@@ -460,11 +442,11 @@ enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct
 	if (!bytes_is(state, "begun"))
 		return err_field(err, ERR_FINISHED, "attempt", "attempt: already finished, as a %.*s",
 		                 BYTES_ARG(state)); /* (5) */
-	if (t->now_us >= row_i64(&r->row, "lapses_us", 0)) {
+	if (ctx->now_us >= row_i64(&r->row, "lapses_us", 0)) {
 		out->verdict = (struct verdict){.kind = VERDICT_LAPSED, .reason = "lapsed"};
 		out->counted = row_i64(&r->row, "counted", 0) != 0;
 		return ERR_NONE;
 	}
-	return outcome == OUTCOME_SUCCESS ? finish_success(r, t, c, out, err)
-	                                  : finish_failure(r, t, c, out, err);
+	return outcome == OUTCOME_SUCCESS ? finish_success(ctx, r, out, err)
+	                                  : finish_failure(ctx, r, out, err);
 }

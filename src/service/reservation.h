@@ -46,21 +46,21 @@ struct begin_result {
 	int64_t               lapses_us;
 };
 
-enum err_code attempt_begin(const struct attempt *q, struct bytes name, struct table *t, struct changes *c,
+enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct bytes name,
                             struct begin_result *out, struct err *err);
 
 /* What was reserved under that name. ERR_NOT_FOUND: nothing, or too long ago. */
-enum err_code reservation_find(struct bytes name, const struct rules *rules, struct table *t,
-                               struct changes *c, struct reservation *out, struct err *err);
+enum err_code reservation_find(struct context *ctx, struct bytes name, const struct rules *rules,
+                               struct reservation *out, struct err *err);
 
 /* OUTCOME_FAILURE or OUTCOME_SUCCESS. r->q may have been given what a new device token is made of.
  * ERR_FINISHED: it is finished already. */
-enum err_code attempt_finish(struct reservation *r, enum outcome outcome, struct table *t, struct changes *c,
+enum err_code attempt_finish(struct context *ctx, struct reservation *r, enum outcome outcome,
                              struct attempt_result *out, struct err *err);
 
 /* attempt.c's, before a success that finishes a reservation does anything else. (3) */
-enum err_code reservation_take_back(struct reservation *r, bool clears_own, struct table *t,
-                                    struct changes *c, struct err *err);
+enum err_code reservation_take_back(struct context *ctx, struct reservation *r, bool clears_own,
+                                    struct err *err);
 
 /* Is it counted in that row? */
 bool reservation_counts(const struct reservation *r, const struct count_row *row);

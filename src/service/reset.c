@@ -7,10 +7,8 @@
 #include "service/row.h"
 
 struct resetting {
+	struct context             *ctx;
 	const struct reset_request *q;
-	struct bytes                table;
-	struct table               *t;
-	struct changes             *changes;
 	struct reset_result        *out;
 	struct err                 *err;
 };
@@ -21,12 +19,12 @@ static const char *const row_same_names[] = {"count", "ttl", "last_updated", NUL
 static bool is_kept(const struct resetting *r, const struct item *row)
 {
 	return !r->q->operator_locks && bytes_is(key_split(row_text(row, "SK")).type, KEY_LOCK) &&
-	       lock_holds(row, r->t->now_us) && lock_is_persons(row);
+	       lock_holds(row, r->ctx->now_us) && lock_is_persons(row);
 }
 
 static void row_clear(struct resetting *r, const struct item *row)
 {
-	struct arena *a = r->changes->arena;
+	struct arena *a = r->ctx->arena;
 	struct bytes  sk = row_text(row, "SK");
 
 	if (is_kept(r, row)) {
@@ -38,33 +36,25 @@ static void row_clear(struct resetting *r, const struct item *row)
 		return;
 	}
 	r->out->cleared[r->out->count++] = (struct reset_row){sk, count_of_row(row)};
-	changes_delete(r->changes, r->table, row_key_two(a, r->q->subject, sk),
-	               row_same(a, row, row_same_names));
+	ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(a, r->q->subject, sk),
+	           row_same(a, row, row_same_names));
 }
 
 /* All rows of JOURNEY#TYPE#NAME, whatever the qualifier. They sort before those of longer names, so that the
  * limit never hides one. */
 static enum err_code family_clear(struct resetting *r, const struct rule_ref *ref, struct bytes type)
 {
-	struct arena             *a = r->changes->arena;
-	struct bytes              name = key_name(a, ref->journey, type, ref->name, (struct bytes){NULL, 0});
-	struct expr_key_condition key = {.hash_name = BYTES("PK"),
-	                                 .hash = value_string(r->q->subject),
-	                                 .range_name = BYTES("SK"),
-	                                 .range_kind = RANGE_PREFIX,
-	                                 .low = value_string(name)};
-	struct table_query        q = {.table = r->table,
-	                               .key = &key,
-	                               .consistent = true,
-	                               .limit = RESET_ROWS_MAX + 1 - r->out->count};
+	struct bytes name = key_name(r->ctx->arena, ref->journey, type, ref->name, (struct bytes){NULL, 0});
+	struct expr_key_condition key = row_prefix(r->q->subject, name);
+	struct table_query q = {.key = &key, .consistent = true, .limit = RESET_ROWS_MAX + 1 - r->out->count};
 	struct table_query_result rows;
 
 	do {
-		if (tables_query(r->t, a, &q, &rows, r->err) != ERR_NONE)
+		if (ctx_query(r->ctx, &q, &rows, r->err) != ERR_NONE)
 			return r->err->code;
 		for (uint32_t i = 0; i < rows.count; i++)
 			if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
-			    !row_expired(&rows.items[i], "ttl", r->t->now_us))
+			    !row_expired(&rows.items[i], "ttl", r->ctx->now_us))
 				row_clear(r, &rows.items[i]);
 		q.start = &rows.last_key;
 	} while (rows.more && !r->out->more && key_is_under(row_text(&rows.last_key, "SK"), name));
@@ -118,18 +108,17 @@ static enum err_code rows_clear(struct resetting *r)
 	return families_clear(r, &r->q->reset->counts, source_counts);
 }
 
-enum err_code subject_reset(const struct reset_request *q, struct bytes table, struct table *t,
-                            struct changes *c, struct reset_result *out, struct err *err)
+enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
+                            struct err *err)
 {
-	struct resetting    r = {q, table, t, c, out, err};
-	struct device_store devices = {table, t, c->arena, err};
+	struct resetting r = {ctx, q, out, err};
 
 	*out = (struct reset_result){0};
 	if (!q->reset->keeps_devices &&
-	    device_forget(&devices, q->subject, (struct bytes){NULL, 0}, c, &out->devices) != ERR_NONE)
+	    device_forget(ctx, q->subject, (struct bytes){NULL, 0}, &out->devices, err) != ERR_NONE)
 		return err->code;
 	if (q->reset->ends_demand &&
-	    demand_meet(q->subject, q->reset->demand, table, t, c, &out->met, err) != ERR_NONE)
+	    demand_meet(ctx, q->subject, q->reset->demand, &out->met, err) != ERR_NONE)
 		return err->code;
 	return rows_clear(&r);
 }

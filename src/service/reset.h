@@ -9,7 +9,6 @@
 #ifndef SERVICE_RESET_H
 #define SERVICE_RESET_H
 
-#include "service/change.h"
 #include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
@@ -38,7 +37,7 @@ struct reset_result {
 	uint32_t          devices; /* known ones that were forgotten */
 };
 
-enum err_code subject_reset(const struct reset_request *q, struct bytes table, struct table *t,
-                            struct changes *c, struct reset_result *out, struct err *err);
+enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
+                            struct err *err);
 
 #endif

@@ -71,6 +71,19 @@ struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk)
 	return (struct item){m, 2};
 }
 
+struct expr_key_condition row_prefix(struct bytes pk, struct bytes prefix)
+{
+	struct expr_key_condition key = {
+	        .hash_name = BYTES("PK"), .hash = value_string(pk), .range_kind = RANGE_NONE};
+
+	if (prefix.len == 0)
+		return key;
+	key.range_name = BYTES("SK");
+	key.range_kind = RANGE_PREFIX;
+	key.low = value_string(prefix);
+	return key;
+}
+
 struct bytes value_text(const struct value *v)
 {
 	return v != NULL && v->type == VALUE_S ? v->text : (struct bytes){NULL, 0};

@@ -47,6 +47,9 @@ static inline void row_key_fill(struct member key[2], struct bytes pk, struct by
 	key[1] = (struct member){BYTES("SK"), value_string(sk)};
 }
 
+/* The rows of a partition whose sort keys begin like that; empty: all. */
+struct expr_key_condition row_prefix(struct bytes pk, struct bytes prefix);
+
 /* Attributes; empty or `otherwise` if absent or of another type. */
 struct bytes value_text(const struct value *v);
 int64_t      value_to_i64(const struct value *v, int64_t otherwise);

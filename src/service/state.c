@@ -32,17 +32,21 @@ const char *intervention_name(enum intervention_flag flag)
 	return flags[flag].name;
 }
 
+static const struct expr *unchanged(const struct context *ctx, const struct looked *read,
+                                    const char *const *names)
+{
+	return read->found ? row_same(ctx->arena, &read->item, names)
+	                   : row_absent(ctx->arena, "PK", "ttl", ctx->now_us);
+}
+
 /* ---- interventions ---- */
 
 struct applying {
+	struct context             *ctx;
 	const struct intervention  *q;
-	struct bytes                table;
-	struct table               *t;
-	struct changes             *changes;
 	struct intervention_result *out;
 	struct err                 *err;
-	struct item                 rows[INTERVENTION_COUNT]; /* as they were */
-	bool                        found[INTERVENTION_COUNT];
+	struct looked               rows[INTERVENTION_COUNT]; /* as they were */
 };
 
 static struct bytes flag_key(struct arena *a, int flag)
@@ -54,15 +58,14 @@ static struct bytes flag_key(struct arena *a, int flag)
 static enum err_code latest_advance(struct applying *p)
 {
 	static const char *const same[] = {"applied_at", NULL};
-	struct arena            *a = p->changes->arena;
+	struct arena            *a = p->ctx->arena;
 	struct bytes             sk = key_applied(a);
-	struct item              old;
+	struct looked            old;
 	struct row               row;
-	bool                     found;
 
-	if (tables_look(p->t, a, p->table, p->q->subject, sk, &found, &old, p->err) != ERR_NONE)
+	if (ctx_look(p->ctx, p->q->subject, sk, &old, p->err) != ERR_NONE)
 		return p->err->code;
-	p->out->latest_s = found ? row_i64(&old, "applied_at", 0) : 0;
+	p->out->latest_s = old.found ? row_i64(&old.item, "applied_at", 0) : 0;
 	p->out->applied = p->q->applied_s >= p->out->latest_s;
 	if (!p->out->applied)
 		return ERR_NONE;
@@ -71,9 +74,8 @@ static enum err_code latest_advance(struct applying *p)
 	row_set_text(&row, "PK", p->q->subject);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "applied_at", p->q->applied_s);
-	row_set_i64(&row, "last_updated", p->t->now_us / 1000000);
-	changes_put(p->changes, p->table, row_item(&row),
-	            found ? row_same(a, &old, same) : row_absent(a, "PK", "ttl", p->t->now_us));
+	row_set_i64(&row, "last_updated", ctx_now_s(p->ctx));
+	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(p->ctx, &old, same));
 	return ERR_NONE;
 }
 
@@ -97,96 +99,91 @@ static int64_t applied_at(const struct item *row)
 
 /* (2) Was it met later than that? Or did meeting it end a demand that was applied then? The clock of whoever
  * intervenes may be ahead of ours. */
-static enum err_code met_since(struct bytes subject, enum intervention_flag demand, int64_t applied_s,
-                               struct bytes table, struct table *t, struct arena *a, bool *yes,
-                               struct err *err)
-{
-	struct item item;
-	bool        found;
+struct demand {
+	struct bytes           subject;
+	enum intervention_flag flag;
+	int64_t                applied_s;
+};
 
-	if (tables_look(t, a, table, subject, key_demand_met(a, met_names[demand]), &found, &item, err) !=
-	    ERR_NONE)
+static enum err_code met_since(struct context *ctx, const struct demand *d, bool *yes, struct err *err)
+{
+	struct looked met;
+
+	if (ctx_look(ctx, d->subject, key_demand_met(ctx->arena, met_names[d->flag]), &met, err) != ERR_NONE)
 		return err->code;
-	*yes = found && applied_s != INT64_MAX &&
-	       (row_i64(&item, "reset_at", 0) > applied_s ||
-	        row_i64(&item, "demand_applied_at", -1) >= applied_s);
+	*yes = met.found && d->applied_s != INT64_MAX &&
+	       (row_i64(&met.item, "reset_at", 0) > d->applied_s ||
+	        row_i64(&met.item, "demand_applied_at", -1) >= d->applied_s);
 	return ERR_NONE;
 }
 
 /* Notes when it was met, and which demand that ended; the latest of both counts. */
-static enum err_code met_note(struct bytes subject, enum intervention_flag demand, const struct item *ended,
-                              struct bytes table, struct table *t, struct changes *c, struct err *err)
+static enum err_code met_note(struct context *ctx, struct bytes subject, enum intervention_flag demand,
+                              const struct looked *ended, struct err *err)
 {
 	static const char *const same[] = {"reset_at", "demand_applied_at", NULL};
-	struct arena            *a = c->arena;
-	struct bytes             sk = key_demand_met(a, met_names[demand]);
-	int64_t                  now_s = t->now_us / 1000000, applied_s;
-	struct item              old;
+	struct bytes             sk = key_demand_met(ctx->arena, met_names[demand]);
+	int64_t                  now_s = ctx_now_s(ctx), applied_s;
+	struct looked            old;
 	struct row               row;
-	bool                     found;
 
-	if (tables_look(t, a, table, subject, sk, &found, &old, err) != ERR_NONE)
+	if (ctx_look(ctx, subject, sk, &old, err) != ERR_NONE)
 		return err->code;
-	applied_s = found ? row_i64(&old, "demand_applied_at", 0) : 0;
-	if (ended != NULL && applied_at(ended) != INT64_MAX && applied_at(ended) > applied_s)
-		applied_s = applied_at(ended);
-	row_init(&row, a);
+	applied_s = old.found ? row_i64(&old.item, "demand_applied_at", 0) : 0;
+	if (ended->found && applied_at(&ended->item) != INT64_MAX && applied_at(&ended->item) > applied_s)
+		applied_s = applied_at(&ended->item);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", subject);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "reset_at", now_s);
 	row_set_i64(&row, "last_updated", now_s);
 	if (applied_s > 0)
 		row_set_i64(&row, "demand_applied_at", applied_s);
-	changes_put(c, table, row_item(&row),
-	            found ? row_same(a, &old, same) : row_absent(a, "PK", "ttl", t->now_us));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(ctx, &old, same));
 	return ERR_NONE;
 }
 
 struct demand_rows {
-	struct item demand, other, suspension;
-	bool        demanded, other_demanded, suspended;
+	struct looked demand, other, suspension;
 };
 
 /* (3) */
 static bool suspension_ends(const struct demand_rows *r)
 {
-	int64_t applied_s = applied_at(&r->demand);
+	int64_t applied_s = r->demand.found ? applied_at(&r->demand.item) : INT64_MAX;
 
-	return r->demanded && r->suspended && applied_s != INT64_MAX &&
-	       applied_at(&r->suspension) == applied_s &&
-	       !(r->other_demanded && applied_at(&r->other) == applied_s);
+	return r->suspension.found && applied_s != INT64_MAX &&
+	       applied_at(&r->suspension.item) == applied_s &&
+	       !(r->other.found && applied_at(&r->other.item) == applied_s);
 }
 
-static void state_delete(struct bytes subject, enum intervention_flag flag, const struct item *row,
-                         struct bytes table, struct changes *c)
+static void state_delete(struct context *ctx, const struct looked *row)
 {
 	static const char *const same[] = {"applied_at", NULL};
 
-	changes_delete(c, table, row_key_two(c->arena, subject, flag_key(c->arena, flag)),
-	               row_same(c->arena, row, same));
+	ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row->pk, row->sk),
+	           row_same(ctx->arena, &row->item, same));
 }
 
-enum err_code demand_meet(struct bytes subject, enum intervention_flag demand, struct bytes table,
-                          struct table *t, struct changes *c, struct demand_met *out, struct err *err)
+enum err_code demand_meet(struct context *ctx, struct bytes subject, enum intervention_flag demand,
+                          struct demand_met *out, struct err *err)
 {
 	enum intervention_flag other =
 	        demand == INTERVENTION_RESET ? INTERVENTION_REPROVE : INTERVENTION_RESET;
-	struct arena      *a = c->arena;
+	struct arena      *a = ctx->arena;
 	struct demand_rows r;
 
-	if (tables_look(t, a, table, subject, flag_key(a, demand), &r.demanded, &r.demand, err) != ERR_NONE ||
-	    tables_look(t, a, table, subject, flag_key(a, other), &r.other_demanded, &r.other, err) !=
-	            ERR_NONE ||
-	    tables_look(t, a, table, subject, flag_key(a, INTERVENTION_SUSPENDED), &r.suspended,
-	                &r.suspension, err) != ERR_NONE)
+	if (ctx_look(ctx, subject, flag_key(a, demand), &r.demand, err) != ERR_NONE ||
+	    ctx_look(ctx, subject, flag_key(a, other), &r.other, err) != ERR_NONE ||
+	    ctx_look(ctx, subject, flag_key(a, INTERVENTION_SUSPENDED), &r.suspension, err) != ERR_NONE)
 		return err->code;
-	out->demand_ended = r.demanded;
+	out->demand_ended = r.demand.found;
 	out->suspension_ended = suspension_ends(&r);
-	if (r.demanded)
-		state_delete(subject, demand, &r.demand, table, c);
+	if (r.demand.found)
+		state_delete(ctx, &r.demand);
 	if (out->suspension_ended)
-		state_delete(subject, INTERVENTION_SUSPENDED, &r.suspension, table, c);
-	return met_note(subject, demand, r.demanded ? &r.demand : NULL, table, t, c, err);
+		state_delete(ctx, &r.suspension);
+	return met_note(ctx, subject, demand, &r.demand, err);
 }
 
 /* ---- applying ---- */
@@ -195,24 +192,23 @@ static void flag_put(struct applying *p, int flag, int64_t applied_s)
 {
 	struct row row;
 
-	row_init(&row, p->changes->arena);
+	row_init(&row, p->ctx->arena);
 	row_set_text(&row, "PK", p->q->subject);
-	row_set_text(&row, "SK", flag_key(p->changes->arena, flag));
+	row_set_text(&row, "SK", flag_key(p->ctx->arena, flag));
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", p->t->now_us / 1000000);
+	row_set_i64(&row, "last_updated", ctx_now_s(p->ctx));
 	row_set_i64(&row, "applied_at", applied_s);
 	row_set_text(&row, "intervention_state", bytes_of(flags[flag].key));
 	if (flags[flag].block_type[0] != '\0')
 		row_set_text(&row, "block_type", bytes_of(flags[flag].block_type));
-	changes_put(p->changes, p->table, row_item(&row), NULL);
+	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
 	p->out->flags[flag] = true;
 }
 
 static void flag_remove(struct applying *p, int flag)
 {
-	changes_delete(p->changes, p->table,
-	               row_key_two(p->changes->arena, p->q->subject, flag_key(p->changes->arena, flag)),
-	               NULL);
+	ctx_delete(p->ctx, TABLE_AUTH_STATE,
+	           row_key_two(p->ctx->arena, p->q->subject, flag_key(p->ctx->arena, flag)), NULL);
 	p->out->flags[flag] = false;
 }
 
@@ -227,9 +223,10 @@ static void flag_apply(struct applying *p, int flag)
 
 static enum err_code demand_apply(struct applying *p, enum intervention_flag demand)
 {
+	struct demand made = {p->q->subject, demand, p->q->applied_s};
+
 	if (p->q->flags[demand] == FLAG_ON &&
-	    met_since(p->q->subject, demand, p->q->applied_s, p->table, p->t, p->changes->arena,
-	              &p->out->is_void[demand], p->err) != ERR_NONE)
+	    met_since(p->ctx, &made, &p->out->is_void[demand], p->err) != ERR_NONE)
 		return p->err->code;
 	flag_apply(p, demand);
 	return ERR_NONE;
@@ -238,7 +235,7 @@ static enum err_code demand_apply(struct applying *p, enum intervention_flag dem
 /* Did a suspension of that time come with this demand, as it was or as it is from now on? */
 static bool comes_with(const struct applying *p, enum intervention_flag demand, int64_t suspended_s)
 {
-	bool was = p->found[demand] && applied_at(&p->rows[demand]) == suspended_s;
+	bool was = p->rows[demand].found && applied_at(&p->rows[demand].item) == suspended_s;
 
 	if (p->q->flags[demand] == FLAG_OFF)
 		return false;
@@ -249,7 +246,8 @@ static bool comes_with(const struct applying *p, enum intervention_flag demand, 
 static void suspension_apply(struct applying *p)
 {
 	bool    set = p->q->flags[INTERVENTION_SUSPENDED] == FLAG_ON, met = false, open = false;
-	int64_t was_s = set ? p->q->applied_s : applied_at(&p->rows[INTERVENTION_SUSPENDED]), is_s = was_s;
+	int64_t was_s = set ? p->q->applied_s : applied_at(&p->rows[INTERVENTION_SUSPENDED].item),
+	        is_s = was_s;
 
 	for (int i = 0; i < DEMAND_COUNT; i++) {
 		if (!comes_with(p, demands[i], was_s))
@@ -268,13 +266,11 @@ static void suspension_apply(struct applying *p)
 
 static enum err_code rows_look(struct applying *p)
 {
-	struct arena *a = p->changes->arena;
-
 	for (int i = 0; i < INTERVENTION_COUNT; i++) {
-		if (tables_look(p->t, a, p->table, p->q->subject, flag_key(a, i), &p->found[i], &p->rows[i],
-		                p->err) != ERR_NONE)
+		if (ctx_look(p->ctx, p->q->subject, flag_key(p->ctx->arena, i), &p->rows[i], p->err) !=
+		    ERR_NONE)
 			return p->err->code;
-		p->out->flags[i] = p->found[i];
+		p->out->flags[i] = p->rows[i].found;
 	}
 	return ERR_NONE;
 }
@@ -287,15 +283,15 @@ static enum err_code flags_apply(struct applying *p)
 	flag_apply(p, INTERVENTION_BLOCKED);
 	if (p->q->flags[INTERVENTION_SUSPENDED] == FLAG_OFF)
 		flag_remove(p, INTERVENTION_SUSPENDED);
-	else if (p->q->flags[INTERVENTION_SUSPENDED] == FLAG_ON || p->found[INTERVENTION_SUSPENDED])
+	else if (p->q->flags[INTERVENTION_SUSPENDED] == FLAG_ON || p->rows[INTERVENTION_SUSPENDED].found)
 		suspension_apply(p);
 	return ERR_NONE;
 }
 
-enum err_code intervention_apply(const struct intervention *q, struct bytes table, struct table *t,
-                                 struct changes *c, struct intervention_result *out, struct err *err)
+enum err_code intervention_apply(struct context *ctx, const struct intervention *q,
+                                 struct intervention_result *out, struct err *err)
 {
-	struct applying p = {.q = q, .table = table, .t = t, .changes = c, .out = out, .err = err};
+	struct applying p = {.ctx = ctx, .q = q, .out = out, .err = err};
 
 	*out = (struct intervention_result){0};
 	if (latest_advance(&p) != ERR_NONE || rows_look(&p) != ERR_NONE)
@@ -305,63 +301,53 @@ enum err_code intervention_apply(const struct intervention *q, struct bytes tabl
 
 /* ---- email fraud ---- */
 
-static struct item fraud_item(struct arena *a, struct bytes subject, enum email_fraud state,
-                              int64_t duration_s, int64_t now_us, int64_t until_s)
+/* Without reading and without conditions, so that of two at once one wins whole (4). */
+int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fraud state, int64_t duration_s)
 {
+	int64_t    until_s = state == EMAIL_FRAUD_DENY ? ctx_now_s(ctx) + duration_s : 0;
 	struct row row;
 
-	row_init(&row, a);
+	for (int i = 0; i < EMAIL_FRAUD_STATE_COUNT; i++)
+		if (i != (int)state)
+			ctx_delete(ctx, TABLE_AUTH_STATE,
+			           row_key_two(ctx->arena, subject,
+			                       key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)),
+			           NULL);
+	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", subject);
-	row_set_text(&row, "SK", key_state(a, KEY_EMAIL_FRAUD, frauds[state].key));
+	row_set_text(&row, "SK", key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[state].key));
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", now_us / 1000000);
+	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
 	row_set_text(&row, "intervention_state", bytes_of(frauds[state].state));
 	if (until_s > 0) {
 		row_set_text(&row, "block_type", BYTES("STANDARD"));
 		row_set_i64(&row, "block_duration", duration_s);
 		row_set_i64(&row, "ttl", until_s);
 	}
-	return row_item(&row);
-}
-
-/* Without reading and without conditions, so that of two at once one wins whole (4). */
-void email_fraud_set(struct bytes subject, enum email_fraud state, int64_t duration_s, struct bytes table,
-                     int64_t now_us, struct changes *c, int64_t *until_s)
-{
-	*until_s = state == EMAIL_FRAUD_DENY ? now_us / 1000000 + duration_s : 0;
-	for (int i = 0; i < EMAIL_FRAUD_STATE_COUNT; i++) {
-		struct bytes sk = key_state(c->arena, KEY_EMAIL_FRAUD, frauds[i].key);
-
-		if (i == (int)state)
-			changes_put(c, table,
-			            fraud_item(c->arena, subject, state, duration_s, now_us, *until_s), NULL);
-		else
-			changes_delete(c, table, row_key_two(c->arena, subject, sk), NULL);
-	}
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	return until_s;
 }
 
 /* ---- clearing ---- */
 
-enum err_code states_clear(struct bytes subject, enum state_family family, struct bytes table,
-                           struct table *t, struct changes *c, const char *names[STATES_MAX], uint32_t *count,
-                           struct err *err)
+enum err_code states_clear(struct context *ctx, struct bytes subject, enum state_family family,
+                           struct states_cleared *out, struct err *err)
 {
 	bool fraud = family == FAMILY_EMAIL_FRAUD;
 	int  states = fraud ? (int)EMAIL_FRAUD_STATE_COUNT : (int)INTERVENTION_COUNT;
 
-	*count = 0;
+	out->count = 0;
 	for (int i = 0; i < states; i++) {
-		struct bytes sk =
-		        fraud ? key_state(c->arena, KEY_EMAIL_FRAUD, frauds[i].key) : flag_key(c->arena, i);
-		struct item item;
-		bool        found;
+		struct bytes  sk = fraud ? key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)
+		                         : flag_key(ctx->arena, i);
+		struct looked row;
 
-		if (tables_look(t, c->arena, table, subject, sk, &found, &item, err) != ERR_NONE)
+		if (ctx_look(ctx, subject, sk, &row, err) != ERR_NONE)
 			return err->code;
-		if (!found)
+		if (!row.found)
 			continue;
-		names[(*count)++] = fraud ? email_fraud_names[i] : flags[i].name;
-		changes_delete(c, table, row_key_two(c->arena, subject, sk), NULL);
+		out->names[out->count++] = fraud ? email_fraud_names[i] : flags[i].name;
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk), NULL);
 	}
 	return ERR_NONE;
 }
@@ -405,30 +391,30 @@ static void bar(const struct states_seen *seen, enum state_row row, const char *
 
 /* (2) and (3) hold for rows too: a demand and what met it may have been written at the same time, elsewhere.
  * *lifted: a demand says how to get back in after a suspension, or was met and takes it along. */
-static enum err_code demand_judge(const struct states_seen *seen, enum state_row row, struct bytes table,
-                                  struct table *t, struct arena *a, bool *lifted, struct err *err)
+static enum err_code demand_judge(struct context *ctx, const struct states_seen *seen, enum state_row row,
+                                  bool *lifted, struct err *err)
 {
-	enum intervention_flag demand = row == STATE_RESET ? INTERVENTION_RESET : INTERVENTION_REPROVE;
-	const struct item     *item = seen->rows[row], *suspension = seen->rows[STATE_SUSPENDED];
-	bool                   is_void;
+	const struct item *item = seen->rows[row], *suspension = seen->rows[STATE_SUSPENDED];
+	struct demand d = {seen->subject, row == STATE_RESET ? INTERVENTION_RESET : INTERVENTION_REPROVE, 0};
+	bool          is_void;
 
 	if (item == NULL)
 		return ERR_NONE;
-	if (met_since(seen->subject, demand, applied_at(item), table, t, a, &is_void, err) != ERR_NONE)
+	d.applied_s = applied_at(item);
+	if (met_since(ctx, &d, &is_void, err) != ERR_NONE)
 		return err->code;
 	if (!is_void)
-		require(seen->required, demand);
+		require(seen->required, d.flag);
 	*lifted |= !is_void || (suspension != NULL && applied_at(suspension) == applied_at(item));
 	return ERR_NONE;
 }
 
-enum err_code states_judge(const struct states_seen *seen, struct bytes table, struct table *t,
-                           struct arena *a, struct err *err)
+enum err_code states_judge(struct context *ctx, const struct states_seen *seen, struct err *err)
 {
 	bool lifted = false;
 
-	if (demand_judge(seen, STATE_RESET, table, t, a, &lifted, err) != ERR_NONE ||
-	    demand_judge(seen, STATE_REPROVE, table, t, a, &lifted, err) != ERR_NONE)
+	if (demand_judge(ctx, seen, STATE_RESET, &lifted, err) != ERR_NONE ||
+	    demand_judge(ctx, seen, STATE_REPROVE, &lifted, err) != ERR_NONE)
 		return err->code;
 	bar(seen, STATE_BLOCKED, "intervention_blocked");
 	if (!lifted)

@@ -15,7 +15,7 @@
 #ifndef SERVICE_STATE_H
 #define SERVICE_STATE_H
 
-#include "service/change.h"
+#include "service/context.h"
 #include "service/verdict.h"
 
 enum {
@@ -55,16 +55,16 @@ struct intervention_result {
 
 const char *intervention_name(enum intervention_flag flag); /* "blocked" */
 
-enum err_code intervention_apply(const struct intervention *q, struct bytes table, struct table *t,
-                                 struct changes *c, struct intervention_result *out, struct err *err);
+enum err_code intervention_apply(struct context *ctx, const struct intervention *q,
+                                 struct intervention_result *out, struct err *err);
 
 /* In the order of email_fraud_names. */
 enum email_fraud { EMAIL_FRAUD_PENDING, EMAIL_FRAUD_ALLOW, EMAIL_FRAUD_DENY };
 extern const char *const email_fraud_names[EMAIL_FRAUD_STATE_COUNT + 1]; /* as requests say them; NULL last */
 
-/* *until_s: when it ends by itself; 0: it does not. */
-void email_fraud_set(struct bytes subject, enum email_fraud state, int64_t duration_s, struct bytes table,
-                     int64_t now_us, struct changes *c, int64_t *until_s);
+/* When it ends by itself, in seconds since 1970; 0: it does not. */
+int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fraud state,
+                        int64_t duration_s);
 
 /* A family of states: "intervention", "email_fraud"; as requests name them, NULL last. */
 enum state_family { FAMILY_INTERVENTION, FAMILY_EMAIL_FRAUD };
@@ -72,19 +72,23 @@ extern const char *const state_family_names[];
 
 enum { STATES_MAX = INTERVENTION_COUNT };
 
-/* Removes all of a family; `names` are those that were there, as requests say them. What was applied latest
- * stays known (1). */
-enum err_code states_clear(struct bytes subject, enum state_family family, struct bytes table,
-                           struct table *t, struct changes *c, const char *names[STATES_MAX], uint32_t *count,
-                           struct err *err);
+/* Those that were there, as requests say them. */
+struct states_cleared {
+	const char *names[STATES_MAX];
+	uint32_t    count;
+};
+
+/* Removes all of a family. What was applied latest stays known (1). */
+enum err_code states_clear(struct context *ctx, struct bytes subject, enum state_family family,
+                           struct states_cleared *out, struct err *err);
 
 /* The subject did what was demanded of it. Ends the demand, and the suspension that came with it (3). */
 struct demand_met {
 	bool demand_ended, suspension_ended; /* there was one */
 };
 
-enum err_code demand_meet(struct bytes subject, enum intervention_flag demand, struct bytes table,
-                          struct table *t, struct changes *c, struct demand_met *out, struct err *err);
+enum err_code demand_meet(struct context *ctx, struct bytes subject, enum intervention_flag demand,
+                          struct demand_met *out, struct err *err);
 
 /* ---- what states mean for an attempt ---- */
 
@@ -119,7 +123,6 @@ struct states_seen {
 	struct states_required *required;
 };
 
-enum err_code states_judge(const struct states_seen *seen, struct bytes table, struct table *t,
-                           struct arena *a, struct err *err);
+enum err_code states_judge(struct context *ctx, const struct states_seen *seen, struct err *err);
 
 #endif

@@ -51,26 +51,22 @@ static void rows_add(struct subject *s, struct bytes prefix, const struct table_
 	}
 }
 
-enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes table, struct table *t,
-                           struct arena *a, struct subject *out, struct err *err)
+enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes prefix, struct subject *out,
+                           struct err *err)
 {
-	struct expr_key_condition key = {.hash_name = BYTES("PK"), .hash = value_string(id)};
-	struct table_query        q = {.table = table, .key = &key, .consistent = true};
+	struct expr_key_condition key;
+	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result page;
 
 	while (prefix.len > 0 && prefix.data[prefix.len - 1] == '#')
 		prefix.len--;
-	if (prefix.len > 0) {
-		key.range_name = BYTES("SK");
-		key.range_kind = RANGE_PREFIX;
-		key.low = value_string(prefix);
-	}
+	key = row_prefix(id, prefix);
 	*out = (struct subject){.id = id};
-	out->rows = arena_array(a, SUBJECT_ROWS_MAX, sizeof(*out->rows));
+	out->rows = arena_array(ctx->arena, SUBJECT_ROWS_MAX, sizeof(*out->rows));
 	do {
-		if (tables_query(t, a, &q, &page, err) != ERR_NONE)
+		if (ctx_query(ctx, &q, &page, err) != ERR_NONE)
 			return err->code;
-		rows_add(out, prefix, &page, t->now_us);
+		rows_add(out, prefix, &page, ctx->now_us);
 		q.start = &page.last_key;
 	} while (page.more && out->count < SUBJECT_ROWS_MAX);
 	return ERR_NONE;

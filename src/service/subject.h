@@ -3,8 +3,8 @@
 #ifndef SERVICE_SUBJECT_H
 #define SERVICE_SUBJECT_H
 
+#include "service/context.h"
 #include "service/key_names.h"
-#include "service/tables.h"
 
 enum { SUBJECT_ROWS_MAX = 1000 };
 
@@ -25,8 +25,8 @@ struct subject {
 };
 
 /* `prefix`: the first parts of the sort key, whole: "A#B" is a prefix of "A#B#c", not of "A#Bc". Empty: all. */
-enum err_code subject_read(struct bytes id, struct bytes prefix, struct bytes table, struct table *t,
-                           struct arena *a, struct subject *out, struct err *err);
+enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes prefix, struct subject *out,
+                           struct err *err);
 
 /* "all MFA errors of this subject", "of this device": the sum of the counts that were read, with those that a lock
  * moved aside. */

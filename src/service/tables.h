@@ -48,23 +48,9 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
                             struct bytes name, struct err *err);
 
-/* Like the backend's get and query, but an absent table is an empty one, and one that somebody made with other keys is
- * ERR_RESOURCE_IN_USE. */
-enum err_code tables_get(struct table *t, struct arena *a, const struct table_get *q,
-                         struct table_get_result *r, struct err *err);
-/* transact_get of rows of one table. */
-enum err_code tables_get_together(struct table *t, struct arena *a, const struct table_batch_get *q,
-                                  struct table_batch_get_result *r, struct err *err);
-enum err_code tables_query(struct table *t, struct arena *a, const struct table_query *q,
-                           struct table_query_result *r, struct err *err);
-
-/* The row of that key (PK, SK), if it is there and has not expired. */
-enum err_code tables_look(struct table *t, struct arena *a, struct bytes table, struct bytes pk,
-                          struct bytes sk, bool *found, struct item *item, struct err *err);
-
-/* One of a list of rows to look at. */
+/* A row that is looked at: its key, and what was there. */
 struct looked {
-	struct looked *next;
+	struct looked *next; /* of a list */
 	struct bytes   pk, sk;
 	struct member  key[2]; /* the same, as a key */
 	bool           answered;
@@ -72,10 +58,6 @@ struct looked {
 	struct item    item; /* if found */
 };
 
-void looked_init(struct looked *l, struct bytes pk, struct bytes sk);
-
-/* The same for all of the list, in as few calls as it takes. A row may come twice. */
-enum err_code tables_look_all(struct table *t, struct arena *a, struct bytes table, struct looked *first,
-                              struct err *err);
+void looked_init(struct looked *l, struct bytes pk, struct bytes sk); /* sk.data NULL: there is none */
 
 #endif

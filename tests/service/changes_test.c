@@ -6,6 +6,7 @@
 struct changing {
 	struct turn_request base;
 	struct service     *s;
+	struct context      ctx;
 	void (*plan)(struct changing *c, struct changes *changes, struct table *t);
 	int count;
 };
@@ -13,11 +14,10 @@ struct changing {
 static enum err_code change_in_turn(struct turn_request *w, struct table *t)
 {
 	struct changing *c = (struct changing *)w;
-	struct changes   changes;
 
-	changes_init(&changes, &c->s->f.arena, &c->s->tables);
-	c->plan(c, &changes, t);
-	return changes_commit(&changes, t, &w->err);
+	c->ctx = service_context(c->s, t);
+	c->plan(c, &c->ctx.changes, t);
+	return changes_commit(&c->ctx.changes, t, &w->err);
 }
 
 static enum err_code change(struct service *s,
@@ -44,7 +44,7 @@ static void plan_many(struct changing *c, struct changes *changes, struct table 
 {
 	(void)t;
 	for (int i = 0; i < c->count; i++)
-		changes_put(changes, c->s->tables.names[TABLE_AUTH_STATE], row_numbered(c, i), NULL);
+		changes_put(changes, c->s->all.tables.names[TABLE_AUTH_STATE], row_numbered(c, i), NULL);
 }
 
 TEST(changes, as_many_rows_as_a_transaction_holds_are_committed_and_one_more_commits_nothing)
@@ -63,7 +63,7 @@ TEST(changes, as_many_rows_as_a_transaction_holds_are_committed_and_one_more_com
 /* The second row exists already, so that nothing of the transaction may be there. */
 static void plan_conflict(struct changing *c, struct changes *changes, struct table *t)
 {
-	struct bytes       table = c->s->tables.names[TABLE_AUTH_STATE];
+	struct bytes       table = c->s->all.tables.names[TABLE_AUTH_STATE];
 	const struct expr *absent = row_absent(&c->s->f.arena, "PK", "ttl", t->now_us);
 
 	changes_put(changes, table, row_numbered(c, 100), absent);
@@ -87,7 +87,7 @@ TEST(changes, one_condition_that_does_not_hold_undoes_all)
 
 static void plan_twice(struct changing *c, struct changes *changes, struct table *t)
 {
-	struct bytes table = c->s->tables.names[TABLE_AUTH_STATE];
+	struct bytes table = c->s->all.tables.names[TABLE_AUTH_STATE];
 
 	changes_put(changes, table, row_numbered(c, 1), row_absent(&c->s->f.arena, "PK", "ttl", t->now_us));
 	changes_delete(changes, table, row_key_two(&c->s->f.arena, BYTES("many"), BYTES("row-001")), NULL);
@@ -111,7 +111,7 @@ static void plan_two_tables(struct changing *c, struct changes *changes, struct 
 	struct idempotency once = {.key = BYTES("k"), .caller = BYTES("-")};
 
 	plan_many(c, changes, t);
-	idempotency_keep(&once, changes, c->s->tables.names[TABLE_IDEMPOTENCY], t->now_us, 200, BYTES("{}"));
+	idempotency_keep(&c->ctx, &once, 200, BYTES("{}"));
 }
 
 TEST(changes, make_every_table_that_they_need_and_is_absent)
@@ -134,7 +134,7 @@ TEST(changes, a_table_that_is_not_the_services_is_not_made)
 	struct service s;
 
 	service_open(&s, NULL);
-	s.tables.names[TABLE_IDEMPOTENCY] = BYTES("a-name-of-the-users-choice");
+	s.all.tables.names[TABLE_IDEMPOTENCY] = BYTES("a-name-of-the-users-choice");
 	assert_int_equal(change(&s, plan_two_tables, 1), ERR_NONE);
 	assert_bytes(fixture_ok(&s.f, "ListTables", "{}").list.names[0], "a-name-of-the-users-choice");
 	service_close(&s);
@@ -155,7 +155,7 @@ static struct item policy_row(struct changing *c, const char *pk, int64_t versio
 
 static void plan_no_sort_key(struct changing *c, struct changes *changes, struct table *t)
 {
-	struct bytes table = c->s->tables.names[TABLE_POLICIES];
+	struct bytes table = c->s->all.tables.names[TABLE_POLICIES];
 
 	(void)t;
 	changes_put(changes, table, policy_row(c, "one", 1), NULL);
@@ -191,7 +191,7 @@ static const struct expr_update *add_five(struct arena *a)
 static void plan_update_later(struct changing *c, struct changes *changes, struct table *t)
 {
 	struct arena *a = &c->s->f.arena;
-	struct bytes  table = c->s->tables.names[TABLE_AUTH_STATE];
+	struct bytes  table = c->s->all.tables.names[TABLE_AUTH_STATE];
 
 	(void)t;
 	changes_put(changes, table, row_numbered(c, 7), NULL);
@@ -244,7 +244,7 @@ static void plan_large(struct changing *c, struct changes *changes, struct table
 
 		row_from(&row, &c->s->f.arena, &item);
 		row_set_text(&row, "text", (struct bytes){text, ITEM_BYTES_MAX - 100});
-		changes_put(changes, c->s->tables.names[TABLE_AUTH_STATE], row_item(&row), NULL);
+		changes_put(changes, c->s->all.tables.names[TABLE_AUTH_STATE], row_item(&row), NULL);
 	}
 }
 
@@ -281,7 +281,7 @@ static enum err_code keys_of(struct service *s, enum service_table which)
 	enum err_code         rc;
 
 	engine_session_init(&reader, s->f.engine);
-	rc = tables_check_keys(&s->tables, which, &reader.base, &s->f.arena, &s->f.err);
+	rc = tables_check_keys(&s->all.tables, which, &reader.base, &s->f.arena, &s->f.err);
 	engine_session_release(&reader);
 	return rc;
 }
@@ -295,12 +295,12 @@ TEST(tables, that_others_made_must_have_the_keys_of_the_services)
 	assert_int_equal(change(&s, plan_two_tables, 1), ERR_NONE);
 	assert_int_equal(keys_of(&s, TABLE_AUTH_STATE), ERR_NONE);
 	assert_int_equal(keys_of(&s, TABLE_IDEMPOTENCY), ERR_NONE);
-	s.tables.names[TABLE_RATE_LIMITS] = BYTES("auth-state"); /* which has a range key too */
+	s.all.tables.names[TABLE_RATE_LIMITS] = BYTES("auth-state"); /* which has a range key too */
 	assert_int_equal(keys_of(&s, TABLE_RATE_LIMITS), ERR_INVALID);
 	assert_string_equal(
 	        s.f.err.text,
 	        "the table \"auth-state\" cannot be used as rate-limits: its keys must be PK, of type S");
-	s.tables.names[TABLE_AUTH_STATE] = BYTES("numbers");
+	s.all.tables.names[TABLE_AUTH_STATE] = BYTES("numbers");
 	fixture_ok(&s.f, "CreateTable",
 	           "{'TableName':'numbers','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':["
 	           "{'AttributeName':'PK','AttributeType':'S'},{'AttributeName':'SK','AttributeType':'N'}],"
@@ -319,11 +319,11 @@ static struct kept_answer find(struct service *s, const char *caller, const char
 	struct idempotency    once = {.key = bytes_of(key), .caller = bytes_of(caller), .digest = {digest}};
 	struct kept_answer    kept;
 	struct engine_session reader;
+	struct context        ctx;
 
 	engine_session_init(&reader, s->f.engine);
-	assert_int_equal(idempotency_find(&once, s->tables.names[TABLE_IDEMPOTENCY], &reader.base,
-	                                  &s->f.arena, &kept, &s->f.err),
-	                 expected);
+	ctx = service_context(s, &reader.base);
+	assert_int_equal(idempotency_find(&ctx, &once, &kept, &s->f.err), expected);
 	engine_session_release(&reader);
 	return kept;
 }
@@ -332,8 +332,9 @@ static void plan_keep(struct changing *c, struct changes *changes, struct table 
 {
 	struct idempotency once = {.key = BYTES("key-1"), .caller = BYTES("caller"), .digest = {7}};
 
-	idempotency_keep(&once, changes, c->s->tables.names[TABLE_IDEMPOTENCY], t->now_us, 423,
-	                 BYTES("{\"verdict\":\"locked\"}\n"));
+	(void)changes;
+	(void)t;
+	idempotency_keep(&c->ctx, &once, 423, BYTES("{\"verdict\":\"locked\"}\n"));
 }
 
 TEST(idempotency, an_answer_is_kept_for_a_day_to_the_second)

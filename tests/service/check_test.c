@@ -14,7 +14,6 @@ enum { HOUR_S = 3600, PAST_S = 10, HOUR_AT_S = START_S - START_S % HOUR_S + HOUR
 
 struct place {
 	struct service         s;
-	struct limits         *limits;
 	struct limit_policies *set;
 	struct limit_call      call;
 };
@@ -25,19 +24,19 @@ static void place_open(struct place *p)
 
 	service_open(&p->s, NULL);
 	fixture_set_clock(&p->s.f, HOUR_AT_S + PAST_S);
-	p->limits = limits_open(
+	p->s.all.limits = limits_open(
 	        &(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN, .seed = {1, 2}});
-	document_holder_init(limits_holder(p->limits));
+	document_holder_init(limits_holder(p->s.all.limits));
 	assert_int_equal(limit_policies_parse(fixture_json(&p->s.f, POLICIES), &set, &p->s.f.err), ERR_NONE);
-	document_put(limits_holder(p->limits), set);
-	p->set = limits_policies(p->limits);
+	document_put(limits_holder(p->s.all.limits), set);
+	p->set = limits_policies(p->s.all.limits);
 }
 
 static void place_close(struct place *p)
 {
 	limit_policies_release(p->set);
-	document_holder_release(limits_holder(p->limits));
-	limits_close(p->limits);
+	document_holder_release(limits_holder(p->s.all.limits));
+	limits_close(p->s.all.limits);
 	service_close(&p->s);
 }
 
@@ -59,12 +58,11 @@ struct take {
 static enum err_code take_in_turn(struct turn_request *w, struct table *t)
 {
 	struct take   *k = (struct take *)w;
-	struct changes changes;
+	struct context ctx = service_context(&k->p->s, t);
 
-	changes_init(&changes, &k->p->s.f.arena, &k->p->s.tables);
-	if (limits_run(k->p->limits, &k->call, t, &changes, &w->err) != ERR_NONE)
+	if (limits_run(&ctx, &k->call, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 static void take(struct place *p, const char *policy, uint64_t cost)
@@ -96,12 +94,10 @@ static struct check check_of(struct place *p, const char *first, const char *sec
 
 static enum err_code run_on(struct place *p, struct table *t, struct check *c)
 {
-	struct changes changes;
-	enum err_code  rc;
+	struct context ctx = service_context(&p->s, t);
+	enum err_code  rc = check_run(&ctx, c, &p->s.f.err);
 
-	changes_init(&changes, &p->s.f.arena, &p->s.tables);
-	rc = check_run(c, p->limits, t, &changes, &p->s.f.err);
-	assert_int_equal(changes.count, 0);
+	assert_int_equal(ctx.changes.count, 0);
 	return rc;
 }
 

@@ -566,12 +566,11 @@ struct forget_turn {
 	uint32_t     count;
 };
 
-static enum err_code forget_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code forget_run(struct turn *turn, struct err *err)
 {
 	struct forget_turn *f = (struct forget_turn *)turn;
-	struct device_store s = {turn->table, t, turn->changes.arena, err};
 
-	return device_forget(&s, BYTES("alice"), f->name, &turn->changes, &f->count);
+	return device_forget(&turn->ctx, BYTES("alice"), f->name, &f->count, err);
 }
 
 TEST(known_device, that_is_revoked_opens_nothing_and_the_others_stay)

@@ -6,6 +6,8 @@
 
 #include "engine/fixture.h"
 
+#include <sys/random.h>
+
 #include "json/yaml.h"
 #include "service/attempt.h"
 #include "service/key_names.h"
@@ -14,8 +16,7 @@
 
 struct service {
 	struct fixture         f;
-	struct service_tables  tables;
-	struct identifier_key  key;
+	struct services        all;
 	struct rules          *rules;
 	struct document_holder holder; /* what tests of the policy store put into force */
 	struct device_keys    *device_keys;
@@ -58,14 +59,29 @@ static inline void service_rules(struct service *s, const char *yaml)
 	s->rules = (struct rules *)d;
 }
 
+static inline void service_random(void *out, size_t len)
+{
+	assert_int_equal(getrandom(out, len, 0), len);
+}
+
+/* What a service call works with here. */
+static inline struct context service_context(struct service *s, struct table *t)
+{
+	struct context ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
+
+	ctx_begin(&ctx, t);
+	return ctx;
+}
+
 static inline void service_open(struct service *s, const char *yaml)
 {
 	static const uint8_t secret[IDENTIFIER_KEY_BYTES] = {7};
 
 	*s = (struct service){0};
 	fixture_open(&s->f);
-	s->tables = service_tables_default();
-	identifier_key_init(&s->key, secret);
+	s->all.tables = service_tables_default();
+	s->all.random = service_random;
+	identifier_key_init(&s->all.identifiers, secret);
 	s->device_keys = device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1);
 	service_rules(s, yaml);
 }
@@ -107,7 +123,7 @@ static inline struct bytes hashed(struct service *s, enum identifier_kind kind, 
 {
 	struct bytes out = {NULL, 0};
 
-	if (text != NULL && !identifier_hash(&s->key, &s->f.arena, kind, bytes_of(text), &out))
+	if (text != NULL && !identifier_hash(&s->all.identifiers, &s->f.arena, kind, bytes_of(text), &out))
 		fail_msg("%s is not one", text);
 	return out;
 }
@@ -159,13 +175,11 @@ struct service_call {
 static inline enum err_code service_in_turn(struct turn_request *w, struct table *t)
 {
 	struct service_call *c = (struct service_call *)w;
-	struct changes       changes;
+	struct context       ctx = service_context(c->s, t);
 
-	changes_init(&changes, &c->s->f.arena, &c->s->tables);
-	if (attempt_record(c->q, c->outcome, c->s->tables.names[TABLE_AUTH_STATE], t, &changes, &c->r,
-	                   &w->err) != ERR_NONE)
+	if (attempt_record(&ctx, c->q, c->outcome, &c->r, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 static inline struct attempt_result service_record(struct service *s, enum outcome outcome, struct try t)
@@ -209,16 +223,20 @@ static inline void assert_verdict(const struct attempt_result *r, enum verdict_k
 
 static inline bool row_find(struct service *s, struct bytes pk, struct bytes sk, struct item *out)
 {
-	struct table_get        q = {.table = s->tables.names[TABLE_AUTH_STATE],
+	struct table_get        q = {.table = s->all.tables.names[TABLE_AUTH_STATE],
 	                             .key = row_key_two(&s->f.arena, pk, sk),
 	                             .consistent = true};
 	struct table_get_result r;
 	struct engine_session   reader;
+	enum err_code           rc;
 
 	engine_session_init(&reader, s->f.engine);
-	if (tables_get(&reader.base, &s->f.arena, &q, &r, &s->f.err) != ERR_NONE)
-		fail_msg("%s", s->f.err.text);
+	rc = reader.base.backend->get(&reader.base, &s->f.arena, &q, &r, &s->f.err);
 	engine_session_release(&reader);
+	if (rc == ERR_NO_RESOURCE) /* nobody wrote yet */
+		return false;
+	if (rc != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
 	*out = r.item;
 	return r.found;
 }

@@ -19,11 +19,11 @@ enum way { MEMORY, TABLE, APART, WAYS };
 enum { APART_TRIES_MAX = 5, APART_TRIES_GCRA = 1000 };
 
 struct world {
-	struct fixture        f;
-	struct limits        *limits;
-	struct service_tables tables;
-	enum way              way;
-	atomic_uint           turns;      /* calls that needed one */
+	struct fixture  f;
+	struct limits  *limits;
+	struct services all;
+	enum way        way;
+	atomic_uint     turns;            /* calls that needed one */
 	void (*between)(struct world *w); /* APART, for the next call: see struct apart */
 };
 
@@ -48,14 +48,19 @@ static inline void world_use(struct world *w, const char *policies)
 	document_put(limits_holder(w->limits), set);
 }
 
+static inline void world_random(void *out, size_t len)
+{
+	assert_int_equal(getrandom(out, len, 0), len);
+}
+
 static inline void world_open(struct world *w, enum way way, const char *policies)
 {
 	fixture_open(&w->f);
 	w->way = way;
 	atomic_init(&w->turns, 0);
 	w->between = NULL;
-	w->tables = service_tables_default();
-	w->limits = limits_open(
+	w->all = (struct services){.tables = service_tables_default(), .random = world_random};
+	w->limits = w->all.limits = limits_open(
 	        &(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN, .seed = {1, 2}});
 	document_holder_init(limits_holder(w->limits));
 	world_use(w, policies);
@@ -162,21 +167,15 @@ struct world_call {
 	struct arena       *arena;
 };
 
-static inline void world_random(void *out, size_t len)
-{
-	assert_int_equal(getrandom(out, len, 0), len);
-}
-
 static inline enum err_code world_step(struct world *w, struct limit_call *c, struct table *t,
                                        struct arena *a, struct err *err)
 {
-	struct changes changes;
+	struct context ctx = {.services = &w->all, .arena = a, .caller = BYTES("-")};
 
-	changes_init(&changes, a, &w->tables);
-	changes.random = world_random;
-	if (limits_run(w->limits, c, t, &changes, err) != ERR_NONE)
+	ctx_begin(&ctx, t);
+	if (limits_run(&ctx, c, err) != ERR_NONE)
 		return err->code;
-	return changes_commit(&changes, t, err);
+	return changes_commit(&ctx.changes, t, err);
 }
 
 static inline enum err_code world_in_turn(struct turn_request *base, struct table *t)
@@ -285,11 +284,12 @@ static inline struct item world_row(struct world *w, const char *pk)
 	struct table_get        q = {.table = BYTES("rate-limits"),
 	                             .key = item_with(&w->f.arena, &none, BYTES("PK"), &key)};
 	struct table_get_result r;
+	enum err_code           rc;
 
 	engine_session_init(&reader, w->f.engine);
-	tables_get(&reader.base, &w->f.arena, &q, &r, &w->f.err);
+	rc = reader.base.backend->get(&reader.base, &w->f.arena, &q, &r, &w->f.err);
 	engine_session_release(&reader);
-	return r.found ? r.item : none;
+	return rc == ERR_NONE && r.found ? r.item : none;
 }
 
 #endif

@@ -173,7 +173,7 @@ SEED(KeyFormat)
 	unsigned              count;
 
 	assert_true(allowed(w, "limiter", alice));
-	top = limits_top(w->limits, LIMITS_HOT, &w->f.arena, 10, world_now_us(w), &count);
+	top = limit_top_read(limits_top(w->limits, LIMITS_HOT), &w->f.arena, 10, world_now_us(w), &count);
 	assert_int_equal(count, 1);
 	assert_bytes(top[0].key, alice);
 	if (w->way != MEMORY) {

@@ -39,11 +39,11 @@ struct lock_turn {
 	bool            held;
 };
 
-static enum err_code add_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code add_run(struct turn *turn, struct err *err)
 {
 	struct lock_turn *l = (struct lock_turn *)turn;
 
-	return lock_add(&l->lock, turn->table, t, &turn->changes, &l->verdict, err);
+	return lock_add(&turn->ctx, &l->lock, &l->verdict, err);
 }
 
 static struct bytes lock_sk(struct lock_turn *l)
@@ -51,18 +51,18 @@ static struct bytes lock_sk(struct lock_turn *l)
 	return key_name(&l->turn.s->f.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier);
 }
 
-static enum err_code clear_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code clear_run(struct turn *turn, struct err *err)
 {
 	struct lock_turn *l = (struct lock_turn *)turn;
 
-	return lock_clear(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
+	return lock_clear(&turn->ctx, l->lock.pk, lock_sk(l), &l->held, err);
 }
 
-static enum err_code open_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code open_run(struct turn *turn, struct err *err)
 {
 	struct lock_turn *l = (struct lock_turn *)turn;
 
-	return lock_open(l->lock.pk, lock_sk(l), turn->table, t, &turn->changes, &l->held, err);
+	return lock_open(&turn->ctx, l->lock.pk, lock_sk(l), &l->held, err);
 }
 
 static struct lock_turn lock_of(const char *pk, const char *name, const char *qualifier)
@@ -190,23 +190,23 @@ struct list_turn {
 	struct lock_page   page;
 };
 
-static enum err_code find_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code find_run(struct turn *turn, struct err *err)
 {
 	struct list_turn *l = (struct list_turn *)turn;
 
-	return locks_find(&l->q, turn->table, t, &turn->s->f.arena, &l->page, err);
+	return locks_find(&turn->ctx, &l->q, &l->page, err);
 }
 
-static enum err_code unlock_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code unlock_run(struct turn *turn, struct err *err)
 {
 	struct list_turn *l = (struct list_turn *)turn;
 
-	return locks_unlock(&l->q, turn->table, t, &turn->changes, &l->page, err);
+	return locks_unlock(&turn->ctx, &l->q, &l->page, err);
 }
 
 /* Follows the cursor to the end; how many locks there were. */
-static uint32_t walk(struct service *s, struct list_turn                                         *l,
-                     enum err_code (*run)(struct turn *, struct table *, struct err *), uint32_t *pages)
+static uint32_t walk(struct service *s, struct list_turn                         *l,
+                     enum err_code (*run)(struct turn *, struct err *), uint32_t *pages)
 {
 	uint32_t locks = 0;
 

@@ -321,12 +321,11 @@ struct lock_call {
 static enum err_code lock_in_turn(struct turn_request *w, struct table *t)
 {
 	struct lock_call *c = (struct lock_call *)w;
-	struct changes    changes;
+	struct context    ctx = service_context(c->s, t);
 
-	changes_init(&changes, &c->s->f.arena, &c->s->tables);
-	if (lock_add(&c->lock, c->s->tables.names[TABLE_AUTH_STATE], t, &changes, &c->v, &w->err) != ERR_NONE)
+	if (lock_add(&ctx, &c->lock, &c->v, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 static struct verdict lock(struct service *s, const char *kind, int64_t duration_s)

@@ -184,12 +184,11 @@ static enum err_code put_in_turn(struct turn_request *w, struct table *t)
 {
 	struct putting      *p = (struct putting *)w;
 	struct policy_change change = {p->s->kinds, p->read, p->text, p->origin};
-	struct changes       changes;
+	struct context       ctx = service_context(&p->s->s, t);
 
-	changes_init(&changes, &p->s->s.f.arena, &p->s->s.tables);
-	if (policy_store_change(&change, &changes, t, &w->err) != ERR_NONE)
+	if (policy_store_change(&ctx, &change, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 static enum err_code put(struct documents *s, int64_t read, const char *max)
@@ -207,9 +206,11 @@ static enum err_code put(struct documents *s, int64_t read, const char *max)
 static void load(struct documents *s)
 {
 	struct engine_session reader;
+	struct context        ctx;
 
 	engine_session_init(&reader, s->s.f.engine);
-	if (policy_store_load(s->store, &s->s.tables, &reader.base, &s->s.f.err) != ERR_NONE)
+	ctx = service_context(&s->s, &reader.base);
+	if (policy_store_load(s->store, &ctx, &s->s.f.err) != ERR_NONE)
 		fail_msg("%s", s->s.f.err.text);
 	engine_session_release(&reader);
 }
@@ -276,12 +277,12 @@ TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 static struct policy_version found(struct documents *s, int64_t version)
 {
 	struct engine_session reader;
-	struct changes        none;
+	struct context        ctx;
 	struct policy_version out;
 
 	engine_session_init(&reader, s->s.f.engine);
-	changes_init(&none, &s->s.f.arena, &s->s.tables);
-	if (policy_rows_find("attempts", version, &none, &reader.base, &out, &s->s.f.err) != ERR_NONE)
+	ctx = service_context(&s->s, &reader.base);
+	if (policy_rows_find(&ctx, "attempts", version, &out, &s->s.f.err) != ERR_NONE)
 		fail_msg("%s", s->s.f.err.text);
 	out.text = arena_copy(&s->s.f.arena, out.text);
 	engine_session_release(&reader);
@@ -374,12 +375,11 @@ TEST(policy_store, after_a_delete_what_ships_is_in_force_and_versions_go_on_risi
 static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
 {
 	struct putting *p = (struct putting *)w;
-	struct changes  changes;
+	struct context  ctx = service_context(&p->s->s, t);
 
-	changes_init(&changes, &p->s->s.f.arena, &p->s->s.tables);
-	if (policy_store_keep(p->s->store, &changes, t, &w->err) != ERR_NONE)
+	if (policy_store_keep(p->s->store, &ctx, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&changes, t, &w->err);
+	return changes_commit(&ctx.changes, t, &w->err);
 }
 
 static void keep(struct documents *s)

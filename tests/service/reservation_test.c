@@ -29,22 +29,22 @@ struct step {
 	struct attempt_result r;
 };
 
-static enum err_code begin_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code begin_run(struct turn *turn, struct err *err)
 {
 	struct step *step = (struct step *)turn;
 
-	return attempt_begin(&step->q, step->name, t, &turn->changes, &step->begun, err);
+	return attempt_begin(&turn->ctx, &step->q, step->name, &step->begun, err);
 }
 
-static enum err_code finish_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code finish_run(struct turn *turn, struct err *err)
 {
 	struct step       *step = (struct step *)turn;
 	struct reservation r;
 
-	if (reservation_find(step->name, turn->s->rules, t, &turn->changes, &r, err) != ERR_NONE)
+	if (reservation_find(&turn->ctx, step->name, turn->s->rules, &r, err) != ERR_NONE)
 		return err->code;
 	r.q.making = step->q.making;
-	return attempt_finish(&r, step->outcome, t, &turn->changes, &step->r, err);
+	return attempt_finish(&turn->ctx, &r, step->outcome, &step->r, err);
 }
 
 /* Each begins under a name of its own. */

@@ -13,7 +13,7 @@ struct reset_turn {
 	struct reset_result r;
 };
 
-static inline enum err_code reset_run(struct turn *turn, struct table *t, struct err *err)
+static inline enum err_code reset_run(struct turn *turn, struct err *err)
 {
 	struct reset_turn   *r = (struct reset_turn *)turn;
 	struct reset_request q = {.rules = turn->s->rules,
@@ -21,7 +21,7 @@ static inline enum err_code reset_run(struct turn *turn, struct table *t, struct
 	                          .subject = BYTES("alice"),
 	                          .operator_locks = r->operator_locks};
 
-	return subject_reset(&q, turn->table, t, &turn->changes, &r->r, err);
+	return subject_reset(&turn->ctx, &q, &r->r, err);
 }
 
 static inline struct reset_result reset(struct service *s)

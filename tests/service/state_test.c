@@ -14,11 +14,11 @@ struct intervention_turn {
 	struct intervention_result r;
 };
 
-static enum err_code apply_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code apply_run(struct turn *turn, struct err *err)
 {
 	struct intervention_turn *i = (struct intervention_turn *)turn;
 
-	return intervention_apply(&i->q, turn->table, t, &turn->changes, &i->r, err);
+	return intervention_apply(&turn->ctx, &i->q, &i->r, err);
 }
 
 /* One flag, applied so many seconds after the fixture began. */
@@ -38,13 +38,12 @@ struct fraud_turn {
 	int64_t          duration_s, until_s;
 };
 
-static enum err_code fraud_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code fraud_run(struct turn *turn, struct err *err)
 {
 	struct fraud_turn *e = (struct fraud_turn *)turn;
 
 	(void)err;
-	email_fraud_set(BYTES("alice"), e->state, e->duration_s, turn->table, t->now_us, &turn->changes,
-	                &e->until_s);
+	e->until_s = email_fraud_set(&turn->ctx, BYTES("alice"), e->state, e->duration_s);
 	return ERR_NONE;
 }
 
@@ -57,18 +56,16 @@ static int64_t fraud(struct service *s, enum email_fraud state)
 }
 
 struct clear_turn {
-	struct turn       turn;
-	enum state_family family;
-	const char       *names[STATES_MAX];
-	uint32_t          count;
+	struct turn           turn;
+	enum state_family     family;
+	struct states_cleared cleared;
 };
 
-static enum err_code clear_run(struct turn *turn, struct table *t, struct err *err)
+static enum err_code clear_run(struct turn *turn, struct err *err)
 {
 	struct clear_turn *c = (struct clear_turn *)turn;
 
-	return states_clear(BYTES("alice"), c->family, turn->table, t, &turn->changes, c->names, &c->count,
-	                    err);
+	return states_clear(&turn->ctx, BYTES("alice"), c->family, &c->cleared, err);
 }
 
 /* What an attempt would be told, of both ids. */
@@ -78,9 +75,11 @@ static struct states_required required(struct service *s)
 	struct assessment     now;
 	struct engine_session reader;
 
+	struct context ctx;
+
 	engine_session_init(&reader, s->f.engine);
-	if (assess(&q, s->tables.names[TABLE_AUTH_STATE], &reader.base, &s->f.arena, &now, &s->f.err) !=
-	    ERR_NONE)
+	ctx = service_context(s, &reader.base);
+	if (assess(&ctx, &q, &now, &s->f.err) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
 	engine_session_release(&reader);
 	return now.required;
@@ -459,16 +458,16 @@ TEST(states, clearing_a_family_says_what_was_there_and_still_knows_the_latest)
 	apply(&s, INTERVENTION_RESET, FLAG_ON, 100);
 	fraud(&s, EMAIL_FRAUD_PENDING);
 	turn_take(&s, &c.turn, clear_run);
-	assert_int_equal(c.count, 2);
-	assert_string_equal(c.names[0], "suspended");
-	assert_string_equal(c.names[1], "reset_password");
+	assert_int_equal(c.cleared.count, 2);
+	assert_string_equal(c.cleared.names[0], "suspended");
+	assert_string_equal(c.cleared.names[1], "reset_password");
 	assert_int_equal(rows_in_table(&s), 2); /* the latest, and email_fraud */
 	assert_false(apply(&s, INTERVENTION_SUSPENDED, FLAG_ON, 99).applied);
 	c.family = FAMILY_EMAIL_FRAUD;
 	turn_take(&s, &c.turn, clear_run);
-	assert_int_equal(c.count, 1);
-	assert_string_equal(c.names[0], "PENDING");
+	assert_int_equal(c.cleared.count, 1);
+	assert_string_equal(c.cleared.names[0], "PENDING");
 	turn_take(&s, &c.turn, clear_run);
-	assert_int_equal(c.count, 0);
+	assert_int_equal(c.cleared.count, 0);
 	service_close(&s);
 }

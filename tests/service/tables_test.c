@@ -17,10 +17,11 @@ static void look(struct service *s, struct looked *first)
 {
 	struct engine_session reader;
 
+	struct context ctx;
+
 	engine_session_init(&reader, s->f.engine);
-	assert_int_equal(tables_look_all(&reader.base, &s->f.arena, s->tables.names[TABLE_AUTH_STATE], first,
-	                                 &s->f.err),
-	                 ERR_NONE);
+	ctx = service_context(s, &reader.base);
+	assert_int_equal(ctx_look_all(&ctx, first, &s->f.err), ERR_NONE);
 	engine_session_release(&reader);
 }
 
@@ -28,26 +29,26 @@ static void look_fails(struct service *s, struct looked *first, enum err_code co
 {
 	struct engine_session reader;
 
+	struct context ctx;
+
 	engine_session_init(&reader, s->f.engine);
-	assert_int_equal(tables_look_all(&reader.base, &s->f.arena, s->tables.names[TABLE_AUTH_STATE], first,
-	                                 &s->f.err),
-	                 code);
+	ctx = service_context(s, &reader.base);
+	assert_int_equal(ctx_look_all(&ctx, first, &s->f.err), code);
 	assert_non_null(strstr(s->f.err.text, why));
 	engine_session_release(&reader);
 }
 
-static enum err_code rows_write(struct turn *turn, struct table *t, struct err *err)
+static enum err_code rows_write(struct turn *turn, struct err *err)
 {
-	(void)t;
 	(void)err;
 	for (int i = 0; i < CHANGES_MAX; i += 2) {
 		struct row row;
 
-		row_init(&row, turn->changes.arena);
+		row_init(&row, turn->ctx.arena);
 		row_set_text(&row, "PK", BYTES("many"));
-		row_set_text(&row, "SK", arena_printf(turn->changes.arena, "row-%03d", i));
+		row_set_text(&row, "SK", arena_printf(turn->ctx.arena, "row-%03d", i));
 		row_set_i64(&row, "ttl", START_S + (i == 0 ? 10 : 1000));
-		changes_put(&turn->changes, turn->table, row_item(&row), NULL);
+		ctx_put(&turn->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
 	}
 	return ERR_NONE;
 }
@@ -93,7 +94,7 @@ TEST(tables, one_that_somebody_made_with_other_keys_is_named_and_the_caller_not_
 	struct bytes   name;
 
 	service_open(&s, NULL);
-	name = s.tables.names[TABLE_AUTH_STATE];
+	name = s.all.tables.names[TABLE_AUTH_STATE];
 	fixture_ok(
 	        &s.f, "CreateTable",
 	        arena_printf(

@@ -8,34 +8,32 @@
 struct turn {
 	struct turn_request base; /* first: the writer hands back a pointer to it */
 	struct service     *s;
-	struct changes      changes;
-	struct bytes        table; /* auth-state */
-	enum err_code (*run)(struct turn *turn, struct table *t, struct err *err);
+	struct context      ctx;
+	enum err_code (*run)(struct turn *turn, struct err *err);
 };
 
 static inline enum err_code turn_in_turn(struct turn_request *w, struct table *t)
 {
 	struct turn *turn = (struct turn *)w;
 
-	changes_init(&turn->changes, &turn->s->f.arena, &turn->s->tables);
-	if (turn->run(turn, t, &w->err) != ERR_NONE)
+	turn->ctx = service_context(turn->s, t);
+	if (turn->run(turn, &w->err) != ERR_NONE)
 		return w->err.code;
-	return changes_commit(&turn->changes, t, &w->err);
+	return changes_commit(&turn->ctx.changes, t, &w->err);
 }
 
 static inline enum err_code turn_try(struct service *s, struct turn *turn,
-                                     enum err_code (*run)(struct turn *, struct table *, struct err *))
+                                     enum err_code (*run)(struct turn *, struct err *))
 {
 	turn->base = (struct turn_request){.run = turn_in_turn, .cost_bytes = 100};
 	turn->s = s;
-	turn->table = s->tables.names[TABLE_AUTH_STATE];
 	turn->run = run;
 	return engine_run(s->f.engine, &turn->base, &s->f.err);
 }
 
 /* … where it must succeed. */
 static inline void turn_take(struct service *s, struct turn *turn,
-                             enum err_code (*run)(struct turn *, struct table *, struct err *))
+                             enum err_code (*run)(struct turn *, struct err *))
 {
 	if (turn_try(s, turn, run) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
