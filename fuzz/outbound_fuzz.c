@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "outbound/aws.h"
-#include "outbound/profile.h"
+#include "outbound/setup.h"
 
 static void within(struct bytes part, struct bytes whole)
 {

@@ -232,23 +232,24 @@ static bool clock_correct(struct aws *a, const struct aws_answer *answer)
 
 /* ---- calls ---- */
 
-static enum err_code send(struct call *c, int64_t deadline_us, struct aws_answer *out, struct err *err)
+static enum err_code send(struct call *c, struct aws_answer *out, struct err *err)
 {
 	struct outbound_request r = {.method = BYTES("POST"),
 	                             .path = BYTES("/"),
 	                             .body = c->r->body,
 	                             .repeatable = c->r->repeatable,
+	                             .deadline_us = c->r->deadline_us,
 	                             .prepare = prepare,
 	                             .classify = classify,
 	                             .ctx = c};
 
-	if (outbound_call(c->a->target, &r, deadline_us, c->arena, &out->http, err) != ERR_NONE)
+	if (outbound_call(c->a->target, &r, c->arena, &out->http, err) != ERR_NONE)
 		return err->code;
 	out->type = aws_error_type(&out->http, c->arena);
 	return ERR_NONE;
 }
 
-enum err_code aws_call(struct aws *a, const struct aws_request *r, int64_t deadline_us, struct arena *arena,
+enum err_code aws_call(struct aws *a, const struct aws_request *r, struct arena *arena,
                        struct aws_answer *out, struct err *err)
 {
 	struct call c = {.a = a, .r = r, .arena = arena};
@@ -256,9 +257,9 @@ enum err_code aws_call(struct aws *a, const struct aws_request *r, int64_t deadl
 	*out = (struct aws_answer){0};
 	if (!id_make(c.id))
 		return err_set(err, ERR_OVERLOADED, "cannot get random bytes from the system");
-	if (send(&c, deadline_us, out, err) != ERR_NONE)
+	if (send(&c, out, err) != ERR_NONE)
 		return err->code;
-	return clock_correct(a, out) ? send(&c, deadline_us, out, err) : ERR_NONE;
+	return clock_correct(a, out) ? send(&c, out, err) : ERR_NONE;
 }
 
 /* ---- life ---- */

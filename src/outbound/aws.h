@@ -32,7 +32,8 @@ void        aws_close(struct aws *a);
 struct aws_request {
 	const char  *operation; /* "GetItem" */
 	struct bytes body;
-	bool         repeatable; /* doing it twice is doing it once */
+	bool         repeatable;  /* doing it twice is doing it once */
+	int64_t      deadline_us; /* in steady time */
 };
 
 struct aws_answer {
@@ -42,7 +43,7 @@ struct aws_answer {
 };
 
 /* As outbound_call: any answer is a result. */
-enum err_code aws_call(struct aws *a, const struct aws_request *r, int64_t deadline_us, struct arena *arena,
+enum err_code aws_call(struct aws *a, const struct aws_request *r, struct arena *arena,
                        struct aws_answer *out, struct err *err);
 
 /* What an error is called, from the header or the body of an answer. Points into the arena or the answer. */

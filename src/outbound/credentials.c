@@ -11,22 +11,15 @@
 #include "base/log.h"
 #include "json/json.h"
 #include "outbound/outbound.h"
-#include "outbound/profile.h"
-
-enum source { SOURCE_ENVIRONMENT, SOURCE_WEB_IDENTITY, SOURCE_PROFILE, SOURCE_CONTAINER, SOURCE_INSTANCE };
+#include "outbound/setup.h"
 
 static const char *const source_names[] = {"environment", "web identity", "profile", "container", "instance"};
 
 struct aws_credentials {
 	/* set once */
-	struct clock *clock;
-	struct arena  arena; /* of all texts here */
-	enum source   source;
-	const char   *region;                                  /* NULL: none */
-	const char   *role_arn, *session_name, *identity_file; /* WEB_IDENTITY */
-	const char   *endpoint;           /* scheme, host, port of whoever is asked; "" if nobody is */
-	const char   *path;               /* CONTAINER */
-	const char   *token, *token_file; /* CONTAINER: its Authorization; NULL: none */
+	struct clock    *clock;
+	struct arena     arena; /* of the setup */
+	struct aws_setup setup;
 	/* shared under lock */
 	pthread_mutex_t       lock;
 	pthread_cond_t        changed;
@@ -45,233 +38,13 @@ struct fetch {
 	struct aws_credential  *out;
 };
 
-static const char *process_get(void *ctx, const char *name)
-{
-	(void)ctx;
-	return getenv(name);
-}
-
-const struct environment environment_process = {process_get, NULL};
-
-/* An empty variable is not set. */
-static const char *env_get(const struct environment *env, const char *name)
-{
-	const char *value = env->get(env->ctx, name);
-
-	return value == NULL || value[0] == '\0' ? NULL : value;
-}
-
-static bool env_is_true(const struct environment *env, const char *name)
-{
-	const char *value = env_get(env, name);
-
-	return value != NULL && strcasecmp(value, "true") == 0;
-}
-
-static const char *text_keep(struct aws_credentials *c, struct bytes text)
-{
-	return text.data == NULL ? NULL : arena_printf(&c->arena, "%.*s", BYTES_ARG(text)).data;
-}
-
-static const char *text_copy(struct aws_credentials *c, const char *text)
-{
-	return text == NULL ? NULL : text_keep(c, bytes_of(text));
-}
-
-/* ---- what is set up ---- */
-
-static enum err_code profile_read(struct aws_credentials *c, const struct environment *env, struct profile *p,
-                                  struct err *err)
-{
-	const char  *home = env_get(env, "HOME"), *name = env_get(env, "AWS_PROFILE");
-	const char  *paths[] = {env_get(env, "AWS_SHARED_CREDENTIALS_FILE"), env_get(env, "AWS_CONFIG_FILE")};
-	const char  *usual[] = {"credentials", "config"};
-	struct bytes text;
-
-	*p = (struct profile){0};
-	for (int i = 0; i < 2; i++) {
-		if (paths[i] == NULL && home != NULL)
-			paths[i] = arena_printf(&c->arena, "%s/.aws/%s", home, usual[i]).data;
-		if (paths[i] == NULL)
-			continue;
-		if (profile_file_read(paths[i], &c->arena, &text, err) != ERR_NONE)
-			return err->code;
-		profile_add(p, text, bytes_of(name == NULL ? "default" : name), i == 1);
-	}
-	if (name != NULL && !p->found)
-		return err_set(err, ERR_INVALID, "AWS_PROFILE: neither shared file has a profile \"%s\"",
-		               name);
-	return ERR_NONE;
-}
-
-/* Which identity is meant matters more than having one: what cannot be done is refused. */
-static enum err_code profile_check(const struct profile *p, struct err *err)
-{
-	static const char *const unknown[] = {"credential_process", "sso_session", "sso_start_url",
-	                                      "source_profile", "credential_source"};
-
-	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
-		if (profile_get(p, unknown[i]).data != NULL)
-			return err_set(
-			        err, ERR_INVALID,
-			        "the AWS profile has \"%s\", which is not supported here: give it keys, or "
-			        "role_arn with web_identity_token_file",
-			        unknown[i]);
-	return ERR_NONE;
-}
-
-static void credential_set(struct aws_credentials *c, const char *id, const char *secret, const char *token)
-{
-	c->present = (struct aws_credential){bytes_of(id), bytes_of(secret),
-	                                     bytes_of(token == NULL ? "" : token), 0};
-}
-
-static enum err_code environment_use(struct aws_credentials *c, const struct environment *env, const char *id,
-                                     struct err *err)
-{
-	const char *secret = env_get(env, "AWS_SECRET_ACCESS_KEY");
-
-	if (secret == NULL)
-		return err_set(err, ERR_INVALID,
-		               "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
-	c->source = SOURCE_ENVIRONMENT;
-	credential_set(c, text_copy(c, id), text_copy(c, secret),
-	               text_copy(c, env_get(env, "AWS_SESSION_TOKEN")));
-	return ERR_NONE;
-}
-
-static enum err_code web_identity_use(struct aws_credentials *c, const struct environment *env,
-                                      const struct profile *p, struct err *err)
-{
-	const char *session = env_get(env, "AWS_ROLE_SESSION_NAME"),
-	           *endpoint = env_get(env, "AWS_ENDPOINT_URL_STS");
-
-	c->source = SOURCE_WEB_IDENTITY;
-	if (c->role_arn == NULL)
-		c->role_arn = text_keep(c, profile_get(p, "role_arn"));
-	if (c->role_arn == NULL)
-		return err_set(err, ERR_INVALID,
-		               "a web identity needs a role: AWS_ROLE_ARN, or role_arn in the profile");
-	if (session == NULL)
-		session = text_keep(c, profile_get(p, "role_session_name"));
-	c->session_name = text_copy(c, session == NULL ? "gatehouse" : session);
-	if (endpoint == NULL)
-		endpoint = env_get(env, "AWS_ENDPOINT_URL");
-	if (endpoint == NULL && c->region == NULL)
-		return err_set(err, ERR_INVALID, "a web identity needs a region: set AWS_REGION");
-	c->endpoint = endpoint != NULL
-	                      ? text_copy(c, endpoint)
-	                      : arena_printf(&c->arena, "https://sts.%s.amazonaws.com", c->region).data;
-	return ERR_NONE;
-}
-
-/* (2) */
-static bool is_plain_allowed(struct bytes host)
-{
-	static const char *const allowed[] = {"localhost",     "127.",           "[::1]",
-	                                      "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
-
-	for (size_t i = 0; i < sizeof(allowed) / sizeof(*allowed); i++) {
-		struct bytes prefix = bytes_of(allowed[i]);
-		bool         whole =
-		        host.len == prefix.len || (host.len > prefix.len && host.data[prefix.len] == ':');
-
-		if (bytes_starts_with(host, prefix) && (whole || bytes_is(prefix, "127.")))
-			return true;
-	}
-	return false;
-}
-
-static enum err_code container_use(struct aws_credentials *c, const struct environment *env,
-                                   const char *relative, const char *full, struct err *err)
-{
-	struct bytes url = bytes_of(full == NULL ? "" : full), host;
-	const char  *slash;
-
-	c->source = SOURCE_CONTAINER;
-	c->token = text_copy(c, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN"));
-	c->token_file = text_copy(c, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
-	if (relative != NULL) {
-		c->endpoint = "http://169.254.170.2";
-		c->path = text_copy(c, relative);
-		return ERR_NONE;
-	}
-	slash = url.len > 8 ? memchr(url.data + 8, '/', url.len - 8) : NULL;
-	c->path = text_copy(c, slash == NULL ? "/" : slash);
-	c->endpoint =
-	        text_keep(c, (struct bytes){url.data, slash == NULL ? url.len : (size_t)(slash - url.data)});
-	host = (struct bytes){c->endpoint + 7, strlen(c->endpoint) > 7 ? strlen(c->endpoint) - 7 : 0};
-	if (bytes_starts_with(url, BYTES("http://")) && !is_plain_allowed(host))
-		return err_set(err, ERR_INVALID,
-		               "AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http is allowed only to loopback "
-		               "and to AWS's container endpoints");
-	return ERR_NONE;
-}
-
-static enum err_code instance_use(struct aws_credentials *c, const struct environment *env, struct err *err)
-{
-	const char *endpoint = env_get(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	size_t      len;
-
-	if (env_is_true(env, "AWS_EC2_METADATA_DISABLED"))
-		return err_set(
-		        err, ERR_INVALID,
-		        "no AWS credentials are set up: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-		        "AWS_PROFILE");
-	c->source = SOURCE_INSTANCE;
-	c->endpoint = text_copy(c, endpoint == NULL ? "http://169.254.169.254" : endpoint);
-	len = strlen(c->endpoint);
-	if (len > 0 && c->endpoint[len - 1] == '/')
-		c->endpoint = text_keep(c, (struct bytes){c->endpoint, len - 1});
-	return ERR_NONE;
-}
-
-static enum err_code source_choose(struct aws_credentials *c, const struct environment *env, struct err *err)
-{
-	const char    *id = env_get(env, "AWS_ACCESS_KEY_ID");
-	const char    *relative = env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-	const char    *full = env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
-	struct profile p;
-
-	if (profile_read(c, env, &p, err) != ERR_NONE)
-		return err->code;
-	c->region = text_copy(c, env_get(env, "AWS_REGION"));
-	if (c->region == NULL)
-		c->region = text_copy(c, env_get(env, "AWS_DEFAULT_REGION"));
-	if (c->region == NULL)
-		c->region = text_keep(c, profile_get(&p, "region"));
-	if (id != NULL)
-		return environment_use(c, env, id, err);
-	if (profile_check(&p, err) != ERR_NONE)
-		return err->code;
-	c->identity_file = text_copy(c, env_get(env, "AWS_WEB_IDENTITY_TOKEN_FILE"));
-	c->role_arn = text_copy(c, env_get(env, "AWS_ROLE_ARN"));
-	if (c->identity_file == NULL)
-		c->identity_file = text_keep(c, profile_get(&p, "web_identity_token_file"));
-	if (c->identity_file != NULL)
-		return web_identity_use(c, env, &p, err);
-	if (profile_get(&p, "aws_access_key_id").data != NULL) {
-		if (profile_get(&p, "aws_secret_access_key").data == NULL)
-			return err_set(err, ERR_INVALID,
-			               "the AWS profile has aws_access_key_id, but no aws_secret_access_key");
-		c->source = SOURCE_PROFILE;
-		credential_set(c, text_keep(c, profile_get(&p, "aws_access_key_id")),
-		               text_keep(c, profile_get(&p, "aws_secret_access_key")),
-		               text_keep(c, profile_get(&p, "aws_session_token")));
-		return ERR_NONE;
-	}
-	if (relative != NULL || full != NULL)
-		return container_use(c, env, relative, full, err);
-	return instance_use(c, env, err);
-}
-
 /* ---- asking somebody ---- */
 
 static enum err_code ask(const struct fetch *f, const struct outbound_request *r,
                          struct outbound_response *answer, struct err *err)
 {
-	struct outbound_options options = {.name = source_names[f->c->source],
-	                                   .url = f->c->endpoint,
+	struct outbound_options options = {.name = source_names[f->c->setup.source],
+	                                   .url = f->c->setup.endpoint,
 	                                   .allow_private = true,
 	                                   .calls_max = 1,
 	                                   .connect_us = 2000000,
@@ -284,11 +57,11 @@ static enum err_code ask(const struct fetch *f, const struct outbound_request *r
 
 	if (outbound_open(&options, &o, err) != ERR_NONE)
 		return err->code;
-	rc = outbound_call(o, r, f->deadline_us, f->arena, answer, err);
+	rc = outbound_call(o, r, f->arena, answer, err);
 	outbound_close(o);
 	if (rc == ERR_NONE && answer->status / 100 != 2)
 		return err_set(err, ERR_OVERLOADED, "AWS credentials: the %s endpoint answered %d",
-		               source_names[f->c->source], answer->status);
+		               source_names[f->c->setup.source], answer->status);
 	return rc;
 }
 
@@ -325,7 +98,7 @@ static enum err_code answer_use(const struct fetch *f, struct bytes expires, str
 	if (f->out->key_id.len == 0 || f->out->secret.len == 0 || !time_read(expires, &f->out->expires_s))
 		return err_set(err, ERR_OVERLOADED,
 		               "AWS credentials: the %s endpoint's answer has no key, secret or expiry",
-		               source_names[f->c->source]);
+		               source_names[f->c->setup.source]);
 	return ERR_NONE;
 }
 
@@ -345,7 +118,7 @@ static enum err_code answer_json(const struct fetch *f, struct bytes body, struc
 	json_reader_close(reader);
 	if (rc != ERR_NONE)
 		return err_set(err, ERR_OVERLOADED, "AWS credentials: the %s endpoint's answer is not JSON",
-		               source_names[f->c->source]);
+		               source_names[f->c->setup.source]);
 	*f->out = (struct aws_credential){member(tree, "AccessKeyId"), member(tree, "SecretAccessKey"),
 	                                  member(tree, "Token"), 0};
 	return answer_use(f, member(tree, "Expiration"), err);
@@ -387,18 +160,21 @@ static void form_add(struct buf *out, const char *name, struct bytes value)
 
 static enum err_code web_identity_fetch(const struct fetch *f, struct err *err)
 {
-	struct outbound_request  r = {.method = BYTES("POST"), .path = BYTES("/"), .repeatable = true};
+	struct outbound_request  r = {.method = BYTES("POST"),
+	                              .path = BYTES("/"),
+	                              .repeatable = true,
+	                              .deadline_us = f->deadline_us};
 	struct outbound_response answer;
 	struct bytes             token;
 	struct buf               body;
 
-	if (token_read(f, f->c->identity_file, &token, err) != ERR_NONE)
+	if (token_read(f, f->c->setup.identity_file, &token, err) != ERR_NONE)
 		return err->code;
 	buf_init(&body, f->arena);
 	form_add(&body, "Action", BYTES("AssumeRoleWithWebIdentity"));
 	form_add(&body, "Version", BYTES("2011-06-15"));
-	form_add(&body, "RoleArn", bytes_of(f->c->role_arn));
-	form_add(&body, "RoleSessionName", bytes_of(f->c->session_name));
+	form_add(&body, "RoleArn", bytes_of(f->c->setup.role_arn));
+	form_add(&body, "RoleSessionName", bytes_of(f->c->setup.session_name));
 	form_add(&body, "WebIdentityToken", token);
 	r.body = buf_bytes(&body);
 	outbound_header_add(&r, BYTES("Content-Type"), BYTES("application/x-www-form-urlencoded"));
@@ -412,15 +188,17 @@ static enum err_code web_identity_fetch(const struct fetch *f, struct err *err)
 
 static enum err_code container_fetch(const struct fetch *f, struct err *err)
 {
-	struct outbound_request r = {
-	        .method = BYTES("GET"), .path = bytes_of(f->c->path), .repeatable = true};
+	struct outbound_request  r = {.method = BYTES("GET"),
+	                              .path = bytes_of(f->c->setup.path),
+	                              .repeatable = true,
+	                              .deadline_us = f->deadline_us};
 	struct outbound_response answer;
 	struct bytes             token = {NULL, 0};
 
-	if (f->c->token_file != NULL && token_read(f, f->c->token_file, &token, err) != ERR_NONE)
+	if (f->c->setup.token_file != NULL && token_read(f, f->c->setup.token_file, &token, err) != ERR_NONE)
 		return err->code;
-	if (token.data == NULL && f->c->token != NULL)
-		token = bytes_of(f->c->token);
+	if (token.data == NULL && f->c->setup.token != NULL)
+		token = bytes_of(f->c->setup.token);
 	if (token.data != NULL)
 		outbound_header_add(&r, BYTES("Authorization"), token);
 	if (ask(f, &r, &answer, err) != ERR_NONE)
@@ -431,7 +209,8 @@ static enum err_code container_fetch(const struct fetch *f, struct err *err)
 static enum err_code instance_get(const struct fetch *f, struct bytes session, struct bytes path,
                                   struct bytes *body, struct err *err)
 {
-	struct outbound_request  r = {.method = BYTES("GET"), .path = path, .repeatable = true};
+	struct outbound_request r = {
+	        .method = BYTES("GET"), .path = path, .repeatable = true, .deadline_us = f->deadline_us};
 	struct outbound_response answer;
 
 	outbound_header_add(&r, BYTES("X-aws-ec2-metadata-token"), session);
@@ -446,8 +225,10 @@ static enum err_code instance_get(const struct fetch *f, struct bytes session, s
 /* Version 2 only: a session first, then the role's name, then its keys. */
 static enum err_code instance_fetch(const struct fetch *f, struct err *err)
 {
-	struct outbound_request r = {
-	        .method = BYTES("PUT"), .path = BYTES("/latest/api/token"), .repeatable = true};
+	struct outbound_request  r = {.method = BYTES("PUT"),
+	                              .path = BYTES("/latest/api/token"),
+	                              .repeatable = true,
+	                              .deadline_us = f->deadline_us};
 	struct outbound_response session;
 	struct bytes             role, keys;
 	const char              *end;
@@ -469,7 +250,7 @@ static enum err_code fetch(struct aws_credentials *c, struct arena *a, struct aw
 {
 	struct fetch f = {c, a, clock_steady_us(c->clock) + (int64_t)CREDENTIALS_FETCH_S * 1000000, out};
 
-	switch (c->source) {
+	switch (c->setup.source) {
 	case SOURCE_WEB_IDENTITY:
 		return web_identity_fetch(&f, err);
 	case SOURCE_CONTAINER:
@@ -535,9 +316,12 @@ enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, st
 	while (c->fetching && left_s(c) <= CREDENTIALS_REFRESH_LATE_S)
 		pthread_cond_wait(&c->changed, &c->lock);
 	if (!c->fetching && left_s(c) <= CREDENTIALS_REFRESH_EARLY_S) {
-		if (clock_steady_us(c->clock) < c->again_us)
+		if (clock_steady_us(c->clock) < c->again_us) {
 			*err = c->failure; /* (4) */
-		rc = clock_steady_us(c->clock) < c->again_us ? err->code : refresh(c, err);
+			rc = c->failure.code;
+		} else {
+			rc = refresh(c, err);
+		}
 		if (rc != ERR_NONE && left_s(c) > CREDENTIALS_REFRESH_LATE_S) {
 			log_warn("the AWS credentials were not renewed: %s", err->text);
 			rc = ERR_NONE;
@@ -557,15 +341,15 @@ enum err_code aws_credentials_open(const struct environment *env, struct clock *
 	struct aws_credentials *c = mem_zalloc(sizeof(*c));
 
 	c->clock = clock;
-	c->endpoint = "";
 	arena_init(&c->arena);
 	arena_init(&c->present_arena);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
-	if (source_choose(c, env, err) != ERR_NONE) {
+	if (aws_setup_read(&c->setup, env, &c->arena, err) != ERR_NONE) {
 		aws_credentials_close(c);
 		return err->code;
 	}
+	c->present = c->setup.fixed;
 	*out = c;
 	return ERR_NONE;
 }
@@ -581,10 +365,10 @@ void aws_credentials_close(struct aws_credentials *c)
 
 const char *aws_credentials_region(const struct aws_credentials *c)
 {
-	return c->region;
+	return c->setup.region;
 }
 
 const char *aws_credentials_source(const struct aws_credentials *c)
 {
-	return source_names[c->source];
+	return source_names[c->setup.source];
 }

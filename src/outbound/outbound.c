@@ -37,7 +37,6 @@ struct call {
 	struct arena                  *arena;
 	struct outbound_response      *out;
 	struct transport              *transport;
-	int64_t                        deadline_us;
 	enum retry_kind                last; /* of the retry before this try; RETRY_NEVER: there was none */
 	bool                           sent; /* something reached the target, in any try */
 };
@@ -89,8 +88,8 @@ static enum err_code place_take(struct call *c, struct err *err)
 		return refuse(o, err, "too many calls are waiting");
 	o->waiting++;
 	while (o->idle_count == 0 && o->opened == o->options.calls_max && !o->stopping &&
-	       now_us(o) < c->deadline_us)
-		wait_us(o, c->deadline_us - now_us(o));
+	       now_us(o) < c->r->deadline_us)
+		wait_us(o, c->r->deadline_us - now_us(o));
 	o->waiting--;
 	if (o->stopping)
 		return refuse(o, err, "calls are being stopped");
@@ -113,7 +112,7 @@ static void place_give(struct outbound *o, struct transport *t)
 
 static struct transport_try try_once(struct call *c, const struct outbound_request *r)
 {
-	int64_t left = c->deadline_us - now_us(c->o);
+	int64_t left = c->r->deadline_us - now_us(c->o);
 	int64_t bound = left < c->o->options.attempt_us ? left : c->o->options.attempt_us;
 
 	return transport_perform(c->transport, r, bound, c->arena, c->out);
@@ -122,12 +121,10 @@ static struct transport_try try_once(struct call *c, const struct outbound_reque
 static enum retry_kind kind_of(const struct call *c, const struct transport_try *end)
 {
 	const struct outbound_request *r = c->r;
-	enum retry_kind                kind;
 
 	if (end->end != TRANSPORT_ANSWERED)
 		return end->hopeless ? RETRY_NEVER : RETRY_TRANSIENT;
-	kind = r->classify != NULL ? r->classify(r->ctx, c->out) : retry_kind_of_status(c->out->status);
-	return kind;
+	return r->classify != NULL ? r->classify(r->ctx, c->out) : retry_kind_of_status(c->out->status);
 }
 
 /* (3) */
@@ -170,7 +167,7 @@ static bool pause_before_next(struct call *c, enum retry_kind kind, const struct
 	if (kind == RETRY_NEVER || c->out->tries >= p->attempts_max || !may_repeat(c, end))
 		return false;
 	until_us = now_us(o) + retry_delay_us(p, kind, c->out->tries, random_next(o), hint);
-	if (until_us >= c->deadline_us || !retry_quota_take(&o->quota, p, kind))
+	if (until_us >= c->r->deadline_us || !retry_quota_take(&o->quota, p, kind))
 		return false;
 	c->last = kind;
 	return pause_until(o, until_us);
@@ -203,7 +200,7 @@ static enum err_code attempt(struct call *c, struct transport_try *end, struct e
 	struct outbound_request r = *c->r;
 	int64_t                 pause_us;
 
-	if (now_us(o) >= c->deadline_us)
+	if (now_us(o) >= c->r->deadline_us)
 		return refuse(o, err, "the deadline has passed");
 	if (!circuit_admits(&o->circuit, now_us(o), &pause_us))
 		return refuse(o, err, "it did not answer recently, and is not called again yet");
@@ -254,11 +251,10 @@ static enum err_code call_run(struct call *c, struct err *err)
 	return call_end(c, &end, kind, err);
 }
 
-enum err_code outbound_call(struct outbound *o, const struct outbound_request *r, int64_t deadline_us,
-                            struct arena *a, struct outbound_response *out, struct err *err)
+enum err_code outbound_call(struct outbound *o, const struct outbound_request *r, struct arena *a,
+                            struct outbound_response *out, struct err *err)
 {
-	struct call c = {
-	        .o = o, .r = r, .arena = a, .out = out, .deadline_us = deadline_us, .last = RETRY_NEVER};
+	struct call   c = {.o = o, .r = r, .arena = a, .out = out, .last = RETRY_NEVER};
 	enum err_code rc;
 
 	*out = (struct outbound_response){0};

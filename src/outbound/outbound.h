@@ -26,7 +26,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/metric.h"
-#include "outbound/circuit.h"
 #include "outbound/retry.h"
 
 enum {
@@ -70,7 +69,8 @@ struct outbound_request {
 	struct outbound_header headers[OUTBOUND_HEADERS_MAX];
 	uint32_t               header_count;
 	struct bytes           body;
-	bool                   repeatable; /* (3): doing it twice is doing it once */
+	bool                   repeatable;  /* (3): doing it twice is doing it once */
+	int64_t                deadline_us; /* (1), in steady time */
 
 	/* Both may be NULL. `prepare` runs before each try on a copy of the request and adds what depends on the time or the try:
 	 * a date, a signature. `classify` says what an answer means for another try, where its status does not say enough. */
@@ -97,9 +97,8 @@ struct bytes outbound_host(const struct outbound *o);
 /* How often a call is sent at most. */
 uint32_t outbound_tries_max(const struct outbound *o);
 
-/* `deadline_us` is in steady time. */
-enum err_code outbound_call(struct outbound *o, const struct outbound_request *r, int64_t deadline_us,
-                            struct arena *a, struct outbound_response *out, struct err *err);
+enum err_code outbound_call(struct outbound *o, const struct outbound_request *r, struct arena *a,
+                            struct outbound_response *out, struct err *err);
 
 /* NULL data if there is none; names in any case. */
 struct bytes outbound_header_get(const struct outbound_response *r, const char *name);

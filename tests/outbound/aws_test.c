@@ -69,10 +69,12 @@ static void world_close(struct world *w)
 
 static enum err_code call(struct world *w, const char *operation, const char *body)
 {
-	struct aws_request r = {.operation = operation, .body = bytes_of(body), .repeatable = true};
+	struct aws_request r = {.operation = operation,
+	                        .body = bytes_of(body),
+	                        .repeatable = true,
+	                        .deadline_us = clock_steady_us(clock_system()) + 60000000};
 
-	return aws_call(w->aws, &r, clock_steady_us(clock_system()) + 60000000, &w->arena, &w->answer,
-	                &w->err);
+	return aws_call(w->aws, &r, &w->arena, &w->answer, &w->err);
 }
 
 static struct bytes find_secret(void *ctx, struct bytes key_id)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "outbound/profile.h"
+#include "outbound/setup.h"
 #include "scripted.h"
 
 enum { VARIABLES_MAX = 16 };

@@ -74,7 +74,10 @@ static struct outbound_request post(bool repeatable)
 
 static enum err_code call_within(struct world *w, const struct outbound_request *r, int64_t us)
 {
-	return outbound_call(w->o, r, clock_steady_us(clock_system()) + us, &w->arena, &w->answer, &w->err);
+	struct outbound_request within = *r;
+
+	within.deadline_us = clock_steady_us(clock_system()) + us;
+	return outbound_call(w->o, &within, &w->arena, &w->answer, &w->err);
 }
 
 static enum err_code call(struct world *w, bool repeatable)
@@ -369,8 +372,8 @@ static void *caller_run(void *arg)
 	struct outbound_request r = post(true);
 
 	arena_init(&c->arena);
-	c->rc = outbound_call(c->w->o, &r, clock_steady_us(clock_system()) + 60000000, &c->arena, &c->answer,
-	                      &c->err);
+	r.deadline_us = clock_steady_us(clock_system()) + 60000000;
+	c->rc = outbound_call(c->w->o, &r, &c->arena, &c->answer, &c->err);
 	return NULL;
 }
 

@@ -1,5 +1,4 @@
 /* Retries and circuits: the pure parts. */
-#include "outbound/circuit.h"
 #include "outbound/retry.h"
 #include "random.h"
 #include "test.h"

@@ -1,16 +1,42 @@
-/* Profile: what AWS's shared files (~/.aws/credentials, ~/.aws/config) say under one name.
+/* Setup: which AWS credentials are set up, by environment and shared files, in the order of credentials.h. Fetches nothing.
+ * Results live in the arena. Internal to outbound/. */
+#ifndef OUTBOUND_SETUP_H
+#define OUTBOUND_SETUP_H
+
+#include "outbound/credentials.h"
+
+enum aws_source {
+	SOURCE_ENVIRONMENT,
+	SOURCE_WEB_IDENTITY,
+	SOURCE_PROFILE,
+	SOURCE_CONTAINER,
+	SOURCE_INSTANCE
+};
+
+struct aws_setup {
+	struct arena         *arena; /* of all texts here */
+	enum aws_source       source;
+	const char           *region;                                  /* NULL: none */
+	const char           *role_arn, *session_name, *identity_file; /* WEB_IDENTITY */
+	const char           *endpoint; /* scheme, host, port of whoever is asked; "" if nobody is */
+	const char           *path;     /* CONTAINER */
+	const char           *token, *token_file; /* CONTAINER: its Authorization; NULL: none */
+	struct aws_credential fixed;              /* ENVIRONMENT, PROFILE */
+};
+
+/* ERR_INVALID says what is set up wrongly, or that nothing is. */
+enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env, struct arena *a,
+                             struct err *err);
+
+/* ---- profiles ----
+ * What AWS's shared files (~/.aws/credentials, ~/.aws/config) say under one name.
  *
  *   [default]            in either file
  *   [profile work]       in the config file; [work] in the credentials file
  *   region = eu-west-1   a setting; lines that begin with # or ; are comments, indented lines belong to the setting above
  *
  * The credentials file counts for more than the config file. What cannot be read as a line of that form is passed over, as
- * AWS's own tools do. Results live in the arena. */
-#ifndef OUTBOUND_PROFILE_H
-#define OUTBOUND_PROFILE_H
-
-#include "base/arena.h"
-#include "base/err.h"
+ * AWS's own tools do. */
 
 enum {
 	PROFILE_FILE_BYTES_MAX = 256 * 1024,

@@ -1,0 +1,333 @@
+/* Setup: see setup.h. */
+#include "outbound/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* ---- profiles ---- */
+
+static struct bytes line_next(struct bytes *rest)
+{
+	const char  *end = rest->len == 0 ? NULL : memchr(rest->data, '\n', rest->len);
+	size_t       len = end == NULL ? rest->len : (size_t)(end - rest->data);
+	struct bytes line = {rest->data, len};
+
+	*rest = (struct bytes){rest->data + (end == NULL ? len : len + 1),
+	                       rest->len - (end == NULL ? len : len + 1)};
+	if (line.len > 0 && line.data[line.len - 1] == '\r')
+		line.len--;
+	return line;
+}
+
+/* "[profile work]" is `work` in the config file; "[default]" is `default` in both. */
+static bool is_section(struct bytes line, struct bytes name, bool config)
+{
+	struct bytes title;
+
+	line = bytes_trimmed(line);
+	if (line.len < 2 || line.data[line.len - 1] != ']')
+		return false;
+	title = bytes_trimmed((struct bytes){line.data + 1, line.len - 2});
+	if (config && !bytes_is(name, "default")) {
+		if (!bytes_starts_with(title, BYTES("profile ")))
+			return false;
+		title = bytes_trimmed((struct bytes){title.data + 8, title.len - 8});
+	}
+	return bytes_equal(title, name);
+}
+
+static void setting_add(struct profile *p, struct bytes line)
+{
+	const char  *equals = memchr(line.data, '=', line.len);
+	struct bytes name;
+
+	if (equals == NULL || p->count == PROFILE_SETTINGS_MAX)
+		return;
+	name = bytes_trimmed((struct bytes){line.data, (size_t)(equals - line.data)});
+	for (uint32_t i = 0; i < p->count; i++)
+		if (bytes_equal(p->settings[i].name, name))
+			return;
+	p->settings[p->count++] = (struct profile_setting){
+	        name, bytes_trimmed((struct bytes){equals + 1, (size_t)(line.data + line.len - equals - 1)})};
+}
+
+void profile_add(struct profile *p, struct bytes file, struct bytes name, bool config)
+{
+	bool inside = false;
+
+	while (file.len > 0) {
+		struct bytes line = line_next(&file);
+		char         first = line.len == 0 ? '#' : line.data[0];
+
+		if (first == '#' || first == ';' || first == ' ' || first == '\t')
+			continue;
+		if (first == '[') {
+			inside = is_section(line, name, config);
+			p->found |= inside;
+		} else if (inside) {
+			setting_add(p, line);
+		}
+	}
+}
+
+struct bytes profile_get(const struct profile *p, const char *setting)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		if (bytes_is(p->settings[i].name, setting) && p->settings[i].value.len > 0)
+			return p->settings[i].value;
+	return (struct bytes){NULL, 0};
+}
+
+enum err_code profile_file_read(const char *path, struct arena *a, struct bytes *text, struct err *err)
+{
+	int     fd = open(path, O_RDONLY | O_CLOEXEC);
+	char   *data;
+	size_t  len = 0;
+	ssize_t n = 1;
+
+	*text = (struct bytes){"", 0};
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR
+		               ? ERR_NONE
+		               : err_set(err, ERR_INVALID, "open %s: %s", path, strerror(errno));
+	data = arena_alloc(a, PROFILE_FILE_BYTES_MAX + 1);
+	while (n > 0 && len <= PROFILE_FILE_BYTES_MAX) {
+		n = read(fd, data + len, PROFILE_FILE_BYTES_MAX + 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	close(fd);
+	if (n < 0)
+		return err_set(err, ERR_INVALID, "read %s: %s", path, strerror(errno));
+	if (len > PROFILE_FILE_BYTES_MAX)
+		return err_set(err, ERR_INVALID, "%s must have at most %d bytes", path,
+		               PROFILE_FILE_BYTES_MAX);
+	*text = (struct bytes){data, len};
+	return ERR_NONE;
+}
+
+/* ---- the environment ---- */
+
+static const char *process_get(void *ctx, const char *name)
+{
+	(void)ctx;
+	return getenv(name);
+}
+
+const struct environment environment_process = {process_get, NULL};
+
+/* An empty variable is not set. */
+static const char *env_get(const struct environment *env, const char *name)
+{
+	const char *value = env->get(env->ctx, name);
+
+	return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+static bool env_is_true(const struct environment *env, const char *name)
+{
+	const char *value = env_get(env, name);
+
+	return value != NULL && strcasecmp(value, "true") == 0;
+}
+
+static const char *text_keep(struct aws_setup *s, struct bytes text)
+{
+	return text.data == NULL ? NULL : arena_printf(s->arena, "%.*s", BYTES_ARG(text)).data;
+}
+
+static const char *text_copy(struct aws_setup *s, const char *text)
+{
+	return text == NULL ? NULL : text_keep(s, bytes_of(text));
+}
+
+/* ---- what is set up ---- */
+
+static enum err_code profile_read(struct aws_setup *s, const struct environment *env, struct profile *p,
+                                  struct err *err)
+{
+	const char  *home = env_get(env, "HOME"), *name = env_get(env, "AWS_PROFILE");
+	const char  *paths[] = {env_get(env, "AWS_SHARED_CREDENTIALS_FILE"), env_get(env, "AWS_CONFIG_FILE")};
+	const char  *usual[] = {"credentials", "config"};
+	struct bytes text;
+
+	*p = (struct profile){0};
+	for (int i = 0; i < 2; i++) {
+		if (paths[i] == NULL && home != NULL)
+			paths[i] = arena_printf(s->arena, "%s/.aws/%s", home, usual[i]).data;
+		if (paths[i] == NULL)
+			continue;
+		if (profile_file_read(paths[i], s->arena, &text, err) != ERR_NONE)
+			return err->code;
+		profile_add(p, text, bytes_of(name == NULL ? "default" : name), i == 1);
+	}
+	if (name != NULL && !p->found)
+		return err_set(err, ERR_INVALID, "AWS_PROFILE: neither shared file has a profile \"%s\"",
+		               name);
+	return ERR_NONE;
+}
+
+/* Which identity is meant matters more than having one: what cannot be done is refused. */
+static enum err_code profile_check(const struct profile *p, struct err *err)
+{
+	static const char *const unknown[] = {"credential_process", "sso_session", "sso_start_url",
+	                                      "source_profile", "credential_source"};
+
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
+		if (profile_get(p, unknown[i]).data != NULL)
+			return err_set(
+			        err, ERR_INVALID,
+			        "the AWS profile has \"%s\", which is not supported here: give it keys, or "
+			        "role_arn with web_identity_token_file",
+			        unknown[i]);
+	return ERR_NONE;
+}
+
+static void credential_set(struct aws_setup *s, const char *id, const char *secret, const char *token)
+{
+	s->fixed = (struct aws_credential){bytes_of(id), bytes_of(secret),
+	                                   bytes_of(token == NULL ? "" : token), 0};
+}
+
+static enum err_code environment_use(struct aws_setup *s, const struct environment *env, const char *id,
+                                     struct err *err)
+{
+	const char *secret = env_get(env, "AWS_SECRET_ACCESS_KEY");
+
+	if (secret == NULL)
+		return err_set(err, ERR_INVALID,
+		               "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
+	s->source = SOURCE_ENVIRONMENT;
+	credential_set(s, text_copy(s, id), text_copy(s, secret),
+	               text_copy(s, env_get(env, "AWS_SESSION_TOKEN")));
+	return ERR_NONE;
+}
+
+static enum err_code web_identity_use(struct aws_setup *s, const struct environment *env,
+                                      const struct profile *p, struct err *err)
+{
+	const char *session = env_get(env, "AWS_ROLE_SESSION_NAME"),
+	           *endpoint = env_get(env, "AWS_ENDPOINT_URL_STS");
+
+	s->source = SOURCE_WEB_IDENTITY;
+	if (s->role_arn == NULL)
+		s->role_arn = text_keep(s, profile_get(p, "role_arn"));
+	if (s->role_arn == NULL)
+		return err_set(err, ERR_INVALID,
+		               "a web identity needs a role: AWS_ROLE_ARN, or role_arn in the profile");
+	if (session == NULL)
+		session = text_keep(s, profile_get(p, "role_session_name"));
+	s->session_name = text_copy(s, session == NULL ? "gatehouse" : session);
+	if (endpoint == NULL)
+		endpoint = env_get(env, "AWS_ENDPOINT_URL");
+	if (endpoint == NULL && s->region == NULL)
+		return err_set(err, ERR_INVALID, "a web identity needs a region: set AWS_REGION");
+	s->endpoint = endpoint != NULL
+	                      ? text_copy(s, endpoint)
+	                      : arena_printf(s->arena, "https://sts.%s.amazonaws.com", s->region).data;
+	return ERR_NONE;
+}
+
+/* (2) */
+static bool is_plain_allowed(struct bytes host)
+{
+	static const char *const allowed[] = {"localhost",     "127.",           "[::1]",
+	                                      "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+
+	for (size_t i = 0; i < sizeof(allowed) / sizeof(*allowed); i++) {
+		struct bytes prefix = bytes_of(allowed[i]);
+		bool         whole =
+		        host.len == prefix.len || (host.len > prefix.len && host.data[prefix.len] == ':');
+
+		if (bytes_starts_with(host, prefix) && (whole || bytes_is(prefix, "127.")))
+			return true;
+	}
+	return false;
+}
+
+static enum err_code container_use(struct aws_setup *s, const struct environment *env, const char *relative,
+                                   const char *full, struct err *err)
+{
+	struct bytes url = bytes_of(full == NULL ? "" : full), host;
+	const char  *slash;
+
+	s->source = SOURCE_CONTAINER;
+	s->token = text_copy(s, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+	s->token_file = text_copy(s, env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
+	if (relative != NULL) {
+		s->endpoint = "http://169.254.170.2";
+		s->path = text_copy(s, relative);
+		return ERR_NONE;
+	}
+	slash = url.len > 8 ? memchr(url.data + 8, '/', url.len - 8) : NULL;
+	s->path = text_copy(s, slash == NULL ? "/" : slash);
+	s->endpoint =
+	        text_keep(s, (struct bytes){url.data, slash == NULL ? url.len : (size_t)(slash - url.data)});
+	host = (struct bytes){s->endpoint + 7, strlen(s->endpoint) > 7 ? strlen(s->endpoint) - 7 : 0};
+	if (bytes_starts_with(url, BYTES("http://")) && !is_plain_allowed(host))
+		return err_set(err, ERR_INVALID,
+		               "AWS_CONTAINER_CREDENTIALS_FULL_URI: plain http is allowed only to loopback "
+		               "and to AWS's container endpoints");
+	return ERR_NONE;
+}
+
+static enum err_code instance_use(struct aws_setup *s, const struct environment *env, struct err *err)
+{
+	const char *endpoint = env_get(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	size_t      len;
+
+	if (env_is_true(env, "AWS_EC2_METADATA_DISABLED"))
+		return err_set(
+		        err, ERR_INVALID,
+		        "no AWS credentials are set up: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+		        "AWS_PROFILE");
+	s->source = SOURCE_INSTANCE;
+	s->endpoint = text_copy(s, endpoint == NULL ? "http://169.254.169.254" : endpoint);
+	len = strlen(s->endpoint);
+	if (len > 0 && s->endpoint[len - 1] == '/')
+		s->endpoint = text_keep(s, (struct bytes){s->endpoint, len - 1});
+	return ERR_NONE;
+}
+
+enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env, struct arena *a,
+                             struct err *err)
+{
+	const char    *id = env_get(env, "AWS_ACCESS_KEY_ID");
+	const char    *relative = env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char    *full = env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	struct profile p;
+
+	*s = (struct aws_setup){.arena = a, .endpoint = ""};
+	if (profile_read(s, env, &p, err) != ERR_NONE)
+		return err->code;
+	s->region = text_copy(s, env_get(env, "AWS_REGION"));
+	if (s->region == NULL)
+		s->region = text_copy(s, env_get(env, "AWS_DEFAULT_REGION"));
+	if (s->region == NULL)
+		s->region = text_keep(s, profile_get(&p, "region"));
+	if (id != NULL)
+		return environment_use(s, env, id, err);
+	if (profile_check(&p, err) != ERR_NONE)
+		return err->code;
+	s->identity_file = text_copy(s, env_get(env, "AWS_WEB_IDENTITY_TOKEN_FILE"));
+	s->role_arn = text_copy(s, env_get(env, "AWS_ROLE_ARN"));
+	if (s->identity_file == NULL)
+		s->identity_file = text_keep(s, profile_get(&p, "web_identity_token_file"));
+	if (s->identity_file != NULL)
+		return web_identity_use(s, env, &p, err);
+	if (profile_get(&p, "aws_access_key_id").data != NULL) {
+		if (profile_get(&p, "aws_secret_access_key").data == NULL)
+			return err_set(err, ERR_INVALID,
+			               "the AWS profile has aws_access_key_id, but no aws_secret_access_key");
+		s->source = SOURCE_PROFILE;
+		credential_set(s, text_keep(s, profile_get(&p, "aws_access_key_id")),
+		               text_keep(s, profile_get(&p, "aws_secret_access_key")),
+		               text_keep(s, profile_get(&p, "aws_session_token")));
+		return ERR_NONE;
+	}
+	if (relative != NULL || full != NULL)
+		return container_use(s, env, relative, full, err);
+	return instance_use(s, env, err);
+}
