@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 
 #include "http/answer.h"
-#include "http/hold.h"
 #include "http/stream.h"
 
 enum { LINGER_BYTES_MAX = 64 * 1024 * 1024 };
@@ -128,7 +127,7 @@ static void conn_abandon(struct conn *c)
 	atomic_store_explicit(&c->exchange->abandoned, true, memory_order_relaxed);
 	socket_end(c);
 	conn_move(c, CONN_ABANDONED);
-	hold_end(c, HTTP_END_GONE);
+	park_end(c, HTTP_END_GONE);
 }
 
 /* Closing with bytes unread would reset the connection, and the peer might lose what was said last. */
@@ -480,7 +479,7 @@ void conn_stop(struct conn *c)
 	if (c->state == CONN_IDLE || c->state == CONN_HANDSHAKE)
 		conn_close(c);
 	else if (c->state == CONN_PARKED)
-		hold_end(c, HTTP_END_STOPPING);
+		park_end(c, HTTP_END_STOPPING);
 	else if (c->stream != NULL)
 		stream_finish(c, HTTP_END_STOPPING);
 }

@@ -22,7 +22,7 @@
  *   HANDLING --http_stream_open--> STREAM <--all taken, not all--> STREAM_WAIT; both --ended--> LINGER or CLOSED
  *
  * (1) Every state but HANDLING, PARKED, STREAM and ABANDONED has a deadline or ends at once, and can go to CLOSED. PARKED
- *     has one of its own (hold.h), and STREAM a heartbeat (stream.h).
+ *     has one of its own (exchange.h), and STREAM a heartbeat (stream.h).
  * (2) There is an exchange exactly in HEAD, BODY, HANDLING, PARKED and ABANDONED, and a stream in STREAM and STREAM_WAIT.
  * (3) The socket is open in every state but ABANDONED and CLOSED.
  * (4) In HANDLING, PARKED and SENDING nothing is read: pipelined bytes wait in the buffer, in the kernel, or, the rest of a
@@ -31,8 +31,8 @@
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H
 
+#include "http/exchange.h"
 #include "http/io.h"
-#include "http/loop.h"
 
 enum conn_state {
 	CONN_NEW,

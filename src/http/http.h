@@ -267,6 +267,9 @@ enum err_code http_tls_reload(struct http_tls *tls, struct err *err);
 /* After the server that uses it. */
 void http_tls_close(struct http_tls *tls);
 
+/* Is this an address to listen on, "127.0.0.1:8420" or "[::1]:8420"? ERR_INVALID: no. Opens nothing. */
+enum err_code http_address_check(const char *text, struct err *err);
+
 /* Listens on "127.0.0.1:8420", "[::1]:8420"; port 0 picks a free one. */
 enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
                                const struct http_limits *limits, const struct http_handler *handler,

@@ -4,16 +4,16 @@
 #define _GNU_SOURCE /* accept4 */
 #include "http/listener.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "http/address.h"
 #include "http/answer.h"
 
 enum {
@@ -181,4 +181,178 @@ void listener_stop(struct listener *li)
 	accept_up_to(li, ACCEPT_LAST_MAX);
 	timers_arm(&li->loops[0].timers, &li->pause, TIMER_NONE, 0);
 	listener_release(li);
+}
+
+/* ---- addresses: numeric only, so that starting never waits for a name server ---- */
+
+enum { LISTEN_BACKLOG = 1024 };
+
+/* The host without brackets, and the port, of "host:port" or "[host]:port". */
+static bool address_split(const char *text, char host[INET6_ADDRSTRLEN], uint64_t *port, bool *bracketed)
+{
+	const char *colon = strrchr(text, ':');
+	size_t      len = colon == NULL ? 0 : (size_t)(colon - text);
+
+	*bracketed = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+	if (*bracketed) {
+		text++;
+		len -= 2;
+	}
+	if (len == 0 || len >= INET6_ADDRSTRLEN)
+		return false;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	return bytes_to_u64(bytes_of(colon + 1), UINT16_MAX, port);
+}
+
+static bool address_parse(const char *text, union address *out, socklen_t *len)
+{
+	char     host[INET6_ADDRSTRLEN];
+	bool     bracketed;
+	uint64_t port;
+
+	*out = (union address){0};
+	if (!address_split(text, host, &port, &bracketed))
+		return false;
+	if (bracketed) {
+		out->v6.sin6_family = AF_INET6;
+		out->v6.sin6_port = htons((uint16_t)port);
+		*len = sizeof(out->v6);
+		return inet_pton(AF_INET6, host, &out->v6.sin6_addr) == 1;
+	}
+	out->v4.sin_family = AF_INET;
+	out->v4.sin_port = htons((uint16_t)port);
+	*len = sizeof(out->v4);
+	return inet_pton(AF_INET, host, &out->v4.sin_addr) == 1;
+}
+
+static enum err_code bind_error(const char *text, struct err *err)
+{
+	if (errno == EADDRINUSE)
+		return err_set(err, ERR_RESOURCE_IN_USE, "listen on %s: the port is in use", text);
+	return err_set(err, ERR_STORAGE, "listen on %s: %s", text, strerror(errno));
+}
+
+static enum err_code refuse_malformed(const char *text, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420",
+	               text);
+}
+
+enum err_code http_address_check(const char *text, struct err *err)
+{
+	union address address;
+	socklen_t     len;
+
+	return address_parse(text, &address, &len) ? ERR_NONE : refuse_malformed(text, err);
+}
+
+enum err_code address_listen(const char *text, int *fd, struct err *err)
+{
+	const int     on = 1;
+	union address address;
+	socklen_t     len;
+
+	if (!address_parse(text, &address, &len))
+		return refuse_malformed(text, err);
+	*fd = inherit_find(&address.any);
+	if (*fd >= 0)
+		return ERR_NONE;
+	*fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return err_set(err, ERR_STORAGE, "socket: %s", strerror(errno));
+	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(*fd, &address.any, len) != 0 || listen(*fd, LISTEN_BACKLOG) != 0) {
+		enum err_code rc = bind_error(text, err);
+
+		close(*fd);
+		return rc;
+	}
+	return ERR_NONE;
+}
+
+unsigned address_port(int fd)
+{
+	union address address = {0};
+	socklen_t     len = sizeof(address);
+
+	if (getsockname(fd, &address.any, &len) != 0)
+		return 0;
+	return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+}
+
+struct http_address address_of_peer(const union address *peer)
+{
+	struct http_address out = {{0}};
+
+	if (peer->any.sa_family == AF_INET6) {
+		memcpy(out.bytes, &peer->v6.sin6_addr, sizeof(out.bytes));
+	} else if (peer->any.sa_family == AF_INET) {
+		out.bytes[10] = out.bytes[11] = 0xff;
+		memcpy(out.bytes + 12, &peer->v4.sin_addr, sizeof(peer->v4.sin_addr));
+	}
+	return out;
+}
+
+/* ---- sockets that were passed on. They are found by address, so that what is said about the address on the command line
+ * (loopback or not, TLS or not) is judged the same whoever opened the socket. ---- */
+
+static bool number_of(const char *variable, uint64_t *out)
+{
+	const char *text = getenv(variable);
+
+	return text != NULL && bytes_to_u64(bytes_of(text), INT32_MAX, out);
+}
+
+static int passed_count(void)
+{
+	uint64_t pid, count;
+
+	if (!number_of("LISTEN_PID", &pid) || pid != (uint64_t)getpid() || !number_of("LISTEN_FDS", &count))
+		return 0;
+	return count > INHERIT_MAX ? INHERIT_MAX : (int)count;
+}
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	const struct sockaddr_in  *a4 = (const void *)a, *b4 = (const void *)b;
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 && a6->sin6_port == b6->sin6_port &&
+	       memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
+}
+
+static bool listens_at(int fd, const struct sockaddr *address)
+{
+	struct sockaddr_storage at = {0};
+	socklen_t               len = sizeof(at), size = sizeof(int);
+	int                     listens = 0, type = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
+	       getsockname(fd, (struct sockaddr *)&at, &len) == 0 &&
+	       same_address((const struct sockaddr *)&at, address);
+}
+
+static int passed_copy(int fd)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (own >= 0)
+		fcntl(own, F_SETFL, fcntl(own, F_GETFL) | O_NONBLOCK);
+	return own;
+}
+
+int inherit_find(const struct sockaddr *address)
+{
+	int count = passed_count();
+
+	for (int i = 0; i < count; i++)
+		if (listens_at(INHERIT_FIRST_FD + i, address))
+			return passed_copy(INHERIT_FIRST_FD + i);
+	return -1;
 }

@@ -4,15 +4,49 @@
 #define HTTP_LOOP_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/list.h"
-#include "http/pool.h"
-#include "http/response.h"
+#include "http/receive.h"
+#include "http/timers.h"
+
+/* Inbox: how other threads reach a loop: a lock-free stack that the loop takes whole and reads oldest first.
+ * Whoever puts the first item onto an empty inbox wakes the loop; those after him need not.
+ *
+ * Thread rule: inbox_push from any thread; everything else by the loop's own. */
+
+/* Embedded in whatever is sent. run is called on the loop's thread, and the item is not touched after. */
+struct inbox_item {
+	struct inbox_item *next;
+	void (*run)(struct inbox_item *item);
+};
+
+struct inbox {
+	/* any thread */
+	_Atomic(struct inbox_item *) newest;
+	atomic_uint pushing; /* threads inside inbox_push: inbox_close waits for them to leave */
+	/* set once */
+	int fd; /* an eventfd, to be watched edge-triggered: each write is an edge, so it is never read */
+};
+
+enum err_code inbox_open(struct inbox *in, struct err *err);
+
+/* No push may start after this; one that is under way ends first. */
+void inbox_close(struct inbox *in);
+
+void inbox_push(struct inbox *in, struct inbox_item *item);
+
+/* Runs everything that was in it, oldest first. */
+void inbox_run(struct inbox *in);
 
 /* Something epoll watches. Embedded in whoever is told. */
 struct watch {
 	void (*on_event)(struct watch *w, uint32_t events);
 };
+
+struct conn;
+struct exchange;
+struct read_buffer;
 
 /* Written by the loop alone, read by anyone: plain loads and stores, no locked instructions. */
 struct loop_counts {
@@ -29,6 +63,26 @@ struct outbox {
 	struct conn *conns[OUTBOX_ANSWERS_MAX];
 	size_t       ends[OUTBOX_ANSWERS_MAX]; /* of each conn's answer */
 	unsigned     count;
+};
+
+enum { DATE_BYTES = 29 }; /* "Sun, 06 Nov 1994 08:49:37 GMT" */
+
+/* The Date header's text, made anew when the second changes. One thread only. */
+struct date {
+	int64_t second; /* -1: never made */
+	char    text[DATE_BYTES + 1];
+};
+
+enum { POOL_KEPT_MAX = 128 }; /* of each kind; beyond it they are freed */
+
+/* Spare ones of what a connection needs only while a request is under way: exchange.c. */
+struct pool {
+	const struct http_limits *limits;
+	struct budget            *budget;
+	size_t                    buffer_bytes;
+	struct exchange          *exchanges;
+	struct read_buffer       *buffers;
+	unsigned                  exchange_count, buffer_count;
 };
 
 struct loop {

@@ -1,10 +1,38 @@
-/* Parse: a complete head, taken apart. A pure function over bytes: no sockets, no state between calls.
- * What it gives points into the text it was given. */
+/* Parse: where a request's head ends, and what it says. Pure functions over bytes: no sockets, and what they give points
+ * into the text they were given. Strict: where two programs in a row read one message differently, requests are
+ * smuggled. So control bytes (NUL among them), a bare CR or LF, folded lines, two lengths and the like are refused, and so is
+ * a head or a target beyond its limit, as early as can be told. */
 #ifndef HTTP_PARSE_H
 #define HTTP_PARSE_H
 
 #include "http/http.h"
-#include "http/scan.h"
+
+/* Why a request is not served. status 0: it is. text is a literal. */
+struct refusal {
+	int         status;
+	const char *text;
+};
+
+struct scan_limits {
+	size_t head_bytes_max;
+	size_t target_bytes_max;
+};
+
+struct scan {
+	size_t   at;         /* everything before has been looked at */
+	size_t   line_start; /* of the line that `at` is in */
+	size_t   head_start; /* past an empty line before the request line */
+	unsigned lines;      /* complete, not counting that empty one */
+};
+
+enum scan_result { SCAN_MORE, SCAN_END, SCAN_REFUSED };
+
+void scan_init(struct scan *s);
+
+/* `in` starts where the request does, with everything received of it so far. Each byte is looked at once, however it
+ * arrives. SCAN_END: the head is in[s->head_start, s->at), closing empty line included. SCAN_REFUSED fills *refusal. */
+enum scan_result scan_head(struct scan *s, struct bytes in, const struct scan_limits *limits,
+                           struct refusal *refusal);
 
 /* Limits above this are refused when the server opens. */
 enum { PARSE_HEAD_BYTES_MAX = 64 * 1024 };

@@ -9,10 +9,108 @@
 #ifndef HTTP_RECEIVE_H
 #define HTTP_RECEIVE_H
 
-#include "http/budget.h"
-#include "http/chunk.h"
-#include "http/http.h"
+#include <assert.h>
+
+#include "base/buf.h"
 #include "http/parse.h"
+
+/* Budget: how many bytes of large bodies, of what was decoded from them, and of answers one loop may hold at a time; and of
+ * parked requests and streams. One thread only. */
+
+/* A buffer up to this size is not counted: connections_max bounds those. */
+enum { BUDGET_FREE_BYTES = HTTP_SMALL_BODY_BYTES };
+
+struct budget {
+	size_t held_bytes;
+	size_t held_bytes_max;
+	size_t parked_bytes; /* for as long as a peer likes, so of a share of its own */
+};
+
+static inline size_t budget_cost(size_t cap)
+{
+	return cap > BUDGET_FREE_BYTES ? cap : 0;
+}
+
+/* A buffer goes from one capacity to another. False: there is no room, and nothing changed. */
+static inline bool budget_move(struct budget *b, size_t cap_from, size_t cap_to)
+{
+	size_t held = b->held_bytes - budget_cost(cap_from) + budget_cost(cap_to);
+
+	assert(b->held_bytes >= budget_cost(cap_from));
+	if (cap_to > cap_from && held > b->held_bytes_max)
+		return false;
+	b->held_bytes = held;
+	return true;
+}
+
+/* More for a request that holds `own` bytes of it already. One that is alone always gets it: later would be no better. */
+static inline bool budget_take(struct budget *b, size_t own, size_t bytes)
+{
+	assert(b->held_bytes >= own);
+	if (b->held_bytes > own && b->held_bytes + bytes > b->held_bytes_max)
+		return false;
+	b->held_bytes += bytes;
+	return true;
+}
+
+/* For a parked request or a stream. These may have half as much again as everything else, and never take from it. */
+static inline bool budget_park(struct budget *b, size_t bytes)
+{
+	if (bytes > b->held_bytes_max / 2 - b->parked_bytes)
+		return false;
+	b->parked_bytes += bytes;
+	return true;
+}
+
+static inline void budget_unpark(struct budget *b, size_t bytes)
+{
+	assert(b->parked_bytes >= bytes);
+	b->parked_bytes -= bytes;
+}
+
+/* Chunk: takes a chunked body apart, in bytes that arrive in any pieces. Strict: sizes
+ * are hex digits only, every line ends with CR LF, extensions and trailers are bounded and dropped.
+ *
+ *   SIZE --digits, CR LF--> DATA --all of it--> DATA_END --CR LF--> SIZE
+ *    '--size 0--> TRAILER --empty line--> DONE */
+
+enum {
+	CHUNK_SIZE_DIGITS_MAX = 15,
+	CHUNK_EXTENSION_BYTES_MAX = 256, /* a chunk */
+	CHUNK_TRAILER_BYTES_MAX = 4096,  /* all of it */
+};
+
+enum chunk_state {
+	CHUNK_SIZE,
+	CHUNK_EXTENSION,
+	CHUNK_SIZE_LF,
+	CHUNK_DATA,
+	CHUNK_DATA_CR,
+	CHUNK_DATA_LF,
+	CHUNK_TRAILER, /* inside a trailer line, or at its start if line_bytes is 0 */
+	CHUNK_TRAILER_LF,
+	CHUNK_DONE,
+};
+
+struct chunk {
+	enum chunk_state state;
+	uint64_t         left;       /* of this chunk's data */
+	unsigned         digits;     /* of its size so far */
+	size_t           line_bytes; /* of this extension or trailer line so far */
+	size_t           trailer_bytes;
+};
+
+enum chunk_step {
+	CHUNK_STEP_MORE,  /* everything used, the body goes on */
+	CHUNK_STEP_PIECE, /* *piece is the next of the body; call again with the rest */
+	CHUNK_STEP_DONE,  /* the body ended at *used */
+	CHUNK_STEP_BAD,
+};
+
+void chunk_init(struct chunk *c);
+
+/* *used says how many bytes of `in` were taken. *piece points into `in`. */
+enum chunk_step chunk_next(struct chunk *c, struct bytes in, size_t *used, struct bytes *piece);
 
 enum receive_part { RECEIVE_HEAD, RECEIVE_BODY };
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "http/address.h"
 #include "http/listener.h"
 
 struct http_server {

@@ -448,12 +448,6 @@ bool http_stream_open(struct http_request *r, const struct http_stream_options *
 
 /* ---- the text of an event ---- */
 
-static bool is_one_line(struct bytes text)
-{
-	return memchr(text.data, '\r', text.len) == NULL && memchr(text.data, '\n', text.len) == NULL &&
-	       memchr(text.data, '\0', text.len) == NULL;
-}
-
 static void field_add(struct buf *out, struct bytes name, struct bytes value)
 {
 	buf_add_bytes(out, name);
@@ -480,7 +474,8 @@ static void data_add(struct buf *out, struct bytes text)
 
 bool http_event_add(struct buf *out, const struct http_event *e)
 {
-	if ((e->id.data != NULL && !is_one_line(e->id)) || (e->type.data != NULL && !is_one_line(e->type)))
+	if ((e->id.data != NULL && !text_is_one_line(e->id)) ||
+	    (e->type.data != NULL && !text_is_one_line(e->type)))
 		return false;
 	if (e->retry_ms > 0) {
 		buf_add_bytes(out, BYTES("retry: "));

@@ -6,7 +6,7 @@
  * read from the socket record by record, never ahead. So what is left over after a read is the rest of one
  * record, and tls_pending knows of it exactly. (4) An idle connection holds no record buffers: OpenSSL gives
  * them back when they are empty. (5) No system call here raises SIGPIPE, hence the BIO of our own. */
-#include "http/tls.h"
+#include "http/io.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "http/io.h"
 
 enum {
 	TLS_RECORD_BYTES_MAX = SSL3_RT_MAX_PLAIN_LENGTH,

@@ -1,7 +1,7 @@
 /* Options: the defaults, and what may not be served together. */
 #include "access/policy.h"
 #include "api/origin.h"
-#include "http/address.h"
+#include "http/http.h"
 #include "server/serve.h"
 #include "server/services.h"
 
@@ -59,7 +59,7 @@ static enum err_code check_access(const struct serve_options *options, struct er
 
 enum err_code serve_check(const struct serve_options *options, struct err *err)
 {
-	if (address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
+	if (http_address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
 	    access_region_check(bytes_of(options->region), "region", err) != ERR_NONE ||
 	    services_check(options, err) != ERR_NONE)
 		return err->code;

@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "http/address.h"
-#include "http/inherit.h"
+#include "http/listener.h"
 
 struct passing {
 	int         pid_off; /* how wrong LISTEN_PID is */

@@ -2,11 +2,8 @@
  * inbox and the timers. */
 #include <pthread.h>
 
-#include "http/address.h"
-#include "http/inbox.h"
-#include "http/receive.h"
-#include "http/response.h"
-#include "http/timers.h"
+#include "http/answer.h"
+#include "http/listener.h"
 #include "test.h"
 
 /* Decodes the text in pieces of `step` bytes; the data goes to out. */

@@ -1,16 +1,21 @@
-/* Pool: what a connection needs only while a request is under way: a buffer to read into, and an exchange
- * (the request with everything around it). A loop keeps a few of each, the last used on top, so that a busy
- * connection never calls malloc and ten thousand idle ones hold nothing. One thread only. */
-#ifndef HTTP_POOL_H
-#define HTTP_POOL_H
+/* Exchange: one request with everything around it, from its first byte to its answer. It outlives the connection's socket, not
+ * the connection. A loop keeps a few, and buffers to read into, the last used on top, so that a busy connection never calls
+ * malloc and ten thousand idle ones hold nothing. One thread only, but for one word, which says whether the request is parked:
+ *
+ *   park.state   NONE --http_park--> WAITS --http_wake, any thread--> WOKEN, in the inbox
+ *                 ^                    |                                |
+ *                 '--deadline, peer gone, stop: on the loop--'----------'--> fn
+ *
+ * (1) Only who moves the state away from WAITS makes fn be called: the loop at once, a waker by way of the inbox. So
+ *     it is called once, and a request with a wake under way is left alone by deadline and stop.
+ * (2) In PARKED the connection has a socket and its exchange. If the peer goes, it is ABANDONED as in HANDLING. */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
 
-#include "http/inbox.h"
+#include "http/loop.h"
 #include "http/receive.h"
-#include "http/timers.h"
 
-struct conn;
-
-/* Whether a request is parked: hold.c. The one word of a request that any thread may change. */
+/* Any thread may change it. */
 enum park_state { PARK_NONE, PARK_WAITS, PARK_WOKEN };
 
 struct park {
@@ -20,7 +25,6 @@ struct park {
 	void (*fn)(struct http_request *r, enum http_end why);
 };
 
-/* One request from its first byte to its answer. It outlives the connection's socket, not the connection. */
 struct exchange {
 	struct http_request request; /* what the handler sees */
 	struct receive      receive;
@@ -37,17 +41,6 @@ struct read_buffer {
 	char                data[];
 };
 
-enum { POOL_KEPT_MAX = 128 }; /* of each kind; beyond it they are freed */
-
-struct pool {
-	const struct http_limits *limits;
-	struct budget            *budget;
-	size_t                    buffer_bytes;
-	struct exchange          *exchanges;
-	struct read_buffer       *buffers;
-	unsigned                  exchange_count, buffer_count;
-};
-
 void pool_init(struct pool *p, const struct http_limits *limits, struct budget *budget);
 void pool_release(struct pool *p);
 
@@ -61,5 +54,8 @@ static inline struct exchange *exchange_of(struct http_request *r)
 {
 	return (struct exchange *)(void *)((char *)r - offsetof(struct exchange, request));
 }
+
+/* Ends the wait of a connection's request, unless it is not parked or a wake is on its way. */
+void park_end(struct conn *c, enum http_end why);
 
 #endif
