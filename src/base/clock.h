@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct clock {
 	/* Microseconds since 1970. May jump; whoever needs an order keeps the largest value seen. */
 	int64_t (*wall_us)(struct clock *c);
@@ -26,6 +28,13 @@ void clock_manual_set(struct clock_manual *c, int64_t now_us);
 
 /* The wall clock jumps, as if someone had set it; no time passes. */
 void clock_manual_jump(struct clock_manual *c, int64_t by_us);
+
+/* The operating system's clocks, and what a file adds to them, which another process changes: for tests of a running server. The
+ * file holds CLOCK_FILE_HEAD and two numbers of 64 bits in this machine's order: microseconds that have passed on both clocks, which
+ * never become fewer, and microseconds by which the wall clock was set. It stays in use until the process ends. */
+#define CLOCK_FILE_HEAD "gatehouse-clock\n"
+
+enum err_code clock_file_open(struct clock **out, const char *path, struct err *err);
 
 static inline int64_t clock_wall_us(struct clock *c)
 {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -22,9 +23,12 @@
 #include "server/notify.h"
 #include "server/services.h"
 
+#define TEST_CLOCK "GATEHOUSE_TEST_CLOCK"
+
 enum { POLICY_LOOK_S = 1 };
 
 struct server {
+	struct clock          *clock;
 	struct audit          *audit;
 	struct engine         *engine;
 	struct store          *store;   /* the engine's: what all else knows of it */
@@ -164,6 +168,28 @@ static bool is_alive(void *ctx)
 	return alive && !atomic_load(&s->failed);
 }
 
+/* A test may move the clock of a real server (tests/README.md). Nobody is to find out by accident what that does to data: it needs a
+ * file that says what it is for, a server that only this machine reaches, and is said in the log. */
+static enum err_code open_clock(struct server *s, const struct serve_options *options, struct err *err)
+{
+	const char *path = getenv(TEST_CLOCK);
+
+	s->clock = clock_system();
+	if (path == NULL)
+		return ERR_NONE;
+	if (!serve_is_loopback(options))
+		return err_set(err, ERR_INVALID,
+		               TEST_CLOCK
+		               " is set, which is for tests: it is refused on %s, which is not loopback",
+		               options->listen);
+	if (clock_file_open(&s->clock, path, err) != ERR_NONE)
+		return err->code;
+	log_warn(TEST_CLOCK
+	         " is set: this server's time is what %s says, and its data is good for tests only",
+	         path);
+	return ERR_NONE;
+}
+
 static enum err_code open_engine(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct engine_options engine = engine_options_default(options->data);
@@ -171,6 +197,7 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	engine.cache_bytes_max = (size_t)options->cache_mb << 20;
 	engine.queue_bytes_max = (size_t)options->queue_mb << 20;
 	engine.expression_bytes_max = (size_t)options->expression_mb << 20;
+	engine.clock = s->clock;
 	engine.accept_clock = options->accept_clock;
 	engine.clock_jump_max_us = (int64_t)options->clock_jump_max_days * 86400 * 1000000;
 	engine.on_failure = on_failure;
@@ -206,7 +233,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .region = bytes_of(options->region),
 	                             .host_names =
 	                                     bytes_of(options->host_names == NULL ? "" : options->host_names),
-	                             .clock = clock_system(),
+	                             .clock = s->clock,
 	                             .ready = is_ready,
 	                             .ready_ctx = s,
 	                             .seed = seed,
@@ -214,7 +241,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
 	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
-	if (http_server_open_tls(&s->http, options->listen, loops, &limits, &handler, s->tls, clock_system(),
+	if (http_server_open_tls(&s->http, options->listen, loops, &limits, &handler, s->tls, s->clock,
 	                         err) != ERR_NONE)
 		return err->code;
 	api_watch(&s->api, s->http);
@@ -290,7 +317,8 @@ static void close_all(struct server *s)
 /* The engine first: it makes the data directory, and makes sure of having it alone. */
 static enum err_code open_all(struct server *s, const struct serve_options *options, struct err *err)
 {
-	if (open_tls(s, options, err) != ERR_NONE || open_engine(s, options, err) != ERR_NONE ||
+	if (open_clock(s, options, err) != ERR_NONE || open_tls(s, options, err) != ERR_NONE ||
+	    open_engine(s, options, err) != ERR_NONE ||
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE)
