@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/call.h"
+#include "api/dynamodb.h"
 #include "dynamo/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -53,26 +53,27 @@ static void error_reads(struct json_reader *reader, struct arena *a, enum err_co
 	require(rc == err->code, "code");
 	require(rc == ERR_SERIALIZATION || err->text[0] != '\0', "error without text");
 	buf_init(&out, a);
-	require(call_encode_error(a, rc, err, &out) == 400, "status");
+	require(dynamodb_encode_error(a, rc, err, &out) == 400, "status");
 	require(json_read(reader, a, buf_bytes(&out), &json, &inner) == ERR_NONE, "the error is not JSON");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct json_reader *reader; /* reused, as a loop thread reuses its own */
-	const struct operation    *op = chosen(size > 0 ? data[0] : 0);
-	char                       target[64];
-	struct arena               a;
-	struct call                c;
-	struct err                 err = {0};
-	enum err_code              rc;
+	static struct json_reader  *reader; /* reused, as a loop thread reuses its own */
+	const struct operation     *op = chosen(size > 0 ? data[0] : 0);
+	char                        target[64];
+	struct arena                a;
+	static struct dynamodb_call c;
+	struct err                  err = {0};
+	enum err_code               rc;
 
 	if (reader == NULL)
 		reader = json_reader_open();
 	arena_init(&a);
-	snprintf(target, sizeof(target), CALL_TARGET_PREFIX "%.*s", BYTES_ARG(op->name));
-	rc = call_decode(&c, &a, reader, bytes_of(target),
-	                 (struct bytes){(const char *)data + (size > 0), size > 0 ? size - 1 : 0}, &err);
+	snprintf(target, sizeof(target), DYNAMODB_TARGET_PREFIX "%.*s", BYTES_ARG(op->name));
+	c.arena = &a;
+	rc = dynamodb_decode(&c, reader, bytes_of(target),
+	                     (struct bytes){(const char *)data + (size > 0), size > 0 ? size - 1 : 0}, &err);
 	if (rc != ERR_NONE)
 		error_reads(reader, &a, rc, &err);
 	else if (op->decode == request_put)

@@ -202,22 +202,6 @@ static void problem_reads(struct world *w, struct arena *a, enum err_code rc, co
 	require(status != NULL && status->integer >= 400 && status->integer < 500, "a status that blames us");
 }
 
-static enum err_code decode(struct v1_call *c, struct world *w, struct err *err)
-{
-	struct json *tree;
-
-	c->status = 200;
-	c->kind = c->route->kind;
-	if (c->http->body.len > 0 && c->route->body_bytes_max == 0)
-		return err_set(err, ERR_SERIALIZATION, "this call takes no body; send none");
-	if (c->http->body.len > 0 && c->route->body_bytes_max != V1_BODY_IGNORED) {
-		if (json_read(w->json, c->arena, c->http->body, &tree, err) != ERR_NONE)
-			return err->code;
-		c->body = tree;
-	}
-	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
-}
-
 static void fuzz_request(struct world *w, struct bytes text)
 {
 	static const enum http_method methods[] = {HTTP_POST, HTTP_GET, HTTP_PUT, HTTP_DELETE};
@@ -241,14 +225,14 @@ static void fuzz_request(struct world *w, struct bytes text)
 		        .arena = &r.arena,
 		        .route = match.route,
 		        .services = &w->services,
-		        .http = &r};
+		        .call = {.http = &r}};
 		enum err_code rc;
 
 		memcpy(c.params, match.params, sizeof(c.params));
-		rc = decode(&c, w, &err);
+		rc = v1_protocol.decode(&c.call, w->json, &err);
 		if (rc != ERR_NONE)
 			problem_reads(w, &r.arena, rc, &err);
-		v1_let_go(&c);
+		v1_protocol.release(&c.call);
 	}
 	arena_release(&r.arena);
 }

@@ -6,8 +6,7 @@
 
 #include "access/policy.h"
 #include "api/auth.h"
-#include "api/call.h"
-#include "api/ceiling.h"
+#include "api/dynamodb.h"
 #include "api/loop.h"
 #include "api/problem.h"
 #include "api/routes.h"
@@ -47,7 +46,7 @@ static struct bytes error_body(void *ctx, struct arena *a, const struct http_err
 	if (v1_is_path(e->path)) {
 		problem_write_err(&out, code, &err);
 	} else {
-		call_encode_error(a, code, &err, &out);
+		dynamodb_encode_error(a, code, &err, &out);
 		*content_type = "application/x-amz-json-1.0";
 	}
 	return buf_bytes(&out);
@@ -69,6 +68,6 @@ struct http_handler api_handler(struct api *api)
 	                             .handle = routes_handle,
 	                             .admits = auth_admits,
 	                             .round = gathered,
-	                             .conn_end = ceiling_conn_end,
+	                             .conn_end = key_limits_conn_end,
 	                             .error_body = error_body};
 }

@@ -40,7 +40,7 @@ struct api {
 	atomic_uint      loop_count;               /* loops opened so far: makes their seeds differ */
 	struct meter     meter;
 
-	struct metric_counter refused_connections, refused_requests; /* at a key's ceiling: ceiling.c */
+	struct metric_counter refused_connections, refused_requests; /* at a key's limit: auth.c */
 
 	_Atomic(const struct http_server *) http; /* NULL until api_watch */
 };

@@ -114,7 +114,7 @@ enum err_code attempt_run(struct v1_call *c, struct err *err)
 void attempt_committed(struct v1_call *c)
 {
 	const struct attempts_call *a = c->request;
-	struct meter_shard         *m = ((struct api_loop *)c->http->loop_data)->meter;
+	struct meter_shard         *m = call_loop(&c->call)->meter;
 	struct rule_tally          *tally = a->q.rule->tally;
 	bool                        finished = a->reservation.name.len > 0; /* begin told of lock and lane */
 
@@ -220,7 +220,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
  * can tell it again. It is stored nowhere. */
 static struct bytes id_make(struct v1_call *c, const struct rule *rule)
 {
-	const struct idempotency *once = c->once;
+	const struct idempotency *once = &c->once;
 	uint8_t                   bits[SHA256_BYTES];
 	char                      text[ID_RANDOM_BYTES / 3 * 4];
 	struct buf                seed;

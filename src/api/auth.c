@@ -1,4 +1,5 @@
-/* Auth: SigV4 over the headers as they came. */
+/* Auth: SigV4 over the headers as they came; bearer keys; and what a connection keeps, which is the use of a key that it
+ * counts for. */
 #include "api/auth.h"
 
 #include <assert.h>
@@ -39,9 +40,10 @@ static struct bytes method_name(enum http_method method)
 }
 
 /* out->set is there. */
-static enum err_code verify_signature(struct api_loop *l, const struct http_request *r, struct bytes service,
-                                      struct arena *a, struct caller *out, struct err *err)
+static enum err_code verify_signature(struct http_request *r, struct bytes service, struct caller *out,
+                                      struct err *err)
 {
+	struct api_loop      *l = r->loop_data;
 	struct sigv4_request  request = {.method = method_name(r->method),
 	                                 .path = r->path,
 	                                 .query = r->query,
@@ -52,16 +54,13 @@ static enum err_code verify_signature(struct api_loop *l, const struct http_requ
 	                                 .now_us = clock_wall_us(l->api->parts.clock)};
 	struct sigv4_keyring  keys = {.find_secret = find_secret, .cache = l->signatures};
 	struct sigv4_identity who;
-	enum err_code         rc;
 
 	keys.ctx = (void *)(uintptr_t)out->set;
-	request.headers = headers_of(r, a);
-	rc = sigv4_verify(&request, &keys, a, &who, err);
-	if (rc == ERR_NONE &&
-	    who.token.len > 0) /* there are no sessions here: a token belongs to none of our keys */
-		rc = err_set(err, ERR_UNKNOWN_KEY, MSG_SIGN_KEY);
-	if (rc != ERR_NONE)
-		return rc;
+	request.headers = headers_of(r, &r->arena);
+	if (sigv4_verify(&request, &keys, &r->arena, &who, err) != ERR_NONE)
+		return err->code;
+	if (who.token.len > 0) /* there are no sessions here: a token belongs to none of our keys */
+		return err_set(err, ERR_UNKNOWN_KEY, MSG_SIGN_KEY);
 	out->key = credentials_find(out->set, who.key_id);
 	return ERR_NONE;
 }
@@ -88,8 +87,8 @@ static enum err_code verify_bearer(struct bytes token, struct caller *out, struc
 	return ERR_NONE;
 }
 
-/* Who it is has been settled; keeps or gives back the credentials. */
-static enum err_code settle(const struct http_request *r, enum err_code rc, struct caller *out)
+/* Fills in the rest; if nobody was found, gives the credentials back. */
+static enum err_code identified(const struct http_request *r, enum err_code rc, struct caller *out)
 {
 	out->secure = r->secure;
 	memcpy(out->peer.bytes, r->peer.bytes, sizeof(out->peer.bytes));
@@ -107,35 +106,29 @@ static bool is_open(struct api_loop *l, struct caller *out)
 	return false;
 }
 
-enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
-                            struct caller *out, struct err *err)
+enum err_code auth_identify(struct http_request *r, struct caller *out, struct err *err)
 {
-	if (is_open(l, out))
+	if (is_open(r->loop_data, out))
 		return ERR_NONE;
-	return settle(r, verify_signature(l, r, BYTES("dynamodb"), a, out, err), out);
+	return identified(r, verify_signature(r, BYTES("dynamodb"), out, err), out);
 }
 
-enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
-                               struct caller *out, struct err *err)
+static enum err_code identify_v1(struct http_request *r, struct caller *out, struct err *err)
 {
-	struct bytes bearer = BYTES(BEARER);
-	struct bytes given;
+	struct bytes bearer = BYTES(BEARER), given = http_header_get(r, "authorization");
 
-	if (is_open(l, out))
-		return ERR_NONE;
-	given = http_header_get(r, "authorization");
 	if (given.data == NULL)
-		return settle(
-		        r,
-		        err_set(err, ERR_NO_CREDENTIAL,
-		                "missing credentials: send Authorization: Bearer ID.SECRET, or sign the "
-		                "request with AWS Signature Version 4 for the service \"gatehouse\""),
-		        out);
-	if (given.len > bearer.len && strncasecmp(given.data, bearer.data, bearer.len) == 0) {
-		given = (struct bytes){given.data + bearer.len, given.len - bearer.len};
-		return settle(r, verify_bearer(given, out, err), out);
-	}
-	return settle(r, verify_signature(l, r, BYTES("gatehouse"), a, out, err), out);
+		return err_set(err, ERR_NO_CREDENTIAL,
+		               "missing credentials: send Authorization: Bearer ID.SECRET, or sign the "
+		               "request with AWS Signature Version 4 for the service \"gatehouse\"");
+	if (given.len <= bearer.len || strncasecmp(given.data, bearer.data, bearer.len) != 0)
+		return verify_signature(r, BYTES("gatehouse"), out, err);
+	return verify_bearer((struct bytes){given.data + bearer.len, given.len - bearer.len}, out, err);
+}
+
+enum err_code auth_identify_v1(struct http_request *r, struct caller *out, struct err *err)
+{
+	return is_open(r->loop_data, out) ? ERR_NONE : identified(r, identify_v1(r, out, err), out);
 }
 
 static bool signer_is_known(struct bytes authorization, const struct credentials *set)
@@ -179,4 +172,56 @@ void auth_release(struct caller *c)
 	if (c->set != NULL)
 		credentials_release(c->set);
 	c->set = NULL;
+}
+
+/* ---- the limits of a key ---- */
+
+/* False if the key may have no more. Then the connection counts for no one, and ends. */
+static bool claim(struct http_request *r, const struct credential *key)
+{
+	struct key_use *held = http_conn_data(r), *now = key->use;
+
+	if (held == now)
+		return true;
+	if (held != NULL)
+		key_use_disconnect(held);
+	if (!key_use_connect(now, &key->ceilings))
+		now = NULL;
+	http_conn_keep(r, now);
+	return now != NULL;
+}
+
+enum err_code key_limits_check(struct http_request *r, const struct caller *who, struct err *err)
+{
+	struct api_loop         *l = r->loop_data;
+	const struct credential *key = who->key;
+
+	if (key == NULL)
+		return ERR_NONE;
+	if (!claim(r, key)) {
+		metric_add(&l->api->refused_connections, 1);
+		return err_set(err, ERR_THROTTLED,
+		               "The key %.*s may have at most %u connections open. Close some, or raise the "
+		               "limit with `gatehouse key limit`.",
+		               BYTES_ARG(key->name), key->ceilings.connections_max);
+	}
+	if (!key_use_request(key->use, &key->ceilings, r->received_us)) {
+		metric_add(&l->api->refused_requests, 1);
+		return err_set(err, ERR_THROTTLED,
+		               "The key %.*s may make at most %u requests per second. Slow down, or raise "
+		               "the limit with `gatehouse key limit`.",
+		               BYTES_ARG(key->name), key->ceilings.requests_per_second_max);
+	}
+	return ERR_NONE;
+}
+
+bool key_limits_end(const struct http_request *r, enum err_code outcome)
+{
+	return outcome == ERR_THROTTLED && http_conn_data(r) == NULL;
+}
+
+void key_limits_conn_end(void *api, void *use)
+{
+	(void)api;
+	key_use_disconnect(use);
 }

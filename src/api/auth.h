@@ -1,5 +1,5 @@
 /* Auth: who sends a request, by a signature (SigV4) or, under /v1, a bearer key. Both are verified against the
- * credentials in force at that moment (access/). */
+ * credentials in force at that moment (access/). And whether its key has room for one more. */
 #ifndef API_AUTH_H
 #define API_AUTH_H
 
@@ -18,13 +18,11 @@ struct caller {
 
 /* ERR_NO_CREDENTIAL, ERR_SIGNATURE_INCOMPLETE, ERR_UNKNOWN_KEY, ERR_SIGNATURE: see sigv4_verify. On success
  * the caller must be released. */
-enum err_code auth_identify(struct api_loop *l, const struct http_request *r, struct arena *a,
-                            struct caller *out, struct err *err);
+enum err_code auth_identify(struct http_request *r, struct caller *out, struct err *err);
 void          auth_release(struct caller *c);
 
 /* The same under /v1: signatures are for the service "gatehouse"; Authorization: Bearer ID.SECRET will do too. */
-enum err_code auth_identify_v1(struct api_loop *l, const struct http_request *r, struct arena *a,
-                               struct caller *out, struct err *err);
+enum err_code auth_identify_v1(struct http_request *r, struct caller *out, struct err *err);
 
 /* May this request have a large body? Only the head has come: a bearer key is verified, of a signature only the key id is
  * looked up. */
@@ -32,5 +30,21 @@ bool auth_admits(void *api, const struct http_request *r);
 
 /* The answer to one that is known by now, but was not when its body was refused. */
 enum err_code auth_refused_body(struct err *err);
+
+/* ---- the limits of a key (access/key_use.h), held against the requests that it signs ----
+ *
+ * A connection counts for the key that signed its last request, from the first such request until the
+ * connection ends; one request is under way on it at a time, so a limit on connections is one on requests
+ * under way too. Only what a signature has proven is counted: nobody can use up another's share. */
+
+/* ERR_THROTTLED, which SDKs wait and try again after, if the caller's key is at a limit. Before anything
+ * of the request is decoded. */
+enum err_code key_limits_check(struct http_request *r, const struct caller *who, struct err *err);
+
+/* Must the connection end with this answer? It does if the key may not have it. */
+bool key_limits_end(const struct http_request *r, enum err_code outcome);
+
+/* http_handler's conn_end. */
+void key_limits_conn_end(void *api, void *use);
 
 #endif

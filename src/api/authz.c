@@ -65,7 +65,7 @@ static enum err_code wrong(struct settings *s, const struct setting *what, const
 /* The value of a header, or empty. ERR_SERIALIZATION if it is there twice. */
 static struct bytes header_once(struct settings *s, struct bytes name)
 {
-	const struct http_request *r = s->call->http;
+	const struct http_request *r = s->call->call.http;
 	struct bytes               found = {NULL, 0};
 
 	for (unsigned i = 0; i < r->header_count; i++) {
@@ -274,15 +274,15 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 
 	c->request = a;
 	err->code = ERR_NONE;
-	s.by_query =
-	        http_header_get(c->http, policy_setting.header).data == NULL && bytes_is(c->http->path, PATH);
+	s.by_query = http_header_get(c->call.http, policy_setting.header).data == NULL &&
+	             bytes_is(c->call.http->path, PATH);
 	if (s.by_query && v1_query_check(c, "policy key kind cost deny", err) != ERR_NONE)
 		return err->code;
 	if (read_items(&s, &a->call) != ERR_NONE || read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;
 	if (!limits_needs_turn(c->services->limits, &a->call, c->ctx.now_us))
-		c->kind = READ;
-	c->tableless = !limits_needs_table(&a->call);
+		c->call.kind = READ;
+	c->call.tableless = !limits_needs_table(&a->call);
 	return ERR_NONE;
 }
 

@@ -15,7 +15,7 @@ struct limits_call {
 /* To be answered once under its Idempotency-Key: that takes a turn, whatever it asks. */
 static bool is_keyed(const struct v1_call *c)
 {
-	return http_header_get(c->http, "idempotency-key").data != NULL;
+	return http_header_get(c->call.http, "idempotency-key").data != NULL;
 }
 
 /* {policy, key, cost} or {all: […]}. */
@@ -37,8 +37,8 @@ static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct
 	l->enforce = v1_enforces_status(c, err);
 	if (err->code == ERR_NONE && !is_keyed(c) &&
 	    !limits_needs_turn(c->services->limits, &l->call, c->ctx.now_us))
-		c->kind = READ;
-	c->tableless = !limits_needs_table(&l->call);
+		c->call.kind = READ;
+	c->call.tableless = !limits_needs_table(&l->call);
 	return err->code;
 }
 

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "api/dynamodb.h"
+
 unsigned meter_operation_row(const struct operation *operation)
 {
 	size_t index;

@@ -1,5 +1,5 @@
-/* Meter: what the door answered, by operation and outcome, and how long it took. Both sets are tables of
- * ours (operations.c, base/err.h), so a peer cannot make them grow.
+/* Meter: what was answered, by operation and outcome, and how long it took. Both sets are tables of
+ * ours (dynamodb.c, v1_routes.c, base/err.h), so a peer cannot make them grow.
  *
  * Each loop adds to a shard of its own (with many loops some share one), so that adding stays off the other
  * cores' cache lines; reading adds the shards up. Any thread may read. */
@@ -8,8 +8,10 @@
 
 #include <stdalign.h>
 
-#include "api/operations.h"
+#include "base/err.h"
 #include "base/metric.h"
+
+struct operation;
 
 #define METER_ONE_MORE(...) +1
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/dynamodb.h"
 #include "api/exposition.h"
 #include "api/limit_metrics.h"
 #include "api/problem.h"

@@ -126,7 +126,7 @@ void policy_get_encode(struct v1_call *c, struct json_writer *w)
 /* "3", the version that GET showed. */
 static enum err_code read_match(struct v1_call *c, struct policies_call *p, struct err *err)
 {
-	struct bytes given = http_header_get(c->http, "if-match");
+	struct bytes given = http_header_get(c->call.http, "if-match");
 	uint64_t     version;
 
 	if (given.data == NULL)

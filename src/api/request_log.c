@@ -19,11 +19,6 @@ struct bytes outcome_name(enum err_code outcome)
 	return outcome == ERR_NONE ? BYTES("ok") : bytes_of(err_name(outcome));
 }
 
-struct bytes operation_label(const struct operation *operation)
-{
-	return operation == NULL ? BYTES("unknown") : operation->name;
-}
-
 /* An answer that says "later" is a warning: nothing is broken. */
 static enum log_level level_of(int status)
 {

@@ -1,4 +1,4 @@
-/* Request log: one line for each request that DynamoDB's door answered, as base/log.h writes it:
+/* Request log: one line for each request that was dispatched, as base/log.h writes it:
  *
  *   {"time": …, "level": …, "msg": "request", "request_id": …, "operation": …, "outcome": …, "status": …,
  *    "micros": …, "trace_id": …, "key_id": …}
@@ -8,7 +8,7 @@
 #ifndef API_REQUEST_LOG_H
 #define API_REQUEST_LOG_H
 
-#include "api/operations.h"
+#include "base/err.h"
 
 enum { TRACE_ID_LENGTH = 32 };
 
@@ -29,9 +29,7 @@ void request_log(const struct request_note *note);
 /* The trace id of a W3C traceparent header; empty if the header is absent or malformed. */
 struct bytes traceparent_trace_id(struct bytes header);
 
-/* How outcomes and operations are called, here and in the metrics: "ok" or the error's public name; the
- * operation's, or "unknown". */
+/* How outcomes are called, here and in the metrics: "ok" or the error's public name. */
 struct bytes outcome_name(enum err_code outcome);
-struct bytes operation_label(const struct operation *operation);
 
 #endif

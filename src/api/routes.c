@@ -1,7 +1,7 @@
 /* Routes: the table, and the one function that reads it. */
 #include "api/routes.h"
 
-#include "api/door.h"
+#include "api/dynamodb.h"
 #include "api/health.h"
 #include "api/metrics.h"
 #include "api/origin.h"
@@ -9,7 +9,7 @@
 #include "api/v1.h"
 
 static const struct route routes[] = {
-        {HTTP_POST, BYTES_INIT("/"), door_handle},          {HTTP_GET, BYTES_INIT("/"), health_home},
+        {HTTP_POST, BYTES_INIT("/"), dynamodb_handle},      {HTTP_GET, BYTES_INIT("/"), health_home},
         {HTTP_GET, BYTES_INIT("/livez"), health_live},      {HTTP_GET, BYTES_INIT("/readyz"), health_ready},
         {HTTP_GET, BYTES_INIT("/metrics"), metrics_handle},
 };
@@ -62,7 +62,7 @@ static void refuse_origin(struct api_loop *l, struct http_request *r, const stru
 	if (v1_is_path(r->path) || r->method != HTTP_POST)
 		problem_answer(l, r, err->code, err->text);
 	else
-		door_refuse(l, r, err);
+		dynamodb_refuse(r, err);
 }
 
 void routes_handle(void *api, struct http_request *r)

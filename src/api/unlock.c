@@ -90,7 +90,7 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
 	u->q.not_persons = u->q.kind.len == 0 && u->q.set_by.len == 0;
 	if (u->dry_run)
-		c->kind = READ;
+		c->call.kind = READ;
 	return fields_end(&f);
 }
 

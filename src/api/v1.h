@@ -1,11 +1,5 @@
-/* V1: the identity API, HTTP + JSON. A route is a row of a table: method and path, what it is called in
- * policies and metrics, and three functions:
- *
- *   loop thread                                   writer thread
- *   who is it, decode, may it
- *     READ:  run on what is committed
- *     WRITE: ---------------------------------->  run, in its turn; what it changes is committed as one
- *   encode, respond  <--------------------------
+/* V1: the identity API, HTTP + JSON, for the dispatcher (dispatch.h). A route is a row of a table: method and path, what
+ * it is called in policies and metrics, and three functions: decode; run, in its turn if it writes; encode.
  *
  * run reads and decides; it puts what is to be written into call->ctx and does not write itself, so that
  * one place commits (and retries, where others may have written in between: run may be called again), and an
@@ -15,10 +9,10 @@
 #ifndef API_V1_H
 #define API_V1_H
 
-#include "api/auth.h"
-#include "api/operations.h"
+#include "api/dispatch.h"
 #include "json/write.h"
 #include "service/context.h"
+#include "service/idempotency.h"
 
 enum {
 	V1_PARAMS_MAX = 4,
@@ -35,19 +29,18 @@ enum {
 /* For query: whatever stands there is not looked at, or the route looks itself. */
 #define V1_QUERY_ANY "*"
 
-struct idempotency;
 struct v1_call;
 
 struct v1_route {
-	enum http_method    method; /* HTTP_OTHER: any */
-	const char         *path; /* "/v1/subjects/{id}": a segment in braces is a parameter, in order; {*} at
+	enum http_method method; /* HTTP_OTHER: any */
+	const char      *path;   /* "/v1/subjects/{id}": a segment in braces is a parameter, in order; {*} at
 	                               the end: whatever follows, or nothing */
-	enum operation_kind kind; /* READ or WRITE; decode may change the call's to READ */
-	const char         *action; /* "RecordAttempt": gatehouse:RecordAttempt in policies, and in metrics */
-	uint32_t            body_bytes_max; /* 0: it takes no body */
-	const char         *query; /* the parameters it knows: "journey name"; "" for none, V1_QUERY_ANY */
+	enum call_kind   kind;   /* decode may make a call of one that writes a READ */
+	const char      *action; /* "RecordAttempt": gatehouse:RecordAttempt in policies, and in metrics */
+	uint32_t         body_bytes_max; /* 0: it takes no body */
+	const char      *query; /* the parameters it knows: "journey name"; "" for none, V1_QUERY_ANY */
 
-	/* On the loop: fills call->request, from params, query and body. */
+	/* Fills call->request, from params, query and body. */
 	enum err_code (*decode)(struct v1_call *c, struct err *err);
 	/* Fills call->result and the changes of call->ctx. */
 	enum err_code (*run)(struct v1_call *c, struct err *err);
@@ -70,14 +63,11 @@ struct v1_changed {
 };
 
 struct v1_call {
+	struct call            call;
 	struct context         ctx; /* its time: when the call came, and from run on the table's */
 	struct arena          *arena;
 	const struct v1_route *route;
-	enum operation_kind    kind;
-	bool                   tableless; /* set by decode, of a READ: run looks at the table's time only */
 	struct services       *services;
-	struct http_request   *http;
-	struct caller          who;                   /* until it is answered */
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
 
@@ -103,7 +93,9 @@ struct v1_call {
 	bool has_secret, keeping;
 	/* Set by decode, if such an answer can be made whole again for a replay: the body, from what was kept. */
 	struct bytes (*rebuild)(struct v1_call *c, struct bytes kept);
-	const struct idempotency *once; /* from run on: of a keyed request, its key is not empty */
+	struct idempotency once;     /* from run on: of a keyed request, its key is not empty */
+	struct kept_answer kept;     /* of a keyed request: the answer, this one's or the first one's */
+	bool               replayed; /* it was the first one's */
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;
@@ -132,8 +124,7 @@ bool v1_enforces_status(struct v1_call *c, struct err *err);
 
 /* ---- for the dispatcher, metrics, tests ---- */
 
-/* Once, before it is answered: what the route and v1_hold have taken. */
-void v1_let_go(struct v1_call *c);
+extern const struct protocol v1_protocol;
 
 const struct v1_route *v1_route_at(unsigned index);
 unsigned               v1_route_index(const struct v1_route *route);

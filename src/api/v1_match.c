@@ -172,7 +172,7 @@ static bool comes_again(struct bytes rest, struct bytes name)
 /* A misspelt filter must not list everything, nor ?dryrun=1 do what it should only show. */
 enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err)
 {
-	struct bytes     rest = c->http->query;
+	struct bytes     rest = c->call.http->query;
 	struct parameter p;
 	char             name[ERR_FIELD_MAX / 2];
 
@@ -190,7 +190,7 @@ enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *e
 
 struct bytes v1_query(struct v1_call *c, const char *name, struct err *err)
 {
-	struct bytes     rest = c->http->query;
+	struct bytes     rest = c->call.http->query;
 	struct parameter p;
 
 	while (parameter_next(&rest, &p)) {

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 
-/* X(code, HTTP status and public name at DynamoDB's door, HTTP status, title and type under /v1). Several codes may
+/* X(code, HTTP status and public name in DynamoDB's protocol, HTTP status, title and type under /v1). Several codes may
  * share a public name: /v1 tells apart what DynamoDB does not. A type is a promise to programs: it never changes. */
 #define ERR_CODES(X)                                                                                         \
 	X(ERR_INVALID, 400, "ValidationException", 422, "Invalid Value", "invalid-value")                    \

@@ -89,7 +89,7 @@ struct bytes value_text(const struct value *v)
 	return v != NULL && v->type == VALUE_S ? v->text : (struct bytes){NULL, 0};
 }
 
-/* Someone else may have written it, through DynamoDB's door: whatever is no whole number counts as absent. */
+/* Someone else may have written it, through DynamoDB's protocol: whatever is no whole number counts as absent. */
 int64_t value_to_i64(const struct value *v, int64_t otherwise)
 {
 	int64_t n;

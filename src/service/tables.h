@@ -1,5 +1,5 @@
 /* Tables: those that services own. They are made when first written to, so that someone who only uses
- * DynamoDB's door sees only tables of his own; until then reading one finds nothing. */
+ * DynamoDB's protocol sees only tables of his own; until then reading one finds nothing. */
 #ifndef SERVICE_TABLES_H
 #define SERVICE_TABLES_H
 

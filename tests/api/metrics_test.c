@@ -1,8 +1,9 @@
 /* The text of /metrics, what it counts, and what of a request gets into the log. The route itself, over a
- * socket, is in door_test.c; that Prometheus reads the text is shown in tests/e2e/test_metrics.py. */
+ * socket, is in dynamodb_http_test.c; that Prometheus reads the text is shown in tests/e2e/test_metrics.py. */
 #include "test.h"
 
 #include "api/api.h"
+#include "api/dynamodb.h"
 #include "api/exposition.h"
 #include "api/metrics.h"
 #include "api/request_log.h"

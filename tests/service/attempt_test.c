@@ -691,7 +691,7 @@ TEST(history, a_row_remembers_the_newest_attempts_and_no_more_than_its_bound)
 	service_close(&s);
 }
 
-/* Through DynamoDB's door anyone may have written anything. */
+/* Through DynamoDB's protocol anyone may have written anything. */
 TEST(rows, that_others_wrote_wrongly_count_as_nothing_and_are_put_right)
 {
 	struct service        s;

@@ -47,7 +47,7 @@ static inline bool row_there(struct service *s, const char *pk, const char *sk)
 	return row_find(s, bytes_of(pk), bytes_of(sk), &item);
 }
 
-/* Writes a row as it stands here, through DynamoDB's door. */
+/* Writes a row as it stands here, through DynamoDB's protocol. */
 static inline void row_put(struct service *s, const char *item)
 {
 	struct bytes body = arena_printf(&s->f.arena, "{'TableName':'auth-state','Item':%s}", item);

@@ -1,7 +1,7 @@
 /* Calls: every operation from bytes to bytes, on a backend that does nothing but say what it was asked. */
 #include "test.h"
 
-#include "api/call.h"
+#include "api/dynamodb.h"
 
 struct fake {
 	struct table table;
@@ -163,21 +163,21 @@ static struct bytes quoted(struct arena *a, const char *text)
 
 static void call(struct fake *f, const char *target, const char *body, struct outcome *o)
 {
-	struct json_reader *reader = json_reader_open();
-	struct call         c;
-	struct buf          out;
-	struct err          err;
-	enum err_code       rc;
+	struct json_reader  *reader = json_reader_open();
+	struct dynamodb_call c = {.arena = &o->arena};
+	struct buf           out;
+	struct err           err;
+	enum err_code        rc;
 
 	f->table.backend = &backend;
 	f->called = "nothing";
 	arena_init(&o->arena);
 	buf_init(&out, &o->arena);
-	rc = call_decode(&c, &o->arena, reader, bytes_of(target), quoted(&o->arena, body), &err);
+	rc = dynamodb_decode(&c, reader, bytes_of(target), quoted(&o->arena, body), &err);
 	if (rc == ERR_NONE)
-		rc = call_run(&c, &f->table, &err);
-	o->status = rc == ERR_NONE ? err_status(call_encode(&c, &out))
-	                           : call_encode_error(&o->arena, rc, &err, &out);
+		rc = dynamodb_run(&c, &f->table, &err);
+	o->status = rc == ERR_NONE ? err_status(dynamodb_encode(&c, &out))
+	                           : dynamodb_encode_error(&o->arena, rc, &err, &out);
 	o->body = buf_bytes(&out);
 	json_reader_close(reader);
 }
@@ -197,7 +197,7 @@ static void call_is(struct fake *f, const char *target, const char *body, int st
 #define UNKNOWN      "{'__type':'com.amazon.coral.service#UnknownOperationException'}"
 #define GARBLED      "{'__type':'com.amazon.coral.service#SerializationException'}"
 
-TEST(call, every_operation_reaches_its_function_of_the_backend)
+TEST(dynamodb, every_operation_reaches_its_function_of_the_backend)
 {
 	static const struct {
 		const char *name, *body, *called;
@@ -258,7 +258,7 @@ TEST(call, every_operation_reaches_its_function_of_the_backend)
 	}
 }
 
-TEST(call, writes_are_marked_as_such)
+TEST(dynamodb, writes_are_marked_as_such)
 {
 	for (unsigned i = 0; operation_at(i) != NULL; i++) {
 		struct bytes name = operation_at(i)->name;
@@ -270,7 +270,7 @@ TEST(call, writes_are_marked_as_such)
 	}
 }
 
-TEST(call, other_targets_are_unknown_operations)
+TEST(dynamodb, other_targets_are_unknown_operations)
 {
 	struct fake f = {0};
 
@@ -297,7 +297,7 @@ static void is_not_json(struct fake *f, const char *target, const char *body)
 	arena_release(&o.arena);
 }
 
-TEST(call, bodies_that_killed_other_servers_are_refused)
+TEST(dynamodb, bodies_that_killed_other_servers_are_refused)
 {
 	struct fake  f = {0};
 	struct arena a;
@@ -316,7 +316,7 @@ TEST(call, bodies_that_killed_other_servers_are_refused)
 	arena_release(&a);
 }
 
-TEST(call, an_expression_of_parentheses_is_refused)
+TEST(dynamodb, an_expression_of_parentheses_is_refused)
 {
 	struct fake    f = {0};
 	struct outcome o;
@@ -331,7 +331,7 @@ TEST(call, an_expression_of_parentheses_is_refused)
 	arena_release(&o.arena);
 }
 
-TEST(call, an_error_of_the_backend_is_answered_with_its_status)
+TEST(dynamodb, an_error_of_the_backend_is_answered_with_its_status)
 {
 	struct fake f = {0};
 
@@ -345,7 +345,7 @@ TEST(call, an_error_of_the_backend_is_answered_with_its_status)
 	        "{'__type':'com.amazonaws.dynamodb.v20120810#ServiceUnavailable','message':'busy'}");
 }
 
-TEST(call, false_conditions_and_cancelled_transactions_are_answered_400)
+TEST(dynamodb, false_conditions_and_cancelled_transactions_are_answered_400)
 {
 	struct fake f = {.condition_failed = true, .cancelled = true};
 
@@ -366,7 +366,7 @@ TEST(call, false_conditions_and_cancelled_transactions_are_answered_400)
 	"{'TableName':'abc','TimeToLiveSpecification':{'Enabled':" enabled ",'AttributeName':'" name "'}}"
 #define INVALID(text) "{'__type':'com.amazon.coral.validate#ValidationException','message':'" text "'}"
 
-TEST(call, time_to_live_changes_only_what_is_not_so_yet)
+TEST(dynamodb, time_to_live_changes_only_what_is_not_so_yet)
 {
 	struct fake f = {0};
 
@@ -384,7 +384,7 @@ TEST(call, time_to_live_changes_only_what_is_not_so_yet)
 	assert_int_equal(f.ttl.len, 0);
 }
 
-TEST(call, units_alone_do_not_change_a_table_on_demand)
+TEST(dynamodb, units_alone_do_not_change_a_table_on_demand)
 {
 	struct fake    f = {.on_demand = true};
 	struct outcome o;

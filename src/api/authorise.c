@@ -1,14 +1,14 @@
-/* Permit: see permit.h.
+/* Authorise: see authorise.h.
  *
- * (P1) What a deed cannot say of itself (a scan's leading keys, the attributes of a whole item) is left
+ * (P1) What an action cannot say of itself (a scan's leading keys, the attributes of a whole item) is left
  * unsaid, which the policy takes as "all of them": a condition on it then refuses. (P2) Every item of a batch
- * or transaction is part of some deed. (P3) A put under a condition on attributes is asked about twice, the second time in
+ * or transaction is part of some action. (P3) A put under a condition on attributes is asked about twice, the second time in
  * its turn, with the attributes of the item that it replaces (docs/decisions/013). */
-#include "api/permit.h"
+#include "api/authorise.h"
 
 #include <stdio.h>
 
-#include "api/deed.h"
+#include "api/dynamodb_actions.h"
 #include "base/buf.h"
 
 enum { VALUES_MAX = 10 };
@@ -38,7 +38,7 @@ static struct bytes joined(struct arena *a, const struct bytes *parts, size_t co
 	return buf_bytes(&out);
 }
 
-static struct bytes resource_of(const struct question *q, const struct deed *d)
+static struct bytes resource_of(const struct question *q, const struct iam_action *d)
 {
 	const struct bytes parts[] = {
 	        BYTES("arn:aws:dynamodb:"), q->who->region, BYTES(":" ACCESS_ACCOUNT ":table/"), d->table,
@@ -49,7 +49,7 @@ static struct bytes resource_of(const struct question *q, const struct deed *d)
 	return joined(q->arena, parts, d->index.len == 0 ? 4 : 6);
 }
 
-static struct bytes action_of(const struct question *q, const struct deed *d)
+static struct bytes action_of(const struct question *q, const struct iam_action *d)
 {
 	const struct bytes parts[] = {BYTES("dynamodb:"), d->action};
 
@@ -67,7 +67,7 @@ static void add_texts(struct access_value *values, size_t *count, enum access_ke
 	++*count;
 }
 
-static size_t context_of(const struct question *q, const struct deed *d,
+static size_t context_of(const struct question *q, const struct iam_action *d,
                          struct access_value values[VALUES_MAX])
 {
 	size_t count = 0;
@@ -109,7 +109,7 @@ static enum err_code decide(const struct question *q, const struct access_reques
 	                : "");
 }
 
-static enum err_code ask(const struct question *q, const struct deed *d)
+static enum err_code ask(const struct question *q, const struct iam_action *d)
 {
 	enum decision         decision;
 	struct access_value   values[VALUES_MAX];
@@ -120,11 +120,11 @@ static enum err_code ask(const struct question *q, const struct deed *d)
 	return decide(q, &request, &decision);
 }
 
-enum err_code permit_check_v1(const struct permit_v1 *p, struct bytes resource, enum decision *decision,
-                              struct err *err)
+enum err_code authorise_v1(const struct v1_question *p, struct bytes resource, enum decision *decision,
+                           struct err *err)
 {
 	struct question       q = {.who = p->who, .arena = p->arena, .now_s = p->now_s, .err = err};
-	struct deed           nothing_said = {0};
+	struct iam_action     nothing_said = {0};
 	struct access_value   values[VALUES_MAX];
 	struct access_request request = {.resource = BYTES("*"), .values = values};
 
@@ -158,15 +158,15 @@ static enum err_code never(const struct caller *who, const char *service, struct
 	               BYTES_ARG(who->key->name), service, BYTES_ARG(name));
 }
 
-enum err_code permit_foresee_v1(const struct caller *who, const char *action, struct err *err)
+enum err_code authorise_foresee_v1(const struct caller *who, const char *action, struct err *err)
 {
 	if (who->key == NULL || could(who, "gatehouse", bytes_of(action)))
 		return ERR_NONE;
 	return never(who, "gatehouse", bytes_of(action), err);
 }
 
-/* Transactions are judged by what they hold (deed.c): any of it will do for now. */
-enum err_code permit_foresee(const struct caller *who, const struct operation *operation, struct err *err)
+/* Transactions are judged by what they hold (dynamodb_actions.c): any of it will do for now. */
+enum err_code authorise_foresee(const struct caller *who, const struct operation *operation, struct err *err)
 {
 	static const char *const parts[] = {"GetItem", "PutItem", "UpdateItem", "DeleteItem",
 	                                    "ConditionCheckItem"};
@@ -183,7 +183,7 @@ enum err_code permit_foresee(const struct caller *who, const struct operation *o
 	return never(who, "dynamodb", operation->name, err);
 }
 
-static struct bytes capacity_of(const struct call *c)
+static struct bytes capacity_of(const struct dynamodb_call *c)
 {
 	static const char *const texts[] = {
 	        [CAPACITY_NONE] = "NONE", [CAPACITY_TOTAL] = "TOTAL", [CAPACITY_INDEXES] = "INDEXES"};
@@ -191,35 +191,36 @@ static struct bytes capacity_of(const struct call *c)
 	return bytes_of(c->operation->form <= FORM_TRANSACT_WRITE ? texts[c->request.capacity] : "");
 }
 
-static enum err_code check(const struct caller *who, struct table *t, const struct call *c, bool replaced,
-                           struct err *err)
+static enum err_code check(const struct caller *who, struct table *t, const struct dynamodb_call *c,
+                           bool replaced, struct err *err)
 {
-	struct question q = {.who = who, .arena = c->arena, .now_s = t->now_us / 1000000, .err = err};
-	struct deeds    deeds;
+	struct question    q = {.who = who, .arena = c->arena, .now_s = t->now_us / 1000000, .err = err};
+	struct iam_actions actions;
 
 	q.policy = who->key->policy;
 	q.capacity = capacity_of(c);
 	q.replaced = replaced;
-	if (deeds_of(c, t, (struct deeds_asked){policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), replaced},
-	             &deeds, err) != ERR_NONE)
+	if (iam_actions_of(c, t, (struct iam_asked){policy_asks(&q.policy, 1, ACCESS_LEADING_KEYS), replaced},
+	                   &actions, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < deeds.count; i++)
-		if (ask(&q, &deeds.list[i]) != ERR_NONE)
+	for (uint32_t i = 0; i < actions.count; i++)
+		if (ask(&q, &actions.list[i]) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }
 
-enum err_code permit_check(const struct caller *who, struct table *t, const struct call *c, struct err *err)
+enum err_code authorise_call(const struct caller *who, struct table *t, const struct dynamodb_call *c,
+                             struct err *err)
 {
-	return who->key == NULL ? ERR_NONE : check(who, t, c, false, err);
+	return check(who, t, c, false, err);
 }
 
-enum err_code permit_check_puts(const struct caller *who, struct table *t, const struct call *c,
-                                struct err *err)
+enum err_code authorise_puts(const struct caller *who, struct table *t, const struct dynamodb_call *c,
+                             struct err *err)
 {
 	const struct policy *policy = who->key == NULL ? NULL : who->key->policy;
 
-	if (policy == NULL || !policy_asks(&policy, 1, ACCESS_ATTRIBUTES) || !deeds_put(c))
+	if (policy == NULL || !policy_asks(&policy, 1, ACCESS_ATTRIBUTES) || !iam_actions_put(c))
 		return ERR_NONE;
 	return check(who, t, c, true, err);
 }

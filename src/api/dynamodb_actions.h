@@ -1,11 +1,11 @@
-/* Deed: one thing that a request does, in the words of a policy: an action on a resource, and what it says of
- * itself. */
-#ifndef API_DEED_H
-#define API_DEED_H
+/* IAM actions of a request of DynamoDB's: what it does, in the words of a policy: actions on resources, and what each says
+ * of itself. A request has one for each table, or for each item of a transaction. */
+#ifndef API_DYNAMODB_ACTIONS_H
+#define API_DYNAMODB_ACTIONS_H
 
-#include "api/call.h"
+#include "api/dynamodb.h"
 
-struct deed {
+struct iam_action {
 	struct bytes        action;       /* "PutItem" */
 	struct bytes        table, index; /* no table: the action has no resource */
 	const struct bytes *leading;      /* values of the hash key; none: unsaid */
@@ -15,23 +15,23 @@ struct deed {
 	struct bytes        select, return_values, enclosing; /* empty: unsaid */
 };
 
-struct deeds {
-	struct deed *list;
-	uint32_t     count;
+struct iam_actions {
+	struct iam_action *list;
+	uint32_t           count;
 };
 
 /* What is looked up for it in the tables. */
-struct deeds_asked {
+struct iam_asked {
 	bool leading;  /* the values of hash keys, by the tables' schemas */
 	bool replaced; /* the attributes of items that a put would replace */
 };
 
 /* Takes a decoded call apart. ERR_NO_RESOURCE if something is asked of a table that is not there. Everything lives in the
  * call's arena. */
-enum err_code deeds_of(const struct call *c, struct table *t, struct deeds_asked asked, struct deeds *out,
-                       struct err *err);
+enum err_code iam_actions_of(const struct dynamodb_call *c, struct table *t, struct iam_asked asked,
+                             struct iam_actions *out, struct err *err);
 
 /* Does it put an item, alone or among others? */
-bool deeds_put(const struct call *c);
+bool iam_actions_put(const struct dynamodb_call *c);
 
 #endif

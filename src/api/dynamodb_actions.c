@@ -1,5 +1,5 @@
-/* Deed: by the form of the request, one function each. */
-#include "api/deed.h"
+/* IAM actions: by the form of the request, one function each. */
+#include "api/dynamodb_actions.h"
 
 /* ---- names: the attributes that a request touches ---- */
 
@@ -72,7 +72,7 @@ static void names_of_projection(struct names *n, const struct expr_projection *p
 		names_of_path(n, &p->paths[i]);
 }
 
-static void deed_set_names(struct deed *d, const struct names *n)
+static void set_names(struct iam_action *d, const struct names *n)
 {
 	d->attributes = n->list;
 	d->attribute_count = n->count;
@@ -81,10 +81,10 @@ static void deed_set_names(struct deed *d, const struct names *n)
 /* ---- leading keys ---- */
 
 struct taker {
-	struct arena      *arena;
-	struct table      *table;
-	struct deeds_asked asked;
-	struct err        *err;
+	struct arena    *arena;
+	struct table    *table;
+	struct iam_asked asked;
+	struct err      *err;
 };
 
 static struct bytes key_text(struct arena *a, const struct value *v)
@@ -112,8 +112,8 @@ static enum err_code hash_name(const struct taker *t, struct bytes table, struct
 
 /* The hash key's value in each of the items; an item without it leaves all unsaid: it will be refused anyway.
  */
-static enum err_code deed_set_leading(const struct taker *t, struct deed *d, const struct item *const *items,
-                                      uint32_t count)
+static enum err_code set_leading(const struct taker *t, struct iam_action *d, const struct item *const *items,
+                                 uint32_t count)
 {
 	struct bytes *list, name;
 
@@ -136,7 +136,7 @@ static enum err_code deed_set_leading(const struct taker *t, struct deed *d, con
 
 /* ---- one item ---- */
 
-static enum err_code deed_of_get(const struct taker *t, const struct table_get *q, struct deed *d)
+static enum err_code action_of_get(const struct taker *t, const struct table_get *q, struct iam_action *d)
 {
 	struct names       n = {.arena = t->arena};
 	const struct item *key = &q->key;
@@ -145,9 +145,9 @@ static enum err_code deed_of_get(const struct taker *t, const struct table_get *
 	if (q->projection != NULL) {
 		names_of_item(&n, key);
 		names_of_projection(&n, q->projection);
-		deed_set_names(d, &n);
+		set_names(d, &n);
 	}
-	return deed_set_leading(t, d, &key, 1);
+	return set_leading(t, d, &key, 1);
 }
 
 static struct bytes returns_text(enum return_values r)
@@ -187,7 +187,7 @@ static bool touches_all(const struct table_write *q)
 	       q->return_old_on_failure;
 }
 
-static enum err_code deed_of_write(const struct taker *t, const struct table_write *q, struct deed *d)
+static enum err_code action_of_write(const struct taker *t, const struct table_write *q, struct iam_action *d)
 {
 	struct names       n = {.arena = t->arena};
 	const struct item *item = q->kind == TABLE_PUT ? &q->item : &q->key;
@@ -200,14 +200,14 @@ static enum err_code deed_of_write(const struct taker *t, const struct table_wri
 		names_of_condition(&n, q->condition);
 		if (names_of_replaced(t, q, &n) != ERR_NONE)
 			return t->err->code;
-		deed_set_names(d, &n);
+		set_names(d, &n);
 	}
-	return deed_set_leading(t, d, &item, 1);
+	return set_leading(t, d, &item, 1);
 }
 
 /* ---- queries ---- */
 
-static enum err_code query_leading(const struct taker *t, const struct table_query *q, struct deed *d)
+static enum err_code query_leading(const struct taker *t, const struct table_query *q, struct iam_action *d)
 {
 	struct bytes *value = arena_alloc(t->arena, sizeof(*value));
 	struct bytes  name;
@@ -238,7 +238,7 @@ static struct bytes select_text(const struct table_query *q)
 	                                              : BYTES("ALL_PROJECTED_ATTRIBUTES");
 }
 
-static enum err_code deed_of_query(const struct taker *t, const struct table_query *q, struct deed *d)
+static enum err_code action_of_query(const struct taker *t, const struct table_query *q, struct iam_action *d)
 {
 	struct names n = {.arena = t->arena};
 
@@ -254,15 +254,15 @@ static enum err_code deed_of_query(const struct taker *t, const struct table_que
 		if (q->projection != NULL)
 			names_of_projection(&n, q->projection);
 		names_of_condition(&n, q->filter);
-		deed_set_names(d, &n);
+		set_names(d, &n);
 	}
 	return query_leading(t, q, d);
 }
 
-/* ---- batches: a deed a table ---- */
+/* ---- batches: one action per table ---- */
 
-static enum err_code deed_of_share(const struct taker *t, const struct request_batch *q,
-                                   const struct batch_table *share, struct deed *d)
+static enum err_code action_of_share(const struct taker *t, const struct request_batch *q,
+                                     const struct batch_table *share, struct iam_action *d)
 {
 	const struct item **items = arena_array(t->arena, share->count, sizeof(*items));
 	struct names        n = {.arena = t->arena};
@@ -282,11 +282,12 @@ static enum err_code deed_of_share(const struct taker *t, const struct request_b
 			return t->err->code;
 	}
 	if (!all)
-		deed_set_names(d, &n);
-	return deed_set_leading(t, d, items, share->count);
+		set_names(d, &n);
+	return set_leading(t, d, items, share->count);
 }
 
-static enum err_code deeds_of_batch(const struct taker *t, const struct request_batch *q, struct deeds *out)
+static enum err_code actions_of_batch(const struct taker *t, const struct request_batch *q,
+                                      struct iam_actions *out)
 {
 	struct bytes action = out->list[0].action;
 
@@ -294,13 +295,13 @@ static enum err_code deeds_of_batch(const struct taker *t, const struct request_
 	out->count = q->table_count;
 	for (uint32_t i = 0; i < q->table_count; i++) {
 		out->list[i].action = action;
-		if (deed_of_share(t, q, &q->tables[i], &out->list[i]) != ERR_NONE)
+		if (action_of_share(t, q, &q->tables[i], &out->list[i]) != ERR_NONE)
 			return t->err->code;
 	}
 	return ERR_NONE;
 }
 
-/* ---- transactions: a deed an action ---- */
+/* ---- transactions: one action per item ---- */
 
 static struct bytes action_of(enum table_action_kind kind)
 {
@@ -309,29 +310,29 @@ static struct bytes action_of(enum table_action_kind kind)
 	return bytes_of(names[kind]);
 }
 
-static enum err_code deeds_of_transact_write(const struct taker *t, const struct table_transact_write *q,
-                                             struct deeds *out)
+static enum err_code actions_of_transact_write(const struct taker *t, const struct table_transact_write *q,
+                                               struct iam_actions *out)
 {
 	out->list = arena_zalloc(t->arena, q->count * sizeof(*out->list));
 	out->count = q->count;
 	for (uint32_t i = 0; i < q->count; i++) {
 		out->list[i].action = action_of(q->writes[i].kind);
 		out->list[i].enclosing = BYTES("TransactWriteItems");
-		if (deed_of_write(t, &q->writes[i], &out->list[i]) != ERR_NONE)
+		if (action_of_write(t, &q->writes[i], &out->list[i]) != ERR_NONE)
 			return t->err->code;
 	}
 	return ERR_NONE;
 }
 
-static enum err_code deeds_of_transact_get(const struct taker *t, const struct table_batch_get *q,
-                                           struct deeds *out)
+static enum err_code actions_of_transact_get(const struct taker *t, const struct table_batch_get *q,
+                                             struct iam_actions *out)
 {
 	out->list = arena_zalloc(t->arena, q->count * sizeof(*out->list));
 	out->count = q->count;
 	for (uint32_t i = 0; i < q->count; i++) {
 		out->list[i].action = BYTES("GetItem");
 		out->list[i].enclosing = BYTES("TransactGetItems");
-		if (deed_of_get(t, &q->gets[i], &out->list[i]) != ERR_NONE)
+		if (action_of_get(t, &q->gets[i], &out->list[i]) != ERR_NONE)
 			return t->err->code;
 	}
 	return ERR_NONE;
@@ -347,7 +348,7 @@ static bool has_put(const struct table_write *writes, uint32_t count)
 	return false;
 }
 
-bool deeds_put(const struct call *c)
+bool iam_actions_put(const struct dynamodb_call *c)
 {
 	const struct dynamo_request *q = &c->request;
 
@@ -358,28 +359,28 @@ bool deeds_put(const struct call *c)
 	return c->operation->form == FORM_WRITE && q->write.kind == TABLE_PUT;
 }
 
-enum err_code deeds_of(const struct call *c, struct table *t, struct deeds_asked asked, struct deeds *out,
-                       struct err *err)
+enum err_code iam_actions_of(const struct dynamodb_call *c, struct table *t, struct iam_asked asked,
+                             struct iam_actions *out, struct err *err)
 {
 	const struct dynamo_request *q = &c->request;
 	struct taker                 taker = {c->arena, t, asked, err};
-	struct deed                 *d = arena_zalloc(c->arena, sizeof(*d));
+	struct iam_action           *d = arena_zalloc(c->arena, sizeof(*d));
 
 	d->action = c->operation->name;
-	*out = (struct deeds){d, 1};
+	*out = (struct iam_actions){d, 1};
 	switch (c->operation->form) {
 	case FORM_GET:
-		return deed_of_get(&taker, &q->get, d);
+		return action_of_get(&taker, &q->get, d);
 	case FORM_WRITE:
-		return deed_of_write(&taker, &q->write, d);
+		return action_of_write(&taker, &q->write, d);
 	case FORM_QUERY:
-		return deed_of_query(&taker, &q->query, d);
+		return action_of_query(&taker, &q->query, d);
 	case FORM_BATCH:
-		return deeds_of_batch(&taker, &q->batch, out);
+		return actions_of_batch(&taker, &q->batch, out);
 	case FORM_TRANSACT_GET:
-		return deeds_of_transact_get(&taker, &q->transact_get, out);
+		return actions_of_transact_get(&taker, &q->transact_get, out);
 	case FORM_TRANSACT_WRITE:
-		return deeds_of_transact_write(&taker, &q->transact_write, out);
+		return actions_of_transact_write(&taker, &q->transact_write, out);
 	case FORM_CREATE:
 		d->table = q->create.name;
 		break;

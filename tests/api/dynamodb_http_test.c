@@ -1,4 +1,4 @@
-/* The door over a real socket and a real engine: headers, threads, routes. What requests mean is tested
+/* DynamoDB's protocol over a real socket and a real engine: headers, threads, routes. What requests mean is tested
  * elsewhere. */
 #include "test.h"
 
@@ -38,7 +38,7 @@ static void house_open(struct house *h, size_t queue_bytes_max)
 	struct http_handler   handler;
 	struct err            err;
 
-	*h = (struct house){.dir = "/tmp/gatehouse-door-XXXXXX", .ready = true};
+	*h = (struct house){.dir = "/tmp/gatehouse-dynamodb-XXXXXX", .ready = true};
 	log_set_level(LOG_ERROR);
 	assert_non_null(mkdtemp(h->dir));
 	options = engine_options_default(h->dir);
@@ -143,7 +143,7 @@ static struct bytes header_of(const struct house *h, const char *name)
 	"{'TableName':'abc','KeySchema':[{'AttributeName':'a','KeyType':'HASH'}],'AttributeDefinitions':"    \
 	"[{'AttributeName':'a','AttributeType':'S'}],'BillingMode':'PAY_PER_REQUEST'}"
 
-TEST(door, writes_and_reads_go_through_the_engine)
+TEST(dynamodb_http, writes_and_reads_go_through_the_engine)
 {
 	struct house h;
 
@@ -166,7 +166,7 @@ TEST(door, writes_and_reads_go_through_the_engine)
 	house_close(&h);
 }
 
-TEST(door, every_answer_has_its_checksum_and_an_id_of_its_own)
+TEST(dynamodb_http, every_answer_has_its_checksum_and_an_id_of_its_own)
 {
 	struct house h;
 	char         first[REQUEST_ID_LENGTH];
@@ -194,7 +194,7 @@ TEST(door, every_answer_has_its_checksum_and_an_id_of_its_own)
 	house_close(&h);
 }
 
-TEST(door, request_ids_do_not_repeat_within_or_between_loops)
+TEST(dynamodb_http, request_ids_do_not_repeat_within_or_between_loops)
 {
 	struct api       api = {.parts.seed = {3, 4}};
 	struct api_loop *one = api_loop_open(&api), *two = api_loop_open(&api);
@@ -209,7 +209,7 @@ TEST(door, request_ids_do_not_repeat_within_or_between_loops)
 	api_loop_close(&api, two);
 }
 
-TEST(door, a_full_queue_is_answered_503_with_retry_after)
+TEST(dynamodb_http, a_full_queue_is_answered_503_with_retry_after)
 {
 	struct house        h;
 	struct gate         gate;
@@ -229,7 +229,7 @@ TEST(door, a_full_queue_is_answered_503_with_retry_after)
 	house_close(&h);
 }
 
-TEST(door, takes_json_and_nothing_else)
+TEST(dynamodb_http, takes_json_and_nothing_else)
 {
 	struct house h;
 
@@ -252,7 +252,7 @@ TEST(door, takes_json_and_nothing_else)
 	house_close(&h);
 }
 
-TEST(door, a_body_past_the_limit_is_refused_in_dynamodbs_form)
+TEST(dynamodb_http, a_body_past_the_limit_is_refused_in_dynamodbs_form)
 {
 	struct house h;
 
@@ -264,7 +264,7 @@ TEST(door, a_body_past_the_limit_is_refused_in_dynamodbs_form)
 	house_close(&h);
 }
 
-TEST(door, the_host_is_what_endpoints_tell)
+TEST(dynamodb_http, the_host_is_what_endpoints_tell)
 {
 	struct house h;
 

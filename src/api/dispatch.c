@@ -1,0 +1,286 @@
+/* Dispatch: the steps of a call, and the one way out. See dispatch.h. */
+#include "api/dispatch.h"
+
+#include "api/request_log.h"
+#include "base/audit.h"
+#include "base/list.h"
+
+static struct store *store_of(const struct call *c)
+{
+	return call_loop(c)->api->parts.store;
+}
+
+static void reader_end(struct call *c)
+{
+	struct store *store = store_of(c);
+
+	if (c->reader != NULL)
+		store->backend->read_end(store, c->reader);
+	c->reader = NULL;
+}
+
+/* ---- the way out ---- */
+
+/* Before the answer is sent: whoever has it finds it counted. */
+static void note(struct call *c, enum err_code outcome, int status)
+{
+	struct api_loop    *l = call_loop(c);
+	struct call_label   label = c->protocol->label(c);
+	struct request_note n = {.id = call_id(c),
+	                         .operation = label.name,
+	                         .outcome = outcome,
+	                         .status = status,
+	                         .micros = clock_steady_us(l->api->parts.clock) - c->http->received_us,
+	                         .key_id = call_key_id(c)};
+
+	meter_note(l->meter, label.row, outcome, n.micros);
+	c->protocol->audit(c, outcome, l->api->parts.audit);
+	if (!request_log_wants(l->api->parts.log_requests, status))
+		return;
+	n.traceparent = http_header_get(c->http, "traceparent");
+	request_log(&n);
+}
+
+/* (D1) What is encoded may belong to the reader, so that ends after it; and all lives in the arena, which ends with
+ * http_respond. */
+static void finish(struct call *c, enum err_code rc, struct err *err)
+{
+	struct http_response response = {0};
+	enum err_code        outcome;
+
+	api_loop_request_id(call_loop(c), c->id);
+	outcome = c->protocol->answer(c, rc, err, &response);
+	response.close = key_limits_end(c->http, outcome);
+	note(c, outcome, response.status);
+	if (c->protocol->release != NULL)
+		c->protocol->release(c);
+	auth_release(&c->who);
+	reader_end(c);
+	http_respond(c->http, &response);
+}
+
+/* ---- writes ---- */
+
+static void conclude(struct http_request *r);
+
+/* What a request holds: large items were read, maybe. */
+static size_t held_bytes(const struct call *c)
+{
+	return c->http->body.len + c->http->arena.used_bytes - c->rehearsal_bytes;
+}
+
+static enum err_code turn_run(struct turn_request *turn, struct table *t)
+{
+	struct call  *c = (struct call *)turn;
+	enum err_code rc = c->protocol->run(c, t, &turn->err);
+
+	turn->cost_bytes = held_bytes(c);
+	return rc;
+}
+
+static bool can_rehearse(const struct call *c)
+{
+	return c->conditional && call_loop(c)->late != NULL && store_of(c)->backend->rehearse != NULL;
+}
+
+/* On the late thread. */
+static void rehearse(struct call *c)
+{
+	struct store *store = store_of(c);
+	struct arena *arena = &c->http->arena;
+	size_t        before = arena->used_bytes;
+
+	reader_end(c);
+	c->turn.rehearsal = call_reader(c);
+	store->backend->rehearse(store, c->reader, arena);
+	c->turn.rc = turn_run(&c->turn, c->reader);
+	c->decided = store->backend->rehearsed(store, c->reader);
+	if (!c->decided)
+		c->turn.rc = ERR_NONE;
+	c->rehearsal_bytes = arena->used_bytes - before;
+}
+
+/* Nobody waits for the answer any more. */
+static bool is_abandoned(struct call *c)
+{
+	if (!http_abandoned(c->http))
+		return false;
+	c->turn.rc = err_set(&c->turn.err, ERR_THROTTLED, "the connection ended before its turn");
+	return true;
+}
+
+static void rehearse_late(struct late_work *late, struct json_reader *json)
+{
+	struct call *c = LIST_ENTRY(late, struct call, late);
+
+	(void)json;
+	if (!is_abandoned(c))
+		rehearse(c);
+	http_resume(c->http, conclude);
+}
+
+static void do_late(struct call *c, void (*run)(struct late_work *late, struct json_reader *json))
+{
+	c->late.run = run;
+	c->turn.too_heavy = false;
+	if (late_submit(call_loop(c)->late, &c->late))
+		return;
+	c->turn.rc = err_set(&c->turn.err, ERR_THROTTLED,
+	                     "too many heavy requests are waiting; try again shortly");
+	conclude(c->http);
+}
+
+static void turn_answer(struct http_request *r)
+{
+	struct call *c = r->user;
+
+	if (c->turn.too_heavy)
+		do_late(c, rehearse_late);
+	else
+		finish(c, c->turn.rc, &c->turn.err);
+}
+
+static void turn_done(struct turn_request *turn)
+{
+	http_resume(((struct call *)turn)->http, turn_answer);
+}
+
+static void submit(struct call *c)
+{
+	struct store *store = store_of(c);
+	struct err    err;
+	enum err_code rc;
+
+	if (c->turn.rehearsal == NULL)
+		reader_end(c);
+	c->turn.run = turn_run;
+	c->turn.done = turn_done;
+	c->turn.cost_bytes = held_bytes(c);
+	c->turn.rehearses = can_rehearse(c);
+	rc = store->backend->submit(store, &c->turn, &err);
+	if (rc != ERR_NONE)
+		finish(c, rc, &err);
+}
+
+/* ---- the work ---- */
+
+static enum err_code run_read(struct call *c, struct err *err)
+{
+	struct store *store = store_of(c);
+
+	if (!c->tableless)
+		return c->protocol->run(c, call_reader(c), err);
+	c->tableless_table = (struct table){.now_us = store->backend->now_us(store), .alone = true};
+	return c->protocol->run(c, &c->tableless_table, err);
+}
+
+/* What it is, whether it may, and what is read: on whichever thread this is, with a JSON reader of its own. */
+static enum err_code work(struct call *c, struct json_reader *json, struct err *err)
+{
+	enum err_code rc = c->protocol->decode(c, json, err);
+
+	if (rc == ERR_NONE)
+		rc = c->protocol->authorise(c, err);
+	if (rc != ERR_NONE)
+		return rc;
+	c->admitted = true;
+	return c->kind == WRITE ? ERR_NONE : run_read(c, err);
+}
+
+/* The work was done, on this thread or for it, and others waited meanwhile. It is counted by the memory it took, and from
+ * now on: late work may have waited for longer than a debt lasts. */
+static void conclude(struct http_request *r)
+{
+	struct call     *c = r->user;
+	struct api_loop *l = r->loop_data;
+	size_t           bytes = held_bytes(c) + (c->reader != NULL ? c->reader->cost.spent : 0);
+
+	if (bytes >= DEBT_HEAVY_BYTES)
+		debts_add(&l->debts, c->turn.caller, bytes, clock_steady_us(l->api->parts.clock));
+	if (c->turn.rc == ERR_NONE && c->kind == WRITE && !c->decided)
+		submit(c);
+	else
+		finish(c, c->turn.rc, &c->turn.err);
+}
+
+static void work_late(struct late_work *late, struct json_reader *json)
+{
+	struct call *c = LIST_ENTRY(late, struct call, late);
+
+	if (!is_abandoned(c)) {
+		c->turn.rc = work(c, json, &c->turn.err);
+		if (c->turn.rc == ERR_NONE && can_rehearse(c))
+			rehearse(c);
+	}
+	http_resume(c->http, conclude);
+}
+
+/* ---- the way in ---- */
+
+static void keep_key_id(struct call *c)
+{
+	const struct credential *key = c->who.key;
+
+	if (key == NULL || key->id.len > sizeof(c->key_id))
+		return;
+	memcpy(c->key_id, key->id.data, key->id.len);
+	c->key_id_len = key->id.len;
+}
+
+/* Who it is, and whether its request is worth decoding: nothing is decoded for a stranger. */
+static enum err_code admit(struct call *c, struct err *err)
+{
+	enum err_code rc = c->protocol->identify(c, err);
+
+	if (rc != ERR_NONE)
+		return rc;
+	keep_key_id(c);
+	c->turn.caller = c->who.key != NULL ? c->who.key->use : NULL;
+	rc = c->http->body_refused ? auth_refused_body(err) : key_limits_check(c->http, &c->who, err);
+	if (rc == ERR_NONE && c->http->body.len > HTTP_SMALL_BODY_BYTES)
+		rc = c->protocol->foresee(c, err);
+	return rc;
+}
+
+void dispatch(struct call *c)
+{
+	struct api_loop *l = call_loop(c);
+	struct err      *err = &c->turn.err;
+	enum err_code    rc = admit(c, err);
+
+	if (rc != ERR_NONE) {
+		finish(c, rc, err);
+	} else if (l->late == NULL || !debts_owe(&l->debts, c->turn.caller, c->http->received_us)) {
+		c->turn.rc = work(c, l->json, err);
+		conclude(c->http);
+	} else {
+		do_late(c, work_late);
+	}
+}
+
+void dispatch_refuse(struct call *c, const struct err *err)
+{
+	c->turn.err = *err;
+	finish(c, err->code, &c->turn.err);
+}
+
+/* The turn holds room for a long error text, which need not be zeroed. */
+void call_init(struct call *c, const struct protocol *p, struct http_request *r)
+{
+	memset((char *)c + sizeof(c->turn), 0, sizeof(*c) - sizeof(c->turn));
+	c->turn.caller = NULL;
+	c->turn.rehearsal = NULL;
+	c->turn.too_heavy = false;
+	c->protocol = p;
+	c->http = r;
+	r->user = c;
+}
+
+struct table *call_reader(struct call *c)
+{
+	struct store *store = store_of(c);
+
+	if (c->reader == NULL)
+		c->reader = store->backend->read_begin(store, &c->http->arena);
+	return c->reader;
+}

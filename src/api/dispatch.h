@@ -1,0 +1,116 @@
+/* Dispatch: one request from its sender to its answer, on the right threads. Both protocols go this way: DynamoDB's
+ * (dynamodb.c) and the identity API (v1.c). What differs between them is in a struct protocol.
+ *
+ *   loop thread                                late thread          a thread of the store's
+ *   admit: who is it, the limits of its key
+ *     its caller is in debt --------------->   work
+ *   work: decode, authorise;                    |
+ *     a READ: run, on what is committed         |
+ *   conclude  <---------------------------------'
+ *     a WRITE: submit ------------------------------------------->  run, in its turn
+ *                                                                   done: durable, or failed
+ *   finish: answer, meter, log, audit, release  <-----------------
+ *
+ * Callers whose last requests were heavy are in debt: the work for them is done on another thread (late.h), so that the
+ * loop's other connections do not wait for it. Their writes are rehearsed there (table/store.h), so that the store's other
+ * callers do not either; and so is a write that turns out to be too heavy for its turn.
+ *
+ * What always holds:
+ * (D1) Every call leaves through finish, once: refused, failed, late, replayed, abandoned or committed.
+ * (D2) A WRITE that was submitted is finished only after done.
+ * (D3) Nothing of a call is touched after finish, nor by the loop between submit and done. */
+#ifndef API_DISPATCH_H
+#define API_DISPATCH_H
+
+#include "api/auth.h"
+#include "api/late.h"
+#include "table/store.h"
+
+enum call_kind {
+	READ,       /* runs at once, on what is committed */
+	WRITE,      /* waits for its turn */
+	ADMINISTER, /* a write that the audit log is told of; only a route of /v1 says so, a call is a WRITE */
+};
+
+/* What a call is counted as, and called in the log. */
+struct call_label {
+	unsigned     row; /* meter.h */
+	struct bytes name;
+};
+
+struct call;
+
+/* How a protocol does what the dispatcher has it do, in this order. Errors end the call. */
+struct protocol {
+	/* On the loop. Fills c->who. */
+	enum err_code (*identify)(struct call *c, struct err *err);
+	/* On the loop, of a body larger than HTTP_SMALL_BODY_BYTES: decoding takes memory and time, and is not begun for
+	 * those who could never have it done. */
+	enum err_code (*foresee)(struct call *c, struct err *err);
+	/* On the loop or the late thread. Sets c->kind, and c->tableless or c->conditional if it likes. */
+	enum err_code (*decode)(struct call *c, struct json_reader *json, struct err *err);
+	enum err_code (*authorise)(struct call *c, struct err *err);
+	/* Of a READ: on the same thread. Of a WRITE: in its turn. */
+	enum err_code (*run)(struct call *c, struct table *t, struct err *err);
+	/* On the loop, once. rc: how it ended, wherever it got to; c->admitted says whether run may have been called.
+	 * Fills the response and returns the outcome, which is rc unless the protocol knows better: a false condition
+	 * is an error there. */
+	enum err_code (*answer)(struct call *c, enum err_code rc, struct err *err, struct http_response *out);
+	struct call_label (*label)(const struct call *c);
+	/* Tells the audit log, if it is a matter for it. */
+	void (*audit)(const struct call *c, enum err_code outcome, struct audit *audit);
+	/* Once, before it is sent: gives back what decode took. */
+	void (*release)(struct call *c);
+};
+
+/* What both protocols know of a call. Theirs begin with it, and live in the request's arena. */
+struct call {
+	struct turn_request
+	        turn; /* first: the store hands back a pointer to it. Its rc and err are the call's */
+	const struct protocol *protocol;
+	struct http_request   *http;
+	enum call_kind         kind;        /* READ or WRITE, once decoded */
+	bool                   tableless;   /* of a READ: run looks at the table's time only */
+	bool                   conditional; /* of a WRITE: it has conditions, which a rehearsal can test */
+	bool                   admitted;    /* it was decoded, and its caller may */
+	struct caller          who;         /* until it is answered */
+	struct table          *reader;      /* call_reader; NULL: none */
+	struct table           tableless_table; /* of a tableless READ: its time, and no backend */
+	struct late_work       late;
+	bool                   decided;         /* a rehearsal has shown that it fails: it needs no turn */
+	size_t                 rehearsal_bytes; /* what that took of the arena */
+	char                   id[REQUEST_ID_LENGTH]; /* of the request; from answer on */
+	char   key_id[CREDENTIAL_ID_BYTES]; /* of the caller, which the log names after its release */
+	size_t key_id_len;                  /* 0: nobody was asked */
+};
+
+/* Before dispatch: of memory that was not zeroed. */
+void call_init(struct call *c, const struct protocol *p, struct http_request *r);
+
+/* Has it identified, worked on and answered. On the loop. */
+void dispatch(struct call *c);
+
+/* Answers it with the error at once; nobody is identified. On the loop. */
+void dispatch_refuse(struct call *c, const struct err *err);
+
+/* ---- for protocols ---- */
+
+static inline struct api_loop *call_loop(const struct call *c)
+{
+	return c->http->loop_data;
+}
+
+static inline struct bytes call_id(const struct call *c)
+{
+	return (struct bytes){c->id, sizeof(c->id)};
+}
+
+static inline struct bytes call_key_id(const struct call *c)
+{
+	return (struct bytes){c->key_id, c->key_id_len};
+}
+
+/* What is committed, from the first time this is called. In decode, authorise and the run of a READ. */
+struct table *call_reader(struct call *c);
+
+#endif
