@@ -45,11 +45,11 @@ static enum err_code differ_index(struct verify *v, const struct table_entry *t,
 static enum err_code mendable(struct verify *v, enum op_kind kind, struct bytes key, struct bytes value)
 {
 	if (v->watch == NULL || v->watch->mend == NULL)
-		return v->err->code;
+		return ERR_STORAGE;
 	v->counts->differences++;
 	v->watch->differ(v->watch->ctx, v->err->text);
 	v->watch->mend(v->watch->ctx, &(struct op){kind, key, value});
-	return v->err->code = ERR_NONE;
+	return ERR_NONE;
 }
 
 static enum err_code delete (struct verify *v, struct bytes key) {
@@ -247,7 +247,6 @@ static bool pass_over(struct verify *v)
 		return false;
 	v->counts->differences++;
 	v->watch->differ(v->watch->ctx, v->err->text);
-	v->err->code = ERR_NONE;
 	return true;
 }
 
@@ -257,25 +256,26 @@ static enum err_code walk(struct verify *v, char kind,
 {
 	const char         low[1] = {kind}, high[1] = {(char)(kind + 1)};
 	struct view_cursor c;
+	enum err_code      rc = ERR_NONE;
 	struct arena       a;
 	struct bytes       key, value;
 
 	arena_init(&a);
 	view_cursor_open(&c, &v->session, v->snapshot, &a, (struct bytes){low, 1}, (struct bytes){high, 1},
 	                 false);
-	v->err->code = ERR_NONE;
-	while (view_cursor_next(&c, &key, &value)) {
-		if (one(v, key, value) != ERR_NONE && !pass_over(v))
-			break;
+	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
+		rc = one(v, key, value);
+		if (rc != ERR_NONE && pass_over(v))
+			rc = ERR_NONE;
 		if (v->watch != NULL)
 			v->watch->step(v->watch->ctx, v->counts);
 		arena_reset(&v->arena);
 	}
-	if (v->err->code == ERR_NONE)
-		view_cursor_check(&c, v->err);
+	if (rc == ERR_NONE)
+		rc = view_cursor_check(&c, v->err);
 	view_cursor_close(&c);
 	arena_release(&a);
-	return v->err->code;
+	return rc;
 }
 
 enum err_code verify_all(struct engine *e, const struct catalog *catalog, struct rocks_snapshot *snapshot,
@@ -287,12 +287,16 @@ enum err_code verify_all(struct engine *e, const struct catalog *catalog, struct
 	                   .watch = watch,
 	                   .counts = counts,
 	                   .err = err};
+	enum err_code rc;
 
 	arena_init(&v.arena);
-	if (walk(&v, KIND_ROW, verify_row) == ERR_NONE && walk(&v, KIND_INDEX, verify_index) == ERR_NONE)
-		walk(&v, KIND_EXPIRY, verify_expiry);
+	rc = walk(&v, KIND_ROW, verify_row);
+	if (rc == ERR_NONE)
+		rc = walk(&v, KIND_INDEX, verify_index);
+	if (rc == ERR_NONE)
+		rc = walk(&v, KIND_EXPIRY, verify_expiry);
 	arena_release(&v.arena);
-	return err->code;
+	return rc;
 }
 
 enum err_code engine_verify(struct engine *e, struct err *err)
@@ -300,14 +304,16 @@ enum err_code engine_verify(struct engine *e, struct err *err)
 	struct verify_counts   counts = {0};
 	struct rocks_snapshot *snapshot;
 	struct engine_session  r;
+	enum err_code          rc;
 
 	engine_session_init(&r, e);
-	if (view_snapshot_open(e, &snapshot, err) == ERR_NONE) {
-		verify_all(e, r.catalog, snapshot, NULL, &counts, err);
+	rc = view_snapshot_open(e, &snapshot, err);
+	if (rc == ERR_NONE) {
+		rc = verify_all(e, r.catalog, snapshot, NULL, &counts, err);
 		rocks_snapshot_close(e->rocks, snapshot);
 	}
 	engine_session_release(&r);
-	return err->code;
+	return rc;
 }
 
 /* ---- a directory ---- */
@@ -440,14 +446,15 @@ static enum err_code check_run(struct check *c, struct err *err)
 enum err_code engine_check(const char *path, const struct check_watch *watch, struct check_found *found,
                            struct err *err)
 {
-	char         store[PATH_MAX];
-	struct check c = {.store = store, .watch = watch, .found = found};
+	char          store[PATH_MAX];
+	struct check  c = {.store = store, .watch = watch, .found = found};
+	enum err_code rc;
 
 	*found = (struct check_found){0};
 	snprintf(store, sizeof(store), "%s/store", path);
 	if (engine_open_reading(&c.engine, path, -1, err) != ERR_NONE)
 		return find_damaged(&c, path) ? ERR_NONE : err->code;
-	err->code = check_run(&c, err);
+	rc = check_run(&c, err);
 	engine_close(c.engine);
-	return err->code;
+	return rc;
 }

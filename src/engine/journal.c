@@ -236,16 +236,17 @@ static enum err_code segment_begin(struct journal *j, uint64_t segment, struct e
 static enum err_code segment_make(struct journal *j, uint64_t segment, struct err *err)
 {
 	const struct journal before = *j; /* of which the lock is not used */
+	enum err_code        rc = segment_begin(j, segment, err);
 	char                 path[PATH_MAX];
 
-	if (segment_begin(j, segment, err) != ERR_NONE) {
+	if (rc != ERR_NONE) {
 		segment_path(path, j->dir, segment);
 		if (j->fd >= 0)
 			close(j->fd);
-		if (before.fd >= 0 && err->code == ERR_DISK_FULL && unlink(path) != 0 && errno != ENOENT)
-			journal_file_error(err, "remove", path);
+		if (before.fd >= 0 && rc == ERR_DISK_FULL && unlink(path) != 0 && errno != ENOENT)
+			rc = journal_file_error(err, "remove", path);
 		go_back(j, &before);
-		return err->code;
+		return rc;
 	}
 	if (before.fd >= 0)
 		close(before.fd);
@@ -314,6 +315,7 @@ enum err_code journal_open(struct journal **out, const struct journal_site *site
                            struct err *err)
 {
 	struct journal *j = mem_zalloc(sizeof(*j));
+	enum err_code   rc = ERR_NONE;
 
 	j->dir = mem_alloc(strlen(site->dir) + 1);
 	strcpy(j->dir, site->dir);
@@ -328,17 +330,16 @@ enum err_code journal_open(struct journal **out, const struct journal_site *site
 		abort(); /* as everywhere: docs/decisions/003 */
 	j->aio = aio_open();
 	pthread_mutex_init(&j->lock, NULL);
-	err->code = ERR_NONE;
 	if (mkdir(j->dir, 0700) != 0 && errno != EEXIST)
-		journal_file_error(err, "create the directory", j->dir);
+		rc = journal_file_error(err, "create the directory", j->dir);
 	j->unit = (off_t)(options->unit_bytes != 0 ? options->unit_bytes : unit_of_disk(j->dir));
-	if (err->code == ERR_NONE)
-		segment_make(j, end->segment, err);
-	if (err->code == ERR_NONE)
+	if (rc == ERR_NONE)
+		rc = segment_make(j, end->segment, err);
+	if (rc == ERR_NONE)
 		*out = j;
 	else
 		journal_close(j);
-	return err->code;
+	return rc;
 }
 
 void journal_close(struct journal *j)

@@ -45,19 +45,19 @@ enum err_code each_segment(const char *dir, void (*each)(void *ctx, uint64_t seg
                            struct err *err)
 {
 	DIR           *d = opendir(dir);
+	enum err_code  rc = ERR_NONE;
 	struct dirent *entry;
 	uint64_t       segment;
 
 	if (d == NULL)
 		return errno == ENOENT ? ERR_NONE : journal_file_error(err, "open", dir);
-	err->code = ERR_NONE;
 	while ((errno = 0, entry = readdir(d)) != NULL)
 		if (segment_of_name(entry->d_name, &segment))
 			each(ctx, segment);
 	if (errno != 0)
-		journal_file_error(err, "read", dir);
+		rc = journal_file_error(err, "read", dir);
 	closedir(d);
-	return err->code;
+	return rc;
 }
 
 static void span_add(void *ctx, uint64_t segment)
@@ -96,23 +96,22 @@ static enum err_code newest_decode(const struct journal_site *site, struct bytes
 
 enum err_code journal_newest_read(const struct journal_site *site, struct segment_head *out, struct err *err)
 {
-	char       path[PATH_MAX];
-	struct buf text;
-	bool       found;
+	char          path[PATH_MAX];
+	struct buf    text;
+	enum err_code rc;
+	bool          found;
 
 	snprintf(path, sizeof(path), "%s/%s", site->dir, JOURNAL_NEWEST);
 	buf_init(&text, NULL);
-	err->code = ERR_NONE;
-	if (file_read(path, SECTOR_BYTES, &text, &found, err) == ERR_NONE) {
-		if (found)
-			newest_decode(site, buf_bytes(&text), out, err);
-		else
-			err_set(err, ERR_STORAGE,
-			        "%s is missing: it says which segment of the journal is the newest. " ADVICE,
-			        path);
-	}
+	rc = file_read(path, SECTOR_BYTES, &text, &found, err);
+	if (rc == ERR_NONE && found)
+		rc = newest_decode(site, buf_bytes(&text), out, err);
+	else if (rc == ERR_NONE)
+		rc = err_set(err, ERR_STORAGE,
+		             "%s is missing: it says which segment of the journal is the newest. " ADVICE,
+		             path);
 	buf_release(&text);
-	return err->code;
+	return rc;
 }
 
 enum err_code journal_newest_write(const char *dir, const struct segment_head *h, struct err *err)
@@ -211,7 +210,7 @@ static bool skip_filling(const struct segment_text *s, size_t *at)
 	return true;
 }
 
-/* The next record; *at is moved behind it. Anything but RECORD_WHOLE ends the segment. */
+/* The next record; *at is moved behind it. Anything but RECORD_WHOLE ends the segment. RECORD_DAMAGED: g->err says how. */
 static enum record_found read_record(struct reading *g, const struct segment_text *s, struct arena *a,
                                      size_t *at, struct record *r)
 {
@@ -237,21 +236,24 @@ static enum record_found read_record(struct reading *g, const struct segment_tex
 /* The records of one segment; g->end is moved behind them. */
 static enum err_code read_records(struct reading *g, const struct segment_text *s)
 {
-	size_t        at = SECTOR_BYTES;
-	struct record r;
-	struct arena  a;
+	size_t            at = SECTOR_BYTES;
+	enum err_code     rc = ERR_NONE;
+	enum record_found found;
+	struct record     r;
+	struct arena      a;
 
 	arena_init(&a);
-	g->err->code = ERR_NONE;
-	while (read_record(g, s, &a, &at, &r) == RECORD_WHOLE) {
-		if (g->reader->each(g->reader->ctx, &r, g->err) != ERR_NONE)
+	while (rc == ERR_NONE && (found = read_record(g, s, &a, &at, &r)) != RECORD_END &&
+	       found != RECORD_TORN) {
+		rc = found == RECORD_DAMAGED ? ERR_STORAGE : g->reader->each(g->reader->ctx, &r, g->err);
+		if (rc != ERR_NONE)
 			break;
 		g->end->record++;
 		g->end->time_us = r.time_us;
 		arena_reset(&a);
 	}
 	arena_release(&a);
-	return g->err->code;
+	return rc;
 }
 
 /* Is it the segment that is to follow? One that was made and never written ends without records. */
@@ -285,20 +287,22 @@ static enum err_code read_segment(struct reading *g, uint64_t segment)
 {
 	struct segment_text s = {.number = segment};
 	struct buf          all;
+	enum err_code       rc;
 	bool                written;
 
 	segment_path(s.path, g->site->dir, segment);
 	buf_init(&all, NULL);
-	g->err->code = ERR_NONE;
-	if (segment_load(s.path, &all, g->err) == ERR_NONE) {
+	rc = segment_load(s.path, &all, g->err);
+	if (rc == ERR_NONE) {
 		s.all = buf_bytes(&all);
-		if (read_head(g, &s, &written) == ERR_NONE && written)
-			read_records(g, &s);
+		rc = read_head(g, &s, &written);
+		if (rc == ERR_NONE && written)
+			rc = read_records(g, &s);
 	} else if (access(s.path, F_OK) != 0) {
-		missing(g, segment);
+		rc = missing(g, segment);
 	}
 	buf_release(&all);
-	return g->err->code;
+	return rc;
 }
 
 /* ---- all ---- */

@@ -142,18 +142,19 @@ static bool is_name(struct bytes text)
 /* The name that the store's CURRENT holds; "" if that is not one: RocksDB will say why. */
 static enum err_code read_name(const char *store, char out[MANIFEST_NAME_BYTES], struct err *err)
 {
-	char       path[PATH_MAX];
-	struct buf text;
-	bool       found;
+	char          path[PATH_MAX];
+	struct buf    text;
+	enum err_code rc;
+	bool          found;
 
 	out[0] = '\0';
 	snprintf(path, sizeof(path), "%s/CURRENT", store);
 	buf_init(&text, NULL);
-	err->code = ERR_NONE;
-	if (file_read(path, PATH_MAX, &text, &found, err) == ERR_NONE && is_name(buf_bytes(&text)))
+	rc = file_read(path, PATH_MAX, &text, &found, err);
+	if (rc == ERR_NONE && is_name(buf_bytes(&text)))
 		snprintf(out, MANIFEST_NAME_BYTES, "%.*s", (int)text.len - 1, text.data);
 	buf_release(&text);
-	return err->code;
+	return rc;
 }
 
 /* One block, or what there is of it; -1 with errno. */
@@ -183,28 +184,28 @@ enum err_code manifest_look(const char *store, struct manifest *out, struct err 
 {
 	struct manifest_scan s = {0};
 	char                 path[PATH_MAX];
+	enum err_code        rc;
 	int                  fd;
-	bool                 read;
 
 	*out = (struct manifest){0};
-	if (read_name(store, out->name, err) != ERR_NONE || out->name[0] == '\0')
-		return err->code;
+	rc = read_name(store, out->name, err);
+	if (rc != ERR_NONE || out->name[0] == '\0')
+		return rc;
 	snprintf(path, sizeof(path), "%s/%s", store, out->name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	read = fd >= 0 && scan_file(fd, &s);
-	if (!read)
-		err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
+	if (fd < 0 || !scan_file(fd, &s))
+		rc = err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
 	else if (manifest_scan_end(&s) == MANIFEST_DAMAGED)
-		err_set(err, ERR_STORAGE,
-		        "%s is damaged at byte %" PRIu64
-		        ": it says which files the store consists of. Restore a "
-		        "backup of the data directory",
-		        path, s.torn ? s.bad : s.sound);
+		rc = err_set(err, ERR_STORAGE,
+		             "%s is damaged at byte %" PRIu64
+		             ": it says which files the store consists of. Restore a "
+		             "backup of the data directory",
+		             path, s.torn ? s.bad : s.sound);
 	if (fd >= 0)
 		close(fd);
 	out->bytes = s.at;
 	out->sound = manifest_scan_end(&s) == MANIFEST_TORN ? s.sound : s.at;
-	return err->code;
+	return rc;
 }
 
 /* ---- opening without the tail ---- */
@@ -224,16 +225,17 @@ static enum err_code try_without_tail(const char *dir, const char *store, struct
 	struct journal_site   site;
 	struct journal_place  from, end;
 	struct rocks         *rocks;
+	enum err_code         rc;
 	char                  journal[PATH_MAX];
 
 	if (engine_journal_site(dir, journal, &site, err) != ERR_NONE ||
 	    rocks_open_read_only(&rocks, store, BLOCK_CACHE_BYTES, err) != ERR_NONE)
 		return err->code;
-	err->code = checkpoint_place(rocks, &from, err);
-	if (err->code == ERR_NONE)
-		err->code = journal_read(&site, &from, &reader, &end, err);
+	rc = checkpoint_place(rocks, &from, err);
+	if (rc == ERR_NONE)
+		rc = journal_read(&site, &from, &reader, &end, err);
 	rocks_close(rocks);
-	return err->code;
+	return rc;
 }
 
 /* RocksDB removes the file once it has written a new one. A link needs no room. */

@@ -61,15 +61,15 @@ static enum err_code note_record(void *ctx, const struct record *r, struct err *
 static enum err_code read_place(struct salvage *s, struct err *err)
 {
 	struct rocks *rocks;
+	enum err_code rc;
 	char          store[PATH_MAX];
 
 	snprintf(store, sizeof(store), "%s/store", s->path);
 	if (rocks_open_read_only(&rocks, store, 1 << 20, err) != ERR_NONE)
 		return err->code;
-	err->code = ERR_NONE;
-	checkpoint_place(rocks, &s->from, err);
+	rc = checkpoint_place(rocks, &s->from, err);
 	rocks_close(rocks);
-	return err->code;
+	return rc;
 }
 
 /* ERR_NONE with s->damage.segment 0: nothing is wrong. */
@@ -82,7 +82,7 @@ static enum err_code read_journal(struct salvage *s, struct err *err)
 	if (s->damage.segment == 0)
 		return err->code;
 	say(s, "%s", err->text);
-	return err->code = ERR_NONE;
+	return ERR_NONE;
 }
 
 static const char *time_text(int64_t time_us, char out[32])
@@ -187,6 +187,7 @@ static enum err_code tell_segment(struct salvage *s, uint64_t segment, size_t at
 	struct segment_head head;
 	struct lost         l = {0};
 	struct buf          all;
+	enum err_code       rc;
 	char                path[PATH_MAX];
 
 	segment_path(path, s->journal, segment);
@@ -195,8 +196,8 @@ static enum err_code tell_segment(struct salvage *s, uint64_t segment, size_t at
 		return ERR_NONE;
 	}
 	buf_init(&all, NULL);
-	err->code = ERR_NONE;
-	if (segment_load(path, &all, err) == ERR_NONE) {
+	rc = segment_load(path, &all, err);
+	if (rc == ERR_NONE) {
 		if (segment_head_decode(buf_bytes(&all), &head) == RECORD_WHOLE &&
 		    head.first > s->highest + 1)
 			s->highest = head.first - 1;
@@ -204,7 +205,7 @@ static enum err_code tell_segment(struct salvage *s, uint64_t segment, size_t at
 		tell_lost(s, path, at, &l);
 	}
 	buf_release(&all);
-	return err->code;
+	return rc;
 }
 
 static void tell_whole(struct salvage *s)
@@ -268,8 +269,9 @@ static enum err_code make_aside(struct salvage *s, struct err *err)
 /* FROM/NAME, if it is there. */
 static enum err_code copy_aside(struct salvage *s, const char *from, const char *name, struct err *err)
 {
-	char       path[PATH_MAX];
-	struct buf all;
+	char          path[PATH_MAX];
+	struct buf    all;
+	enum err_code rc;
 
 	snprintf(path, sizeof(path), "%s/%s", from, name);
 	if (access(path, F_OK) != 0)
@@ -277,11 +279,11 @@ static enum err_code copy_aside(struct salvage *s, const char *from, const char 
 	if (make_aside(s, err) != ERR_NONE)
 		return err->code;
 	buf_init(&all, NULL);
-	err->code = ERR_NONE;
-	if (segment_load(path, &all, err) == ERR_NONE)
-		file_replace(s->found->aside, name, buf_bytes(&all), err);
+	rc = segment_load(path, &all, err);
+	if (rc == ERR_NONE)
+		rc = file_replace(s->found->aside, name, buf_bytes(&all), err);
 	buf_release(&all);
-	return err->code;
+	return rc;
 }
 
 static const char *name_of(const char *path)
@@ -352,19 +354,20 @@ static enum err_code replace_damaged(struct salvage *s, struct err *err)
 {
 	struct segment_head head = {0};
 	struct buf          all;
+	enum err_code       rc;
 	char                path[PATH_MAX];
 
 	segment_path(path, s->journal, s->damage.segment);
 	buf_init(&all, NULL);
-	err->code = ERR_NONE;
-	if (sound_beginning(s, path, &all, &head, err) == ERR_NONE) {
+	rc = sound_beginning(s, path, &all, &head, err);
+	if (rc == ERR_NONE) {
 		add_zeros(s, &head, &all);
-		if (file_replace(s->journal, name_of(path), buf_bytes(&all), err) == ERR_NONE &&
-		    s->site.sealed)
-			journal_newest_write(s->journal, &head, err);
+		rc = file_replace(s->journal, name_of(path), buf_bytes(&all), err);
 	}
+	if (rc == ERR_NONE && s->site.sealed)
+		rc = journal_newest_write(s->journal, &head, err);
 	buf_release(&all);
-	return err->code;
+	return rc;
 }
 
 static enum err_code drop_journal(struct salvage *s, const struct segment_span *span, struct err *err)
@@ -413,14 +416,15 @@ static enum err_code find_mends(struct salvage *s, struct mending *m, struct err
 	struct verify_watch  watch = {.ctx = m, .step = on_step, .differ = on_difference, .mend = on_mend};
 	struct verify_counts counts = {0};
 	struct engine       *e;
+	enum err_code        rc;
 
 	if (engine_open_reading(&e, s->path, dup(s->lock_fd), err) != ERR_NONE)
 		return err->code;
-	err->code = ERR_NONE;
-	if (catalog_load(e, err) == ERR_NONE)
-		verify_all(e, e->catalog, NULL, &watch, &counts, err);
+	rc = catalog_load(e, err);
+	if (rc == ERR_NONE)
+		rc = verify_all(e, e->catalog, NULL, &watch, &counts, err);
 	engine_close(e);
-	return err->code;
+	return rc;
 }
 
 /* One commit more, as any other. */
@@ -430,33 +434,35 @@ static enum err_code append_mends(struct salvage *s, struct bytes ops, struct er
 	struct journal_reader  reader = {.ctx = s, .each = note_record};
 	struct journal_place   end;
 	struct journal        *j;
+	enum err_code          rc;
 
 	if (journal_read(&s->site, &s->from, &reader, &end, err) != ERR_NONE ||
 	    journal_open(&j, &s->site, &end, &options, err) != ERR_NONE)
 		return err->code;
-	err->code = ERR_NONE;
-	journal_append(j, end.time_us, ops, err);
+	rc = journal_append(j, end.time_us, ops, err);
 	journal_close(j);
-	return err->code;
+	return rc;
 }
 
 static enum err_code mend_store(struct salvage *s, struct err *err)
 {
 	struct mending m = {.salvage = s};
+	enum err_code  rc;
 
 	if (fault_fires(FAULT_SALVAGE))
 		return err_set(err, ERR_STORAGE, "a fault was injected");
 	buf_init(&m.ops, NULL);
 	counts_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
-	if (find_mends(s, &m, err) == ERR_NONE && (s->found->damaged || s->found->mended > 0))
-		append_mends(s, buf_bytes(&m.ops), err);
+	rc = find_mends(s, &m, err);
+	if (rc == ERR_NONE && (s->found->damaged || s->found->mended > 0))
+		rc = append_mends(s, buf_bytes(&m.ops), err);
 	buf_release(&m.ops);
-	if (err->code == ERR_NONE && s->found->mended > 0)
+	if (rc == ERR_NONE && s->found->mended > 0)
 		say(s, "%" PRIu64 " index and expiry entries were made to agree with their rows",
 		    s->found->mended);
-	if (err->code == ERR_NONE && m.left > 0)
+	if (rc == ERR_NONE && m.left > 0)
 		say(s, "%" PRIu64 " rows cannot be read: `gatehouse check` names their tables", m.left);
-	return err->code;
+	return rc;
 }
 
 /* ---- sealed files ---- */
@@ -525,8 +531,10 @@ static enum err_code salvage_journal(struct salvage *s, bool drop, struct err *e
 	if (s->damage.segment == 0) /* one that was killed may have come this far, and no farther */
 		return drop ? mend_store(s, err) : ERR_NONE;
 	s->found->damaged = true;
-	if (tell_journal(s, &span, err) != ERR_NONE || !drop)
+	if (tell_journal(s, &span, err) != ERR_NONE)
 		return err->code;
+	if (!drop)
+		return ERR_NONE;
 	return drop_journal(s, &span, err) != ERR_NONE ? err->code : mend_store(s, err);
 }
 
@@ -534,14 +542,15 @@ enum err_code engine_salvage(const char *path, bool drop, const struct salvage_w
                              struct salvage_found *found, struct err *err)
 {
 	struct salvage s = {.path = path, .watch = watch, .found = found};
+	enum err_code  rc;
 
 	*found = (struct salvage_found){0};
 	if (disk_claim_existing(path, &s.lock_fd, err) != ERR_NONE)
 		return err->code;
-	err->code = ERR_NONE;
-	if (salvage_journal(&s, drop, err) == ERR_NONE)
-		salvage_files(&s, drop, err);
-	found->dropped = drop && found->damaged && err->code == ERR_NONE;
+	rc = salvage_journal(&s, drop, err);
+	if (rc == ERR_NONE)
+		rc = salvage_files(&s, drop, err);
+	found->dropped = drop && found->damaged && rc == ERR_NONE;
 	close(s.lock_fd);
-	return err->code;
+	return rc;
 }
