@@ -102,15 +102,43 @@ static void drop(struct counts *c, uint64_t first, uint64_t end)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void counts_drop(struct counts *c, uint32_t table_id)
-{
-	drop(c, slot_key(table_id, 0), slot_key(table_id + 1, 0));
-}
-
-void counts_drop_index(struct counts *c, uint32_t table_id, uint16_t index_id)
+static void drop_index(struct counts *c, uint32_t table_id, uint16_t index_id)
 {
 	drop(c, slot_key(table_id, index_id), slot_key(table_id, index_id) + 1);
 	counts_add(c, table_id, 0, (struct count){0, 0}); /* so that it is stored without the index */
+}
+
+void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new)
+{
+	for (uint32_t i = 0; i < old->count; i++) {
+		const struct table_entry *before = old->entries[i];
+		const struct table_entry *after = catalog_find(new, before->schema.name);
+
+		if (after == NULL || after->id != before->id) {
+			drop(c, slot_key(before->id, 0), slot_key(before->id + 1, 0));
+			continue;
+		}
+		for (uint32_t j = 0; after != before && j < before->schema.index_count; j++)
+			if (!table_entry_has_index(after, before->index_ids[j]))
+				drop_index(c, before->id, before->index_ids[j]);
+	}
+}
+
+/* ---- with each commit ---- */
+
+/* Adds what the turn changes; with sign -1, takes it off again. */
+static void count_changes(struct counts *counts, const struct turn *t, int sign)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next) {
+		struct count change = {sign * ((c->deleted ? 0 : 1) - (c->existed ? 1 : 0)),
+		                       sign * ((int64_t)c->value.len - (int64_t)c->existed_bytes)};
+		uint32_t     table_id;
+		uint16_t     index_id;
+
+		if (c->written && (change.items != 0 || change.bytes != 0) &&
+		    layout_parse_owner(c->key, &table_id, &index_id))
+			counts_add(counts, table_id, index_id, change);
+	}
 }
 
 /* One attribute an index: its id -> [items, bytes]. */
@@ -124,8 +152,21 @@ static void add_slot(struct arena *a, struct item *item, const struct counts_slo
 	*item = item_with(a, item, name, &v);
 }
 
-void counts_save(struct counts *c, struct arena                                             *a,
-                 void (*store)(void *ctx, uint32_t table_id, const struct item *item), void *ctx)
+static void store_item(struct turn *t, uint32_t table_id, const struct item *item)
+{
+	struct buf key, value;
+
+	if (catalog_find_id(t->catalog, table_id) == NULL)
+		return; /* it is being deleted */
+	buf_init(&key, &t->arena);
+	buf_init(&value, &t->arena);
+	layout_counts(&key, table_id);
+	item_encode(&value, item);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
+}
+
+/* Each table whose counts changed, as an item. */
+static void store_changed(struct counts *c, struct turn *t)
 {
 	size_t at = 0;
 
@@ -138,24 +179,49 @@ void counts_save(struct counts *c, struct arena                                 
 		for (; at < c->len && c->slots[at].table_id == table_id; at++) {
 			changed = changed || c->slots[at].changed;
 			c->slots[at].changed = false;
-			add_slot(a, &item, &c->slots[at]);
+			add_slot(&t->arena, &item, &c->slots[at]);
 		}
 		if (changed)
-			store(ctx, table_id, &item);
+			store_item(t, table_id, &item);
 	}
 	c->changed = false;
 	pthread_mutex_unlock(&c->lock);
 }
 
-void counts_unsave(struct counts *c)
+/* From this commit on counts are stored with each. */
+static void store_note(struct turn *t)
 {
+	struct buf  key, value;
+	struct item item = {0};
+
+	buf_init(&key, &t->arena);
+	buf_init(&value, &t->arena);
+	layout_meta(&key, META_COUNTS);
+	item_encode(&value, &item);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
+}
+
+void counts_add_to_turn(struct engine *e, struct turn *t)
+{
+	struct turn_mark mark = turn_mark(t);
+
+	count_changes(e->counts, t, 1);
+	store_changed(e->counts, t);
+	if (!e->counts_noted && t->first != NULL)
+		store_note(t);
+	turn_keep(t, mark);
+}
+
+void counts_take_back(struct counts *c, const struct turn *t)
+{
+	count_changes(c, t, -1);
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++)
 		c->slots[i].changed = c->changed = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- counting, and what is stored ---- */
+/* ---- counting all, and what was stored ---- */
 
 static void count_key(struct counts *counts, struct bytes key, struct bytes value)
 {
@@ -223,7 +289,7 @@ static enum err_code load_table(struct engine *e, struct arena *a, const struct 
 		load_slots(e->counts, t->id, &item);
 	for (uint16_t id = INDEX_ID_FIRST; id < t->next_index_id; id++)
 		if (!table_entry_has_index(t, id))
-			counts_drop_index(e->counts, t->id, id);
+			drop_index(e->counts, t->id, id);
 	return ERR_NONE;
 }
 
@@ -252,16 +318,4 @@ void counts_add_recount(struct buf *ops)
 	layout_meta(&key, META_COUNTS);
 	op_encode(ops, &(struct op){.kind = OP_DELETE, .key = buf_bytes(&key)});
 	buf_release(&key);
-}
-
-void counts_note(struct turn *t)
-{
-	struct buf  key, value;
-	struct item item = {0};
-
-	buf_init(&key, &t->arena);
-	buf_init(&value, &t->arena);
-	layout_meta(&key, META_COUNTS);
-	item_encode(&value, &item);
-	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
 }

@@ -39,16 +39,18 @@ void           counts_close(struct counts *c);
 /* index_id 0 is the table itself. */
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
 void         counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change);
-void         counts_drop(struct counts *c, uint32_t table_id);
-void         counts_drop_index(struct counts *c, uint32_t table_id, uint16_t index_id);
 
-/* Calls `store` with each table whose counts changed since the last call, as an item for KIND_COUNTS rows. */
-void counts_save(struct counts *c, struct arena                                             *a,
-                 void (*store)(void *ctx, uint32_t table_id, const struct item *item), void *ctx);
-/* What was saved last was not stored after all. */
-void counts_unsave(struct counts *c);
+/* Of tables and indexes that the new catalog lacks. */
+void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new);
 
-/* ---- in the store ---- */
+/* ---- with each commit; the writer's thread ---- */
+
+/* Counts what the turn changes, and puts the new counts into it: they are written with what they count. */
+void counts_add_to_turn(struct engine *e, struct turn *t);
+/* It was not committed after all. */
+void counts_take_back(struct counts *c, const struct turn *t);
+
+/* ---- in the store, when it is opened, checked or salvaged ---- */
 
 /* What was stored, if it was stored with each commit; otherwise counts everything: when the engine opens. */
 enum err_code counts_load(struct engine *e, struct arena *a, const struct catalog *catalog, struct err *err);
@@ -59,8 +61,5 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 
 /* Adds the change after which the next opening counts everything once. */
 void counts_add_recount(struct buf *ops);
-
-/* Notes that from this commit on counts are stored with each. */
-void counts_note(struct turn *t);
 
 #endif

@@ -43,34 +43,13 @@ int64_t engine_now_us(struct engine *e)
 	return last;
 }
 
-static void drop_index_counts(struct engine *e, const struct table_entry *old, const struct table_entry *new)
-{
-	for (uint32_t i = 0; i < old->schema.index_count; i++)
-		if (!table_entry_has_index(new, old->index_ids[i]))
-			counts_drop_index(e->counts, old->id, old->index_ids[i]);
-}
-
-/* The counts of tables and indexes that are gone. */
-static void drop_counts(struct engine *e, const struct catalog *old, const struct catalog *new)
-{
-	for (uint32_t i = 0; i < old->count; i++) {
-		const struct table_entry *before = old->entries[i];
-		const struct table_entry *after = catalog_find(new, before->schema.name);
-
-		if (after == NULL || after->id != before->id)
-			counts_drop(e->counts, before->id);
-		else if (after != before)
-			drop_index_counts(e, before, after);
-	}
-}
-
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 {
 	const struct catalog *old = e->catalog;
 
 	if (catalog == old)
 		return;
-	drop_counts(e, old, catalog);
+	counts_drop_gone(e->counts, old, catalog);
 	pthread_mutex_lock(&e->catalog_lock);
 	e->catalog = catalog_ref(catalog);
 	pthread_mutex_unlock(&e->catalog_lock);

@@ -36,7 +36,6 @@
 #include "engine/rehearsal.h"
 #include "engine/state.h"
 #include "engine/ticker.h"
-#include "item/codec.h"
 
 enum {
 	BATCH_REQUESTS_MAX = 1024,
@@ -357,47 +356,6 @@ static bool gather(struct writer *w)
 	return w->body.len > 0;
 }
 
-/* Adds what the turn changes to the counts; with sign -1, takes it off again. */
-static void count_changes(struct writer *w, int sign)
-{
-	for (const struct change *c = w->turn.first; c != NULL; c = c->next) {
-		struct count change = {sign * ((c->deleted ? 0 : 1) - (c->existed ? 1 : 0)),
-		                       sign * ((int64_t)c->value.len - (int64_t)c->existed_bytes)};
-		uint32_t     table_id;
-		uint16_t     index_id;
-
-		if (c->written && (change.items != 0 || change.bytes != 0) &&
-		    layout_parse_owner(c->key, &table_id, &index_id))
-			counts_add(w->engine->counts, table_id, index_id, change);
-	}
-}
-
-static void store_counts(void *ctx, uint32_t table_id, const struct item *item)
-{
-	struct turn *t = ctx;
-	struct buf   key, value;
-
-	if (catalog_find_id(t->catalog, table_id) == NULL)
-		return; /* it is being deleted */
-	buf_init(&key, &t->arena);
-	buf_init(&value, &t->arena);
-	layout_counts(&key, table_id);
-	item_encode(&value, item);
-	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
-}
-
-/* Counts are written with what they count. */
-static void add_counts(struct writer *w)
-{
-	struct turn_mark mark = turn_mark(&w->turn);
-
-	count_changes(w, 1);
-	counts_save(w->engine->counts, &w->turn.arena, store_counts, &w->turn);
-	if (!w->engine->counts_noted && w->turn.first != NULL)
-		counts_note(&w->turn);
-	turn_keep(&w->turn, mark);
-}
-
 static enum err_code flush(struct writer *w, int64_t now_us, struct err *err)
 {
 	int64_t       began = clock_steady_us(w->engine->options.clock);
@@ -439,7 +397,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	int64_t       began = clock_steady_us(w->engine->options.clock);
 	enum err_code rc;
 
-	add_counts(w);
+	counts_add_to_turn(w->engine, &w->turn);
 	if (!gather(w))
 		return ERR_NONE;
 	rc = flush(w, now_us, err);
@@ -450,8 +408,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 		change_log_next(w->engine->change_log);
 		engine_publish_catalog(w->engine, w->turn.catalog);
 	} else {
-		count_changes(w, -1);
-		counts_unsave(w->engine->counts);
+		counts_take_back(w->engine->counts, &w->turn);
 	}
 	if (w->body.cap > BODY_KEPT_MAX)
 		buf_release(&w->body);
