@@ -120,12 +120,6 @@ bool action_touches_items(struct bytes action)
 	return false;
 }
 
-void bytes_lower(struct bytes text, char *out)
-{
-	for (size_t i = 0; i < text.len; i++)
-		out[i] = ascii_lower(text.data[i]);
-}
-
 /* ---- the request ---- */
 
 void question_init(struct question *q, const struct access_request *request)
@@ -155,22 +149,12 @@ bool question_leaves_open(const struct question *q, enum access_key key)
 
 /* ---- conditions ---- */
 
-static bool equal_lower(struct bytes lower, struct bytes text)
-{
-	if (lower.len != text.len)
-		return false;
-	for (size_t i = 0; i < text.len; i++)
-		if (lower.data[i] != ascii_lower(text.data[i]))
-			return false;
-	return true;
-}
-
 static bool text_holds(enum comparison comparison, const struct pattern *operand, struct bytes text)
 {
 	if (comparison == COMPARE_EQUAL)
 		return bytes_equal(operand->text, text);
 	if (comparison == COMPARE_FOLDED)
-		return equal_lower(operand->text, text);
+		return bytes_equal_lower(operand->text, text);
 	return pattern_matches(operand, text);
 }
 

@@ -122,14 +122,6 @@ bool relation_takes(const struct relation *relation, enum access_type type);
 /* Does an action, in lower case, read or write items? */
 bool action_touches_items(struct bytes action);
 
-static inline char ascii_lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
-/* Lower case of the ASCII letters, into memory of the same length. */
-void bytes_lower(struct bytes text, char *out);
-
 /* ---- matching (policy_pattern.c) ---- */
 
 /* The text must outlive the pattern. */

@@ -36,6 +36,20 @@ static size_t utf8_sequence(const uint8_t *p, size_t len)
 	return need;
 }
 
+void bytes_lower(struct bytes text, char *out)
+{
+	for (size_t i = 0; i < text.len; i++)
+		out[i] = ascii_lower(text.data[i]);
+}
+
+bool bytes_folds_to(struct bytes lower, const char *text)
+{
+	for (size_t i = 0; i < lower.len; i++)
+		if (lower.data[i] != ascii_lower(text[i]))
+			return false;
+	return true;
+}
+
 bool bytes_is_utf8(struct bytes text)
 {
 	const uint8_t *p = (const uint8_t *)text.data;

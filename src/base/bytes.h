@@ -62,6 +62,24 @@ static inline int bytes_compare(struct bytes a, struct bytes b)
 	return (a.len > b.len) - (a.len < b.len);
 }
 
+/* Of an ASCII letter; anything else is as it was. */
+static inline char ascii_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* Lower case of the ASCII letters, into memory of the same length. */
+void bytes_lower(struct bytes text, char *out);
+
+/* Of two runs of one length, the first in lower case already. */
+bool bytes_folds_to(struct bytes lower, const char *text);
+
+/* Equal whatever the case of ASCII letters; `lower` is in lower case already. Mostly the lengths tell. */
+static inline bool bytes_equal_lower(struct bytes lower, struct bytes text)
+{
+	return lower.len == text.len && bytes_folds_to(lower, text.data);
+}
+
 /* Without the blanks and tabs on both sides. */
 static inline struct bytes bytes_trimmed(struct bytes text)
 {

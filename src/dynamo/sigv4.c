@@ -174,7 +174,7 @@ struct check {
 static enum err_code header_note(struct check *c, const struct sigv4_header *header, struct err *err)
 {
 	for (unsigned i = 0; i < FOUND_COUNT; i++) {
-		if (!sigv4_name_equal(found_headers[i].lower, header->name))
+		if (!bytes_equal_lower(found_headers[i].lower, header->name))
 			continue;
 		if (c->found[i].data != NULL)
 			return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_TWICE, found_headers[i].name);

@@ -132,19 +132,6 @@ bool sigv4_claimed_key(struct bytes authorization, struct bytes *key_id)
 
 /* ---- SignedHeaders ---- */
 
-static char lower_of(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
-bool sigv4_name_folds_to(struct bytes lower, const char *name)
-{
-	for (size_t i = 0; i < lower.len; i++)
-		if (lower.data[i] != lower_of(name[i]))
-			return false;
-	return true;
-}
-
 /* A token (RFC 9110 5.6.2) without capitals. */
 static bool name_is_canonical(struct bytes name)
 {
@@ -193,7 +180,7 @@ enum err_code sigv4_names_read(struct bytes text, struct sigv4_names *out, struc
 bool sigv4_names_hold(const struct sigv4_names *names, struct bytes header_name)
 {
 	for (unsigned i = 0; i < names->count; i++)
-		if (sigv4_name_equal(names->names[i], header_name))
+		if (bytes_equal_lower(names->names[i], header_name))
 			return true;
 	return false;
 }
@@ -201,22 +188,23 @@ bool sigv4_names_hold(const struct sigv4_names *names, struct bytes header_name)
 static bool name_was_sent(struct bytes name, const struct sigv4_request *r)
 {
 	for (unsigned i = 0; i < r->header_count; i++)
-		if (sigv4_name_equal(name, r->headers[i].name))
+		if (bytes_equal_lower(name, r->headers[i].name))
 			return true;
 	return false;
 }
 
 static bool name_starts(struct bytes name, struct bytes prefix)
 {
-	return name.len >= prefix.len && sigv4_name_equal(prefix, (struct bytes){name.data, prefix.len});
+	return name.len >= prefix.len && bytes_equal_lower(prefix, (struct bytes){name.data, prefix.len});
 }
 
 /* What changes the meaning of a request. Proxies add headers of other names. */
 static bool name_must_be_signed(struct bytes name)
 {
 	return name_starts(name, BYTES("x-amz-")) || name_starts(name, BYTES("x-gatehouse-")) ||
-	       sigv4_name_equal(BYTES("if-match"), name) || sigv4_name_equal(BYTES("if-none-match"), name) ||
-	       sigv4_name_equal(BYTES("idempotency-key"), name);
+	       bytes_equal_lower(BYTES("if-match"), name) ||
+	       bytes_equal_lower(BYTES("if-none-match"), name) ||
+	       bytes_equal_lower(BYTES("idempotency-key"), name);
 }
 
 enum err_code sigv4_names_cover(const struct sigv4_names *names, const struct sigv4_request *r,

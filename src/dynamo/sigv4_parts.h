@@ -57,14 +57,6 @@ static inline struct bytes sigv4_shown(struct bytes sent)
 	return (struct bytes){sent.data, sent.len < SIGV4_SHOWN_MAX ? sent.len : SIGV4_SHOWN_MAX};
 }
 
-bool sigv4_name_folds_to(struct bytes lower, const char *name);
-
-/* Header names are equal whatever their case; `lower` is in lower case already. Mostly the lengths tell. */
-static inline bool sigv4_name_equal(struct bytes lower, struct bytes name)
-{
-	return lower.len == name.len && sigv4_name_folds_to(lower, name.data);
-}
-
 /* ---- dates (sigv4_parse.c) ---- */
 
 enum {

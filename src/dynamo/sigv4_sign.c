@@ -219,7 +219,7 @@ static void header_write(struct buf *out, const struct sigv4_request *r, struct 
 	for (unsigned i = 0; i < r->header_count; i++) {
 		struct bytes value = r->headers[i].value;
 
-		if (!sigv4_name_equal(name, r->headers[i].name))
+		if (!bytes_equal_lower(name, r->headers[i].name))
 			continue;
 		buf_reserve(out, value.len + 1);
 		out->data[out->len++] = mark;
@@ -308,7 +308,7 @@ static const struct bytes unsigned_headers[] = {BYTES_INIT("connection"), BYTES_
 static bool header_is_signed(struct bytes name)
 {
 	for (size_t i = 0; i < sizeof(unsigned_headers) / sizeof(unsigned_headers[0]); i++)
-		if (sigv4_name_equal(unsigned_headers[i], name))
+		if (bytes_equal_lower(unsigned_headers[i], name))
 			return false;
 	return true;
 }
@@ -335,18 +335,6 @@ static struct sigv4_request request_extend(const struct sigv4_request *r, const 
 	return full;
 }
 
-static struct bytes name_lower(struct arena *a, struct bytes name)
-{
-	char *lower = arena_alloc(a, name.len);
-
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.data[i];
-
-		lower[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-	}
-	return (struct bytes){lower, name.len};
-}
-
 static int name_compare(const void *a, const void *b)
 {
 	return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
@@ -356,9 +344,16 @@ static size_t names_collect(const struct sigv4_request *r, struct arena *a, stru
 {
 	size_t count = 0;
 
-	for (unsigned i = 0; i < r->header_count; i++)
-		if (header_is_signed(r->headers[i].name))
-			names[count++] = name_lower(a, r->headers[i].name);
+	for (unsigned i = 0; i < r->header_count; i++) {
+		struct bytes name = r->headers[i].name;
+		char        *lower;
+
+		if (!header_is_signed(name))
+			continue;
+		lower = arena_alloc(a, name.len);
+		bytes_lower(name, lower);
+		names[count++] = (struct bytes){lower, name.len};
+	}
 	qsort(names, count, sizeof(names[0]), name_compare);
 	return count;
 }

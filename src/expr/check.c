@@ -29,6 +29,14 @@ const struct function *function_find(struct bytes name)
 	return NULL;
 }
 
+const char *function_name(enum expr_kind kind)
+{
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+		if (functions[i].use == FUNCTION_CONDITION && functions[i].condition == kind)
+			return functions[i].name;
+	return NULL;
+}
+
 const char *expr_op_text(enum expr_op op)
 {
 	return op_texts[op];
@@ -182,18 +190,12 @@ static const char *forbidden_name(const struct expr *e)
 		return "NOT";
 	case EXPR_IN:
 		return "IN";
-	case EXPR_EXISTS:
-		return "attribute_exists";
-	case EXPR_NOT_EXISTS:
-		return "attribute_not_exists";
-	case EXPR_TYPE:
-		return "attribute_type";
-	case EXPR_CONTAINS:
-		return "contains";
 	case EXPR_COMPARE:
-		return e->op == OP_NE ? "<>" : NULL;
-	default:
+		return e->op == OP_NE ? op_texts[OP_NE] : NULL;
+	case EXPR_BEGINS_WITH:
 		return NULL;
+	default:
+		return function_name(e->kind);
 	}
 }
 

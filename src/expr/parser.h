@@ -176,6 +176,9 @@ struct function {
 /* NULL if there is none. Function names are case-sensitive. */
 const struct function *function_find(struct bytes name);
 
+/* Of the function that is this kind of condition; NULL if it is none. */
+const char *function_name(enum expr_kind kind);
+
 const char *expr_op_text(enum expr_op op);
 
 void check_compare(struct parser *p, enum expr_op op, const struct expr_operand operands[2]);

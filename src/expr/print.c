@@ -111,22 +111,6 @@ static void put_operands(struct text *t, const struct expr_operand *operands, ui
 	put(t, ")");
 }
 
-static const char *call_name(enum expr_kind kind)
-{
-	switch (kind) {
-	case EXPR_EXISTS:
-		return "attribute_exists";
-	case EXPR_NOT_EXISTS:
-		return "attribute_not_exists";
-	case EXPR_TYPE:
-		return "attribute_type";
-	case EXPR_BEGINS_WITH:
-		return "begins_with";
-	default:
-		return "contains";
-	}
-}
-
 static void put_leaf(struct text *t, const struct expr *e)
 {
 	switch (e->kind) {
@@ -148,7 +132,7 @@ static void put_leaf(struct text *t, const struct expr *e)
 		put_operands(t, e->operands + 1, e->operand_count - 1);
 		return;
 	default:
-		put(t, call_name(e->kind));
+		put(t, function_name(e->kind));
 		put_operands(t, e->operands, e->operand_count);
 	}
 }

@@ -47,11 +47,7 @@ static size_t host_find(struct bytes text)
 
 static size_t ascii_lower_copy(struct bytes text, char *out)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-
-		out[i] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-	}
+	bytes_lower(text, out);
 	return text.len;
 }
 

@@ -78,15 +78,15 @@ static void texts_write(struct json_writer *w, struct arena *a, const struct sig
 	for (unsigned i = 0; i < r->header_count; i++) {
 		struct bytes value = r->headers[i].value;
 
-		if (sigv4_name_equal(BYTES("authorization"), r->headers[i].name) &&
+		if (bytes_equal_lower(BYTES("authorization"), r->headers[i].name) &&
 		    (sigv4_authorization_read(value, &auth, &err) != ERR_NONE ||
 		     sigv4_names_read(auth.signed_headers, &names, &err) != ERR_NONE ||
 		     sigv4_scope_read(auth.credential, &scope, &err) != ERR_NONE))
 			return;
-		if (sigv4_name_equal(BYTES("x-amz-date"), r->headers[i].name) &&
+		if (bytes_equal_lower(BYTES("x-amz-date"), r->headers[i].name) &&
 		    sigv4_date_read(value, &seconds))
 			sigv4_date_write(seconds, date);
-		if (sigv4_name_equal(BYTES("date"), r->headers[i].name) &&
+		if (bytes_equal_lower(BYTES("date"), r->headers[i].name) &&
 		    sigv4_date_read_http(value, &seconds))
 			sigv4_date_write(seconds, date);
 	}
