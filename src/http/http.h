@@ -102,7 +102,7 @@ void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
  * Lock order: yours, then the stream's. Park first, then enter the request into your list, then look whether
  * what it waits for is there already, and http_wake it if so.
  *
- * A peer that closes its sending side counts as gone. Timeouts between requests do not apply. What is held counts
+ * A peer that closes its sending side counts as gone (a goodbye of TLS alone ends a stream, but not a parked request). Timeouts between requests do not apply. What is held counts
  * against connections_max, and all of it may take half of memory_bytes_max, beside what memory_bytes_max bounds:
  * peers may wait for as long as they like, and must not use up the room for ordinary bodies. */
 enum http_end {
@@ -270,15 +270,17 @@ void http_tls_close(struct http_tls *tls);
 /* Is this an address to listen on, "127.0.0.1:8420" or "[::1]:8420"? ERR_INVALID: no. Opens nothing. */
 enum err_code http_address_check(const char *text, struct err *err);
 
-/* Listens on "127.0.0.1:8420", "[::1]:8420"; port 0 picks a free one. */
-enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
-                               const struct http_limits *limits, const struct http_handler *handler,
-                               struct clock *clock, struct err *err);
+struct http_server_options {
+	const char                *listen; /* "127.0.0.1:8420", "[::1]:8420"; port 0 picks a free one */
+	unsigned                   loops;
+	const struct http_limits  *limits;  /* copied */
+	const struct http_handler *handler; /* copied */
+	struct http_tls           *tls;     /* must outlive the server; NULL: without */
+	struct clock              *clock;
+};
 
-/* The same over TLS; `tls` must outlive the server, and NULL means without. */
-enum err_code http_server_open_tls(struct http_server **out, const char *listen, unsigned loops,
-                                   const struct http_limits *limits, const struct http_handler *handler,
-                                   struct http_tls *tls, struct clock *clock, struct err *err);
+enum err_code http_server_open(struct http_server **out, const struct http_server_options *options,
+                               struct err *err);
 
 unsigned          http_server_port(const struct http_server *s);
 struct http_stats http_server_stats(const struct http_server *s);
@@ -289,7 +291,8 @@ bool http_server_beats(struct http_server *s);
 
 /* Stops accepting, lets requests under way finish (up to drain_ms), closes every connection, joins the
  * threads. A request that is with another thread is waited for even past drain_ms, its socket closed: its
- * memory is still in use there. So whoever holds requests must be able to resume them until this returns. */
+ * memory is still in use there. So whoever holds requests must be able to resume them until this returns. Parked requests and
+ * streams are ended first, as HTTP_END_STOPPING. */
 void http_server_close(struct http_server *s);
 
 #endif

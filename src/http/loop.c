@@ -82,17 +82,19 @@ static void clocks_read(struct loop *l)
 	l->wall_us = clock_wall_us(l->clock);
 }
 
-enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsigned loops,
-                        const struct http_handler *handler, struct clock *clock, atomic_uint *connections_now,
-                        struct err *err)
+enum err_code loop_init(struct loop *l, const struct http_server_options *options,
+                        atomic_uint *connections_now, struct err *err)
 {
-	*l = (struct loop){.limits = limits, .handler = handler, .clock = clock};
+	const struct http_limits *limits = options->limits;
+
+	*l = (struct loop){
+	        .limits = limits, .handler = options->handler, .clock = options->clock, .tls = options->tls};
 	l->connections_now = connections_now;
 	l->inbox_watch.on_event = inbox_on_event;
 	l->stop.run = stop_run;
 	l->beat.run = beat_run;
 	clocks_read(l);
-	l->budget.held_bytes_max = budget_share(limits, loops);
+	l->budget.held_bytes_max = budget_share(limits, options->loops);
 	timers_init(&l->timers);
 	durations_set(&l->timers, limits);
 	pool_init(&l->pool, limits, &l->budget);

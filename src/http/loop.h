@@ -119,9 +119,9 @@ struct loop {
 	int64_t           drain_end_us;
 };
 
-enum err_code loop_init(struct loop *l, const struct http_limits *limits, unsigned loops,
-                        const struct http_handler *handler, struct clock *clock, atomic_uint *connections_now,
-                        struct err *err);
+/* One of options->loops; what the options point at must outlive it. */
+enum err_code loop_init(struct loop *l, const struct http_server_options *options,
+                        atomic_uint *connections_now, struct err *err);
 /* After the thread has ended, or if it never started. */
 void loop_release(struct loop *l);
 

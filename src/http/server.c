@@ -14,7 +14,6 @@ struct http_server {
 	/* set before the threads start */
 	struct http_limits  limits;
 	struct http_handler handler;
-	struct http_tls    *tls; /* NULL: plain */
 	unsigned            port;
 	unsigned            loop_count;
 	struct loop        *loops;
@@ -60,17 +59,20 @@ static void loops_release(struct http_server *s, unsigned count)
 		loop_release(&s->loops[i]);
 }
 
-static enum err_code loops_init(struct http_server *s, struct clock *clock, struct err *err)
+static enum err_code loops_init(struct http_server *s, const struct http_server_options *options,
+                                struct err *err)
 {
+	struct http_server_options own = *options;
+
+	own.limits = &s->limits;
+	own.handler = &s->handler;
 	for (unsigned i = 0; i < s->loop_count; i++) {
-		enum err_code rc = loop_init(&s->loops[i], &s->limits, s->loop_count, &s->handler, clock,
-		                             &s->connections_now, err);
+		enum err_code rc = loop_init(&s->loops[i], &own, &s->connections_now, err);
 
 		if (rc != ERR_NONE) {
 			loops_release(s, i);
 			return rc;
 		}
-		s->loops[i].tls = s->tls;
 	}
 	return ERR_NONE;
 }
@@ -130,15 +132,15 @@ static enum err_code server_start(struct http_server *s, int fd, struct err *err
 	return rc;
 }
 
-static enum err_code server_init(struct http_server *s, const char *listen, struct clock *clock,
+static enum err_code server_init(struct http_server *s, const struct http_server_options *options,
                                  struct err *err)
 {
-	enum err_code rc = loops_init(s, clock, err);
+	enum err_code rc = loops_init(s, options, err);
 	int           fd;
 
 	if (rc != ERR_NONE)
 		return rc;
-	rc = address_listen(listen, &fd, err);
+	rc = address_listen(options->listen, &fd, err);
 	if (rc == ERR_NONE) {
 		s->port = address_port(fd);
 		rc = server_start(s, fd, err);
@@ -154,39 +156,30 @@ static void server_free(struct http_server *s)
 	free(s);
 }
 
-enum err_code http_server_open_tls(struct http_server **out, const char *listen, unsigned loops,
-                                   const struct http_limits *limits, const struct http_handler *handler,
-                                   struct http_tls *tls, struct clock *clock, struct err *err)
+enum err_code http_server_open(struct http_server **out, const struct http_server_options *options,
+                               struct err *err)
 {
 	struct http_server *s;
 	enum err_code       rc;
 
-	if (loops == 0 || loops > HTTP_LOOPS_MAX)
+	if (options->loops == 0 || options->loops > HTTP_LOOPS_MAX)
 		return err_set(err, ERR_INVALID, "loops: must be from 1 to %d", HTTP_LOOPS_MAX);
-	if (limits->head_bytes_max > PARSE_HEAD_BYTES_MAX)
+	if (options->limits->head_bytes_max > PARSE_HEAD_BYTES_MAX)
 		return err_set(err, ERR_INVALID, "head_bytes_max: must be at most %d", PARSE_HEAD_BYTES_MAX);
 	descriptors_raise();
 	s = mem_zalloc(sizeof(*s));
-	s->limits = *limits;
-	s->handler = *handler;
-	s->tls = tls;
-	s->loop_count = loops;
-	s->loops = mem_zalloc(loops * sizeof(*s->loops));
+	s->limits = *options->limits;
+	s->handler = *options->handler;
+	s->loop_count = options->loops;
+	s->loops = mem_zalloc(s->loop_count * sizeof(*s->loops));
 	s->stop.run = stop_run;
-	rc = server_init(s, listen, clock, err);
+	rc = server_init(s, options, err);
 	if (rc != ERR_NONE) {
 		server_free(s);
 		return rc;
 	}
 	*out = s;
 	return ERR_NONE;
-}
-
-enum err_code http_server_open(struct http_server **out, const char *listen, unsigned loops,
-                               const struct http_limits *limits, const struct http_handler *handler,
-                               struct clock *clock, struct err *err)
-{
-	return http_server_open_tls(out, listen, loops, limits, handler, NULL, clock, err);
 }
 
 unsigned http_server_port(const struct http_server *s)

@@ -365,6 +365,8 @@ static struct http_stream *stream_new(struct conn *c, const struct http_stream_o
 
 	s->loop = c->loop;
 	s->options = *options;
+	s->options.headers = NULL; /* they go into the answer's head now, and may not last */
+	s->options.header_count = 0;
 	s->chunked = !c->exchange->receive.head.version_1_0;
 	s->conn = c;
 	s->item.run = stream_run;

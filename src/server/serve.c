@@ -241,8 +241,14 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
 	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
-	if (http_server_open_tls(&s->http, options->listen, loops, &limits, &handler, s->tls, s->clock,
-	                         err) != ERR_NONE)
+	if (http_server_open(&s->http,
+	                     &(struct http_server_options){.listen = options->listen,
+	                                                   .loops = loops,
+	                                                   .limits = &limits,
+	                                                   .handler = &handler,
+	                                                   .tls = s->tls,
+	                                                   .clock = s->clock},
+	                     err) != ERR_NONE)
 		return err->code;
 	api_watch(&s->api, s->http);
 	return ERR_NONE;

@@ -388,7 +388,13 @@ static void house_open(struct house *h)
 	         &(struct api_parts){.store = &h->store.base, .clock = &h->clock.base, .seed = {1, 2}});
 	handler = api_handler(&h->api);
 	handler.handle = house_handle;
-	if (http_server_open(&h->http, "127.0.0.1:0", 1, &limits, &handler, &h->clock.base, &err) != ERR_NONE)
+	if (http_server_open(&h->http,
+	                     &(struct http_server_options){.listen = "127.0.0.1:0",
+	                                                   .loops = 1,
+	                                                   .limits = &limits,
+	                                                   .handler = &handler,
+	                                                   .clock = &h->clock.base},
+	                     &err) != ERR_NONE)
 		fail_msg("%s", err.text);
 }
 

@@ -54,7 +54,13 @@ static void house_open(struct house *h, size_t queue_bytes_max)
 	                                      .metrics_open = true});
 	handler = api_handler(&h->api);
 	limits.body_bytes_max = BODY_BYTES_MAX;
-	if (http_server_open(&h->http, "127.0.0.1:0", 2, &limits, &handler, clock_system(), &err) != ERR_NONE)
+	if (http_server_open(&h->http,
+	                     &(struct http_server_options){.listen = "127.0.0.1:0",
+	                                                   .loops = 2,
+	                                                   .limits = &limits,
+	                                                   .handler = &handler,
+	                                                   .clock = clock_system()},
+	                     &err) != ERR_NONE)
 		fail_msg("%s", err.text);
 }
 

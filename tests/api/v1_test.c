@@ -39,8 +39,13 @@ static void serve(struct house *h)
 	                                      .seed = {1, 2},
 	                                      .metrics_open = true});
 	handler = api_handler(&h->api);
-	if (http_server_open(&h->http, "127.0.0.1:0", 1, &limits, &handler, clock_system(), &h->f.err) !=
-	    ERR_NONE)
+	if (http_server_open(&h->http,
+	                     &(struct http_server_options){.listen = "127.0.0.1:0",
+	                                                   .loops = 1,
+	                                                   .limits = &limits,
+	                                                   .handler = &handler,
+	                                                   .clock = clock_system()},
+	                     &h->f.err) != ERR_NONE)
 		fail_msg("%s", h->f.err.text);
 }
 

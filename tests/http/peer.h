@@ -284,8 +284,14 @@ static void house_open(struct house *h, unsigned loops, struct clock *clock)
 	                               .conn_end = house_conn_end};
 	struct err          err;
 
-	if (http_server_open_tls(&h->server, "127.0.0.1:0", loops, &h->limits, &handler, h->tls, clock,
-	                         &err) != ERR_NONE)
+	if (http_server_open(&h->server,
+	                     &(struct http_server_options){.listen = "127.0.0.1:0",
+	                                                   .loops = loops,
+	                                                   .limits = &h->limits,
+	                                                   .handler = &handler,
+	                                                   .tls = h->tls,
+	                                                   .clock = clock},
+	                     &err) != ERR_NONE)
 		fail_msg("%s", err.text);
 	assert_int_equal(pthread_create(&h->worker, NULL, house_worker, h), 0);
 }

@@ -418,8 +418,13 @@ TEST(refuse, lets_the_handler_word_its_errors)
 	int                 fd;
 
 	house_init(&house);
-	assert_int_equal(http_server_open(&house.server, "127.0.0.1:0", 1, &house.limits, &handler,
-	                                  clock_system(), &err),
+	assert_int_equal(http_server_open(&house.server,
+	                                  &(struct http_server_options){.listen = "127.0.0.1:0",
+	                                                                .loops = 1,
+	                                                                .limits = &house.limits,
+	                                                                .handler = &handler,
+	                                                                .clock = clock_system()},
+	                                  &err),
 	                 ERR_NONE);
 	fd = peer_connect(&house);
 	peer_send(fd, "GET / HTTP/1.1\r\n\r\n");
@@ -437,7 +442,13 @@ static enum err_code open_on(const char *listen, unsigned loops, const struct ht
 {
 	struct http_handler handler = {.handle = handle_nothing};
 	struct http_server *server;
-	enum err_code rc = http_server_open(&server, listen, loops, limits, &handler, clock_system(), err);
+	enum err_code       rc = http_server_open(&server,
+	                                          &(struct http_server_options){.listen = listen,
+	                                                                        .loops = loops,
+	                                                                        .limits = limits,
+	                                                                        .handler = &handler,
+	                                                                        .clock = clock_system()},
+	                                          err);
 
 	if (rc == ERR_NONE)
 		http_server_close(server);
@@ -484,7 +495,13 @@ TEST(refuse, takes_an_ipv6_address_all_the_same)
 		skip();
 	}
 	close(fd);
-	assert_int_equal(http_server_open(&server, "[::1]:0", 1, &limits, &handler, clock_system(), &err),
+	assert_int_equal(http_server_open(&server,
+	                                  &(struct http_server_options){.listen = "[::1]:0",
+	                                                                .loops = 1,
+	                                                                .limits = &limits,
+	                                                                .handler = &handler,
+	                                                                .clock = clock_system()},
+	                                  &err),
 	                 ERR_NONE);
 	address.sin6_port = htons((uint16_t)http_server_port(server));
 	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
