@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/problem.h"
-#include "api/v1_match.h"
+#include "api/api.h"
 #include "api/v1_routes.h"
 #include "json/yaml.h"
 #include "service/limits.h"
@@ -222,9 +221,7 @@ static void fuzz_request(struct world *w, struct bytes text)
 	if (v1_match(&r, &match) == V1_MATCHED) {
 		struct v1_call c = {
 		        .ctx = {.services = &w->services, .arena = &r.arena, .caller = BYTES("-")},
-		        .arena = &r.arena,
 		        .route = match.route,
-		        .services = &w->services,
 		        .call = {.http = &r}};
 		enum err_code rc;
 

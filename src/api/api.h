@@ -1,13 +1,16 @@
-/* API: what the server serves. It gives http/ a handler, which finds the route (routes.c) and answers, on the
- * spot or after the writer had its turn. */
+/* API: what the server serves. It gives http/ a handler, which finds the route and answers: by a protocol and the dispatcher
+ * (dispatch.h), or on the spot. */
 #ifndef API_API_H
 #define API_API_H
 
 #include <stdatomic.h>
 
 #include "api/meter.h"
+#include "base/buf.h"
+#include "base/debt.h"
 #include "base/hash.h"
 #include "http/http.h"
+#include "json/json.h"
 #include "table/store.h"
 
 enum { ARN_HOME_BYTES = 64 };
@@ -52,5 +55,61 @@ void api_watch(struct api *api, const struct http_server *http);
 
 /* The handler for http_server_open; the api must outlive the server. */
 struct http_handler api_handler(struct api *api);
+
+/* ---- what each loop thread has of its own: a JSON reader, a buffer for answers, a source of request ids ---- */
+
+enum {
+	REQUEST_ID_LENGTH = 52,
+	ANSWER_KEEP_BYTES_MAX = 256 * 1024, /* a longer answer's buffer is given back */
+};
+
+struct sigv4_key_cache;
+struct late;
+
+struct api_loop {
+	struct api             *api;
+	struct json_reader     *json;
+	struct sigv4_key_cache *signatures;
+	struct buf              answer;   /* of the request being answered; reused */
+	struct debts            debts;    /* of callers whose requests were heavy */
+	struct late            *late;     /* where the work for these is done; NULL: here */
+	struct meter_shard     *meter;    /* in the api; shared with other loops if there are many */
+	uint64_t                id_state; /* moves with each request id, through all 2^64 values */
+	uint64_t                id_fixed; /* differs from loop to loop */
+};
+
+/* Like DynamoDB's: 52 digits and capitals, never twice from one process. */
+void api_loop_request_id(struct api_loop *l, char id[REQUEST_ID_LENGTH]);
+
+/* An empty buffer for the next answer. */
+struct buf *api_loop_answer(struct api_loop *l);
+
+/* ---- problems: errors outside DynamoDB's protocol, as application/problem+json (RFC 9457) ---- */
+
+#define PROBLEM_CONTENT_TYPE "application/problem+json"
+
+/* {"type": "urn:gatehouse:problem:…", "title": …, "status": …, "detail": …, "field": …}. What belongs to a code is in
+ * base/err.h; docs/errors.md says what a program does about each. */
+void problem_write_err(struct buf *out, enum err_code code, const struct err *err);
+
+/* What the HTTP server refuses before there is a request; its statuses are its own. */
+void problem_write_http(struct buf *out, int status, const char *detail);
+
+void problem_answer(struct api_loop *l, struct http_request *r, enum err_code code, const char *detail);
+
+/* 405, with the methods that the path has. */
+void problem_answer_method(struct api_loop *l, struct http_request *r, const char *allowed);
+
+/* ---- routes: which path and method is answered by what, but for /v1 (v1_routes.h). For the test that says every one is
+ * covered ---- */
+
+struct route {
+	enum http_method method;
+	struct bytes     path;
+	void (*handle)(struct api_loop *l, struct http_request *r);
+};
+
+/* In the order of the table; NULL past its end. */
+const struct route *route_at(unsigned index);
 
 #endif

@@ -1,7 +1,7 @@
 /* Dispatch: the steps of a call, and the one way out. See dispatch.h. */
 #include "api/dispatch.h"
 
-#include "api/request_log.h"
+#include "api/meter.h"
 #include "base/audit.h"
 #include "base/list.h"
 

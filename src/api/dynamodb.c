@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "api/authorise.h"
-#include "api/request_log.h"
+#include "api/meter.h"
 #include "base/audit.h"
 #include "dynamo/errors.h"
 #include "item/messages.h"

@@ -7,7 +7,7 @@
 #ifndef API_METRICS_H
 #define API_METRICS_H
 
-#include "api/loop.h"
+#include "api/api.h"
 
 void metrics_handle(struct api_loop *l, struct http_request *r);
 

@@ -4,9 +4,9 @@
 #include <assert.h>
 
 #include "api/authorise.h"
-#include "api/problem.h"
-#include "api/request_log.h"
-#include "api/v1_match.h"
+#include "api/api.h"
+#include "api/meter.h"
+#include "api/v1_routes.h"
 #include "base/audit.h"
 
 enum { V1_TRIES_MAX = 5 }; /* how often a call decides again when others wrote in between */
@@ -35,7 +35,7 @@ static enum err_code read_body(struct v1_call *c, struct json_reader *json, stru
 	if (body.len > c->route->body_bytes_max)
 		return err_set(err, ERR_TOO_LARGE, "the body must have at most %u bytes",
 		               c->route->body_bytes_max);
-	if (json_read(json, c->arena, body, &tree, err) != ERR_NONE)
+	if (json_read(json, c->ctx.arena, body, &tree, err) != ERR_NONE)
 		return err->code;
 	c->body = tree;
 	return ERR_NONE;
@@ -73,14 +73,15 @@ static enum err_code read_once(struct v1_call *c, struct err *err)
 	if (key.len < 1 || key.len > IDEMPOTENCY_KEY_MAX || !bytes_is_utf8(key))
 		return err_field(err, ERR_INVALID, "Idempotency-Key",
 		                 "Idempotency-Key: must have 1 to %d bytes of UTF-8", IDEMPOTENCY_KEY_MAX);
-	buf_init(&whole, c->arena);
-	buf_add_bytes(&whole, arena_printf(c->arena, "%d %.*s\n", (int)r->method, BYTES_ARG(r->target)));
+	buf_init(&whole, c->ctx.arena);
+	buf_add_bytes(&whole, arena_printf(c->ctx.arena, "%d %.*s\n", (int)r->method, BYTES_ARG(r->target)));
 	if (c->body != NULL) {
 		json_writer_init(&writer, &whole);
-		json_tree_canonical(&writer, c->body, c->arena);
+		json_tree_canonical(&writer, c->body, c->ctx.arena);
 	}
-	hmac_sha256(&c->services->identifiers.hmac, buf_bytes(&whole), c->once.digest);
-	c->once.key = identifier_hash_text(&c->services->identifiers, c->arena, "idempotency-key", key);
+	hmac_sha256(&c->ctx.services->identifiers.hmac, buf_bytes(&whole), c->once.digest);
+	c->once.key =
+	        identifier_hash_text(&c->ctx.services->identifiers, c->ctx.arena, "idempotency-key", key);
 	c->once.caller = c->ctx.caller;
 	return ERR_NONE;
 }
@@ -88,7 +89,7 @@ static enum err_code read_once(struct v1_call *c, struct err *err)
 static enum err_code check(const struct v1_call *c, const char *action, struct bytes resource,
                            struct err *err)
 {
-	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->arena, action};
+	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->ctx.arena, action};
 	enum decision      decision;
 
 	return authorise_v1(&p, resource, &decision, err);
@@ -142,14 +143,14 @@ static void keep_answer(struct v1_call *c)
 {
 	struct buf out;
 
-	buf_init(&out, c->arena);
+	buf_init(&out, c->ctx.arena);
 	c->keeping = true;
 	encode(c, &out);
 	c->keeping = false;
 	c->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
 	idempotency_keep(&c->ctx, &c->once, c->status, c->kept.body);
 	if (c->has_secret) { /* this time it is told */
-		buf_init(&out, c->arena);
+		buf_init(&out, c->ctx.arena);
 		c->header_count = 0;
 		encode(c, &out);
 		c->kept.body = buf_bytes(&out);
@@ -322,7 +323,8 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 	if (tells_nobody(subject))
 		fields[count++] = (struct log_field){.name = "subject", .text = subject};
 	if (changed != NULL) {
-		struct bytes journey = arena_printf(c->arena, "journey/%.*s", BYTES_ARG(changed->journey));
+		struct bytes journey =
+		        arena_printf(c->ctx.arena, "journey/%.*s", BYTES_ARG(changed->journey));
 
 		fields[count++] = (struct log_field){.name = "resource", .text = journey};
 		fields[count++] = (struct log_field){.name = "lock", .text = changed->name};
@@ -375,11 +377,9 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 
 	call_init(&c->call, &v1_protocol, r);
 	memset((char *)c + sizeof(c->call), 0, sizeof(*c) - sizeof(c->call));
-	c->arena = &r->arena;
 	c->route = match->route;
-	c->services = l->api->parts.services;
-	c->ctx = (struct context){.services = c->services,
-	                          .arena = c->arena,
+	c->ctx = (struct context){.services = l->api->parts.services,
+	                          .arena = &r->arena,
 	                          .caller = BYTES("-"),
 	                          .now_us = store->backend->now_us(store)};
 	memcpy(c->params, match->params, sizeof(match->params));
@@ -427,11 +427,12 @@ void v1_hold(struct v1_call *c, struct document *document)
 
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
 {
-	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->arena, c->route->action};
+	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->ctx.arena, c->route->action};
 	enum decision      decision;
 
 	if (c->call.who.key != NULL)
-		authorise_v1(&p, arena_printf(c->arena, "%s/%.*s", kind, BYTES_ARG(name)), &decision, err);
+		authorise_v1(&p, arena_printf(c->ctx.arena, "%s/%.*s", kind, BYTES_ARG(name)), &decision,
+		             err);
 	else
 		decision = DECISION_ALLOWED;
 	return decision;
@@ -447,13 +448,13 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 		return;
 	}
 	if (c->resource_count % 16 == 0) {
-		struct bytes *more = arena_array(c->arena, c->resource_count + 16, sizeof(*more));
+		struct bytes *more = arena_array(c->ctx.arena, c->resource_count + 16, sizeof(*more));
 
 		if (c->resource_count > 0)
 			memcpy(more, c->resources, c->resource_count * sizeof(*more));
 		c->resources = more;
 	}
-	text = arena_alloc(c->arena, len + 1 + name.len); /* not printf: every call comes by here */
+	text = arena_alloc(c->ctx.arena, len + 1 + name.len); /* not printf: every call comes by here */
 	memcpy(text, kind, len);
 	text[len] = '/';
 	if (name.len > 0) /* nothing, if what was sent has none */

@@ -65,9 +65,7 @@ struct v1_changed {
 struct v1_call {
 	struct call            call;
 	struct context         ctx; /* its time: when the call came, and from run on the table's */
-	struct arena          *arena;
 	const struct v1_route *route;
-	struct services       *services;
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
 

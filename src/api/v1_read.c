@@ -8,7 +8,7 @@
 
 const struct rules *v1_rules(struct v1_call *c)
 {
-	const struct rules *rules = document_acquire(&c->services->rules);
+	const struct rules *rules = document_acquire(&c->ctx.services->rules);
 
 	v1_hold(c, (struct document *)(uintptr_t)&rules->base);
 	return rules;
@@ -22,7 +22,7 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 	struct fields f = {.err = err};
 
 	err->code = ERR_NONE;
-	*out = identifier_read(&c->services->identifiers, c->arena, &f, "id", &text);
+	*out = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, "id", &text);
 	if (err->code != ERR_NONE && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
 		err_field(err, ERR_INVALID, "id",
 		          "id: a path must not contain an email address, an IP address or a phone number, "
@@ -41,7 +41,7 @@ static bool has_subject(const struct attempt *q, struct bytes id)
 static void subject_add(struct v1_call *c, struct fields *f, const char *name, const struct json *member,
                         struct attempt *out)
 {
-	struct bytes id = identifier_read(&c->services->identifiers, c->arena, f, name, member);
+	struct bytes id = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, name, member);
 
 	if (id.len == 0)
 		return;
@@ -72,7 +72,7 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 	uint8_t      address[16];
 
 	if (ip.len > 0 &&
-	    !identifier_hash(&c->services->identifiers, c->arena, IDENTIFIER_IP, ip, &out->source))
+	    !identifier_hash(&c->ctx.services->identifiers, c->ctx.arena, IDENTIFIER_IP, ip, &out->source))
 		fields_fail(f, "ip", ERR_INVALID, "not a valid IP address");
 	if (out->source.len == 0 || !identifier_ip_parse(ip, address))
 		return;
@@ -83,7 +83,7 @@ static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)
 /* The keys that sign device tokens, held for the length of the call. */
 static const struct device_keys *device_keys(struct v1_call *c)
 {
-	struct device_keys *keys = document_acquire(&c->services->devices);
+	struct device_keys *keys = document_acquire(&c->ctx.services->devices);
 
 	v1_hold(c, &keys->base);
 	return keys;
@@ -93,7 +93,7 @@ static const struct device_keys *device_keys(struct v1_call *c)
 static void read_device_token(struct v1_call *c, struct fields *f, struct attempt *out)
 {
 	struct bytes text = fields_text_or(f, "device_token", DEVICE_TOKEN_SENT_MAX, (struct bytes){NULL, 0});
-	char        *name = arena_alloc(c->arena, DEVICE_NAME_CHARS);
+	char        *name = arena_alloc(c->ctx.arena, DEVICE_NAME_CHARS);
 
 	out->token_sent = text.len > 0;
 	if (out->token_sent && out->subject_count > 0 &&
@@ -128,10 +128,10 @@ void v1_read_challenge(struct fields *f, struct attempt *out)
 
 const struct device_making *v1_device_making(struct v1_call *c)
 {
-	struct device_making *making = arena_alloc(c->arena, sizeof(*making));
+	struct device_making *making = arena_alloc(c->ctx.arena, sizeof(*making));
 
 	making->keys = device_keys(c);
-	c->services->random(making->id, sizeof(making->id));
+	c->ctx.services->random(making->id, sizeof(making->id));
 	return making;
 }
 
@@ -255,7 +255,8 @@ static bool qualifier_is(struct bytes text)
 static struct bytes qualifier_of(struct v1_call *c, struct fields *f, const char *name,
                                  const struct json *member)
 {
-	struct bytes text = identifier_read_method(&c->services->identifiers, c->arena, f, name, member);
+	struct bytes text =
+	        identifier_read_method(&c->ctx.services->identifiers, c->ctx.arena, f, name, member);
 
 	if (f->err->code == ERR_NONE && !qualifier_is(text))
 		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, without # and control characters",
@@ -412,7 +413,7 @@ void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct ver
 	c->status = verdict_status(kind);
 	if (wait->until_s == 0)
 		return;
-	buf_init(&seconds, c->arena);
+	buf_init(&seconds, c->ctx.arena);
 	buf_add_i64(&seconds, wait->whole_seconds);
 	v1_header(c, BYTES("Retry-After"), buf_bytes(&seconds));
 }
@@ -422,4 +423,98 @@ void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_
 	struct verdict_wait wait = verdict_wait(v, now_us);
 
 	v1_enforce_wait(c, v->kind, &wait);
+}
+
+/* ---- times as callers write them: RFC 3339, with an offset; fractions of a second are allowed and dropped ---- */
+
+enum { YEAR_MIN = 1970 };
+
+static const int64_t seconds_max = 253402300799; /* the end of the year 9999 */
+
+/* A number of exactly `digits` digits, followed by `after` unless that is NUL. Moves past both. */
+static bool part(struct bytes *rest, size_t digits, char after, int *out)
+{
+	size_t   len = digits + (after == '\0' ? 0 : 1);
+	uint64_t number;
+
+	if (rest->len < len || !bytes_to_u64((struct bytes){rest->data, digits}, 9999, &number) ||
+	    (after != '\0' && rest->data[digits] != after))
+		return false;
+	*out = (int)number;
+	*rest = (struct bytes){rest->data + len, rest->len - len};
+	return true;
+}
+
+static bool fraction_skip(struct bytes *rest)
+{
+	size_t digits = 0;
+
+	if (rest->len == 0 || rest->data[0] != '.')
+		return true;
+	while (digits + 1 < rest->len && rest->data[digits + 1] >= '0' && rest->data[digits + 1] <= '9')
+		digits++;
+	*rest = (struct bytes){rest->data + digits + 1, rest->len - digits - 1};
+	return digits > 0;
+}
+
+/* "Z", "+02:00", "-05:30" */
+static bool offset_read(struct bytes rest, int64_t *seconds)
+{
+	int hours, minutes, sign;
+
+	*seconds = 0;
+	if (bytes_is(rest, "Z") || bytes_is(rest, "z"))
+		return true;
+	if (rest.len == 0 || (rest.data[0] != '+' && rest.data[0] != '-'))
+		return false;
+	sign = rest.data[0] == '-' ? -1 : 1;
+	rest = (struct bytes){rest.data + 1, rest.len - 1};
+	if (!part(&rest, 2, ':', &hours) || !part(&rest, 2, '\0', &minutes) || rest.len > 0 || hours > 23 ||
+	    minutes > 59)
+		return false;
+	*seconds = sign * (hours * 3600 + minutes * 60);
+	return true;
+}
+
+static bool date_is(const struct tm *given)
+{
+	struct tm made = *given;
+
+	if (given->tm_year < YEAR_MIN - 1900 || given->tm_hour > 23 || given->tm_min > 59 ||
+	    given->tm_sec > 60)
+		return false;
+	made.tm_hour = made.tm_min = made.tm_sec = 0;
+	timegm(&made); /* the 30th of February becomes another day */
+	return made.tm_mday == given->tm_mday && made.tm_mon == given->tm_mon;
+}
+
+bool time_parse(struct bytes text, int64_t *seconds)
+{
+	struct tm when = {0};
+	int64_t   offset;
+
+	if (!part(&text, 4, '-', &when.tm_year) || !part(&text, 2, '-', &when.tm_mon) ||
+	    !part(&text, 2, 'T', &when.tm_mday) || !part(&text, 2, ':', &when.tm_hour) ||
+	    !part(&text, 2, ':', &when.tm_min) || !part(&text, 2, '\0', &when.tm_sec) ||
+	    !fraction_skip(&text) || !offset_read(text, &offset))
+		return false;
+	when.tm_year -= 1900;
+	when.tm_mon -= 1;
+	if (!date_is(&when))
+		return false;
+	*seconds = (int64_t)timegm(&when) - offset;
+	return *seconds >= 0 && *seconds <= seconds_max;
+}
+
+int64_t v1_read_time(struct fields *f, const char *name)
+{
+	const struct json *member = fields_get(f, name);
+	int64_t            seconds = 0;
+
+	if (member == NULL || member->type != JSON_STRING)
+		return fields_i64(f, name, 0, seconds_max);
+	if (!time_parse(member->text, &seconds))
+		fields_fail(f, name, ERR_INVALID,
+		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00Z");
+	return seconds;
 }

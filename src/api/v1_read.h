@@ -36,7 +36,7 @@ struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err 
 enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,
                             struct err *err);
 
-/* A time as whole seconds since 1970, or as RFC 3339 has it ("2026-11-15T22:00:00Z"). v1_time.c */
+/* A time as whole seconds since 1970, or as RFC 3339 has it ("2026-11-15T22:00:00Z"). */
 int64_t v1_read_time(struct fields *f, const char *name);
 bool    time_parse(struct bytes text, int64_t *seconds);
 

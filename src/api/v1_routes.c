@@ -1,6 +1,8 @@
 /* The routes of /v1: one table, read by the dispatcher, the metrics, and the test that says every route is
- * documented and has a test. */
+ * documented and has a test; and which row a path means. */
 #include "api/v1_routes.h"
+
+#include <stdio.h>
 
 #include "service/policy_store.h"
 
@@ -21,8 +23,8 @@ static const struct v1_route routes[] = {
          allow_refused},
         {HTTP_POST, "/v1/refund", WRITE, "Refund", BODY, "", FUNCTIONS(refund), allow_committed,
          allow_refused},
-        {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, V1_QUERY_ANY, FUNCTIONS(authz),
-         NULL, authz_refused},
+        {HTTP_OTHER, "/v1/authz/{*}", WRITE, "Authorize", V1_BODY_IGNORED, V1_QUERY_ANY, FUNCTIONS(ext_authz),
+         NULL, ext_authz_refused},
         {HTTP_GET, "/v1/locks", READ, "ListLocks", NO_BODY, "journey name limit cursor", FUNCTIONS(lock_list),
          NULL, NULL},
         {HTTP_POST, "/v1/unlock", ADMINISTER, "Unlock", BODY, "", FUNCTIONS(unlock), NULL, NULL},
@@ -70,4 +72,208 @@ const struct v1_route *v1_route_at(unsigned index)
 unsigned v1_route_index(const struct v1_route *route)
 {
 	return (unsigned)(route - routes);
+}
+
+/* ---- matching: down the table, the first pattern that fits ----
+ *
+ * Parameters are taken as they came and decoded afterwards, so that an id may hold an encoded slash. */
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
+}
+
+bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes *out)
+{
+	char  *to = arena_alloc(a, text.len + 1);
+	size_t len = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (c == '%') {
+			if (text.len - i < 3 || hex_digit(text.data[i + 1]) < 0 ||
+			    hex_digit(text.data[i + 2]) < 0)
+				return false;
+			c = (char)(hex_digit(text.data[i + 1]) * 16 + hex_digit(text.data[i + 2]));
+			i += 2;
+		} else if (c == '+' && plus) {
+			c = ' ';
+		}
+		to[len++] = c;
+	}
+	*out = (struct bytes){to, len};
+	return bytes_is_utf8(*out);
+}
+
+#define WHATEVER "{*}"
+
+/* The text from `at` up to the next slash. */
+static struct bytes segment_at(struct bytes path, size_t at)
+{
+	const char *start = path.data + at, *slash = memchr(start, '/', path.len - at);
+
+	return (struct bytes){start, slash == NULL ? path.len - at : (size_t)(slash - start)};
+}
+
+/* One walk along both, which nearly always ends after a few bytes. One slash after the end is forgiven. */
+static bool path_fits(const char *pattern, struct bytes path, struct bytes params[V1_PARAMS_MAX])
+{
+	size_t at = 0;
+
+	for (size_t count = 0;; count++) {
+		while (*pattern != '\0' && *pattern != '{' && at < path.len && path.data[at] == *pattern) {
+			pattern++;
+			at++;
+		}
+		if (*pattern != '{')
+			break;
+		if (strcmp(pattern, WHATEVER) == 0)
+			return true;
+		if (at == path.len || path.data[at] == '/' || count == V1_PARAMS_MAX)
+			return false;
+		params[count] = segment_at(path, at);
+		at += params[count].len;
+		pattern = strchr(pattern, '}') + 1;
+	}
+	if (at == path.len)
+		return *pattern == '\0' || strcmp(pattern, "/" WHATEVER) == 0;
+	return *pattern == '\0' && path.data[at] == '/' && at + 1 == path.len;
+}
+
+static bool params_decode(struct http_request *r, struct bytes params[V1_PARAMS_MAX])
+{
+	for (int i = 0; i < V1_PARAMS_MAX; i++)
+		if (params[i].data != NULL && !percent_decode(&r->arena, params[i], false, &params[i]))
+			return false;
+	return true;
+}
+
+static void allowed_write(unsigned methods, char *out, size_t len)
+{
+	static const struct {
+		enum http_method method;
+		const char      *name;
+	} names[] = {{HTTP_GET, "GET, HEAD"},
+	             {HTTP_POST, "POST"},
+	             {HTTP_PUT, "PUT"},
+	             {HTTP_DELETE, "DELETE"},
+	             {HTTP_PATCH, "PATCH"}};
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (methods >> names[i].method & 1)
+			at += (size_t)snprintf(out + at, len - at, "%s%s", at > 0 ? ", " : "", names[i].name);
+}
+
+enum v1_outcome v1_match(struct http_request *r, struct v1_match *out)
+{
+	enum http_method       method = r->method == HTTP_HEAD ? HTTP_GET : r->method;
+	const struct v1_route *route;
+	unsigned               methods = 0;
+
+	for (unsigned i = 0; (route = v1_route_at(i)) != NULL; i++) {
+		memset(out->params, 0, sizeof(out->params));
+		if (!path_fits(route->path, r->path, out->params))
+			continue;
+		if (route->method == method || route->method == HTTP_OTHER) {
+			out->route = route;
+			return params_decode(r, out->params) ? V1_MATCHED : V1_BAD_PATH;
+		}
+		methods |= 1u << route->method;
+	}
+	if (methods == 0)
+		return V1_NO_PATH;
+	allowed_write(methods, out->allowed, sizeof(out->allowed));
+	return V1_OTHER_METHOD;
+}
+
+/* ---- the query ---- */
+
+/* As it is written, before anything is decoded; `value` has no data if there is no equals sign. */
+struct parameter {
+	struct bytes name, value;
+};
+
+/* Takes the first one off the query; false at its end. Empty ones (a=1&&b=2) are passed over. */
+static bool parameter_next(struct bytes *rest, struct parameter *out)
+{
+	while (rest->len > 0) {
+		const char  *end = memchr(rest->data, '&', rest->len);
+		struct bytes pair = {rest->data, end == NULL ? rest->len : (size_t)(end - rest->data)};
+		const char  *equals = memchr(pair.data, '=', pair.len);
+
+		*rest = end == NULL ? (struct bytes){NULL, 0}
+		                    : (struct bytes){end + 1, rest->len - pair.len - 1};
+		if (pair.len == 0)
+			continue;
+		out->name =
+		        (struct bytes){pair.data, equals == NULL ? pair.len : (size_t)(equals - pair.data)};
+		out->value =
+		        equals == NULL ? BYTES("") : (struct bytes){equals + 1, pair.len - out->name.len - 1};
+		return true;
+	}
+	return false;
+}
+
+/* Is it one of the words of a list like "journey name"? */
+static bool is_listed(const char *words, struct bytes name)
+{
+	for (const char *at = words; *at != '\0';) {
+		size_t len = strcspn(at, " ");
+
+		if (len == name.len && memcmp(at, name.data, len) == 0)
+			return true;
+		at += len + (at[len] == ' ');
+	}
+	return false;
+}
+
+static bool comes_again(struct bytes rest, struct bytes name)
+{
+	struct parameter other;
+
+	while (parameter_next(&rest, &other))
+		if (bytes_equal(other.name, name))
+			return true;
+	return false;
+}
+
+/* A misspelt filter must not list everything, nor ?dryrun=1 do what it should only show. */
+enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err)
+{
+	struct bytes     rest = c->call.http->query;
+	struct parameter p;
+	char             name[ERR_FIELD_MAX / 2];
+
+	while (parameter_next(&rest, &p)) {
+		snprintf(name, sizeof(name), "%.*s", BYTES_ARG(p.name));
+		if (!is_listed(known, p.name))
+			return err_field(err, ERR_INVALID, name,
+			                 "?%s: unknown query parameter; this call %s%s", name,
+			                 known[0] == '\0' ? "takes none" : "takes: ", known);
+		if (comes_again(rest, p.name))
+			return err_field(err, ERR_INVALID, name, "?%s: given twice", name);
+	}
+	return ERR_NONE;
+}
+
+struct bytes v1_query(struct v1_call *c, const char *name, struct err *err)
+{
+	struct bytes     rest = c->call.http->query;
+	struct parameter p;
+
+	while (parameter_next(&rest, &p)) {
+		if (!bytes_is(p.name, name))
+			continue;
+		if (percent_decode(c->ctx.arena, p.value, true, &p.value))
+			return p.value;
+		err_field(err, ERR_INVALID, name, "?%s: not valid percent-encoding", name);
+		break;
+	}
+	return (struct bytes){NULL, 0};
 }

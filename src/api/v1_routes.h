@@ -1,57 +1,72 @@
-/* The functions of every route, by file. */
+/* Routes: which one a path means, and the functions of each, by file. */
 #ifndef API_V1_ROUTES_H
 #define API_V1_ROUTES_H
 
 #include "api/v1.h"
+
+enum v1_outcome { V1_MATCHED, V1_NO_PATH, V1_OTHER_METHOD, V1_BAD_PATH };
+
+struct v1_match {
+	const struct v1_route *route;
+	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded, in the request's arena */
+	char                   allowed[64];           /* V1_OTHER_METHOD: for the Allow header */
+};
+
+enum v1_outcome v1_match(struct http_request *r, struct v1_match *out);
+
+/* %41 is A; with `plus`, + is a space. False if it is malformed or not UTF-8. */
+bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes *out);
+
+/* ---- the functions of every route ---- */
 
 #define ROUTE_FUNCTIONS(name)                                                                                \
 	enum err_code name##_decode(struct v1_call *c, struct err *err);                                     \
 	enum err_code name##_run(struct v1_call *c, struct err *err);                                        \
 	void          name##_encode(struct v1_call *c, struct json_writer *w)
 
-/* attempts.c */
+/* v1_attempts.c */
 ROUTE_FUNCTIONS(attempt);
 ROUTE_FUNCTIONS(attempt_begin);
 ROUTE_FUNCTIONS(attempt_finish);
 void attempt_committed(struct v1_call *c);
 
-/* check.c */
+/* v1_check.c */
 ROUTE_FUNCTIONS(check_actions);
 
-/* policies.c */
+/* v1_policies.c */
 ROUTE_FUNCTIONS(policy_get);
 ROUTE_FUNCTIONS(policy_put);
 ROUTE_FUNCTIONS(policy_delete);
 void policy_change_committed(struct v1_call *c);
 
-/* limits.c */
+/* v1_limits.c */
 ROUTE_FUNCTIONS(allow);
 ROUTE_FUNCTIONS(refund);
 ROUTE_FUNCTIONS(limits_top);
 void          allow_committed(struct v1_call *c); /* refunds, too */
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
-/* authz.c */
-ROUTE_FUNCTIONS(authz);
-enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
+/* v1_ext_authz.c */
+ROUTE_FUNCTIONS(ext_authz);
+enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
-/* locks.c, lock_list.c, unlock.c */
+/* v1_locks.c */
 ROUTE_FUNCTIONS(lock_set);
 ROUTE_FUNCTIONS(lock_clear);
 ROUTE_FUNCTIONS(lock_list);
 ROUTE_FUNCTIONS(unlock);
 
-/* states.c, reset.c */
+/* v1_states.c */
 ROUTE_FUNCTIONS(state_set);
 ROUTE_FUNCTIONS(state_clear);
 ROUTE_FUNCTIONS(reset);
 
-/* known_devices.c */
+/* v1_known_devices.c */
 ROUTE_FUNCTIONS(devices_list);
 ROUTE_FUNCTIONS(device_forget);
 ROUTE_FUNCTIONS(devices_forget);
 
-/* subjects.c */
+/* v1_subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);
 ROUTE_FUNCTIONS(subject_explain);

@@ -1,6 +1,6 @@
 /* Options: the defaults, and what may not be served together. */
 #include "access/policy.h"
-#include "api/origin.h"
+#include "api/auth.h"
 #include "http/http.h"
 #include "server/serve.h"
 #include "server/services.h"

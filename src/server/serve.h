@@ -10,7 +10,7 @@ struct serve_options {
 	const char *data;
 	const char *region; /* in ARNs; what signatures must be for */
 	bool        no_auth;
-	const char *host_names; /* without authentication: api/origin.h; NULL: loopback's */
+	const char *host_names; /* without authentication: api/auth.h; NULL: loopback's */
 	const char *tls_cert;   /* PEM files, read again on SIGHUP; NULL: no TLS */
 	const char *tls_key;
 	const char *tls_client_ca; /* peers must show a certificate of this CA; NULL: they need none */

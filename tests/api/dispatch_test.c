@@ -895,9 +895,7 @@ static void v1_probe_handle(struct api_loop *l, struct http_request *r)
 	(void)l;
 	call_init(&c->call, &v1_counting, r);
 	c->route = &route;
-	c->arena = &r->arena;
-	c->services = &v1.services;
-	c->ctx = (struct context){.services = c->services, .arena = c->arena, .caller = BYTES("-")};
+	c->ctx = (struct context){.services = &v1.services, .arena = &r->arena, .caller = BYTES("-")};
 	dispatch(&c->call);
 }
 

@@ -10,8 +10,6 @@
 #include <zlib.h>
 
 #include "api/api.h"
-#include "api/loop.h"
-#include "api/routes.h"
 #include "base/log.h"
 #include "engine/gate.h"
 
@@ -202,17 +200,18 @@ TEST(dynamodb_http, every_answer_has_its_checksum_and_an_id_of_its_own)
 
 TEST(dynamodb_http, request_ids_do_not_repeat_within_or_between_loops)
 {
-	struct api       api = {.parts.seed = {3, 4}};
-	struct api_loop *one = api_loop_open(&api), *two = api_loop_open(&api);
-	char             ids[2000][REQUEST_ID_LENGTH];
+	struct api          api = {.parts.seed = {3, 4}};
+	struct http_handler handler = api_handler(&api);
+	struct api_loop    *one = handler.loop_open(&api), *two = handler.loop_open(&api);
+	char                ids[2000][REQUEST_ID_LENGTH];
 
 	for (unsigned i = 0; i < 2000; i++)
 		api_loop_request_id(i % 2 ? one : two, ids[i]);
 	for (unsigned i = 0; i < 2000; i++)
 		for (unsigned j = i + 1; j < 2000; j++)
 			assert_true(memcmp(ids[i], ids[j], REQUEST_ID_LENGTH) != 0);
-	api_loop_close(&api, one);
-	api_loop_close(&api, two);
+	handler.loop_close(&api, one);
+	handler.loop_close(&api, two);
 }
 
 TEST(dynamodb_http, a_full_queue_is_answered_503_with_retry_after)

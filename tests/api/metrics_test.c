@@ -6,7 +6,7 @@
 #include "api/dynamodb.h"
 #include "api/exposition.h"
 #include "api/metrics.h"
-#include "api/request_log.h"
+#include "api/meter.h"
 #include "base/log.h"
 #include "engine/engine.h"
 

@@ -13,7 +13,7 @@ struct devices_call {
 
 static enum err_code read_path(struct v1_call *c, struct err *err)
 {
-	struct devices_call *k = arena_zalloc(c->arena, sizeof(*k));
+	struct devices_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
 
 	c->request = k;
 	v1_every_journey(c, v1_rules(c)); /* a lane may be of any */

@@ -1,6 +1,6 @@
-/* Limit calls: reading asks and writing answers, for every route that has to do with limits. */
-#ifndef API_LIMIT_CALL_H
-#define API_LIMIT_CALL_H
+/* Limits: reading asks and writing answers, for every route that has to do with limits. */
+#ifndef API_V1_LIMITS_H
+#define API_V1_LIMITS_H
 
 #include "api/v1.h"
 #include "json/fields.h"

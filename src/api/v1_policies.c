@@ -18,9 +18,9 @@ struct policies_call {
 
 static enum err_code find_kind(struct v1_call *c, struct err *err)
 {
-	struct policies_call *p = arena_zalloc(c->arena, sizeof(*p));
+	struct policies_call *p = arena_zalloc(c->ctx.arena, sizeof(*p));
 
-	p->kind = policy_store_kind(c->services->policies, c->params[0]);
+	p->kind = policy_store_kind(c->ctx.services->policies, c->params[0]);
 	c->request = p;
 	if (p->kind == NULL)
 		return err_field(err, ERR_NOT_FOUND, "name", "name: must be attempts or limits");
@@ -44,7 +44,7 @@ static void encode(struct v1_call *c, struct json_writer *w)
 	const struct policies_call *p = c->request;
 
 	if (p->in_force)
-		v1_header(c, BYTES("ETag"), arena_printf(c->arena, "\"%" PRIi64 "\"", p->shown.version));
+		v1_header(c, BYTES("ETag"), arena_printf(c->ctx.arena, "\"%" PRIi64 "\"", p->shown.version));
 	json_begin_object(w);
 	v1_write_text(w, BYTES("name"), bytes_of(p->kind->name));
 	v1_write_i64(w, BYTES("version"), p->shown.version);
@@ -99,7 +99,7 @@ static enum err_code find_version(struct v1_call *c, struct policies_call *p, st
 		                 "?version: there is no version %" PRIi64
 		                 " of these policies; the last %d that were replaced are kept",
 		                 p->read, POLICY_VERSIONS_KEPT);
-	if (policy_store_shipped(c->services->policies, p->kind, &shipped, err) != ERR_NONE)
+	if (policy_store_shipped(c->ctx.services->policies, p->kind, &shipped, err) != ERR_NONE)
 		return err->code;
 	document_release(p->document);
 	p->document = shipped;
@@ -145,7 +145,7 @@ static enum err_code read_change(struct v1_call *c, struct err *err)
 {
 	if (find_kind(c, err) != ERR_NONE)
 		return err->code;
-	if (policy_store_file(c->services->policies) != NULL)
+	if (policy_store_file(c->ctx.services->policies) != NULL)
 		return err_set(err, ERR_POLICIES_FILE,
 		               "the policies come from a file (the setting policies); change them there");
 	return read_match(c, c->request, err);
@@ -186,7 +186,7 @@ enum err_code policy_delete_decode(struct v1_call *c, struct err *err)
 	struct document *d;
 
 	if (read_change(c, err) != ERR_NONE ||
-	    policy_store_shipped(c->services->policies, ((struct policies_call *)c->request)->kind, &d,
+	    policy_store_shipped(c->ctx.services->policies, ((struct policies_call *)c->request)->kind, &d,
 	                         err) != ERR_NONE)
 		return err->code;
 	adopt(c, d, DOCUMENT_SHIPPED);
@@ -216,8 +216,8 @@ void policy_change_committed(struct v1_call *c)
 {
 	struct policies_call *p = c->request;
 
-	p->shown.text = arena_copy(c->arena, p->shown.text);
-	policy_store_install(c->services->policies, p->kind, p->document);
+	p->shown.text = arena_copy(c->ctx.arena, p->shown.text);
+	policy_store_install(c->ctx.services->policies, p->kind, p->document);
 	p->document = NULL;
 }
 

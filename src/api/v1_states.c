@@ -1,7 +1,10 @@
-/* PUT and DELETE /v1/subjects/{id}/states/{family}: what interventions and fraud checks say of a subject. */
-#include "service/state.h"
+/* What interventions and fraud checks say of a subject, and what replacing a credential clears:
+ *   PUT and DELETE /v1/subjects/{id}/states/{family}
+ *   POST /v1/subjects/{id}/reset */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "service/reset.h"
+#include "service/state.h"
 
 static enum err_code read_path(struct v1_call *c, struct bytes *subject, enum state_family *family,
                                struct err *err)
@@ -123,7 +126,7 @@ struct state_set_call {
 
 enum err_code state_set_decode(struct v1_call *c, struct err *err)
 {
-	struct state_set_call *s = arena_zalloc(c->arena, sizeof(*s));
+	struct state_set_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
 	struct fields          f;
 
 	c->request = s;
@@ -170,7 +173,7 @@ struct state_clear_call {
 
 enum err_code state_clear_decode(struct v1_call *c, struct err *err)
 {
-	struct state_clear_call *s = arena_zalloc(c->arena, sizeof(*s));
+	struct state_clear_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
 
 	c->request = s;
 	return read_path(c, &s->subject, &s->family, err);
@@ -194,5 +197,69 @@ void state_clear_encode(struct v1_call *c, struct json_writer *w)
 	for (uint32_t i = 0; i < s->cleared.count; i++)
 		json_string(w, bytes_of(s->cleared.names[i]));
 	json_end_array(w);
+	json_end_object(w);
+}
+
+/* ---- reset: a credential was replaced; clears what the policies say that clears ---- */
+
+struct reset_call {
+	struct reset_request q;
+	struct reset_result  r;
+};
+
+enum err_code reset_decode(struct v1_call *c, struct err *err)
+{
+	struct reset_call *r = arena_zalloc(c->ctx.arena, sizeof(*r));
+	struct bytes       name;
+	struct fields      f;
+
+	c->request = r;
+	r->q.rules = v1_rules(c);
+	if (v1_subject_param(c, 0, &r->q.subject, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	name = v1_read_name(&f, "reset", false);
+	r->q.reset = err->code == ERR_NONE ? rules_reset(r->q.rules, name) : NULL;
+	if (err->code == ERR_NONE && r->q.reset == NULL)
+		fields_fail(&f, "reset", ERR_INVALID,
+		            "unknown reset %.*s; the policies list them under `resets`", BYTES_ARG(name));
+	r->q.operator_locks = fields_bool_or(&f, "operator_locks", false);
+	v1_resource(c, "reset", name);
+	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->locks.count; i++)
+		v1_resource(c, "journey", r->q.reset->locks.list[i].journey);
+	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->counts.count; i++)
+		v1_resource(c, "journey", r->q.reset->counts.list[i].journey);
+	return fields_end(&f);
+}
+
+enum err_code reset_run(struct v1_call *c, struct err *err)
+{
+	struct reset_call *r = c->request;
+
+	return subject_reset(&c->ctx, &r->q, &r->r, err);
+}
+
+void reset_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct reset_call *r = c->request;
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("reset"), r->q.reset->name);
+	json_name(w, BYTES("cleared"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < r->r.count; i++) {
+		json_begin_object(w);
+		v1_write_text(w, BYTES("key"), r->r.cleared[i].sk);
+		v1_write_i64(w, BYTES("count"), r->r.cleared[i].count);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	v1_write_i64(w, BYTES("devices_forgotten"), r->r.devices);
+	v1_write_bool(w, BYTES("demand_ended"), r->r.met.demand_ended);
+	if (r->r.met.suspension_ended)
+		v1_write_bool(w, BYTES("suspension_ended"), true);
+	if (r->r.kept > 0)
+		v1_write_i64(w, BYTES("operator_locks_kept"), r->r.kept);
+	v1_write_bool(w, BYTES("more"), r->r.more);
 	json_end_object(w);
 }

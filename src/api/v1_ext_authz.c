@@ -17,14 +17,14 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "api/limit_call.h"
+#include "api/v1_limits.h"
 #include "api/v1_routes.h"
 
 #define PATH "/v1/authz"
 
 enum { HEADER_NAME_MAX = 63 }; /* of one that a key comes from */
 
-struct authz_call {
+struct ext_authz_call {
 	struct limit_call call;
 	int               deny_status;
 };
@@ -75,7 +75,7 @@ static struct bytes header_once(struct settings *s, struct bytes name)
 			continue;
 		if (found.data != NULL && s->err->code == ERR_NONE) {
 			err_field(s->err, ERR_SERIALIZATION,
-			          arena_printf(s->call->arena, "%.*s", BYTES_ARG(name)).data,
+			          arena_printf(s->call->ctx.arena, "%.*s", BYTES_ARG(name)).data,
 			          "%.*s: this header was sent twice; the proxy must replace what the client "
 			          "sends",
 			          BYTES_ARG(name));
@@ -179,7 +179,7 @@ static bool hash_key(struct settings *s, struct bytes kind, struct limit_key *ke
 		if (bytes_is(kind, kinds[i])) {
 			key->is_address = i == IDENTIFIER_IP && identifier_ip_parse(key->text, key->address);
 			key->hashed = true;
-			return identifier_hash(&s->call->services->identifiers, s->call->arena,
+			return identifier_hash(&s->call->ctx.services->identifiers, s->call->ctx.arena,
 			                       (enum identifier_kind)i, key->text, &key->text);
 		}
 	return false;
@@ -240,7 +240,7 @@ static enum err_code read_item(struct settings *s, const struct limit_policies *
 		return s->err->code;
 	if (out->count == LIMIT_ASKS_MAX)
 		return wrong(s, &policy_setting, "must name at most 16 policies");
-	if (!limit_call_add(out, s->call->arena, policy, &key, cost))
+	if (!limit_call_add(out, s->call->ctx.arena, policy, &key, cost))
 		return wrong(s, &policy_setting, "names the same policy twice for the same key");
 	return ERR_NONE;
 }
@@ -267,10 +267,10 @@ static enum err_code read_deny(struct settings *s, int *status)
 	return s->err->code;
 }
 
-enum err_code authz_decode(struct v1_call *c, struct err *err)
+enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 {
-	struct authz_call *a = arena_zalloc(c->arena, sizeof(*a));
-	struct settings    s = {.call = c, .err = err};
+	struct ext_authz_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
+	struct settings        s = {.call = c, .err = err};
 
 	c->request = a;
 	err->code = ERR_NONE;
@@ -280,29 +280,29 @@ enum err_code authz_decode(struct v1_call *c, struct err *err)
 		return err->code;
 	if (read_items(&s, &a->call) != ERR_NONE || read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;
-	if (!limits_needs_turn(c->services->limits, &a->call, c->ctx.now_us))
+	if (!limits_needs_turn(c->ctx.services->limits, &a->call, c->ctx.now_us))
 		c->call.kind = READ;
 	c->call.tableless = !limits_needs_table(&a->call);
 	return ERR_NONE;
 }
 
-enum err_code authz_run(struct v1_call *c, struct err *err)
+enum err_code ext_authz_run(struct v1_call *c, struct err *err)
 {
-	struct authz_call *a = c->request;
+	struct ext_authz_call *a = c->request;
 
 	return limits_run(&c->ctx, &a->call, err);
 }
 
-enum err_code authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
+enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {
-	struct authz_call *a = c->request;
+	struct ext_authz_call *a = c->request;
 
-	return limits_failed(c->services->limits, &a->call, c->ctx.now_us, rc, err);
+	return limits_failed(c->ctx.services->limits, &a->call, c->ctx.now_us, rc, err);
 }
 
-void authz_encode(struct v1_call *c, struct json_writer *w)
+void ext_authz_encode(struct v1_call *c, struct json_writer *w)
 {
-	struct authz_call *a = c->request;
+	struct ext_authz_call *a = c->request;
 
 	if (!a->call.allowed)
 		c->status = a->deny_status;

@@ -1,7 +1,7 @@
 /* POST /v1/check: one verdict over several actions and limits, without counting anything. */
 #include "service/check.h"
 
-#include "api/limit_call.h"
+#include "api/v1_limits.h"
 #include "service/rule_tally.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
@@ -57,7 +57,7 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 
 	if (fields_get(f, "limits") == NULL || !fields_has(f, "limits"))
 		return;
-	out->limits = arena_zalloc(c->arena, sizeof(*out->limits));
+	out->limits = arena_zalloc(c->ctx.arena, sizeof(*out->limits));
 	out->limits->deed = LIMIT_LOOK;
 	limit_call_read_list(c, f, "limits", limit_call_policies(c), out->limits);
 	c->looked_count = c->resource_count - before;
@@ -65,7 +65,7 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 
 enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 {
-	struct check_call *k = arena_zalloc(c->arena, sizeof(*k));
+	struct check_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
 	struct bytes       journey;
 	struct fields      f;
 

@@ -86,7 +86,7 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 
 enum err_code attempt_decode(struct v1_call *c, struct err *err)
 {
-	struct attempts_call *a = arena_zalloc(c->arena, sizeof(*a));
+	struct attempts_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
 	struct fields         f;
 
 	c->request = a;
@@ -225,24 +225,24 @@ static struct bytes id_make(struct v1_call *c, const struct rule *rule)
 	char                      text[ID_RANDOM_BYTES / 3 * 4];
 	struct buf                seed;
 
-	c->services->random(bits, sizeof(bits));
+	c->ctx.services->random(bits, sizeof(bits));
 	if (once->key.len > 0) {
-		buf_init(&seed, c->arena);
+		buf_init(&seed, c->ctx.arena);
 		buf_add_bytes(&seed, BYTES("attempt:"));
 		buf_add(&seed, (const char *)once->digest, sizeof(once->digest));
 		buf_add_bytes(&seed, once->caller);
 		buf_add_byte(&seed, ':');
 		buf_add_bytes(&seed, once->key);
-		hmac_sha256(&c->services->identifiers.hmac, buf_bytes(&seed), bits);
+		hmac_sha256(&c->ctx.services->identifiers.hmac, buf_bytes(&seed), bits);
 	}
 	base64_url_write((struct bytes){(const char *)bits, ID_RANDOM_BYTES}, text);
-	return arena_printf(c->arena, "%.*s.%.*s.%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
+	return arena_printf(c->ctx.arena, "%.*s.%.*s.%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type),
 	                    (int)sizeof(text), text);
 }
 
 static struct bytes name_of(struct v1_call *c, struct bytes id)
 {
-	char *name = arena_alloc(c->arena, RESERVATION_NAME_CHARS);
+	char *name = arena_alloc(c->ctx.arena, RESERVATION_NAME_CHARS);
 
 	reservation_name(id, name);
 	return (struct bytes){name, RESERVATION_NAME_CHARS};
@@ -256,13 +256,13 @@ static struct bytes begin_rebuild(struct v1_call *c, struct bytes kept)
 
 	if (kept.len < 2 || !bytes_contains(kept, BYTES("\"lapses_at\"")))
 		return kept;
-	return arena_printf(c->arena, "%.*s,\"attempt\":\"%.*s\"}\n", (int)kept.len - 2, kept.data,
+	return arena_printf(c->ctx.arena, "%.*s,\"attempt\":\"%.*s\"}\n", (int)kept.len - 2, kept.data,
 	                    BYTES_ARG(id));
 }
 
 enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 {
-	struct attempts_call *a = arena_zalloc(c->arena, sizeof(*a));
+	struct attempts_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
 	struct fields         f;
 
 	c->request = a;
@@ -339,7 +339,7 @@ static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct
 enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
 {
 	static const char *const ends[] = {"failure", "success", NULL};
-	struct attempts_call    *a = arena_zalloc(c->arena, sizeof(*a));
+	struct attempts_call    *a = arena_zalloc(c->ctx.arena, sizeof(*a));
 	struct fields            f;
 
 	c->request = a;

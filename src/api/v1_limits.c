@@ -1,0 +1,373 @@
+/* Rate limits: POST /v1/allow, POST /v1/refund, GET /v1/limits/top; and reading asks and writing answers, for every route
+ * that has to do with limits. */
+#include "api/v1_limits.h"
+
+#include <stdio.h>
+
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "base/hash.h"
+#include "json/base64.h"
+
+/* ---- reading ---- */
+
+struct limit_policies *limit_call_policies(struct v1_call *c)
+{
+	struct limit_policies *set = limits_policies(c->ctx.services->limits);
+
+	v1_hold(c, &set->base);
+	return set;
+}
+
+static const struct limit_policy *read_policy(struct v1_call *c, struct fields *f,
+                                              const struct limit_policies *set)
+{
+	struct bytes               name = fields_text(f, "policy", LIMIT_NAME_MAX);
+	const struct limit_policy *policy = limit_policies_find(set, name);
+
+	if (policy == NULL)
+		fields_fail(f, "policy", ERR_INVALID,
+		            "unknown policy; GET /v1/policies/limits shows them all");
+	else
+		v1_resource(c, "limit", policy->name);
+	return policy;
+}
+
+struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const struct json *member)
+{
+	struct bytes text =
+	        identifier_read_key(&c->ctx.services->identifiers, c->ctx.arena, f, "key", member);
+	struct limit_key key = limit_key_plain(text);
+
+	if (f->err->code != ERR_NONE || member->type != JSON_OBJECT)
+		return key;
+	key.hashed = true;
+	key.is_address = bytes_is(member->children->name, "ip") &&
+	                 identifier_ip_parse(member->children->text, key.address);
+	return key;
+}
+
+void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
+                     struct limit_call *out)
+{
+	const struct limit_policy *policy = read_policy(c, f, set);
+	struct limit_key           key = limit_call_read_key(c, f, fields_get(f, "key"));
+	int64_t                    cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
+
+	if (f->err->code != ERR_NONE)
+		return;
+	if (key.text.len > LIMIT_KEY_MAX)
+		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, not %zu", LIMIT_KEY_MAX,
+		            key.text.len);
+	else if (!limit_call_add(out, c->ctx.arena, policy, &key, (uint64_t)cost))
+		fields_fail(f, "key", ERR_INVALID,
+		            "given twice for the same policy; each key may be asked about once per call");
+}
+
+void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,
+                          const struct limit_policies *set, struct limit_call *out)
+{
+	const struct json *list = fields_array(f, name, LIMIT_ASKS_MAX);
+	unsigned           at = 0;
+
+	if (list != NULL && list->count == 0)
+		fields_fail(f, name, ERR_INVALID, "must not be empty");
+	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL; m = m->next, at++) {
+		struct bytes  place = arena_printf(c->ctx.arena, "%s[%u]", name, at);
+		struct fields one;
+
+		fields_enter(&one, f, place, m);
+		limit_call_read(c, &one, set, out);
+		fields_end(&one);
+	}
+}
+
+/* ---- writing ----
+ *
+ * Headers are put together by hand, not by printf: they would be a large part of a call's time. */
+
+#define SECOND_US INT64_C(1000000)
+
+static int64_t seconds_up(int64_t us)
+{
+	return (us + SECOND_US - 1) / SECOND_US;
+}
+
+static void write_wait(struct json_writer *w, int64_t wait_us, int64_t now_us)
+{
+	if (wait_us <= 0)
+		return;
+	v1_write_i64(w, BYTES("retry_after"), seconds_up(wait_us));
+	v1_write_time(w, BYTES("until"), seconds_up(now_us + wait_us));
+}
+
+static void write_result(struct json_writer *w, const struct limit_ask *ask, int64_t now_us)
+{
+	json_begin_object(w);
+	v1_write_text(w, BYTES("policy"), ask->policy->name);
+	v1_write_bool(w, BYTES("allowed"), ask->answer.allowed);
+	v1_write_i64(w, BYTES("limit"), (int64_t)ask->answer.limit);
+	if (ask->rule->algorithm == LIMIT_GCRA)
+		v1_write_i64(w, BYTES("burst"), (int64_t)ask->rule->burst);
+	v1_write_i64(w, BYTES("remaining"), (int64_t)ask->answer.remaining);
+	v1_write_i64(w, BYTES("reset"), seconds_up(ask->answer.reset_us));
+	write_wait(w, ask->answer.retry_after_us, now_us);
+	if (ask->answer.reason != LIMIT_NO_REASON)
+		v1_write_text(w, BYTES("reason"), bytes_of(limit_reason_name(ask->answer.reason)));
+	if (ask->answer.near)
+		v1_write_bool(w, BYTES("near"), true);
+	if (ask->policy->shadow)
+		v1_write_bool(w, BYTES("shadow"), true);
+	if (ask->degraded)
+		v1_write_bool(w, BYTES("degraded"), true);
+	json_end_object(w);
+}
+
+void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t now_us)
+{
+	v1_write_bool(w, BYTES("allowed"), c->allowed);
+	v1_write_bool(w, BYTES("degraded"), c->degraded);
+	write_wait(w, c->retry_after_us, now_us);
+	limit_call_write_results(w, BYTES("results"), c, now_us);
+}
+
+void limit_call_write_results(struct json_writer *w, struct bytes name, const struct limit_call *c,
+                              int64_t now_us)
+{
+	json_key(w, name);
+	json_begin_array(w);
+	for (unsigned i = 0; i < c->count; i++)
+		write_result(w, &c->asks[i], now_us);
+	json_end_array(w);
+}
+
+/* ---- headers ---- */
+
+/* "name", as the first part of a list's member. Names need no escapes: limit_policy.c sees to that. */
+static void add_name(struct buf *out, struct bytes name)
+{
+	if (out->len > 0)
+		buf_add(out, ", ", 2);
+	buf_add_byte(out, '"');
+	buf_add_bytes(out, name);
+	buf_add_byte(out, '"');
+}
+
+/* `name` is with what comes before and after it: ";q=" */
+static void add_parameter(struct buf *out, struct bytes name, int64_t value)
+{
+	buf_add_bytes(out, name);
+	buf_add_i64(out, value);
+}
+
+/* The key has a limit of its own: the partition key says that this is no policy for others. A hash names the key here,
+ * because a proxy may pass these headers on. */
+static void add_partition(struct buf *out, const struct limit_ask *ask)
+{
+	uint64_t hash = hash_bytes(HASH_KEY_STABLE, ask->key);
+
+	if (ask->rule == &ask->policy->rule)
+		return;
+	buf_add(out, ";pk=:", 5);
+	base64_encode(out, (struct bytes){(const char *)&hash, sizeof(hash)});
+	buf_add_byte(out, ':');
+}
+
+/* How many seconds the quota is for; of a calendar month, this one. */
+static int64_t period_s(const struct limit_rule *rule, int64_t now_us)
+{
+	struct limit_window w;
+
+	if (rule->period.us > 0)
+		return rule->period.us / SECOND_US;
+	w = limit_window_at(rule->period, now_us);
+	return (w.end_us - w.start_us) / SECOND_US;
+}
+
+void limit_call_headers(struct v1_call *v, const struct limit_call *c, int64_t now_us)
+{
+	struct buf policies, limits, wait;
+
+	buf_init(&policies, v->ctx.arena);
+	buf_init(&limits, v->ctx.arena);
+	buf_init(&wait, v->ctx.arena);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct limit_ask *ask = &c->asks[i];
+
+		if (ask->policy->shadow || ask->degraded || ask->listed)
+			continue;
+		add_name(&policies, ask->policy->name);
+		add_parameter(&policies, BYTES(";q="), (int64_t)ask->rule->limit);
+		add_parameter(&policies, BYTES(";w="), period_s(ask->rule, now_us));
+		add_partition(&policies, ask);
+		add_name(&limits, ask->policy->name);
+		add_parameter(&limits, BYTES(";r="), (int64_t)ask->answer.remaining);
+		add_parameter(&limits, BYTES(";t="), seconds_up(ask->answer.reset_us));
+	}
+	if (policies.len > 0) {
+		v1_header(v, BYTES("RateLimit-Policy"), buf_bytes(&policies));
+		v1_header(v, BYTES("RateLimit"), buf_bytes(&limits));
+	}
+	if (c->retry_after_us > 0) {
+		buf_add_i64(&wait, seconds_up(c->retry_after_us));
+		v1_header(v, BYTES("Retry-After"), buf_bytes(&wait));
+	}
+}
+
+enum { TOP_DEFAULT = 20, TOP_MAX = 100, STATUS_LIMITED = 429 };
+
+struct limits_call {
+	struct limit_call call;
+	bool              enforce;
+};
+
+/* ---- allow and refund ---- */
+
+/* To be answered once under its Idempotency-Key: that takes a turn, whatever it asks. */
+static bool is_keyed(const struct v1_call *c)
+{
+	return http_header_get(c->call.http, "idempotency-key").data != NULL;
+}
+
+/* {policy, key, cost} or {all: […]}. */
+static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct err *err)
+{
+	struct limits_call    *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct limit_policies *set = limit_call_policies(c);
+	struct fields          f;
+
+	c->request = l;
+	l->call.deed = deed;
+	fields_init(&f, c->body, err);
+	if (fields_has(&f, "all"))
+		limit_call_read_list(c, &f, "all", set, &l->call);
+	else
+		limit_call_read(c, &f, set, &l->call);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	l->enforce = v1_enforces_status(c, err);
+	if (err->code == ERR_NONE && !is_keyed(c) &&
+	    !limits_needs_turn(c->ctx.services->limits, &l->call, c->ctx.now_us))
+		c->call.kind = READ;
+	c->call.tableless = !limits_needs_table(&l->call);
+	return err->code;
+}
+
+static enum err_code call_run(struct v1_call *c, struct err *err)
+{
+	struct limits_call *l = c->request;
+
+	return limits_run(&c->ctx, &l->call, err);
+}
+
+static void call_encode(struct v1_call *c, struct json_writer *w)
+{
+	struct limits_call *l = c->request;
+
+	if (l->enforce && !l->call.allowed)
+		c->status = STATUS_LIMITED;
+	limit_call_headers(c, &l->call, c->ctx.now_us);
+	json_begin_object(w);
+	limit_call_write(w, &l->call, c->ctx.now_us);
+	json_end_object(w);
+}
+
+void allow_committed(struct v1_call *c)
+{
+	struct limits_call *l = c->request;
+
+	limits_kept(c->ctx.services->limits, &l->call, c->ctx.now_us);
+}
+
+enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err)
+{
+	struct limits_call *l = c->request;
+
+	return limits_failed(c->ctx.services->limits, &l->call, c->ctx.now_us, rc, err);
+}
+
+enum err_code allow_decode(struct v1_call *c, struct err *err)
+{
+	return call_decode(c, LIMIT_TAKE, err);
+}
+
+enum err_code allow_run(struct v1_call *c, struct err *err)
+{
+	return call_run(c, err);
+}
+
+void allow_encode(struct v1_call *c, struct json_writer *w)
+{
+	call_encode(c, w);
+}
+
+enum err_code refund_decode(struct v1_call *c, struct err *err)
+{
+	return call_decode(c, LIMIT_GIVE, err);
+}
+
+enum err_code refund_run(struct v1_call *c, struct err *err)
+{
+	return call_run(c, err);
+}
+
+void refund_encode(struct v1_call *c, struct json_writer *w)
+{
+	call_encode(c, w);
+}
+
+/* ---- what is hot ---- */
+
+struct top_call {
+	uint64_t max;
+};
+
+enum err_code limits_top_decode(struct v1_call *c, struct err *err)
+{
+	struct top_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
+	struct bytes     max;
+
+	c->request = t;
+	t->max = TOP_DEFAULT;
+	err->code = ERR_NONE;
+	max = v1_query(c, "max", err);
+	if (err->code == ERR_NONE && max.data != NULL &&
+	    (!bytes_to_u64(max, TOP_MAX, &t->max) || t->max == 0))
+		err_field(err, ERR_INVALID, "max", "?max: must be from 1 to %d", TOP_MAX);
+	return err->code;
+}
+
+enum err_code limits_top_run(struct v1_call *c, struct err *err)
+{
+	(void)c;
+	(void)err;
+	return ERR_NONE;
+}
+
+static void write_top(struct v1_call *c, struct json_writer *w, const char *name, enum limits_list which)
+{
+	const struct top_call      *t = c->request;
+	unsigned                    count;
+	const struct limit_top_key *list =
+	        limit_top_read(limits_top(c->ctx.services->limits, which), c->ctx.arena, (unsigned)t->max,
+	                       c->ctx.now_us, &count);
+
+	json_name(w, bytes_of(name));
+	json_begin_array(w);
+	for (unsigned i = 0; i < count; i++) {
+		json_begin_object(w);
+		v1_write_text(w, BYTES("key"), list[i].key);
+		v1_write_i64(w, BYTES("count"), (int64_t)list[i].count);
+		v1_write_i64(w, BYTES("doubt"), (int64_t)list[i].doubt);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+void limits_top_encode(struct v1_call *c, struct json_writer *w)
+{
+	json_begin_object(w);
+	write_top(c, w, "hot", LIMITS_HOT);
+	write_top(c, w, "denied", LIMITS_DENIED);
+	json_end_object(w);
+}

@@ -1,0 +1,430 @@
+/* Locks that people and other systems set, list and clear:
+ *   PUT and DELETE /v1/subjects/{id}/locks/{journey}/{name}
+ *   GET /v1/locks: those that hold, of all subjects, a page at a time
+ *   POST /v1/unlock: clears those of some subjects, or of a journey */
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/cursor.h"
+#include "service/key_names.h"
+#include "service/lock.h"
+#include "service/lock_list.h"
+
+/* Of a path: which lock. */
+struct lock_call {
+	struct lock_new lock;
+	bool            locked; /* false: it is to be open */
+	bool            held;   /* before */
+	struct verdict  verdict;
+};
+
+static enum err_code read_path(struct v1_call *c, const struct rules *rules, struct lock_new *lock,
+                               struct err *err)
+{
+	lock->journey = c->params[1];
+	lock->name = c->params[2];
+	lock->type = BYTES(KEY_LOCK);
+	if (v1_subject_param(c, 0, &lock->pk, err) != ERR_NONE)
+		return err->code;
+	if (v1_check_lock(rules, lock->journey, lock->name, err) != ERR_NONE)
+		return err->code;
+	v1_resource(c, "journey", lock->journey);
+	return ERR_NONE;
+}
+
+static struct bytes lock_key(struct v1_call *c, const struct lock_new *lock)
+{
+	return key_name(c->ctx.arena, lock->journey, lock->type, lock->name, lock->qualifier);
+}
+
+/* ---- setting ---- */
+
+/* A lock that no rule in force heeds would answer `locked` and stop nobody. */
+static void check_heeded(struct fields *f, const struct rules *rules, const struct lock_new *lock,
+                         struct bytes sk)
+{
+	struct rule_ref ref = {lock->journey, lock->name};
+	enum lock_reach reach;
+
+	if (lock_reach(lock->pk, sk, &reach) && rules_heed(rules, &ref, reach, true) &&
+	    !(reach == REACH_QUALIFIER && identifier_is(lock->pk, IDENTIFIER_IP)))
+		return;
+	if (lock->qualifier.len > 0)
+		fields_fail(f, "qualifier", ERR_INVALID,
+		            "%.*s/%.*s does not count by it for this subject; leave it out to lock the whole "
+		            "type",
+		            BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
+	else
+		fields_fail(
+		        f, "name", ERR_INVALID,
+		        "the lock %.*s/%.*s would block nothing: first name it in the `blocked_by` of a type",
+		        BYTES_ARG(lock->journey), BYTES_ARG(lock->name));
+}
+
+static bool is_one_line(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* Why, and who says so: unless a person is named, the access key. */
+static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lock)
+{
+	lock->reason = fields_text_or(f, "reason", LOCK_REASON_MAX, (struct bytes){NULL, 0});
+	lock->set_by = fields_text_or(f, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
+	if (!is_one_line(lock->reason))
+		fields_fail(f, "reason", ERR_INVALID, "must not contain control characters");
+	if (!is_one_line(lock->set_by))
+		fields_fail(f, "set_by", ERR_INVALID, "must not contain control characters");
+	if (lock->set_by.len == 0 && c->call.who.key != NULL)
+		lock->set_by = c->call.who.key->name;
+}
+
+/* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */
+static void read_kind(struct fields *f, const struct rules *rules, struct lock_call *l)
+{
+	struct bytes name;
+
+	l->locked = fields_bool_or(f, "locked", true);
+	if (!l->locked)
+		return;
+	name = v1_read_name(f, "kind", false);
+	l->lock.duration_s = fields_i64_or(f, "duration", 1, RULE_SECONDS_MAX, 0);
+	l->lock.method_type = v1_read_name(f, "method_type", true);
+	l->lock.notification_type = v1_read_name(f, "notification_type", true);
+	if (f->err->code != ERR_NONE)
+		return;
+	l->lock.kind = rules_kind(rules, name);
+	if (l->lock.kind == NULL)
+		fields_fail(f, "kind", ERR_INVALID,
+		            "unknown lock kind %.*s; the policies list them under `locks`", BYTES_ARG(name));
+	else if (l->lock.kind->duration_s == 0 && l->lock.duration_s > 0)
+		fields_fail(f, "duration", ERR_INVALID,
+		            "not valid for the lock kind %.*s, which is permanent", BYTES_ARG(name));
+}
+
+enum err_code lock_set_decode(struct v1_call *c, struct err *err)
+{
+	struct lock_call   *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	const struct rules *rules = v1_rules(c);
+	struct fields       f;
+
+	c->request = l;
+	if (read_path(c, rules, &l->lock, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	l->lock.qualifier = v1_read_qualifier(c, &f, "qualifier");
+	read_kind(&f, rules, l);
+	if (l->locked) {
+		read_person(c, &f, &l->lock);
+		check_heeded(&f, rules, &l->lock, lock_key(c, &l->lock));
+	}
+	return fields_end(&f);
+}
+
+enum err_code lock_set_run(struct v1_call *c, struct err *err)
+{
+	struct lock_call *l = c->request;
+
+	l->verdict = (struct verdict){0};
+	if (l->locked)
+		return lock_add(&c->ctx, &l->lock, &l->verdict, err);
+	return lock_open(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
+}
+
+void lock_set_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct lock_call *l = c->request;
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("subject"), l->lock.pk);
+	v1_write_verdict(w, &l->verdict, c->ctx.now_us);
+	v1_write_text(w, BYTES("set_by"), l->lock.set_by);
+	json_end_object(w);
+}
+
+/* ---- clearing ---- */
+
+enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
+{
+	struct lock_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+
+	c->request = l;
+	if (read_path(c, v1_rules(c), &l->lock, err) != ERR_NONE)
+		return err->code;
+	l->lock.qualifier = v1_query_qualifier(c, "qualifier", err);
+	return err->code;
+}
+
+enum err_code lock_clear_run(struct v1_call *c, struct err *err)
+{
+	struct lock_call *l = c->request;
+
+	return lock_clear(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
+}
+
+void lock_clear_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct lock_call *l = c->request;
+
+	json_begin_object(w);
+	v1_write_bool(w, BYTES("cleared"), l->held);
+	json_end_object(w);
+}
+
+/* ---- the list, and how a page of locks is written ---- */
+
+struct list_call {
+	struct lock_search q;
+	struct lock_page   page;
+};
+
+enum { LOCKS_PAGE_DEFAULT = 100 };
+
+static enum err_code read_limit(struct v1_call *c, uint32_t *limit, struct err *err)
+{
+	struct bytes text = v1_query(c, "limit", err);
+	uint64_t     number = LOCKS_PAGE_DEFAULT;
+
+	if (text.data != NULL && (!bytes_to_u64(text, LOCKS_PAGE_MAX, &number) || number < 1))
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", LOCKS_PAGE_MAX);
+	*limit = (uint32_t)number;
+	return err->code;
+}
+
+static bool name_known(const struct rules *rules, struct bytes name)
+{
+	for (uint32_t i = 0; i < rules->journey_count; i++)
+		if (rules_has_lock(rules, rules->journeys[i].name, name))
+			return true;
+	return false;
+}
+
+/* A name alone is of any journey. */
+static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struct err *err)
+{
+	const struct rules *rules = v1_rules(c);
+
+	q->journey = v1_query(c, "journey", err);
+	q->name = v1_query(c, "name", err);
+	if (err->code != ERR_NONE)
+		return err->code;
+	if (q->journey.data != NULL) {
+		v1_resource(c, "journey", q->journey);
+		return v1_check_lock(rules, q->journey, q->name, err);
+	}
+	v1_any_journey(c, rules);
+	if (q->name.data != NULL && !name_known(rules, q->name))
+		return err_field(err, ERR_INVALID, "name",
+		                 "name: unknown; no journey in the policies has a lock of this name");
+	return ERR_NONE;
+}
+
+enum err_code lock_list_decode(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct bytes      cursor;
+
+	c->request = l;
+	err->code = ERR_NONE;
+	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE)
+		return err->code;
+	cursor = v1_query(c, "cursor", err);
+	if (err->code == ERR_NONE && cursor.data != NULL &&
+	    !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
+		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
+	return err->code;
+}
+
+enum err_code lock_list_run(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = c->request;
+
+	l->q.sees = v1_sees;
+	l->q.sees_ctx = c;
+	return locks_find(&c->ctx, &l->q, &l->page, err);
+}
+
+/* ---- locks in answers ---- */
+
+static struct bytes lane_of(struct bytes type)
+{
+	return bytes_is(type, KEY_SOURCE_LOCK) ? BYTES("source") : BYTES("subject");
+}
+
+static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen, int64_t now_us)
+{
+	struct key_parts p = key_split(seen->sk);
+
+	json_begin_object(w);
+	v1_write_text(w, BYTES("subject"), seen->pk);
+	v1_write_text(w, BYTES("journey"), p.journey);
+	v1_write_text(w, BYTES("name"), p.classifier);
+	v1_write_text(w, BYTES("qualifier"), p.qualifier);
+	v1_write_text(w, BYTES("lane"), lane_of(p.type));
+	v1_write_text(w, BYTES("kind"), seen->kind);
+	v1_write_text(w, BYTES("cause"), seen->cause);
+	if (seen->cause.len == 0)
+		v1_write_text(w, BYTES("set_by"), seen->set_by);
+	v1_write_text(w, BYTES("reason"), seen->reason);
+	v1_write_time(w, BYTES("since"), seen->set_s);
+	v1_write_time(w, BYTES("until"), seen->until_s);
+	if (seen->until_s > 0)
+		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(seen->until_s, now_us));
+	json_end_object(w);
+}
+
+/* `name`: [{subject, journey, name, …}], `more`, and the `cursor` of the next page if there is one. */
+static void page_write(struct json_writer *w, struct bytes name, const struct lock_page *page,
+                       struct arena *a, int64_t now_us)
+{
+	json_name(w, name);
+	json_begin_array(w);
+	for (uint32_t i = 0; i < page->count; i++)
+		lock_seen_write(w, &page->list[i], now_us);
+	json_end_array(w);
+	v1_write_bool(w, BYTES("more"), page->more);
+	if (page->more)
+		v1_write_text(w, BYTES("cursor"), cursor_write(a, page->last_pk, page->last_sk));
+}
+
+void lock_list_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct list_call *l = c->request;
+
+	json_begin_object(w);
+	page_write(w, BYTES("locks"), &l->page, c->ctx.arena, c->ctx.now_us);
+	json_end_object(w);
+}
+
+/* ---- unlocking, a page at a time ----
+ *
+ * A dry run says what would be cleared, and is a read. What a person set stays, unless the request names its kind or who
+ * set it. */
+
+struct unlock_call {
+	struct lock_search q;
+	struct bytes       subjects[UNLOCK_SUBJECTS_MAX];
+	bool               dry_run;
+	struct lock_page   page;
+};
+
+static bool has_subject(const struct unlock_call *u, struct bytes id)
+{
+	for (uint32_t i = 0; i < u->q.subject_count; i++)
+		if (bytes_equal(u->subjects[i], id))
+			return true;
+	return false;
+}
+
+static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_call *u)
+{
+	const struct json *many = fields_array(f, "subjects", UNLOCK_SUBJECTS_MAX);
+
+	if (many == NULL)
+		return;
+	if (many->count == 0)
+		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
+	for (const struct json *m = many->children; m != NULL; m = m->next) {
+		struct bytes id =
+		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m);
+
+		if (id.len > 0 && !has_subject(u, id))
+			u->subjects[u->q.subject_count++] = id;
+	}
+	u->q.subjects = u->subjects;
+}
+
+static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
+{
+	const struct json  *where = fields_object(f, "where", 4);
+	const struct rules *rules = v1_rules(c);
+	struct fields       in;
+
+	if (where == NULL) {
+		v1_every_journey(c, rules);
+		return false;
+	}
+	fields_enter(&in, f, BYTES("where"), where);
+	u->q.kind = v1_read_name(&in, "kind", true);
+	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
+	if (f->err->code == ERR_NONE && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
+		fields_fail(&in, "kind", ERR_INVALID,
+		            "unknown lock kind %.*s; the policies list them under `locks`",
+		            BYTES_ARG(u->q.kind));
+	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
+		u->q.journey = v1_read_journey(c, &in, rules);
+	else
+		v1_every_journey(c, rules);
+	u->q.name = v1_read_name(&in, "name", true);
+	if (f->err->code == ERR_NONE && u->q.name.len > 0 && u->q.journey.len == 0)
+		fields_fail(&in, "journey", ERR_INVALID,
+		            "missing: `name` needs the journey whose lock it is");
+	if (f->err->code == ERR_NONE && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
+		fields_fail(&in, "name", ERR_INVALID,
+		            "unknown lock: the journey %.*s has no lock %.*s in the policies",
+		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
+	fields_end(&in);
+	return true;
+}
+
+enum err_code unlock_decode(struct v1_call *c, struct err *err)
+{
+	struct unlock_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct bytes        cursor;
+	struct fields       f;
+
+	c->request = u;
+	fields_init(&f, c->body, err);
+	read_subjects(c, &f, u);
+	if (!read_where(c, &f, u) && u->q.subject_count == 0)
+		fields_fail(&f, "subjects", ERR_INVALID,
+		            "missing: `subjects` or `where` must say which locks to lift");
+	u->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, UNLOCK_MAX, UNLOCK_MAX);
+	u->dry_run = fields_bool_or(&f, "dry_run", false);
+	cursor = fields_text_or(&f, "cursor", CURSOR_BYTES_MAX, (struct bytes){NULL, 0});
+	if (cursor.len > 0 && !cursor_read(c->ctx.arena, cursor, &u->q.after_pk, &u->q.after_sk))
+		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
+	u->q.not_persons = u->q.kind.len == 0 && u->q.set_by.len == 0;
+	if (u->dry_run)
+		c->call.kind = READ;
+	return fields_end(&f);
+}
+
+/* For the audit log; and rows may be of journeys that the policies no longer have, and that nobody was asked about. */
+static enum err_code note_unlocked(struct v1_call *c, const struct unlock_call *u, struct err *err)
+{
+	c->changed = arena_array(c->ctx.arena, u->page.count, sizeof(*c->changed));
+	c->changed_count = u->page.count;
+	for (uint32_t i = 0; i < u->page.count; i++) {
+		struct key_parts key = key_split(u->page.list[i].sk);
+
+		c->changed[i] = (struct v1_changed){u->page.list[i].pk, key.journey, key.classifier};
+		if (v1_check_sees(c, key.journey, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+enum err_code unlock_run(struct v1_call *c, struct err *err)
+{
+	struct unlock_call *u = c->request;
+
+	if ((u->dry_run ? locks_find(&c->ctx, &u->q, &u->page, err)
+	                : locks_unlock(&c->ctx, &u->q, &u->page, err)) != ERR_NONE)
+		return err->code;
+	return note_unlocked(c, u, err);
+}
+
+void unlock_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct unlock_call *u = c->request;
+
+	json_begin_object(w);
+	v1_write_bool(w, BYTES("dry_run"), u->dry_run);
+	page_write(w, BYTES("unlocked"), &u->page, c->ctx.arena, c->ctx.now_us);
+	if (u->page.kept > 0)
+		v1_write_i64(w, BYTES("operator_locks_kept"), u->page.kept);
+	json_end_object(w);
+}
