@@ -7,14 +7,7 @@
 #include <netinet/in.h>
 
 #include "access/policy_model.h"
-
-enum {
-	MICROS_DIGITS = 6,
-	YEAR_MIN = 1970,
-	YEAR_MAX = 9999,
-	OFFSET_HOURS_MAX = 23,
-	SECONDS_A_DAY = 24 * 60 * 60,
-};
+#include "base/date.h"
 
 #define MICROS      1000000
 #define SECONDS_MAX 253402300799 /* the last of the year 9999 */
@@ -77,19 +70,6 @@ bool truth_parse(struct bytes text, bool *out)
 	return *out || bytes_is((struct bytes){lower, text.len}, "false");
 }
 
-/* The digits after the point, as millionths. */
-static bool fraction_parse(struct bytes digits, int64_t *micros)
-{
-	uint64_t value;
-
-	if (digits.len > MICROS_DIGITS || !bytes_to_u64(digits, MICROS - 1, &value))
-		return false;
-	for (size_t i = digits.len; i < MICROS_DIGITS; i++)
-		value *= 10;
-	*micros = (int64_t)value;
-	return true;
-}
-
 /* [-]digits[.digits], at most SECONDS_MAX either way and six digits after the point. */
 bool decimal_parse(struct bytes text, int64_t *micros)
 {
@@ -102,8 +82,7 @@ bool decimal_parse(struct bytes text, int64_t *micros)
 
 	if (!bytes_to_u64(whole, SECONDS_MAX, &value))
 		return false;
-	if (point != NULL &&
-	    !fraction_parse((struct bytes){point + 1, digits.len - whole.len - 1}, &fraction))
+	if (point != NULL && !date_fraction((struct bytes){point + 1, digits.len - whole.len - 1}, &fraction))
 		return false;
 	*micros = (int64_t)value * MICROS + fraction;
 	if (minus)
@@ -113,123 +92,15 @@ bool decimal_parse(struct bytes text, int64_t *micros)
 
 /* ---- dates ---- */
 
-/* Takes `len` digits, at most `max`, off the front. */
-static bool take_digits(struct bytes *text, size_t len, unsigned max, unsigned *out)
-{
-	uint64_t value;
-
-	if (text->len < len || !bytes_to_u64((struct bytes){text->data, len}, max, &value))
-		return false;
-	*text = (struct bytes){text->data + len, text->len - len};
-	*out = (unsigned)value;
-	return true;
-}
-
-static bool take_byte(struct bytes *text, char byte)
-{
-	if (text->len == 0 || text->data[0] != byte)
-		return false;
-	*text = (struct bytes){text->data + 1, text->len - 1};
-	return true;
-}
-
-static unsigned month_days(unsigned year, unsigned month)
-{
-	static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	bool                 leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-
-	return days[month - 1] + (month == 2 && leap ? 1u : 0u);
-}
-
-/* Days from 1970 to a date. */
-static int64_t day_number(unsigned year, unsigned month, unsigned day)
-{
-	unsigned before = year - 1;
-	int64_t  days = before * 365 + before / 4 - before / 100 + before / 400;
-
-	for (unsigned m = 1; m < month; m++)
-		days += month_days(year, m);
-	return days + day - 1 - 719162; /* of 1970-01-01, counted the same way */
-}
-
-static bool take_day(struct bytes *text, int64_t *seconds)
-{
-	unsigned year, month, day;
-
-	if (!take_digits(text, 4, YEAR_MAX, &year) || year < YEAR_MIN || !take_byte(text, '-') ||
-	    !take_digits(text, 2, 12, &month) || month == 0 || !take_byte(text, '-') ||
-	    !take_digits(text, 2, month_days(year, month), &day) || day == 0)
-		return false;
-	*seconds = day_number(year, month, day) * SECONDS_A_DAY;
-	return true;
-}
-
-static bool take_fraction(struct bytes *text, int64_t *micros)
-{
-	size_t len = 0;
-	bool   ok;
-
-	while (len < text->len && text->data[len] >= '0' && text->data[len] <= '9')
-		len++;
-	ok = fraction_parse((struct bytes){text->data, len}, micros);
-	*text = (struct bytes){text->data + len, text->len - len};
-	return ok;
-}
-
-/* hh:mm[:ss[.f]] */
-static bool take_time(struct bytes *text, int64_t *seconds, int64_t *micros)
-{
-	unsigned hour, minute, second = 0;
-
-	if (!take_digits(text, 2, 23, &hour) || !take_byte(text, ':') || !take_digits(text, 2, 59, &minute))
-		return false;
-	if (take_byte(text, ':')) {
-		if (!take_digits(text, 2, 59, &second))
-			return false;
-		if (take_byte(text, '.') && !take_fraction(text, micros))
-			return false;
-	}
-	*seconds += hour * 3600 + minute * 60 + second;
-	return true;
-}
-
-/* Z, +hh:mm or -hh:mm */
-static bool take_zone(struct bytes *text, int64_t *seconds)
-{
-	unsigned hour, minute;
-	int64_t  offset;
-	bool     west;
-
-	if (take_byte(text, 'Z'))
-		return true;
-	west = take_byte(text, '-');
-	if (!west && !take_byte(text, '+'))
-		return false;
-	if (!take_digits(text, 2, OFFSET_HOURS_MAX, &hour) || !take_byte(text, ':') ||
-	    !take_digits(text, 2, 59, &minute))
-		return false;
-	offset = hour * 3600 + minute * 60;
-	*seconds += west ? offset : -offset;
-	return true;
-}
-
 /* Four digits alone are refused: they may be meant as a year. */
 bool date_parse(struct bytes text, int64_t *micros)
 {
 	uint64_t epoch;
-	int64_t  seconds, fraction = 0;
 
-	if (text.len != 4 && bytes_to_u64(text, SECONDS_MAX, &epoch)) {
-		*micros = (int64_t)epoch * MICROS;
-		return true;
-	}
-	if (!take_day(&text, &seconds))
-		return false;
-	if (text.len > 0 &&
-	    !(take_byte(&text, 'T') && take_time(&text, &seconds, &fraction) && take_zone(&text, &seconds)))
-		return false;
-	*micros = seconds * MICROS + fraction;
-	return text.len == 0;
+	if (text.len == 4 || !bytes_to_u64(text, SECONDS_MAX, &epoch))
+		return date_read_iso(text, micros);
+	*micros = (int64_t)epoch * MICROS;
+	return true;
 }
 
 /* ---- values from JSON ---- */

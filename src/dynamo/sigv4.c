@@ -166,7 +166,7 @@ struct check {
 	struct sigv4_authorization  authorization;
 	struct sigv4_names          names;
 	struct sigv4_scope          scope;
-	char                        date[SIGV4_DATE_CHARS];
+	char                        date[DATE_BASIC_CHARS];
 };
 
 /* ---- is there a signature? ---- */
@@ -242,21 +242,21 @@ static enum err_code signature_read(struct check *c, struct err *err)
 
 static enum err_code skew_refuse(const struct check *c, const char *format, int64_t bound_s, struct err *err)
 {
-	char bound[SIGV4_DATE_CHARS];
-	char now[SIGV4_DATE_CHARS];
+	char bound[DATE_BASIC_CHARS];
+	char now[DATE_BASIC_CHARS];
 
-	sigv4_date_write(bound_s > 0 ? bound_s : 0, bound);
-	sigv4_date_write(c->now_s > 0 ? c->now_s : 0, now);
-	return err_set(err, ERR_SIGNATURE, format, SIGV4_DATE_CHARS, c->date, SIGV4_DATE_CHARS, bound,
-	               SIGV4_DATE_CHARS, now);
+	date_write_basic(bound_s > 0 ? bound_s : 0, bound);
+	date_write_basic(c->now_s > 0 ? c->now_s : 0, now);
+	return err_set(err, ERR_SIGNATURE, format, DATE_BASIC_CHARS, c->date, DATE_BASIC_CHARS, bound,
+	               DATE_BASIC_CHARS, now);
 }
 
 /* X-Amz-Date goes before Date, and is in the signed form; Date may be in either. */
 static bool date_read(const struct check *c, int64_t *date_s)
 {
 	if (c->found[AMZ_DATE].len > 0)
-		return sigv4_date_read(c->found[AMZ_DATE], date_s);
-	return sigv4_date_read(c->found[DATE], date_s) || sigv4_date_read_http(c->found[DATE], date_s);
+		return date_read_basic(c->found[AMZ_DATE], date_s);
+	return date_read_basic(c->found[DATE], date_s) || date_read_http(c->found[DATE], date_s);
 }
 
 static enum err_code date_check(struct check *c, struct err *err)
@@ -266,7 +266,7 @@ static enum err_code date_check(struct check *c, struct err *err)
 
 	if (!date_read(c, &date_s))
 		return err_set(err, ERR_SIGNATURE_INCOMPLETE, MSG_SIGN_DATE, BYTES_ARG(sigv4_shown(sent)));
-	sigv4_date_write(date_s, c->date);
+	date_write_basic(date_s, c->date);
 	if (date_s < c->now_s - SIGV4_SKEW_S)
 		return skew_refuse(c, MSG_SIGN_EXPIRED, c->now_s - SIGV4_SKEW_S, err);
 	if (date_s > c->now_s + SIGV4_SKEW_S)
@@ -307,7 +307,7 @@ static enum err_code scope_check(struct check *c, struct err *err)
 	if (!bytes_equal(s->date, day))
 		buf_add_bytes(&wrong,
 		              arena_printf(c->arena, MSG_SIGN_SCOPE_DATE, BYTES_ARG(sigv4_shown(s->date)),
-		                           BYTES_ARG(day), SIGV4_DATE_CHARS, c->date));
+		                           BYTES_ARG(day), DATE_BASIC_CHARS, c->date));
 	if (wrong.len > 0)
 		return err_set(err, ERR_SIGNATURE, "%.*s", BYTES_ARG(buf_bytes(&wrong)));
 	return ERR_NONE;

@@ -4,10 +4,13 @@
 
 #include "base/buf.h"
 #include "base/crypto.h"
+#include "base/date.h"
 #include "dynamo/sigv4.h"
 
 #define SIGV4_ALGORITHM  "AWS4-HMAC-SHA256"
 #define SIGV4_TERMINATOR "aws4_request"
+
+enum { SIGV4_DAY_CHARS = 8 }; /* of a date, as in a credential's scope */
 
 /* ---- what was sent (sigv4_parse.c) ---- */
 
@@ -57,21 +60,6 @@ static inline struct bytes sigv4_shown(struct bytes sent)
 	return (struct bytes){sent.data, sent.len < SIGV4_SHOWN_MAX ? sent.len : SIGV4_SHOWN_MAX};
 }
 
-/* ---- dates (sigv4_parse.c) ---- */
-
-enum {
-	SIGV4_DATE_CHARS = 16, /* YYYYMMDDTHHMMSSZ */
-	SIGV4_DAY_CHARS = 8,   /* its first part, as in a credential's scope */
-};
-
-/* Seconds since 1970; false unless it is exactly one existing second of the years 1970 to 9999. */
-bool sigv4_date_read(struct bytes text, int64_t *seconds);
-
-/* "Sun, 30 Aug 2015 12:36:00 GMT"; the zone may also be UTC, +0000 or -0000. The weekday is not compared. */
-bool sigv4_date_read_http(struct bytes text, int64_t *seconds);
-
-void sigv4_date_write(int64_t seconds, char text[SIGV4_DATE_CHARS]);
-
 /* ---- the text that is signed (sigv4_sign.c) ---- */
 
 /* Appends the canonical request. Every name was sent (sigv4_names_cover). The buf needs an arena: it is
@@ -82,7 +70,7 @@ enum err_code sigv4_canonical_write(struct buf *out, const struct sigv4_request 
                                     struct err *err);
 
 /* Appends the string to sign. `scope` is date/region/service/aws4_request. */
-void sigv4_string_write(struct buf *out, const char date[SIGV4_DATE_CHARS], struct bytes scope,
+void sigv4_string_write(struct buf *out, const char date[DATE_BASIC_CHARS], struct bytes scope,
                         struct bytes canonical_request);
 
 void sigv4_body_hex(const struct sigv4_request *r, char hex[SHA256_HEX_CHARS]);

@@ -273,14 +273,14 @@ enum err_code sigv4_canonical_write(struct buf *out, const struct sigv4_request 
 	return ERR_NONE;
 }
 
-void sigv4_string_write(struct buf *out, const char date[SIGV4_DATE_CHARS], struct bytes scope,
+void sigv4_string_write(struct buf *out, const char date[DATE_BASIC_CHARS], struct bytes scope,
                         struct bytes canonical_request)
 {
 	struct bytes head = BYTES(SIGV4_ALGORITHM "\n");
 
-	buf_reserve(out, head.len + SIGV4_DATE_CHARS + scope.len + SHA256_HEX_CHARS + 2);
+	buf_reserve(out, head.len + DATE_BASIC_CHARS + scope.len + SHA256_HEX_CHARS + 2);
 	buf_add_bytes(out, head);
-	buf_add(out, date, SIGV4_DATE_CHARS);
+	buf_add(out, date, DATE_BASIC_CHARS);
 	buf_add_byte(out, '\n');
 	buf_add_bytes(out, scope);
 	buf_add_byte(out, '\n');
@@ -382,7 +382,7 @@ struct signing {
 	struct sigv4_request           full; /* with the headers that were added */
 	const struct sigv4_credential *credential;
 	struct arena                  *arena;
-	char                          *date; /* SIGV4_DATE_CHARS */
+	char                          *date; /* DATE_BASIC_CHARS */
 	struct sigv4_scope             scope;
 	struct sigv4_names             names;
 };
@@ -457,11 +457,11 @@ enum err_code sigv4_sign(const struct sigv4_request *r, const struct sigv4_crede
 	struct signing s = {.full = *r, .credential = c, .arena = a};
 
 	out->count = 0;
-	s.date = arena_alloc(a, SIGV4_DATE_CHARS);
-	sigv4_date_write(r->now_us / 1000000, s.date);
+	s.date = arena_alloc(a, DATE_BASIC_CHARS);
+	date_write_basic(r->now_us / 1000000, s.date);
 	if (scope_make(&s, err) != ERR_NONE)
 		return err->code;
-	header_add(out, BYTES("X-Amz-Date"), (struct bytes){s.date, SIGV4_DATE_CHARS});
+	header_add(out, BYTES("X-Amz-Date"), (struct bytes){s.date, DATE_BASIC_CHARS});
 	if (c->token.len > 0)
 		header_add(out, BYTES("X-Amz-Security-Token"), c->token);
 	s.full = request_extend(r, out, a);

@@ -1,13 +1,12 @@
 /* AWS: see aws.h. */
-#define _GNU_SOURCE
 #include "outbound/aws.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/crypto.h"
+#include "base/date.h"
 #include "dynamo/sigv4.h"
 #include "json/json.h"
 
@@ -200,30 +199,15 @@ static bool is_about_time(struct bytes type)
 	return is_one_of(type, names);
 }
 
-/* The service's time, as its Date has it. */
-static bool date_read(struct bytes date, int64_t *us)
-{
-	struct tm time = {0};
-	char      copy[40];
-
-	if (date.len == 0 || date.len >= sizeof(copy))
-		return false;
-	memcpy(copy, date.data, date.len);
-	copy[date.len] = '\0';
-	if (strptime(copy, "%a, %d %b %Y %H:%M:%S", &time) == NULL)
-		return false;
-	*us = timegm(&time) * 1000000;
-	return true;
-}
-
 /* (2) */
 static bool clock_correct(struct aws *a, const struct aws_answer *answer)
 {
-	int64_t theirs, skew;
+	int64_t theirs_s, skew;
 
-	if (!is_about_time(answer->type) || !date_read(outbound_header_get(&answer->http, "date"), &theirs))
+	if (!is_about_time(answer->type) ||
+	    !date_read_http(outbound_header_get(&answer->http, "date"), &theirs_s))
 		return false;
-	skew = theirs - clock_wall_us(a->clock);
+	skew = theirs_s * 1000000 - clock_wall_us(a->clock);
 	if (llabs(skew - atomic_load(&a->skew_us)) < (int64_t)AWS_SKEW_MIN_S * 1000000)
 		return false;
 	atomic_store(&a->skew_us, skew);

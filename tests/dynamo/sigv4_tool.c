@@ -70,7 +70,7 @@ static void texts_write(struct json_writer *w, struct arena *a, const struct sig
 	struct sigv4_names         names;
 	struct sigv4_scope         scope;
 	char                       hex[SHA256_HEX_CHARS];
-	char                       date[SIGV4_DATE_CHARS] = {0};
+	char                       date[DATE_BASIC_CHARS] = {0};
 	int64_t                    seconds;
 	struct buf                 canonical, text;
 	struct err                 err;
@@ -84,11 +84,10 @@ static void texts_write(struct json_writer *w, struct arena *a, const struct sig
 		     sigv4_scope_read(auth.credential, &scope, &err) != ERR_NONE))
 			return;
 		if (bytes_equal_lower(BYTES("x-amz-date"), r->headers[i].name) &&
-		    sigv4_date_read(value, &seconds))
-			sigv4_date_write(seconds, date);
-		if (bytes_equal_lower(BYTES("date"), r->headers[i].name) &&
-		    sigv4_date_read_http(value, &seconds))
-			sigv4_date_write(seconds, date);
+		    date_read_basic(value, &seconds))
+			date_write_basic(seconds, date);
+		if (bytes_equal_lower(BYTES("date"), r->headers[i].name) && date_read_http(value, &seconds))
+			date_write_basic(seconds, date);
 	}
 	buf_init(&canonical, a);
 	buf_init(&text, a);

@@ -67,7 +67,7 @@ TEST(retry, statuses_say_what_is_worth_another_try)
 	assert_int_equal(retry_kind_of_status(429), RETRY_THROTTLED);
 }
 
-/* ---- circuit.h ---- */
+/* ---- circuits ---- */
 
 static struct circuit a_circuit(void)
 {
