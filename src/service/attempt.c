@@ -16,10 +16,8 @@ struct recording {
 	struct err            *err;
 };
 
-/* Left for the device that is remembered, the answer that is kept, and locks. */
-enum { CHANGES_SPARE = 8 };
-
-static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
+/* Left for the device that is remembered, and locks. */
+enum { CHANGES_SPARE = 4 };
 
 /* ---- history: what a row remembers of the attempts behind it, in one short text ---- */
 
@@ -104,12 +102,6 @@ static int64_t first_ends(const struct counter *c, int64_t own_ends_s)
 	return first_s;
 }
 
-static const struct expr *count_unchanged(const struct recording *r, const struct counter *c)
-{
-	return c->own == NULL ? row_absent(r->ctx->arena, "PK", "ttl", r->ctx->now_us)
-	                      : row_same(r->ctx->arena, &c->own->item, count_same);
-}
-
 static void count_put(struct recording *r, struct counter *c)
 {
 	int64_t    ends_s = count_ends(r, c);
@@ -130,7 +122,7 @@ static void count_put(struct recording *r, struct counter *c)
 	if (r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
 		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
 	details_set(r->q, &row);
-	ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row), count_unchanged(r, c));
+	ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 /* The rows that a lock or a success does away with: all that count together, or those of one qualifier. */
@@ -140,11 +132,10 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 		const struct count_row *row = &c->rows[i];
 
 		/* What does not fit stays until it expires: better than to refuse the call. */
-		if (r->ctx->changes.count >= CHANGES_MAX - CHANGES_SPARE)
+		if (changes_room(&r->ctx->changes) <= CHANGES_SPARE)
 			return;
 		if (!each || bytes_equal(row->sk, c->sk))
-			ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, row->pk, row->sk),
-			           row_same(r->ctx->arena, &row->item, count_same));
+			ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, row->pk, row->sk));
 	}
 }
 
@@ -163,7 +154,7 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_set_i64(&row, "ttl", ctx_now_s(r->ctx) + r->q->rule->life_s);
 		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
 		details_set(r->q, &row);
-		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row), count_unchanged(r, c));
+		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 
 	for (uint32_t i = 0; i < c->row_count; i++) {
@@ -177,8 +168,7 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, moved);
 		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
-		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row),
-		        row_same(r->ctx->arena, &old->item, count_same));
+		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 }
 
@@ -511,5 +501,8 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 	}
 	if (is_counted(q->rule, outcome))
 		return count_all(&r);
-	return outcome == OUTCOME_SUCCESS ? succeed(&r) : ERR_NONE;
+	if (outcome != OUTCOME_SUCCESS)
+		return ERR_NONE;
+	changes_confirm(&ctx->changes);
+	return succeed(&r);
 }

@@ -236,16 +236,32 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 	return read_failed(ctx, TABLE_AUTH_STATE, rc, err);
 }
 
+void ctx_found(struct context *ctx, const struct item *row)
+{
+	struct looked found = {.found = true, .item = *row};
+
+	if (ctx->table->alone)
+		return;
+	found.pk = row_text(row, "PK");
+	found.sk = row_text(row, "SK");
+	changes_read(&ctx->changes, ctx->table, TABLE_AUTH_STATE, &found);
+}
+
 /* ---- writing ---- */
 
-void ctx_put(struct context *ctx, enum service_table which, struct item item, const struct expr *condition)
+void ctx_put(struct context *ctx, enum service_table which, struct item item)
+{
+	changes_put(&ctx->changes, name_of(ctx, which), item, NULL);
+}
+
+void ctx_put_if(struct context *ctx, enum service_table which, struct item item, const struct expr *condition)
 {
 	changes_put(&ctx->changes, name_of(ctx, which), item, condition);
 }
 
-void ctx_delete(struct context *ctx, enum service_table which, struct item key, const struct expr *condition)
+void ctx_delete(struct context *ctx, enum service_table which, struct item key)
 {
-	changes_delete(&ctx->changes, name_of(ctx, which), key, condition);
+	changes_delete(&ctx->changes, name_of(ctx, which), key, NULL);
 }
 
 void ctx_update(struct context *ctx, enum service_table which, struct item key,

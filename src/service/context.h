@@ -46,9 +46,12 @@ enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, st
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
 
 /* Rows of auth-state; q->table is set here. Expired ones are among them. A scan is no ground for a decision: others change
- * rows meanwhile, and it would take a version of the whole table to notice. Read what it finds once more. */
+ * rows meanwhile, and it would take a version of the whole table to notice. ctx_found says which rows one rests on. */
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
                         struct err *err);
+
+/* What is decided rests on this row of a scan. */
+void ctx_found(struct context *ctx, const struct item *row);
 
 /* A row of a table whose key is PK alone. */
 enum err_code ctx_get(struct context *ctx, enum service_table which, struct bytes pk, struct looked *out,
@@ -60,9 +63,12 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 
 /* ---- writing, once all is decided ---- */
 
-/* item and key must be well-formed (value.h, V1); a condition may be NULL. */
-void ctx_put(struct context *ctx, enum service_table which, struct item item, const struct expr *condition);
-void ctx_delete(struct context *ctx, enum service_table which, struct item key, const struct expr *condition);
+/* item and key must be well-formed (value.h, V1). They need no conditions: what was read is one. A condition is for what
+ * a row may have become since; it takes the place of "as it was read". NULL: none. */
+void ctx_put(struct context *ctx, enum service_table which, struct item item);
+void ctx_put_if(struct context *ctx, enum service_table which, struct item item,
+                const struct expr *condition);
+void ctx_delete(struct context *ctx, enum service_table which, struct item key);
 void ctx_update(struct context *ctx, enum service_table which, struct item key,
                 const struct expr_update *update, const struct expr *condition);
 

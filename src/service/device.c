@@ -6,9 +6,6 @@
 #include "service/reservation.h"
 #include "service/row.h"
 
-static const char *const row_same_names[] = {"failures", "last_updated", "ttl", NULL};
-static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
-
 /* "SIGN_IN/PASSWORD_ENTRY": what maps of a device's row are keyed by. */
 static struct bytes ref_text(struct arena *a, struct bytes journey, struct bytes name)
 {
@@ -155,7 +152,7 @@ static void failures_put(struct context *ctx, const struct attempt *q, const str
 	row_from(&row, ctx->arena, old);
 	map_set(&row, "failures", ref_text(ctx->arena, q->rule->journey, q->rule->type), failures);
 	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_same(ctx->arena, old, row_same_names));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 bool device_lane_fail(struct context *ctx, const struct attempt *q, struct device_lane *lane)
@@ -167,8 +164,7 @@ bool device_lane_fail(struct context *ctx, const struct attempt *q, struct devic
 		return last;
 	}
 	ctx_delete(ctx, TABLE_AUTH_STATE,
-	           row_key_two(ctx->arena, q->subjects[0], key_device(ctx->arena, q->device)),
-	           row_same(ctx->arena, &lane->row, row_same_names)); /* (2) */
+	           row_key_two(ctx->arena, q->subjects[0], key_device(ctx->arena, q->device))); /* (2) */
 	return true;
 }
 
@@ -181,8 +177,7 @@ enum err_code device_forget_spent(struct context *ctx, const struct attempt *q, 
 		return err->code;
 	*forgotten = !row.found || failures_of(ctx->arena, &row.item, q->rule) >= q->rule->max_device;
 	if (row.found && *forgotten)
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row.pk, row.sk),
-		           row_same(ctx->arena, &row.item, row_same_names));
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row.pk, row.sk));
 	return ERR_NONE;
 }
 
@@ -254,7 +249,7 @@ static void new_put(struct issuing *i)
 	row_set_i64(&row, "issued_at", ctx_now_s(i->ctx));
 	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
 	row_set_i64(&row, "ttl", i->out->expires_s);
-	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_absent(a, "PK", "ttl", i->ctx->now_us));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 /* (2) */
@@ -277,7 +272,7 @@ static void old_shorten(struct issuing *i)
 	row_set_i64(&row, "ttl", grace_ends(i));
 	row_set_i64(&row, "replaced_at", ctx_now_s(i->ctx));
 	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
-	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_same(i->ctx->arena, i->old, row_same_names));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 /* (4) of one type: as many fewer as this device failed. */
@@ -296,13 +291,12 @@ static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t fa
 	if (ctx_look(i->ctx, pk, sk, &old, i->err) != ERR_NONE)
 		return i->err->code;
 	if (old.found && row_i64(&old.item, "count", 0) <= failures) {
-		ctx_delete(i->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk),
-		           row_same(a, &old.item, count_same));
+		ctx_delete(i->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
 	} else if (old.found) {
 		row_from(&row, a, &old.item);
 		row_set_i64(&row, "count", row_i64(&old.item, "count", 0) - failures);
 		row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
-		ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row), row_same(a, &old.item, count_same));
+		ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 	return ERR_NONE;
 }
@@ -345,8 +339,7 @@ static void rest_trim(struct issuing *i)
 		gone[first] = true;
 		ctx_delete(
 		        i->ctx, TABLE_AUTH_STATE,
-		        row_key_two(i->ctx->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")),
-		        row_same(i->ctx->arena, &i->list.rows[first], row_same_names));
+		        row_key_two(i->ctx->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")));
 	}
 }
 
@@ -365,8 +358,7 @@ static enum err_code issue_note(struct issuing *i)
 	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
 	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
 	row_set_i64(&row, "ttl", i->out->expires_s);
-	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row),
-	        old.found ? row_same(a, &old.item, count_same) : row_absent(a, "PK", "ttl", i->ctx->now_us));
+	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -433,8 +425,7 @@ enum err_code device_forget(struct context *ctx, struct bytes subject, struct by
 		if (name.len > 0 && !bytes_equal(sk, key_device(ctx->arena, name)))
 			continue;
 		(*count)++;
-		/* No condition: a device that fails once more meanwhile is forgotten all the same. */
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk), NULL);
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk));
 	}
 	return ERR_NONE;
 }

@@ -81,10 +81,8 @@ static int64_t row_ttl(const struct limit_ask *ask, const struct limit_state *s)
 static void row_write(struct context *ctx, const struct limit_ask *ask, const struct seen *before,
                       const struct limit_state *s)
 {
-	static const char *const kept[] = {"WindowStart", "Count",     "PrevCount", "TAT",
-	                                   "TATRest",     "BlockedAt", NULL};
-	struct item              key = row_key_one(ctx->arena, before->row.pk);
-	struct row               r;
+	struct item key = row_key_one(ctx->arena, before->row.pk);
+	struct row  r;
 
 	row_from(&r, ctx->arena, before->row.found ? &before->row.item : &key);
 	if (s->algorithm == LIMIT_GCRA)
@@ -96,9 +94,7 @@ static void row_write(struct context *ctx, const struct limit_ask *ask, const st
 	else
 		row_remove(&r, "BlockedAt");
 	row_set_i64(&r, TTL, row_ttl(ask, s));
-	ctx_put(ctx, TABLE_RATE_LIMITS, row_item(&r),
-	        before->row.found ? row_same(ctx->arena, &before->row.item, kept)
-	                          : row_absent(ctx->arena, "PK", TTL, ctx->now_us));
+	ctx_put(ctx, TABLE_RATE_LIMITS, row_item(&r));
 }
 
 /* ---- adding to a count: others may add to it meanwhile, as long as there is room for all ---- */
@@ -136,7 +132,8 @@ static void row_add(struct context *ctx, const struct limit_ask *ask, const stru
 	                             .path = path_of(ctx->arena, TTL),
 	                             .term = {.kind = TERM_VALUE, .value = value_i64(row_ttl(ask, s))}};
 	ctx_update(ctx, TABLE_RATE_LIMITS, row_key_one(ctx->arena, before->row.pk), u,
-	           row_same_up_to(ctx->arena, &before->row.item, kept, "Count", most));
+	           ctx->table->alone ? NULL
+	                             : row_same_up_to(ctx->arena, &before->row.item, kept, "Count", most));
 }
 
 /* ---- reading and deciding ---- */

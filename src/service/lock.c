@@ -5,14 +5,6 @@
 #include "service/key_names.h"
 #include "service/row.h"
 
-static const char *const lock_same[] = {"count", "ttl", "last_updated", NULL};
-
-static const struct expr *unchanged(const struct context *ctx, const struct looked *read)
-{
-	return read->found ? row_same(ctx->arena, &read->item, lock_same)
-	                   : row_absent(ctx->arena, "PK", "ttl", ctx->now_us);
-}
-
 bool lock_holds(const struct item *row, int64_t now_us)
 {
 	return !row_expired(row, "ttl", now_us) && row_i64(row, "count", 1) != 0;
@@ -104,7 +96,7 @@ static enum err_code term_of(struct context *ctx, const struct lock_new *lock, s
 	row_set_i64(&row, "count", level);
 	row_set_i64(&row, "last_updated", now_s);
 	row_set_i64(&row, "ttl", now_s + term->duration_s + lock->kind->forget_s);
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(ctx, &old));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -190,7 +182,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 		term_keep(&term, &old.item);
 		set = persons_kept(lock, &old.item);
 	}
-	ctx_put(ctx, TABLE_AUTH_STATE, lock_row(ctx, &set, sk, &term), unchanged(ctx, &old));
+	ctx_put(ctx, TABLE_AUTH_STATE, lock_row(ctx, &set, sk, &term));
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
 	                        .until_s = term.ends_s,
@@ -213,9 +205,9 @@ enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, 
 		return err->code;
 	*held = lock.found && lock_holds(&lock.item, ctx->now_us);
 	if (was.found)
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, level), NULL);
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, level));
 	if (lock.found)
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, sk), NULL);
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, sk));
 	return ERR_NONE;
 }
 
@@ -230,6 +222,6 @@ enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, b
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 0);
 	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }

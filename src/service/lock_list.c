@@ -50,7 +50,8 @@ static void take(struct walk *w, const struct item *row)
 		return;
 	}
 	seen = &w->out->list[w->out->count++];
-	*seen = (struct lock_seen){.pk = row_text(row, "PK"),
+	*seen = (struct lock_seen){.row = *row,
+	                           .pk = row_text(row, "PK"),
 	                           .sk = row_text(row, "SK"),
 	                           .kind = row_text(row, "block_type"),
 	                           .cause = row_text(row, "cause"),
@@ -138,17 +139,31 @@ enum err_code locks_find(struct context *ctx, const struct lock_search *q, struc
 	return page_walk(&w, NULL, start);
 }
 
+/* What a lock that is cleared takes of a commit: its row, its level's, and the version of its partition. */
+enum { CLEARED_ROWS = 3 };
+
+/* Among others each partition that was searched takes a place in the commit too. */
+static uint32_t unlock_max(const struct context *ctx, const struct lock_search *q)
+{
+	uint32_t most = ctx->table->alone ? UNLOCK_MAX : (CHANGES_MAX - q->subject_count) / CLEARED_ROWS;
+
+	return q->limit < most ? q->limit : most;
+}
+
 enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, struct lock_page *out,
                            struct err *err)
 {
 	struct lock_search bounded = *q;
 	bool               held;
 
-	bounded.limit = q->limit < UNLOCK_MAX ? q->limit : UNLOCK_MAX;
+	bounded.limit = unlock_max(ctx, q);
 	if (locks_find(ctx, &bounded, out, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < out->count; i++)
+	for (uint32_t i = 0; i < out->count; i++) {
+		if (q->subject_count == 0) /* what a scan found may have changed already */
+			ctx_found(ctx, &out->list[i].row);
 		if (lock_clear(ctx, out->list[i].pk, out->list[i].sk, &held, err) != ERR_NONE)
 			return err->code;
+	}
 	return ERR_NONE;
 }

@@ -12,7 +12,7 @@ enum {
 	LOCKS_PAGE_MAX = 500,
 	LOCKS_EXAMINED_MAX = 2000, /* rows, locks or not */
 	UNLOCK_SUBJECTS_MAX = 50,
-	UNLOCK_MAX = 45, /* locks a call: two rows each, and room for what else is committed */
+	UNLOCK_MAX = 45, /* locks a call, two rows each; fewer on an engine with other writers */
 };
 
 struct lock_search {
@@ -30,6 +30,7 @@ struct lock_search {
 
 /* A lock that holds. */
 struct lock_seen {
+	struct item  row;
 	struct bytes pk, sk, kind, cause, set_by, reason;
 	int64_t      until_s, set_s; /* until_s 0: until someone clears it */
 };
@@ -46,7 +47,8 @@ struct lock_page {
 enum err_code locks_find(struct context *ctx, const struct lock_search *q, struct lock_page *out,
                          struct err *err);
 
-/* The same, and adds to the changes what clears each lock of the page: at most UNLOCK_MAX. */
+/* The same, and adds to the changes what clears each lock of the page: at most UNLOCK_MAX, or as many as a commit
+ * among others has room for. */
 enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, struct lock_page *out,
                            struct err *err);
 

@@ -75,7 +75,7 @@ static void put(struct context *ctx, struct bytes pk, const struct policy_versio
 	row_set_i64(&row, "version", v->version);
 	if (v->kept.len > 0)
 		row_set_text(&row, "kept", v->kept);
-	ctx_put(ctx, TABLE_POLICIES, row_item(&row), condition);
+	ctx_put_if(ctx, TABLE_POLICIES, row_item(&row), condition);
 }
 
 /* One more version that is kept; the oldest goes if they are too many. */
@@ -93,8 +93,7 @@ static struct bytes kept_add(struct context *ctx, const char *kind, const struct
 
 		if (bytes_to_u64(first, INT64_MAX, &oldest))
 			ctx_delete(ctx, TABLE_POLICIES,
-			           row_key_one(ctx->arena, version_key(ctx->arena, kind, (int64_t)oldest)),
-			           NULL);
+			           row_key_one(ctx->arena, version_key(ctx->arena, kind, (int64_t)oldest)));
 		kept = (struct bytes){space + 1, kept.len - first.len - 1};
 	}
 	return arena_printf(ctx->arena, "%.*s%s%" PRIi64, BYTES_ARG(kept), kept.len > 0 ? " " : "",

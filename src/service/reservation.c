@@ -5,9 +5,6 @@
 #include "service/key_names.h"
 #include "service/row.h"
 
-static const char *const count_same[] = {"count", "ttl", "last_updated", NULL};
-static const char *const state_same[] = {"state", NULL};
-
 void reservation_name(struct bytes id, char name[RESERVATION_NAME_CHARS])
 {
 	uint8_t digest[SHA256_BYTES];
@@ -130,7 +127,7 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 		row_set(&row, "lane", (struct value){.type = VALUE_M, .map = out->attempt.lane.row});
 	if (changes_note(ctx, &row, err) != ERR_NONE)
 		return err->code;
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_absent(ctx->arena, "PK", "ttl", ctx->now_us));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -217,20 +214,19 @@ struct undoing {
 /* One less, or none. What a lock of one method moved aside is lowered if the count itself is 0. */
 static void count_lower(struct undoing *u, const struct item *old)
 {
-	struct arena      *a = u->ctx->arena;
-	int64_t            count = row_i64(old, "count", 0), aside = row_i64(old, ROW_LOCKED_COUNT, 0);
-	const struct expr *same = row_same(a, old, count_same);
-	struct row         row;
+	struct arena *a = u->ctx->arena;
+	int64_t       count = row_i64(old, "count", 0), aside = row_i64(old, ROW_LOCKED_COUNT, 0);
+	struct row    row;
 
 	if (count + aside <= 1) {
-		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, row_text(old, "PK"), row_text(old, "SK")),
-		           same);
+		ctx_delete(u->ctx, TABLE_AUTH_STATE,
+		           row_key_two(a, row_text(old, "PK"), row_text(old, "SK")));
 		return;
 	}
 	row_from(&row, a, old);
 	row_set_i64(&row, count > 0 ? "count" : ROW_LOCKED_COUNT, (count > 0 ? count : aside) - 1);
 	row_set_i64(&row, "last_updated", ctx_now_s(u->ctx));
-	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row), same);
+	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 /* Does the success that follows clear it anyway? Then it is not put back, but told. */
@@ -273,8 +269,7 @@ static enum err_code right_note(struct undoing *u, const struct item *note)
 	row_set_text(&row, "SK", old.sk);
 	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
 	row_set_i64(&row, "ttl", ctx_now_s(u->ctx) + LAPSE_MAX_S);
-	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row),
-	        old.found ? row_same(a, &old.item, count_same) : row_absent(a, "PK", "ttl", u->ctx->now_us));
+	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -304,11 +299,8 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 	struct arena       *a = u->ctx->arena;
 	const struct value *before = item_get(note, BYTES("before")), *after = item_get(note, BYTES("after"));
 	struct bytes        pk = row_text(note, "PK"), sk = row_text(note, "SK");
-	const struct expr  *same =
-                now->found ? row_same(a, &now->item, count_same) : row_absent(a, "PK", "ttl", u->ctx->now_us);
-
-	struct item old;
-	bool        left = false;
+	struct item         old;
+	bool                left = false;
 
 	if (now->found != (after != NULL) || (now->found && !item_equal(&now->item, &after->map)))
 		return ERR_NONE;
@@ -324,9 +316,9 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 			u->r->removed[u->r->removed_count++] =
 			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
 	} else if (left) {
-		ctx_put(u->ctx, TABLE_AUTH_STATE, old, same);
+		ctx_put(u->ctx, TABLE_AUTH_STATE, old);
 	} else if (now->found) {
-		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk), same);
+		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
 	}
 	return ERR_NONE;
 }
@@ -396,7 +388,7 @@ static void state_put(struct context *ctx, const struct reservation *r, const ch
 	row_set_text(&row, "state", bytes_of(state));
 	row_remove(&row, "changes");
 	row_remove(&row, "lane");
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), row_same(ctx->arena, &r->row, state_same));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
 /* (2) It was counted when it began; what is told is how things stand now. */

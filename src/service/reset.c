@@ -13,8 +13,6 @@ struct resetting {
 	struct err                 *err;
 };
 
-static const char *const row_same_names[] = {"count", "ttl", "last_updated", NULL};
-
 /* What a person set, a person lifts. */
 static bool is_kept(const struct resetting *r, const struct item *row)
 {
@@ -31,13 +29,12 @@ static void row_clear(struct resetting *r, const struct item *row)
 		r->out->kept++;
 		return;
 	}
-	if (r->out->count + r->out->devices >= RESET_ROWS_MAX) {
+	if (r->out->count + r->out->devices >= RESET_ROWS_MAX || changes_room(&r->ctx->changes) == 0) {
 		r->out->more = true;
 		return;
 	}
 	r->out->cleared[r->out->count++] = (struct reset_row){sk, count_of_row(row)};
-	ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(a, r->q->subject, sk),
-	           row_same(a, row, row_same_names));
+	ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(a, r->q->subject, sk));
 }
 
 /* All rows of JOURNEY#TYPE#NAME, whatever the qualifier. They sort before those of longer names, so that the

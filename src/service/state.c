@@ -32,13 +32,6 @@ const char *intervention_name(enum intervention_flag flag)
 	return flags[flag].name;
 }
 
-static const struct expr *unchanged(const struct context *ctx, const struct looked *read,
-                                    const char *const *names)
-{
-	return read->found ? row_same(ctx->arena, &read->item, names)
-	                   : row_absent(ctx->arena, "PK", "ttl", ctx->now_us);
-}
-
 /* ---- interventions ---- */
 
 struct applying {
@@ -57,11 +50,10 @@ static struct bytes flag_key(struct arena *a, int flag)
 /* (1) */
 static enum err_code latest_advance(struct applying *p)
 {
-	static const char *const same[] = {"applied_at", NULL};
-	struct arena            *a = p->ctx->arena;
-	struct bytes             sk = key_applied(a);
-	struct looked            old;
-	struct row               row;
+	struct arena *a = p->ctx->arena;
+	struct bytes  sk = key_applied(a);
+	struct looked old;
+	struct row    row;
 
 	if (ctx_look(p->ctx, p->q->subject, sk, &old, p->err) != ERR_NONE)
 		return p->err->code;
@@ -75,7 +67,7 @@ static enum err_code latest_advance(struct applying *p)
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "applied_at", p->q->applied_s);
 	row_set_i64(&row, "last_updated", ctx_now_s(p->ctx));
-	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(p->ctx, &old, same));
+	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -121,11 +113,10 @@ static enum err_code met_since(struct context *ctx, const struct demand *d, bool
 static enum err_code met_note(struct context *ctx, struct bytes subject, enum intervention_flag demand,
                               const struct looked *ended, struct err *err)
 {
-	static const char *const same[] = {"reset_at", "demand_applied_at", NULL};
-	struct bytes             sk = key_demand_met(ctx->arena, met_names[demand]);
-	int64_t                  now_s = ctx_now_s(ctx), applied_s;
-	struct looked            old;
-	struct row               row;
+	struct bytes  sk = key_demand_met(ctx->arena, met_names[demand]);
+	int64_t       now_s = ctx_now_s(ctx), applied_s;
+	struct looked old;
+	struct row    row;
 
 	if (ctx_look(ctx, subject, sk, &old, err) != ERR_NONE)
 		return err->code;
@@ -139,7 +130,7 @@ static enum err_code met_note(struct context *ctx, struct bytes subject, enum in
 	row_set_i64(&row, "last_updated", now_s);
 	if (applied_s > 0)
 		row_set_i64(&row, "demand_applied_at", applied_s);
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), unchanged(ctx, &old, same));
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
 
@@ -159,10 +150,8 @@ static bool suspension_ends(const struct demand_rows *r)
 
 static void state_delete(struct context *ctx, const struct looked *row)
 {
-	static const char *const same[] = {"applied_at", NULL};
 
-	ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row->pk, row->sk),
-	           row_same(ctx->arena, &row->item, same));
+	ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row->pk, row->sk));
 }
 
 enum err_code demand_meet(struct context *ctx, struct bytes subject, enum intervention_flag demand,
@@ -201,18 +190,17 @@ static void flag_put(struct applying *p, int flag, int64_t applied_s)
 	row_set_text(&row, "intervention_state", bytes_of(flags[flag].key));
 	if (flags[flag].block_type[0] != '\0')
 		row_set_text(&row, "block_type", bytes_of(flags[flag].block_type));
-	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row));
 	p->out->flags[flag] = true;
 }
 
 static void flag_remove(struct applying *p, int flag)
 {
 	ctx_delete(p->ctx, TABLE_AUTH_STATE,
-	           row_key_two(p->ctx->arena, p->q->subject, flag_key(p->ctx->arena, flag)), NULL);
+	           row_key_two(p->ctx->arena, p->q->subject, flag_key(p->ctx->arena, flag)));
 	p->out->flags[flag] = false;
 }
 
-/* Flags need no condition of their own: whoever sets one changes the row of the latest intervention too. */
 static void flag_apply(struct applying *p, int flag)
 {
 	if (p->q->flags[flag] == FLAG_ON && !p->out->is_void[flag])
@@ -311,8 +299,7 @@ int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fr
 		if (i != (int)state)
 			ctx_delete(ctx, TABLE_AUTH_STATE,
 			           row_key_two(ctx->arena, subject,
-			                       key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)),
-			           NULL);
+			                       key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)));
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", subject);
 	row_set_text(&row, "SK", key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[state].key));
@@ -324,7 +311,7 @@ int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fr
 		row_set_i64(&row, "block_duration", duration_s);
 		row_set_i64(&row, "ttl", until_s);
 	}
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return until_s;
 }
 
@@ -347,7 +334,7 @@ enum err_code states_clear(struct context *ctx, struct bytes subject, enum state
 		if (!row.found)
 			continue;
 		out->names[out->count++] = fraud ? email_fraud_names[i] : flags[i].name;
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk), NULL);
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk));
 	}
 	return ERR_NONE;
 }

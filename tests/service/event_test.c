@@ -29,7 +29,7 @@ static enum err_code publish_count(struct act *act, struct err *err)
 	row_set_text(&row, "PK", subject);
 	row_set_text(&row, "SK", BYTES("A#COUNT#B"));
 	row_set_i64(&row, "count", count);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_item(&row));
 	row_init(&data, a);
 	row_set_i64(&data, "count", count);
 	ctx_publish(&act->ctx,
@@ -138,9 +138,9 @@ static enum err_code publish_and_fail(struct act *act, struct err *err)
 {
 	struct arena *a = act->ctx.arena;
 
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("s1"), BYTES("A#B#C")),
-	        row_same(a, &(struct item){(struct member[]){{BYTES("count"), value_i64(7)}}, 1},
-	                 (const char *const[]){"count", NULL}));
+	ctx_put_if(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("s1"), BYTES("A#B#C")),
+	           row_same(a, &(struct item){(struct member[]){{BYTES("count"), value_i64(7)}}, 1},
+	                    (const char *const[]){"count", NULL}));
 	return publish_count(act, err);
 }
 
@@ -166,8 +166,8 @@ static enum err_code publish_many(struct act *act, struct err *err)
 		ctx_publish(&act->ctx, &(struct event){.type = EVENT_LOCK_SET,
 		                                       .subject = arena_printf(a, "s%d", i % SUBJECTS)});
 	for (int i = 0; changes_room(&act->ctx.changes) > 0; i++)
-		ctx_put(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("p"), arena_printf(a, "A#B#%d", i)),
-		        NULL);
+		ctx_put(&act->ctx, TABLE_AUTH_STATE,
+		        row_key_two(a, BYTES("p"), arena_printf(a, "A#B#%d", i)));
 	changes_keep(&act->ctx.changes, act->ctx.services->tables.names[TABLE_IDEMPOTENCY],
 	             row_key_one(a, BYTES("key")), NULL);
 	return commit(act, err);

@@ -296,7 +296,8 @@ TEST(block, of_the_table_survives_a_restart_and_a_clock_that_was_set_back)
 	fixture_restart(&w.f);
 	document_holder_release(limits_holder(w.limits));
 	limits_close(w.limits); /* with what it remembers */
-	w.limits = limits_open(&(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN});
+	w.limits = w.all.limits =
+	        limits_open(&(struct limits_options){.memory_bytes_max = LIMIT_MAP_BYTES_MIN});
 	document_holder_init(limits_holder(w.limits));
 	world_use(&w, BLOCKING);
 	assert_false(allowed(&w, "p", "k"));

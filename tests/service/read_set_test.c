@@ -20,7 +20,7 @@ static void others_put(struct act *act, const char *pk, const char *sk, int64_t 
 	struct err     err;
 
 	ctx_begin(&ctx, act->ctx.table);
-	ctx_put(&ctx, TABLE_AUTH_STATE, counted(&ctx, pk, sk, count), NULL);
+	ctx_put(&ctx, TABLE_AUTH_STATE, counted(&ctx, pk, sk, count));
 	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
 }
 
@@ -39,7 +39,7 @@ static enum err_code read_two_write_one(struct act *act, struct err *err)
 	assert_true(row.found);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#E"), &row, err), ERR_NONE);
 	assert_false(row.found);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7));
 	if (act->n > 0)
 		others_put(act, act->n == 4 ? "q" : "p", act->n == 4 ? "A#B#C" : touched[act->n], 9);
 	return commit(act, err);
@@ -47,8 +47,8 @@ static enum err_code read_two_write_one(struct act *act, struct err *err)
 
 static enum err_code make_two(struct act *act, struct err *err)
 {
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1), NULL);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#D", 2), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#D", 2));
 	return commit(act, err);
 }
 
@@ -92,7 +92,7 @@ static enum err_code query_and_write(struct act *act, struct err *err)
 
 	assert_int_equal(query(act, "p", "A#B", &r, err), ERR_NONE);
 	assert_int_equal(r.count, 2);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, act->n < 10 ? "p" : "r", "X#Y#Z", 7), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, act->n < 10 ? "p" : "r", "X#Y#Z", 7));
 	if (act->n % 10 > 0)
 		others_put(act, act->n % 10 == 1 ? "p" : "q", "A#B#E", 9);
 	return commit(act, err);
@@ -149,7 +149,7 @@ static enum err_code nothing_kept(struct act *act, struct err *err)
 	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
 	assert_int_equal(act->ctx.changes.row_count + act->ctx.changes.partition_count, 0);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1));
 	return commit(act, err);
 }
 
@@ -180,7 +180,7 @@ static enum err_code read_many(struct act *act, struct err *err)
 	assert_int_equal(ctx_look_all(&act->ctx, rows, err), ERR_NONE);
 	assert_true(act->ctx.changes.uncovered <= CHANGES_READS_MAX);
 	assert_true(changes_room(&act->ctx.changes) >= CHANGES_MAX - CHANGES_READS_MAX);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "X#Y#Z", act->n), NULL);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "X#Y#Z", act->n));
 	if (act->n % 2 == 1)
 		others_put(act, arena_printf(act->ctx.arena, "p%d%c", (act->n - 1) % 3, '\0').data,
 		           arena_printf(act->ctx.arena, "A#B#%d%c", act->n - 1, '\0').data, 9);
@@ -212,8 +212,7 @@ static enum err_code write_partitions(struct act *act, struct err *err)
 {
 	for (int i = 0; i < act->n; i++)
 		ctx_put(&act->ctx, TABLE_AUTH_STATE,
-		        counted(&act->ctx, arena_printf(act->ctx.arena, "p%d%c", i, '\0').data, "A#B#C", 1),
-		        NULL);
+		        counted(&act->ctx, arena_printf(act->ctx.arena, "p%d%c", i, '\0').data, "A#B#C", 1));
 	return commit(act, err);
 }
 
@@ -267,7 +266,7 @@ static enum err_code count_once(struct act *act, struct err *err)
 	if (ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err) != ERR_NONE)
 		return err->code;
 	ctx_put(&act->ctx, TABLE_AUTH_STATE,
-	        counted(&act->ctx, "p", "A#B#C", (row.found ? row_i64(&row.item, "count", 0) : 0) + 1), NULL);
+	        counted(&act->ctx, "p", "A#B#C", (row.found ? row_i64(&row.item, "count", 0) : 0) + 1));
 	return commit(act, err);
 }
 

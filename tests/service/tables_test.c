@@ -48,7 +48,7 @@ static enum err_code rows_write(struct turn *turn, struct err *err)
 		row_set_text(&row, "PK", BYTES("many"));
 		row_set_text(&row, "SK", arena_printf(turn->ctx.arena, "row-%03d", i));
 		row_set_i64(&row, "ttl", START_S + (i == 0 ? 10 : 1000));
-		ctx_put(&turn->ctx, TABLE_AUTH_STATE, row_item(&row), NULL);
+		ctx_put(&turn->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 	return ERR_NONE;
 }
