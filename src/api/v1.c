@@ -9,8 +9,6 @@
 #include "api/v1_routes.h"
 #include "base/audit.h"
 
-enum { V1_TRIES_MAX = 5 }; /* how often a call decides again when others wrote in between */
-
 /* ---- who it is, what it asks ---- */
 
 static enum err_code identify(struct call *call, struct err *err)
@@ -181,17 +179,17 @@ static enum err_code run_once(struct v1_call *c, struct table *t, struct err *er
 static enum err_code run(struct call *call, struct table *t, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
+	unsigned        decisions = 0;
 	enum err_code   rc;
 
 	if (call->kind == READ) {
 		ctx_begin(&c->ctx, t);
 		return c->route->run(c, err);
 	}
-	rc = run_once(c, t, err);
-	for (int tries = 1; rc == ERR_CONDITION && tries < V1_TRIES_MAX; tries++) {
+	do {
 		c->kept = (struct kept_answer){0};
 		rc = run_once(c, t, err);
-	}
+	} while (changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
 	return rc == ERR_CONDITION
 	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
 	               : rc;
