@@ -113,10 +113,10 @@ static enum err_code check_policy(struct bytes text, struct bytes region, struct
 	return rc;
 }
 
-static enum err_code check_ceilings(struct key_ceilings c, struct err *err)
+static enum err_code check_limits(struct key_limits c, struct err *err)
 {
-	if (c.connections_max > KEY_CEILING_MAX || c.requests_per_second_max > KEY_CEILING_MAX)
-		return err_set(err, ERR_INVALID, "the limits of a key must be at most %d", KEY_CEILING_MAX);
+	if (c.connections_max > KEY_LIMIT_MAX || c.requests_per_second_max > KEY_LIMIT_MAX)
+		return err_set(err, ERR_INVALID, "the limits of a key must be at most %d", KEY_LIMIT_MAX);
 	return ERR_NONE;
 }
 
@@ -210,7 +210,7 @@ static enum err_code create_step(struct edit *e, void *ctx, struct err *err)
 	                              .created_s = (int64_t)time(NULL),
 	                              .active = true,
 	                              .policy_text = n->policy_text,
-	                              .ceilings = n->ceilings};
+	                              .limits = n->limits};
 	e->list[e->count++] = *c->out;
 	return ERR_NONE;
 }
@@ -220,7 +220,7 @@ enum err_code credential_create(const char *data_dir, const struct credential_ne
 {
 	struct create c = {n, out};
 
-	if (check_name(n->name, err) != ERR_NONE || check_ceilings(n->ceilings, err) != ERR_NONE)
+	if (check_name(n->name, err) != ERR_NONE || check_limits(n->limits, err) != ERR_NONE)
 		return err->code;
 	return edit_file(data_dir, a, create_step, &c, err);
 }
@@ -248,14 +248,14 @@ enum err_code credentials_set_region(const char *data_dir, struct bytes region, 
 struct change {
 	struct bytes id_or_name;
 	enum { ROTATE, LIMIT, REVOKE } what;
-	struct key_ceilings ceilings; /* LIMIT */
-	struct credential  *out;
+	struct key_limits  limits; /* LIMIT */
+	struct credential *out;
 };
 
-static void change_ceiling(uint32_t *ceiling, uint32_t to)
+static void change_limit(uint32_t *limit, uint32_t to)
 {
-	if (to != CEILING_KEPT)
-		*ceiling = to;
+	if (to != KEY_LIMIT_KEPT)
+		*limit = to;
 }
 
 static void change_key(struct edit *e, const struct change *c, struct credential *key)
@@ -265,8 +265,8 @@ static void change_key(struct edit *e, const struct change *c, struct credential
 		key->secret = make_secret(e->arena);
 		break;
 	case LIMIT:
-		change_ceiling(&key->ceilings.connections_max, c->ceilings.connections_max);
-		change_ceiling(&key->ceilings.requests_per_second_max, c->ceilings.requests_per_second_max);
+		change_limit(&key->limits.connections_max, c->limits.connections_max);
+		change_limit(&key->limits.requests_per_second_max, c->limits.requests_per_second_max);
 		break;
 	case REVOKE:
 		key->active = false;
@@ -286,7 +286,7 @@ static enum err_code change_step(struct edit *e, void *ctx, struct err *err)
 		return err_set(err, ERR_INVALID, "the key \"%.*s\" is revoked for good; create another",
 		               BYTES_ARG(c->id_or_name));
 	change_key(e, c, key);
-	if (check_ceilings(key->ceilings, err) != ERR_NONE)
+	if (check_limits(key->limits, err) != ERR_NONE)
 		return err->code;
 	*c->out = *key;
 	c->out->secret = arena_copy(e->arena, key->secret);
@@ -305,10 +305,10 @@ enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, s
 	return edit_file(data_dir, a, change_step, &c, err);
 }
 
-enum err_code credential_limit(const char *data_dir, struct bytes id_or_name, struct key_ceilings ceilings,
-                               struct arena *a, struct credential *out, struct err *err)
+enum err_code credential_limit(const char *data_dir, const struct credential_limit *l, struct arena *a,
+                               struct credential *out, struct err *err)
 {
-	struct change c = {.id_or_name = id_or_name, .what = LIMIT, .ceilings = ceilings, .out = out};
+	struct change c = {.id_or_name = l->id_or_name, .what = LIMIT, .limits = l->to, .out = out};
 
 	return edit_file(data_dir, a, change_step, &c, err);
 }

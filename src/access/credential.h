@@ -23,15 +23,15 @@ enum {
 };
 
 /* ---- what a key takes up ----
- * A use is how much of the server a key takes up at this moment. An operator may put ceilings on it, so that one client that runs
+ * A use is how much of the server a key takes up at this moment. An operator may put limits on it, so that one client that runs
  * wild cannot keep the others out. It belongs to a key, not to a reading of the key file: it goes on when the file is read
- * again, also with another secret or other ceilings. It is counted: by every set of credentials that names the key and by
+ * again, also with another secret or other limits. It is counted: by every set of credentials that names the key and by
  * every connection that the key has open. Any thread; no lock. */
 
-enum { KEY_CEILING_MAX = 1000000 }; /* of either kind */
+enum { KEY_LIMIT_MAX = 1000000 }; /* of either kind */
 
 /* 0: none. */
-struct key_ceilings {
+struct key_limits {
 	uint32_t connections_max;
 	uint32_t requests_per_second_max;
 };
@@ -50,25 +50,25 @@ void            key_use_release(struct key_use *u); /* NULL is fine */
 
 /* One more connection, with a reference, until key_use_disconnect; false if there are as many as there may
  * be. */
-bool key_use_connect(struct key_use *u, const struct key_ceilings *ceilings);
+bool key_use_connect(struct key_use *u, const struct key_limits *limits);
 void key_use_disconnect(struct key_use *u);
 
-/* One more request; false if that would be more than the ceiling in a second. As many as a second allows may
+/* One more request; false if that would be more than the limit in a second. As many as a second allows may
  * come at once, after a second of rest. `now_us` is steady; a little earlier than in another thread is fine. */
-bool key_use_request(struct key_use *u, const struct key_ceilings *ceilings, int64_t now_us);
+bool key_use_request(struct key_use *u, const struct key_limits *limits, int64_t now_us);
 
 /* ---- keys ---- */
 
 struct credential {
-	struct bytes        id;     /* 20 capitals and digits */
-	struct bytes        secret; /* 40 characters */
-	struct bytes        name;   /* what people call it; unique */
-	int64_t             created_s;
-	bool                active;
-	struct bytes        policy_text; /* JSON */
-	struct policy      *policy;
-	struct key_ceilings ceilings;
-	struct key_use     *use; /* in the server; NULL on the command line */
+	struct bytes      id;     /* 20 capitals and digits */
+	struct bytes      secret; /* 40 characters */
+	struct bytes      name;   /* what people call it; unique */
+	int64_t           created_s;
+	bool              active;
+	struct bytes      policy_text; /* JSON */
+	struct policy    *policy;
+	struct key_limits limits;
+	struct key_use   *use; /* in the server; NULL on the command line */
 };
 
 struct credentials {
@@ -105,9 +105,9 @@ void                      credentials_release(const struct credentials *c);
  */
 
 struct credential_new {
-	struct bytes        name, policy_text;
-	struct bytes        region; /* that its policy is for; empty: the server's, as the file has it */
-	struct key_ceilings ceilings;
+	struct bytes      name, policy_text;
+	struct bytes      region; /* that its policy is for; empty: the server's, as the file has it */
+	struct key_limits limits;
 };
 
 /* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good, or the policy
@@ -117,10 +117,14 @@ enum err_code credential_create(const char *data_dir, const struct credential_ne
 /* Gives the key of that id or name a new secret. ERR_NO_RESOURCE if there is none. */
 enum err_code credential_rotate(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);
-/* Changes the ceilings of the key of that id or name; CEILING_KEPT leaves one as it is. */
-#define CEILING_KEPT UINT32_MAX
-enum err_code credential_limit(const char *data_dir, struct bytes id_or_name, struct key_ceilings ceilings,
-                               struct arena *a, struct credential *out, struct err *err);
+/* Changes the limits of the key of that id or name; KEY_LIMIT_KEPT leaves one as it is. */
+#define KEY_LIMIT_KEPT UINT32_MAX
+struct credential_limit {
+	struct bytes      id_or_name;
+	struct key_limits to;
+};
+enum err_code credential_limit(const char *data_dir, const struct credential_limit *l, struct arena *a,
+                               struct credential *out, struct err *err);
 /* Ends it for good: its id stays known, so that it is never given out again. */
 enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);

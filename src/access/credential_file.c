@@ -5,8 +5,8 @@
  *
  * and a last member, "seal" (base/seal.h), once a server has started in the directory.
  *
- * The region is absent while no server has written down another than "local". A ceiling that is absent is none; programs
- * older than ceilings pass over them.
+ * The region is absent while no server has written down another than "local". A limit that is absent is none; programs
+ * older than limits pass over them.
  * A policy that does not parse refuses the whole file: no key is ever in force with half a policy. */
 #include "access/credential_file.h"
 
@@ -58,13 +58,13 @@ static struct bytes text_of(const struct json *object, const char *name)
 	return v != NULL && v->type == JSON_STRING ? v->text : (struct bytes){"", 0};
 }
 
-static bool read_ceiling(const struct json *key, const char *name, uint32_t *out)
+static bool read_limit(const struct json *key, const char *name, uint32_t *out)
 {
 	const struct json *v = json_get(key, bytes_of(name));
 
 	if (v == NULL)
 		return true;
-	if (v->type != JSON_INT || v->integer < 1 || v->integer > KEY_CEILING_MAX)
+	if (v->type != JSON_INT || v->integer < 1 || v->integer > KEY_LIMIT_MAX)
 		return false;
 	*out = (uint32_t)v->integer;
 	return true;
@@ -89,12 +89,12 @@ static enum err_code read_key(struct arena *a, struct json_reader *reader, const
 	                           .active = active->truth};
 	if (out->id.len == 0 || out->secret.len == 0 || out->name.len == 0)
 		return err_set(err, ERR_INVALID, "a key has no \"id\", \"secret\" or \"name\"");
-	if (!read_ceiling(json, "max_connections", &out->ceilings.connections_max) ||
-	    !read_ceiling(json, "max_requests_per_second", &out->ceilings.requests_per_second_max))
+	if (!read_limit(json, "max_connections", &out->limits.connections_max) ||
+	    !read_limit(json, "max_requests_per_second", &out->limits.requests_per_second_max))
 		return err_set(err, ERR_INVALID,
 		               "\"max_connections\" and \"max_requests_per_second\" must be whole numbers "
 		               "from 1 to %d",
-		               KEY_CEILING_MAX);
+		               KEY_LIMIT_MAX);
 	buf_init(&text, a);
 	json_writer_init(&w, &text);
 	json_tree(&w, policy);
@@ -198,12 +198,12 @@ enum err_code credential_file_read_unsealed(const char *data_dir, struct credent
 
 /* ---- writing ---- */
 
-static void write_ceiling(struct json_writer *w, const char *name, uint32_t ceiling)
+static void write_limit(struct json_writer *w, const char *name, uint32_t limit)
 {
-	if (ceiling == 0)
+	if (limit == 0)
 		return;
 	json_name(w, bytes_of(name));
-	json_i64(w, ceiling);
+	json_i64(w, limit);
 }
 
 static void write_key(struct json_writer *w, const struct credential *key)
@@ -219,8 +219,8 @@ static void write_key(struct json_writer *w, const struct credential *key)
 	json_i64(w, key->created_s);
 	json_name(w, BYTES("active"));
 	json_bool(w, key->active);
-	write_ceiling(w, "max_connections", key->ceilings.connections_max);
-	write_ceiling(w, "max_requests_per_second", key->ceilings.requests_per_second_max);
+	write_limit(w, "max_connections", key->limits.connections_max);
+	write_limit(w, "max_requests_per_second", key->limits.requests_per_second_max);
 	json_name(w, BYTES("policy"));
 	json_raw(w, key->policy_text);
 	json_end_object(w);

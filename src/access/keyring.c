@@ -220,13 +220,13 @@ void key_use_release(struct key_use *u)
 		free(u);
 }
 
-/* They are counted without a ceiling too: there may be one tomorrow. */
-bool key_use_connect(struct key_use *u, const struct key_ceilings *ceilings)
+/* They are counted without a limit too: there may be one tomorrow. */
+bool key_use_connect(struct key_use *u, const struct key_limits *limits)
 {
 	unsigned now = atomic_load(&u->connections);
 
 	do {
-		if (ceilings->connections_max > 0 && now >= ceilings->connections_max)
+		if (limits->connections_max > 0 && now >= limits->connections_max)
 			return false;
 	} while (!atomic_compare_exchange_weak(&u->connections, &now, now + 1));
 	key_use_ref(u);
@@ -240,14 +240,14 @@ void key_use_disconnect(struct key_use *u)
 }
 
 /* Each request takes its share of a second, and they stand in line; the line may be a second long. */
-bool key_use_request(struct key_use *u, const struct key_ceilings *ceilings, int64_t now_us)
+bool key_use_request(struct key_use *u, const struct key_limits *limits, int64_t now_us)
 {
 	int64_t now_ns = now_us * 1000, line = atomic_load(&u->free_ns), after;
 
-	if (ceilings->requests_per_second_max == 0)
+	if (limits->requests_per_second_max == 0)
 		return true;
 	do {
-		after = (line > now_ns ? line : now_ns) + SECOND_NS / ceilings->requests_per_second_max;
+		after = (line > now_ns ? line : now_ns) + SECOND_NS / limits->requests_per_second_max;
 		if (after - now_ns > SECOND_NS)
 			return false;
 	} while (!atomic_compare_exchange_weak(&u->free_ns, &line, after));

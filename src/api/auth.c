@@ -188,7 +188,7 @@ static bool claim(struct http_request *r, const struct credential *key)
 		return true;
 	if (held != NULL)
 		key_use_disconnect(held);
-	if (!key_use_connect(now, &key->ceilings))
+	if (!key_use_connect(now, &key->limits))
 		now = NULL;
 	http_conn_keep(r, now);
 	return now != NULL;
@@ -206,14 +206,14 @@ enum err_code key_limits_check(struct http_request *r, const struct caller *who,
 		return err_set(err, ERR_THROTTLED,
 		               "The key %.*s may have at most %u connections open. Close some, or raise the "
 		               "limit with `gatehouse key limit`.",
-		               BYTES_ARG(key->name), key->ceilings.connections_max);
+		               BYTES_ARG(key->name), key->limits.connections_max);
 	}
-	if (!key_use_request(key->use, &key->ceilings, r->received_us)) {
+	if (!key_use_request(key->use, &key->limits, r->received_us)) {
 		metric_add(&l->api->refused_requests, 1);
 		return err_set(err, ERR_THROTTLED,
 		               "The key %.*s may make at most %u requests per second. Slow down, or raise "
 		               "the limit with `gatehouse key limit`.",
-		               BYTES_ARG(key->name), key->ceilings.requests_per_second_max);
+		               BYTES_ARG(key->name), key->limits.requests_per_second_max);
 	}
 	return ERR_NONE;
 }

@@ -31,7 +31,7 @@ bool auth_admits(void *api, const struct http_request *r);
 /* The answer to one that is known by now, but was not when its body was refused. */
 enum err_code auth_refused_body(struct err *err);
 
-/* ---- the limits of a key (access/key_use.h), held against the requests that it signs ----
+/* ---- the limits of a key (access/credential.h), held against the requests that it signs ----
  *
  * A connection counts for the key that signed its last request, from the first such request until the
  * connection ends; one request is under way on it at a time, so a limit on connections is one on requests

@@ -39,9 +39,9 @@ static void print_key(const struct credential *key)
 	       BYTES_ARG(key->secret));
 }
 
-static struct key_ceilings ceilings_of(const struct key_options *o, uint32_t otherwise)
+static struct key_limits limits_of(const struct key_options *o, uint32_t otherwise)
 {
-	return (struct key_ceilings){
+	return (struct key_limits){
 	        o->connections_max == NOT_SAID ? otherwise : (uint32_t)o->connections_max,
 	        o->requests_max == NOT_SAID ? otherwise : (uint32_t)o->requests_max,
 	};
@@ -52,7 +52,7 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	struct credential_new n = {.name = bytes_of(name),
 	                           .policy_text = o->policy_text,
 	                           .region = bytes_of(o->region == NULL ? "" : o->region),
-	                           .ceilings = ceilings_of(o, 0)};
+	                           .limits = limits_of(o, 0)};
 	struct credential     key;
 	struct err            err;
 
@@ -68,9 +68,9 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	return 0;
 }
 
-static const char *ceiling_print(char text[16], uint32_t ceiling)
+static const char *limit_print(char text[16], uint32_t limit)
 {
-	snprintf(text, 16, ceiling == 0 ? "any" : "%u", ceiling);
+	snprintf(text, 16, limit == 0 ? "any" : "%u", limit);
 	return text;
 }
 
@@ -83,8 +83,8 @@ static void print_row(const struct credential *key)
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&created, &tm));
 	printf("%-20.*s  %-24.*s  %-8s  %-20s  %11s  %10s\n", BYTES_ARG(key->id), BYTES_ARG(key->name),
 	       key->active ? "active" : "revoked", text,
-	       ceiling_print(connections, key->ceilings.connections_max),
-	       ceiling_print(requests, key->ceilings.requests_per_second_max));
+	       limit_print(connections, key->limits.connections_max),
+	       limit_print(requests, key->limits.requests_per_second_max));
 }
 
 static int key_list(const struct key_options *o, const char *name, struct arena *a)
@@ -151,12 +151,13 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 		                "--max-requests-per-second N (0 removes the limit)\n");
 		return 2;
 	}
-	if (credential_limit(o->data, bytes_of(name), ceilings_of(o, CEILING_KEPT), a, &key, &err) !=
-	    ERR_NONE)
+	if (credential_limit(o->data,
+	                     &(struct credential_limit){bytes_of(name), limits_of(o, KEY_LIMIT_KEPT)}, a,
+	                     &key, &err) != ERR_NONE)
 		return failed(&err);
 	record_key(o->data, o->run_by, "key.limit", &key);
-	printf("%s: connections %s, ", name, ceiling_print(text, key.ceilings.connections_max));
-	printf("requests per second %s\n", ceiling_print(text, key.ceilings.requests_per_second_max));
+	printf("%s: connections %s, ", name, limit_print(text, key.limits.connections_max));
+	printf("requests per second %s\n", limit_print(text, key.limits.requests_per_second_max));
 	return 0;
 }
 
@@ -216,10 +217,10 @@ static const struct option_spec options[] = {
          offsetof(struct key_options, region), 0, 0},
         {"--max-connections", OPTION_NUMBER, "N",
          "create, limit: connections the key may have open at once (default: no limit)",
-         offsetof(struct key_options, connections_max), 0, KEY_CEILING_MAX},
+         offsetof(struct key_options, connections_max), 0, KEY_LIMIT_MAX},
         {"--max-requests-per-second", OPTION_NUMBER, "N",
          "create, limit: requests the key may make per second (default: no limit)",
-         offsetof(struct key_options, requests_max), 0, KEY_CEILING_MAX},
+         offsetof(struct key_options, requests_max), 0, KEY_LIMIT_MAX},
         {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct key_options, help), 0, 0},
 };
 

@@ -33,10 +33,10 @@ static unsigned fields_of(const struct credential *key, uid_t run_by, struct log
 	if (key != NULL) {
 		fields[count++] = (struct log_field){.name = "key_id", .text = key->id};
 		fields[count++] = (struct log_field){.name = "key_name", .text = key->name};
-		fields[count++] = (struct log_field){.name = "max_connections",
-		                                     .number = key->ceilings.connections_max};
+		fields[count++] =
+		        (struct log_field){.name = "max_connections", .number = key->limits.connections_max};
 		fields[count++] = (struct log_field){.name = "max_requests_per_second",
-		                                     .number = key->ceilings.requests_per_second_max};
+		                                     .number = key->limits.requests_per_second_max};
 	}
 	fields[count++] = (struct log_field){.name = "os_uid", .number = run_by};
 	if (user != NULL)

@@ -253,47 +253,51 @@ TEST(credentials, changes_made_at_the_same_time_are_all_there)
 	close_fixture(&f);
 }
 
-/* ---- ceilings ---- */
+/* ---- limits ---- */
 
-static struct key_ceilings ceilings_now(struct fixture *f, const char *name, struct key_use **use)
+static struct key_limits limits_now(struct fixture *f, const char *name, struct key_use **use)
 {
 	const struct credentials *c = keyring_acquire(f->keyring);
 	const struct credential  *key = credentials_named(c, bytes_of(name));
-	struct key_ceilings       ceilings = key->ceilings;
+	struct key_limits         limits = key->limits;
 
 	*use = key->use;
 	credentials_release(c);
-	return ceilings;
+	return limits;
 }
 
-TEST(ceilings, are_kept_in_the_file_and_changed_one_by_one_while_the_use_goes_on)
+TEST(limits, are_kept_in_the_file_and_changed_one_by_one_while_the_use_goes_on)
 {
-	struct key_ceilings wanted = {.connections_max = 7}, none = {0}, now;
-	struct fixture      f;
-	struct credential   key;
-	struct key_use     *use, *before;
+	struct key_limits wanted = {.connections_max = 7}, none = {0}, now;
+	struct fixture    f;
+	struct credential key;
+	struct key_use   *use, *before;
 
 	open_fixture(&f);
 	assert_int_equal(
-	        credential_create(f.dir, NEW(BYTES("one"), .ceilings = wanted), &f.arena, &key, &f.err),
+	        credential_create(f.dir, NEW(BYTES("one"), .limits = wanted), &f.arena, &key, &f.err),
 	        ERR_NONE);
-	now = ceilings_now(&f, "one", &use);
+	now = limits_now(&f, "one", &use);
 	assert_int_equal(now.connections_max, 7);
 	assert_int_equal(now.requests_per_second_max, 0);
 	assert_true(key_use_connect(use, &none));
 	before = use;
-	wanted = (struct key_ceilings){CEILING_KEPT, KEY_CEILING_MAX};
-	assert_int_equal(credential_limit(f.dir, BYTES("one"), wanted, &f.arena, &key, &f.err), ERR_NONE);
+	wanted = (struct key_limits){KEY_LIMIT_KEPT, KEY_LIMIT_MAX};
+	assert_int_equal(credential_limit(f.dir, &(struct credential_limit){BYTES("one"), wanted}, &f.arena,
+	                                  &key, &f.err),
+	                 ERR_NONE);
 	assert_int_equal(credential_rotate(f.dir, BYTES("one"), &f.arena, &key, &f.err), ERR_NONE);
-	now = ceilings_now(&f, "one", &use);
+	now = limits_now(&f, "one", &use);
 	assert_int_equal(now.connections_max, 7);
-	assert_int_equal(now.requests_per_second_max, KEY_CEILING_MAX);
+	assert_int_equal(now.requests_per_second_max, KEY_LIMIT_MAX);
 	assert_ptr_equal(use, before);
-	wanted = (struct key_ceilings){0, CEILING_KEPT};
-	assert_int_equal(credential_limit(f.dir, key.id, wanted, &f.arena, &key, &f.err), ERR_NONE);
-	now = ceilings_now(&f, "one", &use);
+	wanted = (struct key_limits){0, KEY_LIMIT_KEPT};
+	assert_int_equal(
+	        credential_limit(f.dir, &(struct credential_limit){key.id, wanted}, &f.arena, &key, &f.err),
+	        ERR_NONE);
+	now = limits_now(&f, "one", &use);
 	assert_int_equal(now.connections_max, 0);
-	assert_int_equal(now.requests_per_second_max, KEY_CEILING_MAX);
+	assert_int_equal(now.requests_per_second_max, KEY_LIMIT_MAX);
 	/* also past the key's end: the connection still holds it */
 	overwrite(&f, "{\"format\":1,\"keys\":[]}");
 	assert_int_equal(count_now(&f), 0);
@@ -302,31 +306,32 @@ TEST(ceilings, are_kept_in_the_file_and_changed_one_by_one_while_the_use_goes_on
 	close_fixture(&f);
 }
 
-TEST(ceilings, one_past_the_largest_is_refused_and_nothing_changes)
+TEST(limits, one_past_the_largest_is_refused_and_nothing_changes)
 {
-	static const struct key_ceilings bad[] = {{KEY_CEILING_MAX + 1, 0}, {0, KEY_CEILING_MAX + 1}};
-	struct fixture                   f;
-	struct credential                key;
-	struct key_use                  *use;
+	static const struct key_limits bad[] = {{KEY_LIMIT_MAX + 1, 0}, {0, KEY_LIMIT_MAX + 1}};
+	struct fixture                 f;
+	struct credential              key;
+	struct key_use                *use;
 
 	open_fixture(&f);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(credential_create(f.dir, NEW(BYTES("one"), .ceilings = bad[i]), &f.arena,
-		                                   &key, &f.err),
-		                 ERR_INVALID);
 		assert_int_equal(
-		        credential_limit(f.dir, BYTES("administrator"), bad[i], &f.arena, &key, &f.err),
+		        credential_create(f.dir, NEW(BYTES("one"), .limits = bad[i]), &f.arena, &key, &f.err),
 		        ERR_INVALID);
+		assert_int_equal(credential_limit(f.dir,
+		                                  &(struct credential_limit){BYTES("administrator"), bad[i]},
+		                                  &f.arena, &key, &f.err),
+		                 ERR_INVALID);
 	}
 	assert_int_equal(count_now(&f), 1);
-	assert_int_equal(ceilings_now(&f, "administrator", &use).connections_max, 0);
-	assert_int_equal(
-	        credential_limit(f.dir, BYTES("nobody"), (struct key_ceilings){1, 1}, &f.arena, &key, &f.err),
-	        ERR_NO_RESOURCE);
+	assert_int_equal(limits_now(&f, "administrator", &use).connections_max, 0);
+	assert_int_equal(credential_limit(f.dir, &(struct credential_limit){BYTES("nobody"), {1, 1}},
+	                                  &f.arena, &key, &f.err),
+	                 ERR_NO_RESOURCE);
 	close_fixture(&f);
 }
 
-TEST(ceilings, a_file_with_one_that_is_no_number_from_1_is_refused_whole)
+TEST(limits, a_file_with_one_that_is_no_number_from_1_is_refused_whole)
 {
 	static const char *const bad[] = {"0", "-1", "1.5", "\"7\"", "null", "1000001"};
 	struct fixture           f;

@@ -1,4 +1,4 @@
-/* Key use: exactly as much as a ceiling allows, at it and one past it, from one thread and from many. */
+/* Key use: exactly as much as a limit allows, at it and one past it, from one thread and from many. */
 #include "test.h"
 
 #include <pthread.h>
@@ -7,33 +7,33 @@
 
 enum { SECOND_US = 1000000, THREADS = 4 };
 
-TEST(key_use, a_connection_past_the_ceiling_is_refused_until_another_ends)
+TEST(key_use, a_connection_past_the_limit_is_refused_until_another_ends)
 {
-	struct key_ceilings ceilings = {.connections_max = 2};
-	struct key_use     *u = key_use_open();
+	struct key_limits limits = {.connections_max = 2};
+	struct key_use   *u = key_use_open();
 
-	assert_true(key_use_connect(u, &ceilings));
-	assert_true(key_use_connect(u, &ceilings));
-	assert_false(key_use_connect(u, &ceilings));
+	assert_true(key_use_connect(u, &limits));
+	assert_true(key_use_connect(u, &limits));
+	assert_false(key_use_connect(u, &limits));
 	key_use_disconnect(u);
-	assert_true(key_use_connect(u, &ceilings));
-	assert_false(key_use_connect(u, &ceilings));
+	assert_true(key_use_connect(u, &limits));
+	assert_false(key_use_connect(u, &limits));
 	key_use_disconnect(u);
 	key_use_disconnect(u);
 	key_use_release(u);
 }
 
-TEST(key_use, without_ceilings_there_are_none_and_connections_count_for_one_set_later)
+TEST(key_use, without_limits_there_are_none_and_connections_count_for_one_set_later)
 {
-	struct key_ceilings none = {0}, ceilings = {.connections_max = 10};
-	struct key_use     *u = key_use_open();
+	struct key_limits none = {0}, limits = {.connections_max = 10};
+	struct key_use   *u = key_use_open();
 
 	for (int i = 0; i < 10; i++) {
 		assert_true(key_use_connect(u, &none));
 		for (int j = 0; j < 1000; j++)
 			assert_true(key_use_request(u, &none, 5));
 	}
-	assert_false(key_use_connect(u, &ceilings));
+	assert_false(key_use_connect(u, &limits));
 	for (int i = 0; i < 10; i++)
 		key_use_disconnect(u);
 	key_use_release(u);
@@ -42,17 +42,17 @@ TEST(key_use, without_ceilings_there_are_none_and_connections_count_for_one_set_
 /* How many of `tries` get in at that moment. */
 static uint32_t requests_at(struct key_use *u, uint32_t per_second_max, int64_t now_us, uint32_t tries)
 {
-	struct key_ceilings ceilings = {.requests_per_second_max = per_second_max};
-	uint32_t            got = 0;
+	struct key_limits limits = {.requests_per_second_max = per_second_max};
+	uint32_t          got = 0;
 
 	for (uint32_t i = 0; i < tries; i++)
-		got += key_use_request(u, &ceilings, now_us);
+		got += key_use_request(u, &limits, now_us);
 	return got;
 }
 
 TEST(key_use, a_seconds_worth_may_come_at_once_and_then_as_time_allows)
 {
-	static const uint32_t rates[] = {1, 3, 7, 1000, KEY_CEILING_MAX};
+	static const uint32_t rates[] = {1, 3, 7, 1000, KEY_LIMIT_MAX};
 
 	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
 		uint32_t        rate = rates[i];
@@ -91,12 +91,12 @@ struct pressing {
 
 static void *press(void *arg)
 {
-	struct pressing    *p = arg;
-	struct key_ceilings ceilings = {.connections_max = 1000, .requests_per_second_max = 1500};
+	struct pressing  *p = arg;
+	struct key_limits limits = {.connections_max = 1000, .requests_per_second_max = 1500};
 
 	for (int i = 0; i < 1000; i++) {
-		p->connections += key_use_connect(p->use, &ceilings);
-		p->requests += key_use_request(p->use, &ceilings, SECOND_US);
+		p->connections += key_use_connect(p->use, &limits);
+		p->requests += key_use_request(p->use, &limits, SECOND_US);
 	}
 	return NULL;
 }
@@ -126,17 +126,17 @@ TEST(key_use, of_many_threads_exactly_as_many_get_in_as_there_is_room_for)
 
 static void *come_and_go(void *arg)
 {
-	struct pressing    *p = arg;
-	struct key_ceilings ceilings = {.connections_max = THREADS};
+	struct pressing  *p = arg;
+	struct key_limits limits = {.connections_max = THREADS};
 
 	for (int i = 0; i < 2000; i++) {
-		p->connections += key_use_connect(p->use, &ceilings);
+		p->connections += key_use_connect(p->use, &limits);
 		key_use_disconnect(p->use);
 	}
 	return NULL;
 }
 
-TEST(key_use, threads_that_keep_to_the_ceiling_together_are_never_refused)
+TEST(key_use, threads_that_keep_to_the_limit_together_are_never_refused)
 {
 	struct key_use *u = key_use_open();
 	struct pressing pressings[THREADS];

@@ -556,12 +556,12 @@ TEST(dispatch, a_key_past_its_limits_is_refused_and_past_its_connections_cut_off
 
 	house_open(&h);
 	h.plan = (struct plan){.keyed = true};
-	h.key.ceilings.requests_per_second_max = 1;
+	h.key.limits.requests_per_second_max = 1;
 	assert_int_equal(ask(&h), 200);
 	assert_once(&h, ERR_NONE);
 	assert_int_equal(ask(&h), err_status(ERR_THROTTLED));
 	assert_once(&h, ERR_THROTTLED);
-	h.key.ceilings = (struct key_ceilings){.connections_max = 1};
+	h.key.limits = (struct key_limits){.connections_max = 1};
 	first = dial(&h);
 	send_to(first, "", "{}");
 	assert_int_equal(receive(&h, first), 200);

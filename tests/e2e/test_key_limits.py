@@ -1,4 +1,4 @@
-"""A key's ceilings: connections it may have open, requests it may make in a second. Past one, the answer is the one that SDKs wait
+"""A key's limits: connections it may have open, requests it may make in a second. Past one, the answer is the one that SDKs wait
 and try again after; other keys do not notice."""
 import http.client
 import time
@@ -51,7 +51,7 @@ def make(server, name, *words):
     return server.key("create", name, "--policy", "-", *words, text=json.dumps(EVERYTHING))
 
 
-def test_past_the_ceiling_of_a_second_the_answer_is_throttling_and_other_keys_go_on(guarded):
+def test_past_the_limit_of_a_second_the_answer_is_throttling_and_other_keys_go_on(guarded):
     key, other = make(guarded, "slow", "--max-requests-per-second", "1"), make(guarded, "unlimited")
     before = metric(guarded, "gatehouse_key_requests_refused_total")
     line = Line(guarded, key)
@@ -86,7 +86,7 @@ def test_boto3_waits_and_gets_through(guarded, mode):
     assert metric(guarded, "gatehouse_key_requests_refused_total") > before
 
 
-def test_a_connection_past_the_ceiling_is_ended_and_one_that_closes_makes_room(guarded):
+def test_a_connection_past_the_limit_is_ended_and_one_that_closes_makes_room(guarded):
     key = make(guarded, "two", "--max-connections", "2")
     before = metric(guarded, "gatehouse_key_connections_refused_total")
     lines = [Line(guarded, key) for _ in range(3)]
@@ -128,7 +128,7 @@ def test_nobody_uses_up_anothers_share_without_its_secret(guarded):
         each.close()
 
 
-def test_ceilings_are_changed_listed_and_taken_away_and_the_next_request_knows(guarded):
+def test_limits_are_changed_listed_and_taken_away_and_the_next_request_knows(guarded):
     key = make(guarded, "changing")
     line = Line(guarded, key)
     for _ in range(5):
@@ -145,7 +145,7 @@ def test_ceilings_are_changed_listed_and_taken_away_and_the_next_request_knows(g
     line.close()
 
 
-def test_what_is_wrong_with_a_ceiling_is_said_and_nothing_changes(guarded):
+def test_what_is_wrong_with_a_limit_is_said_and_nothing_changes(guarded):
     before = (Path(guarded.data) / "keys.json").read_bytes()
     for words, status, why in [(["limit", "administrator"], 2, "missing --max-connections"),
                                (["limit", "nobody", "--max-connections", "1"], 1, "unknown key"),
