@@ -200,18 +200,19 @@ static enum err_code understand(const char *dir, struct bytes text, struct direc
 
 enum err_code directory_read(const char *dir, struct directory *out, struct err *err)
 {
-	char       path[PATH_MAX];
-	struct buf text;
-	bool       found;
+	char          path[PATH_MAX];
+	struct buf    text;
+	bool          found;
+	enum err_code rc;
 
 	*out = (struct directory){0};
 	snprintf(path, sizeof(path), "%s/%s", dir, FORMAT_NAME);
 	buf_init(&text, NULL);
-	err->code = ERR_NONE;
-	if (file_read(path, FORMAT_BYTES_MAX, &text, &found, err) == ERR_NONE && found)
-		understand(dir, buf_bytes(&text), out, err);
+	rc = file_read(path, FORMAT_BYTES_MAX, &text, &found, err);
+	if (rc == ERR_NONE && found)
+		rc = understand(dir, buf_bytes(&text), out, err);
 	buf_release(&text);
-	return err->code;
+	return rc;
 }
 
 static enum err_code directory_write(const char *dir, const struct directory *d, struct err *err)
@@ -253,24 +254,32 @@ enum err_code directory_make(const char *dir, int old_format, struct err *err)
 	return directory_write(dir, &d, err);
 }
 
+static enum err_code change_locked(const char *dir, bool (*step)(struct directory *d, const char *name),
+                                   const char *name, struct err *err)
+{
+	struct directory d;
+
+	if (directory_read(dir, &d, err) != ERR_NONE)
+		return err->code;
+	if (!directory_has_seals(&d))
+		return err_set(err, ERR_STORAGE, "%s/FORMAT is missing or of an older format", dir);
+	return step(&d, name) ? directory_write(dir, &d, err) : ERR_NONE;
+}
+
 /* Calls `step` on what FORMAT says now, and writes it if that returns true. */
 static enum err_code change(const char *dir, bool (*step)(struct directory *d, const char *name),
                             const char *name, struct err *err)
 {
-	int              lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct directory d;
+	int           lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc;
 
-	if (lock < 0 || flock(lock, LOCK_EX) != 0) {
-		err_set(err, ERR_STORAGE, "lock %s: %s", dir, strerror(errno));
-	} else if (directory_read(dir, &d, err) == ERR_NONE) {
-		if (!directory_has_seals(&d))
-			err_set(err, ERR_STORAGE, "%s/FORMAT is missing or of an older format", dir);
-		else if (step(&d, name))
-			directory_write(dir, &d, err);
-	}
+	if (lock < 0 || flock(lock, LOCK_EX) != 0)
+		rc = err_set(err, ERR_STORAGE, "lock %s: %s", dir, strerror(errno));
+	else
+		rc = change_locked(dir, step, name, err);
 	if (lock >= 0)
 		close(lock);
-	return err->code;
+	return rc;
 }
 
 static bool add_held(struct directory *d, const char *name)

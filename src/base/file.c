@@ -49,8 +49,9 @@ static ssize_t read_on(int fd, size_t bytes_max, struct buf *out)
 
 enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err)
 {
-	int     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n;
+	int           fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	enum err_code rc = ERR_NONE;
+	ssize_t       n;
 
 	*found = fd >= 0 || errno != ENOENT;
 	if (!*found)
@@ -59,11 +60,11 @@ enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, boo
 		return err_set(err, ERR_STORAGE, "open %s: %s", path, strerror(errno));
 	n = read_on(fd, bytes_max, out);
 	if (n > 0)
-		err_set(err, ERR_STORAGE, "%s is larger than %zu bytes", path, bytes_max);
+		rc = err_set(err, ERR_STORAGE, "%s is larger than %zu bytes", path, bytes_max);
 	else if (n < 0)
-		err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
+		rc = err_set(err, ERR_STORAGE, "read %s: %s", path, strerror(errno));
 	close(fd);
-	return n == 0 ? ERR_NONE : ERR_STORAGE;
+	return rc;
 }
 
 bool file_write_all(int fd, struct bytes text)
@@ -94,30 +95,30 @@ static bool write_aside(int dir, const char *name, struct bytes text)
 
 enum err_code file_replace(const char *dir, const char *name, struct bytes text, struct err *err)
 {
-	char aside[NAME_MAX + 1];
-	int  fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool replaced, good;
+	char          aside[NAME_MAX + 1];
+	int           fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc = ERR_NONE;
+	bool          replaced;
 
 	snprintf(aside, sizeof(aside), "%s.new", name);
 	replaced = fd >= 0 && write_aside(fd, aside, text) && renameat(fd, aside, fd, name) == 0;
-	good = replaced && fsync(fd) == 0;
-	err->code = ERR_NONE;
-	if (!good)
-		err_set(err, !replaced && (errno == ENOSPC || errno == EDQUOT) ? ERR_DISK_FULL : ERR_STORAGE,
-		        "write %s/%s: %s", dir, name, strerror(errno));
+	if (!replaced || fsync(fd) != 0)
+		rc = err_set(err,
+		             !replaced && (errno == ENOSPC || errno == EDQUOT) ? ERR_DISK_FULL : ERR_STORAGE,
+		             "write %s/%s: %s", dir, name, strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	return err->code;
+	return rc;
 }
 
 enum err_code file_sync_directory(const char *path, struct err *err)
 {
-	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool synced = fd >= 0 && fsync(fd) == 0;
+	int           fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc = ERR_NONE;
 
-	if (!synced)
-		err_set(err, ERR_STORAGE, "sync the directory %s: %s", path, strerror(errno));
+	if (fd < 0 || fsync(fd) != 0)
+		rc = err_set(err, ERR_STORAGE, "sync the directory %s: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
-	return synced ? ERR_NONE : ERR_STORAGE;
+	return rc;
 }

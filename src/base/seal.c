@@ -164,16 +164,19 @@ enum err_code seal_verify(const char *dir, const char *name, struct bytes file, 
 {
 	struct directory d;
 
-	return directory_read(dir, &d, err) != ERR_NONE ? err->code : verify_in(dir, name, &d, file, err);
+	if (directory_read(dir, &d, err) != ERR_NONE)
+		return err->code;
+	return verify_in(dir, name, &d, file, err);
 }
 
 enum err_code seal_verify_absent(const char *dir, const char *name, struct err *err)
 {
 	struct directory d;
 
-	if (directory_read(dir, &d, err) != ERR_NONE ||
-	    (!directory_names_have(&d.sealed, name) && !directory_names_have(&d.unsealed, name)))
+	if (directory_read(dir, &d, err) != ERR_NONE)
 		return err->code;
+	if (!directory_names_have(&d.sealed, name) && !directory_names_have(&d.unsealed, name))
+		return ERR_NONE;
 	return err_set(
 	        err, ERR_STORAGE,
 	        "%s/%s is missing, and the data in this directory depends on it. Restore it from a backup of "
