@@ -21,7 +21,6 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/line.h"
 #include "base/worker.h"
 
 struct audit {
@@ -176,15 +175,15 @@ static bool submit(struct audit *a, struct bytes line)
 
 void audit_write(struct audit *a, const char *act, const struct log_field *fields, unsigned count)
 {
-	struct line l;
+	struct log_entry l;
 
 	if (a == NULL)
 		return;
-	line_begin(&l);
-	line_text(&l, "act", bytes_of(act));
+	log_entry_begin(&l);
+	log_entry_text(&l, "act", bytes_of(act));
 	for (unsigned i = 0; i < count; i++)
-		line_field(&l, &fields[i]);
-	if (submit(a, line_end(&l)))
+		log_entry_field(&l, &fields[i]);
+	if (submit(a, log_entry_end(&l)))
 		return;
 	log_error("a line of the audit log was lost: the disk is too slow");
 	atomic_fetch_add(&a->lost, 1);

@@ -26,4 +26,26 @@ struct log_field {
  * line is left out. */
 void log_fields(enum log_level level, const char *what, const struct log_field *fields, unsigned count);
 
+/* ---- an entry: a line of one JSON object with the time first, made on the stack: the form that the log and the audit log share. It is a
+ * whole object, however long its parts are: texts are cut short, fields left out ---- */
+
+enum { LOG_ENTRY_BYTES_MAX = 4096 };
+
+struct log_entry {
+	char   text[LOG_ENTRY_BYTES_MAX];
+	size_t len;
+};
+
+/* {"time":"2026-01-02T03:04:05.678Z" */
+void log_entry_begin(struct log_entry *l);
+
+/* A text that may be long: cut where the line is full. The name and a few bytes must fit. */
+void log_entry_text(struct log_entry *l, const char *name, struct bytes text);
+
+/* Left out if it does not fit. */
+void log_entry_field(struct log_entry *l, const struct log_field *f);
+
+/* Closes the object; with its line feed. */
+struct bytes log_entry_end(struct log_entry *l);
+
 #endif

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/word.h"
+#include "base/bytes.h"
 
 /* Up to here copying the body costs less than telling the kernel of two places. */
 enum { BODY_COPIED_BYTES_MAX = 4096 };

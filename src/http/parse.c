@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <strings.h>
 
-#include "base/word.h"
+#include "base/bytes.h"
 
 /* ---- where the head ends ---- */
 

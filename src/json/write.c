@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/word.h"
+#include "base/bytes.h"
 #include "json/base64.h"
 #include "json/json.h"
 

@@ -1,5 +1,5 @@
 /* Word: what it says of eight bytes, against a loop over them. */
-#include "base/word.h"
+#include "base/bytes.h"
 #include "test.h"
 
 enum { LIMIT = 0x20, WANTED = '"' };
