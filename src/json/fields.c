@@ -175,16 +175,17 @@ struct bytes fields_text_or(struct fields *f, const char *name, size_t max, stru
 	return text_of(f, name, max, false, otherwise);
 }
 
-static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t high, bool required,
-                      int64_t otherwise)
+/* otherwise NULL: required. */
+static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t high, const int64_t *otherwise)
 {
 	const struct json *member = fields_get(f, name);
 	int64_t            number;
 
 	if (member == NULL) {
-		if (required)
-			fields_fail(f, name, ERR_INVALID, "missing");
-		return otherwise;
+		if (otherwise != NULL)
+			return *otherwise;
+		fields_fail(f, name, ERR_INVALID, "missing");
+		return low;
 	}
 	if (json_whole(member, &number)) {
 		if (number >= low && number <= high)
@@ -198,17 +199,17 @@ static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t h
 		fields_fail(f, name, ERR_SERIALIZATION, "must be a whole number, not %s",
 		            json_type_name(member->type));
 	}
-	return otherwise;
+	return otherwise != NULL ? *otherwise : low;
 }
 
 int64_t fields_i64(struct fields *f, const char *name, int64_t low, int64_t high)
 {
-	return i64_of(f, name, low, high, true, low);
+	return i64_of(f, name, low, high, NULL);
 }
 
 int64_t fields_i64_or(struct fields *f, const char *name, int64_t low, int64_t high, int64_t otherwise)
 {
-	return i64_of(f, name, low, high, false, otherwise);
+	return i64_of(f, name, low, high, &otherwise);
 }
 
 bool fields_bool_or(struct fields *f, const char *name, bool otherwise)
