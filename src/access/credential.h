@@ -23,10 +23,10 @@ enum {
 };
 
 /* ---- what a key takes up ----
- * A use is how much of the server a key takes up at this moment. An operator may put limits on it, so that one client that runs
- * wild cannot keep the others out. It belongs to a key, not to a reading of the key file: it goes on when the file is read
- * again, also with another secret or other limits. It is counted: by every set of credentials that names the key and by
- * every connection that the key has open. Any thread; no lock. */
+ * A use is how much of the server a key takes up at this moment. An operator may put limits on it, so that one
+ * client that runs wild cannot keep the others out. It belongs to a key, not to a reading of the key file: it goes
+ * on when the file is read again, also with another secret or other limits. It is counted: by every set of
+ * credentials that names the key and by every connection that the key has open. Any thread; no lock. */
 
 enum { KEY_LIMIT_MAX = 1000000 }; /* of either kind */
 
@@ -89,9 +89,9 @@ const struct credential *credentials_named(const struct credentials *c, struct b
 
 struct keyring;
 
-/* Opens DIR/keys.json. If there never was one, makes it with one key, "administrator", that may do everything; *made says
- * so. One of an older program is sealed (base/seal.h). The file is told the server's region, for the command line.
- * ERR_INVALID names a key in force whose policy is for another region or account. */
+/* Opens DIR/keys.json. If there never was one, makes it with one key, "administrator", that may do everything;
+ * *made says so. One of an older program is sealed (base/seal.h). The file is told the server's region, for the
+ * command line. ERR_INVALID names a key in force whose policy is for another region or account. */
 enum err_code keyring_open(struct keyring **out, const char *data_dir, struct bytes region, bool *made,
                            struct err *err);
 void          keyring_close(struct keyring *k);
@@ -110,8 +110,8 @@ struct credential_new {
 	struct key_limits limits;
 };
 
-/* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good, or the policy
- * is for another region or account. */
+/* Makes a key. ERR_RESOURCE_IN_USE if the name is taken; ERR_INVALID if the name or the policy is no good, or the
+ * policy is for another region or account. */
 enum err_code credential_create(const char *data_dir, const struct credential_new *n, struct arena *a,
                                 struct credential *out, struct err *err);
 /* Gives the key of that id or name a new secret. ERR_NO_RESOURCE if there is none. */
@@ -128,8 +128,8 @@ enum err_code credential_limit(const char *data_dir, const struct credential_lim
 /* Ends it for good: its id stays known, so that it is never given out again. */
 enum err_code credential_revoke(const char *data_dir, struct bytes id_or_name, struct arena *a,
                                 struct credential *out, struct err *err);
-/* Seals the file again as it is now, after somebody edited it by hand; *count keys are in it. ERR_INVALID, and it stays as
- * it is, if it cannot be understood. */
+/* Seals the file again as it is now, after somebody edited it by hand; *count keys are in it. ERR_INVALID, and it
+ * stays as it is, if it cannot be understood. */
 enum err_code credential_seal(const char *data_dir, uint32_t *count, struct err *err);
 /* Reads the file as it is. */
 enum err_code credentials_load(const char *data_dir, const struct credentials **out, struct err *err);

@@ -5,8 +5,8 @@
 #include "access/credential.h"
 
 /* ERR_NO_RESOURCE if there is no file and none was made; ERR_STORAGE if it is lost, or its seal does not match;
- * ERR_INVALID, naming file and key, if it is not what credential_file_write writes, or if the policy of a key in force is
- * not for `region`. The command line leaves the region empty: it must be able to revoke such a key. */
+ * ERR_INVALID, naming file and key, if it is not what credential_file_write writes, or if the policy of a key in
+ * force is not for `region`. The command line leaves the region empty: it must be able to revoke such a key. */
 enum err_code credential_file_read(const char *data_dir, struct bytes region, struct credentials **out,
                                    struct err *err);
 /* Whatever its seal says, and for any region. */

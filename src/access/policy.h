@@ -101,8 +101,8 @@ enum err_code policy_parse(struct json_reader *reader, struct bytes text, struct
                            struct err *err);
 void          policy_close(struct policy *p); /* NULL is fine */
 
-/* Could each of its resources name something of a server in that region? ERR_INVALID names the first that could not, for
- * its partition, region or account: such a Deny would silently do nothing. */
+/* Could each of its resources name something of a server in that region? ERR_INVALID names the first that could
+ * not, for its partition, region or account: such a Deny would silently do nothing. */
 enum err_code policy_check_home(const struct policy *p, struct bytes region, struct err *err);
 
 /* ERR_INVALID, about `what`, unless it is 1 to ACCESS_REGION_BYTES_MAX letters, digits and '-'. */
@@ -112,8 +112,8 @@ enum err_code access_region_check(struct bytes region, const char *what, struct 
 enum decision policy_evaluate(const struct policy *const *policies, size_t count,
                               const struct access_request *request, struct explanation *why);
 
-/* Could it allow the action ("dynamodb:PutItem") on anything, whatever else the request says? False only if it is sure that it
- * never does: then a request may be refused before it is read any further. */
+/* Could it allow the action ("dynamodb:PutItem") on anything, whatever else the request says? False only if it is
+ * sure that it never does: then a request may be refused before it is read any further. */
 bool policy_could_allow(const struct policy *p, struct bytes action);
 
 /* Does any statement have a condition on that key? If not, a request need not say anything of it. */

@@ -1,6 +1,6 @@
-/* Policy explain: `gatehouse policy test`: a request as people write it in JSON, and the decision written down for them,
- * statement by statement. It asks statement_judge as the evaluation does, so the two cannot disagree. The server itself
- * fills struct access_request from what it has at hand. */
+/* Policy explain: `gatehouse policy test`: a request as people write it in JSON, and the decision written down for
+ * them, statement by statement. It asks statement_judge as the evaluation does, so the two cannot disagree. The
+ * server itself fills struct access_request from what it has at hand. */
 #include <stdarg.h>
 #include <stdio.h>
 

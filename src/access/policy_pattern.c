@@ -363,7 +363,8 @@ static bool pattern_could_match(const struct pattern *p, struct bytes start)
 	return pattern_matches(p, start);
 }
 
-/* The part of the resource that nothing here has; 0: none. The last part of one that is cut short stands for the rest. */
+/* The part of the resource that nothing here has; 0: none. The last part of one that is cut short stands for the
+ * rest. */
 static unsigned foreign_part(const struct resource *r, const struct arn *home)
 {
 	static const unsigned checked[] = {ARN_PARTITION, ARN_REGION, ARN_ACCOUNT};

@@ -1,5 +1,5 @@
-/* Date: moments as texts, without the C library's locale and time zone. Moments are seconds since 1970, of the years 1970 to 9999.
- * Readers return false unless the text is exactly one existing moment in that form. Pure. */
+/* Date: moments as texts, without the C library's locale and time zone. Moments are seconds since 1970, of the
+ * years 1970 to 9999. Readers return false unless the text is exactly one existing moment in that form. Pure. */
 #ifndef BASE_DATE_H
 #define BASE_DATE_H
 

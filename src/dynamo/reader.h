@@ -1,5 +1,5 @@
-/* Reader: what all request decoders share: the fields found, common shapes, table names, and the expressions of a request
- * with their placeholders. Internal to dynamo/. */
+/* Reader: what all request decoders share: the fields found, common shapes, table names, and the expressions of a
+ * request with their placeholders. Internal to dynamo/. */
 #ifndef DYNAMO_READER_H
 #define DYNAMO_READER_H
 
@@ -59,11 +59,11 @@ enum err_code projection_read(struct request_reader *r, const struct json *text,
                               const struct expr_projection **out);
 
 /* ---- table names ----
- * An ARN of a table is arn:aws:dynamodb:REGION:ACCOUNT:table/NAME. This server has one region and one account, which its caller knows;
- * where a request names others, only the table's name counts. */
+ * An ARN of a table is arn:aws:dynamodb:REGION:ACCOUNT:table/NAME. This server has one region and one account,
+ * which its caller knows; where a request names others, only the table's name counts. */
 
-/* The table's name: `text` itself, or the name within an ARN, which then is between TABLE_NAME_MIN and TABLE_NAME_MAX long.
- * ERR_INVALID with `message` if it is an ARN of something else. */
+/* The table's name: `text` itself, or the name within an ARN, which then is between TABLE_NAME_MIN and
+ * TABLE_NAME_MAX long. ERR_INVALID with `message` if it is an ARN of something else. */
 enum err_code arn_table(struct bytes text, const char *message, struct bytes *name, struct err *err);
 
 enum err_code table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out);
@@ -79,8 +79,8 @@ void capacity_read(const struct json *json, struct dynamo_request *out);
 enum err_code tags_read(struct request_reader *r, const struct json *tags, struct tag **out, uint32_t *count);
 
 /* ---- legacy.c: the parameters that came before expressions ----
- * Expected, AttributeUpdates, KeyConditions, QueryFilter, ScanFilter, AttributesToGet, ConditionalOperator become the same trees as
- * expressions. Nothing else knows that they exist. */
+ * Expected, AttributeUpdates, KeyConditions, QueryFilter, ScanFilter, AttributesToGet, ConditionalOperator become
+ * the same trees as expressions. Nothing else knows that they exist. */
 
 /* A filter: attribute names to conditions. Absent or empty: *out is NULL. */
 enum err_code legacy_filter(struct request_reader *r, const struct json *conditions,

@@ -1,5 +1,5 @@
-/* CreateTable and UpdateTable: keys, definitions, indexes, how a table is paid for. DynamoDB defines types apart from keys; struct
- * key_schema has them together, so that a definition no key uses cannot exist.
+/* CreateTable and UpdateTable: keys, definitions, indexes, how a table is paid for. DynamoDB defines types apart
+ * from keys; struct key_schema has them together, so that a definition no key uses cannot exist.
  *
  * What can be checked without knowing the stored table is checked here; names, counts and duplicates among indexes are
  * schema_check's (table/schema.h), for every way a table can be made. */

@@ -1,5 +1,5 @@
-/* Answers about items: single ones, pages, batches and transactions; and what they have in common: consumed capacity, as a total or
- * taken apart by index, and item collections. */
+/* Answers about items: single ones, pages, batches and transactions; and what they have in common: consumed
+ * capacity, as a total or taken apart by index, and item collections. */
 #include "dynamo/result.h"
 
 #include <math.h>

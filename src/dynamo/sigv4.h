@@ -2,8 +2,8 @@
  * came in, and what a client of the same protocol puts on one that goes out. Both use one canonical form.
  *
  * Stricter than AWS where no SDK differs: SignedHeaders are lower case, in order, each once and present;
- * every header that is sent and changes what is asked (sigv4_names_cover) is signed; the body's hash is always computed. Signatures in the query
- * string are refused.
+ * every header that is sent and changes what is asked (sigv4_names_cover) is signed; the body's hash is always
+ * computed. Signatures in the query string are refused.
  *
  * What always holds
  * (1) A signature is accepted only if the secret that find_secret returned during this very call made it: a

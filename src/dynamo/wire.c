@@ -1,8 +1,8 @@
-/* Wire: JSON to values and back. The two directions are each other's inverse, so that what the server answers, a client of this code
- * reads as the same items (up to the canonical form of numbers and the order of sets).
+/* Wire: JSON to values and back. The two directions are each other's inverse, so that what the server answers, a
+ * client of this code reads as the same items (up to the canonical form of numbers and the order of sets).
  *
- * DynamoDB's own server is written in Java, and its texts about JSON types show it; clients only ever see them for requests that no
- * SDK sends. Recursion is bounded by JSON_DEPTH_MAX, which the JSON reader enforced. */
+ * DynamoDB's own server is written in Java, and its texts about JSON types show it; clients only ever see them for
+ * requests that no SDK sends. Recursion is bounded by JSON_DEPTH_MAX, which the JSON reader enforced. */
 #include "dynamo/wire.h"
 
 #include <assert.h>

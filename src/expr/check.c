@@ -1,5 +1,6 @@
-/* Check: conditions beyond their syntax: known functions, the number and types of operands; and the few shapes that a key
- * condition may have. Within one condition the checks follow DynamoDB's order: number of operands, distinct operands, types. */
+/* Check: conditions beyond their syntax: known functions, the number and types of operands; and the few shapes that
+ * a key condition may have. Within one condition the checks follow DynamoDB's order: number of operands, distinct
+ * operands, types. */
 #include "expr/parser.h"
 #include "item/messages.h"
 

@@ -11,8 +11,8 @@
 #include "expr/parse.h"
 
 /* ---- tokens (parser.c) ----
- * Lexing never fails: what it does not know becomes a TOKEN_BAD, and the parser that meets one reports the syntax error with its
- * neighbours, as DynamoDB does. */
+ * Lexing never fails: what it does not know becomes a TOKEN_BAD, and the parser that meets one reports the syntax
+ * error with its neighbours, as DynamoDB does. */
 
 enum token_kind {
 	TOKEN_END,

@@ -1,5 +1,5 @@
-/* Path: document paths: their order, how they are shown, which may not stand together, and the parts of an item that they
- * name. */
+/* Path: document paths: their order, how they are shown, which may not stand together, and the parts of an item
+ * that they name. */
 #include "expr/parser.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Scope: what names mean. The placeholders of one request, sorted so that each look-up is a binary search; and the words
- * that DynamoDB's documentation does not allow as plain attribute names. */
+/* Scope: what names mean. The placeholders of one request, sorted so that each look-up is a binary search; and the
+ * words that DynamoDB's documentation does not allow as plain attribute names. */
 #include "expr/parser.h"
 
 #include <stdlib.h>

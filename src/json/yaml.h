@@ -11,8 +11,8 @@ enum {
 };
 
 /* Reads one document into the arena, with the line of every node. A text without a document (empty, or
- * comments only) is null. Names and texts have a NUL after them. Plain scalars mean what YAML 1.2 says (yaml.c), quoted ones are strings; a scalar that is a
- * key is its text.
+ * comments only) is null. Names and texts have a NUL after them. Plain scalars mean what YAML 1.2 says (yaml.c),
+ * quoted ones are strings; a scalar that is a key is its text.
  *
  * ERR_SERIALIZATION, with a text that begins with line and column: invalid YAML or UTF-8, several documents,
  * anchors, aliases, tags, merge keys, duplicate keys, keys that are no scalars, nesting deeper than

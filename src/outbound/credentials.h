@@ -5,15 +5,18 @@
  *   3. the profile's aws_access_key_id and aws_secret_access_key (AWS_PROFILE names it; `default` otherwise)
  *   4. a container's endpoint: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
  *   5. the instance's endpoint (IMDSv2), unless AWS_EC2_METADATA_DISABLED is true
- * The first source that is configured must work or fail: nobody falls through to another identity than the one that was set up.
- * A profile that asks for something else (role_arn with a source profile, sso_*, credential_process) is refused by name.
+ * The first source that is configured must work or fail: nobody falls through to another identity than the one that
+ * was set up. A profile that asks for something else (role_arn with a source profile, sso_*, credential_process) is
+ * refused by name.
  *
  * What always holds
  * (1) Credentials that end are fetched anew with REFRESH_EARLY_S left by one caller, whose failure is only logged; with
  *     REFRESH_LATE_S left everybody waits for it, and a failure is an error.
- * (2) No text here ever holds a secret or a token. Plain http goes only to loopback and to the addresses that AWS names.
+ * (2) No text here ever holds a secret or a token. Plain http goes only to loopback and to the addresses that AWS
+ * names.
  * (3) A fetch takes at most FETCH_S in all.
- * (4) After a failed fetch nobody fetches for AGAIN_MS: those who waited for it get its error, and do not queue up for more.
+ * (4) After a failed fetch nobody fetches for AGAIN_MS: those who waited for it get its error, and do not queue up
+ * for more.
  *
  * Threads: any. What is handed out lives in the caller's arena. */
 #ifndef OUTBOUND_CREDENTIALS_H

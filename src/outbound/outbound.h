@@ -1,24 +1,29 @@
-/* Outbound: calls to services elsewhere, over HTTPS. A target is one service at one address: DynamoDB, an issuer of tokens,
- * a webhook's receiver. All of them share this code: deadlines, second tries, a circuit, a bound on calls at once.
+/* Outbound: calls to services elsewhere, over HTTPS. A target is one service at one address: DynamoDB, an issuer of
+ * tokens, a webhook's receiver. All of them share this code: deadlines, second tries, a circuit, a bound on calls
+ * at once.
  *
  *   outbound_call ->  a place (calls_max, waits_max)  ->  circuit  ->  prepare (sign)  ->  transport (one try)
  *                        ^                                                                    |
  *                        '---------- pause (retry.h), if the kind of failure allows it <------'
  *
  * What always holds
- * (1) No call lasts longer than its deadline, whatever the peer, the resolver or the queue does (a resolver without an answer
+ * (1) No call lasts longer than its deadline, whatever the peer, the resolver or the queue does (a resolver without
+ * an answer
  *     ends with the connection's time-out).
- * (2) ERR_OVERLOADED means that nothing reached the target: whoever called may try again. ERR_STORAGE means that something did,
+ * (2) ERR_OVERLOADED means that nothing reached the target: whoever called may try again. ERR_STORAGE means that
+ * something did,
  *     and that no answer came back: the outcome is unknown. Any answer, whatever its status, is a result.
- * (3) What is not safe to repeat is sent again only if nothing of it was sent before, or if the target itself refused it as
+ * (3) What is not safe to repeat is sent again only if nothing of it was sent before, or if the target itself
+ * refused it as
  *     too much (429, 503).
- * (4) An answer is bounded in head and body, redirects are not followed, certificates are verified, and only http and https
+ * (4) An answer is bounded in head and body, redirects are not followed, certificates are verified, and only http
+ * and https
  *     are spoken. Unless allowed, private, loopback and link-local addresses are refused after the name was resolved, so
  *     that a name cannot point back inside.
  * (5) After outbound_stop every call returns at once, and no new one starts.
  *
- * Threads: any number may call one target; the calling thread does the work. An answer lives in the caller's arena. No error
- * text holds a header's value or a body. */
+ * Threads: any number may call one target; the calling thread does the work. An answer lives in the caller's arena.
+ * No error text holds a header's value or a body. */
 #ifndef OUTBOUND_OUTBOUND_H
 #define OUTBOUND_OUTBOUND_H
 

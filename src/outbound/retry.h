@@ -1,5 +1,5 @@
-/* Retry: is a target worth a call, and may one be sent once more, after what pause? Pure but for a circuit and a quota, which their
- * owner locks. */
+/* Retry: is a target worth a call, and may one be sent once more, after what pause? Pure but for a circuit and a
+ * quota, which their owner locks. */
 #ifndef OUTBOUND_RETRY_H
 #define OUTBOUND_RETRY_H
 
@@ -11,7 +11,8 @@
  * jitter, and a quota per target, so that a target in trouble is not buried under second tries.
  *
  * What always holds
- * (1) A delay is between 0 and its bound, which doubles with each try up to delay_max_us; a hint of the target moves it to
+ * (1) A delay is between 0 and its bound, which doubles with each try up to delay_max_us; a hint of the target
+ * moves it to
  *     at least the hint, and at most hint_over_max_us later than it would have been.
  * (2) The quota never exceeds quota_max and never falls below 0: with nothing left, calls are tried once. */
 
@@ -62,7 +63,8 @@ void retry_quota_refund(struct retry_quota *q, const struct retry_profile *p, en
  *
  * What always holds
  * (1) While a circuit is open nobody tries the target; while it is probing, one call does.
- * (2) Every call that was admitted is noted, whatever came of it: a probe that nobody notes would keep the circuit shut.
+ * (2) Every call that was admitted is noted, whatever came of it: a probe that nobody notes would keep the circuit
+ * shut.
  * (3) A pause is at most pause_max_us. */
 
 struct circuit_limits {
