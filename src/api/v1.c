@@ -459,15 +459,3 @@ void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 		memcpy(text + len + 1, name.data, name.len);
 	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
 }
-
-/* Any other value is a mistake: whoever relies on statuses must not find out by letting everyone in. */
-bool v1_enforces_status(struct v1_call *c, struct err *err)
-{
-	struct bytes enforce = v1_query(c, "enforce", err);
-
-	if (enforce.data == NULL || err->code != ERR_NONE)
-		return false;
-	if (!bytes_is(enforce, "status"))
-		err_field(err, ERR_INVALID, "enforce", "?enforce: must be status");
-	return true;
-}

@@ -106,19 +106,16 @@ struct v1_call {
 /* ERR_INVALID if the query has a parameter that is not among `known` ("journey name"), or one twice. */
 enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *err);
 
-/* A query parameter, percent-decoded; NULL data if absent. ERR_INVALID in *err if it cannot be decoded. */
-struct bytes v1_query(struct v1_call *c, const char *name, struct err *err);
-void         v1_header(struct v1_call *c, struct bytes name, struct bytes value);
-void         v1_resource(struct v1_call *c, const char *kind, struct bytes name);
+/* A query parameter, percent-decoded; NULL data if absent. ERR_INVALID if it cannot be decoded. */
+enum err_code v1_query(struct v1_call *c, const char *name, struct bytes *out, struct err *err);
+void          v1_header(struct v1_call *c, struct bytes name, struct bytes value);
+void          v1_resource(struct v1_call *c, const char *kind, struct bytes name);
 
 /* What the caller's policy says of this call on KIND/NAME, for what turns up in run. Any thread. */
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err);
 
 /* Takes over a reference, until the call is answered. */
 void v1_hold(struct v1_call *c, struct document *document);
-
-/* ?enforce=status: the caller wants verdicts as HTTP statuses. */
-bool v1_enforces_status(struct v1_call *c, struct err *err);
 
 /* ---- for the dispatcher, metrics, tests ---- */
 

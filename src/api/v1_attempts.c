@@ -38,7 +38,7 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 	struct bytes       type = v1_read_name(f, "type", false);
 	const struct rule *rule;
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	rule = a->q.rule = rules_find(a->q.rules, journey, type, a->q.method_type);
 	if (rule == NULL) {
@@ -94,7 +94,7 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	read_attempt(c, &f, a, false);
 	if (a->outcome == OUTCOME_SUCCESS && a->q.remembers && a->q.rule != NULL && a->q.rule->remember_s > 0)
 		a->q.making = v1_device_making(c);
-	a->enforce = v1_enforces_status(c, err);
+	a->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	return v1_check_follows(c, a->q.rule,
@@ -269,7 +269,7 @@ enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 	c->rebuild = begin_rebuild;
 	fields_init(&f, c->body, err);
 	read_attempt(c, &f, a, true);
-	a->enforce = v1_enforces_status(c, err);
+	a->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	return v1_check_follows(c, a->q.rule, &a->q.rule->sets, err);
@@ -347,7 +347,7 @@ enum err_code attempt_finish_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	a->id = fields_text(&f, "attempt", ID_MAX);
 	a->outcome = (enum outcome)fields_choice(&f, "outcome", ends, -1);
-	a->enforce = v1_enforces_status(c, err);
+	a->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	if (a->outcome == OUTCOME_SUCCESS)

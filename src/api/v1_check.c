@@ -41,7 +41,7 @@ static void read_actions(struct fields *f, struct check *c, struct bytes journey
 {
 	const struct json *actions = fields_array(f, "actions", CHECK_ACTIONS_MAX);
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	if (actions == NULL || actions->count == 0) {
 		fields_fail(f, "actions", ERR_INVALID, "must name at least one type of the journey");
@@ -78,7 +78,7 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	v1_read_context(c, &f, &k->c.who);
 	read_actions(&f, &k->c, journey);
 	read_limits(c, &f, &k->c);
-	k->enforce = v1_enforces_status(c, err);
+	k->enforce = v1_read_enforce(c, &f);
 	return fields_end(&f);
 }
 

@@ -56,48 +56,46 @@ static enum err_code wrong(struct settings *s, const struct setting *what, const
 {
 	const char *name = s->by_query ? what->query : what->header;
 
-	return s->err->code != ERR_NONE ? s->err->code
-	                                : err_field(s->err, ERR_INVALID, name, "%s: %s", name, text);
+	return err_field(s->err, ERR_INVALID, name, "%s: %s", name, text);
 }
 
 /* ---- headers ---- */
 
 /* The value of a header, or empty. ERR_SERIALIZATION if it is there twice. */
-static struct bytes header_once(struct settings *s, struct bytes name)
+static enum err_code header_once(struct settings *s, struct bytes name, struct bytes *out)
 {
 	const struct http_request *r = s->call->call.http;
-	struct bytes               found = {NULL, 0};
 
+	*out = (struct bytes){NULL, 0};
 	for (unsigned i = 0; i < r->header_count; i++) {
 		const struct http_header *h = &r->headers[i];
 
 		if (h->name.len != name.len || strncasecmp(h->name.data, name.data, name.len) != 0)
 			continue;
-		if (found.data != NULL && s->err->code == ERR_NONE) {
-			err_field(s->err, ERR_SERIALIZATION,
-			          arena_printf(s->call->ctx.arena, "%.*s", BYTES_ARG(name)).data,
-			          "%.*s: this header was sent twice; the proxy must replace what the client "
-			          "sends",
-			          BYTES_ARG(name));
-			return (struct bytes){NULL, 0};
-		}
-		found = h->value;
+		if (out->data != NULL)
+			return err_field(s->err, ERR_SERIALIZATION,
+			                 arena_printf(s->call->ctx.arena, "%.*s", BYTES_ARG(name)).data,
+			                 "%.*s: this header was sent twice; the proxy must replace what the "
+			                 "client sends",
+			                 BYTES_ARG(name));
+		*out = h->value;
 	}
-	return found;
+	return ERR_NONE;
 }
 
 /* Empty if it is not given. */
-static struct bytes get(struct settings *s, const struct setting *what)
+static enum err_code get(struct settings *s, const struct setting *what, struct bytes *out)
 {
-	struct bytes text = {NULL, 0};
+	enum err_code rc = ERR_NONE;
 
+	*out = (struct bytes){NULL, 0};
 	if (!s->by_query)
-		text = header_once(s, bytes_of(what->header));
+		rc = header_once(s, bytes_of(what->header), out);
 	else if (what->query != NULL)
-		text = v1_query(s->call, what->query, s->err);
-	if (text.len > 0 && !bytes_is_utf8(text))
-		wrong(s, what, "must be UTF-8");
-	return text;
+		rc = v1_query(s->call, what->query, out, s->err);
+	if (rc == ERR_NONE && out->len > 0 && !bytes_is_utf8(*out))
+		rc = wrong(s, what, "must be UTF-8");
+	return rc;
 }
 
 /* A key is kept in rows and shown by GET /v1/limits/top. */
@@ -115,18 +113,21 @@ static bool holds_a_secret(struct bytes header)
 	return header.len >= strlen(ours) && strncasecmp(header.data, ours, strlen(ours)) == 0;
 }
 
-static struct bytes key_from(struct settings *s, const struct setting *what, struct bytes header)
+static enum err_code key_from(struct settings *s, const struct setting *what, struct bytes header,
+                              struct bytes *out)
 {
-	struct bytes text;
-
+	*out = (struct bytes){NULL, 0};
 	if (holds_a_secret(header))
-		wrong(s, what,
-		      "names a header that holds a secret or a setting, which would be stored and shown as a "
-		      "key; name one that holds an address or an id");
-	text = header.len > HEADER_NAME_MAX ? (struct bytes){NULL, 0} : header_once(s, header);
-	if (text.len == 0 || !bytes_is_utf8(text))
-		wrong(s, what, "the header it names is missing, empty, longer than allowed or not UTF-8");
-	return text;
+		return wrong(
+		        s, what,
+		        "names a header that holds a secret or a setting, which would be stored and shown "
+		        "as a key; name one that holds an address or an id");
+	if (header.len <= HEADER_NAME_MAX && header_once(s, header, out) != ERR_NONE)
+		return s->err->code;
+	if (out->len == 0 || !bytes_is_utf8(*out))
+		return wrong(s, what,
+		             "the header it names is missing, empty, longer than allowed or not UTF-8");
+	return ERR_NONE;
 }
 
 /* ---- X-Gatehouse-Policy ---- */
@@ -185,41 +186,49 @@ static bool hash_key(struct settings *s, struct bytes kind, struct limit_key *ke
 	return false;
 }
 
+/* The key that the settings beside X-Gatehouse-Policy say, and its kind unless that is said. */
+static enum err_code key_of_settings(struct settings *s, struct bytes *text, struct bytes *kind)
+{
+	struct bytes from;
+
+	if (get(s, &key_setting, text) != ERR_NONE || get(s, &from_setting, &from) != ERR_NONE)
+		return s->err->code;
+	if (text->len > 0 && from.len > 0)
+		return wrong(s, &from_setting, "must not be sent together with x-gatehouse-key");
+	if (from.len > 0 && key_from(s, &from_setting, from, text) != ERR_NONE)
+		return s->err->code;
+	return kind->len == 0 ? get(s, &kind_setting, kind) : ERR_NONE;
+}
+
 /* An item that says where its key is from says its kind, too. */
 static enum err_code read_key(struct settings *s, const struct asked *item, struct limit_key *key)
 {
-	struct bytes text, from, kind = item->kind;
+	struct bytes  text, kind = item->kind;
+	enum err_code rc = item->from.len > 0 ? key_from(s, &policy_setting, item->from, &text)
+	                                      : key_of_settings(s, &text, &kind);
 
-	if (item->from.len > 0) {
-		text = key_from(s, &policy_setting, item->from);
-	} else {
-		text = get(s, &key_setting);
-		from = get(s, &from_setting);
-		if (text.len > 0 && from.len > 0)
-			return wrong(s, &from_setting, "must not be sent together with x-gatehouse-key");
-		if (from.len > 0)
-			text = key_from(s, &from_setting, from);
-		if (kind.len == 0)
-			kind = get(s, &kind_setting);
-	}
+	if (rc != ERR_NONE)
+		return rc;
 	if (text.len < 1 || text.len > LIMIT_KEY_MAX)
 		return wrong(s, &key_setting, "must have 1 to 256 bytes");
 	*key = limit_key_plain(text);
 	if (kind.len > 0 && !hash_key(s, kind, key))
 		return wrong(s, &kind_setting,
 		             "must be ip, email, phone or device, and the key must be valid as one");
-	return s->err->code;
+	return ERR_NONE;
 }
 
 static enum err_code read_cost(struct settings *s, const struct asked *item, uint64_t *cost)
 {
-	struct bytes text = item->cost.len > 0 ? item->cost : get(s, &cost_setting);
+	struct bytes text = item->cost;
 
 	*cost = 1;
+	if (text.len == 0 && get(s, &cost_setting, &text) != ERR_NONE)
+		return s->err->code;
 	if (text.len > 0 && !bytes_to_u64(text, LIMIT_UNITS_MAX, cost))
 		return wrong(s, item->cost.len > 0 ? &policy_setting : &cost_setting,
 		             "the cost must be a whole number from 0 to 1000000000");
-	return s->err->code;
+	return ERR_NONE;
 }
 
 static enum err_code read_item(struct settings *s, const struct limit_policies *set, struct bytes text,
@@ -248,10 +257,12 @@ static enum err_code read_item(struct settings *s, const struct limit_policies *
 static enum err_code read_items(struct settings *s, struct limit_call *out)
 {
 	const struct limit_policies *set = limit_call_policies(s->call);
-	struct bytes                 rest = get(s, &policy_setting);
+	struct bytes                 rest;
 
+	if (get(s, &policy_setting, &rest) != ERR_NONE)
+		return s->err->code;
 	do {
-		if (s->err->code != ERR_NONE || read_item(s, set, split(&rest, ','), out) != ERR_NONE)
+		if (read_item(s, set, split(&rest, ','), out) != ERR_NONE)
 			return s->err->code;
 	} while (rest.data != NULL);
 	return ERR_NONE;
@@ -259,12 +270,14 @@ static enum err_code read_items(struct settings *s, struct limit_call *out)
 
 static enum err_code read_deny(struct settings *s, int *status)
 {
-	struct bytes deny = get(s, &deny_setting);
+	struct bytes deny;
 
+	if (get(s, &deny_setting, &deny) != ERR_NONE)
+		return s->err->code;
 	*status = bytes_is(deny, "403") ? 403 : 429;
 	if (deny.len > 0 && !bytes_is(deny, "403") && !bytes_is(deny, "429"))
 		return wrong(s, &deny_setting, "must be 403 or 429");
-	return s->err->code;
+	return ERR_NONE;
 }
 
 enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
@@ -273,7 +286,6 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 	struct settings        s = {.call = c, .err = err};
 
 	c->request = a;
-	err->code = ERR_NONE;
 	s.by_query = http_header_get(c->call.http, policy_setting.header).data == NULL &&
 	             bytes_is(c->call.http->path, PATH);
 	if (s.by_query && v1_query_check(c, "policy key kind cost deny", err) != ERR_NONE)

@@ -39,7 +39,7 @@ struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const 
 	        identifier_read_key(&c->ctx.services->identifiers, c->ctx.arena, f, "key", member);
 	struct limit_key key = limit_key_plain(text);
 
-	if (f->err->code != ERR_NONE || member->type != JSON_OBJECT)
+	if (fields_failed(f) || member->type != JSON_OBJECT)
 		return key;
 	key.hashed = true;
 	key.is_address = bytes_is(member->children->name, "ip") &&
@@ -54,7 +54,7 @@ void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_pol
 	struct limit_key           key = limit_call_read_key(c, f, fields_get(f, "key"));
 	int64_t                    cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	if (key.text.len > LIMIT_KEY_MAX)
 		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, not %zu", LIMIT_KEY_MAX,
@@ -245,12 +245,13 @@ static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct
 		limit_call_read(c, &f, set, &l->call);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
-	l->enforce = v1_enforces_status(c, err);
-	if (err->code == ERR_NONE && !is_keyed(c) &&
-	    !limits_needs_turn(c->ctx.services->limits, &l->call, c->ctx.now_us))
+	l->enforce = v1_read_enforce(c, &f);
+	if (fields_failed(&f))
+		return err->code;
+	if (!is_keyed(c) && !limits_needs_turn(c->ctx.services->limits, &l->call, c->ctx.now_us))
 		c->call.kind = READ;
 	c->call.tableless = !limits_needs_table(&l->call);
-	return err->code;
+	return ERR_NONE;
 }
 
 static enum err_code call_run(struct v1_call *c, struct err *err)
@@ -329,12 +330,11 @@ enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 
 	c->request = t;
 	t->max = TOP_DEFAULT;
-	err->code = ERR_NONE;
-	max = v1_query(c, "max", err);
-	if (err->code == ERR_NONE && max.data != NULL &&
-	    (!bytes_to_u64(max, TOP_MAX, &t->max) || t->max == 0))
-		err_field(err, ERR_INVALID, "max", "?max: must be from 1 to %d", TOP_MAX);
-	return err->code;
+	if (v1_query(c, "max", &max, err) != ERR_NONE)
+		return err->code;
+	if (max.data != NULL && (!bytes_to_u64(max, TOP_MAX, &t->max) || t->max == 0))
+		return err_field(err, ERR_INVALID, "max", "?max: must be from 1 to %d", TOP_MAX);
+	return ERR_NONE;
 }
 
 enum err_code limits_top_run(struct v1_call *c, struct err *err)

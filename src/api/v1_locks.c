@@ -93,7 +93,7 @@ static void read_kind(struct fields *f, const struct rules *rules, struct lock_c
 	l->lock.duration_s = fields_i64_or(f, "duration", 1, RULE_SECONDS_MAX, 0);
 	l->lock.method_type = v1_read_name(f, "method_type", true);
 	l->lock.notification_type = v1_read_name(f, "notification_type", true);
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	l->lock.kind = rules_kind(rules, name);
 	if (l->lock.kind == NULL)
@@ -153,8 +153,7 @@ enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 	c->request = l;
 	if (read_path(c, v1_rules(c), &l->lock, err) != ERR_NONE)
 		return err->code;
-	l->lock.qualifier = v1_query_qualifier(c, "qualifier", err);
-	return err->code;
+	return v1_query_qualifier(c, "qualifier", &l->lock.qualifier, err);
 }
 
 enum err_code lock_clear_run(struct v1_call *c, struct err *err)
@@ -184,13 +183,15 @@ enum { LOCKS_PAGE_DEFAULT = 100 };
 
 static enum err_code read_limit(struct v1_call *c, uint32_t *limit, struct err *err)
 {
-	struct bytes text = v1_query(c, "limit", err);
+	struct bytes text;
 	uint64_t     number = LOCKS_PAGE_DEFAULT;
 
+	if (v1_query(c, "limit", &text, err) != ERR_NONE)
+		return err->code;
 	if (text.data != NULL && (!bytes_to_u64(text, LOCKS_PAGE_MAX, &number) || number < 1))
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", LOCKS_PAGE_MAX);
 	*limit = (uint32_t)number;
-	return err->code;
+	return ERR_NONE;
 }
 
 static bool name_known(const struct rules *rules, struct bytes name)
@@ -206,9 +207,8 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 {
 	const struct rules *rules = v1_rules(c);
 
-	q->journey = v1_query(c, "journey", err);
-	q->name = v1_query(c, "name", err);
-	if (err->code != ERR_NONE)
+	if (v1_query(c, "journey", &q->journey, err) != ERR_NONE ||
+	    v1_query(c, "name", &q->name, err) != ERR_NONE)
 		return err->code;
 	if (q->journey.data != NULL) {
 		v1_resource(c, "journey", q->journey);
@@ -227,14 +227,12 @@ enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 	struct bytes      cursor;
 
 	c->request = l;
-	err->code = ERR_NONE;
-	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE)
+	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE ||
+	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
-	cursor = v1_query(c, "cursor", err);
-	if (err->code == ERR_NONE && cursor.data != NULL &&
-	    !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
+	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
-	return err->code;
+	return ERR_NONE;
 }
 
 enum err_code lock_list_run(struct v1_call *c, struct err *err)
@@ -349,7 +347,7 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 	fields_enter(&in, f, BYTES("where"), where);
 	u->q.kind = v1_read_name(&in, "kind", true);
 	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
-	if (f->err->code == ERR_NONE && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
+	if (!fields_failed(f) && u->q.kind.len > 0 && rules_kind(rules, u->q.kind) == NULL)
 		fields_fail(&in, "kind", ERR_INVALID,
 		            "unknown lock kind %.*s; the policies list them under `locks`",
 		            BYTES_ARG(u->q.kind));
@@ -358,10 +356,10 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 	else
 		v1_every_journey(c, rules);
 	u->q.name = v1_read_name(&in, "name", true);
-	if (f->err->code == ERR_NONE && u->q.name.len > 0 && u->q.journey.len == 0)
+	if (!fields_failed(f) && u->q.name.len > 0 && u->q.journey.len == 0)
 		fields_fail(&in, "journey", ERR_INVALID,
 		            "missing: `name` needs the journey whose lock it is");
-	if (f->err->code == ERR_NONE && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
+	if (!fields_failed(f) && u->q.name.len > 0 && !rules_has_lock(rules, u->q.journey, u->q.name))
 		fields_fail(&in, "name", ERR_INVALID,
 		            "unknown lock: the journey %.*s has no lock %.*s in the policies",
 		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));

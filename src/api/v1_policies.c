@@ -62,10 +62,10 @@ static enum err_code read_version(struct v1_call *c, struct policies_call *p, st
 	struct bytes text;
 	uint64_t     version;
 
-	err->code = ERR_NONE;
-	text = v1_query(c, "version", err);
-	if (text.data == NULL || err->code != ERR_NONE)
+	if (v1_query(c, "version", &text, err) != ERR_NONE)
 		return err->code;
+	if (text.data == NULL)
+		return ERR_NONE;
 	if (!bytes_to_u64(text, INT64_MAX - 1, &version))
 		return err_field(err, ERR_INVALID, "version", "?version: must be a whole number, 0 or more");
 	p->asked = true;

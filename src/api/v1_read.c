@@ -23,7 +23,7 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 
 	err->code = ERR_NONE;
 	*out = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, "id", &text);
-	if (err->code != ERR_NONE && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
+	if (fields_failed(&f) && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
 		err_field(err, ERR_INVALID, "id",
 		          "id: a path must not contain an email address, an IP address or a phone number, "
 		          "because logs would keep it; use the id that POST /v1/subjects/lookup returns");
@@ -146,11 +146,23 @@ struct bytes v1_read_name(struct fields *f, const char *name, bool optional)
 	return text;
 }
 
+/* Any other value is a mistake: whoever relies on statuses must not find out by letting everyone in. */
+bool v1_read_enforce(struct v1_call *c, struct fields *f)
+{
+	struct bytes enforce;
+
+	if (fields_failed(f) || v1_query(c, "enforce", &enforce, f->err) != ERR_NONE || enforce.data == NULL)
+		return false;
+	if (!bytes_is(enforce, "status"))
+		err_field(f->err, ERR_INVALID, "enforce", "?enforce: must be status");
+	return true;
+}
+
 struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules)
 {
 	struct bytes name = v1_read_name(f, "journey", false);
 
-	if (name.len > 0 && f->err->code == ERR_NONE && rules_journey(rules, name) == NULL)
+	if (name.len > 0 && !fields_failed(f) && rules_journey(rules, name) == NULL)
 		fields_fail(f, "journey", ERR_INVALID,
 		            "unknown journey %.*s; the policies list them under `journeys`", BYTES_ARG(name));
 	v1_resource(c, "journey", name);
@@ -258,7 +270,7 @@ static struct bytes qualifier_of(struct v1_call *c, struct fields *f, const char
 	struct bytes text =
 	        identifier_read_method(&c->ctx.services->identifiers, c->ctx.arena, f, name, member);
 
-	if (f->err->code == ERR_NONE && !qualifier_is(text))
+	if (!fields_failed(f) && !qualifier_is(text))
 		fields_fail(f, name, ERR_INVALID, "must have 1 to %d bytes, without # and control characters",
 		            METHOD_ID_MAX);
 	return text;
@@ -271,14 +283,19 @@ struct bytes v1_read_qualifier(struct v1_call *c, struct fields *f, const char *
 	return member == NULL ? (struct bytes){NULL, 0} : qualifier_of(c, f, name, member);
 }
 
-struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err *err)
+enum err_code v1_query_qualifier(struct v1_call *c, const char *name, struct bytes *out, struct err *err)
 {
-	struct json   text = {.type = JSON_STRING, .text = v1_query(c, name, err)};
+	struct json   text = {.type = JSON_STRING};
 	struct fields f = {.err = err};
 
-	if (text.text.data == NULL || err->code != ERR_NONE)
-		return (struct bytes){NULL, 0};
-	return qualifier_of(c, &f, name, &text);
+	*out = (struct bytes){NULL, 0};
+	if (v1_query(c, name, &text.text, err) != ERR_NONE)
+		return err->code;
+	if (text.text.data == NULL)
+		return ERR_NONE;
+	err->code = ERR_NONE; /* for f, which has no beginning of its own */
+	*out = qualifier_of(c, &f, name, &text);
+	return err->code;
 }
 
 /* Texts that are no names are not repeated. */

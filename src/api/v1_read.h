@@ -21,6 +21,9 @@ void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out);
 /* For a success: what a new device token is made of. */
 const struct device_making *v1_device_making(struct v1_call *c);
 
+/* ?enforce=status: the caller wants verdicts as HTTP statuses. */
+bool v1_read_enforce(struct v1_call *c, struct fields *f);
+
 /* A name like SIGN_IN; required unless `optional`. */
 struct bytes v1_read_name(struct fields *f, const char *name, bool optional);
 
@@ -29,8 +32,8 @@ struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct r
 
 /* A qualifier of a key, which is a method's id: plain, up to METHOD_ID_MAX bytes without # and control characters, and
  * not personal on its face; or an object that is hashed ({"phone": …}). Empty if absent. */
-struct bytes v1_read_qualifier(struct v1_call *c, struct fields *f, const char *name);
-struct bytes v1_query_qualifier(struct v1_call *c, const char *name, struct err *err);
+struct bytes  v1_read_qualifier(struct v1_call *c, struct fields *f, const char *name);
+enum err_code v1_query_qualifier(struct v1_call *c, const char *name, struct bytes *out, struct err *err);
 
 /* A journey and a lock of it, given in the path or the query; an empty name is any. The err names the field. */
 enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, struct bytes name,

@@ -262,18 +262,18 @@ enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *e
 	return ERR_NONE;
 }
 
-struct bytes v1_query(struct v1_call *c, const char *name, struct err *err)
+enum err_code v1_query(struct v1_call *c, const char *name, struct bytes *out, struct err *err)
 {
 	struct bytes     rest = c->call.http->query;
 	struct parameter p;
 
+	*out = (struct bytes){NULL, 0};
 	while (parameter_next(&rest, &p)) {
 		if (!bytes_is(p.name, name))
 			continue;
-		if (percent_decode(c->ctx.arena, p.value, true, &p.value))
-			return p.value;
-		err_field(err, ERR_INVALID, name, "?%s: not valid percent-encoding", name);
-		break;
+		if (percent_decode(c->ctx.arena, p.value, true, out))
+			return ERR_NONE;
+		return err_field(err, ERR_INVALID, name, "?%s: not valid percent-encoding", name);
 	}
-	return (struct bytes){NULL, 0};
+	return ERR_NONE;
 }

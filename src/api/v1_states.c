@@ -219,8 +219,8 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 		return err->code;
 	fields_init(&f, c->body, err);
 	name = v1_read_name(&f, "reset", false);
-	r->q.reset = err->code == ERR_NONE ? rules_reset(r->q.rules, name) : NULL;
-	if (err->code == ERR_NONE && r->q.reset == NULL)
+	r->q.reset = fields_failed(&f) ? NULL : rules_reset(r->q.rules, name);
+	if (!fields_failed(&f) && r->q.reset == NULL)
 		fields_fail(&f, "reset", ERR_INVALID,
 		            "unknown reset %.*s; the policies list them under `resets`", BYTES_ARG(name));
 	r->q.operator_locks = fields_bool_or(&f, "operator_locks", false);

@@ -17,12 +17,13 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 	c->request = k;
 	if (v1_subject_param(c, 0, &k->id, err) != ERR_NONE)
 		return err->code;
-	k->prefix = v1_query(c, "prefix", err);
-	if (err->code == ERR_NONE && k->prefix.len > KEY_RANGE_BYTES_MAX)
-		err_field(err, ERR_INVALID, "prefix", "?prefix: must have at most %d bytes",
-		          KEY_RANGE_BYTES_MAX);
+	if (v1_query(c, "prefix", &k->prefix, err) != ERR_NONE)
+		return err->code;
+	if (k->prefix.len > KEY_RANGE_BYTES_MAX)
+		return err_field(err, ERR_INVALID, "prefix", "?prefix: must have at most %d bytes",
+		                 KEY_RANGE_BYTES_MAX);
 	v1_any_row(c, v1_rules(c), k->prefix);
-	return err->code;
+	return ERR_NONE;
 }
 
 static enum err_code read_rows(struct v1_call *c, struct err *err)

@@ -57,6 +57,12 @@ const struct json *fields_array(struct fields *f, const char *name, uint32_t max
 void fields_fail(struct fields *f, const char *name, enum err_code code, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
+/* Is something wrong already? Then what was read means nothing. */
+static inline bool fields_failed(const struct fields *f)
+{
+	return f->err->code != ERR_NONE;
+}
+
 /* Something is wrong within that member, as a reader of its own told: its path is put in front. */
 void fields_adopt(struct fields *f, const char *name, const struct err *wrong);
 
