@@ -127,11 +127,21 @@ static void poll_begin(struct http_request *r)
 	answer_status(r, 503, false);
 }
 
-/* /poll?MS waits for the bell for so long. /slow-poll is held until house_let_go, and parks only then. */
+/* Finds, once it is on the list, that what it waits for is there. */
+static void poll_found(struct http_request *r)
+{
+	poll_begin(r);
+	assert_true(http_wake(r));
+	assert_false(http_wake(r));
+}
+
+/* /poll?MS waits for the bell for so long; /found-poll is woken at once by the handler itself. /slow-poll is held until house_let_go, and parks only then. */
 static bool poll_route(struct house *h, struct http_request *r)
 {
 	if (bytes_is(r->path, "/poll"))
 		poll_begin(r);
+	else if (bytes_is(r->path, "/found-poll"))
+		poll_found(r);
 	else if (bytes_is(r->path, "/slow-poll"))
 		house_keep(h, h->held, &h->held_count, r);
 	else
@@ -224,6 +234,18 @@ TEST(hold, a_request_that_is_awake_already_is_not_woken_twice)
 	assert_int_equal(bell_ends(HTTP_END_WOKEN), 1);
 	close(fd);
 	close(blocker);
+	serve_end();
+}
+
+TEST(hold, a_handler_may_wake_a_request_that_it_has_just_parked)
+{
+	int fd;
+
+	serve(1);
+	fd = peer_connect(&house);
+	peer_send(fd, "GET /found-poll?60000 HTTP/1.1\r\n" HOST "\r\n");
+	peer_expect(fd, 200, "woken");
+	close(fd);
 	serve_end();
 }
 
@@ -500,6 +522,39 @@ TEST(hold, wakes_deadlines_and_peers_that_leave_race_and_each_request_ends_once)
 		ended += bell.ends[why];
 	assert_int_equal(ended, bell.parked);
 	assert_true(bell.ends[HTTP_END_WOKEN] > 0);
+	serve_end();
+}
+
+/* Woken thousands of times a second, to no end. */
+TEST(hold, others_are_served_during_a_storm_of_wakes)
+{
+	enum { WAITING = 200, SERVED = 200 };
+	int       fds[WAITING];
+	pthread_t ringers[2];
+
+	serve(1);
+	bell_again(UINT32_MAX);
+	for (int i = 0; i < WAITING; i++) {
+		fds[i] = peer_connect(&house);
+		peer_send(fds[i], POLL(600000));
+	}
+	WAIT_UNTIL(bell_count() == WAITING);
+	atomic_store(&racing, true);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&ringers[i], NULL, ringer_main, NULL), 0);
+	for (int i = 0; i < SERVED; i++)
+		peer_expect_service(&house);
+	assert_true(bell_ends(HTTP_END_WOKEN) > SERVED);
+	assert_true(bell_count() <= WAITING);
+	atomic_store(&racing, false);
+	for (int i = 0; i < 2; i++)
+		pthread_join(ringers[i], NULL);
+	bell_again(0);
+	bell_ring();
+	for (int i = 0; i < WAITING; i++) {
+		peer_expect(fds[i], 200, "woken");
+		close(fds[i]);
+	}
 	serve_end();
 }
 

@@ -40,6 +40,41 @@ TEST(stream, a_thousand_idle_streams_hold_little_and_each_gets_every_event)
 	serve_end();
 }
 
+TEST(stream, a_thousand_readers_that_do_not_read_hold_no_more_than_their_buffers_and_are_all_dropped)
+{
+	enum { STREAMS = 1000, BUFFER = 4096 };
+	static int  fds[STREAMS];
+	static char data[1000];
+	size_t      before, most = 0;
+
+	serve_init();
+	desk.buffer_bytes_max = BUFFER;
+	house_open(&house, 2, clock_system());
+	peer_expect_service(&house);
+	for (int i = 0; i < STREAMS; i++) {
+		fds[i] = peer_subscribe();
+		peer_receive_little(fds[i]);
+	}
+	memset(data, 'q', sizeof(data) - 1);
+	before = mallinfo2().uordblks;
+	while (desk_read(&desk.count) > 0) {
+		size_t held;
+
+		desk_say(data);
+		held = mallinfo2().uordblks;
+		most = held > before && held - before > most ? held - before : most;
+	}
+	if (most > STREAMS * 2 * BUFFER)
+		fail_msg("%zu bytes a stream", most / STREAMS);
+	assert_int_equal(desk.ends[HTTP_END_SLOW], STREAMS);
+	assert_int_equal(http_server_stats(house.server).streams_slow, STREAMS);
+	assert_int_equal(http_server_stats(house.server).connections_now, 0);
+	peer_expect_service(&house);
+	for (int i = 0; i < STREAMS; i++)
+		close(fds[i]);
+	serve_end();
+}
+
 TEST(stream, buffers_of_streams_have_a_share_of_the_memory_and_no_more)
 {
 	enum { ROOM = 5 };
@@ -268,6 +303,75 @@ TEST(stream, over_tls_a_reader_in_small_steps_gets_all_and_one_that_never_reads_
 	WAIT_UNTIL(desk_read(&desk.count) == 0);
 	house_close(&house);
 	http_tls_close(house.tls);
+}
+
+/* It may be cut off for it, but nothing else may happen. */
+TEST(stream, over_tls_a_reader_that_does_not_read_may_ask_for_new_keys)
+{
+	static char   data[900];
+	struct secure s;
+
+	serve_secure(1, 8 * 1024);
+	s = secure_subscribe();
+	peer_receive_little(s.fd);
+	memset(data, 'k', sizeof(data) - 1);
+	for (int i = 0; desk_read(&desk.count) > 0; i++) {
+		desk_say(data);
+		if (i % 4 == 0 && SSL_key_update(s.ssl, SSL_KEY_UPDATE_REQUESTED) == 1)
+			SSL_do_handshake(s.ssl);
+		assert_true(i < 100000);
+	}
+	secure_close(&s);
+	secure_expect_service(&house);
+	house_close(&house);
+	http_tls_close(house.tls);
+}
+
+static void expect_large_event(struct secure *s, int fd, const char *data, size_t len)
+{
+	char *got = malloc(len + 64);
+
+	assert_non_null(got);
+	if (s != NULL)
+		assert_true(secure_read_all(s, got, len + 7 + 6 + 2 + 2));
+	else
+		assert_int_equal(recv(fd, got, len + 7 + 6 + 2 + 2, MSG_WAITALL), len + 7 + 6 + 2 + 2);
+	assert_memory_equal(got + 7 + 6, data, len);
+	free(got);
+}
+
+TEST(stream, an_event_as_large_as_the_largest_buffer_arrives_whole)
+{
+	enum { LEN = HTTP_STREAM_BYTES_MAX - 64 };
+	const int     some = 64 * 1024;
+	char         *data = malloc(LEN + 1);
+	struct secure s;
+	int           fd;
+
+	for (int i = 0; i < LEN; i++)
+		data[i] = (char)('a' + i % 23);
+	data[LEN] = '\0';
+	serve_init();
+	desk.buffer_bytes_max = HTTP_STREAM_BYTES_MAX;
+	house_open(&house, 1, clock_system());
+	fd = peer_subscribe();
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &some, sizeof(some));
+	expect_head(fd);
+	assert_int_equal(desk_say(data), 1);
+	expect_large_event(NULL, fd, data, LEN);
+	close(fd);
+	WAIT_UNTIL(desk_read(&desk.count) == 0);
+	serve_end();
+	serve_secure(1, HTTP_STREAM_BYTES_MAX);
+	s = secure_subscribe();
+	setsockopt(s.fd, SOL_SOCKET, SO_RCVBUF, &some, sizeof(some));
+	assert_int_equal(desk_say(data), 1);
+	expect_large_event(&s, -1, data, LEN);
+	secure_close(&s);
+	WAIT_UNTIL(desk_read(&desk.count) == 0);
+	house_close(&house);
+	http_tls_close(house.tls);
+	free(data);
 }
 
 /* ---- real clients ---- */
