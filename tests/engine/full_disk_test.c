@@ -12,6 +12,7 @@
 #include "base/fault.h"
 
 #include "engine/apart.h"
+#include "engine/rocks.h"
 #include "random.h"
 
 enum {
@@ -404,6 +405,41 @@ TEST(full_disk, a_store_that_finds_no_room_waits_and_is_closed_while_it_waits)
 		assert_int_equal(status, 0);
 		shared_close(x, sizeof(*x));
 	}
+}
+
+static void never_full(void *ctx)
+{
+	(void)ctx;
+}
+
+static void flush_frozen(void *dir)
+{
+	struct rocks_options options = {.block_cache_bytes = 1 << 20, .on_full = never_full};
+	struct rocks_batch  *batch = rocks_batch_open();
+	struct rocks        *r;
+	struct err           err;
+
+	assert_int_equal(rocks_open(&r, dir, &options, &err), ERR_NONE);
+	rocks_batch_put(batch, BYTES("key"), BYTES("value"));
+	assert_int_equal(rocks_apply(r, batch, &err), ERR_NONE);
+	rocks_freeze(r);
+	assert_int_equal(rocks_flush(r, &err), ERR_DISK_FULL);
+	assert_string_equal(err.text, "the disk is full: the store writes no files");
+	rocks_batch_close(batch);
+	rocks_close(r);
+}
+
+/* What was to be flushed is dropped, so it is no success. Nor is it believed what the store then says of its files. */
+TEST(full_disk, a_store_that_was_frozen_says_that_it_writes_no_files)
+{
+	char dir[] = "/tmp/gatehouse-test-XXXXXX", command[64];
+	int  status;
+
+	assert_non_null(mkdtemp(dir));
+	status = apart(flush_frozen, dir);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(status, 0);
 }
 
 static void assert_opens(void (*how)(void *ctx))
