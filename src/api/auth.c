@@ -235,7 +235,7 @@ void key_limits_conn_end(void *api, void *use)
  *   Origin          if there is one, must be http(s)://HOST, or a page of one of --host-names: forms, fetch
  *   Sec-Fetch-Site  if there is one and no Origin, must be same-origin or none: links, images
  *
- * It listens on loopback only (server/options.c), so that the address it listens on is among these. */
+ * It listens on loopback only (server/serve.c), so that the address it listens on is among these. */
 
 enum { HOST_SHOWN_MAX = 64 };
 

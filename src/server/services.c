@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/crypto.h"
 #include "base/log.h"
+#include "base/seal.h"
 #include "server/device_key.h"
-#include "server/secret.h"
 #include "service/context.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
@@ -72,19 +73,54 @@ enum err_code services_check(const struct serve_options *options, struct err *er
 	return check_policies(options, err);
 }
 
-/* ---- opening ---- */
+/* ---- the key of identifiers ---- */
+
+static enum err_code secret_make(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
+{
+	if (getrandom(out, len, 0) != (ssize_t)len)
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
+	return seal_write(dir, name, (struct bytes){(const char *)out, len}, err);
+}
+
+/* Random bytes that are made once and kept in a sealed file (base/seal.h), readable by its owner only. A file that is there but
+ * not as it should be is an error, never replaced: what was hashed with it could not be found again. */
+static enum err_code secret_read(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
+{
+	struct buf    text;
+	bool          found, due;
+	enum err_code rc;
+
+	buf_init(&text, NULL);
+	if (seal_read(dir, name, &text, &found, err) != ERR_NONE ||
+	    seal_is_due(dir, name, &due, err) != ERR_NONE)
+		rc = err->code;
+	else if (!found)
+		rc = secret_make(dir, name, out, len, err);
+	else if (text.len != len)
+		rc = err_set(err, ERR_STORAGE, "%s/%s must have %zu bytes, not %zu", dir, name, len,
+		             text.len);
+	else /* an older program wrote it without a seal */
+		rc = due ? seal_write(dir, name, buf_bytes(&text), err) : ERR_NONE;
+	if (rc == ERR_NONE && found)
+		memcpy(out, text.data, len);
+	crypto_wipe(text.data, text.len);
+	buf_release(&text);
+	return rc;
+}
 
 static enum err_code open_identifiers(struct services *s, const struct serve_options *options,
                                       struct err *err)
 {
 	uint8_t secret[IDENTIFIER_KEY_BYTES];
 
-	if (secret_file_read(options->data, "identifiers.key", secret, sizeof(secret), err) != ERR_NONE)
+	if (secret_read(options->data, "identifiers.key", secret, sizeof(secret), err) != ERR_NONE)
 		return err->code;
 	identifier_key_init(&s->identifiers, secret);
 	crypto_wipe(secret, sizeof(secret));
 	return ERR_NONE;
 }
+
+/* ---- opening ---- */
 
 static void system_random(void *out, size_t len)
 {
