@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include "cli/commands.h"
-#include "cli/manual.h"
 
 static const struct command *const commands[] = {
         &command_serve, &command_key,     &command_device_key, &command_policy,
@@ -45,9 +44,9 @@ static int help(const char *about)
 	if (c != NULL)
 		command_help(c);
 	else if (strcmp(about, "--man") == 0)
-		manual_print_man(commands, COMMANDS);
+		commands_print_man(commands, COMMANDS);
 	else if (strcmp(about, "--completion") == 0)
-		manual_print_completion(commands, COMMANDS);
+		commands_print_completion(commands, COMMANDS);
 	else
 		return unknown(about);
 	return 0;

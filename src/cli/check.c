@@ -187,7 +187,7 @@ static int run(int argc, char **argv)
 	struct check_options o = {.data = "data"};
 	struct err           err;
 
-	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE) {
+	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE) {
 		fprintf(stderr, "gatehouse check: %s\n", err.text);
 		return 2;
 	}
@@ -206,7 +206,6 @@ const struct command command_check = {
                  "index and expiry entries. Stop the server first: no other process may have the directory\n"
                  "open. Nothing in it is changed.",
         .more = "Exit status 0: sound. 1: damaged, or it could not be checked; the last line says which.",
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .run = run,
 };

@@ -1,6 +1,5 @@
 /* Commands: what `gatehouse NAME …` can do. Each command is one table: what it is, its words, its options.
- * The same table reads the arguments, prints --help, and makes the man page and the shell completion
- * (manual.h). run gets the arguments after the name and returns the exit status: 0 done, 1 failed, 2 wrong
+ * The same table reads the arguments, prints --help, and makes the man page and the shell completion. run gets the arguments after the name and returns the exit status: 0 done, 1 failed, 2 wrong
  * arguments. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
@@ -22,8 +21,7 @@ struct command {
 	const char                *about, *more;
 	const struct command_word *words; /* NULL: takes none */
 	size_t                     word_count;
-	const struct option_spec  *options;
-	size_t                     option_count;
+	struct options             options;
 	int (*run)(int argc, char **argv);
 };
 
@@ -32,5 +30,12 @@ extern const struct command command_serve, command_key, command_device_key, comm
 
 /* What `gatehouse NAME --help` prints. */
 void command_help(const struct command *c);
+
+/* The parts of the man page and of the shell completion that the tables say, so that neither can tell another story than --help.
+ * The rest of both is in packaging/: tools/from-tables joins them.
+ * roff, man(7): a subsection for each command. */
+void commands_print_man(const struct command *const *commands, size_t count);
+/* A bash function, _gatehouse_table COMMAND: sets words, options, and which options take what. */
+void commands_print_completion(const struct command *const *commands, size_t count);
 
 #endif

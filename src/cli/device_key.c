@@ -4,11 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/audit.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/record.h"
 #include "server/device_key.h"
 
 struct device_key_options {
@@ -23,22 +22,6 @@ static int failed(const struct err *err)
 	return err->code == ERR_INVALID ? 2 : 1;
 }
 
-/* The id is no secret: it stands in every token. */
-static void record(const char *data, uid_t run_by, const char *id)
-{
-	struct log_field fields[] = {{.name = "key_id", .text = bytes_of(id)},
-	                             {.name = "os_uid", .number = run_by}};
-	struct audit    *audit;
-	struct err       err;
-
-	if (audit_open(&audit, data, &err) != ERR_NONE) {
-		log_error("could not write to the audit log: %s", err.text);
-		return;
-	}
-	audit_write(audit, "device_key.rotate", fields, 2);
-	audit_close(audit);
-}
-
 static int rotate(const struct device_key_options *o)
 {
 	uid_t             run_by = getuid();
@@ -50,7 +33,7 @@ static int rotate(const struct device_key_options *o)
 	    device_keys_rotate(o->data, o->drop_oldest, &made, &err) != ERR_NONE)
 		return failed(&err);
 	snprintf(id, sizeof(id), "%08x", (unsigned)made.id);
-	record(o->data, run_by, id);
+	record_device_key(o->data, run_by, id);
 	printf("key %s signs device tokens from now on; the older ones still verify theirs\n", id);
 	return 0;
 }
@@ -74,8 +57,8 @@ static int run(int argc, char **argv)
 	const char               *word = argc > 0 && argv[0][0] != '-' ? argv[0] : NULL;
 	struct err                err;
 
-	if (options_parse(options, OPTIONS_COUNT(options), &o, argc - (word != NULL), argv + (word != NULL),
-	                  &err) != ERR_NONE)
+	if (options_parse(OPTIONS(options), &o, argc - (word != NULL), argv + (word != NULL), &err) !=
+	    ERR_NONE)
 		return failed(&err);
 	if (o.help || word == NULL) {
 		command_help(&command_device_key);
@@ -97,7 +80,6 @@ const struct command command_device_key = {
                  "picks up a new key within seconds.",
         .words = words,
         .word_count = 1,
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .run = run,
 };

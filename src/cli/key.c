@@ -10,7 +10,6 @@
 #include "access/credential.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/record.h"
 
@@ -270,7 +269,7 @@ static int run(int argc, char **argv)
 		argc--;
 		argv++;
 	}
-	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE)
+	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE)
 		return failed(&err);
 	if (o.help || count == 0) {
 		command_help(&command_key);
@@ -286,8 +285,7 @@ const struct command command_key = {
                  "the server needs no restart, and need not be running.",
         .words = words,
         .word_count = WORDS,
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .more = "A request over a key's limit is refused with ThrottlingException, which SDKs retry after a\n"
                 "pause. A connection over the limit is closed as well.\n"
                 "\n"

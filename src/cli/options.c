@@ -1,6 +1,7 @@
 /* Options: `--name value`, `--name=value` and flags. */
 #include "cli/options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,12 +21,11 @@ enum option_place option_place(const struct option_spec *spec)
 	return spec->kind == OPTION_CONFIG ? OPTION_IN_ENVIRONMENT : OPTION_IN_FILE;
 }
 
-const struct option_spec *option_find(const struct option_spec *specs, size_t count, enum option_place place,
-                                      struct bytes key)
+const struct option_spec *option_find(struct options o, enum option_place place, struct bytes key)
 {
-	for (size_t i = 0; i < count; i++)
-		if (option_place(&specs[i]) <= place && bytes_is(key, option_key(&specs[i])))
-			return &specs[i];
+	for (size_t i = 0; i < o.count; i++)
+		if (option_place(&o.list[i]) <= place && bytes_is(key, option_key(&o.list[i])))
+			return &o.list[i];
 	return NULL;
 }
 
@@ -85,66 +85,68 @@ enum err_code option_set(const struct option_spec *spec, void *to, const char *v
 
 /* ---- arguments ---- */
 
-const struct option_spec *option_closest(const struct option_spec *specs, size_t count,
-                                         enum option_place place, struct bytes key)
+const struct option_spec *option_closest(struct options o, enum option_place place, struct bytes key)
 {
 	const struct option_spec *best = NULL;
 	size_t                    least = SIZE_MAX;
 
-	for (size_t i = 0; i < count; i++) {
-		size_t typos = bytes_typos(key, bytes_of(option_key(&specs[i])));
+	for (size_t i = 0; i < o.count; i++) {
+		size_t typos = bytes_typos(key, bytes_of(option_key(&o.list[i])));
 
-		if (specs[i].help == NULL || option_place(&specs[i]) > place || typos >= least)
+		if (o.list[i].help == NULL || option_place(&o.list[i]) > place || typos >= least)
 			continue;
-		best = &specs[i];
+		best = &o.list[i];
 		least = typos;
 	}
 	return best;
 }
 
-static enum err_code refuse_unknown(const struct option_spec *specs, size_t count, const char *argument,
-                                    struct bytes key, struct err *err)
+static enum err_code refuse_unknown(struct options o, const char *argument, struct bytes key, struct err *err)
 {
-	const struct option_spec *meant = option_closest(specs, count, OPTION_IN_ARGUMENTS, key);
+	const struct option_spec *meant = option_closest(o, OPTION_IN_ARGUMENTS, key);
 
 	if (meant == NULL)
 		return err_set(err, ERR_INVALID, "unknown argument \"%s\" (see --help)", argument);
 	return err_set(err, ERR_INVALID, "unknown argument \"%s\"; did you mean %s?", argument, meant->name);
 }
 
-enum err_code options_next(const struct option_spec *specs, size_t count, int argc, char **argv, int *at,
-                           const struct option_spec **spec, const char **value, struct err *err)
+static const char *take(struct arguments *rest)
 {
-	const char  *argument = argv[(*at)++];
+	rest->count--;
+	return *rest->list++;
+}
+
+enum err_code options_next(struct options o, struct arguments *rest, struct option_said *out, struct err *err)
+{
+	const char  *argument = take(rest);
 	const char  *equals = strchr(argument, '=');
 	struct bytes name = {argument, equals != NULL ? (size_t)(equals - argument) : strlen(argument)};
 	bool         dashed = bytes_starts_with(name, BYTES("--"));
 	struct bytes key = dashed ? (struct bytes){name.data + 2, name.len - 2} : name;
 
-	*spec = dashed ? option_find(specs, count, OPTION_IN_ARGUMENTS, key) : NULL;
-	if (*spec == NULL)
-		return refuse_unknown(specs, count, argument, key, err);
+	out->spec = dashed ? option_find(o, OPTION_IN_ARGUMENTS, key) : NULL;
+	if (out->spec == NULL)
+		return refuse_unknown(o, argument, key, err);
 	if (equals != NULL)
-		*value = equals + 1;
-	else if (option_is_flag(*spec))
-		*value = "true";
+		out->value = equals + 1;
+	else if (option_is_flag(out->spec))
+		out->value = "true";
 	else
-		*value = *at < argc ? argv[(*at)++] : "";
+		out->value = rest->count > 0 ? take(rest) : "";
 	return ERR_NONE;
 }
 
-enum err_code options_parse(const struct option_spec *specs, size_t count, void *to, int argc, char **argv,
-                            struct err *err)
+enum err_code options_parse(struct options o, void *to, int argc, char **argv, struct err *err)
 {
-	for (int at = 0; at < argc;) {
-		const struct option_spec *spec;
-		const char               *value;
-		struct err                reason;
+	struct arguments   rest = {argc, argv};
+	struct option_said said;
+	struct err         reason;
 
-		if (options_next(specs, count, argc, argv, &at, &spec, &value, err) != ERR_NONE)
+	while (rest.count > 0) {
+		if (options_next(o, &rest, &said, err) != ERR_NONE)
 			return err->code;
-		if (option_set(spec, to, value, &reason) != ERR_NONE)
-			return err_set(err, ERR_INVALID, "%s: %s", spec->name, reason.text);
+		if (option_set(said.spec, to, said.value, &reason) != ERR_NONE)
+			return err_set(err, ERR_INVALID, "%s: %s", said.spec->name, reason.text);
 	}
 	return ERR_NONE;
 }
@@ -158,15 +160,38 @@ static void option_help(const char *name, const char *help)
 		printf("  %-*s %s\n", HELP_COLUMN, name, help);
 }
 
-void options_help(const struct option_spec *specs, size_t count)
+void options_help(struct options o)
 {
-	for (size_t i = 0; i < count; i++) {
+	for (const struct option_spec *spec = o.list; spec < o.list + o.count; spec++) {
 		char left[64];
 
-		if (specs[i].help == NULL)
+		if (spec->help == NULL)
 			continue;
-		snprintf(left, sizeof(left), "%s %s", specs[i].name,
-		         specs[i].value == NULL ? "" : specs[i].value);
-		option_help(left, specs[i].help);
+		snprintf(left, sizeof(left), "%s %s", spec->name, spec->value == NULL ? "" : spec->value);
+		option_help(left, spec->help);
 	}
+}
+
+/* ---- the files that options name ---- */
+
+enum err_code input_read(const char *path, size_t bytes_max, struct arena *a, struct bytes *out,
+                         struct err *err)
+{
+	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char  *text = arena_alloc(a, bytes_max + 1);
+	size_t len;
+	bool   failed;
+
+	if (f == NULL)
+		return err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
+	len = fread(text, 1, bytes_max + 1, f);
+	failed = ferror(f) != 0; /* a directory opens, and then cannot be read */
+	if (f != stdin)
+		fclose(f);
+	if (failed)
+		return err_set(err, ERR_INVALID, "%s: cannot be read; it must be a file", path);
+	if (len > bytes_max)
+		return err_set(err, ERR_INVALID, "%s: must have at most %zu bytes", path, bytes_max);
+	*out = (struct bytes){text, len};
+	return ERR_NONE;
 }

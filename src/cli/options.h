@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 
 enum option_kind {
@@ -32,20 +33,42 @@ struct option_spec {
 	uint64_t         min, max; /* NUMBER */
 };
 
+/* A command's table. */
+struct options {
+	const struct option_spec *list;
+	size_t                    count;
+};
+
 #define OPTIONS_COUNT(specs) (sizeof(specs) / sizeof((specs)[0]))
+#define OPTIONS(specs)       ((struct options){(specs), OPTIONS_COUNT(specs)})
 
 /* Fills *to, the struct that the table's offsets are of, from argv (after the command's name). ERR_INVALID
  * names the argument and says what is wrong with it. */
-enum err_code options_parse(const struct option_spec *specs, size_t count, void *to, int argc, char **argv,
-                            struct err *err);
+enum err_code options_parse(struct options o, void *to, int argc, char **argv, struct err *err);
 
-void options_help(const struct option_spec *specs, size_t count);
+void options_help(struct options o);
+
+/* The whole of a file that an option names, or of standard input if the path is "-". ERR_INVALID, naming the path, if it cannot be
+ * read or has more than bytes_max. */
+enum err_code input_read(const char *path, size_t bytes_max, struct arena *a, struct bytes *out,
+                         struct err *err);
 
 /* ---- the steps of it, for settings.c ---- */
 
-/* The argument at argv[*at], with its value ("true" for a flag that says none), and moves *at past both. */
-enum err_code options_next(const struct option_spec *specs, size_t count, int argc, char **argv, int *at,
-                           const struct option_spec **spec, const char **value, struct err *err);
+/* Arguments that are not read yet. */
+struct arguments {
+	int    count;
+	char **list;
+};
+
+struct option_said {
+	const struct option_spec *spec;
+	const char               *value;
+};
+
+/* The next argument, with its value ("true" for a flag that says none); both are taken off. There is one. */
+enum err_code options_next(struct options o, struct arguments *rest, struct option_said *out,
+                           struct err *err);
 
 /* Sets one option, which keeps a pointer to the value if it is a text. ERR_INVALID gives the value and the
  * reason; where it was said is the caller's to tell. */
@@ -67,12 +90,10 @@ static inline bool option_is_flag(const struct option_spec *spec)
 }
 
 /* The option of that name, without dashes ("tls-cert"), if it may be said in that place; else NULL. */
-const struct option_spec *option_find(const struct option_spec *specs, size_t count, enum option_place place,
-                                      struct bytes key);
+const struct option_spec *option_find(struct options o, enum option_place place, struct bytes key);
 
 /* The one that was probably meant, or NULL if none is close. */
-const struct option_spec *option_closest(const struct option_spec *specs, size_t count,
-                                         enum option_place place, struct bytes key);
+const struct option_spec *option_closest(struct options o, enum option_place place, struct bytes key);
 
 /* Without its dashes. */
 static inline const char *option_key(const struct option_spec *spec)

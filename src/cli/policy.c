@@ -5,7 +5,6 @@
 
 #include "access/policy.h"
 #include "cli/commands.h"
-#include "cli/input.h"
 #include "cli/options.h"
 #include "json/json.h"
 
@@ -96,7 +95,7 @@ static int run(int argc, char **argv)
 	} else {
 		o.help = true;
 	}
-	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE)
+	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE)
 		return failed(NULL, &err);
 	if (o.help || o.policy == NULL) {
 		command_help(&command_policy);
@@ -115,7 +114,6 @@ const struct command command_policy = {
                  "   \"context\": {\"dynamodb:LeadingKeys\": [\"user-1\"]}}",
         .words = words,
         .word_count = OPTIONS_COUNT(words),
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .run = run,
 };

@@ -46,16 +46,30 @@ static unsigned fields_of(const struct credential *key, uid_t run_by, struct log
 	return count;
 }
 
-void record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key)
+static void record(const char *data_dir, const char *act, const struct log_field *fields, unsigned count)
 {
-	struct log_field fields[FIELDS_MAX];
-	struct audit    *audit;
-	struct err       err;
+	struct audit *audit;
+	struct err    err;
 
 	if (audit_open(&audit, data_dir, &err) != ERR_NONE) {
 		log_error("could not write to the audit log: %s", err.text);
 		return;
 	}
-	audit_write(audit, act, fields, fields_of(key, run_by, fields));
+	audit_write(audit, act, fields, count);
 	audit_close(audit);
+}
+
+void record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key)
+{
+	struct log_field fields[FIELDS_MAX];
+
+	record(data_dir, act, fields, fields_of(key, run_by, fields));
+}
+
+void record_device_key(const char *data_dir, uid_t run_by, const char *id)
+{
+	struct log_field fields[] = {{.name = "key_id", .text = bytes_of(id)},
+	                             {.name = "os_uid", .number = run_by}};
+
+	record(data_dir, "device_key.rotate", fields, 2);
 }

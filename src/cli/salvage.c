@@ -71,7 +71,7 @@ static int run(int argc, char **argv)
 	struct salvage_options o = {.data = "data"};
 	struct err             err;
 
-	if (options_parse(options, OPTIONS_COUNT(options), &o, argc, argv, &err) != ERR_NONE) {
+	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE) {
 		fprintf(stderr, "gatehouse salvage: %s\n", err.text);
 		return 2;
 	}
@@ -95,7 +95,6 @@ const struct command command_salvage = {
                 "to DIR/salvaged-TIME first.\n"
                 "Exit status 0: nothing to drop, or it was dropped. 1: there is something to drop, or\n"
                 "salvage failed.",
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .run = run,
 };

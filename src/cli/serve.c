@@ -38,7 +38,7 @@ static int count_restart(void)
  * configuration file that was changed meanwhile waits for a start that somebody asked for. */
 static int start_again(struct settings *settings, const char *listen, unsigned port)
 {
-	char **again = arena_array(&settings->arena, settings->count + 4, sizeof(*again));
+	char **again = arena_array(&settings->arena, settings->options.count + 4, sizeof(*again));
 	size_t count = 0;
 	char   where[128];
 
@@ -179,7 +179,7 @@ static int run(int argc, char **argv)
 	enum err_code          rc;
 	int                    status = 0;
 
-	settings_init(&settings, options, OPTIONS_COUNT(options), &arguments);
+	settings_init(&settings, OPTIONS(options), &arguments);
 	rc = settings_read(&settings, environ, argc, argv, &err);
 	if (arguments.help)
 		command_help(&command_serve);
@@ -193,8 +193,7 @@ const struct command command_serve = {
         .name = "serve",
         .help = "serve the identity API and tables over HTTP",
         .about = "Serves the identity API (/v1) and DynamoDB-compatible tables, durably.",
-        .options = options,
-        .option_count = OPTIONS_COUNT(options),
+        .options = {options, OPTIONS_COUNT(options)},
         .more = "Every request needs an access key from `gatehouse key`: as an AWS signature or, under /v1,\n"
                 "as a bearer token. The first start creates the key \"administrator\".\n"
                 "With --no-auth, anyone who can reach the port can do anything, so the server then listens\n"

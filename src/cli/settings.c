@@ -4,17 +4,16 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "cli/input.h"
 #include "json/write.h"
 #include "json/yaml.h"
 
 enum { ORIGIN_COLUMN = 44 };
 
-void settings_init(struct settings *s, const struct option_spec *specs, size_t count, void *to)
+void settings_init(struct settings *s, struct options options, void *to)
 {
-	*s = (struct settings){.specs = specs, .count = count, .to = to};
+	*s = (struct settings){.options = options, .to = to};
 	arena_init(&s->arena);
-	s->said = arena_zalloc(&s->arena, count * sizeof(*s->said));
+	s->said = arena_zalloc(&s->arena, options.count * sizeof(*s->said));
 }
 
 void settings_release(struct settings *s)
@@ -24,18 +23,18 @@ void settings_release(struct settings *s)
 
 static struct setting *said(const struct settings *s, const struct option_spec *spec)
 {
-	return &s->said[spec - s->specs];
+	return &s->said[spec - s->options.list];
 }
 
 /* `where`: what a mistake is told with; it begins with the origin. */
-static enum err_code settings_take(struct settings *s, const struct option_spec *spec, const char *value,
-                                   const char *origin, const char *where, struct err *err)
+static enum err_code settings_take(struct settings *s, const struct option_spec *spec, struct setting setting,
+                                   const char *where, struct err *err)
 {
 	struct err reason;
 
-	if (option_set(spec, s->to, value, &reason) != ERR_NONE)
+	if (option_set(spec, s->to, setting.value, &reason) != ERR_NONE)
 		return err_set(err, ERR_INVALID, "%s: %s", where, reason.text);
-	*said(s, spec) = (struct setting){value, origin};
+	*said(s, spec) = setting;
 	return ERR_NONE;
 }
 
@@ -43,12 +42,14 @@ static enum err_code settings_take(struct settings *s, const struct option_spec 
 
 static enum err_code take_arguments(struct settings *s, int argc, char **argv, struct err *err)
 {
-	for (int at = 0; at < argc;) {
-		const struct option_spec *spec;
-		const char               *value;
+	struct arguments   rest = {argc, argv};
+	struct option_said next;
 
-		if (options_next(s->specs, s->count, argc, argv, &at, &spec, &value, err) != ERR_NONE ||
-		    settings_take(s, spec, value, spec->name, spec->name, err) != ERR_NONE)
+	while (rest.count > 0) {
+		if (options_next(s->options, &rest, &next, err) != ERR_NONE)
+			return err->code;
+		if (settings_take(s, next.spec, (struct setting){next.value, next.spec->name},
+		                  next.spec->name, err) != ERR_NONE)
 			return err->code;
 	}
 	return ERR_NONE;
@@ -83,7 +84,7 @@ static struct bytes variable_key(struct settings *s, struct bytes name)
 static enum err_code refuse_if_close(struct settings *s, const char *name, size_t len, struct bytes key,
                                      struct err *err)
 {
-	const struct option_spec *meant = option_closest(s->specs, s->count, OPTION_IN_ENVIRONMENT, key);
+	const struct option_spec *meant = option_closest(s->options, OPTION_IN_ENVIRONMENT, key);
 	char                      variable[SETTINGS_VARIABLE_BYTES];
 
 	if (meant == NULL)
@@ -97,14 +98,14 @@ static enum err_code take_variable(struct settings *s, const char *entry, struct
 {
 	size_t                    prefix = strlen(SETTINGS_PREFIX), len = strcspn(entry, "=");
 	struct bytes              key = variable_key(s, (struct bytes){entry + prefix, len - prefix});
-	const struct option_spec *spec = option_find(s->specs, s->count, OPTION_IN_ENVIRONMENT, key);
+	const struct option_spec *spec = option_find(s->options, OPTION_IN_ENVIRONMENT, key);
 	char                     *name = arena_alloc(&s->arena, SETTINGS_VARIABLE_BYTES);
 
 	if (spec != NULL)
 		settings_variable(spec, name);
 	if (spec == NULL || entry[len] != '=' || !bytes_is((struct bytes){entry, len}, name))
 		return refuse_if_close(s, entry, len, key, err);
-	return settings_take(s, spec, entry + len + 1, name, name, err);
+	return settings_take(s, spec, (struct setting){entry + len + 1, name}, name, err);
 }
 
 static enum err_code take_environment(struct settings *s, char *const *environment, struct err *err)
@@ -148,7 +149,7 @@ static bool fits(const struct option_spec *spec, const struct json *node)
 
 static enum err_code refuse_key(struct settings *s, const char *origin, struct bytes key, struct err *err)
 {
-	const struct option_spec *meant = option_closest(s->specs, s->count, OPTION_IN_FILE, key);
+	const struct option_spec *meant = option_closest(s->options, OPTION_IN_FILE, key);
 	int len = key.len < SETTINGS_VARIABLE_BYTES ? (int)key.len : SETTINGS_VARIABLE_BYTES;
 
 	if (meant != NULL)
@@ -161,7 +162,7 @@ static enum err_code refuse_key(struct settings *s, const char *origin, struct b
 static enum err_code take_member(struct settings *s, const char *path, const struct json *node,
                                  struct err *err)
 {
-	const struct option_spec *spec = option_find(s->specs, s->count, OPTION_IN_FILE, node->name);
+	const struct option_spec *spec = option_find(s->options, OPTION_IN_FILE, node->name);
 	const char *origin = arena_printf(&s->arena, "%s:%u", path, node->line).data, *where, *text;
 
 	if (spec == NULL)
@@ -172,7 +173,7 @@ static enum err_code take_member(struct settings *s, const char *path, const str
 		return err_set(err, ERR_INVALID, "%s: takes %s, not %s%s", where,
 		               option_is_flag(spec) ? "true or false" : spec->value,
 		               json_type_name(node->type), text != NULL ? " (quote it if it is text)" : "");
-	return settings_take(s, spec, text, origin, where, err);
+	return settings_take(s, spec, (struct setting){text, origin}, where, err);
 }
 
 static enum err_code take_file(struct settings *s, const char *path, struct err *err)
@@ -199,8 +200,8 @@ static enum err_code take_file(struct settings *s, const char *path, struct err 
 /* NULL or empty: there is none. */
 static const char *config_path(const struct settings *s, char *const *environment)
 {
-	for (size_t i = 0; i < s->count; i++)
-		if (s->specs[i].kind == OPTION_CONFIG && s->said[i].value != NULL)
+	for (size_t i = 0; i < s->options.count; i++)
+		if (s->options.list[i].kind == OPTION_CONFIG && s->said[i].value != NULL)
 			return s->said[i].value;
 	for (; *environment != NULL; environment++)
 		if (bytes_starts_with(bytes_of(*environment), BYTES(SETTINGS_CONFIG_VARIABLE "=")))
@@ -269,19 +270,21 @@ static void put_setting(const struct settings *s, const struct option_spec *spec
 
 void settings_print(const struct settings *s, struct buf *out)
 {
-	for (size_t i = 0; i < s->count; i++)
-		if (option_place(&s->specs[i]) == OPTION_IN_FILE)
-			put_setting(s, &s->specs[i], out);
+	for (size_t i = 0; i < s->options.count; i++)
+		if (option_place(&s->options.list[i]) == OPTION_IN_FILE)
+			put_setting(s, &s->options.list[i], out);
 }
 
 size_t settings_arguments(struct settings *s, char **out)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < s->count; i++)
-		if (s->said[i].value != NULL && s->specs[i].kind != OPTION_CONFIG)
+	for (size_t i = 0; i < s->options.count; i++) {
+		const struct option_spec *spec = &s->options.list[i];
+
+		if (s->said[i].value != NULL && spec->kind != OPTION_CONFIG)
 			out[count++] =
-			        (char *)arena_printf(&s->arena, "%s=%s", s->specs[i].name, s->said[i].value)
-			                .data;
+			        (char *)arena_printf(&s->arena, "%s=%s", spec->name, s->said[i].value).data;
+	}
 	return count;
 }

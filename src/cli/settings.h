@@ -24,14 +24,13 @@ struct setting {
 };
 
 struct settings {
-	const struct option_spec *specs;
-	size_t                    count;
-	void                     *to;   /* the command's struct, with the defaults in it */
-	struct setting           *said; /* one for each of specs */
-	struct arena              arena;
+	struct options  options;
+	void           *to;   /* the command's struct, with the defaults in it */
+	struct setting *said; /* one for each of the options */
+	struct arena    arena;
 };
 
-void settings_init(struct settings *s, const struct option_spec *specs, size_t count, void *to);
+void settings_init(struct settings *s, struct options options, void *to);
 
 /* What *to points to is gone with it. */
 void settings_release(struct settings *s);

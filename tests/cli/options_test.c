@@ -28,7 +28,7 @@ static enum err_code parse(struct wishes *w, struct err *err, const char *const 
 	*w = (struct wishes){.name = "nobody", .count = 5};
 	for (; words[argc] != NULL; argc++)
 		argv[argc] = (char *)words[argc];
-	return options_parse(table, OPTIONS_COUNT(table), w, argc, argv, err);
+	return options_parse(OPTIONS(table), w, argc, argv, err);
 }
 
 #define PARSE(...) parse(&w, &err, (const char *const[]){__VA_ARGS__, NULL})
@@ -164,15 +164,15 @@ TEST(options, a_name_is_suggested_when_at_most_two_letters_and_one_in_three_are_
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct option_spec *meant =
-		        option_closest(specs, OPTIONS_COUNT(specs), cases[i].place, bytes_of(cases[i].key));
+		        option_closest(OPTIONS(specs), cases[i].place, bytes_of(cases[i].key));
 
 		if ((meant == NULL) != (cases[i].meant == NULL) ||
 		    (meant != NULL && strcmp(meant->name, cases[i].meant) != 0))
 			fail_msg("%s: %s", cases[i].key, meant == NULL ? "nothing" : meant->name);
 	}
 	memset(long_key, 'x', sizeof(long_key)); /* longer than any name */
-	assert_null(option_closest(specs, OPTIONS_COUNT(specs), OPTION_IN_FILE,
-	                           (struct bytes){long_key, sizeof(long_key)}));
+	assert_null(
+	        option_closest(OPTIONS(specs), OPTION_IN_FILE, (struct bytes){long_key, sizeof(long_key)}));
 }
 
 TEST(options, a_value_with_a_line_break_is_refused_and_not_shown)

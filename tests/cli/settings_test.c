@@ -81,7 +81,7 @@ static enum err_code read_all(struct fixture *f, const char *text, const char *c
 	for (; *words != NULL; words++)
 		argv[argc++] = (char *)*words;
 	f->wishes = (struct wishes){.data = "data", .cache_mb = 64};
-	settings_init(&f->settings, table, OPTIONS_COUNT(table), &f->wishes);
+	settings_init(&f->settings, OPTIONS(table), &f->wishes);
 	f->opened = true;
 	return settings_read(&f->settings, (char *const *)environment, argc, argv, &f->err);
 }
@@ -337,8 +337,7 @@ TEST(settings, become_arguments_that_need_no_file)
 	        WORDS("--fault", "commit:1"));
 	count = settings_arguments(&f.settings, argv);
 	assert_int_equal(4, count);
-	assert_int_equal(ERR_NONE,
-	                 options_parse(table, OPTIONS_COUNT(table), &again, (int)count, argv, &err));
+	assert_int_equal(ERR_NONE, options_parse(OPTIONS(table), &again, (int)count, argv, &err));
 	assert_string_equal("a=b c", again.data);
 	assert_string_equal("commit:1", again.fault);
 	assert_int_equal(5, again.cache_mb);
