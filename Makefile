@@ -168,6 +168,7 @@ model: $(BUILD)/tests/model/model
 lint:
 	@clang-format --dry-run -Werror $(FORMATTED)
 	@tools/layers
+	@tools/parameters
 
 format:
 	@clang-format -i $(FORMATTED)

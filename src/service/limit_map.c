@@ -222,9 +222,10 @@ static void grow(struct shard *s)
 	s->bucket_count = count;
 }
 
-static struct entry *add(struct limit_map *m, struct shard *s, struct bytes key, uint64_t hash,
-                         int64_t expiry_us, int64_t now_us)
+static struct entry *add(struct limit_map *m, struct bytes key, uint64_t hash, int64_t expiry_us,
+                         int64_t now_us)
 {
+	struct shard *s = shard_of(m, hash);
 	struct entry *e = mem_zalloc(sizeof(*e) + key.len), **first;
 
 	sweep(s, now_us);
@@ -253,11 +254,10 @@ void *limit_map_find(struct limit_map *m, struct bytes key, uint64_t hash, int64
 
 void *limit_map_put(struct limit_map *m, struct bytes key, uint64_t hash, int64_t expiry_us, int64_t now_us)
 {
-	struct shard *s = shard_of(m, hash);
-	struct entry *e = *link_of(s, key, hash);
+	struct entry *e = *link_of(shard_of(m, hash), key, hash);
 
 	if (e == NULL)
-		return add(m, s, key, hash, expiry_us, now_us)->value;
+		return add(m, key, hash, expiry_us, now_us)->value;
 	if (e->expiry_us <= now_us)
 		memset(e->value, 0, sizeof(e->value));
 	e->expiry_us = expiry_us;
