@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/crypto.h"
-#include "service/limit_window.h"
+#include "service/limit.h"
 #include "service/row.h"
 
 static const char *const type_names[EVENT_TYPE_COUNT] = {

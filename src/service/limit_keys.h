@@ -18,7 +18,7 @@
 
 #include "base/arena.h"
 #include "service/limit.h"
-#include "service/network.h"
+#include "service/identifier.h"
 
 enum {
 	LIMIT_KEY_MAX = 256,          /* bytes, as callers send it */

@@ -1,4 +1,4 @@
-/* Limit policies: from a tree, strictly. */
+/* Limit policies: from a tree, strictly; and asks of them decided over copies, all or nothing. */
 #include "service/limit_policy.h"
 
 #include <assert.h>
@@ -350,4 +350,39 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 	write_text(w, "prefix", p->prefix);
 	write_keys(w, &p->keys);
 	json_end_object(w);
+}
+
+/* ---- asking ---- */
+
+/* What it says when nothing is taken: the verdict stays, the numbers are those of now. */
+static void look_again(struct limit_ask *ask, struct limit_state *state, int64_t now_us)
+{
+	if (ask->answer.allowed && ask->cost > 0)
+		limit_take(ask->rule, state, now_us, 0, &ask->answer);
+}
+
+bool limit_decide(const struct limit_asks *asks, struct limit_state *states, bool may, int64_t now_us)
+{
+	struct limit_state after[LIMIT_ASKS_MAX];
+	bool               asked = may;
+
+	assert(asks->count <= LIMIT_ASKS_MAX);
+	for (unsigned i = 0; i < asks->count; i++) {
+		struct limit_ask *ask = asks->list[i];
+
+		after[i] = states[i];
+		limit_take(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
+		ask->changed = asked && limit_block(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
+		may = may && !limit_ask_refuses(ask);
+	}
+	for (unsigned i = 0; i < asks->count; i++) {
+		struct limit_ask *ask = asks->list[i];
+
+		ask->changed = ask->changed || (may && ask->answer.allowed && ask->cost > 0);
+		if (ask->changed)
+			states[i] = after[i];
+		else if (!may)
+			look_again(ask, &states[i], now_us);
+	}
+	return may;
 }

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "service/limit_denied.h"
-#include "service/limit_memory.h"
 #include "service/limit_table.h"
+#include "service/limit_memory.h"
 
 _Static_assert(LIMIT_PREFIX_MAX + LIMIT_KEY_MAX <= (int)LIMIT_TOP_KEY_BYTES_MAX, "keys are shown whole");
 

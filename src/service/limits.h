@@ -16,8 +16,8 @@
 #define SERVICE_LIMITS_H
 
 #include "service/context.h"
-#include "service/limit_ask.h"
-#include "service/limit_map.h"
+#include "service/limit_policy.h"
+#include "service/limit_memory.h"
 #include "service/limit_top.h"
 
 enum {

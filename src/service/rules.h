@@ -7,7 +7,7 @@
 #define SERVICE_RULES_H
 
 #include "service/document.h"
-#include "service/network.h"
+#include "service/identifier.h"
 #include "service/state.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "random.h"
-#include "service/limit_map.h"
+#include "service/limit_memory.h"
 
 #define SEED ((struct hash_key){1, 2})
 
