@@ -12,7 +12,7 @@
 #include "base/worker.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
-#include "service/rule_tally.h"
+#include "service/rules.h"
 #include "service/services.h"
 
 /* ---- limits ----

@@ -5,7 +5,7 @@
 #include "json/base64.h"
 #include "service/idempotency.h"
 #include "service/reservation.h"
-#include "service/rule_tally.h"
+#include "service/rules.h"
 
 enum { ID_RANDOM_BYTES = 24, ID_MAX = 2 * RULE_NAME_MAX + 2 + ID_RANDOM_BYTES / 3 * 4 };
 

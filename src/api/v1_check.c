@@ -2,7 +2,7 @@
 #include "service/check.h"
 
 #include "api/v1_limits.h"
-#include "service/rule_tally.h"
+#include "service/rules.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 

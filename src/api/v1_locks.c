@@ -4,10 +4,8 @@
  *   POST /v1/unlock: clears those of some subjects, or of a journey */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
-#include "service/cursor.h"
-#include "service/key_names.h"
 #include "service/lock.h"
-#include "service/lock_list.h"
+#include "service/key_names.h"
 
 /* Of a path: which lock. */
 struct lock_call {

@@ -3,7 +3,7 @@
  *   POST /v1/subjects/{id}/reset */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
-#include "service/reset.h"
+#include "service/subject.h"
 #include "service/state.h"
 
 static enum err_code read_path(struct v1_call *c, struct bytes *subject, enum state_family *family,

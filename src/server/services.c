@@ -11,7 +11,7 @@
 #include "service/context.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
-#include "service/rule_tally.h"
+#include "service/rules.h"
 
 /* ---- tables ---- */
 

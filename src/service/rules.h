@@ -6,9 +6,12 @@
 #ifndef SERVICE_RULES_H
 #define SERVICE_RULES_H
 
+#include "base/metric.h"
+#include "json/fields.h"
 #include "service/document.h"
 #include "service/identifier.h"
 #include "service/state.h"
+#include "service/verdict.h"
 
 enum {
 	RULE_NAME_MAX = 64,
@@ -161,5 +164,37 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 
 /* What ships with the program: YAML, with a section for each kind of policies. */
 struct bytes policy_defaults(void);
+
+/* For rules_read.c, when all are read: sorts the rules, as rules_find needs them, sees to it that none is there twice and that what they refer to exists,
+ * and tells each whose success makes a device known. Errors go into f, the set's outermost object. */
+void rules_link(struct rules *rules, struct fields *f);
+
+/* ---- tallies ----
+ *
+ * What rules said, for metrics: one set of counters for each type of each journey, in the document's memory.
+ * Names come from the policies, never from callers, so there are only as many as the policies have. Any thread may add. */
+
+/* What was asked. X(id, label) */
+#define RULE_QUESTIONS(X)                                                                                    \
+	X(ASKED_ATTEMPT, "attempts")                                                                         \
+	X(ASKED_CHECK, "check")
+
+enum rule_question {
+#define X(id, label) id,
+	RULE_QUESTIONS(X)
+#undef X
+	        RULE_QUESTION_COUNT
+};
+
+struct rule_tally {
+	struct metric_counter verdicts[RULE_QUESTION_COUNT][VERDICT_COUNT];
+	struct metric_counter
+	        shadows[VERDICT_COUNT];  /* what it would have said of attempts, in shadow mode */
+	struct metric_counter locks_set; /* by attempts */
+};
+
+/* document_kind's inherit: a new version of the policies goes on counting where the last one was. What is added to the old
+ * one in this moment is lost. */
+void rule_tally_inherit(struct document *next, const struct document *now);
 
 #endif

@@ -1,8 +1,8 @@
 /* Rules: from a tree to a rule set. Everything is checked, so that nothing is half in force: names and ranges here,
- * what they refer to in rules_link.c. */
+ * what they refer to in rules.c. */
 #include "service/identifier.h"
 #include "service/key_names.h"
-#include "service/rules_link.h"
+#include "service/rules.h"
 
 /* What a reader needs: the rule set under construction, and where it lives. */
 struct reader {

@@ -1,10 +1,13 @@
 /* Subject: everything that is known of one, by one query: counts, locks, states, devices; and sums of counts
- * under a prefix of their keys. */
+ * under a prefix of their keys; and what a reset does away with. */
 #ifndef SERVICE_SUBJECT_H
 #define SERVICE_SUBJECT_H
 
 #include "service/context.h"
+#include "service/device.h"
 #include "service/key_names.h"
+#include "service/rules.h"
+#include "service/state.h"
 
 enum { SUBJECT_ROWS_MAX = 1000 };
 
@@ -31,5 +34,43 @@ enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes pr
 /* "all MFA errors of this subject", "of this device": the sum of the counts that were read, with those that a lock
  * moved aside. */
 int64_t subject_counts_sum(const struct subject *s);
+
+/* ---- resets ----
+ *
+ * What follows when a credential was replaced. The counts and locks that the rules name are cleared,
+ * with every qualifier and in every lane; known devices are forgotten, unless the rules keep them; a demand for a
+ * new password, or for a new proof of identity, is met.
+ *
+ * A lock that a person set stays, unless the request says otherwise.
+ *
+ * One call clears RESET_ROWS_MAX rows at most: what counts first (locks, then counts of the subject and its
+ * devices), what sources left last. If rows remain the result says so, and another call clears them. */
+
+enum { RESET_ROWS_MAX = 90 };
+
+struct reset_row {
+	struct bytes sk;
+	int64_t      count;
+};
+
+/* What is asked. */
+struct reset_request {
+	const struct rules *rules;
+	const struct reset *reset;
+	struct bytes        subject;
+	bool                operator_locks; /* locks that people set are cleared too */
+};
+
+struct reset_result {
+	struct reset_row  cleared[RESET_ROWS_MAX];
+	uint32_t          count;
+	uint32_t          kept; /* locks that people set, and that hold still */
+	bool              more;
+	struct demand_met met;
+	uint32_t          devices; /* known ones that were forgotten */
+};
+
+enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
+                            struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* Cursors: what was written is read back, and nothing else is taken for one. */
 #include "test.h"
 
-#include "service/cursor.h"
+#include "service/lock.h"
 
 static bool reads(struct arena *a, const char *text)
 {

@@ -2,7 +2,6 @@
 #include "service/turn.h"
 
 #include "service/lock.h"
-#include "service/lock_list.h"
 
 #define GROWING_RULES                                                                                        \
 	"locks:\n"                                                                                           \

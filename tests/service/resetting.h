@@ -4,7 +4,7 @@
 
 #include "service/turn.h"
 
-#include "service/reset.h"
+#include "service/subject.h"
 
 struct reset_turn {
 	struct turn         turn;
