@@ -81,14 +81,15 @@ void answer_head(struct conn *c, const struct http_response *response, bool stre
 }
 
 /* Writes the head behind what waits in the outbox; returns how many parts there are to send. */
-static int answer_parts(struct conn *c, const struct http_response *response, struct iovec parts[2])
+static int answer_parts(struct conn *c, const struct http_response *response, bool stream,
+                        struct iovec parts[2])
 {
 	struct buf *out = &c->loop->outbox.text;
 	size_t      start = out->len;
 	bool        body = response_has_body(response->status) && response->content_type != NULL &&
 	            response->body.len > 0 && c->exchange->request.method != HTTP_HEAD;
 
-	answer_head(c, response, false, out);
+	answer_head(c, response, stream, out);
 	if (body && response->body.len <= BODY_COPIED_BYTES_MAX)
 		buf_add_bytes(out, response->body);
 	parts[0] = (struct iovec){out->data + start, out->len - start};
@@ -110,7 +111,7 @@ static void answer_post(struct conn *c, struct iovec *parts, int count)
 	send_parts(c, parts, count);
 }
 
-static void answer_send(struct conn *c, const struct http_response *response)
+static void answer_send(struct conn *c, const struct http_response *response, bool stream)
 {
 	struct exchange *x = c->exchange;
 	struct iovec     parts[2];
@@ -118,7 +119,7 @@ static void answer_send(struct conn *c, const struct http_response *response)
 
 	c->close_after = response->close || !x->receive.head.keep_alive || c->loop->stopping ||
 	                 x->request.body_refused;
-	count = answer_parts(c, response, parts);
+	count = answer_parts(c, response, stream, parts);
 	conn_move(c, CONN_SENDING);
 	/* The answer may lie in the exchange's arena, so that goes last; but sending may close the
 	 * connection, which must not find an exchange to end a second time. */
@@ -163,25 +164,14 @@ void http_respond(struct http_request *r, const struct http_response *response)
 	}
 	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
 	c->linger = conn_buffered(c) > 0 || io_pending(&c->io) || r->body_refused;
-	answer_send(c, response);
+	answer_send(c, response, false);
 	conn_drive(c);
 }
 
 void answer_stream_head(struct conn *c, const struct http_response *response)
 {
-	struct exchange *x = c->exchange;
-	struct outbox   *o = &c->loop->outbox;
-	size_t           start = o->text.len;
-	struct iovec     part;
-
-	c->close_after = true;
 	c->linger = conn_buffered(c) > 0 || io_pending(&c->io);
-	answer_head(c, response, true, &o->text);
-	part = (struct iovec){o->text.data + start, o->text.len - start};
-	conn_move(c, CONN_SENDING);
-	c->exchange = NULL;
-	answer_post(c, &part, 1);
-	exchange_give(&c->loop->pool, x);
+	answer_send(c, response, true);
 	conn_drive(c);
 }
 
@@ -204,7 +194,7 @@ void answer_refuse(struct conn *c, struct refusal refusal)
 
 	loop_count(refusal.status == 408 ? &c->loop->counts.timeouts : &c->loop->counts.bad_requests);
 	c->linger = true;
-	answer_send(c, &response);
+	answer_send(c, &response, false);
 }
 
 /* So few bytes fit into a socket that has nothing else to send; one where they do not is broken. */

@@ -139,11 +139,6 @@ void http_resume(struct http_request *r, void (*fn)(struct http_request *r))
 
 /* ---- parked requests ---- */
 
-static struct exchange *exchange_of_park(struct park *p)
-{
-	return LIST_ENTRY(p, struct exchange, park);
-}
-
 /* The request is the handler's again. The last thing that happens to a parked request, whoever ended it. */
 static void park_finish(struct exchange *x, enum http_end why)
 {
@@ -169,7 +164,7 @@ static bool park_move(struct exchange *x, enum park_state to)
 
 static void park_ring(struct alarm *alarm)
 {
-	struct exchange *x = exchange_of_park(LIST_ENTRY(alarm, struct park, alarm));
+	struct exchange *x = LIST_ENTRY(alarm, struct exchange, park.alarm);
 	enum http_end    why = HTTP_END_DEADLINE;
 
 	if (x->conn->state == CONN_ABANDONED)

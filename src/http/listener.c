@@ -226,13 +226,6 @@ static bool address_parse(const char *text, union address *out, socklen_t *len)
 	return inet_pton(AF_INET, host, &out->v4.sin_addr) == 1;
 }
 
-static enum err_code bind_error(const char *text, struct err *err)
-{
-	if (errno == EADDRINUSE)
-		return err_set(err, ERR_RESOURCE_IN_USE, "listen on %s: the port is in use", text);
-	return err_set(err, ERR_STORAGE, "listen on %s: %s", text, strerror(errno));
-}
-
 static enum err_code refuse_malformed(const char *text, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "listen address \"%s\": expected 127.0.0.1:8420 or [::1]:8420",
@@ -263,10 +256,12 @@ enum err_code address_listen(const char *text, int *fd, struct err *err)
 		return err_set(err, ERR_STORAGE, "socket: %s", strerror(errno));
 	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(*fd, &address.any, len) != 0 || listen(*fd, LISTEN_BACKLOG) != 0) {
-		enum err_code rc = bind_error(text, err);
+		int error = errno;
 
 		close(*fd);
-		return rc;
+		if (error == EADDRINUSE)
+			return err_set(err, ERR_RESOURCE_IN_USE, "listen on %s: the port is in use", text);
+		return err_set(err, ERR_STORAGE, "listen on %s: %s", text, strerror(error));
 	}
 	return ERR_NONE;
 }

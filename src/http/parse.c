@@ -92,11 +92,6 @@ static bool line_is_folded(const struct scan *s, struct bytes in)
 	return s->at == s->line_start && (in.data[s->at] == ' ' || in.data[s->at] == '\t');
 }
 
-static struct bytes scan_window(struct bytes in, const struct scan_limits *limits)
-{
-	return in.len > limits->head_bytes_max ? (struct bytes){in.data, limits->head_bytes_max} : in;
-}
-
 /* The first byte from `at` on that is not plain, or the end. */
 static size_t plain_end(struct bytes in, size_t at)
 {
@@ -114,7 +109,7 @@ static size_t plain_end(struct bytes in, size_t at)
 enum scan_result scan_head(struct scan *s, struct bytes in, const struct scan_limits *limits,
                            struct refusal *refusal)
 {
-	struct bytes window = scan_window(in, limits);
+	struct bytes window = {in.data, in.len < limits->head_bytes_max ? in.len : limits->head_bytes_max};
 
 	while (s->at < window.len) {
 		if (line_is_folded(s, window))

@@ -427,7 +427,8 @@ bool http_stream_open(struct http_request *r, const struct http_stream_options *
 	struct http_response       head = {.status = 200,
 	                                   .content_type = "text/event-stream",
 	                                   .headers = options->headers,
-	                                   .header_count = options->header_count};
+	                                   .header_count = options->header_count,
+	                                   .close = true};
 	struct conn               *c = exchange_of(r)->conn;
 
 	assert(pthread_equal(c->loop->self, pthread_self()));
