@@ -139,8 +139,11 @@ enum err_code audit_open(struct audit **out, const char *data_dir, struct err *e
 	pthread_mutex_init(&a->lock, NULL);
 	buf_init(&a->pending, NULL);
 	buf_init(&a->writing, NULL);
-	worker_init(&a->worker, &(struct worker_options){
-	                                .name = "audit", .round = write_waiting, .ctx = a, .drains = true});
+	worker_init(&a->worker, &(struct worker_options){.name = "audit",
+	                                                 .round = write_waiting,
+	                                                 .ctx = a,
+	                                                 .drains = true,
+	                                                 .stop_ms = AUDIT_STOP_MS});
 	if (worker_start(&a->worker, err) != ERR_NONE) {
 		audit_free(a);
 		return err->code;
@@ -149,11 +152,15 @@ enum err_code audit_open(struct audit **out, const char *data_dir, struct err *e
 	return ERR_NONE;
 }
 
-/* A disk that hangs does not keep the process from ending: the memory is left to the thread that still uses it. */
-void audit_close(struct audit *a)
+/* A disk that hangs does not keep the process from ending. */
+bool audit_close(struct audit *a)
 {
-	if (worker_stop(&a->worker))
-		audit_free(a);
+	if (!worker_stop(&a->worker)) {
+		log_error("lines of the audit log may be lost: %s cannot be written to now", a->path);
+		return false;
+	}
+	audit_free(a);
+	return true;
 }
 
 /* False if too much waits already. */

@@ -13,15 +13,16 @@
 #include "base/err.h"
 #include "base/log.h"
 
-enum { AUDIT_PENDING_BYTES_MAX = 1024 * 1024 };
+enum { AUDIT_PENDING_BYTES_MAX = 1024 * 1024, AUDIT_STOP_MS = 5000 };
 
 struct audit;
 
 /* ERR_STORAGE if there is no thread to be had. The file is not touched yet. */
 enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err);
 
-/* Writes what waits, then ends; gives up, and says so in the log, if the disk takes longer than WORKER_STOP_MS. */
-void audit_close(struct audit *a);
+/* Writes what waits, then ends. False if the disk takes longer than AUDIT_STOP_MS: that is logged, what waits may be lost, and the
+ * audit stays as it is, to be closed again or left behind. */
+bool audit_close(struct audit *a);
 
 /* `act` is "noun.verb". Any thread. With NULL nothing is written. */
 void audit_write(struct audit *a, const char *act, const struct log_field *fields, unsigned count);

@@ -335,3 +335,19 @@ TEST(audit, what_waits_is_bounded_and_past_it_lines_are_lost_and_counted)
 	assert_int_equal(count_lines(&f), written - lost);
 	close_fixture(&f);
 }
+
+TEST(audit, closing_gives_up_on_a_file_that_cannot_be_written_to_and_can_be_tried_again)
+{
+	struct fixture f;
+	int            fd;
+
+	open_fixture(&f);
+	fd = open(f.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(flock(fd, LOCK_EX), 0); /* as if the disk hung */
+	write_number(f.audit, "test.late", 1);
+	assert_false(audit_close(f.audit));
+	close(fd);
+	assert_true(audit_close(f.audit));
+	assert_non_null(strstr(file_text(&f), "test.late"));
+	close_fixture(&f);
+}
