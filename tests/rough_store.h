@@ -6,8 +6,8 @@
  *     done, or a transaction is cancelled because of a conflict.
  *
  * One request runs at a time. The seed says which one goes on at each call, and what goes wrong: with the same seed, requests
- * that were submitted in the same order do the same. ROUGH_VARIABLE holds a seed, which puts suites on this store
- * (rough_seed); it is printed, so that a failure can be replayed.
+ * that were submitted in the same order do the same. ROUGH_VARIABLE holds a seed and puts suites on this store: with it a
+ * failure is replayed.
  *
  * A session for reads alone (read_begin) is answered by the engine itself. */
 #ifndef TESTS_ROUGH_STORE_H
@@ -518,15 +518,38 @@ static inline void rough_release(struct rough *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The seed that suites are to run with on this store; false: they run on the engine itself. */
-static inline bool rough_seed(uint64_t *seed)
+/* ---- suites that run on either store ---- */
+
+/* A rough store over this engine, or NULL: the suite runs on the engine itself. */
+static inline struct rough *rough_open_if_asked(struct engine *engine)
 {
 	const char *text = getenv(ROUGH_VARIABLE);
 
 	if (text == NULL || *text == '\0')
-		return false;
-	*seed = strtoull(text, NULL, 10);
-	return true;
+		return NULL;
+	return rough_open(engine, strtoull(text, NULL, 10));
+}
+
+static inline void rough_close_if_open(struct rough *r)
+{
+	if (r != NULL)
+		rough_close(r);
+}
+
+/* Runs the request on one or the other, and again if others came first, as the dispatcher does. */
+static inline enum err_code rough_or_engine_run(struct rough *r, struct engine *engine,
+                                                struct turn_request *w, struct err *err)
+{
+	enum err_code rc;
+	int           decisions = 0;
+
+	if (r == NULL)
+		return engine_run(engine, w, err);
+	r->engine = engine; /* it may have been started anew */
+	do
+		rc = store_run(&r->base, w, err);
+	while (rc == ERR_CONDITION && ++decisions < 100);
+	return rc;
 }
 
 #endif

@@ -575,6 +575,8 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 	rc = nothing ? ERR_NONE : commit_once(c, t, err);
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
+	if (c->count == 0) /* nothing was found where there is no table, and still is not */
+		return ERR_NONE;
 	return tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
 }
 

@@ -26,7 +26,7 @@ static enum err_code change(struct service *s,
 	struct changing c = {
 	        .base = {.run = change_in_turn, .cost_bytes = 100}, .s = s, .plan = plan, .count = count};
 
-	return engine_run(s->f.engine, &c.base, &s->f.err);
+	return service_run(s, &c.base);
 }
 
 static struct item row_numbered(struct changing *c, int number)

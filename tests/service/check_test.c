@@ -70,7 +70,7 @@ static void take(struct place *p, const char *policy, uint64_t cost)
 	struct take k = {.base = {.run = take_in_turn, .cost_bytes = 100}, .p = p};
 
 	ask_for(p, &k.call, policy, cost);
-	assert_int_equal(engine_run(p->s.f.engine, &k.base, &p->s.f.err), ERR_NONE);
+	assert_int_equal(service_run(&p->s, &k.base), ERR_NONE);
 	assert_true(k.call.allowed);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "engine/fixture.h"
+#include "rough_store.h"
 #include "service/limits.h"
 
 enum way { MEMORY, TABLE, APART, WAYS };
@@ -20,6 +21,7 @@ enum { APART_TRIES_MAX = 5, APART_TRIES_GCRA = 1000 };
 
 struct world {
 	struct fixture  f;
+	struct rough   *rough; /* NULL: what takes a turn takes it on the engine itself */
 	struct limits  *limits;
 	struct services all;
 	enum way        way;
@@ -56,6 +58,7 @@ static inline void world_random(void *out, size_t len)
 static inline void world_open(struct world *w, enum way way, const char *policies)
 {
 	fixture_open(&w->f);
+	w->rough = rough_open_if_asked(w->f.engine);
 	w->way = way;
 	atomic_init(&w->turns, 0);
 	w->between = NULL;
@@ -70,6 +73,7 @@ static inline void world_close(struct world *w)
 {
 	document_holder_release(limits_holder(w->limits));
 	limits_close(w->limits);
+	rough_close_if_open(w->rough);
 	fixture_close(&w->f);
 }
 
@@ -227,7 +231,7 @@ static inline enum err_code world_run(struct world *w, struct limit_call *c, str
 	} else {
 		atomic_fetch_add(&w->turns, 1);
 		rc = w->way == APART ? world_in_turns(w, c, a, err)
-		                     : engine_run(w->f.engine, &turn.base, err);
+		                     : rough_or_engine_run(w->rough, w->f.engine, &turn.base, err);
 	}
 	if (rc == ERR_NONE)
 		limits_kept(w->limits, c, world_now_us(w));

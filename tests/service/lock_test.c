@@ -339,7 +339,7 @@ static struct verdict lock(struct service *s, const char *kind, int64_t duration
 	                               .kind = rules_kind(s->rules, bytes_of(kind)),
 	                               .duration_s = duration_s}};
 
-	if (engine_run(s->f.engine, &c.base, &s->f.err) != ERR_NONE)
+	if (service_run(s, &c.base) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
 	return c.v;
 }

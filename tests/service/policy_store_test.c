@@ -200,7 +200,7 @@ static enum err_code put(struct documents *s, int64_t read, const char *max)
 	        "{\"locks\":{\"STANDARD\":{\"duration\":9}},\"journeys\":{\"SIGN_IN\":{\"types\":"
 	        "{\"PASSWORD_ENTRY\":{\"max\":%s,\"life\":60}}}}}",
 	        max);
-	return engine_run(s->s.f.engine, &p.base, &s->s.f.err);
+	return service_run(&s->s, &p.base);
 }
 
 static void load(struct documents *s)
@@ -346,7 +346,7 @@ static enum err_code delete (struct documents *s, int64_t read) {
 	assert_int_equal(policy_store_shipped(s->store, s->kinds, &shipped, &s->s.f.err), ERR_NONE);
 	p.text = arena_copy(&s->s.f.arena, shipped->text);
 	document_release(shipped);
-	return engine_run(s->s.f.engine, &p.base, &s->s.f.err);
+	return service_run(&s->s, &p.base);
 }
 
 TEST(policy_store, after_a_delete_what_ships_is_in_force_and_versions_go_on_rising)
@@ -387,7 +387,7 @@ static void keep(struct documents *s)
 	struct putting p = {.base = {.run = keep_in_turn, .cost_bytes = 100}, .s = s};
 
 	assert_true(policy_store_unkept(s->store));
-	assert_int_equal(engine_run(s->s.f.engine, &p.base, &s->s.f.err), ERR_NONE);
+	assert_int_equal(service_run(&s->s, &p.base), ERR_NONE);
 	policy_store_kept(s->store);
 }
 

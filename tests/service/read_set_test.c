@@ -224,7 +224,7 @@ TEST(read_set, versions_count_against_the_budget)
 	assert_int_equal(play(&x, write_partitions, TABLE_TRANSACT_MAX / 2 + 1), ERR_LIMIT);
 	assert_int_equal(rows_in_table(&x.s), 0);
 	assert_int_equal(play(&x, write_partitions, TABLE_TRANSACT_MAX / 2), ERR_NONE);
-	assert_int_equal(rows_in_table(&x.s), TABLE_TRANSACT_MAX);
+	assert_int_equal(rows_in_table(&x.s), TABLE_TRANSACT_MAX / 2);
 	scene_close(&x);
 }
 

@@ -28,7 +28,7 @@ static inline enum err_code turn_try(struct service *s, struct turn *turn,
 	turn->base = (struct turn_request){.run = turn_in_turn, .cost_bytes = 100};
 	turn->s = s;
 	turn->run = run;
-	return engine_run(s->f.engine, &turn->base, &s->f.err);
+	return service_run(s, &turn->base);
 }
 
 /* … where it must succeed. */
