@@ -88,9 +88,8 @@ static enum err_code check_name(struct bytes name, struct err *err)
 {
 	for (size_t i = 0; i < name.len; i++) {
 		char c = name.data[i];
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
-		if (!letter && c != '-' && c != '_' && c != '.')
+		if (!ascii_is_alphanumeric(c) && c != '-' && c != '_' && c != '.')
 			return err_set(err, ERR_INVALID,
 			               "a key's name must contain only letters, digits, '-', '_' and '.'");
 	}

@@ -184,12 +184,9 @@ static enum err_code one_of(struct parser *p, struct bytes plain, struct bytes n
 
 static bool is_sid(struct bytes text)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		char c = ascii_lower(text.data[i]);
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
+	for (size_t i = 0; i < text.len; i++)
+		if (!ascii_is_alphanumeric(text.data[i]))
 			return false;
-	}
 	return true;
 }
 

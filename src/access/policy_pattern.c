@@ -215,17 +215,12 @@ bool cidr_holds(const struct cidr *range, const struct access_address *address)
 
 /* ---- actions and resources as a document has them ---- */
 
-static bool is_alphanumeric(char c)
-{
-	c = ascii_lower(c);
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 /* Are all bytes letters, digits, or among `others`? */
 static bool holds_only(struct bytes text, const char *others)
 {
 	for (size_t i = 0; i < text.len; i++)
-		if (!is_alphanumeric(text.data[i]) && (text.data[i] == '\0' || !strchr(others, text.data[i])))
+		if (!ascii_is_alphanumeric(text.data[i]) &&
+		    (text.data[i] == '\0' || !strchr(others, text.data[i])))
 			return false;
 	return true;
 }

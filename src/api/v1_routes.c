@@ -78,14 +78,6 @@ unsigned v1_route_index(const struct v1_route *route)
  *
  * Parameters are taken as they came and decoded afterwards, so that an id may hold an encoded slash. */
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                              : -1;
-}
-
 bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes *out)
 {
 	char  *to = arena_alloc(a, text.len + 1);

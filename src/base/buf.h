@@ -53,6 +53,20 @@ static inline void buf_add_byte(struct buf *b, uint8_t byte)
 	b->data[b->len++] = (char)byte;
 }
 
+/* As it stands in a URL: itself, or %XX. */
+static inline void buf_add_percent(struct buf *b, char c)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	if (ascii_is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~') {
+		buf_add_byte(b, (uint8_t)c);
+		return;
+	}
+	buf_add_byte(b, '%');
+	buf_add_byte(b, (uint8_t)digits[(uint8_t)c >> 4]);
+	buf_add_byte(b, (uint8_t)digits[(uint8_t)c & 15]);
+}
+
 /* As decimal digits. */
 void buf_add_i64(struct buf *b, int64_t number);
 

@@ -281,8 +281,7 @@ static bool region_is_plain(struct bytes region)
 	for (size_t i = 0; i < region.len; i++) {
 		char c = region.data[i];
 
-		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
-		    c != '-' && c != '_')
+		if (!ascii_is_alphanumeric(c) && c != '-' && c != '_')
 			return false;
 	}
 	return region.len > 0;

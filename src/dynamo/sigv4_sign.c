@@ -13,37 +13,6 @@
 
 enum { METHOD_CHARS_MAX = 16 };
 
-/* ---- percent-encoding ---- */
-
-static bool is_unreserved(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-	       c == '.' || c == '_' || c == '~';
-}
-
-static void encode_byte(struct buf *out, char c)
-{
-	static const char digits[] = "0123456789ABCDEF";
-	uint8_t           byte = (uint8_t)c;
-
-	if (is_unreserved(c)) {
-		buf_add_byte(out, byte);
-		return;
-	}
-	buf_add_byte(out, '%');
-	buf_add_byte(out, (uint8_t)digits[byte >> 4]);
-	buf_add_byte(out, (uint8_t)digits[byte & 15]);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* ---- path ---- */
 
 static struct bytes segment_take(struct bytes *rest)
@@ -82,7 +51,7 @@ static void path_write(struct buf *out, struct bytes path)
 			continue;
 		buf_add_byte(out, '/');
 		for (size_t i = 0; i < segment.len; i++)
-			encode_byte(out, segment.data[i]);
+			buf_add_percent(out, segment.data[i]);
 	}
 	if (out->len == start || path.data[path.len - 1] == '/')
 		buf_add_byte(out, '/');
@@ -118,10 +87,10 @@ static struct bytes query_part(struct arena *a, struct bytes raw)
 		if (raw.data[i] == '+') {
 			buf_add_byte(&out, '+');
 		} else if (low >= 0) {
-			encode_byte(&out, (char)(high * 16 + low));
+			buf_add_percent(&out, (char)(high * 16 + low));
 			i += 2;
 		} else {
-			encode_byte(&out, raw.data[i]);
+			buf_add_percent(&out, raw.data[i]);
 		}
 	}
 	return buf_bytes(&out);

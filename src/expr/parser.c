@@ -56,16 +56,11 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static bool is_word(char c)
-{
-	return is_letter(c) || is_digit(c) || c == '_';
-}
-
 static size_t word_length(struct bytes text, size_t from)
 {
 	size_t len = from;
 
-	while (len < text.len && is_word(text.data[len]))
+	while (len < text.len && (ascii_is_alphanumeric(text.data[len]) || text.data[len] == '_'))
 		len++;
 	return len;
 }

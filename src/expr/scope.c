@@ -25,12 +25,9 @@ static bool placeholder_is_valid(struct bytes key, char first)
 {
 	if (key.len < 2 || key.data[0] != first)
 		return false;
-	for (size_t i = 1; i < key.len; i++) {
-		char c = key.data[i];
-
-		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') && c != '_')
+	for (size_t i = 1; i < key.len; i++)
+		if (!ascii_is_alphanumeric(key.data[i]) && key.data[i] != '_')
 			return false;
-	}
 	return true;
 }
 

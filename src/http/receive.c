@@ -249,20 +249,9 @@ void chunk_init(struct chunk *c)
 	*c = (struct chunk){0};
 }
 
-static int hex_value(uint8_t byte)
-{
-	if (byte >= '0' && byte <= '9')
-		return byte - '0';
-	if (byte >= 'a' && byte <= 'f')
-		return byte - 'a' + 10;
-	if (byte >= 'A' && byte <= 'F')
-		return byte - 'A' + 10;
-	return -1;
-}
-
 static bool size_byte(struct chunk *c, uint8_t byte)
 {
-	int value = hex_value(byte);
+	int value = hex_digit((char)byte);
 
 	if (value >= 0) {
 		c->left = c->left * 16 + (unsigned)value;

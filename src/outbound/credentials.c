@@ -138,24 +138,12 @@ static struct bytes element(struct bytes xml, const char *open, const char *clos
 
 static void form_add(struct buf *out, const char *name, struct bytes value)
 {
-	static const char hex[] = "0123456789ABCDEF";
-
 	if (out->len > 0)
 		buf_add_byte(out, '&');
 	buf_add_bytes(out, bytes_of(name));
 	buf_add_byte(out, '=');
-	for (size_t i = 0; i < value.len; i++) {
-		uint8_t byte = (uint8_t)value.data[i];
-
-		if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-		    (byte >= '0' && byte <= '9') || strchr("-_.~", byte) != NULL) {
-			buf_add_byte(out, byte);
-		} else {
-			buf_add_byte(out, '%');
-			buf_add_byte(out, (uint8_t)hex[byte >> 4]);
-			buf_add_byte(out, (uint8_t)hex[byte & 15]);
-		}
-	}
+	for (size_t i = 0; i < value.len; i++)
+		buf_add_percent(out, value.data[i]);
 }
 
 static enum err_code web_identity_fetch(const struct fetch *f, struct err *err)

@@ -19,17 +19,16 @@ enum { KEYS_TEXT_MAX = DEVICE_KEYS_MAX * (8 + 1 + 20 + 1 + 2 * DEVICE_KEY_BYTES 
 
 /* ---- the text ---- */
 
-static int hex_digit(char c)
+/* In lower case only: each key has one text. */
+static int digit_of(char c)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return c >= 'A' && c <= 'F' ? -1 : hex_digit(c);
 }
 
 static bool hex_read(struct bytes text, uint8_t *out, size_t len)
 {
 	for (size_t i = 0; i < len && text.len == 2 * len; i++) {
-		int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
+		int high = digit_of(text.data[2 * i]), low = digit_of(text.data[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;
