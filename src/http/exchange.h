@@ -2,9 +2,11 @@
  * the connection. A loop keeps a few, and buffers to read into, the last used on top, so that a busy connection never calls
  * malloc and ten thousand idle ones hold nothing. One thread only, but for one word, which says whether the request is parked:
  *
- *   park.state   NONE --http_park--> WAITS --http_wake, any thread--> WOKEN, in the inbox
- *                 ^                    |                                |
- *                 '--deadline, peer gone, stop: on the loop--'----------'--> fn
+ *   park.state   NONE --http_park--> WAITS --http_wake, from any thread--> WOKEN, and in the inbox
+ *                  ^                     |                                     |
+ *                  |     deadline, peer gone, stop: on the loop      the loop runs its inbox
+ *                  |                     v                                     v
+ *                  '--------------------fn(r, why)----------------------------fn(r, HTTP_END_WOKEN)
  *
  * (1) Only who moves the state away from WAITS makes fn be called: the loop at once, a waker by way of the inbox. So
  *     it is called once, and a request with a wake under way is left alone by deadline and stop.

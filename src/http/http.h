@@ -99,12 +99,14 @@ void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
  * Ownership, the same for both: fn and `ended` are called exactly once, on the loop's thread, never inside a call
  * of yours. A parked request is valid until you answer it, a stream until `ended` returns. So keep them in a list
  * under a lock of your own, wake and send under that lock, and take them off the list first thing in fn or `ended`.
- * Lock order: yours, then the stream's. Park first, then enter the request into your list, then look whether
- * what it waits for is there already, and http_wake it if so.
+ * Lock order: yours, then the stream's. Let go of yours before you answer: a pipelined request may be handled in there. Park
+ * first, then enter the request into your list, then look whether what it waits for is there already, and http_wake it
+ * if so.
  *
- * A peer that closes its sending side counts as gone (a goodbye of TLS alone ends a stream, but not a parked request). Timeouts between requests do not apply. What is held counts
- * against connections_max, and all of it may take half of memory_bytes_max, beside what memory_bytes_max bounds:
- * peers may wait for as long as they like, and must not use up the room for ordinary bodies. */
+ * A peer that closes its sending side counts as gone (under TLS a goodbye alone ends a stream, but not a parked request).
+ * Timeouts between requests do not apply. What is held counts against connections_max, and all of it may take half of
+ * memory_bytes_max, beside what memory_bytes_max bounds: peers may wait for as long as they like, and must not use up the
+ * room for ordinary bodies. */
 enum http_end {
 	HTTP_END_WOKEN,    /* http_wake */
 	HTTP_END_DEADLINE, /* of a parked request */

@@ -103,18 +103,22 @@ static struct bytes chunk_line(char line[CHUNK_FRAME_BYTES_MAX], size_t len)
 static bool send_locked(struct http_stream *s, struct bytes text)
 {
 	char         line[CHUNK_FRAME_BYTES_MAX];
-	struct bytes before = s->chunked ? chunk_line(line, text.len) : (struct bytes){NULL, 0};
-	struct bytes after = s->chunked ? BYTES("\r\n") : (struct bytes){NULL, 0};
-	size_t       more = before.len + text.len + after.len;
+	struct bytes before = {NULL, 0}, after = {NULL, 0};
+	bool         fits = text.len <= s->options.buffer_bytes_max;
 
 	if (s->state != STREAM_OPEN)
 		return false;
-	if (text.len > s->options.buffer_bytes_max || s->waiting_bytes + more > s->options.buffer_bytes_max) {
+	if (fits && s->chunked) {
+		before = chunk_line(line, text.len);
+		after = BYTES("\r\n");
+	}
+	fits = fits && s->waiting_bytes + before.len + text.len + after.len <= s->options.buffer_bytes_max;
+	if (!fits) {
 		stream_move(s, STREAM_FULL);
 		queue_locked(s);
 		return false;
 	}
-	pending_reserve_locked(s, more);
+	pending_reserve_locked(s, before.len + text.len + after.len);
 	pending_add_locked(s, before);
 	pending_add_locked(s, text);
 	pending_add_locked(s, after);

@@ -327,6 +327,28 @@ TEST(stream, over_tls_a_reader_that_does_not_read_may_ask_for_new_keys)
 	http_tls_close(house.tls);
 }
 
+TEST(stream, over_tls_a_renegotiation_is_refused_and_hurts_nobody_else)
+{
+	struct secure s, other;
+
+	serve_secure(1, 0);
+	other = secure_subscribe();
+	s = secure_try(&house, (struct secure_wish){.version_max = TLS1_2_VERSION});
+	assert_true(s.open);
+	secure_say(&s, EVENTS);
+	WAIT_UNTIL(desk_read(&desk.count) == 2);
+	SSL_renegotiate(s.ssl);
+	SSL_do_handshake(s.ssl);
+	secure_close(&s);
+	WAIT_UNTIL(desk_read(&desk.ends[HTTP_END_GONE]) == 1);
+	desk_say("one");
+	secure_expect_bytes(&other, "b\r\ndata: one\n\n\r\n");
+	secure_close(&other);
+	WAIT_UNTIL(desk_read(&desk.count) == 0);
+	house_close(&house);
+	http_tls_close(house.tls);
+}
+
 static void expect_large_event(struct secure *s, int fd, const char *data, size_t len)
 {
 	char *got = malloc(len + 64);
