@@ -3,8 +3,8 @@
     heavy.py PORT CONNECTIONS < requests.json
 
 It reads whole HTTP requests (texts) from standard input, one list in a line, prints `ready`, and sends them in turn on each
-connection until its standard input ends. Then it prints how often each status was answered, as a line of JSON. It runs at the
-lowest priority: what others feel is then the server's doing and not the scheduler's."""
+connection until its standard input ends. Then it prints how often each status was answered, as a line of JSON. It runs only
+when nobody else wants the core: what others feel is then the server's doing and not the scheduler's."""
 
 import collections
 import json
@@ -40,7 +40,7 @@ class Line:
 def main(port, connections):
     requests = [text.encode() for text in json.loads(sys.stdin.readline())]
     statuses = collections.Counter()
-    os.nice(19)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with selectors.DefaultSelector() as ready:
         ready.register(sys.stdin, selectors.EVENT_READ)
         for i in range(connections):

@@ -1,11 +1,14 @@
 """Heavy expressions: what one key's conditions and filters cost is bounded, and other keys do not feel it.
 
 One key sends conditions and filters made to be as slow as they can be, on several connections, as fast as they are answered. Another
-key's attempts are measured without and with them. `pytest -s` shows the numbers."""
+key's attempts are measured (`bench/load`) without and with them, in short slices that take turns. `pytest -s` shows the numbers.
 
-import http.client
+The sender of heavy requests runs only when nobody else wants a core: it stands for another machine. Whatever else this machine does
+lengthens both sides, so of all slices those are compared in which other programs used least. A miss is measured again, twice at most."""
+
 import itertools
 import json
+import os
 import re
 import shutil
 import socket
@@ -15,7 +18,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-import uuid
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,7 +25,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from conftest import HERE, stop
+from conftest import HERE, ROOT, stop
 from test_access import EVERYTHING, Guarded, error_of
 
 pytestmark = pytest.mark.gatehouse_only
@@ -34,11 +36,12 @@ ITEM_BYTES = 390_000
 ITEMS = 10              # as many as a transaction may look at: 4 MB
 NEEDLE_BYTES = 256
 CONNECTIONS = 8
-ROUNDS = 3
-ROUND_S = 2
-P99_RATIO_MAX = 3
+LOAD = ROOT / "build" / "bench" / "load"
+TRIES = 3
+SLICES, COMPARED = 6, 4 # of each side in a try
+SLICE_S = 1
+RATIO_MAX = 3
 P99_MS_MAX = 100
-NOISE_MS = 10           # two shared cores: what the scheduler adds to a p99 that is a few milliseconds
 
 
 def many(count):
@@ -48,8 +51,9 @@ def many(count):
     return " OR ".join(f"contains(a, {name})" for name in names), {name: {"S": text} for name, text in zip(names, needles)}
 
 
-def check(item, count):
+def check(item, count, holds=False):
     expression, values = many(count)
+    expression = f"NOT ({expression})" if holds else expression
     return {"ConditionCheck": {"TableName": TABLE, "Key": {"pk": {"S": f"{item}"}}, "ConditionExpression": expression,
                                "ExpressionAttributeValues": values}}
 
@@ -108,19 +112,27 @@ def signed(server, key, operation, body):
     return f"POST / HTTP/1.1\r\nHost: {urlsplit(server.endpoint).netloc}\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}"
 
 
+def heavy_requests(server, key):
+    """By name, whole requests."""
+    expression, values = many(150)
+    scan = {"TableName": TABLE, "FilterExpression": expression, "ExpressionAttributeValues": values}
+    within, within_values = many(2)
+    transactions = {
+        "fail": [check(i, 1) for i in range(ITEMS // 2)],
+        "hold": [check(i, 1, holds=True) for i in range(ITEMS // 2)],
+        "too much": [check(i, 150) for i in range(ITEMS)],
+    }
+    return {
+        "transactions": [signed(server, key, "TransactWriteItems", {"TransactItems": checks}) for checks in transactions.values()],
+        "scans": [signed(server, key, "Scan", scan),
+                  signed(server, key, "Scan", {**scan, "FilterExpression": within, "ExpressionAttributeValues": within_values})],
+    }
+
+
 class Heavy:
     """A key's heavy requests, until `end`."""
 
-    def __init__(self, server, key):
-        expression, values = many(150)
-        scan = {"TableName": TABLE, "FilterExpression": expression, "ExpressionAttributeValues": values}
-        within, within_values = many(2)
-        requests = [
-            signed(server, key, "TransactWriteItems", {"TransactItems": [check(i, 1) for i in range(ITEMS // 2)]}),
-            signed(server, key, "TransactWriteItems", {"TransactItems": [check(i, 150) for i in range(ITEMS)]}),
-            signed(server, key, "Scan", scan),
-            signed(server, key, "Scan", {**scan, "FilterExpression": within, "ExpressionAttributeValues": within_values}),
-        ]
+    def __init__(self, server, requests):
         self.process = subprocess.Popen([sys.executable, HERE / "heavy.py", str(urlsplit(server.endpoint).port), str(CONNECTIONS)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         print(json.dumps(requests), file=self.process.stdin, flush=True)
@@ -130,37 +142,69 @@ class Heavy:
         return json.loads(self.process.communicate(timeout=60)[0])
 
 
-def attempts_p99_ms(server, key):
-    line = http.client.HTTPConnection(urlsplit(server.endpoint).netloc, timeout=60)
-    took = []
-    end = time.monotonic() + ROUND_S
-    while time.monotonic() < end:
-        body = json.dumps({"subject": f"user-{uuid.uuid4().hex}", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
-        began = time.perf_counter()
-        line.request("POST", "/v1/attempts", body, {"Authorization": f"Bearer {key[0]}.{key[1]}"})
-        answer = line.getresponse()
-        text = answer.read()
-        took.append((time.perf_counter() - began) * 1000)
-        assert answer.status == 200, text
-    line.close()
-    return sorted(took)[len(took) * 99 // 100]
+def machine_s():
+    """What all programs on this machine have used of its cores."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def test_another_keys_attempts_do_not_feel_heavy_expressions(server):
-    heavy, other = server.make("heavy", EVERYTHING), server.make("other", EVERYTHING)
-    attempts_p99_ms(server, other)
+def process_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def slice_of_attempts(server, key, *pids):
+    """One connection's attempts: what bench/load says, and how many cores others used meanwhile."""
+    pids = (server.process.pid, *pids)
+    all_before, own_before = machine_s(), sum(map(process_s, pids))
+    done = subprocess.run(
+        [LOAD, "--port", str(urlsplit(server.endpoint).port), "--connections", "1", "--seconds", str(SLICE_S), "--keys", "100000000",
+         "--seed", str(time.monotonic_ns()), "--target", "/v1/attempts", "--body-template",
+         json.dumps({"subject": "user-%d", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})],
+        env={**os.environ, "GATEHOUSE_KEY": ".".join(key)}, capture_output=True, text=True, timeout=60, check=False)
+    took = json.loads(done.stdout)
+    assert took["valid"], took
+    own = sum(map(process_s, pids)) - own_before + took["client_cpu_s"]
+    return {**took, "others": max(0, machine_s() - all_before - own) / SLICE_S}
+
+
+def side(slices):
+    """The medians of the slices that others disturbed least."""
+    best = sorted(slices, key=lambda one: one["others"])[:COMPARED]
+    return {name: statistics.median(one[name] for one in best) for name in ("p50_us", "p99_us", "others")}
+
+
+def quiet_and_attacked(server, requests, key):
     quiet, attacked, answers = [], [], 0
-    for _ in range(ROUNDS):
-        quiet.append(attempts_p99_ms(server, other))
-        attack = Heavy(server, heavy)
-        attacked.append(attempts_p99_ms(server, other))
+    for _ in range(SLICES):
+        quiet.append(slice_of_attempts(server, key))
+        attack = Heavy(server, requests)
+        attacked.append(slice_of_attempts(server, key, attack.process.pid))
         answers += sum(attack.end().values())
-    before, during = statistics.median(quiet), statistics.median(attacked)
-    shown = [[f"{ms:.1f}" for ms in rounds] for rounds in (quiet, attacked)]
-    print(f"p99 of attempts in ms: {shown[0]} quiet, {shown[1]} attacked; {answers} heavy answers")
-    assert answers > ROUNDS * CONNECTIONS
-    assert during < P99_MS_MAX
-    assert during < P99_RATIO_MAX * before + NOISE_MS
+    return side(quiet), side(attacked), answers
+
+
+@pytest.mark.parametrize("kinds", [["transactions"], ["scans"], ["transactions", "scans"]], ids="-".join)
+def test_another_keys_attempts_do_not_feel_heavy_expressions(server, kinds):
+    heavy, other = server.make("heavy-" + "-".join(kinds), EVERYTHING), server.make("other-" + "-".join(kinds), EVERYTHING)
+    by_kind = heavy_requests(server, heavy)
+    requests = [request for kind in kinds for request in by_kind[kind]]
+    slice_of_attempts(server, other)
+    seen = []
+    for _ in range(TRIES):
+        quiet, attacked, answers = quiet_and_attacked(server, requests, other)
+        ratios = [attacked[name] / quiet[name] for name in ("p50_us", "p99_us")]
+        seen.append(f"p50 {quiet['p50_us']:.0f} us quiet, {attacked['p50_us']:.0f} attacked ({ratios[0]:.1f}x), "
+                    f"p99 {quiet['p99_us']:.0f} and {attacked['p99_us']:.0f} ({ratios[1]:.1f}x), {answers} heavy answers; "
+                    f"others used {quiet['others']:.2f} and {attacked['others']:.2f} cores")
+        print("\n" + seen[-1])
+        assert answers > SLICES * CONNECTIONS
+        assert attacked["p99_us"] < P99_MS_MAX * 1000
+        if max(ratios) <= RATIO_MAX:
+            return
+    pytest.fail("; ".join(seen))
 
 
 def metric(server, name):
