@@ -7,8 +7,7 @@
 
 static void events_on(struct scene *x, uint64_t on, uint32_t shards)
 {
-	x->services.events =
-	        (struct event_settings){.on = on, .source = BYTES("gatehouse"), .shards = shards};
+	x->s.all.events = (struct event_settings){.on = on, .source = BYTES("gatehouse"), .shards = shards};
 }
 
 enum { SUBJECTS = 3 };
@@ -128,7 +127,7 @@ TEST(events, of_a_type_that_is_switched_off_leave_no_trace)
 
 	scene_open(&x, 1, true);
 	events_on(&x, ~(UINT64_C(1) << EVENT_LOCK_SET), 1);
-	x.services.random = NULL; /* nothing is drawn for them */
+	x.s.all.random = NULL; /* nothing is drawn for them */
 	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
 	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 1);
 	scene_close(&x);

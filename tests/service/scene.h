@@ -5,26 +5,23 @@
 
 #include "service/fixture.h"
 
-#include <sys/random.h>
-
 #include "rough_store.h"
 #include "service/context.h"
 
-static inline void any_random(void *out, size_t len)
-{
-	assert_int_equal(getrandom(out, len, 0), len);
-}
-
 struct scene {
-	struct service  s;
-	struct services services;
-	struct rough   *rough;
+	struct service s;
+	struct rough  *rough;
 };
+
+static inline void scene_open_with(struct scene *x, const char *rules, uint64_t seed)
+{
+	service_open(&x->s, rules);
+	x->rough = rough_open(x->s.f.engine, seed);
+}
 
 static inline void scene_open(struct scene *x, uint64_t seed, bool calm)
 {
 	service_open(&x->s, NULL);
-	x->services = (struct services){.tables = service_tables_default(), .random = any_random};
 	x->rough = rough_open(x->s.f.engine, seed);
 	x->rough->calm = calm;
 }
@@ -47,7 +44,7 @@ static inline enum err_code act_run(struct turn_request *w, struct table *t)
 {
 	struct act *act = (struct act *)w;
 
-	act->ctx.services = &act->x->services;
+	act->ctx.services = &act->x->s.all;
 	act->ctx.arena = &act->x->s.f.arena;
 	ctx_begin(&act->ctx, t);
 	return act->run(act, &w->err);
