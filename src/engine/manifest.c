@@ -263,8 +263,10 @@ enum err_code manifest_pass_over(const char *dir, struct err *err)
 	char            store[PATH_MAX];
 
 	snprintf(store, sizeof(store), "%s/store", dir);
-	if (manifest_look(store, &m, err) != ERR_NONE || !manifest_is_torn(&m))
+	if (manifest_look(store, &m, err) != ERR_NONE)
 		return err->code;
+	if (!manifest_is_torn(&m))
+		return ERR_NONE;
 	if (try_without_tail(dir, store, &why) != ERR_NONE)
 		return err_set(err, ERR_STORAGE,
 		               "%s/%s is damaged at byte %" PRIu64
