@@ -7,7 +7,7 @@
 
 static struct store *store_of(const struct call *c)
 {
-	return call_loop(c)->api->parts.store;
+	return c->loop->api->parts.store;
 }
 
 static void reader_end(struct call *c)
@@ -24,14 +24,14 @@ static void reader_end(struct call *c)
 /* Before the answer is sent: whoever has it finds it counted. */
 static void note(struct call *c, enum err_code outcome, int status)
 {
-	struct api_loop    *l = call_loop(c);
+	struct api_loop    *l = c->loop;
 	struct call_label   label = c->protocol->label(c);
-	struct request_note n = {.id = call_id(c),
+	struct request_note n = {.id = c->request_id,
 	                         .operation = label.name,
 	                         .outcome = outcome,
 	                         .status = status,
 	                         .micros = clock_steady_us(l->api->parts.clock) - c->http->received_us,
-	                         .key_id = call_key_id(c)};
+	                         .key_id = c->key_id};
 
 	meter_note(l->meter, label.row, outcome, n.micros);
 	c->protocol->audit(c, outcome, l->api->parts.audit);
@@ -48,14 +48,15 @@ static void finish(struct call *c, enum err_code rc, struct err *err)
 	struct http_response response = {0};
 	enum err_code        outcome;
 
-	api_loop_request_id(call_loop(c), c->id);
+	api_loop_request_id(c->loop, c->id_text);
+	c->request_id = (struct bytes){c->id_text, sizeof(c->id_text)};
 	outcome = c->protocol->answer(c, rc, err, &response);
 	response.close = key_limits_end(c->http, outcome);
 	note(c, outcome, response.status);
-	if (c->protocol->release != NULL)
-		c->protocol->release(c);
 	auth_release(&c->who);
 	reader_end(c);
+	if (c->protocol->release != NULL)
+		c->protocol->release(c);
 	http_respond(c->http, &response);
 }
 
@@ -80,7 +81,7 @@ static enum err_code turn_run(struct turn_request *turn, struct table *t)
 
 static bool can_rehearse(const struct call *c)
 {
-	return c->conditional && call_loop(c)->late != NULL && store_of(c)->backend->rehearse != NULL;
+	return c->conditional && c->loop->late != NULL && store_of(c)->backend->rehearse != NULL;
 }
 
 /* On the late thread. */
@@ -123,7 +124,7 @@ static void do_late(struct call *c, void (*run)(struct late_work *late, struct j
 {
 	c->late.run = run;
 	c->turn.too_heavy = false;
-	if (late_submit(call_loop(c)->late, &c->late))
+	if (late_submit(c->loop->late, &c->late))
 		return;
 	c->turn.rc = err_set(&c->turn.err, ERR_THROTTLED,
 	                     "too many heavy requests are waiting; try again shortly");
@@ -221,10 +222,10 @@ static void keep_key_id(struct call *c)
 {
 	const struct credential *key = c->who.key;
 
-	if (key == NULL || key->id.len > sizeof(c->key_id))
+	if (key == NULL || key->id.len > sizeof(c->key_id_text))
 		return;
-	memcpy(c->key_id, key->id.data, key->id.len);
-	c->key_id_len = key->id.len;
+	memcpy(c->key_id_text, key->id.data, key->id.len);
+	c->key_id = (struct bytes){c->key_id_text, key->id.len};
 }
 
 /* Who it is, and whether its request is worth decoding: nothing is decoded for a stranger. */
@@ -244,7 +245,7 @@ static enum err_code admit(struct call *c, struct err *err)
 
 void dispatch(struct call *c)
 {
-	struct api_loop *l = call_loop(c);
+	struct api_loop *l = c->loop;
 	struct err      *err = &c->turn.err;
 	enum err_code    rc = admit(c, err);
 
@@ -273,6 +274,7 @@ void call_init(struct call *c, const struct protocol *p, struct http_request *r)
 	c->turn.too_heavy = false;
 	c->protocol = p;
 	c->http = r;
+	c->loop = r->loop_data;
 	r->user = c;
 }
 

@@ -69,6 +69,7 @@ struct call {
 	        turn; /* first: the store hands back a pointer to it. Its rc and err are the call's */
 	const struct protocol *protocol;
 	struct http_request   *http;
+	struct api_loop       *loop;        /* the request's */
 	enum call_kind         kind;        /* READ or WRITE, once decoded */
 	bool                   tableless;   /* of a READ: run looks at the table's time only */
 	bool                   conditional; /* of a WRITE: it has conditions, which a rehearsal can test */
@@ -79,9 +80,10 @@ struct call {
 	struct late_work       late;
 	bool                   decided;         /* a rehearsal has shown that it fails: it needs no turn */
 	size_t                 rehearsal_bytes; /* what that took of the arena */
-	char                   id[REQUEST_ID_LENGTH]; /* of the request; from answer on */
-	char   key_id[CREDENTIAL_ID_BYTES]; /* of the caller, which the log names after its release */
-	size_t key_id_len;                  /* 0: nobody was asked */
+	struct bytes           request_id;      /* from answer on */
+	struct bytes
+	        key_id; /* of the caller, which the log names after its release; empty: nobody was asked */
+	char    id_text[REQUEST_ID_LENGTH], key_id_text[CREDENTIAL_ID_BYTES];
 };
 
 /* Before dispatch: of memory that was not zeroed. */
@@ -94,21 +96,6 @@ void dispatch(struct call *c);
 void dispatch_refuse(struct call *c, const struct err *err);
 
 /* ---- for protocols ---- */
-
-static inline struct api_loop *call_loop(const struct call *c)
-{
-	return c->http->loop_data;
-}
-
-static inline struct bytes call_id(const struct call *c)
-{
-	return (struct bytes){c->id, sizeof(c->id)};
-}
-
-static inline struct bytes call_key_id(const struct call *c)
-{
-	return (struct bytes){c->key_id, c->key_id_len};
-}
 
 /* What is committed, from the first time this is called. In decode, authorise and the run of a READ. */
 struct table *call_reader(struct call *c);

@@ -285,7 +285,7 @@ static enum err_code decode(struct call *c, struct json_reader *json, struct err
 	                 (d->operation->form == FORM_WRITE && d->request.write.condition != NULL);
 	d->request.host =
 	        bytes_is_utf8(host) ? host : BYTES("localhost"); /* it may end up in a JSON answer */
-	d->request.arn_home = bytes_of(call_loop(c)->api->arn_home);
+	d->request.arn_home = bytes_of(c->loop->api->arn_home);
 	return ERR_NONE;
 }
 
@@ -309,7 +309,7 @@ static enum err_code run(struct call *c, struct table *t, struct err *err)
 static enum err_code answer(struct call *c, enum err_code rc, struct err *err, struct http_response *out)
 {
 	struct dynamodb_call *d = (struct dynamodb_call *)c;
-	struct buf           *text = api_loop_answer(call_loop(c));
+	struct buf           *text = api_loop_answer(c->loop);
 	int                   len;
 
 	if (rc == ERR_NONE)
@@ -318,7 +318,7 @@ static enum err_code answer(struct call *c, enum err_code rc, struct err *err, s
 		dynamodb_encode_error(d->arena, rc, err, text);
 	len = snprintf(d->crc, sizeof(d->crc), "%lu",
 	               crc32_z(0, (const unsigned char *)text->data, text->len));
-	d->headers[0] = (struct http_header){BYTES("x-amzn-RequestId"), call_id(c)};
+	d->headers[0] = (struct http_header){BYTES("x-amzn-RequestId"), c->request_id};
 	d->headers[1] = (struct http_header){BYTES("x-amz-crc32"), {d->crc, (size_t)len}};
 	d->headers[2] = (struct http_header){BYTES("Retry-After"), BYTES("1")};
 	out->status = err_status(rc);
@@ -386,9 +386,9 @@ static void audit_call(const struct call *c, enum err_code outcome, struct audit
 	fields[count++] = (struct log_field){.name = "operation", .text = d->operation->name};
 	fields[count++] = (struct log_field){.name = "table", .text = table_of(d)};
 	fields[count++] = (struct log_field){.name = "outcome", .text = outcome_name(outcome)};
-	fields[count++] = (struct log_field){.name = "request_id", .text = call_id(c)};
-	if (c->key_id_len > 0)
-		fields[count++] = (struct log_field){.name = "key_id", .text = call_key_id(c)};
+	fields[count++] = (struct log_field){.name = "request_id", .text = c->request_id};
+	if (c->key_id.len > 0)
+		fields[count++] = (struct log_field){.name = "key_id", .text = c->key_id};
 	audit_write(audit, act, fields, count);
 }
 

@@ -43,8 +43,8 @@ static enum err_code decode(struct call *call, struct json_reader *json, struct 
 {
 	struct v1_call *c = (struct v1_call *)call;
 
-	if (call->key_id_len > 0)
-		c->ctx.caller = call_key_id(call);
+	if (call->key_id.len > 0)
+		c->ctx.caller = call->key_id;
 	if (strcmp(c->route->query, V1_QUERY_ANY) != 0 && v1_query_check(c, c->route->query, err) != ERR_NONE)
 		return err->code;
 	if (read_body(c, json, err) != ERR_NONE)
@@ -97,8 +97,12 @@ static enum err_code check(const struct v1_call *c, const char *action, struct b
 static enum err_code ask(const struct v1_call *c, struct err *err)
 {
 	uint32_t      own = c->resource_count - c->looked_count;
-	enum err_code rc = own > 0 ? ERR_NONE : check(c, c->route->action, (struct bytes){NULL, 0}, err);
+	enum err_code rc = ERR_NONE;
 
+	if (c->call.who.key == NULL)
+		return ERR_NONE;
+	if (own == 0)
+		rc = check(c, c->route->action, (struct bytes){NULL, 0}, err);
 	for (uint32_t i = 0; i < own && rc == ERR_NONE; i++) {
 		rc = check(c, c->route->action, c->resources[i], err);
 		if (c->any_will_do && rc == ERR_NONE)
@@ -189,7 +193,7 @@ static enum err_code run(struct call *call, struct table *t, struct err *err)
 	do {
 		c->kept = (struct kept_answer){0};
 		rc = run_once(c, t, err);
-	} while (changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
+	} while (rc == ERR_CONDITION && changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
 	return rc == ERR_CONDITION
 	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
 	               : rc;
@@ -231,7 +235,7 @@ static void answer_body(struct v1_call *c, struct http_response *out)
 		out->body = c->replayed && c->rebuild != NULL ? c->rebuild(c, c->kept.body) : c->kept.body;
 		return;
 	}
-	text = api_loop_answer(call_loop(&c->call));
+	text = api_loop_answer(c->call.loop);
 	encode(c, text);
 	out->status = c->status;
 	out->body = buf_bytes(text);
@@ -240,7 +244,7 @@ static void answer_body(struct v1_call *c, struct http_response *out)
 static void answer_error(struct v1_call *c, enum err_code rc, const struct err *err,
                          struct http_response *out)
 {
-	struct buf *text = api_loop_answer(call_loop(&c->call));
+	struct buf *text = api_loop_answer(c->call.loop);
 
 	c->header_count = 0;
 	problem_write_err(text, rc, err);
@@ -258,7 +262,7 @@ static enum err_code answer(struct call *call, enum err_code rc, struct err *err
 		answer_body(c, out);
 	else
 		answer_error(c, rc, err, out);
-	v1_header(c, BYTES("X-Request-Id"), call_id(call));
+	v1_header(c, BYTES("X-Request-Id"), call->request_id);
 	if (c->replayed)
 		v1_header(c, BYTES("Idempotency-Replayed"), BYTES("true"));
 	if (out->status == 503 || rc == ERR_THROTTLED)
@@ -332,9 +336,9 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 	if (c->changed != NULL)
 		fields[count++] = (struct log_field){.name = "locks", .number = c->changed_count};
 	fields[count++] = (struct log_field){.name = "outcome", .text = outcome_name(outcome)};
-	fields[count++] = (struct log_field){.name = "request_id", .text = call_id(&c->call)};
-	if (c->call.key_id_len > 0)
-		fields[count++] = (struct log_field){.name = "key_id", .text = call_key_id(&c->call)};
+	fields[count++] = (struct log_field){.name = "request_id", .text = c->call.request_id};
+	if (c->call.key_id.len > 0)
+		fields[count++] = (struct log_field){.name = "key_id", .text = c->call.key_id};
 	audit_write(audit, "identity.change", fields, count);
 }
 

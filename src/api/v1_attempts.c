@@ -114,7 +114,7 @@ enum err_code attempt_run(struct v1_call *c, struct err *err)
 void attempt_committed(struct v1_call *c)
 {
 	const struct attempts_call *a = c->request;
-	struct meter_shard         *m = call_loop(&c->call)->meter;
+	struct meter_shard         *m = c->call.loop->meter;
 	struct rule_tally          *tally = a->q.rule->tally;
 	bool                        finished = a->reservation.name.len > 0; /* begin told of lock and lane */
 

@@ -396,8 +396,10 @@ void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const
 
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)
 {
-	struct verdict_wait wait = verdict_wait(v, now_us);
+	struct verdict_wait wait = {0};
 
+	if (v->kind != VERDICT_ALLOW)
+		wait = verdict_wait(v, now_us);
 	v1_write_verdict_wait(w, v, &wait, now_us);
 }
 

@@ -234,7 +234,7 @@ struct house {
 
 static struct house *house_of(const struct call *c)
 {
-	return (struct house *)call_loop(c)->api;
+	return (struct house *)c->loop->api;
 }
 
 static enum err_code fail_at(const struct call *c, enum step step, struct err *err)
@@ -263,7 +263,7 @@ static enum err_code probe_decode(struct call *c, struct json_reader *json, stru
 	struct house *h = house_of(c);
 
 	atomic_fetch_add(&h->decoded, 1);
-	atomic_store(&h->late, json != call_loop(c)->json);
+	atomic_store(&h->late, json != c->loop->json);
 	if (atomic_load(&h->gated)) {
 		pthread_mutex_lock(&h->gate);
 		pthread_mutex_unlock(&h->gate);
@@ -296,7 +296,7 @@ static enum err_code probe_run(struct call *c, struct table *t, struct err *err)
 static enum err_code probe_answer(struct call *c, enum err_code rc, struct err *err,
                                   struct http_response *out)
 {
-	struct buf *text = api_loop_answer(call_loop(c));
+	struct buf *text = api_loop_answer(c->loop);
 
 	atomic_fetch_add(&house_of(c)->answered, 1);
 	buf_add_bytes(text, rc == ERR_NONE ? BYTES("fine") : bytes_of(err->text));
