@@ -137,7 +137,7 @@ static void signals_prepare(void)
 
 /* ---- what the audit log is told: see docs/operations.md ---- */
 
-static void act(struct server *s, const char *what, const char *name, const char *value)
+static void audit_server(struct server *s, const char *what, const char *name, const char *value)
 {
 	struct log_field fields[] = {{.name = "version", .text = BYTES(GATEHOUSE_VERSION)},
 	                             {.name = name, .text = bytes_of(value)}};
@@ -145,7 +145,7 @@ static void act(struct server *s, const char *what, const char *name, const char
 	audit_write(s->audit, what, fields, name == NULL ? 1 : 2);
 }
 
-static void act_first_key(struct server *s)
+static void audit_first_key(struct server *s)
 {
 	const struct credentials *keys = keyring_acquire(s->keyring);
 	struct log_field          fields[] = {{.name = "key_id", .text = keys->list[0].id},
@@ -170,7 +170,7 @@ static void certificates_reload(struct server *s)
 		log_info("SIGHUP: reloaded the certificate");
 	else
 		log_error("SIGHUP: the old certificate stays in use: %s", err.text);
-	act(s, "certificate.reload", "outcome", good ? "ok" : "failed");
+	audit_server(s, "certificate.reload", "outcome", good ? "ok" : "failed");
 }
 
 /* Returns when it is time to stop. Meanwhile, looks whether the policy file or the device keys changed. */
@@ -330,7 +330,7 @@ static enum err_code open_keyring(struct server *s, const struct serve_options *
 	if (keyring_open(&s->keyring, options->data, bytes_of(options->region), &made, err) != ERR_NONE)
 		return err->code;
 	if (made)
-		act_first_key(s);
+		audit_first_key(s);
 	if (made)
 		printf("Created the first access key, \"administrator\", in %s/keys.json (only its owner can "
 		       "read "
@@ -403,17 +403,17 @@ static void run(struct server *s, const struct serve_options *options)
 {
 	set_serving(s, true);
 	greet(s, options);
-	act(s, options->restarted ? "server.restart" : "server.start", NULL, "");
+	audit_server(s, options->restarted ? "server.restart" : "server.start", NULL, "");
 	notify_send(&s->notify, "READY=1");
 	signals_wait(s);
 	atomic_store(&s->stopping, true);
 	if (!atomic_load(&s->failed)) /* else the same process starts again, and is still wanted */
 		notify_send(&s->notify, "STOPPING=1");
 	log_info("stopping: finishing the requests that were accepted");
-	act(s, "server.stop", "why",
-	    !atomic_load(&s->failed)    ? "a signal asked for it"
-	    : engine_starved(s->engine) ? "there is room on the disk again"
-	                                : "a flush failed");
+	audit_server(s, "server.stop", "why",
+	             !atomic_load(&s->failed)    ? "a signal asked for it"
+	             : engine_starved(s->engine) ? "there is room on the disk again"
+	                                         : "a flush failed");
 }
 
 enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)
