@@ -2,7 +2,6 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/device.h"
-#include "service/key_names.h"
 #include "service/row.h"
 
 struct devices_call {

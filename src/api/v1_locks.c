@@ -5,7 +5,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/lock.h"
-#include "service/key_names.h"
+#include "service/row.h"
 
 /* Of a path: which lock. */
 struct lock_call {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "service/key_names.h"
+#include "service/row.h"
 
 const struct rules *v1_rules(struct v1_call *c)
 {

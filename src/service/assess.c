@@ -3,10 +3,9 @@
  * beforehand, take a query. */
 #include "service/assess.h"
 
-#include "service/key_names.h"
+#include "service/row.h"
 #include "service/reservation.h"
 #include "service/lock.h"
-#include "service/row.h"
 
 /* A row that is to be read, and what for. */
 enum want_kind { WANT_STATE, WANT_LOCK, WANT_COUNT };

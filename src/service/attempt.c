@@ -2,10 +2,9 @@
 #include "service/attempt.h"
 
 #include "base/buf.h"
-#include "service/key_names.h"
+#include "service/row.h"
 #include "service/lock.h"
 #include "service/reservation.h"
-#include "service/row.h"
 
 struct recording {
 	struct context        *ctx;

@@ -5,7 +5,6 @@
 
 #include "base/crypto.h"
 #include "service/event.h"
-#include "service/key_names.h"
 #include "service/row.h"
 
 /* Where a row is. */

@@ -12,7 +12,7 @@
 #ifndef SERVICE_CHANGE_H
 #define SERVICE_CHANGE_H
 
-#include "service/tables.h"
+#include "service/row.h"
 
 enum {
 	CHANGES_RESERVED = 4, /* (4): the kept answer; an event, its subject's seq and the head of the log */

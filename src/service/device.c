@@ -2,9 +2,8 @@
 #include "service/device.h"
 
 #include "service/assess.h"
-#include "service/key_names.h"
-#include "service/reservation.h"
 #include "service/row.h"
+#include "service/reservation.h"
 
 /* "SIGN_IN/PASSWORD_ENTRY": what maps of a device's row are keyed by. */
 static struct bytes ref_text(struct arena *a, struct bytes journey, struct bytes name)

@@ -107,7 +107,7 @@ static void rule_read(struct fields *f, const struct limit_rule *policy, struct 
 		r->burst = (uint64_t)fields_i64_or(f, "burst", 1, LIMIT_UNITS_MAX, (int64_t)r->limit);
 	else if (fields_get(f, "burst") != NULL)
 		fields_fail(f, "burst", ERR_INVALID, "only valid with `algorithm: gcra`");
-	if (f->err->code == ERR_NONE && !limit_rule_drains(r))
+	if (!fields_failed(f) && !limit_rule_drains(r))
 		fields_fail(f, "burst", ERR_INVALID,
 		            "too large for this rate: it would take more than a century to refill");
 }
@@ -133,7 +133,7 @@ static void key_read(struct fields *f, struct arena *a, struct limit_policy *p, 
 	struct fields       keys, one;
 
 	e->unlimited = member->type == JSON_STRING && bytes_is(member->text, "unlimited");
-	if (e->unlimited || f->err->code != ERR_NONE)
+	if (e->unlimited || fields_failed(f))
 		return;
 	if (member->type != JSON_OBJECT) {
 		fields_fail(f, "keys", ERR_INVALID,
@@ -168,7 +168,7 @@ static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
 	const struct limit_entry *twice;
 	uint32_t                  count;
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	count = (keys == NULL ? 0 : keys->count) + (allow == NULL ? 0 : allow->count) +
 	        (deny == NULL ? 0 : deny->count);
@@ -183,7 +183,7 @@ static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
 		key_read(f, a, p, m);
 	list_read(f, a, p, LIMIT_LIST_ALLOW);
 	list_read(f, a, p, LIMIT_LIST_DENY);
-	if (f->err->code == ERR_NONE && (twice = limit_keys_sort(&p->keys)) != NULL)
+	if (!fields_failed(f) && (twice = limit_keys_sort(&p->keys)) != NULL)
 		fields_fail(f, list_names[twice->list], ERR_INVALID, "lists the same key or network twice");
 }
 
@@ -237,16 +237,16 @@ static void check_names(const struct limit_policies *p, struct fields *f)
 
 static void policies_read(struct limit_policies *p, struct fields *f, const struct json *tree)
 {
-	if (f->err->code == ERR_NONE && tree->count > LIMIT_POLICIES_MAX)
+	if (!fields_failed(f) && tree->count > LIMIT_POLICIES_MAX)
 		fields_fail(f, NULL, ERR_INVALID, "must have at most %d policies, not %u", LIMIT_POLICIES_MAX,
 		            tree->count);
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));
 	for (const struct json *m = tree->children; m != NULL; m = m->next)
 		policy_read(f, &p->base.arena, m, &p->list[p->count++]);
 	set_finish(p);
-	if (f->err->code == ERR_NONE)
+	if (!fields_failed(f))
 		check_names(p, f);
 }
 
@@ -257,7 +257,7 @@ enum err_code limit_policies_parse(const struct json *tree, struct document **ou
 
 	fields_init(&f, tree, err);
 	policies_read(p, &f, tree);
-	if (err->code != ERR_NONE) {
+	if (fields_failed(&f)) {
 		limit_policies_release(p);
 		return err->code;
 	}

@@ -3,7 +3,6 @@
 
 #include "json/base64.h"
 #include "service/identifier.h"
-#include "service/key_names.h"
 #include "service/row.h"
 
 bool lock_holds(const struct item *row, int64_t now_us)

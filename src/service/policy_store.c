@@ -56,7 +56,7 @@ static enum err_code parse_sections(const struct policy_store *s, const struct j
 		const struct json *section = fields_get(&f, s->kinds[i].name);
 
 		made[i] = NULL;
-		if (section == NULL || err->code != ERR_NONE)
+		if (section == NULL || fields_failed(&f))
 			continue;
 		if (s->kinds[i].parse(section, &made[i], &wrong) != ERR_NONE) {
 			fields_adopt(&f, s->kinds[i].name, &wrong);
@@ -75,10 +75,12 @@ static enum err_code fill_up(const struct policy_store *s, struct document *made
 	struct document *shipped[POLICY_KINDS_MAX] = {NULL};
 	struct arena     a;
 	struct json     *tree;
+	enum err_code    rc;
 
 	arena_init(&a);
-	if (yaml_read(&a, policy_defaults(), &tree, err) == ERR_NONE)
-		parse_sections(s, tree, DOCUMENT_SHIPPED, shipped, err);
+	rc = yaml_read(&a, policy_defaults(), &tree, err);
+	if (rc == ERR_NONE)
+		rc = parse_sections(s, tree, DOCUMENT_SHIPPED, shipped, err);
 	for (unsigned i = 0; i < s->count; i++) {
 		if (made[i] == NULL)
 			made[i] = shipped[i];
@@ -86,7 +88,7 @@ static enum err_code fill_up(const struct policy_store *s, struct document *made
 			document_release(shipped[i]);
 	}
 	arena_release(&a);
-	return err->code;
+	return rc;
 }
 
 static void release_all(const struct policy_store *s, struct document *made[POLICY_KINDS_MAX])
@@ -100,14 +102,14 @@ enum err_code policy_store_shipped(const struct policy_store *s, const struct do
 {
 	struct document *made[POLICY_KINDS_MAX] = {NULL};
 	unsigned         which = (unsigned)(kind - s->kinds);
+	enum err_code    rc = fill_up(s, made, err);
 
-	err->code = ERR_NONE;
-	if (fill_up(s, made, err) == ERR_NONE) {
+	if (rc == ERR_NONE) {
 		*out = made[which];
 		made[which] = NULL;
 	}
 	release_all(s, made);
-	return err->code;
+	return rc;
 }
 
 static void inherit(const struct document_kind *kind, struct document *d)
@@ -178,15 +180,18 @@ static void file_put(struct policy_store *s, const struct document_kind *kind, s
 static enum err_code file_parse(const struct policy_store *s, struct bytes text,
                                 struct document *made[POLICY_KINDS_MAX], struct err *err)
 {
-	struct arena a;
-	struct json *tree;
+	struct arena  a;
+	struct json  *tree;
+	enum err_code rc;
 
 	arena_init(&a);
-	if (yaml_read(&a, text, &tree, err) == ERR_NONE &&
-	    parse_sections(s, tree, DOCUMENT_FILE, made, err) == ERR_NONE)
-		fill_up(s, made, err);
+	rc = yaml_read(&a, text, &tree, err);
+	if (rc == ERR_NONE)
+		rc = parse_sections(s, tree, DOCUMENT_FILE, made, err);
+	if (rc == ERR_NONE)
+		rc = fill_up(s, made, err);
 	arena_release(&a);
-	return err->code;
+	return rc;
 }
 
 static enum err_code file_install(struct policy_store *s, struct err *err)
@@ -194,19 +199,20 @@ static enum err_code file_install(struct policy_store *s, struct err *err)
 	struct document *made[POLICY_KINDS_MAX] = {NULL};
 	struct arena     a;
 	struct bytes     text;
-	struct err       why = {.code = ERR_NONE};
+	struct err       why;
+	enum err_code    rc;
 
 	arena_init(&a);
-	if (file_read(s->file, &a, &text, &s->read, err) == ERR_NONE &&
-	    file_parse(s, text, made, &why) != ERR_NONE)
-		err_field(err, why.code, why.field, "%s: %s", s->file, why.text);
-	for (unsigned i = 0; i < s->count && err->code == ERR_NONE; i++) {
+	rc = file_read(s->file, &a, &text, &s->read, err);
+	if (rc == ERR_NONE && file_parse(s, text, made, &why) != ERR_NONE)
+		rc = err_field(err, why.code, why.field, "%s: %s", s->file, why.text);
+	for (unsigned i = 0; i < s->count && rc == ERR_NONE; i++) {
 		file_put(s, &s->kinds[i], made[i]);
 		made[i] = NULL;
 	}
 	release_all(s, made);
 	arena_release(&a);
-	return err->code;
+	return rc;
 }
 
 static bool file_is_as_read(const struct policy_store *s, const struct stat *st)
@@ -239,7 +245,7 @@ static void file_missing(struct policy_store *s)
 void policy_store_refresh(struct policy_store *s)
 {
 	struct stat st;
-	struct err  err = {.code = ERR_NONE};
+	struct err  err;
 
 	if (s->file == NULL)
 		return;
@@ -265,22 +271,22 @@ enum err_code policy_store_open(struct policy_store **out, const struct document
 {
 	struct policy_store *s = mem_zalloc(sizeof(*s));
 	struct document     *made[POLICY_KINDS_MAX] = {NULL};
+	enum err_code        rc;
 
 	*s = (struct policy_store){.kinds = kinds, .count = count, .file = file};
 	for (unsigned i = 0; i < count; i++)
 		document_holder_init(kinds[i].holder);
-	err->code = ERR_NONE;
-	if (fill_up(s, made, err) == ERR_NONE) {
-		for (unsigned i = 0; i < count; i++)
-			document_put(kinds[i].holder, made[i]);
-		if (file != NULL)
-			file_install(s, err);
-	} else {
-		release_all(s, made);
+	rc = fill_up(s, made, err);
+	for (unsigned i = 0; i < count && rc == ERR_NONE; i++) {
+		document_put(kinds[i].holder, made[i]);
+		made[i] = NULL;
 	}
-	if (err->code != ERR_NONE) {
+	release_all(s, made);
+	if (rc == ERR_NONE && file != NULL)
+		rc = file_install(s, err);
+	if (rc != ERR_NONE) {
 		policy_store_close(s);
-		return err->code;
+		return rc;
 	}
 	*out = s;
 	return ERR_NONE;
@@ -341,7 +347,7 @@ static void load_stored(struct policy_store *s, const struct document_kind *kind
 	struct json_reader *reader = json_reader_open();
 	struct json        *tree;
 	struct document    *d = NULL;
-	struct err          err = {.code = ERR_NONE};
+	struct err          err;
 
 	if (json_read(reader, a, stored->text, &tree, &err) == ERR_NONE &&
 	    kind->parse(tree, &d, &err) == ERR_NONE) {

@@ -2,7 +2,6 @@
 #include "service/reservation.h"
 
 #include "json/base64.h"
-#include "service/key_names.h"
 #include "service/row.h"
 
 void reservation_name(struct bytes id, char name[RESERVATION_NAME_CHARS])

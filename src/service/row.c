@@ -1,7 +1,189 @@
-/* Rows: a bounded item in an arena. */
+/* Rows: see row.h. */
 #include "service/row.h"
 
 #include <assert.h>
+
+/* ---- tables ---- */
+
+static const struct service_table_shape shapes[SERVICE_TABLE_COUNT] = {
+#define X(id, name, hash, range, ttl) [id] = {name, hash, range, ttl},
+        SERVICE_TABLES(X)
+#undef X
+};
+
+const struct service_table_shape *service_table_shape(enum service_table which)
+{
+	return &shapes[which];
+}
+
+struct service_tables service_tables_default(void)
+{
+	struct service_tables tables;
+
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		tables.names[i] = bytes_of(shapes[i].name);
+	return tables;
+}
+
+/* Services pass the names themselves, so that the addresses tell. */
+enum service_table tables_which(const struct service_tables *tables, struct bytes name)
+{
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (tables->names[i].data == name.data && tables->names[i].len == name.len)
+			return (enum service_table)i;
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (bytes_equal(tables->names[i], name))
+			return (enum service_table)i;
+	return SERVICE_TABLE_COUNT;
+}
+
+enum err_code service_tables_check(const struct service_tables *tables, struct err *err)
+{
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		for (int other = 0; other < i; other++)
+			if (bytes_equal(tables->names[i], tables->names[other]))
+				return err_set(err, ERR_INVALID,
+				               "the tables %s and %s are both named \"%.*s\"; each needs its "
+				               "own name",
+				               shapes[other].name, shapes[i].name,
+				               BYTES_ARG(tables->names[i]));
+	return ERR_NONE;
+}
+
+static bool has_key(const struct key_attribute *key, const char *name)
+{
+	return bytes_is(key->name, name) && (*name == '\0' || key->type == VALUE_S);
+}
+
+enum err_code tables_check_keys(const struct service_tables *tables, enum service_table which,
+                                struct table *t, struct arena *a, struct err *err)
+{
+	const struct service_table_shape *shape = &shapes[which];
+	struct table_description          there;
+	enum err_code                     rc = t->backend->describe(t, a, tables->names[which], &there, err);
+
+	if (rc == ERR_NO_RESOURCE)
+		return ERR_NONE; /* it will be made */
+	if (rc != ERR_NONE || (has_key(&there.schema.keys.hash, shape->hash) &&
+	                       has_key(&there.schema.keys.range, shape->range)))
+		return rc;
+	return err_set(err, ERR_INVALID,
+	               "the table \"%.*s\" cannot be used as %s: its keys must be %s%s%s, of type S",
+	               BYTES_ARG(tables->names[which]), shape->name, shape->hash,
+	               *shape->range == '\0' ? "" : " and ", shape->range);
+}
+
+static enum err_code create(struct table *t, struct arena *a, struct bytes name,
+                            const struct service_table_shape *shape, struct err *err)
+{
+	struct table_schema      schema = {.name = name, .on_demand = true};
+	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
+	struct table_alter       alter = {.table = name, .changes = &ttl, .count = 1};
+	struct table_description made;
+	enum err_code            rc;
+
+	schema.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
+	schema.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
+	rc = t->backend->create(t, a, &schema, &made, err);
+	if (rc == ERR_RESOURCE_IN_USE)
+		return ERR_NONE; /* someone else was quicker, and sees to the rest */
+	if (rc != ERR_NONE)
+		return rc;
+	return shape->ttl[0] == '\0' ? ERR_NONE : t->backend->alter(t, a, &alter, &made, err);
+}
+
+enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                            struct bytes name, struct err *err)
+{
+	enum service_table       which = tables_which(tables, name);
+	struct table_description there;
+	enum err_code            rc = t->backend->describe(t, a, name, &there, err);
+
+	return rc == ERR_NO_RESOURCE && which != SERVICE_TABLE_COUNT ? create(t, a, name, &shapes[which], err)
+	                                                             : rc;
+}
+
+/* ---- keys ---- */
+
+struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
+                      struct bytes qualifier)
+{
+	struct bytes parts[] = {journey, type, classifier, qualifier};
+	size_t       count = qualifier.len > 0 ? 4 : 3, len = count - 1;
+	char        *key, *at;
+
+	for (size_t i = 0; i < count; i++)
+		len += parts[i].len;
+	key = at = arena_alloc(a, len);
+	for (size_t i = 0; i < count; i++) {
+		if (i > 0)
+			*at++ = '#';
+		memcpy(at, parts[i].data, parts[i].len);
+		at += parts[i].len;
+	}
+	return (struct bytes){key, len};
+}
+
+struct bytes key_device(struct arena *a, struct bytes name)
+{
+	return arena_printf(a, "DEVICE#" KEY_COOKIE "#%.*s", BYTES_ARG(name));
+}
+
+struct bytes key_devices_issued(struct arena *a)
+{
+	return key_name(a, BYTES("DEVICE"), BYTES(KEY_ISSUED), BYTES("COUNT"), (struct bytes){NULL, 0});
+}
+
+struct bytes key_reservation(struct arena *a, struct bytes name)
+{
+	return arena_printf(a, "ATTEMPT#%.*s", BYTES_ARG(name));
+}
+
+struct bytes key_state(struct arena *a, const char *family, const char *state)
+{
+	return key_name(a, bytes_of(family), BYTES(KEY_STATE), bytes_of(state), (struct bytes){NULL, 0});
+}
+
+struct bytes key_applied(struct arena *a)
+{
+	return key_name(a, BYTES(KEY_INTERVENTION), BYTES("APPLIED"), BYTES("LATEST"),
+	                (struct bytes){NULL, 0});
+}
+
+struct bytes key_demand_met(struct arena *a, const char *what)
+{
+	return key_name(a, BYTES(KEY_INTERVENTION), BYTES(KEY_RESET), bytes_of(what),
+	                (struct bytes){NULL, 0});
+}
+
+static struct bytes part_next(struct bytes *rest)
+{
+	const char  *hash = rest->len == 0 ? NULL : memchr(rest->data, '#', rest->len);
+	struct bytes part = {rest->data, hash == NULL ? rest->len : (size_t)(hash - rest->data)};
+	size_t       used = hash == NULL ? part.len : part.len + 1;
+
+	if (used > 0) /* of nothing at all there is no address to add to */
+		*rest = (struct bytes){rest->data + used, rest->len - used};
+	return part;
+}
+
+struct key_parts key_split(struct bytes sk)
+{
+	struct key_parts p;
+
+	p.journey = part_next(&sk);
+	p.type = part_next(&sk);
+	p.classifier = part_next(&sk);
+	p.qualifier = sk;
+	return p;
+}
+
+bool key_is_under(struct bytes sk, struct bytes name)
+{
+	return bytes_starts_with(sk, name) && (sk.len == name.len || sk.data[name.len] == '#');
+}
+
+/* ---- rows by attribute ---- */
 
 void row_init(struct row *r, struct arena *a)
 {
@@ -95,6 +277,15 @@ int64_t value_to_i64(const struct value *v, int64_t otherwise)
 	int64_t n;
 
 	return v != NULL && v->type == VALUE_N && number_to_i64(&v->number, &n) ? n : otherwise;
+}
+
+void looked_init(struct looked *l, struct bytes pk, struct bytes sk)
+{
+	l->next = NULL;
+	l->pk = pk;
+	l->sk = sk;
+	row_key_fill(l->key, pk, sk);
+	l->answered = l->found = false;
 }
 
 /* ---- conditions ---- */

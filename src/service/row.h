@@ -1,9 +1,126 @@
-/* Rows: items as services build and read them: attributes by name, texts and whole numbers; and the
- * conditions that say a row is still what was read. */
+/* Rows: where services keep what they know. The tables that they own, the key of every row, and rows as services build
+ * and read them: attributes by name, texts and whole numbers, and conditions on them. */
 #ifndef SERVICE_ROW_H
 #define SERVICE_ROW_H
 
-#include "expr/expr.h"
+#include "table/table.h"
+
+/* ---- tables ----
+ *
+ * Those that services own. They are made when first written to, so that someone who only uses DynamoDB's protocol
+ * sees only tables of his own; until then reading one finds nothing. */
+
+/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "") */
+#define SERVICE_TABLES(X)                                                                                    \
+	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl")                                                 \
+	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL")                                                 \
+	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "")                                                \
+	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl")                                       \
+	X(TABLE_EVENTS, "gatehouse-events", "PK", "SK", "")
+
+enum service_table {
+#define X(id, name, hash, range, ttl) id,
+	SERVICE_TABLES(X)
+#undef X
+	        SERVICE_TABLE_COUNT
+};
+
+/* One of them, as it is made. */
+struct service_table_shape {
+	const char *name, *hash, *range, *ttl; /* "": it has none */
+};
+
+const struct service_table_shape *service_table_shape(enum service_table which);
+
+/* What they are called here. */
+struct service_tables {
+	struct bytes names[SERVICE_TABLE_COUNT];
+};
+
+struct service_tables service_tables_default(void);
+
+/* Which of ours has that name; SERVICE_TABLE_COUNT: none. */
+enum service_table tables_which(const struct service_tables *tables, struct bytes name);
+
+/* ERR_INVALID if two are called alike. */
+enum err_code service_tables_check(const struct service_tables *tables, struct err *err);
+
+/* If it is there already, whoever made it: does it have the keys that ours has? ERR_INVALID. */
+enum err_code tables_check_keys(const struct service_tables *tables, enum service_table which,
+                                struct table *t, struct arena *a, struct err *err);
+
+/* Makes the table of that name if it is one of ours and absent. */
+enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                            struct bytes name, struct err *err);
+
+/* ---- keys ----
+ *
+ * The shape of every sort key in auth-state, in one place.
+ *
+ *   JOURNEY#CLASSIFIER_TYPE#CLASSIFIER[#QUALIFIER]
+ *
+ *   SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY                     failures of a subject
+ *   SIGN_IN#ERROR_COUNT#MFA_CODE_ENTRY#SMS                 … by method or device
+ *   SIGN_IN#REQUEST_COUNT#MFA_CODE_REQUEST#MFA_SMS         codes asked for, by notification type
+ *   SIGN_IN#LOCK#PASSWORD_ENTRY[#QUALIFIER]                a lock
+ *   SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY                     one of a rule in shadow mode: nothing heeds it
+ *   SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY                      how many locks there were, for those that grow
+ *   SIGN_IN#SOURCE_ERROR_COUNT#PASSWORD_ENTRY#ip:…         failures from one source
+ *   SIGN_IN#SOURCE_LOCK#PASSWORD_ENTRY#ip:…
+ *   SIGN_IN#DEVICE_ERROR_COUNT#PASSWORD_ENTRY              failures of all known devices together
+ *   DEVICE#COOKIE#…                                        a known device, and its own failures
+ *   DEVICE#ISSUED#COUNT                                    how many tokens were issued
+ *   ACCOUNT_INTERVENTION#STATE#BLOCKED                     and SUSPENDED, REPROVE_IDENTITY, RESET_PASSWORD
+ *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
+ *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
+ *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
+ *
+ *   RESERVATION                                            under ATTEMPT#…: an attempt that was begun
+ *   RIGHT_SINCE#pk#sk                                      under ATTEMPT#…: how many in a count that a lock removed were right
+ *
+ * The partition key is a subject id, or "ip:…" for what is counted of a source whatever the subject. */
+
+#define KEY_LOCK         "LOCK"
+#define KEY_SHADOW_LOCK  "SHADOW_LOCK"
+#define KEY_LOCK_LEVEL   "LOCK_LEVEL"
+#define KEY_SOURCE_COUNT "SOURCE_ERROR_COUNT"
+#define KEY_SOURCE_LOCK  "SOURCE_LOCK"
+#define KEY_DEVICE_COUNT "DEVICE_ERROR_COUNT"
+#define KEY_DEVICE_LOCK  "DEVICE_LOCK" /* of the scheme before device tokens: nothing heeds it */
+#define KEY_STATE        "STATE"
+#define KEY_COOKIE       "COOKIE"
+#define KEY_ISSUED       "ISSUED"
+#define KEY_RESERVATION  "RESERVATION"
+#define KEY_RIGHT_SINCE  "RIGHT_SINCE"
+#define KEY_APPLIED      "APPLIED"
+#define KEY_RESET        "RESET"
+#define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
+#define KEY_EMAIL_FRAUD  "EMAIL_FRAUD"
+
+/* The key of a state that is known beforehand; key_state makes the others. */
+#define KEY_OF_STATE(family, state) family "#" KEY_STATE "#" state
+
+/* An empty qualifier is left out. */
+struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
+                      struct bytes qualifier);
+struct bytes key_device(struct arena *a, struct bytes name); /* an empty name: what all begin with */
+struct bytes key_devices_issued(struct arena *a);
+struct bytes key_reservation(struct arena *a, struct bytes name); /* a partition key */
+struct bytes key_state(struct arena *a, const char *family, const char *state);
+struct bytes key_applied(struct arena *a);                      /* of the last intervention */
+struct bytes key_demand_met(struct arena *a, const char *what); /* "PASSWORD", "IDENTITY": the last time */
+
+/* A key taken apart; parts that are not there are empty. */
+struct key_parts {
+	struct bytes journey, type, classifier, qualifier;
+};
+
+struct key_parts key_split(struct bytes sk);
+
+/* Is it a key of that name, with or without a qualifier? "A#B#C" and "A#B#C#d" are of "A#B#C"; "A#B#CD" is not. */
+bool key_is_under(struct bytes sk, struct bytes name);
+
+/* ---- rows by attribute ---- */
 
 enum { ROW_ATTRIBUTES_MAX = 24 };
 
@@ -21,7 +138,7 @@ struct item row_item(struct row *r); /* sorted */
 /* The value of that name; if there was none there is one now, to be set. */
 struct value *row_attribute(struct row *r, struct bytes name);
 
-/* Inline, as all that takes names: so the compiler measures them. */
+/* Inline, as all that takes names: the compiler computes their length. */
 static inline void row_set(struct row *r, const char *name, struct value value)
 {
 	*row_attribute(r, bytes_of(name)) = value;
@@ -71,6 +188,18 @@ static inline bool row_expired(const struct item *item, const char *ttl, int64_t
 
 	return end_s > 0 && end_s <= now_us / 1000000;
 }
+
+/* A row that is looked at: its key, and what was there. */
+struct looked {
+	struct looked *next; /* of a list */
+	struct bytes   pk, sk;
+	struct member  key[2]; /* the same, as a key */
+	bool           answered;
+	bool           found;
+	struct item    item; /* if found */
+};
+
+void looked_init(struct looked *l, struct bytes pk, struct bytes sk); /* sk.data NULL: there is none */
 
 /* Conditions. Absent: there is no such row, or an expired one (ttl "": none expires). Same: these attributes are as they were read. */
 const struct expr *row_absent(struct arena *a, const char *hash, const char *ttl, int64_t now_us);

@@ -1,7 +1,7 @@
 /* Rules: from a tree to a rule set. Everything is checked, so that nothing is half in force: names and ranges here,
  * what they refer to in rules.c. */
 #include "service/identifier.h"
-#include "service/key_names.h"
+#include "service/row.h"
 #include "service/rules.h"
 
 /* What a reader needs: the rule set under construction, and where it lives. */
@@ -443,7 +443,7 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 	rules->denied = networks_read(&r, &f, "deny_sources", &rules->denied_count);
 	if (fields_end(&f) == ERR_NONE)
 		rules_link(rules, &f);
-	if (err->code != ERR_NONE) {
+	if (fields_failed(&f)) {
 		document_release(&rules->base);
 		return err->code;
 	}

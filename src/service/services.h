@@ -5,7 +5,7 @@
 #include "service/device_token.h"
 #include "service/document.h"
 #include "service/identifier.h"
-#include "service/tables.h"
+#include "service/row.h"
 
 struct limits;
 struct policy_store;

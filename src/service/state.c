@@ -1,7 +1,6 @@
 /* States: see state.h. */
 #include "service/state.h"
 
-#include "service/key_names.h"
 #include "service/row.h"
 
 struct flag_row {

@@ -2,9 +2,8 @@
 #include "service/subject.h"
 
 #include "service/assess.h"
-#include "service/key_names.h"
-#include "service/lock.h"
 #include "service/row.h"
+#include "service/lock.h"
 
 static bool ends_with(struct bytes text, const char *end)
 {

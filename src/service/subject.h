@@ -5,7 +5,7 @@
 
 #include "service/context.h"
 #include "service/device.h"
-#include "service/key_names.h"
+#include "service/row.h"
 #include "service/rules.h"
 #include "service/state.h"
 

@@ -11,7 +11,6 @@
 #include "json/yaml.h"
 #include "rough_store.h"
 #include "service/attempt.h"
-#include "service/key_names.h"
 #include "service/row.h"
 #include "service/services.h"
 
