@@ -41,7 +41,7 @@ static void fail_text(struct fields *f, const char *name, enum err_code code, co
 	uint32_t line = line_of(f, name);
 	char     where[32] = "";
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	if (name != NULL)
 		path_add(path, at, bytes_of(name));
@@ -68,7 +68,7 @@ void fields_adopt(struct fields *f, const char *name, const struct err *wrong)
 	size_t      at = path_add(path, path_write(f, path), bytes_of(name));
 	const char *rest = wrong->text;
 
-	if (f->err->code != ERR_NONE)
+	if (fields_failed(f))
 		return;
 	if (strncmp(rest, LINE, strlen(LINE)) == 0 && strstr(rest, ": ") != NULL)
 		rest = strstr(rest, ": ") + 2;
@@ -299,7 +299,7 @@ enum err_code fields_end(struct fields *f)
 {
 	uint32_t at = 0;
 
-	if (f->err->code != ERR_NONE || f->object == NULL)
+	if (fields_failed(f) || f->object == NULL)
 		return f->err->code;
 	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
 		char name[ERR_FIELD_MAX / 2], hint[ERR_TEXT_MAX / 4];
