@@ -416,3 +416,18 @@ TEST(stream, a_reader_that_does_not_read_delays_a_stop_by_its_bound_at_most)
 	assert_int_equal(desk.ends[HTTP_END_STOPPING], 1);
 	close(fd);
 }
+
+/* The word that it ends is in the loop's inbox still when the loop is through (AddressSanitizer sees what leaks). */
+TEST(stream, a_stop_that_waits_for_nobody_ends_streams_too)
+{
+	int fd;
+
+	serve_init();
+	house.limits.drain_ms = 0;
+	house_open(&house, 1, clock_system());
+	fd = peer_subscribe();
+	house_close(&house);
+	assert_int_equal(desk.count, 0);
+	assert_int_equal(desk.ends[HTTP_END_STOPPING], 1);
+	close(fd);
+}
