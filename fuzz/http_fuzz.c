@@ -90,7 +90,7 @@ static void run_stream(struct receive *r, struct bytes text, uint32_t seed, stru
 		if (t->refused || (step == RECEIVE_MORE && used == 0 && shown == text.len))
 			return;
 		if (step == RECEIVE_LARGE)
-			r->admitted = true;
+			receive_admit(r, true);
 		if (step == RECEIVE_MORE || step == RECEIVE_LARGE)
 			continue;
 		request_check(t, r->request, r->limits);

@@ -343,6 +343,7 @@ struct http_handler api_handler(struct api *api)
 	                             .loop_close = loop_close,
 	                             .handle = handle,
 	                             .admits = auth_admits,
+	                             .digests = api->parts.keyring != NULL, /* signatures are over them */
 	                             .round = gathered,
 	                             .conn_end = key_limits_conn_end,
 	                             .error_body = error_body};

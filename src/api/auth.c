@@ -52,6 +52,7 @@ static enum err_code verify_signature(struct http_request *r, struct bytes servi
 	                                 .query = r->query,
 	                                 .header_count = r->header_count,
 	                                 .body = r->body,
+	                                 .body_sha256 = r->body_sha256,
 	                                 .service = service,
 	                                 .region = l->api->parts.region,
 	                                 .now_us = clock_wall_us(l->api->parts.clock)};

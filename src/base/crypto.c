@@ -22,6 +22,23 @@ void sha256(struct bytes data, uint8_t digest[SHA256_BYTES])
 	SHA256_Final(digest, &c);
 }
 
+_Static_assert(sizeof(SHA256_CTX) <= sizeof(struct sha256_stream), "the state has room");
+
+void sha256_begin(struct sha256_stream *s)
+{
+	SHA256_Init((SHA256_CTX *)s->state);
+}
+
+void sha256_add(struct sha256_stream *s, struct bytes piece)
+{
+	SHA256_Update((SHA256_CTX *)s->state, piece.data, piece.len);
+}
+
+void sha256_end(struct sha256_stream *s, uint8_t digest[SHA256_BYTES])
+{
+	SHA256_Final(digest, (SHA256_CTX *)s->state);
+}
+
 void sha256_hex(struct bytes data, char text[SHA256_HEX_CHARS])
 {
 	uint8_t digest[SHA256_BYTES];

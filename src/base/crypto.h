@@ -17,6 +17,15 @@ void sha256(struct bytes data, uint8_t digest[SHA256_BYTES]);
 /* The same as lower-case hexadecimal text, without a NUL. */
 void sha256_hex(struct bytes data, char text[SHA256_HEX_CHARS]);
 
+/* The digest of what comes in pieces. */
+struct sha256_stream {
+	uint64_t state[14]; /* of the library's own */
+};
+
+void sha256_begin(struct sha256_stream *s);
+void sha256_add(struct sha256_stream *s, struct bytes piece);
+void sha256_end(struct sha256_stream *s, uint8_t digest[SHA256_BYTES]);
+
 /* A key made ready: both of HMAC's pads have gone through the hash already, so that a short message costs two
  * or three blocks. Worth as much as the secret it was made from. */
 struct hmac_key {

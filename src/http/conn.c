@@ -187,9 +187,10 @@ static bool conn_admit(struct conn *c)
 	const struct http_handler *h = c->loop->handler;
 
 	request_place(c);
-	c->exchange->receive.admitted = h->admits == NULL || h->admits(h->ctx, &c->exchange->request);
-	if (c->exchange->receive.admitted)
+	if (h->admits == NULL || h->admits(h->ctx, &c->exchange->request)) {
+		receive_admit(&c->exchange->receive, h->digests);
 		return true;
+	}
 	c->exchange->request.body_refused = true;
 	conn_handle(c);
 	return false;

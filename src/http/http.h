@@ -60,6 +60,7 @@ struct http_request {
 	struct arena       arena;
 	int64_t            received_us; /* steady clock, when the request was complete */
 	bool               secure;      /* came by TLS */
+	const uint8_t *body_sha256; /* of a body larger than HTTP_SMALL_BODY_BYTES, if `digests`; else NULL */
 	bool body_refused; /* the handler did not admit it: there is none, and the answer is the last */
 	struct http_address peer;      /* of the connection: of the proxy, if there is one between */
 	void               *loop_data; /* what the handler's loop_open returned for this loop */
@@ -229,6 +230,8 @@ struct http_handler {
 	 * is or becomes that large, before more of it is taken. False: `handle` gets the request at once, without a
 	 * body and with body_refused set, and the connection ends with the answer. NULL: all may. */
 	bool (*admits)(void *ctx, const struct http_request *r);
+	/* Large bodies are hashed while they come. Doing that in `handle` would hold up the loop for as long as it takes. */
+	bool digests;
 	/* Called on each loop's thread after requests were handled, for as many as came in: before answers that
 	 * http_resume brought are sent, and before the loop sleeps. May be NULL. */
 	void (*round)(void *ctx);

@@ -41,7 +41,8 @@ void receive_reset(struct receive *r)
 	scan_init(&r->scan);
 	r->refusal = (struct refusal){0};
 	r->continue_wanted = false;
-	r->admitted = false;
+	r->admitted = r->digests = false;
+	r->digested_bytes = 0;
 	r->head = (struct head){0};
 	charges_release(r);
 	if (r->body.cap > BUDGET_FREE_BYTES)
@@ -52,6 +53,7 @@ void receive_reset(struct receive *r)
 	r->request->method = HTTP_OTHER;
 	r->request->header_count = 0;
 	r->request->body = (struct bytes){0};
+	r->request->body_sha256 = NULL;
 	r->request->body_refused = false;
 }
 
@@ -157,6 +159,23 @@ static bool body_reserve(struct receive *r, size_t more)
 	return true;
 }
 
+void receive_admit(struct receive *r, bool digests)
+{
+	r->admitted = true;
+	r->digests = digests;
+	if (digests)
+		sha256_begin(&r->digest);
+}
+
+static void digest_more(struct receive *r)
+{
+	if (!r->digests)
+		return;
+	sha256_add(&r->digest,
+	           (struct bytes){r->body.data + r->digested_bytes, r->body.len - r->digested_bytes});
+	r->digested_bytes = r->body.len;
+}
+
 static enum receive_step body_add(struct receive *r, struct bytes piece)
 {
 	if (piece.len > r->limits->body_bytes_max - r->body.len)
@@ -164,6 +183,7 @@ static enum receive_step body_add(struct receive *r, struct bytes piece)
 	if (!body_reserve(r, piece.len))
 		return refuse(r, 503, "too many large requests at once; try again shortly");
 	buf_add_bytes(&r->body, piece);
+	digest_more(r);
 	return RECEIVE_MORE;
 }
 
@@ -171,6 +191,11 @@ static enum receive_step body_finish(struct receive *r)
 {
 	r->continue_wanted = false;
 	r->request->body = buf_bytes(&r->body);
+	if (r->digests) {
+		digest_more(r);
+		sha256_end(&r->digest, r->sha256);
+		r->request->body_sha256 = r->sha256;
+	}
 	return RECEIVE_DONE;
 }
 
@@ -239,6 +264,7 @@ char *receive_room(struct receive *r, size_t *room)
 enum receive_step receive_took(struct receive *r, size_t len)
 {
 	r->body.len += len;
+	digest_more(r);
 	return body_left(r) == 0 ? body_finish(r) : RECEIVE_MORE;
 }
 

@@ -12,6 +12,7 @@
 #include <assert.h>
 
 #include "base/buf.h"
+#include "base/crypto.h"
 #include "http/parse.h"
 
 /* Budget: how many bytes of large bodies, of what was decoded from them, and of answers one loop may hold at a time; and of
@@ -116,7 +117,7 @@ enum receive_part { RECEIVE_HEAD, RECEIVE_BODY };
 
 enum receive_step {
 	RECEIVE_MORE, /* every byte that could be used was; more must come */
-	RECEIVE_LARGE, /* a body that must be admitted: set `admitted` and feed it the rest, or answer it now */
+	RECEIVE_LARGE, /* a body that must be admitted: call receive_admit and feed it the rest, or answer it now */
 	RECEIVE_DONE,    /* the request is whole */
 	RECEIVE_REFUSED, /* `refusal` says why */
 };
@@ -131,9 +132,13 @@ struct receive {
 	struct chunk              chunk;
 	struct buf                body; /* heap; kept for the next request if small */
 	struct refusal            refusal;
-	bool   continue_wanted; /* the peer waits for "100 Continue" before it sends the body */
-	bool   admitted;        /* the body may be large */
-	size_t charged_bytes;   /* by the handler, beside the body */
+	bool                 continue_wanted; /* the peer waits for "100 Continue" before it sends the body */
+	bool                 admitted;        /* the body may be large */
+	bool                 digests;         /* it is, and it is hashed as it comes */
+	size_t               digested_bytes;
+	size_t               charged_bytes; /* by the handler, beside the body */
+	struct sha256_stream digest;
+	uint8_t              sha256[SHA256_BYTES]; /* request->body_sha256 */
 };
 
 /* Once in the life of the memory; then receive_reset before each request, receive_release at the end. */
@@ -141,6 +146,9 @@ void receive_init(struct receive *r, struct http_request *request, const struct 
                   struct budget *budget);
 void receive_reset(struct receive *r);
 void receive_release(struct receive *r);
+
+/* After RECEIVE_LARGE, if it was admitted: with a digest? */
+void receive_admit(struct receive *r, bool digests);
 
 /* `in` is everything received of the request and not used yet. *used: how much of it is done with. */
 enum receive_step receive_feed(struct receive *r, struct bytes in, size_t *used);

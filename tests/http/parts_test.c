@@ -125,7 +125,7 @@ static enum receive_step receive_in_steps(struct receive *r, const char *text, s
 		result = receive_feed(r, (struct bytes){text + at, shown - at}, &used);
 		at += used;
 		if (result == RECEIVE_LARGE) {
-			r->admitted = true;
+			receive_admit(r, true);
 			result = RECEIVE_MORE;
 		}
 	}
@@ -160,6 +160,81 @@ TEST(receive, gives_the_same_request_however_its_bytes_arrive)
 	}
 	receive_release(&r);
 	assert_int_equal(budget.held_bytes, 0);
+}
+
+enum { LARGE = 100000 };
+
+/* The request with a large body, of which as much as there is room for is read directly, as a connection does. */
+static void receive_large(struct receive *r, const char *head, struct bytes body)
+{
+	size_t            used, room;
+	enum receive_step step = receive_feed(r, bytes_of(head), &used);
+
+	assert_int_equal(step, RECEIVE_LARGE);
+	receive_admit(r, true);
+	for (size_t at = 0; at < body.len;) {
+		char  *direct = receive_room(r, &room);
+		size_t left = body.len - at;
+
+		if (direct != NULL) {
+			room = room < left ? room : left;
+			memcpy(direct, body.data + at, room);
+			step = receive_took(r, room);
+		} else {
+			room = left < 777 ? left : 777;
+			step = receive_feed(r, (struct bytes){body.data + at, room}, &used);
+		}
+		at += room;
+	}
+	assert_int_equal(step, RECEIVE_DONE);
+}
+
+static void assert_digest(const struct http_request *q)
+{
+	uint8_t expected[SHA256_BYTES];
+
+	assert_int_equal(q->body.len, LARGE);
+	sha256(q->body, expected);
+	assert_non_null(q->body_sha256);
+	assert_memory_equal(q->body_sha256, expected, sizeof(expected));
+}
+
+TEST(receive, hashes_a_large_body_as_it_comes_whole_or_in_chunks_and_no_small_one)
+{
+	struct http_limits  limits = http_limits_default();
+	struct budget       budget = {.held_bytes_max = 1 << 20};
+	struct http_request q;
+	struct receive      r;
+	struct buf          chunks;
+	char                body[LARGE];
+	size_t              used;
+
+	for (size_t i = 0; i < sizeof(body); i++)
+		body[i] = (char)('a' + i * 7 % 26);
+	receive_init(&r, &q, &limits, &budget);
+	receive_reset(&r);
+	receive_large(&r, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n",
+	              (struct bytes){body, sizeof(body)});
+	assert_digest(&q);
+	buf_init(&chunks, NULL);
+	buf_add_bytes(&chunks, BYTES("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"));
+	for (size_t i = 0; i < sizeof(body); i += 1000) {
+		buf_add_bytes(&chunks, BYTES("3e8\r\n"));
+		buf_add(&chunks, body + i, 1000);
+		buf_add_bytes(&chunks, BYTES("\r\n"));
+	}
+	buf_add_bytes(&chunks, BYTES("0\r\n\r\n"));
+	buf_add_byte(&chunks, 0);
+	receive_reset(&r);
+	assert_int_equal(receive_in_steps(&r, chunks.data, 1400, &used), RECEIVE_DONE);
+	assert_digest(&q);
+	receive_reset(&r);
+	assert_int_equal(
+	        receive_in_steps(&r, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi", 99, &used),
+	        RECEIVE_DONE);
+	assert_null(q.body_sha256);
+	buf_release(&chunks);
+	receive_release(&r);
 }
 
 static struct head parsed(const char *text, struct http_header headers[HTTP_HEADERS_MAX])
