@@ -43,6 +43,21 @@ static inline void metric_add(struct metric_counter *c, uint64_t more)
 	atomic_fetch_add_explicit(&c->value, more, memory_order_relaxed);
 }
 
+/* A number that one thread alone changes, and any may read: this needs no atomic addition. */
+static inline void metric_up(_Atomic uint64_t *number)
+{
+	uint64_t value = atomic_load_explicit(number, memory_order_relaxed);
+
+	atomic_store_explicit(number, value + 1, memory_order_relaxed);
+}
+
+static inline void metric_down(_Atomic uint64_t *number)
+{
+	uint64_t value = atomic_load_explicit(number, memory_order_relaxed);
+
+	atomic_store_explicit(number, value - 1, memory_order_relaxed);
+}
+
 static inline uint64_t metric_value(const struct metric_counter *c)
 {
 	return atomic_load_explicit(&c->value, memory_order_relaxed);

@@ -413,11 +413,13 @@ static enum err_code test(struct engine_session *s, const struct table_entry *t,
 {
 	static const struct item none = {0};
 
-	if (q->condition != NULL)
+	*holds = true;
+	if (q->condition != NULL) {
 		s->base.cost.spent += row->size_bytes * EXPR_READ_COST;
-	*holds = expr_holds(q->condition, row->live ? &row->item : &none, &s->base.cost);
-	if (cost_check(s, err) != ERR_NONE)
-		return err->code;
+		*holds = expr_holds(q->condition, row->live ? &row->item : &none, &s->base.cost);
+		if (cost_check(s, err) != ERR_NONE)
+			return err->code;
+	}
 	if (is_rehearsal(s))
 		rehearsal_note(s, t, row, *holds);
 	return ERR_NONE;

@@ -163,14 +163,14 @@ void http_respond(struct http_request *r, const struct http_response *response)
 		return;
 	}
 	assert(c->state == CONN_HANDLING && c->exchange == exchange_of(r));
-	c->linger = conn_buffered(c) > 0 || io_pending(&c->io) || r->body_refused;
+	c->linger = c->in_end > c->in_start || io_pending(&c->io) || r->body_refused;
 	answer_send(c, response, false);
 	conn_drive(c);
 }
 
 void answer_stream_head(struct conn *c, const struct http_response *response)
 {
-	c->linger = conn_buffered(c) > 0 || io_pending(&c->io);
+	c->linger = c->in_end > c->in_start || io_pending(&c->io);
 	answer_send(c, response, true);
 	conn_drive(c);
 }
@@ -192,7 +192,7 @@ void answer_refuse(struct conn *c, struct refusal refusal)
 	struct http_error    error = {refusal.status, refusal.text, r->path};
 	struct http_response response = answer_error(c->loop->handler, &r->arena, &error);
 
-	loop_count(refusal.status == 408 ? &c->loop->counts.timeouts : &c->loop->counts.bad_requests);
+	metric_up(refusal.status == 408 ? &c->loop->counts.timeouts : &c->loop->counts.bad_requests);
 	c->linger = true;
 	answer_send(c, &response, false);
 }
@@ -222,7 +222,7 @@ void answer_flush(struct conn *c)
 	if (c->out_sent == c->out.len) {
 		answer_finish(c);
 	} else if (conn_is_slow(c, c->out_sent)) {
-		loop_count(&c->loop->counts.timeouts);
+		metric_up(&c->loop->counts.timeouts);
 		conn_close(c);
 	} else {
 		conn_move(c, CONN_SENDING); /* a byte was taken: the deadline moves */

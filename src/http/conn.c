@@ -63,6 +63,11 @@ void conn_open(struct loop *l, int fd, struct http_address peer)
 	inbox_push(&l->inbox, &c->arrival);
 }
 
+static size_t conn_buffered(const struct conn *c)
+{
+	return c->in_end - c->in_start;
+}
+
 static void conn_arrive(struct inbox_item *item)
 {
 	struct conn *c = LIST_ENTRY(item, struct conn, arrival);
@@ -176,7 +181,7 @@ static void conn_handle(struct conn *c)
 	struct http_request       *r = &c->exchange->request;
 
 	request_place(c);
-	loop_count(&c->loop->counts.requests);
+	metric_up(&c->loop->counts.requests);
 	conn_move(c, CONN_HANDLING);
 	h->handle(h->ctx, r);
 }
@@ -392,7 +397,7 @@ static void conn_handshake(struct conn *c)
 		return;
 	}
 	if (n != IO_AGAIN) {
-		loop_count(&c->loop->counts.handshakes_failed);
+		metric_up(&c->loop->counts.handshakes_failed);
 		conn_linger(c);
 	}
 	conn_settle(c);
@@ -465,7 +470,7 @@ static void conn_on_timeout(struct timer *timer)
 		conn_drive(c);
 		return;
 	}
-	loop_count(&c->loop->counts.timeouts);
+	metric_up(&c->loop->counts.timeouts);
 	if (c->stream != NULL)
 		stream_on_timeout(c);
 	else

@@ -108,9 +108,4 @@ void conn_drive(struct conn *c);
 void conn_measure(struct conn *c);
 bool conn_is_slow(struct conn *c, size_t moved_bytes);
 
-static inline size_t conn_buffered(const struct conn *c)
-{
-	return c->in_end - c->in_start;
-}
-
 #endif

@@ -146,7 +146,7 @@ static void park_finish(struct exchange *x, enum http_end why)
 
 	alarm_cancel(&c->loop->timers, &x->park.alarm);
 	budget_unpark(&c->loop->budget, x->park.bytes);
-	loop_uncount(&c->loop->counts.parked_now);
+	metric_down(&c->loop->counts.parked_now);
 	atomic_store_explicit(&x->park.state, PARK_NONE, memory_order_relaxed);
 	if (c->state == CONN_PARKED)
 		conn_move(c, CONN_HANDLING);
@@ -183,7 +183,7 @@ static void park_run(struct inbox_item *item)
 static size_t park_bytes(const struct conn *c)
 {
 	const struct exchange *x = c->exchange;
-	size_t                 in = conn_buffered(c) > 0 ? c->loop->pool.buffer_bytes : 0;
+	size_t                 in = c->in_end > c->in_start ? c->loop->pool.buffer_bytes : 0;
 
 	return sizeof(*c) + sizeof(*x) + x->request.arena.used_bytes + x->receive.body.cap + in;
 }
@@ -202,7 +202,7 @@ bool http_park(struct http_request *r, int64_t deadline_us,
 	x->park.bytes = park_bytes(c);
 	if (!budget_park(&l->budget, x->park.bytes))
 		return false;
-	loop_count(&l->counts.parked_now);
+	metric_up(&l->counts.parked_now);
 	x->park.fn = fn;
 	x->park.alarm.ring = park_ring;
 	x->item.run = park_run;
@@ -230,4 +230,14 @@ void park_end(struct conn *c, enum http_end why)
 {
 	if (park_move(c->exchange, PARK_NONE))
 		park_finish(c->exchange, why);
+}
+
+struct bytes http_header_get(const struct http_request *r, const char *name)
+{
+	struct bytes wanted = bytes_of(name);
+
+	for (unsigned i = 0; i < r->header_count; i++)
+		if (parse_name_is(r->headers[i].name, wanted))
+			return r->headers[i].value;
+	return (struct bytes){0};
 }

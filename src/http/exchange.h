@@ -52,10 +52,8 @@ void             exchange_give(struct pool *p, struct exchange *x);
 struct read_buffer *buffer_take(struct pool *p);
 void                buffer_give(struct pool *p, struct read_buffer *b);
 
-static inline struct exchange *exchange_of(struct http_request *r)
-{
-	return (struct exchange *)(void *)((char *)r - offsetof(struct exchange, request));
-}
+/* The one that a handler's request is part of. */
+#define exchange_of(r) LIST_ENTRY(r, struct exchange, request)
 
 /* Ends the wait of a connection's request, unless it is not parked or a wake is on its way. */
 void park_end(struct conn *c, enum http_end why);

@@ -96,11 +96,11 @@ static void deal(struct listener *li, int fd, struct http_address peer)
 	const int    on = 1, unsent = UNSENT_BYTES_MAX;
 
 	if (atomic_load_explicit(l->connections_now, memory_order_relaxed) >= l->limits->connections_max) {
-		loop_count(&l->counts.refused);
+		metric_up(&l->counts.refused);
 		turn_away(l, fd);
 		return;
 	}
-	loop_count(&l->counts.accepted);
+	metric_up(&l->counts.accepted);
 	atomic_fetch_add_explicit(l->connections_now, 1, memory_order_relaxed);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
@@ -130,7 +130,7 @@ static void accept_without_descriptors(struct listener *li)
 {
 	int fd;
 
-	loop_count(&li->loops[0].counts.refused);
+	metric_up(&li->loops[0].counts.refused);
 	if (li->spare_fd >= 0)
 		close(li->spare_fd);
 	fd = accept4(li->fd, NULL, NULL, SOCK_CLOEXEC);

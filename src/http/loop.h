@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/metric.h"
 #include "http/receive.h"
 #include "http/timers.h"
 
@@ -138,19 +139,5 @@ bool loop_beats(struct loop *l);
 bool loop_watch(struct loop *l, int fd, struct watch *w, uint32_t events);
 void loop_rewatch(struct loop *l, int fd, struct watch *w, uint32_t events);
 void loop_unwatch(struct loop *l, int fd);
-
-static inline void loop_count(_Atomic uint64_t *counter)
-{
-	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
-
-	atomic_store_explicit(counter, value + 1, memory_order_relaxed);
-}
-
-static inline void loop_uncount(_Atomic uint64_t *counter)
-{
-	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
-
-	atomic_store_explicit(counter, value - 1, memory_order_relaxed);
-}
 
 #endif

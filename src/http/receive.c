@@ -2,10 +2,55 @@
  * announced, so a peer that only announces costs nothing. */
 #include "http/receive.h"
 
+#include <assert.h>
+
 enum {
 	BODY_DIRECT_BYTES_MIN = 16 * 1024, /* less than this left: not worth its own read */
 	BODY_READ_BYTES_MAX = 64 * 1024,   /* one read, so that one connection cannot hold up its loop */
 };
+
+/* ---- the budget ---- */
+
+static size_t budget_cost(size_t cap)
+{
+	return cap > BUDGET_FREE_BYTES ? cap : 0;
+}
+
+bool budget_move(struct budget *b, size_t cap_from, size_t cap_to)
+{
+	size_t held = b->held_bytes - budget_cost(cap_from) + budget_cost(cap_to);
+
+	assert(b->held_bytes >= budget_cost(cap_from));
+	if (cap_to > cap_from && held > b->held_bytes_max)
+		return false;
+	b->held_bytes = held;
+	return true;
+}
+
+bool budget_take(struct budget *b, size_t own, size_t bytes)
+{
+	assert(b->held_bytes >= own);
+	if (b->held_bytes > own && b->held_bytes + bytes > b->held_bytes_max)
+		return false;
+	b->held_bytes += bytes;
+	return true;
+}
+
+bool budget_park(struct budget *b, size_t bytes)
+{
+	if (bytes > b->held_bytes_max / 2 - b->parked_bytes)
+		return false;
+	b->parked_bytes += bytes;
+	return true;
+}
+
+void budget_unpark(struct budget *b, size_t bytes)
+{
+	assert(b->parked_bytes >= bytes);
+	b->parked_bytes -= bytes;
+}
+
+/* ---- a request ---- */
 
 void receive_init(struct receive *r, struct http_request *request, const struct http_limits *limits,
                   struct budget *budget)

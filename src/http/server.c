@@ -229,13 +229,3 @@ void http_server_close(struct http_server *s)
 	loops_release(s, s->loop_count);
 	server_free(s);
 }
-
-struct bytes http_header_get(const struct http_request *r, const char *name)
-{
-	struct bytes wanted = bytes_of(name);
-
-	for (unsigned i = 0; i < r->header_count; i++)
-		if (parse_name_is(r->headers[i].name, wanted))
-			return r->headers[i].value;
-	return (struct bytes){0};
-}

@@ -194,9 +194,9 @@ void stream_over(struct conn *c)
 	s->conn = NULL;
 	alarm_cancel(&s->loop->timers, &s->alarm);
 	budget_unpark(&s->loop->budget, stream_bytes(&s->options));
-	loop_uncount(&s->loop->counts.streams_now);
+	metric_down(&s->loop->counts.streams_now);
 	if (s->why == HTTP_END_SLOW)
-		loop_count(&s->loop->counts.streams_slow);
+		metric_up(&s->loop->counts.streams_slow);
 	s->options.ended(s->options.arg, s->why);
 	/* From here on nobody else has it, and (3) nobody can have put it into the inbox since. */
 	if (!s->queued)
@@ -404,7 +404,7 @@ static void stream_begin(struct conn *c, struct http_stream *s, const struct htt
 	c->stream = s;
 	c->in_start = c->in_end = 0;
 	conn_move(c, CONN_STREAM);
-	loop_count(&l->counts.streams_now);
+	metric_up(&l->counts.streams_now);
 	socket_bound(c, s->options.buffer_bytes_max);
 	if (s->options.heartbeat_ms > 0)
 		alarm_set(&l->timers, &s->alarm, l->now_us + s->options.heartbeat_ms * 1000);
