@@ -3,7 +3,7 @@
 #define API_V1_LIMITS_H
 
 #include "api/v1.h"
-#include "json/fields.h"
+#include "json/json.h"
 #include "service/limits.h"
 
 /* The policies in force, held for the length of the call. */

@@ -1,8 +1,12 @@
-/* JSON trees: looking things up in what read.cc made. A request has about ten fields, so that a walk along
- * the list beats any index. */
+/* JSON trees: looking things up in what read.cc made, and reading them strictly. A request has about ten fields, so that a
+ * walk along the list beats any index. The path of a field is put together only when something is wrong with it. */
 #include "json/json.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 const struct json *json_get(const struct json *object, struct bytes name)
 {
@@ -112,4 +116,312 @@ const char *json_type_name(enum json_type type)
 		break;
 	}
 	return "an object";
+}
+
+/* ---- fields: what is wrong, and where ---- */
+
+static size_t path_add(char *path, size_t at, struct bytes name)
+{
+	int n = snprintf(path + at, ERR_FIELD_MAX - at, "%s%.*s", at > 0 ? "." : "", BYTES_ARG(name));
+
+	return n < 0 ? at : at + (size_t)n < ERR_FIELD_MAX ? at + (size_t)n : ERR_FIELD_MAX - 1;
+}
+
+static size_t path_write(const struct fields *f, char *path)
+{
+	size_t at = f->parent == NULL ? 0 : path_write(f->parent, path);
+
+	return f->name.len == 0 ? at : path_add(path, at, f->name);
+}
+
+static uint32_t line_of(const struct fields *f, const char *name)
+{
+	const struct json *member;
+
+	if (f->object == NULL)
+		return 0;
+	member = name == NULL ? NULL : json_get(f->object, bytes_of(name));
+	return member != NULL ? member->line : f->object->line;
+}
+
+#define LINE "line "
+
+static void fail_text(struct fields *f, const char *name, enum err_code code, const char *text)
+{
+	char     path[ERR_FIELD_MAX] = "";
+	size_t   at = path_write(f, path);
+	uint32_t line = line_of(f, name);
+	char     where[32] = "";
+
+	if (fields_failed(f))
+		return;
+	if (name != NULL)
+		path_add(path, at, bytes_of(name));
+	if (line > 0)
+		snprintf(where, sizeof(where), LINE "%" PRIu32 ": ", line);
+	err_field(f->err, code, path, "%s%s%s%s", where, path, path[0] != '\0' ? ": " : "", text);
+}
+
+void fields_fail(struct fields *f, const char *name, enum err_code code, const char *format, ...)
+{
+	char    text[ERR_TEXT_MAX / 2];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fail_text(f, name, code, text);
+}
+
+/* The line, if it begins with one, stays in front of the path. */
+void fields_adopt(struct fields *f, const char *name, const struct err *wrong)
+{
+	char        path[ERR_FIELD_MAX] = "";
+	size_t      at = path_add(path, path_write(f, path), bytes_of(name));
+	const char *rest = wrong->text;
+
+	if (fields_failed(f))
+		return;
+	if (strncmp(rest, LINE, strlen(LINE)) == 0 && strstr(rest, ": ") != NULL)
+		rest = strstr(rest, ": ") + 2;
+	if (wrong->field[0] != '\0')
+		path_add(path, at, bytes_of(wrong->field));
+	err_field(f->err, wrong->code, path, "%.*s%.*s%s%s", (int)(rest - wrong->text), wrong->text, (int)at,
+	          path, wrong->field[0] != '\0' ? "." : ": ", rest);
+}
+
+/* ---- fields: beginnings ---- */
+
+static void begin(struct fields *f, const struct json *object)
+{
+	f->object = object; /* also a wrong one, while it is refused: for its line */
+	if (object == NULL || object->type != JSON_OBJECT)
+		fields_fail(f, NULL, ERR_SERIALIZATION, "must be an object, not %s",
+		            object == NULL ? "nothing" : json_type_name(object->type));
+	else if (object->count > FIELDS_MEMBERS_MAX)
+		fields_fail(f, NULL, ERR_SERIALIZATION, "must have at most %d members", FIELDS_MEMBERS_MAX);
+	else
+		return;
+	f->object = NULL;
+}
+
+void fields_init(struct fields *f, const struct json *object, struct err *err)
+{
+	*f = (struct fields){.err = err};
+	err->code = ERR_NONE;
+	begin(f, object);
+}
+
+void fields_enter(struct fields *f, const struct fields *parent, struct bytes name, const struct json *object)
+{
+	*f = (struct fields){.err = parent->err, .parent = parent, .name = name};
+	begin(f, object);
+}
+
+/* ---- fields: members ---- */
+
+const struct json *fields_get(struct fields *f, const char *name)
+{
+	const struct json *found = NULL;
+	struct bytes       wanted = bytes_of(name);
+	uint32_t           at = 0;
+
+	if (f->object == NULL)
+		return NULL;
+	if (f->asked_count < FIELDS_ASKED_MAX)
+		f->asked[f->asked_count++] = name;
+	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
+		if (m->name.len != wanted.len || m->name.data[0] != name[0] || !bytes_equal(m->name, wanted))
+			continue; /* the first byte alone tells most names of one length apart */
+		f->seen[at / 64] |= (uint64_t)1 << at % 64;
+		if (found != NULL)
+			fields_fail(f, name, ERR_SERIALIZATION, "given twice");
+		found = m;
+	}
+	return found != NULL && found->type == JSON_NULL ? NULL : found;
+}
+
+bool fields_has(const struct fields *f, const char *name)
+{
+	const struct json *member = f->object == NULL ? NULL : json_get(f->object, bytes_of(name));
+
+	return member != NULL && member->type != JSON_NULL;
+}
+
+static const struct json *member_of(struct fields *f, const char *name, enum json_type type, bool required)
+{
+	const struct json *member = fields_get(f, name);
+
+	if (member == NULL) {
+		if (required)
+			fields_fail(f, name, ERR_INVALID, "missing");
+		return NULL;
+	}
+	if (member->type == type)
+		return member;
+	fields_fail(f, name, ERR_SERIALIZATION, "must be %s, not %s", json_type_name(type),
+	            json_type_name(member->type));
+	return NULL;
+}
+
+static struct bytes text_of(struct fields *f, const char *name, size_t max, bool required,
+                            struct bytes otherwise)
+{
+	const struct json *member = member_of(f, name, JSON_STRING, required);
+
+	if (member == NULL)
+		return otherwise;
+	if (member->text.len >= 1 && member->text.len <= max)
+		return member->text;
+	fields_fail(f, name, ERR_INVALID, "must have 1 to %zu bytes, not %zu", max, member->text.len);
+	return otherwise;
+}
+
+struct bytes fields_text(struct fields *f, const char *name, size_t max)
+{
+	return text_of(f, name, max, true, (struct bytes){NULL, 0});
+}
+
+struct bytes fields_text_or(struct fields *f, const char *name, size_t max, struct bytes otherwise)
+{
+	return text_of(f, name, max, false, otherwise);
+}
+
+/* otherwise NULL: required. */
+static int64_t i64_of(struct fields *f, const char *name, int64_t low, int64_t high, const int64_t *otherwise)
+{
+	const struct json *member = fields_get(f, name);
+	int64_t            number;
+
+	if (member == NULL) {
+		if (otherwise != NULL)
+			return *otherwise;
+		fields_fail(f, name, ERR_INVALID, "missing");
+		return low;
+	}
+	if (json_whole(member, &number)) {
+		if (number >= low && number <= high)
+			return number;
+		fields_fail(f, name, ERR_INVALID, "must be from %" PRIi64 " to %" PRIi64 ", not %" PRIi64,
+		            low, high, number);
+	} else if (member->type == JSON_DOUBLE) {
+		fields_fail(f, name, ERR_INVALID, "must be a whole number from %" PRIi64 " to %" PRIi64, low,
+		            high);
+	} else {
+		fields_fail(f, name, ERR_SERIALIZATION, "must be a whole number, not %s",
+		            json_type_name(member->type));
+	}
+	return otherwise != NULL ? *otherwise : low;
+}
+
+int64_t fields_i64(struct fields *f, const char *name, int64_t low, int64_t high)
+{
+	return i64_of(f, name, low, high, NULL);
+}
+
+int64_t fields_i64_or(struct fields *f, const char *name, int64_t low, int64_t high, int64_t otherwise)
+{
+	return i64_of(f, name, low, high, &otherwise);
+}
+
+bool fields_bool_or(struct fields *f, const char *name, bool otherwise)
+{
+	const struct json *member = member_of(f, name, JSON_BOOL, false);
+
+	return member == NULL ? otherwise : member->truth;
+}
+
+/* "a, b or c" */
+static void choices_write(const char *const *names, char *out, size_t len)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; names[i] != NULL && at < len; i++) {
+		const char *before = i == 0 ? "" : names[i + 1] == NULL ? " or " : ", ";
+		int         n = snprintf(out + at, len - at, "%s%s", before, names[i]);
+
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
+int fields_choice(struct fields *f, const char *name, const char *const *names, int otherwise)
+{
+	const struct json *member = member_of(f, name, JSON_STRING, otherwise < 0);
+	char               all[512];
+
+	if (member == NULL)
+		return otherwise < 0 ? 0 : otherwise;
+	for (int i = 0; names[i] != NULL; i++)
+		if (bytes_is(member->text, names[i]))
+			return i;
+	choices_write(names, all, sizeof(all));
+	fields_fail(f, name, ERR_INVALID, "must be %s", all);
+	return otherwise < 0 ? 0 : otherwise;
+}
+
+static const struct json *children_of(struct fields *f, const char *name, enum json_type type, uint32_t max)
+{
+	const struct json *member = member_of(f, name, type, false);
+
+	if (member == NULL || member->count <= max)
+		return member;
+	fields_fail(f, name, ERR_INVALID, "must have at most %" PRIu32 " entries, not %" PRIu32, max,
+	            member->count);
+	return NULL;
+}
+
+const struct json *fields_object(struct fields *f, const char *name, uint32_t max)
+{
+	return children_of(f, name, JSON_OBJECT, max);
+}
+
+const struct json *fields_array(struct fields *f, const char *name, uint32_t max)
+{
+	return children_of(f, name, JSON_ARRAY, max);
+}
+
+/* What else could have been meant: "did you mean `life`?", or all that was asked for, each name once. */
+static void hint_write(const struct fields *f, struct bytes unknown, char *out, size_t len)
+{
+	size_t best = SIZE_MAX, at = 0;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < f->asked_count; i++) {
+		size_t typos = bytes_typos(unknown, bytes_of(f->asked[i]));
+
+		if (typos < best)
+			snprintf(out, len, "; did you mean `%s`?", f->asked[i]);
+		best = typos < best ? typos : best;
+	}
+	for (uint32_t i = 0; i < f->asked_count && best == SIZE_MAX && at < len; i++) {
+		uint32_t first = 0;
+		int      n;
+
+		while (strcmp(f->asked[first], f->asked[i]) != 0)
+			first++;
+		if (first < i)
+			continue;
+		n = snprintf(out + at, len - at, "%s%s", at > 0 ? ", " : "; expected one of: ", f->asked[i]);
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
+enum err_code fields_end(struct fields *f)
+{
+	uint32_t at = 0;
+
+	if (fields_failed(f) || f->object == NULL)
+		return f->err->code;
+	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
+		char name[ERR_FIELD_MAX / 2], hint[ERR_TEXT_MAX / 4];
+
+		if (f->seen[at / 64] >> at % 64 & 1)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", BYTES_ARG(m->name));
+		hint_write(f, m->name, hint, sizeof(hint));
+		fields_fail(f, name, ERR_INVALID, "unknown field%s", hint);
+		return f->err->code;
+	}
+	return ERR_NONE;
 }

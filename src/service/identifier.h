@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/crypto.h"
-#include "json/fields.h"
+#include "json/json.h"
 #include "service/email.h"
 
 enum {

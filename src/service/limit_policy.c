@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "json/fields.h"
+#include "json/json.h"
 
 #define SECOND_US INT64_C(1000000)
 

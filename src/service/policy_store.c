@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "json/fields.h"
+#include "json/json.h"
 #include "json/write.h"
 #include "json/yaml.h"
 #include "service/rules.h"

@@ -7,7 +7,7 @@
 #define SERVICE_RULES_H
 
 #include "base/metric.h"
-#include "json/fields.h"
+#include "json/json.h"
 #include "service/document.h"
 #include "service/identifier.h"
 #include "service/state.h"
