@@ -157,9 +157,9 @@ static void write_cleared(struct json_writer *w, const struct attempt_result *r)
 	json_begin_array(w);
 	for (uint32_t i = 0; i < r->cleared_count; i++) {
 		json_begin_object(w);
-		v1_write_text(w, BYTES("subject"), r->cleared[i].pk);
-		v1_write_text(w, BYTES("key"), r->cleared[i].sk);
-		v1_write_i64(w, BYTES("count"), r->cleared[i].count);
+		json_member_text(w, BYTES("subject"), r->cleared[i].pk);
+		json_member_text(w, BYTES("key"), r->cleared[i].sk);
+		json_member_i64(w, BYTES("count"), r->cleared[i].count);
 		json_end_object(w);
 	}
 	json_end_array(w);
@@ -171,15 +171,15 @@ static void write_device(const struct v1_call *c, struct json_writer *w, const s
 	const struct attempt_result *r = &a->r;
 
 	if (a->q.token_sent)
-		v1_write_bool(w, BYTES("known_device"), r->known_device);
+		json_member_bool(w, BYTES("known_device"), r->known_device);
 	if (r->device_revoked)
-		v1_write_bool(w, BYTES("device_forgotten"), true);
+		json_member_bool(w, BYTES("device_forgotten"), true);
 	if (r->device.token.len == 0)
 		return;
 	if (c->keeping)
-		v1_write_bool(w, BYTES("already_issued"), true);
+		json_member_bool(w, BYTES("already_issued"), true);
 	else
-		v1_write_text(w, BYTES("device_token"), r->device.token);
+		json_member_text(w, BYTES("device_token"), r->device.token);
 	v1_write_time(w, BYTES("device_expires"), r->device.expires_s);
 }
 
@@ -189,8 +189,8 @@ static void write_standing(struct v1_call *c, struct json_writer *w, const struc
 
 	v1_write_verdict(w, &r->verdict, c->ctx.now_us);
 	v1_write_required(w, &r->required);
-	v1_write_bool(w, BYTES("counted"), r->counted);
-	v1_write_bool(w, BYTES("first_time"), r->first_time);
+	json_member_bool(w, BYTES("counted"), r->counted);
+	json_member_bool(w, BYTES("first_time"), r->first_time);
 	write_device(c, w, a);
 	write_counts(w, a, c->ctx.now_us);
 	write_cleared(w, r);
@@ -200,7 +200,7 @@ static void write_standing(struct v1_call *c, struct json_writer *w, const struc
 		v1_write_verdict(w, &r->shadow, c->ctx.now_us);
 		json_end_object(w);
 	}
-	v1_write_i64(w, BYTES("policy_version"), a->q.rules->base.version);
+	json_member_i64(w, BYTES("policy_version"), a->q.rules->base.version);
 }
 
 void attempt_encode(struct v1_call *c, struct json_writer *w)
@@ -302,7 +302,7 @@ void attempt_begin_encode(struct v1_call *c, struct json_writer *w)
 	if (a->id.len > 0)
 		v1_write_time(w, BYTES("lapses_at"), a->lapses_us / 1000000);
 	if (a->id.len > 0 && !c->keeping)
-		v1_write_text(w, BYTES("attempt"), a->id);
+		json_member_text(w, BYTES("attempt"), a->id);
 	json_end_object(w);
 }
 

@@ -95,7 +95,7 @@ static void write_action(struct json_writer *w, const struct check_action *a, bo
 	json_begin_object(w);
 	v1_write_verdict(w, &a->verdict, now_us);
 	if (token_sent)
-		v1_write_bool(w, BYTES("known_device"), a->known_device);
+		json_member_bool(w, BYTES("known_device"), a->known_device);
 	if (a->nearest.max > 0)
 		v1_write_count(w, &a->nearest, now_us);
 	if (a->rule->shadow) {
@@ -111,7 +111,7 @@ static void write_limits(struct json_writer *w, const struct limit_call *limits,
 {
 	limit_call_write_results(w, BYTES("limits"), limits, now_us);
 	if (limits->degraded)
-		v1_write_bool(w, BYTES("degraded"), true);
+		json_member_bool(w, BYTES("degraded"), true);
 }
 
 /* Of each action its own verdict; limits, which are of all of them, can only make an "allow" of it "limited". */
@@ -144,6 +144,6 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 	json_end_object(w);
 	if (k->c.limits != NULL)
 		write_limits(w, k->c.limits, c->ctx.now_us);
-	v1_write_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
+	json_member_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
 	json_end_object(w);
 }

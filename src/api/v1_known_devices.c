@@ -70,12 +70,12 @@ static void write_device(struct json_writer *w, const struct item *row, int64_t 
 	int64_t ends_s = row_i64(row, "ttl", 0);
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("device"), key_split(row_text(row, "SK")).classifier);
+	json_member_text(w, BYTES("device"), key_split(row_text(row, "SK")).classifier);
 	v1_write_time(w, BYTES("issued_at"), row_i64(row, "issued_at", 0));
 	v1_write_time(w, BYTES("last_updated"), row_i64(row, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(ends_s, now_us));
+		json_member_i64(w, BYTES("expires_in"), verdict_retry_after(ends_s, now_us));
 	write_after(w, row);
 	write_failures(w, row);
 	json_end_object(w);
@@ -86,7 +86,7 @@ void devices_list_encode(struct v1_call *c, struct json_writer *w)
 	const struct devices_call *k = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), k->subject);
+	json_member_text(w, BYTES("subject"), k->subject);
 	json_name(w, BYTES("devices"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < k->list.count; i++)
@@ -153,7 +153,7 @@ enum err_code devices_forget_run(struct v1_call *c, struct err *err)
 static void write_forgotten(struct v1_call *c, struct json_writer *w)
 {
 	json_begin_object(w);
-	v1_write_i64(w, BYTES("devices_forgotten"), ((const struct devices_call *)c->request)->forgotten);
+	json_member_i64(w, BYTES("devices_forgotten"), ((const struct devices_call *)c->request)->forgotten);
 	json_end_object(w);
 }
 

@@ -97,36 +97,36 @@ static void write_wait(struct json_writer *w, int64_t wait_us, int64_t now_us)
 {
 	if (wait_us <= 0)
 		return;
-	v1_write_i64(w, BYTES("retry_after"), seconds_up(wait_us));
+	json_member_i64(w, BYTES("retry_after"), seconds_up(wait_us));
 	v1_write_time(w, BYTES("until"), seconds_up(now_us + wait_us));
 }
 
 static void write_result(struct json_writer *w, const struct limit_ask *ask, int64_t now_us)
 {
 	json_begin_object(w);
-	v1_write_text(w, BYTES("policy"), ask->policy->name);
-	v1_write_bool(w, BYTES("allowed"), ask->answer.allowed);
-	v1_write_i64(w, BYTES("limit"), (int64_t)ask->answer.limit);
+	json_member_text(w, BYTES("policy"), ask->policy->name);
+	json_member_bool(w, BYTES("allowed"), ask->answer.allowed);
+	json_member_i64(w, BYTES("limit"), (int64_t)ask->answer.limit);
 	if (ask->rule->algorithm == LIMIT_GCRA)
-		v1_write_i64(w, BYTES("burst"), (int64_t)ask->rule->burst);
-	v1_write_i64(w, BYTES("remaining"), (int64_t)ask->answer.remaining);
-	v1_write_i64(w, BYTES("reset"), seconds_up(ask->answer.reset_us));
+		json_member_i64(w, BYTES("burst"), (int64_t)ask->rule->burst);
+	json_member_i64(w, BYTES("remaining"), (int64_t)ask->answer.remaining);
+	json_member_i64(w, BYTES("reset"), seconds_up(ask->answer.reset_us));
 	write_wait(w, ask->answer.retry_after_us, now_us);
 	if (ask->answer.reason != LIMIT_NO_REASON)
-		v1_write_text(w, BYTES("reason"), bytes_of(limit_reason_name(ask->answer.reason)));
+		json_member_text(w, BYTES("reason"), bytes_of(limit_reason_name(ask->answer.reason)));
 	if (ask->answer.near)
-		v1_write_bool(w, BYTES("near"), true);
+		json_member_bool(w, BYTES("near"), true);
 	if (ask->policy->shadow)
-		v1_write_bool(w, BYTES("shadow"), true);
+		json_member_bool(w, BYTES("shadow"), true);
 	if (ask->degraded)
-		v1_write_bool(w, BYTES("degraded"), true);
+		json_member_bool(w, BYTES("degraded"), true);
 	json_end_object(w);
 }
 
 void limit_call_write(struct json_writer *w, const struct limit_call *c, int64_t now_us)
 {
-	v1_write_bool(w, BYTES("allowed"), c->allowed);
-	v1_write_bool(w, BYTES("degraded"), c->degraded);
+	json_member_bool(w, BYTES("allowed"), c->allowed);
+	json_member_bool(w, BYTES("degraded"), c->degraded);
 	write_wait(w, c->retry_after_us, now_us);
 	limit_call_write_results(w, BYTES("results"), c, now_us);
 }
@@ -356,9 +356,9 @@ static void write_top(struct v1_call *c, struct json_writer *w, const char *name
 	json_begin_array(w);
 	for (unsigned i = 0; i < count; i++) {
 		json_begin_object(w);
-		v1_write_text(w, BYTES("key"), list[i].key);
-		v1_write_i64(w, BYTES("count"), (int64_t)list[i].count);
-		v1_write_i64(w, BYTES("doubt"), (int64_t)list[i].doubt);
+		json_member_text(w, BYTES("key"), list[i].key);
+		json_member_i64(w, BYTES("count"), (int64_t)list[i].count);
+		json_member_i64(w, BYTES("doubt"), (int64_t)list[i].doubt);
 		json_end_object(w);
 	}
 	json_end_array(w);

@@ -136,9 +136,9 @@ void lock_set_encode(struct v1_call *c, struct json_writer *w)
 	const struct lock_call *l = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), l->lock.pk);
+	json_member_text(w, BYTES("subject"), l->lock.pk);
 	v1_write_verdict(w, &l->verdict, c->ctx.now_us);
-	v1_write_text(w, BYTES("set_by"), l->lock.set_by);
+	json_member_text(w, BYTES("set_by"), l->lock.set_by);
 	json_end_object(w);
 }
 
@@ -166,7 +166,7 @@ void lock_clear_encode(struct v1_call *c, struct json_writer *w)
 	const struct lock_call *l = c->request;
 
 	json_begin_object(w);
-	v1_write_bool(w, BYTES("cleared"), l->held);
+	json_member_bool(w, BYTES("cleared"), l->held);
 	json_end_object(w);
 }
 
@@ -254,20 +254,20 @@ static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen,
 	struct key_parts p = key_split(seen->sk);
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), seen->pk);
-	v1_write_text(w, BYTES("journey"), p.journey);
-	v1_write_text(w, BYTES("name"), p.classifier);
-	v1_write_text(w, BYTES("qualifier"), p.qualifier);
-	v1_write_text(w, BYTES("lane"), lane_of(p.type));
-	v1_write_text(w, BYTES("kind"), seen->kind);
-	v1_write_text(w, BYTES("cause"), seen->cause);
+	json_member_text(w, BYTES("subject"), seen->pk);
+	json_member_text(w, BYTES("journey"), p.journey);
+	json_member_text(w, BYTES("name"), p.classifier);
+	json_member_text(w, BYTES("qualifier"), p.qualifier);
+	json_member_text(w, BYTES("lane"), lane_of(p.type));
+	json_member_text(w, BYTES("kind"), seen->kind);
+	json_member_text(w, BYTES("cause"), seen->cause);
 	if (seen->cause.len == 0)
-		v1_write_text(w, BYTES("set_by"), seen->set_by);
-	v1_write_text(w, BYTES("reason"), seen->reason);
+		json_member_text(w, BYTES("set_by"), seen->set_by);
+	json_member_text(w, BYTES("reason"), seen->reason);
 	v1_write_time(w, BYTES("since"), seen->set_s);
 	v1_write_time(w, BYTES("until"), seen->until_s);
 	if (seen->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(seen->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(seen->until_s, now_us));
 	json_end_object(w);
 }
 
@@ -280,9 +280,9 @@ static void page_write(struct json_writer *w, struct bytes name, const struct lo
 	for (uint32_t i = 0; i < page->count; i++)
 		lock_seen_write(w, &page->list[i], now_us);
 	json_end_array(w);
-	v1_write_bool(w, BYTES("more"), page->more);
+	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		v1_write_text(w, BYTES("cursor"), cursor_write(a, page->last_pk, page->last_sk));
+		json_member_text(w, BYTES("cursor"), cursor_write(a, page->last_pk, page->last_sk));
 }
 
 void lock_list_encode(struct v1_call *c, struct json_writer *w)
@@ -418,9 +418,9 @@ void unlock_encode(struct v1_call *c, struct json_writer *w)
 	const struct unlock_call *u = c->request;
 
 	json_begin_object(w);
-	v1_write_bool(w, BYTES("dry_run"), u->dry_run);
+	json_member_bool(w, BYTES("dry_run"), u->dry_run);
 	page_write(w, BYTES("unlocked"), &u->page, c->ctx.arena, c->ctx.now_us);
 	if (u->page.kept > 0)
-		v1_write_i64(w, BYTES("operator_locks_kept"), u->page.kept);
+		json_member_i64(w, BYTES("operator_locks_kept"), u->page.kept);
 	json_end_object(w);
 }

@@ -46,10 +46,10 @@ static void encode(struct v1_call *c, struct json_writer *w)
 	if (p->in_force)
 		v1_header(c, BYTES("ETag"), arena_printf(c->ctx.arena, "\"%" PRIi64 "\"", p->shown.version));
 	json_begin_object(w);
-	v1_write_text(w, BYTES("name"), bytes_of(p->kind->name));
-	v1_write_i64(w, BYTES("version"), p->shown.version);
-	v1_write_bool(w, BYTES("in_force"), p->in_force);
-	v1_write_text(w, BYTES("origin"), bytes_of(document_origin_name(p->shown.origin)));
+	json_member_text(w, BYTES("name"), bytes_of(p->kind->name));
+	json_member_i64(w, BYTES("version"), p->shown.version);
+	json_member_bool(w, BYTES("in_force"), p->in_force);
+	json_member_text(w, BYTES("origin"), bytes_of(document_origin_name(p->shown.origin)));
 	json_name(w, BYTES("document"));
 	json_raw(w, p->shown.text);
 	json_end_object(w);

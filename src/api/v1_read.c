@@ -370,26 +370,26 @@ static void write_lock(struct json_writer *w, const struct verdict *v, int64_t n
 
 	json_key(w, BYTES("lock"));
 	json_begin_object(w);
-	v1_write_text(w, BYTES("journey"), p.journey);
-	v1_write_text(w, BYTES("name"), p.classifier);
-	v1_write_text(w, BYTES("qualifier"), p.qualifier);
-	v1_write_text(w, BYTES("kind"), v->block_type);
+	json_member_text(w, BYTES("journey"), p.journey);
+	json_member_text(w, BYTES("name"), p.classifier);
+	json_member_text(w, BYTES("qualifier"), p.qualifier);
+	json_member_text(w, BYTES("kind"), v->block_type);
 	v1_write_time(w, BYTES("until"), v->until_s);
 	if (v->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
 	json_end_object(w);
 }
 
 void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
                            int64_t now_us)
 {
-	v1_write_text(w, BYTES("verdict"), bytes_of(verdict_name(v->kind)));
+	json_member_text(w, BYTES("verdict"), bytes_of(verdict_name(v->kind)));
 	if (v->kind == VERDICT_ALLOW)
 		return;
-	v1_write_text(w, BYTES("reason"), bytes_of(v->reason));
+	json_member_text(w, BYTES("reason"), bytes_of(v->reason));
 	v1_write_time(w, BYTES("until"), wait->until_s);
 	if (wait->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), wait->whole_seconds);
+		json_member_i64(w, BYTES("retry_after"), wait->whole_seconds);
 	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
 		write_lock(w, v, now_us);
 }
@@ -413,16 +413,16 @@ void v1_write_required(struct json_writer *w, const struct states_required *r)
 		json_end_array(w);
 	}
 	if (r->email_fraud_pending)
-		v1_write_bool(w, BYTES("email_fraud_pending"), true);
+		json_member_bool(w, BYTES("email_fraud_pending"), true);
 }
 
 void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us)
 {
-	v1_write_i64(w, BYTES("count"), shown->count);
-	v1_write_i64(w, BYTES("max"), shown->max);
-	v1_write_i64(w, BYTES("remaining"), shown->remaining);
+	json_member_i64(w, BYTES("count"), shown->count);
+	json_member_i64(w, BYTES("max"), shown->max);
+	json_member_i64(w, BYTES("remaining"), shown->remaining);
 	if (shown->ends_s > 0)
-		v1_write_i64(w, BYTES("expires_in"), verdict_retry_after(shown->ends_s, now_us));
+		json_member_i64(w, BYTES("expires_in"), verdict_retry_after(shown->ends_s, now_us));
 }
 
 void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait)

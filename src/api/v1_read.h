@@ -82,27 +82,6 @@ void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out);
 /* "2026-11-15T22:00:00Z" */
 void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds);
 
-/* Nothing if it is empty. */
-static inline void v1_write_text(struct json_writer *w, struct bytes name, struct bytes text)
-{
-	if (text.len == 0)
-		return;
-	json_key(w, name);
-	json_string(w, text);
-}
-
-static inline void v1_write_i64(struct json_writer *w, struct bytes name, int64_t number)
-{
-	json_key(w, name);
-	json_i64(w, number);
-}
-
-static inline void v1_write_bool(struct json_writer *w, struct bytes name, bool truth)
-{
-	json_key(w, name);
-	json_bool(w, truth);
-}
-
 /* "verdict", "reason", "until", "retry_after", "lock", as members. */
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
 

@@ -80,14 +80,14 @@ static void write_void(struct json_writer *w, const struct intervention_result *
 
 static void intervention_write(struct json_writer *w, const struct intervention_call *i)
 {
-	v1_write_bool(w, BYTES("applied"), i->r.applied);
+	json_member_bool(w, BYTES("applied"), i->r.applied);
 	if (!i->r.applied)
-		v1_write_text(w, BYTES("reason"), BYTES("older_than_latest"));
+		json_member_text(w, BYTES("reason"), BYTES("older_than_latest"));
 	v1_write_time(w, BYTES("latest_applied_at"), i->r.latest_s);
 	json_name(w, BYTES("states"));
 	json_begin_object(w);
 	for (int n = 0; n < INTERVENTION_COUNT; n++)
-		v1_write_bool(w, bytes_of(intervention_name((enum intervention_flag)n)), i->r.flags[n]);
+		json_member_bool(w, bytes_of(intervention_name((enum intervention_flag)n)), i->r.flags[n]);
 	json_end_object(w);
 	write_void(w, &i->r);
 }
@@ -109,10 +109,10 @@ static void fraud_read(struct fields *f, struct fraud_call *e)
 
 static void fraud_write(struct json_writer *w, const struct fraud_call *e, int64_t now_us)
 {
-	v1_write_text(w, BYTES("state"), bytes_of(email_fraud_names[e->state]));
+	json_member_text(w, BYTES("state"), bytes_of(email_fraud_names[e->state]));
 	v1_write_time(w, BYTES("until"), e->until_s);
 	if (e->until_s > 0)
-		v1_write_i64(w, BYTES("retry_after"), verdict_retry_after(e->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(e->until_s, now_us));
 }
 
 /* ---- setting ---- */
@@ -191,7 +191,7 @@ void state_clear_encode(struct v1_call *c, struct json_writer *w)
 	const struct state_clear_call *s = c->request;
 
 	json_begin_object(w);
-	v1_write_bool(w, BYTES("cleared"), s->cleared.count > 0);
+	json_member_bool(w, BYTES("cleared"), s->cleared.count > 0);
 	json_name(w, BYTES("states"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < s->cleared.count; i++)
@@ -244,22 +244,22 @@ void reset_encode(struct v1_call *c, struct json_writer *w)
 	const struct reset_call *r = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("reset"), r->q.reset->name);
+	json_member_text(w, BYTES("reset"), r->q.reset->name);
 	json_name(w, BYTES("cleared"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < r->r.count; i++) {
 		json_begin_object(w);
-		v1_write_text(w, BYTES("key"), r->r.cleared[i].sk);
-		v1_write_i64(w, BYTES("count"), r->r.cleared[i].count);
+		json_member_text(w, BYTES("key"), r->r.cleared[i].sk);
+		json_member_i64(w, BYTES("count"), r->r.cleared[i].count);
 		json_end_object(w);
 	}
 	json_end_array(w);
-	v1_write_i64(w, BYTES("devices_forgotten"), r->r.devices);
-	v1_write_bool(w, BYTES("demand_ended"), r->r.met.demand_ended);
+	json_member_i64(w, BYTES("devices_forgotten"), r->r.devices);
+	json_member_bool(w, BYTES("demand_ended"), r->r.met.demand_ended);
 	if (r->r.met.suspension_ended)
-		v1_write_bool(w, BYTES("suspension_ended"), true);
+		json_member_bool(w, BYTES("suspension_ended"), true);
 	if (r->r.kept > 0)
-		v1_write_i64(w, BYTES("operator_locks_kept"), r->r.kept);
-	v1_write_bool(w, BYTES("more"), r->r.more);
+		json_member_i64(w, BYTES("operator_locks_kept"), r->r.kept);
+	json_member_bool(w, BYTES("more"), r->r.more);
 	json_end_object(w);
 }

@@ -60,7 +60,7 @@ enum err_code subject_lookup_run(struct v1_call *c, struct err *err)
 void subject_lookup_encode(struct v1_call *c, struct json_writer *w)
 {
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), *(struct bytes *)c->result);
+	json_member_text(w, BYTES("subject"), *(struct bytes *)c->result);
 	json_end_object(w);
 }
 
@@ -78,7 +78,7 @@ enum err_code subject_get_run(struct v1_call *c, struct err *err)
 
 static void write_attribute(struct json_writer *w, const char *as, const struct item *item, const char *name)
 {
-	v1_write_text(w, bytes_of(as), row_text(item, name));
+	json_member_text(w, bytes_of(as), row_text(item, name));
 }
 
 /* What one waits for the end of. */
@@ -93,29 +93,29 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	const struct item *item = &row->item;
 	int64_t            ends_s = row_i64(item, "ttl", 0);
 
-	v1_write_text(w, BYTES("key"), row->sk);
-	v1_write_text(w, BYTES("journey"), row->key.journey);
-	v1_write_text(w, BYTES("type"), row->key.type);
-	v1_write_text(w, BYTES("name"), row->key.classifier);
-	v1_write_text(w, BYTES("qualifier"), row->key.qualifier);
+	json_member_text(w, BYTES("key"), row->sk);
+	json_member_text(w, BYTES("journey"), row->key.journey);
+	json_member_text(w, BYTES("type"), row->key.type);
+	json_member_text(w, BYTES("name"), row->key.classifier);
+	json_member_text(w, BYTES("qualifier"), row->key.qualifier);
 	if (row->kind == ROW_COUNT)
-		v1_write_i64(w, BYTES("count"), row_i64(item, "count", 0));
+		json_member_i64(w, BYTES("count"), row_i64(item, "count", 0));
 	if (row_i64(item, ROW_LOCKED_COUNT, 0) > 0)
-		v1_write_i64(w, BYTES(ROW_LOCKED_COUNT), row_i64(item, ROW_LOCKED_COUNT, 0));
+		json_member_i64(w, BYTES(ROW_LOCKED_COUNT), row_i64(item, ROW_LOCKED_COUNT, 0));
 	write_attribute(w, "kind", item, "block_type");
 	write_attribute(w, "state", item, "intervention_state");
 	write_attribute(w, "method_type", item, "mfa_method_type");
 	write_attribute(w, "notification_type", item, "notification_type");
 	write_attribute(w, "cause", item, "cause");
 	if (row->kind == ROW_LOCK && lock_is_persons(item))
-		v1_write_text(w, BYTES("set_by"), lock_set_by(item));
+		json_member_text(w, BYTES("set_by"), lock_set_by(item));
 	write_attribute(w, "reason", item, "reason");
 	v1_write_time(w, BYTES("applied_at"), row_i64(item, "applied_at", 0));
 	v1_write_time(w, BYTES("last_updated"), row_i64(item, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		v1_write_i64(w, row_bars(row) ? BYTES("retry_after") : BYTES("expires_in"),
-		             verdict_retry_after(ends_s, now_us));
+		json_member_i64(w, row_bars(row) ? BYTES("retry_after") : BYTES("expires_in"),
+		                verdict_retry_after(ends_s, now_us));
 }
 
 static void write_kind(struct v1_call *c, struct json_writer *w, const char *name, enum subject_row_kind kind)
@@ -139,13 +139,13 @@ void subject_get_encode(struct v1_call *c, struct json_writer *w)
 	const struct subject_call *k = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), k->id);
+	json_member_text(w, BYTES("subject"), k->id);
 	write_kind(c, w, "counts", ROW_COUNT);
 	write_kind(c, w, "locks", ROW_LOCK);
 	write_kind(c, w, "states", ROW_STATE);
 	write_kind(c, w, "devices", ROW_DEVICE);
 	if (k->s.more)
-		v1_write_bool(w, BYTES("more"), true);
+		json_member_bool(w, BYTES("more"), true);
 	json_end_object(w);
 }
 
@@ -175,12 +175,12 @@ void subject_sum_encode(struct v1_call *c, struct json_writer *w)
 	const struct subject_call *k = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), k->id);
-	v1_write_text(w, BYTES("prefix"), k->prefix);
-	v1_write_i64(w, BYTES("sum"), subject_counts_sum(&k->s));
-	v1_write_i64(w, BYTES("rows"), k->s.count);
+	json_member_text(w, BYTES("subject"), k->id);
+	json_member_text(w, BYTES("prefix"), k->prefix);
+	json_member_i64(w, BYTES("sum"), subject_counts_sum(&k->s));
+	json_member_i64(w, BYTES("rows"), k->s.count);
 	if (k->s.more)
-		v1_write_bool(w, BYTES("more"), true);
+		json_member_bool(w, BYTES("more"), true);
 	json_end_object(w);
 }
 
@@ -237,10 +237,10 @@ static void write_attempt(struct json_writer *w, struct bytes line)
 		return;
 	json_begin_object(w);
 	v1_write_time(w, BYTES("at"), (int64_t)seconds);
-	v1_write_text(w, BYTES("outcome"), outcome);
+	json_member_text(w, BYTES("outcome"), outcome);
 	if (bytes_to_u64((struct bytes){version.data + 1, version.len - 1}, INT64_MAX, &number))
-		v1_write_i64(w, BYTES("policy_version"), (int64_t)number);
-	v1_write_text(w, BYTES("method"), line);
+		json_member_i64(w, BYTES("policy_version"), (int64_t)number);
+	json_member_text(w, BYTES("method"), line);
 	json_end_object(w);
 }
 
@@ -305,7 +305,7 @@ static void write_ends(const struct v1_call *c, struct json_writer *w, const str
 
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		v1_write_i64(w, bytes_of(left), verdict_retry_after(ends_s, c->ctx.now_us));
+		json_member_i64(w, bytes_of(left), verdict_retry_after(ends_s, c->ctx.now_us));
 }
 
 static void write_lock(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
@@ -314,15 +314,15 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	struct bytes               cause = row_text(&row->item, "cause");
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("key"), row->sk);
-	v1_write_text(w, BYTES("kind"), row_text(&row->item, "block_type"));
-	v1_write_text(w, BYTES("set_by"), lock_set_by(&row->item));
-	v1_write_text(w, BYTES("reason"), row_text(&row->item, "reason"));
+	json_member_text(w, BYTES("key"), row->sk);
+	json_member_text(w, BYTES("kind"), row_text(&row->item, "block_type"));
+	json_member_text(w, BYTES("set_by"), lock_set_by(&row->item));
+	json_member_text(w, BYTES("reason"), row_text(&row->item, "reason"));
 	v1_write_time(w, BYTES("since"), row_i64(&row->item, "last_updated", 0));
 	write_ends(c, w, &row->item, "retry_after");
 	if (cause.len > 0)
-		v1_write_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
-	v1_write_bool(w, BYTES("enforced"), lock_enforced(k->rules, k->id, &row->item));
+		json_member_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
+	json_member_bool(w, BYTES("enforced"), lock_enforced(k->rules, k->id, &row->item));
 	write_attempts(w, &row->item);
 	write_ways(c, w, row);
 	json_end_object(w);
@@ -336,15 +336,15 @@ static void write_count(struct v1_call *c, struct json_writer *w, const struct s
 	int64_t                    count = row_i64(&row->item, "count", 0);
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("key"), row->sk);
-	v1_write_i64(w, BYTES("count"), count);
+	json_member_text(w, BYTES("key"), row->sk);
+	json_member_i64(w, BYTES("count"), count);
 	if (rule != NULL) {
 		int64_t max = bytes_is(row->key.type, KEY_DEVICE_COUNT) ? rule->max_lanes
 		              : rule->max_each > 0                      ? rule->max_each
 		                                                        : rule->max;
 
-		v1_write_i64(w, BYTES("max"), max);
-		v1_write_i64(w, BYTES("remaining"), max > count ? max - count : 0);
+		json_member_i64(w, BYTES("max"), max);
+		json_member_i64(w, BYTES("remaining"), max > count ? max - count : 0);
 	}
 	write_ends(c, w, &row->item, "expires_in");
 	write_attempts(w, &row->item);
@@ -354,8 +354,8 @@ static void write_count(struct v1_call *c, struct json_writer *w, const struct s
 static void write_state(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
 {
 	json_begin_object(w);
-	v1_write_text(w, BYTES("key"), row->sk);
-	v1_write_text(w, BYTES("state"), row_text(&row->item, "intervention_state"));
+	json_member_text(w, BYTES("key"), row->sk);
+	json_member_text(w, BYTES("state"), row_text(&row->item, "intervention_state"));
 	v1_write_time(w, BYTES("applied_at"), row_i64(&row->item, "applied_at", 0));
 	write_ends(c, w, &row->item, "retry_after");
 	json_end_object(w);
@@ -387,12 +387,12 @@ void subject_explain_encode(struct v1_call *c, struct json_writer *w)
 	const struct explain_call *k = c->request;
 
 	json_begin_object(w);
-	v1_write_text(w, BYTES("subject"), k->id);
+	json_member_text(w, BYTES("subject"), k->id);
 	write_rows(c, w, "locks", ROW_LOCK);
 	write_rows(c, w, "counts", ROW_COUNT);
 	write_rows(c, w, "states", ROW_STATE);
-	v1_write_i64(w, BYTES("policy_version_now"), k->rules->base.version);
+	json_member_i64(w, BYTES("policy_version_now"), k->rules->base.version);
 	if (k->s.more)
-		v1_write_bool(w, BYTES("more"), true);
+		json_member_bool(w, BYTES("more"), true);
 	json_end_object(w);
 }

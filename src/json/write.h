@@ -58,4 +58,27 @@ void json_tree(struct json_writer *w, const struct json *tree);
  * comes from the arena. */
 void json_tree_canonical(struct json_writer *w, const struct json *tree, struct arena *a);
 
+/* ---- members, with names of our own ---- */
+
+/* Nothing if it is empty. */
+static inline void json_member_text(struct json_writer *w, struct bytes name, struct bytes text)
+{
+	if (text.len == 0)
+		return;
+	json_key(w, name);
+	json_string(w, text);
+}
+
+static inline void json_member_i64(struct json_writer *w, struct bytes name, int64_t number)
+{
+	json_key(w, name);
+	json_i64(w, number);
+}
+
+static inline void json_member_bool(struct json_writer *w, struct bytes name, bool truth)
+{
+	json_key(w, name);
+	json_bool(w, truth);
+}
+
 #endif
