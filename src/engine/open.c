@@ -11,9 +11,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "engine/disk.h"
+#include "engine/layout.h"
 #include "engine/manifest.h"
 #include "engine/rehearsal.h"
 #include "engine/ticker.h"
+#include "engine/view.h"
+#include "item/codec.h"
 
 enum {
 	DIRTY_BYTES_MAX = 8 << 20,
@@ -22,8 +25,10 @@ enum {
 	REPLAY_BYTES = 8 << 20, /* that are published at a time */
 };
 
-#define DAY_US         (INT64_C(86400) * 1000000)
-#define SWEEP_GRACE_US (INT64_C(3600) * 1000000)
+#define DAY_US           (INT64_C(86400) * 1000000)
+#define META_SWEEP       "sweep" /* "after": microseconds since 1970 */
+#define META_SWEEP_AFTER "after"
+#define SWEEP_GRACE_US   (INT64_C(3600) * 1000000)
 
 static void system_random(void *out, size_t len)
 {
@@ -90,6 +95,7 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 		        wall, e->options.path, stored);
 	log_warn("the clock is accepted as it is: time goes from %s to %s UTC", stored, wall);
 	time_set(e, wall_us);
+	e->clock_accepted = true;
 	e->sweep_after_us = wall_us + SWEEP_GRACE_US;
 	return ERR_NONE;
 }
@@ -246,17 +252,59 @@ static enum err_code hold_journal(struct engine *e, const struct journal_site *s
 	return directory_add_held(e->options.path, "journal", err);
 }
 
-/* A clock that was accepted is the time of a commit of its own, without changes: so the next start need not ask again, even if
- * nothing was written until then. */
+static enum err_code put_sweep_after(struct turn_request *w, struct table *t)
+{
+	struct engine_session *s = (struct engine_session *)t;
+	struct value           after = value_i64(s->engine->sweep_after_us);
+	struct item            item = {0};
+	struct buf             key, value;
+
+	(void)w;
+	buf_init(&key, &s->turn->arena);
+	buf_init(&value, &s->turn->arena);
+	layout_meta(&key, META_SWEEP);
+	item = item_with(&s->turn->arena, &item, BYTES(META_SWEEP_AFTER), &after);
+	item_encode(&value, &item);
+	turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), true, 0);
+	return ERR_NONE;
+}
+
+/* A clock that was accepted is the time of a commit of its own: so the next start need not ask again, even if nothing was written
+ * until then. It says until when nothing is swept, because that start is to wait as well. */
 static enum err_code note_clock(struct engine *e, struct err *err)
 {
-	enum err_code rc = ERR_NONE;
+	struct turn_request note = {.run = put_sweep_after};
+	enum err_code       rc = e->clock_accepted ? engine_run(e, &note, err) : ERR_NONE;
 
-	if (e->sweep_after_us != 0)
-		rc = journal_append(e->journal, e->began_us, BYTES(""), err);
 	if (rc == ERR_DISK_FULL)
 		log_warn("there is no room to note that the clock was accepted");
 	return rc == ERR_DISK_FULL ? ERR_NONE : rc;
+}
+
+/* What note_clock of an earlier start left, unless this one accepts another clock. */
+static enum err_code load_sweep_after(struct engine *e, struct err *err)
+{
+	const struct value *after;
+	struct arena        a;
+	struct buf          key;
+	struct item         item;
+	bool                found = false;
+	enum err_code       rc;
+
+	arena_init(&a);
+	buf_init(&key, &a);
+	layout_meta(&key, META_SWEEP);
+	rc = view_item(e, &a, buf_bytes(&key), &item, &found, err);
+	if (rc == ERR_NONE && found && !e->clock_accepted) {
+		after = item_get(&item, BYTES(META_SWEEP_AFTER));
+		if (after == NULL || after->type != VALUE_N ||
+		    !number_to_i64(&after->number, &e->sweep_after_us))
+			rc = err_set(err, ERR_STORAGE,
+			             "the store's own record \"" META_SWEEP
+			             "\" is damaged; run `gatehouse check`");
+	}
+	arena_release(&a);
+	return rc;
 }
 
 /* There is not even room to open the journal. What is there can be read; disk_watch sees to the rest. */
@@ -290,7 +338,7 @@ static enum err_code open_journal(struct engine *e, struct err *err)
 		return err->code;
 	journal_drop_before(e->journal, from.segment);
 	atomic_store(&e->write_back.checkpoint_segment, from.segment);
-	return hold_journal(e, &site, err) != ERR_NONE ? err->code : note_clock(e, err);
+	return hold_journal(e, &site, err);
 }
 
 /* Rows that wait in the cache are to leave most of it to those that are read. */
@@ -315,7 +363,8 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
 	write_back_init(&e->write_back, e->rocks, e->cache, dirty_bytes_max(&e->options));
-	if (open_journal(e, err) != ERR_NONE || catalog_load(e, err) != ERR_NONE)
+	if (open_journal(e, err) != ERR_NONE || catalog_load(e, err) != ERR_NONE ||
+	    load_sweep_after(e, err) != ERR_NONE)
 		return err->code;
 	rocks_be_patient(e->rocks, true);
 	return ERR_NONE;
@@ -382,7 +431,7 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 
 	if (disk_claim(options->path, options->disk_reserve_bytes, &e->lock_fd, err) != ERR_NONE ||
 	    open_store(e, err) != ERR_NONE || writer_open(&e->writer, e, err) != ERR_NONE ||
-	    ticker_open(&e->ticker, e, err) != ERR_NONE) {
+	    ticker_open(&e->ticker, e, err) != ERR_NONE || note_clock(e, err) != ERR_NONE) {
 		engine_close(e);
 		return err->code;
 	}

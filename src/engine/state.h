@@ -41,6 +41,7 @@ struct engine {
 	struct hash_key hash_key;
 	int64_t         began_us, began_steady_us; /* set when opened: time, and the steady clock then */
 	int64_t         sweep_after_us;            /* set when opened: nothing is swept before */
+	bool            clock_accepted;            /* set when opened: somebody said that it is right */
 	atomic_llong    now_us;                    /* the latest time given to anyone: time never goes back */
 	atomic_bool     disk_full, fed;            /* fed: it was starved, and there is room again */
 	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */

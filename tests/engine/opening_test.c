@@ -265,6 +265,36 @@ TEST(opening, a_wrong_clock_that_was_accepted_is_taken_back)
 	fixture_close(&f);
 }
 
+/* Or a restart soon after would remove what the hour is there to keep. */
+TEST(opening, the_hour_without_sweeping_after_a_clock_was_accepted_outlasts_a_restart_and_ends)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	fixture_ok(&f, "UpdateTimeToLive",
+	           "{'TableName':'things','TimeToLiveSpecification':{'AttributeName':'ttl','Enabled':true}}");
+	fixture_ok(
+	        &f, "PutItem",
+	        arena_printf(&f.arena,
+	                     "{'TableName':'things','Item':{'p':{'S':'a'},'s':{'S':'x'},'ttl':{'N':'%d'}}}",
+	                     START_S + DAY_S)
+	                .data);
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, (int64_t)365 * DAY_S * 1000000);
+	f.options.accept_clock = true;
+	fixture_start(&f);
+	f.options.accept_clock = false;
+	die(&f);
+	fixture_start(&f);
+	engine_tick(f.engine);
+	assert_int_equal(engine_stats(f.engine).swept_rows, 0);
+	clock_manual_set(&f.clock, ((int64_t)START_S + 3601) * 1000000);
+	engine_tick(f.engine);
+	assert_int_equal(engine_stats(f.engine).swept_rows, 1);
+	fixture_close(&f);
+}
+
 TEST(opening, a_clock_that_was_accepted_stays_so_even_if_nothing_is_written)
 {
 	const int64_t  jump_us[] = {(int64_t)365 * DAY_S * 1000000, (int64_t)-365 * DAY_S * 1000000};
