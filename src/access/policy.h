@@ -116,6 +116,11 @@ enum decision policy_evaluate(const struct policy *const *policies, size_t count
  * sure that it never does: then a request may be refused before it is read any further. */
 bool policy_could_allow(const struct policy *p, struct bytes action);
 
+/* Calls `each` with every action of the policy, in lower case, that matches none of these names ("dynamodb:PutItem"): it never
+ * applies to anything, so it is misspelt, maybe. */
+void policy_idle_actions(const struct policy *p, const struct bytes *names, size_t count,
+                         void (*each)(void *ctx, struct bytes action), void *ctx);
+
 /* Does any statement have a condition on that key? If not, a request need not say anything of it. */
 bool policy_asks(const struct policy *const *policies, size_t count, enum access_key key);
 

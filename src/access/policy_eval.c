@@ -359,6 +359,28 @@ bool policy_could_allow(const struct policy *p, struct bytes action)
 	return could;
 }
 
+static bool matches_any(const struct pattern *p, const struct bytes *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct access_request request = {.action = names[i], .resource = BYTES("*")};
+		struct question       q;
+
+		question_init(&q, &request);
+		if (pattern_matches(p, q.action))
+			return true;
+	}
+	return false;
+}
+
+void policy_idle_actions(const struct policy *p, const struct bytes *names, size_t count,
+                         void (*each)(void *ctx, struct bytes action), void *ctx)
+{
+	for (const struct statement *s = p->statements; s < p->statements + p->statement_count; s++)
+		for (size_t i = 0; i < s->action_count; i++)
+			if (!matches_any(&s->actions[i], names, count))
+				each(ctx, s->actions[i].text);
+}
+
 bool policy_asks(const struct policy *const *policies, size_t count, enum access_key key)
 {
 	for (size_t i = 0; i < count; i++)

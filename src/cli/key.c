@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/record.h"
+#include "json/json.h"
 
 struct key_options {
 	const char  *data;
@@ -46,6 +47,20 @@ static struct key_limits limits_of(const struct key_options *o, uint32_t otherwi
 	};
 }
 
+/* The policy was good enough for a key: is it what was meant? */
+static void warn(struct bytes policy_text)
+{
+	struct json_reader *reader = json_reader_open();
+	struct policy      *policy;
+	struct err          err;
+
+	if (policy_parse(reader, policy_text, &policy, &err) == ERR_NONE) {
+		policy_warn(policy);
+		policy_close(policy);
+	}
+	json_reader_close(reader);
+}
+
 static int key_create(const struct key_options *o, const char *name, struct arena *a)
 {
 	struct credential_new n = {.name = bytes_of(name),
@@ -62,6 +77,7 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	}
 	if (credential_create(o->data, &n, a, &key, &err) != ERR_NONE)
 		return failed(&err);
+	warn(o->policy_text);
 	record_key(o->data, o->run_by, "key.create", &key);
 	print_key(&key);
 	return 0;

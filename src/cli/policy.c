@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "json/json.h"
+#include "server/offline.h"
 
 enum { REQUEST_BYTES_MAX = 64 * 1024 };
 
@@ -22,6 +23,27 @@ struct policy_options {
 	const char *policy, *request, *region;
 	bool        help;
 };
+
+static void warn(void *ctx, struct bytes action)
+{
+	(void)ctx;
+	fprintf(stderr,
+	        "gatehouse: warning: the policy's action \"%.*s\" is none of this server's, so it has no "
+	        "effect\n",
+	        BYTES_ARG(action));
+}
+
+void policy_warn(const struct policy *p)
+{
+	struct bytes *names;
+	struct arena  a;
+	size_t        count;
+
+	arena_init(&a);
+	count = offline_actions(&a, &names);
+	policy_idle_actions(p, names, count, warn, NULL);
+	arena_release(&a);
+}
 
 static int explain(struct json_reader *reader, struct arena *a, const struct policy_options *o)
 {
@@ -49,6 +71,7 @@ static int explain(struct json_reader *reader, struct arena *a, const struct pol
 		policy_close(policy);
 		return failed(o->request, &err);
 	}
+	policy_warn(policy);
 	buf_init(&out, a);
 	policy_explain((const struct policy *const *)&policy, 1, &request, &out);
 	policy_evaluate((const struct policy *const *)&policy, 1, &request, &why);

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "api/dynamodb.h"
+#include "api/v1.h"
 #include "engine/check.h"
 #include "engine/salvage.h"
 
@@ -61,4 +63,24 @@ enum err_code offline_salvage(const char *path, bool drop, void (*say)(void *ctx
 	*found = (struct offline_salvage){.damaged = f.damaged, .dropped = f.dropped};
 	snprintf(found->aside, sizeof(found->aside), "%s", f.aside);
 	return ERR_NONE;
+}
+
+/* ---- the words of policies ---- */
+
+size_t offline_actions(struct arena *a, struct bytes **out)
+{
+	size_t operations = 0, routes = 0, count = 0;
+
+	while (operation_at((unsigned)operations) != NULL)
+		operations++;
+	while (v1_route_at((unsigned)routes) != NULL)
+		routes++;
+	*out = arena_array(a, operations + routes + 1, sizeof(**out));
+	for (size_t i = 0; i < operations; i++)
+		(*out)[count++] =
+		        arena_printf(a, "dynamodb:%.*s", BYTES_ARG(operation_at((unsigned)i)->name));
+	for (size_t i = 0; i < routes; i++)
+		(*out)[count++] = arena_printf(a, "gatehouse:%s", v1_route_at((unsigned)i)->action);
+	(*out)[count++] = BYTES("dynamodb:ConditionCheckItem"); /* part of a transaction */
+	return count;
 }

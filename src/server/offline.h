@@ -5,6 +5,7 @@
 
 #include <limits.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 
 /* ---- check: is the directory sound? Nothing in it is changed ---- */
@@ -46,5 +47,10 @@ struct offline_salvage {
  * not be done. After a crash, do it again: it goes on where it was. */
 enum err_code offline_salvage(const char *path, bool drop, void (*say)(void *ctx, const char *text),
                               struct offline_salvage *found, struct err *err);
+
+/* ---- the words of policies ---- */
+
+/* Every action that a policy can speak of, "dynamodb:PutItem". Returns how many; they are in the arena. */
+size_t offline_actions(struct arena *a, struct bytes **out);
 
 #endif

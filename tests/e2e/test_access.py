@@ -142,6 +142,18 @@ def test_what_is_wrong_with_a_key_or_its_policy_is_said_and_nothing_changes(guar
     assert (Path(guarded.data) / "keys.json").read_bytes() == before
 
 
+def test_actions_that_no_request_can_have_are_warned_of_when_a_key_is_made(guarded):
+    """A misspelt Deny would do nothing, and nobody would notice."""
+    actions = ["dynamodb:GetItm", "gatehouse:Recrd*", "s3:GetObject", "dynamodb:Get*", "DynamoDB:putitem", "dynamodb:ConditionCheckItem",
+               "gatehouse:RecordAttempt", "*"]
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}
+    done = guarded.command("key", "create", "typist", "--policy", "-", text=json.dumps(policy))
+    assert done.returncode == 0 and done.stdout.startswith("export AWS_ACCESS_KEY_ID=")
+    assert done.stderr.splitlines() == [f'gatehouse: warning: the policy\'s action "{action}" is none of this server\'s, so it has no effect'
+                                        for action in ("dynamodb:getitm", "gatehouse:recrd*", "s3:getobject")]
+    assert guarded.command("key", "create", "careful", "--policy", "-", text=json.dumps(EVERYTHING)).stderr == ""
+
+
 def test_the_aws_cli_and_the_javascript_sdk_sign_in_with_a_made_key(guarded, client_env):
     key = guarded.make("clients", EVERYTHING)
     environment = {**client_env, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
