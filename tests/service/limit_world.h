@@ -17,7 +17,7 @@
 enum way { MEMORY, TABLE, APART, WAYS };
 
 /* As often as the server decides anew; more where many write one row of GCRA, which they can only do one by one. */
-enum { APART_TRIES_MAX = 5, APART_TRIES_GCRA = 1000 };
+enum { APART_TRIES_MAX = CHANGES_DECISIONS_APART_MAX, APART_TRIES_GCRA = 1000 };
 
 struct world {
 	struct fixture  f;
