@@ -288,7 +288,7 @@ static void write_rule(struct buf *out, const char *name, const struct rule *rul
 	for (int v = 0; v < VERDICT_COUNT; v++) {
 		struct label labels[] = {{"journey", rule->journey},
 		                         {"type", rule->type},
-		                         {"verdict", bytes_of(verdict_name((enum verdict_kind)v))},
+		                         {"verdict", bytes_of(verdict_words[v].name)},
 		                         {"source", bytes_of(question == NULL ? "" : question)}};
 
 		exposition_sample(out, name, (struct labels){labels, question == NULL ? 3 : 4},

@@ -87,7 +87,7 @@ static enum err_code read_once(struct v1_call *c, struct err *err)
 static enum err_code check(const struct v1_call *c, const char *action, struct bytes resource,
                            struct err *err)
 {
-	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->ctx.arena, action};
+	struct v1_question p = {&c->call.who, c->ctx.now_us / 1000000, c->ctx.arena, action};
 	enum decision      decision;
 
 	return authorise_v1(&p, resource, &decision, err);
@@ -429,7 +429,7 @@ void v1_hold(struct v1_call *c, struct document *document)
 
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
 {
-	struct v1_question p = {&c->call.who, ctx_now_s(&c->ctx), c->ctx.arena, c->route->action};
+	struct v1_question p = {&c->call.who, c->ctx.now_us / 1000000, c->ctx.arena, c->route->action};
 	enum decision      decision;
 
 	if (c->call.who.key != NULL)

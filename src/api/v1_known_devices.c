@@ -75,7 +75,7 @@ static void write_device(struct json_writer *w, const struct item *row, int64_t 
 	v1_write_time(w, BYTES("last_updated"), row_i64(row, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		json_member_i64(w, BYTES("expires_in"), verdict_retry_after(ends_s, now_us));
+		json_member_i64(w, BYTES("expires_in"), clock_seconds_left(ends_s, now_us));
 	write_after(w, row);
 	write_failures(w, row);
 	json_end_object(w);

@@ -267,7 +267,7 @@ static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen,
 	v1_write_time(w, BYTES("since"), seen->set_s);
 	v1_write_time(w, BYTES("until"), seen->until_s);
 	if (seen->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(seen->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(seen->until_s, now_us));
 	json_end_object(w);
 }
 

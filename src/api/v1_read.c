@@ -376,14 +376,14 @@ static void write_lock(struct json_writer *w, const struct verdict *v, int64_t n
 	json_member_text(w, BYTES("kind"), v->block_type);
 	v1_write_time(w, BYTES("until"), v->until_s);
 	if (v->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(v->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(v->until_s, now_us));
 	json_end_object(w);
 }
 
 void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
                            int64_t now_us)
 {
-	json_member_text(w, BYTES("verdict"), bytes_of(verdict_name(v->kind)));
+	json_member_text(w, BYTES("verdict"), bytes_of(verdict_words[v->kind].name));
 	if (v->kind == VERDICT_ALLOW)
 		return;
 	json_member_text(w, BYTES("reason"), bytes_of(v->reason));
@@ -422,14 +422,14 @@ void v1_write_count(struct json_writer *w, const struct count_shown *shown, int6
 	json_member_i64(w, BYTES("max"), shown->max);
 	json_member_i64(w, BYTES("remaining"), shown->remaining);
 	if (shown->ends_s > 0)
-		json_member_i64(w, BYTES("expires_in"), verdict_retry_after(shown->ends_s, now_us));
+		json_member_i64(w, BYTES("expires_in"), clock_seconds_left(shown->ends_s, now_us));
 }
 
 void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait)
 {
 	struct buf seconds;
 
-	c->status = verdict_status(kind);
+	c->status = verdict_words[kind].status;
 	if (wait->until_s == 0)
 		return;
 	buf_init(&seconds, c->ctx.arena);

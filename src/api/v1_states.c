@@ -112,7 +112,7 @@ static void fraud_write(struct json_writer *w, const struct fraud_call *e, int64
 	json_member_text(w, BYTES("state"), bytes_of(email_fraud_names[e->state]));
 	v1_write_time(w, BYTES("until"), e->until_s);
 	if (e->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), verdict_retry_after(e->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(e->until_s, now_us));
 }
 
 /* ---- setting ---- */

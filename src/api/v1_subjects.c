@@ -115,7 +115,7 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
 		json_member_i64(w, row_bars(row) ? BYTES("retry_after") : BYTES("expires_in"),
-		                verdict_retry_after(ends_s, now_us));
+		                clock_seconds_left(ends_s, now_us));
 }
 
 static void write_kind(struct v1_call *c, struct json_writer *w, const char *name, enum subject_row_kind kind)
@@ -305,7 +305,7 @@ static void write_ends(const struct v1_call *c, struct json_writer *w, const str
 
 	v1_write_time(w, BYTES("until"), ends_s);
 	if (ends_s > 0)
-		json_member_i64(w, bytes_of(left), verdict_retry_after(ends_s, c->ctx.now_us));
+		json_member_i64(w, bytes_of(left), clock_seconds_left(ends_s, c->ctx.now_us));
 }
 
 static void write_lock(struct v1_call *c, struct json_writer *w, const struct subject_row *row)

@@ -46,4 +46,12 @@ static inline int64_t clock_steady_us(struct clock *c)
 	return c->steady_us(c);
 }
 
+/* Whole seconds from now until then, rounded up: the part of a second that has passed counts as one to come. 0 if it is past. */
+static inline int64_t clock_seconds_left(int64_t until_s, int64_t now_us)
+{
+	int64_t left_s = until_s - now_us / 1000000;
+
+	return left_s > 0 ? left_s : 0;
+}
+
 #endif

@@ -304,9 +304,9 @@ static enum err_code token_use(struct engine_session *s, struct arena *a,
 
 	if (row_load(s, a, tokens, &item, &row, err) != ERR_NONE)
 		return err->code;
-	if (is_rehearsal(s))
+	if (s->rehearses)
 		rehearsal_note(s, tokens, row, false);
-	if (!row->live && is_rehearsal(s))
+	if (!row->live && s->rehearses)
 		return ERR_NONE;
 	if (!row->live) {
 		row_store(s, a, tokens, row, &item, NULL);
@@ -427,7 +427,7 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 		repeat_all(q, r);
 	else if (act_all(s, a, tables, q, r, err) != ERR_NONE)
 		return err->code;
-	if (is_rehearsal(s))
+	if (s->rehearses)
 		s->rehearsal->writes = !r->cancelled;
 	else if (r->cancelled)
 		turn_rollback(s->turn, before);

@@ -67,6 +67,7 @@ struct engine_session {
 	struct turn          *turn; /* NULL: reads only */
 	struct rehearsal *
 	        rehearsal; /* NULL: none. Of a session that reads: being made; in a turn: what it found out */
+	bool    rehearses; /* it is being made */
 	bool    light;     /* its expressions may look at TURN_LIGHT_BYTES: past it, too_heavy */
 	bool    too_heavy;
 };

@@ -32,6 +32,7 @@ static bool unchanged(struct change_log *l, uint64_t hash, uint64_t from)
 
 void rehearsal_begin(struct engine_session *s, struct arena *a)
 {
+	s->rehearses = true;
 	s->rehearsal = arena_zalloc(a, sizeof(*s->rehearsal));
 	s->rehearsal->catalog = s->catalog;
 	s->rehearsal->from = atomic_load_explicit(&s->engine->change_log->committed, memory_order_acquire);

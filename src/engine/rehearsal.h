@@ -38,11 +38,6 @@ struct rehearsal {
 /* From here on a write that is called on this reading session is rehearsed, once. */
 void rehearsal_begin(struct engine_session *s, struct arena *a);
 
-static inline bool is_rehearsal(const struct engine_session *s)
-{
-	return s->turn == NULL && s->rehearsal != NULL;
-}
-
 void rehearsal_note(struct engine_session *s, const struct table_entry *t, const struct loaded *row,
                     bool holds);
 

@@ -420,7 +420,7 @@ static enum err_code test(struct engine_session *s, const struct table_entry *t,
 		if (cost_check(s, err) != ERR_NONE)
 			return err->code;
 	}
-	if (is_rehearsal(s))
+	if (s->rehearses)
 		rehearsal_note(s, t, row, *holds);
 	return ERR_NONE;
 }
@@ -466,7 +466,7 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 		r->size_bytes = new_bytes;
 		r->capacity.write_units = write_cost(new_bytes);
 	}
-	if (is_rehearsal(s))
+	if (s->rehearses)
 		return ERR_NONE;
 	row_store(s, a, t, row, leaves ? &new : NULL, &r->capacity);
 	fill_returns(a, q, old, leaves ? &new : NULL, r);
@@ -487,7 +487,7 @@ enum err_code row_write(struct table *t, struct arena *a, const struct table_wri
 		return err->code;
 	if (row_apply(s, a, entry, q, r, err) != ERR_NONE)
 		return err->code;
-	if (is_rehearsal(s))
+	if (s->rehearses)
 		s->rehearsal->writes = !r->condition_failed;
 	return ERR_NONE;
 }

@@ -58,6 +58,9 @@ static enum err_code lane_look(const struct look *l)
 		l->out->lane = l->q->finishing->lane;
 		return ERR_NONE;
 	}
+	l->out->lane = (struct device_lane){0};
+	if (l->q->rule->max_device == 0 || l->q->device.len == 0)
+		return ERR_NONE;
 	return device_lane_look(l->ctx, l->q, &l->out->lane, l->err);
 }
 

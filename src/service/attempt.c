@@ -27,7 +27,7 @@ static void history_line(const struct recording *r, struct buf *out)
 	const char              *outcome = r->q->reservation.len > 0 ? " begun v" : outcomes[r->outcome];
 	struct bytes how = r->q->method_type.len > 0 ? r->q->method_type : r->q->notification_type;
 
-	buf_add_i64(out, ctx_now_s(r->ctx));
+	buf_add_i64(out, r->ctx->now_s);
 	buf_add_bytes(out, bytes_of(outcome));
 	buf_add_i64(out, r->q->rules->base.version);
 	if (how.len > 0)
@@ -83,8 +83,8 @@ static int64_t count_ends(const struct recording *r, const struct counter *c)
 	int64_t            old_s = c->own == NULL ? 0 : row_i64(&c->own->item, "ttl", 0);
 
 	if (is_of_source(c) && rule->source_life_s > 0)
-		return old_s == 0 ? ctx_now_s(r->ctx) + rule->source_life_s : old_s;
-	return old_s == 0 || rule->renewed ? ctx_now_s(r->ctx) + rule->life_s : old_s;
+		return old_s == 0 ? r->ctx->now_s + rule->source_life_s : old_s;
+	return old_s == 0 || rule->renewed ? r->ctx->now_s + rule->life_s : old_s;
 }
 
 /* When the first of a counter's rows expires, if the one that is counted in expires then. */
@@ -116,7 +116,7 @@ static void count_put(struct recording *r, struct counter *c)
 	c->ends_s = first_ends(c, ends_s);
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
 	row_set_i64(&row, "ttl", ends_s);
-	row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
+	row_set_i64(&row, "last_updated", r->ctx->now_s);
 	row_set_text(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	if (r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
 		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
@@ -150,8 +150,8 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_set_text(&row, "SK", c->sk);
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, 1);
-		row_set_i64(&row, "ttl", ctx_now_s(r->ctx) + r->q->rule->life_s);
-		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
+		row_set_i64(&row, "ttl", r->ctx->now_s + r->q->rule->life_s);
+		row_set_i64(&row, "last_updated", r->ctx->now_s);
 		details_set(r->q, &row);
 		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
@@ -166,7 +166,7 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_from(&row, r->ctx->arena, &old->item);
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, moved);
-		row_set_i64(&row, "last_updated", ctx_now_s(r->ctx));
+		row_set_i64(&row, "last_updated", r->ctx->now_s);
 		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 }

@@ -9,6 +9,7 @@ void ctx_begin(struct context *ctx, struct table *t)
 {
 	ctx->table = t;
 	ctx->now_us = t->now_us;
+	ctx->now_s = t->now_us / 1000000;
 	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
 	ctx->changes.random = ctx->services->random;
 }

@@ -26,15 +26,11 @@ struct context {
 	struct table  *table;   /* what is committed, or a turn */
 	struct changes changes; /* what is to be written */
 	int64_t        now_us;  /* the table's; before that: when the call came, by the store's clock */
+	int64_t        now_s;   /* the table's, in whole seconds */
 };
 
 /* On this table, and with no changes yet; again if it is decided anew. */
 void ctx_begin(struct context *ctx, struct table *t);
-
-static inline int64_t ctx_now_s(const struct context *ctx)
-{
-	return ctx->now_us / 1000000;
-}
 
 /* ---- reading ---- */
 

@@ -76,7 +76,7 @@ static bool known_after(const struct context *ctx, const struct item *row, const
 		const struct rule_ref *ref = &rule->known_after.list[i];
 		int64_t since_s = map_number(&after, ref_text(ctx->arena, ref->journey, ref->name));
 
-		if (since_s > 0 && since_s > ctx_now_s(ctx) - rule->known_s)
+		if (since_s > 0 && since_s > ctx->now_s - rule->known_s)
 			return true;
 	}
 	return false;
@@ -129,8 +129,6 @@ enum err_code device_lane_look(struct context *ctx, const struct attempt *q, str
 	bool          closed = false;
 
 	*out = (struct device_lane){0};
-	if (q->rule->max_device == 0 || q->device.len == 0)
-		return ERR_NONE;
 	if (row_look(ctx, q, &row, err) != ERR_NONE)
 		return err->code;
 	if (!row.found || !knows_subjects(&row.item, q) || !known_after(ctx, &row.item, q->rule))
@@ -150,7 +148,7 @@ static void failures_put(struct context *ctx, const struct attempt *q, const str
 
 	row_from(&row, ctx->arena, old);
 	map_set(&row, "failures", ref_text(ctx->arena, q->rule->journey, q->rule->type), failures);
-	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	row_set_i64(&row, "last_updated", ctx->now_s);
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
@@ -234,7 +232,7 @@ static void new_put(struct issuing *i)
 	struct value       subjects = subjects_join(i);
 	struct row         row;
 
-	i->out->expires_s = ctx_now_s(i->ctx) + rule->remember_s;
+	i->out->expires_s = i->ctx->now_s + rule->remember_s;
 	if (i->out->expires_s < old_ends_s)
 		i->out->expires_s = old_ends_s;
 	row_init(&row, a);
@@ -242,11 +240,11 @@ static void new_put(struct issuing *i)
 	row_set_text(&row, "SK", key_device(a, i->out->name));
 	if (i->old != NULL)
 		row_set(&row, "after", (struct value){.type = VALUE_M, .map = map_of(i->old, "after")});
-	map_set(&row, "after", ref_text(a, rule->journey, rule->type), ctx_now_s(i->ctx));
+	map_set(&row, "after", ref_text(a, rule->journey, rule->type), i->ctx->now_s);
 	if (subjects.list.count > 0)
 		row_set(&row, "subjects", subjects);
-	row_set_i64(&row, "issued_at", ctx_now_s(i->ctx));
-	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+	row_set_i64(&row, "issued_at", i->ctx->now_s);
+	row_set_i64(&row, "last_updated", i->ctx->now_s);
 	row_set_i64(&row, "ttl", i->out->expires_s);
 	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
@@ -254,7 +252,7 @@ static void new_put(struct issuing *i)
 /* (2) */
 static int64_t grace_ends(const struct issuing *i)
 {
-	int64_t ends_s = row_i64(i->old, "ttl", 0), grace_s = ctx_now_s(i->ctx) + DEVICE_GRACE_S;
+	int64_t ends_s = row_i64(i->old, "ttl", 0), grace_s = i->ctx->now_s + DEVICE_GRACE_S;
 
 	return ends_s < grace_s ? ends_s : grace_s;
 }
@@ -269,8 +267,8 @@ static void old_shorten(struct issuing *i)
 		map_set(&row, "failures", ref_text(i->ctx->arena, i->q->rule->journey, i->q->rule->type),
 		        failures_of(i->ctx->arena, i->old, i->q->rule) - 1);
 	row_set_i64(&row, "ttl", grace_ends(i));
-	row_set_i64(&row, "replaced_at", ctx_now_s(i->ctx));
-	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+	row_set_i64(&row, "replaced_at", i->ctx->now_s);
+	row_set_i64(&row, "last_updated", i->ctx->now_s);
 	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
@@ -294,7 +292,7 @@ static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t fa
 	} else if (old.found) {
 		row_from(&row, a, &old.item);
 		row_set_i64(&row, "count", row_i64(&old.item, "count", 0) - failures);
-		row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+		row_set_i64(&row, "last_updated", i->ctx->now_s);
 		ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 	return ERR_NONE;
@@ -355,7 +353,7 @@ static enum err_code issue_note(struct issuing *i)
 	row_set_text(&row, "PK", i->q->subjects[0]);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
-	row_set_i64(&row, "last_updated", ctx_now_s(i->ctx));
+	row_set_i64(&row, "last_updated", i->ctx->now_s);
 	row_set_i64(&row, "ttl", i->out->expires_s);
 	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
@@ -377,7 +375,7 @@ enum err_code device_issue(struct context *ctx, const struct attempt *q, struct 
 	name = arena_alloc(ctx->arena, DEVICE_NAME_CHARS);
 	token = arena_alloc(ctx->arena, DEVICE_TOKEN_CHARS);
 	device_name(q->making->id, name);
-	device_token_make(q->making->keys, q->making->id, q->subjects[0], ctx_now_s(ctx), token);
+	device_token_make(q->making->keys, q->making->id, q->subjects[0], ctx->now_s, token);
 	out->name = (struct bytes){name, DEVICE_NAME_CHARS};
 	out->token = (struct bytes){token, DEVICE_TOKEN_CHARS};
 	out->replaced = i.old != NULL;

@@ -42,7 +42,7 @@ struct device_lane {
 	int64_t     failures;
 };
 
-/* Does q->device open the lane of q->rule? */
+/* Does q->device, which is not empty, open the lane of q->rule, which has lanes? */
 enum err_code device_lane_look(struct context *ctx, const struct attempt *q, struct device_lane *out,
                                struct err *err);
 

@@ -45,7 +45,7 @@ void idempotency_keep(struct context *ctx, const struct idempotency *i, int stat
 	row_set_text(&r, "body", body);
 	row_set_text(&r, "digest", digest_text(i, ctx->arena));
 	row_set_i64(&r, "status", status);
-	row_set_i64(&r, "ttl", ctx_now_s(ctx) + IDEMPOTENCY_LIFE_S);
+	row_set_i64(&r, "ttl", ctx->now_s + IDEMPOTENCY_LIFE_S);
 	changes_keep(&ctx->changes, ctx->services->tables.names[TABLE_IDEMPOTENCY], row_item(&r),
 	             row_absent(ctx->arena, "PK", "ttl", ctx->now_us));
 }

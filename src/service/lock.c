@@ -77,7 +77,7 @@ static enum err_code term_of(struct context *ctx, const struct lock_new *lock, s
 {
 	struct bytes sk =
 	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
-	int64_t       now_s = ctx_now_s(ctx), level;
+	int64_t       now_s = ctx->now_s, level;
 	struct looked old;
 	struct row    row;
 
@@ -111,7 +111,7 @@ static struct item lock_row(const struct context *ctx, const struct lock_new *lo
 	row_set_text(&row, "PK", lock->pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	row_set_i64(&row, "last_updated", ctx->now_s);
 	row_set_text(&row, "block_type", term->kind);
 	if (term->ends_s > 0) {
 		row_set_i64(&row, "ttl", term->ends_s);
@@ -177,7 +177,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE || term_of(ctx, lock, &term, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
-		term.ends_s = ctx_now_s(ctx) + term.duration_s;
+		term.ends_s = ctx->now_s + term.duration_s;
 	if (old.found && lock_holds(&old.item, ctx->now_us)) {
 		term_keep(&term, &old.item);
 		set = persons_kept(lock, &old.item);
@@ -221,7 +221,7 @@ enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, b
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", 0);
-	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	row_set_i64(&row, "last_updated", ctx->now_s);
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }

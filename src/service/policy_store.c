@@ -408,7 +408,7 @@ enum err_code policy_store_load(struct policy_store *s, struct context *ctx, str
 enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err)
 {
 	struct document      *d;
-	struct policy_version old, next = {.origin = p->origin, .text = p->text, .set_s = ctx_now_s(ctx)};
+	struct policy_version old, next = {.origin = p->origin, .text = p->text, .set_s = ctx->now_s};
 	int64_t               now;
 
 	if (policy_rows_newest(ctx, p->kind->name, PLACE_PUT, &old, err) != ERR_NONE)
@@ -452,7 +452,7 @@ static enum err_code keep_one(struct context *ctx, const struct document_kind *k
 {
 	struct policy_version old, next = {.version = d->version,
 	                                   .origin = d->origin,
-	                                   .set_s = ctx_now_s(ctx),
+	                                   .set_s = ctx->now_s,
 	                                   .text = arena_copy(ctx->arena, d->text)};
 
 	if (policy_rows_newest(ctx, kind->name, PLACE_FILE, &old, err) != ERR_NONE)

@@ -115,7 +115,7 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 	row_set_text(&row, "PK", key_reservation(ctx->arena, q->reservation));
 	row_set_text(&row, "SK", BYTES(KEY_RESERVATION));
 	row_set_text(&row, "state", BYTES("begun"));
-	row_set_i64(&row, "begun_at", ctx_now_s(ctx));
+	row_set_i64(&row, "begun_at", ctx->now_s);
 	row_set_i64(&row, "lapses_us", out->lapses_us);
 	row_set_i64(&row, "ttl", out->lapses_us / 1000000 + RESERVATION_KEEP_S);
 	row_set_i64(&row, "first_time", out->attempt.first_time);
@@ -224,7 +224,7 @@ static void count_lower(struct undoing *u, const struct item *old)
 	}
 	row_from(&row, a, old);
 	row_set_i64(&row, count > 0 ? "count" : ROW_LOCKED_COUNT, (count > 0 ? count : aside) - 1);
-	row_set_i64(&row, "last_updated", ctx_now_s(u->ctx));
+	row_set_i64(&row, "last_updated", u->ctx->now_s);
 	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
@@ -267,7 +267,7 @@ static enum err_code right_note(struct undoing *u, const struct item *note)
 	row_set_text(&row, "PK", old.pk);
 	row_set_text(&row, "SK", old.sk);
 	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
-	row_set_i64(&row, "ttl", ctx_now_s(u->ctx) + LAPSE_MAX_S);
+	row_set_i64(&row, "ttl", u->ctx->now_s + LAPSE_MAX_S);
 	ctx_put(u->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }

@@ -65,7 +65,7 @@ static enum err_code latest_advance(struct applying *p)
 	row_set_text(&row, "PK", p->q->subject);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "applied_at", p->q->applied_s);
-	row_set_i64(&row, "last_updated", ctx_now_s(p->ctx));
+	row_set_i64(&row, "last_updated", p->ctx->now_s);
 	ctx_put(p->ctx, TABLE_AUTH_STATE, row_item(&row));
 	return ERR_NONE;
 }
@@ -113,7 +113,7 @@ static enum err_code met_note(struct context *ctx, struct bytes subject, enum in
                               const struct looked *ended, struct err *err)
 {
 	struct bytes  sk = key_demand_met(ctx->arena, met_names[demand]);
-	int64_t       now_s = ctx_now_s(ctx), applied_s;
+	int64_t       now_s = ctx->now_s, applied_s;
 	struct looked old;
 	struct row    row;
 
@@ -184,7 +184,7 @@ static void flag_put(struct applying *p, int flag, int64_t applied_s)
 	row_set_text(&row, "PK", p->q->subject);
 	row_set_text(&row, "SK", flag_key(p->ctx->arena, flag));
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", ctx_now_s(p->ctx));
+	row_set_i64(&row, "last_updated", p->ctx->now_s);
 	row_set_i64(&row, "applied_at", applied_s);
 	row_set_text(&row, "intervention_state", bytes_of(flags[flag].key));
 	if (flags[flag].block_type[0] != '\0')
@@ -291,7 +291,7 @@ enum err_code intervention_apply(struct context *ctx, const struct intervention 
 /* Without reading and without conditions, so that of two at once one wins whole (4). */
 int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fraud state, int64_t duration_s)
 {
-	int64_t    until_s = state == EMAIL_FRAUD_DENY ? ctx_now_s(ctx) + duration_s : 0;
+	int64_t    until_s = state == EMAIL_FRAUD_DENY ? ctx->now_s + duration_s : 0;
 	struct row row;
 
 	for (int i = 0; i < EMAIL_FRAUD_STATE_COUNT; i++)
@@ -303,7 +303,7 @@ int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fr
 	row_set_text(&row, "PK", subject);
 	row_set_text(&row, "SK", key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[state].key));
 	row_set_i64(&row, "count", 1);
-	row_set_i64(&row, "last_updated", ctx_now_s(ctx));
+	row_set_i64(&row, "last_updated", ctx->now_s);
 	row_set_text(&row, "intervention_state", bytes_of(frauds[state].state));
 	if (until_s > 0) {
 		row_set_text(&row, "block_type", BYTES("STANDARD"));

@@ -1,40 +1,19 @@
 /* Verdicts: the order among them. */
 #include "service/verdict.h"
 
-struct verdict_row {
-	const char *name;
-	int         status;
-};
+#include "base/clock.h"
 
-static const struct verdict_row rows[] = {
+const struct verdict_words verdict_words[] = {
 #define X(id, name, status) [id] = {name, status},
         VERDICTS(X)
 #undef X
 };
 
-const char *verdict_name(enum verdict_kind kind)
-{
-	return rows[kind].name;
-}
-
-int verdict_status(enum verdict_kind kind)
-{
-	return rows[kind].status;
-}
-
-int64_t verdict_retry_after(int64_t until_s, int64_t now_us)
-{
-	int64_t left_s =
-	        until_s - now_us / 1000000; /* the part of a second that has passed counts as one to come */
-
-	return left_s > 0 ? left_s : 0;
-}
-
 static struct verdict_wait wait_until(int64_t until_s, int64_t now_us)
 {
 	if (until_s == 0)
 		return (struct verdict_wait){0};
-	return (struct verdict_wait){until_s, verdict_retry_after(until_s, now_us)};
+	return (struct verdict_wait){until_s, clock_seconds_left(until_s, now_us)};
 }
 
 struct verdict_wait verdict_wait(const struct verdict *v, int64_t now_us)

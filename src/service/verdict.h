@@ -34,11 +34,11 @@ struct verdict {
 	int64_t last_s; /* when the last of it ends; 0: never */
 };
 
-const char *verdict_name(enum verdict_kind kind);
-int         verdict_status(enum verdict_kind kind);
-
-/* Whole seconds from now to then, rounded up; at least 1 if it lies ahead. */
-int64_t verdict_retry_after(int64_t until_s, int64_t now_us);
+/* What each is called, by its kind. */
+extern const struct verdict_words {
+	const char *name;
+	int         status;
+} verdict_words[];
 
 /* How long to wait: two roundings of one moment, each up. */
 struct verdict_wait {

@@ -373,11 +373,11 @@ TEST(idempotency, a_key_belongs_to_its_caller_and_to_one_request)
 
 TEST(verdicts, retry_after_is_rounded_up_and_never_negative)
 {
-	assert_int_equal(verdict_retry_after(100, 99999999), 1);
-	assert_int_equal(verdict_retry_after(100, 99000000), 1);
-	assert_int_equal(verdict_retry_after(100, 98999999), 2);
-	assert_int_equal(verdict_retry_after(100, 100000000), 0);
-	assert_int_equal(verdict_retry_after(100, 200000000), 0);
+	assert_int_equal(clock_seconds_left(100, 99999999), 1);
+	assert_int_equal(clock_seconds_left(100, 99000000), 1);
+	assert_int_equal(clock_seconds_left(100, 98999999), 2);
+	assert_int_equal(clock_seconds_left(100, 100000000), 0);
+	assert_int_equal(clock_seconds_left(100, 200000000), 0);
 }
 
 TEST(verdicts, the_graver_counts)

@@ -223,8 +223,8 @@ static inline struct attempt_result service_repeat(struct service *s, enum outco
 static inline void assert_verdict(const struct attempt_result *r, enum verdict_kind kind, bool counted)
 {
 	if (r->verdict.kind != kind || r->counted != counted)
-		fail_msg("%s, %s, expected %s, %s", verdict_name(r->verdict.kind),
-		         r->counted ? "counted" : "not counted", verdict_name(kind),
+		fail_msg("%s, %s, expected %s, %s", verdict_words[r->verdict.kind].name,
+		         r->counted ? "counted" : "not counted", verdict_words[kind].name,
 		         counted ? "counted" : "not counted");
 }
 

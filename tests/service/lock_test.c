@@ -67,7 +67,7 @@ TEST(locks, end_at_the_second_and_not_before)
 		r = SUCCEED(&s, .type = kinds[i].type);
 		assert_verdict(&r, VERDICT_LOCKED, false);
 		assert_int_equal(
-		        verdict_retry_after(r.verdict.until_s, (START_S + kinds[i].seconds - 1) * 1000000LL),
+		        clock_seconds_left(r.verdict.until_s, (START_S + kinds[i].seconds - 1) * 1000000LL),
 		        1);
 		at(&s, kinds[i].seconds);
 		r = SUCCEED(&s, .type = kinds[i].type);
@@ -86,7 +86,7 @@ TEST(locks, that_begin_within_a_second_hold_to_the_moment_that_was_told)
 	clock_manual_set(&s.f.clock, START_S * 1000000LL + 400000);
 	r = FAIL_TIMES(&s, 2, .type = "REDUCED");
 	assert_int_equal(r.verdict.until_s, START_S + 300);
-	assert_int_equal(verdict_retry_after(r.verdict.until_s, START_S * 1000000LL + 400000), 300);
+	assert_int_equal(clock_seconds_left(r.verdict.until_s, START_S * 1000000LL + 400000), 300);
 	clock_manual_set(&s.f.clock, (START_S + 300) * 1000000LL - 1);
 	r = FAIL(&s, .type = "REDUCED");
 	assert_verdict(&r, VERDICT_LOCKED, false);
