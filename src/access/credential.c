@@ -86,13 +86,9 @@ static struct bytes make_secret(struct arena *a)
 
 static enum err_code check_name(struct bytes name, struct err *err)
 {
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.data[i];
-
-		if (!ascii_is_alphanumeric(c) && c != '-' && c != '_' && c != '.')
-			return err_set(err, ERR_INVALID,
-			               "a key's name must contain only letters, digits, '-', '_' and '.'");
-	}
+	if (!bytes_hold_only(name, "-_."))
+		return err_set(err, ERR_INVALID,
+		               "a key's name must contain only letters, digits, '-', '_' and '.'");
 	if (name.len == 0 || name.len > CREDENTIAL_NAME_MAX)
 		return err_set(err, ERR_INVALID, "a key's name must have 1 to %d characters",
 		               CREDENTIAL_NAME_MAX);

@@ -182,14 +182,6 @@ static enum err_code one_of(struct parser *p, struct bytes plain, struct bytes n
 
 /* ---- statements ---- */
 
-static bool is_sid(struct bytes text)
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (!ascii_is_alphanumeric(text.data[i]))
-			return false;
-	return true;
-}
-
 static enum err_code parse_sid(struct parser *p, struct statement *s)
 {
 	const struct json *sid = element_of(p, p->statement, BYTES("Sid"));
@@ -198,7 +190,7 @@ static enum err_code parse_sid(struct parser *p, struct statement *s)
 		return ERR_NONE;
 	if (parser_text(p, sid, POLICY_SID_BYTES_MAX, &s->sid) != ERR_NONE)
 		return p->err->code;
-	if (!is_sid(s->sid))
+	if (!bytes_hold_only(s->sid, ""))
 		return parser_refuse(p, "%s must contain only letters and digits", quote(s->sid).text);
 	return ERR_NONE;
 }

@@ -215,16 +215,6 @@ bool cidr_holds(const struct cidr *range, const struct access_address *address)
 
 /* ---- actions and resources as a document has them ---- */
 
-/* Are all bytes letters, digits, or among `others`? */
-static bool holds_only(struct bytes text, const char *others)
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (!ascii_is_alphanumeric(text.data[i]) &&
-		    (text.data[i] == '\0' || !strchr(others, text.data[i])))
-			return false;
-	return true;
-}
-
 static bool has_wildcard(struct bytes text)
 {
 	return memchr(text.data, '*', text.len) != NULL || memchr(text.data, '?', text.len) != NULL;
@@ -242,7 +232,8 @@ static bool is_action(struct bytes text)
 		return false;
 	service = (struct bytes){text.data, (size_t)(colon - text.data)};
 	name = (struct bytes){colon + 1, text.len - service.len - 1};
-	return service.len > 0 && name.len > 0 && holds_only(service, "-") && holds_only(name, "-_*?");
+	return service.len > 0 && name.len > 0 && bytes_hold_only(service, "-") &&
+	       bytes_hold_only(name, "-_*?");
 }
 
 enum err_code parse_action(struct parser *p, const struct json *json, struct pattern *out)
@@ -276,7 +267,7 @@ static bool is_service(struct bytes text)
 	for (size_t i = 0; i < text.len; i++)
 		if (ascii_lower(text.data[i]) != text.data[i])
 			return false;
-	return text.len > 0 && holds_only(text, "-");
+	return text.len > 0 && bytes_hold_only(text, "-");
 }
 
 /* An ARN cut short must say that it is, and where: arn:aws:dynamodb:*:table/T lacks the account. */
@@ -297,13 +288,14 @@ static const char *resource_fault(const struct arn *arn)
 	if (!is_service(arn->parts[ARN_SERVICE]))
 		return "must name one service, in lower case, in its third part";
 	for (unsigned i = 1; i < ARN_TAIL && i < arn->count; i++)
-		if (!holds_only(arn->parts[i], "-*?"))
+		if (!bytes_hold_only(arn->parts[i], "-*?"))
 			return "has a character that is not allowed in a partition, region or account";
 	if (arn->count < ARN_PARTS)
 		return is_cut(arn) ? NULL : "must have six parts, or end in *";
 	if (arn->parts[ARN_TAIL].len == 0)
 		return "must name a resource in its sixth part";
-	if (bytes_is(arn->parts[ARN_SERVICE], "dynamodb") && !holds_only(arn->parts[ARN_TAIL], "-_./:*?"))
+	if (bytes_is(arn->parts[ARN_SERVICE], "dynamodb") &&
+	    !bytes_hold_only(arn->parts[ARN_TAIL], "-_./:*?"))
 		return "has a character that is not allowed in a table or index name";
 	return NULL;
 }
@@ -340,7 +332,7 @@ enum { ARN_PARTITION = 1, ARN_REGION = 3, ARN_ACCOUNT = 4 };
 
 enum err_code access_region_check(struct bytes region, const char *what, struct err *err)
 {
-	if (region.len >= 1 && region.len <= ACCESS_REGION_BYTES_MAX && holds_only(region, "-"))
+	if (region.len >= 1 && region.len <= ACCESS_REGION_BYTES_MAX && bytes_hold_only(region, "-"))
 		return ERR_NONE;
 	return err_set(err, ERR_INVALID, "%s: a region must have 1 to %d letters, digits and '-'", what,
 	               ACCESS_REGION_BYTES_MAX);

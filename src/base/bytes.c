@@ -36,6 +36,17 @@ static size_t utf8_sequence(const uint8_t *p, size_t len)
 	return need;
 }
 
+bool bytes_hold_only(struct bytes text, const char *others)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+
+		if (!ascii_is_alphanumeric(c) && (c == '\0' || strchr(others, c) == NULL))
+			return false;
+	}
+	return true;
+}
+
 void bytes_lower(struct bytes text, char *out)
 {
 	for (size_t i = 0; i < text.len; i++)

@@ -73,6 +73,9 @@ static inline bool ascii_is_alphanumeric(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+/* Is every byte an ASCII letter, a digit, or one of `others`? */
+bool bytes_hold_only(struct bytes text, const char *others);
+
 /* -1: it is none. */
 static inline int hex_digit(char c)
 {

@@ -143,7 +143,8 @@ static void string_check(struct walk *w, const struct frame *at, const struct sh
 
 	if ((s->checks & SHAPE_ARN) && arn_is(json->text))
 		return;
-	if ((s->checks & SHAPE_NAME) && !schema_name_chars(json->text))
+	if ((s->checks & SHAPE_NAME) &&
+	    (json->text.len == 0 || !bytes_hold_only(json->text, TABLE_NAME_MARKS)))
 		violation_add(w, at, json, BYTES(MSG_RULE_NAME));
 	length_check(w, at, s, json, json->text.len);
 	if (s->choices == NULL || is_choice(s->choices, json->text))
@@ -311,6 +312,11 @@ static enum err_code walk_any(struct walk *w, const struct frame *at, const stru
 }
 
 /* ---- public ---- */
+
+bool arn_is(struct bytes text)
+{
+	return bytes_starts_with(text, BYTES("arn:"));
+}
 
 int64_t shape_integer(const struct json *json)
 {

@@ -76,10 +76,7 @@ int64_t shape_integer(const struct json *json);
 bool shape_slots(const struct shape *shape, const struct json *object, const struct json *slots[]);
 
 /* Is it an ARN, Amazon's name for a resource? */
-static inline bool arn_is(struct bytes text)
-{
-	return bytes_starts_with(text, BYTES("arn:"));
-}
+bool arn_is(struct bytes text);
 
 /* A member whose name (in a map) or text (in a list of strings) another one has too, or NULL. */
 const struct json *shape_repeated(struct arena *a, const struct json *list);

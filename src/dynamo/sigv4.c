@@ -276,17 +276,6 @@ static enum err_code date_check(struct check *c, struct err *err)
 
 /* ---- is it for us? ---- */
 
-static bool region_is_plain(struct bytes region)
-{
-	for (size_t i = 0; i < region.len; i++) {
-		char c = region.data[i];
-
-		if (!ascii_is_alphanumeric(c) && c != '-' && c != '_')
-			return false;
-	}
-	return region.len > 0;
-}
-
 /* All that is wrong is named at once. */
 static enum err_code scope_check(struct check *c, struct err *err)
 {
@@ -297,7 +286,7 @@ static enum err_code scope_check(struct check *c, struct err *err)
 	buf_init(&wrong, c->arena);
 	if (region.len > 0 && !bytes_equal(s->region, region))
 		buf_add_bytes(&wrong, arena_printf(c->arena, MSG_SIGN_REGION_IS, BYTES_ARG(region)));
-	else if (!region_is_plain(s->region))
+	else if (s->region.len == 0 || !bytes_hold_only(s->region, "-_"))
 		buf_add_bytes(&wrong, BYTES(MSG_SIGN_REGION));
 	if (!bytes_equal(s->service, c->r->service))
 		buf_add_bytes(&wrong, arena_printf(c->arena, MSG_SIGN_SERVICE, BYTES_ARG(c->r->service)));

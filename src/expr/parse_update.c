@@ -269,8 +269,11 @@ static enum err_code parse_sections(struct parser *p, struct expr_update *out)
 
 static void check_paths(struct parser *p, const struct expr_update *update)
 {
-	struct expr_path *paths = arena_array(p->arena, update->count, sizeof(*paths));
+	struct expr_path *paths;
 
+	if (update->count < 2)
+		return; /* one path overlaps nothing */
+	paths = arena_array(p->arena, update->count, sizeof(*paths));
 	for (uint32_t i = 0; i < update->count; i++)
 		paths[i] = update->actions[i].path;
 	path_check_disjoint(p, paths, update->count);

@@ -226,11 +226,3 @@ struct item expr_update_touched(struct arena *a, const struct expr_update *updat
 	path_sort(sorted, update->count);
 	return path_select(a, sorted, update->count, item);
 }
-
-bool expr_update_touches(const struct expr_update *update, struct bytes name)
-{
-	for (uint32_t i = 0; i < update->count; i++)
-		if (bytes_equal(update->actions[i].path.steps[0].name, name))
-			return true;
-	return false;
-}

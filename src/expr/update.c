@@ -338,3 +338,11 @@ enum err_code expr_update_apply(struct arena *a, const struct expr_update *updat
 		qsort(edits, update->count, sizeof(*edits), edit_order);
 	return merge_members(&u, (struct edits){edits, update->count, 0}, before, after);
 }
+
+bool expr_update_touches(const struct expr_update *update, struct bytes name)
+{
+	for (uint32_t i = 0; i < update->count; i++)
+		if (bytes_equal(update->actions[i].path.steps[0].name, name))
+			return true;
+	return false;
+}

@@ -3,23 +3,10 @@
 
 #include "item/messages.h"
 
-static bool is_name_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-	       c == '.' || c == '-';
-}
-
-bool schema_name_chars(struct bytes text)
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (!is_name_char(text.data[i]))
-			return false;
-	return text.len > 0;
-}
-
 bool schema_name_is(struct bytes text)
 {
-	return text.len >= TABLE_NAME_MIN && text.len <= TABLE_NAME_MAX && schema_name_chars(text);
+	return text.len >= TABLE_NAME_MIN && text.len <= TABLE_NAME_MAX &&
+	       bytes_hold_only(text, TABLE_NAME_MARKS);
 }
 
 const struct index_schema *schema_index(const struct table_schema *s, struct bytes name)

@@ -61,8 +61,8 @@ struct table_schema {
 	uint32_t             tag_count;
 };
 
-/* What names of tables and indexes are made of: letters, digits, `_`, `.` and `-`. */
-bool schema_name_chars(struct bytes text);
+/* What names of tables and indexes are made of, beside letters and digits. */
+#define TABLE_NAME_MARKS "_.-"
 
 /* Is it a name of a table: of these, TABLE_NAME_MIN to TABLE_NAME_MAX? */
 bool schema_name_is(struct bytes text);
