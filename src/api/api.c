@@ -18,6 +18,7 @@ void api_init(struct api *api, const struct api_parts *parts)
 {
 	memset(api, 0, sizeof(*api));
 	api->parts = *parts;
+	pthread_mutex_init(&api->late_lock, NULL);
 	snprintf(api->arn_home, sizeof(api->arn_home), "arn:aws:dynamodb:%.*s:" ACCESS_ACCOUNT ":",
 	         BYTES_ARG(parts->region));
 	api->started_us = clock_wall_us(parts->clock);
@@ -30,6 +31,32 @@ void api_watch(struct api *api, const struct http_server *http)
 
 /* ---- what each loop has ---- */
 
+static unsigned share_of(const struct api_loop *l)
+{
+	return l->number / 2 % LATE_THREADS_MAX;
+}
+
+static void share_late(struct api_loop *l)
+{
+	struct api *api = l->api;
+
+	pthread_mutex_lock(&api->late_lock);
+	if (api->shared[share_of(l)].loops++ == 0)
+		api->shared[share_of(l)].late = late_open();
+	l->late = api->shared[share_of(l)].late;
+	pthread_mutex_unlock(&api->late_lock);
+}
+
+static void leave_late(struct api_loop *l)
+{
+	struct api *api = l->api;
+
+	pthread_mutex_lock(&api->late_lock);
+	if (--api->shared[share_of(l)].loops == 0)
+		late_close(l->late);
+	pthread_mutex_unlock(&api->late_lock);
+}
+
 static void *loop_open(void *ctx)
 {
 	struct api      *api = ctx;
@@ -40,7 +67,8 @@ static void *loop_open(void *ctx)
 	l->api = api;
 	l->json = json_reader_open();
 	l->signatures = sigv4_key_cache_open(api->parts.seed);
-	l->late = late_open();
+	l->number = number;
+	share_late(l);
 	l->meter = &api->meter.shards[number % METER_SHARDS];
 	l->id_state = api->parts.seed.k0;
 	l->id_fixed = hash_bytes(api->parts.seed, own);
@@ -53,7 +81,7 @@ static void loop_close(void *ctx, void *loop)
 	struct api_loop *l = loop;
 
 	(void)ctx;
-	late_close(l->late);
+	leave_late(l);
 	json_reader_close(l->json);
 	sigv4_key_cache_close(l->signatures);
 	buf_release(&l->answer);

@@ -3,8 +3,10 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "api/late.h"
 #include "api/meter.h"
 #include "base/buf.h"
 #include "base/debt.h"
@@ -43,6 +45,13 @@ struct api {
 	atomic_uint      loop_count;               /* loops opened so far: makes their seeds differ */
 	struct meter     meter;
 
+	/* Every two loops share a late thread, so that half of the cores is left to callers who are not in debt. */
+	pthread_mutex_t late_lock;
+	struct {
+		struct late *late;
+		unsigned     loops;
+	} shared[LATE_THREADS_MAX]; /* under late_lock */
+
 	struct metric_counter refused_connections, refused_requests; /* at a key's limit: auth.c */
 
 	_Atomic(const struct http_server *) http; /* NULL until api_watch */
@@ -64,18 +73,18 @@ enum {
 };
 
 struct sigv4_key_cache;
-struct late;
 
 struct api_loop {
 	struct api             *api;
 	struct json_reader     *json;
 	struct sigv4_key_cache *signatures;
-	struct buf              answer;   /* of the request being answered; reused */
-	struct debts            debts;    /* of callers whose requests were heavy */
-	struct late            *late;     /* where the work for these is done; NULL: here */
-	struct meter_shard     *meter;    /* in the api; shared with other loops if there are many */
-	uint64_t                id_state; /* moves with each request id, through all 2^64 values */
-	uint64_t                id_fixed; /* differs from loop to loop */
+	struct buf              answer; /* of the request being answered; reused */
+	struct debts            debts;  /* of callers whose requests were heavy */
+	struct late        *late; /* where the work for these is done, shared with another loop; NULL: here */
+	unsigned            number;   /* of the loop */
+	struct meter_shard *meter;    /* in the api; shared with other loops if there are many */
+	uint64_t            id_state; /* moves with each request id, through all 2^64 values */
+	uint64_t            id_fixed; /* differs from loop to loop */
 };
 
 /* Like DynamoDB's: 52 digits and capitals, never twice from one process. */

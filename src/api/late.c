@@ -6,7 +6,7 @@
 #include "base/worker.h"
 #include "json/json.h"
 
-enum { LATE_NICE = 10 };
+enum { LATE_SLICE_US = 100000 };
 
 struct late {
 	struct worker worker;
@@ -64,10 +64,11 @@ struct late *late_open(void)
 	l->last = &l->first;
 	l->json = json_reader_open();
 	pthread_mutex_init(&l->lock, NULL);
-	worker_init(
-	        &l->worker,
-	        &(struct worker_options){
-	                .name = "late", .round = run_waiting, .ctx = l, .nice = LATE_NICE, .drains = true});
+	worker_init(&l->worker, &(struct worker_options){.name = "late",
+	                                                 .round = run_waiting,
+	                                                 .ctx = l,
+	                                                 .slice_us = LATE_SLICE_US,
+	                                                 .drains = true});
 	if (worker_start(&l->worker, &err) == ERR_NONE)
 		return l;
 	late_free(l);

@@ -1,8 +1,9 @@
-/* Late: a thread for the work of callers in debt (base/debt.h), one for each loop. Decoding a large request or testing a heavy
- * filter takes milliseconds, and on the loop's own thread every other connection would wait for it. The thread has a low priority, so that it takes nothing from
- * the others on a busy machine either.
+/* Late: a thread for the work of callers in debt (base/debt.h), one for every two loops. Decoding a large request or testing a
+ * heavy filter takes milliseconds, and on the loop's own thread every other connection would wait for it. The thread gives way
+ * to others that wake up. Its priority is theirs: while it holds a lock of the store's, a low one would have everybody wait on a
+ * busy machine.
  *
- * Its loop opens, feeds and closes it; the work runs on the late thread, and hands itself back with http_resume. */
+ * Any loop may feed it; the work runs on the late thread, and hands itself back with http_resume. */
 #ifndef API_LATE_H
 #define API_LATE_H
 
@@ -11,7 +12,10 @@
 struct json_reader;
 struct late;
 
-enum { LATE_WAITING_MAX = 1024 }; /* of small requests; memory_bytes_max bounds the large ones */
+enum {
+	LATE_WAITING_MAX = 1024, /* of small requests; memory_bytes_max bounds the large ones */
+	LATE_THREADS_MAX = 64,
+};
 
 /* Owned by whoever submits it, until run is called. */
 struct late_work {

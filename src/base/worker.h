@@ -33,12 +33,14 @@ struct worker_options {
 	const char *name;
 	void (*round)(struct worker *w, void *ctx);
 	void (*main)(struct worker *w, void *ctx); /* instead of round; returns once its owner wants it to */
-	void    *ctx;
-	int64_t  period_us; /* from the end of a round to the begin of the next; 0: only when woken */
-	int      nice;      /* lowers the thread's priority; 0: leaves it */
-	bool     drains;    /* a stop lets it do the round that it was woken for */
-	bool     vital;     /* if it hangs, so does the server (workers_beat) */
-	unsigned stop_ms;   /* the bound of worker_stop; 0: WORKER_STOP_MS */
+	void   *ctx;
+	int64_t period_us; /* from the end of a round to the begin of the next; 0: only when woken */
+	/* How long its thread likes to run at a time; 0: as long as others. One that likes it longer gives way to others as soon as
+	 * they wake up. Its share of the cores is as large: whoever waits for a lock that it holds waits no longer for that. */
+	int64_t  slice_us;
+	bool     drains;  /* a stop lets it do the round that it was woken for */
+	bool     vital;   /* if it hangs, so does the server (workers_beat) */
+	unsigned stop_ms; /* the bound of worker_stop; 0: WORKER_STOP_MS */
 };
 
 struct worker {

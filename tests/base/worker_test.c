@@ -5,19 +5,34 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/worker.h"
 
 /* A worker whose rounds wait at a gate: `entered` is posted by each, `leave` lets one go on. */
+/* As the kernel has it. */
+static uint64_t own_slice_ns(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t  nice;
+		uint32_t priority;
+		uint64_t slice_ns, deadline_ns, period_ns;
+	} attributes = {0};
+
+	assert_int_equal(syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0), 0);
+	return attributes.slice_ns;
+}
+
 struct gated {
 	struct worker worker;
 	sem_t         entered, leave;
 	atomic_uint   rounds;
 	char          thread_name[WORKER_NAME_MAX + 1];
-	int           priority;
+	uint64_t      slice_ns;
 };
 
 static void gated_round(struct worker *w, void *ctx)
@@ -26,7 +41,7 @@ static void gated_round(struct worker *w, void *ctx)
 
 	assert_ptr_equal(w, &g->worker);
 	pthread_getname_np(pthread_self(), g->thread_name, sizeof(g->thread_name));
-	g->priority = getpriority(PRIO_PROCESS, (id_t)gettid());
+	g->slice_ns = own_slice_ns();
 	sem_post(&g->entered);
 	sem_wait(&g->leave);
 	atomic_fetch_add(&g->rounds, 1);
@@ -199,16 +214,16 @@ TEST(worker, waiting_for_a_round_ends_with_the_worker)
 	gated_close(&g);
 }
 
-TEST(worker, its_thread_has_its_name_and_its_priority)
+TEST(worker, its_thread_has_its_name_and_its_slice)
 {
 	struct gated g;
 
-	gated_open(&g, (struct worker_options){.name = "fifteen-letters", .nice = 7});
+	gated_open(&g, (struct worker_options){.name = "fifteen-letters", .slice_us = 70000});
 	enter(&g);
 	sem_post(&g.leave);
 	gated_close(&g);
 	assert_string_equal(g.thread_name, "fifteen-letters");
-	assert_int_equal(g.priority, 7);
+	assert_true(g.slice_ns == 70000000 || g.slice_ns == 0); /* 0: a kernel that knows of none */
 }
 
 /* ---- stopping ---- */

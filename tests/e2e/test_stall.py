@@ -242,12 +242,12 @@ def test_heavy_requests_whose_peers_have_gone_are_skipped(server):
     assert metric(server, SCANS)["ThrottlingException"] > before["ThrottlingException"]
 
 
-def test_a_read_that_waited_sees_what_there_is_when_its_turn_comes(server):
-    """And not the tables of the moment when it came in."""
-    key, scans, asks = server.make("patient", EVERYTHING), 400, 8
+def answers_of_reads_that_waited(server, key, table):
+    """The statuses of DescribeTable: asked while a line of heavy requests is before it, and before there is that table."""
+    scans, asks = 400, 8
     expression, values = many(2)
     scan = signed(server, key, "Scan", {"TableName": TABLE, "FilterExpression": expression, "ExpressionAttributeValues": values}).encode()
-    describe = signed(server, key, "DescribeTable", {"TableName": "made-meanwhile"}).encode()
+    describe = signed(server, key, "DescribeTable", {"TableName": table}).encode()
     received, looks = metric(server, RECEIVED)[""], itertools.count(1)
     lines = [socket.create_connection(("127.0.0.1", urlsplit(server.endpoint).port), timeout=60) for _ in range(scans + asks)]
     for line in lines[:scans]:
@@ -256,11 +256,16 @@ def test_a_read_that_waited_sees_what_there_is_when_its_turn_comes(server):
     for line in lines[scans:]:
         line.sendall(describe)
     until(lambda: metric(server, RECEIVED)[""] >= received + scans + asks + next(looks))
-    waiting = sum(metric(server, SCANS).values())
-    server.admin.create_table(TableName="made-meanwhile", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+    server.admin.create_table(TableName=table, BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
                               AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
     answers = [line.recv(65536) for line in lines[scans:]]
-    assert [answer.split(b" ", 2)[1] for answer in answers] == [b"200"] * asks
-    assert sum(metric(server, SCANS).values()) > waiting  # or nothing was shown: they had not waited
     for line in lines:
         line.close()
+    return [answer.split(b" ", 2)[1] for answer in answers]
+
+
+def test_a_read_that_waited_sees_what_there_is_when_its_turn_comes(server):
+    """And not the tables of the moment when it came in. Only one that waited can see the table, so that is enough to have seen once:
+    on a slow machine a debt may be over too soon, and nobody waits."""
+    key = server.make("patient", EVERYTHING)
+    assert any(b"200" in answers_of_reads_that_waited(server, key, f"made-meanwhile-{i}") for i in range(TRIES))
