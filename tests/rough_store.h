@@ -13,15 +13,19 @@
 #ifndef TESTS_ROUGH_STORE_H
 #define TESTS_ROUGH_STORE_H
 
-#include "test.h"
-
 #include <malloc.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "engine/engine.h"
 #include "random.h"
 
 #define ROUGH_VARIABLE "GATEHOUSE_ROUGH"
+
+/* The engine's own store; a program that puts this one in its place has another name for it. */
+#ifndef ROUGH_ENGINE_STORE
+#define ROUGH_ENGINE_STORE engine_store
+#endif
 
 enum {
 	ROUGH_FAULTS_IN_A_ROW_MAX = 2, /* of one request: it would give up at some point, and rightly */
@@ -36,6 +40,7 @@ struct rough_task {
 	struct rough        *rough;
 	struct turn_request *request;
 	struct rough_task   *next;
+	pthread_cond_t       chosen;
 	unsigned             faults;     /* in a row */
 	bool                 unanswered; /* what it wrote last was done, and nobody said so */
 };
@@ -49,7 +54,7 @@ struct rough {
 
 	/* shared, under the lock */
 	pthread_mutex_t    lock;
-	pthread_cond_t     moved;
+	pthread_cond_t     ended; /* somebody is done */
 	struct random      random;
 	struct rough_task *first;   /* those under way */
 	struct rough_task *running; /* the one that goes on */
@@ -70,13 +75,13 @@ static inline void rough_choose(struct rough *r)
 	for (uint64_t n = random_below(&r->random, r->count); n > 0; n--)
 		task = task->next;
 	r->running = task;
-	pthread_cond_broadcast(&r->moved);
+	pthread_cond_signal(&task->chosen);
 }
 
 static inline void rough_await(struct rough_task *task)
 {
 	while (task->rough->running != task)
-		pthread_cond_wait(&task->rough->moved, &task->rough->lock);
+		pthread_cond_wait(&task->chosen, &task->rough->lock);
 }
 
 /* Others may go first, so many times. */
@@ -258,7 +263,6 @@ static inline enum err_code rough_turn(struct rough_task *task, struct rough_cal
 	}
 
 ROUGH(get, struct table_get, struct table_get_result, rough_copy_get(a, r))
-ROUGH(write, struct table_write, struct table_write_result, rough_copy_write(a, r))
 ROUGH(query, struct table_query, struct table_query_result, rough_copy_query(a, r))
 ROUGH(batch_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
 ROUGH(transact_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
@@ -320,7 +324,7 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 	return rc;
 }
 
-/* ---- tables: made once, and answered in the caller's arena ---- */
+/* ---- what services do not call, or seldom: answered in the caller's arena, and always ---- */
 
 #define ROUGH_TABLE(member, query_type, result_type)                                                         \
 	static inline enum err_code rough_##member##_run(struct turn_request *w, struct table *t)            \
@@ -337,23 +341,30 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 		return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);                              \
 	}
 
+ROUGH_TABLE(write, struct table_write, struct table_write_result)
+ROUGH_TABLE(batch_write, struct table_batch_write, struct table_batch_write_result)
+ROUGH_TABLE(list, struct table_list, struct table_list_result)
 ROUGH_TABLE(create, struct table_schema, struct table_description)
 ROUGH_TABLE(alter, struct table_alter, struct table_description)
 
-static inline enum err_code rough_describe_run(struct turn_request *w, struct table *t)
-{
-	struct rough_call *c = (struct rough_call *)w;
+#define ROUGH_NAMED(member)                                                                                  \
+	static inline enum err_code rough_##member##_run(struct turn_request *w, struct table *t)            \
+	{                                                                                                    \
+		struct rough_call *c = (struct rough_call *)w;                                               \
+                                                                                                             \
+		return t->backend->member(t, c->arena, c->name, c->r, &w->err);                              \
+	}                                                                                                    \
+	static inline enum err_code rough_##member(struct table *t, struct arena *a, struct bytes name,      \
+	                                           struct table_description *r, struct err *err)             \
+	{                                                                                                    \
+		struct rough_call c = {                                                                      \
+		        .base = {.run = rough_##member##_run}, .arena = a, .name = name, .r = r};            \
+                                                                                                             \
+		return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);                              \
+	}
 
-	return t->backend->describe(t, c->arena, c->name, c->r, &w->err);
-}
-
-static inline enum err_code rough_describe(struct table *t, struct arena *a, struct bytes name,
-                                           struct table_description *r, struct err *err)
-{
-	struct rough_call c = {.base = {.run = rough_describe_run}, .arena = a, .name = name, .r = r};
-
-	return rough_turn((struct rough_task *)t, &c, ROUGH_FINE, err);
-}
+ROUGH_NAMED(describe)
+ROUGH_NAMED(remove)
 
 static inline void rough_pause(struct table *t, int64_t us)
 {
@@ -372,6 +383,9 @@ static const struct table_backend rough_table_backend = {.name = "rough",
                                                          .transact_write = rough_transact_write,
                                                          .create = rough_create,
                                                          .describe = rough_describe,
+                                                         .list = rough_list,
+                                                         .remove = rough_remove,
+                                                         .batch_write = rough_batch_write,
                                                          .alter = rough_alter,
                                                          .pause = rough_pause};
 
@@ -401,7 +415,7 @@ static inline void *rough_run(void *ctx)
 	free(task);
 	pthread_mutex_lock(&r->lock);
 	r->live--;
-	pthread_cond_broadcast(&r->moved);
+	pthread_cond_broadcast(&r->ended);
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
 }
@@ -413,7 +427,10 @@ static inline enum err_code rough_submit(struct store *s, struct turn_request *w
 	pthread_t          thread;
 
 	(void)err;
-	*task = (struct rough_task){.base = {.backend = &rough_table_backend}, .rough = r, .request = w};
+	*task = (struct rough_task){.base = {.backend = &rough_table_backend},
+	                            .rough = r,
+	                            .request = w,
+	                            .chosen = PTHREAD_COND_INITIALIZER};
 	pthread_mutex_lock(&r->lock);
 	while (*last != NULL)
 		last = &(*last)->next;
@@ -423,7 +440,8 @@ static inline enum err_code rough_submit(struct store *s, struct turn_request *w
 	if (r->running == NULL)
 		rough_choose(r);
 	pthread_mutex_unlock(&r->lock);
-	assert_int_equal(pthread_create(&thread, NULL, rough_run, task), 0);
+	if (pthread_create(&thread, NULL, rough_run, task) != 0)
+		abort();
 	pthread_detach(thread);
 	return ERR_NONE;
 }
@@ -435,7 +453,7 @@ static inline void rough_gathered(struct store *s)
 
 static inline struct store *rough_engine(const struct store *s)
 {
-	return engine_store(((const struct rough *)s)->engine);
+	return ROUGH_ENGINE_STORE(((const struct rough *)s)->engine);
 }
 
 static inline struct table *rough_read_begin(struct store *s, struct arena *a)
@@ -481,7 +499,7 @@ static inline struct rough *rough_open(struct engine *engine, uint64_t seed)
 	                    .engine = engine,
 	                    .seed = seed,
 	                    .lock = PTHREAD_MUTEX_INITIALIZER,
-	                    .moved = PTHREAD_COND_INITIALIZER,
+	                    .ended = PTHREAD_COND_INITIALIZER,
 	                    .random = {seed}};
 	return r;
 }
@@ -491,7 +509,7 @@ static inline void rough_finish(struct rough *r)
 {
 	pthread_mutex_lock(&r->lock);
 	while (r->live > 0)
-		pthread_cond_wait(&r->moved, &r->lock);
+		pthread_cond_wait(&r->ended, &r->lock);
 	pthread_mutex_unlock(&r->lock);
 }
 

@@ -39,7 +39,8 @@ def rows(ddb, subject):
                           ExpressionAttributeValues={":p": s(subject)})
     except ddb.exceptions.ResourceNotFoundException:
         return {}
-    return {item.pop("SK")["S"]: {name: value for name, value in item.items() if name != "history"} for item in items}
+    return {item.pop("SK")["S"]: {name: value for name, value in item.items() if name != "history"}
+            for item in items if item["SK"] != s("#VERSION")}  # which an engine with other writers adds
 
 
 # ---- the rows ----
