@@ -275,9 +275,11 @@ static inline void step(struct stepper *st, unsigned number)
 
 /* ---- the whole ---- */
 
-static inline void history_live(struct history *h)
+/* Lives in its directory until it is killed: here, where what the engine's threads use is still there. */
+static inline void history_live_and_die(void *ctx)
 {
-	struct stepper st = {.h = h};
+	struct history *h = ctx;
+	struct stepper  st = {.h = h};
 
 	h->random = (struct random){h->seed};
 	h->states[0] = (struct state){.second = START_S};
@@ -298,12 +300,6 @@ static inline void history_live(struct history *h)
 	}
 	if (h->checkpoint_ends >= 0) /* if none was due since */
 		assert_int_not_equal(checkpoint_run(st.f.engine, &st.f.err), ERR_NONE);
-}
-
-/* Lives in its directory until it is killed. */
-static inline void history_live_and_die(void *ctx)
-{
-	history_live(ctx);
 	kill(getpid(), SIGKILL);
 }
 
