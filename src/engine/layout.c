@@ -1,5 +1,5 @@
 /* Layout: every key in the store, drawn. Integers are big-endian, so that they sort; hash and range keys are
- * in the order-preserving form of item/key.c.
+ * in the order-preserving form of item/codec.c.
  *
  *   m name                                                       -> small facts: next table id, where the journal begins
  *   t name                                                       -> the table's schema, as an item
