@@ -76,6 +76,7 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	journey = v1_read_journey(c, &f, k->c.who.rules);
 	v1_read_method(c, &f, &k->c.who);
 	v1_read_context(c, &f, &k->c.who);
+	v1_read_challenge(&f, &k->c.who);
 	read_actions(&f, &k->c, journey);
 	read_limits(c, &f, &k->c);
 	k->enforce = v1_read_enforce(c, &f);

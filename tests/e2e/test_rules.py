@@ -110,6 +110,9 @@ def test_a_challenge_is_asked_for_reported_and_ended(server, subject):
     assert (reached["verdict"], reached["reason"], reached["first_time"], reached["counted"]) == ("challenge", "challenge", True, True)
     assert 590 <= reached["retry_after"] <= 600
     assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "challenge"
+    assert check(v1, subject, "PASSWORD_ENTRY", challenge="none").json()["verdict"] == "challenge"
+    assert check(v1, subject, "PASSWORD_ENTRY", challenge="passed").json()["verdict"] == "allow"
+    assert check(v1, subject, "PASSWORD_ENTRY", challenge="maybe").status == 422
     enforced = v1.post("/v1/check?enforce=status", {"subject": subject, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]})
     assert enforced.status == 403
     without = v1.record(subject, outcome="success")
@@ -120,6 +123,7 @@ def test_a_challenge_is_asked_for_reported_and_ended(server, subject):
     assert right["verdict"] == "allow" and right["cleared"][0]["count"] == 3
     assert check(v1, subject, "PASSWORD_ENTRY").json()["verdict"] == "allow"
     assert v1.record(subject, times=4, challenge="passed")["verdict"] == "locked"
+    assert check(v1, subject, "PASSWORD_ENTRY", challenge="passed").json()["verdict"] == "locked"
     assert v1.record(subject, outcome="success", challenge="passed")["verdict"] == "locked"
     answer = v1.attempts(attempt(subject, challenge="maybe"))
     assert (answer.status, answer.json()["field"]) == (422, "challenge")
