@@ -41,15 +41,6 @@ static struct want *want_add(struct look *l, enum want_kind kind, struct bytes p
 	return w;
 }
 
-/* ---- states ---- */
-
-static void states_want(struct look *l, struct states_seen *seen)
-{
-	for (int i = 0; i < STATE_ROW_COUNT; i++)
-		want_add(l, WANT_STATE, seen->subject, state_row_key((enum state_row)i))->state =
-		        &seen->rows[i];
-}
-
 /* ---- the lane ---- */
 
 static enum err_code lane_look(const struct look *l)
@@ -339,13 +330,6 @@ static void full_judge(const struct look *l, const struct counter *c)
 		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
 }
 
-static void denied_judge(const struct look *l)
-{
-	if (l->q->source_denied)
-		verdict_add(&l->out->verdict,
-		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
-}
-
 /* ---- what is shown ---- */
 
 static void show(int64_t count, int64_t max, int64_t ends_s, struct count_shown *shown)
@@ -427,7 +411,9 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	for (uint32_t i = 0; i < q->subject_count; i++) {
 		seen[i] = (struct states_seen){
 		        .subject = q->subjects[i], .verdict = &out->verdict, .required = &out->required};
-		states_want(&l, &seen[i]);
+		for (int row = 0; row < STATE_ROW_COUNT; row++)
+			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
+			        &seen[i].rows[row];
 		subject_locks_want(&l, q->subjects[i]);
 	}
 	source_locks_want(&l);
@@ -439,7 +425,9 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	for (uint32_t i = 0; i < q->subject_count; i++)
 		if (states_judge(ctx, &seen[i], err) != ERR_NONE)
 			return err->code;
-	denied_judge(&l);
+	if (q->source_denied)
+		verdict_add(&out->verdict,
+		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		full_judge(&l, &out->counters[i]);
 	return ERR_NONE;

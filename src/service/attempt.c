@@ -461,11 +461,6 @@ static enum err_code succeed_in_shadow(struct recording *r)
 
 /* ---- all of it ---- */
 
-static bool is_counted(const struct rule *rule, enum outcome outcome)
-{
-	return outcome == (rule->counts == COUNT_SENT ? OUTCOME_SENT : OUTCOME_FAILURE);
-}
-
 /* A guess that was made without the challenge is counted all the same. Its success is none, nothing is sent, and none is
  * begun. */
 static bool stops(const struct attempt *q, enum verdict_kind kind, enum outcome outcome)
@@ -498,7 +493,7 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 		assessment_show(&now, q->rule, &out->nearest);
 		return ERR_NONE;
 	}
-	if (is_counted(q->rule, outcome))
+	if (outcome == (q->rule->counts == COUNT_SENT ? OUTCOME_SENT : OUTCOME_FAILURE))
 		return count_all(&r);
 	if (outcome != OUTCOME_SUCCESS)
 		return ERR_NONE;

@@ -77,18 +77,13 @@ static uint32_t near_read(struct fields *f)
 	return 0;
 }
 
-static struct bytes prefix_default(struct arena *a, struct bytes name)
-{
-	return arena_printf(a, "%.*s#", BYTES_ARG(name));
-}
-
 /* An empty one is fine, unlike other texts. */
 static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes name)
 {
 	const struct json *member = fields_get(f, "prefix");
 
 	if (member == NULL)
-		return prefix_default(a, name);
+		return arena_printf(a, "%.*s#", BYTES_ARG(name));
 	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
 		return arena_copy(a, member->text);
 	fields_fail(f, "prefix", ERR_INVALID, "must be a string of at most %d bytes", LIMIT_PREFIX_MAX);
@@ -218,25 +213,10 @@ static int by_name(const void *a, const void *b)
 	return bytes_compare(((const struct limit_policy *)a)->name, ((const struct limit_policy *)b)->name);
 }
 
-static void set_finish(struct limit_policies *p)
-{
-	struct limit_counts *counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));
-
-	qsort(p->list, p->count, sizeof(*p->list), by_name);
-	for (uint32_t i = 0; i < p->count; i++)
-		p->list[i].counts = &counts[i];
-}
-
-static void check_names(const struct limit_policies *p, struct fields *f)
-{
-	for (uint32_t i = 1; i < p->count; i++)
-		if (bytes_equal(p->list[i - 1].name, p->list[i].name))
-			fields_fail(f, NULL, ERR_SERIALIZATION, "the policy %.*s is defined twice",
-			            BYTES_ARG(p->list[i].name));
-}
-
 static void policies_read(struct limit_policies *p, struct fields *f, const struct json *tree)
 {
+	struct limit_counts *counts;
+
 	if (!fields_failed(f) && tree->count > LIMIT_POLICIES_MAX)
 		fields_fail(f, NULL, ERR_INVALID, "must have at most %d policies, not %u", LIMIT_POLICIES_MAX,
 		            tree->count);
@@ -245,9 +225,14 @@ static void policies_read(struct limit_policies *p, struct fields *f, const stru
 	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));
 	for (const struct json *m = tree->children; m != NULL; m = m->next)
 		policy_read(f, &p->base.arena, m, &p->list[p->count++]);
-	set_finish(p);
-	if (!fields_failed(f))
-		check_names(p, f);
+	qsort(p->list, p->count, sizeof(*p->list), by_name);
+	counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));
+	for (uint32_t i = 0; i < p->count; i++) {
+		p->list[i].counts = &counts[i];
+		if (i > 0 && bytes_equal(p->list[i - 1].name, p->list[i].name))
+			fields_fail(f, NULL, ERR_SERIALIZATION, "the policy %.*s is defined twice",
+			            BYTES_ARG(p->list[i].name));
+	}
 }
 
 enum err_code limit_policies_parse(const struct json *tree, struct document **out, struct err *err)

@@ -20,15 +20,6 @@ static void text_add(struct row *row, const char *name, struct bytes text)
 		row_set_text(row, name, text);
 }
 
-static struct value texts_value(struct arena *a, const struct bytes *texts, uint32_t count)
-{
-	struct value_list list = {arena_array(a, count, sizeof(struct value)), count};
-
-	for (uint32_t i = 0; i < count; i++)
-		list.items[i] = value_string(texts[i]);
-	return (struct value){.type = VALUE_L, .list = list};
-}
-
 /* A count that others go on counting in: it is lowered by one. `since` tells it from a later one of the same key. */
 static bool is_counted_in(const struct table_write *w)
 {
@@ -92,7 +83,12 @@ static enum err_code changes_note(struct context *ctx, struct row *row, struct e
 
 static void request_note(const struct attempt *q, struct arena *a, struct row *row)
 {
-	row_set(row, "subjects", texts_value(a, q->subjects, q->subject_count));
+	struct value_list subjects = {arena_array(a, q->subject_count, sizeof(struct value)),
+	                              q->subject_count};
+
+	for (uint32_t i = 0; i < q->subject_count; i++)
+		subjects.items[i] = value_string(q->subjects[i]);
+	row_set(row, "subjects", (struct value){.type = VALUE_L, .list = subjects});
 	row_set_text(row, "journey", q->rule->journey);
 	row_set_text(row, "type", q->rule->type);
 	text_add(row, "method_id", q->method_id);
@@ -153,17 +149,12 @@ enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct
 
 /* ---- finding ---- */
 
-static void subjects_read(const struct item *row, struct attempt *q)
+static void request_read(const struct item *row, const struct rules *rules, struct attempt *q)
 {
 	const struct value *v = item_get(row, BYTES("subjects"));
 
 	for (uint32_t i = 0; v != NULL && v->type == VALUE_L && i < v->list.count && i < SUBJECTS_MAX; i++)
 		q->subjects[q->subject_count++] = value_text(&v->list.items[i]);
-}
-
-static void request_read(const struct item *row, const struct rules *rules, struct attempt *q)
-{
-	subjects_read(row, q);
 	q->rules = rules;
 	q->method_id = row_text(row, "method_id");
 	q->method_type = row_text(row, "mfa_method_type");
