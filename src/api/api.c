@@ -285,10 +285,15 @@ static bool has_dot_segment(struct bytes path)
 	return false;
 }
 
+static bool is_v1(struct bytes path)
+{
+	return bytes_starts_with(path, BYTES("/v1/"));
+}
+
 /* In the form that the caller understands. */
 static void refuse_origin(struct api_loop *l, struct http_request *r, const struct err *err)
 {
-	if (v1_is_path(r->path) || r->method != HTTP_POST)
+	if (is_v1(r->path) || r->method != HTTP_POST)
 		problem_answer(l, r, err->code, err->text);
 	else
 		dynamodb_refuse(r, err);
@@ -309,7 +314,7 @@ static void handle(void *api, struct http_request *r)
 		problem_answer(l, r, ERR_SERIALIZATION, "the path must not contain a segment . or ..");
 		return;
 	}
-	if (v1_is_path(r->path)) {
+	if (is_v1(r->path)) {
 		v1_handle(l, r);
 		return;
 	}
@@ -347,7 +352,7 @@ static struct bytes error_body(void *ctx, struct arena *a, const struct http_err
 		return buf_bytes(&out);
 	}
 	err_set(&err, code, "%s", e->text);
-	if (v1_is_path(e->path)) {
+	if (is_v1(e->path)) {
 		problem_write_err(&out, code, &err);
 	} else {
 		dynamodb_encode_error(a, code, &err, &out);

@@ -388,11 +388,6 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	dispatch(&c->call);
 }
 
-bool v1_is_path(struct bytes path)
-{
-	return bytes_starts_with(path, BYTES("/v1/"));
-}
-
 void v1_handle(struct api_loop *l, struct http_request *r)
 {
 	struct v1_match match;

@@ -124,8 +124,7 @@ extern const struct protocol v1_protocol;
 const struct v1_route *v1_route_at(unsigned index);
 unsigned               v1_route_index(const struct v1_route *route);
 
-/* Is the path under /v1? Then it is answered here, with 404 and 405 too. */
-bool v1_is_path(struct bytes path);
+/* A path under /v1 is answered here, with 404 and 405 too. */
 void v1_handle(struct api_loop *l, struct http_request *r);
 
 #endif
