@@ -1,0 +1,43 @@
+/* Read set: what a decision rests on, and the transaction that is done only if all of it is still so. For change.c, which
+ * says when; services and context.h know only change.h. */
+#ifndef SERVICE_READ_SET_H
+#define SERVICE_READ_SET_H
+
+#include "service/change.h"
+
+/* Where a row is. */
+struct place {
+	enum service_table which;
+	struct bytes       pk, sk; /* sk: empty if the table has none */
+};
+
+static inline const struct item *write_target(const struct table_write *w)
+{
+	return w->kind == TABLE_PUT ? &w->item : &w->key;
+}
+
+struct place place_of(const struct changes *c, const struct table_write *w);
+
+static inline bool same_place(const struct place *a, const struct place *b)
+{
+	return a->which == b->which && bytes_equal(a->sk, b->sk) && bytes_equal(a->pk, b->pk);
+}
+
+/* How many actions it adds to those of the list. */
+uint32_t read_set_actions(const struct changes *c);
+
+/* Was something read of that table? */
+bool read_set_has(const struct changes *c, enum service_table which);
+
+/* The transaction: the list with its conditions, checks of what was only read, and versions. */
+struct transaction {
+	struct changes     *c;
+	struct table_write *actions;
+	uint32_t            count;
+	size_t              checked_bytes; /* a transaction is measured with what it looks at */
+	char                token[TABLE_TOKEN_MAX];
+};
+
+void transaction_make(struct transaction *x, struct changes *c, int64_t now_us);
+
+#endif
