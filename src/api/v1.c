@@ -384,6 +384,8 @@ static void handle(struct api_loop *l, struct http_request *r, const struct v1_m
 	                          .arena = &r->arena,
 	                          .caller = BYTES("-"),
 	                          .now_us = store->backend->now_us(store)};
+	if (c->ctx.services->events.on != 0) /* only events tell of it */
+		c->ctx.trace = traceparent_trace_id(http_header_get(r, "traceparent"));
 	memcpy(c->params, match->params, sizeof(match->params));
 	dispatch(&c->call);
 }
