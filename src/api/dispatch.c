@@ -67,7 +67,7 @@ static void conclude(struct http_request *r);
 /* What a request holds: large items were read, maybe. */
 static size_t held_bytes(const struct call *c)
 {
-	return c->http->body.len + c->http->arena.used_bytes - c->rehearsal_bytes;
+	return c->http->body.len + c->http->arena.used_bytes;
 }
 
 static enum err_code turn_run(struct turn_request *turn, struct table *t)
@@ -84,21 +84,22 @@ static bool can_rehearse(const struct call *c)
 	return c->conditional && c->loop->late != NULL && store_of(c)->backend->rehearse != NULL;
 }
 
-/* On the late thread. */
+/* On the late thread. The large items that it read are given back before the turn: many may wait for that. */
 static void rehearse(struct call *c)
 {
 	struct store *store = store_of(c);
-	struct arena *arena = &c->http->arena;
-	size_t        before = arena->used_bytes;
+	struct arena *arena = &c->http->arena, before;
 
 	reader_end(c);
 	c->turn.rehearsal = call_reader(c);
 	store->backend->rehearse(store, c->reader, arena);
+	before = *arena;
 	c->turn.rc = turn_run(&c->turn, c->reader);
 	c->decided = store->backend->rehearsed(store, c->reader);
-	if (!c->decided)
-		c->turn.rc = ERR_NONE;
-	c->rehearsal_bytes = arena->used_bytes - before;
+	if (c->decided)
+		return;
+	c->turn.rc = ERR_NONE;
+	arena_rewind(arena, before);
 }
 
 /* Nobody waits for the answer any more. */

@@ -78,9 +78,8 @@ struct call {
 	struct table          *reader;      /* call_reader; NULL: none */
 	struct table           tableless_table; /* of a tableless READ: its time, and no backend */
 	struct late_work       late;
-	bool                   decided;         /* a rehearsal has shown that it fails: it needs no turn */
-	size_t                 rehearsal_bytes; /* what that took of the arena */
-	struct bytes           request_id;      /* from answer on */
+	bool                   decided;    /* a rehearsal has shown that it fails: it needs no turn */
+	struct bytes           request_id; /* from answer on */
 	struct bytes
 	        key_id; /* of the caller, which the log names after its release; empty: nobody was asked */
 	char    id_text[REQUEST_ID_LENGTH], key_id_text[CREDENTIAL_ID_BYTES];

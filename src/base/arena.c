@@ -93,6 +93,17 @@ void arena_reset(struct arena *a)
 	*a = (struct arena){keep, keep->data, keep->data + keep->size, keep->size};
 }
 
+void arena_rewind(struct arena *a, struct arena then)
+{
+	while (a->blocks != then.blocks) {
+		struct arena_block *next = a->blocks->next;
+
+		free(a->blocks);
+		a->blocks = next;
+	}
+	*a = then;
+}
+
 void *arena_alloc_block(struct arena *a, size_t len)
 {
 	size_t              room = (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);

@@ -26,6 +26,9 @@ void arena_release(struct arena *a);
 /* Forgets everything allocated, keeping one small block for the next request. */
 void arena_reset(struct arena *a);
 
+/* Gives back what was allocated since then: `then` is a copy of the arena, and it was neither reset nor released since. */
+void arena_rewind(struct arena *a, struct arena then);
+
 /* arena_alloc when the newest block has not so much left. */
 void *arena_alloc_block(struct arena *a, size_t len);
 

@@ -186,6 +186,29 @@ TEST(buf, adds_numbers_as_printf_would)
 	buf_release(&b);
 }
 
+TEST(arena, rewinding_gives_back_what_came_since_and_keeps_what_was_there)
+{
+	struct arena a, then, empty;
+	char        *kept, *given_back;
+
+	arena_init(&a);
+	empty = a;
+	kept = arena_alloc(&a, 8);
+	memcpy(kept, "as ever", 8);
+	then = a;
+	given_back = arena_alloc(&a, 10);
+	arena_alloc(&a, 400000);
+	arena_alloc(&a, 3000000);
+	arena_alloc(&a, 10);
+	arena_rewind(&a, then);
+	assert_int_equal(a.used_bytes, then.used_bytes);
+	assert_string_equal(kept, "as ever");
+	assert_ptr_equal(arena_alloc(&a, 10), given_back);
+	arena_rewind(&a, empty);
+	assert_int_equal(a.used_bytes, 0);
+	arena_release(&a);
+}
+
 TEST(buf, grows_on_the_heap_and_in_an_arena)
 {
 	struct arena a;
