@@ -191,10 +191,12 @@ static inline void rough_copy_batch(struct arena *a, struct table_batch_get_resu
 	r->skipped = skipped;
 }
 
-static inline void rough_copy_transact(struct arena *a, struct table_transact_result *r, uint32_t count)
+/* `count` actions were done of those that were asked for: all, unless checks were left out. */
+static inline void rough_copy_transact(struct arena *a, struct table_transact_result *r, uint32_t count,
+                                       uint32_t asked)
 {
-	struct table_reason       *reasons = arena_array(a, count + 1, sizeof(*reasons));
-	struct table_write_result *results = arena_array(a, count + 1, sizeof(*results));
+	struct table_reason       *reasons = arena_zalloc(a, (asked + 1) * sizeof(*reasons));
+	struct table_write_result *results = arena_zalloc(a, (asked + 1) * sizeof(*results));
 
 	for (uint32_t i = 0; i < count && r->cancelled; i++) {
 		reasons[i] = r->reasons[i];
@@ -317,7 +319,7 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 	else if (q.count > 0)
 		rc = rough_turn(task, &c, fate, err);
 	if (rc == ERR_NONE) {
-		rough_copy_transact(a, r, q.count);
+		rough_copy_transact(a, r, q.count, asked->count);
 		task->rough->conflicts += r->cancelled;
 	}
 	arena_release(&own);
