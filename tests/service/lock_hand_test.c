@@ -369,6 +369,25 @@ TEST(unlock, the_most_locks_of_one_call_fit_into_one_commit_though_all_have_grow
 	service_close(&s);
 }
 
+TEST(unlock, of_as_many_subjects_as_a_call_may_name_fits_into_each_commit)
+{
+	struct service   s;
+	struct bytes     subjects[UNLOCK_SUBJECTS_MAX];
+	struct list_turn l = {.q = {.limit = LOCKS_PAGE_MAX, .subjects = subjects}};
+	uint32_t         pages;
+
+	service_open(&s, GROWING_RULES);
+	l.q.subject_count = UNLOCK_SUBJECTS_MAX;
+	for (int i = 0; i < UNLOCK_SUBJECTS_MAX; i++) {
+		subjects[i] = arena_printf(&s.f.arena, "subject-%d", i);
+		set(&s, subjects[i].data, "PASSWORD_ENTRY", "GROWING", 0);
+	}
+	assert_int_equal(walk(&s, &l, unlock_run, &pages), UNLOCK_SUBJECTS_MAX);
+	assert_true(pages > 1);
+	assert_int_equal(rows_in_table(&s), 0);
+	service_close(&s);
+}
+
 /* ---- a lock that would stop nobody ---- */
 
 static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool persons)
