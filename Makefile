@@ -7,7 +7,7 @@
 #   make test-tsan     the C suites with threads under ThreadSanitizer
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
-#   make lint          layout, layers
+#   make lint          layout, layers, parameters, files named in READMEs
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
 #   make client        libgatehouse, the client library, into build/client
@@ -174,6 +174,7 @@ lint:
 	@clang-format --dry-run -Werror $(FORMATTED)
 	@tools/layers
 	@tools/parameters
+	@tools/listed
 
 format:
 	@clang-format -i $(FORMATTED)
