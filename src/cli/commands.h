@@ -38,7 +38,7 @@ void commands_print_man(const struct command *const *commands, size_t count);
 /* A bash function, _gatehouse_table COMMAND: sets words, options, and which options take what. */
 void commands_print_completion(const struct command *const *commands, size_t count);
 
-/* Warns on standard error of actions in a policy that are none of this server's. IAM takes such a policy, and so do we: it may
+/* Warns on standard error of actions in a policy that this server does not have. IAM takes such a policy, and so do we: it may
  * be for other services as well. */
 struct policy;
 void policy_warn(const struct policy *p);

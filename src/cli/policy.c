@@ -28,8 +28,9 @@ static void warn(void *ctx, struct bytes action)
 {
 	(void)ctx;
 	fprintf(stderr,
-	        "gatehouse: warning: the policy's action \"%.*s\" is none of this server's, so it has no "
-	        "effect\n",
+	        "gatehouse: warning: the policy names the action \"%.*s\", which this server does not have, "
+	        "so "
+	        "it has no effect\n",
 	        BYTES_ARG(action));
 }
 

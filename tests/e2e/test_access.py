@@ -149,7 +149,7 @@ def test_actions_that_no_request_can_have_are_warned_of_when_a_key_is_made(guard
     policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}
     done = guarded.command("key", "create", "typist", "--policy", "-", text=json.dumps(policy))
     assert done.returncode == 0 and done.stdout.startswith("export AWS_ACCESS_KEY_ID=")
-    assert done.stderr.splitlines() == [f'gatehouse: warning: the policy\'s action "{action}" is none of this server\'s, so it has no effect'
+    assert done.stderr.splitlines() == [f'gatehouse: warning: the policy names the action "{action}", which this server does not have, so it has no effect'
                                         for action in ("dynamodb:getitm", "gatehouse:recrd*", "s3:getobject")]
     assert guarded.command("key", "create", "careful", "--policy", "-", text=json.dumps(EVERYTHING)).stderr == ""
 
