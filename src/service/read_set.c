@@ -145,22 +145,28 @@ void changes_confirm(struct changes *c)
 
 /* ---- the transaction ---- */
 
-/* Every attribute that was read is what it was. */
-static const struct expr *unchanged(struct arena *a, const struct item *read)
+/* Every attribute that was read is what it was, and what the write adds is not there yet: somebody else may have added
+ * it and left the rest as it was. */
+static const struct expr *unchanged(struct arena *a, const struct item *read, const struct item *written)
 {
-	const char **names = arena_array(a, read->count + 1, sizeof(*names));
+	const char **names = arena_array(a, read->count + written->count + 1, sizeof(*names));
+	uint32_t     count = 0;
 
 	for (uint32_t i = 0; i < read->count; i++)
-		names[i] = arena_printf(a, "%.*s", BYTES_ARG(read->members[i].name)).data;
-	names[read->count] = NULL;
+		names[count++] = arena_printf(a, "%.*s", BYTES_ARG(read->members[i].name)).data;
+	for (uint32_t i = 0; i < written->count; i++)
+		if (item_get(read, written->members[i].name) == NULL)
+			names[count++] = arena_printf(a, "%.*s", BYTES_ARG(written->members[i].name)).data;
+	names[count] = NULL;
 	return row_same(a, read, names);
 }
 
-static const struct expr *as_read(struct arena *a, const struct row_read *r)
+/* `written`: what takes its place, or nothing. */
+static const struct expr *as_read(struct arena *a, const struct row_read *r, const struct item *written)
 {
 	const struct service_table_shape *shape = service_table_shape(r->place.which);
 
-	return r->found ? unchanged(a, &r->item) : row_absent(a, shape->hash, shape->ttl, r->now_us);
+	return r->found ? unchanged(a, &r->item, written) : row_absent(a, shape->hash, shape->ttl, r->now_us);
 }
 
 static bool is_written(const struct changes *c, const struct place *p)
@@ -170,7 +176,8 @@ static bool is_written(const struct changes *c, const struct place *p)
 
 static void rows_check(struct transaction *x)
 {
-	struct changes *c = x->c;
+	static const struct item nothing = {0};
+	struct changes          *c = x->c;
 
 	for (uint32_t i = 0; i < c->row_count; i++) {
 		const struct row_read *r = &c->rows[i];
@@ -181,7 +188,7 @@ static void rows_check(struct transaction *x)
 		x->actions[x->count++] = (struct table_write){.kind = TABLE_CHECK,
 		                                              .table = c->tables->names[r->place.which],
 		                                              .key = place_key(c->arena, &r->place),
-		                                              .condition = as_read(c->arena, r)};
+		                                              .condition = as_read(c->arena, r, &nothing)};
 	}
 }
 
@@ -285,7 +292,7 @@ void transaction_make(struct transaction *x, struct changes *c, int64_t now_us)
 
 		x->actions[x->count] = c->list[i];
 		if (r != NULL && c->list[i].condition == NULL)
-			x->actions[x->count].condition = as_read(c->arena, r);
+			x->actions[x->count].condition = as_read(c->arena, r, write_target(&c->list[i]));
 		x->count++;
 	}
 	rows_check(x);

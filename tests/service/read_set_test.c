@@ -68,6 +68,37 @@ TEST(read_set, a_commit_fails_if_any_row_that_was_read_by_key_has_changed_since)
 	}
 }
 
+/* Reads a row and adds an attribute to it. n: 1 others add it too, and change nothing else. */
+static enum err_code add_attribute(struct act *act, struct err *err)
+{
+	struct context others = act->ctx;
+	struct looked  seen;
+	struct row     row;
+
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &seen, err), ERR_NONE);
+	row_from(&row, act->ctx.arena, &seen.item);
+	row_set_i64(&row, "failures", 1);
+	if (act->n == 1) {
+		ctx_begin(&others, act->ctx.table);
+		ctx_put(&others, TABLE_AUTH_STATE, row_item(&row));
+		assert_int_equal(changes_commit(&others.changes, others.table, err), ERR_NONE);
+	}
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_item(&row));
+	return commit(act, err);
+}
+
+TEST(read_set, a_commit_fails_if_others_have_added_the_attribute_that_it_adds)
+{
+	for (int n = 0; n <= 1; n++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+		assert_int_equal(play(&x, add_attribute, n), n == 0 ? ERR_NONE : ERR_CONDITION);
+		scene_close(&x);
+	}
+}
+
 /* ---- queries ---- */
 
 static enum err_code query(struct act *act, const char *pk, const char *prefix, struct table_query_result *r,
@@ -163,6 +194,72 @@ TEST(read_set, a_table_that_is_alone_has_neither_conditions_nor_versions)
 	assert_int_equal(engine_run(x.s.f.engine, &act.base, &x.s.f.err), ERR_NONE);
 	assert_false(row_find(&x.s, BYTES("p"), BYTES(CHANGES_VERSION_KEY), &version));
 	scene_close(&x);
+}
+
+/* ---- rows that have expired, and are still there ---- */
+
+static struct item ending(struct context *ctx, const char *sk, int64_t ttl)
+{
+	struct row  row;
+	struct item old = counted(ctx, "p", sk, 1);
+
+	row_from(&row, ctx->arena, &old);
+	row_set_i64(&row, "ttl", ttl);
+	return row_item(&row);
+}
+
+static enum err_code make_expired(struct act *act, struct err *err)
+{
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, ending(&act->ctx, "A#B#C", act->ctx.now_s - 1));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, ending(&act->ctx, "A#B#D", act->ctx.now_s - 1));
+	return commit(act, err);
+}
+
+/* n: 1 others bring the row to life that is only read, 2 the one that is written. */
+static enum err_code read_expired(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
+	assert_false(row.found);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#D"), &row, err), ERR_NONE);
+	assert_false(row.found);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7));
+	if (act->n > 0)
+		others_put(act, "p", act->n == 1 ? "A#B#D" : "A#B#C", 9);
+	return commit(act, err);
+}
+
+/* Time does not pass for a version here: its row stays, too. */
+static enum err_code follow_expired(struct act *act, struct err *err)
+{
+	struct table_query_result r;
+
+	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "X#Y#Z", 7));
+	if (act->n == 1)
+		others_put(act, "p", "A#B#E", 9);
+	return commit(act, err);
+}
+
+TEST(read_set, a_row_that_has_expired_is_absent_where_the_table_does_not_hide_it)
+{
+	for (int n = 0; n <= 2; n++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		fixture_ok(
+		        &x.s.f, "CreateTable",
+		        "{'TableName':'auth-state','BillingMode':'PAY_PER_REQUEST','KeySchema':["
+		        "{'AttributeName':'PK','KeyType':'HASH'},{'AttributeName':'SK','KeyType':'RANGE'}],"
+		        "'AttributeDefinitions':[{'AttributeName':'PK','AttributeType':'S'},"
+		        "{'AttributeName':'SK','AttributeType':'S'}]}");
+		assert_int_equal(play(&x, make_expired, 0), ERR_NONE);
+		assert_int_equal(play(&x, read_expired, n), n == 0 ? ERR_NONE : ERR_CONDITION);
+		at(&x.s, CHANGES_VERSION_LIFE_S);
+		assert_int_equal(play(&x, follow_expired, n), n == 1 ? ERR_CONDITION : ERR_NONE);
+		scene_close(&x);
+	}
 }
 
 /* ---- many rows ---- */
