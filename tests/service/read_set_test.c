@@ -2,6 +2,8 @@
  * write, and commits. */
 #include "service/scene.h"
 
+#include "service/lock.h"
+
 static struct item counted(struct context *ctx, const char *pk, const char *sk, int64_t count)
 {
 	struct row row;
@@ -258,6 +260,59 @@ TEST(read_set, a_row_that_has_expired_is_absent_where_the_table_does_not_hide_it
 		assert_int_equal(play(&x, read_expired, n), n == 0 ? ERR_NONE : ERR_CONDITION);
 		at(&x.s, CHANGES_VERSION_LIFE_S);
 		assert_int_equal(play(&x, follow_expired, n), n == 1 ? ERR_CONDITION : ERR_NONE);
+		scene_close(&x);
+	}
+}
+
+/* ---- scans ---- */
+
+static struct item lock_of_rule(struct context *ctx)
+{
+	struct row  row;
+	struct item old = counted(ctx, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY", 1);
+
+	row_from(&row, ctx->arena, &old);
+	row_set_text(&row, "cause", BYTES("SIGN_IN/PASSWORD_ENTRY"));
+	return row_item(&row);
+}
+
+static enum err_code rule_locks(struct act *act, struct err *err)
+{
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, lock_of_rule(&act->ctx));
+	return commit(act, err);
+}
+
+/* Called when the scan has found the lock: a person makes it his own (n 1). */
+static bool sees(void *ctx, struct bytes journey)
+{
+	struct act *act = ctx;
+
+	(void)journey;
+	if (act->n == 1)
+		others_put(act, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY", 1);
+	return true;
+}
+
+static enum err_code unlock_all(struct act *act, struct err *err)
+{
+	struct lock_search q = {.limit = UNLOCK_MAX, .not_persons = true, .sees = sees, .sees_ctx = act};
+	struct lock_page   page;
+
+	if (locks_unlock(&act->ctx, &q, &page, err) != ERR_NONE)
+		return err->code;
+	assert_int_equal(page.count, 1);
+	return commit(act, err);
+}
+
+TEST(read_set, an_unlock_clears_no_lock_that_has_changed_since_the_scan_found_it)
+{
+	for (int n = 0; n <= 1; n++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		assert_int_equal(play(&x, rule_locks, 0), ERR_NONE);
+		assert_int_equal(play(&x, unlock_all, n), n == 0 ? ERR_NONE : ERR_CONDITION);
+		assert_int_equal(count_in(&x.s, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY"), n);
 		scene_close(&x);
 	}
 }
