@@ -13,7 +13,7 @@
 
 enum { PEER_SEEN_MAX = 64, PEER_CONNECTIONS_MAX = 4096, PEER_REQUEST_BYTES_MAX = 32768, PEER_PACE_MS = 2 };
 
-enum peer_deed {
+enum peer_behaviour {
 	PEER_ANSWER,       /* sends the text */
 	PEER_ECHO,         /* an attempt's answer, with its subject as the reason */
 	PEER_ANSWER_CLOSE, /* sends the text and closes, without having said so */
@@ -23,8 +23,8 @@ enum peer_deed {
 };
 
 struct peer_step {
-	enum peer_deed deed;
-	const char    *text;
+	enum peer_behaviour behaviour;
+	const char         *text;
 };
 
 struct peer {
@@ -136,7 +136,7 @@ static inline void peer_echo(int fd, const char *request)
 /* False: the connection is to be closed. */
 static inline bool peer_do(int fd, const struct peer_step *step, const char *request)
 {
-	switch (step->deed) {
+	switch (step->behaviour) {
 	case PEER_ANSWER:
 		peer_say_text(fd, step->text);
 		return true;

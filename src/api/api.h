@@ -26,7 +26,7 @@ struct api_parts {
 	struct store    *store;
 	struct keyring  *keyring;    /* who may sign; NULL: no authentication */
 	struct services *services;   /* behind /v1 */
-	struct audit    *audit;      /* NULL: acts are not written down */
+	struct audit    *audit;      /* NULL: nothing is audited */
 	struct bytes     region;     /* of ARNs and signatures */
 	struct bytes     host_names; /* origin.h: others than loopback's, separated by commas */
 	struct clock    *clock;

@@ -58,7 +58,7 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 	if (fields_get(f, "limits") == NULL || !fields_has(f, "limits"))
 		return;
 	out->limits = arena_zalloc(c->ctx.arena, sizeof(*out->limits));
-	out->limits->deed = LIMIT_LOOK;
+	out->limits->verb = LIMIT_LOOK;
 	limit_call_read_list(c, f, "limits", limit_call_policies(c), out->limits);
 	c->looked_count = c->resource_count - before;
 }

@@ -230,14 +230,14 @@ static bool is_keyed(const struct v1_call *c)
 }
 
 /* {policy, key, cost} or {all: […]}. */
-static enum err_code call_decode(struct v1_call *c, enum limit_deed deed, struct err *err)
+static enum err_code call_decode(struct v1_call *c, enum limit_verb verb, struct err *err)
 {
 	struct limits_call    *l = arena_zalloc(c->ctx.arena, sizeof(*l));
 	struct limit_policies *set = limit_call_policies(c);
 	struct fields          f;
 
 	c->request = l;
-	l->call.deed = deed;
+	l->call.verb = verb;
 	fields_init(&f, c->body, err);
 	if (fields_has(&f, "all"))
 		limit_call_read_list(c, &f, "all", set, &l->call);

@@ -216,7 +216,7 @@ static const struct command_word words[WORDS] = {
         [SEAL] = {"seal", NULL, "accept keys.json as it is, after you edited it by hand"},
 };
 
-static int (*const acts[WORDS])(const struct key_options *, const char *, struct arena *) = {
+static int (*const functions[WORDS])(const struct key_options *, const char *, struct arena *) = {
         [CREATE] = key_create, [LIST] = key_list,     [SHOW] = key_show, [ROTATE] = key_rotate,
         [LIMIT] = key_limit,   [REVOKE] = key_revoke, [SEAL] = key_seal,
 };
@@ -250,7 +250,7 @@ static enum err_code prepare(struct key_options *o, struct arena *a, struct err 
 	return file_become_owner(o->data, err);
 }
 
-static int act(struct key_options *o, const char *what, const char *name)
+static int run_word(struct key_options *o, const char *what, const char *name)
 {
 	struct arena a;
 	struct err   err;
@@ -268,7 +268,7 @@ static int act(struct key_options *o, const char *what, const char *name)
 		return 2;
 	}
 	arena_init(&a);
-	status = prepare(o, &a, &err) == ERR_NONE ? acts[word](o, name, &a) : failed(&err);
+	status = prepare(o, &a, &err) == ERR_NONE ? functions[word](o, name, &a) : failed(&err);
 	arena_release(&a);
 	return status;
 }
@@ -291,7 +291,7 @@ static int run(int argc, char **argv)
 		command_help(&command_key);
 		return o.help ? 0 : 2;
 	}
-	return act(&o, said[0], said[1]);
+	return run_word(&o, said[0], said[1]);
 }
 
 const struct command command_key = {

@@ -29,8 +29,7 @@ static void warn(void *ctx, struct bytes action)
 	(void)ctx;
 	fprintf(stderr,
 	        "gatehouse: warning: the policy names the action \"%.*s\", which this server does not have, "
-	        "so "
-	        "it has no effect\n",
+	        "so it has no effect\n",
 	        BYTES_ARG(action));
 }
 

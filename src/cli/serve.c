@@ -154,7 +154,7 @@ static int print_settings(const struct settings *settings)
 	return 0;
 }
 
-static int act(struct settings *settings, struct serve_arguments *arguments)
+static int serve_or_check(struct settings *settings, struct serve_arguments *arguments)
 {
 	struct serve_end end;
 	struct err       err;
@@ -184,7 +184,7 @@ static int run(int argc, char **argv)
 	if (arguments.help)
 		command_help(&command_serve);
 	else
-		status = rc == ERR_NONE ? act(&settings, &arguments) : refuse(&err);
+		status = rc == ERR_NONE ? serve_or_check(&settings, &arguments) : refuse(&err);
 	settings_release(&settings);
 	return status;
 }

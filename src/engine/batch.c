@@ -353,9 +353,9 @@ static enum err_code check_actions(struct engine_session *s, struct arena *a,
 
 /* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. Expressions that
  * look at too much are no fault of one action: they fail the request. */
-static enum err_code act(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                         const struct table_transact_write *q, uint32_t action,
-                         struct table_transact_result *r, struct err *err)
+static enum err_code apply_action(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                                  const struct table_transact_write *q, uint32_t action,
+                                  struct table_transact_result *r, struct err *err)
 {
 	struct table_write_result *result = &r->results[action];
 	enum err_code              rc = row_apply(s, a, t, &q->writes[action], result, err);
@@ -381,14 +381,14 @@ static enum err_code act(struct engine_session *s, struct arena *a, const struct
 
 /* The bound is on the items, not only on what the request says of them: a hundred small actions may look at a
  * hundred large items. */
-static enum err_code act_all(struct engine_session *s, struct arena *a, const struct table_entry **tables,
-                             const struct table_transact_write *q, struct table_transact_result *r,
-                             struct err *err)
+static enum err_code apply_actions(struct engine_session *s, struct arena *a,
+                                   const struct table_entry **tables, const struct table_transact_write *q,
+                                   struct table_transact_result *r, struct err *err)
 {
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (act(s, a, tables[i], q, i, r, err) != ERR_NONE)
+		if (apply_action(s, a, tables[i], q, i, r, err) != ERR_NONE)
 			return err->code;
 		bytes += r->results[i].size_bytes;
 		if (bytes > TABLE_TRANSACT_BYTES_MAX)
@@ -425,7 +425,7 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 		return err->code;
 	if (r->repeated)
 		repeat_all(q, r);
-	else if (act_all(s, a, tables, q, r, err) != ERR_NONE)
+	else if (apply_actions(s, a, tables, q, r, err) != ERR_NONE)
 		return err->code;
 	if (s->rehearses)
 		s->rehearsal->writes = !r->cancelled;

@@ -47,7 +47,7 @@ enum err_code expr_parse_projection(struct arena *a, struct bytes text, struct e
                                     struct expr_projection *out, struct err *err);
 
 /* A KeyConditionExpression, checked for its form: one equality, and at most one further condition on another
- * name. Which of the two is the hash key is settled later, against the schema, by table/; if both are
+ * name. Which of the two is the hash key is decided later, when the backend knows the schema; if both are
  * equalities, the first is reported as the hash. */
 enum err_code expr_parse_key_condition(struct arena *a, struct bytes text, struct expr_scope *scope,
                                        struct expr_key_condition *out, struct err *err);

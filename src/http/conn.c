@@ -308,7 +308,7 @@ static bool conn_step(struct conn *c)
 }
 
 /* Interest follows the state, except in HANDLING: most peers send nothing then, and need no system call. */
-static void conn_settle(struct conn *c)
+static void conn_follow_state(struct conn *c)
 {
 	if (conn_buffered(c) == 0)
 		buffer_end(c);
@@ -373,7 +373,7 @@ void conn_drive(struct conn *c)
 		;
 	c->driving = false;
 	if (c->state != CONN_CLOSED && c->state != CONN_ABANDONED)
-		conn_settle(c);
+		conn_follow_state(c);
 }
 
 static void conn_read(struct conn *c)
@@ -400,7 +400,7 @@ static void conn_handshake(struct conn *c)
 		metric_up(&c->loop->counts.handshakes_failed);
 		conn_linger(c);
 	}
-	conn_settle(c);
+	conn_follow_state(c);
 }
 
 /* Reads what a refused peer still sends. */

@@ -78,7 +78,7 @@ static void alarm_place(struct timers *t, struct alarm *alarm, unsigned place)
 }
 
 /* Puts the alarm where the empty place would have to be: up while it is earlier than its parent, else down. */
-static void alarm_settle(struct timers *t, struct alarm *alarm, unsigned place)
+static void alarm_sift(struct timers *t, struct alarm *alarm, unsigned place)
 {
 	while (place > 1 && alarm->deadline_us < t->alarms[place / 2]->deadline_us) {
 		alarm_place(t, t->alarms[place / 2], place);
@@ -109,7 +109,7 @@ void alarm_set(struct timers *t, struct alarm *alarm, int64_t deadline_us)
 		alarm->place = t->alarm_count;
 		t->alarms[alarm->place] = alarm;
 	}
-	alarm_settle(t, alarm, alarm->place);
+	alarm_sift(t, alarm, alarm->place);
 }
 
 void alarm_cancel(struct timers *t, struct alarm *alarm)
@@ -122,7 +122,7 @@ void alarm_cancel(struct timers *t, struct alarm *alarm)
 	last = t->alarms[t->alarm_count--];
 	alarm->place = 0;
 	if (last != alarm)
-		alarm_settle(t, last, place);
+		alarm_sift(t, last, place);
 }
 
 struct alarm *alarms_expired(struct timers *t, int64_t now_us)

@@ -130,13 +130,13 @@ bool limits_needs_turn(struct limits *l, struct limit_call *c, int64_t now_us)
 	for (unsigned i = 0; i < c->count; i++) {
 		struct limit_ask *ask = &c->asks[i];
 
-		if (is_of_table(ask) && ask->cost > 0 && c->deed != LIMIT_LOOK) {
+		if (is_of_table(ask) && ask->cost > 0 && c->verb != LIMIT_LOOK) {
 			writes = true;
-			if (c->deed == LIMIT_TAKE && !ask->policy->shadow)
+			if (c->verb == LIMIT_TAKE && !ask->policy->shadow)
 				ask->remembered = limit_denied_find(l->denied, ask, now_us);
 		}
 		refused = refused ||
-		          (c->deed == LIMIT_TAKE && limit_ask_answered(ask) && limit_ask_refuses(ask));
+		          (c->verb == LIMIT_TAKE && limit_ask_answered(ask) && limit_ask_refuses(ask));
 	}
 	return writes && !refused;
 }
@@ -175,7 +175,7 @@ static void count_ask(struct limits *l, const struct limit_call *c, const struct
 /* Once a call, however often it had to be decided. */
 static void count_call(struct limits *l, struct limit_call *c, int64_t now_us)
 {
-	if (c->counted || c->deed != LIMIT_TAKE)
+	if (c->counted || c->verb != LIMIT_TAKE)
 		return;
 	c->counted = true;
 	for (unsigned i = 0; i < c->count; i++)
@@ -193,7 +193,7 @@ static void verdict(struct limit_call *c)
 		struct limit_ask *ask = &c->asks[i];
 
 		c->degraded = c->degraded || ask->degraded;
-		if (c->deed == LIMIT_GIVE && !ask->answer.allowed) { /* a refund is no question */
+		if (c->verb == LIMIT_GIVE && !ask->answer.allowed) { /* a refund is no question */
 			ask->answer.allowed = true;
 			ask->answer.retry_after_us = 0;
 		}
@@ -316,7 +316,7 @@ enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *
 	assert(c->count > 0);
 	c->decided = false;
 	update_remembered(c, ctx->now_us);
-	switch (c->deed) {
+	switch (c->verb) {
 	case LIMIT_TAKE:
 		rc = take(ctx, c, err);
 		break;
@@ -341,7 +341,7 @@ void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us)
 {
 	struct limit_asks memory, table;
 
-	if (c->deed != LIMIT_GIVE)
+	if (c->verb != LIMIT_GIVE)
 		return;
 	asks_of(c, LIMIT_MEMORY, &memory);
 	asks_of(c, LIMIT_TABLE, &table);
@@ -383,7 +383,7 @@ static void warn(struct limits *l, const struct limit_ask *ask, int64_t now_us, 
 static void take_memory_late(struct limits *l, struct limit_call *c, int64_t now_us)
 {
 	struct limit_asks memory;
-	bool              may = c->deed == LIMIT_TAKE && none_refused(c);
+	bool              may = c->verb == LIMIT_TAKE && none_refused(c);
 
 	asks_of(c, LIMIT_MEMORY, &memory);
 	if (memory.count > 0 && !c->reserved)
@@ -413,7 +413,7 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 	struct limit_asks table;
 
 	asks_of(c, LIMIT_TABLE, &table);
-	if (c->deed == LIMIT_GIVE) /* it gave nothing yet */
+	if (c->verb == LIMIT_GIVE) /* it gave nothing yet */
 		return rc;
 	if (rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && c->decided && !c->allowed)
 		return ERR_NONE; /* a refusal takes nothing, so it holds without its commit */

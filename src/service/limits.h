@@ -44,11 +44,11 @@ struct limit_policies *limits_policies(struct limits *l);
 /* ---- calls ---- */
 
 /* LIMIT_LOOK answers what LIMIT_TAKE would, and takes nothing. */
-enum limit_deed { LIMIT_TAKE, LIMIT_LOOK, LIMIT_GIVE };
+enum limit_verb { LIMIT_TAKE, LIMIT_LOOK, LIMIT_GIVE };
 
 struct limit_call {
 	/* set by the caller */
-	enum limit_deed deed;
+	enum limit_verb verb;
 	struct limit_ask
 	         asks[LIMIT_ASKS_MAX]; /* policies of one set, which is held until the call is answered */
 	unsigned count;                /* at least 1 */

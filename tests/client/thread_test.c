@@ -76,7 +76,7 @@ TEST(thread, a_server_that_breaks_off_at_random_never_gives_anyone_anothers_answ
 	for (unsigned i = 0; i < STEPS; i++)
 		steps[i] = i % 3 ? (struct peer_step){PEER_ECHO, NULL}
 		                 : (struct peer_step){i % 2 ? PEER_CLOSE : PEER_ANSWER_CLOSE, "HTTP/1.1 20"};
-	steps[STEPS - 1].deed = PEER_ECHO;
+	steps[STEPS - 1].behaviour = PEER_ECHO;
 	p = peer_open(0, steps, STEPS);
 	options.probe_ms = 1;
 	g = client_open(p->port, options);

@@ -13,17 +13,17 @@ struct host {
 	void (*open)(struct fixture *f);
 	void (*close)(struct fixture *f);
 	enum err_code (*call)(struct fixture_call *c, bool writes);
-	void (*settle)(
+	void (*finish_background)(
 	        struct fixture *f); /* waits for what goes on in the background, such as filling an index */
 };
 
-static inline void embedded_settle(struct fixture *f)
+static inline void embedded_finish_background(struct fixture *f)
 {
 	engine_tick(f->engine);
 }
 
 static const struct host hosts[] = {
-        {"embedded", fixture_open, fixture_close, fixture_do, embedded_settle},
+        {"embedded", fixture_open, fixture_close, fixture_do, embedded_finish_background},
 };
 
 struct contract {

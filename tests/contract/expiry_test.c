@@ -121,7 +121,7 @@ CONTRACT(expired, stays_absent_after_it_was_swept)
 {
 	begin(c);
 	fixture_set_clock(&c->f, START_S + 100000);
-	c->host->settle(&c->f);
+	c->host->finish_background(&c->f);
 	assert_there(c, KEY, NULL);
 	assert_int_equal(ok(c, "DescribeTable", "{'TableName':'things'}").table.item_count, 0);
 }

@@ -226,7 +226,7 @@ CONTRACT(index, created_later_holds_what_was_there_before_and_what_comes)
 	   ":'g','KeyType':'HASH'},{'AttributeName':'i','KeyType':'RANGE'}],'Projection':{'ProjectionType':'"
 	   "ALL'}}}]}");
 	put(c, "{'p':{'S':'b'},'s':{'S':'2'},'g':{'S':'G'},'i':{'N':'6'}}");
-	c->host->settle(&c->f);
+	c->host->finish_background(&c->f);
 	r = ok(c, "Query", "{" QUERY_G "}");
 	assert_order(c, &r.query, "1,2");
 }
@@ -237,7 +237,7 @@ CONTRACT(index, deleted_is_gone_and_its_name_can_be_used_again)
 	put(c, FULL);
 	ok(c, "UpdateTable",
 	   "{'TableName':'things','GlobalSecondaryIndexUpdates':[{'Delete':{'IndexName':'by-g'}}]}");
-	c->host->settle(&c->f);
+	c->host->finish_background(&c->f);
 	refused(c, "Query", "{" QUERY_G "}", ERR_INVALID,
 	        "The table does not have the specified index: by-g");
 	put(c, "{'p':{'S':'b'},'s':{'S':'2'},'g':{'N':'6'}}"); /* g is no key any more */
@@ -247,6 +247,6 @@ CONTRACT(index, deleted_is_gone_and_its_name_can_be_used_again)
 	   "'GlobalSecondaryIndexUpdates':[{'Create':{'IndexName':'by-g','KeySchema':[{'AttributeName':'g','"
 	   "KeyType':'HASH'}]"
 	   ",'Projection':{'ProjectionType':'KEYS_ONLY'}}}]}");
-	c->host->settle(&c->f);
+	c->host->finish_background(&c->f);
 	assert_int_equal(ok(c, "Query", "{" QUERY_G "}").query.count, 1);
 }

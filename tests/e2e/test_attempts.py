@@ -243,7 +243,7 @@ def test_a_storm_of_retries_counts_once(endpoint, ddb):
 
 
 def count_of(server, subject):
-    """By the door that the tests of tables use: a signature is not asked for here."""
+    """Through DynamoDB's protocol, as the tests of tables do: a signature is not asked for here."""
     reply = server.v1.call("GetItem", {"TableName": TABLE, "ConsistentRead": True, "Key": {
         "PK": s(subject), "SK": s("SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY")}})
     return int(reply.json()["Item"]["count"]["N"])

@@ -82,7 +82,7 @@ static struct check check_of(struct place *p, const char *first, const char *sec
 	struct check c = {.who = attempt_of(&p->s, &(struct try){0}), .action_count = 1};
 
 	c.actions[0].rule = c.who.rule;
-	p->call = (struct limit_call){.deed = LIMIT_LOOK};
+	p->call = (struct limit_call){.verb = LIMIT_LOOK};
 	if (first != NULL)
 		ask_for(p, &p->call, first, cost);
 	if (second != NULL)

@@ -116,7 +116,7 @@ TEST(known_device, is_not_made_where_the_caller_wants_none)
 	service_close(&s);
 }
 
-/* (1) One's own id in front of a stranger's does not open the stranger's door. */
+/* (1) One's own id in front of a stranger's does not open the stranger's lane. */
 TEST(known_device, is_known_for_all_ids_of_the_call_or_for_none)
 {
 	struct service        s;

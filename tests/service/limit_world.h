@@ -238,10 +238,10 @@ static inline enum err_code world_run(struct world *w, struct limit_call *c, str
 	return rc;
 }
 
-static inline void call_init(struct limit_call *c, enum limit_deed deed)
+static inline void call_init(struct limit_call *c, enum limit_verb verb)
 {
 	memset(c, 0, sizeof(*c));
-	c->deed = deed;
+	c->verb = verb;
 }
 
 static inline void call_add(struct world *w, struct limit_call *c, const char *policy, const char *key,
@@ -257,12 +257,12 @@ static inline void call_add(struct world *w, struct limit_call *c, const char *p
 }
 
 /* One ask; its call, for what else is to be seen. */
-static inline struct limit_call ask(struct world *w, enum limit_deed deed, const char *policy,
+static inline struct limit_call ask(struct world *w, enum limit_verb verb, const char *policy,
                                     const char *key, uint64_t cost)
 {
 	struct limit_call c;
 
-	call_init(&c, deed);
+	call_init(&c, verb);
 	call_add(w, &c, policy, key, cost);
 	if (world_run(w, &c, &w->f.arena, &w->f.err) != ERR_NONE)
 		fail_msg("%s", w->f.err.text);

@@ -256,7 +256,7 @@ static bool takes(uint64_t seed, bool blind, const char *policy, int limit)
 	for (int i = 0; i < RACERS; i++) {
 		struct limit_key key = limit_key_plain(BYTES("k"));
 
-		racers[i].call.deed = LIMIT_TAKE;
+		racers[i].call.verb = LIMIT_TAKE;
 		assert_true(limit_call_add(&racers[i].call, &x.s.f.arena,
 		                           limit_policies_find(set, bytes_of(policy)), &key, 1));
 	}
