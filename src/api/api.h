@@ -28,7 +28,7 @@ struct api_parts {
 	struct services *services;   /* behind /v1 */
 	struct audit    *audit;      /* NULL: nothing is audited */
 	struct bytes     region;     /* of ARNs and signatures */
-	struct bytes     host_names; /* origin.h: others than loopback's, separated by commas */
+	struct bytes     host_names; /* besides loopback's, separated by commas (auth.h) */
 	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	void           *ready_ctx;

@@ -1,5 +1,5 @@
-/* IAM actions of a request of DynamoDB's: what it does, in the words of a policy: actions on resources, and what each says
- * of itself. A request has one for each table, or for each item of a transaction. */
+/* IAM actions: what a request of DynamoDB's protocol does, as a policy sees it: an action, its resource, and the values
+ * that conditions look at. A request has one per table, or one per item of a transaction. */
 #ifndef API_DYNAMODB_ACTIONS_H
 #define API_DYNAMODB_ACTIONS_H
 

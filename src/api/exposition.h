@@ -1,4 +1,4 @@
-/* Exposition: Prometheus's text format, version 0.0.4: families of samples, one a line. Nothing is checked
+/* Exposition: Prometheus's text format, version 0.0.4: families of samples, one per line. Nothing is checked
  * here: names and labels come from tables of ours, never from a peer. */
 #ifndef API_EXPOSITION_H
 #define API_EXPOSITION_H

@@ -1,7 +1,7 @@
 /* Late: a thread for the work of callers in debt (base/debt.h), one for every two loops. Decoding a large request or testing a
  * heavy filter takes milliseconds, and on the loop's own thread every other connection would wait for it. The thread gives way
- * to others that wake up. Its priority is theirs: while it holds a lock of the store's, a low one would have everybody wait on a
- * busy machine.
+ * to others that wake up. Its priority is the same as theirs: with a low one, everybody on a busy machine would wait for it
+ * while it holds a lock of the store.
  *
  * Any loop may feed it; the work runs on the late thread, and hands itself back with http_resume. */
 #ifndef API_LATE_H

@@ -2,8 +2,8 @@
  * server listens on loopback, or the operator opened it (api_parts.metrics_open).
  *
  * What always holds: nothing in it comes from a peer or from a table: names and labels are constants, or
- * names that the policies have, and values are counts. Every series that can ever appear is there from the first scrape on, with 0, so that the
- * first error of its kind already shows as an increase. */
+ * names that the policies have, and values are counts. Every series that can ever appear is there from the first
+ * scrape on, with 0, so that the first error of its kind already shows as an increase. */
 #ifndef API_METRICS_H
 #define API_METRICS_H
 

@@ -5,7 +5,7 @@
  * one place commits (and retries, where others may have written in between: run may be called again), and an
  * Idempotency-Key is kept in the same commit.
  *
- * Errors are problem+json (problem.h); codes and statuses are in base/err.h. */
+ * Errors are problem+json (api.h); codes and statuses are in base/err.h. */
 #ifndef API_V1_H
 #define API_V1_H
 

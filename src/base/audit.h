@@ -1,7 +1,7 @@
-/* Audit: who administered what, and when: one JSON object a line, appended to DIR/audit.log (mode 0600) and
- * synced. docs/operations.md says which acts there are and what their lines hold.
+/* Audit: who administered what, and when: one JSON object per line, appended to DIR/audit.log (mode 0600) and
+ * synced. docs/operations.md says which lines there are and what they hold.
  *
- * Whoever writes never waits for the disk: lines go to a thread that writes them in order, all that wait at a
+ * A caller never waits for the disk: lines go to a thread that writes them in order, all that wait at a
  * time. The file is opened for each such writing, so it may be moved away (logrotate) at any moment, and
  * several processes may write to it. What cannot be written is logged, counted and lost: it is no reason to
  * stop serving.

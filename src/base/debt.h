@@ -20,7 +20,7 @@ struct debt {
 	int64_t     until_us;
 };
 
-/* Zeroed at first: nobody owes anything. Nor does NULL ever, who stands for all that cannot be told apart. */
+/* Zeroed at first: nobody owes anything. NULL, which stands for all callers that cannot be told apart, never does. */
 struct debts {
 	struct debt list[DEBTS_MAX];
 };

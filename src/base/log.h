@@ -1,4 +1,4 @@
-/* Log: one JSON object a line on standard error. Thread-safe: a line is one write.
+/* Log: one JSON object per line on standard error. Thread-safe: a line is one write.
  * No secret, token, email or address is ever passed here (docs/durability.md, invariant 6). */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -5,7 +5,7 @@
  *   long jobs     ask worker_goes_on between two steps
  *   own waiting   `main` instead of `round`: it waits as it likes, and says worker_begin and worker_idle
  *
- * (1) Wakes are never lost: every worker_wake is followed by the begin of a round. Several may share one.
+ * (1) Wakes are never lost: a round begins after every worker_wake. Several wakes may share one round.
  * (2) Rounds of a worker never overlap.
  * (3) A worker is in the register, which the watchdog and the metrics read, from worker_start until it has stopped.
  *
@@ -35,8 +35,8 @@ struct worker_options {
 	void (*main)(struct worker *w, void *ctx); /* instead of round; returns once its owner wants it to */
 	void   *ctx;
 	int64_t period_us; /* from the end of a round to the begin of the next; 0: only when woken */
-	/* How long its thread likes to run at a time; 0: as long as others. One that likes it longer gives way to others as soon as
-	 * they wake up. Its share of the cores is as large: whoever waits for a lock that it holds waits no longer for that. */
+	/* How long its thread asks the kernel to run at a time; 0: as long as others. A thread that asks for longer gives way to
+	 * others as soon as they wake up. Its share of the cores stays the same, so a lock that it holds is not held longer. */
 	int64_t  slice_us;
 	bool     drains;  /* a stop lets it do the round that it was woken for */
 	bool     vital;   /* if it hangs, so does the server (workers_beat) */

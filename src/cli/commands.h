@@ -1,6 +1,6 @@
 /* Commands: what `gatehouse NAME …` can do. Each command is one table: what it is, its words, its options.
- * The same table reads the arguments, prints --help, and makes the man page and the shell completion. run gets the arguments after the name and returns the exit status: 0 done, 1 failed, 2 wrong
- * arguments. */
+ * The same table reads the arguments, prints --help, and makes the man page and the shell completion. run gets the
+ * arguments after the name and returns the exit status: 0 done, 1 failed, 2 wrong arguments. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 

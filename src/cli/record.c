@@ -1,5 +1,5 @@
-/* Record: the user is the one who ran the command; who logged in before any sudo stands beside it, as the kernel
- * knows it. Numbers, and the name where there is one. */
+/* Record: the user who ran the command, and beside it the user who logged in before any sudo, if the kernel knows.
+ * Numbers, and the name where there is one. */
 #include "cli/record.h"
 
 #include <pwd.h>

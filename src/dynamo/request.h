@@ -1,4 +1,4 @@
-/* Requests: what a client sends, decoded into the structs of table/table.h. One function an operation; all of
+/* Requests: what a client sends, decoded into the structs of table/table.h. One function per operation; all of
  * them check in DynamoDB's order:
  *   1. JSON types                      SerializationException
  *   2. constraints of single fields    "N validation errors detected: …"

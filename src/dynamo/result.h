@@ -1,4 +1,4 @@
-/* Results: what the backend answered, as DynamoDB's JSON. One function an operation. */
+/* Results: what the backend answered, as DynamoDB's JSON. One function per operation. */
 #ifndef DYNAMO_RESULT_H
 #define DYNAMO_RESULT_H
 

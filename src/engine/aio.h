@@ -1,6 +1,6 @@
 /* Aio: a write and its flush as one request to the kernel.
  *
- * Who calls pwrite and then fdatasync waits for the disk twice, and in between for a core, which on a busy machine
+ * A thread that calls pwrite and then fdatasync waits for the disk twice, and in between for a core, which on a busy machine
  * takes longer than the disk. Here the kernel goes from the one to the other by itself, and wakes the caller once.
  * For files opened with O_DIRECT, on file systems where it is known that the flush is then waited for: FUSE answers
  * before it. */

@@ -41,7 +41,7 @@ static enum err_code differ_index(struct verify *v, const struct table_entry *t,
 	               BYTES_ARG(t->schema.indexes[index].name), what);
 }
 
-/* v->err tells of a difference. Whoever mends is given the change that ends it, and it is passed over. */
+/* v->err describes a difference. A caller that mends gets the change that removes it, and checking goes on. */
 static enum err_code mendable(struct verify *v, enum op_kind kind, struct bytes key, struct bytes value)
 {
 	if (v->watch == NULL || v->watch->mend == NULL)

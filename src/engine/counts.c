@@ -1,4 +1,4 @@
-/* Counts: a sorted array under a lock, touched once a change and once a batch.
+/* Counts: a sorted array under a lock, touched once per change and once per batch.
  *
  * Older programs stored counts now and then, and after a kill they were wrong for good: the first opening by this one counts
  * everything once. */

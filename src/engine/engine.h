@@ -1,7 +1,7 @@
 /* Engine: the store in this process, durable on one disk.
  *
  *   loop threads                       writer thread                    ticker thread
- *   engine_session_init                 takes all that waits             once a second: free space,
+ *   engine_session_init                 takes all that waits             once per second: free space,
  *   table calls on what is committed   runs each in its turn            sweeping, backfilling (as
  *   engine_submit, engine_gathered ->  commits once, then completes     writer requests)
  *

@@ -83,7 +83,7 @@ bool is_below_reserve(const struct rocks_disk *d)
 	return statvfs(d->path.c_str(), &v) == 0 && v.f_bavail * v.f_frsize < d->room.reserve_bytes;
 }
 
-// (D2) Nobody is told: below the reserve nothing is written anyway. Who closes the store does not wait for it.
+// (D2) Nobody is told: below the reserve nothing is written anyway. Closing the store does not wait for it.
 void await_reserve(struct rocks_disk *d)
 {
 	std::unique_lock<std::mutex> held(d->lock);

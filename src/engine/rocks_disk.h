@@ -22,8 +22,8 @@ struct rocks_room {
 	/* A write waits for room. Called again and again while it does, by a thread of RocksDB's. */
 	void (*on_full)(void *ctx);
 	void *ctx;
-	/* Of the file with this name, only the first so many bytes are there for who reads it (manifest.h M3). NULL: all
-	 * of every file is. */
+	/* Of the file with this name, readers see only the first short_bytes (manifest.h M3). NULL: they see all of
+	 * every file. */
 	const char *short_name;
 	size_t      short_bytes;
 };

@@ -1,6 +1,6 @@
-/* Ticker: what the engine does by itself, once a second: watches the disk's free space and the clock, makes checkpoints,
+/* Ticker: what the engine does by itself, once per second: watches the disk's free space and the clock, makes checkpoints,
  * fills new indexes, sweeps expired rows. Everything it writes goes through the writer like any other request, a bounded
- * number of rows a turn, so that nobody waits long behind it. */
+ * number of rows per turn, so that nobody waits long behind it. */
 #ifndef ENGINE_TICKER_H
 #define ENGINE_TICKER_H
 

@@ -31,7 +31,7 @@ struct range_delete {
 	struct range_delete *next;
 };
 
-/* A row that the running request has read and found: who changes it next need not read it again. */
+/* A row that the running request has read and found: the write that changes it next need not read it again. */
 struct seen {
 	const struct table_entry *table;
 	const struct loaded      *row; /* row.h; NULL: it has changed since */

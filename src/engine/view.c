@@ -153,7 +153,7 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 }
 
 /* Without writing rows back. What is committed of other kinds is all in the store; but a commit that is being published must
- * be there whole, rows too: who saw an entry of an index then sees its row. Dirty rows are taken along if they are
+ * be there whole, rows too: a reader that saw an entry of an index then sees its row. Dirty rows are taken along if they are
  * of one partition and not too many; otherwise it is false, and they have to be written back. */
 static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high,
                                struct cache_rows *waiting)

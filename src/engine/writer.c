@@ -187,7 +187,7 @@ static struct timespec soon(void)
 	return t;
 }
 
-/* Waits for requests, under lock. If there are some, and who submits them has not come to an end, it is worth a moment:
+/* Waits for requests, under lock. If there are some, and their loop has more to submit, it is worth waiting a moment:
  * the larger the batch, the less a flush costs each. */
 static void await(struct writer *w)
 {

@@ -8,7 +8,7 @@
  *                  |                     v                                     v
  *                  '--------------------fn(r, why)----------------------------fn(r, HTTP_END_WOKEN)
  *
- * (1) Only who moves the state away from WAITS makes fn be called: the loop at once, a waker by way of the inbox. So
+ * (1) Only the thread that moves the state away from WAITS causes fn to be called: the loop at once, a waker through the inbox. So
  *     it is called once, and a request with a wake under way is left alone by deadline and stop.
  * (2) In PARKED the connection has a socket and its exchange. If the peer goes, it is ABANDONED as in HANDLING. */
 #ifndef HTTP_EXCHANGE_H

@@ -12,7 +12,7 @@
 #include "http/timers.h"
 
 /* Inbox: how other threads reach a loop: a lock-free stack that the loop takes whole and reads oldest first.
- * Whoever puts the first item onto an empty inbox wakes the loop; those after him need not.
+ * The thread that puts the first item into an empty inbox wakes the loop; later ones need not.
  *
  * Thread rule: inbox_push from any thread; everything else by the loop's own. */
 

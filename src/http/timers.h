@@ -1,5 +1,5 @@
 /* Timers: deadlines of connections and of the listener. Each kind of wait lasts equally long for everyone, so
- * a list a kind, with the newest at the end, is always in order: arming, cancelling and looking are a few
+ * one list per kind, with the newest at the end, is always in order: arming, cancelling and looking are a few
  * pointers each. Answers that are held open have deadlines of their own, chosen by handlers and peers: those are
  * alarms, in a heap. One thread only. */
 #ifndef HTTP_TIMERS_H

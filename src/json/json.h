@@ -1,6 +1,6 @@
 /* JSON in: text to a tree in the arena. read.cc is the only file that knows the parsing library. yaml.h makes
  * the same tree of YAML.
- * A reader holds the library's buffers: one a thread, reused from request to request. */
+ * A reader holds the library's buffers: one per thread, reused from request to request. */
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
 

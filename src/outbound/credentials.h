@@ -13,10 +13,10 @@
  * (1) Credentials that end are fetched anew with REFRESH_EARLY_S left by one caller, whose failure is only logged; with
  *     REFRESH_LATE_S left everybody waits for it, and a failure is an error.
  * (2) No text here ever holds a secret or a token. Plain http goes only to loopback and to the addresses that AWS
- * names.
+ *     names.
  * (3) A fetch takes at most FETCH_S in all.
  * (4) After a failed fetch nobody fetches for AGAIN_MS: those who waited for it get its error, and do not queue up
- * for more.
+ *     for more.
  *
  * Threads: any. What is handed out lives in the caller's arena. */
 #ifndef OUTBOUND_CREDENTIALS_H

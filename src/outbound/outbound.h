@@ -7,18 +7,14 @@
  *                        '---------- pause (retry.h), if the kind of failure allows it <------'
  *
  * What always holds
- * (1) No call lasts longer than its deadline, whatever the peer, the resolver or the queue does (a resolver without
- * an answer
- *     ends with the connection's time-out).
- * (2) ERR_OVERLOADED means that nothing reached the target: whoever called may try again. ERR_STORAGE means that
- * something did,
- *     and that no answer came back: the outcome is unknown. Any answer, whatever its status, is a result.
+ * (1) No call lasts longer than its deadline, whatever the peer, the resolver or the queue does (if
+ *     the resolver does not answer, the connection's time-out ends the call).
+ * (2) ERR_OVERLOADED means that nothing reached the target: the caller may try again. ERR_STORAGE means that something
+ *     did, and that no answer came back: the outcome is unknown. Any answer, whatever its status, is a result.
  * (3) What is not safe to repeat is sent again only if nothing of it was sent before, or if the target itself
- * refused it as
- *     too much (429, 503).
+ *     refused it as too much (429, 503).
  * (4) An answer is bounded in head and body, redirects are not followed, certificates are verified, and only http
- * and https
- *     are spoken. Unless allowed, private, loopback and link-local addresses are refused after the name was resolved, so
+ *     and https are spoken. Unless allowed, private, loopback and link-local addresses are refused after the name was resolved, so
  *     that a name cannot point back inside.
  * (5) After outbound_stop every call returns at once, and no new one starts.
  *

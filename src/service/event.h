@@ -7,7 +7,7 @@
  *
  * What always holds
  * (1) No event without its change, no change without its event.
- * (2) The positions of a shard have no gap: who has read up to a position has seen all there is before it.
+ * (2) The positions of a shard have no gap: a reader that has reached a position has seen every event before it.
  * (3) The numbers (seq) of a subject's events have no gap, and follow the positions. A subject's events are in one shard.
  * (4) A type that is switched off costs nothing.
  *

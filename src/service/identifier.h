@@ -1,7 +1,8 @@
 /* Identifiers: what a subject, a source or a limit is called. A plain id is kept as it is. What is personal
  * (an email address, a phone number, an IP address, a device) is normalised and replaced by a keyed hash
  * before it is stored, logged or shown: "email:3q2-7w…". The same value gives the same text for as long as
- * the key is the same (an IPv6 address counts as its network of 64 bits); without the key nobody can tell which value it was, nor try values out. */
+ * the key is the same (an IPv6 address counts as its network of 64 bits). Without the key, nobody can find out the
+ * value, not even by trying values out. */
 #ifndef SERVICE_IDENTIFIER_H
 #define SERVICE_IDENTIFIER_H
 

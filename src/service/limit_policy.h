@@ -2,9 +2,9 @@
  *
  *   login-ip:
  *     algorithm: gcra          # fixed, sliding or gcra
- *     limit: 20                # units a period
+ *     limit: 20                # units per period
  *     per: minute              # second … month, or a number of seconds
- *     burst: 10                # gcra: units at once; the limit unless said
+ *     burst: 10                # gcra: units at once; defaults to `limit`
  *     engine: memory           # memory (this process, fast) or table (durable, shared)
  *     on_failure: open         # open (allowed, degraded) or closed (503)
  *     shadow: false            # true: counted and reported, never refused

@@ -1,4 +1,5 @@
-/* Locks: rows JOURNEY#LOCK#NAME. Attempts set them through lock_add; people set, clear and list them. A row whose count is 0 is no lock: it says that there is none. */
+/* Locks: rows JOURNEY#LOCK#NAME. Attempts set them through lock_add; people set, clear and list them.
+ * A row whose count is 0 is no lock: it says that there is none. */
 #ifndef SERVICE_LOCK_H
 #define SERVICE_LOCK_H
 

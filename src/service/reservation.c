@@ -233,7 +233,7 @@ static bool is_own_count(const struct undoing *u, struct bytes pk, struct bytes 
 	       (bytes_equal(key.type, q->rule->classifier_type) || bytes_is(key.type, KEY_SOURCE_COUNT));
 }
 
-/* ---- counts that a lock removed: who was in them and was right is noted for whoever puts them back ---- */
+/* ---- counts that a lock removed: attempts in them that were right are noted, for when the counts are put back ---- */
 
 static struct bytes right_key(const struct undoing *u, struct bytes pk, struct bytes sk)
 {
