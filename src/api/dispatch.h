@@ -29,7 +29,7 @@
 enum call_kind {
 	READ,       /* runs at once, on what is committed */
 	WRITE,      /* waits for its turn */
-	ADMINISTER, /* a write that the audit log is told of; only a route of /v1 says so, a call is a WRITE */
+	ADMINISTER, /* a write that is audited; only a route of /v1 has this kind, and its call is a WRITE */
 };
 
 /* What a call is counted as, and called in the log. */
@@ -47,7 +47,7 @@ struct protocol {
 	/* On the loop, of a body larger than HTTP_SMALL_BODY_BYTES: decoding takes memory and time, and is not begun for
 	 * those who could never have it done. */
 	enum err_code (*foresee)(struct call *c, struct err *err);
-	/* On the loop or the late thread. Sets c->kind, and c->tableless or c->conditional if it likes. */
+	/* On the loop or the late thread. Sets c->kind, and c->tableless or c->conditional if they apply. */
 	enum err_code (*decode)(struct call *c, struct json_reader *json, struct err *err);
 	enum err_code (*authorise)(struct call *c, struct err *err);
 	/* Of a READ: on the same thread. Of a WRITE: in its turn. */
@@ -57,7 +57,7 @@ struct protocol {
 	 * is an error there. */
 	enum err_code (*answer)(struct call *c, enum err_code rc, struct err *err, struct http_response *out);
 	struct call_label (*label)(const struct call *c);
-	/* Tells the audit log, if it is a matter for it. */
+	/* Writes to the audit log, if the call administered something. */
 	void (*audit)(const struct call *c, enum err_code outcome, struct audit *audit);
 	/* Once, before it is sent: gives back what decode took. */
 	void (*release)(struct call *c);

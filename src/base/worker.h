@@ -63,7 +63,7 @@ struct worker {
 	/* written by its own thread, read by any: plain loads and stores, no locked instructions */
 	_Atomic uint64_t runs, steps, busy_us;
 	_Atomic int64_t  began_us; /* the run under way; 0: idle */
-	_Atomic int64_t  step_us;  /* when it last got on */
+	_Atomic int64_t  step_us;  /* when it last made progress */
 	_Atomic int64_t  ended_us; /* the last run; 0: none yet */
 
 	/* under the register's lock */
@@ -91,7 +91,7 @@ void worker_release(struct worker *w);
 
 /* ---- from its own thread ---- */
 
-/* It got on by a step. Rounds count as steps by themselves. */
+/* It made progress by a step. Each round counts as one by itself. */
 void worker_beat(struct worker *w);
 /* Between two steps of a long job: shall I go on? Counts as a step. */
 bool worker_goes_on(struct worker *w);

@@ -1,4 +1,4 @@
-/* Check: `gatehouse check`: shows how server/offline.h gets on, and says plainly what it found. */
+/* Check: `gatehouse check`: shows the progress of server/offline.h, and says plainly what it found. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -26,7 +26,7 @@
  * (2) There is an exchange exactly in HEAD, BODY, HANDLING, PARKED and ABANDONED, and a stream in STREAM and STREAM_WAIT.
  * (3) The socket is open in every state but ABANDONED and CLOSED.
  * (4) In HANDLING, PARKED and SENDING nothing is read: pipelined bytes wait in the buffer, in the kernel, or, the rest of a
- *     record, with TLS. conn_drive takes those up again, for epoll would not tell of them.
+ *     record, with TLS. conn_drive takes those up again, because epoll would not report them.
  * (5) ABANDONED and CLOSED connections are freed by the loop, at the end of a round, never earlier. */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H

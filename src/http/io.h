@@ -70,7 +70,7 @@ ssize_t tls_handshake(struct tls *t);
 ssize_t tls_read(struct tls *t, void *data, size_t len);
 ssize_t tls_write(struct tls *t, const void *data, size_t len);
 
-/* Are there bytes to read that the socket no longer has, so that epoll will not tell of them? */
+/* Are there bytes to read that the socket no longer has, so that epoll will not report them? */
 bool tls_pending(const struct tls *t);
 
 /* After IO_AGAIN: EPOLLIN or EPOLLOUT; otherwise 0. */

@@ -1,4 +1,4 @@
-/* Offline: what can be done to a data directory that no server has open. The command line shows how it gets on; the
+/* Offline: what can be done to a data directory that no server has open. The command line shows the progress; the
  * engine that wrote the directory does the work. */
 #ifndef SERVER_OFFLINE_H
 #define SERVER_OFFLINE_H

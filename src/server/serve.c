@@ -215,7 +215,7 @@ static void set_serving(struct server *s, bool serving)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* For the watchdog, twice in its time: no flush failed, and every loop and every vital worker have got on since it was
+/* For the watchdog, twice in its time: no flush failed, and every loop and every vital worker made progress since it was
  * asked last. Not is_ready: a full disk must not have the process killed, it still reads and recovers by
  * itself. While it starts or stops, which may take long, there is nothing to ask. */
 static bool is_alive(void *ctx)
