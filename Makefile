@@ -35,7 +35,7 @@ CXXSOURCES := $(wildcard src/*/*.cc)
 OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
-PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/client/*_tool.c bench/*.c))
+PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/token/*_tool.c tests/client/*_tool.c bench/*.c))
 FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch] client/*.[ch])
 
@@ -103,7 +103,7 @@ WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN=-fsanitize=thread
 # where threads meet: these run under ThreadSanitizer in `make test` too
 THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/write_back_test api/late_test api/dispatch_test api/dynamodb_http_test api/v1_test access/credential_test access/key_use_test base/audit_test base/worker_test \
 	http/thread_test http/hold_test http/hold_race_test http/stream_test http/stream_many_test \
-	service/limits_test service/limits_together_test outbound/outbound_test)
+	service/limits_test service/limits_together_test outbound/outbound_test token/issuer_test)
 
 .PHONY: c-tests thread-tests
 c-tests: $(TESTS) $(filter $(BUILD)/tests/model/%,$(PROGRAMS))

@@ -150,3 +150,46 @@ bool base64_url_read(struct bytes text, uint8_t *out)
 	}
 	return true;
 }
+
+enum { NO = 0x80 }; /* not in the alphabet */
+
+/* Tokens are long and come with every request: a table costs a third of url_digit_of. */
+static const uint8_t url_digits[256] = {
+        /* clang-format off */
+	NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+	NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+	NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 62, NO, NO,
+	52, 53, 54, 55, 56, 57, 58, 59, 60, 61, NO, NO, NO, NO, NO, NO,
+	NO,  0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14,
+	15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, NO, NO, NO, NO, 63,
+	NO, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40,
+	41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, NO, NO, NO, NO, NO,
+	[128 ... 255] = NO,
+        /* clang-format on */
+};
+
+bool base64_url_decode(struct arena *a, struct bytes text, struct bytes *out)
+{
+	const uint8_t *from = (const uint8_t *)text.data;
+	size_t         whole = text.len / 4 * 4, rest = text.len % 4;
+	char          *data = arena_alloc(a, text.len / 4 * 3 + 3), *at = data;
+	uint32_t       bad = 0, bits = 0;
+
+	for (size_t i = 0; i < whole; i += 4) {
+		uint32_t d0 = url_digits[from[i]], d1 = url_digits[from[i + 1]];
+		uint32_t d2 = url_digits[from[i + 2]], d3 = url_digits[from[i + 3]];
+
+		bad |= d0 | d1 | d2 | d3;
+		at = bytes_put(at, d0 << 18 | d1 << 12 | d2 << 6 | d3, 3);
+	}
+	for (size_t i = 0; i < rest; i++) {
+		bad |= url_digits[from[whole + i]];
+		bits |= (uint32_t)url_digits[from[whole + i]] << (18 - 6 * i);
+	}
+	if (rest == 1 || (bad & NO) != 0 || (bits & (rest == 2 ? 0xffffu : 0xffu)) != 0)
+		return false;
+	if (rest > 0)
+		at = bytes_put(at, bits, (unsigned)rest - 1);
+	*out = (struct bytes){data, (size_t)(at - data)};
+	return true;
+}

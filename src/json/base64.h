@@ -27,4 +27,8 @@ void base64_url_write(struct bytes data, char *out);
 /* False unless it is such a text. `out` has room for text.len / 4 * 3. */
 bool base64_url_read(struct bytes text, uint8_t *out);
 
+/* The same alphabet for any length, without padding, as JOSE writes it (RFC 7515, section 2). False unless the text is the
+ * one text of its bytes. The decoded bytes are in the arena; *out is set exactly when true is returned. */
+bool base64_url_decode(struct arena *a, struct bytes text, struct bytes *out);
+
 #endif

@@ -78,6 +78,60 @@ TEST(base64, other_characters_are_refused)
 	check_fault("Zm9\x80", BASE64_CHARACTER);
 }
 
+/* ---- for URLs, of any length ---- */
+
+static void check_url(const char *text, const char *expected)
+{
+	struct arena a;
+	struct bytes out;
+
+	arena_init(&a);
+	if (expected == NULL) {
+		assert_false(base64_url_decode(&a, bytes_of(text), &out));
+	} else {
+		assert_true(base64_url_decode(&a, bytes_of(text), &out));
+		assert_bytes(out, expected);
+	}
+	arena_release(&a);
+}
+
+TEST(base64, of_urls_has_no_padding_and_one_text_for_each_run_of_bytes)
+{
+	check_url("", "");
+	check_url("Zg", "f");
+	check_url("Zm8", "fo");
+	check_url("Zm9v", "foo");
+	check_url("Zm9vYg", "foob");
+	check_url("_-8", "\xff\xef");
+	check_url("Z", NULL);
+	check_url("Zm9vY", NULL);
+	check_url("Zg==", NULL);
+	check_url("Zh", NULL);
+	check_url("Zm9", NULL);
+	check_url("/+8", NULL);
+	check_url("Zm9v\n", NULL);
+	check_url(" Zm9v", NULL);
+	check_url("Zm9\x80", NULL);
+}
+
+TEST(base64, of_urls_takes_exactly_the_characters_of_its_alphabet)
+{
+	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+	for (unsigned c = 0; c < 256; c++) {
+		char         text[4] = {'A', 'A', 'A', (char)c};
+		const char  *at = c == 0 ? NULL : strchr(alphabet, (char)c);
+		struct arena a;
+		struct bytes out;
+
+		arena_init(&a);
+		assert_int_equal(base64_url_decode(&a, (struct bytes){text, 4}, &out), at != NULL);
+		if (at != NULL)
+			assert_int_equal((uint8_t)out.data[2], at - alphabet);
+		arena_release(&a);
+	}
+}
+
 TEST(base64, bits_that_no_byte_uses_are_zero)
 {
 	check_fault("Zh==", BASE64_BITS);
