@@ -1,4 +1,4 @@
-/* Exposition: lines. */
+/* Exposition: writes the lines. See exposition.h. */
 #include "api/exposition.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Fault: a counter a point. Disarmed is -1; otherwise the number of visits still let through. */
+/* Fault: one counter per point. Disarmed is -1; otherwise the number of visits still let through. */
 #include "base/fault.h"
 
 #include <stdatomic.h>

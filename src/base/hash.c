@@ -1,4 +1,4 @@
-/* Hash: SipHash with one compression round a word and three at the end. */
+/* Hash: SipHash with one compression round per word and three at the end. */
 #include "base/hash.h"
 
 static inline uint64_t rotate_left(uint64_t x, int by)

@@ -1,4 +1,4 @@
-/* Listener: a bounded number of connections a round, so that a flood of them leaves room for requests.
+/* Listener: a bounded number of connections per round, so that a flood of them leaves room for requests.
  * Running out of descriptors neither stops it for good nor makes it spin: the spare one lets the first in
  * line be turned away, and then accepting rests for a moment. */
 #define _GNU_SOURCE /* accept4 */

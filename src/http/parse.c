@@ -1,5 +1,5 @@
 /* Parse: one pass finds the end of the head, with a table of byte classes; line ends are the only bytes that take a decision.
- * Then the request line, and a header a line:
+ * Then the request line, and one header per line:
  *
  *   request line   METHOD SP target SP HTTP/1.1
  *   header         name ":" blanks value blanks */

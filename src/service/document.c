@@ -1,4 +1,4 @@
-/* Documents: counting. */
+/* Documents: reference counting. */
 #include "service/document.h"
 
 static const char *const origins[] = {

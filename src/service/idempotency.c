@@ -1,4 +1,4 @@
-/* Idempotency: one row a key. */
+/* Idempotency: one row per key. */
 #include "service/idempotency.h"
 
 #include "service/row.h"

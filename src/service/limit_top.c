@@ -1,4 +1,4 @@
-/* Limit top: a few slots a shard, looked through from end to end: sixteen hashes, or counts, are two cache lines. */
+/* Limit top: a few slots per shard, looked through from end to end: sixteen hashes, or counts, are two cache lines. */
 #include "service/limit_top.h"
 
 #include <pthread.h>
