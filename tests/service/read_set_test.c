@@ -146,6 +146,43 @@ TEST(read_set, a_commit_fails_if_a_partition_that_was_queried_has_changed_since)
 		}
 }
 
+/* n: 0 others do nothing, 1 they change the row that was read by key, 2 they make the one that was absent; both are in
+ * another partition than the one that was queried. */
+static enum err_code query_and_look(struct act *act, struct err *err)
+{
+	struct table_query_result r;
+	struct looked             row;
+
+	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("q"), BYTES("A#B#C"), &row, err), ERR_NONE);
+	assert_true(row.found);
+	assert_int_equal(ctx_look(&act->ctx, BYTES("q"), BYTES("A#B#D"), &row, err), ERR_NONE);
+	assert_false(row.found);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "X#Y#Z", 7));
+	if (act->n > 0)
+		others_put(act, "q", act->n == 1 ? "A#B#C" : "A#B#D", 9);
+	return commit(act, err);
+}
+
+static enum err_code make_apart(struct act *act, struct err *err)
+{
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "A#B#C", 1));
+	return commit(act, err);
+}
+
+TEST(read_set, the_version_of_a_partition_covers_no_row_of_another)
+{
+	for (int n = 0; n <= 2; n++) {
+		struct scene x;
+
+		scene_open(&x, 1, true);
+		assert_int_equal(play(&x, make_apart, 0), ERR_NONE);
+		assert_int_equal(play(&x, query_and_look, n), n == 0 ? ERR_NONE : ERR_CONDITION);
+		assert_int_equal(count_in(&x.s, "p", "X#Y#Z"), n == 0 ? 7 : 0);
+		scene_close(&x);
+	}
+}
+
 static enum err_code count_rows(struct act *act, struct err *err)
 {
 	struct table_query_result r;
