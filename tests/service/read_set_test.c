@@ -2,30 +2,6 @@
  * write, and commits. */
 #include "service/scene.h"
 
-#include "service/lock.h"
-
-static struct item counted(struct context *ctx, const char *pk, const char *sk, int64_t count)
-{
-	struct row row;
-
-	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", bytes_of(pk));
-	row_set_text(&row, "SK", bytes_of(sk));
-	row_set_i64(&row, "count", count);
-	return row_item(&row);
-}
-
-/* Others, in a call of their own. */
-static void others_put(struct act *act, const char *pk, const char *sk, int64_t count)
-{
-	struct context ctx = act->ctx;
-	struct err     err;
-
-	ctx_begin(&ctx, act->ctx.table);
-	ctx_put(&ctx, TABLE_AUTH_STATE, counted(&ctx, pk, sk, count));
-	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
-}
-
 /* ---- rows that were read by key ---- */
 
 /* n: 0 others do nothing, 1 they change the row that is written, 2 one that was only read, 3 they make one that was
@@ -41,7 +17,7 @@ static enum err_code read_two_write_one(struct act *act, struct err *err)
 	assert_true(row.found);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#E"), &row, err), ERR_NONE);
 	assert_false(row.found);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#C", 7));
 	if (act->n > 0)
 		others_put(act, act->n == 4 ? "q" : "p", act->n == 4 ? "A#B#C" : touched[act->n], 9);
 	return commit(act, err);
@@ -49,8 +25,8 @@ static enum err_code read_two_write_one(struct act *act, struct err *err)
 
 static enum err_code make_two(struct act *act, struct err *err)
 {
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1));
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#D", 2));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#C", 1));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#D", 2));
 	return commit(act, err);
 }
 
@@ -125,7 +101,7 @@ static enum err_code query_and_write(struct act *act, struct err *err)
 
 	assert_int_equal(query(act, "p", "A#B", &r, err), ERR_NONE);
 	assert_int_equal(r.count, 2);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, act->n < 10 ? "p" : "r", "X#Y#Z", 7));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, act->n < 10 ? "p" : "r", "X#Y#Z", 7));
 	if (act->n % 10 > 0)
 		others_put(act, act->n % 10 == 1 ? "p" : "q", "A#B#E", 9);
 	return commit(act, err);
@@ -158,7 +134,7 @@ static enum err_code query_and_look(struct act *act, struct err *err)
 	assert_true(row.found);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("q"), BYTES("A#B#D"), &row, err), ERR_NONE);
 	assert_false(row.found);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "X#Y#Z", 7));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "X#Y#Z", 7));
 	if (act->n > 0)
 		others_put(act, "q", act->n == 1 ? "A#B#C" : "A#B#D", 9);
 	return commit(act, err);
@@ -166,7 +142,7 @@ static enum err_code query_and_look(struct act *act, struct err *err)
 
 static enum err_code make_apart(struct act *act, struct err *err)
 {
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "A#B#C", 1));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "q", "A#B#C", 1));
 	return commit(act, err);
 }
 
@@ -219,7 +195,7 @@ static enum err_code nothing_kept(struct act *act, struct err *err)
 	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err), ERR_NONE);
 	assert_int_equal(act->ctx.changes.row_count + act->ctx.changes.partition_count, 0);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 1));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#C", 1));
 	return commit(act, err);
 }
 
@@ -240,7 +216,7 @@ TEST(read_set, a_table_that_is_alone_has_neither_conditions_nor_versions)
 static struct item ending(struct context *ctx, const char *sk, int64_t ttl)
 {
 	struct row  row;
-	struct item old = counted(ctx, "p", sk, 1);
+	struct item old = row_with_count(ctx, "p", sk, 1);
 
 	row_from(&row, ctx->arena, &old);
 	row_set_i64(&row, "ttl", ttl);
@@ -263,7 +239,7 @@ static enum err_code read_expired(struct act *act, struct err *err)
 	assert_false(row.found);
 	assert_int_equal(ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#D"), &row, err), ERR_NONE);
 	assert_false(row.found);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "A#B#C", 7));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#C", 7));
 	if (act->n > 0)
 		others_put(act, "p", act->n == 1 ? "A#B#D" : "A#B#C", 9);
 	return commit(act, err);
@@ -275,7 +251,7 @@ static enum err_code follow_expired(struct act *act, struct err *err)
 	struct table_query_result r;
 
 	assert_int_equal(query(act, "p", NULL, &r, err), ERR_NONE);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "p", "X#Y#Z", 7));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "X#Y#Z", 7));
 	if (act->n == 1)
 		others_put(act, "p", "A#B#E", 9);
 	return commit(act, err);
@@ -301,59 +277,6 @@ TEST(read_set, a_row_that_has_expired_is_absent_where_the_table_does_not_hide_it
 	}
 }
 
-/* ---- scans ---- */
-
-static struct item lock_of_rule(struct context *ctx)
-{
-	struct row  row;
-	struct item old = counted(ctx, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY", 1);
-
-	row_from(&row, ctx->arena, &old);
-	row_set_text(&row, "cause", BYTES("SIGN_IN/PASSWORD_ENTRY"));
-	return row_item(&row);
-}
-
-static enum err_code rule_locks(struct act *act, struct err *err)
-{
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, lock_of_rule(&act->ctx));
-	return commit(act, err);
-}
-
-/* Called when the scan has found the lock: a person makes it his own (n 1). */
-static bool sees(void *ctx, struct bytes journey)
-{
-	struct act *act = ctx;
-
-	(void)journey;
-	if (act->n == 1)
-		others_put(act, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY", 1);
-	return true;
-}
-
-static enum err_code unlock_all(struct act *act, struct err *err)
-{
-	struct lock_search q = {.limit = UNLOCK_MAX, .not_persons = true, .sees = sees, .sees_ctx = act};
-	struct lock_page   page;
-
-	if (locks_unlock(&act->ctx, &q, &page, err) != ERR_NONE)
-		return err->code;
-	assert_int_equal(page.count, 1);
-	return commit(act, err);
-}
-
-TEST(read_set, an_unlock_clears_no_lock_that_has_changed_since_the_scan_found_it)
-{
-	for (int n = 0; n <= 1; n++) {
-		struct scene x;
-
-		scene_open(&x, 1, true);
-		assert_int_equal(play(&x, rule_locks, 0), ERR_NONE);
-		assert_int_equal(play(&x, unlock_all, n), n == 0 ? ERR_NONE : ERR_CONDITION);
-		assert_int_equal(count_in(&x.s, "p", "SIGN_IN#LOCK#PASSWORD_ENTRY"), n);
-		scene_close(&x);
-	}
-}
-
 /* ---- many rows ---- */
 
 /* n rows are read by key; others change the last one, if n is odd. */
@@ -369,7 +292,7 @@ static enum err_code read_many(struct act *act, struct err *err)
 	assert_int_equal(ctx_look_all(&act->ctx, rows, err), ERR_NONE);
 	assert_true(act->ctx.changes.uncovered <= CHANGES_READS_MAX);
 	assert_true(changes_room(&act->ctx.changes) >= CHANGES_MAX - CHANGES_READS_MAX);
-	ctx_put(&act->ctx, TABLE_AUTH_STATE, counted(&act->ctx, "q", "X#Y#Z", act->n));
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "q", "X#Y#Z", act->n));
 	if (act->n % 2 == 1)
 		others_put(act, arena_printf(act->ctx.arena, "p%d%c", (act->n - 1) % 3, '\0').data,
 		           arena_printf(act->ctx.arena, "A#B#%d%c", act->n - 1, '\0').data, 9);
@@ -396,12 +319,38 @@ TEST(read_set, more_rows_than_are_remembered_are_watched_by_the_versions_of_thei
 	}
 }
 
+/* n rows are read by key, and then one is written: it needs a place, and so does its version. */
+static enum err_code measure_room(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	for (int i = 0; i < act->n; i++)
+		assert_int_equal(
+		        ctx_look(&act->ctx, BYTES("p"), arena_printf(act->ctx.arena, "A#B#%d", i), &row, err),
+		        ERR_NONE);
+	assert_int_equal(changes_room(&act->ctx.changes), CHANGES_MAX - act->n);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "q", "X#Y#Z", 1));
+	assert_int_equal(changes_room(&act->ctx.changes), CHANGES_MAX - act->n - 2);
+	return commit(act, err);
+}
+
+TEST(read_set, what_was_read_takes_room_from_what_is_written)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, measure_room, 1), ERR_NONE);
+	assert_int_equal(play(&x, measure_room, CHANGES_READS_MAX), ERR_NONE);
+	scene_close(&x);
+}
+
 /* n changes, each in a partition of its own: each moves a version. */
 static enum err_code write_partitions(struct act *act, struct err *err)
 {
 	for (int i = 0; i < act->n; i++)
 		ctx_put(&act->ctx, TABLE_AUTH_STATE,
-		        counted(&act->ctx, arena_printf(act->ctx.arena, "p%d%c", i, '\0').data, "A#B#C", 1));
+		        row_with_count(&act->ctx, arena_printf(act->ctx.arena, "p%d%c", i, '\0').data,
+		                       "A#B#C", 1));
 	return commit(act, err);
 }
 
@@ -455,7 +404,8 @@ static enum err_code count_once(struct act *act, struct err *err)
 	if (ctx_look(&act->ctx, BYTES("p"), BYTES("A#B#C"), &row, err) != ERR_NONE)
 		return err->code;
 	ctx_put(&act->ctx, TABLE_AUTH_STATE,
-	        counted(&act->ctx, "p", "A#B#C", (row.found ? row_i64(&row.item, "count", 0) : 0) + 1));
+	        row_with_count(&act->ctx, "p", "A#B#C",
+	                       (row.found ? row_i64(&row.item, "count", 0) : 0) + 1));
 	return commit(act, err);
 }
 

@@ -96,4 +96,28 @@ static inline enum err_code commit(struct act *act, struct err *err)
 	return changes_commit(&act->ctx.changes, act->ctx.table, err);
 }
 
+/* ---- rows, and others who write them ---- */
+
+static inline struct item row_with_count(struct context *ctx, const char *pk, const char *sk, int64_t count)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", bytes_of(pk));
+	row_set_text(&row, "SK", bytes_of(sk));
+	row_set_i64(&row, "count", count);
+	return row_item(&row);
+}
+
+/* Others, in a call of their own. */
+static inline void others_put(struct act *act, const char *pk, const char *sk, int64_t count)
+{
+	struct context ctx = act->ctx;
+	struct err     err;
+
+	ctx_begin(&ctx, act->ctx.table);
+	ctx_put(&ctx, TABLE_AUTH_STATE, row_with_count(&ctx, pk, sk, count));
+	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
+}
+
 #endif
