@@ -2,6 +2,8 @@
  * write, and commits. */
 #include "service/scene.h"
 
+#include "service/attempt.h"
+
 /* ---- rows that were read by key ---- */
 
 /* n: 0 others do nothing, 1 they change the row that is written, 2 one that was only read, 3 they make one that was
@@ -391,6 +393,31 @@ TEST(read_set, a_call_that_changes_nothing_is_checked_if_it_asks_for_it)
 	assert_int_equal(play(&x, read_and_confirm, 11), ERR_NONE); /* the same row, written again */
 	assert_int_equal(play(&x, make_two, 0), ERR_NONE);
 	assert_int_equal(play(&x, read_and_confirm, 11), ERR_CONDITION);
+	scene_close(&x);
+}
+
+/* It clears nothing and remembers no device, so it writes nothing. n: 1 others lock the subject meanwhile. */
+static enum err_code succeed_meanwhile(struct act *act, struct err *err)
+{
+	struct attempt q = attempt_of(&act->x->s, &(struct try){.type = "PASSWORD_ENTRY", .forgetful = true});
+	struct attempt_result r;
+
+	assert_int_equal(attempt_record(&act->ctx, &q, OUTCOME_SUCCESS, &r, err), ERR_NONE);
+	assert_int_equal(r.verdict.kind, VERDICT_ALLOW);
+	assert_int_equal(act->ctx.changes.count, 0);
+	if (act->n == 1)
+		others_put(act, "alice", PASSWORD_LOCK, 1);
+	return commit(act, err);
+}
+
+TEST(read_set, a_success_is_none_if_a_lock_came_before_it_was_committed)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, make_two, 0), ERR_NONE);
+	assert_int_equal(play(&x, succeed_meanwhile, 0), ERR_NONE);
+	assert_int_equal(play(&x, succeed_meanwhile, 1), ERR_CONDITION);
 	scene_close(&x);
 }
 
