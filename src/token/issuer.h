@@ -36,8 +36,8 @@ enum {
 	ISSUER_AGE_S = 24 * 60 * 60, /* unless set */
 };
 
-/* Gets what is at the URL, with status 200: at most `max` bytes, in the arena, within a few seconds. Redirects are not
- * followed. */
+/* Gets what is at the URL, into the arena. Bounds the time it takes and what it reads, follows no redirects, and takes no
+ * answer but 200. */
 struct token_fetch {
 	enum err_code (*get)(void *ctx, struct bytes url, struct arena *a, struct bytes *body,
 	                     struct err *err);
@@ -84,7 +84,7 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 enum token_outcome issuers_verify_fetching(struct issuers *all, const struct token_call *c, struct bytes text,
                                            struct jwt *out);
 
-/* Fetches each set that is older than ISSUER_REFRESH_S, or missing; for a worker. Returns how many could not be had; each is
+/* Fetches each set that is older than ISSUER_REFRESH_S, or missing; for a worker. Returns how many fetches failed; each is
  * logged. */
 uint32_t issuers_round(struct issuers *all, struct json_reader *reader);
 
