@@ -88,7 +88,7 @@ $(BUILD)/tests/crash/crash: $(wildcard tests/crash/*.[ch]) $(CORE)
 
 $(BUILD)/bench/%: bench/%.c $(CORE)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $< $(CORE) $(LDLIBS)
+	$(CC) $(CFLAGS) -I. -o $@ $< $(CORE) $(LDLIBS)
 
 $(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
 
@@ -160,6 +160,7 @@ fuzz: $(FUZZERS)
 
 bench: all $(filter $(BUILD)/bench/%,$(PROGRAMS))
 	@tools/install test
+	@$(BUILD)/bench/token
 	@bench/run
 
 crash: all $(BUILD)/tests/crash/crash
