@@ -487,6 +487,8 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 	out->lane = now.lane;
 	in_shadow =
 	        out->verdict.kind == VERDICT_ALLOW && q->rule->shadow && stops(q, out->shadow.kind, outcome);
+	if (outcome == OUTCOME_SUCCESS && out->verdict.kind == VERDICT_ALLOW)
+		changes_confirm(&ctx->changes);
 	if (in_shadow && outcome == OUTCOME_SUCCESS)
 		return succeed_in_shadow(&r);
 	if (in_shadow || stops(q, out->verdict.kind, outcome)) {
@@ -497,6 +499,5 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 		return count_all(&r);
 	if (outcome != OUTCOME_SUCCESS)
 		return ERR_NONE;
-	changes_confirm(&ctx->changes);
 	return succeed(&r);
 }

@@ -410,15 +410,35 @@ static enum err_code succeed_meanwhile(struct act *act, struct err *err)
 	return commit(act, err);
 }
 
+static enum err_code fail_once(struct act *act, struct err *err)
+{
+	struct attempt        q = attempt_of(&act->x->s, &(struct try){.type = "PASSWORD_ENTRY"});
+	struct attempt_result r;
+
+	assert_int_equal(attempt_record(&act->ctx, &q, OUTCOME_FAILURE, &r, err), ERR_NONE);
+	return commit(act, err);
+}
+
+/* Also where a rule in shadow mode would have refused it. */
 TEST(read_set, a_success_is_none_if_a_lock_came_before_it_was_committed)
 {
-	struct scene x;
+	static const char *const modes[] = {"max: 3, life: 60", "max: 1, life: 60, shadow: true"};
 
-	scene_open(&x, 1, true);
-	assert_int_equal(play(&x, make_two, 0), ERR_NONE);
-	assert_int_equal(play(&x, succeed_meanwhile, 0), ERR_NONE);
-	assert_int_equal(play(&x, succeed_meanwhile, 1), ERR_CONDITION);
-	scene_close(&x);
+	for (int i = 0; i < 2; i++) {
+		char         rules[160];
+		struct scene x;
+
+		snprintf(rules, sizeof(rules),
+		         "locks: {STANDARD: {duration: 900}}\njourneys: {SIGN_IN: {types: {PASSWORD_ENTRY: "
+		         "{%s}}}}\n",
+		         modes[i]);
+		scene_open_with(&x, rules, 1);
+		x.rough->calm = true;
+		assert_int_equal(play(&x, i == 0 ? make_two : fail_once, 0), ERR_NONE);
+		assert_int_equal(play(&x, succeed_meanwhile, 0), ERR_NONE);
+		assert_int_equal(play(&x, succeed_meanwhile, 1), ERR_CONDITION);
+		scene_close(&x);
+	}
 }
 
 /* ---- a store that does not always answer ---- */
