@@ -137,6 +137,8 @@ static const struct option_spec options[] = {
         {"--table-idempotency", OPTION_TABLE, "NAME",
          "table for answers kept one day for retries (default: gatehouse-idempotency)",
          AT(o.tables[TABLE_IDEMPOTENCY]), 0, 0},
+        {"--table-users", OPTION_TABLE, "NAME", "table for users and their addresses (default: users)",
+         AT(o.tables[TABLE_USERS]), 0, 0},
         {"--check-config", OPTION_ACTION, NULL,
          "check settings and policies, print each setting and its origin, and exit", AT(check_config), 0, 0},
         {"--fault", OPTION_TEXT, "NAME:N", NULL, AT(fault), 0, 0}, /* for tests: base/fault.h */

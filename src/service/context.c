@@ -95,6 +95,11 @@ enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, st
 	return get(ctx, TABLE_AUTH_STATE, out, err);
 }
 
+enum err_code ctx_look_in(struct context *ctx, enum service_table which, struct looked *out, struct err *err)
+{
+	return get(ctx, which, out, err);
+}
+
 enum err_code ctx_get(struct context *ctx, enum service_table which, struct bytes pk, struct looked *out,
                       struct err *err)
 {
@@ -216,15 +221,13 @@ static void version_hide(struct table_query_result *r)
 	}
 }
 
-enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
-                        struct err *err)
+enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct table_query *q,
+                           struct table_query_result *r, struct err *err)
 {
 	unsigned      repeats = 0;
 	enum err_code rc;
 
-	q->table = name_of(ctx, TABLE_AUTH_STATE);
-	if (q->key != NULL && changes_follow(&ctx->changes, ctx->table, q->key->hash.text, err) != ERR_NONE)
-		return err->code;
+	q->table = name_of(ctx, which);
 	do
 		rc = ctx->table->backend->query(ctx->table, ctx->arena, q, r, err);
 	while (again(ctx, rc, &repeats));
@@ -232,9 +235,19 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 		*r = (struct table_query_result){0};
 		return ERR_NONE;
 	}
-	if (rc == ERR_NONE && q->key != NULL && q->key->range_kind == RANGE_NONE)
+	return read_failed(ctx, which, rc, err);
+}
+
+enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
+                        struct err *err)
+{
+	if (q->key != NULL && changes_follow(&ctx->changes, ctx->table, q->key->hash.text, err) != ERR_NONE)
+		return err->code;
+	if (ctx_query_in(ctx, TABLE_AUTH_STATE, q, r, err) != ERR_NONE)
+		return err->code;
+	if (q->key != NULL && q->key->range_kind == RANGE_NONE)
 		version_hide(r);
-	return read_failed(ctx, TABLE_AUTH_STATE, rc, err);
+	return ERR_NONE;
 }
 
 void ctx_found(struct context *ctx, const struct item *row)

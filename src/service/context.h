@@ -38,6 +38,9 @@ void ctx_begin(struct context *ctx, struct table *t);
 enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, struct looked *out,
                        struct err *err);
 
+/* A row of any table whose key is PK and SK, which looked_init has set. */
+enum err_code ctx_look_in(struct context *ctx, enum service_table which, struct looked *out, struct err *err);
+
 /* All of the list, in as few calls as it takes. A row may come twice. */
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
 
@@ -45,6 +48,11 @@ enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err
  * rows meanwhile, and it would take a version of the whole table to notice. ctx_found says which rows one rests on. */
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
                         struct err *err);
+
+/* Rows of another table, which has no versions: what is decided rests on a row that was read before, and that everyone who
+ * adds to these rows changes. */
+enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct table_query *q,
+                           struct table_query_result *r, struct err *err);
 
 /* What is decided rests on this row of a scan. */
 void ctx_found(struct context *ctx, const struct item *row);

@@ -6,7 +6,7 @@
 /* ---- tables ---- */
 
 static const struct service_table_shape shapes[SERVICE_TABLE_COUNT] = {
-#define X(id, name, hash, range, ttl) [id] = {name, hash, range, ttl},
+#define X(id, name, hash, range, ttl, index) [id] = {name, hash, range, ttl, index},
         SERVICE_TABLES(X)
 #undef X
 };
@@ -79,11 +79,18 @@ static enum err_code create(struct table *t, struct arena *a, struct bytes name,
 	struct table_schema      schema = {.name = name, .on_demand = true};
 	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
 	struct table_alter       alter = {.table = name, .changes = &ttl, .count = 1};
+	struct index_schema      index = {.name = bytes_of(shape->index), .projection = PROJECT_ALL};
 	struct table_description made;
 	enum err_code            rc;
 
 	schema.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
 	schema.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
+	if (shape->index[0] != '\0') {
+		index.keys.hash = (struct key_attribute){arena_printf(a, "%sPK", shape->index), VALUE_S};
+		index.keys.range = (struct key_attribute){arena_printf(a, "%sSK", shape->index), VALUE_S};
+		schema.indexes = &index;
+		schema.index_count = 1;
+	}
 	rc = t->backend->create(t, a, &schema, &made, err);
 	if (rc == ERR_RESOURCE_IN_USE)
 		return ERR_NONE; /* someone else was quicker, and sees to the rest */

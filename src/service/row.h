@@ -10,16 +10,18 @@
  * Those that services own. They are made when first written to, so that someone who only uses DynamoDB's protocol
  * sees only tables of his own; until then reading one finds nothing. */
 
-/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "") */
+/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "", index or "")
+ * The keys of the index GSI1 are GSI1PK and GSI1SK, and it holds whole rows. It is for others to read: services never need it. */
 #define SERVICE_TABLES(X)                                                                                    \
-	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl")                                                 \
-	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL")                                                 \
-	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "")                                                \
-	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl")                                       \
-	X(TABLE_EVENTS, "gatehouse-events", "PK", "SK", "")
+	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl", "")                                             \
+	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL", "")                                             \
+	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "", "")                                            \
+	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl", "")                                   \
+	X(TABLE_EVENTS, "gatehouse-events", "PK", "SK", "", "")                                              \
+	X(TABLE_USERS, "users", "PK", "SK", "ttl", "GSI1")
 
 enum service_table {
-#define X(id, name, hash, range, ttl) id,
+#define X(id, name, hash, range, ttl, index) id,
 	SERVICE_TABLES(X)
 #undef X
 	        SERVICE_TABLE_COUNT
@@ -27,7 +29,7 @@ enum service_table {
 
 /* One of them, as it is made. */
 struct service_table_shape {
-	const char *name, *hash, *range, *ttl; /* "": it has none */
+	const char *name, *hash, *range, *ttl, *index; /* "": it has none */
 };
 
 const struct service_table_shape *service_table_shape(enum service_table which);
