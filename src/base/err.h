@@ -27,6 +27,10 @@
 	  "policies-from-file")                                                                              \
 	X(ERR_FOREIGN_TABLE, 400, "ResourceInUseException", 409, "Table Has Other Keys",                     \
 	  "table-has-other-keys")                                                                            \
+	X(ERR_EMAIL_TAKEN, 400, "ResourceInUseException", 409, "Email Not Available", "email-not-available") \
+	X(ERR_USER_EXISTS, 400, "ResourceInUseException", 409, "User Exists", "user-exists")                 \
+	X(ERR_MODIFIED, 400, "ResourceInUseException", 409, "Resource Modified", "resource-modified")        \
+	X(ERR_NOT_NOW, 400, "ResourceInUseException", 409, "Not in This State", "wrong-state")               \
 	X(ERR_STALE, 412, "PreconditionFailed", 412, "Precondition Failed", "stale-version")                 \
 	X(ERR_NO_MATCH, 428, "PreconditionRequired", 428, "Precondition Required", "version-required")       \
 	X(ERR_LIMIT, 400, "LimitExceededException", 409, "Limit Exceeded", "limit-exceeded")                 \

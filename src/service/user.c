@@ -1,0 +1,306 @@
+/* Users: see user.h. */
+#include "service/user.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/crypto.h"
+#include "service/event.h"
+#include "service/limit.h"
+#include "service/row.h"
+
+const char *const user_status_names[] = {"active", "suspended", "deleted", NULL};
+
+#define KEY_USER    "USER#"
+#define KEY_PROFILE "PROFILE"
+
+/* ---- what they are made of ---- */
+
+bool user_id_is(struct bytes id)
+{
+	return id.len >= 1 && id.len <= USER_ID_BYTES_MAX && bytes_hold_only(id, "-_.|") &&
+	       identifier_looks_like(id) == NULL;
+}
+
+bool user_phone_is(struct bytes phone)
+{
+	uint64_t number;
+
+	return phone.len >= 1 + IDENTIFIER_DIGITS_MIN && phone.len <= 1 + IDENTIFIER_DIGITS_MAX &&
+	       phone.data[0] == '+' && phone.data[1] != '0' &&
+	       bytes_to_u64((struct bytes){phone.data + 1, phone.len - 1}, UINT64_MAX, &number);
+}
+
+struct bytes user_key(struct arena *a, struct bytes id)
+{
+	return arena_printf(a, KEY_USER "%.*s", BYTES_ARG(id));
+}
+
+struct bytes user_time(struct arena *a, int64_t now_us)
+{
+	char *text = arena_alloc(a, LIMIT_TIME_TEXT);
+
+	limit_time_format(now_us, text);
+	return (struct bytes){text, LIMIT_TIME_TEXT};
+}
+
+struct bytes user_id_make(struct context *ctx)
+{
+	uint8_t bits[16];
+	char    hex[2 * sizeof(bits)];
+
+	ctx->services->random(bits, sizeof(bits));
+	bits[6] = (uint8_t)((bits[6] & 0x0f) | 0x40); /* RFC 9562, version 4 */
+	bits[8] = (uint8_t)((bits[8] & 0x3f) | 0x80);
+	hex_write((struct bytes){(const char *)bits, sizeof(bits)}, hex);
+	return arena_printf(ctx->arena, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+	                    hex + 20);
+}
+
+/* A status that is none of ours, which somebody else wrote, lets nobody in. */
+static enum user_status status_of(struct bytes name)
+{
+	return bytes_is(name, "active")    ? USER_ACTIVE
+	       : bytes_is(name, "deleted") ? USER_DELETED
+	                                   : USER_SUSPENDED;
+}
+
+static struct user user_of(const struct item *row)
+{
+	const struct value *attributes = item_get(row, BYTES("attributes"));
+	struct bytes        pk = row_text(row, "PK");
+	struct user         u = {.row = *row};
+
+	u.id = (struct bytes){pk.data + strlen(KEY_USER), pk.len - strlen(KEY_USER)};
+	u.status = status_of(row_text(row, "status"));
+	u.version = row_i64(row, "version", 0);
+	u.first_name = row_text(row, "firstName");
+	u.last_name = row_text(row, "lastName");
+	u.phone = row_text(row, "phone");
+	u.email = row_text(row, "email");
+	u.email_id = row_text(row, "primaryEmailId");
+	u.created_at = row_text(row, "createdAt");
+	u.updated_at = row_text(row, "updatedAt");
+	if (attributes != NULL && attributes->type == VALUE_M)
+		u.attributes = attributes->map;
+	return u;
+}
+
+/* ---- reading ---- */
+
+static enum err_code profile_look(struct context *ctx, struct bytes id, struct looked *out, struct err *err)
+{
+	looked_init(out, user_key(ctx->arena, id), BYTES(KEY_PROFILE));
+	return ctx_look_in(ctx, TABLE_USERS, out, err);
+}
+
+enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, struct err *err)
+{
+	struct looked profile;
+
+	if (profile_look(ctx, id, &profile, err) != ERR_NONE)
+		return err->code;
+	if (!profile.found)
+		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such user");
+	*out = user_of(&profile.item);
+	return ERR_NONE;
+}
+
+enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_found *out, struct err *err)
+{
+	struct email_owner owner;
+
+	if (email_owner_find(ctx, email, &owner, err) != ERR_NONE)
+		return err->code;
+	if (!owner.found)
+		return err_field(err, ERR_NOT_FOUND, "email", "email: no user has this address");
+	out->email_id = owner.email_id;
+	out->verified = owner.verified;
+	return user_get(ctx, owner.user, &out->user, err);
+}
+
+/* The table is read as it lies: profiles between addresses and markers. */
+enum err_code users_find(struct context *ctx, const struct users_search *q, struct users_page *out,
+                         struct err *err)
+{
+	struct item               start;
+	struct table_query        scan = {.limit = USERS_EXAMINED_MAX};
+	struct table_query_result r;
+
+	*out = (struct users_page){.list = arena_array(ctx->arena, q->limit, sizeof(struct user))};
+	if (q->after_pk.data != NULL) {
+		start = row_key_two(ctx->arena, q->after_pk, q->after_sk);
+		scan.start = &start;
+	}
+	if (ctx_query_in(ctx, TABLE_USERS, &scan, &r, err) != ERR_NONE)
+		return err->code;
+	out->more = r.more;
+	if (r.more) {
+		out->last_pk = row_text(&r.last_key, "PK");
+		out->last_sk = row_text(&r.last_key, "SK");
+	}
+	for (uint32_t i = 0; i < r.count; i++) {
+		if (!bytes_is(row_text(&r.items[i], "SK"), KEY_PROFILE) ||
+		    !bytes_starts_with(row_text(&r.items[i], "PK"), BYTES(KEY_USER)))
+			continue;
+		if (out->count == q->limit) { /* one more than fits: the next page begins with it */
+			out->more = true;
+			out->last_pk = row_text(&out->list[out->count - 1].row, "PK");
+			out->last_sk = BYTES(KEY_PROFILE);
+			break;
+		}
+		out->list[out->count++] = user_of(&r.items[i]);
+	}
+	return ERR_NONE;
+}
+
+/* ---- changing ---- */
+
+static enum err_code match_check(const struct user_match *match, int64_t version, struct err *err)
+{
+	if (match->has_etag && match->etag != version)
+		return err_field(err, ERR_STALE, "If-Match",
+		                 "If-Match: the user has changed since; GET it again");
+	if (match->has_version && match->version != version)
+		return err_field(err, ERR_MODIFIED, "version", "Resource modified, please refresh");
+	return ERR_NONE;
+}
+
+enum err_code user_take(struct context *ctx, struct bytes id, const struct user_match *match,
+                        struct user *out, struct err *err)
+{
+	if (user_get(ctx, id, out, err) != ERR_NONE || match_check(match, out->version, err) != ERR_NONE)
+		return err->code;
+	return out->status == USER_DELETED
+	               ? err_field(err, ERR_NOT_NOW, "id", "id: the user is deleted and cannot change")
+	               : ERR_NONE;
+}
+
+/* (1) */
+void user_put(struct context *ctx, struct user *u, struct row *row)
+{
+	struct item item;
+
+	row_set_i64(row, "version", u->version + 1);
+	row_set_text(row, "updatedAt", user_time(ctx->arena, ctx->now_us));
+	item = row_item(row);
+	ctx_put(ctx, TABLE_USERS, item);
+	*u = user_of(&item);
+}
+
+static void publish(struct context *ctx, enum event_type type, const struct user *u)
+{
+	struct event e = {.type = type, .subject = u->id};
+	struct row   data;
+
+	row_init(&data, ctx->arena);
+	row_set_i64(&data, "version", u->version);
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
+}
+
+static void text_apply(struct row *row, const char *name, const struct user_text *t)
+{
+	if (!t->given)
+		return;
+	if (t->text.len == 0)
+		row_remove(row, name);
+	else
+		row_set_text(row, name, t->text);
+}
+
+static enum err_code attributes_apply(struct context *ctx, struct row *row, const struct item *before,
+                                      const struct item *changes, struct err *err)
+{
+	struct item all = *before;
+
+	for (uint32_t i = 0; i < changes->count; i++) {
+		const struct member *m = &changes->members[i];
+
+		all = m->value.type == VALUE_NULL ? item_without(ctx->arena, &all, m->name)
+		                                  : item_with(ctx->arena, &all, m->name, &m->value);
+	}
+	if (all.count > USER_ATTRIBUTES_MAX || item_size(&all) > USER_ATTRIBUTES_BYTES_MAX)
+		return err_field(err, ERR_INVALID, "attributes",
+		                 "attributes: a user has at most %d, of %d bytes in all", USER_ATTRIBUTES_MAX,
+		                 USER_ATTRIBUTES_BYTES_MAX);
+	if (all.count == 0)
+		row_remove(row, "attributes");
+	else
+		row_set(row, "attributes", (struct value){.type = VALUE_M, .map = all});
+	return ERR_NONE;
+}
+
+/* (2) */
+static enum err_code fields_apply(struct context *ctx, struct row *row, const struct user *u,
+                                  const struct user_fields *q, struct err *err)
+{
+	text_apply(row, "firstName", &q->first_name);
+	text_apply(row, "lastName", &q->last_name);
+	text_apply(row, "phone", &q->phone);
+	return q->attributes.count == 0 ? ERR_NONE
+	                                : attributes_apply(ctx, row, &u->attributes, &q->attributes, err);
+}
+
+enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,
+                          struct err *err)
+{
+	struct looked profile;
+	struct row    row;
+
+	*out = (struct user_created){.user = {.id = q->id.len > 0 ? q->id : user_id_make(ctx)}};
+	if (profile_look(ctx, out->user.id, &profile, err) != ERR_NONE)
+		return err->code;
+	if (profile.found)
+		return err_field(err, ERR_USER_EXISTS, "id", "id: there is a user with this id already");
+	out->claimed = q->email.len > 0;
+	if (out->claimed && user_email_claim(ctx, &out->user, q->email, &out->claim, err) != ERR_NONE)
+		return err->code;
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", profile.pk);
+	row_set_text(&row, "SK", profile.sk);
+	row_set_text(&row, "status", bytes_of(user_status_names[USER_ACTIVE]));
+	row_set_text(&row, "createdAt", user_time(ctx->arena, ctx->now_us));
+	if (fields_apply(ctx, &row, &out->user, &q->fields, err) != ERR_NONE)
+		return err->code;
+	user_put(ctx, &out->user, &row);
+	publish(ctx, EVENT_USER_CREATED, &out->user);
+	return ERR_NONE;
+}
+
+enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err)
+{
+	struct row row;
+
+	if (user_take(ctx, q->id, &q->match, out, err) != ERR_NONE)
+		return err->code;
+	row_from(&row, ctx->arena, &out->row);
+	if (fields_apply(ctx, &row, out, &q->fields, err) != ERR_NONE)
+		return err->code;
+	user_put(ctx, out, &row);
+	publish(ctx, EVENT_USER_UPDATED, out);
+	return ERR_NONE;
+}
+
+/* (3) */
+enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
+                          struct user *out, struct err *err)
+{
+	static const enum event_type events[] = {[USER_ACTIVE] = EVENT_USER_REACTIVATED,
+	                                         [USER_SUSPENDED] = EVENT_USER_SUSPENDED,
+	                                         [USER_DELETED] = EVENT_USER_DELETED};
+	struct row                   row;
+
+	if (user_get(ctx, q->id, out, err) != ERR_NONE ||
+	    match_check(&q->match, out->version, err) != ERR_NONE)
+		return err->code;
+	if (bytes_is(row_text(&out->row, "status"), user_status_names[status]))
+		return ERR_NONE;
+	if (out->status == USER_DELETED)
+		return err_field(err, ERR_NOT_NOW, "id", "id: the user is deleted and cannot change");
+	row_from(&row, ctx->arena, &out->row);
+	row_set_text(&row, "status", bytes_of(user_status_names[status]));
+	user_put(ctx, out, &row);
+	publish(ctx, events[status], out);
+	return ERR_NONE;
+}

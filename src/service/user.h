@@ -1,0 +1,150 @@
+/* Users: who has an account. Rows of the table `users`:
+ *
+ *   USER#<id>         PROFILE        the user
+ *   USER#<id>         EMAIL#<eid>    one of its addresses (user_email.h)
+ *   EMAIL#<address>   MARKER         whose address that is
+ *
+ * A user's status:
+ *
+ *                  suspend
+ *      active --------------> suspended
+ *        |    <--------------     |
+ *        |      reactivate        |
+ *        +------> deleted <-------+
+ *
+ * What always holds
+ * (1) `version` rises by one with every change of the profile. Whoever changes it may say which version it read; then it
+ *     changes that one or none.
+ * (2) A field that is not sent stays as it is.
+ * (3) To be what it is asked to become changes nothing. Nothing leads back from deleted, and a deleted user does not change.
+ *     Its addresses stay taken. */
+#ifndef SERVICE_USER_H
+#define SERVICE_USER_H
+
+#include "service/context.h"
+#include "service/user_email.h"
+
+enum {
+	USER_ID_BYTES_MAX = 128,
+	USER_ID_CHARS = 36, /* of one that is generated: a UUID */
+	USER_NAME_BYTES_MAX = 256,
+	USER_ATTRIBUTES_MAX = 32,
+	USER_ATTRIBUTE_NAME_MAX = 64,
+	USER_ATTRIBUTE_TEXT_MAX = 1024,
+	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
+	USERS_PAGE_MAX = 500,
+	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
+};
+
+enum user_status { USER_ACTIVE, USER_SUSPENDED, USER_DELETED };
+extern const char *const user_status_names[]; /* NULL last */
+
+struct user {
+	struct bytes     id;
+	enum user_status status;
+	int64_t          version;
+	struct bytes     first_name, last_name, phone, created_at, updated_at; /* empty: it has none */
+	struct bytes     email, email_id;                                      /* the primary one */
+	struct item      attributes;
+	struct item      row; /* PROFILE */
+};
+
+/* Is it one? Plain, and not personal on its face. */
+bool user_id_is(struct bytes id);
+bool user_phone_is(struct bytes phone); /* E.164 */
+
+/* ---- reading ---- */
+
+/* ERR_NOT_FOUND. Deleted ones are found. */
+enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, struct err *err);
+
+/* Who has that address, normalised. */
+struct user_found {
+	struct user  user;
+	struct bytes email_id;
+	bool         verified; /* false: a claim that nobody proved yet */
+};
+
+enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_found *out, struct err *err);
+
+struct users_search {
+	uint32_t     limit;              /* users per page */
+	struct bytes after_pk, after_sk; /* where the page before ended; no data: the first page */
+};
+
+/* In no order. A page may be short or empty and still not be the last. */
+struct users_page {
+	struct user *list;
+	uint32_t     count;
+	bool         more;
+	struct bytes last_pk, last_sk; /* if more */
+};
+
+enum err_code users_find(struct context *ctx, const struct users_search *q, struct users_page *out,
+                         struct err *err);
+
+/* ---- changing ---- */
+
+/* Which version the caller read: from If-Match (stale: ERR_STALE), from the body (stale: ERR_MODIFIED), or both. */
+struct user_match {
+	bool    has_etag, has_version;
+	int64_t etag, version;
+};
+
+/* Given and empty: it goes. */
+struct user_text {
+	bool         given;
+	struct bytes text;
+};
+
+/* Attributes: each is set; one that is VALUE_NULL goes. */
+struct user_fields {
+	struct user_text first_name, last_name, phone;
+	struct item      attributes;
+};
+
+struct user_new {
+	struct bytes       id; /* empty: it is generated */
+	struct user_fields fields;
+	struct bytes       email; /* normalised, to be claimed with it; empty: none */
+};
+
+struct user_created {
+	struct user        user;
+	bool               claimed;
+	struct email_claim claim; /* if claimed */
+};
+
+enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,
+                          struct err *err);
+
+struct user_patch {
+	struct bytes       id;
+	struct user_match  match;
+	struct user_fields fields;
+};
+
+enum err_code user_change(struct context *ctx, const struct user_patch *q, struct user *out, struct err *err);
+
+/* Suspend, reactivate, delete: only id and match of the patch count. */
+enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
+                          struct user *out, struct err *err);
+
+/* ---- for user_email.h ---- */
+
+/* The user as it is to be changed: there, not deleted, and of the version that was read. */
+enum err_code user_take(struct context *ctx, struct bytes id, const struct user_match *match,
+                        struct user *out, struct err *err);
+
+/* Writes its row, one version on (1). */
+void user_put(struct context *ctx, struct user *u, struct row *row);
+
+/* A random id, for users and addresses. */
+struct bytes user_id_make(struct context *ctx);
+
+struct bytes user_key(struct arena *a, struct bytes id);
+
+/* "2026-11-15T22:00:00Z" */
+struct bytes user_time(struct arena *a, int64_t now_us);
+
+#endif
