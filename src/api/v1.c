@@ -316,8 +316,11 @@ static bool tells_nobody(struct bytes subject)
 static void audit_line(const struct v1_call *c, enum err_code outcome, struct audit *audit,
                        const struct v1_changed *changed)
 {
-	bool             of_subject = bytes_starts_with(bytes_of(c->route->path), BYTES("/v1/subjects/"));
-	struct bytes     subject = changed != NULL ? changed->subject : of_subject ? c->params[0] : BYTES("");
+	struct bytes path = bytes_of(c->route->path);
+	bool         of_user = bytes_starts_with(path, BYTES("/v1/users"));
+	bool         in_path = bytes_starts_with(path, BYTES("/v1/subjects/")) ||
+	               bytes_starts_with(path, BYTES("/v1/users/"));
+	struct bytes     subject = changed != NULL ? changed->subject : in_path ? c->params[0] : c->about;
 	struct log_field fields[8];
 	unsigned         count = 0;
 
@@ -330,7 +333,8 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 
 		fields[count++] = (struct log_field){.name = "resource", .text = journey};
 		fields[count++] = (struct log_field){.name = "lock", .text = changed->name};
-	} else if (c->changed == NULL && c->resource_count > 0) {
+	} else if (c->changed == NULL && c->resource_count > 0 &&
+	           !of_user) { /* of a user it is the subject */
 		fields[count++] = (struct log_field){.name = "resource", .text = c->resources[0]};
 	}
 	if (c->changed != NULL)

@@ -86,6 +86,8 @@ struct v1_call {
 	struct v1_changed *changed;
 	uint32_t           changed_count;
 
+	struct bytes about; /* the subject, if neither the path nor `changed` names it. Set by run. */
+
 	/* Set by run: the answer tells something that must not be stored. Then encode is called twice for a keyed
 	 * request, once with `keeping`: what a replay is answered, without it. */
 	bool has_secret, keeping;

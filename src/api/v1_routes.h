@@ -66,6 +66,23 @@ ROUTE_FUNCTIONS(devices_list);
 ROUTE_FUNCTIONS(device_forget);
 ROUTE_FUNCTIONS(devices_forget);
 
+/* v1_users.c */
+ROUTE_FUNCTIONS(user_create);
+ROUTE_FUNCTIONS(user_get);
+ROUTE_FUNCTIONS(user_patch);
+ROUTE_FUNCTIONS(user_delete);
+ROUTE_FUNCTIONS(user_suspend);
+ROUTE_FUNCTIONS(user_reactivate);
+ROUTE_FUNCTIONS(user_list);
+ROUTE_FUNCTIONS(user_lookup);
+
+/* v1_user_emails.c */
+ROUTE_FUNCTIONS(email_list);
+ROUTE_FUNCTIONS(email_add);
+ROUTE_FUNCTIONS(email_verify);
+ROUTE_FUNCTIONS(email_remove);
+ROUTE_FUNCTIONS(email_primary);
+
 /* v1_subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);

@@ -42,6 +42,8 @@ MASKS = [
     (r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{108}(?![A-Za-z0-9_-])", "TOKEN"),
     (r"([A-Z_]+\.[A-Z_]+)\.[A-Za-z0-9_-]{32}", r"\1.ID"),
     (r"\b(email|phone|ip|device):[A-Za-z0-9_-]{32}", r"\1:HASH"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
+    (r'"code":\s*"[0-9A-Z]{8}"', '"code": "CODE"'),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
     (r'"(retry_after|expires_in|reset)":\s*\d+', r'"\1": 0'),
     (r"\b\d{10} (failure|sent|success) v\d+", r"SECONDS \1 VERSION"),

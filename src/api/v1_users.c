@@ -1,0 +1,464 @@
+/* Users:
+ *   POST and GET /v1/users, POST /v1/users/lookup
+ *   GET, PATCH and DELETE /v1/users/{id}
+ *   POST /v1/users/{id}/suspend and …/reactivate */
+#include "api/v1_users.h"
+
+#include <inttypes.h>
+
+#include "api/v1_routes.h"
+#include "service/lock.h"
+
+enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err)
+{
+	*id = c->params[0];
+	if (!user_id_is(*id))
+		return err_field(
+		        err, ERR_INVALID, "id",
+		        "id: must have 1 to %d letters, digits, '-', '_', '.' and '|', and must not be "
+		        "an address or a number of a person",
+		        USER_ID_BYTES_MAX);
+	v1_resource(c, "user", *id);
+	return ERR_NONE;
+}
+
+enum err_code v1_user_match(struct v1_call *c, struct user_match *out, struct err *err)
+{
+	struct bytes given = http_header_get(c->call.http, "if-match");
+	uint64_t     version;
+
+	if (given.data == NULL)
+		return ERR_NONE;
+	if (given.len < 3 || given.data[0] != '"' || given.data[given.len - 1] != '"' ||
+	    !bytes_to_u64((struct bytes){given.data + 1, given.len - 2}, INT64_MAX - 1, &version))
+		return err_field(err, ERR_STALE, "If-Match",
+		                 "If-Match: not a version of a user; send the ETag that GET returns");
+	out->has_etag = true;
+	out->etag = (int64_t)version;
+	return ERR_NONE;
+}
+
+/* ---- fields ---- */
+
+struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name)
+{
+	struct bytes text = fields_text(f, name, EMAIL_BYTES_MAX);
+	char         normal[EMAIL_NORMAL_BYTES_MAX];
+	size_t       len;
+
+	if (fields_failed(f))
+		return (struct bytes){NULL, 0};
+	len = email_normalise(text, normal);
+	if (len == 0 || len > USER_EMAIL_BYTES_MAX)
+		fields_fail(f, name, ERR_INVALID, "not an email address");
+	return arena_copy(c->ctx.arena, (struct bytes){normal, len});
+}
+
+static bool is_one_line(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+			return false;
+	return true;
+}
+
+/* null takes the field away, where there is something to take it from; else it is as if it was not sent. */
+static void read_text(struct fields *f, const char *name, bool may_go, struct user_text *out)
+{
+	const struct json *sent = json_get(f->object, bytes_of(name));
+
+	out->given = sent != NULL && (may_go || sent->type != JSON_NULL);
+	if (fields_get(f, name) == NULL)
+		return;
+	out->text = fields_text(f, name, USER_NAME_BYTES_MAX);
+	if (!fields_failed(f) && !is_one_line(out->text))
+		fields_fail(f, name, ERR_INVALID, "must not contain control characters");
+}
+
+static bool read_attribute(struct fields *f, const struct json *m, bool may_go, struct value *out)
+{
+	const char *name = m->name.data;
+	int64_t     number;
+
+	if (m->name.len < 1 || m->name.len > USER_ATTRIBUTE_NAME_MAX || !bytes_hold_only(m->name, "-_."))
+		fields_fail(f, NULL, ERR_INVALID,
+		            "a name must have 1 to %d letters, digits, '-', '_' and '.'",
+		            USER_ATTRIBUTE_NAME_MAX);
+	else if (m->type == JSON_STRING && m->text.len <= USER_ATTRIBUTE_TEXT_MAX)
+		*out = value_string(m->text);
+	else if (m->type == JSON_STRING)
+		fields_fail(f, name, ERR_INVALID, "must have at most %d bytes", USER_ATTRIBUTE_TEXT_MAX);
+	else if (m->type == JSON_BOOL)
+		*out = value_bool(m->truth);
+	else if (m->type == JSON_NULL && may_go)
+		*out = (struct value){.type = VALUE_NULL};
+	else if (json_whole(m, &number))
+		*out = value_i64(number);
+	else
+		fields_fail(f, name, ERR_INVALID, "must be a string, a whole number, true or false");
+	return !fields_failed(f);
+}
+
+/* What becomes too much of them together is the service's to say: it knows those that are there. */
+static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, struct item *out)
+{
+	const struct json *all = fields_object(f, "attributes", 2 * USER_ATTRIBUTES_MAX);
+	struct fields      within;
+
+	if (all == NULL)
+		return;
+	fields_enter(&within, f, BYTES("attributes"), all);
+	*out = (struct item){arena_array(c->ctx.arena, all->count + 1, sizeof(struct member)), 0};
+	for (const struct json *m = all->children; m != NULL; m = m->next) {
+		struct member *to = &out->members[out->count++];
+		struct json    named = *m;
+
+		named.name = arena_printf(c->ctx.arena, "%.*s", BYTES_ARG(m->name)); /* ends with NUL */
+		to->name = named.name;
+		if (!read_attribute(&within, &named, may_go, &to->value))
+			return;
+	}
+	if (!item_sort(out))
+		fields_fail(f, "attributes", ERR_INVALID, "one is given twice");
+}
+
+static void read_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out)
+{
+	read_text(f, "firstName", may_go, &out->first_name);
+	read_text(f, "lastName", may_go, &out->last_name);
+	read_text(f, "phone", may_go, &out->phone);
+	if (!fields_failed(f) && out->phone.text.len > 0 && !user_phone_is(out->phone.text))
+		fields_fail(f, "phone", ERR_INVALID,
+		            "must be in E.164: + and 7 to 15 digits, as in +442071838750");
+	read_attributes(c, f, may_go, &out->attributes);
+}
+
+/* ---- answers ---- */
+
+void v1_user_etag(struct v1_call *c, const struct user *u)
+{
+	v1_header(c, BYTES("ETag"), arena_printf(c->ctx.arena, "\"%" PRIi64 "\"", u->version));
+}
+
+/* What others wrote that is neither a text, a whole number nor a truth is left out. */
+static void write_attributes(struct json_writer *w, const struct item *attributes)
+{
+	int64_t number;
+
+	json_name(w, BYTES("attributes"));
+	json_begin_object(w);
+	for (uint32_t i = 0; i < attributes->count; i++) {
+		const struct value *v = &attributes->members[i].value;
+		bool                whole = v->type == VALUE_N && number_to_i64(&v->number, &number);
+
+		if (!whole && v->type != VALUE_S && v->type != VALUE_BOOL)
+			continue;
+		json_name(w, attributes->members[i].name);
+		if (whole)
+			json_i64(w, number);
+		else if (v->type == VALUE_S)
+			json_string(w, v->text);
+		else
+			json_bool(w, v->truth);
+	}
+	json_end_object(w);
+}
+
+static void write_members(struct json_writer *w, const struct user *u)
+{
+	json_member_text(w, BYTES("id"), u->id);
+	json_member_text(w, BYTES("status"), bytes_of(user_status_names[u->status]));
+	json_member_text(w, BYTES("firstName"), u->first_name);
+	json_member_text(w, BYTES("lastName"), u->last_name);
+	json_member_text(w, BYTES("phone"), u->phone);
+	json_member_text(w, BYTES("email"), u->email);
+	json_member_text(w, BYTES("primaryEmailId"), u->email_id);
+	if (u->attributes.count > 0)
+		write_attributes(w, &u->attributes);
+	json_member_i64(w, BYTES("version"), u->version);
+	json_member_text(w, BYTES("createdAt"), u->created_at);
+	json_member_text(w, BYTES("updatedAt"), u->updated_at);
+}
+
+void v1_write_user(struct v1_call *c, struct json_writer *w, const struct user *u)
+{
+	v1_user_etag(c, u);
+	json_begin_object(w);
+	write_members(w, u);
+	json_end_object(w);
+}
+
+/* ---- creating ---- */
+
+struct create_call {
+	struct user_new     q;
+	struct user_created r;
+};
+
+enum err_code user_create_decode(struct v1_call *c, struct err *err)
+{
+	struct create_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+	struct fields       f;
+
+	c->request = u;
+	fields_init(&f, c->body, err);
+	u->q.id = fields_text_or(&f, "id", USER_ID_BYTES_MAX, (struct bytes){NULL, 0});
+	if (!fields_failed(&f) && u->q.id.len > 0 && !user_id_is(u->q.id))
+		fields_fail(
+		        &f, "id", ERR_INVALID,
+		        "must have letters, digits, '-', '_', '.' and '|' only, and must not be an address "
+		        "or a number of a person");
+	read_fields(c, &f, false, &u->q.fields);
+	if (fields_has(&f, "email"))
+		u->q.email = v1_read_email(c, &f, "email");
+	v1_resource(c, "user", u->q.id);
+	return fields_end(&f);
+}
+
+enum err_code user_create_run(struct v1_call *c, struct err *err)
+{
+	struct create_call *u = c->request;
+
+	if (user_create(&c->ctx, &u->q, &u->r, err) != ERR_NONE)
+		return err->code;
+	c->about = u->r.user.id;
+	c->has_secret = u->r.claimed;
+	return ERR_NONE;
+}
+
+void user_create_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct create_call *u = c->request;
+
+	c->status = 201;
+	v1_user_etag(c, &u->r.user);
+	json_begin_object(w);
+	write_members(w, &u->r.user);
+	if (u->r.claimed) {
+		json_name(w, BYTES("claim"));
+		v1_write_claim(c, w, &u->r.claim);
+	}
+	json_end_object(w);
+}
+
+/* ---- one user ---- */
+
+struct user_call {
+	struct user_patch q;
+	struct user       r;
+};
+
+static enum err_code user_decode(struct v1_call *c, struct err *err)
+{
+	struct user_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+
+	c->request = u;
+	if (v1_user_param(c, &u->q.id, err) != ERR_NONE)
+		return err->code;
+	return v1_user_match(c, &u->q.match, err);
+}
+
+static void user_encode(struct v1_call *c, struct json_writer *w)
+{
+	v1_write_user(c, w, &((const struct user_call *)c->request)->r);
+}
+
+static enum err_code become(struct v1_call *c, enum user_status status, struct err *err)
+{
+	struct user_call *u = c->request;
+
+	return user_become(&c->ctx, &u->q, status, &u->r, err);
+}
+
+enum err_code user_get_decode(struct v1_call *c, struct err *err)
+{
+	struct user_call *u = arena_zalloc(c->ctx.arena, sizeof(*u));
+
+	c->request = u;
+	return v1_user_param(c, &u->q.id, err);
+}
+
+enum err_code user_get_run(struct v1_call *c, struct err *err)
+{
+	struct user_call *u = c->request;
+
+	return user_get(&c->ctx, u->q.id, &u->r, err);
+}
+
+void user_get_encode(struct v1_call *c, struct json_writer *w)
+{
+	user_encode(c, w);
+}
+
+/* Whoever changes fields says what it saw: no update is lost. */
+enum err_code user_patch_decode(struct v1_call *c, struct err *err)
+{
+	struct user_call *u;
+	struct fields     f;
+
+	if (user_decode(c, err) != ERR_NONE)
+		return err->code;
+	u = c->request;
+	fields_init(&f, c->body, err);
+	u->q.match.has_version = fields_has(&f, "version");
+	u->q.match.version = fields_i64_or(&f, "version", 0, INT64_MAX - 1, 0);
+	read_fields(c, &f, true, &u->q.fields);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	if (!u->q.match.has_etag && !u->q.match.has_version)
+		return err_field(
+		        err, ERR_NO_MATCH, "If-Match",
+		        "If-Match: missing; send the ETag that GET returns, or `version` in the body");
+	if (!u->q.fields.first_name.given && !u->q.fields.last_name.given && !u->q.fields.phone.given &&
+	    u->q.fields.attributes.count == 0)
+		return err_set(err, ERR_INVALID,
+		               "at least one of firstName, lastName, phone and attributes is required");
+	return ERR_NONE;
+}
+
+enum err_code user_patch_run(struct v1_call *c, struct err *err)
+{
+	struct user_call *u = c->request;
+
+	return user_change(&c->ctx, &u->q, &u->r, err);
+}
+
+void user_patch_encode(struct v1_call *c, struct json_writer *w)
+{
+	user_encode(c, w);
+}
+
+enum err_code user_delete_decode(struct v1_call *c, struct err *err)
+{
+	return user_decode(c, err);
+}
+
+enum err_code user_delete_run(struct v1_call *c, struct err *err)
+{
+	return become(c, USER_DELETED, err);
+}
+
+void user_delete_encode(struct v1_call *c, struct json_writer *w)
+{
+	user_encode(c, w);
+}
+
+enum err_code user_suspend_decode(struct v1_call *c, struct err *err)
+{
+	return user_decode(c, err);
+}
+
+enum err_code user_suspend_run(struct v1_call *c, struct err *err)
+{
+	return become(c, USER_SUSPENDED, err);
+}
+
+void user_suspend_encode(struct v1_call *c, struct json_writer *w)
+{
+	user_encode(c, w);
+}
+
+enum err_code user_reactivate_decode(struct v1_call *c, struct err *err)
+{
+	return user_decode(c, err);
+}
+
+enum err_code user_reactivate_run(struct v1_call *c, struct err *err)
+{
+	return become(c, USER_ACTIVE, err);
+}
+
+void user_reactivate_encode(struct v1_call *c, struct json_writer *w)
+{
+	user_encode(c, w);
+}
+
+/* ---- finding ---- */
+
+struct list_call {
+	struct users_search q;
+	struct users_page   page;
+};
+
+enum { USERS_PAGE_DEFAULT = 100 };
+
+enum err_code user_list_decode(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct bytes      limit, cursor;
+	uint64_t          number = USERS_PAGE_DEFAULT;
+
+	c->request = l;
+	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
+		return err->code;
+	if (limit.data != NULL && (!bytes_to_u64(limit, USERS_PAGE_MAX, &number) || number < 1))
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", USERS_PAGE_MAX);
+	l->q.limit = (uint32_t)number;
+	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
+		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
+	return ERR_NONE;
+}
+
+enum err_code user_list_run(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = c->request;
+
+	return users_find(&c->ctx, &l->q, &l->page, err);
+}
+
+void user_list_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct users_page *page = &((const struct list_call *)c->request)->page;
+
+	json_begin_object(w);
+	json_name(w, BYTES("users"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < page->count; i++) {
+		json_begin_object(w);
+		write_members(w, &page->list[i]);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_member_bool(w, BYTES("more"), page->more);
+	if (page->more)
+		json_member_text(w, BYTES("cursor"),
+		                 cursor_write(c->ctx.arena, page->last_pk, page->last_sk));
+	json_end_object(w);
+}
+
+struct lookup_call {
+	struct bytes      email;
+	struct user_found r;
+};
+
+enum err_code user_lookup_decode(struct v1_call *c, struct err *err)
+{
+	struct lookup_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct fields       f;
+
+	c->request = l;
+	fields_init(&f, c->body, err);
+	l->email = v1_read_email(c, &f, "email");
+	return fields_end(&f);
+}
+
+enum err_code user_lookup_run(struct v1_call *c, struct err *err)
+{
+	struct lookup_call *l = c->request;
+
+	return user_lookup(&c->ctx, l->email, &l->r, err);
+}
+
+void user_lookup_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct lookup_call *l = c->request;
+
+	json_begin_object(w);
+	json_member_text(w, BYTES("emailId"), l->r.email_id);
+	json_member_bool(w, BYTES("isVerified"), l->r.verified);
+	json_name(w, BYTES("user"));
+	json_begin_object(w);
+	write_members(w, &l->r.user);
+	json_end_object(w);
+	json_end_object(w);
+}

@@ -1,0 +1,315 @@
+"""Users and their addresses over HTTP: what docs/users.md promises, races over real connections, and bad input field by field."""
+import json
+import threading
+import uuid
+
+import boto3
+import pytest
+
+from conftest import CREDENTIALS
+from test_access import CONFIG, REGION
+from v1 import Crowd, Server, request_bytes
+
+pytestmark = pytest.mark.gatehouse_only
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Server()
+    yield made
+    made.close()
+
+
+def call(server, method, path, body=None, **headers):
+    """(status, answer, headers)"""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    reply = server.v1.send(method, path, b"" if body is None else json.dumps(body).encode(), named)
+    return reply.status, reply.json(), reply.headers
+
+
+def ok(server, method, path, body=None, **headers):
+    status, answer, _ = call(server, method, path, body, **headers)
+    assert status in (200, 201), (status, answer)
+    return answer
+
+
+def new_id():
+    return "u-" + uuid.uuid4().hex
+
+
+def new_user(server, **fields):
+    return ok(server, "POST", "/v1/users", {"id": new_id(), **fields})
+
+
+def own(server, user, email):
+    """Adds and verifies; the address's id."""
+    claim = ok(server, "POST", f"/v1/users/{user}/emails", {"email": email})
+    assert ok(server, "POST", f"/v1/users/{user}/emails/{claim['id']}/verify", {"code": claim["code"]})["verified"]
+    return claim["id"]
+
+
+def emails(server, user):
+    return ok(server, "GET", f"/v1/users/{user}/emails")["emails"]
+
+
+def rows(server):
+    client = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name=REGION, config=CONFIG,
+                          aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"], aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
+    found = {}
+    for table in client.list_tables()["TableNames"]:
+        items = []
+        for page in client.get_paginator("scan").paginate(TableName=table):
+            items += page["Items"]
+        found[table] = sorted(json.dumps(item, sort_keys=True) for item in items)
+    return found
+
+
+# ---- versions ----
+
+
+def test_a_patch_names_the_version_it_changes(server):
+    user = new_user(server, firstName="Ann")["id"]
+    path = f"/v1/users/{user}"
+    status, answer, headers = call(server, "GET", path)
+    assert (status, answer["version"]) == (200, 1)
+    etag = next(value for name, value in headers.items() if name.lower() == "etag")
+    assert etag == '"1"'
+    assert call(server, "PATCH", path, {"lastName": "Lee"})[0] == 428
+    status, answer, _ = call(server, "PATCH", path, {"lastName": "Lee"}, If_Match=etag)
+    assert (status, answer["version"], answer["firstName"], answer["lastName"]) == (200, 2, "Ann", "Lee")
+    assert call(server, "PATCH", path, {"lastName": "X"}, If_Match=etag)[0] == 412
+    status, answer, _ = call(server, "PATCH", path, {"lastName": "X", "version": 1})
+    assert (status, answer["detail"]) == (409, "Resource modified, please refresh")
+    assert call(server, "PATCH", path, {"lastName": "X", "version": 1}, If_Match='"2"')[0] == 409
+    assert call(server, "PATCH", path, {"lastName": "X", "version": 2}, If_Match='"1"')[0] == 412
+    status, answer, _ = call(server, "PATCH", path, {"lastName": None, "version": 2}, If_Match='"2"')
+    assert status == 200 and "lastName" not in answer and answer["version"] == 3
+
+
+def test_status_moves_as_drawn(server):
+    user = new_user(server)["id"]
+    path = f"/v1/users/{user}"
+    assert ok(server, "POST", path + "/suspend")["status"] == "suspended"
+    assert ok(server, "POST", path + "/suspend")["version"] == 2
+    assert call(server, "POST", path + "/reactivate", If_Match='"1"')[0] == 412
+    assert ok(server, "POST", path + "/reactivate")["status"] == "active"
+    assert ok(server, "DELETE", path)["status"] == "deleted"
+    assert call(server, "POST", path + "/reactivate")[0] == 409
+    assert call(server, "PATCH", path, {"firstName": "A", "version": 4})[0] == 409
+    assert ok(server, "GET", path)["status"] == "deleted"
+    assert call(server, "GET", "/v1/users/nobody")[0] == 404
+
+
+def test_a_list_holds_every_user_once(server):
+    made = {new_user(server)["id"] for _ in range(7)}
+    listed, query = [], "?limit=3"
+    while True:
+        page = ok(server, "GET", "/v1/users" + query)
+        listed += [user["id"] for user in page["users"]]
+        if not page["more"]:
+            break
+        query = f"?limit=3&cursor={page['cursor']}"
+    assert len(listed) == len(set(listed)) and made <= set(listed)
+
+
+# ---- addresses ----
+
+
+def test_a_sign_up_and_a_change_of_address(server):
+    first, second = f"{new_id()}@example.org", f"{new_id()}@example.org"
+    made = new_user(server, email=first.upper())
+    user, claim = made["id"], made["claim"]
+    assert claim["email"] == first and "email" not in made
+    wrong = ok(server, "POST", f"/v1/users/{user}/emails/{claim['id']}/verify", {"code": "UUUUUUUU"})
+    assert (wrong["verified"], wrong["reason"], wrong["triesLeft"]) == (False, "wrong_code", 4)
+    assert not ok(server, "POST", "/v1/users/lookup", {"email": first})["isVerified"]
+    assert ok(server, "POST", f"/v1/users/{user}/emails/{claim['id']}/verify", {"code": claim["code"].lower()})["email"]["isPrimary"]
+    again = ok(server, "POST", f"/v1/users/{user}/emails/{claim['id']}/verify", {"code": claim["code"]})
+    assert (again["verified"], again["reason"]) == (False, "no_code")
+    other = own(server, user, second)
+    assert call(server, "DELETE", f"/v1/users/{user}/emails/{claim['id']}")[0] == 409
+    changed = ok(server, "PUT", f"/v1/users/{user}/primary-email", {"emailId": other})
+    assert (changed["email"], changed["primaryEmailId"], changed["version"]) == (second, other, 3)
+    assert ok(server, "DELETE", f"/v1/users/{user}/emails/{claim['id']}") == {"removed": True}
+    assert call(server, "POST", "/v1/users/lookup", {"email": first})[0] == 404
+    assert [(e["email"], e["isPrimary"]) for e in emails(server, user)] == [(second, True)]
+
+
+def test_an_address_is_found_in_the_index_as_the_document_draws_it(server):
+    email = f"{new_id()}@example.org"
+    user = new_user(server, email=email)["id"]
+    ddb = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name=REGION, config=CONFIG, aws_access_key_id="a", aws_secret_access_key="b")
+    found = ddb.query(TableName="users", IndexName="GSI1", KeyConditionExpression="GSI1PK = :e",
+                      ExpressionAttributeValues={":e": {"S": f"EMAIL#{email}"}})["Items"]
+    assert [(item["PK"]["S"], item["SK"]["S"][:6], item["GSI1SK"]["S"]) for item in found] == [(f"USER#{user}", "EMAIL#", f"USER#{user}")]
+
+
+def test_a_retry_creates_nothing_twice_and_is_not_told_the_code(server):
+    body = {"email": f"{new_id()}@example.org"}
+    first = ok(server, "POST", "/v1/users", body, Idempotency_Key="sign-up-1")
+    again = ok(server, "POST", "/v1/users", body, Idempotency_Key="sign-up-1")
+    assert again["id"] == first["id"] and "code" in first["claim"]
+    del first["claim"]["code"]
+    assert again == first
+
+
+def test_a_user_has_at_most_20_addresses(server):
+    user = new_user(server)["id"]
+    for _ in range(20):
+        ok(server, "POST", f"/v1/users/{user}/emails", {"email": f"{new_id()}@example.org"})
+    status, answer, _ = call(server, "POST", f"/v1/users/{user}/emails", {"email": f"{new_id()}@example.org"})
+    assert (status, answer["type"]) == (409, "urn:gatehouse:problem:limit-exceeded")
+
+
+def test_neither_log_nor_audit_nor_disk_holds_a_code_and_the_log_no_address():
+    server = Server("--log-requests")
+    try:
+        made = ok(server, "POST", "/v1/users", {"id": "ann", "email": "secret-ann@example.org"})
+        own(server, "ann", "second-ann@example.org")
+        ok(server, "POST", "/v1/users/ann/suspend")
+        call(server, "POST", "/v1/users", {"id": "eve", "email": "secret-ann@example.org"})
+        assert made["claim"]["code"].encode() not in b"".join(server.stored())
+        server.v1.close()
+        server.process.terminate()
+        server.process.wait()
+        audit = open(f"{server.data}/audit.log", "rb").read()
+        assert b"example.org" not in audit and b"example.org" not in server.logged()
+        lines = [json.loads(line) for line in audit.splitlines()]
+        told = [(line["operation"], line.get("subject")) for line in lines if line["act"] == "identity.change"]
+        assert told == [(name, "ann") for name in ("CreateUser", "AddEmail", "VerifyEmail", "SuspendUser")]
+    finally:
+        server.close()
+
+
+# ---- races over real connections ----
+
+
+def test_of_32_who_add_one_address_at_once_one_wins(server):
+    users = [new_user(server)["id"] for _ in range(32)]
+    crowd = Crowd(server.endpoint, len(users))
+    try:
+        for _ in range(30):
+            email = f"{new_id()}@example.org"
+            for peer, user in zip(crowd.peers, users):
+                peer.sendall(request_bytes(f"/v1/users/{user}/emails", {"email": email}))
+            answers = [(int(head.split()[1]), json.loads(body)) for head, body in crowd.answers()]
+            assert sorted(status for status, _ in answers) == [201] + [409] * 31
+            assert {answer["detail"] for status, answer in answers if status == 409} == {"Email not available"}
+            winner = next(i for i, (status, _) in enumerate(answers) if status == 201)
+            ok(server, "DELETE", f"/v1/users/{users[winner]}/emails/{answers[winner][1]['id']}")
+    finally:
+        crowd.close()
+
+
+def together(*works):
+    """Each in a thread of its own, with a connection of its own."""
+    failed = []
+
+    def run(work):
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001: told below
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+
+
+class Peer:
+    def __init__(self, server):
+        self.v1 = type(server.v1)(server.endpoint)
+
+
+def test_set_primary_against_remove_leaves_exactly_one_verified_primary(server):
+    user = new_user(server)["id"]
+    own(server, user, f"{new_id()}@example.org")
+    peers = [Peer(server) for _ in range(4)]
+    for _ in range(15):
+        ids = [own(server, user, f"{new_id()}@example.org") for _ in range(2)]
+
+        def prefer(peer, email_id):
+            assert call(peer, "PUT", f"/v1/users/{user}/primary-email", {"emailId": email_id})[0] in (200, 404)
+
+        def remove(peer, email_id):
+            assert call(peer, "DELETE", f"/v1/users/{user}/emails/{email_id}")[0] in (200, 409)
+
+        together(*[lambda p=peers[i], e=ids[i]: prefer(p, e) for i in (0, 1)],
+                 *[lambda p=peers[2 + i], e=ids[i]: remove(p, e) for i in (0, 1)])
+        left = emails(server, user)
+        primary = [each for each in left if each["isPrimary"]]
+        assert len(primary) == 1 and primary[0]["isVerified"]
+        assert ok(server, "GET", f"/v1/users/{user}")["email"] == primary[0]["email"]
+        for each in left:
+            if not each["isPrimary"]:
+                ok(server, "DELETE", f"/v1/users/{user}/emails/{each['id']}")
+
+
+def test_no_patch_is_lost(server):
+    user = new_user(server, attributes={"n": 0})["id"]
+    path = f"/v1/users/{user}"
+
+    def work(peer):
+        done = 0
+        while done < 20:
+            now = ok(peer, "GET", path)
+            status, answer, _ = call(peer, "PATCH", path, {"version": now["version"], "attributes": {"n": now["attributes"]["n"] + 1}})
+            assert status in (200, 409), answer
+            done += status == 200
+
+    together(*[lambda p=Peer(server): work(p) for _ in range(4)])
+    final = ok(server, "GET", path)
+    assert (final["attributes"]["n"], final["version"]) == (80, 81)
+
+
+# ---- bad input ----
+
+TEXTS = [1, True, [], {}, "", "x" * 257, "a\nb"]
+BAD = (
+    [("firstName", value) for value in TEXTS] + [("lastName", value) for value in TEXTS]
+    + [("phone", value) for value in [1, "", "442071838750", "+0442071838750", "+44 2071838750", "+123456", "+1234567890123456", "+44x071838750"]]
+    + [("attributes", value) for value in [1, "x", [], {"a": 1.5}, {"a": []}, {"a": {}}, {"a": "x" * 1025}, {"": 1}, {"a b": 1}, {"x" * 65: 1},
+                                           {f"n{i}": 1 for i in range(33)}, {f"n{i}": "x" * 1000 for i in range(9)}]]
+    + [("nickname", "A"), ("Firstname", "A"), ("status", "deleted"), ("createdAt", "2026-11-17T02:00:00Z")]
+)
+BAD_NEW = BAD + [("attributes", {"a": None})] + [
+    ("id", value) for value in [1, "", "a b", "a#b", "a/b", "ann@example.org", "+442071838750", "192.0.2.1", "x" * 129, "ä"]] + [
+    ("email", value) for value in [1, "", "ann", "@example.org", "ann@", "a b@example.org", "x" * 320 + "@example.org"]]
+BAD_PATCH = BAD + [("email", "ann@example.org"), ("id", "other"), ("version", -1), ("version", "1"), ("version", 1.5)]
+
+
+def refused(server, method, path, body, field, **headers):
+    status, answer, _ = call(server, method, path, body, **headers)
+    assert status in (400, 422), (body, answer)
+    assert answer["field"].split(".")[0] == field, (body, answer)
+
+
+def test_bad_input_names_its_field_and_changes_nothing(server):
+    user = new_user(server, email=f"{new_id()}@example.org")
+    path = f"/v1/users/{user['id']}"
+    before = rows(server)
+    for name, value in BAD_NEW:
+        refused(server, "POST", "/v1/users", {"id": new_id(), name: value}, name)
+    for name, value in BAD_PATCH:
+        refused(server, "PATCH", path, {name: value}, name, If_Match='"1"')
+    for value in [None, 1, "", "ann", "@example.org", "x" * 321 + "@a"]:
+        refused(server, "POST", path + "/emails", {"email": value}, "email")
+        refused(server, "POST", "/v1/users/lookup", {"email": value}, "email")
+    for value in [None, 1, "", "x" * 65]:
+        refused(server, "POST", f"{path}/emails/{user['claim']['id']}/verify", {"code": value}, "code")
+        refused(server, "PUT", path + "/primary-email", {"emailId": value}, "emailId")
+    refused(server, "PUT", path + "/primary-email", {"emailId": "a b"}, "emailId")
+    refused(server, "PUT", path + "/primary-email", {"emailId": user["claim"]["id"], "more": 1}, "more")
+    refused(server, "POST", path + "/emails", {"email": "a@example.org", "primary": True}, "primary")
+    refused(server, "DELETE", f"{path}/emails/a%20b", None, "email_id")
+    for bad in ("a%20b", "ann@example.org", "a%23b", "x" * 129):
+        refused(server, "GET", f"/v1/users/{bad}", None, "id")
+    for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("page=1", "page")):
+        refused(server, "GET", "/v1/users?" + query, None, field)
+    assert call(server, "PATCH", path, {"version": 1})[0] == 422
+    assert call(server, "PATCH", path, {"lastName": "x"}, If_Match="*")[0] == 412
+    assert call(server, "POST", path + "/suspend", {"why": "x"})[0] == 400
+    assert rows(server) == before
