@@ -382,6 +382,14 @@ struct list_call {
 
 enum { USERS_PAGE_DEFAULT = 100 };
 
+/* A list and a lookup are asked about as a whole; of what they find, users that the key may not see are left out. */
+static bool is_hidden(struct v1_call *c, const struct user *u)
+{
+	struct err ignored;
+
+	return v1_decide(c, "user", u->id, &ignored) != DECISION_ALLOWED;
+}
+
 enum err_code user_list_decode(struct v1_call *c, struct err *err)
 {
 	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
@@ -414,6 +422,8 @@ void user_list_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("users"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++) {
+		if (is_hidden(c, &page->list[i]))
+			continue;
 		json_begin_object(w);
 		write_members(w, &page->list[i]);
 		json_end_object(w);
@@ -446,7 +456,9 @@ enum err_code user_lookup_run(struct v1_call *c, struct err *err)
 {
 	struct lookup_call *l = c->request;
 
-	return user_lookup(&c->ctx, l->email, &l->r, err);
+	if (user_lookup(&c->ctx, l->email, &l->r, err) != ERR_NONE)
+		return err->code;
+	return is_hidden(c, &l->r.user) ? user_unknown(err) : ERR_NONE;
 }
 
 void user_lookup_encode(struct v1_call *c, struct json_writer *w)

@@ -106,6 +106,11 @@ enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, s
 	return ERR_NONE;
 }
 
+enum err_code user_unknown(struct err *err)
+{
+	return err_field(err, ERR_NOT_FOUND, "email", "email: no user has this address");
+}
+
 enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_found *out, struct err *err)
 {
 	struct email_owner owner;
@@ -113,7 +118,7 @@ enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_f
 	if (email_owner_find(ctx, email, &owner, err) != ERR_NONE)
 		return err->code;
 	if (!owner.found)
-		return err_field(err, ERR_NOT_FOUND, "email", "email: no user has this address");
+		return user_unknown(err);
 	out->email_id = owner.email_id;
 	out->verified = owner.verified;
 	return user_get(ctx, owner.user, &out->user, err);

@@ -66,6 +66,7 @@ struct user_found {
 };
 
 enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_found *out, struct err *err);
+enum err_code user_unknown(struct err *err); /* how it answers if nobody has it */
 
 struct users_search {
 	uint32_t     limit;              /* users per page */

@@ -260,3 +260,26 @@ def test_stored_policies_that_cannot_be_understood_do_not_keep_it_from_serving()
     finally:
         stop(server.process)
         shutil.rmtree(server.data, ignore_errors=True)
+
+
+# ---- users ----
+
+
+def test_a_key_changes_the_users_it_may_and_does_not_see_those_it_is_denied(guarded):
+    root = guarded.make("users-root", policy(EVERYTHING))
+    for name in ("ann", "eve"):
+        assert call(guarded, root, "POST", "/v1/users", {"id": name, "email": f"{name}@example.org"})[0] == 201
+    user = "arn:aws:gatehouse:*:*:user/"
+    one = guarded.make("users-one", policy({"Effect": "Allow", "Action": ["gatehouse:GetUser", "gatehouse:SuspendUser"], "Resource": user + "ann"}))
+    assert call(guarded, one, "GET", "/v1/users/ann")[0] == 200
+    assert call(guarded, one, "POST", "/v1/users/ann/suspend")[0] == 200
+    status, problem = call(guarded, one, "POST", "/v1/users/eve/suspend")
+    assert status == 403 and "user/eve" in problem["detail"]
+    assert [call(guarded, one, *request)[0] for request in (("DELETE", "/v1/users/ann"), ("GET", "/v1/users"), ("GET", "/v1/users/ann/emails"),
+                                                            ("POST", "/v1/users/lookup", {"email": "ann@example.org"}))] == [403] * 4
+    most = guarded.make("users-most", policy(EVERYTHING, deny(user + "eve")))
+    assert [each["id"] for each in call(guarded, most, "GET", "/v1/users")[1]["users"]] == ["ann"]
+    assert call(guarded, most, "POST", "/v1/users/lookup", {"email": "ann@example.org"})[0] == 200
+    denied, unknown = (call(guarded, most, "POST", "/v1/users/lookup", {"email": name}) for name in ("eve@example.org", "nobody@example.org"))
+    assert denied == unknown and denied[0] == 404
+    assert call(guarded, most, "POST", "/v1/users/eve/emails", {"email": "x@example.org"})[0] == 403
