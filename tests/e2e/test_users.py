@@ -1,4 +1,5 @@
 """Users and their addresses over HTTP: what docs/users.md promises, races over real connections, and bad input field by field."""
+import http.client
 import json
 import threading
 import uuid
@@ -263,6 +264,51 @@ def test_no_patch_is_lost(server):
     together(*[lambda p=Peer(server): work(p) for _ in range(4)])
     final = ok(server, "GET", path)
     assert (final["attributes"]["n"], final["version"]) == (80, 81)
+
+
+# ---- a power cut ----
+
+
+def check_invariants(server):
+    """Every address has its marker and every marker its address; a user has no primary, or exactly one, verified, and the profile names it."""
+    items = [json.loads(text) for text in rows(server)["users"]]
+    addresses = {(i["PK"]["S"], i["SK"]["S"].removeprefix("EMAIL#")): i for i in items if i["SK"]["S"].startswith("EMAIL#")}
+    markers = {("USER#" + i["userId"]["S"], i["emailId"]["S"]): i["PK"]["S"] for i in items if i["SK"]["S"] == "MARKER"}
+    assert {key: "EMAIL#" + i["email"]["S"] for key, i in addresses.items()} == markers
+    for profile in (i for i in items if i["SK"]["S"] == "PROFILE"):
+        own_rows = {key[1]: i for key, i in addresses.items() if key[0] == profile["PK"]["S"]}
+        primary = [key for key, i in own_rows.items() if i["isPrimary"]["BOOL"]]
+        assert primary == ([profile["primaryEmailId"]["S"]] if "primaryEmailId" in profile else [])
+        assert all(own_rows[key]["isVerified"]["BOOL"] and own_rows[key]["email"] == profile["email"] for key in primary)
+        assert bool(primary) == any(i["isVerified"]["BOOL"] for i in own_rows.values())
+    return len(addresses)
+
+
+def test_a_kill_under_load_leaves_no_address_without_its_marker_and_never_two_primaries(rounds=5):
+    server = Server()
+
+    def churn(user):
+        peer = Peer(server)
+        try:
+            while True:
+                email_id = own(peer, user, f"{new_id()}@example.org")
+                call(peer, "PUT", f"/v1/users/{user}/primary-email", {"emailId": email_id})
+                for each in emails(peer, user)[:-1]:
+                    call(peer, "DELETE", f"/v1/users/{user}/emails/{each['id']}")
+        except (OSError, http.client.HTTPException):
+            pass  # it was killed
+
+    try:
+        users = [new_user(server)["id"] for _ in range(6)]
+        for _ in range(rounds):
+            killer = threading.Timer(0.2, server.kill)
+            killer.start()
+            together(*[lambda user=user: churn(user) for user in users])
+            killer.join()
+            server.start()
+            assert check_invariants(server) > 0
+    finally:
+        server.close()
 
 
 # ---- bad input ----
