@@ -80,7 +80,7 @@ $(BUILD)/tests/%: tests/%.c $(CORE)
 
 $(BUILD)/tests/e2e/rough_gatehouse: tests/e2e/rough_gatehouse.c $(BUILD)/src/main.o $(CORE)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -Wl,--wrap=engine_store -o $@ $^ $(LDLIBS)
+	$(CC) $(CFLAGS) -Itests -Wl,--wrap=engine_store -o $@ $(filter %.c %.o %.a,$^) $(LDLIBS)
 
 $(BUILD)/tests/crash/crash: $(wildcard tests/crash/*.[ch]) $(CORE)
 	@mkdir -p $(@D)
@@ -101,9 +101,9 @@ WATCHED      = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g -fno-omit
 WATCHED_ASAN = $(WATCHED) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN=-fsanitize=thread
 # where threads meet: these run under ThreadSanitizer in `make test` too
-THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/write_back_test api/late_test api/dispatch_test api/dynamodb_http_test api/v1_test access/credential_test access/key_use_test base/audit_test base/worker_test \
+THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/write_back_test api/late_test api/dispatch_test api/dynamodb_http_test api/v1_test access/credential_test access/key_use_test base/audit_test base/worker_test server/jobs_test server/code_sender_test \
 	http/thread_test http/hold_test http/hold_race_test http/stream_test http/stream_many_test \
-	service/limits_test service/limits_together_test outbound/outbound_test token/issuer_test)
+	service/limits_test service/limits_together_test outbound/outbound_test token/issuer_test token/verifier_test)
 
 .PHONY: c-tests thread-tests
 c-tests: $(TESTS) $(filter $(BUILD)/tests/model/%,$(PROGRAMS))
@@ -162,6 +162,7 @@ bench: all $(filter $(BUILD)/bench/%,$(PROGRAMS))
 	@tools/install test
 	@$(BUILD)/bench/token
 	@bench/run
+	@bench/identity
 
 crash: all $(BUILD)/tests/crash/crash
 	@$(BUILD)/tests/crash/crash --cycles $(CYCLES)

@@ -1,4 +1,4 @@
-/* Answer: as much of an HTTP/1.1 response as a load generator needs: is it complete, is it a 200, where is
+/* Answer: as much of an HTTP/1.1 response as a load generator needs: is it complete, its status, where is
  * its body. A body must come with a Content-Length; every server measured here sends one. */
 #ifndef BENCH_ANSWER_H
 #define BENCH_ANSWER_H

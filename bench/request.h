@@ -1,5 +1,5 @@
 /* Request: one HTTP request, built once and then only patched, so that making the next one costs the
- * generator a few stores. The body is a template: %d stands for a key number, always eight digits, and %t for
+ * generator a few stores. Path and body are templates: %d stands for a key number, always eight digits, and %t for
  * a time to live in Unix seconds, always ten, so the length of the request never changes. */
 #ifndef BENCH_REQUEST_H
 #define BENCH_REQUEST_H
@@ -95,22 +95,25 @@ static inline int request_write_aws(struct request *r, const char *host, int por
 	        host, port, target, length);
 }
 
-/* With the key of GATEHOUSE_KEY (ID.SECRET) if there is one: an argument could be read by others. */
-static inline int request_write_plain(struct request *r, const char *host, int port, const char *path,
+/* With the key of GATEHOUSE_KEY (ID.SECRET) if there is one: an argument could be read by others. `target`: a path to POST to, or
+ * another method, a space and a path. */
+static inline int request_write_plain(struct request *r, const char *host, int port, const char *target,
                                       size_t length)
 {
 	const char *key = getenv("GATEHOUSE_KEY");
 
 	return snprintf(r->text, sizeof r->text,
-	                "POST %s HTTP/1.1\r\n"
+	                "%s%s HTTP/1.1\r\n"
 	                "Host: %s:%d\r\n"
 	                "%s%s%s"
 	                "Content-Type: application/json\r\n"
 	                "Content-Length: %zu\r\n\r\n",
-	                path, host, port, key != NULL ? "Authorization: Bearer " : "", key != NULL ? key : "",
+	                target[0] == '/' ? "POST " : "", target, host, port,
+	                key != NULL ? "Authorization: Bearer " : "", key != NULL ? key : "",
 	                key != NULL ? "\r\n" : "", length);
 }
 
+/* Appends a text with its slots. */
 static inline bool request_write_body(struct request *r, const char *template)
 {
 	for (const char *p = template; *p != '\0';) {
@@ -130,19 +133,28 @@ static inline bool request_write_body(struct request *r, const char *template)
 	return true;
 }
 
-/* A target that begins with / is a path to post plain JSON to, any other one a DynamoDB operation.
+/* A target with a / is a path to send plain JSON to, any other one a DynamoDB operation.
  * False: the request exceeds REQUEST_BYTES_MAX or REQUEST_SLOTS_MAX. */
 static inline bool request_build(struct request *r, const char *host, int port, const char *target,
                                  const char *template)
 {
 	size_t body = request_body_length(template);
-	int    head = target[0] == '/' ? request_write_plain(r, host, port, target, body)
-	                               : request_write_aws(r, host, port, target, body);
+	bool   plain = strchr(target, '/') != NULL;
+	int    head = plain ? request_write_plain(r, host, port, target, body)
+	                    : request_write_aws(r, host, port, target, body);
+	char   text[REQUEST_BYTES_MAX];
 
-	if (head < 0 || (size_t)head + body > sizeof r->text)
+	if (head < 0 || (size_t)head >= sizeof text ||
+	    (plain ? request_body_length(r->text) : (size_t)head) + body > sizeof r->text)
 		return false;
 	r->length = (size_t)head;
 	r->slot_count = 0;
+	if (plain) {
+		memcpy(text, r->text, (size_t)head + 1);
+		r->length = 0;
+		if (!request_write_body(r, text))
+			return false;
+	}
 	return request_write_body(r, template);
 }
 

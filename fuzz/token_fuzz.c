@@ -48,19 +48,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct jwt         once, twice;
 	struct json       *tree;
 	struct err         err;
+	int64_t            retry_s;
 	enum token_outcome first, second;
 
 	if (all == NULL)
 		start();
 	arena_init(&a);
-	c = (struct token_call){reader, &a};
+	c = (struct token_call){reader, &a, clock_wall_us(&now.base)};
 	first = jwt_parse(reader, &a, text, &once);
 	second = jwt_parse(reader, &a, text, &twice);
 	if (first != second || (first == TOKEN_VALID && !json_equal(once.claims, twice.claims)))
 		abort();
 	if (first == TOKEN_VALID && once.signed_text.data + once.signed_text.len >= text.data + text.len)
 		abort();
-	if (issuers_verify_fetching(all, &c, text, &once) == TOKEN_VALID)
+	if (issuers_verify(all, &c, text, &once, &retry_s) == TOKEN_VALID)
 		abort();
 	if (json_read(reader, &a, text, &tree, &err) == ERR_NONE && tree->type == JSON_OBJECT &&
 	    jwt_check_members(tree) == TOKEN_VALID)

@@ -15,6 +15,7 @@
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rules.h"
+#include "service/user_policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -63,7 +64,7 @@ enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
 struct world {
 	struct json_reader  *json;
 	struct services      services;
-	struct document_kind kinds[2];
+	struct document_kind kinds[3];
 };
 
 static void require(bool holds, const char *what)
@@ -96,7 +97,8 @@ static struct world *world_open(void)
 	w->kinds[0] = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
 	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,
 	                                     limits_holder(w->services.limits), NULL, NULL};
-	require(policy_store_open(&w->services.policies, w->kinds, 2, NULL, &err) == ERR_NONE,
+	w->kinds[2] = (struct document_kind){"users", user_policy_parse, &w->services.users, NULL, NULL};
+	require(policy_store_open(&w->services.policies, w->kinds, 3, NULL, &err) == ERR_NONE,
 	        "the policies that ship");
 	return w;
 }

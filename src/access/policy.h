@@ -116,6 +116,9 @@ enum decision policy_evaluate(const struct policy *const *policies, size_t count
  * sure that it never does: then a request may be refused before it is read any further. */
 bool policy_could_allow(const struct policy *p, struct bytes action);
 
+/* Could it deny the action on anything, by a Deny that names it? */
+bool policy_could_deny(const struct policy *p, struct bytes action);
+
 /* Calls `each` with every action of the policy, in lower case, that matches none of these names ("dynamodb:PutItem"): it never
  * applies to anything, so it is misspelt, maybe. */
 void policy_idle_actions(const struct policy *p, const struct bytes *names, size_t count,

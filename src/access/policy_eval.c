@@ -359,6 +359,18 @@ bool policy_could_allow(const struct policy *p, struct bytes action)
 	return could;
 }
 
+bool policy_could_deny(const struct policy *p, struct bytes action)
+{
+	struct access_request request = {.action = action, .resource = BYTES("*")};
+	struct question       q;
+
+	question_init(&q, &request);
+	for (size_t i = 0; i < p->statement_count; i++)
+		if (!p->statements[i].allow && actions_match(&p->statements[i], &q))
+			return true;
+	return false;
+}
+
 static bool matches_any(const struct pattern *p, const struct bytes *names, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

@@ -8,6 +8,7 @@
 #include "access/policy.h"
 #include "api/auth.h"
 #include "api/dynamodb.h"
+#include "api/lambda.h"
 #include "api/late.h"
 #include "api/metrics.h"
 #include "api/v1.h"
@@ -316,6 +317,10 @@ static void handle(void *api, struct http_request *r)
 	}
 	if (is_v1(r->path)) {
 		v1_handle(l, r);
+		return;
+	}
+	if (bytes_starts_with(r->path, BYTES(LAMBDA_PATH))) {
+		lambda_handle(l, r);
 		return;
 	}
 	for (unsigned i = 0; i < ROUTE_COUNT; i++) {

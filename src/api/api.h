@@ -20,22 +20,31 @@ enum { ARN_HOME_BYTES = 64 };
 struct audit;
 struct keyring;
 struct services;
+struct verifier;
 
 /* What an API is made of; set once. */
+/* Of a file that is read again when it changes. */
+struct file_health {
+	bool     refused;  /* it is not in effect because of a mistake in it */
+	uint64_t failures; /* how often it was read again in vain */
+};
+
 struct api_parts {
 	struct store    *store;
 	struct keyring  *keyring;    /* who may sign; NULL: no authentication */
 	struct services *services;   /* behind /v1 */
+	struct verifier *verifier;   /* of tokens; NULL: no token is valid */
 	struct audit    *audit;      /* NULL: nothing is audited */
 	struct bytes     region;     /* of ARNs and signatures */
 	struct bytes     host_names; /* besides loopback's, separated by commas (auth.h) */
 	struct clock    *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
-	void           *ready_ctx;
-	struct hash_key seed;         /* random, for request ids */
-	bool            log_requests; /* all of them; else only failures of ours */
-	bool            metrics_open; /* /metrics answers: it needs no signature */
-	bool            restarted;    /* by itself, after a failed flush: for the metrics */
+	struct file_health (*identity_health)(void *ctx); /* of the identity file, if there is a verifier */
+	void           *ready_ctx;                        /* of both */
+	struct hash_key seed;                             /* random, for request ids */
+	bool            log_requests;                     /* all of them; else only failures of ours */
+	bool            metrics_open;                     /* /metrics answers: it needs no signature */
+	bool            restarted; /* by itself, after a failed flush: for the metrics */
 };
 
 struct api {

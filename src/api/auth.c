@@ -117,6 +117,13 @@ enum err_code auth_identify(struct http_request *r, struct caller *out, struct e
 	return identified(r, verify_signature(r, BYTES("dynamodb"), out, err), out);
 }
 
+enum err_code auth_identify_lambda(struct http_request *r, struct caller *out, struct err *err)
+{
+	if (is_open(r->loop_data, out))
+		return ERR_NONE;
+	return identified(r, verify_signature(r, BYTES("lambda"), out, err), out);
+}
+
 static enum err_code identify_v1(struct http_request *r, struct caller *out, struct err *err)
 {
 	struct bytes bearer = BYTES(BEARER), given = http_header_get(r, "authorization");

@@ -24,6 +24,9 @@ void          auth_release(struct caller *c);
 /* The same under /v1: signatures are for the service "gatehouse"; Authorization: Bearer ID.SECRET will do too. */
 enum err_code auth_identify_v1(struct http_request *r, struct caller *out, struct err *err);
 
+/* The same for a call of AWS Lambda's: signatures are for the service "lambda". */
+enum err_code auth_identify_lambda(struct http_request *r, struct caller *out, struct err *err);
+
 /* May this request have a large body? Only the head has come: a bearer key is verified, of a signature only the key id is
  * looked up. */
 bool auth_admits(void *api, const struct http_request *r);

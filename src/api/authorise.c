@@ -165,6 +165,14 @@ enum err_code authorise_foresee_v1(const struct caller *who, const char *action,
 	return never(who, "gatehouse", bytes_of(action), err);
 }
 
+bool authorise_could_deny_v1(const struct caller *who, const char *name)
+{
+	char action[ACCESS_ACTION_BYTES_MAX];
+	int  len = snprintf(action, sizeof(action), "gatehouse:%s", name);
+
+	return policy_could_deny(who->key->policy, (struct bytes){action, (size_t)len});
+}
+
 /* Transactions are judged by what they hold (dynamodb_actions.c): any of it will do for now. */
 enum err_code authorise_foresee(const struct caller *who, const struct operation *operation, struct err *err)
 {

@@ -19,6 +19,9 @@ enum err_code authorise_puts(const struct caller *who, struct table *t, const st
 enum err_code authorise_foresee(const struct caller *who, const struct operation *operation, struct err *err);
 enum err_code authorise_foresee_v1(const struct caller *who, const char *action, struct err *err);
 
+/* Could the policy of a caller with a key deny the action on something? */
+bool authorise_could_deny_v1(const struct caller *who, const char *action);
+
 /* Who asks what, and when, of a call under /v1. */
 struct v1_question {
 	const struct caller *who;

@@ -132,14 +132,39 @@ static void do_late(struct call *c, void (*run)(struct late_work *late, struct j
 	conclude(c->http);
 }
 
+static void submit(struct call *c);
+
+/* The pause before another turn is over. A peer that has gone does not end the call: what it asked for is still to be done. */
+static void pause_over(struct http_request *r, enum http_end why)
+{
+	struct call *c = r->user;
+
+	c->last = why == HTTP_END_GONE || why == HTTP_END_STOPPING;
+	submit(c);
+}
+
+/* A write has failed: another turn, or the end. */
+static void turn_failed(struct call *c)
+{
+	int64_t pause_us = 0;
+
+	if (c->protocol->again == NULL || !c->protocol->again(c, c->turn.rc, c->last, &pause_us))
+		finish(c, c->turn.rc, &c->turn.err);
+	else if (pause_us == 0 ||
+	         !http_park(c->http, clock_steady_us(c->loop->api->parts.clock) + pause_us, pause_over))
+		submit(c);
+}
+
 static void turn_answer(struct http_request *r)
 {
 	struct call *c = r->user;
 
 	if (c->turn.too_heavy)
 		do_late(c, rehearse_late);
+	else if (c->turn.rc != ERR_NONE)
+		turn_failed(c);
 	else
-		finish(c, c->turn.rc, &c->turn.err);
+		finish(c, ERR_NONE, &c->turn.err);
 }
 
 static void turn_done(struct turn_request *turn)
@@ -151,7 +176,6 @@ static void submit(struct call *c)
 {
 	struct store *store = store_of(c);
 	struct err    err;
-	enum err_code rc;
 
 	if (c->turn.rehearsal == NULL)
 		reader_end(c);
@@ -159,9 +183,11 @@ static void submit(struct call *c)
 	c->turn.done = turn_done;
 	c->turn.cost_bytes = held_bytes(c);
 	c->turn.rehearses = can_rehearse(c);
-	rc = store->backend->submit(store, &c->turn, &err);
-	if (rc != ERR_NONE)
-		finish(c, rc, &err);
+	if (store->backend->submit(store, &c->turn, &err) == ERR_NONE)
+		return;
+	c->turn.rc = err.code;
+	c->turn.err = err;
+	turn_failed(c);
 }
 
 /* ---- the work ---- */

@@ -18,6 +18,7 @@
  * What always holds:
  * (D1) Every call leaves through finish, once: refused, failed, late, replayed, abandoned or committed.
  * (D2) A WRITE that was submitted is finished only after done.
+ *      A protocol may give a write that failed further turns, with pauses between them (`again`).
  * (D3) Nothing of a call is touched after finish, nor by the loop between submit and done. */
 #ifndef API_DISPATCH_H
 #define API_DISPATCH_H
@@ -56,6 +57,9 @@ struct protocol {
 	 * Fills the response and returns the outcome, which is rc unless the protocol knows better: a false condition
 	 * is an error there. */
 	enum err_code (*answer)(struct call *c, enum err_code rc, struct err *err, struct http_response *out);
+	/* On the loop, of a WRITE whose turn failed, before it is answered: is it to have another turn, and after what pause? It waits
+	 * for that without a thread. `last`: nobody can wait any more. NULL: never. */
+	bool (*again)(struct call *c, enum err_code rc, bool last, int64_t *pause_us);
 	struct call_label (*label)(const struct call *c);
 	/* Writes to the audit log, if the call administered something. */
 	void (*audit)(const struct call *c, enum err_code outcome, struct audit *audit);
@@ -78,6 +82,7 @@ struct call {
 	struct table          *reader;      /* call_reader; NULL: none */
 	struct table           tableless_table; /* of a tableless READ: its time, and no backend */
 	struct late_work       late;
+	bool                   last;       /* of a WRITE that failed: nobody can wait for another turn */
 	bool                   decided;    /* a rehearsal has shown that it fails: it needs no turn */
 	struct bytes           request_id; /* from answer on */
 	struct bytes

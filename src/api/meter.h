@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/metric.h"
+#include "service/push_feedback.h"
 
 struct operation;
 
@@ -18,7 +19,7 @@ struct operation;
 enum {
 	METER_SHARDS = 8,
 	METER_OPERATIONS_MAX = 31, /* DynamoDB's; a test holds the table to it */
-	METER_ROUTES_MAX = 48,     /* those of /v1 */
+	METER_ROUTES_MAX = 96,     /* those of /v1 */
 	METER_ROWS = 1 + METER_OPERATIONS_MAX + METER_ROUTES_MAX,
 	METER_OUTCOMES = 1 ERR_CODES(METER_ONE_MORE), /* ERR_NONE and every code */
 };
@@ -37,9 +38,45 @@ enum meter_device {
 	METER_DEVICES
 };
 
+/* Users: codes that were asked for, entries of codes, and what two wanted at once. X(id, family, label) */
+#define METER_USERS(X)                                                                                       \
+	X(METER_CODE_MADE, "codes", "made")                                                                  \
+	X(METER_CODE_REFUSED, "codes", "refused")                                                            \
+	X(METER_ENTRY_RIGHT, "entries", "right")                                                             \
+	X(METER_ENTRY_WRONG, "entries", "wrong")                                                             \
+	X(METER_ENTRY_NO_CODE, "entries", "no_code")                                                         \
+	X(METER_ENTRY_LOST, "entries", "lost")                                                               \
+	X(METER_ENTRY_REFUSED, "entries", "refused")                                                         \
+	X(METER_CONFLICT_EMAIL, "conflicts", "email")                                                        \
+	X(METER_CONFLICT_ID, "conflicts", "id")                                                              \
+	X(METER_CONFLICT_VERSION, "conflicts", "version")                                                    \
+	X(METER_REVOKED_TOKEN, "revocations", "token")                                                       \
+	X(METER_REVOKED_USER, "revocations", "user")                                                         \
+	X(METER_REVOKED_CLIENT, "revocations", "client")                                                     \
+	X(METER_REVOKED_ALL, "revocations", "all")
+
+enum meter_user {
+#define X(id, family, label) id,
+	METER_USERS(X)
+#undef X
+	        METER_USER_COUNT
+};
+
+/* Registered devices: registered for the first time, or again; that lost a token to another, or went to make room. */
+enum meter_push {
+	METER_PUSH_CREATED,
+	METER_PUSH_REFRESHED,
+	METER_PUSH_MOVED,
+	METER_PUSH_TRIMMED,
+	METER_PUSHES
+};
+
 struct meter_shard {
 	alignas(64) struct meter_row rows[METER_ROWS]; /* the first: no operation of ours */
 	struct metric_counter devices[METER_DEVICES];
+	struct metric_counter users[METER_USER_COUNT];
+	struct metric_counter push[METER_PUSHES];
+	struct metric_counter push_feedback[FEEDBACK_OUTCOMES];
 };
 
 struct meter {

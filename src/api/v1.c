@@ -16,7 +16,7 @@ static enum err_code identify(struct call *call, struct err *err)
 	return auth_identify_v1(call->http, &call->who, err);
 }
 
-static enum err_code foresee(struct call *call, struct err *err)
+enum err_code v1_foresee(struct call *call, struct err *err)
 {
 	return authorise_foresee_v1(&call->who, ((struct v1_call *)call)->route->action, err);
 }
@@ -39,10 +39,11 @@ static enum err_code read_body(struct v1_call *c, struct json_reader *json, stru
 	return ERR_NONE;
 }
 
-static enum err_code decode(struct call *call, struct json_reader *json, struct err *err)
+enum err_code v1_decode(struct call *call, struct json_reader *json, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
+	c->json = json;
 	if (call->key_id.len > 0)
 		c->ctx.caller = call->key_id;
 	if (strcmp(c->route->query, V1_QUERY_ANY) != 0 && v1_query_check(c, c->route->query, err) != ERR_NONE)
@@ -116,7 +117,7 @@ static enum err_code ask(const struct v1_call *c, struct err *err)
 }
 
 /* Whether it may; then, what makes it one that was answered before. */
-static enum err_code authorise(struct call *call, struct err *err)
+enum err_code v1_authorise(struct call *call, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
@@ -140,6 +141,16 @@ static void encode(struct v1_call *c, struct buf *out)
 	buf_add(out, "\n", 1);
 }
 
+/* Whom a call is about, if it is one subject; as it is stored. */
+static struct bytes subject_of(const struct v1_call *c)
+{
+	struct bytes path = bytes_of(c->route->path);
+	bool         in_path = bytes_starts_with(path, BYTES("/v1/subjects/{")) ||
+	               bytes_starts_with(path, BYTES("/v1/users/{"));
+
+	return in_path ? c->params[0] : c->about;
+}
+
 /* The answer is made in the turn, to be committed with what it answers. */
 static void keep_answer(struct v1_call *c)
 {
@@ -150,6 +161,7 @@ static void keep_answer(struct v1_call *c)
 	encode(c, &out);
 	c->keeping = false;
 	c->kept = (struct kept_answer){true, c->status, buf_bytes(&out)};
+	c->once.about = subject_of(c);
 	idempotency_keep(&c->ctx, &c->once, c->status, c->kept.body);
 	if (c->has_secret) { /* this time it is told */
 		buf_init(&out, c->ctx.arena);
@@ -165,6 +177,7 @@ static enum err_code run_once(struct v1_call *c, struct table *t, struct err *er
 
 	ctx_begin(&c->ctx, t);
 	c->status = 200; /* it may be decided anew */
+	c->content_type = NULL;
 	c->header_count = 0;
 	c->has_secret = false;
 	if (keyed && idempotency_find(&c->ctx, &c->once, &c->kept, err) != ERR_NONE)
@@ -180,7 +193,7 @@ static enum err_code run_once(struct v1_call *c, struct table *t, struct err *er
 }
 
 /* A READ asks for no changes. */
-static enum err_code run(struct call *call, struct table *t, struct err *err)
+enum err_code v1_run(struct call *call, struct table *t, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
 	unsigned        decisions = 0;
@@ -215,7 +228,7 @@ static enum err_code refused(struct v1_call *c, enum err_code rc, struct err *er
 
 /* A route that takes something outside its changes keeps it here (`committed`) or gives it back (`refused`): one of the
  * two, once. */
-static enum err_code conclude(struct v1_call *c, enum err_code rc, struct err *err)
+enum err_code v1_conclude(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	if (rc == ERR_NONE && !c->replayed) {
 		if (c->route->committed != NULL)
@@ -229,8 +242,10 @@ static void answer_body(struct v1_call *c, struct http_response *out)
 {
 	struct buf *text;
 
-	out->content_type = "application/json";
+	out->content_type = c->content_type != NULL ? c->content_type : "application/json";
 	if (c->kept.found) {
+		if (bytes_starts_with(c->kept.body, BYTES("{\"type\":\"" ERR_TYPE_PREFIX)))
+			out->content_type = PROBLEM_CONTENT_TYPE; /* of a replay only the text is known */
 		out->status = c->kept.status;
 		out->body = c->replayed && c->rebuild != NULL ? c->rebuild(c, c->kept.body) : c->kept.body;
 		return;
@@ -253,11 +268,19 @@ static void answer_error(struct v1_call *c, enum err_code rc, const struct err *
 	out->body = buf_bytes(text);
 }
 
+static bool has_header(const struct v1_call *c, const char *name)
+{
+	for (unsigned i = 0; i < c->header_count; i++)
+		if (bytes_is(c->headers[i].name, name))
+			return true;
+	return false;
+}
+
 static enum err_code answer(struct call *call, enum err_code rc, struct err *err, struct http_response *out)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
-	rc = conclude(c, rc, err);
+	rc = v1_conclude(c, rc, err);
 	if (rc == ERR_NONE)
 		answer_body(c, out);
 	else
@@ -265,23 +288,23 @@ static enum err_code answer(struct call *call, enum err_code rc, struct err *err
 	v1_header(c, BYTES("X-Request-Id"), call->request_id);
 	if (c->replayed)
 		v1_header(c, BYTES("Idempotency-Replayed"), BYTES("true"));
-	if (out->status == 503 || rc == ERR_THROTTLED)
+	if ((out->status == 503 || rc == ERR_THROTTLED) && !has_header(c, "Retry-After"))
 		v1_header(c, BYTES("Retry-After"), BYTES("1"));
-	if (out->status == 401)
+	if (out->status == 401 && !has_header(c, "WWW-Authenticate"))
 		v1_header(c, BYTES("WWW-Authenticate"), BYTES("Bearer"));
 	out->headers = c->headers;
 	out->header_count = c->header_count;
 	return rc;
 }
 
-static struct call_label label(const struct call *call)
+struct call_label v1_label(const struct call *call)
 {
 	const struct v1_route *route = ((const struct v1_call *)call)->route;
 
 	return (struct call_label){meter_route_row(v1_route_index(route)), bytes_of(route->action)};
 }
 
-static void release(struct call *call)
+void v1_release(struct call *call)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
@@ -316,11 +339,9 @@ static bool tells_nobody(struct bytes subject)
 static void audit_line(const struct v1_call *c, enum err_code outcome, struct audit *audit,
                        const struct v1_changed *changed)
 {
-	struct bytes path = bytes_of(c->route->path);
-	bool         of_user = bytes_starts_with(path, BYTES("/v1/users"));
-	bool         in_path = bytes_starts_with(path, BYTES("/v1/subjects/")) ||
-	               bytes_starts_with(path, BYTES("/v1/users/"));
-	struct bytes     subject = changed != NULL ? changed->subject : in_path ? c->params[0] : c->about;
+	struct bytes     path = bytes_of(c->route->path);
+	bool             of_user = bytes_starts_with(path, BYTES("/v1/users"));
+	struct bytes     subject = changed != NULL ? changed->subject : subject_of(c);
 	struct log_field fields[8];
 	unsigned         count = 0;
 
@@ -347,7 +368,7 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 }
 
 /* One that changed several locks (POST /v1/unlock) has a line for each, all with one request id. */
-static void audit_call(const struct call *call, enum err_code outcome, struct audit *audit)
+void v1_audit(const struct call *call, enum err_code outcome, struct audit *audit)
 {
 	const struct v1_call *c = (const struct v1_call *)call;
 
@@ -364,34 +385,42 @@ static void audit_call(const struct call *call, enum err_code outcome, struct au
 
 /* ---- the protocol ---- */
 
+bool v1_again(struct call *call, enum err_code rc, bool last, int64_t *pause_us)
+{
+	struct v1_call *c = (struct v1_call *)call;
+
+	return c->again != NULL && c->again(c, rc, last, pause_us);
+}
+
 const struct protocol v1_protocol = {
         .identify = identify,
-        .foresee = foresee,
-        .decode = decode,
-        .authorise = authorise,
-        .run = run,
+        .foresee = v1_foresee,
+        .decode = v1_decode,
+        .authorise = v1_authorise,
+        .run = v1_run,
         .answer = answer,
-        .label = label,
-        .audit = audit_call,
-        .release = release,
+        .again = v1_again,
+        .label = v1_label,
+        .audit = v1_audit,
+        .release = v1_release,
 };
 
-static void handle(struct api_loop *l, struct http_request *r, const struct v1_match *match)
+struct v1_call *v1_call_begin(struct api_loop *l, struct http_request *r, const struct v1_match *match,
+                              const struct protocol *protocol)
 {
 	struct v1_call *c = arena_alloc(&r->arena, sizeof(*c));
 	struct store   *store = l->api->parts.store;
 
-	call_init(&c->call, &v1_protocol, r);
+	call_init(&c->call, protocol, r);
 	memset((char *)c + sizeof(c->call), 0, sizeof(*c) - sizeof(c->call));
 	c->route = match->route;
 	c->ctx = (struct context){.services = l->api->parts.services,
 	                          .arena = &r->arena,
 	                          .caller = BYTES("-"),
 	                          .now_us = store->backend->now_us(store)};
-	if (c->ctx.services->events.on != 0) /* only events tell of it */
-		c->ctx.trace = traceparent_trace_id(http_header_get(r, "traceparent"));
+	c->ctx.trace = traceparent_trace_id(http_header_get(r, "traceparent"));
 	memcpy(c->params, match->params, sizeof(match->params));
-	dispatch(&c->call);
+	return c;
 }
 
 void v1_handle(struct api_loop *l, struct http_request *r)
@@ -400,7 +429,7 @@ void v1_handle(struct api_loop *l, struct http_request *r)
 
 	switch (v1_match(r, &match)) {
 	case V1_MATCHED:
-		handle(l, r, &match);
+		dispatch(&v1_call_begin(l, r, &match, &v1_protocol)->call);
 		break;
 	case V1_OTHER_METHOD:
 		problem_answer_method(l, r, match.allowed);
@@ -439,6 +468,24 @@ enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes 
 	else
 		decision = DECISION_ALLOWED;
 	return decision;
+}
+
+bool v1_may_all(const struct v1_call *c, const char *action)
+{
+	struct err ignored;
+
+	return c->call.who.key == NULL || (check(c, action, (struct bytes){NULL, 0}, &ignored) == ERR_NONE &&
+	                                   !authorise_could_deny_v1(&c->call.who, action));
+}
+
+enum err_code v1_check_may_all(const struct v1_call *c, struct err *err)
+{
+	return v1_may_all(c, c->route->action)
+	               ? ERR_NONE
+	               : err_set(err, ERR_ACCESS,
+	                         "the key's policy must allow gatehouse:%s on * and deny it nowhere, because "
+	                         "the call is about every user",
+	                         c->route->action);
 }
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)

@@ -68,6 +68,7 @@ struct v1_call {
 	const struct v1_route *route;
 	struct bytes           params[V1_PARAMS_MAX]; /* percent-decoded */
 	const struct json     *body;                  /* NULL if there is none */
+	struct json_reader    *json;                  /* this thread's, in decode */
 
 	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
 	struct bytes *resources;
@@ -79,6 +80,8 @@ struct v1_call {
 	/* The route's own, in the arena. */
 	void *request, *result;
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
+	/* Set by decode: shall it have another turn (dispatch.h)? NULL: never. */
+	bool (*again)(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us);
 	struct document *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
 	unsigned         held_count;
 
@@ -86,7 +89,8 @@ struct v1_call {
 	struct v1_changed *changed;
 	uint32_t           changed_count;
 
-	struct bytes about; /* the subject, if neither the path nor `changed` names it. Set by run. */
+	struct bytes
+	        about; /* the subject, if neither the path nor `changed` names it: for the audit log and for a kept answer. Set by run. */
 
 	/* Set by run: the answer tells something that must not be stored. Then encode is called twice for a keyed
 	 * request, once with `keeping`: what a replay is answered, without it. */
@@ -99,6 +103,7 @@ struct v1_call {
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;
+	const char        *content_type; /* NULL: JSON */
 	struct http_header headers[V1_HEADERS_MAX];
 	unsigned           header_count;
 };
@@ -116,6 +121,12 @@ void          v1_resource(struct v1_call *c, const char *kind, struct bytes name
 /* What the caller's policy says of this call on KIND/NAME, for what turns up in run. Any thread. */
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err);
 
+/* Does it allow gatehouse:ACTION on everything, without a Deny for anything? */
+bool v1_may_all(const struct v1_call *c, const char *action);
+
+/* Of a call that touches whoever there is: a key that is denied one of them is denied this. */
+enum err_code v1_check_may_all(const struct v1_call *c, struct err *err);
+
 /* Takes over a reference, until the call is answered. */
 void v1_hold(struct v1_call *c, struct document *document);
 
@@ -128,5 +139,24 @@ unsigned               v1_route_index(const struct v1_route *route);
 
 /* A path under /v1 is answered here, with 404 and 405 too. */
 void v1_handle(struct api_loop *l, struct http_request *r);
+
+/* ---- for lambda.c, whose protocol is this one but for how it identifies and answers ---- */
+
+struct v1_match;
+enum err_code     v1_foresee(struct call *call, struct err *err);
+enum err_code     v1_decode(struct call *call, struct json_reader *json, struct err *err);
+enum err_code     v1_authorise(struct call *call, struct err *err);
+enum err_code     v1_run(struct call *call, struct table *t, struct err *err);
+bool              v1_again(struct call *call, enum err_code rc, bool last, int64_t *pause_us);
+struct call_label v1_label(const struct call *call);
+void              v1_audit(const struct call *call, enum err_code outcome, struct audit *audit);
+void              v1_release(struct call *call);
+
+/* A call of that route. */
+struct v1_call *v1_call_begin(struct api_loop *l, struct http_request *r, const struct v1_match *match,
+                              const struct protocol *protocol);
+
+/* How the call ended, once its route was told. */
+enum err_code v1_conclude(struct v1_call *c, enum err_code rc, struct err *err);
 
 #endif

@@ -108,6 +108,7 @@ enum err_code attempt_run(struct v1_call *c, struct err *err)
 	if (attempt_record(&c->ctx, &a->q, a->outcome, &a->r, err) != ERR_NONE)
 		return err->code;
 	c->has_secret = a->r.device.token.len > 0;
+	c->about = a->q.subjects[0];
 	return ERR_NONE;
 }
 
@@ -288,6 +289,7 @@ enum err_code attempt_begin_run(struct v1_call *c, struct err *err)
 	a->lapses_us = r.lapses_us;
 	a->locked = r.locked;
 	c->has_secret = r.reserved;
+	c->about = a->q.subjects[0];
 	return ERR_NONE;
 }
 
@@ -368,6 +370,7 @@ enum err_code attempt_finish_run(struct v1_call *c, struct err *err)
 		return err->code;
 	a->q = r->q;
 	a->q.making = making;
+	c->about = a->q.subjects[0];
 	c->has_secret = a->r.device.token.len > 0;
 	return ERR_NONE;
 }

@@ -1,14 +1,16 @@
 /* POST /v1/check: one verdict over several actions and limits, without counting anything. */
-#include "service/check.h"
+#include "api/v1_check.h"
 
 #include "api/v1_limits.h"
-#include "service/rules.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_tokens.h"
+#include "service/rules.h"
 
 struct check_call {
-	struct check c;
-	bool         enforce;
+	struct check    c;
+	struct v1_token token;
+	bool            enforce;
 };
 
 static bool is_asked(const struct check *c, const struct rule *rule)
@@ -63,21 +65,52 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 	c->looked_count = c->resource_count - before;
 }
 
+void check_read(struct v1_call *c, struct fields *f, struct check *out)
+{
+	struct bytes journey = v1_read_journey(c, f, out->who.rules);
+
+	v1_read_method(c, f, &out->who);
+	v1_read_context(c, f, &out->who);
+	v1_read_challenge(f, &out->who);
+	read_actions(f, out, journey);
+}
+
+/* The token's subject is the call's, unless that is given. */
+static void read_token(struct v1_call *c, struct fields *f, struct check_call *k)
+{
+	const struct json *token = fields_get(f, "token");
+	struct attempt    *who = &k->c.who;
+	struct bytes       email;
+
+	if (token == NULL)
+		return;
+	if (token->type != JSON_STRING) {
+		fields_fail(f, "token", ERR_INVALID, "must be a JSON Web Token, as a string");
+		return;
+	}
+	v1_token_read(c, token->text, (struct bytes){NULL, 0}, &k->token);
+	k->token.rules = who->rules;
+	if (fields_has(f, "subject") || fields_has(f, "subjects") || k->token.outcome != TOKEN_VALID)
+		return;
+	who->subjects[0] = token_subject(&c->ctx, k->token.jwt.subject, &email);
+	who->subject_count = 1;
+	if (who->subjects[0].len == 0)
+		fields_fail(f, "subject", ERR_INVALID,
+		            "missing, and the token's own cannot be one: it is too long, or looks personal");
+}
+
 enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 {
 	struct check_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
-	struct bytes       journey;
 	struct fields      f;
 
 	c->request = k;
 	k->c.who.rules = v1_rules(c);
 	fields_init(&f, c->body, err);
-	v1_read_subjects(c, &f, &k->c.who);
-	journey = v1_read_journey(c, &f, k->c.who.rules);
-	v1_read_method(c, &f, &k->c.who);
-	v1_read_context(c, &f, &k->c.who);
-	v1_read_challenge(&f, &k->c.who);
-	read_actions(&f, &k->c, journey);
+	read_token(c, &f, k);
+	if (!k->token.given || fields_has(&f, "subject") || fields_has(&f, "subjects"))
+		v1_read_subjects(c, &f, &k->c.who);
+	check_read(c, &f, &k->c);
 	read_limits(c, &f, &k->c);
 	k->enforce = v1_read_enforce(c, &f);
 	return fields_end(&f);
@@ -87,7 +120,14 @@ enum err_code check_actions_run(struct v1_call *c, struct err *err)
 {
 	struct check_call *k = c->request;
 
-	return check_run(&c->ctx, &k->c, err);
+	if (k->token.given && v1_token_judge(c, &k->token, NULL, err) != ERR_NONE)
+		return err->code;
+	if (k->c.who.subject_count == 0) /* nobody knows whose: the token is not valid */
+		k->c.action_count = 0;
+	if (check_run(&c->ctx, &k->c, err) != ERR_NONE)
+		return err->code;
+	check_join(&k->c, &k->token.is.verdict, k->token.is.wait);
+	return ERR_NONE;
 }
 
 static void write_action(struct json_writer *w, const struct check_action *a, bool token_sent, int64_t now_us)
@@ -128,23 +168,43 @@ static void count_verdicts(const struct check *c)
 	}
 }
 
+void check_write(struct json_writer *w, const struct check *c, int64_t now_us)
+{
+	count_verdicts(c);
+	json_name(w, BYTES("actions"));
+	json_begin_object(w);
+	for (uint32_t i = 0; i < c->action_count; i++)
+		write_action(w, &c->actions[i], c->who.token_sent, now_us);
+	json_end_object(w);
+	if (c->limits != NULL)
+		write_limits(w, c->limits, now_us);
+	json_member_i64(w, BYTES("policy_version"), c->who.rules->base.version);
+}
+
+static void write_token(struct json_writer *w, const struct v1_token *t, int64_t now_us)
+{
+	json_name(w, BYTES("token"));
+	json_begin_object(w);
+	v1_token_write(w, t);
+	v1_write_verdict_wait(w, &t->is.verdict, &t->is.wait, now_us);
+	json_end_object(w);
+}
+
 void check_actions_encode(struct v1_call *c, struct json_writer *w)
 {
-	const struct check_call *k = c->request;
+	struct check_call *k = c->request;
 
-	count_verdicts(&k->c);
-	if (k->enforce)
+	v1_token_count(c, &k->token);
+	if (k->enforce && k->c.verdict.kind == VERDICT_INVALID_TOKEN)
+		v1_token_challenge(c, &k->token);
+	else if (k->enforce)
 		v1_enforce_wait(c, k->c.verdict.kind, &k->c.wait);
+	states_required_join(&k->c.required, &k->token.is.required);
 	json_begin_object(w);
 	v1_write_verdict_wait(w, &k->c.verdict, &k->c.wait, c->ctx.now_us);
 	v1_write_required(w, &k->c.required);
-	json_name(w, BYTES("actions"));
-	json_begin_object(w);
-	for (uint32_t i = 0; i < k->c.action_count; i++)
-		write_action(w, &k->c.actions[i], k->c.who.token_sent, c->ctx.now_us);
-	json_end_object(w);
-	if (k->c.limits != NULL)
-		write_limits(w, k->c.limits, c->ctx.now_us);
-	json_member_i64(w, BYTES("policy_version"), k->c.who.rules->base.version);
+	if (k->token.given)
+		write_token(w, &k->token, c->ctx.now_us);
+	check_write(w, &k->c, c->ctx.now_us);
 	json_end_object(w);
 }

@@ -1,5 +1,5 @@
-/* /v1/authz: limits as a yes or no for proxies: nginx's auth_request, Envoy's HTTP authorization. Any method, any path
- * behind it, any body: 200 or 429 (403 where a proxy takes no other).
+/* /v1/authz: limits and tokens as a yes or no for proxies: nginx's auth_request, Envoy's HTTP authorization. Any method, any
+ * path behind it, any body: 200, or 429 (403 where a proxy takes no other) of limits, 401, 403 or 503 of tokens.
  *
  * What is asked comes from headers that the proxy sets:
  *
@@ -10,23 +10,29 @@
  *   X-Gatehouse-Key-Kind     ip, email, phone or device: hashed before it is kept
  *   X-Gatehouse-Cost         1 unless set
  *   X-Gatehouse-Deny-Status  429 unless set; 403
+ *   X-Gatehouse-Token        "required": the client's own Authorization header holds a token that is good; or with parameters:
+ *                            "required;from=x-client-authorization;audience=orders-api"
  *
- * or, if the first is absent and the path is /v1/authz itself, from a query: policy, key, kind, cost, deny. Never from
- * both: behind a proxy that passes the client's own path and query on, the client could choose them. For the same reason
+ * Limits or a token, or both; a limit is not taken if the token is refused. Or, if both are absent and the path is /v1/authz
+ * itself, from a query: policy, key, kind, cost, deny, token. Never from both: behind a proxy that passes the client's own path and query on, the client could choose them. For the same reason
  * none of these headers may be there twice: one of the two would be the client's. */
 #include <stdio.h>
 #include <strings.h>
 
 #include "api/v1_limits.h"
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_tokens.h"
 
 #define PATH "/v1/authz"
 
 enum { HEADER_NAME_MAX = 63 }; /* of one that a key comes from */
 
 struct ext_authz_call {
-	struct limit_call call;
+	struct limit_call call; /* asks nothing: no limits are wanted */
 	int               deny_status;
+	bool              wants_token;
+	struct v1_token   token; /* not given: the client sent none */
 };
 
 /* A setting, wherever it comes from. */
@@ -39,7 +45,8 @@ static const struct setting policy_setting = {"x-gatehouse-policy", "policy"},
                             from_setting = {"x-gatehouse-key-from", NULL},
                             kind_setting = {"x-gatehouse-key-kind", "kind"},
                             cost_setting = {"x-gatehouse-cost", "cost"},
-                            deny_setting = {"x-gatehouse-deny-status", "deny"};
+                            deny_setting = {"x-gatehouse-deny-status", "deny"},
+                            token_setting = {"x-gatehouse-token", "token"};
 
 struct settings {
 	struct v1_call *call;
@@ -268,6 +275,79 @@ static enum err_code read_items(struct settings *s, struct limit_call *out)
 	return ERR_NONE;
 }
 
+/* ---- X-Gatehouse-Token ---- */
+
+struct token_wish {
+	struct bytes from, audience;
+};
+
+/* One header says it all: a client that could add a second one would choose where its token is looked for, and the application
+ * behind the proxy would look elsewhere. */
+static enum err_code wish_read(struct settings *s, struct bytes text, struct token_wish *out)
+{
+	struct bytes word = split(&text, ';');
+
+	*out = (struct token_wish){0};
+	if (!bytes_is(word, "required"))
+		return wrong(s, &token_setting,
+		             "must be required, with parameters after a semicolon if need be");
+	while (text.data != NULL) {
+		struct bytes value = split(&text, ';'), name = split(&value, '=');
+
+		value = bytes_trimmed(value);
+		if (bytes_is(name, "from") && out->from.len == 0)
+			out->from = value;
+		else if (bytes_is(name, "audience") && out->audience.len == 0)
+			out->audience = value;
+		else
+			return wrong(s, &token_setting,
+			             "unknown or repeated parameter; it takes from and audience, each at "
+			             "most once");
+		if (value.len == 0 || value.len > TOKEN_TEXT_BYTES_MAX)
+			return wrong(s, &token_setting,
+			             "a parameter needs a value, like from=x-client-authorization");
+	}
+	return ERR_NONE;
+}
+
+/* "Bearer TOKEN", as clients write it (RFC 6750); empty: another scheme. */
+static struct bytes bearer(struct bytes header)
+{
+	static const char scheme[] = "bearer ";
+	size_t            len = strlen(scheme);
+
+	header = bytes_trimmed(header);
+	if (header.len <= len || strncasecmp(header.data, scheme, len) != 0)
+		return (struct bytes){NULL, 0};
+	return bytes_trimmed((struct bytes){header.data + len, header.len - len});
+}
+
+static enum err_code read_token(struct settings *s, struct ext_authz_call *a)
+{
+	struct bytes      text, header;
+	struct token_wish wish;
+
+	if (get(s, &token_setting, &text) != ERR_NONE)
+		return s->err->code;
+	a->wants_token = text.data != NULL;
+	if (!a->wants_token)
+		return ERR_NONE;
+	if (wish_read(s, text, &wish) != ERR_NONE ||
+	    header_once(s, wish.from.len > 0 ? wish.from : BYTES("authorization"), &header) != ERR_NONE)
+		return s->err->code;
+	header = bearer(header);
+	if (header.len > 0)
+		v1_token_read(s->call, header, wish.audience, &a->token);
+	a->token.rules = v1_rules(s->call);
+	return ERR_NONE;
+}
+
+/* Is there nothing to ask the tables about it any more? */
+static bool token_fails(const struct ext_authz_call *a)
+{
+	return a->wants_token && (!a->token.given || a->token.outcome != TOKEN_VALID);
+}
+
 static enum err_code read_deny(struct settings *s, int *status)
 {
 	struct bytes deny;
@@ -280,46 +360,132 @@ static enum err_code read_deny(struct settings *s, int *status)
 	return ERR_NONE;
 }
 
+/* A client that could add a header would turn the query off, and with it the token that it asks for. */
+static enum err_code check_mixed(struct settings *s)
+{
+	struct bytes token;
+
+	if (s->by_query)
+		return v1_query_check(s->call, "policy key kind cost deny token", s->err);
+	if (!bytes_is(s->call->call.http->path, PATH))
+		return ERR_NONE;
+	if (v1_query(s->call, token_setting.query, &token, s->err) != ERR_NONE)
+		return s->err->code;
+	return token.data == NULL ? ERR_NONE
+	                          : err_field(s->err, ERR_SERIALIZATION, "token",
+	                                      "?token: must not be sent together with the headers "
+	                                      "x-gatehouse-policy or x-gatehouse-token");
+}
+
+static bool has(struct settings *s, const struct setting *what)
+{
+	return http_header_get(s->call->call.http, what->header).data != NULL;
+}
+
 enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 {
 	struct ext_authz_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
 	struct settings        s = {.call = c, .err = err};
+	struct bytes           policy;
 
 	c->request = a;
-	s.by_query = http_header_get(c->call.http, policy_setting.header).data == NULL &&
-	             bytes_is(c->call.http->path, PATH);
-	if (s.by_query && v1_query_check(c, "policy key kind cost deny", err) != ERR_NONE)
+	s.by_query =
+	        !has(&s, &policy_setting) && !has(&s, &token_setting) && bytes_is(c->call.http->path, PATH);
+	if (check_mixed(&s) != ERR_NONE || read_token(&s, a) != ERR_NONE ||
+	    get(&s, &policy_setting, &policy) != ERR_NONE)
 		return err->code;
-	if (read_items(&s, &a->call) != ERR_NONE || read_deny(&s, &a->deny_status) != ERR_NONE)
+	if ((policy.data != NULL || !a->wants_token) && read_items(&s, &a->call) != ERR_NONE)
 		return err->code;
-	if (!limits_needs_turn(c->ctx.services->limits, &a->call, c->ctx.now_us))
+	if (read_deny(&s, &a->deny_status) != ERR_NONE)
+		return err->code;
+	if (a->call.count == 0 || token_fails(a) ||
+	    !limits_needs_turn(c->ctx.services->limits, &a->call, c->ctx.now_us))
 		c->call.kind = READ;
-	c->call.tableless = !limits_needs_table(&a->call);
+	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(&a->call));
 	return ERR_NONE;
 }
 
+/* The token first: if it is refused, no limit is taken. */
 enum err_code ext_authz_run(struct v1_call *c, struct err *err)
 {
 	struct ext_authz_call *a = c->request;
 
+	a->call.allowed = true;
+	if (token_fails(a) && !a->token.given)
+		return ERR_NONE;
+	if (a->wants_token && v1_token_judge(c, &a->token, NULL, err) != ERR_NONE)
+		return err->code;
+	if (a->call.count == 0 || (a->wants_token && a->token.is.verdict.kind != VERDICT_ALLOW))
+		return ERR_NONE;
 	return limits_run(&c->ctx, &a->call, err);
 }
 
+/* Limits may let pass what could not be counted; a token that could not be judged never passes. */
 enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	struct ext_authz_call *a = c->request;
 
+	if (a->wants_token && !a->token.judged)
+		return rc;
+	if (a->call.count == 0)
+		return rc;
 	return limits_failed(c->ctx.services->limits, &a->call, c->ctx.now_us, rc, err);
+}
+
+static bool fits_a_header(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] <= ' ' || text.data[i] > '~')
+			return false;
+	return true;
+}
+
+/* 401 and 403 are what proxies take for a no. The application behind one may want to know who it was. */
+static void token_status(struct v1_call *c, const struct ext_authz_call *a)
+{
+	const struct v1_token *t = &a->token;
+
+	v1_token_count(c, t);
+	if (!t->given || t->is.verdict.kind == VERDICT_INVALID_TOKEN)
+		v1_token_challenge(c, t);
+	else if (t->is.verdict.kind != VERDICT_ALLOW)
+		c->status = 403;
+	else if (fits_a_header(t->jwt.subject))
+		v1_header(c, BYTES("X-Gatehouse-Subject"), t->jwt.subject);
+}
+
+static bool token_passes(const struct ext_authz_call *a)
+{
+	return !a->wants_token || (a->token.given && a->token.is.verdict.kind == VERDICT_ALLOW);
+}
+
+static void write_token(struct json_writer *w, const struct v1_token *t, int64_t now_us)
+{
+	json_name(w, BYTES("token"));
+	json_begin_object(w);
+	v1_token_write(w, t);
+	if (t->given)
+		v1_write_verdict_wait(w, &t->is.verdict, &t->is.wait, now_us);
+	json_end_object(w);
 }
 
 void ext_authz_encode(struct v1_call *c, struct json_writer *w)
 {
 	struct ext_authz_call *a = c->request;
+	bool                   limits = a->call.count > 0 && token_passes(a);
 
-	if (!a->call.allowed)
+	if (a->wants_token)
+		token_status(c, a);
+	if (limits && !a->call.allowed)
 		c->status = a->deny_status;
-	limit_call_headers(c, &a->call, c->ctx.now_us);
+	if (limits)
+		limit_call_headers(c, &a->call, c->ctx.now_us);
 	json_begin_object(w);
-	limit_call_write(w, &a->call, c->ctx.now_us);
+	if (limits)
+		limit_call_write(w, &a->call, c->ctx.now_us);
+	else
+		json_member_bool(w, BYTES("allowed"), token_passes(a));
+	if (a->wants_token)
+		write_token(w, &a->token, c->ctx.now_us);
 	json_end_object(w);
 }

@@ -71,6 +71,7 @@ static void write_device(struct json_writer *w, const struct item *row, int64_t 
 
 	json_begin_object(w);
 	json_member_text(w, BYTES("device"), key_split(row_text(row, "SK")).classifier);
+	json_member_text(w, BYTES("device_id"), row_text(row, DEVICE_LINK));
 	v1_write_time(w, BYTES("issued_at"), row_i64(row, "issued_at", 0));
 	v1_write_time(w, BYTES("last_updated"), row_i64(row, "last_updated", 0));
 	v1_write_time(w, BYTES("until"), ends_s);

@@ -158,6 +158,8 @@ enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 
+	if (account_writable(&c->ctx, l->lock.pk, err) != ERR_NONE)
+		return err->code;
 	return lock_clear(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "service/push_device.h"
 #include "service/row.h"
 
 const struct rules *v1_rules(struct v1_call *c)
@@ -41,14 +42,21 @@ static bool has_subject(const struct attempt *q, struct bytes id)
 static void subject_add(struct v1_call *c, struct fields *f, const char *name, const struct json *member,
                         struct attempt *out)
 {
-	struct bytes id = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, name, member);
+	struct identifier who =
+	        identifier_read_subject(&c->ctx.services->identifiers, c->ctx.arena, f, name, member);
 
-	if (id.len == 0)
+	if (who.id.len == 0)
 		return;
-	if (has_subject(out, id))
+	if (has_subject(out, who.id)) {
 		fields_fail(f, name, ERR_INVALID, "must not name the same subject twice");
-	else
-		out->subjects[out->subject_count++] = id;
+		return;
+	}
+	if (who.email.len > 0) {
+		if (out->emails == NULL)
+			out->emails = arena_zalloc(c->ctx.arena, SUBJECTS_MAX * sizeof(*out->emails));
+		out->emails[out->subject_count] = who.email;
+	}
+	out->subjects[out->subject_count++] = who.id;
 }
 
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
@@ -104,6 +112,14 @@ static void read_device_token(struct v1_call *c, struct fields *f, struct attemp
 		            "not supported; send the token that a success returned, as context.device_token");
 }
 
+/* The registered device that a success comes from: its lane ends with it. */
+static void read_device_id(struct fields *f, struct attempt *out)
+{
+	out->device_id = fields_text_or(f, "device_id", PUSH_DEVICE_ID_BYTES_MAX, (struct bytes){NULL, 0});
+	if (!fields_failed(f) && out->device_id.len > 0 && !push_device_id_is(out->device_id))
+		fields_fail(f, "device_id", ERR_INVALID, "must not contain control characters");
+}
+
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 {
 	const struct json *context = fields_object(f, "context", 8);
@@ -115,6 +131,7 @@ void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out)
 	fields_enter(&in, f, BYTES("context"), context);
 	read_ip(c, &in, out);
 	read_device_token(c, &in, out);
+	read_device_id(&in, out);
 	out->remembers = fields_bool_or(&in, "remember_device", true);
 	fields_end(&in);
 }

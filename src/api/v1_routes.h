@@ -72,6 +72,11 @@ ROUTE_FUNCTIONS(user_get);
 ROUTE_FUNCTIONS(user_patch);
 ROUTE_FUNCTIONS(user_delete);
 ROUTE_FUNCTIONS(user_suspend);
+ROUTE_FUNCTIONS(user_revoke);
+ROUTE_FUNCTIONS(token_revoke);
+ROUTE_FUNCTIONS(revoke_all);
+ROUTE_FUNCTIONS(revoke_users);
+ROUTE_FUNCTIONS(revocation_list);
 ROUTE_FUNCTIONS(user_reactivate);
 ROUTE_FUNCTIONS(user_list);
 ROUTE_FUNCTIONS(user_lookup);
@@ -82,6 +87,75 @@ ROUTE_FUNCTIONS(email_add);
 ROUTE_FUNCTIONS(email_verify);
 ROUTE_FUNCTIONS(email_remove);
 ROUTE_FUNCTIONS(email_primary);
+void user_create_committed(struct v1_call *c);
+void email_add_committed(struct v1_call *c);
+void email_verify_committed(struct v1_call *c);
+
+/* The `committed` of routes that revoke. */
+void revocation_committed(struct v1_call *c);
+void revoke_users_committed(struct v1_call *c);
+
+/* The `refused` of routes of users: meters conflicts. */
+enum err_code user_conflict(struct v1_call *c, enum err_code rc, struct err *err);
+
+/* v1_sync.c */
+ROUTE_FUNCTIONS(sync_user);
+ROUTE_FUNCTIONS(sync_event);
+void          sync_user_committed(struct v1_call *c);
+void          sync_event_committed(struct v1_call *c);
+enum err_code sync_event_refused(struct v1_call *c, enum err_code rc, struct err *err); /* triggers, too */
+
+/* v1_sync_letters.c */
+ROUTE_FUNCTIONS(letters_list);
+ROUTE_FUNCTIONS(letter_get);
+ROUTE_FUNCTIONS(letter_delete);
+ROUTE_FUNCTIONS(letter_redrive);
+void letter_redrive_committed(struct v1_call *c);
+
+/* v1_sync_jobs.c */
+ROUTE_FUNCTIONS(reconcile);
+ROUTE_FUNCTIONS(letters_redrive);
+ROUTE_FUNCTIONS(missing_list);
+
+/* lambda.c */
+ROUTE_FUNCTIONS(sync_trigger);
+void sync_trigger_committed(struct v1_call *c);
+
+/* v1_tokens.c */
+ROUTE_FUNCTIONS(token_verify);
+
+/* v1_notifications.c */
+ROUTE_FUNCTIONS(notify);
+ROUTE_FUNCTIONS(broadcast);
+ROUTE_FUNCTIONS(notification_get);
+ROUTE_FUNCTIONS(notification_list);
+void notify_committed(struct v1_call *c);
+
+/* v1_jobs.c */
+ROUTE_FUNCTIONS(job_list);
+ROUTE_FUNCTIONS(job_get);
+ROUTE_FUNCTIONS(job_cancel);
+ROUTE_FUNCTIONS(job_resume);
+ROUTE_FUNCTIONS(user_erase);
+ROUTE_FUNCTIONS(user_adopt);
+void job_cancel_committed(struct v1_call *c);
+void job_wake_committed(struct v1_call *c); /* of every route that starts a job */
+
+/* v1_devices.c */
+ROUTE_FUNCTIONS(push_register);
+ROUTE_FUNCTIONS(push_get);
+ROUTE_FUNCTIONS(push_list);
+ROUTE_FUNCTIONS(push_deactivate);
+ROUTE_FUNCTIONS(push_remove);
+ROUTE_FUNCTIONS(push_erase);
+void push_register_committed(struct v1_call *c);
+
+/* v1_devices_all.c */
+ROUTE_FUNCTIONS(push_broadcast);
+ROUTE_FUNCTIONS(push_feedback);
+ROUTE_FUNCTIONS(push_cleanup);
+ROUTE_FUNCTIONS(push_repair);
+void push_feedback_committed(struct v1_call *c);
 
 /* v1_subjects.c */
 ROUTE_FUNCTIONS(subject_get);

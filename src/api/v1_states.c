@@ -147,8 +147,9 @@ enum err_code state_set_run(struct v1_call *c, struct err *err)
 
 	if (s->family == FAMILY_INTERVENTION)
 		return intervention_run(c, &s->intervention, err);
-	s->fraud.until_s = email_fraud_set(&c->ctx, s->subject, s->fraud.state, s->fraud.duration_s);
-	return ERR_NONE;
+	return email_fraud_set(&c->ctx,
+	                       &(struct email_fraud_new){s->subject, s->fraud.state, s->fraud.duration_s},
+	                       &s->fraud.until_s, err);
 }
 
 void state_set_encode(struct v1_call *c, struct json_writer *w)

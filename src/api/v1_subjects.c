@@ -2,13 +2,63 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/lock.h"
+#include "service/push_list.h"
+#include "service/revocation.h"
 #include "service/row.h"
 #include "service/subject.h"
+#include "service/user.h"
+
+/* The user of that id, for those who may see it. */
+struct account_seen {
+	bool             there;
+	enum user_status status;
+	struct revoked   tokens;
+};
 
 struct subject_call {
-	struct bytes   id, prefix;
-	struct subject s;
+	struct bytes     id, prefix;
+	struct subject   s;
+	struct push_page registered; /* devices, if the caller may see the user */
+
+	struct account_seen account;
 };
+
+static enum err_code read_account(struct v1_call *c, struct bytes id, struct account_seen *out,
+                                  struct err *err)
+{
+	struct user   u;
+	struct err    ignored;
+	enum err_code rc;
+
+	*out = (struct account_seen){0};
+	if (!user_id_is(id) || v1_decide(c, "user", id, &ignored) != DECISION_ALLOWED)
+		return ERR_NONE;
+	rc = user_get(&c->ctx, id, &u, err);
+	if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
+		return rc;
+	out->there = rc == ERR_NONE;
+	out->status = out->there ? u.status : USER_ACTIVE;
+	return revocation_get(&c->ctx, REVOKED_USER, id, &out->tokens, err);
+}
+
+/* "user": its status, what attempts are told, and up to when its tokens are revoked. Nothing if nothing is known. */
+static void write_account(struct json_writer *w, const struct account_seen *a)
+{
+	if (!a->there && a->tokens.kind == REVOKED_NOTHING)
+		return;
+	json_name(w, BYTES("user"));
+	json_begin_object(w);
+	if (a->there) {
+		json_member_text(w, BYTES("status"), bytes_of(user_status_names[a->status]));
+		if (account_reason(a->status) != NULL)
+			json_member_text(w, BYTES("blocked"), bytes_of(account_reason(a->status)));
+	}
+	v1_write_time(w, BYTES("tokens_not_before"), a->tokens.not_before_s);
+	v1_write_time(w, BYTES("tokens_revoked_at"), a->tokens.revoked_s);
+	json_member_text(w, BYTES("tokens_revoked_by"), a->tokens.by);
+	json_member_text(w, BYTES("tokens_revoked_for"), a->tokens.reason);
+	json_end_object(w);
+}
 
 static enum err_code read_call(struct v1_call *c, struct err *err)
 {
@@ -71,9 +121,26 @@ enum err_code subject_get_decode(struct v1_call *c, struct err *err)
 	return read_call(c, err);
 }
 
+/* Devices that are registered for a user of that id: of those who may see the user. */
+static enum err_code read_registered(struct v1_call *c, struct err *err)
+{
+	struct subject_call *k = c->request;
+	struct push_search   q = {.user = k->id, .inactive = true, .limit = PUSH_PAGE_MAX};
+	struct err           ignored;
+
+	if (k->prefix.len > 0 || !user_id_is(k->id) ||
+	    v1_decide(c, "user", k->id, &ignored) != DECISION_ALLOWED)
+		return ERR_NONE;
+	return push_devices_find(&c->ctx, &q, &k->registered, err);
+}
+
 enum err_code subject_get_run(struct v1_call *c, struct err *err)
 {
-	return read_rows(c, err);
+	struct subject_call *k = c->request;
+
+	if (read_rows(c, err) != ERR_NONE || read_registered(c, err) != ERR_NONE)
+		return err->code;
+	return k->prefix.len > 0 ? ERR_NONE : read_account(c, k->id, &k->account, err);
 }
 
 static void write_attribute(struct json_writer *w, const char *as, const struct item *item, const char *name)
@@ -107,6 +174,7 @@ static void write_row(struct json_writer *w, const struct subject_row *row, int6
 	write_attribute(w, "method_type", item, "mfa_method_type");
 	write_attribute(w, "notification_type", item, "notification_type");
 	write_attribute(w, "cause", item, "cause");
+	write_attribute(w, "device_id", item, DEVICE_LINK);
 	if (row->kind == ROW_LOCK && lock_is_persons(item))
 		json_member_text(w, BYTES("set_by"), lock_set_by(item));
 	write_attribute(w, "reason", item, "reason");
@@ -134,6 +202,28 @@ static void write_kind(struct v1_call *c, struct json_writer *w, const char *nam
 	json_end_array(w);
 }
 
+/* Without tokens: whoever sends messages lists the devices of the user. */
+static void write_registered(struct v1_call *c, struct json_writer *w)
+{
+	const struct subject_call *k = c->request;
+
+	json_name(w, BYTES("registered_devices"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < k->registered.count; i++) {
+		const struct push_device *d = &k->registered.list[i];
+
+		json_begin_object(w);
+		json_member_text(w, BYTES("device_id"), d->id);
+		json_member_text(w, BYTES("platform"), d->platform);
+		json_member_bool(w, BYTES("active"), d->active);
+		json_member_text(w, BYTES("registered_at"), d->registered_at);
+		json_member_text(w, BYTES("last_updated"), d->updated_at);
+		v1_write_time(w, BYTES("until"), d->expires_s);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
 void subject_get_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct subject_call *k = c->request;
@@ -144,6 +234,8 @@ void subject_get_encode(struct v1_call *c, struct json_writer *w)
 	write_kind(c, w, "locks", ROW_LOCK);
 	write_kind(c, w, "states", ROW_STATE);
 	write_kind(c, w, "devices", ROW_DEVICE);
+	write_registered(c, w);
+	write_account(w, &k->account);
 	if (k->s.more)
 		json_member_bool(w, BYTES("more"), true);
 	json_end_object(w);
@@ -194,6 +286,7 @@ struct explain_call {
 	struct bytes        id;
 	const struct rules *rules;
 	struct subject      s;
+	struct account_seen account;
 };
 
 enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
@@ -213,7 +306,7 @@ enum err_code subject_explain_run(struct v1_call *c, struct err *err)
 	if (subject_read(&c->ctx, k->id, (struct bytes){NULL, 0}, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
-	return ERR_NONE;
+	return read_account(c, k->id, &k->account, err);
 }
 
 /* ---- attempts: lines like "1794789304 failure v0 SMS" ---- */
@@ -391,6 +484,7 @@ void subject_explain_encode(struct v1_call *c, struct json_writer *w)
 	write_rows(c, w, "locks", ROW_LOCK);
 	write_rows(c, w, "counts", ROW_COUNT);
 	write_rows(c, w, "states", ROW_STATE);
+	write_account(w, &k->account);
 	json_member_i64(w, BYTES("policy_version_now"), k->rules->base.version);
 	if (k->s.more)
 		json_member_bool(w, BYTES("more"), true);

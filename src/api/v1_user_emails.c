@@ -4,6 +4,7 @@
  *   PUT /v1/users/{id}/primary-email */
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
+#include "service/user_policy.h"
 
 /* ---- answers ---- */
 
@@ -26,20 +27,119 @@ static void write_email(struct json_writer *w, const struct user_email *e)
 	json_end_object(w);
 }
 
+static bool sent_from_here(const struct v1_call *c)
+{
+	const struct code_post *post = &c->ctx.services->codes;
+
+	return post->on != NULL && post->on(post->ctx);
+}
+
+bool v1_tells_code(const struct v1_call *c, const struct email_terms *terms, const struct email_claim *claim)
+{
+	return !claim->standing.refused && !terms->neutral && !sent_from_here(c);
+}
+
 void v1_write_claim(struct v1_call *c, struct json_writer *w, const struct email_claim *claim)
 {
 	json_begin_object(w);
 	write_members(w, &claim->email);
-	if (!c->keeping)
-		json_member_text(w, BYTES("code"), (struct bytes){claim->code, EMAIL_CODE_CHARS});
+	if (c->has_secret && !c->keeping)
+		json_member_text(w, BYTES("code"), code_bytes(&claim->code));
 	v1_write_time(w, BYTES("codeExpiresAt"), claim->code_expires_s);
 	json_end_object(w);
+}
+
+void v1_write_standing(struct v1_call *c, struct json_writer *w, const struct code_standing *s, bool enforce)
+{
+	v1_write_verdict(w, &s->verdict, c->ctx.now_us);
+	if (enforce)
+		v1_enforce_verdict(c, &s->verdict, c->ctx.now_us);
+}
+
+/* ---- codes ---- */
+
+/* The policies in force. */
+static struct email_terms *terms_make(struct v1_call *c)
+{
+	struct email_terms *terms = arena_zalloc(c->ctx.arena, sizeof(*terms));
+	struct user_policy *policy = document_acquire(&c->ctx.services->users);
+
+	v1_hold(c, &policy->base);
+	terms->rules = v1_rules(c);
+	terms->policy = policy;
+	return terms;
+}
+
+/* Who may look up every user may also be told that an address is taken; nobody else. */
+enum err_code v1_email_terms(struct v1_call *c, const struct email_terms **out, struct err *err)
+{
+	struct email_terms *terms = terms_make(c);
+
+	terms->neutral = !v1_may_all(c, "LookupUser");
+	*out = terms;
+	if (terms->neutral && !sent_from_here(c))
+		return err_set(err, ERR_ACCESS,
+		               "the answer would tell this key whether the address is taken: allow the key "
+		               "gatehouse:LookupUser on *, with no Deny, or send codes by a webhook (section "
+		               "codes of the identity file)");
+	return ERR_NONE;
+}
+
+static void counts_note(const struct code_counts *counts)
+{
+	for (uint32_t i = 0; i < counts->count; i++) {
+		struct rule_tally *tally = counts->list[i].rule->tally;
+
+		metric_add(&tally->verdicts[ASKED_ATTEMPT][counts->list[i].kind], 1);
+		if (counts->list[i].rule->shadow)
+			metric_add(&tally->shadows[counts->list[i].shadow], 1);
+		else if (counts->list[i].locked)
+			metric_add(&tally->locks_set, 1);
+	}
+}
+
+static void users_note(struct v1_call *c, enum meter_user what)
+{
+	metric_add(&c->call.loop->meter->users[what], 1);
+}
+
+void v1_claim_committed(struct v1_call *c, struct bytes user, const struct email_claim *claim)
+{
+	const struct code_post *post = &c->ctx.services->codes;
+	struct code_message     m = {.kind = claim->hidden ? CODE_MESSAGE_IN_USE : CODE_MESSAGE_VERIFY,
+	                             .user = claim->hidden ? claim->owner : user,
+	                             .email = claim->email.email,
+	                             .expires_s = claim->code_expires_s,
+	                             .trace = c->ctx.trace};
+
+	counts_note(&claim->standing.counts);
+	users_note(c, claim->standing.refused ? METER_CODE_REFUSED : METER_CODE_MADE);
+	if (claim->standing.refused || c->has_secret || post->post == NULL)
+		return;
+	if (!claim->hidden) {
+		m.email_id = claim->email.id;
+		m.code = code_bytes(&claim->code);
+	}
+	post->post(post->ctx, &m);
+}
+
+enum err_code user_conflict(struct v1_call *c, enum err_code rc, struct err *err)
+{
+	(void)err;
+	if (rc == ERR_EMAIL_TAKEN)
+		users_note(c, METER_CONFLICT_EMAIL);
+	else if (rc == ERR_USER_EXISTS)
+		users_note(c, METER_CONFLICT_ID);
+	else if (rc == ERR_MODIFIED || rc == ERR_STALE)
+		users_note(c, METER_CONFLICT_VERSION);
+	return rc;
 }
 
 /* ---- the list, and adding ---- */
 
 struct emails_call {
-	struct bytes       user, email;
+	struct email_add   q;
+	bool               enforce;
 	struct user_emails list;
 	struct email_claim claim;
 };
@@ -49,14 +149,14 @@ enum err_code email_list_decode(struct v1_call *c, struct err *err)
 	struct emails_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
 
 	c->request = e;
-	return v1_user_param(c, &e->user, err);
+	return v1_user_param(c, &e->q.user, err);
 }
 
 enum err_code email_list_run(struct v1_call *c, struct err *err)
 {
 	struct emails_call *e = c->request;
 
-	return user_emails_find(&c->ctx, e->user, &e->list, err);
+	return user_emails_find(&c->ctx, e->q.user, &e->list, err);
 }
 
 void email_list_encode(struct v1_call *c, struct json_writer *w)
@@ -78,27 +178,45 @@ enum err_code email_add_decode(struct v1_call *c, struct err *err)
 	struct fields       f;
 
 	c->request = e;
-	if (v1_user_param(c, &e->user, err) != ERR_NONE)
+	if (v1_user_param(c, &e->q.user, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
-	e->email = v1_read_email(c, &f, "email");
-	return fields_end(&f);
+	e->q.email = v1_read_email(c, &f, "email");
+	e->enforce = v1_read_enforce(c, &f);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	return v1_email_terms(c, &e->q.terms, err);
 }
 
 enum err_code email_add_run(struct v1_call *c, struct err *err)
 {
 	struct emails_call *e = c->request;
 
-	c->has_secret = true;
-	return user_email_add(&c->ctx, e->user, e->email, &e->claim, err);
+	if (user_email_add(&c->ctx, &e->q, &e->claim, err) != ERR_NONE)
+		return err->code;
+	c->has_secret = v1_tells_code(c, e->q.terms, &e->claim);
+	return ERR_NONE;
+}
+
+void email_add_committed(struct v1_call *c)
+{
+	const struct emails_call *e = c->request;
+
+	v1_claim_committed(c, e->q.user, &e->claim);
 }
 
 void email_add_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct emails_call *e = c->request;
 
-	c->status = e->claim.again ? 200 : 201;
-	v1_write_claim(c, w, &e->claim);
+	if (!e->claim.standing.refused) {
+		c->status = e->claim.again ? 200 : 201;
+		v1_write_claim(c, w, &e->claim);
+		return;
+	}
+	json_begin_object(w);
+	v1_write_standing(c, w, &e->claim.standing, e->enforce);
+	json_end_object(w);
 }
 
 /* ---- one address ---- */
@@ -107,6 +225,7 @@ enum { EMAIL_ID_BYTES_MAX = 64, CODE_BYTES_MAX = 64 };
 
 struct email_call {
 	struct email_entry   q;
+	bool                 enforce;
 	struct user_match    match;
 	struct email_verdict verdict;
 	struct user          user;
@@ -127,14 +246,19 @@ static enum err_code email_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
+/* Nothing of the answer depends on whether the caller may look users up: whoever has the code has the mailbox. */
 enum err_code email_verify_decode(struct v1_call *c, struct err *err)
 {
-	struct fields f;
+	struct email_call *e;
+	struct fields      f;
 
 	if (email_decode(c, err) != ERR_NONE)
 		return err->code;
+	e = c->request;
 	fields_init(&f, c->body, err);
-	((struct email_call *)c->request)->q.code = fields_text(&f, "code", CODE_BYTES_MAX);
+	e->q.code = fields_text(&f, "code", CODE_BYTES_MAX);
+	e->enforce = v1_read_enforce(c, &f);
+	e->q.terms = terms_make(c);
 	return fields_end(&f);
 }
 
@@ -145,18 +269,58 @@ enum err_code email_verify_run(struct v1_call *c, struct err *err)
 	return user_email_verify(&c->ctx, &e->q, &e->verdict, err);
 }
 
-void email_verify_encode(struct v1_call *c, struct json_writer *w)
+void email_verify_committed(struct v1_call *c)
 {
-	const struct email_verdict *v = &((const struct email_call *)c->request)->verdict;
+	static const enum meter_user outcomes[] = {[ENTRY_RIGHT] = METER_ENTRY_RIGHT,
+	                                           [ENTRY_WRONG] = METER_ENTRY_WRONG,
+	                                           [ENTRY_NO_CODE] = METER_ENTRY_NO_CODE,
+	                                           [ENTRY_LOST] = METER_ENTRY_LOST};
+	const struct email_verdict  *v = &((const struct email_call *)c->request)->verdict;
 
-	json_begin_object(w);
-	json_member_bool(w, BYTES("verified"), v->outcome == ENTRY_RIGHT);
+	counts_note(&v->standing.counts);
+	users_note(c, v->standing.refused ? METER_ENTRY_REFUSED : outcomes[v->outcome]);
+	if (!v->standing.refused && v->outcome == ENTRY_LOST)
+		users_note(c, METER_CONFLICT_EMAIL);
+}
+
+/* An error that has changed something: the claim is gone. */
+static void write_lost(struct v1_call *c, struct json_writer *w)
+{
+	struct err err;
+
+	err_field(&err, ERR_EMAIL_TAKEN, "email", "Email not available");
+	c->status = err_v1_status(ERR_EMAIL_TAKEN);
+	c->content_type = PROBLEM_CONTENT_TYPE;
+	problem_write_err(w->out, ERR_EMAIL_TAKEN, &err);
+}
+
+static void write_entry(struct json_writer *w, const struct email_verdict *v, bool stands)
+{
 	if (v->outcome == ENTRY_WRONG) {
-		json_member_text(w, BYTES("reason"), BYTES("wrong_code"));
+		if (!stands)
+			json_member_text(w, BYTES("reason"), BYTES("wrong_code"));
 		json_member_i64(w, BYTES("triesLeft"), v->tries_left);
-	} else if (v->outcome == ENTRY_NO_CODE) {
+	} else if (v->outcome == ENTRY_NO_CODE && !stands) {
 		json_member_text(w, BYTES("reason"), BYTES("no_code"));
 	}
+}
+
+void email_verify_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct email_call    *e = c->request;
+	const struct email_verdict *v = &e->verdict;
+	bool                        stands = v->standing.verdict.kind != VERDICT_ALLOW;
+
+	if (!v->standing.refused && v->outcome == ENTRY_LOST) {
+		write_lost(c, w);
+		return;
+	}
+	json_begin_object(w);
+	json_member_bool(w, BYTES("verified"), v->outcome == ENTRY_RIGHT);
+	if (stands)
+		v1_write_standing(c, w, &v->standing, e->enforce);
+	if (!v->standing.refused)
+		write_entry(w, v, stands);
 	json_name(w, BYTES("email"));
 	write_email(w, &v->email);
 	json_end_object(w);

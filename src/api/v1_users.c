@@ -122,7 +122,7 @@ static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, st
 		fields_fail(f, "attributes", ERR_INVALID, "one is given twice");
 }
 
-static void read_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out)
+void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out)
 {
 	read_text(f, "firstName", may_go, &out->first_name);
 	read_text(f, "lastName", may_go, &out->last_name);
@@ -141,7 +141,7 @@ void v1_user_etag(struct v1_call *c, const struct user *u)
 }
 
 /* What others wrote that is neither a text, a whole number nor a truth is left out. */
-static void write_attributes(struct json_writer *w, const struct item *attributes)
+void v1_write_attributes(struct json_writer *w, const struct item *attributes)
 {
 	int64_t number;
 
@@ -164,7 +164,7 @@ static void write_attributes(struct json_writer *w, const struct item *attribute
 	json_end_object(w);
 }
 
-static void write_members(struct json_writer *w, const struct user *u)
+void v1_write_user_members(struct json_writer *w, const struct user *u)
 {
 	json_member_text(w, BYTES("id"), u->id);
 	json_member_text(w, BYTES("status"), bytes_of(user_status_names[u->status]));
@@ -174,17 +174,18 @@ static void write_members(struct json_writer *w, const struct user *u)
 	json_member_text(w, BYTES("email"), u->email);
 	json_member_text(w, BYTES("primaryEmailId"), u->email_id);
 	if (u->attributes.count > 0)
-		write_attributes(w, &u->attributes);
+		v1_write_attributes(w, &u->attributes);
 	json_member_i64(w, BYTES("version"), u->version);
 	json_member_text(w, BYTES("createdAt"), u->created_at);
 	json_member_text(w, BYTES("updatedAt"), u->updated_at);
+	v1_write_time(w, BYTES("tokensNotBefore"), u->tokens_not_before_s);
 }
 
 void v1_write_user(struct v1_call *c, struct json_writer *w, const struct user *u)
 {
 	v1_user_etag(c, u);
 	json_begin_object(w);
-	write_members(w, u);
+	v1_write_user_members(w, u);
 	json_end_object(w);
 }
 
@@ -192,6 +193,7 @@ void v1_write_user(struct v1_call *c, struct json_writer *w, const struct user *
 
 struct create_call {
 	struct user_new     q;
+	bool                enforce;
 	struct user_created r;
 };
 
@@ -208,11 +210,14 @@ enum err_code user_create_decode(struct v1_call *c, struct err *err)
 		        &f, "id", ERR_INVALID,
 		        "must have letters, digits, '-', '_', '.' and '|' only, and must not be an address "
 		        "or a number of a person");
-	read_fields(c, &f, false, &u->q.fields);
+	v1_read_user_fields(c, &f, false, &u->q.fields);
 	if (fields_has(&f, "email"))
 		u->q.email = v1_read_email(c, &f, "email");
+	u->enforce = v1_read_enforce(c, &f);
 	v1_resource(c, "user", u->q.id);
-	return fields_end(&f);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	return u->q.email.len > 0 ? v1_email_terms(c, &u->q.terms, err) : ERR_NONE;
 }
 
 enum err_code user_create_run(struct v1_call *c, struct err *err)
@@ -222,18 +227,32 @@ enum err_code user_create_run(struct v1_call *c, struct err *err)
 	if (user_create(&c->ctx, &u->q, &u->r, err) != ERR_NONE)
 		return err->code;
 	c->about = u->r.user.id;
-	c->has_secret = u->r.claimed;
+	c->has_secret = u->r.claimed && v1_tells_code(c, u->q.terms, &u->r.claim);
 	return ERR_NONE;
+}
+
+void user_create_committed(struct v1_call *c)
+{
+	const struct create_call *u = c->request;
+
+	if (u->r.claimed)
+		v1_claim_committed(c, u->r.user.id, &u->r.claim);
 }
 
 void user_create_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct create_call *u = c->request;
 
+	if (u->r.claimed && u->r.claim.standing.refused) {
+		json_begin_object(w);
+		v1_write_standing(c, w, &u->r.claim.standing, u->enforce);
+		json_end_object(w);
+		return;
+	}
 	c->status = 201;
 	v1_user_etag(c, &u->r.user);
 	json_begin_object(w);
-	write_members(w, &u->r.user);
+	v1_write_user_members(w, &u->r.user);
 	if (u->r.claimed) {
 		json_name(w, BYTES("claim"));
 		v1_write_claim(c, w, &u->r.claim);
@@ -302,7 +321,7 @@ enum err_code user_patch_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	u->q.match.has_version = fields_has(&f, "version");
 	u->q.match.version = fields_i64_or(&f, "version", 0, INT64_MAX - 1, 0);
-	read_fields(c, &f, true, &u->q.fields);
+	v1_read_user_fields(c, &f, true, &u->q.fields);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	if (!u->q.match.has_etag && !u->q.match.has_version)
@@ -425,7 +444,7 @@ void user_list_encode(struct v1_call *c, struct json_writer *w)
 		if (is_hidden(c, &page->list[i]))
 			continue;
 		json_begin_object(w);
-		write_members(w, &page->list[i]);
+		v1_write_user_members(w, &page->list[i]);
 		json_end_object(w);
 	}
 	json_end_array(w);
@@ -470,7 +489,7 @@ void user_lookup_encode(struct v1_call *c, struct json_writer *w)
 	json_member_bool(w, BYTES("isVerified"), l->r.verified);
 	json_name(w, BYTES("user"));
 	json_begin_object(w);
-	write_members(w, &l->r.user);
+	v1_write_user_members(w, &l->r.user);
 	json_end_object(w);
 	json_end_object(w);
 }

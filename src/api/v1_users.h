@@ -14,11 +14,29 @@ enum err_code v1_user_match(struct v1_call *c, struct user_match *out, struct er
 /* A member that is an address, normalised; required. */
 struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name);
 
-/* The user, as an object with its ETag. */
+/* firstName, lastName, phone, attributes; null takes a field away if it may go. */
+void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struct user_fields *out);
+
+/* The user, as an object with its ETag; or only its members. */
 void v1_write_user(struct v1_call *c, struct json_writer *w, const struct user *u);
+void v1_write_user_members(struct json_writer *w, const struct user *u);
+void v1_write_attributes(struct json_writer *w, const struct item *attributes);
 void v1_user_etag(struct v1_call *c, const struct user *u);
 
-/* A claim, as an object; the code is left out of what a replay is answered. */
+/* On which terms this caller adds or verifies an address: the policies in force, and whether it may learn who has one.
+ * ERR_ACCESS: it may not, and there is nobody else to send the code. */
+enum err_code v1_email_terms(struct v1_call *c, const struct email_terms **out, struct err *err);
+
+/* Is the code part of the answer? Else it is sent from here. */
+bool v1_tells_code(const struct v1_call *c, const struct email_terms *terms, const struct email_claim *claim);
+
+/* A claim, as an object. The code is left out if it is sent from here, and of what a replay is answered. */
 void v1_write_claim(struct v1_call *c, struct json_writer *w, const struct email_claim *claim);
+
+/* A request or an entry that was refused or set a lock: the verdict, as members; and as status, if asked for. */
+void v1_write_standing(struct v1_call *c, struct json_writer *w, const struct code_standing *s, bool enforce);
+
+/* After the commit: meters it, and has the code sent. */
+void v1_claim_committed(struct v1_call *c, struct bytes user, const struct email_claim *claim);
 
 #endif

@@ -37,6 +37,8 @@
 	X(ERR_COLLECTION_SIZE, 400, "ItemCollectionSizeLimitExceededException", 409, "Limit Exceeded",       \
 	  "collection-too-large")                                                                            \
 	X(ERR_ACCESS, 400, "AccessDeniedException", 403, "Forbidden", "forbidden")                           \
+	X(ERR_USER_TOKEN, 400, "AccessDeniedException", 401, "Token Refused", "token-refused")               \
+	X(ERR_INACTIVE, 400, "AccessDeniedException", 403, "Account Is Not Active", "account-not-active")    \
 	X(ERR_ORIGIN, 403, "AccessDeniedException", 403, "Foreign Origin", "foreign-origin")                 \
 	X(ERR_NO_CREDENTIAL, 400, "MissingAuthenticationTokenException", 401, "Unauthorized",                \
 	  "no-credential")                                                                                   \

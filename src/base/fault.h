@@ -14,6 +14,7 @@
 	X(FAULT_STORE_FULL, "store-full") /* a write of the store's files finds no room */                   \
 	X(FAULT_THREAD, "thread")         /* a worker gets no thread */                                      \
 	X(FAULT_AIO_FAILS, "aio-fails")   /* a write to the journal fails; large commits only (aio.h) */     \
+	X(FAULT_SYNC, "sync")             /* a record of an identity provider is throttled */                \
 	X(FAULT_AIO_SHORT, "aio-short")   /* … writes half of what it should */
 
 enum fault_point {

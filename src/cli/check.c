@@ -126,6 +126,24 @@ static void say_sound(const char *path, const struct offline_check *f)
 		       f->torn_bytes);
 }
 
+/* Rows that break what always holds of users are no damage of ours: somebody wrote them through DynamoDB's protocol. */
+static void say_users(const char *path, const struct offline_check *f)
+{
+	if (f->broken > 0)
+		fprintf(stderr,
+		        "gatehouse check: %s is not damaged, but %" PRIu64
+		        " rows of users are not as they should be; POST /v1/users/adopt repairs what others "
+		        "wrote "
+		        "without markers\n",
+		        path, f->broken);
+	else if (f->users + f->addresses + f->markers > 0)
+		printf("%" PRIu64 " users, %" PRIu64 " addresses and %" PRIu64
+		       " markers agree: every address has its marker, every marker its address, and no user "
+		       "two primary "
+		       "addresses\n",
+		       f->users, f->addresses, f->markers);
+}
+
 static void say_damaged(const char *path, const struct offline_check *f)
 {
 	if (f->damaged_files > 0)
@@ -146,8 +164,9 @@ static void say_damaged(const char *path, const struct offline_check *f)
 		        path, f->differences, keys_of(f));
 }
 
-static int check(const char *path)
+static int check(const struct offline_place *place)
 {
+	const char          *path = place->path;
 	struct display       d = {.terminal = isatty(STDERR_FILENO) == 1};
 	struct offline_watch watch = {&d, on_progress, on_problem};
 	struct offline_check found;
@@ -158,7 +177,7 @@ static int check(const char *path)
 	d.started_us = clock_steady_us(clock_system());
 	rc = file_become_owner(path, &err);
 	if (rc == ERR_NONE)
-		rc = offline_check(path, &watch, &found, &err);
+		rc = offline_check(place, &watch, &found, &err);
 	clear_bar(&d);
 	if (d.problems > PROBLEMS_SHOWN_MAX)
 		fprintf(stderr, "gatehouse check: … and %u more\n", d.problems - PROBLEMS_SHOWN_MAX);
@@ -168,23 +187,27 @@ static int check(const char *path)
 		say_sound(path, &found);
 	else
 		say_damaged(path, &found);
-	return rc == ERR_NONE && found.sound ? 0 : 1;
+	if (rc == ERR_NONE && found.sound)
+		say_users(path, &found);
+	return rc == ERR_NONE && found.sound && found.broken == 0 ? 0 : 1;
 }
 
 struct check_options {
-	const char *data;
+	const char *data, *table_users;
 	bool        help;
 };
 
 static const struct option_spec options[] = {
         {"--data", OPTION_TEXT, "DIR", "data directory (default: data)", offsetof(struct check_options, data),
          0, 0},
+        {"--table-users", OPTION_TABLE, "NAME", "table of users (default: users)",
+         offsetof(struct check_options, table_users), 0, 0},
         {"--help", OPTION_FLAG, NULL, "print this help", offsetof(struct check_options, help), 0, 0},
 };
 
 static int run(int argc, char **argv)
 {
-	struct check_options o = {.data = "data"};
+	struct check_options o = {.data = "data", .table_users = "users"};
 	struct err           err;
 
 	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE) {
@@ -195,7 +218,7 @@ static int run(int argc, char **argv)
 		command_help(&command_check);
 		return 0;
 	}
-	return check(o.data);
+	return check(&(struct offline_place){o.data, o.table_users});
 }
 
 const struct command command_check = {
@@ -203,9 +226,11 @@ const struct command command_check = {
         .help = "verify a data directory",
         .about = "Reads FORMAT, the sealed files (keys.json and the secrets), the journal and every stored\n"
                  "block of a data directory and verifies their checksums. Then compares every row with its\n"
-                 "index and expiry entries. Stop the server first: no other process may have the directory\n"
-                 "open. Nothing in it is changed.",
-        .more = "Exit status 0: sound. 1: damaged, or it could not be checked; the last line says which.",
+                 "index and expiry entries, and users with their addresses and markers. Stop the server "
+                 "first:\n"
+                 "no other process may have the directory open. Nothing in it is changed.",
+        .more = "Exit status 0: sound. 1: damaged, rows of users are wrong, or it could not be checked; the "
+                "last line says which.",
         .options = {options, OPTIONS_COUNT(options)},
         .run = run,
 };

@@ -13,6 +13,7 @@
 #include "engine/layout.h"
 #include "engine/manifest.h"
 #include "engine/schema_item.h"
+#include "engine/turn.h"
 #include "engine/view.h"
 #include "item/codec.h"
 
@@ -430,6 +431,25 @@ static enum err_code check_rows(struct check *c, struct err *err)
 	return ERR_NONE;
 }
 
+/* With what the store's files lack, as a start would find them. */
+static enum err_code check_more(struct check *c, struct err *err)
+{
+	struct turn          *unwritten = c->engine->unwritten;
+	const struct catalog *empty = unwritten->catalog;
+	struct engine_session session;
+	enum err_code         rc;
+
+	if (c->watch->rows == NULL || !c->found->compared || c->found->counts.differences > 0)
+		return ERR_NONE;
+	engine_session_init(&session, c->engine);
+	session.turn = unwritten;
+	unwritten->catalog = session.catalog;
+	rc = c->watch->rows(c->watch->ctx, &session.base, err);
+	unwritten->catalog = empty;
+	engine_session_release(&session);
+	return rc;
+}
+
 static enum err_code check_run(struct check *c, struct err *err)
 {
 	struct manifest m;
@@ -440,7 +460,9 @@ static enum err_code check_run(struct check *c, struct err *err)
 	if (seal_check(c->engine->options.path, on_bad_seal, c, &c->found->sealed, err) != ERR_NONE)
 		return err->code;
 	check_blocks(c);
-	return c->found->damaged_files > 0 ? ERR_NONE : check_rows(c, err);
+	if (c->found->damaged_files > 0)
+		return ERR_NONE;
+	return check_rows(c, err) == ERR_NONE ? check_more(c, err) : err->code;
 }
 
 enum err_code engine_check(const char *path, const struct check_watch *watch, struct check_found *found,

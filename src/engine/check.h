@@ -49,6 +49,8 @@ struct check_watch {
 	                 const struct check_found *found);
 	/* Each damaged or missing file, each difference. Texts hold no keys and no attributes. */
 	void (*problem)(void *ctx, const char *text);
+	/* Once the rows agree with their entries: whatever else is to hold of them. Reads only. NULL: nothing. */
+	enum err_code (*rows)(void *ctx, struct table *t, struct err *err);
 };
 
 /* ERR_STORAGE if it could not be checked to the end: err says why. ERR_NONE otherwise, sound or not: *found

@@ -18,6 +18,7 @@ const struct table_backend engine_backend = {
         .list = tables_list,
         .alter = tables_alter,
         .remove = tables_remove,
+        .lacks = tables_lacks,
 };
 
 bool engine_ready(const struct engine *e)

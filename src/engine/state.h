@@ -94,6 +94,7 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 struct table_entry *batch_tokens_table(void);
 
 /* tables.c */
+bool          tables_lacks(const struct table *t, struct bytes name);
 enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
                             struct table_description *r, struct err *err);
 enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,

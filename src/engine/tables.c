@@ -34,6 +34,13 @@ static enum err_code find(const struct engine_session *s, struct bytes name, con
 	return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE_NAMED, BYTES_ARG(name));
 }
 
+bool tables_lacks(const struct table *t, struct bytes name)
+{
+	const struct engine_session *s = (const struct engine_session *)t;
+
+	return catalog_find(s->turn != NULL ? s->turn->catalog : s->catalog, name) == NULL;
+}
+
 enum err_code tables_describe(struct table *t, struct arena *a, struct bytes name,
                               struct table_description *r, struct err *err)
 {

@@ -10,7 +10,7 @@
 
 const struct json *json_get(const struct json *object, struct bytes name)
 {
-	if (object->type != JSON_OBJECT)
+	if (object == NULL || object->type != JSON_OBJECT)
 		return NULL;
 	for (const struct json *child = object->children; child != NULL; child = child->next)
 		if (bytes_equal(child->name, name))

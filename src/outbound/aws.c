@@ -223,6 +223,7 @@ static enum err_code send(struct call *c, struct aws_answer *out, struct err *er
 	                             .body = c->r->body,
 	                             .repeatable = c->r->repeatable,
 	                             .deadline_us = c->r->deadline_us,
+	                             .trace = c->r->trace,
 	                             .prepare = prepare,
 	                             .classify = classify,
 	                             .ctx = c};

@@ -34,6 +34,7 @@ struct aws_request {
 	struct bytes body;
 	bool         repeatable;  /* doing it twice is doing it once */
 	int64_t      deadline_us; /* in steady time */
+	struct bytes trace;       /* as outbound_request */
 };
 
 struct aws_answer {

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -193,6 +194,24 @@ static void circuit_tell(struct outbound *o, bool good)
 
 /* ---- a call ---- */
 
+static uint64_t random_number(void)
+{
+	uint64_t number = 0;
+
+	while (number == 0 && getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		continue;
+	return number | 1;
+}
+
+/* Not part of what is signed: a proxy may put its own span there. */
+static void trace_add(struct outbound_request *r, struct arena *a)
+{
+	if (r->trace.len == OUTBOUND_TRACE_CHARS)
+		outbound_header_add(
+		        r, BYTES("traceparent"),
+		        arena_printf(a, "00-%.*s-%016" PRIx64 "-01", BYTES_ARG(r->trace), random_number()));
+}
+
 /* Under lock, but for the try itself. */
 static enum err_code attempt(struct call *c, struct transport_try *end, struct err *err)
 {
@@ -212,6 +231,7 @@ static enum err_code attempt(struct call *c, struct transport_try *end, struct e
 		circuit_tell(o, true); /* the target is not to blame */
 		return err->code;
 	}
+	trace_add(&r, c->arena);
 	*end = try_once(c, &r);
 	pthread_mutex_lock(&o->lock);
 	c->sent |= end->end != TRANSPORT_UNSENT;
@@ -298,15 +318,6 @@ static char *copy_of(const char *text)
 	return text == NULL ? NULL : memcpy(mem_alloc(len), text, len);
 }
 
-static uint64_t random_seed(void)
-{
-	uint64_t seed = 0;
-
-	while (seed == 0 && getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-		continue;
-	return seed | 1;
-}
-
 enum err_code outbound_open(const struct outbound_options *options, struct outbound **out, struct err *err)
 {
 	struct outbound   *o;
@@ -315,9 +326,8 @@ enum err_code outbound_open(const struct outbound_options *options, struct outbo
 
 	assert(options->calls_max > 0 && options->calls_max <= OUTBOUND_CALLS_MAX);
 	if (!transport_url_is(options->url, &host))
-		return err_set(err, ERR_INVALID,
-		               "%s: \"%s\" is not a URL like https://host or http://host:port", options->name,
-		               options->url);
+		return err_set(err, ERR_INVALID, "%s: not a URL like https://host or http://host:port",
+		               options->name); /* without it: it may hold a password */
 	o = mem_zalloc(sizeof(*o));
 	o->options = *options;
 	o->name = copy_of(options->name);
@@ -331,7 +341,7 @@ enum err_code outbound_open(const struct outbound_options *options, struct outbo
 	transport_url_is(o->url, &o->host);
 	o->all = mem_zalloc(options->calls_max * sizeof(struct transport *));
 	o->idle = mem_zalloc(options->calls_max * sizeof(struct transport *));
-	o->random = random_seed();
+	o->random = random_number();
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_condattr_init(&steady);
 	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
@@ -366,6 +376,13 @@ void outbound_close(struct outbound *o)
 	free(o->url);
 	free(o->ca_file);
 	free(o);
+}
+
+bool outbound_url_is(const char *url)
+{
+	struct bytes host;
+
+	return transport_url_is(url, &host);
 }
 
 struct bytes outbound_host(const struct outbound *o)

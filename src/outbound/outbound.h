@@ -35,6 +35,7 @@ enum {
 	OUTBOUND_ANSWER_HEADERS_MAX = 64,
 	OUTBOUND_ANSWER_HEAD_BYTES_MAX = 32 * 1024,
 	OUTBOUND_URL_BYTES_MAX = 2048,
+	OUTBOUND_TRACE_CHARS = 32,
 };
 
 struct outbound_options {
@@ -72,6 +73,9 @@ struct outbound_request {
 	struct bytes           body;
 	bool                   repeatable;  /* (3): doing it twice is doing it once */
 	int64_t                deadline_us; /* (1), in steady time */
+	/* The trace id of whoever caused the call, 32 digits: each try carries it on, with a span of its own, in `traceparent` (W3C). Empty:
+	 * nobody's. */
+	struct bytes trace;
 
 	/* Both may be NULL. `prepare` runs before each try on a copy of the request and adds what depends on the time or the try:
 	 * a date, a signature. `classify` says what an answer means for another try, where its status does not say enough. */
@@ -91,6 +95,9 @@ void outbound_stop(struct outbound *o);
 
 /* Nobody may be in a call. */
 void outbound_close(struct outbound *o);
+
+/* Can it be called: scheme, host and port, and nothing else? */
+bool outbound_url_is(const char *url);
 
 /* "example.org:8443", as the Host header has it. */
 struct bytes outbound_host(const struct outbound *o);

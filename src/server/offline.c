@@ -7,6 +7,7 @@
 #include "api/v1.h"
 #include "engine/check.h"
 #include "engine/salvage.h"
+#include "service/user_check.h"
 
 static void check_tell(const struct check_found *f, struct offline_check *out)
 {
@@ -22,9 +23,15 @@ static void check_tell(const struct check_found *f, struct offline_check *out)
 	                              .differences = f->counts.differences};
 }
 
+struct checking {
+	const struct offline_watch *watch;
+	struct services             services; /* the tables' names alone */
+	struct users_checked        users;
+};
+
 static void on_progress(void *ctx, enum check_phase phase, unsigned percent, const struct check_found *f)
 {
-	const struct offline_watch *watch = ctx;
+	const struct offline_watch *watch = ((struct checking *)ctx)->watch;
 	struct offline_check        found;
 
 	check_tell(f, &found);
@@ -33,21 +40,54 @@ static void on_progress(void *ctx, enum check_phase phase, unsigned percent, con
 
 static void on_problem(void *ctx, const char *text)
 {
-	const struct offline_watch *watch = ctx;
+	const struct offline_watch *watch = ((struct checking *)ctx)->watch;
 
 	watch->problem(watch->ctx, text);
 }
 
-enum err_code offline_check(const char *path, const struct offline_watch *watch, struct offline_check *found,
-                            struct err *err)
+/* Page by page, so that memory stays small: the cursor is kept in the arena of the page after it. */
+static enum err_code check_users(void *ctx, struct table *t, struct err *err)
+{
+	struct checking   *checking = ctx;
+	struct users_check c = {.problem = on_problem, .ctx = ctx};
+	struct arena       arenas[2];
+	enum err_code      rc;
+	unsigned           page = 0;
+
+	arena_init(&arenas[0]);
+	arena_init(&arenas[1]);
+	do {
+		struct context now = {
+		        .services = &checking->services, .arena = &arenas[page % 2], .caller = BYTES("-")};
+
+		arena_reset(now.arena);
+		ctx_begin(&now, t);
+		rc = users_check_page(&now, &c, err);
+		page++;
+	} while (rc == ERR_NONE && c.more);
+	arena_release(&arenas[0]);
+	arena_release(&arenas[1]);
+	checking->users = c.found;
+	return rc;
+}
+
+enum err_code offline_check(const struct offline_place *place, const struct offline_watch *watch,
+                            struct offline_check *found, struct err *err)
 {
 	struct offline_watch own = *watch;
-	struct check_watch   engine = {&own, on_progress, on_problem};
+	struct checking      checking = {.watch = &own};
+	struct check_watch   engine = {&checking, on_progress, on_problem, check_users};
 	struct check_found   f;
 
-	if (engine_check(path, &engine, &f, err) != ERR_NONE)
+	checking.services.tables = service_tables_default();
+	checking.services.tables.names[TABLE_USERS] = bytes_of(place->users_table);
+	if (engine_check(place->path, &engine, &f, err) != ERR_NONE)
 		return err->code;
 	check_tell(&f, found);
+	found->users = checking.users.users;
+	found->addresses = checking.users.addresses;
+	found->markers = checking.users.markers;
+	found->broken = checking.users.problems;
 	found->sound = check_is_sound(&f);
 	return ERR_NONE;
 }

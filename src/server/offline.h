@@ -18,8 +18,10 @@ struct offline_check {
 	uint64_t files, bytes, damaged_files;
 	uint64_t torn_bytes; /* that the next start leaves out: no damage */
 	uint64_t rows, index_entries, expiry_entries;
-	uint64_t differences; /* of rows and their entries */
-	bool     sound;       /* once it has ended: nothing is wrong */
+	uint64_t differences;               /* of rows and their entries */
+	uint64_t users, addresses, markers; /* of the table `users` */
+	uint64_t broken; /* of what always holds of them (service/user_check.h): no damage */
+	bool     sound;  /* once it has ended: nothing is damaged */
 };
 
 struct offline_watch {
@@ -31,9 +33,14 @@ struct offline_watch {
 	void (*problem)(void *ctx, const char *text);
 };
 
+struct offline_place {
+	const char *path;        /* the directory */
+	const char *users_table; /* what it is called there */
+};
+
 /* ERR_STORAGE if it could not be checked to the end: err says why. ERR_NONE otherwise, sound or not. */
-enum err_code offline_check(const char *path, const struct offline_watch *watch, struct offline_check *found,
-                            struct err *err);
+enum err_code offline_check(const struct offline_place *place, const struct offline_watch *watch,
+                            struct offline_check *found, struct err *err);
 
 /* ---- salvage: what can be kept of a directory that a start refuses ---- */
 

@@ -22,27 +22,41 @@
 #include "base/worker.h"
 #include "engine/engine.h"
 #include "http/http.h"
+#include "server/code_sender.h"
+#include "server/identity.h"
+#include "server/jobs.h"
 #include "server/notify.h"
+#include "server/pools.h"
+#include "server/push.h"
 #include "server/services.h"
+#include "server/sign_outs.h"
+#include "token/verifier.h"
 
 #define TEST_CLOCK "GATEHOUSE_TEST_CLOCK"
 
 enum { POLICY_LOOK_S = 1 };
 
 struct server {
-	struct clock          *clock;
-	struct audit          *audit;
-	struct engine         *engine;
-	struct store          *store;   /* the engine's: what all else knows of it */
-	struct keyring        *keyring; /* NULL: no authentication */
-	struct server_services services;
-	struct api             api;
-	struct http_tls       *tls; /* NULL: plain HTTP */
-	struct http_server    *http;
-	atomic_bool            stopping;
-	atomic_bool            failed;
-	pthread_t              main_thread;
-	struct notify          notify;
+	struct clock            *clock;
+	struct audit            *audit;
+	struct engine           *engine;
+	struct store            *store;   /* the engine's: what all else knows of it */
+	struct keyring          *keyring; /* NULL: no authentication */
+	struct server_services   services;
+	struct verifier         *verifier;
+	struct identity         *identity;
+	struct code_sender      *codes;
+	struct jobs             *jobs;
+	struct pools            *pools;
+	struct push             *push;
+	struct sign_outs_worker *sign_outs;
+	struct api               api;
+	struct http_tls         *tls; /* NULL: plain HTTP */
+	struct http_server      *http;
+	atomic_bool              stopping;
+	atomic_bool              failed;
+	pthread_t                main_thread;
+	struct notify            notify;
 	/* under lock */
 	pthread_mutex_t lock;
 	bool            serving; /* engine and http are open, and may be asked how they are */
@@ -59,7 +73,9 @@ struct serve_options serve_options_default(void)
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
 	                                 .clock_jump_max_days = 30,
-	                                 .limits_mb = 64};
+	                                 .limits_mb = 64,
+	                                 .email_claims = "added",
+	                                 .device_shards = DEVICE_SHARDS_DEFAULT};
 	struct service_tables tables = service_tables_default();
 
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
@@ -106,7 +122,7 @@ enum err_code serve_check(const struct serve_options *options, struct err *err)
 {
 	if (http_address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
 	    access_region_check(bytes_of(options->region), "region", err) != ERR_NONE ||
-	    services_check(options, err) != ERR_NONE)
+	    services_check(options, err) != ERR_NONE || identity_check(options->identity, err) != ERR_NONE)
 		return err->code;
 	if (options->host_names != NULL && origin_names_check(bytes_of(options->host_names), err) != ERR_NONE)
 		return err->code;
@@ -173,7 +189,7 @@ static void certificates_reload(struct server *s)
 	audit_server(s, "certificate.reload", "outcome", good ? "ok" : "failed");
 }
 
-/* Returns when it is time to stop. Meanwhile, looks whether the policy file or the device keys changed. */
+/* Returns when it is time to stop. Meanwhile, looks whether the policy file, the device keys or the identity file changed. */
 static void signals_wait(struct server *s)
 {
 	struct timespec look = {.tv_sec = POLICY_LOOK_S};
@@ -183,6 +199,7 @@ static void signals_wait(struct server *s)
 	for (;;) {
 		which = sigtimedwait(&set, NULL, &look);
 		services_refresh(&s->services, s->store);
+		identity_refresh(s->identity);
 		if (which == SIGHUP)
 			certificates_reload(s);
 		else if (which > 0)
@@ -206,6 +223,14 @@ static bool is_ready(void *ctx)
 	struct server *s = ctx;
 
 	return !atomic_load(&s->stopping) && s->store->backend->ready(s->store);
+}
+
+static struct file_health identity_is(void *ctx)
+{
+	const struct server   *s = ctx;
+	struct identity_health health = identity_health(s->identity);
+
+	return (struct file_health){health.refused, health.failures};
 }
 
 static void set_serving(struct server *s, bool serving)
@@ -275,6 +300,32 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	return ERR_NONE;
 }
 
+/* What the identity file says, at the start and after each change. */
+static void identity_apply(void *ctx, void *made[IDENTITY_SECTION_COUNT])
+{
+	struct server    *s = ctx;
+	struct providers *none = made[IDENTITY_PROVIDERS] == NULL ? document_make(sizeof(*none)) : NULL;
+
+	atomic_store(&s->services.all.token_age_s, issuers_age_max_s(made[IDENTITY_ISSUERS]));
+	verifier_put(s->verifier, made[IDENTITY_ISSUERS]);
+	push_put(s->push, made[IDENTITY_PUSH]);
+	document_put(&s->services.providers, none == NULL ? made[IDENTITY_PROVIDERS] : &none->base);
+	code_sender_put(s->codes, made[IDENTITY_CODES]);
+}
+
+static enum err_code open_identity(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct push_options push = {.services = &s->services.all, .store = s->store};
+
+	if (verifier_open(&s->verifier, s->clock, err) != ERR_NONE ||
+	    push_open(&s->push, &push, err) != ERR_NONE)
+		return err->code;
+	s->codes = code_sender_open(s->clock);
+	s->services.all.codes = code_sender_post(s->codes);
+	return identity_open(&s->identity, options->identity, s->clock,
+	                     (struct identity_target){identity_apply, s}, err);
+}
+
 static enum err_code open_tls(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct http_tls_files files = {options->tls_cert, options->tls_key, options->tls_client_ca};
@@ -296,12 +347,14 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	         &(struct api_parts){.store = s->store,
 	                             .keyring = s->keyring,
 	                             .services = &s->services.all,
+	                             .verifier = s->verifier,
 	                             .audit = s->audit,
 	                             .region = bytes_of(options->region),
 	                             .host_names =
 	                                     bytes_of(options->host_names == NULL ? "" : options->host_names),
 	                             .clock = s->clock,
 	                             .ready = is_ready,
+	                             .identity_health = identity_is,
 	                             .ready_ctx = s,
 	                             .seed = seed,
 	                             .log_requests = options->log_requests,
@@ -337,6 +390,22 @@ static enum err_code open_keyring(struct server *s, const struct serve_options *
 		       "it).\n\n",
 		       options->data);
 	return ERR_NONE;
+}
+
+static enum err_code open_jobs(struct server *s, struct err *err)
+{
+	struct jobs_options options = {.services = &s->services.all, .store = s->store};
+
+	options.kinds = jobs_kinds(&options.kind_count);
+	return jobs_open(&s->jobs, &options, err);
+}
+
+/* Identity providers: how they are called, and who is to be signed out there. */
+static enum err_code open_providers(struct server *s, struct err *err)
+{
+	s->pools = pools_open(s->clock);
+	s->services.all.provider_calls = pools_calls(s->pools);
+	return sign_outs_open(&s->sign_outs, &s->services.all, s->store, err);
 }
 
 static void greet(const struct server *s, const struct serve_options *options)
@@ -376,6 +445,15 @@ static void close_all(struct server *s)
 		http_server_close(s->http);
 	if (s->tls != NULL)
 		http_tls_close(s->tls);
+	pools_stop(s->pools); /* or the two that follow would wait for providers */
+	sign_outs_close(s->sign_outs);
+	if (s->jobs != NULL)
+		jobs_close(s->jobs);
+	push_close(s->push);
+	pools_close(s->pools);
+	identity_close(s->identity);
+	code_sender_close(s->codes);
+	verifier_close(s->verifier);
 	services_close(&s->services);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
@@ -394,7 +472,9 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    open_engine(s, options, err) != ERR_NONE ||
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
-	    services_open(&s->services, options, s->store, err) != ERR_NONE)
+	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
+	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
+	    open_jobs(s, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

@@ -17,6 +17,7 @@ struct serve_options {
 	bool        plain_http;    /* without TLS on other addresses than loopback */
 	bool        log_requests;  /* a line for each request; else only for those that fail by our fault */
 	bool        open_metrics;  /* /metrics, unsigned, on other addresses than loopback */
+	const char *identity;      /* a YAML file (identity.h); NULL: none */
 	const char *policies;      /* a YAML file; NULL: those that were PUT, or those that ship */
 	bool        restarted;     /* the process started itself again, after a failed flush */
 	uint64_t    loops;         /* 0: one a core */
@@ -26,6 +27,9 @@ struct serve_options {
 	bool        accept_clock;                /* however far it is from the last commit */
 	uint64_t    clock_jump_max_days;         /* farther is refused */
 	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
+	const char *email_claims;                /* "added" or "verified": when an address is taken */
+	bool        device_index;                /* registered devices by platform */
+	uint64_t    device_shards;               /* of that index */
 	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };
 
@@ -33,7 +37,7 @@ struct serve_options serve_options_default(void);
 
 bool serve_is_loopback(const struct serve_options *options);
 
-/* Can it be served with these together, and is the file of policies good? Opens nothing else. ERR_INVALID or
+/* Can it be served with these together, and are the files of policies and of identity good? Opens nothing else. ERR_INVALID or
  * ERR_SERIALIZATION: no, and why not. */
 enum err_code serve_check(const struct serve_options *options, struct err *err);
 

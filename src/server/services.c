@@ -8,16 +8,20 @@
 #include "base/log.h"
 #include "base/seal.h"
 #include "server/device_key.h"
+#include "server/own_call.h"
 #include "service/context.h"
+#include "service/email_code.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
+#include "service/provider.h"
 #include "service/rules.h"
+#include "service/user_policy.h"
 
 /* ---- tables ---- */
 
 static struct service_tables tables_of(const struct serve_options *options)
 {
-	struct service_tables tables;
+	struct service_tables tables = {.device_index = options->device_index};
 
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
 		tables.names[i] = bytes_of(options->tables[i]);
@@ -40,24 +44,53 @@ static void tables_warn(const struct service_tables *tables, struct store *store
 	arena_release(&arena);
 }
 
+/* The index of devices, if it is switched on for a table that was made without it. Devices come into it when they are
+ * registered again, or by the job that repairs rows. */
+struct indexing {
+	struct turn_request          base;
+	const struct service_tables *tables;
+	struct arena                 arena;
+};
+
+static enum err_code index_in_turn(struct turn_request *w, struct table *t)
+{
+	struct indexing *i = (struct indexing *)w;
+
+	return tables_index_ensure(i->tables, t, &i->arena, &w->err);
+}
+
+static enum err_code open_index(const struct service_tables *tables, struct store *store, struct err *err)
+{
+	struct indexing i = {.base = {.run = index_in_turn, .cost_bytes = 1024}, .tables = tables};
+	enum err_code   rc;
+
+	if (!tables->device_index)
+		return ERR_NONE;
+	arena_init(&i.arena);
+	rc = store_run(store, &i.base, err);
+	arena_release(&i.arena);
+	return rc;
+}
+
 /* ---- policies ---- */
 
 static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
-                       struct document_holder *limits)
+                       struct document_holder *limits, struct document_holder *users)
 {
 	kinds[0] = (struct document_kind){
 	        .name = "attempts", .parse = rules_parse, .holder = rules, .inherit = rule_tally_inherit};
 	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
+	kinds[2] = (struct document_kind){.name = "users", .parse = user_policy_parse, .holder = users};
 }
 
 /* Reads them as a start would, and puts nothing into force. */
 static enum err_code check_policies(const struct serve_options *options, struct err *err)
 {
 	struct document_kind   kinds[POLICY_KINDS];
-	struct document_holder rules, limits;
+	struct document_holder rules, limits, users;
 	struct policy_store   *store;
 
-	kinds_init(kinds, &rules, &limits);
+	kinds_init(kinds, &rules, &limits, &users);
 	if (policy_store_open(&store, kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	policy_store_close(store);
@@ -70,6 +103,8 @@ enum err_code services_check(const struct serve_options *options, struct err *er
 
 	if (service_tables_check(&tables, err) != ERR_NONE)
 		return err->code;
+	if (strcmp(options->email_claims, "added") != 0 && strcmp(options->email_claims, "verified") != 0)
+		return err_set(err, ERR_INVALID, "email-claims: must be added or verified");
 	return check_policies(options, err);
 }
 
@@ -160,7 +195,7 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 	struct context ctx = {.services = &s->all, .arena = &arena, .caller = BYTES("-")};
 	enum err_code  rc;
 
-	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits));
+	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits), &s->all.users);
 	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	arena_init(&arena);
@@ -171,41 +206,44 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 	return rc;
 }
 
+/* The two kinds change one without the other, so neither can be refused for what the other lacks. Once for each pair. */
+static void warn_of_codes(struct server_services *s)
+{
+	struct rules       *rules = document_acquire(&s->all.rules);
+	struct user_policy *users = document_acquire(&s->all.users);
+	int64_t    now[2] = {rules->base.version + 1, users->base.version + 1}; /* 0: none was seen */
+	struct err err;
+
+	if (memcmp(now, s->counting_seen, sizeof(now)) != 0 &&
+	    code_rules_check(rules, users, &err) != ERR_NONE)
+		log_warn("requests for codes that verify addresses are refused: %s", err.text);
+	memcpy(s->counting_seen, now, sizeof(now));
+	document_release(&rules->base);
+	document_release(&users->base);
+}
+
 /* ---- the policy file ---- */
 
-struct keeping {
-	struct turn_request     base;
-	struct server_services *services;
-	struct arena            arena;
-};
-
-static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
+static enum err_code keep(struct own_call *c, struct err *err)
 {
-	struct keeping *k = (struct keeping *)w;
-	struct context  ctx = {.services = &k->services->all, .arena = &k->arena, .caller = BYTES("-")};
-
-	ctx_begin(&ctx, t);
-	if (policy_store_keep(k->services->all.policies, &ctx, &w->err) != ERR_NONE)
-		return w->err.code;
-	return changes_commit(&ctx.changes, t, &w->err);
+	return policy_store_keep(c->ctx.services->policies, &c->ctx, err);
 }
 
 /* Explanations cite versions of the file, so they are kept. If it fails it is tried again, a second later. */
 static void keep_versions(struct server_services *s, struct store *store)
 {
-	struct keeping k = {.base = {.run = keep_in_turn, .cost_bytes = POLICY_DOCUMENT_BYTES_MAX},
-	                    .services = s};
-	struct err     err;
+	struct own_call c;
+	struct err      err;
 
-	arena_init(&k.arena);
-	if (store_run(store, &k.base, &err) == ERR_NONE)
+	own_call_init(&c, &s->all, store);
+	if (own_call_run(&c, keep, POLICY_DOCUMENT_BYTES_MAX, &err) == ERR_NONE)
 		policy_store_kept(s->all.policies);
 	else if (!s->keeping_failed)
 		log_warn("the current version of the policy file was not stored, so it cannot be shown once "
 		         "it is replaced: %s",
 		         err.text);
 	s->keeping_failed = policy_store_unkept(s->all.policies);
-	arena_release(&k.arena);
+	own_call_release(&c);
 }
 
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
@@ -213,12 +251,22 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 {
 	s->all.tables = tables_of(options);
 	s->all.random = system_random;
+	s->all.sync = &s->sync;
+	document_holder_init(&s->providers);
+	document_put(&s->providers, document_make(sizeof(struct providers)));
+	s->all.providers = &s->providers;
+	s->all.claims_verified = strcmp(options->email_claims, "verified") == 0;
+	s->all.push = (struct push_settings){.shards = (uint32_t)options->device_shards};
 	document_holder_init(&s->all.devices);
 	tables_warn(&s->all.tables, store);
-	if (open_identifiers(&s->all, options, err) != ERR_NONE ||
+	if (open_index(&s->all.tables, store, err) != ERR_NONE ||
+	    open_identifiers(&s->all, options, err) != ERR_NONE ||
 	    open_devices(s, options, err) != ERR_NONE || open_limits(&s->all, options, err) != ERR_NONE)
 		return err->code;
-	return open_policies(s, options, store, err);
+	if (open_policies(s, options, store, err) != ERR_NONE)
+		return err->code;
+	warn_of_codes(s);
+	return ERR_NONE;
 }
 
 static void refresh_device_keys(struct server_services *s)
@@ -243,10 +291,13 @@ void services_refresh(struct server_services *s, struct store *store)
 	if (policy_store_unkept(s->all.policies))
 		keep_versions(s, store);
 	refresh_device_keys(s);
+	warn_of_codes(s);
 }
 
 void services_close(struct server_services *s)
 {
+	if (s->all.providers != NULL)
+		document_holder_release(&s->providers);
 	if (s->data != NULL)
 		document_holder_release(&s->all.devices);
 	if (s->all.policies != NULL)

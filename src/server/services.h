@@ -4,16 +4,20 @@
 
 #include "server/serve.h"
 #include "service/services.h"
+#include "service/sync.h"
 #include "table/store.h"
 
-enum { POLICY_KINDS = 2 };
+enum { POLICY_KINDS = 3 };
 
 struct server_services {
-	struct services      all;
-	struct document_kind kinds[POLICY_KINDS]; /* of policies */
-	const char          *data;                /* the data directory */
-	uint64_t             device_keys_seen;
-	bool                 keeping_failed; /* of versions of the policy file, the last time */
+	struct services        all;
+	struct sync_numbers    sync;
+	struct document_holder providers;           /* struct providers */
+	struct document_kind   kinds[POLICY_KINDS]; /* of policies */
+	const char            *data;                /* the data directory */
+	uint64_t               device_keys_seen;
+	int64_t counting_seen[2]; /* the versions of `attempts` and `users` that were compared */
+	bool    keeping_failed;   /* of versions of the policy file, the last time */
 };
 
 /* *s is zeroed before. If it fails, services_close is called all the same. */

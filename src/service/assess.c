@@ -41,6 +41,29 @@ static struct want *want_add(struct look *l, enum want_kind kind, struct bytes p
 	return w;
 }
 
+/* ---- the user ---- */
+
+static enum err_code account_look(const struct look *l)
+{
+	static const struct account nobody;
+	const struct attempt       *q = l->q;
+	struct account_subjects     who = {q->subjects, q->emails, q->users, q->subject_count};
+	struct account             *account;
+
+	l->out->account = q->account;
+	if (ctx_lacks(l->ctx, TABLE_USERS)) { /* teams that use attempts alone pay nothing for users */
+		l->out->account = &nobody;
+		return ERR_NONE;
+	}
+	if (q->account == NULL) {
+		l->out->account = account = arena_alloc(l->ctx->arena, sizeof(*account));
+		if (account_judge(l->ctx, &who, account, l->err) != ERR_NONE)
+			return l->err->code;
+	}
+	verdict_add(&l->out->verdict, &l->out->account->verdict);
+	return ERR_NONE;
+}
+
 /* ---- the lane ---- */
 
 static enum err_code lane_look(const struct look *l)
@@ -225,18 +248,11 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 static void lock_judge(const struct look *l, const struct want *w)
 {
 	const struct item *lock = &w->row.item;
-	struct verdict     locked = {.kind = VERDICT_LOCKED,
-	                             .reason = "lock",
-	                             .pk = w->row.pk,
-	                             .sk = w->row.sk,
-	                             .until_s = row_i64(lock, "ttl", 0),
-	                             .block_type = row_text(lock, "block_type")};
+	struct verdict     locked = lock_verdict(&w->row);
 
 	if (row_i64(lock, "count", 1) == 0 || (w->only_persons && !lock_is_persons(lock)) ||
 	    (l->q->finishing != NULL && !lock_is_persons(lock)))
 		return;
-	if (locked.until_s == 0)
-		locked.kind = VERDICT_LOCKED_PERMANENT;
 	verdict_add(w->verdict, &locked);
 }
 
@@ -405,7 +421,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	out->required = (struct states_required){0};
 	out->counter_count = 0;
 	out->verdict = out->shadow = (struct verdict){0};
-	if (lane_look(&l) != ERR_NONE)
+	if (account_look(&l) != ERR_NONE || lane_look(&l) != ERR_NONE)
 		return err->code;
 	counters_choose(&l);
 	for (uint32_t i = 0; i < q->subject_count; i++) {

@@ -1,5 +1,5 @@
 /* Assess: what holds for an attempt before it is counted: which counters it touches, which locks and states
- * stand against it. attempt.c counts on top of it, check.c only reports it: so both say the same.
+ * stand against it, and what the status of its user says (account.h). attempt.c counts on top of it, check.c only reports it: so both say the same.
  *
  * An attempt runs in one of two lanes. A known device (device.h) has a budget of its own, so that nobody else's
  * failures keep its owner out; everyone else shares the subject's. Beside the subject, a source may be counted: with
@@ -7,12 +7,12 @@
 #ifndef SERVICE_ASSESS_H
 #define SERVICE_ASSESS_H
 
+#include "service/account.h"
 #include "service/device.h"
 #include "service/rules.h"
 #include "service/state.h"
 
 enum {
-	SUBJECTS_MAX = 8,
 	METHOD_ID_MAX = 128,
 	COUNTERS_MAX = 3, /* of one attempt: subject or lanes, pair, source */
 	COUNTER_ROWS_MAX =
@@ -28,6 +28,8 @@ struct reservation;
 struct attempt {
 	struct bytes        subjects[SUBJECTS_MAX]; /* the first is the one that is written to */
 	uint32_t            subject_count;
+	struct bytes       *emails; /* of subjects that came as an address, for account.h; NULL: none did */
+	struct bytes       *users;  /* of subjects whose user is known; NULL: of none */
 	const struct rules *rules;
 	const struct rule  *rule;
 	struct bytes        method_id, method_type, notification_type; /* empty: not said */
@@ -41,6 +43,9 @@ struct attempt {
 	struct bytes                device;    /* the name in the token; empty: none, or not valid */
 	bool                        remembers; /* the caller wants a token, if there is one */
 	const struct device_making *making;    /* NULL: a success issues no token */
+	struct bytes                device_id; /* the registered device that it comes from; empty: not said */
+
+	const struct account *account; /* was judged already; NULL: not yet */
 
 	/* Attempts in two steps (reservation.h). */
 	struct bytes        reservation; /* it begins under this name; empty: it is recorded at once */
@@ -86,6 +91,7 @@ void counter_show(const struct counter *c, struct count_shown *shown);
 void lane_show(const struct device_lane *lane, const struct rule *rule, struct count_shown *shown);
 
 struct assessment {
+	const struct account  *account;
 	struct device_lane     lane; /* open: it runs there */
 	struct counter         counters[COUNTERS_MAX];
 	uint32_t               counter_count;

@@ -295,6 +295,7 @@ static enum err_code lane_count(struct recording *r)
 		return ERR_NONE;
 	seen = arena_alloc(r->ctx->arena, sizeof(*seen));
 	stranger.device = (struct bytes){NULL, 0};
+	stranger.account = r->now->account;
 	if (assess(r->ctx, &stranger, seen, r->err) != ERR_NONE)
 		return r->err->code;
 	verdict_add(&r->out->verdict, &seen->verdict);
@@ -388,6 +389,7 @@ static enum err_code other_clear(struct recording *r, const struct rule *rule)
 	struct assessment *seen = arena_alloc(r->ctx->arena, sizeof(*seen));
 
 	other.rule = rule;
+	other.account = r->now->account;
 	other.finishing = NULL; /* the lane that it began in is its own rule's */
 	other.method_id = other.method_type = other.notification_type = (struct bytes){NULL, 0};
 	if (assess(r->ctx, &other, seen, r->err) != ERR_NONE)
@@ -485,6 +487,7 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 	out->required = now.required;
 	out->known_device = now.lane.open;
 	out->lane = now.lane;
+	out->account = now.account;
 	in_shadow =
 	        out->verdict.kind == VERDICT_ALLOW && q->rule->shadow && stops(q, out->shadow.kind, outcome);
 	if (outcome == OUTCOME_SUCCESS && out->verdict.kind == VERDICT_ALLOW)

@@ -2,7 +2,7 @@
  * it is committed together, or none.
  *
  * What always holds
- * (1) While something stands against an attempt (a lock, a state, a count at its maximum) it is not counted, it
+ * (1) While something stands against an attempt (a lock, a state, its user's status, a count at its maximum) it is not counted, it
  *     extends nothing, and a success clears nothing.
  * (2) The attempt that reaches a maximum sets the lock and deletes the count that caused it.
  * (3) Of N attempts against a maximum of L exactly L are counted.
@@ -35,6 +35,7 @@ struct attempt_result {
 	bool                   device_revoked; /* this failure used up its budget: the device is forgotten */
 	struct device_issued   device;
 	struct device_lane     lane; /* as it was before */
+	const struct account  *account;
 	struct count_shown     nearest;
 	struct cleared        *cleared; /* counts that success removed, for the audit */
 	uint32_t               cleared_count;

@@ -8,7 +8,9 @@
  *     commit that writes to a partition of auth-state gives it a new version.
  * (3) On a table that is alone nothing is remembered, nothing is checked and no version is kept: it could not fail.
  * (4) A commit fits into one transaction, with room for the answer that is kept and for an event, or fails before anything
- *     is written. */
+ *     is written.
+ * (5) A row of a table that nobody made yet is absent, and stays so until somebody makes the table. So it is checked only if
+ *     the commit itself writes to that table, and no table is made because somebody looked for a row in it. */
 #ifndef SERVICE_CHANGE_H
 #define SERVICE_CHANGE_H
 

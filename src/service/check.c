@@ -8,8 +8,7 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* One more that stands against it: the longest wait is told, and none if one of them has no end. */
-static void join(struct check *c, const struct verdict *v, struct verdict_wait wait)
+void check_join(struct check *c, const struct verdict *v, struct verdict_wait wait)
 {
 	bool first = c->verdict.kind == VERDICT_ALLOW;
 
@@ -33,12 +32,13 @@ static enum err_code check_action(struct context *ctx, struct check *c, struct c
 	c->who.rule = action->rule;
 	if (assess(ctx, &c->who, &now, err) != ERR_NONE)
 		return err->code;
+	c->who.account = now.account; /* the same for all actions */
 	action->verdict = now.verdict;
 	action->shadow = now.shadow;
 	action->known_device = now.lane.open;
 	assessment_show(&now, action->rule, &action->nearest);
 	c->required = now.required; /* they are the subjects', whatever the action */
-	join(c, &now.verdict, verdict_wait_all(&now.verdict, ctx->now_us));
+	check_join(c, &now.verdict, verdict_wait_all(&now.verdict, ctx->now_us));
 	return ERR_NONE;
 }
 
@@ -73,12 +73,13 @@ static enum err_code check_limits(struct context *ctx, struct check *c, struct e
 		v.until_s = seconds_up(ctx->now_us + call->retry_after_us);
 		wait = (struct verdict_wait){v.until_s, seconds_up(call->retry_after_us)};
 	}
-	join(c, &v, wait);
+	check_join(c, &v, wait);
 	return ERR_NONE;
 }
 
 enum err_code check_run(struct context *ctx, struct check *c, struct err *err)
 {
+	c->who.account = NULL;
 	for (uint32_t i = 0; i < c->action_count; i++)
 		if (check_action(ctx, c, &c->actions[i], err) != ERR_NONE)
 			return err->code;

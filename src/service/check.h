@@ -32,4 +32,7 @@ struct check {
  * goes on without them. */
 enum err_code check_run(struct context *ctx, struct check *c, struct err *err);
 
+/* One more that stands against it: the longest wait is told, and none if one of them has no end. */
+void check_join(struct check *c, const struct verdict *v, struct verdict_wait wait);
+
 #endif

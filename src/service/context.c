@@ -21,9 +21,17 @@ static struct bytes name_of(const struct context *ctx, enum service_table which)
 
 /* ---- reading ---- */
 
-static struct item key_of(struct looked *l)
+/* A key's members are sorted by their names, as an item's are. */
+static struct item key_of(enum service_table which, struct looked *l)
 {
-	return (struct item){l->key, l->sk.data == NULL ? 1 : 2};
+	const struct service_table_shape *shape = service_table_shape(which);
+	bool                              two = l->sk.data != NULL;
+	int                               hash = two && strcmp(shape->range, shape->hash) < 0 ? 1 : 0;
+
+	l->key[hash] = (struct member){bytes_of(shape->hash), value_string(l->pk)};
+	if (two)
+		l->key[1 - hash] = (struct member){bytes_of(shape->range), value_string(l->sk)};
+	return (struct item){l->key, two ? 2 : 1};
 }
 
 /* What a table answered for one row: remembered, for what is decided rests on it. */
@@ -42,8 +50,10 @@ static void looked_answer(struct context *ctx, enum service_table which, const s
 
 static void all_absent(struct context *ctx, enum service_table which, struct looked *first)
 {
-	for (struct looked *l = first; l != NULL; l = l->next)
+	for (struct looked *l = first; l != NULL; l = l->next) {
+		l->no_table = true;
 		looked_answer(ctx, which, &(struct table_get_result){.found = false}, l);
+	}
 }
 
 /* A read that was refused for the moment, or that nobody answered, is made again. */
@@ -67,7 +77,7 @@ static enum err_code read_failed(const struct context *ctx, enum service_table w
 
 static enum err_code get(struct context *ctx, enum service_table which, struct looked *out, struct err *err)
 {
-	struct table_get        q = {.table = name_of(ctx, which), .key = key_of(out), .consistent = true};
+	struct table_get q = {.table = name_of(ctx, which), .key = key_of(which, out), .consistent = true};
 	struct table_get_result r;
 	unsigned                repeats = 0;
 	enum err_code           rc;
@@ -114,10 +124,11 @@ struct round {
 	uint32_t         count;
 };
 
-static void round_add(struct round *r, struct looked *l, struct bytes table)
+static void round_add(struct round *r, const struct context *ctx, enum service_table which, struct looked *l)
 {
 	r->asked[r->count] = l;
-	r->gets[r->count++] = (struct table_get){.table = table, .key = key_of(l), .consistent = true};
+	r->gets[r->count++] =
+	        (struct table_get){.table = name_of(ctx, which), .key = key_of(which, l), .consistent = true};
 }
 
 static bool is_asked(const struct round *r, const struct looked *l)
@@ -129,12 +140,13 @@ static bool is_asked(const struct round *r, const struct looked *l)
 }
 
 /* Those that are not answered yet. No call may ask twice for a row: a second one waits for the next. */
-static void round_fill(struct round *r, struct looked *first, struct bytes table)
+static void round_fill(struct round *r, const struct context *ctx, enum service_table which,
+                       struct looked *first)
 {
 	r->count = 0;
 	for (struct looked *l = first; l != NULL && r->count < TABLE_BATCH_GET_MAX; l = l->next)
 		if (!l->answered && !is_asked(r, l))
-			round_add(r, l, table);
+			round_add(r, ctx, which, l);
 }
 
 /* Rows that are too many to be remembered one by one are read under the versions of their partitions. */
@@ -151,17 +163,18 @@ static enum err_code follow_all(struct context *ctx, const struct looked *first,
 	return ERR_NONE;
 }
 
-enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err)
+enum err_code ctx_look_all_in(struct context *ctx, enum service_table which, struct looked *first,
+                              struct err *err)
 {
 	struct table_batch_get_result got;
 	struct round                  r;
 	unsigned                      repeats = 0;
 	enum err_code                 rc;
 
-	if (!ctx->table->alone && follow_all(ctx, first, err) != ERR_NONE)
+	if (!ctx->table->alone && which == TABLE_AUTH_STATE && follow_all(ctx, first, err) != ERR_NONE)
 		return err->code;
 	for (;;) {
-		round_fill(&r, first, name_of(ctx, TABLE_AUTH_STATE));
+		round_fill(&r, ctx, which, first);
 		if (r.count == 0)
 			return ERR_NONE;
 		rc = ctx->table->backend->batch_get(ctx->table, ctx->arena,
@@ -169,15 +182,20 @@ enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err
 		if (again(ctx, rc, &repeats))
 			continue;
 		if (rc == ERR_NO_RESOURCE) {
-			all_absent(ctx, TABLE_AUTH_STATE, first);
+			all_absent(ctx, which, first);
 			return ERR_NONE;
 		}
 		if (rc != ERR_NONE)
-			return read_failed(ctx, TABLE_AUTH_STATE, rc, err);
+			return read_failed(ctx, which, rc, err);
 		for (uint32_t i = 0; i < r.count; i++)
 			if (!got.skipped[i])
-				looked_answer(ctx, TABLE_AUTH_STATE, &got.results[i], r.asked[i]);
+				looked_answer(ctx, which, &got.results[i], r.asked[i]);
 	}
+}
+
+enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err)
+{
+	return ctx_look_all_in(ctx, TABLE_AUTH_STATE, first, err);
 }
 
 enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct looked *first,
@@ -191,7 +209,7 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	r.count = 0;
 	for (struct looked *l = first; l != NULL; l = l->next) {
 		assert(r.count < TABLE_BATCH_GET_MAX);
-		round_add(&r, l, name_of(ctx, which));
+		round_add(&r, ctx, which, l);
 	}
 	do
 		rc = ctx->table->backend->transact_get(ctx->table, ctx->arena,
@@ -252,13 +270,26 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 
 void ctx_found(struct context *ctx, const struct item *row)
 {
-	struct looked found = {.found = true, .item = *row};
+	ctx_found_in(ctx, TABLE_AUTH_STATE, row);
+}
+
+void ctx_found_in(struct context *ctx, enum service_table which, const struct item *row)
+{
+	const struct service_table_shape *shape = service_table_shape(which);
+	struct looked                     found = {.found = true, .item = *row};
 
 	if (ctx->table->alone)
 		return;
-	found.pk = row_text(row, "PK");
-	found.sk = row_text(row, "SK");
-	changes_read(&ctx->changes, ctx->table, TABLE_AUTH_STATE, &found);
+	found.pk = row_text(row, shape->hash);
+	found.sk = row_text(row, shape->range);
+	changes_read(&ctx->changes, ctx->table, which, &found);
+}
+
+bool ctx_lacks(const struct context *ctx, enum service_table which)
+{
+	const struct table_backend *backend = ctx->table->backend;
+
+	return backend->lacks != NULL && backend->lacks(ctx->table, name_of(ctx, which));
 }
 
 /* ---- writing ---- */

@@ -38,11 +38,15 @@ void ctx_begin(struct context *ctx, struct table *t);
 enum err_code ctx_look(struct context *ctx, struct bytes pk, struct bytes sk, struct looked *out,
                        struct err *err);
 
-/* A row of any table whose key is PK and SK, which looked_init has set. */
+/* A row of any table, by the key that looked_init has set. */
 enum err_code ctx_look_in(struct context *ctx, enum service_table which, struct looked *out, struct err *err);
 
 /* All of the list, in as few calls as it takes. A row may come twice. */
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err);
+
+/* The same of another table. */
+enum err_code ctx_look_all_in(struct context *ctx, enum service_table which, struct looked *first,
+                              struct err *err);
 
 /* Rows of auth-state; q->table is set here. Expired ones are among them. A scan is no ground for a decision: others change
  * rows meanwhile, and it would take a version of the whole table to notice. ctx_found says which rows one rests on. */
@@ -56,6 +60,7 @@ enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct
 
 /* What is decided rests on this row of a scan. */
 void ctx_found(struct context *ctx, const struct item *row);
+void ctx_found_in(struct context *ctx, enum service_table which, const struct item *row);
 
 /* A row of a table whose key is PK alone. */
 enum err_code ctx_get(struct context *ctx, enum service_table which, struct bytes pk, struct looked *out,
@@ -64,6 +69,9 @@ enum err_code ctx_get(struct context *ctx, enum service_table which, struct byte
 /* All of the list, as they are at one moment: at most TABLE_BATCH_GET_MAX, and none twice. */
 enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct looked *first,
                           struct err *err);
+
+/* Is there no such table, for certain? Then nothing needs to be looked for in it. */
+bool ctx_lacks(const struct context *ctx, enum service_table which);
 
 /* ---- writing, once all is decided ---- */
 

@@ -1,5 +1,6 @@
 /* Known devices: see device.h. */
 #include "service/device.h"
+#include "service/account.h"
 
 #include "service/assess.h"
 #include "service/row.h"
@@ -243,6 +244,10 @@ static void new_put(struct issuing *i)
 	map_set(&row, "after", ref_text(a, rule->journey, rule->type), i->ctx->now_s);
 	if (subjects.list.count > 0)
 		row_set(&row, "subjects", subjects);
+	if (i->q->device_id.len > 0)
+		row_set_text(&row, DEVICE_LINK, i->q->device_id);
+	else if (i->old != NULL && row_text(i->old, DEVICE_LINK).len > 0)
+		row_set_text(&row, DEVICE_LINK, row_text(i->old, DEVICE_LINK));
 	row_set_i64(&row, "issued_at", i->ctx->now_s);
 	row_set_i64(&row, "last_updated", i->ctx->now_s);
 	row_set_i64(&row, "ttl", i->out->expires_s);
@@ -414,7 +419,8 @@ enum err_code device_forget(struct context *ctx, struct bytes subject, struct by
 	struct device_list list;
 
 	*count = 0;
-	if (device_list(ctx, subject, &list, err) != ERR_NONE)
+	if (account_writable(ctx, subject, err) != ERR_NONE ||
+	    device_list(ctx, subject, &list, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < list.count; i++) {
 		struct bytes sk = row_text(&list.rows[i], "SK");

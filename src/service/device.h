@@ -28,6 +28,9 @@ enum {
 	DEVICE_SUBJECTS_MAX = 16, /* other ids that a device is known for */
 };
 
+/* The registered device that a known one is (push_lane.h), if a success said so. */
+#define DEVICE_LINK "device_id"
+
 struct attempt;
 
 /* What a new token is made of; from the caller, so that services are free of randomness. */

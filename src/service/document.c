@@ -60,7 +60,8 @@ void *document_acquire(struct document_holder *h)
 
 	pthread_mutex_lock(&h->lock);
 	d = h->now;
-	atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+	if (d != NULL)
+		atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&h->lock);
 	return d;
 }

@@ -1,6 +1,6 @@
 /* Documents: policies in force. One is made of a JSON or YAML tree, never changes afterwards, and is counted:
  * whoever acquired it may read it without a lock while the next one is already in force. A kind of policies
- * (attempts, limits) has a struct of its own that begins with this one and lives in its arena. */
+ * (attempts, limits, users) has a struct of its own that begins with this one and lives in its arena. */
 #ifndef SERVICE_DOCUMENT_H
 #define SERVICE_DOCUMENT_H
 
@@ -44,7 +44,7 @@ struct document_holder {
 
 void  document_holder_init(struct document_holder *h);
 void  document_holder_release(struct document_holder *h);
-void *document_acquire(struct document_holder *h);                 /* with a reference */
+void *document_acquire(struct document_holder *h);                 /* with a reference; NULL: there is none */
 void  document_put(struct document_holder *h, struct document *d); /* takes the caller's reference */
 
 /* The same, if its version is above that of the one in force; else it is released. */

@@ -23,6 +23,7 @@ struct event_pending {
 	const struct event_settings *settings;
 	struct event                 event;
 	struct bytes                 trace;
+	struct bytes                 erased; /* what the subject was called if it was erased before */
 	uint32_t                     shard;
 };
 
@@ -39,16 +40,17 @@ static uint32_t shard_of(const struct event_settings *settings, struct bytes sub
 }
 
 /* How many rows one more event takes, so that there is room for all of them when it is committed. */
-static uint32_t rows_of(const struct changes *c, const struct event_pending *e)
+static uint32_t rows_of(const struct context *ctx, const struct event_pending *e)
 {
-	uint32_t rows = 3;
+	const struct changes *c = &ctx->changes;
+	uint32_t rows = 3, erased = !ctx->table->alone; /* a look at the number before its erasure */
 	bool     subject = false, shard = false;
 
 	for (const struct event_pending *p = c->events; p != NULL; p = p->next) {
 		subject = subject || bytes_equal(p->event.subject, e->event.subject);
 		shard = shard || p->shard == e->shard;
 	}
-	return rows - subject - shard;
+	return rows - subject - shard + (subject ? 0 : erased);
 }
 
 void ctx_publish(struct context *ctx, const struct event *e)
@@ -63,11 +65,51 @@ void ctx_publish(struct context *ctx, const struct event *e)
 	*p = (struct event_pending){.settings = settings,
 	                            .event = *e,
 	                            .trace = ctx->trace,
+	                            .erased = event_subject_erased(ctx, e->subject),
 	                            .shard = shard_of(settings, e->subject)};
-	c->event_rows += rows_of(c, p);
+	c->event_rows += rows_of(ctx, p);
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = p;
+}
+
+/* ---- subjects that are erased ---- */
+
+struct bytes event_subject_erased(struct context *ctx, struct bytes subject)
+{
+	struct bytes hash = identifier_hash_text(&ctx->services->identifiers, ctx->arena, "erased", subject);
+
+	return arena_printf(ctx->arena, "erased:%.*s", BYTES_ARG(hash));
+}
+
+static struct bytes subject_key(struct arena *a, struct bytes subject)
+{
+	return arena_printf(a, "SUBJECT#%.*s", BYTES_ARG(subject));
+}
+
+enum err_code event_number_move(struct context *ctx, struct bytes subject, struct err *err)
+{
+	struct looked from, to;
+	struct row    row;
+	int64_t       last, before;
+
+	looked_init(&from, subject_key(ctx->arena, subject), BYTES("SEQ"));
+	looked_init(&to, subject_key(ctx->arena, event_subject_erased(ctx, subject)), BYTES("SEQ"));
+	if (ctx_look_in(ctx, TABLE_EVENTS, &from, err) != ERR_NONE)
+		return err->code;
+	if (!from.found)
+		return ERR_NONE;
+	if (ctx_look_in(ctx, TABLE_EVENTS, &to, err) != ERR_NONE)
+		return err->code;
+	last = row_i64(&from.item, "seq", 0);
+	before = to.found ? row_i64(&to.item, "seq", 0) : 0;
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", to.pk);
+	row_set_text(&row, "SK", to.sk);
+	row_set_i64(&row, "seq", last > before ? last : before);
+	ctx_put(ctx, TABLE_EVENTS, row_item(&row));
+	ctx_delete(ctx, TABLE_EVENTS, row_key_two(ctx->arena, from.pk, from.sk));
+	return ERR_NONE;
 }
 
 /* ---- numbers ---- */
@@ -78,25 +120,44 @@ struct numbering {
 	struct err     *err;
 };
 
-/* One more than the row says. If an earlier event of this commit changed it, that counts. */
-static enum err_code number_next(const struct numbering *n, struct bytes pk, struct bytes sk,
-                                 const char *name, int64_t *out)
+/* A number, by its row; `before`: what its partition was called, if it is not there. */
+struct sequence {
+	struct bytes pk, sk, before;
+	const char  *name;
+};
+
+/* What the row says, or the one before it; 0: there is neither. */
+static enum err_code number_last(const struct numbering *n, const struct sequence *q, int64_t *out)
 {
-	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, pk, sk);
-	struct looked             seen;
+	struct looked seen;
+
+	looked_init(&seen, q->pk, q->sk);
+	if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
+		return n->err->code;
+	if (!seen.found && q->before.len > 0) {
+		looked_init(&seen, q->before, q->sk);
+		if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
+			return n->err->code;
+	}
+	*out = seen.found ? row_i64(&seen.item, q->name, 0) : 0;
+	return ERR_NONE;
+}
+
+/* One more than the row says. If an earlier event of this commit changed it, that counts. */
+static enum err_code number_next(const struct numbering *n, const struct sequence *q, int64_t *out)
+{
+	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
 	struct row                row;
 
-	looked_init(&seen, pk, sk);
 	if (earlier != NULL)
-		*out = row_i64(&earlier->item, name, 0) + 1;
-	else if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
+		*out = row_i64(&earlier->item, q->name, 0);
+	else if (number_last(n, q, out) != ERR_NONE)
 		return n->err->code;
-	else
-		*out = (seen.found ? row_i64(&seen.item, name, 0) : 0) + 1;
+	++*out;
 	row_init(&row, n->c->arena);
-	row_set_text(&row, "PK", pk);
-	row_set_text(&row, "SK", sk);
-	row_set_i64(&row, name, *out);
+	row_set_text(&row, "PK", q->pk);
+	row_set_text(&row, "SK", q->sk);
+	row_set_i64(&row, q->name, *out);
 	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row_item(&row), NULL);
 	return ERR_NONE;
 }
@@ -151,13 +212,16 @@ static struct item event_row(const struct numbering *n, const struct event_pendi
 
 static enum err_code event_add(const struct numbering *n, const struct event_pending *p)
 {
-	struct arena *a = n->c->arena;
-	struct bytes  log = arena_printf(a, "LOG#%u", p->shard);
-	int64_t       position, seq;
+	struct arena   *a = n->c->arena;
+	struct bytes    log = arena_printf(a, "LOG#%u", p->shard);
+	struct sequence head = {.pk = BYTES("HEAD"), .sk = log, .name = "position"};
+	struct sequence subject = {.pk = subject_key(a, p->event.subject),
+	                           .sk = BYTES("SEQ"),
+	                           .before = subject_key(a, p->erased),
+	                           .name = "seq"};
+	int64_t         position, seq;
 
-	if (number_next(n, BYTES("HEAD"), log, "position", &position) != ERR_NONE ||
-	    number_next(n, arena_printf(a, "SUBJECT#%.*s", BYTES_ARG(p->event.subject)), BYTES("SEQ"), "seq",
-	                &seq) != ERR_NONE)
+	if (number_next(n, &head, &position) != ERR_NONE || number_next(n, &subject, &seq) != ERR_NONE)
 		return n->err->code;
 	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], event_row(n, p, log, position, seq), NULL);
 	return ERR_NONE;

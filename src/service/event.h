@@ -3,7 +3,8 @@
  *
  *   HEAD        LOG#0                   position                  the last position of a shard of the log
  *   LOG#0       00000000000000000042    a CloudEvent, its seq     an event
- *   SUBJECT#s   SEQ                     seq                       the last number of a subject's events
+ *   SUBJECT#s   SEQ                     seq                       the last number of a subject's events; of one that was
+ *                                                                 erased, s is "erased:" and a keyed hash
  *
  * What always holds
  * (1) No event without its change, no change without its event.
@@ -28,6 +29,8 @@
 	X(EVENT_USER_DELETED, "user.deleted")                                                                \
 	X(EVENT_USER_SUSPENDED, "user.suspended")                                                            \
 	X(EVENT_USER_REACTIVATED, "user.reactivated")                                                        \
+	X(EVENT_USER_ERASED, "user.erased")                                                                  \
+	X(EVENT_TOKEN_REVOKED, "token.revoked")                                                              \
 	X(EVENT_EMAIL_ADDED, "email.added")                                                                  \
 	X(EVENT_EMAIL_VERIFIED, "email.verified")                                                            \
 	X(EVENT_EMAIL_REMOVED, "email.removed")                                                              \
@@ -59,6 +62,14 @@ struct event {
 
 /* With the changes of this context, if the type is switched on. It is valid until the commit. */
 void ctx_publish(struct context *ctx, const struct event *e);
+
+/* ---- for erase.h ---- */
+
+/* What a subject that was erased is called: "erased:…". */
+struct bytes event_subject_erased(struct context *ctx, struct bytes subject);
+
+/* Its last number moves there. If its id is used again, the numbers go on. (3) */
+enum err_code event_number_move(struct context *ctx, struct bytes subject, struct err *err);
 
 /* ---- for change.h ---- */
 

@@ -34,6 +34,11 @@ enum err_code idempotency_find(struct context *ctx, const struct idempotency *i,
 	return ERR_NONE;
 }
 
+struct bytes idempotency_about(struct context *ctx, struct bytes subject)
+{
+	return identifier_hash_text(&ctx->services->identifiers, ctx->arena, "idempotency-about", subject);
+}
+
 /* The condition is for a second request with the same key at the same moment: it decides again, and finds
  * this one's answer. */
 void idempotency_keep(struct context *ctx, const struct idempotency *i, int status, struct bytes body)
@@ -45,6 +50,8 @@ void idempotency_keep(struct context *ctx, const struct idempotency *i, int stat
 	row_set_text(&r, "body", body);
 	row_set_text(&r, "digest", digest_text(i, ctx->arena));
 	row_set_i64(&r, "status", status);
+	if (i->about.len > 0)
+		row_set_text(&r, "about", idempotency_about(ctx, i->about));
 	row_set_i64(&r, "ttl", ctx->now_s + IDEMPOTENCY_LIFE_S);
 	changes_keep(&ctx->changes, ctx->services->tables.names[TABLE_IDEMPOTENCY], row_item(&r),
 	             row_absent(ctx->arena, "PK", "ttl", ctx->now_us));

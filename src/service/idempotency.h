@@ -15,6 +15,8 @@ struct idempotency {
 	struct bytes key;                  /* a keyed hash of what was sent; empty: the request has none */
 	struct bytes caller;               /* whose key it is: two callers may choose the same */
 	uint8_t      digest[SHA256_BYTES]; /* of method, path and body, keyed */
+	struct bytes
+	        about; /* the subject of the answer, if there is one: its row is found when that is erased */
 };
 
 struct kept_answer {
@@ -26,6 +28,9 @@ struct kept_answer {
 /* ERR_TOKEN_MISMATCH if the key was used for another request. */
 enum err_code idempotency_find(struct context *ctx, const struct idempotency *i, struct kept_answer *out,
                                struct err *err);
+
+/* What a row says of its subject: a keyed hash. */
+struct bytes idempotency_about(struct context *ctx, struct bytes subject);
 
 /* Adds the row that keeps this answer. */
 void idempotency_keep(struct context *ctx, const struct idempotency *i, int status, struct bytes body);

@@ -83,15 +83,17 @@ static size_t normalise(enum identifier_kind kind, struct bytes text, char *out)
 
 /* ---- hashing ---- */
 
-bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
-                     struct bytes text, struct bytes *out)
+/* *normal is what was hashed. */
+static bool normal_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
+                        struct bytes *normal, struct bytes *out)
 {
-	size_t  prefix = strlen(kinds[kind]) + 1;
-	size_t  room = kind == IDENTIFIER_EMAIL ? EMAIL_NORMAL_BYTES_MAX : text.len + 16;
-	char   *message = arena_alloc(a, prefix + room);
-	char   *id = arena_alloc(a, prefix + IDENTIFIER_HASH_CHARS);
-	uint8_t mac[SHA256_BYTES];
-	size_t  len;
+	struct bytes text = *normal;
+	size_t       prefix = strlen(kinds[kind]) + 1;
+	size_t       room = kind == IDENTIFIER_EMAIL ? EMAIL_NORMAL_BYTES_MAX : text.len + 16;
+	char        *message = arena_alloc(a, prefix + room);
+	char        *id = arena_alloc(a, prefix + IDENTIFIER_HASH_CHARS);
+	uint8_t      mac[SHA256_BYTES];
+	size_t       len;
 
 	memcpy(message, kinds[kind], prefix - 1);
 	message[prefix - 1] = ':';
@@ -102,7 +104,14 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 	memcpy(id, message, prefix);
 	base64_url_write((struct bytes){(const char *)mac, IDENTIFIER_HASH_CHARS / 4 * 3}, id + prefix);
 	*out = (struct bytes){id, prefix + IDENTIFIER_HASH_CHARS};
+	*normal = (struct bytes){message + prefix, len};
 	return true;
+}
+
+bool identifier_hash(const struct identifier_key *k, struct arena *a, enum identifier_kind kind,
+                     struct bytes text, struct bytes *out)
+{
+	return normal_hash(k, a, kind, &text, out);
 }
 
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
@@ -170,17 +179,22 @@ static struct bytes plain_read(struct fields *f, const char *name, struct bytes 
 	return text;
 }
 
-static struct bytes personal_read(const struct identifier_key *k, struct arena *a, struct fields *f,
-                                  const char *name, const struct json *member)
+static struct identifier personal_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                       const char *name, const struct json *member)
 {
-	struct bytes out = {NULL, 0};
+	struct identifier out = {{NULL, 0}, {NULL, 0}};
 
 	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
+		struct bytes text;
+
 		if (member->count != 1 || !bytes_is(member->children->name, kinds[i]))
 			continue;
+		text = member->children->text;
 		if (member->children->type != JSON_STRING ||
-		    !identifier_hash(k, a, (enum identifier_kind)i, member->children->text, &out))
+		    !normal_hash(k, a, (enum identifier_kind)i, &text, &out.id))
 			fields_fail(f, name, ERR_INVALID, "not a valid %s", kinds[i]);
+		else if (i == IDENTIFIER_EMAIL)
+			out.email = text;
 		return out;
 	}
 	fields_fail(f, name, ERR_INVALID,
@@ -188,19 +202,25 @@ static struct bytes personal_read(const struct identifier_key *k, struct arena *
 	return out;
 }
 
-struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a, struct fields *f,
-                                 const char *name, const struct json *member)
+static struct identifier any_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                  const char *name, const struct json *member)
 {
 	if (member == NULL || member->type == JSON_NULL)
 		fields_fail(f, name, ERR_INVALID, "missing");
 	else if (member->type == JSON_STRING)
-		return plain_read(f, name, member->text);
+		return (struct identifier){plain_read(f, name, member->text), {NULL, 0}};
 	else if (member->type == JSON_OBJECT)
 		return personal_read(k, a, f, name, member);
 	else
 		fields_fail(f, name, ERR_SERIALIZATION, "must be a string or an object, not %s",
 		            json_type_name(member->type));
-	return (struct bytes){NULL, 0};
+	return (struct identifier){{NULL, 0}, {NULL, 0}};
+}
+
+struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                 const char *name, const struct json *member)
+{
+	return any_read(k, a, f, name, member).id;
 }
 
 /* ---- what is personal on its face ---- */
@@ -255,13 +275,20 @@ static struct bytes refuse_personal(struct fields *f, const char *name, struct b
 	return text;
 }
 
+struct identifier identifier_read_subject(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                          const char *name, const struct json *member)
+{
+	struct identifier out = any_read(k, a, f, name, member);
+
+	if (out.id.len > 0 && member->type == JSON_STRING && !counts_rows(out.id))
+		refuse_personal(f, name, out.id);
+	return out;
+}
+
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                              const char *name, const struct json *member)
 {
-	struct bytes out = identifier_read_key(k, a, f, name, member);
-
-	return out.len > 0 && member->type == JSON_STRING && !counts_rows(out) ? refuse_personal(f, name, out)
-	                                                                       : out;
+	return identifier_read_subject(k, a, f, name, member).id;
 }
 
 struct bytes identifier_read_method(const struct identifier_key *k, struct arena *a, struct fields *f,

@@ -55,6 +55,14 @@ struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                              const char *name, const struct json *member);
 
+/* The same, with the address if it came as one, normalised: for looking up whose it is, and never to be stored or shown. */
+struct identifier {
+	struct bytes id, email; /* email: empty if it did not */
+};
+
+struct identifier identifier_read_subject(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                          const char *name, const struct json *member);
+
 /* The same for one of a subject's methods. A number is taken for a phone's, not for an id. */
 struct bytes identifier_read_method(const struct identifier_key *k, struct arena *a, struct fields *f,
                                     const char *name, const struct json *member);

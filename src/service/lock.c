@@ -2,12 +2,27 @@
 #include "service/lock.h"
 
 #include "json/base64.h"
+#include "service/account.h"
 #include "service/identifier.h"
 #include "service/row.h"
 
 bool lock_holds(const struct item *row, int64_t now_us)
 {
 	return !row_expired(row, "ttl", now_us) && row_i64(row, "count", 1) != 0;
+}
+
+struct verdict lock_verdict(const struct looked *lock)
+{
+	struct verdict v = {.kind = VERDICT_LOCKED,
+	                    .reason = "lock",
+	                    .pk = lock->pk,
+	                    .sk = lock->sk,
+	                    .until_s = row_i64(&lock->item, "ttl", 0),
+	                    .block_type = row_text(&lock->item, "block_type")};
+
+	if (v.until_s == 0)
+		v.kind = VERDICT_LOCKED_PERMANENT;
+	return v;
 }
 
 bool lock_is_persons(const struct item *row)
@@ -174,6 +189,9 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	struct term     term;
 	struct looked   old;
 
+	/* An attempt has looked at its subject's account before it came to this. */
+	if (lock->cause.len == 0 && account_writable(ctx, lock->pk, err) != ERR_NONE)
+		return err->code;
 	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE || term_of(ctx, lock, &term, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
@@ -215,7 +233,7 @@ enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, b
 {
 	struct row row;
 
-	if (lock_clear(ctx, pk, sk, held, err) != ERR_NONE)
+	if (account_writable(ctx, pk, err) != ERR_NONE || lock_clear(ctx, pk, sk, held, err) != ERR_NONE)
 		return err->code;
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", pk);

@@ -35,6 +35,9 @@ enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, b
 /* Does the row of a lock hold at that time? */
 bool lock_holds(const struct item *row, int64_t now_us);
 
+/* What it says to whoever it stops. */
+struct verdict lock_verdict(const struct looked *lock);
+
 /* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. It holds in every
  * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her. */
 bool lock_is_persons(const struct item *row);

@@ -10,7 +10,8 @@
 struct row_read {
 	struct place place;
 	bool         found, covered; /* covered: the version of its partition was read before */
-	struct item  item;           /* if found */
+	bool         no_table;
+	struct item  item; /* if found */
 	int64_t      now_us;
 };
 
@@ -59,8 +60,7 @@ static struct partition_read *followed(const struct changes *c, struct bytes pk)
 
 static struct item place_key(struct arena *a, const struct place *p)
 {
-	return service_table_shape(p->which)->range[0] == '\0' ? row_key_one(a, p->pk)
-	                                                       : row_key_two(a, p->pk, p->sk);
+	return row_key_in(a, p->which, p->pk, p->sk);
 }
 
 static enum err_code get(struct changes *c, struct table *t, const struct place *p,
@@ -109,7 +109,10 @@ static const struct row_read *row_find(const struct changes *c, const struct pla
 /* Of a row that is read again, what was found first counts: if it has changed in between, the commit fails. */
 void changes_read(struct changes *c, const struct table *t, enum service_table which, const struct looked *l)
 {
-	struct row_read r = {.place = {which, l->pk, l->sk}, .found = l->found, .now_us = t->now_us};
+	struct row_read r = {.place = {which, l->pk, l->sk},
+	                     .found = l->found,
+	                     .no_table = l->no_table,
+	                     .now_us = t->now_us};
 
 	if (row_find(c, &r.place) != NULL)
 		return;
@@ -174,6 +177,20 @@ static bool is_written(const struct changes *c, const struct place *p)
 	return changes_find(c, p->which, p->pk, p->sk) != NULL;
 }
 
+static bool writes_to(const struct changes *c, enum service_table which)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (tables_which(c->tables, c->list[i].table) == which)
+			return true;
+	return false;
+}
+
+/* Does what was read have to be checked by an action of its own? (5) */
+static bool is_checked(const struct changes *c, const struct row_read *r)
+{
+	return !r->covered && !is_written(c, &r->place) && (!r->no_table || writes_to(c, r->place.which));
+}
+
 static void rows_check(struct transaction *x)
 {
 	static const struct item nothing = {0};
@@ -182,7 +199,7 @@ static void rows_check(struct transaction *x)
 	for (uint32_t i = 0; i < c->row_count; i++) {
 		const struct row_read *r = &c->rows[i];
 
-		if (r->covered || is_written(c, &r->place))
+		if (!is_checked(c, r))
 			continue;
 		x->checked_bytes += r->found ? item_size(&r->item) : 0;
 		x->actions[x->count++] = (struct table_write){.kind = TABLE_CHECK,
@@ -318,7 +335,7 @@ uint32_t read_set_actions(const struct changes *c)
 bool read_set_has(const struct changes *c, enum service_table which)
 {
 	for (uint32_t i = 0; i < c->row_count; i++)
-		if (c->rows[i].place.which == which)
+		if (c->rows[i].place.which == which && !c->rows[i].no_table)
 			return true;
 	return which == TABLE_AUTH_STATE && c->partition_count > 0;
 }

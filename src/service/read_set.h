@@ -23,7 +23,7 @@ static inline bool same_place(const struct place *a, const struct place *b)
 	return a->which == b->which && bytes_equal(a->sk, b->sk) && bytes_equal(a->pk, b->pk);
 }
 
-/* How many actions it adds to those of the list. */
+/* How many actions it adds to those of the list, at most: what will be written to is not known yet. */
 uint32_t read_set_actions(const struct changes *c);
 
 /* Was something read of that table? */

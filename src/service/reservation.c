@@ -81,6 +81,29 @@ static enum err_code changes_note(struct context *ctx, struct row *row, struct e
 
 /* ---- beginning ---- */
 
+/* Who a subject is that came as an address: of the address itself only the hash is kept. */
+static void users_note(const struct account *account, uint32_t count, struct arena *a, struct row *row)
+{
+	struct value_list users = {arena_array(a, count, sizeof(struct value)), count};
+
+	if (account->user_count == 0)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		users.items[i] = value_string(account->users[i].len > 0 ? account->users[i] : BYTES(""));
+	row_set(row, "users", (struct value){.type = VALUE_L, .list = users});
+}
+
+static void users_read(const struct item *row, struct arena *a, struct attempt *q)
+{
+	const struct value *v = item_get(row, BYTES("users"));
+
+	if (v == NULL || v->type != VALUE_L)
+		return;
+	q->users = arena_zalloc(a, SUBJECTS_MAX * sizeof(*q->users));
+	for (uint32_t i = 0; i < v->list.count && i < q->subject_count; i++)
+		q->users[i] = value_text(&v->list.items[i]);
+}
+
 static void request_note(const struct attempt *q, struct arena *a, struct row *row)
 {
 	struct value_list subjects = {arena_array(a, q->subject_count, sizeof(struct value)),
@@ -96,6 +119,7 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	text_add(row, "notification_type", q->notification_type);
 	text_add(row, "source", q->source);
 	text_add(row, "device", q->device);
+	text_add(row, DEVICE_LINK, q->device_id);
 	row_set_i64(row, "source_allowed", q->source_allowed);
 	row_set_i64(row, "token_sent", q->token_sent);
 	row_set_i64(row, "remembers", q->remembers);
@@ -118,6 +142,7 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 	row_set_i64(&row, "counted", out->attempt.counted);
 	row_set_i64(&row, "device_forgotten", out->attempt.device_revoked);
 	request_note(q, ctx->arena, &row);
+	users_note(out->attempt.account, q->subject_count, ctx->arena, &row);
 	if (out->attempt.lane.open)
 		row_set(&row, "lane", (struct value){.type = VALUE_M, .map = out->attempt.lane.row});
 	if (changes_note(ctx, &row, err) != ERR_NONE)
@@ -161,6 +186,7 @@ static void request_read(const struct item *row, const struct rules *rules, stru
 	q->notification_type = row_text(row, "notification_type");
 	q->source = row_text(row, "source");
 	q->device = row_text(row, "device");
+	q->device_id = row_text(row, DEVICE_LINK);
 	q->source_allowed = row_i64(row, "source_allowed", 0) != 0;
 	q->token_sent = row_i64(row, "token_sent", 0) != 0;
 	q->remembers = row_i64(row, "remembers", 0) != 0;
@@ -179,6 +205,7 @@ enum err_code reservation_find(struct context *ctx, struct bytes name, const str
 	if (row.found) {
 		out->row = row.item;
 		request_read(&out->row, rules, &out->q);
+		users_read(&out->row, ctx->arena, &out->q);
 	}
 	if (!row.found || out->q.subject_count == 0)
 		return err_field(err, ERR_NOT_FOUND, "attempt",

@@ -9,7 +9,8 @@
  * (3) Finished as a success before it lapses, its own count is taken back, and what reaching a maximum by it did: the lock
  *     that it set is withdrawn and the counts are as before. Then the success does what successes do. What others changed
  *     since stays as it is: a lock that another attempt set stays, and so does any row that is not as begin left it.
- * (4) It was allowed when it began: locks that rules set since do not stop its success. What people set does, and states do.
+ * (4) It was allowed when it began: locks that rules set since do not stop its success. What people set does, and states and
+ *     its user's status do.
  *     So of N parallel guesses, of which one is right, that one is let in, if it was one of those that were allowed.
  * (5) It is finished once. Later than its lapse it cannot be finished: the verdict is `lapsed`, and nothing changes.
  *

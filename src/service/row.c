@@ -11,6 +11,16 @@ static const struct service_table_shape shapes[SERVICE_TABLE_COUNT] = {
 #undef X
 };
 
+/* Of an index: its keys, and what it holds beside those of the table; nothing: whole rows. */
+struct index_shape {
+	const char *name, *hash, *range, *include[2];
+};
+
+static const struct index_shape index_shapes[] = {
+        {"GSI1", "GSI1PK", "GSI1SK", {NULL, NULL}},
+        {DEVICE_INDEX, "platformShard", "isActiveText", {"expoPushToken", "expiresAt"}},
+};
+
 const struct service_table_shape *service_table_shape(enum service_table which)
 {
 	return &shapes[which];
@@ -18,7 +28,7 @@ const struct service_table_shape *service_table_shape(enum service_table which)
 
 struct service_tables service_tables_default(void)
 {
-	struct service_tables tables;
+	struct service_tables tables = {0};
 
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
 		tables.names[i] = bytes_of(shapes[i].name);
@@ -73,21 +83,51 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 	               *shape->range == '\0' ? "" : " and ", shape->range);
 }
 
-static enum err_code create(struct table *t, struct arena *a, struct bytes name,
-                            const struct service_table_shape *shape, struct err *err)
+/* ---- making them ---- */
+
+/* The index of a table, if it has one and that is switched on. */
+static const struct index_shape *index_of(const struct service_tables *tables, enum service_table which)
 {
-	struct table_schema      schema = {.name = name, .on_demand = true};
-	struct table_change      ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
-	struct table_alter       alter = {.table = name, .changes = &ttl, .count = 1};
-	struct index_schema      index = {.name = bytes_of(shape->index), .projection = PROJECT_ALL};
-	struct table_description made;
-	enum err_code            rc;
+	if (which == TABLE_DEVICES && !tables->device_index)
+		return NULL;
+	for (size_t i = 0; i < sizeof(index_shapes) / sizeof(index_shapes[0]); i++)
+		if (strcmp(index_shapes[i].name, shapes[which].index) == 0)
+			return &index_shapes[i];
+	return NULL;
+}
+
+static struct index_schema index_schema_of(struct arena *a, const struct index_shape *shape)
+{
+	struct index_schema index = {.name = bytes_of(shape->name), .projection = PROJECT_ALL};
+
+	index.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
+	index.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
+	if (shape->include[0] == NULL)
+		return index;
+	index.projection = PROJECT_INCLUDE;
+	index.include = arena_array(a, 2, sizeof(*index.include));
+	index.include_count = 2;
+	for (int i = 0; i < 2; i++)
+		index.include[i] = bytes_of(shape->include[i]);
+	return index;
+}
+
+static enum err_code create(const struct service_tables *tables, enum service_table which, struct table *t,
+                            struct arena *a, struct err *err)
+{
+	const struct service_table_shape *shape = &shapes[which];
+	const struct index_shape         *indexed = index_of(tables, which);
+	struct table_schema               schema = {.name = tables->names[which], .on_demand = true};
+	struct table_change               ttl = {.kind = CHANGE_TTL, .ttl_attribute = bytes_of(shape->ttl)};
+	struct table_alter                alter = {.table = schema.name, .changes = &ttl, .count = 1};
+	struct index_schema               index;
+	struct table_description          made;
+	enum err_code                     rc;
 
 	schema.keys.hash = (struct key_attribute){bytes_of(shape->hash), VALUE_S};
 	schema.keys.range = (struct key_attribute){bytes_of(shape->range), VALUE_S};
-	if (shape->index[0] != '\0') {
-		index.keys.hash = (struct key_attribute){arena_printf(a, "%sPK", shape->index), VALUE_S};
-		index.keys.range = (struct key_attribute){arena_printf(a, "%sSK", shape->index), VALUE_S};
+	if (indexed != NULL) {
+		index = index_schema_of(a, indexed);
 		schema.indexes = &index;
 		schema.index_count = 1;
 	}
@@ -106,8 +146,27 @@ enum err_code tables_ensure(const struct service_tables *tables, struct table *t
 	struct table_description there;
 	enum err_code            rc = t->backend->describe(t, a, name, &there, err);
 
-	return rc == ERR_NO_RESOURCE && which != SERVICE_TABLE_COUNT ? create(t, a, name, &shapes[which], err)
-	                                                             : rc;
+	return rc == ERR_NO_RESOURCE && which != SERVICE_TABLE_COUNT ? create(tables, which, t, a, err) : rc;
+}
+
+enum err_code tables_index_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                                  struct err *err)
+{
+	const struct index_shape *indexed = index_of(tables, TABLE_DEVICES);
+	struct table_change       change = {.kind = CHANGE_CREATE_INDEX};
+	struct table_alter alter = {.table = tables->names[TABLE_DEVICES], .changes = &change, .count = 1};
+	struct table_description there, made;
+	enum err_code            rc;
+
+	if (indexed == NULL)
+		return ERR_NONE;
+	rc = t->backend->describe(t, a, alter.table, &there, err);
+	if (rc == ERR_NO_RESOURCE)
+		return ERR_NONE; /* it will be made with it */
+	if (rc != ERR_NONE || schema_index(&there.schema, bytes_of(indexed->name)) != NULL)
+		return rc;
+	change.index = index_schema_of(a, indexed);
+	return t->backend->alter(t, a, &alter, &made, err);
 }
 
 /* ---- keys ---- */
@@ -195,15 +254,15 @@ bool key_is_under(struct bytes sk, struct bytes name)
 void row_init(struct row *r, struct arena *a)
 {
 	r->arena = a;
-	r->item = (struct item){arena_array(a, ROW_ATTRIBUTES_MAX, sizeof(struct member)), 0};
+	r->room = ROW_ATTRIBUTES_MAX;
+	r->item = (struct item){arena_array(a, r->room, sizeof(struct member)), 0};
 }
 
 void row_from(struct row *r, struct arena *a, const struct item *item)
 {
-	uint32_t room = item->count + ROW_ATTRIBUTES_MAX;
-
 	r->arena = a;
-	r->item = (struct item){arena_array(a, room, sizeof(struct member)), item->count};
+	r->room = item->count + ROW_ATTRIBUTES_MAX;
+	r->item = (struct item){arena_array(a, r->room, sizeof(struct member)), item->count};
 	if (item->count > 0)
 		memcpy(r->item.members, item->members, item->count * sizeof(struct member));
 }
@@ -221,6 +280,7 @@ struct value *row_attribute(struct row *r, struct bytes name)
 	struct member *m = find(&r->item, name);
 
 	if (m == NULL) {
+		assert(r->item.count < r->room);
 		m = &r->item.members[r->item.count++];
 		m->name = name;
 	}
@@ -256,8 +316,21 @@ struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk)
 {
 	struct member *m = arena_array(a, 2, sizeof(*m));
 
-	row_key_fill(m, pk, sk);
+	m[0] = (struct member){BYTES("PK"), value_string(pk)};
+	m[1] = (struct member){BYTES("SK"), value_string(sk)};
 	return (struct item){m, 2};
+}
+
+struct item row_key_in(struct arena *a, enum service_table which, struct bytes pk, struct bytes sk)
+{
+	const struct service_table_shape *shape = &shapes[which];
+	struct item                       key = {arena_array(a, 2, sizeof(struct member)), 1};
+
+	key.members[0] = (struct member){bytes_of(shape->hash), value_string(pk)};
+	if (shape->range[0] != '\0')
+		key.members[key.count++] = (struct member){bytes_of(shape->range), value_string(sk)};
+	item_sort(&key);
+	return key;
 }
 
 struct expr_key_condition row_prefix(struct bytes pk, struct bytes prefix)
@@ -291,8 +364,7 @@ void looked_init(struct looked *l, struct bytes pk, struct bytes sk)
 	l->next = NULL;
 	l->pk = pk;
 	l->sk = sk;
-	row_key_fill(l->key, pk, sk);
-	l->answered = l->found = false;
+	l->answered = l->found = l->no_table = false;
 }
 
 /* ---- conditions ---- */

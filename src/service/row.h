@@ -10,15 +10,25 @@
  * Those that services own. They are made when first written to, so that someone who only uses DynamoDB's protocol
  * sees only tables of his own; until then reading one finds nothing. */
 
-/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "", index or "")
- * The keys of the index GSI1 are GSI1PK and GSI1SK, and it holds whole rows. It is for others to read: services never need it. */
+/* As the documents draw them. X(id, name, hash key, range key or "", TTL attribute or "", index or ""); row.c has the
+ * keys of the indexes. GSI1 is for others to read: services never need it. */
 #define SERVICE_TABLES(X)                                                                                    \
 	X(TABLE_AUTH_STATE, "auth-state", "PK", "SK", "ttl", "")                                             \
 	X(TABLE_RATE_LIMITS, "rate-limits", "PK", "", "TTL", "")                                             \
 	X(TABLE_POLICIES, "gatehouse-policies", "PK", "", "", "")                                            \
 	X(TABLE_IDEMPOTENCY, "gatehouse-idempotency", "PK", "", "ttl", "")                                   \
 	X(TABLE_EVENTS, "gatehouse-events", "PK", "SK", "", "")                                              \
-	X(TABLE_USERS, "users", "PK", "SK", "ttl", "GSI1")
+	X(TABLE_USERS, "users", "PK", "SK", "ttl", "GSI1")                                                   \
+	X(TABLE_REVOCATIONS, "gatehouse-revocations", "PK", "", "ttl", "")                                   \
+	X(TABLE_JOBS, "gatehouse-jobs", "PK", "SK", "ttl", "")                                               \
+	X(TABLE_SYNC, "gatehouse-sync", "PK", "SK", "ttl", "")                                               \
+	X(TABLE_DEVICES, "device-tokens", "userId", "deviceId", "expiresAt", DEVICE_INDEX)                   \
+	X(TABLE_PUSH_TOKENS, "gatehouse-push-tokens", "PK", "", "expiresAt", "")                             \
+	X(TABLE_PUSH, "gatehouse-push", "PK", "SK", "ttl", "")
+
+#define DEVICE_INDEX "PlatformIsActiveIndex" /* made only where it is switched on */
+
+enum { DEVICE_SHARDS_MAX = 1000, DEVICE_SHARDS_DEFAULT = 16 }; /* of that index, per platform */
 
 enum service_table {
 #define X(id, name, hash, range, ttl, index) id,
@@ -37,6 +47,7 @@ const struct service_table_shape *service_table_shape(enum service_table which);
 /* What they are called here. */
 struct service_tables {
 	struct bytes names[SERVICE_TABLE_COUNT];
+	bool         device_index; /* DEVICE_INDEX is switched on */
 };
 
 struct service_tables service_tables_default(void);
@@ -54,6 +65,10 @@ enum err_code tables_check_keys(const struct service_tables *tables, enum servic
 /* Makes the table of that name if it is one of ours and absent. */
 enum err_code tables_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
                             struct bytes name, struct err *err);
+
+/* Adds the index that is switched on to its table, if the table was made without it. */
+enum err_code tables_index_ensure(const struct service_tables *tables, struct table *t, struct arena *a,
+                                  struct err *err);
 
 /* ---- keys ----
  *
@@ -124,12 +139,13 @@ bool key_is_under(struct bytes sk, struct bytes name);
 
 /* ---- rows by attribute ---- */
 
-enum { ROW_ATTRIBUTES_MAX = 24 };
+enum { ROW_ATTRIBUTES_MAX = 32 }; /* that a service sets, beside those a row began with */
 
 /* A row under construction. */
 struct row {
 	struct arena *arena;
 	struct item   item;
+	uint32_t      room; /* how many attributes it can hold */
 };
 
 void row_init(struct row *r, struct arena *a);
@@ -160,11 +176,8 @@ static inline void row_set_i64(struct row *r, const char *name, int64_t number)
 struct item row_key_one(struct arena *a, struct bytes pk);
 struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk);
 
-static inline void row_key_fill(struct member key[2], struct bytes pk, struct bytes sk)
-{
-	key[0] = (struct member){BYTES("PK"), value_string(pk)};
-	key[1] = (struct member){BYTES("SK"), value_string(sk)};
-}
+/* The same, with the names that a table's keys have; sk is not looked at if it has no range key. */
+struct item row_key_in(struct arena *a, enum service_table which, struct bytes pk, struct bytes sk);
 
 /* The rows of a partition whose sort keys begin like that; empty: all. */
 struct expr_key_condition row_prefix(struct bytes pk, struct bytes prefix);
@@ -178,9 +191,14 @@ static inline struct bytes row_text(const struct item *item, const char *name)
 	return value_text(item_get(item, bytes_of(name)));
 }
 
+/* Somebody else may have written a number at the very end of its range, where one more is none: none is further out than this. */
+#define ROW_I64_MAX (INT64_MAX / 2)
+
 static inline int64_t row_i64(const struct item *item, const char *name, int64_t otherwise)
 {
-	return value_to_i64(item_get(item, bytes_of(name)), otherwise);
+	int64_t number = value_to_i64(item_get(item, bytes_of(name)), otherwise);
+
+	return number > ROW_I64_MAX ? ROW_I64_MAX : number < -ROW_I64_MAX ? -ROW_I64_MAX : number;
 }
 
 /* Expired = absent, at the second, whether or not the backend hides it. */
@@ -195,10 +213,11 @@ static inline bool row_expired(const struct item *item, const char *ttl, int64_t
 struct looked {
 	struct looked *next; /* of a list */
 	struct bytes   pk, sk;
-	struct member  key[2]; /* the same, as a key */
+	struct member  key[2]; /* the same, as a key: filled when it is looked at */
 	bool           answered;
 	bool           found;
-	struct item    item; /* if found */
+	bool           no_table; /* nor is there a table */
+	struct item    item;     /* if found */
 };
 
 void looked_init(struct looked *l, struct bytes pk, struct bytes sk); /* sk.data NULL: there is none */

@@ -364,10 +364,53 @@ static void link_devices(struct rules *rules, struct fields *f)
 	}
 }
 
+/* ---- locks that there may be ---- */
+
+static bool has_types(const struct rules *rules, struct bytes journey)
+{
+	for (uint32_t i = 0; i < rules->count; i++)
+		if (bytes_equal(rules->list[i].journey, journey))
+			return true;
+	return false;
+}
+
+static void lock_list(struct rules *rules, struct bytes journey, struct bytes name, uint32_t *room)
+{
+	struct arena     *a = &rules->base.arena;
+	struct lock_known lock = {key_name(a, journey, BYTES(KEY_LOCK), name, (struct bytes){NULL, 0}),
+	                          !has_types(rules, journey)};
+
+	for (uint32_t i = 0; i < rules->lock_count; i++)
+		if (bytes_equal(rules->locks[i].sk, lock.sk))
+			return;
+	if (rules->lock_count == *room) {
+		struct lock_known *more = arena_array(a, *room = 2 * *room + 16, sizeof(*more));
+
+		if (rules->lock_count > 0)
+			memcpy(more, rules->locks, rules->lock_count * sizeof(*more));
+		rules->locks = more;
+	}
+	rules->locks[rules->lock_count++] = lock;
+}
+
+static void locks_list(struct rules *rules)
+{
+	uint32_t room = 0;
+
+	for (uint32_t i = 0; i < rules->journey_count; i++)
+		for (uint32_t n = 0; n < rules->journeys[i].lock_count; n++)
+			lock_list(rules, rules->journeys[i].name, rules->journeys[i].locks[n], &room);
+	for (uint32_t i = 0; i < rules->count; i++)
+		for (uint32_t n = 0; n < rules->list[i].sets.count; n++)
+			lock_list(rules, rules->list[i].sets.list[n].journey,
+			          rules->list[i].sets.list[n].name, &room);
+}
+
 void rules_link(struct rules *rules, struct fields *f)
 {
 	sort(rules, f);
 	check_refs(rules, f);
 	link_devices(rules, f);
 	tally_attach(rules);
+	locks_list(rules);
 }

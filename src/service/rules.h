@@ -95,6 +95,12 @@ struct journey {
 	uint32_t      lock_count;
 };
 
+/* A lock that there may be: its sort key, without a qualifier. */
+struct lock_known {
+	struct bytes sk;
+	bool         only_people; /* no rule sets it: its journey has no types */
+};
+
 /* What a reset of a credential clears. */
 struct reset {
 	struct bytes           name;
@@ -105,17 +111,19 @@ struct reset {
 };
 
 struct rules {
-	struct document   base;
-	struct lock_kind *kinds;
-	uint32_t          kind_count;
-	struct journey   *journeys;
-	uint32_t          journey_count;
-	struct rule      *list; /* sorted by journey, type, method */
-	uint32_t          count;
-	struct reset     *resets;
-	uint32_t          reset_count;
-	struct network   *allowed, *denied; /* sources that are not counted; that may do nothing */
-	uint32_t          allowed_count, denied_count;
+	struct document    base;
+	struct lock_kind  *kinds;
+	uint32_t           kind_count;
+	struct journey    *journeys;
+	uint32_t           journey_count;
+	struct rule       *list; /* sorted by journey, type, method */
+	uint32_t           count;
+	struct lock_known *locks; /* each once */
+	uint32_t           lock_count;
+	struct reset      *resets;
+	uint32_t           reset_count;
+	struct network    *allowed, *denied; /* sources that are not counted; that may do nothing */
+	uint32_t           allowed_count, denied_count;
 };
 
 /* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */

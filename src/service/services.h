@@ -2,13 +2,21 @@
 #ifndef SERVICE_SERVICES_H
 #define SERVICE_SERVICES_H
 
+#include "service/code_message.h"
 #include "service/device_token.h"
 #include "service/document.h"
 #include "service/identifier.h"
 #include "service/row.h"
 
+#include <stdatomic.h>
+
+struct job_counts;
+struct job_kind;
 struct limits;
 struct policy_store;
+struct provider_calls;
+struct push_numbers;
+struct sync_numbers;
 
 /* What is published (event.h). All zeros: nothing is. */
 struct event_settings {
@@ -17,14 +25,48 @@ struct event_settings {
 	uint32_t     shards; /* of the log: by subject, and never changed while there are events */
 };
 
+enum { TOKEN_AGE_S = 24 * 3600 }; /* unless set */
+/* Of registered devices (push_device.h). */
+struct push_settings {
+	uint32_t shards; /* of the index: rows keep theirs until they are written again */
+};
+
+/* Who sends push messages (push.h). All zeros: nobody does. */
+struct push_post {
+	bool (*is_on)(void *ctx);
+	void (*wake)(void *ctx);
+	void                      *ctx;
+	const struct push_numbers *numbers; /* for the metrics; NULL: nobody counts */
+};
+
+/* Jobs (job.h): set before anything calls a service. All zeros: there are none. */
+struct jobs_settings {
+	const struct job_kind *const *kinds;
+	struct job_counts            *counts; /* one for each */
+	unsigned                      kind_count;
+	void (*wake)(void *ctx); /* the worker; NULL: none runs */
+	void *wake_ctx;
+};
+
 struct services {
-	struct service_tables  tables;
-	struct identifier_key  identifiers; /* for what must not be stored as it is */
-	struct policy_store   *policies;
-	struct document_holder rules; /* of attempts, in force */
-	struct limits         *limits;
-	struct document_holder devices; /* keys that sign device tokens: struct device_keys */
-	struct event_settings  events;
+	struct service_tables        tables;
+	struct identifier_key        identifiers; /* for what must not be stored as it is */
+	struct policy_store         *policies;
+	struct document_holder       rules;           /* of attempts, in force */
+	struct document_holder       users;           /* policies of users: struct user_policy */
+	bool                         claims_verified; /* an address is taken once verified, not when added */
+	struct limits               *limits;
+	struct document_holder       devices; /* keys that sign device tokens: struct device_keys */
+	struct event_settings        events;
+	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
+	const struct provider_calls *provider_calls; /* NULL: nobody can be called */
+	_Atomic int64_t token_age_s; /* the longest that tokens of any issuer are taken; 0: TOKEN_AGE_S */
+	struct sync_numbers *sync;   /* for the metrics; NULL: nobody counts */
+	struct jobs_settings jobs;
+	struct code_post     codes; /* who sends them */
+	struct push_settings push;
+	struct push_post     push_post;
+	_Atomic int64_t      push_queue_max; /* messages that may wait; 0: PUSH_QUEUE_MAX */
 	void (*random)(void *out, size_t len);
 };
 

@@ -1,5 +1,6 @@
 /* States: see state.h. */
 #include "service/state.h"
+#include "service/account.h"
 
 #include "service/row.h"
 
@@ -281,19 +282,25 @@ enum err_code intervention_apply(struct context *ctx, const struct intervention 
 	struct applying p = {.ctx = ctx, .q = q, .out = out, .err = err};
 
 	*out = (struct intervention_result){0};
-	if (latest_advance(&p) != ERR_NONE || rows_look(&p) != ERR_NONE)
+	if (account_writable(ctx, q->subject, err) != ERR_NONE || latest_advance(&p) != ERR_NONE ||
+	    rows_look(&p) != ERR_NONE)
 		return err->code;
 	return out->applied ? flags_apply(&p) : ERR_NONE;
 }
 
 /* ---- email fraud ---- */
 
-/* Without reading and without conditions, so that of two at once one wins whole (4). */
-int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fraud state, int64_t duration_s)
+/* Without reading what was there, so that of two at once one wins whole (4). */
+enum err_code email_fraud_set(struct context *ctx, const struct email_fraud_new *q, int64_t *until_s,
+                              struct err *err)
 {
-	int64_t    until_s = state == EMAIL_FRAUD_DENY ? ctx->now_s + duration_s : 0;
-	struct row row;
+	enum email_fraud state = q->state;
+	struct bytes     subject = q->subject;
+	struct row       row;
 
+	*until_s = state == EMAIL_FRAUD_DENY ? ctx->now_s + q->duration_s : 0;
+	if (account_writable(ctx, subject, err) != ERR_NONE)
+		return err->code;
 	for (int i = 0; i < EMAIL_FRAUD_STATE_COUNT; i++)
 		if (i != (int)state)
 			ctx_delete(ctx, TABLE_AUTH_STATE,
@@ -305,13 +312,13 @@ int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fr
 	row_set_i64(&row, "count", 1);
 	row_set_i64(&row, "last_updated", ctx->now_s);
 	row_set_text(&row, "intervention_state", bytes_of(frauds[state].state));
-	if (until_s > 0) {
+	if (*until_s > 0) {
 		row_set_text(&row, "block_type", BYTES("STANDARD"));
-		row_set_i64(&row, "block_duration", duration_s);
-		row_set_i64(&row, "ttl", until_s);
+		row_set_i64(&row, "block_duration", q->duration_s);
+		row_set_i64(&row, "ttl", *until_s);
 	}
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
-	return until_s;
+	return ERR_NONE;
 }
 
 /* ---- clearing ---- */
@@ -323,6 +330,8 @@ enum err_code states_clear(struct context *ctx, struct bytes subject, enum state
 	int  states = fraud ? (int)EMAIL_FRAUD_STATE_COUNT : (int)INTERVENTION_COUNT;
 
 	out->count = 0;
+	if (account_writable(ctx, subject, err) != ERR_NONE)
+		return err->code;
 	for (int i = 0; i < states; i++) {
 		struct bytes  sk = fraud ? key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)
 		                         : flag_key(ctx->arena, i);
@@ -354,12 +363,19 @@ struct bytes state_row_key(enum state_row row)
 	return keys[row];
 }
 
-static void require(struct states_required *out, enum intervention_flag flag)
+static void require(struct states_required *out, const char *name)
 {
 	for (uint32_t i = 0; i < out->count; i++)
-		if (out->list[i] == flags[flag].name)
+		if (out->list[i] == name)
 			return;
-	out->list[out->count++] = flags[flag].name;
+	out->list[out->count++] = name;
+}
+
+void states_required_join(struct states_required *r, const struct states_required *other)
+{
+	for (uint32_t i = 0; i < other->count; i++)
+		require(r, other->list[i]);
+	r->email_fraud_pending |= other->email_fraud_pending;
 }
 
 static void bar(const struct states_seen *seen, enum state_row row, const char *reason)
@@ -390,7 +406,7 @@ static enum err_code demand_judge(struct context *ctx, const struct states_seen 
 	if (met_since(ctx, &d, &is_void, err) != ERR_NONE)
 		return err->code;
 	if (!is_void)
-		require(seen->required, d.flag);
+		require(seen->required, flags[d.flag].name);
 	*lifted |= !is_void || (suspension != NULL && applied_at(suspension) == applied_at(item));
 	return ERR_NONE;
 }

@@ -62,9 +62,15 @@ enum err_code intervention_apply(struct context *ctx, const struct intervention 
 enum email_fraud { EMAIL_FRAUD_PENDING, EMAIL_FRAUD_ALLOW, EMAIL_FRAUD_DENY };
 extern const char *const email_fraud_names[EMAIL_FRAUD_STATE_COUNT + 1]; /* as requests say them; NULL last */
 
-/* When it ends by itself, in seconds since 1970; 0: it does not. */
-int64_t email_fraud_set(struct context *ctx, struct bytes subject, enum email_fraud state,
-                        int64_t duration_s);
+struct email_fraud_new {
+	struct bytes     subject;
+	enum email_fraud state;
+	int64_t          duration_s; /* of EMAIL_FRAUD_DENY */
+};
+
+/* *until_s: when it ends by itself, in seconds since 1970; 0: it does not. */
+enum err_code email_fraud_set(struct context *ctx, const struct email_fraud_new *q, int64_t *until_s,
+                              struct err *err);
 
 /* A family of states: "intervention", "email_fraud"; as requests name them, NULL last. */
 enum state_family { FAMILY_INTERVENTION, FAMILY_EMAIL_FRAUD };
@@ -114,6 +120,9 @@ struct states_required {
 	uint32_t    count;
 	bool        email_fraud_pending;
 };
+
+/* Adds what the other requires, each once. */
+void states_required_join(struct states_required *r, const struct states_required *other);
 
 /* Those rows of one subject, and what they are added to. */
 struct states_seen {

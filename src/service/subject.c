@@ -1,5 +1,6 @@
 /* Subject: one query, page by page, and what kind each row is of; resets, family by family. */
 #include "service/subject.h"
+#include "service/account.h"
 
 #include "service/assess.h"
 #include "service/row.h"
@@ -189,6 +190,8 @@ enum err_code subject_reset(struct context *ctx, const struct reset_request *q, 
 	struct resetting r = {ctx, q, out, err};
 
 	*out = (struct reset_result){0};
+	if (account_writable(ctx, q->subject, err) != ERR_NONE)
+		return err->code;
 	if (!q->reset->keeps_devices &&
 	    device_forget(ctx, q->subject, (struct bytes){NULL, 0}, &out->devices, err) != ERR_NONE)
 		return err->code;

@@ -5,11 +5,12 @@
 #include <stdio.h>
 
 #include "base/crypto.h"
-#include "service/event.h"
 #include "service/limit.h"
+#include "service/revocation.h"
 #include "service/row.h"
+#include "service/sign_out.h"
 
-const char *const user_status_names[] = {"active", "suspended", "deleted", NULL};
+const char *const user_status_names[] = {"active", "suspended", "deleted", "erasing", NULL};
 
 #define KEY_USER    "USER#"
 #define KEY_PROFILE "PROFILE"
@@ -33,7 +34,13 @@ bool user_phone_is(struct bytes phone)
 
 struct bytes user_key(struct arena *a, struct bytes id)
 {
-	return arena_printf(a, KEY_USER "%.*s", BYTES_ARG(id));
+	size_t prefix = strlen(KEY_USER);
+	char  *key = arena_alloc(a, prefix + id.len); /* every attempt makes one */
+
+	memcpy(key, KEY_USER, prefix);
+	if (id.len > 0)
+		memcpy(key + prefix, id.data, id.len);
+	return (struct bytes){key, prefix + id.len};
 }
 
 struct bytes user_time(struct arena *a, int64_t now_us)
@@ -58,11 +65,14 @@ struct bytes user_id_make(struct context *ctx)
 }
 
 /* A status that is none of ours, which somebody else wrote, lets nobody in. */
-static enum user_status status_of(struct bytes name)
+enum user_status user_status_of(const struct item *profile)
 {
-	return bytes_is(name, "active")    ? USER_ACTIVE
-	       : bytes_is(name, "deleted") ? USER_DELETED
-	                                   : USER_SUSPENDED;
+	struct bytes name = row_text(profile, "status");
+
+	for (int i = 0; user_status_names[i] != NULL; i++)
+		if (bytes_is(name, user_status_names[i]))
+			return (enum user_status)i;
+	return USER_SUSPENDED;
 }
 
 static struct user user_of(const struct item *row)
@@ -72,7 +82,7 @@ static struct user user_of(const struct item *row)
 	struct user         u = {.row = *row};
 
 	u.id = (struct bytes){pk.data + strlen(KEY_USER), pk.len - strlen(KEY_USER)};
-	u.status = status_of(row_text(row, "status"));
+	u.status = user_status_of(row);
 	u.version = row_i64(row, "version", 0);
 	u.first_name = row_text(row, "firstName");
 	u.last_name = row_text(row, "lastName");
@@ -88,9 +98,14 @@ static struct user user_of(const struct item *row)
 
 /* ---- reading ---- */
 
+void user_profile_key(struct arena *a, struct bytes id, struct looked *out)
+{
+	looked_init(out, user_key(a, id), BYTES(KEY_PROFILE));
+}
+
 static enum err_code profile_look(struct context *ctx, struct bytes id, struct looked *out, struct err *err)
 {
-	looked_init(out, user_key(ctx->arena, id), BYTES(KEY_PROFILE));
+	user_profile_key(ctx->arena, id, out);
 	return ctx_look_in(ctx, TABLE_USERS, out, err);
 }
 
@@ -171,14 +186,27 @@ static enum err_code match_check(const struct user_match *match, int64_t version
 	return ERR_NONE;
 }
 
+enum err_code user_erasing(struct err *err)
+{
+	return err_field(err, ERR_NOT_NOW, "id", "id: the user is being erased");
+}
+
+/* (3) */
+static enum err_code status_check(enum user_status status, struct err *err)
+{
+	if (status == USER_ERASING)
+		return user_erasing(err);
+	return status == USER_DELETED
+	               ? err_field(err, ERR_NOT_NOW, "id", "id: the user is deleted and cannot change")
+	               : ERR_NONE;
+}
+
 enum err_code user_take(struct context *ctx, struct bytes id, const struct user_match *match,
                         struct user *out, struct err *err)
 {
 	if (user_get(ctx, id, out, err) != ERR_NONE || match_check(match, out->version, err) != ERR_NONE)
 		return err->code;
-	return out->status == USER_DELETED
-	               ? err_field(err, ERR_NOT_NOW, "id", "id: the user is deleted and cannot change")
-	               : ERR_NONE;
+	return status_check(out->status, err);
 }
 
 /* (1) */
@@ -193,7 +221,7 @@ void user_put(struct context *ctx, struct user *u, struct row *row)
 	*u = user_of(&item);
 }
 
-static void publish(struct context *ctx, enum event_type type, const struct user *u)
+void user_publish(struct context *ctx, enum event_type type, const struct user *u)
 {
 	struct event e = {.type = type, .subject = u->id};
 	struct row   data;
@@ -237,14 +265,24 @@ static enum err_code attributes_apply(struct context *ctx, struct row *row, cons
 }
 
 /* (2) */
-static enum err_code fields_apply(struct context *ctx, struct row *row, const struct user *u,
-                                  const struct user_fields *q, struct err *err)
+enum err_code user_fields_apply(struct context *ctx, struct row *row, const struct user *u,
+                                const struct user_fields *q, struct err *err)
 {
 	text_apply(row, "firstName", &q->first_name);
 	text_apply(row, "lastName", &q->last_name);
 	text_apply(row, "phone", &q->phone);
 	return q->attributes.count == 0 ? ERR_NONE
 	                                : attributes_apply(ctx, row, &u->attributes, &q->attributes, err);
+}
+
+void user_begin(struct context *ctx, struct bytes id, struct user *out, struct row *row)
+{
+	*out = (struct user){.id = id};
+	row_init(row, ctx->arena);
+	row_set_text(row, "PK", user_key(ctx->arena, id));
+	row_set_text(row, "SK", BYTES(KEY_PROFILE));
+	row_set_text(row, "status", bytes_of(user_status_names[USER_ACTIVE]));
+	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
 }
 
 enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,
@@ -256,20 +294,21 @@ enum err_code user_create(struct context *ctx, const struct user_new *q, struct 
 	*out = (struct user_created){.user = {.id = q->id.len > 0 ? q->id : user_id_make(ctx)}};
 	if (profile_look(ctx, out->user.id, &profile, err) != ERR_NONE)
 		return err->code;
+	if (profile.found && user_status_of(&profile.item) == USER_ERASING)
+		return user_erasing(err);
 	if (profile.found)
 		return err_field(err, ERR_USER_EXISTS, "id", "id: there is a user with this id already");
 	out->claimed = q->email.len > 0;
-	if (out->claimed && user_email_claim(ctx, &out->user, q->email, &out->claim, err) != ERR_NONE)
+	if (out->claimed && user_email_claim(ctx, &(struct email_add){out->user.id, q->email, q->terms},
+	                                     &out->claim, err) != ERR_NONE)
 		return err->code;
-	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", profile.pk);
-	row_set_text(&row, "SK", profile.sk);
-	row_set_text(&row, "status", bytes_of(user_status_names[USER_ACTIVE]));
-	row_set_text(&row, "createdAt", user_time(ctx->arena, ctx->now_us));
-	if (fields_apply(ctx, &row, &out->user, &q->fields, err) != ERR_NONE)
+	if (out->claimed && out->claim.standing.refused)
+		return ERR_NONE;
+	user_begin(ctx, out->user.id, &out->user, &row);
+	if (user_fields_apply(ctx, &row, &out->user, &q->fields, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, &out->user, &row);
-	publish(ctx, EVENT_USER_CREATED, &out->user);
+	user_publish(ctx, EVENT_USER_CREATED, &out->user);
 	return ERR_NONE;
 }
 
@@ -280,10 +319,35 @@ enum err_code user_change(struct context *ctx, const struct user_patch *q, struc
 	if (user_take(ctx, q->id, &q->match, out, err) != ERR_NONE)
 		return err->code;
 	row_from(&row, ctx->arena, &out->row);
-	if (fields_apply(ctx, &row, out, &q->fields, err) != ERR_NONE)
+	if (user_fields_apply(ctx, &row, out, &q->fields, err) != ERR_NONE)
 		return err->code;
 	user_put(ctx, out, &row);
-	publish(ctx, EVENT_USER_UPDATED, out);
+	user_publish(ctx, EVENT_USER_UPDATED, out);
+	return ERR_NONE;
+}
+
+/* (4) The event that tells the new status tells this too. */
+static enum err_code tokens_revoke(struct context *ctx, struct user *u, struct err *err)
+{
+	struct revocation q = {.kind = REVOKED_USER,
+	                       .name = u->id,
+	                       .reason = bytes_of(user_status_names[u->status]),
+	                       .told = true};
+	struct revoked    r;
+
+	if (revocation_add(ctx, &q, &r, err) != ERR_NONE)
+		return err->code;
+	u->tokens_not_before_s = r.not_before_s;
+	return ERR_NONE;
+}
+
+static enum err_code tokens_show(struct context *ctx, struct user *u, struct err *err)
+{
+	struct revoked r;
+
+	if (revocation_get(ctx, REVOKED_USER, u->id, &r, err) != ERR_NONE)
+		return err->code;
+	u->tokens_not_before_s = r.not_before_s;
 	return ERR_NONE;
 }
 
@@ -300,12 +364,15 @@ enum err_code user_become(struct context *ctx, const struct user_patch *q, enum 
 	    match_check(&q->match, out->version, err) != ERR_NONE)
 		return err->code;
 	if (bytes_is(row_text(&out->row, "status"), user_status_names[status]))
-		return ERR_NONE;
-	if (out->status == USER_DELETED)
-		return err_field(err, ERR_NOT_NOW, "id", "id: the user is deleted and cannot change");
+		return tokens_show(ctx, out, err);
+	if (status_check(out->status, err) != ERR_NONE)
+		return err->code;
 	row_from(&row, ctx->arena, &out->row);
 	row_set_text(&row, "status", bytes_of(user_status_names[status]));
 	user_put(ctx, out, &row);
-	publish(ctx, events[status], out);
-	return ERR_NONE;
+	user_publish(ctx, events[status], out);
+	if (status == USER_ACTIVE)
+		return tokens_show(ctx, out, err);
+	signout_queue(ctx, out);
+	return tokens_revoke(ctx, out, err);
 }

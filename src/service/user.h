@@ -12,16 +12,20 @@
  *        |      reactivate        |
  *        +------> deleted <-------+
  *
+ * and from each of them `erasing`, until nothing of it is left.
+ *
  * What always holds
  * (1) `version` rises by one with every change of the profile. Whoever changes it may say which version it read; then it
  *     changes that one or none.
  * (2) A field that is not sent stays as it is.
  * (3) To be what it is asked to become changes nothing. Nothing leads back from deleted, and a deleted user does not change.
- *     Its addresses stay taken. */
+ *     Its addresses stay taken. A user that is being erased does not change either, and its id is not free before it is.
+ * (4) Suspending and deleting revoke the user's tokens in the same commit (revocation.h). Reactivating leaves them revoked. */
 #ifndef SERVICE_USER_H
 #define SERVICE_USER_H
 
 #include "service/context.h"
+#include "service/event.h"
 #include "service/user_email.h"
 
 enum {
@@ -36,7 +40,7 @@ enum {
 	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
 };
 
-enum user_status { USER_ACTIVE, USER_SUSPENDED, USER_DELETED };
+enum user_status { USER_ACTIVE, USER_SUSPENDED, USER_DELETED, USER_ERASING };
 extern const char *const user_status_names[]; /* NULL last */
 
 struct user {
@@ -47,6 +51,8 @@ struct user {
 	struct bytes     email, email_id;                                      /* the primary one */
 	struct item      attributes;
 	struct item      row; /* PROFILE */
+
+	int64_t tokens_not_before_s; /* user_become's: tokens issued then or before are revoked; 0: none */
 };
 
 /* Is it one? Plain, and not personal on its face. */
@@ -105,15 +111,16 @@ struct user_fields {
 };
 
 struct user_new {
-	struct bytes       id; /* empty: it is generated */
-	struct user_fields fields;
-	struct bytes       email; /* normalised, to be claimed with it; empty: none */
+	struct bytes              id; /* empty: it is generated */
+	struct user_fields        fields;
+	struct bytes              email; /* normalised, to be claimed with it; empty: none */
+	const struct email_terms *terms; /* of the claim; may be NULL */
 };
 
 struct user_created {
 	struct user        user;
 	bool               claimed;
-	struct email_claim claim; /* if claimed */
+	struct email_claim claim; /* if claimed. Refused: there is no user either. */
 };
 
 enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,
@@ -131,7 +138,7 @@ enum err_code user_change(struct context *ctx, const struct user_patch *q, struc
 enum err_code user_become(struct context *ctx, const struct user_patch *q, enum user_status status,
                           struct user *out, struct err *err);
 
-/* ---- for user_email.h ---- */
+/* ---- for user_email.h and sync.h ---- */
 
 /* The user as it is to be changed: there, not deleted, and of the version that was read. */
 enum err_code user_take(struct context *ctx, struct bytes id, const struct user_match *match,
@@ -140,10 +147,26 @@ enum err_code user_take(struct context *ctx, struct bytes id, const struct user_
 /* Writes its row, one version on (1). */
 void user_put(struct context *ctx, struct user *u, struct row *row);
 
+/* Begins the row of a user that is not there yet: active, of version 0 until user_put. */
+void user_begin(struct context *ctx, struct bytes id, struct user *out, struct row *row);
+
+/* Sets the fields in its row (2). ERR_INVALID: that would be too many attributes. */
+enum err_code user_fields_apply(struct context *ctx, struct row *row, const struct user *u,
+                                const struct user_fields *fields, struct err *err);
+
+void user_publish(struct context *ctx, enum event_type type, const struct user *u);
+
 /* A random id, for users and addresses. */
 struct bytes user_id_make(struct context *ctx);
 
 struct bytes user_key(struct arena *a, struct bytes id);
+
+/* Of a row PROFILE. One that is none of ours counts as suspended. */
+enum user_status user_status_of(const struct item *profile);
+enum err_code    user_erasing(struct err *err); /* ERR_NOT_NOW: it is being erased */
+
+/* The key of a user's PROFILE, to be looked at. */
+void user_profile_key(struct arena *a, struct bytes id, struct looked *out);
 
 /* "2026-11-15T22:00:00Z" */
 struct bytes user_time(struct arena *a, int64_t now_us);

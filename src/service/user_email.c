@@ -1,8 +1,8 @@
 /* Addresses of users: see user_email.h. */
 #include "service/user_email.h"
 
-#include "base/crypto.h"
 #include "service/event.h"
+#include "service/revocation.h"
 #include "service/row.h"
 #include "service/user.h"
 
@@ -45,9 +45,14 @@ static struct user_email email_put(struct context *ctx, struct row *row)
 	return email_of(&item);
 }
 
+void user_marker_key(struct arena *a, struct bytes email, struct looked *out)
+{
+	looked_init(out, email_key(a, email), BYTES(KEY_MARKER));
+}
+
 static enum err_code marker_look(struct context *ctx, struct bytes email, struct looked *out, struct err *err)
 {
-	looked_init(out, email_key(ctx->arena, email), BYTES(KEY_MARKER));
+	user_marker_key(ctx->arena, email, out);
 	return ctx_look_in(ctx, TABLE_USERS, out, err);
 }
 
@@ -132,6 +137,12 @@ enum err_code user_emails_find(struct context *ctx, struct bytes user, struct us
 	return emails_query(ctx, user, out, err);
 }
 
+static bool is_claim(const struct looked *marker)
+{
+	return row_i64(&marker->item, "ttl", 0) > 0;
+}
+
+/* (6) Where only a proof takes an address, claims from before the setting was changed have no owner either. */
 enum err_code email_owner_find(struct context *ctx, struct bytes email, struct email_owner *out,
                                struct err *err)
 {
@@ -140,7 +151,7 @@ enum err_code email_owner_find(struct context *ctx, struct bytes email, struct e
 	*out = (struct email_owner){0};
 	if (marker_look(ctx, email, &marker, err) != ERR_NONE)
 		return err->code;
-	if (!marker.found)
+	if (!marker.found || (is_claim(&marker) && ctx->services->claims_verified))
 		return ERR_NONE;
 	out->user = row_text(&marker.item, "userId");
 	out->email_id = row_text(&marker.item, "emailId");
@@ -151,63 +162,6 @@ enum err_code email_owner_find(struct context *ctx, struct bytes email, struct e
 	return ERR_NONE;
 }
 
-/* ---- codes (4) ---- */
-
-/* Crockford's digits: none is taken for another. */
-static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
-static void code_make(struct context *ctx, char code[EMAIL_CODE_CHARS])
-{
-	uint8_t bits[EMAIL_CODE_CHARS];
-
-	ctx->services->random(bits, sizeof(bits));
-	for (int i = 0; i < EMAIL_CODE_CHARS; i++)
-		code[i] = digits[bits[i] % 32];
-}
-
-/* As people type it: small letters, O for 0, I and L for 1. */
-static struct bytes code_clean(struct arena *a, struct bytes typed)
-{
-	char *out = arena_alloc(a, typed.len);
-
-	for (size_t i = 0; i < typed.len; i++) {
-		char c = typed.data[i] >= 'a' && typed.data[i] <= 'z' ? (char)(typed.data[i] - 'a' + 'A')
-		                                                      : typed.data[i];
-
-		out[i] = c == 'O' ? '0' : c == 'I' || c == 'L' ? '1' : c;
-	}
-	return (struct bytes){out, typed.len};
-}
-
-/* Of one address: the same code for another has another hash. */
-static struct bytes code_hash(struct context *ctx, struct bytes email_id, struct bytes code)
-{
-	return identifier_hash_text(
-	        &ctx->services->identifiers, ctx->arena, "email-code",
-	        arena_printf(ctx->arena, "%.*s\n%.*s", BYTES_ARG(email_id), BYTES_ARG(code)));
-}
-
-static void code_drop(struct row *row)
-{
-	row_remove(row, "codeHash");
-	row_remove(row, "codeExpires");
-	row_remove(row, "codeTries");
-}
-
-/* A new code for the address of that row, in the place of the one before. It ends with the claim at the latest. */
-static void code_give(struct context *ctx, struct row *row, struct bytes email_id, int64_t claim_ends_s,
-                      struct email_claim *out)
-{
-	int64_t ends_s = ctx->now_s + EMAIL_CODE_S;
-
-	code_make(ctx, out->code);
-	out->code_expires_s = claim_ends_s > 0 && claim_ends_s < ends_s ? claim_ends_s : ends_s;
-	row_set_text(row, "codeHash", code_hash(ctx, email_id, (struct bytes){out->code, EMAIL_CODE_CHARS}));
-	row_set_i64(row, "codeExpires", out->code_expires_s);
-	row_set_i64(row, "codeTries", 0);
-	out->email = email_put(ctx, row);
-}
-
 /* ---- adding ---- */
 
 static enum err_code taken(struct err *err)
@@ -215,76 +169,151 @@ static enum err_code taken(struct err *err)
 	return err_field(err, ERR_EMAIL_TAKEN, "email", "Email not available");
 }
 
-/* (3) The user claimed it before: another code, and the end stays. */
-static enum err_code claim_again(struct context *ctx, const struct user *u, struct bytes email_id,
-                                 struct email_claim *out, struct err *err)
+/* One address that is being added. */
+struct adding {
+	struct context           *ctx;
+	const struct email_add   *q;
+	const struct user_policy *policy;
+	struct looked             marker;
+	bool                      marks; /* the claim takes the address (1) */
+	struct email_claim       *out;
+};
+
+/* (6) Does a marker that is not this user's stand in the way? */
+static bool is_held(struct context *ctx, const struct looked *marker)
+{
+	return marker->found && !(is_claim(marker) && ctx->services->claims_verified);
+}
+
+/* (4) In the place of the one before. It ends with the claim at the latest. */
+static void code_give(const struct adding *a, struct row *row, struct bytes email_id, int64_t claim_ends_s)
+{
+	int64_t          ends_s = a->ctx->now_s + a->policy->code_s;
+	struct code_kept kept = {email_id, claim_ends_s > 0 && claim_ends_s < ends_s ? claim_ends_s : ends_s};
+
+	code_make(a->ctx, a->policy->code_chars, &a->out->code);
+	code_keep(a->ctx, row, &a->out->code, &kept);
+	a->out->code_expires_s = kept.ends_s;
+	a->out->email = email_put(a->ctx, row);
+}
+
+static void index_set(struct context *ctx, struct row *row, struct bytes user, struct bytes email)
+{
+	row_set_text(row, "GSI1PK", email_key(ctx->arena, email));
+	row_set_text(row, "GSI1SK", user_key(ctx->arena, user));
+}
+
+/* (3) The user claimed it before: another code, and the end stays. A claim without a marker takes the address if it can. */
+static enum err_code claim_again(const struct adding *a, struct bytes email_id, struct err *err)
 {
 	struct looked old;
 	struct row    row;
+	int64_t       ends_s;
 
-	if (email_look(ctx, u->id, email_id, &old, err) != ERR_NONE)
+	if (email_look(a->ctx, a->q->user, email_id, &old, err) != ERR_NONE)
 		return err->code;
 	if (!old.found || is_true(&old.item, "isVerified"))
 		return taken(err);
-	out->again = true;
-	row_from(&row, ctx->arena, &old.item);
-	code_give(ctx, &row, email_id, row_i64(&old.item, "ttl", 0), out);
+	ends_s = row_i64(&old.item, "ttl", 0);
+	a->out->again = true;
+	row_from(&row, a->ctx->arena, &old.item);
+	if (a->marks && !a->marker.found)
+		index_set(a->ctx, &row, a->q->user, a->q->email);
+	code_give(a, &row, email_id, ends_s);
+	if (a->marks && !a->marker.found)
+		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
 	return ERR_NONE;
 }
 
-static void claim_new(struct context *ctx, const struct user *u, struct bytes email, struct email_claim *out)
+static void claim_new(const struct adding *a)
 {
-	struct bytes id = user_id_make(ctx), pk = user_key(ctx->arena, u->id);
+	struct bytes id = user_id_make(a->ctx);
+	int64_t      ends_s = a->ctx->now_s + a->policy->claim_s;
 	struct row   row;
 
-	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", pk);
-	row_set_text(&row, "SK", email_key(ctx->arena, id));
-	row_set_text(&row, "GSI1PK", email_key(ctx->arena, email));
-	row_set_text(&row, "GSI1SK", pk);
-	row_set_text(&row, "email", email);
+	row_init(&row, a->ctx->arena);
+	row_set_text(&row, "PK", user_key(a->ctx->arena, a->q->user));
+	row_set_text(&row, "SK", email_key(a->ctx->arena, id));
+	if (a->marks)
+		index_set(a->ctx, &row, a->q->user, a->q->email);
+	row_set_text(&row, "email", a->q->email);
 	row_set(&row, "isVerified", value_bool(false));
 	row_set(&row, "isPrimary", value_bool(false));
-	row_set_text(&row, "createdAt", user_time(ctx->arena, ctx->now_us));
-	row_set_i64(&row, "ttl", ctx->now_s + EMAIL_CLAIM_S);
-	code_give(ctx, &row, id, ctx->now_s + EMAIL_CLAIM_S, out);
-	marker_put(ctx, u->id, &out->email, out->email.expires_s);
-	publish(ctx, EVENT_EMAIL_ADDED, u->id, id);
+	row_set_text(&row, "createdAt", user_time(a->ctx->arena, a->ctx->now_us));
+	row_set_i64(&row, "ttl", ends_s);
+	code_give(a, &row, id, ends_s);
+	if (a->marks)
+		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
+	publish(a->ctx, EVENT_EMAIL_ADDED, a->q->user, id);
 }
 
-enum err_code user_email_claim(struct context *ctx, const struct user *u, struct bytes email,
-                               struct email_claim *out, struct err *err)
+/* Counts the request, and looks whose the address is. Refused: nothing more is to be done. */
+static enum err_code adding_begin(struct adding *a, struct context *ctx, const struct email_add *q,
+                                  struct email_claim *out, struct err *err)
 {
-	struct looked marker;
+	const struct code_subject who = {q->user, q->email};
+	bool                      neutral = q->terms != NULL && q->terms->neutral;
 
 	*out = (struct email_claim){0};
-	if (marker_look(ctx, email, &marker, err) != ERR_NONE)
+	*a = (struct adding){.ctx = ctx, .q = q, .policy = email_policy(q->terms), .out = out};
+	a->marks = !neutral && !ctx->services->claims_verified;
+	if (code_request_count(ctx, q->terms, &who, &out->standing, err) != ERR_NONE ||
+	    marker_look(ctx, q->email, &a->marker, err) != ERR_NONE)
 		return err->code;
-	if (marker.found && bytes_equal(row_text(&marker.item, "userId"), u->id))
-		return claim_again(ctx, u, row_text(&marker.item, "emailId"), out, err);
-	if (marker.found)
+	if (out->standing.refused || bytes_equal(row_text(&a->marker.item, "userId"), q->user) ||
+	    !is_held(ctx, &a->marker))
+		return ERR_NONE;
+	if (!neutral)
 		return taken(err);
-	claim_new(ctx, u, email, out);
+	out->hidden = true;
+	if (!is_claim(&a->marker))
+		out->owner = row_text(&a->marker.item, "userId");
 	return ERR_NONE;
+}
+
+enum err_code user_email_claim(struct context *ctx, const struct email_add *q, struct email_claim *out,
+                               struct err *err)
+{
+	struct adding a;
+
+	if (adding_begin(&a, ctx, q, out, err) != ERR_NONE)
+		return err->code;
+	if (!out->standing.refused)
+		claim_new(&a);
+	return ERR_NONE;
+}
+
+static const struct user_email *claim_find(const struct user_emails *emails, struct bytes email)
+{
+	for (uint32_t i = 0; i < emails->count; i++)
+		if (bytes_equal(emails->list[i].email, email))
+			return &emails->list[i];
+	return NULL;
 }
 
 /* (5) The profile is read before the addresses are counted, and changed if one is added. */
-enum err_code user_email_add(struct context *ctx, struct bytes user, struct bytes email,
-                             struct email_claim *out, struct err *err)
+enum err_code user_email_add(struct context *ctx, const struct email_add *q, struct email_claim *out,
+                             struct err *err)
 {
-	struct user_emails emails;
-	struct user        u;
-	struct row         row;
+	const struct user_email *own;
+	struct user_emails       emails;
+	struct user              u;
+	struct adding            a;
+	struct row               row;
 
-	if (user_take(ctx, user, &(struct user_match){0}, &u, err) != ERR_NONE ||
-	    emails_query(ctx, user, &emails, err) != ERR_NONE ||
-	    user_email_claim(ctx, &u, email, out, err) != ERR_NONE)
+	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
+	    emails_query(ctx, q->user, &emails, err) != ERR_NONE ||
+	    adding_begin(&a, ctx, q, out, err) != ERR_NONE)
 		return err->code;
-	if (out->again)
+	if (out->standing.refused)
 		return ERR_NONE;
-	if (emails.count >= USER_EMAILS_MAX)
-		return err_field(err, ERR_LIMIT, "email", "email: a user has at most %d addresses",
-		                 USER_EMAILS_MAX);
+	own = claim_find(&emails, q->email);
+	if (own != NULL)
+		return claim_again(&a, own->id, err);
+	if (emails.count >= a.policy->emails_max)
+		return err_field(err, ERR_LIMIT, "email", "email: a user has at most %u addresses",
+		                 a.policy->emails_max);
+	claim_new(&a);
 	row_from(&row, ctx->arena, &u.row);
 	row_set_i64(&row, "emailsVersion", row_i64(&u.row, "emailsVersion", 0) + 1);
 	ctx_put(ctx, TABLE_USERS, row_item(&row));
@@ -293,80 +322,214 @@ enum err_code user_email_add(struct context *ctx, struct bytes user, struct byte
 
 /* ---- verifying ---- */
 
-static enum err_code entry_wrong(struct context *ctx, const struct user_email *e, struct email_verdict *out)
+static void entry_wrong(struct context *ctx, const struct email_entry *q, struct email_verdict *out)
 {
-	int64_t    tries = row_i64(&e->row, "codeTries", 0) + 1;
+	int64_t    tries = row_i64(&out->email.row, "codeTries", 0) + 1;
+	int64_t    most = email_policy(q->terms)->code_tries;
 	struct row row;
 
-	row_from(&row, ctx->arena, &e->row);
+	row_from(&row, ctx->arena, &out->email.row);
 	row_set_i64(&row, "codeTries", tries);
-	if (tries >= EMAIL_CODE_TRIES_MAX)
+	if (tries >= most)
 		code_drop(&row);
 	out->outcome = ENTRY_WRONG;
-	out->tries_left = tries >= EMAIL_CODE_TRIES_MAX ? 0 : (unsigned)(EMAIL_CODE_TRIES_MAX - tries);
+	out->tries_left = tries >= most ? 0 : (unsigned)(most - tries);
 	out->email = email_put(ctx, &row);
-	return ERR_NONE;
 }
 
-/* The user's rows say that this address is the primary one. */
+/* The rows of a user and of its address say that this one is primary. */
+static void prefer_in(struct context *ctx, struct row *profile, struct bytes user, struct row *email,
+                      const struct user_email *e)
+{
+	row_set(email, "isPrimary", value_bool(true));
+	row_set_text(profile, "email", e->email);
+	row_set_text(profile, "primaryEmailId", e->id);
+	index_set(ctx, profile, user, e->email);
+}
+
 static void prefer(struct context *ctx, struct user *u, struct row *email, const struct user_email *e)
 {
 	struct row profile;
 
-	row_set(email, "isPrimary", value_bool(true));
 	row_from(&profile, ctx->arena, &u->row);
-	row_set_text(&profile, "email", e->email);
-	row_set_text(&profile, "primaryEmailId", e->id);
-	row_set_text(&profile, "GSI1PK", email_key(ctx->arena, e->email));
-	row_set_text(&profile, "GSI1SK", user_key(ctx->arena, u->id));
+	prefer_in(ctx, &profile, u->id, email, e);
 	user_put(ctx, u, &profile);
 }
 
-/* (1), (2): the first that is verified becomes the primary one. */
-static enum err_code entry_right(struct context *ctx, struct user *u, const struct user_email *e,
-                                 struct email_verdict *out, struct err *err)
+static void claim_delete(struct context *ctx, struct bytes user, struct bytes email_id)
 {
-	bool          first = u->email_id.len == 0;
-	struct looked marker;
-	struct row    row;
+	ctx_delete(ctx, TABLE_USERS,
+	           row_key_two(ctx->arena, user_key(ctx->arena, user), email_key(ctx->arena, email_id)));
+	publish(ctx, EVENT_EMAIL_REMOVED, user, email_id);
+}
 
-	if (marker_look(ctx, e->email, &marker, err) != ERR_NONE)
+/* (6) A proof takes the place of a claim, whose row goes with its marker (1). */
+static enum err_code claim_evict(struct context *ctx, const struct looked *marker, struct err *err)
+{
+	struct bytes  user = row_text(&marker->item, "userId"), email_id = row_text(&marker->item, "emailId");
+	struct looked other;
+
+	if (email_look(ctx, user, email_id, &other, err) != ERR_NONE)
 		return err->code;
-	if (!marks(&marker, u->id, e->id))
-		return taken(err);
-	row_from(&row, ctx->arena, &e->row);
+	if (other.found && !is_true(&other.item, "isVerified"))
+		claim_delete(ctx, user, email_id);
+	return ERR_NONE;
+}
+
+/* (2) The first that is verified becomes the primary one. */
+static void entry_take(struct context *ctx, struct user *u, struct email_verdict *out)
+{
+	const struct user_email e = out->email;
+	bool                    first = u->email_id.len == 0;
+	struct row              row;
+
+	row_from(&row, ctx->arena, &e.row);
 	code_drop(&row);
 	row_remove(&row, "ttl");
 	row_set(&row, "isVerified", value_bool(true));
 	row_set_text(&row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
+	index_set(ctx, &row, u->id, e.email);
 	if (first)
-		prefer(ctx, u, &row, e);
+		prefer(ctx, u, &row, &e);
 	out->outcome = ENTRY_RIGHT;
 	out->email = email_put(ctx, &row);
-	marker_put(ctx, u->id, e, 0);
-	publish(ctx, EVENT_EMAIL_VERIFIED, u->id, e->id);
+	marker_put(ctx, u->id, &e, 0);
+	publish(ctx, EVENT_EMAIL_VERIFIED, u->id, e.id);
 	if (first)
-		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, u->id, e->id);
+		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, u->id, e.id);
+}
+
+/* (1), (6) */
+static enum err_code entry_right(struct context *ctx, struct user *u, struct email_verdict *out,
+                                 struct err *err)
+{
+	struct looked marker;
+
+	if (marker_look(ctx, out->email.email, &marker, err) != ERR_NONE)
+		return err->code;
+	if (!marks(&marker, u->id, out->email.id) && is_held(ctx, &marker)) {
+		out->outcome = ENTRY_LOST;
+		claim_delete(ctx, u->id, out->email.id);
+		return ERR_NONE;
+	}
+	if (marker.found && !marks(&marker, u->id, out->email.id) &&
+	    claim_evict(ctx, &marker, err) != ERR_NONE)
+		return err->code;
+	entry_take(ctx, u, out);
 	return ERR_NONE;
 }
 
 enum err_code user_email_verify(struct context *ctx, const struct email_entry *q, struct email_verdict *out,
                                 struct err *err)
 {
-	struct user_email e;
 	struct user       u;
-	struct bytes      kept;
+	struct code_entry entry = {.who.user = q->user};
+	bool              kept;
 
+	*out = (struct email_verdict){.outcome = ENTRY_NO_CODE};
 	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
-	    email_get(ctx, q, &e, err) != ERR_NONE)
+	    email_get(ctx, q, &out->email, err) != ERR_NONE)
 		return err->code;
-	*out = (struct email_verdict){.outcome = ENTRY_NO_CODE, .email = e};
-	kept = row_text(&e.row, "codeHash");
-	if (kept.len == 0 || row_expired(&e.row, "codeExpires", ctx->now_us))
+	if (out->email.verified)
 		return ERR_NONE;
-	if (!crypto_equal(kept, code_hash(ctx, e.id, code_clean(ctx->arena, q->code))))
-		return entry_wrong(ctx, &e, out);
-	return entry_right(ctx, &u, &e, out, err);
+	kept = code_is_kept(ctx, &out->email.row);
+	entry.who.email = out->email.email;
+	entry.right = kept && code_matches(ctx, &out->email.row, out->email.id, q->code);
+	if (code_entry_count(ctx, q->terms, &entry, &out->standing, err) != ERR_NONE)
+		return err->code;
+	if (out->standing.refused || !kept)
+		return ERR_NONE;
+	if (entry.right)
+		return entry_right(ctx, &u, out, err);
+	entry_wrong(ctx, q, out);
+	return ERR_NONE;
+}
+
+/* ---- trusting somebody else's verification ---- */
+
+/* One that the user has not, as it will be written; its profile changes with it (5). */
+static void trust_new(struct context *ctx, const struct email_trust *t, struct row *row)
+{
+	struct bytes id = user_id_make(ctx);
+
+	row_init(row, ctx->arena);
+	row_set_text(row, "PK", user_key(ctx->arena, t->user->id));
+	row_set_text(row, "SK", email_key(ctx->arena, id));
+	row_set_text(row, "email", t->email);
+	row_set(row, "isPrimary", value_bool(false));
+	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
+	row_set_i64(t->profile, "emailsVersion", row_i64(&t->user->row, "emailsVersion", 0) + 1);
+	publish(ctx, EVENT_EMAIL_ADDED, t->user->id, id);
+}
+
+/* (1), (2) */
+static void trust_put(struct context *ctx, struct email_trust *t, struct row *row)
+{
+	struct user_email e;
+	struct item       item;
+
+	code_drop(row);
+	row_remove(row, "ttl");
+	index_set(ctx, row, t->user->id, t->email);
+	row_set(row, "isVerified", value_bool(true));
+	row_set_text(row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
+	item = row_item(row);
+	e = email_of(&item);
+	t->changed = true;
+	t->primary = t->user->email_id.len == 0;
+	if (t->primary)
+		prefer_in(ctx, t->profile, t->user->id, row, &e);
+	e = email_put(ctx, row);
+	marker_put(ctx, t->user->id, &e, 0);
+	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, e.id);
+	if (t->primary)
+		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, e.id);
+}
+
+/* The row of a user's own claim or address, read by its key; not found if it has none. */
+static enum err_code own_look(struct context *ctx, const struct email_trust *t, struct looked *out,
+                              struct err *err)
+{
+	uint32_t                 emails_max = user_bounds_now(&ctx->services->users).emails_max;
+	const struct user_email *own;
+	struct user_emails       emails;
+
+	*out = (struct looked){.found = false};
+	if (emails_query(ctx, t->user->id, &emails, err) != ERR_NONE)
+		return err->code;
+	own = claim_find(&emails, t->email);
+	if (own != NULL)
+		return email_look(ctx, t->user->id, own->id, out, err);
+	return emails.count < emails_max ? ERR_NONE
+	                                 : err_field(err, ERR_LIMIT, "email",
+	                                             "email: a user has at most %u addresses", emails_max);
+}
+
+/* Like a proof with a code (6). */
+enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err)
+{
+	struct looked marker, old;
+	struct row    row;
+	bool          others;
+
+	t->changed = t->primary = false;
+	if (marker_look(ctx, t->email, &marker, err) != ERR_NONE)
+		return err->code;
+	others = marker.found && !bytes_equal(row_text(&marker.item, "userId"), t->user->id);
+	if (others && is_held(ctx, &marker))
+		return taken(err);
+	if (own_look(ctx, t, &old, err) != ERR_NONE)
+		return err->code;
+	if (old.found && is_true(&old.item, "isVerified"))
+		return ERR_NONE;
+	if (others && claim_evict(ctx, &marker, err) != ERR_NONE)
+		return err->code;
+	if (old.found)
+		row_from(&row, ctx->arena, &old.item);
+	else
+		trust_new(ctx, t, &row);
+	trust_put(ctx, t, &row);
+	return ERR_NONE;
 }
 
 /* ---- removing, and which one is primary ---- */
@@ -375,6 +538,7 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 {
 	struct user_email e;
 	struct user       u;
+	struct bytes      hash;
 	struct looked     marker;
 
 	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
@@ -389,7 +553,10 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 	if (marks(&marker, u.id, e.id))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
 	publish(ctx, EVENT_EMAIL_REMOVED, u.id, e.id);
-	return ERR_NONE;
+	if (!e.verified ||
+	    !identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, e.email, &hash))
+		return ERR_NONE;
+	return revocation_add_address(ctx, hash, BYTES("address removed"), err);
 }
 
 /* The one that was primary is so no longer. */

@@ -1,28 +1,30 @@
-/* Addresses of users. An address is taken when it is added: its marker is written in the same commit. Whoever adds it proves
- * that it is his with a code that was sent to it.
+/* Addresses of users. Whoever adds an address proves that it is his with a code that was sent to it (email_code.h).
+ *
+ * When it is taken is a setting (services.claims_verified):
+ *   added      an address is taken when it is added: its marker is written in the same commit
+ *   verified   it is taken once it is verified; until then any number of users may claim it, without a marker
+ * A caller that must not learn whether an address is taken claims it without a marker in either case, and is answered the same
+ * whether or not somebody has it: a claim of an address that is taken has a code that nobody is told.
  *
  * What always holds
- * (1) An address has one marker at most, so it has one user. Address and marker are written, kept and removed together.
+ * (1) An address has one marker at most, and a verified one exactly one, so it has one user. A row with GSI1PK has a marker, and
+ *     both are written, kept and removed together; a claim without a marker has no GSI1PK either.
  * (2) A user has no primary address until one is verified. From then on it has exactly one; it is verified, and cannot be
  *     removed.
  * (3) An address that was not verified expires, together with its marker. Another code does not prolong that.
  * (4) A code is random, and kept only as a keyed hash. It works once, for a while, and for a few entries; a newer one
  *     replaces it.
- * (5) A user has at most USER_EMAILS_MAX addresses. Whoever adds one changes PROFILE, so of two at once one counts again. */
+ * (5) A user has at most so many addresses (user_policy.h). Whoever adds one changes PROFILE, so of two at once one counts again.
+ * (6) A marker that stands for a proof is never taken over. One that stands for a claim (it has a ttl) is, by a proof, under
+ *     `verified`; under `added` the claim holds. So both settings may follow each other: rows of either are right under both. */
 #ifndef SERVICE_USER_EMAIL_H
 #define SERVICE_USER_EMAIL_H
 
-#include "service/context.h"
+#include "service/email_code.h"
 
-enum {
-	USER_EMAILS_MAX = 20,
-	USER_EMAIL_BYTES_MAX = 1024, /* normalised */
-	EMAIL_CLAIM_S = 24 * 3600,
-	EMAIL_CODE_S = 15 * 60,
-	EMAIL_CODE_CHARS = 8, /* 40 bits: too many to guess, whatever is counted */
-	EMAIL_CODE_TRIES_MAX = 5,
-};
+enum { USER_EMAIL_BYTES_MAX = 1024 }; /* normalised */
 
+struct row;
 struct user;
 struct user_match;
 
@@ -38,35 +40,47 @@ struct user_emails {
 	uint32_t           count;
 };
 
-/* A code that was asked for. It is told once. */
+/* An address that was asked for, and its code, which is told once. */
 struct email_claim {
-	struct user_email email;
-	bool              again; /* the user had added the address before */
-	char              code[EMAIL_CODE_CHARS];
-	int64_t           code_expires_s;
+	struct code_standing standing; /* refused: there is no claim, and no code */
+	struct user_email    email;
+	bool                 again; /* the user had added the address before */
+	struct code          code;
+	int64_t              code_expires_s;
+	bool                 hidden; /* a neutral claim of an address that is taken: its code is for nobody */
+	struct bytes         owner;  /* of a hidden one: who verified the address; empty: nobody has */
 };
 
 /* ERR_NOT_FOUND if there is no such user; here and below. */
 enum err_code user_emails_find(struct context *ctx, struct bytes user, struct user_emails *out,
                                struct err *err);
 
-/* Adds a normalised address, or makes another code for it. ERR_EMAIL_TAKEN, ERR_LIMIT. */
-enum err_code user_email_add(struct context *ctx, struct bytes user, struct bytes email,
-                             struct email_claim *out, struct err *err);
+/* A normalised address for a user. */
+struct email_add {
+	struct bytes              user, email;
+	const struct email_terms *terms; /* may be NULL */
+};
+
+/* Adds it, or makes another code for it. ERR_EMAIL_TAKEN, ERR_LIMIT. */
+enum err_code user_email_add(struct context *ctx, const struct email_add *q, struct email_claim *out,
+                             struct err *err);
 
 /* The same for a user that is being created: nobody else knows it yet. */
-enum err_code user_email_claim(struct context *ctx, const struct user *u, struct bytes email,
-                               struct email_claim *out, struct err *err);
+enum err_code user_email_claim(struct context *ctx, const struct email_add *q, struct email_claim *out,
+                               struct err *err);
 
-enum email_entry_outcome { ENTRY_RIGHT, ENTRY_WRONG, ENTRY_NO_CODE };
+/* LOST: the code was right, but another user has the address. The claim is gone. */
+enum email_entry_outcome { ENTRY_RIGHT, ENTRY_WRONG, ENTRY_NO_CODE, ENTRY_LOST };
 
 /* One of a user's addresses; and what is said of it. */
 struct email_entry {
-	struct bytes user, email_id;
-	struct bytes code; /* as it was typed */
+	struct bytes              user, email_id;
+	struct bytes              code;  /* as it was typed */
+	const struct email_terms *terms; /* may be NULL */
 };
 
 struct email_verdict {
+	struct code_standing standing; /* refused: the code was not looked at, and the outcome says nothing */
 	enum email_entry_outcome outcome;
 	unsigned                 tries_left; /* ENTRY_WRONG */
 	struct user_email        email;
@@ -75,6 +89,18 @@ struct email_verdict {
 /* A wrong code is a result, and counts. */
 enum err_code user_email_verify(struct context *ctx, const struct email_entry *q, struct email_verdict *out,
                                 struct err *err);
+
+/* An address that somebody whom we trust has verified (sync.h). */
+struct email_trust {
+	const struct user *user;
+	struct bytes       email;   /* normalised */
+	struct row        *profile; /* the user's row, which the caller writes */
+	bool               changed; /* else the user had it, verified, before */
+	bool               primary; /* it has become the primary one */
+};
+
+/* Written as a verified address, with its marker; as the primary one if it is the first. ERR_EMAIL_TAKEN, ERR_LIMIT. */
+enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struct err *err);
 
 /* ERR_NOT_NOW if it is the primary one. */
 enum err_code user_email_remove(struct context *ctx, const struct email_entry *q, struct err *err);
@@ -89,6 +115,9 @@ struct email_owner {
 	struct bytes user, email_id;
 	bool         verified;
 };
+
+/* The key of the marker of a normalised address, to be looked at. */
+void user_marker_key(struct arena *a, struct bytes email, struct looked *out);
 
 enum err_code email_owner_find(struct context *ctx, struct bytes email, struct email_owner *out,
                                struct err *err);

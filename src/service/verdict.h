@@ -13,6 +13,7 @@
 	X(VERDICT_SIGNED_OUT, "signed_out", 403)                                                             \
 	X(VERDICT_LOCKED, "locked", 423)                                                                     \
 	X(VERDICT_LOCKED_PERMANENT, "locked_permanent", 423)                                                 \
+	X(VERDICT_INVALID_TOKEN, "invalid_token", 401)                                                       \
 	X(VERDICT_BLOCKED, "blocked", 403)
 
 enum verdict_kind {

@@ -254,6 +254,9 @@ struct table_backend {
 	enum err_code (*remove)(struct table *t, struct arena *a, struct bytes name,
 	                        struct table_description *r, struct err *err);
 
+	/* Is there certainly no such table? Costs next to nothing. NULL: nobody knows without asking. */
+	bool (*lacks)(const struct table *t, struct bytes name);
+
 	/* Lets so much time pass, so that others get through. NULL: turns run one at a time. */
 	void (*pause)(struct table *t, int64_t us);
 };

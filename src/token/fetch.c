@@ -19,20 +19,21 @@ static struct bytes url_split(struct bytes url, struct arena *a, const char **or
 	return (struct bytes){path, url.len - (size_t)(path - url.data)};
 }
 
-static enum err_code get(void *ctx, struct bytes url, struct arena *a, struct bytes *body, struct err *err)
+static enum err_code get(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
+                         struct bytes *body, struct err *err)
 {
-	const struct token_fetch_options *o = ctx;
-	static const int64_t              wait_us = TOKEN_FETCH_S * 1000000;
-	struct outbound_options  target = {.name = "token issuer", .ca_file = o->ca_file, .clock = o->clock};
+	struct clock            *clock = ctx;
+	static const int64_t     wait_us = TOKEN_FETCH_S * 1000000;
+	struct outbound_options  target = {.name = "token issuer", .ca_file = route->ca_file, .clock = clock};
 	struct outbound_request  request = {.method = BYTES("GET"), .repeatable = true};
 	struct outbound_response answer;
 	struct outbound         *out;
 	enum err_code            rc;
 
 	request.path = url_split(url, a, &target.url);
-	request.deadline_us = clock_steady_us(o->clock) + wait_us;
+	request.deadline_us = clock_steady_us(clock) + wait_us;
 	outbound_header_add(&request, BYTES("Accept"), BYTES("application/json"));
-	target.allow_private = o->allow_private;
+	target.allow_private = route->allow_private;
 	target.calls_max = 1;
 	target.connect_us = target.attempt_us = wait_us;
 	target.body_bytes_max = JWKS_BYTES_MAX;
@@ -49,7 +50,7 @@ static enum err_code get(void *ctx, struct bytes url, struct arena *a, struct by
 	return ERR_NONE;
 }
 
-struct token_fetch token_fetch_https(struct token_fetch_options *options)
+struct token_fetch token_fetch_https(struct clock *clock)
 {
-	return (struct token_fetch){get, options};
+	return (struct token_fetch){get, clock};
 }

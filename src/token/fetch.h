@@ -10,13 +10,6 @@
 
 enum { TOKEN_FETCH_S = 5 };
 
-struct token_fetch_options {
-	struct clock *clock;
-	const char   *ca_file;       /* NULL: the system's */
-	bool          allow_private; /* issuers on this machine or in this network */
-};
-
-/* The options must outlive it. */
-struct token_fetch token_fetch_https(struct token_fetch_options *options);
+struct token_fetch token_fetch_https(struct clock *clock);
 
 #endif

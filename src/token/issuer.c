@@ -3,32 +3,44 @@
 #include "token/issuer.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 
 static const int64_t second_us = 1000000;
 
-struct issuer {
-	/* set once */
-	struct arena     arena; /* of all texts here */
-	struct bytes     name, jwks_url;
-	struct jwt_rules rules;
-	bool             fixed; /* its keys were given, and are never fetched */
+/* The keys of an issuer, and how fetching them goes. Issuers that are replaced by ones with the same source share it with them,
+ * so that a fetch under way is of use to both. */
+struct source {
+	atomic_uint refs;
 
 	/* shared under lock */
 	pthread_mutex_t lock;
-	pthread_cond_t  done;
 	struct jwks    *keys; /* NULL: none yet */
-	bool            fetching;
-	uint32_t        waiting;
+	bool            fetching, wanted;
 	bool            tried;
 	int64_t         tried_us; /* when the last fetch began */
 	int64_t         fetched_us;
 	uint64_t        fetches, failures;
+	bool            failed; /* the last fetch */
+
+	atomic_bool long_lived;
+};
+
+struct issuer {
+	/* set once */
+	struct arena       arena; /* of all texts here */
+	struct bytes       name, jwks_url;
+	struct token_route route;
+	struct jwt_rules   rules;
+	bool               fixed; /* its keys were given, and are never fetched */
+	struct source     *source;
 };
 
 struct issuers {
+	atomic_uint        refs;
 	struct token_fetch fetch;
 	struct clock      *clock;
 	uint32_t           count;
@@ -50,20 +62,45 @@ struct issuers *issuers_open(struct token_fetch fetch, struct clock *clock)
 
 	all->fetch = fetch;
 	all->clock = clock;
+	atomic_init(&all->refs, 1);
 	return all;
+}
+
+struct issuers *issuers_retain(struct issuers *all)
+{
+	atomic_fetch_add(&all->refs, 1);
+	return all;
+}
+
+static struct source *source_open(void)
+{
+	struct source *s = mem_zalloc(sizeof(*s));
+
+	atomic_init(&s->refs, 1);
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+static void source_drop(struct source *s)
+{
+	if (atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
+	jwks_drop(s->keys);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
 }
 
 static void issuer_close(struct issuer *i)
 {
-	jwks_drop(i->keys);
-	pthread_cond_destroy(&i->done);
-	pthread_mutex_destroy(&i->lock);
+	source_drop(i->source);
 	arena_release(&i->arena);
 	free(i);
 }
 
-void issuers_close(struct issuers *all)
+void issuers_drop(struct issuers *all)
 {
+	if (all == NULL || atomic_fetch_sub(&all->refs, 1) > 1)
+		return;
 	for (uint32_t i = 0; i < all->count; i++)
 		issuer_close(all->list[i]);
 	free(all);
@@ -82,6 +119,16 @@ static bool is_http(struct bytes url)
 	return bytes_starts_with(url, BYTES("http://"));
 }
 
+/* A name or password before the host: no call would be made with it, and the log would show it. */
+static bool has_user(struct bytes url)
+{
+	size_t at = is_http(url) ? strlen("http://") : strlen("https://");
+
+	while (at < url.len && url.data[at] != '/' && url.data[at] != '?' && url.data[at] != '@')
+		at++;
+	return at < url.len && url.data[at] == '@';
+}
+
 /* (5): https, or http for an issuer that is at an http address itself; visible ASCII and no more. */
 static bool url_is_accepted(struct bytes url, struct bytes issuer)
 {
@@ -90,6 +137,8 @@ static bool url_is_accepted(struct bytes url, struct bytes issuer)
 	for (size_t i = 0; i < url.len; i++)
 		if (url.data[i] <= ' ' || url.data[i] > '~' || url.data[i] == '#')
 			return false;
+	if (has_user(url))
+		return false;
 	if (is_http(url))
 		return is_http(issuer) && url.len > strlen("http://");
 	return bytes_starts_with(url, BYTES("https://")) && url.len > strlen("https://");
@@ -106,11 +155,20 @@ static enum err_code rules_check(const struct jwt_rules *r, struct err *err)
 	if (r->leeway_us < 0 || r->leeway_us > ISSUER_LEEWAY_S_MAX * second_us)
 		return err_set(err, ERR_INVALID, "issuer: leeway must be 0 to %d seconds",
 		               ISSUER_LEEWAY_S_MAX);
-	if (r->age_max_us <= 0 || r->age_max_us > 366 * ISSUER_AGE_S * second_us)
+	if (r->age_max_us <= 0 || r->age_max_us > ISSUER_AGE_S_MAX * second_us)
 		return err_set(err, ERR_INVALID, "issuer: the maximum age must be up to 366 days");
 	if ((r->cognito_uses & ~(uint32_t)(JWT_USE_ACCESS | JWT_USE_ID)) != 0)
 		return err_set(err, ERR_INVALID, "issuer: unknown token use");
 	return ERR_NONE;
+}
+
+/* It is shown in the log and in the metrics. */
+static bool is_plain(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] <= ' ' || text.data[i] > '~' || text.data[i] == '"' || text.data[i] == '\\')
+			return false;
+	return true;
 }
 
 static enum err_code options_check(const struct issuers *all, const struct issuer_options *o, struct err *err)
@@ -119,6 +177,9 @@ static enum err_code options_check(const struct issuers *all, const struct issue
 		return err_set(err, ERR_INVALID, "issuer: more than %d", ISSUERS_MAX);
 	if (o->issuer.len == 0 || o->issuer.len > TOKEN_TEXT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, "issuer: 1 to %d bytes", TOKEN_TEXT_BYTES_MAX);
+	if (!is_plain(o->issuer))
+		return err_set(err, ERR_INVALID,
+		               "issuer: visible ASCII characters only, without quotes and backslashes");
 	if (issuer_find(all, o->issuer) != NULL)
 		return err_set(err, ERR_INVALID, "issuer: set up twice");
 	if (o->jwks.len == 0 && !url_is_accepted(o->issuer, o->issuer))
@@ -139,7 +200,7 @@ static enum err_code keys_take(struct issuer *i, struct bytes jwks, struct err *
 		return ERR_NONE;
 	reader = json_reader_open();
 	arena_init(&scratch);
-	rc = jwks_read(reader, &scratch, jwks, &i->keys, err);
+	rc = jwks_read(reader, &scratch, jwks, &i->source->keys, err);
 	arena_release(&scratch);
 	json_reader_close(reader);
 	i->fixed = true;
@@ -157,13 +218,15 @@ enum err_code issuers_add(struct issuers *all, const struct issuer_options *o, s
 	arena_init(&i->arena);
 	i->name = arena_copy(&i->arena, o->issuer);
 	i->jwks_url = arena_copy(&i->arena, o->jwks_url);
+	i->route = o->route;
+	if (o->route.ca_file != NULL)
+		i->route.ca_file = arena_printf(&i->arena, "%s", o->route.ca_file).data;
 	i->rules = o->rules;
 	audiences = arena_array(&i->arena, o->rules.audience_count, sizeof(*audiences));
 	for (uint32_t n = 0; n < o->rules.audience_count; n++)
 		audiences[n] = arena_copy(&i->arena, o->rules.audiences[n]);
 	i->rules.audiences = audiences;
-	pthread_mutex_init(&i->lock, NULL);
-	pthread_cond_init(&i->done, NULL);
+	i->source = source_open();
 	if (keys_take(i, o->jwks, err) != ERR_NONE) {
 		issuer_close(i);
 		return err->code;
@@ -172,51 +235,124 @@ enum err_code issuers_add(struct issuers *all, const struct issuer_options *o, s
 	return ERR_NONE;
 }
 
-enum err_code issuers_add_cognito(struct issuers *all, struct bytes pool, const struct jwt_rules *rules,
-                                  struct err *err)
+static enum err_code pool_check(struct bytes pool, struct bytes *region, struct err *err)
 {
-	static const char *const hosts[] = {"cognito-idp", "issuer-cognito-idp"};
-	const char              *mark = pool.len == 0 ? NULL : memchr(pool.data, '_', pool.len);
-	struct bytes             region = {pool.data, mark == NULL ? 0 : (size_t)(mark - pool.data)};
-	enum err_code            rc = ERR_NONE;
+	const char *mark = pool.len == 0 ? NULL : memchr(pool.data, '_', pool.len);
 
-	if (region.len == 0 || pool.len > 128 || pool.len == region.len + 1 ||
-	    !bytes_hold_only(region, "-") ||
-	    !bytes_hold_only((struct bytes){mark + 1, pool.len - region.len - 1}, ""))
+	*region = (struct bytes){pool.data, mark == NULL ? 0 : (size_t)(mark - pool.data)};
+	if (region->len == 0 || pool.len > 128 || pool.len == region->len + 1 ||
+	    !bytes_hold_only(*region, "-") ||
+	    !bytes_hold_only((struct bytes){mark + 1, pool.len - region->len - 1}, ""))
 		return err_set(err, ERR_INVALID,
 		               "Cognito: not the id of a user pool, such as eu-west-1_AbCdEf123");
-	if (rules->cognito_uses == 0)
-		return err_set(err, ERR_INVALID, "Cognito: accept access tokens, id tokens or both");
-	for (unsigned n = 0; n < 2 && rc == ERR_NONE; n++) {
-		struct arena          scratch;
-		struct issuer_options o = {.rules = *rules};
+	return ERR_NONE;
+}
 
-		arena_init(&scratch);
-		o.issuer = arena_printf(&scratch, "https://%s.%.*s.amazonaws.com/%.*s", hosts[n],
-		                        BYTES_ARG(region), BYTES_ARG(pool));
-		o.jwks_url = arena_printf(&scratch, "%s/.well-known/jwks.json", o.issuer.data);
-		rc = issuers_add(all, &o, err);
-		arena_release(&scratch);
+/* The pool under one of its names: where it is, without a slash at the end. */
+static enum err_code pool_add(struct issuers *all, const struct cognito_options *c, struct bytes place,
+                              struct err *err)
+{
+	struct issuer_options o = {.rules = c->rules, .route = c->route};
+	struct arena          scratch;
+	enum err_code         rc;
+
+	arena_init(&scratch);
+	o.issuer = arena_printf(&scratch, "%.*s/%.*s", BYTES_ARG(place), BYTES_ARG(c->pool));
+	o.jwks_url = arena_printf(&scratch, "%s/.well-known/jwks.json", o.issuer.data);
+	rc = issuers_add(all, &o, err);
+	arena_release(&scratch);
+	return rc;
+}
+
+enum err_code issuers_add_cognito(struct issuers *all, const struct cognito_options *o, struct err *err)
+{
+	static const char *const hosts[] = {"cognito-idp", "issuer-cognito-idp"};
+	struct bytes             region, end = o->endpoint;
+	enum err_code            rc = pool_check(o->pool, &region, err);
+
+	if (rc != ERR_NONE)
+		return rc;
+	if (o->rules.cognito_uses == 0)
+		return err_set(err, ERR_INVALID, "Cognito: accept access tokens, id tokens or both");
+	if (end.len > 0) {
+		end.len -= end.data[end.len - 1] == '/';
+		return pool_add(all, o, end, err);
+	}
+	for (unsigned n = 0; n < 2 && rc == ERR_NONE; n++) {
+		char place[256];
+
+		snprintf(place, sizeof(place), "https://%s.%.*s.amazonaws.com", hosts[n], BYTES_ARG(region));
+		rc = pool_add(all, o, bytes_of(place), err);
 	}
 	return rc;
+}
+
+/* ---- taking the place of others ---- */
+
+static bool same_route(const struct token_route *a, const struct token_route *b)
+{
+	const char *one = a->ca_file == NULL ? "" : a->ca_file, *other = b->ca_file == NULL ? "" : b->ca_file;
+
+	return a->allow_private == b->allow_private && strcmp(one, other) == 0;
+}
+
+/* Counters go on in any case: those of metrics must not fall. */
+static void issuer_inherit(struct issuer *next, struct issuer *now)
+{
+	bool same = !next->fixed && !now->fixed && bytes_equal(next->jwks_url, now->jwks_url) &&
+	            same_route(&next->route, &now->route);
+
+	if (same) {
+		source_drop(next->source);
+		next->source = now->source;
+		atomic_fetch_add(&next->source->refs, 1);
+		return;
+	}
+	pthread_mutex_lock(&now->source->lock);
+	next->source->fetches = now->source->fetches;
+	next->source->failures = now->source->failures;
+	pthread_mutex_unlock(&now->source->lock);
+}
+
+void issuers_inherit(struct issuers *next, struct issuers *now)
+{
+	for (uint32_t n = 0; n < next->count; n++) {
+		struct issuer *before = issuer_find(now, next->list[n]->name);
+
+		if (before != NULL)
+			issuer_inherit(next->list[n], before);
+	}
+}
+
+int64_t issuers_age_max_s(const struct issuers *all)
+{
+	int64_t most_us = 0;
+
+	for (uint32_t n = 0; n < all->count; n++) {
+		const struct jwt_rules *r = &all->list[n]->rules;
+
+		if (r->age_max_us + r->leeway_us > most_us)
+			most_us = r->age_max_us + r->leeway_us;
+	}
+	return most_us / second_us;
 }
 
 /* ---- verifying ---- */
 
 /* The keys in use, with a reference of the caller's own; NULL: none yet. */
-static struct jwks *keys_of(struct issuer *i)
+static struct jwks *keys_of(struct source *s)
 {
 	struct jwks *keys;
 
-	pthread_mutex_lock(&i->lock);
-	keys = i->keys == NULL ? NULL : jwks_retain(i->keys);
-	pthread_mutex_unlock(&i->lock);
+	pthread_mutex_lock(&s->lock);
+	keys = s->keys == NULL ? NULL : jwks_retain(s->keys);
+	pthread_mutex_unlock(&s->lock);
 	return keys;
 }
 
 static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 {
-	struct jwks       *keys = keys_of(i);
+	struct jwks       *keys = keys_of(i->source);
 	const struct jwk  *key;
 	enum token_outcome outcome;
 
@@ -228,35 +364,70 @@ static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 	return outcome;
 }
 
+/* A revocation is kept until the token would have expired, and a token that nobody revoked is good until then. */
+static void warn_of_long_life(struct issuer *i, const struct jwt *t)
+{
+	if (t->expires_us - t->issued_us <= ISSUER_LONG_S * second_us ||
+	    atomic_load_explicit(&i->source->long_lived, memory_order_relaxed) ||
+	    atomic_exchange(&i->source->long_lived, true))
+		return;
+	log_warn("the issuer %.*s issues tokens that live longer than %d minutes: have it issue shorter ones",
+	         BYTES_ARG(i->name), ISSUER_LONG_S / 60);
+}
+
+static bool may_begin(const struct source *s, int64_t now_us)
+{
+	return !s->fetching && (!s->tried || now_us - s->tried_us >= ISSUER_AGAIN_S * second_us); /* (2) */
+}
+
+/* A token needs a key that is not there: might another set have it, and when? 0: no. */
+static int64_t want(const struct issuers *all, struct issuer *i)
+{
+	struct source *s = i->source;
+	int64_t        now_us = clock_steady_us(all->clock), wait_s = 1;
+
+	if (i->fixed)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	if (s->keys != NULL && !s->failed && !s->fetching &&
+	    now_us - s->fetched_us < ISSUER_AGAIN_S * second_us)
+		wait_s = 0;
+	else if (!s->fetching && !may_begin(s, now_us))
+		wait_s = ISSUER_AGAIN_S - (now_us - s->tried_us) / second_us;
+	s->wanted = s->wanted || (wait_s > 0 && !s->fetching);
+	pthread_mutex_unlock(&s->lock);
+	return wait_s;
+}
+
 /* Signature and claims, once header and issuer are known to be good. */
-static enum token_outcome judge(struct issuers *all, struct issuer *i, struct jwt *t)
+static enum token_outcome judge(struct issuer *i, struct jwt *t, int64_t now_us)
 {
 	enum token_outcome outcome = signature_check(i, t);
 
-	if (outcome != TOKEN_VALID)
-		return outcome;
-	return jwt_check_claims(t, &i->rules, clock_wall_us(all->clock));
-}
-
-/* Whose token is it, and may one with this header be looked at? Then *i is set. */
-static enum token_outcome begin(struct issuers *all, const struct token_call *c, struct bytes text,
-                                struct jwt *t, struct issuer **i)
-{
-	enum token_outcome outcome = jwt_parse(c->reader, c->arena, text, t);
-
-	if (outcome != TOKEN_VALID)
-		return outcome;
-	*i = issuer_find(all, t->issuer);
-	return *i == NULL ? TOKEN_ISSUER : jwt_check_header(t, &(*i)->rules);
+	if (outcome == TOKEN_VALID)
+		outcome = jwt_check_claims(t, &i->rules, now_us);
+	if (outcome == TOKEN_VALID)
+		warn_of_long_life(i, t);
+	return outcome;
 }
 
 enum token_outcome issuers_verify(struct issuers *all, const struct token_call *c, struct bytes text,
-                                  struct jwt *out)
+                                  struct jwt *out, int64_t *retry_s)
 {
 	struct issuer     *i;
-	enum token_outcome outcome = begin(all, c, text, out, &i);
+	enum token_outcome outcome = jwt_parse(c->reader, c->arena, text, out);
 
-	return outcome == TOKEN_VALID ? judge(all, i, out) : outcome;
+	*retry_s = 0;
+	if (outcome != TOKEN_VALID)
+		return outcome;
+	i = issuer_find(all, out->issuer);
+	outcome = i == NULL ? TOKEN_ISSUER : jwt_check_header(out, &i->rules);
+	if (outcome == TOKEN_VALID)
+		outcome = judge(i, out, c->now_us);
+	/* Without a kid, another set would not help to find the key. */
+	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0))
+		*retry_s = want(all, i);
+	return outcome;
 }
 
 /* ---- fetching ---- */
@@ -272,7 +443,7 @@ static enum err_code discover(const struct issuers *all, const struct issuer *i,
 	struct json       *tree;
 	const struct json *issuer, *keys;
 
-	if (all->fetch.get(all->fetch.ctx, where, c->arena, &text, err) != ERR_NONE)
+	if (all->fetch.get(all->fetch.ctx, &i->route, where, c->arena, &text, err) != ERR_NONE)
 		return err->code;
 	if (text.len > ISSUER_DISCOVERY_BYTES_MAX)
 		return err_set(err, ERR_INVALID, "discovery: more than %d bytes", ISSUER_DISCOVERY_BYTES_MAX);
@@ -294,7 +465,7 @@ static enum err_code keys_fetch(const struct issuers *all, const struct issuer *
                                 struct jwks **out, struct err *err)
 {
 	struct arena      a;
-	struct token_call c = {reader, &a};
+	struct token_call c = {reader, &a, 0};
 	struct bytes      url = i->jwks_url, text;
 	enum err_code     rc = ERR_NONE;
 
@@ -302,7 +473,7 @@ static enum err_code keys_fetch(const struct issuers *all, const struct issuer *
 	if (url.len == 0)
 		rc = discover(all, i, &c, &url, err);
 	if (rc == ERR_NONE)
-		rc = all->fetch.get(all->fetch.ctx, url, &a, &text, err);
+		rc = all->fetch.get(all->fetch.ctx, &i->route, url, &a, &text, err);
 	if (rc == ERR_NONE)
 		rc = jwks_read(reader, &a, text, out, err);
 	arena_release(&a);
@@ -310,114 +481,87 @@ static enum err_code keys_fetch(const struct issuers *all, const struct issuer *
 }
 
 /* Says how a fetch ended. The set that is replaced stays with those who use it. */
-static void fetched(struct issuers *all, struct issuer *i, struct jwks *keys)
+static void fetched(struct issuers *all, struct source *s, struct jwks *keys)
 {
 	struct jwks *old = keys;
 
-	pthread_mutex_lock(&i->lock);
+	pthread_mutex_lock(&s->lock);
 	if (keys != NULL) {
-		old = i->keys;
-		i->keys = keys;
-		i->fetched_us = clock_steady_us(all->clock);
+		old = s->keys;
+		s->keys = keys;
+		s->fetched_us = clock_steady_us(all->clock);
 	} else {
-		i->failures++; /* (3) */
+		s->failures++; /* (3) */
 	}
-	i->fetching = false;
-	pthread_cond_broadcast(&i->done);
-	pthread_mutex_unlock(&i->lock);
+	s->failed = keys == NULL;
+	s->fetching = false;
+	pthread_mutex_unlock(&s->lock);
 	jwks_drop(old);
 }
 
-/* Begins a fetch if (2) allows it and nobody else does; else waits for whoever does, if `waits`. True: fetch, and call
- * `fetched`. */
-static bool fetch_begin(struct issuers *all, struct issuer *i, bool waits)
+/* True: fetch, and call `fetched`. */
+static bool fetch_begin(struct issuers *all, struct source *s)
 {
 	int64_t now_us = clock_steady_us(all->clock);
-	bool    ours;
+	bool    due;
 
-	pthread_mutex_lock(&i->lock);
-	ours = !i->fixed && !i->fetching && (!i->tried || now_us - i->tried_us >= ISSUER_AGAIN_S * second_us);
-	if (ours) {
-		i->fetching = i->tried = true;
-		i->tried_us = now_us;
-		i->fetches++;
-	} else if (waits && i->fetching && i->waiting < ISSUER_WAITS_MAX) { /* (6) */
-		uint64_t fetch = i->fetches;
-
-		i->waiting++;
-		while (i->fetching && i->fetches == fetch)
-			pthread_cond_wait(&i->done, &i->lock);
-		i->waiting--;
+	pthread_mutex_lock(&s->lock);
+	due = s->keys == NULL || s->wanted || now_us - s->fetched_us >= ISSUER_REFRESH_S * second_us;
+	due = due && may_begin(s, now_us);
+	if (due) {
+		s->fetching = s->tried = true;
+		s->wanted = false;
+		s->tried_us = now_us;
+		s->fetches++;
 	}
-	pthread_mutex_unlock(&i->lock);
-	return ours;
+	pthread_mutex_unlock(&s->lock);
+	return due;
 }
 
-/* Tries to have newer keys. False: the fetch failed, which is logged. */
-static bool refresh(struct issuers *all, struct issuer *i, struct json_reader *reader, bool waits)
+/* Newer keys, if they are due. False: the fetch failed, which is logged. */
+static bool refresh(struct issuers *all, struct issuer *i, struct json_reader *reader)
 {
 	struct jwks  *keys = NULL;
 	struct err    err;
 	enum err_code rc;
 
-	if (!fetch_begin(all, i, waits))
+	if (i->fixed || !fetch_begin(all, i->source))
 		return true;
 	rc = keys_fetch(all, i, reader, &keys, &err);
 	if (rc != ERR_NONE)
 		log_warn("the keys of the token issuer %.*s were not fetched: %s", BYTES_ARG(i->name),
 		         err.text);
-	fetched(all, i, rc == ERR_NONE ? keys : NULL);
+	fetched(all, i->source, rc == ERR_NONE ? keys : NULL);
 	return rc == ERR_NONE;
 }
 
-enum token_outcome issuers_verify_fetching(struct issuers *all, const struct token_call *c, struct bytes text,
-                                           struct jwt *out)
-{
-	struct issuer     *i;
-	enum token_outcome outcome = begin(all, c, text, out, &i);
-
-	if (outcome != TOKEN_VALID)
-		return outcome;
-	outcome = judge(all, i, out);
-	/* Without a kid, another set would not help to find the key. */
-	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0)) {
-		refresh(all, i, c->reader, true);
-		outcome = judge(all, i, out);
-	}
-	return outcome;
-}
-
-uint32_t issuers_round(struct issuers *all, struct json_reader *reader)
+uint32_t issuers_round(struct issuers *all, struct json_reader *reader, struct worker *w)
 {
 	uint32_t failed = 0;
 
-	for (uint32_t n = 0; n < all->count; n++) {
-		struct issuer *i = all->list[n];
-		bool           due;
-
-		pthread_mutex_lock(&i->lock);
-		due = !i->fixed && (i->keys == NULL || clock_steady_us(all->clock) - i->fetched_us >=
-		                                               ISSUER_REFRESH_S * second_us);
-		pthread_mutex_unlock(&i->lock);
-		if (due && !refresh(all, i, reader, false))
+	for (uint32_t n = 0; n < all->count && (w == NULL || worker_goes_on(w)); n++)
+		if (!refresh(all, all->list[n], reader))
 			failed++;
-	}
 	return failed;
 }
 
 bool issuers_read(struct issuers *all, uint32_t index, struct issuer_numbers *out)
 {
 	struct issuer *i;
+	struct source *s;
 
 	if (index >= all->count)
 		return false;
 	i = all->list[index];
-	pthread_mutex_lock(&i->lock);
+	s = i->source;
+	pthread_mutex_lock(&s->lock);
 	*out = (struct issuer_numbers){.issuer = i->name,
-	                               .fetches = i->fetches,
-	                               .failures = i->failures,
-	                               .keys = i->keys == NULL ? 0 : jwks_count(i->keys),
-	                               .fetched_us = i->fetched_us};
-	pthread_mutex_unlock(&i->lock);
+	                               .fetches = s->fetches,
+	                               .failures = s->failures,
+	                               .fixed = i->fixed,
+	                               .long_lived = atomic_load(&s->long_lived),
+	                               .keys = s->keys == NULL ? 0 : jwks_count(s->keys),
+	                               .fetched_us = s->fetched_us};
+	pthread_mutex_unlock(&s->lock);
 	return true;
 }

@@ -315,3 +315,11 @@ enum token_outcome jwt_check_claims(struct jwt *t, const struct jwt_rules *rules
 		outcome = TOKEN_AUDIENCE;
 	return outcome;
 }
+
+bool jwt_is_for(const struct jwt *t, struct bytes audience)
+{
+	struct jwt_rules one = {.audiences = &audience, .audience_count = 1};
+	bool             ours;
+
+	return bytes_equal(t->client, audience) || (aud_read(t, &one, &ours) == TOKEN_VALID && ours);
+}

@@ -128,6 +128,9 @@ enum token_outcome jwt_check_header(const struct jwt *t, const struct jwt_rules 
 /* Requires sub, exp and iat; checks nbf if it is there. Call it after the signature was verified. */
 enum token_outcome jwt_check_claims(struct jwt *t, const struct jwt_rules *rules, int64_t now_us);
 
+/* Is the audience among those in aud, or its client? Of a token whose claims were checked. */
+bool jwt_is_for(const struct jwt *t, struct bytes audience);
+
 /* Has any object within, or the tree itself, a member twice, or more members than TOKEN_MEMBERS_MAX? TOKEN_VALID if not. */
 enum token_outcome jwt_check_members(const struct json *tree);
 

@@ -208,6 +208,8 @@ struct plan {
 	bool           keyed;       /* its caller has a key */
 	bool           fills_late;  /* before it is dispatched: the late thread has as much as it may */
 	bool           refused;     /* dispatch_refuse */
+	unsigned       turns;       /* that a write which failed has besides the first */
+	int64_t        pause_us;    /* before each */
 	void (*handle)(struct api_loop *l, struct http_request *r); /* a real protocol's, instead */
 };
 
@@ -227,7 +229,8 @@ struct house {
 
 	/* What was done. */
 	atomic_uint   identified, decoded, ran, answered, labelled, audited, released;
-	atomic_bool   late, had_backend;
+	atomic_bool   late, had_backend, was_last;
+	atomic_uint   asked_again;
 	enum err_code outcome; /* the audit's */
 	int64_t       ran_us;  /* the table's time */
 };
@@ -324,12 +327,23 @@ static void probe_release(struct call *c)
 	atomic_fetch_add(&house_of(c)->released, 1);
 }
 
+static bool probe_again(struct call *c, enum err_code rc, bool last, int64_t *pause_us)
+{
+	struct house *h = house_of(c);
+
+	assert_int_not_equal(rc, ERR_NONE);
+	*pause_us = last ? 0 : h->plan.pause_us;
+	atomic_store(&h->was_last, last);
+	return atomic_fetch_add(&h->asked_again, 1) < h->plan.turns;
+}
+
 static const struct protocol probe = {.identify = probe_identify,
                                       .foresee = probe_authorise,
                                       .decode = probe_decode,
                                       .authorise = probe_authorise,
                                       .run = probe_run,
                                       .answer = probe_answer,
+                                      .again = probe_again,
                                       .label = probe_label,
                                       .audit = probe_audit,
                                       .release = probe_release};
@@ -405,6 +419,12 @@ static void house_close(struct house *h)
 	assert_int_equal(atomic_load(&h->store.sessions), 0);
 	key_use_release(h->key.use);
 	arena_release(&h->store.arena);
+}
+
+static void *house_stop(void *house)
+{
+	http_server_close(((struct house *)house)->http);
+	return NULL;
 }
 
 /* ---- requests ---- */
@@ -644,6 +664,120 @@ TEST(dispatch, a_write_that_fails_is_answered_once_wherever_it_fails)
 	assert_once(&h, ERR_OVERLOADED);
 	assert_int_equal(atomic_load(&h.ran), 2);
 	house_close(&h);
+}
+
+/* ---- further turns ---- */
+
+TEST(dispatch, a_write_that_failed_has_as_many_turns_as_its_protocol_says_and_is_answered_once)
+{
+	static struct house h;
+	int                 fd;
+
+	house_open(&h);
+	h.plan = (struct plan){.kind = WRITE, .keyed = true, .turns = 2};
+	fd = dial(&h);
+	send_to(fd, "", "{}");
+	store_end(&h.store, store_take(&h.store), THROTTLES);
+	store_end(&h.store, store_take(&h.store), FAILS);
+	store_end(&h.store, store_take(&h.store), COMMITS);
+	assert_int_equal(receive(&h, fd), 200);
+	assert_once(&h, ERR_NONE);
+	assert_int_equal(atomic_exchange(&h.asked_again, 0), 2);
+	send_to(fd, "", "{}");
+	for (int i = 0; i < 3; i++)
+		store_end(&h.store, store_take(&h.store), FAILS);
+	assert_int_equal(receive(&h, fd), 500);
+	assert_once(&h, ERR_STORAGE);
+	atomic_store(&h.asked_again, 0);
+	h.store.refuses = true; /* a store that takes none is asked as often */
+	send_to(fd, "", "{}");
+	assert_int_equal(receive(&h, fd), 503);
+	assert_once(&h, ERR_OVERLOADED);
+	assert_int_equal(atomic_load(&h.asked_again), 3);
+	close(fd);
+	house_close(&h);
+}
+
+/* The loop looks at its clock when something comes in. */
+static void pass_time(struct house *h, int64_t us)
+{
+	int fd = dial(h);
+
+	clock_manual_set(&h->clock, START_US + us);
+	assert_int_equal(send(fd, "P", 1, MSG_NOSIGNAL), 1);
+	close(fd);
+}
+
+static struct http_stats await_parked(struct house *h)
+{
+	struct http_stats stats;
+
+	while (stats = http_server_stats(h->http), stats.parked_now == 0)
+		usleep(100);
+	return stats;
+}
+
+TEST(dispatch, between_two_turns_it_waits_parked_and_no_longer_than_the_pause)
+{
+	static struct house h;
+	int                 fd;
+
+	house_open(&h);
+	h.plan = (struct plan){.kind = WRITE, .keyed = true, .turns = 1, .pause_us = 100000};
+	fd = dial(&h);
+	send_to(fd, "", "{}");
+	store_end(&h.store, store_take(&h.store), THROTTLES);
+	await_parked(&h);
+	assert_true(is_silent(fd));
+	pass_time(&h, 200000);
+	store_end(&h.store, store_take(&h.store), COMMITS);
+	assert_int_equal(receive(&h, fd), 200);
+	assert_once(&h, ERR_NONE);
+	assert_false(atomic_load(&h.was_last));
+	close(fd);
+	house_close(&h);
+}
+
+TEST(dispatch, a_peer_that_goes_during_the_pause_does_not_end_what_it_asked_for)
+{
+	static struct house h;
+	int                 fd;
+
+	house_open(&h);
+	h.plan = (struct plan){.kind = WRITE, .keyed = true, .turns = 2, .pause_us = 100000};
+	fd = dial(&h);
+	send_to(fd, "", "{}");
+	store_end(&h.store, store_take(&h.store), THROTTLES);
+	await_parked(&h);
+	close(fd);
+	store_end(&h.store, store_take(&h.store), THROTTLES); /* at once */
+	store_end(&h.store, store_take(&h.store), COMMITS);   /* the protocol is told that it is the last */
+	while (atomic_load(&h.released) == 0)
+		usleep(100);
+	assert_once(&h, ERR_NONE);
+	assert_true(atomic_load(&h.was_last));
+	house_close(&h);
+}
+
+TEST(dispatch, a_stop_during_the_pause_lets_the_call_have_its_last_turn)
+{
+	static struct house h;
+	pthread_t           stopper;
+	int                 fd;
+
+	house_open(&h);
+	h.plan = (struct plan){.kind = WRITE, .keyed = true, .turns = 1, .pause_us = 100000};
+	fd = dial(&h);
+	send_to(fd, "", "{}");
+	store_end(&h.store, store_take(&h.store), THROTTLES);
+	await_parked(&h);
+	assert_int_equal(pthread_create(&stopper, NULL, house_stop, &h), 0);
+	store_end(&h.store, store_take(&h.store), COMMITS);
+	pthread_join(stopper, NULL);
+	assert_once(&h, ERR_NONE);
+	close(fd);
+	arena_release(&h.store.arena);
+	key_use_release(h.key.use);
 }
 
 TEST(dispatch, a_connection_goes_on_after_every_way_out)

@@ -142,7 +142,7 @@ static enum err_code fake_alter(struct table *t, struct arena *a, const struct t
 static const struct table_backend backend = {
         "fake",           fake_get,       fake_write,          fake_query,  fake_batch_get,
         fake_batch_write, fake_batch_get, fake_transact_write, fake_create, fake_describe,
-        fake_list,        fake_alter,     fake_remove,         NULL};
+        fake_list,        fake_alter,     fake_remove,         NULL,        NULL};
 
 struct outcome {
 	struct arena arena;

@@ -148,6 +148,10 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
     for who, body in (("blocked", {"blocked": True}), ("suspended", {"suspended": True})):
         put(v1, f"/v1/subjects/{who}/states/intervention", {**body, "applied_at": "2026-01-02T03:04:05Z"})
     put(v1, "/v1/subjects/fraud/states/email_fraud", {"state": "DENY"})
+    for who in ("user-suspended", "user-deleted"):
+        assert v1.post("/v1/users", {"id": who}).status == 201
+    assert v1.send("POST", "/v1/users/user-suspended/suspend", b"", {}).status == 200
+    assert v1.send("DELETE", "/v1/users/user-deleted", b"", {}).status == 200
     v1.record("guessed", times=6)
     v1.record("forgot", times=6, journey="REAUTHENTICATION")
     policies = v1.send("GET", "/v1/policies/attempts", b"", {}).json()["document"]
@@ -160,6 +164,7 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
              ("attempt", "forgot", "-", "REAUTHENTICATION"): ("signed_out", "signed_out"), ("attempt", "blocked"): ("blocked", "intervention_blocked"),
              ("attempt", "new", "-", "STEP_UP"): ("challenge", "challenge"),
              ("attempt", "suspended"): ("blocked", "intervention_suspended"), ("attempt", "fraud"): ("blocked", "email_fraud_denied"),
+             ("attempt", "user-suspended"): ("blocked", "user_suspended"), ("attempt", "user-deleted"): ("blocked", "user_deleted"),
              ("check", "new", "sms-number", "full", "1"): ("limited", "limit"),
              ("check", "new", "sms-number", "empty", "11"): ("limited", "cost_above_limit"),
              ("check", "new", "barred", "foe", "1"): ("limited", "deny_list")}
@@ -167,11 +172,12 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
         answer = client.ask(*words)
         assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
     client.release()
-    # These are all that there are, but for what the library never asks (finish) and what takes an address of its own.
+    # These are all that there are, but for what the library never asks (finish, tokens), what takes an address of its own, and what lasts
+    # only while a job runs.
     documented = SCHEMAS["Verdict"]["properties"]
-    assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed"}
+    assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed", "invalid_token"}
     reasons = set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
-    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied"}
+    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied", "user_erasing", "revoked"}
 
 
 def test_an_email_address_counts_as_the_same_subject_as_over_http(server):

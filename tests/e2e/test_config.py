@@ -97,8 +97,8 @@ def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_pat
     options = re.findall(r"^  --([a-z-]+) ([A-Z:]*)", serve("--help", cwd=tmp_path).stdout, re.M)
     known = settings(cwd=tmp_path)
     assert {name for name, _ in options} - {"config", "check-config", "help"} == set(known)
-    samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "": "true"}
-    (tmp_path / "some file").write_text("limits: {}\n")
+    samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "WHEN": "verified", "": "true"}
+    (tmp_path / "some file").write_text("{}\n")  # fine for policies and for identity
     together = {name: samples.get(value, f"my-{name}") for name, value in options if name in known}  # each table has its own
     path = file("".join(f"{name}: {value}\n" for name, value in together.items()))
     variables = {"GATEHOUSE_" + name.upper().replace("-", "_"): value for name, value in together.items()}
@@ -107,6 +107,14 @@ def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_pat
     for said in (settings("--config", path, cwd=tmp_path), settings(cwd=tmp_path, **variables), settings(*arguments, cwd=tmp_path)):
         assert {name: value for name, (value, _) in said.items()} == values
         assert "default" not in {origin for _, origin in said.values()}
+
+
+def test_a_wrong_identity_file_is_refused_with_its_line_before_anything_is_opened(tmp_path):
+    path = tmp_path / "identity.yaml"
+    path.write_text("issuers:\n  - issuer: https://a.example\n    audience: any\n")
+    for option in ((), ("--check-config",)):
+        assert refused("--identity", path, "--no-auth", *option, cwd=tmp_path).startswith(f"gatehouse serve: {path}: line ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["identity.yaml"]
 
 
 def test_what_is_printed_can_be_the_file(file, tmp_path):

@@ -15,6 +15,7 @@ import http.client
 import itertools
 import json
 import os
+import random
 import re
 import selectors
 import signal
@@ -35,7 +36,9 @@ pytestmark = pytest.mark.gatehouse_only
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_S = 60  # no block takes longer
 FIRST, SECOND = "127.0.0.1:8420", "127.0.0.1:8421"  # the server of `make run`, and one that a document starts itself
-NOT_RUN = {"docs/operations.md"}  # is about an installed service: its commands need root and systemd; tests/deb has those
+# The page about an installed service: its commands need root and systemd, and tests/deb has those. This part of it asks a running server.
+OPERATIONS, OPERATIONS_PARTS = "docs/operations.md", ("Runbooks",)
+NOT_RUN = {OPERATIONS}
 
 # (what, stands for)
 MASKS = [
@@ -81,6 +84,17 @@ def blocks(document):
             found.append(block)
         end = match.end()
     return found
+
+
+def parts_run(document, names):
+    """The blocks under these headings."""
+    lines, run, inside = (ROOT / document).read_text().split("\n"), set(), False
+    for number, line in enumerate(lines, 1):
+        if line.startswith("## "):
+            inside = line[3:] in names
+        if inside:
+            run.add(number)
+    return [block for block in blocks(document) if block.line in run]
 
 
 def documents():
@@ -132,7 +146,8 @@ class Shell:
 
     def __init__(self, directory):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GATEHOUSE_"))}
-        environment = {**kept, "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": "", "AWS_CONFIG_FILE": os.devnull}
+        environment = {**kept, "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": "", "AWS_CONFIG_FILE": os.devnull,
+                       "PATH": f"{directory / 'clone' / 'build'}:{os.environ['PATH']}"}  # pages about an installed program call it by its name
         self.directory = directory
         self.errors = open(directory / "errors", "w+b")
         self.bash = subprocess.Popen(["bash"], cwd=directory / "clone", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -174,9 +189,14 @@ class Shell:
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the range that the system chooses from: it is used much later, while other suites start servers."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(10_000, 20_000)))
+                return probe.getsockname()[1]
+            except OSError:
+                continue
 
 
 @pytest.fixture
@@ -215,7 +235,8 @@ def paste(shell, block, addresses):
 
 def test_every_document_works_from_top_to_bottom_against_one_server(served, clone):
     addresses = {FIRST: served, SECOND: f"127.0.0.1:{free_port()}"}
-    ran = [block for name in documents() if name not in NOT_RUN for block in blocks(name) if block.language in ("sh", "python")]
+    ran = [block for name in documents() for block in (parts_run(name, OPERATIONS_PARTS) if name in NOT_RUN else blocks(name))
+           if block.language in ("sh", "python")]
     shell = Shell(clone.parent)
     try:
         wrong = [each for each in (paste(shell, block, addresses) for block in ran) if each]
@@ -223,7 +244,7 @@ def test_every_document_works_from_top_to_bottom_against_one_server(served, clon
         shell.close()
     assert not wrong, f"{len(wrong)} of {len(ran)} blocks are wrong; the first may be the cause of others:\n\n" + "\n\n".join(wrong)
     assert {block.document for block in ran} >= {"README.md", "docs/login-flow.md", "docs/policies.md", "docs/rate-limits.md",
-                                                 "docs/data-model.md", "docs/errors.md"}
+                                                 "docs/data-model.md", "docs/errors.md", OPERATIONS}
     assert len([block for block in ran if block.shown]) > 15
 
 
@@ -279,3 +300,34 @@ def test_every_table_and_every_kind_of_row_is_in_the_data_model():
     assert len(names) > 10
     text = (ROOT / "docs" / "data-model.md").read_text()
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+# ---- IAM actions and metrics ----
+
+
+def pages():
+    return "\n".join((ROOT / name).read_text() for name in documents())
+
+
+def test_every_iam_action_is_in_a_page():
+    paths = yaml.safe_load((ROOT / "openapi.yaml").read_text())["paths"].values()
+    actions = {call["x-action"].removeprefix("gatehouse:") for path in paths for call in path.values() if "x-action" in call}
+    assert len(actions) > 50
+    text = pages()
+    assert [name for name in sorted(actions) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_every_metric_is_in_a_page_and_no_page_names_another(served):
+    connection = http.client.HTTPConnection(served, timeout=BLOCK_S)
+    connection.request("GET", "/metrics")
+    exposed = connection.getresponse().read().decode()
+    connection.close()
+    metrics = set(re.findall(r"^# TYPE (\w+)", exposed, re.M))
+    named = set(re.findall(r"\b(?:gatehouse|process)_[a-z_]+[a-z]\b", pages()))
+    assert named == metrics
+    table = parts_text(OPERATIONS, "Alarms")
+    assert [worker for worker in sorted(set(re.findall(r'worker="([^"]+)"', exposed))) if f"| `{worker}` |" not in table] == []
+
+
+def parts_text(document, heading):
+    return (ROOT / document).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]

@@ -183,7 +183,9 @@ def test_promtool_accepts_the_metrics(server, ddb):
 
 def test_every_series_is_there_before_anything_happened(server):
     text = server.scrape()
-    assert requests_total("GetItem", "InternalServerError") + " 0\n" in text
+    for operation in ("GetItem", "RecordAttempt", "VerifyToken"):  # increase() sees no rise from nothing: the first failures would be silent
+        for outcome in ("InternalServerError", "ServiceUnavailable"):
+            assert requests_total(operation, outcome) + " 0\n" in text, (operation, outcome)
 
 
 # ---- the alarms ----
@@ -193,6 +195,13 @@ def test_promtool_proves_the_alarms():
     for action, file in (("check", "gatehouse.rules.yml"), ("test", "gatehouse.test.yml")):
         done = subprocess.run([PROMTOOL, action, "rules", file], cwd=RULES, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pages_say_what_to_do_about_each_alarm():
+    alarms = re.findall(r"- alert: (\w+)", (RULES / "gatehouse.rules.yml").read_text())
+    assert len(alarms) > 10
+    for page in (RULES / "README.md", RULES.parent.parent / "docs" / "operations.md"):
+        assert [name for name in alarms if f"| {name} |" not in page.read_text()] == [], page
 
 
 def test_the_alarms_name_metrics_and_outcomes_that_exist(server):

@@ -66,7 +66,7 @@ def told():
     names = re.findall(r"^  ([a-z-]+) +\S", run(program(), "--help"), re.M)
     assert {"serve", "key", "policy", "check", "version"} <= set(names)
     texts = {name: run(program(), "help", name) for name in names}
-    return {name: (re.findall(rf"^  gatehouse {name} ([a-z]+)", text, re.M), re.findall(r"^  (--[a-z-]+)", text, re.M))
+    return {name: (list(dict.fromkeys(re.findall(rf"^  gatehouse {name} ([a-z][a-z-]*)", text, re.M))), re.findall(r"^  (--[a-z-]+)", text, re.M))
             for name, text in texts.items()}
 
 
@@ -163,6 +163,18 @@ def test_systemd_understands_every_line_of_the_units(installed, tmp_path):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("mistake", [False, True])
+def test_the_drop_in_that_the_documents_show_for_outbound_traffic_is_understood(installed, tmp_path, mistake):
+    page = (ROOT / "docs/operations.md").read_text()
+    drop_in = re.search(r"^## Outbound traffic$.*?^```ini\n(.*?)^```$", page, re.S | re.M).group(1)
+    text = (installed / "lib/systemd/system/gatehouse.service").read_text()
+    (tmp_path / "gatehouse.service").write_text(text.replace("/usr/bin/gatehouse", str(installed / "usr/bin/gatehouse")))
+    (tmp_path / "gatehouse.service.d").mkdir()
+    (tmp_path / "gatehouse.service.d/outbound.conf").write_text(drop_in.replace("198.51.100.0/24", "nowhere") if mistake else drop_in)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "gatehouse.service"], text=True, capture_output=True, timeout=60)
+    assert (done.stdout + done.stderr == "") is not mistake, done
+
+
 def test_the_unit_runs_nothing_that_a_small_system_lacks(installed):
     """What is not ours comes from Debian's essential packages: the shell, and not, for one, kill."""
     unit = (installed / "lib/systemd/system/gatehouse.service").read_text()
@@ -222,7 +234,8 @@ def test_every_setting_is_in_the_shipped_file_and_what_it_shows_as_default_is(in
     for name, value in commented.items():
         assert defaults[name] in ((value, "default"), (f'"{value}"', "default"), ("", "not set")), name
     (tmp_path / "policies.yaml").write_text("limits: {}\n")  # which is read
-    uncommented = re.sub(r"^#(?=[a-z-]+: )", "", shipped, flags=re.M).replace("/etc/gatehouse/policies.yaml", f"{tmp_path}/policies.yaml")
+    (tmp_path / "identity.yaml").write_text("issuers: []\n")  # so is this
+    uncommented = re.sub(r"^#(?=[a-z-]+: )", "", shipped, flags=re.M).replace("/etc/gatehouse/policies.yaml", f"{tmp_path}/policies.yaml").replace("/etc/gatehouse/identity.yaml", f"{tmp_path}/identity.yaml")
     (tmp_path / "all.yaml").write_text(uncommented)
     said = settings("--config", tmp_path / "all.yaml")
     assert all(said[name][1].startswith(f"{tmp_path}/all.yaml:") for name in commented)

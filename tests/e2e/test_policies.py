@@ -117,7 +117,7 @@ def test_versions_of_a_file_can_be_read_when_it_has_changed_and_after_a_restart(
     file.write_text(json.dumps({"attempts": document(7)}))
     server = Server("--policies", str(file))
     first = server.v1.record("a")["policy_version"]
-    wait_until(lambda: server.v1.call("ListTables", {}).json()["TableNames"] != ["auth-state"])
+    wait_until(lambda: "gatehouse-policies" in server.v1.call("ListTables", {}).json()["TableNames"])
     file.write_text(json.dumps({"attempts": document(80)}))
     wait_until(lambda: send(server, "GET").json()["version"] != first)
     second = server.v1.record("a")["policy_version"]
@@ -130,6 +130,22 @@ def test_versions_of_a_file_can_be_read_when_it_has_changed_and_after_a_restart(
         old = send(server, "GET", query=f"?version={version}").json()
         assert (old["document"], old["origin"], old["in_force"]) == (document(most), "file", False)
     assert send(server, "GET").json()["origin"] == "default"  # a section that the file does not have
+    server.close()
+
+
+OWN_RULES = {"locks": {"STANDARD": {"duration": 900}}, "journeys": {"SIGN_IN": {"types": {"PASSWORD_ENTRY": {"max": 3, "life": 60, "lock": "STANDARD"}}}}}
+
+
+def test_rules_without_the_types_that_count_codes_are_warned_of_in_the_log():
+    warning = b"requests for codes that verify addresses are refused: codes cannot be counted: the policies `users` count them as EMAIL_VERIFICATION/USER_CODE_REQUEST"
+    server = Server()
+    assert warning not in server.logged()
+    reply = send(server, "PUT", 0, OWN_RULES)
+    assert reply.status == 200, reply.body
+    wait_until(lambda: server.logged().count(warning) == 1)
+    server.kill()
+    server.start()  # at start as well
+    wait_until(lambda: server.logged().count(warning) == 2)
     server.close()
 
 

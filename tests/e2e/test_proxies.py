@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import ROOT, stop
+from issuer import Issuer
 from limited import Limited, fresh
 
 pytestmark = pytest.mark.gatehouse_only
@@ -195,6 +196,110 @@ def test_what_envoy_sends_is_understood(server):
     assert {"ratelimit", "ratelimit-policy", "retry-after"} <= set(answers[3].headers)
 
 
+# ---- tokens ----
+
+
+@pytest.fixture(scope="module")
+def issuer():
+    made = Issuer()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def guard(issuer, tmp_path_factory):
+    """A server that knows an issuer, once it has its keys."""
+    made = Limited(POLICIES, "--identity", str(issuer.identity(tmp_path_factory.mktemp("identity"))))
+    end = time.monotonic() + 20
+    while ask(made, issuer.token()).status != 200:
+        assert time.monotonic() < end, "the keys were not fetched"
+        time.sleep(0.02)
+    yield made
+    made.close()
+
+
+def ask(server, token, setting="required", **headers):
+    sent = {"X-Gatehouse-Token": setting, **headers}
+    return server.get("/v1/authz", {**sent, "Authorization": f"Bearer {token}"} if token else sent)
+
+
+def suspended(server):
+    user = fresh("user")
+    assert server.post("/v1/users", {"id": user}).status == 201
+    assert server.post(f"/v1/users/{user}/suspend", b"").status == 200
+    return user
+
+
+def test_authz_requires_a_token(guard, issuer):
+    subject = fresh("who")
+    good = ask(guard, issuer.token(subject))
+    assert good.status == 200 and good.headers["x-gatehouse-subject"] == subject
+    assert good.json()["allowed"] is True and good.json()["token"]["valid"] is True
+    absent = ask(guard, None)
+    assert absent.status == 401 and absent.headers["www-authenticate"] == "Bearer" and absent.json() == {"allowed": False, "token": {"valid": False}}
+    for token in ("nonsense", issuer.token(aud="other"), issuer.token(header={"alg": "none"})):
+        refused = ask(guard, token)
+        assert refused.status == 401 and refused.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
+        assert "x-gatehouse-subject" not in refused.headers and refused.json()["allowed"] is False
+    assert guard.get("/v1/authz", {"X-Gatehouse-Token": "required", "Authorization": "Basic abc"}).status == 401
+    inactive = ask(guard, issuer.token(suspended(guard)))
+    assert inactive.status == 403 and inactive.json()["token"]["reason"] == "user_suspended"
+
+
+def test_authz_takes_the_token_from_the_header_and_for_the_audience_that_the_proxy_names(guard, issuer):
+    token = issuer.token(aud=["app", "orders"])
+    named = {"X-Client-Authorization": f"bearer {token}"}
+    assert ask(guard, None, "required;from=x-client-authorization", **named).status == 200
+    assert ask(guard, "of-the-proxy", "required; from=X-Client-Authorization", **named).status == 200
+    assert ask(guard, token, "required;audience=orders").status == 200
+    assert ask(guard, token, "required;audience=billing").status == 401
+    assert ask(guard, None, "required;from=x-client-authorization", **named, **{"x-client-authorization": "Bearer other"}).status == 400
+
+
+@pytest.mark.parametrize("setting", ["", "yes", "optional", "required;", "required;from", "required;from=", "required;to=x", "required;from=a;from=b"])
+def test_a_wish_for_a_token_that_makes_no_sense_is_refused(guard, issuer, setting):
+    assert ask(guard, issuer.token(), setting).status == 422
+
+
+def test_the_query_can_require_a_token_and_no_header_of_a_client_turns_that_off(guard, issuer):
+    token = {"Authorization": "Bearer " + issuer.token()}
+    assert guard.get("/v1/authz?token=required", token).status == 200
+    assert guard.get("/v1/authz?token=required").status == 401
+    for header in ({"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": "k"}, {"X-Gatehouse-Token": "required;from=x-other"}):
+        assert guard.get("/v1/authz?token=required", header).status == 400
+    assert guard.get("/v1/authz", {"X-Gatehouse-Token": "required", "x-gatehouse-token": "required", **token}).status == 400
+
+
+@pytest.mark.parametrize("policy", ["memory", "table"])
+def test_a_token_that_is_refused_takes_no_limit(guard, issuer, policy):
+    limits = {"X-Gatehouse-Policy": policy, "X-Gatehouse-Key": fresh()}
+    for token in (None, "nonsense", issuer.token(suspended(guard))):
+        assert ask(guard, token, **limits).status in (401, 403)
+    answers = [ask(guard, issuer.token(), **limits) for _ in range(4)]
+    assert [a.status for a in answers] == [200, 200, 200, 429]
+    assert [a.json()["results"][0]["remaining"] for a in answers[:3]] == [2, 1, 0] and answers[0].json()["token"]["valid"]
+
+
+def test_a_token_never_passes_while_its_user_cannot_be_looked_up(guard, issuer):
+    """Limits that fail open let requests pass; a table of users with other keys is an error, not a yes."""
+    server = Limited("limits:\n  table: {limit: 3, per: day, engine: table, on_failure: open}\n", "--identity", str(issuer.identity(guard.data)),
+                     "--table-users", "rate-limits-of-others")
+    try:
+        end = time.monotonic() + 20
+        while ask(server, issuer.token()).status != 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        keys = [{"AttributeName": "other", "KeyType": "HASH"}]
+        made = server.wire.call("CreateTable", {"TableName": "rate-limits-of-others", "BillingMode": "PAY_PER_REQUEST", "KeySchema": keys,
+                                                "AttributeDefinitions": [{"AttributeName": "other", "AttributeType": "S"}]})
+        assert made.status == 200, made.body
+        limits = {"X-Gatehouse-Policy": "table", "X-Gatehouse-Key": fresh()}
+        assert server.get("/v1/authz", limits).status == 200
+        assert ask(server, issuer.token()).status == 409 and ask(server, issuer.token(), **limits).status == 409
+    finally:
+        server.close()
+
+
 # ---- a real nginx ----
 
 
@@ -202,7 +307,7 @@ class Application(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"the application\n")
+        self.wfile.write(b"the application\n" if self.path[:9] != "/account/" else f"for {self.headers['X-User']}\n".encode())
 
     def log_message(self, *_):
         pass
@@ -281,6 +386,35 @@ def test_nginx_limits_by_address_and_says_when_to_come_back(application):
         assert int(headers["retry-after"]) > 0 and '"login-ip";r=0' in headers["ratelimit"]
         server.halt()  # while Gatehouse is away, requests pass
         assert nginx.get()[0] == 200
+    finally:
+        nginx.close()
+        server.close()
+
+
+def test_nginx_lets_only_active_users_with_a_good_token_at_sensitive_operations(application, guard, issuer):
+    nginx = Nginx(urlsplit(guard.endpoint).netloc, application)
+    try:
+        user = fresh("user")
+        assert guard.post("/v1/users", {"id": user}).status == 201
+        token = {"Authorization": "Bearer " + issuer.token(user)}
+        assert nginx.get("/account/close", **token, **{"X-User": "root"})[::2] == (200, f"for {user}\n".encode())
+        for headers in ({}, {"Authorization": "Bearer x.y.z"}, {"Authorization": "Bearer " + issuer.token(user, aud="other")},
+                        {"X-Client-Authorization": token["Authorization"]}, {"X-Gatehouse-Token": "required;from=x-own", "X-Own": token["Authorization"]}):
+            status, answered, _ = nginx.get("/account/close", **headers)
+            assert status == 401 and answered["www-authenticate"].startswith("Bearer"), headers
+        assert guard.post(f"/v1/users/{user}/suspend", b"").status == 200
+        assert nginx.get("/account/close", **token)[0] == 403
+    finally:
+        nginx.close()
+
+
+def test_nginx_lets_nobody_at_sensitive_operations_while_gatehouse_is_away(application, issuer, tmp_path):
+    server = Limited(POLICIES, "--identity", str(issuer.identity(tmp_path)))
+    nginx = Nginx(urlsplit(server.endpoint).netloc, application)
+    try:
+        server.halt()
+        assert nginx.get("/account/close", Authorization="Bearer " + issuer.token())[0] == 500
+        assert nginx.get("/")[0] == 200  # limits fail open, by the same example
     finally:
         nginx.close()
         server.close()

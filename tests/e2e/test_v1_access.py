@@ -283,3 +283,16 @@ def test_a_key_changes_the_users_it_may_and_does_not_see_those_it_is_denied(guar
     denied, unknown = (call(guarded, most, "POST", "/v1/users/lookup", {"email": name}) for name in ("eve@example.org", "nobody@example.org"))
     assert denied == unknown and denied[0] == 404
     assert call(guarded, most, "POST", "/v1/users/eve/emails", {"email": "x@example.org"})[0] == 403
+
+
+def test_a_key_sends_no_push_messages_to_users_and_platforms_that_it_is_denied(guarded):
+    key = guarded.make("pusher", policy(EVERYTHING, deny("arn:aws:gatehouse:*:*:user/pat", "arn:aws:gatehouse:*:*:platform/ios",
+                                                         "arn:aws:gatehouse:*:*:notification/secret")))
+    hello = {"title": "Hello"}
+    assert call(guarded, key, "POST", "/v1/users/pat/notify", hello)[0] == 403
+    assert call(guarded, key, "POST", "/v1/users/sam/notify", hello)[0] == 409  # allowed; push is not set up
+    assert call(guarded, key, "POST", "/v1/notifications", hello)[0] == 403
+    assert call(guarded, key, "POST", "/v1/notifications", {**hello, "platform": "ios"})[0] == 403
+    assert call(guarded, key, "POST", "/v1/notifications", {**hello, "platform": "android"})[0] == 409
+    assert call(guarded, key, "GET", "/v1/notifications/secret")[0] == 403
+    assert call(guarded, key, "GET", "/v1/notifications/other")[0] == 404

@@ -45,7 +45,7 @@ static void on_problem(void *ctx, const char *text)
 static struct inspection inspect(struct fixture *f)
 {
 	struct inspection  i = {0};
-	struct check_watch watch = {&i, on_progress, on_problem};
+	struct check_watch watch = {.ctx = &i, .progress = on_progress, .problem = on_problem};
 
 	i.rc = engine_check(f->dir, &watch, &i.found, &i.err);
 	return i;

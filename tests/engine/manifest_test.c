@@ -235,7 +235,7 @@ static void fail_at_problem(void *ctx, const char *text)
 
 TEST(manifest, a_check_tells_of_a_torn_append_and_leaves_it)
 {
-	struct check_watch watch = {NULL, ignore_progress, fail_at_problem};
+	struct check_watch watch = {.progress = ignore_progress, .problem = fail_at_problem};
 	struct check_found found;
 	struct scene       s;
 	char               before[64], after[64];

@@ -364,7 +364,7 @@ static void on_problem(void *ctx, const char *text)
 /* How many rows and entries of each kind there are is the same, whoever looks. */
 static void assert_check_is_sound(struct remains *r)
 {
-	struct check_watch watch = {r, on_progress, on_problem};
+	struct check_watch watch = {.ctx = r, .progress = on_progress, .problem = on_problem};
 	struct check_found found;
 	struct fixture     f = {0};
 	char               before[64], after[64];

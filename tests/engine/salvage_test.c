@@ -115,7 +115,7 @@ static void on_progress(void *ctx, enum check_phase phase, unsigned percent, con
 
 static bool is_sound(struct fixture *f, struct talk *t)
 {
-	struct check_watch watch = {t, on_progress, on_line};
+	struct check_watch watch = {.ctx = t, .progress = on_progress, .problem = on_line};
 	struct check_found found;
 
 	return engine_check(f->dir, &watch, &found, &f->err) == ERR_NONE && check_is_sound(&found);

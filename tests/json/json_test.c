@@ -66,6 +66,14 @@ static struct bytes nested(struct fixture *f, const char *open, const char *clos
 	return buf_bytes(&out);
 }
 
+TEST(json_get, of_what_is_no_object_or_not_there_is_null)
+{
+	struct json text = {.type = JSON_STRING};
+
+	assert_null(json_get(NULL, BYTES("a")));
+	assert_null(json_get(&text, BYTES("a")));
+}
+
 TEST(json, every_type_is_read)
 {
 	struct fixture f;

@@ -110,6 +110,35 @@ TEST(outbound, sends_the_request_as_it_is_and_brings_the_answer_back)
 	world_close(&w);
 }
 
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+
+/* The span of a request's traceparent, 16 digits, if it carries that trace on. */
+static const char *span_of(const char *seen)
+{
+	const char *at = strstr(seen, "\r\ntraceparent: 00-" TRACE "-");
+
+	assert_non_null(at);
+	at += strlen("\r\ntraceparent: 00-" TRACE "-");
+	assert_int_equal(strspn(at, "0123456789abcdef"), 16);
+	assert_memory_equal(at + 16, "-01\r\n", 5);
+	return at;
+}
+
+TEST(outbound, each_try_carries_the_callers_trace_on_with_a_span_of_its_own)
+{
+	struct outbound_request r = post(true);
+	struct world            w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_ANSWER, SAYS("503 Busy")}, {PEER_ANSWER, OK("")})));
+	r.trace = BYTES(TRACE);
+	assert_int_equal(call_within(&w, &r, 60000000), ERR_NONE);
+	assert_memory_not_equal(span_of(w.peer->seen[0]), span_of(w.peer->seen[1]), 16);
+	r.trace = BYTES("");
+	assert_int_equal(call_within(&w, &r, 60000000), ERR_NONE);
+	assert_null(strstr(w.peer->seen[2], "traceparent"));
+	world_close(&w);
+}
+
 TEST(outbound, keeps_its_connection_for_what_may_be_repeated_and_not_for_what_may_not)
 {
 	struct world w;

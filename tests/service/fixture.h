@@ -83,6 +83,7 @@ static inline void service_open(struct service *s, const char *yaml)
 	s->rough = rough_open_if_asked(s->f.engine);
 	s->all.tables = service_tables_default();
 	s->all.random = service_random;
+	s->all.push = (struct push_settings){.shards = 4};
 	identifier_key_init(&s->all.identifiers, secret);
 	s->device_keys = device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1);
 	service_rules(s, yaml);
@@ -114,7 +115,9 @@ static inline void at(struct service *s, int64_t seconds)
 struct
 try {
 	const char  *subject, *pairwise, *journey, *type, *method_type, *method_id, *notification, *ip;
+	const char  *email;     /* the subject is this address, normalised */
 	struct bytes token;     /* of a device, as SUCCEED(…).device.token gave it */
+	const char  *device_id; /* of a registered one */
 	bool         allowed;   /* the source is on the allow-list */
 	bool         denied;    /* on the other one */
 	bool         passed;    /* the challenge */
@@ -163,12 +166,18 @@ static inline struct attempt attempt_of(struct service *s, const struct try *t)
 	                    .source = hashed(s, IDENTIFIER_IP, t->ip),
 	                    .source_allowed = t->allowed,
 	                    .source_denied = t->denied,
-	                    .challenge_passed = t->passed};
+	                    .challenge_passed = t->passed,
+	                    .device_id = text_or(t->device_id, NULL)};
 
 	q.rule = rules_find(s->rules, text_or(t->journey, "SIGN_IN"), text_or(t->type, "PASSWORD_ENTRY"),
 	                    q.method_type);
 	if (q.rule == NULL)
 		fail_msg("no rule for %s", t->type);
+	if (t->email != NULL) {
+		q.subjects[0] = hashed(s, IDENTIFIER_EMAIL, t->email);
+		q.emails = arena_zalloc(&s->f.arena, SUBJECTS_MAX * sizeof(*q.emails));
+		q.emails[0] = bytes_of(t->email);
+	}
 	device_of(s, t, &q);
 	return q;
 }

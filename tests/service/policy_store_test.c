@@ -6,6 +6,7 @@
 
 #include "service/limit_policy.h"
 #include "service/policy_store.h"
+#include "service/user_policy.h"
 
 #define GOOD(max)                                                                                            \
 	"attempts:\n"                                                                                        \
@@ -14,8 +15,8 @@
 
 struct documents {
 	struct service         s;
-	struct document_holder holder, limits;
-	struct document_kind   kinds[2];
+	struct document_holder holder, limits, users;
+	struct document_kind   kinds[3];
 	struct policy_store   *store;
 	int                    changed;
 	char                   file[80];
@@ -48,12 +49,14 @@ static void store_init(struct documents *s)
 	                                     .ctx = s};
 	s->kinds[1] =
 	        (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = &s->limits};
+	s->kinds[2] =
+	        (struct document_kind){.name = "users", .parse = user_policy_parse, .holder = &s->users};
 	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
 }
 
 static enum err_code store_open(struct documents *s, bool file)
 {
-	return policy_store_open(&s->store, s->kinds, 2, file ? s->file : NULL, &s->s.f.err);
+	return policy_store_open(&s->store, s->kinds, 3, file ? s->file : NULL, &s->s.f.err);
 }
 
 static void store_close(struct documents *s)
@@ -91,7 +94,8 @@ TEST(policy_store, without_a_file_what_ships_is_in_force_as_version_0)
 	assert_null(policy_store_file(s.store));
 	assert_ptr_equal(policy_store_kind(s.store, BYTES("attempts")), s.kinds);
 	assert_ptr_equal(policy_store_kind(s.store, BYTES("limits")), s.kinds + 1);
-	assert_null(policy_store_kind(s.store, BYTES("users")));
+	assert_ptr_equal(policy_store_kind(s.store, BYTES("users")), s.kinds + 2);
+	assert_null(policy_store_kind(s.store, BYTES("nothing")));
 	store_close(&s);
 }
 

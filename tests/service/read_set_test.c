@@ -346,6 +346,32 @@ TEST(read_set, what_was_read_takes_room_from_what_is_written)
 	scene_close(&x);
 }
 
+/* Looks for a user, of whom nobody made the table, and writes to another one. */
+static enum err_code look_elsewhere(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	looked_init(&row, BYTES("USER#ann"), BYTES("PROFILE"));
+	assert_int_equal(ctx_look_in(&act->ctx, TABLE_USERS, &row, err), ERR_NONE);
+	assert_true(row.no_table && !row.found);
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "q", "X#Y#Z", 1));
+	if (act->n == 1)
+		ctx_put(&act->ctx, TABLE_USERS, row_with_count(&act->ctx, "USER#bob", "PROFILE", 1));
+	return commit(act, err);
+}
+
+TEST(read_set, no_table_is_made_because_a_row_was_looked_for_in_it_5)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	assert_int_equal(play(&x, look_elsewhere, 0), ERR_NONE);
+	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 1);
+	assert_int_equal(play(&x, look_elsewhere, 1), ERR_NONE);
+	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 2);
+	scene_close(&x);
+}
+
 /* n changes, each in a partition of its own: each moves a version. */
 static enum err_code write_partitions(struct act *act, struct err *err)
 {

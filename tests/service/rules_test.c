@@ -53,9 +53,10 @@ static void refuses(const char *yaml, const char *field, const char *text)
 
 TEST(rules, the_defaults_parse_and_hold_every_journey_of_the_document)
 {
-	static const char *const journeys[] = {"SIGN_IN",        "REAUTHENTICATION",   "ACCOUNT_CREATION",
-	                                       "PASSWORD_RESET", "PASSWORD_RESET_MFA", "ACCOUNT_RECOVERY",
-	                                       "AUTHENTICATION", "ACCOUNT_MANAGEMENT", "PHONE_NUMBER"};
+	static const char *const journeys[] = {"SIGN_IN",           "REAUTHENTICATION",   "ACCOUNT_CREATION",
+	                                       "PASSWORD_RESET",    "PASSWORD_RESET_MFA", "ACCOUNT_RECOVERY",
+	                                       "AUTHENTICATION",    "ACCOUNT_MANAGEMENT", "PHONE_NUMBER",
+	                                       "EMAIL_VERIFICATION"};
 	struct service           s = {0};
 
 	arena_init(&s.f.arena);

@@ -40,11 +40,10 @@ struct fraud_turn {
 
 static enum err_code fraud_run(struct turn *turn, struct err *err)
 {
-	struct fraud_turn *e = (struct fraud_turn *)turn;
+	struct fraud_turn     *e = (struct fraud_turn *)turn;
+	struct email_fraud_new q = {BYTES("alice"), e->state, e->duration_s};
 
-	(void)err;
-	e->until_s = email_fraud_set(&turn->ctx, BYTES("alice"), e->state, e->duration_s);
-	return ERR_NONE;
+	return email_fraud_set(&turn->ctx, &q, &e->until_s, err);
 }
 
 static int64_t fraud(struct service *s, enum email_fraud state)

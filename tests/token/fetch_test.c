@@ -10,17 +10,17 @@
 #define OK(body) "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ?\r\n\r\n" body
 
 struct world {
-	struct peer               *peer;
-	struct arena               a;
-	struct token_fetch_options options;
-	struct err                 err;
-	struct bytes               body;
+	struct token_route route;
+	struct peer       *peer;
+	struct arena       a;
+	struct err         err;
+	struct bytes       body;
 };
 
 static void world_open(struct world *w, struct peer *p)
 {
 	log_set_level(LOG_ERROR);
-	*w = (struct world){.peer = p, .options = {.clock = clock_system(), .allow_private = true}};
+	*w = (struct world){.peer = p, .route = {.allow_private = true}};
 	arena_init(&w->a);
 }
 
@@ -32,10 +32,10 @@ static void world_close(struct world *w)
 
 static enum err_code get(struct world *w, const char *path)
 {
-	struct token_fetch f = token_fetch_https(&w->options);
+	struct token_fetch f = token_fetch_https(clock_system());
 
-	return f.get(f.ctx, arena_printf(&w->a, "http://127.0.0.1:%u%s", w->peer->port, path), &w->a,
-	             &w->body, &w->err);
+	return f.get(f.ctx, &w->route, arena_printf(&w->a, "http://127.0.0.1:%u%s", w->peer->port, path),
+	             &w->a, &w->body, &w->err);
 }
 
 TEST(fetch, asks_for_the_path_and_brings_the_body)
@@ -75,7 +75,7 @@ TEST(fetch, private_addresses_are_refused_unless_allowed)
 	struct world w;
 
 	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_ANSWER, OK("{}")})));
-	w.options.allow_private = false;
+	w.route.allow_private = false;
 	assert_int_not_equal(get(&w, "/keys"), ERR_NONE);
 	assert_int_equal(peer_connections(w.peer), 0);
 	world_close(&w);
@@ -94,16 +94,17 @@ TEST(fetch, an_issuers_keys_by_discovery)
 	                                        {PEER_ANSWER, OK("{\"keys\":[" KEY "]}")})));
 	o.issuer = arena_printf(&w.a, "http://127.0.0.1:%u/", w.peer->port);
 	o.rules.audience_any = true;
+	o.route.allow_private = true;
 	snprintf(discovery, sizeof(discovery), OK("{\"issuer\":\"%s\",\"jwks_uri\":\"%sthe/keys\"}"),
 	         o.issuer.data, o.issuer.data);
-	all = issuers_open(token_fetch_https(&w.options), clock_system());
+	all = issuers_open(token_fetch_https(clock_system()), clock_system());
 	assert_int_equal(issuers_add(all, &o, &w.err), ERR_NONE);
-	assert_int_equal(issuers_round(all, reader), 0);
+	assert_int_equal(issuers_round(all, reader, NULL), 0);
 	assert_true(issuers_read(all, 0, &n));
 	assert_int_equal(n.keys, 1);
 	assert_non_null(strstr(w.peer->seen[0], "GET /.well-known/openid-configuration HTTP/1.1\r\n"));
 	assert_non_null(strstr(w.peer->seen[1], "GET /the/keys HTTP/1.1\r\n"));
-	issuers_close(all);
+	issuers_drop(all);
 	json_reader_close(reader);
 	world_close(&w);
 }

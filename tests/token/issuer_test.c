@@ -20,7 +20,6 @@ struct site {
 	pthread_mutex_t lock;
 	pthread_cond_t  moved;
 	bool            shut;
-	int             answered; /* askers, below */
 };
 
 struct world {
@@ -31,15 +30,17 @@ struct world {
 	struct issuers     *all;
 	struct signer       rsa;
 	struct jwt          out;
+	int64_t             retry_s;
 	struct err          err;
 };
 
-static enum err_code site_get(void *ctx, struct bytes url, struct arena *a, struct bytes *body,
-                              struct err *err)
+static enum err_code site_get(void *ctx, const struct token_route *route, struct bytes url, struct arena *a,
+                              struct bytes *body, struct err *err)
 {
 	struct site *s = ctx;
 	const char  *text = s->other;
 
+	(void)route;
 	pthread_mutex_lock(&s->lock);
 	while (s->shut)
 		pthread_cond_wait(&s->moved, &s->lock);
@@ -84,7 +85,7 @@ static void world_open(struct world *w)
 
 static void world_close(struct world *w)
 {
-	issuers_close(w->all);
+	issuers_drop(w->all);
 	signer_close(&w->rsa);
 	json_reader_close(w->reader);
 	arena_release(&w->a);
@@ -104,16 +105,20 @@ static void add_fixed(struct world *w, struct jwt_rules rules)
 
 static enum token_outcome verify(struct world *w, struct bytes token)
 {
-	struct token_call c = {w->reader, &w->a};
+	struct token_call c = {w->reader, &w->a, clock_wall_us(&w->clock.base)};
 
-	return issuers_verify(w->all, &c, token, &w->out);
+	return issuers_verify(w->all, &c, token, &w->out, &w->retry_s);
 }
 
+/* The same, and once more after the worker had its round. */
 static enum token_outcome verify_fetching(struct world *w, struct bytes token)
 {
-	struct token_call c = {w->reader, &w->a};
+	enum token_outcome outcome = verify(w, token);
 
-	return issuers_verify_fetching(w->all, &c, token, &w->out);
+	if (w->retry_s == 0)
+		return outcome;
+	issuers_round(w->all, w->reader, NULL);
+	return verify(w, token);
 }
 
 static void expect(enum token_outcome got, enum token_outcome expected, const char *what)
@@ -156,7 +161,7 @@ TEST(token, a_good_one_of_each_algorithm_is_valid)
 		expect(verify(&w, signer_token(&s, &w.a, signer_header(&s, &w.a), BYTES(CLAIMS))),
 		       TOKEN_VALID, signer_names[i]);
 		w.all = kept;
-		issuers_close(all);
+		issuers_drop(all);
 		signer_close(&s);
 	}
 	world_close(&w);
@@ -476,14 +481,13 @@ TEST(token, cognitos_two_kinds_do_not_pass_for_each_other)
 	world_open(&w);
 	w.site.other = set_of(&w, &w.rsa).data;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct jwt_rules rules = rules_for_app();
+		struct cognito_options pool = {.pool = BYTES("eu-west-1_AbC123"), .rules = rules_for_app()};
 
-		issuers_close(w.all);
+		issuers_drop(w.all);
 		w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
-		rules.cognito_uses = cases[i].uses;
-		assert_int_equal(issuers_add_cognito(w.all, BYTES("eu-west-1_AbC123"), &rules, &w.err),
-		                 ERR_NONE);
-		assert_int_equal(issuers_round(w.all, w.reader), 0);
+		pool.rules.cognito_uses = cases[i].uses;
+		assert_int_equal(issuers_add_cognito(w.all, &pool, &w.err), ERR_NONE);
+		assert_int_equal(issuers_round(w.all, w.reader, NULL), 0);
 		expect(verify(&w, token_of(&w, cases[i].claims)), cases[i].expected, cases[i].claims);
 	}
 	world_close(&w);
@@ -491,9 +495,10 @@ TEST(token, cognitos_two_kinds_do_not_pass_for_each_other)
 
 TEST(issuers, options_that_would_accept_too_much_are_refused)
 {
-	struct world          w;
-	struct issuer_options good = {.issuer = BYTES(ISSUER), .rules = rules_for_app()}, o = good;
-	struct jwt_rules      cognito = rules_for_app();
+	struct world             w;
+	struct issuer_options    good = {.issuer = BYTES(ISSUER), .rules = rules_for_app()}, o = good;
+	struct cognito_options   pool = {.rules = rules_for_app()};
+	static const char *const pools[] = {"pool", "eu_a/../b", "_a"};
 
 	world_open(&w);
 	o.rules.audience_count = 0;
@@ -519,10 +524,11 @@ TEST(issuers, options_that_would_accept_too_much_are_refused)
 	assert_int_equal(issuers_add(w.all, &good, &w.err), ERR_NONE);
 	assert_int_equal(issuers_add(w.all, &good, &w.err), ERR_INVALID);
 	assert_non_null(strstr(w.err.text, "twice"));
-	cognito.cognito_uses = JWT_USE_ACCESS;
-	assert_int_equal(issuers_add_cognito(w.all, BYTES("pool"), &cognito, &w.err), ERR_INVALID);
-	assert_int_equal(issuers_add_cognito(w.all, BYTES("eu_a/../b"), &cognito, &w.err), ERR_INVALID);
-	assert_int_equal(issuers_add_cognito(w.all, BYTES("_a"), &cognito, &w.err), ERR_INVALID);
+	pool.rules.cognito_uses = JWT_USE_ACCESS;
+	for (unsigned i = 0; i < 3; i++) {
+		pool.pool = bytes_of(pools[i]);
+		assert_int_equal(issuers_add_cognito(w.all, &pool, &w.err), ERR_INVALID);
+	}
 	world_close(&w);
 }
 
@@ -603,11 +609,11 @@ TEST(keys, the_last_good_set_stays_while_the_issuer_is_down_or_talks_nonsense)
 
 	world_open(&w);
 	add_fetched(&w);
-	assert_int_equal(issuers_round(w.all, w.reader), 0);
+	assert_int_equal(issuers_round(w.all, w.reader, NULL), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		w.site.keys = bad[i];
 		clock_manual_set(&w.clock, w.clock.now_us + ISSUER_REFRESH_S * 1000000LL);
-		assert_int_equal(issuers_round(w.all, w.reader), 1);
+		assert_int_equal(issuers_round(w.all, w.reader, NULL), 1);
 		clock_manual_jump(&w.clock, -ISSUER_REFRESH_S * 1000000LL); /* the token shall not expire */
 		expect(verify(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "known key");
 	}
@@ -625,12 +631,12 @@ TEST(keys, a_round_fetches_by_age_alone)
 
 	world_open(&w);
 	add_fetched(&w);
-	issuers_round(w.all, w.reader);
+	issuers_round(w.all, w.reader, NULL);
 	pass(&w, ISSUER_REFRESH_S - 1);
-	issuers_round(w.all, w.reader);
+	issuers_round(w.all, w.reader, NULL);
 	assert_int_equal(w.site.gets, 1);
 	pass(&w, 1);
-	issuers_round(w.all, w.reader);
+	issuers_round(w.all, w.reader, NULL);
 	assert_int_equal(w.site.gets, 2);
 	world_close(&w);
 }
@@ -660,7 +666,7 @@ TEST(keys, discovery_counts_only_for_the_same_issuer)
 	world_open(&w);
 	w.site.keys = set_of(&w, &w.rsa).data;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		issuers_close(w.all);
+		issuers_drop(w.all);
 		w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
 		add(&w, (struct issuer_options){.issuer = BYTES(ISSUER), .rules = rules_for_app()});
 		w.site.discovery = cases[i].document;
@@ -688,59 +694,37 @@ TEST(keys, of_one_issuer_verify_nothing_of_another)
 
 /* ---- threads ---- */
 
-struct asker {
-	struct world      *w;
-	struct bytes       token;
-	enum token_outcome outcome;
-	pthread_t          thread;
-};
-
-static void *ask(void *ctx)
+static void *fetch_once(void *ctx)
 {
-	struct asker     *k = ctx;
-	struct arena      a;
-	struct jwt        out;
-	struct token_call c = {json_reader_open(), &a};
+	struct world       *w = ctx;
+	struct json_reader *reader = json_reader_open();
 
-	arena_init(&a);
-	k->outcome = issuers_verify_fetching(k->w->all, &c, k->token, &out);
-	arena_release(&a);
-	json_reader_close(c.reader);
-	pthread_mutex_lock(&k->w->site.lock);
-	k->w->site.answered++;
-	pthread_cond_broadcast(&k->w->site.moved);
-	pthread_mutex_unlock(&k->w->site.lock);
+	issuers_round(w->all, reader, NULL);
+	json_reader_close(reader);
 	return NULL;
 }
 
-TEST(keys, many_who_wait_share_one_fetch_and_the_rest_do_not_wait)
+TEST(keys, nobody_waits_for_a_fetch_under_way_and_it_serves_all_who_asked)
 {
-	enum { ASKERS = 2 * ISSUER_WAITS_MAX };
 	struct world w;
-	struct asker askers[ASKERS];
-	int          valid = 0, without = 0;
+	pthread_t    thread;
 
 	world_open(&w);
 	add_fetched(&w);
 	w.site.shut = true;
-	for (int i = 0; i < ASKERS; i++) {
-		askers[i] = (struct asker){.w = &w, .token = token_of(&w, CLAIMS)};
-		pthread_create(&askers[i].thread, NULL, ask, &askers[i]);
+	pthread_create(&thread, NULL, fetch_once, &w);
+	for (int i = 0; i < 100; i++) {
+		expect(verify(&w, token_of(&w, CLAIMS)), TOKEN_NO_KEYS, "meanwhile");
+		assert_int_equal(w.retry_s, 1);
 	}
 	pthread_mutex_lock(&w.site.lock);
-	while (w.site.answered < ASKERS - 1 - ISSUER_WAITS_MAX) /* one fetches, some wait */
-		pthread_cond_wait(&w.site.moved, &w.site.lock);
 	w.site.shut = false;
 	pthread_cond_broadcast(&w.site.moved);
 	pthread_mutex_unlock(&w.site.lock);
-	for (int i = 0; i < ASKERS; i++) {
-		pthread_join(askers[i].thread, NULL);
-		valid += askers[i].outcome == TOKEN_VALID;
-		without += askers[i].outcome == TOKEN_NO_KEYS;
-	}
+	pthread_join(thread, NULL);
+	expect(verify(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "afterwards");
+	assert_int_equal(w.retry_s, 0);
 	assert_int_equal(w.site.gets, 1);
-	assert_int_equal(valid, 1 + ISSUER_WAITS_MAX);
-	assert_int_equal(without, ASKERS - 1 - ISSUER_WAITS_MAX);
 	world_close(&w);
 }
 
@@ -752,7 +736,7 @@ static void *rotate(void *ctx)
 	for (int i = 0; i < 200; i++) {
 		pass(w, ISSUER_REFRESH_S);
 		clock_manual_jump(&w->clock, -ISSUER_REFRESH_S * 1000000LL);
-		issuers_round(w->all, reader);
+		issuers_round(w->all, reader, NULL);
 	}
 	json_reader_close(reader);
 	return NULL;
@@ -762,19 +746,18 @@ TEST(keys, a_set_that_is_replaced_stays_with_those_who_use_it)
 {
 	struct world w;
 	pthread_t    thread;
-	struct asker k;
 	struct bytes token;
 
 	world_open(&w);
 	add_fetched(&w);
-	issuers_round(w.all, w.reader);
+	issuers_round(w.all, w.reader, NULL);
 	token = token_of(&w, CLAIMS);
 	pthread_create(&thread, NULL, rotate, &w);
 	for (int i = 0; i < 500; i++) {
-		k = (struct asker){.w = &w, .token = token};
-		ask(&k);
+		enum token_outcome outcome = verify(&w, token);
+
 		/* The clock moves in two steps: between them the token has expired. */
-		assert_true(k.outcome == TOKEN_VALID || k.outcome == TOKEN_EXPIRED);
+		assert_true(outcome == TOKEN_VALID || outcome == TOKEN_EXPIRED);
 	}
 	pthread_join(thread, NULL);
 	world_close(&w);

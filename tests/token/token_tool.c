@@ -50,10 +50,11 @@ static void issuer_add(struct issuers *all, struct arena *a, const struct json *
 	}
 }
 
-static const char *answer(struct issuers *all, struct json_reader *reader, struct bytes line)
+static const char *answer(struct issuers *all, struct json_reader *reader, struct bytes line, int64_t now_us)
 {
 	struct arena       a;
-	struct token_call  c = {reader, &a};
+	struct token_call  c = {reader, &a, now_us};
+	int64_t            retry_s;
 	struct json       *text;
 	struct jwt         out;
 	struct err         err;
@@ -62,7 +63,7 @@ static const char *answer(struct issuers *all, struct json_reader *reader, struc
 	arena_init(&a);
 	if (json_read(reader, &a, line, &text, &err) != ERR_NONE || text->type != JSON_STRING)
 		abort();
-	outcome = issuers_verify(all, &c, text->text, &out);
+	outcome = issuers_verify(all, &c, text->text, &out, &retry_s);
 	arena_release(&a);
 	return token_outcome_name(outcome);
 }
@@ -87,8 +88,8 @@ int main(void)
 	for (const struct json *each = member(setup, "issuers")->children; each != NULL; each = each->next)
 		issuer_add(all, &a, each);
 	while ((len = getline(&line, &size, stdin)) > 0)
-		puts(answer(all, reader, (struct bytes){line, (size_t)len}));
-	issuers_close(all);
+		puts(answer(all, reader, (struct bytes){line, (size_t)len}, clock.now_us));
+	issuers_drop(all);
 	json_reader_close(reader);
 	arena_release(&a);
 	free(line);

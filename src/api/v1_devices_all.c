@@ -1,0 +1,253 @@
+/* All registered devices:
+ *   GET /v1/devices?platform=…, for broadcasts
+ *   POST /v1/devices/feedback, of push providers
+ *   POST /v1/devices/cleanup and …/repair, which start jobs */
+#include "api/v1_devices.h"
+#include "api/v1_jobs.h"
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/lock.h"
+#include "service/push_feedback.h"
+#include "service/push_job.h"
+#include "service/push_list.h"
+
+enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64 };
+
+/* ---- all of a platform ---- */
+
+struct broadcast_call {
+	struct push_broadcast      q;
+	struct push_broadcast_page page;
+};
+
+/* "3#u-1" and "d-1": the shard, and the last device in it; "3#" and nothing: a shard begins. */
+static bool place_read(struct arena *a, struct bytes cursor, struct push_broadcast *out)
+{
+	struct bytes pk, sk;
+	const char  *hash;
+	uint64_t     shard;
+
+	if (!cursor_read(a, cursor, &pk, &sk))
+		return false;
+	hash = memchr(pk.data, '#', pk.len);
+	if (hash == NULL ||
+	    !bytes_to_u64((struct bytes){pk.data, (size_t)(hash - pk.data)}, DEVICE_SHARDS_MAX, &shard))
+		return false;
+	out->shard = (uint32_t)shard;
+	if (hash + 1 == pk.data + pk.len)
+		return sk.len == 0;
+	out->after_user = (struct bytes){hash + 1, pk.len - (size_t)(hash + 1 - pk.data)};
+	out->after_device = sk;
+	return sk.len > 0;
+}
+
+static struct bytes place_write(struct arena *a, const struct push_broadcast_page *page)
+{
+	return cursor_write(a, arena_printf(a, "%u#%.*s", page->shard, BYTES_ARG(page->last_user)),
+	                    page->last_device);
+}
+
+enum err_code push_broadcast_decode(struct v1_call *c, struct err *err)
+{
+	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct bytes           platform, cursor;
+
+	c->request = b;
+	if (v1_device_limit(c, &b->q.limit, err) != ERR_NONE ||
+	    v1_query(c, "platform", &platform, err) != ERR_NONE ||
+	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
+		return err->code;
+	for (const char *const *name = push_platforms; platform.data != NULL && *name != NULL; name++)
+		if (bytes_is(platform, *name))
+			b->q.platform = bytes_of(*name);
+	if (b->q.platform.len == 0)
+		return err_field(err, ERR_INVALID, "platform", "platform: must be ios or android");
+	v1_resource(c, "platform", b->q.platform);
+	return cursor.data == NULL || place_read(c->ctx.arena, cursor, &b->q) ? ERR_NONE
+	                                                                      : v1_device_cursor_wrong(err);
+}
+
+enum err_code push_broadcast_run(struct v1_call *c, struct err *err)
+{
+	struct broadcast_call *b = c->request;
+
+	return push_devices_broadcast(&c->ctx, &b->q, &b->page, err);
+}
+
+/* What the index holds of a device. */
+void push_broadcast_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct push_broadcast_page *page = &((const struct broadcast_call *)c->request)->page;
+
+	json_begin_object(w);
+	json_name(w, BYTES("devices"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < page->count; i++) {
+		json_begin_object(w);
+		json_member_text(w, BYTES("userId"), page->list[i].user);
+		json_member_text(w, BYTES("deviceId"), page->list[i].id);
+		json_member_text(w, BYTES("expoPushToken"), page->list[i].tokens[PUSH_EXPO]);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_member_bool(w, BYTES("more"), page->more);
+	if (page->more)
+		json_member_text(w, BYTES("cursor"), place_write(c->ctx.arena, page));
+	json_end_object(w);
+}
+
+/* ---- feedback ---- */
+
+struct feedback_call {
+	struct push_feedback      *list;
+	enum push_feedback_outcome outcomes[FEEDBACK_MAX];
+	uint32_t                   count;
+};
+
+/* "ok", or an error as Expo names it, or FCM's and APNs' words for the same. */
+static bool says_not_registered(struct bytes error)
+{
+	return bytes_is(error, "DeviceNotRegistered") || bytes_is(error, "UNREGISTERED") ||
+	       bytes_is(error, "Unregistered") || bytes_is(error, "BadDeviceToken");
+}
+
+static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedback *out)
+{
+	struct bytes token = fields_text(f, "token", PUSH_TOKEN_BYTES_MAX);
+	struct bytes error = fields_text(f, "error", FEEDBACK_ERROR_MAX);
+
+	if (fields_has(f, "sentAt"))
+		out->sent_s = v1_read_time(f, "sentAt");
+	if (fields_failed(f))
+		return;
+	out->kind = push_token_kind(token);
+	if (out->kind == PUSH_KINDS) {
+		fields_fail(f, "token", ERR_INVALID, "must be a token of Expo's, FCM's or APNs'");
+		return;
+	}
+	out->token = push_token_normal(c->ctx.arena, out->kind, token);
+	out->not_registered = says_not_registered(error);
+}
+
+enum err_code push_feedback_decode(struct v1_call *c, struct err *err)
+{
+	struct feedback_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	const struct json    *list;
+	struct fields         f, within;
+
+	c->request = b;
+	fields_init(&f, c->body, err);
+	list = fields_array(&f, "results", FEEDBACK_MAX);
+	if (!fields_failed(&f) && (list == NULL || list->count == 0))
+		fields_fail(&f, "results", ERR_INVALID, "missing; send what became of at least one message");
+	if (list != NULL)
+		b->list = arena_zalloc(c->ctx.arena, (list->count + 1) * sizeof(*b->list));
+	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL && !fields_failed(&f);
+	     m = m->next) {
+		fields_enter(&within, &f, arena_printf(c->ctx.arena, "results[%u]", b->count), m);
+		read_feedback(c, &within, &b->list[b->count++]);
+		fields_end(&within);
+	}
+	return fields_end(&f);
+}
+
+enum err_code push_feedback_run(struct v1_call *c, struct err *err)
+{
+	struct feedback_call *b = c->request;
+
+	for (uint32_t i = 0; i < b->count; i++)
+		if (push_feedback_take(&c->ctx, &b->list[i], &b->outcomes[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+void push_feedback_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct feedback_call *b = c->request;
+	bool                        more = false;
+
+	json_begin_object(w);
+	json_name(w, BYTES("outcomes"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < b->count; i++) {
+		json_string(w, bytes_of(push_feedback_names[b->outcomes[i]]));
+		more = more || b->outcomes[i] == FEEDBACK_DEFERRED;
+	}
+	json_end_array(w);
+	json_member_bool(w, BYTES("more"), more);
+	json_end_object(w);
+}
+
+void push_feedback_committed(struct v1_call *c)
+{
+	const struct feedback_call *b = c->request;
+
+	for (uint32_t i = 0; i < b->count; i++)
+		metric_add(&c->call.loop->meter->push_feedback[b->outcomes[i]], 1);
+}
+
+/* ---- jobs over all devices ---- */
+
+struct devices_job_call {
+	struct job_new     q;
+	int64_t            days;
+	struct job_started r;
+};
+
+static enum err_code job_decode(struct v1_call *c, const struct job_kind *kind, struct err *err)
+{
+	struct devices_job_call *j = arena_zalloc(c->ctx.arena, sizeof(*j));
+	struct fields            f;
+
+	c->request = j;
+	j->q.kind = kind;
+	fields_init(&f, c->body, err);
+	v1_read_job(&f, &j->q);
+	if (kind == &push_cleanup)
+		j->days = fields_i64_or(&f, "inactiveDays", 1, PUSH_INACTIVE_DAYS_MAX, PUSH_INACTIVE_DAYS);
+	return fields_end(&f);
+}
+
+static enum err_code job_run(struct v1_call *c, struct err *err)
+{
+	struct devices_job_call *j = c->request;
+
+	return push_job_start(&c->ctx, &j->q, j->days, &j->r, err);
+}
+
+/* One that runs already is the answer, too. */
+static void job_encode(struct v1_call *c, struct json_writer *w)
+{
+	c->status = 202;
+	v1_write_job(w, &((const struct devices_job_call *)c->request)->r.job);
+}
+
+enum err_code push_cleanup_decode(struct v1_call *c, struct err *err)
+{
+	return job_decode(c, &push_cleanup, err);
+}
+
+enum err_code push_cleanup_run(struct v1_call *c, struct err *err)
+{
+	return job_run(c, err);
+}
+
+void push_cleanup_encode(struct v1_call *c, struct json_writer *w)
+{
+	job_encode(c, w);
+}
+
+enum err_code push_repair_decode(struct v1_call *c, struct err *err)
+{
+	return job_decode(c, &push_repair, err);
+}
+
+enum err_code push_repair_run(struct v1_call *c, struct err *err)
+{
+	return job_run(c, err);
+}
+
+void push_repair_encode(struct v1_call *c, struct json_writer *w)
+{
+	job_encode(c, w);
+}

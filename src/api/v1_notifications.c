@@ -1,0 +1,397 @@
+/* Push messages:
+ *   POST /v1/users/{id}/notify
+ *   POST /v1/notifications, a broadcast; GET /v1/notifications, GET /v1/notifications/{id} */
+#include "api/v1_jobs.h"
+#include "api/v1_routes.h"
+#include "api/v1_users.h"
+#include "service/lock.h"
+#include "service/push.h"
+
+enum {
+	NOTIFICATIONS_PAGE_DEFAULT = 100,
+	TEXT_BYTES_MAX = NOTIFICATION_BYTES_MAX,
+	ID_BYTES_MAX = 256,
+	TTL_S_MAX = 28 * 86400,
+	DATA_MEMBERS_MAX = 256,
+};
+
+/* ---- the message: Expo's fields by Expo's names ---- */
+
+static const char *const priorities[] = {"default", "normal", "high", NULL};
+static const char *const levels[] = {"active", "critical", "passive", "time-sensitive", NULL};
+
+static void text_member(struct fields *f, const char *name, size_t most, struct json_writer *w)
+{
+	struct bytes text = fields_text_or(f, name, most, (struct bytes){NULL, 0});
+
+	if (!fields_failed(f))
+		json_member_text(w, bytes_of(name), text);
+}
+
+static void choice_member(struct fields *f, const char *name, const char *const *names, struct json_writer *w)
+{
+	int which;
+
+	if (!fields_has(f, name))
+		return;
+	which = fields_choice(f, name, names, -1);
+	if (!fields_failed(f))
+		json_member_text(w, bytes_of(name), bytes_of(names[which]));
+}
+
+static void bool_member(struct fields *f, const char *name, struct json_writer *w)
+{
+	bool truth, there = fields_has(f, name);
+
+	truth = fields_bool_or(f, name, false);
+	if (there && !fields_failed(f))
+		json_member_bool(w, bytes_of(name), truth);
+}
+
+static void tree_member(struct json_writer *w, const char *name, const struct json *tree)
+{
+	json_name(w, bytes_of(name));
+	json_tree(w, tree);
+}
+
+/* A name, null, or what iOS needs for critical alerts. */
+static void sound_member(struct fields *f, struct json_writer *w)
+{
+	const struct json *sound;
+
+	fields_get(f, "sound"); /* counts as known; null is not absent here */
+	sound = f->object == NULL ? NULL : json_get(f->object, BYTES("sound"));
+	if (sound == NULL)
+		return;
+	if (sound->type != JSON_STRING && sound->type != JSON_NULL && sound->type != JSON_OBJECT)
+		fields_fail(f, "sound", ERR_INVALID, "must be a string, null or an object");
+	else
+		tree_member(w, "sound", sound);
+}
+
+static void rich_member(struct fields *f, struct json_writer *w)
+{
+	const struct json *rich = fields_object(f, "richContent", 8);
+	struct fields      within;
+
+	if (rich == NULL || fields_failed(f))
+		return;
+	fields_enter(&within, f, BYTES("richContent"), rich);
+	fields_text(&within, "image", TEXT_BYTES_MAX);
+	if (fields_end(&within) == ERR_NONE)
+		tree_member(w, "richContent", rich);
+}
+
+static void number_member(struct fields *f, const char *name, int64_t most, struct json_writer *w)
+{
+	int64_t number = fields_i64_or(f, name, 0, most, -1);
+
+	if (!fields_failed(f) && number >= 0)
+		json_member_i64(w, bytes_of(name), number);
+}
+
+static void data_member(struct fields *f, struct json_writer *w)
+{
+	const struct json *data = fields_object(f, "data", DATA_MEMBERS_MAX);
+
+	if (data != NULL && !fields_failed(f))
+		tree_member(w, "data", data);
+}
+
+/* The members of the object that Expo gets, but `to` and `ttl`. */
+static void write_members(struct fields *f, struct json_writer *w)
+{
+	text_member(f, "title", TEXT_BYTES_MAX, w);
+	text_member(f, "subtitle", TEXT_BYTES_MAX, w);
+	text_member(f, "body", TEXT_BYTES_MAX, w);
+	data_member(f, w);
+	sound_member(f, w);
+	choice_member(f, "priority", priorities, w);
+	number_member(f, "badge", INT32_MAX, w);
+	text_member(f, "channelId", ID_BYTES_MAX, w);
+	text_member(f, "categoryId", ID_BYTES_MAX, w);
+	text_member(f, "collapseId", ID_BYTES_MAX, w);
+	text_member(f, "tag", ID_BYTES_MAX, w);
+	text_member(f, "icon", TEXT_BYTES_MAX, w);
+	choice_member(f, "interruptionLevel", levels, w);
+	bool_member(f, "mutableContent", w);
+	bool_member(f, "_contentAvailable", w);
+	rich_member(f, w);
+}
+
+static void read_message(struct v1_call *c, struct fields *f, struct notification_message *out)
+{
+	struct json_writer w;
+	struct buf         text;
+
+	buf_init(&text, c->ctx.arena);
+	json_writer_init(&w, &text);
+	json_begin_object(&w);
+	write_members(f, &w);
+	out->ttl_s = fields_i64_or(f, "ttl", 0, TTL_S_MAX, -1);
+	out->expiration_s = fields_i64_or(f, "expiration", 1, INT64_C(1) << 40, 0);
+	if (!fields_failed(f) && text.len == 1)
+		fields_fail(f, "title", ERR_INVALID, "missing; send title, body or data");
+	if (!fields_failed(f) && out->expiration_s > 0)
+		json_member_i64(&w, BYTES("expiration"), out->expiration_s);
+	if (!fields_failed(f) && text.len + 1 > NOTIFICATION_BYTES_MAX)
+		fields_fail(f, NULL, ERR_TOO_LARGE, "a message may have at most %d bytes as JSON, not %zu",
+		            NOTIFICATION_BYTES_MAX, text.len + 1);
+	if (text.len > 0)
+		out->members = (struct bytes){text.data + 1, text.len - 1};
+}
+
+/* ---- answers ---- */
+
+static void write_numbers(struct json_writer *w, const struct item *map)
+{
+	json_begin_object(w);
+	for (uint32_t i = 0; i < map->count; i++) {
+		json_name(w, map->members[i].name);
+		json_i64(w, value_to_i64(&map->members[i].value, 0));
+	}
+	json_end_object(w);
+}
+
+static void write_counts(struct json_writer *w, const struct notification *n)
+{
+	json_key(w, BYTES("counts"));
+	json_begin_object(w);
+	for (int i = 0; i < PUSH_STATE_COUNT; i++)
+		json_member_i64(w, bytes_of(push_state_names[i]), n->counts[i]);
+	json_end_object(w);
+	json_key(w, BYTES("errors"));
+	write_numbers(w, &n->errors);
+	json_member_i64(w, BYTES("disabled"), n->disabled);
+}
+
+/* `job`: of a broadcast that has not seen all devices yet; NULL: there is none, or it has just begun. */
+static void write_notification(struct json_writer *w, const struct notification *n, const struct job *job)
+{
+	bool stopped = job != NULL && (job->state == JOB_FAILED || job->state == JOB_CANCELLED);
+
+	json_begin_object(w);
+	json_member_text(w, BYTES("id"), n->id);
+	json_member_text(w, BYTES("state"),
+	                 stopped ? bytes_of(job_state_names[job->state])
+	                         : bytes_of(notification_ended(n) ? "done" : "running"));
+	json_member_text(w, BYTES("userId"), n->user);
+	json_member_text(w, BYTES("platform"), n->platform);
+	json_member_text(w, BYTES("jobId"), n->job);
+	json_member_i64(w, BYTES("messages"), n->messages);
+	write_counts(w, n);
+	json_member_text(w, BYTES("caller"), n->caller);
+	json_member_text(w, BYTES("createdAt"), n->created_at);
+	json_member_text(w, BYTES("updatedAt"), n->updated_at);
+	json_member_text(w, BYTES("endedAt"), n->ended_at);
+	json_end_object(w);
+}
+
+/* ---- to a user ---- */
+
+struct notify_call {
+	struct notify_request q;
+	struct notification   r;
+};
+
+static void read_devices(struct v1_call *c, struct fields *f, struct notify_request *q)
+{
+	const struct json *list = fields_array(f, "devices", NOTIFY_LISTED_MAX);
+	struct bytes      *ids;
+
+	if (list == NULL)
+		return;
+	q->devices = ids = arena_array(c->ctx.arena, list->count + 1, sizeof(*ids));
+	for (const struct json *m = list->children; m != NULL; m = m->next) {
+		if (m->type != JSON_STRING || !push_device_id_is(m->text))
+			fields_fail(f, "devices", ERR_INVALID, "must be a list of device ids");
+		for (uint32_t i = 0; m->type == JSON_STRING && i < q->device_count; i++)
+			if (bytes_equal(ids[i], m->text))
+				fields_fail(f, "devices", ERR_INVALID, "names a device twice");
+		ids[q->device_count++] = m->text;
+	}
+	if (list->count == 0)
+		fields_fail(f, "devices", ERR_INVALID, "is empty; leave it out to mean all devices");
+}
+
+enum err_code notify_decode(struct v1_call *c, struct err *err)
+{
+	struct notify_call *n = arena_zalloc(c->ctx.arena, sizeof(*n));
+	struct fields       f;
+
+	c->request = n;
+	if (v1_user_param(c, &n->q.user, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	read_message(c, &f, &n->q.message);
+	read_devices(c, &f, &n->q);
+	return fields_end(&f);
+}
+
+enum err_code notify_run(struct v1_call *c, struct err *err)
+{
+	struct notify_call *n = c->request;
+
+	return notify_user(&c->ctx, &n->q, &n->r, err);
+}
+
+void notify_encode(struct v1_call *c, struct json_writer *w)
+{
+	c->status = 202;
+	write_notification(w, &((const struct notify_call *)c->request)->r, NULL);
+}
+
+void notify_committed(struct v1_call *c)
+{
+	push_wake(c->ctx.services);
+}
+
+/* ---- to all devices ---- */
+
+struct broadcast_call {
+	struct broadcast         q;
+	struct broadcast_started r;
+};
+
+enum err_code broadcast_decode(struct v1_call *c, struct err *err)
+{
+	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct job_new         job = {0};
+	struct fields          f;
+	int                    platform;
+
+	c->request = b;
+	fields_init(&f, c->body, err);
+	read_message(c, &f, &b->q.message);
+	if (fields_has(&f, "platform")) {
+		platform = fields_choice(&f, "platform", push_platforms, -1);
+		b->q.platform = bytes_of(push_platforms[platform < 0 ? 0 : platform]);
+	}
+	v1_read_job(&f, &job);
+	b->q.dry_run = job.dry_run;
+	b->q.rate = job.rate;
+	for (int i = 0; push_platforms[i] != NULL; i++)
+		if (b->q.platform.len == 0 || bytes_is(b->q.platform, push_platforms[i]))
+			v1_resource(c, "platform", bytes_of(push_platforms[i]));
+	return fields_end(&f);
+}
+
+enum err_code broadcast_run(struct v1_call *c, struct err *err)
+{
+	struct broadcast_call *b = c->request;
+
+	return broadcast_start(&c->ctx, &b->q, &b->r, err);
+}
+
+void broadcast_encode(struct v1_call *c, struct json_writer *w)
+{
+	c->status = 202;
+	write_notification(w, &((const struct broadcast_call *)c->request)->r.notification, NULL);
+}
+
+/* ---- reading ---- */
+
+struct get_call {
+	struct bytes        id;
+	struct notification r;
+	struct job          job; /* of a broadcast; its id is empty: there is none */
+};
+
+enum err_code notification_get_decode(struct v1_call *c, struct err *err)
+{
+	struct get_call *g = arena_zalloc(c->ctx.arena, sizeof(*g));
+
+	c->request = g;
+	g->id = c->params[0];
+	if (g->id.len > JOB_ID_CHARS || !bytes_hold_only(g->id, "-"))
+		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such notification");
+	v1_resource(c, "notification", g->id);
+	return ERR_NONE;
+}
+
+/* The job of a broadcast that has not seen all devices yet. */
+static enum err_code read_job(struct v1_call *c, const struct notification *n, struct job *out,
+                              struct err *err)
+{
+	enum err_code rc;
+
+	if (n->job.len == 0 || n->listed)
+		return ERR_NONE;
+	rc = job_get(&c->ctx, n->job, out, err);
+	return rc == ERR_NOT_FOUND ? ERR_NONE : rc;
+}
+
+enum err_code notification_get_run(struct v1_call *c, struct err *err)
+{
+	struct get_call *g = c->request;
+
+	if (notification_get(&c->ctx, g->id, &g->r, err) != ERR_NONE)
+		return err->code;
+	return read_job(c, &g->r, &g->job, err);
+}
+
+void notification_get_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct get_call *g = c->request;
+
+	write_notification(w, &g->r, g->job.id.len > 0 ? &g->job : NULL);
+}
+
+struct list_call {
+	struct notifications_search q;
+	struct notifications_page   page;
+	struct job                 *jobs; /* of each; its id is empty: there is none */
+};
+
+enum err_code notification_list_decode(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
+	struct bytes      limit, cursor, partition;
+	uint64_t          number = NOTIFICATIONS_PAGE_DEFAULT;
+
+	c->request = l;
+	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
+		return err->code;
+	if (limit.data != NULL && (!bytes_to_u64(limit, NOTIFICATIONS_PAGE_MAX, &number) || number < 1))
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
+		                 NOTIFICATIONS_PAGE_MAX);
+	l->q.limit = (uint32_t)number;
+	if (cursor.data != NULL && (!cursor_read(c->ctx.arena, cursor, &partition, &l->q.before) ||
+	                            !bytes_is(partition, "NOTIFICATIONS") || l->q.before.len == 0))
+		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
+	return ERR_NONE;
+}
+
+enum err_code notification_list_run(struct v1_call *c, struct err *err)
+{
+	struct list_call *l = c->request;
+
+	if (notifications_find(&c->ctx, &l->q, &l->page, err) != ERR_NONE)
+		return err->code;
+	l->jobs = arena_zalloc(c->ctx.arena, (l->page.count + 1) * sizeof(*l->jobs));
+	for (uint32_t i = 0; i < l->page.count; i++)
+		if (read_job(c, &l->page.list[i], &l->jobs[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* Those that the key may not see are left out. */
+void notification_list_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct list_call          *l = c->request;
+	const struct notifications_page *page = &l->page;
+	struct err                       ignored;
+
+	json_begin_object(w);
+	json_name(w, BYTES("notifications"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < page->count; i++)
+		if (v1_decide(c, "notification", page->list[i].id, &ignored) == DECISION_ALLOWED)
+			write_notification(w, &page->list[i], l->jobs[i].id.len > 0 ? &l->jobs[i] : NULL);
+	json_end_array(w);
+	json_member_bool(w, BYTES("more"), page->more);
+	if (page->more)
+		json_member_text(w, BYTES("cursor"),
+		                 cursor_write(c->ctx.arena, BYTES("NOTIFICATIONS"), page->last));
+	json_end_object(w);
+}

@@ -1,0 +1,184 @@
+/* Identity providers:
+ *   POST /v1/sync/users
+ *   POST /v1/sync/events: the same, from senders that do not come back */
+#include "api/v1_sync.h"
+
+#include "api/v1_routes.h"
+#include "api/v1_users.h"
+
+/* ---- a record ---- */
+
+enum { FRACTION_DIGITS = 3 };
+
+/* As time_parse, to the millisecond: of the digits after the point, those that come first. */
+static bool time_parse_ms(struct bytes text, int64_t *ms)
+{
+	const char *point = memchr(text.data, '.', text.len);
+	size_t      at = point == NULL ? text.len : (size_t)(point - text.data) + 1;
+	int64_t     seconds, fraction = 0;
+
+	if (!time_parse(text, &seconds))
+		return false;
+	for (int i = 0; i < FRACTION_DIGITS; i++) {
+		bool digit = at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
+
+		fraction = fraction * 10 + (digit ? text.data[at] - '0' : 0);
+		at = digit ? at + 1 : text.len;
+	}
+	*ms = seconds * 1000 + fraction;
+	return true;
+}
+
+/* How old it is. */
+static void read_age(struct fields *f, struct sync_record *out)
+{
+	const struct json *when = fields_get(f, "updatedAt");
+
+	out->has_time = when != NULL;
+	if (when != NULL && when->type != JSON_STRING)
+		out->time_ms = v1_read_time(f, "updatedAt") * 1000;
+	else if (when != NULL && !time_parse_ms(when->text, &out->time_ms))
+		fields_fail(f, "updatedAt", ERR_INVALID,
+		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00.123Z");
+	out->has_sequence = fields_has(f, "sequence");
+	out->sequence = fields_i64_or(f, "sequence", 0, INT64_MAX - 1, 0);
+}
+
+static enum err_code read_record(struct v1_call *c, struct sync_record *out, struct err *err)
+{
+	struct fields f;
+
+	fields_init(&f, c->body, err);
+	out->provider = fields_text(&f, "provider", SYNC_PROVIDER_BYTES_MAX);
+	if (!fields_failed(&f) && !sync_provider_is(out->provider))
+		fields_fail(&f, "provider", ERR_INVALID, "must have letters, digits, '-', '_' and '.' only");
+	out->id = fields_text(&f, "id", USER_ID_BYTES_MAX);
+	if (!fields_failed(&f) && !user_id_is(out->id))
+		fields_fail(&f, "id", ERR_INVALID,
+		            "must have letters, digits, '-', '_', '.' and '|' only, and must not be an "
+		            "address or a number of a person");
+	out->name = fields_text_or(&f, "username", SYNC_NAME_BYTES_MAX, (struct bytes){NULL, 0});
+	if (fields_has(&f, "email"))
+		out->email = v1_read_email(c, &f, "email");
+	out->email_verified = fields_bool_or(&f, "emailVerified", false);
+	v1_read_user_fields(c, &f, true, &out->fields);
+	read_age(&f, out);
+	v1_resource(c, "user", out->id);
+	return fields_end(&f);
+}
+
+/* ---- POST /v1/sync/users ---- */
+
+struct sync_call {
+	struct sync_record q;
+	struct sync_result r;
+};
+
+enum err_code sync_user_decode(struct v1_call *c, struct err *err)
+{
+	struct sync_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
+
+	c->request = s;
+	return read_record(c, &s->q, err);
+}
+
+enum err_code sync_user_run(struct v1_call *c, struct err *err)
+{
+	struct sync_call *s = c->request;
+
+	c->about = s->q.id;
+	return sync_apply(&c->ctx, &s->q, &s->r, err);
+}
+
+void sync_user_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct sync_result *r = &((const struct sync_call *)c->request)->r;
+
+	c->status = r->outcome == SYNC_CREATED ? 201 : 200;
+	v1_user_etag(c, &r->user);
+	json_begin_object(w);
+	json_member_text(w, BYTES("outcome"), bytes_of(sync_outcome_names[r->outcome]));
+	json_name(w, BYTES("user"));
+	json_begin_object(w);
+	v1_write_user_members(w, &r->user);
+	json_end_object(w);
+	json_end_object(w);
+}
+
+void sync_user_committed(struct v1_call *c)
+{
+	sync_count(c->ctx.services, ((const struct sync_call *)c->request)->r.outcome);
+}
+
+/* ---- POST /v1/sync/events, and triggers (lambda.c) ---- */
+
+static bool fails_for_now(enum err_code rc)
+{
+	return rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_STORAGE || rc == ERR_DISK_FULL;
+}
+
+enum err_code v1_deliver(struct v1_call *c, struct v1_delivery *d, struct err *err)
+{
+	c->about = d->q.id;
+	return d->giving_up ? sync_give_up(&c->ctx, &d->q, d->why, &d->r, err)
+	                    : sync_deliver(&c->ctx, &d->q, &d->r, err);
+}
+
+/* Both kinds of call begin with their delivery. */
+bool v1_deliver_again(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us)
+{
+	struct v1_delivery *d = c->request;
+
+	if (!fails_for_now(rc) || d->giving_up)
+		return false;
+	d->giving_up = ++d->tries >= SYNC_TRIES_MAX || last;
+	d->why = rc;
+	*pause_us = d->giving_up ? 0 : (int64_t)SYNC_PAUSE_MS * 1000 << (d->tries - 1);
+	return true;
+}
+
+enum err_code sync_event_decode(struct v1_call *c, struct err *err)
+{
+	struct v1_delivery *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+
+	c->request = d;
+	c->again = v1_deliver_again;
+	if (read_record(c, &d->q, err) != ERR_NONE)
+		return err->code;
+	if (d->q.has_time || d->q.has_sequence)
+		return ERR_NONE;
+	d->q.has_time = true; /* a redrive, days later, must not replace what came since */
+	d->q.time_ms = c->ctx.now_us / 1000;
+	return ERR_NONE;
+}
+
+enum err_code sync_event_run(struct v1_call *c, struct err *err)
+{
+	return v1_deliver(c, c->request, err);
+}
+
+void sync_event_encode(struct v1_call *c, struct json_writer *w)
+{
+	v1_write_delivery(w, &((const struct v1_delivery *)c->request)->r);
+}
+
+void v1_write_delivery(struct json_writer *w, const struct sync_delivery *r)
+{
+	json_begin_object(w);
+	json_member_text(w, BYTES("outcome"), bytes_of(sync_outcome_names[r->result.outcome]));
+	json_member_text(w, BYTES("error"), r->error);
+	json_end_object(w);
+}
+
+void sync_event_committed(struct v1_call *c)
+{
+	sync_count(c->ctx.services, ((const struct v1_delivery *)c->request)->r.result.outcome);
+}
+
+enum err_code sync_event_refused(struct v1_call *c, enum err_code rc, struct err *err)
+{
+	(void)err;
+	if (rc != ERR_NONE)
+		sync_count(c->ctx.services, SYNC_REFUSED);
+	return rc;
+}

@@ -1,0 +1,81 @@
+/* Webhook: signed messages to one receiver, after Standard Webhooks (standardwebhooks.com), symmetric form:
+ *
+ *   webhook-id: msg_…               the same for every try of a message, so that a receiver can tell a repeat
+ *   webhook-timestamp: 1794789304   of this try: receivers refuse what is more than five minutes off
+ *   webhook-signature: v1,<base64>  HMAC-SHA256 over id.timestamp.body; one for each secret, with a space between
+ *
+ * A secret is "whsec_" and the base64 of 24 to 64 bytes. With two of them every message carries both signatures, so that a
+ * receiver can go over from the old one to the new one at any moment.
+ *
+ * One call sends once: when to try again is the caller's to say, who knows how long a message is worth sending.
+ *
+ * What always holds
+ * (1) Only 2xx means that the message was taken. Redirects are not followed.
+ * (2) Plain http goes only to receivers for which private addresses are allowed.
+ * (3) No error text and no log line holds a body, a signature or a secret.
+ *
+ * Threads: any number may send at once, up to calls_max. */
+#ifndef OUTBOUND_WEBHOOK_H
+#define OUTBOUND_WEBHOOK_H
+
+#include "outbound/outbound.h"
+
+enum {
+	WEBHOOK_SECRETS_MAX = 2,
+	WEBHOOK_SECRET_BYTES_MIN = 24,
+	WEBHOOK_SECRET_BYTES_MAX = 64,
+	WEBHOOK_SECRET_FILE_BYTES_MAX = 4096,
+	WEBHOOK_URL_BYTES_MAX = 2048,
+	WEBHOOK_ID_CHARS = 28, /* "msg_" and 144 random bits */
+	WEBHOOK_TRY_S = 15,
+	WEBHOOK_WAIT_S_MAX = 3600, /* of what a receiver may ask for */
+};
+
+struct webhook_options {
+	const char   *name;    /* for logs and error texts: "codes" */
+	struct bytes  url;     /* copied; so are the others */
+	struct bytes  secrets; /* the text of a file: one or two lines, and comments (#) */
+	const char   *ca_file; /* NULL: the system's */
+	bool          allow_private;
+	uint32_t      calls_max;
+	struct clock *clock; /* must outlive it */
+};
+
+struct webhook;
+
+/* ERR_INVALID: the URL or the secrets are wrong; err->field is `url` or `secrets`. Nothing is connected yet. */
+enum err_code webhook_open(const struct webhook_options *options, struct webhook **out, struct err *err);
+void          webhook_stop(struct webhook *w);  /* every call returns at once */
+void          webhook_close(struct webhook *w); /* nobody may be in a call; NULL is fine */
+
+struct webhook_message {
+	struct bytes id;
+	struct bytes content_type; /* "application/json" */
+	struct bytes body;
+	struct bytes trace; /* as outbound_request */
+};
+
+enum webhook_end {
+	WEBHOOK_TAKEN,
+	WEBHOOK_LATER, /* not now, or nobody knows: the message may be sent again */
+	WEBHOOK_GONE,  /* the receiver wants none of it, ever (410) */
+};
+
+struct webhook_answer {
+	enum webhook_end end;
+	int              status; /* 0: there was no answer */
+	int64_t          wait_s; /* LATER: what the receiver asked for; 0: nothing */
+};
+
+struct webhook_answer webhook_send(struct webhook *w, const struct webhook_message *m, struct arena *a);
+
+/* A new id, random. */
+void webhook_id_make(char out[WEBHOOK_ID_CHARS]);
+
+/* ---- for tests ---- */
+
+/* The value of webhook-signature. */
+struct bytes webhook_signature(const struct webhook *w, const struct webhook_message *m, int64_t now_s,
+                               struct arena *a);
+
+#endif

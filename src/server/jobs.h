@@ -1,0 +1,42 @@
+/* Jobs: the worker that takes the steps of service/job.h. It finds running jobs when it starts, after a wake, and every
+ * JOBS_LOOK_S; takes one step of each in turn; and starts those that are due by their period.
+ *
+ *   any thread                    the worker's thread                        a thread of the store's
+ *   jobs_wake (service/job.h) --> finds rows of RUNNING
+ *                                 fetch, if the kind has one (network)
+ *                                 submits the step ------------------------> step, in its turn
+ *                                 waits as the rate says, or backs off <---- durable, or failed
+ *
+ * (1) At most JOBS_TRACKED_MAX jobs are under way. If more wait, those that fail for the moment give way to them.
+ * (2) A job never gets a second step before every other that is due got one.
+ * (3) A stop waits for the step under way, and for nothing else: the next start goes on behind it. */
+#ifndef SERVER_JOBS_H
+#define SERVER_JOBS_H
+
+#include "service/job.h"
+#include "table/store.h"
+
+enum {
+	JOBS_TRACKED_MAX = 64,
+	JOBS_LOOK_S = 5,
+	JOBS_RETRY_MS = 100, /* doubled with each failure in a row, up to … */
+	JOBS_RETRY_MS_MAX = 30000,
+};
+
+struct jobs;
+
+struct jobs_options {
+	struct services              *services; /* its `jobs` is set here */
+	struct store                 *store;
+	const struct job_kind *const *kinds;
+	unsigned                      kind_count; /* at most JOB_KINDS_MAX */
+};
+
+/* Those of this program. */
+const struct job_kind *const *jobs_kinds(unsigned *count);
+
+/* Before anything calls a service, and closed after everything that does. */
+enum err_code jobs_open(struct jobs **out, const struct jobs_options *options, struct err *err);
+void          jobs_close(struct jobs *j);
+
+#endif

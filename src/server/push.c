@@ -1,0 +1,732 @@
+/* Push: see push.h. */
+#define _GNU_SOURCE
+#include "server/push.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/worker.h"
+#include "server/own_call.h"
+
+#define SECOND_US INT64_C(1000000)
+
+enum {
+	OWNER_CHARS = 32,
+	TURN_COST_BYTES = 256 * 1024, /* of what waits for its turn */
+	AGAIN_MS = 100,               /* before a commit that failed for the moment is tried again */
+	LATER_S = 1,                  /* (3) if Expo does not say; doubled with each in a row, up to … */
+	LATER_S_MAX = 60,
+};
+
+/* Where to, kept while somebody sends there. */
+struct route {
+	struct push_target *target;
+	unsigned            refs; /* under lock */
+};
+
+struct shard {
+	struct push       *p;
+	struct push_sender who;
+	struct worker      worker;
+	struct route      *route;       /* of the step under way; under the push's lock */
+	int64_t            receipts_us; /* not before that: Expo did not answer the last time */
+	bool               warned;
+};
+
+struct push {
+	/* set once */
+	struct services    *services;
+	struct store       *store;
+	char                owner[OWNER_CHARS];
+	struct shard        shards[PUSH_SHARDS];
+	unsigned            started;
+	struct push_numbers numbers;
+
+	/* any thread */
+	atomic_bool on;
+
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  changed;
+	struct route   *route;    /* NULL: nowhere */
+	int64_t         later_us; /* (3), steady */
+	unsigned        later_row;
+	int64_t         permits, refilled_us; /* (2), in millionths of a message */
+	bool            stopping;
+};
+
+static int64_t steady_us(void)
+{
+	return clock_steady_us(clock_system());
+}
+
+/* ---- routes ---- */
+
+void push_target_close(struct push_target *t)
+{
+	if (t == NULL)
+		return;
+	expo_close(t->expo);
+	free(t);
+}
+
+static void route_drop(struct push *p, struct route *r)
+{
+	bool last;
+
+	pthread_mutex_lock(&p->lock);
+	last = --r->refs == 0;
+	pthread_mutex_unlock(&p->lock);
+	if (!last)
+		return;
+	push_target_close(r->target);
+	free(r);
+}
+
+/* For one step: NULL if there is nowhere to send to. */
+static struct route *route_take(struct shard *s)
+{
+	struct push  *p = s->p;
+	struct route *r;
+
+	pthread_mutex_lock(&p->lock);
+	r = s->route = p->stopping ? NULL : p->route;
+	if (r != NULL)
+		r->refs++;
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
+static void route_return(struct shard *s)
+{
+	struct push  *p = s->p;
+	struct route *r;
+
+	pthread_mutex_lock(&p->lock);
+	r = s->route;
+	s->route = NULL;
+	pthread_mutex_unlock(&p->lock);
+	if (r != NULL)
+		route_drop(p, r);
+}
+
+/* The call under way is cut off, also one to a target that is not in use any more. */
+static void route_stop(struct shard *s)
+{
+	struct push  *p = s->p;
+	struct route *r;
+
+	pthread_mutex_lock(&p->lock);
+	r = s->route;
+	if (r != NULL)
+		r->refs++;
+	pthread_mutex_unlock(&p->lock);
+	if (r == NULL)
+		return;
+	expo_stop(r->target->expo);
+	route_drop(p, r);
+}
+
+static void wake(void *ctx)
+{
+	struct push *p = ctx;
+
+	for (unsigned i = 0; i < p->started; i++)
+		worker_wake(&p->shards[i].worker);
+}
+
+void push_put(struct push *p, struct push_target *target)
+{
+	struct route *old, *new = NULL;
+
+	if (target != NULL) {
+		new = mem_zalloc(sizeof(*new));
+		*new = (struct route){target, 1};
+	}
+	pthread_mutex_lock(&p->lock);
+	old = p->route;
+	p->route = new;
+	p->later_us = 0;
+	p->later_row = 0;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (target != NULL)
+		atomic_store(&p->services->push_queue_max, target->queue_max);
+	atomic_store(&p->on, new != NULL);
+	if (old != NULL)
+		route_drop(p, old);
+	wake(p);
+}
+
+static bool is_on(void *ctx)
+{
+	return atomic_load(&((struct push *)ctx)->on);
+}
+
+/* ---- waiting ---- */
+
+static struct timespec after_us(int64_t us)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	us += until.tv_nsec / 1000;
+	until.tv_sec += us / SECOND_US;
+	until.tv_nsec = us % SECOND_US * 1000;
+	return until;
+}
+
+/* Under lock; at most so long. False: it is time to end. */
+static bool pause_us(struct push *p, int64_t us)
+{
+	struct timespec until = after_us(us);
+
+	while (!p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &until) != ETIMEDOUT)
+		;
+	return !p->stopping;
+}
+
+/* (2) Takes permits for a whole call; what it did not need is given back. False: it is time to end, or the target is not in use
+ * any more. */
+static bool permits_take(struct push *p, const struct route *route, bool *waited)
+{
+	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = route->target->rate;
+	bool          goes_on = true;
+
+	*waited = false;
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		int64_t         now_us = steady_us(), passed_us = now_us - p->refilled_us;
+		struct timespec until;
+
+		passed_us = passed_us < 1000 * SECOND_US ? passed_us : 1000 * SECOND_US;
+		p->permits += passed_us * rate;
+		p->permits = p->permits < whole ? p->permits : whole;
+		p->refilled_us = now_us;
+		goes_on = !p->stopping && p->route == route;
+		if (!goes_on || p->permits >= whole)
+			break;
+		*waited = true;
+		until = after_us((whole - p->permits) / rate + 1);
+		pthread_cond_timedwait(&p->changed, &p->lock, &until);
+	}
+	if (goes_on)
+		p->permits -= whole;
+	pthread_mutex_unlock(&p->lock);
+	return goes_on;
+}
+
+static void permits_return(struct push *p, uint32_t unused)
+{
+	pthread_mutex_lock(&p->lock);
+	p->permits += unused * SECOND_US;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* (3) */
+static bool is_later(struct push *p)
+{
+	bool later;
+
+	pthread_mutex_lock(&p->lock);
+	later = p->later_us > steady_us();
+	pthread_mutex_unlock(&p->lock);
+	return later;
+}
+
+static void later_note(struct push *p, bool later, int64_t asked_s)
+{
+	int64_t wait_s;
+
+	pthread_mutex_lock(&p->lock);
+	if (!later) {
+		p->later_row = 0;
+	} else {
+		wait_s = (int64_t)LATER_S << (p->later_row < 6 ? p->later_row : 6);
+		wait_s = wait_s < LATER_S_MAX ? wait_s : LATER_S_MAX;
+		p->later_row++;
+		p->later_us = steady_us() + (wait_s > asked_s ? wait_s : asked_s) * SECOND_US;
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- calls of services ---- */
+
+/* One arena from what is due to what became of it. */
+struct calling {
+	struct own_call own; /* first */
+	struct shard   *s;
+
+	struct push_batches  due, taken;
+	struct push_settle   settle;
+	struct push_receipts receipts;
+	struct push_tally    tally;
+	uint32_t             next;
+	bool                 more;
+};
+
+static void calling_init(struct calling *c, struct shard *s)
+{
+	*c = (struct calling){.s = s};
+	own_call_init(&c->own, s->p->services, s->p->store);
+}
+
+static void tally_add(struct push_numbers *n, const struct push_tally *t)
+{
+	for (int i = 0; i < PUSH_STATE_COUNT; i++)
+		metric_add(&n->states[i], t->states[i]);
+	for (int i = 0; i < PUSH_ERROR_COUNT; i++)
+		metric_add(&n->errors[i], t->errors[i]);
+	metric_add(&n->disabled, t->disabled);
+}
+
+/* Counts what it changed. A failure is logged once in a row. */
+static enum err_code call_run(struct calling *c, enum err_code (*decide)(struct own_call *, struct err *))
+{
+	struct err    err;
+	enum err_code rc;
+
+	rc = own_call_run(&c->own, decide, TURN_COST_BYTES, &err);
+	if (rc == ERR_NONE)
+		tally_add(&c->s->p->numbers, &c->tally);
+	else if (!c->s->warned)
+		log_warn("push messages: a commit failed, and is tried again: %s", err.text);
+	c->s->warned = rc != ERR_NONE;
+	return rc;
+}
+
+/* A call was made: what came of it has to be kept, however long it takes. */
+static enum err_code call_run_on(struct calling *c, enum err_code (*decide)(struct own_call *, struct err *))
+{
+	struct push  *p = c->s->p;
+	enum err_code rc;
+	bool          goes_on = true;
+
+	while ((rc = call_run(c, decide)) != ERR_NONE && goes_on) {
+		pthread_mutex_lock(&p->lock);
+		goes_on = pause_us(p, AGAIN_MS * 1000);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return rc;
+}
+
+/* ---- what is left of calls; dead tokens ---- */
+
+static enum err_code sweep(struct own_call *own, struct err *err)
+{
+	struct calling *c = (struct calling *)own;
+
+	return push_sweep(&c->own.ctx, &c->s->who, &c->tally, err);
+}
+
+static enum err_code take_dead(struct own_call *own, struct err *err)
+{
+	struct calling *c = (struct calling *)own;
+
+	return push_dead_take(&c->own.ctx, c->s->who.shard, &c->more, &c->tally, err);
+}
+
+/* One step; false: nothing is left, or it failed. */
+static bool sweep_some(struct shard *s)
+{
+	struct calling c;
+	bool           more;
+
+	calling_init(&c, s);
+	more = call_run(&c, sweep) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] > 0;
+	if (more)
+		log_warn("%llu push messages were being sent when the server ended: it is unknown whether "
+		         "they "
+		         "arrived, and they are not sent again",
+		         (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
+	own_call_release(&c.own);
+	return more;
+}
+
+static bool dead_some(struct shard *s)
+{
+	struct calling c;
+	bool           more;
+
+	calling_init(&c, s);
+	more = call_run(&c, take_dead) == ERR_NONE && c.more;
+	own_call_release(&c.own);
+	return more;
+}
+
+/* ---- sending ---- */
+
+static enum err_code take(struct own_call *own, struct err *err)
+{
+	struct calling  *c = (struct calling *)own;
+	struct push_take q = {&c->s->who, &c->due};
+
+	return push_take(&c->own.ctx, &q, &c->taken, &c->tally, err);
+}
+
+static enum err_code settle(struct own_call *own, struct err *err)
+{
+	struct calling *c = (struct calling *)own;
+
+	return push_settle(&c->own.ctx, &c->settle, &c->next, &c->tally, err);
+}
+
+/* The message, with what is left of its `ttl`. */
+static struct bytes members_of(struct calling *c, const struct notification *n)
+{
+	int64_t waited_s = c->own.ctx.now_s - n->created_s;
+	int64_t left_s = waited_s < 0 ? n->ttl_s : n->ttl_s > waited_s ? n->ttl_s - waited_s : 0;
+
+	if (n->ttl_s < 0)
+		return n->message;
+	return arena_printf(&c->own.arena, "%.*s%s\"ttl\":%lld", BYTES_ARG(n->message),
+	                    n->message.len > 0 ? "," : "", (long long)left_s);
+}
+
+static struct expo_answer send(struct calling *c, struct expo *expo)
+{
+	const struct push_batches *b = &c->taken;
+	struct expo_message       *list = arena_array(&c->own.arena, b->count, sizeof(*list));
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		struct bytes *to = arena_array(&c->own.arena, b->list[i].count, sizeof(*to));
+
+		for (uint32_t k = 0; k < b->list[i].count; k++)
+			to[k] = b->list[i].list[k].token;
+		list[i] = (struct expo_message){members_of(c, &b->list[i].n), to, b->list[i].count};
+	}
+	return expo_send(expo, list, b->count, &c->own.arena);
+}
+
+/* Expo's answer, in the words of services. */
+static struct push_settle settle_of(struct calling *c, const struct expo_answer *a)
+{
+	static const enum push_end ends[] = {[EXPO_ANSWERED] = PUSH_TICKETS,
+	                                     [EXPO_LATER] = PUSH_LATER,
+	                                     [EXPO_REFUSED] = PUSH_REFUSED,
+	                                     [EXPO_UNKNOWN] = PUSH_LOST};
+	struct push_settle         q = {.who = &c->s->who,
+	                                .sent = &c->taken,
+	                                .end = ends[a->end],
+	                                .code = a->code,
+	                                .project_count = a->project_count,
+	                                .wait_s = a->wait_s};
+	struct push_ticket  *tickets = arena_array(&c->own.arena, a->ticket_count + 1, sizeof(*tickets));
+	struct push_project *projects = arena_array(&c->own.arena, a->project_count + 1, sizeof(*projects));
+
+	for (uint32_t i = 0; i < a->ticket_count; i++)
+		tickets[i] = (struct push_ticket){a->tickets[i].ok, a->tickets[i].id, a->tickets[i].error};
+	for (uint32_t i = 0; i < a->project_count; i++)
+		projects[i] = (struct push_project){a->projects[i].name, a->projects[i].tokens,
+		                                    a->projects[i].token_count};
+	q.projects = projects;
+	if (q.end == PUSH_TICKETS)
+		q.tickets = tickets;
+	return q;
+}
+
+static void settle_all(struct calling *c)
+{
+	while (c->settle.from < c->taken.count) {
+		if (call_run_on(c, settle) != ERR_NONE)
+			return; /* at a stop: they are unknown */
+		for (; c->settle.from < c->next; c->settle.from++)
+			c->settle.first_ticket += c->taken.list[c->settle.from].count;
+	}
+}
+
+static void log_answer(const struct expo_answer *a)
+{
+	if (a->end == EXPO_ANSWERED)
+		return;
+	log_warn("push: Expo answered %d%s%.*s: %s", a->status, a->code.len > 0 ? " " : "",
+	         BYTES_ARG(a->code),
+	         a->end == EXPO_LATER     ? "these messages are sent later"
+	         : a->end == EXPO_REFUSED ? "the call is split"
+	                                  : "it is unknown whether these messages arrived");
+}
+
+static void call_expo(struct calling *c, struct route *route)
+{
+	struct push       *p = c->s->p;
+	struct expo_answer answer = send(c, route->target->expo);
+
+	log_answer(&answer);
+	c->settle = settle_of(c, &answer);
+	metric_add(&p->numbers.calls[c->settle.end], 1);
+	later_note(p, answer.end == EXPO_LATER || answer.end == EXPO_UNKNOWN, answer.wait_s);
+	settle_all(c);
+}
+
+static bool find_due(struct calling *c)
+{
+	struct err err;
+	bool       good;
+
+	own_call_read(&c->own);
+	good = push_due(&c->own.ctx, c->s->who.shard, PUSH_BATCH_MAX, &c->due, &err) == ERR_NONE;
+	own_call_read_end(&c->own);
+	atomic_store_explicit(&c->s->p->numbers.oldest_us[c->s->who.shard], good ? c->due.oldest_us : 0,
+	                      memory_order_relaxed);
+	return good && c->due.count > 0;
+}
+
+/* What is due, once it may be sent. What was read before a wait is read again: a token may have moved to somebody else. */
+static bool await_due(struct calling *c, const struct route *route)
+{
+	struct push *p = c->s->p;
+	bool         waited;
+
+	if (is_later(p) || !find_due(c) || !permits_take(p, route, &waited))
+		return false;
+	if (!waited || (!is_later(p) && find_due(c)))
+		return true;
+	permits_return(p, PUSH_BATCH_MAX);
+	return false;
+}
+
+/* One call; false: nothing is due, or nothing may be sent now. */
+static bool send_some(struct shard *s, struct route *route)
+{
+	struct calling c;
+	bool           more = false;
+
+	calling_init(&c, s);
+	if (await_due(&c, route)) {
+		more = call_run(&c, take) == ERR_NONE;
+		permits_return(s->p, PUSH_BATCH_MAX - (more ? c.taken.messages : 0));
+		if (more && c.taken.count > 0)
+			call_expo(&c, route);
+	}
+	own_call_release(&c.own);
+	return more;
+}
+
+/* Nobody sends: what has waited for longer than anything may wait has expired. */
+static bool expire_some(struct shard *s)
+{
+	struct calling c;
+	uint32_t       kept = 0;
+	bool           more = false;
+
+	calling_init(&c, s);
+	if (find_due(&c))
+		for (uint32_t i = 0; i < c.due.count; i++)
+			if (c.due.list[i].since_us + NOTIFICATION_WAIT_S * SECOND_US <= c.own.ctx.now_us)
+				c.due.list[kept++] = c.due.list[i];
+	c.due.count = kept;
+	if (kept > 0)
+		more = call_run(&c, take) == ERR_NONE;
+	own_call_release(&c.own);
+	return more;
+}
+
+/* ---- receipts ---- */
+
+static enum err_code settle_receipts(struct own_call *own, struct err *err)
+{
+	struct calling *c = (struct calling *)own;
+
+	return push_receipts_settle(&c->own.ctx, &c->receipts, &c->next, &c->tally, err);
+}
+
+static struct expo_receipts ask(struct calling *c, struct expo *expo)
+{
+	struct bytes *ids = arena_array(&c->own.arena, c->due.messages + 1, sizeof(*ids));
+	uint32_t      count = 0;
+
+	for (uint32_t i = 0; i < c->due.count; i++)
+		for (uint32_t k = 0; k < c->due.list[i].count; k++)
+			ids[count++] = c->due.list[i].list[k].ticket;
+	metric_add(&c->s->p->numbers.receipts, count);
+	return expo_receipts(expo, ids, count, &c->own.arena);
+}
+
+/* Without an answer none was found: others get their turn, and after a day it is given up. */
+static void receipts_all(struct calling *c, const struct expo_receipts *r)
+{
+	struct push_receipt *list = arena_zalloc(&c->own.arena, (c->due.messages + 1) * sizeof(*list));
+
+	for (uint32_t i = 0; r->answered && i < c->due.messages; i++)
+		list[i] = (struct push_receipt){r->list[i].found, r->list[i].ok, r->list[i].error};
+	c->receipts = (struct push_receipts){.shard = c->s->who.shard, .asked = &c->due, .list = list};
+	while (c->receipts.from < c->due.count) {
+		if (call_run_on(c, settle_receipts) != ERR_NONE)
+			return; /* at a stop: they are asked for again */
+		for (; c->receipts.from < c->next; c->receipts.from++)
+			c->receipts.first += c->due.list[c->receipts.from].count;
+	}
+}
+
+static bool receipts_find(struct calling *c)
+{
+	struct err err;
+	bool       good;
+
+	own_call_read(&c->own);
+	good = push_receipts_due(&c->own.ctx, c->s->who.shard, &c->due, &err) == ERR_NONE;
+	own_call_read_end(&c->own);
+	return good && c->due.count > 0;
+}
+
+/* False: none are due, or Expo does not answer. `route` is NULL: nobody asks. */
+static bool receipts_some(struct shard *s, struct route *route)
+{
+	struct calling       c;
+	struct expo_receipts r = {0};
+
+	if (steady_us() < s->receipts_us)
+		return false;
+	calling_init(&c, s);
+	if (receipts_find(&c)) {
+		if (route != NULL)
+			r = ask(&c, route->target->expo);
+		receipts_all(&c, &r);
+		if (!r.answered)
+			s->receipts_us =
+			        steady_us() + (r.wait_s > LATER_S_MAX ? r.wait_s : LATER_S_MAX) * SECOND_US;
+	}
+	own_call_release(&c.own);
+	return r.answered;
+}
+
+/* ---- the workers ---- */
+
+static void count_queued(struct shard *s)
+{
+	struct calling c;
+	struct err     err;
+	int64_t        queued;
+
+	calling_init(&c, s);
+	own_call_read(&c.own);
+	if (push_queued(&c.own.ctx, &queued, &err) == ERR_NONE)
+		atomic_store_explicit(&s->p->numbers.queued, queued, memory_order_relaxed);
+	own_call_read_end(&c.own);
+	own_call_release(&c.own);
+}
+
+/* One step with the target of now, so that a new one counts from the next call on. */
+static bool receipts_step(struct shard *s)
+{
+	bool more = receipts_some(s, route_take(s));
+
+	route_return(s);
+	return more;
+}
+
+static bool send_step(struct shard *s)
+{
+	struct route *route = route_take(s);
+	bool          more = route != NULL ? send_some(s, route) : expire_some(s);
+
+	route_return(s);
+	return more;
+}
+
+static void shard_round(struct worker *w, void *ctx)
+{
+	struct shard *s = ctx;
+
+	while (worker_goes_on(w) && sweep_some(s))
+		;
+	while (worker_goes_on(w) && dead_some(s))
+		;
+	while (worker_goes_on(w) && receipts_step(s))
+		;
+	while (worker_goes_on(w) && send_step(s))
+		;
+	if (s->who.shard == 0)
+		count_queued(s);
+}
+
+/* ---- opening, closing ---- */
+
+static void owner_make(char out[OWNER_CHARS])
+{
+	uint8_t bits[OWNER_CHARS / 2];
+
+	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits)) {
+		log_error("cannot get random bytes from the system");
+		abort();
+	}
+	hex_write((struct bytes){(const char *)bits, sizeof(bits)}, out);
+}
+
+static enum err_code shards_start(struct push *p, struct err *err)
+{
+	for (uint32_t i = 0; i < PUSH_SHARDS; i++) {
+		struct shard *s = &p->shards[i];
+
+		*s = (struct shard){.p = p, .who = {i, {p->owner, sizeof(p->owner)}}};
+		worker_init(&s->worker, &(struct worker_options){.name = "push",
+		                                                 .round = shard_round,
+		                                                 .ctx = s,
+		                                                 .period_us = PUSH_LOOK_MS * 1000,
+		                                                 .stop_ms = PUSH_STOP_MS});
+		p->started++;
+		if (worker_start(&s->worker, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+enum err_code push_open(struct push **out, const struct push_options *options, struct err *err)
+{
+	struct push       *p = mem_zalloc(sizeof(*p));
+	pthread_condattr_t monotonic;
+
+	p->services = options->services;
+	p->store = options->store;
+	owner_make(p->owner);
+	p->permits = PUSH_BATCH_MAX * SECOND_US;
+	p->refilled_us = steady_us();
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	options->services->push_post =
+	        (struct push_post){.is_on = is_on, .wake = wake, .ctx = p, .numbers = &p->numbers};
+	*out = p;
+	return shards_start(p, err);
+}
+
+/* A call under way gets a moment to end; then it is cut off, and its messages are unknown. */
+static void shards_stop(struct push *p)
+{
+	bool ended = true;
+
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned i = 0; i < p->started; i++) {
+		ended = ended && worker_stop(&p->shards[i].worker);
+	}
+	for (unsigned i = 0; !ended && i < p->started; i++)
+		route_stop(&p->shards[i]);
+	for (unsigned i = 0; i < p->started; i++) {
+		worker_join(&p->shards[i].worker);
+		worker_release(&p->shards[i].worker);
+	}
+}
+
+void push_close(struct push *p)
+{
+	if (p == NULL)
+		return;
+	p->services->push_post = (struct push_post){0};
+	shards_stop(p);
+	p->started = 0;
+	push_put(p, NULL);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}

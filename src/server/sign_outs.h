@@ -1,0 +1,20 @@
+/* Sign-outs: the worker that signs suspended users out at their identity provider (service/sign_out.h), and counts what waits there
+ * and in the dead letters, for the metrics. */
+#ifndef SERVER_SIGN_OUTS_H
+#define SERVER_SIGN_OUTS_H
+
+#include "service/services.h"
+#include "table/store.h"
+
+enum {
+	SIGN_OUTS_LOOK_S = 1,
+	SIGN_OUTS_COUNT_ROUNDS = 5, /* dead letters are counted every so many looks */
+};
+
+struct sign_outs_worker;
+
+enum err_code sign_outs_open(struct sign_outs_worker **out, struct services *services, struct store *store,
+                             struct err *err);
+void          sign_outs_close(struct sign_outs_worker *w); /* NULL: nothing */
+
+#endif

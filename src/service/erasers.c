@@ -1,0 +1,185 @@
+/* Erasers: every table that services own, and what is erased of it (erase.h, 3). */
+#include "service/dead_letter.h"
+#include "service/erase.h"
+#include "service/event.h"
+#include "service/idempotency.h"
+#include "service/push.h"
+#include "service/push_device.h"
+#include "service/reconcile.h"
+#include "service/row.h"
+#include "service/user.h"
+
+/* ---- auth-state: counts, locks, states, known devices under the id; begun attempts under names of their own ---- */
+
+static enum err_code subject_rows(struct context *ctx, struct bytes user, struct err *err)
+{
+	return erase_rows(ctx, &(struct erase_partition){.table = TABLE_AUTH_STATE, .pk = user}, err);
+}
+
+static bool list_has(const struct erasing *e, const struct value *list)
+{
+	for (uint32_t i = 0; list != NULL && list->type == VALUE_L && i < list->list.count; i++)
+		if (erase_is_handle(e, value_text(&list->list.items[i])))
+			return true;
+	return false;
+}
+
+static bool owns_attempt(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	(void)ctx;
+	return bytes_starts_with(row_text(row, "PK"), BYTES("ATTEMPT#")) &&
+	       list_has(e, item_get(row, BYTES("subjects")));
+}
+
+/* ---- users ---- */
+
+static enum err_code user_rows(struct context *ctx, struct bytes user, struct err *err)
+{
+	return erase_rows(ctx,
+	                  &(struct erase_partition){.table = TABLE_USERS,
+	                                            .pk = user_key(ctx->arena, user),
+	                                            .but = BYTES("PROFILE")},
+	                  err);
+}
+
+/* One without its address: nobody else would free it. */
+static bool owns_marker(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	(void)ctx;
+	return bytes_is(row_text(row, "SK"), "MARKER") && bytes_equal(row_text(row, "userId"), e->id);
+}
+
+/* ---- push devices, with their tokens and lanes ---- */
+
+static enum err_code device_rows(struct context *ctx, struct bytes user, struct err *err)
+{
+	struct push_erased erased;
+
+	return push_devices_erase(ctx, user, 0, &erased, err);
+}
+
+/* Markers of devices that somebody deleted without us, too. */
+static bool owns_push_token(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct bytes pk = row_text(row, "PK");
+
+	(void)ctx;
+	return bytes_equal(row_text(row, "userId"), e->id) ||
+	       (bytes_starts_with(pk, BYTES("USER#")) &&
+	        bytes_equal((struct bytes){pk.data + 5, pk.len - 5}, e->id));
+}
+
+/* ---- rate-limits: the key of a limit ends with who is limited ---- */
+
+static bool ends_with(struct bytes text, struct bytes end)
+{
+	return text.len >= end.len && memcmp(text.data + text.len - end.len, end.data, end.len) == 0;
+}
+
+static bool owns_limit(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct bytes pk = row_text(row, "PK");
+
+	if (ends_with(pk, arena_printf(ctx->arena, "#%.*s", BYTES_ARG(e->id))))
+		return true;
+	for (uint32_t i = 0; i < e->handle_count; i++)
+		if (ends_with(pk, e->handles[i]))
+			return true;
+	return false;
+}
+
+/* ---- kept answers ---- */
+
+static bool owns_answer(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct bytes about = row_text(row, "about");
+	struct bytes named = arena_printf(ctx->arena, "\"subject\":\"%.*s\"", BYTES_ARG(e->id));
+
+	if (bytes_contains(row_text(row, "body"), named)) /* of several subjects */
+		return true;
+	if (about.len == 0)
+		return false;
+	if (bytes_equal(about, idempotency_about(ctx, e->id)))
+		return true;
+	for (uint32_t i = 0; i < e->handle_count; i++)
+		if (bytes_equal(about, idempotency_about(ctx, e->handles[i])))
+			return true;
+	return false;
+}
+
+/* ---- events (4) ---- */
+
+/* Did a push token move to the user? The event is about who had it before. */
+static bool is_heir(const struct erasing *e, const struct item *row)
+{
+	const struct value *data = item_get(row, BYTES("data"));
+
+	return data != NULL && data->type == VALUE_M && bytes_equal(row_text(&data->map, "toUserId"), e->id);
+}
+
+/* What tells that a user was erased has no data, and is for those who have to erase theirs. */
+static bool owns_event(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	(void)ctx;
+	return bytes_starts_with(row_text(row, "PK"), BYTES("LOG#")) &&
+	       !bytes_is(row_text(row, "type"), "user.erased") &&
+	       (erase_is_handle(e, row_text(row, "subject")) || is_heir(e, row));
+}
+
+/* Another's event stays as it is, but for the name. */
+static struct item heir_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	const struct value *data = item_get(row, BYTES("data"));
+	struct value        hash = value_string(e->hash), left = {.type = VALUE_M};
+	struct row          blank;
+
+	left.map = item_with(ctx->arena, &data->map, BYTES("toUserId"), &hash);
+	row_from(&blank, ctx->arena, row);
+	row_set(&blank, "data", left);
+	return row_item(&blank);
+}
+
+static struct item event_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct row blank;
+
+	if (!erase_is_handle(e, row_text(row, "subject")))
+		return heir_blank(ctx, e, row);
+	row_from(&blank, ctx->arena, row);
+	row_set_text(&blank, "subject", e->hash);
+	row_set(&blank, "erased", value_bool(true));
+	row_remove(&blank, "data");
+	row_remove(&blank, "datacontenttype");
+	row_remove(&blank, "correlationid");
+	return row_item(&blank);
+}
+
+/* ---- the lists: events come last, for erasing other rows tells of it ---- */
+
+const struct eraser erasers[] = {
+        {.table = TABLE_AUTH_STATE, .rows = subject_rows},
+        {.table = TABLE_AUTH_STATE, .owns = owns_attempt},
+        {.table = TABLE_USERS, .rows = user_rows},
+        {.table = TABLE_USERS, .owns = owns_marker},
+        {.table = TABLE_SYNC, .rows = dead_letters_erase},
+        {.table = TABLE_SYNC, .rows = missing_erase},
+        {.table = TABLE_DEVICES, .rows = device_rows},
+        {.table = TABLE_PUSH_TOKENS, .owns = owns_push_token},
+        {.table = TABLE_PUSH, .owns = push_owns, .blank = push_blank},
+        {.table = TABLE_RATE_LIMITS, .owns = owns_limit},
+        {.table = TABLE_IDEMPOTENCY, .owns = owns_answer},
+        {.table = TABLE_EVENTS, .owns = owns_event, .blank = event_blank},
+};
+const unsigned eraser_count = sizeof(erasers) / sizeof(erasers[0]);
+
+const struct erase_exemption erase_exemptions[] = {
+        {TABLE_SYNC, "SIGN_OUT",
+         "the user is still signed in at its provider; the row goes once it is signed out there"},
+        {TABLE_POLICIES, NULL, "policies are the operator's, and are about nobody"},
+        {TABLE_REVOCATIONS, NULL,
+         "the user's tokens stay revoked until they have expired; the rows hold the id and hashes "
+         "of addresses alone, and expire with them"},
+        {TABLE_JOBS, NULL,
+         "jobs hold no personal data, and expire; an erasure names the user by a keyed hash"},
+};
+const unsigned erase_exemption_count = sizeof(erase_exemptions) / sizeof(erase_exemptions[0]);

@@ -1,0 +1,29 @@
+/* Feedback: what push providers say of tokens. A token that is dead is sent to no more. */
+#ifndef SERVICE_PUSH_FEEDBACK_H
+#define SERVICE_PUSH_FEEDBACK_H
+
+#include "service/push_device.h"
+
+enum push_feedback_outcome {
+	FEEDBACK_DISABLED, /* the token: it was the device's only one, and the device is inactive now; or it is gone */
+	FEEDBACK_INACTIVE, /* it was before */
+	FEEDBACK_UNKNOWN,  /* no device has it */
+	FEEDBACK_STALE,    /* the device was registered after that message was sent */
+	FEEDBACK_IGNORED,  /* what went wrong is no fault of the token's */
+	FEEDBACK_DEFERRED, /* no room in this commit: to be sent again */
+	FEEDBACK_OUTCOMES
+};
+extern const char *const push_feedback_names[FEEDBACK_OUTCOMES];
+
+struct push_feedback {
+	enum push_kind kind;
+	struct bytes   token;
+	int64_t        sent_s;         /* when the message was sent; 0: not said */
+	bool           not_registered; /* the provider says that the token is dead */
+};
+
+/* What a provider says of a token. */
+enum err_code push_feedback_take(struct context *ctx, const struct push_feedback *q,
+                                 enum push_feedback_outcome *out, struct err *err);
+
+#endif

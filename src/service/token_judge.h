@@ -1,0 +1,46 @@
+/* Tokens: what stands against one that its issuer signed and that has not expired: revocation, the status of its user's account,
+ * interventions and locks, as one verdict. The signature is not known here (token/).
+ *
+ * What always holds
+ * (1) It reads what is committed, and writes nothing: the next look after a suspend or a revocation sees it.
+ * (2) Of an account that is not active and a token that is revoked, which a suspension brings about together, the account is told.
+ * (3) Failed attempts of strangers never void somebody's tokens: unless actions are asked about, only locks that people set count,
+ *     whatever their journey, and all of a journey that only people lock (one without types, such as AUTHENTICATION).
+ *     Counts do not.
+ * (4) The subject of a token is the id of a user; one that looks like an email address is looked up as that. */
+#ifndef SERVICE_TOKEN_JUDGE_H
+#define SERVICE_TOKEN_JUDGE_H
+
+#include "service/account.h"
+#include "service/check.h"
+#include "service/revocation.h"
+
+/* What a verified token says. */
+struct token_facts {
+	struct bytes issuer, jti, client; /* the last two may be empty */
+	struct bytes subject;
+	int64_t      issued_s;
+};
+
+struct token_judged {
+	struct verdict          verdict;
+	struct verdict_wait     wait; /* for the last of it */
+	struct states_required  required;
+	struct revocation_found revoked;
+	struct bytes            user;     /* whose it is: its subject, or the owner of that address */
+	bool                    inactive; /* its user's account is not active (2) */
+};
+
+/* By the rules in force, without actions (3). */
+enum err_code token_judge(struct context *ctx, const struct token_facts *t, const struct rules *rules,
+                          struct token_judged *out, struct err *err);
+
+/* With the actions that `check` asks about: all that stands against them counts. Its subject is set here. */
+enum err_code token_judge_actions(struct context *ctx, const struct token_facts *t, struct check *check,
+                                  struct token_judged *out, struct err *err);
+
+/* The subject as attempts name it: hashed if it is an address. Empty: nothing can be stored about such a subject. `email`: the
+ * address as it is normalised, or empty. */
+struct bytes token_subject(struct context *ctx, struct bytes subject, struct bytes *email);
+
+#endif

@@ -1,0 +1,154 @@
+"""Words for tests of identity providers: Cognito's emulator (cognito-local), and a receiver that stands in for what it lacks."""
+
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import boto3
+from botocore.config import Config
+
+from conftest import CREDENTIALS, HERE, START_S, stop
+
+EMULATOR = HERE / "js" / "node_modules" / "cognito-local" / "lib" / "bin" / "start.js"
+FUNCTION = "gatehouse-post-confirmation"
+PASSWORD = "Correct-horse-1"
+
+
+def until(condition, seconds=30):
+    """Polls until it is true, and returns that."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Cognito:
+    """The emulator, with one pool; its trigger calls `lambda_endpoint`."""
+
+    def __init__(self, lambda_endpoint):
+        assert EMULATOR.is_file(), f"run `npm ci` in {HERE / 'js'} first"
+        self.home = tempfile.mkdtemp(prefix="cognito-local-")
+        os.mkdir(f"{self.home}/.cognito")
+        with open(f"{self.home}/.cognito/config.json", "w") as file:
+            json.dump({"LambdaClient": {"endpoint": lambda_endpoint, "region": "local", "credentials": {"accessKeyId": "local", "secretAccessKey": "local"}},
+                       "TriggerFunctions": {"PostConfirmation": FUNCTION}, "UserPoolDefaults": {"UsernameAttributes": []}}, file)
+        self.port = free_port()
+        self.log = open(f"{self.home}/log", "wb")
+        self.process = subprocess.Popen(["node", str(EMULATOR)], cwd=self.home, stdout=self.log, stderr=self.log,
+                                        env={**os.environ, **CREDENTIALS, "PORT": str(self.port), "HOST": "127.0.0.1", "CODE": "9999"})
+        until(lambda: answers(self.port), START_S)
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.api = boto3.client("cognito-idp", endpoint_url=self.endpoint, region_name="local",
+                                config=Config(parameter_validation=False, retries={"total_max_attempts": 1}))
+        self.pool = self.api.create_user_pool(PoolName="customers")["UserPool"]["Id"]
+        self.client = self.api.create_user_pool_client(UserPoolId=self.pool, ClientName="app")["UserPoolClient"]["ClientId"]
+
+    def sign_up(self, name, email, **attributes):
+        """Signs up and confirms, as a person does; the trigger runs in there. Returns the sub."""
+        listed = [{"Name": "email", "Value": email}, {"Name": "email_verified", "Value": "true"},
+                  *({"Name": key, "Value": value} for key, value in attributes.items())]
+        sub = self.api.sign_up(ClientId=self.client, Username=name, Password=PASSWORD, UserAttributes=listed)["UserSub"]
+        self.api.confirm_sign_up(ClientId=self.client, Username=name, ConfirmationCode="9999")
+        return sub
+
+    def close(self):
+        stop(self.process)
+        self.log.close()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Receiver:
+    """Stands in for a pool of Cognito's, where the emulator is lacking: pages with a Limit, and AdminUserGlobalSignOut. It can be down."""
+
+    def __init__(self):
+        self.users = {}  # by name: {"sub": …, "email": …}
+        self.calls = []  # (operation, body, headers)
+        self.signed_out = []
+        self.failing = 0  # so many calls fail; -1: all
+        self.lock = threading.Lock()
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, answer = outer.answer(self.headers["X-Amz-Target"].split(".")[1], body, dict(self.headers))
+                raw = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/x-amz-json-1.1")
+                self.send_header("Content-Length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def add(self, count, prefix="user"):
+        for i in range(count):
+            sub = f"{prefix}-{i:05d}"
+            self.users[f"name-{sub}"] = {"sub": sub, "email": f"{sub}@example.org", "email_verified": "true", "given_name": f"N{i}"}
+
+    def record(self, name, attributes):
+        return {"Username": name, attributes: [{"Name": n, "Value": v} for n, v in self.users[name].items()], "UserStatus": "CONFIRMED",
+                "Enabled": True, "UserCreateDate": 1700000000.0, "UserLastModifiedDate": 1700000000.123}
+
+    def answer(self, operation, body, headers):
+        with self.lock:
+            self.calls.append((operation, body, headers))
+            if self.failing:
+                self.failing -= self.failing > 0
+                return 500, {"__type": "InternalErrorException", "message": "down"}
+            if operation == "ListUsers":
+                assert 1 <= body["Limit"] <= 60
+                first = int(body.get("PaginationToken", "0"))
+                names = sorted(self.users)[first : first + body["Limit"]]
+                more = first + len(names) < len(self.users)
+                return 200, {"Users": [self.record(n, "Attributes") for n in names], **({"PaginationToken": str(first + len(names))} if more else {})}
+            if body["Username"] not in self.users:
+                return 400, {"__type": "UserNotFoundException", "message": "User does not exist."}
+            if operation == "AdminGetUser":
+                return 200, self.record(body["Username"], "UserAttributes")
+            assert operation == "AdminUserGlobalSignOut"
+            self.signed_out.append(body["Username"])
+            return 200, {}
+
+    def count(self, operation):
+        with self.lock:
+            return len([1 for name, _, _ in self.calls if name == operation])
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def identity_file(path, endpoint, pool="local_1", **more):
+    """An identity file with one pool, called `customers`."""
+    settings = {"pool": pool, "name": "customers", "region": "local", "endpoint": endpoint, "allow_private": True, "reconcile": 0, **more}
+    lines = "\n".join(f"      {name}: {json.dumps(value)}" for name, value in settings.items())
+    path.write_text(f"providers:\n  pools:\n    -\n{lines}\n")
+    return str(path)

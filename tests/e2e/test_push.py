@@ -1,0 +1,707 @@
+"""Push messages over HTTP, with a stand-in for Expo (expo.py) that throttles, stalls, resets, refuses and dies; each request is compared
+with what Expo's own client sends. Each live token gets its message once, or is reported as unknown, however often the server is killed."""
+import json
+import os
+import subprocess
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from conftest import program
+from expo import Expo
+from test_clock import Clock
+from test_push_devices import ddb_of, literal_put, literal_refresh
+from test_users import call, new_id, ok, rows
+from v1 import V1, Server
+
+pytestmark = pytest.mark.gatehouse_only
+
+JS = Path(__file__).parent / "js"
+END_S = 60
+LONG = os.environ.get("GATEHOUSE_PUSH_LONG") is not None
+HELLO = {"title": "Hello", "body": "There is news"}
+
+
+class Pusher(Server):
+    """A server with an identity file that names the stand-in."""
+
+    def __init__(self, expo, *words, **settings):
+        self.identity = Path(f"/tmp/gatehouse-push-{uuid.uuid4().hex}.yaml")
+        self.write(url=expo.url, allow_private=True, **settings)
+        super().__init__("--identity", str(self.identity), "--device-index", *words)
+
+    def write(self, **settings):
+        lines = [f"  {name}: {json.dumps(value)}\n" for name, value in settings.items()]
+        self.identity.write_text("push:\n" + "".join(lines))
+
+    def close(self):
+        super().close()
+        self.identity.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def expo():
+    made = Expo()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(expo):
+    made = Pusher(expo)
+    yield made
+    made.close()
+
+
+def token_of(name):
+    return f"ExponentPushToken[{name}]"
+
+
+def register(server, user, device, platform="ios"):
+    token = token_of(f"{user}-{device}")
+    ok(server, "PUT", f"/v1/users/{user}/devices/{device}", {"platform": platform, "expoPushToken": token})
+    return token
+
+
+def notify(server, user, body=None, **headers):
+    status, answer, _ = call(server, "POST", f"/v1/users/{user}/notify", body or HELLO, **headers)
+    assert status == 202, answer
+    return answer
+
+
+def await_counts(server, notification, wanted, end_s=END_S):
+    until = time.monotonic() + end_s
+    while time.monotonic() < until:
+        now = ok(server, "GET", f"/v1/notifications/{notification['id']}")
+        assert sum(now["counts"].values()) == now["messages"], now
+        if all(now["counts"][name] == number for name, number in wanted.items()):
+            return now
+        time.sleep(0.02)
+    raise AssertionError(f"wanted {wanted}: {now}")
+
+
+def is_active(server, user, device):
+    return ok(server, "GET", f"/v1/users/{user}/devices/{device}")["isActive"]
+
+
+# ---- one user ----
+
+
+def test_all_active_devices_of_a_user_get_the_message_and_nobody_else(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}", ("ios", "android")[i % 2]) for i in range(3)]
+    register(server, new_id(), "other")
+    register(server, user, "off")
+    ok(server, "POST", f"/v1/users/{user}/devices/off/deactivate")
+    made = notify(server, user)
+    assert made["messages"] == 3 and made["userId"] == user and made["state"] == "running"
+    done = await_counts(server, made, {"accepted": 3})
+    assert dict(expo.delivered) == {token: 1 for token in tokens}
+    assert "Hello" not in json.dumps(done)
+    listed = ok(server, "GET", "/v1/notifications?limit=1")
+    assert listed["notifications"][0]["id"] == made["id"]
+
+
+def test_listed_devices_alone_get_it_and_those_that_are_gone_are_skipped(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    made = notify(server, user, {**HELLO, "devices": ["d1", "gone"]})
+    await_counts(server, made, {"accepted": 1, "skipped": 1})
+    assert dict(expo.delivered) == {tokens[1]: 1}
+
+
+def test_a_user_without_devices_gets_nothing_and_it_is_done(server):
+    made = notify(server, new_id())
+    assert (made["messages"], made["state"]) == (0, "done")
+
+
+def test_an_idempotency_key_sends_once(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    first = notify(server, user, Idempotency_Key="once-" + user)
+    again = notify(server, user, Idempotency_Key="once-" + user)
+    assert first["id"] == again["id"]
+    await_counts(server, first, {"accepted": 1})
+    assert expo.delivered[token] == 1
+
+
+@pytest.mark.parametrize("what", ["suspend", "delete"])
+def test_a_user_that_is_not_active_gets_nothing(server, expo, what):
+    user = new_id()
+    ok(server, "POST", "/v1/users", {"id": user})
+    register(server, user, "d")
+    if what == "suspend":
+        ok(server, "POST", f"/v1/users/{user}/suspend")
+    else:
+        assert call(server, "DELETE", f"/v1/users/{user}")[0] in (200, 204)
+    status, answer, _ = call(server, "POST", f"/v1/users/{user}/notify", HELLO)
+    assert (status, answer["type"]) == (409, "urn:gatehouse:problem:wrong-state"), answer
+    assert expo.calls == 0
+
+
+def test_one_who_is_suspended_while_the_message_waits_gets_nothing(server, expo):
+    user = new_id()
+    ok(server, "POST", "/v1/users", {"id": user})
+    token = register(server, user, "d")
+    expo.plan.append("throttle")
+    made = notify(server, user)
+    while expo.calls == 0:
+        time.sleep(0.01)
+    ok(server, "POST", f"/v1/users/{user}/suspend")
+    await_counts(server, made, {"skipped": 1})
+    assert expo.delivered[token] == 0
+
+
+@pytest.mark.parametrize("body, field", [
+    ({**HELLO, "titel": "x"}, "titel"),
+    ({}, "title"),
+    ({**HELLO, "priority": "urgent"}, "priority"),
+    ({**HELLO, "ttl": -1}, "ttl"),
+    ({**HELLO, "ttl": 28 * 86400 + 1}, "ttl"),
+    ({**HELLO, "badge": -1}, "badge"),
+    ({**HELLO, "data": "text"}, "data"),
+    ({**HELLO, "sound": 1}, "sound"),
+    ({**HELLO, "richContent": {"image": "x", "video": "y"}}, "richContent.video"),
+    ({**HELLO, "devices": []}, "devices"),
+    ({**HELLO, "devices": ["a", "a"]}, "devices"),
+    ({**HELLO, "devices": [str(i) for i in range(101)]}, "devices"),
+])
+def test_a_mistake_is_named_by_its_field(server, body, field):
+    status, answer, _ = call(server, "POST", "/v1/users/u/notify", body)
+    assert status in (400, 422) and field in answer["detail"], answer
+
+
+def test_a_message_of_4096_bytes_is_taken_and_one_byte_more_is_not(server):
+    room = 4096 - len(json.dumps({"title": "Hello", "body": ""}, separators=(",", ":")))
+    assert call(server, "POST", "/v1/users/u/notify", {"title": "Hello", "body": "x" * room})[0] == 202
+    status, answer, _ = call(server, "POST", "/v1/users/u/notify", {"title": "Hello", "body": "x" * (room + 1)})
+    assert status == 413 and "4096" in answer["detail"], answer
+
+
+def test_without_a_section_push_it_is_refused_clearly():
+    server = Server()
+    try:
+        for path in ("/v1/users/u/notify", "/v1/notifications"):
+            status, answer, _ = call(server, "POST", path, HELLO)
+            assert status == 409 and "no section `push`" in answer["detail"], answer
+        assert ok(server, "GET", "/v1/notifications")["notifications"] == []
+    finally:
+        server.close()
+
+
+def test_a_row_that_somebody_else_wrote_gets_nothing_on_a_phone_that_another_has_registered_since(server, expo):
+    pat, sam = new_id(), new_id()
+    token = token_of("phone-" + pat)
+    register(server, new_id(), "d")  # the first one makes the table
+    literal_put(ddb_of(server), "device-tokens", pat, "phone", token, expires=int(time.time()) + 86400)
+    await_counts(server, notify(server, pat), {"accepted": 1})
+    ok(server, "PUT", f"/v1/users/{sam}/devices/phone", {"platform": "ios", "expoPushToken": token})
+    await_counts(server, notify(server, pat), {"skipped": 1})
+    await_counts(server, notify(server, sam), {"accepted": 1})
+    literal_refresh(ddb_of(server), "device-tokens", pat, "phone", token)  # and back: seen later
+    await_counts(server, notify(server, pat), {"accepted": 1})
+    assert expo.delivered[token] == 3
+
+
+# ---- what Expo gets ----
+
+
+def sdk(expo, **what):
+    done = subprocess.run(["node", "push.mjs"], cwd=JS, input=json.dumps(what), capture_output=True, text=True, check=False,
+                          env={**os.environ, "EXPO_BASE_URL": expo.url})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def compared(request):
+    """What must be alike."""
+    path, headers, body = request
+    named = {name.lower(): value for name, value in headers.items()}
+    return path, named.get("authorization"), named["content-type"], named["accept"], named.get("content-encoding"), body
+
+
+FIELDS = {"title": "Hello", "subtitle": "a", "body": "Ünïcode \"quoted\" \\ 🚀", "data": {"n": 1, "x": [1.5, None, True, {"y": "z"}]}, "sound": "default",
+          "ttl": 2000, "expiration": 4102444800, "priority": "high", "badge": 3, "channelId": "c", "categoryId": "k", "collapseId": "q",
+          "mutableContent": True, "interruptionLevel": "time-sensitive", "richContent": {"image": "https://example.org/i.png"}, "tag": "t", "icon": "i",
+          "_contentAvailable": True}
+
+
+@pytest.mark.parametrize("message, devices", [
+    (HELLO, 1), (FIELDS, 1), ({**HELLO, "sound": None}, 1), ({"data": {"only": "data"}}, 2),
+    ({**HELLO, "body": "long " * 300}, 1), (HELLO, 100), ({**HELLO, "sound": {"critical": True, "name": "a", "volume": 0.5}}, 1),
+], ids=["plain", "all-fields", "no-sound", "data", "gzip", "hundred", "critical"])
+def test_a_request_is_what_expos_own_client_sends_for_the_same_message(message, devices):
+    expo = Expo(token="secret-1")
+    server = None
+    secret = Path(f"/tmp/gatehouse-push-{uuid.uuid4().hex}.token")
+    secret.write_text("secret-1\n")
+    try:
+        server = Pusher(expo, access_token_file=str(secret))
+        user = new_id()
+        tokens = sorted(register(server, user, f"d{i:03}") for i in range(devices))
+        made = notify(server, user, message)
+        await_counts(server, made, {"accepted": devices})
+        sdk(expo, messages=[{"to": tokens if devices > 1 else tokens[0], **message}], accessToken="secret-1")
+        ours, theirs = (compared(request) for request in expo.requests)
+        ours[-1][0]["to"] = sorted(ours[-1][0]["to"]) if devices > 1 else ours[-1][0]["to"]
+        if "ttl" in message:  # what is left of it
+            assert 0 <= message["ttl"] - ours[-1][0]["ttl"] <= 30
+            ours[-1][0]["ttl"] = message["ttl"]
+        assert ours == theirs
+    finally:
+        if server is not None:
+            server.close()
+        expo.close()
+        secret.unlink()
+
+
+# ---- failures ----
+
+
+def test_throttled_and_broken_calls_are_tried_again_for_nothing_was_accepted(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.extend(["throttle", "broken"])
+    made = notify(server, user)
+    await_counts(server, made, {"accepted": 1})
+    assert (expo.delivered[token], expo.calls) == (1, 3)
+
+
+@pytest.mark.parametrize("step", ["lost", "accepted_then_reset", "accepted_then_gateway", "nonsense"])
+def test_a_message_without_an_answer_is_unknown_and_never_sent_again(server, expo, step):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.append(step)
+    made = notify(server, user)
+    done = await_counts(server, made, {"unknown": 1})
+    assert done["state"] == "done"
+    other = register(server, new_id(), "d")
+    again = notify(server, other[18:].rsplit("-d]", 1)[0])
+    await_counts(server, again, {"accepted": 1})
+    assert expo.delivered[token] <= 1 and expo.calls == 2
+
+
+def test_a_rate_exceeded_in_a_ticket_is_tried_again(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    expo.limited[tokens[1]] = 2
+    await_counts(server, notify(server, user), {"accepted": 3})
+    assert dict(expo.delivered) == {token: 1 for token in tokens}
+
+
+def test_a_dead_token_is_disabled_by_its_ticket(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    expo.dead.add(tokens[1])
+    made = notify(server, user)
+    done = await_counts(server, made, {"accepted": 2, "failed": 1})
+    assert done["errors"] == {"DeviceNotRegistered": 1}
+    until = time.monotonic() + END_S
+    while is_active(server, user, "d1") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert [is_active(server, user, f"d{i}") for i in range(3)] == [True, False, True]
+    assert ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == 1
+
+
+def test_projects_are_told_apart_as_the_rejection_says(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(9)]
+    expo.projects = {token: f"@one/app{i % 3}" for i, token in enumerate(tokens)}
+    await_counts(server, notify(server, user), {"accepted": 9})
+    assert dict(expo.delivered) == {token: 1 for token in tokens} and expo.calls == 4
+
+
+def test_one_bad_recipient_is_found_and_the_others_get_theirs(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(20)]
+    expo.bad.add(tokens[7])
+    done = await_counts(server, notify(server, user), {"accepted": 19, "failed": 1})
+    assert done["errors"] == {"VALIDATION_ERROR": 1}
+    assert dict(expo.delivered) == {token: 1 for token in tokens if token != tokens[7]}
+
+
+def test_no_token_and_no_message_is_logged(server, expo):
+    user = new_id()
+    register(server, user, "d")
+    expo.plan.extend(["throttle", "lost"])
+    await_counts(server, notify(server, user, {"title": "very-private-title"}), {"unknown": 1})
+    logged = server.logged()
+    assert b"ExponentPushToken" not in logged and b"very-private-title" not in logged and user.encode() not in logged
+
+
+def test_a_stop_waits_for_the_call_under_way_or_reports_it_as_unknown(expo):
+    server = Pusher(expo)
+    try:
+        user = new_id()
+        token = register(server, user, "d")
+        expo.plan.append("accepted_then_stalls")
+        made = notify(server, user)
+        while expo.calls == 0:
+            time.sleep(0.01)
+        server.v1.close()
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        server.process.stdout.close()
+        server.start()
+        await_counts(server, made, {"unknown": 1})
+        assert (expo.delivered[token], expo.calls) == (1, 1)
+    finally:
+        server.close()
+
+
+@pytest.mark.skipif(not LONG, reason="takes as long as a call may: GATEHOUSE_PUSH_LONG=1")
+def test_a_call_that_takes_too_long_is_unknown(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.append("accepted_then_stalls")
+    await_counts(server, notify(server, user), {"unknown": 1})
+    assert (expo.delivered[token], expo.calls) == (1, 1)
+
+
+def metric(server, name):
+    text = server.v1.send("GET", "/metrics").body.decode()
+    return next(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + " ") or line.startswith(name + "{"))
+
+
+def test_the_metrics_count_what_became_of_messages(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    expo.dead.add(tokens[0])
+    await_counts(server, notify(server, user), {"accepted": 2, "failed": 1})
+    assert metric(server, 'gatehouse_push_messages_total{state="accepted"}') == 2
+    assert metric(server, 'gatehouse_push_errors_total{code="DeviceNotRegistered"}') == 1
+    assert metric(server, 'gatehouse_push_calls_total{end="answered"}') == 1
+    until = time.monotonic() + END_S
+    while (metric(server, "gatehouse_push_disabled_total"), metric(server, "gatehouse_push_queued")) != (1, 0):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert metric(server, "gatehouse_push_oldest_seconds") == 0
+
+
+def cli(server, *words):
+    return subprocess.run([program(), "push", *words, "--endpoint", server.endpoint], capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_sends_shows_and_lists(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    done = cli(server, "send", user, "--title", "Hello", "--data", '{"n": 1}', "--ttl", "60", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    await_counts(server, made, {"accepted": 1})
+    sent = expo.requests[0][2][0]
+    assert (sent["to"], sent["title"], sent["data"]) == (token, "Hello", {"n": 1})
+    assert json.loads(cli(server, "show", made["id"], "--json").stdout)["counts"]["accepted"] == 1
+    assert made["id"] in cli(server, "list").stdout
+    assert cli(server, "send", "--title", "Hello").returncode != 0
+    assert cli(server, "send", user, "--all", "--title", "Hello").returncode != 0
+
+
+# ---- receipts, and the end of waiting: on a clock that is moved ----
+
+
+@pytest.fixture
+def timed(expo):
+    clock = Clock()
+    os.environ["GATEHOUSE_TEST_CLOCK"] = clock.path
+    try:
+        server = Pusher(expo)
+    finally:
+        del os.environ["GATEHOUSE_TEST_CLOCK"]
+    server.clock = clock
+    yield server
+    server.close()
+
+
+def receipts_asked(expo):
+    return sum(path.endswith("getReceipts") for path, _, _ in expo.requests)
+
+
+def test_receipts_come_after_15_minutes_and_disable_dead_tokens(timed, expo):
+    user = new_id()
+    tokens = [register(timed, user, f"d{i}") for i in range(4)]
+    expo.dead_later.add(tokens[1])
+    expo.not_ready.add(tokens[2])
+    made = notify(timed, user)
+    await_counts(timed, made, {"accepted": 4})
+    assert receipts_asked(expo) == 0
+    timed.clock.passes(901)
+    done = await_counts(timed, made, {"delivered": 2, "failed": 1, "accepted": 1})
+    assert done["errors"] == {"DeviceNotRegistered": 1}
+    expo.not_ready.clear()
+    timed.clock.passes(901)
+    assert await_counts(timed, made, {"delivered": 3, "failed": 1})["state"] == "done"
+    until = time.monotonic() + END_S
+    while is_active(timed, user, "d1") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_active(timed, user, "d1") and is_active(timed, user, "d0")
+
+
+def test_a_receipt_that_never_comes_is_given_up_after_a_day(timed, expo):
+    user = new_id()
+    expo.not_ready.add(register(timed, user, "d"))
+    made = notify(timed, user)
+    await_counts(timed, made, {"accepted": 1})
+    timed.clock.passes(86400)
+    assert await_counts(timed, made, {"unconfirmed": 1})["state"] == "done"
+
+
+def test_what_could_not_be_sent_in_its_time_has_expired(timed, expo):
+    user = new_id()
+    token = register(timed, user, "d")
+    expo.plan.append("throttle")
+    made = notify(timed, user, {**HELLO, "ttl": 60})
+    while expo.calls == 0:
+        time.sleep(0.01)
+    timed.clock.passes(61)
+    await_counts(timed, made, {"expired": 1})
+    assert expo.delivered[token] == 0
+
+
+# ---- erasing ----
+
+
+def test_after_an_erase_nothing_of_the_user_is_left_in_the_queue(server, expo):
+    user, other = new_id(), new_id()
+    register(server, user, "d")
+    register(server, other, "d")
+    done = await_counts(server, notify(server, user), {"accepted": 1})
+    made = call(server, "POST", "/v1/notifications", HELLO)[1]
+    await_counts(server, made, {"accepted": 2})
+    job = call(server, "POST", f"/v1/users/{user}/erase")[1]
+    until = time.monotonic() + END_S
+    while ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] == "running" and time.monotonic() < until:
+        time.sleep(0.02)
+    for table, found in rows(server).items():
+        assert table == "gatehouse-revocations" or not [row for row in found if user in row], table
+    assert "userId" not in ok(server, "GET", f"/v1/notifications/{done['id']}")
+    assert ok(server, "GET", f"/v1/notifications/{made['id']}")["counts"]["accepted"] == 2
+
+
+# ---- broadcasts, and kills ----
+
+
+def register_many(server, count, threads=8):
+    tokens = {}
+
+    def work(first):
+        v1 = V1(server.endpoint)
+        for i in range(first, count, threads):
+            user, device = f"user-{i:05}", "phone"
+            token = token_of(f"many-{i:05}")
+            body = json.dumps({"platform": ("ios", "android")[i % 2], "expoPushToken": token}).encode()
+            reply = v1.send("PUT", f"/v1/users/{user}/devices/{device}", body)
+            assert reply.status == 201, reply.body
+            tokens[token] = (user, device)
+        v1.close()
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(tokens) == count
+    return tokens
+
+
+def test_a_broadcast_reaches_one_platform_or_all(server, expo):
+    tokens = register_many(server, 40)
+    half = call(server, "POST", "/v1/notifications", {**HELLO, "platform": "ios"})[1]
+    await_counts(server, half, {"accepted": 20})
+    assert set(expo.delivered) == {token for token, (user, _) in tokens.items() if int(user[-5:]) % 2 == 0}
+    everyone = call(server, "POST", "/v1/notifications", HELLO)[1]
+    done = await_counts(server, everyone, {"accepted": 40})
+    assert ok(server, "GET", f"/v1/jobs/{done['jobId']}")["progress"]["devices"] == 40
+    dry = call(server, "POST", "/v1/notifications", {**HELLO, "dryRun": True})[1]
+    assert await_counts(server, dry, {"queued": 0})["messages"] == 0
+
+
+def test_a_cancelled_broadcast_is_shown_so_in_the_list_too_and_sends_the_rest_once_when_resumed(server, expo):
+    tokens = register_many(server, 1200)
+    made = call(server, "POST", "/v1/notifications", {**HELLO, "rate": 1})[1]
+    while ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == 0:
+        time.sleep(0.01)
+    ok(server, "POST", f"/v1/jobs/{made['jobId']}/cancel")
+    shown = ok(server, "GET", f"/v1/notifications/{made['id']}")
+    listed = next(one for one in ok(server, "GET", "/v1/notifications")["notifications"] if one["id"] == made["id"])
+    assert (shown["state"], listed["state"]) == ("cancelled", "cancelled") and shown["messages"] < 1200
+    await_counts(server, made, {"accepted": shown["messages"]})
+    server.kill()
+    server.start()
+    ok(server, "POST", f"/v1/jobs/{made['jobId']}/resume")
+    until = time.monotonic() + END_S
+    while ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == shown["messages"]:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    now = ok(server, "GET", f"/v1/notifications/{made['id']}")
+    await_counts(server, made, {"accepted": now["messages"]})
+    assert set(expo.delivered) <= set(tokens) and max(expo.delivered.values()) == 1
+
+
+def rss_mb(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+
+def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(expo):
+    devices, kills = (10000, 5) if LONG else (1500, 5)
+    server = Pusher(expo, rate=100000)
+    try:
+        expo.keep = False
+        tokens = register_many(server, devices)
+        every = list(tokens)
+        expo.dead = set(every[::50])
+        expo.limited.update({token: 1 for token in every[7::100]})
+        expo.projects = {token: "@two/app" for token in every[3::10]}
+        steps = ["throttle", "answer", "answer", "accepted_then_reset", "answer", "broken", "answer", "lost", "answer", "answer", "nonsense", "answer"]
+        expo.plan.extend(steps * (devices // 1000))
+        most_mb, before = 0, time.monotonic()
+        made = call(server, "POST", "/v1/notifications", HELLO)[1]
+        for i in range(kills):
+            goal = devices * (i + 1) // (kills + 2)
+            while sum(expo.delivered.values()) < goal and time.monotonic() < before + 10 * END_S:
+                most_mb = max(most_mb, rss_mb(server))
+            server.kill()
+            server.start()
+        done = await_counts(server, made, {"queued": 0, "sending": 0}, 10 * END_S)
+        while done["messages"] < devices:
+            done = await_counts(server, made, {"queued": 0, "sending": 0}, 10 * END_S)
+        counts = done["counts"]
+        most_mb = max(most_mb, rss_mb(server))
+        print(f"{devices} devices, {kills} kills, {time.monotonic() - before:.1f} s, {expo.calls} calls, {dict(expo.steps)}, {most_mb:.0f} MB, {counts}")
+        assert done["messages"] == devices
+        assert max(expo.delivered.values()) == 1, "a token got its message twice"
+        live = set(tokens) - expo.dead
+        missed = live - set(expo.delivered)
+        assert counts["accepted"] <= len(expo.delivered) <= counts["accepted"] + counts["unknown"]
+        cut_off = 4 * kills + sum(expo.steps[step] for step in ("accepted_then_reset", "lost", "nonsense"))
+        assert len(missed) <= counts["unknown"] <= 100 * cut_off
+        assert counts["failed"] + counts["accepted"] + counts["unknown"] == devices
+        assert done["errors"] == {"DeviceNotRegistered": counts["failed"]}
+        until = time.monotonic() + END_S
+        while ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] < counts["failed"] and time.monotonic() < until:
+            time.sleep(0.05)
+        assert ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == counts["failed"]
+        assert most_mb < 96, most_mb
+    finally:
+        server.close()
+
+
+# ---- a section `push` that changes, and waits for the rate ----
+
+
+def fill_rate(server, expo):
+    """Uses up what may be sent at once: whatever comes next waits for the rate."""
+    user = new_id()
+    for i in range(100):
+        register(server, user, f"d{i}")
+    await_counts(server, notify(server, user), {"accepted": 100})
+    return expo.calls
+
+
+def test_messages_that_wait_go_to_the_new_target_as_soon_as_the_section_changes(expo):
+    other = Expo()
+    server = Pusher(expo, rate=1)
+    try:
+        calls = fill_rate(server, expo)
+        user = new_id()
+        token = register(server, user, "d")
+        made = notify(server, user)
+        server.write(url=other.url, allow_private=True)
+        await_counts(server, made, {"accepted": 1}, 30)
+        assert (expo.calls, dict(other.delivered)) == (calls, {token: 1})
+    finally:
+        server.close()
+        other.close()
+
+
+def test_a_long_queue_stops_going_to_a_target_that_is_not_in_use_any_more(expo):
+    other = Expo()
+    server = Pusher(expo, rate=100)
+    try:
+        register_many(server, 1200)
+        made = call(server, "POST", "/v1/notifications", HELLO)[1]
+        while sum(expo.delivered.values()) < 200:
+            time.sleep(0.01)
+        server.write(url=other.url, allow_private=True, rate=100000)
+        await_counts(server, made, {"accepted": 1200})
+        assert sum(other.delivered.values()) >= 500
+        assert max((expo.delivered + other.delivered).values()) == 1
+    finally:
+        server.close()
+        other.close()
+
+
+def test_a_token_that_moves_while_the_message_waits_for_the_rate_gets_nothing(expo):
+    server = Pusher(expo, rate=20)
+    try:
+        fill_rate(server, expo)
+        pat, sam = new_id(), new_id()
+        token = register(server, pat, "phone")
+        made = notify(server, pat)
+        ok(server, "PUT", f"/v1/users/{sam}/devices/phone", {"platform": "ios", "expoPushToken": token})
+        await_counts(server, made, {"skipped": 1})
+        assert expo.delivered[token] == 0
+    finally:
+        server.close()
+
+
+def test_a_stop_cuts_off_a_call_to_a_target_that_is_not_in_use_any_more(expo):
+    other = Expo()
+    server = Pusher(expo)
+    try:
+        user = new_id()
+        register(server, user, "d")
+        expo.plan.append("accepted_then_stalls")
+        made = notify(server, user)
+        while expo.calls == 0:
+            time.sleep(0.01)
+        server.write(url=other.url, allow_private=True)
+        second = notify(server, user)
+        while other.calls == 0:
+            time.sleep(0.01)
+            second = notify(server, user)
+        await_counts(server, second, {"accepted": 1})
+        server.v1.close()
+        before = time.monotonic()
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        assert time.monotonic() - before < 15
+        server.process.stdout.close()
+        server.start()
+        await_counts(server, made, {"unknown": 1})
+    finally:
+        server.close()
+        other.close()
+
+
+def test_receipts_that_are_refused_for_ever_are_given_up_after_a_day(timed, expo):
+    user = new_id()
+    register(timed, user, "d")
+    expo.get_receipts = lambda handler, _body: expo.reply(handler, 400, {"errors": [{"code": "VALIDATION_ERROR"}]})
+    made = notify(timed, user)
+    await_counts(timed, made, {"accepted": 1})
+    timed.clock.passes(86400)
+    assert await_counts(timed, made, {"unconfirmed": 1}, 20)["state"] == "done"
+
+
+@pytest.mark.parametrize("days", [2, 5])
+def test_messages_of_a_section_that_was_taken_away_expire_and_leave_the_queue(timed, expo, days):
+    user = new_id()
+    token = register(timed, user, "d")
+    expo.plan.extend(["throttle"] * 100)
+    made = notify(timed, user)
+    while expo.calls == 0:
+        time.sleep(0.01)
+    timed.identity.write_text("issuers: []\n")
+    while call(timed, "POST", "/v1/users/nobody/notify", HELLO)[0] == 202:
+        time.sleep(0.02)
+    timed.clock.passes(days * 86400)
+    assert await_counts(timed, made, {"expired": 1}, 20)["state"] == "done"
+    until = time.monotonic() + END_S
+    while metric(timed, "gatehouse_push_queued") != 0 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert metric(timed, "gatehouse_push_queued") == 0 and expo.delivered[token] == 0

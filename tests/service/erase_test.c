@@ -1,0 +1,589 @@
+/* Erasing: what erase.h promises, on the engine or the rough store. The numbers are those of erase.h. */
+#define _GNU_SOURCE
+#include "service/scene.h"
+#include "service/turn.h"
+
+#include "service/erase.h"
+#include "service/event.h"
+#include "service/idempotency.h"
+#include "service/lock.h"
+#include "service/revocation.h"
+#include "service/scan.h"
+#include "service/user.h"
+
+static const struct job_kind *const kinds[] = {&erase_job};
+static struct job_counts            counts[1];
+
+static void open(struct service *s)
+{
+	service_open(s, NULL);
+	s->all.jobs = (struct jobs_settings){.kinds = kinds, .counts = counts, .kind_count = 1};
+	s->all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("gatehouse"), .shards = 1};
+}
+
+/* ---- calls ---- */
+
+struct call {
+	struct turn          turn;
+	struct bytes         id, email;
+	struct user_new      create;
+	struct user_created  created;
+	struct email_claim   claim;
+	struct email_entry   entry;
+	struct email_verdict verdict;
+	struct user          user;
+	struct user_patch    patch;
+	struct job_started   started;
+	struct job_turn      q;
+	struct job_stepped   stepped;
+	const char          *item; /* to be put */
+	const char          *why;
+};
+
+static enum err_code create(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_create(&t->ctx, &c->create, &c->created, err);
+}
+
+static enum err_code verify(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_email_verify(&t->ctx, &c->entry, &c->verdict, err);
+}
+
+static enum err_code add(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_email_add(&t->ctx, &(struct email_add){.user = c->id, .email = c->email}, &c->claim, err);
+}
+
+static enum err_code change(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_change(&t->ctx, &c->patch, &c->user, err);
+}
+
+static enum err_code get(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_get(&t->ctx, c->id, &c->user, err);
+}
+
+static enum err_code start(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return erase_start(&t->ctx, c->id, &c->started, err);
+}
+
+static enum err_code step(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return c->why == NULL ? job_step(&t->ctx, &c->q, &c->stepped, err)
+	                      : job_fail(&t->ctx, &c->q, c->why, &c->stepped, err);
+}
+
+static enum err_code keep(struct turn *t, struct err *err)
+{
+	struct call       *c = (struct call *)t;
+	struct idempotency once = {.key = c->email,
+	                           .caller = BYTES("-"),
+	                           .about = c->id.len > 0 ? c->id : (struct bytes){NULL, 0}};
+
+	(void)err;
+	idempotency_keep(&t->ctx, &once, 200, arena_printf(t->ctx.arena, "{\"name\":\"Ann\"}"));
+	return ERR_NONE;
+}
+
+/* ---- words ---- */
+
+static void put(struct service *s, const char *table, const char *item)
+{
+	struct bytes body = arena_printf(&s->f.arena, "{'TableName':'%s','Item':%s}", table, item);
+
+	fixture_ok(&s->f, "PutItem", body.data);
+}
+
+static struct bytes verified(struct service *s, const char *user, const char *email)
+{
+	struct call c = {.id = bytes_of(user), .email = bytes_of(email)};
+
+	turn_take(s, &c.turn, add);
+	c.entry = (struct email_entry){
+	        .user = c.id, .email_id = c.claim.email.id, .code = code_bytes(&c.claim.code)};
+	turn_take(s, &c.turn, verify);
+	assert_int_equal(c.verdict.outcome, ENTRY_RIGHT);
+	return c.claim.email.id;
+}
+
+static void made(struct service *s, const char *id, const char *phone)
+{
+	struct call c = {.create = {.id = bytes_of(id)}};
+
+	c.create.fields.first_name = (struct user_text){true, BYTES("Ann")};
+	if (phone != NULL)
+		c.create.fields.phone = (struct user_text){true, bytes_of(phone)};
+	turn_take(s, &c.turn, create);
+}
+
+static struct job started(struct service *s, const char *id)
+{
+	struct call c = {.id = bytes_of(id)};
+
+	turn_take(s, &c.turn, start);
+	return c.started.job;
+}
+
+static struct job_turn turn_of(struct service *s, const struct job *j)
+{
+	return (struct job_turn){.running = {.id = j->id,
+	                                     .kind = j->kind,
+	                                     .key = arena_printf(&s->f.arena, "%.*s#%.*s", BYTES_ARG(j->kind),
+	                                                         BYTES_ARG(j->unique))},
+	                         .steps = JOB_ANY_STEP};
+}
+
+/* As the worker does it: fetches outside of a turn, then takes the step. */
+static struct job stepped(struct service *s, const struct job *j)
+{
+	struct call           c = {.q = turn_of(s, j)};
+	struct engine_session reader;
+	struct context        ctx;
+	struct job            now;
+
+	engine_session_init(&reader, s->f.engine);
+	ctx = service_context(s, &reader.base);
+	if (job_get(&ctx, j->id, &now, &s->f.err) != ERR_NONE ||
+	    erase_job.fetch(&ctx, &now, &c.q.fetched, &s->f.err) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	engine_session_release(&reader);
+	c.q.steps = now.steps;
+	turn_take(s, &c.turn, step);
+	assert_true(c.stepped.taken);
+	return c.stepped.job;
+}
+
+enum { STEPS_MAX = 10000 };
+
+static struct job erased(struct service *s, const char *id)
+{
+	struct job j = started(s, id);
+
+	for (int i = 0; j.state == JOB_RUNNING; i++) {
+		assert_true(i < STEPS_MAX);
+		j = stepped(s, &j);
+	}
+	assert_int_equal(j.state, JOB_DONE);
+	return j;
+}
+
+static struct table_query_result rows_of(struct service *s, const char *table)
+{
+	struct bytes body = arena_printf(&s->f.arena, "{'TableName':'%s'}%c", table, '\0');
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	if (fixture_try(&s->f, "Scan", body.data, &r) != ERR_NONE)
+		r.query.count = 0;
+	return r.query;
+}
+
+static bool value_has(const struct value *v, struct bytes text);
+
+static bool item_has(const struct item *item, struct bytes text)
+{
+	for (uint32_t i = 0; i < item->count; i++)
+		if (value_has(&item->members[i].value, text))
+			return true;
+	return false;
+}
+
+static bool value_has(const struct value *v, struct bytes text)
+{
+	if (v->type == VALUE_S)
+		return bytes_contains(v->text, text);
+	if (v->type == VALUE_M)
+		return item_has(&v->map, text);
+	for (uint32_t i = 0; v->type == VALUE_L && i < v->list.count; i++)
+		if (value_has(&v->list.items[i], text))
+			return true;
+	return false;
+}
+
+/* In how many rows of a table the text stands. */
+static uint32_t named_in(struct service *s, enum service_table table, const char *text)
+{
+	struct table_query_result r = rows_of(s, service_table_shape(table)->name);
+	uint32_t                  count = 0;
+
+	for (uint32_t i = 0; i < r.count; i++)
+		count += item_has(&r.items[i], bytes_of(text)) &&
+		         !bytes_is(row_text(&r.items[i], "SK"),
+		                   CHANGES_VERSION_KEY); /* expires within a day */
+	return count;
+}
+
+static void assert_nowhere(struct service *s, const char *text)
+{
+	for (int t = 0; t < SERVICE_TABLE_COUNT; t++)
+		if (named_in(s, (enum service_table)t, text) > 0)
+			fail_msg("%s is still in %s", text, service_table_shape((enum service_table)t)->name);
+}
+
+static struct bytes hash_of(struct service *s, enum identifier_kind kind, const char *text)
+{
+	struct bytes out = hashed(s, kind, text);
+
+	return arena_printf(&s->f.arena, "%.*s", BYTES_ARG(out));
+}
+
+/* ---- (3) ---- */
+
+TEST(erase, every_table_is_erased_or_exempt_with_a_reason)
+{
+	for (int t = 0; t < SERVICE_TABLE_COUNT; t++) {
+		bool listed = false, exempt = false;
+
+		for (unsigned i = 0; i < eraser_count; i++) {
+			listed = listed || (int)erasers[i].table == t;
+			assert_true((erasers[i].rows == NULL) != (erasers[i].owns == NULL));
+		}
+		for (unsigned i = 0; i < erase_exemption_count; i++)
+			exempt = exempt ||
+			         ((int)erase_exemptions[i].table == t && erase_exemptions[i].rows == NULL &&
+			          strlen(erase_exemptions[i].why) > 20);
+		if (listed == exempt)
+			fail_msg("%s: add an eraser or an exemption (src/service/erasers.c)",
+			         service_table_shape((enum service_table)t)->name);
+	}
+}
+
+/* ---- all of it ---- */
+
+TEST(erase, an_event_of_another_loses_the_name_of_whom_a_token_moved_to)
+{
+	struct service            s;
+	struct table_query_result r;
+	uint32_t                  moved = 0;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	put(&s, "gatehouse-events",
+	    "{'PK':{'S':'LOG#0'},'SK':{'S':'9'},'type':{'S':'device.moved'},'subject':{'S':'u-2'},"
+	    "'data':{'M':{'deviceId':{'S':'d'},'toUserId':{'S':'u-1'}}}}");
+	erased(&s, "u-1");
+	r = rows_of(&s, "gatehouse-events");
+	for (uint32_t i = 0; i < r.count; i++) {
+		const struct value *data = item_get(&r.items[i], BYTES("data"));
+
+		if (!bytes_is(row_text(&r.items[i], "type"), "device.moved"))
+			continue;
+		moved++;
+		assert_true(bytes_is(row_text(&r.items[i], "subject"), "u-2"));
+		assert_true(bytes_is(row_text(&data->map, "deviceId"), "d"));
+		assert_true(bytes_starts_with(row_text(&data->map, "toUserId"), BYTES("erased:")));
+	}
+	assert_int_equal(moved, 1);
+	service_close(&s);
+}
+
+TEST(erase, nothing_of_the_user_is_left_in_any_table)
+{
+	struct service s;
+	struct bytes   email, phone;
+	struct call    c = {.id = BYTES("u-1"), .email = BYTES("key-1")};
+	struct job     j;
+
+	open(&s);
+	made(&s, "u-1", "+442071838750");
+	made(&s, "u-2", NULL);
+	verified(&s, "u-1", "ann@example.org");
+	verified(&s, "u-1", "ann@example.com");
+	verified(&s, "u-2", "bob@example.org");
+	email = hash_of(&s, IDENTIFIER_EMAIL, "ann@example.org");
+	phone = hash_of(&s, IDENTIFIER_PHONE, "+442071838750");
+	FAIL_TIMES(&s, 6, .subject = "u-1");
+	FAIL(&s, .subject = "u-2");
+	FAIL(&s, .subject = email.data);
+	FAIL(&s, .subject = phone.data);
+	turn_take(&s, &c.turn, keep);
+	put(&s, "auth-state",
+	    "{'PK':{'S':'ATTEMPT#x'},'SK':{'S':'RESERVATION'},'subjects':{'L':[{'S':'other'},{'S':'u-1'}]}}");
+	put(&s, "auth-state",
+	    "{'PK':{'S':'ATTEMPT#y'},'SK':{'S':'RESERVATION'},'subjects':{'L':[{'S':'u-2'}]}}");
+	c = (struct call){.id = BYTES("u-2"), .email = BYTES("key-2")};
+	turn_take(&s, &c.turn, keep);
+	put(&s, "users", "{'PK':{'S':'EMAIL#stray@example.org'},'SK':{'S':'MARKER'},'userId':{'S':'u-1'}}");
+	fixture_ok(&s.f, "CreateTable",
+	           "{'TableName':'rate-limits','AttributeDefinitions':[{'AttributeName':'PK','AttributeType':"
+	           "'S'}],"
+	           "'KeySchema':[{'AttributeName':'PK','KeyType':'HASH'}],'BillingMode':'PAY_PER_REQUEST'}");
+	put(&s, "rate-limits", "{'PK':{'S':'RL#login#u-1'}}");
+	put(&s, "rate-limits", "{'PK':{'S':'RL#login#xu-1'}}");
+	put(&s, "rate-limits",
+	    arena_printf(&s.f.arena, "{'PK':{'S':'RL#sms#%.*s'}}%c", BYTES_ARG(phone), '\0').data);
+
+	j = erased(&s, "u-1");
+
+	assert_nowhere(&s, "ann@example");
+	assert_nowhere(&s, "stray");
+	assert_int_equal(named_in(&s, TABLE_IDEMPOTENCY, "Ann"), 1); /* the other one's */
+	for (int t = 0; t < SERVICE_TABLE_COUNT;
+	     t++) /* tokens in the address's name are revoked until they have expired */
+		assert_int_equal(named_in(&s, (enum service_table)t, email.data), t == TABLE_REVOCATIONS);
+	assert_nowhere(&s, phone.data);
+	assert_int_equal(named_in(&s, TABLE_RATE_LIMITS, "u-1"), 1); /* that of xu-1 */
+	assert_int_equal(named_in(&s, TABLE_AUTH_STATE, "u-1"), 0);
+	assert_int_equal(named_in(&s, TABLE_USERS, "u-1"), 0);
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-1"), 0);        /* (5) */
+	assert_int_equal(named_in(&s, TABLE_EVENTS, "u-1"), 1);      /* that it was erased */
+	assert_int_equal(named_in(&s, TABLE_REVOCATIONS, "u-1"), 1); /* until its tokens have expired */
+	assert_int_equal(rows_of(&s, "gatehouse-idempotency").count, 1);
+	assert_true(row_there(&s, "ATTEMPT#y", "RESERVATION"));
+	assert_int_equal(named_in(&s, TABLE_USERS, "bob@example.org"), 3);
+	assert_int_equal(count_in(&s, "u-2", PASSWORDS), 1);
+	assert_int_equal(row_i64(&j.progress, "users", 0), 6); /* profile, two addresses, three markers */
+	assert_int_equal(row_i64(&j.progress, "rate-limits", 0), 2);
+	assert_int_equal(row_i64(&j.progress, "gatehouse-idempotency", 0), 1);
+	assert_int_equal(row_i64(&j.progress, "passes", 0), 2);
+	assert_int_equal(j.args.count, 1);
+	assert_true(bytes_starts_with(row_text(&j.args, "userHash"), BYTES("erased:")));
+	service_close(&s);
+}
+
+TEST(erase, addresses_are_free_again_and_the_id_too)
+{
+	struct service s;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	verified(&s, "u-1", "ann@example.org");
+	erased(&s, "u-1");
+	made(&s, "u-1", NULL);
+	made(&s, "u-2", NULL);
+	verified(&s, "u-2", "ann@example.org");
+	service_close(&s);
+}
+
+/* (4) */
+TEST(erase, events_keep_position_and_number_and_lose_their_data_and_numbers_go_on_for_the_id)
+{
+	struct service            s;
+	struct table_query_result log;
+	int64_t                   seq = 0, last = 0;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	verified(&s, "u-1", "ann@example.org");
+	erased(&s, "u-1");
+	made(&s, "u-1", NULL);
+	log = fixture_ok(&s.f, "Query",
+	                 "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	                 "'ExpressionAttributeValues':{':p':{'S':'LOG#0'}}}")
+	              .query;
+	assert_int_equal(log.count, 6); /* created, added, verified, primary; erased; created */
+	for (uint32_t i = 0; i < log.count; i++) {
+		const struct item *e = &log.items[i];
+
+		assert_int_equal(row_i64(e, "position", 0), i + 1);
+		assert_int_equal(row_i64(e, "seq", 0), ++seq);
+		if (i < 4) {
+			assert_null(item_get(e, BYTES("data")));
+			assert_true(bytes_starts_with(row_text(e, "subject"), BYTES("erased:")));
+		}
+		last = i;
+	}
+	assert_bytes(row_text(&log.items[4], "type"), "user.erased");
+	assert_bytes(row_text(&log.items[4], "subject"), "u-1");
+	assert_bytes(row_text(&log.items[last], "type"), "user.created");
+	service_close(&s);
+}
+
+/* (1) */
+TEST(erase, from_its_first_commit_on_the_user_is_refused_and_its_tokens_are_revoked)
+{
+	struct service s;
+	struct call    c = {.id = BYTES("u-1"), .email = BYTES("new@example.org")};
+	struct item    row;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	started(&s, "u-1");
+	turn_take(&s, &c.turn, get);
+	assert_int_equal(c.user.status, USER_ERASING);
+	assert_int_equal(turn_try(&s, &c.turn, add), ERR_NOT_NOW);
+	c.create.id = BYTES("u-1");
+	assert_int_equal(turn_try(&s, &c.turn, create), ERR_NOT_NOW);
+	c.patch = (struct user_patch){.id = c.id, .fields = {.first_name = {true, BYTES("X")}}};
+	assert_int_equal(turn_try(&s, &c.turn, change), ERR_NOT_NOW);
+	row = rows_of(&s, "gatehouse-revocations").items[0];
+	assert_bytes(row_text(&row, "PK"), "USER#u-1");
+	service_close(&s);
+}
+
+TEST(erase, of_an_id_that_is_no_user_erases_what_is_known_of_it)
+{
+	struct service s;
+	struct job     j;
+
+	open(&s);
+	FAIL_TIMES(&s, 3, .subject = "u-9");
+	j = erased(&s, "u-9");
+	assert_int_equal(named_in(&s, TABLE_AUTH_STATE, "u-9"), 0);
+	assert_int_equal(named_in(&s, TABLE_USERS, "u-9"), 0);
+	assert_true(row_i64(&j.progress, "auth-state", 0) >= 1);
+	service_close(&s);
+}
+
+/* (6) */
+TEST(erase, twice_is_one_job_and_one_that_failed_goes_on)
+{
+	struct service s;
+	struct call    c = {.id = BYTES("u-1")};
+	struct job     first, again;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	first = started(&s, "u-1");
+	again = started(&s, "u-1");
+	assert_true(bytes_equal(first.id, again.id));
+	c.q = turn_of(&s, &first);
+	c.why = "a bug";
+	turn_take(&s, &c.turn, step);
+	assert_int_equal(c.stepped.job.state, JOB_FAILED);
+	again = started(&s, "u-1");
+	assert_true(bytes_equal(first.id, again.id));
+	assert_int_equal(again.state, JOB_RUNNING);
+	again = erased(&s, "u-1");
+	assert_true(bytes_equal(first.id, again.id));
+	service_close(&s);
+}
+
+/* More rows than one commit changes: each step stays within it, and a row of another partition survives. */
+TEST(erase, takes_pages_of_what_fits_a_commit)
+{
+	enum { ROWS = 250 };
+	struct service s;
+	struct job     j;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	FAIL(&s, .subject = "u-11");
+	for (int i = 0; i < ROWS; i++)
+		row_put(&s,
+		        arena_printf(&s.f.arena,
+		                     "{'PK':{'S':'u-1'},'SK':{'S':'A#ERROR_COUNT#B#%d'},'count':{'N':'1'}}%c",
+		                     i, '\0')
+		                .data);
+	j = erased(&s, "u-1");
+	assert_int_equal(row_i64(&j.progress, "auth-state", 0), ROWS);
+	assert_int_equal(rows_in_table(&s), 1);
+	service_close(&s);
+}
+
+/* What others write behind the pass, past every refusal. */
+TEST(erase, a_last_pass_finds_what_was_written_meanwhile)
+{
+	struct service s;
+	struct job     j;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	j = started(&s, "u-1");
+	for (int i = 0; i < 6; i++)
+		j = stepped(&s, &j);
+	put(&s, "users",
+	    "{'PK':{'S':'USER#u-1'},'SK':{'S':'EMAIL#late'},'email':{'S':'late@example.org'},'isVerified':{'"
+	    "BOOL':true}}");
+	put(&s, "users", "{'PK':{'S':'EMAIL#late@example.org'},'SK':{'S':'MARKER'},'userId':{'S':'u-1'}}");
+	while (j.state == JOB_RUNNING)
+		j = stepped(&s, &j);
+	assert_nowhere(&s, "late");
+	assert_int_equal(row_i64(&j.progress, "passes", 0), 3);
+	service_close(&s);
+}
+
+/* (5) of job.h: a look into the table stops at 25 of these markers. */
+TEST(erase, the_cursor_of_the_job_never_holds_an_address)
+{
+	enum { STRAYS = 2 * SCAN_FOUND_MAX + 1 };
+	struct service s;
+	struct job     j;
+	struct bytes   pk, sk;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	for (int i = 0; i < STRAYS; i++)
+		put(&s, "users",
+		    arena_printf(&s.f.arena,
+		                 "{'PK':{'S':'EMAIL#x%d@example.org'},'SK':{'S':'MARKER'},"
+		                 "'userId':{'S':'u-1'}}%c",
+		                 i, '\0')
+		            .data);
+	j = started(&s, "u-1");
+	while (j.state == JOB_RUNNING) {
+		const char  *space = j.cursor.len == 0 ? NULL : memrchr(j.cursor.data, ' ', j.cursor.len);
+		struct bytes last = {space, 0};
+
+		if (space != NULL)
+			last = (struct bytes){space + 1, j.cursor.len - (size_t)(space + 1 - j.cursor.data)};
+		if (last.len > 0 && cursor_read(&s.f.arena, last, &pk, &sk))
+			assert_false(bytes_contains(pk, BYTES("@")));
+		j = stepped(&s, &j);
+	}
+	assert_nowhere(&s, "@example.org");
+	assert_int_equal(row_i64(&j.progress, "users", 0), STRAYS + 1);
+	service_close(&s);
+}
+
+/* ---- together ---- */
+
+static enum err_code act_erase(struct act *act, struct err *err)
+{
+	struct job_started out;
+
+	if (erase_start(&act->ctx, BYTES("u-1"), &out, err) != ERR_NONE)
+		return err->code;
+	return commit(act, err);
+}
+
+/* Whoever comes after the first commit is refused; who was before it is erased. */
+static enum err_code act_add(struct act *act, struct err *err)
+{
+	struct bytes       email = arena_printf(act->ctx.arena, "race-%d@example.org", act->n);
+	struct email_add   q = {.user = BYTES("u-1"), .email = email};
+	struct email_claim claim;
+	enum err_code      rc = user_email_add(&act->ctx, &q, &claim, err);
+
+	return rc == ERR_NONE ? commit(act, err) : rc == ERR_NOT_NOW ? ERR_NONE : rc;
+}
+
+/* (1) */
+TEST(erase, of_writers_that_race_with_its_first_commit_nothing_is_left)
+{
+	enum { ACTS = 6, ROUNDS = 15 };
+	struct scene x;
+	struct act   acts[ACTS];
+	struct job   j;
+
+	for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
+		scene_open(&x, seed, false);
+		x.s.all.jobs = (struct jobs_settings){.kinds = kinds, .counts = counts, .kind_count = 1};
+		made(&x.s, "u-1", NULL);
+		for (int i = 0; i < ACTS; i++)
+			acts[i] = (struct act){.run = i % 3 == 1 ? act_erase : act_add, .n = i};
+		play_together(&x, acts, ACTS);
+		j = erased(&x.s, "u-1"); /* the same job: both started one */
+		assert_true(j.steps > 0);
+		assert_nowhere(&x.s, "race-");
+		assert_int_equal(named_in(&x.s, TABLE_USERS, "u-1"), 0);
+		scene_close(&x);
+	}
+}

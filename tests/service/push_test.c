@@ -1,0 +1,551 @@
+/* Push messages: what push.h and notification.h promise, on the engine or the rough store. */
+#include "service/turn.h"
+
+#include "service/erase.h"
+#include "service/push.h"
+#include "service/push_batch.h"
+#include "service/push_register.h"
+
+/* ---- calls ---- */
+
+struct call {
+	struct turn              turn;
+	struct push_registration enrol;
+	struct notify_request    notify;
+	struct bytes             id;
+	struct notification      n;
+	struct push_sender       who;
+	uint32_t                 room;
+	struct push_batches      due, taken;
+	struct push_settle       settle;
+	struct push_receipts     receipts;
+	struct push_tally        tally;
+	struct push_registered   registered;
+	struct push_device       device;
+	struct push_ref          ref;
+	uint32_t                 next;
+	int64_t                  queued;
+	bool                     more;
+};
+
+#define CALL(name, expression)                                                                               \
+	static enum err_code name(struct turn *t, struct err *err)                                           \
+	{                                                                                                    \
+		struct call *c = (struct call *)t;                                                           \
+                                                                                                             \
+		return expression;                                                                           \
+	}
+
+CALL(enrol, push_device_register(&t->ctx, &c->enrol, &c->registered, err))
+CALL(look_device, push_device_get(&t->ctx, &c->ref, &c->device, err))
+CALL(notify, notify_user(&t->ctx, &c->notify, &c->n, err))
+CALL(get, notification_get(&t->ctx, c->id, &c->n, err))
+CALL(due, push_due(&t->ctx, c->who.shard, c->room, &c->due, err))
+CALL(take, push_take(&t->ctx, &(struct push_take){&c->who, &c->due}, &c->taken, &c->tally, err))
+CALL(settle, push_settle(&t->ctx, &c->settle, &c->next, &c->tally, err))
+CALL(sweep, push_sweep(&t->ctx, &c->who, &c->tally, err))
+CALL(receipts_due, push_receipts_due(&t->ctx, c->who.shard, &c->due, err))
+CALL(receipts_settle, push_receipts_settle(&t->ctx, &c->receipts, &c->next, &c->tally, err))
+CALL(dead, push_dead_take(&t->ctx, c->who.shard, &c->more, &c->tally, err))
+CALL(count, push_queued(&t->ctx, &c->queued, err))
+
+/* ---- words ---- */
+
+static bool is_on(void *ctx)
+{
+	(void)ctx;
+	return true;
+}
+
+static void open_on(struct service *s)
+{
+	service_open(s, NULL);
+	s->all.push_post = (struct push_post){.is_on = is_on};
+}
+
+static void devices(struct service *s, const char *user, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct bytes name = arena_printf(&s->f.arena, "d%03u", i);
+		struct call  c = {.enrol = {.user = bytes_of(user),
+		                            .device = name,
+		                            .platform = BYTES("ios"),
+		                            .devices_max = 1000,
+		                            .tokens = {[PUSH_EXPO] = arena_printf(&s->f.arena,
+		                                                                  "ExponentPushToken[%s-%.*s]",
+		                                                                  user, BYTES_ARG(name))}}};
+
+		turn_take(s, &c.turn, enrol);
+	}
+}
+
+static struct call notifying(const char *user)
+{
+	return (struct call){.notify = {.user = bytes_of(user),
+	                                .message = {.members = BYTES("\"title\":\"Hello\""), .ttl_s = -1}}};
+}
+
+static struct notification notified(struct service *s, const char *user)
+{
+	struct call c = notifying(user);
+
+	turn_take(s, &c.turn, notify);
+	return c.n;
+}
+
+static struct notification now_of(struct service *s, const struct notification *n)
+{
+	struct call c = {.id = n->id};
+	int64_t     sum = 0;
+
+	turn_take(s, &c.turn, get);
+	for (int i = 0; i < PUSH_STATE_COUNT; i++)
+		sum += c.n.counts[i];
+	assert_int_equal(sum, c.n.messages); /* (1) of notification.h */
+	return c.n;
+}
+
+static int64_t queued(struct service *s)
+{
+	struct call c = {0};
+
+	turn_take(s, &c.turn, count);
+	return c.queued;
+}
+
+/* Takes what is due in any shard; the call says which. */
+static struct call taken(struct service *s)
+{
+	struct call c = {0};
+
+	for (uint32_t shard = 0; shard < PUSH_SHARDS && c.taken.count == 0; shard++) {
+		c = (struct call){.who = {shard, BYTES("me")}, .room = PUSH_BATCH_MAX};
+		turn_take(s, &c.turn, due);
+		turn_take(s, &c.turn, take);
+	}
+	return c;
+}
+
+static void settle_as(struct service *s, struct call *c, struct push_settle how)
+{
+	how.who = &c->who;
+	how.sent = &c->taken;
+	c->settle = how;
+	while (c->settle.from < c->taken.count) {
+		turn_take(s, &c->turn, settle);
+		assert_true(c->next > c->settle.from);
+		for (; c->settle.from < c->next; c->settle.from++)
+			c->settle.first_ticket += c->taken.list[c->settle.from].count;
+	}
+}
+
+static struct push_ticket *tickets_ok(struct service *s, uint32_t count)
+{
+	struct push_ticket *list = arena_array(&s->f.arena, count, sizeof(*list));
+
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = (struct push_ticket){true, arena_printf(&s->f.arena, "t%u", i), {NULL, 0}};
+	return list;
+}
+
+static bool is_active(struct service *s, const char *user, const char *device)
+{
+	struct call c = {.ref = {bytes_of(user), bytes_of(device)}};
+
+	turn_take(s, &c.turn, look_device);
+	return c.device.active;
+}
+
+struct writing {
+	struct turn turn;
+	struct item item;
+};
+
+static enum err_code write_item(struct turn *t, struct err *err)
+{
+	(void)err;
+	ctx_put(&t->ctx, TABLE_PUSH, ((struct writing *)t)->item);
+	return ERR_NONE;
+}
+
+/* Writes a row, as the job that erases does. */
+static void blanked(struct service *s, struct item item)
+{
+	struct writing w = {.item = item};
+
+	turn_take(s, &w.turn, write_item);
+}
+
+/* ---- queueing ---- */
+
+TEST(push, a_notification_of_250_devices_waits_as_three_batches_and_each_is_taken_once)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+	uint32_t            batches = 0, messages = 0;
+
+	open_on(&s);
+	devices(&s, "ann", 250);
+	n = notified(&s, "ann");
+	assert_int_equal(n.messages, 250);
+	assert_int_equal(queued(&s), 250);
+	while ((c = taken(&s)).taken.count > 0) {
+		batches += c.taken.count;
+		messages += c.taken.messages;
+		assert_true(c.taken.messages <= PUSH_BATCH_MAX);
+	}
+	assert_int_equal(batches, 3);
+	assert_int_equal(messages, 250);
+	assert_int_equal(now_of(&s, &n).counts[PUSH_SENDING], 250);
+	service_close(&s);
+}
+
+TEST(push, the_queue_takes_its_maximum_and_refuses_one_more_and_nothing_is_done_3)
+{
+	struct service s;
+	struct call    c = notifying("ann");
+
+	open_on(&s);
+	s.all.push_queue_max = 8;
+	devices(&s, "ann", 2);
+	for (int i = 0; i < 4; i++)
+		notified(&s, "ann");
+	assert_int_equal(queued(&s), 8);
+	assert_int_equal(turn_try(&s, &c.turn, notify), ERR_OVERLOADED);
+	assert_int_equal(queued(&s), 8);
+	c = taken(&s);
+	assert_int_equal(queued(&s), 8); /* being sent is not sent */
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_LOST});
+	assert_int_equal(queued(&s), 8 - c.taken.messages);
+	notified(&s, "ann");
+	service_close(&s);
+}
+
+TEST(push, nobody_who_sends_is_a_clear_refusal)
+{
+	struct service s;
+	struct call    c = notifying("ann");
+
+	service_open(&s, NULL);
+	assert_int_equal(turn_try(&s, &c.turn, notify), ERR_NOT_NOW);
+	assert_non_null(strstr(s.f.err.text, "no section `push`"));
+	service_close(&s);
+}
+
+/* ---- sending ---- */
+
+TEST(push, what_was_being_sent_is_unknown_afterwards_and_never_due_again_1)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+
+	open_on(&s);
+	devices(&s, "ann", 3);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	assert_int_equal(c.taken.messages, 3);
+	c.who.owner = BYTES("another");
+	at(&s, PUSH_LEASE_S);
+	turn_take(&s, &c.turn, sweep);
+	assert_int_equal(c.tally.states[PUSH_UNKNOWN], 3);
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_UNKNOWN] == 3 && notification_ended(&n) && n.message.len == 0);
+	at(&s, 86400);
+	assert_int_equal(taken(&s).taken.count, 0);
+	assert_int_equal(queued(&s), 0);
+	service_close(&s);
+}
+
+TEST(push, an_answer_that_comes_after_the_sweep_changes_nothing)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c, other;
+
+	open_on(&s);
+	devices(&s, "ann", 3);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	other = (struct call){.who = {c.who.shard, BYTES("another")}};
+	at(&s, PUSH_LEASE_S);
+	turn_take(&s, &other.turn, sweep);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 3)});
+	assert_int_equal(now_of(&s, &n).counts[PUSH_UNKNOWN], 3);
+	service_close(&s);
+}
+
+TEST(push, later_waits_twice_as_long_each_time_and_at_least_as_long_as_asked)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_LATER});
+	assert_int_equal(taken(&s).taken.count, 0);
+	at(&s, 1);
+	c = taken(&s);
+	assert_int_equal(c.taken.count, 1);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_LATER, .wait_s = 60});
+	at(&s, 60);
+	assert_int_equal(taken(&s).taken.count, 0);
+	at(&s, 61);
+	assert_int_equal(taken(&s).taken.count, 1);
+	assert_int_equal(now_of(&s, &n).counts[PUSH_SENDING], 1);
+	service_close(&s);
+}
+
+/* Puts off whatever is due; returns the most batches that one call had. */
+static uint32_t put_off(struct service *s)
+{
+	uint32_t    most = 0;
+	struct call c;
+
+	for (c = taken(s); c.taken.count > 0; c = taken(s)) {
+		most = c.taken.count > most ? c.taken.count : most;
+		settle_as(s, &c, (struct push_settle){.end = PUSH_LATER});
+	}
+	return most;
+}
+
+TEST(push, a_batch_that_is_put_off_again_and_again_does_not_hold_up_those_that_it_was_sent_with)
+{
+	struct service s;
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	for (int i = 0; i <= PUSH_SHARDS; i++)
+		notified(&s, "ann");
+	for (int tries = 0; tries < PUSH_TRIES_TOGETHER; tries++) {
+		at(&s, 1000 * tries);
+		assert_true(put_off(&s) > 1);
+	}
+	at(&s, 1000 * PUSH_TRIES_TOGETHER);
+	assert_int_equal(put_off(&s), 1);
+	assert_int_equal(queued(&s), PUSH_SHARDS + 1);
+	service_close(&s);
+}
+
+TEST(push, what_is_not_sent_by_its_time_has_expired_at_the_second)
+{
+	struct service      s;
+	struct notification n, m;
+	struct call         c = notifying("ann");
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	c.notify.message.ttl_s = 100;
+	turn_take(&s, &c.turn, notify);
+	n = c.n;
+	turn_take(&s, &c.turn, notify);
+	m = c.n;
+	at(&s, 99);
+	c = taken(&s);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_LOST});
+	at(&s, 100);
+	while (taken(&s).taken.count > 0)
+		;
+	assert_int_equal(now_of(&s, &n).counts[PUSH_EXPIRED] + now_of(&s, &m).counts[PUSH_EXPIRED] +
+	                         now_of(&s, &n).counts[PUSH_UNKNOWN] + now_of(&s, &m).counts[PUSH_UNKNOWN],
+	                 2);
+	assert_int_equal(queued(&s), 0);
+	service_close(&s);
+}
+
+TEST(push, a_refused_call_is_halved_until_the_one_that_is_wrong_is_alone)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+	uint32_t            calls = 0;
+
+	open_on(&s);
+	devices(&s, "ann", 100);
+	n = notified(&s, "ann");
+	for (; (c = taken(&s)).taken.count > 0; calls++) {
+		bool bad = false;
+
+		for (uint32_t i = 0; i < c.taken.list[0].count; i++)
+			bad = bad || bytes_is(c.taken.list[0].list[i].device, "d042");
+		settle_as(&s, &c,
+		          bad ? (struct push_settle){.end = PUSH_REFUSED, .code = BYTES("VALIDATION_ERROR")}
+		              : (struct push_settle){.end = PUSH_TICKETS,
+		                                     .tickets = tickets_ok(&s, c.taken.messages)});
+	}
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_ACCEPTED] == 99 && n.counts[PUSH_FAILED] == 1);
+	assert_int_equal(row_i64(&n.errors, "VALIDATION_ERROR", 0), 1);
+	assert_true(calls <= 16);
+	service_close(&s);
+}
+
+TEST(push, projects_are_told_apart_up_to_the_maximum_and_the_rest_goes_on_4)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+	struct push_project projects[PUSH_PROJECTS_MAX + 1];
+
+	open_on(&s);
+	devices(&s, "ann", PUSH_PROJECTS_MAX + 4);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	for (uint32_t i = 0; i <= PUSH_PROJECTS_MAX; i++)
+		projects[i] = (struct push_project){arena_printf(&s.f.arena, "@a/%u", i),
+		                                    &c.taken.list[0].list[i].token, 1};
+	settle_as(&s, &c,
+	          (struct push_settle){.end = PUSH_REFUSED,
+	                               .code = BYTES("PUSH_TOO_MANY_EXPERIENCE_IDS"),
+	                               .projects = projects,
+	                               .project_count = PUSH_PROJECTS_MAX + 1});
+	for (uint32_t calls = 0; (c = taken(&s)).taken.count > 0; calls++) {
+		assert_true(c.taken.messages == 1 || c.taken.messages == 4);
+		settle_as(&s, &c,
+		          (struct push_settle){.end = PUSH_TICKETS,
+		                               .tickets = tickets_ok(&s, c.taken.messages)});
+	}
+	assert_int_equal(now_of(&s, &n).counts[PUSH_ACCEPTED], PUSH_PROJECTS_MAX + 4);
+	service_close(&s);
+}
+
+TEST(push, of_two_who_saw_a_batch_due_one_takes_it_2)
+{
+	struct service s;
+	struct call    both[2];
+	uint32_t       messages = 0;
+
+	open_on(&s);
+	devices(&s, "ann", 5);
+	notified(&s, "ann");
+	for (uint32_t shard = 0; shard < PUSH_SHARDS; shard++) {
+		for (int i = 0; i < 2; i++) {
+			both[i] = (struct call){.who = {shard, i == 0 ? BYTES("a") : BYTES("b")},
+			                        .room = PUSH_BATCH_MAX};
+			turn_take(&s, &both[i].turn, due);
+		}
+		for (int i = 0; i < 2; i++) {
+			turn_take(&s, &both[i].turn, take);
+			messages += both[i].taken.messages;
+		}
+		assert_int_equal(both[1].taken.count, 0);
+	}
+	assert_int_equal(messages, 5);
+	service_close(&s);
+}
+
+TEST(push, one_who_is_erased_while_the_message_is_sent_leaves_nothing_in_what_comes_after)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+	struct erasing      e = {.id = BYTES("ann")};
+	struct push_batch   b;
+	union answer        rows;
+
+	open_on(&s);
+	devices(&s, "ann", 2);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	rows = fixture_ok(&s.f, "Scan", "{'TableName':'gatehouse-push'}");
+	for (uint32_t i = 0; i < rows.query.count; i++) {
+		struct context ctx = {.services = &s.all, .arena = &s.f.arena};
+
+		if (push_owns(&ctx, &e, &rows.query.items[i]))
+			blanked(&s, push_blank(&ctx, &e, &rows.query.items[i]));
+	}
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 2)});
+	rows = fixture_ok(&s.f, "Scan", "{'TableName':'gatehouse-push'}");
+	for (uint32_t i = 0; i < rows.query.count; i++) {
+		b = batch_of(&s.f.arena, &rows.query.items[i]);
+		for (uint32_t k = 0; k < b.count; k++)
+			assert_true(b.list[k].user.len == 0 && b.list[k].token.len == 0 &&
+			            b.list[k].ticket.len > 0);
+	}
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_ACCEPTED] == 2 && n.user.len == 0);
+	service_close(&s);
+}
+
+/* ---- receipts and dead tokens ---- */
+
+TEST(push, receipts_are_due_after_15_minutes_and_given_up_after_a_day)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c, r;
+	struct push_receipt list[3] = {{true, true, {NULL, 0}}, {true, false, BYTES("MessageTooBig")}, {0}};
+
+	open_on(&s);
+	devices(&s, "ann", 3);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 3)});
+	r = (struct call){.who = c.who};
+	at(&s, PUSH_RECEIPT_S - 1);
+	turn_take(&s, &r.turn, receipts_due);
+	assert_int_equal(r.due.count, 0);
+	at(&s, PUSH_RECEIPT_S);
+	turn_take(&s, &r.turn, receipts_due);
+	assert_int_equal(r.due.messages, 3);
+	r.receipts = (struct push_receipts){.shard = c.who.shard, .asked = &r.due, .list = list};
+	turn_take(&s, &r.turn, receipts_settle);
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_DELIVERED] == 1 && n.counts[PUSH_FAILED] == 1 &&
+	            n.counts[PUSH_ACCEPTED] == 1);
+	at(&s, PUSH_RECEIPT_S_MAX);
+	turn_take(&s, &r.turn, receipts_due);
+	assert_int_equal(r.due.messages, 1);
+	r.receipts = (struct push_receipts){.shard = c.who.shard, .asked = &r.due, .list = &list[2]};
+	turn_take(&s, &r.turn, receipts_settle);
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_UNCONFIRMED] == 1 && notification_ended(&n));
+	service_close(&s);
+}
+
+TEST(push, a_hundred_dead_tokens_are_disabled_over_several_commits)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c, d;
+	struct push_ticket  tickets[100];
+
+	open_on(&s);
+	devices(&s, "ann", 100);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	for (int i = 0; i < 100; i++)
+		tickets[i] = (struct push_ticket){.error = BYTES("DeviceNotRegistered")};
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets});
+	d = (struct call){.who = c.who};
+	do
+		turn_take(&s, &d.turn, dead);
+	while (d.more);
+	n = now_of(&s, &n);
+	assert_true(n.disabled == 100 && n.counts[PUSH_FAILED] == 100 && notification_ended(&n));
+	assert_false(is_active(&s, "ann", "d000") || is_active(&s, "ann", "d099"));
+	service_close(&s);
+}
+
+TEST(push, a_device_that_was_registered_again_after_the_message_stays_active)
+{
+	struct service     s;
+	struct call        c, d;
+	struct push_ticket ticket = {.error = BYTES("DeviceNotRegistered")};
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	notified(&s, "ann");
+	c = taken(&s);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = &ticket});
+	at(&s, 10);
+	devices(&s, "ann", 1);
+	d = (struct call){.who = c.who};
+	turn_take(&s, &d.turn, dead);
+	assert_true(is_active(&s, "ann", "d000"));
+	service_close(&s);
+}

@@ -1,0 +1,406 @@
+/* Reconciliation and redrives: what reconcile.h and redrive.h promise, step by step, on the engine or the rough store. The pool is an
+ * array here. */
+#include "service/scene.h"
+#include "service/turn.h"
+
+#include "service/dead_letter.h"
+#include "service/reconcile.h"
+#include "service/redrive.h"
+
+/* ---- a pool ---- */
+
+enum { POOL_MAX = 40, POOL_PAGE = 15, STEPS_MAX = 200 };
+
+struct pool {
+	struct sync_record users[POOL_MAX];
+	uint32_t           count;
+	unsigned           calls;
+	enum err_code      fails; /* the next calls */
+	struct bytes       trace; /* of the last call */
+	bool               turns; /* the second page comes after itself */
+};
+
+static struct pool pool;
+
+static struct sync_record person(const char *id, const char *email)
+{
+	return (struct sync_record){.provider = BYTES("pool"),
+	                            .id = bytes_of(id),
+	                            .name = bytes_of(id),
+	                            .email = bytes_of(email),
+	                            .email_verified = true};
+}
+
+static enum err_code pool_list(void *ctx, const struct provider_call *c, struct bytes from,
+                               struct provider_page *out, struct err *err)
+{
+	struct pool *p = ctx;
+	uint64_t     first = 0;
+
+	p->calls++;
+	p->trace = c->trace;
+	if (p->fails != ERR_NONE)
+		return err_set(err, p->fails, "the pool fails");
+	bytes_to_u64(from, UINT32_MAX, &first);
+	*out = (struct provider_page){.list = &p->users[first]};
+	out->count = p->count - first < POOL_PAGE ? (uint32_t)(p->count - first) : POOL_PAGE;
+	if (first + out->count < p->count)
+		out->next = arena_printf(c->arena, "%u", (unsigned)first + out->count);
+	if (p->turns && first > 0)
+		out->next = arena_printf(c->arena, "%u", (unsigned)first);
+	return ERR_NONE;
+}
+
+static enum err_code pool_get(void *ctx, const struct provider_call *c, struct bytes name,
+                              struct sync_record *out, struct err *err)
+{
+	struct pool *p = ctx;
+
+	(void)c;
+	for (uint32_t i = 0; i < p->count; i++)
+		if (bytes_equal(p->users[i].name, name)) {
+			*out = p->users[i];
+			return ERR_NONE;
+		}
+	return err_set(err, ERR_NOT_FOUND, "there is no such user");
+}
+
+static const struct provider_calls  calls = {.list = pool_list, .get = pool_get, .ctx = &pool};
+static const struct job_kind *const kinds[] = {&reconcile_job, &redrive_job};
+static struct document_holder       in_force;
+
+static void pool_open(struct service *s, uint32_t count)
+{
+	struct providers *p = document_make(sizeof(*p));
+
+	service_open(s, NULL);
+	pool = (struct pool){.count = count};
+	for (uint32_t i = 0; i < count; i++)
+		pool.users[i] = person(arena_printf(&s->f.arena, "user%02u", i).data,
+		                       arena_printf(&s->f.arena, "user%02u@example.org", i).data);
+	p->list[0] = (struct provider){.name = BYTES("pool"), .pool = BYTES("local_1"), .reconcile_s = 60};
+	p->count = 1;
+	document_holder_init(&in_force);
+	document_put(&in_force, &p->base);
+	s->all.providers = &in_force;
+	s->all.provider_calls = &calls;
+	s->all.jobs = (struct jobs_settings){.kinds = kinds, .kind_count = 2};
+}
+
+static void pool_close(struct service *s)
+{
+	document_holder_release(&in_force);
+	service_close(s);
+}
+
+/* ---- jobs, as the worker takes them ---- */
+
+struct call {
+	struct turn               turn;
+	struct reconcile          reconcile;
+	struct redrive            redrive;
+	struct job_started        started;
+	struct job_turn           step;
+	struct job_stepped        stepped;
+	struct bytes              id;
+	struct user               user;
+	struct sync_record        q;
+	struct sync_result        applied;
+	struct missing_page       missing;
+	struct dead_letter_groups groups;
+};
+
+#define CALL(name, expression)                                                                               \
+	static enum err_code name(struct turn *t, struct err *err)                                           \
+	{                                                                                                    \
+		struct call *c = (struct call *)t;                                                           \
+                                                                                                             \
+		return expression;                                                                           \
+	}
+
+CALL(start, reconcile_start(&t->ctx, &c->reconcile, &c->started, err))
+CALL(start_redrive, redrive_start(&t->ctx, &c->redrive, &c->started, err))
+CALL(take_step, job_step(&t->ctx, &c->step, &c->stepped, err))
+CALL(job_look, job_get(&t->ctx, c->id, &c->started.job, err))
+CALL(get, user_get(&t->ctx, c->id, &c->user, err))
+CALL(apply, sync_apply(&t->ctx, &c->q, &c->applied, err))
+CALL(list_missing, missing_find(&t->ctx, BYTES(""), 100, &c->missing, err))
+CALL(erase_missing, missing_erase(&t->ctx, c->id, err))
+CALL(group, dead_letters_group(&t->ctx, &c->groups, err))
+
+static struct job job_seen(struct service *s, struct bytes id)
+{
+	struct call c = {.id = id};
+
+	turn_take(s, &c.turn, job_look);
+	return c.started.job;
+}
+
+/* Fetches outside of any turn, and steps. */
+static enum err_code stepped(struct service *s, const struct job_kind *kind, const struct job *job)
+{
+	struct call    c = {.step = {.running = {.id = job->id, .kind = job->kind}, .steps = job->steps}};
+	struct context ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
+	struct engine_session reader;
+	enum err_code         rc = ERR_NONE;
+
+	c.step.running.key =
+	        arena_printf(&s->f.arena, "%.*s#%.*s", BYTES_ARG(job->kind), BYTES_ARG(job->unique));
+	engine_session_init(&reader, s->f.engine);
+	ctx_begin(&ctx, &reader.base);
+	if (kind->fetch != NULL)
+		rc = kind->fetch(&ctx, job, &c.step.fetched, &s->f.err);
+	engine_session_release(&reader);
+	return rc != ERR_NONE ? rc : turn_try(s, &c.turn, take_step);
+}
+
+static struct job finished(struct service *s, const struct job_kind *kind, struct bytes id)
+{
+	struct job job = job_seen(s, id);
+
+	for (int i = 0; job.state == JOB_RUNNING; i++) {
+		assert_true(i < STEPS_MAX);
+		if (stepped(s, kind, &job) != ERR_NONE)
+			fail_msg("%s", s->f.err.text);
+		job = job_seen(s, id);
+	}
+	assert_int_equal(job.state, JOB_DONE);
+	return job;
+}
+
+static struct job reconciled(struct service *s, struct reconcile q)
+{
+	struct call c = {.reconcile = q};
+
+	turn_take(s, &c.turn, start);
+	return finished(s, &reconcile_job, c.started.job.id);
+}
+
+static int64_t number(const struct job *job, const char *name)
+{
+	return row_i64(&job->progress, name, 0);
+}
+
+static void applied(struct service *s, struct sync_record q)
+{
+	struct call c = {.q = q};
+
+	turn_take(s, &c.turn, apply);
+}
+
+static enum user_status status_of(struct service *s, const char *id)
+{
+	struct call c = {.id = bytes_of(id)};
+
+	turn_take(s, &c.turn, get);
+	return c.user.status;
+}
+
+static struct missing_page missing(struct service *s)
+{
+	struct call c = {.step = {.steps = 0}};
+
+	turn_take(s, &c.turn, list_missing);
+	return c.missing;
+}
+
+static uint64_t letters(struct service *s)
+{
+	struct call c = {.step = {.steps = 0}};
+
+	turn_take(s, &c.turn, group);
+	return c.groups.letters;
+}
+
+/* ---- what it shows ---- */
+
+TEST(reconcile, who_is_absent_here_is_created_over_several_pages_and_steps_2)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, POOL_MAX);
+	job = reconciled(&s, (struct reconcile){.dry_run = true});
+	assert_int_equal(number(&job, "poolOrphans"), POOL_MAX);
+	assert_int_equal(number(&job, "created"), 0);
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "poolUsers"), POOL_MAX);
+	assert_int_equal(number(&job, "created"), POOL_MAX);
+	assert_int_equal(number(&job, "users"), POOL_MAX);
+	assert_int_equal(number(&job, "missing"), 0);
+	assert_int_equal(status_of(&s, "user39"), USER_ACTIVE);
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "unchanged"), POOL_MAX);
+	assert_int_equal(number(&job, "poolOrphans"), 0);
+	pool_close(&s);
+}
+
+TEST(reconcile, who_is_missing_at_the_provider_is_listed_and_suspended_only_if_asked_1)
+{
+	struct service s;
+	struct job     job;
+	struct call    c = {.id = BYTES("gone")};
+
+	pool_open(&s, 3);
+	applied(&s, person("gone", "gone@example.org"));
+	job = reconciled(&s, (struct reconcile){.dry_run = true, .suspend = true});
+	assert_int_equal(number(&job, "missing"), 1);
+	assert_int_equal(missing(&s).count, 0);
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "missing"), 1);
+	assert_int_equal(status_of(&s, "gone"), USER_ACTIVE);
+	assert_true(bytes_is(missing(&s).list[0].user, "gone"));
+	job = reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(number(&job, "suspended"), 1);
+	assert_int_equal(status_of(&s, "gone"), USER_SUSPENDED);
+	assert_true(missing(&s).list[0].suspended);
+	turn_take(&s, &c.turn, erase_missing);
+	assert_int_equal(missing(&s).count, 0);
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	pool.users[pool.count++] = person("gone", "gone@example.org"); /* there again */
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(missing(&s).count, 0);
+	assert_int_equal(status_of(&s, "gone"), USER_SUSPENDED); /* a person lifts that */
+	pool_close(&s);
+}
+
+TEST(reconcile, two_of_a_page_with_one_address_become_a_user_and_a_dead_letter_3)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, 4);
+	pool.users[1].email = pool.users[0].email;
+	pool.users[3] = pool.users[2]; /* and one comes twice */
+	job = reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(number(&job, "created"), 2);
+	assert_int_equal(number(&job, "dead_lettered"), 1);
+	assert_int_equal(number(&job, "unchanged"), 1);
+	assert_int_equal(letters(&s), 1);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_step_fits_a_commit_with_all_events_on_and_everyone_created_or_suspended)
+{
+	struct service s;
+	struct job     job;
+
+	pool_open(&s, POOL_MAX);
+	s.all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("/test"), .shards = 1};
+	job = reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(number(&job, "created"), POOL_MAX);
+	pool.count = 1; /* the others are gone, all at once */
+	job = reconciled(&s, (struct reconcile){.suspend = true});
+	assert_int_equal(number(&job, "missing"), POOL_MAX - 1);
+	assert_int_equal(number(&job, "suspended"), POOL_MAX - 1);
+	assert_int_equal(missing(&s).count, POOL_MAX - 1);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_pool_that_fails_for_now_changes_nothing_and_the_step_is_taken_later)
+{
+	struct service s;
+	struct call    c = {.reconcile = {.provider = BYTES("pool"), .rate = 7}};
+	struct job     job;
+
+	pool_open(&s, 2);
+	turn_take(&s, &c.turn, start);
+	job = c.started.job;
+	assert_int_equal(job.rate, 7);
+	pool.fails = ERR_OVERLOADED;
+	assert_int_equal(stepped(&s, &reconcile_job, &job), ERR_OVERLOADED);
+	assert_int_equal(job_seen(&s, job.id).steps, 0);
+	pool.fails = ERR_NONE;
+	job = finished(&s, &reconcile_job, job.id);
+	assert_int_equal(number(&job, "created"), 2);
+	pool_close(&s);
+}
+
+TEST(reconcile, a_pool_whose_page_comes_after_itself_is_asked_again_later_and_not_for_ever)
+{
+	struct service s;
+	struct call    c = {.reconcile = {.provider = BYTES("pool")}};
+	struct job     job;
+	enum err_code  rc;
+	int            steps = 0;
+
+	pool_open(&s, POOL_PAGE + 1);
+	pool.turns = true;
+	turn_take(&s, &c.turn, start);
+	do {
+		job = job_seen(&s, c.started.job.id);
+		rc = stepped(&s, &reconcile_job, &job);
+	} while (rc == ERR_NONE && steps++ < 100);
+	assert_int_equal(rc, ERR_OVERLOADED);
+	pool.turns = false;
+	job = finished(&s, &reconcile_job, c.started.job.id);
+	assert_int_equal(number(&job, "created"), POOL_PAGE + 1);
+	pool_close(&s);
+}
+
+TEST(reconcile, one_runs_at_a_time_and_a_provider_that_is_gone_ends_it)
+{
+	struct service    s;
+	struct call       c = {.step = {.steps = 0}};
+	struct bytes      id;
+	struct providers *none = document_make(sizeof(*none));
+
+	pool_open(&s, 2);
+	turn_take(&s, &c.turn, start);
+	id = c.started.job.id;
+	turn_take(&s, &c.turn, start);
+	assert_true(c.started.existed);
+	assert_true(bytes_equal(c.started.job.id, id));
+	document_put(&in_force, &none->base);
+	finished(&s, &reconcile_job, id);
+	c.reconcile.provider = BYTES("pool");
+	assert_int_equal(turn_try(&s, &c.turn, start), ERR_NOT_FOUND);
+	pool_close(&s);
+}
+
+TEST(reconcile, how_often_it_starts_by_itself_is_the_shortest_that_is_set)
+{
+	struct service    s;
+	struct providers *p = document_make(sizeof(*p));
+
+	pool_open(&s, 0);
+	assert_int_equal(reconcile_job.period_s(&s.all), 60);
+	p->list[0].reconcile_s = 0;
+	p->list[1].reconcile_s = 300;
+	p->list[2].reconcile_s = 200;
+	p->count = 3;
+	document_put(&in_force, &p->base);
+	assert_int_equal(reconcile_job.period_s(&s.all), 200);
+	s.all.providers = NULL;
+	assert_int_equal(reconcile_job.period_s(&s.all), 0);
+	pool_close(&s);
+}
+
+TEST(redrive, all_letters_of_a_group_are_delivered_and_those_that_fail_again_stay)
+{
+	struct service s;
+	struct call    c = {.redrive = {.dry_run = true}};
+	struct job     job;
+
+	pool_open(&s, 4);
+	for (uint32_t i = 1; i < 4; i++)
+		pool.users[i].email = pool.users[0].email;
+	reconciled(&s, (struct reconcile){.dry_run = false});
+	assert_int_equal(letters(&s), 3);
+	turn_take(&s, &c.turn, start_redrive);
+	job = finished(&s, &redrive_job, c.started.job.id);
+	assert_int_equal(number(&job, "letters"), 3);
+	c.redrive = (struct redrive){.error = BYTES("limit-exceeded")};
+	turn_take(&s, &c.turn, start_redrive);
+	job = finished(&s, &redrive_job, c.started.job.id);
+	assert_int_equal(number(&job, "letters"), 0);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'users','Key':{'PK':{'S':'EMAIL#user00@example.org'},'SK':{'S':'MARKER'}}}");
+	c.redrive.error = BYTES("email-not-available");
+	turn_take(&s, &c.turn, start_redrive);
+	job = finished(&s, &redrive_job, c.started.job.id);
+	assert_int_equal(number(&job, "created"), 1);
+	assert_int_equal(number(&job, "dead_lettered"), 2);
+	assert_int_equal(letters(&s), 2);
+	pool_close(&s);
+}

@@ -1,0 +1,413 @@
+/* Records of identity providers: what sync.h promises, on the engine or the rough store, and races on the rough store. */
+#include "service/scene.h"
+#include "service/turn.h"
+
+#include "service/sync.h"
+
+/* ---- calls ---- */
+
+struct call {
+	struct turn         turn;
+	struct sync_record  q;
+	struct sync_result  r;
+	struct bytes        id, email;
+	struct user         user;
+	struct user_emails  emails;
+	struct user_new     create;
+	struct user_created created;
+	struct email_claim  claim;
+	enum user_status    status;
+};
+
+static enum err_code apply(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return sync_apply(&t->ctx, &c->q, &c->r, err);
+}
+
+static enum err_code get(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	if (user_get(&t->ctx, c->id, &c->user, err) != ERR_NONE)
+		return err->code;
+	return user_emails_find(&t->ctx, c->id, &c->emails, err);
+}
+
+static enum err_code create(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_create(&t->ctx, &c->create, &c->created, err);
+}
+
+static enum err_code become(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_become(&t->ctx, &(struct user_patch){.id = c->id}, c->status, &c->user, err);
+}
+
+static enum err_code add(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return user_email_add(&t->ctx, &(struct email_add){c->id, c->email, NULL}, &c->claim, err);
+}
+
+/* ---- words ---- */
+
+static struct sync_record record(const char *id, const char *email)
+{
+	return (struct sync_record){.provider = BYTES("pool"),
+	                            .id = bytes_of(id),
+	                            .email = bytes_of(email == NULL ? "" : email),
+	                            .email_verified = email != NULL};
+}
+
+static enum err_code try_sync(struct service *s, const struct sync_record *q, struct sync_result *out)
+{
+	struct call   c = {.q = *q};
+	enum err_code rc = turn_try(s, &c.turn, apply);
+
+	*out = c.r;
+	return rc;
+}
+
+static struct sync_result synced(struct service *s, const struct sync_record *q)
+{
+	struct sync_result r;
+
+	if (try_sync(s, q, &r) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	return r;
+}
+
+static struct call seen(struct service *s, const char *id)
+{
+	struct call c = {.id = bytes_of(id)};
+
+	turn_take(s, &c.turn, get);
+	return c;
+}
+
+static void made(struct service *s, const char *id)
+{
+	struct call c = {.create = {.id = bytes_of(id)}};
+
+	turn_take(s, &c.turn, create);
+}
+
+static uint32_t rows_of_users(struct service *s)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	return fixture_try(&s->f, "Scan", "{'TableName':'users'}", &r) == ERR_NONE ? r.query.count : 0;
+}
+
+/* ---- creating and changing ---- */
+
+TEST(sync, a_record_creates_the_user_with_its_verified_address_as_the_primary_one_4)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct call        c;
+
+	service_open(&s, NULL);
+	q.fields.first_name = (struct user_text){true, BYTES("Ann")};
+	q.name = BYTES("ann-at-pool");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_CREATED);
+	c = seen(&s, "ann");
+	assert_int_equal(c.user.version, 1);
+	assert_true(bytes_is(c.user.first_name, "Ann"));
+	assert_true(bytes_is(c.user.email, "ann@example.org"));
+	assert_true(bytes_is(row_text(&c.user.row, "provider"), "pool"));
+	assert_true(bytes_is(row_text(&c.user.row, "providerUser"), "ann-at-pool"));
+	assert_int_equal(c.emails.count, 1);
+	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
+	assert_int_equal(c.emails.list[0].expires_s, 0);
+	assert_int_equal(rows_of_users(&s), 3); /* with the marker */
+	service_close(&s);
+}
+
+TEST(sync, the_same_record_twice_changes_nothing_2)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	q.has_time = true;
+	q.time_ms = 1000;
+	synced(&s, &q);
+	at(&s, 10);
+	r = synced(&s, &q);
+	assert_int_equal(r.outcome, SYNC_UNCHANGED);
+	assert_int_equal(r.user.version, 1);
+	q.time_ms = 2000; /* newer, and says the same: that is noted */
+	r = synced(&s, &q);
+	assert_int_equal(r.outcome, SYNC_UNCHANGED);
+	assert_int_equal(seen(&s, "ann").user.version, 1);
+	r.user = seen(&s, "ann").user;
+	assert_int_equal(row_i64(&r.user.row, "syncTime", 0), 2000);
+	service_close(&s);
+}
+
+TEST(sync, fields_change_one_version_on_and_those_that_are_not_sent_stay_2_4)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	q.fields.first_name = (struct user_text){true, BYTES("Ann")};
+	synced(&s, &q);
+	q.fields = (struct user_fields){.last_name = {true, BYTES("Lee")}};
+	q.email = BYTES("ann@example.org");
+	q.email_verified = true;
+	r = synced(&s, &q);
+	assert_int_equal(r.outcome, SYNC_UPDATED);
+	assert_int_equal(r.user.version, 2); /* fields and primary address together */
+	assert_true(bytes_is(r.user.first_name, "Ann"));
+	assert_true(bytes_is(r.user.email, "ann@example.org"));
+	service_close(&s);
+}
+
+TEST(sync, an_older_record_never_replaces_a_newer_one_3)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+
+	service_open(&s, NULL);
+	q.has_time = true;
+	q.time_ms = 2000;
+	q.fields.first_name = (struct user_text){true, BYTES("new")};
+	synced(&s, &q);
+	q.time_ms = 1999;
+	q.fields.first_name.text = BYTES("old");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_STALE);
+	assert_true(bytes_is(seen(&s, "ann").user.first_name, "new"));
+	q.has_sequence = true; /* the first with one: there is none to compare it with */
+	q.sequence = 5;
+	q.time_ms = 2000;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	q.sequence = 4;
+	q.time_ms = 3000; /* the sequence decides */
+	assert_int_equal(synced(&s, &q).outcome, SYNC_STALE);
+	q.sequence = 6;
+	q.time_ms = 1000;
+	q.fields.first_name.text = BYTES("newest");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	service_close(&s);
+}
+
+TEST(sync, an_unverified_address_is_left_out_until_the_provider_says_otherwise_4)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+
+	service_open(&s, NULL);
+	q.email_verified = false;
+	synced(&s, &q);
+	assert_int_equal(seen(&s, "ann").emails.count, 0);
+	q.email_verified = true;
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "ann@example.org"));
+	q.email = BYTES("second@example.org");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_true(bytes_is(seen(&s, "ann").user.email, "ann@example.org")); /* the first stays primary */
+	assert_int_equal(seen(&s, "ann").emails.count, 2);
+	service_close(&s);
+}
+
+TEST(sync, an_address_that_the_user_only_claimed_is_verified_by_it_and_its_end_is_lifted_4)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct call        c = {.id = BYTES("ann"), .email = BYTES("ann@example.org")};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	turn_take(&s, &c.turn, add);
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	at(&s, 2 * EMAIL_CLAIM_S); /* neither address nor marker expires */
+	c = seen(&s, "ann");
+	assert_int_equal(c.emails.count, 1);
+	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
+	assert_int_equal(rows_of_users(&s), 3);
+	assert_null(item_get(&c.emails.list[0].row, BYTES("codeHash")));
+	service_close(&s);
+}
+
+/* ---- refusals ---- */
+
+TEST(sync, an_address_of_another_user_is_refused_and_nothing_is_written_6)
+{
+	struct service     s;
+	struct sync_record ann = record("ann", "ann@example.org"), bob = record("bob", "ann@example.org");
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	synced(&s, &ann);
+	bob.fields.first_name = (struct user_text){true, BYTES("Bob")};
+	assert_int_equal(try_sync(&s, &bob, &r), ERR_EMAIL_TAKEN);
+	assert_int_equal(rows_of_users(&s), 3);
+	made(&s, "bob");
+	assert_int_equal(try_sync(&s, &bob, &r), ERR_EMAIL_TAKEN);
+	assert_int_equal(seen(&s, "bob").user.version, 1);
+	assert_int_equal(seen(&s, "bob").user.first_name.len, 0);
+	service_close(&s);
+}
+
+TEST(sync, a_user_of_another_provider_is_refused_and_one_of_none_is_adopted_1)
+{
+	struct service     s;
+	struct sync_record q = record("ann", NULL);
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	q.provider = BYTES("other");
+	assert_int_equal(try_sync(&s, &q, &r), ERR_USER_EXISTS);
+	service_close(&s);
+}
+
+TEST(sync, a_deleted_user_is_refused_and_a_suspended_one_stays_suspended_5)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct sync_result r;
+	struct call        c = {.id = BYTES("ann"), .status = USER_SUSPENDED};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	turn_take(&s, &c.turn, become);
+	assert_int_equal(synced(&s, &q).outcome, SYNC_UPDATED);
+	assert_int_equal(seen(&s, "ann").user.status, USER_SUSPENDED);
+	c.status = USER_DELETED;
+	turn_take(&s, &c.turn, become);
+	q.email = BYTES("new@example.org");
+	assert_int_equal(try_sync(&s, &q, &r), ERR_NOT_NOW);
+	assert_int_equal(seen(&s, "ann").emails.count, 1);
+	service_close(&s);
+}
+
+TEST(sync, the_policies_in_force_say_how_many_addresses_a_user_has)
+{
+	static const uint32_t maximums[] = {1, USER_EMAILS_MAX + 1};
+
+	for (size_t m = 0; m < sizeof(maximums) / sizeof(maximums[0]); m++) {
+		struct user_policy *p = document_make(sizeof(*p));
+		struct service      s;
+		struct sync_record  q = record("ann", "ann@example.org");
+		struct sync_result  r;
+
+		service_open(&s, NULL);
+		document_holder_init(&s.all.users);
+		p->emails_max = maximums[m];
+		document_put(&s.all.users, &p->base);
+		for (uint32_t i = 0; i < maximums[m]; i++) {
+			q.email = arena_printf(&s.f.arena, "ann%u@example.org", i);
+			synced(&s, &q);
+		}
+		q.email = BYTES("more@example.org");
+		assert_int_equal(try_sync(&s, &q, &r), ERR_LIMIT);
+		document_holder_release(&s.all.users);
+		service_close(&s);
+	}
+}
+
+TEST(sync, a_user_has_so_many_addresses_and_no_more_by_sync_either)
+{
+	struct service     s;
+	struct sync_record q = record("ann", "ann@example.org");
+	struct sync_result r;
+
+	service_open(&s, NULL);
+	for (int i = 0; i < USER_EMAILS_MAX; i++) {
+		q.email = arena_printf(&s.f.arena, "ann%d@example.org", i);
+		synced(&s, &q);
+	}
+	q.email = BYTES("more@example.org");
+	assert_int_equal(try_sync(&s, &q, &r), ERR_LIMIT);
+	assert_int_equal(seen(&s, "ann").emails.count, USER_EMAILS_MAX);
+	service_close(&s);
+}
+
+TEST(sync, what_is_the_name_of_a_provider)
+{
+	char long_name[SYNC_PROVIDER_BYTES_MAX + 1];
+
+	memset(long_name, 'a', sizeof(long_name));
+	assert_true(sync_provider_is(BYTES("eu-west-1_Ab.c")));
+	assert_true(sync_provider_is((struct bytes){long_name, SYNC_PROVIDER_BYTES_MAX}));
+	assert_false(sync_provider_is((struct bytes){long_name, SYNC_PROVIDER_BYTES_MAX + 1}));
+	assert_false(sync_provider_is(BYTES("")));
+	assert_false(sync_provider_is(BYTES("a#b")));
+}
+
+/* ---- races ---- */
+
+enum { RACERS = 6 };
+
+static enum err_code race_address(struct act *act, struct err *err)
+{
+	struct sync_record q = record(arena_printf(act->ctx.arena, "user%d", act->n).data, "one@example.org");
+	struct sync_result r;
+	enum err_code      rc = sync_apply(&act->ctx, &q, &r, err);
+
+	if (rc == ERR_EMAIL_TAKEN)
+		return ERR_NONE;
+	return rc != ERR_NONE ? rc : commit(act, err);
+}
+
+/* The same user, each with a newer record. */
+static enum err_code race_record(struct act *act, struct err *err)
+{
+	struct sync_record q = record("ann", "one@example.org");
+	struct sync_result r;
+
+	q.has_sequence = true;
+	q.sequence = act->n;
+	q.fields.first_name = (struct user_text){true, arena_printf(act->ctx.arena, "n%d", act->n)};
+	return sync_apply(&act->ctx, &q, &r, err) != ERR_NONE ? err->code : commit(act, err);
+}
+
+TEST(sync, of_many_users_at_once_one_gets_the_address)
+{
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct act   acts[RACERS] = {0};
+		struct scene x;
+
+		scene_open(&x, seed, false);
+		for (int i = 0; i < RACERS; i++) {
+			acts[i].run = race_address;
+			acts[i].n = i;
+		}
+		play_together(&x, acts, RACERS);
+		assert_int_equal(rows_of_users(&x.s), 3);
+		scene_close(&x);
+	}
+}
+
+TEST(sync, of_many_records_at_once_the_newest_stays_3)
+{
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct act   acts[RACERS] = {0};
+		struct scene x;
+
+		scene_open(&x, seed, false);
+		for (int i = 0; i < RACERS; i++) {
+			acts[i].run = race_record;
+			acts[i].n = i;
+		}
+		play_together(&x, acts, RACERS);
+		assert_true(bytes_is(seen(&x.s, "ann").user.first_name, "n5"));
+		assert_int_equal(seen(&x.s, "ann").emails.count, 1);
+		assert_int_equal(rows_of_users(&x.s), 3);
+		scene_close(&x);
+	}
+}
