@@ -138,8 +138,9 @@ static void write_text(struct json_writer *w, const char *name, struct bytes tex
 	json_string(w, bytes_is_utf8(text) ? text : BYTES("(not UTF-8)"));
 }
 
+/* `after`: a cursor to go on from. */
 static void write_problem(struct buf *out, enum err_code code, int status, struct bytes detail,
-                          struct bytes field)
+                          struct bytes field, struct bytes after)
 {
 	struct json_writer w;
 
@@ -151,18 +152,21 @@ static void write_problem(struct buf *out, enum err_code code, int status, struc
 	json_i64(&w, status);
 	write_text(&w, "detail", detail);
 	write_text(&w, "field", field);
+	write_text(&w, "after", after);
 	json_end_object(&w);
 	buf_add(out, "\n", 1);
 }
 
 void problem_write_http(struct buf *out, int status, const char *detail)
 {
-	write_problem(out, ERR_HTTP, status, bytes_of(detail), (struct bytes){NULL, 0});
+	write_problem(out, ERR_HTTP, status, bytes_of(detail), (struct bytes){NULL, 0},
+	              (struct bytes){NULL, 0});
 }
 
 void problem_write_err(struct buf *out, enum err_code code, const struct err *err)
 {
-	write_problem(out, code, err_v1_status(code), bytes_of(err->text), bytes_of(err->field));
+	write_problem(out, code, err_v1_status(code), bytes_of(err->text), bytes_of(err->field),
+	              bytes_of(code == ERR_GONE ? err->after : ""));
 }
 
 /* `headers` is the response's, with room for one more. */
@@ -177,7 +181,8 @@ static void answer(struct api_loop *l, struct http_request *r, struct http_respo
 	response->headers = headers;
 
 	response->status = err_v1_status(code);
-	write_problem(out, code, response->status, bytes_of(detail), (struct bytes){NULL, 0});
+	write_problem(out, code, response->status, bytes_of(detail), (struct bytes){NULL, 0},
+	              (struct bytes){NULL, 0});
 	response->content_type = PROBLEM_CONTENT_TYPE;
 	response->body = buf_bytes(out);
 	http_respond(r, response);

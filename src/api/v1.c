@@ -8,6 +8,7 @@
 #include "api/meter.h"
 #include "api/v1_routes.h"
 #include "base/audit.h"
+#include "service/event.h"
 
 /* ---- who it is, what it asks ---- */
 
@@ -231,6 +232,7 @@ static enum err_code refused(struct v1_call *c, enum err_code rc, struct err *er
 enum err_code v1_conclude(struct v1_call *c, enum err_code rc, struct err *err)
 {
 	if (rc == ERR_NONE && !c->replayed) {
+		ctx_published(&c->ctx);
 		if (c->route->committed != NULL)
 			c->route->committed(c);
 		return ERR_NONE;

@@ -24,6 +24,7 @@ enum err_code err_set(struct err *err, enum err_code code, const char *format, .
 	assert(code != ERR_NONE);
 	err->code = code;
 	err->field[0] = '\0';
+	err->after[0] = '\0';
 	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);
@@ -37,6 +38,7 @@ enum err_code err_field(struct err *err, enum err_code code, const char *field, 
 	assert(code != ERR_NONE);
 	err->code = code;
 	snprintf(err->field, sizeof(err->field), "%s", field);
+	err->after[0] = '\0';
 	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);

@@ -31,6 +31,7 @@
 	X(ERR_USER_EXISTS, 400, "ResourceInUseException", 409, "User Exists", "user-exists")                 \
 	X(ERR_MODIFIED, 400, "ResourceInUseException", 409, "Resource Modified", "resource-modified")        \
 	X(ERR_NOT_NOW, 400, "ResourceInUseException", 409, "Not in This State", "wrong-state")               \
+	X(ERR_GONE, 410, "TrimmedDataAccessException", 410, "Events Are Gone", "events-trimmed")             \
 	X(ERR_STALE, 412, "PreconditionFailed", 412, "Precondition Failed", "stale-version")                 \
 	X(ERR_NO_MATCH, 428, "PreconditionRequired", 428, "Precondition Required", "version-required")       \
 	X(ERR_LIMIT, 400, "LimitExceededException", 409, "Limit Exceeded", "limit-exceeded")                 \
@@ -64,12 +65,13 @@ enum err_code {
 /* What a type begins with: "urn:gatehouse:problem:invalid-value". docs/errors.md explains each. */
 #define ERR_TYPE_PREFIX "urn:gatehouse:problem:"
 
-enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128 };
+enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128, ERR_AFTER_MAX = 256 };
 
 struct err {
 	enum err_code code;
 	char          text[ERR_TEXT_MAX]; /* for people; never holds a secret, an email or an address */
 	char field[ERR_FIELD_MAX];        /* what it is about: "context.ip"; empty unless err_field set it */
+	char after[ERR_AFTER_MAX];        /* where a reader of events may go on; empty unless ERR_GONE says */
 };
 
 /* Fills *err and returns `code`, so that a failure is one line: return err_set(err, ERR_INVALID, "…"). */

@@ -153,7 +153,7 @@ int remote_run(const struct command *c, const struct remote_word *words, struct 
 {
 	struct remote r = {.options = options};
 	const char   *name = NULL;
-	struct err    err = {ERR_NONE, "", ""};
+	struct err    err = {.code = ERR_NONE};
 	size_t        i;
 	int           status = 0;
 

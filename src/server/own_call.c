@@ -1,6 +1,8 @@
 /* Own calls: see own_call.h. */
 #include "server/own_call.h"
 
+#include "service/event.h"
+
 void own_call_init(struct own_call *c, struct services *services, struct store *store)
 {
 	*c = (struct own_call){.store = store};
@@ -43,5 +45,8 @@ enum err_code own_call_run(struct own_call *c, enum err_code (*decide)(struct ow
 {
 	c->base = (struct turn_request){.run = run_in_turn, .cost_bytes = cost_bytes};
 	c->decide = decide;
-	return store_run(c->store, &c->base, err);
+	if (store_run(c->store, &c->base, err) != ERR_NONE)
+		return err->code;
+	ctx_published(&c->ctx);
+	return ERR_NONE;
 }

@@ -48,6 +48,7 @@ struct changes {
 
 	struct event_pending *events;     /* to be published with it */
 	uint32_t              event_rows; /* that they will take */
+	bool                  published;  /* there are events in it: once it is committed, readers are told */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;

@@ -17,6 +17,27 @@ static const char *const type_names[EVENT_TYPE_COUNT] = {
 
 _Static_assert(EVENT_TYPE_COUNT <= 64, "event_settings.on has a bit for each type");
 
+const char *event_type_name(enum event_type type)
+{
+	return type_names[type];
+}
+
+enum event_type event_type_named(struct bytes name)
+{
+	unsigned i = 0;
+
+	while (i < EVENT_TYPE_COUNT && !bytes_is(name, type_names[i]))
+		i++;
+	return (enum event_type)i;
+}
+
+uint32_t event_shards(const struct services *services)
+{
+	uint32_t shards = services->events.shards;
+
+	return shards == 0 ? 1 : shards > EVENT_SHARDS_MAX ? EVENT_SHARDS_MAX : shards;
+}
+
 /* What was published and has no number yet. */
 struct event_pending {
 	struct event_pending        *next;
@@ -71,6 +92,14 @@ void ctx_publish(struct context *ctx, const struct event *e)
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = p;
+}
+
+void ctx_published(const struct context *ctx)
+{
+	const struct event_post *post = &ctx->services->event_post;
+
+	if (ctx->changes.published && post->wake != NULL)
+		post->wake(post->ctx);
 }
 
 /* ---- subjects that are erased ---- */
@@ -234,6 +263,7 @@ enum err_code events_add(struct changes *c, struct table *t, struct err *err)
 	for (const struct event_pending *p = c->events; p != NULL; p = p->next)
 		if (event_add(&n, p) != ERR_NONE)
 			return err->code;
+	c->published = true;
 	c->events = NULL;
 	c->event_rows = 0;
 	return ERR_NONE;

@@ -1,5 +1,5 @@
 /* Events: what happened, in order. A service publishes while it decides; the event is written in the same commit as the
- * change that caused it, or neither is. Readers follow the log; they come later.
+ * change that caused it, or neither is. Readers follow the log (event_log.h).
  *
  *   HEAD        LOG#0                   position                  the last position of a shard of the log
  *   LOG#0       00000000000000000042    a CloudEvent, its seq     an event
@@ -60,8 +60,18 @@ struct event {
 	struct item     data; /* well-formed; empty: none */
 };
 
+/* "lock.set", and back; EVENT_TYPE_COUNT: there is no such type. */
+const char     *event_type_name(enum event_type type);
+enum event_type event_type_named(struct bytes name);
+
+/* Of the log, at least one. */
+uint32_t event_shards(const struct services *services);
+
 /* With the changes of this context, if the type is switched on. It is valid until the commit. */
 void ctx_publish(struct context *ctx, const struct event *e);
+
+/* Tells readers of the log, if this context published something. After its commit, which is durable. Any thread. */
+void ctx_published(const struct context *ctx);
 
 /* ---- for erase.h ---- */
 

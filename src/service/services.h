@@ -25,6 +25,12 @@ struct event_settings {
 	uint32_t     shards; /* of the log: by subject, and never changed while there are events */
 };
 
+/* Who reads the log of events as it grows (event_log.h). NULL: nobody does. wake never waits, and may be called by any thread. */
+struct event_post {
+	void (*wake)(void *ctx);
+	void *ctx;
+};
+
 enum { TOKEN_AGE_S = 24 * 3600 }; /* unless set */
 /* Of registered devices (push_device.h). */
 struct push_settings {
@@ -58,6 +64,7 @@ struct services {
 	struct limits               *limits;
 	struct document_holder       devices; /* keys that sign device tokens: struct device_keys */
 	struct event_settings        events;
+	struct event_post            event_post;
 	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
 	const struct provider_calls *provider_calls; /* NULL: nobody can be called */
 	_Atomic int64_t token_age_s; /* the longest that tokens of any issuer are taken; 0: TOKEN_AGE_S */

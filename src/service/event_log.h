@@ -1,0 +1,95 @@
+/* Event log: reading events, in order. Everyone who reads events reads them here: the routes, consumers, delivery.
+ *
+ *   HEAD        FIRST#0                 position                  the first position of a shard that still exists; absent: 1
+ *
+ * What always holds
+ * (1) A page is a run of positions of each shard, without a gap. On an engine where others commit while a query runs, a
+ *     query may find an event and miss the one before it: the page ends there, and the next one begins there.
+ * (2) A cursor is what was read so far: the last position of each shard. Reading on from a cursor misses nothing, or fails:
+ *     with ERR_GONE if what comes next was trimmed, with ERR_INVALID if the log is not as long as that.
+ * (3) Reading leaves no conditions in a context, so a call may read the log and change something else, whatever is
+ *     published meanwhile. */
+#ifndef SERVICE_EVENT_LOG_H
+#define SERVICE_EVENT_LOG_H
+
+#include "json/write.h"
+#include "service/event.h"
+
+enum {
+	EVENTS_PAGE_MAX = 1000,
+	EVENTS_EXAMINED_MAX = 2000, /* rows for one page, whatever the filter leaves of them */
+	EVENT_CURSOR_TEXT_MAX = EVENT_SHARDS_MAX * (EVENT_POSITION_DIGITS + 1),
+};
+
+#define EVENTS_ALL_TYPES UINT64_MAX
+
+/* An event of the log. Texts are the row's. */
+struct event_seen {
+	uint32_t     shard;
+	int64_t      position, seq;
+	struct bytes id, type, subject, time;
+	struct item  row;
+};
+
+/* The last position that was read, of each shard; 0: none. */
+struct event_cursor {
+	uint32_t shards;
+	int64_t  after[EVENT_SHARDS_MAX];
+};
+
+struct event_filter {
+	uint64_t     types; /* a bit for each; EVENTS_ALL_TYPES: also those that this program does not know */
+	struct bytes subject; /* empty: all */
+};
+
+struct event_page {
+	struct event_seen  *list;
+	uint32_t            count;
+	struct event_cursor next;
+	bool                more; /* there was more when this was read. The page may be empty all the same */
+};
+
+/* At most `limit` events, which is at most EVENTS_PAGE_MAX. ERR_GONE says in err->after where to go on. (2) */
+struct event_query {
+	struct event_cursor after;
+	struct event_filter filter;
+	uint32_t            limit;
+};
+
+enum err_code events_read(struct context *ctx, const struct event_query *q, struct event_page *out,
+                          struct err *err);
+
+bool event_passes(const struct event_filter *filter, const struct event_seen *e);
+
+/* ---- cursors ---- */
+
+/* How far the log goes. first - 1 is a cursor that reads all that exists, last one that reads only what is still to come. */
+struct event_bounds {
+	uint32_t shards;
+	int64_t  first[EVENT_SHARDS_MAX], last[EVENT_SHARDS_MAX]; /* last is first - 1 if there are none */
+};
+
+enum err_code events_bounds(struct context *ctx, struct event_bounds *out, struct err *err);
+
+void event_cursor_first(const struct event_bounds *b, struct event_cursor *out);
+void event_cursor_last(const struct event_bounds *b, struct event_cursor *out);
+
+/* Before the first event of that time or later. */
+enum err_code events_at_time(struct context *ctx, int64_t time_us, struct event_cursor *out, struct err *err);
+
+/* How many events lie between. */
+int64_t event_cursor_distance(const struct event_cursor *from, const struct event_cursor *to);
+
+/* "42"; of several shards "42-17-3". False: it is not one, or not one of so many shards. */
+bool         event_cursor_read(struct bytes text, uint32_t shards, struct event_cursor *out);
+struct bytes event_cursor_text(struct arena *a, const struct event_cursor *c);
+
+/* ---- events ---- */
+
+/* When it happened, from its text; 0: it does not say. */
+int64_t event_time_us(struct bytes time);
+
+/* As a CloudEvent in JSON, with seq and position (and shard, if it is not 0) as extension attributes. */
+void event_write_json(struct json_writer *w, const struct item *row);
+
+#endif

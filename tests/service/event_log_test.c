@@ -1,0 +1,367 @@
+/* The log of events as its readers find it: pages without a gap, cursors, what was trimmed. Numbers are those of event_log.h. */
+#include "service/scene.h"
+
+#include "service/event_log.h"
+
+enum { TYPES = 3 };
+
+static const enum event_type types[TYPES] = {EVENT_USER_CREATED, EVENT_LOCK_SET, EVENT_DEVICE_MOVED};
+
+static void log_open(struct scene *x, uint32_t shards)
+{
+	scene_open(x, 1, true);
+	x->s.all.events =
+	        (struct event_settings){.on = ~UINT64_C(0), .source = BYTES("gatehouse"), .shards = shards};
+}
+
+static enum err_code publish_one(struct act *act, struct err *err)
+{
+	struct row data;
+
+	row_init(&data, act->ctx.arena);
+	row_set_i64(&data, "n", act->n);
+	ctx_publish(&act->ctx, &(struct event){.type = types[act->n % TYPES],
+	                                       .subject = arena_printf(act->ctx.arena, "s%d", act->n % 5),
+	                                       .data = row_item(&data)});
+	return commit(act, err);
+}
+
+static enum err_code publish_many(struct act *act, struct err *err)
+{
+	for (int i = 0; i < 20; i++)
+		ctx_publish(&act->ctx, &(struct event){.type = EVENT_LOCK_SET, .subject = BYTES("other")});
+	return commit(act, err);
+}
+
+/* n = 0, 1, 2 …, each in a commit of its own. */
+static void publish(struct scene *x, int count)
+{
+	for (int i = 0; i < count; i++)
+		assert_int_equal(play(x, publish_one, i), ERR_NONE);
+}
+
+/* As trimming does it, in one commit: rows up to the position go, and FIRST says so. */
+static enum err_code trim_to(struct act *act, struct err *err)
+{
+	struct arena *a = act->ctx.arena;
+	struct row    row;
+
+	for (int i = 1; i < act->n; i++)
+		ctx_delete(&act->ctx, TABLE_EVENTS,
+		           row_key_two(a, BYTES("LOG#0"), arena_printf(a, "%020d", i)));
+	row_init(&row, a);
+	row_set_text(&row, "PK", BYTES("HEAD"));
+	row_set_text(&row, "SK", BYTES("FIRST#0"));
+	row_set_i64(&row, "position", act->n);
+	ctx_put(&act->ctx, TABLE_EVENTS, row_item(&row));
+	return commit(act, err);
+}
+
+/* What is committed, read as a route reads it. */
+struct reader {
+	struct context ctx;
+	struct store  *store;
+};
+
+static struct reader reader_open(struct scene *x)
+{
+	struct reader r = {.ctx = {.services = &x->s.all, .arena = &x->s.f.arena}, .store = &x->rough->base};
+
+	ctx_begin(&r.ctx, r.store->backend->read_begin(r.store, r.ctx.arena));
+	return r;
+}
+
+static void reader_close(struct reader *r)
+{
+	r->store->backend->read_end(r->store, r->ctx.table);
+}
+
+static enum err_code read_page(struct scene *x, const struct event_query *q, struct event_page *out)
+{
+	struct reader r = reader_open(x);
+	enum err_code rc = events_read(&r.ctx, q, out, &x->s.f.err);
+
+	reader_close(&r);
+	return rc;
+}
+
+static struct event_page page_after(struct scene *x, const struct event_query *q)
+{
+	struct event_page page;
+
+	if (read_page(x, q, &page) != ERR_NONE)
+		fail_msg("%s", x->s.f.err.text);
+	return page;
+}
+
+static struct event_query query_from(int64_t after, uint32_t limit)
+{
+	return (struct event_query){.after = {.shards = 1, .after = {after}},
+	                            .filter = {.types = EVENTS_ALL_TYPES},
+	                            .limit = limit};
+}
+
+TEST(event_log, is_read_in_pages_that_follow_each_other)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 4);
+	struct event_page  page;
+	int64_t            next = 1;
+
+	log_open(&x, 1);
+	publish(&x, 10);
+	do {
+		page = page_after(&x, &q);
+		for (uint32_t i = 0; i < page.count; i++)
+			assert_int_equal(page.list[i].position, next++);
+		q.after = page.next;
+	} while (page.more);
+	assert_int_equal(next, 11);
+	assert_bytes(event_cursor_text(&x.s.f.arena, &q.after), "10");
+	assert_int_equal(page_after(&x, &q).count, 0);
+	scene_close(&x);
+}
+
+TEST(event_log, that_nobody_wrote_to_is_empty)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	page = page_after(&x, &q);
+	assert_int_equal(page.count, 0);
+	assert_false(page.more);
+	scene_close(&x);
+}
+
+TEST(event_log, is_filtered_by_subject_and_by_type_and_the_cursor_goes_past_what_is_left_out)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	publish(&x, 15);
+	q.filter.subject = BYTES("s1");
+	page = page_after(&x, &q);
+	assert_int_equal(page.count, 3);
+	assert_int_equal(page.next.after[0], 15);
+	q.filter.types = UINT64_C(1) << EVENT_LOCK_SET; /* n % 3 == 1 and n % 5 == 1: only 1 */
+	page = page_after(&x, &q);
+	assert_int_equal(page.count, 1);
+	assert_bytes(page.list[0].type, "lock.set");
+	assert_int_equal(page.list[0].seq, 1);
+	assert_false(page.more);
+	scene_close(&x);
+}
+
+TEST(event_log, examines_only_so_many_rows_for_one_page)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	for (int i = 0; i < EVENTS_EXAMINED_MAX; i += 20)
+		assert_int_equal(play(&x, publish_many, 0), ERR_NONE);
+	publish(&x, 1);
+	q.filter.subject = BYTES("s0");
+	page = page_after(&x, &q);
+	assert_int_equal(page.count, 0);
+	assert_true(page.more);
+	assert_int_equal(page.next.after[0], EVENTS_EXAMINED_MAX);
+	q.after = page.next;
+	assert_int_equal(page_after(&x, &q).count, 1);
+	scene_close(&x);
+}
+
+TEST(event_log, answers_a_reader_that_is_behind_with_gone_and_where_to_go_on)
+{
+	struct scene       x;
+	struct event_query q = query_from(2, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	publish(&x, 10);
+	assert_int_equal(play(&x, trim_to, 5), ERR_NONE);
+	assert_int_equal(read_page(&x, &q, &page), ERR_GONE);
+	assert_string_equal(x.s.f.err.after, "4");
+	assert_non_null(strstr(x.s.f.err.text, "position 5"));
+	q.after.after[0] = 4; /* the next is the first that exists */
+	assert_int_equal(page_after(&x, &q).list[0].position, 5);
+	assert_int_equal(play(&x, trim_to, 11), ERR_NONE); /* all of them */
+	assert_int_equal(read_page(&x, &q, &page), ERR_GONE);
+	assert_string_equal(x.s.f.err.after, "10");
+	q.after.after[0] = 10;
+	assert_int_equal(page_after(&x, &q).count, 0);
+	scene_close(&x);
+}
+
+TEST(event_log, refuses_a_cursor_past_its_end)
+{
+	struct scene       x;
+	struct event_query q = query_from(11, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	publish(&x, 10);
+	assert_int_equal(read_page(&x, &q, &page), ERR_INVALID);
+	assert_string_equal(x.s.f.err.field, "after");
+	q.after.after[0] = 10;
+	assert_int_equal(read_page(&x, &q, &page), ERR_NONE);
+	scene_close(&x);
+}
+
+/* What a query may find on an engine that is not alone: an event, but not the one before it. */
+static enum err_code hide_third(struct act *act, struct err *err)
+{
+	ctx_delete(&act->ctx, TABLE_EVENTS,
+	           row_key_two(act->ctx.arena, BYTES("LOG#0"), BYTES("00000000000000000003")));
+	return commit(act, err);
+}
+
+TEST(event_log, ends_a_page_at_a_gap)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 10);
+	struct event_page  page;
+
+	log_open(&x, 1);
+	publish(&x, 5);
+	assert_int_equal(play(&x, hide_third, 0), ERR_NONE);
+	page = page_after(&x, &q);
+	assert_int_equal(page.count, 2);
+	assert_int_equal(page.next.after[0], 2);
+	assert_true(page.more);
+	scene_close(&x);
+}
+
+TEST(event_log, of_several_shards_gives_each_its_share)
+{
+	struct scene       x;
+	struct event_query q = {.after = {.shards = 3}, .filter = {.types = EVENTS_ALL_TYPES}, .limit = 2};
+	struct event_page  page;
+	int64_t            last[3] = {0};
+	uint32_t           seen = 0;
+
+	log_open(&x, 3);
+	publish(&x, 40);
+	do {
+		page = page_after(&x, &q);
+		assert_true(page.count <= 2);
+		for (uint32_t i = 0; i < page.count; i++, seen++)
+			assert_int_equal(page.list[i].position, ++last[page.list[i].shard]);
+		q.after = page.next;
+	} while (page.more);
+	assert_int_equal(seen, 40);
+	scene_close(&x);
+}
+
+TEST(event_log, is_entered_at_a_time)
+{
+	struct scene        x;
+	struct event_cursor cursor;
+	struct reader       r;
+
+	log_open(&x, 1);
+	for (int i = 0; i < 20; i++) {
+		fixture_set_clock(&x.s.f, START_S + i / 2 * 10);
+		assert_int_equal(play(&x, publish_one, i), ERR_NONE);
+	}
+	r = reader_open(&x);
+	for (int s = -1; s < 100; s += 7) {
+		int expected = s <= 0 ? 0 : (s + 9) / 10 * 2;
+
+		assert_int_equal(
+		        events_at_time(&r.ctx, (START_S + s) * INT64_C(1000000), &cursor, &x.s.f.err),
+		        ERR_NONE);
+		assert_int_equal(cursor.after[0], expected < 20 ? expected : 20);
+	}
+	reader_close(&r);
+	assert_int_equal(play(&x, trim_to, 8), ERR_NONE);
+	r = reader_open(&x);
+	assert_int_equal(events_at_time(&r.ctx, START_S * INT64_C(1000000), &cursor, &x.s.f.err), ERR_NONE);
+	assert_int_equal(cursor.after[0], 7); /* the first that exists */
+	reader_close(&r);
+	scene_close(&x);
+}
+
+/* (3) */
+static enum err_code read_and_write(struct act *act, struct err *err)
+{
+	struct event_query q = query_from(0, 10);
+	struct event_page  page;
+
+	if (events_read(&act->ctx, &q, &page, err) != ERR_NONE)
+		return err->code;
+	others_put(act, "a", "A#B#C", 1);
+	if (act->n-- > 0) { /* others publish meanwhile */
+		struct context other = act->ctx;
+
+		ctx_begin(&other, act->ctx.table);
+		ctx_publish(&other, &(struct event){.type = EVENT_LOCK_SET, .subject = BYTES("s")});
+		assert_int_equal(changes_commit(&other.changes, other.table, err), ERR_NONE);
+	}
+	ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#C", 1));
+	return commit(act, err);
+}
+
+TEST(event_log, leaves_no_condition_in_the_call_that_reads_it)
+{
+	struct scene x;
+
+	log_open(&x, 1);
+	publish(&x, 3);
+	assert_int_equal(play(&x, read_and_write, 1), ERR_NONE);
+	scene_close(&x);
+}
+
+/* ---- cursors and events as text ---- */
+
+TEST(event_cursors, are_the_last_position_of_each_shard)
+{
+	static const char *const wrong[] = {"",      "-",      "1",      "1-2",    "1-2-3-4",
+	                                    "1-2-x", "1-2--3", "-1-2-3", "1-2-3 ", "1-2-9999999999999999999",
+	                                    "+1-2-3"};
+	struct event_cursor      c;
+	struct arena             a;
+
+	arena_init(&a);
+	assert_true(event_cursor_read(BYTES("42-17-3"), 3, &c));
+	assert_int_equal(c.after[1], 17);
+	assert_bytes(event_cursor_text(&a, &c), "42-17-3");
+	assert_true(event_cursor_read(BYTES("0"), 1, &c));
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(event_cursor_read(bytes_of(wrong[i]), 3, &c));
+	assert_false(event_cursor_read((struct bytes){NULL, 0}, 1, &c));
+	arena_release(&a);
+}
+
+TEST(event_log, shows_events_as_cloudevents_in_json)
+{
+	struct scene       x;
+	struct event_query q = query_from(0, 10);
+	struct event_seen  e;
+	struct json_writer w;
+	struct buf         out;
+	struct bytes       expected;
+
+	log_open(&x, 1);
+	clock_manual_set(&x.s.f.clock, (int64_t)START_S * 1000000 + 123456);
+	publish(&x, 1);
+	e = page_after(&x, &q).list[0];
+	buf_init(&out, &x.s.f.arena);
+	json_writer_init(&w, &out);
+	event_write_json(&w, &e.row);
+	expected =
+	        arena_printf(&x.s.f.arena,
+	                     "{\"specversion\":\"1.0\",\"id\":\"%.*s\",\"type\":\"user.created\",\"source\":"
+	                     "\"gatehouse\",\"time\":\"2026-09-10T00:26:40.123456Z\",\"subject\":\"s0\","
+	                     "\"dataschema\":\"urn:gatehouse:event:user.created:1\",\"datacontenttype\":"
+	                     "\"application/json\",\"seq\":1,\"position\":1,\"data\":{\"n\":0}}%c",
+	                     BYTES_ARG(e.id), '\0');
+	assert_bytes(buf_bytes(&out), expected.data);
+	assert_int_equal(event_time_us(e.time), (int64_t)START_S * 1000000 + 123456);
+	scene_close(&x);
+}
