@@ -10,6 +10,7 @@
 #include "service/push_feedback.h"
 #include "service/push_job.h"
 #include "service/push_list.h"
+#include "service/user.h"
 
 enum { FEEDBACK_MAX = 100, FEEDBACK_ERROR_MAX = 64 };
 
@@ -111,6 +112,16 @@ static bool says_not_registered(struct bytes error)
 	       bytes_is(error, "Unregistered") || bytes_is(error, "BadDeviceToken");
 }
 
+/* The device that it was sent to: needed for rows that others wrote alone. */
+static void read_device(struct fields *f, struct push_ref *out)
+{
+	out->user = fields_text_or(f, "userId", USER_ID_BYTES_MAX, (struct bytes){NULL, 0});
+	out->device = fields_text_or(f, "deviceId", PUSH_DEVICE_ID_BYTES_MAX, (struct bytes){NULL, 0});
+	if (!fields_failed(f) && (out->user.len > 0) != (out->device.len > 0))
+		fields_fail(f, out->user.len > 0 ? "deviceId" : "userId", ERR_INVALID,
+		            "missing; send userId and deviceId, or neither");
+}
+
 static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedback *out)
 {
 	struct bytes token = fields_text(f, "token", PUSH_TOKEN_BYTES_MAX);
@@ -118,6 +129,7 @@ static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedb
 
 	if (fields_has(f, "sentAt"))
 		out->sent_s = v1_read_time(f, "sentAt");
+	read_device(f, &out->to);
 	if (fields_failed(f))
 		return;
 	out->kind = push_token_kind(token);

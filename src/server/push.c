@@ -389,19 +389,63 @@ static struct bytes members_of(struct calling *c, const struct notification *n)
 	                    n->message.len > 0 ? "," : "", (long long)left_s);
 }
 
+/* Tokens as they are now: one may have moved while the commit waited for its turn. */
+static bool recheck(struct calling *c)
+{
+	struct err err;
+	bool       good;
+
+	own_call_read(&c->own);
+	good = push_recheck(&c->own.ctx, &c->taken, &err) == ERR_NONE;
+	own_call_read_end(&c->own);
+	return good;
+}
+
+/* What of a batch is sent. */
+static struct expo_message message_of(struct calling *c, const struct push_batch *b)
+{
+	struct bytes *to = arena_array(&c->own.arena, b->count + 1, sizeof(*to));
+	uint32_t      count = 0;
+
+	for (uint32_t i = 0; i < b->count; i++)
+		if (b->list[i].token.len > 0)
+			to[count++] = b->list[i].token;
+	return (struct expo_message){members_of(c, &b->n), to, count};
+}
+
 static struct expo_answer send(struct calling *c, struct expo *expo)
 {
 	const struct push_batches *b = &c->taken;
 	struct expo_message       *list = arena_array(&c->own.arena, b->count, sizeof(*list));
+	uint32_t                   count = 0;
 
+	if (!recheck(c))
+		return (struct expo_answer){.end = EXPO_LATER};
 	for (uint32_t i = 0; i < b->count; i++) {
-		struct bytes *to = arena_array(&c->own.arena, b->list[i].count, sizeof(*to));
-
-		for (uint32_t k = 0; k < b->list[i].count; k++)
-			to[k] = b->list[i].list[k].token;
-		list[i] = (struct expo_message){members_of(c, &b->list[i].n), to, b->list[i].count};
+		list[count] = message_of(c, &b->list[i]);
+		count += list[count].to_count > 0;
 	}
-	return expo_send(expo, list, b->count, &c->own.arena);
+	if (count == 0) /* nobody is left */
+		return (struct expo_answer){.end = EXPO_ANSWERED};
+	return expo_send(expo, list, count, &c->own.arena);
+}
+
+/* One ticket per message that was taken: those that were not sent have an empty one. */
+static struct push_ticket *tickets_of(struct calling *c, const struct expo_answer *a)
+{
+	struct push_ticket *tickets = arena_zalloc(&c->own.arena, (c->taken.messages + 1) * sizeof(*tickets));
+	uint32_t            at = 0, next = 0;
+
+	for (uint32_t i = 0; i < c->taken.count; i++)
+		for (uint32_t k = 0; k < c->taken.list[i].count; k++, at++) {
+			const struct expo_ticket *t = &a->tickets[next];
+
+			if (c->taken.list[i].list[k].token.len == 0)
+				continue;
+			tickets[at] = (struct push_ticket){t->ok, t->id, t->error};
+			next++;
+		}
+	return tickets;
 }
 
 /* Expo's answer, in the words of services. */
@@ -417,17 +461,14 @@ static struct push_settle settle_of(struct calling *c, const struct expo_answer 
 	                                .code = a->code,
 	                                .project_count = a->project_count,
 	                                .wait_s = a->wait_s};
-	struct push_ticket  *tickets = arena_array(&c->own.arena, a->ticket_count + 1, sizeof(*tickets));
 	struct push_project *projects = arena_array(&c->own.arena, a->project_count + 1, sizeof(*projects));
 
-	for (uint32_t i = 0; i < a->ticket_count; i++)
-		tickets[i] = (struct push_ticket){a->tickets[i].ok, a->tickets[i].id, a->tickets[i].error};
 	for (uint32_t i = 0; i < a->project_count; i++)
 		projects[i] = (struct push_project){a->projects[i].name, a->projects[i].tokens,
 		                                    a->projects[i].token_count};
 	q.projects = projects;
 	if (q.end == PUSH_TICKETS)
-		q.tickets = tickets;
+		q.tickets = tickets_of(c, a);
 	return q;
 }
 

@@ -306,6 +306,15 @@ enum err_code push_take(struct context *ctx, const struct push_take *q, struct p
 	return push_commit_end(&c, err);
 }
 
+/* The commit may have waited for its turn while somebody else registered the token, or the user was suspended. */
+enum err_code push_recheck(struct context *ctx, struct push_batches *taken, struct err *err)
+{
+	for (uint32_t i = 0; i < taken->count; i++)
+		if (tokens_read(ctx, &taken->list[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
 /* ---- what is left of calls ---- */
 
 /* (1), (2): ours, one of a process that is gone, or one that took longer than any call does. */
@@ -354,8 +363,12 @@ enum err_code push_sweep(struct context *ctx, const struct push_sender *who, str
 static enum err_code feedback(struct context *ctx, const struct push_batch *b, uint32_t i,
                               enum push_feedback_outcome *out, struct err *err)
 {
-	struct push_feedback q = {
-	        .kind = PUSH_EXPO, .token = b->list[i].token, .sent_s = b->sent_s, .not_registered = true};
+	const struct push_recipient *p = &b->list[i];
+	struct push_feedback         q = {.kind = PUSH_EXPO,
+	                                  .token = p->token,
+	                                  .to = {p->user, p->device},
+	                                  .sent_s = b->sent_s,
+	                                  .not_registered = true};
 
 	*out = FEEDBACK_UNKNOWN;
 	return q.token.len == 0 ? ERR_NONE : push_feedback_take(ctx, &q, out, err);

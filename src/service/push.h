@@ -120,6 +120,10 @@ struct push_take {
 enum err_code push_take(struct context *ctx, const struct push_take *q, struct push_batches *out,
                         struct push_tally *tally, struct err *err);
 
+/* Once they are taken, right before the call, on a session that only reads: recipients that are not to get it any more lose
+ * their token, and are not sent to. */
+enum err_code push_recheck(struct context *ctx, struct push_batches *taken, struct err *err);
+
 struct push_ticket {
 	bool         ok;
 	struct bytes id, error;
@@ -138,8 +142,9 @@ struct push_settle {
 	uint32_t                   from;         /* the first batch that is not settled yet */
 	uint32_t                   first_ticket; /* of that batch */
 	enum push_end              end;
-	const struct push_ticket  *tickets; /* PUSH_TICKETS: one per message */
-	struct bytes               code;    /* PUSH_REFUSED */
+	const struct push_ticket
+	        *tickets; /* PUSH_TICKETS: one per message, also of those that were not sent (push_recheck) */
+	struct bytes               code; /* PUSH_REFUSED */
 	const struct push_project *projects;
 	uint32_t                   project_count;
 	int64_t                    wait_s; /* PUSH_LATER: at least */

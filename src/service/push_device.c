@@ -107,14 +107,15 @@ enum err_code push_rows_query(struct context *ctx, struct bytes user, struct tab
 	return ctx_query_in(ctx, TABLE_DEVICES, &q, r, err);
 }
 
-/* When a device was last seen: its life began anew then. Rows without an end are as old as their last change. */
+/* When a device was last seen: its life began anew then. Rows of others may have none, or a longer one: those were seen at their
+ * last change at the latest. */
 int64_t push_seen_of(const struct item *row)
 {
-	int64_t end_s = row_i64(row, "expiresAt", 0), micros;
+	int64_t seen_s = row_i64(row, "expiresAt", 0) - PUSH_DEVICE_LIFE_S, micros;
 
-	if (end_s > 0)
-		return end_s - PUSH_DEVICE_LIFE_S;
-	return date_read_iso(row_text(row, "updatedAt"), &micros) ? micros / 1000000 : 0;
+	if (!date_read_iso(row_text(row, "updatedAt"), &micros))
+		return seen_s > 0 ? seen_s : 0;
+	return seen_s > 0 && seen_s < micros / 1000000 ? seen_s : micros / 1000000;
 }
 
 /* ---- events: by ids, without tokens ---- */

@@ -10,8 +10,8 @@
  *     device that is left without any token is removed. So two people with one phone never get each other's messages.
  * (2) A device's row and its tokens' markers are written, prolonged and removed together.
  * (3) Each registration ends PUSH_DEVICE_LIFE_S from now, and makes the device active. registeredAt stays.
- * (4) A registration of a new device leaves its user with so many devices at most; those that were seen least recently go
- *     first. If others wrote more rows than one commit can remove, the next registrations go on.
+ * (4) A registration leaves its user with so many devices at most; those that were seen least recently go first. If others
+ *     wrote more rows than one commit can remove, the next registrations go on.
  * (5) A device that is deactivated or removed loses its lanes (device.h): the tokens of known devices that were issued with
  *     its id, to the user's id or to one of the user's addresses.
  *

@@ -10,8 +10,8 @@ const char *const push_feedback_names[FEEDBACK_OUTCOMES] = {
         [FEEDBACK_IGNORED] = "ignored",   [FEEDBACK_DEFERRED] = "deferred"};
 
 /* A device that has other tokens loses this one; one that has no other becomes inactive, and keeps it. */
-static void token_disable(struct context *ctx, const struct push_marker *m, const struct item *row,
-                          const struct push_lanes *lanes)
+static enum err_code token_disable(struct context *ctx, const struct push_marker *m, const struct item *row,
+                                   const struct push_lanes *lanes, struct err *err)
 {
 	struct push_device d = push_device_of(row);
 	struct push_ended  ended;
@@ -22,32 +22,45 @@ static void token_disable(struct context *ctx, const struct push_marker *m, cons
 		others += (enum push_kind)kind != m->kind && d.tokens[kind].len > 0;
 	if (others == 0) {
 		push_row_deactivate(ctx, row, lanes, "not_registered", &ended);
-		return;
+		return ERR_NONE;
 	}
 	row_from(&left, ctx->arena, row);
 	row_remove(&left, push_kind_names[m->kind]);
 	row_set_text(&left, "updatedAt", user_time(ctx->arena, ctx->now_us));
 	push_row_put(ctx, &left);
-	push_marker_delete(ctx, m);
+	return push_marker_drop(ctx, m, row, err);
 }
 
-/* The device that has the token; none: no device has it. */
-static enum err_code holder_look(struct context *ctx, const struct push_marker *m, struct looked *out,
-                                 struct err *err)
+/* The device, if it has the token. */
+static enum err_code device_look(struct context *ctx, const struct push_ref *ref, const struct push_marker *m,
+                                 struct looked *out, struct err *err)
 {
-	struct looked   marker;
-	struct push_ref ref;
-
-	if (push_marker_look(ctx, m, &marker, err) != ERR_NONE)
-		return err->code;
-	out->found = false;
-	if (!marker.found)
-		return ERR_NONE;
-	ref = (struct push_ref){row_text(&marker.item, "userId"), row_text(&marker.item, "deviceId")};
-	if (push_device_look(ctx, &ref, out, err) != ERR_NONE)
+	if (push_device_look(ctx, ref, out, err) != ERR_NONE)
 		return err->code;
 	out->found = out->found && bytes_equal(row_text(&out->item, push_kind_names[m->kind]), m->token);
 	return ERR_NONE;
+}
+
+/* The device that has the token; none: no device has it. A row that others wrote has no marker: only whoever sent to it knows
+ * where it is. */
+static enum err_code holder_look(struct context *ctx, const struct push_feedback *q, struct looked *out,
+                                 struct err *err)
+{
+	struct push_marker m = {q->kind, q->token};
+	struct looked      marker;
+	struct push_ref    ref;
+
+	out->found = false;
+	if (q->to.user.len > 0 && q->to.device.len > 0 && device_look(ctx, &q->to, &m, out, err) != ERR_NONE)
+		return err->code;
+	if (out->found)
+		return ERR_NONE;
+	if (push_marker_look(ctx, &m, &marker, err) != ERR_NONE)
+		return err->code;
+	if (!marker.found)
+		return ERR_NONE;
+	ref = (struct push_ref){row_text(&marker.item, "userId"), row_text(&marker.item, "deviceId")};
+	return device_look(ctx, &ref, &m, out, err);
 }
 
 enum err_code push_feedback_take(struct context *ctx, const struct push_feedback *q,
@@ -60,7 +73,7 @@ enum err_code push_feedback_take(struct context *ctx, const struct push_feedback
 	*out = !q->not_registered ? FEEDBACK_IGNORED : FEEDBACK_DEFERRED;
 	if (!q->not_registered || changes_room(&ctx->changes) < PUSH_REMOVE_ROOM)
 		return ERR_NONE;
-	if (holder_look(ctx, &m, &row, err) != ERR_NONE)
+	if (holder_look(ctx, q, &row, err) != ERR_NONE)
 		return err->code;
 	*out = !row.found                                             ? FEEDBACK_UNKNOWN
 	       : !push_is_active(&row.item)                           ? FEEDBACK_INACTIVE
@@ -75,7 +88,8 @@ enum err_code push_feedback_take(struct context *ctx, const struct push_feedback
 		return err->code;
 	if (!push_end_fits(ctx, &lanes, row.sk))
 		return ERR_NONE;
-	token_disable(ctx, &m, &row.item, &lanes);
+	if (token_disable(ctx, &m, &row.item, &lanes, err) != ERR_NONE)
+		return err->code;
 	*out = FEEDBACK_DISABLED;
 	return ERR_NONE;
 }

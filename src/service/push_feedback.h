@@ -16,10 +16,11 @@ enum push_feedback_outcome {
 extern const char *const push_feedback_names[FEEDBACK_OUTCOMES];
 
 struct push_feedback {
-	enum push_kind kind;
-	struct bytes   token;
-	int64_t        sent_s;         /* when the message was sent; 0: not said */
-	bool           not_registered; /* the provider says that the token is dead */
+	enum push_kind  kind;
+	struct bytes    token;
+	struct push_ref to;     /* the device that it was sent to; empty: the one that registered the token */
+	int64_t         sent_s; /* when the message was sent; 0: not said */
+	bool            not_registered; /* the provider says that the token is dead */
 };
 
 /* What a provider says of a token. */

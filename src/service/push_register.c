@@ -142,7 +142,7 @@ static struct item *least_seen(struct table_query_result *rows)
 	return least;
 }
 
-/* Those that count: neither expired, nor removed by this call. Others become empty. */
+/* Its others that count: neither expired, nor removed by this call. All else becomes empty. */
 static uint32_t rows_counted(struct registering *r, struct table_query_result *rows)
 {
 	uint32_t count = 0;
@@ -153,6 +153,7 @@ static uint32_t rows_counted(struct registering *r, struct table_query_result *r
 		        &r->ctx->changes, TABLE_DEVICES, row_text(row, "userId"), row_text(row, "deviceId"));
 
 		if (row_expired(row, "expiresAt", r->ctx->now_us) ||
+		    bytes_equal(row_text(row, "deviceId"), r->q->device) ||
 		    (change != NULL && change->kind == TABLE_DELETE))
 			*row = (struct item){NULL, 0};
 		else
@@ -189,11 +190,14 @@ static enum err_code rest_trim(struct registering *r)
 	return ERR_NONE;
 }
 
-/* A new device: whoever adds one to the same user changes the row that is read first. */
-static enum err_code new_count(struct registering *r)
+/* Whoever adds a device to the same user changes the row that is read first. A refresh adds none, but there may be too many:
+ * others wrote them, or the policy has changed. */
+static enum err_code count_keep(struct registering *r)
 {
 	struct looked registrations;
 
+	if (r->old.found)
+		return rest_trim(r);
 	if (push_user_look(r->ctx, r->q->user, &registrations, r->err) != ERR_NONE ||
 	    rest_trim(r) != ERR_NONE)
 		return r->err->code;
@@ -214,7 +218,7 @@ enum err_code push_device_register(struct context *ctx, const struct push_regist
 	for (int kind = 0; kind < PUSH_KINDS; kind++)
 		if (q->tokens[kind].len > 0 && token_take(&r, (enum push_kind)kind) != ERR_NONE)
 			return err->code;
-	if (tokens_drop(&r) != ERR_NONE || (!r.old.found && new_count(&r) != ERR_NONE))
+	if (tokens_drop(&r) != ERR_NONE || count_keep(&r) != ERR_NONE)
 		return err->code;
 	item = row_write(&r);
 	for (int kind = 0; kind < PUSH_KINDS; kind++)

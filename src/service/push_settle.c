@@ -49,8 +49,6 @@ static void receipt_put(struct push_commit *c, struct push_batch *b)
 	if (b->count == 0)
 		return;
 	b->due_us = c->ctx->now_us + PUSH_RECEIPT_S * SECOND_US;
-	for (uint32_t i = 0; i < b->count; i++)
-		b->list[i].device = (struct bytes){NULL, 0};
 	batch_put(c->ctx,
 	          &(struct batch_place){.kind = KEY_RECEIPT,
 	                                .shard = c->shard,
@@ -185,7 +183,8 @@ static void settle_tickets(struct push_commit *c, struct notification *n, struct
 
 	for (uint32_t i = 0; i < b->count; i++)
 		ticket_sort(c, n, &tickets[i], &b->list[i], &s);
-	s.accepted.b.sent_s = s.dead.b.sent_s = c->ctx->now_s;
+	s.accepted.b.sent_s = s.dead.b.sent_s =
+	        b->due_us / SECOND_US; /* when it was taken: the call came after that */
 	s.again.b.tries = b->tries + 1;
 	wait_put(c, &s.again.b, c->ctx->now_us + back_off_us(b->tries, 0));
 	receipt_put(c, &s.accepted.b);
@@ -200,6 +199,26 @@ static void tokens_take(struct push_batch *now, const struct push_batch *sent)
 	for (uint32_t i = 0; i < now->count && i < sent->count; i++)
 		if (now->list[i].user.len > 0)
 			now->list[i].token = sent->list[i].token;
+}
+
+/* Those that were not sent to (push_recheck) go; the tickets of the others, in their order. */
+static const struct push_ticket *unsent_skip(struct push_commit *c, struct notification *n,
+                                             struct push_batch *b, const struct push_batch *sent,
+                                             const struct push_ticket *tickets)
+{
+	struct push_ticket *left = arena_array(c->ctx->arena, b->count + 1, sizeof(*left));
+	uint32_t            kept = 0;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		if (sent->list[i].token.len == 0)
+			continue;
+		if (tickets != NULL)
+			left[kept] = tickets[i];
+		b->list[kept++] = b->list[i];
+	}
+	push_commit_move(c, n, PUSH_SENDING, PUSH_SKIPPED, b->count - kept);
+	b->count = kept;
+	return left;
 }
 
 static enum err_code settle_one(struct push_commit *c, const struct push_settle *q,
@@ -218,6 +237,7 @@ static enum err_code settle_one(struct push_commit *c, const struct push_settle 
 	if (push_commit_note(c, b.notification, &n, err) != ERR_NONE)
 		return err->code;
 	tokens_take(&b, sent);
+	tickets = unsent_skip(c, n, &b, sent, tickets);
 	batch_delete(c->ctx, &at);
 	if (q->end == PUSH_TICKETS)
 		settle_tickets(c, n, &b, tickets);

@@ -398,6 +398,20 @@ def test_feedback_disables_dead_tokens(server):
     assert 1 < rounds < 6
 
 
+def test_feedback_on_a_row_that_others_wrote_needs_its_key(server):
+    ddb, user, dead = ddb_of(server), new_id(), token()
+    register(server, new_id(), "phone")  # so that there is a table
+    literal_put(ddb, "device-tokens", user, "phone", dead)
+    said = {"token": dead, "error": "DeviceNotRegistered"}
+    assert ok(server, "POST", "/v1/devices/feedback", {"results": [said]})["outcomes"] == ["unknown"]
+    for other in ({"userId": new_id(), "deviceId": "phone"}, {"userId": user, "deviceId": "tablet"}):
+        assert ok(server, "POST", "/v1/devices/feedback", {"results": [{**said, **other}]})["outcomes"] == ["unknown"]
+    known = {**said, "userId": user, "deviceId": "phone"}
+    assert ok(server, "POST", "/v1/devices/feedback", {"results": [{**known, "token": token()}]})["outcomes"] == ["unknown"]
+    assert ok(server, "POST", "/v1/devices/feedback", {"results": [known]})["outcomes"] == ["disabled"]
+    assert literal_list(ddb, "device-tokens", user) == []
+
+
 # ---- known devices ----
 
 
@@ -505,7 +519,8 @@ def test_bad_input_names_its_field_and_changes_nothing(server):
     for query, field in (("", "platform"), ("platform=web", "platform"), ("platform=ios&cursor=x", "cursor")):
         refused(server, "GET", f"/v1/devices?{query}", None, field)
     for body in ({}, {"results": []}, {"results": 1}, {"results": [{}] * 101}, {"results": [{"token": token()}]}, {"results": [{"token": "x", "error": "y"}]},
-                 {"results": [{"token": token(), "error": "y", "sentAt": "now"}]}, {"results": [1]}):
+                 {"results": [{"token": token(), "error": "y", "sentAt": "now"}]}, {"results": [1]}, {"results": [{"token": token(), "error": "y", "userId": "u"}]},
+                 {"results": [{"token": token(), "error": "y", "deviceId": "d"}]}, {"results": [{"token": token(), "error": "y", "userId": "u", "deviceId": "x" * 257}]}):
         refused(server, "POST", "/v1/devices/feedback", body, "results")
     for body, field in (({"inactiveDays": 0}, "inactiveDays"), ({"inactiveDays": 3651}, "inactiveDays"), ({"rate": 0}, "rate"), ({"dryRun": 1}, "dryRun"), ({"x": 1}, "x")):
         refused(server, "POST", "/v1/devices/cleanup", body, field)

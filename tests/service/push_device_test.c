@@ -391,6 +391,42 @@ TEST(push_devices, rows_that_others_wrote_beyond_the_maximum_are_trimmed_by_regi
 	service_close(&s);
 }
 
+TEST(push_devices, a_refresh_trims_too_and_never_the_device_itself_4)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	enrolled(&s, "ann", "mine", TOKEN("mine"));
+	for (int i = 0; i < 5; i++) {
+		at(&s, 10 + i);
+		enrolled(&s, "ann", arena_printf(&s.f.arena, "d%d", i).data,
+		         arena_printf(&s.f.arena, TOKEN("%d"), i).data);
+	}
+	devices_max = 3; /* the policy has changed */
+	assert_int_equal(enrolled(&s, "ann", "mine", TOKEN("mine")).trimmed, 3);
+	assert_int_equal(enrolled(&s, "ann", "mine", TOKEN("mine")).trimmed, 0);
+	devices_max = 0;
+	assert_int_equal(listed(&s, "ann", true), 3);
+	assert_true(is_there(&s, "ann", "mine") && is_there(&s, "ann", "d3") && is_there(&s, "ann", "d4"));
+	check_markers(&s);
+	service_close(&s);
+}
+
+TEST(push_devices, a_row_with_a_longer_life_than_ours_was_seen_at_its_last_change)
+{
+	struct service s;
+
+	service_open(&s, NULL);
+	enrolled(&s, "ann", "mine", TOKEN("mine"));
+	put_literally(&s, "{'userId':{'S':'ann'},'deviceId':{'S':'old'},'isActive':{'BOOL':true},"
+	                  "'updatedAt':{'S':'2001-01-01T00:00:00Z'},'expiresAt':{'N':'9999999999'}}");
+	devices_max = 2;
+	enrolled(&s, "ann", "new", TOKEN("new"));
+	devices_max = 0;
+	assert_true(is_there(&s, "ann", "mine") && !is_there(&s, "ann", "old"));
+	service_close(&s);
+}
+
 /* ---- ending ---- */
 
 TEST(push_devices, one_that_is_deactivated_is_kept_out_of_the_list_and_a_registration_brings_it_back)

@@ -42,6 +42,7 @@ CALL(notify, notify_user(&t->ctx, &c->notify, &c->n, err))
 CALL(get, notification_get(&t->ctx, c->id, &c->n, err))
 CALL(due, push_due(&t->ctx, c->who.shard, c->room, &c->due, err))
 CALL(take, push_take(&t->ctx, &(struct push_take){&c->who, &c->due}, &c->taken, &c->tally, err))
+CALL(recheck, push_recheck(&t->ctx, &c->taken, err))
 CALL(settle, push_settle(&t->ctx, &c->settle, &c->next, &c->tally, err))
 CALL(sweep, push_sweep(&t->ctx, &c->who, &c->tally, err))
 CALL(receipts_due, push_receipts_due(&t->ctx, c->who.shard, &c->due, err))
@@ -471,6 +472,67 @@ TEST(push, one_who_is_erased_while_the_message_is_sent_leaves_nothing_in_what_co
 	service_close(&s);
 }
 
+/* Another user registers the token of ann's device. */
+static void taken_over(struct service *s, const char *device)
+{
+	struct call c = {.enrol = {.user = BYTES("bob"),
+	                           .device = bytes_of(device),
+	                           .platform = BYTES("ios"),
+	                           .devices_max = 1000,
+	                           .tokens = {[PUSH_EXPO] = arena_printf(
+	                                              &s->f.arena, "ExponentPushToken[ann-%s]", device)}}};
+
+	turn_take(s, &c.turn, enrol);
+}
+
+TEST(push, a_token_that_moves_once_the_message_is_taken_is_not_sent_to)
+{
+	static const enum push_end ends[] = {PUSH_TICKETS, PUSH_LOST, PUSH_LATER};
+
+	for (int i = 0; i < 3; i++) {
+		struct service      s;
+		struct notification n;
+		struct call         c;
+		struct push_ticket *tickets;
+
+		open_on(&s);
+		devices(&s, "ann", 3);
+		n = notified(&s, "ann");
+		c = taken(&s);
+		taken_over(&s, "d001");
+		turn_take(&s, &c.turn, recheck);
+		assert_true(c.taken.list[0].list[0].token.len > 0 && c.taken.list[0].list[2].token.len > 0);
+		assert_int_equal(c.taken.list[0].list[1].token.len, 0);
+		tickets = tickets_ok(&s, 3);
+		tickets[1].ok = false; /* there was none for it */
+		settle_as(&s, &c, (struct push_settle){.end = ends[i], .tickets = i == 0 ? tickets : NULL});
+		n = now_of(&s, &n);
+		assert_int_equal(n.counts[PUSH_SKIPPED], 1);
+		assert_int_equal(n.counts[i == 0 ? PUSH_ACCEPTED : i == 1 ? PUSH_UNKNOWN : PUSH_QUEUED], 2);
+		assert_int_equal(queued(&s), i == 2 ? 2 : 0);
+		service_close(&s);
+	}
+}
+
+TEST(push, one_who_is_deactivated_or_gone_once_the_message_is_taken_gets_nothing)
+{
+	struct service      s;
+	struct notification n;
+	struct call         c;
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	n = notified(&s, "ann");
+	c = taken(&s);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'device-tokens','Key':{'userId':{'S':'ann'},'deviceId':{'S':'d000'}}}");
+	turn_take(&s, &c.turn, recheck);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 1)});
+	n = now_of(&s, &n);
+	assert_true(n.counts[PUSH_SKIPPED] == 1 && notification_ended(&n));
+	service_close(&s);
+}
+
 /* ---- receipts and dead tokens ---- */
 
 TEST(push, receipts_are_due_after_15_minutes_and_given_up_after_a_day)
@@ -548,4 +610,64 @@ TEST(push, a_device_that_was_registered_again_after_the_message_stays_active)
 	turn_take(&s, &d.turn, dead);
 	assert_true(is_active(&s, "ann", "d000"));
 	service_close(&s);
+}
+
+TEST(push, a_device_that_is_registered_again_during_the_call_stays_active)
+{
+	struct service     s;
+	struct call        c, d;
+	struct push_ticket ticket = {.error = BYTES("DeviceNotRegistered")};
+
+	open_on(&s);
+	devices(&s, "ann", 1);
+	notified(&s, "ann");
+	c = taken(&s);
+	at(&s, 5);
+	devices(&s, "ann", 1);
+	at(&s, 10);
+	settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = &ticket});
+	d = (struct call){.who = c.who};
+	turn_take(&s, &d.turn, dead);
+	assert_true(is_active(&s, "ann", "d000"));
+	service_close(&s);
+}
+
+/* As others write it: without a marker. */
+static void device_literally(struct service *s)
+{
+	fixture_ok(&s->f, "PutItem",
+	           "{'TableName':'device-tokens','Item':{'userId':{'S':'eve'},'deviceId':{'S':'phone'},"
+	           "'expoPushToken':{'S':'ExponentPushToken[eve]'},'platform':{'S':'ios'},"
+	           "'isActive':{'BOOL':true},'updatedAt':{'S':'2001-01-01T00:00:00Z'}}}");
+}
+
+TEST(push, a_dead_token_of_a_row_that_others_wrote_is_disabled_by_its_ticket_and_by_its_receipt)
+{
+	struct push_ticket  bad = {.error = BYTES("DeviceNotRegistered")};
+	struct push_receipt gone = {true, false, BYTES("DeviceNotRegistered")};
+
+	for (int by_receipt = 0; by_receipt < 2; by_receipt++) {
+		struct service      s;
+		struct notification n;
+		struct call         c, r, d;
+
+		open_on(&s);
+		devices(&s, "ann", 1); /* makes the table */
+		device_literally(&s);
+		n = notified(&s, "eve");
+		c = taken(&s);
+		settle_as(&s, &c,
+		          (struct push_settle){.end = PUSH_TICKETS,
+		                               .tickets = by_receipt ? tickets_ok(&s, 1) : &bad});
+		at(&s, PUSH_RECEIPT_S);
+		r = (struct call){.who = c.who};
+		turn_take(&s, &r.turn, receipts_due);
+		r.receipts = (struct push_receipts){.shard = c.who.shard, .asked = &r.due, .list = &gone};
+		turn_take(&s, &r.turn, receipts_settle);
+		d = (struct call){.who = c.who};
+		turn_take(&s, &d.turn, dead);
+		assert_false(is_active(&s, "eve", "phone"));
+		assert_int_equal(now_of(&s, &n).disabled, 1);
+		service_close(&s);
+	}
 }
