@@ -285,6 +285,8 @@ static enum err_code job_end(struct context *ctx, struct job *j, enum job_state 
 		return err->code;
 	j->state = state;
 	j->ended_at = user_time(ctx->arena, ctx->now_us);
+	if (state == JOB_DONE) /* nobody goes on from there, and it may name a user */
+		j->cursor = (struct bytes){NULL, 0};
 	job_put(ctx, j);
 	return ERR_NONE;
 }

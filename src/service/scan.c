@@ -11,7 +11,7 @@ static bool has_range(enum service_table table)
 }
 
 /* (1) */
-static bool tells_nobody(struct bytes key)
+bool scan_key_tells_nobody(struct bytes key)
 {
 	while (key.len > 0) {
 		const char  *hash = memchr(key.data, '#', key.len);
@@ -43,7 +43,7 @@ static bool page_read(struct context *ctx, const struct scan *q, const struct ta
 			f->sk[f->count++] = sk;
 		}
 		f->read++;
-		if (tells_nobody(pk) && tells_nobody(sk))
+		if (scan_key_tells_nobody(pk) && scan_key_tells_nobody(sk))
 			f->next = cursor_write(ctx->arena, pk, sk);
 	}
 	return true;

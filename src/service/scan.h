@@ -30,6 +30,9 @@ struct scan_found {
 
 enum err_code scan_read(struct context *ctx, const struct scan *q, struct scan_found *out, struct err *err);
 
+/* (1) Is no part of the key an address or a number of a person? */
+bool scan_key_tells_nobody(struct bytes key);
+
 /* The key of a row that was found, to be looked at. */
 void scan_key(const struct scan_found *f, enum service_table table, uint32_t at, struct looked *out);
 

@@ -8,6 +8,7 @@
 #include "service/limit.h"
 #include "service/revocation.h"
 #include "service/row.h"
+#include "service/scan.h"
 #include "service/sign_out.h"
 
 const char *const user_status_names[] = {"active", "suspended", "deleted", "erasing", NULL};
@@ -139,7 +140,36 @@ enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_f
 	return user_get(ctx, owner.user, &out->user, err);
 }
 
-/* The table is read as it lies: profiles between addresses and markers. */
+static bool is_profile(const struct item *row)
+{
+	return bytes_is(row_text(row, "SK"), KEY_PROFILE) &&
+	       bytes_starts_with(row_text(row, "PK"), BYTES(KEY_USER));
+}
+
+/* False: the page is full, and ends with the last user that fits. */
+static bool users_take(const struct table_query_result *r, uint32_t limit, struct users_page *out)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct bytes pk = row_text(&r->items[i], "PK"), sk = row_text(&r->items[i], "SK");
+
+		if (is_profile(&r->items[i])) {
+			if (out->count == limit) {
+				out->last_pk = row_text(&out->list[limit - 1].row, "PK");
+				out->last_sk = BYTES(KEY_PROFILE);
+				return false;
+			}
+			out->list[out->count++] = user_of(&r->items[i]);
+		}
+		if (scan_key_tells_nobody(pk) && scan_key_tells_nobody(sk)) {
+			out->last_pk = pk;
+			out->last_sk = sk;
+		}
+	}
+	return true;
+}
+
+/* The table is read as it lies: profiles between addresses and markers. What is behind the last key is read again for the next
+ * page: markers. */
 enum err_code users_find(struct context *ctx, const struct users_search *q, struct users_page *out,
                          struct err *err)
 {
@@ -152,26 +182,16 @@ enum err_code users_find(struct context *ctx, const struct users_search *q, stru
 		start = row_key_two(ctx->arena, q->after_pk, q->after_sk);
 		scan.start = &start;
 	}
-	if (ctx_query_in(ctx, TABLE_USERS, &scan, &r, err) != ERR_NONE)
-		return err->code;
-	out->more = r.more;
-	if (r.more) {
-		out->last_pk = row_text(&r.last_key, "PK");
-		out->last_sk = row_text(&r.last_key, "SK");
+	for (int reads = 0; reads < USERS_READS_MAX; reads++) {
+		if (ctx_query_in(ctx, TABLE_USERS, &scan, &r, err) != ERR_NONE)
+			return err->code;
+		out->more = !users_take(&r, q->limit, out) || r.more;
+		if (!r.more || out->last_pk.len > 0)
+			return ERR_NONE;
+		start = r.last_key;
+		scan.start = &start;
 	}
-	for (uint32_t i = 0; i < r.count; i++) {
-		if (!bytes_is(row_text(&r.items[i], "SK"), KEY_PROFILE) ||
-		    !bytes_starts_with(row_text(&r.items[i], "PK"), BYTES(KEY_USER)))
-			continue;
-		if (out->count == q->limit) { /* one more than fits: the next page begins with it */
-			out->more = true;
-			out->last_pk = row_text(&out->list[out->count - 1].row, "PK");
-			out->last_sk = BYTES(KEY_PROFILE);
-			break;
-		}
-		out->list[out->count++] = user_of(&r.items[i]);
-	}
-	return ERR_NONE;
+	return err_set(err, ERR_OVERLOADED, "too many rows without a user among them");
 }
 
 /* ---- changing ---- */

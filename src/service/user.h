@@ -38,6 +38,7 @@ enum {
 	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
 	USERS_PAGE_MAX = 500,
 	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
+	USERS_READS_MAX = 10,      /* how often it does, until it finds a row to stop at */
 };
 
 enum user_status { USER_ACTIVE, USER_SUSPENDED, USER_DELETED, USER_ERASING };
@@ -79,7 +80,8 @@ struct users_search {
 	struct bytes after_pk, after_sk; /* where the page before ended; no data: the first page */
 };
 
-/* In no order. A page may be short or empty and still not be the last. */
+/* In no order. A page may be short or empty and still not be the last. Its last key becomes a cursor, in a URL or in a job, so it
+ * is never that of a marker, which holds an address. */
 struct users_page {
 	struct user *list;
 	uint32_t     count;

@@ -1,6 +1,7 @@
 /* Mass revocation: what mass_revocation.h promises, on the engine or the rough store. */
 #include "service/turn.h"
 
+#include "service/lock.h"
 #include "service/mass_revocation.h"
 #include "service/revocation.h"
 
@@ -60,18 +61,23 @@ static void open_with(struct service *s, int users)
 	}
 }
 
+static struct job_turn turn_of(struct service *s, const struct job *job)
+{
+	return (struct job_turn){
+	        .running = {.id = job->id,
+	                    .kind = bytes_of(mass_revocation_kind.name),
+	                    .key = arena_printf(&s->f.arena, "%s#%.*s", mass_revocation_kind.name,
+	                                        BYTES_ARG(job->id))},
+	        .steps = JOB_ANY_STEP};
+}
+
 /* Runs it to its end; how it ended. */
 static struct job ran(struct service *s, const struct mass_revocation *q)
 {
 	struct call c = {.q = *q};
 
 	turn_take(s, &c.turn, start);
-	c.step = (struct job_turn){
-	        .running = {.id = c.started.job.id,
-	                    .kind = bytes_of(mass_revocation_kind.name),
-	                    .key = arena_printf(&s->f.arena, "%s#%.*s", mass_revocation_kind.name,
-	                                        BYTES_ARG(c.started.job.id))},
-	        .steps = JOB_ANY_STEP};
+	c.step = turn_of(s, &c.started.job);
 	for (int i = 0; i < 100; i++) {
 		turn_take(s, &c.turn, step);
 		assert_true(c.stepped.taken);
@@ -97,6 +103,41 @@ static void assert_progress(const struct job *job, int examined, int matched, in
 	assert_int_equal(row_i64(&job->progress, "examined", 0), examined);
 	assert_int_equal(row_i64(&job->progress, "matched", 0), matched);
 	assert_int_equal(row_i64(&job->progress, "revoked", 0), revoked);
+}
+
+/* (5) of job.h: a page of the table may end at a marker. */
+TEST(mass_revocation, the_job_never_holds_an_address_and_once_it_is_done_no_place)
+{
+	enum { MARKERS = USERS_EXAMINED_MAX };
+	struct service s;
+	struct call    c = {
+	           .q = {.status = USER_ACTIVE, .reason = BYTES("breach"), .rate = 1000000},
+        };
+	struct bytes pk, sk;
+	uint32_t     places = 0;
+
+	open_with(&s, 5);
+	for (int i = 0; i < MARKERS; i++)
+		fixture_ok(&s.f, "PutItem",
+		           arena_printf(&s.f.arena,
+		                        "{'TableName':'users','Item':{'PK':{'S':'EMAIL#%d@example.org'},"
+		                        "'SK':{'S':'MARKER'}}}%c",
+		                        i, '\0')
+		                   .data);
+	turn_take(&s, &c.turn, start);
+	c.step = turn_of(&s, &c.started.job);
+	do {
+		turn_take(&s, &c.turn, step);
+		if (c.stepped.job.cursor.len == 0)
+			continue;
+		places++;
+		assert_true(cursor_read(&s.f.arena, c.stepped.job.cursor, &pk, &sk));
+		assert_true(bytes_starts_with(pk, BYTES("USER#")));
+	} while (c.stepped.job.state == JOB_RUNNING);
+	assert_progress(&c.stepped.job, 5, 5, 5);
+	assert_true(places > 0);
+	assert_int_equal(c.stepped.job.cursor.len, 0);
+	service_close(&s);
 }
 
 #define ALL_ACTIVE .status = USER_ACTIVE, .reason = BYTES("breach")

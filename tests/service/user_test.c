@@ -157,6 +157,37 @@ TEST(users, a_list_comes_in_pages_and_holds_each_user_once)
 	service_close(&s);
 }
 
+/* It becomes a cursor: part of a URL, or of a job's row. */
+TEST(users, a_page_never_ends_with_an_address)
+{
+	enum { USERS = 20, MARKERS = 2 * USERS_EXAMINED_MAX };
+	struct service s;
+	struct call    c = {.search = {.limit = USERS_PAGE_MAX}};
+	uint32_t       count = 0, pages = 0;
+
+	service_open(&s, NULL);
+	for (int i = 0; i < USERS; i++)
+		made(&s, arena_printf(&s.f.arena, "user-%d", i).data);
+	for (int i = 0; i < MARKERS; i++)
+		fixture_ok(&s.f, "PutItem",
+		           arena_printf(&s.f.arena,
+		                        "{'TableName':'users','Item':{'PK':{'S':'EMAIL#%d@example.org'},"
+		                        "'SK':{'S':'MARKER'}}}%c",
+		                        i, '\0')
+		                   .data);
+	do {
+		turn_take(&s, &c.turn, page);
+		count += c.page.count;
+		if (c.page.more)
+			assert_true(bytes_starts_with(c.page.last_pk, BYTES("USER#")));
+		c.search.after_pk = c.page.last_pk;
+		c.search.after_sk = c.page.last_sk;
+	} while (c.page.more && ++pages < 100);
+	assert_int_equal(count, USERS);
+	assert_true(pages > 0);
+	service_close(&s);
+}
+
 TEST(users, what_happens_is_published_without_addresses)
 {
 	struct service s;
