@@ -107,6 +107,82 @@ static bool owns_answer(struct context *ctx, const struct erasing *e, const stru
 	return false;
 }
 
+/* ---- jobs: lists of users, and of addresses by the ids of user and address ---- */
+
+/* The id, or the id and what follows a slash; then *rest is that. */
+static bool names_user(const struct erasing *e, struct bytes text, struct bytes *rest)
+{
+	*rest = (struct bytes){NULL, 0};
+	if (!bytes_starts_with(text, e->id) || (text.len > e->id.len && text.data[e->id.len] != '/'))
+		return false;
+	*rest = (struct bytes){text.data + e->id.len, text.len - e->id.len};
+	return true;
+}
+
+static bool list_names(const struct erasing *e, const struct value *list)
+{
+	struct bytes rest;
+
+	for (uint32_t i = 0; list->type == VALUE_L && i < list->list.count; i++)
+		if (names_user(e, value_text(&list->list.items[i]), &rest))
+			return true;
+	return false;
+}
+
+static const struct item *args_of(const struct item *row)
+{
+	static const struct item none = {NULL, 0};
+	const struct value      *args = item_get(row, BYTES("args"));
+
+	return args != NULL && args->type == VALUE_M ? &args->map : &none;
+}
+
+static bool owns_job(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	const struct item *args = args_of(row);
+
+	(void)ctx;
+	for (uint32_t i = 0; bytes_is(row_text(row, "PK"), "JOBS") && i < args->count; i++)
+		if (list_names(e, &args->members[i].value))
+			return true;
+	return false;
+}
+
+/* As long as before: the job may run, and count what it has done. */
+static struct value list_blank(struct context *ctx, const struct erasing *e, const struct value *list)
+{
+	struct value out = {.type = VALUE_L,
+	                    .list = {arena_array(ctx->arena, list->list.count, sizeof(struct value)), 0}};
+
+	for (uint32_t i = 0; i < list->list.count; i++) {
+		struct bytes text = value_text(&list->list.items[i]), rest;
+
+		if (names_user(e, text, &rest))
+			text = arena_printf(ctx->arena, "%.*s%.*s", BYTES_ARG(e->hash), BYTES_ARG(rest));
+		out.list.items[out.list.count++] = value_string(text);
+	}
+	return out;
+}
+
+static struct item job_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct value args = {.type = VALUE_M, .map = *args_of(row)};
+	struct row   blank;
+
+	for (uint32_t i = 0; i < args.map.count; i++) {
+		struct bytes name = args.map.members[i].name;
+		struct value list = args.map.members[i].value;
+
+		if (!list_names(e, &list))
+			continue;
+		list = list_blank(ctx, e, &list);
+		args.map = item_with(ctx->arena, &args.map, name, &list);
+	}
+	row_from(&blank, ctx->arena, row);
+	row_set(&blank, "args", args);
+	return row_item(&blank);
+}
+
 /* ---- events (4) ---- */
 
 /* Did a push token move to the user? The event is about who had it before. */
@@ -168,6 +244,7 @@ const struct eraser erasers[] = {
         {.table = TABLE_PUSH, .owns = push_owns, .blank = push_blank},
         {.table = TABLE_RATE_LIMITS, .owns = owns_limit},
         {.table = TABLE_IDEMPOTENCY, .owns = owns_answer},
+        {.table = TABLE_JOBS, .owns = owns_job, .blank = job_blank},
         {.table = TABLE_EVENTS, .owns = owns_event, .blank = event_blank},
 };
 const unsigned eraser_count = sizeof(erasers) / sizeof(erasers[0]);
@@ -179,7 +256,5 @@ const struct erase_exemption erase_exemptions[] = {
         {TABLE_REVOCATIONS, NULL,
          "the user's tokens stay revoked until they have expired; the rows hold the id and hashes "
          "of addresses alone, and expire with them"},
-        {TABLE_JOBS, NULL,
-         "jobs hold no personal data, and expire; an erasure names the user by a keyed hash"},
 };
 const unsigned erase_exemption_count = sizeof(erase_exemptions) / sizeof(erase_exemptions[0]);

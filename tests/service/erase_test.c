@@ -318,6 +318,10 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	    "{'PK':{'S':'ATTEMPT#x'},'SK':{'S':'RESERVATION'},'subjects':{'L':[{'S':'other'},{'S':'u-1'}]}}");
 	put(&s, "auth-state",
 	    "{'PK':{'S':'ATTEMPT#y'},'SK':{'S':'RESERVATION'},'subjects':{'L':[{'S':'u-2'}]}}");
+	erased(&s, "nobody"); /* so that the table is there */
+	put(&s, "gatehouse-jobs",
+	    "{'PK':{'S':'JOBS'},'SK':{'S':'j-1'},'kind':{'S':'revoke-users'},'args':{'M':{'users':{'L':"
+	    "[{'S':'u-1'},{'S':'u-10'}]},'conflicts':{'L':[{'S':'u-2/e-1'},{'S':'u-1/e-1'}]}}}}");
 	c = (struct call){.id = BYTES("u-2"), .email = BYTES("key-2")};
 	turn_take(&s, &c.turn, keep);
 	put(&s, "users", "{'PK':{'S':'EMAIL#stray@example.org'},'SK':{'S':'MARKER'},'userId':{'S':'u-1'}}");
@@ -342,7 +346,11 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	assert_int_equal(named_in(&s, TABLE_RATE_LIMITS, "u-1"), 1); /* that of xu-1 */
 	assert_int_equal(named_in(&s, TABLE_AUTH_STATE, "u-1"), 0);
 	assert_int_equal(named_in(&s, TABLE_USERS, "u-1"), 0);
-	assert_int_equal(named_in(&s, TABLE_JOBS, "u-1"), 0);        /* (5) */
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-1/"), 0);
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-1"), 1);  /* u-10; (5) */
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-10"), 1); /* the other entries are as they were */
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-2/e-1"), 1);
+	assert_int_equal(row_i64(&j.progress, "gatehouse-jobs", 0), 1);
 	assert_int_equal(named_in(&s, TABLE_EVENTS, "u-1"), 1);      /* that it was erased */
 	assert_int_equal(named_in(&s, TABLE_REVOCATIONS, "u-1"), 1); /* until its tokens have expired */
 	assert_int_equal(rows_of(&s, "gatehouse-idempotency").count, 1);
