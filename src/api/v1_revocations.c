@@ -15,8 +15,9 @@ enum { REVOCATIONS_PAGE_DEFAULT = 100 };
 
 struct revoke_call {
 	struct revocation q;
-	bool              dry_run;
-	struct revoked    r;
+	struct bytes   personal; /* the subject of the token, if it is an address or a number of a person */
+	bool           dry_run;
+	struct revoked r;
 };
 
 /* ---- reading ---- */
@@ -156,7 +157,7 @@ static void read_token(struct v1_call *c, struct fields *f, struct revocation *q
 }
 
 /* Only what its issuer signed is believed. */
-static void read_whole_token(struct v1_call *c, struct fields *f, struct revocation *q)
+static void read_whole_token(struct v1_call *c, struct fields *f, struct revoke_call *v)
 {
 	struct bytes    text = fields_text(f, "token", TOKEN_BYTES_MAX);
 	struct v1_token t;
@@ -172,12 +173,31 @@ static void read_whole_token(struct v1_call *c, struct fields *f, struct revocat
 		fields_fail(f, "token", ERR_INVALID, "has no jti; revoke the tokens of its user or client");
 	if (fields_failed(f))
 		return;
-	*q = (struct revocation){.kind = REVOKED_TOKEN,
-	                         .issuer = t.jwt.issuer,
-	                         .name = t.jwt.id,
-	                         .expires_s = t.jwt.expires_us / 1000000};
-	v1_resource(c, "issuer", q->issuer);
-	v1_resource(c, "user", t.jwt.subject);
+	v->q = (struct revocation){.kind = REVOKED_TOKEN,
+	                           .issuer = t.jwt.issuer,
+	                           .name = t.jwt.id,
+	                           .expires_s = t.jwt.expires_us / 1000000};
+	v1_resource(c, "issuer", v->q.issuer);
+	if (identifier_looks_like(t.jwt.subject) == NULL)
+		v1_resource(c, "user", t.jwt.subject);
+	else
+		v->personal = t.jwt.subject;
+}
+
+/* Whose token it is, if its subject is an address: the user who has verified it, else whoever that is. No refusal says the address. */
+static enum err_code check_owner(struct v1_call *c, struct bytes subject, struct err *err)
+{
+	struct bytes       email, name = token_subject(&c->ctx, subject, &email);
+	struct email_owner owner = {0};
+	struct err         ignored;
+
+	if (email.len > 0 && email_owner_find(&c->ctx, email, &owner, err) != ERR_NONE)
+		return err->code;
+	if (owner.found && owner.verified)
+		name = owner.user;
+	return v1_decide(c, "user", name, &ignored) == DECISION_ALLOWED
+	               ? ERR_NONE
+	               : err_set(err, ERR_ACCESS, "the policy of this key denies it the user of this token");
 }
 
 static void read_user(struct v1_call *c, struct fields *f, struct revocation *q)
@@ -210,7 +230,7 @@ enum err_code token_revoke_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, NULL, ERR_INVALID,
 		            "exactly one of token, jti (with issuer), user and client is required");
 	else if (fields_has(&f, "token"))
-		read_whole_token(c, &f, &v->q);
+		read_whole_token(c, &f, v);
 	else if (fields_has(&f, "jti"))
 		read_token(c, &f, &v->q);
 	else if (fields_has(&f, "user"))
@@ -227,6 +247,8 @@ enum err_code token_revoke_run(struct v1_call *c, struct err *err)
 {
 	struct revoke_call *v = c->request;
 
+	if (v->personal.len > 0 && check_owner(c, v->personal, err) != ERR_NONE)
+		return err->code;
 	if (revocation_add(&c->ctx, &v->q, &v->r, err) != ERR_NONE)
 		return err->code;
 	if (v->q.kind == REVOKED_USER)

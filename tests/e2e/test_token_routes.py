@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -491,6 +492,34 @@ def test_policies_decide_who_may_verify_whose_tokens(issuer, tmp_path):
         assert ask(but, "x.y.z")[1]["reason"] == "malformed"
         assert ask(but, issuer.token("clerk"), journey="SIGN_IN", actions=["PASSWORD_ENTRY"])[0] == 403
         assert ask(neither, issuer.token("clerk"))[0] == 403 and ask(None, issuer.token("clerk"))[0] == 401
+    finally:
+        stop(server.process)
+        shutil.rmtree(server.data, ignore_errors=True)
+
+
+def test_a_token_is_revoked_only_by_a_key_that_may_revoke_its_users_whether_its_subject_is_an_id_or_an_address(issuer, tmp_path):
+    server = Guarded("--identity", str(issuer.identity(tmp_path)))
+    try:
+        allow = {"Effect": "Allow", "Action": "gatehouse:*", "Resource": "*"}
+        users = "arn:aws:gatehouse:*:*:user/"
+        admin = server.make("admin", policy(allow))
+        but = server.make("but", policy(allow, {"Effect": "Deny", "Action": "gatehouse:RevokeToken", "Resource": users + "boss"}))
+        issuers = server.make("issuers", policy({"Effect": "Allow", "Action": "gatehouse:RevokeToken", "Resource": "arn:aws:gatehouse:*:*:issuer/*"}))
+        wait_until(lambda: call(server, admin, "POST", "/v1/tokens/verify", {"token": issuer.token()})[1].get("valid"), "no keys")
+        made = call(server, admin, "POST", "/v1/users", {"id": "boss", "email": "the.boss@example.org"})[1]["claim"]
+        assert call(server, admin, "POST", f"/v1/users/boss/emails/{made['id']}/verify", {"code": made["code"]})[1]["verified"]
+        revoke = lambda key, subject: call(server, key, "POST", "/v1/tokens/revoke", {"token": issuer.token(subject, jti=fresh("jti"))})  # noqa: E731
+        for key in (but, issuers):
+            for subject in ("boss", "the.boss@example.org", "The.Boss@EXAMPLE.org"):
+                status, problem = revoke(key, subject)
+                assert status == 403 and "@" not in problem["detail"], (subject, problem)
+        assert revoke(issuers, "stranger@example.org")[0] == 403
+        assert call(server, admin, "GET", "/v1/revocations")[1]["revocations"] == []
+        for key, subject in ((but, "clerk"), (but, "stranger@example.org"), (admin, "boss"), (admin, "the.boss@example.org")):
+            assert revoke(key, subject)[0] == 200, subject
+        assert len(call(server, admin, "GET", "/v1/revocations")[1]["revocations"]) == 4
+        audit = (Path(server.data) / "audit.log").read_text()
+        assert "example.org" not in audit
     finally:
         stop(server.process)
         shutil.rmtree(server.data, ignore_errors=True)
