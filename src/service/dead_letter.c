@@ -162,8 +162,12 @@ enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, str
 enum err_code sync_give_up(struct context *ctx, const struct sync_record *q, enum err_code why,
                            struct sync_delivery *out, struct err *err)
 {
-	struct err last;
+	struct err    last;
+	struct user   u;
+	enum err_code rc = user_take(ctx, q->id, &(struct user_match){0}, &u, err);
 
+	if (rc != ERR_NONE && rc != ERR_NOT_FOUND) /* deleted, or being erased */
+		return rc;
 	err_set(&last, why, "it failed for the moment, every time that it was tried");
 	return letter_put(ctx, q, &last, out, err);
 }

@@ -39,7 +39,7 @@ struct sync_delivery {
 enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, struct sync_delivery *out,
                            struct err *err);
 
-/* The last try failed for the moment, too: a letter, whatever stands in the way. */
+/* The last try failed for the moment, too: a letter, whatever stands in the way. ERR_NOT_NOW as above. */
 enum err_code sync_give_up(struct context *ctx, const struct sync_record *q, enum err_code why,
                            struct sync_delivery *out, struct err *err);
 

@@ -194,13 +194,14 @@ TEST(dead_letters, nothing_is_kept_of_a_user_that_is_deleted_or_being_erased_3)
 	service_open(&s, NULL);
 	applied(&s, record("bob", NULL));
 	turn_take(&s, &c.turn, become);
+	c.why = ERR_THROTTLED;
 	assert_int_equal(turn_try(&s, &c.turn, deliver), ERR_NOT_NOW);
+	assert_int_equal(turn_try(&s, &c.turn, give_up), ERR_NOT_NOW);
 	fixture_ok(&s.f, "UpdateItem",
 	           "{'TableName':'users','Key':{'PK':{'S':'USER#bob'},'SK':{'S':'PROFILE'}},"
 	           "'UpdateExpression':'SET #s = :e','ExpressionAttributeNames':{'#s':'status'},"
 	           "'ExpressionAttributeValues':{':e':{'S':'erasing'}}}");
 	assert_int_equal(turn_try(&s, &c.turn, deliver), ERR_NOT_NOW);
-	c.why = ERR_THROTTLED;
 	assert_int_equal(turn_try(&s, &c.turn, give_up), ERR_NOT_NOW);
 	assert_int_equal(grouped(&s).letters, 0);
 	service_close(&s);
