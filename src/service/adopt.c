@@ -334,9 +334,12 @@ const struct job_kind adopt_job = {
 enum err_code adopt_start(struct context *ctx, const struct job_new *terms, struct job_started *out,
                           struct err *err)
 {
-	struct job_new q = *terms;
+	static const char *const none[] = {NULL};
+	struct job_new           q = *terms;
 
 	q.kind = &adopt_job;
 	q.unique = BYTES("users");
-	return job_start(ctx, &q, out, err);
+	if (job_start(ctx, &q, out, err) != ERR_NONE)
+		return err->code;
+	return job_started_check(out, &q, none, err);
 }

@@ -25,7 +25,7 @@ enum {
 
 extern const struct job_kind adopt_job;
 
-/* One at a time. */
+/* One at a time. ERR_NOT_NOW: a dry run runs, and this is to be none, or the other way round. */
 enum err_code adopt_start(struct context *ctx, const struct job_new *terms, struct job_started *out,
                           struct err *err);
 

@@ -190,6 +190,27 @@ enum err_code job_start(struct context *ctx, const struct job_new *q, struct job
 	return ERR_NONE;
 }
 
+static bool args_agree(const struct item *a, const struct item *b, const char *name)
+{
+	const struct value *x = item_get(a, bytes_of(name)), *y = item_get(b, bytes_of(name));
+
+	return x == NULL || y == NULL ? x == y : value_equal(x, y);
+}
+
+enum err_code job_started_check(const struct job_started *s, const struct job_new *q,
+                                const char *const *names, struct err *err)
+{
+	bool same = s->job.dry_run == q->dry_run;
+
+	for (; s->existed && *names != NULL; names++)
+		same = same && args_agree(&s->job.args, &q->args, *names);
+	return !s->existed || same ? ERR_NONE
+	                           : err_set(err, ERR_NOT_NOW,
+	                                     "job %.*s runs, which was asked for something else; wait for "
+	                                     "it, or cancel it",
+	                                     BYTES_ARG(s->job.id));
+}
+
 enum err_code job_start_periodic(struct context *ctx, const struct job_kind *kind, struct job_started *out,
                                  struct err *err)
 {

@@ -106,6 +106,11 @@ struct job_started {
 enum err_code job_start(struct context *ctx, const struct job_new *q, struct job_started *out,
                         struct err *err);
 
+/* Is the one that runs already what was asked for? It does as well if it is a dry run or none, as asked, and these args (names; NULL
+ * last) are the same. ERR_NOT_NOW: it is not. Nothing, if one was started. */
+enum err_code job_started_check(const struct job_started *s, const struct job_new *q,
+                                const char *const *names, struct err *err);
+
 /* The worker looks now, and not only at its next round. Any thread; nothing if no worker runs. */
 void jobs_wake(const struct services *s);
 

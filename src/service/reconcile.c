@@ -360,10 +360,11 @@ const struct job_kind reconcile_job = {.name = "reconcile",
 enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, struct job_started *out,
                               struct err *err)
 {
-	struct providers      *all = providers_acquire(ctx->services);
-	const struct provider *p = provider_named(all, q->provider);
-	struct job_new         job = {
-	                .kind = &reconcile_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("PERIODIC")};
+	static const char *const terms[] = {"provider", "suspend", NULL};
+	struct providers        *all = providers_acquire(ctx->services);
+	const struct provider   *p = provider_named(all, q->provider);
+	struct job_new           job = {
+	                  .kind = &reconcile_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("PERIODIC")};
 	struct row args;
 	bool       known = q->provider.len == 0 || p != NULL;
 
@@ -382,7 +383,9 @@ enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, st
 	if (ctx->trace.len > 0)
 		row_set_text(&args, "trace", ctx->trace);
 	job.args = row_item(&args);
-	return job_start(ctx, &job, out, err);
+	if (job_start(ctx, &job, out, err) != ERR_NONE)
+		return err->code;
+	return job_started_check(out, &job, terms, err);
 }
 
 /* ---- who is missing ---- */

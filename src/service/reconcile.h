@@ -40,7 +40,8 @@ struct reconcile {
 	int64_t      rate; /* users per second; 0: the provider's */
 };
 
-/* Adds to the changes. One runs at a time. ERR_NOT_FOUND: there is no such provider. */
+/* Adds to the changes. One runs at a time. ERR_NOT_FOUND: there is no such provider. ERR_NOT_NOW: one runs that was asked for
+ * something else. */
 enum err_code reconcile_start(struct context *ctx, const struct reconcile *q, struct job_started *out,
                               struct err *err);
 

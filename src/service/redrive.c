@@ -45,13 +45,16 @@ const struct job_kind redrive_job = {
 enum err_code redrive_start(struct context *ctx, const struct redrive *q, struct job_started *out,
                             struct err *err)
 {
-	struct job_new job = {
-	        .kind = &redrive_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("all")};
+	static const char *const terms[] = {"error", NULL};
+	struct job_new           job = {
+	                  .kind = &redrive_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("all")};
 	struct row args;
 
 	row_init(&args, ctx->arena);
 	if (q->error.len > 0)
 		row_set_text(&args, "error", q->error);
 	job.args = row_item(&args);
-	return job_start(ctx, &job, out, err);
+	if (job_start(ctx, &job, out, err) != ERR_NONE)
+		return err->code;
+	return job_started_check(out, &job, terms, err);
 }

@@ -16,7 +16,7 @@ struct redrive {
 	int64_t      rate; /* 0: REDRIVE_RATE */
 };
 
-/* Adds to the changes. One runs at a time. */
+/* Adds to the changes. One runs at a time. ERR_NOT_NOW: one runs that was asked for something else. */
 enum err_code redrive_start(struct context *ctx, const struct redrive *q, struct job_started *out,
                             struct err *err);
 

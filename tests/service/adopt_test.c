@@ -176,6 +176,22 @@ TEST(adopt, a_dry_run_counts_and_changes_nothing)
 	service_close(&s);
 }
 
+TEST(adopt, one_runs_at_a_time_and_a_dry_run_does_not_pass_for_the_real_one)
+{
+	struct service s;
+	struct call    c = {.terms = {.dry_run = true}};
+	struct bytes   id;
+
+	open(&s);
+	turn_take(&s, &c.turn, start);
+	id = c.started.job.id;
+	turn_take(&s, &c.turn, start);
+	assert_true(c.started.existed && bytes_equal(c.started.job.id, id));
+	c.terms.dry_run = false;
+	assert_int_equal(turn_try(&s, &c.turn, start), ERR_NOT_NOW);
+	service_close(&s);
+}
+
 /* (1) */
 TEST(adopt, of_two_who_want_one_address_one_gets_it_and_the_other_is_reported)
 {

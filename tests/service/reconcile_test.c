@@ -351,6 +351,14 @@ TEST(reconcile, one_runs_at_a_time_and_a_provider_that_is_gone_ends_it)
 	turn_take(&s, &c.turn, start);
 	assert_true(c.started.existed);
 	assert_true(bytes_equal(c.started.job.id, id));
+	for (int i = 0; i < 3; i++) { /* who asks for something else is not told that it is being done */
+		c.reconcile = (struct reconcile){.dry_run = i == 0, .suspend = i == 1};
+		if (i == 2)
+			c.reconcile.provider = BYTES("pool");
+		assert_int_equal(turn_try(&s, &c.turn, start), ERR_NOT_NOW);
+		assert_non_null(strstr(s.f.err.text, arena_printf(&s.f.arena, "%.*s", BYTES_ARG(id)).data));
+	}
+	c.reconcile = (struct reconcile){.dry_run = false};
 	document_put(&in_force, &none->base);
 	finished(&s, &reconcile_job, id);
 	c.reconcile.provider = BYTES("pool");
@@ -388,7 +396,12 @@ TEST(redrive, all_letters_of_a_group_are_delivered_and_those_that_fail_again_sta
 	reconciled(&s, (struct reconcile){.dry_run = false});
 	assert_int_equal(letters(&s), 3);
 	turn_take(&s, &c.turn, start_redrive);
-	job = finished(&s, &redrive_job, c.started.job.id);
+	job = c.started.job;
+	c.redrive.dry_run = false; /* a dry run runs */
+	assert_int_equal(turn_try(&s, &c.turn, start_redrive), ERR_NOT_NOW);
+	c.redrive = (struct redrive){.dry_run = true, .error = BYTES("limit-exceeded")};
+	assert_int_equal(turn_try(&s, &c.turn, start_redrive), ERR_NOT_NOW);
+	job = finished(&s, &redrive_job, job.id);
 	assert_int_equal(number(&job, "letters"), 3);
 	c.redrive = (struct redrive){.error = BYTES("limit-exceeded")};
 	turn_take(&s, &c.turn, start_redrive);
