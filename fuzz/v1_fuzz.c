@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "api/v1_routes.h"
 #include "json/yaml.h"
+#include "service/event.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rules.h"
@@ -64,7 +65,7 @@ enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
 struct world {
 	struct json_reader  *json;
 	struct services      services;
-	struct document_kind kinds[3];
+	struct document_kind kinds[4];
 };
 
 static void require(bool holds, const char *what)
@@ -98,7 +99,12 @@ static struct world *world_open(void)
 	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,
 	                                     limits_holder(w->services.limits), NULL, NULL};
 	w->kinds[2] = (struct document_kind){"users", user_policy_parse, &w->services.users, NULL, NULL};
-	require(policy_store_open(&w->services.policies, w->kinds, 3, NULL, &err) == ERR_NONE,
+	w->kinds[3] = (struct document_kind){.name = "events",
+	                                     .parse = event_policy_parse,
+	                                     .holder = &w->services.events.policy,
+	                                     .changed = event_settings_changed,
+	                                     .ctx = &w->services.events};
+	require(policy_store_open(&w->services.policies, w->kinds, 4, NULL, &err) == ERR_NONE,
 	        "the policies that ship");
 	return w;
 }

@@ -23,7 +23,8 @@ static enum err_code find_kind(struct v1_call *c, struct err *err)
 	p->kind = policy_store_kind(c->ctx.services->policies, c->params[0]);
 	c->request = p;
 	if (p->kind == NULL)
-		return err_field(err, ERR_NOT_FOUND, "name", "name: must be attempts, limits or users");
+		return err_field(err, ERR_NOT_FOUND, "name",
+		                 "name: must be attempts, limits, users or events");
 	v1_resource(c, "policy", c->params[0]);
 	return ERR_NONE;
 }

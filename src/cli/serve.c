@@ -90,7 +90,8 @@ static const struct option_spec options[] = {
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",
-         "policies for attempts, limits and users, in YAML; reloaded when the file changes (default: the "
+         "policies for attempts, limits, users and events, in YAML; reloaded when the file changes (default: "
+         "the "
          "ones set "
          "with PUT /v1/policies, else the built-in ones)",
          AT(o.policies), 0, 0},

@@ -11,6 +11,7 @@
 #include "server/own_call.h"
 #include "service/context.h"
 #include "service/email_code.h"
+#include "service/event.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/provider.h"
@@ -75,12 +76,18 @@ static enum err_code open_index(const struct service_tables *tables, struct stor
 /* ---- policies ---- */
 
 static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document_holder *rules,
-                       struct document_holder *limits, struct document_holder *users)
+                       struct document_holder *limits, struct document_holder *users,
+                       struct event_settings *events)
 {
 	kinds[0] = (struct document_kind){
 	        .name = "attempts", .parse = rules_parse, .holder = rules, .inherit = rule_tally_inherit};
 	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
 	kinds[2] = (struct document_kind){.name = "users", .parse = user_policy_parse, .holder = users};
+	kinds[3] = (struct document_kind){.name = "events",
+	                                  .parse = event_policy_parse,
+	                                  .holder = &events->policy,
+	                                  .changed = event_settings_changed,
+	                                  .ctx = events};
 }
 
 /* Reads them as a start would, and puts nothing into force. */
@@ -88,9 +95,10 @@ static enum err_code check_policies(const struct serve_options *options, struct 
 {
 	struct document_kind   kinds[POLICY_KINDS];
 	struct document_holder rules, limits, users;
+	struct event_settings  events = {0};
 	struct policy_store   *store;
 
-	kinds_init(kinds, &rules, &limits, &users);
+	kinds_init(kinds, &rules, &limits, &users, &events);
 	if (policy_store_open(&store, kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	policy_store_close(store);
@@ -195,12 +203,13 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 	struct context ctx = {.services = &s->all, .arena = &arena, .caller = BYTES("-")};
 	enum err_code  rc;
 
-	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits), &s->all.users);
+	kinds_init(s->kinds, &s->all.rules, limits_holder(s->all.limits), &s->all.users, &s->all.events);
 	if (policy_store_open(&s->all.policies, s->kinds, POLICY_KINDS, options->policies, err) != ERR_NONE)
 		return err->code;
 	arena_init(&arena);
 	ctx_begin(&ctx, store->backend->read_begin(store, &arena));
 	rc = policy_store_load(s->all.policies, &ctx, err);
+	event_settings_changed(&s->all.events); /* also if nothing but what ships is in force */
 	store->backend->read_end(store, ctx.table);
 	arena_release(&arena);
 	return rc;

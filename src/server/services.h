@@ -7,7 +7,7 @@
 #include "service/sync.h"
 #include "table/store.h"
 
-enum { POLICY_KINDS = 3 };
+enum { POLICY_KINDS = 4 };
 
 struct server_services {
 	struct services        all;

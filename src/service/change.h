@@ -33,6 +33,7 @@ enum {
 enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 
 struct event_pending;
+struct event_policy;
 struct looked;
 struct row_read;
 struct partition_read;
@@ -46,9 +47,10 @@ struct changes {
 	bool                too_many; /* more than fit: nothing can be committed */
 	bool                certain;  /* see changes_confirm */
 
-	struct event_pending *events;     /* to be published with it */
-	uint32_t              event_rows; /* that they will take */
-	bool                  published;  /* there are events in it: once it is committed, readers are told */
+	struct event_pending      *events;       /* to be published with it */
+	uint32_t                   event_rows;   /* that they will take */
+	uint32_t                   published;    /* how many were, in the commit */
+	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;

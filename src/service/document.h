@@ -1,6 +1,6 @@
 /* Documents: policies in force. One is made of a JSON or YAML tree, never changes afterwards, and is counted:
  * whoever acquired it may read it without a lock while the next one is already in force. A kind of policies
- * (attempts, limits, users) has a struct of its own that begins with this one and lives in its arena. */
+ * (attempts, limits, users, events) has a struct of its own that begins with this one and lives in its arena. */
 #ifndef SERVICE_DOCUMENT_H
 #define SERVICE_DOCUMENT_H
 

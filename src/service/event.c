@@ -1,35 +1,9 @@
 /* Events: rows from what was published. See event.h. */
 #include "service/event.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/crypto.h"
 #include "service/limit.h"
 #include "service/row.h"
-
-static const char *const type_names[EVENT_TYPE_COUNT] = {
-#define X(id, type) [id] = type,
-        EVENT_TYPES(X)
-#undef X
-};
-
-_Static_assert(EVENT_TYPE_COUNT <= 64, "event_settings.on has a bit for each type");
-
-const char *event_type_name(enum event_type type)
-{
-	return type_names[type];
-}
-
-enum event_type event_type_named(struct bytes name)
-{
-	unsigned i = 0;
-
-	while (i < EVENT_TYPE_COUNT && !bytes_is(name, type_names[i]))
-		i++;
-	return (enum event_type)i;
-}
 
 uint32_t event_shards(const struct services *services)
 {
@@ -40,24 +14,67 @@ uint32_t event_shards(const struct services *services)
 
 /* What was published and has no number yet. */
 struct event_pending {
-	struct event_pending        *next;
-	const struct event_settings *settings;
-	struct event                 event;
-	struct bytes                 trace;
-	struct bytes                 erased; /* what the subject was called if it was erased before */
-	uint32_t                     shard;
+	struct event_pending *next;
+	struct services      *services;
+	struct bytes          source;
+	struct event          event;
+	struct bytes          trace;
+	uint32_t              shard;
 };
+
+/* ---- settings ---- */
+
+void event_settings_changed(void *ctx)
+{
+	struct event_settings *settings = ctx;
+	struct event_policy   *now = document_acquire(&settings->policy);
+
+	atomic_store(&settings->on, now == NULL ? 0 : now->on);
+	if (now != NULL)
+		document_release(&now->base);
+}
+
+/* A copy: a call holds no reference that somebody would have to give back. */
+const struct event_policy *ctx_event_policy(struct context *ctx)
+{
+	const struct event_policy *seen;
+	struct event_policy       *now, *copy;
+
+	if (ctx->changes.event_policy != NULL)
+		return ctx->changes.event_policy;
+	copy = arena_alloc(ctx->arena, sizeof(*copy));
+	now = document_acquire(&ctx->services->events.policy);
+	seen = now == NULL ? &event_policy_usual : now;
+	*copy = (struct event_policy){.source = arena_copy(ctx->arena, seen->source),
+	                              .on = seen->on,
+	                              .personal = seen->personal,
+	                              .keep_s = seen->keep_s,
+	                              .lag_max_s = seen->lag_max_s,
+	                              .near_limit = seen->near_limit,
+	                              .outbox = seen->outbox};
+	if (now != NULL)
+		document_release(&now->base);
+	ctx->changes.event_policy = copy;
+	return copy;
+}
+
+bool ctx_publishes_personal(struct context *ctx, enum event_type type)
+{
+	return (ctx_event_policy(ctx)->personal & EVENT_BIT(type)) != 0;
+}
 
 /* ---- publishing ---- */
 
 /* Spread evenly, and the same for ever: FNV-1a. (3) */
-static uint32_t shard_of(const struct event_settings *settings, struct bytes subject)
+static uint32_t shard_of(uint32_t shards, struct bytes subject)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
+	if (shards <= 1)
+		return 0;
 	for (size_t i = 0; i < subject.len; i++)
 		hash = (hash ^ (uint8_t)subject.data[i]) * UINT64_C(0x100000001b3);
-	return settings->shards > 1 ? (uint32_t)((hash >> 32) % settings->shards) : 0;
+	return (uint32_t)((hash >> 32) % shards);
 }
 
 /* How many rows one more event takes, so that there is room for all of them when it is committed. */
@@ -76,44 +93,54 @@ static uint32_t rows_of(const struct context *ctx, const struct event_pending *e
 
 void ctx_publish(struct context *ctx, const struct event *e)
 {
-	const struct event_settings *settings = &ctx->services->events;
-	struct changes              *c = &ctx->changes;
-	struct event_pending        *p, **last = &c->events;
+	struct changes       *c = &ctx->changes;
+	struct event_pending *p, **last = &c->events;
 
-	if ((settings->on >> e->type & 1) == 0)
+	if (!ctx_publishes(ctx, e->type))
 		return;
 	p = arena_alloc(ctx->arena, sizeof(*p));
-	*p = (struct event_pending){.settings = settings,
+	*p = (struct event_pending){.services = ctx->services,
+	                            .source = ctx_event_policy(ctx)->source,
 	                            .event = *e,
 	                            .trace = ctx->trace,
-	                            .erased = event_subject_erased(ctx, e->subject),
-	                            .shard = shard_of(settings, e->subject)};
+	                            .shard = shard_of(event_shards(ctx->services), e->subject)};
 	c->event_rows += rows_of(ctx, p);
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = p;
 }
 
-void ctx_published(const struct context *ctx)
+void ctx_published(struct context *ctx)
 {
 	const struct event_post *post = &ctx->services->event_post;
 
-	if (ctx->changes.published && post->wake != NULL)
+	if (ctx->changes.published > 0 && post->wake != NULL)
 		post->wake(post->ctx);
 }
 
 /* ---- subjects that are erased ---- */
 
+static struct bytes erased_name(const struct services *s, struct arena *a, struct bytes subject)
+{
+	struct bytes hash = identifier_hash_text(&s->identifiers, a, "erased", subject);
+
+	return arena_printf(a, "erased:%.*s", BYTES_ARG(hash));
+}
+
 struct bytes event_subject_erased(struct context *ctx, struct bytes subject)
 {
-	struct bytes hash = identifier_hash_text(&ctx->services->identifiers, ctx->arena, "erased", subject);
-
-	return arena_printf(ctx->arena, "erased:%.*s", BYTES_ARG(hash));
+	return erased_name(ctx->services, ctx->arena, subject);
 }
 
 static struct bytes subject_key(struct arena *a, struct bytes subject)
 {
-	return arena_printf(a, "SUBJECT#%.*s", BYTES_ARG(subject));
+	static const char prefix[] = "SUBJECT#";
+	char             *text = arena_alloc(a, sizeof(prefix) - 1 + subject.len);
+
+	memcpy(text, prefix, sizeof(prefix) - 1);
+	if (subject.len > 0)
+		memcpy(text + sizeof(prefix) - 1, subject.data, subject.len);
+	return (struct bytes){text, sizeof(prefix) - 1 + subject.len};
 }
 
 enum err_code event_number_move(struct context *ctx, struct bytes subject, struct err *err)
@@ -149,13 +176,14 @@ struct numbering {
 	struct err     *err;
 };
 
-/* A number, by its row; `before`: what its partition was called, if it is not there. */
+/* A number, by its row. */
 struct sequence {
-	struct bytes pk, sk, before;
-	const char  *name;
+	struct bytes pk, sk, name;
+	const struct event_pending
+	        *of; /* a subject's: which may have been erased before; NULL: the head of the log */
 };
 
-/* What the row says, or the one before it; 0: there is neither. */
+/* What the row says, or that of the subject before it was erased; 0: there is neither. */
 static enum err_code number_last(const struct numbering *n, const struct sequence *q, int64_t *out)
 {
 	struct looked seen;
@@ -163,12 +191,14 @@ static enum err_code number_last(const struct numbering *n, const struct sequenc
 	looked_init(&seen, q->pk, q->sk);
 	if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
 		return n->err->code;
-	if (!seen.found && q->before.len > 0) {
-		looked_init(&seen, q->before, q->sk);
+	if (!seen.found && q->of != NULL) {
+		struct bytes before = erased_name(q->of->services, n->c->arena, q->of->event.subject);
+
+		looked_init(&seen, subject_key(n->c->arena, before), q->sk);
 		if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
 			return n->err->code;
 	}
-	*out = seen.found ? row_i64(&seen.item, q->name, 0) : 0;
+	*out = seen.found ? row_i64(&seen.item, q->name.data, 0) : 0;
 	return ERR_NONE;
 }
 
@@ -176,18 +206,17 @@ static enum err_code number_last(const struct numbering *n, const struct sequenc
 static enum err_code number_next(const struct numbering *n, const struct sequence *q, int64_t *out)
 {
 	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
-	struct row                row;
+	struct member            *m = arena_array(n->c->arena, 3, sizeof(*m));
 
 	if (earlier != NULL)
-		*out = row_i64(&earlier->item, q->name, 0);
+		*out = row_i64(&earlier->item, q->name.data, 0);
 	else if (number_last(n, q, out) != ERR_NONE)
 		return n->err->code;
 	++*out;
-	row_init(&row, n->c->arena);
-	row_set_text(&row, "PK", q->pk);
-	row_set_text(&row, "SK", q->sk);
-	row_set_i64(&row, q->name, *out);
-	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row_item(&row), NULL);
+	m[0] = (struct member){BYTES("PK"), value_string(q->pk)};
+	m[1] = (struct member){BYTES("SK"), value_string(q->sk)};
+	m[2] = (struct member){q->name, value_i64(*out)};
+	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], (struct item){m, 3}, NULL);
 	return ERR_NONE;
 }
 
@@ -203,56 +232,92 @@ static struct bytes id_make(struct changes *c)
 	return (struct bytes){text, EVENT_ID_CHARS};
 }
 
-static struct bytes time_text(struct arena *a, int64_t now_us)
+static void digits_write(char *to, int count, int64_t number)
 {
-	char seconds[LIMIT_TIME_TEXT];
-
-	limit_time_format(now_us, seconds); /* …:40Z */
-	return arena_printf(a, "%.*s.%06dZ", LIMIT_TIME_TEXT - 1, seconds, (int)(now_us % 1000000));
+	for (int i = count - 1; i >= 0; i--, number /= 10)
+		to[i] = (char)('0' + number % 10);
 }
 
-static struct item event_row(const struct numbering *n, const struct event_pending *p, struct bytes log,
-                             int64_t position, int64_t seq)
+static struct bytes time_text(struct arena *a, int64_t now_us)
 {
-	const char   *type = type_names[p->event.type];
-	struct arena *a = n->c->arena;
-	struct row    row;
+	char *text = arena_alloc(a, EVENT_TIME_CHARS);
 
-	row_init(&row, a);
-	row_set_text(&row, "PK", log);
-	row_set_text(&row, "SK", arena_printf(a, "%0*" PRIi64, EVENT_POSITION_DIGITS, position));
-	row_set_i64(&row, "position", position);
-	row_set_i64(&row, "seq", seq);
-	row_set_text(&row, "specversion", BYTES("1.0"));
-	row_set_text(&row, "id", id_make(n->c));
-	row_set_text(&row, "type", bytes_of(type));
-	row_set_text(&row, "source", p->settings->source);
-	row_set_text(&row, "time", time_text(a, n->t->now_us));
-	row_set_text(&row, "subject", p->event.subject);
-	row_set_text(&row, "dataschema", arena_printf(a, "urn:gatehouse:event:%s:1", type));
+	limit_time_format(now_us, text); /* …:40Z */
+	text[LIMIT_TIME_TEXT - 1] = '.';
+	digits_write(text + LIMIT_TIME_TEXT, 6, now_us % 1000000);
+	text[EVENT_TIME_CHARS - 1] = 'Z';
+	return (struct bytes){text, EVENT_TIME_CHARS};
+}
+
+struct bytes event_position_text(struct arena *a, int64_t position)
+{
+	char *text = arena_alloc(a, EVENT_POSITION_DIGITS);
+
+	digits_write(text, EVENT_POSITION_DIGITS, position);
+	return (struct bytes){text, EVENT_POSITION_DIGITS};
+}
+
+/* The partition of a shard of the log. */
+struct bytes event_log_key(struct arena *a, uint32_t shard)
+{
+	return shard == 0 ? BYTES("LOG#0") : arena_printf(a, "LOG#%u", shard);
+}
+
+static const struct {
+	struct bytes type, schema;
+} names[EVENT_TYPE_COUNT] = {
+#define X(id, type) [id] = {BYTES_INIT(type), BYTES_INIT("urn:gatehouse:event:" type ":1")},
+        EVENT_TYPES(X)
+#undef X
+};
+
+/* Where it is in the log, and among its subject's. */
+struct numbers {
+	struct bytes log;
+	int64_t      position, seq;
+};
+
+enum { EVENT_ATTRIBUTES = 14 };
+
+/* In the order of their names, as an item is: this is done with every event, and sorting costs more. */
+static struct item event_row(const struct numbering *n, const struct event_pending *p,
+                             const struct numbers *at)
+{
+	struct arena  *a = n->c->arena;
+	struct member *first = arena_array(a, EVENT_ATTRIBUTES, sizeof(*first)), *m = first;
+
+	*m++ = (struct member){BYTES("PK"), value_string(at->log)};
+	*m++ = (struct member){BYTES("SK"), value_string(event_position_text(a, at->position))};
 	if (p->trace.len > 0)
-		row_set_text(&row, "correlationid", p->trace);
+		*m++ = (struct member){BYTES("correlationid"), value_string(p->trace)};
 	if (p->event.data.count > 0) {
-		row_set_text(&row, "datacontenttype", BYTES("application/json"));
-		row_set(&row, "data", (struct value){.type = VALUE_M, .map = p->event.data});
+		*m++ = (struct member){BYTES("data"), {.type = VALUE_M, .map = p->event.data}};
+		*m++ = (struct member){BYTES("datacontenttype"), value_string(BYTES("application/json"))};
 	}
-	return row_item(&row);
+	*m++ = (struct member){BYTES("dataschema"), value_string(names[p->event.type].schema)};
+	*m++ = (struct member){BYTES("id"), value_string(id_make(n->c))};
+	*m++ = (struct member){BYTES("position"), value_i64(at->position)};
+	*m++ = (struct member){BYTES("seq"), value_i64(at->seq)};
+	*m++ = (struct member){BYTES("source"), value_string(p->source)};
+	*m++ = (struct member){BYTES("specversion"), value_string(BYTES("1.0"))};
+	*m++ = (struct member){BYTES("subject"), value_string(p->event.subject)};
+	*m++ = (struct member){BYTES("time"), value_string(time_text(a, n->t->now_us))};
+	*m++ = (struct member){BYTES("type"), value_string(names[p->event.type].type)};
+	return (struct item){first, (uint32_t)(m - first)};
 }
 
 static enum err_code event_add(const struct numbering *n, const struct event_pending *p)
 {
 	struct arena   *a = n->c->arena;
-	struct bytes    log = arena_printf(a, "LOG#%u", p->shard);
-	struct sequence head = {.pk = BYTES("HEAD"), .sk = log, .name = "position"};
-	struct sequence subject = {.pk = subject_key(a, p->event.subject),
-	                           .sk = BYTES("SEQ"),
-	                           .before = subject_key(a, p->erased),
-	                           .name = "seq"};
-	int64_t         position, seq;
+	struct numbers  at = {.log = event_log_key(a, p->shard)};
+	struct sequence head = {.pk = BYTES("HEAD"), .sk = at.log, .name = BYTES("position")};
+	struct sequence subject = {
+	        .pk = subject_key(a, p->event.subject), .sk = BYTES("SEQ"), .name = BYTES("seq"), .of = p};
 
-	if (number_next(n, &head, &position) != ERR_NONE || number_next(n, &subject, &seq) != ERR_NONE)
+	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
 		return n->err->code;
-	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], event_row(n, p, log, position, seq), NULL);
+	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], event_row(n, p, &at), NULL);
+	n->c->published++;
 	return ERR_NONE;
 }
 
@@ -263,7 +328,6 @@ enum err_code events_add(struct changes *c, struct table *t, struct err *err)
 	for (const struct event_pending *p = c->events; p != NULL; p = p->next)
 		if (event_add(&n, p) != ERR_NONE)
 			return err->code;
-	c->published = true;
 	c->events = NULL;
 	c->event_rows = 0;
 	return ERR_NONE;

@@ -18,34 +18,7 @@
 #define SERVICE_EVENT_H
 
 #include "service/context.h"
-
-/* X(id, type) */
-#define EVENT_TYPES(X)                                                                                       \
-	X(EVENT_LOCK_SET, "lock.set")                                                                        \
-	X(EVENT_LOCK_CLEARED, "lock.cleared")                                                                \
-	X(EVENT_LOCK_EXPIRED, "lock.expired")                                                                \
-	X(EVENT_USER_CREATED, "user.created")                                                                \
-	X(EVENT_USER_UPDATED, "user.updated")                                                                \
-	X(EVENT_USER_DELETED, "user.deleted")                                                                \
-	X(EVENT_USER_SUSPENDED, "user.suspended")                                                            \
-	X(EVENT_USER_REACTIVATED, "user.reactivated")                                                        \
-	X(EVENT_USER_ERASED, "user.erased")                                                                  \
-	X(EVENT_TOKEN_REVOKED, "token.revoked")                                                              \
-	X(EVENT_EMAIL_ADDED, "email.added")                                                                  \
-	X(EVENT_EMAIL_VERIFIED, "email.verified")                                                            \
-	X(EVENT_EMAIL_REMOVED, "email.removed")                                                              \
-	X(EVENT_EMAIL_PRIMARY_CHANGED, "email.primary.changed")                                              \
-	X(EVENT_DEVICE_REGISTERED, "device.registered")                                                      \
-	X(EVENT_DEVICE_MOVED, "device.moved")                                                                \
-	X(EVENT_DEVICE_DEACTIVATED, "device.deactivated")                                                    \
-	X(EVENT_DEVICE_REMOVED, "device.removed")
-
-enum event_type {
-#define X(id, type) id,
-	EVENT_TYPES(X)
-#undef X
-	        EVENT_TYPE_COUNT
-};
+#include "service/event_policy.h"
 
 enum {
 	EVENT_SHARDS_MAX = 100,
@@ -60,18 +33,34 @@ struct event {
 	struct item     data; /* well-formed; empty: none */
 };
 
-/* "lock.set", and back; EVENT_TYPE_COUNT: there is no such type. */
-const char     *event_type_name(enum event_type type);
-enum event_type event_type_named(struct bytes name);
-
-/* Of the log, at least one. */
+/* Shards of the log, at least one. */
 uint32_t event_shards(const struct services *services);
+
+/* Is the type switched on? Ask before you put its data together. (4) */
+static inline bool ctx_publishes(const struct context *ctx, enum event_type type)
+{
+	return (atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) >> type & 1) != 0;
+}
+
+/* May events of this type carry addresses and sources? */
+bool ctx_publishes_personal(struct context *ctx, enum event_type type);
 
 /* With the changes of this context, if the type is switched on. It is valid until the commit. */
 void ctx_publish(struct context *ctx, const struct event *e);
 
-/* Tells readers of the log, if this context published something. After its commit, which is durable. Any thread. */
-void ctx_published(const struct context *ctx);
+/* After a commit of this context has become durable: whoever waits for events is told, if it published any. */
+void ctx_published(struct context *ctx);
+
+/* The policies of events as this call sees them: those that were in force when it first asked. */
+const struct event_policy *ctx_event_policy(struct context *ctx);
+
+/* document_kind's changed: what is switched on is what the policy in force says. ctx: the struct event_settings. */
+void event_settings_changed(void *ctx);
+
+/* ---- keys of rows ---- */
+
+struct bytes event_log_key(struct arena *a, uint32_t shard);         /* "LOG#0" */
+struct bytes event_position_text(struct arena *a, int64_t position); /* its sort key */
 
 /* ---- for erase.h ---- */
 

@@ -1,4 +1,4 @@
-/* The policy store: where policies come from. Each kind (attempts, limits, users) has one document in force, which is
+/* The policy store: where policies come from. Each kind (attempts, limits, users, events) has one document in force, which is
  * the file's section if a file was given, else the one that was PUT last, else what ships with the program.
  * A document that cannot be understood never comes into force: the old one stays.
  *
@@ -14,7 +14,7 @@
 #include "base/metric.h"
 #include "service/policy_rows.h"
 
-enum { POLICY_KINDS_MAX = 4, POLICY_DOCUMENT_BYTES_MAX = 256 * 1024 };
+enum { POLICY_KINDS_MAX = 8, POLICY_DOCUMENT_BYTES_MAX = 256 * 1024 };
 
 struct policy_store;
 

@@ -126,6 +126,8 @@ void push_publish(struct context *ctx, enum event_type type, const struct push_d
 	struct event e = {.type = type, .subject = d->user};
 	struct row   data;
 
+	if (!ctx_publishes(ctx, type))
+		return;
 	row_init(&data, ctx->arena);
 	row_set_text(&data, "deviceId", d->id);
 	if (text.len > 0)

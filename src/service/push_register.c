@@ -32,6 +32,8 @@ static void publish_moved(struct context *ctx, const struct push_device *from,
 	struct event e = {.type = EVENT_DEVICE_MOVED, .subject = from->user};
 	struct row   data;
 
+	if (!ctx_publishes(ctx, e.type))
+		return;
 	row_init(&data, ctx->arena);
 	row_set_text(&data, "deviceId", from->id);
 	row_set_text(&data, "toUserId", to->user);

@@ -97,6 +97,8 @@ static void publish(struct context *ctx, const struct revoked *r)
 	struct event e = {.type = EVENT_TOKEN_REVOKED, .subject = subject_of(ctx, r)};
 	struct row   data;
 
+	if (!ctx_publishes(ctx, e.type))
+		return;
 	row_init(&data, ctx->arena);
 	row_set_text(&data, "kind", bytes_of(revocation_kind_names[r->kind]));
 	if (r->not_before_s > 0)

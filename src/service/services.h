@@ -20,12 +20,12 @@ struct sync_numbers;
 
 /* What is published (event.h). All zeros: nothing is. */
 struct event_settings {
-	uint64_t     on;     /* a bit for each type */
-	struct bytes source; /* of the CloudEvents */
-	uint32_t     shards; /* of the log: by subject, and never changed while there are events */
+	struct document_holder policy; /* struct event_policy; none: the usual one */
+	_Atomic uint64_t       on;     /* its types, for whoever only asks whether one is on */
+	uint32_t shards; /* of the log: by subject, and never changed while there are events; 0: 1 */
 };
 
-/* Who reads the log of events as it grows (event_log.h). NULL: nobody does. wake never waits, and may be called by any thread. */
+/* Who is told that events were committed. All zeros: nobody is. Any thread; must not block. */
 struct event_post {
 	void (*wake)(void *ctx);
 	void *ctx;

@@ -246,6 +246,8 @@ void user_publish(struct context *ctx, enum event_type type, const struct user *
 	struct event e = {.type = type, .subject = u->id};
 	struct row   data;
 
+	if (!ctx_publishes(ctx, type))
+		return;
 	row_init(&data, ctx->arena);
 	row_set_i64(&data, "version", u->version);
 	e.data = row_item(&data);

@@ -17,6 +17,7 @@
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/rules.h"
+#include "service/event.h"
 #include "service/services.h"
 
 struct house {
@@ -384,5 +385,29 @@ TEST(v1, of_many_calls_with_one_idempotency_key_one_counts_and_all_have_its_answ
 	                 CALLERS);
 	assert_int_equal(call(&h, "/v1/attempts", WRONG_PASSWORD), 200);
 	assert_says(&h, "'count':2");
+	house_close(&h);
+}
+
+/* ---- who waits for events ---- */
+
+static void wake_count(void *ctx)
+{
+	atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+TEST(v1, a_call_that_published_wakes_whoever_waits_for_events_and_no_other_does)
+{
+	atomic_int   wakes = 0;
+	struct house h;
+
+	house_open(&h, POLICIES);
+	h.services.events.on = EVENT_BIT(EVENT_USER_CREATED);
+	h.services.event_post = (struct event_post){wake_count, &wakes};
+	assert_int_equal(call_with(&h, "/v1/users", "Idempotency-Key: one\r\n", "{'id':'ann'}"), 201);
+	assert_int_equal(wakes, 1);
+	assert_int_equal(call_with(&h, "/v1/users", "Idempotency-Key: one\r\n", "{'id':'ann'}"), 201);
+	assert_int_equal(call(&h, "/v1/users", "{'id':'ann'}"), 409);
+	assert_int_equal(call(&h, "/v1/users/ann/suspend", ""), 200); /* its types are off */
+	assert_int_equal(wakes, 1);
 	house_close(&h);
 }

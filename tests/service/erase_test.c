@@ -18,7 +18,7 @@ static void open(struct service *s)
 {
 	service_open(s, NULL);
 	s->all.jobs = (struct jobs_settings){.kinds = kinds, .counts = counts, .kind_count = 1};
-	s->all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("gatehouse"), .shards = 1};
+	s->all.events.on = EVENT_ALL;
 }
 
 /* ---- calls ---- */

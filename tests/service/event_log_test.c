@@ -10,8 +10,8 @@ static const enum event_type types[TYPES] = {EVENT_USER_CREATED, EVENT_LOCK_SET,
 static void log_open(struct scene *x, uint32_t shards)
 {
 	scene_open(x, 1, true);
-	x->s.all.events =
-	        (struct event_settings){.on = ~UINT64_C(0), .source = BYTES("gatehouse"), .shards = shards};
+	x->s.all.events.on = EVENT_ALL;
+	x->s.all.events.shards = shards;
 }
 
 static enum err_code publish_one(struct act *act, struct err *err)

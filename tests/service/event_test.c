@@ -7,7 +7,8 @@
 
 static void events_on(struct scene *x, uint64_t on, uint32_t shards)
 {
-	x->s.all.events = (struct event_settings){.on = on, .source = BYTES("gatehouse"), .shards = shards};
+	x->s.all.events.on = on;
+	x->s.all.events.shards = shards;
 }
 
 enum { SUBJECTS = 3 };

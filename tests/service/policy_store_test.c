@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "service/event.h"
 #include "service/limit_policy.h"
 #include "service/policy_store.h"
 #include "service/user_policy.h"
@@ -16,7 +17,8 @@
 struct documents {
 	struct service         s;
 	struct document_holder holder, limits, users;
-	struct document_kind   kinds[3];
+	struct event_settings  events;
+	struct document_kind   kinds[4];
 	struct policy_store   *store;
 	int                    changed;
 	char                   file[80];
@@ -51,12 +53,17 @@ static void store_init(struct documents *s)
 	        (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = &s->limits};
 	s->kinds[2] =
 	        (struct document_kind){.name = "users", .parse = user_policy_parse, .holder = &s->users};
+	s->kinds[3] = (struct document_kind){.name = "events",
+	                                     .parse = event_policy_parse,
+	                                     .holder = &s->events.policy,
+	                                     .changed = event_settings_changed,
+	                                     .ctx = &s->events};
 	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
 }
 
 static enum err_code store_open(struct documents *s, bool file)
 {
-	return policy_store_open(&s->store, s->kinds, 3, file ? s->file : NULL, &s->s.f.err);
+	return policy_store_open(&s->store, s->kinds, 4, file ? s->file : NULL, &s->s.f.err);
 }
 
 static void store_close(struct documents *s)

@@ -482,7 +482,7 @@ TEST(push_devices, what_happens_is_published_without_tokens)
 	union answer             r;
 
 	service_open(&s, NULL);
-	s.all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("test"), .shards = 1};
+	s.all.events.on = EVENT_ALL;
 	enrolled(&s, "ann", "phone", TOKEN("a"));
 	enrolled(&s, "ann", "phone", TOKEN("a")); /* a refresh is no news */
 	enrolled(&s, "bob", "phone", TOKEN("a"));

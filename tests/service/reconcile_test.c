@@ -286,7 +286,7 @@ TEST(reconcile, a_step_fits_a_commit_with_all_events_on_and_everyone_created_or_
 	struct job     job;
 
 	pool_open(&s, POOL_MAX);
-	s.all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("/test"), .shards = 1};
+	s.all.events.on = EVENT_ALL;
 	job = reconciled(&s, (struct reconcile){.suspend = true});
 	assert_int_equal(number(&job, "created"), POOL_MAX);
 	pool.count = 1; /* the others are gone, all at once */

@@ -321,7 +321,7 @@ TEST(revocation, each_is_published_without_the_jti)
 	union answer             r;
 
 	service_open(&s, NULL);
-	s.all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("test"), .shards = 1};
+	s.all.events.on = EVENT_ALL;
 	revoked(&s, (struct revocation){.kind = REVOKED_USER, .name = BYTES("ann")});
 	revoked(&s, (struct revocation){.kind = REVOKED_CLIENT, .name = BYTES("web")});
 	revoked(&s, (struct revocation){.kind = REVOKED_ALL});

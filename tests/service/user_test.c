@@ -197,7 +197,7 @@ TEST(users, what_happens_is_published_without_addresses)
 	struct call    c = {.patch = {.id = BYTES("ann")}, .status = USER_SUSPENDED};
 
 	service_open(&s, NULL);
-	s.all.events = (struct event_settings){.on = UINT64_MAX, .source = BYTES("test"), .shards = 1};
+	s.all.events.on = EVENT_ALL;
 	made(&s, "ann");
 	owned(&s, "ann", "ann@example.org");
 	turn_take(&s, &c.turn, become);
