@@ -3,6 +3,7 @@
 #include "outbound/webhook.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -14,6 +15,7 @@
 #define SECOND_US INT64_C(1000000)
 
 struct webhook {
+	struct sender    base;
 	struct arena     arena;
 	struct clock    *clock;
 	struct outbound *target;
@@ -198,6 +200,14 @@ static int64_t wait_asked(const struct outbound_response *r)
 	               : 0;
 }
 
+static struct webhook_answer unanswered(const struct err *err)
+{
+	struct webhook_answer r = {.end = WEBHOOK_LATER};
+
+	snprintf(r.error, sizeof(r.error), "%.*s", (int)sizeof(r.error) - 1, err->text);
+	return r;
+}
+
 struct webhook_answer webhook_send(struct webhook *w, const struct webhook_message *m, struct arena *a)
 {
 	int64_t                  now_s = clock_wall_us(w->clock) / SECOND_US;
@@ -216,10 +226,75 @@ struct webhook_answer webhook_send(struct webhook *w, const struct webhook_messa
 	outbound_header_add(&r, BYTES("webhook-timestamp"), arena_printf(a, "%" PRIi64, now_s));
 	outbound_header_add(&r, BYTES("webhook-signature"), webhook_signature(w, m, now_s, a));
 	if (outbound_call(w->target, &r, a, &answer, &err) != ERR_NONE)
-		return (struct webhook_answer){.end = WEBHOOK_LATER};
+		return unanswered(&err);
 	if (answer.status >= 200 && answer.status < 300) /* (1) */
 		return (struct webhook_answer){.end = WEBHOOK_TAKEN, .status = answer.status};
 	if (answer.status == 410)
 		return (struct webhook_answer){.end = WEBHOOK_GONE, .status = answer.status};
-	return (struct webhook_answer){WEBHOOK_LATER, answer.status, wait_asked(&answer)};
+	return (struct webhook_answer){
+	        .end = WEBHOOK_LATER, .status = answer.status, .wait_s = wait_asked(&answer)};
+}
+
+/* ---- events ---- */
+
+static bool is_about_the_event(int status)
+{
+	static const int others[] = {401, 403, 404, 405, 407, 408, 421, 423, 425, 429};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (status == others[i])
+			return false;
+	return status >= 400 && status < 500;
+}
+
+static void event_send(struct webhook *w, struct sender_event *e, struct arena *a)
+{
+	struct webhook_message m = {
+	        .id = e->id, .content_type = BYTES(WEBHOOK_EVENT_TYPE), .body = e->json, .trace = e->trace};
+	struct webhook_answer r = webhook_send(w, &m, a);
+
+	e->status = r.status;
+	e->wait_s = r.wait_s;
+	e->end = r.end == WEBHOOK_TAKEN         ? SENDER_SENT
+	         : r.end == WEBHOOK_GONE        ? SENDER_GONE
+	         : is_about_the_event(r.status) ? SENDER_REFUSED
+	                                        : SENDER_LATER;
+	if (r.status == 0)
+		snprintf(e->error, sizeof(e->error), "%s", r.error);
+	else if (e->end != SENDER_SENT)
+		snprintf(e->error, sizeof(e->error), "the receiver answered %d", r.status);
+}
+
+static void sender_send(struct sender *s, struct sender_event *list, uint32_t count, struct arena *a)
+{
+	for (uint32_t i = 0; i < count; i++)
+		event_send((struct webhook *)s, &list[i], a);
+}
+
+static void sender_stop(struct sender *s)
+{
+	webhook_stop((struct webhook *)s);
+}
+
+static void sender_close(struct sender *s)
+{
+	webhook_close((struct webhook *)s);
+}
+
+static const struct sender_kind webhook_kind = {.name = "webhook",
+                                                .batch_max = 1,
+                                                .batch_bytes_max = SIZE_MAX,
+                                                .send = sender_send,
+                                                .stop = sender_stop,
+                                                .close = sender_close};
+
+enum err_code webhook_sender_open(const struct webhook_options *options, struct sender **out, struct err *err)
+{
+	struct webhook *w;
+
+	if (webhook_open(options, &w, err) != ERR_NONE)
+		return err->code;
+	w->base.kind = &webhook_kind;
+	*out = &w->base;
+	return ERR_NONE;
 }

@@ -19,6 +19,7 @@
 #define OUTBOUND_WEBHOOK_H
 
 #include "outbound/outbound.h"
+#include "outbound/sender.h"
 
 enum {
 	WEBHOOK_SECRETS_MAX = 2,
@@ -63,11 +64,21 @@ enum webhook_end {
 
 struct webhook_answer {
 	enum webhook_end end;
-	int              status; /* 0: there was no answer */
-	int64_t          wait_s; /* LATER: what the receiver asked for; 0: nothing */
+	int              status;                    /* 0: there was no answer */
+	int64_t          wait_s;                    /* LATER: what the receiver asked for; 0: nothing */
+	char             error[SENDER_ERROR_CHARS]; /* LATER, without an answer: why */
 };
 
 struct webhook_answer webhook_send(struct webhook *w, const struct webhook_message *m, struct arena *a);
+
+/* ---- events: one message each, CloudEvents as structured JSON; webhook-id is the event's ---- */
+
+#define WEBHOOK_EVENT_TYPE "application/cloudevents+json"
+
+/* As webhook_open. A status that is about the event is REFUSED; one that may be about the receiver or our access to it (401, 403,
+ * 404, 405, 407, 408, 421, 423, 425, 429, redirects and 5xx) is LATER. */
+enum err_code webhook_sender_open(const struct webhook_options *options, struct sender **out,
+                                  struct err *err);
 
 /* A new id, random. */
 void webhook_id_make(char out[WEBHOOK_ID_CHARS]);

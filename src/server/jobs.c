@@ -18,6 +18,7 @@
 #include "service/push_job.h"
 #include "service/reconcile.h"
 #include "service/redrive.h"
+#include "service/undelivered.h"
 
 enum {
 	ID_BYTES_MAX = 64,
@@ -54,8 +55,9 @@ struct jobs {
 };
 
 static const struct job_kind *const all_kinds[] = {
-        &adopt_job,   &erase_job,  &reconcile_job,        &redrive_job,   &push_cleanup,
-        &push_repair, &push_erase, &mass_revocation_kind, &broadcast_job, NULL};
+        &adopt_job,     &erase_job,          &reconcile_job,   &redrive_job,
+        &push_cleanup,  &push_repair,        &push_erase,      &mass_revocation_kind,
+        &broadcast_job, &delivery_clean_job, &undelivered_job, NULL};
 
 const struct job_kind *const *jobs_kinds(unsigned *count)
 {

@@ -194,12 +194,29 @@ static bool is_heir(const struct erasing *e, const struct item *row)
 }
 
 /* What tells that a user was erased has no data, and is for those who have to erase theirs. */
-static bool owns_event(struct context *ctx, const struct erasing *e, const struct item *row)
+static bool is_of(const struct erasing *e, const struct item *row)
 {
-	(void)ctx;
 	return bytes_starts_with(row_text(row, "PK"), BYTES("LOG#")) &&
 	       !bytes_is(row_text(row, "type"), "user.erased") &&
 	       (erase_is_handle(e, row_text(row, "subject")) || is_heir(e, row));
+}
+
+/* A dead letter of a target, or one that was redriven, has a copy of a row of the log. NULL: this has none. */
+static const struct item *copy_of(const struct item *row)
+{
+	const struct value *copy = item_get(row, BYTES("event"));
+	bool                can = bytes_starts_with(row_text(row, "PK"), BYTES("DEAD#")) ||
+	           bytes_starts_with(row_text(row, "PK"), BYTES("TARGET#"));
+
+	return can && copy != NULL && copy->type == VALUE_M ? &copy->map : NULL;
+}
+
+static bool owns_event(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	const struct item *copy = copy_of(row);
+
+	(void)ctx;
+	return is_of(e, row) || (copy != NULL && is_of(e, copy));
 }
 
 /* Another's event stays as it is, but for the name. */
@@ -215,7 +232,7 @@ static struct item heir_blank(struct context *ctx, const struct erasing *e, cons
 	return row_item(&blank);
 }
 
-static struct item event_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+static struct item blank_of(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	struct row blank;
 
@@ -228,6 +245,17 @@ static struct item event_blank(struct context *ctx, const struct erasing *e, con
 	row_remove(&blank, "datacontenttype");
 	row_remove(&blank, "correlationid");
 	return row_item(&blank);
+}
+
+static struct item event_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	const struct item *copy = copy_of(row);
+	struct value       left = {.type = VALUE_M};
+
+	if (copy == NULL)
+		return blank_of(ctx, e, row);
+	left.map = blank_of(ctx, e, copy);
+	return item_with(ctx->arena, row, BYTES("event"), &left);
 }
 
 /* ---- the lists: events come last, for erasing other rows tells of it ---- */

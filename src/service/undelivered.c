@@ -1,0 +1,322 @@
+/* Undelivered events: see undelivered.h. */
+#include "service/undelivered.h"
+
+#include <inttypes.h>
+
+#include "service/row.h"
+
+/* ---- one ---- */
+
+bool undelivered_key_read(struct bytes text, struct undelivered_key *out)
+{
+	const char *dash = memchr(text.data, '-', text.len);
+	uint64_t    shard, position;
+
+	if (dash == NULL ||
+	    !bytes_to_u64((struct bytes){text.data, (size_t)(dash - text.data)}, EVENT_SHARDS_MAX - 1,
+	                  &shard) ||
+	    !bytes_to_u64((struct bytes){dash + 1, text.len - (size_t)(dash + 1 - text.data)}, INT64_MAX,
+	                  &position))
+		return false;
+	out->shard = (uint32_t)shard;
+	out->position = (int64_t)position;
+	return true;
+}
+
+struct bytes undelivered_key_text(struct arena *a, const struct undelivered *u)
+{
+	return arena_printf(a, "%u-%" PRIi64, u->shard, u->position);
+}
+
+static struct undelivered undelivered_of(const struct target *t, const struct item *row)
+{
+	const struct value *event = item_get(row, BYTES("event"));
+
+	return (struct undelivered){.target = t->name,
+	                            .shard = (uint32_t)row_i64(row, "shard", 0),
+	                            .position = row_i64(row, "position", 0),
+	                            .event = event != NULL && event->type == VALUE_M ? event->map
+	                                                                             : (struct item){0},
+	                            .error = row_text(row, "error"),
+	                            .status = row_i64(row, "status", 0),
+	                            .tries = row_i64(row, "tries", 0),
+	                            .since_s = row_i64(row, "since", 0),
+	                            .died_s = row_i64(row, "diedAt", 0),
+	                            .row = *row};
+}
+
+static enum err_code letter_look(struct context *ctx, const struct undelivered_key *key, struct target *t,
+                                 struct undelivered *out, struct err *err)
+{
+	struct looked row;
+
+	if (target_get(ctx, key->target, t, err) != ERR_NONE)
+		return err->code;
+	looked_init(&row, delivery_dead_pk(ctx->arena, t),
+	            delivery_dead_sk(ctx->arena, key->shard, key->position));
+	if (ctx_look_in(ctx, TABLE_EVENTS, &row, err) != ERR_NONE)
+		return err->code;
+	if (!row.found)
+		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such dead letter");
+	*out = undelivered_of(t, &row.item);
+	return ERR_NONE;
+}
+
+enum err_code undelivered_get(struct context *ctx, const struct undelivered_key *key, struct undelivered *out,
+                              struct err *err)
+{
+	struct target t;
+
+	return letter_look(ctx, key, &t, out, err);
+}
+
+/* The letter goes; the target counts it no longer. `retries`: so many retry rows more, of which the sender must know. */
+static enum err_code letters_taken(struct context *ctx, const struct target *t, int64_t letters,
+                                   int64_t retries, struct err *err)
+{
+	struct row row;
+
+	row_from(&row, ctx->arena, &t->row);
+	row_set_i64(&row, "dead", t->dead - letters);
+	row_set_i64(&row, "waiting", t->waiting + retries);
+	if (retries > 0)
+		row_set_i64(&row, "version", t->version + 1);
+	ctx_put(ctx, TABLE_EVENTS, row_item(&row));
+	return retries > 0 ? targets_changed(ctx, 0, err) : ERR_NONE;
+}
+
+static void letter_remove(struct context *ctx, const struct undelivered *u)
+{
+	ctx_delete(ctx, TABLE_EVENTS,
+	           row_key_two(ctx->arena, row_text(&u->row, "PK"), row_text(&u->row, "SK")));
+}
+
+enum err_code undelivered_delete(struct context *ctx, const struct undelivered_key *key, struct err *err)
+{
+	struct undelivered u;
+	struct target      t;
+
+	if (letter_look(ctx, key, &t, &u, err) != ERR_NONE)
+		return err->code;
+	letter_remove(ctx, &u);
+	return letters_taken(ctx, &t, 1, 0, err);
+}
+
+/* ---- redrive (1) ---- */
+
+static bool is_trimmed(const struct undelivered *u)
+{
+	return item_get(&u->event, BYTES("trimmed")) != NULL || u->event.count == 0;
+}
+
+static void letter_back(struct context *ctx, const struct target *t, const struct undelivered *u)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", delivery_retry_pk(ctx->arena, t));
+	row_set_text(&row, "SK", delivery_retry_sk(ctx->arena, u->shard, u->position));
+	row_set_i64(&row, "shard", u->shard);
+	row_set_i64(&row, "position", u->position);
+	row_set_text(&row, "subjectKey", delivery_key(ctx, row_text(&u->event, "subject")));
+	row_set_text(&row, "id", row_text(&u->event, "id"));
+	row_set_text(&row, "type", row_text(&u->event, "type"));
+	row_set_i64(&row, "since", ctx->now_s);
+	row_set(&row, "event", (struct value){.type = VALUE_M, .map = u->event});
+	row_set_i64(&row, "tries", 0);
+	row_set_i64(&row, "nextAt", 0);
+	row_set_i64(&row, "failedAt", 0);
+	ctx_put(ctx, TABLE_EVENTS, row_item(&row));
+	letter_remove(ctx, u);
+}
+
+enum err_code undelivered_redrive(struct context *ctx, const struct undelivered_key *key,
+                                  struct undelivered *out, struct err *err)
+{
+	struct target t;
+
+	if (letter_look(ctx, key, &t, out, err) != ERR_NONE)
+		return err->code;
+	if (is_trimmed(out))
+		return err_field(
+		        err, ERR_NOT_NOW, "id",
+		        "id: the event was trimmed from the log before it could be delivered; there is "
+		        "nothing left to send");
+	if (t.waiting >= DELIVERY_WAITING_MAX)
+		return err_set(err, ERR_LIMIT, "%d events wait for this target already; try again later",
+		               DELIVERY_WAITING_MAX);
+	letter_back(ctx, &t, out);
+	return letters_taken(ctx, &t, 1, 1, err);
+}
+
+/* ---- many ---- */
+
+static bool is_sought(struct context *ctx, const struct undelivered_search *q, const struct undelivered *u)
+{
+	return (q->type.len == 0 || bytes_equal(row_text(&u->event, "type"), q->type)) &&
+	       (q->subject_key.len == 0 ||
+	        bytes_equal(delivery_key(ctx, row_text(&u->event, "subject")), q->subject_key));
+}
+
+static enum err_code letters_query(struct context *ctx, const struct target *t, struct bytes after,
+                                   struct table_query_result *r, struct err *err)
+{
+	struct bytes              pk = delivery_dead_pk(ctx->arena, t);
+	struct expr_key_condition key = row_prefix(pk, BYTES(""));
+	struct item               start = row_key_two(ctx->arena, pk, after);
+	struct table_query        q = {.key = &key,
+	                               .limit = UNDELIVERED_EXAMINED_MAX,
+	                               .start = after.len > 0 ? &start : NULL,
+	                               .consistent = true};
+
+	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
+}
+
+/* The page goes on behind this row. */
+static void stop_after(struct undelivered_page *out, const struct target *t, struct bytes sk)
+{
+	out->more = true;
+	out->last_target = t->name;
+	out->last = sk;
+}
+
+/* Those of one target; *examined grows. Once out->more is set, the page is full. */
+static enum err_code target_find(struct context *ctx, const struct undelivered_search *q,
+                                 const struct target *t, struct undelivered_page *out, struct err *err)
+{
+	struct table_query_result r;
+	struct bytes              after = bytes_equal(t->name, q->after_target) ? q->after : BYTES("");
+
+	if (letters_query(ctx, t, after, &r, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < r.count; i++) {
+		struct undelivered u = undelivered_of(t, &r.items[i]);
+
+		if (!is_sought(ctx, q, &u))
+			continue;
+		if (out->count == q->limit) { /* one more than fits */
+			stop_after(out, t, row_text(&out->list[out->count - 1].row, "SK"));
+			out->last_target = out->list[out->count - 1].target;
+			return ERR_NONE;
+		}
+		out->list[out->count++] = u;
+	}
+	if (r.more)
+		stop_after(out, t, row_text(&r.last_key, "SK"));
+	return ERR_NONE;
+}
+
+enum err_code undelivered_find(struct context *ctx, const struct undelivered_search *q,
+                               struct undelivered_page *out, struct err *err)
+{
+	struct targets all;
+
+	*out = (struct undelivered_page){.list = arena_array(ctx->arena, q->limit, sizeof(*out->list))};
+	if (targets_all(ctx, &all, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < all.count && !out->more; i++) {
+		const struct target *t = &all.list[i];
+
+		if (bytes_compare(t->name, q->after_target) < 0 ||
+		    (q->target.len > 0 && !bytes_equal(t->name, q->target)))
+			continue;
+		if (target_find(ctx, q, t, out, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
+/* ---- the job: some letters of one target per step ---- */
+
+static struct undelivered_search search_of(const struct job *job, uint32_t limit)
+{
+	const char               *slash = memchr(job->cursor.data, '/', job->cursor.len);
+	struct undelivered_search q = {.target = row_text(&job->args, "target"),
+	                               .type = row_text(&job->args, "type"),
+	                               .subject_key = row_text(&job->args, "subjectKey"),
+	                               .limit = limit};
+
+	if (slash == NULL)
+		return q;
+	q.after_target = (struct bytes){job->cursor.data, (size_t)(slash - job->cursor.data)};
+	q.after = (struct bytes){slash + 1, job->cursor.len - q.after_target.len - 1};
+	return q;
+}
+
+/* Letters of the first target on the page; the others wait for the next step. */
+static enum err_code page_back(struct context *ctx, struct job *job, const struct undelivered_page *page,
+                               uint32_t *taken, struct err *err)
+{
+	struct target t;
+	int64_t       back = 0;
+
+	*taken = 0;
+	if (target_get(ctx, page->list[0].target, &t, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < page->count && bytes_equal(page->list[i].target, t.name); i++) {
+		const struct undelivered *u = &page->list[i];
+
+		if (!is_trimmed(u) && t.waiting + back >= DELIVERY_WAITING_MAX)
+			break;
+		++*taken;
+		job_count(ctx, job, "letters", 1);
+		if (is_trimmed(u)) {
+			job_count(ctx, job, "trimmed", 1);
+			continue;
+		}
+		if (job->dry_run)
+			continue;
+		ctx_found_in(ctx, TABLE_EVENTS, &u->row);
+		letter_back(ctx, &t, u);
+		back++;
+	}
+	if (*taken == 0)
+		return err_set(err, ERR_OVERLOADED, "too many events wait for this target");
+	job_count(ctx, job, "redriven", back);
+	return back > 0 ? letters_taken(ctx, &t, back, back, err) : ERR_NONE;
+}
+
+static enum err_code step(struct context *ctx, struct job *job, void *fetched, struct err *err)
+{
+	uint32_t                  room = job_room(ctx) / 3;
+	struct undelivered_search q =
+	        search_of(job, room < UNDELIVERED_STEP_MAX ? room : UNDELIVERED_STEP_MAX);
+	struct undelivered_page page;
+	uint32_t                taken = 0;
+
+	(void)fetched;
+	if (undelivered_find(ctx, &q, &page, err) != ERR_NONE)
+		return err->code;
+	if (page.count > 0 && page_back(ctx, job, &page, &taken, err) != ERR_NONE)
+		return err->code;
+	job->handled = taken > 0 ? taken : 1;
+	job->done = !page.more && taken == page.count;
+	if (taken < page.count)
+		job->cursor = arena_printf(ctx->arena, "%.*s/%.*s", BYTES_ARG(page.list[taken - 1].target),
+		                           BYTES_ARG(row_text(&page.list[taken - 1].row, "SK")));
+	else if (page.more)
+		job->cursor = arena_printf(ctx->arena, "%.*s/%.*s", BYTES_ARG(page.last_target),
+		                           BYTES_ARG(page.last));
+	return ERR_NONE;
+}
+
+const struct job_kind undelivered_job = {
+        .name = "redrive-events", .rate = UNDELIVERED_RATE, .can_cancel = true, .step = step};
+
+enum err_code undelivered_redrive_all(struct context *ctx, const struct undelivered_all *q,
+                                      struct job_started *out, struct err *err)
+{
+	struct job_new job = {
+	        .kind = &undelivered_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("all")};
+	struct row args;
+
+	row_init(&args, ctx->arena);
+	if (q->target.len > 0)
+		row_set_text(&args, "target", q->target);
+	if (q->type.len > 0)
+		row_set_text(&args, "type", q->type);
+	if (q->subject.len > 0)
+		row_set_text(&args, "subjectKey", delivery_key(ctx, q->subject));
+	job.args = row_item(&args);
+	return job_start(ctx, &job, out, err);
+}
