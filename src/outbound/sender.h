@@ -65,4 +65,10 @@ struct sender {
 	const struct sender_kind *kind;
 };
 
+/* ---- for senders ---- */
+
+/* What became of one event. The format is for `error`, which is cut where it is too long; NULL: none, for SENT. */
+void sender_result(struct sender_event *e, enum sender_end end, int status, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
 #endif
