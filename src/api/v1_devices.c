@@ -9,7 +9,7 @@
 #include "api/v1_tokens.h"
 #include "api/v1_users.h"
 #include "service/lock.h"
-#include "service/push_job.h"
+#include "service/push_erase.h"
 #include "service/push_list.h"
 #include "service/push_register.h"
 #include "service/user_policy.h"

@@ -15,6 +15,7 @@
 #include "service/erase.h"
 #include "service/mass_revocation.h"
 #include "service/notification.h"
+#include "service/push_erase.h"
 #include "service/push_job.h"
 #include "service/reconcile.h"
 #include "service/redrive.h"

@@ -292,7 +292,13 @@ enum err_code push_devices_erase(struct context *ctx, struct bytes user, int64_t
 			return err->code;
 	}
 	out->more = out->more || rows.more;
-	if (!out->more && !kept && registrations.found)
+	if (!out->more && !kept && changes_room(&ctx->changes) < lanes.count + 1)
+		out->more = true;
+	if (out->more || kept)
+		return ERR_NONE;
+	out->lanes +=
+	        push_lanes_end_all(ctx, &lanes); /* of devices that have expired, or that others deleted */
+	if (registrations.found)
 		ctx_delete(ctx, TABLE_PUSH_TOKENS, row_key_one(ctx->arena, registrations.pk));
 	return ERR_NONE;
 }

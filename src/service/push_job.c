@@ -2,7 +2,6 @@
 #include "service/push_job.h"
 
 #include "base/date.h"
-#include "service/event.h"
 #include "service/lock.h"
 
 enum err_code push_job_start(struct context *ctx, const struct job_new *q, int64_t days,
@@ -296,56 +295,7 @@ static enum err_code repair_step(struct context *ctx, struct job *job, void *fet
 	return ERR_NONE;
 }
 
-/* ---- erasing those of one user ---- */
-
-/* The same job for the same user, as long as it runs. It leaves devices alone that were registered after the call; if none
- * were left, it only becomes the receipt. */
-enum err_code push_erase_start(struct context *ctx, struct bytes user, struct push_erased *out,
-                               struct job_started *receipt, struct err *err)
-{
-	struct bytes   hash = event_subject_erased(ctx, user);
-	struct row     args;
-	struct job_new q = {.kind = &push_erase, .unique = hash};
-
-	if (push_devices_erase(ctx, user, 0, out, err) != ERR_NONE)
-		return err->code;
-	row_init(&args, ctx->arena);
-	row_set_text(&args, "userId", user);
-	row_set_text(&args, "userHash", hash);
-	row_set_i64(&args, "devices", out->devices); /* that went with the call */
-	row_set_i64(&args, "knownDevices", out->lanes);
-	row_set_i64(&args, "until", out->more ? ctx->now_s : 0);
-	q.args = row_item(&args);
-	return job_start(ctx, &q, receipt, err);
-}
-
-static enum err_code erase_step(struct context *ctx, struct job *job, void *fetched, struct err *err)
-{
-	struct bytes       hash = row_text(&job->args, "userHash");
-	int64_t            devices = job->steps == 0 ? row_i64(&job->args, "devices", 0) : 0;
-	int64_t            lanes = job->steps == 0 ? row_i64(&job->args, "knownDevices", 0) : 0;
-	int64_t            until_s = row_i64(&job->args, "until", 0);
-	struct push_erased erased = {0};
-	struct row         args;
-
-	(void)fetched;
-	if (until_s > 0 &&
-	    push_devices_erase(ctx, row_text(&job->args, "userId"), until_s, &erased, err) != ERR_NONE)
-		return err->code;
-	job_count(ctx, job, "devices", devices + erased.devices);
-	job_count(ctx, job, "knownDevices", lanes + erased.lanes);
-	job->handled = erased.devices;
-	job->done = !erased.more;
-	if (!job->done)
-		return ERR_NONE;
-	row_init(&args, ctx->arena);
-	row_set_text(&args, "userHash", hash);
-	job->args = row_item(&args);
-	return ERR_NONE;
-}
-
 const struct job_kind push_cleanup = {
         .name = "device-cleanup", .rate = PUSH_JOB_RATE, .can_cancel = true, .step = cleanup_step};
 const struct job_kind push_repair = {
         .name = "device-repair", .rate = PUSH_JOB_RATE, .can_cancel = true, .step = repair_step};
-const struct job_kind push_erase = {.name = "device-erase", .rate = PUSH_JOB_RATE, .step = erase_step};

@@ -3,9 +3,7 @@
  * device-cleanup   removes devices that have been inactive for so many days: args `inactiveDays`
  * device-repair    makes up for what others wrote to `device-tokens`: each token gets its marker, a token that two devices have
  *                  goes to the one seen last, each row gets the attributes of the index (or loses them, if it is switched off),
- *                  and markers of nothing go
- * device-erase     removes all devices of one user. Once it is done it is the receipt: it counts what went, and names the user
- *                  by a keyed hash alone */
+ *                  and markers of nothing go */
 #ifndef SERVICE_PUSH_JOB_H
 #define SERVICE_PUSH_JOB_H
 
@@ -19,14 +17,10 @@ enum {
 	PUSH_STEP_ROWS = 50,  /* that a step looks at */
 };
 
-extern const struct job_kind push_cleanup, push_repair, push_erase;
+extern const struct job_kind push_cleanup, push_repair;
 
 /* Starts one; there is one of each kind at a time. days: of a clean-up. */
 enum err_code push_job_start(struct context *ctx, const struct job_new *q, int64_t days,
                              struct job_started *out, struct err *err);
-
-/* Erases as many devices of a user as a commit has room for, and starts the job that goes on from there. */
-enum err_code push_erase_start(struct context *ctx, struct bytes user, struct push_erased *out,
-                               struct job_started *receipt, struct err *err);
 
 #endif

@@ -57,12 +57,31 @@ uint32_t push_lanes_count(const struct push_lanes *lanes, struct bytes device)
 	return count;
 }
 
+static void lane_end(struct context *ctx, const struct item *row)
+{
+	ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, row_text(row, "PK"), row_text(row, "SK")));
+}
+
 uint32_t push_lanes_end(struct context *ctx, const struct push_lanes *lanes, struct bytes device)
 {
 	for (uint32_t i = 0; i < lanes->count; i++)
 		if (bytes_equal(row_text(lanes->rows[i], DEVICE_LINK), device))
-			ctx_delete(ctx, TABLE_AUTH_STATE,
-			           row_key_two(ctx->arena, row_text(lanes->rows[i], "PK"),
-			                       row_text(lanes->rows[i], "SK")));
+			lane_end(ctx, lanes->rows[i]);
 	return push_lanes_count(lanes, device);
+}
+
+uint32_t push_lanes_end_all(struct context *ctx, const struct push_lanes *lanes)
+{
+	uint32_t ended = 0;
+
+	for (uint32_t i = 0; i < lanes->count; i++) {
+		const struct item *row = lanes->rows[i];
+
+		if (changes_find(&ctx->changes, TABLE_AUTH_STATE, row_text(row, "PK"), row_text(row, "SK")) !=
+		    NULL)
+			continue;
+		lane_end(ctx, row);
+		ended++;
+	}
+	return ended;
 }

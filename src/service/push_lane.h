@@ -22,4 +22,7 @@ uint32_t push_lanes_count(const struct push_lanes *lanes, struct bytes device);
 /* Forgets them; how many. */
 uint32_t push_lanes_end(struct context *ctx, const struct push_lanes *lanes, struct bytes device);
 
+/* All that are left, also of devices that are gone. */
+uint32_t push_lanes_end_all(struct context *ctx, const struct push_lanes *lanes);
+
 #endif

@@ -482,6 +482,24 @@ def test_after_an_erase_nothing_of_the_user_is_left_in_the_queue(server, expo):
     assert ok(server, "GET", f"/v1/notifications/{made['id']}")["counts"]["accepted"] == 2
 
 
+def test_after_all_devices_were_erased_no_message_holds_them_and_what_waits_goes_to_nobody(server, expo):
+    user, other = new_id(), new_id()
+    token, others = register(server, user, "d"), register(server, other, "d")
+    await_counts(server, notify(server, user), {"accepted": 1})
+    expo.plan.append("throttle")
+    waits, stays = notify(server, user), notify(server, other)
+    answer = ok(server, "DELETE", f"/v1/users/{user}/devices")
+    until = time.monotonic() + END_S
+    while ok(server, "GET", f"/v1/jobs/{answer['receipt']}")["state"] == "running" and time.monotonic() < until:
+        time.sleep(0.02)
+    for table, found in rows(server).items():
+        assert table == "gatehouse-events" or not [row for row in found if user in row or token in row], table
+    done = await_counts(server, waits, {"queued": 0, "sending": 0})
+    assert done["counts"]["skipped"] + done["counts"]["accepted"] == 1  # it may have been under way
+    await_counts(server, stays, {"accepted": 1})
+    assert expo.delivered[token] == 1 + done["counts"]["accepted"] and expo.delivered[others] == 1
+
+
 # ---- broadcasts, and kills ----
 
 

@@ -376,6 +376,27 @@ def test_an_erase_leaves_a_receipt_and_nothing_else(server):
     assert (status, answer["removed"], answer["more"]) == (200, 0, False)
 
 
+def test_an_erase_takes_what_is_kept_about_the_devices_elsewhere(server):
+    """A kept answer, a marker of a row that was deleted literally, and a lane; the other user keeps all of it."""
+    user, other, pushes = new_id(), new_id(), []
+    for name in (user, other):
+        for device in ("kept", "deleted"):
+            pushes.append(token())
+            call(server, "PUT", f"/v1/users/{name}/devices/{device}", {"platform": "ios", "expoPushToken": pushes[-1]}, Idempotency_Key=f"{name}-{device}")
+        literal_delete(ddb_of(server), "device-tokens", name, "deleted")
+    ok(server, "POST", "/v1/attempts", {"subject": user, "journey": "SIGN_IN", "type": "MFA_CODE_ENTRY", "method_type": "SMS", "outcome": "success", "context": {"device_id": "deleted"}})
+    answer = ok(server, "DELETE", f"/v1/users/{user}/devices")
+    assert (answer["removed"], answer["knownDevicesForgotten"], answer["more"]) == (1, 1, False)
+    progress = job_done(server, {"id": answer["receipt"]})["progress"]
+    assert (progress["devices"], progress["knownDevices"], progress["markers"], progress["answers"]) == (1, 1, 1, 2)
+    for table, items in rows(server).items():
+        assert not [item for item in items if pushes[0] in item or pushes[1] in item], table
+        assert table in ("gatehouse-events", "auth-state") or not [item for item in items if user in item], table
+    assert sum(pushes[2] in item or pushes[3] in item for items in rows(server).values() for item in items) == 5
+    status, answer, _ = call(server, "PUT", f"/v1/users/{user}/devices/kept", {"platform": "ios", "expoPushToken": pushes[0]}, Idempotency_Key=f"{user}-kept")
+    assert status == 201, answer
+
+
 def test_feedback_disables_dead_tokens(server):
     user, dead, busy = new_id(), token(), token()
     register(server, user, "dead", dead)

@@ -695,10 +695,27 @@ TEST(push_lanes, a_device_that_ends_takes_the_known_devices_that_were_issued_wit
 	service_close(&s);
 }
 
+TEST(push_lanes, an_erase_ends_those_of_devices_that_are_gone_already)
+{
+	struct service s;
+	struct call    c = {.ref = {.user = BYTES("alice")}};
+
+	service_open(&s, NULL);
+	enrolled(&s, "alice", "phone", TOKEN("a"));
+	SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS", .device_id = "phone");
+	SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS", .device_id = "gone");
+	SUCCEED(&s, .type = "MFA_CODE_ENTRY", .method_type = "SMS"); /* linked to none: it stays */
+	turn_take(&s, &c.turn, erase);
+	assert_int_equal(c.erased.lanes, 2);
+	turn_take(&s, &c.turn, erase);
+	assert_int_equal(c.erased.lanes, 0);
+	service_close(&s);
+}
+
 /* ---- jobs ---- */
 
-static const struct job_kind *const kinds[] = {&push_cleanup, &push_repair, &push_erase};
-static struct job_counts            counts[3];
+static const struct job_kind *const kinds[] = {&push_cleanup, &push_repair};
+static struct job_counts            counts[2];
 
 struct job_call {
 	struct turn        turn;
@@ -799,65 +816,6 @@ TEST(push_jobs, a_repair_gives_rows_of_others_their_markers_and_removes_those_of
 	check_markers(&s);
 	job = worked(&s, &push_repair, false);
 	assert_int_equal(progress(&job, "markersWritten") + progress(&job, "markersRemoved"), 0);
-	service_close(&s);
-}
-
-struct erase_call {
-	struct turn        turn;
-	struct push_erased erased;
-	struct job_started started;
-	struct job_stepped stepped;
-};
-
-static enum err_code erase_begin(struct turn *t, struct err *err)
-{
-	struct erase_call *c = (struct erase_call *)t;
-
-	return push_erase_start(&t->ctx, BYTES("ann"), &c->erased, &c->started, err);
-}
-
-static enum err_code erase_go_on(struct turn *t, struct err *err)
-{
-	struct erase_call *c = (struct erase_call *)t;
-	struct job_turn    q = {.running = {.id = c->started.job.id, .kind = BYTES("device-erase")},
-	                        .steps = JOB_ANY_STEP};
-
-	q.running.key = arena_printf(t->ctx.arena, "device-erase#%.*s", BYTES_ARG(c->started.job.unique));
-	return job_step(&t->ctx, &q, &c->stepped, err);
-}
-
-/* A call that erases `count` devices; one is registered before the job goes on. */
-static void erase_and_register(struct service *s, int count)
-{
-	struct erase_call c = {0};
-
-	s->all.jobs = (struct jobs_settings){.kinds = kinds, .counts = counts, .kind_count = 3};
-	for (int i = 0; i < count; i++)
-		enrolled(s, "ann", arena_printf(&s->f.arena, "d%d", i).data,
-		         arena_printf(&s->f.arena, TOKEN("%d"), i).data);
-	turn_take(s, &c.turn, erase_begin);
-	assert_int_equal(c.erased.more, count > 90);
-	at(s, count > 90 ? 1 : 0);
-	enrolled(s, "ann", "new", TOKEN("new"));
-	do
-		turn_take(s, &c.turn, erase_go_on);
-	while (c.stepped.job.state == JOB_RUNNING);
-	assert_int_equal(progress(&c.stepped.job, "devices"), count);
-	assert_int_equal(c.stepped.job.args.count, 1); /* the hash */
-	assert_int_equal(listed(s, "ann", true), 1);
-	assert_true(is_there(s, "ann", "new"));
-	check_markers(s);
-}
-
-TEST(push_jobs, an_erasure_leaves_devices_alone_that_are_registered_after_it)
-{
-	struct service s;
-
-	service_open(&s, NULL);
-	erase_and_register(&s, 3);
-	service_close(&s);
-	service_open(&s, NULL);
-	erase_and_register(&s, 99);
 	service_close(&s);
 }
 
