@@ -23,18 +23,25 @@ void fault_disarm(enum fault_point point)
 	atomic_store(&passes_left[point], -1);
 }
 
-bool fault_parse(const char *name_and_count)
+static bool parse_one(const char *text)
 {
-	const char *colon = strchr(name_and_count, ':');
-	size_t      len = colon == NULL ? strlen(name_and_count) : (size_t)(colon - name_and_count);
+	size_t len = strcspn(text, ":,");
 
 	for (int i = 0; i < FAULT_COUNT; i++) {
-		if (strlen(names[i]) != len || strncmp(names[i], name_and_count, len) != 0)
+		if (strlen(names[i]) != len || strncmp(names[i], text, len) != 0)
 			continue;
-		fault_arm((enum fault_point)i, colon == NULL ? 0 : atol(colon + 1));
+		fault_arm((enum fault_point)i, text[len] == ':' ? atol(text + len + 1) : 0);
 		return true;
 	}
 	return false;
+}
+
+bool fault_parse(const char *list)
+{
+	for (; list != NULL; list = strchr(list, ',') == NULL ? NULL : strchr(list, ',') + 1)
+		if (!parse_one(list))
+			return false;
+	return true;
 }
 
 bool fault_fires(enum fault_point point)

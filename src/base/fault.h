@@ -1,5 +1,5 @@
 /* Fault: places where a test can make the outside world fail. Nothing fires unless a test armed it: by
- * calling fault_arm, or by starting the server with the hidden option --fault NAME:N. */
+ * calling fault_arm, or by starting the server with the hidden option --fault NAME:N,NAME:N. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
@@ -15,6 +15,7 @@
 	X(FAULT_THREAD, "thread")         /* a worker gets no thread */                                      \
 	X(FAULT_AIO_FAILS, "aio-fails")   /* a write to the journal fails; large commits only (aio.h) */     \
 	X(FAULT_SYNC, "sync")             /* a record of an identity provider is throttled */                \
+	X(FAULT_CHECK, "check")           /* … the engine checks all that it says is absent (engine.h) */  \
 	X(FAULT_AIO_SHORT, "aio-short")   /* … writes half of what it should */
 
 enum fault_point {
@@ -27,7 +28,7 @@ enum fault_point {
 /* Lets the point pass `after` times, then fires at every visit until disarmed. */
 void fault_arm(enum fault_point point, long after);
 void fault_disarm(enum fault_point point);
-bool fault_parse(const char *name_and_count); /* "commit:5"; false if there is no such point */
+bool fault_parse(const char *list); /* "commit:5,check"; false if there is no such point */
 
 bool fault_fires(enum fault_point point);
 

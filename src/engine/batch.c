@@ -157,6 +157,7 @@ enum err_code batch_get(struct table *t, struct arena *a, const struct table_bat
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
+	filter_expect(s->engine->filter, rows.hashes, q->count);
 	cache_expect(s->engine->cache, rows.hashes, q->count);
 	for (uint32_t i = 0; i < q->count; i++) {
 		const struct loaded *row;

@@ -1,5 +1,5 @@
 /* Cache: shards, each a hash table with chains and two rings: rows that may go, in order of insertion, and
- * dirty ones, which may not. Those are also in rings by partition: a walk over one finds them there. Eviction is
+ * dirty ones, which may not. All are also in rings by partition (partition.h): a walk over one finds them there. Eviction is
  * second chance: a row that was used since the hand last passed is kept for another round. A row's bytes follow it,
  * and change in place when they fit: what a lookup costs is mostly the memory it touches. */
 #include "engine/cache.h"
@@ -8,30 +8,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "engine/layout.h"
+#include "engine/partition.h"
 
 enum {
 	BUCKETS_MIN = 64,
-	ROW_BYTES_USUAL = 256,           /* a bucket for as many bytes of the bound */
-	ALLOCATION_OVERHEAD = 16,        /* the allocator's */
-	GROWTH_BYTES = 16,               /* room for a counter to gain some digits */
-	SPARE_BYTES_MAX = 4096,          /* that a row which became shorter may keep */
-	PARTITION_RINGS = 8192,          /* a power of two */
-	PARTITION_ROWS_MAX = 512,        /* that are looked at for one walk */
-	PARTITION_BYTES_MAX = 256 << 10, /* that are copied for it */
-	STEP_BYTES_MAX = 512 << 10,      /* that are written back at a time, and the row that passes it */
-};
-
-struct row {
-	struct row *next; /* in the bucket */
-	uint64_t    hash;
-	struct list ring;
-	struct list partition;                /* if it is dirty */
-	uint32_t    key_len, value_len, room; /* room: for the value */
-	bool        absent;                   /* there is none: no value */
-	bool        used;                     /* since the hand passed */
-	bool        dirty;
-	char        bytes[]; /* key, value */
+	ROW_BYTES_USUAL = 256,                 /* a bucket for as many bytes of the bound */
+	ALLOCATION_OVERHEAD = 16,              /* the allocator's */
+	PARTITION_SHARE = PARTITION_BYTES / 2, /* of a row: most partitions have some */
+	GROWTH_BYTES = 16,                     /* room for a counter to gain some digits */
+	SPARE_BYTES_MAX = 4096,                /* that a row which became shorter may keep */
+	STEP_BYTES_MAX = 512 << 10, /* that are written back at a time, and the row that passes it */
 };
 
 struct shard {
@@ -45,30 +31,18 @@ struct shard {
 };
 
 struct cache {
-	size_t        shard_bytes_max;
-	size_t        bucket_count; /* of a shard; a power of two */
-	atomic_size_t dirty_bytes;
-	struct shard  shards[CACHE_SHARDS];
-
-	/* under write_back.c's lock: dirty rows, those of a partition all in the same ring */
-	struct list partitions[PARTITION_RINGS];
+	size_t             shard_bytes_max;
+	size_t             bucket_count; /* of a shard; a power of two */
+	atomic_size_t      dirty_bytes;
+	struct partitions *partitions;
+	struct shard       shards[CACHE_SHARDS];
 };
 
 /* ---- rows ---- */
 
-static struct bytes row_key(const struct row *r)
-{
-	return (struct bytes){r->bytes, r->key_len};
-}
-
-static struct bytes row_value(const struct row *r)
-{
-	return (struct bytes){r->bytes + r->key_len, r->value_len};
-}
-
 static size_t row_bytes(const struct row *r)
 {
-	return sizeof(*r) + r->key_len + r->room + ALLOCATION_OVERHEAD;
+	return sizeof(*r) + r->key_len + r->room + ALLOCATION_OVERHEAD + PARTITION_SHARE;
 }
 
 static void row_set(struct row *r, struct bytes value, bool absent)
@@ -84,7 +58,10 @@ static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value,
 	size_t      room = value.len + GROWTH_BYTES;
 	struct row *r = mem_alloc(sizeof(*r) + key.len + room);
 
-	*r = (struct row){.hash = hash, .key_len = (uint32_t)key.len, .room = (uint32_t)room};
+	memset(r, 0, sizeof(*r));
+	r->hash = hash;
+	r->key_len = (uint32_t)key.len;
+	r->room = (uint32_t)room;
 	memcpy(r->bytes, key.data, key.len);
 	row_set(r, value, absent);
 	return r;
@@ -129,6 +106,7 @@ static void row_add(struct cache *c, struct row *r, struct list *ring)
 	s->row_count++;
 }
 
+/* Its partition has been told. */
 static void row_drop(struct cache *c, struct row **at)
 {
 	struct row   *r = *at;
@@ -151,10 +129,10 @@ static void shard_evict(struct cache *c, struct shard *s)
 			return;
 		r = LIST_ENTRY(list_pop_front(&s->clean), struct row, ring);
 		list_push_back(&s->clean, &r->ring);
-		if (r->used)
-			r->used = false;
-		else
-			row_drop(c, row_find(c, r->hash, row_key(r)));
+		if (atomic_exchange_explicit(&r->used, false, memory_order_relaxed))
+			continue;
+		partition_leave(c->partitions, r);
+		row_drop(c, row_find(c, r->hash, row_key(r)));
 	}
 }
 
@@ -162,7 +140,7 @@ static void shard_evict(struct cache *c, struct shard *s)
 
 static enum cache_found row_take(struct row *r, struct arena *a, struct bytes *value)
 {
-	r->used = true;
+	row_use(r);
 	if (r->absent)
 		return CACHE_ABSENT;
 	*value = arena_copy(a, row_value(r));
@@ -196,10 +174,45 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 
 	pthread_mutex_lock(&s->lock);
 	if (s->version == ticket->version && *row_find(c, hash, key) == NULL) {
-		row_add(c, row_make(hash, key, value, absent), &s->clean);
+		struct row *r = row_make(hash, key, value, absent);
+
+		partition_enter(c->partitions, r, false);
+		row_add(c, r, &s->clean);
 		shard_evict(c, s);
 	}
 	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- loading a partition ---- */
+
+uint64_t cache_load_begin(struct cache *c, struct bytes key)
+{
+	return partition_load_begin(c->partitions, key);
+}
+
+void cache_load_row(struct cache *c, uint64_t token, uint64_t hash, struct bytes key, struct bytes value)
+{
+	struct shard *s = shard_of(c, hash);
+	struct row   *r;
+
+	pthread_mutex_lock(&s->lock);
+	if (*row_find(c, hash, key) == NULL) {
+		r = row_make(hash, key, value, false);
+		row_use(r); /* those that follow are not to take its place */
+		if (partition_join(c->partitions, r, token))
+			row_add(c, r, &s->clean);
+		else
+			free(r);
+		shard_evict(c, s);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool complete, bool large)
+{
+	enum partition_loaded how = complete ? PARTITION_LOADED : PARTITION_LOAD_FAILED;
+
+	partition_load_end(c->partitions, key, token, large ? PARTITION_TOO_LARGE : how);
 }
 
 /* Buckets first, then the rows in them: each round's memory comes at the same time. Nothing is read but what lies in a
@@ -220,17 +233,11 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 
 /* ---- committing and writing back ---- */
 
-static struct list *partition_of(struct cache *c, struct bytes key)
-{
-	return &c->partitions[layout_partition_number(key) & (PARTITION_RINGS - 1)];
-}
-
 static void mark_dirty(struct cache *c, struct row *r)
 {
 	if (r->dirty)
 		return;
 	r->dirty = true;
-	list_push_back(partition_of(c, row_key(r)), &r->partition);
 	atomic_fetch_add(&c->dirty_bytes, row_bytes(r));
 }
 
@@ -239,7 +246,6 @@ static void mark_clean(struct cache *c, struct row *r)
 	if (!r->dirty)
 		return;
 	r->dirty = false;
-	list_remove(&r->partition);
 	atomic_fetch_sub(&c->dirty_bytes, row_bytes(r));
 }
 
@@ -251,32 +257,37 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 	row_set(r, value, absent);
 	if (!r->dirty) {
 		mark_dirty(c, r);
+		partition_sort(c->partitions, r);
 		list_remove(&r->ring);
 		list_push_back(&s->dirty, &r->ring);
 	}
 	return true;
 }
 
-static void row_replace(struct cache *c, struct shard *s, struct row **at, struct row *r)
+/* Puts the new row in the place of the old one, or where there was none. */
+static void row_replace(struct cache *c, struct row **at, struct row *r, bool first)
 {
+	mark_dirty(c, r);
 	if (*at != NULL) {
 		mark_clean(c, *at); /* it is no longer one to be written back */
+		partition_replace(c->partitions, *at, r);
 		row_drop(c, at);
+	} else {
+		partition_enter(c->partitions, r, first);
 	}
-	mark_dirty(c, r);
-	row_add(c, r, &s->dirty);
+	row_add(c, r, &shard_of(c, r->hash)->dirty);
 }
 
-void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent)
+void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
 {
 	struct shard *s = shard_of(c, hash);
 	struct row  **at;
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
-	at = row_find(c, hash, key);
-	if (*at == NULL || !row_change(c, s, *at, value, absent))
-		row_replace(c, s, at, row_make(hash, key, value, absent));
+	at = row_find(c, hash, row->key);
+	if (*at == NULL || !row_change(c, s, *at, row->value, row->absent))
+		row_replace(c, at, row_make(hash, row->key, row->value, row->absent), row->first);
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -286,41 +297,22 @@ size_t cache_dirty_bytes(struct cache *c)
 	return atomic_load_explicit(&c->dirty_bytes, memory_order_relaxed);
 }
 
-static bool is_between(const struct row *r, struct bytes low, struct bytes high)
-{
-	return bytes_compare(row_key(r), low) >= 0 && bytes_compare(row_key(r), high) < 0;
-}
-
 static struct cache_row row_copy(const struct row *r, struct arena *a)
 {
-	return (struct cache_row){arena_copy(a, row_key(r)), arena_copy(a, row_value(r)), r->absent};
+	return (struct cache_row){
+	        .key = arena_copy(a, row_key(r)), .value = arena_copy(a, row_value(r)), .absent = r->absent};
 }
 
-/* What is dirty stays, and changes only under write_back.c's lock: no shard's is needed to look at it. */
 bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
                          struct cache_rows *rows)
 {
-	struct list *ring = partition_of(c, low);
-	size_t       looked_at = 0, count = 0, bytes = 0;
+	return partition_copy_dirty(c->partitions, low, high, a, rows);
+}
 
-	for (struct list *at = ring->next; at != ring; at = at->next) {
-		const struct row *r = LIST_ENTRY(at, struct row, partition);
-
-		if (is_between(r, low, high)) {
-			count++;
-			bytes += row_bytes(r);
-		}
-		if (++looked_at > PARTITION_ROWS_MAX || bytes > PARTITION_BYTES_MAX)
-			return false;
-	}
-	*rows = (struct cache_rows){count == 0 ? NULL : arena_array(a, count, sizeof(*rows->list)), 0};
-	for (struct list *at = ring->next; rows->count < count; at = at->next) {
-		const struct row *r = LIST_ENTRY(at, struct row, partition);
-
-		if (is_between(r, low, high))
-			rows->list[rows->count++] = row_copy(r, a);
-	}
-	return true;
+bool cache_partition_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                             struct cache_rows *rows)
+{
+	return partition_copy(c->partitions, low, high, a, rows);
 }
 
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a, struct cache_row *row)
@@ -349,7 +341,8 @@ size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size
 		const struct row *r = LIST_ENTRY(at, struct row, ring);
 
 		bytes += row_bytes(r);
-		rows[count++] = (struct cache_row){row_key(r), row_value(r), r->absent};
+		rows[count++] =
+		        (struct cache_row){.key = row_key(r), .value = row_value(r), .absent = r->absent};
 	}
 	pthread_mutex_unlock(&s->lock);
 	return count;
@@ -364,6 +357,7 @@ void cache_clean(struct cache *c, unsigned shard, size_t count)
 		struct row *r = LIST_ENTRY(list_pop_front(&s->dirty), struct row, ring);
 
 		mark_clean(c, r);
+		partition_sort(c->partitions, r);
 		list_push_back(&s->clean, &r->ring);
 	}
 	shard_evict(c, s);
@@ -381,14 +375,13 @@ static size_t bucket_count_for(size_t shard_bytes)
 	return count;
 }
 
-struct cache *cache_open(size_t bytes_max)
+struct cache *cache_open(size_t bytes_max, struct hash_key hash_key)
 {
 	struct cache *c = mem_zalloc(sizeof(*c));
 
 	c->shard_bytes_max = bytes_max / CACHE_SHARDS;
 	c->bucket_count = bucket_count_for(c->shard_bytes_max);
-	for (int i = 0; i < PARTITION_RINGS; i++)
-		list_init(&c->partitions[i]);
+	c->partitions = partitions_open(bytes_max / ROW_BYTES_USUAL, hash_key);
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
@@ -400,12 +393,16 @@ struct cache *cache_open(size_t bytes_max)
 	return c;
 }
 
-static void ring_free(struct list *ring)
+static void ring_free(struct cache *c, struct list *ring)
 {
 	struct list *at;
 
-	while ((at = list_pop_front(ring)) != NULL)
-		free(LIST_ENTRY(at, struct row, ring));
+	while ((at = list_pop_front(ring)) != NULL) {
+		struct row *r = LIST_ENTRY(at, struct row, ring);
+
+		partition_leave(c->partitions, r);
+		free(r);
+	}
 }
 
 void cache_close(struct cache *c)
@@ -413,11 +410,12 @@ void cache_close(struct cache *c)
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
-		ring_free(&s->clean);
-		ring_free(&s->dirty);
+		ring_free(c, &s->clean);
+		ring_free(c, &s->dirty);
 		pthread_mutex_destroy(&s->lock);
 		free(s->buckets);
 	}
+	partitions_close(c->partitions);
 	free(c);
 }
 

@@ -16,13 +16,14 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/list.h"
 
 enum { CACHE_SHARDS = 64 };
 
 struct cache;
 
-struct cache *cache_open(size_t bytes_max);
+struct cache *cache_open(size_t bytes_max, struct hash_key hash_key);
 void          cache_close(struct cache *c);
 
 enum cache_found {
@@ -46,18 +47,26 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 /* Several rows will be asked for: has the memory on its way, all at once. */
 void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 
+/* ---- loading a partition: any thread, partition.h ---- */
+
+/* Returns a token; 0: it is not to be loaded. What is offered with it was read from the store since. */
+uint64_t cache_load_begin(struct cache *c, struct bytes key);
+void     cache_load_row(struct cache *c, uint64_t token, uint64_t hash, struct bytes key, struct bytes value);
+/* `complete`: these were all; `large`: there are too many. */
+void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool complete, bool large);
+
 /* ---- one thread at a time: write_back.c's lock ---- */
 
 /* A row as committed; it is dirty from now on. */
-void cache_commit(struct cache *c, uint64_t hash, struct bytes key, struct bytes value, bool absent);
-
-/* Bytes of dirty rows. */
-size_t cache_dirty_bytes(struct cache *c);
-
 struct cache_row {
 	struct bytes key, value;
 	bool         absent;
+	bool         first; /* of its partition: there was none before, for certain */
 };
+void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row);
+
+/* Bytes of dirty rows. */
+size_t cache_dirty_bytes(struct cache *c);
 
 /* The dirty rows with keys from low to high (excluded), which must be of one partition (layout.h): copies in the
  * arena, in no order. False if there are so many to look at that it is better to write them back. */
@@ -67,6 +76,11 @@ struct cache_rows {
 };
 bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
                          struct cache_rows *rows);
+
+/* All rows from low to high, which must be of one partition, if they are known to be cached (partition.h): copies in the arena, in no
+ * order, absent ones too. Without write_back.c's lock only by the writer. */
+bool cache_partition_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
+                             struct cache_rows *rows);
 
 /* This row, if it is dirty, copied into the arena. */
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,

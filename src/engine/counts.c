@@ -78,6 +78,18 @@ struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
 	return count;
 }
 
+uint64_t counts_rows(struct counts *c)
+{
+	int64_t rows = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->len; i++)
+		if (c->slots[i].index_id == 0 && c->slots[i].count.items > 0)
+			rows += c->slots[i].count.items;
+	pthread_mutex_unlock(&c->lock);
+	return (uint64_t)rows;
+}
+
 void counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change)
 {
 	struct counts_slot *s;

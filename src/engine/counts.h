@@ -40,6 +40,9 @@ void           counts_close(struct counts *c);
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
 void         counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change);
 
+/* Rows of all tables together. */
+uint64_t counts_rows(struct counts *c);
+
 /* Of tables and indexes that the new catalog lacks. */
 void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new);
 

@@ -1,6 +1,7 @@
 /* Engine: the backend as the others see it: sessions, time, the catalog that readers get, the store's functions. */
 #include "engine/engine.h"
 
+#include "engine/filter_builder.h"
 #include "engine/rehearsal.h"
 #include "engine/ticker.h"
 
@@ -56,6 +57,12 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 	pthread_mutex_unlock(&e->catalog_lock);
 	catalog_release(old);
 	ticker_wake(e->ticker);
+}
+
+void engine_build_filter(struct engine *e)
+{
+	if (e->filter_builder != NULL)
+		filter_builder_round(e->filter_builder);
 }
 
 /* ---- sessions ---- */

@@ -22,6 +22,7 @@ struct engine_options {
 	const char   *path;                  /* the data directory; created if absent */
 	size_t        cache_bytes_max;       /* hot rows kept in front of the store */
 	size_t        block_cache_bytes;     /* the store's own */
+	size_t        filter_bytes_max;      /* of the filter of what exists; 0: there is none */
 	size_t        queue_bytes_max;       /* what may wait for the writer; past it: ERR_OVERLOADED */
 	size_t        expression_bytes_max;  /* what the expressions of one call may look at (expr/eval.h) */
 	size_t        disk_reserve_bytes;    /* below this much free space: ERR_DISK_FULL */
@@ -32,6 +33,8 @@ struct engine_options {
 	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
+	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, and the filter is built often. */
+	bool checks_absent;
 	/* Called once, from a thread of the engine's, when it is to be closed and opened again: a commit failed, and nothing
 	 * more is written by this process; or there is room again on a disk that had none when it was opened. */
 	void (*on_failure)(void *ctx);
@@ -39,6 +42,9 @@ struct engine_options {
 };
 
 struct engine_options engine_options_default(const char *path);
+
+/* Shares out so many bytes: five eighths to the rows, two to the store's blocks, one to the filter. */
+void engine_options_set_memory(struct engine_options *o, size_t bytes);
 
 enum err_code engine_open(struct engine **out, const struct engine_options *options, struct err *err);
 
@@ -92,6 +98,9 @@ struct store_stats engine_stats(struct engine *e);
 
 /* Does one ticker round now and waits for it: tests move the clock and then sweep. */
 void engine_tick(struct engine *e);
+
+/* Builds the filter of what exists, if it is due, and waits for that. */
+void engine_build_filter(struct engine *e);
 
 /* Compares every row with its index and expiry entries, and every entry with its row. ERR_STORAGE names the
  * first difference. No table may be made or removed meanwhile. (A directory that is not open: check.h.) */

@@ -83,8 +83,21 @@ bool layout_is_one_partition(struct bytes low, struct bytes high)
 
 uint64_t layout_partition_number(struct bytes row_key)
 {
-	return row_key.len < PARTITION_HEAD_BYTES ? 0
-	                                          : take_u32(row_key.data + 5) ^ take_u32(row_key.data + 1);
+	return row_key.len < PARTITION_HEAD_BYTES
+	               ? 0
+	               : (uint64_t)take_u32(row_key.data + 1) << 32 | take_u32(row_key.data + 5);
+}
+
+uint64_t layout_partition_hash(struct hash_key key, struct bytes row_key)
+{
+	uint64_t number = layout_partition_number(row_key);
+
+	return hash_bytes(key, (struct bytes){(const char *)&number, sizeof(number)});
+}
+
+struct bytes layout_partition_head(struct bytes row_key)
+{
+	return (struct bytes){row_key.data, PARTITION_HEAD_BYTES};
 }
 
 void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *keys, const struct item *item)

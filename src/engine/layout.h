@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "table/schema.h"
 
 enum {
@@ -23,9 +24,12 @@ void layout_row(struct buf *out, uint32_t table_id, const struct key_schema *key
  * bytes. */
 void layout_partition(struct buf *out, uint32_t table_id, const struct value *hash);
 
-/* Are all keys from low to high rows of one partition, or of several that share a number? */
-bool     layout_is_one_partition(struct bytes low, struct bytes high);
-uint64_t layout_partition_number(struct bytes row_key);
+/* Are all keys from low to high rows of one partition, or of several that share a number? The number is that of the table and the
+ * hash (layout.c): what all rows that share it begin with has layout_partition_head. The hash is of the number, keyed (state.h). */
+bool         layout_is_one_partition(struct bytes low, struct bytes high);
+uint64_t     layout_partition_number(struct bytes row_key);
+uint64_t     layout_partition_hash(struct hash_key key, struct bytes row_key);
+struct bytes layout_partition_head(struct bytes row_key);
 
 /* An entry of a secondary index; the item has all key attributes of the table and of the index. */
 void layout_index(struct buf *out, uint32_t table_id, uint16_t index_id, const struct key_schema *index_keys,

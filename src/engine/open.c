@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "engine/disk.h"
+#include "engine/filter_builder.h"
 #include "engine/layout.h"
 #include "engine/manifest.h"
 #include "engine/rehearsal.h"
@@ -43,6 +44,7 @@ struct engine_options engine_options_default(const char *path)
 	return (struct engine_options){.path = path,
 	                               .cache_bytes_max = 64 << 20,
 	                               .block_cache_bytes = 64 << 20,
+	                               .filter_bytes_max = 64 << 20,
 	                               .queue_bytes_max = 64 << 20,
 	                               .expression_bytes_max = 64 << 20,
 	                               .disk_reserve_bytes = 64 << 20,
@@ -51,6 +53,13 @@ struct engine_options engine_options_default(const char *path)
 	                               .tick_ms = 1000,
 	                               .clock = clock_system(),
 	                               .random = system_random};
+}
+
+void engine_options_set_memory(struct engine_options *o, size_t bytes)
+{
+	o->cache_bytes_max = bytes / 8 * 5;
+	o->block_cache_bytes = bytes / 8 * 2;
+	o->filter_bytes_max = bytes / 8;
 }
 
 /* ---- time ---- */
@@ -362,7 +371,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 	if (manifest_pass_over(e->options.path, err) != ERR_NONE ||
 	    rocks_open(&e->rocks, path, &options, err) != ERR_NONE)
 		return err->code;
-	write_back_init(&e->write_back, e->rocks, e->cache, dirty_bytes_max(&e->options));
+	write_back_init(&e->write_back, e, dirty_bytes_max(&e->options));
 	if (open_journal(e, err) != ERR_NONE || catalog_load(e, err) != ERR_NONE ||
 	    load_sweep_after(e, err) != ERR_NONE)
 		return err->code;
@@ -388,7 +397,7 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->lock_fd = -1;
 	pthread_mutex_init(&e->catalog_lock, NULL);
 	e->hash_key = hash_key_random();
-	e->cache = cache_open(options->cache_bytes_max);
+	e->cache = cache_open(options->cache_bytes_max, e->hash_key);
 	e->counts = counts_open();
 	e->change_log = mem_zalloc(sizeof(*e->change_log));
 	return e;
@@ -405,7 +414,7 @@ static enum err_code open_reading(struct engine *e, struct err *err)
 	    engine_journal_site(e->options.path, journal, &site, err) != ERR_NONE ||
 	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;
-	write_back_init(&e->write_back, e->rocks, e->cache, 0);
+	write_back_init(&e->write_back, e, 0);
 	if (checkpoint_place(e->rocks, &from, err) != ERR_NONE)
 		return err->code;
 	return replay_hold(e, &site, &from, err);
@@ -429,8 +438,11 @@ enum err_code engine_open(struct engine **out, const struct engine_options *opti
 {
 	struct engine *e = engine_make(options);
 
+	if (options->filter_bytes_max > 0)
+		e->filter = filter_open(options->filter_bytes_max);
 	if (disk_claim(options->path, options->disk_reserve_bytes, &e->lock_fd, err) != ERR_NONE ||
 	    open_store(e, err) != ERR_NONE || writer_open(&e->writer, e, err) != ERR_NONE ||
+	    (e->filter != NULL && filter_builder_open(&e->filter_builder, e, err) != ERR_NONE) ||
 	    ticker_open(&e->ticker, e, err) != ERR_NONE || note_clock(e, err) != ERR_NONE) {
 		engine_close(e);
 		return err->code;
@@ -463,6 +475,8 @@ void engine_close(struct engine *e)
 		rocks_be_patient(e->rocks, false); /* nobody is to wait for room now */
 	if (e->ticker != NULL)
 		ticker_stop(e->ticker);
+	if (e->filter_builder != NULL)
+		filter_builder_close(e->filter_builder);
 	if (e->writer != NULL)
 		complete = writer_close(e->writer);
 	if (e->ticker != NULL)
@@ -480,6 +494,8 @@ void engine_close(struct engine *e)
 	counts_close(e->counts);
 	free(e->change_log);
 	cache_close(e->cache);
+	if (e->filter != NULL)
+		filter_close(e->filter);
 	pthread_mutex_destroy(&e->catalog_lock);
 	if (e->lock_fd >= 0)
 		close(e->lock_fd);

@@ -25,6 +25,7 @@ enum {
 	BLOCK_BYTES = 4096,
 	METADATA_BLOCK_BYTES = 16 << 10, /* a part of an index */
 	CACHE_SHARD_BITS = 2,
+	WALK_READAHEAD_BYTES = 1 << 20,
 	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
 };
 
@@ -308,22 +309,44 @@ void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
 	free(s);
 }
 
-struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
-                                       struct bytes low, struct bytes high, bool backward)
+/* Not on a row yet. */
+static struct rocks_cursor *cursor_make(struct rocks *r, const struct rocks_snapshot *snapshot,
+                                        struct bytes low, struct bytes high, bool walk)
 {
 	struct rocks_cursor *c = mem_zalloc(sizeof(*c));
 
-	c->backward = backward;
 	c->read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_iterate_lower_bound(c->read, low.data, low.len);
 	rocksdb_readoptions_set_iterate_upper_bound(c->read, high.data, high.len);
 	if (snapshot != NULL)
 		rocksdb_readoptions_set_snapshot(c->read, snapshot->snapshot);
+	if (walk) {
+		rocksdb_readoptions_set_fill_cache(c->read, 0);
+		rocksdb_readoptions_set_readahead_size(c->read, WALK_READAHEAD_BYTES);
+	}
 	c->it = rocksdb_create_iterator(r->db, c->read);
+	return c;
+}
+
+struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
+                                       struct bytes low, struct bytes high, bool backward)
+{
+	struct rocks_cursor *c = cursor_make(r, snapshot, low, high, false);
+
+	c->backward = backward;
 	if (backward)
 		rocksdb_iter_seek_to_last(c->it);
 	else
 		rocksdb_iter_seek(c->it, low.data, low.len);
+	return c;
+}
+
+struct rocks_cursor *rocks_walk_open(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes low,
+                                     struct bytes high)
+{
+	struct rocks_cursor *c = cursor_make(r, snapshot, low, high, true);
+
+	rocksdb_iter_seek(c->it, low.data, low.len);
 	return c;
 }
 

@@ -69,6 +69,9 @@ enum err_code rocks_flush(struct rocks *r, struct err *err);
  * must stay valid while it is open. */
 struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
                                        struct bytes low, struct bytes high, bool backward);
+/* The same upwards over very many keys: what it reads does not push out of the store's cache what others need. */
+struct rocks_cursor *rocks_walk_open(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes low,
+                                     struct bytes high);
 void                 rocks_cursor_close(struct rocks_cursor *c);
 
 /* False at the end. Key and value are valid until rocks_cursor_next. */

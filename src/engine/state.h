@@ -11,6 +11,7 @@
 #include "engine/catalog.h"
 #include "engine/counts.h"
 #include "engine/engine.h"
+#include "engine/filter.h"
 #include "engine/journal.h"
 #include "engine/rocks.h"
 #include "engine/write_back.h"
@@ -23,14 +24,16 @@ struct engine {
 	struct store store; /* first: a struct store of this backend is an engine */
 
 	/* set once, before any thread starts */
-	struct engine_options options;
-	struct rocks         *rocks;
-	struct cache         *cache;
-	struct journal       *journal; /* NULL: opened for reading */
-	struct write_back     write_back;
-	struct counts        *counts;
-	struct writer        *writer;
-	struct ticker        *ticker;
+	struct engine_options  options;
+	struct rocks          *rocks;
+	struct cache          *cache;
+	struct journal        *journal; /* NULL: opened for reading */
+	struct filter         *filter;  /* NULL: opened for reading, or there was no address space */
+	struct write_back      write_back;
+	struct counts         *counts;
+	struct writer         *writer;
+	struct ticker         *ticker;
+	struct filter_builder *filter_builder;
 	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
 	int          lock_fd;
 	bool counts_noted; /* in the store, that counts come with each commit. The writer's, once it runs */

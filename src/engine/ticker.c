@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/worker.h"
 #include "engine/disk.h"
+#include "engine/filter_builder.h"
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "item/codec.h"
@@ -368,6 +369,7 @@ static void tick(struct worker *worker, void *ctx)
 		return;
 	if (backfill(e, &err) != ERR_NONE)
 		log_warn("filling an index failed and will be tried again: %s", err.text);
+	filter_builder_wake(e->filter_builder);
 	if (sweep(e, &t->sweep, &err) != ERR_NONE)
 		log_warn("removing expired rows failed and will be tried again: %s", err.text);
 }

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "engine/layout.h"
+
 enum { BUCKETS_MIN = 256 };
 
 /* What a change was, or (change NULL) which catalog was replaced. */
@@ -163,6 +165,7 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool 
 
 	c->key = arena_copy(&t->arena, key);
 	c->hash = hash;
+	c->partition = layout_partition_number(key);
 	c->existed = existed;
 	c->existed_bytes = existed_bytes;
 	if (t->change_count == t->bucket_count)

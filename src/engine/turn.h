@@ -21,6 +21,7 @@ struct change {
 	bool           existed;       /* in the committed state */
 	size_t         existed_bytes; /* then, the size of its value */
 	uint64_t       hash;
+	uint64_t       partition; /* of a row: its number (layout.h) */
 	struct change *next_in_bucket;
 	struct change *next; /* all, in order of first touch */
 };

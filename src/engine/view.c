@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "engine/layout.h"
 #include "item/codec.h"
 
@@ -68,6 +69,37 @@ enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, str
 	return *found ? item_decode(a, value, out, err) : ERR_NONE;
 }
 
+/* ---- what is said to be absent, or whole, and is not: for tests (engine.h) ---- */
+
+static void contradict(const char *what)
+{
+	log_error("the engine's memory contradicts its store: %s", what);
+	abort();
+}
+
+/* Nothing is published meanwhile. */
+static void check_absent(struct engine *e, uint64_t hash, struct bytes key)
+{
+	struct cache_row waiting;
+	struct arena     a;
+	struct bytes     value;
+	struct err       err;
+	bool             found;
+
+	arena_init(&a);
+	write_back_hold_rest(&e->write_back);
+	if (filter_lacks(e->filter, hash)) {
+		if (cache_dirty_row(e->cache, hash, key, &a, &waiting))
+			found = !waiting.absent;
+		else if (store_get(e, NULL, &a, key, &value, &found, &err) != ERR_NONE)
+			found = false;
+		if (found)
+			contradict("a row that the filter lacks is there");
+	}
+	write_back_let_go(&e->write_back);
+	arena_release(&a);
+}
+
 static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t hash, struct bytes key,
                                    struct bytes *value, bool *found, struct err *err)
 {
@@ -77,6 +109,11 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
 	if (key.data[0] != KIND_ROW) /* only rows are cached: the writer tells the cache of no others */
 		return store_get(e, NULL, a, key, value, found, err);
 	*value = (struct bytes){"", 0};
+	if (e->options.checks_absent)
+		check_absent(e, hash, key);
+	*found = false;
+	if (filter_lacks(e->filter, hash))
+		return ERR_NONE;
 	cached = cache_get(e->cache, hash, key, a, value, &ticket);
 	*found = cached == CACHE_FOUND;
 	if (cached != CACHE_MISS)
@@ -106,6 +143,8 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
 
 /* ---- walking ---- */
 
+enum { LOAD_ROWS_MAX = 64, LOAD_BYTES_MAX = 32 << 10 }; /* of a partition that comes into the cache whole */
+
 static int up(const void *a, const void *b)
 {
 	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
@@ -116,9 +155,22 @@ static int down(const void *a, const void *b)
 	return -up(a, b);
 }
 
-static bool in_range(const struct change *c, struct bytes low, struct bytes high)
+/* Most changes of a batch are of other partitions: their numbers say so at once. */
+struct range {
+	struct bytes low, high;
+	bool         one_partition;
+	uint64_t     number;
+};
+
+static struct range range_of(struct bytes low, struct bytes high)
 {
-	return c->written && bytes_compare(c->key, low) >= 0 && bytes_compare(c->key, high) < 0;
+	return (struct range){low, high, layout_is_one_partition(low, high), layout_partition_number(low)};
+}
+
+static bool in_range(const struct change *c, const struct range *r)
+{
+	return c->written && (!r->one_partition || c->partition == r->number) &&
+	       bytes_compare(c->key, r->low) >= 0 && bytes_compare(c->key, r->high) < 0;
 }
 
 static bool is_changed(const struct engine *e, const struct turn *t, struct bytes key)
@@ -133,20 +185,21 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
                     struct arena *a, struct bytes low, struct bytes high)
 {
 	const struct change *first = t == NULL ? NULL : t->first;
-	size_t               count = waiting->count;
+	struct range         range = range_of(low, high);
+	size_t               changed = 0;
 	struct cache_row    *list;
 
 	for (const struct change *change = first; change != NULL; change = change->next)
-		count += in_range(change, low, high) ? 1 : 0;
-	if (count == 0)
+		changed += in_range(change, &range) ? 1 : 0;
+	if (changed + waiting->count == 0)
 		return;
-	list = arena_array(a, count, sizeof(*list));
-	for (const struct change *change = first; change != NULL; change = change->next)
-		if (in_range(change, low, high))
-			list[c->change_count++] =
-			        (struct cache_row){change->key, change->value, change->deleted};
+	list = arena_array(a, changed + waiting->count, sizeof(*list));
+	for (const struct change *change = first; c->change_count < changed; change = change->next)
+		if (in_range(change, &range))
+			list[c->change_count++] = (struct cache_row){
+			        .key = change->key, .value = change->value, .absent = change->deleted};
 	for (size_t i = 0; i < waiting->count; i++)
-		if (!is_changed(c->engine, t, waiting->list[i].key))
+		if (changed == 0 || !is_changed(c->engine, t, waiting->list[i].key))
 			list[c->change_count++] = waiting->list[i];
 	qsort(list, c->change_count, sizeof(*list), c->backward ? down : up);
 	c->changes = list;
@@ -184,14 +237,114 @@ static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, s
 	c->rocks = rocks_cursor_open(c->engine->rocks, snapshot, low, high, c->backward);
 }
 
+/* ---- partitions that are in memory ---- */
+
+/* Reads all of the partition from the store into the cache, unless that is much. Nobody waits for it: partition.h says why it need not
+ * hold anything. */
+static void partition_load(struct engine *e, struct arena *a, struct bytes low)
+{
+	struct bytes         head = layout_partition_head(low), high = layout_after(a, head), key, value;
+	uint64_t             token = cache_load_begin(e->cache, low);
+	size_t               rows = 0, bytes = 0;
+	struct rocks_cursor *c;
+	struct err           err;
+	bool                 fits = true;
+
+	if (token == 0)
+		return;
+	c = rocks_cursor_open(e->rocks, NULL, head, high, false);
+	for (; rocks_cursor_at(c, &key, &value) && fits; rocks_cursor_next(c)) {
+		bytes += key.len + value.len;
+		fits = ++rows <= LOAD_ROWS_MAX && bytes <= LOAD_BYTES_MAX;
+		if (fits)
+			cache_load_row(e->cache, token, hash_bytes(e->hash_key, key), key, value);
+	}
+	cache_load_end(e->cache, token, low, fits && rocks_cursor_check(c, &err) == ERR_NONE, !fits);
+	rocks_cursor_close(c);
+}
+
+/* All rows of the range, if that is known without the store. A reader sees whole commits (B1). */
+static bool memory_copy(struct engine_session *s, struct arena *a, struct bytes low, struct bytes high,
+                        struct cache_rows *rows)
+{
+	struct engine *e = s->engine;
+	bool           done;
+
+	if (s->turn == NULL)
+		write_back_hold_rest(&e->write_back);
+	done = cache_partition_between(e->cache, low, high, a, rows);
+	if (s->turn == NULL)
+		write_back_let_go(&e->write_back);
+	return done;
+}
+
+/* The same; loads the partition if it is not known. In a starved engine, or one for reading, there is no journal, and little memory. */
+static bool memory_open(struct engine_session *s, struct arena *a, struct bytes low, struct bytes high,
+                        struct cache_rows *rows)
+{
+	struct engine *e = s->engine;
+
+	if (e->journal == NULL || !layout_is_one_partition(low, high))
+		return false;
+	if (filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)))
+		return true;
+	if (memory_copy(s, a, low, high, rows))
+		return true;
+	partition_load(e, a, low);
+	return memory_copy(s, a, low, high, rows);
+}
+
+/* For tests: the rows of the partition that are known from memory, and those in the store with what is dirty over it, at one moment. */
+static void check_whole(struct engine_session *s, struct bytes low, struct bytes high)
+{
+	struct engine     *e = s->engine;
+	struct view_cursor store = {.engine = e};
+	struct cache_rows  known = {0}, dirty = {0};
+	struct bytes       key, value;
+	bool               is_known;
+	struct arena       a;
+
+	if (e->journal == NULL || !layout_is_one_partition(low, high))
+		return;
+	arena_init(&a);
+	write_back_hold_rest(&e->write_back);
+	is_known = filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)) ||
+	           cache_partition_between(e->cache, low, high, &a, &known);
+	is_known = is_known && cache_dirty_between(e->cache, low, high, &a, &dirty);
+	if (is_known)
+		store.snapshot = rocks_snapshot_open(e->rocks);
+	write_back_let_go(&e->write_back);
+	if (is_known) {
+		struct view_cursor memory = {.engine = e, .whole = true};
+		struct bytes       known_key, known_value;
+
+		store.rocks = rocks_cursor_open(e->rocks, store.snapshot, low, high, false);
+		collect(&store, NULL, &dirty, &a, low, high);
+		collect(&memory, NULL, &known, &a, low, high);
+		while (view_cursor_next(&store, &key, &value))
+			if (!view_cursor_next(&memory, &known_key, &known_value) ||
+			    !bytes_equal(key, known_key) || !bytes_equal(value, known_value))
+				contradict("a partition that is known to be whole lacks a row, or has "
+				           "another one");
+		if (view_cursor_next(&memory, &known_key, &known_value))
+			contradict("a partition that is known to be whole has a row too many");
+	}
+	view_cursor_close(&store);
+	arena_release(&a);
+}
+
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
 	struct cache_rows waiting = {0};
 
+	if (s->engine->options.checks_absent)
+		check_whole(s, low, high);
 	*c = (struct view_cursor){.engine = s->engine, .backward = backward};
-	store_open(c, snapshot, a, low, high, &waiting);
-	if (c->rocks != NULL)
+	c->whole = snapshot == NULL && memory_open(s, a, low, high, &waiting);
+	if (!c->whole)
+		store_open(c, snapshot, a, low, high, &waiting);
+	if (c->whole || c->rocks != NULL)
 		collect(c, s->turn, &waiting, a, low, high);
 }
 
@@ -226,7 +379,7 @@ static int order(const struct view_cursor *c, struct bytes stored, const struct 
 static bool choose(struct view_cursor *c, struct bytes *key, struct bytes *value)
 {
 	const struct cache_row *change = c->change_at < c->change_count ? &c->changes[c->change_at] : NULL;
-	bool                    stored = rocks_cursor_at(c->rocks, key, value);
+	bool                    stored = !c->whole && rocks_cursor_at(c->rocks, key, value);
 	int                     by_key;
 
 	if (change == NULL) {
@@ -245,7 +398,7 @@ static bool choose(struct view_cursor *c, struct bytes *key, struct bytes *value
 
 bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *value)
 {
-	if (c->rocks == NULL)
+	if (c->rocks == NULL && !c->whole)
 		return false;
 	do {
 		leave(c);
@@ -257,6 +410,8 @@ bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *va
 
 enum err_code view_cursor_check(const struct view_cursor *c, struct err *err)
 {
+	if (c->whole)
+		return ERR_NONE;
 	if (c->rocks != NULL)
 		return rocks_cursor_check(c->rocks, err);
 	*err = c->err;

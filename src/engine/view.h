@@ -40,6 +40,7 @@ struct view_cursor {
 	struct rocks_cursor    *rocks;
 	const struct cache_row *changes; /* in this range, not in the store yet; sorted in walking order */
 	size_t                  change_count, change_at;
+	bool                    whole; /* all there is, is in `changes`: the store is not asked */
 	bool                    backward;
 	bool                    on_change; /* the current row is changes[change_at] */
 	bool                    on_stored; /* … or the store's, or both of the same key */

@@ -25,9 +25,13 @@ static void reserve(struct write_back *b, size_t count)
 	b->rows = mem_realloc(b->rows, b->rows_cap * sizeof(*b->rows));
 }
 
-void write_back_init(struct write_back *b, struct rocks *rocks, struct cache *cache, size_t dirty_bytes_max)
+void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_max)
 {
-	*b = (struct write_back){.rocks = rocks, .cache = cache, .dirty_bytes_max = dirty_bytes_max};
+	*b = (struct write_back){.rocks = e->rocks,
+	                         .cache = e->cache,
+	                         .filter = e->filter,
+	                         .hash_key = e->hash_key,
+	                         .dirty_bytes_max = dirty_bytes_max};
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_mutex_init(&b->next, NULL);
 	pthread_mutex_init(&b->checkpoint_lock, NULL);
@@ -146,7 +150,8 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 	reserve(b, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
 		if (c->written && !is_row(c))
-			b->rows[count++] = (struct cache_row){c->key, c->value, c->deleted};
+			b->rows[count++] =
+			        (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
 	fill_batch(b, count);
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
 	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
@@ -154,11 +159,35 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 	return count > 0 || t->ranges != NULL;
 }
 
+/* (F1) Says whether it is the first row of its partition. */
+static bool add_to_filter(struct write_back *b, const struct change *c)
+{
+	uint64_t partition;
+	bool     first;
+
+	if (b->filter == NULL)
+		return false;
+	if (c->deleted) {
+		filter_note_deleted(b->filter);
+		return false;
+	}
+	partition = layout_partition_hash(b->hash_key, c->key);
+	first = filter_lacks(b->filter, partition);
+	filter_add(b->filter, partition);
+	filter_add(b->filter, c->hash);
+	return first;
+}
+
 static void add_rows_to_cache(struct write_back *b, const struct turn *t)
 {
-	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written && is_row(c))
-			cache_commit(b->cache, c->hash, c->key, c->value, c->deleted);
+	for (const struct change *c = t->first; c != NULL; c = c->next) {
+		struct cache_row row = {.key = c->key, .value = c->value, .absent = c->deleted};
+
+		if (!c->written || !is_row(c))
+			continue;
+		row.first = add_to_filter(b, c);
+		cache_commit(b->cache, c->hash, &row);
+	}
 }
 
 /* If tables or indexes were deleted, rows go into the store before, so that none of theirs comes there after. */

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "engine/cache.h"
+#include "engine/filter.h"
 #include "engine/journal.h"
 #include "engine/rocks.h"
 #include "engine/turn.h"
@@ -26,9 +27,11 @@ struct engine;
 
 struct write_back {
 	/* set once */
-	struct rocks *rocks;
-	struct cache *cache;
-	size_t        dirty_bytes_max;
+	struct rocks   *rocks;
+	struct cache   *cache;
+	struct filter  *filter;   /* NULL: none */
+	struct hash_key hash_key; /* state.h */
+	size_t          dirty_bytes_max;
 
 	/* any thread */
 	atomic_size_t taken_bytes; /* that the store took, of rows and all else, since the last checkpoint */
@@ -46,7 +49,8 @@ struct write_back {
 	unsigned            next_shard;
 };
 
-void write_back_init(struct write_back *b, struct rocks *rocks, struct cache *cache, size_t dirty_bytes_max);
+/* The filter may be NULL. */
+void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_max);
 void write_back_release(struct write_back *b);
 
 /* The changes of a turn that are in the journal become what every reader sees. The writer's thread. */

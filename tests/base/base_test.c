@@ -291,7 +291,9 @@ TEST(err, no_two_codes_have_the_same_type)
 TEST(fault, fires_after_the_given_number_of_visits_until_disarmed)
 {
 	assert_false(fault_fires(FAULT_COMMIT));
-	assert_true(fault_parse("commit:2"));
+	assert_true(fault_parse("disk-full,commit:2"));
+	assert_true(fault_fires(FAULT_DISK_FULL));
+	fault_disarm(FAULT_DISK_FULL);
 	assert_false(fault_fires(FAULT_COMMIT));
 	assert_false(fault_fires(FAULT_COMMIT));
 	assert_true(fault_fires(FAULT_COMMIT));
@@ -299,6 +301,7 @@ TEST(fault, fires_after_the_given_number_of_visits_until_disarmed)
 	fault_disarm(FAULT_COMMIT);
 	assert_false(fault_fires(FAULT_COMMIT));
 	assert_false(fault_parse("no-such-point"));
+	assert_false(fault_parse("no-such-point,check"));
 }
 
 TEST(list, keeps_order_and_lets_go)

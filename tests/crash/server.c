@@ -35,13 +35,13 @@ static void child_redirect(const struct server *s, int out)
 
 bool server_spawn(struct server *s, unsigned port, const char *fault)
 {
-	char        listen[32];
-	const char *argv[] = {s->program, "serve", "--listen",  listen,
-	                      "--data",   s->data, "--no-auth", fault ? "--fault" : NULL,
-	                      fault,      NULL};
+	char        listen[32], faults[64];
+	const char *argv[] = {s->program, "serve",     "--listen", listen, "--data",
+	                      s->data,    "--no-auth", "--fault",  faults, NULL};
 	int         ends[2];
 
 	snprintf(listen, sizeof(listen), "127.0.0.1:%u", port);
+	snprintf(faults, sizeof(faults), "check%s%s", fault != NULL ? "," : "", fault != NULL ? fault : "");
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return false;
 	s->pid = fork();

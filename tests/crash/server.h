@@ -20,7 +20,8 @@ struct server {
 	unsigned    port;
 };
 
-/* Starts it, on the port or (0) any free one; `fault` is for --fault, or NULL. Does not wait. */
+/* Starts it, on the port or (0) any free one; `fault` is for --fault, or NULL. Whatever it says
+ * is absent, it also looks up in its store. Does not wait. */
 bool server_spawn(struct server *s, unsigned port, const char *fault);
 
 /* Waits until it says where it listens; fills s->port. false: it ended, or said nothing in time. */

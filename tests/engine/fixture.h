@@ -60,6 +60,7 @@ static inline void fixture_init(struct fixture *f, const char *dir)
 	f->options.tick_ms = 3600 * 1000; /* only when a test says so */
 	f->options.disk_reserve_bytes = 1 << 20;
 	f->options.journal_unit_bytes = 4096; /* whatever this machine's disk says */
+	f->options.checks_absent = true;
 }
 
 static inline void fixture_open(struct fixture *f)

@@ -14,7 +14,7 @@ enum {
 	SMALL_CACHE = 64 << 10,
 	LARGE_CACHE = 64 << 20,
 	SMALL_SEGMENT = 32 << 10,
-	ONE_ROW_BYTES = 120, /* room for a small one, and not for two */
+	ONE_ROW_BYTES = 190, /* room for a small one, and not for two */
 };
 
 /* An engine with a table, and a cache of this size. */
@@ -207,8 +207,8 @@ static void commit_many(struct fixture *f)
 	for (int i = 0; i < WAITING_ROWS; i++) {
 		struct bytes key = arena_printf(&f->arena, "rTTTT%08xkey", (unsigned)i * 2654435761u);
 
-		cache_commit(f->engine->cache, hash_bytes(f->engine->hash_key, key), key, BYTES("value"),
-		             false);
+		cache_commit(f->engine->cache, hash_bytes(f->engine->hash_key, key),
+		             &(struct cache_row){.key = key, .value = BYTES("value")});
 	}
 }
 
@@ -270,7 +270,7 @@ TEST(write_back, others_get_in_between)
 
 static void commit(struct cache *c, const char *key, const char *value)
 {
-	cache_commit(c, 0, bytes_of(key), bytes_of(value), false);
+	cache_commit(c, 0, &(struct cache_row){.key = bytes_of(key), .value = bytes_of(value)});
 }
 
 static void commit_and_clean(struct cache *c, const char *key, const char *value)
@@ -307,7 +307,7 @@ static struct cache_ticket miss(struct cache *c, const char *key)
 
 TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_written_back)
 {
-	struct cache *c = cache_open(0);
+	struct cache *c = cache_open(0, HASH_KEY_STABLE);
 
 	commit(c, "key", "new");
 	assert_true(holds(c, "key", "new"));
@@ -321,7 +321,7 @@ TEST(cache, a_row_that_waits_stays_whatever_the_bound_and_goes_once_it_is_writte
 /* (A1) However the new one left the cache again meanwhile. */
 TEST(cache, what_a_reader_took_from_the_store_is_not_kept_if_there_was_a_commit_since)
 {
-	struct cache       *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES);
+	struct cache       *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES, HASH_KEY_STABLE);
 	struct cache_ticket ticket = miss(c, "key");
 
 	cache_offer(c, &ticket, 0, BYTES("key"), BYTES("old"), false);
@@ -344,7 +344,7 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 	        "a",  "",
 	        "bb", "a value that is longer than the place of the first",
 	        "c",  "one that is longer again than any of those before it was, by far"};
-	struct cache    *c = cache_open(1 << 20);
+	struct cache    *c = cache_open(1 << 20, HASH_KEY_STABLE);
 	struct cache_row rows[4];
 	struct random    random = {7};
 
@@ -352,7 +352,10 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 		const char *value = values[random_below(&random, 6)];
 		bool        absent = random_below(&random, 4) == 0;
 
-		cache_commit(c, 0, BYTES("key"), absent ? BYTES("") : bytes_of(value), absent);
+		cache_commit(c, 0,
+		             &(struct cache_row){.key = BYTES("key"),
+		                                 .value = absent ? BYTES("") : bytes_of(value),
+		                                 .absent = absent});
 		assert_int_equal(cache_dirty(c, 0, rows, 4), 1);
 		assert_true(cache_dirty_bytes(c) > 0);
 		assert_int_equal(rows[0].absent, absent);
@@ -371,12 +374,12 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 TEST(cache, does_not_keep_the_room_of_a_row_that_has_become_short_or_gone)
 {
 	char          large[40000];
-	struct cache *c = cache_open(1 << 20);
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
 
 	memset(large, 'x', sizeof(large));
-	cache_commit(c, 0, BYTES("key"), (struct bytes){large, sizeof(large)}, false);
+	cache_commit(c, 0, &(struct cache_row){.key = BYTES("key"), .value = {large, sizeof(large)}});
 	assert_true(cache_stats(c).bytes > sizeof(large));
-	cache_commit(c, 0, BYTES("key"), BYTES(""), true);
+	cache_commit(c, 0, &(struct cache_row){.key = BYTES("key"), .value = BYTES(""), .absent = true});
 	assert_true(cache_stats(c).bytes < 1000 && cache_dirty_bytes(c) < 1000);
 	cache_close(c);
 }

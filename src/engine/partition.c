@@ -1,0 +1,312 @@
+/* Partition: a hash table of partitions, in shards, and in each a ring of its rows: dirty ones first. A partition is there while
+ * one of its rows is cached, or while it is loaded. */
+#include "engine/partition.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine/layout.h"
+
+enum {
+	SHARDS = 64,
+	BUCKETS_MIN = 16,
+	ROWS_USUAL = 2,      /* of a partition */
+	LARGE_PLACES = 4096, /* a power of two */
+};
+
+struct part {
+	struct part *next; /* in the bucket */
+	uint64_t     hash, number;
+	struct list  rows;
+	size_t       row_count;
+	uint64_t     token; /* of the load under way; 0: none */
+	bool         whole; /* (P1) */
+};
+
+struct part_shard {
+	pthread_mutex_t lock; /* everything of its partitions is under it */
+	struct part   **buckets;
+};
+
+struct partitions {
+	struct hash_key hash_key;
+	size_t          bucket_count; /* of a shard; a power of two */
+	atomic_ullong   tokens;       /* given so far */
+	/* Hashes of partitions that were too large to load, which one writes over another: it saves trying again. */
+	atomic_ullong     large[LARGE_PLACES];
+	struct part_shard shards[SHARDS];
+};
+
+struct partitions *partitions_open(size_t rows, struct hash_key hash_key)
+{
+	struct partitions *p = mem_zalloc(sizeof(*p));
+
+	p->hash_key = hash_key;
+	p->bucket_count = BUCKETS_MIN;
+	while (p->bucket_count * SHARDS * ROWS_USUAL < rows)
+		p->bucket_count *= 2;
+	for (int i = 0; i < SHARDS; i++) {
+		pthread_mutex_init(&p->shards[i].lock, NULL);
+		p->shards[i].buckets = mem_zalloc(p->bucket_count * sizeof(struct part *));
+	}
+	return p;
+}
+
+void partitions_close(struct partitions *p)
+{
+	for (int i = 0; i < SHARDS; i++) {
+		pthread_mutex_destroy(&p->shards[i].lock);
+		free(p->shards[i].buckets);
+	}
+	free(p);
+}
+
+/* ---- finding; under the lock ---- */
+
+static struct part_shard *shard_of(struct partitions *p, uint64_t hash)
+{
+	return &p->shards[hash % SHARDS];
+}
+
+static struct part **part_find(struct partitions *p, uint64_t hash, uint64_t number)
+{
+	struct part **at = &shard_of(p, hash)->buckets[(hash >> 8) & (p->bucket_count - 1)];
+
+	while (*at != NULL && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct part *part_get(struct partitions *p, uint64_t hash, uint64_t number)
+{
+	struct part **at = part_find(p, hash, number);
+
+	if (*at == NULL) {
+		*at = mem_zalloc(sizeof(**at));
+		**at = (struct part){.hash = hash, .number = number};
+		list_init(&(*at)->rows);
+	}
+	return *at;
+}
+
+static void part_drop_if_unused(struct partitions *p, struct part *part)
+{
+	if (!list_empty(&part->rows) || part->token != 0)
+		return;
+	*part_find(p, part->hash, part->number) = part->next;
+	free(part);
+}
+
+/* ---- rows come and go ---- */
+
+static void ring_add(struct part *part, struct row *r)
+{
+	if (r->dirty)
+		list_push_back(part->rows.next, &r->in_part); /* before the first: rows.next is not moved */
+	else
+		list_push_back(&part->rows, &r->in_part);
+}
+
+static void part_add(struct part *part, struct row *r)
+{
+	r->part = part;
+	ring_add(part, r);
+	part->row_count++;
+	if (part->row_count > PARTITION_WHOLE_ROWS_MAX)
+		part->whole = false;
+}
+
+void partition_enter(struct partitions *p, struct row *r, bool first)
+{
+	uint64_t           number = layout_partition_number(row_key(r));
+	uint64_t           hash = layout_partition_hash(p->hash_key, row_key(r));
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+
+	pthread_mutex_lock(&s->lock);
+	part = part_get(p, hash, number);
+	part->whole = part->whole || first;
+	part_add(part, r);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool partition_join(struct partitions *p, struct row *r, uint64_t token)
+{
+	uint64_t           number = layout_partition_number(row_key(r));
+	uint64_t           hash = layout_partition_hash(p->hash_key, row_key(r));
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+	bool               valid;
+
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, number);
+	valid = part != NULL && part->token == token;
+	if (valid)
+		part_add(part, r);
+	pthread_mutex_unlock(&s->lock);
+	return valid;
+}
+
+void partition_replace(struct partitions *p, struct row *old, struct row *new)
+{
+	struct part       *part = old->part;
+	struct part_shard *s = shard_of(p, part->hash);
+
+	pthread_mutex_lock(&s->lock);
+	list_remove(&old->in_part);
+	new->part = part;
+	ring_add(part, new);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void partition_leave(struct partitions *p, struct row *r)
+{
+	struct part       *part = r->part;
+	struct part_shard *s = shard_of(p, part->hash);
+
+	pthread_mutex_lock(&s->lock);
+	list_remove(&r->in_part);
+	part->row_count--;
+	part->token = 0; /* (P2) */
+	if (!r->absent)
+		part->whole = false;
+	part_drop_if_unused(p, part);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void partition_sort(struct partitions *p, struct row *r)
+{
+	struct part       *part = r->part;
+	struct part_shard *s = shard_of(p, part->hash);
+
+	pthread_mutex_lock(&s->lock);
+	list_remove(&r->in_part);
+	ring_add(part, r);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- loading ---- */
+
+uint64_t partition_load_begin(struct partitions *p, struct bytes key)
+{
+	uint64_t           hash = layout_partition_hash(p->hash_key, key), token = 0;
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+
+	if (atomic_load_explicit(&p->large[hash & (LARGE_PLACES - 1)], memory_order_relaxed) == hash)
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	part = part_get(p, hash, layout_partition_number(key));
+	if (part->token == 0)
+		token = part->token = atomic_fetch_add(&p->tokens, 1) + 1;
+	pthread_mutex_unlock(&s->lock);
+	return token;
+}
+
+void partition_load_end(struct partitions *p, struct bytes key, uint64_t token, enum partition_loaded how)
+{
+	uint64_t           hash = layout_partition_hash(p->hash_key, key);
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, layout_partition_number(key));
+	if (part != NULL && part->row_count > PARTITION_WHOLE_ROWS_MAX)
+		how = PARTITION_TOO_LARGE;
+	if (part != NULL && part->token == token) { /* (P2) */
+		part->token = 0;
+		part->whole = part->whole || how == PARTITION_LOADED;
+		part_drop_if_unused(p, part);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (how == PARTITION_TOO_LARGE)
+		atomic_store_explicit(&p->large[hash & (LARGE_PLACES - 1)], hash, memory_order_relaxed);
+}
+
+/* ---- copying ---- */
+
+static bool is_between(const struct row *r, struct bytes low, struct bytes high)
+{
+	return bytes_compare(row_key(r), low) >= 0 && bytes_compare(row_key(r), high) < 0;
+}
+
+/* What is copied, and where to. */
+struct copy {
+	struct bytes       low, high;
+	struct arena      *arena;
+	struct cache_rows *rows;
+	bool               dirty; /* only those */
+};
+
+/* Under the lock. False if there are too many, of either kind. Clean ones come after the dirty ones. */
+static bool copy_measure(const struct part *part, const struct copy *c, size_t *count)
+{
+	size_t looked_at = 0, bytes = 0;
+
+	*count = 0;
+	for (const struct list *at = part->rows.next; at != &part->rows; at = at->next) {
+		const struct row *r = LIST_ENTRY(at, struct row, in_part);
+
+		if (c->dirty && !r->dirty)
+			break;
+		if (is_between(r, c->low, c->high)) {
+			(*count)++;
+			bytes += r->key_len + r->value_len;
+		}
+		if (++looked_at > PARTITION_DIRTY_ROWS_MAX || bytes > PARTITION_COPY_MAX)
+			return false;
+	}
+	return true;
+}
+
+static bool copy_rows(const struct part *part, const struct copy *c)
+{
+	size_t count;
+
+	if (!copy_measure(part, c, &count))
+		return false;
+	if (count > 0)
+		c->rows->list = arena_array(c->arena, count, sizeof(*c->rows->list));
+	for (const struct list *at = part->rows.next; c->rows->count < count; at = at->next) {
+		struct row *r = LIST_ENTRY(at, struct row, in_part);
+
+		if (!is_between(r, c->low, c->high))
+			continue;
+		row_use(r);
+		c->rows->list[c->rows->count++] =
+		        (struct cache_row){.key = arena_copy(c->arena, row_key(r)),
+		                           .value = arena_copy(c->arena, row_value(r)),
+		                           .absent = r->absent};
+	}
+	return true;
+}
+
+static bool copy_part(struct partitions *p, const struct copy *c)
+{
+	uint64_t           hash = layout_partition_hash(p->hash_key, c->low);
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+	bool               done;
+
+	*c->rows = (struct cache_rows){0};
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, layout_partition_number(c->low));
+	if (c->dirty)
+		done = part == NULL || copy_rows(part, c);
+	else
+		done = part != NULL && part->whole && copy_rows(part, c);
+	pthread_mutex_unlock(&s->lock);
+	return done;
+}
+
+bool partition_copy(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
+                    struct cache_rows *rows)
+{
+	return copy_part(p, &(struct copy){low, high, a, rows, false});
+}
+
+bool partition_copy_dirty(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
+                          struct cache_rows *rows)
+{
+	return copy_part(p, &(struct copy){low, high, a, rows, true});
+}

@@ -1,0 +1,327 @@
+/* Partition: a Query of a partition that is in the cache whole asks the store for nothing, and sees what one that asks the store would
+ * see. Every engine of these tests compares both (engine.h, checks_absent). */
+#include "engine/crew.h"
+
+#include "engine/layout.h"
+#include "engine/partition.h"
+#include "engine/view.h"
+#include "random.h"
+
+enum {
+	SMALL_CACHE = 64 << 10,
+	WRITERS = 2,
+	READERS = 2,
+	WRITES = 600,
+	LARGE = 100, /* rows: more than are loaded */
+};
+
+#define THINGS                                                                                               \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'}],'KeySchema':[{'AttributeName':'p'" \
+	",'KeyType':'HASH'},{'AttributeName':'s','KeyType':'RANGE'}]}"
+
+static void open_with_cache(struct fixture *f, size_t cache_bytes)
+{
+	char dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(f, dir);
+	f->options.cache_bytes_max = cache_bytes;
+	fixture_start(f);
+	fixture_ok(f, "CreateTable", THINGS);
+	engine_build_filter(f->engine);
+}
+
+static void put(struct fixture *f, const char *p, int number)
+{
+	fixture_ok(f, "PutItem",
+	           arena_printf(&f->arena, "{'TableName':'things','Item':{'p':{'S':'%s'},'s':{'N':'%d'}}}", p,
+	                        number)
+	                   .data);
+}
+
+static void delete (struct fixture *f, const char *p, int number)
+{
+	fixture_ok(f, "DeleteItem",
+	           arena_printf(&f->arena, "{'TableName':'things','Key':{'p':{'S':'%s'},'s':{'N':'%d'}}}", p,
+	                        number)
+	                   .data);
+}
+
+static uint32_t query_count(struct fixture *f, const char *p)
+{
+	return fixture_ok(f, "Query",
+	                  arena_printf(&f->arena,
+	                               "{'TableName':'things','KeyConditionExpression':'p = :p',"
+	                               "'ExpressionAttributeValues':{':p':{'S':'%s'}}}",
+	                               p)
+	                          .data)
+	        .query.count;
+}
+
+/* Does the cache know it whole? */
+static bool is_whole(struct fixture *f, const char *p)
+{
+	struct value              hash = value_string(bytes_of(p));
+	struct bytes              name = BYTES("things");
+	const struct table_entry *entry = catalog_find(f->engine->catalog, name);
+	struct cache_rows         rows;
+	struct buf                low;
+	bool                      whole;
+
+	buf_init(&low, &f->arena);
+	layout_partition(&low, entry->id, &hash);
+	write_back_hold_rest(&f->engine->write_back);
+	whole = cache_partition_between(f->engine->cache, buf_bytes(&low),
+	                                layout_after(&f->arena, buf_bytes(&low)), &f->arena, &rows);
+	write_back_let_go(&f->engine->write_back);
+	return whole;
+}
+
+TEST(partition, is_whole_from_its_first_row_on)
+{
+	struct fixture f;
+
+	open_with_cache(&f, 1 << 20);
+	assert_false(is_whole(&f, "a"));
+	put(&f, "a", 1);
+	assert_true(is_whole(&f, "a"));
+	put(&f, "a", 2);
+	delete (&f, "a", 1);
+	fixture_ok(&f, "Scan", "{'TableName':'things'}"); /* written back */
+	assert_true(is_whole(&f, "a"));
+	assert_int_equal(query_count(&f, "a"), 1);
+	fixture_close(&f);
+}
+
+TEST(partition, is_loaded_whole_by_the_first_query_and_not_by_reading_a_row)
+{
+	struct fixture f;
+
+	open_with_cache(&f, 1 << 20);
+	for (int i = 0; i < 5; i++)
+		put(&f, "a", i);
+	fixture_restart(&f);
+	assert_get(&f, "things", "{'p':{'S':'a'},'s':{'N':'1'}}", "{'p':{'S':'a'},'s':{'N':'1'}}");
+	put(&f, "a", 9);
+	assert_false(is_whole(&f, "a"));
+	assert_int_equal(query_count(&f, "a"), 6);
+	assert_true(is_whole(&f, "a"));
+	assert_int_equal(query_count(&f, "a"), 6);
+	fixture_close(&f);
+}
+
+static void query_in_turn(struct fixture *f, struct table *t)
+{
+	struct table_query        q = query_p(&f->arena, "");
+	struct table_query_result r;
+
+	assert_int_equal(t->backend->query(t, &f->arena, &q, &r, &f->err), ERR_NONE);
+	assert_int_equal(r.count, 4);
+}
+
+TEST(partition, a_query_in_a_turn_sees_the_turns_own_rows_over_a_whole_partition)
+{
+	struct fixture f;
+
+	open_with_cache(&f, 1 << 20);
+	for (int i = 0; i < 3; i++)
+		put(&f, "p", i);
+	fixture_restart(&f);
+	f.in_turn = query_in_turn;
+	put(&f, "p", 3);
+	assert_true(is_whole(&f, "p"));
+	put(&f, "p", 2);
+	fixture_close(&f);
+}
+
+TEST(partition, is_not_whole_once_a_row_has_left_the_cache)
+{
+	struct fixture f;
+
+	open_with_cache(&f, SMALL_CACHE);
+	for (int i = 0; i < 20; i++)
+		put(&f, "a", i);
+	assert_true(is_whole(&f, "a"));
+	for (int i = 0; i < 1000; i++)
+		put(&f, "b", i);
+	fixture_ok(&f, "Scan", "{'TableName':'things'}");
+	for (int i = 0; i < 1000; i++)
+		put(&f, "c", i);
+	assert_false(is_whole(&f, "a"));
+	assert_int_equal(query_count(&f, "a"), 20);
+	fixture_close(&f);
+}
+
+TEST(partition, a_large_one_is_not_loaded_and_does_not_stay_whole)
+{
+	struct fixture f;
+
+	open_with_cache(&f, 8 << 20);
+	for (int i = 0; i <= PARTITION_WHOLE_ROWS_MAX; i++) {
+		assert_int_equal(is_whole(&f, "a"), i > 0);
+		put(&f, "a", i);
+	}
+	assert_false(is_whole(&f, "a"));
+	for (int i = 0; i < LARGE; i++)
+		put(&f, "b", i);
+	fixture_restart(&f);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(query_count(&f, "a"), PARTITION_WHOLE_ROWS_MAX + 1);
+		assert_int_equal(query_count(&f, "b"), LARGE);
+		assert_false(is_whole(&f, "a"));
+		assert_false(is_whole(&f, "b"));
+	}
+	fixture_close(&f);
+}
+
+/* ---- the cache alone: keys of one partition, r table(4) hash(4) … ---- */
+
+#define KEY(text) BYTES("rTTTTHHHH" text)
+
+static bool holds(struct cache *c, struct bytes key)
+{
+	struct cache_ticket ticket;
+	struct bytes        value;
+	struct arena        a;
+	bool                found;
+
+	arena_init(&a);
+	found = cache_get(c, 0, key, &a, &value, &ticket) == CACHE_FOUND;
+	arena_release(&a);
+	return found;
+}
+
+static bool knows(struct cache *c, size_t rows)
+{
+	struct cache_rows found;
+	struct arena      a;
+	bool              whole;
+
+	arena_init(&a);
+	whole = cache_partition_between(c, KEY(""), KEY("~"), &a, &found) && found.count == rows;
+	arena_release(&a);
+	return whole;
+}
+
+TEST(partition, what_was_loaded_makes_it_whole)
+{
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	uint64_t      token = cache_load_begin(c, KEY("a"));
+
+	assert_true(token != 0);
+	assert_int_equal(cache_load_begin(c, KEY("b")), 0); /* one at a time */
+	cache_load_row(c, token, 0, KEY("a"), BYTES("old"));
+	cache_commit(c, 0, &(struct cache_row){.key = KEY("b"), .value = BYTES("new")}); /* meanwhile */
+	cache_load_row(c, token, 0, KEY("b"), BYTES("old"));
+	assert_false(knows(c, 2));
+	cache_load_end(c, token, KEY("a"), true, false);
+	assert_true(knows(c, 2));
+	cache_close(c);
+}
+
+/* (P2) b is changed, written back and pushed out while it is loaded: what was read of it before is old. */
+TEST(partition, what_left_the_cache_while_it_was_loaded_is_not_taken_from_what_was_read_before)
+{
+	struct cache *c = cache_open(0, HASH_KEY_STABLE);
+	uint64_t      token = cache_load_begin(c, KEY("a"));
+
+	cache_commit(c, 0, &(struct cache_row){.key = KEY("b"), .value = BYTES("new")});
+	cache_clean(c, 0, 1); /* there is no room: it goes */
+	assert_false(holds(c, KEY("b")));
+	cache_load_row(c, token, 0, KEY("b"), BYTES("old"));
+	assert_false(holds(c, KEY("b")));
+	cache_load_end(c, token, KEY("a"), true, false);
+	assert_false(knows(c, 0));
+	assert_false(knows(c, 1));
+	cache_close(c);
+}
+
+TEST(partition, a_load_that_failed_leaves_it_unknown)
+{
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	uint64_t      token = cache_load_begin(c, KEY("a"));
+
+	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
+	cache_load_end(c, token, KEY("a"), false, false);
+	assert_false(knows(c, 1));
+	token = cache_load_begin(c, KEY("a"));
+	assert_true(token != 0);
+	cache_load_end(c, token, KEY("a"), false, true);
+	assert_int_equal(cache_load_begin(c, KEY("a")), 0); /* it was too large: not again */
+	cache_close(c);
+}
+
+/* ---- while rows come and go, and leave the cache ---- */
+
+/* Two rows of a pair are changed together, in one transaction: their sum stays. */
+static void move_between(struct worker *w)
+{
+	struct random random = {(uint64_t)w->number + 1};
+
+	for (int i = 0; i < WRITES && worker_goes_on(w); i++) {
+		int64_t            from = (int64_t)random_below(&random, 30);
+		int64_t            to = 30 + (int64_t)random_below(&random, 10);
+		int64_t            by = 1 + (int64_t)random_below(&random, 5);
+		struct table_write both[2] = {counting(&w->arena, from, -by), counting(&w->arena, to, by)};
+		struct crew_write  q = {.writes = both, .count = 2};
+
+		if (!worker_write(w, &q))
+			return;
+	}
+}
+
+static void add_up(struct worker *w)
+{
+	while (worker_goes_on(w)) {
+		struct table_query        q = query_p(&w->arena, "");
+		struct table_query_result r;
+		int64_t                   sum = 0;
+
+		if (worker_query(w, &q, &r) != ERR_NONE) {
+			worker_note(w, "a query: %s", w->err.text);
+			return;
+		}
+		for (uint32_t i = 0; i < r.count; i++)
+			sum += count_in(&r.items[i]);
+		if (sum != 0)
+			worker_note(w, "the sum is %lld", (long long)sum);
+	}
+}
+
+/* Pushes the others' rows out of a small cache. */
+static void fill_cache(struct worker *w)
+{
+	for (int64_t i = 100; worker_goes_on(w); i = 100 + (i + 1) % 400) {
+		struct table_write write = counting(&w->arena, i, 1);
+		struct value       p = value_string(BYTES("another"));
+		struct crew_write  q = {.writes = &write, .count = 1};
+
+		write.key = item_with(&w->arena, &write.key, BYTES("p"), &p);
+		if (!worker_write(w, &q))
+			return;
+	}
+}
+
+static void assert_sums_stay(size_t cache_bytes)
+{
+	struct crew c = {0};
+
+	open_with_cache(&c.f, cache_bytes);
+	crew_hire(&c, WRITERS, false, move_between);
+	crew_hire(&c, READERS, true, add_up);
+	crew_hire(&c, 1, true, fill_cache);
+	crew_work(&c);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
+}
+
+TEST(partition, a_query_sees_whole_commits_where_all_stays_in_the_cache)
+{
+	assert_sums_stay(8 << 20);
+}
+
+TEST(partition, a_query_sees_whole_commits_where_rows_come_and_go)
+{
+	assert_sums_stay(SMALL_CACHE);
+}
