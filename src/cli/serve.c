@@ -119,8 +119,11 @@ static const struct option_spec options[] = {
          AT(o.tls_client_ca), 0, 0},
         {"--loops", OPTION_NUMBER, "N", "threads that serve connections (default: one per core)", AT(o.loops),
          0, 256},
-        {"--cache-mb", OPTION_NUMBER, "N", "memory for the row cache, in MB (default: 64)", AT(o.cache_mb), 1,
-         1 << 20},
+        {"--cache-mb", OPTION_NUMBER, "N",
+         "memory for caches of rows, in MB; 0 takes a quarter of the machine's memory, or of the cgroup's "
+         "limit "
+         "(default: 0)",
+         AT(o.cache_mb), 0, 1 << 20},
         {"--queue-mb", OPTION_NUMBER, "N", "memory for requests waiting to be written, in MB (default: 64)",
          AT(o.queue_mb), 1, 1 << 20},
         {"--expression-mb", OPTION_NUMBER, "N",

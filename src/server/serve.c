@@ -16,8 +16,10 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "base/audit.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "base/worker.h"
 #include "engine/engine.h"
@@ -34,7 +36,7 @@
 
 #define TEST_CLOCK "GATEHOUSE_TEST_CLOCK"
 
-enum { POLICY_LOOK_S = 1 };
+enum { POLICY_LOOK_S = 1, CACHE_SHARE = 4, CACHE_BYTES_MIN = 16 << 20 };
 
 struct server {
 	struct clock            *clock;
@@ -69,7 +71,6 @@ struct serve_options serve_options_default(void)
 	struct serve_options  options = {.listen = "127.0.0.1:8420",
 	                                 .data = "data",
 	                                 .region = ACCESS_REGION,
-	                                 .cache_mb = 64,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
 	                                 .clock_jump_max_days = 30,
@@ -282,16 +283,30 @@ static enum err_code open_clock(struct server *s, const struct serve_options *op
 	return ERR_NONE;
 }
 
+/* Unless it was set: a share of what there is. */
+static size_t cache_bytes(const struct serve_options *options)
+{
+	uint64_t bytes = options->cache_mb << 20;
+
+	if (bytes == 0) {
+		bytes = memory_limit(&(struct memory_site){"/proc", "/sys/fs/cgroup"}) / CACHE_SHARE;
+		bytes = bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes;
+		log_info("caches may take %llu MB", (unsigned long long)(bytes >> 20));
+	}
+	return (size_t)bytes;
+}
+
 static enum err_code open_engine(struct server *s, const struct serve_options *options, struct err *err)
 {
 	struct engine_options engine = engine_options_default(options->data);
 
-	engine.cache_bytes_max = (size_t)options->cache_mb << 20;
+	engine_options_set_memory(&engine, cache_bytes(options));
 	engine.queue_bytes_max = (size_t)options->queue_mb << 20;
 	engine.expression_bytes_max = (size_t)options->expression_mb << 20;
 	engine.clock = s->clock;
 	engine.accept_clock = options->accept_clock;
 	engine.clock_jump_max_us = (int64_t)options->clock_jump_max_days * 86400 * 1000000;
+	engine.checks_absent = fault_fires(FAULT_CHECK);
 	engine.on_failure = on_failure;
 	engine.failure_ctx = s;
 	if (engine_open(&s->engine, &engine, err) != ERR_NONE)

@@ -21,7 +21,7 @@ struct serve_options {
 	const char *policies;      /* a YAML file; NULL: those that were PUT, or those that ship */
 	bool        restarted;     /* the process started itself again, after a failed flush */
 	uint64_t    loops;         /* 0: one a core */
-	uint64_t    cache_mb;
+	uint64_t    cache_mb;      /* 0: a quarter of what there is */
 	uint64_t    queue_mb;
 	uint64_t    expression_mb;               /* what the expressions of one request may examine */
 	bool        accept_clock;                /* however far it is from the last commit */

@@ -166,7 +166,7 @@ def test_tables_have_the_names_of_the_settings(file, tmp_path):
 
 
 @pytest.mark.parametrize("text, told", [
-    ("# one\n\n# three\n\n\n\ncache-mb: lots\n", ':7: cache-mb: "lots" is not a whole number from 1 to 1048576'),
+    ("# one\n\n# three\n\n\n\ncache-mb: lots\n", ':7: cache-mb: "lots" is not a whole number from 0 to 1048576'),
     ("no-auth: yes\n", ':1: no-auth: must be true or false, not "yes"'),
     ("data: rows\ntls_cert: x\n", ':2: unknown setting "tls_cert"; did you mean tls-cert?'),
     ("colour: red\n", ':1: unknown setting "colour" (see gatehouse serve --help)'),
@@ -184,7 +184,7 @@ def test_a_wrong_file_is_refused_with_its_line_before_anything_is_opened(file, t
 
 
 def test_a_wrong_variable_or_argument_is_refused_by_its_name(tmp_path):
-    wrong = '"lots" is not a whole number from 1 to 1048576\n'
+    wrong = '"lots" is not a whole number from 0 to 1048576\n'
     assert refused(cwd=tmp_path, GATEHOUSE_CACHE_MB="lots") == f"gatehouse serve: GATEHOUSE_CACHE_MB: {wrong}"
     assert refused("--cache-mb", "lots", cwd=tmp_path) == f"gatehouse serve: --cache-mb: {wrong}"
     assert refused(cwd=tmp_path, GATEHOUSE_TLS_CRET="x") == \
