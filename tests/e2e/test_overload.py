@@ -47,7 +47,7 @@ UPDATE = {**GET, "UpdateExpression": "ADD #n :one", "ExpressionAttributeNames": 
 class Server:
     def __init__(self):
         self.data = tempfile.mkdtemp(prefix="gatehouse-overload-")
-        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth"],
+        self.process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth", "--cache-mb", "64"],
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.endpoint = line_with_endpoint(self.process)
         self.port = urlsplit(self.endpoint).port
