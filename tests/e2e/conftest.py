@@ -23,8 +23,8 @@ from wire import Wire
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-START_S = 30
-STOP_S = 30
+START_S = 60
+STOP_S = 60
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",

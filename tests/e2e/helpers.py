@@ -1,7 +1,9 @@
-"""Small words the tests are written in: values in DynamoDB's form, pages, and refusals."""
+"""Small words the tests are written in: values in DynamoDB's form, pages, refusals, and free ports."""
 
 import contextlib
 import json
+import random
+import socket
 from datetime import datetime, timezone
 
 from botocore.exceptions import ClientError
@@ -103,3 +105,14 @@ def assert_refused(reply, errors=KNOWN_ERRORS):
 def assert_alive(connection, table):
     reply = connection.call("GetItem", {"TableName": table, "Key": {"pk": s("3")}})
     assert reply.status == 200 and reply.json()["Item"]["v"] == n(3)
+
+
+def free_port():
+    """Below the range that the system chooses from: it is used later, while other suites start servers."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(10_000, 20_000)))
+                return probe.getsockname()[1]
+            except OSError:
+                continue

@@ -19,7 +19,7 @@ class Issuer:
         self.process = subprocess.Popen(["node", "issuer.mjs"], cwd=js, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().decode().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.url
-        self.connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+        self.connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
 
     def control(self, **asked):
         self.connection.request("POST", "/control", json.dumps(asked), {"Content-Type": "application/json"})

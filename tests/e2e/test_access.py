@@ -38,7 +38,7 @@ class Guarded:
         self.endpoint = line_with_endpoint(self.process)
 
     def command(self, *words, text=None):
-        return subprocess.run([program(), *words, "--data", self.data], input=text, text=True, capture_output=True, timeout=30)
+        return subprocess.run([program(), *words, "--data", self.data], input=text, text=True, capture_output=True, timeout=120)
 
     def key(self, *words, text=None):
         """The key that a command prints: (id, secret)."""

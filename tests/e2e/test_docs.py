@@ -15,11 +15,9 @@ import http.client
 import itertools
 import json
 import os
-import random
 import re
 import selectors
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ import pytest
 import yaml
 
 from conftest import line_with_endpoint, program, stop
+from helpers import free_port
 
 pytestmark = pytest.mark.gatehouse_only
 
@@ -186,17 +185,6 @@ class Shell:
         self.bash.stdout.close()
         self.bash.stdin.close()
         self.errors.close()
-
-
-def free_port():
-    """Below the range that the system chooses from: it is used much later, while other suites start servers."""
-    while True:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(10_000, 20_000)))
-                return probe.getsockname()[1]
-            except OSError:
-                continue
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import ROOT, stop
+from helpers import free_port
 from issuer import Issuer
 from limited import Limited, fresh
 
@@ -313,14 +314,8 @@ class Application(BaseHTTPRequestHandler):
         pass
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def wait_for_port(port, process):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read().decode()
         try:

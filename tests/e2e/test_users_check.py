@@ -1,19 +1,17 @@
 """`gatehouse check` on users: what it says of rows that others wrote, and that a kill under load never leaves such rows."""
 import http.client
-import os
 import subprocess
-import threading
+import time
 
 import boto3
 import pytest
 
 from conftest import program
 from test_access import CONFIG, REGION
-from test_users import Peer, call, emails, new_id, new_user, ok, own, together
+from test_users import KILL_ROUNDS, WAIT_S, Load, Peer, call, new_id, new_user, ok, own
 from v1 import Server, generous
 
 pytestmark = pytest.mark.gatehouse_only
-ROUNDS = int(os.environ.get("GATEHOUSE_KILL_ROUNDS", "4"))
 
 
 def check(server, *words):
@@ -106,19 +104,6 @@ def test_each_row_that_others_wrote_wrongly_is_named_by_ids_and_never_by_an_addr
     stopped.start()
 
 
-def churn(server, user):
-    """Adds, verifies, prefers and removes until the server is killed."""
-    peer = Peer(server)
-    try:
-        while True:
-            email_id = own(peer, user, f"{new_id()}@example.org")
-            call(peer, "PUT", f"/v1/users/{user}/primary-email", {"emailId": email_id})
-            for each in emails(peer, user)[:-1]:
-                call(peer, "DELETE", f"/v1/users/{user}/emails/{each['id']}")
-    except (OSError, http.client.HTTPException):
-        pass
-
-
 def erase_some(server, users):
     peer = Peer(server)
     try:
@@ -131,15 +116,12 @@ def erase_some(server, users):
 
 
 def test_after_every_kill_under_load_the_rows_of_users_agree():
+    """GATEHOUSE_KILL_ROUNDS=100 is the long campaign."""
     server = generous(Server())
     try:
-        users = [ok(server, "POST", "/v1/users", {"id": new_id()})["id"] for _ in range(6)]
-        for _ in range(ROUNDS):
-            killer = threading.Timer(0.2, server.kill)
-            killer.start()
-            together(lambda: erase_some(server, [new_id() for _ in range(1000)]),
-                     *[lambda user=user: churn(server, user) for user in users])
-            killer.join()
+        load = Load(server, [ok(server, "POST", "/v1/users", {"id": new_id()})["id"] for _ in range(6)])
+        for _ in range(KILL_ROUNDS):
+            load.until_killed(lambda: erase_some(server, [new_id() for _ in range(1000)]))
             done = check(server)
             assert done.returncode == 0, done.stderr
             server.start()
@@ -150,7 +132,9 @@ def test_after_every_kill_under_load_the_rows_of_users_agree():
 def adopted(server, **terms):
     status, job, _ = call(server, "POST", "/v1/users/adopt", terms)
     assert status == 202, job
+    end = time.monotonic() + WAIT_S
     while job["state"] == "running":
+        assert time.monotonic() < end, job
         job = ok(server, "GET", f"/v1/jobs/{job['id']}")
     assert job["state"] == "done", job
     return job

@@ -33,7 +33,7 @@ def call(server, key, method, path, body=None, **headers):
     sent.update({name.replace("_", "-"): value for name, value in headers.items()})
     data = None if body is None else json.dumps(body).encode()
     try:
-        answer = urllib.request.urlopen(urllib.request.Request(server.endpoint + path, data, sent, method=method), timeout=10)
+        answer = urllib.request.urlopen(urllib.request.Request(server.endpoint + path, data, sent, method=method), timeout=60)
     except urllib.error.HTTPError as refused:
         answer = refused
     text = answer.read()

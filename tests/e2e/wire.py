@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 TARGET = "DynamoDB_20120810."
 
 # Any credential will do where the server was started without authentication; other endpoints want the shape.
