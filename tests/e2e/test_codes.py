@@ -165,8 +165,9 @@ def at_once(server, requests):
 def test_of_32_who_verify_one_address_at_once_one_wins():
     server = generous(Server("--email-claims", "verified"))
     try:
-        users = [new_user(server)["id"] for _ in range(32)]
-        for _ in range(VERIFY_ROUNDS):
+        for n in range(VERIFY_ROUNDS):
+            if n % 16 == 0:  # whoever wins has one address more, of 20 at most
+                users = [new_user(server)["id"] for _ in range(32)]
             box = address()
             claims = [ok(server, "POST", f"/v1/users/{user}/emails", {"email": box}) for user in users]
             assert call(server, "POST", "/v1/users/lookup", {"email": box})[0] == 404

@@ -20,6 +20,7 @@ from cognito import FUNCTION, Cognito, Receiver, identity_file, until
 from conftest import HERE, line_with_endpoint, program, stop
 from helpers import free_port
 from issuer import Issuer
+from test_users import rows
 from v1 import V1, Server
 
 pytestmark = pytest.mark.gatehouse_only
@@ -508,6 +509,8 @@ WRONG = [
 
 @pytest.mark.parametrize("path", ["/v1/sync/users", "/v1/sync/events"])
 def test_each_field_that_is_wrong_is_named_and_nothing_is_written(server, path):
+    assert server.v1.post("/v1/sync/events", {**GOOD, "id": "worker-0", "email": "w0@example.org"}).json()["outcome"] == "created"  # so that the tables are there
+    before = rows(server)
     for field, value in WRONG:
         body = {name: member for name, member in GOOD.items() if name != field}
         if field.startswith("attributes."):
@@ -528,6 +531,10 @@ def test_each_field_that_is_wrong_is_named_and_nothing_is_written(server, path):
     for body, name in (({"provider": "a b"}, "provider"), ({"missing": "delete"}, "missing"), ({"rate": 0}, "rate"), ({"dryRun": 1}, "dryRun")):
         reply = server.v1.post("/v1/sync/reconcile", body)
         assert reply.status in (400, 422) and reply.json()["field"] == name, body
+    for body, name in (({"error": 1}, "error"), ({"error": "a" * 65}, "error"), ({"rate": 0}, "rate"), ({"dryRun": "yes"}, "dryRun"), ({"provider": "hr"}, "provider")):
+        reply = server.v1.post("/v1/sync/dead-letters/redrive", body)
+        assert reply.status in (400, 422) and reply.json()["field"] == name, body
+    assert rows(server) == before
 
 
 def test_times_are_compared_to_the_millisecond(server):

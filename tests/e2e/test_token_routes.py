@@ -17,6 +17,7 @@ from issuer import POOL, Issuer
 from limited import fresh
 from test_access import Guarded
 from test_clock import Moved
+from test_users import rows
 from test_v1_access import call, policy
 from v1 import V1, Server, attempt
 
@@ -192,8 +193,10 @@ def test_each_known_attack_is_refused_and_told_by_name(server, issuer):
     ({"token": "a", "journey": "SIGN_IN", "actions": ["NOTHING"]}, "actions"), ({"token": "a", "subject": "b"}, "subject"),
 ])  # fmt: skip
 def test_a_wrong_request_is_refused_by_field(server, body, field):
+    before = rows(server)
     reply = server.v1.post("/v1/tokens/verify", body)
     assert reply.status in (400, 422) and reply.json()["field"] == field
+    assert rows(server) == before
 
 
 def test_no_part_of_a_token_is_kept_or_logged(issuer, tmp_path):
