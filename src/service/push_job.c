@@ -7,15 +7,18 @@
 enum err_code push_job_start(struct context *ctx, const struct job_new *q, int64_t days,
                              struct job_started *out, struct err *err)
 {
-	struct job_new all = *q;
-	struct row     args;
+	static const char *const terms[] = {"inactiveDays", NULL};
+	struct job_new           all = *q;
+	struct row               args;
 
 	row_init(&args, ctx->arena);
 	if (q->kind == &push_cleanup)
 		row_set_i64(&args, "inactiveDays", days);
 	all.args = row_item(&args);
 	all.unique = BYTES("all");
-	return job_start(ctx, &all, out, err);
+	if (job_start(ctx, &all, out, err) != ERR_NONE)
+		return err->code;
+	return job_started_check(out, &all, terms, err);
 }
 
 /* ---- walking through a table ---- */

@@ -19,7 +19,7 @@ enum {
 
 extern const struct job_kind push_cleanup, push_repair;
 
-/* Starts one; there is one of each kind at a time. days: of a clean-up. */
+/* Starts one; there is one of each kind at a time. days: of a clean-up. ERR_NOT_NOW: one runs that was asked for something else. */
 enum err_code push_job_start(struct context *ctx, const struct job_new *q, int64_t days,
                              struct job_started *out, struct err *err);
 

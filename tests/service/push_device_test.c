@@ -791,6 +791,24 @@ TEST(push_jobs, a_cleanup_removes_what_was_inactive_for_30_days_and_a_dry_run_no
 	service_close(&s);
 }
 
+TEST(push_jobs, a_cleanup_that_runs_is_no_answer_to_one_that_was_asked_for_otherwise)
+{
+	struct service  s;
+	struct job_call c = {.q = {.kind = &push_cleanup, .dry_run = true}, .days = 30};
+
+	service_open(&s, NULL);
+	s.all.jobs = (struct jobs_settings){.kinds = kinds, .counts = counts, .kind_count = 2};
+	turn_take(&s, &c.turn, job_begin);
+	turn_take(&s, &c.turn, job_begin);
+	assert_true(c.started.existed);
+	c.q.dry_run = false;
+	assert_int_equal(turn_try(&s, &c.turn, job_begin), ERR_NOT_NOW);
+	c.q.dry_run = true;
+	c.days = 31;
+	assert_int_equal(turn_try(&s, &c.turn, job_begin), ERR_NOT_NOW);
+	service_close(&s);
+}
+
 TEST(push_jobs, a_repair_gives_rows_of_others_their_markers_and_removes_those_of_nothing)
 {
 	struct service s;
