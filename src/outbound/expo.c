@@ -16,6 +16,7 @@ struct expo {
 	struct clock    *clock;
 	struct outbound *target;
 	struct bytes     authorization; /* empty: none */
+	int64_t          call_us;
 };
 
 /* (1) */
@@ -38,8 +39,8 @@ static enum err_code target_open(struct expo *e, const struct expo_options *o, s
 	                                  .allow_private = o->allow_private,
 	                                  .calls_max = o->calls_max,
 	                                  .waits_max = o->calls_max,
-	                                  .connect_us = 10 * SECOND_US,
-	                                  .attempt_us = EXPO_CALL_S * SECOND_US,
+	                                  .connect_us = e->call_us / 3,
+	                                  .attempt_us = e->call_us,
 	                                  .body_bytes_max = EXPO_ANSWER_BYTES_MAX,
 	                                  .retry = &once,
 	                                  .circuit = {20, SECOND_US, 30 * SECOND_US},
@@ -70,6 +71,7 @@ enum err_code expo_open(const struct expo_options *options, struct expo **out, s
 
 	arena_init(&e->arena);
 	e->clock = options->clock;
+	e->call_us = (options->call_s > 0 ? options->call_s : EXPO_CALL_S) * SECOND_US;
 	if (target_open(e, options, err) != ERR_NONE) {
 		expo_close(e);
 		return err->code;
@@ -159,7 +161,7 @@ static enum err_code call(struct expo *e, struct outbound_request *r, struct are
 	struct bytes packed;
 
 	r->method = BYTES("POST");
-	r->deadline_us = clock_steady_us(e->clock) + EXPO_CALL_S * SECOND_US;
+	r->deadline_us = clock_steady_us(e->clock) + e->call_us;
 	outbound_header_add(r, BYTES("Accept"), BYTES("application/json"));
 	outbound_header_add(r, BYTES("Content-Type"), BYTES("application/json"));
 	outbound_header_add(r, BYTES("User-Agent"), BYTES("gatehouse"));

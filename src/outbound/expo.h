@@ -20,7 +20,8 @@ enum {
 	EXPO_RECIPIENTS_MAX = 100,
 	EXPO_RECEIPTS_MAX = 1000,
 	EXPO_GZIP_BYTES = 1024, /* a longer body is compressed, as Expo's own client does */
-	EXPO_CALL_S = 30,
+	EXPO_CALL_S = 30,       /* that a call may take, unless set */
+	EXPO_CALL_S_MAX = 60,
 	EXPO_ANSWER_BYTES_MAX = 4 * 1024 * 1024,
 	EXPO_TEXT_BYTES_MAX = 256, /* of an id or a code in an answer */
 	EXPO_WAIT_S_MAX = 3600,    /* of what Expo may ask for */
@@ -36,7 +37,8 @@ struct expo_options {
 	const char   *ca_file;      /* NULL: the system's */
 	bool          allow_private;
 	uint32_t      calls_max;
-	struct clock *clock; /* must outlive it */
+	int64_t       call_s; /* how long a call may take; 0: EXPO_CALL_S */
+	struct clock *clock;  /* must outlive it */
 };
 
 struct expo;

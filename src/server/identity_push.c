@@ -4,6 +4,7 @@
  *     access_token_file: expo.token     # if the project demands one; one line
  *     rate: 600                         # messages per second
  *     queue: 1000000                    # messages that may wait; past it a notification is refused
+ *     timeout: 30                       # seconds that a call may take; then it is unknown what became of it
  *     url: https://exp.host             # Expo's unless set
  *     ca_file: private-ca.pem           # the system's unless set
  *     allow_private: true               # its address may be on this machine or in this network */
@@ -52,6 +53,7 @@ static void push_read(const struct identity_reading *r, struct fields *file, voi
 	o.ca_file = identity_path(r, &f, "ca_file");
 	o.allow_private = fields_bool_or(&f, "allow_private", false);
 	made.rate = fields_i64_or(&f, "rate", 1, PUSH_RATE_MAX, PUSH_RATE);
+	o.call_s = fields_i64_or(&f, "timeout", 1, EXPO_CALL_S_MAX, EXPO_CALL_S);
 	made.queue_max = fields_i64_or(&f, "queue", PUSH_QUEUE_MIN, PUSH_QUEUE_HIGH, PUSH_QUEUE_MAX);
 	if (o.ca_file != NULL)
 		identity_file(r, &f, "ca_file", o.ca_file, CA_BYTES_MAX);

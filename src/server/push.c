@@ -674,6 +674,7 @@ static bool send_step(struct shard *s)
 static void shard_round(struct worker *w, void *ctx)
 {
 	struct shard *s = ctx;
+	bool          sent;
 
 	while (worker_goes_on(w) && sweep_some(s))
 		;
@@ -681,7 +682,10 @@ static void shard_round(struct worker *w, void *ctx)
 		;
 	while (worker_goes_on(w) && receipts_step(s))
 		;
-	while (worker_goes_on(w) && send_step(s))
+	for (sent = false; worker_goes_on(w) && send_step(s);)
+		sent = true;
+	while (sent && worker_goes_on(w) &&
+	       dead_some(s)) /* of these calls: the next round may be a second away */
 		;
 	if (s->who.shard == 0)
 		count_queued(s);

@@ -33,8 +33,8 @@ enum {
 	PUSH_BATCH_MAX = 100, /* messages of a batch, and of a call */
 	PUSH_CALL_BATCHES_MAX = 16,
 	PUSH_QUEUE_MAX = 1000000, /* (3), unless set */
-	PUSH_LEASE_S = 90,        /* how long another process may be sending a batch */
-	PUSH_BACK_OFF_S = 1,      /* doubled with each try, up to … */
+	PUSH_LEASE_S = 90,   /* how long another process may be sending a batch; a call takes at most 60 s */
+	PUSH_BACK_OFF_S = 1, /* doubled with each try, up to … */
 	PUSH_BACK_OFF_S_MAX = 300,
 	PUSH_TRIES_TOGETHER = 4,  /* then a batch is in a call of its own: it may be what Expo fails at */
 	PUSH_RECEIPT_S = 15 * 60, /* after it was sent; and again, if it was not ready */

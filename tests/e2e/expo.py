@@ -15,22 +15,11 @@ class Expo:
     `delivered` counts what was accepted, by token: what a phone would show."""
 
     def __init__(self, plan=(), token=None):
-        self.plan = deque(plan)
         self.token = token
         self.lock = threading.Lock()
-        self.requests = []  # (path, headers, body)
-        self.keep = True
-        self.delivered = Counter()
-        self.dead = set()  # tokens: an error in the ticket
-        self.dead_later = set()  # tokens: an error in the receipt
-        self.limited = Counter()  # token: how often it is told MessageRateExceeded
-        self.projects = {}  # token: project
-        self.bad = set()  # tokens that have the whole request refused
-        self.receipts = {}  # id: token
-        self.not_ready = set()  # tokens without a receipt
-        self.calls = 0
-        self.steps = Counter()
         self.stall = threading.Event()
+        self.connections = set()
+        self.reset_all(plan)
         expo = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,14 +35,58 @@ class Expo:
                 pass
 
         class Listener(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def process_request(self, request, client_address):
+                expo.connections.add(request)
+                super().process_request(request, client_address)
+
+            def shutdown_request(self, request):
+                expo.connections.discard(request)
+                super().shutdown_request(request)
+
             def handle_error(self, *_):
                 pass  # the peer was killed
 
-        self.http = Listener(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        self.make = lambda port: Listener(("127.0.0.1", port), Handler)
+        self.listen(0)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
+
+    def reset_all(self, plan=()):
+        """As if nothing had been sent yet."""
+        self.plan = deque(plan)
+        self.requests = []  # (path, headers, body)
+        self.keep = True
+        self.delivered = Counter()
+        self.dead = set()  # tokens: an error in the ticket
+        self.dead_later = set()  # tokens: an error in the receipt
+        self.limited = Counter()  # token: how often it is told MessageRateExceeded
+        self.projects = {}  # token: project
+        self.bad = set()  # tokens that have the whole request refused
+        self.receipts = {}  # id: token
+        self.not_ready = set()  # tokens without a receipt
+        self.calls = 0
+        self.steps = Counter()
+
+    # ---- life and death
+
+    def listen(self, port):
+        self.http = self.make(port)
+        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self.thread.start()
+
+    def die(self):
+        """Nobody listens any more, and connections end: calls under way get no answer."""
+        self.http.shutdown()
+        self.http.server_close()
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    def revive(self):
+        self.listen(int(self.url.rsplit(":", 1)[1]))
 
     def close(self):
         self.stall.set()
@@ -176,6 +209,7 @@ class Expo:
         self.reply(handler, 200, b'{"data": [{"status": "o')
 
     def accepted_then_stalls(self, handler, tokens, _body):
+        """Longer than any call may take; unless the test is over."""
         self.accept(tokens)
-        self.stall.wait(60)
+        self.stall.wait(120)
         self.reset(handler)

@@ -2,6 +2,7 @@
 with what Expo's own client sends. Each live token gets its message once, or is reported as unknown, however often the server is killed."""
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 from conftest import program
 from expo import Expo
 from test_clock import Clock
-from test_push_devices import ddb_of, literal_put, literal_refresh
+from test_push_devices import ddb_of, literal_deactivate, literal_delete, literal_put, literal_refresh
 from test_users import call, new_id, ok, rows
 from v1 import V1, Server
 
@@ -42,18 +43,57 @@ class Pusher(Server):
         self.identity.unlink(missing_ok=True)
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """One server for all tests that need none of their own, and its provider."""
+    expo = Expo()
+    server = Pusher(expo)
+    yield server, expo
+    server.close()
+    expo.close()
+
+
 @pytest.fixture
-def expo():
+def server(shared):
+    return shared[0]
+
+
+@pytest.fixture
+def expo(shared):
+    """Of `server`, as new. Its queue is empty: a test waits for what it sent."""
+    eventually(lambda: queued(shared[0]) == 0)
+    shared[1].reset_all()
+    return shared[1]
+
+
+@pytest.fixture
+def own():
+    """A provider for a server of the test's own."""
     made = Expo()
     yield made
     made.close()
 
 
 @pytest.fixture
-def server(expo):
-    made = Pusher(expo)
+def alone(own):
+    """… and that server, with nobody's devices but the test's."""
+    made = Pusher(own)
+    made.expo = own
     yield made
     made.close()
+
+
+def eventually(holds, end_s=END_S):
+    """Waits; under load things take their time."""
+    until = time.monotonic() + end_s
+    while not holds():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.01)
+
+
+def queued(server):
+    """Messages that wait or are being sent, as the rows have it."""
+    return sum(int(json.loads(row)["messages"]["N"]) for row in rows(server).get("gatehouse-push", ()) if '"COUNT"' in row)
 
 
 def token_of(name):
@@ -142,17 +182,49 @@ def test_a_user_that_is_not_active_gets_nothing(server, expo, what):
     assert expo.calls == 0
 
 
-def test_one_who_is_suspended_while_the_message_waits_gets_nothing(server, expo):
-    user = new_id()
-    ok(server, "POST", "/v1/users", {"id": user})
-    token = register(server, user, "d")
-    expo.plan.append("throttle")
-    made = notify(server, user)
-    while expo.calls == 0:
-        time.sleep(0.01)
-    ok(server, "POST", f"/v1/users/{user}/suspend")
-    await_counts(server, made, {"skipped": 1})
-    assert expo.delivered[token] == 0
+LEAVING = {
+    "suspended": lambda server, user: ok(server, "POST", f"/v1/users/{user}/suspend"),
+    "erased": lambda server, user: call(server, "POST", f"/v1/users/{user}/erase"),
+    "signed out": lambda server, user: ok(server, "POST", f"/v1/users/{user}/devices/d/deactivate"),
+    "device deleted": lambda server, user: ok(server, "DELETE", f"/v1/users/{user}/devices/d"),
+    "devices erased": lambda server, user: ok(server, "DELETE", f"/v1/users/{user}/devices"),
+    "token moved": lambda server, user: ok(server, "PUT", f"/v1/users/{new_id()}/devices/d", {"platform": "ios", "expoPushToken": token_of(f"{user}-d")}),
+    "signed out literally": lambda server, user: literal_deactivate(ddb_of(server), "device-tokens", user, "d"),
+    "deleted literally": lambda server, user: literal_delete(ddb_of(server), "device-tokens", user, "d"),
+}
+
+
+def held_back(server, expo):
+    """Expo asks for an hour's patience: nothing is sent until let_go."""
+    expo.plan.append(lambda _tokens: (429, {"errors": [{"code": "TOO_MANY_REQUESTS"}]}, {"Retry-After": "3600"}))
+    register(server, "decoy", "d")
+    decoy = notify(server, "decoy")
+    eventually(lambda: expo.calls == 1 and ok(server, "GET", f"/v1/notifications/{decoy['id']}")["counts"]["queued"] == 1)
+
+
+def let_go(server, expo):
+    """A section that changes is a new beginning."""
+    server.write(url=expo.url, allow_private=True, rate=601)
+    server.process.send_signal(signal.SIGHUP)
+
+
+def test_one_who_leaves_while_the_message_waits_gets_nothing(alone, own):
+    held_back(alone, own)
+    waiting, stays = {}, new_id()
+    for how in LEAVING:
+        user = waiting[how] = new_id()
+        ok(alone, "POST", "/v1/users", {"id": user})
+        register(alone, user, "d")
+    register(alone, stays, "d")
+    made = {how: notify(alone, user) for how, user in waiting.items()}
+    other = notify(alone, stays)
+    for how, user in waiting.items():
+        LEAVING[how](alone, user)
+    let_go(alone, own)
+    for how in LEAVING:
+        await_counts(alone, made[how], {"skipped": 1})
+    await_counts(alone, other, {"accepted": 1})
+    assert set(own.delivered) <= {token_of(f"{stays}-d"), token_of("decoy-d")}
 
 
 @pytest.mark.parametrize("body, field", [
@@ -214,7 +286,6 @@ def sdk(expo, **what):
     done = subprocess.run(["node", "push.mjs"], cwd=JS, input=json.dumps(what), capture_output=True, text=True, check=False,
                           env={**os.environ, "EXPO_BASE_URL": expo.url})
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def compared(request):
@@ -228,35 +299,54 @@ FIELDS = {"title": "Hello", "subtitle": "a", "body": "Ünïcode \"quoted\" \\ �
           "ttl": 2000, "expiration": 4102444800, "priority": "high", "badge": 3, "channelId": "c", "categoryId": "k", "collapseId": "q",
           "mutableContent": True, "interruptionLevel": "time-sensitive", "richContent": {"image": "https://example.org/i.png"}, "tag": "t", "icon": "i",
           "_contentAvailable": True}
+MESSAGES = {"plain": (HELLO, 1), "all fields": (FIELDS, 1), "no sound": ({**HELLO, "sound": None}, 1), "data": ({"data": {"only": "data"}}, 2),
+            "gzip": ({**HELLO, "body": "long " * 300}, 1), "hundred": (HELLO, 100),
+            "critical": ({**HELLO, "sound": {"critical": True, "name": "a", "volume": 0.5}}, 1)}
 
 
-@pytest.mark.parametrize("message, devices", [
-    (HELLO, 1), (FIELDS, 1), ({**HELLO, "sound": None}, 1), ({"data": {"only": "data"}}, 2),
-    ({**HELLO, "body": "long " * 300}, 1), (HELLO, 100), ({**HELLO, "sound": {"critical": True, "name": "a", "volume": 0.5}}, 1),
-], ids=["plain", "all-fields", "no-sound", "data", "gzip", "hundred", "critical"])
-def test_a_request_is_what_expos_own_client_sends_for_the_same_message(message, devices):
+@pytest.fixture
+def guarded(tmp_path):
+    """A project that demands an access token."""
     expo = Expo(token="secret-1")
-    server = None
-    secret = Path(f"/tmp/gatehouse-push-{uuid.uuid4().hex}.token")
-    secret.write_text("secret-1\n")
-    try:
-        server = Pusher(expo, access_token_file=str(secret))
+    (tmp_path / "expo.token").write_text("secret-1\n")
+    made = Pusher(expo, access_token_file=str(tmp_path / "expo.token"))
+    made.expo = expo
+    yield made
+    made.close()
+    expo.close()
+
+
+def test_each_request_is_what_expos_own_client_sends_for_the_same_message(guarded):
+    expo, sets = guarded.expo, []
+    for message, devices in MESSAGES.values():
         user = new_id()
-        tokens = sorted(register(server, user, f"d{i:03}") for i in range(devices))
-        made = notify(server, user, message)
-        await_counts(server, made, {"accepted": devices})
-        sdk(expo, messages=[{"to": tokens if devices > 1 else tokens[0], **message}], accessToken="secret-1")
-        ours, theirs = (compared(request) for request in expo.requests)
-        ours[-1][0]["to"] = sorted(ours[-1][0]["to"]) if devices > 1 else ours[-1][0]["to"]
+        tokens = sorted(register(guarded, user, f"d{i:03}") for i in range(devices))
+        await_counts(guarded, notify(guarded, user, message), {"accepted": devices})
+        sets.append([{"to": tokens if devices > 1 else tokens[0], **message}])
+    sdk(expo, sets=sets, accessToken="secret-1")
+    ours, theirs = expo.requests[:len(sets)], expo.requests[len(sets):]
+    assert len(theirs) == len(sets)
+    for name, (message, devices), mine, other in zip(MESSAGES, MESSAGES.values(), map(compared, ours), map(compared, theirs)):
+        if devices > 1:
+            mine[-1][0]["to"].sort()
         if "ttl" in message:  # what is left of it
-            assert 0 <= message["ttl"] - ours[-1][0]["ttl"] <= 30
-            ours[-1][0]["ttl"] = message["ttl"]
-        assert ours == theirs
-    finally:
-        if server is not None:
-            server.close()
-        expo.close()
-        secret.unlink()
+            assert 0 <= message["ttl"] - mine[-1][0]["ttl"] <= END_S
+            mine[-1][0]["ttl"] = message["ttl"]
+        assert mine == other, name
+
+
+def test_the_request_for_receipts_is_what_expos_own_client_sends(timed, own):
+    user = new_id()
+    for i in range(3):
+        register(timed, user, f"d{i}")
+    made = notify(timed, user)
+    await_counts(timed, made, {"accepted": 3})
+    timed.clock.passes(901)
+    await_counts(timed, made, {"delivered": 3})
+    sdk(own, receipts=sorted(own.receipts))
+    ours, theirs = (compared(request) for request in own.requests if request[0].endswith("getReceipts"))
+    ours[-1]["ids"].sort()
+    assert ours == theirs
 
 
 # ---- failures ----
@@ -279,32 +369,57 @@ def test_a_message_without_an_answer_is_unknown_and_never_sent_again(server, exp
     made = notify(server, user)
     done = await_counts(server, made, {"unknown": 1})
     assert done["state"] == "done"
-    other = register(server, new_id(), "d")
-    again = notify(server, other[18:].rsplit("-d]", 1)[0])
-    await_counts(server, again, {"accepted": 1})
+    other = new_id()
+    register(server, other, "d")
+    await_counts(server, notify(server, other), {"accepted": 1})
     assert expo.delivered[token] <= 1 and expo.calls == 2
+
+
+def test_an_answer_that_is_too_long_is_unknown_and_a_redirection_leads_nowhere(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.append(lambda _tokens: (200, b" " * (5 * 1024 * 1024), {}))
+    await_counts(server, notify(server, user), {"unknown": 1})
+    other = Expo()
+    try:
+        expo.plan.append(lambda _tokens: (307, b"", {"Location": other.url + "/--/api/v2/push/send"}))
+        await_counts(server, notify(server, user), {"accepted": 1})
+        assert (other.calls, expo.calls, expo.delivered[token]) == (0, 3, 1)
+    finally:
+        other.close()
+
+
+def test_a_refused_access_token_waits_until_the_file_has_the_right_one(guarded, tmp_path):
+    user = new_id()
+    token = register(guarded, user, "d")
+    guarded.expo.token = "secret-2"
+    made = notify(guarded, user)
+    eventually(lambda: len(guarded.expo.requests) > 0)
+    (tmp_path / "expo.token").write_text("secret-2\n")
+    guarded.process.send_signal(signal.SIGHUP)
+    await_counts(guarded, made, {"accepted": 1})
+    assert guarded.expo.delivered[token] == 1 and b"secret" not in guarded.logged()
 
 
 def test_a_rate_exceeded_in_a_ticket_is_tried_again(server, expo):
     user = new_id()
     tokens = [register(server, user, f"d{i}") for i in range(3)]
-    expo.limited[tokens[1]] = 2
+    expo.limited[tokens[1]] = 1
     await_counts(server, notify(server, user), {"accepted": 3})
     assert dict(expo.delivered) == {token: 1 for token in tokens}
 
 
-def test_a_dead_token_is_disabled_by_its_ticket(server, expo):
+def test_a_dead_token_is_disabled_by_its_ticket_also_of_a_row_that_others_wrote(server, expo):
     user = new_id()
     tokens = [register(server, user, f"d{i}") for i in range(3)]
-    expo.dead.add(tokens[1])
+    literal = token_of("literal-" + user)
+    literal_put(ddb_of(server), "device-tokens", user, "d3", literal)
+    expo.dead |= {tokens[1], literal}
     made = notify(server, user)
-    done = await_counts(server, made, {"accepted": 2, "failed": 1})
-    assert done["errors"] == {"DeviceNotRegistered": 1}
-    until = time.monotonic() + END_S
-    while is_active(server, user, "d1") and time.monotonic() < until:
-        time.sleep(0.02)
-    assert [is_active(server, user, f"d{i}") for i in range(3)] == [True, False, True]
-    assert ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == 1
+    done = await_counts(server, made, {"accepted": 2, "failed": 2})
+    assert done["errors"] == {"DeviceNotRegistered": 2}
+    eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == 2)
+    assert [is_active(server, user, f"d{i}") for i in range(4)] == [True, False, True, False]
 
 
 def test_projects_are_told_apart_as_the_rejection_says(server, expo):
@@ -333,33 +448,59 @@ def test_no_token_and_no_message_is_logged(server, expo):
     assert b"ExponentPushToken" not in logged and b"very-private-title" not in logged and user.encode() not in logged
 
 
-def test_a_stop_waits_for_the_call_under_way_or_reports_it_as_unknown(expo):
-    server = Pusher(expo)
+def stopped(server):
+    server.v1.close()
+    server.process.terminate()
+    assert server.process.wait(END_S) == 0
+    server.process.stdout.close()
+
+
+def test_a_stop_cuts_off_calls_under_way_also_to_a_target_that_is_not_in_use_any_more_and_reports_them_as_unknown(own):
+    other = Expo()
+    server = Pusher(own, timeout=60)
+    try:
+        users = [new_id(), new_id()]
+        tokens = [register(server, user, "d") for user in users]
+        own.plan.append("accepted_then_stalls")
+        first = notify(server, users[0])
+        eventually(lambda: own.calls == 1)
+        server.write(url=other.url, allow_private=True, timeout=60)
+        other.plan.append("accepted_then_stalls")
+        second = notify(server, users[1])
+        eventually(lambda: other.calls + own.calls == 2)  # the file may be read a moment later
+        before = time.monotonic()
+        stopped(server)
+        assert time.monotonic() - before < 45, "it waited for the calls"
+        server.start()
+        await_counts(server, first, {"unknown": 1})
+        await_counts(server, second, {"unknown": 1} if other.calls == 1 else {"accepted": 1})
+        assert own.delivered[tokens[0]] == 1 and (own.delivered + other.delivered)[tokens[1]] == 1
+    finally:
+        server.close()
+        other.close()
+
+
+def test_a_call_that_takes_too_long_is_unknown(own):
+    server = Pusher(own, timeout=1)
     try:
         user = new_id()
         token = register(server, user, "d")
-        expo.plan.append("accepted_then_stalls")
-        made = notify(server, user)
-        while expo.calls == 0:
-            time.sleep(0.01)
-        server.v1.close()
-        server.process.terminate()
-        assert server.process.wait(END_S) == 0
-        server.process.stdout.close()
-        server.start()
-        await_counts(server, made, {"unknown": 1})
-        assert (expo.delivered[token], expo.calls) == (1, 1)
+        own.plan.append("accepted_then_stalls")
+        await_counts(server, notify(server, user), {"unknown": 1})
+        assert (own.delivered[token], own.calls) == (1, 1)
     finally:
         server.close()
 
 
-@pytest.mark.skipif(not LONG, reason="takes as long as a call may: GATEHOUSE_PUSH_LONG=1")
-def test_a_call_that_takes_too_long_is_unknown(server, expo):
+def test_a_provider_that_is_dead_gets_its_messages_once_it_lives_again(own, alone):
     user = new_id()
-    token = register(server, user, "d")
-    expo.plan.append("accepted_then_stalls")
-    await_counts(server, notify(server, user), {"unknown": 1})
-    assert (expo.delivered[token], expo.calls) == (1, 1)
+    token = register(alone, user, "d")
+    own.die()
+    made = notify(alone, user)
+    eventually(lambda: metric(alone, 'gatehouse_push_calls_total{end="later"}') >= 1)
+    own.revive()
+    await_counts(alone, made, {"accepted": 1})
+    assert own.delivered[token] == 1
 
 
 def metric(server, name):
@@ -367,7 +508,8 @@ def metric(server, name):
     return next(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name + " ") or line.startswith(name + "{"))
 
 
-def test_the_metrics_count_what_became_of_messages(server, expo):
+def test_the_metrics_count_what_became_of_messages(alone, own):
+    server, expo = alone, own
     user = new_id()
     tokens = [register(server, user, f"d{i}") for i in range(3)]
     expo.dead.add(tokens[0])
@@ -375,10 +517,7 @@ def test_the_metrics_count_what_became_of_messages(server, expo):
     assert metric(server, 'gatehouse_push_messages_total{state="accepted"}') == 2
     assert metric(server, 'gatehouse_push_errors_total{code="DeviceNotRegistered"}') == 1
     assert metric(server, 'gatehouse_push_calls_total{end="answered"}') == 1
-    until = time.monotonic() + END_S
-    while (metric(server, "gatehouse_push_disabled_total"), metric(server, "gatehouse_push_queued")) != (1, 0):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    eventually(lambda: (metric(server, "gatehouse_push_disabled_total"), metric(server, "gatehouse_push_queued")) == (1, 0))
     assert metric(server, "gatehouse_push_oldest_seconds") == 0
 
 
@@ -405,11 +544,11 @@ def test_the_command_line_sends_shows_and_lists(server, expo):
 
 
 @pytest.fixture
-def timed(expo):
+def timed(own):
     clock = Clock()
     os.environ["GATEHOUSE_TEST_CLOCK"] = clock.path
     try:
-        server = Pusher(expo)
+        server = Pusher(own)
     finally:
         del os.environ["GATEHOUSE_TEST_CLOCK"]
     server.clock = clock
@@ -421,51 +560,49 @@ def receipts_asked(expo):
     return sum(path.endswith("getReceipts") for path, _, _ in expo.requests)
 
 
-def test_receipts_come_after_15_minutes_and_disable_dead_tokens(timed, expo):
+def test_receipts_come_after_15_minutes_and_disable_dead_tokens(timed, own):
     user = new_id()
     tokens = [register(timed, user, f"d{i}") for i in range(4)]
-    expo.dead_later.add(tokens[1])
-    expo.not_ready.add(tokens[2])
+    own.dead_later.add(tokens[1])
+    own.not_ready.add(tokens[2])
     made = notify(timed, user)
     await_counts(timed, made, {"accepted": 4})
-    assert receipts_asked(expo) == 0
+    assert receipts_asked(own) == 0
     timed.clock.passes(901)
     done = await_counts(timed, made, {"delivered": 2, "failed": 1, "accepted": 1})
     assert done["errors"] == {"DeviceNotRegistered": 1}
-    expo.not_ready.clear()
+    own.not_ready.clear()
     timed.clock.passes(901)
     assert await_counts(timed, made, {"delivered": 3, "failed": 1})["state"] == "done"
-    until = time.monotonic() + END_S
-    while is_active(timed, user, "d1") and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not is_active(timed, user, "d1") and is_active(timed, user, "d0")
+    eventually(lambda: not is_active(timed, user, "d1"))
+    assert is_active(timed, user, "d0")
 
 
-def test_a_receipt_that_never_comes_is_given_up_after_a_day(timed, expo):
+def test_a_receipt_that_never_comes_is_given_up_after_a_day(timed, own):
     user = new_id()
-    expo.not_ready.add(register(timed, user, "d"))
+    own.not_ready.add(register(timed, user, "d"))
     made = notify(timed, user)
     await_counts(timed, made, {"accepted": 1})
     timed.clock.passes(86400)
     assert await_counts(timed, made, {"unconfirmed": 1})["state"] == "done"
 
 
-def test_what_could_not_be_sent_in_its_time_has_expired(timed, expo):
+def test_what_could_not_be_sent_in_its_time_has_expired(timed, own):
     user = new_id()
     token = register(timed, user, "d")
-    expo.plan.append("throttle")
+    own.plan.append("throttle")
     made = notify(timed, user, {**HELLO, "ttl": 60})
-    while expo.calls == 0:
-        time.sleep(0.01)
+    eventually(lambda: own.calls > 0)
     timed.clock.passes(61)
     await_counts(timed, made, {"expired": 1})
-    assert expo.delivered[token] == 0
+    assert own.delivered[token] == 0
 
 
 # ---- erasing ----
 
 
-def test_after_an_erase_nothing_of_the_user_is_left_in_the_queue(server, expo):
+def test_after_an_erase_nothing_of_the_user_is_left_in_the_queue(alone):
+    server = alone
     user, other = new_id(), new_id()
     register(server, user, "d")
     register(server, other, "d")
@@ -473,11 +610,9 @@ def test_after_an_erase_nothing_of_the_user_is_left_in_the_queue(server, expo):
     made = call(server, "POST", "/v1/notifications", HELLO)[1]
     await_counts(server, made, {"accepted": 2})
     job = call(server, "POST", f"/v1/users/{user}/erase")[1]
-    until = time.monotonic() + END_S
-    while ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] == "running" and time.monotonic() < until:
-        time.sleep(0.02)
-    for table, found in rows(server).items():
-        assert table == "gatehouse-revocations" or not [row for row in found if user in row], table
+    eventually(lambda: ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] == "done")
+    for table, found in rows(server).items():  # `user.erased` is for those who have to erase theirs
+        assert table == "gatehouse-revocations" or not [row for row in found if user in row and '"user.erased"' not in row], table
     assert "userId" not in ok(server, "GET", f"/v1/notifications/{done['id']}")
     assert ok(server, "GET", f"/v1/notifications/{made['id']}")["counts"]["accepted"] == 2
 
@@ -489,9 +624,7 @@ def test_after_all_devices_were_erased_no_message_holds_them_and_what_waits_goes
     expo.plan.append("throttle")
     waits, stays = notify(server, user), notify(server, other)
     answer = ok(server, "DELETE", f"/v1/users/{user}/devices")
-    until = time.monotonic() + END_S
-    while ok(server, "GET", f"/v1/jobs/{answer['receipt']}")["state"] == "running" and time.monotonic() < until:
-        time.sleep(0.02)
+    eventually(lambda: ok(server, "GET", f"/v1/jobs/{answer['receipt']}")["state"] == "done")
     for table, found in rows(server).items():
         assert table == "gatehouse-events" or not [row for row in found if user in row or token in row], table
     done = await_counts(server, waits, {"queued": 0, "sending": 0})
@@ -526,7 +659,8 @@ def register_many(server, count, threads=8):
     return tokens
 
 
-def test_a_broadcast_reaches_one_platform_or_all(server, expo):
+def test_a_broadcast_reaches_one_platform_or_all(alone, own):
+    server, expo = alone, own
     tokens = register_many(server, 40)
     half = call(server, "POST", "/v1/notifications", {**HELLO, "platform": "ios"})[1]
     await_counts(server, half, {"accepted": 20})
@@ -538,11 +672,11 @@ def test_a_broadcast_reaches_one_platform_or_all(server, expo):
     assert await_counts(server, dry, {"queued": 0})["messages"] == 0
 
 
-def test_a_cancelled_broadcast_is_shown_so_in_the_list_too_and_sends_the_rest_once_when_resumed(server, expo):
+def test_a_cancelled_broadcast_is_shown_so_in_the_list_too_and_sends_the_rest_once_when_resumed(alone, own):
+    server, expo = alone, own
     tokens = register_many(server, 1200)
     made = call(server, "POST", "/v1/notifications", {**HELLO, "rate": 1})[1]
-    while ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == 0:
-        time.sleep(0.01)
+    eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] > 0)
     ok(server, "POST", f"/v1/jobs/{made['jobId']}/cancel")
     shown = ok(server, "GET", f"/v1/notifications/{made['id']}")
     listed = next(one for one in ok(server, "GET", "/v1/notifications")["notifications"] if one["id"] == made["id"])
@@ -551,10 +685,7 @@ def test_a_cancelled_broadcast_is_shown_so_in_the_list_too_and_sends_the_rest_on
     server.kill()
     server.start()
     ok(server, "POST", f"/v1/jobs/{made['jobId']}/resume")
-    until = time.monotonic() + END_S
-    while ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == shown["messages"]:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] > shown["messages"])
     now = ok(server, "GET", f"/v1/notifications/{made['id']}")
     await_counts(server, made, {"accepted": now["messages"]})
     assert set(expo.delivered) <= set(tokens) and max(expo.delivered.values()) == 1
@@ -565,9 +696,24 @@ def rss_mb(server):
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
-def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(expo):
-    devices, kills = (10000, 5) if LONG else (1500, 5)
-    server = Pusher(expo, rate=100000)
+STEPS = ["throttle", "answer", "answer", "accepted_then_reset", "answer", "broken", "answer", "lost", "answer", "accepted_then_stalls", "answer", "nonsense", "answer"]
+
+
+def killed_and_started(server, expo, number):
+    """In between, every other time, the provider dies too: now during calls, now before any."""
+    if number % 2:
+        expo.die()
+    server.kill()
+    server.start()
+    if number % 2:
+        eventually(lambda: metric(server, 'gatehouse_push_calls_total{end="later"}') >= 1)
+        expo.revive()
+
+
+def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(own):
+    """10,000 devices with GATEHOUSE_PUSH_LONG=1: a provider that throttles, times out, rejects and dies."""
+    devices, kills, expo = 10000 if LONG else 1500, 5, own
+    server = Pusher(expo, "--cache-mb", "64", rate=100000, timeout=3)
     try:
         expo.keep = False
         tokens = register_many(server, devices)
@@ -575,41 +721,70 @@ def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(
         expo.dead = set(every[::50])
         expo.limited.update({token: 1 for token in every[7::100]})
         expo.projects = {token: "@two/app" for token in every[3::10]}
-        steps = ["throttle", "answer", "answer", "accepted_then_reset", "answer", "broken", "answer", "lost", "answer", "answer", "nonsense", "answer"]
-        expo.plan.extend(steps * (devices // 1000))
+        expo.bad = set(every[11::250])
+        expo.plan.extend(STEPS * (devices // 1000))
         most_mb, before = 0, time.monotonic()
         made = call(server, "POST", "/v1/notifications", HELLO)[1]
-        for i in range(kills):
-            goal = devices * (i + 1) // (kills + 2)
+        for number in range(kills):
+            goal = devices * (number + 1) // (kills + 5)
             while sum(expo.delivered.values()) < goal and time.monotonic() < before + 10 * END_S:
                 most_mb = max(most_mb, rss_mb(server))
-            server.kill()
-            server.start()
+                time.sleep(0.005)
+            killed_and_started(server, expo, number)
+        eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == devices, 10 * END_S)
         done = await_counts(server, made, {"queued": 0, "sending": 0}, 10 * END_S)
-        while done["messages"] < devices:
-            done = await_counts(server, made, {"queued": 0, "sending": 0}, 10 * END_S)
-        counts = done["counts"]
         most_mb = max(most_mb, rss_mb(server))
-        print(f"{devices} devices, {kills} kills, {time.monotonic() - before:.1f} s, {expo.calls} calls, {dict(expo.steps)}, {most_mb:.0f} MB, {counts}")
-        assert done["messages"] == devices
-        assert max(expo.delivered.values()) == 1, "a token got its message twice"
-        live = set(tokens) - expo.dead
-        missed = live - set(expo.delivered)
-        assert counts["accepted"] <= len(expo.delivered) <= counts["accepted"] + counts["unknown"]
-        cut_off = 4 * kills + sum(expo.steps[step] for step in ("accepted_then_reset", "lost", "nonsense"))
-        assert len(missed) <= counts["unknown"] <= 100 * cut_off
-        assert counts["failed"] + counts["accepted"] + counts["unknown"] == devices
-        assert done["errors"] == {"DeviceNotRegistered": counts["failed"]}
-        until = time.monotonic() + END_S
-        while ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] < counts["failed"] and time.monotonic() < until:
-            time.sleep(0.05)
-        assert ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == counts["failed"]
+        counts, took = done["counts"], time.monotonic() - before
+        print(f"{devices} devices, {kills} kills, {took:.1f} s, {expo.calls} calls, {dict(expo.steps)}, {most_mb:.0f} MB, {counts}, {done['errors']}")
+        check_each_once(expo, tokens, done)
+        eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == done["errors"]["DeviceNotRegistered"])
+        check_dead_disabled(server, expo, tokens, done)
         assert most_mb < 96, most_mb
     finally:
         server.close()
 
 
+def check_each_once(expo, tokens, done):
+    """What was accepted is what phones show, but for what is unknown; nothing twice, nothing lost."""
+    counts = done["counts"]
+    assert max(expo.delivered.values()) == 1, "a token got its message twice"
+    assert counts["accepted"] + counts["failed"] + counts["unknown"] == len(tokens)
+    assert counts["accepted"] <= len(expo.delivered) <= counts["accepted"] + counts["unknown"]
+    missed = set(tokens) - expo.dead - expo.bad - set(expo.delivered)
+    assert len(missed) <= counts["unknown"]
+    assert counts["failed"] == sum(done["errors"].values()) and set(done["errors"]) <= {"DeviceNotRegistered", "VALIDATION_ERROR"}
+    assert done["errors"].get("VALIDATION_ERROR", 0) <= len(expo.bad)
+    assert counts["accepted"] >= len(tokens) // 10, "hardly anything is known to have arrived"
+
+
+def check_dead_disabled(server, expo, tokens, done):
+    """Those that Expo called dead, and no others; one whose answer was lost stays, for nobody knows."""
+    listed, cursor = set(), ""
+    for platform in ("ios", "android"):
+        while True:
+            page = ok(server, "GET", f"/v1/devices?platform={platform}&limit=500{cursor}")
+            listed |= {device["expoPushToken"] for device in page["devices"]}
+            if not page["more"]:
+                cursor = ""
+                break
+            cursor = f"&cursor={page['cursor']}"
+    disabled = set(tokens) - listed
+    assert disabled <= expo.dead and len(disabled) == done["errors"]["DeviceNotRegistered"]
+
+
 # ---- a section `push` that changes, and waits for the rate ----
+
+
+def test_the_rate_is_a_ceiling(own):
+    server = Pusher(own, rate=200)
+    try:
+        register_many(server, 400)
+        before = time.monotonic()
+        made = call(server, "POST", "/v1/notifications", HELLO)[1]
+        await_counts(server, made, {"accepted": 400})
+        assert time.monotonic() - before >= 1.4  # a hundred at once, then 200 per second
+    finally:
+        server.close()
 
 
 def fill_rate(server, expo):
@@ -621,7 +796,8 @@ def fill_rate(server, expo):
     return expo.calls
 
 
-def test_messages_that_wait_go_to_the_new_target_as_soon_as_the_section_changes(expo):
+def test_messages_that_wait_go_to_the_new_target_as_soon_as_the_section_changes(own):
+    expo = own
     other = Expo()
     server = Pusher(expo, rate=1)
     try:
@@ -630,21 +806,21 @@ def test_messages_that_wait_go_to_the_new_target_as_soon_as_the_section_changes(
         token = register(server, user, "d")
         made = notify(server, user)
         server.write(url=other.url, allow_private=True)
-        await_counts(server, made, {"accepted": 1}, 30)
+        await_counts(server, made, {"accepted": 1})
         assert (expo.calls, dict(other.delivered)) == (calls, {token: 1})
     finally:
         server.close()
         other.close()
 
 
-def test_a_long_queue_stops_going_to_a_target_that_is_not_in_use_any_more(expo):
+def test_a_long_queue_stops_going_to_a_target_that_is_not_in_use_any_more(own):
+    expo = own
     other = Expo()
     server = Pusher(expo, rate=100)
     try:
         register_many(server, 1200)
         made = call(server, "POST", "/v1/notifications", HELLO)[1]
-        while sum(expo.delivered.values()) < 200:
-            time.sleep(0.01)
+        eventually(lambda: sum(expo.delivered.values()) >= 200)
         server.write(url=other.url, allow_private=True, rate=100000)
         await_counts(server, made, {"accepted": 1200})
         assert sum(other.delivered.values()) >= 500
@@ -654,8 +830,9 @@ def test_a_long_queue_stops_going_to_a_target_that_is_not_in_use_any_more(expo):
         other.close()
 
 
-def test_a_token_that_moves_while_the_message_waits_for_the_rate_gets_nothing(expo):
-    server = Pusher(expo, rate=20)
+def test_a_token_that_moves_while_the_message_waits_for_the_rate_gets_nothing(own):
+    expo = own
+    server = Pusher(expo, rate=50)
     try:
         fill_rate(server, expo)
         pat, sam = new_id(), new_id()
@@ -668,59 +845,26 @@ def test_a_token_that_moves_while_the_message_waits_for_the_rate_gets_nothing(ex
         server.close()
 
 
-def test_a_stop_cuts_off_a_call_to_a_target_that_is_not_in_use_any_more(expo):
-    other = Expo()
-    server = Pusher(expo)
-    try:
-        user = new_id()
-        register(server, user, "d")
-        expo.plan.append("accepted_then_stalls")
-        made = notify(server, user)
-        while expo.calls == 0:
-            time.sleep(0.01)
-        server.write(url=other.url, allow_private=True)
-        second = notify(server, user)
-        while other.calls == 0:
-            time.sleep(0.01)
-            second = notify(server, user)
-        await_counts(server, second, {"accepted": 1})
-        server.v1.close()
-        before = time.monotonic()
-        server.process.terminate()
-        assert server.process.wait(END_S) == 0
-        assert time.monotonic() - before < 15
-        server.process.stdout.close()
-        server.start()
-        await_counts(server, made, {"unknown": 1})
-    finally:
-        server.close()
-        other.close()
-
-
-def test_receipts_that_are_refused_for_ever_are_given_up_after_a_day(timed, expo):
+def test_receipts_that_are_refused_for_ever_are_given_up_after_a_day(timed, own):
     user = new_id()
     register(timed, user, "d")
-    expo.get_receipts = lambda handler, _body: expo.reply(handler, 400, {"errors": [{"code": "VALIDATION_ERROR"}]})
+    own.get_receipts = lambda handler, _body: own.reply(handler, 400, {"errors": [{"code": "VALIDATION_ERROR"}]})
     made = notify(timed, user)
     await_counts(timed, made, {"accepted": 1})
     timed.clock.passes(86400)
-    assert await_counts(timed, made, {"unconfirmed": 1}, 20)["state"] == "done"
+    assert await_counts(timed, made, {"unconfirmed": 1})["state"] == "done"
 
 
 @pytest.mark.parametrize("days", [2, 5])
-def test_messages_of_a_section_that_was_taken_away_expire_and_leave_the_queue(timed, expo, days):
+def test_messages_of_a_section_that_was_taken_away_expire_and_leave_the_queue(timed, own, days):
     user = new_id()
     token = register(timed, user, "d")
-    expo.plan.extend(["throttle"] * 100)
+    own.plan.extend(["throttle"] * 100)
     made = notify(timed, user)
-    while expo.calls == 0:
-        time.sleep(0.01)
+    eventually(lambda: own.calls > 0)
     timed.identity.write_text("issuers: []\n")
-    while call(timed, "POST", "/v1/users/nobody/notify", HELLO)[0] == 202:
-        time.sleep(0.02)
+    eventually(lambda: call(timed, "POST", "/v1/users/nobody/notify", HELLO)[0] != 202)
     timed.clock.passes(days * 86400)
-    assert await_counts(timed, made, {"expired": 1}, 20)["state"] == "done"
-    until = time.monotonic() + END_S
-    while metric(timed, "gatehouse_push_queued") != 0 and time.monotonic() < until:
-        time.sleep(0.02)
-    assert metric(timed, "gatehouse_push_queued") == 0 and expo.delivered[token] == 0
+    assert await_counts(timed, made, {"expired": 1})["state"] == "done"
+    eventually(lambda: metric(timed, "gatehouse_push_queued") == 0)
+    assert own.delivered[token] == 0

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 
 import boto3
+import botocore.config
 import pytest
 from botocore.exceptions import ClientError
 
@@ -159,30 +161,111 @@ LEAST_PRIVILEGE = """{"Version": "2012-10-17", "Statement": [
   {"Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "arn:aws:kms:REGION:ACCOUNT:key/KMS_KEY_ID"}]}"""
 
 
-def test_the_documents_policy_suffices_for_the_six_patterns_and_for_nothing_else():
-    policy = json.loads(LEAST_PRIVILEGE.replace("REGION", REGION).replace("ACCOUNT", ACCOUNT).replace("ENV", "dev").replace("KMS_KEY_ID", "1234"))
-    table, push = "photoeditor-dev-device-tokens", token()
-    gatehouse = Guarded("--table-devices", table)
+def other_operations(table):
+    """Every operation that the server knows beside the five, with parameters that it would take; and the five on what the policy does not name."""
+    arn, one = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}", key("ann", "first")
+    shape = {"AttributeDefinitions": [{"AttributeName": "userId", "AttributeType": "S"}], "KeySchema": [{"AttributeName": "userId", "KeyType": "HASH"}], "BillingMode": "PAY_PER_REQUEST"}
+    markers, values = "gatehouse-push-tokens", {":u": {"S": "ann"}}
+    return [
+        ("Scan", {"TableName": table}), ("DescribeTable", {"TableName": table}), ("ListTables", {}), ("DeleteTable", {"TableName": table}),
+        ("CreateTable", {"TableName": "another", **shape}), ("UpdateTable", {"TableName": table, "BillingMode": "PAY_PER_REQUEST"}),
+        ("UpdateTimeToLive", {"TableName": table, "TimeToLiveSpecification": {"Enabled": False, "AttributeName": "expiresAt"}}), ("DescribeTimeToLive", {"TableName": table}),
+        ("TagResource", {"ResourceArn": arn, "Tags": [{"Key": "a", "Value": "b"}]}), ("UntagResource", {"ResourceArn": arn, "TagKeys": ["a"]}), ("ListTagsOfResource", {"ResourceArn": arn}),
+        ("DescribeLimits", {}), ("DescribeEndpoints", {}),
+        ("BatchGetItem", {"RequestItems": {table: {"Keys": [one]}}}), ("BatchWriteItem", {"RequestItems": {table: [{"DeleteRequest": {"Key": one}}]}}),
+        ("TransactWriteItems", {"TransactItems": [{"ConditionCheck": {"TableName": table, "Key": one, "ConditionExpression": "attribute_exists(userId)"}}]}),
+        ("TransactWriteItems", {"TransactItems": [{"Delete": {"TableName": table, "Key": one}}, {"Put": {"TableName": markers, "Item": {"PK": {"S": "x"}}}}]}),
+        ("TransactGetItems", {"TransactItems": [{"Get": {"TableName": markers, "Key": {"PK": {"S": "x"}}}}]}),
+        ("Query", {"TableName": table, "IndexName": "PlatformIsActiveIndex", "KeyConditionExpression": "platformShard = :u", "ExpressionAttributeValues": values}),
+        ("Query", {"TableName": table + "2", "KeyConditionExpression": "userId = :u", "ExpressionAttributeValues": values}),
+        ("PutItem", {"TableName": markers, "Item": {"PK": {"S": "x"}}}), ("GetItem", {"TableName": markers, "Key": {"PK": {"S": "x"}}}),
+        ("UpdateItem", {"TableName": "users", "Key": {"PK": {"S": "x"}, "SK": {"S": "PROFILE"}}}), ("DeleteItem", {"TableName": "users", "Key": {"PK": {"S": "x"}, "SK": {"S": "PROFILE"}}}),
+    ]
+
+
+def bearer(server, credential, method, path, body=None):
+    request = urllib.request.Request(server.endpoint + path, None if body is None else json.dumps(body).encode(),
+                                     {"Authorization": f"Bearer {credential[0]}.{credential[1]}"}, method=method)
     try:
-        admin = gatehouse.key("show", "administrator")
-        app = gatehouse.client(gatehouse.make("app", policy))
-        request = urllib.request.Request(f"{gatehouse.endpoint}/v1/users/ann/devices/first", json.dumps({"platform": "ios", "expoPushToken": token()}).encode(),
-                                         {"Authorization": f"Bearer {admin[0]}.{admin[1]}"}, method="PUT")
-        assert urllib.request.urlopen(request).status == 201
-        literal_put(app, table, "ann", "phone", push)
-        literal_refresh(app, table, "ann", "phone", push)
-        assert literal_get(app, table, "ann", "phone")["expoPushToken"] == {"S": push}
-        assert len(literal_list(app, table, "ann")) == 2
-        literal_deactivate(app, table, "ann", "phone")
-        literal_delete(app, table, "ann", "phone")
-        for call_ in (lambda: app.scan(TableName=table), lambda: app.describe_table(TableName=table), app.list_tables,
-                      lambda: app.delete_table(TableName=table), lambda: app.get_item(TableName="gatehouse-push-tokens", Key={"PK": {"S": "x"}}),
-                      lambda: app.batch_write_item(RequestItems={table: [{"DeleteRequest": {"Key": key("ann", "first")}}]}),
-                      lambda: app.query(TableName=table + "2", KeyConditionExpression="userId = :u", ExpressionAttributeValues={":u": {"S": "ann"}})):
-            fails("AccessDeniedException", call_)
-    finally:
-        stop(gatehouse.process)
-        shutil.rmtree(gatehouse.data, ignore_errors=True)
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.loads(refused.read())
+
+
+@pytest.fixture
+def guarded():
+    made = Guarded("--table-devices", "photoeditor-dev-device-tokens", "--device-index")
+    yield made
+    stop(made.process)
+    shutil.rmtree(made.data, ignore_errors=True)
+
+
+def test_the_documents_policy_suffices_for_the_six_patterns_and_for_nothing_else(guarded):
+    policy = json.loads(LEAST_PRIVILEGE.replace("REGION", REGION).replace("ACCOUNT", ACCOUNT).replace("ENV", "dev").replace("KMS_KEY_ID", "1234"))
+    table, push, body = "photoeditor-dev-device-tokens", token(), {"platform": "ios", "expoPushToken": token()}
+    admin, credential = guarded.key("show", "administrator"), guarded.make("app", policy)
+    assert bearer(guarded, admin, "PUT", "/v1/users/ann/devices/first", body)[0] == 201
+    assert bearer(guarded, admin, "POST", "/v1/users", {"id": "ann"})[0] == 201  # so that there is a table of users
+    app = guarded.client(credential)
+    literal_put(app, table, "ann", "phone", push)
+    literal_refresh(app, table, "ann", "phone", push)
+    assert literal_get(app, table, "ann", "phone")["expoPushToken"] == {"S": push}
+    assert len(literal_list(app, table, "ann")) == 2
+    literal_deactivate(app, table, "ann", "phone")
+    literal_delete(app, table, "ann", "phone")
+    tried = set()
+    for operation, request in other_operations(table):
+        fails("AccessDeniedException", lambda operation=operation, request=request: app._make_api_call(operation, request))
+        tried.add(operation)
+    allowed = {"PutItem", "GetItem", "UpdateItem", "DeleteItem", "Query"}
+    for operation in set(app.meta.service_model.operation_names) - tried - allowed:
+        assert not is_known(guarded, admin, operation), f"{operation} is known to the server, and was not tried"
+    for method, path, sent in (("PUT", "/v1/users/ann/devices/first", body), ("GET", "/v1/users/ann/devices/first", None), ("GET", "/v1/users/ann/devices", None),
+                               ("POST", "/v1/users/ann/devices/first/deactivate", None), ("DELETE", "/v1/users/ann/devices/first", None), ("DELETE", "/v1/users/ann/devices", None),
+                               ("POST", "/v1/devices/feedback", {"results": [{"token": push, "error": "x"}]}), ("GET", "/v1/devices?platform=ios", None),
+                               ("POST", "/v1/devices/cleanup", {}), ("POST", "/v1/users/ann/notify", {"title": "x"}), ("GET", "/v1/notifications", None)):
+        assert bearer(guarded, credential, method, path, sent)[0] == 403, (method, path)
+
+
+def is_known(server, credential, operation):
+    """Does the server have that operation? With a body that says nothing; whether it is taken is another matter."""
+    client = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name=REGION, aws_access_key_id=credential[0], aws_secret_access_key=credential[1],
+                          config=CONFIG.merge(botocore.config.Config(parameter_validation=False, inject_host_prefix=False)))
+    try:
+        client._make_api_call(operation, {})
+    except ClientError as refused:
+        return refused.response["Error"]["Code"] != "UnknownOperationException"
+    return True
+
+
+# ---- policies for /v1 ----
+
+
+def allow(*denied):
+    """All of /v1, but what is denied: (actions, resource)."""
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "gatehouse:*", "Resource": "*"}] + [
+        {"Effect": "Deny", "Action": [f"gatehouse:{action}" for action in actions.split()], "Resource": f"arn:aws:gatehouse:{REGION}:{ACCOUNT}:{resource}"}
+        for actions, resource in denied]}
+
+
+def test_a_deny_of_a_user_or_a_platform_wins(guarded):
+    admin = guarded.key("show", "administrator")
+    credential = guarded.make("app", allow(("RegisterDevice GetDevice ListDevices DeactivateDevice DeleteDevice EraseDevices NotifyUser", "user/vip"),
+                                           ("ListPlatformDevices Broadcast", "platform/ios")))
+    body = {"platform": "ios", "expoPushToken": token()}
+    for user in ("vip", "ann"):
+        assert bearer(guarded, admin, "PUT", f"/v1/users/{user}/devices/phone", {**body, "expoPushToken": token()})[0] == 201
+    for method, path, sent in (("PUT", "/phone", body), ("GET", "/phone", None), ("GET", "", None), ("POST", "/phone/deactivate", None), ("DELETE", "/phone", None), ("DELETE", "", None)):
+        assert bearer(guarded, credential, method, f"/v1/users/vip/devices{path}", sent)[0] == 403, (method, path)
+        assert bearer(guarded, credential, method, f"/v1/users/ann/devices{path}", sent)[0] in (200, 201), (method, path)
+    assert bearer(guarded, credential, "POST", "/v1/users/vip/notify", {"title": "x"})[0] == 403
+    assert bearer(guarded, credential, "GET", "/v1/devices?platform=ios")[0] == 403
+    assert bearer(guarded, credential, "GET", "/v1/devices?platform=android")[0] == 200
+    for sent in ({"title": "x", "platform": "ios"}, {"title": "x"}):  # to all is to ios, too
+        assert bearer(guarded, credential, "POST", "/v1/notifications", sent)[0] == 403, sent
+    assert bearer(guarded, credential, "POST", "/v1/notifications", {"title": "x", "platform": "android"})[0] == 409  # allowed, and not set up
+    assert bearer(guarded, admin, "GET", "/v1/users/vip/devices/phone")[0] == 200
 
 
 # ---- tokens, the maximum, races ----
@@ -624,15 +707,14 @@ def test_ten_refused_registrations_are_silent_and_eleven_fire(fresh, tmp_path):
     assert fires("GatehouseUserErrors", "warning", before, counted(fresh), tmp_path)
 
 
-def test_more_than_a_hundred_duplicate_registrations_fire(fresh, tmp_path):
+def test_a_hundred_duplicate_registrations_are_silent_and_one_more_fires(fresh, tmp_path):
     ddb = ddb_of(fresh)
     register(fresh, "ann", "phone")
     before = counted(fresh)
-    for _ in range(90):
+    for _ in range(100):
         fails("ConditionalCheckFailedException", literal_put, ddb, "device-tokens", "ann", "phone", token())
     assert not fires("GatehouseConditionalCheckFailures", "warning", before, counted(fresh), tmp_path)
-    for _ in range(20):
-        fails("ConditionalCheckFailedException", literal_put, ddb, "device-tokens", "ann", "phone", token())
+    fails("ConditionalCheckFailedException", literal_put, ddb, "device-tokens", "ann", "phone", token())
     assert fires("GatehouseConditionalCheckFailures", "warning", before, counted(fresh), tmp_path)
 
 
