@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -342,6 +343,49 @@ struct transport_try transport_perform(struct transport *t, const struct outboun
 	curl_multi_remove_handle(t->multi, t->easy);
 	curl_slist_free_all(headers);
 	return end;
+}
+
+/* ---- a bare connection ---- */
+
+/* libcurl closes its own descriptor with the handle; the copy keeps the connection. */
+static int socket_take(struct transport *t)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	if (curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD)
+		return -1;
+	return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+int transport_dial(struct transport *t, int64_t wait_us, const char **why)
+{
+	CURL    *e = t->easy;
+	CURLcode rc;
+	int      fd = -1;
+
+	t->refused = NULL;
+	curl_easy_reset(e);
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http");
+	curl_easy_setopt(e, CURLOPT_PROXY, "");
+	curl_easy_setopt(e, CURLOPT_URL, t->options->url);
+	curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
+	curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
+	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, ms_up(wait_us));
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, socket_open);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+	curl_multi_add_handle(t->multi, e);
+	if (!transfer_run(t, &rc))
+		*why = "the target is being stopped";
+	else if (rc != CURLE_OK || (fd = socket_take(t)) < 0)
+		*why = t->refused != NULL ? t->refused : curl_easy_strerror(rc);
+	curl_multi_remove_handle(t->multi, e);
+	curl_easy_cleanup(t->easy); /* with the connection, which is nobody's any more */
+	t->easy = curl_easy_init();
+	if (t->easy == NULL)
+		abort(); /* out of memory: as everywhere */
+	return fd;
 }
 
 void transport_cancel(struct transport *t)

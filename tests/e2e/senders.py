@@ -1,14 +1,21 @@
-"""Words for tests of senders: the tool that sends events (tests/outbound/sender_tool.c), receivers that keep what they get, an emulator of SQS."""
+"""Words for tests of senders: the tool that sends events (tests/outbound/sender_tool.c), receivers that keep what they get, an emulator of SQS,
+a NATS server."""
 
+import base64
 import http.server
 import json
 import os
+import shutil
+import socket
 import subprocess
+import tempfile
 import threading
+import time
 import urllib.request
 import uuid
 
-from conftest import CREDENTIALS, HERE, ROOT, stop
+from conftest import CREDENTIALS, HERE, ROOT, START_S, stop
+from helpers import free_port
 
 TOOL = os.environ.get("GATEHOUSE_SENDER_TOOL", ROOT / "build/tests/outbound/sender_tool")
 JS = HERE / "js"
@@ -103,13 +110,13 @@ class Sqs:
     """fauxqs, on a port that it keeps when it is started again; its queues are gone then. Other than SQS it takes no characters above U+FFFF."""
 
     def __init__(self):
-        self.port = 0
+        self.port = free_port()
         self.start()
 
     def start(self):
         assert (JS / "node_modules/fauxqs").is_dir(), f"run `npm ci` in {JS} first"
         self.process = subprocess.Popen(["node", "sqs.mjs", str(self.port)], cwd=JS, stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline())
+        assert int(self.process.stdout.readline()) == self.port
         self.endpoint = f"http://127.0.0.1:{self.port}"
 
     def stop(self):
@@ -152,3 +159,77 @@ class Sqs:
 
     def __exit__(self, *_):
         self.stop()
+
+
+class Nats:
+    """A nats-server with JetStream on loopback, on a port that it keeps when it is started again, as its streams."""
+
+    def __init__(self, *arguments, config="", **login):
+        self.directory = tempfile.mkdtemp(prefix="nats-")
+        self.port = free_port()
+        self.url = f"nats://127.0.0.1:{self.port}"
+        self.login = login  # of the reader below
+        self.arguments = [*arguments]
+        if config:
+            with open(f"{self.directory}/config", "w") as file:
+                file.write(config)
+            self.arguments += ["-c", f"{self.directory}/config"]
+        self.start()
+
+    def start(self):
+        self.log = open(f"{self.directory}/log", "ab")
+        self.process = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", f"{self.directory}/store", *self.arguments],
+                                        stdout=self.log, stderr=self.log)
+        deadline = time.monotonic() + START_S
+        while socket.socket().connect_ex(("127.0.0.1", self.port)) != 0:
+            assert self.process.poll() is None and time.monotonic() < deadline, open(f"{self.directory}/log").read()[-2000:]
+            time.sleep(0.05)
+
+    def stop(self):
+        stop(self.process)
+        self.log.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(WAIT_S)
+        self.log.close()
+
+    def request(self, subject, body):
+        """One request over a connection of its own, and its answer."""
+        text = json.dumps(body).encode()
+        hello = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True, "protocol": 1, **self.login}
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S) as conn, conn.makefile("rb") as lines:
+            assert lines.readline().startswith(b"INFO ")
+            conn.sendall(b"CONNECT " + json.dumps(hello).encode() + b"\r\nSUB _INBOX.tests 1\r\n"
+                         + f"PUB {subject} _INBOX.tests {len(text)}\r\n".encode() + text + b"\r\n")
+            while True:
+                line = lines.readline().split()
+                assert line and not line[0].startswith(b"-ERR"), line
+                if line[0] == b"PING":
+                    conn.sendall(b"PONG\r\n")
+                elif line[0] in (b"MSG", b"HMSG"):
+                    assert line[0] == b"MSG", "nobody answers"
+                    return json.loads(lines.read(int(line[-1])))
+
+    def stream(self, name, *subjects, **more):
+        """Makes it."""
+        answer = self.request(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": subjects, "storage": "file", **more})
+        assert "error" not in answer, answer
+        return answer
+
+    def messages(self, name):
+        """All of a stream: (subject, headers, body)."""
+        state = self.request(f"$JS.API.STREAM.INFO.{name}", {})["state"]
+        found = []
+        for seq in range(state["first_seq"], state["last_seq"] + 1):
+            message = self.request(f"$JS.API.STREAM.MSG.GET.{name}", {"seq": seq})["message"]
+            head = base64.b64decode(message.get("hdrs", "")).decode().split("\r\n")[1:]
+            found.append((message["subject"], dict(line.split(": ", 1) for line in head if line), base64.b64decode(message["data"]).decode()))
+        return found
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)

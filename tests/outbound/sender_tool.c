@@ -1,7 +1,8 @@
 /* Sender tool: lets tests written in other languages send events. The first line of standard input sets up, each further line is a list
  * of events; each line of standard output is a list of results:
  *
- *   {"type": "sqs", "queueUrl", "region", …}                        "eventbridge": "bus", "source", "endpoint"
+ *   {"type": "sqs", "queueUrl", "region", "endpoint"}, {"type": "eventbridge", "bus", "source", "region", "endpoint"} or
+ *   {"type": "nats", "url", "subject", "token", "user", "password", "seed", "credentials", "caFile", "withinMs"}
  *   [{"id", "type", "subject", "time", "json", "trace"}, …]
  *   [{"end": "sent", "status": 200, "wait": 0, "error": ""}, …]
  *
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "outbound/eventbridge.h"
+#include "outbound/nats.h"
 #include "outbound/sqs.h"
 
 static struct bytes text(const struct json *object, const char *name)
@@ -18,13 +20,45 @@ static struct bytes text(const struct json *object, const char *name)
 	return aws_text_of(object, name);
 }
 
-static struct aws_place place_of(const struct json *setup)
+static bool is_private(const struct json *setup)
 {
 	const struct json *private = json_get(setup, BYTES("private"));
+
+	return private == NULL || private->truth;
+}
+
+static enum err_code nats(const struct json *setup, struct sender **out, struct err *err)
+{
+	const struct json  *within = json_get(setup, BYTES("withinMs"));
+	struct bytes        ca = text(setup, "caFile");
+	struct nats_options o = {.name = "tool",
+	                         .url = text(setup, "url"),
+	                         .subject = text(setup, "subject"),
+	                         .token = text(setup, "token"),
+	                         .user = text(setup, "user"),
+	                         .password = text(setup, "password"),
+	                         .seed = text(setup, "seed"),
+	                         .credentials = text(setup, "credentials"),
+	                         .allow_private = is_private(setup),
+	                         .within_us = within == NULL ? 0 : within->integer * 1000,
+	                         .clock = clock_system()};
+	struct arena        a;
+	enum err_code       rc;
+
+	arena_init(&a);
+	if (ca.len > 0)
+		o.ca_file = arena_printf(&a, "%.*s", BYTES_ARG(ca)).data;
+	rc = nats_open(&o, out, err);
+	arena_release(&a);
+	return rc;
+}
+
+static struct aws_place place_of(const struct json *setup)
+{
 	struct aws_place p = {.name = "tool",
 	                      .region = text(setup, "region"),
 	                      .endpoint = text(setup, "endpoint"),
-	                      .allow_private = private == NULL || private->truth,
+	                      .allow_private = is_private(setup),
 	                      .calls_max = 4,
 	                      .clock = clock_system()};
 	struct err       err;
@@ -47,6 +81,8 @@ static struct sender *opened(const struct json *setup)
 		rc = eventbridge_open(&(struct eventbridge_options){place_of(setup), text(setup, "bus"),
 		                                                    text(setup, "source")},
 		                      &s, &err);
+	else if (bytes_is(text(setup, "type"), "nats"))
+		rc = nats(setup, &s, &err);
 	if (rc != ERR_NONE) {
 		printf("{\"field\":\"%s\"}\n", err.field);
 		exit(0);
