@@ -1,0 +1,244 @@
+/* Client answers about tables. See client.h. */
+#include "dynamo/client.h"
+
+#include <stdlib.h>
+
+static enum err_code wrong(struct err *err, const char *what)
+{
+	return err_set(err, ERR_STORAGE, "the endpoint's answer is not one of DynamoDB's: %s", what);
+}
+
+/* ---- fields, which are absent where they are of another type ---- */
+
+static struct bytes text_of(const struct json *object, struct bytes name)
+{
+	const struct json *text = json_get(object, name);
+
+	return text != NULL && text->type == JSON_STRING ? text->text : (struct bytes){"", 0};
+}
+
+static int64_t number_of(const struct json *object, struct bytes name)
+{
+	const struct json *number = json_get(object, name);
+	int64_t            out;
+
+	return number != NULL && (number->type == JSON_INT || number->type == JSON_DOUBLE) &&
+	                       json_whole(number, &out)
+	               ? out
+	               : 0;
+}
+
+static bool truth_of(const struct json *object, struct bytes name)
+{
+	const struct json *truth = json_get(object, name);
+
+	return truth != NULL && truth->type == JSON_BOOL && truth->truth;
+}
+
+static const struct json *elements_of(const struct json *object, struct bytes name)
+{
+	const struct json *list = json_get(object, name);
+
+	return list != NULL && list->type == JSON_ARRAY ? list->children : NULL;
+}
+
+/* Seconds since 1970, with a fraction. */
+static int64_t time_of(const struct json *object, struct bytes name)
+{
+	const struct json *time = json_get(object, name);
+
+	if (time == NULL || (time->type != JSON_INT && time->type != JSON_DOUBLE))
+		return 0;
+	if (time->type == JSON_INT)
+		return time->integer > 0 && time->integer < INT64_MAX / 1000000 ? time->integer * 1000000 : 0;
+	return time->real > 0 && time->real < 1e12 ? (int64_t)(time->real * 1e6) : 0;
+}
+
+/* ---- keys ---- */
+
+static bool type_of(const struct json *table, struct bytes name, enum value_type *out)
+{
+	for (const struct json *d = elements_of(table, BYTES("AttributeDefinitions")); d != NULL; d = d->next)
+		if (bytes_equal(text_of(d, BYTES("AttributeName")), name)) {
+			*out = value_type_named(text_of(d, BYTES("AttributeType")));
+			return *out == VALUE_S || *out == VALUE_N || *out == VALUE_B;
+		}
+	return false;
+}
+
+/* The KeySchema of a table or an index, with the types that the table defines. */
+static bool keys_take(const struct json *table, const struct json *of, struct key_schema *out)
+{
+	*out = (struct key_schema){{{"", 0}, VALUE_S}, {{"", 0}, VALUE_S}};
+	for (const struct json *k = elements_of(of, BYTES("KeySchema")); k != NULL; k = k->next) {
+		struct key_attribute *to = bytes_is(text_of(k, BYTES("KeyType")), "HASH")    ? &out->hash
+		                           : bytes_is(text_of(k, BYTES("KeyType")), "RANGE") ? &out->range
+		                                                                             : NULL;
+
+		if (to == NULL || to->name.len > 0) /* several of a kind: indexes that we do not make */
+			return false;
+		to->name = text_of(k, BYTES("AttributeName"));
+		if (to->name.len == 0 || !type_of(table, to->name, &to->type))
+			return false;
+	}
+	return out->hash.name.len > 0;
+}
+
+/* ---- indexes ---- */
+
+static void include_take(struct arena *a, const struct json *projection, struct index_schema *out)
+{
+	const struct json *list = json_get(projection, BYTES("NonKeyAttributes"));
+
+	if (list == NULL || list->type != JSON_ARRAY)
+		return;
+	out->include = arena_array(a, list->count + 1, sizeof(*out->include));
+	for (const struct json *name = list->children; name != NULL; name = name->next)
+		if (name->type == JSON_STRING)
+			out->include[out->include_count++] = name->text;
+}
+
+static enum projection_kind projection_of(struct bytes name)
+{
+	return bytes_is(name, "ALL")       ? PROJECT_ALL
+	       : bytes_is(name, "INCLUDE") ? PROJECT_INCLUDE
+	                                   : PROJECT_KEYS_ONLY;
+}
+
+static enum index_status status_of(struct bytes name)
+{
+	return bytes_is(name, "CREATING")   ? INDEX_CREATING
+	       : bytes_is(name, "DELETING") ? INDEX_DELETING
+	                                    : INDEX_ACTIVE;
+}
+
+/* Adds an index to the description; those with keys that this program does not know are left out. */
+static void index_take(struct arena *a, const struct json *table, const struct json *index, bool local,
+                       struct table_description *d)
+{
+	const struct json *projection = json_get(index, BYTES("Projection")),
+	                  *units = json_get(index, BYTES("ProvisionedThroughput"));
+	uint32_t            at = d->schema.index_count;
+	struct index_schema out = {.name = text_of(index, BYTES("IndexName")), .local = local};
+
+	if (at == TABLE_INDEX_MAX || out.name.len == 0 || !keys_take(table, index, &out.keys))
+		return;
+	out.projection = projection_of(text_of(projection, BYTES("ProjectionType")));
+	if (out.projection == PROJECT_INCLUDE)
+		include_take(a, projection, &out);
+	out.read_units = number_of(units, BYTES("ReadCapacityUnits"));
+	out.write_units = number_of(units, BYTES("WriteCapacityUnits"));
+	out.status = local ? INDEX_ACTIVE : status_of(text_of(index, BYTES("IndexStatus")));
+	d->schema.indexes[at] = out;
+	d->index_item_counts[at] = number_of(index, BYTES("ItemCount"));
+	d->index_size_bytes[at] = number_of(index, BYTES("IndexSizeBytes"));
+	d->schema.index_count++;
+}
+
+static void indexes_take(struct arena *a, const struct json *table, struct table_description *d)
+{
+	static const struct {
+		struct bytes name;
+		bool         local;
+	} kinds[] = {{BYTES_INIT("LocalSecondaryIndexes"), true},
+	             {BYTES_INIT("GlobalSecondaryIndexes"), false}};
+
+	d->schema.indexes = arena_array(a, TABLE_INDEX_MAX, sizeof(*d->schema.indexes));
+	d->index_item_counts = arena_array(a, TABLE_INDEX_MAX, sizeof(*d->index_item_counts));
+	d->index_size_bytes = arena_array(a, TABLE_INDEX_MAX, sizeof(*d->index_size_bytes));
+	for (int k = 0; k < 2; k++)
+		for (const struct json *i = elements_of(table, kinds[k].name); i != NULL; i = i->next)
+			index_take(a, table, i, kinds[k].local, d);
+}
+
+/* ---- tables ---- */
+
+enum err_code client_read_table(struct arena *a, const struct json *body, struct client_table *out,
+                                struct err *err)
+{
+	const struct json        *t = json_get(body, BYTES("Table")), *units;
+	struct table_description *d = &out->description;
+	struct bytes              billing;
+
+	*out = (struct client_table){0};
+	if (t == NULL)
+		t = json_get(body, BYTES("TableDescription"));
+	out->status = text_of(t, BYTES("TableStatus"));
+	out->arn = text_of(t, BYTES("TableArn"));
+	d->schema = (struct table_schema){.name = text_of(t, BYTES("TableName")),
+	                                  .id = text_of(t, BYTES("TableId")),
+	                                  .created_us = time_of(t, BYTES("CreationDateTime")),
+	                                  .ttl_attribute = {"", 0}};
+	if (d->schema.name.len == 0 || out->status.len == 0)
+		return wrong(err, "a description without a name or a status");
+	d->deleting = bytes_is(out->status, "DELETING");
+	if (!keys_take(t, t, &d->schema.keys) && !d->deleting)
+		return wrong(err, "a description without keys");
+	units = json_get(t, BYTES("ProvisionedThroughput"));
+	billing = text_of(json_get(t, BYTES("BillingModeSummary")), BYTES("BillingMode"));
+	d->schema.on_demand = bytes_is(billing, "PAY_PER_REQUEST");
+	d->schema.read_units = number_of(units, BYTES("ReadCapacityUnits"));
+	d->schema.write_units = number_of(units, BYTES("WriteCapacityUnits"));
+	d->schema.deletion_protected = truth_of(t, BYTES("DeletionProtectionEnabled"));
+	d->item_count = number_of(t, BYTES("ItemCount"));
+	d->size_bytes = number_of(t, BYTES("TableSizeBytes"));
+	indexes_take(a, t, d);
+	return ERR_NONE;
+}
+
+enum err_code client_read_ttl(struct arena *a, const struct json *body, struct bytes *attribute,
+                              struct err *err)
+{
+	const struct json *ttl = json_get(body, BYTES("TimeToLiveDescription"));
+	struct bytes       status = text_of(ttl, BYTES("TimeToLiveStatus"));
+
+	(void)a;
+	*attribute = (struct bytes){"", 0};
+	if (ttl == NULL)
+		return wrong(err, "TimeToLiveDescription is missing");
+	if (bytes_is(status, "ENABLED") || bytes_is(status, "ENABLING"))
+		*attribute = text_of(ttl, BYTES("AttributeName"));
+	return ERR_NONE;
+}
+
+static int tag_order(const void *a, const void *b)
+{
+	return bytes_compare(((const struct tag *)a)->key, ((const struct tag *)b)->key);
+}
+
+enum err_code client_read_tags(struct arena *a, const struct json *body, struct table_schema *out,
+                               struct err *err)
+{
+	const struct json *list = json_get(body, BYTES("Tags"));
+	uint32_t           count = 0;
+
+	out->tags = NULL;
+	out->tag_count = 0;
+	if (list == NULL)
+		return ERR_NONE;
+	if (list->type != JSON_ARRAY)
+		return wrong(err, "Tags is no list");
+	out->tags = arena_array(a, list->count + 1, sizeof(*out->tags));
+	for (const struct json *tag = list->children; tag != NULL; tag = tag->next)
+		out->tags[count++] = (struct tag){text_of(tag, BYTES("Key")), text_of(tag, BYTES("Value"))};
+	qsort(out->tags, count, sizeof(*out->tags), tag_order);
+	out->tag_count = count;
+	return ERR_NONE;
+}
+
+enum err_code client_read_list(struct arena *a, const struct json *body, struct table_list_result *out,
+                               struct err *err)
+{
+	const struct json *names = json_get(body, BYTES("TableNames"));
+
+	*out = (struct table_list_result){.more = text_of(body, BYTES("LastEvaluatedTableName")).len > 0};
+	if (names == NULL || names->type != JSON_ARRAY)
+		return wrong(err, "TableNames is no list");
+	out->names = arena_array(a, names->count + 1, sizeof(*out->names));
+	for (const struct json *name = names->children; name != NULL; name = name->next) {
+		if (name->type != JSON_STRING)
+			return wrong(err, "TableNames has something that is no name");
+		out->names[out->count++] = name->text;
+	}
+	return ERR_NONE;
+}
