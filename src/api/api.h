@@ -44,7 +44,8 @@ struct api_parts {
 	struct hash_key seed;                             /* random, for request ids */
 	bool            log_requests;                     /* all of them; else only failures of ours */
 	bool            metrics_open;                     /* /metrics answers: it needs no signature */
-	bool            restarted; /* by itself, after a failed flush: for the metrics */
+	bool            tables_elsewhere; /* at a DynamoDB endpoint: DynamoDB's protocol is refused here */
+	bool            restarted;        /* by itself, after a failed flush: for the metrics */
 };
 
 struct api {

@@ -148,7 +148,8 @@ static void turn_failed(struct call *c)
 {
 	int64_t pause_us = 0;
 
-	if (c->protocol->again == NULL || !c->protocol->again(c, c->turn.rc, c->last, &pause_us))
+	if (c->kind == READ || c->protocol->again == NULL ||
+	    !c->protocol->again(c, c->turn.rc, c->last, &pause_us))
 		finish(c, c->turn.rc, &c->turn.err);
 	else if (pause_us == 0 ||
 	         !http_park(c->http, clock_steady_us(c->loop->api->parts.clock) + pause_us, pause_over))
@@ -183,6 +184,7 @@ static void submit(struct call *c)
 	c->turn.done = turn_done;
 	c->turn.cost_bytes = held_bytes(c);
 	c->turn.rehearses = can_rehearse(c);
+	c->turn.reads = c->kind == READ;
 	if (store->backend->submit(store, &c->turn, &err) == ERR_NONE)
 		return;
 	c->turn.rc = err.code;
@@ -191,6 +193,12 @@ static void submit(struct call *c)
 }
 
 /* ---- the work ---- */
+
+/* A READ that would have this thread wait for a network. */
+static bool is_read_elsewhere(const struct call *c)
+{
+	return c->kind == READ && !c->tableless && store_of(c)->backend->reads_wait;
+}
 
 static enum err_code run_read(struct call *c, struct err *err)
 {
@@ -212,7 +220,7 @@ static enum err_code work(struct call *c, struct json_reader *json, struct err *
 	if (rc != ERR_NONE)
 		return rc;
 	c->admitted = true;
-	return c->kind == WRITE ? ERR_NONE : run_read(c, err);
+	return c->kind == WRITE || is_read_elsewhere(c) ? ERR_NONE : run_read(c, err);
 }
 
 /* The work was done, on this thread or for it, and others waited meanwhile. It is counted by the memory it took, and from
@@ -225,7 +233,7 @@ static void conclude(struct http_request *r)
 
 	if (bytes >= DEBT_HEAVY_BYTES)
 		debts_add(&l->debts, c->turn.caller, bytes, clock_steady_us(l->api->parts.clock));
-	if (c->turn.rc == ERR_NONE && c->kind == WRITE && !c->decided)
+	if (c->turn.rc == ERR_NONE && !c->decided && (c->kind == WRITE || is_read_elsewhere(c)))
 		submit(c);
 	else
 		finish(c, c->turn.rc, &c->turn.err);

@@ -15,6 +15,9 @@
  * loop's other connections do not wait for it. Their writes are rehearsed there (table/store.h), so that the store's other
  * callers do not either; and so is a write that turns out to be too heavy for its turn.
  *
+ * Where reads go over a network (store_backend.reads_wait) a READ is submitted like a WRITE, and only what it decodes is done
+ * on the loop.
+ *
  * What always holds:
  * (D1) Every call leaves through finish, once: refused, failed, late, replayed, abandoned or committed.
  * (D2) A WRITE that was submitted is finished only after done.
@@ -28,7 +31,7 @@
 #include "table/store.h"
 
 enum call_kind {
-	READ,       /* runs at once, on what is committed */
+	READ,       /* runs at once, on what is committed; unless reads wait for a network */
 	WRITE,      /* waits for its turn */
 	ADMINISTER, /* a write that is audited; only a route of /v1 has this kind, and its call is a WRITE */
 };

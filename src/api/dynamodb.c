@@ -418,7 +418,15 @@ static struct call *call_begin(struct http_request *r)
 
 void dynamodb_handle(struct api_loop *l, struct http_request *r)
 {
-	(void)l;
+	struct err err;
+
+	if (l->api->parts.tables_elsewhere) {
+		err_set(&err, ERR_UNKNOWN_OPERATION,
+		        "this server keeps its tables at a DynamoDB endpoint; send requests for tables "
+		        "there");
+		dynamodb_refuse(r, &err);
+		return;
+	}
 	dispatch(call_begin(r));
 }
 

@@ -1,4 +1,4 @@
-/* Schema and item: may it be stored, and when does it expire? */
+/* Schema and item: may it be stored? */
 #include "engine/schema_item.h"
 
 #include "item/messages.h"
@@ -148,25 +148,4 @@ enum err_code schema_check_item(const struct table_schema *s, const struct item 
 	if (item_size(item) > ITEM_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE);
 	return check_depth(item, err);
-}
-
-/* ---- time to live ---- */
-
-enum { FIVE_YEARS_S = 5 * 365 * 24 * 3600 };
-
-int64_t schema_expiry(const struct table_schema *s, const struct item *item)
-{
-	const struct value *v = s->ttl_attribute.len == 0 ? NULL : item_get(item, s->ttl_attribute);
-	int64_t             seconds;
-
-	if (v == NULL || v->type != VALUE_N || !number_to_i64(&v->number, &seconds) || seconds <= 0)
-		return 0;
-	return seconds;
-}
-
-bool schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us)
-{
-	int64_t expiry = schema_expiry(s, item), now = now_us / 1000000;
-
-	return expiry != 0 && expiry <= now && expiry > now - FIVE_YEARS_S;
 }

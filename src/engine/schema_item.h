@@ -1,5 +1,5 @@
-/* Schema and item: what a table's schema says of one item: whether it may be stored, and when it expires. An engine over
- * HTTP leaves that to the other side; this one checks it here. */
+/* Schema and item: may an item be stored, by what a table's schema says? An engine over HTTP leaves that to the other side;
+ * this one checks it here. (When an item expires: table/schema.h.) */
 #ifndef ENGINE_SCHEMA_ITEM_H
 #define ENGINE_SCHEMA_ITEM_H
 
@@ -24,10 +24,5 @@ enum err_code schema_check_key_filled(const struct table_schema *s, const struct
 
 /* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
 enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
-
-/* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
- * than five years back, so that data that never was a time is not lost: so does this. */
-int64_t schema_expiry(const struct table_schema *s, const struct item *item);
-bool    schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
 
 #endif

@@ -1,4 +1,4 @@
-/* Schema: the checks that keep tables well-formed, and what an index takes of an item. */
+/* Schema: the checks that keep tables well-formed, what an index takes of an item, and when an item expires. */
 #include "table/schema.h"
 
 #include "item/messages.h"
@@ -109,6 +109,25 @@ bool schema_project(struct arena *a, const struct table_schema *s, const struct 
 	for (uint32_t i = 0; i < index->include_count; i++)
 		add_member(out, item, index->include[i]);
 	return true;
+}
+
+/* ---- time to live ---- */
+
+int64_t schema_expiry(const struct table_schema *s, const struct item *item)
+{
+	const struct value *v = s->ttl_attribute.len == 0 ? NULL : item_get(item, s->ttl_attribute);
+	int64_t             seconds;
+
+	if (v == NULL || v->type != VALUE_N || !number_to_i64(&v->number, &seconds) || seconds <= 0)
+		return 0;
+	return seconds;
+}
+
+bool schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us)
+{
+	int64_t expiry = schema_expiry(s, item), now = now_us / 1000000;
+
+	return expiry != 0 && expiry <= now && expiry > now - SCHEMA_EXPIRY_PAST_S;
 }
 
 /* ---- copying ---- */

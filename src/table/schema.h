@@ -15,6 +15,7 @@ enum {
 	TABLE_INCLUDE_MAX = 100, /* projected non-key attributes over all indexes */
 	TABLE_TAG_MAX = 50,
 	TABLE_COUNT_MAX = 2500,
+	SCHEMA_EXPIRY_PAST_S = 5 * 365 * 24 * 3600, /* five years */
 };
 
 struct key_attribute {
@@ -81,6 +82,11 @@ struct item schema_key_of(struct arena *a, const struct table_schema *s, const s
 /* What an index holds of an item; false if the item is not in the index (a key attribute is missing). */
 bool schema_project(struct arena *a, const struct table_schema *s, const struct index_schema *index,
                     const struct item *item, struct item *out);
+
+/* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
+ * than SCHEMA_EXPIRY_PAST_S back, so that data that never was a time is not lost: so does this. */
+int64_t schema_expiry(const struct table_schema *s, const struct item *item);
+bool    schema_expired(const struct table_schema *s, const struct item *item, int64_t now_us);
 
 /* A deep copy, so that the result depends on nothing but the arena. */
 struct table_schema schema_copy(struct arena *a, const struct table_schema *s);

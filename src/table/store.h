@@ -1,6 +1,6 @@
 /* Store: what holds the tables, as api/ and server/ see it. It gives sessions (struct table) for reading, takes
  * functions that write and runs each in its turn, and says how it is. engine/ is one; remote/ (any DynamoDB
- * endpoint) will be another. Only server/ knows which.
+ * endpoint) is another. Only server/ knows which.
  *
  *   any thread                          a thread of the store's
  *   read_begin … read_end
@@ -33,6 +33,7 @@ struct turn_request {
 	 * may be too heavy for a turn: nothing was done then, too_heavy is set, and rc is ERR_THROTTLED. */
 	struct table *rehearsal;
 	bool          rehearses, too_heavy;
+	bool          reads; /* it writes nothing: what it reads need not be remembered (table->alone) */
 
 	enum err_code rc;
 	struct err    err;
@@ -53,6 +54,7 @@ struct store_stats {
 
 struct store_backend {
 	const char *name;
+	bool        reads_wait; /* its reads go over a network: no loop may wait for one, it submits it */
 
 	/* A session that reads what is committed at each call. It lives in the arena until read_end, and belongs to one
 	 * thread at a time. */

@@ -1,7 +1,7 @@
 /* Table: where items live. THE interface: services and DynamoDB's protocol are written against it, and nothing
  * above it knows which backend is behind.
  *
- * Backends: engine/ (this process), later remote/ (any DynamoDB endpoint). tests/contract/ holds what they
+ * Backends: engine/ (this process), remote/ (any DynamoDB endpoint). tests/contract/ holds what they
  * must do alike. It promises nothing that an endpoint over HTTP cannot give.
  *
  * A `struct table` is a session with a store (store.h): outside of a turn, a view of what is committed, for reads

@@ -629,6 +629,32 @@ TEST(dispatch, a_read_without_a_table_has_the_stores_time_and_no_session)
 	house_close(&h);
 }
 
+/* No loop may wait for a network: the store has it run, as it does writes. */
+TEST(dispatch, a_read_of_a_store_over_a_network_is_submitted_and_has_one_turn)
+{
+	static struct house         h;
+	static struct store_backend network;
+
+	house_open(&h);
+	network = scripted_backend;
+	network.reads_wait = true;
+	h.store.base.backend = &network;
+	h.plan = (struct plan){.kind = READ, .keyed = true, .turns = 3};
+	assert_int_equal(ask_ending(&h, COMMITS), 200);
+	assert_once(&h, ERR_NONE);
+	assert_int_equal(atomic_load(&h.ran), 1);
+	assert_int_equal(ask_ending(&h, THROTTLES), err_status(ERR_THROTTLED));
+	assert_once(&h, ERR_THROTTLED);
+	assert_int_equal(atomic_load(&h.asked_again), 0);
+	h.store.refuses = true;
+	assert_int_equal(ask(&h), 503);
+	assert_once(&h, ERR_OVERLOADED);
+	h.plan = (struct plan){.kind = READ, .tableless = true}; /* looks at no table: runs at once */
+	assert_int_equal(ask(&h), 200);
+	assert_once(&h, ERR_NONE);
+	house_close(&h);
+}
+
 /* ---- writes ---- */
 
 TEST(dispatch, a_write_is_answered_only_once_it_is_done_and_metered_until_then)
