@@ -87,6 +87,16 @@ static const struct option_spec options[] = {
          "address to listen on; port 0 picks a free port (default: 127.0.0.1:8420)", AT(o.listen), 0, 0},
         {"--data", OPTION_TEXT, "DIR", "data directory, created if missing (default: data)", AT(o.data), 0,
          0},
+        {"--engine", OPTION_TEXT, "NAME",
+         "where tables are: `embedded`, on this machine, or `dynamodb`, at a DynamoDB endpoint, which AWS's "
+         "own "
+         "settings name (default: embedded)",
+         AT(o.engine), 0, 0},
+        {"--table-prefix", OPTION_TEXT, "TEXT",
+         "with --engine dynamodb: what the names of tables begin with there", AT(o.table_prefix), 0, 0},
+        {"--workers", OPTION_NUMBER, "N",
+         "with --engine dynamodb: threads that call the endpoint, one call each at a time (default: 64)",
+         AT(o.workers), 1, 512},
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",

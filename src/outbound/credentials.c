@@ -356,6 +356,11 @@ const char *aws_credentials_region(const struct aws_credentials *c)
 	return c->setup.region;
 }
 
+const char *aws_credentials_dynamodb(const struct aws_credentials *c)
+{
+	return c->setup.dynamodb;
+}
+
 const char *aws_credentials_source(const struct aws_credentials *c)
 {
 	return source_names[c->setup.source];

@@ -63,6 +63,10 @@ enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, st
 /* AWS_REGION, AWS_DEFAULT_REGION, or the profile's region; NULL if none is set. Lives as long as `c`. */
 const char *aws_credentials_region(const struct aws_credentials *c);
 
+/* Where DynamoDB is to be called, if that is set: AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL, or the profile's endpoint_url;
+ * NULL: at AWS itself. AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true switches all of them off. Lives as long as `c`. */
+const char *aws_credentials_dynamodb(const struct aws_credentials *c);
+
 /* "environment", "web identity", "profile", "container", "instance": for the log. */
 const char *aws_credentials_source(const struct aws_credentials *c);
 

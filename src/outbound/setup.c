@@ -291,6 +291,18 @@ static enum err_code instance_use(struct aws_setup *s, const struct environment 
 	return ERR_NONE;
 }
 
+/* The first that is set counts. */
+static const char *dynamodb_of(struct aws_setup *s, const struct environment *env, const struct profile *p)
+{
+	const char *url = env_get(env, "AWS_ENDPOINT_URL_DYNAMODB");
+
+	if (env_is_true(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
+		return NULL;
+	if (url == NULL)
+		url = env_get(env, "AWS_ENDPOINT_URL");
+	return url != NULL ? text_copy(s, url) : text_keep(s, profile_get(p, "endpoint_url"));
+}
+
 enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env, struct arena *a,
                              struct err *err)
 {
@@ -307,6 +319,7 @@ enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env,
 		s->region = text_copy(s, env_get(env, "AWS_DEFAULT_REGION"));
 	if (s->region == NULL)
 		s->region = text_keep(s, profile_get(&p, "region"));
+	s->dynamodb = dynamodb_of(s, env, &p);
 	if (id != NULL)
 		return environment_use(s, env, id, err);
 	if (profile_check(&p, err) != ERR_NONE)

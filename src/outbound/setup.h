@@ -22,6 +22,7 @@ struct aws_setup {
 	const char           *path;     /* CONTAINER */
 	const char           *token, *token_file; /* CONTAINER: its Authorization; NULL: none */
 	struct aws_credential fixed;              /* ENVIRONMENT, PROFILE */
+	const char           *dynamodb;           /* where DynamoDB is to be called; NULL: at AWS */
 };
 
 /* ERR_INVALID says what is set up wrongly, or that nothing is. */

@@ -25,6 +25,7 @@
 #include "engine/engine.h"
 #include "http/http.h"
 #include "server/code_sender.h"
+#include "server/endpoint.h"
 #include "server/identity.h"
 #include "server/jobs.h"
 #include "server/notify.h"
@@ -41,8 +42,9 @@ enum { POLICY_LOOK_S = 1, CACHE_SHARE = 4, CACHE_BYTES_MIN = 16 << 20 };
 struct server {
 	struct clock            *clock;
 	struct audit            *audit;
-	struct engine           *engine;
-	struct store            *store;   /* the engine's: what all else knows of it */
+	struct engine           *engine; /* one of the two; the other is NULL */
+	struct endpoint         *endpoint;
+	struct store            *store;   /* its: what all else knows of it */
 	struct keyring          *keyring; /* NULL: no authentication */
 	struct server_services   services;
 	struct verifier         *verifier;
@@ -70,6 +72,8 @@ struct serve_options serve_options_default(void)
 {
 	struct serve_options  options = {.listen = "127.0.0.1:8420",
 	                                 .data = "data",
+	                                 .engine = "embedded",
+	                                 .table_prefix = "",
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
@@ -119,9 +123,24 @@ static enum err_code check_access(const struct serve_options *options, struct er
 	return ERR_NONE;
 }
 
+static bool is_remote(const struct serve_options *options)
+{
+	return strcmp(options->engine, "dynamodb") == 0;
+}
+
+static enum err_code check_engine(const struct serve_options *options, struct err *err)
+{
+	if (!is_remote(options) && strcmp(options->engine, "embedded") != 0)
+		return err_set(err, ERR_INVALID, "engine: must be embedded or dynamodb");
+	if (!is_remote(options) && options->table_prefix[0] != '\0')
+		return err_set(err, ERR_INVALID, "table-prefix: needs the engine dynamodb");
+	return ERR_NONE;
+}
+
 enum err_code serve_check(const struct serve_options *options, struct err *err)
 {
 	if (http_address_check(options->listen, err) != ERR_NONE || check_tls(options, err) != ERR_NONE ||
+	    check_engine(options, err) != ERR_NONE ||
 	    access_region_check(bytes_of(options->region), "region", err) != ERR_NONE ||
 	    services_check(options, err) != ERR_NONE || identity_check(options->identity, err) != ERR_NONE)
 		return err->code;
@@ -315,6 +334,16 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 	return ERR_NONE;
 }
 
+static enum err_code open_store(struct server *s, const struct serve_options *options, struct err *err)
+{
+	if (!is_remote(options))
+		return open_engine(s, options, err);
+	if (endpoint_open(&s->endpoint, options, s->clock, err) != ERR_NONE)
+		return err->code;
+	s->store = endpoint_store(s->endpoint);
+	return ERR_NONE;
+}
+
 /* What the identity file says, at the start and after each change. */
 static void identity_apply(void *ctx, void *made[IDENTITY_SECTION_COUNT])
 {
@@ -373,6 +402,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .ready_ctx = s,
 	                             .seed = seed,
 	                             .log_requests = options->log_requests,
+	                             .tables_elsewhere = s->endpoint != NULL,
 	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
 	                             .restarted = options->restarted});
 	handler = api_handler(&s->api);
@@ -431,8 +461,10 @@ static void greet(const struct server *s, const struct serve_options *options)
 
 	snprintf(url, sizeof(url), "%s://%.*s:%u", s->tls != NULL ? "https" : "http", host, options->listen,
 	         port);
-	printf("Gatehouse is listening on %s (data in %s, %s)\n\nTry this in another terminal:\n", url,
-	       options->data, options->no_auth ? "no authentication" : "every request needs an access key");
+	printf("Gatehouse is listening on %s (%s %s, %s)\n\nTry this in another terminal:\n", url,
+	       s->endpoint != NULL ? "tables at" : "data in",
+	       s->endpoint != NULL ? endpoint_url(s->endpoint) : options->data,
+	       options->no_auth ? "no authentication" : "every request needs an access key");
 	if (options->no_auth)
 		printf("  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=%s\n",
 		       options->region);
@@ -440,15 +472,14 @@ static void greet(const struct server *s, const struct serve_options *options)
 		printf("  eval \"$(gatehouse key show administrator --data %s)\"; export "
 		       "AWS_DEFAULT_REGION=%s\n",
 		       options->data, options->region);
-	printf("  aws dynamodb list-tables --endpoint-url %s\n"
-	       "  curl %s%s/v1/attempts -d '{\"subject\": \"ann\", \"journey\": \"SIGN_IN\", "
+	if (s->endpoint == NULL)
+		printf("  aws dynamodb list-tables --endpoint-url %s\n", url);
+	printf("  curl %s%s/v1/attempts -d '{\"subject\": \"ann\", \"journey\": \"SIGN_IN\", "
 	       "\"type\": \"PASSWORD_ENTRY\", \"outcome\": \"failure\"}'\n\n"
-	       "README.md continues from there. Ctrl-C stops the server; every acknowledged write is on "
-	       "disk.\n",
-	       url,
+	       "README.md continues from there. Ctrl-C stops the server; every acknowledged write is %s.\n",
 	       options->no_auth ? ""
 	                        : "-H \"Authorization: Bearer $AWS_ACCESS_KEY_ID.$AWS_SECRET_ACCESS_KEY\" ",
-	       url);
+	       url, s->endpoint != NULL ? "at the endpoint" : "on disk");
 	fflush(stdout);
 }
 
@@ -474,17 +505,18 @@ static void close_all(struct server *s)
 		keyring_close(s->keyring);
 	if (s->engine != NULL)
 		engine_close(s->engine);
+	endpoint_close(s->endpoint);
 	if (s->audit != NULL)
 		audit_close(s->audit);
 	notify_close(&s->notify);
 	pthread_mutex_destroy(&s->lock);
 }
 
-/* The engine first: it makes the data directory, and makes sure of having it alone. */
+/* The store first: it makes the data directory, and makes sure of having it alone. */
 static enum err_code open_all(struct server *s, const struct serve_options *options, struct err *err)
 {
 	if (open_clock(s, options, err) != ERR_NONE || open_tls(s, options, err) != ERR_NONE ||
-	    open_engine(s, options, err) != ERR_NONE ||
+	    open_store(s, options, err) != ERR_NONE ||
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
@@ -506,9 +538,9 @@ static void run(struct server *s, const struct serve_options *options)
 		notify_send(&s->notify, "STOPPING=1");
 	log_info("stopping: finishing the requests that were accepted");
 	audit_server(s, "server.stop", "why",
-	             !atomic_load(&s->failed)    ? "a signal asked for it"
-	             : engine_starved(s->engine) ? "there is room on the disk again"
-	                                         : "a flush failed");
+	             !atomic_load(&s->failed)                         ? "a signal asked for it"
+	             : s->engine != NULL && engine_starved(s->engine) ? "there is room on the disk again"
+	                                                              : "a flush failed");
 }
 
 enum err_code serve(const struct serve_options *options, struct serve_end *end, struct err *err)

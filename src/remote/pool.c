@@ -1,0 +1,155 @@
+/* Pool: see pool.h. */
+#include "remote/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/worker.h"
+
+struct pool {
+	/* set once */
+	struct remote *remote;
+	unsigned       worker_count;
+	size_t         bytes_max;
+	struct worker *workers;
+
+	/* under lock */
+	pthread_mutex_t      lock;
+	pthread_cond_t       changed;
+	struct turn_request *first, **last; /* what waits, oldest first */
+	uint32_t             waiting;
+	size_t               bytes;
+	uint64_t             turns;
+	bool                 closing;
+};
+
+/* ---- workers ---- */
+
+/* Under lock. NULL: it is over. */
+static struct turn_request *next_turn(struct pool *p, struct worker *w)
+{
+	struct turn_request *turn;
+
+	while (p->first == NULL && !p->closing) {
+		worker_idle(w);
+		pthread_cond_wait(&p->changed, &p->lock);
+		worker_begin(w);
+	}
+	turn = p->first;
+	if (turn == NULL)
+		return NULL;
+	p->first = turn->next;
+	if (p->first == NULL)
+		p->last = &p->first;
+	p->waiting--;
+	p->bytes -= turn->cost_bytes;
+	p->turns++;
+	return turn;
+}
+
+/* The request is the submitter's again as soon as done is called. */
+static void turn_take(struct pool *p, struct turn_request *turn, struct json_reader *json)
+{
+	struct remote_session s;
+
+	remote_session_init(&s, p->remote, json, turn->reads);
+	turn->too_heavy = false;
+	turn->rc = turn->run(turn, &s.base);
+	remote_session_release(&s);
+	turn->done(turn);
+}
+
+static void work(struct worker *w, void *ctx)
+{
+	struct pool         *p = ctx;
+	struct json_reader  *json = json_reader_open();
+	struct turn_request *turn;
+
+	worker_begin(w);
+	pthread_mutex_lock(&p->lock);
+	while ((turn = next_turn(p, w)) != NULL) {
+		pthread_mutex_unlock(&p->lock);
+		turn_take(p, turn, json);
+		worker_beat(w);
+		pthread_mutex_lock(&p->lock);
+	}
+	pthread_mutex_unlock(&p->lock);
+	worker_idle(w);
+	json_reader_close(json);
+}
+
+/* ---- life ---- */
+
+static enum err_code workers_start(struct pool *p, struct err *err)
+{
+	for (unsigned i = 0; i < p->worker_count; i++)
+		if (worker_start(&p->workers[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+enum err_code pool_open(struct pool **out, struct remote *r, unsigned workers, size_t bytes_max,
+                        struct err *err)
+{
+	struct pool *p = mem_zalloc(sizeof(*p));
+
+	p->remote = r;
+	p->worker_count = workers;
+	p->bytes_max = bytes_max;
+	p->last = &p->first;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->changed, NULL);
+	p->workers = mem_zalloc(workers * sizeof(*p->workers));
+	for (unsigned i = 0; i < workers; i++)
+		worker_init(&p->workers[i],
+		            &(struct worker_options){.name = "remote", .main = work, .ctx = p});
+	*out = p;
+	return workers_start(p, err);
+}
+
+void pool_close(struct pool *p)
+{
+	if (p == NULL)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->closing = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned i = 0; i < p->worker_count; i++) {
+		worker_join(&p->workers[i]);
+		worker_release(&p->workers[i]);
+	}
+	free(p->workers);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+/* ---- any thread ---- */
+
+enum err_code pool_submit(struct pool *p, struct turn_request *w, struct err *err)
+{
+	bool room;
+
+	pthread_mutex_lock(&p->lock);
+	room = !p->closing && p->waiting < POOL_WAITING_MAX && p->bytes + w->cost_bytes <= p->bytes_max;
+	if (room) {
+		w->next = NULL;
+		*p->last = w;
+		p->last = &w->next;
+		p->waiting++;
+		p->bytes += w->cost_bytes;
+		pthread_cond_signal(&p->changed);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return room ? ERR_NONE
+	            : err_set(err, ERR_OVERLOADED, "too many requests are waiting; try again shortly");
+}
+
+void pool_read(struct pool *p, uint64_t *turns, size_t *bytes)
+{
+	pthread_mutex_lock(&p->lock);
+	*turns = p->turns;
+	*bytes = p->bytes;
+	pthread_mutex_unlock(&p->lock);
+}

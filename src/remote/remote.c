@@ -1,0 +1,215 @@
+/* Remote: opening, closing, and the store's functions. See remote.h. */
+#include "remote/remote.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "remote/items.h"
+#include "remote/pool.h"
+#include "remote/tables.h"
+
+enum {
+	CONNECT_US = 2 * 1000 * 1000,
+	ATTEMPT_US = 5 * 1000 * 1000,
+	OTHERS_MAX = 64, /* calls of threads that are no workers: jobs, the start */
+	WAITS_MAX = 256,
+	CIRCUIT_FAILURES = 10,
+	CIRCUIT_PAUSE_US = 100 * 1000,
+	CIRCUIT_PAUSE_MAX_US = 5 * 1000 * 1000,
+};
+
+static void pause_turn(struct table *t, int64_t us)
+{
+	(void)t;
+	remote_sleep(us);
+}
+
+const struct table_backend remote_table_backend = {
+        .name = "dynamodb",
+        .get = items_get,
+        .write = items_write,
+        .query = items_query,
+        .batch_get = items_batch_get,
+        .batch_write = items_batch_write,
+        .transact_get = items_transact_get,
+        .transact_write = items_transact_write,
+        .create = remote_table_create,
+        .describe = remote_table_describe,
+        .list = remote_table_list,
+        .alter = remote_table_alter,
+        .remove = remote_table_remove,
+        .pause = pause_turn,
+};
+
+/* ---- the store (table/store.h) ---- */
+
+static struct remote *remote_of(struct store *s)
+{
+	return (struct remote *)s;
+}
+
+static struct table *read_begin(struct store *s, struct arena *a)
+{
+	struct remote_session *session = arena_alloc(a, sizeof(*session));
+
+	remote_session_init(session, remote_of(s), NULL, true);
+	return &session->base;
+}
+
+static void read_end(struct store *s, struct table *t)
+{
+	(void)s;
+	remote_session_release(session_of(t));
+}
+
+static enum err_code submit(struct store *s, struct turn_request *w, struct err *err)
+{
+	return pool_submit(remote_of(s)->pool, w, err);
+}
+
+static void gathered(struct store *s)
+{
+	(void)s;
+}
+
+static int64_t now_us(struct store *s)
+{
+	return remote_now_us(remote_of(s));
+}
+
+/* While the circuit is open the endpoint does not answer. */
+static bool ready(const struct store *s)
+{
+	return outbound_read(((const struct remote *)s)->target).circuit_closed;
+}
+
+static void stats(struct store *s, struct store_stats *out)
+{
+	struct remote *r = remote_of(s);
+
+	*out = (struct store_stats){.clock_ahead_us = clock_wall_us(r->clock) - remote_now_us(r)};
+	pool_read(r->pool, &out->requests, &out->queue_bytes);
+}
+
+static const struct store_backend store_backend = {
+        .name = "dynamodb",
+        .reads_wait = true,
+        .read_begin = read_begin,
+        .read_end = read_end,
+        .submit = submit,
+        .gathered = gathered,
+        .now_us = now_us,
+        .ready = ready,
+        .stats = stats,
+};
+
+struct store *remote_store(struct remote *r)
+{
+	return &r->base;
+}
+
+/* ---- life ---- */
+
+static enum err_code prefix_check(struct bytes prefix, struct err *err)
+{
+	if (prefix.len <= REMOTE_PREFIX_MAX && bytes_hold_only(prefix, TABLE_NAME_MARKS))
+		return ERR_NONE;
+	return err_set(err, ERR_INVALID,
+	               "table-prefix: at most %d letters, digits and the characters " TABLE_NAME_MARKS,
+	               REMOTE_PREFIX_MAX);
+}
+
+static enum err_code target_open(struct remote *r, const struct remote_options *options, unsigned workers,
+                                 struct err *err)
+{
+	struct outbound_options target = {
+	        .name = "dynamodb",
+	        .url = options->url,
+	        .allow_private = true, /* an operator chose it: a VPC endpoint, or one on this machine */
+	        .calls_max = workers + OTHERS_MAX,
+	        .waits_max = WAITS_MAX,
+	        .connect_us = CONNECT_US,
+	        .attempt_us = ATTEMPT_US,
+	        .body_bytes_max = REMOTE_ANSWER_BYTES_MAX,
+	        .retry = options->retry == NULL ? &retry_dynamodb : options->retry,
+	        .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
+	        .clock = options->wire_clock};
+
+	return outbound_open(&target, &r->target, err);
+}
+
+enum err_code remote_open(struct remote **out, const struct remote_options *options, struct err *err)
+{
+	unsigned       workers = options->workers == 0 ? REMOTE_WORKERS_DEFAULT : options->workers;
+	struct remote *r;
+
+	*out = NULL;
+	if (prefix_check(bytes_of(options->table_prefix), err) != ERR_NONE)
+		return err->code;
+	r = mem_zalloc(sizeof(*r));
+	r->base.backend = &store_backend;
+	r->clock = options->clock;
+	r->wire_clock = options->wire_clock;
+	r->began_us = clock_wall_us(r->clock);
+	r->began_steady_us = clock_steady_us(r->clock);
+	memcpy(r->prefix, options->table_prefix, strlen(options->table_prefix) + 1);
+	if (target_open(r, options, workers, err) != ERR_NONE) {
+		free(r);
+		return err->code;
+	}
+	r->aws = aws_open(&aws_dynamodb, r->target, options->credentials, options->region, r->wire_clock);
+	r->schemas = schemas_open();
+	if (pool_open(&r->pool, r, workers, options->queue_bytes_max, err) != ERR_NONE) {
+		remote_close(r);
+		return err->code;
+	}
+	*out = r;
+	return ERR_NONE;
+}
+
+void remote_close(struct remote *r)
+{
+	pool_close(r->pool);
+	outbound_stop(r->target);
+	aws_close(r->aws);
+	outbound_close(r->target);
+	schemas_close(r->schemas);
+	free(r);
+}
+
+const char *remote_url_of_region(struct arena *a, const char *region)
+{
+	return arena_printf(a, "https://dynamodb.%s.amazonaws.com%s", region,
+	                    bytes_starts_with(bytes_of(region), BYTES("cn-")) ? ".cn" : "")
+	        .data;
+}
+
+uint64_t remote_round_trips(struct remote *r)
+{
+	return outbound_read(r->target).tries;
+}
+
+/* ---- is it set up well? ---- */
+
+enum err_code remote_check(struct remote *r, struct bytes table, struct err *err)
+{
+	struct table_schema   schema;
+	struct remote_session s;
+	struct arena          a;
+	struct err            why;
+	enum err_code         rc;
+
+	arena_init(&a);
+	remote_session_init(&s, r, NULL, true);
+	rc = remote_table_schema(&s, &a, table, &schema, &why);
+	remote_session_release(&s);
+	arena_release(&a);
+	if (rc == ERR_NONE || rc == ERR_NO_RESOURCE)
+		return ERR_NONE;
+	return err_set(
+	        err, rc,
+	        "engine dynamodb: %s. Check where the endpoint is (AWS_ENDPOINT_URL_DYNAMODB), the region "
+	        "(AWS_REGION), the credentials, and their right to call DescribeTable and "
+	        "DescribeTimeToLive",
+	        why.text);
+}

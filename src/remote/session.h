@@ -1,0 +1,80 @@
+/* Session: a struct table with the endpoint behind it, and one request to it: encoded, sent, its answer read, its errors told in
+ * our own codes. Internal to remote/. A session belongs to one thread at a time. */
+#ifndef REMOTE_SESSION_H
+#define REMOTE_SESSION_H
+
+#include "dynamo/client.h"
+#include "outbound/aws.h"
+#include "remote/remote.h"
+
+struct pool;
+struct schemas;
+
+struct remote {
+	struct store base; /* first */
+	/* set once */
+	struct outbound *target;
+	struct aws      *aws;
+	struct clock    *clock, *wire_clock;
+	char             prefix[REMOTE_PREFIX_MAX + 1];
+	int64_t          began_us, began_steady_us;
+	struct schemas  *schemas;
+	struct pool     *pool;
+	/* any thread */
+	_Atomic int64_t now_us;     /* the last time given */
+	_Atomic int64_t refused_us; /* when it was last logged that our credentials are refused */
+};
+
+/* What became of the last transaction (transact.c): a repetition with the same token goes on where it was. */
+struct transact_note {
+	char     token[TABLE_TOKEN_MAX];
+	size_t   token_len;
+	uint32_t variant; /* how often it was rewritten */
+	bool     reborn[TABLE_TRANSACT_MAX];
+};
+
+struct remote_session {
+	struct table         base; /* first */
+	struct remote       *remote;
+	struct json_reader  *json;
+	bool                 own_json; /* it is the session's to close */
+	struct transact_note note;
+};
+
+extern const struct table_backend remote_table_backend;
+
+/* json NULL: it opens one of its own when it needs it. reads: it never writes. */
+void remote_session_init(struct remote_session *s, struct remote *r, struct json_reader *json, bool reads);
+void remote_session_release(struct remote_session *s);
+
+static inline struct remote_session *session_of(struct table *t)
+{
+	return (struct remote_session *)t;
+}
+
+/* The time of a turn or session that begins now: it follows the steady clock, as the embedded engine's does. */
+int64_t remote_now_us(struct remote *r);
+
+/* What a table is called at the endpoint. */
+struct bytes remote_name(const struct remote_session *s, struct arena *a, struct bytes table);
+
+/* ---- one request ---- */
+
+struct ask {
+	const char        *operation; /* "GetItem" */
+	bool               repeatable;
+	struct arena      *arena; /* the caller's */
+	struct buf         body;
+	struct json_writer writer;
+};
+
+/* Then the body is written with the client that is returned (dynamo/client.h). */
+struct client ask_init(struct ask *q, const char *operation, struct arena *a, bool repeatable);
+
+/* Sends it. *answer: what came, also if the endpoint refused it: ERR_CONDITION and ERR_CANCELLED are told there. */
+enum err_code ask_send(struct remote_session *s, struct ask *q, const struct json **answer, struct err *err);
+
+/* Waits, on this thread. */
+void remote_sleep(int64_t us);
+
+#endif

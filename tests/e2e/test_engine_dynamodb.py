@@ -1,0 +1,197 @@
+"""gatehouse serve --engine dynamodb: the identity API over an independent DynamoDB endpoint (dynoxide), in one process and in several
+that share it; and what is refused at the start."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import boto3
+import pytest
+
+from conftest import ROOT, line_with_endpoint, program, stop
+
+DYNOXIDE = ROOT / "bench/node_modules/@dynoxide/linux-x64/dynoxide"
+PATIENCE_S = 60
+
+
+def free_port():
+    """One below those that the kernel hands out to clients."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+@pytest.fixture(scope="module")
+def dynoxide():
+    """Its URL."""
+    port = free_port()
+    process = subprocess.Popen([DYNOXIDE, "serve", "--host", "127.0.0.1", "--port", str(port)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    stop(process)
+
+
+def environment(url, **more):
+    return {**os.environ, "AWS_ENDPOINT_URL_DYNAMODB": url, "AWS_REGION": "eu-west-1", **more}
+
+
+def command(data, *options):
+    return [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", str(data), "--no-auth", *options]
+
+
+@contextlib.contextmanager
+def gatehouse(url, *options, data=None):
+    own = data or tempfile.mkdtemp(prefix="gatehouse-e2e-")
+    process = subprocess.Popen(command(own, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(url))
+    try:
+        yield line_with_endpoint(process)
+    finally:
+        stop(process)
+        if data is None:
+            shutil.rmtree(own, ignore_errors=True)
+    assert process.returncode == 0
+
+
+def call(base, path, body=None, method=None, headers=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(base + path, data, headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or b"null")
+
+
+def attempt(base, subject, outcome="failure"):
+    status, answer = call(base, "/v1/attempts", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": outcome})
+    assert status == 200, answer
+    return answer
+
+
+def test_the_sixth_failure_locks_and_tables_have_the_prefix_and_a_time_to_live(dynoxide):
+    with gatehouse(dynoxide, "--table-prefix", "one-") as base:
+        verdicts = [attempt(base, "ann")["verdict"] for _ in range(7)]
+        assert verdicts == ["allow"] * 5 + ["locked"] * 2
+        assert attempt(base, "ann", "success")["verdict"] == "locked"
+        status, user = call(base, "/v1/users", {"id": "zoe"})
+        assert status == 201 and user["status"] == "active"
+        assert call(base, "/v1/users/zoe")[1]["id"] == "zoe"
+    ddb = boto3.client("dynamodb", endpoint_url=dynoxide, region_name="eu-west-1")
+    names = [name for name in ddb.list_tables()["TableNames"] if name.startswith("one-")]
+    assert "one-auth-state" in names and "one-users" in names
+    ttl = ddb.describe_time_to_live(TableName="one-auth-state")["TimeToLiveDescription"]
+    assert ttl == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
+
+
+def test_what_was_written_is_there_for_the_next_process(dynoxide):
+    data = tempfile.mkdtemp(prefix="gatehouse-e2e-")
+    try:
+        with gatehouse(dynoxide, "--table-prefix", "two-", data=data) as base:
+            for _ in range(4):
+                attempt(base, "ann")
+        with gatehouse(dynoxide, "--table-prefix", "two-", data=data) as base:
+            assert attempt(base, "ann")["counts"]["PASSWORD_ENTRY"]["count"] == 5
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def test_processes_that_share_tables_count_every_failure_once(dynoxide):
+    """Two processes, four clients each: of parallel guesses against a limit of six, six are counted, and all see the lock."""
+    with gatehouse(dynoxide, "--table-prefix", "three-") as first, gatehouse(dynoxide, "--table-prefix", "three-") as second:
+        attempt(first, "someone-else")  # makes the table
+        answers, failures = [], []
+
+        def guess(base):
+            try:
+                for _ in range(3):
+                    answers.append(attempt(base, "eve"))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=guess, args=(base,)) for base in (first, second) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert sum(answer["counted"] for answer in answers) == 6
+        assert sorted(answer["counts"]["PASSWORD_ENTRY"]["count"] for answer in answers if answer["counted"]) == [1, 2, 3, 4, 5, 6]
+        assert attempt(first, "eve", "success")["verdict"] == attempt(second, "eve", "success")["verdict"] == "locked"
+
+
+def test_dynamodbs_own_protocol_is_refused_with_a_hint(dynoxide):
+    with gatehouse(dynoxide) as base:
+        status, answer = call(base, "/", {}, headers={"X-Amz-Target": "DynamoDB_20120810.ListTables"})
+        assert status == 400
+        assert answer["__type"].endswith("UnknownOperationException")
+        assert "DynamoDB endpoint" in answer["message"]
+
+
+# ---- what is refused at the start ----
+
+
+def refusal(url, *options, without=(), **more):
+    """Exit status and what it said."""
+    variables = {name: value for name, value in environment(url, **more).items() if name not in without}
+    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+        ended = subprocess.run(command(data, *options), env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, timeout=PATIENCE_S)
+    return ended.returncode, ended.stderr
+
+
+def test_a_start_without_credentials_is_refused(dynoxide):
+    status, said = refusal(dynoxide, without=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    assert status == 2
+    assert "no AWS credentials are set up: set AWS_ACCESS_KEY_ID" in said
+
+
+def test_a_start_without_a_region_is_refused(dynoxide):
+    status, said = refusal(dynoxide, without=("AWS_REGION", "AWS_DEFAULT_REGION"))
+    assert status == 2
+    assert "no region is set: set --region or AWS_REGION" in said
+
+
+def test_a_start_is_refused_if_nobody_answers():
+    status, said = refusal(f"http://127.0.0.1:{free_port()}")
+    assert status == 1
+    assert "Check where the endpoint is (AWS_ENDPOINT_URL_DYNAMODB)" in said
+
+
+def test_a_start_is_refused_if_the_endpoint_does_not_take_our_key():
+    """Our own server is an endpoint that checks signatures."""
+    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+        process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--region", "eu-west-1"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            status, said = refusal(line_with_endpoint(process))
+        finally:
+            stop(process)
+    assert status == 1
+    assert "UnrecognizedClientException" in said
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--engine", "elsewhere"], "engine: must be embedded or dynamodb"),
+    (["--table-prefix", "a/b"], "table-prefix: at most 64 letters, digits"),
+    (["--engine", "embedded", "--table-prefix", "x-"], "table-prefix: needs the engine dynamodb"),
+])
+def test_settings_that_make_no_sense_are_refused(dynoxide, options, said):
+    assert refusal(dynoxide, *options)[0] == 2
+    assert said in refusal(dynoxide, *options)[1]
