@@ -87,7 +87,7 @@ static const struct option_spec options[] = {
          "address to listen on; port 0 picks a free port (default: 127.0.0.1:8420)", AT(o.listen), 0, 0},
         {"--data", OPTION_TEXT, "DIR", "data directory, created if missing (default: data)", AT(o.data), 0,
          0},
-        {"--engine", OPTION_TEXT, "NAME",
+        {"--engine", OPTION_TEXT, "KIND",
          "where tables are: `embedded`, on this machine, or `dynamodb`, at a DynamoDB endpoint, which AWS's "
          "own "
          "settings name (default: embedded)",

@@ -36,6 +36,11 @@ static enum err_code data_make(const char *path, struct err *err)
 	return err_set(err, ERR_STORAGE, "cannot make the data directory %s: %s", path, strerror(errno));
 }
 
+static const char *prefix_of(const struct serve_options *options)
+{
+	return options->table_prefix == NULL ? "" : options->table_prefix;
+}
+
 static enum err_code store_open(struct endpoint *e, const struct serve_options *options, struct clock *clock,
                                 struct err *err)
 {
@@ -45,7 +50,7 @@ static enum err_code store_open(struct endpoint *e, const struct serve_options *
 	return remote_open(&e->remote,
 	                   &(struct remote_options){.url = e->url,
 	                                            .region = e->region,
-	                                            .table_prefix = options->table_prefix,
+	                                            .table_prefix = prefix_of(options),
 	                                            .credentials = e->credentials,
 	                                            .workers = (unsigned)options->workers,
 	                                            .queue_bytes_max = (size_t)options->queue_mb << 20,
@@ -67,7 +72,7 @@ enum err_code endpoint_open(struct endpoint **out, const struct serve_options *o
 	    remote_check(e->remote, bytes_of(options->tables[0]), err) != ERR_NONE)
 		return err->code;
 	log_info("tables are at %s, region %s, with the names \"%s…\"; credentials: %s", e->url, e->region,
-	         options->table_prefix, aws_credentials_source(e->credentials));
+	         prefix_of(options), aws_credentials_source(e->credentials));
 	return ERR_NONE;
 }
 

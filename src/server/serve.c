@@ -24,6 +24,7 @@
 #include "base/worker.h"
 #include "engine/engine.h"
 #include "http/http.h"
+#include "remote/remote.h"
 #include "server/code_sender.h"
 #include "server/endpoint.h"
 #include "server/identity.h"
@@ -73,7 +74,7 @@ struct serve_options serve_options_default(void)
 	struct serve_options  options = {.listen = "127.0.0.1:8420",
 	                                 .data = "data",
 	                                 .engine = "embedded",
-	                                 .table_prefix = "",
+	                                 .workers = REMOTE_WORKERS_DEFAULT,
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
@@ -132,8 +133,6 @@ static enum err_code check_engine(const struct serve_options *options, struct er
 {
 	if (!is_remote(options) && strcmp(options->engine, "embedded") != 0)
 		return err_set(err, ERR_INVALID, "engine: must be embedded or dynamodb");
-	if (!is_remote(options) && options->table_prefix[0] != '\0')
-		return err_set(err, ERR_INVALID, "table-prefix: needs the engine dynamodb");
 	return ERR_NONE;
 }
 
