@@ -228,30 +228,51 @@ static enum err_code letters_query(struct context *ctx, struct bytes after, uint
 	return ctx_query_in(ctx, TABLE_SYNC, &q, r, err);
 }
 
+static bool is_sought(const struct context *ctx, const struct dead_letters_search *q, const struct item *row)
+{
+	return !row_expired(row, "ttl", ctx->now_us) &&
+	       (q->error.len == 0 || bytes_equal(row_text(row, "error"), q->error));
+}
+
+/* False: the page is full. */
+static bool letters_take(struct context *ctx, const struct dead_letters_search *q,
+                         const struct table_query_result *r, struct dead_letters_page *out)
+{
+	for (uint32_t i = 0; i < r->count; i++) {
+		if (!is_sought(ctx, q, &r->items[i]))
+			continue;
+		if (out->count == q->limit) { /* one more than fits */
+			const struct sync_record *last = &out->list[out->count - 1].record;
+
+			out->last = sort_key(ctx->arena, last->id, last->provider);
+			return false;
+		}
+		out->list[out->count++] = letter_of(&r->items[i]);
+	}
+	if (r->more)
+		out->last = row_text(&r->last_key, "SK");
+	return true;
+}
+
+/* No more of them than the page is likely to need: a redrive does this in its turn, for one letter. */
 enum err_code dead_letters_find(struct context *ctx, const struct dead_letters_search *q,
                                 struct dead_letters_page *out, struct err *err)
 {
+	uint32_t     at_once = q->limit < DEAD_LETTERS_READ_MIN ? DEAD_LETTERS_READ_MIN : q->limit + 1;
+	struct bytes after = q->after;
 	struct table_query_result r;
 
 	*out = (struct dead_letters_page){.list = arena_array(ctx->arena, q->limit, sizeof(*out->list))};
-	if (letters_query(ctx, q->after, DEAD_LETTERS_EXAMINED_MAX, &r, err) != ERR_NONE)
-		return err->code;
-	out->more = r.more;
-	if (r.more)
-		out->last = row_text(&r.last_key, "SK");
-	for (uint32_t i = 0; i < r.count; i++) {
-		const struct item *row = &r.items[i];
+	for (uint32_t examined = 0; examined < DEAD_LETTERS_EXAMINED_MAX; examined += at_once) {
+		bool full;
 
-		if (row_expired(row, "ttl", ctx->now_us) ||
-		    (q->error.len > 0 && !bytes_equal(row_text(row, "error"), q->error)))
-			continue;
-		if (out->count == q->limit) { /* one more than fits */
-			out->more = true;
-			out->last = sort_key(ctx->arena, out->list[out->count - 1].record.id,
-			                     out->list[out->count - 1].record.provider);
-			break;
-		}
-		out->list[out->count++] = letter_of(row);
+		if (letters_query(ctx, after, at_once, &r, err) != ERR_NONE)
+			return err->code;
+		full = !letters_take(ctx, q, &r, out);
+		out->more = full || r.more;
+		if (!out->more || full)
+			return ERR_NONE;
+		after = out->last;
 	}
 	return ERR_NONE;
 }

@@ -18,6 +18,7 @@ enum {
 	DEAD_LETTER_KEPT_S = 90 * 86400,
 	DEAD_LETTERS_PAGE_MAX = 500,
 	DEAD_LETTERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
+	DEAD_LETTERS_READ_MIN = 50,       /* rows that are read at once, or as many as are wanted */
 	DEAD_LETTER_GROUPS_MAX = 32,
 };
 

@@ -168,13 +168,14 @@ static bool users_take(const struct table_query_result *r, uint32_t limit, struc
 	return true;
 }
 
-/* The table is read as it lies: profiles between addresses and markers. What is behind the last key is read again for the next
- * page: markers. */
+/* The table is read as it lies: profiles between addresses and markers; no more of it than the page is likely to need, for jobs do
+ * this in their turn. What is behind the last key is read again for the next page: markers. */
 enum err_code users_find(struct context *ctx, const struct users_search *q, struct users_page *out,
                          struct err *err)
 {
+	uint32_t                  wanted = USERS_ROWS_EACH * (q->limit + 1), examined = 0;
 	struct item               start;
-	struct table_query        scan = {.limit = USERS_EXAMINED_MAX};
+	struct table_query        scan = {.limit = wanted < USERS_EXAMINED_MAX ? wanted : USERS_EXAMINED_MAX};
 	struct table_query_result r;
 
 	*out = (struct users_page){.list = arena_array(ctx->arena, q->limit, sizeof(struct user))};
@@ -182,11 +183,14 @@ enum err_code users_find(struct context *ctx, const struct users_search *q, stru
 		start = row_key_two(ctx->arena, q->after_pk, q->after_sk);
 		scan.start = &start;
 	}
-	for (int reads = 0; reads < USERS_READS_MAX; reads++) {
+	for (; examined < USERS_UNSTOPPED_MAX; examined += scan.limit) {
+		bool full;
+
 		if (ctx_query_in(ctx, TABLE_USERS, &scan, &r, err) != ERR_NONE)
 			return err->code;
-		out->more = !users_take(&r, q->limit, out) || r.more;
-		if (!r.more || out->last_pk.len > 0)
+		full = !users_take(&r, q->limit, out);
+		out->more = full || r.more;
+		if (full || !r.more || (examined >= USERS_EXAMINED_MAX && out->last_pk.len > 0))
 			return ERR_NONE;
 		start = r.last_key;
 		scan.start = &start;

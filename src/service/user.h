@@ -38,7 +38,10 @@ enum {
 	USER_ATTRIBUTES_BYTES_MAX = 8 * 1024,
 	USERS_PAGE_MAX = 500,
 	USERS_EXAMINED_MAX = 2000, /* rows that one page looks at */
-	USERS_READS_MAX = 10,      /* how often it does, until it finds a row to stop at */
+	USERS_ROWS_EACH =
+	        4, /* so many are read at once per user that is wanted: most have an address or two */
+	USERS_UNSTOPPED_MAX =
+	        10 * USERS_EXAMINED_MAX, /* rows that it looks at without finding one to stop at */
 };
 
 enum user_status { USER_ACTIVE, USER_SUSPENDED, USER_DELETED, USER_ERASING };

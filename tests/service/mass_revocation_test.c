@@ -108,7 +108,7 @@ static void assert_progress(const struct job *job, int examined, int matched, in
 /* (5) of job.h: a page of the table may end at a marker. */
 TEST(mass_revocation, the_job_never_holds_an_address_and_once_it_is_done_no_place)
 {
-	enum { MARKERS = USERS_EXAMINED_MAX };
+	enum { MARKERS = 2 * USERS_EXAMINED_MAX };
 	struct service s;
 	struct call    c = {
 	           .q = {.status = USER_ACTIVE, .reason = BYTES("breach"), .rate = 1000000},
