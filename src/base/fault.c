@@ -1,6 +1,7 @@
-/* Fault: one counter per point. Disarmed is -1; otherwise the number of visits still let through. */
+/* Fault: two counters per point. Visits still let through: disarmed is -1. Then, how often it still fires: always is LONG_MAX. */
 #include "base/fault.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,11 @@ static const char *const names[FAULT_COUNT] = {FAULT_POINTS(X)};
 static atomic_long passes_left[FAULT_COUNT] = {FAULT_POINTS(X)};
 #undef X
 
+static atomic_long fires_left[FAULT_COUNT];
+
 void fault_arm(enum fault_point point, long after)
 {
+	atomic_store(&fires_left[point], LONG_MAX);
 	atomic_store(&passes_left[point], after);
 }
 
@@ -26,11 +30,15 @@ void fault_disarm(enum fault_point point)
 static bool parse_one(const char *text)
 {
 	size_t len = strcspn(text, ":,");
+	char  *end = NULL;
+	long   after = text[len] == ':' ? strtol(text + len + 1, &end, 10) : 0;
 
 	for (int i = 0; i < FAULT_COUNT; i++) {
 		if (strlen(names[i]) != len || strncmp(names[i], text, len) != 0)
 			continue;
-		fault_arm((enum fault_point)i, text[len] == ':' ? atol(text + len + 1) : 0);
+		fault_arm((enum fault_point)i, after);
+		if (end != NULL && *end == ':')
+			atomic_store(&fires_left[i], strtol(end + 1, NULL, 10));
 		return true;
 	}
 	return false;
@@ -51,7 +59,7 @@ bool fault_fires(enum fault_point point)
 	if (left < 0)
 		return false;
 	if (left == 0)
-		return true;
+		return atomic_fetch_sub(&fires_left[point], 1) > 0;
 	atomic_fetch_sub(&passes_left[point], 1);
 	return false;
 }

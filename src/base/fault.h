@@ -1,5 +1,5 @@
 /* Fault: places where a test can make the outside world fail. Nothing fires unless a test armed it: by
- * calling fault_arm, or by starting the server with the hidden option --fault NAME:N,NAME:N. */
+ * calling fault_arm, or by starting the server with the hidden option --fault NAME:N,NAME:N:TIMES. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
@@ -28,7 +28,10 @@ enum fault_point {
 /* Lets the point pass `after` times, then fires at every visit until disarmed. */
 void fault_arm(enum fault_point point, long after);
 void fault_disarm(enum fault_point point);
-bool fault_parse(const char *list); /* "commit:5,check"; false if there is no such point */
+
+/* "commit:5,check,sync:0:2": after how many visits, and how often it then fires; 0 and always unless said. False if there is no
+ * such point. */
+bool fault_parse(const char *list);
 
 bool fault_fires(enum fault_point point);
 

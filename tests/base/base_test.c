@@ -300,6 +300,13 @@ TEST(fault, fires_after_the_given_number_of_visits_until_disarmed)
 	assert_true(fault_fires(FAULT_COMMIT));
 	fault_disarm(FAULT_COMMIT);
 	assert_false(fault_fires(FAULT_COMMIT));
+	assert_true(fault_parse("commit:1:2"));
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_true(fault_fires(FAULT_COMMIT));
+	assert_true(fault_fires(FAULT_COMMIT));
+	assert_false(fault_fires(FAULT_COMMIT));
+	assert_false(fault_fires(FAULT_COMMIT));
+	fault_disarm(FAULT_COMMIT);
 	assert_false(fault_parse("no-such-point"));
 	assert_false(fault_parse("no-such-point,check"));
 }

@@ -217,6 +217,21 @@ def test_a_table_that_stays_throttled_makes_a_dead_letter_after_three_tries(serv
         throttled.close()
 
 
+@pytest.mark.skipif("GATEHOUSE_ROUGH" in os.environ, reason="the rough store refuses calls of its own")
+@pytest.mark.parametrize("failures, outcome", [(1, "created"), (2, "created"), (3, "dead_lettered")])
+def test_a_record_is_tried_three_times_with_pauses_that_double(failures, outcome):
+    throttled = Server("--fault", f"sync:0:{failures}")
+    try:
+        began = time.monotonic()
+        answer = throttled.v1.post("/v1/sync/events", {"provider": "hr", "id": "worker-1"}).json()
+        assert answer["outcome"] == outcome
+        assert time.monotonic() - began >= (0.1, 0.3, 0.3)[failures - 1]  # 100 ms, then 200 ms
+        assert letters(throttled)["count"] == (outcome == "dead_lettered")
+        assert user(throttled, "worker-1").status == (200 if outcome == "created" else 404)
+    finally:
+        throttled.close()
+
+
 def test_other_senders_that_do_not_come_back_use_events(server):
     body = {"provider": "hr", "id": "worker-1", "email": "w@example.org", "emailVerified": True}
     assert server.v1.post("/v1/sync/events", body).json() == {"outcome": "created"}
