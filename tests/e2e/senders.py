@@ -164,12 +164,12 @@ class Sqs:
 class Nats:
     """A nats-server with JetStream on loopback, on a port that it keeps when it is started again, as its streams."""
 
-    def __init__(self, *arguments, config="", **login):
+    def __init__(self, *arguments, config="", jetstream=True, **login):
         self.directory = tempfile.mkdtemp(prefix="nats-")
         self.port = free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self.login = login  # of the reader below
-        self.arguments = [*arguments]
+        self.arguments = [*arguments, *(["-js", "-sd", f"{self.directory}/store"] if jetstream else [])]
         if config:
             with open(f"{self.directory}/config", "w") as file:
                 file.write(config)
@@ -178,7 +178,7 @@ class Nats:
 
     def start(self):
         self.log = open(f"{self.directory}/log", "ab")
-        self.process = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", f"{self.directory}/store", *self.arguments],
+        self.process = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", str(self.port), *self.arguments],
                                         stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + START_S
         while socket.socket().connect_ex(("127.0.0.1", self.port)) != 0:

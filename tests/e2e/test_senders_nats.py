@@ -4,11 +4,12 @@ Servers that misbehave are in tests/outbound/nats_test.c.
 """
 
 import json
+import subprocess
 
 import pytest
 
 from certificates import Certificates
-from senders import Nats, Tool, event
+from senders import JS, WAIT_S, Nats, Tool, event
 
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"  # the pair that NATS's documentation shows
 PUBLIC = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
@@ -129,3 +130,19 @@ def test_private_addresses_and_plain_connections_must_be_allowed(nats):
         assert "the address is private" in tool.send(event())[0]["error"]
     with Tool(type="nats", url=nats.url, private=False) as tool:
         assert json.loads(tool.process.stdout.readline()) == {"field": "url"}
+
+
+def test_a_login_by_credentials():
+    """No stream is made: "no stream" says that the login was good."""
+
+    def made():
+        done = subprocess.run(["node", "nats_credentials.mjs"], cwd=JS, capture_output=True, text=True, timeout=WAIT_S)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    ours, strange = made(), made()
+    config = f"operator: {ours['operator']}\nresolver: MEMORY\nresolver_preload: {{ {ours['account']}: {ours['accountJwt']} }}\n"
+    with Nats(config=config, jetstream=False) as server:
+        for credentials, said in ((ours["credentials"], "no stream takes the subject s.user.created"), (strange["credentials"], "Authorization Violation")):
+            with Tool(type="nats", url=server.url, subject="s", credentials=credentials) as tool:
+                assert tool.send(event())[0]["error"] == said
