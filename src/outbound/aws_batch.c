@@ -296,6 +296,21 @@ static const char *endpoint_of(struct aws_batch *b, struct bytes given)
 	        .data;
 }
 
+static bool ends_with(struct bytes text, struct bytes ending)
+{
+	return text.len > ending.len &&
+	       memcmp(text.data + text.len - ending.len, ending.data, ending.len) == 0;
+}
+
+bool aws_endpoint_is_own(struct bytes url)
+{
+	struct bytes scheme = BYTES("https://");
+	struct bytes host = {url.data + scheme.len, url.len - scheme.len};
+
+	return bytes_starts_with(url, scheme) && bytes_hold_only(host, "-.") &&
+	       (ends_with(host, BYTES(".amazonaws.com")) || ends_with(host, BYTES(".amazonaws.com.cn")));
+}
+
 static enum err_code target_open(struct aws_batch *b, const struct aws_place *p, struct err *err)
 {
 	struct outbound_options o = {.name = arena_printf(&b->arena, "%s", p->name).data,
@@ -315,6 +330,7 @@ static enum err_code target_open(struct aws_batch *b, const struct aws_place *p,
 	if (!bytes_starts_with(bytes_of(o.url), BYTES("https://")) && !p->allow_private)
 		return err_field(err, ERR_INVALID, "endpoint",
 		                 "must begin with https://; http:// is for `allowPrivate: true` only");
+	o.allow_private |= aws_endpoint_is_own(bytes_of(o.url));
 	if (outbound_open(&o, &b->target, &why) != ERR_NONE)
 		return err_field(err, ERR_INVALID, "endpoint", "%s", why.text);
 	return ERR_NONE;

@@ -26,16 +26,16 @@ enum {
 
 /* Where, and as whom. Texts are copied. */
 struct aws_place {
-	const char             *name;          /* for logs: of the target */
-	struct bytes            region;        /* empty: that of the credentials */
-	struct bytes            endpoint;      /* scheme, host and port; empty: AWS's own in that region */
-	const char             *ca_file;       /* NULL: the system's */
-	bool                    allow_private; /* and plain http */
-	uint32_t                calls_max;     /* at once */
-	int64_t                 within_us;     /* all calls of one send; 0: AWS_BATCH_SEND_S */
-	struct bytes            key_id, secret, session_token; /* empty: `credentials` */
-	struct aws_credentials *credentials; /* must outlive it; may be NULL if a key is given */
-	struct clock           *clock;       /* must outlive it */
+	const char  *name;          /* for logs: of the target */
+	struct bytes region;        /* empty: that of the credentials */
+	struct bytes endpoint;      /* scheme, host and port; empty: AWS's own in that region */
+	const char  *ca_file;       /* NULL: the system's */
+	bool         allow_private; /* and plain http. AWS's own endpoints may be private: see below */
+	uint32_t     calls_max;     /* at once */
+	int64_t      within_us;     /* all calls of one send; 0: AWS_BATCH_SEND_S */
+	struct bytes key_id, secret, session_token; /* empty: `credentials` */
+	struct aws_credentials *credentials;        /* must outlive it; may be NULL if a key is given */
+	struct clock           *clock;              /* must outlive it */
 };
 
 struct aws_batch;
@@ -85,6 +85,10 @@ void aws_batch_entry_failed(struct sender_event *e, struct bytes code, bool ours
 
 /* A trace id as AWS's X-Ray writes it; empty if there is none. */
 struct bytes aws_trace_header(struct bytes trace, char out[AWS_TRACE_HEADER_CHARS]);
+
+/* Is it one of AWS's own, over TLS? In a private network its name may stand for a private address (an interface endpoint), and the
+ * certificate tells whether it is what it says: no address needs to be refused. */
+bool aws_endpoint_is_own(struct bytes url);
 
 /* A text member of an answer; NULL data: none. */
 struct bytes aws_text_of(const struct json *object, const char *name);

@@ -378,8 +378,10 @@ int transport_dial(struct transport *t, int64_t wait_us, const char **why)
 	curl_multi_add_handle(t->multi, e);
 	if (!transfer_run(t, &rc))
 		*why = "the target is being stopped";
-	else if (rc != CURLE_OK || (fd = socket_take(t)) < 0)
+	else if (rc != CURLE_OK)
 		*why = t->refused != NULL ? t->refused : curl_easy_strerror(rc);
+	else if ((fd = socket_take(t)) < 0)
+		*why = "the connection cannot be used";
 	curl_multi_remove_handle(t->multi, e);
 	curl_easy_cleanup(t->easy); /* with the connection, which is nobody's any more */
 	t->easy = curl_easy_init();

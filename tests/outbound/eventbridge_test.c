@@ -192,3 +192,23 @@ TEST(eventbridge, settings_that_are_wrong_are_named)
 	assert_int_equal(eventbridge_open(&o, &s.sender, &err), ERR_NONE);
 	sending_release(&s);
 }
+
+TEST(eventbridge, only_endpoints_of_aws_over_tls_are_its_own)
+{
+	static const char *const own[] = {"https://events.eu-west-1.amazonaws.com",
+	                                  "https://sqs.cn-north-1.amazonaws.com.cn",
+	                                  "https://vpce-1-2.sqs.eu-west-1.vpce.amazonaws.com"};
+	static const char *const others[] = {"",
+	                                     "http://events.eu-west-1.amazonaws.com",
+	                                     "https://events.eu-west-1.amazonaws.com:8443",
+	                                     "https://amazonaws.com.example.org",
+	                                     "https://evilamazonaws.com",
+	                                     "https://a@b.amazonaws.com",
+	                                     "https://.amazonaws.com",
+	                                     "https://127.0.0.1"};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		assert_true(aws_endpoint_is_own(bytes_of(own[i])));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_false(aws_endpoint_is_own(bytes_of(others[i])));
+}

@@ -2,6 +2,7 @@
  * a real nats-server. */
 #include "outbound/nats.h"
 
+#include <dirent.h>
 #include <netinet/tcp.h>
 
 #include "senders.h"
@@ -239,8 +240,20 @@ TEST(nats, events_are_published_and_acknowledged_over_one_connection)
 	fake_close(f);
 }
 
+static unsigned descriptors(void)
+{
+	DIR     *list = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(list) != NULL)
+		n++;
+	closedir(list);
+	return n;
+}
+
 TEST(nats, a_connection_that_was_closed_meanwhile_is_made_anew)
 {
+	unsigned       before = descriptors();
 	struct fake   *f = fake_open((struct fake_plan){.closes_after = 2});
 	struct sending s;
 
@@ -252,6 +265,7 @@ TEST(nats, a_connection_that_was_closed_meanwhile_is_made_anew)
 	assert_int_equal(fake_count(f, &f->connections), 3);
 	sending_release(&s);
 	fake_close(f);
+	assert_int_equal(descriptors(), before);
 }
 
 TEST(nats, events_that_were_not_acknowledged_before_the_end_are_for_later)
