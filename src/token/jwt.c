@@ -299,12 +299,20 @@ static bool texts_read(struct jwt *t)
 	       text_read(t->claims, BYTES("token_use"), &t->use);
 }
 
+/* Keycloak, Auth0 and others name the client in azp (OpenID Connect Core, section 2). Cognito does not: there it would be another
+ * client's word. */
+static bool party_read(struct jwt *t, const struct jwt_rules *rules)
+{
+	return t->client.len > 0 || rules->cognito_uses != 0 ||
+	       text_read(t->claims, BYTES("azp"), &t->client);
+}
+
 enum token_outcome jwt_check_claims(struct jwt *t, const struct jwt_rules *rules, int64_t now_us)
 {
 	enum token_outcome outcome;
 	bool               ours;
 
-	if (!texts_read(t) || !times_read(t))
+	if (!texts_read(t) || !party_read(t, rules) || !times_read(t))
 		return TOKEN_CLAIM;
 	outcome = times_check(t, rules, now_us);
 	if (outcome == TOKEN_VALID)

@@ -334,9 +334,10 @@ def test_tokens_are_revoked_one_by_one_by_user_by_client_and_all(issuer, tmp_pat
         token = made(client="mobile")
         assert post("/v1/tokens/revoke", client="mobile").status == 200
         assert verify(server, token)["revoked"] == "client" and verify(server, made())["valid"]
+        assert verify(server, issuer.token("someone", azp="mobile"))["revoked"] == "client"
         assert post("/v1/revoke-all", reason="a key leaked").status == 200
         assert verify(server, made())["revoked"] == "all" and verify(server, made(ago=-30))["valid"]
-        assert metric(server, 'gatehouse_tokens_total{outcome="revoked"}') == 5
+        assert metric(server, 'gatehouse_tokens_total{outcome="revoked"}') == 6
     finally:
         server.close()
 

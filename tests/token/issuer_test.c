@@ -187,6 +187,26 @@ TEST(token, a_valid_one_says_who_and_until_when)
 	world_close(&w);
 }
 
+TEST(token, its_client_is_client_id_or_else_azp)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	expect(verify(&w, token_of(&w, "{" CLAIMS_REST ",\"aud\":\"app\",\"azp\":\"web\"}")), TOKEN_VALID,
+	       "azp");
+	assert_bytes(w.out.client, "web");
+	expect(verify(&w,
+	              token_of(&w, "{" CLAIMS_REST ",\"aud\":\"app\",\"client_id\":\"c1\",\"azp\":\"web\"}")),
+	       TOKEN_VALID, "both");
+	assert_bytes(w.out.client, "c1");
+	expect(verify(&w, token_of(&w, "{" CLAIMS_REST ",\"aud\":\"app\",\"azp\":7}")), TOKEN_CLAIM,
+	       "no text");
+	expect(verify(&w, token_of(&w, "{" CLAIMS_REST ",\"aud\":\"x\",\"azp\":\"app\"}")), TOKEN_AUDIENCE,
+	       "the client is no audience");
+	world_close(&w);
+}
+
 TEST(token, every_change_of_one_bit_is_refused)
 {
 	struct world w;

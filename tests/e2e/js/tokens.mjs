@@ -142,7 +142,7 @@ const MUTATIONS = {
   token: (key, header, claims) => edited(MUTATIONS.nothing(key, header, claims)),
   header: (key, header, claims) => signed(key, changed(header, HEADER_NAMES, HEADER_VALUES), JSON.stringify(claims)),
   claims: (key, header, claims) => signed(key, JSON.stringify(header),
-    changed(claims, ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'scope', 'client_id', 'token_use'], VALUES)),
+    changed(claims, ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'scope', 'client_id', 'token_use', 'azp'], VALUES)),
   times: (key, header, claims) => signed(key, JSON.stringify(header),
     JSON.stringify({ ...claims, [pick(['exp', 'nbf', 'iat'])]: NOW + pick([-86401, -86400, -1, -0.5, -1e-6, 0, 1e-6, 0.5, 1, 60]) })),
   audience: (key, header, claims) => signed(key, JSON.stringify(header),
