@@ -753,6 +753,8 @@ void metrics_write(struct api *api, struct buf *out)
 	if (api->parts.services != NULL && api->parts.store != NULL)
 		write_push_messages(out, api->parts.services->push_post.numbers,
 		                    api->parts.store->backend->now_us(api->parts.store));
+	if (api->parts.services != NULL)
+		metrics_write_targets(out, &api->parts.services->target_post);
 	write_users(out, &api->meter);
 	if (api->parts.services != NULL)
 		write_code_sender(out, &api->parts.services->codes);

@@ -14,4 +14,9 @@ void metrics_handle(struct api_loop *l, struct http_request *r);
 /* The text itself. */
 void metrics_write(struct api *api, struct buf *out);
 
+/* Those of event targets (metrics_targets.c). */
+struct buf;
+struct target_post;
+void metrics_write_targets(struct buf *out, const struct target_post *post);
+
 #endif

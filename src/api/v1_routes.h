@@ -117,6 +117,25 @@ ROUTE_FUNCTIONS(reconcile);
 ROUTE_FUNCTIONS(letters_redrive);
 ROUTE_FUNCTIONS(missing_list);
 
+/* v1_targets.c */
+ROUTE_FUNCTIONS(target_put);
+ROUTE_FUNCTIONS(target_get);
+ROUTE_FUNCTIONS(targets_list);
+ROUTE_FUNCTIONS(target_delete);
+ROUTE_FUNCTIONS(target_enable);
+ROUTE_FUNCTIONS(target_disable);
+ROUTE_FUNCTIONS(target_rotate);
+ROUTE_FUNCTIONS(target_test);
+void target_changed_committed(struct v1_call *c);
+void target_delete_committed(struct v1_call *c);
+
+/* v1_dead_letters.c */
+ROUTE_FUNCTIONS(dead_list);
+ROUTE_FUNCTIONS(dead_redrive_all);
+ROUTE_FUNCTIONS(dead_get);
+ROUTE_FUNCTIONS(dead_delete);
+ROUTE_FUNCTIONS(dead_redrive);
+
 /* lambda.c */
 ROUTE_FUNCTIONS(sync_trigger);
 void sync_trigger_committed(struct v1_call *c);

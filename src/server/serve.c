@@ -26,6 +26,7 @@
 #include "http/http.h"
 #include "remote/remote.h"
 #include "server/code_sender.h"
+#include "server/delivery.h"
 #include "server/endpoint.h"
 #include "server/identity.h"
 #include "server/jobs.h"
@@ -55,6 +56,7 @@ struct server {
 	struct pools            *pools;
 	struct push             *push;
 	struct sign_outs_worker *sign_outs;
+	struct delivery         *delivery;
 	struct api               api;
 	struct http_tls         *tls; /* NULL: plain HTTP */
 	struct http_server      *http;
@@ -452,6 +454,17 @@ static enum err_code open_providers(struct server *s, struct err *err)
 	return sign_outs_open(&s->sign_outs, &s->services.all, s->store, err);
 }
 
+static enum err_code open_delivery(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct delivery_options delivery = {.services = &s->services.all,
+	                                    .store = s->store,
+	                                    .clock = s->clock,
+	                                    .allow_private = options->private_targets,
+	                                    .ca_file = options->targets_ca};
+
+	return delivery_open(&s->delivery, &delivery, err);
+}
+
 static void greet(const struct server *s, const struct serve_options *options)
 {
 	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
@@ -495,6 +508,7 @@ static void close_all(struct server *s)
 	if (s->jobs != NULL)
 		jobs_close(s->jobs);
 	push_close(s->push);
+	delivery_close(s->delivery); /* nobody publishes any more */
 	pools_close(s->pools);
 	identity_close(s->identity);
 	code_sender_close(s->codes);
@@ -519,8 +533,8 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
-	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
-	    open_jobs(s, err) != ERR_NONE)
+	    open_delivery(s, options, err) != ERR_NONE || open_identity(s, options, err) != ERR_NONE ||
+	    open_providers(s, err) != ERR_NONE || open_jobs(s, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

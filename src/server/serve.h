@@ -26,12 +26,15 @@ struct serve_options {
 	uint64_t    loops;         /* 0: one a core */
 	uint64_t    cache_mb;      /* 0: a quarter of what there is */
 	uint64_t    queue_mb;
-	uint64_t    expression_mb;               /* what the expressions of one request may examine */
-	bool        accept_clock;                /* however far it is from the last commit */
-	uint64_t    clock_jump_max_days;         /* farther is refused */
-	uint64_t    limits_mb;                   /* what the memory engine of limits may hold */
-	const char *email_claims;                /* "added" or "verified": when an address is taken */
-	bool        device_index;                /* registered devices by platform */
+	uint64_t    expression_mb;       /* what the expressions of one request may examine */
+	bool        accept_clock;        /* however far it is from the last commit */
+	uint64_t    clock_jump_max_days; /* farther is refused */
+	uint64_t    limits_mb;           /* what the memory engine of limits may hold */
+	const char *email_claims;        /* "added" or "verified": when an address is taken */
+	bool        private_targets;     /* events may be delivered to this machine and this network */
+	const char *
+	        targets_ca; /* a PEM file: whom targets' certificates are checked against; NULL: the system's */
+	bool    device_index;                    /* registered devices by platform */
 	uint64_t    device_shards;               /* of that index */
 	const char *tables[SERVICE_TABLE_COUNT]; /* what services call theirs, each a name (schema_name_is) */
 };

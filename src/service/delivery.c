@@ -39,6 +39,9 @@ struct bytes delivery_key(struct context *ctx, struct bytes subject)
 	return identifier_hash_text(&ctx->services->identifiers, ctx->arena, "delivery", subject);
 }
 
+/* In the order of enum sender_end. */
+const char *const delivery_end_names[DELIVERY_ENDS] = {"later", "sent", "refused", "gone"};
+
 /* ---- owning ---- */
 
 static bool is_mine(const struct context *ctx, const struct target *t, struct bytes owner)
@@ -82,7 +85,8 @@ static struct delivery_waiting waiting_of(const struct item *row)
 	                                 .key = row_text(row, "subjectKey"),
 	                                 .tries = row_i64(row, "tries", 0),
 	                                 .next_us = row_i64(row, "nextAt", 0),
-	                                 .failed_us = row_i64(row, "failedAt", 0)};
+	                                 .failed_us = row_i64(row, "failedAt", 0),
+	                                 .copied = item_get(row, BYTES("event")) != NULL};
 }
 
 enum err_code delivery_load(struct context *ctx, const struct target *t, struct bytes after,

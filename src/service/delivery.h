@@ -56,6 +56,7 @@ struct delivery_waiting {
 	int64_t      position;
 	struct bytes key; /* of its subject: delivery_key */
 	int64_t      tries, next_us, failed_us;
+	bool         copied; /* the row has the event: it was redriven */
 };
 
 struct delivery_page {
@@ -122,6 +123,29 @@ struct delivery_settle {
 /* (1) *lost: the target is gone or another one, or not ours any more, and nothing was done. */
 enum err_code delivery_settle(struct context *ctx, const struct delivery_settle *q, struct target *out,
                               bool *lost, struct err *err);
+
+/* ---- who sends, as services and metrics see it: services.h has one ---- */
+
+enum target_state { TARGET_WELL, TARGET_FAILING, TARGET_DISABLED };
+
+enum { DELIVERY_ENDS = 4 }; /* of a call: later, sent, refused, gone */
+extern const char *const delivery_end_names[DELIVERY_ENDS];
+
+/* Counters are since the server started. */
+struct target_reading {
+	char              name[TARGET_NAME_BYTES_MAX + 1];
+	enum target_state state;
+	uint64_t          ends[DELIVERY_ENDS], retries, died, skipped;
+	int64_t           lag_events, lag_s, waiting, dead;
+};
+
+/* A test that somebody asked for. */
+struct target_ping {
+	bool    done, sent;
+	int     status;
+	int64_t took_us;
+	char    error[TARGET_ERROR_BYTES_MAX];
+};
 
 /* ---- for target.h: a job removes what a deleted target leaves ---- */
 

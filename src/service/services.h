@@ -17,6 +17,9 @@ struct policy_store;
 struct provider_calls;
 struct push_numbers;
 struct sync_numbers;
+struct target_new;
+struct target_ping;
+struct target_reading;
 
 /* What is published (event.h). All zeros: nothing is. */
 struct event_settings {
@@ -45,6 +48,20 @@ struct push_post {
 	const struct push_numbers *numbers; /* for the metrics; NULL: nobody counts */
 };
 
+/* Who delivers events (delivery.h). All zeros: nobody does. */
+struct target_post {
+	void (*changed)(void *ctx); /* somebody changed a target, durably */
+	/* Could events be sent with these? ERR_INVALID: err->field is one of the type's. Connects to nobody. */
+	enum err_code (*check)(void *ctx, const struct target_new *q, struct err *err);
+	/* Sends a test.ping to a target, in the background. ERR_OVERLOADED: too many are under way. */
+	enum err_code (*ping)(void *ctx, struct bytes name, uint64_t *ticket, struct err *err);
+	/* How it ended; false: nobody knows that ticket any more. Told once. */
+	bool (*pinged)(void *ctx, uint64_t ticket, struct target_ping *out);
+	/* Of all targets that events are sent to; returns how many. */
+	unsigned (*read)(void *ctx, struct target_reading *out);
+	void *ctx;
+};
+
 /* Jobs (job.h): set before anything calls a service. All zeros: there are none. */
 struct jobs_settings {
 	const struct job_kind *const *kinds;
@@ -65,6 +82,7 @@ struct services {
 	struct document_holder       devices; /* keys that sign device tokens: struct device_keys */
 	struct event_settings        events;
 	struct event_post            event_post;
+	struct target_post           target_post;
 	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
 	const struct provider_calls *provider_calls; /* NULL: nobody can be called */
 	_Atomic int64_t token_age_s; /* the longest that tokens of any issuer are taken; 0: TOKEN_AGE_S */

@@ -16,7 +16,36 @@ static const struct target_field webhook_fields[] = {
         {.name = TARGET_SECRET, .bytes_max = 128, .secret = true},
         {0}};
 
-const struct target_type target_types[] = {{"webhook", webhook_fields}};
+static const struct target_field eventbridge_fields[] = {
+        {.name = "region", .bytes_max = 64},
+        {.name = "bus", .bytes_max = 1600},
+        {.name = "source", .bytes_max = 256},
+        {.name = "endpoint", .bytes_max = 1024},
+        {.name = "accessKeyId", .bytes_max = 128},
+        {.name = "secretAccessKey", .bytes_max = 128, .secret = true},
+        {0}};
+
+static const struct target_field sqs_fields[] = {
+        {.name = "queueUrl", .bytes_max = 1024, .required = true},
+        {.name = "region", .bytes_max = 64},
+        {.name = "endpoint", .bytes_max = 1024},
+        {.name = "accessKeyId", .bytes_max = 128},
+        {.name = "secretAccessKey", .bytes_max = 128, .secret = true},
+        {0}};
+
+static const struct target_field nats_fields[] = {{.name = "url", .bytes_max = 300, .required = true},
+                                                  {.name = "subject", .bytes_max = 200},
+                                                  {.name = "user", .bytes_max = 512},
+                                                  {.name = "password", .bytes_max = 512, .secret = true},
+                                                  {.name = "token", .bytes_max = 512, .secret = true},
+                                                  {.name = "seed", .bytes_max = 128, .secret = true},
+                                                  {.name = "credentials", .bytes_max = 8192, .secret = true},
+                                                  {0}};
+
+const struct target_type target_types[] = {{"webhook", webhook_fields},
+                                           {"eventbridge", eventbridge_fields},
+                                           {"sqs", sqs_fields},
+                                           {"nats", nats_fields}};
 const unsigned           target_type_count = sizeof(target_types) / sizeof(target_types[0]);
 
 const struct target_type *target_type_find(struct bytes name)

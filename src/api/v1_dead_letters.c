@@ -1,0 +1,245 @@
+/* Dead letters of event targets:
+ *   GET /v1/dead-letters, POST /v1/dead-letters/redrive
+ *   GET and DELETE /v1/dead-letters/{target}/{id}, POST /v1/dead-letters/{target}/{id}/redrive */
+#include "api/v1_jobs.h"
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/lock.h"
+#include "service/undelivered.h"
+
+enum { LETTERS_PAGE_DEFAULT = 100, TYPE_CHARS_MAX = 64 };
+
+/* ---- what is asked for ---- */
+
+static enum err_code target_check(struct bytes name, struct err *err)
+{
+	if (name.len == 0 || target_name_is(name))
+		return ERR_NONE;
+	return err_field(err, ERR_INVALID, "target",
+	                 "target: must have letters, digits, '-', '_' and '.' only");
+}
+
+static enum err_code type_check(struct bytes type, struct err *err)
+{
+	if (type.len == 0 || event_type_named(type) != EVENT_TYPE_COUNT)
+		return ERR_NONE;
+	return err_field(err, ERR_INVALID, "type", "type: there are no events of this type");
+}
+
+/* ---- answers ---- */
+
+static void write_letter(struct v1_call *c, struct json_writer *w, const struct undelivered *u)
+{
+	json_member_text(w, BYTES("target"), u->target);
+	json_member_text(w, BYTES("id"), undelivered_key_text(c->ctx.arena, u));
+	json_member_text(w, BYTES("eventId"), row_text(&u->event, "id"));
+	json_member_text(w, BYTES("type"), row_text(&u->event, "type"));
+	json_member_text(w, BYTES("subject"), row_text(&u->event, "subject"));
+	json_member_text(w, BYTES("time"), row_text(&u->event, "time"));
+	json_member_i64(w, BYTES("seq"), row_i64(&u->event, "seq", 0));
+	if (u->status != 0)
+		json_member_i64(w, BYTES("status"), u->status);
+	json_member_text(w, BYTES("error"), u->error);
+	json_member_i64(w, BYTES("tries"), u->tries);
+	v1_write_time(w, BYTES("firstFailedAt"), u->since_s);
+	v1_write_time(w, BYTES("diedAt"), u->died_s);
+}
+
+/* ---- all ---- */
+
+struct dead_call {
+	struct undelivered_search q;
+	struct bytes              subject;
+	struct undelivered_page   page;
+	struct undelivered_all    all;
+	struct job_started        started;
+};
+
+static enum err_code page_decode(struct v1_call *c, struct dead_call *d, struct err *err)
+{
+	struct bytes limit, cursor;
+	uint64_t     number = LETTERS_PAGE_DEFAULT;
+
+	if (v1_query(c, "limit", &limit, err) != ERR_NONE || v1_query(c, "cursor", &cursor, err) != ERR_NONE)
+		return err->code;
+	if (limit.data != NULL && (!bytes_to_u64(limit, UNDELIVERED_PAGE_MAX, &number) || number < 1))
+		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
+		                 UNDELIVERED_PAGE_MAX);
+	d->q.limit = (uint32_t)number;
+	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &d->q.after_target, &d->q.after))
+		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
+	return ERR_NONE;
+}
+
+enum err_code dead_list_decode(struct v1_call *c, struct err *err)
+{
+	struct dead_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+
+	c->request = d;
+	if (page_decode(c, d, err) != ERR_NONE || v1_query(c, "target", &d->q.target, err) != ERR_NONE ||
+	    v1_query(c, "type", &d->q.type, err) != ERR_NONE ||
+	    v1_query(c, "subject", &d->subject, err) != ERR_NONE ||
+	    target_check(d->q.target, err) != ERR_NONE)
+		return err->code;
+	if (d->subject.len > IDENTIFIER_BYTES_MAX)
+		return err_field(err, ERR_INVALID, "subject", "subject: must have at most %d bytes",
+		                 IDENTIFIER_BYTES_MAX);
+	if (d->subject.len > 0)
+		d->q.subject_key = delivery_key(&c->ctx, d->subject);
+	return type_check(d->q.type, err);
+}
+
+enum err_code dead_list_run(struct v1_call *c, struct err *err)
+{
+	struct dead_call *d = c->request;
+
+	return undelivered_find(&c->ctx, &d->q, &d->page, err);
+}
+
+/* Letters of targets that the key may not see are left out. */
+void dead_list_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct undelivered_page *page = &((const struct dead_call *)c->request)->page;
+	struct err                     ignored;
+
+	json_begin_object(w);
+	json_key(w, BYTES("deadLetters"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < page->count; i++) {
+		if (v1_decide(c, "target", page->list[i].target, &ignored) != DECISION_ALLOWED)
+			continue;
+		json_begin_object(w);
+		write_letter(c, w, &page->list[i]);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_member_bool(w, BYTES("more"), page->more);
+	if (page->more)
+		json_member_text(w, BYTES("cursor"),
+		                 cursor_write(c->ctx.arena, page->last_target, page->last));
+	json_end_object(w);
+}
+
+enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
+{
+	static const struct json nothing = {.type = JSON_OBJECT};
+	struct dead_call        *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct job_new           job = {0};
+	struct fields            f;
+
+	c->request = d;
+	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
+	d->all.target = fields_text_or(&f, "target", TARGET_NAME_BYTES_MAX, (struct bytes){NULL, 0});
+	d->all.type = fields_text_or(&f, "type", TYPE_CHARS_MAX, (struct bytes){NULL, 0});
+	d->all.subject = fields_text_or(&f, "subject", IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
+	v1_read_job(&f, &job);
+	d->all.dry_run = job.dry_run;
+	d->all.rate = job.rate;
+	if (fields_end(&f) != ERR_NONE || target_check(d->all.target, err) != ERR_NONE ||
+	    type_check(d->all.type, err) != ERR_NONE)
+		return err->code;
+	if (d->all.target.len == 0)
+		return v1_check_may_all(c, err);
+	v1_resource(c, "target", d->all.target);
+	return ERR_NONE;
+}
+
+enum err_code dead_redrive_all_run(struct v1_call *c, struct err *err)
+{
+	struct dead_call *d = c->request;
+
+	return undelivered_redrive_all(&c->ctx, &d->all, &d->started, err);
+}
+
+void dead_redrive_all_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct dead_call *d = c->request;
+
+	c->status = d->started.existed ? 200 : 202;
+	v1_write_job(w, &d->started.job);
+}
+
+/* ---- one ---- */
+
+struct one_call {
+	struct undelivered_key key;
+	struct undelivered     letter;
+};
+
+static enum err_code one_decode(struct v1_call *c, struct err *err)
+{
+	struct one_call *o = arena_zalloc(c->ctx.arena, sizeof(*o));
+
+	c->request = o;
+	if (target_check(c->params[0], err) != ERR_NONE)
+		return err->code;
+	if (!undelivered_key_read(c->params[1], &o->key))
+		return err_field(err, ERR_INVALID, "id",
+		                 "id: not the id of a dead letter, which is like 0-42");
+	o->key.target = c->params[0];
+	v1_resource(c, "target", o->key.target);
+	return ERR_NONE;
+}
+
+enum err_code dead_get_decode(struct v1_call *c, struct err *err)
+{
+	return one_decode(c, err);
+}
+
+enum err_code dead_get_run(struct v1_call *c, struct err *err)
+{
+	struct one_call *o = c->request;
+
+	return undelivered_get(&c->ctx, &o->key, &o->letter, err);
+}
+
+void dead_get_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct undelivered *u = &((const struct one_call *)c->request)->letter;
+
+	json_begin_object(w);
+	write_letter(c, w, u);
+	if (item_get(&u->event, BYTES("specversion")) != NULL) {
+		json_key(w, BYTES("event"));
+		event_write_json(w, &u->event);
+	}
+	json_end_object(w);
+}
+
+enum err_code dead_delete_decode(struct v1_call *c, struct err *err)
+{
+	return one_decode(c, err);
+}
+
+enum err_code dead_delete_run(struct v1_call *c, struct err *err)
+{
+	return undelivered_delete(&c->ctx, &((struct one_call *)c->request)->key, err);
+}
+
+void dead_delete_encode(struct v1_call *c, struct json_writer *w)
+{
+	(void)c;
+	json_begin_object(w);
+	json_member_bool(w, BYTES("deleted"), true);
+	json_end_object(w);
+}
+
+enum err_code dead_redrive_decode(struct v1_call *c, struct err *err)
+{
+	return one_decode(c, err);
+}
+
+enum err_code dead_redrive_run(struct v1_call *c, struct err *err)
+{
+	struct one_call *o = c->request;
+
+	return undelivered_redrive(&c->ctx, &o->key, &o->letter, err);
+}
+
+void dead_redrive_encode(struct v1_call *c, struct json_writer *w)
+{
+	(void)c;
+	json_begin_object(w);
+	json_member_bool(w, BYTES("redriven"), true);
+	json_end_object(w);
+}

@@ -1,0 +1,531 @@
+/* Targets of events:
+ *   GET /v1/targets, PUT, GET and DELETE /v1/targets/{name}
+ *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/test */
+#include "api/v1_read.h"
+#include "api/v1_routes.h"
+#include "service/delivery.h"
+
+enum { FROM_CHARS_MAX = 32, TEST_LOOK_US = 20000, TEST_LOOKS_MAX = 2000 };
+
+struct target_call {
+	struct bytes         name;
+	struct target_new    q;
+	struct target_put    put;
+	struct target_switch onoff;
+	struct target_rotate rotate;
+	struct target        target;
+	struct targets       all;
+	struct event_cursor  last; /* of the log */
+	int64_t              behind_s;
+	uint64_t             ticket; /* of a test; 0: not begun */
+	unsigned             looks;
+	struct target_ping   ping;
+};
+
+static enum err_code name_decode(struct v1_call *c, struct target_call **out, struct err *err)
+{
+	struct target_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
+
+	c->request = *out = t;
+	t->name = c->params[0];
+	if (!target_name_is(t->name))
+		return err_field(err, ERR_INVALID, "name",
+		                 "name: must have 1 to %d letters, digits, '-', '_' and '.'",
+		                 TARGET_NAME_BYTES_MAX);
+	v1_resource(c, "target", t->name);
+	return ERR_NONE;
+}
+
+static void told(const struct v1_call *c)
+{
+	const struct target_post *post = &c->ctx.services->target_post;
+
+	if (post->changed != NULL)
+		post->changed(post->ctx);
+}
+
+void target_changed_committed(struct v1_call *c)
+{
+	told(c);
+}
+
+/* ---- answers ---- */
+
+static void write_errors(struct json_writer *w, const struct target *t)
+{
+	json_key(w, BYTES("lastErrors"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < t->error_count; i++) {
+		json_begin_object(w);
+		v1_write_time(w, BYTES("at"), t->errors[i].at_s);
+		if (t->errors[i].status != 0)
+			json_member_i64(w, BYTES("status"), t->errors[i].status);
+		json_member_text(w, BYTES("error"), t->errors[i].error);
+		json_member_text(w, BYTES("event"), t->errors[i].event);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+static void write_settings(struct json_writer *w, const struct target *t)
+{
+	for (uint32_t i = 0; i < t->settings.count; i++) {
+		json_name(w, t->settings.members[i].name);
+		json_string(w, value_text(&t->settings.members[i].value));
+	}
+	if (t->pattern_count > 0) {
+		json_key(w, BYTES("types"));
+		json_begin_array(w);
+		for (uint32_t i = 0; i < t->pattern_count; i++)
+			json_string(w, t->patterns[i]);
+		json_end_array(w);
+	}
+	json_member_i64(w, BYTES("lanes"), t->lanes);
+	json_member_i64(w, BYTES("tries"), t->tries);
+	json_member_i64(w, BYTES("disableAfter"), t->disable_after_s);
+	json_member_bool(w, BYTES("enabled"), t->enabled);
+	json_member_text(w, BYTES("disabledReason"), t->reason);
+}
+
+static void write_progress(struct v1_call *c, struct json_writer *w, const struct target *t)
+{
+	const struct target_call *call = c->request;
+
+	json_member_text(w, BYTES("state"),
+	                 !t->enabled        ? BYTES("disabled")
+	                 : t->failing_s > 0 ? BYTES("failing")
+	                                    : BYTES("well"));
+	json_member_text(w, BYTES("position"), event_cursor_text(c->ctx.arena, &t->after));
+	if (call->last.shards > 0)
+		json_member_i64(w, BYTES("lagEvents"), event_cursor_distance(&t->after, &call->last));
+	json_member_i64(w, BYTES("sent"), t->sent);
+	json_member_i64(w, BYTES("waiting"), t->waiting);
+	json_member_i64(w, BYTES("deadLetters"), t->dead);
+	json_member_i64(w, BYTES("skipped"), t->skipped);
+	v1_write_time(w, BYTES("lastSuccessAt"), t->success_s);
+	v1_write_time(w, BYTES("failingSince"), t->failing_s);
+	if (t->previous_until_s > c->ctx.now_s)
+		v1_write_time(w, BYTES("previousSecretUntil"), t->previous_until_s);
+	json_member_text(w, BYTES("createdAt"), t->created_at);
+	json_member_text(w, BYTES("updatedAt"), t->updated_at);
+	write_errors(w, t);
+}
+
+static void write_target(struct v1_call *c, struct json_writer *w, const struct target *t)
+{
+	json_member_text(w, BYTES("name"), t->name);
+	json_member_text(w, BYTES("type"), row_text(&t->row, "type"));
+	write_settings(w, t);
+	write_progress(c, w, t);
+}
+
+/* ---- PUT ---- */
+
+static void read_patterns(struct v1_call *c, struct fields *f, struct target_new *q)
+{
+	const struct json *list = fields_array(f, "types", TARGET_PATTERNS_MAX);
+	struct bytes      *patterns;
+
+	if (list == NULL)
+		return;
+	patterns = arena_array(c->ctx.arena, list->count, sizeof(*patterns));
+	for (const struct json *at = list->children; at != NULL; at = at->next) {
+		if (at->type != JSON_STRING || event_types_of(at->text) == 0) {
+			fields_fail(f, "types", ERR_INVALID,
+			            "must be a list of types (\"lock.set\"), groups of them (\"lock.*\") or "
+			            "\"*\"");
+			return;
+		}
+		patterns[q->pattern_count++] = at->text;
+	}
+	q->patterns = patterns;
+}
+
+/* "now", "start", or a moment. */
+static void read_from(struct fields *f, struct target_new *q)
+{
+	struct bytes from = fields_text_or(f, "from", FROM_CHARS_MAX, BYTES("now"));
+	int64_t      seconds = 0;
+
+	if (bytes_is(from, "now"))
+		q->from = TARGET_FROM_NOW;
+	else if (bytes_is(from, "start"))
+		q->from = TARGET_FROM_START;
+	else if (time_parse(from, &seconds))
+		q->from = TARGET_FROM_TIME;
+	else if (!fields_failed(f))
+		fields_fail(f, "from", ERR_INVALID,
+		            "must be \"now\", \"start\" or a time like 2026-11-15T22:00:00Z");
+	q->from_us = seconds * 1000000;
+}
+
+static void read_type(struct v1_call *c, struct fields *f, struct target_new *q)
+{
+	struct bytes type = fields_text(f, "type", 32);
+	struct row   settings, secrets;
+
+	q->type = target_type_find(type);
+	if (q->type == NULL && !fields_failed(f))
+		fields_fail(f, "type", ERR_INVALID, "must be webhook, eventbridge, sqs or nats");
+	row_init(&settings, c->ctx.arena);
+	row_init(&secrets, c->ctx.arena);
+	for (const struct target_field *at = q->type == NULL ? NULL : q->type->fields;
+	     at != NULL && at->name != NULL; at++) {
+		struct bytes text =
+		        at->required ? fields_text(f, at->name, at->bytes_max)
+		                     : fields_text_or(f, at->name, at->bytes_max, (struct bytes){NULL, 0});
+
+		if (!fields_failed(f) && text.len > 0)
+			row_set_text(at->secret ? &secrets : &settings, at->name, text);
+	}
+	q->settings = row_item(&settings);
+	q->secrets = row_item(&secrets);
+}
+
+/* The same with the secrets that are stored, so that it can be checked as a whole. One that is made later is good. */
+static enum err_code whole(struct v1_call *c, const struct target_new *q, struct target_new *out,
+                           struct err *err)
+{
+	struct context ctx = c->ctx;
+	struct target  stored = {0};
+	struct err     none;
+	struct row     secrets;
+
+	*out = *q;
+	ctx_begin(&ctx, call_reader(&c->call));
+	if (target_get(&ctx, q->name, &stored, &none) != ERR_NONE)
+		stored = (struct target){0};
+	row_from(&secrets, c->ctx.arena, &q->secrets);
+	for (const struct target_field *at = q->type->fields; at->name != NULL; at++) {
+		struct bytes text = {NULL, 0};
+
+		if (!at->secret || row_text(&q->secrets, at->name).len > 0)
+			continue;
+		if (stored.type == q->type && target_secret(&ctx, &stored, at->name, &text, err) != ERR_NONE)
+			text = (struct bytes){NULL, 0}; /* it must be set anew, which this call may do */
+		if (text.len == 0 && strcmp(at->name, TARGET_SECRET) == 0)
+			text = BYTES("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+		if (text.len > 0)
+			row_set_text(&secrets, at->name, text);
+	}
+	out->secrets = row_item(&secrets);
+	return ERR_NONE;
+}
+
+static enum err_code check(struct v1_call *c, const struct target_new *q, struct err *err)
+{
+	const struct target_post *post = &c->ctx.services->target_post;
+	struct target_new         all;
+
+	if (post->check == NULL)
+		return ERR_NONE;
+	if (whole(c, q, &all, err) != ERR_NONE)
+		return err->code;
+	return post->check(post->ctx, &all, err);
+}
+
+enum err_code target_put_decode(struct v1_call *c, struct err *err)
+{
+	struct target_call *t;
+	struct fields       f;
+
+	if (name_decode(c, &t, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	t->q.name = t->name;
+	read_type(c, &f, &t->q);
+	read_patterns(c, &f, &t->q);
+	read_from(&f, &t->q);
+	t->q.lanes = fields_i64_or(&f, "lanes", 1, TARGET_LANES_MAX, TARGET_LANES);
+	t->q.tries = fields_i64_or(&f, "tries", 1, TARGET_TRIES_MAX, TARGET_TRIES);
+	t->q.disable_after_s = fields_i64_or(&f, "disableAfter", 60, TARGET_DISABLE_S_MAX, TARGET_DISABLE_S);
+	t->q.enabled = fields_bool_or(&f, "enabled", true);
+	return fields_end(&f) == ERR_NONE ? check(c, &t->q, err) : err->code;
+}
+
+enum err_code target_put_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+
+	if (target_put(&c->ctx, &t->q, &t->put, err) != ERR_NONE)
+		return err->code;
+	c->has_secret = t->put.secret.len > 0;
+	return ERR_NONE;
+}
+
+static void write_put(struct v1_call *c, struct json_writer *w)
+{
+	const struct target_call *t = c->request;
+
+	json_begin_object(w);
+	write_target(c, w, &t->put.target);
+	if (!c->keeping)
+		json_member_text(w, BYTES("secret"), t->put.secret);
+	json_end_object(w);
+}
+
+void target_put_encode(struct v1_call *c, struct json_writer *w)
+{
+	c->status = ((const struct target_call *)c->request)->put.created ? 201 : 200;
+	write_put(c, w);
+}
+
+/* ---- reading ---- */
+
+static enum err_code log_end(struct v1_call *c, struct target_call *t, struct err *err)
+{
+	struct event_bounds bounds;
+
+	if (events_bounds(&c->ctx, &bounds, err) != ERR_NONE)
+		return err->code;
+	event_cursor_last(&bounds, &t->last);
+	return ERR_NONE;
+}
+
+/* How old the first event is that the target does not have yet. One that was trimmed, or that is far ahead, has no age here. */
+static void age_read(struct v1_call *c, struct target_call *t)
+{
+	struct event_query q = {.after = t->target.after, .filter = {.types = t->target.types}, .limit = 1};
+	struct event_page  page;
+	struct err         ignored;
+
+	if (events_read(&c->ctx, &q, &page, &ignored) == ERR_NONE && page.count > 0)
+		t->behind_s = c->ctx.now_s - event_time_us(page.list[0].time) / 1000000;
+}
+
+enum err_code target_get_decode(struct v1_call *c, struct err *err)
+{
+	struct target_call *t;
+
+	return name_decode(c, &t, err);
+}
+
+enum err_code target_get_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+
+	if (target_get(&c->ctx, t->name, &t->target, err) != ERR_NONE || log_end(c, t, err) != ERR_NONE)
+		return err->code;
+	age_read(c, t);
+	return ERR_NONE;
+}
+
+void target_get_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct target_call *t = c->request;
+
+	json_begin_object(w);
+	write_target(c, w, &t->target);
+	json_member_i64(w, BYTES("lagSeconds"), t->behind_s > 0 ? t->behind_s : 0);
+	json_end_object(w);
+}
+
+enum err_code targets_list_decode(struct v1_call *c, struct err *err)
+{
+	(void)err;
+	c->request = arena_zalloc(c->ctx.arena, sizeof(struct target_call));
+	return ERR_NONE;
+}
+
+enum err_code targets_list_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+
+	if (targets_all(&c->ctx, &t->all, err) != ERR_NONE)
+		return err->code;
+	return log_end(c, t, err);
+}
+
+/* Those that the key may not see are left out. */
+void targets_list_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct target_call *t = c->request;
+	struct err                ignored;
+
+	json_begin_object(w);
+	json_key(w, BYTES("targets"));
+	json_begin_array(w);
+	for (uint32_t i = 0; i < t->all.count; i++) {
+		if (v1_decide(c, "target", t->all.list[i].name, &ignored) != DECISION_ALLOWED)
+			continue;
+		json_begin_object(w);
+		write_target(c, w, &t->all.list[i]);
+		json_end_object(w);
+	}
+	json_end_array(w);
+	json_end_object(w);
+}
+
+/* ---- DELETE, enable, disable ---- */
+
+enum err_code target_delete_decode(struct v1_call *c, struct err *err)
+{
+	struct target_call *t;
+
+	return name_decode(c, &t, err);
+}
+
+enum err_code target_delete_run(struct v1_call *c, struct err *err)
+{
+	return target_delete(&c->ctx, ((struct target_call *)c->request)->name, err);
+}
+
+void target_delete_encode(struct v1_call *c, struct json_writer *w)
+{
+	(void)c;
+	json_begin_object(w);
+	json_member_bool(w, BYTES("deleted"), true);
+	json_end_object(w);
+}
+
+void target_delete_committed(struct v1_call *c)
+{
+	told(c);
+	jobs_wake(c->ctx.services);
+}
+
+static enum err_code switch_decode(struct v1_call *c, bool on, struct err *err)
+{
+	struct target_call *t;
+
+	if (name_decode(c, &t, err) != ERR_NONE)
+		return err->code;
+	t->onoff = (struct target_switch){.name = t->name, .on = on};
+	return ERR_NONE;
+}
+
+static enum err_code switch_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+
+	return target_switch(&c->ctx, &t->onoff, &t->target, err);
+}
+
+static void switch_encode(struct v1_call *c, struct json_writer *w)
+{
+	json_begin_object(w);
+	write_target(c, w, &((const struct target_call *)c->request)->target);
+	json_end_object(w);
+}
+
+enum err_code target_enable_decode(struct v1_call *c, struct err *err)
+{
+	return switch_decode(c, true, err);
+}
+
+enum err_code target_enable_run(struct v1_call *c, struct err *err)
+{
+	return switch_run(c, err);
+}
+
+void target_enable_encode(struct v1_call *c, struct json_writer *w)
+{
+	switch_encode(c, w);
+}
+
+enum err_code target_disable_decode(struct v1_call *c, struct err *err)
+{
+	return switch_decode(c, false, err);
+}
+
+enum err_code target_disable_run(struct v1_call *c, struct err *err)
+{
+	return switch_run(c, err);
+}
+
+void target_disable_encode(struct v1_call *c, struct json_writer *w)
+{
+	switch_encode(c, w);
+}
+
+/* ---- POST …/rotate-secret ---- */
+
+enum err_code target_rotate_decode(struct v1_call *c, struct err *err)
+{
+	static const struct json nothing = {.type = JSON_OBJECT};
+	struct target_new        q = {.type = target_type_find(BYTES("webhook"))};
+	struct target_call      *t;
+	struct fields            f;
+	struct row               secrets, settings;
+
+	if (name_decode(c, &t, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
+	t->rotate.name = t->name;
+	t->rotate.secret = fields_text_or(&f, "secret", 128, (struct bytes){NULL, 0});
+	t->rotate.keep_s = fields_i64_or(&f, "keepOld", 0, TARGET_SECRET_S_MAX, TARGET_SECRET_S);
+	if (fields_end(&f) != ERR_NONE)
+		return err->code;
+	if (t->rotate.secret.len == 0 || c->ctx.services->target_post.check == NULL)
+		return ERR_NONE;
+	row_init(&secrets, c->ctx.arena);
+	row_set_text(&secrets, TARGET_SECRET, t->rotate.secret);
+	row_init(&settings, c->ctx.arena);
+	row_set_text(&settings, "url", BYTES("https://example.org"));
+	q.name = t->name;
+	q.secrets = row_item(&secrets);
+	q.settings = row_item(&settings);
+	return c->ctx.services->target_post.check(c->ctx.services->target_post.ctx, &q, err);
+}
+
+enum err_code target_rotate_run(struct v1_call *c, struct err *err)
+{
+	struct target_call *t = c->request;
+
+	if (target_rotate(&c->ctx, &t->rotate, &t->put, err) != ERR_NONE)
+		return err->code;
+	c->has_secret = t->put.secret.len > 0;
+	return ERR_NONE;
+}
+
+void target_rotate_encode(struct v1_call *c, struct json_writer *w)
+{
+	write_put(c, w);
+}
+
+/* ---- POST …/test: it waits for the answer, without a thread ---- */
+
+static bool test_again(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us)
+{
+	struct target_call *t = c->request;
+
+	*pause_us = TEST_LOOK_US;
+	return rc == ERR_OVERLOADED && t->ticket != 0 && !last && ++t->looks < TEST_LOOKS_MAX;
+}
+
+enum err_code target_test_decode(struct v1_call *c, struct err *err)
+{
+	struct target_call *t;
+
+	c->again = test_again;
+	return name_decode(c, &t, err);
+}
+
+enum err_code target_test_run(struct v1_call *c, struct err *err)
+{
+	const struct target_post *post = &c->ctx.services->target_post;
+	struct target_call       *t = c->request;
+
+	if (target_get(&c->ctx, t->name, &t->target, err) != ERR_NONE)
+		return err->code;
+	if (post->ping == NULL)
+		return err_set(err, ERR_OVERLOADED, "this server does not deliver events");
+	if (t->ticket == 0 && post->ping(post->ctx, t->name, &t->ticket, err) != ERR_NONE)
+		return err->code;
+	if (!post->pinged(post->ctx, t->ticket, &t->ping) || t->ping.done)
+		return ERR_NONE;
+	return err_set(err, ERR_OVERLOADED, "the target has not answered the test yet; try again");
+}
+
+void target_test_encode(struct v1_call *c, struct json_writer *w)
+{
+	const struct target_call *t = c->request;
+
+	json_begin_object(w);
+	json_member_bool(w, BYTES("sent"), t->ping.sent);
+	if (t->ping.status != 0)
+		json_member_i64(w, BYTES("status"), t->ping.status);
+	json_member_text(w, BYTES("error"), bytes_of(t->ping.error));
+	json_member_i64(w, BYTES("milliseconds"), t->ping.took_us / 1000);
+	json_end_object(w);
+}

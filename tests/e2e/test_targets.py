@@ -1,0 +1,352 @@
+"""Targets of events: webhooks that real receivers take, with signatures that the npm package `standardwebhooks` judges; retries, dead letters and
+redriving; what targets show and refuse. Faults are in test_target_faults.py."""
+
+import json
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from conftest import stop
+from test_access import Guarded
+from test_clock import Moved
+from test_users import call, new_user, ok
+from test_v1_access import EVERYTHING, policy
+from test_v1_access import call as keyed
+from v1 import Server
+from webhooks import WAIT_S, Sink, assert_in_order, wait_for
+
+pytestmark = pytest.mark.gatehouse_only
+JS = Path(__file__).resolve().parent / "js"
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = Server("--private-targets")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sink():
+    made = Sink()
+    yield made
+    made.close()
+
+
+def name():
+    return "t-" + uuid.uuid4().hex[:12]
+
+
+class Target:
+    """A webhook target, deleted at the end."""
+
+    def __init__(self, server, url, **more):
+        self.server, self.name = server, name()
+        self.path = f"/v1/targets/{self.name}"
+        status, self.made, _ = call(server, "PUT", self.path, {"type": "webhook", "url": url, **more})
+        assert status == 201, self.made
+
+    def now(self):
+        return ok(self.server, "GET", self.path)
+
+    def letters(self, **query):
+        asked = "&".join(f"{key}={value}" for key, value in {"target": self.name, **query}.items())
+        return ok(self.server, "GET", f"/v1/dead-letters?{asked}")["deadLetters"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        assert call(self.server, "DELETE", self.path)[0] == 200
+
+
+def judged(messages, secret):
+    """What the npm package says of each."""
+    asked = "".join(json.dumps({"secret": secret, "headers": each["headers"], "body": each["body"]}) + "\n" for each in messages)
+    done = subprocess.run(["node", "webhook.mjs"], cwd=JS, input=asked, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_events_are_delivered_signed_as_cloudevents_in_order(server, sink):
+    with Target(server, sink.url) as target:
+        assert target.made["secret"].startswith("whsec_") and "secret" not in target.now()
+        users = [new_user(server)["id"] for _ in range(5)]
+        for user in users:
+            for _ in range(3):
+                ok(server, "POST", f"/v1/users/{user}/suspend")
+                ok(server, "POST", f"/v1/users/{user}/reactivate")
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        ok(server, "POST", f"/v1/users/{users[0]}/suspend", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+        events = wait_for(lambda: len(found := [e for e in sink.events() if e["subject"] in users]) >= 36 and found)
+        assert_in_order(events)
+        last = next(seen for seen in sink.taken if seen["event"].get("correlationid") == trace)
+        assert last["headers"]["traceparent"].split("-")[1] == trace
+        assert last["headers"]["content-type"] == "application/cloudevents+json"
+        assert last["headers"]["webhook-id"] == last["event"]["id"] and last["path"] == "/hook"
+        event = last["event"]
+        assert (event["specversion"], event["type"], event["subject"]) == ("1.0", "user.suspended", users[0])
+        assert event["dataschema"] == "urn:gatehouse:event:user.suspended:1" and event["position"] > 0
+        assert set(judged(sink.taken[:10] + [last], target.made["secret"])) == {"good"}
+        shown = wait_for(lambda: (now := target.now())["lagEvents"] == 0 and now)
+        assert shown["sent"] >= 36 and shown["waiting"] == shown["deadLetters"] == 0 and shown["state"] == "well"
+        assert shown["lastErrors"] == [] and shown["lagSeconds"] == 0
+
+
+def test_a_target_has_only_the_types_that_it_asks_for_and_begins_where_it_is_told(server, sink):
+    user = new_user(server)["id"]
+    ok(server, "POST", f"/v1/users/{user}/suspend")
+    with Target(server, sink.url, types=["user.suspended", "email.*"], **{"from": "start"}):
+        sink.wait_for(1, subject=user)
+        ok(server, "POST", f"/v1/users/{user}/reactivate")
+        ok(server, "POST", f"/v1/users/{user}/suspend")
+        sink.wait_for(2, subject=user)
+        assert {event["type"] for event in sink.events()} == {"user.suspended"}
+    later = Sink()
+    try:
+        with Target(server, later.url):
+            new_user(server)
+            later.wait_for(1)
+            assert not later.events(subject=user)
+    finally:
+        later.close()
+
+
+def signed_with(sink, server, count):
+    """The last message, once there is one with so many signatures. The sender notices a change within a moment."""
+    def look():
+        before = len(sink.taken)
+        new_user(server)
+        wait_for(lambda: len(sink.taken) > before)
+        return len(sink.taken[-1]["headers"]["webhook-signature"].split()) == count and sink.taken[-1]
+    return wait_for(look)
+
+
+def test_a_rotated_secret_signs_beside_the_new_one_until_it_ends(sink):
+    server = Moved("--private-targets")
+    try:
+        with Target(server, sink.url) as target:
+            old = target.made["secret"]
+            new = ok(server, "POST", f"{target.path}/rotate-secret", {"keepOld": 60})["secret"]
+            assert new != old and "previousSecretUntil" in target.now()
+            both = signed_with(sink, server, 2)
+            assert judged([both], new) == judged([both], old) == ["good"]
+            server.clock.passes(61)  # less than the five minutes that receivers tolerate
+            alone = signed_with(sink, server, 1)
+            assert judged([alone], new) == ["good"] and judged([alone], old) != ["good"]
+            own = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+            assert "secret" not in ok(server, "POST", f"{target.path}/rotate-secret", {"secret": own, "keepOld": 0})
+            wait_for(lambda: judged([signed_with(sink, server, 1)], own) == ["good"])
+            assert call(server, "POST", f"{target.path}/rotate-secret", {"secret": "whsec_"})[1]["field"] == "secret"
+    finally:
+        server.close()
+
+
+def test_a_target_is_tested_with_one_call(server, sink):
+    with Target(server, sink.url) as target:
+        answer = ok(server, "POST", f"{target.path}/test")
+        assert (answer["sent"], answer["status"]) == (True, 204) and answer["milliseconds"] >= 0
+        assert sink.taken[-1]["event"]["type"] == "test.ping" and sink.taken[-1]["event"]["data"] == {"target": target.name}
+        assert judged(sink.taken[-1:], target.made["secret"]) == ["good"]
+        sink.answer = lambda event: 503
+        answer = ok(server, "POST", f"{target.path}/test")
+        assert (answer["sent"], answer["status"]) == (False, 503) and answer["error"] == "the receiver answered 503"
+        sink.close()
+        answer = ok(server, "POST", f"{target.path}/test")
+        assert answer["sent"] is False and "status" not in answer and answer["error"]
+        sink.open(sink.port)
+    assert call(server, "POST", "/v1/targets/none/test")[0] == 404
+
+
+@pytest.mark.parametrize("body, field", [
+    ({}, "type"),
+    ({"type": "pigeon", "url": "https://example.org"}, "type"),
+    ({"type": "webhook"}, "url"),
+    ({"type": "webhook", "url": "ftp://example.org"}, "url"),
+    ({"type": "webhook", "url": "https://ann:hush@example.org"}, "url"),
+    ({"type": "webhook", "url": "https://example.org", "secret": "whsec_short"}, "secret"),
+    ({"type": "webhook", "url": "https://example.org", "types": ["cake.*"]}, "types"),
+    ({"type": "webhook", "url": "https://example.org", "types": "user.created"}, "types"),
+    ({"type": "webhook", "url": "https://example.org", "lanes": 0}, "lanes"),
+    ({"type": "webhook", "url": "https://example.org", "lanes": 17}, "lanes"),
+    ({"type": "webhook", "url": "https://example.org", "tries": 101}, "tries"),
+    ({"type": "webhook", "url": "https://example.org", "disableAfter": 59}, "disableAfter"),
+    ({"type": "webhook", "url": "https://example.org", "from": "yesterday"}, "from"),
+    ({"type": "webhook", "url": "https://example.org", "queueUrl": "https://example.org"}, "queueUrl"),
+])
+def test_what_is_wrong_with_a_target_is_said_by_field(server, body, field):
+    status, problem, _ = call(server, "PUT", f"/v1/targets/{name()}", body)
+    assert status in (400, 422) and problem["field"] == field, problem
+    assert "hush" not in json.dumps(problem)
+
+
+def test_names_types_and_places_of_targets_are_checked(server, sink):
+    assert call(server, "PUT", "/v1/targets/a%23b", {"type": "webhook", "url": sink.url})[1]["field"] == "name"
+    with Target(server, sink.url) as target:
+        status, problem, _ = call(server, "PUT", target.path, {"type": "sqs", "queueUrl": "https://sqs.eu-west-1.amazonaws.com/1/q",
+                                                               "accessKeyId": "a", "secretAccessKey": "b"})
+        assert (status, problem["field"]) == (409, "type")
+        changed = ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url + "2", "lanes": 1, "enabled": False})
+        assert (changed["url"], changed["lanes"], changed["enabled"], changed["state"]) == (sink.url + "2", 1, False, "disabled")
+        assert "secret" not in changed
+        assert [each["name"] for each in ok(server, "GET", "/v1/targets")["targets"]] == [target.name]
+    assert call(server, "GET", target.path)[0] == 404 and call(server, "DELETE", target.path)[0] == 404
+
+
+def test_private_addresses_and_plain_http_are_refused_unless_allowed(sink):
+    server = Server()
+    try:
+        status, problem, _ = call(server, "PUT", "/v1/targets/a", {"type": "webhook", "url": sink.url})
+        assert (status, problem["field"]) == (422, "url")
+        for number, url in enumerate(("https://127.0.0.1:1/", "https://localhost:1/", "https://169.254.169.254/", "https://[::1]/", "https://10.0.0.1/")):
+            ok(server, "PUT", f"/v1/targets/t{number}", {"type": "webhook", "url": url})
+            answer = ok(server, "POST", f"/v1/targets/t{number}/test")
+            assert answer["sent"] is False and "status" not in answer, (url, answer)
+    finally:
+        server.close()
+
+
+def test_redirects_are_not_followed(server, sink):
+    other = Sink()
+    sink.answer = lambda event: (302, {"Location": other.url})
+    try:
+        with Target(server, sink.url) as target:
+            answer = ok(server, "POST", f"{target.path}/test")
+            assert (answer["sent"], answer["status"]) == (False, 302) and not other.tries
+    finally:
+        other.close()
+
+
+def test_a_disabled_target_keeps_its_place(server, sink):
+    user = new_user(server)["id"]
+    with Target(server, sink.url) as target:
+        ok(server, "POST", f"/v1/users/{user}/suspend")
+        sink.wait_for(1, subject=user)
+        assert ok(server, "POST", f"{target.path}/disable")["state"] == "disabled"
+        wait_for(lambda: not ok(server, "GET", target.path)["enabled"])
+        tried = len(sink.tries)
+        ok(server, "POST", f"/v1/users/{user}/reactivate")
+        assert ok(server, "POST", f"{target.path}/enable")["enabled"]
+        events = sink.wait_for(2, subject=user)
+        assert [event["type"] for event in events] == ["user.suspended", "user.reactivated"] and len(sink.tries) > tried
+
+
+# ---- what fails ----
+
+
+def poison(user):
+    """The receiver refuses what is about this user."""
+    return lambda event: 422 if event["subject"] == user else 204
+
+
+def test_a_refused_event_goes_to_the_dead_letters_delays_only_its_subject_and_comes_back_by_redrive(server, sink):
+    bad, good = new_user(server)["id"], new_user(server)["id"]
+    sink.answer = poison(bad)
+    with Target(server, sink.url, tries=1) as target:
+        ok(server, "POST", f"/v1/users/{bad}/suspend")
+        ok(server, "POST", f"/v1/users/{bad}/reactivate")
+        ok(server, "POST", f"/v1/users/{good}/suspend")
+        sink.wait_for(1, subject=good)
+        letters = wait_for(lambda: len(found := target.letters()) == 2 and found)
+        assert [each["type"] for each in letters] == ["user.suspended", "user.reactivated"]
+        assert all((each["status"], each["tries"], each["error"]) == (422, 1, "the receiver answered 422") for each in letters)
+        assert target.letters(subject=good) == [] and len(target.letters(subject=bad)) == 2 and target.letters(type="user.created") == []
+        one = ok(server, "GET", f"/v1/dead-letters/{target.name}/{letters[0]['id']}")
+        assert one["event"]["id"] == letters[0]["eventId"] and one["event"]["subject"] == bad
+        shown = target.now()
+        assert shown["deadLetters"] == 2 and shown["lastErrors"][0]["status"] == 422 and shown["lastErrors"][0]["event"]
+        sink.answer = lambda event: 204
+        assert ok(server, "POST", f"/v1/dead-letters/{target.name}/{letters[0]['id']}/redrive") == {"redriven": True}
+        assert sink.wait_for(1, subject=bad)[0]["type"] == "user.suspended"
+        assert call(server, "POST", f"/v1/dead-letters/{target.name}/{letters[0]['id']}/redrive")[0] == 404
+        dry = ok_job(server, {"target": target.name, "dryRun": True})
+        assert dry["progress"]["letters"] == 1 and len(target.letters()) == 1
+        done = ok_job(server, {"target": target.name, "type": "user.reactivated", "subject": bad})
+        assert done["progress"]["redriven"] == 1 and bad not in json.dumps(done)
+        assert [event["type"] for event in sink.wait_for(2, subject=bad)] == ["user.suspended", "user.reactivated"]
+        wait_for(lambda: (now := target.now())["deadLetters"] == now["waiting"] == 0)
+
+
+def ok_job(server, body):
+    status, job, _ = call(server, "POST", "/v1/dead-letters/redrive", body)
+    assert status in (200, 202), job
+    return wait_for(lambda: (now := ok(server, "GET", f"/v1/jobs/{job['id']}"))["state"] == "done" and now)
+
+
+def test_dead_letters_are_paged_deleted_and_their_parameters_checked(server, sink):
+    users = [new_user(server)["id"] for _ in range(5)]
+    sink.answer = lambda event: 400 if event["subject"] in users else 204
+    with Target(server, sink.url, tries=1) as target:
+        for user in users:
+            ok(server, "POST", f"/v1/users/{user}/suspend")
+        wait_for(lambda: len(target.letters()) == 5)
+        seen, cursor = [], ""
+        while True:
+            page = ok(server, "GET", f"/v1/dead-letters?limit=2&target={target.name}{cursor}")
+            seen += [each["id"] for each in page["deadLetters"]]
+            if not page["more"]:
+                break
+            cursor = f"&cursor={page['cursor']}"
+        assert len(seen) == len(set(seen)) == 5
+        for each in seen:
+            assert ok(server, "DELETE", f"/v1/dead-letters/{target.name}/{each}") == {"deleted": True}
+        assert target.letters() == [] and target.now()["deadLetters"] == 0
+    for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("cursor=x", "cursor"), ("target=a%23", "target"), ("type=cake", "type")):
+        assert call(server, "GET", f"/v1/dead-letters?{query}")[1]["field"] == field
+    assert call(server, "GET", "/v1/dead-letters/none/0-1")[0] == 404
+    assert call(server, "GET", "/v1/dead-letters/none/x")[1]["field"] == "id"
+
+
+def test_a_receiver_that_is_gone_disables_its_target_with_an_event_about_it(server, sink):
+    other = Sink()
+    sink.answer = lambda event: 410
+    try:
+        with Target(server, other.url, types=["target.disabled"]), Target(server, sink.url) as target:
+            new_user(server)
+            shown = wait_for(lambda: not (now := target.now())["enabled"] and now)
+            assert "410" in shown["disabledReason"]
+            event = other.wait_for(1, subject=f"target:{target.name}")[0]
+            assert event["data"]["target"] == target.name and "410" in event["data"]["reason"]
+    finally:
+        other.close()
+
+
+def test_keys_see_and_change_only_the_targets_that_they_may(sink):
+    server = Guarded("--private-targets")
+    try:
+        all_of_them = server.make("all", policy(EVERYTHING))
+        one = server.make("one", policy({"Effect": "Allow", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:target/a"},
+                                        {"Effect": "Allow", "Action": ["gatehouse:ListTargets", "gatehouse:ListDeadLetters"], "Resource": "*"},
+                                        {"Effect": "Deny", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:target/b"}))
+        body = {"type": "webhook", "url": sink.url}
+        for each in "ab":
+            assert keyed(server, all_of_them, "PUT", f"/v1/targets/{each}", body)[0] == 201
+        assert keyed(server, one, "GET", "/v1/targets/a")[0] == 200 and keyed(server, one, "PUT", "/v1/targets/a", body)[0] == 200
+        for method, path in (("GET", ""), ("DELETE", ""), ("PUT", ""), ("POST", "/enable"), ("POST", "/disable"), ("POST", "/test"), ("POST", "/rotate-secret")):
+            status, _ = keyed(server, one, method, f"/v1/targets/b{path}", body if method == "PUT" else None)
+            assert status == 403, (method, path)
+        for method, path in (("GET", "0-1"), ("DELETE", "0-1"), ("POST", "0-1/redrive")):
+            assert keyed(server, one, method, f"/v1/dead-letters/b/{path}")[0] == 403
+        assert keyed(server, one, "POST", "/v1/dead-letters/redrive", {"target": "b"})[0] == 403
+        assert keyed(server, one, "POST", "/v1/dead-letters/redrive", {})[0] == 403
+        assert [each["name"] for each in keyed(server, one, "GET", "/v1/targets")[1]["targets"]] == ["a"]
+    finally:
+        stop(server.process)
+
+
+def test_metrics_tell_of_each_target(server, sink):
+    with Target(server, sink.url) as target:
+        new_user(server)
+        sink.wait_for(1)
+
+        def shown():
+            text = server.v1.send("GET", "/metrics", b"", {}).body.decode()
+            found = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if f'target="{target.name}"' in line}
+            return found.get(f'gatehouse_target_deliveries_total{{target="{target.name}",result="sent"}}', 0) >= 1 and found
+
+        found = wait_for(shown)
+        assert found[f'gatehouse_target_state{{target="{target.name}"}}'] == 0
+        for metric in ("lag_events", "lag_seconds", "waiting", "dead_letters"):
+            assert f'gatehouse_target_{metric}{{target="{target.name}"}}' in found
