@@ -99,9 +99,10 @@ struct jwt {
 	struct bytes       issuer;          /* empty: there is none */
 
 	/* set by jwt_check_claims */
-	struct bytes subject, id, client, use; /* sub, jti, client_id or azp, token_use; all but sub may be empty */
-	int64_t      expires_us, issued_us;    /* rounded down */
-	int64_t      not_before_us;            /* rounded up; 0: always */
+	struct bytes subject, id, client,
+	        use;                   /* sub, jti, client_id or azp, token_use; all but sub may be empty */
+	int64_t expires_us, issued_us; /* rounded down */
+	int64_t not_before_us;         /* rounded up; 0: always */
 };
 
 /* TOKEN_VALID: it can be read. The text must outlive *out. */
