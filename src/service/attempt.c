@@ -15,8 +15,8 @@ struct recording {
 	struct err            *err;
 };
 
-/* Left for the device that is remembered, and locks. */
-enum { CHANGES_SPARE = 4 };
+/* Left for the device that is remembered, and for locks with what is told of them. */
+enum { CHANGES_SPARE = 16 };
 
 /* ---- history: what a row remembers of the attempts behind it, in one short text ---- */
 

@@ -110,6 +110,36 @@ void changes_keep(struct changes *c, struct bytes table, struct item item, const
 	    TABLE_TRANSACT_MAX);
 }
 
+static void attach(struct changes *c, struct table_write w)
+{
+	if (c->attached_count % 4 == 0) {
+		struct table_write *larger = arena_array(c->arena, c->attached_count + 4, sizeof(*larger));
+
+		if (c->attached_count > 0)
+			memcpy(larger, c->attached, c->attached_count * sizeof(*larger));
+		c->attached = larger;
+	}
+	c->attached[c->attached_count++] = w;
+	c->event_rows++;
+}
+
+void changes_attach_put(struct changes *c, enum service_table which, struct item item)
+{
+	attach(c, (struct table_write){.kind = TABLE_PUT, .table = c->tables->names[which], .item = item});
+}
+
+void changes_attach_delete(struct changes *c, enum service_table which, struct item key)
+{
+	attach(c, (struct table_write){.kind = TABLE_DELETE, .table = c->tables->names[which], .key = key});
+}
+
+static void attached_add(struct changes *c)
+{
+	for (uint32_t i = 0; i < c->attached_count; i++)
+		add(c, c->attached[i], TABLE_TRANSACT_MAX);
+	c->attached_count = 0;
+}
+
 const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
                                        struct bytes sk)
 {
@@ -248,9 +278,11 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err)
 {
-	bool          nothing = c->count == 0 && c->events == NULL && (t->alone || !c->certain);
+	bool nothing = c->count == 0 && c->attached_count == 0 && c->events == NULL &&
+	               (t->alone || !c->certain);
 	enum err_code rc;
 
+	attached_add(c);
 	if (c->events != NULL && events_add(c, t, err) != ERR_NONE)
 		return err->code;
 	if (c->too_many)

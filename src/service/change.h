@@ -51,6 +51,9 @@ struct changes {
 	uint32_t                   event_rows;   /* that they will take */
 	uint32_t                   published;    /* how many were, in the commit */
 	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
+	struct table_write        *attached;     /* see changes_attach_put */
+	uint32_t                   attached_count;
+	int64_t                    due_s; /* the first lock that it sets ends then; 0: it sets none that ends */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;
@@ -71,6 +74,11 @@ void changes_delete(struct changes *c, struct bytes table, struct item key, cons
 
 /* The same for the answer that is kept with what it answers, and for events: there is always room for them. */
 void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
+
+/* Rows that go along with events, and of which a service knows nothing: they come into the list when it is committed. They take
+ * room as events do. */
+void changes_attach_put(struct changes *c, enum service_table which, struct item item);
+void changes_attach_delete(struct changes *c, enum service_table which, struct item key);
 
 /* The change of that row, if there is one. */
 const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,

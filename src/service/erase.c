@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "service/event.h"
+#include "service/lock_event.h"
 #include "service/revocation.h"
 #include "service/row.h"
 #include "service/scan.h"
@@ -136,9 +137,14 @@ enum err_code erase_rows(struct context *ctx, const struct erase_partition *q, s
 	enum err_code             rc = q->table == TABLE_AUTH_STATE ? ctx_query(ctx, &query, &r, err)
 	                                                            : ctx_query_in(ctx, q->table, &query, &r, err);
 
-	for (uint32_t i = 0; rc == ERR_NONE && i < r.count && job_room(ctx) > 0; i++) {
+	for (uint32_t i = 0; rc == ERR_NONE && i < r.count; i++) {
 		struct bytes sk = row_text(&r.items[i], "SK");
 
+		if (job_room(ctx) < 1 + lock_changed_rows(ctx, &r.items[i]))
+			break;
+
+		if (q->table == TABLE_AUTH_STATE)
+			lock_changed(ctx, &r.items[i], NULL, LOCK_CLEARED_BY_ERASURE);
 		if (q->but.len == 0 || !bytes_equal(sk, q->but))
 			ctx_delete(ctx, q->table, row_key_two(ctx->arena, q->pk, sk));
 	}

@@ -112,10 +112,13 @@ void ctx_publish(struct context *ctx, const struct event *e)
 
 void ctx_published(struct context *ctx)
 {
-	const struct event_post *post = &ctx->services->event_post;
+	const struct event_post  *post = &ctx->services->event_post;
+	const struct expiry_post *expiry = &ctx->services->expiry_post;
 
 	if (ctx->changes.published > 0 && post->wake != NULL)
 		post->wake(post->ctx);
+	if (ctx->changes.due_s > 0 && expiry->due != NULL)
+		expiry->due(expiry->ctx, ctx->changes.due_s);
 }
 
 /* ---- subjects that are erased ---- */

@@ -4,6 +4,7 @@
 #include "json/base64.h"
 #include "service/account.h"
 #include "service/identifier.h"
+#include "service/lock_event.h"
 #include "service/row.h"
 
 bool lock_holds(const struct item *row, int64_t now_us)
@@ -186,8 +187,10 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 {
 	struct lock_new set = *lock;
 	struct bytes    sk = key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier);
+	struct item     row;
 	struct term     term;
 	struct looked   old;
+	bool            held;
 
 	/* An attempt has looked at its subject's account before it came to this. */
 	if (lock->cause.len == 0 && account_writable(ctx, lock->pk, err) != ERR_NONE)
@@ -196,11 +199,15 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 		return err->code;
 	if (term.duration_s > 0)
 		term.ends_s = ctx->now_s + term.duration_s;
-	if (old.found && lock_holds(&old.item, ctx->now_us)) {
+	held = old.found && lock_holds(&old.item, ctx->now_us);
+	if (held) {
 		term_keep(&term, &old.item);
 		set = persons_kept(lock, &old.item);
+	} else if (lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE) {
+		return err->code;
 	}
-	ctx_put(ctx, TABLE_AUTH_STATE, lock_row(ctx, &set, sk, &term));
+	row = lock_row(ctx, &set, sk, &term);
+	ctx_put(ctx, TABLE_AUTH_STATE, lock_changed(ctx, held ? &old.item : NULL, &row, NULL));
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
 	                        .until_s = term.ends_s,
@@ -224,8 +231,10 @@ enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, 
 	*held = lock.found && lock_holds(&lock.item, ctx->now_us);
 	if (was.found)
 		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, level));
-	if (lock.found)
+	if (lock.found) {
+		lock_changed(ctx, &lock.item, NULL, LOCK_CLEARED_BY_PERSON);
 		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, sk));
+	}
 	return ERR_NONE;
 }
 
@@ -448,6 +457,15 @@ static uint32_t unlock_max(const struct context *ctx, const struct lock_search *
 	return q->limit < most ? q->limit : most;
 }
 
+/* The rest did not fit: it is on the next page. */
+static void cleared_until(struct lock_page *out, uint32_t count)
+{
+	out->count = count;
+	out->more = true;
+	out->last_pk = out->list[count - 1].pk;
+	out->last_sk = out->list[count - 1].sk;
+}
+
 enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, struct lock_page *out,
                            struct err *err)
 {
@@ -458,6 +476,12 @@ enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, str
 	if (locks_find(ctx, &bounded, out, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < out->count; i++) {
+		uint32_t rows = CLEARED_ROWS - ctx->table->alone + lock_changed_rows(ctx, &out->list[i].row);
+
+		if (i > 0 && changes_room(&ctx->changes) < rows) {
+			cleared_until(out, i);
+			break;
+		}
 		if (q->subject_count == 0) /* what a scan found may have changed already */
 			ctx_found(ctx, &out->list[i].row);
 		if (lock_clear(ctx, out->list[i].pk, out->list[i].sk, &held, err) != ERR_NONE)

@@ -2,6 +2,7 @@
 #include "service/reservation.h"
 
 #include "json/base64.h"
+#include "service/lock_event.h"
 #include "service/row.h"
 
 void reservation_name(struct bytes id, char name[RESERVATION_NAME_CHARS])
@@ -333,8 +334,10 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 			u->r->removed[u->r->removed_count++] =
 			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
 	} else if (left) {
-		ctx_put(u->ctx, TABLE_AUTH_STATE, old);
+		ctx_put(u->ctx, TABLE_AUTH_STATE,
+		        lock_changed(u->ctx, now->found ? &now->item : NULL, &old, LOCK_CLEARED_BY_SUCCESS));
 	} else if (now->found) {
+		lock_changed(u->ctx, &now->item, NULL, LOCK_CLEARED_BY_SUCCESS);
 		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
 	}
 	return ERR_NONE;

@@ -26,11 +26,18 @@ struct event_settings {
 	struct document_holder policy; /* struct event_policy; none: the usual one */
 	_Atomic uint64_t       on;     /* its types, for whoever only asks whether one is on */
 	uint32_t shards; /* of the log: by subject, and never changed while there are events; 0: 1 */
+	_Atomic int64_t expiries_told_s; /* of all locks that ended until then it was told (lock_event.h) */
 };
 
 /* Who is told that events were committed. All zeros: nobody is. Any thread; must not block. */
 struct event_post {
 	void (*wake)(void *ctx);
+	void *ctx;
+};
+
+/* Who is told that a lock was set which ends by itself. All zeros: nobody is. Any thread; must not block. */
+struct expiry_post {
+	void (*due)(void *ctx, int64_t until_s);
 	void *ctx;
 };
 
@@ -83,6 +90,7 @@ struct services {
 	struct event_settings        events;
 	struct event_post            event_post;
 	struct target_post           target_post;
+	struct expiry_post           expiry_post;
 	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
 	const struct provider_calls *provider_calls; /* NULL: nobody can be called */
 	_Atomic int64_t token_age_s; /* the longest that tokens of any issuer are taken; 0: TOKEN_AGE_S */

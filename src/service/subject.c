@@ -5,6 +5,7 @@
 #include "service/assess.h"
 #include "service/row.h"
 #include "service/lock.h"
+#include "service/lock_event.h"
 
 static bool ends_with(struct bytes text, const char *end)
 {
@@ -108,10 +109,12 @@ static void row_clear(struct resetting *r, const struct item *row)
 		r->out->kept++;
 		return;
 	}
-	if (r->out->count + r->out->devices >= RESET_ROWS_MAX || changes_room(&r->ctx->changes) == 0) {
+	if (r->out->count + r->out->devices >= RESET_ROWS_MAX ||
+	    changes_room(&r->ctx->changes) < 1 + lock_changed_rows(r->ctx, row)) {
 		r->out->more = true;
 		return;
 	}
+	lock_changed(r->ctx, row, NULL, LOCK_CLEARED_BY_RESET);
 	r->out->cleared[r->out->count++] = (struct reset_row){sk, count_of_row(row)};
 	ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(a, r->q->subject, sk));
 }

@@ -11,8 +11,12 @@
 #include "json/yaml.h"
 #include "rough_store.h"
 #include "service/attempt.h"
+#include "service/event_log.h"
 #include "service/row.h"
 #include "service/services.h"
+
+/* Holds the name of a file: then suites run with all events on, and what they publish is written there. */
+#define EVENTS_VARIABLE "GATEHOUSE_EVENTS"
 
 struct service {
 	struct fixture         f;
@@ -87,10 +91,47 @@ static inline void service_open(struct service *s, const char *yaml)
 	identifier_key_init(&s->all.identifiers, secret);
 	s->device_keys = device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1);
 	service_rules(s, yaml);
+	if (getenv(EVENTS_VARIABLE) != NULL)
+		s->all.events.on = EVENT_ALL;
+}
+
+/* Every event that was published, a line of JSON each, to the end of the file. */
+static inline void events_dump(struct service *s, const char *path)
+{
+	struct table_query_result log = fixture_ok(&s->f, "Scan",
+	                                           "{'TableName':'gatehouse-events','FilterExpression':"
+	                                           "'begins_with(PK, :p)','ExpressionAttributeValues':"
+	                                           "{':p':{'S':'LOG#'}}}")
+	                                        .query;
+	FILE *file = fopen(path, "a");
+
+	assert_non_null(file);
+	for (uint32_t i = 0; i < log.count; i++) {
+		struct json_writer w;
+		struct buf         line;
+
+		buf_init(&line, &s->f.arena);
+		json_writer_init(&w, &line);
+		event_write_json(&w, &log.items[i]);
+		fprintf(file, "%.*s\n", (int)line.len, (const char *)line.data);
+	}
+	fclose(file);
+}
+
+static inline bool has_events(struct service *s)
+{
+	struct table_list_result tables = fixture_ok(&s->f, "ListTables", "{}").list;
+
+	for (uint32_t i = 0; i < tables.count; i++)
+		if (bytes_is(tables.names[i], "gatehouse-events"))
+			return true;
+	return false;
 }
 
 static inline void service_close(struct service *s)
 {
+	if (getenv(EVENTS_VARIABLE) != NULL && has_events(s))
+		events_dump(s, getenv(EVENTS_VARIABLE));
 	document_release(&s->rules->base);
 	document_release(&s->device_keys->base);
 	rough_close_if_open(s->rough);

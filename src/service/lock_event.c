@@ -1,0 +1,379 @@
+/* Lock events: see lock_event.h. */
+#include "service/lock_event.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/crypto.h"
+#include "json/base64.h"
+#include "service/event.h"
+#include "service/limit.h"
+#include "service/lock.h"
+#include "service/row.h"
+
+enum { DUE_HASH_BYTES = 18, DUE_HASH_CHARS = DUE_HASH_BYTES / 3 * 4, DUE_TIME_DIGITS = 12 };
+
+#define ROW_DUE "due" /* of a lock: the second in the key of its due row */
+
+static bool is_heeded(struct bytes sk)
+{
+	struct bytes type = key_split(sk).type;
+
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_SOURCE_LOCK);
+}
+
+/* ---- events ---- */
+
+static const char *scope_name(struct bytes pk, struct bytes sk)
+{
+	static const char *const names[] = {[REACH_SUBJECT] = "subject",
+	                                    [REACH_QUALIFIER] = "method",
+	                                    [REACH_PAIR] = "subject_and_source",
+	                                    [REACH_SOURCE] = "source"};
+	enum lock_reach          reach = REACH_SUBJECT;
+
+	lock_reach(pk, sk, &reach);
+	return names[reach];
+}
+
+static struct bytes time_of(struct arena *a, int64_t time_s)
+{
+	char *text = arena_alloc(a, LIMIT_TIME_TEXT);
+
+	limit_time_format(time_s * 1000000, text);
+	return (struct bytes){text, LIMIT_TIME_TEXT};
+}
+
+static void text_add(struct row *row, const char *name, struct bytes text)
+{
+	if (text.len > 0)
+		row_set_text(row, name, text);
+}
+
+/* Which lock, and until when. The qualifier of a lock by source is the source's hash. */
+static void which_add(struct context *ctx, const struct event *e, struct bytes sk, struct row *data)
+{
+	struct key_parts p = key_split(sk);
+
+	row_set_text(data, "journey", p.journey);
+	row_set_text(data, "name", p.classifier);
+	row_set_text(data, "scope", bytes_of(scope_name(e->subject, sk)));
+	if (!bytes_is(p.type, KEY_SOURCE_LOCK))
+		text_add(data, "method", p.qualifier);
+	else if (ctx_publishes_personal(ctx, e->type))
+		text_add(data, "source", p.qualifier);
+}
+
+static void until_add(struct context *ctx, int64_t until_s, struct row *data)
+{
+	if (until_s > 0)
+		row_set_text(data, "until", time_of(ctx->arena, until_s));
+}
+
+/* Who set it is told by name only where personal data may be: it is whatever the caller said. */
+static void cause_add(struct context *ctx, const struct item *lock, struct row *data)
+{
+	row_set_text(data, "setBy", lock_is_persons(lock) ? BYTES("person") : BYTES("rule"));
+	text_add(data, "cause", row_text(lock, "cause"));
+	if (!lock_is_persons(lock))
+		row_set_i64(data, "policyVersion", row_i64(lock, "policy_version", 0));
+	if (lock_is_persons(lock) && ctx_publishes_personal(ctx, EVENT_LOCK_SET)) {
+		text_add(data, "person", row_text(lock, "set_by"));
+		text_add(data, "reason", row_text(lock, "reason"));
+	}
+}
+
+static void lock_publish(struct context *ctx, enum event_type type, const struct item *lock, const char *why)
+{
+	struct event e = {.type = type, .subject = row_text(lock, "PK")};
+	struct row   data;
+
+	if (!ctx_publishes(ctx, type))
+		return;
+	row_init(&data, ctx->arena);
+	which_add(ctx, &e, row_text(lock, "SK"), &data);
+	text_add(&data, "kind", row_text(lock, "block_type"));
+	until_add(ctx, row_i64(lock, "ttl", 0), &data);
+	if (type == EVENT_LOCK_SET)
+		cause_add(ctx, lock, &data);
+	else
+		row_set_text(&data, "why", bytes_of(why));
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
+}
+
+static void expired_publish(struct context *ctx, const struct item *due)
+{
+	struct event e = {.type = EVENT_LOCK_EXPIRED, .subject = row_text(due, "subject")};
+	struct row   data;
+
+	if (!ctx_publishes(ctx, e.type))
+		return;
+	row_init(&data, ctx->arena);
+	which_add(ctx, &e, row_text(due, "lock"), &data);
+	text_add(&data, "kind", row_text(due, "kind"));
+	until_add(ctx, row_i64(due, "until", 0), &data);
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
+}
+
+/* ---- due rows ---- */
+
+static struct bytes due_partition(struct arena *a, uint32_t shard)
+{
+	return arena_printf(a, "DUE#%u", shard);
+}
+
+/* Of a subject: FNV-1a, as the log's shards. */
+static uint32_t due_shard(struct bytes subject)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < subject.len; i++)
+		hash = (hash ^ (uint8_t)subject.data[i]) * UINT64_C(0x100000001b3);
+	return (uint32_t)((hash >> 32) % DUE_SHARDS);
+}
+
+static struct bytes lock_hash(struct arena *a, struct bytes pk, struct bytes sk)
+{
+	struct bytes key = arena_printf(a, "%zu:%.*s%.*s", pk.len, BYTES_ARG(pk), BYTES_ARG(sk));
+	uint8_t      digest[SHA256_BYTES];
+	char        *text = arena_alloc(a, DUE_HASH_CHARS);
+
+	sha256(key, digest);
+	base64_url_write((struct bytes){(const char *)digest, DUE_HASH_BYTES}, text);
+	return (struct bytes){text, DUE_HASH_CHARS};
+}
+
+static struct item due_key(struct arena *a, const struct item *lock, int64_t until_s)
+{
+	struct bytes pk = row_text(lock, "PK"), hash = lock_hash(a, pk, row_text(lock, "SK"));
+
+	return row_key_two(a, due_partition(a, due_shard(pk)),
+	                   arena_printf(a, "%0*" PRIi64 "#%.*s", DUE_TIME_DIGITS, until_s, BYTES_ARG(hash)));
+}
+
+static void due_put(struct context *ctx, const struct item *lock, int64_t until_s)
+{
+	struct item key = due_key(ctx->arena, lock, until_s);
+	struct row  row;
+
+	row_from(&row, ctx->arena, &key);
+	row_set_text(&row, "subject", row_text(lock, "PK"));
+	row_set_text(&row, "lock", row_text(lock, "SK"));
+	text_add(&row, "kind", row_text(lock, "block_type"));
+	row_set_i64(&row, "until", until_s);
+	changes_attach_put(&ctx->changes, TABLE_EVENTS, row_item(&row));
+	if (ctx->changes.due_s == 0 || until_s < ctx->changes.due_s)
+		ctx->changes.due_s = until_s;
+}
+
+static void due_remove(struct context *ctx, const struct item *lock, int64_t until_s)
+{
+	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, until_s));
+}
+
+/* (1) */
+static struct item due_move(struct context *ctx, const struct item *old, const struct item *next)
+{
+	int64_t    was_s = old == NULL ? 0 : row_i64(old, ROW_DUE, 0);
+	int64_t    until_s = next == NULL ? 0 : row_i64(next, "ttl", 0);
+	struct row row;
+
+	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED))
+		until_s = 0;
+	if (was_s > 0 && was_s != until_s)
+		due_remove(ctx, old, was_s);
+	if (until_s > 0)
+		due_put(ctx, next, until_s);
+	if (next == NULL || row_i64(next, ROW_DUE, 0) == until_s)
+		return next == NULL ? (struct item){NULL, 0} : *next;
+	row_from(&row, ctx->arena, next);
+	if (until_s > 0)
+		row_set_i64(&row, ROW_DUE, until_s);
+	else
+		row_remove(&row, ROW_DUE);
+	return row_item(&row);
+}
+
+struct item lock_changed(struct context *ctx, const struct item *old, const struct item *next,
+                         const char *why)
+{
+	bool        held = old != NULL && lock_holds(old, ctx->now_us);
+	bool        holds = next != NULL && lock_holds(next, ctx->now_us);
+	struct item row;
+
+	if (!is_heeded(row_text(next != NULL ? next : old, "SK")))
+		return next == NULL ? (struct item){NULL, 0} : *next;
+	row = due_move(ctx, held ? old : NULL, holds ? next : NULL);
+	if (holds)
+		lock_publish(ctx, EVENT_LOCK_SET, next, NULL);
+	else if (held)
+		lock_publish(ctx, EVENT_LOCK_CLEARED, old, why);
+	return holds || next == NULL ? row : *next;
+}
+
+/* The event, its number, the head of the log, and among others a look at the number before an erasure. */
+uint32_t lock_changed_rows(const struct context *ctx, const struct item *row)
+{
+	uint32_t event = ctx_publishes(ctx, EVENT_LOCK_CLEARED) ? (ctx->table->alone ? 3 : 4) : 0;
+	uint32_t due = row_i64(row, ROW_DUE, 0) > 0 ? 1 : 0;
+
+	return is_heeded(row_text(row, "SK")) && lock_holds(row, ctx->now_us) ? event + due : 0;
+}
+
+/* ---- reading them ---- */
+
+/* Those of a shard, from one second to another. */
+static enum err_code due_query(struct context *ctx, uint32_t shard, const int64_t from_to[2],
+                               struct table_query_result *r, struct err *err)
+{
+	struct arena             *a = ctx->arena;
+	struct expr_key_condition key = row_prefix(due_partition(a, shard), (struct bytes){NULL, 0});
+	struct table_query        q = {.key = &key, .consistent = true, .limit = DUE_PAGE};
+
+	key.range_name = BYTES("SK");
+	key.range_kind = RANGE_BETWEEN;
+	key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, from_to[0]));
+	key.high = value_string(arena_printf(a, "%0*" PRIi64 "#~", DUE_TIME_DIGITS, from_to[1]));
+	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
+}
+
+/* Removes a due row, and tells of it. The commit depends on the row, so that nobody else does too. (2) */
+static enum err_code due_end(struct context *ctx, const struct item *row, bool *told, struct err *err)
+{
+	struct looked seen;
+
+	looked_init(&seen, row_text(row, "PK"), row_text(row, "SK"));
+	if (ctx_look_in(ctx, TABLE_EVENTS, &seen, err) != ERR_NONE)
+		return err->code;
+	*told = seen.found;
+	if (!seen.found)
+		return ERR_NONE;
+	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_key_two(ctx->arena, seen.pk, seen.sk));
+	expired_publish(ctx, &seen.item);
+	return ERR_NONE;
+}
+
+static bool is_of(const struct item *due, struct bytes hash)
+{
+	struct bytes sk = row_text(due, "SK");
+
+	return sk.len == DUE_TIME_DIGITS + 1 + DUE_HASH_CHARS &&
+	       memcmp(sk.data + DUE_TIME_DIGITS + 1, hash.data, hash.len) == 0;
+}
+
+/* From where due rows may still be: those before were told of, by this process. */
+static int64_t told_until(const struct context *ctx)
+{
+	int64_t told_s = atomic_load_explicit(&ctx->services->events.expiries_told_s, memory_order_relaxed);
+
+	return told_s > DUE_MARGIN_S ? told_s - DUE_MARGIN_S : 0;
+}
+
+enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err)
+{
+	int64_t                   from_to[2] = {told_until(ctx), ctx->now_s};
+	struct table_query_result r = {0};
+	struct bytes              hash;
+	bool                      told;
+
+	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || !is_heeded(sk) || ctx_lacks(ctx, TABLE_EVENTS))
+		return ERR_NONE;
+	hash = lock_hash(ctx->arena, pk, sk);
+	for (uint32_t seen = 0; seen < DUE_OVERDUE_MAX; seen += r.count) {
+		if (due_query(ctx, due_shard(pk), from_to, &r, err) != ERR_NONE)
+			return err->code;
+		for (uint32_t i = 0; i < r.count; i++) {
+			if (is_of(&r.items[i], hash)) /* there is no second one: this very call sees to that */
+				return due_end(ctx, &r.items[i], &told, err);
+			from_to[0] = row_i64(&r.items[i], "until", from_to[0]);
+		}
+		if (!r.more || r.count == 0)
+			break;
+	}
+	return ERR_NONE;
+}
+
+/* ---- the worker's ---- */
+
+static struct due due_of(const struct item *row)
+{
+	return (struct due){.pk = row_text(row, "PK"),
+	                    .sk = row_text(row, "SK"),
+	                    .subject = row_text(row, "subject"),
+	                    .lock = row_text(row, "lock"),
+	                    .until_s = row_i64(row, "until", 0)};
+}
+
+static int compare(const void *x, const void *y)
+{
+	const struct due *a = x, *b = y;
+
+	return bytes_compare(a->sk, b->sk);
+}
+
+/* The seconds that all shards were read up to: those of a full page end earlier. What comes after waits, to be in order. */
+static void page_cut(struct due_page *p, int64_t whole_s)
+{
+	while (p->count > 0 && p->list[p->count - 1].until_s > whole_s)
+		p->count--;
+}
+
+enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *out, struct err *err)
+{
+	int64_t                   from_to[2] = {from_s, INT64_C(999999999999)}, whole_s = ctx->now_s;
+	struct table_query_result r;
+
+	out->count = 0;
+	out->more = false;
+	out->next_s = 0;
+	for (uint32_t shard = 0; shard < DUE_SHARDS; shard++) {
+		int64_t last_s = 0;
+
+		if (due_query(ctx, shard, from_to, &r, err) != ERR_NONE)
+			return err->code;
+		for (uint32_t i = 0; i < r.count; i++) {
+			struct due d = due_of(&r.items[i]);
+
+			last_s = d.until_s;
+			if (d.until_s <= ctx->now_s)
+				out->list[out->count++] = d;
+			else if (out->next_s == 0 || d.until_s < out->next_s)
+				out->next_s = d.until_s;
+			if (d.until_s > ctx->now_s)
+				break;
+		}
+		if (r.more && last_s <= ctx->now_s) {
+			out->more = true;
+			whole_s = last_s < whole_s ? last_s : whole_s;
+		}
+	}
+	qsort(out->list, out->count, sizeof(out->list[0]), compare);
+	page_cut(out, whole_s);
+	return ERR_NONE;
+}
+
+/* Somebody may have written the lock's row without us: one that holds still has not expired. */
+enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err)
+{
+	struct looked lock;
+	struct row    key;
+	int64_t       until_s;
+
+	*told = false;
+	if (ctx_look(ctx, d->subject, d->lock, &lock, err) != ERR_NONE)
+		return err->code;
+	until_s = lock.found ? row_i64(&lock.item, "ttl", 0) : 0;
+	row_init(&key, ctx->arena);
+	row_set_text(&key, "PK", d->pk);
+	row_set_text(&key, "SK", d->sk);
+	if (d->until_s > ctx->now_s)
+		return ERR_NONE;
+	if (!lock.found || !lock_holds(&lock.item, ctx->now_us))
+		return due_end(ctx, &key.item, told, err);
+	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_item(&key));
+	if (until_s > 0)
+		due_put(ctx, &lock.item, until_s);
+	return ERR_NONE;
+}

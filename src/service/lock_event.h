@@ -1,0 +1,65 @@
+/* Lock events: what is told of locks, and the rows that say which lock will expire when. Rows of the table gatehouse-events:
+ *
+ *   DUE#7   001794789304#<hash>   subject, lock (its sort key), kind, until    a lock that holds until then
+ *
+ * The hash is that of the lock's key; the number of the partition follows from the subject.
+ *
+ * What always holds
+ * (1) Whoever changes or removes the row of a lock calls lock_changed in the same commit. So a due row is there exactly as long as its
+ *     lock, if lock.expired was on when the lock was set; the lock's row says so (`due`, the second).
+ * (2) The commit that publishes lock.expired removes the due row: nothing is told twice, and nothing of a lock that was cleared or
+ *     prolonged meanwhile.
+ * (3) What is told of one lock is in order: if it expired and nobody has told so yet, the commit that sets it anew tells that first.
+ *
+ * Only locks that are heeded are told of: those of rules in shadow mode are not. */
+#ifndef SERVICE_LOCK_EVENT_H
+#define SERVICE_LOCK_EVENT_H
+
+#include "service/context.h"
+
+enum {
+	DUE_SHARDS = 16,
+	DUE_PAGE = 64,        /* of one shard, read at a time */
+	DUE_OVERDUE_MAX = 512, /* rows that setting a lock looks through: more wait only after a long outage */
+	DUE_MARGIN_S = 60,    /* a due row may come so much later than its time: clocks differ, commits take time */
+};
+
+/* Why a lock ended before its time. */
+#define LOCK_CLEARED_BY_PERSON  "person"  /* DELETE, PUT, or a bulk unlock */
+#define LOCK_CLEARED_BY_RESET   "reset"   /* of the subject */
+#define LOCK_CLEARED_BY_SUCCESS "success" /* of the attempt that had set it when it began */
+#define LOCK_CLEARED_BY_ERASURE "erased"  /* with all else of the user */
+
+/* The row of a lock becomes `next`; NULL: it is removed. old: as it was read; NULL: there was none, or it held no more. Returns
+ * the row to put: `next`, with what the due row needs. `why` is one of the above, if no lock is left. */
+struct item lock_changed(struct context *ctx, const struct item *old, const struct item *next,
+                         const char *why);
+
+/* How many rows of a commit it takes to tell that this lock was cleared, at most. 0 if it is no lock that is told of. */
+uint32_t lock_changed_rows(const struct context *ctx, const struct item *row);
+
+/* A lock that is not there is to be set: tells that it expired, if nobody has. (3) */
+enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err);
+
+/* ---- for the worker that tells of locks that have expired ---- */
+
+struct due {
+	struct bytes pk, sk;        /* of the due row */
+	struct bytes subject, lock; /* the key of the lock */
+	int64_t      until_s;
+};
+
+struct due_page {
+	struct due list[DUE_SHARDS * DUE_PAGE]; /* by time, and of one second by key */
+	uint32_t   count;
+	bool       more;    /* others are due too */
+	int64_t    next_s;  /* when the first that is not due yet will be; 0: there is none */
+};
+
+/* Those that are due now, of all shards, not before from_s. */
+enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *out, struct err *err);
+
+/* Tells of one, unless it is not due, or told, or its lock was changed. *told: it was. Adds to the changes. */
+enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err);
+
+#endif

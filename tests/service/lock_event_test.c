@@ -1,0 +1,513 @@
+/* What is told of locks: that they are set, cleared and expired, each once and in order, on every path that touches a lock. The numbers are
+ * those of lock_event.h. */
+#include "service/resetting.h"
+
+#include "service/lock.h"
+#include "service/lock_event.h"
+#include "service/reservation.h"
+
+#define RULES                                                                                                \
+	"locks: {STANDARD: {duration: 900}, SHORT: {duration: 60}, PERMANENT: {permanent: true}}\n"          \
+	"journeys:\n"                                                                                        \
+	"  SIGN_IN:\n"                                                                                       \
+	"    types:\n"                                                                                       \
+	"      PASSWORD_ENTRY: {max: 3, life: 7200, clears: []}\n"                                           \
+	"      CODE: {max_each: 2, max: 9, qualifier: method, life: 7200, lock: SHORT}\n"                    \
+	"      SOURCES: {max: 9, max_from_source: 2, max_of_source: 4, life: 7200, lock: SHORT}\n"           \
+	"      SHADOWED: {max: 2, life: 7200, shadow: true}\n"                                               \
+	"      EVER: {max: 2, life: 7200, lock: PERMANENT}\n"                                                \
+	"resets:\n"                                                                                          \
+	"  PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY, SIGN_IN/CODE]}\n"
+
+static void open_all_on(struct service *s)
+{
+	service_open(s, RULES);
+	s->all.events.on = EVENT_ALL & ~event_types_of(BYTES("attempt.*"));
+}
+
+/* ---- what was told, a line each: "lock.set alice PASSWORD_ENTRY rule", "lock.cleared alice PASSWORD_ENTRY reset" ---- */
+
+static struct table_query_result log_of(struct service *s)
+{
+	struct table_query_result none = {0};
+
+	if (!has_events(s))
+		return none;
+	return fixture_ok(&s->f, "Query",
+	                  "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	                  "'ExpressionAttributeValues':{':p':{'S':'LOG#0'}}}")
+	        .query;
+}
+
+static const struct item *data_of(const struct item *event)
+{
+	const struct value *data = item_get(event, BYTES("data"));
+
+	assert_non_null(data);
+	return &data->map;
+}
+
+static const char *story(struct service *s)
+{
+	struct table_query_result log = log_of(s);
+	struct buf                out;
+
+	buf_init(&out, &s->f.arena);
+	for (uint32_t i = 0; i < log.count; i++) {
+		const struct item *data = data_of(&log.items[i]);
+		struct bytes       how = row_text(data, "why").len > 0 ? row_text(data, "why") : row_text(data, "setBy");
+
+		buf_add_bytes(&out, arena_printf(&s->f.arena, "%s%.*s %.*s%s%.*s", i == 0 ? "" : "; ",
+		                                 BYTES_ARG(row_text(&log.items[i], "type")),
+		                                 BYTES_ARG(row_text(data, "name")), how.len > 0 ? " " : "",
+		                                 BYTES_ARG(how)));
+	}
+	buf_add_byte(&out, '\0');
+	return (const char *)out.data;
+}
+
+/* Rows DUE#…, of all shards. */
+static struct table_query_result dues(struct service *s)
+{
+	struct table_query_result none = {0};
+
+	if (!has_events(s))
+		return none;
+	return fixture_ok(&s->f, "Scan",
+	                  "{'TableName':'gatehouse-events','FilterExpression':'begins_with(PK, :p)',"
+	                  "'ExpressionAttributeValues':{':p':{'S':'DUE#'}}}")
+	        .query;
+}
+
+/* ---- calls ---- */
+
+struct telling {
+	struct turn turn;
+	struct due  due;
+	bool        told;
+};
+
+static enum err_code tell_run(struct turn *turn, struct err *err)
+{
+	struct telling *t = (struct telling *)turn;
+
+	return due_tell(&turn->ctx, &t->due, &t->told, err);
+}
+
+struct reading {
+	struct turn     turn;
+	struct due_page page;
+};
+
+static enum err_code read_run(struct turn *turn, struct err *err)
+{
+	return dues_read(&turn->ctx, 0, &((struct reading *)turn)->page, err);
+}
+
+/* What the worker does. Returns how many were told. */
+static uint32_t tell_all(struct service *s)
+{
+	struct reading *r = arena_zalloc(&s->f.arena, sizeof(*r));
+	uint32_t        told = 0;
+
+	do {
+		turn_take(s, &r->turn, read_run);
+		for (uint32_t i = 0; i < r->page.count; i++) {
+			struct telling t = {.due = r->page.list[i]};
+
+			turn_take(s, &t.turn, tell_run);
+			told += t.told;
+		}
+	} while (r->page.count > 0 && r->page.more);
+	return told;
+}
+
+struct lock_turn {
+	struct turn     turn;
+	struct lock_new lock;
+	struct verdict  verdict;
+	bool            held;
+};
+
+static enum err_code add_run(struct turn *turn, struct err *err)
+{
+	struct lock_turn *l = (struct lock_turn *)turn;
+
+	return lock_add(&turn->ctx, &l->lock, &l->verdict, err);
+}
+
+static enum err_code clear_run(struct turn *turn, struct err *err)
+{
+	struct lock_turn *l = (struct lock_turn *)turn;
+
+	return lock_clear(&turn->ctx, l->lock.pk,
+	                  key_name(turn->ctx.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier),
+	                  &l->held, err);
+}
+
+static struct lock_turn person(struct service *s, const char *subject, int64_t duration_s)
+{
+	return (struct lock_turn){.lock = {.pk = bytes_of(subject),
+	                                   .journey = BYTES("SIGN_IN"),
+	                                   .type = BYTES(KEY_LOCK),
+	                                   .name = BYTES("PASSWORD_ENTRY"),
+	                                   .kind = rules_kind(s->rules, BYTES("STANDARD")),
+	                                   .set_by = BYTES("sue"),
+	                                   .reason = BYTES("called in"),
+	                                   .duration_s = duration_s}};
+}
+
+static void person_sets(struct service *s, const char *subject, int64_t duration_s)
+{
+	struct lock_turn l = person(s, subject, duration_s);
+
+	turn_take(s, &l.turn, add_run);
+}
+
+static void person_clears(struct service *s, const char *subject)
+{
+	struct lock_turn l = person(s, subject, 0);
+
+	turn_take(s, &l.turn, clear_run);
+}
+
+struct step {
+	struct turn           turn;
+	struct attempt        q;
+	struct begin_result   begun;
+	struct attempt_result r;
+};
+
+static enum err_code begin_run(struct turn *turn, struct err *err)
+{
+	struct step *step = (struct step *)turn;
+
+	return attempt_begin(&turn->ctx, &step->q, BYTES("one"), &step->begun, err);
+}
+
+static enum err_code finish_run(struct turn *turn, struct err *err)
+{
+	struct step       *step = (struct step *)turn;
+	struct reservation r;
+
+	if (reservation_find(&turn->ctx, BYTES("one"), turn->s->rules, &r, err) != ERR_NONE)
+		return err->code;
+	return attempt_finish(&turn->ctx, &r, OUTCOME_SUCCESS, &step->r, err);
+}
+
+/* ---- one by one ---- */
+
+TEST(lock_events, tell_that_a_rule_set_a_lock_and_that_it_expired_at_that_second)
+{
+	struct service            s;
+	struct table_query_result log;
+	const struct item        *data;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 3, .type = "PASSWORD_ENTRY");
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule");
+	at(&s, 899);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 900);
+	assert_int_equal(tell_all(&s), 1);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.expired PASSWORD_ENTRY");
+	assert_int_equal(dues(&s).count, 0);
+	log = log_of(&s);
+	assert_bytes(row_text(&log.items[0], "subject"), "alice");
+	data = data_of(&log.items[0]);
+	assert_bytes(row_text(data, "journey"), "SIGN_IN");
+	assert_bytes(row_text(data, "kind"), "STANDARD");
+	assert_bytes(row_text(data, "scope"), "subject");
+	assert_bytes(row_text(data, "cause"), "SIGN_IN/PASSWORD_ENTRY");
+	assert_bytes(row_text(data, "until"), "2026-09-10T00:41:40Z");
+	data = data_of(&log.items[1]);
+	assert_bytes(row_text(data, "until"), "2026-09-10T00:41:40Z");
+	assert_bytes(row_text(data, "kind"), "STANDARD");
+	assert_bytes(row_text(&log.items[1], "time"), "2026-09-10T00:41:40.000000Z");
+	service_close(&s);
+}
+
+TEST(lock_events, of_a_lock_that_a_person_set_cleared_or_prolonged_follow_it)
+{
+	struct service s;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	person_sets(&s, "alice", 200); /* prolonged: the first end is none */
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 150);
+	assert_int_equal(tell_all(&s), 0);
+	person_clears(&s, "alice");
+	person_clears(&s, "alice");
+	assert_int_equal(dues(&s).count, 0);
+	at(&s, 300);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person; lock.set PASSWORD_ENTRY person; "
+	                               "lock.cleared PASSWORD_ENTRY person");
+	service_close(&s);
+}
+
+TEST(lock_events, name_the_person_and_the_source_only_where_personal_data_may_be)
+{
+	struct event_policy *policy;
+	struct service       s;
+	const struct item   *data;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	FAIL_TIMES(&s, 2, .type = "SOURCES", .ip = "192.0.2.7");
+	data = data_of(&log_of(&s).items[0]);
+	assert_null(item_get(data, BYTES("person")));
+	assert_null(item_get(data, BYTES("reason")));
+	data = data_of(&log_of(&s).items[1]);
+	assert_bytes(row_text(data, "scope"), "subject_and_source");
+	assert_null(item_get(data, BYTES("source")));
+
+	policy = document_make(sizeof(*policy));
+	policy->on = policy->personal = EVENT_ALL;
+	policy->source = BYTES("gatehouse");
+	document_holder_init(&s.all.events.policy);
+	document_put(&s.all.events.policy, &policy->base);
+	person_sets(&s, "bob", 100);
+	FAIL_TIMES(&s, 2, .subject = "bob", .type = "SOURCES", .ip = "192.0.2.8");
+	data = data_of(&log_of(&s).items[2]);
+	assert_bytes(row_text(data, "person"), "sue");
+	assert_bytes(row_text(data, "reason"), "called in");
+	data = data_of(&log_of(&s).items[3]);
+	assert_true(identifier_is(row_text(data, "source"), IDENTIFIER_IP));
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
+
+TEST(lock_events, of_permanent_locks_have_no_end_and_those_of_shadow_rules_are_not_told)
+{
+	struct service s;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "SHADOWED");
+	assert_string_equal(story(&s), "");
+	FAIL_TIMES(&s, 2, .type = "EVER");
+	assert_string_equal(story(&s), "lock.set EVER rule");
+	assert_null(item_get(data_of(&log_of(&s).items[0]), BYTES("until")));
+	assert_int_equal(dues(&s).count, 0);
+	service_close(&s);
+}
+
+TEST(lock_events, a_reset_clears_locks_with_their_due_rows)
+{
+	struct service      s;
+	struct reset_result r;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 3, .type = "PASSWORD_ENTRY");
+	FAIL_TIMES(&s, 2, .type = "CODE", .method_type = "SMS");
+	assert_int_equal(dues(&s).count, 2);
+	r = reset(&s);
+	assert_int_equal(r.count, 2);
+	assert_int_equal(dues(&s).count, 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.set CODE rule; "
+	                               "lock.cleared PASSWORD_ENTRY reset; lock.cleared CODE reset");
+	service_close(&s);
+}
+
+TEST(lock_events, a_success_takes_back_the_lock_that_its_begin_set)
+{
+	struct service s;
+	struct step    step;
+
+	open_all_on(&s);
+	FAIL_TIMES(&s, 2, .type = "PASSWORD_ENTRY");
+	step = (struct step){.q = attempt_of(&s, &(struct try){.type = "PASSWORD_ENTRY"})};
+	turn_take(&s, &step.turn, begin_run);
+	assert_true(step.begun.locked);
+	assert_int_equal(dues(&s).count, 1);
+	turn_take(&s, &step.turn, finish_run);
+	assert_int_equal(dues(&s).count, 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY rule; lock.cleared PASSWORD_ENTRY success");
+	service_close(&s);
+}
+
+/* (3) */
+TEST(lock_events, a_lock_that_expired_untold_is_told_first_when_it_is_set_anew)
+{
+	struct service s;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	at(&s, 500); /* nobody was there to tell */
+	person_sets(&s, "alice", 100);
+	assert_int_equal(dues(&s).count, 1);
+	assert_int_equal(tell_all(&s), 0);
+	at(&s, 600);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person; lock.expired PASSWORD_ENTRY; "
+	                               "lock.set PASSWORD_ENTRY person; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+TEST(lock_events, that_are_late_come_in_the_order_in_which_the_locks_expired)
+{
+	enum { MANY = 3 * DUE_PAGE };
+	struct service            s;
+	struct table_query_result log;
+	struct bytes              before = BYTES("");
+
+	open_all_on(&s);
+	for (int i = 0; i < MANY; i++)
+		person_sets(&s, arena_printf(&s.f.arena, "s%d%c", i, '\0').data, 100 + (i * 37) % MANY);
+	at(&s, 1000);
+	assert_int_equal(tell_all(&s), MANY);
+	log = log_of(&s);
+	assert_int_equal(log.count, 2 * MANY);
+	for (uint32_t i = MANY; i < log.count; i++) {
+		struct bytes until = row_text(data_of(&log.items[i]), "until");
+
+		assert_true(bytes_compare(before, until) <= 0);
+		before = until;
+	}
+	service_close(&s);
+}
+
+TEST(lock_events, of_rows_that_others_wrote_follow_what_is_in_the_table)
+{
+	struct service s;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	row_put(&s, arena_printf(&s.f.arena,
+	                         "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
+	                         "'count':{'N':'1'},'ttl':{'N':'%d'}}%c",
+	                         START_S + 300, '\0')
+	                    .data);
+	at(&s, 200);
+	assert_int_equal(tell_all(&s), 0); /* it holds */
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 300);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person; lock.expired PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+TEST(lock_events, of_expiry_that_is_switched_off_cost_no_row_and_locks_from_before_lose_theirs)
+{
+	struct service s;
+	struct item    row;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	person_sets(&s, "bob", 100);
+	s.all.events.on &= ~EVENT_BIT(EVENT_LOCK_EXPIRED);
+	person_sets(&s, "carol", 100);
+	assert_true(row_find(&s, BYTES("carol"), BYTES("SIGN_IN#LOCK#PASSWORD_ENTRY"), &row));
+	assert_null(item_get(&row, BYTES("due")));
+	assert_int_equal(dues(&s).count, 2);
+	person_clears(&s, "alice");
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 100);
+	tell_all(&s);
+	assert_int_equal(dues(&s).count, 0);
+	assert_null(strstr(story(&s), "expired"));
+	service_close(&s);
+}
+
+/* ---- all of it, at random: what was told says which locks hold, and due rows are those of the locks that will end ---- */
+
+enum { PEOPLE = 3, MOVES = 400 };
+
+static const char *const people[PEOPLE] = {"alice", "bob", "carol"};
+
+struct lock_told {
+	struct bytes subject, name, method;
+	bool         holds;
+};
+
+/* What a reader of the log believes. */
+static uint32_t believed(struct service *s, struct lock_told *locks)
+{
+	struct table_query_result log = log_of(s);
+	uint32_t                  count = 0, j;
+
+	for (uint32_t i = 0; i < log.count; i++) {
+		const struct item *e = &log.items[i], *data = data_of(e);
+		struct bytes       method = row_text(data, "method"), name = row_text(data, "name");
+		bool               set = bytes_is(row_text(e, "type"), "lock.set");
+
+		for (j = 0; j < count; j++)
+			if (bytes_equal(locks[j].subject, row_text(e, "subject")) &&
+			    bytes_equal(locks[j].name, name) && bytes_equal(locks[j].method, method))
+				break;
+		if (j == count)
+			locks[count++] = (struct lock_told){.subject = row_text(e, "subject"), name, method, false};
+		assert_true(set || locks[j].holds); /* nothing ends that did not begin */
+		locks[j].holds = set;
+	}
+	return count;
+}
+
+static void assert_told(struct service *s)
+{
+	struct lock_told *locks = arena_array(&s->f.arena, 64, sizeof(*locks));
+	uint32_t          count = believed(s, locks), holding = 0, ending = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct bytes sk = key_name(&s->f.arena, BYTES("SIGN_IN"), BYTES(KEY_LOCK), locks[i].name, locks[i].method);
+		struct item  row;
+		bool         there = row_find(s, locks[i].subject, sk, &row) &&
+		             lock_holds(&row, engine_now_us(s->f.engine));
+
+		assert_int_equal(there, locks[i].holds);
+		holding += there;
+		ending += there && row_i64(&row, "ttl", 0) > 0;
+	}
+	assert_int_equal(dues(s).count, ending);
+}
+
+static void move_one(struct service *s, struct random *r)
+{
+	const char *who = people[random_below(r, PEOPLE)];
+
+	switch (random_below(r, 8)) {
+	case 0:
+	case 1:
+		FAIL(s, .subject = who, .type = "PASSWORD_ENTRY");
+		break;
+	case 2:
+	case 3:
+		FAIL(s, .subject = who, .type = "CODE", .method_type = random_below(r, 2) == 0 ? "SMS" : "APP");
+		break;
+	case 4:
+		person_sets(s, who, 1 + (int64_t)random_below(r, 1000));
+		break;
+	case 5:
+		person_clears(s, who);
+		break;
+	case 6:
+		FAIL(s, .subject = who, .type = "EVER");
+		break;
+	case 7:
+		reset(s);
+		break;
+	}
+}
+
+TEST(lock_events, say_which_locks_hold_whatever_was_done_and_however_late_expiries_are_told)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct service s;
+		struct random  r = {seed};
+		int64_t        now_s = 0;
+
+		open_all_on(&s);
+		for (int i = 0; i < MOVES; i++) {
+			move_one(&s, &r);
+			if (random_below(&r, 3) == 0)
+				at(&s, now_s += (int64_t)random_below(&r, 200));
+			if (random_below(&r, 4) == 0) {
+				tell_all(&s);
+				assert_told(&s);
+			}
+		}
+		service_close(&s);
+	}
+}
