@@ -2,6 +2,7 @@
 #include "service/attempt.h"
 
 #include "base/buf.h"
+#include "service/attempt_event.h"
 #include "service/row.h"
 #include "service/lock.h"
 #include "service/reservation.h"
@@ -312,7 +313,11 @@ static enum err_code count_all(struct recording *r)
 	if (r->now->lane.open && lane_count(r) != ERR_NONE)
 		return r->err->code;
 	r->out->counted = r->ctx->changes.count > before;
-	return ERR_NONE;
+	if (r->q->reservation.len > 0 || !r->out->counted) /* begun: told when it is finished */
+		return ERR_NONE;
+	attempt_near_limit(r->ctx, r->q, &r->out->nearest);
+	return r->outcome == OUTCOME_FAILURE ? attempt_new_source(r->ctx, r->q, r->outcome, r->err)
+	                                     : ERR_NONE;
 }
 
 /* ---- success ---- */
@@ -446,6 +451,8 @@ static enum err_code succeed(struct recording *r)
 	    reservation_take_back(r->ctx, r->q->finishing, clears_own(r->q->rule), r->err) != ERR_NONE)
 		return r->err->code;
 	if (device_remember(r) != ERR_NONE) /* first: what is cleared takes the room that is left */
+		return r->err->code;
+	if (attempt_new_source(r->ctx, r->q, OUTCOME_SUCCESS, r->err) != ERR_NONE)
 		return r->err->code;
 	if (clears_own(r->q->rule))
 		own_clear(r);

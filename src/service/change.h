@@ -53,7 +53,7 @@ struct changes {
 	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;
-	int64_t                    due_s; /* the first lock that it sets ends then; 0: it sets none that ends */
+	int64_t due_s; /* the first lock that it sets ends then; 0: it sets none that ends */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;

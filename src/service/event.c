@@ -241,6 +241,14 @@ static void digits_write(char *to, int count, int64_t number)
 		to[i] = (char)('0' + number % 10);
 }
 
+struct bytes event_seconds_text(struct arena *a, int64_t time_s)
+{
+	char *text = arena_alloc(a, LIMIT_TIME_TEXT);
+
+	limit_time_format(time_s * 1000000, text);
+	return (struct bytes){text, LIMIT_TIME_TEXT};
+}
+
 static struct bytes time_text(struct arena *a, int64_t now_us)
 {
 	char *text = arena_alloc(a, EVENT_TIME_CHARS);

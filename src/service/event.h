@@ -57,6 +57,10 @@ const struct event_policy *ctx_event_policy(struct context *ctx);
 /* document_kind's changed: what is switched on is what the policy in force says. ctx: the struct event_settings. */
 void event_settings_changed(void *ctx);
 
+/* ---- texts ---- */
+
+struct bytes event_seconds_text(struct arena *a, int64_t time_s); /* "2026-09-10T00:26:40Z" */
+
 /* ---- keys of rows ---- */
 
 struct bytes event_log_key(struct arena *a, uint32_t shard);         /* "LOG#0" */

@@ -7,7 +7,6 @@
 #include "base/crypto.h"
 #include "json/base64.h"
 #include "service/event.h"
-#include "service/limit.h"
 #include "service/lock.h"
 #include "service/row.h"
 
@@ -36,14 +35,6 @@ static const char *scope_name(struct bytes pk, struct bytes sk)
 	return names[reach];
 }
 
-static struct bytes time_of(struct arena *a, int64_t time_s)
-{
-	char *text = arena_alloc(a, LIMIT_TIME_TEXT);
-
-	limit_time_format(time_s * 1000000, text);
-	return (struct bytes){text, LIMIT_TIME_TEXT};
-}
-
 static void text_add(struct row *row, const char *name, struct bytes text)
 {
 	if (text.len > 0)
@@ -67,7 +58,7 @@ static void which_add(struct context *ctx, const struct event *e, struct bytes s
 static void until_add(struct context *ctx, int64_t until_s, struct row *data)
 {
 	if (until_s > 0)
-		row_set_text(data, "until", time_of(ctx->arena, until_s));
+		row_set_text(data, "until", event_seconds_text(ctx->arena, until_s));
 }
 
 /* Who set it is told by name only where personal data may be: it is whatever the caller said. */
@@ -285,7 +276,8 @@ enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk
 		if (due_query(ctx, due_shard(pk), from_to, &r, err) != ERR_NONE)
 			return err->code;
 		for (uint32_t i = 0; i < r.count; i++) {
-			if (is_of(&r.items[i], hash)) /* there is no second one: this very call sees to that */
+			if (is_of(&r.items[i],
+			          hash)) /* there is no second one: this very call sees to that */
 				return due_end(ctx, &r.items[i], &told, err);
 			from_to[0] = row_i64(&r.items[i], "until", from_to[0]);
 		}

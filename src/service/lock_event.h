@@ -19,9 +19,11 @@
 
 enum {
 	DUE_SHARDS = 16,
-	DUE_PAGE = 64,        /* of one shard, read at a time */
-	DUE_OVERDUE_MAX = 512, /* rows that setting a lock looks through: more wait only after a long outage */
-	DUE_MARGIN_S = 60,    /* a due row may come so much later than its time: clocks differ, commits take time */
+	DUE_PAGE = 64, /* of one shard, read at a time */
+	DUE_OVERDUE_MAX =
+	        512, /* rows that setting a lock looks through: more wait only after a long outage */
+	DUE_MARGIN_S =
+	        60, /* a due row may come so much later than its time: clocks differ, commits take time */
 };
 
 /* Why a lock ended before its time. */
@@ -52,8 +54,8 @@ struct due {
 struct due_page {
 	struct due list[DUE_SHARDS * DUE_PAGE]; /* by time, and of one second by key */
 	uint32_t   count;
-	bool       more;    /* others are due too */
-	int64_t    next_s;  /* when the first that is not due yet will be; 0: there is none */
+	bool       more;   /* others are due too */
+	int64_t    next_s; /* when the first that is not due yet will be; 0: there is none */
 };
 
 /* Those that are due now, of all shards, not before from_s. */

@@ -91,13 +91,37 @@ static struct value counts_value(struct context *ctx, const struct notification 
 	return (struct value){.type = VALUE_M, .map = row_item(&counts)};
 }
 
+/* Of the notification as a whole: it was sent if one device or more may have it. */
+static void end_publish(struct context *ctx, const struct notification *n)
+{
+	int64_t sent = n->counts[PUSH_ACCEPTED] + n->counts[PUSH_DELIVERED] + n->counts[PUSH_UNCONFIRMED];
+	struct event e = {.type = sent > 0 ? EVENT_PUSH_SENT : EVENT_PUSH_FAILED, .subject = n->user};
+	struct row   data;
+
+	if (!ctx_publishes(ctx, e.type) || n->messages == 0)
+		return;
+	if (e.subject.len == 0)
+		e.subject = arena_printf(ctx->arena, "notification:%.*s", BYTES_ARG(n->id));
+	row_init(&data, ctx->arena);
+	row_set_text(&data, "notificationId", n->id);
+	set_text(&data, "platform", n->platform);
+	row_set_i64(&data, "messages", n->messages);
+	row_set(&data, "counts", counts_value(ctx, n));
+	if (n->errors.count > 0)
+		row_set(&data, "errors", (struct value){.type = VALUE_M, .map = n->errors});
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
+}
+
 void notification_put(struct context *ctx, struct notification *n)
 {
 	struct row row;
 
 	n->updated_at = user_time(ctx->arena, ctx->now_us);
-	if (notification_ended(n) && n->ended_at.len == 0)
+	if (notification_ended(n) && n->ended_at.len == 0) {
 		n->ended_at = n->updated_at;
+		end_publish(ctx, n);
+	}
 	if (n->listed && n->counts[PUSH_QUEUED] + n->counts[PUSH_SENDING] == 0)
 		n->message = (struct bytes){NULL, 0}; /* (2) */
 	row_from(&row, ctx->arena, &n->row);

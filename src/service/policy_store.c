@@ -12,6 +12,7 @@
 #include "json/json.h"
 #include "json/write.h"
 #include "json/yaml.h"
+#include "service/event.h"
 #include "service/rules.h"
 
 struct policy_store {
@@ -405,6 +406,22 @@ enum err_code policy_store_load(struct policy_store *s, struct context *ctx, str
 	return ERR_NONE;
 }
 
+static void change_publish(struct context *ctx, const char *kind, const struct policy_version *next)
+{
+	struct event e = {.type = EVENT_POLICY_CHANGED};
+	struct row   data;
+
+	if (!ctx_publishes(ctx, e.type))
+		return;
+	e.subject = arena_printf(ctx->arena, "policy:%s", kind);
+	row_init(&data, ctx->arena);
+	row_set_text(&data, "name", bytes_of(kind));
+	row_set_i64(&data, "version", next->version);
+	row_set_text(&data, "origin", bytes_of(document_origin_name(next->origin)));
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
+}
+
 enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err)
 {
 	struct document      *d;
@@ -422,6 +439,7 @@ enum err_code policy_store_change(struct context *ctx, const struct policy_chang
 		        "If-Match: not the current version; GET the policies again for the current ETag");
 	next.version = p->read + 1;
 	policy_rows_replace(ctx, p->kind->name, PLACE_PUT, &old, &next);
+	change_publish(ctx, p->kind->name, &next);
 	return ERR_NONE;
 }
 
@@ -457,8 +475,10 @@ static enum err_code keep_one(struct context *ctx, const struct document_kind *k
 
 	if (policy_rows_newest(ctx, kind->name, PLACE_FILE, &old, err) != ERR_NONE)
 		return err->code;
-	if (d->origin == DOCUMENT_FILE && !(old.found && old.version == next.version))
+	if (d->origin == DOCUMENT_FILE && !(old.found && old.version == next.version)) {
 		policy_rows_replace(ctx, kind->name, PLACE_FILE, &old, &next);
+		change_publish(ctx, kind->name, &next);
+	}
 	return ERR_NONE;
 }
 

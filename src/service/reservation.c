@@ -2,6 +2,7 @@
 #include "service/reservation.h"
 
 #include "json/base64.h"
+#include "service/attempt_event.h"
 #include "service/lock_event.h"
 #include "service/row.h"
 
@@ -431,7 +432,10 @@ static enum err_code finish_failure(struct context *ctx, struct reservation *r, 
 	                               .device_revoked = spent};
 	assessment_show(&now, r->q.rule, &out->nearest);
 	state_put(ctx, r, "failure");
-	return ERR_NONE;
+	if (!out->counted)
+		return ERR_NONE;
+	attempt_near_limit(ctx, &r->q, &out->nearest);
+	return attempt_new_source(ctx, &r->q, OUTCOME_FAILURE, err);
 }
 
 static enum err_code finish_success(struct context *ctx, struct reservation *r, struct attempt_result *out,

@@ -91,6 +91,7 @@ enum err_code tables_index_ensure(const struct service_tables *tables, struct ta
  *   ACCOUNT_INTERVENTION#APPLIED#LATEST                    when the last intervention was applied
  *   ACCOUNT_INTERVENTION#RESET#PASSWORD                    when the password was last reset; and IDENTITY: proved again
  *   EMAIL_FRAUD#STATE#BLOCKED                              and PENDING, ALLOWED
+ *   SOURCE#SEEN#RECENT                                     where a subject's attempts came from (attempt_event.h)
  *
  *   RESERVATION                                            under ATTEMPT#…: an attempt that was begun
  *   RIGHT_SINCE#pk#sk                                      under ATTEMPT#…: how many in a count that a lock removed were right
@@ -112,6 +113,7 @@ enum err_code tables_index_ensure(const struct service_tables *tables, struct ta
 #define KEY_APPLIED      "APPLIED"
 #define KEY_RESET        "RESET"
 #define KEY_INTERVENTION "ACCOUNT_INTERVENTION"
+#define KEY_SEEN         "SEEN"
 #define KEY_EMAIL_FRAUD  "EMAIL_FRAUD"
 
 /* The key of a state that is known beforehand; key_state makes the others. */

@@ -264,10 +264,10 @@ static void rule_name_read(struct reader *r, struct rule *rule, struct fields *f
 /* Under these the program keeps something else than a rule's counts. */
 static bool classifier_type_taken(struct bytes name)
 {
-	static const char *const taken[] = {KEY_LOCK,         KEY_SHADOW_LOCK, KEY_LOCK_LEVEL,
-	                                    KEY_SOURCE_COUNT, KEY_SOURCE_LOCK, KEY_DEVICE_COUNT,
-	                                    KEY_DEVICE_LOCK,  KEY_STATE,       KEY_COOKIE,
-	                                    KEY_APPLIED,      KEY_RESET,       KEY_ISSUED};
+	static const char *const taken[] = {
+	        KEY_LOCK,         KEY_SHADOW_LOCK, KEY_LOCK_LEVEL, KEY_SOURCE_COUNT, KEY_SOURCE_LOCK,
+	        KEY_DEVICE_COUNT, KEY_DEVICE_LOCK, KEY_STATE,      KEY_COOKIE,       KEY_APPLIED,
+	        KEY_RESET,        KEY_ISSUED,      KEY_SEEN};
 
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		if (bytes_is(name, taken[i]))

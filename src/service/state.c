@@ -2,6 +2,7 @@
 #include "service/state.h"
 #include "service/account.h"
 
+#include "service/event.h"
 #include "service/row.h"
 
 struct flag_row {
@@ -30,6 +31,45 @@ const char *const state_family_names[] = {"intervention", "email_fraud", NULL};
 const char *intervention_name(enum intervention_flag flag)
 {
 	return flags[flag].name;
+}
+
+/* ---- what is told ---- */
+
+struct state_change {
+	struct bytes      subject;
+	enum state_family family;
+	const char       *set[STATES_MAX], *cleared[STATES_MAX];
+	int               set_count, cleared_count;
+	int64_t           until_s; /* 0: it does not end by itself */
+};
+
+static struct value names_value(struct arena *a, const char *const *names, int count)
+{
+	struct value v = {.type = VALUE_L,
+	                  .list = {arena_array(a, (size_t)count, sizeof(struct value)), (uint32_t)count}};
+
+	for (int i = 0; i < count; i++)
+		v.list.items[i] = value_string(bytes_of(names[i]));
+	return v;
+}
+
+static void state_publish(struct context *ctx, const struct state_change *c)
+{
+	struct event e = {.type = EVENT_STATE_CHANGED, .subject = c->subject};
+	struct row   data;
+
+	if (!ctx_publishes(ctx, e.type) || c->set_count + c->cleared_count == 0)
+		return;
+	row_init(&data, ctx->arena);
+	row_set_text(&data, "family", bytes_of(state_family_names[c->family]));
+	if (c->set_count > 0)
+		row_set(&data, "set", names_value(ctx->arena, c->set, c->set_count));
+	if (c->cleared_count > 0)
+		row_set(&data, "cleared", names_value(ctx->arena, c->cleared, c->cleared_count));
+	if (c->until_s > 0)
+		row_set_text(&data, "until", event_seconds_text(ctx->arena, c->until_s));
+	e.data = row_item(&data);
+	ctx_publish(ctx, &e);
 }
 
 /* ---- interventions ---- */
@@ -159,8 +199,9 @@ enum err_code demand_meet(struct context *ctx, struct bytes subject, enum interv
 {
 	enum intervention_flag other =
 	        demand == INTERVENTION_RESET ? INTERVENTION_REPROVE : INTERVENTION_RESET;
-	struct arena      *a = ctx->arena;
-	struct demand_rows r;
+	struct state_change told = {.subject = subject, .family = FAMILY_INTERVENTION};
+	struct arena       *a = ctx->arena;
+	struct demand_rows  r;
 
 	if (ctx_look(ctx, subject, flag_key(a, demand), &r.demand, err) != ERR_NONE ||
 	    ctx_look(ctx, subject, flag_key(a, other), &r.other, err) != ERR_NONE ||
@@ -168,10 +209,15 @@ enum err_code demand_meet(struct context *ctx, struct bytes subject, enum interv
 		return err->code;
 	out->demand_ended = r.demand.found;
 	out->suspension_ended = suspension_ends(&r);
-	if (r.demand.found)
+	if (r.demand.found) {
 		state_delete(ctx, &r.demand);
-	if (out->suspension_ended)
+		told.cleared[told.cleared_count++] = flags[demand].name;
+	}
+	if (out->suspension_ended) {
 		state_delete(ctx, &r.suspension);
+		told.cleared[told.cleared_count++] = flags[INTERVENTION_SUSPENDED].name;
+	}
+	state_publish(ctx, &told);
 	return met_note(ctx, subject, demand, &r.demand, err);
 }
 
@@ -276,6 +322,19 @@ static enum err_code flags_apply(struct applying *p)
 	return ERR_NONE;
 }
 
+/* What was asked for and is so now, and what is no longer. */
+static void flags_publish(struct applying *p)
+{
+	struct state_change told = {.subject = p->q->subject, .family = FAMILY_INTERVENTION};
+
+	for (int i = 0; i < INTERVENTION_COUNT; i++)
+		if (p->out->flags[i] && p->q->flags[i] == FLAG_ON)
+			told.set[told.set_count++] = flags[i].name;
+		else if (!p->out->flags[i] && p->rows[i].found)
+			told.cleared[told.cleared_count++] = flags[i].name;
+	state_publish(p->ctx, &told);
+}
+
 enum err_code intervention_apply(struct context *ctx, const struct intervention *q,
                                  struct intervention_result *out, struct err *err)
 {
@@ -285,7 +344,12 @@ enum err_code intervention_apply(struct context *ctx, const struct intervention 
 	if (account_writable(ctx, q->subject, err) != ERR_NONE || latest_advance(&p) != ERR_NONE ||
 	    rows_look(&p) != ERR_NONE)
 		return err->code;
-	return out->applied ? flags_apply(&p) : ERR_NONE;
+	if (!out->applied)
+		return ERR_NONE;
+	if (flags_apply(&p) != ERR_NONE)
+		return err->code;
+	flags_publish(&p);
+	return ERR_NONE;
 }
 
 /* ---- email fraud ---- */
@@ -294,9 +358,13 @@ enum err_code intervention_apply(struct context *ctx, const struct intervention 
 enum err_code email_fraud_set(struct context *ctx, const struct email_fraud_new *q, int64_t *until_s,
                               struct err *err)
 {
-	enum email_fraud state = q->state;
-	struct bytes     subject = q->subject;
-	struct row       row;
+	enum email_fraud    state = q->state;
+	struct bytes        subject = q->subject;
+	struct state_change told = {.subject = subject,
+	                            .family = FAMILY_EMAIL_FRAUD,
+	                            .set = {email_fraud_names[state]},
+	                            .set_count = 1};
+	struct row          row;
 
 	*until_s = state == EMAIL_FRAUD_DENY ? ctx->now_s + q->duration_s : 0;
 	if (account_writable(ctx, subject, err) != ERR_NONE)
@@ -318,6 +386,8 @@ enum err_code email_fraud_set(struct context *ctx, const struct email_fraud_new 
 		row_set_i64(&row, "ttl", *until_s);
 	}
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+	told.until_s = *until_s;
+	state_publish(ctx, &told);
 	return ERR_NONE;
 }
 
@@ -326,8 +396,9 @@ enum err_code email_fraud_set(struct context *ctx, const struct email_fraud_new 
 enum err_code states_clear(struct context *ctx, struct bytes subject, enum state_family family,
                            struct states_cleared *out, struct err *err)
 {
-	bool fraud = family == FAMILY_EMAIL_FRAUD;
-	int  states = fraud ? (int)EMAIL_FRAUD_STATE_COUNT : (int)INTERVENTION_COUNT;
+	struct state_change told = {.subject = subject, .family = family};
+	bool                fraud = family == FAMILY_EMAIL_FRAUD;
+	int                 states = fraud ? (int)EMAIL_FRAUD_STATE_COUNT : (int)INTERVENTION_COUNT;
 
 	out->count = 0;
 	if (account_writable(ctx, subject, err) != ERR_NONE)
@@ -341,9 +412,11 @@ enum err_code states_clear(struct context *ctx, struct bytes subject, enum state
 			return err->code;
 		if (!row.found)
 			continue;
+		told.cleared[told.cleared_count++] = fraud ? email_fraud_names[i] : flags[i].name;
 		out->names[out->count++] = fraud ? email_fraud_names[i] : flags[i].name;
 		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, subject, sk));
 	}
+	state_publish(ctx, &told);
 	return ERR_NONE;
 }
 

@@ -97,14 +97,19 @@ static enum err_code email_get(struct context *ctx, const struct email_entry *q,
 	return ERR_NONE;
 }
 
-/* An event tells which address by its id: nothing that is passed on holds the address itself. */
-static void publish(struct context *ctx, enum event_type type, struct bytes user, struct bytes email_id)
+/* An event tells which address by its id. The address itself is in it only where the policy allows personal data. */
+static void publish(struct context *ctx, enum event_type type, struct bytes user,
+                    const struct user_email *email)
 {
 	struct event e = {.type = type, .subject = user};
 	struct row   data;
 
+	if (!ctx_publishes(ctx, type))
+		return;
 	row_init(&data, ctx->arena);
-	row_set_text(&data, "emailId", email_id);
+	row_set_text(&data, "emailId", email->id);
+	if (email->email.len > 0 && ctx_publishes_personal(ctx, type))
+		row_set_text(&data, "email", email->email);
 	e.data = row_item(&data);
 	ctx_publish(ctx, &e);
 }
@@ -244,7 +249,7 @@ static void claim_new(const struct adding *a)
 	code_give(a, &row, id, ends_s);
 	if (a->marks)
 		marker_put(a->ctx, a->q->user, &a->out->email, ends_s);
-	publish(a->ctx, EVENT_EMAIL_ADDED, a->q->user, id);
+	publish(a->ctx, EVENT_EMAIL_ADDED, a->q->user, &(struct user_email){.id = id, .email = a->q->email});
 }
 
 /* Counts the request, and looks whose the address is. Refused: nothing more is to be done. */
@@ -356,11 +361,11 @@ static void prefer(struct context *ctx, struct user *u, struct row *email, const
 	user_put(ctx, u, &profile);
 }
 
-static void claim_delete(struct context *ctx, struct bytes user, struct bytes email_id)
+static void claim_delete(struct context *ctx, struct bytes user, const struct user_email *e)
 {
 	ctx_delete(ctx, TABLE_USERS,
-	           row_key_two(ctx->arena, user_key(ctx->arena, user), email_key(ctx->arena, email_id)));
-	publish(ctx, EVENT_EMAIL_REMOVED, user, email_id);
+	           row_key_two(ctx->arena, user_key(ctx->arena, user), email_key(ctx->arena, e->id)));
+	publish(ctx, EVENT_EMAIL_REMOVED, user, e);
 }
 
 /* (6) A proof takes the place of a claim, whose row goes with its marker (1). */
@@ -371,8 +376,11 @@ static enum err_code claim_evict(struct context *ctx, const struct looked *marke
 
 	if (email_look(ctx, user, email_id, &other, err) != ERR_NONE)
 		return err->code;
-	if (other.found && !is_true(&other.item, "isVerified"))
-		claim_delete(ctx, user, email_id);
+	if (other.found && !is_true(&other.item, "isVerified")) {
+		struct user_email claim = email_of(&other.item);
+
+		claim_delete(ctx, user, &claim);
+	}
 	return ERR_NONE;
 }
 
@@ -394,9 +402,9 @@ static void entry_take(struct context *ctx, struct user *u, struct email_verdict
 	out->outcome = ENTRY_RIGHT;
 	out->email = email_put(ctx, &row);
 	marker_put(ctx, u->id, &e, 0);
-	publish(ctx, EVENT_EMAIL_VERIFIED, u->id, e.id);
+	publish(ctx, EVENT_EMAIL_VERIFIED, u->id, &e);
 	if (first)
-		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, u->id, e.id);
+		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, u->id, &e);
 }
 
 /* (1), (6) */
@@ -409,7 +417,7 @@ static enum err_code entry_right(struct context *ctx, struct user *u, struct ema
 		return err->code;
 	if (!marks(&marker, u->id, out->email.id) && is_held(ctx, &marker)) {
 		out->outcome = ENTRY_LOST;
-		claim_delete(ctx, u->id, out->email.id);
+		claim_delete(ctx, u->id, &out->email);
 		return ERR_NONE;
 	}
 	if (marker.found && !marks(&marker, u->id, out->email.id) &&
@@ -459,7 +467,7 @@ static void trust_new(struct context *ctx, const struct email_trust *t, struct r
 	row_set(row, "isPrimary", value_bool(false));
 	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
 	row_set_i64(t->profile, "emailsVersion", row_i64(&t->user->row, "emailsVersion", 0) + 1);
-	publish(ctx, EVENT_EMAIL_ADDED, t->user->id, id);
+	publish(ctx, EVENT_EMAIL_ADDED, t->user->id, &(struct user_email){.id = id, .email = t->email});
 }
 
 /* (1), (2) */
@@ -481,9 +489,9 @@ static void trust_put(struct context *ctx, struct email_trust *t, struct row *ro
 		prefer_in(ctx, t->profile, t->user->id, row, &e);
 	e = email_put(ctx, row);
 	marker_put(ctx, t->user->id, &e, 0);
-	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, e.id);
+	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
 	if (t->primary)
-		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, e.id);
+		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, &e);
 }
 
 /* The row of a user's own claim or address, read by its key; not found if it has none. */
@@ -552,7 +560,7 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 	           row_key_two(ctx->arena, user_key(ctx->arena, u.id), email_key(ctx->arena, e.id)));
 	if (marks(&marker, u.id, e.id))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
-	publish(ctx, EVENT_EMAIL_REMOVED, u.id, e.id);
+	publish(ctx, EVENT_EMAIL_REMOVED, u.id, &e);
 	if (!e.verified ||
 	    !identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, e.email, &hash))
 		return ERR_NONE;
@@ -594,6 +602,6 @@ enum err_code user_email_prefer(struct context *ctx, const struct email_entry *q
 	row_from(&row, ctx->arena, &e.row);
 	prefer(ctx, out, &row, &e);
 	email_put(ctx, &row);
-	publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, out->id, e.id);
+	publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, out->id, &e);
 	return ERR_NONE;
 }

@@ -128,6 +128,32 @@ static inline bool has_events(struct service *s)
 	return false;
 }
 
+/* The events of a type, in order. */
+static inline struct table_query_result events_of(struct service *s, enum event_type type)
+{
+	struct table_query_result none = {0};
+
+	if (!has_events(s))
+		return none;
+	return fixture_ok(
+	               &s->f, "Query",
+	               arena_printf(&s->f.arena,
+	                            "{'TableName':'gatehouse-events','KeyConditionExpression':'PK = :p',"
+	                            "'FilterExpression':'#t = :t','ExpressionAttributeNames':{'#t':'type'},"
+	                            "'ExpressionAttributeValues':{':p':{'S':'LOG#0'},':t':{'S':'%s'}}}%c",
+	                            event_type_name(type), '\0')
+	                       .data)
+	        .query;
+}
+
+static inline struct item event_data(const struct item *event)
+{
+	const struct value *data = item_get(event, BYTES("data"));
+
+	assert_non_null(data);
+	return data->map;
+}
+
 static inline void service_close(struct service *s)
 {
 	if (getenv(EVENTS_VARIABLE) != NULL && has_events(s))

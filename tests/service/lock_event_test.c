@@ -55,7 +55,8 @@ static const char *story(struct service *s)
 	buf_init(&out, &s->f.arena);
 	for (uint32_t i = 0; i < log.count; i++) {
 		const struct item *data = data_of(&log.items[i]);
-		struct bytes       how = row_text(data, "why").len > 0 ? row_text(data, "why") : row_text(data, "setBy");
+		struct bytes       how =
+                        row_text(data, "why").len > 0 ? row_text(data, "why") : row_text(data, "setBy");
 
 		buf_add_bytes(&out, arena_printf(&s->f.arena, "%s%.*s %.*s%s%.*s", i == 0 ? "" : "; ",
 		                                 BYTES_ARG(row_text(&log.items[i], "type")),
@@ -140,9 +141,10 @@ static enum err_code clear_run(struct turn *turn, struct err *err)
 {
 	struct lock_turn *l = (struct lock_turn *)turn;
 
-	return lock_clear(&turn->ctx, l->lock.pk,
-	                  key_name(turn->ctx.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier),
-	                  &l->held, err);
+	return lock_clear(
+	        &turn->ctx, l->lock.pk,
+	        key_name(turn->ctx.arena, l->lock.journey, l->lock.type, l->lock.name, l->lock.qualifier),
+	        &l->held, err);
 }
 
 static struct lock_turn person(struct service *s, const char *subject, int64_t duration_s)
@@ -438,7 +440,8 @@ static uint32_t believed(struct service *s, struct lock_told *locks)
 			    bytes_equal(locks[j].name, name) && bytes_equal(locks[j].method, method))
 				break;
 		if (j == count)
-			locks[count++] = (struct lock_told){.subject = row_text(e, "subject"), name, method, false};
+			locks[count++] =
+			        (struct lock_told){.subject = row_text(e, "subject"), name, method, false};
 		assert_true(set || locks[j].holds); /* nothing ends that did not begin */
 		locks[j].holds = set;
 	}
@@ -451,7 +454,8 @@ static void assert_told(struct service *s)
 	uint32_t          count = believed(s, locks), holding = 0, ending = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct bytes sk = key_name(&s->f.arena, BYTES("SIGN_IN"), BYTES(KEY_LOCK), locks[i].name, locks[i].method);
+		struct bytes sk = key_name(&s->f.arena, BYTES("SIGN_IN"), BYTES(KEY_LOCK), locks[i].name,
+		                           locks[i].method);
 		struct item  row;
 		bool         there = row_find(s, locks[i].subject, sk, &row) &&
 		             lock_holds(&row, engine_now_us(s->f.engine));
@@ -474,7 +478,8 @@ static void move_one(struct service *s, struct random *r)
 		break;
 	case 2:
 	case 3:
-		FAIL(s, .subject = who, .type = "CODE", .method_type = random_below(r, 2) == 0 ? "SMS" : "APP");
+		FAIL(s, .subject = who, .type = "CODE",
+		     .method_type = random_below(r, 2) == 0 ? "SMS" : "APP");
 		break;
 	case 4:
 		person_sets(s, who, 1 + (int64_t)random_below(r, 1000));

@@ -250,6 +250,42 @@ TEST(policy_store, what_was_put_last_is_in_force_after_a_start)
 	store_close(&s);
 }
 
+static enum err_code keep_told(struct turn_request *w, struct table *t)
+{
+	struct putting *p = (struct putting *)w;
+	struct context  ctx = service_context(&p->s->s, t);
+
+	if (policy_store_keep(p->s->store, &ctx, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&ctx.changes, t, &w->err);
+}
+
+TEST(policy_store, a_version_that_comes_into_force_is_told_whether_it_was_put_or_comes_from_a_file)
+{
+	struct documents          s;
+	struct table_query_result told;
+	struct putting            keeping = {.base = {.run = keep_told, .cost_bytes = 100}, .s = &s};
+	struct item               data;
+
+	store_init(&s);
+	s.s.all.events.on = EVENT_ALL;
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	policy_store_close(s.store);
+	file_write(&s, GOOD("5"), 9);
+	assert_int_equal(store_open(&s, true), ERR_NONE);
+	assert_int_equal(service_run(&s.s, &keeping.base), ERR_NONE);
+	assert_int_equal(service_run(&s.s, &keeping.base), ERR_NONE); /* it is kept already */
+	told = events_of(&s.s, EVENT_POLICY_CHANGED);
+	assert_int_equal(told.count, 2);
+	assert_bytes(row_text(&told.items[0], "subject"), "policy:attempts");
+	data = event_data(&told.items[0]);
+	assert_item(&s.s.f, &data, "{'name':{'S':'attempts'},'origin':{'S':'stored'},'version':{'N':'1'}}");
+	data = event_data(&told.items[1]);
+	assert_bytes(row_text(&data, "origin"), "file");
+	store_close(&s);
+}
+
 TEST(policy_store, an_older_version_does_not_come_into_force_over_a_newer_one)
 {
 	struct documents s;

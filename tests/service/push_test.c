@@ -569,6 +569,39 @@ TEST(push, receipts_are_due_after_15_minutes_and_given_up_after_a_day)
 	service_close(&s);
 }
 
+TEST(push, the_end_of_a_notification_is_told_once_as_sent_if_one_device_or_more_may_have_it)
+{
+	for (int failed = 0; failed <= 1; failed++) {
+		struct push_receipt list[2] = {{true, !failed, BYTES("MessageTooBig")},
+		                               {true, false, BYTES("MessageTooBig")}};
+		enum event_type     type = failed ? EVENT_PUSH_FAILED : EVENT_PUSH_SENT;
+		struct service      s;
+		struct notification n;
+		struct call         c, r;
+		struct item         data;
+
+		open_on(&s);
+		s.all.events.on = EVENT_BIT(EVENT_PUSH_SENT) | EVENT_BIT(EVENT_PUSH_FAILED);
+		devices(&s, "ann", 2);
+		n = notified(&s, "ann");
+		c = taken(&s);
+		settle_as(&s, &c, (struct push_settle){.end = PUSH_TICKETS, .tickets = tickets_ok(&s, 2)});
+		assert_false(has_events(&s)); /* it has not ended */
+		at(&s, PUSH_RECEIPT_S);
+		r = (struct call){.who = c.who};
+		turn_take(&s, &r.turn, receipts_due);
+		r.receipts = (struct push_receipts){.shard = c.who.shard, .asked = &r.due, .list = list};
+		turn_take(&s, &r.turn, receipts_settle);
+		assert_int_equal(events_of(&s, type).count, 1);
+		assert_int_equal(events_of(&s, failed ? EVENT_PUSH_SENT : EVENT_PUSH_FAILED).count, 0);
+		assert_bytes(row_text(&events_of(&s, type).items[0], "subject"), "ann");
+		data = event_data(&events_of(&s, type).items[0]);
+		assert_true(bytes_equal(row_text(&data, "notificationId"), n.id));
+		assert_int_equal(row_i64(&data, "messages", 0), 2);
+		service_close(&s);
+	}
+}
+
 TEST(push, a_hundred_dead_tokens_are_disabled_over_several_commits)
 {
 	struct service      s;

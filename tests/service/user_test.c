@@ -219,6 +219,29 @@ TEST(users, what_happens_is_published_without_addresses)
 	service_close(&s);
 }
 
+TEST(users, addresses_are_published_where_the_policy_allows_it)
+{
+	struct event_policy *policy = document_make(sizeof(*policy));
+	struct service       s;
+	struct item          data;
+
+	service_open(&s, NULL);
+	policy->on = EVENT_ALL;
+	policy->personal = EVENT_BIT(EVENT_EMAIL_VERIFIED);
+	policy->source = BYTES("gatehouse");
+	document_holder_init(&s.all.events.policy);
+	document_put(&s.all.events.policy, &policy->base);
+	s.all.events.on = EVENT_ALL;
+	made(&s, "ann");
+	owned(&s, "ann", "ann@example.org");
+	data = event_data(&events_of(&s, EVENT_EMAIL_VERIFIED).items[0]);
+	assert_bytes(row_text(&data, "email"), "ann@example.org");
+	data = event_data(&events_of(&s, EVENT_EMAIL_ADDED).items[0]);
+	assert_null(item_get(&data, BYTES("email")));
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
+
 /* ---- addresses ---- */
 
 TEST(user_emails, an_address_is_taken_when_it_is_added_and_found_in_the_index_1)
