@@ -234,7 +234,7 @@ struct recipients {
 
 static void recipient_add(struct recipients *r, const struct push_device *d)
 {
-	if (d->active && d->tokens[PUSH_EXPO].len > 0)
+	if (d->active && push_token_sendable(d->tokens[PUSH_EXPO]))
 		r->list[r->count++] = (struct push_recipient){.user = d->user, .device = d->id};
 	else
 		r->skipped++;
@@ -382,7 +382,7 @@ static enum err_code enqueue_page(struct context *ctx, struct notification *n,
 	struct recipients to = {.list = arena_array(ctx->arena, page->count + 1, sizeof(*to.list))};
 
 	for (uint32_t i = 0; i < page->count; i++)
-		if (page->list[i].tokens[PUSH_EXPO].len > 0)
+		if (push_token_sendable(page->list[i].tokens[PUSH_EXPO]))
 			to.list[to.count++] = (struct push_recipient){.user = page->list[i].user,
 			                                              .device = page->list[i].id};
 	return push_enqueue(ctx, n, to.list, to.count, err);

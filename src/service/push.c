@@ -171,7 +171,8 @@ static enum err_code token_read(struct context *ctx, struct push_recipient *p, s
 		return ERR_NONE;
 	if (rc != ERR_NONE || user_is_active(ctx, p->user, &active, err) != ERR_NONE)
 		return err->code;
-	return active && d.active && d.tokens[PUSH_EXPO].len > 0 ? token_claim(ctx, p, &d, err) : ERR_NONE;
+	return active && d.active && push_token_sendable(d.tokens[PUSH_EXPO]) ? token_claim(ctx, p, &d, err)
+	                                                                      : ERR_NONE;
 }
 
 /* Rows that others wrote may repeat a token: it gets one message. */

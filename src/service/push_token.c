@@ -52,6 +52,21 @@ bool push_token_is(enum push_kind kind, struct bytes token)
 	}
 }
 
+static bool is_uuid(struct bytes text)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	for (size_t i = 0; i < text.len && i < sizeof(form) - 1; i++)
+		if (form[i] == '-' ? text.data[i] != '-' : hex_digit(text.data[i]) < 0)
+			return false;
+	return text.len == sizeof(form) - 1;
+}
+
+bool push_token_sendable(struct bytes token)
+{
+	return push_token_is(PUSH_EXPO, token) || is_uuid(token);
+}
+
 /* Digits that could be both are taken for APNs': FCM's have a colon. */
 enum push_kind push_token_kind(struct bytes token)
 {

@@ -279,6 +279,29 @@ def test_a_row_that_somebody_else_wrote_gets_nothing_on_a_phone_that_another_has
     assert expo.delivered[token] == 3
 
 
+def test_rows_that_others_wrote_wrongly_neither_get_messages_nor_keep_others_from_theirs(server, expo):
+    user, ddb = new_id(), ddb_of(server)
+    token, literal = register(server, user, "good"), str(uuid.uuid4())
+    odd = {"no-token": {}, "a-number": {"expoPushToken": {"N": "1"}}, "a-list": {"expoPushToken": {"L": []}}, "a-word": {"expoPushToken": {"S": "token"}},
+           "too-long": {"expoPushToken": {"S": f"ExponentPushToken[{'x' * 300000}]"}}, "twice": {"expoPushToken": {"S": token}},
+           "as-text": {"expoPushToken": {"S": token_of("x")}, "isActive": {"S": "true"}}, "no-state": {"expoPushToken": {"S": token_of("y")}},
+           "gone": {"expoPushToken": {"S": token_of("z")}, "isActive": {"BOOL": True}, "expiresAt": {"N": "1"}},
+           "control\nx": {"expoPushToken": {"S": literal}}, "x" * 1000: {"expoPushToken": {"S": token_of("long-id-" + user)}}}
+    for device, row in odd.items():
+        state = {} if device in ("as-text", "no-state", "gone") else {"isActive": {"BOOL": True}}
+        ddb.put_item(TableName="device-tokens", Item={"userId": {"S": user}, "deviceId": {"S": device}, **state, **row})
+    done = await_counts(server, notify(server, user), {"queued": 0, "sending": 0})
+    assert dict(expo.delivered) == {token: 1, literal: 1, token_of("long-id-" + user): 1}, done
+    assert (done["counts"]["accepted"], done["counts"]["failed"], expo.calls) == (3, 0, 1)
+    assert len(ok(server, "GET", f"/v1/users/{user}/devices?include=inactive")["devices"]) == len(odd)  # all but the one that has expired, and the good one
+    page = ok(server, "GET", f"/v1/subjects/{user}")
+    assert len(page["registered_devices"]) == len(odd)
+    ok(server, "PUT", f"/v1/users/{user}/devices/a-word", {"platform": "ios", "expoPushToken": token_of("mended-" + user)})
+    assert is_active(server, user, "a-word")
+    ok(server, "DELETE", f"/v1/users/{user}/devices")
+    assert ok(server, "GET", f"/v1/users/{user}/devices?include=inactive")["devices"] == []
+
+
 # ---- what Expo gets ----
 
 
