@@ -499,7 +499,7 @@ def test_feedback_disables_dead_tokens(server):
         many = [each for each, outcome in zip(many, answer["outcomes"]) if outcome == "deferred"]
         assert answer["more"] == bool(many)
         rounds += 1
-    assert 1 < rounds < 6
+    assert 1 < rounds < 20
 
 
 def test_feedback_on_a_row_that_others_wrote_needs_its_key(server):
