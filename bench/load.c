@@ -1,5 +1,5 @@
-/* Load: a closed-loop load generator for HTTP/1.1 and Redis' RESP. Each of N connections sends a request, waits for the answer,
- * sends the next one with another key. One thread and epoll, because the generator shares the machine with
+/* Load: a load generator for HTTP/1.1 and Redis' RESP. Each of N connections sends a request, waits for the answer,
+ * sends the next one with another key: at once, or with --rate when it is due. One thread and epoll, because the generator shares the machine with
  * the server it measures: what it burns, the server lacks. It prints one line of JSON and exits with 1 if
  * anything went wrong.
  *
@@ -51,8 +51,8 @@ struct load {
 	struct signer    signer;
 	struct histogram latency;
 	struct conn     *conns;
-	struct conn
-	        *ready[EVENTS_AT_ONCE]; /* answered in this round, to be sent the next request at its end */
+	struct conn *
+	        *ready; /* answered, to be sent the next request at the end of the round, or when it is due */
 	int      ready_count;
 	int      epoll;
 	int      in_flight;
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 		        "usage: load --port N --target OPERATION|/PATH|redis --body-template TEXT [--host "
 		        "A]\n"
 		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--seed N]\n"
-		        "            [--once] [--spin] [--sign] [--expect TEXT]\n"
+		        "            [--rate N] [--once] [--spin] [--sign] [--expect TEXT]\n"
 		        "TEXT is JSON, or a Redis command with a word a line; in it %%d is a key, %%t a time "
 		        "to live\n");
 		free(load);
@@ -176,7 +176,8 @@ static bool load_open(struct load *load)
 	load->random = o->seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
 	load->epoll = epoll_create1(EPOLL_CLOEXEC);
 	load->conns = calloc((size_t)o->connections, sizeof *load->conns);
-	if (load->epoll < 0 || load->conns == NULL) {
+	load->ready = calloc((size_t)o->connections, sizeof(struct conn *));
+	if (load->epoll < 0 || load->conns == NULL || load->ready == NULL) {
 		load_stop(load, "set-up", errno);
 		return false;
 	}
@@ -202,6 +203,7 @@ static void load_close(struct load *load)
 		close(load->epoll);
 	signer_close(&load->signer);
 	free(load->conns);
+	free(load->ready);
 	free(load);
 }
 
@@ -273,16 +275,29 @@ static void load_answered(struct load *load, struct conn *conn, const struct ans
 	load->ready[load->ready_count++] = conn;
 }
 
+/* With a rate: when the next request is to be sent. Its time counts from then, also if no connection is free. */
+static uint64_t load_due_ns(const struct load *load)
+{
+	return load->start_ns + (uint64_t)((double)load->sent * (double)NS_PER_S / load->options.rate);
+}
+
 /* After all that has come was read: each request sent wakes the server, which may take this core. */
 static void load_send_ready(struct load *load)
 {
-	for (int i = 0; i < load->ready_count; i++) {
-		uint64_t now_ns = clock_ns();
+	int i;
 
-		if (load_has_more(load, now_ns))
-			load_send(load, load->ready[i], now_ns);
+	for (i = 0; i < load->ready_count; i++) {
+		uint64_t now_ns = clock_ns(), due_ns = load->options.rate > 0 ? load_due_ns(load) : now_ns;
+
+		if (!load_has_more(load, now_ns))
+			i = load->ready_count - 1;
+		else if (due_ns > now_ns)
+			break;
+		else
+			load_send(load, load->ready[i], due_ns);
 	}
-	load->ready_count = 0;
+	load->ready_count -= i;
+	memmove(load->ready, load->ready + i, (size_t)load->ready_count * sizeof(struct conn *));
 }
 
 static enum answer_state load_parse(const struct load *load, const struct conn *conn, struct answer *a)
@@ -323,8 +338,22 @@ static void load_start(struct load *load)
 	load->end_ns = load->measure_ns + (uint64_t)(load->options.seconds * (double)NS_PER_S);
 	if (load->options.once)
 		load->end_ns = UINT64_MAX;
-	for (int i = 0; i < load->options.connections && load_has_more(load, load->start_ns); i++)
-		load_send(load, &load->conns[i], clock_ns());
+	for (int i = 0; i < load->options.connections; i++)
+		load->ready[load->ready_count++] = &load->conns[i];
+	load_send_ready(load);
+}
+
+/* Something may come, or the next request is due. */
+static int load_wait_due(struct load *load, struct epoll_event *events)
+{
+	uint64_t        now_ns = clock_ns(), due_ns = load_due_ns(load);
+	uint64_t        left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+	struct timespec left = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+	int             n = epoll_pwait2(load->epoll, events, EVENTS_AT_ONCE, &left, NULL);
+
+	if (n < 0 && errno != EINTR)
+		load_stop(load, "epoll_pwait2", errno);
+	return n;
 }
 
 /* Spinning keeps the generator's own waking up out of the latencies; an idle virtual core takes long to wake.
@@ -349,8 +378,8 @@ static void load_run(struct load *load)
 	struct epoll_event events[EVENTS_AT_ONCE];
 
 	load_start(load);
-	while (load->in_flight > 0 && !load->stopped) {
-		int n = load_wait(load, events);
+	while ((load->in_flight > 0 || load->ready_count > 0) && !load->stopped) {
+		int n = load->ready_count > 0 ? load_wait_due(load, events) : load_wait(load, events);
 
 		load_refresh_ttl(load);
 		for (int i = 0; i < n && !load->stopped; i++)

@@ -9,7 +9,7 @@
 
 #include "request.h"
 
-enum { CONNECTIONS_MAX = 10000 };
+enum { CONNECTIONS_MAX = 10000, RATE_MAX = 1000000 };
 
 struct options {
 	const char *host;
@@ -19,6 +19,7 @@ struct options {
 	double      warmup;
 	uint64_t    keys;
 	uint64_t    seed;
+	double      rate;  /* requests per second over all connections; 0: as many as are answered */
 	bool        once;  /* every key one time, in order, instead of for a time: to fill a table */
 	bool        spin;  /* never sleep while waiting for an answer */
 	bool        sign;  /* with the key of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY */
@@ -36,6 +37,7 @@ static const struct option options_names[] = {
         {"warmup", required_argument, NULL, 'w'},
         {"keys", required_argument, NULL, 'k'},
         {"seed", required_argument, NULL, 'r'},
+        {"rate", required_argument, NULL, 'q'},
         {"once", no_argument, NULL, 'o'},
         {"spin", no_argument, NULL, 'i'},
         {"sign", no_argument, NULL, 'g'},
@@ -69,6 +71,9 @@ static inline bool options_set(struct options *o, int name, const char *value)
 	case 'r':
 		o->seed = strtoull(value, NULL, 10);
 		return true;
+	case 'q':
+		o->rate = atof(value);
+		return true;
 	case 'o':
 		o->once = true;
 		return true;
@@ -96,8 +101,9 @@ static inline bool options_set(struct options *o, int name, const char *value)
 static inline bool options_valid(const struct options *o)
 {
 	return o->port > 0 && o->port < 65536 && o->connections > 0 && o->connections <= CONNECTIONS_MAX &&
-	       o->seconds > 0 && o->warmup >= 0 && o->keys > 0 && o->keys <= REQUEST_KEYS_MAX && o->target &&
-	       o->body;
+	       o->seconds > 0 && o->warmup >= 0 && o->rate >= 0 && o->rate <= RATE_MAX &&
+	       !(o->rate > 0 && (o->once || o->spin)) && o->keys > 0 && o->keys <= REQUEST_KEYS_MAX &&
+	       o->target && o->body;
 }
 
 static inline bool options_read(struct options *o, int argc, char **argv)

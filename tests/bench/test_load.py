@@ -6,6 +6,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from botocore.auth import SigV4Auth
@@ -26,6 +27,7 @@ class Stub(http.server.ThreadingHTTPServer):
     def __init__(self, status=200, text='{"ok":1}', close_after=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.status, self.text, self.close_after, self.bodies, self.headers = status, text, close_after, [], []
+        self.delay_s = 0
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
@@ -35,6 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.server.headers.append(dict(self.headers))
+        time.sleep(self.server.delay_s)
         if self.server.close_after is not None and len(self.server.bodies) > self.server.close_after:
             self.close_connection = True
             return
@@ -104,6 +107,22 @@ def test_once_sends_each_key_one_time(stub, more):
     status, result = load(server, "--once", *more)
     assert (status, result["answered"]) == (0, 20)
     assert sorted(server.bodies) == ['{"key":"%08d"}' % key for key in range(20)]
+
+
+def test_a_rate_is_kept_and_waiting_for_a_connection_counts(stub):
+    server = stub()
+    status, result = load(server, "--rate", "50", "--seconds", "1")
+    assert (status, result["valid"]) == (0, True)
+    assert 20 <= result["answered"] <= 51  # never more, however fast the answers come
+    server.delay_s = 0.2  # one connection can do five per second
+    result = load(server, "--rate", "50", "--seconds", "1", "--connections", "1")[1]
+    assert result["answered"] <= 7 and result["max_us"] > 500000
+
+
+def test_a_rate_that_is_none_or_with_once_is_refused():
+    for wrong in (["--rate", "-1"], ["--rate", "50", "--once"], ["--rate", "1000001"]):
+        done = subprocess.run([str(LOAD), "--port", "1", "--target", "UpdateItem", "--body-template", "{}", *wrong], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "") and "usage" in done.stderr
 
 
 def test_keys_vary_and_stay_in_range(stub):
