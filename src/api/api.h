@@ -18,6 +18,7 @@
 enum { ARN_HOME_BYTES = 64 };
 
 struct audit;
+struct event_hub;
 struct keyring;
 struct services;
 struct verifier;
@@ -30,14 +31,15 @@ struct file_health {
 };
 
 struct api_parts {
-	struct store    *store;
-	struct keyring  *keyring;    /* who may sign; NULL: no authentication */
-	struct services *services;   /* behind /v1 */
-	struct verifier *verifier;   /* of tokens; NULL: no token is valid */
-	struct audit    *audit;      /* NULL: nothing is audited */
-	struct bytes     region;     /* of ARNs and signatures */
-	struct bytes     host_names; /* besides loopback's, separated by commas (auth.h) */
-	struct clock    *clock;
+	struct store     *store;
+	struct keyring   *keyring;    /* who may sign; NULL: no authentication */
+	struct services  *services;   /* behind /v1 */
+	struct verifier  *verifier;   /* of tokens; NULL: no token is valid */
+	struct event_hub *events;     /* for those who follow the log of events; NULL: nobody can */
+	struct audit     *audit;      /* NULL: nothing is audited */
+	struct bytes      region;     /* of ARNs and signatures */
+	struct bytes      host_names; /* besides loopback's, separated by commas (auth.h) */
+	struct clock     *clock;
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	struct file_health (*identity_health)(void *ctx); /* of the identity file, if there is a verifier */
 	void           *ready_ctx;                        /* of both */

@@ -10,7 +10,7 @@ static struct store *store_of(const struct call *c)
 	return c->loop->api->parts.store;
 }
 
-static void reader_end(struct call *c)
+void call_reader_end(struct call *c)
 {
 	struct store *store = store_of(c);
 
@@ -41,23 +41,44 @@ static void note(struct call *c, enum err_code outcome, int status)
 	request_log(&n);
 }
 
+/* It was counted before it was known that there is no room for it, and is counted for what it is as well. */
+static void refuse_stream(struct call *c)
+{
+	note(c, ERR_OVERLOADED, err_v1_status(ERR_OVERLOADED));
+	problem_answer(c->loop, c->http, ERR_OVERLOADED,
+	               "there is no room for another stream; try again later");
+}
+
 /* (D1) What is encoded may belong to the reader, so that ends after it; and all lives in the arena, which ends with
  * http_respond. */
 static void finish(struct call *c, enum err_code rc, struct err *err)
 {
 	struct http_response response = {0};
 	enum err_code        outcome;
+	bool                 streams;
 
 	api_loop_request_id(c->loop, c->id_text);
 	c->request_id = (struct bytes){c->id_text, sizeof(c->id_text)};
 	outcome = c->protocol->answer(c, rc, err, &response);
 	response.close = key_limits_end(c->http, outcome);
 	note(c, outcome, response.status);
-	auth_release(&c->who);
-	reader_end(c);
+	streams = c->streams && outcome == ERR_NONE;
+	if (!streams)
+		auth_release(&c->who);
+	call_reader_end(c);
 	if (c->protocol->release != NULL)
 		c->protocol->release(c);
-	http_respond(c->http, &response);
+	if (!streams)
+		http_respond(c->http, &response);
+	else if (!c->protocol->stream(c))
+		refuse_stream(c);
+}
+
+/* It ended well: it waits for what it asks for, or is answered. */
+static void settle(struct call *c)
+{
+	if (c->protocol->waits == NULL || !c->protocol->waits(c))
+		finish(c, ERR_NONE, &c->turn.err);
 }
 
 /* ---- writes ---- */
@@ -90,7 +111,7 @@ static void rehearse(struct call *c)
 	struct store *store = store_of(c);
 	struct arena *arena = &c->http->arena, before;
 
-	reader_end(c);
+	call_reader_end(c);
 	c->turn.rehearsal = call_reader(c);
 	store->backend->rehearse(store, c->reader, arena);
 	before = *arena;
@@ -165,7 +186,7 @@ static void turn_answer(struct http_request *r)
 	else if (c->turn.rc != ERR_NONE)
 		turn_failed(c);
 	else
-		finish(c, ERR_NONE, &c->turn.err);
+		settle(c);
 }
 
 static void turn_done(struct turn_request *turn)
@@ -179,7 +200,7 @@ static void submit(struct call *c)
 	struct err    err;
 
 	if (c->turn.rehearsal == NULL)
-		reader_end(c);
+		call_reader_end(c);
 	c->turn.run = turn_run;
 	c->turn.done = turn_done;
 	c->turn.cost_bytes = held_bytes(c);
@@ -233,8 +254,24 @@ static void conclude(struct http_request *r)
 
 	if (bytes >= DEBT_HEAVY_BYTES)
 		debts_add(&l->debts, c->turn.caller, bytes, clock_steady_us(l->api->parts.clock));
-	if (c->turn.rc == ERR_NONE && !c->decided && (c->kind == WRITE || is_read_elsewhere(c)))
+	if (c->turn.rc != ERR_NONE || c->decided)
+		finish(c, c->turn.rc, &c->turn.err);
+	else if (c->kind == WRITE || is_read_elsewhere(c))
 		submit(c);
+	else
+		settle(c);
+}
+
+void dispatch_resume(struct call *c, bool once_more)
+{
+	if (once_more && (c->kind == WRITE || is_read_elsewhere(c))) {
+		submit(c);
+		return;
+	}
+	if (once_more)
+		c->turn.rc = run_read(c, &c->turn.err);
+	if (once_more && c->turn.rc == ERR_NONE)
+		settle(c);
 	else
 		finish(c, c->turn.rc, &c->turn.err);
 }

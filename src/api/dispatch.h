@@ -9,6 +9,7 @@
  *   conclude  <---------------------------------'
  *     a WRITE: submit ------------------------------------------->  run, in its turn
  *                                                                   done: durable, or failed
+ *   it waits for something: parked, and run again when it is there
  *   finish: answer, meter, log, audit, release  <-----------------
  *
  * Callers whose last requests were heavy are in debt: the work for them is done on another thread (late.h), so that the
@@ -63,6 +64,12 @@ struct protocol {
 	/* On the loop, of a WRITE whose turn failed, before it is answered: is it to have another turn, and after what pause? It waits
 	 * for that without a thread. `last`: nobody can wait any more. NULL: never. */
 	bool (*again)(struct call *c, enum err_code rc, bool last, int64_t *pause_us);
+	/* On the loop, of a call that has run and, if it wrote, is durable: shall its answer wait? True: the request is parked, and
+	 * dispatch_resume follows; or that was called already. NULL: never. */
+	bool (*waits)(struct call *c);
+	/* On the loop, last: the answer is a stream. True: it was opened, and the request is gone. False: there is no room for it.
+	 * Either way it has taken c->who over. Only asked if c->streams. */
+	bool (*stream)(struct call *c);
 	struct call_label (*label)(const struct call *c);
 	/* Writes to the audit log, if the call administered something. */
 	void (*audit)(const struct call *c, enum err_code outcome, struct audit *audit);
@@ -80,6 +87,7 @@ struct call {
 	enum call_kind         kind;        /* READ or WRITE, once decoded */
 	bool                   tableless;   /* of a READ: run looks at the table's time only */
 	bool                   conditional; /* of a WRITE: it has conditions, which a rehearsal can test */
+	bool                   streams;     /* it is answered with a stream, unless it fails */
 	bool                   admitted;    /* it was decoded, and its caller may */
 	struct caller          who;         /* until it is answered */
 	struct table          *reader;      /* call_reader; NULL: none */
@@ -106,5 +114,11 @@ void dispatch_refuse(struct call *c, const struct err *err);
 
 /* What is committed, from the first time this is called. In decode, authorise and the run of a READ. */
 struct table *call_reader(struct call *c);
+
+/* It will be asked for anew, if at all. */
+void call_reader_end(struct call *c);
+
+/* Of a call that waited, on its loop: runs it once more, or answers what it has. */
+void dispatch_resume(struct call *c, bool once_more);
 
 #endif

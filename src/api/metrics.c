@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/dynamodb.h"
+#include "api/event_metrics.h"
 #include "api/exposition.h"
 #include "api/api.h"
 #include "api/v1.h"
@@ -755,6 +756,8 @@ void metrics_write(struct api *api, struct buf *out)
 		                    api->parts.store->backend->now_us(api->parts.store));
 	if (api->parts.services != NULL)
 		metrics_write_targets(out, &api->parts.services->target_post);
+	if (api->parts.events != NULL)
+		event_metrics_write(out, api->parts.events);
 	write_users(out, &api->meter);
 	if (api->parts.services != NULL)
 		write_code_sender(out, &api->parts.services->codes);

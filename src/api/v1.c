@@ -394,6 +394,20 @@ bool v1_again(struct call *call, enum err_code rc, bool last, int64_t *pause_us)
 	return c->again != NULL && c->again(c, rc, last, pause_us);
 }
 
+static bool waits(struct call *call)
+{
+	struct v1_call *c = (struct v1_call *)call;
+
+	return c->waits != NULL && c->waits(c);
+}
+
+static bool stream(struct call *call)
+{
+	struct v1_call *c = (struct v1_call *)call;
+
+	return c->stream(c);
+}
+
 const struct protocol v1_protocol = {
         .identify = identify,
         .foresee = v1_foresee,
@@ -402,6 +416,8 @@ const struct protocol v1_protocol = {
         .run = v1_run,
         .answer = answer,
         .again = v1_again,
+        .waits = waits,
+        .stream = stream,
         .label = v1_label,
         .audit = v1_audit,
         .release = v1_release,

@@ -82,6 +82,9 @@ struct v1_call {
 	void (*release)(struct v1_call *c); /* set by decode, called once, before it is answered */
 	/* Set by decode: shall it have another turn (dispatch.h)? NULL: never. */
 	bool (*again)(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us);
+	/* Set by decode or run: shall its answer wait, is it a stream (dispatch.h)? NULL: no. */
+	bool (*waits)(struct v1_call *c);
+	bool (*stream)(struct v1_call *c);
 	struct document *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
 	unsigned         held_count;
 

@@ -31,6 +31,17 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 	return err->code;
 }
 
+enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes value, struct bytes *out,
+                               struct err *err)
+{
+	struct json   text = {.type = JSON_STRING, .text = value};
+	struct fields f = {.err = err};
+
+	err->code = ERR_NONE;
+	*out = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, name, &text);
+	return err->code;
+}
+
 static bool has_subject(const struct attempt *q, struct bytes id)
 {
 	for (uint32_t i = 0; i < q->subject_count; i++)

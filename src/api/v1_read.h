@@ -12,6 +12,10 @@ const struct rules *v1_rules(struct v1_call *c);
 /* The {id} of a path, as it is stored. ERR_INVALID if it is not one. */
 enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err);
 
+/* The same of a query parameter. */
+enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes value, struct bytes *out,
+                               struct err *err);
+
 /* `subject`, or `subjects`, a list of up to SUBJECTS_MAX; never the same twice. */
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
 

@@ -176,6 +176,20 @@ ROUTE_FUNCTIONS(push_cleanup);
 ROUTE_FUNCTIONS(push_repair);
 void push_feedback_committed(struct v1_call *c);
 
+/* v1_events.c */
+ROUTE_FUNCTIONS(events_list);
+
+/* v1_consumers.c */
+ROUTE_FUNCTIONS(consumer_list);
+ROUTE_FUNCTIONS(consumer_put);
+ROUTE_FUNCTIONS(consumer_get);
+ROUTE_FUNCTIONS(consumer_delete);
+ROUTE_FUNCTIONS(consumer_seek);
+ROUTE_FUNCTIONS(consumer_poll);
+ROUTE_FUNCTIONS(consumer_ack);
+void consumer_put_committed(struct v1_call *c); /* seek and delete, too */
+void consumer_ack_committed(struct v1_call *c);
+
 /* v1_subjects.c */
 ROUTE_FUNCTIONS(subject_get);
 ROUTE_FUNCTIONS(subject_sum);

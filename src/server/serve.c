@@ -15,6 +15,7 @@
 #include "access/policy.h"
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/event_hub.h"
 #include "base/audit.h"
 #include "base/fault.h"
 #include "base/file.h"
@@ -54,6 +55,7 @@ struct server {
 	struct code_sender      *codes;
 	struct jobs             *jobs;
 	struct pools            *pools;
+	struct event_hub        *events;
 	struct push             *push;
 	struct sign_outs_worker *sign_outs;
 	struct delivery         *delivery;
@@ -393,6 +395,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .keyring = s->keyring,
 	                             .services = &s->services.all,
 	                             .verifier = s->verifier,
+	                             .events = s->events,
 	                             .audit = s->audit,
 	                             .region = bytes_of(options->region),
 	                             .host_names =
@@ -465,6 +468,16 @@ static enum err_code open_delivery(struct server *s, const struct serve_options 
 	return delivery_open(&s->delivery, &delivery, err);
 }
 
+static enum err_code open_events(struct server *s, struct err *err)
+{
+	return event_hub_open(&s->events,
+	                      &(struct event_hub_options){.services = &s->services.all,
+	                                                  .store = s->store,
+	                                                  .keyring = s->keyring,
+	                                                  .clock = s->clock},
+	                      err);
+}
+
 static void greet(const struct server *s, const struct serve_options *options)
 {
 	int      host = (int)(strrchr(options->listen, ':') - options->listen); /* there is one: it listens */
@@ -510,6 +523,7 @@ static void close_all(struct server *s)
 	push_close(s->push);
 	delivery_close(s->delivery); /* nobody publishes any more */
 	pools_close(s->pools);
+	event_hub_close(s->events); /* after everything that publishes */
 	identity_close(s->identity);
 	code_sender_close(s->codes);
 	verifier_close(s->verifier);
@@ -533,8 +547,9 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
-	    open_delivery(s, options, err) != ERR_NONE || open_identity(s, options, err) != ERR_NONE ||
-	    open_providers(s, err) != ERR_NONE || open_jobs(s, err) != ERR_NONE)
+	    open_events(s, err) != ERR_NONE || open_delivery(s, options, err) != ERR_NONE ||
+	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
+	    open_jobs(s, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

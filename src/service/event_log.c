@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "service/limit.h"
 #include "service/row.h"
 
@@ -107,16 +108,39 @@ static enum err_code check_after(struct context *ctx, const struct event_cursor 
 
 /* ---- pages ---- */
 
-bool event_passes(const struct event_filter *filter, const struct event_seen *e)
+uint64_t event_subject_hash(struct bytes subject)
 {
-	enum event_type type;
+	return hash_bytes(HASH_KEY_STABLE, subject);
+}
 
+struct event_traits event_traits(struct bytes type, struct bytes subject)
+{
+	return (struct event_traits){event_type_named(type), subject, event_subject_hash(subject)};
+}
+
+bool event_passes(const struct event_filter *filter, const struct event_traits *e)
+{
 	if (filter->subject.len > 0 && !bytes_equal(filter->subject, e->subject))
 		return false;
-	if (filter->types == EVENTS_ALL_TYPES)
+	if (filter->partitions > 0 && (filter->mask >> e->subject_hash % filter->partitions & 1) == 0)
+		return false;
+	return filter->types == EVENTS_ALL_TYPES ||
+	       (e->type < EVENT_TYPE_COUNT && (filter->types >> e->type & 1) != 0);
+}
+
+static bool filters(const struct event_filter *f)
+{
+	return f->subject.len > 0 || f->types != EVENTS_ALL_TYPES || f->partitions > 0;
+}
+
+static bool passes(const struct event_filter *f, const struct event_seen *e)
+{
+	struct event_traits traits;
+
+	if (!filters(f))
 		return true;
-	type = event_type_named(e->type);
-	return type < EVENT_TYPE_COUNT && (filter->types >> type & 1) != 0;
+	traits = event_traits(e->type, e->subject);
+	return event_passes(f, &traits);
 }
 
 static struct event_seen seen_of(const struct item *row, uint32_t shard)
@@ -136,7 +160,7 @@ struct reading {
 	struct context           *ctx;
 	const struct event_query *query;
 	struct event_page        *page;
-	uint32_t                  examined;
+	uint32_t                  examined, examined_max;
 	uint32_t                  quota; /* events that the shard may still add */
 };
 
@@ -144,9 +168,9 @@ struct reading {
 static enum err_code query_rows(struct reading *g, uint32_t shard, struct table_query_result *r,
                                 struct err *err)
 {
-	struct arena *a = g->ctx->arena;
-	bool     filters = g->query->filter.subject.len > 0 || g->query->filter.types != EVENTS_ALL_TYPES;
-	uint32_t left = EVENTS_EXAMINED_MAX - g->examined, want = filters ? QUERY_ROWS_MAX : g->quota;
+	struct arena             *a = g->ctx->arena;
+	uint32_t                  left = g->examined_max - g->examined;
+	uint32_t                  want = filters(&g->query->filter) ? QUERY_ROWS_MAX : g->quota;
 	struct expr_key_condition key = row_prefix(arena_printf(a, "LOG#%u", shard), (struct bytes){NULL, 0});
 	struct table_query        q = {.key = &key, .consistent = true, .limit = want < left ? want : left};
 
@@ -169,7 +193,7 @@ static bool take_rows(struct reading *g, uint32_t shard, const struct table_quer
 			return false;
 		page->next.after[shard] = e.position;
 		g->examined++;
-		if (!event_passes(&g->query->filter, &e))
+		if (!passes(&g->query->filter, &e))
 			continue;
 		page->list[page->count++] = e;
 		g->quota--;
@@ -181,7 +205,7 @@ static enum err_code read_shard(struct reading *g, uint32_t shard, int64_t last,
 {
 	struct table_query_result r;
 
-	while (g->page->next.after[shard] < last && g->quota > 0 && g->examined < EVENTS_EXAMINED_MAX) {
+	while (g->page->next.after[shard] < last && g->quota > 0 && g->examined < g->examined_max) {
 		if (query_rows(g, shard, &r, err) != ERR_NONE)
 			return err->code;
 		if (!take_rows(g, shard, &r) || r.count == 0)
@@ -210,6 +234,7 @@ enum err_code events_read(struct context *ctx, const struct event_query *q, stru
 	uint32_t            share;
 
 	assert(q->limit > 0 && q->limit <= EVENTS_PAGE_MAX);
+	g.examined_max = q->examined_max > 0 ? q->examined_max : EVENTS_EXAMINED_MAX;
 	*out = (struct event_page){.next = q->after};
 	if (events_bounds(ctx, &bounds, err) != ERR_NONE ||
 	    check_after(ctx, &q->after, &bounds, err) != ERR_NONE)
@@ -299,6 +324,28 @@ enum err_code events_at_time(struct context *ctx, int64_t time_us, struct event_
 }
 
 /* ---- cursors ---- */
+
+void event_cursor_advance(struct event_cursor *c, const struct event_cursor *to)
+{
+	for (uint32_t i = 0; i < c->shards; i++)
+		if (to->after[i] > c->after[i])
+			c->after[i] = to->after[i];
+}
+
+void event_cursor_hold_back(struct event_cursor *c, const struct event_cursor *to)
+{
+	for (uint32_t i = 0; i < c->shards; i++)
+		if (to->after[i] < c->after[i])
+			c->after[i] = to->after[i];
+}
+
+bool event_cursor_reaches(const struct event_cursor *c, const struct event_cursor *other)
+{
+	for (uint32_t i = 0; i < c->shards; i++)
+		if (c->after[i] < other->after[i])
+			return false;
+	return c->shards == other->shards;
+}
 
 int64_t event_cursor_distance(const struct event_cursor *from, const struct event_cursor *to)
 {

@@ -40,7 +40,23 @@ struct event_cursor {
 struct event_filter {
 	uint64_t     types; /* a bit for each; EVENTS_ALL_TYPES: also those that this program does not know */
 	struct bytes subject; /* empty: all */
+	/* Subjects are spread over so many partitions, and these are wanted: a bit for each. 0: all. */
+	uint32_t partitions;
+	uint64_t mask;
 };
+
+/* Spreads subjects evenly, and always alike: consumers keep positions by it. */
+uint64_t event_subject_hash(struct bytes subject);
+
+/* What a filter looks at. */
+struct event_traits {
+	enum event_type type; /* EVENT_TYPE_COUNT: one that this program does not know */
+	struct bytes    subject;
+	uint64_t        subject_hash;
+};
+
+struct event_traits event_traits(struct bytes type, struct bytes subject);
+bool                event_passes(const struct event_filter *filter, const struct event_traits *e);
 
 struct event_page {
 	struct event_seen  *list;
@@ -54,12 +70,11 @@ struct event_query {
 	struct event_cursor after;
 	struct event_filter filter;
 	uint32_t            limit;
+	uint32_t            examined_max; /* 0: EVENTS_EXAMINED_MAX */
 };
 
 enum err_code events_read(struct context *ctx, const struct event_query *q, struct event_page *out,
                           struct err *err);
-
-bool event_passes(const struct event_filter *filter, const struct event_seen *e);
 
 /* ---- cursors ---- */
 
@@ -76,6 +91,13 @@ void event_cursor_last(const struct event_bounds *b, struct event_cursor *out);
 
 /* Before the first event of that time or later. */
 enum err_code events_at_time(struct context *ctx, int64_t time_us, struct event_cursor *out, struct err *err);
+
+/* Of each shard the later of both; the earlier. */
+void event_cursor_advance(struct event_cursor *c, const struct event_cursor *to);
+void event_cursor_hold_back(struct event_cursor *c, const struct event_cursor *to);
+
+/* Is it, in every shard, at least as far as the other? */
+bool event_cursor_reaches(const struct event_cursor *c, const struct event_cursor *other);
 
 /* How many events lie between. */
 int64_t event_cursor_distance(const struct event_cursor *from, const struct event_cursor *to);
