@@ -36,7 +36,7 @@ class Tool:
 
     def __init__(self, **setup):
         self.process = subprocess.Popen([str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **CREDENTIALS})
-        self.say(setup)
+        self.say({"withinMs": WAIT_S * 1000, **setup})
 
     def say(self, what):
         self.process.stdin.write(json.dumps(what) + "\n")

@@ -17,7 +17,7 @@ static struct eventbridge_options options(struct sending *s)
 	                                          .key_id = BYTES("AKID"),
 	                                          .secret = BYTES("very-secret"),
 	                                          .session_token = BYTES("a-session"),
-	                                          .within_us = 20000000,
+	                                          .within_us = 60000000,
 	                                          .clock = clock_system()}};
 
 	if (s->peer != NULL)

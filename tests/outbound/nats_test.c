@@ -210,7 +210,7 @@ static struct nats_options options(struct sending *s, struct fake *f)
 	return (struct nats_options){.name = "bus",
 	                             .url = arena_printf(&s->arena, "nats://127.0.0.1:%u", f->port),
 	                             .allow_private = true,
-	                             .within_us = 20000000,
+	                             .within_us = 60000000,
 	                             .clock = clock_system()};
 }
 

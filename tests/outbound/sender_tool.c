@@ -2,7 +2,7 @@
  * of events; each line of standard output is a list of results:
  *
  *   {"type": "sqs", "queueUrl", "region", "endpoint"}, {"type": "eventbridge", "bus", "source", "region", "endpoint"} or
- *   {"type": "nats", "url", "subject", "token", "user", "password", "seed", "credentials", "caFile", "withinMs"}
+ *   {"type": "nats", "url", "subject", "token", "user", "password", "seed", "credentials", "caFile"}, each with "withinMs"
  *   [{"id", "type", "subject", "time", "json", "trace"}, …]
  *   [{"end": "sent", "status": 200, "wait": 0, "error": ""}, …]
  *
@@ -27,9 +27,16 @@ static bool is_private(const struct json *setup)
 	return private == NULL || private->truth;
 }
 
+/* One send; 0: as long as senders take unless told. */
+static int64_t within_us(const struct json *setup)
+{
+	const struct json *ms = json_get(setup, BYTES("withinMs"));
+
+	return ms == NULL ? 0 : ms->integer * 1000;
+}
+
 static enum err_code nats(const struct json *setup, struct sender **out, struct err *err)
 {
-	const struct json  *within = json_get(setup, BYTES("withinMs"));
 	struct bytes        ca = text(setup, "caFile");
 	struct nats_options o = {.name = "tool",
 	                         .url = text(setup, "url"),
@@ -40,7 +47,7 @@ static enum err_code nats(const struct json *setup, struct sender **out, struct 
 	                         .seed = text(setup, "seed"),
 	                         .credentials = text(setup, "credentials"),
 	                         .allow_private = is_private(setup),
-	                         .within_us = within == NULL ? 0 : within->integer * 1000,
+	                         .within_us = within_us(setup),
 	                         .clock = clock_system()};
 	struct arena        a;
 	enum err_code       rc;
@@ -60,6 +67,7 @@ static struct aws_place place_of(const struct json *setup)
 	                      .endpoint = text(setup, "endpoint"),
 	                      .allow_private = is_private(setup),
 	                      .calls_max = 4,
+	                      .within_us = within_us(setup),
 	                      .clock = clock_system()};
 	struct err       err;
 

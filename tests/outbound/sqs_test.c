@@ -17,7 +17,7 @@ static enum err_code opened(struct sending *s, const char *queue, bool allow_pri
 	                                  .calls_max = 2,
 	                                  .key_id = BYTES("AKID"),
 	                                  .secret = BYTES("very-secret"),
-	                                  .within_us = 20000000,
+	                                  .within_us = 60000000,
 	                                  .clock = clock_system()},
 	                        .queue_url = bytes_of(queue)};
 
