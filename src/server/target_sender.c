@@ -83,8 +83,9 @@ static enum err_code place_of(const struct opening *o, struct aws_place *out, st
 	                          .key_id = setting(o, "accessKeyId"),
 	                          .secret = secret(o, "secretAccessKey"),
 	                          .clock = o->s->clock};
-	if (out->key_id.len > 0 || out->secret.len > 0)
+	if (out->key_id.len > 0)
 		return ERR_NONE;
+	out->secret = (struct bytes){NULL, 0}; /* of a key that the target had before */
 	if (credentials_find(o->s, &out->credentials, err) != ERR_NONE)
 		return err_field(err, ERR_INVALID, "accessKeyId",
 		                 "the server has no AWS credentials of its own: give accessKeyId and "
@@ -124,6 +125,8 @@ static enum err_code nats(const struct opening *o, struct sender **out, struct e
 	                         .allow_private = o->s->allow_private,
 	                         .clock = o->s->clock};
 
+	if (n.user.len == 0)
+		n.password = (struct bytes){NULL, 0}; /* of a user that the target had before */
 	return nats_open(&n, out, err);
 }
 

@@ -42,10 +42,10 @@ static const struct target_field nats_fields[] = {{.name = "url", .bytes_max = 3
                                                   {.name = "credentials", .bytes_max = 8192, .secret = true},
                                                   {0}};
 
-const struct target_type target_types[] = {{"webhook", webhook_fields},
-                                           {"eventbridge", eventbridge_fields},
-                                           {"sqs", sqs_fields},
-                                           {"nats", nats_fields}};
+const struct target_type target_types[] = {{"webhook", webhook_fields, false},
+                                           {"eventbridge", eventbridge_fields, false},
+                                           {"sqs", sqs_fields, false},
+                                           {"nats", nats_fields, true}};
 const unsigned           target_type_count = sizeof(target_types) / sizeof(target_types[0]);
 
 const struct target_type *target_type_find(struct bytes name)
@@ -365,7 +365,32 @@ static enum err_code row_begin(struct context *ctx, const struct target_new *q, 
 	return ERR_NONE;
 }
 
-/* Those that were not given stay. */
+static bool is_secret_of(const struct target_type *type, struct bytes name)
+{
+	for (const struct target_field *f = type->fields; f->name != NULL; f++)
+		if (f->secret && bytes_is(name, f->name))
+			return true;
+	return false;
+}
+
+bool target_secret_stays(const struct target_new *q, const struct item *settings_before, struct bytes name)
+{
+	if (!is_secret_of(q->type, name))
+		return true;
+	return q->secrets.count == 0 && (!q->type->tells || bytes_equal(row_text(settings_before, "url"),
+	                                                                row_text(&q->settings, "url")));
+}
+
+static struct item sealed_kept(struct context *ctx, const struct target_new *q, const struct item *row)
+{
+	struct item before = map_of(row, "settings"), sealed = map_of(row, "sealed"), kept = sealed;
+
+	for (uint32_t i = 0; i < sealed.count; i++)
+		if (!target_secret_stays(q, &before, sealed.members[i].name))
+			kept = item_without(ctx->arena, &kept, sealed.members[i].name);
+	return kept;
+}
+
 static struct item sealed_with(struct context *ctx, struct bytes id, struct item sealed,
                                const struct item *given)
 {
@@ -398,7 +423,7 @@ static bool makes_secret(const struct target_new *q, const struct item *sealed)
 static void row_fill(struct context *ctx, const struct target_new *q, struct row *row, struct bytes *secret)
 {
 	struct item so_far = row_item(row);
-	struct item sealed = map_of(&so_far, "sealed");
+	struct item sealed = sealed_kept(ctx, q, &so_far);
 
 	sealed = sealed_with(ctx, row_text(&so_far, "id"), sealed, &q->secrets);
 	if (makes_secret(q, &sealed)) {

@@ -47,6 +47,7 @@ struct target_field {
 struct target_type {
 	const char                *name;
 	const struct target_field *fields; /* ends with one without a name */
+	bool                       tells;  /* its secrets are sent to its url as they are */
 };
 
 extern const struct target_type target_types[];
@@ -114,7 +115,7 @@ enum target_from { TARGET_FROM_NOW, TARGET_FROM_START, TARGET_FROM_TIME };
 struct target_new {
 	struct bytes              name;
 	const struct target_type *type;
-	struct item               settings, secrets; /* texts by name; a secret that is not given is kept */
+	struct item               settings, secrets; /* texts by name; see target_secret_stays */
 	const struct bytes       *patterns;          /* none: all types */
 	uint32_t                  pattern_count;
 	int64_t                   lanes, tries, disable_after_s;
@@ -128,6 +129,10 @@ struct target_put {
 	bool          created;
 	struct bytes  secret; /* that was made; empty: none */
 };
+
+/* Does a stored secret stay, if the target is changed like this? All go if one is given anew, since they belong together (a token and a password are
+ * two ways to log in); and all go that would be told to another url, to whose owner they may not be known. */
+bool target_secret_stays(const struct target_new *q, const struct item *settings_before, struct bytes name);
 
 /* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type. */
 enum err_code target_put(struct context *ctx, const struct target_new *q, struct target_put *out,

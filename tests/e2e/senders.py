@@ -221,6 +221,8 @@ class Nats:
         """All of a stream: (subject, headers, body)."""
         state = self.request(f"$JS.API.STREAM.INFO.{name}", {})["state"]
         found = []
+        if state["messages"] == 0:
+            return found
         for seq in range(state["first_seq"], state["last_seq"] + 1):
             message = self.request(f"$JS.API.STREAM.MSG.GET.{name}", {"seq": seq})["message"]
             head = base64.b64decode(message.get("hdrs", "")).decode().split("\r\n")[1:]

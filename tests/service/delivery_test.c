@@ -241,6 +241,41 @@ TEST(target, one_that_is_made_is_there_with_a_secret_that_is_told_once_and_store
 	service_close(&s);
 }
 
+/* The secrets of a nats target after it was changed, by name and one after the other: "password token". */
+static const char *changed(struct service *s, const char *url, const char *name, const char *value)
+{
+	struct call   c = making(s, "n");
+	struct target t;
+	struct buf    names;
+
+	c.make.type = target_type_find(BYTES("nats"));
+	c.make.settings = settings(s, "url", url);
+	if (name != NULL)
+		c.make.secrets = settings(s, name, value);
+	turn_take(s, &c.turn, put);
+	t = now_of(s, "n");
+	buf_init(&names, &s->f.arena);
+	for (uint32_t i = 0; i < t.sealed.count; i++) {
+		buf_add_bytes(&names, i == 0 ? BYTES("") : BYTES(" "));
+		buf_add_bytes(&names, t.sealed.members[i].name);
+	}
+	buf_add_byte(&names, '\0');
+	return names.data;
+}
+
+TEST(target, secrets_stay_unless_one_is_given_or_they_would_be_told_to_another_url)
+{
+	struct service s;
+
+	open_on(&s);
+	assert_string_equal(changed(&s, "tls://a", "token", "t"), "token");
+	assert_string_equal(changed(&s, "tls://a", NULL, NULL), "token");
+	assert_string_equal(changed(&s, "tls://a", "seed", "s"), "seed");
+	assert_string_equal(changed(&s, "tls://b", NULL, NULL), "");
+	assert_string_equal(changed(&s, "tls://c", "token", "t"), "token");
+	service_close(&s);
+}
+
 TEST(target, a_secret_does_not_open_under_another_key_or_for_another_target)
 {
 	static const uint8_t other[IDENTIFIER_KEY_BYTES] = {8};
