@@ -141,21 +141,21 @@ static void read_patterns(struct v1_call *c, struct fields *f, struct target_new
 	q->patterns = patterns;
 }
 
-/* "now", "start", or a moment. */
+/* "last", "first", or a moment. */
 static void read_from(struct fields *f, struct target_new *q)
 {
-	struct bytes from = fields_text_or(f, "from", FROM_CHARS_MAX, BYTES("now"));
+	struct bytes from = fields_text_or(f, "from", FROM_CHARS_MAX, BYTES("last"));
 	int64_t      seconds = 0;
 
-	if (bytes_is(from, "now"))
+	if (bytes_is(from, "last"))
 		q->from = TARGET_FROM_NOW;
-	else if (bytes_is(from, "start"))
+	else if (bytes_is(from, "first"))
 		q->from = TARGET_FROM_START;
 	else if (time_parse(from, &seconds))
 		q->from = TARGET_FROM_TIME;
 	else if (!fields_failed(f))
 		fields_fail(f, "from", ERR_INVALID,
-		            "must be \"now\", \"start\" or a time like 2026-11-15T22:00:00Z");
+		            "must be \"last\", \"first\" or a time like 2026-11-15T22:00:00Z");
 	q->from_us = seconds * 1000000;
 }
 

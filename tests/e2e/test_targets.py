@@ -98,7 +98,7 @@ def test_events_are_delivered_signed_as_cloudevents_in_order(server, sink):
 def test_a_target_has_only_the_types_that_it_asks_for_and_begins_where_it_is_told(server, sink):
     user = new_user(server)["id"]
     ok(server, "POST", f"/v1/users/{user}/suspend")
-    with Target(server, sink.url, types=["user.suspended", "email.*"], **{"from": "start"}):
+    with Target(server, sink.url, types=["user.suspended", "email.*"], **{"from": "first"}):
         sink.wait_for(1, subject=user)
         ok(server, "POST", f"/v1/users/{user}/reactivate")
         ok(server, "POST", f"/v1/users/{user}/suspend")
