@@ -242,6 +242,71 @@ GATEHOUSE_API enum gatehouse_code gatehouse_check(struct gatehouse              
                                                   struct gatehouse_check_answer        *answer,
                                                   struct gatehouse_error               *error);
 
+/* ---- events: a member of a consumer ----
+ *
+ * The server keeps the consumer's place and shares its events among members, by subject (docs/events.md). Every event comes at least
+ * once, and the events of a subject come in order, to one member at a time. What this process has dealt with is not handed
+ * over again, even if the server could not be told. */
+
+enum {
+	GATEHOUSE_EVENTS_DEFAULT = 20, /* per round */
+	GATEHOUSE_EVENTS_MAX = 1000,
+	GATEHOUSE_WAIT_S_DEFAULT = 20,
+	GATEHOUSE_LEASE_S_DEFAULT = 30,
+	GATEHOUSE_REMEMBER_DEFAULT = 4096,
+	GATEHOUSE_REMEMBER_MAX = 1048576
+};
+
+/* Valid while the handler runs. */
+struct gatehouse_event {
+	char        id[65], type[65], subject[257];
+	int64_t     seq;      /* counts the subject's events */
+	int64_t     position; /* in the log */
+	bool        erased;   /* its subject was erased: it has no data any more */
+	const char *json;     /* the CloudEvent, without a NUL */
+	size_t      json_len;
+};
+
+/* Zero, or NULL, is the default of everything but name and handle. Texts are copied. */
+struct gatehouse_consumer_options {
+	const char *name;    /* of the consumer, which must be there (PUT /v1/consumers/NAME) */
+	const char *member;  /* of this process; NULL: a random one. Two processes must not share it */
+	int         limit;   /* events per round */
+	int         wait_s;  /* that a round waits for an event; -1: not at all */
+	int         lease_s; /* how long a round may take; if it takes longer, others are given its events */
+	size_t      remember_max; /* events and subjects, 400 bytes each */
+
+	/* Deals with an event. False: it could not. The round ends there, and the event comes again. It may make calls with the
+	 * same handle, but none with this consumer. */
+	bool (*handle)(void *ctx, const struct gatehouse_event *event);
+	void *ctx;
+};
+
+struct gatehouse_consumer_round {
+	size_t handled;
+	size_t repeated; /* that were dealt with before, and not handed over */
+	bool   refused;  /* by the handler: wait a little before the next round */
+	bool lost; /* the share of this member has changed meanwhile: others may be given some of the events again */
+	bool more; /* there is more to read at once */
+};
+
+struct gatehouse_consumer;
+
+/* The handle must outlive it. NULL: failed, and *error says why. */
+GATEHOUSE_API struct gatehouse_consumer *
+gatehouse_consumer_open(struct gatehouse *handle, const struct gatehouse_consumer_options *options,
+                        struct gatehouse_error *error);
+
+/* One round: asks for events, hands them over, acknowledges those that were dealt with. Call it again and again, from one thread. It
+ * may last for wait_s and the handle's deadline, and as long as the handlers take. After an error, wait a little and call it again:
+ * nothing is lost. GATEHOUSE_REFUSED with status 404: there is no such consumer; 410: events that it had not read were trimmed. */
+GATEHOUSE_API enum gatehouse_code gatehouse_consumer_run(struct gatehouse_consumer       *consumer,
+                                                         struct gatehouse_consumer_round *round,
+                                                         struct gatehouse_error          *error);
+
+/* Gives its share to others at once, if the server can be reached. NULL is fine. */
+GATEHOUSE_API void gatehouse_consumer_close(struct gatehouse_consumer *consumer);
+
 /* ---- names, for logs ---- */
 
 GATEHOUSE_API const char *gatehouse_code_name(enum gatehouse_code code);

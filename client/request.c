@@ -148,6 +148,12 @@ void request_whole(struct request *q, const char *name, int64_t value)
 	put(q, digits, (size_t)len);
 }
 
+void request_flag(struct request *q, const char *name, bool value)
+{
+	begin(q, name);
+	put(q, value ? "true" : "false", value ? 4 : 5);
+}
+
 /* ---- the head ---- */
 
 static int head_write(const struct request *q, const struct gatehouse *g, const char *path, const char *once,

@@ -29,6 +29,7 @@ void request_optional(struct request *q, const char *name, const char *value); /
 /* A text, or an object that says what kind of text it is. It must be there. */
 void request_identifier(struct request *q, const char *name, const char *value, enum gatehouse_kind kind);
 void request_whole(struct request *q, const char *name, int64_t value);
+void request_flag(struct request *q, const char *name, bool value);
 
 /* Puts the head before it. `once`: the idempotency key, or NULL. */
 enum gatehouse_code request_finish(struct request *q, const struct gatehouse *g, const char *path,

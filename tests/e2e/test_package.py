@@ -127,7 +127,8 @@ def test_a_program_links_with_the_packaged_client_library_shared_and_static(inst
 def test_the_client_library_shows_its_own_names_only(installed):
     for options, file in ((["-D"], "libgatehouse.so.0"), (["-g"], "libgatehouse.a")):
         names = re.findall(r" [A-Z] (\w+)", run("nm", *options, "--defined-only", str(installed) + f"{LIBRARIES}/{file}"))
-        assert {"gatehouse_open", "gatehouse_close", "gatehouse_allow", "gatehouse_attempt", "gatehouse_check"} <= set(names)
+        assert {"gatehouse_open", "gatehouse_close", "gatehouse_allow", "gatehouse_attempt", "gatehouse_check", "gatehouse_consumer_open",
+                "gatehouse_consumer_run", "gatehouse_consumer_close"} <= set(names)
         assert all(name.startswith("gatehouse_") or name == "GATEHOUSE_0" for name in names), names
 
 
