@@ -114,6 +114,11 @@ def people(tmp_path_factory):
     made.close()
 
 
+def seen(people):
+    """All rows, but for jobs, which start by themselves."""
+    return {table: found for table, found in without_versions(rows(people)).items() if table != "gatehouse-jobs"}
+
+
 def asked_in_its_name(user, addresses, begun, token):
     """What only an active user may: each is a verdict."""
     check = {"journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}
@@ -157,7 +162,7 @@ def written_about(user):
 def test_in_the_name_of_a_user_who_is_not_active_nothing_is_done(people, status):
     user, addresses, ids, claim, begun, token = people.user()
     people.become(user, status)
-    before = without_versions(rows(people))
+    before = seen(people)
     reason = f"user_{status}" if status in ("deleted", "erasing") else "user_suspended"
     for path, body in asked_in_its_name(user, addresses, begun, token):
         answer = ok(people, "POST", path, body)
@@ -165,14 +170,14 @@ def test_in_the_name_of_a_user_who_is_not_active_nothing_is_done(people, status)
         assert call(people, "POST", path + "?enforce=status", body)[0] == 403, path
     reply = people.v1.send("GET", "/v1/authz", None, {"X-Gatehouse-Token": "required", "Authorization": "Bearer " + token})
     assert reply.status == 403
-    assert without_versions(rows(people)) == before
+    assert seen(people) == before
 
 
 @pytest.mark.parametrize("status", ["deleted", "erasing"])
 def test_a_user_who_is_deleted_or_being_erased_does_not_change(people, status):
     user, addresses, ids, claim, _, _ = people.user()
     people.become(user, status)
-    before = without_versions(rows(people))
+    before = seen(people)
     asked = [*changes_of(user, ids, claim), *(written_about(user) if status == "erasing" else ()),
              *([("DELETE", f"/v1/users/{user}", None)] if status == "erasing" else ())]
     for method, path, body in asked:
@@ -182,7 +187,7 @@ def test_a_user_who_is_deleted_or_being_erased_does_not_change(people, status):
         assert call(people, "POST", "/v1/users", {"email": email})[0] == 409
     if status == "deleted":
         assert ok(people, "DELETE", f"/v1/users/{user}")["status"] == "deleted"  # it is so already
-    assert without_versions(rows(people)) == before
+    assert seen(people) == before
 
 
 def test_a_suspended_user_gets_no_code_and_no_device_and_stays_suspended_whatever_its_provider_says(people):
