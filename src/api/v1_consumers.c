@@ -320,6 +320,7 @@ struct poll_call {
 	bool                  joined, rejoin;
 	struct consumer_share share;
 	struct event_texts    page;
+	int64_t               waited_generation; /* of the share that it waited with; 0: it has not */
 };
 
 static struct bytes read_member(struct fields *f)
@@ -332,19 +333,25 @@ static struct bytes read_member(struct fields *f)
 	return member;
 }
 
-/* For at most as long as nobody's lease lapses, whose share this member could take. */
+/* When the call must look again, whatever comes: when another's lease lapses, whose share this member could take, or when half of its own is over. A
+ * member whose connection has ended does not renew its lease any more. */
+static int64_t look_again_s(const struct v1_call *c, const struct poll_call *p)
+{
+	int64_t half_s = p->share.until_s - p->q.lease_s / 2, lapse_s = p->share.next_lapse_s;
+	int64_t at_s = lapse_s > 0 && lapse_s < half_s ? lapse_s : half_s;
+
+	return at_s > c->ctx.now_s ? at_s - c->ctx.now_s + 1 : 1;
+}
+
 static bool poll_park(struct v1_call *c, struct poll_call *p)
 {
-	int64_t until_us = 0, left_s = p->share.next_lapse_s - c->ctx.now_s + 1;
+	int64_t now_us = clock_steady_us(c->call.loop->api->parts.clock);
 
-	if (p->share.next_lapse_s > 0)
-		until_us =
-		        clock_steady_us(c->call.loop->api->parts.clock) + (left_s < 1 ? 1 : left_s) * 1000000;
 	p->waiting.wait.filter = (struct event_filter){
 	        .types = p->share.types, .partitions = p->share.partition_count, .mask = p->share.mask};
 	p->waiting.wait.after = p->page.next;
 	p->waiting.wait.group = group_of(p->q.name);
-	return v1_events_park(c, &p->waiting, until_us);
+	return v1_events_park(c, &p->waiting, now_us + look_again_s(c, p) * 1000000);
 }
 
 static bool poll_resume(struct v1_call *c, enum call_kind as)
@@ -375,12 +382,14 @@ static void poll_waited(struct v1_call *c, bool once_more)
 
 	(void)once_more;
 	p->page = (struct event_texts){.next = p->waiting.wait.after};
+	p->waited_generation = p->share.generation;
 }
 
 enum err_code consumer_poll_decode(struct v1_call *c, struct err *err)
 {
 	struct poll_call *p = arena_zalloc(c->ctx.arena, sizeof(*p));
 	struct fields     f;
+	int64_t           wait_s;
 
 	c->request = p;
 	if (read_name(c, &p->q.name, err) != ERR_NONE)
@@ -388,10 +397,10 @@ enum err_code consumer_poll_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	p->q.member = read_member(&f);
 	p->limit = (uint32_t)fields_i64_or(&f, "limit", 1, EVENTS_PAGE_MAX, EVENTS_LIMIT_DEFAULT);
-	p->q.wait_s = fields_i64_or(&f, "wait", 0, EVENTS_WAIT_S_MAX, 0);
+	wait_s = fields_i64_or(&f, "wait", 0, EVENTS_WAIT_S_MAX, 0);
 	p->q.lease_s =
 	        fields_i64_or(&f, "lease", CONSUMER_LEASE_S_MIN, CONSUMER_LEASE_S_MAX, CONSUMER_LEASE_S);
-	p->waiting.deadline_us = c->call.http->received_us + p->q.wait_s * 1000000;
+	p->waiting.deadline_us = c->call.http->received_us + wait_s * 1000000;
 	p->waiting.waited = poll_waited;
 	c->waits = poll_waits;
 	c->call.kind = READ;
@@ -420,8 +429,9 @@ static enum err_code poll_read(struct v1_call *c, struct poll_call *p, struct er
 	                                   .mask = p->share.mask},
 	                        .limit = p->limit};
 
-	if (p->page.next.shards == q.after.shards && event_cursor_reaches(&p->page.next, &q.after))
-		q.after = p->page.next; /* it has waited, and nothing came by before that */
+	if (p->waited_generation == p->share.generation)
+		event_cursor_advance(&q.after,
+		                     &p->page.next); /* nothing for this share came by before that */
 	if (p->share.mask == 0) {
 		p->page = (struct event_texts){.next = q.after};
 		return ERR_NONE;
@@ -442,7 +452,6 @@ enum err_code consumer_poll_run(struct v1_call *c, struct err *err)
 	if (c->call.kind == WRITE) {
 		p->joined = true;
 		p->rejoin = false;
-		p->page = (struct event_texts){0};
 		return consumer_join(&c->ctx, &p->q, &p->share, err);
 	}
 	if (!p->joined) {

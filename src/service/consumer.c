@@ -389,7 +389,7 @@ bool consumer_holds(const struct consumer *c, const struct consumer_poll *q, int
 	const struct consumer_member *m = member_find(c, q->member);
 	uint32_t                      mine = partitions_of(c, q->member), fair = fair_share(c);
 
-	if (m == NULL || m->lease_s != q->lease_s || m->until_s - now_s < q->wait_s + q->lease_s / 2)
+	if (m == NULL || m->lease_s != q->lease_s || m->until_s - now_s < q->lease_s / 2)
 		return false;
 	for (uint32_t i = 0; i < c->member_count; i++)
 		if (c->members[i].until_s <= now_s)
@@ -477,7 +477,7 @@ enum err_code consumer_join(struct context *ctx, const struct consumer_poll *q, 
 	if (balanced || m->generation == 0) /* (3) */
 		m->generation = ++c.generation;
 	m->lease_s = q->lease_s;
-	m->until_s = ctx->now_s + q->wait_s + q->lease_s;
+	m->until_s = ctx->now_s + q->lease_s;
 	consumer_write(ctx, &c);
 	share_fill(&c, m, out);
 	out->changed = changed || balanced;

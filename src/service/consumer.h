@@ -112,8 +112,7 @@ enum err_code consumer_seek(struct context *ctx, struct bytes name, const struct
 
 struct consumer_poll {
 	struct bytes name, member;
-	int64_t      lease_s; /* how long it may take to deal with what it gets */
-	int64_t      wait_s;  /* that the poll itself takes */
+	int64_t lease_s; /* how long it may take to deal with what it gets; at least half of it is left */
 };
 
 /* What a member may read now. */

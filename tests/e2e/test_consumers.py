@@ -2,8 +2,10 @@
 import concurrent.futures
 import json
 import shutil
+import socket
 import time
 import uuid
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -217,6 +219,36 @@ def test_a_replay_by_seek(server):
         more = answer["more"] or answer["events"]
     assert user in subjects
     assert ok(server.v1, "POST", f"/v1/consumers/{name}/seek", {"after": "1"})["after"] == "1"
+
+
+def test_a_seek_reaches_a_member_that_waits(server):
+    """It must not go on from where it waited: it would acknowledge what it never got."""
+    name = new_consumer(server)
+    user = make_user(server)
+    ack(server.v1, name, poll(server.v1, name))
+    before = ok(server.v1, "GET", f"/v1/consumers/{name}")["after"]
+    waiting = V1(server.endpoint)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(poll, waiting, name, wait=60)
+        time.sleep(0.3)
+        ok(server.v1, "POST", f"/v1/consumers/{name}/seek", {"after": str(int(before) - 1)})
+        assert [e["subject"] for e in answer.result(PATIENCE_S)["events"]] == [user]
+    waiting.close()
+
+
+def test_a_member_whose_connection_ended_while_it_waited_keeps_its_share_no_longer_than_its_lease(server):
+    name = new_consumer(server)
+    poll(server.v1, name, "gone", lease=2)
+    parts = urlsplit(server.endpoint)
+    gone = socket.create_connection((parts.hostname, parts.port))
+    gone.sendall(b"POST /v1/consumers/" + name.encode() + b"/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 41\r\n\r\n"
+                        b'{"member": "gone", "lease": 2, "wait":60}')
+    time.sleep(0.3)
+    gone.close()
+    began = time.monotonic()
+    while poll(server.v1, name, "alive", wait=5)["partitions"] != 8:
+        assert time.monotonic() < began + PATIENCE_S
+    assert time.monotonic() < began + 40  # far less than the wait of the other
 
 
 def test_consumers_are_listed_changed_and_deleted(server):

@@ -318,9 +318,6 @@ TEST(consumers, need_no_write_for_a_poll_while_a_members_share_is_right)
 	assert_true(consumer_holds(&c, &q, START_S + 15, &s));
 	assert_int_equal(s.mask, 0xff);
 	assert_false(consumer_holds(&c, &q, START_S + 16, &s)); /* half of its lease is over */
-	q.wait_s = 1;
-	assert_false(consumer_holds(&c, &q, START_S + 15, &s)); /* it would be, when the wait ends */
-	q.wait_s = 0;
 	join(&x, "b");
 	c = consumer_now(&x);
 	assert_false(consumer_holds(&c, &q, START_S, &s)); /* it has too much */
