@@ -145,6 +145,14 @@ static void results_init(struct arena *a, uint32_t count, struct table_batch_get
 	r->skipped = arena_zalloc(a, count * sizeof(*r->skipped));
 }
 
+/* Has the memory of those that may be there on its way, all at once. */
+static void expect(struct engine *e, struct arena *a, const struct rows *rows, uint32_t count)
+{
+	uint64_t *hashes = arena_array(a, count, sizeof(*hashes));
+
+	cache_expect(e->cache, hashes, filter_choose(e->filter, rows->hashes, count, hashes));
+}
+
 /* What does not fit into the answer any more is left for the next request; the first item always fits. */
 enum err_code batch_get(struct table *t, struct arena *a, const struct table_batch_get *q,
                         struct table_batch_get_result *r, struct err *err)
@@ -157,8 +165,7 @@ enum err_code batch_get(struct table *t, struct arena *a, const struct table_bat
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
 		return err->code;
-	filter_expect(s->engine->filter, rows.hashes, q->count);
-	cache_expect(s->engine->cache, rows.hashes, q->count);
+	expect(s->engine, a, &rows, q->count);
 	for (uint32_t i = 0; i < q->count; i++) {
 		const struct loaded *row;
 

@@ -11,8 +11,9 @@
 #include "engine/partition.h"
 
 enum {
-	BUCKETS_MIN = 64,
-	ROW_BYTES_USUAL = 256,                 /* a bucket for as many bytes of the bound */
+	BUCKETS_MIN = 64,                      /* of a shard; a power of two */
+	BUCKETS_GROWTH = 4,                    /* times, when there are … */
+	BUCKET_ROWS_MAX = 2,                   /* … so many rows to a bucket */
 	ALLOCATION_OVERHEAD = 16,              /* the allocator's */
 	PARTITION_SHARE = PARTITION_BYTES / 2, /* of a row: most partitions have some */
 	GROWTH_BYTES = 16,                     /* room for a counter to gain some digits */
@@ -20,9 +21,16 @@ enum {
 	STEP_BYTES_MAX = 512 << 10, /* that are written back at a time, and the row that passes it */
 };
 
+/* As many as there are rows for, so that the memory of few rows is little, and near. */
+struct buckets {
+	struct buckets *before; /* these: kept, since cache_expect may be looking at them */
+	size_t          mask;
+	struct row     *rows[];
+};
+
 struct shard {
 	pthread_mutex_t lock; /* everything below is under it, but for what cache_expect looks at */
-	struct row    **buckets;
+	struct buckets *buckets;
 	size_t          row_count;
 	struct list     clean, dirty; /* rings */
 	size_t          bytes;
@@ -32,7 +40,6 @@ struct shard {
 
 struct cache {
 	size_t             shard_bytes_max;
-	size_t             bucket_count; /* of a shard; a power of two */
 	atomic_size_t      dirty_bytes;
 	struct partitions *partitions;
 	struct shard       shards[CACHE_SHARDS];
@@ -74,9 +81,41 @@ static struct shard *shard_of(struct cache *c, uint64_t hash)
 	return &c->shards[hash % CACHE_SHARDS];
 }
 
+static struct row **bucket_in(struct buckets *b, uint64_t hash)
+{
+	return &b->rows[(hash >> 8) & b->mask];
+}
+
 static struct row **bucket_of(struct cache *c, uint64_t hash)
 {
-	return &shard_of(c, hash)->buckets[(hash >> 8) & (c->bucket_count - 1)];
+	return bucket_in(shard_of(c, hash)->buckets, hash);
+}
+
+static struct buckets *buckets_make(size_t count, struct buckets *before)
+{
+	struct buckets *b = mem_zalloc(sizeof(*b) + count * sizeof(struct row *));
+
+	b->mask = count - 1;
+	b->before = before;
+	return b;
+}
+
+/* More of them. Those before are a third as many together, however often it grew. */
+static void shard_grow(struct shard *s)
+{
+	struct buckets *old = s->buckets, *new = buckets_make((old->mask + 1) * BUCKETS_GROWTH, old);
+
+	for (size_t i = 0; i <= old->mask; i++) {
+		for (struct row *r = old->rows[i], *next; r != NULL; r = next) {
+			struct row **bucket = bucket_in(new, r->hash);
+
+			next = r->next;
+			r->next = *bucket;
+			*bucket = r;
+		}
+		__atomic_store_n(&old->rows[i], NULL, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&s->buckets, new, __ATOMIC_RELEASE);
 }
 
 /* Where cache_expect may be looking. */
@@ -103,7 +142,8 @@ static void row_add(struct cache *c, struct row *r, struct list *ring)
 	link_set(bucket, r);
 	list_push_back(ring, &r->ring);
 	s->bytes += row_bytes(r);
-	s->row_count++;
+	if (++s->row_count > BUCKET_ROWS_MAX * (s->buckets->mask + 1))
+		shard_grow(s);
 }
 
 /* Its partition has been told. */
@@ -215,14 +255,20 @@ void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool comp
 	partition_load_end(c->partitions, key, token, large ? PARTITION_TOO_LARGE : how);
 }
 
+static struct row **bucket_expected(struct cache *c, uint64_t hash)
+{
+	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), hash);
+}
+
 /* Buckets first, then the rows in them: each round's memory comes at the same time. Nothing is read but what lies in a
  * bucket, and a row that went meanwhile does no harm: it is an address to fetch, no more. */
 void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		__builtin_prefetch(bucket_of(c, hashes[i]));
+		__builtin_prefetch(bucket_expected(c, hashes[i]));
 	for (size_t i = 0; i < count; i++) {
-		const char *row = (const char *)__atomic_load_n(bucket_of(c, hashes[i]), __ATOMIC_RELAXED);
+		const char *row =
+		        (const char *)__atomic_load_n(bucket_expected(c, hashes[i]), __ATOMIC_RELAXED);
 
 		if (row != NULL) {
 			__builtin_prefetch(row);
@@ -366,29 +412,19 @@ void cache_clean(struct cache *c, unsigned shard, size_t count)
 
 /* ---- life cycle ---- */
 
-static size_t bucket_count_for(size_t shard_bytes)
-{
-	size_t count = BUCKETS_MIN;
-
-	while (count * ROW_BYTES_USUAL < shard_bytes)
-		count *= 2;
-	return count;
-}
-
 struct cache *cache_open(size_t bytes_max, struct hash_key hash_key)
 {
 	struct cache *c = mem_zalloc(sizeof(*c));
 
 	c->shard_bytes_max = bytes_max / CACHE_SHARDS;
-	c->bucket_count = bucket_count_for(c->shard_bytes_max);
-	c->partitions = partitions_open(bytes_max / ROW_BYTES_USUAL, hash_key);
+	c->partitions = partitions_open(hash_key);
 	for (int i = 0; i < CACHE_SHARDS; i++) {
 		struct shard *s = &c->shards[i];
 
 		pthread_mutex_init(&s->lock, NULL);
 		list_init(&s->clean);
 		list_init(&s->dirty);
-		s->buckets = mem_zalloc(c->bucket_count * sizeof(struct row *));
+		s->buckets = buckets_make(BUCKETS_MIN, NULL);
 	}
 	return c;
 }
@@ -413,7 +449,10 @@ void cache_close(struct cache *c)
 		ring_free(c, &s->clean);
 		ring_free(c, &s->dirty);
 		pthread_mutex_destroy(&s->lock);
-		free(s->buckets);
+		for (struct buckets *b = s->buckets, *before; b != NULL; b = before) {
+			before = b->before;
+			free(b);
+		}
 	}
 	partitions_close(c->partitions);
 	free(c);

@@ -145,12 +145,17 @@ bool filter_lacks(const struct filter *f, uint64_t hash)
 	       atomic_load_explicit(&f->state, memory_order_relaxed) == state; /* (F2) */
 }
 
-void filter_expect(const struct filter *f, const uint64_t *hashes, size_t count)
+size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t count, uint64_t *out)
 {
 	uint64_t state = f == NULL ? 0 : atomic_load_explicit(&f->state, memory_order_acquire);
+	size_t   chosen = 0;
 
 	for (size_t i = 0; state != 0 && i < count; i++)
 		__builtin_prefetch(block_of(area_in_use(f, state), hashes[i]));
+	for (size_t i = 0; i < count; i++)
+		if (!filter_lacks(f, hashes[i]))
+			out[chosen++] = hashes[i];
+	return chosen;
 }
 
 /* ---- adding ---- */

@@ -26,8 +26,8 @@ void           filter_close(struct filter *f);
 
 /* Is it certain that there is none? Also of NULL. */
 bool filter_lacks(const struct filter *f, uint64_t hash);
-/* These will be asked for: has the memory on its way. */
-void filter_expect(const struct filter *f, const uint64_t *hashes, size_t count);
+/* Several at once: puts those that it does not lack into `out`, and returns how many. */
+size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t count, uint64_t *out);
 
 /* ---- one thread at a time: write_back.c's lock ---- */
 

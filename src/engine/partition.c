@@ -9,9 +9,10 @@
 
 enum {
 	SHARDS = 64,
-	BUCKETS_MIN = 16,
-	ROWS_USUAL = 2,      /* of a partition */
-	LARGE_PLACES = 4096, /* a power of two */
+	BUCKETS_MIN = 16,     /* of a shard; a power of two */
+	BUCKETS_GROWTH = 4,   /* times, when there are … */
+	BUCKET_PARTS_MAX = 2, /* … so many partitions to a bucket */
+	LARGE_PLACES = 4096,  /* a power of two */
 };
 
 struct part {
@@ -26,28 +27,26 @@ struct part {
 struct part_shard {
 	pthread_mutex_t lock; /* everything of its partitions is under it */
 	struct part   **buckets;
+	size_t          mask, count;
 };
 
 struct partitions {
 	struct hash_key hash_key;
-	size_t          bucket_count; /* of a shard; a power of two */
-	atomic_ullong   tokens;       /* given so far */
+	atomic_ullong   tokens; /* given so far */
 	/* Hashes of partitions that were too large to load, which one writes over another: it saves trying again. */
 	atomic_ullong     large[LARGE_PLACES];
 	struct part_shard shards[SHARDS];
 };
 
-struct partitions *partitions_open(size_t rows, struct hash_key hash_key)
+struct partitions *partitions_open(struct hash_key hash_key)
 {
 	struct partitions *p = mem_zalloc(sizeof(*p));
 
 	p->hash_key = hash_key;
-	p->bucket_count = BUCKETS_MIN;
-	while (p->bucket_count * SHARDS * ROWS_USUAL < rows)
-		p->bucket_count *= 2;
 	for (int i = 0; i < SHARDS; i++) {
 		pthread_mutex_init(&p->shards[i].lock, NULL);
-		p->shards[i].buckets = mem_zalloc(p->bucket_count * sizeof(struct part *));
+		p->shards[i].mask = BUCKETS_MIN - 1;
+		p->shards[i].buckets = mem_zalloc(BUCKETS_MIN * sizeof(struct part *));
 	}
 	return p;
 }
@@ -68,25 +67,53 @@ static struct part_shard *shard_of(struct partitions *p, uint64_t hash)
 	return &p->shards[hash % SHARDS];
 }
 
+static struct part **bucket_of(struct part_shard *s, uint64_t hash)
+{
+	return &s->buckets[(hash >> 8) & s->mask];
+}
+
 static struct part **part_find(struct partitions *p, uint64_t hash, uint64_t number)
 {
-	struct part **at = &shard_of(p, hash)->buckets[(hash >> 8) & (p->bucket_count - 1)];
+	struct part **at = bucket_of(shard_of(p, hash), hash);
 
 	while (*at != NULL && (*at)->number != number)
 		at = &(*at)->next;
 	return at;
 }
 
+static void shard_grow(struct part_shard *s)
+{
+	struct part **old = s->buckets;
+	size_t        count = s->mask + 1;
+
+	s->mask = count * BUCKETS_GROWTH - 1;
+	s->buckets = mem_zalloc(count * BUCKETS_GROWTH * sizeof(struct part *));
+	for (size_t i = 0; i < count; i++) {
+		for (struct part *part = old[i], *next; part != NULL; part = next) {
+			struct part **bucket = bucket_of(s, part->hash);
+
+			next = part->next;
+			part->next = *bucket;
+			*bucket = part;
+		}
+	}
+	free(old);
+}
+
 static struct part *part_get(struct partitions *p, uint64_t hash, uint64_t number)
 {
-	struct part **at = part_find(p, hash, number);
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part = *part_find(p, hash, number);
 
-	if (*at == NULL) {
-		*at = mem_zalloc(sizeof(**at));
-		**at = (struct part){.hash = hash, .number = number};
-		list_init(&(*at)->rows);
-	}
-	return *at;
+	if (part != NULL)
+		return part;
+	if (++s->count > BUCKET_PARTS_MAX * (s->mask + 1))
+		shard_grow(s);
+	part = mem_zalloc(sizeof(*part));
+	*part = (struct part){.next = *bucket_of(s, hash), .hash = hash, .number = number};
+	list_init(&part->rows);
+	*bucket_of(s, hash) = part;
+	return part;
 }
 
 static void part_drop_if_unused(struct partitions *p, struct part *part)
@@ -94,6 +121,7 @@ static void part_drop_if_unused(struct partitions *p, struct part *part)
 	if (!list_empty(&part->rows) || part->token != 0)
 		return;
 	*part_find(p, part->hash, part->number) = part->next;
+	shard_of(p, part->hash)->count--;
 	free(part);
 }
 

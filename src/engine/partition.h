@@ -29,8 +29,8 @@ enum {
 
 struct partitions;
 
-/* rows: about how many there will be. The key is that of hashes of row keys (state.h). */
-struct partitions *partitions_open(size_t rows, struct hash_key hash_key);
+/* The key is that of hashes of row keys (state.h). */
+struct partitions *partitions_open(struct hash_key hash_key);
 /* After all rows have gone. */
 void partitions_close(struct partitions *p);
 

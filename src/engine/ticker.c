@@ -18,7 +18,9 @@ enum {
 	CLOCK_WARN_US = 2000000,
 	FILL_ROWS_MAX = 64, /* a turn */
 	FILL_BYTES_MAX = 256 * 1024,
-	SWEEP_ROWS_MAX = 64, /* a turn */
+	SWEEP_ROWS_MAX = 512, /* a turn, which is a commit: the more rows, the less of it each pays … */
+	SWEEP_US_MAX = 2000,  /* … but others wait for it */
+	SWEEP_LOOK_ROWS = 16, /* from one look at the clock to the next */
 	SWEEP_RESTART_ROUNDS = 600,
 };
 
@@ -274,6 +276,13 @@ static enum err_code sweep_row(struct engine_session *s, struct arena *a, struct
 	return ERR_NONE;
 }
 
+/* Has the turn taken as long as it may? */
+static bool sweep_is_over(const struct engine *e, unsigned rows, int64_t began_us)
+{
+	return rows >= SWEEP_ROWS_MAX ||
+	       (rows % SWEEP_LOOK_ROWS == 0 && clock_steady_us(e->options.clock) - began_us >= SWEEP_US_MAX);
+}
+
 static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struct sweep_request *q,
                                 struct err *err)
 {
@@ -282,6 +291,7 @@ static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struc
 	struct buf         high;
 	enum err_code      rc = ERR_NONE;
 	unsigned           rows = 0;
+	int64_t            began_us = clock_steady_us(s->engine->options.clock);
 
 	buf_init(&high, a);
 	layout_expiry_bucket(&high, s->base.now_us / 1000000);
@@ -289,19 +299,18 @@ static enum err_code sweep_turn(struct engine_session *s, struct arena *a, struc
 		return ERR_NONE;
 	view_cursor_open(&cursor, s, NULL, a, arena_copy(a, buf_bytes(&q->sweep->at)), buf_bytes(&high),
 	                 false);
-	while (rc == ERR_NONE && rows < SWEEP_ROWS_MAX && view_cursor_next(&cursor, &key, &value)) {
+	while (rc == ERR_NONE && !q->more && view_cursor_next(&cursor, &key, &value)) {
 		struct bytes entry = arena_copy(a, key);
 
-		rows++;
 		buf_reset(&q->sweep->at);
 		buf_add_bytes(&q->sweep->at, entry);
 		buf_add_byte(&q->sweep->at, 0);
 		rc = sweep_row(s, a, entry, err);
+		q->more = sweep_is_over(s->engine, ++rows, began_us);
 	}
 	if (rc == ERR_NONE)
 		rc = view_cursor_check(&cursor, err);
 	view_cursor_close(&cursor);
-	q->more = rows == SWEEP_ROWS_MAX;
 	return rc;
 }
 

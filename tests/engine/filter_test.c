@@ -75,6 +75,18 @@ TEST(filter, has_what_was_there_before_it_and_what_came_while_and_after_it_was_b
 	filter_close(f);
 }
 
+TEST(filter, chooses_what_it_does_not_lack)
+{
+	struct filter *f = filter_open(1 << 20);
+	uint64_t       hashes[4] = {hash_of(1), hash_of(1000), hash_of(2), hash_of(1001)}, chosen[4];
+
+	assert_int_equal(filter_choose(f, hashes, 4, chosen), 4); /* it is not complete */
+	build(f, 3);
+	assert_int_equal(filter_choose(f, hashes, 4, chosen), 2);
+	assert_true(chosen[0] == hash_of(1) && chosen[1] == hash_of(2));
+	filter_close(f);
+}
+
 TEST(filter, a_full_one_takes_at_most_three_of_a_hundred_absent_rows_for_present_ones)
 {
 	struct filter *f = filter_open(1 << 20);

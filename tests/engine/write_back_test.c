@@ -371,6 +371,82 @@ TEST(cache, holds_the_newest_value_and_counts_what_waits)
 	cache_close(c);
 }
 
+/* ---- very many rows: the cache grows with them, while others look at what it was ---- */
+
+enum { VERY_MANY = 30000 };
+
+struct watching {
+	struct cache *cache;
+	atomic_bool   over;
+};
+
+static uint64_t numbered_key(int number, char key[32])
+{
+	snprintf(key, 32, "rTTTT%04dkey-%d", number % 5000, number);
+	return hash_bytes(HASH_KEY_STABLE, bytes_of(key));
+}
+
+static void *expect_all(void *arg)
+{
+	struct watching *w = arg;
+	char             key[32];
+
+	while (!atomic_load(&w->over)) {
+		for (int i = 0; i < VERY_MANY; i++) {
+			uint64_t hash = numbered_key(i, key);
+
+			cache_expect(w->cache, &hash, 1);
+		}
+	}
+	return NULL;
+}
+
+static bool finds(struct cache *c, int number)
+{
+	struct cache_ticket ticket;
+	struct bytes        value;
+	struct arena        a;
+	char                key[32];
+	uint64_t            hash = numbered_key(number, key);
+	bool                found;
+
+	arena_init(&a);
+	found = cache_get(c, hash, bytes_of(key), &a, &value, &ticket) == CACHE_FOUND &&
+	        bytes_equal(value, bytes_of(key));
+	arena_release(&a);
+	return found;
+}
+
+TEST(cache, finds_each_of_very_many_rows_and_the_rows_of_each_partition)
+{
+	struct watching   w = {.cache = cache_open(64 << 20, HASH_KEY_STABLE)};
+	struct cache_rows rows;
+	struct arena      a;
+	pthread_t         thread;
+	char              key[32];
+
+	assert_int_equal(pthread_create(&thread, NULL, expect_all, &w), 0);
+	for (int i = 0; i < VERY_MANY; i++) {
+		uint64_t hash = numbered_key(i, key);
+
+		cache_commit(w.cache, hash,
+		             &(struct cache_row){.key = bytes_of(key), .value = bytes_of(key)});
+	}
+	atomic_store(&w.over, true);
+	pthread_join(thread, NULL);
+	arena_init(&a);
+	for (int i = 0; i < VERY_MANY; i++)
+		assert_true(finds(w.cache, i));
+	for (int i = 0; i < 5000; i++) {
+		snprintf(key, sizeof(key), "rTTTT%04d", i);
+		assert_true(cache_dirty_between(w.cache, bytes_of(key), layout_after(&a, bytes_of(key)), &a,
+		                                &rows));
+		assert_int_equal(rows.count, VERY_MANY / 5000);
+	}
+	arena_release(&a);
+	cache_close(w.cache);
+}
+
 TEST(cache, does_not_keep_the_room_of_a_row_that_has_become_short_or_gone)
 {
 	char          large[40000];
