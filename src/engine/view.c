@@ -216,7 +216,10 @@ static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct by
 
 	if (rows && !layout_is_one_partition(low, high))
 		return false;
-	write_back_hold_rest(&e->write_back);
+	if (low.data[0] != KIND_EXPIRY)
+		write_back_hold_rest(&e->write_back);
+	else if (write_back_hold_entries(&e->write_back, &c->err) != ERR_NONE)
+		return false;
 	done = !rows || cache_dirty_between(e->cache, low, high, a, waiting);
 	if (done)
 		c->snapshot = rocks_snapshot_open(e->rocks);

@@ -10,6 +10,8 @@
 
 enum {
 	ROWS_AT_ONCE = 512,             /* others wait about two milliseconds for them */
+	ENTRIES_AT_ONCE = 1024,         /* and for these */
+	ENTRIES_BYTES_KEPT = 1 << 20,   /* an unusual commit's memory is given back */
 	CHECKPOINT_SEGMENTS_DUE = 4,    /* of the journal */
 	CHECKPOINT_BYTES_DUE = 8 << 20, /* that the store took since the last one, or is to take */
 };
@@ -36,6 +38,7 @@ void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_
 	pthread_mutex_init(&b->next, NULL);
 	pthread_mutex_init(&b->checkpoint_lock, NULL);
 	reserve(b, ROWS_AT_ONCE);
+	arena_init(&b->entries.arena);
 	b->batch = rocks_batch_open();
 }
 
@@ -43,6 +46,8 @@ void write_back_release(struct write_back *b)
 {
 	rocks_batch_close(b->batch);
 	free(b->rows);
+	free(b->entries.list);
+	arena_release(&b->entries.arena);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->next);
 	pthread_mutex_destroy(&b->checkpoint_lock);
@@ -122,6 +127,62 @@ static enum err_code write_shards(struct write_back *b, struct err *err)
 	return ERR_NONE;
 }
 
+/* ---- expiry entries into the store; all under lock ---- */
+
+static void entry_wait(struct entries *e, const struct change *c)
+{
+	if (e->count == e->cap) {
+		e->cap = e->cap == 0 ? ENTRIES_AT_ONCE : 2 * e->cap;
+		e->list = mem_realloc(e->list, e->cap * sizeof(*e->list));
+	}
+	e->list[e->count] = (struct entry_change){arena_copy(&e->arena, c->key), e->count, c->deleted};
+	e->count++;
+}
+
+static int by_key_and_age(const void *a, const void *b)
+{
+	const struct entry_change *x = a, *y = b;
+	int                        order = bytes_compare(x->key, y->key);
+
+	return order != 0 ? order : x->age < y->age ? -1 : 1;
+}
+
+static void entries_forget(struct entries *e)
+{
+	bool large = e->arena.used_bytes > ENTRIES_BYTES_KEPT;
+
+	e->count = 0;
+	if (!large) {
+		arena_reset(&e->arena);
+		return;
+	}
+	arena_release(&e->arena);
+	arena_init(&e->arena);
+}
+
+static enum err_code write_entries(struct write_back *b, struct err *err)
+{
+	struct entries *e = &b->entries;
+	size_t          bytes = 0;
+
+	if (e->count == 0)
+		return ERR_NONE;
+	qsort(e->list, e->count, sizeof(*e->list), by_key_and_age);
+	rocks_batch_reset(b->batch);
+	for (const struct entry_change *c = e->list; c < e->list + e->count; c++) {
+		bytes += c->key.len;
+		if (c->deleted)
+			rocks_batch_delete(b->batch, c->key);
+		else
+			rocks_batch_put(b->batch, c->key, BYTES(""));
+	}
+	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
+	if (rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+		return err->code;
+	entries_forget(e);
+	return ERR_NONE;
+}
+
 /* Shards in turn while there is too much, so that the bound holds after every commit, however large it was. */
 static enum err_code write_some(struct write_back *b, struct err *err)
 {
@@ -142,14 +203,21 @@ static bool is_row(const struct change *c)
 	return c->key.data[0] == KIND_ROW;
 }
 
-/* All but rows. False if there is nothing. */
+static bool is_expiry(const struct change *c)
+{
+	return c->key.data[0] == KIND_EXPIRY;
+}
+
+/* All but rows, and expiry entries, which wait. False if there is nothing. */
 static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 {
 	size_t count = 0;
 
 	reserve(b, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written && !is_row(c))
+		if (c->written && is_expiry(c))
+			entry_wait(&b->entries, c);
+		else if (c->written && !is_row(c))
 			b->rows[count++] =
 			        (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
 	fill_batch(b, count);
@@ -198,6 +266,8 @@ static enum err_code publish(struct write_back *b, const struct turn *t, struct 
 		return err->code;
 	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
 		return err->code;
+	if (b->entries.count >= ENTRIES_AT_ONCE && write_entries(b, err) != ERR_NONE)
+		return err->code;
 	return write_some(b, err);
 }
 
@@ -216,7 +286,16 @@ enum err_code write_back_publish(struct write_back *b, const struct turn *t, str
 enum err_code write_back_hold(struct write_back *b, struct err *err)
 {
 	write_back_hold_rest(b);
-	if (write_shards(b, err) == ERR_NONE)
+	if (write_shards(b, err) == ERR_NONE && write_entries(b, err) == ERR_NONE)
+		return ERR_NONE;
+	write_back_let_go(b);
+	return err->code;
+}
+
+enum err_code write_back_hold_entries(struct write_back *b, struct err *err)
+{
+	write_back_hold_rest(b);
+	if (write_entries(b, err) == ERR_NONE)
 		return ERR_NONE;
 	write_back_let_go(b);
 	return err->code;
@@ -224,9 +303,11 @@ enum err_code write_back_hold(struct write_back *b, struct err *err)
 
 enum err_code write_back_all(struct write_back *b, struct err *err)
 {
-	enum err_code rc = ERR_NONE;
+	enum err_code rc = write_back_hold_entries(b, err);
 	size_t        count;
 
+	if (rc == ERR_NONE)
+		write_back_let_go(b);
 	for (unsigned shard = 0; shard < CACHE_SHARDS && rc == ERR_NONE; shard++) {
 		do {
 			write_back_hold_rest(b);

@@ -8,8 +8,11 @@
  *   checkpoint   write_back_all; the store writes its files and notes where the journal begins now; the journal drops
  *                the segments before
  *
+ * Expiry entries, which nobody reads but a sweep, wait in a list of their own, and go into the store in the order of their keys: there a
+ * key costs less the nearer it is to the one before it.
+ *
  * (B1) While it is held, the store is what is committed, whole commits only.
- * (B2) Between commits no more than dirty_bytes_max wait in the cache.
+ * (B2) Between commits no more than dirty_bytes_max wait in the cache, and no more than ENTRIES_AT_ONCE entries in the list.
  * (C1) What is committed is in the store's files, or in the journal's segments from the noted place on. */
 #ifndef ENGINE_WRITE_BACK_H
 #define ENGINE_WRITE_BACK_H
@@ -24,6 +27,19 @@
 #include "engine/turn.h"
 
 struct engine;
+
+/* Expiry entries that are committed and not in the store. Of two with the same key the later one counts. */
+struct entry_change {
+	struct bytes key;
+	size_t       age; /* how many came before it */
+	bool         deleted;
+};
+
+struct entries {
+	struct arena         arena; /* of the keys */
+	struct entry_change *list;
+	size_t               count, cap;
+};
 
 struct write_back {
 	/* set once */
@@ -47,6 +63,7 @@ struct write_back {
 	struct cache_row   *rows; /* on their way into the batch */
 	size_t              rows_cap;
 	unsigned            next_shard;
+	struct entries      entries;
 };
 
 /* The filter may be NULL. */
@@ -58,9 +75,11 @@ enum err_code write_back_publish(struct write_back *b, const struct turn *t, str
 
 /* (B1) Short: others wait meanwhile. Not held if it fails. */
 enum err_code write_back_hold(struct write_back *b, struct err *err);
-/* The same for whoever looks at no rows, or knows which ones: they need not be in the store. */
+/* The same for whoever looks at no rows and no expiry entries, or knows which ones: they need not be in the store. */
 void write_back_hold_rest(struct write_back *b);
-void write_back_let_go(struct write_back *b);
+/* … and for whoever looks at expiry entries. */
+enum err_code write_back_hold_entries(struct write_back *b, struct err *err);
+void          write_back_let_go(struct write_back *b);
 
 /* All that is dirty now, little by little: others get in between. */
 enum err_code write_back_all(struct write_back *b, struct err *err);

@@ -197,6 +197,79 @@ TEST(write_back, a_row_that_was_written_back_and_evicted_is_read_back_new)
 	}
 }
 
+/* ---- expiry entries ---- */
+
+enum { EXPIRING = 1500 }; /* more than wait at once */
+
+static bool has_entries_in_store(struct fixture *f)
+{
+	const char           low[1] = {KIND_EXPIRY}, high[1] = {KIND_EXPIRY + 1};
+	struct rocks_cursor *c = rocks_cursor_open(f->engine->rocks, NULL, (struct bytes){low, 1},
+	                                           (struct bytes){high, 1}, false);
+	struct bytes         key, value;
+	bool                 found = rocks_cursor_at(c, &key, &value);
+
+	rocks_cursor_close(c);
+	return found;
+}
+
+static void put_expiring(struct fixture *f, int number, int64_t second)
+{
+	fixture_ok(
+	        f, "PutItem",
+	        arena_printf(&f->arena,
+	                     "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'N':'%d'},'t':{'N':'%lld'}}}",
+	                     number, (long long)second)
+	                .data);
+	arena_reset(&f->arena);
+}
+
+static void open_expiring(struct fixture *f)
+{
+	open_with_cache(f, LARGE_CACHE);
+	fixture_ok(f, "UpdateTimeToLive",
+	           "{'TableName':'things','TimeToLiveSpecification':{'Enabled':true,'AttributeName':'t'}}");
+	engine_tick(f->engine);
+}
+
+TEST(write_back, expiry_entries_wait_and_a_sweep_finds_them_all_the_same)
+{
+	struct fixture f;
+
+	open_expiring(&f);
+	put_expiring(&f, 1, START_S + 100);
+	put_expiring(&f, 2, START_S + 100000);
+	assert_false(has_entries_in_store(&f));
+	fixture_set_clock(&f, START_S + 5000);
+	engine_tick(f.engine);
+	assert_int_equal(engine_stats(f.engine).swept_rows, 1);
+	assert_true(has_entries_in_store(&f));
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
+/* Each row's time moves, so that entries come and go; of those that wait the last counts. */
+TEST(write_back, of_the_changes_of_an_expiry_entry_the_last_counts)
+{
+	struct fixture f;
+
+	open_expiring(&f);
+	for (int i = 0; i < EXPIRING; i++) {
+		put_expiring(&f, i % 7, START_S + 1000 + 600 * (i % 3));
+		if (i % 400 == 399)
+			assert_verified(&f);
+	}
+	put_expiring(&f, 3, START_S + 100000);
+	fixture_restart(&f);
+	assert_verified(&f);
+	fixture_set_clock(&f, START_S + 5000);
+	engine_tick(f.engine);
+	assert_int_equal(engine_stats(f.engine).swept_rows, 6);
+	assert_int_equal(scan_count(&f), 1);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
 /* ---- who waits for whom ---- */
 
 enum { WAITING_ROWS = 40000, PAUSE_US = 200 };
