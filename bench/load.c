@@ -107,7 +107,8 @@ int main(int argc, char **argv)
 		fprintf(stderr,
 		        "usage: load --port N --target OPERATION|/PATH|redis --body-template TEXT [--host "
 		        "A]\n"
-		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--seed N]\n"
+		        "            [--connections N] [--seconds S] [--warmup S] [--keys N] [--first N] "
+		        "[--seed N]\n"
 		        "            [--rate N] [--once] [--spin] [--sign] [--expect TEXT]\n"
 		        "TEXT is JSON, or a Redis command with a word a line; in it %%d is a key, %%t a time "
 		        "to live\n");
@@ -233,7 +234,7 @@ static const char *load_next(struct load *load)
 
 	if (load->options.sign)
 		return load->signer.texts + key * load->request.length;
-	request_set_key(&load->request, key);
+	request_set_key(&load->request, load->options.first + key);
 	return load->request.text;
 }
 

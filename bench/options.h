@@ -18,6 +18,7 @@ struct options {
 	double      seconds;
 	double      warmup;
 	uint64_t    keys;
+	uint64_t    first; /* the least key */
 	uint64_t    seed;
 	double      rate;  /* requests per second over all connections; 0: as many as are answered */
 	bool        once;  /* every key one time, in order, instead of for a time: to fill a table */
@@ -36,6 +37,7 @@ static const struct option options_names[] = {
         {"seconds", required_argument, NULL, 's'},
         {"warmup", required_argument, NULL, 'w'},
         {"keys", required_argument, NULL, 'k'},
+        {"first", required_argument, NULL, 'f'},
         {"seed", required_argument, NULL, 'r'},
         {"rate", required_argument, NULL, 'q'},
         {"once", no_argument, NULL, 'o'},
@@ -67,6 +69,9 @@ static inline bool options_set(struct options *o, int name, const char *value)
 		return true;
 	case 'k':
 		o->keys = strtoull(value, NULL, 10);
+		return true;
+	case 'f':
+		o->first = strtoull(value, NULL, 10);
 		return true;
 	case 'r':
 		o->seed = strtoull(value, NULL, 10);
@@ -103,7 +108,7 @@ static inline bool options_valid(const struct options *o)
 	return o->port > 0 && o->port < 65536 && o->connections > 0 && o->connections <= CONNECTIONS_MAX &&
 	       o->seconds > 0 && o->warmup >= 0 && o->rate >= 0 && o->rate <= RATE_MAX &&
 	       !(o->rate > 0 && (o->once || o->spin)) && o->keys > 0 && o->keys <= REQUEST_KEYS_MAX &&
-	       o->target && o->body;
+	       o->first <= REQUEST_KEYS_MAX - o->keys && (o->first == 0 || !o->sign) && o->target && o->body;
 }
 
 static inline bool options_read(struct options *o, int argc, char **argv)

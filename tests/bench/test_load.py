@@ -1,6 +1,7 @@
 """Shows that bench/load counts what it should and never passes a bad run off as a good one."""
 import http.server
 import json
+import os
 import pathlib
 import socketserver
 import subprocess
@@ -123,6 +124,20 @@ def test_a_rate_that_is_none_or_with_once_is_refused():
     for wrong in (["--rate", "-1"], ["--rate", "50", "--once"], ["--rate", "1000001"]):
         done = subprocess.run([str(LOAD), "--port", "1", "--target", "UpdateItem", "--body-template", "{}", *wrong], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "") and "usage" in done.stderr
+
+
+def test_keys_begin_with_the_first(stub):
+    server = stub()
+    status, result = load(server, "--once", "--first", "500")
+    assert (status, result["answered"]) == (0, 20)
+    assert sorted(server.bodies) == ['{"key":"%08d"}' % key for key in range(500, 520)]
+
+
+@pytest.mark.parametrize("more, accepted", [(["--first", "99999999"], True), (["--first", "100000000"], False), (["--first", "1", "--sign"], False)])
+def test_the_last_key_has_a_maximum(more, accepted):
+    done = subprocess.run([str(LOAD), "--port", "1", "--target", "GetItem", "--body-template", "x", "--keys", "1", *more],
+                          capture_output=True, check=False, env={**os.environ, **KEY})
+    assert done.returncode == (1 if accepted else 2)
 
 
 def test_keys_vary_and_stay_in_range(stub):
