@@ -704,3 +704,68 @@ TEST(push, a_dead_token_of_a_row_that_others_wrote_is_disabled_by_its_ticket_and
 		service_close(&s);
 	}
 }
+
+TEST(push, a_call_of_as_many_notifications_as_it_may_have_is_settled_however_it_ends)
+{
+	struct push_ticket gone[PUSH_BATCH_MAX];
+
+	for (uint32_t i = 0; i < PUSH_BATCH_MAX; i++)
+		gone[i] = (struct push_ticket){.error = BYTES("DeviceNotRegistered")};
+	for (int end = 0; end < PUSH_END_COUNT; end++) {
+		struct service s;
+		struct call    c, d;
+		uint32_t       most = 0;
+
+		open_on(&s);
+		s.all.events.on = EVENT_ALL;
+		for (int i = 0; i < 80; i++) {
+			const char *user = arena_printf(&s.f.arena, "user-%d", i).data;
+
+			devices(&s, user, 1);
+			notified(&s, user);
+		}
+		while ((c = taken(&s)).taken.count > 0 && most < PUSH_CALL_BATCHES_MAX) {
+			most = c.taken.count > most ? c.taken.count : most;
+			settle_as(&s, &c,
+			          (struct push_settle){.end = (enum push_end)end,
+			                               .tickets = end == PUSH_TICKETS ? gone : NULL,
+			                               .code = BYTES("VALIDATION_ERROR")});
+		}
+		assert_int_equal(most, PUSH_CALL_BATCHES_MAX);
+		d = (struct call){.who = c.who};
+		do
+			turn_take(&s, &d.turn, dead);
+		while (d.more);
+		service_close(&s);
+	}
+}
+
+TEST(push, a_sweep_of_as_many_as_there_may_be_is_one_commit_after_the_other)
+{
+	struct service s;
+	struct call    c;
+	uint64_t       unknown = 0;
+	uint32_t       took = 0;
+
+	open_on(&s);
+	s.all.events.on = EVENT_ALL;
+	for (int i = 0; i < 80; i++) {
+		const char *user = arena_printf(&s.f.arena, "user-%d", i).data;
+
+		devices(&s, user, 1);
+		notified(&s, user);
+	}
+	while ((c = taken(&s)).taken.count > 0)
+		took += c.taken.messages;
+	at(&s, PUSH_LEASE_S);
+	for (uint32_t shard = 0; shard < PUSH_SHARDS; shard++) {
+		c = (struct call){.who = {shard, BYTES("another")}};
+		do {
+			turn_take(&s, &c.turn, sweep);
+			unknown += c.tally.states[PUSH_UNKNOWN];
+		} while (c.tally.states[PUSH_UNKNOWN] > 0);
+	}
+	assert_int_equal(took, 80);
+	assert_int_equal(unknown, 80);
+	service_close(&s);
+}
