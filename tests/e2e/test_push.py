@@ -738,8 +738,15 @@ def killed_and_started(server, expo, number):
     server.kill()
     server.start()
     if number % 2:
-        eventually(lambda: metric(server, 'gatehouse_push_calls_total{end="later"}') >= 1)
+        eventually(lambda: metric(server, 'gatehouse_push_calls_total{end="later"}') >= 1 or queued(server) == 0)
         expo.revive()
+
+
+def has_come(server, made, devices, accepted):
+    """Are more than so many known to have been accepted, with calls under way; or is nothing left to send?"""
+    now = ok(server, "GET", f"/v1/notifications/{made['id']}")
+    counts = now["counts"]
+    return (counts["accepted"] > accepted and counts["sending"] > 0) or (now["messages"] == devices and counts["queued"] + counts["sending"] == 0)
 
 
 def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(own):
@@ -758,10 +765,8 @@ def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(
         most_mb, before = 0, time.monotonic()
         made = call(server, "POST", "/v1/notifications", HELLO)[1]
         for number in range(kills):
-            goal = devices * (number + 1) // (kills + 5)
-            while sum(expo.delivered.values()) < goal and time.monotonic() < before + 10 * END_S:
+            while not has_come(server, made, devices, devices * number // 20) and time.monotonic() < before + 10 * END_S:
                 most_mb = max(most_mb, rss_mb(server))
-                time.sleep(0.005)
             killed_and_started(server, expo, number)
         eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["messages"] == devices, 10 * END_S)
         done = await_counts(server, made, {"queued": 0, "sending": 0}, 10 * END_S)
@@ -769,7 +774,7 @@ def test_each_live_token_gets_its_message_once_or_is_unknown_through_five_kills(
         counts, took = done["counts"], time.monotonic() - before
         print(f"{devices} devices, {kills} kills, {took:.1f} s, {expo.calls} calls, {dict(expo.steps)}, {most_mb:.0f} MB, {counts}, {done['errors']}")
         check_each_once(expo, tokens, done)
-        eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == done["errors"]["DeviceNotRegistered"])
+        eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == done["errors"].get("DeviceNotRegistered", 0))
         check_dead_disabled(server, expo, tokens, done)
         assert most_mb < 96, most_mb
     finally:
@@ -786,7 +791,7 @@ def check_each_once(expo, tokens, done):
     assert len(missed) <= counts["unknown"]
     assert counts["failed"] == sum(done["errors"].values()) and set(done["errors"]) <= {"DeviceNotRegistered", "VALIDATION_ERROR"}
     assert done["errors"].get("VALIDATION_ERROR", 0) <= len(expo.bad)
-    assert counts["accepted"] >= len(tokens) // 10, "hardly anything is known to have arrived"
+    assert counts["accepted"] > len(tokens) // 50, "hardly anything is known to have arrived"
 
 
 def check_dead_disabled(server, expo, tokens, done):
@@ -801,7 +806,7 @@ def check_dead_disabled(server, expo, tokens, done):
                 break
             cursor = f"&cursor={page['cursor']}"
     disabled = set(tokens) - listed
-    assert disabled <= expo.dead and len(disabled) == done["errors"]["DeviceNotRegistered"]
+    assert disabled <= expo.dead and len(disabled) == done["errors"].get("DeviceNotRegistered", 0)
 
 
 # ---- a section `push` that changes, and waits for the rate ----
