@@ -19,6 +19,7 @@
 #include "service/rules.h"
 #include "token/verifier.h"
 #include "service/services.h"
+#include "service/event.h"
 #include "service/sync.h"
 
 /* ---- limits ----
@@ -392,6 +393,26 @@ static void write_devices(struct buf *out, const struct meter *m)
 	X("gatehouse_sign_out_failures_total", "counter",                                                    \
 	  "Calls to sign a user out that failed; each is made again.", metric_value(&n->sign_out_failures))
 
+static void write_events(struct buf *out, const struct event_numbers *n)
+{
+	exposition_family(out, "gatehouse_events_published_total", "counter", "Events published, by type.");
+	for (int i = 0; i < EVENT_TYPE_COUNT; i++) {
+		struct label label = {"type", bytes_of(event_type_name((enum event_type)i))};
+
+		exposition_sample(out, "gatehouse_events_published_total", (struct labels){&label, 1},
+		                  (double)metric_value(&n->published[i]));
+	}
+	exposition_family(out, "gatehouse_events_trimmed_total", "counter",
+	                  "Events removed from the log because they were kept long enough.");
+	exposition_sample(out, "gatehouse_events_trimmed_total", (struct labels){NULL, 0},
+	                  (double)metric_value(&n->trimmed));
+	exposition_family(out, "gatehouse_events_trimmed_unread_total", "counter",
+	                  "Events removed before every consumer and target had them, because one is further "
+	                  "behind than lag_max.");
+	exposition_sample(out, "gatehouse_events_trimmed_unread_total", (struct labels){NULL, 0},
+	                  (double)metric_value(&n->trimmed_unread));
+}
+
 static void write_sync(struct buf *out, const struct sync_numbers *n)
 {
 	exposition_family(out, "gatehouse_sync_records_total", "counter",
@@ -747,6 +768,8 @@ void metrics_write(struct api *api, struct buf *out)
 	write_devices(out, &api->meter);
 	if (api->parts.verifier != NULL)
 		write_identity(out, api);
+	if (api->parts.services != NULL && api->parts.services->event_numbers != NULL)
+		write_events(out, api->parts.services->event_numbers);
 	if (api->parts.services != NULL && api->parts.services->sync != NULL)
 		write_sync(out, api->parts.services->sync);
 	if (api->parts.services != NULL)

@@ -3,6 +3,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "json/base64.h"
+#include "service/lock_event.h"
 #include "service/idempotency.h"
 #include "service/reservation.h"
 #include "service/rules.h"
@@ -33,8 +34,10 @@ static bool notification_known(const struct rule *rule, struct bytes type)
 }
 
 /* The rule, and whether the rest fits to it. */
-static void read_rule(struct fields *f, struct attempts_call *a, struct bytes journey, bool begins)
+static void read_rule(const struct v1_call *c, struct fields *f, struct attempts_call *a,
+                      struct bytes journey, bool begins)
 {
+	uint32_t           subjects = a->q.subject_count;
 	struct bytes       type = v1_read_name(f, "type", false);
 	const struct rule *rule;
 
@@ -56,7 +59,8 @@ static void read_rule(struct fields *f, struct attempts_call *a, struct bytes jo
 		                     "/v1/attempts before you send"
 		                   : "must be sent or success, because %.*s counts what was sent",
 		            BYTES_ARG(type));
-	if (rule_lock_rows(rule, a->q.subject_count) >
+	if (rule_lock_rows(rule, subjects) +
+	            lock_set_rows(c->ctx.services, rule_lock_count(rule, subjects), subjects) >
 	    LOCK_ROWS_MAX) /* from the first try on, not only at the maximum */
 		fields_fail(f, "subjects", ERR_INVALID,
 		            "are too many: %.*s/%.*s sets %u locks for each, more than one attempt can set",
@@ -81,7 +85,7 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 	v1_read_context(c, f, &a->q);
 	v1_read_challenge(f, &a->q);
 	a->outcome = begins ? OUTCOME_FAILURE : (enum outcome)fields_choice(f, "outcome", outcomes, -1);
-	read_rule(f, a, journey, begins);
+	read_rule(c, f, a, journey, begins);
 }
 
 enum err_code attempt_decode(struct v1_call *c, struct err *err)

@@ -28,6 +28,8 @@
 #include "remote/remote.h"
 #include "server/code_sender.h"
 #include "server/delivery.h"
+#include "server/event_trim.h"
+#include "server/lock_expiry.h"
 #include "server/endpoint.h"
 #include "server/identity.h"
 #include "server/jobs.h"
@@ -59,6 +61,8 @@ struct server {
 	struct push             *push;
 	struct sign_outs_worker *sign_outs;
 	struct delivery         *delivery;
+	struct lock_expiry      *expiry;
+	struct event_trimmer    *trimmer;
 	struct api               api;
 	struct http_tls         *tls; /* NULL: plain HTTP */
 	struct http_server      *http;
@@ -521,6 +525,8 @@ static void close_all(struct server *s)
 	if (s->jobs != NULL)
 		jobs_close(s->jobs);
 	push_close(s->push);
+	lock_expiry_close(s->expiry);
+	event_trim_close(s->trimmer);
 	delivery_close(s->delivery); /* nobody publishes any more */
 	pools_close(s->pools);
 	event_hub_close(s->events); /* after everything that publishes */
@@ -549,7 +555,9 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
 	    open_events(s, err) != ERR_NONE || open_delivery(s, options, err) != ERR_NONE ||
 	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
-	    open_jobs(s, err) != ERR_NONE)
+	    open_jobs(s, err) != ERR_NONE ||
+	    lock_expiry_open(&s->expiry, &s->services.all, s->store, err) != ERR_NONE ||
+	    event_trim_open(&s->trimmer, &s->services.all, s->store, err) != ERR_NONE)
 		return err->code;
 	return open_http(s, options, err);
 }

@@ -261,6 +261,7 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	s->all.tables = tables_of(options);
 	s->all.random = system_random;
 	s->all.sync = &s->sync;
+	s->all.event_numbers = &s->events;
 	document_holder_init(&s->providers);
 	document_put(&s->providers, document_make(sizeof(struct providers)));
 	s->all.providers = &s->providers;

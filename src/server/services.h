@@ -3,6 +3,7 @@
 #define SERVER_SERVICES_H
 
 #include "server/serve.h"
+#include "service/event.h"
 #include "service/services.h"
 #include "service/sync.h"
 #include "table/store.h"
@@ -12,6 +13,7 @@ enum { POLICY_KINDS = 4 };
 struct server_services {
 	struct services        all;
 	struct sync_numbers    sync;
+	struct event_numbers   events;
 	struct document_holder providers;           /* struct providers */
 	struct document_kind   kinds[POLICY_KINDS]; /* of policies */
 	const char            *data;                /* the data directory */

@@ -49,7 +49,7 @@ struct changes {
 
 	struct event_pending      *events;       /* to be published with it */
 	uint32_t                   event_rows;   /* that they will take */
-	uint32_t                   published;    /* how many were, in the commit */
+	struct event_pending      *told;         /* those that are in the commit */
 	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;

@@ -114,8 +114,11 @@ void ctx_published(struct context *ctx)
 {
 	const struct event_post  *post = &ctx->services->event_post;
 	const struct expiry_post *expiry = &ctx->services->expiry_post;
+	struct event_numbers     *numbers = ctx->services->event_numbers;
 
-	if (ctx->changes.published > 0 && post->wake != NULL)
+	for (const struct event_pending *p = ctx->changes.told; p != NULL && numbers != NULL; p = p->next)
+		metric_add(&numbers->published[p->event.type], 1);
+	if (ctx->changes.told != NULL && post->wake != NULL)
 		post->wake(post->ctx);
 	if (ctx->changes.due_s > 0 && expiry->due != NULL)
 		expiry->due(expiry->ctx, ctx->changes.due_s);
@@ -328,7 +331,6 @@ static enum err_code event_add(const struct numbering *n, const struct event_pen
 	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
 		return n->err->code;
 	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], event_row(n, p, &at), NULL);
-	n->c->published++;
 	return ERR_NONE;
 }
 
@@ -339,6 +341,7 @@ enum err_code events_add(struct changes *c, struct table *t, struct err *err)
 	for (const struct event_pending *p = c->events; p != NULL; p = p->next)
 		if (event_add(&n, p) != ERR_NONE)
 			return err->code;
+	c->told = c->events;
 	c->events = NULL;
 	c->event_rows = 0;
 	return ERR_NONE;

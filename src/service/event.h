@@ -17,6 +17,7 @@
 #ifndef SERVICE_EVENT_H
 #define SERVICE_EVENT_H
 
+#include "base/metric.h"
 #include "service/context.h"
 #include "service/event_policy.h"
 
@@ -56,6 +57,13 @@ const struct event_policy *ctx_event_policy(struct context *ctx);
 
 /* document_kind's changed: what is switched on is what the policy in force says. ctx: the struct event_settings. */
 void event_settings_changed(void *ctx);
+
+/* ---- for the metrics ---- */
+
+struct event_numbers {
+	struct metric_counter published[EVENT_TYPE_COUNT]; /* in commits that are durable */
+	struct metric_counter trimmed, trimmed_unread;     /* unread: before a durable reader had them */
+};
 
 /* ---- texts ---- */
 

@@ -207,7 +207,8 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 		return err->code;
 	}
 	row = lock_row(ctx, &set, sk, &term);
-	ctx_put(ctx, TABLE_AUTH_STATE, lock_changed(ctx, held ? &old.item : NULL, &row, NULL));
+	lock_changed(ctx, held ? &old.item : NULL, &row, NULL);
+	ctx_put(ctx, TABLE_AUTH_STATE, row);
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
 	                        .until_s = term.ends_s,

@@ -12,8 +12,6 @@
 
 enum { DUE_HASH_BYTES = 18, DUE_HASH_CHARS = DUE_HASH_BYTES / 3 * 4, DUE_TIME_DIGITS = 12 };
 
-#define ROW_DUE "due" /* of a lock: the second in the key of its due row */
-
 static bool is_heeded(struct bytes sk)
 {
 	struct bytes type = key_split(sk).type;
@@ -164,53 +162,60 @@ static void due_remove(struct context *ctx, const struct item *lock, int64_t unt
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, until_s));
 }
 
-/* (1) */
-static struct item due_move(struct context *ctx, const struct item *old, const struct item *next)
+/* Locks have due rows only while some events are on. One that was set before lock.expired was switched off still has its own. */
+static bool may_have_due(const struct context *ctx)
 {
-	int64_t    was_s = old == NULL ? 0 : row_i64(old, ROW_DUE, 0);
-	int64_t    until_s = next == NULL ? 0 : row_i64(next, "ttl", 0);
-	struct row row;
+	return atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) != 0;
+}
+
+/* (1) */
+static void due_move(struct context *ctx, const struct item *old, const struct item *next)
+{
+	int64_t was_s = old == NULL ? 0 : row_i64(old, "ttl", 0);
+	int64_t until_s = next == NULL ? 0 : row_i64(next, "ttl", 0);
 
 	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED))
 		until_s = 0;
-	if (was_s > 0 && was_s != until_s)
+	if (was_s > 0 && was_s != until_s && may_have_due(ctx))
 		due_remove(ctx, old, was_s);
 	if (until_s > 0)
 		due_put(ctx, next, until_s);
-	if (next == NULL || row_i64(next, ROW_DUE, 0) == until_s)
-		return next == NULL ? (struct item){NULL, 0} : *next;
-	row_from(&row, ctx->arena, next);
-	if (until_s > 0)
-		row_set_i64(&row, ROW_DUE, until_s);
-	else
-		row_remove(&row, ROW_DUE);
-	return row_item(&row);
 }
 
-struct item lock_changed(struct context *ctx, const struct item *old, const struct item *next,
-                         const char *why)
+void lock_changed(struct context *ctx, const struct item *old, const struct item *next, const char *why)
 {
-	bool        held = old != NULL && lock_holds(old, ctx->now_us);
-	bool        holds = next != NULL && lock_holds(next, ctx->now_us);
-	struct item row;
+	bool held = old != NULL && lock_holds(old, ctx->now_us);
+	bool holds = next != NULL && lock_holds(next, ctx->now_us);
 
 	if (!is_heeded(row_text(next != NULL ? next : old, "SK")))
-		return next == NULL ? (struct item){NULL, 0} : *next;
-	row = due_move(ctx, held ? old : NULL, holds ? next : NULL);
+		return;
+	due_move(ctx, held ? old : NULL, holds ? next : NULL);
 	if (holds)
 		lock_publish(ctx, EVENT_LOCK_SET, next, NULL);
 	else if (held)
 		lock_publish(ctx, EVENT_LOCK_CLEARED, old, why);
-	return holds || next == NULL ? row : *next;
 }
 
 /* The event, its number, the head of the log, and among others a look at the number before an erasure. */
 uint32_t lock_changed_rows(const struct context *ctx, const struct item *row)
 {
 	uint32_t event = ctx_publishes(ctx, EVENT_LOCK_CLEARED) ? (ctx->table->alone ? 3 : 4) : 0;
-	uint32_t due = row_i64(row, ROW_DUE, 0) > 0 ? 1 : 0;
+	uint32_t due = may_have_due(ctx) && row_i64(row, "ttl", 0) > 0 ? 1 : 0;
 
 	return is_heeded(row_text(row, "SK")) && lock_holds(row, ctx->now_us) ? event + due : 0;
+}
+
+/* Each lock has an event and a due row; each subject has a number, and among others a look at the one before an erasure. */
+uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjects)
+{
+	uint64_t on = atomic_load_explicit(&s->events.on, memory_order_relaxed);
+	uint32_t rows = 0;
+
+	if ((on & EVENT_BIT(EVENT_LOCK_SET)) != 0)
+		rows += locks + 2 * subjects;
+	if ((on & EVENT_BIT(EVENT_LOCK_EXPIRED)) != 0)
+		rows += locks;
+	return rows < CHANGES_RESERVED ? 0 : rows - (CHANGES_RESERVED - 1);
 }
 
 /* ---- reading them ---- */

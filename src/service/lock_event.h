@@ -6,7 +6,7 @@
  *
  * What always holds
  * (1) Whoever changes or removes the row of a lock calls lock_changed in the same commit. So a due row is there exactly as long as its
- *     lock, if lock.expired was on when the lock was set; the lock's row says so (`due`, the second).
+ *     lock, if lock.expired was on when the lock was set.
  * (2) The commit that publishes lock.expired removes the due row: nothing is told twice, and nothing of a lock that was cleared or
  *     prolonged meanwhile.
  * (3) What is told of one lock is in order: if it expired and nobody has told so yet, the commit that sets it anew tells that first.
@@ -32,13 +32,15 @@ enum {
 #define LOCK_CLEARED_BY_SUCCESS "success" /* of the attempt that had set it when it began */
 #define LOCK_CLEARED_BY_ERASURE "erased"  /* with all else of the user */
 
-/* The row of a lock becomes `next`; NULL: it is removed. old: as it was read; NULL: there was none, or it held no more. Returns
- * the row to put: `next`, with what the due row needs. `why` is one of the above, if no lock is left. */
-struct item lock_changed(struct context *ctx, const struct item *old, const struct item *next,
-                         const char *why);
+/* The row of a lock becomes `next`; NULL: it is removed. old: as it was read; NULL: there was none. `why` is one of the above, if
+ * no lock is left. */
+void lock_changed(struct context *ctx, const struct item *old, const struct item *next, const char *why);
 
 /* How many rows of a commit it takes to tell that this lock was cleared, at most. 0 if it is no lock that is told of. */
 uint32_t lock_changed_rows(const struct context *ctx, const struct item *row);
+
+/* How many rows it takes to tell that so many locks of so many subjects were set, beside what every commit has room for. */
+uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjects);
 
 /* A lock that is not there is to be set: tells that it expired, if nobody has. (3) */
 enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err);

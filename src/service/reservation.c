@@ -335,8 +335,8 @@ static enum err_code row_restore(struct undoing *u, const struct item *note, con
 			u->r->removed[u->r->removed_count++] =
 			        (struct cleared){pk, sk, row_i64(&before->map, "count", 0)};
 	} else if (left) {
-		ctx_put(u->ctx, TABLE_AUTH_STATE,
-		        lock_changed(u->ctx, now->found ? &now->item : NULL, &old, LOCK_CLEARED_BY_SUCCESS));
+		lock_changed(u->ctx, now->found ? &now->item : NULL, &old, LOCK_CLEARED_BY_SUCCESS);
+		ctx_put(u->ctx, TABLE_AUTH_STATE, old);
 	} else if (now->found) {
 		lock_changed(u->ctx, &now->item, NULL, LOCK_CLEARED_BY_SUCCESS);
 		ctx_delete(u->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));

@@ -148,9 +148,9 @@ static uint32_t kind_rows(const struct lock_kind *kind)
 	return grows ? 2 : 1;
 }
 
-uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
+static uint32_t locks_times(const struct rule *rule, uint32_t subjects, uint32_t own, uint32_t source)
 {
-	uint32_t own = kind_rows(rule->lock), source = kind_rows(rule->source_lock), rows = 0;
+	uint32_t rows = 0;
 
 	if (rule->max > 0 || rule->max_each > 0)
 		rows += subjects * own;
@@ -159,6 +159,16 @@ uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
 	if (rule->max_source > 0)
 		rows += source;
 	return rule->sets.count * rows;
+}
+
+uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects)
+{
+	return locks_times(rule, subjects, 1, 1);
+}
+
+uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects)
+{
+	return locks_times(rule, subjects, kind_rows(rule->lock), kind_rows(rule->source_lock));
 }
 
 static bool networks_hold(const struct network *list, uint32_t count, const uint8_t address[16])

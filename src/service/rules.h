@@ -136,6 +136,7 @@ const struct rule *rules_of_type(const struct rules *r, struct bytes journey, st
 
 /* How many rows the locks of all its maxima take, at worst: a lock, and its level if it grows, for each name and subject. */
 uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects);
+uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects); /* the same, without their levels */
 
 const struct journey   *rules_journey(const struct rules *r, struct bytes name);
 const struct lock_kind *rules_kind(const struct rules *r, struct bytes name);

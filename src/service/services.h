@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+struct event_numbers;
 struct job_counts;
 struct job_kind;
 struct limits;
@@ -91,6 +92,7 @@ struct services {
 	struct event_post            event_post;
 	struct target_post           target_post;
 	struct expiry_post           expiry_post;
+	struct event_numbers        *event_numbers;  /* for the metrics; NULL: nobody counts */
 	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
 	const struct provider_calls *provider_calls; /* NULL: nobody can be called */
 	_Atomic int64_t token_age_s; /* the longest that tokens of any issuer are taken; 0: TOKEN_AGE_S */

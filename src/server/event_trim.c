@@ -1,0 +1,140 @@
+/* Event trimming: see event_trim.h. */
+#include "server/event_trim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/worker.h"
+#include "server/own_call.h"
+#include "service/event_trim.h"
+#include "service/lease.h"
+
+enum {
+	STEP_COST_BYTES = 64 * 1024,
+	WARN_S = 3600, /* between two warnings */
+};
+
+#define WORK "event-trim"
+
+struct event_trimmer {
+	struct services *services;
+	struct store    *store;
+	struct worker    worker;
+	char             holder[LEASE_HOLDER_CHARS];
+
+	/* the worker's thread */
+	bool     failing;
+	int64_t  warned_s;
+	uint64_t unread; /* since the last warning */
+};
+
+struct step {
+	struct own_call       own; /* first */
+	struct event_trimmer *t;
+	uint32_t              shard;
+	struct trim_readers  *readers;
+	struct trim_step      out;
+	bool                  held;
+};
+
+static enum err_code lease_run(struct own_call *own, struct err *err)
+{
+	struct step *s = (struct step *)own;
+
+	return lease_take(&own->ctx, BYTES(WORK), (struct bytes){s->t->holder, sizeof(s->t->holder)},
+	                  &s->held, err);
+}
+
+static enum err_code step_run(struct own_call *own, struct err *err)
+{
+	struct step *s = (struct step *)own;
+
+	if (trim_readers_read(&own->ctx, s->readers, err) != ERR_NONE)
+		return err->code;
+	return event_trim(&own->ctx, s->shard, s->readers, &s->out, err);
+}
+
+/* At once, and then at most once per hour. */
+static void note(struct event_trimmer *t, const struct step *s)
+{
+	struct event_numbers *numbers = t->services->event_numbers;
+	int64_t               now_s = s->own.ctx.now_s;
+
+	if (numbers != NULL) {
+		metric_add(&numbers->trimmed, s->out.trimmed);
+		metric_add(&numbers->trimmed_unread, s->out.unread);
+	}
+	t->unread += s->out.unread;
+	if (t->unread == 0 || (t->warned_s > 0 && now_s - t->warned_s < WARN_S))
+		return;
+	log_error("%" PRIu64
+	          " events were removed although \"%.*s\" has not read them: it is further behind than the "
+	          "policies of events allow (lag_max)",
+	          t->unread, BYTES_ARG(s->out.reader));
+	t->warned_s = now_s;
+	t->unread = 0;
+}
+
+/* One commit. False: there is nothing more to do. */
+static bool step(struct event_trimmer *t, uint32_t shard, bool first, struct err *err)
+{
+	struct step s = {.t = t, .shard = shard};
+	bool        goes_on = false, good = true;
+
+	own_call_init(&s.own, t->services, t->store);
+	s.readers = arena_alloc(&s.own.arena, sizeof(*s.readers));
+	s.held = true;
+	if (first)
+		good = own_call_run(&s.own, lease_run, STEP_COST_BYTES, err) == ERR_NONE;
+	if (good && s.held) {
+		good = own_call_run(&s.own, step_run, STEP_COST_BYTES, err) == ERR_NONE;
+		goes_on = good && s.out.more;
+		if (good)
+			note(t, &s);
+	}
+	if (!good && !t->failing)
+		log_warn("old events were not removed; it is tried again: %s", err->text);
+	t->failing = !good;
+	own_call_release(&s.own);
+	return goes_on;
+}
+
+static void trim(struct worker *w, void *arg)
+{
+	struct event_trimmer *t = arg;
+	struct err            err;
+
+	for (uint32_t shard = 0; shard < event_shards(t->services); shard++) {
+		bool first = true;
+
+		while (worker_goes_on(w) && step(t, shard, first, &err))
+			first = false;
+	}
+}
+
+enum err_code event_trim_open(struct event_trimmer **out, struct services *services, struct store *store,
+                              struct err *err)
+{
+	struct event_trimmer *t = mem_zalloc(sizeof(*t));
+
+	t->services = services;
+	t->store = store;
+	lease_holder_make(services, t->holder);
+	worker_init(&t->worker,
+	            &(struct worker_options){.name = WORK,
+	                                     .round = trim,
+	                                     .ctx = t,
+	                                     .period_us = EVENT_TRIM_PERIOD_S * INT64_C(1000000)});
+	*out = t;
+	return worker_start(&t->worker, err);
+}
+
+void event_trim_close(struct event_trimmer *t)
+{
+	if (t == NULL)
+		return;
+	worker_join(&t->worker);
+	worker_release(&t->worker);
+	free(t);
+}

@@ -1,0 +1,306 @@
+/* The workers of events: locks are told of when they expire, also after a start; old events go, but not before those who want them have them. */
+#include "service/turn.h"
+
+#include <time.h>
+
+#include "server/event_trim.h"
+#include "server/lock_expiry.h"
+#include "service/event_trim.h"
+#include "service/lease.h"
+#include "service/lock.h"
+
+#define RULES                                                                                                \
+	"locks: {STANDARD: {duration: 900}}\n"                                                               \
+	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n"
+
+enum { PATIENCE_MS = 60000 };
+
+static struct store *store_of(struct service *s)
+{
+	return s->rough != NULL ? &s->rough->base : engine_store(s->f.engine);
+}
+
+static void open_on(struct service *s)
+{
+	service_open(s, RULES);
+	s->all.events.on =
+	        EVENT_BIT(EVENT_LOCK_SET) | EVENT_BIT(EVENT_LOCK_CLEARED) | EVENT_BIT(EVENT_LOCK_EXPIRED);
+}
+
+/* The worker is in a thread of its own: what it does comes soon. */
+static void await_expired(struct service *s, uint32_t count)
+{
+	struct timespec pause = {0, 5000000};
+	uint32_t        seen = 0;
+
+	for (int ms = 0; ms < PATIENCE_MS && seen < count; ms += 5) {
+		seen = events_of(s, EVENT_LOCK_EXPIRED).count;
+		nanosleep(&pause, NULL);
+	}
+	assert_int_equal(seen, count);
+}
+
+/* As the dispatcher does: the worker is told once it is durable. */
+static void lock(struct service *s, const char *subject)
+{
+	struct attempt_result r = FAIL_TIMES(s, 2, .subject = subject, .type = "PASSWORD_ENTRY");
+
+	assert_verdict(&r, VERDICT_LOCKED, true);
+	if (s->all.expiry_post.due != NULL)
+		s->all.expiry_post.due(s->all.expiry_post.ctx, r.verdict.until_s);
+}
+
+TEST(lock_expiry, tells_of_a_lock_once_its_time_has_come_and_of_the_next_one_too)
+{
+	struct service      s;
+	struct lock_expiry *e;
+
+	open_on(&s);
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	lock(&s, "alice");
+	at(&s, 899);
+	lock(&s, "bob");
+	assert_int_equal(events_of(&s, EVENT_LOCK_EXPIRED).count, 0);
+	at(&s, 900);
+	await_expired(&s, 1);
+	at(&s, 1799);
+	await_expired(&s, 2);
+	lock_expiry_close(e);
+	assert_null(s.all.expiry_post.due);
+	assert_bytes(row_text(&events_of(&s, EVENT_LOCK_EXPIRED).items[0], "subject"), "alice");
+	assert_bytes(row_text(&events_of(&s, EVENT_LOCK_EXPIRED).items[1], "subject"), "bob");
+	service_close(&s);
+}
+
+TEST(lock_expiry, tells_after_a_start_what_ended_meanwhile_and_no_more)
+{
+	enum { MANY = 30 };
+	struct service      s;
+	struct lock_expiry *e;
+
+	open_on(&s);
+	for (int i = 0; i < MANY; i++)
+		lock(&s, arena_printf(&s.f.arena, "s%d%c", i, '\0').data);
+	at(&s, 5000);
+	lock(&s, "alice"); /* holds still */
+	for (int starts = 0; starts < 2; starts++) {
+		assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+		await_expired(&s, MANY);
+		lock_expiry_close(e);
+	}
+	assert_int_equal(events_of(&s, EVENT_LOCK_EXPIRED).count, MANY);
+	service_close(&s);
+}
+
+TEST(lock_expiry, of_two_processes_on_one_table_tells_once)
+{
+	struct service      s;
+	struct lock_expiry *one, *other;
+
+	open_on(&s);
+	lock(&s, "alice");
+	at(&s, 900);
+	assert_int_equal(lock_expiry_open(&one, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	assert_int_equal(lock_expiry_open(&other, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_expired(&s, 1);
+	lock_expiry_close(one);
+	lock_expiry_close(other);
+	assert_int_equal(events_of(&s, EVENT_LOCK_EXPIRED).count, 1);
+	service_close(&s);
+}
+
+/* ---- leases ---- */
+
+struct lease_turn {
+	struct turn  turn;
+	struct bytes holder;
+	bool         held, drops;
+};
+
+static enum err_code lease_run(struct turn *turn, struct err *err)
+{
+	struct lease_turn *l = (struct lease_turn *)turn;
+
+	return l->drops ? lease_drop(&turn->ctx, BYTES("work"), l->holder, err)
+	                : lease_take(&turn->ctx, BYTES("work"), l->holder, &l->held, err);
+}
+
+static bool leases(struct service *s, const char *holder)
+{
+	struct lease_turn l = {.holder = bytes_of(holder)};
+
+	turn_take(s, &l.turn, lease_run);
+	return l.held;
+}
+
+TEST(lease, is_one_processs_until_it_ends_or_is_dropped_and_everyones_on_a_table_that_is_alone)
+{
+	struct service    s;
+	struct lease_turn drop = {.holder = BYTES("b"), .drops = true};
+
+	open_on(&s);
+	assert_true(leases(&s, "a"));
+	assert_int_equal(leases(&s, "b"), s.rough == NULL);
+	at(&s, LEASE_S - 1);
+	assert_true(leases(&s, "a")); /* prolonged */
+	at(&s, 2 * LEASE_S - 2);
+	assert_int_equal(leases(&s, "b"), s.rough == NULL);
+	at(&s, 2 * LEASE_S - 1);
+	assert_true(leases(&s, "b"));
+	assert_int_equal(leases(&s, "a"), s.rough == NULL);
+	turn_take(&s, &drop.turn, lease_run);
+	assert_true(leases(&s, "a"));
+	service_close(&s);
+}
+
+/* ---- trimming ---- */
+
+static void policy_use(struct service *s, int64_t keep_s, int64_t lag_max_s)
+{
+	struct event_policy *p = document_make(sizeof(*p));
+
+	p->on = EVENT_ALL;
+	p->keep_s = keep_s;
+	p->lag_max_s = lag_max_s;
+	p->source = BYTES("gatehouse");
+	document_holder_init(&s->all.events.policy);
+	document_put(&s->all.events.policy, &p->base);
+}
+
+static void reader_put(struct service *s, const char *pk, const char *name, int position)
+{
+	fixture_ok(&s->f, "PutItem",
+	           arena_printf(&s->f.arena,
+	                        "{'TableName':'gatehouse-events','Item':{'PK':{'S':'%s'},'SK':{'S':'%s'},"
+	                        "'positions':{'L':[{'N':'%d'}]}}}%c",
+	                        pk, name, position, '\0')
+	                   .data);
+}
+
+static enum err_code ping_run(struct turn *turn, struct err *err)
+{
+	(void)err;
+	ctx_publish(&turn->ctx, &(struct event){.type = EVENT_TEST_PING, .subject = BYTES("s")});
+	return ERR_NONE;
+}
+
+static void ping(struct service *s, int times)
+{
+	for (int i = 0; i < times; i++) {
+		struct turn turn = {0};
+
+		turn_take(s, &turn, ping_run);
+	}
+}
+
+struct trim_turn {
+	struct turn         turn;
+	struct trim_readers readers;
+	struct trim_step    step;
+};
+
+static enum err_code trim_run(struct turn *turn, struct err *err)
+{
+	struct trim_turn *t = (struct trim_turn *)turn;
+
+	if (trim_readers_read(&turn->ctx, &t->readers, err) != ERR_NONE)
+		return err->code;
+	return event_trim(&turn->ctx, 0, &t->readers, &t->step, err);
+}
+
+static struct trim_step trim(struct service *s)
+{
+	struct trim_turn *t = arena_zalloc(&s->f.arena, sizeof(*t));
+
+	turn_take(s, &t->turn, trim_run);
+	return t->step;
+}
+
+static int64_t first_of(struct service *s)
+{
+	union answer r =
+	        fixture_ok(&s->f, "GetItem",
+	                   "{'TableName':'gatehouse-events','Key':{'PK':{'S':'HEAD'},'SK':{'S':'FIRST#0'}}}");
+
+	return r.get.found ? row_i64(&r.get.item, "position", 0) : 1;
+}
+
+TEST(event_trim, removes_what_was_kept_long_enough_step_by_step_and_numbers_go_on)
+{
+	struct service   s;
+	struct trim_step step;
+
+	open_on(&s);
+	policy_use(&s, 1000, 5000);
+	s.all.events.on = EVENT_ALL;
+	ping(&s, TRIM_ROWS + 10);
+	at(&s, 500);
+	ping(&s, 3);
+	at(&s, 999);
+	step = trim(&s);
+	assert_true(step.trimmed == 0 && !step.more && !step.held);
+	at(&s, 1000);
+	step = trim(&s);
+	assert_true(step.trimmed == TRIM_ROWS && step.more && step.unread == 0);
+	step = trim(&s);
+	assert_true(step.trimmed == 10 && !step.more);
+	assert_int_equal(first_of(&s), TRIM_ROWS + 11);
+	assert_int_equal(events_of(&s, EVENT_TEST_PING).count, 3);
+	ping(&s, 1);
+	assert_int_equal(row_i64(&events_of(&s, EVENT_TEST_PING).items[3], "position", 0), TRIM_ROWS + 14);
+	assert_int_equal(row_i64(&events_of(&s, EVENT_TEST_PING).items[3], "seq", 0), TRIM_ROWS + 14);
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
+
+TEST(event_trim, waits_for_consumers_and_targets_until_they_are_too_far_behind)
+{
+	struct service   s;
+	struct trim_step step;
+
+	open_on(&s);
+	policy_use(&s, 1000, 5000);
+	s.all.events.on = EVENT_ALL;
+	ping(&s, 10);
+	reader_put(&s, "CONSUMER", "quick", 9);
+	reader_put(&s, "TARGET", "slow", 4);
+	at(&s, 1000);
+	step = trim(&s);
+	assert_true(step.trimmed == 4 && step.held && step.unread == 0);
+	reader_put(&s, "TARGET", "slow", 6);
+	step = trim(&s);
+	assert_true(step.trimmed == 2 && step.held);
+	at(&s, 4999);
+	assert_int_equal(trim(&s).trimmed, 0);
+	at(&s, 5000);
+	step = trim(&s);
+	assert_true(step.trimmed == 4 && step.unread == 4 && !step.held);
+	assert_bytes(step.reader, "slow");
+	assert_int_equal(first_of(&s), 11);
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
+
+TEST(event_trim, is_done_by_a_worker_that_counts_it)
+{
+	struct timespec       pause = {0, 5000000};
+	struct event_numbers  numbers = {0};
+	struct service        s;
+	struct event_trimmer *t;
+
+	open_on(&s);
+	policy_use(&s, 1000, 5000);
+	s.all.events.on = EVENT_ALL;
+	s.all.event_numbers = &numbers;
+	ping(&s, 2 * TRIM_ROWS);
+	reader_put(&s, "CONSUMER", "slow", 1);
+	at(&s, 5000);
+	assert_int_equal(event_trim_open(&t, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	for (int ms = 0; ms < PATIENCE_MS && metric_value(&numbers.trimmed) < 2 * TRIM_ROWS; ms += 5)
+		nanosleep(&pause, NULL);
+	event_trim_close(t);
+	assert_int_equal(metric_value(&numbers.trimmed), 2 * TRIM_ROWS);
+	assert_int_equal(metric_value(&numbers.trimmed_unread), 2 * TRIM_ROWS - 1);
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
