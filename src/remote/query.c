@@ -134,10 +134,8 @@ static bool page_add(struct paging *p, const struct table_query_result *page, co
 		item_add(p, &page->items[i]);
 		if (p->q->limit == 0 || p->r->scanned < p->q->limit)
 			continue;
-		if (i + 1 < page->count) { /* more was asked for than was missing */
-			p->r->more = true;
-			p->r->last_key = schema_key_of(p->arena, p->schema, p->index, &page->items[i]);
-		}
+		p->r->more = true; /* as DynamoDB says of every page that ends at its limit */
+		p->r->last_key = schema_key_of(p->arena, p->schema, p->index, &page->items[i]);
 		return false;
 	}
 	return true;

@@ -40,8 +40,8 @@ enum err_code items_transact_get(struct table *t, struct arena *a, const struct 
 	enum err_code          rc;
 
 	*r = (struct table_batch_get_result){0};
-	if (items_schemas(s, a, q, schemas, err) != ERR_NONE)
-		return err->code;
+	if (q->count == 0 || items_schemas(s, a, q, schemas, err) != ERR_NONE)
+		return q->count == 0 ? ERR_NONE : err->code;
 	for (uint32_t i = 0; i < q->count; i++)
 		gets[i] = (struct table_get){.table = remote_name(s, a, q->gets[i].table),
 		                             .key = q->gets[i].key};
@@ -163,16 +163,6 @@ static enum err_code action_make(struct transacting *x, uint32_t i, struct err *
 	return ERR_NONE;
 }
 
-/* An update of nothing that cannot be done: what the endpoint would say of it. */
-static enum err_code reborn_wrong(struct transacting *x, uint32_t i, const struct err *why)
-{
-	x->r->cancelled = true;
-	x->r->reasons = arena_zalloc(x->arena, (x->q->count + 1) * sizeof(*x->r->reasons));
-	x->r->reasons[i] = (struct table_reason){.code = why->code,
-	                                         .text = arena_printf(x->arena, "%s", why->text).data};
-	return ERR_NONE;
-}
-
 /* Is it an update that an absent item would have passed, and failed on a row that has expired? */
 static enum err_code is_reborn(struct transacting *x, uint32_t i, bool *out, struct err *err)
 {
@@ -223,6 +213,25 @@ static void reasons_settle(struct transacting *x)
 	}
 }
 
+/* An update of nothing cannot be done: that is its reason. Others like it are fine, and all else failed or not as the endpoint said
+ * of the variant before. */
+static void reborn_wrong(struct transacting *x)
+{
+	for (uint32_t i = 0; i < x->q->count; i++) {
+		struct table_reason *reason = &x->r->reasons[i];
+		struct err           why;
+
+		if (!x->note->reborn[i])
+			continue;
+		*reason = (struct table_reason){0};
+		if (action_make(x, i, &why) != ERR_NONE)
+			*reason = (struct table_reason){.code = why.code,
+			                                .text = arena_printf(x->arena, "%s", why.text).data};
+	}
+	x->r->cancelled = true;
+	reasons_settle(x);
+}
+
 static enum err_code cancelled(struct transacting *x, const struct json *answer, bool *again, struct err *err)
 {
 	bool busy;
@@ -250,8 +259,10 @@ static enum err_code variant_send(struct transacting *x, bool *again, struct err
 
 	*again = false;
 	for (uint32_t i = 0; i < q.count; i++)
-		if (action_make(x, i, err) != ERR_NONE)
-			return reborn_wrong(x, i, err);
+		if (action_make(x, i, err) != ERR_NONE) {
+			reborn_wrong(x);
+			return ERR_NONE;
+		}
 	q.token = variant_token(x->note, x->q->token, x->arena);
 	client_transact_write(ask_init(&ask, "TransactWriteItems", x->arena, true), &q);
 	rc = ask_send(x->s, &ask, &answer, err);
@@ -277,11 +288,14 @@ enum err_code items_transact_write(struct table *t, struct arena *a, const struc
 	bool                   again = true;
 
 	*r = (struct table_transact_result){0};
+	if (q->count == 0) /* services check what they read, which may be nothing */
+		return ERR_NONE;
 	if (q->count > TABLE_TRANSACT_MAX)
 		return err_set(err, ERR_INVALID, "a transaction may have %d actions", TABLE_TRANSACT_MAX);
 	x.note = note_of(s, q->token);
 	x.schemas = arena_zalloc(a, (q->count + 1) * sizeof(*x.schemas));
 	x.actions = arena_array(a, q->count + 1, sizeof(*x.actions));
+	r->reasons = arena_zalloc(a, (q->count + 1) * sizeof(*r->reasons));
 	if (schemas_of_writes(&x, err) != ERR_NONE)
 		return err->code;
 	for (int i = 0; i < VARIANTS_MAX && again; i++)
