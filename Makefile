@@ -5,6 +5,7 @@
 #   make test          installs, builds, runs every suite
 #   make test-asan     the C suites under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
+#   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, dynoxide, dynalite
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers, parameters, files named in READMEs
@@ -120,6 +121,12 @@ test-tsan:
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" $(PYTHON) tests/run --build build/tsan --only unit
 
 # ---- too large for `make test` ----
+
+.PHONY: test-engines
+test-engines:
+	@tools/install test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all $(filter $(BUILD)/tests/contract/% $(BUILD)/tests/service/% $(BUILD)/tests/remote/%,$(TESTS))
+	@$(PYTHON) tests/run --only engines --engines all
 
 .PHONY: test-deb test-go
 test-deb:

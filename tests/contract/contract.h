@@ -6,7 +6,7 @@
 
 #include "engine/fixture.h"
 #include "item/messages.h"
-#include "remote/endpoint.h"
+#include "remote/far_fixture.h"
 
 /* Which hosts run, by name, with commas: "embedded,own,dynoxide". */
 #define HOSTS_VARIABLE "GATEHOUSE_HOSTS"
@@ -30,101 +30,46 @@ static inline void embedded_finish_background(struct fixture *f)
 
 /* ---- remote/, to our own server and to those of others ---- */
 
-/* Of the rule that runs. */
-static struct {
-	struct own_server   own;
-	struct clock_manual own_clock; /* of the server's engine */
-	struct far          far;
-} far_world;
-
 static inline void own_open(struct fixture *f)
 {
-	char dir[] = "/tmp/gatehouse-test-XXXXXX";
-
-	assert_non_null(mkdtemp(dir));
-	fixture_init(f, dir);
-	clock_manual_init(&far_world.own_clock, (int64_t)START_S * 1000000);
-	f->options.clock = &far_world.own_clock.base;
-	fixture_start(f);
-	own_server_open(&far_world.own, f->engine);
-	far_open(&far_world.far, &far_world.own, NULL, &f->clock.base);
-}
-
-static inline void own_close(struct fixture *f)
-{
-	far_close(&far_world.far);
-	own_server_close(&far_world.own);
-	fixture_close(f);
-}
-
-/* The server's clock comes to what the test's says, too. */
-static inline void own_finish_background(struct fixture *f)
-{
-	clock_manual_set(&far_world.own_clock, clock_wall_us(&f->clock.base));
-	engine_tick(f->engine);
-}
-
-static inline enum err_code far_call(struct fixture_call *c, bool writes)
-{
-	struct store *store = remote_store(far_world.far.remote);
-	struct table *reader;
-	enum err_code rc;
-
-	if (writes)
-		return store_run(store, &c->base, &c->f->err);
-	reader = store->backend->read_begin(store, &c->f->arena);
-	rc = c->run(c, reader);
-	store->backend->read_end(store, reader);
-	return rc;
-}
-
-static inline void other_open(struct fixture *f, const char *name)
-{
-	fixture_init(f, "");
-	far_open(&far_world.far, NULL, name, &f->clock.base);
+	far_fixture_open(f, "own");
 }
 
 static inline void dynoxide_open(struct fixture *f)
 {
-	other_open(f, "dynoxide");
+	far_fixture_open(f, "dynoxide");
 }
 
 static inline void dynalite_open(struct fixture *f)
 {
-	other_open(f, "dynalite");
-}
-
-static inline void other_close(struct fixture *f)
-{
-	far_close(&far_world.far);
-	json_reader_close(f->json);
-	arena_release(&f->arena);
+	far_fixture_open(f, "dynalite");
 }
 
 /* Until no index is being made or removed. */
 static inline void other_finish_background(struct fixture *f)
 {
-	struct store            *store = remote_store(far_world.far.remote);
-	struct table            *reader = store->backend->read_begin(store, &f->arena);
+	struct fixture_reader    reader;
 	struct table_description d;
 	bool                     busy = true;
 
+	fixture_reader_begin(&reader, f);
 	for (int i = 0; i < 600 && busy; i++) {
 		busy = false;
-		if (reader->backend->describe(reader, &f->arena, BYTES("things"), &d, &f->err) != ERR_NONE)
+		if (reader.table->backend->describe(reader.table, &f->arena, BYTES("things"), &d, &f->err) !=
+		    ERR_NONE)
 			fail_msg("%s", f->err.text);
 		for (uint32_t k = 0; k < d.schema.index_count; k++)
 			busy = busy || d.schema.indexes[k].status != INDEX_ACTIVE;
 		usleep(busy ? 100 * 1000 : 0);
 	}
-	store->backend->read_end(store, reader);
+	fixture_reader_end(&reader);
 }
 
 static const struct host hosts[] = {
         {"embedded", fixture_open, fixture_close, fixture_do, embedded_finish_background, true},
-        {"own", own_open, own_close, far_call, own_finish_background, false},
-        {"dynoxide", dynoxide_open, other_close, far_call, other_finish_background, false},
-        {"dynalite", dynalite_open, other_close, far_call, other_finish_background, false},
+        {"own", own_open, far_fixture_close, fixture_do, far_own_catch_up, false},
+        {"dynoxide", dynoxide_open, far_fixture_close, fixture_do, other_finish_background, false},
+        {"dynalite", dynalite_open, far_fixture_close, fixture_do, other_finish_background, false},
 };
 
 #include "contract/differences.h"

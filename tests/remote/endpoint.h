@@ -10,7 +10,6 @@
 #define TESTS_REMOTE_ENDPOINT_H
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -120,14 +119,13 @@ static inline void other_exec(const struct other_server *o, unsigned port)
 {
 	char        text[16];
 	const char *arguments[12] = {o->program};
-	int         null = open("/dev/null", O_RDWR);
 
 	snprintf(text, sizeof(text), "%u", port);
 	for (int i = 0; i < 8 && o->arguments[i] != NULL; i++)
 		arguments[i + 1] = strcmp(o->arguments[i], "%PORT") == 0 ? text : o->arguments[i];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(null, 0);
-	dup2(null, 1);
+	if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
+		_exit(127);
 	execv(o->program, (char **)(uintptr_t)arguments);
 	_exit(127);
 }

@@ -554,14 +554,14 @@ TEST(account, no_write_slips_in_while_a_user_begins_to_be_erased_3)
 
 static struct revoked tokens_of(struct service *s, const char *id)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
 	struct revoked        out;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx_begin(&ctx, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx_begin(&ctx, reader.table);
 	assert_int_equal(revocation_get(&ctx, REVOKED_USER, bytes_of(id), &out, &s->f.err), ERR_NONE);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return out;
 }
 

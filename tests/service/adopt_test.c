@@ -57,7 +57,7 @@ static void made(struct service *s, const char *id)
 static struct job adopted(struct service *s, bool dry_run)
 {
 	struct call           c = {.terms = {.dry_run = dry_run}};
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 	struct job            j;
 
@@ -66,10 +66,10 @@ static struct job adopted(struct service *s, bool dry_run)
 	while (j.state == JOB_RUNNING) {
 		c.q = (struct job_turn){.running = {.id = j.id, .kind = j.kind, .key = BYTES("adopt#users")},
 		                        .steps = j.steps};
-		engine_session_init(&reader, s->f.engine);
-		ctx = service_context(s, &reader.base);
+		fixture_reader_begin(&reader, &s->f);
+		ctx = service_context(s, reader.table);
 		assert_int_equal(adopt_job.fetch(&ctx, &j, &c.q.fetched, &s->f.err), ERR_NONE);
-		engine_session_release(&reader);
+		fixture_reader_end(&reader);
 		turn_take(s, &c.turn, step);
 		assert_true(c.stepped.taken);
 		j = c.stepped.job;
@@ -117,15 +117,15 @@ static unsigned problems(struct service *s)
 {
 	unsigned              found = 0;
 	struct users_check    check = {.problem = count_problem, .ctx = &found};
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	do
 		assert_int_equal(users_check_page(&ctx, &check, &s->f.err), ERR_NONE);
 	while (check.more);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	assert_int_equal(found, check.found.problems);
 	return found;
 }

@@ -277,12 +277,12 @@ TEST(tables, need_names_of_their_own)
 
 static enum err_code keys_of(struct service *s, enum service_table which)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 	enum err_code         rc;
 
-	engine_session_init(&reader, s->f.engine);
-	rc = tables_check_keys(&s->all.tables, which, &reader.base, &s->f.arena, &s->f.err);
-	engine_session_release(&reader);
+	fixture_reader_begin(&reader, &s->f);
+	rc = tables_check_keys(&s->all.tables, which, reader.table, &s->f.arena, &s->f.err);
+	fixture_reader_end(&reader);
 	return rc;
 }
 
@@ -318,13 +318,13 @@ static struct kept_answer find(struct service *s, const char *caller, const char
 {
 	struct idempotency    once = {.key = bytes_of(key), .caller = bytes_of(caller), .digest = {digest}};
 	struct kept_answer    kept;
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	assert_int_equal(idempotency_find(&ctx, &once, &kept, &s->f.err), expected);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return kept;
 }
 

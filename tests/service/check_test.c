@@ -104,12 +104,12 @@ static enum err_code run_on(struct place *p, struct table *t, struct check *c)
 static struct check check_limits(struct place *p, const char *first, const char *second, uint64_t cost)
 {
 	struct check          c = check_of(p, first, second, cost);
-	struct engine_session reader;
+	struct fixture_reader reader;
 
-	engine_session_init(&reader, p->s.f.engine);
-	if (run_on(p, &reader.base, &c) != ERR_NONE)
+	fixture_reader_begin(&reader, &p->s.f);
+	if (run_on(p, reader.table, &c) != ERR_NONE)
 		fail_msg("%s", p->s.f.err.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return c;
 }
 
@@ -245,21 +245,21 @@ TEST(check, where_the_table_of_limits_fails_their_policies_decide_and_nothing_is
 	                                          .batch_get = half_batch_get,
 	                                          .transact_get = half_transact_get,
 	                                          .query = half_query};
-	struct engine_session             reader;
+	struct fixture_reader             reader;
 	struct place                      p;
 	struct half                       t;
 	struct check                      c;
 
 	place_open(&p);
-	engine_session_init(&reader, p.s.f.engine);
-	t = (struct half){{.backend = &half, .now_us = reader.base.now_us}, &reader.base};
+	fixture_reader_begin(&reader, &p.s.f);
+	t = (struct half){{.backend = &half, .now_us = reader.table->now_us}, reader.table};
 	c = check_of(&p, "table", "memory", 1);
 	assert_int_equal(run_on(&p, &t.base, &c), ERR_NONE);
 	assert_check(&c, VERDICT_ALLOW, 0);
 	assert_true(p.call.degraded && p.call.asks[0].degraded && !p.call.asks[1].degraded);
 	c = check_of(&p, "closed", "memory", 1);
 	assert_int_equal(run_on(&p, &t.base, &c), ERR_OVERLOADED);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	check_limits(&p, "memory", NULL, 1);
 	assert_int_equal(p.call.asks[0].answer.remaining, 3);
 	place_close(&p);

@@ -342,7 +342,7 @@ TEST(sign_outs, counting_those_that_wait_and_letters_holds_no_more_than_a_page)
 {
 	enum { ROWS = 60, ROW_BYTES = 100 * 1000, HELD_MAX = 1000 * 1000 };
 	struct service            s;
-	struct engine_session     reader;
+	struct fixture_reader     reader;
 	struct context            ctx;
 	struct arena              arena;
 	struct sign_outs          outs;
@@ -363,8 +363,8 @@ TEST(sign_outs, counting_those_that_wait_and_letters_holds_no_more_than_a_page)
 		                   i < ROWS ? "SIGN_OUT" : "DEAD_LETTER", i, padding, '\0')
 		                   .data);
 	arena_init(&arena);
-	engine_session_init(&reader, s.f.engine);
-	ctx = service_context(&s, &reader.base);
+	fixture_reader_begin(&reader, &s.f);
+	ctx = service_context(&s, reader.table);
 	ctx.arena = &arena;
 	assert_int_equal(sign_outs_find(&ctx, &outs, &s.f.err), ERR_NONE);
 	assert_int_equal(outs.pending, ROWS);
@@ -372,7 +372,7 @@ TEST(sign_outs, counting_those_that_wait_and_letters_holds_no_more_than_a_page)
 	assert_int_equal(dead_letters_group(&ctx, &groups, &s.f.err), ERR_NONE);
 	assert_true(groups.letters >= ROWS);
 	assert_true(arena.used_bytes < HELD_MAX);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	arena_release(&arena);
 	free(padding);
 	service_close(&s);

@@ -477,7 +477,7 @@ TEST(delivery, another_process_takes_a_target_over_once_its_owner_is_silent)
 	made(&s, "orders");
 	owned(&s, "orders", "me");
 	turn_take(&s, &c.turn, own);
-	assert_int_equal(c.mine, s.rough == NULL); /* a table that is alone has no other process */
+	assert_int_equal(c.mine, service_is_alone(&s)); /* a table that is alone has no other process */
 	at(&s, DELIVERY_OWN_S);
 	turn_take(&s, &c.turn, own);
 	assert_true(c.mine);

@@ -154,16 +154,16 @@ static struct job_turn turn_of(struct service *s, const struct job *j)
 static struct job stepped(struct service *s, const struct job *j)
 {
 	struct call           c = {.q = turn_of(s, j)};
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 	struct job            now;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	if (job_get(&ctx, j->id, &now, &s->f.err) != ERR_NONE ||
 	    erase_job.fetch(&ctx, &now, &c.q.fetched, &s->f.err) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	c.q.steps = now.steps;
 	turn_take(s, &c.turn, step);
 	assert_true(c.stepped.taken);

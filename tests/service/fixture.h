@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "json/yaml.h"
+#include "remote/far_fixture.h"
 #include "rough_store.h"
 #include "service/attempt.h"
 #include "service/event_log.h"
@@ -83,7 +84,7 @@ static inline void service_open(struct service *s, const char *yaml)
 	static const uint8_t secret[IDENTIFIER_KEY_BYTES] = {7};
 
 	*s = (struct service){0};
-	fixture_open(&s->f);
+	near_or_far_open(&s->f);
 	s->rough = rough_open_if_asked(s->f.engine);
 	s->all.tables = service_tables_default();
 	s->all.random = service_random;
@@ -161,13 +162,20 @@ static inline void service_close(struct service *s)
 	document_release(&s->rules->base);
 	document_release(&s->device_keys->base);
 	rough_close_if_open(s->rough);
-	fixture_close(&s->f);
+	near_or_far_close(&s->f);
+}
+
+/* Is what a call reads sure to stay, until it has written? Not on the rough store, nor elsewhere. */
+static inline bool service_is_alone(const struct service *s)
+{
+	return s->rough == NULL && s->f.store == NULL;
 }
 
 /* In a turn of its own, or side by side with others. */
 static inline enum err_code service_run(struct service *s, struct turn_request *w)
 {
-	return rough_or_engine_run(s->rough, s->f.engine, w, &s->f.err);
+	return s->f.store != NULL ? far_run(&s->f, w, &s->f.err)
+	                          : rough_or_engine_run(s->rough, s->f.engine, w, &s->f.err);
 }
 
 /* ---- the clock, in seconds since the fixture began ---- */
@@ -312,12 +320,12 @@ static inline bool row_find(struct service *s, struct bytes pk, struct bytes sk,
 	                             .key = row_key_two(&s->f.arena, pk, sk),
 	                             .consistent = true};
 	struct table_get_result r;
-	struct engine_session   reader;
+	struct fixture_reader   reader;
 	enum err_code           rc;
 
-	engine_session_init(&reader, s->f.engine);
-	rc = reader.base.backend->get(&reader.base, &s->f.arena, &q, &r, &s->f.err);
-	engine_session_release(&reader);
+	fixture_reader_begin(&reader, &s->f);
+	rc = reader.table->backend->get(reader.table, &s->f.arena, &q, &r, &s->f.err);
+	fixture_reader_end(&reader);
 	if (rc == ERR_NO_RESOURCE) /* nobody wrote yet */
 		return false;
 	if (rc != ERR_NONE)

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "engine/fixture.h"
+#include "remote/far_fixture.h"
 #include "rough_store.h"
 #include "service/limits.h"
 
@@ -57,7 +58,7 @@ static inline void world_random(void *out, size_t len)
 
 static inline void world_open(struct world *w, enum way way, const char *policies)
 {
-	fixture_open(&w->f);
+	near_or_far_open(&w->f);
 	w->rough = rough_open_if_asked(w->f.engine);
 	w->way = way;
 	atomic_init(&w->turns, 0);
@@ -74,12 +75,14 @@ static inline void world_close(struct world *w)
 	document_holder_release(limits_holder(w->limits));
 	limits_close(w->limits);
 	rough_close_if_open(w->rough);
-	fixture_close(&w->f);
+	near_or_far_close(&w->f);
 }
 
 static inline int64_t world_now_us(struct world *w)
 {
-	return engine_now_us(w->f.engine);
+	struct store *store = w->f.store != NULL ? w->f.store : engine_store(w->f.engine);
+
+	return store->backend->now_us(store);
 }
 
 /* ---- a table whose every call is a turn of its own ---- */
@@ -209,12 +212,12 @@ static inline enum err_code world_in_turns(struct world *w, struct limit_call *c
 static inline enum err_code world_without_turn(struct world *w, struct limit_call *c, struct arena *a,
                                                struct err *err)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 	enum err_code         rc;
 
-	engine_session_init(&reader, w->f.engine);
-	rc = world_step(w, c, &reader.base, a, err);
-	engine_session_release(&reader);
+	fixture_reader_begin(&reader, &w->f);
+	rc = world_step(w, c, reader.table, a, err);
+	fixture_reader_end(&reader);
 	return rc;
 }
 
@@ -229,9 +232,12 @@ static inline enum err_code world_run(struct world *w, struct limit_call *c, str
 	if (!limits_needs_turn(w->limits, c, world_now_us(w))) {
 		rc = world_without_turn(w, c, a, err);
 	} else {
+		if (w->between != NULL && w->f.store != NULL)
+			fixture_engine(&w->f); /* nothing comes in between there */
 		atomic_fetch_add(&w->turns, 1);
-		rc = w->way == APART ? world_in_turns(w, c, a, err)
-		                     : rough_or_engine_run(w->rough, w->f.engine, &turn.base, err);
+		rc = w->way == APART && w->f.store == NULL ? world_in_turns(w, c, a, err)
+		     : w->f.store != NULL                  ? far_run(&w->f, &turn.base, err)
+		                          : rough_or_engine_run(w->rough, w->f.engine, &turn.base, err);
 	}
 	if (rc == ERR_NONE)
 		limits_kept(w->limits, c, world_now_us(w));
@@ -282,7 +288,7 @@ static inline uint64_t remaining(struct world *w, const char *policy, const char
 /* The row of a key, or one without attributes. */
 static inline struct item world_row(struct world *w, const char *pk)
 {
-	struct engine_session   reader;
+	struct fixture_reader   reader;
 	struct value            key = value_string(bytes_of(pk));
 	struct item             none = {0};
 	struct table_get        q = {.table = BYTES("rate-limits"),
@@ -290,9 +296,9 @@ static inline struct item world_row(struct world *w, const char *pk)
 	struct table_get_result r;
 	enum err_code           rc;
 
-	engine_session_init(&reader, w->f.engine);
-	rc = reader.base.backend->get(&reader.base, &w->f.arena, &q, &r, &w->f.err);
-	engine_session_release(&reader);
+	fixture_reader_begin(&reader, &w->f);
+	rc = reader.table->backend->get(reader.table, &w->f.arena, &q, &r, &w->f.err);
+	fixture_reader_end(&reader);
 	return rc == ERR_NONE && r.found ? r.item : none;
 }
 

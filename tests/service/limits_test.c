@@ -348,7 +348,7 @@ TEST(limit_table, a_row_that_makes_no_sense_counts_as_nothing)
 		snprintf(body, sizeof(body), "{'TableName':'rate-limits','Item':%s}", rows[i]);
 		assert_int_equal(request_put(&w.f.arena, fixture_json(&w.f, body), call.q, &w.f.err),
 		                 ERR_NONE);
-		assert_int_equal(engine_run(w.f.engine, &call.base, &w.f.err), ERR_NONE);
+		assert_int_equal(near_or_far_run(&w.f, &call.base, &w.f.err), ERR_NONE);
 		for (unsigned j = 0; j < 4; j++)
 			assert_int_equal(allowed(&w, "limiter", "k"), j < 3);
 		world_close(&w);
@@ -375,7 +375,7 @@ TEST(limit_table, a_time_that_makes_no_sense_counts_as_nothing_and_can_be_refund
 		         times[i]);
 		assert_int_equal(request_put(&w.f.arena, fixture_json(&w.f, body), call.q, &w.f.err),
 		                 ERR_NONE);
-		assert_int_equal(engine_run(w.f.engine, &call.base, &w.f.err), ERR_NONE);
+		assert_int_equal(near_or_far_run(&w.f, &call.base, &w.f.err), ERR_NONE);
 		assert_int_equal(ask(&w, LIMIT_GIVE, "g", "k", 1).asks[0].answer.remaining, 3);
 		for (unsigned j = 0; j < 4; j++)
 			assert_int_equal(allowed(&w, "g", "k"), j < 3);
@@ -481,7 +481,7 @@ TEST(limits, a_row_that_others_removed_is_seen_within_seconds)
 		                fixture_json(&w.f, "{'TableName':'rate-limits','Key':{'PK':{'S':'RL#k'}}}"),
 		                call.q, &w.f.err),
 		        ERR_NONE);
-		assert_int_equal(engine_run(w.f.engine, &call.base, &w.f.err), ERR_NONE);
+		assert_int_equal(near_or_far_run(&w.f, &call.base, &w.f.err), ERR_NONE);
 	}
 	fixture_set_clock(&w.f, NOW_S + 5);
 	assert_true(allowed(&w, "limiter", "k"));

@@ -335,7 +335,8 @@ TEST(unlock, clears_every_lane_of_a_subject_and_leaves_others_and_counts)
 /* Of the whole table, in one call. */
 static int unlock_max(const struct service *s)
 {
-	return s->rough == NULL ? UNLOCK_MAX : CHANGES_MAX / 3; /* among others each moves a version, too */
+	return service_is_alone(s) ? UNLOCK_MAX
+	                           : CHANGES_MAX / 3; /* among others each moves a version, too */
 }
 
 TEST(unlock, of_a_journey_takes_as_many_calls_as_it_needs)

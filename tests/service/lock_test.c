@@ -379,7 +379,7 @@ TEST(clock, that_jumps_in_either_direction_shortens_no_lock_and_no_count)
 	FAIL(&s, .subject = "bob");
 	for (size_t i = 0; i < sizeof(jumps_s) / sizeof(jumps_s[0]); i++) {
 		clock_manual_jump(&s.f.clock, jumps_s[i] * 1000000);
-		engine_tick(s.f.engine);
+		engine_tick(fixture_engine(&s.f));
 		r = SUCCEED(&s);
 		assert_verdict(&r, VERDICT_LOCKED, false);
 		assert_int_equal(r.verdict.until_s, START_S + 900);

@@ -216,14 +216,14 @@ static enum err_code put(struct documents *s, int64_t read, const char *max)
 
 static void load(struct documents *s)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 
-	engine_session_init(&reader, s->s.f.engine);
-	ctx = service_context(&s->s, &reader.base);
+	fixture_reader_begin(&reader, &s->s.f);
+	ctx = service_context(&s->s, reader.table);
 	if (policy_store_load(s->store, &ctx, &s->s.f.err) != ERR_NONE)
 		fail_msg("%s", s->s.f.err.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 }
 
 TEST(policy_store, what_was_put_last_is_in_force_after_a_start)
@@ -323,16 +323,16 @@ TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 
 static struct policy_version found(struct documents *s, int64_t version)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 	struct policy_version out;
 
-	engine_session_init(&reader, s->s.f.engine);
-	ctx = service_context(&s->s, &reader.base);
+	fixture_reader_begin(&reader, &s->s.f);
+	ctx = service_context(&s->s, reader.table);
 	if (policy_rows_find(&ctx, "attempts", version, &out, &s->s.f.err) != ERR_NONE)
 		fail_msg("%s", s->s.f.err.text);
 	out.text = arena_copy(&s->s.f.arena, out.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return out;
 }
 

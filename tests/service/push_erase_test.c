@@ -130,16 +130,16 @@ static void kept(struct service *s, const char *key, const char *body)
 static struct job stepped(struct service *s, const struct job *j)
 {
 	struct call           c = {.q = {.running = {.id = j->id, .kind = j->kind}}};
-	struct engine_session reader;
+	struct fixture_reader reader;
 	struct context        ctx;
 	struct job            now;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	if (job_get(&ctx, j->id, &now, &s->f.err) != ERR_NONE ||
 	    push_erase.fetch(&ctx, &now, &c.q.fetched, &s->f.err) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	c.q.running.key = arena_printf(&s->f.arena, "%.*s#%.*s", BYTES_ARG(j->kind), BYTES_ARG(now.unique));
 	c.q.steps = now.steps;
 	turn_take(s, &c.turn, step);

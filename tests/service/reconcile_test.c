@@ -141,16 +141,16 @@ static enum err_code stepped(struct service *s, const struct job_kind *kind, con
 {
 	struct call    c = {.step = {.running = {.id = job->id, .kind = job->kind}, .steps = job->steps}};
 	struct context ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
-	struct engine_session reader;
+	struct fixture_reader reader;
 	enum err_code         rc = ERR_NONE;
 
 	c.step.running.key =
 	        arena_printf(&s->f.arena, "%.*s#%.*s", BYTES_ARG(job->kind), BYTES_ARG(job->unique));
-	engine_session_init(&reader, s->f.engine);
-	ctx_begin(&ctx, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx_begin(&ctx, reader.table);
 	if (kind->fetch != NULL)
 		rc = kind->fetch(&ctx, job, &c.step.fetched, &s->f.err);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return rc != ERR_NONE ? rc : turn_try(s, &c.turn, take_step);
 }
 

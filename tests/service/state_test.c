@@ -72,15 +72,15 @@ static struct states_required required(struct service *s)
 {
 	struct attempt        q = attempt_of(s, &(struct try){.pairwise = "pairwise"});
 	struct assessment     now;
-	struct engine_session reader;
+	struct fixture_reader reader;
 
 	struct context ctx;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	if (assess(&ctx, &q, &now, &s->f.err) != ERR_NONE)
 		fail_msg("%s", s->f.err.text);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 	return now.required;
 }
 

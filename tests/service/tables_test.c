@@ -15,27 +15,27 @@ static struct looked *rows_twice(struct service *s, struct looked looked[2 * ROW
 
 static void look(struct service *s, struct looked *first)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 
 	struct context ctx;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	assert_int_equal(ctx_look_all(&ctx, first, &s->f.err), ERR_NONE);
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 }
 
 static void look_fails(struct service *s, struct looked *first, enum err_code code, const char *why)
 {
-	struct engine_session reader;
+	struct fixture_reader reader;
 
 	struct context ctx;
 
-	engine_session_init(&reader, s->f.engine);
-	ctx = service_context(s, &reader.base);
+	fixture_reader_begin(&reader, &s->f);
+	ctx = service_context(s, reader.table);
 	assert_int_equal(ctx_look_all(&ctx, first, &s->f.err), code);
 	assert_non_null(strstr(s->f.err.text, why));
-	engine_session_release(&reader);
+	fixture_reader_end(&reader);
 }
 
 static enum err_code rows_write(struct turn *turn, struct err *err)
