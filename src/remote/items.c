@@ -136,11 +136,11 @@ static void reborn_show(struct writing *w, const struct item *now)
 	static const struct expr_update none = {NULL, 0};
 
 	*w->r = (struct table_write_result){.size_bytes = item_size(now)};
-	w->r->has_item = w->q->returns == RETURN_ALL_NEW || w->q->returns == RETURN_UPDATED_NEW;
 	if (w->q->returns == RETURN_ALL_NEW)
 		w->r->item = *now;
-	else if (w->r->has_item)
+	else if (w->q->returns == RETURN_UPDATED_NEW)
 		w->r->item = expr_update_touched(w->arena, w->q->update == NULL ? &none : w->q->update, now);
+	w->r->has_item = w->r->item.count > 0;
 }
 
 /* The update, applied to an absent item, takes the place of the expired one. *again: somebody else was quicker with that. */

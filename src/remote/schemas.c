@@ -10,12 +10,14 @@
 struct entry {
 	struct arena        arena; /* of the schema */
 	struct table_schema schema;
+	bool                absent;   /* there is no such table: only its name is known */
 	int64_t             until_us; /* in steady time; 0: nothing is here */
 };
 
 struct schemas {
 	pthread_mutex_t lock;
 	struct entry    list[SCHEMAS_MAX];
+	uint64_t        drops; /* what was asked before one of these may be wrong by now */
 };
 
 struct schemas *schemas_open(void)
@@ -60,54 +62,77 @@ static struct entry *room_for(struct schemas *s, struct bytes table)
 	return e;
 }
 
-static void keep(struct schemas *s, const struct table_schema *schema, int64_t until_us)
+static void keep(struct schemas *s, const struct table_schema *schema, bool absent, int64_t until_us)
 {
 	struct entry *e = room_for(s, schema->name);
 
 	arena_reset(&e->arena);
-	e->schema = schema_copy(&e->arena, schema);
+	e->schema = absent ? (struct table_schema){.name = arena_copy(&e->arena, schema->name)}
+	                   : schema_copy(&e->arena, schema);
+	e->absent = absent;
 	e->until_us = until_us;
 }
 
-/* What is known; false if nothing is, or if it is this caller's to ask. */
-static bool known(struct remote *r, struct arena *a, struct bytes table, struct table_schema *out)
+enum knowledge { UNKNOWN, ABSENT, PRESENT };
+
+/* UNKNOWN also if it is this caller's to ask. */
+static enum knowledge known(struct remote *r, struct arena *a, struct bytes table, struct table_schema *out)
 {
-	int64_t       now = clock_steady_us(r->wire_clock);
-	struct entry *e;
-	bool          fresh;
+	int64_t        now = clock_steady_us(r->wire_clock);
+	enum knowledge what = UNKNOWN;
+	struct entry  *e;
 
 	pthread_mutex_lock(&r->schemas->lock);
 	e = find(r->schemas, table);
-	fresh = e != NULL && now < e->until_us;
-	if (fresh)
-		*out = schema_copy(a, &e->schema);
-	else if (e != NULL)
+	if (e != NULL && now < e->until_us)
+		what = e->absent ? ABSENT : PRESENT;
+	else if (e != NULL && !e->absent)
 		e->until_us = now + (int64_t)SCHEMAS_ASK_S * 1000000; /* for the others, meanwhile */
+	if (what == PRESENT)
+		*out = schema_copy(a, &e->schema);
 	pthread_mutex_unlock(&r->schemas->lock);
-	return fresh;
+	return what;
 }
 
 /* ---- any thread ---- */
+
+/* Unless something was dropped since it was asked. */
+static void learn(struct remote *r, const struct table_schema *schema, bool absent, uint64_t drops)
+{
+	int64_t life_s = absent ? SCHEMAS_ABSENT_S : SCHEMAS_LIFE_S;
+
+	pthread_mutex_lock(&r->schemas->lock);
+	if (drops == r->schemas->drops)
+		keep(r->schemas, schema, absent, clock_steady_us(r->wire_clock) + life_s * 1000000);
+	pthread_mutex_unlock(&r->schemas->lock);
+}
+
+static uint64_t drops_so_far(struct schemas *s)
+{
+	uint64_t drops;
+
+	pthread_mutex_lock(&s->lock);
+	drops = s->drops;
+	pthread_mutex_unlock(&s->lock);
+	return drops;
+}
 
 enum err_code schemas_get(struct remote_session *s, struct arena *a, struct bytes table,
                           struct table_schema *out, struct err *err)
 {
 	struct remote *r = s->remote;
-	enum err_code  rc;
+	uint64_t       drops = drops_so_far(r->schemas);
+	enum knowledge what = known(r, a, table, out);
+	enum err_code  rc = what == ABSENT ? ERR_NO_RESOURCE : ERR_NONE;
 
-	if (known(r, a, table, out))
-		return ERR_NONE;
-	rc = remote_table_schema(s, a, table, out, err);
-	if (rc == ERR_NO_RESOURCE) {
-		schemas_drop(r, table);
-		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	if (what == UNKNOWN) {
+		rc = remote_table_schema(s, a, table, out, err);
+		if (rc == ERR_NONE)
+			learn(r, out, false, drops);
+		else if (rc == ERR_NO_RESOURCE)
+			learn(r, &(struct table_schema){.name = table}, true, drops);
 	}
-	if (rc != ERR_NONE)
-		return rc;
-	pthread_mutex_lock(&r->schemas->lock);
-	keep(r->schemas, out, clock_steady_us(r->wire_clock) + (int64_t)SCHEMAS_LIFE_S * 1000000);
-	pthread_mutex_unlock(&r->schemas->lock);
-	return ERR_NONE;
+	return rc == ERR_NO_RESOURCE ? err_set(err, rc, MSG_NO_TABLE) : rc;
 }
 
 void schemas_drop(struct remote *r, struct bytes table)
@@ -118,5 +143,6 @@ void schemas_drop(struct remote *r, struct bytes table)
 	e = find(r->schemas, table);
 	if (e != NULL)
 		e->until_us = 0;
+	r->schemas->drops++;
 	pthread_mutex_unlock(&r->schemas->lock);
 }

@@ -2,13 +2,16 @@
  * that, so it is kept for SCHEMAS_LIFE_S. A change by this process is seen at once; one by others when that time is over. Then one
  * caller asks, and the others go on with what is known.
  *
+ * That there is no such table is known for SCHEMAS_ABSENT_S: workers look for work in tables that nobody made yet, several times a second.
+ * So what another process wrote to a table in its very first seconds may be overlooked by a call that only reads; one that writes finds out.
+ *
  * Services do not rest on it: they look at the time to live themselves (service/context.h). Any thread. */
 #ifndef REMOTE_SCHEMAS_H
 #define REMOTE_SCHEMAS_H
 
 #include "remote/session.h"
 
-enum { SCHEMAS_MAX = 64, SCHEMAS_LIFE_S = 60, SCHEMAS_ASK_S = 10 };
+enum { SCHEMAS_MAX = 64, SCHEMAS_LIFE_S = 60, SCHEMAS_ABSENT_S = 2, SCHEMAS_ASK_S = 10 };
 
 struct schemas *schemas_open(void);
 void            schemas_close(struct schemas *s);

@@ -115,6 +115,7 @@ static enum err_code describe(struct remote_session *s, struct arena *a, struct 
 
 	if (wait_while(s, a, name, is_being_made, &table, err) != ERR_NONE)
 		return err->code;
+	schemas_drop(s->remote, name); /* that there is none, at least, is wrong */
 	*r = table.description;
 	if (ttl_read(s, a, name, &r->schema.ttl_attribute, err) != ERR_NONE)
 		return err->code;
@@ -148,6 +149,7 @@ enum err_code remote_table_create(struct table *t, struct arena *a, const struct
 	rc = ask_send(s, &ask, &answer, err);
 	if (rc == ERR_RESOURCE_IN_USE) { /* whoever made it: who asks for it wants to use it */
 		wait_while(s, a, q->name, is_being_made, &made, &waiting);
+		schemas_drop(s->remote, q->name);
 		return err_set(err, rc, MSG_TABLE_EXISTS, BYTES_ARG(q->name));
 	}
 	return rc == ERR_NONE ? describe(s, a, q->name, r, err) : rc;

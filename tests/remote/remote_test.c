@@ -184,6 +184,25 @@ TEST(table, that_is_gone_is_asked_about_again)
 	world_close(&w);
 }
 
+/* Workers look for work in tables that nobody made yet: that must not cost a request each time. */
+TEST(table, that_is_absent_is_not_asked_about_again_at_once_but_known_as_soon_as_it_is_made)
+{
+	struct table_description d;
+	struct table_get_result  r;
+	struct world             w;
+
+	world_open(&w,
+	           peer_open(0, PEER_SCRIPT(ERROR("ResourceNotFoundException", ""), TABLE("ACTIVE"), WITH_TTL,
+	                                    OK("{\"Tags\":[]}"), TABLE("ACTIVE"), WITH_TTL, OK("{}"))));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(get(&w, &r), ERR_NO_RESOURCE);
+	assert_int_equal(peer_requests(w.peer), 1);
+	assert_int_equal(w.table->backend->describe(w.table, &w.arena, BYTES("things"), &d, &w.err),
+	                 ERR_NONE);
+	assert_int_equal(get(&w, &r), ERR_NONE); /* another process made it */
+	world_close(&w);
+}
+
 /* ---- what errors mean ---- */
 
 static void assert_get_ends(struct peer *p, enum err_code code, unsigned requests)
