@@ -202,9 +202,9 @@ def held_back(server, expo):
     eventually(lambda: expo.calls == 1 and ok(server, "GET", f"/v1/notifications/{decoy['id']}")["counts"]["queued"] == 1)
 
 
-def let_go(server, expo):
+def let_go(server, expo, **settings):
     """A section that changes is a new beginning."""
-    server.write(url=expo.url, allow_private=True, rate=601)
+    server.write(url=expo.url, allow_private=True, **{"rate": 601, **settings})
     server.process.send_signal(signal.SIGHUP)
 
 
@@ -721,6 +721,43 @@ def test_a_cancelled_broadcast_is_shown_so_in_the_list_too_and_sends_the_rest_on
     now = ok(server, "GET", f"/v1/notifications/{made['id']}")
     await_counts(server, made, {"accepted": now["messages"]})
     assert set(expo.delivered) <= set(tokens) and max(expo.delivered.values()) == 1
+
+
+def test_a_full_queue_refuses_what_does_not_fit_and_a_broadcast_goes_on_once_there_is_room(own):
+    server = Pusher(own, queue=1000)
+    try:
+        tokens = register_many(server, 900)
+        several = [register(server, "several", f"d{i}") for i in range(60)]
+        held_back(server, own)
+        made = call(server, "POST", "/v1/notifications", HELLO)[1]
+        eventually(lambda: queued(server) > 500)  # the next page of 500 does not fit
+        taken = 0
+        while taken < 20:
+            status, answer, headers = call(server, "POST", "/v1/users/several/notify", HELLO)
+            if status != 202:
+                break
+            taken += 1
+        assert status == 503 and "retry-after" in {name.lower() for name in headers}, (status, answer)
+        before = queued(server)
+        assert call(server, "POST", "/v1/users/several/notify", HELLO)[0] == 503 and queued(server) == before <= 1000
+        assert ok(server, "GET", f"/v1/notifications/{made['id']}")["state"] == "running"
+        let_go(server, own, queue=1000, rate=100000)
+        await_counts(server, made, {"accepted": len(tokens) + 61})
+        eventually(lambda: queued(server) == 1)  # what Expo asked an hour for
+        assert {own.delivered[token] for token in tokens} == {1} and {own.delivered[token] for token in several} == {1 + taken}
+    finally:
+        server.close()
+
+
+def test_an_idempotency_key_sends_once_also_over_a_kill(alone, own):
+    user = new_id()
+    token = register(alone, user, "d")
+    first = notify(alone, user, Idempotency_Key="k")
+    alone.kill()
+    alone.start()
+    assert notify(alone, user, Idempotency_Key="k")["id"] == first["id"]
+    await_counts(alone, first, {"queued": 0, "sending": 0})
+    assert own.delivered[token] <= 1 and own.calls <= 1
 
 
 def rss_mb(server):
