@@ -312,10 +312,9 @@ static void slots_pop(struct window *w)
 void window_read(struct window *w, const struct event_cursor *next)
 {
 	w->read = *next;
-	if (w->mark_count > 0 && w->marks[w->mark_count - 1].seq == w->end)
-		w->marks[w->mark_count - 1].cursor = *next;
-	else
-		w->marks[w->mark_count++] = (struct window_mark){w->end, *next};
+	if (w->mark_count == WINDOW_MARKS || (w->mark_count > 0 && w->marks[w->mark_count - 1].seq == w->end))
+		w->mark_count--; /* the later one says more */
+	w->marks[w->mark_count++] = (struct window_mark){w->end, *next};
 	slots_pop(w);
 }
 
@@ -342,8 +341,7 @@ uint32_t window_room(struct window *w)
 {
 	if (w->end - w->first == WINDOW_SLOTS || w->bytes >= WINDOW_BYTES_MAX)
 		relieve(w);
-	if (w->entry_count >= DELIVERY_WAITING_MAX || w->bytes >= WINDOW_BYTES_MAX ||
-	    w->mark_count == WINDOW_MARKS)
+	if (w->entry_count >= DELIVERY_WAITING_MAX || w->bytes >= WINDOW_BYTES_MAX)
 		return 0;
 	return (uint32_t)(WINDOW_SLOTS - (w->end - w->first));
 }
