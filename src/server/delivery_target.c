@@ -242,13 +242,14 @@ struct settling {
 	struct delivery_owner  who;
 	struct delivery_settle q;
 	struct target          target;
-	bool                   mine, lost;
+	bool                   mine, lost, alone;
 };
 
 static enum err_code own_it(struct own_call *own, struct err *err)
 {
 	struct settling *s = (struct settling *)own;
 
+	s->alone = own->ctx.table->alone; /* the table is there only now */
 	return delivery_own(&own->ctx, &s->who, &s->target, &s->mine, err);
 }
 
@@ -358,7 +359,7 @@ static bool own(struct delivery_target *t)
 
 	own_call_init(&s.own, t->options.services, t->options.store);
 	good = own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE && s.mine;
-	t->alone = good && s.own.ctx.table->alone;
+	t->alone = good && s.alone;
 	if (good) {
 		struct item row = item_copy(&t->arena, &s.target.row);
 

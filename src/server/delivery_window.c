@@ -43,17 +43,19 @@ static struct entry **bucket_of(const struct window *w, const char *key)
 	return (struct entry **)&w->buckets[(hash ^ hash >> 8 ^ hash >> 16) % WINDOW_BUCKETS];
 }
 
-static struct entry *entry_find(const struct window *w, const char *key)
+static bool is_over(const struct entry *e)
 {
-	for (struct entry *e = *bucket_of(w, key); e != NULL; e = e->bucket)
-		if (memcmp(e->key, key, DELIVERY_KEY_CHARS) == 0)
-			return e;
-	return NULL;
+	return e->note == ENTRY_SENT || e->note == ENTRY_DEAD;
 }
 
+/* One that was sent, and only has to be written down, blocks nobody: if that is lost, it is sent again. A dead one does until it is written down,
+ * for it could still be accepted after a restart. */
 bool window_blocks(const struct window *w, struct bytes key)
 {
-	return entry_find(w, key.data) != NULL;
+	for (const struct entry *e = *bucket_of(w, key.data); e != NULL; e = e->bucket)
+		if (e->note != ENTRY_SENT && memcmp(e->key, key.data, DELIVERY_KEY_CHARS) == 0)
+			return true;
+	return false;
 }
 
 static bool is_older(const struct entry *a, const struct entry *b)
@@ -61,25 +63,22 @@ static bool is_older(const struct entry *a, const struct entry *b)
 	return a->shard != b->shard ? a->shard < b->shard : a->position < b->position;
 }
 
-/* The oldest of a subject is its head, unless another one flies already. */
+/* The oldest of a subject is its head, unless another one flies already, or a dead one is not written down yet. */
 static void head_choose(struct window *w, const char *key)
 {
 	struct entry *oldest = NULL;
+	bool          blocked = false;
 
 	w->due_us = 0;
 	for (struct entry *e = *bucket_of(w, key); e != NULL; e = e->bucket) {
-		if (memcmp(e->key, key, DELIVERY_KEY_CHARS) != 0 || e->note == ENTRY_SENT ||
-		    e->note == ENTRY_DEAD)
+		if (e->note == ENTRY_SENT || memcmp(e->key, key, DELIVERY_KEY_CHARS) != 0)
 			continue;
-		e->head = false;
-		if (e->flying) {
-			e->head = true;
-			return;
-		}
+		e->head = e->flying;
+		blocked = blocked || e->flying || e->note == ENTRY_DEAD;
 		if (oldest == NULL || is_older(e, oldest))
 			oldest = e;
 	}
-	if (oldest != NULL)
+	if (oldest != NULL && !blocked)
 		oldest->head = true;
 }
 
@@ -126,7 +125,8 @@ static char *text_copy(struct bytes text)
 {
 	char *copy = mem_alloc(text.len + 1);
 
-	memcpy(copy, text.data, text.len);
+	if (text.len > 0)
+		memcpy(copy, text.data, text.len);
 	copy[text.len] = '\0';
 	return copy;
 }
@@ -216,7 +216,8 @@ static struct bytes text_put(char **at, struct bytes text)
 {
 	struct bytes copy = {*at, text.len};
 
-	memcpy(*at, text.data, text.len);
+	if (text.len > 0)
+		memcpy(*at, text.data, text.len);
 	*at += text.len;
 	return copy;
 }
@@ -659,11 +660,6 @@ static struct delivery_note note_of(struct arena *a, const struct entry *e)
 	                              .error = text_of(a, e->error)};
 }
 
-static bool is_over(const struct entry *e)
-{
-	return e->note == ENTRY_SENT || e->note == ENTRY_DEAD;
-}
-
 /* It goes to the table as it is now. What happens to it meanwhile is noted anew. */
 static void note_take(struct entry *e)
 {
@@ -698,6 +694,16 @@ uint32_t window_notes(struct window *w, struct arena *a, struct delivery_note *o
 	return count;
 }
 
+/* Its end is written down. */
+static void entry_over(struct window *w, struct entry *e)
+{
+	char key[DELIVERY_KEY_CHARS];
+
+	memcpy(key, e->key, sizeof(key));
+	entry_remove(w, e);
+	head_choose(w, key);
+}
+
 void window_noted(struct window *w, bool done)
 {
 	w->dirty = w->dirty || !done;
@@ -711,7 +717,7 @@ void window_noted(struct window *w, bool done)
 		else if (noting == ENTRY_PUT && e->note == ENTRY_CLEAN)
 			e->note = ENTRY_PUT;
 		else if (noting != ENTRY_CLEAN && noting != ENTRY_PUT && done)
-			entry_remove(w, e);
+			entry_over(w, e);
 	}
 }
 

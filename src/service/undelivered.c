@@ -9,7 +9,7 @@
 
 bool undelivered_key_read(struct bytes text, struct undelivered_key *out)
 {
-	const char *dash = memchr(text.data, '-', text.len);
+	const char *dash = text.len == 0 ? NULL : memchr(text.data, '-', text.len);
 	uint64_t    shard, position;
 
 	if (dash == NULL ||
@@ -230,7 +230,7 @@ enum err_code undelivered_find(struct context *ctx, const struct undelivered_sea
 
 static struct undelivered_search search_of(const struct job *job, uint32_t limit)
 {
-	const char               *slash = memchr(job->cursor.data, '/', job->cursor.len);
+	const char *slash = job->cursor.len == 0 ? NULL : memchr(job->cursor.data, '/', job->cursor.len);
 	struct undelivered_search q = {.target = row_text(&job->args, "target"),
 	                               .type = row_text(&job->args, "type"),
 	                               .subject_key = row_text(&job->args, "subjectKey"),
