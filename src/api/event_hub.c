@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/event_ring.h"
 #include "base/list.h"
@@ -45,7 +46,7 @@ struct event_hub {
 	/* the hub's thread */
 	struct arena arena;
 	struct buf   text; /* of the event that is being sent */
-	int64_t      looked_us, lag_us;
+	int64_t      looked_us, lag_us, round_us;
 
 	/* under lock */
 	pthread_mutex_t        lock;
@@ -520,9 +521,12 @@ uint32_t event_hub_lags(struct event_hub *h, struct arena *a, struct event_hub_l
 static void hub_round(struct worker *worker, void *ctx)
 {
 	struct event_hub *h = ctx;
-	int64_t           now = now_us(h);
+	int64_t           now = now_us(h), early_us = h->round_us + EVENT_HUB_PACE_US - now;
 	bool              more;
 
+	if (early_us > 0 && early_us <= EVENT_HUB_PACE_US) /* what is published meanwhile is read at once */
+		usleep((useconds_t)early_us);
+	h->round_us = now_us(h);
 	atomic_store(&h->pending, false);
 	if (now - h->looked_us >= (int64_t)EVENT_HUB_PERIOD_MS * 1000) {
 		h->looked_us = now;

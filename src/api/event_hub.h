@@ -27,6 +27,7 @@
 
 enum {
 	EVENT_HUB_PERIOD_MS = 1000,
+	EVENT_HUB_PACE_US = 3000, /* from one look at the log to the next, at least: many events share one */
 	EVENT_HUB_AWAKE_MS = 10000,         /* after the last who asked */
 	EVENT_STREAM_BYTES = 16 * 1024,     /* that may wait for a stream's peer */
 	EVENT_STREAM_EVENT_MAX = 12 * 1024, /* a longer event is sent without its data */

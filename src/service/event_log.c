@@ -39,7 +39,33 @@ static void bounds_add(struct event_bounds *b, const struct item *row)
 		b->first[shard] = position;
 }
 
-/* Two rows per shard, in one call. A query, so that nothing is remembered. (3) */
+/* Rows that were just written are in this process's memory, and are had by their keys without a look at the disk. A query would have the engine
+ * put them there first. */
+static bool is_local(const struct context *ctx)
+{
+	return ctx->table->alone && ctx->table->backend->pause == NULL;
+}
+
+static enum err_code bounds_get(struct context *ctx, struct event_bounds *out, struct err *err)
+{
+	struct looked *rows = arena_array(ctx->arena, 2 * out->shards, sizeof(*rows));
+	uint32_t       count = 0;
+
+	for (uint32_t i = 0; i < out->shards; i++) {
+		looked_init(&rows[count++], BYTES("HEAD"), arena_printf(ctx->arena, "LOG#%u", i));
+		looked_init(&rows[count++], BYTES("HEAD"), arena_printf(ctx->arena, "FIRST#%u", i));
+	}
+	for (uint32_t i = 0; i + 1 < count; i++)
+		rows[i].next = &rows[i + 1];
+	if (ctx_look_all_in(ctx, TABLE_EVENTS, rows, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < count; i++)
+		if (rows[i].found)
+			bounds_add(out, &rows[i].item);
+	return ERR_NONE;
+}
+
+/* Two rows per shard, in one call. If others write, a query, so that nothing is remembered. (3) */
 enum err_code events_bounds(struct context *ctx, struct event_bounds *out, struct err *err)
 {
 	struct expr_key_condition key = row_prefix(BYTES("HEAD"), (struct bytes){NULL, 0});
@@ -49,6 +75,8 @@ enum err_code events_bounds(struct context *ctx, struct event_bounds *out, struc
 	*out = (struct event_bounds){.shards = event_shards(ctx->services)};
 	for (uint32_t i = 0; i < out->shards; i++)
 		out->first[i] = 1;
+	if (is_local(ctx))
+		return bounds_get(ctx, out, err);
 	if (ctx_query_in(ctx, TABLE_EVENTS, &q, &r, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < r.count; i++)
@@ -181,6 +209,41 @@ static enum err_code query_rows(struct reading *g, uint32_t shard, struct table_
 	return ctx_query_in(g->ctx, TABLE_EVENTS, &q, r, err);
 }
 
+/* The same by their keys, of a reader that is close to the end. */
+static enum err_code get_rows(struct reading *g, uint32_t shard, int64_t last, struct table_query_result *r,
+                              struct err *err)
+{
+	struct arena  *a = g->ctx->arena;
+	int64_t        after = g->page->next.after[shard];
+	uint32_t       count = (uint32_t)(last - after);
+	struct bytes   log = arena_printf(a, "LOG#%u", shard);
+	struct looked *rows = arena_array(a, count, sizeof(*rows));
+
+	for (uint32_t i = 0; i < count; i++) {
+		looked_init(&rows[i], log,
+		            arena_printf(a, "%0*" PRIi64, EVENT_POSITION_DIGITS, after + 1 + i));
+		rows[i].next = i + 1 < count ? &rows[i + 1] : NULL;
+	}
+	if (ctx_look_all_in(g->ctx, TABLE_EVENTS, rows, err) != ERR_NONE)
+		return err->code;
+	*r = (struct table_query_result){.items = arena_array(a, count, sizeof(*r->items))};
+	for (uint32_t i = 0; i < count && rows[i].found; i++)
+		r->items[r->count++] = rows[i].item;
+	return ERR_NONE;
+}
+
+/* Up to TABLE_BATCH_GET_MAX of them are had by their keys. */
+static enum err_code next_rows(struct reading *g, uint32_t shard, int64_t last, struct table_query_result *r,
+                               struct err *err)
+{
+	int64_t  left = last - g->page->next.after[shard];
+	uint32_t may = g->examined_max - g->examined;
+
+	return is_local(g->ctx) && left <= TABLE_BATCH_GET_MAX && left <= may
+	               ? get_rows(g, shard, last, r, err)
+	               : query_rows(g, shard, r, err);
+}
+
 /* Takes them up to the first gap (1), or as many as there may be. False: it ended before the last. */
 static bool take_rows(struct reading *g, uint32_t shard, const struct table_query_result *r)
 {
@@ -206,7 +269,7 @@ static enum err_code read_shard(struct reading *g, uint32_t shard, int64_t last,
 	struct table_query_result r;
 
 	while (g->page->next.after[shard] < last && g->quota > 0 && g->examined < g->examined_max) {
-		if (query_rows(g, shard, &r, err) != ERR_NONE)
+		if (next_rows(g, shard, last, &r, err) != ERR_NONE)
 			return err->code;
 		if (!take_rows(g, shard, &r) || r.count == 0)
 			break;
