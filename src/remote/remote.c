@@ -10,7 +10,6 @@
 
 enum {
 	CONNECT_US = 2 * 1000 * 1000,
-	ATTEMPT_US = 5 * 1000 * 1000,
 	OTHERS_MAX = 64, /* calls of threads that are no workers: jobs, the start */
 	WAITS_MAX = 256,
 	CIRCUIT_FAILURES = 10,
@@ -129,7 +128,7 @@ static enum err_code target_open(struct remote *r, const struct remote_options *
 	        .calls_max = workers + OTHERS_MAX,
 	        .waits_max = WAITS_MAX,
 	        .connect_us = CONNECT_US,
-	        .attempt_us = ATTEMPT_US,
+	        .attempt_us = (options->attempt_s == 0 ? REMOTE_ATTEMPT_S : options->attempt_s) * 1000000,
 	        .body_bytes_max = REMOTE_ANSWER_BYTES_MAX,
 	        .retry = options->retry == NULL ? &retry_dynamodb : options->retry,
 	        .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
@@ -150,6 +149,7 @@ enum err_code remote_open(struct remote **out, const struct remote_options *opti
 	r->base.backend = &store_backend;
 	r->clock = options->clock;
 	r->wire_clock = options->wire_clock;
+	r->call_us = (options->call_s == 0 ? REMOTE_CALL_S : options->call_s) * 1000000;
 	r->began_us = clock_wall_us(r->clock);
 	r->began_steady_us = clock_steady_us(r->clock);
 	memcpy(r->prefix, options->table_prefix, strlen(options->table_prefix) + 1);

@@ -25,7 +25,8 @@
 enum {
 	REMOTE_WORKERS_DEFAULT = 64,
 	REMOTE_WORKERS_MAX = 512,
-	REMOTE_CALL_S = 10,   /* one table call, with its second tries */
+	REMOTE_CALL_S = 10,   /* one table call, with its second tries, unless set */
+	REMOTE_ATTEMPT_S = 5, /* one try */
 	REMOTE_TABLE_S = 120, /* until a table is ACTIVE, or gone */
 	REMOTE_PREFIX_MAX = 64,
 	REMOTE_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* 16 MB of items, as JSON may write them */
@@ -40,9 +41,10 @@ struct remote_options {
 	struct aws_credentials     *credentials;  /* outlives the store */
 	unsigned                    workers;      /* 0: REMOTE_WORKERS_DEFAULT */
 	size_t                      queue_bytes_max;
-	struct clock               *clock;      /* what items, sessions and expiry go by */
-	struct clock               *wire_clock; /* deadlines, pauses and signatures */
-	const struct retry_profile *retry;      /* NULL: AWS's, for DynamoDB */
+	struct clock               *clock;             /* what items, sessions and expiry go by */
+	struct clock               *wire_clock;        /* deadlines, pauses and signatures */
+	const struct retry_profile *retry;             /* NULL: AWS's, for DynamoDB */
+	int64_t                     call_s, attempt_s; /* 0: REMOTE_CALL_S, REMOTE_ATTEMPT_S */
 };
 
 /* ERR_INVALID: an option is wrong. Nothing is asked of the endpoint yet. */

@@ -136,8 +136,7 @@ static enum err_code send(struct remote_session *s, struct ask *q, struct aws_an
 	struct aws_request request = {.operation = q->operation,
 	                              .body = buf_bytes(&q->body),
 	                              .repeatable = q->repeatable,
-	                              .deadline_us = clock_steady_us(r->wire_clock) +
-	                                             (int64_t)REMOTE_CALL_S * 1000000};
+	                              .deadline_us = clock_steady_us(r->wire_clock) + r->call_us};
 
 	if (aws_call(r->aws, &request, q->arena, out, err) != ERR_NONE)
 		return err->code;

@@ -18,6 +18,7 @@ struct remote {
 	struct clock    *clock, *wire_clock;
 	char             prefix[REMOTE_PREFIX_MAX + 1];
 	int64_t          began_us, began_steady_us;
+	int64_t          call_us; /* the most that a call may take */
 	struct schemas  *schemas;
 	struct pool     *pool;
 	/* any thread */

@@ -65,7 +65,9 @@ static void world_open(struct world *w, struct peer *p)
 	                                 .workers = 2,
 	                                 .queue_bytes_max = 1000,
 	                                 .wire_clock = clock_system(),
-	                                 .retry = &quick};
+	                                 .retry = &quick,
+	                                 .call_s = 120,
+	                                 .attempt_s = 120};
 
 	log_set_level(LOG_ERROR + 1);
 	*w = (struct world){.peer = p};
