@@ -50,6 +50,7 @@ struct delivery_target {
 	bool          alone, two_secrets;
 	unsigned      lanes_started;
 	int64_t       read_us, written_us, owned_us, lag_us, load_us; /* steady: the last time */
+	int64_t       stopped_us;                                     /* when it was told to; the owner's */
 
 	/* changed by the reader, under lock */
 	bool                window_made, failing_written;
@@ -896,6 +897,8 @@ enum err_code delivery_target_open(struct delivery_target              **out,
 void delivery_target_stop(struct delivery_target *t)
 {
 	pthread_mutex_lock(&t->lock);
+	if (!t->stopping)
+		t->stopped_us = steady_us();
 	t->stopping = true;
 	t->poked = true;
 	pthread_cond_broadcast(&t->news);
@@ -903,10 +906,11 @@ void delivery_target_stop(struct delivery_target *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* (4) */
+/* (4) Those of several targets have the same moment, however many there are. */
 static void calls_end(struct delivery_target *t)
 {
-	struct timespec until = after_us(DELIVERY_STOP_MS * INT64_C(1000));
+	int64_t         left_us = t->stopped_us + DELIVERY_STOP_MS * INT64_C(1000) - steady_us();
+	struct timespec until = after_us(left_us > 0 ? left_us : 0);
 	int             rc = 0;
 
 	pthread_mutex_lock(&t->lock);

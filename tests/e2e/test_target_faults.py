@@ -217,6 +217,29 @@ def test_a_receiver_that_says_when_to_come_back_is_left_alone_until_then():
         sink.close()
 
 
+def test_a_server_stops_soon_though_targets_hang_and_sends_what_was_cut_off_after_its_start():
+    server, over = Server("--private-targets"), threading.Event()
+    sink = Sink(answer=lambda event: over.wait(60) and 204)
+    try:
+        for n in range(20):
+            ok(server, "PUT", f"/v1/targets/t{n}", {"type": "webhook", "url": sink.url})
+        user = new_user(server)["id"]
+        wait_for(lambda: len(sink.tries) >= 20)
+        server.v1.close()
+        server.process.terminate()
+        began = time.monotonic()
+        assert server.process.wait(60) == 0
+        assert time.monotonic() - began < 30  # one after the other they would take 40
+        server.process.stdout.close()
+        over.set()
+        server.start()
+        wait_for(lambda: len([seen for seen in sink.tries if seen["event"]["subject"] == user]) >= 40)
+    finally:
+        over.set()
+        server.close()
+        sink.close()
+
+
 def test_erasing_a_user_blanks_its_dead_letters():
     server = Server("--private-targets")
     sink = Sink(answer=lambda event: 422)
