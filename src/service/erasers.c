@@ -258,6 +258,25 @@ static struct item event_blank(struct context *ctx, const struct erasing *e, con
 	return item_with(ctx->arena, row, BYTES("event"), &left);
 }
 
+/* The end of a lock is told by what keeps its subject, which goes with the lock. This is for rows that others left behind. */
+static bool owns_due(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	(void)ctx;
+	return bytes_starts_with(row_text(row, "PK"), BYTES("DUE#")) &&
+	       erase_is_handle(e, row_text(row, "subject"));
+}
+
+/* ---- outbox: what nobody has passed on yet is passed on no more, but that the user was erased ---- */
+
+static bool owns_outbox(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	(void)ctx;
+	return !bytes_is(row_text(row, "eventType"), "user.erased") &&
+	       (erase_is_handle(e, row_text(row, "subject")) ||
+	        bytes_contains(row_text(row, "payload"),
+	                       arena_printf(ctx->arena, "\"toUserId\":\"%.*s\"", BYTES_ARG(e->id))));
+}
+
 /* ---- the lists: events come last, for erasing other rows tells of it ---- */
 
 const struct eraser erasers[] = {
@@ -273,6 +292,8 @@ const struct eraser erasers[] = {
         {.table = TABLE_RATE_LIMITS, .owns = owns_limit},
         {.table = TABLE_IDEMPOTENCY, .owns = owns_answer},
         {.table = TABLE_JOBS, .owns = owns_job, .blank = job_blank},
+        {.table = TABLE_EVENTS, .owns = owns_due},
+        {.table = TABLE_OUTBOX, .owns = owns_outbox},
         {.table = TABLE_EVENTS, .owns = owns_event, .blank = event_blank},
 };
 const unsigned eraser_count = sizeof(erasers) / sizeof(erasers[0]);

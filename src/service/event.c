@@ -1,7 +1,11 @@
 /* Events: rows from what was published. See event.h. */
 #include "service/event.h"
 
+#include <inttypes.h>
+
+#include "base/buf.h"
 #include "base/crypto.h"
+#include "service/event_log.h"
 #include "service/limit.h"
 #include "service/row.h"
 
@@ -20,6 +24,7 @@ struct event_pending {
 	struct event          event;
 	struct bytes          trace;
 	uint32_t              shard;
+	bool                  outbox; /* it is also a row of the table `outbox` */
 };
 
 /* ---- settings ---- */
@@ -88,7 +93,7 @@ static uint32_t rows_of(const struct context *ctx, const struct event_pending *e
 		subject = subject || bytes_equal(p->event.subject, e->event.subject);
 		shard = shard || p->shard == e->shard;
 	}
-	return rows - subject - shard + (subject ? 0 : erased);
+	return rows - subject - shard + (subject ? 0 : erased) + e->outbox;
 }
 
 void ctx_publish(struct context *ctx, const struct event *e)
@@ -103,6 +108,7 @@ void ctx_publish(struct context *ctx, const struct event *e)
 	                            .source = ctx_event_policy(ctx)->source,
 	                            .event = *e,
 	                            .trace = ctx->trace,
+	                            .outbox = ctx_event_policy(ctx)->outbox,
 	                            .shard = shard_of(event_shards(ctx->services), e->subject)};
 	c->event_rows += rows_of(ctx, p);
 	while (*last != NULL)
@@ -320,17 +326,43 @@ static struct item event_row(const struct numbering *n, const struct event_pendi
 	return (struct item){first, (uint32_t)(m - first)};
 }
 
+/* ---- the outbox: a contract that pollers have already. They delete what they have passed on ---- */
+
+static void outbox_add(const struct numbering *n, const struct item *event)
+{
+	struct arena      *a = n->c->arena;
+	struct json_writer w;
+	struct buf         payload;
+	struct row         row;
+
+	buf_init(&payload, a);
+	json_writer_init(&w, &payload);
+	event_write_json(&w, event);
+	row_init(&row, a);
+	row_set_text(&row, "PK", arena_printf(a, "OUTBOX#%" PRIi64, n->t->now_us / 1000));
+	row_set_text(&row, "SK", row_text(event, "id"));
+	row_set_text(&row, "eventType", row_text(event, "type"));
+	row_set_text(&row, "payload", buf_bytes(&payload));
+	row_set_text(&row, "createdAt", row_text(event, "time"));
+	row_set_text(&row, "subject", row_text(event, "subject")); /* for erase.h */
+	changes_keep(n->c, n->c->tables->names[TABLE_OUTBOX], row_item(&row), NULL);
+}
+
 static enum err_code event_add(const struct numbering *n, const struct event_pending *p)
 {
 	struct arena   *a = n->c->arena;
 	struct numbers  at = {.log = event_log_key(a, p->shard)};
+	struct item     row;
 	struct sequence head = {.pk = BYTES("HEAD"), .sk = at.log, .name = BYTES("position")};
 	struct sequence subject = {
 	        .pk = subject_key(a, p->event.subject), .sk = BYTES("SEQ"), .name = BYTES("seq"), .of = p};
 
 	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
 		return n->err->code;
-	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], event_row(n, p, &at), NULL);
+	row = event_row(n, p, &at);
+	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row, NULL);
+	if (p->outbox)
+		outbox_add(n, &row);
 	return ERR_NONE;
 }
 

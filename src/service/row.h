@@ -24,7 +24,8 @@
 	X(TABLE_SYNC, "gatehouse-sync", "PK", "SK", "ttl", "")                                               \
 	X(TABLE_DEVICES, "device-tokens", "userId", "deviceId", "expiresAt", DEVICE_INDEX)                   \
 	X(TABLE_PUSH_TOKENS, "gatehouse-push-tokens", "PK", "", "expiresAt", "")                             \
-	X(TABLE_PUSH, "gatehouse-push", "PK", "SK", "ttl", "")
+	X(TABLE_PUSH, "gatehouse-push", "PK", "SK", "ttl", "")                                               \
+	X(TABLE_OUTBOX, "outbox", "PK", "SK", "", "")
 
 #define DEVICE_INDEX "PlatformIsActiveIndex" /* made only where it is switched on */
 

@@ -156,7 +156,7 @@ def test_tables_have_the_names_of_the_settings(file, tmp_path):
         assert checked["actions"]["PASSWORD_ENTRY"]["count"] == 1
         wire.close()
         tables = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name="local", aws_access_key_id="a", aws_secret_access_key="b")
-        assert tables.list_tables()["TableNames"] == ["Team.AuthState", "team-answers", "team-policies", "team_limits"]
+        assert tables.list_tables()["TableNames"] == ["Team.AuthState", "gatehouse-events", "team-answers", "team-policies", "team_limits"]
         row = tables.get_item(TableName="Team.AuthState", Key={"PK": {"S": "ann"}, "SK": {"S": "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"}})["Item"]
         assert row["count"] == {"N": "1"}
         assert [row["Count"] for row in tables.scan(TableName="team_limits")["Items"]] == [{"N": "1"}]

@@ -122,6 +122,61 @@ TEST(events, are_cloudevents_with_a_seq_and_a_position_readable_by_query)
 	scene_close(&x);
 }
 
+static enum err_code publish_and_fail(struct act *act, struct err *err)
+{
+	struct arena *a = act->ctx.arena;
+
+	ctx_put_if(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("s1"), BYTES("A#B#C")),
+	           row_same(a, &(struct item){(struct member[]){{BYTES("count"), value_i64(7)}}, 1},
+	                    (const char *const[]){"count", NULL}));
+	return publish_count(act, err);
+}
+
+/* ---- the outbox ---- */
+
+static void outbox_use(struct scene *x, bool on)
+{
+	struct event_policy *p = document_make(sizeof(*p));
+
+	p->on = EVENT_ALL;
+	p->source = BYTES("gatehouse");
+	p->outbox = on;
+	document_holder_init(&x->s.all.events.policy);
+	document_put(&x->s.all.events.policy, &p->base);
+}
+
+TEST(events, are_rows_of_the_outbox_too_if_it_is_switched_on_each_with_its_change)
+{
+	for (int on = 0; on <= 1; on++) {
+		struct scene              x;
+		struct table_query_result rows;
+		struct item               e;
+
+		scene_open(&x, 1, true);
+		events_on(&x, EVENT_ALL, 1);
+		outbox_use(&x, on != 0);
+		clock_manual_set(&x.s.f.clock, (int64_t)START_S * 1000000 + 123456);
+		assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
+		assert_int_equal(play_alone(&x, publish_and_fail, 1), ERR_CONDITION);
+		e = log_of(&x, 0).items[0];
+		assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, on ? 3 : 2);
+		if (on) {
+			rows = fixture_ok(&x.s.f, "Scan", "{'TableName':'outbox'}").query;
+			assert_int_equal(rows.count, 1);
+			assert_bytes(row_text(&rows.items[0], "PK"), "OUTBOX#1789000000123");
+			assert_true(bytes_equal(row_text(&rows.items[0], "SK"), row_text(&e, "id")));
+			assert_bytes(row_text(&rows.items[0], "eventType"), "lock.set");
+			assert_bytes(row_text(&rows.items[0], "createdAt"), "2026-09-10T00:26:40.123456Z");
+			assert_true(bytes_contains(row_text(&rows.items[0], "payload"),
+			                           BYTES("\"subject\":\"s0\"")));
+			assert_true(bytes_contains(row_text(&rows.items[0], "payload"),
+			                           BYTES("\"data\":{\"count\":1}")));
+		}
+		document_holder_release(&x.s.all.events.policy);
+		scene_close(&x);
+	}
+}
+
 TEST(events, of_a_type_that_is_switched_off_leave_no_trace)
 {
 	struct scene x;
@@ -132,16 +187,6 @@ TEST(events, of_a_type_that_is_switched_off_leave_no_trace)
 	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
 	assert_int_equal(fixture_ok(&x.s.f, "ListTables", "{}").list.count, 1);
 	scene_close(&x);
-}
-
-static enum err_code publish_and_fail(struct act *act, struct err *err)
-{
-	struct arena *a = act->ctx.arena;
-
-	ctx_put_if(&act->ctx, TABLE_AUTH_STATE, row_key_two(a, BYTES("s1"), BYTES("A#B#C")),
-	           row_same(a, &(struct item){(struct member[]){{BYTES("count"), value_i64(7)}}, 1},
-	                    (const char *const[]){"count", NULL}));
-	return publish_count(act, err);
 }
 
 TEST(events, of_a_commit_that_fails_are_not_there_and_leave_no_gap)
