@@ -12,7 +12,8 @@ enum {
 	WRITERS = 2,
 	READERS = 2,
 	WRITES = 600,
-	LARGE = 100, /* rows: more than are loaded */
+	LARGE = 100,         /* rows: more than are loaded */
+	ONE_ROW_BYTES = 250, /* room for a small one, and not for two */
 };
 
 #define THINGS                                                                                               \
@@ -179,7 +180,16 @@ TEST(partition, a_large_one_is_not_loaded_and_does_not_stay_whole)
 
 #define KEY(text) BYTES("rTTTTHHHH" text)
 
-static bool holds(struct cache *c, struct bytes key)
+#define OTHER(text) BYTES("rTTTTOOOO" text)
+
+/* Of the shard that the hash names; clean from here on. */
+static void commit_clean(struct cache *c, uint64_t hash, struct bytes key, bool first)
+{
+	cache_commit(c, hash, &(struct cache_row){.key = key, .value = BYTES("new"), .first = first});
+	cache_clean(c, (unsigned)hash, 1);
+}
+
+static bool holds_hashed(struct cache *c, uint64_t hash, struct bytes key)
 {
 	struct cache_ticket ticket;
 	struct bytes        value;
@@ -187,9 +197,14 @@ static bool holds(struct cache *c, struct bytes key)
 	bool                found;
 
 	arena_init(&a);
-	found = cache_get(c, 0, key, &a, &value, &ticket) == CACHE_FOUND;
+	found = cache_get(c, hash, key, &a, &value, &ticket) == CACHE_FOUND;
 	arena_release(&a);
 	return found;
+}
+
+static bool holds(struct cache *c, struct bytes key)
+{
+	return holds_hashed(c, 0, key);
 }
 
 static bool knows(struct cache *c, size_t rows)
@@ -234,6 +249,42 @@ TEST(partition, what_left_the_cache_while_it_was_loaded_is_not_taken_from_what_w
 	cache_load_end(c, token, KEY("a"), true, false);
 	assert_false(knows(c, 0));
 	assert_false(knows(c, 1));
+	cache_close(c);
+}
+
+/* Two rows in two shards, of which each has room for one: another row takes the place of the second. */
+TEST(partition, is_not_whole_if_one_row_of_two_has_left)
+{
+	struct cache *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES, HASH_KEY_STABLE);
+
+	commit_clean(c, 0, KEY("a"), true);
+	commit_clean(c, 1, KEY("b"), false);
+	assert_true(knows(c, 2));
+	commit_clean(c, 1, OTHER("c"), true);
+	commit_clean(c, 1, OTHER("d"), false);
+	assert_true(holds_hashed(c, 0, KEY("a")));
+	assert_false(holds_hashed(c, 1, KEY("b")));
+	assert_false(knows(c, 1));
+	assert_false(knows(c, 2));
+	cache_close(c);
+}
+
+/* (P2) The same while it is loaded: what was read of b before it left may be old, and must not come. */
+TEST(partition, a_row_that_left_while_it_was_loaded_does_not_come_back_as_it_was)
+{
+	struct cache *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES, HASH_KEY_STABLE);
+	uint64_t      token = cache_load_begin(c, KEY("a"));
+
+	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
+	commit_clean(c, 1, KEY("b"), false);
+	commit_clean(c, 1, OTHER("c"), true);
+	commit_clean(c, 1, OTHER("d"), false);
+	assert_false(holds_hashed(c, 1, KEY("b")));
+	cache_load_row(c, token, 1, KEY("b"), BYTES("old"));
+	assert_false(holds_hashed(c, 1, KEY("b")));
+	cache_load_end(c, token, KEY("a"), true, false);
+	assert_false(knows(c, 1));
+	assert_false(knows(c, 2));
 	cache_close(c);
 }
 
