@@ -124,16 +124,18 @@ static void look(struct worker *w, void *ctx)
 	struct targets   all;
 	struct err       err;
 	int64_t          version;
+	bool             changed;
 
 	(void)w;
 	own_call_init(&c, d->options.services, d->options.store);
 	own_call_read(&c);
-	if (targets_version(&c.ctx, &version, &err) == ERR_NONE && version != d->version &&
-	    targets_all(&c.ctx, &all, &err) == ERR_NONE) {
+	changed = targets_version(&c.ctx, &version, &err) == ERR_NONE && version != d->version &&
+	          targets_all(&c.ctx, &all, &err) == ERR_NONE;
+	own_call_read_end(&c);
+	if (changed) { /* to end a target may take a moment */
 		targets_match(d, &all);
 		d->version = version;
 	}
-	own_call_read_end(&c);
 	own_call_release(&c);
 }
 
