@@ -170,6 +170,7 @@ bench: all $(filter $(BUILD)/bench/%,$(PROGRAMS))
 	@$(BUILD)/bench/token
 	@bench/run
 	@bench/identity
+	@bench/events
 
 crash: all $(BUILD)/tests/crash/crash
 	@$(BUILD)/tests/crash/crash --cycles $(CYCLES)
