@@ -205,7 +205,6 @@ static bool wants_stream(const struct http_request *r)
 enum err_code events_list_decode(struct v1_call *c, struct err *err)
 {
 	struct events_call *e = arena_zalloc(c->ctx.arena, sizeof(*e));
-	struct api_parts   *parts = &c->call.loop->api->parts;
 	uint64_t            limit = EVENTS_LIMIT_DEFAULT, wait = 0;
 
 	c->request = e;
@@ -215,8 +214,6 @@ enum err_code events_list_decode(struct v1_call *c, struct err *err)
 	    read_number(c, "limit", EVENTS_PAGE_MAX, &limit, err) != ERR_NONE ||
 	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE)
 		return err->code;
-	if (e->streams && parts->events == NULL)
-		return err_set(err, ERR_OVERLOADED, "this server has no streams");
 	e->query.limit = e->streams ? 1 : (uint32_t)limit;
 	e->waiting.deadline_us = c->call.http->received_us + (int64_t)wait * 1000000;
 	e->waiting.waited = events_waited;
@@ -268,6 +265,8 @@ enum err_code events_list_run(struct v1_call *c, struct err *err)
 	struct events_call *e = c->request;
 	struct event_hub   *hub = c->call.loop->api->parts.events;
 
+	if (e->streams && hub == NULL)
+		return err_set(err, ERR_OVERLOADED, "this server has no streams");
 	if (!e->waiting.marked) {
 		hide_types(c, e);
 		if (e->from.data != NULL && v1_events_from(c, e->from, &e->query.after, err) != ERR_NONE)

@@ -298,6 +298,28 @@ def test_a_server_that_stops_ends_streams_and_polls():
     stream.close()
 
 
+# ---- several processes on one endpoint ----
+
+
+def test_readers_of_one_process_get_what_another_publishes(monkeypatch):
+    endpoint = Server()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint.endpoint)
+    writer, reader = (Server("--engine", "dynamodb", "--table-prefix", "shared-") for _ in range(2))
+    stream = Stream(reader.endpoint, "/v1/events?subject=bob")
+    after = end_of(reader)
+    make_user(writer, "bob")
+    suspend(writer, "bob", 2)
+    assert [e["seq"] for e in stream.events(5)] == [1, 2, 3, 4, 5]
+    assert ok(reader, f"/v1/events?after={after}&wait=60")["events"]
+    stream.close()
+    reader.v1.send("PUT", "/v1/consumers/c", b"{}", {})
+    make_user(writer, "ann")
+    poll = reader.v1.post("/v1/consumers/c/poll", {"member": "m", "wait": 60}).json()
+    assert [e["subject"] for e in poll["events"]] == ["ann"]
+    for server in (reader, writer, endpoint):
+        server.close()
+
+
 # ---- what a key may see ----
 
 
