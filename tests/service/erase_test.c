@@ -294,6 +294,25 @@ TEST(erase, an_event_of_another_loses_the_name_of_whom_a_token_moved_to)
 	service_close(&s);
 }
 
+/* Else lock.expired would name the user after user.erased did. */
+TEST(erase, a_lock_that_expired_untold_is_not_told_of_any_more)
+{
+	struct service s;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	put(&s, "gatehouse-events",
+	    "{'PK':{'S':'DUE#3'},'SK':{'S':'000000000042#abc'},'subject':{'S':'u-1'},"
+	    "'lock':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'until':{'N':'42'}}");
+	put(&s, "gatehouse-events",
+	    "{'PK':{'S':'DUE#3'},'SK':{'S':'000000000042#def'},'subject':{'S':'u-2'},"
+	    "'lock':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'until':{'N':'42'}}");
+	erased(&s, "u-1");
+	assert_int_equal(named_in(&s, TABLE_EVENTS, "000000000042#abc"), 0);
+	assert_int_equal(named_in(&s, TABLE_EVENTS, "000000000042#def"), 1);
+	service_close(&s);
+}
+
 TEST(erase, nothing_of_the_user_is_left_in_any_table)
 {
 	struct service s;
