@@ -53,6 +53,7 @@ struct event_hub {
 	struct event_ring      ring;
 	uint64_t               generation; /* of the ring: a new one begins at another place */
 	uint64_t               fresh;      /* the ring has all that was published when it was so much */
+	uint64_t               erasures;   /* when the ring was last emptied for one (6) */
 	int64_t                awake_until_us;
 	struct list            buckets[BUCKETS]; /* streams of one subject */
 	struct list            streams;          /* the others */
@@ -201,11 +202,22 @@ static void streams_offer_locked(struct event_hub *h, struct list *list, const s
 		stream_offer_locked(h, LIST_ENTRY(l, struct follower, link), e, before);
 }
 
+/* (6) It goes on from here. Streams have been sent what was in it, and others read the table. */
+static void ring_forget_locked(struct event_hub *h)
+{
+	struct event_cursor tail = h->ring.tail;
+
+	event_ring_reset(&h->ring, &tail);
+}
+
 static void tail_add_locked(struct event_hub *h, const struct event_seen *seen)
 {
 	struct event_cursor      before = h->ring.tail;
-	const struct ring_event *e = event_ring_add(&h->ring, seen);
+	const struct ring_event *e;
 
+	if (bytes_is(seen->type, "user.erased"))
+		ring_forget_locked(h);
+	e = event_ring_add(&h->ring, seen);
 	buf_reset(&h->text);
 	h->stats.events++;
 	polls_offer_locked(h, e, &before);
@@ -572,9 +584,13 @@ static bool ring_read_locked(struct event_hub *h, struct arena *a, const struct 
 static bool ring_read(struct event_hub *h, struct context *ctx, const struct event_query *q,
                       struct event_texts *out)
 {
-	bool read = false;
+	uint64_t erasures = atomic_load(&h->options.services->events.erasures);
+	bool     read = false;
 
 	pthread_mutex_lock(&h->lock);
+	if (erasures != h->erasures)
+		ring_forget_locked(h);
+	h->erasures = erasures;
 	if (atomic_load(&h->awake) && event_ring_covers(&h->ring, &q->after)) {
 		h->awake_until_us = now_us(h) + (int64_t)EVENT_HUB_AWAKE_MS * 1000;
 		read = ring_read_locked(h, ctx->arena, q, out) &&

@@ -16,6 +16,8 @@
  * (4) On a table that others write to, it looks once per second as well.
  * (5) If keys change, those who follow with the old ones are let go: parked requests are answered, streams end. They
  *     come back and are asked anew.
+ * (6) The ring forgets what it has once a user was erased: nothing of the user is answered from memory. The event user.erased says so of another
+ *     process.
  *
  * Any thread, unless it says otherwise. */
 #ifndef API_EVENT_HUB_H

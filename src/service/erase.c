@@ -369,6 +369,7 @@ static enum err_code profile_drop(struct context *ctx, struct job *job, struct e
 		job_count(ctx, job, service_table_shape(TABLE_USERS)->name, 1);
 	}
 	ctx_publish(ctx, &e);
+	atomic_fetch_add(&ctx->services->events.erasures, 1);
 	job->cursor = BYTES(STAGE_NUMBER);
 	return ERR_NONE;
 }

@@ -95,6 +95,15 @@ class Stream:
         self.connection.close()
 
 
+def erased(server, user):
+    reply = server.v1.send("POST", f"/v1/users/{user}/erase", b"", {})
+    assert reply.status == 202, reply.body
+    until = time.monotonic() + PATIENCE_S
+    while ok(server, f"/v1/jobs/{reply.json()['id']}")["state"] != "done":
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
 # ---- pages ----
 
 
@@ -280,6 +289,23 @@ def test_streams_that_come_while_much_is_written_miss_nothing(server):
         thread.join(PATIENCE_S)
     assert len(seen) == len(threads)
     assert all(each == list(range(2, 2 * rounds + 2)) for each in seen.values())
+
+
+def test_what_was_erased_is_not_answered_from_memory_either():
+    server = Server()
+    try:
+        stream = Stream(server.endpoint)  # so that the server keeps the newest events in memory
+        user = make_user(server)
+        assert stream.events(1)[0]["subject"] == user
+        before = ok(server, "/v1/events?after=0")["events"]
+        assert [(e["type"], e["subject"]) for e in before] == [("user.created", user)]
+        erased(server, user)
+        now = ok(server, "/v1/events?after=0")["events"]
+        assert [e["type"] for e in now if e["subject"] == user] == ["user.erased"], now
+        assert now[0]["id"] == before[0]["id"] and now[0]["erased"] and "data" not in now[0]
+        stream.close()
+    finally:
+        server.close()
 
 
 def test_a_server_that_stops_ends_streams_and_polls():
