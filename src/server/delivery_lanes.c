@@ -55,25 +55,22 @@ struct lane {
 	struct sender_event     events[WINDOW_BATCH_MAX];
 	uint32_t                count;
 	struct arena            arena;
-	bool                    missing, failed; /* of an entry: its event is gone, or was not read */
+	bool                    missing, failed; /* the event of an entry is gone; one was not read */
 };
 
-/* The event of a retry row is read when it is sent. */
-static void entry_read(struct lane *l)
+/* As the table has it now. False: it was trimmed, or not read. */
+static bool event_read(struct lane *l, const struct delivery_at *at, struct sender_event *out)
 {
-	const struct entry *e = l->flights[0].entry;
-	struct delivery_at  at = {.target = &l->t->target, .shard = e->shard, .position = e->position};
-	struct own_call     c;
-	struct event_seen   seen;
-	struct err          err;
-	bool                found = false;
+	struct own_call   c;
+	struct event_seen seen;
+	struct err        err;
+	bool              found = false;
 
 	own_call_init(&c, l->t->options.services, l->t->options.store);
 	own_call_read(&c);
-	l->failed = delivery_event(&c.ctx, &at, &seen, &found, &err) != ERR_NONE;
-	l->missing = !l->failed && !found;
+	l->failed = delivery_event(&c.ctx, at, &seen, &found, &err) != ERR_NONE || l->failed;
 	if (found)
-		l->events[0] = (struct sender_event){
+		*out = (struct sender_event){
 		        .id = arena_copy(&l->arena, seen.id),
 		        .type = arena_copy(&l->arena, seen.type),
 		        .subject = arena_copy(&l->arena, seen.subject),
@@ -82,6 +79,27 @@ static void entry_read(struct lane *l)
 		        .trace = arena_copy(&l->arena, row_text(&seen.row, "correlationid"))};
 	own_call_read_end(&c);
 	own_call_release(&c);
+	return found;
+}
+
+/* The event of a retry row is read when it is sent. */
+static void entry_read(struct lane *l)
+{
+	const struct entry *e = l->flights[0].entry;
+	struct delivery_at  at = {.target = &l->t->target, .shard = e->shard, .position = e->position};
+
+	l->missing = !event_read(l, &at, &l->events[0]) && !l->failed;
+}
+
+/* One that has waited here while a user was erased is sent as it is now. */
+static void slot_read(struct lane *l, uint32_t i)
+{
+	const struct window_event *e = &l->flights[i].slot->event;
+	struct delivery_at         at = {.target = &l->t->target, .shard = e->shard, .position = e->position};
+
+	event_of_slot(l->flights[i].slot, &l->events[i]);
+	if (e->erasures != atomic_load(&l->t->options.services->events.erasures))
+		(void)event_read(l, &at, &l->events[i]); /* if it was trimmed, what is known is sent */
 }
 
 /* Outside of the lock: slots in flight belong to the lane, and neither the sender nor the target changes while something flies. */
@@ -91,7 +109,7 @@ static void lane_send(struct lane *l)
 	if (l->flights[0].entry != NULL)
 		entry_read(l);
 	for (uint32_t i = 0; i < l->count && l->flights[i].slot != NULL; i++)
-		event_of_slot(l->flights[i].slot, &l->events[i]);
+		slot_read(l, i);
 	if (!l->missing && !l->failed)
 		l->t->sender->kind->send(l->t->sender, l->events, l->count, &l->arena);
 }

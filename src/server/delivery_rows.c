@@ -113,8 +113,10 @@ static enum err_code sender_make(struct delivery_target *t, struct err *err)
 	ctx.now_us = store_us(t);
 	ctx.now_s = ctx.now_us / SECOND_US;
 	rc = target_sender_open_stored(t->options.senders, &ctx, &t->target, &t->sender, err);
-	if (rc != ERR_NONE)
-		log_warn("target %s: %s", t->name, err->text);
+	if (rc != ERR_NONE && !t->unopened)
+		log_warn("target %s cannot be delivered to; it is tried again every second: %s", t->name,
+		         err->text);
+	t->unopened = rc != ERR_NONE;
 	t->two_secrets = t->target.previous_until_s > ctx.now_s;
 	return rc;
 }

@@ -39,6 +39,7 @@ struct delivery_target {
 	bool          loaded, reload; /* reload: at the next round */
 	bool          more;           /* there was more in the log */
 	bool          alone, two_secrets;
+	bool          unopened; /* its sender could not be opened, and that was said */
 	unsigned      lanes_started;
 	int64_t       read_us, written_us, owned_us, lag_us, load_us; /* steady: the last time */
 	int64_t       stopped_us;                                     /* when it was told to; the owner's */

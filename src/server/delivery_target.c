@@ -18,6 +18,7 @@ struct page {
 	struct own_call      own;
 	struct event_page    events;
 	struct window_event *list;
+	uint64_t             erasures; /* before it was read */
 };
 
 static void page_encode(struct page *p)
@@ -34,7 +35,8 @@ static void page_encode(struct page *p)
 		                                   .subject = e->subject,
 		                                   .time = e->time,
 		                                   .json = delivery_json(&p->own.arena, &e->row),
-		                                   .trace = row_text(&e->row, "correlationid")};
+		                                   .trace = row_text(&e->row, "correlationid"),
+		                                   .erasures = p->erasures};
 	}
 }
 
@@ -96,6 +98,7 @@ static void page_read(struct delivery_target *t, uint32_t room)
 	pthread_mutex_lock(&t->lock);
 	t->woken = false; /* whatever is committed by now is found */
 	pthread_mutex_unlock(&t->lock);
+	p.erasures = atomic_load(&t->options.services->events.erasures);
 	own_call_init(&p.own, t->options.services, t->options.store);
 	own_call_read(&p.own);
 	rc = events_read(&p.own.ctx, &q, &p.events, &err);

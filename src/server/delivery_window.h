@@ -44,6 +44,7 @@ struct window_event {
 	int64_t      position;
 	struct bytes key; /* DELIVERY_KEY_CHARS */
 	struct bytes id, type, subject, time, json, trace;
+	uint64_t erasures; /* services.h: if there were others since, it is read again before it is sent */
 };
 
 enum slot_state { SLOT_READY, SLOT_FLYING, SLOT_SETTLED };

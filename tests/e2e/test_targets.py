@@ -3,6 +3,7 @@ redriving; what targets show and refuse. Faults are in test_target_faults.py."""
 
 import json
 import subprocess
+import time
 import uuid
 from pathlib import Path
 
@@ -208,6 +209,20 @@ def test_private_addresses_and_plain_http_are_refused_unless_allowed(sink):
         server.close()
 
 
+def test_a_target_that_is_not_allowed_any_more_is_logged_once(sink):
+    server = Server("--private-targets")
+    try:
+        ok(server, "PUT", "/v1/targets/inside", {"type": "webhook", "url": sink.url})
+        server.kill()
+        server.words = ()
+        server.start()
+        wait_for(lambda: b"target inside cannot be delivered to" in server.logged())
+        time.sleep(2.5)  # it is tried again every second
+        assert server.logged().count(b"target inside") == 1
+    finally:
+        server.close()
+
+
 def test_redirects_are_not_followed(server, sink):
     other = Sink()
     sink.answer = lambda event: (302, {"Location": other.url})
@@ -334,6 +349,23 @@ def test_keys_see_and_change_only_the_targets_that_they_may(sink):
         assert [each["name"] for each in keyed(server, one, "GET", "/v1/targets")[1]["targets"]] == ["a"]
     finally:
         stop(server.process)
+
+
+def test_what_waits_for_a_target_while_its_user_is_erased_is_sent_without_the_user(server, sink):
+    well, users = [], []
+    sink.answer = lambda event: 204 if well and (event["subject"] not in users or event["type"] == "user.erased") else 503
+    with Target(server, sink.url):
+        user = new_user(server)["id"]
+        users.append(user)
+        first = wait_for(lambda: next((seen["event"] for seen in list(sink.tries) if seen["event"]["subject"] == user), None))
+        status, job, _ = call(server, "POST", f"/v1/users/{user}/erase")
+        assert status == 202, job
+        wait_for(lambda: ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] == "done")
+        well.append(True)
+        sink.wait_for(1, type="user.erased", subject=user)
+        assert [event["type"] for event in sink.events(subject=user)] == ["user.erased"]
+        late = next(event for event in sink.events() if event["id"] == first["id"])
+        assert late["erased"] and late["subject"].startswith("erased:") and "data" not in late
 
 
 def test_metrics_tell_of_each_target(server, sink):
