@@ -306,8 +306,9 @@ const struct job_kind undelivered_job = {
 enum err_code undelivered_redrive_all(struct context *ctx, const struct undelivered_all *q,
                                       struct job_started *out, struct err *err)
 {
-	struct job_new job = {
-	        .kind = &undelivered_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("all")};
+	static const char *const terms[] = {"target", "type", "subjectKey", NULL};
+	struct job_new           job = {
+	                  .kind = &undelivered_job, .dry_run = q->dry_run, .rate = q->rate, .unique = BYTES("all")};
 	struct row args;
 
 	row_init(&args, ctx->arena);
@@ -318,5 +319,7 @@ enum err_code undelivered_redrive_all(struct context *ctx, const struct undelive
 	if (q->subject.len > 0)
 		row_set_text(&args, "subjectKey", delivery_key(ctx, q->subject));
 	job.args = row_item(&args);
-	return job_start(ctx, &job, out, err);
+	if (job_start(ctx, &job, out, err) != ERR_NONE)
+		return err->code;
+	return job_started_check(out, &job, terms, err);
 }

@@ -621,6 +621,24 @@ TEST(undelivered, all_letters_of_a_filter_are_redriven_by_a_job_and_a_dry_run_co
 	service_close(&s);
 }
 
+TEST(undelivered, a_redrive_that_runs_does_not_pass_for_one_that_was_asked_for_otherwise)
+{
+	struct service s;
+	struct call    c = {.redrive = {.target = BYTES("a"), .dry_run = true}};
+
+	open_on(&s);
+	events(&s, 4);
+	with_letters(&s, "a", 4);
+	turn_take(&s, &c.turn, redrive_all);
+	turn_take(&s, &c.turn, redrive_all); /* the same again: that one is the answer */
+	assert_true(c.started.existed);
+	c.redrive.dry_run = false;
+	assert_int_equal(turn_try(&s, &c.turn, redrive_all), ERR_NOT_NOW);
+	c.redrive = (struct undelivered_all){.target = BYTES("b"), .dry_run = true};
+	assert_int_equal(turn_try(&s, &c.turn, redrive_all), ERR_NOT_NOW);
+	service_close(&s);
+}
+
 TEST(delivery, a_deleted_target_leaves_no_rows_and_one_of_its_name_begins_anew)
 {
 	struct service s;
