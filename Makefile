@@ -171,6 +171,8 @@ bench: all $(filter $(BUILD)/bench/%,$(PROGRAMS))
 	@bench/run
 	@bench/identity
 	@bench/events
+	@bench/followers
+	@bench/followers --consumers 100 --targets 10 --paced --rounds 2
 
 crash: all $(BUILD)/tests/crash/crash
 	@$(BUILD)/tests/crash/crash --cycles $(CYCLES)
