@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/dynamodb.h"
-#include "api/event_metrics.h"
 #include "api/exposition.h"
 #include "api/api.h"
 #include "api/v1.h"
@@ -780,7 +779,7 @@ void metrics_write(struct api *api, struct buf *out)
 	if (api->parts.services != NULL)
 		metrics_write_targets(out, &api->parts.services->target_post);
 	if (api->parts.events != NULL)
-		event_metrics_write(out, api->parts.events);
+		metrics_write_readers(out, api->parts.events);
 	write_users(out, &api->meter);
 	if (api->parts.services != NULL)
 		write_code_sender(out, &api->parts.services->codes);

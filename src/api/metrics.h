@@ -1,9 +1,10 @@
 /* Metrics: GET /metrics, in Prometheus's text format. It needs no signature, and so is refused unless the
  * server listens on loopback, or the operator opened it (api_parts.metrics_open).
  *
- * What always holds: nothing in it comes from a peer or from a table: names and labels are constants, or
- * names that the policies have, and values are counts. Every series that can ever appear is there from the first
- * scrape on, with 0, so that the first error of its kind already shows as an increase. */
+ * What always holds: nothing in it tells who asked or whom a row is about: names and labels are constants, or names that
+ * operators gave: those of the policies, of consumers and of targets. Values are counts. Every series that can ever appear
+ * is there from the first scrape on (of a consumer or a target, from the first after it was made), with 0, so that the first
+ * error of its kind already shows as an increase. */
 #ifndef API_METRICS_H
 #define API_METRICS_H
 
@@ -14,9 +15,9 @@ void metrics_handle(struct api_loop *l, struct http_request *r);
 /* The text itself. */
 void metrics_write(struct api *api, struct buf *out);
 
-/* Those of event targets (metrics_targets.c). */
-struct buf;
+/* Those of events (metrics_events.c): of readers, and of targets. */
 struct target_post;
+void metrics_write_readers(struct buf *out, struct event_hub *hub);
 void metrics_write_targets(struct buf *out, const struct target_post *post);
 
 #endif

@@ -208,27 +208,7 @@ static enum err_code put_argument(struct json_writer *w, const char *argument, s
 	return ERR_NONE;
 }
 
-static enum err_code put_file(struct remote *r, struct json_writer *w, struct err *err)
-{
-	const char  *path = options_of(r)->settings;
-	struct bytes text;
-	struct json *tree;
-
-	if (path == NULL)
-		return ERR_NONE;
-	if (input_read(path, REMOTE_INPUT_BYTES_MAX, &r->arena, &text, err) != ERR_NONE)
-		return err->code;
-	if (json_read(r->reader, &r->arena, text, &tree, err) != ERR_NONE || tree->type != JSON_OBJECT)
-		return err_set(err, ERR_INVALID, "%s: must hold a JSON object",
-		               strcmp(path, "-") == 0 ? "standard input" : path);
-	for (const struct json *m = tree->children; m != NULL; m = m->next) {
-		json_name(w, m->name);
-		json_tree(w, m);
-	}
-	return ERR_NONE;
-}
-
-/* The arguments after the name, and what --settings names, as the body. */
+/* What --settings names, and over it the arguments after the name, as the body. */
 static enum err_code run_with_settings(struct remote *r, const char *method, const char *pattern,
                                        struct err *err)
 {
@@ -240,7 +220,7 @@ static enum err_code run_with_settings(struct remote *r, const char *method, con
 	buf_init(&body, &r->arena);
 	json_writer_init(&w, &body);
 	json_begin_object(&w);
-	if (put_file(r, &w, err) != ERR_NONE)
+	if (remote_members(r, options_of(r)->settings, "{\"type\": \"webhook\"}", &w, err) != ERR_NONE)
 		return err->code;
 	for (int i = 1; i < r->count; i++)
 		if (put_argument(&w, r->arguments[i], err) != ERR_NONE)

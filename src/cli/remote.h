@@ -169,6 +169,11 @@ enum err_code remote_value(struct remote *r, const char *argument, const char *w
 enum err_code remote_secret(struct remote *r, const char *path, const char *what, struct bytes *out,
                             struct err *err);
 
+/* The members of the JSON object in a file, or on standard input if the path is "-", into an object that is being written. A path of NULL: none.
+ * `like` is an example, for the error. */
+enum err_code remote_members(struct remote *r, const char *path, const char *like, struct json_writer *w,
+                             struct err *err);
+
 /* Is the user asked at a terminal? If so, shows the question. */
 void remote_ask(const char *question);
 

@@ -310,3 +310,23 @@ enum err_code remote_value(struct remote *r, const char *argument, const char *w
 	*out = bytes_of(argument);
 	return ERR_NONE;
 }
+
+enum err_code remote_members(struct remote *r, const char *path, const char *like, struct json_writer *w,
+                             struct err *err)
+{
+	struct bytes text;
+	struct json *tree;
+
+	if (path == NULL)
+		return ERR_NONE;
+	if (input_read(path, REMOTE_INPUT_BYTES_MAX, &r->arena, &text, err) != ERR_NONE)
+		return err->code;
+	if (json_read(r->reader, &r->arena, text, &tree, err) != ERR_NONE || tree->type != JSON_OBJECT)
+		return err_set(err, ERR_INVALID, "%s: must hold a JSON object, as in %s",
+		               strcmp(path, "-") == 0 ? "standard input" : path, like);
+	for (const struct json *m = tree->children; m != NULL; m = m->next) {
+		json_name(w, m->name);
+		json_tree(w, m);
+	}
+	return ERR_NONE;
+}

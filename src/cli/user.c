@@ -204,29 +204,8 @@ static bool has_attributes(const char *const *arguments)
 	return false;
 }
 
-/* What --fields names, and over it what the arguments say. */
-static enum err_code put_file(struct remote *r, struct json_writer *w, struct err *err)
-{
-	const char  *path = options_of(r)->fields;
-	struct bytes text;
-	struct json *tree;
-
-	if (path == NULL)
-		return ERR_NONE;
-	if (input_read(path, REMOTE_INPUT_BYTES_MAX, &r->arena, &text, err) != ERR_NONE)
-		return err->code;
-	if (json_read(r->reader, &r->arena, text, &tree, err) != ERR_NONE || tree->type != JSON_OBJECT)
-		return err_set(err, ERR_INVALID,
-		               "%s: must hold a JSON object, as in {\"firstName\": \"Ann\"}",
-		               strcmp(path, "-") == 0 ? "standard input" : path);
-	for (const struct json *m = tree->children; m != NULL; m = m->next) {
-		json_name(w, m->name);
-		json_tree(w, m);
-	}
-	return ERR_NONE;
-}
-
-/* `id`: empty, or the member that a new user has. `from`: the first argument that is a field. */
+/* What --fields names, and over it what the arguments say. `id`: empty, or the member that a new user has. `from`: the first argument
+ * that is a field. */
 static enum err_code write_body(struct remote *r, const char *id, int from, struct bytes *out,
                                 struct err *err)
 {
@@ -240,7 +219,7 @@ static enum err_code write_body(struct remote *r, const char *id, int from, stru
 		if (check_field(r->arguments[i], err) != ERR_NONE)
 			return err->code;
 	json_member_text(&w, BYTES("id"), bytes_of(id));
-	if (put_file(r, &w, err) != ERR_NONE)
+	if (remote_members(r, options_of(r)->fields, "{\"firstName\": \"Ann\"}", &w, err) != ERR_NONE)
 		return err->code;
 	put_fields(&w, r->arguments + from, false);
 	if (has_attributes(r->arguments + from)) {
