@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/crypto.h"
+#include "base/hash.h"
 #include "service/event_log.h"
 #include "service/limit.h"
 #include "service/row.h"
@@ -70,18 +71,6 @@ bool ctx_publishes_personal(struct context *ctx, enum event_type type)
 
 /* ---- publishing ---- */
 
-/* Spread evenly, and the same for ever: FNV-1a. (3) */
-static uint32_t shard_of(uint32_t shards, struct bytes subject)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	if (shards <= 1)
-		return 0;
-	for (size_t i = 0; i < subject.len; i++)
-		hash = (hash ^ (uint8_t)subject.data[i]) * UINT64_C(0x100000001b3);
-	return (uint32_t)((hash >> 32) % shards);
-}
-
 /* How many rows one more event takes, so that there is room for all of them when it is committed. */
 static uint32_t rows_of(const struct context *ctx, const struct event_pending *e)
 {
@@ -104,12 +93,13 @@ void ctx_publish(struct context *ctx, const struct event *e)
 	if (!ctx_publishes(ctx, e->type))
 		return;
 	p = arena_alloc(ctx->arena, sizeof(*p));
-	*p = (struct event_pending){.services = ctx->services,
-	                            .source = ctx_event_policy(ctx)->source,
-	                            .event = *e,
-	                            .trace = ctx->trace,
-	                            .outbox = ctx_event_policy(ctx)->outbox,
-	                            .shard = shard_of(event_shards(ctx->services), e->subject)};
+	*p = (struct event_pending){
+	        .services = ctx->services,
+	        .source = ctx_event_policy(ctx)->source,
+	        .event = *e,
+	        .trace = ctx->trace,
+	        .outbox = ctx_event_policy(ctx)->outbox,
+	        .shard = hash_shard(hash_fnv(HASH_FNV, e->subject), event_shards(ctx->services)) /* (3) */};
 	c->event_rows += rows_of(ctx, p);
 	while (*last != NULL)
 		last = &(*last)->next;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/crypto.h"
+#include "base/hash.h"
 #include "json/base64.h"
 #include "service/event.h"
 #include "service/lock.h"
@@ -113,14 +114,10 @@ static struct bytes due_partition(struct arena *a, uint32_t shard)
 	return arena_printf(a, "DUE#%u", shard);
 }
 
-/* Of a subject: FNV-1a, as the log's shards. */
+/* Of a subject, as the log's shards. */
 static uint32_t due_shard(struct bytes subject)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < subject.len; i++)
-		hash = (hash ^ (uint8_t)subject.data[i]) * UINT64_C(0x100000001b3);
-	return (uint32_t)((hash >> 32) % DUE_SHARDS);
+	return hash_shard(hash_fnv(HASH_FNV, subject), DUE_SHARDS);
 }
 
 static struct bytes lock_hash(struct arena *a, struct bytes pk, struct bytes sk)

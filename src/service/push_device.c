@@ -1,6 +1,7 @@
 /* Push devices: see push_device.h. */
 #include "service/push_device.h"
 
+#include "base/hash.h"
 #include "base/date.h"
 #include "service/row.h"
 #include "service/user.h"
@@ -47,17 +48,10 @@ enum err_code push_device_look(struct context *ctx, const struct push_ref *q, st
 	return ctx_look_in(ctx, TABLE_DEVICES, out, err);
 }
 
-/* FNV-1a, of both parts of the key. */
+/* Of both parts of the key; no UTF-8 text holds what is between them. */
 uint32_t push_shard_of(struct bytes user, struct bytes device, uint32_t shards)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < user.len; i++)
-		hash = (hash ^ (uint8_t)user.data[i]) * UINT64_C(0x100000001b3);
-	hash = (hash ^ 0xff) * UINT64_C(0x100000001b3); /* no UTF-8 text holds it */
-	for (size_t i = 0; i < device.len; i++)
-		hash = (hash ^ (uint8_t)device.data[i]) * UINT64_C(0x100000001b3);
-	return shards > 1 ? (uint32_t)((hash >> 32) % shards) : 0;
+	return hash_shard(hash_fnv(hash_fnv(hash_fnv(HASH_FNV, user), BYTES("\xff")), device), shards);
 }
 
 struct bytes push_shard_key(struct arena *a, struct bytes platform, uint32_t shard)
