@@ -97,6 +97,13 @@ static const struct option_spec options[] = {
         {"--workers", OPTION_NUMBER, "N",
          "with --engine dynamodb: threads that call the endpoint, one call each at a time (default: 64)",
          AT(o.workers), 1, 512},
+        {"--endpoint-attempt-ms", OPTION_NUMBER, "MS",
+         "with --engine dynamodb: how long one try of a request to the endpoint may take (default: 2000)",
+         AT(o.endpoint_attempt_ms), 10, 60000},
+        {"--endpoint-call-ms", OPTION_NUMBER, "MS",
+         "with --engine dynamodb: how long all requests to the endpoint that one call makes may take "
+         "together (default: 8000)",
+         AT(o.endpoint_call_ms), 10, 600000},
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",

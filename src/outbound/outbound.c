@@ -408,3 +408,13 @@ struct outbound_numbers outbound_read(struct outbound *o)
 	pthread_mutex_unlock(&o->lock);
 	return n;
 }
+
+bool outbound_out(struct outbound *o)
+{
+	bool out;
+
+	pthread_mutex_lock(&o->lock);
+	out = circuit_refuses(&o->circuit, now_us(o));
+	pthread_mutex_unlock(&o->lock);
+	return out;
+}

@@ -124,4 +124,7 @@ struct outbound_numbers {
 
 struct outbound_numbers outbound_read(struct outbound *o);
 
+/* Would a call be refused now, because the circuit is open? False once its pause is over: that call is the probe. */
+bool outbound_out(struct outbound *o);
+
 #endif

@@ -105,6 +105,11 @@ bool circuit_admits(struct circuit *c, int64_t now_us, int64_t *wait_us)
 	return true;
 }
 
+bool circuit_refuses(const struct circuit *c, int64_t now_us)
+{
+	return c->state == CIRCUIT_PROBING || (c->state == CIRCUIT_OPEN && now_us < c->until_us);
+}
+
 static void circuit_open(struct circuit *c, int64_t now_us)
 {
 	c->state = CIRCUIT_OPEN;

@@ -88,6 +88,9 @@ void circuit_init(struct circuit *c, struct circuit_limits limits);
 /* May a call go out now? If not, *wait_us says when to ask again. */
 bool circuit_admits(struct circuit *c, int64_t now_us, int64_t *wait_us);
 
+/* Would it refuse a call now? Changes nothing. */
+bool circuit_refuses(const struct circuit *c, int64_t now_us);
+
 /* How a call that was admitted ended. */
 void circuit_note(struct circuit *c, bool good, int64_t now_us);
 

@@ -17,6 +17,11 @@ enum {
 	CIRCUIT_PAUSE_MAX_US = 5 * 1000 * 1000,
 };
 
+static bool endpoint_out(const struct table *t)
+{
+	return outbound_out(((const struct remote_session *)t)->remote->target);
+}
+
 static void pause_turn(struct table *t, int64_t us)
 {
 	(void)t;
@@ -38,6 +43,7 @@ const struct table_backend remote_table_backend = {
         .alter = remote_table_alter,
         .remove = remote_table_remove,
         .pause = pause_turn,
+        .out = endpoint_out,
 };
 
 /* ---- the store (table/store.h) ---- */
@@ -118,6 +124,11 @@ static enum err_code prefix_check(struct bytes prefix, struct err *err)
 	               REMOTE_PREFIX_MAX);
 }
 
+static int64_t us_of(int64_t ms, int64_t unless_set_ms)
+{
+	return (ms == 0 ? unless_set_ms : ms) * 1000;
+}
+
 static enum err_code target_open(struct remote *r, const struct remote_options *options, unsigned workers,
                                  struct err *err)
 {
@@ -128,7 +139,7 @@ static enum err_code target_open(struct remote *r, const struct remote_options *
 	        .calls_max = workers + OTHERS_MAX,
 	        .waits_max = WAITS_MAX,
 	        .connect_us = CONNECT_US,
-	        .attempt_us = (options->attempt_s == 0 ? REMOTE_ATTEMPT_S : options->attempt_s) * 1000000,
+	        .attempt_us = us_of(options->attempt_ms, REMOTE_ATTEMPT_MS),
 	        .body_bytes_max = REMOTE_ANSWER_BYTES_MAX,
 	        .retry = options->retry == NULL ? &retry_dynamodb : options->retry,
 	        .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
@@ -149,7 +160,8 @@ enum err_code remote_open(struct remote **out, const struct remote_options *opti
 	r->base.backend = &store_backend;
 	r->clock = options->clock;
 	r->wire_clock = options->wire_clock;
-	r->call_us = (options->call_s == 0 ? REMOTE_CALL_S : options->call_s) * 1000000;
+	r->call_us = us_of(options->call_ms, REMOTE_CALL_MS);
+	r->turn_us = us_of(options->turn_ms, REMOTE_TURN_MS);
 	r->began_us = clock_wall_us(r->clock);
 	r->began_steady_us = clock_steady_us(r->clock);
 	memcpy(r->prefix, options->table_prefix, strlen(options->table_prefix) + 1);

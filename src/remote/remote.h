@@ -13,7 +13,9 @@
  * (3) An expired item is absent to the second, although the endpoint may keep it for days: reads leave it out; conditions and updates
  *     take it for absent (expiry.h).
  * (4) Reads are consistent, except of global indexes, where DynamoDB has none.
- * (5) No call lasts longer than REMOTE_CALL_S, tables excepted, which take REMOTE_TABLE_S to be made or removed. */
+ * (5) No call lasts longer than REMOTE_CALL_MS, and no turn waits longer than REMOTE_TURN_MS for all its calls together; tables excepted,
+ *     which take REMOTE_TABLE_S to be made or removed. While the endpoint does not answer a call is refused at once (table->backend->out),
+ *     but for the one that probes it. */
 #ifndef REMOTE_REMOTE_H
 #define REMOTE_REMOTE_H
 
@@ -25,9 +27,10 @@
 enum {
 	REMOTE_WORKERS_DEFAULT = 64,
 	REMOTE_WORKERS_MAX = 512,
-	REMOTE_CALL_S = 10,   /* one table call, with its second tries, unless set */
-	REMOTE_ATTEMPT_S = 5, /* one try */
-	REMOTE_TABLE_S = 120, /* until a table is ACTIVE, or gone */
+	REMOTE_CALL_MS = 10000,   /* one table call, with its second tries, unless set */
+	REMOTE_TURN_MS = 8000,    /* all table calls of a turn, unless set */
+	REMOTE_ATTEMPT_MS = 2000, /* one try, unless set */
+	REMOTE_TABLE_S = 120,     /* until a table is ACTIVE, or gone */
 	REMOTE_PREFIX_MAX = 64,
 	REMOTE_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* 16 MB of items, as JSON may write them */
 };
@@ -41,10 +44,10 @@ struct remote_options {
 	struct aws_credentials     *credentials;  /* outlives the store */
 	unsigned                    workers;      /* 0: REMOTE_WORKERS_DEFAULT */
 	size_t                      queue_bytes_max;
-	struct clock               *clock;             /* what items, sessions and expiry go by */
-	struct clock               *wire_clock;        /* deadlines, pauses and signatures */
-	const struct retry_profile *retry;             /* NULL: AWS's, for DynamoDB */
-	int64_t                     call_s, attempt_s; /* 0: REMOTE_CALL_S, REMOTE_ATTEMPT_S */
+	struct clock               *clock;                        /* what items, sessions and expiry go by */
+	struct clock               *wire_clock;                   /* deadlines, pauses and signatures */
+	const struct retry_profile *retry;                        /* NULL: AWS's, for DynamoDB */
+	int64_t                     call_ms, turn_ms, attempt_ms; /* 0: REMOTE_CALL_MS and so on */
 };
 
 /* ERR_INVALID: an option is wrong. Nothing is asked of the endpoint yet. */

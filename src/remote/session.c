@@ -133,10 +133,12 @@ struct client ask_init(struct ask *q, const char *operation, struct arena *a, bo
 static enum err_code send(struct remote_session *s, struct ask *q, struct aws_answer *out, struct err *err)
 {
 	struct remote     *r = s->remote;
+	int64_t            call_us = clock_steady_us(r->wire_clock) + r->call_us;
+	bool               sooner = s->deadline_us > 0 && s->deadline_us < call_us;
 	struct aws_request request = {.operation = q->operation,
 	                              .body = buf_bytes(&q->body),
 	                              .repeatable = q->repeatable,
-	                              .deadline_us = clock_steady_us(r->wire_clock) + r->call_us};
+	                              .deadline_us = sooner ? s->deadline_us : call_us};
 
 	if (aws_call(r->aws, &request, q->arena, out, err) != ERR_NONE)
 		return err->code;

@@ -19,6 +19,7 @@ struct remote {
 	char             prefix[REMOTE_PREFIX_MAX + 1];
 	int64_t          began_us, began_steady_us;
 	int64_t          call_us; /* the most that a call may take */
+	int64_t          turn_us; /* … and all of a turn */
 	struct schemas  *schemas;
 	struct pool     *pool;
 	/* any thread */
@@ -38,7 +39,8 @@ struct remote_session {
 	struct table         base; /* first */
 	struct remote       *remote;
 	struct json_reader  *json;
-	bool                 own_json; /* it is the session's to close */
+	bool                 own_json;    /* it is the session's to close */
+	int64_t              deadline_us; /* of all its calls, in steady time; 0: each has its own only */
 	struct transact_note note;
 };
 

@@ -53,6 +53,8 @@ static enum err_code store_open(struct endpoint *e, const struct serve_options *
 	                                            .table_prefix = prefix_of(options),
 	                                            .credentials = e->credentials,
 	                                            .workers = (unsigned)options->workers,
+	                                            .attempt_ms = (int64_t)options->endpoint_attempt_ms,
+	                                            .turn_ms = (int64_t)options->endpoint_call_ms,
 	                                            .queue_bytes_max = (size_t)options->queue_mb << 20,
 	                                            .clock = clock,
 	                                            .wire_clock = clock_system()},

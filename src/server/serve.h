@@ -8,10 +8,12 @@
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
 	const char *data;
-	const char *engine;       /* "embedded", or "dynamodb": tables at an endpoint (endpoint.h) */
-	const char *table_prefix; /* dynamodb: of every table's name there; NULL: none */
-	uint64_t    workers;      /* dynamodb: threads that wait for the endpoint */
-	const char *region;       /* in ARNs; what signatures must be for */
+	const char *engine;              /* "embedded", or "dynamodb": tables at an endpoint (endpoint.h) */
+	const char *table_prefix;        /* dynamodb: of every table's name there; NULL: none */
+	uint64_t    workers;             /* dynamodb: threads that wait for the endpoint */
+	uint64_t    endpoint_attempt_ms; /* dynamodb: one try of a request there */
+	uint64_t    endpoint_call_ms;    /* dynamodb: all requests that one call waits for */
+	const char *region;              /* in ARNs; what signatures must be for */
 	bool        no_auth;
 	const char *host_names; /* without authentication: api/auth.h; NULL: loopback's */
 	const char *tls_cert;   /* PEM files, read again on SIGHUP; NULL: no TLS */

@@ -216,7 +216,16 @@ static enum err_code commit_alone(struct changes *c, struct table *t, struct err
 
 /* ---- committing among others ---- */
 
-/* The same token each time: of a transaction that was done although nobody said so, a repetition does nothing. */
+/* Nobody decided: it was refused for the moment, or got no answer. */
+static bool is_passing(enum err_code rc)
+{
+	return rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_STORAGE;
+}
+
+static const char unknown[] = "the outcome is unknown: it may have been done, or not";
+
+/* The same token each time: of a transaction that was done although nobody said so, a repetition does nothing. One that
+ * the table decided says that it was not done, and will not be. One that was refused for the moment says nothing. */
 static enum err_code commit_apart(struct changes *c, struct table *t, struct err *err)
 {
 	struct transaction          x;
@@ -231,10 +240,12 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 		return too_large(err);
 	q = (struct table_transact_write){
 	        .writes = x.actions, .count = x.count, .token = {x.token, sizeof(x.token)}};
-	do
+	do {
 		rc = commit_many(c, t, &q, err);
-	while (changes_repeat(c, t, rc, ++repeats));
-	return rc;
+		c->unsure |= rc == ERR_STORAGE;
+	} while (changes_repeat(c, t, rc, ++repeats));
+	c->unsure = c->unsure && is_passing(rc);
+	return c->unsure ? err_set(err, ERR_STORAGE, "%s", unknown) : rc;
 }
 
 /* ---- both ---- */
@@ -322,8 +333,8 @@ bool changes_decide_again(const struct changes *c, struct table *t, enum err_cod
 
 bool changes_repeat(const struct changes *c, struct table *t, enum err_code rc, unsigned repeats)
 {
-	if (t->alone || (rc != ERR_OVERLOADED && rc != ERR_THROTTLED && rc != ERR_STORAGE) ||
-	    repeats > CHANGES_REPEATS_MAX)
+	if (t->alone || !is_passing(rc) || repeats > CHANGES_REPEATS_MAX ||
+	    (t->backend->out != NULL && t->backend->out(t)))
 		return false;
 	pause(c, t, repeats, 5000);
 	return true;

@@ -259,6 +259,9 @@ struct table_backend {
 
 	/* Lets so much time pass, so that others get through. NULL: turns run one at a time. */
 	void (*pause)(struct table *t, int64_t us);
+
+	/* Would a call be refused at once, because nobody answers there at present? Costs next to nothing. NULL: never. */
+	bool (*out)(const struct table *t);
 };
 
 struct table {

@@ -110,9 +110,13 @@ TEST(circuit, one_call_probes_after_the_pause_and_its_success_lets_all_through)
 	int64_t        wait;
 
 	fail_until_open(&c, 0);
+	assert_true(circuit_refuses(&c, 999));
+	assert_false(circuit_refuses(&c, 1000)); /* asking is not probing */
 	assert_true(circuit_admits(&c, 1000, &wait));
+	assert_true(circuit_refuses(&c, 1000));
 	assert_false(circuit_admits(&c, 1000, &wait));
 	circuit_note(&c, true, 1500);
+	assert_false(circuit_refuses(&c, 1500));
 	assert_true(circuit_admits(&c, 1500, &wait));
 	assert_true(circuit_admits(&c, 1500, &wait));
 }

@@ -203,8 +203,9 @@ static inline void far_open(struct far *f, const struct own_server *own, const c
 	                                 .queue_bytes_max = 64 << 20,
 	                                 .clock = clock,
 	                                 .wire_clock = clock_system(),
-	                                 .call_s = ENDPOINT_CALL_S,
-	                                 .attempt_s = ENDPOINT_CALL_S};
+	                                 .call_ms = ENDPOINT_CALL_S * 1000,
+	                                 .turn_ms = ENDPOINT_CALL_S * 1000,
+	                                 .attempt_ms = ENDPOINT_CALL_S * 1000};
 	struct err            err;
 
 	snprintf(prefix, sizeof(prefix), own == NULL ? "w%d-%u-" : "", (int)getpid(), worlds++);

@@ -58,7 +58,7 @@ static const char *variable(void *ctx, const char *name)
 	return strncmp(name, "AWS_ACCESS", 10) == 0 || strncmp(name, "AWS_SECRET", 10) == 0 ? "any" : NULL;
 }
 
-static void world_open(struct world *w, struct peer *p)
+static void world_open_with(struct world *w, struct peer *p, int64_t turn_ms, int64_t attempt_ms)
 {
 	struct remote_options options = {.region = "eu-west-1",
 	                                 .table_prefix = "pre-",
@@ -66,8 +66,9 @@ static void world_open(struct world *w, struct peer *p)
 	                                 .queue_bytes_max = 1000,
 	                                 .wire_clock = clock_system(),
 	                                 .retry = &quick,
-	                                 .call_s = 120,
-	                                 .attempt_s = 120};
+	                                 .call_ms = 120000,
+	                                 .turn_ms = turn_ms,
+	                                 .attempt_ms = attempt_ms};
 
 	log_set_level(LOG_ERROR + 1);
 	*w = (struct world){.peer = p};
@@ -83,6 +84,11 @@ static void world_open(struct world *w, struct peer *p)
 	w->store = remote_store(w->remote);
 	w->table = w->store->backend->read_begin(w->store, &w->arena);
 	w->key[0] = (struct member){BYTES("p"), value_string(BYTES("a"))};
+}
+
+static void world_open(struct world *w, struct peer *p)
+{
+	world_open_with(w, p, 120000, 120000);
 }
 
 static void world_close(struct world *w)
@@ -535,6 +541,42 @@ TEST(turns, that_would_wait_beyond_the_bound_are_refused_at_once)
 	for (int i = 0; i < 4; i++)
 		await(&done[i]);
 	pthread_barrier_destroy(&meeting);
+	world_close(&w);
+}
+
+/* ---- an endpoint that does not answer ---- */
+
+struct asking {
+	struct turn_request base;
+	struct world       *w;
+	unsigned            calls;
+};
+
+static enum err_code ask_often(struct turn_request *w, struct table *t)
+{
+	struct asking          *a = (struct asking *)w;
+	struct table_get        q = {.table = BYTES("things"), .key = key_of(a->w)};
+	struct table_get_result r;
+	enum err_code           rc = ERR_NONE;
+
+	for (unsigned i = 0; i < a->calls; i++)
+		rc = t->backend->get(t, &a->w->arena, &q, &r, &w->err);
+	return rc;
+}
+
+/* 100 calls of up to 4 tries of 20 ms each would be 8 s. */
+TEST(turns, have_one_deadline_for_all_their_calls_and_a_silent_endpoint_costs_nothing_after_a_while)
+{
+	struct world  w;
+	struct asking a = {.base = {.run = ask_often, .cost_bytes = 10}, .w = &w, .calls = 100};
+	int64_t       began_us = clock_steady_us(clock_system());
+
+	world_open_with(&w, peer_open(0, PEER_SCRIPT({PEER_SILENT, ""})), 300, 20);
+	assert_false(w.table->backend->out(w.table));
+	assert_int_equal(store_run(w.store, &a.base, &w.err), ERR_OVERLOADED);
+	assert_true(clock_steady_us(clock_system()) - began_us < 3 * 1000 * 1000);
+	assert_true(remote_round_trips(w.remote) < 40);
+	assert_false(w.store->backend->ready(w.store));
 	world_close(&w);
 }
 
