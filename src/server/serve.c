@@ -83,6 +83,8 @@ struct serve_options serve_options_default(void)
 	                                 .data = "data",
 	                                 .engine = "embedded",
 	                                 .workers = REMOTE_WORKERS_DEFAULT,
+	                                 .endpoint_attempt_ms = REMOTE_ATTEMPT_MS,
+	                                 .endpoint_call_ms = REMOTE_TURN_MS,
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
