@@ -34,6 +34,7 @@
 #include "server/identity.h"
 #include "server/jobs.h"
 #include "server/notify.h"
+#include "server/policy_follow.h"
 #include "server/pools.h"
 #include "server/push.h"
 #include "server/services.h"
@@ -63,6 +64,7 @@ struct server {
 	struct delivery         *delivery;
 	struct lock_expiry      *expiry;
 	struct event_trimmer    *trimmer;
+	struct policy_follower  *follower;
 	struct api               api;
 	struct http_tls         *tls; /* NULL: plain HTTP */
 	struct http_server      *http;
@@ -529,6 +531,7 @@ static void close_all(struct server *s)
 	push_close(s->push);
 	lock_expiry_close(s->expiry);
 	event_trim_close(s->trimmer);
+	policy_follow_close(s->follower);
 	delivery_close(s->delivery); /* nobody publishes any more */
 	pools_close(s->pools);
 	event_hub_close(s->events); /* after everything that publishes */
@@ -559,7 +562,9 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
 	    open_jobs(s, err) != ERR_NONE ||
 	    lock_expiry_open(&s->expiry, &s->services.all, s->store, err) != ERR_NONE ||
-	    event_trim_open(&s->trimmer, &s->services.all, s->store, err) != ERR_NONE)
+	    event_trim_open(&s->trimmer, &s->services.all, s->store, err) != ERR_NONE ||
+	    (s->endpoint != NULL &&
+	     policy_follow_open(&s->follower, &s->services.all, s->store, err) != ERR_NONE))
 		return err->code;
 	return open_http(s, options, err);
 }

@@ -120,3 +120,28 @@ void policy_rows_replace(struct context *ctx, const char *kind, enum policy_plac
 		row_set_i64(&read, "version", old->version);
 	put(ctx, newest_key(ctx->arena, kind, place), &newest, row_same(ctx->arena, &read.item, same));
 }
+
+/* ---- how often they changed ---- */
+
+#define CHANGES_KEY "POLICY#CHANGES"
+
+enum err_code policy_rows_changes(struct context *ctx, int64_t *out, struct err *err)
+{
+	struct looked row;
+
+	if (ctx_get(ctx, TABLE_POLICIES, BYTES(CHANGES_KEY), &row, err) != ERR_NONE)
+		return err->code;
+	*out = row.found ? row_i64(&row.item, "changes", 0) : 0;
+	return ERR_NONE;
+}
+
+void policy_rows_count(struct context *ctx, int64_t changes)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", BYTES(CHANGES_KEY));
+	row_set_i64(&row, "changes", changes);
+	row_set_i64(&row, "last_updated", ctx->now_s);
+	ctx_put(ctx, TABLE_POLICIES, row_item(&row));
+}

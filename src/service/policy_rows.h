@@ -4,6 +4,7 @@
  *   POLICY#attempts              what was PUT last, or DELETE put back
  *   POLICY#attempts#FILE         what the policy file said last
  *   POLICY#attempts#VERSION#7    what one of those two replaced
+ *   POLICY#CHANGES               how often any kind was PUT or put back: a small row, for processes that look whether others changed something
  *
  * The first two name the versions they replaced, in `kept`: the last POLICY_VERSIONS_KEPT of each. An older one goes when
  * a new one comes. */
@@ -38,5 +39,11 @@ enum err_code policy_rows_find(struct context *ctx, const char *kind, int64_t ve
 /* Adds what makes `next` the newest, and keeps `old`, which was. */
 void policy_rows_replace(struct context *ctx, const char *kind, enum policy_place place,
                          const struct policy_version *old, const struct policy_version *next);
+
+/* How often policies were PUT or put back; 0: never, or only by programs that did not count. */
+enum err_code policy_rows_changes(struct context *ctx, int64_t *out, struct err *err);
+
+/* Adds one more, after policy_rows_changes said how many there were. */
+void policy_rows_count(struct context *ctx, int64_t changes);
 
 #endif

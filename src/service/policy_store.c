@@ -1,6 +1,7 @@
 /* The policy store: a file, a table, or the defaults. */
 #include "service/policy_store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,6 +25,9 @@ struct policy_store {
 	struct stat read;   /* of the file that was read last, good or not; of none: zeros */
 	bool        gone;   /* the file was not there when it was looked at last */
 	bool        unkept; /* what the file says is not in the table yet */
+
+	/* the thread that loads, and follows */
+	int64_t changes; /* of those that were PUT, the last time that all were read (policy_rows.h) */
 
 	/* any thread */
 	atomic_bool           file_refused;
@@ -327,18 +331,35 @@ static unsigned bit_of(const struct policy_store *s, const struct document_kind 
 	return 1u << (kind - s->kinds);
 }
 
-/* What is stored cannot be understood, maybe by this version only: what ships stays in force, under the stored
- * version, so that a PUT can replace it. Not serving would be worse. */
-static void load_failed(struct policy_store *s, const struct document_kind *kind, int64_t version,
+/* What is in force stays so under another version: a document never changes, so this is a new one that says the same. */
+static struct document *again(const struct document_kind *kind, struct json_reader *reader, struct arena *a,
+                              int64_t version)
+{
+	struct document *now = document_acquire(kind->holder), *d = NULL;
+	struct json     *tree;
+	struct err       err;
+	bool             good = json_read(reader, a, now->text, &tree, &err) == ERR_NONE &&
+	            kind->parse(tree, &d, &err) == ERR_NONE;
+
+	assert(good); /* it was read from the same text before */
+	(void)good;
+	d->version = version;
+	d->origin = now->origin;
+	text_keep(d, tree);
+	document_release(now);
+	return d;
+}
+
+/* What is stored cannot be understood, maybe by this version only: what is in force stays, under the stored version, so that
+ * a PUT can replace it. Not serving would be worse. */
+static void load_failed(struct policy_store *s, const struct document_kind *kind, struct document *same,
                         const struct err *err)
 {
-	struct document *d = document_acquire(kind->holder);
-
-	d->version = version; /* nobody else is there yet */
-	document_release(d);
+	policy_store_install(s, kind, same);
 	atomic_fetch_or(&s->stored_refused, bit_of(s, kind));
-	log_error("the stored policies \"%s\" are not valid, and the built-in ones are in force until you "
-	          "PUT valid ones: %s",
+	log_error("the stored policies \"%s\" are not valid, and the previous or built-in ones are in force "
+	          "until "
+	          "you PUT valid ones: %s",
 	          kind->name, err->text);
 }
 
@@ -356,24 +377,42 @@ static void load_stored(struct policy_store *s, const struct document_kind *kind
 		text_keep(d, tree);
 		policy_store_install(s, kind, d);
 	} else {
-		load_failed(s, kind, stored->version, &err);
+		load_failed(s, kind, again(kind, reader, a, stored->version), &err);
 	}
 	json_reader_close(reader);
 }
 
 /* After a DELETE what ships is in force, with this program, under the version that the DELETE made. */
-static void load_put(struct policy_store *s, const struct document_kind *kind,
-                     const struct policy_version *stored, struct arena *a)
+static enum err_code load_shipped(struct policy_store *s, const struct document_kind *kind, int64_t version,
+                                  struct err *err)
 {
 	struct document *d;
 
-	if (stored->origin != DOCUMENT_SHIPPED) {
-		load_stored(s, kind, stored, a);
-		return;
-	}
-	d = document_acquire(kind->holder);
-	d->version = stored->version; /* nobody else is there yet */
-	document_release(d);
+	if (policy_store_shipped(s, kind, &d, err) != ERR_NONE)
+		return err->code;
+	d->version = version;
+	policy_store_install(s, kind, d);
+	return ERR_NONE;
+}
+
+static bool is_newer(const struct document_kind *kind, int64_t version)
+{
+	struct document *now = document_acquire(kind->holder);
+	bool             newer = version > now->version;
+
+	document_release(now);
+	return newer;
+}
+
+static enum err_code load_put(struct policy_store *s, const struct document_kind *kind,
+                              const struct policy_version *stored, struct context *ctx, struct err *err)
+{
+	if (!is_newer(kind, stored->version))
+		return ERR_NONE;
+	if (stored->origin == DOCUMENT_SHIPPED)
+		return load_shipped(s, kind, stored->version, err);
+	load_stored(s, kind, stored, ctx->arena);
+	return ERR_NONE;
 }
 
 /* The version under which the table has what the file says; or one above all it has. */
@@ -383,27 +422,43 @@ static void load_file(struct policy_store *s, const struct document_kind *kind,
 	struct document *d = document_acquire(kind->holder);
 
 	if (d->origin == DOCUMENT_FILE && bytes_equal(stored->text, d->text))
-		d->version = stored->version;
+		d->version = stored->version; /* nobody else is there yet */
 	else if (d->origin == DOCUMENT_FILE && d->version <= stored->version)
 		d->version = stored->version + 1;
 	document_release(d);
 	s->unkept = true;
 }
 
+/* The count first: what is PUT meanwhile is read the next time, if not now. */
 enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err)
 {
 	enum policy_place     place = s->file != NULL ? PLACE_FILE : PLACE_PUT;
 	struct policy_version stored;
+	int64_t               changes = 0;
 
+	if (place == PLACE_PUT && policy_rows_changes(ctx, &changes, err) != ERR_NONE)
+		return err->code;
 	for (unsigned i = 0; i < s->count; i++) {
 		if (policy_rows_newest(ctx, s->kinds[i].name, place, &stored, err) != ERR_NONE)
 			return err->code;
 		if (stored.found && place == PLACE_FILE)
 			load_file(s, &s->kinds[i], &stored);
-		else if (stored.found)
-			load_put(s, &s->kinds[i], &stored, ctx->arena);
+		else if (stored.found && load_put(s, &s->kinds[i], &stored, ctx, err) != ERR_NONE)
+			return err->code;
 	}
+	s->changes = changes;
 	return ERR_NONE;
+}
+
+enum err_code policy_store_follow(struct policy_store *s, struct context *ctx, struct err *err)
+{
+	int64_t changes;
+
+	if (s->file != NULL)
+		return ERR_NONE;
+	if (policy_rows_changes(ctx, &changes, err) != ERR_NONE)
+		return err->code;
+	return changes == s->changes ? ERR_NONE : policy_store_load(s, ctx, err);
 }
 
 static void change_publish(struct context *ctx, const char *kind, const struct policy_version *next)
@@ -426,9 +481,10 @@ enum err_code policy_store_change(struct context *ctx, const struct policy_chang
 {
 	struct document      *d;
 	struct policy_version old, next = {.origin = p->origin, .text = p->text, .set_s = ctx->now_s};
-	int64_t               now;
+	int64_t               now, changes;
 
-	if (policy_rows_newest(ctx, p->kind->name, PLACE_PUT, &old, err) != ERR_NONE)
+	if (policy_rows_newest(ctx, p->kind->name, PLACE_PUT, &old, err) != ERR_NONE ||
+	    policy_rows_changes(ctx, &changes, err) != ERR_NONE)
 		return err->code;
 	d = document_acquire(p->kind->holder);
 	now = old.found && old.version > d->version ? old.version : d->version;
@@ -439,6 +495,7 @@ enum err_code policy_store_change(struct context *ctx, const struct policy_chang
 		        "If-Match: not the current version; GET the policies again for the current ETag");
 	next.version = p->read + 1;
 	policy_rows_replace(ctx, p->kind->name, PLACE_PUT, &old, &next);
+	policy_rows_count(ctx, changes + 1);
 	change_publish(ctx, p->kind->name, &next);
 	return ERR_NONE;
 }

@@ -6,8 +6,10 @@
  * change in seconds since 1970, or one more than the version before, if that is later: two changes within a second, or a
  * copy with an old date, are versions of their own. What was in force is kept as rows (policy_rows.h).
  *
- * Threads: everything may be called from any thread, except load, refresh, unkept and kept: one thread only. A document
- * is read through document_acquire. */
+ * Processes that share a table follow each other: each looks now and then whether another changed policies (policy_store_follow).
+ *
+ * Threads: everything may be called from any thread, except refresh, unkept and kept: one thread only. So are load and then follow. A
+ * document is read through document_acquire. */
 #ifndef SERVICE_POLICY_STORE_H
 #define SERVICE_POLICY_STORE_H
 
@@ -26,6 +28,10 @@ void          policy_store_close(struct policy_store *s);
 
 /* At start: reads what was PUT. With a file: only which versions it had, to go on from there. */
 enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err);
+
+/* Later: has anybody changed what was PUT, in another process too? Then it is read again. One small row if nobody has, and nothing at all
+ * if there is a file. What cannot be understood is logged, once, and the previous policies stay in force under its version. */
+enum err_code policy_store_follow(struct policy_store *s, struct context *ctx, struct err *err);
 
 /* Has the file changed? Then it is read again; if it is not good, or gone, that is logged, once, and all stays. A section
  * that says what it said stays in force under its version. */

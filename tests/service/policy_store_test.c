@@ -40,10 +40,8 @@ static void file_write(struct documents *s, const char *text, int age_s)
 	assert_int_equal(utimensat(AT_FDCWD, s->file, times, 0), 0);
 }
 
-static void store_init(struct documents *s)
+static void kinds_init(struct documents *s)
 {
-	*s = (struct documents){0};
-	service_open(&s->s, NULL);
 	s->kinds[0] = (struct document_kind){.name = "attempts",
 	                                     .parse = rules_parse,
 	                                     .holder = &s->holder,
@@ -58,6 +56,13 @@ static void store_init(struct documents *s)
 	                                     .holder = &s->events.policy,
 	                                     .changed = event_settings_changed,
 	                                     .ctx = &s->events};
+}
+
+static void store_init(struct documents *s)
+{
+	*s = (struct documents){0};
+	service_open(&s->s, NULL);
+	kinds_init(s);
 	snprintf(s->file, sizeof(s->file), "%s/policies.yaml", s->s.f.dir);
 }
 
@@ -529,5 +534,92 @@ TEST(policy_store, what_is_stored_and_cannot_be_understood_shows_until_a_put_rep
 	good->version = 2;
 	policy_store_install(s.store, s.kinds, good);
 	assert_health(&s, false, 0);
+	store_close(&s);
+}
+
+/* ---- several processes ---- */
+
+/* As another process does that shares the table of `s`. */
+static void follow(struct documents *other, struct documents *s)
+{
+	struct fixture_reader reader;
+	struct context        ctx;
+
+	fixture_reader_begin(&reader, &s->s.f);
+	ctx = service_context(&s->s, reader.table);
+	if (policy_store_follow(other->store, &ctx, &s->s.f.err) != ERR_NONE)
+		fail_msg("%s", s->s.f.err.text);
+	fixture_reader_end(&reader);
+}
+
+static void other_open(struct documents *other, const struct documents *s)
+{
+	*other = (struct documents){0};
+	kinds_init(other);
+	memcpy(other->file, s->file, sizeof(other->file));
+}
+
+TEST(policy_store, what_another_process_put_or_put_back_comes_into_force_when_it_is_followed)
+{
+	struct documents s, other;
+
+	store_init(&s);
+	other_open(&other, &s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(store_open(&other, false), ERR_NONE);
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 6);
+	assert_int_equal(other.changed, 0);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	assert_int_equal(put(&s, 1, "8"), ERR_NONE);
+	follow(&other, &s);
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 8);
+	assert_int_equal(version_in_force(&other), 2);
+	assert_int_equal(other.changed, 1);
+	assert_int_equal(delete (&s, 2), ERR_NONE);
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 6);
+	assert_int_equal(version_in_force(&other), 3);
+	policy_store_close(other.store);
+	store_close(&s);
+}
+
+TEST(policy_store, what_another_process_put_and_cannot_be_understood_here_leaves_the_previous_in_force)
+{
+	struct documents s, other;
+
+	store_init(&s);
+	other_open(&other, &s);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(store_open(&other, false), ERR_NONE);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	follow(&other, &s);
+	assert_int_equal(put(&s, 1, "0"), ERR_NONE); /* as if by a later program, which knows what 0 means */
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 7);
+	assert_int_equal(version_in_force(&other), 2); /* so that a PUT can replace it */
+	assert_health(&other, true, 0);
+	assert_int_equal(put(&s, 2, "9"), ERR_NONE);
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 9);
+	assert_health(&other, false, 0);
+	policy_store_close(other.store);
+	store_close(&s);
+}
+
+TEST(policy_store, a_process_with_a_policy_file_follows_nobody)
+{
+	struct documents s, other;
+
+	store_init(&s);
+	other_open(&other, &s);
+	file_write(&s, GOOD("5"), 9);
+	assert_int_equal(store_open(&s, false), ERR_NONE);
+	assert_int_equal(store_open(&other, true), ERR_NONE);
+	assert_int_equal(put(&s, 0, "7"), ERR_NONE);
+	follow(&other, &s);
+	assert_int_equal(max_in_force(&other), 5);
+	policy_store_close(other.store);
 	store_close(&s);
 }
