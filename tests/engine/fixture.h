@@ -90,15 +90,21 @@ static inline void fixture_restart(struct fixture *f)
 	fixture_start(f);
 }
 
-static inline void fixture_close(struct fixture *f)
+/* All but the engine. */
+static inline void fixture_release(struct fixture *f)
 {
 	char command[128];
 
-	engine_close(f->engine);
 	json_reader_close(f->json);
 	arena_release(&f->arena);
 	snprintf(command, sizeof(command), "rm -rf %s", f->dir);
 	assert_int_equal(system(command), 0);
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+	engine_close(f->engine);
+	fixture_release(f);
 }
 
 static inline void fixture_set_clock(struct fixture *f, int64_t second)

@@ -22,10 +22,6 @@ static inline bool far_is_own(void)
 
 static inline void far_own_open(struct fixture *f)
 {
-	char dir[] = "/tmp/gatehouse-test-XXXXXX";
-
-	assert_non_null(mkdtemp(dir));
-	fixture_init(f, dir);
 	clock_manual_init(&far_world.own_clock, (int64_t)START_S * 1000000);
 	f->options.clock = &far_world.own_clock.base;
 	fixture_start(f);
@@ -43,8 +39,7 @@ static inline void far_fixture_close(struct fixture *f)
 		fixture_close(f);
 		return;
 	}
-	json_reader_close(f->json);
-	arena_release(&f->arena);
+	fixture_release(f);
 }
 
 /* Threads that nobody ended would run on, into the end of the program. */
@@ -54,14 +49,16 @@ static inline void far_leave(struct fixture *f)
 	skip();
 }
 
-/* At a server of others there is no engine. */
+/* At a server of others there is no engine, but the directory: tests keep files there. */
 static inline void far_fixture_open(struct fixture *f, const char *name)
 {
+	char dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(f, dir);
 	far_world.name = name;
 	if (far_is_own())
 		far_own_open(f);
-	else
-		fixture_init(f, "");
 	far_open(&far_world.far, far_is_own() ? &far_world.own : NULL, name, &f->clock.base);
 	far_world.f = f;
 	f->store = remote_store(far_world.far.remote);
