@@ -238,7 +238,8 @@ static bool is_there(const char *dir, const char *name)
 	return lstat(path, &st) == 0;
 }
 
-/* Every server of formats 2 and 3 made the key of identifiers; keys.json may have been made before the first start, or never. */
+/* Every server of formats 2 and 3 made the key of identifiers. The others may have been made before the first start, or never: a directory
+ * of a server whose tables were elsewhere has them, and so has one that an import put them into. */
 enum err_code directory_make(const char *dir, int old_format, struct err *err)
 {
 	struct directory d = {.format = DIRECTORY_FORMAT};
@@ -249,6 +250,8 @@ enum err_code directory_make(const char *dir, int old_format, struct err *err)
 		names_add(&d.holds, "store");
 	if (old_format > 0 || is_there(dir, "identifiers.key"))
 		names_add(&d.unsealed, "identifiers.key");
+	if (is_there(dir, "devices.key"))
+		names_add(&d.unsealed, "devices.key");
 	if (is_there(dir, "keys.json"))
 		names_add(&d.unsealed, "keys.json");
 	return directory_write(dir, &d, err);

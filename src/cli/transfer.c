@@ -20,7 +20,7 @@ enum { REDRAW_US = 200 * 1000, TABLES_MAX = 256 };
 struct transfer_options {
 	struct place_options place;
 	const char          *dir, *tables, *data;
-	bool                 gzip, into_existing, check, help;
+	bool                 gzip, into_existing, check, keys_only, help;
 };
 
 #define AT(member) offsetof(struct transfer_options, member)
@@ -61,6 +61,8 @@ static const struct option_spec import_options[] = {
         PLACE_OPTIONS,
         {"--data", OPTION_TEXT, "DIR", "also put identifiers.key and devices.key into this data directory",
          AT(data), 0, 0},
+        {"--keys-only", OPTION_FLAG, NULL, "only do that: ask no endpoint, import no rows", AT(keys_only), 0,
+         0},
         {"--into-existing", OPTION_FLAG, NULL,
          "also if tables hold rows: those with the same keys are replaced", AT(into_existing), 0, 0},
         {"--check", OPTION_FLAG, NULL, "only compare the tables with the export; write nothing", AT(check), 0,
@@ -203,9 +205,14 @@ static int run(const struct command *c, bool imports, struct arguments rest)
 	if (o.place.endpoint != NULL && o.place.region == NULL && getenv("AWS_REGION") == NULL &&
 	    getenv("AWS_DEFAULT_REGION") == NULL)
 		o.place.region = "local";
-	if (o.dir != NULL)
+	if (o.dir == NULL)
+		err_set(&err, ERR_INVALID, "%s DIR is missing", imports ? "--from" : "--to");
+	else if (o.keys_only && o.data == NULL)
+		err_set(&err, ERR_INVALID, "--data DIR is missing");
+	else if (o.keys_only && secrets_import(o.dir, o.data, &err) == ERR_NONE)
+		return 0;
+	else if (!o.keys_only)
 		return transfer(c, &o, imports);
-	err_set(&err, ERR_INVALID, "%s DIR is missing", imports ? "--from" : "--to");
 	return failed(c->name, &err);
 }
 

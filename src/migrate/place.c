@@ -33,8 +33,8 @@ static enum err_code store_open(struct place *p, const struct place_options *o, 
 	                        .queue_bytes_max = 64 << 20,
 	                        .clock = clock_system(),
 	                        .wire_clock = clock_system(),
-	                        .call_s = PLACE_CALL_S,
-	                        .attempt_s = PLACE_ATTEMPT_S},
+	                        .call_ms = PLACE_CALL_MS,
+	                        .attempt_ms = PLACE_ATTEMPT_MS},
 	                err) != ERR_NONE)
 		return err->code;
 	p->store = remote_store(p->remote);

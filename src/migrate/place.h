@@ -7,7 +7,7 @@
 
 #include "table/table.h"
 
-enum { PLACE_CALL_S = 120, PLACE_ATTEMPT_S = 60 }; /* somebody waits for the whole, not for one call */
+enum { PLACE_CALL_MS = 120000, PLACE_ATTEMPT_MS = 60000 }; /* somebody waits for the whole, not for one call */
 
 struct place_options {
 	const char *endpoint;     /* NULL: AWS's settings, else AWS */

@@ -29,12 +29,14 @@ import yaml
 
 from conftest import line_with_endpoint, program, stop
 from helpers import free_port
+from test_engine_dynamodb import dynoxide  # noqa: F401
 
 pytestmark = pytest.mark.gatehouse_only
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_S = 60  # no block takes longer
 FIRST, SECOND = "127.0.0.1:8420", "127.0.0.1:8421"  # the server of `make run`, and one that a document starts itself
+ELSEWHERE = "127.0.0.1:8000"  # a DynamoDB endpoint: an independent server
 # The page about an installed service: its commands need root and systemd, and tests/deb has those. This part of it asks a running server.
 OPERATIONS, OPERATIONS_PARTS = "docs/operations.md", ("Runbooks",)
 NOT_RUN = {OPERATIONS}
@@ -51,6 +53,7 @@ MASKS = [
     (r"\b\d{10} (failure|sent|success) v\d+", r"SECONDS \1 VERSION"),
     (r'"(ttl|last_updated)": \{\s*"N": "\d+"\s*\}', r'"\1": 0'),
     (r"(AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY)=\S+", r"\1=SECRET"),
+    (r"\b\d+ rows of \d+ tables\b", "ROWS of TABLES"),
 ]
 
 
@@ -221,8 +224,8 @@ def paste(shell, block, addresses):
     return difference(block, said) if block.shown else None
 
 
-def test_every_document_works_from_top_to_bottom_against_one_server(served, clone):
-    addresses = {FIRST: served, SECOND: f"127.0.0.1:{free_port()}"}
+def test_every_document_works_from_top_to_bottom_against_one_server(served, clone, dynoxide):  # noqa: F811
+    addresses = {FIRST: served, SECOND: f"127.0.0.1:{free_port()}", ELSEWHERE: urlsplit(dynoxide).netloc}
     ran = [block for name in documents() for block in (parts_run(name, OPERATIONS_PARTS) if name in NOT_RUN else blocks(name))
            if block.language in ("sh", "python")]
     shell = Shell(clone.parent)
