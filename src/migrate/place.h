@@ -7,7 +7,10 @@
 
 #include "table/table.h"
 
-enum { PLACE_CALL_MS = 120000, PLACE_ATTEMPT_MS = 60000 }; /* somebody waits for the whole, not for one call */
+enum {
+	PLACE_CALL_MS = 120000,
+	PLACE_ATTEMPT_MS = 60000
+}; /* somebody waits for the whole, not for one call */
 
 struct place_options {
 	const char *endpoint;     /* NULL: AWS's settings, else AWS */
