@@ -215,8 +215,6 @@ static void tail_add_locked(struct event_hub *h, const struct event_seen *seen)
 	struct event_cursor      before = h->ring.tail;
 	const struct ring_event *e;
 
-	if (bytes_is(seen->type, "user.erased"))
-		ring_forget_locked(h);
 	e = event_ring_add(&h->ring, seen);
 	buf_reset(&h->text);
 	h->stats.events++;
@@ -580,21 +578,22 @@ static bool ring_read_locked(struct event_hub *h, struct arena *a, const struct 
 	return out->count > 0 || !out->more;
 }
 
-/* False: the table must be asked. On one that other processes write to, nobody knows that there is nothing new. (4) */
+/* False: the table must be asked. */
 static bool ring_read(struct event_hub *h, struct context *ctx, const struct event_query *q,
                       struct event_texts *out)
 {
 	uint64_t erasures = atomic_load(&h->options.services->events.erasures);
 	bool     read = false;
 
+	if (h->options.store->backend->reads_wait) /* (6) */
+		return false;
 	pthread_mutex_lock(&h->lock);
 	if (erasures != h->erasures)
 		ring_forget_locked(h);
 	h->erasures = erasures;
 	if (atomic_load(&h->awake) && event_ring_covers(&h->ring, &q->after)) {
 		h->awake_until_us = now_us(h) + (int64_t)EVENT_HUB_AWAKE_MS * 1000;
-		read = ring_read_locked(h, ctx->arena, q, out) &&
-		       (out->count > 0 || !h->options.store->backend->reads_wait);
+		read = ring_read_locked(h, ctx->arena, q, out);
 	}
 	if (read)
 		h->stats.ring_hits++;

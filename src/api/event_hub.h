@@ -6,7 +6,7 @@
  *                                      and reads on for each stream that is behind, a page at a time
  *
  * Followers of one subject are found by that subject, so an event costs as much as it has followers. A request whose
- * cursor the ring covers is answered from there, any other from the table.
+ * cursor the ring covers is answered from there, any other from the table: see (6).
  *
  * What always holds
  * (1) A follower misses nothing: it gets each event that passes its filter, in order, or is told to begin anew.
@@ -16,8 +16,9 @@
  * (4) On a table that others write to, it looks once per second as well.
  * (5) If keys change, those who follow with the old ones are let go: parked requests are answered, streams end. They
  *     come back and are asked anew.
- * (6) The ring forgets what it has once a user was erased: nothing of the user is answered from memory. The event user.erased says so of another
- *     process.
+ * (6) What was erased is not answered from memory: once a user was erased, the ring forgets what it has. On a table that others write to, where somebody
+ *     else may have erased a user, pages are always read from the table; the ring says only for whom there is something new. A stream is sent what was
+ *     read a moment before, whoever erases.
  *
  * Any thread, unless it says otherwise. */
 #ifndef API_EVENT_HUB_H

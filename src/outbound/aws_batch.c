@@ -329,7 +329,7 @@ static enum err_code target_open(struct aws_batch *b, const struct aws_place *p,
 
 	if (!bytes_starts_with(bytes_of(o.url), BYTES("https://")) && !p->allow_private)
 		return err_field(err, ERR_INVALID, "endpoint",
-		                 "must begin with https://; http:// is for `allowPrivate: true` only");
+		                 "must begin with https://; http:// needs a server with --private-targets");
 	o.allow_private |= aws_endpoint_is_own(bytes_of(o.url));
 	if (outbound_open(&o, &b->target, &why) != ERR_NONE)
 		return err_field(err, ERR_INVALID, "endpoint", "%s", why.text);

@@ -476,8 +476,8 @@ static const struct sender_kind kind = {.name = "nats",
 static enum err_code url_wrong(struct err *err)
 {
 	return err_field(err, ERR_INVALID, "url",
-	                 "must be like tls://example.org:4222, without a name or a path; nats:// is for "
-	                 "`allowPrivate: true` only");
+	                 "must be like tls://example.org:4222, without a name or a path; nats:// needs a "
+	                 "server with --private-targets");
 }
 
 /* (1) */

@@ -19,12 +19,19 @@
 
 enum { OWNER_CHARS = 24 };
 
-enum ping_state { PING_FREE, PING_WAITS, PING_RUNS, PING_DONE };
+enum ping_state { PING_FREE, PING_ASKED, PING_DONE };
 
+/* A test, with a thread of its own: a target that hangs does not hold up the test of another. */
 struct ping {
+	/* set once */
+	struct delivery *delivery;
+	struct worker    worker;
+
+	/* under lock */
 	enum ping_state    state;
 	uint64_t           ticket;
 	int64_t            since_us; /* steady */
+	struct sender     *sender;   /* while it is at work */
 	char               name[TARGET_NAME_BYTES_MAX + 1];
 	struct target_ping result;
 };
@@ -35,7 +42,7 @@ struct delivery {
 	struct target_senders   senders;
 	char                    owner[OWNER_CHARS];
 	struct event_post       next; /* who else is told of new events */
-	struct worker           worker, pinger;
+	struct worker           worker;
 
 	/* under lock */
 	pthread_mutex_t         lock;
@@ -43,6 +50,7 @@ struct delivery {
 	unsigned                count;
 	struct ping             pings[DELIVERY_PINGS_MAX];
 	uint64_t                tickets;
+	bool                    stopping;
 
 	/* the worker's thread */
 	int64_t version; /* of all targets, as it was last seen; -1: never */
@@ -189,19 +197,33 @@ static enum err_code ping_open(struct delivery *d, struct own_call *c, const str
 	return rc;
 }
 
-static void ping_send(struct delivery *d, struct ping *p)
+/* False: the server stops. */
+static bool ping_works(struct ping *p, struct sender *sender)
+{
+	bool goes_on;
+
+	pthread_mutex_lock(&p->delivery->lock);
+	p->sender = sender;
+	goes_on = !p->delivery->stopping;
+	pthread_mutex_unlock(&p->delivery->lock);
+	return goes_on;
+}
+
+static struct target_ping ping_send(struct delivery *d, struct ping *p)
 {
 	struct target_ping  r = {.done = true};
-	struct sender_event e;
+	struct sender_event e = {.error = "the server stops"};
 	struct own_call     c;
 	struct sender      *sender;
 	struct err          err;
-	int64_t             from_us = steady_us();
 
 	own_call_init(&c, d->options.services, d->options.store);
 	if (ping_open(d, &c, p, &sender, &err) == ERR_NONE) {
-		ping_event(p, &c.arena, c.ctx.now_us, &e);
-		sender->kind->send(sender, &e, 1, &c.arena);
+		if (ping_works(p, sender)) {
+			ping_event(p, &c.arena, c.ctx.now_us, &e);
+			sender->kind->send(sender, &e, 1, &c.arena);
+		}
+		ping_works(p, NULL);
 		sender->kind->close(sender);
 		r.sent = e.end == SENDER_SENT;
 		r.status = e.status;
@@ -210,34 +232,29 @@ static void ping_send(struct delivery *d, struct ping *p)
 		snprintf(r.error, sizeof(r.error), "%.*s", (int)sizeof(r.error) - 1, err.text);
 	}
 	own_call_release(&c);
+	return r;
+}
+
+static void ping_round(struct worker *w, void *ctx)
+{
+	struct ping       *p = ctx;
+	struct delivery   *d = p->delivery;
+	struct target_ping r;
+	int64_t            from_us = steady_us();
+	bool               asked;
+
+	(void)w;
+	pthread_mutex_lock(&d->lock);
+	asked = p->state == PING_ASKED; /* from here on only this thread changes it */
+	pthread_mutex_unlock(&d->lock);
+	if (!asked)
+		return;
+	r = ping_send(d, p);
 	r.took_us = steady_us() - from_us;
 	pthread_mutex_lock(&d->lock);
 	p->result = r;
 	p->state = PING_DONE;
 	pthread_mutex_unlock(&d->lock);
-}
-
-static struct ping *ping_next(struct delivery *d)
-{
-	struct ping *next = NULL;
-
-	pthread_mutex_lock(&d->lock);
-	for (unsigned i = 0; i < DELIVERY_PINGS_MAX && next == NULL; i++)
-		if (d->pings[i].state == PING_WAITS)
-			next = &d->pings[i];
-	if (next != NULL)
-		next->state = PING_RUNS;
-	pthread_mutex_unlock(&d->lock);
-	return next;
-}
-
-static void pings_send(struct worker *w, void *ctx)
-{
-	struct delivery *d = ctx;
-	struct ping     *p;
-
-	while (worker_goes_on(w) && (p = ping_next(d)) != NULL)
-		ping_send(d, p);
 }
 
 static bool ping_is_free(const struct ping *p)
@@ -246,27 +263,45 @@ static bool ping_is_free(const struct ping *p)
 	       (p->state == PING_DONE && steady_us() - p->since_us >= DELIVERY_PING_KEPT_S * SECOND_US);
 }
 
+/* Under lock. One that may be had; or why there is none. */
+static struct ping *ping_free(struct delivery *d, struct bytes name, struct err *err)
+{
+	struct ping *found = NULL;
+
+	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++) {
+		struct ping *p = &d->pings[i];
+
+		if (p->state == PING_ASKED && bytes_is(name, p->name)) {
+			err_set(err, ERR_OVERLOADED, "a test of this target is under way; try again shortly");
+			return NULL;
+		}
+		if (ping_is_free(p))
+			found = p;
+	}
+	if (found == NULL)
+		err_set(err, ERR_OVERLOADED, "%d tests of targets are under way; try again shortly",
+		        DELIVERY_PINGS_MAX);
+	return found;
+}
+
 static enum err_code ping_begin(void *ctx, struct bytes name, uint64_t *ticket, struct err *err)
 {
 	struct delivery *d = ctx;
-	enum err_code    rc =
-	        err_set(err, ERR_OVERLOADED, "%d tests of targets are under way; try again shortly",
-	                DELIVERY_PINGS_MAX);
+	struct ping     *p;
 
 	pthread_mutex_lock(&d->lock);
-	for (unsigned i = 0; i < DELIVERY_PINGS_MAX && rc != ERR_NONE; i++) {
-		struct ping *p = &d->pings[i];
-
-		if (!ping_is_free(p))
-			continue;
-		*p = (struct ping){.state = PING_WAITS, .ticket = ++d->tickets, .since_us = steady_us()};
+	p = ping_free(d, name, err);
+	if (p != NULL) {
+		p->state = PING_ASKED;
+		p->ticket = *ticket = ++d->tickets;
+		p->since_us = steady_us();
 		snprintf(p->name, sizeof(p->name), "%.*s", BYTES_ARG(name));
-		*ticket = p->ticket;
-		rc = ERR_NONE;
 	}
 	pthread_mutex_unlock(&d->lock);
-	worker_wake(&d->pinger);
-	return rc;
+	if (p == NULL)
+		return err->code;
+	worker_wake(&p->worker);
+	return ERR_NONE;
 }
 
 static bool ping_end(void *ctx, uint64_t ticket, struct target_ping *out)
@@ -344,11 +379,19 @@ static enum err_code workers_start(struct delivery *d, struct err *err)
 	                                     .round = look,
 	                                     .ctx = d,
 	                                     .period_us = DELIVERY_TARGETS_LOOK_MS * INT64_C(1000)});
-	worker_init(&d->pinger, &(struct worker_options){.name = "ping", .round = pings_send, .ctx = d});
+	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++) {
+		d->pings[i].delivery = d;
+		worker_init(
+		        &d->pings[i].worker,
+		        &(struct worker_options){.name = "ping", .round = ping_round, .ctx = &d->pings[i]});
+	}
 	if (worker_start(&d->worker, err) != ERR_NONE)
 		return err->code;
 	worker_wake(&d->worker);
-	return worker_start(&d->pinger, err);
+	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++)
+		if (worker_start(&d->pings[i].worker, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
 }
 
 enum err_code delivery_open(struct delivery **out, const struct delivery_options *options, struct err *err)
@@ -376,16 +419,30 @@ enum err_code delivery_open(struct delivery **out, const struct delivery_options
 	return workers_start(d, err);
 }
 
+/* Those under way are cut off: nobody waits for them any more. */
+static void pings_stop(struct delivery *d)
+{
+	pthread_mutex_lock(&d->lock);
+	d->stopping = true;
+	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++)
+		if (d->pings[i].sender != NULL)
+			d->pings[i].sender->kind->stop(d->pings[i].sender);
+	pthread_mutex_unlock(&d->lock);
+}
+
 void delivery_close(struct delivery *d)
 {
 	if (d == NULL)
 		return;
 	d->options.services->event_post = d->next;
 	d->options.services->target_post = (struct target_post){0};
+	pings_stop(d);
 	worker_join(&d->worker);
-	worker_join(&d->pinger);
 	worker_release(&d->worker);
-	worker_release(&d->pinger);
+	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++) {
+		worker_join(&d->pings[i].worker);
+		worker_release(&d->pings[i].worker);
+	}
 	for (unsigned i = 0; i < d->count; i++)
 		delivery_target_stop(d->list[i]);
 	while (d->count > 0)

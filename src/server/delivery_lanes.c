@@ -53,7 +53,8 @@ struct lane {
 	struct delivery_target *t;
 	struct flight           flights[WINDOW_BATCH_MAX];
 	struct sender_event     events[WINDOW_BATCH_MAX];
-	uint32_t                count;
+	uint32_t                count; /* to send; after them come slots whose events are gone */
+	uint32_t                gone;
 	struct arena            arena;
 	bool                    missing, failed; /* the event of an entry is gone; one was not read */
 };
@@ -91,26 +92,51 @@ static void entry_read(struct lane *l)
 	l->missing = !event_read(l, &at, &l->events[0]) && !l->failed;
 }
 
-/* One that has waited here while a user was erased is sent as it is now. */
-static void slot_read(struct lane *l, uint32_t i)
+/* May a user have been erased since it was read? (5) */
+static bool is_stale(const struct delivery_target *t, const struct window_event *e)
+{
+	return e->erasures != atomic_load(&t->options.services->events.erasures) ||
+	       (!t->alone && steady_us() - e->read_us >= DELIVERY_FRESH_MS * INT64_C(1000));
+}
+
+/* One that has waited here is sent as it is now. False: it is gone, trimmed meanwhile, so that nobody can tell what of it was erased. */
+static bool slot_read(struct lane *l, uint32_t i)
 {
 	const struct window_event *e = &l->flights[i].slot->event;
 	struct delivery_at         at = {.target = &l->t->target, .shard = e->shard, .position = e->position};
 
 	event_of_slot(l->flights[i].slot, &l->events[i]);
-	if (e->erasures != atomic_load(&l->t->options.services->events.erasures))
-		(void)event_read(l, &at, &l->events[i]); /* if it was trimmed, what is known is sent */
+	return !is_stale(l->t, e) || event_read(l, &at, &l->events[i]) || l->failed;
+}
+
+/* Those that are gone come last. A call has one event of a subject, so their order does not matter. */
+static void slots_read(struct lane *l)
+{
+	uint32_t i = 0;
+
+	while (i < l->count) {
+		struct flight f = l->flights[i];
+
+		if (slot_read(l, i)) {
+			i++;
+			continue;
+		}
+		l->flights[i] = l->flights[--l->count];
+		l->flights[l->count] = f;
+		l->gone++;
+	}
 }
 
 /* Outside of the lock: slots in flight belong to the lane, and neither the sender nor the target changes while something flies. */
 static void lane_send(struct lane *l)
 {
 	l->missing = l->failed = false;
+	l->gone = 0;
 	if (l->flights[0].entry != NULL)
 		entry_read(l);
-	for (uint32_t i = 0; i < l->count && l->flights[i].slot != NULL; i++)
-		slot_read(l, i);
-	if (!l->missing && !l->failed)
+	else
+		slots_read(l);
+	if (!l->missing && !l->failed && l->count > 0)
 		l->t->sender->kind->send(l->t->sender, l->events, l->count, &l->arena);
 }
 
@@ -135,6 +161,10 @@ static void lane_settle(struct lane *l)
 			window_done(&t->window, f, e, now_us);
 		}
 	}
+	for (uint32_t i = 0; i < l->gone; i++)
+		window_skip(&t->window, &l->flights[l->count + i]);
+	t->skipped += l->gone;
+	t->reading.skipped += l->gone;
 	t->poked = true;
 	pthread_cond_signal(&t->news);
 	pthread_cond_broadcast(&t->work);

@@ -3,6 +3,7 @@
 #include "server/delivery_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -113,10 +114,6 @@ static enum err_code sender_make(struct delivery_target *t, struct err *err)
 	ctx.now_us = store_us(t);
 	ctx.now_s = ctx.now_us / SECOND_US;
 	rc = target_sender_open_stored(t->options.senders, &ctx, &t->target, &t->sender, err);
-	if (rc != ERR_NONE && !t->unopened)
-		log_warn("target %s cannot be delivered to; it is tried again every second: %s", t->name,
-		         err->text);
-	t->unopened = rc != ERR_NONE;
 	t->two_secrets = t->target.previous_until_s > ctx.now_s;
 	return rc;
 }
@@ -158,6 +155,35 @@ static bool own(struct delivery_target *t)
 	return good;
 }
 
+/* For people to see why it does not get on: in the log, and in its row. Once, and not each time that it is tried again. */
+static void unopened_tell(struct delivery_target *t, const struct err *why)
+{
+	struct sender_event said = {0};
+	struct bytes        text = bytes_of(why->text);
+
+	if (t->unopened)
+		return;
+	t->unopened = true;
+	log_warn("target %s cannot be delivered to; it is tried again every second: %s", t->name, why->text);
+	if (why->field[0] != '\0')
+		text = arena_printf(&t->arena, "%s: %s", why->field, why->text);
+	snprintf(said.error, sizeof(said.error), "%.*s", (int)sizeof(said.error) - 1, text.data);
+	pthread_mutex_lock(&t->lock);
+	if (t->window.failing_us == 0)
+		t->window.failing_us = store_us(t);
+	delivery_error_keep(t, &said, store_us(t));
+	pthread_mutex_unlock(&t->lock);
+	delivery_target_write(t);
+}
+
+/* Under lock. It does not fail for that reason any more. */
+static void opened_note(struct delivery_target *t)
+{
+	if (t->unopened)
+		t->window.failing_us = 0;
+	t->unopened = false;
+}
+
 /* Ours and enabled, its rows in memory, a sender open? Then lanes may go. If not, it is tried again later. (2) */
 void delivery_target_load(struct delivery_target *t)
 {
@@ -176,13 +202,17 @@ void delivery_target_load(struct delivery_target *t)
 	pthread_mutex_lock(&t->lock);
 	window_make(t);
 	pthread_mutex_unlock(&t->lock);
-	t->loaded =
-	        rows_load(t, &err) == ERR_NONE && sender_make(t, &err) == ERR_NONE && lanes_start(t, &err);
+	t->loaded = rows_load(t, &err) == ERR_NONE;
+	if (t->loaded && (sender_make(t, &err) != ERR_NONE || !lanes_start(t, &err))) {
+		t->loaded = false;
+		unopened_tell(t, &err);
+	}
 	if (!t->loaded) {
 		state_set(t, TARGET_FAILING);
 		return;
 	}
 	pthread_mutex_lock(&t->lock);
+	opened_note(t);
 	t->open = true;
 	pthread_cond_broadcast(&t->work);
 	pthread_mutex_unlock(&t->lock);

@@ -18,7 +18,8 @@ struct page {
 	struct own_call      own;
 	struct event_page    events;
 	struct window_event *list;
-	uint64_t             erasures; /* before it was read */
+	uint64_t             erasures; /* before it was read; so is the next one */
+	int64_t              read_us;
 };
 
 static void page_encode(struct page *p)
@@ -36,7 +37,8 @@ static void page_encode(struct page *p)
 		                                   .time = e->time,
 		                                   .json = delivery_json(&p->own.arena, &e->row),
 		                                   .trace = row_text(&e->row, "correlationid"),
-		                                   .erasures = p->erasures};
+		                                   .erasures = p->erasures,
+		                                   .read_us = p->read_us};
 	}
 }
 
@@ -99,6 +101,7 @@ static void page_read(struct delivery_target *t, uint32_t room)
 	t->woken = false; /* whatever is committed by now is found */
 	pthread_mutex_unlock(&t->lock);
 	p.erasures = atomic_load(&t->options.services->events.erasures);
+	p.read_us = steady_us();
 	own_call_init(&p.own, t->options.services, t->options.store);
 	own_call_read(&p.own);
 	rc = events_read(&p.own.ctx, &q, &p.events, &err);

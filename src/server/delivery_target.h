@@ -8,7 +8,9 @@
  * (1) A target that is down, slow or full of garbage costs its own threads and one window, and nothing of any other target's.
  * (2) Calls go out only while the process owns the target, and with what its row says: if that changes, calls under way end first.
  * (3) Time is the store's. Threads look at it at least once per second, so that a clock that is set is noticed.
- * (4) At a stop, calls under way get DELIVERY_STOP_MS. Those that are cut off count as not made; after the next start they are made again. */
+ * (4) At a stop, calls under way get DELIVERY_STOP_MS. Those that are cut off count as not made; after the next start they are made again.
+ * (5) What is sent was not erased: an event that has waited here is read again before it is sent, if a user was erased meanwhile by this process; and if others
+ *     write to the table, of whom nobody here knows what they erase, if it was read DELIVERY_FRESH_MS ago. A call that has begun cannot be taken back. */
 #ifndef SERVER_DELIVERY_TARGET_H
 #define SERVER_DELIVERY_TARGET_H
 
@@ -23,6 +25,7 @@ enum {
 	DELIVERY_WRITE_GAP_MS = 50, /* between two commits */
 	DELIVERY_IDLE_WRITE_S = 5,  /* how far it is, if nothing was sent */
 	DELIVERY_STOP_MS = 2000,
+	DELIVERY_FRESH_MS = 1000, /* (5) */
 };
 
 struct delivery_target_options {

@@ -611,6 +611,17 @@ void window_done(struct window *w, const struct flight *f, const struct sender_e
 	slots_pop(w);
 }
 
+void window_skip(struct window *w, const struct flight *f)
+{
+	struct flight now = landed(w, f);
+
+	if (now.entry != NULL) /* it got one while it flew (4) */
+		entry_end(w, now.entry, ENTRY_SENT);
+	else
+		slot_settle(w, now.slot);
+	slots_pop(w);
+}
+
 void window_lost(struct window *w, struct entry *e, int64_t now_us)
 {
 	struct sender_event r = {.error = "the event was trimmed from the log before it could be delivered"};

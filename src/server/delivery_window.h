@@ -44,7 +44,8 @@ struct window_event {
 	int64_t      position;
 	struct bytes key; /* DELIVERY_KEY_CHARS */
 	struct bytes id, type, subject, time, json, trace;
-	uint64_t erasures; /* services.h: if there were others since, it is read again before it is sent */
+	uint64_t erasures; /* when it was read: delivery_lanes.c reads it again if it may be out of date */
+	int64_t  read_us;  /* the same, steady */
 };
 
 enum slot_state { SLOT_READY, SLOT_FLYING, SLOT_SETTLED };
@@ -150,6 +151,9 @@ void window_done(struct window *w, const struct flight *f, const struct sender_e
 
 /* It was not sent after all: the sender stops. */
 void window_undo(struct window *w, const struct flight *f);
+
+/* The event of a slot is in the log no more, and is not sent. */
+void window_skip(struct window *w, const struct flight *f);
 
 /* The event of an entry is in the log no more. */
 void window_lost(struct window *w, struct entry *e, int64_t now_us);

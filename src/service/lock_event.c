@@ -159,10 +159,10 @@ static void due_remove(struct context *ctx, const struct item *lock, int64_t unt
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, due_key(ctx->arena, lock, until_s));
 }
 
-/* Locks have due rows only while some events are on. One that was set before lock.expired was switched off still has its own. */
+/* A lock that was set before its type was switched off still has its due row, whatever is on now. (1) */
 static bool may_have_due(const struct context *ctx)
 {
-	return atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) != 0;
+	return !ctx_lacks(ctx, TABLE_EVENTS);
 }
 
 /* (1) */
@@ -218,17 +218,24 @@ uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjec
 /* ---- reading them ---- */
 
 /* Those of a shard, from one second to another. */
-static enum err_code due_query(struct context *ctx, uint32_t shard, const int64_t from_to[2],
+struct due_range {
+	uint32_t           shard, limit;
+	int64_t            from_s, to_s;
+	const struct item *start; /* the key after which to go on; NULL: none */
+};
+
+static enum err_code due_query(struct context *ctx, const struct due_range *range,
                                struct table_query_result *r, struct err *err)
 {
 	struct arena             *a = ctx->arena;
-	struct expr_key_condition key = row_prefix(due_partition(a, shard), (struct bytes){NULL, 0});
-	struct table_query        q = {.key = &key, .consistent = true, .limit = DUE_PAGE};
+	struct expr_key_condition key = row_prefix(due_partition(a, range->shard), (struct bytes){NULL, 0});
+	struct table_query        q = {
+	               .key = &key, .consistent = true, .limit = range->limit, .start = range->start};
 
 	key.range_name = BYTES("SK");
 	key.range_kind = RANGE_BETWEEN;
-	key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, from_to[0]));
-	key.high = value_string(arena_printf(a, "%0*" PRIi64 "#~", DUE_TIME_DIGITS, from_to[1]));
+	key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, range->from_s));
+	key.high = value_string(arena_printf(a, "%0*" PRIi64 "#~", DUE_TIME_DIGITS, range->to_s));
 	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
 }
 
@@ -264,29 +271,38 @@ static int64_t told_until(const struct context *ctx)
 	return told_s > DUE_MARGIN_S ? told_s - DUE_MARGIN_S : 0;
 }
 
+static const struct item *due_among(const struct table_query_result *r, struct bytes hash)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (is_of(&r->items[i], hash)) /* there is no second one: lock_overdue sees to that */
+			return &r->items[i];
+	return NULL;
+}
+
+/* Looks through what is overdue in the shard: mostly nothing, or what ended in this second. */
 enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk, struct err *err)
 {
-	int64_t                   from_to[2] = {told_until(ctx), ctx->now_s};
-	struct table_query_result r = {0};
+	struct due_range          range = {.shard = due_shard(pk), .limit = DUE_PAGE, .to_s = ctx->now_s};
+	struct table_query_result r = {.more = true};
+	const struct item        *due = NULL;
+	struct arena             *a = ctx->arena;
 	struct bytes              hash;
+	struct item               last;
 	bool                      told;
 
 	if (!ctx_publishes(ctx, EVENT_LOCK_EXPIRED) || !is_heeded(sk) || ctx_lacks(ctx, TABLE_EVENTS))
 		return ERR_NONE;
-	hash = lock_hash(ctx->arena, pk, sk);
-	for (uint32_t seen = 0; seen < DUE_OVERDUE_MAX; seen += r.count) {
-		if (due_query(ctx, due_shard(pk), from_to, &r, err) != ERR_NONE)
+	range.from_s = told_until(ctx);
+	hash = lock_hash(a, pk, sk);
+	for (uint32_t seen = 0; due == NULL && r.more && seen < DUE_OVERDUE_MAX; seen += r.count) {
+		if (due_query(ctx, &range, &r, err) != ERR_NONE)
 			return err->code;
-		for (uint32_t i = 0; i < r.count; i++) {
-			if (is_of(&r.items[i],
-			          hash)) /* there is no second one: this very call sees to that */
-				return due_end(ctx, &r.items[i], &told, err);
-			from_to[0] = row_i64(&r.items[i], "until", from_to[0]);
-		}
-		if (!r.more || r.count == 0)
-			break;
+		due = due_among(&r, hash);
+		last = r.last_key;
+		range.start = &last;
+		range.limit = DUE_SEARCH_PAGE;
 	}
-	return ERR_NONE;
+	return due == NULL ? ERR_NONE : due_end(ctx, due, &told, err);
 }
 
 /* ---- the worker's ---- */
@@ -316,7 +332,8 @@ static void page_cut(struct due_page *p, int64_t whole_s)
 
 enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *out, struct err *err)
 {
-	int64_t                   from_to[2] = {from_s, INT64_C(999999999999)}, whole_s = ctx->now_s;
+	struct due_range range = {.limit = DUE_PAGE, .from_s = from_s, .to_s = INT64_C(999999999999)};
+	int64_t          whole_s = ctx->now_s;
 	struct table_query_result r;
 
 	out->count = 0;
@@ -325,7 +342,8 @@ enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *ou
 	for (uint32_t shard = 0; shard < DUE_SHARDS; shard++) {
 		int64_t last_s = 0;
 
-		if (due_query(ctx, shard, from_to, &r, err) != ERR_NONE)
+		range.shard = shard;
+		if (due_query(ctx, &range, &r, err) != ERR_NONE)
 			return err->code;
 		for (uint32_t i = 0; i < r.count; i++) {
 			struct due d = due_of(&r.items[i]);
@@ -348,6 +366,12 @@ enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *ou
 	return ERR_NONE;
 }
 
+/* Was it set again after it had ended, and by a call that did not find the due row among so many? */
+static bool is_anew(const struct item *lock, int64_t until_s)
+{
+	return row_i64(lock, "last_updated", 0) >= until_s;
+}
+
 /* Somebody may have written the lock's row without us: one that holds still has not expired. */
 enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err)
 {
@@ -364,7 +388,7 @@ enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, str
 	row_set_text(&key, "SK", d->sk);
 	if (d->until_s > ctx->now_s)
 		return ERR_NONE;
-	if (!lock.found || !lock_holds(&lock.item, ctx->now_us))
+	if (!lock.found || !lock_holds(&lock.item, ctx->now_us) || is_anew(&lock.item, d->until_s))
 		return due_end(ctx, &key.item, told, err);
 	changes_attach_delete(&ctx->changes, TABLE_EVENTS, row_item(&key));
 	if (until_s > 0)

@@ -6,10 +6,13 @@
  *
  * What always holds
  * (1) Whoever changes or removes the row of a lock calls lock_changed in the same commit. So a due row is there exactly as long as its
- *     lock, if lock.expired was on when the lock was set.
+ *     lock, if lock.expired was on when the lock was set. That is so if types are switched off meanwhile, all of them too. A lock that was set
+ *     while lock.expired was off has none, and its end is not told, even if the type is on by then.
  * (2) The commit that publishes lock.expired removes the due row: nothing is told twice, and nothing of a lock that was cleared or
  *     prolonged meanwhile.
- * (3) What is told of one lock is in order: if it expired and nobody has told so yet, the commit that sets it anew tells that first.
+ * (3) What is told of one lock is in order: if it expired and nobody has told so yet, the commit that sets it anew tells that first. It looks
+ *     through DUE_OVERDUE_MAX rows of its shard. If more are overdue than that, after a long outage, it may miss its own: then the worker tells
+ *     of that end when it comes to it, after the lock was set anew. `until` says which end it is. None is lost.
  *
  * Only locks that are heeded are told of: those of rules in shadow mode are not. */
 #ifndef SERVICE_LOCK_EVENT_H
@@ -19,9 +22,9 @@
 
 enum {
 	DUE_SHARDS = 16,
-	DUE_PAGE = 64, /* of one shard, read at a time */
-	DUE_OVERDUE_MAX =
-	        512, /* rows that setting a lock looks through: more wait only after a long outage */
+	DUE_PAGE = 64,         /* of one shard, read at a time */
+	DUE_SEARCH_PAGE = 512, /* the same, for whoever sets a lock and has seen a page already */
+	DUE_OVERDUE_MAX = DUE_PAGE + 8 * DUE_SEARCH_PAGE, /* (3) */
 	DUE_MARGIN_S =
 	        60, /* a due row may come so much later than its time: clocks differ, commits take time */
 };

@@ -3,6 +3,7 @@ redriving; what targets show and refuse. Faults are in test_target_faults.py."""
 
 import json
 import subprocess
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -15,7 +16,7 @@ from test_clock import Moved
 from test_users import call, new_user, ok
 from test_v1_access import EVERYTHING, policy
 from test_v1_access import call as keyed
-from v1 import Server
+from v1 import V1, Server
 from webhooks import WAIT_S, Sink, assert_in_order, wait_for
 
 pytestmark = pytest.mark.gatehouse_only
@@ -143,6 +144,83 @@ def test_a_rotated_secret_signs_beside_the_new_one_until_it_ends(sink):
             assert call(server, "POST", f"{target.path}/rotate-secret", {"secret": "whsec_"})[1]["field"] == "secret"
     finally:
         server.close()
+
+
+def restart(server, *words):
+    """With other options."""
+    server.v1.close()
+    stop(server.process)
+    server.process.stdout.close()
+    server.words = words
+    server.start()
+
+
+def metric(server, name):
+    text = server.v1.send("GET", "/metrics", b"", {}).body.decode()
+    return float(next(line for line in text.splitlines() if line.startswith(name + " ")).split()[1])
+
+
+def test_a_target_whose_sender_cannot_be_opened_says_so(sink):
+    """It was made while private addresses were allowed. What waits for it is delivered once they are again."""
+    server = Server("--private-targets")
+    try:
+        ok(server, "PUT", "/v1/targets/inside", {"type": "webhook", "url": sink.url})
+        user = new_user(server)["id"]
+        sink.wait_for(1, subject=user)
+        assert ok(server, "GET", "/v1/targets/inside")["state"] == "well"
+        restart(server)
+        shown = wait_for(lambda: (now := ok(server, "GET", "/v1/targets/inside"))["state"] == "failing" and now)
+        assert "failingSince" in shown and shown["enabled"] is True
+        said = shown["lastErrors"][0]
+        assert said["error"].startswith("url: must begin with https://") and "--private-targets" in said["error"]
+        assert "status" not in said and said.get("event", "") == ""
+        assert len(shown["lastErrors"]) == 1
+        tested = ok(server, "POST", "/v1/targets/inside/test")
+        assert tested["sent"] is False and "--private-targets" in tested["error"]
+        assert metric(server, 'gatehouse_target_state{target="inside"}') == 1
+        ok(server, "POST", f"/v1/users/{user}/suspend")
+        restart(server, "--private-targets")
+        sink.wait_for(2, subject=user)
+        wait_for(lambda: ok(server, "GET", "/v1/targets/inside")["state"] == "well")
+        assert len(sink.events(subject=user)) == 2
+    finally:
+        server.close()
+
+
+def test_a_target_that_hangs_does_not_delay_the_test_of_another(server, sink):
+    over = threading.Event()
+    stuck = Sink(answer=lambda event: over.wait(60) and 204)
+    try:
+        with Target(server, stuck.url) as hangs, Target(server, sink.url) as well:
+            first = threading.Thread(target=lambda: V1(server.endpoint).send("POST", f"{hangs.path}/test", b"", {}))
+            first.start()
+            wait_for(lambda: stuck.tries)
+            assert ok(server, "POST", f"{well.path}/test")["sent"] is True and not over.is_set()
+            status, problem, _ = call(server, "POST", f"{hangs.path}/test")
+            assert status == 503 and "under way" in problem["detail"]
+            over.set()
+            first.join()
+            assert ok(server, "POST", f"{hangs.path}/test")["sent"] is True
+    finally:
+        over.set()
+        stuck.close()
+
+
+def test_a_server_stops_soon_though_a_test_hangs():
+    server, over = Server("--private-targets"), threading.Event()
+    stuck = Sink(answer=lambda event: over.wait(60) and 204)
+    try:
+        ok(server, "PUT", "/v1/targets/hangs", {"type": "webhook", "url": stuck.url, "enabled": False})
+        asked = V1(server.endpoint)
+        asked.connection.request("POST", "/v1/targets/hangs/test")
+        wait_for(lambda: stuck.tries)
+        began = time.monotonic()
+        server.process.terminate()
+        assert server.process.wait(60) == 0 and time.monotonic() - began < 10  # the call itself may take 15 seconds
+    finally:
+        over.set()
+        server.close()
+        stuck.close()
 
 
 def test_a_target_is_tested_with_one_call(server, sink):

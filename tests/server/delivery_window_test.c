@@ -97,6 +97,24 @@ static struct written written(struct scene *x)
 	return r;
 }
 
+TEST(window, an_event_that_was_trimmed_is_skipped_and_its_subject_goes_on)
+{
+	struct scene  x;
+	struct flight a;
+
+	scene_open(&x, 3, 4);
+	event(&x, "ann");
+	event(&x, "ann");
+	assert_int_equal(take(&x, &a), 1);
+	window_skip(&x.w, &a);
+	assert_int_equal(x.w.after.after[0], 1);
+	assert_int_equal(go(&x, SENDER_SENT), 2);
+	assert_int_equal(x.w.after.after[0], 2);
+	assert_int_equal(x.w.flying, 0);
+	assert_int_equal(written(&x).count, 0);
+	scene_close(&x);
+}
+
 TEST(window, events_go_in_order_and_the_position_follows_what_is_settled)
 {
 	struct scene  x;

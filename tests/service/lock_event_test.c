@@ -2,6 +2,7 @@
  * those of lock_event.h. */
 #include "service/resetting.h"
 
+#include "base/hash.h"
 #include "service/lock.h"
 #include "service/lock_event.h"
 #include "service/reservation.h"
@@ -407,6 +408,149 @@ TEST(lock_events, of_expiry_that_is_switched_off_cost_no_row_and_locks_from_befo
 	tell_all(&s);
 	assert_int_equal(dues(&s).count, 0);
 	assert_null(strstr(story(&s), "expired"));
+	service_close(&s);
+}
+
+TEST(lock_events, a_lock_that_is_cleared_while_all_types_are_off_leaves_no_due_row_and_no_expiry)
+{
+	struct service s;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	person_sets(&s, "bob", 100);
+	s.all.events.on = 0;
+	person_clears(&s, "alice");
+	person_sets(&s, "bob", 300); /* prolonged */
+	assert_int_equal(dues(&s).count, 0);
+	s.all.events.on = EVENT_ALL;
+	at(&s, 400);
+	assert_int_equal(tell_all(&s), 0);
+	assert_string_equal(story(&s), "lock.set PASSWORD_ENTRY person; lock.set PASSWORD_ENTRY person");
+	service_close(&s);
+}
+
+/* As docs/policies.md says. */
+TEST(lock_events, of_a_lock_that_was_set_while_expiry_was_off_say_nothing_of_its_end)
+{
+	struct service s;
+
+	open_all_on(&s);
+	s.all.events.on &= ~EVENT_BIT(EVENT_LOCK_EXPIRED);
+	person_sets(&s, "alice", 100);
+	person_sets(&s, "bob", 100);
+	s.all.events.on |= EVENT_BIT(EVENT_LOCK_EXPIRED);
+	person_sets(&s, "bob", 200); /* prolonged: set while it is on */
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 200);
+	assert_int_equal(tell_all(&s), 1);
+	assert_bytes(row_text(&log_of(&s).items[3], "subject"), "bob");
+	service_close(&s);
+}
+
+/* Of one shard: rows as lock_changed writes them, so many that setting a lock has to look through several pages of them. All but the last end in the
+ * same second, as after an attack. */
+static void overdue_put(struct service *s, uint32_t count)
+{
+	enum { BATCH = 25 };
+	uint32_t   shard = hash_shard(hash_fnv(HASH_FNV, BYTES("alice")), DUE_SHARDS);
+	struct buf json;
+
+	for (uint32_t i = 0; i < count; i += BATCH) {
+		buf_init(&json, &s->f.arena);
+		buf_add_bytes(&json, BYTES("{'RequestItems':{'gatehouse-events':["));
+		for (uint32_t j = i; j < count && j < i + BATCH; j++)
+			buf_add_bytes(&json, arena_printf(&s->f.arena,
+			                                  "%s{'PutRequest':{'Item':{'PK':{'S':'DUE#%u'},"
+			                                  "'SK':{'S':'%012d#!%023u'},'subject':{'S':'s%u'},"
+			                                  "'lock':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
+			                                  "'until':{'N':'%d'}}}}",
+			                                  j > i ? "," : "", shard, START_S + 50, j, j,
+			                                  START_S + 50));
+		buf_add_bytes(&json, (struct bytes){"]}}", 4});
+		fixture_ok(&s->f, "BatchWriteItem", (const char *)json.data);
+	}
+}
+
+/* What was told of one subject, a letter each: set, expired. A page of the log has some of it. */
+static const char *told_of(struct service *s, const char *subject)
+{
+	struct table_query_result r = {.more = true};
+	struct buf                out;
+	long long                 after = 0;
+
+	buf_init(&out, &s->f.arena);
+	while (r.more) {
+		r = fixture_ok(&s->f, "Query",
+		               arena_printf(&s->f.arena,
+		                            "{'TableName':'gatehouse-events',"
+		                            "'KeyConditionExpression':'PK = :p AND SK > :k',"
+		                            "'ExpressionAttributeValues':{':p':{'S':'LOG#0'},"
+		                            "':k':{'S':'%020lld'}}}%c",
+		                            after, '\0')
+		                       .data)
+		            .query;
+		for (uint32_t i = 0; i < r.count; i++) {
+			after = row_i64(&r.items[i], "position", 0);
+			if (bytes_is(row_text(&r.items[i], "subject"), subject))
+				buf_add_byte(&out,
+				             bytes_is(row_text(&r.items[i], "type"), "lock.set") ? 's' : 'x');
+		}
+	}
+	buf_add_byte(&out, '\0');
+	return (const char *)out.data;
+}
+
+/* (3) */
+TEST(lock_events, of_a_lock_that_is_set_anew_are_in_order_however_many_others_are_overdue)
+{
+	struct service s;
+
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	overdue_put(&s, 600);
+	at(&s, 500);
+	person_sets(&s, "alice", 100);
+	assert_string_equal(told_of(&s, "alice"), "sxs");
+	assert_int_equal(tell_all(&s), 600);
+	at(&s, 600);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(told_of(&s, "alice"), "sxsx");
+	service_close(&s);
+}
+
+TEST(lock_events, past_the_most_that_are_looked_through_come_late_and_none_is_lost)
+{
+	struct service s;
+
+	if (getenv("GATEHOUSE_ENDPOINT") != NULL || getenv("GATEHOUSE_ROUGH") != NULL)
+		return; /* nothing differs there, and it takes long */
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	overdue_put(&s, DUE_OVERDUE_MAX);
+	at(&s, 500);
+	person_sets(&s, "alice", 1000);
+	assert_string_equal(told_of(&s, "alice"), "ss"); /* not found among so many */
+	assert_int_equal(tell_all(&s), DUE_OVERDUE_MAX + 1);
+	assert_string_equal(told_of(&s, "alice"), "ssx"); /* of the first, as `until` says */
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 1500);
+	assert_int_equal(tell_all(&s), 1);
+	assert_string_equal(told_of(&s, "alice"), "ssxx");
+	service_close(&s);
+}
+
+TEST(lock_events, at_the_most_that_are_looked_through_are_in_order)
+{
+	struct service s;
+
+	if (getenv("GATEHOUSE_ENDPOINT") != NULL || getenv("GATEHOUSE_ROUGH") != NULL)
+		return;
+	open_all_on(&s);
+	person_sets(&s, "alice", 100);
+	overdue_put(&s, DUE_OVERDUE_MAX - 1);
+	at(&s, 500);
+	person_sets(&s, "alice", 100);
+	assert_string_equal(told_of(&s, "alice"), "sxs");
 	service_close(&s);
 }
 
