@@ -6,6 +6,8 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
+enum { FROM_TRIES_MAX = 5 }; /* to read from a place that is trimmed meanwhile */
+
 struct events_call {
 	struct v1_events_wait       waiting; /* first */
 	struct event_query          query;
@@ -259,6 +261,21 @@ static void hide_types(struct v1_call *c, struct events_call *e)
 			e->query.filter.types |= UINT64_C(1) << i;
 }
 
+/* Whoever asks for the first event gets it, though it may be trimmed just before it is read. */
+static enum err_code page_from(struct v1_call *c, struct events_call *e, struct event_hub *hub,
+                               struct err *err)
+{
+	enum err_code rc = ERR_GONE;
+
+	for (unsigned i = 0; rc == ERR_GONE && i < FROM_TRIES_MAX; i++) {
+		if (v1_events_from(c, e->from, &e->query.after, err) != ERR_NONE)
+			return err->code;
+		v1_events_mark(c, &e->waiting);
+		rc = event_hub_read(hub, &c->ctx, &e->query, &e->page, err);
+	}
+	return rc;
+}
+
 /* Of a stream only whether it can begin there: the hub reads for it. */
 enum err_code events_list_run(struct v1_call *c, struct err *err)
 {
@@ -269,8 +286,8 @@ enum err_code events_list_run(struct v1_call *c, struct err *err)
 		return err_set(err, ERR_OVERLOADED, "this server has no streams");
 	if (!e->waiting.marked) {
 		hide_types(c, e);
-		if (e->from.data != NULL && v1_events_from(c, e->from, &e->query.after, err) != ERR_NONE)
-			return err->code;
+		if (e->from.data != NULL)
+			return page_from(c, e, hub, err);
 	}
 	v1_events_mark(c, &e->waiting);
 	return event_hub_read(hub, &c->ctx, &e->query, &e->page, err);

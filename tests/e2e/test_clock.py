@@ -224,6 +224,36 @@ def test_a_lock_set_after_the_wall_clock_was_set_lasts_as_long_as_any(server, su
     assert server.check(subject)["verdict"] == "allow"
 
 
+def told(server, *subjects):
+    """What was told of locks, in order: (type, subject, until)."""
+    page = server.v1.send("GET", "/v1/events?types=lock.*&from=first&limit=100").json()
+    return [(e["type"], e["subject"], e["data"]["until"]) for e in page["events"] if e["subject"] in subjects]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_wall_clock_that_is_set_while_locks_are_due_neither_tells_early_nor_late_nor_twice(server, step):
+    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    server.v1.record(one, times=LIMIT)
+    server.clock.is_set(step)
+    server.clock.passes(2)
+    server.v1.record(other, times=LIMIT)
+    server.clock.passes(LOCK_S - 60)
+    server.clock.is_set(-2 * step)
+    assert [type for type, _, _ in told(server, one, other)] == ["lock.set"] * 2
+    server.clock.passes(61)
+    until(lambda: len(told(server, one, other)) == 4)
+    lines = told(server, one, other)
+    assert [(type, who) for type, who, _ in lines[2:]] == [("lock.expired", one), ("lock.expired", other)]
+    assert [at for _, _, at in lines[2:]] == [at for _, _, at in lines[:2]]
+    server.clock.is_set(step)
+    server.stop()
+    server.start()  # what was told is not told again
+    server.v1.record(one, times=LIMIT)
+    server.clock.passes(LOCK_S + 1)
+    until(lambda: len(told(server, one, other)) == 6)
+    assert [type for type, _, _ in told(server, one)] == ["lock.set", "lock.expired"] * 2
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_wall_clock_that_is_set_expires_no_item_and_keeps_none(server, step):
     table = server.table(ttl="ends")

@@ -2,6 +2,7 @@
 redriving; what targets show and refuse. Faults are in test_target_faults.py."""
 
 import json
+import ssl
 import subprocess
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Certificates
 from conftest import stop
 from test_access import Guarded
 from test_clock import Moved
@@ -144,6 +146,48 @@ def test_a_rotated_secret_signs_beside_the_new_one_until_it_ends(sink):
             assert call(server, "POST", f"{target.path}/rotate-secret", {"secret": "whsec_"})[1]["field"] == "secret"
     finally:
         server.close()
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    made = Certificates()
+    made.make("receiver", by="ca")
+    made.make("elsewhere", by="ca", hosts="subjectAltName=DNS:elsewhere.example")
+    made.make("stranger", by="stranger-ca")
+    yield made
+    made.release()
+
+
+def secure_sink(certificates, name):
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificates.crt(name), certificates.key(name))
+    return Sink(tls=tls)
+
+
+def test_certificates_of_targets_are_checked_against_the_ca_that_is_given(certificates):
+    sinks = {name: secure_sink(certificates, name) for name in ("receiver", "elsewhere", "stranger")}
+    server = Server("--private-targets", "--targets-ca", str(certificates.crt("ca")))
+    try:
+        for name, sink in sinks.items():
+            ok(server, "PUT", f"/v1/targets/{name}", {"type": "webhook", "url": sink.url})
+        user = new_user(server)["id"]
+        sinks["receiver"].wait_for(1, subject=user)
+        for name in ("elsewhere", "stranger"):
+            shown = wait_for(lambda name=name: (now := ok(server, "GET", f"/v1/targets/{name}"))["state"] == "failing" and now)
+            assert "certificate" in shown["lastErrors"][0]["error"].lower(), shown
+            tested = ok(server, "POST", f"/v1/targets/{name}/test")
+            assert tested["sent"] is False and "certificate" in tested["error"].lower()
+            assert not sinks[name].tries
+        restart(server, "--private-targets")  # the system's: it does not know ours
+        ok(server, "POST", f"/v1/users/{user}/suspend")
+        wait_for(lambda: ok(server, "GET", "/v1/targets/receiver")["state"] == "failing")
+        assert len(sinks["receiver"].events(subject=user)) == 1
+        restart(server, "--private-targets", "--targets-ca", str(certificates.crt("ca")))
+        sinks["receiver"].wait_for(2, subject=user)
+    finally:
+        server.close()
+        for sink in sinks.values():
+            sink.close()
 
 
 def restart(server, *words):

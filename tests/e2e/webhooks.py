@@ -20,8 +20,9 @@ def wait_for(what, wait_s=WAIT_S):
 class Sink:
     """`answer(event)` returns a status, (status, headers), or None after it has dealt with handler.wfile itself."""
 
-    def __init__(self, port=0, answer=None):
-        self.answer = answer or (lambda event: 204)
+    def __init__(self, port=0, answer=None, tls=None):
+        """tls: an ssl.SSLContext, for https."""
+        self.answer, self.tls = answer or (lambda event: 204), tls
         self.tries, self.taken = [], []
         self.lock = threading.Lock()
         self.open(port)
@@ -64,7 +65,9 @@ class Sink:
 
         self.server = Threads(("127.0.0.1", port), Handler)
         self.port = self.server.server_port
-        self.url = f"http://127.0.0.1:{self.port}/hook"
+        if self.tls:  # the handshake is in the thread of the connection
+            self.server.socket = self.tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}/hook"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 

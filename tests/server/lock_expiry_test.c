@@ -92,6 +92,46 @@ TEST(lock_expiry, tells_after_a_start_what_ended_meanwhile_and_no_more)
 	service_close(&s);
 }
 
+/* All of one shard, and hundreds of each second: more than a look reads, and than setting a lock once looked through. */
+TEST(lock_expiry, tells_after_a_start_of_more_than_512_locks_of_a_shard_in_order)
+{
+	enum { MANY = 600, BATCH = 25 };
+	struct service            s;
+	struct lock_expiry       *e;
+	struct table_query_result told;
+	struct buf                json;
+
+	open_on(&s);
+	lock(&s, "alice"); /* makes the table */
+	for (int i = 0; i < MANY; i += BATCH) {
+		buf_init(&json, &s.f.arena);
+		buf_add_bytes(&json, BYTES("{'RequestItems':{'gatehouse-events':["));
+		for (int j = i; j < i + BATCH; j++)
+			buf_add_bytes(&json, arena_printf(&s.f.arena,
+			                                  "%s{'PutRequest':{'Item':{'PK':{'S':'DUE#7'},"
+			                                  "'SK':{'S':'%012d#%024d'},'subject':{'S':'s%d'},"
+			                                  "'lock':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
+			                                  "'until':{'N':'%d'}}}}",
+			                                  j > i ? "," : "", START_S + 10 + j % 2, j, j,
+			                                  START_S + 10 + j % 2));
+		buf_add_bytes(&json, (struct bytes){"]}}", 4});
+		fixture_ok(&s.f, "BatchWriteItem", (const char *)json.data);
+	}
+	at(&s, 500);
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_expired(&s, MANY);
+	lock_expiry_close(e);
+	told = events_of(&s, EVENT_LOCK_EXPIRED);
+	assert_int_equal(told.count, MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct item *data = &item_get(&told.items[i], BYTES("data"))->map;
+
+		assert_bytes(row_text(data, "until"),
+		             i < MANY / 2 ? "2026-09-10T00:26:50Z" : "2026-09-10T00:26:51Z");
+	}
+	service_close(&s);
+}
+
 TEST(lock_expiry, of_two_processes_on_one_table_tells_once)
 {
 	struct service      s;

@@ -1,0 +1,222 @@
+"""Events of several processes that share their tables at a DynamoDB endpoint (dynoxide), on one clock that these tests move: they take turns at targets,
+at trimming and at telling of locks that expire. Whoever is killed, each lock.expired comes once, each event is delivered in order, and nothing is lost.
+
+GATEHOUSE_SHARED_KILLS says how often a process is killed (2 unless set)."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+from conftest import line_with_endpoint, stop
+from test_clock import Clock
+from test_engine_dynamodb import call, command, dynoxide, environment  # noqa: F401
+from test_events import Stream
+from webhooks import Sink, assert_in_order, wait_for
+
+pytestmark = pytest.mark.gatehouse_only
+KILLS = int(os.environ.get("GATEHOUSE_SHARED_KILLS", 2))
+LOCK_S, KEEP_S = 900, 7200
+STALE_S = 1.5  # for less than a second a process may send what another has erased
+OWNED_S = 20  # after which another process takes over from one that was killed
+POLICIES = f"""
+attempts: {{locks: {{STANDARD: {{duration: {LOCK_S}}}}}, journeys: {{SIGN_IN: {{types: {{PASSWORD_ENTRY: {{max: 2, life: 7200}}}}}}}}}}
+events: {{keep: {KEEP_S}}}
+"""
+
+
+class One:
+    """A process. What it was asked while it was killed counts as not asked."""
+
+    def __init__(self, all_of_them, number):
+        self.all, self.data = all_of_them, all_of_them.folder + f"/{number}"
+        os.mkdir(self.data)
+        if number > 0:  # one key for all, as docs/scaling.md says
+            shutil.copy(all_of_them.folder + "/0/identifiers.key", self.data)
+        self.start()
+
+    def start(self):
+        options = ("--table-prefix", self.all.prefix, "--private-targets", "--policies", self.all.folder + "/policies.yaml")
+        self.process = subprocess.Popen(command(self.data, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        env=environment(self.all.url, GATEHOUSE_TEST_CLOCK=self.all.clock.path))
+        self.base = line_with_endpoint(self.process)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def ask(self, path, body=None, method=None):
+        return call(self.base, path, body, method)
+
+    def ok(self, path, body=None, method=None):
+        status, answer = self.ask(path, body, method)
+        assert status in (200, 201, 202), (status, answer)
+        return answer
+
+
+class Processes:
+    def __init__(self, url, prefix, count):
+        self.url, self.prefix, self.clock = url, prefix, Clock()
+        self.folder = tempfile.mkdtemp(prefix="gatehouse-shared-")
+        with open(self.folder + "/policies.yaml", "w") as file:
+            file.write(POLICIES)
+        self.list = []
+        for number in range(count):
+            self.list.append(One(self, number))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for each in self.list:
+            stop(each.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def whole_log(one):
+    after, events = "from=first", []
+    while True:
+        page = one.ok(f"/v1/events?limit=500&{after}")
+        events += page["events"]
+        after = f"after={page['after']}"
+        if not page["more"]:
+            return events
+
+
+class Writer(threading.Thread):
+    """Has things happen at any of the processes, also while one is killed. What was acknowledged is remembered."""
+
+    def __init__(self, processes, seed):
+        super().__init__(daemon=True)
+        self.processes, self.random, self.seed, self.over = processes, random.Random(seed), seed, threading.Event()
+        self.users, self.locked, self.wrong = set(), set(), []
+
+    def ask(self, path, body=None):
+        try:
+            status, answer = self.random.choice(self.processes.list).ask(path, body, "POST")
+        except (OSError, ValueError):
+            return None
+        if status >= 400 and status not in (404, 409, 503):
+            self.wrong.append((status, answer))
+        return answer if status < 300 else None
+
+    def run(self):
+        number = 0
+        while not self.over.is_set():
+            number += 1
+            user = f"u{self.seed}-{number}"
+            if self.ask("/v1/users", {"id": user}):
+                self.users.add(user)
+            self.ask(f"/v1/users/{user}/suspend")
+            for _ in range(2):
+                answer = self.ask("/v1/attempts", {"subject": f"s{self.seed}-{number}", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
+                if answer and answer["verdict"] == "locked":
+                    self.locked.add(f"s{self.seed}-{number}")
+
+
+def of_type(events, name):
+    return [event["subject"] for event in events if event["type"] == name]
+
+
+def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_one_is_killed(dynoxide):  # noqa: F811
+    sink = Sink()
+    with Processes(dynoxide, "events-shared-", 2) as both:
+        one, other = both.list
+        one.ok("/v1/targets/hook", {"type": "webhook", "url": sink.url, "from": "first"}, "PUT")
+        writers = [Writer(both, seed) for seed in range(3)]
+        for each in writers:
+            each.start()
+        for round_ in range(KILLS):
+            before = len(sink.events())
+            wait_for(lambda: len(sink.events()) >= before + 15)
+            victim = both.list[round_ % 2]
+            victim.kill()
+            both.clock.passes(OWNED_S)  # the other one takes over
+            before = len(sink.events())
+            wait_for(lambda: len(sink.events()) >= before + 15)
+            victim.start()
+        for each in writers:
+            each.over.set()
+        for each in writers:
+            each.join()
+            assert not each.wrong, each.wrong[:3]
+        # Locks expire while one process holds the lease; then it is killed, and the others are told by the one that is left.
+        locked = set().union(*(each.locked for each in writers))
+        assert len(locked) >= 5
+        both.clock.passes(LOCK_S / 2)
+        late = [f"late-{n}" for n in range(10)]
+        for n, subject in enumerate(late):
+            for _ in range(2):
+                both.list[n % 2].ok("/v1/attempts", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"})
+        both.clock.passes(LOCK_S / 2 + 1)
+        wait_for(lambda: locked <= set(of_type(whole_log(other), "lock.expired")))
+        one.kill()
+        both.clock.passes(LOCK_S / 2 + OWNED_S)
+        wait_for(lambda: set(late) <= set(of_type(whole_log(other), "lock.expired")))
+        log = whole_log(other)
+        sets, ends = of_type(log, "lock.set"), of_type(log, "lock.expired")
+        assert sorted(sets) == sorted(ends) and len(set(ends)) == len(ends)  # each once
+        assert locked | set(late) <= set(ends)
+        told = [event["data"]["until"] for event in log if event["type"] == "lock.expired"]
+        assert told == sorted(told)
+        assert set().union(*(each.users for each in writers)) <= set(of_type(log, "user.created"))
+        assert [event["position"] for event in log] == list(range(1, len(log) + 1))
+        # All of it was delivered, in order.
+        wait_for(lambda: len(sink.events()) >= len(log))
+        assert {event["id"] for event in sink.events()} == {event["id"] for event in log}
+        assert_in_order(sink.events())
+        # It is trimmed by one of them, and both know.
+        one.start()
+        both.clock.passes(KEEP_S + 60)
+        one.ok("/v1/users", {"id": "the-last"})
+        sink.wait_for(1, subject="the-last")
+        wait_for(lambda: other.ok("/v1/events?from=first&limit=1")["events"][0]["position"] == len(log) + 1)  # never 410
+        for each in both.list:
+            status, problem = each.ask("/v1/events?after=1")
+            assert status == 410 and problem["after"] == str(len(log)), problem
+            assert [event["position"] for event in each.ok(f"/v1/events?after={problem['after']}")["events"]] == [len(log) + 1]
+    sink.close()
+
+
+def erased(one, user):
+    job = one.ok(f"/v1/users/{user}/erase", None, "POST")
+    wait_for(lambda: one.ok(f"/v1/jobs/{job['id']}")["state"] == "done")
+
+
+def test_what_one_process_erased_is_neither_delivered_nor_answered_by_another(dynoxide):  # noqa: F811
+    well, user = threading.Event(), "zoe-who-leaves"
+    sink = Sink(answer=lambda event: 204 if well.is_set() else 503)
+    with Processes(dynoxide, "events-erase-", 1) as both:
+        first = both.list[0]
+        first.ok("/v1/targets/hook", {"type": "webhook", "url": sink.url, "from": "first"}, "PUT")
+        stream = Stream(first.base)  # so that the process keeps its newest events in memory
+        first.ok("/v1/users", {"id": user, "firstName": "Zoe"})
+        wait_for(lambda: sink.tries)  # the target does not take it, and it waits in memory, too
+        assert stream.events(1)[0]["subject"] == user
+        assert [event["subject"] for event in first.ok("/v1/events?after=0")["events"]] == [user]
+        first.process.send_signal(signal.SIGSTOP)  # whoever takes on the job, it is not this one
+        second = One(both, 1)
+        both.list.append(second)
+        try:
+            erased(second, user)
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+        done = time.monotonic()
+        now = first.ok("/v1/events?after=0")["events"]
+        assert [event["type"] for event in now if event["subject"] == user] == ["user.erased"] and now[0]["erased"], now
+        stream.close()
+        wait_for(lambda: time.monotonic() > done + STALE_S)
+        well.set()
+        both.clock.passes(OWNED_S)  # whoever has the target; and pauses end
+        sink.wait_for(1, type="user.erased", subject=user)
+        late = next(seen for seen in sink.taken if seen["event"]["type"] == "user.created")
+        assert late["event"]["erased"] and "Zoe" not in late["body"] and user not in late["body"], late
+        assert [event["type"] for event in sink.events(subject=user)] == ["user.erased"]
+    sink.close()
