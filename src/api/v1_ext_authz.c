@@ -256,6 +256,8 @@ static enum err_code read_item(struct settings *s, const struct limit_policies *
 		return s->err->code;
 	if (out->count == LIMIT_ASKS_MAX)
 		return wrong(s, &policy_setting, "must name at most 16 policies");
+	if (!limit_call_has_room(out, policy))
+		return wrong(s, &policy_setting, "must name at most 4 policies with `shards`");
 	if (!limit_call_add(out, s->call->ctx.arena, policy, &key, cost))
 		return wrong(s, &policy_setting, "names the same policy twice for the same key");
 	return ERR_NONE;

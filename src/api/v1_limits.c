@@ -59,6 +59,9 @@ void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_pol
 	if (key.text.len > LIMIT_KEY_MAX)
 		fields_fail(f, "key", ERR_INVALID, "must have 1 to %d bytes, not %zu", LIMIT_KEY_MAX,
 		            key.text.len);
+	else if (!limit_call_has_room(out, policy))
+		fields_fail(f, "policy", ERR_INVALID, "a call may ask about at most %d limits with `shards`",
+		            LIMIT_ASKS_SHARDED_MAX);
 	else if (!limit_call_add(out, c->ctx.arena, policy, &key, (uint64_t)cost))
 		fields_fail(f, "key", ERR_INVALID,
 		            "given twice for the same policy; each key may be asked about once per call");

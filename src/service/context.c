@@ -44,8 +44,14 @@ static void looked_answer(struct context *ctx, enum service_table which, const s
 	out->found = r->found && (*ttl == '\0' || !row_expired(&r->item, ttl, ctx->now_us));
 	if (out->found)
 		out->item = r->item;
+	if (!out->loose)
+		ctx_rests_on(ctx, which, out);
+}
+
+void ctx_rests_on(struct context *ctx, enum service_table which, const struct looked *l)
+{
 	if (!ctx->table->alone)
-		changes_read(&ctx->changes, ctx->table, which, out);
+		changes_read(&ctx->changes, ctx->table, which, l);
 }
 
 static void all_absent(struct context *ctx, enum service_table which, struct looked *first)

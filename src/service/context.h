@@ -58,6 +58,9 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct table_query *q,
                            struct table_query_result *r, struct err *err);
 
+/* What is decided rests on this row, which was read loosely: to be written, say, out of several that were looked at. */
+void ctx_rests_on(struct context *ctx, enum service_table which, const struct looked *l);
+
 /* What is decided rests on this row of a scan. */
 void ctx_found(struct context *ctx, const struct item *row);
 void ctx_found_in(struct context *ctx, enum service_table which, const struct item *row);

@@ -90,6 +90,14 @@ static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes 
 	return (struct bytes){NULL, 0};
 }
 
+static void shards_check(struct fields *f, const struct limit_rule *r, unsigned shards)
+{
+	if (!fields_failed(f) && !limit_rule_divides(r, shards))
+		fields_fail(f, "limit", ERR_INVALID,
+		            "must be at least `shards`, %u, and so must `burst`: each shard has its share",
+		            shards);
+}
+
 /* What a policy and a key of its own both have. `policy`: the key's; NULL: it is the policy's own. */
 static void rule_read(struct fields *f, const struct limit_rule *policy, struct limit_rule *r)
 {
@@ -139,6 +147,7 @@ static void key_read(struct fields *f, struct arena *a, struct limit_policy *p, 
 	fields_enter(&keys, f, BYTES("keys"), fields_get(f, "keys"));
 	fields_enter(&one, &keys, member->name, member);
 	rule_read(&one, &p->rule, &e->rule);
+	shards_check(&one, &e->rule, p->shards);
 	fields_end(&one);
 }
 
@@ -199,6 +208,10 @@ static void policy_read(struct fields *parent, struct arena *a, const struct jso
 	p->engine = (enum limit_engine)fields_choice(&f, "engine", engine_names, LIMIT_MEMORY);
 	p->fail_closed = fields_choice(&f, "on_failure", failure_names, 0) == 1;
 	p->shadow = fields_bool_or(&f, "shadow", false);
+	p->shards = (unsigned)fields_i64_or(&f, "shards", 1, LIMIT_SHARDS_MAX, 1);
+	if (p->shards > 1 && p->engine != LIMIT_TABLE)
+		fields_fail(&f, "shards", ERR_INVALID, "only valid with `engine: table`");
+	shards_check(&f, &p->rule, p->shards);
 	keys_read(&f, a, p);
 	fields_end(&f);
 	if (!name_is_good(tree->name))
@@ -332,6 +345,8 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 	json_bool(w, p->shadow);
 	json_name(w, BYTES("near"));
 	json_double(w, p->rule.near_permille / (double)LIMIT_NEAR_WHOLE);
+	json_name(w, BYTES("shards"));
+	json_i64(w, p->shards);
 	write_text(w, "prefix", p->prefix);
 	write_keys(w, &p->keys);
 	json_end_object(w);
@@ -340,34 +355,39 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p)
 /* ---- asking ---- */
 
 /* What it says when nothing is taken: the verdict stays, the numbers are those of now. */
-static void look_again(struct limit_ask *ask, struct limit_state *state, int64_t now_us)
+static void look_again(struct limit_ask *ask, struct limit_state *states, int64_t now_us)
 {
 	if (ask->answer.allowed && ask->cost > 0)
-		limit_take(ask->rule, state, now_us, 0, &ask->answer);
+		limit_part_take(&ask->part, states, now_us, 0, &ask->answer);
 }
 
 bool limit_decide(const struct limit_asks *asks, struct limit_state *states, bool may, int64_t now_us)
 {
-	struct limit_state after[LIMIT_ASKS_MAX];
+	struct limit_state after[LIMIT_STATES_MAX];
 	bool               asked = may;
+	unsigned           at = 0;
 
 	assert(asks->count <= LIMIT_ASKS_MAX);
-	for (unsigned i = 0; i < asks->count; i++) {
+	for (unsigned i = 0; i < asks->count; at += limit_part_states(&asks->list[i++]->part)) {
 		struct limit_ask *ask = asks->list[i];
 
-		after[i] = states[i];
-		limit_take(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
-		ask->changed = asked && limit_block(ask->rule, &after[i], now_us, ask->cost, &ask->answer);
+		ask->part.rule = ask->rule;
+		assert(at + limit_part_states(&ask->part) <= LIMIT_STATES_MAX);
+		memcpy(&after[at], &states[at], limit_part_states(&ask->part) * sizeof(*after));
+		limit_part_take(&ask->part, &after[at], now_us, ask->cost, &ask->answer);
+		ask->changed =
+		        asked && limit_part_block(&ask->part, &after[at], now_us, ask->cost, &ask->answer);
 		may = may && !limit_ask_refuses(ask);
 	}
-	for (unsigned i = 0; i < asks->count; i++) {
+	at = 0;
+	for (unsigned i = 0; i < asks->count; at += limit_part_states(&asks->list[i++]->part)) {
 		struct limit_ask *ask = asks->list[i];
 
 		ask->changed = ask->changed || (may && ask->answer.allowed && ask->cost > 0);
 		if (ask->changed)
-			states[i] = after[i];
+			memcpy(&states[at], &after[at], limit_part_states(&ask->part) * sizeof(*after));
 		else if (!may)
-			look_again(ask, &states[i], now_us);
+			look_again(ask, &states[at], now_us);
 	}
 	return may;
 }

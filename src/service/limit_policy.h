@@ -11,6 +11,7 @@
  *     near: 0.8                # the used share from which an answer says "near"
  *     prefix: "login-ip#"      # of the key as it is stored; "" for none
  *     block: 300               # seconds for which a key that was refused stays refused
+ *     shards: 4                # table: rows that share a key's limit; 1 unless set
  *     keys:, allow:, deny:     # keys that are treated in their own way: limit_keys.h
  *
  * A set is a document (document.h): immutable but for its counters, and counted. */
@@ -21,6 +22,7 @@
 #include "json/write.h"
 #include "service/document.h"
 #include "service/limit_keys.h"
+#include "service/limit_shard.h"
 
 enum {
 	LIMIT_POLICIES_MAX = 200,
@@ -39,6 +41,7 @@ struct limit_policy {
 	enum limit_engine    engine;
 	bool                 fail_closed;
 	bool                 shadow;
+	unsigned             shards; /* that a key's limit is divided over; 1: it is not */
 	struct limit_counts *counts;
 };
 
@@ -77,7 +80,12 @@ void limit_policy_write(struct json_writer *w, const struct limit_policy *p);
  * One question ("may this key take so much of that limit?") and its answer; and how several are decided
  * together, all or nothing. The engines fetch the states, and keep them if they changed. */
 
-enum { LIMIT_ASKS_MAX = 16 }; /* in one call */
+enum {
+	LIMIT_ASKS_MAX = 16,        /* in one call */
+	LIMIT_ASKS_SHARDED_MAX = 4, /* of these, with shards: all of their rows fit into one transaction */
+	LIMIT_STATES_MAX =
+	        LIMIT_ASKS_MAX - LIMIT_ASKS_SHARDED_MAX + LIMIT_ASKS_SHARDED_MAX * LIMIT_SHARDS_MAX,
+};
 
 struct limit_ask {
 	const struct limit_policy *policy;
@@ -85,6 +93,7 @@ struct limit_ask {
 	struct bytes               key;    /* as it is kept: the policy's prefix, and the caller's */
 	bool                       hashed; /* the caller's, by us: it tells nobody who is meant */
 	uint64_t                   cost;
+	struct limit_part part; /* set by the engine: the states it has at hand; all zeros: the one */
 
 	struct limit_answer answer;
 	bool                listed;     /* its key is always allowed, or always refused: no engine is asked */
@@ -112,7 +121,7 @@ static inline bool limit_ask_answered(const struct limit_ask *ask)
 	return ask->listed || ask->remembered;
 }
 
-/* Answers each ask over its state. Units are taken, of all of them, only if `may` and none refuses; true then. If not,
+/* Answers each ask over its states, which are in a row, as many as its part has. Units are taken, of all of them, only if `may` and none refuses; true then. If not,
  * the answers say what is there without this call. If `may`, those that refuse may begin a block. */
 bool limit_decide(const struct limit_asks *asks, struct limit_state *states, bool may, int64_t now_us);
 

@@ -1,202 +1,259 @@
-/* Limit table: states from rows, rows from states; and what was answered to which cost, until when. */
+/* Limit table: rows looked at, decided over, changed; and what was answered to which cost, until when. */
 #include "service/limit_table.h"
 
 #include <assert.h>
 
-#include "service/row.h"
+#include "service/limit_row.h"
 
-#define TTL "TTL"
-
-/* What was read of one ask's row. */
-struct seen {
-	struct looked      row;
-	struct limit_state state; /* all zeros if it was not there */
+/* What was read of one ask. */
+struct view {
+	struct limit_row  first; /* its row; of a key that is divided, the one that was tried */
+	struct limit_rows all;   /* all of them, from shard 0 on; none: the first says enough */
+	bool              lay;   /* they are to be laid out as the policy says */
 };
 
-/* ---- rows ---- */
-
-static struct bytes key_of(struct arena *a, const struct limit_ask *ask)
+static bool is_divided(const struct limit_ask *ask)
 {
-	char *text = arena_alloc(a, 3 + ask->key.len);
-
-	memcpy(text, "RL#", 3);
-	memcpy(text + 3, ask->key.data, ask->key.len);
-	return (struct bytes){text, 3 + ask->key.len};
+	return ask->policy->shards > 1;
 }
 
-/* Others may have written it: what makes no sense counts as nothing. */
-static uint64_t read_count(const struct item *item, const char *name)
-{
-	int64_t count = row_i64(item, name, 0);
+/* ---- reading ---- */
 
-	return count > 0 ? (uint64_t)count : 0;
+static enum err_code look_at(struct context *ctx, struct looked *list, struct err *err)
+{
+	if (list->next == NULL)
+		return ctx_look_in(ctx, TABLE_RATE_LIMITS, list, err);
+	return ctx_get_all(ctx, TABLE_RATE_LIMITS, list, err); /* one call, for the sake of a remote engine */
 }
 
-static void state_read(const struct limit_rule *rule, const struct item *item, struct limit_state *s)
+/* Where everything is looked at anyway, shard 0 comes first: it tells how many there are. */
+static unsigned shard_to_try(const struct context *ctx, const struct limit_ask *ask, bool may)
 {
-	*s = (struct limit_state){.algorithm = rule->algorithm};
-	if (rule->algorithm == LIMIT_GCRA) {
-		s->start_us = row_i64(item, "TAT", 0);
-		s->count = read_count(item, "TATRest");
-		if (s->start_us < 0 || s->start_us >= LIMIT_TIME_MAX_US)
-			s->start_us = 0;
-	} else if (limit_time_parse(row_text(item, "WindowStart"), &s->start_us)) {
-		s->count = read_count(item, "Count");
-		s->previous = rule->algorithm == LIMIT_SLIDING ? read_count(item, "PrevCount") : 0;
-	}
-	s->blocked_us = row_i64(item, "BlockedAt", 0);
-	if (s->blocked_us < 0 || s->blocked_us >= LIMIT_TIME_MAX_US)
-		s->blocked_us = 0;
+	uint32_t bits;
+
+	if (!is_divided(ask) || !may || ask->cost == 0)
+		return 0;
+	ctx->services->random(&bits, sizeof(bits));
+	return bits % ask->policy->shards;
 }
 
-static void row_set_windows(struct row *r, const struct limit_state *s)
+static enum err_code read_first(struct context *ctx, const struct limit_asks *asks, struct view *views,
+                                bool may, struct err *err)
 {
-	char *text = arena_alloc(r->arena, LIMIT_TIME_TEXT);
-
-	limit_time_format(s->start_us, text);
-	row_set_text(r, "WindowStart", (struct bytes){text, LIMIT_TIME_TEXT});
-	row_set_i64(r, "Count", (int64_t)s->count);
-	if (s->algorithm == LIMIT_SLIDING)
-		row_set_i64(r, "PrevCount", (int64_t)s->previous);
-	else
-		row_remove(r, "PrevCount");
-	row_remove(r, "TAT");
-	row_remove(r, "TATRest");
-}
-
-static void row_set_tat(struct row *r, const struct limit_state *s)
-{
-	row_set_i64(r, "TAT", s->start_us);
-	row_set_i64(r, "TATRest", (int64_t)s->count);
-	row_remove(r, "WindowStart");
-	row_remove(r, "Count");
-	row_remove(r, "PrevCount");
-}
-
-static int64_t row_ttl(const struct limit_ask *ask, const struct limit_state *s)
-{
-	return (limit_expiry(ask->rule, s) + 999999) / 1000000 + LIMIT_ROW_GRACE_S;
-}
-
-static void row_write(struct context *ctx, const struct limit_ask *ask, const struct seen *before,
-                      const struct limit_state *s)
-{
-	struct item key = row_key_one(ctx->arena, before->row.pk);
-	struct row  r;
-
-	row_from(&r, ctx->arena, before->row.found ? &before->row.item : &key);
-	if (s->algorithm == LIMIT_GCRA)
-		row_set_tat(&r, s);
-	else
-		row_set_windows(&r, s);
-	if (s->blocked_us > 0)
-		row_set_i64(&r, "BlockedAt", s->blocked_us);
-	else
-		row_remove(&r, "BlockedAt");
-	row_set_i64(&r, TTL, row_ttl(ask, s));
-	ctx_put(ctx, TABLE_RATE_LIMITS, row_item(&r));
-}
-
-/* ---- adding to a count: others may add to it meanwhile, as long as there is room for all ---- */
-
-static struct expr_path path_of(struct arena *a, const char *name)
-{
-	struct expr_step *step = arena_zalloc(a, sizeof(*step));
-
-	step->name = bytes_of(name);
-	return (struct expr_path){step, 1};
-}
-
-/* Is it the same window, in a row that is in order? */
-static bool only_adds(const struct limit_ask *ask, const struct seen *before, const struct limit_state *s)
-{
-	return ask->answer.allowed && before->row.found && s->algorithm != LIMIT_GCRA &&
-	       s->start_us == before->state.start_us && before->state.blocked_us == 0 &&
-	       row_i64(&before->row.item, "Count", -1) == (int64_t)before->state.count;
-}
-
-static void row_add(struct context *ctx, const struct limit_ask *ask, const struct seen *before,
-                    const struct limit_state *s)
-{
-	static const char *const kept[] = {"WindowStart", "PrevCount", "BlockedAt", NULL};
-	struct expr_update      *u = arena_zalloc(ctx->arena, sizeof(*u));
-	int64_t                  most = (int64_t)(before->state.count + ask->answer.remaining);
-
-	u->count = 2;
-	u->actions = arena_zalloc(ctx->arena, u->count * sizeof(*u->actions));
-	u->actions[0] = (struct expr_action){.kind = ACTION_ADD,
-	                                     .path = path_of(ctx->arena, "Count"),
-	                                     .value = value_i64((int64_t)ask->cost)};
-	u->actions[1] =
-	        (struct expr_action){.kind = ACTION_SET,
-	                             .path = path_of(ctx->arena, TTL),
-	                             .term = {.kind = TERM_VALUE, .value = value_i64(row_ttl(ask, s))}};
-	ctx_update(ctx, TABLE_RATE_LIMITS, row_key_one(ctx->arena, before->row.pk), u,
-	           ctx->table->alone ? NULL
-	                             : row_same_up_to(ctx->arena, &before->row.item, kept, "Count", most));
-}
-
-/* ---- reading and deciding ---- */
-
-static enum err_code read_all(struct context *ctx, const struct limit_asks *asks, struct seen *out,
-                              struct err *err)
-{
-	enum err_code rc;
-
 	assert(asks->count > 0 && asks->count <= LIMIT_ASKS_MAX);
-	if (asks->count == 1) {
-		rc = ctx_get(ctx, TABLE_RATE_LIMITS, key_of(ctx->arena, asks->list[0]), &out[0].row, err);
-	} else { /* one call, for the sake of a remote engine */
-		for (unsigned i = 0; i < asks->count; i++) {
-			looked_init(&out[i].row, key_of(ctx->arena, asks->list[i]), (struct bytes){NULL, 0});
-			if (i > 0)
-				out[i - 1].row.next = &out[i].row;
+	for (unsigned i = 0; i < asks->count; i++) {
+		limit_row_init(&views[i].first, ctx->arena, asks->list[i]->key,
+		               shard_to_try(ctx, asks->list[i], may));
+		views[i].first.row.loose = is_divided(asks->list[i]);
+		views[i].all = (struct limit_rows){NULL, 0};
+		views[i].lay = false;
+		if (i > 0)
+			views[i - 1].first.row.next = &views[i].first.row;
+	}
+	if (look_at(ctx, &views[0].first.row, err) != ERR_NONE)
+		return err->code;
+	for (unsigned i = 0; i < asks->count; i++)
+		limit_row_read(&views[i].first, ctx->arena, asks->list[i]->rule);
+	return ERR_NONE;
+}
+
+/* Does it say enough? It does if it has room, or is blocked, which all are together. */
+static bool first_is_enough(const struct limit_ask *ask, const struct view *v, bool may, int64_t now_us)
+{
+	struct limit_rule   own = limit_shard_rule(ask->rule, ask->policy->shards, v->first.shard);
+	struct limit_state  s = v->first.state;
+	struct limit_answer answer;
+
+	if (!is_divided(ask))
+		return v->first.shards <= 1;
+	if (!may || ask->cost == 0 || v->first.shards != ask->policy->shards || !v->first.alike ||
+	    limit_row_ends(&v->first, ask->rule, now_us))
+		return false;
+	limit_take(&own, &s, now_us, ask->cost, &answer);
+	return answer.allowed || answer.reason == LIMIT_BLOCKED;
+}
+
+static unsigned rows_wanted(const struct limit_ask *ask, const struct view *v)
+{
+	unsigned wanted = ask->policy->shards > v->first.shards ? ask->policy->shards : v->first.shards;
+
+	for (unsigned i = 0; i < v->all.count; i++)
+		if (v->all.list[i].shards > wanted)
+			wanted = v->all.list[i].shards;
+	return wanted;
+}
+
+/* Adds what is not looked at yet to the list; returns its new head. */
+static struct looked *rows_add(struct context *ctx, const struct limit_ask *ask, struct view *v,
+                               struct looked *list)
+{
+	unsigned wanted = rows_wanted(ask, v);
+
+	if (v->all.list == NULL)
+		v->all.list = arena_array(ctx->arena, LIMIT_SHARDS_MAX, sizeof(*v->all.list));
+	for (unsigned i = v->all.count; i < wanted; i++) {
+		struct limit_row *r = &v->all.list[i];
+
+		if (i == v->first.shard) {
+			*r = v->first;
+			continue;
 		}
-		rc = ctx_get_all(ctx, TABLE_RATE_LIMITS, &out[0].row, err);
+		limit_row_init(r, ctx->arena, ask->key, i);
+		r->row.loose = true;
+		r->row.next = list;
+		list = &r->row;
 	}
-	for (unsigned i = 0; i < asks->count && rc == ERR_NONE; i++) {
-		out[i].state = (struct limit_state){0};
-		if (out[i].row.found)
-			state_read(asks->list[i]->rule, &out[i].row.item, &out[i].state);
+	v->all.count = wanted;
+	return list;
+}
+
+/* Every row of those whose first does not say enough. A second round, if there are more of them than the policy says. */
+static enum err_code read_all(struct context *ctx, const struct limit_asks *asks, struct view *views,
+                              const bool *enough, struct err *err)
+{
+	for (struct looked *list = NULL;; list = NULL) {
+		for (unsigned i = 0; i < asks->count; i++)
+			if (!enough[i])
+				list = rows_add(ctx, asks->list[i], &views[i], list);
+		if (list == NULL)
+			return ERR_NONE;
+		if (look_at(ctx, list, err) != ERR_NONE)
+			return err->code;
+		for (unsigned i = 0; i < asks->count; i++)
+			for (unsigned n = 0; !enough[i] && n < views[i].all.count; n++)
+				limit_row_read(&views[i].all.list[n], ctx->arena, asks->list[i]->rule);
 	}
-	return rc;
+}
+
+static enum err_code read_views(struct context *ctx, const struct limit_asks *asks, struct view *views,
+                                bool may, struct err *err)
+{
+	bool enough[LIMIT_ASKS_MAX];
+
+	if (read_first(ctx, asks, views, may, err) != ERR_NONE)
+		return err->code;
+	for (unsigned i = 0; i < asks->count; i++)
+		enough[i] = first_is_enough(asks->list[i], &views[i], may, ctx->now_us);
+	return read_all(ctx, asks, views, enough, err);
+}
+
+/* ---- layouts ---- */
+
+/* Can these rows be used as they are? */
+static bool is_laid_out(const struct limit_ask *ask, const struct view *v, unsigned shards, int64_t now_us)
+{
+	if (shards < 2 || !limit_rule_divides(ask->rule, shards))
+		return false;
+	for (unsigned i = 0; i < shards; i++) {
+		const struct limit_row *r = &v->all.list[i];
+
+		if (r->shards != shards || !r->alike || limit_row_ends(r, ask->rule, now_us))
+			return false;
+	}
+	return true;
+}
+
+/* The layout that a call works with; 0: there is none, so the policy's is to be made. */
+static unsigned layout_of(const struct limit_ask *ask, const struct view *v, int64_t now_us)
+{
+	const struct limit_row *r = &v->all.list[0];
+
+	if (is_laid_out(ask, v, ask->policy->shards, now_us))
+		return ask->policy->shards;
+	if (r->shards > 1 && now_us - r->laid_us < LIMIT_LAYOUT_HOLD_US && r->laid_us <= now_us &&
+	    is_laid_out(ask, v, r->shards, now_us))
+		return r->shards;
+	return 0;
+}
+
+/* The states that it is decided over; returns how many. */
+static unsigned states_of(struct limit_ask *ask, struct view *v, struct limit_state *out, int64_t now_us)
+{
+	struct limit_state before[LIMIT_SHARDS_MAX];
+	unsigned           shards, found = 0;
+
+	ask->part = (struct limit_part){ask->policy->shards, v->first.shard, 1, ask->rule};
+	if (v->all.count == 0) {
+		out[0] = v->first.state;
+		return 1;
+	}
+	shards = layout_of(ask, v, now_us);
+	v->lay = shards == 0;
+	if (v->lay)
+		shards = ask->policy->shards;
+	ask->part = (struct limit_part){shards, 0, shards, ask->rule};
+	for (unsigned i = 0; i < v->all.count; i++) {
+		before[i] = v->all.list[i].state;
+		found = v->all.list[i].shards > found ? v->all.list[i].shards : found;
+	}
+	if (v->lay)
+		limit_shards_lay(ask->rule, (struct limit_states){before, found},
+		                 (struct limit_states){out, shards}, now_us);
+	else
+		memcpy(out, before, shards * sizeof(*out));
+	return shards;
+}
+
+/* ---- deciding ---- */
+
+static bool same_state(const struct limit_state *a, const struct limit_state *b)
+{
+	return a->algorithm == b->algorithm && a->start_us == b->start_us && a->count == b->count &&
+	       a->previous == b->previous && a->blocked_us == b->blocked_us;
+}
+
+static void write_changed(struct context *ctx, const struct limit_ask *ask, const struct view *v,
+                          struct limit_state *states)
+{
+	if (v->lay)
+		limit_rows_lay(ctx, ask->rule, v->all, (struct limit_states){states, ask->part.count});
+	else if (v->all.count == 0)
+		limit_row_write(ctx, ask->rule, &v->first, states);
+	for (unsigned i = 0; !v->lay && v->all.count > 0 && i < ask->part.count; i++)
+		if (!same_state(&v->all.list[i].state, &states[i]))
+			limit_row_write(ctx, ask->rule, &v->all.list[i], &states[i]);
 }
 
 enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may, struct err *err)
 {
-	struct seen        seen[LIMIT_ASKS_MAX];
-	struct limit_state states[LIMIT_ASKS_MAX];
+	struct view        views[LIMIT_ASKS_MAX];
+	struct limit_state states[LIMIT_STATES_MAX];
+	unsigned           at = 0;
 
-	if (read_all(ctx, asks, seen, err) != ERR_NONE)
+	if (read_views(ctx, asks, views, *may, err) != ERR_NONE)
 		return err->code;
 	for (unsigned i = 0; i < asks->count; i++)
-		states[i] = seen[i].state;
+		at += states_of(asks->list[i], &views[i], &states[at], ctx->now_us);
 	*may = limit_decide(asks, states, *may, ctx->now_us);
-	for (unsigned i = 0; i < asks->count; i++) {
-		const struct limit_ask *ask = asks->list[i];
-
-		if (ask->changed && only_adds(ask, &seen[i], &states[i]))
-			row_add(ctx, ask, &seen[i], &states[i]);
-		else if (ask->changed)
-			row_write(ctx, ask, &seen[i], &states[i]);
-	}
+	at = 0;
+	for (unsigned i = 0; i < asks->count; at += limit_part_states(&asks->list[i++]->part))
+		if (asks->list[i]->changed)
+			write_changed(ctx, asks->list[i], &views[i], &states[at]);
 	return ERR_NONE;
+}
+
+static bool any_found(const struct view *v)
+{
+	for (unsigned i = 0; i < v->all.count; i++)
+		if (v->all.list[i].row.found)
+			return true;
+	return v->first.row.found;
 }
 
 enum err_code limit_table_give(struct context *ctx, const struct limit_asks *asks, struct err *err)
 {
-	struct seen        seen[LIMIT_ASKS_MAX];
-	struct limit_state s;
+	struct view        views[LIMIT_ASKS_MAX];
+	struct limit_state states[LIMIT_SHARDS_MAX];
 
-	if (read_all(ctx, asks, seen, err) != ERR_NONE)
+	if (read_views(ctx, asks, views, false, err) != ERR_NONE)
 		return err->code;
 	for (unsigned i = 0; i < asks->count; i++) {
 		struct limit_ask *ask = asks->list[i];
 
-		s = seen[i].state;
-		limit_give(ask->rule, &s, ctx->now_us, ask->cost, &ask->answer);
-		if (seen[i].row.found && ask->cost > 0)
-			row_write(ctx, ask, &seen[i], &s);
+		states_of(ask, &views[i], states, ctx->now_us);
+		limit_part_give(&ask->part, states, ctx->now_us, ask->cost, &ask->answer);
+		if (any_found(&views[i]) && ask->cost > 0)
+			write_changed(ctx, ask, &views[i], states);
 	}
 	return ERR_NONE;
 }

@@ -1,25 +1,20 @@
-/* Limit table: the engine that keeps states in a table: durable, and shared by all who use the table. A row is what
- * documents of such limiters draw:
- *
- *   PK           "RL#" + key
- *   WindowStart  ISO 8601, UTC: of the window that is counted in          fixed, sliding
- *   Count        units taken in it                                        fixed, sliding
- *   PrevCount    units taken in the window before                         sliding
- *   TAT          when all is drained again, microseconds since 1970       gcra
- *   TATRest      and 1/limit microseconds                                 gcra
- *   BlockedAt    since when the key is blocked, microseconds since 1970   if the policy blocks
- *   TTL          when the row is worthless, and an hour, in seconds
+/* Limit table: the engine that keeps states in a table: durable, and shared by all who use the table (limit_row.h: its rows).
  *
  * It reads, decides, and asks for changes with conditions on what was read. In a turn of the embedded engine they
  * always hold; on a remote one they are what keeps two from passing where there is room for one. Within a window the
- * condition is only that there is still room, so that many can add to one count at once without meeting. */
+ * condition is only that there is still room, so that many can add to one count at once without meeting.
+ *
+ * A policy with shards divides a key's limit over several rows. A call tries one of them, at random. If that one has too little,
+ * it looks at all of them: so it is refused only if they have too little together (limit_shard.h). Looks, refunds and blocks
+ * are about all rows. Rows that are laid out otherwise than the policy says are laid out anew by whoever takes units. If that
+ * was done a moment ago, as processes with different policies would do in turn, the layout stays for LIMIT_LAYOUT_HOLD_US. */
 #ifndef SERVICE_LIMIT_TABLE_H
 #define SERVICE_LIMIT_TABLE_H
 
 #include "service/context.h"
 #include "service/limit_memory.h"
 
-enum { LIMIT_ROW_GRACE_S = 3600 };
+#define LIMIT_LAYOUT_HOLD_US INT64_C(60000000)
 
 /* All or nothing, as limit_decide; *may is its `may`, and then what it returns. */
 enum err_code limit_table_take(struct context *ctx, const struct limit_asks *asks, bool *may,

@@ -95,6 +95,15 @@ static void look_up(struct limit_ask *ask, const struct limit_key *key)
 		ask->rule = &entry->rule;
 }
 
+bool limit_call_has_room(const struct limit_call *c, const struct limit_policy *policy)
+{
+	unsigned sharded = policy->shards > 1;
+
+	for (unsigned i = 0; i < c->count; i++)
+		sharded += c->asks[i].policy->shards > 1;
+	return c->count < LIMIT_ASKS_MAX && (policy->shards <= 1 || sharded <= LIMIT_ASKS_SHARDED_MAX);
+}
+
 bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
                     const struct limit_key *key, uint64_t cost)
 {
@@ -103,7 +112,7 @@ bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_po
 	struct bytes      whole = {text, prefix.len + key->text.len};
 	struct limit_ask *ask;
 
-	if (c->count == LIMIT_ASKS_MAX)
+	if (!limit_call_has_room(c, policy))
 		return false;
 	if (prefix.len > 0)
 		memcpy(text, prefix.data, prefix.len);

@@ -64,8 +64,11 @@ struct limit_call {
 	bool counted;
 };
 
+/* May an ask of that policy be added? No if LIMIT_ASKS_MAX are, or the policy has shards and LIMIT_ASKS_SHARDED_MAX with shards are. */
+bool limit_call_has_room(const struct limit_call *c, const struct limit_policy *policy);
+
 /* Adds an ask; the key's text is copied behind the policy's prefix. A key that the policy lists gets its own rule, or its
- * answer. False if that policy and key are asked about already, or LIMIT_ASKS_MAX are. */
+ * answer. False if that policy and key are asked about already, or there is no room. */
 bool limit_call_add(struct limit_call *c, struct arena *a, const struct limit_policy *policy,
                     const struct limit_key *key, uint64_t cost);
 

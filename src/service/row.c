@@ -364,7 +364,7 @@ void looked_init(struct looked *l, struct bytes pk, struct bytes sk)
 	l->next = NULL;
 	l->pk = pk;
 	l->sk = sk;
-	l->answered = l->found = l->no_table = false;
+	l->loose = l->answered = l->found = l->no_table = false;
 }
 
 /* ---- conditions ---- */

@@ -217,6 +217,7 @@ struct looked {
 	struct looked *next; /* of a list */
 	struct bytes   pk, sk;
 	struct member  key[2]; /* the same, as a key: filled when it is looked at */
+	bool           loose;  /* nothing rests on it unless ctx_rests_on says so */
 	bool           answered;
 	bool           found;
 	bool           no_table; /* nor is there a table */

@@ -42,10 +42,11 @@ TEST(limit_policy, reads_every_field)
 	          "{\"z\":{\"limit\":3,\"per\":\"month\"},\"a\":{\"algorithm\":\"gcra\",\"limit\":100,"
 	          "\"per\":90,"
 	          "\"burst\":7,\"engine\":\"table\",\"on_failure\":\"closed\",\"shadow\":true,\"near\":0.75,"
-	          "\"prefix\":\"\",\"block\":300}}");
+	          "\"prefix\":\"\",\"block\":300,\"shards\":4}}");
 	assert_non_null(r.set);
 	p = limit_policies_find(r.set, BYTES("a"));
 	assert_int_equal(p->rule.block_us, 300000000);
+	assert_int_equal(p->shards, 4);
 	assert_int_equal(p->rule.algorithm, LIMIT_GCRA);
 	assert_int_equal(p->rule.limit, 100);
 	assert_int_equal(p->rule.burst, 7);
@@ -54,6 +55,7 @@ TEST(limit_policy, reads_every_field)
 	assert_int_equal(p->engine, LIMIT_TABLE);
 	assert_true(p->fail_closed && p->shadow && p->prefix.len == 0);
 	p = limit_policies_find(r.set, BYTES("z"));
+	assert_int_equal(p->shards, 1);
 	assert_int_equal(p->rule.algorithm, LIMIT_FIXED);
 	assert_int_equal(p->rule.period.us, 0);
 	assert_int_equal(p->engine, LIMIT_MEMORY);
@@ -204,4 +206,41 @@ TEST(limit_policy, what_ships_is_read)
 	assert_round_trip(p);
 	limit_policies_release(p);
 	arena_release(&a);
+}
+
+TEST(limit_policy, shards_need_the_table_and_a_unit_each)
+{
+	static const struct {
+		const char *policy, *error;
+	} wrong[] = {
+	        {"{'limit':100,'per':1,'shards':2}", "p.shards: only valid with `engine: table`"},
+	        {"{'limit':100,'per':1,'engine':'table','shards':17}",
+	         "p.shards: must be from 1 to 16, not 17"},
+	        {"{'limit':100,'per':1,'engine':'table','shards':0}",
+	         "p.shards: must be from 1 to 16, not 0"},
+	        {"{'limit':3,'per':1,'engine':'table','shards':4}",
+	         "p.limit: must be at least `shards`, 4, and so must `burst`: each shard has its share"},
+	        {"{'algorithm':'gcra','limit':30,'burst':3,'per':1,'engine':'table','shards':4}",
+	         "p.limit: must be at least `shards`, 4, and so must `burst`: each shard has its share"},
+	        {"{'limit':9,'per':1,'engine':'table','shards':4,'keys':{'k':{'limit':3}}}",
+	         "p.keys.k.limit: must be at least `shards`, 4, and so must `burst`: each shard has its "
+	         "share"},
+	};
+	struct reading r;
+
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		char text[200];
+
+		snprintf(text, sizeof(text), "{'p':%s}", wrong[i].policy);
+		for (char *c = text; *c != '\0'; c++)
+			if (*c == '\'')
+				*c = '"';
+		read_text(&r, text);
+		assert_null(r.set);
+		assert_string_equal(r.err.text, wrong[i].error);
+		reading_release(&r);
+	}
+	read_text(&r, "{\"p\":{\"limit\":16,\"per\":1,\"engine\":\"table\",\"shards\":16}}");
+	assert_non_null(r.set);
+	reading_release(&r);
 }

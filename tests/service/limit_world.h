@@ -7,6 +7,7 @@
 #ifndef TESTS_SERVICE_LIMIT_WORLD_H
 #define TESTS_SERVICE_LIMIT_WORLD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/random.h>
 
@@ -283,6 +284,54 @@ static inline bool allowed(struct world *w, const char *policy, const char *key)
 static inline uint64_t remaining(struct world *w, const char *policy, const char *key)
 {
 	return ask(w, LIMIT_TAKE, policy, key, 0).asks[0].answer.remaining;
+}
+
+/* ---- many at once: of the first policy ---- */
+
+struct client {
+	struct world *w;
+	const char   *key;
+	pthread_t     thread;
+	unsigned      requests, allowed;
+	bool          failed;
+};
+
+static inline void *client_main(void *arg)
+{
+	struct client *me = arg;
+	struct arena   a;
+	struct err     err;
+
+	arena_init(&a);
+	for (unsigned i = 0; i < me->requests; i++) {
+		struct limit_policies *set = limits_policies(me->w->limits);
+		struct limit_call      c;
+
+		call_init(&c, LIMIT_TAKE);
+		limit_call_add(&c, &a, &set->list[0], &(struct limit_key){.text = bytes_of(me->key)}, 1);
+		me->failed = me->failed || world_run(me->w, &c, &a, &err) != ERR_NONE;
+		me->allowed += c.allowed;
+		limit_policies_release(set);
+	}
+	arena_release(&a);
+	return NULL;
+}
+
+static inline unsigned clients_run(struct world *w, const char *key, unsigned count, unsigned requests)
+{
+	struct client clients[64];
+	unsigned      sum = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		clients[i] = (struct client){.w = w, .key = key, .requests = requests};
+		assert_int_equal(pthread_create(&clients[i].thread, NULL, client_main, &clients[i]), 0);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		pthread_join(clients[i].thread, NULL);
+		assert_false(clients[i].failed);
+		sum += clients[i].allowed;
+	}
+	return sum;
 }
 
 /* The row of a key, or one without attributes. */

@@ -2,8 +2,6 @@
  * shadows; what happens when the table fails. */
 #include "service/limit_world.h"
 
-#include <pthread.h>
-
 /* 12:00:10 on a day: within a minute that began ten seconds ago. */
 enum { NOON_S = 1789041600, NOW_S = NOON_S + 10 };
 
@@ -117,54 +115,9 @@ SEED(RetryAfterCalculation)
 
 /* ---- many at once ---- */
 
-struct client {
-	struct world *w;
-	pthread_t     thread;
-	unsigned      requests, allowed;
-	bool          failed;
-};
-
-static void *client_main(void *arg)
-{
-	struct client *me = arg;
-	struct arena   a;
-	struct err     err;
-
-	arena_init(&a);
-	for (unsigned i = 0; i < me->requests; i++) {
-		struct limit_policies *set = limits_policies(me->w->limits);
-		struct limit_call      c;
-
-		call_init(&c, LIMIT_TAKE);
-		limit_call_add(&c, &a, &set->list[0], &(struct limit_key){.text = bytes_of(alice)}, 1);
-		me->failed = me->failed || world_run(me->w, &c, &a, &err) != ERR_NONE;
-		me->allowed += c.allowed;
-		limit_policies_release(set);
-	}
-	arena_release(&a);
-	return NULL;
-}
-
-static unsigned clients_run(struct world *w, unsigned count, unsigned requests)
-{
-	struct client clients[64];
-	unsigned      sum = 0;
-
-	for (unsigned i = 0; i < count; i++) {
-		clients[i] = (struct client){.w = w, .requests = requests};
-		assert_int_equal(pthread_create(&clients[i].thread, NULL, client_main, &clients[i]), 0);
-	}
-	for (unsigned i = 0; i < count; i++) {
-		pthread_join(clients[i].thread, NULL);
-		assert_false(clients[i].failed);
-		sum += clients[i].allowed;
-	}
-	return sum;
-}
-
 SEED(ConcurrentRequests)
 {
-	assert_int_equal(clients_run(w, 16, 4), 3);
+	assert_int_equal(clients_run(w, alice, 16, 4), 3);
 }
 
 SEED(KeyFormat)
@@ -217,7 +170,7 @@ static void at_the_edge(enum way way)
 	world_open(&w, way, EDGE);
 	for (int minute = 0; minute < 3; minute++) {
 		fixture_set_clock(&w.f, NOON_S + 60 * minute);
-		assert_int_equal(clients_run(&w, 64, 3), 96);
+		assert_int_equal(clients_run(&w, alice, 64, 3), 96);
 		assert_int_equal(remaining(&w, "edge", alice), 0);
 	}
 	world_close(&w);

@@ -20,7 +20,7 @@ static const char mixed[] = "{'p':{'limit':%u,'per':'month','engine':'table'},"
 
 static const char *const policies[] = {"p", "q", "r"};
 
-struct client {
+struct caller {
 	struct world *w;
 	pthread_t     thread;
 	unsigned      number, calls;
@@ -30,7 +30,7 @@ struct client {
 };
 
 /* One to four asks of random policies, keys and costs. */
-static void make_call(struct client *me, struct random *r, struct arena *a, struct limit_policies *set,
+static void make_call(struct caller *me, struct random *r, struct arena *a, struct limit_policies *set,
                       struct limit_call *c, unsigned picks[][3], unsigned *count)
 {
 	unsigned asks = 1 + (unsigned)random_below(r, 4);
@@ -52,9 +52,9 @@ static void make_call(struct client *me, struct random *r, struct arena *a, stru
 	}
 }
 
-static void *client_main(void *arg)
+static void *caller_main(void *arg)
 {
-	struct client *me = arg;
+	struct caller *me = arg;
 	struct random  r = {.state = me->number};
 	struct arena   a;
 	struct err     err;
@@ -77,7 +77,7 @@ static void *client_main(void *arg)
 	return NULL;
 }
 
-static void assert_consumed(struct world *w, struct client *clients, unsigned p, unsigned k, unsigned factor)
+static void assert_consumed(struct world *w, struct caller *clients, unsigned p, unsigned k, unsigned factor)
 {
 	const char *names[KEYS] = {"a", "b", "c", "d"};
 	uint64_t    took = 0;
@@ -91,15 +91,15 @@ static void assert_consumed(struct world *w, struct client *clients, unsigned p,
 static void together(enum way way, const char *format)
 {
 	struct world  w;
-	struct client clients[CLIENTS];
+	struct caller clients[CLIENTS];
 	unsigned      refused = 0, factor = way == MEMORY ? MEMORY_FACTOR : 1;
 	char          texts[400];
 
 	snprintf(texts, sizeof(texts), format, limits[0] * factor, limits[1] * factor, limits[2] * factor);
 	world_open(&w, way, texts);
 	for (unsigned i = 0; i < CLIENTS; i++) {
-		clients[i] = (struct client){.w = &w, .number = i, .calls = CALLS * factor};
-		assert_int_equal(pthread_create(&clients[i].thread, NULL, client_main, &clients[i]), 0);
+		clients[i] = (struct caller){.w = &w, .number = i, .calls = CALLS * factor};
+		assert_int_equal(pthread_create(&clients[i].thread, NULL, caller_main, &clients[i]), 0);
 	}
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		pthread_join(clients[i].thread, NULL);
