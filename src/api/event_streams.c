@@ -1,0 +1,389 @@
+/* Event streams: those who follow the log by Server-Sent Events. A stream is live, and is sent each event as the hub reads it; or it is behind, and the hub's
+ * thread reads on for it, a page at a time, whenever its peer has taken what was sent. It begins behind, and falls behind again when its peer is slow. See
+ * event_hub.h, (1), (2) and (5). */
+#include "api/event_hub_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	REPLAY_EVENTS = 100,
+	REPLAY_ROWS = 500, /* examined for a stream that is behind, before it is another's turn */
+};
+
+/* A stream. */
+struct follower {
+	struct event_hub   *hub;
+	struct list         link;   /* in a bucket or in `streams` */
+	struct list         hungry; /* in the hub's list of those to read for */
+	struct event_filter filter;
+	struct event_cursor after; /* LIVE: nothing before it is sent again. Behind: what was sent */
+	struct http_stream *stream;
+	struct caller       who;
+	bool                live, busy, over;
+	int64_t             told_us; /* when it last had an event or a mark */
+	char                subject[];
+};
+
+static struct list *bucket_of(struct event_hub *h, uint64_t subject_hash)
+{
+	return &h->buckets[subject_hash & (EVENT_HUB_BUCKETS - 1)];
+}
+
+static void stream_queue_locked(struct event_hub *h, struct follower *f)
+{
+	if (!f->busy && !f->over && list_empty(&f->hungry))
+		list_push_back(&h->hungry, &f->hungry);
+}
+
+/* ---- sending ---- */
+
+static struct bytes mark_id(struct event_hub *h, char text[EVENT_CURSOR_TEXT_MAX])
+{
+	const struct event_cursor *tail = &h->ring.tail;
+	size_t                     len = 0;
+
+	for (uint32_t i = 0; i < tail->shards; i++)
+		len += (size_t)snprintf(text + len, EVENT_CURSOR_TEXT_MAX - len, "%s%lld", i > 0 ? "-" : "",
+		                        (long long)tail->after[i]);
+	return (struct bytes){text, len};
+}
+
+/* An event that does not fit is told of; its reader asks for it by its position. */
+static struct bytes data_of(const struct ring_event *e, struct arena *a)
+{
+	if (e->json.len <= EVENT_STREAM_EVENT_MAX)
+		return e->json;
+	return arena_printf(a,
+	                    "{\"specversion\":\"1.0\",\"type\":\"%.*s\",\"shard\":%u,\"position\":%lld,"
+	                    "\"toolarge\":true}",
+	                    BYTES_ARG(e->type), e->shard, (long long)e->position);
+}
+
+/* The event as text, once for all streams. Its id is how far the log has been read with it. */
+static struct bytes event_text(struct event_hub *h, const struct ring_event *e, struct bytes id)
+{
+	struct http_event event = {.id = id, .type = e->type, .data = data_of(e, &h->arena)};
+
+	if (h->text.len == 0 && !http_event_add(&h->text, &event))
+		http_event_add(&h->text, &(struct http_event){.id = id, .data = event.data});
+	return buf_bytes(&h->text);
+}
+
+static void fall_behind_locked(struct event_hub *h, struct follower *f, const struct event_cursor *before)
+{
+	event_cursor_advance(&f->after, before);
+	f->live = false;
+	h->stats.streams_behind++;
+}
+
+static void stream_offer_locked(struct event_hub *h, struct follower *f, const struct ring_event *e,
+                                const struct event_cursor *before)
+{
+	char         id[EVENT_CURSOR_TEXT_MAX];
+	struct bytes text;
+
+	if (!f->live || e->position <= f->after.after[e->shard] || !event_passes(&f->filter, &e->traits))
+		return;
+	text = event_text(h, e, mark_id(h, id));
+	if (http_stream_room(f->stream) < text.len) {
+		fall_behind_locked(h, f, before);
+		return;
+	}
+	http_stream_send(f->stream, text);
+	f->told_us = hub_now_us(h);
+	h->stats.sent++;
+}
+
+static void list_offer_locked(struct event_hub *h, struct list *list, const struct ring_event *e,
+                              const struct event_cursor *before)
+{
+	for (struct list *l = list->next; l != list; l = l->next)
+		stream_offer_locked(h, LIST_ENTRY(l, struct follower, link), e, before);
+}
+
+void streams_offer_locked(struct event_hub *h, const struct ring_event *e, const struct event_cursor *before)
+{
+	buf_reset(&h->text);
+	list_offer_locked(h, bucket_of(h, e->traits.subject_hash), e, before);
+	list_offer_locked(h, &h->streams, e, before);
+}
+
+static void list_lose_locked(struct event_hub *h, struct list *list)
+{
+	for (struct list *l = list->next; l != list; l = l->next) {
+		struct follower *f = LIST_ENTRY(l, struct follower, link);
+
+		if (f->live)
+			fall_behind_locked(h, f, &h->ring.tail);
+		stream_queue_locked(h, f);
+	}
+}
+
+void streams_lose_locked(struct event_hub *h)
+{
+	for (unsigned i = 0; i < EVENT_HUB_BUCKETS; i++)
+		list_lose_locked(h, &h->buckets[i]);
+	list_lose_locked(h, &h->streams);
+}
+
+/* ---- those that are behind (2) ---- */
+
+static void follower_free(struct follower *f)
+{
+	auth_release(&f->who);
+	free(f);
+}
+
+/* Sends what there is room for. True: all of the page. */
+static bool page_send_locked(struct event_hub *h, struct follower *f, const struct event_page *page)
+{
+	for (uint32_t i = 0; i < page->count; i++) {
+		const struct event_seen *e = &page->list[i];
+		struct ring_event   event = {.shard = e->shard, .position = e->position, .type = e->type};
+		struct event_cursor next = f->after;
+		struct json_writer  w;
+		struct buf          json;
+
+		next.after[e->shard] = e->position;
+		buf_init(&json, &h->arena);
+		json_writer_init(&w, &json);
+		event_write_json(&w, &e->row);
+		event.json = buf_bytes(&json);
+		buf_reset(&h->text);
+		event_text(h, &event, event_cursor_text(&h->arena, &next));
+		if (http_stream_room(f->stream) < h->text.len)
+			return false;
+		http_stream_send(f->stream, buf_bytes(&h->text));
+		f->after = next;
+		f->told_us = hub_now_us(h);
+		h->stats.sent++;
+	}
+	f->after = page->next;
+	return true;
+}
+
+/* What it wants next is no longer there: the stream's last event says so. */
+static void refuse_locked(struct event_hub *h, struct follower *f, const struct err *err)
+{
+	struct buf         json;
+	struct json_writer w;
+
+	buf_init(&json, &h->arena);
+	json_writer_init(&w, &json);
+	json_begin_object(&w);
+	json_member_text(&w, BYTES("type"), bytes_of(err_v1_type(err->code)));
+	json_member_text(&w, BYTES("title"), bytes_of(err_v1_title(err->code)));
+	json_member_i64(&w, BYTES("status"), err_v1_status(err->code));
+	json_member_text(&w, BYTES("detail"), bytes_of(err->text));
+	json_member_text(&w, BYTES("after"), bytes_of(err->after));
+	json_end_object(&w);
+	buf_reset(&h->text);
+	http_event_add(&h->text, &(struct http_event){.type = BYTES("problem"), .data = buf_bytes(&json)});
+	http_stream_send(f->stream, buf_bytes(&h->text));
+	http_stream_close(f->stream);
+}
+
+/* All that was there is sent: from here on the hub sends, or there is more by now. */
+static void catch_up_locked(struct event_hub *h, struct follower *f)
+{
+	hub_awaken_locked(h, &f->after);
+	if (!event_cursor_reaches(&f->after, &h->ring.tail)) {
+		stream_queue_locked(h, f);
+		return;
+	}
+	f->live = true;
+	h->stats.streams_behind--;
+}
+
+/* err: of a page that could not be read; NULL: it was. */
+static void replay_settle_locked(struct event_hub *h, struct follower *f, const struct event_page *page,
+                                 const struct err *err)
+{
+	f->busy = false;
+	if (f->over)
+		follower_free(f);
+	else if (err != NULL && (err->code == ERR_GONE || err->code == ERR_INVALID))
+		refuse_locked(h, f, err);
+	else if (err != NULL || !page_send_locked(h, f, page))
+		return; /* until its peer has taken what was sent, or until the next look */
+	else if (page->more)
+		stream_queue_locked(h, f);
+	else
+		catch_up_locked(h, f);
+}
+
+bool streams_replay_one(struct event_hub *h)
+{
+	struct event_query q = {.limit = REPLAY_EVENTS, .examined_max = REPLAY_ROWS};
+	struct event_page  page = {0};
+	struct err         err;
+	enum err_code      rc;
+	struct follower   *f = NULL;
+	struct list       *node;
+	struct context     ctx;
+
+	pthread_mutex_lock(&h->lock);
+	node = list_pop_front(&h->hungry);
+	if (node != NULL) {
+		f = LIST_ENTRY(node, struct follower, hungry);
+		f->busy = true;
+		q.after = f->after;
+		q.filter = f->filter;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (f == NULL)
+		return false;
+	ctx = hub_read_begin(h);
+	rc = events_read(&ctx, &q, &page, &err);
+	pthread_mutex_lock(&h->lock);
+	replay_settle_locked(h, f, &page, rc == ERR_NONE ? NULL : &err);
+	pthread_mutex_unlock(&h->lock);
+	hub_read_end(h, &ctx);
+	arena_reset(&h->arena);
+	return true;
+}
+
+/* ---- now and then ---- */
+
+static void stream_look_locked(struct event_hub *h, struct follower *f, const struct credentials *set)
+{
+	char id[EVENT_CURSOR_TEXT_MAX];
+
+	if (f->who.set != NULL && f->who.set != set) {
+		http_stream_close(f->stream);
+		return;
+	}
+	if (!f->live) {
+		stream_queue_locked(h, f);
+		return;
+	}
+	if (hub_now_us(h) - f->told_us < (int64_t)EVENT_STREAM_MARK_MS * 1000)
+		return;
+	buf_reset(&h->text);
+	http_event_add(&h->text, &(struct http_event){.id = mark_id(h, id)});
+	if (event_cursor_reaches(&h->ring.tail, &f->after) && http_stream_room(f->stream) >= h->text.len)
+		http_stream_send(f->stream, buf_bytes(&h->text));
+	f->told_us = hub_now_us(h);
+}
+
+static void list_look_locked(struct event_hub *h, struct list *list, const struct credentials *set)
+{
+	for (struct list *l = list->next; l != list; l = l->next)
+		stream_look_locked(h, LIST_ENTRY(l, struct follower, link), set);
+}
+
+void streams_look_locked(struct event_hub *h, const struct credentials *set)
+{
+	for (unsigned i = 0; h->stats.streams > 0 && i < EVENT_HUB_BUCKETS; i++)
+		list_look_locked(h, &h->buckets[i], set);
+	list_look_locked(h, &h->streams, set);
+}
+
+/* ---- from their beginning to their end ---- */
+
+/* On the loop: its peer has taken all. */
+static void stream_drained(void *arg)
+{
+	struct follower  *f = arg;
+	struct event_hub *h = f->hub;
+	bool              behind;
+
+	pthread_mutex_lock(&h->lock);
+	behind = !f->live;
+	if (behind)
+		stream_queue_locked(h, f);
+	pthread_mutex_unlock(&h->lock);
+	if (behind)
+		hub_look(h);
+}
+
+static void stream_ended(void *arg, enum http_end why)
+{
+	struct follower  *f = arg;
+	struct event_hub *h = f->hub;
+	bool              busy;
+
+	(void)why;
+	pthread_mutex_lock(&h->lock);
+	list_remove(&f->link);
+	list_remove(&f->hungry);
+	h->stats.streams--;
+	h->stats.streams_behind -= !f->live;
+	f->over = true;
+	busy = f->busy; /* then the hub's thread frees it */
+	pthread_mutex_unlock(&h->lock);
+	if (!busy)
+		follower_free(f);
+}
+
+static struct follower *follower_make(struct event_hub *h, const struct event_stream_request *q)
+{
+	struct follower *f = mem_zalloc(sizeof(*f) + q->filter.subject.len);
+
+	f->hub = h;
+	f->filter = q->filter;
+	if (q->filter.subject.len > 0)
+		memcpy(f->subject, q->filter.subject.data, q->filter.subject.len);
+	f->filter.subject.data = f->subject;
+	f->after = q->after;
+	f->who = q->who;
+	f->told_us = hub_now_us(h);
+	list_init(&f->hungry);
+	return f;
+}
+
+/* Its first bytes: how long to wait before coming back, and from where. */
+static void stream_greet(struct follower *f)
+{
+	struct buf   text;
+	struct arena arena;
+
+	arena_init(&arena);
+	buf_init(&text, &arena);
+	http_event_add(&text, &(struct http_event){.id = event_cursor_text(&arena, &f->after),
+	                                           .retry_ms = EVENT_STREAM_RETRY_MS});
+	http_stream_send(f->stream, buf_bytes(&text));
+	arena_release(&arena);
+}
+
+/* Behind, at first: the hub's thread finds out whether there is anything to replay. */
+static void stream_enter(struct event_hub *h, struct follower *f)
+{
+	struct bytes subject = f->filter.subject;
+
+	pthread_mutex_lock(&h->lock);
+	list_push_back(subject.len > 0 ? bucket_of(h, event_subject_hash(subject)) : &h->streams, &f->link);
+	h->stats.streams++;
+	h->stats.streams_behind++;
+	hub_awaken_locked(h, &f->after);
+	stream_queue_locked(h, f);
+	pthread_mutex_unlock(&h->lock);
+	hub_look(h);
+}
+
+static bool has_room(struct event_hub *h)
+{
+	return event_hub_stats(h).streams < EVENT_FOLLOWERS_MAX;
+}
+
+bool event_hub_stream(struct event_hub *h, struct http_request *r, const struct event_stream_request *q)
+{
+	struct follower           *f = follower_make(h, q);
+	struct http_stream_options options = {.buffer_bytes_max = EVENT_STREAM_BYTES,
+	                                      .heartbeat_ms = EVENT_STREAM_HEARTBEAT_MS,
+	                                      .headers = q->headers,
+	                                      .header_count = q->header_count,
+	                                      .arg = f,
+	                                      .ended = stream_ended,
+	                                      .drained = stream_drained};
+	bool                       opened = has_room(h) && http_stream_open(r, &options, &f->stream);
+
+	if (f->stream == NULL) {
+		follower_free(f);
+		return opened;
+	}
+	stream_greet(f);
+	stream_enter(h, f);
+	return true;
+}
