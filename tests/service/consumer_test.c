@@ -7,7 +7,7 @@ enum { SUBJECTS = 12 };
 
 static void open_with(struct scene *x, uint64_t seed, bool calm)
 {
-	scene_open(x, seed, calm);
+	scene_open_anywhere(x, seed, calm);
 	x->s.all.events.on = EVENT_ALL;
 	x->s.all.events.shards = 1;
 }
@@ -18,7 +18,7 @@ static enum err_code run_again(struct scene *x, struct act *act)
 {
 	act->base = (struct turn_request){.run = act_run_again};
 	act->x = x;
-	return store_run(&x->rough->base, &act->base, &x->s.f.err);
+	return store_run(x->store, &act->base, &x->s.f.err);
 }
 
 static enum err_code publish_round(struct act *act, struct err *err)
@@ -118,7 +118,7 @@ static enum err_code ack(struct scene *x, const char *member, const struct consu
 
 static struct consumer consumer_now(struct scene *x)
 {
-	struct store   *store = &x->rough->base;
+	struct store   *store = x->store;
 	struct context  ctx = {.services = &x->s.all, .arena = &x->s.f.arena};
 	struct consumer c;
 
@@ -459,7 +459,7 @@ static void share_among(uint64_t seed)
 	for (int round = 0; round < ROUNDS * 4; round++) {
 		if (round < ROUNDS)
 			publish(&x, 1);
-		rough_hold(x.rough);
+		rough_hold(scene_rough(&x));
 		for (int i = 0; i < MEMBERS; i++) {
 			workers[i] = (struct worker_act){.work = &work,
 			                                 .dies = round < ROUNDS && (round + i) % 5 == 0};

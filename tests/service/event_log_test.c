@@ -9,7 +9,7 @@ static const enum event_type types[TYPES] = {EVENT_USER_CREATED, EVENT_LOCK_SET,
 
 static void log_open(struct scene *x, uint32_t shards)
 {
-	scene_open(x, 1, true);
+	scene_open_anywhere(x, 1, true);
 	x->s.all.events.on = EVENT_ALL;
 	x->s.all.events.shards = shards;
 }
@@ -65,7 +65,7 @@ struct reader {
 
 static struct reader reader_open(struct scene *x)
 {
-	struct reader r = {.ctx = {.services = &x->s.all, .arena = &x->s.f.arena}, .store = &x->rough->base};
+	struct reader r = {.ctx = {.services = &x->s.all, .arena = &x->s.f.arena}, .store = x->store};
 
 	ctx_begin(&r.ctx, r.store->backend->read_begin(r.store, r.ctx.arena));
 	return r;

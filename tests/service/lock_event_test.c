@@ -599,7 +599,7 @@ static void assert_told(struct service *s)
 		                           locks[i].method);
 		struct item  row;
 		bool         there = row_find(s, locks[i].subject, sk, &row) &&
-		             lock_holds(&row, engine_now_us(s->f.engine));
+		             lock_holds(&row, clock_wall_us(&s->f.clock.base));
 
 		assert_int_equal(there, locks[i].holds);
 		holding += there;

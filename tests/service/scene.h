@@ -1,5 +1,6 @@
 /* Scene: acts on a rough store. An act is a function of a service's that reads, decides and commits; several may be
- * played together. */
+ * played together. A scene that is opened anywhere is at an endpoint if the suite runs on one; then a test that needs the rough store
+ * (scene_rough) ends as skipped. */
 #ifndef TESTS_SERVICE_SCENE_H
 #define TESTS_SERVICE_SCENE_H
 
@@ -10,25 +11,46 @@
 
 struct scene {
 	struct service s;
-	struct rough  *rough;
+	struct rough  *rough; /* NULL: at an endpoint */
+	struct store  *store; /* the one or the other */
 };
 
 static inline void scene_open_with(struct scene *x, const char *rules, uint64_t seed)
 {
 	service_open(&x->s, rules);
 	x->rough = rough_open(x->s.f.engine, seed);
+	x->store = &x->rough->base;
 }
 
 static inline void scene_open(struct scene *x, uint64_t seed, bool calm)
 {
-	service_open(&x->s, NULL);
-	x->rough = rough_open(x->s.f.engine, seed);
+	scene_open_with(x, NULL, seed);
 	x->rough->calm = calm;
+}
+
+static inline void scene_open_anywhere(struct scene *x, uint64_t seed, bool calm)
+{
+	const char *endpoint = getenv(ENDPOINT_VARIABLE);
+
+	if (endpoint == NULL || *endpoint == '\0') {
+		scene_open(x, seed, calm);
+		return;
+	}
+	service_open(&x->s, NULL);
+	x->rough = NULL;
+	x->store = x->s.f.store;
+}
+
+static inline struct rough *scene_rough(struct scene *x)
+{
+	if (x->rough == NULL)
+		x->s.f.leave(&x->s.f);
+	return x->rough;
 }
 
 static inline void scene_close(struct scene *x)
 {
-	rough_close(x->rough);
+	rough_close_if_open(x->rough);
 	service_close(&x->s);
 }
 
@@ -67,7 +89,7 @@ static inline enum err_code play(struct scene *x, enum err_code (*run)(struct ac
 {
 	struct act act = {.base = {.run = act_run}, .x = x, .run = run, .n = n};
 
-	return store_run(&x->rough->base, &act.base, &x->s.f.err);
+	return store_run(x->store, &act.base, &x->s.f.err);
 }
 
 static inline void act_done(struct turn_request *w)
@@ -78,7 +100,7 @@ static inline void act_done(struct turn_request *w)
 /* All at once, each as often as it takes. */
 static inline void play_together(struct scene *x, struct act *acts, int count)
 {
-	rough_hold(x->rough);
+	rough_hold(scene_rough(x));
 	for (int i = 0; i < count; i++) {
 		acts[i].base = (struct turn_request){.run = act_run_again, .done = act_done};
 		acts[i].x = x;
