@@ -423,7 +423,7 @@ void dynamodb_handle(struct api_loop *l, struct http_request *r)
 	if (l->api->parts.tables_elsewhere) {
 		err_set(&err, ERR_UNKNOWN_OPERATION,
 		        "this server keeps its tables at a DynamoDB endpoint; send requests for tables "
-		        "there");
+		        "there (the server's log names it when it starts)");
 		dynamodb_refuse(r, &err);
 		return;
 	}
