@@ -235,7 +235,11 @@ static void health_live(struct api_loop *l, struct http_request *r)
 
 static void health_ready(struct api_loop *l, struct http_request *r)
 {
-	if (l->api->parts.ready(l->api->parts.ready_ctx))
+	const struct api_parts *p = &l->api->parts;
+
+	if (p->degraded != NULL && p->degraded(p->ready_ctx) && p->ready(p->ready_ctx))
+		answer_text(r, 200, BYTES("degraded\n"));
+	else if (p->ready(p->ready_ctx))
 		answer_text(r, 200, BYTES("ready\n"));
 	else
 		answer_text(r, 503, BYTES("not ready\n"));

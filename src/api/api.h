@@ -40,6 +40,8 @@ struct api_parts {
 	struct bytes      region;     /* of ARNs and signatures */
 	struct bytes      host_names; /* besides loopback's, separated by commas (auth.h) */
 	struct clock     *clock;
+	bool (*degraded)(
+	        void *ctx); /* also for /readyz: tables do not answer, and it goes on without; NULL: never */
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	struct file_health (*identity_health)(void *ctx); /* of the identity file, if there is a verifier */
 	void           *ready_ctx;                        /* of both */

@@ -15,7 +15,11 @@ void metrics_handle(struct api_loop *l, struct http_request *r);
 /* The text itself. */
 void metrics_write(struct api *api, struct buf *out);
 
+/* Those of outages (metrics_outage.c). */
+void metrics_write_outage(struct buf *out, struct outage *o, bool degraded);
+
 /* Those of events (metrics_events.c): of readers, and of targets. */
+struct outage;
 struct target_post;
 void metrics_write_readers(struct buf *out, struct event_hub *hub);
 void metrics_write_targets(struct buf *out, const struct target_post *post);

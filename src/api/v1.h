@@ -31,6 +31,9 @@ enum {
 
 struct v1_call;
 
+struct spooled;
+struct attempt;
+
 struct v1_route {
 	enum http_method method; /* HTTP_OTHER: any */
 	const char      *path;   /* "/v1/subjects/{id}": a segment in braces is a parameter, in order; {*} at
@@ -103,6 +106,13 @@ struct v1_call {
 	struct idempotency once;     /* from run on: of a keyed request, its key is not empty */
 	struct kept_answer kept;     /* of a keyed request: the answer, this one's or the first one's */
 	bool               replayed; /* it was the first one's */
+
+	/* Of a route that goes on while tables do not answer (service/outage.h). Set by decode: whom it is about, NULL: it is refused then;
+	 * and, if it writes, what is recorded of it. Set by run: the answer refuses whoever it is about. */
+	const struct attempt *who;
+	void (*record)(struct v1_call *c, struct spooled *out);
+	bool denies;
+	bool changes_something; /* run did, whatever is kept with it */
 
 	/* The answer: 200 and no headers unless the route sets them. */
 	int                status;

@@ -5,6 +5,7 @@
 #include "json/base64.h"
 #include "service/lock_event.h"
 #include "service/idempotency.h"
+#include "service/outage.h"
 #include "service/reservation.h"
 #include "service/rules.h"
 
@@ -88,12 +89,26 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 	read_rule(c, f, a, journey, begins);
 }
 
+static void attempt_spool(struct v1_call *c, struct spooled *out)
+{
+	const struct attempts_call *a = c->request;
+
+	out->q = a->q;
+	out->q.users = a->r.account == NULL ? NULL : (struct bytes *)a->r.account->users;
+	out->journey = a->q.rule->journey;
+	out->type = a->q.rule->type;
+	out->outcome = a->outcome;
+	out->once.about = a->q.subjects[0];
+}
+
 enum err_code attempt_decode(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
 	struct fields         f;
 
 	c->request = a;
+	c->who = &a->q;
+	c->record = attempt_spool;
 	fields_init(&f, c->body, err);
 	read_attempt(c, &f, a, false);
 	if (a->outcome == OUTCOME_SUCCESS && a->q.remembers && a->q.rule != NULL && a->q.rule->remember_s > 0)
@@ -105,12 +120,16 @@ enum err_code attempt_decode(struct v1_call *c, struct err *err)
 	                        a->outcome == OUTCOME_SUCCESS ? &a->q.rule->clears : &a->q.rule->sets, err);
 }
 
+/* Known devices are not made during an outage: a token must not be told before its row is there. */
 enum err_code attempt_run(struct v1_call *c, struct err *err)
 {
 	struct attempts_call *a = c->request;
 
+	if (c->ctx.degraded)
+		a->q.making = NULL;
 	if (attempt_record(&c->ctx, &a->q, a->outcome, &a->r, err) != ERR_NONE)
 		return err->code;
+	c->denies = a->r.verdict.kind >= VERDICT_LOCKED && !a->r.counted;
 	c->has_secret = a->r.device.token.len > 0;
 	c->about = a->q.subjects[0];
 	return ERR_NONE;
@@ -216,6 +235,7 @@ void attempt_encode(struct v1_call *c, struct json_writer *w)
 		v1_enforce_verdict(c, &a->r.verdict, c->ctx.now_us);
 	json_begin_object(w);
 	write_standing(c, w, a);
+	v1_write_degraded(c, w);
 	json_end_object(w);
 }
 

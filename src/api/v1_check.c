@@ -105,6 +105,7 @@ enum err_code check_actions_decode(struct v1_call *c, struct err *err)
 	struct fields      f;
 
 	c->request = k;
+	c->who = &k->c.who;
 	k->c.who.rules = v1_rules(c);
 	fields_init(&f, c->body, err);
 	read_token(c, &f, k);
@@ -127,6 +128,7 @@ enum err_code check_actions_run(struct v1_call *c, struct err *err)
 	if (check_run(&c->ctx, &k->c, err) != ERR_NONE)
 		return err->code;
 	check_join(&k->c, &k->token.is.verdict, k->token.is.wait);
+	c->denies = k->c.verdict.kind >= VERDICT_LOCKED && k->c.limits == NULL && !k->token.given;
 	return ERR_NONE;
 }
 
@@ -206,5 +208,7 @@ void check_actions_encode(struct v1_call *c, struct json_writer *w)
 	if (k->token.given)
 		write_token(w, &k->token, c->ctx.now_us);
 	check_write(w, &k->c, c->ctx.now_us);
+	if (k->c.limits == NULL || !k->c.limits->degraded) /* else it is said */
+		v1_write_degraded(c, w);
 	json_end_object(w);
 }

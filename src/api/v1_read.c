@@ -431,6 +431,15 @@ void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t no
 	v1_write_verdict_wait(w, v, &wait, now_us);
 }
 
+void v1_write_degraded(const struct v1_call *c, struct json_writer *w)
+{
+	if (!c->ctx.degraded)
+		return;
+	json_member_bool(w, BYTES("degraded"), true);
+	json_member_text(w, BYTES("warning"),
+	                 BYTES("the tables do not answer: this was decided on what this server knew last"));
+}
+
 void v1_write_required(struct json_writer *w, const struct states_required *r)
 {
 	if (r->count > 0) {

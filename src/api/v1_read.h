@@ -89,6 +89,9 @@ void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds);
 /* "verdict", "reason", "until", "retry_after", "lock", as members. */
 void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
 
+/* If the call was decided on what was last known. */
+void v1_write_degraded(const struct v1_call *c, struct json_writer *w);
+
 /* The same for one of several verdicts, of which another may last longer. */
 void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
                            int64_t now_us);

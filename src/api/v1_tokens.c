@@ -8,7 +8,8 @@
 struct verify_call {
 	struct v1_token     token;
 	const struct rules *rules;
-	struct check       *check; /* NULL: no actions were asked about */
+	struct check       *check;  /* NULL: no actions were asked about */
+	struct attempt      nobody; /* whom it is about, until the token is judged */
 	bool                enforce;
 };
 
@@ -132,6 +133,7 @@ enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 	struct fields       f;
 
 	c->request = v;
+	c->who = &v->nobody;
 	v->rules = v1_rules(c);
 	fields_init(&f, c->body, err);
 	token = fields_get(&f, "token");
@@ -188,5 +190,6 @@ void token_verify_encode(struct v1_call *c, struct json_writer *w)
 	v1_write_required(w, &t->is.required);
 	if (v->check != NULL && t->outcome == TOKEN_VALID)
 		check_write(w, v->check, c->ctx.now_us);
+	v1_write_degraded(c, w);
 	json_end_object(w);
 }

@@ -105,6 +105,18 @@ static const struct option_spec options[] = {
          "with --engine dynamodb: how long all requests to the endpoint that one call makes may take "
          "together (default: 8000)",
          AT(o.endpoint_call_ms), 1, 600000},
+        {"--known-mb", OPTION_NUMBER, "N",
+         "with --engine dynamodb: memory for what was last read, which answers while the endpoint does not, "
+         "in MB (default: 64)",
+         AT(o.known_mb), 1, 1 << 20},
+        {"--spool-mb", OPTION_NUMBER, "N",
+         "with --engine dynamodb: attempts kept in the data directory until the endpoint answers again, in "
+         "MB (default: 64)",
+         AT(o.spool_mb), 1, 4096},
+        {"--denied-ms", OPTION_NUMBER, "N",
+         "with --engine dynamodb: how long a locked subject is refused without asking the endpoint again, in "
+         "ms (default: 1000)",
+         AT(o.denied_ms), 0, 60000},
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",

@@ -53,6 +53,7 @@ static void turn_take(struct pool *p, struct turn_request *turn, struct json_rea
 	struct remote_session s;
 
 	remote_session_init(&s, p->remote, json, turn->reads);
+	s.hurries = true;
 	s.deadline_us = clock_steady_us(p->remote->wire_clock) + p->remote->turn_us;
 	turn->too_heavy = false;
 	turn->rc = turn->run(turn, &s.base);

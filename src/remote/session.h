@@ -40,6 +40,7 @@ struct remote_session {
 	struct remote       *remote;
 	struct json_reader  *json;
 	bool                 own_json;    /* it is the session's to close */
+	bool                 hurries;     /* it is a turn's: */
 	int64_t              deadline_us; /* of all its calls, in steady time; 0: each has its own only */
 	struct transact_note note;
 };

@@ -143,7 +143,6 @@ enum err_code remote_table_create(struct table *t, struct arena *a, const struct
 	struct err             waiting;
 
 	*r = (struct table_description){0};
-	s->deadline_us = 0; /* remote.h (5) */
 	named.name = remote_name(s, a, q->name);
 	schemas_drop(s->remote, q->name);
 	client_create_table(ask_init(&ask, "CreateTable", a, false), &named);
@@ -165,7 +164,6 @@ enum err_code remote_table_remove(struct table *t, struct arena *a, struct bytes
 	struct err             end;
 
 	*r = (struct table_description){0};
-	s->deadline_us = 0; /* remote.h (5) */
 	schemas_drop(s->remote, name);
 	if (named_send(s, a, "DeleteTable", name, &answer, err) != ERR_NONE)
 		return err->code == ERR_NO_RESOURCE
@@ -302,7 +300,6 @@ enum err_code remote_table_alter(struct table *t, struct arena *a, const struct 
 	enum err_code          rc;
 
 	*r = (struct table_description){0};
-	s->deadline_us = 0; /* remote.h (5) */
 	for (uint32_t i = 1; i < q->count; i++)
 		if (kind != ALTER_TABLE || request_of(&q->changes[i]) != kind)
 			return err_set(

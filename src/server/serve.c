@@ -30,6 +30,7 @@
 #include "server/delivery.h"
 #include "server/event_trim.h"
 #include "server/lock_expiry.h"
+#include "server/merger.h"
 #include "server/endpoint.h"
 #include "server/identity.h"
 #include "server/jobs.h"
@@ -53,6 +54,7 @@ struct server {
 	struct store            *store;   /* its: what all else knows of it */
 	struct keyring          *keyring; /* NULL: no authentication */
 	struct server_services   services;
+	struct merger           *merger; /* NULL: tables are here */
 	struct verifier         *verifier;
 	struct identity         *identity;
 	struct code_sender      *codes;
@@ -87,6 +89,9 @@ struct serve_options serve_options_default(void)
 	                                 .workers = REMOTE_WORKERS_DEFAULT,
 	                                 .endpoint_attempt_ms = REMOTE_ATTEMPT_MS,
 	                                 .endpoint_call_ms = REMOTE_TURN_MS,
+	                                 .known_mb = OUTAGE_KNOWN_MB,
+	                                 .spool_mb = OUTAGE_SPOOL_MB,
+	                                 .denied_ms = OUTAGE_DENIED_MS,
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
@@ -249,11 +254,19 @@ static void on_failure(void *ctx)
 	pthread_kill(s->main_thread, SIGTERM);
 }
 
+/* The endpoint does not answer, and attempts are recorded here. */
+static bool is_degraded(void *ctx)
+{
+	struct server *s = ctx;
+
+	return s->merger != NULL && !s->store->backend->ready(s->store) && merger_ready(s->merger);
+}
+
 static bool is_ready(void *ctx)
 {
 	struct server *s = ctx;
 
-	return !atomic_load(&s->stopping) && s->store->backend->ready(s->store);
+	return !atomic_load(&s->stopping) && (s->store->backend->ready(s->store) || is_degraded(ctx));
 }
 
 static struct file_health identity_is(void *ctx)
@@ -410,6 +423,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                                     bytes_of(options->host_names == NULL ? "" : options->host_names),
 	                             .clock = s->clock,
 	                             .ready = is_ready,
+	                             .degraded = is_degraded,
 	                             .identity_health = identity_is,
 	                             .ready_ctx = s,
 	                             .seed = seed,
@@ -476,6 +490,18 @@ static enum err_code open_delivery(struct server *s, const struct serve_options 
 	return delivery_open(&s->delivery, &delivery, err);
 }
 
+static enum err_code open_merger(struct server *s, const struct serve_options *options, struct err *err)
+{
+	struct merger_options merger = {.services = &s->services.all,
+	                                .store = s->store,
+	                                .data = options->data,
+	                                .known_bytes_max = (size_t)options->known_mb << 20,
+	                                .spool_bytes_max = (size_t)options->spool_mb << 20,
+	                                .denied_us = (int64_t)options->denied_ms * 1000};
+
+	return s->endpoint == NULL ? ERR_NONE : merger_open(&s->merger, &merger, err);
+}
+
 static enum err_code open_events(struct server *s, struct err *err)
 {
 	return event_hub_open(&s->events,
@@ -538,6 +564,7 @@ static void close_all(struct server *s)
 	identity_close(s->identity);
 	code_sender_close(s->codes);
 	verifier_close(s->verifier);
+	merger_close(s->merger); /* after everything that calls services */
 	services_close(&s->services);
 	if (s->keyring != NULL)
 		keyring_close(s->keyring);
@@ -558,9 +585,9 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
-	    open_events(s, err) != ERR_NONE || open_delivery(s, options, err) != ERR_NONE ||
-	    open_identity(s, options, err) != ERR_NONE || open_providers(s, err) != ERR_NONE ||
-	    open_jobs(s, err) != ERR_NONE ||
+	    open_merger(s, options, err) != ERR_NONE || open_events(s, err) != ERR_NONE ||
+	    open_delivery(s, options, err) != ERR_NONE || open_identity(s, options, err) != ERR_NONE ||
+	    open_providers(s, err) != ERR_NONE || open_jobs(s, err) != ERR_NONE ||
 	    lock_expiry_open(&s->expiry, &s->services.all, s->store, err) != ERR_NONE ||
 	    event_trim_open(&s->trimmer, &s->services.all, s->store, err) != ERR_NONE ||
 	    (s->endpoint != NULL &&

@@ -3,6 +3,7 @@
  * beforehand, take a query. */
 #include "service/assess.h"
 
+#include "service/outage.h"
 #include "service/row.h"
 #include "service/reservation.h"
 #include "service/lock.h"
@@ -446,5 +447,6 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		full_judge(&l, &out->counters[i]);
+	outage_judge(ctx, q->rule->fails_closed, &out->verdict);
 	return ERR_NONE;
 }

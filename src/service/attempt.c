@@ -77,6 +77,12 @@ static bool is_of_source(const struct counter *c)
 	return c->scope == SCOPE_PAIR || c->scope == SCOPE_SOURCE;
 }
 
+/* Of an attempt that is recorded late: has somebody counted since? */
+static bool is_newer(const struct recording *r, const struct item *row)
+{
+	return r->ctx->late && row_i64(row, "last_updated", 0) > r->ctx->now_s;
+}
+
 /* A count's life runs from its first failure, or anew from each. */
 static int64_t count_ends(const struct recording *r, const struct counter *c)
 {
@@ -85,6 +91,8 @@ static int64_t count_ends(const struct recording *r, const struct counter *c)
 
 	if (is_of_source(c) && rule->source_life_s > 0)
 		return old_s == 0 ? r->ctx->now_s + rule->source_life_s : old_s;
+	if (old_s > 0 && is_newer(r, &c->own->item))
+		return old_s;
 	return old_s == 0 || rule->renewed ? r->ctx->now_s + rule->life_s : old_s;
 }
 
@@ -117,7 +125,8 @@ static void count_put(struct recording *r, struct counter *c)
 	c->ends_s = first_ends(c, ends_s);
 	row_set_i64(&row, "count", (c->own == NULL ? 0 : c->own->count) + 1);
 	row_set_i64(&row, "ttl", ends_s);
-	row_set_i64(&row, "last_updated", r->ctx->now_s);
+	if (c->own == NULL || !is_newer(r, &c->own->item))
+		row_set_i64(&row, "last_updated", r->ctx->now_s);
 	row_set_text(&row, "history", history_with(r, c->own == NULL ? NULL : &c->own->item));
 	if (r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
 		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
@@ -134,6 +143,8 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 		/* What does not fit stays until it expires: better than to refuse the call. */
 		if (changes_room(&r->ctx->changes) <= CHANGES_SPARE)
 			return;
+		if (r->outcome == OUTCOME_SUCCESS && is_newer(r, &row->item))
+			continue; /* it clears what was before it */
 		if (!each || bytes_equal(row->sk, c->sk))
 			ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, row->pk, row->sk));
 	}
@@ -198,6 +209,19 @@ static enum err_code lock_set(struct recording *r, const struct counter *c, stru
 	return ERR_NONE;
 }
 
+/* A lock that is set late takes the place of all that was counted, also since: it ends as if the last of it had set it. */
+static void time_catch_up(struct recording *r, const struct counter *c)
+{
+	for (uint32_t i = 0; i < c->row_count; i++) {
+		int64_t last_s = row_i64(&c->rows[i].item, "last_updated", 0);
+
+		if (!is_newer(r, &c->rows[i].item))
+			continue;
+		r->ctx->now_s = last_s;
+		r->ctx->now_us = last_s * 1000000;
+	}
+}
+
 /* Whoever was counted together is locked together: under its other ids a subject would go on with a fresh
  * count. */
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
@@ -206,6 +230,7 @@ static enum err_code locks_set(struct recording *r, const struct counter *c, boo
 	struct lock_shape  shape = counter_lock_shape(c, rule, each);
 	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->subject_count;
 
+	time_catch_up(r, c);
 	for (uint32_t i = 0; i < rule->sets.count; i++)
 		for (uint32_t j = 0; j < subjects; j++)
 			if (lock_set(r, c, c->scope == SCOPE_SOURCE ? c->pk : r->q->subjects[j],

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "service/event.h"
+#include "service/last_known.h"
 #include "service/read_set.h"
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables)
@@ -301,6 +302,8 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 	if (!fits(c->list, c->count))
 		return too_large(err);
 	rc = nothing ? ERR_NONE : commit_once(c, t, err);
+	if (rc == ERR_NONE && c->known != NULL)
+		known_wrote(c->known, c->tables, c->list, c->count, t->now_us);
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
 	if (c->count == 0) /* nothing was found where there is no table, and still is not */

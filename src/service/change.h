@@ -34,6 +34,7 @@ enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 
 struct event_pending;
 struct event_policy;
+struct known;
 struct looked;
 struct row_read;
 struct partition_read;
@@ -54,6 +55,7 @@ struct changes {
 	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;
+	struct known              *known; /* is told what was committed; NULL: nobody is */
 	int64_t due_s; /* the first lock that it sets ends then; 0: it sets none that ends */
 
 	/* What was read, unless the table is alone. */

@@ -3,7 +3,14 @@
 
 #include <assert.h>
 
+#include "service/outage.h"
 #include "service/row.h"
+
+/* What tables elsewhere say is remembered, for the time when they say nothing. A merge looks back, and learns nothing. */
+static bool learns(const struct context *ctx)
+{
+	return ctx->services->outage != NULL && ctx->table->backend->out != NULL && !ctx->late;
+}
 
 void ctx_begin(struct context *ctx, struct table *t)
 {
@@ -12,6 +19,8 @@ void ctx_begin(struct context *ctx, struct table *t)
 	ctx->now_s = t->now_us / 1000000;
 	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
 	ctx->changes.random = ctx->services->random;
+	if (learns(ctx))
+		ctx->changes.known = ctx->services->outage->known;
 }
 
 static struct bytes name_of(const struct context *ctx, enum service_table which)
@@ -44,6 +53,8 @@ static void looked_answer(struct context *ctx, enum service_table which, const s
 	out->found = r->found && (*ttl == '\0' || !row_expired(&r->item, ttl, ctx->now_us));
 	if (out->found)
 		out->item = r->item;
+	if (learns(ctx))
+		known_learn(ctx->services->outage->known, which, out, ctx->now_us);
 	if (!out->loose)
 		ctx_rests_on(ctx, which, out);
 }
@@ -262,6 +273,14 @@ enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct
 	return read_failed(ctx, which, rc, err);
 }
 
+/* All rows of a prefix, and all of each. */
+static bool is_whole(const struct table_query *q)
+{
+	return q->key != NULL && q->index.len == 0 && q->filter == NULL && q->projection == NULL &&
+	       q->start == NULL && !q->count_only &&
+	       (q->key->range_kind == RANGE_NONE || q->key->range_kind == RANGE_PREFIX);
+}
+
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,
                         struct err *err)
 {
@@ -269,6 +288,8 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 		return err->code;
 	if (ctx_query_in(ctx, TABLE_AUTH_STATE, q, r, err) != ERR_NONE)
 		return err->code;
+	if (learns(ctx) && is_whole(q))
+		known_learn_rows(ctx->services->outage->known, TABLE_AUTH_STATE, q->key, r, ctx->now_us);
 	if (q->key != NULL && q->key->range_kind == RANGE_NONE)
 		version_hide(r);
 	return ERR_NONE;

@@ -27,6 +27,11 @@ struct context {
 	struct changes changes; /* what is to be written */
 	int64_t        now_us;  /* the table's; before that: when the call came, by the store's clock */
 	int64_t        now_s;   /* the table's, in whole seconds */
+
+	/* Tables that do not answer (outage.h). */
+	bool    degraded; /* decided on what was last known: nothing is published */
+	bool    late;     /* it happened before now: what others changed since stands */
+	int64_t late_s;   /* … so long before */
 };
 
 /* On this table, and with no changes yet; again if it is decided anew. */

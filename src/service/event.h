@@ -40,7 +40,8 @@ uint32_t event_shards(const struct services *services);
 /* Is the type switched on? Ask before you put its data together. (4) */
 static inline bool ctx_publishes(const struct context *ctx, enum event_type type)
 {
-	return (atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) >> type & 1) != 0;
+	return !ctx->degraded &&
+	       (atomic_load_explicit(&ctx->services->events.on, memory_order_relaxed) >> type & 1) != 0;
 }
 
 /* May events of this type carry addresses and sources? */

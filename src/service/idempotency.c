@@ -52,7 +52,7 @@ void idempotency_keep(struct context *ctx, const struct idempotency *i, int stat
 	row_set_i64(&r, "status", status);
 	if (i->about.len > 0)
 		row_set_text(&r, "about", idempotency_about(ctx, i->about));
-	row_set_i64(&r, "ttl", ctx->now_s + IDEMPOTENCY_LIFE_S);
+	row_set_i64(&r, "ttl", ctx->now_s + (i->life_s > 0 ? i->life_s : IDEMPOTENCY_LIFE_S));
 	changes_keep(&ctx->changes, ctx->services->tables.names[TABLE_IDEMPOTENCY], row_item(&r),
 	             row_absent(ctx->arena, "PK", "ttl", ctx->now_us));
 }

@@ -15,6 +15,7 @@ struct idempotency {
 	struct bytes key;                  /* a keyed hash of what was sent; empty: the request has none */
 	struct bytes caller;               /* whose key it is: two callers may choose the same */
 	uint8_t      digest[SHA256_BYTES]; /* of method, path and body, keyed */
+	int64_t      life_s;               /* how long the answer is kept; 0: IDEMPOTENCY_LIFE_S */
 	struct bytes
 	        about; /* the subject of the answer, if there is one: its row is found when that is erased */
 };

@@ -86,7 +86,8 @@ struct rule {
 	struct bytes           *notifications; /* known notification types; none: any */
 	uint32_t                notification_count;
 	bool                    shadow;
-	struct rule_tally      *tally; /* for metrics; shared by the rules of a type */
+	bool                    fails_closed; /* without tables, a subject that is not known is refused */
+	struct rule_tally      *tally;        /* for metrics; shared by the rules of a type */
 };
 
 struct journey {
@@ -122,8 +123,9 @@ struct rules {
 	uint32_t           lock_count;
 	struct reset      *resets;
 	uint32_t           reset_count;
-	struct network    *allowed, *denied; /* sources that are not counted; that may do nothing */
-	uint32_t           allowed_count, denied_count;
+	bool fails_closed; /* what rules say unless they say otherwise, and what tokens are judged by */
+	struct network *allowed, *denied; /* sources that are not counted; that may do nothing */
+	uint32_t        allowed_count, denied_count;
 };
 
 /* The rule for an attempt with that method type (or empty): the one for the method, or the one for any. */

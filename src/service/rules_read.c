@@ -275,6 +275,8 @@ static bool classifier_type_taken(struct bytes name)
 	return false;
 }
 
+static const char *const failure_names[] = {"open", "closed", NULL};
+
 static void rule_read(struct reader *r, const struct fields *parent, struct bytes journey,
                       const struct json *member)
 {
@@ -303,6 +305,7 @@ static void rule_read(struct reader *r, const struct fields *parent, struct byte
 	rule->lapse_s = fields_i64_or(&f, "lapse", 1, LAPSE_MAX_S, 30);
 	rule->renewed = fields_bool_or(&f, "renewed", false);
 	rule->shadow = fields_bool_or(&f, "shadow", false);
+	rule->fails_closed = fields_choice(&f, "on_failure", failure_names, r->rules->fails_closed) == 1;
 	rule->notifications = names_read(r, &f, "notification_types", &rule->notification_count);
 	rule_read_ends(r, rule, &f);
 	fields_end(&f);
@@ -436,6 +439,7 @@ enum err_code rules_parse(const struct json *tree, struct document **out, struct
 	struct fields f;
 
 	fields_init(&f, tree, err);
+	rules->fails_closed = fields_choice(&f, "on_failure", failure_names, 1) == 1;
 	kinds_read(&r, &f);
 	journeys_read(&r, &f);
 	resets_read(&r, &f);

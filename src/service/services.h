@@ -14,6 +14,7 @@ struct event_numbers;
 struct job_counts;
 struct job_kind;
 struct limits;
+struct outage;
 struct policy_store;
 struct provider_calls;
 struct push_numbers;
@@ -104,6 +105,7 @@ struct services {
 	struct push_settings push;
 	struct push_post     push_post;
 	_Atomic int64_t      push_queue_max; /* messages that may wait; 0: PUSH_QUEUE_MAX */
+	struct outage       *outage;         /* what to do while tables do not answer; NULL: they are here */
 	void (*random)(void *out, size_t len);
 };
 

@@ -2,6 +2,7 @@
 #include "service/token_judge.h"
 
 #include "service/lock.h"
+#include "service/outage.h"
 #include "service/row.h"
 
 struct bytes token_subject(struct context *ctx, struct bytes subject, struct bytes *email)
@@ -142,6 +143,7 @@ enum err_code token_judge(struct context *ctx, const struct token_facts *t, cons
 		return err->code;
 	if (subject.len > 0 && standing_judge(ctx, subject, rules, out, err) != ERR_NONE)
 		return err->code;
+	outage_judge(ctx, rules->fails_closed, &out->verdict);
 	out->wait = verdict_wait_all(&out->verdict, ctx->now_us);
 	return ERR_NONE;
 }
@@ -157,6 +159,7 @@ enum err_code token_judge_actions(struct context *ctx, const struct token_facts 
 	if (check_run(ctx, check, err) != ERR_NONE)
 		return err->code;
 	out->required = check->required;
+	outage_judge(ctx, check->who.rules->fails_closed, &out->verdict);
 	check_join(check, &out->verdict, verdict_wait_all(&out->verdict, ctx->now_us));
 	out->verdict = check->verdict;
 	out->wait = check->wait;

@@ -265,7 +265,8 @@ TEST(rules, a_fault_is_named_by_its_field_and_its_line)
 	        {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
 	         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
 	        {"journeys: {}\nrules: {}\n", "rules",
-	         "line 2: rules: unknown field; expected one of: locks, journeys, resets, allow_sources, "
+	         "line 2: rules: unknown field; expected one of: on_failure, locks, journeys, resets, "
+	         "allow_sources, "
 	         "deny_sources"},
 	        {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
 	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `clears` names SIGN_IN/OTHER, which is not a "

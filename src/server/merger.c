@@ -1,0 +1,242 @@
+/* Merger: see merger.h. */
+#include "server/merger.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/worker.h"
+#include "server/own_call.h"
+
+enum {
+	LOOK_US = 200 * 1000, /* how often a lane looks for work */
+	SKIPS_MAX = 24,       /* rounds that a lane passes over after failures: 5 s */
+	PROGRESS = 1000,      /* records between two lines of the log */
+	MERGE_COST_BYTES = 4096,
+};
+
+struct lane {
+	struct merger *m;
+	uint32_t       number;
+	struct worker  worker;
+	unsigned       skips, skipped; /* its own thread */
+};
+
+struct merger {
+	struct merger_options options;
+	struct outage         outage;
+	struct lane           lanes[MERGER_LANES];
+	_Atomic uint64_t      merging; /* since it was last told of */
+};
+
+/* ---- one record ---- */
+
+struct merging {
+	struct own_call  call; /* first */
+	struct spooled   s;
+	struct rules    *rules;
+	enum spooled_end end;
+};
+
+static enum err_code decide(struct own_call *c, struct err *err)
+{
+	struct merging *x = (struct merging *)c;
+
+	return outage_merge(&c->ctx, &x->s, x->rules, &x->end, err);
+}
+
+/* One that cannot be read was whole when it was written: it is kept, and said. */
+static enum err_code merge(struct merger *m, uint64_t number, struct bytes record, struct err *err)
+{
+	struct merging x;
+	enum err_code  rc;
+
+	own_call_init(&x.call, m->options.services, m->options.store);
+	rc = spooled_decode(&x.call.arena, record, &x.s, err);
+	if (rc == ERR_NONE) {
+		x.call.ctx.trace = x.s.trace;
+		x.rules = document_acquire(&m->options.services->rules);
+		rc = own_call_run(&x.call, decide, MERGE_COST_BYTES, err);
+		document_release(&x.rules->base);
+	}
+	if (rc == ERR_NONE)
+		outage_merged(&m->outage, number, &x.s, x.end);
+	own_call_release(&x.call);
+	return rc;
+}
+
+/* ---- a lane ---- */
+
+static bool is_out(struct merger *m)
+{
+	struct store *store = m->options.store;
+	struct arena  a;
+	struct table *t;
+	bool          out;
+
+	arena_init(&a);
+	t = store->backend->read_begin(store, &a);
+	out = t->backend->out != NULL && t->backend->out(t);
+	store->backend->read_end(store, t);
+	arena_release(&a);
+	return out;
+}
+
+static void progress(struct merger *m, bool all)
+{
+	uint64_t count = all ? atomic_exchange(&m->merging, 0) : atomic_fetch_add(&m->merging, 1) + 1;
+
+	if (all && count > 0)
+		log_info("all attempts that were recorded during the outage are merged: %llu",
+		         (unsigned long long)count);
+	else if (!all && count % PROGRESS == 0)
+		log_info("%llu attempts of the outage are merged, %u wait", (unsigned long long)count,
+		         spool_read(m->outage.spool).records);
+}
+
+static void failed(struct lane *l, const struct err *err)
+{
+	l->skips = l->skips * 2 + 1 < SKIPS_MAX ? l->skips * 2 + 1 : SKIPS_MAX;
+	l->skipped = 0;
+	if (l->skips == 1)
+		log_warn("an attempt that was recorded during an outage could not be merged yet: %s",
+		         err->text);
+}
+
+static void lane_merge(struct lane *l)
+{
+	struct merger *m = l->m;
+	struct spool  *spool = m->outage.spool;
+	struct bytes   record;
+	struct arena   a;
+	struct err     err;
+	uint64_t       number;
+	bool           any = false;
+
+	arena_init(&a);
+	while (worker_goes_on(&l->worker) &&
+	       (number = spool_next(spool, l->number, MERGER_LANES, &a, &record)) > 0) {
+		if (merge(m, number, record, &err) != ERR_NONE) {
+			failed(l, &err);
+			break;
+		}
+		l->skips = 0;
+		any = true;
+		progress(m, false);
+		arena_reset(&a);
+	}
+	arena_release(&a);
+	if (any && spool_trim(spool, &err) != ERR_NONE)
+		log_error("%s", err.text);
+	if (any && spool_read(spool).records == 0)
+		progress(m, true);
+}
+
+/* Any request will do. */
+static void probe(struct merger *m)
+{
+	struct own_call c;
+	struct looked   row;
+	struct err      err;
+
+	own_call_init(&c, m->options.services, m->options.store);
+	own_call_read(&c);
+	c.ctx.late = true; /* nothing is learned from it */
+	ctx_look(&c.ctx, BYTES("#PROBE"), BYTES("#PROBE"), &row, &err);
+	own_call_read_end(&c);
+	own_call_release(&c);
+}
+
+static void look(struct worker *w, void *ctx)
+{
+	struct lane   *l = ctx;
+	struct merger *m = l->m;
+	struct store  *store = m->options.store;
+
+	(void)w;
+	if (is_out(m) || l->skipped++ < l->skips)
+		return;
+	l->skipped = 0;
+	if (l->number == 0 && !store->backend->ready(store))
+		probe(m);
+	if (store->backend->ready(store))
+		lane_merge(l);
+}
+
+/* ---- life ---- */
+
+bool merger_ready(struct merger *m)
+{
+	return !spool_is_full(m->outage.spool, SPOOL_RECORD_BYTES_MAX);
+}
+
+static enum err_code outage_open(struct outage *o, const struct merger_options *options, struct err *err)
+{
+	struct known_options known = {.bytes_max = options->known_bytes_max, .denied_us = options->denied_us};
+	struct spool_options spool = {.dir = options->data,
+	                              .bytes_max = options->spool_bytes_max,
+	                              .records_max = OUTAGE_SPOOL_RECORDS};
+
+	if (getrandom(&known.seed, sizeof(known.seed), 0) != (ssize_t)sizeof(known.seed))
+		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
+	pthread_mutex_init(&o->turn, NULL);
+	o->known = known_open(&known);
+	if (spool_open(&o->spool, &spool, err) != ERR_NONE)
+		return err->code;
+	outage_recall(o);
+	return ERR_NONE;
+}
+
+static void outage_close(struct outage *o)
+{
+	if (o->spool != NULL)
+		spool_close(o->spool);
+	if (o->known != NULL)
+		known_close(o->known);
+	pthread_mutex_destroy(&o->turn);
+}
+
+static enum err_code lanes_start(struct merger *m, struct err *err)
+{
+	for (uint32_t i = 0; i < MERGER_LANES; i++)
+		if (worker_start(&m->lanes[i].worker, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+enum err_code merger_open(struct merger **out, const struct merger_options *options, struct err *err)
+{
+	struct merger *m = mem_zalloc(sizeof(*m));
+
+	*out = m;
+	m->options = *options;
+	for (uint32_t i = 0; i < MERGER_LANES; i++) {
+		m->lanes[i].m = m;
+		m->lanes[i].number = i;
+		worker_init(&m->lanes[i].worker, &(struct worker_options){.name = "merger",
+		                                                          .round = look,
+		                                                          .ctx = &m->lanes[i],
+		                                                          .period_us = LOOK_US});
+	}
+	if (outage_open(&m->outage, options, err) != ERR_NONE)
+		return err->code;
+	options->services->outage = &m->outage;
+	if (spool_read(m->outage.spool).records > 0)
+		log_info("%u attempts that were recorded during an outage wait to be merged",
+		         spool_read(m->outage.spool).records);
+	return lanes_start(m, err);
+}
+
+void merger_close(struct merger *m)
+{
+	if (m == NULL)
+		return;
+	for (uint32_t i = 0; i < MERGER_LANES; i++) {
+		worker_join(&m->lanes[i].worker);
+		worker_release(&m->lanes[i].worker);
+	}
+	m->options.services->outage = NULL;
+	outage_close(&m->outage);
+	free(m);
+}

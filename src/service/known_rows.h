@@ -1,0 +1,34 @@
+/* Known rows: what known_table.c asks of the memory in last_known.c. Internal to both. */
+#ifndef SERVICE_KNOWN_ROWS_H
+#define SERVICE_KNOWN_ROWS_H
+
+#include "service/last_known.h"
+
+struct known_write {
+	enum service_table which;
+	struct bytes       pk, sk;
+	const struct item *item;   /* NULL: it is absent */
+	bool               prefix; /* not a row: sk is a prefix of which all rows were put */
+	bool               ours;   /* decided here: put also if the partition is pinned */
+	int64_t            now_us;
+};
+
+/* Is anything known of that table at all? */
+bool known_keeps(enum service_table which);
+
+void known_put(struct known *k, const struct known_write *w);
+
+struct known_ask {
+	enum service_table which;
+	struct bytes       pk, sk; /* of known_rows: the prefix */
+	int64_t            since_us;
+	struct arena      *arena;
+};
+
+/* False: nothing is known of it, and *found is false. */
+bool known_get(struct known *k, const struct known_ask *q, bool *found, struct item *out);
+
+/* False: not all of them are known. In no order. */
+bool known_rows(struct known *k, const struct known_ask *q, struct table_query_result *out);
+
+#endif

@@ -1,0 +1,91 @@
+/* Last known: what was last read or written of a few tables that are elsewhere, and a table that answers from it. While the endpoint
+ * does not answer, services decide on that table as they do on any: a lock that was known still locks, a state that blocks still
+ * blocks, a count goes on where it was. It also answers for subjects that were refused a moment ago (known_denied), so that an
+ * attack on a locked subject costs its reads once.
+ *
+ *   context.h reads, change.h commits -> known_learn …           a session of known_begin reads, and writes back
+ *
+ * What always holds
+ * (1) Memory is bounded by bytes; partitions that nobody asked about for longest are forgotten first, except those that are pinned.
+ *     A partition keeps KNOWN_ROWS_MAX rows.
+ * (2) That a row is absent is knowledge too. A row of which nothing is known is absent to a session, which then says so: `unknown`.
+ * (3) What is learned of a pinned partition is not taken: it lacks what waits to be merged (outage.h).
+ * (4) Nothing older than the session's `since_us` is known to it.
+ *
+ * Any thread; sessions belong to one each. */
+#ifndef SERVICE_LAST_KNOWN_H
+#define SERVICE_LAST_KNOWN_H
+
+#include "base/hash.h"
+#include "service/row.h"
+#include "table/table.h"
+
+enum {
+	KNOWN_SHARDS = 16,
+	KNOWN_ROWS_MAX = 128,            /* of one partition, with the prefixes that were asked for */
+	KNOWN_ROW_BYTES_MAX = 16 * 1024, /* a larger one is not remembered */
+	KNOWN_BYTES_MIN = 1 << 20,
+};
+
+struct known;
+
+struct known_options {
+	size_t          bytes_max;
+	int64_t         denied_us; /* how long a refusal is remembered; 0: not at all */
+	struct hash_key seed;      /* random */
+};
+
+struct known *known_open(const struct known_options *options);
+void          known_close(struct known *k);
+
+/* ---- learning ---- */
+
+/* item NULL: there is no such row. sk.data NULL: the table has no sort key. */
+void known_learn(struct known *k, enum service_table which, const struct looked *row, int64_t now_us);
+
+/* All rows of a partition whose sort keys begin like that. */
+void known_learn_rows(struct known *k, enum service_table which, const struct expr_key_condition *key,
+                      const struct table_query_result *rows, int64_t now_us);
+
+/* This was committed at the endpoint. */
+void known_wrote(struct known *k, const struct service_tables *tables, const struct table_write *list,
+                 uint32_t count, int64_t now_us);
+
+/* ---- subjects ---- */
+
+/* (3), as often as it is unpinned. */
+void known_pin(struct known *k, struct bytes subject);
+void known_unpin(struct known *k, struct bytes subject);
+bool known_is_pinned(struct known *k, struct bytes subject);
+
+/* It was refused now; was it, less than denied_us ago? */
+void known_deny(struct known *k, struct bytes subject, int64_t now_us);
+bool known_denied(struct known *k, struct bytes subject, int64_t now_us);
+
+/* ---- sessions ---- */
+
+struct known_session {
+	struct table                 base; /* first */
+	struct known                *known;
+	const struct service_tables *tables;
+	int64_t                      since_us; /* (4) */
+	struct bytes                 source;   /* a partition that may be unknown */
+	bool                         unknown;  /* a row was asked for of which nothing is known */
+};
+
+/* A session that is alone. Its writes are remembered as if they had been read. */
+void known_begin(struct known_session *s, struct known *k, const struct service_tables *tables,
+                 int64_t now_us);
+
+/* Of a table: is it such a session, and did it lack something? */
+bool known_lacked(const struct table *t);
+
+struct known_numbers {
+	uint64_t partitions, forgotten;
+	size_t   bytes;
+};
+
+struct known_numbers known_read(struct known *k);
+int64_t              known_denied_us(const struct known *k);
+
+#endif

@@ -1,0 +1,275 @@
+/* Outage: see outage.h. */
+#include "service/outage.h"
+
+#include <stdio.h>
+
+#include "item/codec.h"
+#include "service/rules.h"
+
+bool outage_holds(struct outage *o, const struct attempt *who)
+{
+	for (uint32_t i = 0; i < who->subject_count; i++)
+		if (known_is_pinned(o->known, who->subjects[i]))
+			return true;
+	return false;
+}
+
+/* What is known to stand against it counts for more. */
+void outage_judge(const struct context *ctx, bool closed, struct verdict *v)
+{
+	struct verdict refused = {
+	        .kind = VERDICT_BLOCKED, .reason = "outage", .until_s = ctx->now_s + OUTAGE_RETRY_S};
+
+	if (closed && v->kind <= VERDICT_CHALLENGE && known_lacked(ctx->table))
+		verdict_add(v, &refused);
+}
+
+/* ---- records: an item, as tables have them ---- */
+
+struct text_field {
+	const char *name;
+	size_t      at; /* of a struct bytes */
+};
+
+#define FIELD(name, member)                                                                                  \
+	{                                                                                                    \
+		name, offsetof(struct spooled, member)                                                       \
+	}
+
+static const struct text_field text_fields[] = {
+        FIELD("journey", journey),
+        FIELD("type", type),
+        FIELD("method_id", q.method_id),
+        FIELD("method_type", q.method_type),
+        FIELD("notification_type", q.notification_type),
+        FIELD("source", q.source),
+        FIELD("device", q.device),
+        FIELD("device_id", q.device_id),
+        FIELD("key", once.key),
+        FIELD("caller", once.caller),
+        FIELD("body", body),
+        FIELD("trace", trace),
+};
+
+struct flag_field {
+	const char *name;
+	size_t      at; /* of a bool */
+};
+
+static const struct flag_field flag_fields[] = {
+        FIELD("source_allowed", q.source_allowed),
+        FIELD("source_denied", q.source_denied),
+        FIELD("challenge_passed", q.challenge_passed),
+        FIELD("token_sent", q.token_sent),
+};
+
+enum {
+	TEXTS = sizeof(text_fields) / sizeof(text_fields[0]),
+	FLAGS = sizeof(flag_fields) / sizeof(flag_fields[0])
+};
+
+static void subject_name(char out[16], const char *what, uint32_t i)
+{
+	snprintf(out, 16, "%s%u", what, i);
+}
+
+/* Addresses stay out: the user that one belongs to was looked up, or is not known. */
+static void subjects_put(struct row *row, const struct spooled *s, struct arena *a)
+{
+	for (uint32_t i = 0; i < s->q.subject_count; i++) {
+		char *name = arena_alloc(a, 16);
+
+		subject_name(name, "subject", i);
+		row_set_text(row, name, s->q.subjects[i]);
+		if (s->q.users == NULL || s->q.users[i].len == 0)
+			continue;
+		name = arena_alloc(a, 16);
+		subject_name(name, "user", i);
+		row_set_text(row, name, s->q.users[i]);
+	}
+}
+
+void spooled_encode(struct buf *out, const struct spooled *s)
+{
+	struct arena a;
+	struct row   row;
+	struct item  item;
+	char         digest[SHA256_HEX_CHARS];
+
+	arena_init(&a);
+	row_init(&row, &a);
+	for (size_t i = 0; i < TEXTS; i++) {
+		const struct bytes *text = (const void *)((const char *)s + text_fields[i].at);
+
+		if (text->len > 0)
+			row_set_text(&row, text_fields[i].name, *text);
+	}
+	for (size_t i = 0; i < FLAGS; i++)
+		if (*((const bool *)((const char *)s + flag_fields[i].at)))
+			row_set_i64(&row, flag_fields[i].name, 1);
+	subjects_put(&row, s, &a);
+	hex_write((struct bytes){(const char *)s->once.digest, SHA256_BYTES}, digest);
+	row_set_text(&row, "digest", (struct bytes){digest, sizeof(digest)});
+	row_set_i64(&row, "outcome", s->outcome);
+	row_set_i64(&row, "at", s->at_us);
+	row_set_i64(&row, "status", s->status);
+	item = row_item(&row);
+	item_encode(out, &item);
+	arena_release(&a);
+}
+
+static bool subjects_read(struct arena *a, const struct item *item, struct spooled *out)
+{
+	char name[16];
+
+	out->q.users = arena_zalloc(a, SUBJECTS_MAX * sizeof(*out->q.users));
+	for (uint32_t i = 0; i < SUBJECTS_MAX; i++) {
+		subject_name(name, "subject", i);
+		out->q.subjects[i] = row_text(item, name);
+		if (out->q.subjects[i].len == 0)
+			break;
+		out->q.subject_count++;
+		subject_name(name, "user", i);
+		out->q.users[i] = row_text(item, name);
+	}
+	return out->q.subject_count > 0;
+}
+
+static bool digest_read(struct bytes hex, uint8_t out[SHA256_BYTES])
+{
+	bool good = hex.len == SHA256_HEX_CHARS;
+
+	for (size_t i = 0; good && i < SHA256_BYTES; i++) {
+		int high = hex_digit(hex.data[2 * i]), low = hex_digit(hex.data[2 * i + 1]);
+
+		good = high >= 0 && low >= 0;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return good;
+}
+
+enum err_code spooled_decode(struct arena *a, struct bytes in, struct spooled *out, struct err *err)
+{
+	struct item  item;
+	struct bytes digest;
+	int64_t      outcome;
+
+	*out = (struct spooled){0};
+	if (item_decode(a, in, &item, err) != ERR_NONE)
+		return err->code;
+	for (size_t i = 0; i < TEXTS; i++)
+		*(struct bytes *)(void *)((char *)out + text_fields[i].at) =
+		        row_text(&item, text_fields[i].name);
+	for (size_t i = 0; i < FLAGS; i++)
+		*(bool *)((char *)out + flag_fields[i].at) = row_i64(&item, flag_fields[i].name, 0) == 1;
+	digest = row_text(&item, "digest");
+	outcome = row_i64(&item, "outcome", -1);
+	out->at_us = row_i64(&item, "at", 0);
+	out->status = (int)row_i64(&item, "status", 0);
+	if (!subjects_read(a, &item, out) || outcome < OUTCOME_FAILURE || outcome > OUTCOME_SENT ||
+	    out->at_us <= 0 || out->once.key.len == 0 || out->once.caller.len == 0 ||
+	    !digest_read(digest, out->once.digest))
+		return err_set(err, ERR_STORAGE, "a record of the spool is not an attempt");
+	out->outcome = (enum outcome)outcome;
+	out->once.about = out->q.subjects[0];
+	return ERR_NONE;
+}
+
+/* ---- recording ---- */
+
+static void pins(struct outage *o, const struct spooled *s,
+                 void (*pin)(struct known *k, struct bytes subject))
+{
+	for (uint32_t i = 0; i < s->q.subject_count; i++)
+		pin(o->known, s->q.subjects[i]);
+}
+
+enum err_code outage_record(struct outage *o, struct arena *a, const struct spooled *s, uint64_t *number,
+                            struct err *err)
+{
+	struct spool_record record = {.line = (uint32_t)hash_fnv(HASH_FNV, s->q.subjects[0])};
+	struct buf          bytes;
+
+	buf_init(&bytes, a);
+	spooled_encode(&bytes, s);
+	record.bytes = buf_bytes(&bytes);
+	if (spool_append(o->spool, &record, number, err) != ERR_NONE) {
+		metric_add(&o->refused, 1);
+		return err->code;
+	}
+	pins(o, s, known_pin);
+	metric_add(&o->spooled, 1);
+	return ERR_NONE;
+}
+
+static void recall_one(void *ctx, struct bytes record)
+{
+	struct arena   a;
+	struct spooled s;
+	struct err     err;
+
+	arena_init(&a);
+	if (spooled_decode(&a, record, &s, &err) == ERR_NONE)
+		pins(ctx, &s, known_pin);
+	arena_release(&a);
+}
+
+void outage_recall(struct outage *o)
+{
+	spool_each(o->spool, recall_one, o);
+}
+
+/* ---- merging ---- */
+
+/* (4) The session's time is the attempt's from here on, for what is read, decided and written. */
+static void time_set(struct context *ctx, int64_t at_us)
+{
+	int64_t now_s = ctx->now_s;
+
+	if (at_us < ctx->table->now_us)
+		ctx->table->now_us = at_us;
+	ctx->late = true;
+	ctx_begin(ctx, ctx->table);
+	ctx->late_s = now_s - ctx->now_s > ctx->late_s ? now_s - ctx->now_s : ctx->late_s;
+}
+
+enum err_code outage_merge(struct context *ctx, const struct spooled *s, const struct rules *rules,
+                           enum spooled_end *end, struct err *err)
+{
+	struct idempotency    once = s->once;
+	struct attempt        q = s->q;
+	struct attempt_result result;
+	struct kept_answer    kept;
+
+	time_set(ctx, s->at_us);
+	*end = SPOOLED_VOID;
+	switch (idempotency_find(ctx, &once, &kept, err)) {
+	case ERR_NONE:
+		break;
+	case ERR_TOKEN_MISMATCH: /* the caller used the key for something else, elsewhere, which was done */
+		return ERR_NONE;
+	default:
+		return err->code;
+	}
+	*end = SPOOLED_FOUND;
+	if (kept.found)
+		return ERR_NONE;
+	q.rules = rules;
+	q.rule = rules_find(rules, s->journey, s->type, q.method_type);
+	*end = SPOOLED_VOID;
+	if (q.rule == NULL)
+		return ERR_NONE;
+	if (attempt_record(ctx, &q, s->outcome, &result, err) != ERR_NONE)
+		return err->code == ERR_NOT_NOW ? ERR_NONE : err->code; /* its subject is being erased */
+	*end = result.verdict.kind == VERDICT_ALLOW || result.counted ? SPOOLED_MERGED : SPOOLED_VOID;
+	once.life_s = ctx->late_s + OUTAGE_MARK_LIFE_S;
+	idempotency_keep(ctx, &once, s->status, s->body);
+	return ERR_NONE;
+}
+
+void outage_merged(struct outage *o, uint64_t number, const struct spooled *s, enum spooled_end end)
+{
+	spool_done(o->spool, number);
+	pins(o, s, known_unpin);
+	metric_add(end == SPOOLED_MERGED ? &o->merged : end == SPOOLED_FOUND ? &o->found : &o->void_, 1);
+}

@@ -1,0 +1,474 @@
+/* Spool: see spool.h. */
+#include "service/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/list.h"
+
+enum { WAITS = 1, DONE = 2 };
+
+static const char file_name[] = "spool";
+static const char magic[4] = {'G', 'H', 'S', 'P'};
+
+struct waiting {
+	struct list link;
+	uint64_t    number;
+	uint32_t    line;
+	size_t      len;
+	char        bytes[];
+};
+
+static struct spool_record record_of(const struct waiting *w)
+{
+	return (struct spool_record){w->line, {w->bytes, w->len}};
+}
+
+struct spool {
+	/* set once */
+	struct spool_options options;
+	char                *dir, *path;
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t  flushed;
+	struct list     waiting; /* by number */
+	uint32_t        records;
+	size_t          bytes;
+	uint64_t        last;      /* number given */
+	uint64_t        durable;   /* all up to this are */
+	struct buf      next;      /* what the next frame holds */
+	uint64_t        next_last; /* the last number in it */
+	bool            flushing, failed;
+	/* whoever flushes */
+	int    fd;
+	size_t file_bytes;
+};
+
+/* ---- numbers in bytes ---- */
+
+static void put_le(struct buf *out, uint64_t number, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++)
+		buf_add_byte(out, (uint8_t)(number >> (8 * i)));
+}
+
+static uint64_t get_le(const char *from, unsigned bytes)
+{
+	uint64_t number = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		number |= (uint64_t)(uint8_t)from[i] << (8 * i);
+	return number;
+}
+
+static void record_add(struct buf *out, int kind, uint64_t number, struct spool_record r)
+{
+	buf_add_byte(out, (uint8_t)kind);
+	put_le(out, number, 8);
+	put_le(out, r.line, 4);
+	put_le(out, r.bytes.len, 4);
+	if (r.bytes.len > 0)
+		buf_add_bytes(out, r.bytes);
+}
+
+static void frame_add(struct buf *out, struct bytes content)
+{
+	buf_add(out, magic, sizeof(magic));
+	put_le(out, content.len, 4);
+	put_le(out, hash_bytes(HASH_KEY_STABLE, content), 8);
+	buf_add_bytes(out, content);
+}
+
+/* ---- reading a file ---- */
+
+/* The content of a whole frame at `at`, if there is one. */
+static bool frame_at(struct bytes file, size_t at, struct bytes *content)
+{
+	const char *head = file.data + at;
+	uint64_t    len;
+
+	if (file.len - at < SPOOL_FRAME_HEAD || memcmp(head, magic, sizeof(magic)) != 0)
+		return false;
+	len = get_le(head + 4, 4);
+	if (len > file.len - at - SPOOL_FRAME_HEAD)
+		return false;
+	*content = (struct bytes){head + SPOOL_FRAME_HEAD, (size_t)len};
+	return hash_bytes(HASH_KEY_STABLE, *content) == get_le(head + 8, 8);
+}
+
+static bool records_parse(struct bytes content,
+                          void (*record)(void *ctx, uint64_t number, bool done, const struct spool_record *r),
+                          void *ctx)
+{
+	while (content.len > 0) {
+		uint64_t len;
+		int      kind = (uint8_t)content.data[0];
+
+		if (content.len < SPOOL_RECORD_HEAD || (kind != WAITS && kind != DONE))
+			return false;
+		len = get_le(content.data + 13, 4);
+		if (len > content.len - SPOOL_RECORD_HEAD || len > SPOOL_RECORD_BYTES_MAX)
+			return false;
+		record(ctx, get_le(content.data + 1, 8), kind == DONE,
+		       &(struct spool_record){(uint32_t)get_le(content.data + 9, 4),
+		                              {content.data + SPOOL_RECORD_HEAD, (size_t)len}});
+		content.data += SPOOL_RECORD_HEAD + len;
+		content.len -= SPOOL_RECORD_HEAD + (size_t)len;
+	}
+	return true;
+}
+
+static bool any_frame_after(struct bytes file, size_t at)
+{
+	struct bytes content;
+
+	for (at++; at + SPOOL_FRAME_HEAD <= file.len; at++)
+		if (frame_at(file, at, &content))
+			return true;
+	return false;
+}
+
+enum err_code spool_parse(struct bytes file,
+                          void (*record)(void *ctx, uint64_t number, bool done, const struct spool_record *r),
+                          void *ctx, size_t *good, struct err *err)
+{
+	struct bytes content;
+	size_t       at = 0;
+
+	*good = 0;
+	for (; at < file.len && frame_at(file, at, &content); at += SPOOL_FRAME_HEAD + content.len)
+		if (!records_parse(content, record, ctx))
+			return err_set(err, ERR_STORAGE, "the frame at byte %zu holds no records", at);
+	*good = at;
+	if (at < file.len && any_frame_after(file, at)) /* (2) */
+		return err_set(err, ERR_STORAGE, "the frame at byte %zu is damaged, and whole ones follow it",
+		               at);
+	return ERR_NONE;
+}
+
+/* ---- what waits, under lock ---- */
+
+static void waiting_add(struct spool *s, uint64_t number, const struct spool_record *r)
+{
+	struct waiting *w = mem_alloc(sizeof(*w) + r->bytes.len);
+
+	w->number = number;
+	w->line = r->line;
+	w->len = r->bytes.len;
+	if (w->len > 0)
+		memcpy(w->bytes, r->bytes.data, w->len);
+	list_push_back(&s->waiting, &w->link);
+	s->records++;
+	s->bytes += w->len;
+}
+
+static bool waiting_remove(struct spool *s, uint64_t number)
+{
+	for (struct list *node = s->waiting.next; node != &s->waiting; node = node->next) {
+		struct waiting *w = LIST_ENTRY(node, struct waiting, link);
+
+		if (w->number != number)
+			continue;
+		list_remove(node);
+		s->records--;
+		s->bytes -= w->len;
+		free(w);
+		return true;
+	}
+	return false;
+}
+
+static void record_load(void *ctx, uint64_t number, bool done, const struct spool_record *r)
+{
+	struct spool *s = ctx;
+
+	if (done)
+		waiting_remove(s, number);
+	else if (number > s->last)
+		waiting_add(s, number, r);
+	s->last = number > s->last ? number : s->last;
+}
+
+/* ---- life ---- */
+
+static enum err_code file_open(struct spool *s, size_t good, struct err *err)
+{
+	s->fd = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->fd < 0 || ftruncate(s->fd, (off_t)good) != 0 || fsync(s->fd) != 0)
+		return err_set(err, ERR_STORAGE, "cannot open %s: %s", s->path, strerror(errno));
+	s->file_bytes = good;
+	return file_sync_directory(s->dir, err);
+}
+
+static enum err_code file_load(struct spool *s, size_t *good, struct err *err)
+{
+	struct buf    file;
+	struct err    why;
+	bool          found;
+	enum err_code rc;
+
+	*good = 0;
+	buf_init(&file, NULL);
+	rc = file_read(s->path, SIZE_MAX / 2, &file, &found, err);
+	if (rc == ERR_NONE && found && spool_parse(buf_bytes(&file), record_load, s, good, &why) != ERR_NONE)
+		rc = err_set(err, ERR_STORAGE,
+		             "%s: %s. It holds attempts that were acknowledged and not merged yet. Restore "
+		             "the file, or "
+		             "move it aside to start without them",
+		             s->path, why.text);
+	buf_release(&file);
+	return rc;
+}
+
+static char *joined(const char *dir, const char *name)
+{
+	size_t len = strlen(dir) + strlen(name) + 2;
+	char  *path = mem_alloc(len);
+
+	snprintf(path, len, "%s%s%s", dir, *name == '\0' ? "" : "/", name);
+	return path;
+}
+
+enum err_code spool_open(struct spool **out, const struct spool_options *options, struct err *err)
+{
+	struct spool *s = mem_zalloc(sizeof(*s));
+	size_t        good;
+
+	s->options = *options;
+	s->dir = joined(options->dir, "");
+	s->path = joined(options->dir, file_name);
+	s->fd = -1;
+	list_init(&s->waiting);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->flushed, NULL);
+	buf_init(&s->next, NULL);
+	if (file_load(s, &good, err) != ERR_NONE || file_open(s, good, err) != ERR_NONE) {
+		spool_close(s);
+		*out = NULL;
+		return err->code;
+	}
+	s->durable = s->last;
+	*out = s;
+	return ERR_NONE;
+}
+
+void spool_close(struct spool *s)
+{
+	while (!list_empty(&s->waiting))
+		free(LIST_ENTRY(list_pop_front(&s->waiting), struct waiting, link));
+	if (s->fd >= 0)
+		close(s->fd);
+	buf_release(&s->next);
+	pthread_cond_destroy(&s->flushed);
+	pthread_mutex_destroy(&s->lock);
+	free(s->dir);
+	free(s->path);
+	free(s);
+}
+
+/* ---- flushing: one thread at a time, for all that wait ---- */
+
+static bool frame_write(struct spool *s, struct bytes content)
+{
+	struct buf frame;
+	bool       good;
+
+	buf_init(&frame, NULL);
+	frame_add(&frame, content);
+	good = file_write_all(s->fd, buf_bytes(&frame)) && fdatasync(s->fd) == 0;
+	s->file_bytes += frame.len;
+	buf_release(&frame);
+	return good;
+}
+
+/* Under lock, which is not held while it writes. */
+static void flush_next(struct spool *s)
+{
+	struct buf content = s->next;
+	uint64_t   last = s->next_last;
+	bool       good;
+
+	buf_init(&s->next, NULL);
+	s->flushing = true;
+	pthread_mutex_unlock(&s->lock);
+	good = content.len == 0 || frame_write(s, buf_bytes(&content));
+	buf_release(&content);
+	pthread_mutex_lock(&s->lock);
+	s->flushing = false;
+	s->failed |= !good; /* (4) */
+	if (good && last > s->durable)
+		s->durable = last;
+	pthread_cond_broadcast(&s->flushed);
+}
+
+enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err)
+{
+	bool good;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->durable < number && !s->failed) {
+		if (s->flushing)
+			pthread_cond_wait(&s->flushed, &s->lock);
+		else
+			flush_next(s);
+	}
+	good = s->durable >= number;
+	pthread_mutex_unlock(&s->lock);
+	return good ? ERR_NONE
+	            : err_set(err, ERR_STORAGE,
+	                      "the outcome is unknown: the spool in the data directory could not be flushed");
+}
+
+/* ---- appending and taking off ---- */
+
+/* Under lock. */
+static bool is_full(const struct spool *s, size_t bytes)
+{
+	return s->failed || s->records >= s->options.records_max || s->bytes + bytes > s->options.bytes_max;
+}
+
+bool spool_is_full(struct spool *s, size_t bytes)
+{
+	bool full;
+
+	pthread_mutex_lock(&s->lock);
+	full = is_full(s, bytes);
+	pthread_mutex_unlock(&s->lock);
+	return full;
+}
+
+enum err_code spool_append(struct spool *s, const struct spool_record *record, uint64_t *number,
+                           struct err *err)
+{
+	bool full;
+
+	pthread_mutex_lock(&s->lock);
+	full = record->bytes.len > SPOOL_RECORD_BYTES_MAX || is_full(s, record->bytes.len);
+	if (!full) {
+		*number = s->next_last = ++s->last;
+		record_add(&s->next, WAITS, *number, *record);
+		waiting_add(s, *number, record);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return full ? err_set(err, ERR_OVERLOADED,
+	                      "the spool in the data directory has no room for another attempt")
+	            : ERR_NONE;
+}
+
+uint64_t spool_next(struct spool *s, uint32_t lane, uint32_t lanes, struct arena *a, struct bytes *out)
+{
+	uint64_t number = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (struct list *node = s->waiting.next; node != &s->waiting; node = node->next) {
+		const struct waiting *w = LIST_ENTRY(node, struct waiting, link);
+
+		if (w->line % lanes != lane || w->number > s->durable)
+			continue;
+		number = w->number;
+		*out = arena_copy(a, (struct bytes){w->bytes, w->len});
+		break;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
+void spool_each(struct spool *s, void (*each)(void *ctx, struct bytes record), void *ctx)
+{
+	pthread_mutex_lock(&s->lock);
+	for (struct list *node = s->waiting.next; node != &s->waiting; node = node->next)
+		each(ctx, record_of(LIST_ENTRY(node, struct waiting, link)).bytes);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void spool_done(struct spool *s, uint64_t number)
+{
+	pthread_mutex_lock(&s->lock);
+	if (waiting_remove(s, number))
+		record_add(&s->next, DONE, number, (struct spool_record){0});
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- cutting off what is done ---- */
+
+/* Whoever flushes. The file as it would be if nothing had been done. */
+static bool rewrite(struct spool *s, struct bytes content)
+{
+	struct buf file;
+	struct err err;
+	bool       good;
+
+	buf_init(&file, NULL);
+	if (content.len > 0)
+		frame_add(&file, content);
+	good = file_replace(s->dir, file_name, buf_bytes(&file), &err) == ERR_NONE;
+	if (good) {
+		close(s->fd);
+		s->fd = open(s->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+		s->file_bytes = file.len;
+	}
+	buf_release(&file);
+	return good && s->fd >= 0;
+}
+
+/* Under lock: all that waits, and nothing else, becomes the file. */
+static void rewrite_all(struct spool *s)
+{
+	struct buf content;
+	uint64_t   last = s->next_last;
+	bool       good;
+
+	buf_init(&content, NULL);
+	for (struct list *node = s->waiting.next; node != &s->waiting; node = node->next) {
+		const struct waiting *w = LIST_ENTRY(node, struct waiting, link);
+
+		record_add(&content, WAITS, w->number, record_of(w));
+	}
+	buf_release(&s->next); /* it is among them, or done */
+	buf_init(&s->next, NULL);
+	s->flushing = true;
+	pthread_mutex_unlock(&s->lock);
+	good = rewrite(s, buf_bytes(&content));
+	buf_release(&content);
+	pthread_mutex_lock(&s->lock);
+	s->flushing = false;
+	s->failed |= !good;
+	if (good && last > s->durable)
+		s->durable = last;
+	pthread_cond_broadcast(&s->flushed);
+}
+
+enum err_code spool_trim(struct spool *s, struct err *err)
+{
+	bool failed;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->flushing)
+		pthread_cond_wait(&s->flushed, &s->lock);
+	if (!s->failed && s->file_bytes > 0 &&
+	    (s->records == 0 || s->file_bytes > (SPOOL_FILE_FACTOR - 1) * s->options.bytes_max))
+		rewrite_all(s);
+	else if (!s->failed && s->next.len > 0)
+		flush_next(s);
+	failed = s->failed;
+	pthread_mutex_unlock(&s->lock);
+	return failed ? err_set(err, ERR_STORAGE, "the spool in the data directory could not be flushed")
+	              : ERR_NONE;
+}
+
+struct spool_numbers spool_read(struct spool *s)
+{
+	struct spool_numbers n;
+
+	pthread_mutex_lock(&s->lock);
+	n = (struct spool_numbers){s->records, s->bytes, s->file_bytes, s->failed};
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}

@@ -1,0 +1,83 @@
+/* Spool: records that wait in a file of this machine until they can be merged. A record is bytes with a number.
+ *
+ *   spool_append … spool_sync     any thread: one flush for all that wait for it
+ *   spool_next … spool_done       those who merge, and only once what they merged is durable elsewhere
+ *
+ *   DIR/spool   frames, one after the other; each was flushed before the next was begun
+ *   frame       "GHSP" | u32 bytes of content | u64 checksum of content | content: records, one after the other
+ *   record      u8 kind (1: waits, 2: done) | u64 number | u32 line | u32 bytes | bytes      numbers are little-endian
+ *
+ * Records of one line are merged one after the other, in the order of their numbers.
+ *
+ * What always holds
+ * (1) A record that spool_sync returned for is found again after a crash, until spool_done; a `done` that a crash lost is harmless,
+ *     because whoever merges writes a marker with what it merges.
+ * (2) The last frame may be torn: then nobody was told of it, and it is cut off. A whole frame behind one that is not is damage, which
+ *     spool_open names instead of losing what was promised.
+ * (3) At most records_max records and bytes_max bytes wait; the file is at most SPOOL_FILE_FACTOR times as large, because what is done is
+ *     cut off. Past that spool_append refuses, and nothing is written.
+ * (4) After a flush that failed nothing is appended any more: only a new start knows what is on the disk. */
+#ifndef SERVICE_SPOOL_H
+#define SERVICE_SPOOL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+	SPOOL_RECORD_BYTES_MAX = 64 * 1024,
+	SPOOL_FILE_FACTOR = 3,
+	SPOOL_FRAME_HEAD = 16,
+	SPOOL_RECORD_HEAD = 17,
+};
+
+struct spool;
+
+struct spool_record {
+	uint32_t     line;
+	struct bytes bytes;
+};
+
+struct spool_options {
+	const char *dir;
+	size_t      bytes_max;
+	uint32_t    records_max;
+};
+
+/* ERR_STORAGE: the file is damaged (2), or cannot be read. */
+enum err_code spool_open(struct spool **out, const struct spool_options *options, struct err *err);
+void          spool_close(struct spool *s);
+
+/* ERR_OVERLOADED: there is no room (3), or (4). Not durable yet. Numbers grow by one. */
+enum err_code spool_append(struct spool *s, const struct spool_record *record, uint64_t *number,
+                           struct err *err);
+enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err);
+
+/* Would a record of that size be refused? */
+bool spool_is_full(struct spool *s, size_t bytes);
+
+/* Of the lines whose number is `lane` modulo `lanes`, the first record that waits; 0: there is none. In the arena. */
+uint64_t spool_next(struct spool *s, uint32_t lane, uint32_t lanes, struct arena *a, struct bytes *out);
+void     spool_done(struct spool *s, uint64_t number);
+
+/* All that wait, in order. `each` must not call the spool. */
+void spool_each(struct spool *s, void (*each)(void *ctx, struct bytes record), void *ctx);
+
+/* Makes what is done durable, and cuts it off if that is worth it. For those who merge, now and then. */
+enum err_code spool_trim(struct spool *s, struct err *err);
+
+struct spool_numbers {
+	uint32_t records;
+	size_t   bytes, file_bytes;
+	bool     failed; /* (4) */
+};
+
+struct spool_numbers spool_read(struct spool *s);
+
+/* ---- for the fuzzer, and for spool_open ---- */
+
+/* Reads a whole file. *good: so many of its bytes are whole frames. ERR_STORAGE: damage (2). */
+enum err_code spool_parse(struct bytes file,
+                          void (*record)(void *ctx, uint64_t number, bool done, const struct spool_record *r),
+                          void *ctx, size_t *good, struct err *err);
+
+#endif

@@ -1,0 +1,329 @@
+"""Tables at an endpoint that fails: through a proxy (faulty_proxy.py) that does to requests what networks and endpoints do to them. Deadlines
+hold, what is known locks, attempts are recorded and merged, and every attempt that was acknowledged is counted exactly once."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import boto3
+import pytest
+
+from conftest import line_with_endpoint, program, stop
+from faulty_proxy import FAULTS, Proxy
+from test_clock import Clock
+from test_engine_dynamodb import dynoxide, environment  # noqa: F401: a fixture
+
+ATTEMPT_MS, CALL_MS = 150, 600
+PATIENCE_S = 60
+LONG = os.environ.get("GATEHOUSE_OUTAGE_HOUR") == "1"
+SEED = int(os.environ.get("GATEHOUSE_OUTAGE_SEED", "15"))
+
+# STRICT locks at six, for ten minutes; COUNTED never does. OPEN lets subjects try of whom nothing is known.
+POLICIES = """
+attempts:
+  locks: {STANDARD: {duration: 600}}
+  journeys:
+    SIGN_IN:
+      types:
+        STRICT: {max: 6, life: 900, lock: STANDARD, sets: [STRICT], clears: [STRICT]}
+        COUNTED: {max: 1000000, life: 86400, lock: STANDARD, sets: [COUNTED], clears: [COUNTED]}
+        OPEN: {max: 1000000, life: 86400, lock: STANDARD, sets: [OPEN], clears: [OPEN], on_failure: open}
+"""
+
+
+class Server:
+    def __init__(self, url, *options, clock=None):
+        self.url, self.options, self.clock = url, options, clock
+        self.data = tempfile.mkdtemp(prefix="gatehouse-outage-")
+        self.policies = pathlib.Path(self.data) / "policies.yaml"
+        self.policies.write_text(POLICIES)
+        self.log = tempfile.TemporaryFile()
+        self.start()
+
+    def start(self):
+        words = [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth", "--policies",
+                 str(self.policies), "--workers", "16", "--endpoint-attempt-ms", str(ATTEMPT_MS), "--endpoint-call-ms", str(CALL_MS),
+                 *self.options]
+        more = {"GATEHOUSE_TEST_CLOCK": self.clock.path} if self.clock else {}
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, env=environment(self.url, **more))
+        self.base = line_with_endpoint(self.process)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def close(self):
+        stop(self.process)
+        self.process.stdout.close()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def call(self, path, body=None, method=None, **headers):
+        data = None if body is None else json.dumps(body).encode()
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.base + path, data, names, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return answer.status, json.loads(answer.read() or b"null"), answer.headers
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null"), error.headers
+
+    def attempt(self, subject, kind="STRICT", outcome="failure", **headers):
+        return self.call("/v1/attempts", {"subject": subject, "journey": "SIGN_IN", "type": kind, "outcome": outcome}, **headers)[:2]
+
+    def check(self, subject, kind="STRICT"):
+        return self.call("/v1/check", {"subject": subject, "journey": "SIGN_IN", "actions": [kind]})[:2]
+
+    def text(self, path):
+        with urllib.request.urlopen(self.base + path, timeout=PATIENCE_S) as answer:
+            return answer.read().decode()
+
+    def metric(self, name):
+        return next(float(line.split()[-1]) for line in self.text("/metrics").splitlines() if line.startswith(name + " "))
+
+    def wait_merged(self):
+        deadline = time.monotonic() + PATIENCE_S
+        while self.metric("gatehouse_spool_records") > 0 or self.text("/readyz") != "ready\n":
+            assert time.monotonic() < deadline, (self.metric("gatehouse_spool_records"), self.text("/readyz"))
+            time.sleep(0.05)
+
+    def counts(self, kind):
+        """At the endpoint, by subject."""
+        ddb = boto3.client("dynamodb", endpoint_url=self.direct, region_name="eu-west-1", aws_access_key_id="any", aws_secret_access_key="any")
+        found = {}
+        for page in ddb.get_paginator("scan").paginate(TableName=self.prefix + "auth-state", ConsistentRead=True):
+            for row in page["Items"]:
+                if row["SK"]["S"] == f"SIGN_IN#ERROR_COUNT#{kind}":
+                    found[row["PK"]["S"]] = int(row["count"]["N"])
+        return found
+
+
+prefixes = iter(range(1000))
+
+
+@contextlib.contextmanager
+def world(endpoint, *options, clock=None):
+    proxy = Proxy(endpoint)
+    prefix = f"out-{os.getpid()}-{next(prefixes)}-"
+    server = Server(proxy.url, "--table-prefix", prefix, *options, clock=clock)
+    server.direct, server.prefix = endpoint, prefix
+    try:
+        server.attempt("first", "COUNTED", Idempotency_Key="first")  # makes the tables
+        yield server, proxy
+    finally:
+        proxy.choose = lambda target: None
+        server.close()
+        proxy.stop()
+
+
+@pytest.fixture
+def pair(dynoxide):  # noqa: F811
+    with world(dynoxide) as both:
+        yield both
+
+
+def test_without_the_endpoint_what_is_known_holds_and_what_is_counted_is_merged(pair):
+    server, proxy = pair
+    for _ in range(6):
+        assert server.attempt("locked")[0] == 200
+    for _ in range(3):
+        assert server.attempt("known")[1]["counted"]
+    assert server.check("checked")[1]["verdict"] == "allow"
+    assert server.text("/readyz") == "ready\n"
+    proxy.gone()
+    began = time.monotonic()
+    status, answer = server.attempt("locked")
+    assert status == 200 and answer["verdict"] == "locked" and answer["degraded"] and not answer["counted"], answer
+    assert server.check("locked")[1]["verdict"] == "locked"
+    status, answer = server.attempt("known")
+    assert answer["degraded"] and answer["counted"] and answer["warning"] and answer["counts"]["STRICT"]["count"] == 4, answer
+    assert server.attempt("known")[1]["counts"]["STRICT"]["count"] == 5
+    sixth = server.attempt("known")[1]
+    assert sixth["verdict"] == "locked" and sixth["first_time"] and sixth["degraded"]
+    assert server.attempt("known", outcome="success")[1]["verdict"] == "locked"
+    assert server.check("checked")[1] == {**server.check("checked")[1], "verdict": "allow", "degraded": True}
+    status, answer = server.attempt("stranger")
+    assert (status, answer["verdict"], answer["reason"], answer["counted"]) == (200, "blocked", "outage", False)
+    assert answer["retry_after"] > 0
+    assert server.attempt("stranger", "OPEN")[1]["counted"]
+    assert server.text("/readyz") == "degraded\n"
+    for path, body, method in (("/v1/users", {"id": "zoe"}, None), ("/v1/subjects/known/locks/SIGN_IN/STRICT", None, "DELETE"),
+                               ("/v1/attempts/begin", {"subject": "known", "journey": "SIGN_IN", "type": "STRICT"}, None)):
+        status, answer, headers = server.call(path, body, method)
+        assert status == 503 and headers["Retry-After"], answer
+    assert time.monotonic() - began < 20
+    began = time.monotonic()
+    for i in range(100):  # the circuit is open: no call waits for the endpoint
+        assert server.attempt("known")[1]["verdict"] == "locked"
+    assert time.monotonic() - began < 5
+    assert server.metric("gatehouse_spool_records") == 4 and server.metric("gatehouse_degraded") == 1
+    proxy.back()
+    server.wait_merged()
+    assert server.metric("gatehouse_spool_merged_total") == 4 and server.metric("gatehouse_degraded") == 0
+    status, answer = server.attempt("known")
+    assert answer["verdict"] == "locked" and "degraded" not in answer
+    assert answer["until"] == sixth["until"]  # from the attempt on, not from the merge
+    assert server.counts("OPEN") == {"stranger": 1}
+    assert server.attempt("stranger")[1]["verdict"] == "allow"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_loses_nothing_and_counts_nothing_twice(pair, fault):
+    """Each half of the requests meets it. Keyed attempts are sent until they are acknowledged; of the others some may be unknown."""
+    server, proxy = pair
+    dice = random.Random(SEED)
+    for subject in ("keyed", "plain"):
+        assert server.attempt(subject, "COUNTED")[1]["counted"]
+    proxy.late_s = 0.3
+    proxy.choose = lambda target: fault if dice.random() < 0.5 else None
+    unknown = 0
+    plain = 1
+    for i in range(6 if LONG else 2):
+        while server.attempt("keyed", "COUNTED", Idempotency_Key=f"key-{i}")[0] != 200:
+            pass
+        began = time.monotonic()
+        status, answer = server.attempt("plain", "COUNTED")
+        assert time.monotonic() - began < 5 and status in (200, 500, 503), (status, answer)
+        unknown += status == 500
+        plain += status == 200 and answer["counted"]
+    proxy.choose = lambda target: None
+    server.wait_merged()
+    time.sleep(0.4 if fault == "late" else 0)
+    counts = server.counts("COUNTED")
+    assert counts["keyed"] == (7 if LONG else 3)
+    assert plain <= counts["plain"] <= plain + unknown
+
+
+def test_a_killed_server_merges_what_it_acknowledged_once(pair):
+    """kill -9 during the outage, and again and again during the merge."""
+    server, proxy = pair
+    for i in range(20):
+        assert server.attempt(f"killed-{i}", "COUNTED")[1]["counted"]
+    proxy.gone()
+    acknowledged = {f"killed-{i}": 1 for i in range(20)}
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        subjects = [f"killed-{i % 20}" for i in range(200)]
+        for subject, (status, answer) in zip(subjects, pool.map(lambda s: server.attempt(s, "COUNTED"), subjects)):
+            assert status == 200 and answer["degraded"] and answer["counted"], answer
+            acknowledged[subject] += 1
+    server.kill()
+    proxy.back()
+    dice = random.Random(SEED)
+    for _ in range(3):
+        server.start()
+        time.sleep(dice.random() * 0.4)
+        server.kill()
+    server.start()
+    server.wait_merged()
+    assert {name: count for name, count in server.counts("COUNTED").items() if name in acknowledged} == acknowledged
+
+
+@pytest.mark.skipif(not LONG, reason="takes half a minute")
+def test_a_full_spool_is_said(dynoxide):  # noqa: F811
+    with world(dynoxide, "--spool-mb", "1") as (server, proxy):
+        for i in range(4):
+            server.attempt(f"full-{i}", "COUNTED")
+        proxy.gone()
+        taken = {}
+        filler = {"journey": "SIGN_IN", "type": "COUNTED", "outcome": "failure"}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            while True:
+                answers = list(pool.map(lambda i: (i % 4, server.call("/v1/attempts", {"subject": f"full-{i % 4}", **filler})), range(200)))
+                for i, (status, answer, headers) in answers:
+                    taken[i] = taken.get(i, 0) + (status == 200)
+                refused = [(answer, headers) for _, (status, answer, headers) in answers if status == 503]
+                if refused:
+                    break
+        assert "spool" in refused[0][0]["detail"] and refused[0][1]["Retry-After"]
+        with pytest.raises(urllib.error.HTTPError) as not_ready:
+            server.text("/readyz")
+        assert not_ready.value.code == 503
+        proxy.back()
+        server.wait_merged()
+        assert sum(server.counts("COUNTED").values()) == 1 + 4 + sum(taken.values())
+
+
+def test_an_attack_on_a_locked_subject_costs_its_requests_once(pair):
+    server, proxy = pair
+    for _ in range(7):
+        server.attempt("victim")
+    before = proxy.seen
+    for _ in range(50):
+        assert server.attempt("victim")[1]["verdict"] == "locked"
+        assert server.check("victim")[1]["verdict"] == "locked"
+    idle = 20  # of the server's own workers
+    assert proxy.seen - before < 40 + idle
+    assert server.call("/v1/subjects/victim/locks/SIGN_IN/STRICT", method="DELETE")[0] == 200
+    assert server.attempt("victim")[1]["verdict"] == "allow"
+
+
+def rss_mb(process):
+    with open(f"/proc/{process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_an_hour_of_outages_counts_every_acknowledged_attempt_once(dynoxide):  # noqa: F811
+    """Sixty minutes on the server's clock, with random faults from a seed. The short version has fewer attempts in them."""
+    def kind_of(subject):
+        """Half of them are refused while nothing is known of them: after a restart."""
+        return "COUNTED" if int(subject.split("-")[1]) % 2 else "OPEN"
+
+    clock = Clock()
+    minutes, per_minute, names = 60, 400 if LONG else 12, 40
+    dice = random.Random(SEED)
+    with world(dynoxide, clock=clock) as (server, proxy):
+        acknowledged = {}
+        for i in range(names):
+            assert server.attempt(f"hour-{i}", kind_of(f"hour-{i}"), Idempotency_Key=f"first-{i}")[1]["counted"]
+            acknowledged[f"hour-{i}"] = 1
+        counter = iter(range(10 ** 9))
+
+        def one(subject):
+            """Sent until it is acknowledged, as a careful client does."""
+            key, deadline = f"{SEED}-{next(counter)}", time.monotonic() + PATIENCE_S
+            while time.monotonic() < deadline:
+                status, answer = server.attempt(subject, kind_of(subject), Idempotency_Key=key)
+                if status == 200:
+                    return subject, answer
+            raise AssertionError((status, answer))
+
+        peak, degraded, kills = 0, 0, 0
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for minute in range(minutes):
+                mood = dice.choice(("well", "gone", "some", "some", "one", "storm"))
+                fault, share = dice.choice(FAULTS), {"some": 0.2, "one": 0.6, "storm": 0.9}.get(mood, 0)
+                proxy.choose = lambda target: (dice.choice(FAULTS) if mood != "one" else fault) if dice.random() < share else None
+                proxy.delay_s, proxy.late_s = dice.random() * 0.2, dice.random() * 0.5
+                if mood == "well":
+                    server.wait_merged()
+                if mood == "gone":
+                    proxy.gone()
+                for subject, answer in pool.map(one, [f"hour-{dice.randrange(names)}" for _ in range(per_minute)]):
+                    acknowledged[subject] += answer["counted"]
+                    degraded += answer.get("degraded", False)
+                if mood == "gone":
+                    proxy.back()
+                proxy.choose = lambda target: None
+                if minute % 20 == 19:
+                    server.kill()
+                    server.start()
+                    kills += 1
+                clock.passes(60)
+                peak = max(peak, rss_mb(server.process))
+        server.wait_merged()
+        time.sleep(0.6)  # what is still late
+        counts = {**server.counts("COUNTED"), **server.counts("OPEN")}
+        counted = {name: count for name, count in counts.items() if name in acknowledged}
+        print(f"{sum(acknowledged.values())} acknowledged, {sum(counted.values())} counted, {degraded} degraded, {kills} kills, "
+              f"peak {peak:.0f} MB, merged {server.metric('gatehouse_spool_merged_total'):.0f}")
+        assert counted == acknowledged
+        assert degraded > 0 and peak < 300
