@@ -63,8 +63,10 @@ static void read_others(struct arena *a, const struct json *body, uint8_t which)
 
 	if (which == 6 && client_read_table(a, body, &table, &err) == ERR_NONE)
 		schema_copy(a, &table.description.schema);
-	if (which == 7)
+	if (which == 7) {
 		client_read_ttl(a, body, &attribute, &err);
+		client_read_recovery(body, &busy, &err);
+	}
 	if (which == 8)
 		client_read_tags(a, body, &schema, &err);
 	if (which == 9)

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/settings.h"
+#include "cli/table_options.h"
 #include "server/serve.h"
 
 enum { RESTARTS_MAX = 5, RESTARTS_APART_S = 60 };
@@ -92,8 +93,7 @@ static const struct option_spec options[] = {
          "own "
          "settings name (default: embedded)",
          AT(o.engine), 0, 0},
-        {"--table-prefix", OPTION_TEXT, "TEXT",
-         "with --engine dynamodb: what the names of tables begin with there", AT(o.table_prefix), 0, 0},
+        TABLE_PREFIX_OPTION,
         {"--workers", OPTION_NUMBER, "N",
          "with --engine dynamodb: threads that call the endpoint, one call each at a time (default: 64)",
          AT(o.workers), 1, 512},
@@ -117,6 +117,10 @@ static const struct option_spec options[] = {
          "with --engine dynamodb: how long a locked subject is refused without asking the endpoint again, in "
          "ms (default: 1000)",
          AT(o.denied_ms), 0, 60000},
+        {"--create-tables", OPTION_TEXT, "MODE",
+         "with --engine dynamodb: `on-demand`, when first written to, or `never`: a start without them is "
+         "refused (default: on-demand)",
+         AT(o.create_tables), 0, 0},
         {"--region", OPTION_TEXT, "NAME", "region that ARNs use and signatures must be for (default: local)",
          AT(o.region), 0, 0},
         {"--policies", OPTION_TEXT, "FILE",
@@ -176,38 +180,7 @@ static const struct option_spec options[] = {
          "when an email address is taken: `added`, when a user adds it, or `verified`, once it is verified "
          "(default: added)",
          AT(o.email_claims), 0, 0},
-        {"--table-auth-state", OPTION_TABLE, "NAME",
-         "table for counts, locks and states (default: auth-state)", AT(o.tables[TABLE_AUTH_STATE]), 0, 0},
-        {"--table-rate-limits", OPTION_TABLE, "NAME",
-         "table for limits kept in a table (default: rate-limits)", AT(o.tables[TABLE_RATE_LIMITS]), 0, 0},
-        {"--table-policies", OPTION_TABLE, "NAME",
-         "table for policies set with PUT /v1/policies (default: gatehouse-policies)",
-         AT(o.tables[TABLE_POLICIES]), 0, 0},
-        {"--table-idempotency", OPTION_TABLE, "NAME",
-         "table for answers kept one day for retries (default: gatehouse-idempotency)",
-         AT(o.tables[TABLE_IDEMPOTENCY]), 0, 0},
-        {"--table-users", OPTION_TABLE, "NAME", "table for users and their addresses (default: users)",
-         AT(o.tables[TABLE_USERS]), 0, 0},
-        {"--table-revocations", OPTION_TABLE, "NAME",
-         "table for revoked tokens (default: gatehouse-revocations)", AT(o.tables[TABLE_REVOCATIONS]), 0, 0},
-        {"--table-outbox", OPTION_TABLE, "NAME",
-         "table for events that a poller passes on, if the policies of events say so (default: outbox)",
-         AT(o.tables[TABLE_OUTBOX]), 0, 0},
-        {"--table-jobs", OPTION_TABLE, "NAME", "table for jobs (default: gatehouse-jobs)",
-         AT(o.tables[TABLE_JOBS]), 0, 0},
-        {"--table-sync", OPTION_TABLE, "NAME",
-         "table for dead letters and sign-outs of identity providers (default: gatehouse-sync)",
-         AT(o.tables[TABLE_SYNC]), 0, 0},
-        {"--table-devices", OPTION_TABLE, "NAME", "table for registered devices (default: device-tokens)",
-         AT(o.tables[TABLE_DEVICES]), 0, 0},
-        {"--table-push-tokens", OPTION_TABLE, "NAME",
-         "table that says which device has a push token (default: gatehouse-push-tokens)",
-         AT(o.tables[TABLE_PUSH_TOKENS]), 0, 0},
-        {"--table-push", OPTION_TABLE, "NAME",
-         "table for push messages and what became of them (default: gatehouse-push)",
-         AT(o.tables[TABLE_PUSH]), 0, 0},
-        {"--device-index", OPTION_FLAG, NULL,
-         "keep an index of registered devices by platform, for broadcasts", AT(o.device_index), 0, 0},
+        TABLE_NAME_OPTIONS,
         {"--device-shards", OPTION_NUMBER, "N", "shards of that index per platform (default: 16)",
          AT(o.device_shards), 1, DEVICE_SHARDS_MAX},
         {"--check-config", OPTION_ACTION, NULL,
@@ -254,6 +227,7 @@ static int run(int argc, char **argv)
 	int                    status = 0;
 
 	settings_init(&settings, OPTIONS(options), &arguments);
+	settings.others = command_tables.options;
 	rc = settings_read(&settings, environ, argc, argv, &err);
 	if (arguments.help)
 		command_help(&command_serve);

@@ -101,6 +101,8 @@ static enum err_code take_variable(struct settings *s, const char *entry, struct
 	const struct option_spec *spec = option_find(s->options, OPTION_IN_ENVIRONMENT, key);
 	char                     *name = arena_alloc(&s->arena, SETTINGS_VARIABLE_BYTES);
 
+	if (spec == NULL && option_find(s->others, OPTION_IN_ENVIRONMENT, key) != NULL)
+		return ERR_NONE;
 	if (spec != NULL)
 		settings_variable(spec, name);
 	if (spec == NULL || entry[len] != '=' || !bytes_is((struct bytes){entry, len}, name))
@@ -165,6 +167,8 @@ static enum err_code take_member(struct settings *s, const char *path, const str
 	const struct option_spec *spec = option_find(s->options, OPTION_IN_FILE, node->name);
 	const char *origin = arena_printf(&s->arena, "%s:%u", path, node->line).data, *where, *text;
 
+	if (spec == NULL && option_find(s->others, OPTION_IN_FILE, node->name) != NULL)
+		return ERR_NONE;
 	if (spec == NULL)
 		return refuse_key(s, origin, node->name, err);
 	where = arena_printf(&s->arena, "%s: %s", origin, option_key(spec)).data;

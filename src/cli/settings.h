@@ -25,8 +25,9 @@ struct setting {
 
 struct settings {
 	struct options  options;
-	void           *to;   /* the command's struct, with the defaults in it */
-	struct setting *said; /* one for each of the options */
+	struct options  others; /* of another command that has the same file and environment: not looked at */
+	void           *to;     /* the command's struct, with the defaults in it */
+	struct setting *said;   /* one for each of the options */
 	struct arena    arena;
 };
 

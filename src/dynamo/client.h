@@ -36,15 +36,19 @@ void client_batch_write(struct client c, const struct table_batch_write *q);
 void client_transact_get(struct client c, const struct table_batch_get *q);
 void client_transact_write(struct client c, const struct table_transact_write *q);
 
-/* Without the time to live, which UpdateTimeToLive sets. */
-void client_create_table(struct client c, const struct table_schema *q);
+/* Without the time to live, which UpdateTimeToLive sets. kms_key: the ARN of a key of the customer's; empty: one that the endpoint owns. */
+void client_create_table(struct client c, const struct table_schema *q, struct bytes kms_key);
+/* UpdateTable: a key of the customer's from now on. */
+void client_update_encryption(struct client c, struct bytes table, struct bytes kms_key);
+/* UpdateContinuousBackups: point-in-time recovery on. */
+void client_update_recovery(struct client c, struct bytes table);
 /* Changes of an index, of billing and of protection. */
 void client_update_table(struct client c, const struct table_alter *q);
 void client_update_ttl(struct client c, struct bytes table, struct bytes attribute, bool enabled);
 void client_tag(struct client c, struct bytes arn, const struct tag *tags, uint32_t count);
 void client_untag(struct client c, struct bytes arn, const struct tag *tags, uint32_t count);
 void client_list_tables(struct client c, const struct table_list *q);
-/* {"TableName": …}: DescribeTable, DeleteTable, DescribeTimeToLive. */
+/* {"TableName": …}: DescribeTable, DeleteTable, DescribeTimeToLive, DescribeContinuousBackups. */
 void client_table_name(struct client c, struct bytes table);
 /* {"ResourceArn": …}: ListTagsOfResource. */
 void client_arn(struct client c, struct bytes arn);
@@ -76,6 +80,7 @@ struct client_table {
 	struct table_description description;
 	struct bytes             status; /* "ACTIVE" */
 	struct bytes             arn;
+	struct bytes             kms_key; /* its ARN; empty: encrypted with a key that the endpoint owns */
 };
 
 enum err_code client_read_table(struct arena *a, const struct json *body, struct client_table *out,
@@ -83,6 +88,8 @@ enum err_code client_read_table(struct arena *a, const struct json *body, struct
 /* Empty: it is off, or being switched off. */
 enum err_code client_read_ttl(struct arena *a, const struct json *body, struct bytes *attribute,
                               struct err *err);
+/* Is point-in-time recovery on? */
+enum err_code client_read_recovery(const struct json *body, bool *on, struct err *err);
 /* Sorted by key. */
 enum err_code client_read_tags(struct arena *a, const struct json *body, struct table_schema *out,
                                struct err *err);

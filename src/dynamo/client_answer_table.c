@@ -165,6 +165,7 @@ enum err_code client_read_table(struct arena *a, const struct json *body, struct
 		t = json_get(body, BYTES("TableDescription"));
 	out->status = text_of(t, BYTES("TableStatus"));
 	out->arn = text_of(t, BYTES("TableArn"));
+	out->kms_key = text_of(json_get(t, BYTES("SSEDescription")), BYTES("KMSMasterKeyArn"));
 	d->schema = (struct table_schema){.name = text_of(t, BYTES("TableName")),
 	                                  .id = text_of(t, BYTES("TableId")),
 	                                  .created_us = time_of(t, BYTES("CreationDateTime")),
@@ -199,6 +200,16 @@ enum err_code client_read_ttl(struct arena *a, const struct json *body, struct b
 	if (bytes_is(status, "ENABLED") || bytes_is(status, "ENABLING"))
 		*attribute = text_of(ttl, BYTES("AttributeName"));
 	return ERR_NONE;
+}
+
+/* ContinuousBackupsStatus is always ENABLED: the one within tells. */
+enum err_code client_read_recovery(const struct json *body, bool *on, struct err *err)
+{
+	const struct json *backups = json_get(body, BYTES("ContinuousBackupsDescription"));
+	const struct json *recovery = json_get(backups, BYTES("PointInTimeRecoveryDescription"));
+
+	*on = bytes_is(text_of(recovery, BYTES("PointInTimeRecoveryStatus")), "ENABLED");
+	return backups == NULL ? wrong(err, "ContinuousBackupsDescription is missing") : ERR_NONE;
 }
 
 static int tag_order(const void *a, const void *b)

@@ -135,7 +135,17 @@ static void tags_field(struct client c, const struct tag *tags, uint32_t count)
 	json_end_array(c.w);
 }
 
-void client_create_table(struct client c, const struct table_schema *q)
+static void encryption_field(struct client c, struct bytes kms_key)
+{
+	json_key(c.w, BYTES("SSESpecification"));
+	json_begin_object(c.w);
+	json_member_bool(c.w, BYTES("Enabled"), true);
+	text_field(c, BYTES("SSEType"), BYTES("KMS"));
+	text_field(c, BYTES("KMSMasterKeyId"), kms_key);
+	json_end_object(c.w);
+}
+
+void client_create_table(struct client c, const struct table_schema *q, struct bytes kms_key)
 {
 	struct definitions d = {.count = 0};
 
@@ -153,6 +163,27 @@ void client_create_table(struct client c, const struct table_schema *q)
 		json_member_bool(c.w, BYTES("DeletionProtectionEnabled"), true);
 	if (q->tag_count > 0)
 		tags_field(c, q->tags, q->tag_count);
+	if (kms_key.len > 0)
+		encryption_field(c, kms_key);
+	json_end_object(c.w);
+}
+
+void client_update_encryption(struct client c, struct bytes table, struct bytes kms_key)
+{
+	json_begin_object(c.w);
+	text_field(c, BYTES("TableName"), table);
+	encryption_field(c, kms_key);
+	json_end_object(c.w);
+}
+
+void client_update_recovery(struct client c, struct bytes table)
+{
+	json_begin_object(c.w);
+	text_field(c, BYTES("TableName"), table);
+	json_key(c.w, BYTES("PointInTimeRecoverySpecification"));
+	json_begin_object(c.w);
+	json_member_bool(c.w, BYTES("PointInTimeRecoveryEnabled"), true);
+	json_end_object(c.w);
 	json_end_object(c.w);
 }
 

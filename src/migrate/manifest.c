@@ -21,7 +21,7 @@ static void table_print(struct json_writer *w, const struct manifest_table *t, s
 	json_member_text(w, BYTES("sha256"), (struct bytes){t->total.sha256, SHA256_HEX_CHARS});
 	json_member_text(w, BYTES("ttl"), t->schema.ttl_attribute);
 	json_key(w, BYTES("table"));
-	client_create_table((struct client){w, a}, &t->schema);
+	client_create_table((struct client){w, a}, &t->schema, (struct bytes){NULL, 0});
 	json_end_object(w);
 }
 

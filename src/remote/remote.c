@@ -74,6 +74,7 @@ const struct table_backend remote_table_backend = {
         .transact_write = items_transact_write,
         .create = create,
         .describe = remote_table_describe,
+        .schema = remote_table_look,
         .list = remote_table_list,
         .alter = alter,
         .remove = remove_table,
@@ -234,29 +235,4 @@ const char *remote_url_of_region(struct arena *a, const char *region)
 uint64_t remote_round_trips(struct remote *r)
 {
 	return outbound_read(r->target).tries;
-}
-
-/* ---- is it set up well? ---- */
-
-enum err_code remote_check(struct remote *r, struct bytes table, struct err *err)
-{
-	struct table_schema   schema;
-	struct remote_session s;
-	struct arena          a;
-	struct err            why;
-	enum err_code         rc;
-
-	arena_init(&a);
-	remote_session_init(&s, r, NULL, true);
-	rc = remote_table_schema(&s, &a, table, &schema, &why);
-	remote_session_release(&s);
-	arena_release(&a);
-	if (rc == ERR_NONE || rc == ERR_NO_RESOURCE)
-		return ERR_NONE;
-	return err_set(
-	        err, rc,
-	        "engine dynamodb: %s. Check where the endpoint is (AWS_ENDPOINT_URL_DYNAMODB), the region "
-	        "(AWS_REGION), the credentials, and their right to call DescribeTable and "
-	        "DescribeTimeToLive",
-	        why.text);
 }

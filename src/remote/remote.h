@@ -61,10 +61,6 @@ struct store *remote_store(struct remote *r);
 /* Where DynamoDB of a region is, in the arena. */
 const char *remote_url_of_region(struct arena *a, const char *region);
 
-/* Asks the endpoint about a table, which need not be there: does it answer, and does it take our requests? An error says what to do
- * about it. */
-enum err_code remote_check(struct remote *r, struct bytes table, struct err *err);
-
 /* Requests that were sent so far, second tries included: what a service call costs. */
 uint64_t remote_round_trips(struct remote *r);
 

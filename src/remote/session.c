@@ -120,6 +120,24 @@ static enum err_code error_tell(struct remote *r, const struct aws_answer *answe
 	}
 }
 
+static void text_take(char *to, size_t room, struct bytes from)
+{
+	size_t len = from.len < room ? from.len : room - 1;
+
+	for (size_t i = 0; i < len; i++)
+		to[i] = (unsigned char)from.data[i] < ' ' || from.data[i] == 0x7F ? ' ' : from.data[i];
+	while (len > 0 && (to[len - 1] == ' ' || to[len - 1] == '.'))
+		len--;
+	to[len] = '\0';
+}
+
+static void told_take(struct remote_told *told, const struct aws_answer *a, struct bytes text)
+{
+	told->status = a->http.status;
+	text_take(told->type, sizeof(told->type), a->type);
+	text_take(told->text, sizeof(told->text), text);
+}
+
 /* ---- asking ---- */
 
 struct client ask_init(struct ask *q, const char *operation, struct arena *a, bool repeatable)
@@ -153,10 +171,13 @@ enum err_code ask_send(struct remote_session *s, struct ask *q, const struct jso
 	struct err        unread;
 
 	*answer = NULL;
+	s->told = (struct remote_told){0};
 	if (send(s, q, &a, err) != ERR_NONE)
 		return err->code;
+	s->told.status = a.http.status;
 	if (a.http.status / 100 == 2)
 		return a.http.body.len == 0 ? ERR_NONE : body_read(s, q->arena, a.http.body, answer, err);
 	body_read(s, q->arena, a.http.body, answer, &unread); /* the status and the name may say enough */
+	told_take(&s->told, &a, client_error_text(*answer));
 	return error_tell(s->remote, &a, client_error_text(*answer), err);
 }

@@ -35,6 +35,15 @@ struct transact_note {
 	bool     reborn[TABLE_TRANSACT_MAX];
 };
 
+enum { REMOTE_TOLD_BYTES = 512 };
+
+/* What the endpoint last answered, for people who set it up (inspect.c). */
+struct remote_told {
+	int  status;                       /* 0: nothing came */
+	char type[AWS_TYPE_BYTES_MAX + 1]; /* "AccessDeniedException"; empty: it gave no name */
+	char text[REMOTE_TOLD_BYTES];      /* without control characters, and the full stop at its end */
+};
+
 struct remote_session {
 	struct table         base; /* first */
 	struct remote       *remote;
@@ -43,6 +52,7 @@ struct remote_session {
 	bool                 hurries;     /* it is a turn's: */
 	int64_t              deadline_us; /* of all its calls, in steady time; 0: each has its own only */
 	struct transact_note note;
+	struct remote_told   told;
 };
 
 extern const struct table_backend remote_table_backend;

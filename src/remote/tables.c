@@ -26,8 +26,8 @@ static enum err_code named_send(struct remote_session *s, struct arena *a, const
 	return ask_send(s, &q, answer, err);
 }
 
-static enum err_code describe_once(struct remote_session *s, struct arena *a, struct bytes table,
-                                   struct client_table *out, struct err *err)
+enum err_code remote_table_once(struct remote_session *s, struct arena *a, struct bytes table,
+                                struct client_table *out, struct err *err)
 {
 	const struct json *answer;
 
@@ -51,7 +51,7 @@ static enum err_code wait_while(struct remote_session *s, struct arena *a, struc
 	int64_t       pause = WAIT_FIRST_US;
 
 	for (;;) {
-		if (describe_once(s, a, table, out, err) != ERR_NONE)
+		if (remote_table_once(s, a, table, out, err) != ERR_NONE)
 			return err->code;
 		if (!goes_on(out))
 			return ERR_NONE;
@@ -75,8 +75,19 @@ static bool is_there(const struct client_table *t)
 	return true;
 }
 
-static enum err_code ttl_read(struct remote_session *s, struct arena *a, struct bytes table,
-                              struct bytes *attribute, struct err *err)
+enum err_code remote_table_recovery(struct remote_session *s, struct arena *a, struct bytes name, bool *on,
+                                    struct err *err)
+{
+	const struct json *answer;
+
+	*on = false;
+	if (named_send(s, a, "DescribeContinuousBackups", name, &answer, err) != ERR_NONE)
+		return err->code;
+	return client_read_recovery(answer, on, err);
+}
+
+enum err_code remote_table_ttl(struct remote_session *s, struct arena *a, struct bytes table,
+                               struct bytes *attribute, struct err *err)
 {
 	const struct json *answer;
 
@@ -93,11 +104,20 @@ enum err_code remote_table_schema(struct remote_session *s, struct arena *a, str
 	if (wait_while(s, a, name, is_being_made, &table, err) != ERR_NONE)
 		return err->code;
 	*out = table.description.schema;
-	return ttl_read(s, a, name, &out->ttl_attribute, err);
+	return remote_table_ttl(s, a, name, &out->ttl_attribute, err);
 }
 
-static enum err_code tags_read(struct remote_session *s, struct arena *a, struct bytes arn,
-                               struct table_schema *out, struct err *err)
+enum err_code remote_table_look(struct table *t, struct arena *a, struct bytes name, struct table_schema *r,
+                                struct err *err)
+{
+	struct remote_session *s = session_of(t);
+
+	schemas_drop(s->remote, name);
+	return schemas_get(s, a, name, r, err);
+}
+
+enum err_code remote_table_tags(struct remote_session *s, struct arena *a, struct bytes arn,
+                                struct table_schema *out, struct err *err)
 {
 	const struct json *answer;
 	struct ask         q;
@@ -117,9 +137,9 @@ static enum err_code describe(struct remote_session *s, struct arena *a, struct 
 		return err->code;
 	schemas_drop(s->remote, name); /* that there is none, at least, is wrong */
 	*r = table.description;
-	if (ttl_read(s, a, name, &r->schema.ttl_attribute, err) != ERR_NONE)
+	if (remote_table_ttl(s, a, name, &r->schema.ttl_attribute, err) != ERR_NONE)
 		return err->code;
-	return tags_read(s, a, table.arn, &r->schema, err);
+	return remote_table_tags(s, a, table.arn, &r->schema, err);
 }
 
 enum err_code remote_table_describe(struct table *t, struct arena *a, struct bytes name,
@@ -145,7 +165,7 @@ enum err_code remote_table_create(struct table *t, struct arena *a, const struct
 	*r = (struct table_description){0};
 	named.name = remote_name(s, a, q->name);
 	schemas_drop(s->remote, q->name);
-	client_create_table(ask_init(&ask, "CreateTable", a, false), &named);
+	client_create_table(ask_init(&ask, "CreateTable", a, false), &named, (struct bytes){NULL, 0});
 	rc = ask_send(s, &ask, &answer, err);
 	if (rc == ERR_RESOURCE_IN_USE) { /* whoever made it: who asks for it wants to use it */
 		wait_while(s, a, q->name, is_being_made, &made, &waiting);
@@ -244,7 +264,7 @@ static enum err_code ttl_alter(struct remote_session *s, struct arena *a, const 
 	struct ask         ask;
 	enum err_code      rc;
 
-	if (ttl_read(s, a, q->table, &now, err) != ERR_NONE)
+	if (remote_table_ttl(s, a, q->table, &now, err) != ERR_NONE)
 		return err->code;
 	if (bytes_equal(wanted, now))
 		return ERR_NONE;
@@ -254,7 +274,7 @@ static enum err_code ttl_alter(struct remote_session *s, struct arena *a, const 
 	if (rc != ERR_INVALID)
 		return rc;
 	before = *err; /* another process may have been quicker */
-	if (ttl_read(s, a, q->table, &now, err) == ERR_NONE && bytes_equal(wanted, now))
+	if (remote_table_ttl(s, a, q->table, &now, err) == ERR_NONE && bytes_equal(wanted, now))
 		return ERR_NONE;
 	*err = before;
 	return rc;
@@ -270,7 +290,7 @@ static enum err_code tags_alter(struct remote_session *s, struct arena *a, const
 	struct client              c;
 	struct ask                 ask;
 
-	if (describe_once(s, a, q->table, &table, err) != ERR_NONE)
+	if (remote_table_once(s, a, q->table, &table, err) != ERR_NONE)
 		return err->code;
 	c = ask_init(&ask, add ? "TagResource" : "UntagResource", a, true);
 	if (add)
@@ -292,25 +312,30 @@ static enum err_code table_alter(struct remote_session *s, struct arena *a, cons
 	return ask_send(s, &ask, &answer, err);
 }
 
-enum err_code remote_table_alter(struct table *t, struct arena *a, const struct table_alter *q,
-                                 struct table_description *r, struct err *err)
+enum err_code remote_table_change(struct remote_session *s, struct arena *a, const struct table_alter *q,
+                                  struct err *err)
 {
-	struct remote_session *s = session_of(t);
-	enum alter_request     kind = q->count == 0 ? ALTER_TABLE : request_of(&q->changes[0]);
-	enum err_code          rc;
+	enum alter_request kind = q->count == 0 ? ALTER_TABLE : request_of(&q->changes[0]);
 
-	*r = (struct table_description){0};
 	for (uint32_t i = 1; i < q->count; i++)
 		if (kind != ALTER_TABLE || request_of(&q->changes[i]) != kind)
 			return err_set(
 			        err, ERR_INVALID,
 			        "time to live, tags and other changes of a table cannot be made at once");
+	return kind == ALTER_TABLE ? table_alter(s, a, q, err)
+	       : kind == ALTER_TTL ? ttl_alter(s, a, q, err)
+	                           : tags_alter(s, a, q, err);
+}
+
+enum err_code remote_table_alter(struct table *t, struct arena *a, const struct table_alter *q,
+                                 struct table_description *r, struct err *err)
+{
+	struct remote_session *s = session_of(t);
+
+	*r = (struct table_description){0};
 	schemas_drop(s->remote, q->table);
-	rc = kind == ALTER_TABLE ? table_alter(s, a, q, err)
-	     : kind == ALTER_TTL ? ttl_alter(s, a, q, err)
-	                         : tags_alter(s, a, q, err);
-	if (rc != ERR_NONE)
-		return rc;
+	if (remote_table_change(s, a, q, err) != ERR_NONE)
+		return err->code;
 	schemas_drop(s->remote, q->table); /* somebody may have asked meanwhile */
 	return describe(s, a, q->table, r, err);
 }

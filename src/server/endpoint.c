@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "access/policy.h"
 #include "base/log.h"
-#include "remote/remote.h"
+#include "remote/inspect.h"
+#include "server/services.h"
+
+/* How often, and how far apart, a table is looked at that has no time to live yet. */
+enum { TTL_LOOKS_MAX = 3, TTL_LOOK_S = 1 };
 
 struct endpoint {
 	struct arena            arena; /* of the texts */
@@ -27,6 +32,25 @@ static enum err_code region_find(struct endpoint *e, const struct serve_options 
 	return err_set(
 	        err, ERR_INVALID,
 	        "engine dynamodb: no region is set: set --region or AWS_REGION, or region in the profile");
+}
+
+enum err_code endpoint_region_find(const struct serve_options *options, struct arena *a, const char **out,
+                                   struct err *err)
+{
+	struct endpoint e = {0};
+	enum err_code   rc;
+
+	if (strcmp(options->region, ACCESS_REGION) != 0) {
+		*out = options->region;
+		return ERR_NONE;
+	}
+	if (aws_credentials_open(&environment_process, clock_system(), &e.credentials, err) != ERR_NONE)
+		return err_set(err, ERR_INVALID, "no region is set: set --region");
+	rc = region_find(&e, options, err);
+	if (rc == ERR_NONE)
+		*out = arena_printf(a, "%s", e.region).data;
+	aws_credentials_close(e.credentials);
+	return rc;
 }
 
 static enum err_code data_make(const char *path, struct err *err)
@@ -61,20 +85,157 @@ static enum err_code store_open(struct endpoint *e, const struct serve_options *
 	                   err);
 }
 
-enum err_code endpoint_open(struct endpoint **out, const struct serve_options *options, struct clock *clock,
-                            struct err *err)
+/* Before anything is sent: a source that gives none has an error of its own. */
+static enum err_code credentials_try(struct endpoint *e, struct err *err)
+{
+	struct aws_credential one;
+	struct arena          a;
+	struct err            why;
+	enum err_code         rc;
+
+	arena_init(&a);
+	rc = aws_credentials_get(e->credentials, &a, &one, &why);
+	arena_release(&a);
+	if (rc == ERR_NONE)
+		return rc;
+	return err_set(err, rc,
+	               "no AWS credentials (from: %s): %s. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+	               "or AWS_PROFILE",
+	               aws_credentials_source(e->credentials), why.text);
+}
+
+enum err_code endpoint_connect(struct endpoint **out, const struct serve_options *options,
+                               struct clock *clock, struct err *err)
 {
 	struct endpoint *e = mem_zalloc(sizeof(*e));
 
 	arena_init(&e->arena);
 	*out = e;
-	if (data_make(options->data, err) != ERR_NONE ||
-	    aws_credentials_open(&environment_process, clock_system(), &e->credentials, err) != ERR_NONE ||
-	    region_find(e, options, err) != ERR_NONE || store_open(e, options, clock, err) != ERR_NONE ||
-	    remote_check(e->remote, bytes_of(options->tables[0]), err) != ERR_NONE)
+	if (aws_credentials_open(&environment_process, clock_system(), &e->credentials, err) != ERR_NONE ||
+	    region_find(e, options, err) != ERR_NONE || credentials_try(e, err) != ERR_NONE)
 		return err->code;
-	log_info("tables are at %s, region %s, with the names \"%s…\"; credentials: %s", e->url, e->region,
-	         prefix_of(options), aws_credentials_source(e->credentials));
+	return store_open(e, options, clock, err);
+}
+
+/* ---- the tables, before anything is served from them ---- */
+
+/* All that a start looks at. */
+struct tables_look {
+	struct remote        *remote;
+	struct service_tables tables;
+	struct arena         *arena;
+	struct buf            missing; /* "a", "b" */
+};
+
+/* Whoever makes a table turns its time to live on next: another process may be about to. */
+static enum err_code look_patiently(struct tables_look *l, enum service_table which, struct table_schema *out,
+                                    struct err *err)
+{
+	struct bytes  wanted = bytes_of(service_table_shape(which)->ttl);
+	enum err_code rc = remote_look(l->remote, l->arena, l->tables.names[which], out, err);
+
+	for (int i = 0; i < TTL_LOOKS_MAX && rc == ERR_NONE && wanted.len > 0 && out->ttl_attribute.len == 0;
+	     i++) {
+		sleep(TTL_LOOK_S);
+		rc = remote_look(l->remote, l->arena, l->tables.names[which], out, err);
+	}
+	return rc;
+}
+
+static enum err_code ttl_check(const struct tables_look *l, enum service_table which,
+                               const struct table_schema *there, struct err *err)
+{
+	const char *wanted = service_table_shape(which)->ttl;
+
+	if (*wanted == '\0' || bytes_is(there->ttl_attribute, wanted))
+		return ERR_NONE;
+	if (there->ttl_attribute.len == 0)
+		return err_set(err, ERR_FOREIGN_TABLE,
+		               "the table \"%.*s\" has no time to live: rows that have expired would stay "
+		               "for ever. Turn it on, for the attribute %s, with `gatehouse tables create`",
+		               BYTES_ARG(l->tables.names[which]), wanted);
+	return err_set(err, ERR_FOREIGN_TABLE,
+	               "the table \"%.*s\" has its time to live in the attribute %.*s, but rows have it in "
+	               "%s: turn it off, wait an hour, and run `gatehouse tables create`",
+	               BYTES_ARG(l->tables.names[which]), BYTES_ARG(there->ttl_attribute), wanted);
+}
+
+static enum err_code index_check(const struct tables_look *l, enum service_table which,
+                                 const struct table_schema *there, struct err *err)
+{
+	if (which != TABLE_DEVICES || !l->tables.device_index || !l->tables.never_made ||
+	    schema_index(there, BYTES(DEVICE_INDEX)) != NULL)
+		return ERR_NONE;
+	return err_set(err, ERR_FOREIGN_TABLE,
+	               "the table \"%.*s\" has no index " DEVICE_INDEX
+	               ", and --create-tables is never: add it "
+	               "with `gatehouse tables create --device-index`",
+	               BYTES_ARG(l->tables.names[which]));
+}
+
+static enum err_code table_look(struct tables_look *l, enum service_table which, struct err *err)
+{
+	struct table_schema there;
+	enum err_code       rc = look_patiently(l, which, &there, err);
+	struct err          why;
+
+	if (rc == ERR_NO_RESOURCE) {
+		buf_add_bytes(&l->missing,
+		              arena_printf(l->arena, "%s\"%.*s\"", l->missing.len > 0 ? ", " : "",
+		                           BYTES_ARG(l->tables.names[which])));
+		return ERR_NONE;
+	}
+	if (rc != ERR_NONE)
+		return rc;
+	if (service_table_check(&l->tables, which, &there, &why) != ERR_NONE)
+		return err_set(err, ERR_FOREIGN_TABLE,
+		               "%s. Somebody else made it: use another name (--table-…) or another "
+		               "--table-prefix. `gatehouse tables check` names every difference",
+		               why.text);
+	return ttl_check(l, which, &there, err) == ERR_NONE ? index_check(l, which, &there, err) : err->code;
+}
+
+static enum err_code tables_look(struct endpoint *e, const struct serve_options *options, struct arena *a,
+                                 struct err *err)
+{
+	struct tables_look l = {.remote = e->remote, .tables = services_tables(options), .arena = a};
+
+	buf_init(&l.missing, a);
+	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
+		if (table_look(&l, (enum service_table)i, err) != ERR_NONE)
+			return err->code;
+	if (l.missing.len == 0 || !l.tables.never_made)
+		return ERR_NONE;
+	return err_set(
+	        err, ERR_NO_RESOURCE,
+	        "missing tables: %.*s (names at the endpoint begin with \"%s\"), and --create-tables is "
+	        "never. Create them with `gatehouse tables create`, or check region, account and "
+	        "--table-prefix",
+	        (int)l.missing.len, l.missing.data, prefix_of(options));
+}
+
+static enum err_code tables_check(struct endpoint *e, const struct serve_options *options, struct err *err)
+{
+	struct arena  a;
+	struct err    why;
+	enum err_code rc;
+
+	arena_init(&a);
+	rc = tables_look(e, options, &a, &why);
+	arena_release(&a);
+	return rc == ERR_NONE ? rc : err_set(err, rc, "engine dynamodb, at %s: %s", e->url, why.text);
+}
+
+enum err_code endpoint_open(struct endpoint **out, const struct serve_options *options, struct clock *clock,
+                            struct err *err)
+{
+	*out = NULL;
+	if (data_make(options->data, err) != ERR_NONE ||
+	    endpoint_connect(out, options, clock, err) != ERR_NONE ||
+	    tables_check(*out, options, err) != ERR_NONE)
+		return err->code;
+	log_info("tables are at %s, region %s, with the names \"%s…\"; credentials: %s", (*out)->url,
+	         (*out)->region, prefix_of(options), aws_credentials_source((*out)->credentials));
 	return ERR_NONE;
 }
 
@@ -93,6 +254,16 @@ void endpoint_close(struct endpoint *e)
 struct store *endpoint_store(struct endpoint *e)
 {
 	return remote_store(e->remote);
+}
+
+struct remote *endpoint_remote(struct endpoint *e)
+{
+	return e->remote;
+}
+
+const char *endpoint_region(const struct endpoint *e)
+{
+	return e->region;
 }
 
 const char *endpoint_url(const struct endpoint *e)

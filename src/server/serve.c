@@ -92,6 +92,7 @@ struct serve_options serve_options_default(void)
 	                                 .known_mb = OUTAGE_KNOWN_MB,
 	                                 .spool_mb = OUTAGE_SPOOL_MB,
 	                                 .denied_ms = OUTAGE_DENIED_MS,
+	                                 .create_tables = "on-demand",
 	                                 .region = ACCESS_REGION,
 	                                 .queue_mb = 64,
 	                                 .expression_mb = 64,
@@ -141,15 +142,17 @@ static enum err_code check_access(const struct serve_options *options, struct er
 	return ERR_NONE;
 }
 
-static bool is_remote(const struct serve_options *options)
+bool serve_is_remote(const struct serve_options *options)
 {
 	return strcmp(options->engine, "dynamodb") == 0;
 }
 
 static enum err_code check_engine(const struct serve_options *options, struct err *err)
 {
-	if (!is_remote(options) && strcmp(options->engine, "embedded") != 0)
+	if (!serve_is_remote(options) && strcmp(options->engine, "embedded") != 0)
 		return err_set(err, ERR_INVALID, "engine: must be embedded or dynamodb");
+	if (strcmp(options->create_tables, "on-demand") != 0 && strcmp(options->create_tables, "never") != 0)
+		return err_set(err, ERR_INVALID, "create-tables: must be on-demand or never");
 	return ERR_NONE;
 }
 
@@ -360,7 +363,7 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 
 static enum err_code open_store(struct server *s, const struct serve_options *options, struct err *err)
 {
-	if (!is_remote(options))
+	if (!serve_is_remote(options))
 		return open_engine(s, options, err);
 	if (endpoint_open(&s->endpoint, options, s->clock, err) != ERR_NONE)
 		return err->code;

@@ -15,6 +15,7 @@ struct serve_options {
 	uint64_t    endpoint_call_ms;    /* dynamodb: all requests that one call waits for */
 	uint64_t known_mb, spool_mb; /* dynamodb: for an outage: what was last known, attempts to be merged */
 	uint64_t denied_ms;          /* dynamodb: how long it is remembered that a subject is locked */
+	const char *create_tables;   /* dynamodb: "on-demand", when first written to, or "never" */
 	const char *region;          /* in ARNs; what signatures must be for */
 	bool        no_auth;
 	const char *host_names; /* without authentication: api/auth.h; NULL: loopback's */
@@ -46,6 +47,7 @@ struct serve_options {
 struct serve_options serve_options_default(void);
 
 bool serve_is_loopback(const struct serve_options *options);
+bool serve_is_remote(const struct serve_options *options); /* tables are at an endpoint */
 
 /* Can it be served with these together, and are the files of policies and of identity good? Opens nothing else. ERR_INVALID or
  * ERR_SERIALIZATION: no, and why not. */

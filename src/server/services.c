@@ -20,9 +20,11 @@
 
 /* ---- tables ---- */
 
-static struct service_tables tables_of(const struct serve_options *options)
+struct service_tables services_tables(const struct serve_options *options)
 {
-	struct service_tables tables = {.device_index = options->device_index};
+	struct service_tables tables = {.device_index = options->device_index,
+	                                .never_made = serve_is_remote(options) &&
+	                                              strcmp(options->create_tables, "never") == 0};
 
 	for (int i = 0; i < SERVICE_TABLE_COUNT; i++)
 		tables.names[i] = bytes_of(options->tables[i]);
@@ -107,7 +109,7 @@ static enum err_code check_policies(const struct serve_options *options, struct 
 
 enum err_code services_check(const struct serve_options *options, struct err *err)
 {
-	struct service_tables tables = tables_of(options);
+	struct service_tables tables = services_tables(options);
 
 	if (service_tables_check(&tables, err) != ERR_NONE)
 		return err->code;
@@ -258,7 +260,7 @@ static void keep_versions(struct server_services *s, struct store *store)
 enum err_code services_open(struct server_services *s, const struct serve_options *options,
                             struct store *store, struct err *err)
 {
-	s->all.tables = tables_of(options);
+	s->all.tables = services_tables(options);
 	s->all.random = system_random;
 	s->all.sync = &s->sync;
 	s->all.event_numbers = &s->events;
@@ -268,7 +270,8 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	s->all.claims_verified = strcmp(options->email_claims, "verified") == 0;
 	s->all.push = (struct push_settings){.shards = (uint32_t)options->device_shards};
 	document_holder_init(&s->all.devices);
-	tables_warn(&s->all.tables, store);
+	if (!serve_is_remote(options)) /* there, endpoint.c has refused it */
+		tables_warn(&s->all.tables, store);
 	if (open_index(&s->all.tables, store, err) != ERR_NONE ||
 	    open_identifiers(&s->all, options, err) != ERR_NONE ||
 	    open_devices(s, options, err) != ERR_NONE || open_limits(&s->all, options, err) != ERR_NONE)

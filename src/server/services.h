@@ -30,6 +30,9 @@ void          services_close(struct server_services *s); /* as far as it came */
 /* Now and then, from one thread: looks whether the policy file or the device keys changed. */
 void services_refresh(struct server_services *s, struct store *store);
 
+/* What services call their tables, and which they may make. */
+struct service_tables services_tables(const struct serve_options *options);
+
 /* Do the tables have names of their own, and is the file of policies, if there is one, good? */
 enum err_code services_check(const struct serve_options *options, struct err *err);
 

@@ -254,6 +254,10 @@ struct table_backend {
 	enum err_code (*remove)(struct table *t, struct arena *a, struct bytes name,
 	                        struct table_description *r, struct err *err);
 
+	/* What describe tells without counts and tags, for those who must know now but not ask much. NULL: describe costs nothing. */
+	enum err_code (*schema)(struct table *t, struct arena *a, struct bytes name, struct table_schema *r,
+	                        struct err *err);
+
 	/* Is there certainly no such table? Costs next to nothing. NULL: nobody knows without asking. */
 	bool (*lacks)(const struct table *t, struct bytes name);
 

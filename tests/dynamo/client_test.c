@@ -48,7 +48,7 @@ static void send_transact_write(struct client c, const struct dynamo_request *q)
 
 static void send_create(struct client c, const struct dynamo_request *q)
 {
-	client_create_table(c, &q->create);
+	client_create_table(c, &q->create, (struct bytes){NULL, 0});
 }
 
 static void send_alter(struct client c, const struct dynamo_request *q)

@@ -97,7 +97,7 @@ def test_every_option_of_the_help_is_a_setting_in_all_three_places(file, tmp_pat
     options = re.findall(r"^  --([a-z-]+) ([A-Z:]*)", serve("--help", cwd=tmp_path).stdout, re.M)
     known = settings(cwd=tmp_path)
     assert {name for name, _ in options} - {"config", "check-config", "help"} == set(known)
-    samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "WHEN": "verified", "KIND": "dynamodb", "": "true"}
+    samples = {"N": "7", "ADDRESS:PORT": "127.0.0.2:9", "FILE": "some file", "DIR": "some folder", "WHEN": "verified", "KIND": "dynamodb", "MODE": "never", "": "true"}
     (tmp_path / "some file").write_text("{}\n")  # fine for policies and for identity
     together = {name: samples.get(value, f"my-{name}") for name, value in options if name in known}  # each table has its own
     path = file("".join(f"{name}: {value}\n" for name, value in together.items()))

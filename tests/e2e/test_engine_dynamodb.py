@@ -1,5 +1,5 @@
 """gatehouse serve --engine dynamodb: the identity API over an independent DynamoDB endpoint (dynoxide), in one process and in several
-that share it; and what is refused at the start."""
+that share it. test_endpoint_start.py has what is refused at the start."""
 
 import contextlib
 import json
@@ -142,55 +142,3 @@ def test_dynamodbs_own_protocol_is_refused_with_a_hint(dynoxide):
         assert status == 400
         assert answer["__type"].endswith("UnknownOperationException")
         assert "DynamoDB endpoint" in answer["message"]
-
-
-# ---- what is refused at the start ----
-
-
-def refusal(url, *options, without=(), **more):
-    """Exit status and what it said."""
-    variables = {name: value for name, value in environment(url, **more).items() if name not in without}
-    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
-        ended = subprocess.run(command(data, *options), env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, timeout=PATIENCE_S)
-    return ended.returncode, ended.stderr
-
-
-def test_a_start_without_credentials_is_refused(dynoxide):
-    status, said = refusal(dynoxide, without=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
-    assert status == 2
-    assert "no AWS credentials are set up: set AWS_ACCESS_KEY_ID" in said
-
-
-def test_a_start_without_a_region_is_refused(dynoxide):
-    status, said = refusal(dynoxide, without=("AWS_REGION", "AWS_DEFAULT_REGION"))
-    assert status == 2
-    assert "no region is set: set --region or AWS_REGION" in said
-
-
-def test_a_start_is_refused_if_nobody_answers():
-    status, said = refusal(f"http://127.0.0.1:{free_port()}")
-    assert status == 1
-    assert "Check where the endpoint is (AWS_ENDPOINT_URL_DYNAMODB)" in said
-
-
-def test_a_start_is_refused_if_the_endpoint_does_not_take_our_key():
-    """Our own server is an endpoint that checks signatures."""
-    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
-        process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--region", "eu-west-1"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        try:
-            status, said = refusal(line_with_endpoint(process))
-        finally:
-            stop(process)
-    assert status == 1
-    assert "UnrecognizedClientException" in said
-
-
-@pytest.mark.parametrize("options, said", [
-    (["--engine", "elsewhere"], "engine: must be embedded or dynamodb"),
-    (["--table-prefix", "a/b"], "table-prefix: at most 64 letters, digits"),
-])
-def test_settings_that_make_no_sense_are_refused(dynoxide, options, said):
-    assert refusal(dynoxide, *options)[0] == 2
-    assert said in refusal(dynoxide, *options)[1]

@@ -1,0 +1,266 @@
+"""What `gatehouse serve --engine dynamodb` refuses at its start: each with a text that says what to do, and an exit status. The endpoint is our
+own server with access keys, which checks signatures, regions and rights as DynamoDB does, and dynoxide, which is independent."""
+
+import contextlib
+import http.server
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+import boto3
+import pytest
+
+from conftest import line_with_endpoint, program, stop
+from test_engine_dynamodb import PATIENCE_S, attempt, command, dynoxide, environment, free_port  # noqa: F401
+
+SETTINGS = 2  # exit status: what was given is wrong
+WORLD = 1  # … or what is there is
+
+
+def refusal(url, *options, without=(), **more):
+    """Exit status and what it said."""
+    variables = {name: value for name, value in environment(url, **more).items() if name not in without}
+    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+        ended = subprocess.run(command(data, *options), env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, timeout=PATIENCE_S)
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+class Keyed:
+    """Our own server with access keys, in eu-west-1."""
+
+    region = "eu-west-1"
+
+    def __init__(self, data, url):
+        self.data, self.url = data, url
+        self.administrator = self.key("show", "administrator")
+
+    def key(self, *words):
+        said = subprocess.run([program(), "key", *words, "--data", self.data], capture_output=True, text=True, check=True).stdout
+        return dict(line.removeprefix("export ").split("=", 1) for line in said.splitlines() if line.startswith("export "))
+
+    def create_key(self, name, *statements):
+        path = os.path.join(self.data, name + ".json")
+        with open(path, "w") as file:
+            json.dump({"Version": "2012-10-17", "Statement": list(statements)}, file)
+        return self.key("create", name, "--policy", path)
+
+    def client(self):
+        return boto3.client("dynamodb", endpoint_url=self.url, region_name=self.region,
+                            aws_access_key_id=self.administrator["AWS_ACCESS_KEY_ID"],
+                            aws_secret_access_key=self.administrator["AWS_SECRET_ACCESS_KEY"])
+
+
+@contextlib.contextmanager
+def keyed_server():
+    with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+        process = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--region", Keyed.region],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            yield Keyed(data, line_with_endpoint(process))
+        finally:
+            stop(process)
+
+
+@pytest.fixture(scope="module")
+def keyed():
+    with keyed_server() as server:
+        yield server
+
+
+# ---- who we are, and where it is ----
+
+
+def test_no_credentials(dynoxide):
+    status, said = refusal(dynoxide, without=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    assert status == SETTINGS
+    assert "no AWS credentials are set up: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE" in said
+
+
+def test_credentials_whose_source_does_not_answer(dynoxide):
+    nobody = f"http://127.0.0.1:{free_port()}/keys"
+    status, said = refusal(dynoxide, without=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), AWS_CONTAINER_CREDENTIALS_FULL_URI=nobody)
+    assert status == WORLD
+    assert "no AWS credentials (from: container)" in said
+    assert "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE" in said
+
+
+def test_no_region(dynoxide):
+    status, said = refusal(dynoxide, without=("AWS_REGION", "AWS_DEFAULT_REGION"))
+    assert status == SETTINGS
+    assert "no region is set: set --region or AWS_REGION" in said
+
+
+def test_a_region_that_is_not_the_endpoints(keyed):
+    status, said = refusal(keyed.url, **{**keyed.administrator, "AWS_REGION": "us-west-2"})
+    assert status == WORLD
+    assert "InvalidSignatureException" in said
+    assert "scoped" in said and "eu-west-1" in said
+    assert "the secret or the region is wrong. Check AWS_SECRET_ACCESS_KEY or the profile, and --region or AWS_REGION" in said
+
+
+def test_a_secret_that_is_wrong(keyed):
+    status, said = refusal(keyed.url, **{**keyed.administrator, "AWS_SECRET_ACCESS_KEY": "not-this-one"})
+    assert status == WORLD
+    assert "InvalidSignatureException" in said and "Check AWS_SECRET_ACCESS_KEY" in said
+    assert "not-this-one" not in said
+
+
+def test_a_key_that_the_endpoint_does_not_know(keyed):
+    status, said = refusal(keyed.url)
+    assert status == WORLD
+    assert "UnrecognizedClientException" in said
+    assert "it does not know this access key. Check AWS_ACCESS_KEY_ID or the profile" in said
+
+
+def test_nobody_answers():
+    url = f"http://127.0.0.1:{free_port()}"
+    status, said = refusal(url)
+    assert status == WORLD
+    assert url in said
+    assert "no answer from the DynamoDB endpoint" in said
+    assert "is it running, and may this machine reach it? AWS_ENDPOINT_URL_DYNAMODB says where the endpoint is" in said
+
+
+@pytest.mark.parametrize("status, body", [(404, b"<html>not here</html>"), (200, b"<html>hello</html>"), (200, b'{"hello": 1}'), (200, b"")])
+def test_what_answers_is_not_dynamodb(status, body):
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        code, said = refusal(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert code == WORLD
+    assert "what answers there is not DynamoDB. AWS_ENDPOINT_URL_DYNAMODB says where the endpoint is" in said
+
+
+def test_no_permission(keyed):
+    """Rights for one table only: the others are looked at too."""
+    some = {"Effect": "Allow", "Action": "dynamodb:*", "Resource": f"arn:aws:dynamodb:{Keyed.region}:000000000000:table/auth-state"}
+    status, said = refusal(keyed.url, **keyed.create_key("some", some))
+    assert status == WORLD
+    assert "AccessDeniedException" in said and "dynamodb:DescribeTable" in said and "table/rate-limits" in said
+    assert "the credentials lack a right. `gatehouse tables policy` prints those that are needed" in said
+
+
+# ---- the tables ----
+
+
+def make(ddb, name, *keys, ttl=None):
+    ddb.create_table(TableName=name, BillingMode="PAY_PER_REQUEST",
+                     AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys],
+                     KeySchema=[{"AttributeName": key, "KeyType": role} for (key, _), role in zip(keys, ("HASH", "RANGE"))])
+    if ttl:
+        ddb.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": ttl})
+
+
+@pytest.fixture(scope="module")
+def far(dynoxide):
+    return boto3.client("dynamodb", endpoint_url=dynoxide, region_name="eu-west-1")
+
+
+def test_missing_tables_if_they_are_not_to_be_created(dynoxide, far):
+    make(far, "absent-users", ("PK", "S"), ("SK", "S"), ttl="ttl")
+    status, said = refusal(dynoxide, "--table-prefix", "absent-", "--create-tables", "never")
+    assert status == WORLD
+    assert 'missing tables: "auth-state", "rate-limits", ' in said
+    assert '"users"' not in said
+    assert "Create them with `gatehouse tables create`, or check region, account and --table-prefix" in said
+
+
+@pytest.mark.parametrize("keys", [[("PK", "S")], [("PK", "S"), ("SK", "N")], [("id", "S"), ("SK", "S")]])
+def test_a_table_with_other_keys(dynoxide, far, keys):
+    prefix = f"keys{len(keys)}{keys[0][0]}-"
+    make(far, prefix + "gatehouse-jobs", *keys)
+    status, said = refusal(dynoxide, "--table-prefix", prefix)
+    assert status == WORLD
+    assert 'the table "gatehouse-jobs" cannot be used as gatehouse-jobs: its keys must be PK and SK, of type S' in said
+    assert "use another name (--table-…) or another --table-prefix" in said
+
+
+def test_a_table_without_time_to_live(dynoxide, far):
+    make(far, "stays-rate-limits", ("PK", "S"))
+    status, said = refusal(dynoxide, "--table-prefix", "stays-")
+    assert status == WORLD
+    assert 'the table "rate-limits" has no time to live' in said
+    assert "Turn it on, for the attribute TTL, with `gatehouse tables create`" in said
+
+
+def test_a_table_whose_time_to_live_is_another_attribute(dynoxide, far):
+    make(far, "other-auth-state", ("PK", "S"), ("SK", "S"), ttl="expires")
+    status, said = refusal(dynoxide, "--table-prefix", "other-")
+    assert status == WORLD
+    assert "has its time to live in the attribute expires, but rows have it in ttl" in said
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--engine", "elsewhere"], "engine: must be embedded or dynamodb"),
+    (["--table-prefix", "a/b"], "table-prefix: at most 64 letters, digits"),
+    (["--create-tables", "sometimes"], "create-tables: must be on-demand or never"),
+])
+def test_settings_that_make_no_sense(dynoxide, options, said):
+    status, text = refusal(dynoxide, *options)
+    assert status == SETTINGS and said in text
+
+
+def test_a_start_asks_twice_about_each_table_that_is_there_and_once_about_others():
+    """Two tables are there: 2 x 2 + 11 requests. Then the server works with what it learnt."""
+    with keyed_server() as endpoint:
+        ddb = endpoint.client()
+        make(ddb, "auth-state", ("PK", "S"), ("SK", "S"), ttl="ttl")
+        make(ddb, "users", ("PK", "S"), ("SK", "S"), ttl="ttl")
+        seen = []
+        with counting_proxy(endpoint.url, seen) as url, tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+            process = subprocess.Popen(command(data), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                       env={**environment(url), **endpoint.administrator})
+            try:
+                attempt(line_with_endpoint(process), "ann")
+            finally:
+                stop(process)
+    assert sorted(seen[:15]) == ["DescribeTable"] * 13 + ["DescribeTimeToLive"] * 2
+
+
+@contextlib.contextmanager
+def counting_proxy(url, seen):
+    """Notes the operations that pass, and changes nothing: signatures hold."""
+    class Pass(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one segment per answer
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append(self.headers["X-Amz-Target"].split(".")[1])
+            request = urllib.request.Request(url + self.path, body, dict(self.headers))
+            try:
+                answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
+            except urllib.error.HTTPError as error:
+                answer = error
+            text = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                if name.lower() not in ("content-length", "connection", "transfer-encoding", "date", "server"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pass) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
