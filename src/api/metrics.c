@@ -780,8 +780,9 @@ void metrics_write(struct api *api, struct buf *out)
 		metrics_write_targets(out, &api->parts.services->target_post);
 	if (api->parts.events != NULL)
 		metrics_write_readers(out, api->parts.events);
-	if (api->parts.services != NULL && api->parts.services->outage != NULL)
-		metrics_write_outage(out, api->parts.services->outage, !store->backend->ready(store));
+	if (api->parts.services != NULL)
+		metrics_write_outage(out, api->parts.services->outage,
+		                     api->parts.services->outage != NULL && !store->backend->ready(store));
 	write_users(out, &api->meter);
 	if (api->parts.services != NULL)
 		write_code_sender(out, &api->parts.services->codes);

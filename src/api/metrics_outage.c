@@ -34,11 +34,18 @@
 	X("gatehouse_known_forgotten_total", "counter", "Partitions forgotten because memory was full.",     \
 	  known.forgotten)
 
-void metrics_write_outage(struct buf *out, struct outage *o, bool degraded)
+/* Of a server whose tables are here, all are 0. */
+void metrics_write_outage(struct buf *out, struct outage *real, bool degraded)
 {
-	struct spool_numbers spool = spool_read(o->spool);
-	struct known_numbers known = known_read(o->known);
+	static const struct outage none;
+	const struct outage       *o = real == NULL ? &none : real;
+	struct spool_numbers       spool = {0};
+	struct known_numbers       known = {0};
 
+	if (real != NULL) {
+		spool = spool_read(real->spool);
+		known = known_read(real->known);
+	}
 #define X(name, kind, help, value)                                                                           \
 	exposition_family(out, name, kind, help);                                                            \
 	exposition_sample(out, name, (struct labels){NULL, 0}, (double)(value));

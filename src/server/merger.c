@@ -46,19 +46,33 @@ static enum err_code decide(struct own_call *c, struct err *err)
 	return outage_merge(&c->ctx, &x->s, x->rules, &x->end, err);
 }
 
-/* One that cannot be read was whole when it was written: it is kept, and said. */
+/* What no repetition changes must not keep those behind it waiting. */
+static bool is_hopeless(enum err_code rc)
+{
+	return rc == ERR_INVALID || rc == ERR_LIMIT;
+}
+
+/* One that cannot be read was whole when it was written, by another version. It names nobody who is pinned. */
 static enum err_code merge(struct merger *m, uint64_t number, struct bytes record, struct err *err)
 {
-	struct merging x;
+	struct merging x = {.end = SPOOLED_VOID};
 	enum err_code  rc;
 
 	own_call_init(&x.call, m->options.services, m->options.store);
 	rc = spooled_decode(&x.call.arena, record, &x.s, err);
-	if (rc == ERR_NONE) {
+	if (rc != ERR_NONE) {
+		log_error("an attempt that was recorded during an outage is not counted: %s", err->text);
+		rc = ERR_NONE;
+	} else {
 		x.call.ctx.trace = x.s.trace;
 		x.rules = document_acquire(&m->options.services->rules);
 		rc = own_call_run(&x.call, decide, MERGE_COST_BYTES, err);
 		document_release(&x.rules->base);
+	}
+	if (is_hopeless(rc)) {
+		log_error("an attempt that was recorded during an outage is not counted: %s", err->text);
+		x.end = SPOOLED_VOID;
+		rc = ERR_NONE;
 	}
 	if (rc == ERR_NONE)
 		outage_merged(&m->outage, number, &x.s, x.end);

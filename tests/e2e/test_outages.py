@@ -22,9 +22,9 @@ from faulty_proxy import FAULTS, Proxy
 from test_clock import Clock
 from test_engine_dynamodb import dynoxide, environment  # noqa: F401: a fixture
 
-ATTEMPT_MS, CALL_MS = 150, 600
-PATIENCE_S = 60
 LONG = os.environ.get("GATEHOUSE_OUTAGE_HOUR") == "1"
+ATTEMPT_MS, CALL_MS = (300, 1200)
+PATIENCE_S = 120 if LONG else 60
 SEED = int(os.environ.get("GATEHOUSE_OUTAGE_SEED", "15"))
 
 # STRICT locks at six, for ten minutes; COUNTED never does. OPEN lets subjects try of whom nothing is known.
@@ -93,8 +93,12 @@ class Server:
     def wait_merged(self):
         deadline = time.monotonic() + PATIENCE_S
         while self.metric("gatehouse_spool_records") > 0 or self.text("/readyz") != "ready\n":
-            assert time.monotonic() < deadline, (self.metric("gatehouse_spool_records"), self.text("/readyz"))
+            assert time.monotonic() < deadline, (self.metric("gatehouse_spool_records"), self.text("/readyz"), self.said()[-2000:])
             time.sleep(0.05)
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read().decode()
 
     def counts(self, kind):
         """At the endpoint, by subject."""

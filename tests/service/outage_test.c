@@ -1,0 +1,364 @@
+/* Outages: what was last known decides; what was recorded is merged once, at its own time. */
+#include "service/fixture.h"
+
+#include "service/known_rows.h"
+#include "service/outage.h"
+
+/* ---- memory ---- */
+
+static struct known *memory(size_t bytes)
+{
+	return known_open(&(struct known_options){.bytes_max = bytes, .denied_us = 1000});
+}
+
+static void learn(struct known *k, const char *pk, const char *sk, const struct item *item, int64_t now_us)
+{
+	struct looked row;
+
+	looked_init(&row, bytes_of(pk), bytes_of(sk));
+	row.found = item != NULL;
+	if (item != NULL)
+		row.item = *item;
+	known_learn(k, TABLE_AUTH_STATE, &row, now_us);
+}
+
+/* -1: nothing is known; 0: it is absent; else its count. */
+static int64_t recall(struct known *k, struct arena *a, const char *pk, const char *sk, int64_t since_us)
+{
+	struct known_ask q = {TABLE_AUTH_STATE, bytes_of(pk), bytes_of(sk), since_us, a};
+	struct item      item;
+	bool             found;
+
+	if (!known_get(k, &q, &found, &item))
+		return -1;
+	return found ? row_i64(&item, "count", 0) : 0;
+}
+
+static struct item counted(struct arena *a, const char *pk, const char *sk, int64_t count)
+{
+	struct row row;
+
+	row_init(&row, a);
+	row_set_text(&row, "PK", bytes_of(pk));
+	row_set_text(&row, "SK", bytes_of(sk));
+	row_set_i64(&row, "count", count);
+	return row_item(&row);
+}
+
+TEST(known, rows_absent_rows_and_rows_of_which_nothing_is_known_are_three_things)
+{
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   three;
+
+	arena_init(&a);
+	three = counted(&a, "ann", "S", 3);
+	learn(k, "ann", "S", &three, 100);
+	learn(k, "ann", "T", NULL, 200);
+	assert_int_equal(recall(k, &a, "ann", "S", 0), 3);
+	assert_int_equal(recall(k, &a, "ann", "T", 0), 0);
+	assert_int_equal(recall(k, &a, "ann", "U", 0), -1);
+	assert_int_equal(recall(k, &a, "bob", "S", 0), -1);
+	assert_int_equal(recall(k, &a, "ann", "S", 101), -1); /* (4) */
+	known_close(k);
+	arena_release(&a);
+}
+
+TEST(known, all_rows_of_a_prefix_are_known_after_a_query_also_those_that_are_absent)
+{
+	struct known             *k = memory(KNOWN_BYTES_MIN);
+	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
+	struct table_query_result r;
+	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct arena              a;
+	struct item               one;
+
+	arena_init(&a);
+	q.arena = &a;
+	assert_false(known_rows(k, &q, &r));
+	one = counted(&a, "ann", "S#1", 7);
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = &one, .count = 1},
+	                 1);
+	assert_true(known_rows(k, &q, &r));
+	assert_int_equal(r.count, 1);
+	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 7);
+	assert_int_equal(recall(k, &a, "ann", "S#2", 0), 0);
+	assert_int_equal(recall(k, &a, "ann", "T", 0), -1);
+	known_close(k);
+	arena_release(&a);
+}
+
+/* (1) */
+TEST(known, memory_is_bounded_and_what_was_not_asked_for_longest_goes_first_but_not_what_is_pinned)
+{
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
+	char          name[32];
+
+	arena_init(&a);
+	one = counted(&a, "x", "S", 1);
+	learn(k, "pinned", "S", &one, 1);
+	known_pin(k, BYTES("pinned"));
+	for (int i = 0; i < 40000; i++) {
+		snprintf(name, sizeof(name), "subject-%d", i);
+		learn(k, name, "S", &one, 1);
+		assert_true(known_read(k).bytes <= KNOWN_BYTES_MIN + 64 * 1024);
+	}
+	assert_true(known_read(k).forgotten > 10000);
+	assert_int_equal(recall(k, &a, "subject-0", "S", 0), -1);
+	assert_int_equal(recall(k, &a, "subject-39999", "S", 0), 1);
+	assert_int_equal(recall(k, &a, "pinned", "S", 0), 1);
+	known_close(k);
+	arena_release(&a);
+}
+
+TEST(known, a_partition_keeps_as_many_rows_as_said_and_a_prefix_that_lost_one_is_not_known)
+{
+	struct known             *k = memory(KNOWN_BYTES_MIN);
+	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("row-"));
+	struct arena              a;
+	struct item               first;
+	char                      sk[32];
+
+	arena_init(&a);
+	first = counted(&a, "ann", "row-first", 1);
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = &first, .count = 1},
+	                 1);
+	for (int i = 2; i < KNOWN_ROWS_MAX; i++) {
+		snprintf(sk, sizeof(sk), "other-%d", i);
+		learn(k, "ann", sk, NULL, 1);
+	}
+	assert_int_equal(recall(k, &a, "ann", "row-first", 0), 1);
+	assert_int_equal(recall(k, &a, "ann", "row-2", 0), 0);
+	learn(k, "ann", "one-more", NULL, 1);
+	assert_int_equal(recall(k, &a, "ann", "row-first", 0), -1);
+	assert_int_equal(recall(k, &a, "ann", "row-2", 0), -1);
+	known_close(k);
+	arena_release(&a);
+}
+
+/* (3) */
+TEST(known, what_is_learned_of_a_pinned_partition_is_not_taken)
+{
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   here, there;
+
+	arena_init(&a);
+	here = counted(&a, "ann", "S", 5);
+	there = counted(&a, "ann", "S", 3);
+	known_put(k, &(struct known_write){
+	                     .which = TABLE_AUTH_STATE, .pk = BYTES("ann"), .sk = BYTES("S"), .item = &here});
+	known_pin(k, BYTES("ann"));
+	learn(k, "ann", "S", &there, 1);
+	assert_int_equal(recall(k, &a, "ann", "S", 0), 5);
+	known_unpin(k, BYTES("ann"));
+	learn(k, "ann", "S", &there, 1);
+	assert_int_equal(recall(k, &a, "ann", "S", 0), 3);
+	known_close(k);
+	arena_release(&a);
+}
+
+TEST(known, a_refusal_is_remembered_for_its_time_and_no_longer)
+{
+	struct known *k = memory(KNOWN_BYTES_MIN);
+
+	assert_false(known_denied(k, BYTES("ann"), 1));
+	known_deny(k, BYTES("ann"), 5000);
+	assert_true(known_denied(k, BYTES("ann"), 5999));
+	assert_false(known_denied(k, BYTES("ann"), 6000));
+	assert_false(known_denied(k, BYTES("bob"), 5001));
+	known_close(k);
+}
+
+/* ---- records ---- */
+
+static struct spooled spooled_of(struct service *s, const char *id, enum outcome outcome, int64_t at_s)
+{
+	struct try     t = {.forgetful = true};
+	struct spooled x = {.q = attempt_of(s, &t), .outcome = outcome, .at_us = (START_S + at_s) * 1000000};
+
+	x.journey = x.q.rule->journey;
+	x.type = x.q.rule->type;
+	x.once = (struct idempotency){.key = bytes_of(id), .caller = BYTES("spool")};
+	x.status = 200;
+	x.q.making = NULL;
+	return x;
+}
+
+TEST(record, is_read_as_it_was_written_and_anything_else_is_no_record)
+{
+	struct service s;
+	struct spooled x, y;
+	struct buf     bytes;
+
+	service_open(&s, NULL);
+	x = spooled_of(&s, "one", OUTCOME_SUCCESS, 7);
+	x.q.subjects[1] = BYTES("pairwise");
+	x.q.subject_count = 2;
+	x.q.users = (struct bytes[SUBJECTS_MAX]){{NULL, 0}, BYTES_INIT("user")};
+	x.q.source = BYTES("ip:abc");
+	x.q.source_allowed = x.q.challenge_passed = true;
+	x.once.digest[31] = 0xa5;
+	x.body = BYTES("{}\n");
+	buf_init(&bytes, &s.f.arena);
+	spooled_encode(&bytes, &x);
+	assert_int_equal(spooled_decode(&s.f.arena, buf_bytes(&bytes), &y, &s.f.err), ERR_NONE);
+	assert_int_equal(y.q.subject_count, 2);
+	assert_true(bytes_is(y.q.subjects[1], "pairwise") && bytes_is(y.q.users[1], "user"));
+	assert_true(y.q.users[0].len == 0 && bytes_is(y.q.source, "ip:abc"));
+	assert_true(y.q.source_allowed && y.q.challenge_passed && !y.q.source_denied);
+	assert_true(bytes_equal(y.journey, x.journey) && bytes_equal(y.type, x.type));
+	assert_true(y.outcome == OUTCOME_SUCCESS && y.at_us == x.at_us && y.once.digest[31] == 0xa5);
+	assert_true(bytes_is(y.once.key, "one") && bytes_is(y.body, "{}\n"));
+	for (size_t cut = 0; cut < bytes.len; cut++)
+		assert_int_not_equal(spooled_decode(&s.f.arena, (struct bytes){(const char *)bytes.data, cut},
+		                                    &y, &s.f.err),
+		                     ERR_NONE);
+	service_close(&s);
+}
+
+/* ---- merging ---- */
+
+struct merge_call {
+	struct turn_request base;
+	struct service     *s;
+	struct spooled      x;
+	enum spooled_end    end;
+};
+
+static enum err_code merge_in_turn(struct turn_request *w, struct table *t)
+{
+	struct merge_call *c = (struct merge_call *)w;
+	struct context     ctx = service_context(c->s, t);
+
+	if (outage_merge(&ctx, &c->x, c->s->rules, &c->end, &w->err) != ERR_NONE)
+		return w->err.code;
+	return changes_commit(&ctx.changes, t, &w->err);
+}
+
+static enum spooled_end merge(struct service *s, struct spooled x)
+{
+	struct merge_call c = {.base = {.run = merge_in_turn, .cost_bytes = 100}, .s = s, .x = x};
+
+	if (service_run(s, &c.base) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	return c.end;
+}
+
+static const char rules[] =
+        "locks: {STANDARD: {duration: 600}}\n"
+        "journeys:\n"
+        "  SIGN_IN:\n"
+        "    types:\n"
+        "      PASSWORD_ENTRY: {max: 3, life: 900, renewed: true, clears: [PASSWORD_ENTRY]}\n";
+
+#define COUNT_KEY BYTES("SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY")
+#define LOCK_KEY  BYTES("SIGN_IN#LOCK#PASSWORD_ENTRY")
+
+/* (1) */
+TEST(merge, of_one_record_counts_once_however_often_it_is_made)
+{
+	struct service s;
+	struct item    row;
+
+	service_open(&s, rules);
+	FAIL(&s, .forgetful = true);
+	at(&s, 100);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_MERGED);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_FOUND);
+	assert_true(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	assert_int_equal(row_i64(&row, "count", 0), 2);
+	assert_int_equal(row_i64(&row, "ttl", 0), START_S + 50 + 900); /* (4) */
+	service_close(&s);
+}
+
+/* (4) */
+TEST(merge, sets_a_lock_that_ends_as_if_it_had_been_set_then)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, rules);
+	FAIL_TIMES(&s, 2, .forgetful = true);
+	at(&s, 300);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_MERGED);
+	r = FAIL(&s, .forgetful = true);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_int_equal(r.verdict.until_s, START_S + 50 + 600);
+	at(&s, 651);
+	r = FAIL(&s, .forgetful = true);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	service_close(&s);
+}
+
+/* (4) */
+TEST(merge, does_not_bring_back_a_count_whose_life_is_over)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, rules);
+	FAIL(&s, .forgetful = true);
+	at(&s, 2000);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_MERGED);
+	r = FAIL(&s, .forgetful = true);
+	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(r.nearest.count, 1);
+	service_close(&s);
+}
+
+/* (4) */
+TEST(merge, of_a_success_leaves_what_was_counted_since)
+{
+	struct service s;
+	struct item    row;
+
+	service_open(&s, rules);
+	FAIL(&s, .forgetful = true);
+	at(&s, 100);
+	FAIL(&s, .forgetful = true);
+	merge(&s, spooled_of(&s, "one", OUTCOME_SUCCESS, 50));
+	assert_true(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	assert_int_equal(row_i64(&row, "count", 0), 2);
+	merge(&s, spooled_of(&s, "two", OUTCOME_SUCCESS, 100));
+	assert_false(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	service_close(&s);
+}
+
+/* (4) A late failure neither shortens the life of a count that went on, nor lets a lock take newer failures away and be over. */
+TEST(merge, of_a_failure_before_others_ends_with_them)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct item           row;
+
+	service_open(&s, rules);
+	at(&s, 800);
+	FAIL(&s, .forgetful = true);
+	at(&s, 850);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 10)), SPOOLED_MERGED);
+	assert_true(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	assert_int_equal(row_i64(&row, "ttl", 0), START_S + 800 + 900);
+	assert_int_equal(merge(&s, spooled_of(&s, "two", OUTCOME_FAILURE, 20)), SPOOLED_MERGED);
+	r = FAIL(&s, .forgetful = true);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_int_equal(r.verdict.until_s, START_S + 800 + 600);
+	service_close(&s);
+}
+
+TEST(merge, of_an_attempt_that_a_lock_stands_against_counts_nothing_and_is_over)
+{
+	struct service s;
+	struct item    row;
+
+	service_open(&s, rules);
+	FAIL_TIMES(&s, 3, .forgetful = true);
+	assert_true(row_find(&s, BYTES("alice"), LOCK_KEY, &row));
+	at(&s, 100);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_VOID);
+	assert_false(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	service_close(&s);
+}

@@ -1,0 +1,223 @@
+/* The spool: durable, bounded, in order; a torn end is cut off, damage is named. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "service/spool.h"
+
+struct world {
+	char          dir[64];
+	struct spool *spool;
+	struct arena  arena;
+	struct err    err;
+};
+
+static enum err_code reopen(struct world *w, size_t bytes_max, uint32_t records_max)
+{
+	struct spool_options options = {w->dir, bytes_max, records_max};
+
+	if (w->spool != NULL)
+		spool_close(w->spool);
+	return spool_open(&w->spool, &options, &w->err);
+}
+
+static void world_open(struct world *w, size_t bytes_max, uint32_t records_max)
+{
+	*w = (struct world){.dir = "/tmp/gatehouse-spool-XXXXXX"};
+	assert_non_null(mkdtemp(w->dir));
+	arena_init(&w->arena);
+	assert_int_equal(reopen(w, bytes_max, records_max), ERR_NONE);
+}
+
+static const char *path_of(struct world *w)
+{
+	return arena_printf(&w->arena, "%s/spool%c", w->dir, '\0').data;
+}
+
+static void world_close(struct world *w)
+{
+	if (w->spool != NULL)
+		spool_close(w->spool);
+	unlink(path_of(w));
+	rmdir(w->dir);
+	arena_release(&w->arena);
+}
+
+static enum err_code add(struct world *w, uint32_t line, const char *text)
+{
+	uint64_t number;
+
+	if (spool_append(w->spool, &(struct spool_record){line, bytes_of(text)}, &number, &w->err) !=
+	    ERR_NONE)
+		return w->err.code;
+	return spool_sync(w->spool, number, &w->err);
+}
+
+/* All of one line, taken off. */
+static struct bytes drain(struct world *w, uint32_t line)
+{
+	struct bytes record;
+	struct buf   all;
+	uint64_t     number;
+
+	buf_init(&all, &w->arena);
+	while ((number = spool_next(w->spool, line, 8, &w->arena, &record)) > 0) {
+		buf_add_bytes(&all, record);
+		spool_done(w->spool, number);
+	}
+	return buf_bytes(&all);
+}
+
+static off_t file_bytes(struct world *w)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path_of(w), &st), 0);
+	return st.st_size;
+}
+
+static void file_cut(struct world *w, off_t bytes)
+{
+	assert_int_equal(truncate(path_of(w), bytes), 0);
+}
+
+static void file_flip(struct world *w, off_t at)
+{
+	int  fd = open(path_of(w), O_RDWR);
+	char byte;
+
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	byte ^= 4;
+	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+TEST(spool, keeps_what_waits_across_a_restart_in_the_order_of_each_line)
+{
+	struct world w;
+
+	world_open(&w, 1000, 10);
+	assert_int_equal(add(&w, 1, "a"), ERR_NONE);
+	assert_int_equal(add(&w, 2, "x"), ERR_NONE);
+	assert_int_equal(add(&w, 1, "b"), ERR_NONE);
+	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
+	assert_int_equal(add(&w, 1, "c"), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), "abc"));
+	assert_int_equal(spool_trim(w.spool, &w.err), ERR_NONE);
+	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), ""));
+	assert_true(bytes_is(drain(&w, 2), "x"));
+	world_close(&w);
+}
+
+/* (1) */
+TEST(spool, forgets_a_done_that_was_not_flushed_and_nothing_else)
+{
+	struct world w;
+
+	world_open(&w, 1000, 10);
+	assert_int_equal(add(&w, 1, "a"), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), "a"));
+	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), "a"));
+	world_close(&w);
+}
+
+/* (3) */
+TEST(spool, takes_as_many_records_and_bytes_as_it_may_and_no_more)
+{
+	struct world w;
+
+	world_open(&w, 10, 3);
+	assert_int_equal(add(&w, 1, "1234567890"), ERR_NONE);
+	assert_int_equal(add(&w, 1, "1"), ERR_OVERLOADED);
+	assert_true(spool_is_full(w.spool, 1));
+	drain(&w, 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(add(&w, 1, "r"), ERR_NONE);
+	assert_int_equal(add(&w, 1, "r"), ERR_OVERLOADED);
+	assert_int_equal(reopen(&w, 10, 3), ERR_NONE);
+	assert_int_equal(add(&w, 1, "r"), ERR_OVERLOADED);
+	assert_int_equal(spool_read(w.spool).records, 3);
+	world_close(&w);
+}
+
+TEST(spool, a_record_may_have_as_many_bytes_as_said_and_not_one_more)
+{
+	static char  long_text[SPOOL_RECORD_BYTES_MAX + 2];
+	struct world w;
+
+	memset(long_text, 'a', SPOOL_RECORD_BYTES_MAX + 1);
+	world_open(&w, 1 << 20, 10);
+	assert_int_equal(add(&w, 1, long_text), ERR_OVERLOADED);
+	assert_int_equal(add(&w, 1, long_text + 1), ERR_NONE);
+	assert_int_equal(reopen(&w, 1 << 20, 10), ERR_NONE);
+	assert_int_equal(drain(&w, 1).len, SPOOL_RECORD_BYTES_MAX);
+	world_close(&w);
+}
+
+TEST(spool, file_stays_bounded_however_much_goes_through_it)
+{
+	struct world w;
+
+	world_open(&w, 1000, 1000);
+	assert_int_equal(add(&w, 2, "stays"), ERR_NONE);
+	for (int i = 0; i < 2000; i++) {
+		assert_int_equal(add(&w, 1, "passes"), ERR_NONE);
+		drain(&w, 1);
+		assert_int_equal(spool_trim(w.spool, &w.err), ERR_NONE);
+		assert_true(file_bytes(&w) <= SPOOL_FILE_FACTOR * 1000);
+	}
+	assert_int_equal(reopen(&w, 1000, 1000), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 2), "stays"));
+	assert_int_equal(spool_trim(w.spool, &w.err), ERR_NONE);
+	assert_int_equal(file_bytes(&w), 0);
+	world_close(&w);
+}
+
+/* (2) */
+TEST(spool, torn_end_is_cut_off_wherever_it_is_torn)
+{
+	struct world w;
+	off_t        whole, all;
+
+	world_open(&w, 1000, 10);
+	assert_int_equal(add(&w, 1, "kept"), ERR_NONE);
+	whole = file_bytes(&w);
+	assert_int_equal(add(&w, 1, "torn"), ERR_NONE);
+	all = file_bytes(&w);
+	for (off_t cut = all - 1; cut >= whole; cut--) {
+		file_cut(&w, cut);
+		assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
+		assert_int_equal(spool_read(w.spool).records, 1);
+		assert_int_equal(file_bytes(&w), whole);
+		assert_int_equal(add(&w, 1, "torn"), ERR_NONE);
+	}
+	world_close(&w);
+}
+
+/* (2) */
+TEST(spool, damage_before_a_whole_frame_is_named_and_nothing_is_thrown_away)
+{
+	struct world w;
+	off_t        first;
+
+	world_open(&w, 1000, 10);
+	assert_int_equal(add(&w, 1, "first"), ERR_NONE);
+	first = file_bytes(&w);
+	assert_int_equal(add(&w, 1, "second"), ERR_NONE);
+	for (off_t at = 0; at < first; at++) {
+		file_flip(&w, at);
+		assert_int_equal(reopen(&w, 1000, 10), ERR_STORAGE);
+		assert_non_null(strstr(w.err.text, "is damaged, and whole ones follow it"));
+		assert_null(w.spool);
+		file_flip(&w, at);
+	}
+	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), "firstsecond"));
+	world_close(&w);
+}
