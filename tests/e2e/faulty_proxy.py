@@ -23,6 +23,7 @@ class Proxy:
         self.delay_s = 0.05
         self.late_s = 1.0
         self.seen = 0
+        self.is_gone = False
         self.lock = threading.Lock()
         self.connections = set()
         self.own = threading.local()
@@ -71,15 +72,17 @@ class Proxy:
             def handle_error(self, request, client_address):
                 pass
 
+        self.is_gone = False
         self.server = Server(self.address, Handler)
         self.address = self.server.server_address
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def gone(self):
-        """Nobody listens any more, and every connection is reset."""
+        """Nobody listens any more, every connection is reset, and what is read from now on is not forwarded."""
         self.server.shutdown()
         self.server.server_close()
         with self.lock:
+            self.is_gone = True
             held = list(self.connections)
         for connection in held:
             self.reset(connection)
@@ -91,7 +94,7 @@ class Proxy:
     def reset(connection):
         try:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.shutdown(socket.SHUT_RD)
+            connection.shutdown(socket.SHUT_RDWR)
             connection.close()
         except OSError:
             pass
@@ -122,7 +125,7 @@ class Proxy:
         target = request.headers.get("x-amz-target", ".").split(".")[1]
         with self.lock:
             self.seen += 1
-            fault = self.choose(target)
+            fault = "reset_before" if self.is_gone else self.choose(target)
         if fault == "delay":
             time.sleep(self.delay_s)
         if fault == "late":

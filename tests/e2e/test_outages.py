@@ -23,7 +23,7 @@ from test_clock import Clock
 from test_engine_dynamodb import dynoxide, environment  # noqa: F401: a fixture
 
 LONG = os.environ.get("GATEHOUSE_OUTAGE_HOUR") == "1"
-ATTEMPT_MS, CALL_MS = (300, 1200)
+ATTEMPT_MS, CALL_MS = (300, 1200) if LONG else (250, 700)
 PATIENCE_S = 120 if LONG else 60
 SEED = int(os.environ.get("GATEHOUSE_OUTAGE_SEED", "15"))
 
