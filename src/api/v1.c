@@ -318,7 +318,8 @@ static bool is_out(const struct v1_call *c, const struct table *t)
 {
 	struct outage *o = outage_of(c);
 
-	return o != NULL && ((t->backend->out != NULL && t->backend->out(t)) || outage_holds(o, c->who));
+	return o != NULL && t->backend != NULL &&
+	       ((t->backend->out != NULL && t->backend->out(t)) || outage_holds(o, c->who));
 }
 
 /* ---- a turn ---- */

@@ -6,10 +6,12 @@
 #include "service/outage.h"
 #include "service/row.h"
 
-/* What tables elsewhere say is remembered, for the time when they say nothing. A merge looks back, and learns nothing. */
+/* What tables elsewhere say is remembered, for the time when they say nothing. A merge looks back, and learns nothing; a call without a table
+ * (api/dispatch.h, tableless) has nothing to learn from. */
 static bool learns(const struct context *ctx)
 {
-	return ctx->services->outage != NULL && ctx->table->backend->out != NULL && !ctx->late;
+	return ctx->services->outage != NULL && ctx->table->backend != NULL &&
+	       ctx->table->backend->out != NULL && !ctx->late;
 }
 
 void ctx_begin(struct context *ctx, struct table *t)

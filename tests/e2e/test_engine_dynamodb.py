@@ -136,6 +136,15 @@ def test_processes_that_share_tables_count_every_failure_once(dynoxide):
         assert attempt(first, "eve", "success")["verdict"] == attempt(second, "eve", "success")["verdict"] == "locked"
 
 
+def test_a_call_that_needs_no_table_is_answered(dynoxide):
+    """A key that a limit refused a moment ago is refused from memory, and a limit in memory never asks."""
+    with gatehouse(dynoxide, "--table-prefix", "four-") as base:
+        allowed = [call(base, "/v1/allow", {"policy": "sms-number", "key": "number-1"})[1]["allowed"] for _ in range(13)]
+        assert allowed == [True] * 10 + [False] * 3
+        assert call(base, "/v1/allow", {"policy": "login-ip", "key": {"ip": "192.0.2.1"}})[1]["allowed"]
+        assert call(base, "/v1/policies/limits")[0] == 200
+
+
 def test_dynamodbs_own_protocol_is_refused_with_a_hint(dynoxide):
     with gatehouse(dynoxide) as base:
         status, answer = call(base, "/", {}, headers={"X-Amz-Target": "DynamoDB_20120810.ListTables"})
