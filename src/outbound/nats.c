@@ -422,14 +422,14 @@ static void nats_send(struct sender *base, struct sender_event *list, uint32_t c
 	struct err     err;
 
 	assert(count <= NATS_EVENTS_MAX);
-	s.deadline_us = clock_steady_us(n->clock) + n->within_us;
 	sending_begin(&s);
 	if (s.left == 0)
 		return;
-	if (!connection_take(n, s.deadline_us)) {
+	if (!connection_take(n, clock_steady_us(n->clock) + NATS_LANES_MAX * n->within_us)) {
 		sending_fail(&s, "the connection did not become free in time");
 		return;
 	}
+	s.deadline_us = clock_steady_us(n->clock) + n->within_us; /* (5) */
 	if (deliver(&s, &err) != ERR_NONE) {
 		stream_drop(n->stream);
 		n->ready = false;
@@ -467,6 +467,7 @@ static void nats_close(struct sender *base)
 static const struct sender_kind kind = {.name = "nats",
                                         .batch_max = NATS_EVENTS_MAX,
                                         .batch_bytes_max = 512 * 1024,
+                                        .lanes_max = NATS_LANES_MAX,
                                         .send = nats_send,
                                         .stop = nats_stop,
                                         .close = nats_close};

@@ -17,7 +17,9 @@
  * (1) Unless private addresses are allowed, a server must speak TLS: nothing secret goes over a plain connection.
  * (2) Servers that INFO names are not connected to.
  * (3) What came before TLS was agreed on is not read after it.
- * (4) What a server says is bounded: a line, a message, and the time that a call may take. */
+ * (4) What a server says is bounded: a line, a message, and the time that a call may take.
+ * (5) Calls take turns at the connection. So more than two at once would only wait: one has the connection, and one is ready for it. A call has its whole
+ *     time once it has the connection. */
 #ifndef OUTBOUND_NATS_H
 #define OUTBOUND_NATS_H
 
@@ -29,6 +31,7 @@
 
 enum {
 	NATS_EVENTS_MAX = 64, /* of one call */
+	NATS_LANES_MAX = 2,   /* (5) */
 	NATS_SEND_S = 15,
 	NATS_IDLE_S = 30, /* after which a connection is not trusted any more */
 	NATS_URL_CHARS_MAX = 300,

@@ -55,6 +55,7 @@ struct sender_kind {
 	 * who knows whether it fits (3). */
 	uint32_t batch_max;
 	size_t   batch_bytes_max;
+	uint32_t lanes_max; /* calls at once that are of any use; 0: as many as one likes */
 
 	void (*send)(struct sender *s, struct sender_event *list, uint32_t count, struct arena *a);
 	void (*stop)(struct sender *s);

@@ -190,7 +190,7 @@ static const struct sender_kind kind = {.name = "sqs",
 /* Scheme, host and port; the rest is the account and the queue's name. Empty: it is no such URL. */
 static struct bytes origin_of(struct bytes url)
 {
-	const char *host = memmem(url.data, url.len, "://", 3);
+	const char *host = url.len == 0 ? NULL : memmem(url.data, url.len, "://", 3);
 	const char *path =
 	        host == NULL ? NULL : memchr(host + 3, '/', url.len - (size_t)(host + 3 - url.data));
 

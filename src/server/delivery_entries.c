@@ -155,10 +155,10 @@ void window_restore(struct window *w, const struct delivery_waiting *row, int64_
 {
 	struct entry *e;
 
-	if (row->key.len != DELIVERY_KEY_CHARS) /* not one of ours */
-		return;
+	if (row->key.len != DELIVERY_KEY_CHARS || row->shard >= w->after.shards || row->position < 1)
+		return; /* not one of ours */
 	e = entry_add(w, row->key, row->shard, row->position);
-	e->tries = row->tries;
+	e->tries = row->tries >= 0 && row->tries <= TARGET_TRIES_MAX ? row->tries : 0;
 	e->next_us = row->next_us;
 	e->failed_us = row->failed_us;
 	e->restored = true;

@@ -114,6 +114,8 @@ static enum err_code sender_make(struct delivery_target *t, struct err *err)
 	ctx.now_us = store_us(t);
 	ctx.now_s = ctx.now_us / SECOND_US;
 	rc = target_sender_open_stored(t->options.senders, &ctx, &t->target, &t->sender, err);
+	if (rc == ERR_NONE && t->sender->kind->lanes_max > 0 && t->lanes_max > t->sender->kind->lanes_max)
+		t->window.limits.lanes = t->lanes_max = t->sender->kind->lanes_max;
 	t->two_secrets = t->target.previous_until_s > ctx.now_s;
 	return rc;
 }
@@ -128,12 +130,23 @@ static void state_set(struct delivery_target *t, enum target_state state)
 /* As many as the target has; those that it had before stay, and take nothing. */
 static bool lanes_start(struct delivery_target *t, struct err *err)
 {
-	while (t->lanes_started < t->target.lanes) {
+	while (t->lanes_started < t->lanes_max) {
 		if (worker_start(&t->lanes[t->lanes_started], err) != ERR_NONE)
 			return false;
 		t->lanes_started++;
 	}
 	return true;
+}
+
+/* Another process has it, and says how it fares. Counters stay. */
+static void gauges_clear(struct delivery_target *t)
+{
+	struct target_reading *r = &t->reading;
+
+	pthread_mutex_lock(&t->lock);
+	r->state = TARGET_WELL;
+	r->lag_events = r->lag_s = r->waiting = r->dead = 0;
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* Is it ours? Then t->target is its row, in our own arena. */
@@ -144,7 +157,10 @@ static bool own(struct delivery_target *t)
 	bool            good;
 
 	own_call_init(&s.own, t->options.services, t->options.store);
-	good = own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE && s.mine;
+	good = own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE;
+	if (good && !s.mine)
+		gauges_clear(t);
+	good = good && s.mine;
 	t->alone = good && s.alone;
 	if (good) {
 		struct item row = item_copy(&t->arena, &s.target.row);

@@ -156,7 +156,8 @@ void cursor_of(const struct value *v, struct event_cursor *out)
 		return;
 	out->shards = v->list.count < EVENT_SHARDS_MAX ? v->list.count : EVENT_SHARDS_MAX;
 	for (uint32_t i = 0; i < out->shards; i++)
-		out->after[i] = value_to_i64(&v->list.items[i], 0);
+		out->after[i] =
+		        value_to_i64(&v->list.items[i], 0) > 0 ? value_to_i64(&v->list.items[i], 0) : 0;
 }
 
 /* ---- rows ---- */
@@ -207,34 +208,45 @@ static void errors_of(const struct item *row, struct target *out)
 	}
 }
 
+/* Somebody else may have written the row: what is out of its bounds is as if it were not there. */
+static int64_t within(const struct item *row, const char *name, const int64_t usual_least_most[3])
+{
+	int64_t n = row_i64(row, name, usual_least_most[0]);
+
+	return n >= usual_least_most[1] && n <= usual_least_most[2] ? n : usual_least_most[0];
+}
+
 struct target target_of(struct arena *a, const struct item *row)
 {
+	static const int64_t lanes[] = {TARGET_LANES, 1, TARGET_LANES_MAX};
+	static const int64_t tries[] = {TARGET_TRIES, 1, TARGET_TRIES_MAX};
+	static const int64_t disable[] = {TARGET_DISABLE_S, 1, TARGET_DISABLE_S_MAX};
+	static const int64_t count[] = {0, 0, INT64_C(1) << 53}, time[] = {0, 0, TARGET_TIME_S_MAX};
+
 	struct target t = {.name = row_text(row, "SK"),
 	                   .id = row_text(row, "id"),
 	                   .type = target_type_find(row_text(row, "type")),
 	                   .settings = map_of(row, "settings"),
 	                   .sealed = map_of(row, "sealed"),
-	                   .lanes = row_i64(row, "lanes", TARGET_LANES),
-	                   .tries = row_i64(row, "tries", TARGET_TRIES),
-	                   .disable_after_s = row_i64(row, "disableAfter", TARGET_DISABLE_S),
-	                   .previous_until_s = row_i64(row, "previousUntil", 0),
+	                   .lanes = within(row, "lanes", lanes),
+	                   .tries = within(row, "tries", tries),
+	                   .disable_after_s = within(row, "disableAfter", disable),
+	                   .previous_until_s = within(row, "previousUntil", time),
 	                   .enabled = truth_of(row, "enabled"),
 	                   .reason = row_text(row, "disabledReason"),
 	                   .created_at = row_text(row, "createdAt"),
 	                   .updated_at = row_text(row, "updatedAt"),
 	                   .version = row_i64(row, "version", 0),
-	                   .sent = row_i64(row, "sent", 0),
-	                   .waiting = row_i64(row, "waiting", 0),
-	                   .dead = row_i64(row, "dead", 0),
-	                   .skipped = row_i64(row, "skipped", 0),
-	                   .success_s = row_i64(row, "lastSuccess", 0),
-	                   .failing_s = row_i64(row, "failingSince", 0),
+	                   .sent = within(row, "sent", count),
+	                   .waiting = within(row, "waiting", count),
+	                   .dead = within(row, "dead", count),
+	                   .skipped = within(row, "skipped", count),
+	                   .success_s = within(row, "lastSuccess", time),
+	                   .failing_s = within(row, "failingSince", time),
 	                   .owner = row_text(row, "owner"),
-	                   .owned_until_s = row_i64(row, "ownedUntil", 0),
+	                   .owned_until_s = within(row, "ownedUntil", time),
 	                   .row = *row};
 
-	if (t.lanes < 1 || t.lanes > TARGET_LANES_MAX)
-		t.lanes = TARGET_LANES;
 	patterns_of(a, row, &t);
 	errors_of(row, &t);
 	cursor_of(item_get(row, BYTES("after")), &t.after);

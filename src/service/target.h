@@ -36,6 +36,8 @@ enum {
 	TARGET_ID_CHARS = 32,
 };
 
+#define TARGET_TIME_S_MAX INT64_C(253402300799) /* of a row: the end of the year 9999 */
+
 /* ---- types of targets ---- */
 
 struct target_field {

@@ -13,9 +13,11 @@ import pytest
 
 from conftest import stop
 from test_access import Guarded
+from test_clock import Moved
 from test_v1_access import call as call_as
 from test_v1_access import policy
-from v1 import Server
+from v1 import V1, Server
+from webhooks import wait_for
 
 pytestmark = pytest.mark.gatehouse_only
 
@@ -295,6 +297,45 @@ def test_streams_that_come_while_much_is_written_miss_nothing(server):
         thread.join(PATIENCE_S)
     assert len(seen) == len(threads)
     assert all(each == list(range(2, 2 * rounds + 2)) for each in seen.values())
+
+
+def test_readers_that_are_too_far_behind_are_told_where_to_go_on_and_it_is_said_loudly(tmp_path):
+    (tmp_path / "policies.yaml").write_text("events: {keep: 60, lag_max: 3600}\n")
+    server = Moved("--policies", str(tmp_path / "policies.yaml"))
+
+    def passes(seconds):
+        server.clock.passes(seconds)
+        server.v1.close()  # idle connections end with the time
+        server.v1 = V1(server.endpoint)
+
+    def unread():
+        text = server.v1.send("GET", "/metrics").body.decode()
+        return int(next(line for line in text.splitlines() if line.startswith("gatehouse_events_trimmed_unread_total ")).split()[1])
+
+    try:
+        wait_for(lambda: ok(server, "/v1/events?from=first")["events"])  # policy.changed
+        assert server.v1.send("PUT", "/v1/consumers/mailer", json.dumps({"from": "first"}).encode(), {}).status == 201
+        for _ in range(3):
+            make_user(server)
+        passes(600)  # past `keep`, but the consumer has none of them
+        make_user(server)
+        assert [e["position"] for e in ok(server, "/v1/events?from=first")["events"]] == [1, 2, 3, 4, 5] and unread() == 0
+        passes(3001)
+        wait_for(lambda: unread() == 4)
+        gone = server.v1.send("GET", "/v1/events?after=1")
+        assert gone.status == 410 and gone.json()["after"] == "4" and "position 5" in gone.json()["detail"], gone.body
+        assert [e["position"] for e in ok(server, "/v1/events?after=4")["events"]] == [5]
+        stream = Stream(server.endpoint, **{"Last-Event-ID": "1"})
+        assert stream.reply.status == 410 and json.loads(stream.reply.read())["after"] == "4"
+        stream.close()
+        polled = server.v1.post("/v1/consumers/mailer/poll", {"member": "one"})
+        assert polled.status == 410 and polled.json()["after"] == "4", polled.body
+        assert server.v1.post("/v1/consumers/mailer/seek", {"from": "first"}).status == 200
+        polled = server.v1.post("/v1/consumers/mailer/poll", {"member": "one"})
+        assert [e["position"] for e in polled.json()["events"]] == [5], polled.body
+        assert b'4 events were removed although \\"mailer\\" has not read them' in server.logged()
+    finally:
+        server.close()
 
 
 def test_what_was_erased_is_not_answered_from_memory_either():

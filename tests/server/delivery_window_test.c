@@ -97,6 +97,35 @@ static struct written written(struct scene *x)
 	return r;
 }
 
+TEST(window, rows_that_others_wrote_with_a_shard_a_position_or_a_key_that_cannot_be_are_left_alone)
+{
+	struct scene            x;
+	struct event_cursor     kept;
+	struct delivery_waiting row = {.key = BYTES("short"), .position = 1};
+
+	scene_open(&x, 3, 4);
+	window_restore(&x.w, &row, 0);
+	row.key = key_of(&x, "ann");
+	row.shard = 1; /* of one */
+	window_restore(&x.w, &row, 0);
+	row.shard = UINT32_MAX;
+	window_restore(&x.w, &row, 0);
+	row.shard = 0;
+	row.position = INT64_MIN;
+	window_restore(&x.w, &row, 0);
+	assert_int_equal(x.w.entry_count, 0);
+	row.position = 7;
+	row.tries = INT64_MAX;
+	window_restore(&x.w, &row, 0);
+	window_restored(&x.w);
+	assert_int_equal(x.w.entry_count, 1);
+	assert_int_equal(go(&x, SENDER_REFUSED), 7);
+	assert_int_equal(x.w.oldest->tries, 1);
+	window_kept(&x.w, &kept);
+	assert_int_equal(kept.after[0], 0);
+	scene_close(&x);
+}
+
 TEST(window, an_event_that_was_trimmed_is_skipped_and_its_subject_goes_on)
 {
 	struct scene  x;
