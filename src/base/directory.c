@@ -285,6 +285,15 @@ static enum err_code change(const char *dir, bool (*step)(struct directory *d, c
 	return rc;
 }
 
+static bool raise_format(struct directory *d, const char *unused)
+{
+	(void)unused;
+	if (d->format == DIRECTORY_FORMAT)
+		return false;
+	d->format = DIRECTORY_FORMAT;
+	return true;
+}
+
 static bool add_held(struct directory *d, const char *name)
 {
 	if (directory_names_have(&d->holds, name))
@@ -307,6 +316,11 @@ static bool forget(struct directory *d, const char *name)
 	names_remove(&d->sealed, name);
 	names_remove(&d->unsealed, name);
 	return true;
+}
+
+enum err_code directory_raise(const char *dir, struct err *err)
+{
+	return change(dir, raise_format, "", err);
 }
 
 enum err_code directory_add_held(const char *dir, const char *name, struct err *err)

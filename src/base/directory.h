@@ -1,6 +1,6 @@
 /* Directory: what a data directory says of itself, in DIR/FORMAT:
  *
- *   gatehouse 4
+ *   gatehouse 5
  *   id 5f0c…                              random, made with the directory
  *   holds store journal                   what was made in it and must be there from then on
  *   sealed identifiers.key keys.json      small files that must be there, each with a seal (seal.h)
@@ -11,7 +11,7 @@
  *      lost, and what is not listed may be made.
  * (D2) A change of one bit is noticed.
  *
- * Formats 2 and 3 had the first line only. A start (disk.h) makes this file, or brings it up to date; other commands
+ * Formats 2 and 3 had the first line only. In format 5 rows may lapse (engine/lapse.h), which a program of format 4 would not remove. A start (disk.h) makes this file, or brings it up to date; other commands
  * only add names. */
 #ifndef BASE_DIRECTORY_H
 #define BASE_DIRECTORY_H
@@ -19,7 +19,7 @@
 #include "base/err.h"
 
 enum {
-	DIRECTORY_FORMAT = 4,
+	DIRECTORY_FORMAT = 5,
 	DIRECTORY_FORMAT_SEALED = 4, /* from here on: an id, and seals */
 	DIRECTORY_FORMAT_OLDEST = 2, /* that can be read: records of its journal share units (J5) */
 	DIRECTORY_ID_BYTES = 16,
@@ -44,6 +44,9 @@ enum err_code directory_read(const char *dir, struct directory *out, struct err 
 /* Makes a FORMAT with a new id. `old_format` is 0 for a new directory, or what it was written in; then what such a program
  * made is listed. Files without a seal are listed for the start to seal. */
 enum err_code directory_make(const char *dir, int old_format, struct err *err);
+
+/* Raises the format of a FORMAT with an id to the present one. */
+enum err_code directory_raise(const char *dir, struct err *err);
 
 /* Lists one more thing that the directory holds, or a file that has its seal. Does nothing if it is listed. Processes take
  * turns. */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/view.h"
 #include "item/codec.h"
@@ -227,6 +228,7 @@ static struct item table_entry_to_item(struct arena *a, const struct table_entry
 	set(a, &item, "protected", value_bool(s->deletion_protected));
 	set(a, &item, "ttl_attribute", value_string(s->ttl_attribute));
 	set(a, &item, "ttl_filling", value_bool(e->ttl_filling));
+	set(a, &item, "frozen_hour", value_i64(e->frozen_hour));
 	set(a, &item, "tags", tags_to_value(a, s));
 	return item;
 }
@@ -330,6 +332,7 @@ static enum err_code table_entry_from_item(const struct item *item, struct table
 	(*out)->id = (uint32_t)get_i64(item, "id");
 	(*out)->next_index_id = (uint16_t)get_i64(item, "next_index_id");
 	(*out)->ttl_filling = get_bool(item, "ttl_filling");
+	(*out)->frozen_hour = (uint32_t)get_i64(item, "frozen_hour");
 	for (uint32_t i = 0; i < indexes.count; i++)
 		(*out)->index_ids[i] = (uint16_t)get_i64(&indexes.items[i].map, "id");
 	return ERR_NONE;
@@ -343,7 +346,7 @@ static void put_item(struct engine_session *s, struct arena *a, struct bytes key
 
 	buf_init(&value, a);
 	item_encode(&value, item);
-	turn_put(s->turn, key, buf_bytes(&value), true, 0);
+	turn_put(s->turn, key, buf_bytes(&value), TURN_SOMETHING);
 }
 
 void catalog_save(struct engine_session *s, struct arena *a, struct table_entry *e)
@@ -431,6 +434,8 @@ enum err_code catalog_load(struct engine *e, struct err *err)
 	catalog_release(empty);
 	arena_init(&a);
 	rc = load_all(e, &a, &catalog, err);
+	if (rc == ERR_NONE)
+		rc = lapse_load(e, &a, catalog, err);
 	if (rc == ERR_NONE)
 		rc = counts_load(e, &a, catalog, err);
 	arena_release(&a);

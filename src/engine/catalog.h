@@ -23,8 +23,9 @@ struct table_entry {
 	uint16_t            next_index_id;
 	uint32_t            id;
 	uint32_t            ttl_changes; /* since the engine opened: a backfill notices off and on again */
-	bool                internal;    /* the engine's own: not listed, not reachable by name */
-	bool ttl_filling; /* rows written before time to live was switched on still lack expiry entries */
+	uint32_t frozen_hour; /* 0, or: rows that lapse before it are gone, no others (lapse.h X5) */
+	bool     internal;    /* the engine's own: not listed, not reachable by name */
+	bool     ttl_filling; /* rows written before time to live was switched on still lack expiry entries */
 };
 
 struct catalog {

@@ -10,6 +10,7 @@
 
 #include "base/seal.h"
 #include "engine/disk.h"
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/manifest.h"
 #include "engine/schema_item.h"
@@ -101,13 +102,16 @@ static enum err_code verify_entries_of(struct verify *v, const struct table_entr
 }
 
 static enum err_code verify_expiry_of(struct verify *v, const struct table_entry *t, struct bytes row_key,
-                                      const struct item *item)
+                                      const struct item *item, uint32_t lapse)
 {
-	int64_t      expiry = t->ttl_filling ? 0 : schema_expiry(&t->schema, item);
+	int64_t      expiry = t->ttl_filling || lapse != 0 ? 0 : schema_expiry(&t->schema, item);
 	struct buf   key;
 	struct bytes stored;
 	bool         found;
 
+	if (lapse != 0 && t->frozen_hour == 0 &&
+	    (!lapse_allows(t) || schema_expiry(&t->schema, item) / LAPSE_HOUR_S != lapse))
+		return differ(v, t, "a row lapses at another time than it expires");
 	if (expiry == 0)
 		return ERR_NONE;
 	buf_init(&key, &v->arena);
@@ -138,9 +142,11 @@ static enum err_code verify_row(struct verify *v, struct bytes key, struct bytes
 	uint32_t                  table_id;
 	uint16_t                  index_id;
 
-	v->counts->rows++;
 	if (layout_parse_owner(key, &table_id, &index_id))
 		t = table_of(v, table_id);
+	if (t != NULL && lapse_is_gone(v->session.engine, t, value))
+		return ERR_NONE; /* (X1) */
+	v->counts->rows++;
 	if (t == NULL) {
 		err_set(v->err, ERR_STORAGE, "a row belongs to no table");
 		return delete (v, key);
@@ -154,7 +160,7 @@ static enum err_code verify_row(struct verify *v, struct bytes key, struct bytes
 		return differ(v, t, "a row is not where its key says");
 	if (verify_entries_of(v, t, &item) != ERR_NONE)
 		return v->err->code;
-	return verify_expiry_of(v, t, key, &item);
+	return verify_expiry_of(v, t, key, &item, item_lapse(value));
 }
 
 /* The entry's row; found is false if there is none. */
@@ -165,6 +171,7 @@ static enum err_code fetch_row(struct verify *v, const struct table_entry *t, st
 
 	if (fetch(v, row_key, &row, found) != ERR_NONE)
 		return v->err->code;
+	*found = *found && !lapse_is_gone(v->session.engine, t, row);
 	if (*found && item_decode(&v->arena, row, item, v->err) != ERR_NONE)
 		return differ(v, t, "a row cannot be read");
 	return ERR_NONE;
@@ -314,6 +321,33 @@ enum err_code engine_verify(struct engine *e, struct err *err)
 		rocks_snapshot_close(e->rocks, snapshot);
 	}
 	engine_session_release(&r);
+	return rc;
+}
+
+enum err_code engine_verify_counts(struct engine *e, struct err *err)
+{
+	struct counts         *found = counts_open();
+	struct rocks_snapshot *snapshot;
+	enum err_code          rc = view_snapshot_open(e, &snapshot, err);
+
+	if (rc == ERR_NONE) {
+		rc = counts_all(e, snapshot, found, err);
+		rocks_snapshot_close(e->rocks, snapshot);
+	}
+	for (size_t i = 0; rc == ERR_NONE && i < found->len; i++) {
+		uint32_t table_id = found->slots[i].table_id;
+		int64_t  is = counts_get(found, table_id, 0).items,
+		        said = counts_get(e->counts, table_id, 0).items;
+
+		if (is != said)
+			rc = err_set(err, ERR_STORAGE, "table %u has %lld rows, but %lld are counted",
+			             table_id, (long long)is, (long long)said);
+	}
+	if (rc == ERR_NONE && counts_rows(found) != counts_rows(e->counts))
+		rc = err_set(err, ERR_STORAGE, "there are %llu rows, but %llu are counted",
+		             (unsigned long long)counts_rows(found),
+		             (unsigned long long)counts_rows(e->counts));
+	counts_close(found);
 	return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/view.h"
 #include "item/codec.h"
@@ -24,12 +25,13 @@ void counts_close(struct counts *c)
 {
 	pthread_mutex_destroy(&c->lock);
 	free(c->slots);
+	free(c->changed);
 	free(c);
 }
 
-static uint64_t slot_key(uint32_t table_id, uint16_t index_id)
+static uint64_t slot_key(uint32_t table_id, uint32_t part)
 {
-	return (uint64_t)table_id << 16 | index_id;
+	return (uint64_t)table_id << 32 | part;
 }
 
 /* The position of the first slot not before it. */
@@ -40,7 +42,7 @@ static size_t position(const struct counts *c, uint64_t key)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (slot_key(c->slots[middle].table_id, c->slots[middle].index_id) < key)
+		if (slot_key(c->slots[middle].table_id, c->slots[middle].part) < key)
 			low = middle + 1;
 		else
 			high = middle;
@@ -48,11 +50,11 @@ static size_t position(const struct counts *c, uint64_t key)
 	return low;
 }
 
-static struct counts_slot *slot_at(struct counts *c, uint32_t table_id, uint16_t index_id)
+static struct counts_slot *slot_at(struct counts *c, uint32_t table_id, uint32_t part)
 {
-	size_t at = position(c, slot_key(table_id, index_id));
+	size_t at = position(c, slot_key(table_id, part));
 
-	if (at < c->len && c->slots[at].table_id == table_id && c->slots[at].index_id == index_id)
+	if (at < c->len && c->slots[at].table_id == table_id && c->slots[at].part == part)
 		return &c->slots[at];
 	if (c->len == c->cap) {
 		c->cap = c->cap == 0 ? 16 : c->cap * 2;
@@ -60,8 +62,25 @@ static struct counts_slot *slot_at(struct counts *c, uint32_t table_id, uint16_t
 	}
 	memmove(&c->slots[at + 1], &c->slots[at], (c->len - at) * sizeof(*c->slots));
 	c->len++;
-	c->slots[at] = (struct counts_slot){table_id, index_id, false, {0, 0}};
+	c->slots[at] = (struct counts_slot){table_id, part, false, {0, 0}};
 	return &c->slots[at];
+}
+
+static void mark_changed(struct counts *c, struct counts_slot *s)
+{
+	if (s->changed)
+		return;
+	if (c->changed_len == c->changed_cap) {
+		c->changed_cap = c->changed_cap == 0 ? 16 : c->changed_cap * 2;
+		c->changed = mem_realloc(c->changed, c->changed_cap * sizeof(*c->changed));
+	}
+	c->changed[c->changed_len++] = slot_key(s->table_id, s->part);
+	s->changed = true;
+}
+
+static bool is_rows(const struct counts_slot *s)
+{
+	return s->part == 0 || s->part >= LAPSE_HOUR_MIN;
 }
 
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
@@ -70,6 +89,11 @@ struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
 
 	pthread_mutex_lock(&c->lock);
 	count = slot_at(c, table_id, index_id)->count;
+	for (size_t at = position(c, slot_key(table_id, LAPSE_HOUR_MIN));
+	     index_id == 0 && at < c->len && c->slots[at].table_id == table_id; at++) {
+		count.items += c->slots[at].count.items;
+		count.bytes += c->slots[at].count.bytes;
+	}
 	pthread_mutex_unlock(&c->lock);
 	if (count.items < 0)
 		count.items = 0;
@@ -84,21 +108,21 @@ uint64_t counts_rows(struct counts *c)
 
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++)
-		if (c->slots[i].index_id == 0 && c->slots[i].count.items > 0)
+		if (is_rows(&c->slots[i]) && c->slots[i].count.items > 0)
 			rows += c->slots[i].count.items;
 	pthread_mutex_unlock(&c->lock);
 	return (uint64_t)rows;
 }
 
-void counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change)
+void counts_add(struct counts *c, uint32_t table_id, uint32_t part, struct count change)
 {
 	struct counts_slot *s;
 
 	pthread_mutex_lock(&c->lock);
-	s = slot_at(c, table_id, index_id);
+	s = slot_at(c, table_id, part);
 	s->count.items += change.items;
 	s->count.bytes += change.bytes;
-	s->changed = c->changed = true;
+	mark_changed(c, s);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -136,67 +160,161 @@ void counts_drop_gone(struct counts *c, const struct catalog *old, const struct 
 	}
 }
 
-/* ---- with each commit ---- */
+/* ---- hours ---- */
 
-/* Adds what the turn changes; with sign -1, takes it off again. */
-static void count_changes(struct counts *counts, const struct turn *t, int sign)
+bool counts_lapse_before(struct counts *c, uint32_t hour)
 {
-	for (const struct change *c = t->first; c != NULL; c = c->next) {
-		struct count change = {sign * ((c->deleted ? 0 : 1) - (c->existed ? 1 : 0)),
-		                       sign * ((int64_t)c->value.len - (int64_t)c->existed_bytes)};
-		uint32_t     table_id;
-		uint16_t     index_id;
+	bool found = false;
 
-		if (c->written && (change.items != 0 || change.bytes != 0) &&
-		    layout_parse_owner(c->key, &table_id, &index_id))
-			counts_add(counts, table_id, index_id, change);
-	}
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->len && !found; i++)
+		found = c->slots[i].part >= LAPSE_HOUR_MIN && c->slots[i].part < hour;
+	pthread_mutex_unlock(&c->lock);
+	return found;
 }
 
-/* One attribute an index: its id -> [items, bytes]. */
+/* In a table that is being deleted, too: then its slots go with it. */
+static bool is_closed_by(const struct counts_slot *s, const struct catalog *catalog, uint32_t hour)
+{
+	const struct table_entry *t;
+
+	if (s->part < LAPSE_HOUR_MIN || s->part >= hour)
+		return false;
+	t = catalog_find_id(catalog, s->table_id);
+	return t == NULL || t->frozen_hour == 0;
+}
+
+uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uint32_t hour)
+{
+	int64_t rows = 0;
+	size_t  kept = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->len; i++) {
+		if (is_closed_by(&c->slots[i], catalog, hour))
+			rows += c->slots[i].count.items;
+		else
+			c->slots[kept++] = c->slots[i];
+	}
+	c->len = kept;
+	pthread_mutex_unlock(&c->lock);
+	return rows > 0 ? (uint64_t)rows : 0;
+}
+
+/* ---- with each commit ---- */
+
+static uint32_t part_of(uint16_t index_id, uint32_t hour)
+{
+	return index_id != 0 ? index_id : hour;
+}
+
+/* Adds what one change is; with sign -1, takes it off again. */
+static void count_change(struct counts *counts, const struct change *c, int sign)
+{
+	struct count was = {c->existed ? 1 : 0, (int64_t)c->existed_bytes};
+	struct count is = {c->deleted ? 0 : 1, (int64_t)c->value.len};
+	uint32_t     table_id, old, new;
+	uint16_t     index_id;
+
+	if (!layout_parse_owner(c->key, &table_id, &index_id))
+		return;
+	old = part_of(index_id, c->existed_hour);
+	new = c->deleted ? old : part_of(index_id, item_lapse(c->value));
+	if (old != new && c->existed) {
+		counts_add(counts, table_id, old, (struct count){-sign, -sign * was.bytes});
+		was = (struct count){0, 0};
+	}
+	is = (struct count){sign * (is.items - was.items), sign * (is.bytes - was.bytes)};
+	if (is.items != 0 || is.bytes != 0)
+		counts_add(counts, table_id, new, is);
+}
+
+static void count_changes(struct counts *counts, const struct turn *t, int sign)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->written)
+			count_change(counts, c, sign);
+}
+
+/* One attribute a part: its number -> [items, bytes]. */
 static void add_slot(struct arena *a, struct item *item, const struct counts_slot *s)
 {
 	struct value v = {.type = VALUE_L, .list = {arena_array(a, 2, sizeof(struct value)), 2}};
-	struct bytes name = arena_printf(a, "%u", s->index_id);
+	struct bytes name = arena_printf(a, "%u", s->part);
 
 	v.list.items[0] = value_i64(s->count.items);
 	v.list.items[1] = value_i64(s->count.bytes);
 	*item = item_with(a, item, name, &v);
 }
 
-static void store_item(struct turn *t, uint32_t table_id, const struct item *item)
+static void store_item(struct turn *t, struct bytes key, const struct item *item)
 {
-	struct buf key, value;
+	struct buf value;
 
-	if (catalog_find_id(t->catalog, table_id) == NULL)
-		return; /* it is being deleted */
-	buf_init(&key, &t->arena);
 	buf_init(&value, &t->arena);
-	layout_counts(&key, table_id);
 	item_encode(&value, item);
-	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
+	turn_put(t, key, buf_bytes(&value), TURN_SOMETHING);
 }
 
-/* Each table whose counts changed, as an item. */
+/* All parts of a table but its hours, as one item. */
+static void store_table(struct counts *c, struct turn *t, uint32_t table_id)
+{
+	struct item item = {0};
+	struct buf  key;
+
+	for (size_t at = position(c, slot_key(table_id, 0));
+	     at < c->len && c->slots[at].table_id == table_id && c->slots[at].part < LAPSE_HOUR_MIN; at++) {
+		c->slots[at].changed = false;
+		add_slot(&t->arena, &item, &c->slots[at]);
+	}
+	buf_init(&key, &t->arena);
+	layout_counts(&key, table_id);
+	store_item(t, buf_bytes(&key), &item);
+}
+
+/* One that is closed, or in which no row lapses any more, is not stored. */
+static void store_hour(struct turn *t, struct counts_slot *s)
+{
+	struct item item = {0};
+	struct buf  key;
+
+	s->changed = false;
+	buf_init(&key, &t->arena);
+	layout_counts_hour(&key, s->table_id, s->part);
+	if ((s->count.items == 0 && s->count.bytes == 0) || is_closed_by(s, t->catalog, t->closes)) {
+		turn_delete(t, buf_bytes(&key), TURN_SOMETHING);
+		return;
+	}
+	add_slot(&t->arena, &item, s);
+	store_item(t, buf_bytes(&key), &item);
+}
+
+static void mark_closed(struct counts *c, const struct turn *t)
+{
+	for (size_t i = 0; i < c->len; i++)
+		if (is_closed_by(&c->slots[i], t->catalog, t->closes))
+			mark_changed(c, &c->slots[i]);
+}
+
 static void store_changed(struct counts *c, struct turn *t)
 {
-	size_t at = 0;
-
 	pthread_mutex_lock(&c->lock);
-	while (c->changed && at < c->len) {
-		uint32_t    table_id = c->slots[at].table_id;
-		struct item item = {0};
-		bool        changed = false;
+	if (t->closes != 0)
+		mark_closed(c, t);
+	for (size_t i = 0; i < c->changed_len; i++) {
+		size_t              at = position(c, c->changed[i]);
+		struct counts_slot *s = at < c->len ? &c->slots[at] : NULL;
 
-		for (; at < c->len && c->slots[at].table_id == table_id; at++) {
-			changed = changed || c->slots[at].changed;
-			c->slots[at].changed = false;
-			add_slot(&t->arena, &item, &c->slots[at]);
-		}
-		if (changed)
-			store_item(t, table_id, &item);
+		if (s == NULL || slot_key(s->table_id, s->part) != c->changed[i] || !s->changed)
+			continue; /* it was dropped, or stored with another of its table */
+		if (catalog_find_id(t->catalog, s->table_id) == NULL)
+			s->changed = false; /* it is being deleted */
+		else if (s->part >= LAPSE_HOUR_MIN)
+			store_hour(t, s);
+		else
+			store_table(c, t, s->table_id);
 	}
-	c->changed = false;
+	c->changed_len = 0;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -210,7 +328,7 @@ static void store_note(struct turn *t)
 	buf_init(&value, &t->arena);
 	layout_meta(&key, META_COUNTS);
 	item_encode(&value, &item);
-	turn_put(t, buf_bytes(&key), buf_bytes(&value), true, 0);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), TURN_SOMETHING);
 }
 
 void counts_add_to_turn(struct engine *e, struct turn *t)
@@ -229,19 +347,21 @@ void counts_take_back(struct counts *c, const struct turn *t)
 	count_changes(c, t, -1);
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++)
-		c->slots[i].changed = c->changed = true;
+		mark_changed(c, &c->slots[i]);
 	pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- counting all, and what was stored ---- */
 
-static void count_key(struct counts *counts, struct bytes key, struct bytes value)
+static void count_key(struct counts *counts, const struct lapse_rule *rule, struct bytes key,
+                      struct bytes value)
 {
 	uint32_t table_id;
 	uint16_t index_id;
 
-	if (layout_parse_owner(key, &table_id, &index_id))
-		counts_add(counts, table_id, index_id, (struct count){1, (int64_t)value.len});
+	if (layout_parse_owner(key, &table_id, &index_id) && !lapse_drops(rule, key, value))
+		counts_add(counts, table_id, part_of(index_id, item_lapse(value)),
+		           (struct count){1, (int64_t)value.len});
 }
 
 enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
@@ -249,6 +369,7 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 {
 	const char            kinds[] = {KIND_ROW, KIND_INDEX};
 	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct lapse_rule    *rule = lapse_rule_take(e);
 	struct bytes          key, value;
 	enum err_code         rc = ERR_NONE;
 	struct arena          a;
@@ -260,10 +381,11 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 
 		view_cursor_open(&c, &s, snapshot, &a, low, layout_after(&a, low), false);
 		while (view_cursor_next(&c, &key, &value))
-			count_key(out, key, value);
+			count_key(out, rule, key, value);
 		rc = view_cursor_check(&c, err);
 		view_cursor_close(&c);
 	}
+	lapse_rule_release(rule);
 	arena_release(&a);
 	return rc;
 }
@@ -272,15 +394,15 @@ static void load_slots(struct counts *c, uint32_t table_id, const struct item *i
 {
 	for (uint32_t i = 0; i < item->count; i++) {
 		const struct value *v = &item->members[i].value;
-		uint64_t            index_id;
+		uint64_t            part;
 		struct count        count;
 
-		if (!bytes_to_u64(item->members[i].name, UINT16_MAX, &index_id) || v->type != VALUE_L ||
+		if (!bytes_to_u64(item->members[i].name, UINT32_MAX, &part) || v->type != VALUE_L ||
 		    v->list.count != 2 || !number_to_i64(&v->list.items[0].number, &count.items) ||
 		    !number_to_i64(&v->list.items[1].number, &count.bytes))
 			continue;
 		pthread_mutex_lock(&c->lock);
-		slot_at(c, table_id, (uint16_t)index_id)->count = count;
+		slot_at(c, table_id, (uint32_t)part)->count = count;
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -289,16 +411,26 @@ static void load_slots(struct counts *c, uint32_t table_id, const struct item *i
 static enum err_code load_table(struct engine *e, struct arena *a, const struct table_entry *t,
                                 struct err *err)
 {
-	struct buf  key;
-	struct item item;
-	bool        found;
+	struct engine_session s = {.engine = e, .turn = e->unwritten};
+	struct view_cursor    c;
+	struct buf            low;
+	struct bytes          key, value;
+	struct item           item;
+	enum err_code         rc = ERR_NONE;
 
-	buf_init(&key, a);
-	layout_counts(&key, t->id);
-	if (view_item(e, a, buf_bytes(&key), &item, &found, err) != ERR_NONE)
-		return err->code;
-	if (found)
-		load_slots(e->counts, t->id, &item);
+	buf_init(&low, a);
+	layout_counts(&low, t->id);
+	view_cursor_open(&c, &s, NULL, a, buf_bytes(&low), layout_after(a, buf_bytes(&low)), false);
+	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
+		rc = item_decode(a, arena_copy(a, value), &item, err);
+		if (rc == ERR_NONE)
+			load_slots(e->counts, t->id, &item);
+	}
+	if (rc == ERR_NONE)
+		rc = view_cursor_check(&c, err);
+	view_cursor_close(&c);
+	if (rc != ERR_NONE)
+		return rc;
 	for (uint16_t id = INDEX_ID_FIRST; id < t->next_index_id; id++)
 		if (!table_entry_has_index(t, id))
 			drop_index(e->counts, t->id, id);

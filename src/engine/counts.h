@@ -1,5 +1,6 @@
 /* Counts: how many items a table or index holds, and how many bytes, for DescribeTable. Kept in memory, and stored with each
- * commit that changes them, so that they are right after a crash too. Thread-safe. */
+ * commit that changes them, so that they are right after a crash too. Rows that lapse (lapse.h) are counted by the hour, and no longer once it is
+ * closed: it does not matter when the store drops them. Thread-safe. */
 #ifndef ENGINE_COUNTS_H
 #define ENGINE_COUNTS_H
 
@@ -19,26 +20,27 @@ struct count {
 	int64_t items, bytes;
 };
 
+/* A part of a table is: 0, the rows that do not lapse; an index, by its id; or those that lapse in an hour, by the hour (LAPSE_HOUR_MIN). */
 struct counts_slot {
-	uint32_t     table_id;
-	uint16_t     index_id;
-	bool         changed;
+	uint32_t     table_id, part;
+	bool         changed; /* it is listed in `changed` */
 	struct count count;
 };
 
 struct counts {
 	pthread_mutex_t     lock;
-	struct counts_slot *slots; /* sorted by table, then index */
+	struct counts_slot *slots; /* sorted by table, then part */
 	size_t              len, cap;
-	bool                changed; /* some slot is */
+	uint64_t           *changed; /* keys of slots that are not stored as they are */
+	size_t              changed_len, changed_cap;
 };
 
 struct counts *counts_open(void);
 void           counts_close(struct counts *c);
 
-/* index_id 0 is the table itself. */
+/* index_id 0 is the table itself, with the rows that lapse. */
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
-void         counts_add(struct counts *c, uint32_t table_id, uint16_t index_id, struct count change);
+void         counts_add(struct counts *c, uint32_t table_id, uint32_t part, struct count change);
 
 /* Rows of all tables together. */
 uint64_t counts_rows(struct counts *c);
@@ -46,10 +48,15 @@ uint64_t counts_rows(struct counts *c);
 /* Of tables and indexes that the new catalog lacks. */
 void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new);
 
+/* Do rows lapse before this hour? */
+bool counts_lapse_before(struct counts *c, uint32_t hour);
+
 /* ---- with each commit; the writer's thread ---- */
 
 /* Counts what the turn changes, and puts the new counts into it: they are written with what they count. */
 void counts_add_to_turn(struct engine *e, struct turn *t);
+/* Forgets rows that lapse before this hour, in tables that are not frozen. Returns how many there were. */
+uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uint32_t hour);
 /* It was not committed after all. */
 void counts_take_back(struct counts *c, const struct turn *t);
 

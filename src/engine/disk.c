@@ -144,7 +144,9 @@ static enum err_code check_format(const char *dir, bool may_make, struct err *er
 		                       : ": is this a data directory of Gatehouse?");
 	if (check_data(dir, &d, err) != ERR_NONE)
 		return err->code;
-	return !directory_has_seals(&d) && may_make ? directory_make(dir, d.format, err) : ERR_NONE;
+	if (!may_make || d.format == DIRECTORY_FORMAT)
+		return ERR_NONE;
+	return directory_has_seals(&d) ? directory_raise(dir, err) : directory_make(dir, d.format, err);
 }
 
 /* ---- who may read it ---- */

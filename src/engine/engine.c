@@ -59,6 +59,14 @@ void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 	ticker_wake(e->ticker);
 }
 
+enum err_code engine_compact(struct engine *e, struct err *err)
+{
+	if (write_back_all(&e->write_back, err) != ERR_NONE)
+		return err->code;
+	rocks_compact(e->rocks);
+	return ERR_NONE;
+}
+
 void engine_build_filter(struct engine *e)
 {
 	if (e->filter_builder != NULL)

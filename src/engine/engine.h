@@ -33,7 +33,8 @@ struct engine_options {
 	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
-	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, and the filter is built often. */
+	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, the filter is built often, and the store merges its files
+	 * whenever rows are gone. */
 	bool checks_absent;
 	/* Called once, from a thread of the engine's, when it is to be closed and opened again: a commit failed, and nothing
 	 * more is written by this process; or there is room again on a disk that had none when it was opened. */
@@ -99,11 +100,17 @@ struct store_stats engine_stats(struct engine *e);
 /* Does one ticker round now and waits for it: tests move the clock and then sweep. */
 void engine_tick(struct engine *e);
 
+/* Puts all that is committed into the store and has it merge its files: rows that are gone (lapse.h) leave it. */
+enum err_code engine_compact(struct engine *e, struct err *err);
+
 /* Builds the filter of what exists, if it is due, and waits for that. */
 void engine_build_filter(struct engine *e);
 
 /* Compares every row with its index and expiry entries, and every entry with its row. ERR_STORAGE names the
  * first difference. No table may be made or removed meanwhile. (A directory that is not open: check.h.) */
 enum err_code engine_verify(struct engine *e, struct err *err);
+
+/* Counts all rows and entries, and compares that with what DescribeTable says. Nothing may be written meanwhile. */
+enum err_code engine_verify_counts(struct engine *e, struct err *err);
 
 #endif

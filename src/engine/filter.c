@@ -170,9 +170,9 @@ void filter_add(struct filter *f, uint64_t hash)
 		area_add(area_other(f), hash);
 }
 
-void filter_note_deleted(struct filter *f)
+void filter_note_deleted(struct filter *f, uint64_t rows)
 {
-	atomic_fetch_add_explicit(&f->deleted, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&f->deleted, rows, memory_order_relaxed);
 }
 
 /* ---- building ---- */

@@ -32,7 +32,6 @@ size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t coun
 /* ---- one thread at a time: write_back.c's lock ---- */
 
 void filter_add(struct filter *f, uint64_t hash);
-void filter_note_deleted(struct filter *f);
 
 /* Begins a new one, with room for so many entries, if bytes_max allows. False if there is no memory. */
 bool filter_build_begin(struct filter *f, uint64_t entries);
@@ -44,6 +43,9 @@ void filter_build_end(struct filter *f, bool complete);
 void filter_build_add(struct filter *f, uint64_t hash);
 
 /* ---- any thread ---- */
+
+/* So many rows are there no longer. */
+void filter_note_deleted(struct filter *f, uint64_t rows);
 
 /* Is there none, or is the one in use too full, or full of what was deleted? */
 bool filter_is_due(const struct filter *f, uint64_t entries_min);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/worker.h"
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/view.h"
 
@@ -54,19 +55,24 @@ static enum err_code walk(struct filter_builder *b, const struct rocks_snapshot 
 	struct engine       *e = b->engine;
 	struct rocks_cursor *c =
 	        rocks_walk_open(e->rocks, snapshot, (struct bytes){low, 1}, (struct bytes){high, 1});
-	uint64_t      rows = 0, partition = 0;
-	struct bytes  key, value;
-	bool          goes_on = true;
-	enum err_code rc;
+	struct lapse_rule *rule = lapse_rule_take(e);
+	uint64_t           rows = 0, partition = 0;
+	struct bytes       key, value;
+	bool               goes_on = true, began = false;
+	enum err_code      rc;
 
 	for (; goes_on && rocks_cursor_at(c, &key, &value); rocks_cursor_next(c)) {
-		filter_build_add(e->filter, hash_bytes(e->hash_key, key));
-		if (rows == 0 || layout_partition_number(key) != partition)
-			filter_build_add(e->filter, layout_partition_hash(e->hash_key, key));
-		partition = layout_partition_number(key);
 		if (++rows % STEP_ROWS == 0)
 			goes_on = worker_goes_on(&b->worker);
+		if (lapse_drops(rule, key, value))
+			continue; /* (X1) */
+		filter_build_add(e->filter, hash_bytes(e->hash_key, key));
+		if (!began || layout_partition_number(key) != partition)
+			filter_build_add(e->filter, layout_partition_hash(e->hash_key, key));
+		partition = layout_partition_number(key);
+		began = true;
 	}
+	lapse_rule_release(rule);
 	rc = rocks_cursor_check(c, err);
 	rocks_cursor_close(c);
 	*complete = rc == ERR_NONE && goes_on;

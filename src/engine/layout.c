@@ -4,6 +4,7 @@
  *   m name                                                       -> small facts: next table id, where the journal begins
  *   t name                                                       -> the table's schema, as an item
  *   c table(4)                                                   -> its counts, as an item
+ *   c table(4) hour(4)                                           -> those of rows that lapse in that hour (lapse.h)
  *   r table(4) hash(4) hashkey rangekey                          -> the item
  *   i table(4) index(2) hash(4) ihashkey irangekey hashkey rangekey -> the item as the index projects it
  *   x bucket(4) r table(4) hash(4) hashkey rangekey              -> nothing: the row expires within that
@@ -172,6 +173,12 @@ void layout_counts(struct buf *out, uint32_t table_id)
 {
 	buf_add_byte(out, KIND_COUNTS);
 	add_u32(out, table_id);
+}
+
+void layout_counts_hour(struct buf *out, uint32_t table_id, uint32_t hour)
+{
+	layout_counts(out, table_id);
+	add_u32(out, hour);
 }
 
 void layout_meta(struct buf *out, const char *name)

@@ -91,6 +91,9 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 	char    stored[32], wall[32];
 
 	time_set(e, wall_us > stored_us ? wall_us : stored_us);
+	if (stored_us != 0 && jump_us >= SWEEP_GRACE_US)
+		e->close_after_us =
+		        wall_us + SWEEP_GRACE_US; /* a clock that is set too late is wrong until then */
 	if (stored_us == 0 ||
 	    (jump_us <= e->options.clock_jump_max_us && -jump_us <= e->options.clock_jump_max_us))
 		return ERR_NONE;
@@ -132,9 +135,9 @@ static void unwritten_release(struct turn *t)
 static void add_op(struct turn *t, const struct op *op)
 {
 	if (op->kind == OP_PUT)
-		turn_put(t, op->key, op->value, true, 0);
+		turn_put(t, op->key, op->value, TURN_SOMETHING);
 	else if (op->kind == OP_DELETE)
-		turn_delete(t, op->key, true, 0);
+		turn_delete(t, op->key, TURN_SOMETHING);
 	else
 		turn_delete_range(t, op->key, op->value);
 }
@@ -210,7 +213,7 @@ static enum err_code delete_range(struct engine *e, const struct range_delete *d
 	arena_init(&a);
 	view_cursor_open(&c, &s, NULL, &a, d->low, d->high, false);
 	while (view_cursor_next(&c, &key, &value))
-		turn_delete(e->unwritten, key, true, value.len);
+		turn_delete(e->unwritten, key, value);
 	rc = view_cursor_check(&c, err);
 	view_cursor_close(&c);
 	arena_release(&a);
@@ -274,7 +277,7 @@ static enum err_code put_sweep_after(struct turn_request *w, struct table *t)
 	layout_meta(&key, META_SWEEP);
 	item = item_with(&s->turn->arena, &item, BYTES(META_SWEEP_AFTER), &after);
 	item_encode(&value, &item);
-	turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), true, 0);
+	turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), TURN_SOMETHING);
 	return ERR_NONE;
 }
 
@@ -358,12 +361,29 @@ static size_t dirty_bytes_max(const struct engine_options *options)
 	return share < DIRTY_BYTES_MAX ? share : DIRTY_BYTES_MAX;
 }
 
+/* What the store may leave out when it merges files, as it is when it begins to (X2). */
+static void *drops_begin(void *engine)
+{
+	return lapse_rule_take(engine);
+}
+
+static bool drops_row(const void *rule, struct bytes key, struct bytes value)
+{
+	return lapse_drops(rule, key, value);
+}
+
+static void drops_end(void *rule)
+{
+	lapse_rule_release(rule);
+}
+
 static enum err_code open_store(struct engine *e, struct err *err)
 {
 	struct rocks_options options = {.block_cache_bytes = e->options.block_cache_bytes,
 	                                .reserve_bytes = e->options.disk_reserve_bytes,
 	                                .on_full = disk_is_full,
-	                                .full_ctx = e};
+	                                .full_ctx = e,
+	                                .drops = {e, drops_begin, drops_row, drops_end}};
 	char                 path[PATH_MAX];
 
 	options.tight = disk_make_room(e->options.path, e->options.disk_reserve_bytes);
@@ -399,6 +419,7 @@ static struct engine *engine_make(const struct engine_options *options)
 	e->hash_key = hash_key_random();
 	e->cache = cache_open(options->cache_bytes_max, e->hash_key);
 	e->counts = counts_open();
+	lapse_init(&e->lapse);
 	e->change_log = mem_zalloc(sizeof(*e->change_log));
 	return e;
 }
@@ -491,6 +512,7 @@ void engine_close(struct engine *e)
 		write_back_release(&e->write_back);
 		rocks_close(e->rocks);
 	}
+	lapse_release(&e->lapse);
 	counts_close(e->counts);
 	free(e->change_log);
 	cache_close(e->cache);

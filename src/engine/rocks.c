@@ -30,6 +30,7 @@ enum {
 };
 
 #define MEMTABLE_BYTES_TEXT "16777216"
+#define PERIODIC_S_TEXT     "86400"
 
 static void flush_now(struct worker *worker, void *rocks);
 
@@ -41,6 +42,7 @@ struct rocks {
 	rocksdb_writeoptions_t *write;
 	struct rocks_disk      *disk; /* frozen if it was opened for reading; NULL if that failed */
 	bool                    tight;
+	struct rocks_drops      drops;
 
 	/* of rocks_flush, under lock */
 	pthread_mutex_t lock;
@@ -120,13 +122,15 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_b
 	return o;
 }
 
-/* An option that has no function of its own in the C interface: closing, after a failure or a checkpoint, does not wait
- * for a flush. */
+/* Options that have no function of their own in the C interface: closing, after a failure or a checkpoint, does not wait for a flush; and
+ * a file in which nothing changes is merged now and then all the same, so that what it holds of rows to drop goes. */
 static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 {
 	rocksdb_options_t *o = rocksdb_options_create();
 
-	rocksdb_get_options_from_string(base, "avoid_flush_during_shutdown=true", o, message);
+	rocksdb_get_options_from_string(
+	        base, "avoid_flush_during_shutdown=true;periodic_compaction_seconds=" PERIODIC_S_TEXT, o,
+	        message);
 	rocksdb_options_destroy(base);
 	return o;
 }
@@ -175,6 +179,68 @@ static enum err_code attach_disk(struct rocks *r, struct rocks_room *room, size_
 	return ERR_NONE;
 }
 
+/* ---- rows to drop ---- */
+
+struct merge {
+	const struct rocks_drops *drops;
+	void                     *state;
+};
+
+static void merge_end(void *merge)
+{
+	struct merge *m = merge;
+
+	m->drops->end(m->state);
+	free(m);
+}
+
+static const char *drops_name(void *unused)
+{
+	(void)unused;
+	return "gatehouse";
+}
+
+static unsigned char merge_drops(void *merge, int level, const char *key, size_t key_len, const char *value,
+                                 size_t value_len, char **new_value, size_t *new_len, unsigned char *changed)
+{
+	const struct merge *m = merge;
+
+	(void)level;
+	(void)new_value;
+	(void)new_len;
+	*changed = 0;
+	return m->drops->drops(m->state, (struct bytes){key, key_len}, (struct bytes){value, value_len});
+}
+
+static rocksdb_compactionfilter_t *merge_begin(void *drops, rocksdb_compactionfiltercontext_t *unused)
+{
+	struct merge *m = mem_zalloc(sizeof(*m));
+
+	(void)unused;
+	*m = (struct merge){
+	        drops, ((const struct rocks_drops *)drops)->begin(((const struct rocks_drops *)drops)->ctx)};
+	return rocksdb_compactionfilter_create(m, merge_end, merge_drops, drops_name);
+}
+
+static void drops_destroy(void *unused)
+{
+	(void)unused;
+}
+
+static void attach_drops(struct rocks *r, const struct rocks_drops *drops)
+{
+	r->drops = *drops;
+	if (drops->begin != NULL)
+		rocksdb_options_set_compaction_filter_factory(
+		        r->options, rocksdb_compactionfilterfactory_create(&r->drops, drops_destroy,
+		                                                           merge_begin, drops_name));
+}
+
+void rocks_compact(struct rocks *r)
+{
+	rocksdb_compact_range(r->db, NULL, 0, NULL, 0);
+}
+
 enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
                          struct err *err)
 {
@@ -187,6 +253,7 @@ enum err_code rocks_open(struct rocks **out, const char *path, const struct rock
 	struct rocks     *r = rocks_make(options->block_cache_bytes, memtable_bytes, &message);
 
 	r->tight = options->tight;
+	attach_drops(r, &options->drops);
 	if (options->tight)
 		rocksdb_options_set_disable_auto_compactions(r->options, 1);
 	if (message == NULL) {

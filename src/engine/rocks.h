@@ -11,13 +11,23 @@ struct rocks_batch;
 struct rocks_cursor;
 struct rocks_snapshot;
 
+/* Rows that the store may leave out whenever it merges files. A merge begins, asks for rows, and ends, on a thread of RocksDB's; several go on at
+ * once. `drops` says the same of a row whenever it is asked, or true from some moment on. */
+struct rocks_drops {
+	void *ctx;
+	void *(*begin)(void *ctx); /* returns what the others are given */
+	bool (*drops)(const void *merge, struct bytes key, struct bytes value);
+	void (*end)(void *merge);
+};
+
 struct rocks_options {
 	size_t block_cache_bytes;
 	size_t reserve_bytes; /* of the disk, that merging files leaves alone */
 	bool   tight;         /* there is little room: as little as can be is written until rocks_relax */
 	/* A write waits for room on the disk. Any thread; again and again. */
 	void (*on_full)(void *ctx);
-	void *full_ctx;
+	void              *full_ctx;
+	struct rocks_drops drops;
 };
 
 enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
@@ -60,6 +70,9 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
  * rocks_flush, or when the store found the time; what it holds there is always all that came before some moment. */
 enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err);
 /* … ERR_DISK_FULL: its memory is full too, because there was no room on the disk for long. */
+
+/* Merges all files now, and waits for it. */
+void rocks_compact(struct rocks *r);
 
 /* Waits until all that was applied is in the store's files. ERR_DISK_FULL: there is no room, or it is frozen. One thread at a
  * time. */

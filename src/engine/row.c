@@ -2,11 +2,12 @@
  * between its steps: load the row, test the condition, compute the new item, store it with its entries.
  *
  * (I1) After row_store the index entries of an item are exactly those that its present content gives; (I2) so is its
- * expiry entry. engine_verify checks both. */
+ * expiry entry, unless the row lapses by itself (lapse.h): then it has none. engine_verify checks both. */
 #include "engine/row.h"
 
 #include <assert.h>
 
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/rehearsal.h"
 #include "expr/eval.h"
@@ -64,6 +65,10 @@ enum err_code row_table(const struct engine_session *s, struct bytes name, const
 enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes value, struct loaded *out, struct err *err)
 {
+	if (lapse_is_gone(s->engine, t, value)) {
+		out->stored = out->live = false;
+		return ERR_NONE;
+	}
 	out->stored = true;
 	out->value = value;
 	if (item_decode(a, value, &out->item, err) != ERR_NONE)
@@ -169,21 +174,21 @@ static bool entry_is_stored(struct engine_session *s, struct arena *a, const str
 /* Writes the difference between two entries; returns the units it costs. */
 static double entry_move(struct turn *turn, const struct entry *old, bool stored, const struct entry *new)
 {
-	size_t old_bytes = stored ? old->value.len : 0;
-	double units = 0;
+	struct bytes before = stored ? buf_bytes(&old->value) : TURN_NOTHING;
+	double       units = 0;
 
 	if (same_key(old, new)) {
 		if (bytes_equal(buf_bytes(&old->value), buf_bytes(&new->value)))
 			return 0;
-		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), stored, old_bytes);
+		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), before);
 		return write_cost(item_size(&new->item));
 	}
 	if (old->present) {
-		turn_delete(turn, buf_bytes(&old->key), stored, old_bytes);
+		turn_delete(turn, buf_bytes(&old->key), before);
 		units += write_cost(item_size(&old->item));
 	}
 	if (new->present) {
-		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), false, 0);
+		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), TURN_NOTHING);
 		units += write_cost(item_size(&new->item));
 	}
 	return units;
@@ -217,12 +222,10 @@ static int64_t bucket_of(int64_t expiry_s)
 	return expiry_s / EXPIRY_BUCKET_S;
 }
 
-/* Moves the expiry entry, if the bucket changed: most renewals stay within one. */
-static void expiry_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                         struct bytes row_key, const struct item *old, const struct item *new)
+/* Moves the expiry entry from one second's bucket to another's, if that is another: most renewals stay within one. 0: there is none. */
+static void expiry_store(struct engine_session *s, struct arena *a, struct bytes row_key, int64_t before,
+                         int64_t after)
 {
-	int64_t    before = old == NULL ? 0 : schema_expiry(&t->schema, old);
-	int64_t    after = new == NULL ? 0 : schema_expiry(&t->schema, new);
 	struct buf key;
 
 	if (before != 0 && after != 0 && bucket_of(before) == bucket_of(after))
@@ -230,39 +233,51 @@ static void expiry_store(struct engine_session *s, struct arena *a, const struct
 	if (before != 0) {
 		buf_init(&key, a);
 		layout_expiry(&key, before, row_key);
-		turn_delete(s->turn, buf_bytes(&key), true, 0);
+		turn_delete(s->turn, buf_bytes(&key), TURN_SOMETHING);
 	}
 	if (after != 0) {
 		buf_init(&key, a);
 		layout_expiry(&key, after, row_key);
-		turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, false, 0);
+		turn_put(s->turn, buf_bytes(&key), BYTES(""), TURN_NOTHING);
 	}
 }
 
 /* ---- storing ---- */
 
+/* By when a row has an expiry entry; 0 if it has none. */
+static int64_t entry_second(const struct table_entry *t, const struct item *item, uint32_t lapse)
+{
+	return item == NULL || lapse != 0 ? 0 : schema_expiry(&t->schema, item);
+}
+
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units)
 {
 	const struct item *before = old->stored ? &old->item : NULL;
+	struct bytes       stored = old->stored ? old->value : TURN_NOTHING;
+	uint32_t           lapse = item == NULL ? 0 : lapse_hour(s, t, item);
 	struct buf         value;
 
 	assert(s->turn != NULL);
 	if (item == NULL) {
 		if (!old->stored)
 			return;
-		turn_delete(s->turn, old->key, true, old->value.len);
+		turn_delete(s->turn, old->key, stored);
 	} else {
 		buf_init_room(&value, a, old->value.len + VALUE_ROOM);
-		item_encode(&value, item);
+		if (lapse != 0)
+			item_encode_lapsing(&value, lapse, item);
+		else
+			item_encode(&value, item);
 		if (old->live && bytes_equal(buf_bytes(&value), old->value))
 			return;
-		turn_put(s->turn, old->key, buf_bytes(&value), old->stored, old->value.len);
+		turn_put(s->turn, old->key, buf_bytes(&value), stored);
 	}
 	if (t->schema.index_count > 0)
 		indexes_store(s, a, t, before, item, units);
 	if (t->schema.ttl_attribute.len > 0)
-		expiry_store(s, a, t, old->key, before, item);
+		expiry_store(s, a, old->key, entry_second(t, before, item_lapse(stored)),
+		             entry_second(t, item, lapse));
 }
 
 /* ---- reading one ---- */

@@ -1,5 +1,5 @@
 /* Row: items in and out of the key space: loading one by its key, and storing one together with its index
- * entries and its expiry entry, all in the session's turn; and the calls on one item, made of these. */
+ * entries and its expiry entry, if it has one, all in the session's turn; and the calls on one item, made of these. */
 #ifndef ENGINE_ROW_H
 #define ENGINE_ROW_H
 
@@ -7,7 +7,7 @@
 #include "engine/view.h"
 
 /* A row as loaded. An expired item is stored but not live: for every caller it is absent, but its index
- * entries are still to be removed. */
+ * entries are still to be removed. One that is gone (lapse.h) is not even stored, whether the store has it still or not. */
 struct loaded {
 	struct bytes key;   /* of the row */
 	struct bytes value; /* as stored */

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/filter.h"
 #include "engine/journal.h"
+#include "engine/lapse.h"
 #include "engine/rocks.h"
 #include "engine/write_back.h"
 #include "engine/turn.h"
@@ -30,6 +31,7 @@ struct engine {
 	struct journal        *journal; /* NULL: opened for reading */
 	struct filter         *filter;  /* NULL: opened for reading, or there was no address space */
 	struct write_back      write_back;
+	struct lapse           lapse;
 	struct counts         *counts;
 	struct writer         *writer;
 	struct ticker         *ticker;
@@ -44,9 +46,10 @@ struct engine {
 	struct hash_key hash_key;
 	int64_t         began_us, began_steady_us; /* set when opened: time, and the steady clock then */
 	int64_t         sweep_after_us;            /* set when opened: nothing is swept before */
-	bool            clock_accepted;            /* set when opened: somebody said that it is right */
-	atomic_llong    now_us;                    /* the latest time given to anyone: time never goes back */
-	atomic_bool     disk_full, fed;            /* fed: it was starved, and there is room again */
+	int64_t         close_after_us; /* set when opened: no hour is closed before (lapse.h X4) */
+	bool            clock_accepted; /* set when opened: somebody said that it is right */
+	atomic_llong    now_us;         /* the latest time given to anyone: time never goes back */
+	atomic_bool     disk_full, fed; /* fed: it was starved, and there is room again */
 	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */
 	atomic_ullong swept_rows;
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "item/messages.h"
@@ -142,8 +143,8 @@ enum err_code tables_remove(struct table *t, struct arena *a, struct bytes name,
 	layout_counts(&counts, e->id);
 	delete_prefix(s, a, buf_bytes(&rows));
 	delete_prefix(s, a, buf_bytes(&indexes));
-	turn_delete(s->turn, buf_bytes(&row), true, 0);
-	turn_delete(s->turn, buf_bytes(&counts), true, 0);
+	turn_delete(s->turn, buf_bytes(&row), TURN_SOMETHING);
+	delete_prefix(s, a, buf_bytes(&counts));
 	turn_set_catalog(s->turn, catalog_without(s->turn->catalog, name));
 	return ERR_NONE;
 }
@@ -156,6 +157,7 @@ struct draft {
 	uint16_t            index_ids[TABLE_INDEX_MAX + 1];
 	uint16_t            next_index_id;
 	uint32_t            ttl_changes;
+	uint32_t            frozen_hour;
 	bool                ttl_filling;
 };
 
@@ -313,6 +315,12 @@ static enum err_code change_draft(struct engine_session *s, struct arena *a, uin
 	return ERR_NONE;
 }
 
+/* (X5) */
+static bool changes_lapsing(const struct table_entry *old, const struct draft *d)
+{
+	return d->ttl_changes != old->ttl_changes || d->schema.index_count > old->schema.index_count;
+}
+
 enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
                            struct table_description *r, struct err *err)
 {
@@ -329,14 +337,18 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	d.next_index_id = old->next_index_id;
 	d.ttl_changes = old->ttl_changes;
 	d.ttl_filling = old->ttl_filling;
+	d.frozen_hour = old->frozen_hour;
 	for (uint32_t i = 0; i < q->count; i++)
 		if (change_draft(s, a, old->id, &d, &q->changes[i], err) != ERR_NONE)
 			return err->code;
+	if (lapse_allows(old) && changes_lapsing(old, &d))
+		d.frozen_hour = lapse_frozen_now(s->engine);
 	e = table_entry_make(&d.schema);
 	memcpy(e->index_ids, d.index_ids, sizeof(e->index_ids));
 	e->next_index_id = d.next_index_id;
 	e->ttl_changes = d.ttl_changes;
 	e->ttl_filling = d.ttl_filling;
+	e->frozen_hour = d.frozen_hour;
 	e->id = old->id;
 	describe(s, a, e, r);
 	catalog_save(s, a, e);

@@ -10,6 +10,7 @@
 #include "base/worker.h"
 #include "engine/disk.h"
 #include "engine/filter_builder.h"
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/row.h"
 #include "item/codec.h"
@@ -56,7 +57,8 @@ static bool goes_on(struct ticker *t)
 	return worker_goes_on(&t->worker);
 }
 
-/* ---- filling: rows that were there before it get the entries of a new index, or of time to live ---- */
+/* ---- filling: rows that were there before it get the entries of a new index, or of time to live; in a frozen table (X5) they are stored anew,
+ * without the hour in which they lapse, and those that are gone are removed ---- */
 
 /* How far a table's walk has come, and for which indexes it is. */
 struct walk {
@@ -73,7 +75,7 @@ struct fill_request {
 
 static bool needs_filling(const struct table_entry *t)
 {
-	bool needed = t->ttl_filling;
+	bool needed = t->ttl_filling || t->frozen_hour != 0;
 
 	for (uint32_t i = 0; i < t->schema.index_count; i++)
 		needed = needed || t->schema.indexes[i].status == INDEX_CREATING;
@@ -114,32 +116,49 @@ static enum err_code fill_index(struct engine_session *s, struct arena *a, const
 	if (view_get(s, a, buf_bytes(&key), &old, &found, err) != ERR_NONE)
 		return err->code;
 	if (!found)
-		turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), false, 0);
+		turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), TURN_NOTHING);
 	return ERR_NONE;
+}
+
+static void store_without_hour(struct engine_session *s, struct arena *a, struct bytes row_key,
+                               struct bytes value, const struct item *item)
+{
+	struct buf plain;
+
+	buf_init(&plain, a);
+	item_encode(&plain, item);
+	turn_put(s->turn, row_key, buf_bytes(&plain), value);
 }
 
 static enum err_code fill_row(struct engine_session *s, struct arena *a, const struct table_entry *t,
                               struct bytes row_key, struct bytes value, struct err *err)
 {
+	bool        lapses = item_lapse(value) != 0;
 	struct item item;
 	struct buf  key;
 	int64_t     expiry;
 
+	if (lapse_is_gone(s->engine, t, value)) {
+		turn_delete(s->turn, row_key, TURN_NOTHING);
+		return ERR_NONE;
+	}
 	if (item_decode(a, value, &item, err) != ERR_NONE)
 		return err->code;
+	if (lapses)
+		store_without_hour(s, a, row_key, value, &item);
 	for (uint32_t i = 0; i < t->schema.index_count; i++)
 		if (fill_index(s, a, t, i, &item, err) != ERR_NONE)
 			return err->code;
-	expiry = t->ttl_filling ? schema_expiry(&t->schema, &item) : 0;
+	expiry = t->ttl_filling || lapses ? schema_expiry(&t->schema, &item) : 0;
 	if (expiry == 0)
 		return ERR_NONE;
 	buf_init(&key, a);
 	layout_expiry(&key, expiry, row_key);
-	turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, false, 0);
+	turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, TURN_NOTHING);
 	return ERR_NONE;
 }
 
-/* All rows were seen: the indexes are complete. */
+/* All rows were seen: the indexes are complete, and the table is not frozen any more. */
 static void finish(struct engine_session *s, struct arena *a, const struct table_entry *t)
 {
 	struct table_entry *e = table_entry_make(&t->schema);
@@ -266,13 +285,14 @@ static enum err_code sweep_row(struct engine_session *s, struct arena *a, struct
 		if (view_get(s, a, row.key, &row.value, &found, err) != ERR_NONE ||
 		    (found && row_decode(s, a, t, row.value, &row, err) != ERR_NONE))
 			return err->code;
+		found = row.stored;
 	}
 	if (found && !row.live) {
 		row_store(s, a, t, &row, NULL, NULL);
 		atomic_fetch_add(&s->engine->swept_rows, 1);
 	}
 	if (!found || !row.live || !same_bucket(bucket_s, schema_expiry(&t->schema, &row.item)))
-		turn_delete(s->turn, entry, true, 0);
+		turn_delete(s->turn, entry, TURN_SOMETHING);
 	return ERR_NONE;
 }
 
@@ -345,6 +365,16 @@ static enum err_code sweep(struct engine *e, struct sweep *s, struct err *err)
 	return rc;
 }
 
+static enum err_code close_hours(struct engine *e, struct err *err)
+{
+	uint32_t before = atomic_load(&e->lapse.closed);
+
+	if (lapse_close(e, err) != ERR_NONE)
+		return err->code;
+	return e->options.checks_absent && atomic_load(&e->lapse.closed) != before ? engine_compact(e, err)
+	                                                                           : ERR_NONE;
+}
+
 /* ---- one round ---- */
 
 /* Someone set the wall clock. Time goes on as it was; whether to take the new time on is the operator's choice,
@@ -379,6 +409,8 @@ static void tick(struct worker *worker, void *ctx)
 	if (backfill(e, &err) != ERR_NONE)
 		log_warn("filling an index failed and will be tried again: %s", err.text);
 	filter_builder_wake(e->filter_builder);
+	if (close_hours(e, &err) != ERR_NONE)
+		log_warn("closing an hour in which rows lapse failed and will be tried again: %s", err.text);
 	if (sweep(e, &t->sweep, &err) != ERR_NONE)
 		log_warn("removing expired rows failed and will be tried again: %s", err.text);
 }

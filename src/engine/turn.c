@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/layout.h"
+#include "item/codec.h"
 
 enum { BUCKETS_MIN = 256 };
 
@@ -48,6 +49,7 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 	t->first = NULL;
 	t->last = &t->first;
 	t->ranges = NULL;
+	t->closes = 0;
 	arena_reset(&t->arena);
 }
 
@@ -158,7 +160,7 @@ static void rehash(struct turn *t)
 	}
 }
 
-static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool existed, size_t existed_bytes)
+static struct change *add(struct turn *t, uint64_t hash, struct bytes key, struct bytes before)
 {
 	struct change  *c = arena_zalloc(&t->arena, sizeof(*c));
 	struct change **bucket;
@@ -166,8 +168,9 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool 
 	c->key = arena_copy(&t->arena, key);
 	c->hash = hash;
 	c->partition = layout_partition_number(key);
-	c->existed = existed;
-	c->existed_bytes = existed_bytes;
+	c->existed = before.data != NULL;
+	c->existed_bytes = before.len;
+	c->existed_hour = item_lapse(before);
 	if (t->change_count == t->bucket_count)
 		rehash(t);
 	bucket = &t->buckets[hash & (t->bucket_count - 1)];
@@ -181,14 +184,14 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, bool 
 }
 
 /* The change of this row, with its present state in the undo log. */
-static struct change *touch(struct turn *t, struct bytes key, bool existed, size_t existed_bytes)
+static struct change *touch(struct turn *t, struct bytes key, struct bytes before)
 {
 	uint64_t       hash = seen_hash(t, key);
 	struct change *c = find(t, hash, key);
 	struct undo   *u;
 
 	if (c == NULL)
-		c = add(t, hash, key, existed, existed_bytes);
+		c = add(t, hash, key, before);
 	u = undo_add(t);
 	u->change = c;
 	u->value = c->value;
@@ -198,18 +201,18 @@ static struct change *touch(struct turn *t, struct bytes key, bool existed, size
 	return c;
 }
 
-void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes)
+void turn_put(struct turn *t, struct bytes key, struct bytes value, struct bytes before)
 {
-	struct change *c = touch(t, key, existed, existed_bytes);
+	struct change *c = touch(t, key, before);
 
 	c->value = arena_copy(&t->arena, value);
 	c->deleted = false;
 	t->bytes += value.len;
 }
 
-void turn_delete(struct turn *t, struct bytes key, bool existed, size_t existed_bytes)
+void turn_delete(struct turn *t, struct bytes key, struct bytes before)
 {
-	struct change *c = touch(t, key, existed, existed_bytes);
+	struct change *c = touch(t, key, before);
 
 	c->value = (struct bytes){"", 0};
 	c->deleted = true;

@@ -15,13 +15,14 @@
 #include "engine/catalog.h"
 
 struct change {
-	struct bytes   key, value;
-	bool           deleted;
-	bool           written;       /* (T2) */
-	bool           existed;       /* in the committed state */
-	size_t         existed_bytes; /* then, the size of its value */
-	uint64_t       hash;
-	uint64_t       partition; /* of a row: its number (layout.h) */
+	struct bytes key, value;
+	bool         deleted;
+	bool         written;       /* (T2) */
+	bool         existed;       /* in the committed state */
+	size_t       existed_bytes; /* then, the size of its value … */
+	uint32_t existed_hour; /* … and the hour in which it lapses, if it is a row that does (lapse.h) */
+	uint64_t hash;
+	uint64_t partition; /* of a row: its number (layout.h) */
 	struct change *next_in_bucket;
 	struct change *next; /* all, in order of first touch */
 };
@@ -58,6 +59,7 @@ struct turn {
 	struct hash_key       hash_key;
 	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
 	unsigned              seen_count, seen_next;
+	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */
 };
 
 struct turn_mark {
@@ -84,9 +86,12 @@ const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes
 /* Notes a row that was read. */
 void turn_see(struct turn *t, struct seen seen);
 
-/* Key and value are copied. `existed` and `existed_bytes` say what is there before this call. */
-void turn_put(struct turn *t, struct bytes key, struct bytes value, bool existed, size_t existed_bytes);
-void turn_delete(struct turn *t, struct bytes key, bool existed, size_t existed_bytes);
+/* Key and value are copied. `before` is the value that is there before this call: it is looked at to count rows and entries, so for
+ * other kinds TURN_SOMETHING will do. */
+#define TURN_NOTHING   ((struct bytes){0})
+#define TURN_SOMETHING ((struct bytes){"", 0})
+void turn_put(struct turn *t, struct bytes key, struct bytes value, struct bytes before);
+void turn_delete(struct turn *t, struct bytes key, struct bytes before);
 void turn_delete_range(struct turn *t, struct bytes low, struct bytes high);
 
 /* Takes over the reference. The one it replaces is kept until the request can no longer be undone. */

@@ -127,7 +127,7 @@ static enum err_code write_shards(struct write_back *b, struct err *err)
 	return ERR_NONE;
 }
 
-/* ---- expiry entries into the store; all under lock ---- */
+/* ---- expiry entries and counts into the store; all under lock ---- */
 
 static void entry_wait(struct entries *e, const struct change *c)
 {
@@ -135,7 +135,8 @@ static void entry_wait(struct entries *e, const struct change *c)
 		e->cap = e->cap == 0 ? ENTRIES_AT_ONCE : 2 * e->cap;
 		e->list = mem_realloc(e->list, e->cap * sizeof(*e->list));
 	}
-	e->list[e->count] = (struct entry_change){arena_copy(&e->arena, c->key), e->count, c->deleted};
+	e->list[e->count] = (struct entry_change){arena_copy(&e->arena, c->key),
+	                                          arena_copy(&e->arena, c->value), e->count, c->deleted};
 	e->count++;
 }
 
@@ -162,19 +163,22 @@ static void entries_forget(struct entries *e)
 
 static enum err_code write_entries(struct write_back *b, struct err *err)
 {
-	struct entries *e = &b->entries;
-	size_t          bytes = 0;
+	struct entries            *e = &b->entries;
+	const struct entry_change *end = e->list + e->count;
+	size_t                     bytes = 0;
 
 	if (e->count == 0)
 		return ERR_NONE;
 	qsort(e->list, e->count, sizeof(*e->list), by_key_and_age);
 	rocks_batch_reset(b->batch);
-	for (const struct entry_change *c = e->list; c < e->list + e->count; c++) {
-		bytes += c->key.len;
+	for (const struct entry_change *c = e->list; c < end; c++) {
+		if (c + 1 < end && bytes_equal(c->key, c[1].key))
+			continue;
+		bytes += c->key.len + c->value.len;
 		if (c->deleted)
 			rocks_batch_delete(b->batch, c->key);
 		else
-			rocks_batch_put(b->batch, c->key, BYTES(""));
+			rocks_batch_put(b->batch, c->key, c->value);
 	}
 	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
 	if (rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
@@ -203,21 +207,26 @@ static bool is_row(const struct change *c)
 	return c->key.data[0] == KIND_ROW;
 }
 
-static bool is_expiry(const struct change *c)
+static bool is_entry(const struct change *c)
 {
-	return c->key.data[0] == KIND_EXPIRY;
+	return c->key.data[0] == KIND_EXPIRY || c->key.data[0] == KIND_COUNTS;
 }
 
-/* All but rows, and expiry entries, which wait. False if there is nothing. */
+static void add_entries_to_list(struct write_back *b, const struct turn *t)
+{
+	for (const struct change *c = t->first; c != NULL; c = c->next)
+		if (c->written && is_entry(c))
+			entry_wait(&b->entries, c);
+}
+
+/* All but rows, and what waits in the list. False if there is nothing. */
 static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 {
 	size_t count = 0;
 
 	reserve(b, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written && is_expiry(c))
-			entry_wait(&b->entries, c);
-		else if (c->written && !is_row(c))
+		if (c->written && !is_row(c) && !is_entry(c))
 			b->rows[count++] =
 			        (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
 	fill_batch(b, count);
@@ -236,7 +245,7 @@ static bool add_to_filter(struct write_back *b, const struct change *c)
 	if (b->filter == NULL)
 		return false;
 	if (c->deleted) {
-		filter_note_deleted(b->filter);
+		filter_note_deleted(b->filter, 1);
 		return false;
 	}
 	partition = layout_partition_hash(b->hash_key, c->key);
@@ -258,11 +267,12 @@ static void add_rows_to_cache(struct write_back *b, const struct turn *t)
 	}
 }
 
-/* If tables or indexes were deleted, rows go into the store before, so that none of theirs comes there after. */
+/* If tables or indexes were deleted, what waits goes into the store before, so that none of theirs comes there after. */
 static enum err_code publish(struct write_back *b, const struct turn *t, struct err *err)
 {
 	add_rows_to_cache(b, t);
-	if (t->ranges != NULL && write_shards(b, err) != ERR_NONE)
+	add_entries_to_list(b, t);
+	if (t->ranges != NULL && (write_shards(b, err) != ERR_NONE || write_entries(b, err) != ERR_NONE))
 		return err->code;
 	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
 		return err->code;

@@ -8,8 +8,8 @@
  *   checkpoint   write_back_all; the store writes its files and notes where the journal begins now; the journal drops
  *                the segments before
  *
- * Expiry entries, which nobody reads but a sweep, wait in a list of their own, and go into the store in the order of their keys: there a
- * key costs less the nearer it is to the one before it.
+ * Expiry entries, which nobody reads but a sweep, and counts, which nobody reads but a start, wait in a list of their own, and go into the store in the
+ * order of their keys: there a key costs less the nearer it is to the one before it. Counts change with every commit, and go there once for many.
  *
  * (B1) While it is held, the store is what is committed, whole commits only.
  * (B2) Between commits no more than dirty_bytes_max wait in the cache, and no more than ENTRIES_AT_ONCE entries in the list.
@@ -28,15 +28,15 @@
 
 struct engine;
 
-/* Expiry entries that are committed and not in the store. Of two with the same key the later one counts. */
+/* Expiry entries and counts that are committed and not in the store. Of two with the same key the later one goes there. */
 struct entry_change {
-	struct bytes key;
+	struct bytes key, value;
 	size_t       age; /* how many came before it */
 	bool         deleted;
 };
 
 struct entries {
-	struct arena         arena; /* of the keys */
+	struct arena         arena; /* of keys and values */
 	struct entry_change *list;
 	size_t               count, cap;
 };
@@ -75,9 +75,9 @@ enum err_code write_back_publish(struct write_back *b, const struct turn *t, str
 
 /* (B1) Short: others wait meanwhile. Not held if it fails. */
 enum err_code write_back_hold(struct write_back *b, struct err *err);
-/* The same for whoever looks at no rows and no expiry entries, or knows which ones: they need not be in the store. */
+/* The same for whoever looks at no rows, expiry entries and counts, or knows which ones: they need not be in the store. */
 void write_back_hold_rest(struct write_back *b);
-/* … and for whoever looks at expiry entries. */
+/* … and for whoever looks at expiry entries or counts. */
 enum err_code write_back_hold_entries(struct write_back *b, struct err *err);
 void          write_back_let_go(struct write_back *b);
 

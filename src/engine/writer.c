@@ -406,6 +406,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	if (rc == ERR_NONE) {
 		w->engine->counts_noted = true;
 		change_log_next(w->engine->change_log);
+		lapse_publish(w->engine, &w->turn);
 		engine_publish_catalog(w->engine, w->turn.catalog);
 	} else {
 		counts_take_back(w->engine->counts, &w->turn);

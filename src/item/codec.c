@@ -1,6 +1,7 @@
 /* Codec: the forms on disk: items, and keys whose bytes sort as their values do. First the form of an item:
  *
- *   item    = format(1) members
+ *   item    = 1 members
+ *           | 2 hour(4) members                             of a row that lapses (engine/lapse.h); not 0
  *   members = varint(count) { varint(len) name value }        sorted by name (V1)
  *   value   = type(1) content
  *   content = S, B:       varint(len) bytes
@@ -11,7 +12,7 @@
  *             L:          varint(count) { value }
  *             SS, NS, BS: varint(count) { content of S, N or B }  sorted (V2)
  *
- * (C1) A later format gets a new first byte; format 1 is read for ever.
+ * (C1) A later format gets a new first byte; formats 1 and 2 are read for ever.
  * (C2) Decoding re-establishes V1 to V3 or fails. */
 #include "item/codec.h"
 
@@ -70,7 +71,7 @@ static inline bool bytes_take(struct bytes *in, uint64_t len, struct bytes *out)
 
 /* ---- items ---- */
 
-enum { CODEC_FORMAT = 1, NUMBER_SIGN_BIT = 0x80 };
+enum { CODEC_PLAIN = 1, CODEC_LAPSING = 2, HOUR_BYTES = 4, NUMBER_SIGN_BIT = 0x80 };
 
 static void encode_members(struct buf *out, const struct item *item);
 
@@ -137,8 +138,28 @@ static void encode_members(struct buf *out, const struct item *item)
 
 void item_encode(struct buf *out, const struct item *item)
 {
-	buf_add_byte(out, CODEC_FORMAT);
+	buf_add_byte(out, CODEC_PLAIN);
 	encode_members(out, item);
+}
+
+void item_encode_lapsing(struct buf *out, uint32_t hour, const struct item *item)
+{
+	uint32_t big = __builtin_bswap32(hour);
+
+	assert(hour != 0);
+	buf_add_byte(out, CODEC_LAPSING);
+	buf_add(out, &big, sizeof(big));
+	encode_members(out, item);
+}
+
+uint32_t item_lapse(struct bytes in)
+{
+	uint32_t big;
+
+	if (in.len < 1 + HOUR_BYTES || in.data[0] != CODEC_LAPSING)
+		return 0;
+	memcpy(&big, in.data + 1, sizeof(big));
+	return __builtin_bswap32(big);
 }
 
 /* ---- decoding: each function returns false on damage ---- */
@@ -260,10 +281,12 @@ static bool decode_members(struct arena *a, struct bytes *in, unsigned depth, st
 
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err)
 {
-	if (in.len == 0 || in.data[0] != CODEC_FORMAT)
+	size_t head = item_lapse(in) != 0 ? 1 + HOUR_BYTES : 1;
+
+	if (in.len == 0 || (head == 1 && in.data[0] != CODEC_PLAIN))
 		return err_set(err, ERR_STORAGE, "a stored item has an unknown format");
-	in.data++;
-	in.len--;
+	in.data += head;
+	in.len -= head;
 	if (!decode_members(a, &in, 0, out) || in.len != 0)
 		return err_set(err, ERR_STORAGE, "a stored item is damaged");
 	return ERR_NONE;

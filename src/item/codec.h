@@ -7,6 +7,12 @@
 
 void item_encode(struct buf *out, const struct item *item);
 
+/* The same with the hour in which it lapses (engine/lapse.h) in front, which is not 0. */
+void item_encode_lapsing(struct buf *out, uint32_t hour, const struct item *item);
+
+/* That hour of an encoded item; 0 if it has none. Of any bytes. */
+uint32_t item_lapse(struct bytes in);
+
 /* Text in the result points into `in`, which must outlive it. ERR_STORAGE if the bytes are damaged. */
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err);
 

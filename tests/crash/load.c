@@ -67,7 +67,7 @@ static void cycle_begin(struct campaign *c)
 {
 	for (int kind = 0; kind < SERIES_KINDS; kind++)
 		for (unsigned w = 0; w < WORKERS; w++)
-			c->series[kind][c->cycle][w] = (struct series){.began_s = text_now_s()};
+			c->series[kind][c->cycle][w] = (struct series){.began_s = server_now_s(&c->server)};
 }
 
 void load_start(struct campaign *c)

@@ -24,7 +24,11 @@ enum {
 	CYCLES_DEFAULT = 100,
 	PROGRESS_EVERY = 10,
 	LIE_CYCLE = 1, /* a lie is told in the second cycle: the first must pass */
+	LEAP_EVERY =
+	        3, /* cycles, hours pass at the beginning of one: sessions lapse (engine/lapse.h), and leave the store under load */
 };
+
+#define LEAP_US (INT64_C(7800) * 1000000)
 
 struct options {
 	unsigned    cycles;
@@ -104,6 +108,11 @@ static void epoch_begin(struct campaign *c)
 		exit(2);
 	}
 	snprintf(c->server.log, sizeof(c->server.log), "%s.log", c->server.data);
+	snprintf(c->server.clock, sizeof(c->server.clock), "%s.clock", c->server.data);
+	if (!server_make_clock(&c->server)) {
+		perror(c->server.clock);
+		exit(2);
+	}
 	books_clear(c);
 	c->cycle = 0;
 	ending_start(c);
@@ -132,6 +141,7 @@ static void epoch_end(struct campaign *c)
 	}
 	nftw(c->server.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	remove(c->server.log);
+	remove(c->server.clock);
 }
 
 /* ---- cycles ---- */
@@ -153,6 +163,8 @@ static void cycle_run(struct campaign *c, const struct options *o, bool last)
 		ending = lies && strcmp(o->lie, "log") == 0 ? &ending_lose_log : &ending_kill;
 	c->ending = ending->name;
 	c->graceful = false;
+	if (number % LEAP_EVERY == LEAP_EVERY - 1 && !server_pass(&c->server, LEAP_US))
+		differ(c, "expected to set the server's clock, could not");
 	ending->run(c);
 	if (lies)
 		tell_lie(c, o->lie);

@@ -197,7 +197,7 @@ void series_verify(struct campaign *c, enum series_kind kind, bool whole)
 	unsigned          first = whole ? 0 : c->cycle;
 
 	s->kind = kind;
-	s->before_s = text_now_s();
+	s->before_s = server_now_s(&c->server);
 	for (unsigned cycle = first; cycle <= c->cycle; cycle++)
 		for (unsigned w = 0; w < WORKERS; w++)
 			s->seen[cycle][w] =
@@ -206,7 +206,7 @@ void series_verify(struct campaign *c, enum series_kind kind, bool whole)
 		read_table(c, s);
 	for (unsigned w = 0; !whole && w < WORKERS; w++)
 		read_series(c, s, w);
-	s->after_s = text_now_s();
+	s->after_s = server_now_s(&c->server);
 	for (unsigned cycle = first; cycle <= c->cycle; cycle++)
 		for (unsigned w = 0; w < WORKERS; w++) {
 			judge_series(c, s, cycle, w);

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum {
@@ -14,11 +15,22 @@ enum {
 struct server {
 	const char *program;
 	char        data[PATH_MAX / 2];
-	char        log[PATH_MAX]; /* its standard error, and the ports it said */
-	pid_t       pid;           /* 0: not running */
-	int         out;           /* its standard output */
+	char        log[PATH_MAX];   /* its standard error, and the ports it said */
+	char        clock[PATH_MAX]; /* its clock's file (base/clock.h) */
+	int64_t     passed_us;       /* more than on ours, by that */
+	pid_t       pid;             /* 0: not running */
+	int         out;             /* its standard output */
 	unsigned    port;
 };
+
+/* Makes the file of its clock, before it is first started. */
+bool server_make_clock(struct server *s);
+
+/* So much time passes. */
+bool server_pass(struct server *s, int64_t us);
+
+/* What its clock says. Not by time(): that one is coarse, and says the old second for milliseconds after the server saw the new one and hid what expired. */
+int64_t server_now_s(const struct server *s);
 
 /* Starts it, on the port or (0) any free one; `fault` is for --fault, or NULL. Whatever it says
  * is absent, it also looks up in its store. Does not wait. */

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
 enum { PRINTED_MAX = 4096 };
 
 void text_add(struct buf *b, const char *format, ...)
@@ -65,11 +63,6 @@ struct random text_random(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uin
 	for (int i = 0; i < 4; i++)
 		r.state = random_next(&r) ^ parts[i];
 	return r;
-}
-
-int64_t text_now_s(void)
-{
-	return clock_wall_us(clock_system()) / 1000000;
 }
 
 static bool same_object(const struct json *a, const struct json *b)

@@ -17,10 +17,6 @@ void text_add_base64(struct buf *b, struct random *r, uint64_t bytes);
 /* A generator for content that is the same whenever it is asked for. */
 struct random text_random(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
-/* The wall clock's second, from the clock that the server reads. Not time(): that one is coarse, and says the
- * old second for milliseconds after the server saw the new one and hid what expired. */
-int64_t text_now_s(void);
-
 /* The same value, whatever the order of names within objects? */
 bool text_same(const struct json *a, const struct json *b);
 

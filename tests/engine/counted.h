@@ -8,17 +8,26 @@
 #include "engine/counts.h"
 #include "engine/view.h"
 
+/* Of one part alone. */
+static inline struct count counts_of(const struct counts *c, uint32_t table_id, uint32_t part)
+{
+	for (size_t i = 0; i < c->len; i++)
+		if (c->slots[i].table_id == table_id && c->slots[i].part == part)
+			return c->slots[i].count;
+	return (struct count){0, 0};
+}
+
 /* Slots of nothing are made by who asks for them. */
 static inline bool counts_agree(struct counts *a, struct counts *b, char out[128])
 {
 	for (size_t i = 0; i < a->len; i++) {
 		const struct counts_slot *s = &a->slots[i];
-		struct count              other = counts_get(b, s->table_id, s->index_id);
+		struct count              other = counts_of(b, s->table_id, s->part);
 
 		if (other.items == s->count.items && other.bytes == s->count.bytes)
 			continue;
-		snprintf(out, 128, "index %u of table %u: %lld items of %lld bytes, and %lld of %lld",
-		         s->index_id, s->table_id, (long long)s->count.items, (long long)s->count.bytes,
+		snprintf(out, 128, "part %u of table %u: %lld items of %lld bytes, and %lld of %lld", s->part,
+		         s->table_id, (long long)s->count.items, (long long)s->count.bytes,
 		         (long long)other.items, (long long)other.bytes);
 		return false;
 	}

@@ -110,7 +110,7 @@ TEST(filter, is_due_again_when_it_is_full_or_half_of_it_may_be_deleted)
 	build(f, 2 * ENTRIES);
 	assert_false(filter_is_due(f, 1));
 	for (i = 0; i <= ENTRIES; i++)
-		filter_note_deleted(f);
+		filter_note_deleted(f, 1);
 	assert_true(filter_is_due(f, 1));
 	assert_false(filter_is_due(f, 2 * ENTRIES)); /* too few to be worth it */
 	build(f, ENTRIES);
@@ -316,7 +316,7 @@ static void rebuild(struct worker *w)
 		struct engine *e = w->crew->f.engine;
 
 		for (int i = 0; i < 4000; i++)
-			filter_note_deleted(e->filter); /* which makes it due */
+			filter_note_deleted(e->filter, 1); /* which makes it due */
 		engine_build_filter(e);
 	}
 }

@@ -24,6 +24,7 @@ enum {
 	STEPS_MAX = 400,
 	PAD_MAX = 1500, /* so that some records take several sectors */
 	STEP_S = 2,     /* the clock is even, expiry times are odd: neither is ever the other */
+	LEAP_S = 7800,  /* now and then: whatever expires has lapsed then (engine/lapse.h) */
 };
 
 struct thing {
@@ -95,7 +96,7 @@ static inline void note_step(struct fixture *f, struct table *t)
 	struct stepper *st = (struct stepper *)f;
 
 	turn_put(((struct engine_session *)t)->turn, BYTES(STEP_KEY),
-	         (struct bytes){(const char *)&st->h->step, sizeof(st->h->step)}, true, 0);
+	         (struct bytes){(const char *)&st->h->step, sizeof(st->h->step)}, TURN_SOMETHING);
 }
 
 static inline int pick(struct stepper *st, int below)
@@ -262,7 +263,7 @@ static inline void step(struct stepper *st, unsigned number)
 	st->h->step = number;
 	st->s = &st->h->states[number];
 	*st->s = st->h->states[number - 1];
-	st->s->second += STEP_S;
+	st->s->second += pick(st, 30) == 0 ? LEAP_S : STEP_S;
 	fixture_set_clock(&st->f, st->s->second);
 	if (alters)
 		step_table(st, table);

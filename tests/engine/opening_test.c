@@ -51,7 +51,7 @@ static void assert_refused(struct fixture *f, const char *text)
 static enum err_code write_something(struct turn_request *w, struct table *t)
 {
 	(void)w;
-	turn_put(((struct engine_session *)t)->turn, BYTES("msomething"), BYTES("x"), true, 0);
+	turn_put(((struct engine_session *)t)->turn, BYTES("msomething"), BYTES("x"), TURN_SOMETHING);
 	return ERR_NONE;
 }
 
@@ -155,7 +155,7 @@ TEST(opening, counts_are_right_after_a_kill)
 static enum err_code forget_counts(struct turn_request *w, struct table *t)
 {
 	(void)w;
-	turn_delete(((struct engine_session *)t)->turn, BYTES("mcounts"), true, 0);
+	turn_delete(((struct engine_session *)t)->turn, BYTES("mcounts"), TURN_SOMETHING);
 	return ERR_NONE;
 }
 

@@ -93,6 +93,9 @@ static void check_all(struct driver *d)
 	c.body = BYTES("all tables");
 	if (engine_verify(d->engine, &d->err) != ERR_NONE)
 		call_differ(&c, "the store", BYTES("indexes agree with their tables"), bytes_of(d->err.text));
+	if (engine_compact(d->engine, &d->err) != ERR_NONE ||
+	    engine_verify_counts(d->engine, &d->err) != ERR_NONE)
+		call_differ(&c, "the store", BYTES("as many rows as are counted"), bytes_of(d->err.text));
 	arena_reset(&d->arena);
 }
 

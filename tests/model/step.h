@@ -184,8 +184,10 @@ static inline void step_clock(struct driver *d)
 		clock_forward(d, 1 + pick(w, 4));
 	else if (dice < 90)
 		clock_forward(d, pick(w, 90));
-	else if (dice < 95)
+	else if (dice < 93)
 		clock_forward(d, 700);
+	else if (dice < 95)
+		clock_forward(d, 3600 + pick(w, 7200)); /* hours close, and their rows vanish */
 	else
 		clock_jump(d, pick(w, 2000) - 1000);
 }
