@@ -136,6 +136,18 @@ def test_tables_that_hold_rows_are_refused_unless_told(source, exported, dynoxid
     assert rows_of(dynoxide, "twice-") == before
 
 
+@pytest.mark.parametrize("after_s", [0.05, 0.1, 0.2])
+def test_an_import_that_was_killed_is_repeated(source, exported, dynoxide, after_s):  # noqa: F811
+    prefix = f"killed-{after_s}-"
+    words = [program(), "import", "--from", str(exported), "--table-prefix", prefix, "--endpoint", dynoxide, "--region", "local"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(after_s)
+    process.kill()
+    process.wait()
+    run("import", "--from", str(exported), "--table-prefix", prefix, "--into-existing", endpoint=dynoxide)
+    assert rows_of(dynoxide, prefix) == rows_of(source.endpoint)
+
+
 def test_a_check_names_the_row_that_differs(source, exported, dynoxide):  # noqa: F811
     run("import", "--from", str(exported), "--table-prefix", "check-", endpoint=dynoxide)
     ddb = client(dynoxide)
