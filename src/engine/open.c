@@ -3,13 +3,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "engine/disk.h"
 #include "engine/filter_builder.h"
 #include "engine/layout.h"
@@ -31,14 +31,6 @@ enum {
 #define META_SWEEP_AFTER "after"
 #define SWEEP_GRACE_US   (INT64_C(3600) * 1000000)
 
-static void system_random(void *out, size_t len)
-{
-	if (getrandom(out, len, 0) != (ssize_t)len) {
-		log_error("cannot get random bytes from the system");
-		abort();
-	}
-}
-
 struct engine_options engine_options_default(const char *path)
 {
 	return (struct engine_options){.path = path,
@@ -52,7 +44,7 @@ struct engine_options engine_options_default(const char *path)
 	                               .clock_jump_max_us = CLOCK_JUMP_MAX_DAYS * DAY_US,
 	                               .tick_ms = 1000,
 	                               .clock = clock_system(),
-	                               .random = system_random};
+	                               .random = random_bytes};
 }
 
 void engine_options_set_memory(struct engine_options *o, size_t bytes)
@@ -403,8 +395,7 @@ static struct hash_key hash_key_random(void)
 {
 	struct hash_key key;
 
-	if (getrandom(&key, sizeof(key), 0) != (ssize_t)sizeof(key))
-		return HASH_KEY_STABLE; /* only at boot, before there is any randomness */
+	random_bytes(&key, sizeof(key));
 	return key;
 }
 

@@ -2,10 +2,10 @@
 #include "server/services.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/crypto.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/seal.h"
 #include "server/device_key.h"
 #include "server/own_call.h"
@@ -122,8 +122,7 @@ enum err_code services_check(const struct serve_options *options, struct err *er
 
 static enum err_code secret_make(const char *dir, const char *name, uint8_t *out, size_t len, struct err *err)
 {
-	if (getrandom(out, len, 0) != (ssize_t)len)
-		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
+	random_bytes(out, len);
 	return seal_write(dir, name, (struct bytes){(const char *)out, len}, err);
 }
 
@@ -167,14 +166,6 @@ static enum err_code open_identifiers(struct services *s, const struct serve_opt
 
 /* ---- opening ---- */
 
-static void system_random(void *out, size_t len)
-{
-	if (getrandom(out, len, 0) == (ssize_t)len)
-		return;
-	log_error("cannot get random bytes from the system");
-	abort();
-}
-
 static enum err_code open_devices(struct server_services *s, const struct serve_options *options,
                                   struct err *err)
 {
@@ -188,14 +179,12 @@ static enum err_code open_devices(struct server_services *s, const struct serve_
 	return ERR_NONE;
 }
 
-static enum err_code open_limits(struct services *s, const struct serve_options *options, struct err *err)
+static void open_limits(struct services *s, const struct serve_options *options)
 {
 	struct limits_options limits = {.memory_bytes_max = (size_t)options->limits_mb << 20};
 
-	if (getrandom(&limits.seed, sizeof(limits.seed), 0) != (ssize_t)sizeof(limits.seed))
-		return err_set(err, ERR_STORAGE, "cannot get random bytes from the system");
+	random_bytes(&limits.seed, sizeof(limits.seed));
 	s->limits = limits_open(&limits);
-	return ERR_NONE;
 }
 
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
@@ -261,7 +250,7 @@ enum err_code services_open(struct server_services *s, const struct serve_option
                             struct store *store, struct err *err)
 {
 	s->all.tables = services_tables(options);
-	s->all.random = system_random;
+	s->all.random = random_bytes;
 	s->all.sync = &s->sync;
 	s->all.event_numbers = &s->events;
 	document_holder_init(&s->providers);
@@ -273,9 +262,9 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	if (!serve_is_remote(options)) /* there, endpoint.c has refused it */
 		tables_warn(&s->all.tables, store);
 	if (open_index(&s->all.tables, store, err) != ERR_NONE ||
-	    open_identifiers(&s->all, options, err) != ERR_NONE ||
-	    open_devices(s, options, err) != ERR_NONE || open_limits(&s->all, options, err) != ERR_NONE)
+	    open_identifiers(&s->all, options, err) != ERR_NONE || open_devices(s, options, err) != ERR_NONE)
 		return err->code;
+	open_limits(&s->all, options);
 	if (open_policies(s, options, store, err) != ERR_NONE)
 		return err->code;
 	warn_of_codes(s);

@@ -1,7 +1,10 @@
-/* Crypto: against published values, and HMAC against its definition. */
+/* Crypto: against published values, and HMAC against its definition; and random bytes. */
 #include "test.h"
 
+#include <pthread.h>
+
 #include "base/crypto.h"
+#include "base/random.h"
 
 static void assert_hex(const uint8_t *data, size_t len, const char *expected)
 {
@@ -101,4 +104,62 @@ TEST(crypto, wiping_leaves_zeros)
 	crypto_wipe(secret, sizeof(secret));
 	for (size_t i = 0; i < sizeof(secret); i++)
 		assert_int_equal(secret[i], 0);
+}
+
+/* ---- random ---- */
+
+static bool same(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	return memcmp(a, b, len) == 0;
+}
+
+TEST(random, gives_no_bytes_twice_also_where_its_store_ends)
+{
+	static uint8_t given[4 * RANDOM_KEPT_BYTES / 16 + 1]
+	                    [16]; /* 16 bytes each time, past several stores */
+	size_t count = sizeof(given) / sizeof(given[0]);
+
+	for (size_t i = 0; i < count; i++)
+		random_bytes(given[i], 16);
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			assert_false(same(given[i], given[j], 16));
+}
+
+TEST(random, fills_all_of_what_is_asked_for_up_to_its_store_and_past_it)
+{
+	const size_t lens[] = {1, 7, RANDOM_KEPT_BYTES - 1, RANDOM_KEPT_BYTES, RANDOM_KEPT_BYTES + 1, 5000};
+
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		uint8_t seen[5001] = {0}, out[5001];
+
+		for (int round = 0; round < 8; round++) { /* all eight zero: once in 2^64 */
+			memset(out, 0, sizeof(out));
+			random_bytes(out, lens[i]);
+			assert_int_equal(out[lens[i]], 0);
+			for (size_t at = 0; at < lens[i]; at++)
+				seen[at] |= out[at];
+		}
+		for (size_t at = 0; at < lens[i]; at++)
+			assert_int_not_equal(seen[at], 0);
+	}
+}
+
+static void *random_of_thread(void *out)
+{
+	random_bytes(out, 64);
+	return NULL;
+}
+
+TEST(random, gives_each_thread_its_own)
+{
+	uint8_t   here[64], there[2][64];
+	pthread_t threads[2];
+
+	random_bytes(here, sizeof(here));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, random_of_thread, there[i]), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_false(same(here, there[0], 64) || same(here, there[1], 64) || same(there[0], there[1], 64));
 }
