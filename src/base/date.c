@@ -113,6 +113,19 @@ void date_write_basic(int64_t seconds, char text[DATE_BASIC_CHARS])
 	*at = 'Z';
 }
 
+void date_write_iso(int64_t seconds, char text[DATE_ISO_CHARS])
+{
+	struct date d = date_of(seconds);
+	const int   parts[] = {d.month, d.day, d.hour, d.minute, d.second};
+	char       *at = digits_write(text, d.year, 4);
+
+	for (int i = 0; i < 5; i++) {
+		*at++ = "--T::"[i];
+		at = digits_write(at, parts[i], 2);
+	}
+	*at = 'Z';
+}
+
 /* ---- Sun, 30 Aug 2015 12:36:00 GMT ---- */
 
 /* Where each part of "Sun, 30 Aug 2015 12:36:00 GMT" begins. */

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-enum { DATE_BASIC_CHARS = 16 };
+enum { DATE_BASIC_CHARS = 16, DATE_ISO_CHARS = 20 };
 
 /* "20150830T123600Z" */
 bool date_read_basic(struct bytes text, int64_t *seconds);
@@ -16,6 +16,9 @@ bool date_read_http(struct bytes text, int64_t *seconds);
 
 /* "2015-08-30", "2015-08-30T12:36Z", "2015-08-30T12:36:00.5+02:00" */
 bool date_read_iso(struct bytes text, int64_t *micros);
+
+/* "2015-08-30T12:36:00Z" */
+void date_write_iso(int64_t seconds, char text[DATE_ISO_CHARS]);
 
 /* The one to six digits after a point, as millionths. */
 bool date_fraction(struct bytes digits, int64_t *micros);

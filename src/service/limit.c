@@ -3,8 +3,9 @@
 #include "service/limit.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <time.h>
+
+#include "base/date.h"
 
 /* ---- windows ---- */
 
@@ -45,14 +46,7 @@ struct limit_window limit_window_at(struct limit_period period, int64_t time_us)
 
 void limit_time_format(int64_t time_us, char text[LIMIT_TIME_TEXT])
 {
-	time_t    seconds = (time_t)(floor_to(time_us, SECOND_US) / SECOND_US);
-	struct tm t;
-	char      whole[64];
-
-	gmtime_r(&seconds, &t);
-	snprintf(whole, sizeof(whole), "%04d-%02d-%02dT%02d:%02d:%02dZ", t.tm_year + 1900, t.tm_mon + 1,
-	         t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
-	memcpy(text, whole, LIMIT_TIME_TEXT);
+	date_write_iso(floor_to(time_us, SECOND_US) / SECOND_US, text);
 }
 
 static int digits(struct bytes text, size_t at, size_t count)

@@ -2,6 +2,8 @@
  * thing in another way. */
 #include "test.h"
 
+#include <time.h>
+
 #include "random.h"
 #include "service/limit.h"
 
@@ -53,6 +55,22 @@ static void assert_window(struct limit_period p, const char *time, const char *s
 	assert_bytes((struct bytes){text, sizeof(text)}, start);
 	limit_time_format(w.end_us, text);
 	assert_bytes((struct bytes){text, sizeof(text)}, end);
+}
+
+/* Against the C library, each day that is about as far from the last one as a month. */
+TEST(limit_time, is_formatted_as_the_library_does)
+{
+	char text[LIMIT_TIME_TEXT + 1] = {0}, expected[32];
+
+	for (int64_t seconds = 0; seconds < INT64_C(253402300800); seconds += 2629747) {
+		time_t    at = (time_t)seconds;
+		struct tm t;
+
+		gmtime_r(&at, &t);
+		strftime(expected, sizeof(expected), "%Y-%m-%dT%H:%M:%SZ", &t);
+		limit_time_format(seconds * 1000000 + 999999, text);
+		assert_string_equal(text, expected);
+	}
 }
 
 TEST(window, begins_on_the_clock_and_weeks_on_monday)
