@@ -25,6 +25,7 @@ static void read_profile(struct bytes text, bool config)
 	profile_add(&p, text, BYTES("work"), config);
 	if (count < PROFILE_SETTINGS_MAX && p.count != count)
 		abort();
+	within(profile_service_url(text, BYTES("work"), "dynamodb"), text);
 }
 
 static void read_error(struct bytes text)

@@ -9,11 +9,13 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "dynamo/sigv4.h"
 #include "json/json.h"
 #include "outbound/outbound.h"
 #include "outbound/setup.h"
 
-static const char *const source_names[] = {"environment", "web identity", "profile", "container", "instance"};
+static const char *const source_names[] = {"environment", "role",      "web identity",
+                                           "profile",     "container", "instance"};
 
 struct aws_credentials {
 	/* set once */
@@ -146,32 +148,91 @@ static void form_add(struct buf *out, const char *name, struct bytes value)
 		buf_add_percent(out, value.data[i]);
 }
 
-static enum err_code web_identity_fetch(const struct fetch *f, struct err *err)
+/* What AssumeRole and AssumeRoleWithWebIdentity have in common. */
+static void role_form(const struct fetch *f, struct buf *body, struct bytes action)
 {
-	struct outbound_request  r = {.method = BYTES("POST"),
-	                              .path = BYTES("/"),
-	                              .repeatable = true,
-	                              .deadline_us = f->deadline_us};
-	struct outbound_response answer;
-	struct bytes             token;
-	struct buf               body;
+	buf_init(body, f->arena);
+	form_add(body, "Action", action);
+	form_add(body, "Version", BYTES("2011-06-15"));
+	form_add(body, "RoleArn", bytes_of(f->c->setup.role_arn));
+	form_add(body, "RoleSessionName", bytes_of(f->c->setup.session_name));
+}
 
-	if (token_read(f, f->c->setup.identity_file, &token, err) != ERR_NONE)
-		return err->code;
-	buf_init(&body, f->arena);
-	form_add(&body, "Action", BYTES("AssumeRoleWithWebIdentity"));
-	form_add(&body, "Version", BYTES("2011-06-15"));
-	form_add(&body, "RoleArn", bytes_of(f->c->setup.role_arn));
-	form_add(&body, "RoleSessionName", bytes_of(f->c->setup.session_name));
-	form_add(&body, "WebIdentityToken", token);
-	r.body = buf_bytes(&body);
-	outbound_header_add(&r, BYTES("Content-Type"), BYTES("application/x-www-form-urlencoded"));
-	if (ask(f, &r, &answer, err) != ERR_NONE)
+static enum err_code role_ask(const struct fetch *f, struct outbound_request *r, struct buf *body,
+                              struct err *err)
+{
+	struct outbound_response answer;
+
+	r->method = BYTES("POST");
+	r->path = BYTES("/");
+	r->body = buf_bytes(body);
+	r->repeatable = true;
+	r->deadline_us = f->deadline_us;
+	outbound_header_add(r, BYTES("Content-Type"), BYTES("application/x-www-form-urlencoded"));
+	if (ask(f, r, &answer, err) != ERR_NONE)
 		return err->code;
 	*f->out = (struct aws_credential){element(answer.body, "<AccessKeyId>", "</AccessKeyId>"),
 	                                  element(answer.body, "<SecretAccessKey>", "</SecretAccessKey>"),
 	                                  element(answer.body, "<SessionToken>", "</SessionToken>"), 0};
 	return answer_use(f, element(answer.body, "<Expiration>", "</Expiration>"), err);
+}
+
+static enum err_code web_identity_fetch(const struct fetch *f, struct err *err)
+{
+	struct outbound_request r = {0};
+	struct bytes            token;
+	struct buf              body;
+
+	if (token_read(f, f->c->setup.identity_file, &token, err) != ERR_NONE)
+		return err->code;
+	role_form(f, &body, BYTES("AssumeRoleWithWebIdentity"));
+	form_add(&body, "WebIdentityToken", token);
+	return role_ask(f, &r, &body, err);
+}
+
+/* Each try is signed anew, with the keys of the source profile. */
+static enum err_code role_sign(void *ctx, struct outbound_request *r, uint32_t tried, struct arena *arena,
+                               struct err *err)
+{
+	const struct fetch     *f = ctx;
+	const struct aws_setup *s = &f->c->setup;
+	const char             *host = strstr(s->endpoint, "://");
+	struct sigv4_header     headers[OUTBOUND_HEADERS_MAX];
+	struct sigv4_credential with = {.key_id = s->assumer.key_id,
+	                                .secret = s->assumer.secret,
+	                                .token = s->assumer.token,
+	                                .region = bytes_of(s->region == NULL ? "us-east-1" : s->region)};
+	struct sigv4_addition   added;
+
+	(void)tried;
+	outbound_header_add(r, BYTES("Host"), bytes_of(host == NULL ? s->endpoint : host + 3));
+	for (uint32_t i = 0; i < r->header_count; i++)
+		headers[i] = (struct sigv4_header){r->headers[i].name, r->headers[i].value};
+	if (sigv4_sign(&(struct sigv4_request){.method = r->method,
+	                                       .path = r->path,
+	                                       .headers = headers,
+	                                       .header_count = r->header_count,
+	                                       .body = r->body,
+	                                       .service = BYTES("sts"),
+	                                       .now_us = clock_wall_us(f->c->clock)},
+	               &with, arena, &added, err) != ERR_NONE)
+		return err->code;
+	for (unsigned i = 0; i < added.count; i++)
+		outbound_header_add(r, added.headers[i].name, added.headers[i].value);
+	return ERR_NONE;
+}
+
+static enum err_code role_fetch(struct fetch *f, struct err *err)
+{
+	struct outbound_request r = {.prepare = role_sign, .ctx = f};
+	struct buf              body;
+
+	role_form(f, &body, BYTES("AssumeRole"));
+	if (f->c->setup.external_id != NULL)
+		form_add(&body, "ExternalId", bytes_of(f->c->setup.external_id));
+	if (f->c->setup.duration_s != NULL)
+		form_add(&body, "DurationSeconds", bytes_of(f->c->setup.duration_s));
+	return role_ask(f, &r, &body, err);
 }
 
 static enum err_code container_fetch(const struct fetch *f, struct err *err)
@@ -239,6 +300,8 @@ static enum err_code fetch(struct aws_credentials *c, struct arena *a, struct aw
 	struct fetch f = {c, a, clock_steady_us(c->clock) + (int64_t)CREDENTIALS_FETCH_S * 1000000, out};
 
 	switch (c->setup.source) {
+	case SOURCE_ROLE:
+		return role_fetch(&f, err);
 	case SOURCE_WEB_IDENTITY:
 		return web_identity_fetch(&f, err);
 	case SOURCE_CONTAINER:

@@ -1,12 +1,14 @@
 /* Credentials: who we are to AWS, found where AWS's SDKs look, in their order:
  *
  *   1. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN)
- *   2. web identity: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the profile's web_identity_token_file and role_arn
- *   3. the profile's aws_access_key_id and aws_secret_access_key (AWS_PROFILE names it; `default` otherwise)
- *   4. a container's endpoint: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
- *   5. the instance's endpoint (IMDSv2), unless AWS_EC2_METADATA_DISABLED is true
+ *   2. the profile's role_arn with source_profile: a role, assumed with the keys of that profile (AWS_PROFILE names it; `default`
+ *      otherwise)
+ *   3. web identity: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or the profile's web_identity_token_file and role_arn
+ *   4. the profile's aws_access_key_id and aws_secret_access_key
+ *   5. a container's endpoint: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
+ *   6. the instance's endpoint (IMDSv2), unless AWS_EC2_METADATA_DISABLED is true
  * The first source that is configured must work or fail: nobody falls through to another identity than the one that
- * was set up. A profile that asks for something else (role_arn with a source profile, sso_*, credential_process) is
+ * was set up. A profile that asks for something else (a role assumed by a role, credential_source, sso_*, credential_process) is
  * refused by name.
  *
  * What always holds
@@ -63,11 +65,12 @@ enum err_code aws_credentials_get(struct aws_credentials *c, struct arena *a, st
 /* AWS_REGION, AWS_DEFAULT_REGION, or the profile's region; NULL if none is set. Lives as long as `c`. */
 const char *aws_credentials_region(const struct aws_credentials *c);
 
-/* Where DynamoDB is to be called, if that is set: AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL, or the profile's endpoint_url;
+/* Where DynamoDB is to be called, if that is set: AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL, the profile's section
+ * [services], or its endpoint_url;
  * NULL: at AWS itself. AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true switches all of them off. Lives as long as `c`. */
 const char *aws_credentials_dynamodb(const struct aws_credentials *c);
 
-/* "environment", "web identity", "profile", "container", "instance": for the log. */
+/* "environment", "role", "web identity", "profile", "container", "instance": for the log. */
 const char *aws_credentials_source(const struct aws_credentials *c);
 
 #endif

@@ -22,8 +22,8 @@ static struct bytes line_next(struct bytes *rest)
 	return line;
 }
 
-/* "[profile work]" is `work` in the config file; "[default]" is `default` in both. */
-static bool is_section(struct bytes line, struct bytes name, bool config)
+/* "[kind name]", or "[name]" if there is no kind. */
+static bool is_section(struct bytes line, struct bytes kind, struct bytes name)
 {
 	struct bytes title;
 
@@ -31,32 +31,43 @@ static bool is_section(struct bytes line, struct bytes name, bool config)
 	if (line.len < 2 || line.data[line.len - 1] != ']')
 		return false;
 	title = bytes_trimmed((struct bytes){line.data + 1, line.len - 2});
-	if (config && !bytes_is(name, "default")) {
-		if (!bytes_starts_with(title, BYTES("profile ")))
-			return false;
-		title = bytes_trimmed((struct bytes){title.data + 8, title.len - 8});
-	}
-	return bytes_equal(title, name);
+	if (!bytes_starts_with(title, kind))
+		return false;
+	title = (struct bytes){title.data + kind.len, title.len - kind.len};
+	if (kind.len > 0 && (title.len == 0 || (title.data[0] != ' ' && title.data[0] != '\t')))
+		return false;
+	return bytes_equal(bytes_trimmed(title), name);
+}
+
+/* "name = value"; false if it is none. */
+static bool setting_read(struct bytes line, struct profile_setting *out)
+{
+	const char *equals = line.len == 0 ? NULL : memchr(line.data, '=', line.len);
+
+	if (equals == NULL)
+		return false;
+	out->name = bytes_trimmed((struct bytes){line.data, (size_t)(equals - line.data)});
+	out->value = bytes_trimmed((struct bytes){equals + 1, (size_t)(line.data + line.len - equals - 1)});
+	return true;
 }
 
 static void setting_add(struct profile *p, struct bytes line)
 {
-	const char  *equals = memchr(line.data, '=', line.len);
-	struct bytes name;
+	struct profile_setting setting;
 
-	if (equals == NULL || p->count == PROFILE_SETTINGS_MAX)
+	if (p->count == PROFILE_SETTINGS_MAX || !setting_read(line, &setting))
 		return;
-	name = bytes_trimmed((struct bytes){line.data, (size_t)(equals - line.data)});
 	for (uint32_t i = 0; i < p->count; i++)
-		if (bytes_equal(p->settings[i].name, name))
+		if (bytes_equal(p->settings[i].name, setting.name))
 			return;
-	p->settings[p->count++] = (struct profile_setting){
-	        name, bytes_trimmed((struct bytes){equals + 1, (size_t)(line.data + line.len - equals - 1)})};
+	p->settings[p->count++] = setting;
 }
 
+/* "[profile work]" is `work` in the config file; "[default]" is `default` in both. */
 void profile_add(struct profile *p, struct bytes file, struct bytes name, bool config)
 {
-	bool inside = false;
+	struct bytes kind = config && !bytes_is(name, "default") ? BYTES("profile") : (struct bytes){"", 0};
+	bool         inside = false;
 
 	while (file.len > 0) {
 		struct bytes line = line_next(&file);
@@ -65,12 +76,37 @@ void profile_add(struct profile *p, struct bytes file, struct bytes name, bool c
 		if (first == '#' || first == ';' || first == ' ' || first == '\t')
 			continue;
 		if (first == '[') {
-			inside = is_section(line, name, config);
+			inside = is_section(line, kind, name);
 			p->found |= inside;
 		} else if (inside) {
 			setting_add(p, line);
 		}
 	}
+}
+
+struct bytes profile_service_url(struct bytes file, struct bytes name, const char *service)
+{
+	bool                   inside = false, of_service = false;
+	struct profile_setting setting;
+
+	while (file.len > 0) {
+		struct bytes line = line_next(&file);
+		char         first = line.len == 0 ? '#' : line.data[0];
+		bool         indented = first == ' ' || first == '\t';
+
+		if (first == '#' || first == ';')
+			continue;
+		if (first == '[')
+			inside = is_section(line, BYTES("services"), name);
+		if (first == '[' || !setting_read(line, &setting))
+			continue;
+		if (!indented)
+			of_service = inside && bytes_is(setting.name, service) && setting.value.len == 0;
+		else if (inside && of_service && bytes_is(setting.name, "endpoint_url") &&
+		         setting.value.len > 0)
+			return setting.value;
+	}
+	return (struct bytes){NULL, 0};
 }
 
 struct bytes profile_get(const struct profile *p, const char *setting)
@@ -145,24 +181,42 @@ static const char *text_copy(struct aws_setup *s, const char *text)
 
 /* ---- what is set up ---- */
 
-static enum err_code profile_read(struct aws_setup *s, const struct environment *env, struct profile *p,
-                                  struct err *err)
-{
-	const char  *home = env_get(env, "HOME"), *name = env_get(env, "AWS_PROFILE");
-	const char  *paths[] = {env_get(env, "AWS_SHARED_CREDENTIALS_FILE"), env_get(env, "AWS_CONFIG_FILE")};
-	const char  *usual[] = {"credentials", "config"};
-	struct bytes text;
+/* Both shared files; one that is not there is empty. */
+struct shared_files {
+	struct bytes texts[2]; /* credentials, config */
+};
 
-	*p = (struct profile){0};
+static enum err_code files_read(struct aws_setup *s, const struct environment *env, struct shared_files *out,
+                                struct err *err)
+{
+	const char *home = env_get(env, "HOME");
+	const char *paths[] = {env_get(env, "AWS_SHARED_CREDENTIALS_FILE"), env_get(env, "AWS_CONFIG_FILE")};
+	const char *usual[] = {"credentials", "config"};
+
+	*out = (struct shared_files){{{"", 0}, {"", 0}}};
 	for (int i = 0; i < 2; i++) {
 		if (paths[i] == NULL && home != NULL)
 			paths[i] = arena_printf(s->arena, "%s/.aws/%s", home, usual[i]).data;
-		if (paths[i] == NULL)
-			continue;
-		if (profile_file_read(paths[i], s->arena, &text, err) != ERR_NONE)
+		if (paths[i] != NULL &&
+		    profile_file_read(paths[i], s->arena, &out->texts[i], err) != ERR_NONE)
 			return err->code;
-		profile_add(p, text, bytes_of(name == NULL ? "default" : name), i == 1);
 	}
+	return ERR_NONE;
+}
+
+static void profile_find(const struct shared_files *files, struct bytes name, struct profile *p)
+{
+	*p = (struct profile){0};
+	for (int i = 0; i < 2; i++)
+		profile_add(p, files->texts[i], name, i == 1);
+}
+
+static enum err_code profile_read(const struct shared_files *files, const struct environment *env,
+                                  struct profile *p, struct err *err)
+{
+	const char *name = env_get(env, "AWS_PROFILE");
+
+	profile_find(files, bytes_of(name == NULL ? "default" : name), p);
 	if (name != NULL && !p->found)
 		return err_set(err, ERR_INVALID, "AWS_PROFILE: neither shared file has a profile \"%s\"",
 		               name);
@@ -173,14 +227,14 @@ static enum err_code profile_read(struct aws_setup *s, const struct environment 
 static enum err_code profile_check(const struct profile *p, struct err *err)
 {
 	static const char *const unknown[] = {"credential_process", "sso_session", "sso_start_url",
-	                                      "source_profile", "credential_source"};
+	                                      "credential_source"};
 
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++)
 		if (profile_get(p, unknown[i]).data != NULL)
 			return err_set(
 			        err, ERR_INVALID,
 			        "the AWS profile has \"%s\", which is not supported here: give it keys, or "
-			        "role_arn with web_identity_token_file",
+			        "role_arn with source_profile or web_identity_token_file",
 			        unknown[i]);
 	return ERR_NONE;
 }
@@ -205,11 +259,80 @@ static enum err_code environment_use(struct aws_setup *s, const struct environme
 	return ERR_NONE;
 }
 
+static enum err_code sts_find(struct aws_setup *s, const struct environment *env, struct err *err)
+{
+	const char *endpoint = env_get(env, "AWS_ENDPOINT_URL_STS");
+
+	if (endpoint == NULL)
+		endpoint = env_get(env, "AWS_ENDPOINT_URL");
+	if (endpoint == NULL && s->region == NULL)
+		return err_set(err, ERR_INVALID, "a role needs a region: set AWS_REGION");
+	s->endpoint = endpoint != NULL
+	                      ? text_copy(s, endpoint)
+	                      : arena_printf(s->arena, "https://sts.%s.amazonaws.com", s->region).data;
+	return ERR_NONE;
+}
+
+static enum err_code keys_take(struct aws_setup *s, const struct profile *p, struct aws_credential *out,
+                               struct err *err)
+{
+	const char *token = text_keep(s, profile_get(p, "aws_session_token"));
+
+	if (profile_get(p, "aws_secret_access_key").data == NULL)
+		return err_set(err, ERR_INVALID,
+		               "the AWS profile has aws_access_key_id, but no aws_secret_access_key");
+	*out = (struct aws_credential){bytes_of(text_keep(s, profile_get(p, "aws_access_key_id"))),
+	                               bytes_of(text_keep(s, profile_get(p, "aws_secret_access_key"))),
+	                               bytes_of(token == NULL ? "" : token), 0};
+	return ERR_NONE;
+}
+
+/* The profile whose keys ask for the role, which may be the same one. A chain of roles is refused, and so is a loop. */
+static enum err_code assumer_find(struct aws_setup *s, const struct shared_files *files, struct bytes name,
+                                  struct err *err)
+{
+	struct profile p;
+
+	profile_find(files, name, &p);
+	if (!p.found)
+		return err_set(err, ERR_INVALID, "source_profile: neither shared file has a profile \"%.*s\"",
+		               BYTES_ARG(name));
+	if (profile_get(&p, "aws_access_key_id").data == NULL)
+		return err_set(
+		        err, ERR_INVALID,
+		        "source_profile: the AWS profile \"%.*s\" has no aws_access_key_id; roles that "
+		        "are assumed by other roles are not supported here",
+		        BYTES_ARG(name));
+	return keys_take(s, &p, &s->assumer, err);
+}
+
+static enum err_code role_use(struct aws_setup *s, const struct environment *env,
+                              const struct shared_files *files, const struct profile *p, struct err *err)
+{
+	struct bytes duration = profile_get(p, "duration_seconds");
+	const char  *session = text_keep(s, profile_get(p, "role_session_name"));
+	uint64_t     seconds;
+
+	s->source = SOURCE_ROLE;
+	s->role_arn = text_keep(s, profile_get(p, "role_arn"));
+	s->session_name = session == NULL ? "gatehouse" : session;
+	s->external_id = text_keep(s, profile_get(p, "external_id"));
+	s->duration_s = text_keep(s, duration);
+	if (s->role_arn == NULL)
+		return err_set(err, ERR_INVALID, "the AWS profile has source_profile, but no role_arn");
+	if (duration.data != NULL &&
+	    (!bytes_to_u64(duration, ROLE_SECONDS_MAX, &seconds) || seconds < ROLE_SECONDS_MIN))
+		return err_set(err, ERR_INVALID, "duration_seconds of the AWS profile must be %d to %d",
+		               ROLE_SECONDS_MIN, ROLE_SECONDS_MAX);
+	if (sts_find(s, env, err) != ERR_NONE)
+		return err->code;
+	return assumer_find(s, files, profile_get(p, "source_profile"), err);
+}
+
 static enum err_code web_identity_use(struct aws_setup *s, const struct environment *env,
                                       const struct profile *p, struct err *err)
 {
-	const char *session = env_get(env, "AWS_ROLE_SESSION_NAME"),
-	           *endpoint = env_get(env, "AWS_ENDPOINT_URL_STS");
+	const char *session = env_get(env, "AWS_ROLE_SESSION_NAME");
 
 	s->source = SOURCE_WEB_IDENTITY;
 	if (s->role_arn == NULL)
@@ -220,14 +343,7 @@ static enum err_code web_identity_use(struct aws_setup *s, const struct environm
 	if (session == NULL)
 		session = text_keep(s, profile_get(p, "role_session_name"));
 	s->session_name = text_copy(s, session == NULL ? "gatehouse" : session);
-	if (endpoint == NULL)
-		endpoint = env_get(env, "AWS_ENDPOINT_URL");
-	if (endpoint == NULL && s->region == NULL)
-		return err_set(err, ERR_INVALID, "a web identity needs a region: set AWS_REGION");
-	s->endpoint = endpoint != NULL
-	                      ? text_copy(s, endpoint)
-	                      : arena_printf(s->arena, "https://sts.%s.amazonaws.com", s->region).data;
-	return ERR_NONE;
+	return sts_find(s, env, err);
 }
 
 /* (2) */
@@ -292,38 +408,47 @@ static enum err_code instance_use(struct aws_setup *s, const struct environment 
 }
 
 /* The first that is set counts. */
-static const char *dynamodb_of(struct aws_setup *s, const struct environment *env, const struct profile *p)
+static const char *dynamodb_of(struct aws_setup *s, const struct environment *env,
+                               const struct shared_files *files, const struct profile *p)
 {
-	const char *url = env_get(env, "AWS_ENDPOINT_URL_DYNAMODB");
+	const char  *url = env_get(env, "AWS_ENDPOINT_URL_DYNAMODB");
+	struct bytes services = profile_get(p, "services"), of_service = {NULL, 0};
 
 	if (env_is_true(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))
 		return NULL;
 	if (url == NULL)
 		url = env_get(env, "AWS_ENDPOINT_URL");
-	return url != NULL ? text_copy(s, url) : text_keep(s, profile_get(p, "endpoint_url"));
+	if (url != NULL)
+		return text_copy(s, url);
+	if (services.data != NULL)
+		of_service = profile_service_url(files->texts[1], services, "dynamodb");
+	return text_keep(s, of_service.data != NULL ? of_service : profile_get(p, "endpoint_url"));
 }
 
 enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env, struct arena *a,
                              struct err *err)
 {
-	const char    *id = env_get(env, "AWS_ACCESS_KEY_ID");
-	const char    *relative = env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-	const char    *full = env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
-	struct profile p;
+	const char         *id = env_get(env, "AWS_ACCESS_KEY_ID");
+	const char         *relative = env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char         *full = env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+	struct shared_files files;
+	struct profile      p;
 
 	*s = (struct aws_setup){.arena = a, .endpoint = ""};
-	if (profile_read(s, env, &p, err) != ERR_NONE)
+	if (files_read(s, env, &files, err) != ERR_NONE || profile_read(&files, env, &p, err) != ERR_NONE)
 		return err->code;
 	s->region = text_copy(s, env_get(env, "AWS_REGION"));
 	if (s->region == NULL)
 		s->region = text_copy(s, env_get(env, "AWS_DEFAULT_REGION"));
 	if (s->region == NULL)
 		s->region = text_keep(s, profile_get(&p, "region"));
-	s->dynamodb = dynamodb_of(s, env, &p);
+	s->dynamodb = dynamodb_of(s, env, &files, &p);
 	if (id != NULL)
 		return environment_use(s, env, id, err);
 	if (profile_check(&p, err) != ERR_NONE)
 		return err->code;
+	if (profile_get(&p, "source_profile").data != NULL)
+		return role_use(s, env, &files, &p, err);
 	s->identity_file = text_copy(s, env_get(env, "AWS_WEB_IDENTITY_TOKEN_FILE"));
 	s->role_arn = text_copy(s, env_get(env, "AWS_ROLE_ARN"));
 	if (s->identity_file == NULL)
@@ -331,14 +456,8 @@ enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env,
 	if (s->identity_file != NULL)
 		return web_identity_use(s, env, &p, err);
 	if (profile_get(&p, "aws_access_key_id").data != NULL) {
-		if (profile_get(&p, "aws_secret_access_key").data == NULL)
-			return err_set(err, ERR_INVALID,
-			               "the AWS profile has aws_access_key_id, but no aws_secret_access_key");
 		s->source = SOURCE_PROFILE;
-		credential_set(s, text_keep(s, profile_get(&p, "aws_access_key_id")),
-		               text_keep(s, profile_get(&p, "aws_secret_access_key")),
-		               text_keep(s, profile_get(&p, "aws_session_token")));
-		return ERR_NONE;
+		return keys_take(s, &p, &s->fixed, err);
 	}
 	if (relative != NULL || full != NULL)
 		return container_use(s, env, relative, full, err);

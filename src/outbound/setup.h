@@ -7,6 +7,7 @@
 
 enum aws_source {
 	SOURCE_ENVIRONMENT,
+	SOURCE_ROLE,
 	SOURCE_WEB_IDENTITY,
 	SOURCE_PROFILE,
 	SOURCE_CONTAINER,
@@ -16,8 +17,11 @@ enum aws_source {
 struct aws_setup {
 	struct arena         *arena; /* of all texts here */
 	enum aws_source       source;
-	const char           *region;                                  /* NULL: none */
-	const char           *role_arn, *session_name, *identity_file; /* WEB_IDENTITY */
+	const char           *region;                   /* NULL: none */
+	const char           *role_arn, *session_name;  /* ROLE, WEB_IDENTITY */
+	const char           *identity_file;            /* WEB_IDENTITY */
+	const char           *external_id, *duration_s; /* ROLE; NULL: none */
+	struct aws_credential assumer;                  /* ROLE: whose keys ask for it */
 	const char           *endpoint; /* scheme, host, port of whoever is asked; "" if nobody is */
 	const char           *path;     /* CONTAINER */
 	const char           *token, *token_file; /* CONTAINER: its Authorization; NULL: none */
@@ -40,6 +44,8 @@ enum err_code aws_setup_read(struct aws_setup *s, const struct environment *env,
  * AWS's own tools do. */
 
 enum {
+	ROLE_SECONDS_MIN = 900,
+	ROLE_SECONDS_MAX = 43200,
 	PROFILE_FILE_BYTES_MAX = 256 * 1024,
 	PROFILE_SETTINGS_MAX = 64,
 	PROFILE_NAME_BYTES_MAX = 128,
@@ -58,6 +64,13 @@ struct profile {
 /* Adds the settings of [name], or of [profile name] if `config` says that this is the config file, unless they are there
  * already. Settings past the maximum are passed over. */
 void profile_add(struct profile *p, struct bytes file, struct bytes name, bool config);
+
+/* endpoint_url of a service in the section [services NAME] of the config file; data is NULL if there is none.
+ *
+ *   [services NAME]
+ *   dynamodb =
+ *     endpoint_url = http://127.0.0.1:8000 */
+struct bytes profile_service_url(struct bytes file, struct bytes name, const char *service);
 
 /* Data is NULL if there is none. */
 struct bytes profile_get(const struct profile *p, const char *setting);

@@ -9,9 +9,13 @@ import subprocess
 import tempfile
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import boto3
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
 import pytest
 
 from conftest import line_with_endpoint, program, stop
@@ -264,3 +268,45 @@ def counting_proxy(url, seen):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+# ---- a role ----
+
+
+def test_a_role_of_the_profile_is_assumed_with_a_signature_that_aws_own_sdk_computes_too(dynoxide, tmp_path):
+    seen = []
+
+    class Sts(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            sent = self.headers["Authorization"]
+            signed = {name: self.headers[name] for name in sent.split("SignedHeaders=")[1].split(",")[0].split(";")}
+            request = botocore.awsrequest.AWSRequest("POST", f"http://{self.headers['Host']}/", signed, body)
+            request.context["timestamp"] = self.headers["X-Amz-Date"]
+            auth = botocore.auth.SigV4Auth(botocore.credentials.Credentials("BASE", "base-secret"), "sts", "eu-west-1")
+            expected = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+            seen.append((urllib.parse.parse_qs(body.decode()), sent.endswith("Signature=" + expected)))
+            text = (b"<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+                    b"<SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>")
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    (tmp_path / "config").write_text("[profile work]\nrole_arn = arn:aws:iam::123456789012:role/gatehouse\nsource_profile = base\nregion = eu-west-1\n"
+                                     f"services = here\n[services here]\ndynamodb =\n  endpoint_url = {dynoxide}\n"
+                                     "[profile base]\naws_access_key_id = BASE\naws_secret_access_key = base-secret\n")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sts) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        variables.update(AWS_PROFILE="work", AWS_CONFIG_FILE=str(tmp_path / "config"), AWS_SHARED_CREDENTIALS_FILE=os.devnull,
+                         AWS_ENDPOINT_URL_STS=f"http://127.0.0.1:{server.server_port}")
+        said = subprocess.run([program(), "tables", "check", "--table-prefix", "role-"], env=variables, capture_output=True, text=True,
+                              timeout=PATIENCE_S)
+        server.shutdown()
+    assert said.returncode == 1 and f"Tables at {dynoxide}, region eu-west-1:" in said.stdout, said.stderr
+    (form, good), = seen
+    assert good and form["RoleArn"] == ["arn:aws:iam::123456789012:role/gatehouse"] and form["Action"] == ["AssumeRole"]

@@ -307,6 +307,134 @@ TEST(credentials, a_web_identity_is_exchanged_for_a_role)
 	peer_close(p);
 }
 
+#define ROLE_ANSWER                                                                                          \
+	"HTTP/1.1 200 OK\r\nContent-Length: ?\r\n\r\n<AssumeRoleResponse><AssumeRoleResult><Credentials>"    \
+	"<AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"  \
+	"<Expiration>2026-11-16T13:00:00Z</Expiration></Credentials>"
+
+TEST(credentials, a_role_is_assumed_with_the_keys_of_its_source_profile_and_again_before_they_end)
+{
+	struct world w;
+	struct peer *p = peer_open(0, PEER_SCRIPT({PEER_ANSWER, ROLE_ANSWER}, {PEER_ANSWER, ROLE_ANSWER}));
+
+	world_init(&w);
+	set(&w, "AWS_CONFIG_FILE",
+	    file_write(&w, "config",
+	               "[profile work]\nrole_arn = arn:aws:iam::1:role/work\nsource_profile = base\n"
+	               "role_session_name = nightly\nexternal_id = a/b\nduration_seconds = 3600\n"
+	               "region = eu-west-1\n"));
+	set(&w, "AWS_SHARED_CREDENTIALS_FILE",
+	    file_write(&w, "credentials",
+	               "[base]\naws_access_key_id = BASE\naws_secret_access_key = hidden-secret\n"
+	               "aws_session_token = base-token\n"));
+	set(&w, "AWS_PROFILE", "work");
+	set(&w, "AWS_ENDPOINT_URL_STS", url_of(&w, p, ""));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_string_equal(aws_credentials_source(w.c), "role");
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_bytes(w.got.key_id, "ROLE");
+	assert_bytes(w.got.token, "t");
+	assert_non_null(
+	        strstr(p->seen[0],
+	               "Action=AssumeRole&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fwork&"
+	               "RoleSessionName=nightly&ExternalId=a%2Fb&DurationSeconds=3600"));
+	assert_non_null(strstr(p->seen[0], "Credential=BASE/20261116/eu-west-1/sts/aws4_request"));
+	assert_non_null(strstr(p->seen[0], "base-token"));
+	assert_null(strstr(p->seen[0], "hidden-secret"));
+	clock_manual_set(&w.clock, noon_us + 51 * 60 * 1000000LL); /* 9 minutes left */
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_non_null(strstr(p->seen[1], "Action=AssumeRole&"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, a_profile_may_assume_a_role_with_its_own_keys)
+{
+	struct world w;
+	struct peer *p = peer_open(0, PEER_SCRIPT({PEER_ANSWER, ROLE_ANSWER}));
+
+	world_init(&w);
+	set(&w, "AWS_SHARED_CREDENTIALS_FILE",
+	    file_write(&w, "credentials",
+	               "[default]\naws_access_key_id = OWN\naws_secret_access_key = s\nrole_arn = "
+	               "arn:aws:iam::1:role/x\n"
+	               "source_profile = default\n"));
+	set(&w, "AWS_ENDPOINT_URL_STS", url_of(&w, p, ""));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_int_equal(world_credential(&w), ERR_NONE);
+	assert_non_null(strstr(p->seen[0], "Credential=OWN/20261116/us-east-1/sts/aws4_request"));
+	assert_non_null(strstr(p->seen[0], "RoleSessionName=gatehouse"));
+	world_release(&w);
+	peer_close(p);
+}
+
+TEST(credentials, a_role_that_cannot_be_assumed_is_refused_by_name)
+{
+	static const char *const wrong[][2] = {
+	        {"role_arn = r\nsource_profile = gone\n", "neither shared file has a profile \"gone\""},
+	        {"role_arn = r\nsource_profile = chain\n", "roles that are assumed by other roles"},
+	        {"role_arn = r\nsource_profile = default\n", "\"default\" has no aws_access_key_id"},
+	        {"source_profile = keys\n", "source_profile, but no role_arn"},
+	        {"role_arn = r\nsource_profile = keys\nduration_seconds = 899\n", "must be 900 to 43200"},
+	        {"role_arn = r\nsource_profile = keys\nduration_seconds = 43201\n", "must be 900 to 43200"},
+	        {"role_arn = r\nsource_profile = half\n", "no aws_secret_access_key"},
+	        {"role_arn = r\ncredential_source = Ec2InstanceMetadata\n", "\"credential_source\""},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct world w;
+
+		world_init(&w);
+		set(&w, "AWS_REGION", "eu-west-1");
+		set(&w, "AWS_CONFIG_FILE",
+		    file_write(
+		            &w, "config",
+		            arena_printf(
+		                    &w.arena,
+		                    "[default]\n%s[profile chain]\nrole_arn = q\nsource_profile = default\n"
+		                    "[profile keys]\naws_access_key_id = K\naws_secret_access_key = s\n"
+		                    "[profile half]\naws_access_key_id = K\n",
+		                    wrong[i][0])
+		                    .data));
+		assert_int_equal(world_open(&w), ERR_INVALID);
+		if (strstr(w.err.text, wrong[i][1]) == NULL)
+			fail_msg("%s: %s", wrong[i][1], w.err.text);
+		world_release(&w);
+	}
+}
+
+TEST(credentials, a_services_section_says_where_dynamodb_is)
+{
+	static const char config[] = "[default]\nservices = mine\nendpoint_url = http://all\n"
+	                             "[services others]\ndynamodb =\n  endpoint_url = http://others\n"
+	                             "[services mine]\ns3 =\n  endpoint_url = http://s3\n# a comment\n"
+	                             "dynamodb =\n\tendpoint_url = http://mine\n"
+	                             "[profile plain]\nendpoint_url = http://plain\nservices = gone\n";
+	struct world      w;
+
+	world_init(&w);
+	set(&w, "AWS_ACCESS_KEY_ID", "AKID");
+	set(&w, "AWS_SECRET_ACCESS_KEY", "secret");
+	set(&w, "AWS_CONFIG_FILE", file_write(&w, "config", config));
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_string_equal(aws_credentials_dynamodb(w.c), "http://mine");
+	aws_credentials_close(w.c);
+	set(&w, "AWS_PROFILE", "plain");
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_string_equal(aws_credentials_dynamodb(w.c), "http://plain");
+	aws_credentials_close(w.c);
+	w.count--;
+	set(&w, "AWS_ENDPOINT_URL", "http://from-environment");
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_string_equal(aws_credentials_dynamodb(w.c), "http://from-environment");
+	aws_credentials_close(w.c);
+	w.count--;
+	set(&w, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true");
+	assert_int_equal(world_open(&w), ERR_NONE);
+	assert_null(aws_credentials_dynamodb(w.c));
+	world_release(&w);
+}
+
 TEST(credentials, an_answer_that_lacks_something_is_refused)
 {
 	struct world w;
