@@ -6,6 +6,7 @@ GATEHOUSE_TARGET_ROUNDS sets how often the server is killed."""
 import json
 import os
 import random
+import socket
 import threading
 import time
 
@@ -145,6 +146,52 @@ def test_targets_that_are_down_slow_or_answer_garbage_for_an_hour_do_not_affect_
         server.close()
         for sink in sinks.values():
             sink.close()
+
+
+class Endless:
+    """Answers for as long as anybody listens: heads, a body, or a hundred-continue after the other."""
+
+    PARTS = {"heads": (b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n" * 1000),
+             "body": (b"HTTP/1.1 503 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"10000\r\n" + b"z" * 65536 + b"\r\n"),
+             "continues": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)}
+
+    def __init__(self, what):
+        self.begin, self.more = self.PARTS[what]
+        self.sent = 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/hook"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.socket.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    peer.recv(65536)
+                    peer.sendall(self.begin)
+                    while self.sent < 1 << 30:
+                        peer.sendall(self.more)
+                        self.sent += len(self.more)
+                except OSError:
+                    pass
+
+
+@pytest.mark.parametrize("what", Endless.PARTS)
+def test_a_receiver_that_answers_without_end_is_cut_off_soon(what):
+    server, endless = Server("--private-targets"), Endless(what)
+    try:
+        before = memory_mb(server)
+        with Target(server, endless.url, enabled=False) as target:
+            began = time.monotonic()
+            answer = ok(server, "POST", f"{target.path}/test")
+            assert answer["sent"] is False and answer["error"] and time.monotonic() - began < 30
+        assert endless.sent < 64 << 20 and memory_mb(server) - before < 16, (endless.sent, memory_mb(server) - before)
+    finally:
+        server.close()
+        endless.socket.close()
 
 
 def test_a_target_that_fails_for_five_days_is_disabled_and_goes_on_when_it_is_enabled():
