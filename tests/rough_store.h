@@ -60,7 +60,7 @@ struct rough {
 	struct rough_task *running; /* the one that goes on */
 	unsigned           count, live;
 	bool               held; /* nobody goes on */
-	unsigned           conflicts, faults;
+	unsigned           conflicts, faults, calls;
 };
 
 /* ---- whose turn it is ---- */
@@ -128,6 +128,7 @@ static inline enum rough_fate rough_fate(struct rough_task *task, bool transacti
 		task->unanswered = fate == ROUGH_UNANSWERED;
 	task->faults = fate == ROUGH_FINE ? 0 : task->faults + 1;
 	r->faults += fate != ROUGH_FINE;
+	r->calls++;
 	return fate;
 }
 
@@ -377,6 +378,7 @@ static inline void rough_pause(struct table *t, int64_t us)
 }
 
 static const struct table_backend rough_table_backend = {.name = "rough",
+                                                         .reads_wait = true,
                                                          .get = rough_get,
                                                          .write = rough_write,
                                                          .query = rough_query,

@@ -174,20 +174,24 @@ static void keep_answer(struct v1_call *c)
 }
 
 /* It may be decided anew. */
-static void call_reset(struct v1_call *c, struct table *t)
+static void call_fresh(struct v1_call *c)
 {
-	ctx_begin(&c->ctx, t);
 	c->status = 200;
 	c->content_type = NULL;
 	c->header_count = 0;
 	c->has_secret = c->denies = false;
 }
 
+static void call_reset(struct v1_call *c, struct table *t)
+{
+	ctx_begin(&c->ctx, t);
+	call_fresh(c);
+}
+
 static enum err_code run_once(struct v1_call *c, struct table *t, struct err *err)
 {
 	bool keyed = c->once.key.len > 0;
 
-	call_reset(c, t);
 	if (keyed && idempotency_find(&c->ctx, &c->once, &c->kept, err) != ERR_NONE)
 		return err->code;
 	c->replayed = c->kept.found;
@@ -286,6 +290,7 @@ static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct kn
 		        "the tables do not answer, and the spool for attempts is full; try again later");
 	}
 	pthread_mutex_lock(&o->turn);
+	call_reset(c, &s->base);
 	rc = run_once(c, &s->base, err);
 	if (rc == ERR_NONE && !c->replayed && c->changes_something)
 		rc = record(c, o, &number, err);
@@ -330,13 +335,16 @@ static enum err_code run_here(struct v1_call *c, struct table *t, struct err *er
 	unsigned      decisions = 0;
 	enum err_code rc;
 
-	if (c->call.kind == READ) {
-		ctx_begin(&c->ctx, t);
-		return c->route->run(c, err);
-	}
 	do {
-		c->kept = (struct kept_answer){0};
-		rc = run_once(c, t, err);
+		ctx_begin(&c->ctx, t);
+		ctx_foresee(&c->ctx);
+		do {
+			call_fresh(c);
+			c->kept = (struct kept_answer){0};
+			rc = c->call.kind == READ ? c->route->run(c, err) : run_once(c, t, err);
+		} while (ctx_again(&c->ctx, &rc, err));
+		if (c->call.kind == READ)
+			return rc;
 	} while (rc == ERR_CONDITION && changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
 	return rc;
 }

@@ -22,6 +22,12 @@ static bool endpoint_out(const struct table *t)
 	return outbound_out(((const struct remote_session *)t)->remote->target);
 }
 
+/* As far as was heard in the last SCHEMAS_ABSENT_S. */
+static bool lacks(const struct table *t, struct bytes name)
+{
+	return schemas_lack(((const struct remote_session *)t)->remote, name);
+}
+
 static void pause_turn(struct table *t, int64_t us)
 {
 	(void)t;
@@ -65,6 +71,7 @@ static enum err_code remove_table(struct table *t, struct arena *a, struct bytes
 
 const struct table_backend remote_table_backend = {
         .name = "dynamodb",
+        .reads_wait = true,
         .get = items_get,
         .write = items_write,
         .query = items_query,
@@ -78,6 +85,7 @@ const struct table_backend remote_table_backend = {
         .list = remote_table_list,
         .alter = alter,
         .remove = remove_table,
+        .lacks = lacks,
         .pause = pause_turn,
         .out = endpoint_out,
 };

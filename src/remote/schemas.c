@@ -135,6 +135,18 @@ enum err_code schemas_get(struct remote_session *s, struct arena *a, struct byte
 	return rc == ERR_NO_RESOURCE ? err_set(err, rc, MSG_NO_TABLE) : rc;
 }
 
+bool schemas_lack(struct remote *r, struct bytes table)
+{
+	const struct entry *e;
+	bool                lack;
+
+	pthread_mutex_lock(&r->schemas->lock);
+	e = find(r->schemas, table);
+	lack = e != NULL && e->absent && clock_steady_us(r->wire_clock) < e->until_us;
+	pthread_mutex_unlock(&r->schemas->lock);
+	return lack;
+}
+
 void schemas_drop(struct remote *r, struct bytes table)
 {
 	struct entry *e;

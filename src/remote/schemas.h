@@ -20,6 +20,9 @@ void            schemas_close(struct schemas *s);
 enum err_code schemas_get(struct remote_session *s, struct arena *a, struct bytes table,
                           struct table_schema *out, struct err *err);
 
+/* Was it heard a moment ago that there is no such table? Nobody is asked. */
+bool schemas_lack(struct remote *r, struct bytes table);
+
 /* It was changed, or is gone. */
 void schemas_drop(struct remote *r, struct bytes table);
 

@@ -33,9 +33,12 @@ static enum err_code run_in_turn(struct turn_request *w, struct table *t)
 
 	do {
 		ctx_begin(&c->ctx, t);
-		rc = c->decide(c, &w->err);
-		if (rc == ERR_NONE)
-			rc = changes_commit(&c->ctx.changes, t, &w->err);
+		ctx_foresee(&c->ctx);
+		do {
+			rc = c->decide(c, &w->err);
+			if (rc == ERR_NONE)
+				rc = changes_commit(&c->ctx.changes, t, &w->err);
+		} while (ctx_again(&c->ctx, &rc, &w->err));
 	} while (changes_decide_again(&c->ctx.changes, t, rc, ++decisions));
 	return rc;
 }

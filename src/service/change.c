@@ -5,6 +5,7 @@
 
 #include "service/event.h"
 #include "service/last_known.h"
+#include "service/foresight.h"
 #include "service/read_set.h"
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables)
@@ -31,7 +32,7 @@ static void update_join(struct changes *c, struct table_write *earlier, const st
 
 static bool replace(struct changes *c, const struct table_write *w)
 {
-	struct place to, other;
+	struct row_place to, other;
 
 	if (c->count == 0)
 		return false;
@@ -144,7 +145,7 @@ static void attached_add(struct changes *c)
 const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
                                        struct bytes sk)
 {
-	struct place wanted = {which, pk, sk}, p;
+	struct row_place wanted = {which, pk, sk}, p;
 
 	for (uint32_t i = 0; i < c->count; i++) {
 		p = place_of(c, &c->list[i]);
@@ -297,6 +298,8 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 	attached_add(c);
 	if (c->events != NULL && events_add(c, t, err) != ERR_NONE)
 		return err->code;
+	if (foresight_guesses(c->foresight))
+		return ERR_NONE;
 	if (c->too_many)
 		return too_many(err);
 	if (!fits(c->list, c->count))

@@ -35,9 +35,21 @@ enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 struct event_pending;
 struct event_policy;
 struct known;
+struct foresight;
 struct looked;
 struct row_read;
 struct partition_read;
+
+/* Where a row is. */
+struct row_place {
+	enum service_table which;
+	struct bytes       pk, sk; /* sk: empty if the table has none */
+};
+
+static inline bool same_place(const struct row_place *a, const struct row_place *b)
+{
+	return a->which == b->which && bytes_equal(a->sk, b->sk) && bytes_equal(a->pk, b->pk);
+}
 
 struct changes {
 	struct arena                *arena;
@@ -63,6 +75,7 @@ struct changes {
 	uint32_t               row_count, uncovered; /* of these, so many are not under a version */
 	struct partition_read *partitions;
 	uint32_t               partition_count;
+	struct foresight      *foresight; /* NULL: everything is read at once */
 };
 
 void changes_init(struct changes *c, struct arena *a, const struct service_tables *tables);
@@ -114,7 +127,8 @@ void changes_confirm(struct changes *c);
 
 /* ---- committing ---- */
 
-/* Commits: nothing, one write, or a transaction. Tables that services own are made if they are absent.
+/* Commits: nothing, one write, or a transaction. Tables that services own are made if they are absent. What rests on a guess
+ * (foresight.h) is not committed.
  * ERR_CONDITION: someone else wrote in between, and nothing was written: decide again. */
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err);
 

@@ -14,15 +14,53 @@ static bool learns(const struct context *ctx)
 	       ctx->table->backend->out != NULL && !ctx->late;
 }
 
+void ctx_drop(struct context *ctx)
+{
+	struct foresight *foresight = ctx->changes.foresight;
+
+	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
+	ctx->changes.random = ctx->services->random;
+	ctx->changes.foresight = foresight;
+	if (learns(ctx))
+		ctx->changes.known = ctx->services->outage->known;
+}
+
 void ctx_begin(struct context *ctx, struct table *t)
 {
 	ctx->table = t;
 	ctx->now_us = t->now_us;
 	ctx->now_s = t->now_us / 1000000;
-	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
-	ctx->changes.random = ctx->services->random;
-	if (learns(ctx))
-		ctx->changes.known = ctx->services->outage->known;
+	ctx->changes.foresight = NULL;
+	ctx_drop(ctx);
+}
+
+void ctx_foresee(struct context *ctx)
+{
+	const struct table_backend *backend = ctx->table->backend;
+
+	if (backend == NULL || !backend->reads_wait) /* a call that needs no table has none */
+		return;
+	foresight_reset(&ctx->foresight);
+	ctx->changes.foresight = &ctx->foresight;
+}
+
+bool ctx_again(struct context *ctx, enum err_code *rc, struct err *err)
+{
+	if (!ctx_guesses(ctx))
+		return false;
+	*rc = foresight_read(&ctx->changes, ctx->table, err);
+	if (*rc != ERR_NONE)
+		return false;
+	ctx_drop(ctx);
+	return true;
+}
+
+void ctx_random(struct context *ctx, void *out, size_t len)
+{
+	if (ctx->changes.foresight != NULL)
+		foresight_random(&ctx->changes, out, len);
+	else
+		ctx->services->random(out, len);
 }
 
 static struct bytes name_of(const struct context *ctx, enum service_table which)
@@ -75,6 +113,37 @@ static void all_absent(struct context *ctx, enum service_table which, struct loo
 	}
 }
 
+/* Is it known already, or guessed? */
+static bool foreseen(struct context *ctx, enum service_table which, struct looked *l)
+{
+	struct row_place       p = {which, l->pk, l->sk};
+	const struct foreseen *known;
+
+	switch (foresight_look(&ctx->changes, &p, &known)) {
+	case FORESEEN_KNOWN:
+		l->no_table = known->no_table;
+		l->round = known->round;
+		looked_answer(ctx, which, &known->got, l);
+		return true;
+	case FORESEEN_GUESSED:
+		l->answered = true;
+		if (!l->loose)
+			ctx_rests_on(ctx, which, l);
+		return true;
+	case FORESEEN_NOT:
+		break;
+	}
+	return false;
+}
+
+/* Those of the list that are not are left. */
+static void all_foreseen(struct context *ctx, enum service_table which, struct looked *first)
+{
+	for (struct looked *l = first; ctx->changes.foresight != NULL && l != NULL; l = l->next)
+		if (!l->answered)
+			foreseen(ctx, which, l);
+}
+
 /* A read that was refused for the moment, or that nobody answered, is made again. */
 static bool again(const struct context *ctx, enum err_code rc, unsigned *repeats)
 {
@@ -104,6 +173,8 @@ static enum err_code get(struct context *ctx, enum service_table which, struct l
 	if (which == TABLE_AUTH_STATE && changes_reads_many(&ctx->changes, 1) &&
 	    changes_follow(&ctx->changes, ctx->table, out->pk, err) != ERR_NONE)
 		return err->code;
+	if (ctx->changes.foresight != NULL && foreseen(ctx, which, out))
+		return ERR_NONE;
 	do
 		rc = ctx->table->backend->get(ctx->table, ctx->arena, &q, &r, err);
 	while (again(ctx, rc, &repeats));
@@ -192,6 +263,7 @@ enum err_code ctx_look_all_in(struct context *ctx, enum service_table which, str
 
 	if (!ctx->table->alone && which == TABLE_AUTH_STATE && follow_all(ctx, first, err) != ERR_NONE)
 		return err->code;
+	all_foreseen(ctx, which, first);
 	for (;;) {
 		round_fill(&r, ctx, which, first);
 		if (r.count == 0)
@@ -226,10 +298,14 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	enum err_code                 rc;
 
 	r.count = 0;
+	all_foreseen(ctx, which, first);
 	for (struct looked *l = first; l != NULL; l = l->next) {
 		assert(r.count < TABLE_BATCH_GET_MAX);
-		round_add(&r, ctx, which, l);
+		if (!l->answered)
+			round_add(&r, ctx, which, l);
 	}
+	if (r.count == 0)
+		return ERR_NONE;
 	do
 		rc = ctx->table->backend->transact_get(ctx->table, ctx->arena,
 		                                       &(struct table_batch_get){r.gets, r.count}, &got, err);
@@ -265,14 +341,18 @@ enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct
 	enum err_code rc;
 
 	q->table = name_of(ctx, which);
+	if (ctx->changes.foresight != NULL && foresight_query(&ctx->changes, q, r) != FORESEEN_NOT)
+		return ERR_NONE;
 	do
 		rc = ctx->table->backend->query(ctx->table, ctx->arena, q, r, err);
 	while (again(ctx, rc, &repeats));
-	if (rc == ERR_NO_RESOURCE) {
+	if (rc == ERR_NO_RESOURCE)
 		*r = (struct table_query_result){0};
-		return ERR_NONE;
-	}
-	return read_failed(ctx, which, rc, err);
+	else if (rc != ERR_NONE)
+		return read_failed(ctx, which, rc, err);
+	if (ctx->changes.foresight != NULL)
+		foresight_queried(&ctx->changes, q, r);
+	return ERR_NONE;
 }
 
 /* All rows of a prefix, and all of each. */
@@ -290,7 +370,7 @@ enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table
 		return err->code;
 	if (ctx_query_in(ctx, TABLE_AUTH_STATE, q, r, err) != ERR_NONE)
 		return err->code;
-	if (learns(ctx) && is_whole(q))
+	if (learns(ctx) && is_whole(q) && !ctx_guesses(ctx))
 		known_learn_rows(ctx->services->outage->known, TABLE_AUTH_STATE, q->key, r, ctx->now_us);
 	if (q->key != NULL && q->key->range_kind == RANGE_NONE)
 		version_hide(r);
@@ -318,7 +398,8 @@ bool ctx_lacks(const struct context *ctx, enum service_table which)
 {
 	const struct table_backend *backend = ctx->table->backend;
 
-	return backend->lacks != NULL && backend->lacks(ctx->table, name_of(ctx, which));
+	/* What nobody looks for is not remembered. */
+	return !learns(ctx) && backend->lacks != NULL && backend->lacks(ctx->table, name_of(ctx, which));
 }
 
 /* ---- writing ---- */

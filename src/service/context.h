@@ -12,7 +12,7 @@
 #ifndef SERVICE_CONTEXT_H
 #define SERVICE_CONTEXT_H
 
-#include "service/change.h"
+#include "service/foresight.h"
 #include "service/services.h"
 
 struct context {
@@ -23,10 +23,11 @@ struct context {
 	struct bytes     trace;  /* the caller's trace id; empty: none */
 
 	/* from ctx_begin on */
-	struct table  *table;   /* what is committed, or a turn */
-	struct changes changes; /* what is to be written */
-	int64_t        now_us;  /* the table's; before that: when the call came, by the store's clock */
-	int64_t        now_s;   /* the table's, in whole seconds */
+	struct table    *table;   /* what is committed, or a turn */
+	struct changes   changes; /* what is to be written */
+	int64_t          now_us;  /* the table's; before that: when the call came, by the store's clock */
+	int64_t          now_s;   /* the table's, in whole seconds */
+	struct foresight foresight;
 
 	/* Tables that do not answer (outage.h). */
 	bool    degraded; /* decided on what was last known: nothing is published */
@@ -36,6 +37,23 @@ struct context {
 
 /* On this table, and with no changes yet; again if it is decided anew. */
 void ctx_begin(struct context *ctx, struct table *t);
+
+/* Reads go together from here on (foresight.h), if the table's go over a network. Then whoever called the service function, and
+ * committed, asks ctx_again. */
+void ctx_foresee(struct context *ctx);
+
+/* Was it a guess? Then what it lacked is read, it has no changes any more, and it is to be called again. *rc: how it ended;
+ * what could not be read ends it. */
+bool ctx_again(struct context *ctx, enum err_code *rc, struct err *err);
+
+/* Does what was read so far hold a guess? Then nothing may be changed but the changes. */
+static inline bool ctx_guesses(const struct context *ctx)
+{
+	return foresight_guesses(ctx->changes.foresight);
+}
+
+/* Random bytes. Passes of one decision are told the same, so that they look for the same rows. */
+void ctx_random(struct context *ctx, void *out, size_t len);
 
 /* ---- reading ---- */
 
@@ -91,5 +109,8 @@ void ctx_put_if(struct context *ctx, enum service_table which, struct item item,
 void ctx_delete(struct context *ctx, enum service_table which, struct item key);
 void ctx_update(struct context *ctx, enum service_table which, struct item key,
                 const struct expr_update *update, const struct expr *condition);
+
+/* Nothing is to be written after all, and nothing that was read matters. */
+void ctx_drop(struct context *ctx);
 
 #endif

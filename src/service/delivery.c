@@ -386,7 +386,7 @@ enum err_code delivery_settle(struct context *ctx, const struct delivery_settle 
 		return err->code;
 	*lost = s.lost;
 	if (s.lost) {
-		changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
+		ctx_drop(ctx);
 		return ERR_NONE;
 	}
 	row_from(&row, ctx->arena, &out->row);

@@ -152,7 +152,7 @@ void code_make(struct context *ctx, uint32_t chars, struct code *out)
 {
 	uint8_t bits[EMAIL_CODE_CHARS_MAX];
 
-	ctx->services->random(bits, sizeof(bits));
+	ctx_random(ctx, bits, sizeof(bits));
 	out->len = chars;
 	for (uint32_t i = 0; i < chars; i++)
 		out->text[i] = digits[bits[i] % 32];

@@ -23,7 +23,7 @@ struct bytes job_id_make(struct context *ctx)
 	char     hex[2 * sizeof(bits)];
 	uint64_t ms = (uint64_t)(ctx->now_us / 1000);
 
-	ctx->services->random(bits, sizeof(bits));
+	ctx_random(ctx, bits, sizeof(bits));
 	for (int i = 0; i < 6; i++)
 		bits[i] = (uint8_t)(ms >> (40 - 8 * i));
 	bits[6] = (uint8_t)((bits[6] & 0x0f) | 0x70);

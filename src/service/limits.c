@@ -265,6 +265,8 @@ static enum err_code take(struct context *ctx, struct limit_call *c, struct err 
 	}
 	if (table.count > 0 && limit_table_take(ctx, &table, &may, err) != ERR_NONE)
 		return err->code;
+	if (ctx_guesses(ctx))
+		return ERR_NONE;
 	if (!may)
 		unreserve(l, c, ctx->now_us);
 	remember(l, &table, may, ctx->now_us);
@@ -340,6 +342,8 @@ enum err_code limits_run(struct context *ctx, struct limit_call *c, struct err *
 		return rc;
 	verdict(c);
 	c->decided = true;
+	if (ctx_guesses(ctx))
+		return ERR_NONE;
 	count_call(ctx->services->limits, c, ctx->now_us);
 	return ERR_NONE;
 }

@@ -67,7 +67,7 @@ static enum err_code shard_find(struct context *ctx, struct counting *c, uint32_
 {
 	uint8_t first;
 
-	ctx->services->random(&first, sizeof(first));
+	ctx_random(ctx, &first, sizeof(first));
 	for (uint32_t i = 0; i < PUSH_SHARDS; i++) {
 		*out = (first + i) % PUSH_SHARDS;
 		if (count_read(ctx, c, *out, err) != ERR_NONE)

@@ -5,14 +5,15 @@
 
 #include "base/crypto.h"
 #include "service/context.h"
+#include "service/foresight.h"
 #include "service/row.h"
 
 struct row_read {
-	struct place place;
-	bool         found, covered; /* covered: the version of its partition was read before */
-	bool         no_table;
-	struct item  item; /* if found */
-	int64_t      now_us;
+	struct row_place place;
+	bool             found, covered; /* covered: the version of its partition was read before */
+	bool             no_table;
+	struct item      item; /* if found */
+	int64_t          now_us;
 };
 
 /* (2) */
@@ -21,13 +22,14 @@ struct partition_read {
 	bool         found;
 	struct bytes version; /* if found */
 	int64_t      now_us;
+	uint32_t     round; /* of foresight.h that it was read in, or the next one if it was read at once */
 };
 
-struct place place_of(const struct changes *c, const struct table_write *w)
+struct row_place place_of(const struct changes *c, const struct table_write *w)
 {
 	const struct item *key = write_target(w);
 	enum service_table which = tables_which(c->tables, w->table);
-	struct place       p = {.which = which};
+	struct row_place   p = {.which = which};
 
 	assert(which != SERVICE_TABLE_COUNT); /* services write to no others */
 	p.pk = row_text(key, service_table_shape(which)->hash);
@@ -58,52 +60,80 @@ static struct partition_read *followed(const struct changes *c, struct bytes pk)
 	return NULL;
 }
 
-static struct item place_key(struct arena *a, const struct place *p)
+static struct item place_key(struct arena *a, const struct row_place *p)
 {
 	return row_key_in(a, p->which, p->pk, p->sk);
 }
 
-static enum err_code get(struct changes *c, struct table *t, const struct place *p,
-                         struct table_get_result *r, struct err *err)
+/* What a row was, and in which round of foresight.h it was read; 0: at once. */
+struct got {
+	struct table_get_result row;
+	uint32_t                round;
+};
+
+static enum err_code get(struct changes *c, struct table *t, const struct row_place *p, struct got *out,
+                         struct err *err)
 {
 	struct table_get q = {
 	        .table = c->tables->names[p->which], .key = place_key(c->arena, p), .consistent = true};
-	unsigned      repeats = 0;
-	enum err_code rc;
+	const struct foreseen *known;
+	unsigned               repeats = 0;
+	enum err_code          rc;
 
+	*out = (struct got){0};
+	switch (c->foresight == NULL ? FORESEEN_NOT : foresight_look(c, p, &known)) {
+	case FORESEEN_KNOWN:
+		*out = (struct got){known->got, known->round};
+		return ERR_NONE;
+	case FORESEEN_GUESSED:
+		return ERR_NONE;
+	case FORESEEN_NOT:
+		break;
+	}
 	do
-		rc = t->backend->get(t, c->arena, &q, r, err);
+		rc = t->backend->get(t, c->arena, &q, &out->row, err);
 	while (changes_repeat(c, t, rc, ++repeats));
 	if (rc != ERR_NO_RESOURCE)
 		return rc;
-	*r = (struct table_get_result){0}; /* no table yet */
+	out->row = (struct table_get_result){0}; /* no table yet */
 	return ERR_NONE;
 }
 
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err)
 {
-	struct place            version = {TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};
-	struct table_get_result r;
+	struct row_place version = {TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};
+	struct got       got;
 
 	if (t->alone || followed(c, pk) != NULL)
 		return ERR_NONE;
-	if (get(c, t, &version, &r, err) != ERR_NONE)
+	if (get(c, t, &version, &got, err) != ERR_NONE)
 		return err->code;
+	if (got.round == 0 && c->foresight != NULL)
+		got.round = c->foresight->round + 1;
 	c->partitions = grown(c->arena, c->partitions, c->partition_count, sizeof(*c->partitions));
-	c->partitions[c->partition_count++] =
-	        (struct partition_read){.pk = pk,
-	                                .found = r.found && !row_expired(&r.item, "ttl", t->now_us),
-	                                .version = row_text(&r.item, "version"),
-	                                .now_us = t->now_us};
+	c->partitions[c->partition_count++] = (struct partition_read){
+	        .pk = pk,
+	        .found = got.row.found && !row_expired(&got.row.item, "ttl", t->now_us),
+	        .version = row_text(&got.row.item, "version"),
+	        .now_us = t->now_us,
+	        .round = got.round};
 	return ERR_NONE;
 }
 
-static const struct row_read *row_find(const struct changes *c, const struct place *p)
+static const struct row_read *row_find(const struct changes *c, const struct row_place *p)
 {
 	for (uint32_t i = 0; i < c->row_count; i++)
 		if (same_place(&c->rows[i].place, p))
 			return &c->rows[i];
 	return NULL;
+}
+
+/* Was it read after the version of its partition, or with it? */
+static bool is_covered(const struct changes *c, const struct looked *l)
+{
+	const struct partition_read *p = followed(c, l->pk);
+
+	return p != NULL && (l->round == 0 || l->round >= p->round);
 }
 
 /* Of a row that is read again, what was found first counts: if it has changed in between, the commit fails. */
@@ -118,7 +148,7 @@ void changes_read(struct changes *c, const struct table *t, enum service_table w
 		return;
 	if (l->found)
 		r.item = l->item;
-	r.covered = which == TABLE_AUTH_STATE && followed(c, l->pk) != NULL;
+	r.covered = which == TABLE_AUTH_STATE && is_covered(c, l);
 	c->uncovered += !r.covered;
 	c->rows = grown(c->arena, c->rows, c->row_count, sizeof(*c->rows));
 	c->rows[c->row_count++] = r;
@@ -127,15 +157,16 @@ void changes_read(struct changes *c, const struct table *t, enum service_table w
 enum err_code changes_look(struct changes *c, struct table *t, enum service_table which, struct looked *l,
                            struct err *err)
 {
-	const char             *ttl = service_table_shape(which)->ttl;
-	struct place            p = {which, l->pk, l->sk};
-	struct table_get_result r;
+	const char      *ttl = service_table_shape(which)->ttl;
+	struct row_place p = {which, l->pk, l->sk};
+	struct got       got;
 
-	if (get(c, t, &p, &r, err) != ERR_NONE)
+	if (get(c, t, &p, &got, err) != ERR_NONE)
 		return err->code;
-	l->found = r.found && (ttl[0] == '\0' || !row_expired(&r.item, ttl, t->now_us));
+	l->round = got.round;
+	l->found = got.row.found && (ttl[0] == '\0' || !row_expired(&got.row.item, ttl, t->now_us));
 	if (l->found)
-		l->item = r.item;
+		l->item = got.row.item;
 	if (!t->alone)
 		changes_read(c, t, which, l);
 	return ERR_NONE;
@@ -172,7 +203,7 @@ static const struct expr *as_read(struct arena *a, const struct row_read *r, con
 	return r->found ? unchanged(a, &r->item, written) : row_absent(a, shape->hash, shape->ttl, r->now_us);
 }
 
-static bool is_written(const struct changes *c, const struct place *p)
+static bool is_written(const struct changes *c, const struct row_place *p)
 {
 	return changes_find(c, p->which, p->pk, p->sk) != NULL;
 }
@@ -241,17 +272,17 @@ static void version_put(struct transaction *x, struct bytes pk, const struct par
 }
 
 /* A reservation is alone in its partition and never found by a query. */
-static bool moves_version(const struct place *p)
+static bool moves_version(const struct row_place *p)
 {
 	return p->which == TABLE_AUTH_STATE && !bytes_is(p->sk, KEY_RESERVATION);
 }
 
 /* Is it the first change of the list in its partition? */
-static bool is_first(const struct changes *c, uint32_t at, struct place *out)
+static bool is_first(const struct changes *c, uint32_t at, struct row_place *out)
 {
 	*out = place_of(c, &c->list[at]);
 	for (uint32_t i = 0; i < at; i++) {
-		struct place p = place_of(c, &c->list[i]);
+		struct row_place p = place_of(c, &c->list[i]);
 
 		if (moves_version(&p) && bytes_equal(p.pk, out->pk))
 			return false;
@@ -262,7 +293,7 @@ static bool is_first(const struct changes *c, uint32_t at, struct place *out)
 static bool is_moved(const struct changes *c, struct bytes pk)
 {
 	for (uint32_t i = 0; i < c->count; i++) {
-		struct place p = place_of(c, &c->list[i]);
+		struct row_place p = place_of(c, &c->list[i]);
 
 		if (moves_version(&p) && bytes_equal(p.pk, pk))
 			return true;
@@ -273,8 +304,8 @@ static bool is_moved(const struct changes *c, struct bytes pk)
 /* (2) */
 static void versions_move(struct transaction *x, int64_t now_us)
 {
-	struct changes *c = x->c;
-	struct place    p;
+	struct changes  *c = x->c;
+	struct row_place p;
 
 	for (uint32_t i = 0; i < c->count; i++)
 		if (is_first(c, i, &p))
@@ -304,7 +335,7 @@ void transaction_make(struct transaction *x, struct changes *c, int64_t now_us)
 	token_make(c, x->token);
 	x->actions = arena_array(c->arena, room + 1, sizeof(*x->actions));
 	for (uint32_t i = 0; i < c->count; i++) {
-		struct place           p = place_of(c, &c->list[i]);
+		struct row_place       p = place_of(c, &c->list[i]);
 		const struct row_read *r = row_find(c, &p);
 
 		x->actions[x->count] = c->list[i];
@@ -318,8 +349,8 @@ void transaction_make(struct transaction *x, struct changes *c, int64_t now_us)
 
 uint32_t read_set_actions(const struct changes *c)
 {
-	uint32_t     count = 0;
-	struct place p;
+	uint32_t         count = 0;
+	struct row_place p;
 
 	if (c->row_count + c->partition_count == 0)
 		return 0;

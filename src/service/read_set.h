@@ -5,23 +5,12 @@
 
 #include "service/change.h"
 
-/* Where a row is. */
-struct place {
-	enum service_table which;
-	struct bytes       pk, sk; /* sk: empty if the table has none */
-};
-
 static inline const struct item *write_target(const struct table_write *w)
 {
 	return w->kind == TABLE_PUT ? &w->item : &w->key;
 }
 
-struct place place_of(const struct changes *c, const struct table_write *w);
-
-static inline bool same_place(const struct place *a, const struct place *b)
-{
-	return a->which == b->which && bytes_equal(a->sk, b->sk) && bytes_equal(a->pk, b->pk);
-}
+struct row_place place_of(const struct changes *c, const struct table_write *w);
 
 /* How many actions it adds to those of the list, at most: what will be written to is not known yet. */
 uint32_t read_set_actions(const struct changes *c);

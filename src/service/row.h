@@ -234,6 +234,7 @@ struct looked {
 	bool           answered;
 	bool           found;
 	bool           no_table; /* nor is there a table */
+	uint32_t       round;    /* of foresight.h that it was read in; 0: it was read at once */
 	struct item    item;     /* if found */
 };
 

@@ -57,7 +57,7 @@ struct bytes user_id_make(struct context *ctx)
 	uint8_t bits[16];
 	char    hex[2 * sizeof(bits)];
 
-	ctx->services->random(bits, sizeof(bits));
+	ctx_random(ctx, bits, sizeof(bits));
 	bits[6] = (uint8_t)((bits[6] & 0x0f) | 0x40); /* RFC 9562, version 4 */
 	bits[8] = (uint8_t)((bits[8] & 0x3f) | 0x80);
 	hex_write((struct bytes){(const char *)bits, sizeof(bits)}, hex);

@@ -266,6 +266,9 @@ struct table_backend {
 
 	/* Would a call be refused at once, because nobody answers there at present? Costs next to nothing. NULL: never. */
 	bool (*out)(const struct table *t);
+
+	/* Each call goes over a network: whoever reads much reads it together. */
+	bool reads_wait;
 };
 
 struct table {

@@ -140,9 +140,20 @@ static enum err_code fake_alter(struct table *t, struct arena *a, const struct t
 }
 
 static const struct table_backend backend = {
-        "fake",           fake_get,       fake_write,          fake_query,  fake_batch_get,
-        fake_batch_write, fake_batch_get, fake_transact_write, fake_create, fake_describe,
-        fake_list,        fake_alter,     fake_remove,         NULL,        NULL};
+        .name = "fake",
+        .get = fake_get,
+        .write = fake_write,
+        .query = fake_query,
+        .batch_get = fake_batch_get,
+        .batch_write = fake_batch_write,
+        .transact_get = fake_batch_get,
+        .transact_write = fake_transact_write,
+        .create = fake_create,
+        .describe = fake_describe,
+        .list = fake_list,
+        .alter = fake_alter,
+        .remove = fake_remove,
+};
 
 struct outcome {
 	struct arena arena;

@@ -269,10 +269,15 @@ static inline enum err_code service_in_turn(struct turn_request *w, struct table
 {
 	struct service_call *c = (struct service_call *)w;
 	struct context       ctx = service_context(c->s, t);
+	enum err_code        rc;
 
-	if (attempt_record(&ctx, c->q, c->outcome, &c->r, &w->err) != ERR_NONE)
-		return w->err.code;
-	return changes_commit(&ctx.changes, t, &w->err);
+	ctx_foresee(&ctx);
+	do {
+		rc = attempt_record(&ctx, c->q, c->outcome, &c->r, &w->err);
+		if (rc == ERR_NONE)
+			rc = changes_commit(&ctx.changes, t, &w->err);
+	} while (ctx_again(&ctx, &rc, &w->err));
+	return rc;
 }
 
 static inline struct attempt_result service_record(struct service *s, enum outcome outcome, struct try t)

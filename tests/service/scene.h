@@ -62,13 +62,19 @@ struct act {
 	int n;
 };
 
-static inline enum err_code act_run(struct turn_request *w, struct table *t)
+static inline void act_begin(struct act *act, struct table *t)
 {
-	struct act *act = (struct act *)w;
 
 	act->ctx.services = &act->x->s.all;
 	act->ctx.arena = &act->x->s.f.arena;
 	ctx_begin(&act->ctx, t);
+}
+
+static inline enum err_code act_run(struct turn_request *w, struct table *t)
+{
+	struct act *act = (struct act *)w;
+
+	act_begin(act, t);
 	return act->run(act, &w->err);
 }
 
@@ -79,9 +85,13 @@ static inline enum err_code act_run_again(struct turn_request *w, struct table *
 	unsigned      decisions = 0;
 	enum err_code rc;
 
-	do
-		rc = act_run(w, t);
-	while (changes_decide_again(&act->ctx.changes, t, rc, ++decisions));
+	do {
+		act_begin(act, t);
+		ctx_foresee(&act->ctx);
+		do
+			rc = act->run(act, &w->err);
+		while (ctx_again(&act->ctx, &rc, &w->err));
+	} while (changes_decide_again(&act->ctx.changes, t, rc, ++decisions));
 	return rc;
 }
 

@@ -14,12 +14,17 @@ struct turn {
 
 static inline enum err_code turn_in_turn(struct turn_request *w, struct table *t)
 {
-	struct turn *turn = (struct turn *)w;
+	struct turn  *turn = (struct turn *)w;
+	enum err_code rc;
 
 	turn->ctx = service_context(turn->s, t);
-	if (turn->run(turn, &w->err) != ERR_NONE)
-		return w->err.code;
-	return changes_commit(&turn->ctx.changes, t, &w->err);
+	ctx_foresee(&turn->ctx);
+	do {
+		rc = turn->run(turn, &w->err);
+		if (rc == ERR_NONE)
+			rc = changes_commit(&turn->ctx.changes, t, &w->err);
+	} while (ctx_again(&turn->ctx, &rc, &w->err));
+	return rc;
 }
 
 static inline enum err_code turn_try(struct service *s, struct turn *turn,

@@ -1,0 +1,275 @@
+/* Foresight: rows that were noted, read in rounds. See foresight.h. */
+#include "service/foresight.h"
+
+#include "service/row.h"
+
+void foresight_reset(struct foresight *f)
+{
+	*f = (struct foresight){0};
+}
+
+/* ---- noting ---- */
+
+static struct foreseen *find(const struct foresight *f, const struct row_place *p)
+{
+	for (uint32_t i = 0; i < f->count; i++)
+		if (same_place(&f->rows[i].place, p))
+			return &f->rows[i];
+	return NULL;
+}
+
+static struct foreseen *note(struct foresight *f, struct arena *a, const struct row_place *p)
+{
+	if (f->count % 32 == 0) {
+		struct foreseen *larger = arena_array(a, f->count + 32, sizeof(*larger));
+
+		if (f->count > 0)
+			memcpy(larger, f->rows, f->count * sizeof(*larger));
+		f->rows = larger;
+	}
+	f->rows[f->count] = (struct foreseen){.place = *p};
+	f->missing++;
+	return &f->rows[f->count++];
+}
+
+enum foreseen_as foresight_look(struct changes *c, const struct row_place *p, const struct foreseen **out)
+{
+	struct foresight *f = c->foresight;
+	struct foreseen  *row = find(f, p);
+
+	if (row == NULL && (f->at_once || f->count == FORESIGHT_ROWS_MAX))
+		return FORESEEN_NOT;
+	if (row == NULL)
+		row = note(f, c->arena, p);
+	*out = row;
+	return row->round > 0 ? FORESEEN_KNOWN : f->at_once ? FORESEEN_NOT : FORESEEN_GUESSED;
+}
+
+/* ---- queries ---- */
+
+static bool is_known_kind(const struct table_query *q)
+{
+	return q->key != NULL && q->filter == NULL && q->projection == NULL && !q->count_only;
+}
+
+static bool same_key(const struct expr_key_condition *a, const struct expr_key_condition *b)
+{
+	if (!bytes_equal(a->hash_name, b->hash_name) || !value_equal(&a->hash, &b->hash) ||
+	    a->range_kind != b->range_kind || !bytes_equal(a->range_name, b->range_name))
+		return false;
+	return a->range_kind == RANGE_NONE ||
+	       (value_equal(&a->low, &b->low) &&
+	        (a->range_kind != RANGE_BETWEEN || value_equal(&a->high, &b->high)));
+}
+
+static bool same_query(const struct table_query *a, const struct table_query *b)
+{
+	if (!bytes_equal(a->table, b->table) || !bytes_equal(a->index, b->index) || a->limit != b->limit ||
+	    a->backward != b->backward || (a->start == NULL) != (b->start == NULL))
+		return false;
+	return same_key(a->key, b->key) && (a->start == NULL || item_equal(a->start, b->start));
+}
+
+/* Callers move and sort what they get. */
+static struct table_query_result result_copy(struct arena *a, const struct table_query_result *r)
+{
+	struct table_query_result copy = *r;
+
+	copy.items = arena_array(a, r->count + 1, sizeof(*copy.items));
+	if (r->count > 0)
+		memcpy(copy.items, r->items, r->count * sizeof(*copy.items));
+	return copy;
+}
+
+enum foreseen_as foresight_query(struct changes *c, const struct table_query *q, struct table_query_result *r)
+{
+	struct foresight *f = c->foresight;
+
+	for (const struct queried *k = is_known_kind(q) ? f->queries : NULL; k != NULL; k = k->next)
+		if (same_query(&k->q, q)) {
+			*r = result_copy(c->arena, &k->r);
+			return FORESEEN_KNOWN;
+		}
+	*r = (struct table_query_result){0};
+	return f->missing > 0 ? FORESEEN_GUESSED : FORESEEN_NOT;
+}
+
+void foresight_queried(struct changes *c, const struct table_query *q, const struct table_query_result *r)
+{
+	struct foresight *f = c->foresight;
+	struct queried   *k;
+	struct item      *start;
+
+	if (f->at_once)
+		return;
+	if (!is_known_kind(q) || f->query_count == FORESIGHT_QUERIES_MAX) {
+		f->at_once = true;
+		return;
+	}
+	k = arena_alloc(c->arena, sizeof(*k));
+	*k = (struct queried){f->queries, *q, *q->key, result_copy(c->arena, r)};
+	k->q.key = &k->key;
+	if (q->start != NULL) {
+		start = arena_alloc(c->arena, sizeof(*start));
+		*start = *q->start;
+		k->q.start = start;
+	}
+	f->queries = k;
+	f->query_count++;
+}
+
+/* ---- randomness ---- */
+
+void foresight_random(struct changes *c, void *out, size_t len)
+{
+	struct foresight *f = c->foresight;
+
+	if (f->drawn_used + len > f->drawn_len) {
+		uint8_t *more = arena_alloc(c->arena, f->drawn_used + len);
+
+		if (f->drawn_len > 0)
+			memcpy(more, f->drawn, f->drawn_len);
+		c->random(more + f->drawn_len, f->drawn_used + len - f->drawn_len);
+		f->drawn = more;
+		f->drawn_len = f->drawn_used + len;
+	}
+	memcpy(out, f->drawn + f->drawn_used, len);
+	f->drawn_used += len;
+}
+
+/* ---- reading ---- */
+
+/* What goes into one request. */
+struct round {
+	struct foreseen *asked[TABLE_BATCH_GET_MAX];
+	struct table_get gets[TABLE_BATCH_GET_MAX];
+	uint32_t         count;
+	bool             snapshot; /* (3) */
+};
+
+static void answer(struct foresight *f, struct foreseen *row, const struct table_get_result *got)
+{
+	row->got = *got;
+	row->round = f->round;
+	f->missing--;
+}
+
+static void answer_no_table(struct foresight *f, struct foreseen *row)
+{
+	row->no_table = true;
+	answer(f, row, &(struct table_get_result){.found = false});
+}
+
+static bool lacks(const struct table *t, struct bytes name)
+{
+	return t->backend->lacks != NULL && t->backend->lacks(t, name);
+}
+
+static void round_fill(struct round *r, struct changes *c, struct table *t)
+{
+	struct foresight *f = c->foresight;
+
+	*r = (struct round){.snapshot = t->alone};
+	for (uint32_t i = 0; i < f->count && r->count < TABLE_BATCH_GET_MAX; i++) {
+		struct foreseen *row = &f->rows[i];
+		struct bytes     name = c->tables->names[row->place.which];
+
+		if (row->round > 0)
+			continue;
+		if (lacks(t, name)) {
+			answer_no_table(f, row);
+			continue;
+		}
+		r->snapshot = r->snapshot || bytes_is(row->place.sk, CHANGES_VERSION_KEY);
+		r->asked[r->count] = row;
+		r->gets[r->count++] = (struct table_get){
+		        .table = name,
+		        .key = row_key_in(c->arena, row->place.which, row->place.pk, row->place.sk),
+		        .consistent = true};
+	}
+}
+
+static enum err_code one_get(struct changes *c, struct table *t, struct foreseen *row,
+                             const struct table_get *q, struct err *err)
+{
+	struct table_get_result got;
+	unsigned                repeats = 0;
+	enum err_code           rc;
+
+	do
+		rc = t->backend->get(t, c->arena, q, &got, err);
+	while (changes_repeat(c, t, rc, ++repeats));
+	if (rc == ERR_NO_RESOURCE)
+		answer_no_table(c->foresight, row);
+	else if (rc == ERR_NONE)
+		answer(c->foresight, row, &got);
+	return rc == ERR_NO_RESOURCE ? ERR_NONE : rc;
+}
+
+static enum err_code round_get(const struct round *r, struct changes *c, struct table *t, struct err *err)
+{
+	const struct table_backend   *b = t->backend;
+	struct table_batch_get        q = {r->gets, r->count};
+	struct table_batch_get_result got;
+	unsigned                      repeats = 0;
+	enum err_code                 rc;
+
+	if (r->count == 1)
+		return one_get(c, t, r->asked[0], &r->gets[0], err);
+	do
+		rc = (r->snapshot ? b->transact_get : b->batch_get)(t, c->arena, &q, &got, err);
+	while (changes_repeat(c, t, rc, ++repeats));
+	if (rc != ERR_NONE)
+		return rc;
+	for (uint32_t i = 0; i < r->count; i++)
+		if (r->snapshot || !got.skipped[i])
+			answer(c->foresight, r->asked[i], &got.results[i]);
+	return ERR_NONE;
+}
+
+/* Which table is not there, the engine knows once it has been asked; if it does not, each row is read by itself. */
+static enum err_code rows_get(const struct round *r, struct changes *c, struct table *t, struct err *err)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (one_get(c, t, r->asked[i], &r->gets[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* (5) Nothing is noted any more, and what was noted is read when it is asked for. */
+static void give_up(struct foresight *f)
+{
+	f->at_once = true;
+	f->missing = 0;
+}
+
+enum err_code foresight_read(struct changes *c, struct table *t, struct err *err)
+{
+	struct foresight *f = c->foresight;
+	unsigned          absent = 0;
+	struct round      r;
+	enum err_code     rc;
+
+	f->drawn_used = 0;
+	while (f->missing > 0) {
+		f->round++;
+		round_fill(&r, c, t);
+		if (r.count == 0)
+			break;
+		rc = round_get(&r, c, t, err);
+		if (rc == ERR_NO_RESOURCE && ++absent < FORESIGHT_TABLES_TRIES)
+			continue;
+		if (rc == ERR_NO_RESOURCE)
+			rc = rows_get(&r, c, t, err);
+		if (rc ==
+		    ERR_INVALID) { /* too large for a snapshot, or a table that is not ours: told by whoever asks */
+			give_up(f);
+			return ERR_NONE;
+		}
+		if (rc != ERR_NONE)
+			return rc;
+	}
+	if (++f->passes >= FORESIGHT_PASSES_MAX)
+		give_up(f);
+	return ERR_NONE;
+}

@@ -1,0 +1,199 @@
+"""gatehouse serve --engine dynamodb: how many requests each call sends to the endpoint. A proxy in front of the endpoint counts them; a number
+that grows fails here, and docs/scaling.md says the same ones."""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import line_with_endpoint, program, stop
+
+CALLS = 4
+
+
+class Counting(http.server.ThreadingHTTPServer):
+    """Passes everything on, and remembers each operation with its body."""
+
+    daemon_threads = True
+
+    def __init__(self, target):
+        super().__init__(("127.0.0.1", 0), Passing)
+        self.target, self.seen, self.lock = target, [], threading.Lock()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def take(self):
+        with self.lock:
+            seen, self.seen = self.seen, []
+        return seen
+
+
+class Passing(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # head and body in one packet: else each answer waits for an acknowledgement
+
+    def setup(self):
+        super().setup()
+        self.there = http.client.HTTPConnection(self.server.target, timeout=30)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            self.server.seen.append((self.headers["X-Amz-Target"].split(".")[1], body.decode()))
+        self.there.request("POST", "/", body, dict(self.headers))
+        answer = self.there.getresponse()
+        text = answer.read()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.getheader("Content-Type"))
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+POLICIES = "limits:\n  login: {algorithm: sliding, limit: 1000, per: hour, engine: table}\n  few: {algorithm: fixed, limit: 1, per: hour, engine: table}\n"
+
+
+class Gatehouse:
+    def __init__(self, target, *options):
+        self.proxy = Counting(target)
+        self.data = tempfile.mkdtemp(prefix="gatehouse-e2e-")
+        policies = pathlib.Path(self.data, "policies.yaml")
+        policies.write_text(POLICIES)
+        options = ("--policies", str(policies), *options)
+        command = [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth", *options]
+        environment = {**os.environ, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_DYNAMODB": f"http://127.0.0.1:{self.proxy.server_port}"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        self.base = line_with_endpoint(self.process)
+
+    def close(self):
+        stop(self.process)
+        self.proxy.shutdown()
+        self.proxy.server_close()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def call(self, path, body=None, method=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            pytest.fail(f"{path}: {error.code} {error.read()}")
+
+    def attempt(self, subject, outcome="failure", **more):
+        return self.call("/v1/attempts", {"subject": subject, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": outcome, **more})
+
+    def requests(self, once, mark):
+        """What once(i) sends for each of CALLS calls, in order, of requests whose body has mark(i) in it; of the last one."""
+        for i in range(CALLS):
+            self.proxy.take()
+            once(i)
+            seen = self.proxy.take()
+        return [name for name, body in seen if mark(CALLS - 1) in body]
+
+
+@pytest.fixture(scope="module")
+def gatehouse():
+    data = tempfile.mkdtemp(prefix="gatehouse-e2e-")
+    own = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--no-auth"], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL)
+    g = Gatehouse(line_with_endpoint(own).removeprefix("http://"))
+    g.call("/v1/users", {"email": "first@example.org"})  # tables are made
+    g.attempt("first")
+    yield g
+    g.close()
+    stop(own)
+    shutil.rmtree(data, ignore_errors=True)
+
+
+def test_a_failed_attempt_takes_two(gatehouse):
+    sent = gatehouse.requests(lambda i: gatehouse.attempt(f"fail{i}."), lambda i: f"fail{i}.")
+    assert sent == ["BatchGetItem", "TransactWriteItems"]
+
+
+def test_a_success_takes_two_with_or_without_counts_to_clear(gatehouse):
+    sent = gatehouse.requests(lambda i: gatehouse.attempt(f"good{i}.", "success"), lambda i: f"good{i}.")
+    assert sent == ["BatchGetItem", "TransactWriteItems"]
+    for i in range(CALLS):
+        gatehouse.attempt(f"late{i}.")
+    sent = gatehouse.requests(lambda i: gatehouse.attempt(f"late{i}.", "success"), lambda i: f"late{i}.")
+    assert sent == ["BatchGetItem", "TransactWriteItems"]
+
+
+def test_an_attempt_while_a_lock_holds_takes_one_and_none_a_moment_later(gatehouse):
+    for _ in range(6):
+        gatehouse.attempt("locked.")
+    assert gatehouse.attempt("locked.")["verdict"] == "locked"
+    assert gatehouse.requests(lambda _: gatehouse.attempt("locked."), lambda _: "locked.") in ([], ["BatchGetItem"])
+
+
+def test_an_attempt_of_an_email_address_takes_two(gatehouse):
+    sent = gatehouse.requests(lambda i: gatehouse.attempt({"email": f"who{i}@example.org"}), lambda _: "email:")
+    assert sent == ["BatchGetItem", "TransactWriteItems"]
+
+
+def test_the_failure_that_locks_and_publishes_takes_four_one_of_them_a_query_for_an_older_lock(gatehouse):
+    for i in range(CALLS):
+        for _ in range(5):
+            gatehouse.attempt(f"sixth{i}.")
+    sent = gatehouse.requests(lambda i: gatehouse.attempt(f"sixth{i}."), lambda i: f"sixth{i}.")
+    assert sent == ["BatchGetItem", "BatchGetItem", "TransactWriteItems"]  # the query does not name the subject
+
+
+def test_begin_takes_two_and_finish_three(gatehouse):
+    begun = {}
+
+    def begin(i):
+        begun[i] = gatehouse.call("/v1/attempts/begin", {"subject": f"begun{i}.", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})["attempt"]
+
+    def finish(i):
+        gatehouse.call("/v1/attempts/finish", {"attempt": begun[i], "outcome": "success"})
+
+    assert gatehouse.requests(begin, lambda i: f"begun{i}.") == ["BatchGetItem", "TransactWriteItems"]
+    # before these, a GetItem of the reservation, which says whose it is
+    assert gatehouse.requests(finish, lambda i: f"begun{i}.") == ["BatchGetItem", "TransactWriteItems"]
+
+
+def test_a_check_is_one_snapshot(gatehouse):
+    sent = gatehouse.requests(
+        lambda i: gatehouse.call("/v1/check", {"subject": f"asked{i}.", "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}),
+        lambda i: f"asked{i}.")
+    assert sent == ["TransactGetItems"]
+
+
+def test_a_user_takes_two_to_make_and_one_to_read_and_a_device_three(gatehouse):
+    made = {}
+
+    def make(i):
+        made[i] = gatehouse.call("/v1/users", {"id": f"user{i}.", "email": f"user{i}@example.org"})["id"]
+
+    def register(i):
+        body = {"platform": "ios", "expoPushToken": f"ExponentPushToken[{i:022}]"}
+        gatehouse.call(f"/v1/users/{made[i]}/devices/one", body, "PUT")
+
+    assert gatehouse.requests(make, lambda i: f"user{i}.") == ["BatchGetItem", "TransactWriteItems"]
+    assert gatehouse.requests(lambda i: gatehouse.call(f"/v1/users/{made[i]}"), lambda i: f"user{i}.") == ["GetItem"]
+    register(0)  # the table is made
+    assert gatehouse.requests(register, lambda i: f"user{i}.") == ["BatchGetItem", "Query", "TransactWriteItems"]
+
+
+def test_a_limit_in_a_table_takes_two_and_none_once_it_was_refused(gatehouse):
+    def ask(policy, key):
+        request = urllib.request.Request(gatehouse.base + "/v1/allow", json.dumps({"policy": policy, "key": key}).encode())
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())["allowed"]
+
+    assert ask("few", "spent") and not ask("few", "spent")
+    assert gatehouse.requests(lambda i: ask("login", f"key{i}."), lambda i: f"key{i}.") == ["GetItem", "TransactWriteItems"]
+    assert gatehouse.requests(lambda _: ask("few", "spent"), lambda _: "spent") == []
