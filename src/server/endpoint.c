@@ -127,15 +127,23 @@ struct tables_look {
 	struct buf            missing; /* "a", "b" */
 };
 
+/* Ours, as far as the keys tell, but without the time to live that it is to have. */
+static bool is_half_made(const struct tables_look *l, enum service_table which,
+                         const struct table_schema *there)
+{
+	struct err why;
+
+	return there->ttl_attribute.len == 0 && service_table_shape(which)->ttl[0] != '\0' &&
+	       service_table_check(&l->tables, which, there, &why) == ERR_NONE;
+}
+
 /* Whoever makes a table turns its time to live on next: another process may be about to. */
 static enum err_code look_patiently(struct tables_look *l, enum service_table which, struct table_schema *out,
                                     struct err *err)
 {
-	struct bytes  wanted = bytes_of(service_table_shape(which)->ttl);
 	enum err_code rc = remote_look(l->remote, l->arena, l->tables.names[which], out, err);
 
-	for (int i = 0; i < TTL_LOOKS_MAX && rc == ERR_NONE && wanted.len > 0 && out->ttl_attribute.len == 0;
-	     i++) {
+	for (int i = 0; i < TTL_LOOKS_MAX && rc == ERR_NONE && is_half_made(l, which, out); i++) {
 		sleep(TTL_LOOK_S);
 		rc = remote_look(l->remote, l->arena, l->tables.names[which], out, err);
 	}

@@ -28,6 +28,11 @@ static const struct option_spec table[] = {
         {"--help", OPTION_ACTION, NULL, "this text", AT(help), 0, 0},
 };
 
+/* Of another command with the same file. */
+static const struct option_spec others[] = {
+        {"--cache-kb", OPTION_NUMBER, "N", "close to a name of ours", 0, 0, 0},
+};
+
 enum { WORDS_MAX = 16 };
 
 struct fixture {
@@ -36,6 +41,7 @@ struct fixture {
 	struct err      err;
 	char            folder[32], path[64];
 	bool            opened;
+	bool            shares; /* file and environment, with `others` */
 };
 
 static void fixture_open(struct fixture *f)
@@ -82,6 +88,8 @@ static enum err_code read_all(struct fixture *f, const char *text, const char *c
 		argv[argc++] = (char *)*words;
 	f->wishes = (struct wishes){.data = "data", .cache_mb = 64};
 	settings_init(&f->settings, OPTIONS(table), &f->wishes);
+	if (f->shares)
+		f->settings.others = OPTIONS(others);
 	f->opened = true;
 	return settings_read(&f->settings, (char *const *)environment, argc, argv, &f->err);
 }
@@ -251,6 +259,21 @@ TEST(settings, variables_of_others_and_of_what_is_an_argument_only_are_left_alon
 	assert_string_equal("data", f.wishes.data);
 	assert_false(f.wishes.help);
 	assert_null(f.wishes.fault);
+	fixture_close(&f);
+}
+
+TEST(settings, what_another_command_knows_is_left_alone_in_the_file_and_the_environment_but_is_no_argument)
+{
+	struct fixture f;
+
+	fixture_open(&f);
+	f.shares = true;
+	read_ok(&f, "cache-kb: 7\ncache-mb: 8\n", WORDS("GATEHOUSE_CACHE_KB=9"), WORDS());
+	assert_int_equal(8, f.wishes.cache_mb);
+	assert_int_equal(ERR_INVALID, read_all(&f, NULL, WORDS(), WORDS("--cache-kb", "7")));
+	f.shares = false;
+	read_refused(&f, "cache-kb: 7\n", WORDS(), WORDS(),
+	             ":1: unknown setting \"cache-kb\"; did you mean cache-mb?");
 	fixture_close(&f);
 }
 

@@ -399,6 +399,34 @@ TEST(answer, that_cancels_a_transaction)
 	told_close(&t);
 }
 
+TEST(answer, about_recovery_and_the_key_of_encryption)
+{
+	struct client_table table;
+	struct told         t;
+	bool                on;
+
+	/* the outer status is always ENABLED */
+	told_open(&t, "{'ContinuousBackupsDescription':{'ContinuousBackupsStatus':'ENABLED',"
+	              "'PointInTimeRecoveryDescription':{'PointInTimeRecoveryStatus':'DISABLED'}}}");
+	assert_int_equal(client_read_recovery(t.body, &on, &t.err), ERR_NONE);
+	assert_false(on);
+	told_close(&t);
+	told_open(&t, "{'ContinuousBackupsDescription':{'ContinuousBackupsStatus':'ENABLED',"
+	              "'PointInTimeRecoveryDescription':{'PointInTimeRecoveryStatus':'ENABLED'}}}");
+	assert_int_equal(client_read_recovery(t.body, &on, &t.err), ERR_NONE);
+	assert_true(on);
+	assert_int_equal(client_read_table(&t.arena, t.body, &table, &t.err), ERR_STORAGE);
+	told_close(&t);
+	told_open(&t, "{'Table':{'TableName':'t','TableStatus':'ACTIVE','AttributeDefinitions':[{'"
+	              "AttributeName':'PK',"
+	              "'AttributeType':'S'}],'KeySchema':[{'AttributeName':'PK','KeyType':'HASH'}],"
+	              "'SSEDescription':{'Status':'ENABLED','SSEType':'KMS','KMSMasterKeyArn':'arn:key'}}}");
+	assert_int_equal(client_read_table(&t.arena, t.body, &table, &t.err), ERR_NONE);
+	assert_bytes(table.kms_key, "arn:key");
+	assert_int_equal(client_read_recovery(t.body, &on, &t.err), ERR_STORAGE);
+	told_close(&t);
+}
+
 TEST(answer, about_time_to_live_and_tags)
 {
 	struct table_schema s;
