@@ -6,10 +6,10 @@
 #include "api/authorise.h"
 #include "api/api.h"
 #include "api/meter.h"
+#include "api/v1_outage.h"
 #include "api/v1_routes.h"
 #include "base/audit.h"
 #include "service/event.h"
-#include "service/outage.h"
 
 /* ---- who it is, what it asks ---- */
 
@@ -182,13 +182,13 @@ static void call_fresh(struct v1_call *c)
 	c->has_secret = c->denies = false;
 }
 
-static void call_reset(struct v1_call *c, struct table *t)
+void v1_reset(struct v1_call *c, struct table *t)
 {
 	ctx_begin(&c->ctx, t);
 	call_fresh(c);
 }
 
-static enum err_code run_once(struct v1_call *c, struct table *t, struct err *err)
+enum err_code v1_run_once(struct v1_call *c, struct table *t, struct err *err)
 {
 	bool keyed = c->once.key.len > 0;
 
@@ -206,127 +206,6 @@ static enum err_code run_once(struct v1_call *c, struct table *t, struct err *er
 	return changes_commit(&c->ctx.changes, t, err);
 }
 
-/* ---- tables that do not answer ---- */
-
-static struct outage *outage_of(const struct v1_call *c)
-{
-	return c->who == NULL ? NULL : c->ctx.services->outage;
-}
-
-static void session_begin(const struct v1_call *c, const struct table *t, struct known_session *s)
-{
-	known_begin(s, outage_of(c)->known, &c->ctx.services->tables, t->now_us);
-	s->source = c->who->source;
-}
-
-/* The subject was refused a moment ago: is it again, by what was read then? Then nothing is to be written, and nobody needs to be asked. A keyed
- * request may have been answered before, which only the table knows. */
-static bool is_denied(struct v1_call *c, const struct table *t)
-{
-	struct outage       *o = outage_of(c);
-	struct known_session s;
-	struct err           err;
-
-	if (o == NULL || c->once.key.len > 0 || c->who->subject_count == 0 ||
-	    !known_denied(o->known, c->who->subjects[0], t->now_us))
-		return false;
-	session_begin(c, t, &s);
-	s.since_us = t->now_us - known_denied_us(o->known);
-	call_reset(c, &s.base);
-	if (c->route->run(c, &err) != ERR_NONE || !c->denies || s.unknown || c->ctx.changes.count > 0 ||
-	    c->ctx.changes.events != NULL)
-		return false;
-	metric_add(&o->denied, 1);
-	return true;
-}
-
-static void note_denied(const struct v1_call *c, const struct table *t)
-{
-	struct outage *o = outage_of(c);
-
-	if (o != NULL && c->denies && !c->replayed && !c->ctx.degraded && c->who->subject_count > 0)
-		known_deny(o->known, c->who->subjects[0], t->now_us);
-}
-
-/* Did it fail because nobody answered, and is nothing of it done? (outage.h, 2) */
-static bool may_take_over(const struct v1_call *c, enum err_code rc)
-{
-	if (rc != ERR_OVERLOADED && rc != ERR_THROTTLED && rc != ERR_STORAGE)
-		return false;
-	return !c->ctx.changes.unsure || c->once.key.len > 0;
-}
-
-static enum err_code record(struct v1_call *c, struct outage *o, uint64_t *number, struct err *err)
-{
-	struct spooled s = {.at_us = c->ctx.now_us,
-	                    .once = c->once,
-	                    .status = c->kept.found ? c->kept.status : 200,
-	                    .body = c->kept.body,
-	                    .trace = c->ctx.trace};
-	uint8_t        bits[SHA256_BYTES];
-	char           name[SHA256_HEX_CHARS];
-
-	c->record(c, &s);
-	if (s.once.key.len == 0) { /* outage.h (1) */
-		c->ctx.services->random(bits, sizeof(bits));
-		hex_write((struct bytes){(const char *)bits, sizeof(bits)}, name);
-		s.once.key = arena_copy(c->ctx.arena, (struct bytes){name, sizeof(name)});
-		s.once.caller = BYTES("spool");
-	}
-	return outage_record(o, c->ctx.arena, &s, number, err);
-}
-
-/* Decided as always, one at a time, on what is known. What it changes is durable before it is answered. */
-static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct known_session *s,
-                                  struct err *err)
-{
-	uint64_t      number = 0;
-	enum err_code rc;
-
-	if (spool_is_full(o->spool, SPOOL_RECORD_BYTES_MAX)) {
-		metric_add(&o->refused, 1);
-		return err_set(
-		        err, ERR_OVERLOADED,
-		        "the tables do not answer, and the spool for attempts is full; try again later");
-	}
-	pthread_mutex_lock(&o->turn);
-	call_reset(c, &s->base);
-	rc = run_once(c, &s->base, err);
-	if (rc == ERR_NONE && !c->replayed && c->changes_something)
-		rc = record(c, o, &number, err);
-	pthread_mutex_unlock(&o->turn);
-	return rc != ERR_NONE || number == 0 ? rc : spool_sync(o->spool, number, err);
-}
-
-static enum err_code run_degraded(struct v1_call *c, struct table *t, struct err *err)
-{
-	struct outage       *o = outage_of(c);
-	struct known_session s;
-	enum err_code        rc;
-
-	session_begin(c, t, &s);
-	c->ctx.degraded = true;
-	c->kept = (struct kept_answer){0};
-	if (c->call.kind == READ) {
-		call_reset(c, &s.base);
-		rc = c->route->run(c, err);
-	} else {
-		rc = run_recorded(c, o, &s, err);
-	}
-	if (rc == ERR_NONE)
-		metric_add(&o->answers, 1);
-	return rc;
-}
-
-/* Those who would only be refused at once, and subjects whose attempts wait to be merged. */
-static bool is_out(const struct v1_call *c, const struct table *t)
-{
-	struct outage *o = outage_of(c);
-
-	return o != NULL && t->backend != NULL &&
-	       ((t->backend->out != NULL && t->backend->out(t)) || outage_holds(o, c->who));
-}
-
 /* ---- a turn ---- */
 
 /* A READ asks for no changes. */
@@ -341,7 +220,7 @@ static enum err_code run_here(struct v1_call *c, struct table *t, struct err *er
 		do {
 			call_fresh(c);
 			c->kept = (struct kept_answer){0};
-			rc = c->call.kind == READ ? c->route->run(c, err) : run_once(c, t, err);
+			rc = c->call.kind == READ ? c->route->run(c, err) : v1_run_once(c, t, err);
 		} while (ctx_again(&c->ctx, &rc, err));
 		if (c->call.kind == READ)
 			return rc;
@@ -354,15 +233,15 @@ enum err_code v1_run(struct call *call, struct table *t, struct err *err)
 	struct v1_call *c = (struct v1_call *)call;
 	enum err_code   rc;
 
-	if (is_out(c, t))
-		return run_degraded(c, t, err);
-	if (is_denied(c, t))
+	if (v1_is_out(c, t))
+		return v1_run_degraded(c, t, err);
+	if (v1_is_denied(c, t))
 		return ERR_NONE;
 	rc = run_here(c, t, err);
 	if (rc == ERR_NONE)
-		note_denied(c, t);
-	else if (outage_of(c) != NULL && may_take_over(c, rc))
-		return run_degraded(c, t, err);
+		v1_note_denied(c, t);
+	else if (v1_may_take_over(c, rc))
+		return v1_run_degraded(c, t, err);
 	return rc == ERR_CONDITION
 	               ? err_set(err, ERR_OVERLOADED, "too many requests changed this at once; try again")
 	               : rc;

@@ -153,6 +153,14 @@ unsigned               v1_route_index(const struct v1_route *route);
 /* A path under /v1 is answered here, with 404 and 405 too. */
 void v1_handle(struct api_loop *l, struct http_request *r);
 
+/* ---- for v1_outage.c ---- */
+
+/* To be decided anew, on that table. */
+void v1_reset(struct v1_call *c, struct table *t);
+
+/* One decision and its commit, after v1_reset. */
+enum err_code v1_run_once(struct v1_call *c, struct table *t, struct err *err);
+
 /* ---- for lambda.c, whose protocol is this one but for how it identifies and answers ---- */
 
 struct v1_match;

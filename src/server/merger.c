@@ -169,6 +169,8 @@ static void look(struct worker *w, void *ctx)
 	struct store  *store = m->options.store;
 
 	(void)w;
+	if (l->number > 0 && spool_read(m->outage.spool).records == 0)
+		return;
 	if (is_out(m) || l->skipped++ < l->skips)
 		return;
 	l->skipped = 0;

@@ -282,7 +282,7 @@ def test_an_hour_of_outages_counts_every_acknowledged_attempt_once(dynoxide):  #
         return "COUNTED" if int(subject.split("-")[1]) % 2 else "OPEN"
 
     clock = Clock()
-    minutes, per_minute, names = 60, 400 if LONG else 12, 40
+    minutes, per_minute, names = 60, 400 if LONG else 6, 40
     dice = random.Random(SEED)
     with world(dynoxide, clock=clock) as (server, proxy):
         acknowledged = {}

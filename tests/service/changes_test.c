@@ -395,3 +395,84 @@ TEST(verdicts, the_graver_counts)
 	assert_int_equal(v.kind, VERDICT_BLOCKED);
 	assert_int_equal(v.until_s, 0);
 }
+
+/* ---- a table that does not answer ---- */
+
+struct mute {
+	struct table  base; /* first */
+	enum err_code answers[8];
+	unsigned      calls;
+	bool          out;
+	char          tokens[8][64];
+};
+
+static enum err_code mute_transact(struct table *t, struct arena *a, const struct table_transact_write *q,
+                                   struct table_transact_result *r, struct err *err)
+{
+	struct mute *m = (struct mute *)t;
+
+	(void)a;
+	*r = (struct table_transact_result){0};
+	memcpy(m->tokens[m->calls], q->token.data, q->token.len);
+	if (m->answers[m->calls++] == ERR_NONE)
+		return ERR_NONE;
+	return err_set(err, m->answers[m->calls - 1], "as the test wants it");
+}
+
+static bool mute_out(const struct table *t)
+{
+	return ((const struct mute *)t)->out;
+}
+
+static const struct table_backend mute_backend = {.transact_write = mute_transact, .out = mute_out};
+
+static enum err_code commit_to(struct service *s, struct mute *m, bool *unsure)
+{
+	struct changing c = {.s = s, .count = 1};
+	enum err_code   rc;
+
+	m->base = (struct table){.backend = &mute_backend, .now_us = START_S * INT64_C(1000000)};
+	c.ctx = service_context(s, &m->base);
+	plan_many(&c, &c.ctx.changes, &m->base);
+	rc = changes_commit(&c.ctx.changes, &m->base, &s->f.err);
+	*unsure = c.ctx.changes.unsure;
+	return rc;
+}
+
+TEST(changes, that_were_sent_and_then_refused_are_unknown_and_not_undone)
+{
+	struct mute    m = {.answers = {ERR_STORAGE, ERR_OVERLOADED, ERR_OVERLOADED, ERR_THROTTLED,
+	                                ERR_OVERLOADED, ERR_OVERLOADED}};
+	struct service s;
+	bool           unsure;
+
+	service_open(&s, NULL);
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_STORAGE);
+	assert_true(unsure && m.calls == 1 + CHANGES_REPEATS_MAX);
+	assert_string_equal(m.tokens[0], m.tokens[1]);
+	m = (struct mute){.answers = {ERR_STORAGE, ERR_NONE}};
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_NONE);
+	assert_true(!unsure && m.calls == 2);
+	m = (struct mute){.answers = {ERR_STORAGE, ERR_CONDITION}}; /* the table has decided */
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_CONDITION);
+	assert_false(unsure);
+	m = (struct mute){.answers = {ERR_OVERLOADED, ERR_LIMIT}};
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_LIMIT);
+	assert_false(unsure);
+	service_close(&s);
+}
+
+TEST(changes, are_not_repeated_where_nobody_answers)
+{
+	struct mute    m = {.answers = {ERR_OVERLOADED}, .out = true};
+	struct service s;
+	bool           unsure;
+
+	service_open(&s, NULL);
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_OVERLOADED);
+	assert_true(!unsure && m.calls == 1);
+	m = (struct mute){.answers = {ERR_STORAGE}, .out = true};
+	assert_int_equal(commit_to(&s, &m, &unsure), ERR_STORAGE);
+	assert_true(unsure && m.calls == 1);
+	service_close(&s);
+}

@@ -481,3 +481,18 @@ TEST(rules, no_list_allows_no_source)
 	assert_false(allows(p.rules, "127.0.0.1"));
 	parsed_release(&p);
 }
+
+TEST(rules, say_what_happens_without_tables_for_all_types_or_for_one)
+{
+	struct parsed p;
+
+	parse(&p, "locks: {STANDARD: {duration: 1}}\njourneys: {J: {types: {A: {max: 1, life: 1}}}}\n");
+	assert_true(p.rules->fails_closed && p.rules->list[0].fails_closed);
+	parsed_release(&p);
+	parse(&p,
+	      "on_failure: open\nlocks: {STANDARD: {duration: 1}}\n"
+	      "journeys: {J: {types: {A: {max: 1, life: 1}, B: {max: 1, life: 1, on_failure: closed}}}}\n");
+	assert_false(p.rules->fails_closed || p.rules->list[0].fails_closed);
+	assert_true(p.rules->list[1].fails_closed);
+	parsed_release(&p);
+}
