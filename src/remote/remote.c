@@ -22,10 +22,10 @@ static bool endpoint_out(const struct table *t)
 	return outbound_out(((const struct remote_session *)t)->remote->target);
 }
 
-/* As far as was heard in the last SCHEMAS_ABSENT_S. */
+/* As far as was heard since the session began. */
 static bool lacks(const struct table *t, struct bytes name)
 {
-	return schemas_lack(((const struct remote_session *)t)->remote, name);
+	return schemas_lack((const struct remote_session *)t, name);
 }
 
 static void pause_turn(struct table *t, int64_t us)
@@ -102,6 +102,7 @@ static struct table *read_begin(struct store *s, struct arena *a)
 	struct remote_session *session = arena_alloc(a, sizeof(*session));
 
 	remote_session_init(session, remote_of(s), NULL, true);
+	session->fresh_us = 0; /* requests are turns, also those that only read: this one looks for work */
 	return &session->base;
 }
 

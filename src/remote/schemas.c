@@ -73,19 +73,30 @@ static void keep(struct schemas *s, const struct table_schema *schema, bool abse
 	e->until_us = until_us;
 }
 
+/* Another process may have made it since it was asked. */
+static bool is_absent(const struct remote_session *s, const struct entry *e)
+{
+	return e->absent && clock_steady_us(s->remote->wire_clock) < e->until_us &&
+	       e->until_us - (int64_t)SCHEMAS_ABSENT_S * 1000000 >= s->fresh_us;
+}
+
 enum knowledge { UNKNOWN, ABSENT, PRESENT };
 
 /* UNKNOWN also if it is this caller's to ask. */
-static enum knowledge known(struct remote *r, struct arena *a, struct bytes table, struct table_schema *out)
+static enum knowledge known(struct remote_session *s, struct arena *a, struct bytes table,
+                            struct table_schema *out)
 {
+	struct remote *r = s->remote;
 	int64_t        now = clock_steady_us(r->wire_clock);
 	enum knowledge what = UNKNOWN;
 	struct entry  *e;
 
 	pthread_mutex_lock(&r->schemas->lock);
 	e = find(r->schemas, table);
-	if (e != NULL && now < e->until_us)
-		what = e->absent ? ABSENT : PRESENT;
+	if (e != NULL && e->absent)
+		what = is_absent(s, e) ? ABSENT : UNKNOWN;
+	else if (e != NULL && now < e->until_us)
+		what = PRESENT;
 	else if (e != NULL && !e->absent)
 		e->until_us = now + (int64_t)SCHEMAS_ASK_S * 1000000; /* for the others, meanwhile */
 	if (what == PRESENT)
@@ -96,14 +107,16 @@ static enum knowledge known(struct remote *r, struct arena *a, struct bytes tabl
 
 /* ---- any thread ---- */
 
-/* Unless something was dropped since it was asked. */
-static void learn(struct remote *r, const struct table_schema *schema, bool absent, uint64_t drops)
+/* Unless something was dropped since it was asked. absent_us: there is none, asked then, in steady time; 0: there is one. */
+static void learn(struct remote *r, const struct table_schema *schema, int64_t absent_us, uint64_t drops)
 {
+	bool    absent = absent_us > 0;
 	int64_t life_s = absent ? SCHEMAS_ABSENT_S : SCHEMAS_LIFE_S;
 
 	pthread_mutex_lock(&r->schemas->lock);
 	if (drops == r->schemas->drops)
-		keep(r->schemas, schema, absent, clock_steady_us(r->wire_clock) + life_s * 1000000);
+		keep(r->schemas, schema, absent,
+		     (absent ? absent_us : clock_steady_us(r->wire_clock)) + life_s * 1000000);
 	pthread_mutex_unlock(&r->schemas->lock);
 }
 
@@ -122,27 +135,29 @@ enum err_code schemas_get(struct remote_session *s, struct arena *a, struct byte
 {
 	struct remote *r = s->remote;
 	uint64_t       drops = drops_so_far(r->schemas);
-	enum knowledge what = known(r, a, table, out);
+	enum knowledge what = known(s, a, table, out);
+	int64_t        asked_us = clock_steady_us(r->wire_clock);
 	enum err_code  rc = what == ABSENT ? ERR_NO_RESOURCE : ERR_NONE;
 
 	if (what == UNKNOWN) {
 		rc = remote_table_schema(s, a, table, out, err);
 		if (rc == ERR_NONE)
-			learn(r, out, false, drops);
+			learn(r, out, 0, drops);
 		else if (rc == ERR_NO_RESOURCE)
-			learn(r, &(struct table_schema){.name = table}, true, drops);
+			learn(r, &(struct table_schema){.name = table}, asked_us, drops);
 	}
 	return rc == ERR_NO_RESOURCE ? err_set(err, rc, MSG_NO_TABLE) : rc;
 }
 
-bool schemas_lack(struct remote *r, struct bytes table)
+bool schemas_lack(const struct remote_session *s, struct bytes table)
 {
+	struct remote      *r = s->remote;
 	const struct entry *e;
 	bool                lack;
 
 	pthread_mutex_lock(&r->schemas->lock);
 	e = find(r->schemas, table);
-	lack = e != NULL && e->absent && clock_steady_us(r->wire_clock) < e->until_us;
+	lack = e != NULL && is_absent(s, e);
 	pthread_mutex_unlock(&r->schemas->lock);
 	return lack;
 }

@@ -2,8 +2,8 @@
  * that, so it is kept for SCHEMAS_LIFE_S. A change by this process is seen at once; one by others when that time is over. Then one
  * caller asks, and the others go on with what is known.
  *
- * That there is no such table is known for SCHEMAS_ABSENT_S: workers look for work in tables that nobody made yet, several times a second.
- * So what another process wrote to a table in its very first seconds may be overlooked by a call that only reads; one that writes finds out.
+ * That there is no such table is known for SCHEMAS_ABSENT_S to sessions that look for work: workers do so in tables that nobody made yet, several
+ * times a second. A request asks for itself: another process may have made the table a moment ago, and suspended somebody in it.
  *
  * Services do not rest on it: they look at the time to live themselves (service/context.h). Any thread. */
 #ifndef REMOTE_SCHEMAS_H
@@ -21,7 +21,7 @@ enum err_code schemas_get(struct remote_session *s, struct arena *a, struct byte
                           struct table_schema *out, struct err *err);
 
 /* Was it heard a moment ago that there is no such table? Nobody is asked. */
-bool schemas_lack(struct remote *r, struct bytes table);
+bool schemas_lack(const struct remote_session *s, struct bytes table);
 
 /* It was changed, or is gone. */
 void schemas_drop(struct remote *r, struct bytes table);

@@ -29,7 +29,8 @@ void remote_session_init(struct remote_session *s, struct remote *r, struct json
 	*s = (struct remote_session){
 	        .base = {.backend = &remote_table_backend, .now_us = remote_now_us(r), .alone = reads},
 	        .remote = r,
-	        .json = json};
+	        .json = json,
+	        .fresh_us = clock_steady_us(r->wire_clock)};
 }
 
 void remote_session_release(struct remote_session *s)

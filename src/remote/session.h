@@ -45,12 +45,13 @@ struct remote_told {
 };
 
 struct remote_session {
-	struct table         base; /* first */
-	struct remote       *remote;
-	struct json_reader  *json;
-	bool                 own_json;    /* it is the session's to close */
-	bool                 hurries;     /* it is a turn's: */
-	int64_t              deadline_us; /* of all its calls, in steady time; 0: each has its own only */
+	struct table        base; /* first */
+	struct remote      *remote;
+	struct json_reader *json;
+	bool                own_json; /* it is the session's to close */
+	int64_t fresh_us; /* steady time: that a table is absent counts if it was asked since (schemas.h) */
+	bool    hurries;  /* it is a turn's: */
+	int64_t deadline_us; /* of all its calls, in steady time; 0: each has its own only */
 	struct transact_note note;
 	struct remote_told   told;
 };
