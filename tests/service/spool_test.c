@@ -2,6 +2,8 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -219,5 +221,72 @@ TEST(spool, damage_before_a_whole_frame_is_named_and_nothing_is_thrown_away)
 	}
 	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
 	assert_true(bytes_is(drain(&w, 1), "firstsecond"));
+	world_close(&w);
+}
+
+/* ---- many threads ---- */
+
+enum { WRITERS = 6, EACH = 200 };
+
+struct writer {
+	pthread_t     thread;
+	struct world *w;
+	uint32_t      line;
+};
+
+static void *write_many(void *ctx)
+{
+	struct writer *x = ctx;
+	struct err     err;
+	uint64_t       number;
+	char           text[16];
+
+	for (int i = 0; i < EACH; i++) {
+		snprintf(text, sizeof(text), "%03d", i);
+		if (spool_append(x->w->spool, &(struct spool_record){x->line, {text, 3}}, &number, &err) !=
+		            ERR_NONE ||
+		    spool_sync(x->w->spool, number, &err) != ERR_NONE)
+			return NULL;
+	}
+	return x;
+}
+
+/* One that merges works meanwhile. */
+TEST(spool, many_writers_at_once_lose_nothing_and_keep_the_order_of_each)
+{
+	struct writer writers[WRITERS];
+	int           next[WRITERS] = {0}, left = WRITERS * EACH;
+	struct world  w;
+	void         *good;
+
+	world_open(&w, 1 << 20, 100000);
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		writers[i] = (struct writer){.w = &w, .line = i};
+		assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
+	}
+	while (left > 0)
+		for (uint32_t i = 0; i < WRITERS; i++) {
+			struct bytes record;
+			uint64_t     number = spool_next(w.spool, i, 8, &w.arena, &record);
+
+			if (number == 0)
+				continue;
+			assert_int_equal(
+			        strtol(arena_printf(&w.arena, "%.*s%c", BYTES_ARG(record), '\0').data, NULL,
+			               10),
+			        next[i]);
+			next[i]++;
+			left--;
+			spool_done(w.spool, number);
+			if (left % 50 == 0)
+				assert_int_equal(spool_trim(w.spool, &w.err), ERR_NONE);
+		}
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		pthread_join(writers[i].thread, &good);
+		assert_non_null(good);
+	}
+	assert_int_equal(spool_trim(w.spool, &w.err), ERR_NONE);
+	assert_int_equal(reopen(&w, 1 << 20, 100000), ERR_NONE);
+	assert_int_equal(spool_read(w.spool).records, 0);
 	world_close(&w);
 }
