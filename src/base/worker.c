@@ -108,7 +108,7 @@ void worker_idle(struct worker *w)
 /* Waits for a wake or the period; false when it is time to end. *asked is what will have been done after the next round. */
 static bool await_round(struct worker *w, uint64_t *asked)
 {
-	struct timespec until = after_us(w->options.period_us);
+	struct timespec until = after_us(w->wait_us);
 	bool            due = false, ends;
 
 	pthread_mutex_lock(&w->lock);
@@ -128,9 +128,12 @@ static void run_rounds(struct worker *w)
 {
 	uint64_t asked;
 
+	w->wait_us = w->options.period_us;
 	while (await_round(w, &asked)) {
 		worker_begin(w);
+		w->found = asked != w->done; /* woken */
 		w->options.round(w, w->options.ctx);
+		w->wait_us = worker_next_wait_us(w);
 		worker_idle(w);
 		pthread_mutex_lock(&w->lock);
 		w->done = asked;

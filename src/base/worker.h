@@ -35,6 +35,9 @@ struct worker_options {
 	void (*main)(struct worker *w, void *ctx); /* instead of round; returns once its owner wants it to */
 	void   *ctx;
 	int64_t period_us; /* from the end of a round to the begin of the next; 0: only when woken */
+	/* Rounds that find nothing to do (worker_found) are followed by longer waits, each twice as long as the last, up to this one;
+	 * 0: none is longer than period_us. For rounds that ask somebody over a network. A wake ends any wait. */
+	int64_t rest_us;
 	/* How long its thread asks the kernel to run at a time; 0: as long as others. A thread that asks for longer gives way to
 	 * others as soon as they wake up. Its share of the cores stays the same, so a lock that it holds is not held longer. */
 	int64_t  slice_us;
@@ -56,6 +59,10 @@ struct worker {
 	pthread_cond_t  changed;
 	uint64_t        asked, done; /* rounds */
 	bool            ended;       /* its function has returned */
+
+	/* its own thread */
+	int64_t wait_us; /* before the next round */
+	bool    found;   /* in the last one */
 
 	/* any thread; set under lock */
 	atomic_bool stopping;
@@ -117,5 +124,21 @@ struct worker_reading {
 
 /* One reading per name, in the order of their start. Returns how many. */
 unsigned workers_read(struct worker_reading out[WORKER_NAMES_MAX]);
+
+/* By a round: there was something to do. */
+static inline void worker_found(struct worker *w)
+{
+	w->found = true;
+}
+
+/* How long it waits after a round. */
+static inline int64_t worker_next_wait_us(const struct worker *w)
+{
+	int64_t twice = 2 * w->wait_us;
+
+	if (w->found || w->options.rest_us <= w->options.period_us)
+		return w->options.period_us;
+	return twice < w->options.rest_us ? twice : w->options.rest_us;
+}
 
 #endif

@@ -677,13 +677,15 @@ static void shard_round(struct worker *w, void *ctx)
 	bool          sent;
 
 	while (worker_goes_on(w) && sweep_some(s))
-		;
+		worker_found(w);
 	while (worker_goes_on(w) && dead_some(s))
-		;
+		worker_found(w);
 	while (worker_goes_on(w) && receipts_step(s))
-		;
-	for (sent = false; worker_goes_on(w) && send_step(s);)
+		worker_found(w);
+	for (sent = false; worker_goes_on(w) && send_step(s);) {
 		sent = true;
+		worker_found(w);
+	}
 	while (sent && worker_goes_on(w) &&
 	       dead_some(s)) /* of these calls: the next round may be a second away */
 		;
@@ -714,6 +716,9 @@ static enum err_code shards_start(struct push *p, struct err *err)
 		                                                 .round = shard_round,
 		                                                 .ctx = s,
 		                                                 .period_us = PUSH_LOOK_MS * 1000,
+		                                                 .rest_us = p->store->backend->reads_wait
+		                                                                    ? PUSH_REST_MS * 1000
+		                                                                    : 0,
 		                                                 .stop_ms = PUSH_STOP_MS});
 		p->started++;
 		if (worker_start(&s->worker, err) != ERR_NONE)

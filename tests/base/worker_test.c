@@ -490,3 +490,18 @@ TEST(worker, one_that_waits_by_itself_says_when_it_runs)
 	}
 	gated_close(&g);
 }
+
+TEST(worker, rounds_that_find_nothing_are_followed_by_waits_twice_as_long_up_to_the_rest)
+{
+	struct worker w = {.options = {.period_us = 1000, .rest_us = 5000}, .wait_us = 1000};
+
+	assert_int_equal(w.wait_us = worker_next_wait_us(&w), 2000);
+	assert_int_equal(w.wait_us = worker_next_wait_us(&w), 4000);
+	assert_int_equal(w.wait_us = worker_next_wait_us(&w), 5000);
+	assert_int_equal(w.wait_us = worker_next_wait_us(&w), 5000);
+	worker_found(&w);
+	assert_int_equal(w.wait_us = worker_next_wait_us(&w), 1000);
+	w.found = false;
+	w.options.rest_us = 0; /* none: the same each time */
+	assert_int_equal(worker_next_wait_us(&w), 1000);
+}
