@@ -95,6 +95,7 @@ $(BUILD)/bench/%: bench/%.c $(CORE)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. -o $@ $< $(CORE) $(LDLIBS)
 
+$(BUILD)/src/plan/data.o build/fuzz/src/plan/data.o: src/plan/units.yaml src/plan/prices.yaml
 $(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
 
 suites: all $(TESTS) $(PROGRAMS) $(FUZZERS)
@@ -279,6 +280,7 @@ install: all man client
 		>$(DESTDIR)$(LIBDIR)/pkgconfig/gatehouse.pc
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/gatehouse.pc
 	install -D -m 644 $(CLIENT)/gatehouse.3 $(DESTDIR)$(PREFIX)/share/man/man3/gatehouse.3
+	install -D -m 644 src/plan/prices.yaml $(DESTDIR)$(PREFIX)/share/gatehouse/prices.yaml
 	install -D -m 644 packaging/gatehouse.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/gatehouse.conf
 	install -D -m 644 packaging/gatehouse.socket $(DESTDIR)$(UNITDIR)/gatehouse.socket
 	install -D -m 644 packaging/gatehouse.yaml $(DESTDIR)$(SYSCONFDIR)/gatehouse/gatehouse.yaml

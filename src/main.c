@@ -6,10 +6,10 @@
 #include "cli/commands.h"
 
 static const struct command *const commands[] = {
-        &command_serve,   &command_key,    &command_device_key, &command_policy, &command_check,
-        &command_salvage, &command_user,   &command_job,        &command_token,  &command_revoke_all,
-        &command_sync,    &command_device, &command_push,       &command_events, &command_export,
-        &command_import,  &command_tables, &command_version,
+        &command_serve,   &command_key,    &command_device_key, &command_policy,  &command_check,
+        &command_salvage, &command_user,   &command_job,        &command_token,   &command_revoke_all,
+        &command_sync,    &command_device, &command_push,       &command_events,  &command_plan,
+        &command_export,  &command_import, &command_tables,     &command_version,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "base/worker.h"
 #include "service/job.h"
+#include "service/hot_keys.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/push.h"
@@ -136,6 +137,28 @@ static void write_limits(struct buf *out, struct limits *l, int64_t now_us)
 	           "The most requested keys of about the last two minutes (hashed keys only).", now_us);
 	write_keys(out, l, LIMITS_DENIED, "gatehouse_limit_denied_keys",
 	           "The most denied keys of about the last two minutes (hashed keys only).", now_us);
+}
+
+/* ---- hot keys: no key, not even hashed ---- */
+
+static void write_hot_keys(struct buf *out, struct hot_keys *h, int64_t now_us)
+{
+	struct labels  none = {NULL, 0};
+	struct arena   a;
+	struct hot_key keys[LIMIT_TOP_MAX];
+	uint64_t       highest = 0;
+
+	arena_init(&a);
+	for (unsigned i = hot_keys_read(h, &a, LIMIT_TOP_MAX, now_us, keys); i > 0; i--)
+		highest = keys[i - 1].rate > highest ? keys[i - 1].rate : highest;
+	arena_release(&a);
+	exposition_family(out, "gatehouse_hot_key_units", "gauge",
+	                  "Write units that one key took in the last second, of the hottest key (tables at "
+	                  "an endpoint).");
+	exposition_sample(out, "gatehouse_hot_key_units", none, (double)highest);
+	exposition_family(out, "gatehouse_hot_key_seconds_total", "counter",
+	                  "Seconds in which one key took as many write units as --hot-key-units says.");
+	exposition_sample(out, "gatehouse_hot_key_seconds_total", none, (double)hot_keys_seconds(h));
 }
 
 /* ---- everything else ---- */
@@ -789,6 +812,8 @@ void metrics_write(struct api *api, struct buf *out)
 	write_push(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
 		write_limits(out, api->parts.services->limits, store->backend->now_us(store));
+	if (api->parts.services != NULL && api->parts.services->hot_keys != NULL)
+		write_hot_keys(out, api->parts.services->hot_keys, store->backend->now_us(store));
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

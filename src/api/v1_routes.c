@@ -191,6 +191,7 @@ static const struct v1_route routes[] = {
          FUNCTIONS(dead_delete), NULL, NULL},
         {HTTP_POST, "/v1/dead-letters/{target}/{id}/redrive", ADMINISTER, "RedriveDeadLetter", NO_BODY, "",
          FUNCTIONS(dead_redrive), target_changed_committed, NULL},
+        {HTTP_GET, "/v1/hot-keys", READ, "ListHotKeys", NO_BODY, "max", FUNCTIONS(hot_keys), NULL, NULL},
         {HTTP_GET, "/v1/limits/top", READ, "ListTopLimits", NO_BODY, "max", FUNCTIONS(limits_top), NULL,
          NULL},
 };

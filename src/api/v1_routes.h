@@ -46,6 +46,9 @@ ROUTE_FUNCTIONS(limits_top);
 void          allow_committed(struct v1_call *c); /* refunds, too */
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
+/* v1_hot_keys.c */
+ROUTE_FUNCTIONS(hot_keys);
+
 /* v1_ext_authz.c */
 ROUTE_FUNCTIONS(ext_authz);
 enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err);

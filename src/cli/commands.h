@@ -27,8 +27,8 @@ struct command {
 
 extern const struct command command_serve, command_key, command_device_key, command_policy, command_check,
         command_salvage, command_version, command_user, command_job, command_sync, command_token,
-        command_revoke_all, command_device, command_push, command_events, command_export, command_import,
-        command_tables;
+        command_revoke_all, command_device, command_push, command_events, command_plan, command_export,
+        command_import, command_tables;
 
 /* What `gatehouse NAME --help` prints. */
 void command_help(const struct command *c);

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/version.h"
+#include "service/hot_keys.h"
 #include "base/worker.h"
 #include "engine/engine.h"
 #include "http/http.h"
@@ -98,6 +99,7 @@ struct serve_options serve_options_default(void)
 	                                 .expression_mb = 64,
 	                                 .clock_jump_max_days = 30,
 	                                 .limits_mb = 64,
+	                                 .hot_key_units = HOT_KEYS_WARN_UNITS,
 	                                 .email_claims = "added",
 	                                 .device_shards = DEVICE_SHARDS_DEFAULT};
 	struct service_tables tables = service_tables_default();

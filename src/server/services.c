@@ -12,6 +12,7 @@
 #include "service/context.h"
 #include "service/email_code.h"
 #include "service/event.h"
+#include "service/hot_keys.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/provider.h"
@@ -185,6 +186,8 @@ static void open_limits(struct services *s, const struct serve_options *options)
 
 	random_bytes(&limits.seed, sizeof(limits.seed));
 	s->limits = limits_open(&limits);
+	s->hot_keys = hot_keys_open(&(struct hot_keys_options){
+	        .seed = limits.seed, .identifiers = &s->identifiers, .warn_units = options->hot_key_units});
 }
 
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
@@ -306,4 +309,6 @@ void services_close(struct server_services *s)
 		policy_store_close(s->all.policies);
 	if (s->all.limits != NULL)
 		limits_close(s->all.limits);
+	if (s->all.hot_keys != NULL)
+		hot_keys_close(s->all.hot_keys);
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "service/event.h"
+#include "service/hot_keys.h"
 #include "service/last_known.h"
 #include "service/foresight.h"
 #include "service/read_set.h"
@@ -226,6 +227,19 @@ static bool is_passing(enum err_code rc)
 
 static const char unknown[] = "the outcome is unknown: it may have been done, or not";
 
+/* What the transaction will take of each partition, done or not: two units per kilobyte and row. */
+static void count_units(struct changes *c, const struct transaction *x, int64_t now_us)
+{
+	for (uint32_t i = 0; c->hot_keys != NULL && i < x->count; i++) {
+		const struct table_write *w = &x->actions[i];
+		struct place              p = place_of(c, w);
+		size_t                    bytes = w->kind == TABLE_PUT ? item_size(&w->item) : 1;
+
+		hot_keys_add(c->hot_keys, w->table, p.pk,
+		             2 * ((bytes + HOT_KEYS_UNIT_BYTES - 1) / HOT_KEYS_UNIT_BYTES), now_us);
+	}
+}
+
 /* The same token each time: of a transaction that was done although nobody said so, a repetition does nothing. One that
  * the table decided says that it was not done, and will not be. One that was refused for the moment says nothing. */
 static enum err_code commit_apart(struct changes *c, struct table *t, struct err *err)
@@ -243,6 +257,7 @@ static enum err_code commit_apart(struct changes *c, struct table *t, struct err
 	q = (struct table_transact_write){
 	        .writes = x.actions, .count = x.count, .token = {x.token, sizeof(x.token)}};
 	do {
+		count_units(c, &x, t->now_us);
 		rc = commit_many(c, t, &q, err);
 		c->unsure |= rc == ERR_STORAGE;
 	} while (changes_repeat(c, t, rc, ++repeats));

@@ -33,6 +33,7 @@ enum {
 enum { CHANGES_VERSION_LIFE_S = 86400 }; /* no call takes so long */
 
 struct event_pending;
+struct hot_keys;
 struct event_policy;
 struct known;
 struct foresight;
@@ -55,6 +56,7 @@ struct changes {
 	struct arena                *arena;
 	const struct service_tables *tables;
 	void (*random)(void *out, size_t len); /* for a table that is not alone */
+	struct hot_keys    *hot_keys;          /* the same; NULL: nobody counts */
 	struct table_write *list;
 	uint32_t            count;
 	bool                too_many; /* more than fit: nothing can be committed */

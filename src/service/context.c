@@ -61,6 +61,7 @@ void ctx_random(struct context *ctx, void *out, size_t len)
 		foresight_random(&ctx->changes, out, len);
 	else
 		ctx->services->random(out, len);
+	ctx->changes.hot_keys = ctx->services->hot_keys;
 }
 
 static struct bytes name_of(const struct context *ctx, enum service_table which)

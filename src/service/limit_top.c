@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define SECOND_US    INT64_C(1000000)
 #define HALF_LIFE_US (LIMIT_TOP_HALF_LIFE_S * INT64_C(1000000))
 
 struct slot {
+	int64_t  second;          /* the last in which it came */
+	uint64_t units, previous; /* in that second, and in the one before */
 	uint64_t doubt;
 	uint32_t key_len;
 	bool     hashed;
@@ -79,6 +82,8 @@ static unsigned slot_for(struct shard *s, const struct limit_top_ask *ask)
 	at = rarest(s);
 	slot = &s->slots[at];
 	s->hashes[at] = ask->hash;
+	slot->second = 0;
+	slot->units = slot->previous = 0;
 	slot->doubt = s->counts[at];
 	slot->hashed = ask->hashed;
 	slot->key_len = (uint32_t)(ask->key.len < sizeof(slot->key) ? ask->key.len : sizeof(slot->key));
@@ -86,14 +91,29 @@ static unsigned slot_for(struct shard *s, const struct limit_top_ask *ask)
 	return at;
 }
 
-void limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us)
+static void slot_advance(struct slot *slot, int64_t second)
+{
+	if (second <= slot->second)
+		return;
+	slot->previous = second == slot->second + 1 ? slot->units : 0;
+	slot->units = 0;
+	slot->second = second;
+}
+
+uint64_t limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us)
 {
 	struct shard *s = &t->shards[ask->hash % LIMIT_TOP_SHARDS];
+	unsigned      at;
+	uint64_t      now;
 
 	pthread_mutex_lock(&s->lock);
 	fade(s, now_us);
-	s->counts[slot_for(s, ask)] += units;
+	at = slot_for(s, ask);
+	s->counts[at] += units;
+	slot_advance(&s->slots[at], now_us / SECOND_US);
+	now = s->slots[at].units += units;
 	pthread_mutex_unlock(&s->lock);
+	return now;
 }
 
 /* ---- reading ---- */
@@ -114,12 +134,13 @@ static unsigned read_shard(struct shard *s, struct arena *a, int64_t now_us, str
 	pthread_mutex_lock(&s->lock);
 	fade(s, now_us);
 	for (unsigned i = 0; i < LIMIT_TOP_SLOTS; i++) {
-		const struct slot *slot = &s->slots[i];
+		struct slot *slot = &s->slots[i];
 
+		slot_advance(slot, now_us / SECOND_US);
 		if (s->counts[i] > slot->doubt)
 			out[count++] = (struct limit_top_key){
 			        arena_copy(a, (struct bytes){slot->key, slot->key_len}), slot->hashed,
-			        s->counts[i], slot->doubt};
+			        s->counts[i], slot->doubt, slot->previous};
 	}
 	pthread_mutex_unlock(&s->lock);
 	return count;

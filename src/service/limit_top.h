@@ -1,4 +1,4 @@
-/* Limit top: which keys are asked about most, which are refused most, in bounded memory however many keys there are
+/* Limit top: which keys are asked about most, which are refused most, which are written most (hot_keys.h), in bounded memory however many keys there are
  * (Metwally's space-saving sketch: a new key takes the place of the rarest one, and inherits its count as doubt).
  *
  * Counts fade: they are halved every LIMIT_TOP_HALF_LIFE_S, so that the list says what goes on now. A key whose share
@@ -27,12 +27,14 @@ struct limit_top_ask {
 	bool         hashed; /* the key holds nothing that a caller sent */
 };
 
-void limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us);
+/* Returns how many units the key has had in this second. */
+uint64_t limit_top_add(struct limit_top *t, const struct limit_top_ask *ask, uint64_t units, int64_t now_us);
 
 struct limit_top_key {
 	struct bytes key;
 	bool         hashed;
 	uint64_t     count, doubt;
+	uint64_t     rate; /* units in the last whole second */
 };
 
 /* The `max` most frequent, most frequent first, in the arena; *count says how many. */

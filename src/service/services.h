@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 struct event_numbers;
+struct hot_keys;
 struct job_counts;
 struct job_kind;
 struct limits;
@@ -90,7 +91,8 @@ struct services {
 	struct document_holder       users;           /* policies of users: struct user_policy */
 	bool                         claims_verified; /* an address is taken once verified, not when added */
 	struct limits               *limits;
-	struct document_holder       devices; /* keys that sign device tokens: struct device_keys */
+	struct hot_keys             *hot_keys; /* NULL: nobody counts */
+	struct document_holder       devices;  /* keys that sign device tokens: struct device_keys */
 	struct event_settings        events;
 	struct event_post            event_post;
 	struct target_post           target_post;

@@ -34,6 +34,7 @@ FILES = {
     "/usr/share/bash-completion/completions/gatehouse": "-rw-r--r--",
     "/usr/share/doc/gatehouse/changelog.gz": "-rw-r--r--",
     "/usr/share/doc/gatehouse/copyright": "-rw-r--r--",
+    "/usr/share/gatehouse/prices.yaml": "-rw-r--r--",
     "/usr/share/lintian/overrides/gatehouse": "-rw-r--r--",
     "/usr/share/man/man1/gatehouse.1.gz": "-rw-r--r--",
     "/usr/share/man/man3/gatehouse.3.gz": "-rw-r--r--",
@@ -204,7 +205,7 @@ def test_make_install_puts_everything_under_its_prefix(tmp_path):
     assert found == {"opt/gatehouse/" + name for name in (
         "bin/gatehouse", "etc/gatehouse/gatehouse.yaml", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
         "include/gatehouse.h", "lib/libgatehouse.a", "lib/libgatehouse.so", "lib/libgatehouse.so.0", "lib/pkgconfig/gatehouse.pc",
-        "share/man/man3/gatehouse.3",
+        "share/man/man3/gatehouse.3", "share/gatehouse/prices.yaml",
         "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf")}
     unit = (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
     assert "ExecStart=/opt/gatehouse/bin/gatehouse serve --config /opt/gatehouse/etc/gatehouse/gatehouse.yaml " in unit

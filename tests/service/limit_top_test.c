@@ -122,3 +122,23 @@ TEST(limit_top, a_key_longer_than_the_bound_is_cut)
 	limit_top_close(t);
 	arena_release(&a);
 }
+
+TEST(limit_top, tells_the_rate_of_the_last_whole_second)
+{
+	struct limit_top    *t = limit_top_open();
+	struct limit_top_ask ask = {BYTES("k"), 7, false};
+	struct arena         a;
+	unsigned             count;
+
+	arena_init(&a);
+	assert_int_equal(limit_top_add(t, &ask, 3, 10 * S_US), 3);
+	assert_int_equal(limit_top_add(t, &ask, 4, 10 * S_US + 999999), 7);
+	assert_int_equal(limit_top_read(t, &a, 1, 10 * S_US + 999999, &count)[0].rate,
+	                 0); /* it is not over */
+	assert_int_equal(limit_top_add(t, &ask, 5, 11 * S_US), 5);
+	assert_int_equal(limit_top_read(t, &a, 1, 11 * S_US, &count)[0].rate, 7);
+	assert_int_equal(limit_top_read(t, &a, 1, 12 * S_US, &count)[0].rate, 5);
+	assert_int_equal(limit_top_read(t, &a, 1, 13 * S_US, &count)[0].rate, 0);
+	limit_top_close(t);
+	arena_release(&a);
+}
