@@ -145,6 +145,28 @@ def test_a_call_that_needs_no_table_is_answered(dynoxide):
         assert call(base, "/v1/policies/limits")[0] == 200
 
 
+def test_hot_keys_are_listed_and_the_log_names_only_their_hash(dynoxide, tmp_path):
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen(command(tmp_path / "data", "--table-prefix", "hot-", "--hot-key-units", "4"), stdout=subprocess.PIPE, stderr=log,
+                                   env=environment(dynoxide))
+        base = line_with_endpoint(process)
+        for _ in range(4):
+            attempt(base, "mallory")
+        _, hot = call(base, "/v1/hot-keys?max=3")
+        with urllib.request.urlopen(base + "/metrics", timeout=PATIENCE_S) as answer:
+            metrics = answer.read().decode()
+        assert call(base, "/v1/hot-keys?max=0")[0] == 422
+        stop(process)
+    assert hot["warn_at"] == 4 and len(hot["keys"]) <= 3
+    key, = [key for key in hot["keys"] if key["key"] == "mallory"]
+    assert key["table"] == "auth-state" and key["units"] >= 8
+    said = (tmp_path / "log").read_text()
+    assert f"key hash {key['hash']}" in said and "mallory" not in said
+    assert "mallory" not in metrics and key["hash"] not in metrics
+    seconds = [line for line in metrics.splitlines() if line.startswith("gatehouse_hot_key_seconds_total")]
+    assert float(seconds[0].split()[-1]) >= 1
+
+
 def test_dynamodbs_own_protocol_is_refused_with_a_hint(dynoxide):
     with gatehouse(dynoxide) as base:
         status, answer = call(base, "/", {}, headers={"X-Amz-Target": "DynamoDB_20120810.ListTables"})

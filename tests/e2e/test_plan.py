@@ -109,6 +109,6 @@ def test_prices_of_your_own(tmp_path):
     assert found["usd_per_month"]["writes"]["on_demand"] == pytest.approx(10 * planned(*LOAD)["usd_per_month"]["writes"]["on_demand"])
     mine.write_text(shipped.replace("usd: 0.625", "usd: many"))
     done = plan(*LOAD, "--prices", mine)
-    assert done.returncode == 2 and "--prices: line 8: regions.us-east-1.write_per_million.usd: must be a number" in done.stderr
+    assert done.returncode == 2 and "--prices: line 7: regions.us-east-1.write_per_million.usd: must be a number" in done.stderr
     mine.write_text("x" * 100001)
     assert "must have at most 100000 bytes" in plan(*LOAD, "--prices", mine).stderr
