@@ -232,7 +232,7 @@ static void count_units(struct changes *c, const struct transaction *x, int64_t 
 {
 	for (uint32_t i = 0; c->hot_keys != NULL && i < x->count; i++) {
 		const struct table_write *w = &x->actions[i];
-		struct place              p = place_of(c, w);
+		struct row_place          p = place_of(c, w);
 		size_t                    bytes = w->kind == TABLE_PUT ? item_size(&w->item) : 1;
 
 		hot_keys_add(c->hot_keys, w->table, p.pk,

@@ -20,6 +20,7 @@ void ctx_drop(struct context *ctx)
 
 	changes_init(&ctx->changes, ctx->arena, &ctx->services->tables);
 	ctx->changes.random = ctx->services->random;
+	ctx->changes.hot_keys = ctx->services->hot_keys;
 	ctx->changes.foresight = foresight;
 	if (learns(ctx))
 		ctx->changes.known = ctx->services->outage->known;
@@ -61,7 +62,6 @@ void ctx_random(struct context *ctx, void *out, size_t len)
 		foresight_random(&ctx->changes, out, len);
 	else
 		ctx->services->random(out, len);
-	ctx->changes.hot_keys = ctx->services->hot_keys;
 }
 
 static struct bytes name_of(const struct context *ctx, enum service_table which)

@@ -27,13 +27,13 @@ static enum err_code look_at(struct context *ctx, struct looked *list, struct er
 }
 
 /* Where everything is looked at anyway, shard 0 comes first: it tells how many there are. */
-static unsigned shard_to_try(const struct context *ctx, const struct limit_ask *ask, bool may)
+static unsigned shard_to_try(struct context *ctx, const struct limit_ask *ask, bool may)
 {
 	uint32_t bits;
 
 	if (!is_divided(ask) || !may || ask->cost == 0)
 		return 0;
-	ctx->services->random(&bits, sizeof(bits));
+	ctx_random(ctx, &bits, sizeof(bits));
 	return bits % ask->policy->shards;
 }
 
