@@ -338,6 +338,26 @@ void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
 	pthread_mutex_unlock(&s->lock);
 }
 
+bool cache_wants(struct cache *c, uint64_t partition)
+{
+	return !partition_is_large(c->partitions, partition);
+}
+
+/* A reader that missed before the store had it may have offered that there is none; one that offers it from now on is late. */
+void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct cache_row *row)
+{
+	struct shard *s = shard_of(c, hash);
+	struct row  **at;
+
+	pthread_mutex_lock(&s->lock);
+	s->version++;
+	at = row_find(c, hash, row->key);
+	if (*at != NULL && !row_change(c, s, *at, row->value, row->absent))
+		row_replace(c, at, row_make(hash, row->key, row->value, row->absent), false);
+	pthread_mutex_unlock(&s->lock);
+	partition_pass(c->partitions, partition, row->key);
+}
+
 size_t cache_dirty_bytes(struct cache *c)
 {
 	return atomic_load_explicit(&c->dirty_bytes, memory_order_relaxed);

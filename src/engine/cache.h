@@ -1,7 +1,8 @@
 /* Cache: hot rows in front of the store, as encoded bytes, bounded in bytes. Shared by all threads.
  *
  * A committed row comes here first and into the store later (write_back.h), so that a row which changes a hundred
- * times is put into the store once. Until then it is dirty, and stays here whatever the bound says.
+ * times is put into the store once. Until then it is dirty, and stays here whatever the bound says. Only what is new to a large
+ * partition goes past it (cache_pass).
  *
  * A row read from the store may be older than a commit that happens meanwhile; so a reader that missed gets a
  * ticket, and offers what it read with it: the offer is dropped if anything in that part of the cache was
@@ -64,6 +65,13 @@ struct cache_row {
 	bool         first; /* of its partition: there was none before, for certain */
 };
 void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row);
+
+/* Is a row that is new to this partition (the hash of layout.h) to come here? To a large one, such as a log, rows are added that hardly
+ * anybody changes: they would wait here for the store, and take the place of others. */
+bool cache_wants(struct cache *c, uint64_t partition);
+
+/* Such a row is in the store. If there is one here of its key, it is as committed from now on, and dirty. */
+void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct cache_row *row);
 
 /* Bytes of dirty rows. */
 size_t cache_dirty_bytes(struct cache *c);

@@ -145,6 +145,14 @@ bool filter_lacks(const struct filter *f, uint64_t hash)
 	       atomic_load_explicit(&f->state, memory_order_relaxed) == state; /* (F2) */
 }
 
+void filter_expect(const struct filter *f, uint64_t hash)
+{
+	uint64_t state = f == NULL ? 0 : atomic_load_explicit(&f->state, memory_order_relaxed);
+
+	if (state != 0)
+		__builtin_prefetch(block_of(area_in_use(f, state), hash));
+}
+
 size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t count, uint64_t *out)
 {
 	uint64_t state = f == NULL ? 0 : atomic_load_explicit(&f->state, memory_order_acquire);

@@ -26,6 +26,8 @@ void           filter_close(struct filter *f);
 
 /* Is it certain that there is none? Also of NULL. */
 bool filter_lacks(const struct filter *f, uint64_t hash);
+/* It will be asked for, or added: has its memory on the way. */
+void filter_expect(const struct filter *f, uint64_t hash);
 /* Several at once: puts those that it does not lack into `out`, and returns how many. */
 size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t count, uint64_t *out);
 

@@ -33,7 +33,8 @@ struct part_shard {
 struct partitions {
 	struct hash_key hash_key;
 	atomic_ullong   tokens; /* given so far */
-	/* Hashes of partitions that were too large to load, which one writes over another: it saves trying again. */
+	/* Hashes of partitions that were found to be large, which one writes over another: they are not loaded, and what is new to them goes
+	 * past the cache. */
 	atomic_ullong     large[LARGE_PLACES];
 	struct part_shard shards[SHARDS];
 };
@@ -116,6 +117,21 @@ static struct part *part_get(struct partitions *p, uint64_t hash, uint64_t numbe
 	return part;
 }
 
+static atomic_ullong *large_place(struct partitions *p, uint64_t hash)
+{
+	return &p->large[hash & (LARGE_PLACES - 1)];
+}
+
+bool partition_is_large(struct partitions *p, uint64_t hash)
+{
+	return atomic_load_explicit(large_place(p, hash), memory_order_relaxed) == hash;
+}
+
+static void large_note(struct partitions *p, uint64_t hash)
+{
+	atomic_store_explicit(large_place(p, hash), hash, memory_order_relaxed);
+}
+
 static void part_drop_if_unused(struct partitions *p, struct part *part)
 {
 	if (!list_empty(&part->rows) || part->token != 0)
@@ -135,13 +151,15 @@ static void ring_add(struct part *part, struct row *r)
 		list_push_back(&part->rows, &r->in_part);
 }
 
-static void part_add(struct part *part, struct row *r)
+static void part_add(struct partitions *p, struct part *part, struct row *r)
 {
 	r->part = part;
 	ring_add(part, r);
 	part->row_count++;
-	if (part->row_count > PARTITION_WHOLE_ROWS_MAX)
+	if (part->row_count > PARTITION_WHOLE_ROWS_MAX) {
 		part->whole = false;
+		large_note(p, part->hash);
+	}
 }
 
 void partition_enter(struct partitions *p, struct row *r, bool first)
@@ -154,7 +172,7 @@ void partition_enter(struct partitions *p, struct row *r, bool first)
 	pthread_mutex_lock(&s->lock);
 	part = part_get(p, hash, number);
 	part->whole = part->whole || first;
-	part_add(part, r);
+	part_add(p, part, r);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -170,7 +188,7 @@ bool partition_join(struct partitions *p, struct row *r, uint64_t token)
 	part = *part_find(p, hash, number);
 	valid = part != NULL && part->token == token;
 	if (valid)
-		part_add(part, r);
+		part_add(p, part, r);
 	pthread_mutex_unlock(&s->lock);
 	return valid;
 }
@@ -202,6 +220,21 @@ void partition_leave(struct partitions *p, struct row *r)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void partition_pass(struct partitions *p, uint64_t hash, struct bytes key)
+{
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, layout_partition_number(key));
+	if (part != NULL) {
+		part->token = 0; /* (P2) */
+		part->whole = false;
+		part_drop_if_unused(p, part);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
 void partition_sort(struct partitions *p, struct row *r)
 {
 	struct part       *part = r->part;
@@ -221,7 +254,7 @@ uint64_t partition_load_begin(struct partitions *p, struct bytes key)
 	struct part_shard *s = shard_of(p, hash);
 	struct part       *part;
 
-	if (atomic_load_explicit(&p->large[hash & (LARGE_PLACES - 1)], memory_order_relaxed) == hash)
+	if (partition_is_large(p, hash))
 		return 0;
 	pthread_mutex_lock(&s->lock);
 	part = part_get(p, hash, layout_partition_number(key));
@@ -248,7 +281,7 @@ void partition_load_end(struct partitions *p, struct bytes key, uint64_t token, 
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (how == PARTITION_TOO_LARGE)
-		atomic_store_explicit(&p->large[hash & (LARGE_PLACES - 1)], hash, memory_order_relaxed);
+		large_note(p, hash);
 }
 
 /* ---- copying ---- */

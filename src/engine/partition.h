@@ -9,9 +9,9 @@
  *   partition_load_end       it is whole
  *
  * (P1) Of a whole partition every committed row is cached.
- * (P2) A token is void once any row of the partition has left the cache: it may have changed since the store was walked, so
- *      neither what was read of it may be cached, nor is the partition whole. What changes without leaving does no harm: the
- *      cache has it, and partition_join is not called for it.
+ * (P2) A token is void once any row of the partition has left the cache, or went past it into the store: it may have changed since
+ *      the store was walked, so neither what was read of it may be cached, nor is the partition whole. What changes without leaving
+ *      does no harm: the cache has it, and partition_join is not called for it.
  *
  * A row enters and leaves under its shard's lock. The partition's lock is taken after that. */
 #ifndef ENGINE_PARTITION_H
@@ -44,6 +44,11 @@ void partition_replace(struct partitions *p, struct row *old, struct row *new);
 void partition_leave(struct partitions *p, struct row *r);
 /* It became dirty, or clean. */
 void partition_sort(struct partitions *p, struct row *r);
+
+/* Was it found to be too large to be whole? By its hash (layout.h). Some that were found so are forgotten again. */
+bool partition_is_large(struct partitions *p, uint64_t hash);
+/* A row of it went into the store, past the cache. */
+void partition_pass(struct partitions *p, uint64_t hash, struct bytes key);
 
 /* 0: not now, since another thread loads it; or not at all, since it was found to be too large. */
 uint64_t partition_load_begin(struct partitions *p, struct bytes key);

@@ -21,6 +21,7 @@ void turn_init(struct turn *t, struct hash_key hash_key)
 {
 	*t = (struct turn){.hash_key = hash_key};
 	arena_init(&t->arena);
+	buf_init(&t->encoded, NULL);
 	t->bucket_count = BUCKETS_MIN;
 	t->buckets = mem_zalloc(t->bucket_count * sizeof(struct change *));
 	t->last = &t->first;
@@ -31,6 +32,7 @@ void turn_release(struct turn *t)
 	if (t->catalog != NULL)
 		catalog_release(t->catalog);
 	arena_release(&t->arena);
+	buf_release(&t->encoded);
 	free(t->buckets);
 	free(t->undo);
 }

@@ -19,6 +19,7 @@ struct change {
 	bool         deleted;
 	bool         written;       /* (T2) */
 	bool         existed;       /* in the committed state */
+	bool         past_cache;    /* into the store at once: write_back.c says so, when it is published */
 	size_t       existed_bytes; /* then, the size of its value … */
 	uint32_t existed_hour; /* … and the hour in which it lapses, if it is a row that does (lapse.h) */
 	uint64_t hash;
@@ -57,6 +58,7 @@ struct turn {
 	size_t                undo_count, undo_cap;
 	size_t                bytes; /* of keys and values held */
 	struct hash_key       hash_key;
+	struct buf            encoded; /* for row.c: the row that is being put, of whichever request */
 	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
 	unsigned              seen_count, seen_next;
 	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */

@@ -9,11 +9,12 @@
 #include "engine/state.h"
 
 enum {
-	ROWS_AT_ONCE = 512,             /* others wait about two milliseconds for them */
-	ENTRIES_AT_ONCE = 1024,         /* and for these */
-	ENTRIES_BYTES_KEPT = 1 << 20,   /* an unusual commit's memory is given back */
-	CHECKPOINT_SEGMENTS_DUE = 4,    /* of the journal */
-	CHECKPOINT_BYTES_DUE = 8 << 20, /* that the store took since the last one, or is to take */
+	ROWS_AT_ONCE = 512,              /* others wait about two milliseconds for them */
+	ROWS_EXPECTED = 32,              /* whose memory is fetched together */
+	ENTRIES_AT_ONCE = 1024,          /* and for these */
+	ENTRIES_BYTES_KEPT = 1 << 20,    /* an unusual commit's memory is given back */
+	CHECKPOINT_SEGMENTS_DUE = 4,     /* of the journal */
+	CHECKPOINT_BYTES_DUE = 24 << 20, /* that the store took since the last one, or is to take */
 };
 
 #define META_JOURNAL "journal"
@@ -219,16 +220,20 @@ static void add_entries_to_list(struct write_back *b, const struct turn *t)
 			entry_wait(&b->entries, c);
 }
 
-/* All but rows, and what waits in the list. False if there is nothing. */
+static struct cache_row row_of(const struct change *c)
+{
+	return (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
+}
+
+/* All but what waits, in the cache or in the list. False if there is nothing. */
 static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 {
 	size_t count = 0;
 
 	reserve(b, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written && !is_row(c) && !is_entry(c))
-			b->rows[count++] =
-			        (struct cache_row){.key = c->key, .value = c->value, .absent = c->deleted};
+		if (c->written && (c->past_cache || (!is_row(c) && !is_entry(c))))
+			b->rows[count++] = row_of(c);
 	fill_batch(b, count);
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
 	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
@@ -237,10 +242,9 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 }
 
 /* (F1) Says whether it is the first row of its partition. */
-static bool add_to_filter(struct write_back *b, const struct change *c)
+static bool add_to_filter(struct write_back *b, const struct change *c, uint64_t partition)
 {
-	uint64_t partition;
-	bool     first;
+	bool first;
 
 	if (b->filter == NULL)
 		return false;
@@ -248,27 +252,58 @@ static bool add_to_filter(struct write_back *b, const struct change *c)
 		filter_note_deleted(b->filter, 1);
 		return false;
 	}
-	partition = layout_partition_hash(b->hash_key, c->key);
 	first = filter_lacks(b->filter, partition);
 	filter_add(b->filter, partition);
 	filter_add(b->filter, c->hash);
 	return first;
 }
 
-static void add_rows_to_cache(struct write_back *b, const struct turn *t)
+static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t partition)
+{
+	struct cache_row row = row_of(c);
+
+	row.first = add_to_filter(b, c, partition);
+	c->past_cache = !c->existed && !c->deleted && !row.first && !cache_wants(b->cache, partition);
+	if (!c->past_cache)
+		cache_commit(b->cache, c->hash, &row);
+}
+
+/* But for those that it does not want. The memory of some is fetched at a time. */
+static void add_rows_to_cache(struct write_back *b, struct turn *t)
+{
+	struct change *some[ROWS_EXPECTED];
+	uint64_t       hashes[ROWS_EXPECTED], partitions[ROWS_EXPECTED];
+	size_t         count = 0;
+
+	for (struct change *c = t->first; c != NULL; c = c->next) {
+		if (c->written && is_row(c)) {
+			some[count] = c;
+			hashes[count] = c->hash;
+			partitions[count] = layout_partition_hash(b->hash_key, c->key);
+			filter_expect(b->filter, c->hash);
+			filter_expect(b->filter, partitions[count++]);
+		}
+		if (count < ROWS_EXPECTED && (c->next != NULL || count == 0))
+			continue;
+		cache_expect(b->cache, hashes, count);
+		for (size_t i = 0; i < count; i++)
+			add_row_to_cache(b, some[i], partitions[i]);
+		count = 0;
+	}
+}
+
+static void tell_cache_of_others(struct write_back *b, const struct turn *t)
 {
 	for (const struct change *c = t->first; c != NULL; c = c->next) {
-		struct cache_row row = {.key = c->key, .value = c->value, .absent = c->deleted};
+		struct cache_row row = row_of(c);
 
-		if (!c->written || !is_row(c))
-			continue;
-		row.first = add_to_filter(b, c);
-		cache_commit(b->cache, c->hash, &row);
+		if (c->past_cache)
+			cache_pass(b->cache, c->hash, layout_partition_hash(b->hash_key, c->key), &row);
 	}
 }
 
 /* If tables or indexes were deleted, what waits goes into the store before, so that none of theirs comes there after. */
-static enum err_code publish(struct write_back *b, const struct turn *t, struct err *err)
+static enum err_code publish(struct write_back *b, struct turn *t, struct err *err)
 {
 	add_rows_to_cache(b, t);
 	add_entries_to_list(b, t);
@@ -276,12 +311,13 @@ static enum err_code publish(struct write_back *b, const struct turn *t, struct 
 		return err->code;
 	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
 		return err->code;
+	tell_cache_of_others(b, t);
 	if (b->entries.count >= ENTRIES_AT_ONCE && write_entries(b, err) != ERR_NONE)
 		return err->code;
 	return write_some(b, err);
 }
 
-enum err_code write_back_publish(struct write_back *b, const struct turn *t, struct err *err)
+enum err_code write_back_publish(struct write_back *b, struct turn *t, struct err *err)
 {
 	enum err_code rc;
 

@@ -176,6 +176,61 @@ TEST(partition, a_large_one_is_not_loaded_and_does_not_stay_whole)
 	fixture_close(&f);
 }
 
+/* ---- what goes past the cache ---- */
+
+static void open_with_large(struct fixture *f)
+{
+	open_with_cache(f, 8 << 20);
+	for (int i = 0; i <= PARTITION_WHOLE_ROWS_MAX; i++)
+		put(f, "a", i);
+}
+
+static void assert_has(struct fixture *f, int number)
+{
+	const char *item = arena_printf(&f->arena, "{'p':{'S':'a'},'s':{'N':'%d'}}", number).data;
+
+	assert_get(f, "things", item, item);
+}
+
+TEST(partition, what_is_new_to_a_large_one_goes_past_the_cache_and_is_seen_at_once)
+{
+	struct fixture f;
+	size_t         dirty;
+
+	open_with_large(&f);
+	dirty = cache_dirty_bytes(f.engine->cache);
+	put(&f, "a", 1000);
+	assert_int_equal(cache_dirty_bytes(f.engine->cache), dirty);
+	assert_has(&f, 1000);
+	assert_int_equal(query_count(&f, "a"), PARTITION_WHOLE_ROWS_MAX + 2);
+	put(&f, "b", 1); /* a small one's does not */
+	assert_true(cache_dirty_bytes(f.engine->cache) > dirty);
+	fixture_restart(&f);
+	assert_has(&f, 1000);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
+/* Its deletion waits in the cache, and must not be written over what came after it. */
+TEST(partition, a_row_that_was_deleted_and_came_back_past_the_cache_stays)
+{
+	struct fixture f;
+
+	open_with_large(&f);
+	put(&f, "a", 1000);
+	delete (&f, "a", 1000);
+	assert_int_equal(query_count(&f, "a"), PARTITION_WHOLE_ROWS_MAX + 1);
+	put(&f, "a", 1000);
+	assert_has(&f, 1000);
+	fixture_ok(&f, "Scan", "{'TableName':'things'}"); /* written back */
+	assert_has(&f, 1000);
+	fixture_restart(&f);
+	assert_has(&f, 1000);
+	assert_int_equal(query_count(&f, "a"), PARTITION_WHOLE_ROWS_MAX + 2);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
 /* ---- the cache alone: keys of one partition, r table(4) hash(4) … ---- */
 
 #define KEY(text) BYTES("rTTTTHHHH" text)
@@ -300,6 +355,59 @@ TEST(partition, a_load_that_failed_leaves_it_unknown)
 	assert_true(token != 0);
 	cache_load_end(c, token, KEY("a"), false, true);
 	assert_int_equal(cache_load_begin(c, KEY("a")), 0); /* it was too large: not again */
+	cache_close(c);
+}
+
+/* What write_back.c says of a row that went past the cache. */
+static void pass(struct cache *c, struct bytes key)
+{
+	cache_pass(c, 0, layout_partition_hash(HASH_KEY_STABLE, key),
+	           &(struct cache_row){.key = key, .value = BYTES("new")});
+}
+
+/* (P2) The store was walked before the row came there. */
+TEST(partition, a_load_does_not_make_it_whole_if_a_row_went_past_the_cache_meanwhile)
+{
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	uint64_t      token = cache_load_begin(c, KEY("a"));
+
+	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
+	pass(c, KEY("b"));
+	cache_load_end(c, token, KEY("a"), true, false);
+	assert_false(knows(c, 1));
+	commit_clean(c, 0, OTHER("c"), true);
+	cache_close(c);
+}
+
+TEST(partition, is_not_whole_once_a_row_went_past_the_cache)
+{
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
+
+	commit_clean(c, 0, KEY("a"), true);
+	assert_true(knows(c, 1));
+	pass(c, KEY("b"));
+	assert_false(knows(c, 1));
+	cache_close(c);
+}
+
+/* A reader that asked the store too early says that there is no such row: before it went past, or after. */
+TEST(partition, a_row_that_went_past_the_cache_is_not_taken_for_absent)
+{
+	struct cache       *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	struct cache_ticket early, late;
+	struct bytes        value;
+	struct arena        a;
+
+	arena_init(&a);
+	assert_int_equal(cache_get(c, 0, KEY("a"), &a, &value, &early), CACHE_MISS);
+	assert_int_equal(cache_get(c, 0, KEY("b"), &a, &value, &late), CACHE_MISS);
+	cache_offer(c, &early, 0, KEY("a"), BYTES(""), true);
+	pass(c, KEY("a"));
+	pass(c, KEY("b"));
+	cache_offer(c, &late, 0, KEY("b"), BYTES(""), true);
+	assert_true(holds(c, KEY("a")));
+	assert_int_equal(cache_get(c, 0, KEY("b"), &a, &value, &late), CACHE_MISS);
+	arena_release(&a);
 	cache_close(c);
 }
 

@@ -100,11 +100,11 @@ TEST(write_back, a_checkpoint_that_failed_is_made_at_the_next_tick)
 	struct fixture f;
 
 	open_with_cache(&f, LARGE_CACHE);
-	f.options.journal_segment_bytes = 6 << 20; /* two of them are not too many by themselves */
+	f.options.journal_segment_bytes = 20 << 20; /* two of them are not too many by themselves */
 	fixture_restart(&f);
 	fault_arm(FAULT_CHECKPOINT, 1); /* the store has taken the rows, and they are not in its files */
-	for (int i = 0; i < 10 << 20; i += 100 << 10)
-		put(&f, i, 1, 100 << 10);
+	for (int i = 0; i < 36 << 20; i += 200 << 10)
+		put(&f, i, 1, 200 << 10);
 	engine_tick(f.engine);
 	assert_int_equal(checkpoint_lag(f.engine), 1);
 	fault_disarm(FAULT_CHECKPOINT);
