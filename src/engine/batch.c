@@ -15,6 +15,7 @@
 
 enum {
 	FEW_KEYS = 16,
+	FEW_WRITES = 6,
 	KEY_ROOM = 64, /* most parts of a key take less */
 };
 
@@ -61,12 +62,26 @@ static const struct item *key_of(const struct table_write *q)
 	return q->kind == TABLE_PUT ? &q->item : &q->key;
 }
 
+static bool few_writes_have_duplicates(const struct table_write *writes, uint32_t count,
+                                       const struct table_entry **tables)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (tables[i] == tables[j] &&
+			    schema_same_key(&tables[i]->schema, key_of(&writes[i]), key_of(&writes[j])))
+				return true;
+	return false;
+}
+
 /* Do two of the writes touch the same item? Their keys have been checked. */
 static bool writes_have_duplicates(struct arena *a, const struct table_write *writes, uint32_t count,
                                    const struct table_entry **tables)
 {
-	struct bytes *keys = arena_array(a, count, sizeof(*keys));
+	struct bytes *keys;
 
+	if (count <= FEW_WRITES)
+		return few_writes_have_duplicates(writes, count, tables);
+	keys = arena_array(a, count, sizeof(*keys));
 	for (uint32_t i = 0; i < count; i++) {
 		struct buf key;
 
@@ -251,7 +266,7 @@ static enum err_code check_batch(struct engine_session *s, const struct table_wr
 	if (row_table(s, q->table, t, err) != ERR_NONE ||
 	    schema_check_key_types(&(*t)->schema, key_of(q), err) != ERR_NONE)
 		return err->code;
-	return row_check(s, q, t, err);
+	return row_check(*t, q, err);
 }
 
 enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
@@ -337,22 +352,34 @@ static void invalid(struct arena *a, struct table_transact_result *r, uint32_t a
 	r->cancelled = true;
 }
 
+/* So few actions cannot be too large together, if each is valid. */
+enum { SMALL_COUNT = TABLE_TRANSACT_BYTES_MAX / ITEM_BYTES_MAX };
+
+static size_t actions_bytes(const struct table_transact_write *q)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < q->count; i++)
+		bytes += item_size(key_of(&q->writes[i]));
+	return bytes;
+}
+
 /* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. */
 static enum err_code check_actions(struct engine_session *s, struct arena *a,
                                    const struct table_transact_write *q, const struct table_entry **tables,
                                    struct table_transact_result *r, struct err *err)
 {
-	size_t bytes = 0;
-
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (row_table(s, q->writes[i].table, &tables[i], err) != ERR_NONE ||
-		    schema_check_key_filled(&tables[i]->schema, key_of(&q->writes[i]), err) != ERR_NONE)
+		if (i > 0 && bytes_equal(q->writes[i].table, q->writes[i - 1].table))
+			tables[i] = tables[i - 1];
+		else if (row_table(s, q->writes[i].table, &tables[i], err) != ERR_NONE)
 			return err->code;
-		if (row_check(s, &q->writes[i], &tables[i], err) != ERR_NONE)
+		if (schema_check_key_filled(&tables[i]->schema, key_of(&q->writes[i]), err) != ERR_NONE)
+			return err->code;
+		if (row_check(tables[i], &q->writes[i], err) != ERR_NONE)
 			invalid(a, r, i, err);
-		bytes += item_size(key_of(&q->writes[i]));
 	}
-	if (bytes > TABLE_TRANSACT_BYTES_MAX)
+	if ((q->count > SMALL_COUNT || r->cancelled) && actions_bytes(q) > TABLE_TRANSACT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
 	if (!r->cancelled && writes_have_duplicates(a, q->writes, q->count, tables))
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);

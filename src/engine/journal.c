@@ -90,6 +90,9 @@ static bool go_indirect(struct journal *j)
 	return fcntl(j->fd, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
+/* Not const: it would take room in the program's file. */
+static _Alignas(DIRECT_ALIGNMENT) char zeros[DIRECT_BYTES];
+
 static ssize_t write_some(struct journal *j, struct bytes data, off_t at)
 {
 	ssize_t n;
@@ -98,8 +101,9 @@ static ssize_t write_some(struct journal *j, struct bytes data, off_t at)
 		return pwrite(j->fd, data.data, data.len, at);
 	if (data.len > DIRECT_BYTES)
 		data.len = DIRECT_BYTES;
-	memcpy(j->direct_buffer, data.data, data.len);
-	n = pwrite(j->fd, j->direct_buffer, data.len, at);
+	if (data.data != zeros)
+		memcpy(j->direct_buffer, data.data, data.len);
+	n = pwrite(j->fd, data.data == zeros ? zeros : j->direct_buffer, data.len, at);
 	if (n >= 0 || errno != EINVAL)
 		return n;
 	return go_indirect(j) ? pwrite(j->fd, data.data, data.len, at) : -1;
@@ -123,8 +127,7 @@ static bool write_at(struct journal *j, struct bytes data, off_t at)
 /* Zeros from where they end up to so much behind `end`. */
 static bool fill(struct journal *j, off_t end)
 {
-	static const char zeros[FILL_FIRST_BYTES];
-	off_t             to = end + (off_t)j->fill_step;
+	off_t to = end + (off_t)j->fill_step;
 
 	while (j->filled < to) {
 		size_t left = (size_t)(to - j->filled), part = left < sizeof(zeros) ? left : sizeof(zeros);

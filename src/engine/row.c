@@ -16,8 +16,8 @@
 
 enum { READ_UNIT_BYTES = 4096, WRITE_UNIT_BYTES = 1024 };
 
-/* What is set aside at first for a key, and for a value beyond what it took before: more than most take. */
-enum { KEY_ROOM = 128, VALUE_ROOM = 256 };
+/* What is set aside at first for a key: more than most take. */
+enum { KEY_ROOM = 128 };
 
 void cost_begin(struct engine_session *s)
 {
@@ -78,21 +78,13 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 	return ERR_NONE;
 }
 
-static bool has_key(const struct item *item, const struct key_schema *keys, const struct item *key)
-{
-	if (!value_equal(item_get(item, keys->hash.name), item_get(key, keys->hash.name)))
-		return false;
-	return keys->range.name.len == 0 ||
-	       value_equal(item_get(item, keys->range.name), item_get(key, keys->range.name));
-}
-
 /* The row as this turn has seen it, or NULL. */
 static const struct loaded *row_seen(const struct turn *turn, const struct arena *a,
                                      const struct table_entry *t, const struct item *key)
 {
 	for (const struct seen *s = turn->seen; s < turn->seen + turn->seen_count; s++)
 		if (s->row != NULL && s->table == t && s->arena == a &&
-		    has_key(&s->row->item, &t->schema.keys, key))
+		    schema_same_key(&t->schema, &s->row->item, key))
 			return s->row;
 	return NULL;
 }
@@ -256,22 +248,23 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
 	const struct item *before = old->stored ? &old->item : NULL;
 	struct bytes       stored = old->stored ? old->value : TURN_NOTHING;
 	uint32_t           lapse = item == NULL ? 0 : lapse_hour(s, t, item);
-	struct buf         value;
+	struct buf        *value;
 
 	assert(s->turn != NULL);
+	value = &s->turn->encoded;
 	if (item == NULL) {
 		if (!old->stored)
 			return;
 		turn_delete(s->turn, old->key, stored);
 	} else {
-		buf_init_room(&value, a, old->value.len + VALUE_ROOM);
+		buf_reset(value);
 		if (lapse != 0)
-			item_encode_lapsing(&value, lapse, item);
+			item_encode_lapsing(value, lapse, item);
 		else
-			item_encode(&value, item);
-		if (old->live && bytes_equal(buf_bytes(&value), old->value))
+			item_encode(value, item);
+		if (old->live && bytes_equal(buf_bytes(value), old->value))
 			return;
-		turn_put(s->turn, old->key, buf_bytes(&value), stored);
+		turn_put(s->turn, old->key, buf_bytes(value), stored);
 	}
 	if (t->schema.index_count > 0)
 		indexes_store(s, a, t, before, item, units);
@@ -312,16 +305,13 @@ enum err_code row_get(struct table *t, struct arena *a, const struct table_get *
 
 /* ---- writing one: what it makes of the item ---- */
 
-enum err_code row_check(struct engine_session *s, const struct table_write *q, const struct table_entry **t,
-                        struct err *err)
+enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct err *err)
 {
 	struct key_values key;
 
-	if (row_table(s, q->table, t, err) != ERR_NONE)
-		return err->code;
 	if (q->kind == TABLE_PUT)
-		return schema_check_item(&(*t)->schema, &q->item, err);
-	return schema_check_key(&(*t)->schema, &q->key, &key, err);
+		return schema_check_item(&t->schema, &q->item, err);
+	return schema_check_key(&t->schema, &q->key, &key, err);
 }
 
 static enum err_code check_keys_untouched(const struct table_schema *s, const struct expr_update *u,
@@ -498,7 +488,7 @@ enum err_code row_write(struct table *t, struct arena *a, const struct table_wri
 
 	*r = (struct table_write_result){0};
 	cost_begin(s);
-	if (row_check(s, q, &entry, err) != ERR_NONE)
+	if (row_table(s, q->table, &entry, err) != ERR_NONE || row_check(entry, q, err) != ERR_NONE)
 		return err->code;
 	if (row_apply(s, a, entry, q, r, err) != ERR_NONE)
 		return err->code;

@@ -44,9 +44,8 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
 void row_fill(struct arena *a, const struct table_get *q, const struct loaded *row,
               struct table_get_result *r);
 
-/* Checks of a write that need the schema, before anything is read: the table exists, the key or item fits it. */
-enum err_code row_check(struct engine_session *s, const struct table_write *q, const struct table_entry **t,
-                        struct err *err);
+/* Checks of a write that need the schema, before anything is read: the key or item fits it. */
+enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct err *err);
 
 /* The write itself, also to a table of the engine's own, which is not reachable by name. */
 enum err_code row_apply(struct engine_session *s, struct arena *a, const struct table_entry *t,

@@ -133,6 +133,16 @@ static enum err_code check_depth(const struct item *item, struct err *err)
 	return ERR_NONE;
 }
 
+bool schema_same_key(const struct table_schema *s, const struct item *a, const struct item *b)
+{
+	const struct key_schema *keys = &s->keys;
+
+	if (!value_equal(item_get(a, keys->hash.name), item_get(b, keys->hash.name)))
+		return false;
+	return keys->range.name.len == 0 ||
+	       value_equal(item_get(a, keys->range.name), item_get(b, keys->range.name));
+}
+
 enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err)
 {
 	if (check_item_key(&s->keys.hash, true, item, err) != ERR_NONE ||

@@ -22,6 +22,9 @@ enum err_code schema_check_key_types(const struct table_schema *s, const struct 
 /* Is a key attribute, where present, not empty? */
 enum err_code schema_check_key_filled(const struct table_schema *s, const struct item *item, struct err *err);
 
+/* Have two items, or keys, that were checked the same key? */
+bool schema_same_key(const struct table_schema *s, const struct item *a, const struct item *b);
+
 /* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
 enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
 

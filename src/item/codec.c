@@ -20,18 +20,30 @@
 
 /* ---- integers in seven-bit groups, low group first; and reading bytes with a bound ---- */
 
-static inline void varint_add(struct buf *out, uint64_t value)
+enum { VARINT_BYTES_MAX = 10 };
+
+/* Where there is room. Returns where it ends. */
+static inline char *varint_write(char *at, uint64_t value)
 {
-	if (value < 0x80) { /* most are */
-		buf_add_byte(out, (uint8_t)value);
-		return;
-	}
-	buf_reserve(out, 10);
 	while (value >= 0x80) {
-		out->data[out->len++] = (char)(value | 0x80);
+		*at++ = (char)(value | 0x80);
 		value >>= 7;
 	}
-	out->data[out->len++] = (char)value;
+	*at++ = (char)value;
+	return at;
+}
+
+static inline char *bytes_write(char *at, struct bytes b)
+{
+	if (b.len > 0)
+		memcpy(at, b.data, b.len);
+	return at + b.len;
+}
+
+static inline void varint_add(struct buf *out, uint64_t value)
+{
+	buf_reserve(out, VARINT_BYTES_MAX);
+	out->len = (size_t)(varint_write(out->data + out->len, value) - out->data);
 }
 
 /* Moves *in past it; false if the bytes end or the number does not fit. */
@@ -123,17 +135,28 @@ static void encode_content(struct buf *out, const struct value *v)
 	}
 }
 
+/* What most are is written here, with room for it made once. */
+static void encode_member(struct buf *out, const struct member *m)
+{
+	bool   is_text = m->value.type == VALUE_S || m->value.type == VALUE_B;
+	size_t room = m->name.len + 1 + 2 * VARINT_BYTES_MAX + (is_text ? m->value.text.len : 0);
+	char  *at;
+
+	buf_reserve(out, room);
+	at = bytes_write(varint_write(out->data + out->len, m->name.len), m->name);
+	*at++ = (char)m->value.type;
+	if (is_text)
+		at = bytes_write(varint_write(at, m->value.text.len), m->value.text);
+	out->len = (size_t)(at - out->data);
+	if (!is_text)
+		encode_content(out, &m->value);
+}
+
 static void encode_members(struct buf *out, const struct item *item)
 {
 	varint_add(out, item->count);
-	for (uint32_t i = 0; i < item->count; i++) {
-		const struct member *m = &item->members[i];
-
-		varint_add(out, m->name.len);
-		buf_add_bytes(out, m->name);
-		buf_add_byte(out, (uint8_t)m->value.type);
-		encode_content(out, &m->value);
-	}
+	for (uint32_t i = 0; i < item->count; i++)
+		encode_member(out, &item->members[i]);
 }
 
 void item_encode(struct buf *out, const struct item *item)

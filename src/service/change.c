@@ -41,6 +41,8 @@ static bool replace(struct changes *c, const struct table_write *w)
 	for (uint32_t i = 0; i < c->count; i++) {
 		const struct expr *condition = c->list[i].condition;
 
+		if (!bytes_equal(c->list[i].table, w->table))
+			continue;
 		other = place_of(c, &c->list[i]);
 		if (!same_place(&to, &other))
 			continue;
@@ -55,10 +57,9 @@ static bool replace(struct changes *c, const struct table_write *w)
 	return false;
 }
 
-static void add(struct changes *c, struct table_write w, uint32_t most)
+/* The list has no change of its row. */
+static void append(struct changes *c, struct table_write w, uint32_t most)
 {
-	if (replace(c, &w))
-		return;
 	if (c->count >= most) {
 		c->too_many = true;
 		return;
@@ -71,6 +72,12 @@ static void add(struct changes *c, struct table_write w, uint32_t most)
 		c->list = larger;
 	}
 	c->list[c->count++] = w;
+}
+
+static void add(struct changes *c, struct table_write w, uint32_t most)
+{
+	if (!replace(c, &w))
+		append(c, w, most);
 }
 
 /* (4) Events that do not fit into what is reserved for them leave less for others. */
@@ -109,8 +116,9 @@ void changes_delete(struct changes *c, struct bytes table, struct item key, cons
 
 void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition)
 {
-	add(c, (struct table_write){.kind = TABLE_PUT, .table = table, .item = item, .condition = condition},
-	    TABLE_TRANSACT_MAX);
+	append(c,
+	       (struct table_write){.kind = TABLE_PUT, .table = table, .item = item, .condition = condition},
+	       TABLE_TRANSACT_MAX);
 }
 
 static void attach(struct changes *c, struct table_write w)
@@ -143,12 +151,14 @@ static void attached_add(struct changes *c)
 	c->attached_count = 0;
 }
 
-const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
-                                       struct bytes sk)
+struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
+                                 struct bytes sk)
 {
 	struct row_place wanted = {which, pk, sk}, p;
 
 	for (uint32_t i = 0; i < c->count; i++) {
+		if (!bytes_equal(c->list[i].table, c->tables->names[which]))
+			continue;
 		p = place_of(c, &c->list[i]);
 		if (same_place(&p, &wanted))
 			return &c->list[i];

@@ -90,7 +90,8 @@ void changes_update(struct changes *c, struct bytes table, struct item key, cons
                     const struct expr *condition);
 void changes_delete(struct changes *c, struct bytes table, struct item key, const struct expr *condition);
 
-/* The same for the answer that is kept with what it answers, and for events: there is always room for them. */
+/* A put for the answer that is kept with what it answers, and for events: there is always room for them. No earlier change may be of
+ * the same row. */
 void changes_keep(struct changes *c, struct bytes table, struct item item, const struct expr *condition);
 
 /* Rows that go along with events, and of which a service knows nothing: they come into the list when it is committed. They take
@@ -99,8 +100,8 @@ void changes_attach_put(struct changes *c, enum service_table which, struct item
 void changes_attach_delete(struct changes *c, enum service_table which, struct item key);
 
 /* The change of that row, if there is one. */
-const struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
-                                       struct bytes sk);
+struct table_write *changes_find(const struct changes *c, enum service_table which, struct bytes pk,
+                                 struct bytes sk);
 
 /* How many more rows may be changed, one of each partition that was written to before. */
 uint32_t changes_room(const struct changes *c);

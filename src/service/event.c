@@ -207,8 +207,9 @@ static enum err_code number_last(const struct numbering *n, const struct sequenc
 /* One more than the row says. If an earlier event of this commit changed it, that counts. */
 static enum err_code number_next(const struct numbering *n, const struct sequence *q, int64_t *out)
 {
-	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
-	struct member            *m = arena_array(n->c->arena, 3, sizeof(*m));
+	struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
+	struct member      *m = arena_array(n->c->arena, 3, sizeof(*m));
+	struct item         row = {m, 3};
 
 	if (earlier != NULL)
 		*out = row_i64(&earlier->item, q->name.data, 0);
@@ -218,7 +219,13 @@ static enum err_code number_next(const struct numbering *n, const struct sequenc
 	m[0] = (struct member){BYTES("PK"), value_string(q->pk)};
 	m[1] = (struct member){BYTES("SK"), value_string(q->sk)};
 	m[2] = (struct member){q->name, value_i64(*out)};
-	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], (struct item){m, 3}, NULL);
+	if (earlier == NULL)
+		changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row, NULL);
+	else
+		*earlier = (struct table_write){.kind = TABLE_PUT,
+		                                .table = earlier->table,
+		                                .item = row,
+		                                .condition = earlier->condition};
 	return ERR_NONE;
 }
 

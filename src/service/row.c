@@ -286,17 +286,20 @@ bool key_is_under(struct bytes sk, struct bytes name)
 
 /* ---- rows by attribute ---- */
 
+/* For how many attributes there is room at first, and beside those a row began with: most rows have no more. */
+enum { ROW_ROOM = 8, ROW_ROOM_MORE = 4 };
+
 void row_init(struct row *r, struct arena *a)
 {
 	r->arena = a;
-	r->room = ROW_ATTRIBUTES_MAX;
+	r->room = ROW_ROOM;
 	r->item = (struct item){arena_array(a, r->room, sizeof(struct member)), 0};
 }
 
 void row_from(struct row *r, struct arena *a, const struct item *item)
 {
 	r->arena = a;
-	r->room = item->count + ROW_ATTRIBUTES_MAX;
+	r->room = item->count + ROW_ROOM_MORE;
 	r->item = (struct item){arena_array(a, r->room, sizeof(struct member)), item->count};
 	if (item->count > 0)
 		memcpy(r->item.members, item->members, item->count * sizeof(struct member));
@@ -310,12 +313,22 @@ static struct member *find(struct item *item, struct bytes name)
 	return NULL;
 }
 
+static void row_grow(struct row *r)
+{
+	struct member *members = arena_array(r->arena, 2 * r->room, sizeof(*members));
+
+	memcpy(members, r->item.members, r->item.count * sizeof(*members));
+	r->item.members = members;
+	r->room *= 2;
+}
+
 struct value *row_attribute(struct row *r, struct bytes name)
 {
 	struct member *m = find(&r->item, name);
 
 	if (m == NULL) {
-		assert(r->item.count < r->room);
+		if (r->item.count == r->room)
+			row_grow(r);
 		m = &r->item.members[r->item.count++];
 		m->name = name;
 	}

@@ -155,13 +155,11 @@ bool key_is_under(struct bytes sk, struct bytes name);
 
 /* ---- rows by attribute ---- */
 
-enum { ROW_ATTRIBUTES_MAX = 32 }; /* that a service sets, beside those a row began with */
-
 /* A row under construction. */
 struct row {
 	struct arena *arena;
 	struct item   item;
-	uint32_t      room; /* how many attributes it can hold */
+	uint32_t      room; /* how many attributes it can hold before it grows */
 };
 
 void row_init(struct row *r, struct arena *a);
@@ -169,7 +167,7 @@ void row_from(struct row *r, struct arena *a, const struct item *item); /* begin
 void row_remove(struct row *r, const char *name);
 struct item row_item(struct row *r); /* sorted */
 
-/* The value of that name; if there was none there is one now, to be set. */
+/* The value of that name; if there was none there is one now, to be set. Valid until the next is set. */
 struct value *row_attribute(struct row *r, struct bytes name);
 
 /* Inline, as all that takes names: the compiler computes their length. */
