@@ -254,6 +254,16 @@ static enum err_code call_end(struct call *c, const struct transport_try *end, e
 	               : err_set(err, ERR_OVERLOADED, "%s: %s", o->name, end->why);
 }
 
+/* Before the next try: may this one have been done? 503 says that it was not. */
+static bool note_unsure(struct call *c, const struct transport_try *end)
+{
+	int status = c->out->status;
+
+	c->out->unsure |= end->end == TRANSPORT_LOST ||
+	                  (end->end == TRANSPORT_ANSWERED && status >= 500 && status != 503);
+	return true;
+}
+
 /* Under lock. A later try that is refused here does not undo an earlier one that was sent. */
 static enum err_code call_run(struct call *c, struct err *err)
 {
@@ -267,7 +277,7 @@ static enum err_code call_run(struct call *c, struct err *err)
 			return c->sent ? err_set(err, ERR_STORAGE, "%s: the outcome is unknown", c->o->name)
 			               : rc;
 		kind = kind_of(c, &end);
-	} while (pause_before_next(c, kind, &end));
+	} while (pause_before_next(c, kind, &end) && note_unsure(c, &end));
 	return call_end(c, &end, kind, err);
 }
 

@@ -63,6 +63,8 @@ struct outbound_response {
 	uint32_t               header_count;
 	struct bytes           body;
 	uint32_t               tries; /* how often it was sent */
+	/* An earlier try got no answer, or one (5xx) after which nobody knows. An answer that says "not now" does not undo it. */
+	bool unsure;
 };
 
 struct outbound_request {

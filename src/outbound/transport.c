@@ -29,6 +29,7 @@ struct transport {
 	struct buf                body;
 	size_t                    head_bytes;
 	const char               *refused; /* why this side ended it */
+	unsigned                  sends;
 };
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
@@ -226,6 +227,19 @@ static long ms_up(int64_t us)
 	return ms < 1 ? 1 : ms > LONG_MAX ? LONG_MAX : (long)ms;
 }
 
+/* libcurl sends a request again by itself, if a kept connection ended without an answer: by then the first may have been done. */
+static int request_begins(void *ctx, char *to, char *from, int to_port, int from_port)
+{
+	struct transport *t = ctx;
+
+	(void)to;
+	(void)from;
+	(void)to_port;
+	(void)from_port;
+	t->out->unsure |= t->sends++ > 0;
+	return CURL_PREREQFUNC_OK;
+}
+
 static void easy_prepare(struct transport *t, const struct outbound_request *r, struct curl_slist *headers,
                          int64_t wait_us)
 {
@@ -258,6 +272,8 @@ static void easy_prepare(struct transport *t, const struct outbound_request *r, 
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, socket_open);
 	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+	curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, request_begins);
+	curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
 	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, header_read);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
 	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, body_read);
@@ -325,6 +341,7 @@ struct transport_try transport_perform(struct transport *t, const struct outboun
 	t->out = out;
 	t->head_bytes = 0;
 	t->refused = NULL;
+	t->sends = 0;
 	out->header_count = 0;
 	buf_init(&t->body, a);
 	easy_prepare(t, r, headers, wait_us);

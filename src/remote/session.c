@@ -176,6 +176,7 @@ enum err_code ask_send(struct remote_session *s, struct ask *q, const struct jso
 	if (send(s, q, &a, err) != ERR_NONE)
 		return err->code;
 	s->told.status = a.http.status;
+	s->told.unsure = a.http.unsure;
 	if (a.http.status / 100 == 2)
 		return a.http.body.len == 0 ? ERR_NONE : body_read(s, q->arena, a.http.body, answer, err);
 	body_read(s, q->arena, a.http.body, answer, &unread); /* the status and the name may say enough */

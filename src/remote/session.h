@@ -40,6 +40,7 @@ enum { REMOTE_TOLD_BYTES = 512 };
 /* What the endpoint last answered, for people who set it up (inspect.c). */
 struct remote_told {
 	int  status;                       /* 0: nothing came */
+	bool unsure;                       /* an earlier try of the request may have been done */
 	char type[AWS_TYPE_BYTES_MAX + 1]; /* "AccessDeniedException"; empty: it gave no name */
 	char text[REMOTE_TOLD_BYTES];      /* without control characters, and the full stop at its end */
 };

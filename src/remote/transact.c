@@ -249,6 +249,14 @@ static enum err_code cancelled(struct transacting *x, const struct json *answer,
 	return ERR_NONE;
 }
 
+/* A try that was refused for the moment says nothing of the one before it, which nobody answered. */
+static enum err_code settle(const struct transacting *x, enum err_code rc, struct err *err)
+{
+	if (!x->s->told.unsure || (rc != ERR_OVERLOADED && rc != ERR_THROTTLED))
+		return rc;
+	return err_set(err, ERR_STORAGE, "the outcome is unknown: no answer, and then a refusal");
+}
+
 /* One variant. */
 static enum err_code variant_send(struct transacting *x, bool *again, struct err *err)
 {
@@ -267,10 +275,10 @@ static enum err_code variant_send(struct transacting *x, bool *again, struct err
 	client_transact_write(ask_init(&ask, "TransactWriteItems", x->arena, true), &q);
 	rc = ask_send(x->s, &ask, &answer, err);
 	if (rc == ERR_CANCELLED)
-		return cancelled(x, answer, again, err);
+		return settle(x, cancelled(x, answer, again, err), err);
 	for (uint32_t i = 0; i < q.count && rc != ERR_NONE; i++)
 		items_failed(x->s, x->q->writes[i].table, rc);
-	return rc;
+	return settle(x, rc, err);
 }
 
 static void results_make(struct transacting *x)

@@ -347,6 +347,32 @@ TEST(transaction, that_had_no_room_was_not_done)
 	world_close(&w);
 }
 
+static void assert_transaction_ends(struct peer *p, enum err_code code)
+{
+	struct table_transact_result r;
+	struct world                 w;
+
+	world_open(&w, p);
+	assert_int_equal(transact(&w, &r), code);
+	world_close(&w);
+}
+
+#define TRANSACTION_ENDS(code, ...)                                                                          \
+	assert_transaction_ends(peer_open(0, PEER_SCRIPT(TABLE("ACTIVE"), NO_TTL, __VA_ARGS__)), code)
+#define BUSY                                                                                                 \
+	{                                                                                                    \
+		PEER_ANSWER, "HTTP/1.1 503 Busy\r\nContent-Length: ?\r\n\r\n{}"                              \
+	}
+
+/* Else whoever records it elsewhere counts it a second time. */
+TEST(transaction, that_got_no_answer_and_was_then_refused_for_the_moment_is_unknown)
+{
+	TRANSACTION_ENDS(ERR_STORAGE, {PEER_CLOSE, NULL}, ERROR("ThrottlingException", ""));
+	TRANSACTION_ENDS(ERR_STORAGE, {PEER_CLOSE, NULL}, BUSY);
+	TRANSACTION_ENDS(ERR_STORAGE, UNKNOWN, BUSY);
+	TRANSACTION_ENDS(ERR_THROTTLED, BUSY, ERROR("ThrottlingException", ""));
+}
+
 TEST(transaction, in_progress_elsewhere_is_unknown)
 {
 	struct table_transact_result r;
