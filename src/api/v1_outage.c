@@ -71,25 +71,39 @@ static enum err_code record(struct v1_call *c, struct outage *o, uint64_t *numbe
 	return outage_record(o, c->ctx.arena, &s, number, err);
 }
 
-/* Decided as always, one at a time, on what is known. What it changes is durable before it is answered. */
+/* Under `turn`. Before anything is decided: what is remembered of an attempt that was then not recorded would be told to its repetition. */
+static enum err_code check_room(const struct v1_call *c, struct outage *o, struct err *err)
+{
+	if (spool_is_full(o->spool, SPOOL_RECORD_BYTES_MAX))
+		err_set(err, ERR_OVERLOADED,
+		        "the tables do not answer, and the spool for attempts is full; try again later");
+	else if (outage_share_is_full(o, c->who))
+		err_set(err, ERR_OVERLOADED,
+		        "too many attempts of this subject wait for the tables; try again later");
+	else
+		return ERR_NONE;
+	metric_add(&o->refused, 1);
+	return err->code;
+}
+
+/* Decided as always, one at a time, on what is known. What it changes is durable before it is answered, also to a repetition that comes
+ * meanwhile. */
 static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct known_session *s,
                                   struct err *err)
 {
 	uint64_t      number = 0;
 	enum err_code rc;
 
-	if (spool_is_full(o->spool, SPOOL_RECORD_BYTES_MAX)) {
-		metric_add(&o->refused, 1);
-		return err_set(
-		        err, ERR_OVERLOADED,
-		        "the tables do not answer, and the spool for attempts is full; try again later");
-	}
 	pthread_mutex_lock(&o->turn);
 	v1_reset(c, &s->base);
-	rc = v1_run_once(c, &s->base, err);
+	rc = check_room(c, o, err);
+	if (rc == ERR_NONE)
+		rc = v1_run_once(c, &s->base, err);
 	if (rc == ERR_NONE && !c->replayed && c->changes_something)
 		rc = record(c, o, &number, err);
 	pthread_mutex_unlock(&o->turn);
+	if (rc == ERR_NONE && c->replayed)
+		return spool_sync_all(o->spool, err);
 	return rc != ERR_NONE || number == 0 ? rc : spool_sync(o->spool, number, err);
 }
 

@@ -374,15 +374,15 @@ void known_unpin(struct known *k, struct bytes subject)
 	pins_add(k, subject, false);
 }
 
-bool known_is_pinned(struct known *k, struct bytes subject)
+uint32_t known_pins(struct known *k, struct bytes subject)
 {
 	uint64_t                hash = hash_of(k, TABLE_AUTH_STATE, subject);
 	struct shard           *s = shard_lock(k, hash);
 	const struct partition *p = partition_find(s, hash, TABLE_AUTH_STATE, subject);
-	bool                    is_pinned = p != NULL && p->pins > 0;
+	uint32_t                pins = p == NULL ? 0 : p->pins;
 
 	pthread_mutex_unlock(&s->lock);
-	return is_pinned;
+	return pins;
 }
 
 void known_deny(struct known *k, struct bytes subject, int64_t now_us)
@@ -408,7 +408,8 @@ bool known_denied(struct known *k, struct bytes subject, int64_t now_us)
 		return false;
 	s = shard_lock(k, hash);
 	p = partition_find(s, hash, TABLE_AUTH_STATE, subject);
-	denied = p != NULL && p->denied_us > 0 && now_us - p->denied_us < k->options.denied_us;
+	denied = p != NULL && p->denied_us > 0 && now_us >= p->denied_us && /* a clock may step back */
+	         now_us - p->denied_us < k->options.denied_us;
 	pthread_mutex_unlock(&s->lock);
 	return denied;
 }

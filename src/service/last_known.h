@@ -54,9 +54,9 @@ void known_wrote(struct known *k, const struct service_tables *tables, const str
 /* ---- subjects ---- */
 
 /* (3), as often as it is unpinned. */
-void known_pin(struct known *k, struct bytes subject);
-void known_unpin(struct known *k, struct bytes subject);
-bool known_is_pinned(struct known *k, struct bytes subject);
+void     known_pin(struct known *k, struct bytes subject);
+void     known_unpin(struct known *k, struct bytes subject);
+uint32_t known_pins(struct known *k, struct bytes subject);
 
 /* It was refused now; was it, less than denied_us ago? */
 void known_deny(struct known *k, struct bytes subject, int64_t now_us);

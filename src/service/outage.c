@@ -9,7 +9,15 @@
 bool outage_holds(struct outage *o, const struct attempt *who)
 {
 	for (uint32_t i = 0; i < who->subject_count; i++)
-		if (known_is_pinned(o->known, who->subjects[i]))
+		if (known_pins(o->known, who->subjects[i]) > 0)
+			return true;
+	return false;
+}
+
+bool outage_share_is_full(struct outage *o, const struct attempt *who)
+{
+	for (uint32_t i = 0; i < who->subject_count; i++)
+		if (known_pins(o->known, who->subjects[i]) >= OUTAGE_SUBJECT_RECORDS)
 			return true;
 	return false;
 }
@@ -148,6 +156,12 @@ static bool digest_read(struct bytes hex, uint8_t out[SHA256_BYTES])
 	return good;
 }
 
+static enum err_code no_record(struct spooled *out, struct err *err)
+{
+	*out = (struct spooled){0}; /* nobody who is named in it was pinned */
+	return err_set(err, ERR_STORAGE, "a record of the spool is not an attempt");
+}
+
 enum err_code spooled_decode(struct arena *a, struct bytes in, struct spooled *out, struct err *err)
 {
 	struct item  item;
@@ -169,7 +183,7 @@ enum err_code spooled_decode(struct arena *a, struct bytes in, struct spooled *o
 	if (!subjects_read(a, &item, out) || outcome < OUTCOME_FAILURE || outcome > OUTCOME_SENT ||
 	    out->at_us <= 0 || out->once.key.len == 0 || out->once.caller.len == 0 ||
 	    !digest_read(digest, out->once.digest))
-		return err_set(err, ERR_STORAGE, "a record of the spool is not an attempt");
+		return no_record(out, err);
 	out->outcome = (enum outcome)outcome;
 	out->once.about = out->q.subjects[0];
 	return ERR_NONE;

@@ -33,6 +33,7 @@ enum {
 	OUTAGE_KNOWN_MB = 64,
 	OUTAGE_SPOOL_MB = 64,
 	OUTAGE_SPOOL_RECORDS = 200000,
+	OUTAGE_SUBJECT_RECORDS = 1000, /* of one subject: nobody fills the spool alone */
 	OUTAGE_DENIED_MS = 1000,
 	OUTAGE_MARK_LIFE_S = 7 * 86400, /* of a marker, from the merge */
 };
@@ -47,11 +48,14 @@ struct outage {
 	struct metric_counter denied;  /* answers that were remembered, with all in order */
 	struct metric_counter spooled, merged, found,
 	        void_;                 /* found: had been merged; void: not countable any more */
-	struct metric_counter refused; /* the spool was full */
+	struct metric_counter refused; /* the spool was full, or its share for the subject */
 };
 
 /* The subject's part of (3), and of known_denied. NULL services->outage: tables are here. */
 bool outage_holds(struct outage *o, const struct attempt *who);
+
+/* So many attempts of one of its subjects wait that no more are taken. */
+bool outage_share_is_full(struct outage *o, const struct attempt *who);
 
 /* For assess.h and token_judge.h: (5), on a session that lacked something. */
 void outage_judge(const struct context *ctx, bool closed, struct verdict *v);

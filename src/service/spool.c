@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -16,6 +17,7 @@
 enum { WAITS = 1, DONE = 2 };
 
 static const char file_name[] = "spool";
+static const char lock_name[] = "spool.lock"; /* of its own: the file is replaced */
 static const char magic[4] = {'G', 'H', 'S', 'P'};
 
 struct waiting {
@@ -35,6 +37,7 @@ struct spool {
 	/* set once */
 	struct spool_options options;
 	char                *dir, *path;
+	int                  claim; /* (5) */
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t  flushed;
@@ -236,6 +239,26 @@ static char *joined(const char *dir, const char *name)
 	return path;
 }
 
+/* (5) Until it is closed, or the process ends. */
+static enum err_code claim(struct spool *s, struct err *err)
+{
+	char *path = joined(s->dir, lock_name);
+
+	s->claim = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->claim < 0)
+		err_set(err, ERR_STORAGE, "cannot open %s: %s", path, strerror(errno));
+	else if (flock(s->claim, LOCK_EX | LOCK_NB) != 0)
+		err_set(err, ERR_STORAGE,
+		        "%s is in use by another process (it holds %s). Give each process a data directory "
+		        "of "
+		        "its own",
+		        s->dir, path);
+	else
+		err->code = ERR_NONE;
+	free(path);
+	return err->code;
+}
+
 enum err_code spool_open(struct spool **out, const struct spool_options *options, struct err *err)
 {
 	struct spool *s = mem_zalloc(sizeof(*s));
@@ -244,12 +267,13 @@ enum err_code spool_open(struct spool **out, const struct spool_options *options
 	s->options = *options;
 	s->dir = joined(options->dir, "");
 	s->path = joined(options->dir, file_name);
-	s->fd = -1;
+	s->fd = s->claim = -1;
 	list_init(&s->waiting);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->flushed, NULL);
 	buf_init(&s->next, NULL);
-	if (file_load(s, &good, err) != ERR_NONE || file_open(s, good, err) != ERR_NONE) {
+	if (claim(s, err) != ERR_NONE || file_load(s, &good, err) != ERR_NONE ||
+	    file_open(s, good, err) != ERR_NONE) {
 		spool_close(s);
 		*out = NULL;
 		return err->code;
@@ -265,6 +289,8 @@ void spool_close(struct spool *s)
 		free(LIST_ENTRY(list_pop_front(&s->waiting), struct waiting, link));
 	if (s->fd >= 0)
 		close(s->fd);
+	if (s->claim >= 0)
+		close(s->claim);
 	buf_release(&s->next);
 	pthread_cond_destroy(&s->flushed);
 	pthread_mutex_destroy(&s->lock);
@@ -324,6 +350,16 @@ enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err)
 	return good ? ERR_NONE
 	            : err_set(err, ERR_STORAGE,
 	                      "the outcome is unknown: the spool in the data directory could not be flushed");
+}
+
+enum err_code spool_sync_all(struct spool *s, struct err *err)
+{
+	uint64_t last;
+
+	pthread_mutex_lock(&s->lock);
+	last = s->last;
+	pthread_mutex_unlock(&s->lock);
+	return spool_sync(s, last, err);
 }
 
 /* ---- appending and taking off ---- */

@@ -16,7 +16,8 @@
  *     spool_open names instead of losing what was promised.
  * (3) At most records_max records and bytes_max bytes wait; the file is at most SPOOL_FILE_FACTOR times as large, because what is done is
  *     cut off. Past that spool_append refuses, and nothing is written.
- * (4) After a flush that failed nothing is appended any more: only a new start knows what is on the disk. */
+ * (4) After a flush that failed nothing is appended any more: only a new start knows what is on the disk.
+ * (5) One process at a time has it: DIR/spool.lock. Two would cut off each other's records. */
 #ifndef SERVICE_SPOOL_H
 #define SERVICE_SPOOL_H
 
@@ -43,7 +44,7 @@ struct spool_options {
 	uint32_t    records_max;
 };
 
-/* ERR_STORAGE: the file is damaged (2), or cannot be read. */
+/* ERR_STORAGE: the file is damaged (2), cannot be read, or is another's (5). */
 enum err_code spool_open(struct spool **out, const struct spool_options *options, struct err *err);
 void          spool_close(struct spool *s);
 
@@ -51,6 +52,9 @@ void          spool_close(struct spool *s);
 enum err_code spool_append(struct spool *s, const struct spool_record *record, uint64_t *number,
                            struct err *err);
 enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err);
+
+/* All that was appended until now. */
+enum err_code spool_sync_all(struct spool *s, struct err *err);
 
 /* Would a record of that size be refused? */
 bool spool_is_full(struct spool *s, size_t bytes);

@@ -234,14 +234,14 @@ def test_a_killed_server_merges_what_it_acknowledged_once(pair):
 @pytest.mark.skipif(not LONG, reason="takes half a minute")
 def test_a_full_spool_is_said(dynoxide):  # noqa: F811
     with world(dynoxide, "--spool-mb", "1") as (server, proxy):
-        for i in range(4):
+        for i in range(20):
             server.attempt(f"full-{i}", "COUNTED")
         proxy.gone()
         taken = {}
         filler = {"journey": "SIGN_IN", "type": "COUNTED", "outcome": "failure"}
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             while True:
-                answers = list(pool.map(lambda i: (i % 4, server.call("/v1/attempts", {"subject": f"full-{i % 4}", **filler})), range(200)))
+                answers = list(pool.map(lambda i: (i % 20, server.call("/v1/attempts", {"subject": f"full-{i % 20}", **filler})), range(200)))
                 for i, (status, answer, headers) in answers:
                     taken[i] = taken.get(i, 0) + (status == 200)
                 refused = [(answer, headers) for _, (status, answer, headers) in answers if status == 503]
@@ -253,7 +253,7 @@ def test_a_full_spool_is_said(dynoxide):  # noqa: F811
         assert not_ready.value.code == 503
         proxy.back()
         server.wait_merged()
-        assert sum(server.counts("COUNTED").values()) == 1 + 4 + sum(taken.values())
+        assert sum(server.counts("COUNTED").values()) == 1 + 20 + sum(taken.values())
 
 
 def test_an_attack_on_a_locked_subject_costs_its_requests_once(pair):

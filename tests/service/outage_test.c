@@ -168,8 +168,29 @@ TEST(known, a_refusal_is_remembered_for_its_time_and_no_longer)
 	known_deny(k, BYTES("ann"), 5000);
 	assert_true(known_denied(k, BYTES("ann"), 5999));
 	assert_false(known_denied(k, BYTES("ann"), 6000));
+	assert_false(known_denied(k, BYTES("ann"), 4999)); /* the clock stepped back */
 	assert_false(known_denied(k, BYTES("bob"), 5001));
 	known_close(k);
+}
+
+/* ---- shares ---- */
+
+TEST(share, of_one_subject_ends_before_it_has_filled_the_spool_and_begins_anew_as_it_is_merged)
+{
+	struct outage  o = {.known = memory(KNOWN_BYTES_MIN)};
+	struct attempt ann = {.subjects = {BYTES_INIT("ann")}, .subject_count = 1};
+	struct attempt both = {.subjects = {BYTES_INIT("bob"), BYTES_INIT("ann")}, .subject_count = 2};
+	struct attempt bob = {.subjects = {BYTES_INIT("bob")}, .subject_count = 1};
+
+	for (int i = 0; i < OUTAGE_SUBJECT_RECORDS; i++) {
+		assert_false(outage_share_is_full(&o, &ann));
+		known_pin(o.known, BYTES("ann"));
+	}
+	assert_true(outage_share_is_full(&o, &ann) && outage_share_is_full(&o, &both));
+	assert_false(outage_share_is_full(&o, &bob));
+	known_unpin(o.known, BYTES("ann"));
+	assert_false(outage_share_is_full(&o, &ann));
+	known_close(o.known);
 }
 
 /* ---- records ---- */
@@ -216,6 +237,22 @@ TEST(record, is_read_as_it_was_written_and_anything_else_is_no_record)
 		assert_int_not_equal(spooled_decode(&s.f.arena, (struct bytes){(const char *)bytes.data, cut},
 		                                    &y, &s.f.err),
 		                     ERR_NONE);
+	service_close(&s);
+}
+
+/* Of another version, say. The merger ends it as it ends any: it must unpin nobody, because nobody was pinned when it was recalled. */
+TEST(record, that_is_no_attempt_names_nobody)
+{
+	struct service s;
+	struct spooled x, y;
+	struct buf     bytes;
+
+	service_open(&s, NULL);
+	x = spooled_of(&s, "one", (enum outcome)(OUTCOME_SENT + 1), 7);
+	buf_init(&bytes, &s.f.arena);
+	spooled_encode(&bytes, &x);
+	assert_int_equal(spooled_decode(&s.f.arena, buf_bytes(&bytes), &y, &s.f.err), ERR_STORAGE);
+	assert_int_equal(y.q.subject_count, 0);
 	service_close(&s);
 }
 

@@ -45,7 +45,8 @@ static void world_close(struct world *w)
 	if (w->spool != NULL)
 		spool_close(w->spool);
 	unlink(path_of(w));
-	rmdir(w->dir);
+	unlink(arena_printf(&w->arena, "%s/spool.lock%c", w->dir, '\0').data);
+	assert_int_equal(rmdir(w->dir), 0);
 	arena_release(&w->arena);
 }
 
@@ -126,6 +127,39 @@ TEST(spool, forgets_a_done_that_was_not_flushed_and_nothing_else)
 	assert_true(bytes_is(drain(&w, 1), "a"));
 	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
 	assert_true(bytes_is(drain(&w, 1), "a"));
+	world_close(&w);
+}
+
+/* (5) The second would merge what the first has, and cut its file off below it. */
+TEST(spool, belongs_to_one_process_at_a_time)
+{
+	struct world         w;
+	struct spool_options options;
+	struct spool        *second;
+
+	world_open(&w, 100, 10);
+	options = (struct spool_options){w.dir, 100, 10};
+	assert_int_equal(add(&w, 1, "promised"), ERR_NONE);
+	assert_int_equal(spool_open(&second, &options, &w.err), ERR_STORAGE);
+	assert_null(second);
+	assert_non_null(strstr(w.err.text, "is in use by another process"));
+	assert_int_equal(reopen(&w, 100, 10), ERR_NONE); /* whoever ends leaves it to the next */
+	assert_true(bytes_is(drain(&w, 1), "promised"));
+	world_close(&w);
+}
+
+TEST(spool, all_that_was_appended_is_found_again_once_it_is_synced)
+{
+	struct world w;
+	uint64_t     number;
+
+	world_open(&w, 100, 10);
+	assert_int_equal(spool_sync_all(w.spool, &w.err), ERR_NONE);
+	spool_append(w.spool, &(struct spool_record){1, BYTES("a")}, &number, &w.err);
+	spool_append(w.spool, &(struct spool_record){1, BYTES("b")}, &number, &w.err);
+	assert_int_equal(spool_sync_all(w.spool, &w.err), ERR_NONE);
+	assert_int_equal(reopen(&w, 100, 10), ERR_NONE);
+	assert_true(bytes_is(drain(&w, 1), "ab"));
 	world_close(&w);
 }
 
