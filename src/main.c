@@ -8,8 +8,8 @@
 static const struct command *const commands[] = {
         &command_serve,   &command_key,    &command_device_key, &command_policy,  &command_check,
         &command_salvage, &command_user,   &command_job,        &command_token,   &command_revoke_all,
-        &command_sync,    &command_device, &command_push,       &command_events,  &command_plan,
-        &command_export,  &command_import, &command_tables,     &command_version,
+        &command_sync,    &command_device, &command_push,       &command_events,  &command_tables,
+        &command_plan,    &command_export, &command_import,     &command_version,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -24,7 +24,8 @@ static const struct command *find(const char *name)
 
 static void list(FILE *out)
 {
-	fprintf(out, "Gatehouse keeps the state behind a login page, durably, on one machine.\n\n"
+	fprintf(out, "Gatehouse keeps the state behind a login page, durably, on one machine or at a "
+	             "DynamoDB endpoint.\n\n"
 	             "usage: gatehouse COMMAND [OPTIONS]     (details: gatehouse COMMAND --help)\n\n");
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-11s %s\n", commands[i]->name, commands[i]->help);

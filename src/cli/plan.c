@@ -315,9 +315,10 @@ static enum err_code make(const struct plan_options *o, const struct plan_prices
 	struct buf         out;
 
 	if (o->in.users == 0)
-		return err_set(err, ERR_INVALID, "--users: missing");
+		return err_set(err, ERR_INVALID, "--users: missing: how many accounts? (see --help)");
 	if (o->in.logins_per_day == 0)
-		return err_set(err, ERR_INVALID, "--logins-per-day: missing");
+		return err_set(err, ERR_INVALID,
+		               "--logins-per-day: missing: how many sign-ins succeed per day? (see --help)");
 	if (o->in.kms_rotations > 0 && !o->in.kms)
 		return err_set(err, ERR_INVALID, "--kms-rotations: only valid with --kms");
 	if (plan_units_read(plan_units_text(), a, &units, err) != ERR_NONE)
@@ -367,8 +368,8 @@ const struct command command_plan = {
         .help = "what a load costs at a DynamoDB endpoint",
         .about = "Prints reads, writes, storage and the monthly cost of a load with --engine dynamodb, on "
                  "demand and\n"
-                 "provisioned. What each call costs in units was measured; prices are of a dated file. Asks "
-                 "nobody.",
+                 "provisioned. What each call costs in units was measured; prices come from a dated file.\n"
+                 "Needs no endpoint and no network.",
         .options = {options, OPTIONS_COUNT(options)},
         .more = "  gatehouse plan --users 100000 --devices-per-user 2 --logins-per-day 50000 --pitr --kms",
         .run = plan,

@@ -186,7 +186,7 @@ static enum err_code check(struct tables_run *r, int *status, struct err *err)
 
 static void step_begins(void *ctx, const struct plan_table *t, const char *what)
 {
-	(void)ctx;
+	*(bool *)ctx = true;
 	printf("%.*s: %s …", BYTES_ARG(t->name), what);
 	fflush(stdout);
 }
@@ -201,15 +201,17 @@ static void step_goes_on(void *ctx, struct bytes table, struct bytes status, int
 
 static void step_ended(void *ctx, const struct plan_table *t, enum plan_outcome outcome)
 {
-	(void)ctx;
 	(void)t;
+	*(bool *)ctx = false;
 	printf(" %s\n", outcome == PLAN_DONE ? "done" : "this endpoint does not have it: not done");
 }
 
 /* What is not as wanted afterwards is said as `check` says it. */
 static enum err_code create(struct tables_run *r, int *status, struct err *err)
 {
+	bool              in_step = false;
 	struct plan_watch watch = {
+	        .ctx = &in_step,
 	        .wait = {.most_s = (int64_t)r->arguments->wait_s, .progress = step_goes_on},
 	        .begins = step_begins,
 	        .ended = step_ended};
@@ -218,7 +220,8 @@ static enum err_code create(struct tables_run *r, int *status, struct err *err)
 	if (table_plan_look(&r->plan, r->endpoint, err) != ERR_NONE)
 		return err->code;
 	if (table_plan_apply(&r->plan, r->endpoint, &watch, err) != ERR_NONE) {
-		printf("\n");
+		if (in_step)
+			printf("\n");
 		return err->code;
 	}
 	if (table_plan_look(&r->plan, r->endpoint, err) != ERR_NONE)
@@ -281,6 +284,16 @@ static enum err_code connect(struct tables_run *r, int word, struct err *err)
 	return endpoint_connect(&r->endpoint, &r->arguments->o, clock_system(), err);
 }
 
+/* An option that the word does not have would be thought to do something: `create --offline` must not create. */
+static enum err_code word_check(const struct tables_arguments *o, int word, struct err *err)
+{
+	if (o->offline && functions[word] != plan)
+		return err_set(err, ERR_INVALID, "--offline: only for `gatehouse tables plan`");
+	if (o->json && functions[word] != plan && functions[word] != check)
+		return err_set(err, ERR_INVALID, "--json: only for `gatehouse tables plan` and `check`");
+	return ERR_NONE;
+}
+
 static int run_word(struct tables_arguments *o, int word)
 {
 	struct tables_run     r = {.arguments = o};
@@ -291,7 +304,7 @@ static int run_word(struct tables_arguments *o, int word)
 
 	arena_init(&r.arena);
 	names = services_tables(&o->o);
-	if (service_tables_check(&names, &err) != ERR_NONE ||
+	if (word_check(o, word, &err) != ERR_NONE || service_tables_check(&names, &err) != ERR_NONE ||
 	    table_settings_read(&o->t, &r.arena, &settings, &err) != ERR_NONE) {
 		status = failed(words[word].name, &err);
 	} else {

@@ -135,13 +135,15 @@ static enum err_code do_export(struct place *p, const struct transfer_options *o
                                struct err *err)
 {
 	struct bytes        tables[TABLES_MAX];
-	struct export_order order = {
-	        .dir = o->dir, .tables = tables, .lenient = o->tables == NULL, .gzip = o->gzip};
+	struct export_order order = {.dir = o->dir,
+	                             .data = o->data,
+	                             .tables = tables,
+	                             .lenient = o->tables == NULL,
+	                             .gzip = o->gzip};
 
-	if (tables_of(o, tables, &order.count, err) != ERR_NONE ||
-	    export_run(p, &order, watch, total, err) != ERR_NONE)
+	if (tables_of(o, tables, &order.count, err) != ERR_NONE)
 		return err->code;
-	return o->data == NULL ? ERR_NONE : secrets_export(o->data, o->dir, err);
+	return export_run(p, &order, watch, total, err);
 }
 
 static enum err_code do_import(struct place *p, const struct transfer_options *o,

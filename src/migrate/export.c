@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "migrate/manifest.h"
+#include "migrate/secrets.h"
 
 static enum err_code directory_make_new(const char *dir, struct err *err)
 {
@@ -95,6 +96,11 @@ static enum err_code table_find(struct place *p, const struct export_order *o, s
 	*found = rc == ERR_NONE;
 	if (rc == ERR_NO_RESOURCE && o->lenient)
 		return ERR_NONE;
+	if (rc == ERR_NO_RESOURCE)
+		return err_set(err, rc,
+		               "there is no table \"%.*s\": look at --tables, --table-prefix, the endpoint and "
+		               "the region",
+		               BYTES_ARG(name));
 	if (rc != ERR_NONE)
 		return rc;
 	*t = (struct manifest_table){.schema = d.schema, .gzip = o->gzip};
@@ -132,11 +138,13 @@ enum err_code export_run(struct place *p, const struct export_order *o, const st
 	rc = o->count > MANIFEST_TABLES_MAX
 	             ? err_set(err, ERR_INVALID, "an export holds at most %d tables", MANIFEST_TABLES_MAX)
 	             : directory_make_new(o->dir, err);
+	if (rc == ERR_NONE && o->data != NULL)
+		rc = secrets_export(o->data, o->dir, err);
 	if (rc == ERR_NONE)
 		rc = tables_export(p, o, &a, m, watch, err);
 	if (rc == ERR_NONE && m->count == 0)
 		rc = err_set(err, ERR_INVALID,
-		             "none of the tables is there; is it the right endpoint, region and prefix?");
+		             "none of the tables is there: look at --table-prefix, the endpoint and the region");
 	if (rc == ERR_NONE)
 		rc = manifest_write(o->dir, m, err);
 	total->tables = m->count;

@@ -193,8 +193,15 @@ static enum err_code schema_compare(const struct table_schema *want, const struc
 {
 	if (!key_equal(&want->keys.hash, &have->keys.hash) ||
 	    !key_equal(&want->keys.range, &have->keys.range))
-		return err_set(err, ERR_INVALID, "table %.*s is there with other keys than in the export",
+		return err_set(err, ERR_INVALID,
+		               "table %.*s is there with other keys than in the export: choose another "
+		               "--table-prefix, or "
+		               "delete that table if nobody needs it",
 		               BYTES_ARG(want->name));
+	if (have->ttl_attribute.len == 0 && want->ttl_attribute.len > 0)
+		return err_set(err, ERR_INVALID,
+		               "table %.*s is there without time to live, which the export has in \"%.*s\"",
+		               BYTES_ARG(want->name), BYTES_ARG(want->ttl_attribute));
 	if (!bytes_equal(want->ttl_attribute, have->ttl_attribute))
 		return err_set(
 		        err, ERR_INVALID,
@@ -209,17 +216,37 @@ static enum err_code schema_compare(const struct table_schema *want, const struc
 	return ERR_NONE;
 }
 
-/* Before anything is written. *absent: it is to be made. */
-static enum err_code table_look(struct batch *b, const struct import_order *o, bool *absent, struct err *err)
+/* What a place has yet to get of a table. An import that was killed may have made a table and not turned its time to live on. */
+enum lack { LACKS_NOTHING, LACKS_TTL, LACKS_TABLE };
+
+static enum lack lack_of(const struct table_schema *want, const struct table_schema *have)
+{
+	return want->ttl_attribute.len > 0 && have->ttl_attribute.len == 0 ? LACKS_TTL : LACKS_NOTHING;
+}
+
+/* Before anything is written. */
+static enum err_code table_look(struct batch *b, const struct import_order *o, enum lack *lack,
+                                struct err *err)
 {
 	struct table_description d;
 	bool                     more;
 	enum err_code            rc = place_describe(b->place, &b->arena, b->table->schema.name, &d, err);
 
-	*absent = rc == ERR_NO_RESOURCE;
-	if (*absent && !o->check)
+	*lack = LACKS_TABLE;
+	if (rc == ERR_NO_RESOURCE && !o->check)
 		return ERR_NONE;
-	if (rc != ERR_NONE || schema_compare(&b->table->schema, &d.schema, err) != ERR_NONE)
+	if (rc == ERR_NO_RESOURCE)
+		return err_set(
+		        err, rc,
+		        "there is no table \"%.*s\" to compare with: look at --table-prefix, the endpoint "
+		        "and the region",
+		        BYTES_ARG(b->table->schema.name));
+	if (rc != ERR_NONE)
+		return rc;
+	*lack = lack_of(&b->table->schema, &d.schema);
+	if (*lack == LACKS_TTL && !o->check)
+		d.schema.ttl_attribute = b->table->schema.ttl_attribute;
+	if (schema_compare(&b->table->schema, &d.schema, err) != ERR_NONE)
 		return err->code;
 	if (o->into_existing || o->check)
 		return ERR_NONE;
@@ -233,10 +260,12 @@ static enum err_code table_look(struct batch *b, const struct import_order *o, b
 }
 
 /* What is done with a table, in this order. */
-static enum err_code table_import(struct batch *b, const struct import_order *o, bool absent,
+static enum err_code table_import(struct batch *b, const struct import_order *o, enum lack lack,
                                   const struct migrate_watch *watch, struct err *err)
 {
-	if (absent && place_create(b->place, &b->arena, &b->table->schema, err) != ERR_NONE)
+	if (lack == LACKS_TABLE && place_create(b->place, &b->arena, &b->table->schema, err) != ERR_NONE)
+		return err->code;
+	if (lack == LACKS_TTL && place_set_ttl(b->place, &b->arena, &b->table->schema, err) != ERR_NONE)
 		return err->code;
 	if (!o->check && rows_walk(b, o, "imported", batch_put, watch, err) != ERR_NONE)
 		return err->code;
@@ -252,7 +281,7 @@ static enum err_code table_import(struct batch *b, const struct import_order *o,
 static enum err_code tables_import(struct batch *b, const struct import_order *o, const struct manifest *m,
                                    const struct migrate_watch *watch, struct err *err)
 {
-	bool absent[MANIFEST_TABLES_MAX];
+	enum lack lacks[MANIFEST_TABLES_MAX];
 
 	for (uint32_t i = 0; i < m->count; i++) {
 		b->table = &m->tables[i];
@@ -261,12 +290,12 @@ static enum err_code tables_import(struct batch *b, const struct import_order *o
 	}
 	for (uint32_t i = 0; i < m->count; i++) {
 		b->table = &m->tables[i];
-		if (table_look(b, o, &absent[i], err) != ERR_NONE)
+		if (table_look(b, o, &lacks[i], err) != ERR_NONE)
 			return err->code;
 	}
 	for (uint32_t i = 0; i < m->count; i++) {
 		b->table = &m->tables[i];
-		if (table_import(b, o, absent[i], watch, err) != ERR_NONE)
+		if (table_import(b, o, lacks[i], watch, err) != ERR_NONE)
 			return err->code;
 	}
 	return ERR_NONE;

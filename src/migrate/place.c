@@ -146,12 +146,19 @@ enum err_code place_batch_write(struct place *p, struct arena *a, const struct t
 enum err_code place_create(struct place *p, struct arena *a, const struct table_schema *schema,
                            struct err *err)
 {
-	struct table_change ttl = {.kind = CHANGE_TTL, .ttl_attribute = schema->ttl_attribute};
-	struct table_alter  alter = {.table = schema->name, .changes = &ttl, .count = 1};
 	struct writing make = {.base = {.run = write_run, .cost_bytes = 4096}, .arena = a, .schema = schema};
-	struct writing set = {.base = {.run = write_run, .cost_bytes = 4096}, .arena = a, .alter = &alter};
 
 	if (store_run(p->store, &make.base, err) != ERR_NONE)
 		return err->code;
-	return schema->ttl_attribute.len == 0 ? ERR_NONE : store_run(p->store, &set.base, err);
+	return schema->ttl_attribute.len == 0 ? ERR_NONE : place_set_ttl(p, a, schema, err);
+}
+
+enum err_code place_set_ttl(struct place *p, struct arena *a, const struct table_schema *schema,
+                            struct err *err)
+{
+	struct table_change ttl = {.kind = CHANGE_TTL, .ttl_attribute = schema->ttl_attribute};
+	struct table_alter  alter = {.table = schema->name, .changes = &ttl, .count = 1};
+	struct writing set = {.base = {.run = write_run, .cost_bytes = 4096}, .arena = a, .alter = &alter};
+
+	return store_run(p->store, &set.base, err);
 }

@@ -43,4 +43,8 @@ enum err_code place_batch_write(struct place *p, struct arena *a, const struct t
 enum err_code place_create(struct place *p, struct arena *a, const struct table_schema *schema,
                            struct err *err);
 
+/* Turns the time to live of a table on, in the attribute that the schema names. */
+enum err_code place_set_ttl(struct place *p, struct arena *a, const struct table_schema *schema,
+                            struct err *err);
+
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -180,13 +181,14 @@ static bool is_good(const struct call *c, const struct transport_try *end)
 	return end->end == TRANSPORT_ANSWERED && c->out->status < 500;
 }
 
-static void circuit_tell(struct outbound *o, bool good)
+/* why: of a try that was not good. */
+static void circuit_tell(struct outbound *o, bool good, const char *why)
 {
 	enum circuit_state before = o->circuit.state;
 
 	circuit_note(&o->circuit, good, now_us(o));
 	if (before == CIRCUIT_CLOSED && o->circuit.state == CIRCUIT_OPEN)
-		log_warn("%s does not answer: no calls for %lld ms", o->name,
+		log_warn("%s does not answer (%s): no calls for %lld ms", o->name, why,
 		         (long long)(o->circuit.pause_us / 1000));
 	else if (before != CIRCUIT_CLOSED && o->circuit.state == CIRCUIT_CLOSED)
 		log_info("%s answers again", o->name);
@@ -218,6 +220,7 @@ static enum err_code attempt(struct call *c, struct transport_try *end, struct e
 	struct outbound        *o = c->o;
 	struct outbound_request r = *c->r;
 	int64_t                 pause_us;
+	char                    status[sizeof("status 2147483647")];
 
 	if (now_us(o) >= c->r->deadline_us)
 		return refuse(o, err, "the deadline has passed");
@@ -228,14 +231,16 @@ static enum err_code attempt(struct call *c, struct transport_try *end, struct e
 	pthread_mutex_unlock(&o->lock);
 	if (r.prepare != NULL && r.prepare(r.ctx, &r, c->out->tries, c->arena, err) != ERR_NONE) {
 		pthread_mutex_lock(&o->lock);
-		circuit_tell(o, true); /* the target is not to blame */
+		circuit_tell(o, true, ""); /* the target is not to blame */
 		return err->code;
 	}
 	trace_add(&r, c->arena);
 	*end = try_once(c, &r);
 	pthread_mutex_lock(&o->lock);
 	c->sent |= end->end != TRANSPORT_UNSENT;
-	circuit_tell(o, is_good(c, end));
+	if (end->end == TRANSPORT_ANSWERED)
+		snprintf(status, sizeof(status), "status %d", c->out->status);
+	circuit_tell(o, is_good(c, end), end->end == TRANSPORT_ANSWERED ? status : end->why);
 	return ERR_NONE;
 }
 

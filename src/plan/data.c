@@ -163,7 +163,7 @@ static void price_read(struct fields *region, const char *name, struct arena *a,
 	fields_end(&f);
 }
 
-static void no_region(struct fields *regions, struct arena *a)
+static void no_region(struct fields *regions, struct bytes region, struct arena *a)
 {
 	struct buf names;
 
@@ -176,8 +176,8 @@ static void no_region(struct fields *regions, struct arena *a)
 	if (names.len == 0)
 		fields_fail(regions, NULL, ERR_INVALID, "must have at least one region");
 	else
-		fields_fail(regions, NULL, ERR_INVALID, "no such region; there are %.*s", (int)names.len,
-		            names.data);
+		err_set(regions->err, ERR_INVALID, "no prices for \"%.*s\"; there are prices for %.*s",
+		        BYTES_ARG(region), (int)names.len, names.data);
 }
 
 /* Every region is read, so that a mistake in any is told. */
@@ -208,7 +208,7 @@ enum err_code plan_prices_read(struct bytes text, struct bytes region, struct ar
 		}
 	}
 	if (!fields_failed(&top) && !found)
-		no_region(&regions, a);
+		no_region(&regions, region, a);
 	if (!fields_failed(&top))
 		fields_get(&top, "regions");
 	return fields_end(&top);

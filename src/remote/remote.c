@@ -190,7 +190,11 @@ static enum err_code target_open(struct remote *r, const struct remote_options *
 	        .circuit = {CIRCUIT_FAILURES, CIRCUIT_PAUSE_US, CIRCUIT_PAUSE_MAX_US},
 	        .clock = options->wire_clock};
 
-	return outbound_open(&target, &r->target, err);
+	if (outbound_open(&target, &r->target, err) == ERR_NONE)
+		return ERR_NONE;
+	return err_set(err, err->code,
+	               "the DynamoDB endpoint must be a URL like https://host or http://host:port, without a "
+	               "path: look at --endpoint, if the command has it, or AWS_ENDPOINT_URL_DYNAMODB");
 }
 
 enum err_code remote_open(struct remote **out, const struct remote_options *options, struct err *err)

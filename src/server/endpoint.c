@@ -216,10 +216,9 @@ static enum err_code tables_look(struct endpoint *e, const struct serve_options 
 		return ERR_NONE;
 	return err_set(
 	        err, ERR_NO_RESOURCE,
-	        "missing tables: %.*s (names at the endpoint begin with \"%s\"), and --create-tables is "
-	        "never. Create them with `gatehouse tables create`, or check region, account and "
-	        "--table-prefix",
-	        (int)l.missing.len, l.missing.data, prefix_of(options));
+	        "missing tables: %.*s, and --create-tables is never. Create them with `gatehouse tables "
+	        "create`, or check region, account and --table-prefix",
+	        (int)l.missing.len, l.missing.data);
 }
 
 static enum err_code tables_check(struct endpoint *e, const struct serve_options *options, struct err *err)
@@ -231,7 +230,12 @@ static enum err_code tables_check(struct endpoint *e, const struct serve_options
 	arena_init(&a);
 	rc = tables_look(e, options, &a, &why);
 	arena_release(&a);
-	return rc == ERR_NONE ? rc : err_set(err, rc, "engine dynamodb, at %s: %s", e->url, why.text);
+	if (rc == ERR_NONE)
+		return rc;
+	if (*prefix_of(options) == '\0')
+		return err_set(err, rc, "engine dynamodb, at %s: %s", e->url, why.text);
+	return err_set(err, rc, "engine dynamodb, at %s, where table names begin with \"%s\": %s", e->url,
+	               prefix_of(options), why.text);
 }
 
 enum err_code endpoint_open(struct endpoint **out, const struct serve_options *options, struct clock *clock,

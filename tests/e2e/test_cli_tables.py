@@ -70,6 +70,16 @@ def test_create_makes_all_tables_a_server_uses_them_and_check_is_content(dynoxid
     assert answer["good"] == 13 and named["users"]["there"]["indexes"][0]["name"] == "GSI1"
 
 
+@pytest.mark.parametrize("words, said", [
+    (("create", "--offline"), "--offline: only for `gatehouse tables plan`"),
+    (("create", "--json"), "--json: only for `gatehouse tables plan` and `check`"),
+    (("policy", "--json", "--account", "123456789012"), "--json: only for"),
+])
+def test_an_option_of_another_command_is_refused_and_nothing_is_made(dynoxide, words, said):
+    assert said in tables(dynoxide, *words, "--table-prefix", "option-", status=2)
+    assert not [name for name in client(dynoxide).list_tables()["TableNames"] if name.startswith("option-")]
+
+
 def test_tables_that_a_server_made_by_itself_are_as_wanted(dynoxide):
     """One list: what services make on demand is what `tables` wants."""
     with gatehouse(dynoxide, "--table-prefix", "self-") as base:

@@ -193,6 +193,7 @@ def test_a_table_with_other_keys(dynoxide, far, keys):
     assert status == WORLD
     assert 'the table "gatehouse-jobs" cannot be used as gatehouse-jobs: its keys must be PK and SK, of type S' in said
     assert "use another name (--table-…) or another --table-prefix" in said
+    assert f'where table names begin with "{prefix}"' in said
 
 
 def test_a_table_without_time_to_live(dynoxide, far):

@@ -160,6 +160,7 @@ def test_without_the_endpoint_what_is_known_holds_and_what_is_counted_is_merged(
     assert answer["retry_after"] > 0
     assert server.attempt("stranger", "OPEN")[1]["counted"]
     assert server.text("/readyz") == "degraded\n"
+    assert "dynamodb does not answer (" in server.said()
     for path, body, method in (("/v1/users", {"id": "zoe"}, None), ("/v1/subjects/known/locks/SIGN_IN/STRICT", None, "DELETE"),
                                ("/v1/attempts/begin", {"subject": "known", "journey": "SIGN_IN", "type": "STRICT"}, None)):
         status, answer, headers = server.call(path, body, method)

@@ -82,14 +82,14 @@ def test_an_estimate_is_right_but_for_point_in_time_recovery():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "--users: missing"),
-        (["--users", "5"], "--logins-per-day: missing"),
+        ([], "--users: missing: how many accounts?"),
+        (["--users", "5"], "--logins-per-day: missing: how many sign-ins"),
         (["--users", "0", "--logins-per-day", "1"], '--users: "0" is not a whole number from 1 to 1000000000'),
         (["--users", "1000000001", "--logins-per-day", "1"], '--users: "1000000001" is not a whole number from 1 to 1000000000'),
         ([*LOAD, "--peak-factor", "0"], '--peak-factor: "0" is not a whole number from 1 to 1000'),
         ([*LOAD, "--utilisation-percent", "101"], '--utilisation-percent: "101" is not a whole number from 1 to 100'),
         ([*LOAD, "--kms-rotations", "1"], "--kms-rotations: only valid with --kms"),
-        ([*LOAD, "--region", "moon"], "no such region; there are us-east-1, us-east-1-before-2024-11"),
+        ([*LOAD, "--region", "moon"], '--region: no prices for "moon"; there are prices for us-east-1, us-east-1-before-2024-11'),
         ([*LOAD, "--prices", "/nonexistent"], "--prices: /nonexistent: No such file or directory"),
         (["--compare-with", "/nonexistent"], "--compare-with: /nonexistent: No such file or directory"),
         ([*LOAD, "--user", "3"], "did you mean --users?"),

@@ -148,6 +148,19 @@ def test_an_import_that_was_killed_is_repeated(source, exported, dynoxide, after
     assert rows_of(dynoxide, prefix) == rows_of(source.endpoint)
 
 
+def test_a_table_that_was_made_without_its_time_to_live_gets_it(source, exported, dynoxide):  # noqa: F811
+    """An import that was killed between the two requests that make a table leaves one like that."""
+    ddb = client(dynoxide)
+    keys = [("PK", "HASH"), ("SK", "RANGE")]
+    ddb.create_table(TableName="half-auth-state", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": n, "KeyType": k} for n, k in keys],
+                     AttributeDefinitions=[{"AttributeName": n, "AttributeType": "S"} for n, _ in keys])
+    _, said = run("import", "--check", "--from", str(exported), "--table-prefix", "half-", endpoint=dynoxide, status=2)
+    assert 'table auth-state is there without time to live, which the export has in "ttl"' in said
+    run("import", "--from", str(exported), "--table-prefix", "half-", endpoint=dynoxide)
+    assert ddb.describe_time_to_live(TableName="half-auth-state")["TimeToLiveDescription"]["AttributeName"] == "ttl"
+    assert rows_of(dynoxide, "half-") == rows_of(source.endpoint)
+
+
 def test_a_check_names_the_row_that_differs(source, exported, dynoxide):  # noqa: F811
     run("import", "--from", str(exported), "--table-prefix", "check-", endpoint=dynoxide)
     ddb = client(dynoxide)
@@ -250,11 +263,24 @@ def test_an_export_is_for_its_owner_only_and_is_not_written_over(source, exporte
     assert "holds an export already" in said
 
 
+def test_an_export_without_its_key_files_is_refused_before_rows_are_read(source, tmp_path):
+    """Before, it had its manifest already: it looked finished, and could not be repeated."""
+    _, said = run("export", "--to", str(tmp_path / "x"), "--data", str(tmp_path / "none"), endpoint=source.endpoint, status=2)
+    assert "none/identifiers.key: there is none; --data must be the server's data directory" in said
+    assert not list((tmp_path / "x").iterdir())
+    run("export", "--to", str(tmp_path / "x"), endpoint=source.endpoint)
+
+
+def test_an_endpoint_that_is_not_a_url_is_named(tmp_path):
+    _, said = run("export", "--to", str(tmp_path / "x"), endpoint="127.0.0.1:8000", status=2)
+    assert "must be a URL like https://host or http://host:port" in said and "--endpoint" in said
+
+
 @pytest.mark.parametrize("words, said", [
     (("export",), "--to DIR is missing"),
     (("import",), "--from DIR is missing"),
     (("export", "--to", "x", "--tables", "a/b"), 'is not the name of a table'),
-    (("export", "--to", "x", "--tables", "nothing-here"), "nothing-here"),
+    (("export", "--to", "x", "--tables", "nothing-here"), 'there is no table "nothing-here": look at --tables'),
     (("import", "--from", "/nonexistent"), "manifest.json"),
 ])
 def test_mistakes_are_said(source, tmp_path, words, said):
