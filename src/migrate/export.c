@@ -97,10 +97,11 @@ static enum err_code table_find(struct place *p, const struct export_order *o, s
 	if (rc == ERR_NO_RESOURCE && o->lenient)
 		return ERR_NONE;
 	if (rc == ERR_NO_RESOURCE)
-		return err_set(err, rc,
-		               "there is no table \"%.*s\": look at --tables, --table-prefix, the endpoint and "
-		               "the region",
-		               BYTES_ARG(name));
+		return err_set(
+		        err, rc,
+		        "there is no table \"%.*s\": look at --tables, --table-prefix, the endpoint and "
+		        "the region",
+		        BYTES_ARG(name));
 	if (rc != ERR_NONE)
 		return rc;
 	*t = (struct manifest_table){.schema = d.schema, .gzip = o->gzip};
@@ -143,8 +144,9 @@ enum err_code export_run(struct place *p, const struct export_order *o, const st
 	if (rc == ERR_NONE)
 		rc = tables_export(p, o, &a, m, watch, err);
 	if (rc == ERR_NONE && m->count == 0)
-		rc = err_set(err, ERR_INVALID,
-		             "none of the tables is there: look at --table-prefix, the endpoint and the region");
+		rc = err_set(
+		        err, ERR_INVALID,
+		        "none of the tables is there: look at --table-prefix, the endpoint and the region");
 	if (rc == ERR_NONE)
 		rc = manifest_write(o->dir, m, err);
 	total->tables = m->count;

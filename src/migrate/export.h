@@ -21,8 +21,8 @@ struct migrate_watch {
 };
 
 struct export_order {
-	const char         *dir;  /* made if it is not there; has no manifest yet */
-	const char         *data; /* NULL, or the data directory whose key files are exported too (secrets.h) */
+	const char *dir;  /* made if it is not there; has no manifest yet */
+	const char *data; /* NULL, or the data directory whose key files are exported too (secrets.h) */
 	const struct bytes *tables;
 	uint32_t            count;
 	bool                lenient; /* a table that is not there is left out */
