@@ -195,6 +195,7 @@ def clone(tmp_path):
     """A directory like a clone that was built, as far as documents need it."""
     (tmp_path / "clone" / "build").mkdir(parents=True)
     (tmp_path / "clone" / "build" / "gatehouse").symlink_to(program())
+    (tmp_path / "clone" / "packaging").symlink_to(ROOT / "packaging")
     return tmp_path / "clone"
 
 
