@@ -371,6 +371,7 @@ const struct command command_plan = {
                  "provisioned. What each call costs in units was measured; prices come from a dated file.\n"
                  "Needs no endpoint and no network.",
         .options = {options, OPTIONS_COUNT(options)},
-        .more = "  gatehouse plan --users 100000 --devices-per-user 2 --logins-per-day 50000 --pitr --kms",
+        .more = "An example:\n"
+                "  gatehouse plan --users 100000 --devices-per-user 2 --logins-per-day 50000 --pitr --kms",
         .run = plan,
 };
