@@ -173,6 +173,12 @@ static void say_end(const struct transfer_options *o, bool imports, const struct
 		       total->expired);
 }
 
+static int say_keys(const struct transfer_options *o)
+{
+	printf("%s: has identifiers.key and devices.key of the export\n", o->data);
+	return 0;
+}
+
 static int transfer(const struct command *c, const struct transfer_options *o, bool imports)
 {
 	struct display       d = {.terminal = isatty(STDERR_FILENO) == 1};
@@ -211,10 +217,12 @@ static int run(const struct command *c, bool imports, struct arguments rest)
 		err_set(&err, ERR_INVALID, "%s DIR is missing", imports ? "--from" : "--to");
 	else if (o.keys_only && o.data == NULL)
 		err_set(&err, ERR_INVALID, "--data DIR is missing");
-	else if (o.keys_only && secrets_import(o.dir, o.data, &err) == ERR_NONE)
-		return 0;
+	else if (o.keys_only && o.check)
+		err_set(&err, ERR_INVALID, "--keys-only: not with --check, which writes nothing");
 	else if (!o.keys_only)
 		return transfer(c, &o, imports);
+	else if (secrets_import(o.dir, o.data, &err) == ERR_NONE)
+		return say_keys(&o);
 	return failed(c->name, &err);
 }
 

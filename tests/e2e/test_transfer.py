@@ -113,7 +113,8 @@ def test_a_server_moves_to_an_endpoint_and_back_with_every_row(source, exported,
         assert attempt(base, {"email": "bob@example.org"})["counts"]["PASSWORD_ENTRY"]["count"] == 4
     back = tmp_path / "back"
     run("export", "--to", str(back), "--table-prefix", "moved-", "--gzip", "--data", str(tmp_path / "data"), endpoint=dynoxide)
-    run("import", "--from", str(back), "--data", str(tmp_path / "home"), "--keys-only", endpoint="http://127.0.0.1:1")  # nobody is asked
+    said, _ = run("import", "--from", str(back), "--data", str(tmp_path / "home"), "--keys-only", endpoint="http://127.0.0.1:1")  # nobody is asked
+    assert "home: has identifiers.key and devices.key of the export" in said
     home = Server("--region", "local", data=str(tmp_path / "home"))
     try:
         run("import", "--from", str(back), endpoint=home.endpoint)
@@ -282,6 +283,7 @@ def test_an_endpoint_that_is_not_a_url_is_named(tmp_path):
     (("export", "--to", "x", "--tables", "a/b"), 'is not the name of a table'),
     (("export", "--to", "x", "--tables", "nothing-here"), 'there is no table "nothing-here": look at --tables'),
     (("import", "--from", "/nonexistent"), "manifest.json"),
+    (("import", "--from", "x", "--data", "x", "--keys-only", "--check"), "--keys-only: not with --check"),
 ])
 def test_mistakes_are_said(source, tmp_path, words, said):
     words = [str(tmp_path / "x") if word == "x" else word for word in words]
