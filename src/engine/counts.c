@@ -229,10 +229,20 @@ static void count_change(struct counts *counts, const struct change *c, int sign
 		counts_add(counts, table_id, new, is);
 }
 
+/* Of a table that this batch deletes nothing is counted: it may have made it too, and then no catalog ever had it. */
+static bool is_deleted(const struct turn *t, struct bytes key)
+{
+	uint32_t table_id;
+	uint16_t index_id;
+
+	return t->ranges != NULL && layout_parse_owner(key, &table_id, &index_id) &&
+	       catalog_find_id(t->catalog, table_id) == NULL;
+}
+
 static void count_changes(struct counts *counts, const struct turn *t, int sign)
 {
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written)
+		if (c->written && !is_deleted(t, c->key))
 			count_change(counts, c, sign);
 }
 
