@@ -137,6 +137,47 @@ static bool is_half_made(const struct tables_look *l, enum service_table which,
 	       service_table_check(&l->tables, which, there, &why) == ERR_NONE;
 }
 
+struct ttl_turn {
+	struct turn_request base; /* first */
+	struct table_alter  alter;
+	struct arena       *arena;
+};
+
+/* One that holds rows may be somebody else's, whose rows would vanish. */
+static enum err_code ttl_run(struct turn_request *w, struct table *t)
+{
+	struct ttl_turn          *x = (struct ttl_turn *)w;
+	struct table_query        any = {.table = x->alter.table, .consistent = true, .limit = 1};
+	struct table_query_result r;
+	struct table_description  now;
+
+	if (t->backend->query(t, x->arena, &any, &r, &w->err) != ERR_NONE)
+		return w->err.code;
+	if (r.scanned > 0)
+		return err_set(&w->err, ERR_CONDITION, "it holds rows, which may not be ours");
+	return t->backend->alter(t, x->arena, &x->alter, &now, &w->err);
+}
+
+/* A server that was killed between making a table and turning its time to live on left the rest to the next. Where that cannot be done,
+ * the check names it. */
+static enum err_code ttl_finish(struct tables_look *l, enum service_table which, struct table_schema *there,
+                                struct err *err)
+{
+	struct table_change ttl = {.kind = CHANGE_TTL,
+	                           .ttl_attribute = bytes_of(service_table_shape(which)->ttl)};
+	struct ttl_turn     x = {.base = {.run = ttl_run, .cost_bytes = 4096},
+	                         .alter = {.table = l->tables.names[which], .changes = &ttl, .count = 1},
+	                         .arena = l->arena};
+	struct err          why;
+
+	if (l->tables.never_made || !is_half_made(l, which, there))
+		return ERR_NONE;
+	if (store_run(remote_store(l->remote), &x.base, &why) != ERR_NONE)
+		log_warn("the time to live of the table \"%.*s\" is not turned on: %s",
+		         BYTES_ARG(l->tables.names[which]), why.text);
+	return remote_look(l->remote, l->arena, l->tables.names[which], there, err);
+}
+
 /* Whoever makes a table turns its time to live on next: another process may be about to. */
 static enum err_code look_patiently(struct tables_look *l, enum service_table which, struct table_schema *out,
                                     struct err *err)
@@ -147,7 +188,7 @@ static enum err_code look_patiently(struct tables_look *l, enum service_table wh
 		sleep(TTL_LOOK_S);
 		rc = remote_look(l->remote, l->arena, l->tables.names[which], out, err);
 	}
-	return rc;
+	return rc == ERR_NONE ? ttl_finish(l, which, out, err) : rc;
 }
 
 static enum err_code ttl_check(const struct tables_look *l, enum service_table which,

@@ -19,7 +19,7 @@ import botocore.credentials
 import pytest
 
 from conftest import line_with_endpoint, program, stop
-from test_engine_dynamodb import PATIENCE_S, attempt, command, dynoxide, environment, free_port  # noqa: F401
+from test_engine_dynamodb import PATIENCE_S, attempt, command, dynoxide, environment, free_port, gatehouse  # noqa: F401
 
 SETTINGS = 2  # exit status: what was given is wrong
 WORLD = 1  # … or what is there is
@@ -196,10 +196,27 @@ def test_a_table_with_other_keys(dynoxide, far, keys):
     assert f'where table names begin with "{prefix}"' in said
 
 
-def test_a_table_without_time_to_live(dynoxide, far):
-    make(far, "stays-rate-limits", ("PK", "S"))
-    status, said = refusal(dynoxide, "--table-prefix", "stays-")
+def time_to_live(ddb, table):
+    said = ddb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    return said["TimeToLiveStatus"], said.get("AttributeName")
+
+
+def test_an_empty_table_that_a_killed_server_left_without_time_to_live_is_finished_by_the_next(dynoxide, far):
+    make(far, "half-rate-limits", ("PK", "S"))
+    with gatehouse(dynoxide, "--table-prefix", "half-"):
+        assert time_to_live(far, "half-rate-limits") == ("ENABLED", "TTL")
+
+
+@pytest.mark.parametrize("words", [(), ("--create-tables", "never")])
+def test_a_table_without_time_to_live(dynoxide, far, words):
+    """One that holds rows may be somebody else's; with `never` it is nobody's to change."""
+    prefix = f"stays{len(words)}-"
+    make(far, prefix + "rate-limits", ("PK", "S"))
+    if not words:
+        far.put_item(TableName=prefix + "rate-limits", Item={"PK": {"S": "theirs"}, "TTL": {"N": "1"}})
+    status, said = refusal(dynoxide, "--table-prefix", prefix, *words)
     assert status == WORLD
+    assert time_to_live(far, prefix + "rate-limits") == ("DISABLED", None)
     assert 'the table "rate-limits" has no time to live' in said
     assert "Turn it on, for the attribute TTL, with `gatehouse tables create`" in said
 
