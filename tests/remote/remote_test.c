@@ -491,6 +491,7 @@ struct waiting {
 	struct turn_request base;
 	pthread_barrier_t  *meeting;
 	bool                alone;
+	pthread_t           thread;
 	atomic_bool        *done;
 };
 
@@ -537,6 +538,79 @@ TEST(turns, run_side_by_side_and_only_those_that_read_are_alone)
 	assert_false(x[0].alone);
 	assert_true(x[1].alone);
 	pthread_barrier_destroy(&meeting);
+	world_close(&w);
+}
+
+enum { MANY = 16 };
+
+static struct remote *many_open(struct world *w)
+{
+	struct remote_options options = {.url = "http://127.0.0.1:1",
+	                                 .region = "eu-west-1",
+	                                 .table_prefix = "",
+	                                 .workers = MANY,
+	                                 .queue_bytes_max = 1000,
+	                                 .clock = &w->clock.base,
+	                                 .wire_clock = clock_system(),
+	                                 .credentials = w->credentials};
+	struct remote        *many;
+
+	assert_int_equal(remote_open(&many, &options, &w->err), ERR_NONE);
+	return many;
+}
+
+/* All at once, each on a worker of its own. */
+static void all_meet(struct world *w, struct store *s)
+{
+	pthread_barrier_t meeting;
+	atomic_bool       done[MANY] = {false};
+	struct waiting    x[MANY];
+
+	pthread_barrier_init(&meeting, NULL, MANY + 1);
+	for (int i = 0; i < MANY; i++) {
+		x[i] = (struct waiting){
+		        .base = {.run = meet, .done = note_done}, .meeting = &meeting, .done = &done[i]};
+		assert_int_equal(s->backend->submit(s, &x[i].base, &w->err), ERR_NONE);
+	}
+	pthread_barrier_wait(&meeting);
+	for (int i = 0; i < MANY; i++)
+		await(&done[i]);
+	pthread_barrier_destroy(&meeting);
+}
+
+static enum err_code note_thread(struct turn_request *w, struct table *t)
+{
+	(void)t;
+	((struct waiting *)w)->thread = pthread_self();
+	return ERR_NONE;
+}
+
+/* One after the other they need one worker, or two if the first is not idle yet. In turn, all would have some. */
+TEST(turns, run_on_the_worker_that_fell_idle_last)
+{
+	pthread_t      threads[4 * MANY];
+	size_t         count = 0;
+	struct remote *many;
+	struct world   w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_CLOSE, NULL})));
+	many = many_open(&w);
+	all_meet(&w, remote_store(many));
+	for (int i = 0; i < 4 * MANY; i++) {
+		atomic_bool    done = false;
+		struct waiting x = {.base = {.run = note_thread, .done = note_done}, .done = &done};
+		size_t         k = 0;
+
+		assert_int_equal(remote_store(many)->backend->submit(remote_store(many), &x.base, &w.err),
+		                 ERR_NONE);
+		await(&done);
+		while (k < count && !pthread_equal(threads[k], x.thread))
+			k++;
+		threads[k] = x.thread;
+		count = k == count ? count + 1 : count;
+	}
+	assert_in_range(count, 1, MANY - MANY / 4);
+	remote_close(many);
 	world_close(&w);
 }
 
