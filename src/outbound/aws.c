@@ -1,6 +1,7 @@
 /* AWS: see aws.h. */
 #include "outbound/aws.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -12,6 +13,14 @@
 
 const struct aws_service aws_dynamodb = {"dynamodb", "DynamoDB_20120810", "1.0"};
 
+/* Signing keys that were derived, for one thread at a time: each is good for a day. */
+struct signer {
+	pthread_mutex_t         lock;
+	struct sigv4_key_cache *cache; /* under lock */
+};
+
+enum { SIGNERS = 4 }; /* past as many threads that sign at the same moment, a key is derived anew */
+
 struct aws {
 	/* set once */
 	const struct aws_service *service;
@@ -21,6 +30,7 @@ struct aws {
 	struct clock             *clock;
 	/* any thread */
 	_Atomic int64_t skew_us; /* the service's time less ours */
+	struct signer   signers[SIGNERS];
 };
 
 enum { ID_BYTES = 16, ID_TEXT = 36 };
@@ -137,6 +147,21 @@ static bool id_make(char out[ID_TEXT])
 	return true;
 }
 
+/* NULL: all are in use. */
+static struct signer *signer_take(struct aws *a)
+{
+	for (int i = 0; i < SIGNERS; i++)
+		if (pthread_mutex_trylock(&a->signers[i].lock) == 0)
+			return &a->signers[i];
+	return NULL;
+}
+
+static void signer_give(struct signer *s)
+{
+	if (s != NULL)
+		pthread_mutex_unlock(&s->lock);
+}
+
 static enum err_code sign(struct call *c, struct outbound_request *r, struct err *err)
 {
 	struct sigv4_header     headers[OUTBOUND_HEADERS_MAX];
@@ -151,6 +176,8 @@ static enum err_code sign(struct call *c, struct outbound_request *r, struct err
 	struct aws_credential   credential;
 	struct sigv4_credential with = {.region = bytes_of(c->a->region)};
 	struct sigv4_addition   added;
+	struct signer          *signer;
+	enum err_code           rc;
 
 	for (uint32_t i = 0; i < r->header_count; i++)
 		headers[i] = (struct sigv4_header){r->headers[i].name, r->headers[i].value};
@@ -159,8 +186,12 @@ static enum err_code sign(struct call *c, struct outbound_request *r, struct err
 	with.key_id = credential.key_id;
 	with.secret = credential.secret;
 	with.token = credential.token;
-	if (sigv4_sign(&unsigned_request, &with, c->arena, &added, err) != ERR_NONE)
-		return err->code;
+	signer = signer_take(c->a);
+	with.cache = signer == NULL ? NULL : signer->cache;
+	rc = sigv4_sign(&unsigned_request, &with, c->arena, &added, err);
+	signer_give(signer);
+	if (rc != ERR_NONE)
+		return rc;
 	for (unsigned i = 0; i < added.count; i++)
 		outbound_header_add(r, added.headers[i].name, added.headers[i].value);
 	return ERR_NONE;
@@ -260,11 +291,19 @@ struct aws *aws_open(const struct aws_service *service, struct outbound *target,
 	a->credentials = credentials;
 	a->region = memcpy(mem_alloc(len), region, len);
 	a->clock = clock;
+	for (int i = 0; i < SIGNERS; i++) {
+		pthread_mutex_init(&a->signers[i].lock, NULL);
+		a->signers[i].cache = sigv4_key_cache_open(HASH_KEY_STABLE); /* of our own keys only */
+	}
 	return a;
 }
 
 void aws_close(struct aws *a)
 {
+	for (int i = 0; i < SIGNERS; i++) {
+		sigv4_key_cache_close(a->signers[i].cache);
+		pthread_mutex_destroy(&a->signers[i].lock);
+	}
 	free(a->region);
 	free(a);
 }

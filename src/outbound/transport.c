@@ -204,19 +204,27 @@ static struct curl_slist *list_add(struct curl_slist *list, const char *text)
 	return longer;
 }
 
-/* An empty "Expect:" keeps libcurl from asking first; "Name;" is its way to write a header without a value. */
+/* As libcurl takes it: "Name;" is its way to write a header without a value. Not printed with a format: that would be a twentieth of all
+ * that a request to DynamoDB costs. */
+static const char *header_line(const struct outbound_header *h, struct arena *a)
+{
+	struct buf line;
+
+	buf_init_room(&line, a, h->name.len + h->value.len + 3);
+	buf_add_bytes(&line, h->name);
+	buf_add_bytes(&line, h->value.len == 0 ? BYTES(";") : BYTES(": "));
+	buf_add_bytes(&line, h->value);
+	buf_add_byte(&line, '\0');
+	return line.data;
+}
+
+/* An empty "Expect:" keeps libcurl from asking first. */
 static struct curl_slist *headers_of(const struct outbound_request *r, struct arena *a)
 {
 	struct curl_slist *list = list_add(NULL, "Expect:");
 
-	for (uint32_t i = 0; i < r->header_count; i++) {
-		const struct outbound_header *h = &r->headers[i];
-
-		list = list_add(list, h->value.len == 0 ? arena_printf(a, "%.*s;", BYTES_ARG(h->name)).data
-		                                        : arena_printf(a, "%.*s: %.*s", BYTES_ARG(h->name),
-		                                                       BYTES_ARG(h->value))
-		                                                  .data);
-	}
+	for (uint32_t i = 0; i < r->header_count; i++)
+		list = list_add(list, header_line(&r->headers[i], a));
 	return list;
 }
 

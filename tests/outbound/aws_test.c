@@ -15,6 +15,8 @@ static const struct retry_profile quick = {.attempts_max = 4,
                                            .cost = 1,
                                            .throttled_cost = 1};
 
+enum { CALLS_AT_ONCE = 8, CALLS_EACH = 6 };
+
 struct world {
 	struct peer            *peer;
 	struct outbound        *target;
@@ -38,7 +40,7 @@ static void world_open(struct world *w, struct peer *p)
 {
 	struct outbound_options options = {.name = "dynamodb",
 	                                   .allow_private = true,
-	                                   .calls_max = 1,
+	                                   .calls_max = CALLS_AT_ONCE,
 	                                   .connect_us = 10000000,
 	                                   .attempt_us = 20000000,
 	                                   .body_bytes_max = 1000,
@@ -124,6 +126,61 @@ TEST(aws, a_call_is_signed_so_that_our_own_server_accepts_it)
 	assert_non_null(strstr(w.peer->seen[0], "/20261116/eu-west-1/dynamodb/aws4_request"));
 	assert_int_equal(verify(&w, w.peer->seen[0], noon_us), ERR_NONE);
 	assert_int_equal(verify(&w, w.peer->seen[0], noon_us + 3600LL * 1000000), ERR_SIGNATURE);
+	world_close(&w);
+}
+
+TEST(aws, a_key_that_was_derived_signs_all_of_its_day_and_nothing_of_the_next)
+{
+	const int64_t day_us = 24LL * 3600 * 1000000;
+	struct world  w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_ANSWER, FINE})));
+	assert_int_equal(call(&w, "GetItem", "{}"), ERR_NONE);
+	assert_int_equal(call(&w, "PutItem", "{\"a\":1}"), ERR_NONE);
+	clock_manual_set(&w.clock, noon_us + day_us);
+	assert_int_equal(call(&w, "GetItem", "{}"), ERR_NONE);
+	assert_int_equal(verify(&w, w.peer->seen[0], noon_us), ERR_NONE);
+	assert_int_equal(verify(&w, w.peer->seen[1], noon_us), ERR_NONE);
+	assert_int_equal(verify(&w, w.peer->seen[2], noon_us + day_us), ERR_NONE);
+	assert_non_null(strstr(w.peer->seen[2], "/20261117/"));
+	world_close(&w);
+}
+
+/* On a thread of its own. */
+static void *call_often(void *ctx)
+{
+	struct world     *w = ctx;
+	struct arena      arena;
+	struct aws_answer answer;
+	struct err        err;
+
+	arena_init(&arena);
+	for (int i = 0; i < CALLS_EACH; i++) {
+		struct aws_request r = {.operation = "GetItem",
+		                        .body = BYTES("{}"),
+		                        .repeatable = true,
+		                        .deadline_us = clock_steady_us(clock_system()) + 60000000};
+
+		if (aws_call(w->aws, &r, &arena, &answer, &err) != ERR_NONE)
+			abort();
+	}
+	arena_release(&arena);
+	return NULL;
+}
+
+TEST(aws, threads_that_sign_at_the_same_time_all_sign_rightly)
+{
+	pthread_t    threads[CALLS_AT_ONCE];
+	struct world w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT({PEER_ANSWER, FINE})));
+	for (int i = 0; i < CALLS_AT_ONCE; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, call_often, &w), 0);
+	for (int i = 0; i < CALLS_AT_ONCE; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(peer_requests(w.peer), CALLS_AT_ONCE * CALLS_EACH);
+	for (int i = 0; i < CALLS_AT_ONCE * CALLS_EACH; i++)
+		assert_int_equal(verify(&w, w.peer->seen[i], noon_us), ERR_NONE);
 	world_close(&w);
 }
 
