@@ -178,6 +178,7 @@ bench: all $(filter $(BUILD)/bench/%,$(PROGRAMS))
 	@bench/events
 	@bench/followers
 	@bench/followers --consumers 100 --targets 10 --paced --rounds 2
+	@bench/remote
 
 crash: all $(BUILD)/tests/crash/crash
 	@$(BUILD)/tests/crash/crash --cycles $(CYCLES)

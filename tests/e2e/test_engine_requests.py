@@ -1,64 +1,21 @@
 """gatehouse serve --engine dynamodb: how many requests each call sends to the endpoint. A proxy in front of the endpoint counts them; a number
 that grows fails here, and docs/scaling.md says the same ones."""
 
-import http.client
-import http.server
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
-import threading
 import urllib.error
 import urllib.request
 
 import pytest
 
 from conftest import line_with_endpoint, program, stop
+from counting import Counting
 
 CALLS = 4
-
-
-class Counting(http.server.ThreadingHTTPServer):
-    """Passes everything on, and remembers each operation with its body."""
-
-    daemon_threads = True
-
-    def __init__(self, target):
-        super().__init__(("127.0.0.1", 0), Passing)
-        self.target, self.seen, self.lock = target, [], threading.Lock()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def take(self):
-        with self.lock:
-            seen, self.seen = self.seen, []
-        return seen
-
-
-class Passing(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and body in one packet: else each answer waits for an acknowledgement
-
-    def setup(self):
-        super().setup()
-        self.there = http.client.HTTPConnection(self.server.target, timeout=30)
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with self.server.lock:
-            self.server.seen.append((self.headers["X-Amz-Target"].split(".")[1], body.decode()))
-        self.there.request("POST", "/", body, dict(self.headers))
-        answer = self.there.getresponse()
-        text = answer.read()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.getheader("Content-Type"))
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
 
 
 POLICIES = "limits:\n  login: {algorithm: sliding, limit: 1000, per: hour, engine: table}\n  few: {algorithm: fixed, limit: 1, per: hour, engine: table}\n"
