@@ -113,13 +113,23 @@ static void write_one(struct known *k, const struct service_tables *tables, cons
 	known_put(k, &to);
 }
 
+/* Locks and states that were set or cleared through this process hold at once, also of a subject whose attempts wait: else whoever keeps
+ * some waiting would not be locked out by an operator. Counts lack what waits. */
+static bool stands(const struct table_write *w)
+{
+	struct bytes type = key_split(row_text(w->kind == TABLE_PUT ? &w->item : &w->key, "SK")).type;
+
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_STATE);
+}
+
 /* Those who change auth-state and users by an update are none of those who decide by it: the row is read again. */
 void known_wrote(struct known *k, const struct service_tables *tables, const struct table_write *list,
                  uint32_t count, int64_t now_us)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (list[i].kind != TABLE_UPDATE && tables_which(tables, list[i].table) != TABLE_IDEMPOTENCY)
-			write_one(k, tables, &list[i], (struct known_write){.now_us = now_us});
+			write_one(k, tables, &list[i],
+			          (struct known_write){.now_us = now_us, .ours = stands(&list[i])});
 }
 
 static enum err_code write_single(struct table *t, struct arena *a, const struct table_write *q,

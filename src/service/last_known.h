@@ -9,7 +9,8 @@
  * (1) Memory is bounded by bytes; partitions that nobody asked about for longest are forgotten first, except those that are pinned.
  *     A partition keeps KNOWN_ROWS_MAX rows.
  * (2) That a row is absent is knowledge too. A row of which nothing is known is absent to a session, which then says so: `unknown`.
- * (3) What is learned of a pinned partition is not taken: it lacks what waits to be merged (outage.h).
+ * (3) What is learned of a pinned partition is not taken: it lacks what waits to be merged (outage.h). Locks and states that this
+ *     process committed are.
  * (4) Nothing older than the session's `since_us` is known to it.
  *
  * Any thread; sessions belong to one each. */

@@ -160,6 +160,33 @@ TEST(known, what_is_learned_of_a_pinned_partition_is_not_taken)
 	arena_release(&a);
 }
 
+TEST(known, a_lock_or_state_that_this_process_committed_holds_at_once_for_a_pinned_subject_but_not_a_count)
+{
+	static const char *const keys[] = {"SIGN_IN#LOCK#PASSWORD_ENTRY",
+	                                   "ACCOUNT_INTERVENTION#STATE#BLOCKED",
+	                                   "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"};
+	struct known            *k = memory(KNOWN_BYTES_MIN);
+	struct service           s;
+
+	service_open(&s, NULL);
+	known_pin(k, BYTES("ann"));
+	for (int i = 0; i < 3; i++) {
+		struct table_write w = {.kind = TABLE_PUT,
+		                        .table = s.all.tables.names[TABLE_AUTH_STATE],
+		                        .item = counted(&s.f.arena, "ann", keys[i], 4)};
+
+		known_wrote(k, &s.all.tables, &w, 1, 1);
+		assert_int_equal(recall(k, &s.f.arena, "ann", keys[i], 0), i < 2 ? 4 : -1);
+		w = (struct table_write){.kind = TABLE_DELETE,
+		                         .table = w.table,
+		                         .key = row_key_two(&s.f.arena, BYTES("ann"), bytes_of(keys[i]))};
+		known_wrote(k, &s.all.tables, &w, 1, 2);
+		assert_int_equal(recall(k, &s.f.arena, "ann", keys[i], 0), i < 2 ? 0 : -1);
+	}
+	service_close(&s);
+	known_close(k);
+}
+
 TEST(known, a_refusal_is_remembered_for_its_time_and_no_longer)
 {
 	struct known *k = memory(KNOWN_BYTES_MIN);
