@@ -177,7 +177,8 @@ static const struct option_spec options[] = {
         {"--limits-mb", OPTION_NUMBER, "N", "memory for limits kept in memory, in MB (default: 64)",
          AT(o.limits_mb), 1, 1 << 20},
         {"--hot-key-units", OPTION_NUMBER, "N",
-         "with --engine dynamodb: warn if one key takes so many write units per second (default: 500)",
+         "with --engine dynamodb: log a warning when one key takes this many write units per second "
+         "(default: 500)",
          AT(o.hot_key_units), 1, 1000000},
         {"--email-claims", OPTION_TEXT, "WHEN",
          "when an email address is taken: `added`, when a user adds it, or `verified`, once it is verified "

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <zlib.h>
 
@@ -149,6 +150,20 @@ struct client ask_init(struct ask *q, const char *operation, struct arena *a, bo
 	return (struct client){&q->writer, a};
 }
 
+static bool is_read(const char *operation)
+{
+	return strstr(operation, "Get") != NULL || strcmp(operation, "Query") == 0 ||
+	       strcmp(operation, "Scan") == 0;
+}
+
+/* No answer came. A session that only reads leaves no outcome open by that. */
+static enum err_code unanswered(const struct remote_session *s, const struct ask *q, struct err *err)
+{
+	if (err->code == ERR_STORAGE && s->base.alone && is_read(q->operation))
+		return err_set(err, ERR_OVERLOADED, "the DynamoDB endpoint did not answer in time");
+	return err->code;
+}
+
 static enum err_code send(struct remote_session *s, struct ask *q, struct aws_answer *out, struct err *err)
 {
 	struct remote     *r = s->remote;
@@ -160,7 +175,7 @@ static enum err_code send(struct remote_session *s, struct ask *q, struct aws_an
 	                              .deadline_us = sooner ? s->deadline_us : call_us};
 
 	if (aws_call(r->aws, &request, q->arena, out, err) != ERR_NONE)
-		return err->code;
+		return unanswered(s, q, err);
 	return is_whole(&out->http)
 	               ? ERR_NONE
 	               : err_set(err, ERR_STORAGE, "the endpoint's answer was damaged on its way");

@@ -239,6 +239,17 @@ TEST(error, of_the_server_is_tried_again_and_then_unknown)
 	GET_ENDS(ERR_OVERLOADED, 4, {PEER_ANSWER, "HTTP/1.1 503 Busy\r\nContent-Length: ?\r\n\r\n{}"});
 }
 
+TEST(read, without_an_answer_leaves_no_outcome_open)
+{
+	struct table_get_result r;
+	struct world            w;
+
+	world_open(&w, peer_open(0, PEER_SCRIPT(TABLE("ACTIVE"), NO_TTL, {PEER_CLOSE, NULL})));
+	assert_int_equal(get(&w, &r), ERR_OVERLOADED);
+	assert_string_equal(w.err.text, "the DynamoDB endpoint did not answer in time");
+	world_close(&w);
+}
+
 TEST(error, about_our_credentials_is_no_fault_of_the_caller)
 {
 	GET_ENDS(ERR_OVERLOADED, 1, ERROR("AccessDeniedException", ""));
