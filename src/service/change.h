@@ -61,7 +61,8 @@ struct changes {
 	uint32_t            count;
 	bool                too_many; /* more than fit: nothing can be committed */
 	bool                certain;  /* see changes_confirm */
-	bool                unsure;   /* a commit was sent, and nobody said what became of it */
+	int64_t late_s; /* so long ago was the table's time (context.h): versions live from now on */
+	bool    unsure; /* a commit was sent, and nobody said what became of it */
 
 	struct event_pending      *events;       /* to be published with it */
 	uint32_t                   event_rows;   /* that they will take */

@@ -245,6 +245,7 @@ static void time_set(struct context *ctx, int64_t at_us)
 	ctx->late = true;
 	ctx_begin(ctx, ctx->table);
 	ctx->late_s = now_s - ctx->now_s > ctx->late_s ? now_s - ctx->now_s : ctx->late_s;
+	ctx->changes.late_s = ctx->late_s;
 }
 
 enum err_code outage_merge(struct context *ctx, const struct spooled *s, const struct rules *rules,

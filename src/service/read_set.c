@@ -263,7 +263,7 @@ static void version_put(struct transaction *x, struct bytes pk, const struct par
 	row_set_text(&row, "PK", pk);
 	row_set_text(&row, "SK", BYTES(CHANGES_VERSION_KEY));
 	row_set_text(&row, "version", (struct bytes){x->token, sizeof(x->token)});
-	row_set_i64(&row, "ttl", now_us / 1000000 + CHANGES_VERSION_LIFE_S);
+	row_set_i64(&row, "ttl", now_us / 1000000 + x->c->late_s + CHANGES_VERSION_LIFE_S);
 	x->actions[x->count++] =
 	        (struct table_write){.kind = TABLE_PUT,
 	                             .table = x->c->tables->names[TABLE_AUTH_STATE],

@@ -426,3 +426,19 @@ TEST(merge, of_an_attempt_that_a_lock_stands_against_counts_nothing_and_is_over)
 	assert_false(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
 	service_close(&s);
 }
+
+/* A version that had expired would pass for none, and whoever read the partition before the merge would not notice it. */
+TEST(merge, that_is_late_by_days_leaves_a_version_that_lives)
+{
+	struct service s;
+	struct item    row;
+
+	service_open(&s, rules);
+	at(&s, 3 * 86400);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_MERGED);
+	if (s.rough != NULL) { /* a table that is alone has no versions */
+		assert_true(row_find(&s, BYTES("alice"), BYTES(CHANGES_VERSION_KEY), &row));
+		assert_int_equal(row_i64(&row, "ttl", 0), START_S + 3 * 86400 + CHANGES_VERSION_LIFE_S);
+	}
+	service_close(&s);
+}
