@@ -1,17 +1,19 @@
 // The AWS SDK for JavaScript, bare: for each attempt it sends the two requests that Gatehouse sends, filled from a recording (recorded.py). The rival of
-// POST /v1/attempts on tables at an endpoint. A closed loop of some clients over kept connections; prints one line of JSON as bench/load does.
+// POST /v1/attempts on tables at an endpoint. A closed loop of some clients over kept connections. It stays for all its turns, so that its code is compiled
+// and optimised when it counts: each line of standard input is a turn, and is answered by a line of JSON like bench/load's.
 //
-//   node bare.mjs PORT RECORDING '{"clients": 1, "keys": 10000, "seed": 1, "seconds": 4, "warmup": 1}'   or, for one subject: {"subject": "a", "times": 3}
+//   node bare.mjs PORT RECORDING   {"clients": 1, "keys": 10000, "seed": 1, "seconds": 4, "warmup": 1}   or, for one subject: {"subject": "a", "times": 3}
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
+import readline from 'node:readline';
 
 const require = createRequire(new URL('../tests/e2e/js/package.json', import.meta.url));
 const { DynamoDBClient, BatchGetItemCommand, TransactWriteItemsCommand } = require('@aws-sdk/client-dynamodb');
-const [port, file, given] = process.argv.slice(2);
+const [port, file] = process.argv.slice(2);
 const recording = JSON.parse(fs.readFileSync(file, 'utf8'));
-const plan = { clients: 1, keys: 1, seed: 1, seconds: 1, warmup: 0, ...JSON.parse(given) };
+const CLIENTS_MAX = 64;
 const TRIES_MAX = 20;
 const HISTORY_KEPT = 256; // as HISTORY_BYTES_MAX - HISTORY_LINE_BYTES has it
 
@@ -19,7 +21,7 @@ const client = new DynamoDBClient({
   endpoint: `http://127.0.0.1:${port}`,
   region: 'us-east-1',
   credentials: { accessKeyId: 'bench', secretAccessKey: 'bench' },
-  requestHandler: { httpAgent: new http.Agent({ keepAlive: true, maxSockets: 2 * plan.clients }) },
+  requestHandler: { httpAgent: new http.Agent({ keepAlive: true, maxSockets: CLIENTS_MAX }) },
 });
 
 // ---- what is sent: each place that differs from attempt to attempt becomes a function, once ----
@@ -77,15 +79,18 @@ const attempt = async (subject) => {
 
 // ---- the loop ----
 
-let state = plan.seed >>> 0;
-const random = (below) => { // mulberry32
-  state = (state + 0x6d2b79f5) >>> 0;
-  let t = Math.imul(state ^ (state >>> 15), state | 1);
-  t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-  return ((t ^ (t >>> 14)) >>> 0) % below;
+const randomFrom = (seed) => { // mulberry32
+  let state = seed >>> 0;
+  return (below) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
 };
 
-const measured = async () => {
+const measured = async (plan) => {
+  const random = randomFrom(plan.seed);
   const begin = performance.now() + 1000 * plan.warmup;
   const end = begin + 1000 * plan.seconds;
   const took = [];
@@ -109,9 +114,11 @@ const measured = async () => {
   return { seconds: plan.seconds, answered, measured: took.length, p50_us: quantile(0.5), p99_us: quantile(0.99), cpu_us: (used.user + used.system) / (answered - cpu.answered) };
 };
 
-if (plan.subject) {
+const turn = async (plan) => {
+  if (!plan.subject) return measured(plan);
   for (let i = 0; i < plan.times; i++) await attempt(plan.subject);
-} else {
-  console.log(JSON.stringify(await measured()));
-}
+  return null;
+};
+
+for await (const line of readline.createInterface({ input: process.stdin })) console.log(JSON.stringify(await turn(JSON.parse(line))));
 process.exit(0);
