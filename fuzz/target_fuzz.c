@@ -106,7 +106,7 @@ static void fuzz_row(struct arena *a, const struct json *tree)
 	struct target t;
 	struct err    err;
 
-	if (wire_item_read(a, tree, &row, &err) != ERR_NONE)
+	if (wire_item_check(tree, &err) != ERR_NONE || wire_item_read(a, tree, &row, &err) != ERR_NONE)
 		return;
 	t = target_of(a, &row);
 	require(t.lanes >= 1 && t.lanes <= TARGET_LANES_MAX && t.tries >= 1 && t.tries <= TARGET_TRIES_MAX,
