@@ -204,9 +204,12 @@ static void hub_round(struct worker *worker, void *ctx)
 		fall_asleep(h);
 		look_at_all(h);
 	}
-	if (now - h->lag_us >= (int64_t)EVENT_HUB_LAG_MS * 1000) {
+	if (now - h->lag_us >= h->lag_wait_us) {
 		h->lag_us = now;
 		lags_look(h);
+		h->lag_wait_us = worker_rest_us(h->lag_wait_us, (int64_t)EVENT_HUB_LAG_MS * 1000,
+		                                store_rest_us(h->options.store, EVENT_HUB_LAG_REST_S),
+		                                h->lag_count > 0);
 	}
 	if (!atomic_load(&h->awake))
 		return;
@@ -223,6 +226,7 @@ enum err_code event_hub_open(struct event_hub **out, const struct event_hub_opti
 	struct event_hub *h = mem_zalloc(sizeof(*h));
 
 	h->options = *options;
+	h->lag_wait_us = (int64_t)EVENT_HUB_LAG_MS * 1000;
 	arena_init(&h->arena);
 	arena_init(&h->lag_arena);
 	buf_init(&h->text, NULL);

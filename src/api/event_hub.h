@@ -39,6 +39,7 @@ enum {
 	EVENT_STREAM_RETRY_MS = 1000, /* how long a peer should wait before it connects again */
 	EVENT_FOLLOWERS_MAX = 20000,
 	EVENT_HUB_LAG_MS = 2000,
+	EVENT_HUB_LAG_REST_S = 16, /* … at most, over a network, while there is no consumer */
 };
 
 struct event_hub;
@@ -131,7 +132,7 @@ struct event_hub_stats {
 
 struct event_hub_stats event_hub_stats(struct event_hub *h);
 
-/* Every consumer's lag, as it was EVENT_HUB_LAG_MS ago or less: appended, in the arena. */
+/* Every consumer's lag, as it was EVENT_HUB_LAG_MS ago or less; of the first one, EVENT_HUB_LAG_REST_S: appended, in the arena. */
 struct event_hub_lag {
 	struct bytes        name;
 	struct consumer_lag lag;

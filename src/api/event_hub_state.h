@@ -24,7 +24,8 @@ struct event_hub {
 	/* the hub's thread */
 	struct arena arena;
 	struct buf   text; /* of the event that is being sent */
-	int64_t      looked_us, lag_us, round_us;
+	int64_t      looked_us, round_us;
+	int64_t      lag_us, lag_wait_us; /* the last look at consumers, and the wait until the next */
 
 	/* under lock */
 	pthread_mutex_t        lock;

@@ -131,14 +131,18 @@ static inline void worker_found(struct worker *w)
 	w->found = true;
 }
 
+/* How long to wait after a look, if the last wait took so long; for those that wait as they like, too. */
+static inline int64_t worker_rest_us(int64_t last_us, int64_t period_us, int64_t rest_us, bool found)
+{
+	if (found || rest_us <= period_us)
+		return period_us;
+	return 2 * last_us < rest_us ? 2 * last_us : rest_us;
+}
+
 /* How long it waits after a round. */
 static inline int64_t worker_next_wait_us(const struct worker *w)
 {
-	int64_t twice = 2 * w->wait_us;
-
-	if (w->found || w->options.rest_us <= w->options.period_us)
-		return w->options.period_us;
-	return twice < w->options.rest_us ? twice : w->options.rest_us;
+	return worker_rest_us(w->wait_us, w->options.period_us, w->options.rest_us, w->found);
 }
 
 #endif

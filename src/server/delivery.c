@@ -134,7 +134,6 @@ static void look(struct worker *w, void *ctx)
 	int64_t          version;
 	bool             changed;
 
-	(void)w;
 	own_call_init(&c, d->options.services, d->options.store);
 	own_call_read(&c);
 	changed = targets_version(&c.ctx, &version, &err) == ERR_NONE && version != d->version &&
@@ -144,6 +143,8 @@ static void look(struct worker *w, void *ctx)
 		targets_match(d, &all);
 		d->version = version;
 	}
+	if (d->count > 0)
+		worker_found(w);
 	own_call_release(&c);
 }
 
@@ -374,11 +375,12 @@ static unsigned read_all(void *ctx, struct target_reading *out)
 
 static enum err_code workers_start(struct delivery *d, struct err *err)
 {
-	worker_init(&d->worker,
-	            &(struct worker_options){.name = "delivery",
-	                                     .round = look,
-	                                     .ctx = d,
-	                                     .period_us = DELIVERY_TARGETS_LOOK_MS * INT64_C(1000)});
+	worker_init(&d->worker, &(struct worker_options){
+	                                .name = "delivery",
+	                                .round = look,
+	                                .ctx = d,
+	                                .period_us = DELIVERY_TARGETS_LOOK_MS * INT64_C(1000),
+	                                .rest_us = store_rest_us(d->options.store, DELIVERY_TARGETS_REST_S)});
 	for (unsigned i = 0; i < DELIVERY_PINGS_MAX; i++) {
 		d->pings[i].delivery = d;
 		worker_init(

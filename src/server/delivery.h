@@ -8,6 +8,7 @@
 
 enum {
 	DELIVERY_TARGETS_LOOK_MS = 1000, /* for targets that other processes changed */
+	DELIVERY_TARGETS_REST_S = 16,    /* … at most, over a network, while there is none */
 	DELIVERY_PINGS_MAX = 8,          /* at once, each of another target and in a thread of its own */
 	DELIVERY_PING_KEPT_S = 60,       /* if nobody asks how it ended */
 };

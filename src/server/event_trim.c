@@ -92,6 +92,8 @@ static bool step(struct event_trimmer *t, uint32_t shard, bool first, struct err
 		goes_on = good && s.out.more;
 		if (good)
 			note(t, &s);
+		if (s.out.trimmed > 0)
+			worker_found(&t->worker);
 	}
 	if (!good && !t->failing)
 		log_warn("old events were not removed; it is tried again: %s", err->text);
@@ -121,11 +123,11 @@ enum err_code event_trim_open(struct event_trimmer **out, struct services *servi
 	t->services = services;
 	t->store = store;
 	lease_holder_make(services, t->holder);
-	worker_init(&t->worker,
-	            &(struct worker_options){.name = WORK,
-	                                     .round = trim,
-	                                     .ctx = t,
-	                                     .period_us = EVENT_TRIM_PERIOD_S * INT64_C(1000000)});
+	worker_init(&t->worker, &(struct worker_options){.name = WORK,
+	                                                 .round = trim,
+	                                                 .ctx = t,
+	                                                 .period_us = EVENT_TRIM_PERIOD_S * INT64_C(1000000),
+	                                                 .rest_us = store_rest_us(store, EVENT_TRIM_REST_S)});
 	*out = t;
 	return worker_start(&t->worker, err);
 }

@@ -6,7 +6,10 @@
 #include "service/services.h"
 #include "table/store.h"
 
-enum { EVENT_TRIM_PERIOD_S = 10 };
+enum {
+	EVENT_TRIM_PERIOD_S = 10,
+	EVENT_TRIM_REST_S = 40, /* at most, over a network, while there is nothing to remove */
+};
 
 struct event_trimmer;
 

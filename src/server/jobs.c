@@ -52,6 +52,7 @@ struct jobs {
 	char           after[KEY_BYTES_MAX]; /* where the next look begins; "": at the first */
 	bool           more;                 /* others wait */
 	int64_t        look_us;              /* when it is due */
+	int64_t        wait_us;              /* from the last one until then */
 	bool           warned;               /* of a kind that nobody knows */
 };
 
@@ -379,6 +380,15 @@ static bool await(struct jobs *j)
 	return goes_on;
 }
 
+static void wait_set(struct jobs *j)
+{
+	bool found = j->count > 0 || j->look_us == 0; /* or somebody asked */
+
+	j->wait_us = worker_rest_us(j->wait_us, JOBS_LOOK_S * INT64_C(1000000),
+	                            store_rest_us(j->options.store, JOBS_REST_S), found);
+	j->look_us = steady_us() + j->wait_us;
+}
+
 static void jobs_main(struct worker *w, void *ctx)
 {
 	struct jobs *j = ctx;
@@ -388,7 +398,7 @@ static void jobs_main(struct worker *w, void *ctx)
 		if (look_is_due(j)) {
 			start_due(j);
 			look(j);
-			j->look_us = steady_us() + (int64_t)JOBS_LOOK_S * 1000000;
+			wait_set(j);
 		}
 		step_all(j);
 		count_running(j);

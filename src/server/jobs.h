@@ -1,5 +1,5 @@
 /* Jobs: the worker that takes the steps of service/job.h. It finds running jobs when it starts, after a wake, and every
- * JOBS_LOOK_S; takes one step of each in turn; and starts those that are due by their period.
+ * JOBS_LOOK_S (over a network less often, up to JOBS_REST_S, while it finds none); takes one step of each in turn; and starts those that are due by their period.
  *
  *   any thread                    the worker's thread                        a thread of the store's
  *   jobs_wake (service/job.h) --> finds rows of RUNNING
@@ -19,6 +19,7 @@
 enum {
 	JOBS_TRACKED_MAX = 64,
 	JOBS_LOOK_S = 5,
+	JOBS_REST_S = 20,    /* … at most, over a network, while none runs */
 	JOBS_RETRY_MS = 100, /* doubled with each failure in a row, up to … */
 	JOBS_RETRY_MS_MAX = 30000,
 };

@@ -16,7 +16,7 @@ enum {
 	BATCH = 12,                  /* locks told of in one commit: each takes up to six rows of a hundred */
 	STEP_COST_BYTES = 16 * 1024, /* of what waits for its turn */
 	TICK_US = 1000000,           /* the longest wait: the store's clock may be moved */
-	LOOK_US = 1000000,           /* between two looks, among others; and after a failure */
+	RETRY_US = 1000000,          /* after a failure */
 	SWEEP_S = 3600,              /* after which it looks from the beginning, among others */
 };
 
@@ -34,11 +34,13 @@ struct lock_expiry {
 	pthread_cond_t  changed;
 	int64_t         next_s; /* the first end that is known of; 0: none */
 	int64_t         from_s; /* whatever ended before was told */
-	bool            stopping;
+	int64_t own_s; /* the last end of a lock that this process set and tells of without the lease */
+	bool    tells_all;
+	bool    stopping;
 
 	/* the worker's thread */
 	bool    alone;   /* nobody else uses the table */
-	bool    held;    /* the lease */
+	bool    held;    /* the lease; `tells_all` says the same to others */
 	bool    failing; /* the last look failed */
 	int64_t asked_s, swept_s, look_s;
 };
@@ -51,6 +53,21 @@ static void earlier(int64_t *next_s, int64_t until_s)
 		*next_s = until_s;
 }
 
+static int64_t now_us(const struct lock_expiry *e)
+{
+	return e->store->backend->now_us(e->store);
+}
+
+/* Without the lease, is this one for us? (2) Under lock. */
+static bool is_ours_locked(struct lock_expiry *e, int64_t until_s)
+{
+	bool soon = until_s - now_us(e) / 1000000 <= LOCK_EXPIRY_OWN_S;
+
+	if (soon && until_s > e->own_s)
+		e->own_s = until_s;
+	return soon || e->tells_all;
+}
+
 /* From any thread. One that has ended already came late: then what was told before is looked at again. */
 static void due(void *ctx, int64_t until_s)
 {
@@ -59,7 +76,8 @@ static void due(void *ctx, int64_t until_s)
 
 	pthread_mutex_lock(&e->lock);
 	before = e->next_s;
-	earlier(&e->next_s, until_s);
+	if (is_ours_locked(e, until_s))
+		earlier(&e->next_s, until_s);
 	if (until_s < e->from_s)
 		e->from_s = until_s;
 	if (e->next_s != before)
@@ -82,11 +100,21 @@ static int64_t look_begin(struct lock_expiry *e)
 static void look_end(struct lock_expiry *e, int64_t now_s, int64_t next_s)
 {
 	pthread_mutex_lock(&e->lock);
-	earlier(&e->next_s, next_s);
+	if (e->tells_all || next_s <= e->own_s) /* the others are the holder's */
+		earlier(&e->next_s, next_s);
 	if (now_s > e->from_s)
 		e->from_s = now_s;
 	pthread_mutex_unlock(&e->lock);
 	atomic_store(&e->services->events.expiries_told_s, now_s);
+}
+
+/* It is tried again. */
+static void look_fail(struct lock_expiry *e, int64_t now_s)
+{
+	pthread_mutex_lock(&e->lock);
+	earlier(&e->next_s, now_s);
+	pthread_mutex_unlock(&e->lock);
+	atomic_store(&e->services->events.expiries_told_s, 0);
 }
 
 /* ---- telling ---- */
@@ -96,6 +124,7 @@ struct telling {
 	struct lock_expiry *e;
 	const struct due   *list;
 	uint32_t            count, told;
+	bool                held; /* of `ask` */
 };
 
 static enum err_code tell(struct own_call *own, struct err *err)
@@ -142,8 +171,8 @@ static enum err_code page_look(struct lock_expiry *e, bool *again, struct err *e
 	*again = rc == ERR_NONE && page->more;
 	if (rc == ERR_NONE && !page->more)
 		look_end(e, now_s, page->next_s);
-	else if (rc != ERR_NONE) /* it is tried again */
-		look_end(e, 0, now_s);
+	else if (rc != ERR_NONE)
+		look_fail(e, now_s);
 	own_call_release(&t.own);
 	return rc;
 }
@@ -167,11 +196,23 @@ static void look(struct lock_expiry *e)
 
 static enum err_code ask(struct own_call *own, struct err *err)
 {
-	struct lock_expiry *e = ((struct telling *)own)->e;
+	struct telling     *t = (struct telling *)own;
+	struct lock_expiry *e = t->e;
 
 	e->alone = own->ctx.table->alone;
-	return lease_take(&own->ctx, BYTES(WORK), (struct bytes){e->holder, sizeof(e->holder)}, &e->held,
+	return lease_take(&own->ctx, BYTES(WORK), (struct bytes){e->holder, sizeof(e->holder)}, &t->held,
 	                  err);
+}
+
+/* Whoever gets the lease looks at once: nobody knows what the last one has seen. */
+static void held_set(struct lock_expiry *e, bool held)
+{
+	if (held && !e->held)
+		e->look_s = 0;
+	e->held = held;
+	pthread_mutex_lock(&e->lock);
+	e->tells_all = held;
+	pthread_mutex_unlock(&e->lock);
 }
 
 static void lease_ask(struct lock_expiry *e, int64_t now_s)
@@ -182,7 +223,7 @@ static void lease_ask(struct lock_expiry *e, int64_t now_s)
 	if (e->alone || (e->asked_s > 0 && now_s - e->asked_s < LEASE_S / 3))
 		return;
 	own_call_init(&t.own, e->services, e->store);
-	e->held = own_call_run(&t.own, ask, STEP_COST_BYTES, &err) == ERR_NONE && e->held;
+	held_set(e, own_call_run(&t.own, ask, STEP_COST_BYTES, &err) == ERR_NONE && t.held);
 	e->asked_s = now_s;
 	own_call_release(&t.own);
 }
@@ -209,25 +250,20 @@ static void lease_give_up(struct lock_expiry *e)
 
 /* ---- the worker ---- */
 
-static int64_t now_us(const struct lock_expiry *e)
-{
-	return e->store->backend->now_us(e->store);
-}
-
 static bool is_due(struct lock_expiry *e, int64_t now_s)
 {
 	int64_t next_s;
 
 	pthread_mutex_lock(&e->lock);
-	if (!e->alone && now_s - e->swept_s >= SWEEP_S) {
+	if (!e->alone && e->held && now_s - e->swept_s >= SWEEP_S) {
 		e->swept_s = now_s;
 		e->from_s = 0;
 	}
 	next_s = e->next_s;
 	pthread_mutex_unlock(&e->lock);
-	if (!e->alone)
-		return now_s > e->look_s;
-	return (next_s > 0 && next_s <= now_s) || e->look_s == 0;
+	if (next_s > 0 && next_s <= now_s)
+		return true;
+	return e->held && (e->look_s == 0 || (!e->alone && now_s - e->look_s >= LOCK_EXPIRY_LOOK_S));
 }
 
 static struct timespec after_us(int64_t us)
@@ -246,8 +282,8 @@ static int64_t wait_us(const struct lock_expiry *e)
 {
 	int64_t us = e->next_s == 0 ? TICK_US : e->next_s * 1000000 - now_us(e);
 
-	if (e->failing || !e->alone)
-		return LOOK_US;
+	if (e->failing)
+		return RETRY_US;
 	return us < 1000 ? 1000 : us < TICK_US ? us : TICK_US;
 }
 
@@ -278,7 +314,7 @@ static void expiry_main(struct worker *w, void *ctx)
 
 		worker_begin(w);
 		lease_ask(e, now_s);
-		if (e->held && is_due(e, now_s)) {
+		if (is_due(e, now_s)) {
 			look(e);
 			e->look_s = now_s;
 		}

@@ -1,11 +1,24 @@
 /* Lock expiry: the worker that tells of locks at the second at which they expire (service/lock_event.h). It sleeps until the next lock ends;
- * calls that set one tell it. After a start it first tells of those that ended meanwhile, in order. On a table that others use too, the
- * process that holds the lease `lock-expiry` does it, and looks once per second, because nobody tells it what others set. */
+ * calls that set one tell it. After a start it first tells of those that ended meanwhile, in order.
+ *
+ * On a table that others use too:
+ * (1) The process that holds the lease `lock-expiry` tells of all locks. Nobody tells it what others set, so it looks for that when it gets the
+ *     lease and every LOCK_EXPIRY_LOOK_S. Each look sees when the next one ends.
+ * (2) A lock that may end before that look is also told of by the process that set it, lease or not. If that process is gone by then, the holder
+ *     is late by LOCK_EXPIRY_OWN_S at most.
+ * Two that tell of one lock hurt nobody: its row goes once (lock_event.h). */
 #ifndef SERVER_LOCK_EXPIRY_H
 #define SERVER_LOCK_EXPIRY_H
 
+#include "service/lease.h"
 #include "service/services.h"
 #include "table/store.h"
+
+enum {
+	LOCK_EXPIRY_LOOK_S = 60,
+	/* The holder looks, ends just before it looks again, and another one gets the lease, which looks at once. */
+	LOCK_EXPIRY_OWN_S = LOCK_EXPIRY_LOOK_S + LEASE_S + LEASE_S / 3,
+};
 
 struct lock_expiry;
 

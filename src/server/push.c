@@ -712,14 +712,13 @@ static enum err_code shards_start(struct push *p, struct err *err)
 		struct shard *s = &p->shards[i];
 
 		*s = (struct shard){.p = p, .who = {i, {p->owner, sizeof(p->owner)}}};
-		worker_init(&s->worker, &(struct worker_options){.name = "push",
-		                                                 .round = shard_round,
-		                                                 .ctx = s,
-		                                                 .period_us = PUSH_LOOK_MS * 1000,
-		                                                 .rest_us = p->store->backend->reads_wait
-		                                                                    ? PUSH_REST_MS * 1000
-		                                                                    : 0,
-		                                                 .stop_ms = PUSH_STOP_MS});
+		worker_init(&s->worker,
+		            &(struct worker_options){.name = "push",
+		                                     .round = shard_round,
+		                                     .ctx = s,
+		                                     .period_us = PUSH_LOOK_MS * 1000,
+		                                     .rest_us = store_rest_us(p->store, PUSH_REST_S),
+		                                     .stop_ms = PUSH_STOP_MS});
 		p->started++;
 		if (worker_start(&s->worker, err) != ERR_NONE)
 			return err->code;

@@ -20,9 +20,9 @@ enum {
 	PUSH_RATE_MAX = 100000,
 	PUSH_QUEUE_MIN = 1000,
 	PUSH_QUEUE_HIGH = 100000000,
-	PUSH_LOOK_MS = 1000,  /* how often a worker looks by itself */
-	PUSH_REST_MS = 16000, /* … at most, over a network, while there is nothing to do */
-	PUSH_STOP_MS = 5000,  /* that a call under way may still take at a stop */
+	PUSH_LOOK_MS = 1000, /* how often a worker looks by itself */
+	PUSH_REST_S = 64,    /* … at most, over a network, while there is nothing to do */
+	PUSH_STOP_MS = 5000, /* that a call under way may still take at a stop */
 };
 
 /* The section `push` of the identity file. */

@@ -556,9 +556,9 @@ static void close_all(struct server *s)
 	if (s->tls != NULL)
 		http_tls_close(s->tls);
 	pools_stop(s->pools); /* or the two that follow would wait for providers */
-	sign_outs_close(s->sign_outs);
 	if (s->jobs != NULL)
 		jobs_close(s->jobs);
+	sign_outs_close(s->sign_outs); /* after everything that queues one */
 	push_close(s->push);
 	lock_expiry_close(s->expiry);
 	event_trim_close(s->trimmer);

@@ -105,9 +105,16 @@ static void look(struct worker *worker, void *arg)
 		atomic_store(&w->services->sync->sign_outs_pending, due.pending);
 	count_letters(w, &c.ctx);
 	own_call_read_end(&c);
+	if (due.pending > 0)
+		worker_found(worker);
 	for (uint32_t i = 0; i < due.count && worker_goes_on(worker); i++)
 		take(w, &c.arena, &due.list[i]);
 	own_call_release(&c);
+}
+
+static void wake(void *ctx)
+{
+	worker_wake(&((struct sign_outs_worker *)ctx)->worker);
 }
 
 enum err_code sign_outs_open(struct sign_outs_worker **out, struct services *services, struct store *store,
@@ -120,7 +127,9 @@ enum err_code sign_outs_open(struct sign_outs_worker **out, struct services *ser
 	worker_init(&w->worker, &(struct worker_options){.name = "sign-outs",
 	                                                 .round = look,
 	                                                 .ctx = w,
-	                                                 .period_us = SIGN_OUTS_LOOK_S * INT64_C(1000000)});
+	                                                 .period_us = SIGN_OUTS_LOOK_S * INT64_C(1000000),
+	                                                 .rest_us = store_rest_us(store, SIGN_OUTS_REST_S)});
+	services->sign_out_post = (struct sign_out_post){wake, w};
 	*out = w;
 	return worker_start(&w->worker, err);
 }
@@ -130,6 +139,7 @@ void sign_outs_close(struct sign_outs_worker *w)
 	if (w == NULL)
 		return;
 	worker_join(&w->worker);
+	w->services->sign_out_post = (struct sign_out_post){0};
 	worker_release(&w->worker);
 	free(w);
 }

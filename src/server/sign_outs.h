@@ -1,5 +1,5 @@
 /* Sign-outs: the worker that signs suspended users out at their identity provider (service/sign_out.h), and counts what waits there
- * and in the dead letters, for the metrics. */
+ * and in the dead letters, for the metrics. What this process queues wakes it; it looks by itself for what others left. */
 #ifndef SERVER_SIGN_OUTS_H
 #define SERVER_SIGN_OUTS_H
 
@@ -8,6 +8,7 @@
 
 enum {
 	SIGN_OUTS_LOOK_S = 1,
+	SIGN_OUTS_REST_S = 16,      /* … at most, over a network, while nothing waits */
 	SIGN_OUTS_COUNT_ROUNDS = 5, /* dead letters are counted every so many looks */
 };
 

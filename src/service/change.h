@@ -71,7 +71,8 @@ struct changes {
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;
 	struct known              *known; /* is told what was committed; NULL: nobody is */
-	int64_t due_s; /* the first lock that it sets ends then; 0: it sets none that ends */
+	int64_t due_s;     /* the first lock that it sets ends then; 0: it sets none that ends */
+	bool    signs_out; /* it queues a sign-out (sign_out.h) */
 
 	/* What was read, unless the table is alone. */
 	struct row_read       *rows;

@@ -108,9 +108,10 @@ void ctx_publish(struct context *ctx, const struct event *e)
 
 void ctx_published(struct context *ctx)
 {
-	const struct event_post  *post = &ctx->services->event_post;
-	const struct expiry_post *expiry = &ctx->services->expiry_post;
-	struct event_numbers     *numbers = ctx->services->event_numbers;
+	const struct event_post    *post = &ctx->services->event_post;
+	const struct expiry_post   *expiry = &ctx->services->expiry_post;
+	const struct sign_out_post *sign_outs = &ctx->services->sign_out_post;
+	struct event_numbers       *numbers = ctx->services->event_numbers;
 
 	for (const struct event_pending *p = ctx->changes.told; p != NULL && numbers != NULL; p = p->next)
 		metric_add(&numbers->published[p->event.type], 1);
@@ -118,6 +119,8 @@ void ctx_published(struct context *ctx)
 		post->wake(post->ctx);
 	if (ctx->changes.due_s > 0 && expiry->due != NULL)
 		expiry->due(expiry->ctx, ctx->changes.due_s);
+	if (ctx->changes.signs_out && sign_outs->wake != NULL)
+		sign_outs->wake(sign_outs->ctx);
 }
 
 /* ---- subjects that are erased ---- */

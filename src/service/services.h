@@ -46,6 +46,12 @@ struct expiry_post {
 	void *ctx;
 };
 
+/* Who is told that a sign-out waits (sign_out.h). All zeros: nobody is. Any thread; must not block. */
+struct sign_out_post {
+	void (*wake)(void *ctx);
+	void *ctx;
+};
+
 enum { TOKEN_AGE_S = 24 * 3600 }; /* unless set */
 /* Of registered devices (push_device.h). */
 struct push_settings {
@@ -97,6 +103,7 @@ struct services {
 	struct event_post            event_post;
 	struct target_post           target_post;
 	struct expiry_post           expiry_post;
+	struct sign_out_post         sign_out_post;
 	struct event_numbers        *event_numbers;  /* for the metrics; NULL: nobody counts */
 	struct document_holder      *providers;      /* identity providers (provider.h); NULL: none */
 	const struct provider_calls *provider_calls; /* NULL: nobody can be called */

@@ -41,6 +41,7 @@ void signout_queue(struct context *ctx, const struct user *u)
 	if (ctx->trace.len > 0)
 		row_set_text(&row, "trace", ctx->trace);
 	ctx_put(ctx, TABLE_SYNC, row_item(&row));
+	ctx->changes.signs_out = true;
 }
 
 static struct sign_out sign_out_of(const struct item *row)

@@ -85,6 +85,12 @@ struct store {
 	const struct store_backend *backend;
 };
 
+/* worker_options.rest_us: how long a worker that finds nothing may rest, where each look costs a request. */
+static inline int64_t store_rest_us(const struct store *s, int64_t rest_s)
+{
+	return s->backend->reads_wait ? rest_s * 1000000 : 0;
+}
+
 /* Submits and waits, for threads that may: not for loops. Sets w->done. */
 enum err_code store_run(struct store *s, struct turn_request *w, struct err *err);
 

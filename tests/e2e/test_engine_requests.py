@@ -1,12 +1,14 @@
 """gatehouse serve --engine dynamodb: how many requests each call sends to the endpoint. A proxy in front of the endpoint counts them; a number
 that grows fails here, and docs/scaling.md says the same ones."""
 
+import collections
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
@@ -61,17 +63,41 @@ class Gatehouse:
 
 
 @pytest.fixture(scope="module")
-def gatehouse():
+def endpoint():
     data = tempfile.mkdtemp(prefix="gatehouse-e2e-")
     own = subprocess.Popen([program(), "serve", "--listen", "127.0.0.1:0", "--data", data, "--no-auth"], stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL)
-    g = Gatehouse(line_with_endpoint(own).removeprefix("http://"))
+    yield line_with_endpoint(own)
+    stop(own)
+    shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def gatehouse(endpoint):
+    g = Gatehouse(endpoint.removeprefix("http://"))
     g.call("/v1/users", {"email": "first@example.org"})  # tables are made
     g.attempt("first")
     yield g
     g.close()
-    stop(own)
-    shutil.rmtree(data, ignore_errors=True)
+
+
+SETTLED_S, QUIET_S = 18, 10  # workers look after 1, 2, 4, 8 s, and then next after 16 s
+IDLE_PER_S_MAX = 4  # it is about one; a worker's look that comes late on a busy machine is allowed
+
+
+def test_an_idle_process_asks_about_once_per_second(endpoint):
+    """Before its workers rested it asked 20 times per second. And of locks that end it asks 16 partitions once, when it gets the lease."""
+    prefix = ("--table-prefix", "idle-")
+    environment = {**os.environ, "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_DYNAMODB": endpoint}
+    subprocess.run([program(), "tables", "create", *prefix], env=environment, stdout=subprocess.DEVNULL, check=True)
+    g = Gatehouse(endpoint.removeprefix("http://"), *prefix)
+    time.sleep(SETTLED_S)
+    before = g.proxy.take()
+    time.sleep(QUIET_S)
+    seen = g.proxy.take()
+    g.close()
+    assert len(seen) / QUIET_S <= IDLE_PER_S_MAX, collections.Counter(name for name, _ in seen)
+    assert sum("DUE#" in body for _, body in before + seen) == 16
 
 
 def test_a_failed_attempt_takes_two(gatehouse):

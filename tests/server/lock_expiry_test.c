@@ -153,7 +153,7 @@ TEST(lock_expiry, of_two_processes_on_one_table_tells_once)
 
 struct lease_turn {
 	struct turn  turn;
-	struct bytes holder;
+	struct bytes work, holder;
 	bool         held, drops;
 };
 
@@ -161,22 +161,27 @@ static enum err_code lease_run(struct turn *turn, struct err *err)
 {
 	struct lease_turn *l = (struct lease_turn *)turn;
 
-	return l->drops ? lease_drop(&turn->ctx, BYTES("work"), l->holder, err)
-	                : lease_take(&turn->ctx, BYTES("work"), l->holder, &l->held, err);
+	return l->drops ? lease_drop(&turn->ctx, l->work, l->holder, err)
+	                : lease_take(&turn->ctx, l->work, l->holder, &l->held, err);
 }
 
-static bool leases(struct service *s, const char *holder)
+static bool leases_of(struct service *s, const char *work, const char *holder)
 {
-	struct lease_turn l = {.holder = bytes_of(holder)};
+	struct lease_turn l = {.work = bytes_of(work), .holder = bytes_of(holder)};
 
 	turn_take(s, &l.turn, lease_run);
 	return l.held;
 }
 
+static bool leases(struct service *s, const char *holder)
+{
+	return leases_of(s, "work", holder);
+}
+
 TEST(lease, is_one_processs_until_it_ends_or_is_dropped_and_everyones_on_a_table_that_is_alone)
 {
 	struct service    s;
-	struct lease_turn drop = {.holder = BYTES("b"), .drops = true};
+	struct lease_turn drop = {.work = BYTES("work"), .holder = BYTES("b"), .drops = true};
 
 	open_on(&s);
 	assert_true(leases(&s, "a"));
@@ -190,6 +195,72 @@ TEST(lease, is_one_processs_until_it_ends_or_is_dropped_and_everyones_on_a_table
 	assert_int_equal(leases(&s, "a"), s.rough == NULL);
 	turn_take(&s, &drop.turn, lease_run);
 	assert_true(leases(&s, "a"));
+	service_close(&s);
+}
+
+/* ---- telling, with and without the lease ---- */
+
+/* A look that began at this second or later has ended. */
+static void await_look(struct service *s, int64_t second)
+{
+	struct timespec pause = {0, 5000000};
+
+	for (int ms = 0; ms < PATIENCE_MS && s->all.events.expiries_told_s < START_S + second; ms += 5)
+		nanosleep(&pause, NULL);
+	assert_true(s->all.events.expiries_told_s >= START_S + second);
+}
+
+/* Nobody tells the worker. */
+static void lock_elsewhere(struct service *s, const char *subject)
+{
+	struct attempt_result r = FAIL_TIMES(s, 2, .subject = subject, .type = "PASSWORD_ENTRY");
+
+	assert_verdict(&r, VERDICT_LOCKED, true);
+}
+
+TEST(lock_expiry, of_a_lock_that_another_process_set_is_known_a_look_later_and_told_at_its_second)
+{
+	struct service      s;
+	struct lock_expiry *e;
+
+	open_on(&s);
+	if (s.rough == NULL) { /* alone */
+		service_close(&s);
+		return;
+	}
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	await_look(&s, 0);
+	lock_elsewhere(&s, "alice");
+	at(&s, LOCK_EXPIRY_LOOK_S);
+	await_look(&s, LOCK_EXPIRY_LOOK_S);
+	at(&s, 899); /* the look of that second sees that one ends in the next */
+	await_look(&s, 899);
+	assert_int_equal(events_of(&s, EVENT_LOCK_EXPIRED).count, 0);
+	at(&s, 900);
+	await_expired(&s, 1);
+	lock_expiry_close(e);
+	service_close(&s);
+}
+
+TEST(lock_expiry, of_a_short_lock_is_told_by_the_process_that_set_it_though_another_has_the_lease)
+{
+	struct service      s;
+	struct lock_expiry *e;
+
+	service_open(&s, "locks: {STANDARD: {duration: 20}}\n"
+	                 "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n");
+	s.all.events.on = EVENT_BIT(EVENT_LOCK_EXPIRED);
+	assert_true(leases_of(&s, "lock-expiry", "another"));
+	assert_int_equal(lock_expiry_open(&e, &s.all, store_of(&s), &s.f.err), ERR_NONE);
+	lock(&s, "alice");
+	at(&s, 20);
+	await_expired(&s, 1);
+	assert_true(leases_of(&s, "lock-expiry", "another")); /* still */
+	lock(&s, "alice");
+	at(&s, 40);
+	await_expired(&s, 2);
+	assert_true(leases_of(&s, "lock-expiry", "another"));
+	lock_expiry_close(e);
 	service_close(&s);
 }
 
