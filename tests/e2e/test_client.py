@@ -172,12 +172,12 @@ def test_every_verdict_and_reason_of_the_server_is_known_to_the_client(server):
         answer = client.ask(*words)
         assert answer[0] == "ok" and (answer[1], answer[3 if words[0] == "attempt" else 2]) == said, words
     client.release()
-    # These are all that there are, but for what the library never asks (finish, tokens), what takes an address of its own, and what lasts
-    # only while a job runs.
+    # These are all that there are, but for what the library never asks (finish, tokens), what takes an address of its own or tables that
+    # are elsewhere, and what lasts only while a job runs.
     documented = SCHEMAS["Verdict"]["properties"]
     assert {verdict for verdict, _ in asked.values()} == set(documented["verdict"]["enum"]) - {"lapsed", "invalid_token"}
     reasons = set(re.findall(r"`(\w+)`", documented["reason"]["description"]))
-    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied", "user_erasing", "revoked"}
+    assert {reason for _, reason in asked.values()} - {"-"} == reasons - {"lapsed", "source_denied", "user_erasing", "revoked", "outage"}
 
 
 def test_an_email_address_counts_as_the_same_subject_as_over_http(server):

@@ -39,6 +39,8 @@ attempts:
         OPEN: {max: 1000000, life: 86400, lock: STANDARD, sets: [OPEN], clears: [OPEN], on_failure: open}
 """
 
+START_TRIES = 4
+
 
 class Server:
     def __init__(self, url, *options, clock=None):
@@ -54,8 +56,15 @@ class Server:
                  str(self.policies), "--workers", "16", "--endpoint-attempt-ms", str(ATTEMPT_MS), "--endpoint-call-ms", str(CALL_MS),
                  *self.options]
         more = {"GATEHOUSE_TEST_CLOCK": self.clock.path} if self.clock else {}
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, env=environment(self.url, **more))
-        self.base = line_with_endpoint(self.process)
+        for tries in range(START_TRIES):  # as a service manager does: with these deadlines an endpoint that is busy may be late for a start
+            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, env=environment(self.url, **more))
+            try:
+                self.base = line_with_endpoint(self.process)
+                return
+            except RuntimeError:
+                self.kill()
+        self.log.seek(0)
+        raise RuntimeError(self.log.read()[-2000:].decode())
 
     def kill(self):
         self.process.kill()
