@@ -199,7 +199,7 @@ void dead_get_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	write_letter(c, w, u);
-	if (item_get(&u->event, BYTES("specversion")) != NULL) {
+	if (item_get(&u->event, BYTES("time")) != NULL) { /* it was not trimmed */
 		json_key(w, BYTES("event"));
 		event_write_json(w, &u->event);
 	}

@@ -283,10 +283,8 @@ struct bytes event_log_key(struct arena *a, uint32_t shard)
 	return shard == 0 ? BYTES("LOG#0") : arena_printf(a, "LOG#%u", shard);
 }
 
-static const struct {
-	struct bytes type, schema;
-} names[EVENT_TYPE_COUNT] = {
-#define X(id, type) [id] = {BYTES_INIT(type), BYTES_INIT("urn:gatehouse:event:" type ":1")},
+static const struct bytes names[EVENT_TYPE_COUNT] = {
+#define X(id, type) [id] = BYTES_INIT(type),
         EVENT_TYPES(X)
 #undef X
 };
@@ -297,9 +295,10 @@ struct numbers {
 	int64_t      position, seq;
 };
 
-enum { EVENT_ATTRIBUTES = 14 };
+enum { EVENT_ATTRIBUTES = 10 };
 
-/* In the order of their names, as an item is: this is done with every event, and sorting costs more. */
+/* In the order of their names, as an item is: this is done with every event, and sorting costs more. What the rest of the row says
+ * already is left to whoever shows it (event_write_json). */
 static struct item event_row(const struct numbering *n, const struct event_pending *p,
                              const struct numbers *at)
 {
@@ -310,19 +309,14 @@ static struct item event_row(const struct numbering *n, const struct event_pendi
 	*m++ = (struct member){BYTES("SK"), value_string(event_position_text(a, at->position))};
 	if (p->trace.len > 0)
 		*m++ = (struct member){BYTES("correlationid"), value_string(p->trace)};
-	if (p->event.data.count > 0) {
+	if (p->event.data.count > 0)
 		*m++ = (struct member){BYTES("data"), {.type = VALUE_M, .map = p->event.data}};
-		*m++ = (struct member){BYTES("datacontenttype"), value_string(BYTES("application/json"))};
-	}
-	*m++ = (struct member){BYTES("dataschema"), value_string(names[p->event.type].schema)};
 	*m++ = (struct member){BYTES("id"), value_string(id_make(n->c))};
-	*m++ = (struct member){BYTES("position"), value_i64(at->position)};
 	*m++ = (struct member){BYTES("seq"), value_i64(at->seq)};
 	*m++ = (struct member){BYTES("source"), value_string(p->source)};
-	*m++ = (struct member){BYTES("specversion"), value_string(BYTES("1.0"))};
 	*m++ = (struct member){BYTES("subject"), value_string(p->event.subject)};
 	*m++ = (struct member){BYTES("time"), value_string(time_text(a, n->t->now_us))};
-	*m++ = (struct member){BYTES("type"), value_string(names[p->event.type].type)};
+	*m++ = (struct member){BYTES("type"), value_string(names[p->event.type])};
 	return (struct item){first, (uint32_t)(m - first)};
 }
 

@@ -13,6 +13,13 @@ enum { QUERY_ROWS_MAX = 500 }; /* of one query, while a filter leaves few of the
 
 /* ---- bounds ---- */
 
+int64_t event_position(const struct item *row)
+{
+	uint64_t position;
+
+	return bytes_to_u64(row_text(row, "SK"), ROW_I64_MAX, &position) ? (int64_t)position : 0;
+}
+
 /* "LOG#7" with the prefix "LOG#". */
 static bool shard_named(struct bytes sk, struct bytes prefix, uint32_t shards, uint32_t *out)
 {
@@ -174,7 +181,7 @@ static bool passes(const struct event_filter *f, const struct event_seen *e)
 static struct event_seen seen_of(const struct item *row, uint32_t shard)
 {
 	return (struct event_seen){.shard = shard,
-	                           .position = row_i64(row, "position", 0),
+	                           .position = event_position(row),
 	                           .seq = row_i64(row, "seq", 0),
 	                           .id = row_text(row, "id"),
 	                           .type = row_text(row, "type"),
@@ -506,19 +513,36 @@ static void write_map(struct json_writer *w, const struct item *map)
 	json_end_object(w);
 }
 
+/* The schema of a type, unless that is longer than any we know. */
+static void write_schema(struct json_writer *w, struct bytes type)
+{
+	static const char before[] = "urn:gatehouse:event:", after[] = ":1";
+	char              text[sizeof(before) + EVENT_TYPE_CHARS_MAX + sizeof(after)];
+
+	if (type.len == 0 || type.len > EVENT_TYPE_CHARS_MAX)
+		return;
+	json_member_text(w, BYTES("dataschema"),
+	                 (struct bytes){text, (size_t)snprintf(text, sizeof(text), "%s%.*s%s", before,
+	                                                       BYTES_ARG(type), after)});
+}
+
+/* What is the same for all events, or for all of a type, is not in the row. */
 void event_write_json(struct json_writer *w, const struct item *row)
 {
-	static const char *const texts[] = {"specversion",  "id",      "type",       "source",
-	                                    "time",         "subject", "dataschema", "datacontenttype",
-	                                    "correlationid"};
+	static const char *const texts[] = {"id", "type", "source", "time", "subject"};
 	const struct value      *data = item_get(row, BYTES("data"));
 	uint32_t                 shard = 0;
 
 	json_begin_object(w);
+	json_member_text(w, BYTES("specversion"), BYTES("1.0"));
 	for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		json_member_text(w, bytes_of(texts[i]), row_text(row, texts[i]));
+	write_schema(w, row_text(row, "type"));
+	if (data != NULL)
+		json_member_text(w, BYTES("datacontenttype"), BYTES("application/json"));
+	json_member_text(w, BYTES("correlationid"), row_text(row, "correlationid"));
 	json_member_i64(w, BYTES("seq"), row_i64(row, "seq", 0));
-	json_member_i64(w, BYTES("position"), row_i64(row, "position", 0));
+	json_member_i64(w, BYTES("position"), event_position(row));
 	if (shard_named(row_text(row, "PK"), BYTES("LOG#"), EVENT_SHARDS_MAX, &shard) && shard > 0)
 		json_member_i64(w, BYTES("shard"), shard);
 	if (item_get(row, BYTES("erased")) != NULL)

@@ -108,6 +108,9 @@ struct bytes event_cursor_text(struct arena *a, const struct event_cursor *c);
 
 /* ---- events ---- */
 
+/* Its place in its shard: its sort key. 0: it is none of the log. */
+int64_t event_position(const struct item *row);
+
 /* When it happened, from its text; 0: it does not say. */
 int64_t event_time_us(struct bytes time);
 

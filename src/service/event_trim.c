@@ -72,7 +72,7 @@ static bool is_over(struct trimming *t, const struct item *row)
 {
 	const struct event_policy *policy = ctx_event_policy(t->ctx);
 	int64_t                    age_us = t->ctx->now_us - event_time_us(row_text(row, "time"));
-	bool                       had = row_i64(row, "position", 0) <= t->readers->last[t->shard];
+	bool                       had = event_position(row) <= t->readers->last[t->shard];
 
 	if (age_us < policy->keep_s * 1000000)
 		return false;
@@ -107,7 +107,7 @@ static void rows_delete(struct trimming *t, const struct table_query_result *row
 	for (i = 0; i < rows->count; i++) {
 		if (!is_over(t, &rows->items[i]))
 			return;
-		t->next = row_i64(&rows->items[i], "position", 0) + 1;
+		t->next = event_position(&rows->items[i]) + 1;
 		ctx_delete(t->ctx, TABLE_EVENTS,
 		           row_key_two(t->ctx->arena, log, row_text(&rows->items[i], "SK")));
 		t->out->trimmed++;

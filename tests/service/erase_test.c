@@ -4,7 +4,7 @@
 #include "service/turn.h"
 
 #include "service/erase.h"
-#include "service/event.h"
+#include "service/event_log.h"
 #include "service/idempotency.h"
 #include "service/lock.h"
 #include "service/revocation.h"
@@ -419,7 +419,7 @@ TEST(erase, events_keep_position_and_number_and_lose_their_data_and_numbers_go_o
 	for (uint32_t i = 0; i < log.count; i++) {
 		const struct item *e = &log.items[i];
 
-		assert_int_equal(row_i64(e, "position", 0), i + 1);
+		assert_int_equal(event_position(e), i + 1);
 		assert_int_equal(row_i64(e, "seq", 0), ++seq);
 		if (i < 4) {
 			assert_null(item_get(e, BYTES("data")));

@@ -338,7 +338,20 @@ TEST(event_cursors, are_the_last_position_of_each_shard)
 	arena_release(&a);
 }
 
-TEST(event_log, shows_events_as_cloudevents_in_json)
+/* Rows had these too. */
+static struct item as_stored_before(struct arena *a, const struct item *event)
+{
+	struct row row;
+
+	row_from(&row, a, event);
+	row_set_text(&row, "specversion", BYTES("1.0"));
+	row_set_text(&row, "dataschema", BYTES("urn:gatehouse:event:user.created:1"));
+	row_set_text(&row, "datacontenttype", BYTES("application/json"));
+	row_set_i64(&row, "position", 1);
+	return row_item(&row);
+}
+
+TEST(event_log, shows_events_as_cloudevents_in_json_also_those_of_older_programs)
 {
 	struct scene       x;
 	struct event_query q = query_from(0, 10);
@@ -346,6 +359,7 @@ TEST(event_log, shows_events_as_cloudevents_in_json)
 	struct json_writer w;
 	struct buf         out;
 	struct bytes       expected;
+	struct item        before;
 
 	log_open(&x, 1);
 	clock_manual_set(&x.s.f.clock, (int64_t)START_S * 1000000 + 123456);
@@ -363,5 +377,33 @@ TEST(event_log, shows_events_as_cloudevents_in_json)
 	                     BYTES_ARG(e.id), '\0');
 	assert_bytes(buf_bytes(&out), expected.data);
 	assert_int_equal(event_time_us(e.time), (int64_t)START_S * 1000000 + 123456);
+	buf_init(&out, &x.s.f.arena);
+	json_writer_init(&w, &out);
+	before = as_stored_before(&x.s.f.arena, &e.row);
+	event_write_json(&w, &before);
+	assert_bytes(buf_bytes(&out), expected.data);
+	scene_close(&x);
+}
+
+/* A newer program may publish it. */
+TEST(event_log, names_the_schema_of_a_type_that_it_does_not_know_unless_that_is_too_long)
+{
+	struct scene       x;
+	struct json_writer w;
+	struct buf         out;
+
+	log_open(&x, 1);
+	for (size_t len = EVENT_TYPE_CHARS_MAX; len <= EVENT_TYPE_CHARS_MAX + 1; len++) {
+		struct row   row;
+		struct bytes type = arena_printf(&x.s.f.arena, "%0*d", (int)len, 7);
+
+		row_init(&row, &x.s.f.arena);
+		row_set_text(&row, "type", type);
+		buf_init(&out, &x.s.f.arena);
+		json_writer_init(&w, &out);
+		event_write_json(&w, &row.item);
+		buf_add_byte(&out, '\0');
+		assert_true((strstr(out.data, "7:1\"") != NULL) == (len == EVENT_TYPE_CHARS_MAX));
+	}
 	scene_close(&x);
 }

@@ -3,7 +3,7 @@
 #include "service/scene.h"
 
 #include "engine/gate.h"
-#include "service/event.h"
+#include "service/event_log.h"
 
 static void events_on(struct scene *x, uint64_t on, uint32_t shards)
 {
@@ -62,7 +62,7 @@ static void assert_log(struct scene *x, unsigned shards, uint32_t count)
 			const struct value *data = item_get(e, BYTES("data"));
 			int                 subject = row_text(e, "subject").data[1] - '0';
 
-			assert_int_equal(row_i64(e, "position", 0), i + 1);
+			assert_int_equal(event_position(e), i + 1);
 			assert_int_equal(row_i64(e, "seq", 0), ++seqs[subject]);
 			assert_int_equal(row_i64(&data->map, "count", 0), seqs[subject]);
 		}
@@ -103,17 +103,15 @@ TEST(events, are_cloudevents_with_a_seq_and_a_position_readable_by_query)
 	assert_int_equal(play_alone(&x, publish_traced, 0), ERR_NONE);
 	e = log_of(&x, 0).items[0];
 	assert_bytes(row_text(&e, "SK"), "00000000000000000001");
-	assert_bytes(row_text(&e, "specversion"), "1.0");
 	assert_int_equal(row_text(&e, "id").len, EVENT_ID_CHARS);
 	assert_bytes(row_text(&e, "type"), "lock.set");
 	assert_bytes(row_text(&e, "source"), "gatehouse");
 	assert_bytes(row_text(&e, "time"), "2026-09-10T00:26:40.123456Z");
 	assert_bytes(row_text(&e, "subject"), "s0");
-	assert_bytes(row_text(&e, "dataschema"), "urn:gatehouse:event:lock.set:1");
-	assert_bytes(row_text(&e, "datacontenttype"), "application/json");
 	assert_bytes(row_text(&e, "correlationid"), "4bf92f3577b34da6a3ce929d0e0e4736");
 	assert_int_equal(row_i64(&e, "seq", 0), 1);
-	assert_int_equal(row_i64(&e, "position", 0), 1);
+	assert_int_equal(event_position(&e), 1);
+	assert_int_equal(e.count, 10); /* what these say already is not stored: event_log_test.c */
 	data = item_get(&e, BYTES("data"));
 	assert_item(&x.s.f, &data->map, "{'count':{'N':'1'}}");
 	assert_get(&x.s.f, "gatehouse-events", "{'PK':{'S':'HEAD'},'SK':{'S':'LOG#0'}}",
@@ -235,7 +233,7 @@ TEST(events, have_room_in_a_commit_and_are_numbered_in_the_order_they_were_publi
 		log = log_of(&x, 0);
 		assert_int_equal(log.count, n);
 		for (int i = 0; i < n; i++) {
-			assert_int_equal(row_i64(&log.items[i], "position", 0), i + 1);
+			assert_int_equal(event_position(&log.items[i]), i + 1);
 			assert_int_equal(row_i64(&log.items[i], "seq", 0), i / SUBJECTS + 1);
 		}
 		scene_close(&x);

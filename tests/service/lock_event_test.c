@@ -3,6 +3,7 @@
 #include "service/resetting.h"
 
 #include "base/hash.h"
+#include "service/event_log.h"
 #include "service/lock.h"
 #include "service/lock_event.h"
 #include "service/reservation.h"
@@ -490,7 +491,7 @@ static const char *told_of(struct service *s, const char *subject)
 		                       .data)
 		            .query;
 		for (uint32_t i = 0; i < r.count; i++) {
-			after = row_i64(&r.items[i], "position", 0);
+			after = event_position(&r.items[i]);
 			if (bytes_is(row_text(&r.items[i], "subject"), subject))
 				buf_add_byte(&out,
 				             bytes_is(row_text(&r.items[i], "type"), "lock.set") ? 's' : 'x');
