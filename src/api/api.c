@@ -233,16 +233,26 @@ static void health_live(struct api_loop *l, struct http_request *r)
 	answer_text(r, 200, BYTES("ok\n"));
 }
 
+/* "degraded", or "degraded: the spool …" if there is more to say than that the tables do not answer. */
+static void answer_health(struct http_request *r, int status, const char *word, const struct err *why)
+{
+	char text[sizeof(why->text) + 32];
+	int  len = snprintf(text, sizeof(text), "%s%s%s\n", word, why->code == ERR_NONE ? "" : ": ",
+                           why->code == ERR_NONE ? "" : why->text);
+
+	answer_text(r, status, (struct bytes){text, (size_t)len});
+}
+
 static void health_ready(struct api_loop *l, struct http_request *r)
 {
 	const struct api_parts *p = &l->api->parts;
+	struct err              why = {.code = ERR_NONE};
+	bool                    degraded = p->degraded != NULL && p->degraded(p->ready_ctx, &why);
 
-	if (p->degraded != NULL && p->degraded(p->ready_ctx) && p->ready(p->ready_ctx))
-		answer_text(r, 200, BYTES("degraded\n"));
-	else if (p->ready(p->ready_ctx))
-		answer_text(r, 200, BYTES("ready\n"));
+	if (!p->ready(p->ready_ctx))
+		answer_health(r, 503, "not ready", &why);
 	else
-		answer_text(r, 503, BYTES("not ready\n"));
+		answer_health(r, 200, degraded ? "degraded" : "ready", &why);
 }
 
 /* ---- routes ---- */

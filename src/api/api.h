@@ -40,8 +40,9 @@ struct api_parts {
 	struct bytes      region;     /* of ARNs and signatures */
 	struct bytes      host_names; /* besides loopback's, separated by commas (auth.h) */
 	struct clock     *clock;
-	bool (*degraded)(
-	        void *ctx); /* also for /readyz: tables do not answer, and it goes on without; NULL: never */
+	/* also for /readyz: tables do not answer, and it goes on without, or it could not go on without them: then *why says why; NULL:
+	 * never */
+	bool (*degraded)(void *ctx, struct err *why);
 	bool (*ready)(void *ctx); /* for /readyz: serving, not stopping, no failed flush */
 	struct file_health (*identity_health)(void *ctx); /* of the identity file, if there is a verifier */
 	void           *ready_ctx;                        /* of both */

@@ -804,8 +804,7 @@ void metrics_write(struct api *api, struct buf *out)
 	if (api->parts.events != NULL)
 		metrics_write_readers(out, api->parts.events);
 	if (api->parts.services != NULL)
-		metrics_write_outage(out, api->parts.services->outage,
-		                     api->parts.services->outage != NULL && !store->backend->ready(store));
+		metrics_write_outage(out, api->parts.services->outage, store);
 	write_users(out, &api->meter);
 	if (api->parts.services != NULL)
 		write_code_sender(out, &api->parts.services->codes);

@@ -16,7 +16,7 @@ void metrics_handle(struct api_loop *l, struct http_request *r);
 void metrics_write(struct api *api, struct buf *out);
 
 /* Those of outages (metrics_outage.c). */
-void metrics_write_outage(struct buf *out, struct outage *o, bool degraded);
+void metrics_write_outage(struct buf *out, struct outage *o, struct store *store);
 
 /* Those of events (metrics_events.c): of readers, and of targets. */
 struct outage;

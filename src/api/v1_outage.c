@@ -66,7 +66,7 @@ static enum err_code record(struct v1_call *c, struct outage *o, uint64_t *numbe
 		c->ctx.services->random(bits, sizeof(bits));
 		hex_write((struct bytes){(const char *)bits, sizeof(bits)}, name);
 		s.once.key = arena_copy(c->ctx.arena, (struct bytes){name, sizeof(name)});
-		s.once.caller = BYTES("spool");
+		s.once.caller = BYTES(OUTAGE_CALLER);
 	}
 	return outage_record(o, c->ctx.arena, &s, number, err);
 }
@@ -74,9 +74,10 @@ static enum err_code record(struct v1_call *c, struct outage *o, uint64_t *numbe
 /* Under `turn`. Before anything is decided: what is remembered of an attempt that was then not recorded would be told to its repetition. */
 static enum err_code check_room(const struct v1_call *c, struct outage *o, struct err *err)
 {
-	if (spool_is_full(o->spool, SPOOL_RECORD_BYTES_MAX))
-		err_set(err, ERR_OVERLOADED,
-		        "the tables do not answer, and the spool for attempts is full; try again later");
+	struct err why;
+
+	if (spool_check_room(o->spool, SPOOL_RECORD_BYTES_MAX, &why) != ERR_NONE)
+		err_set(err, ERR_OVERLOADED, "the tables do not answer, and %s; try again later", why.text);
 	else if (outage_share_is_full(o, c->who))
 		err_set(err, ERR_OVERLOADED,
 		        "too many attempts of this subject wait for the tables; try again later");

@@ -12,6 +12,7 @@
 enum {
 	LOOK_US = 200 * 1000, /* how often a lane looks for work */
 	SKIPS_MAX = 24,       /* rounds that a lane passes over after failures: 5 s */
+	RECOVER_ROUNDS = 5,   /* between two tries to write a spool that failed: 1 s */
 	PROGRESS = 1000,      /* records between two lines of the log */
 	MERGE_COST_BYTES = 4096,
 };
@@ -20,7 +21,15 @@ struct lane {
 	struct merger *m;
 	uint32_t       number;
 	struct worker  worker;
-	unsigned       skips, skipped; /* its own thread */
+	/* its own thread */
+	unsigned skips, skipped;
+	uint64_t
+	        held; /* a record that could not be merged yet: it keeps those behind it waiting, and no others */
+	struct bytes record;
+	struct arena arena; /* its bytes */
+	/* of the first lane */
+	bool     spool_failed;
+	unsigned rounds; /* since it failed */
 };
 
 struct merger {
@@ -49,7 +58,7 @@ static enum err_code decide(struct own_call *c, struct err *err)
 /* What no repetition changes must not keep those behind it waiting. */
 static bool is_hopeless(enum err_code rc)
 {
-	return rc == ERR_INVALID || rc == ERR_LIMIT;
+	return rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_NOT_NOW;
 }
 
 /* One that cannot be read was whole when it was written, by another version. It names nobody who is pinned. */
@@ -113,38 +122,63 @@ static void failed(struct lane *l, const struct err *err)
 {
 	l->skips = l->skips * 2 + 1 < SKIPS_MAX ? l->skips * 2 + 1 : SKIPS_MAX;
 	l->skipped = 0;
+	metric_add(&l->m->outage.retried, 1);
 	if (l->skips == 1)
 		log_warn("an attempt that was recorded during an outage could not be merged yet: %s",
 		         err->text);
+}
+
+static bool lane_take(struct lane *l)
+{
+	if (l->held > 0)
+		return true;
+	arena_reset(&l->arena);
+	l->held = spool_take(l->m->outage.spool, &l->arena, &l->record);
+	return l->held > 0;
 }
 
 static void lane_merge(struct lane *l)
 {
 	struct merger *m = l->m;
 	struct spool  *spool = m->outage.spool;
-	struct bytes   record;
-	struct arena   a;
 	struct err     err;
-	uint64_t       number;
 	bool           any = false;
 
-	arena_init(&a);
-	while (worker_goes_on(&l->worker) &&
-	       (number = spool_next(spool, l->number, MERGER_LANES, &a, &record)) > 0) {
-		if (merge(m, number, record, &err) != ERR_NONE) {
+	while (worker_goes_on(&l->worker) && lane_take(l)) {
+		if (merge(m, l->held, l->record, &err) != ERR_NONE) {
 			failed(l, &err);
 			break;
 		}
+		l->held = 0;
 		l->skips = 0;
 		any = true;
 		progress(m, false);
-		arena_reset(&a);
 	}
-	arena_release(&a);
 	if (any && spool_trim(spool, &err) != ERR_NONE)
 		log_error("%s", err.text);
 	if (any && spool_read(spool).records == 0)
 		progress(m, true);
+}
+
+/* ---- a disk that fails, and comes back ---- */
+
+static void spool_watch(struct lane *l)
+{
+	struct spool_numbers n = spool_read(l->m->outage.spool);
+	struct err           err;
+
+	if (n.failed && !l->spool_failed) {
+		log_error("the spool in the data directory cannot be written (%s); attempts are not recorded "
+		          "until it can be",
+		          n.why);
+		l->rounds = 0;
+	}
+	l->spool_failed = n.failed;
+	if (!n.failed || l->rounds++ % RECOVER_ROUNDS != 0 ||
+	    spool_recover(l->m->outage.spool, &err) != ERR_NONE)
+		return;
+	l->spool_failed = false;
+	log_info("the spool in the data directory can be written again");
 }
 
 /* Any request will do. */
@@ -169,6 +203,8 @@ static void look(struct worker *w, void *ctx)
 	struct store  *store = m->options.store;
 
 	(void)w;
+	if (l->number == 0)
+		spool_watch(l);
 	if (l->number > 0 && spool_read(m->outage.spool).records == 0)
 		return;
 	if (is_out(m) || l->skipped++ < l->skips)
@@ -182,9 +218,9 @@ static void look(struct worker *w, void *ctx)
 
 /* ---- life ---- */
 
-bool merger_ready(struct merger *m)
+bool merger_ready(struct merger *m, struct err *why)
 {
-	return !spool_is_full(m->outage.spool, SPOOL_RECORD_BYTES_MAX);
+	return spool_check_room(m->outage.spool, SPOOL_RECORD_BYTES_MAX, why) == ERR_NONE;
 }
 
 static enum err_code outage_open(struct outage *o, const struct merger_options *options, struct err *err)
@@ -200,7 +236,7 @@ static enum err_code outage_open(struct outage *o, const struct merger_options *
 	o->known = known_open(&known);
 	if (spool_open(&o->spool, &spool, err) != ERR_NONE)
 		return err->code;
-	outage_recall(o);
+	outage_recall(o, options->services);
 	return ERR_NONE;
 }
 
@@ -230,6 +266,7 @@ enum err_code merger_open(struct merger **out, const struct merger_options *opti
 	for (uint32_t i = 0; i < MERGER_LANES; i++) {
 		m->lanes[i].m = m;
 		m->lanes[i].number = i;
+		arena_init(&m->lanes[i].arena);
 		worker_init(&m->lanes[i].worker, &(struct worker_options){.name = "merger",
 		                                                          .round = look,
 		                                                          .ctx = &m->lanes[i],
@@ -251,6 +288,7 @@ void merger_close(struct merger *m)
 	for (uint32_t i = 0; i < MERGER_LANES; i++) {
 		worker_join(&m->lanes[i].worker);
 		worker_release(&m->lanes[i].worker);
+		arena_release(&m->lanes[i].arena);
 	}
 	m->options.services->outage = NULL;
 	outage_close(&m->outage);

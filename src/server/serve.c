@@ -259,19 +259,21 @@ static void on_failure(void *ctx)
 	pthread_kill(s->main_thread, SIGTERM);
 }
 
-/* The endpoint does not answer, and attempts are recorded here. */
-static bool is_degraded(void *ctx)
+/* The endpoint does not answer, and attempts are recorded here; or it does, and they could not be. */
+static bool is_degraded(void *ctx, struct err *why)
 {
 	struct server *s = ctx;
 
-	return s->merger != NULL && !s->store->backend->ready(s->store) && merger_ready(s->merger);
+	return s->merger != NULL && (!merger_ready(s->merger, why) || !s->store->backend->ready(s->store));
 }
 
 static bool is_ready(void *ctx)
 {
 	struct server *s = ctx;
+	struct err     why;
 
-	return !atomic_load(&s->stopping) && (s->store->backend->ready(s->store) || is_degraded(ctx));
+	return !atomic_load(&s->stopping) &&
+	       (s->store->backend->ready(s->store) || (s->merger != NULL && merger_ready(s->merger, &why)));
 }
 
 static struct file_health identity_is(void *ctx)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "service/erased.h"
 #include "service/event.h"
 #include "service/lock_event.h"
 #include "service/revocation.h"
@@ -200,6 +201,8 @@ static enum err_code address_erase(struct context *ctx, struct job *job, struct 
 	if (marker.found && bytes_equal(row_text(&marker.item, "userId"), user))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
 	erased(ctx, job, at, TABLE_USERS, ctx->changes.count - before);
+	if (proved)
+		erased_mark(ctx, handle);
 	return proved ? revocation_add_address(ctx, handle, BYTES("erased"), err) : ERR_NONE;
 }
 
@@ -253,6 +256,7 @@ static enum err_code profile_step(struct context *ctx, struct job *job, struct a
 			return err->code;
 		if (ctx->changes.count > before)
 			return ERR_NONE;
+		erased_mark(ctx, handle);
 	}
 	bare = profile_bare(ctx, job, profile.found ? &profile.item : NULL);
 	if (!profile.found || !item_equal(&profile.item, &bare))
@@ -368,6 +372,7 @@ static enum err_code profile_drop(struct context *ctx, struct job *job, struct e
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, profile.pk, profile.sk));
 		job_count(ctx, job, service_table_shape(TABLE_USERS)->name, 1);
 	}
+	erased_mark(ctx, e.subject);
 	ctx_publish(ctx, &e);
 	atomic_fetch_add(&ctx->services->events.erasures, 1);
 	job->cursor = BYTES(STAGE_NUMBER);

@@ -6,7 +6,7 @@
  *   profile            the rows under the phone number's hash; then PROFILE loses all but its status
  *   each eraser        rows of one table: under the user's id, or found by reading the table
  *   once more          from the addresses on, until a pass finds nothing: what was written meanwhile
- *   one commit         PROFILE goes, with the event user.erased
+ *   one commit         PROFILE goes, with the event user.erased; that it is erased stays under a keyed hash (erased.h)
  *   one commit         the number of the user's last event moves under a keyed hash; the job is done, and is the receipt
  *
  * What always holds

@@ -303,6 +303,9 @@ const unsigned eraser_count = sizeof(erasers) / sizeof(erasers[0]);
 const struct erase_exemption erase_exemptions[] = {
         {TABLE_SYNC, "SIGN_OUT",
          "the user is still signed in at its provider; the row goes once it is signed out there"},
+        {TABLE_IDEMPOTENCY, "ERASED#…",
+         "what happened before an erasure and arrives after it is dropped because of this row; it names the "
+         "user by a keyed hash alone, and expires"},
         {TABLE_POLICIES, NULL, "policies are the operator's, and are about nobody"},
         {TABLE_REVOCATIONS, NULL,
          "the user's tokens stay revoked until they have expired; the rows hold the id and hashes "

@@ -9,13 +9,16 @@
 enum {
 	IDEMPOTENCY_KEY_MAX = 255,
 	IDEMPOTENCY_LIFE_S = 24 * 3600,
+	/* So long a row stays on a table that is not alone: its request may wait in a spool, and be merged days later (outage.h, 1). The answer is
+	 * told no longer for that: a key may be used again after IDEMPOTENCY_LIFE_S. */
+	IDEMPOTENCY_MARK_S = 8 * 86400,
 };
 
 struct idempotency {
 	struct bytes key;                  /* a keyed hash of what was sent; empty: the request has none */
 	struct bytes caller;               /* whose key it is: two callers may choose the same */
 	uint8_t      digest[SHA256_BYTES]; /* of method, path and body, keyed */
-	int64_t      life_s;               /* how long the answer is kept; 0: IDEMPOTENCY_LIFE_S */
+	int64_t mark_s; /* how long the row stays at least, from the table's time on; 0: as is said above */
 	struct bytes
 	        about; /* the subject of the answer, if there is one: its row is found when that is erased */
 };
@@ -29,6 +32,9 @@ struct kept_answer {
 /* ERR_TOKEN_MISMATCH if the key was used for another request. */
 enum err_code idempotency_find(struct context *ctx, const struct idempotency *i, struct kept_answer *out,
                                struct err *err);
+
+/* Its partition. */
+struct bytes idempotency_key(const struct idempotency *i, struct arena *a);
 
 /* What a row says of its subject: a keyed hash. */
 struct bytes idempotency_about(struct context *ctx, struct bytes subject);

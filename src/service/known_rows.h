@@ -18,6 +18,9 @@ bool known_keeps(enum service_table which);
 
 void known_put(struct known *k, const struct known_write *w);
 
+/* Several of one partition, at one moment; at most KNOWN_ROWS_MAX. */
+void known_put_all(struct known *k, const struct known_write *list, uint32_t count);
+
 struct known_ask {
 	enum service_table which;
 	struct bytes       pk, sk; /* of known_rows: the prefix */

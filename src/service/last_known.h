@@ -8,7 +8,11 @@
  * What always holds
  * (1) Memory is bounded by bytes; partitions that nobody asked about for longest are forgotten first, except those that are pinned.
  *     A partition keeps KNOWN_ROWS_MAX rows.
- * (2) That a row is absent is knowledge too. A row of which nothing is known is absent to a session, which then says so: `unknown`.
+ * (1b) Strangers push out strangers. What stands against somebody (a lock, a state, a user who is not active, a revocation) has up to half
+ *     of the memory, and with those who came again after KNOWN_RETURN_S up to seven eighths: whoever tries many names once makes
+ *     nobody forgotten whom a lock keeps out.
+ * (2) That a row is absent is knowledge too. A row of which nothing is known is absent to a session, which then says so: `unknown`. If a
+ *     row is not remembered, neither is that all rows with its prefix are.
  * (3) What is learned of a pinned partition is not taken: it lacks what waits to be merged (outage.h). Locks and states that this
  *     process committed are.
  * (4) Nothing older than the session's `since_us` is known to it.
@@ -26,6 +30,7 @@ enum {
 	KNOWN_ROWS_MAX = 128,            /* of one partition, with the prefixes that were asked for */
 	KNOWN_ROW_BYTES_MAX = 16 * 1024, /* a larger one is not remembered */
 	KNOWN_BYTES_MIN = 1 << 20,
+	KNOWN_RETURN_S = 60,
 };
 
 struct known;
@@ -54,9 +59,9 @@ void known_wrote(struct known *k, const struct service_tables *tables, const str
 
 /* ---- subjects ---- */
 
-/* (3), as often as it is unpinned. */
-void     known_pin(struct known *k, struct bytes subject);
-void     known_unpin(struct known *k, struct bytes subject);
+/* (3), as often as it is unpinned. A partition of a table: a subject, or an answer that is kept. */
+void     known_pin(struct known *k, enum service_table which, struct bytes pk);
+void     known_unpin(struct known *k, enum service_table which, struct bytes pk);
 uint32_t known_pins(struct known *k, struct bytes subject);
 
 /* It was refused now; was it, less than denied_us ago? */
@@ -83,6 +88,7 @@ bool known_lacked(const struct table *t);
 
 struct known_numbers {
 	uint64_t partitions, forgotten;
+	uint64_t guards_forgotten; /* of these: something stood against them */
 	size_t   bytes;
 };
 

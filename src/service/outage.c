@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "item/codec.h"
+#include "service/account.h"
+#include "service/erased.h"
 #include "service/rules.h"
 
 bool outage_holds(struct outage *o, const struct attempt *who)
@@ -191,17 +193,36 @@ enum err_code spooled_decode(struct arena *a, struct bytes in, struct spooled *o
 
 /* ---- recording ---- */
 
-static void pins(struct outage *o, const struct spooled *s,
-                 void (*pin)(struct known *k, struct bytes subject))
+/* A key that the caller chose, and not one of ours for the merge. */
+static bool is_keyed(const struct spooled *s)
+{
+	return !bytes_is(s->once.caller, OUTAGE_CALLER);
+}
+
+/* Its subjects, and what it was answered: a repetition is told the same, however many others come meanwhile. */
+static void pins(struct outage *o, const struct spooled *s, struct arena *a,
+                 void (*pin)(struct known *k, enum service_table which, struct bytes pk))
 {
 	for (uint32_t i = 0; i < s->q.subject_count; i++)
-		pin(o->known, s->q.subjects[i]);
+		pin(o->known, TABLE_AUTH_STATE, s->q.subjects[i]);
+	if (s->q.subject_count > 0 && is_keyed(s))
+		pin(o->known, TABLE_IDEMPOTENCY, idempotency_key(&s->once, a));
+}
+
+/* (3) */
+static uint32_t lines_of(const struct spooled *s)
+{
+	uint32_t lines = 0;
+
+	for (uint32_t i = 0; i < s->q.subject_count; i++)
+		lines |= (uint32_t)1 << hash_fnv(HASH_FNV, s->q.subjects[i]) % SPOOL_LINES;
+	return lines;
 }
 
 enum err_code outage_record(struct outage *o, struct arena *a, const struct spooled *s, uint64_t *number,
                             struct err *err)
 {
-	struct spool_record record = {.line = (uint32_t)hash_fnv(HASH_FNV, s->q.subjects[0])};
+	struct spool_record record = {.lines = lines_of(s)};
 	struct buf          bytes;
 
 	buf_init(&bytes, a);
@@ -211,31 +232,70 @@ enum err_code outage_record(struct outage *o, struct arena *a, const struct spoo
 		metric_add(&o->refused, 1);
 		return err->code;
 	}
-	pins(o, s, known_pin);
+	pins(o, s, a, known_pin);
 	metric_add(&o->spooled, 1);
 	return ERR_NONE;
 }
 
+/* ---- after a start ---- */
+
+struct recalling {
+	struct outage   *o;
+	struct services *services;
+};
+
+/* As the call itself kept it, at its time. */
+static void recall_answer(const struct recalling *r, struct arena *a, const struct spooled *s)
+{
+	struct context       ctx = {.services = r->services, .arena = a};
+	struct known_session session;
+	struct err           err;
+
+	known_begin(&session, r->o->known, &r->services->tables, s->at_us);
+	ctx_begin(&ctx, &session.base);
+	idempotency_keep(&ctx, &s->once, s->status, s->body);
+	changes_commit(&ctx.changes, &session.base, &err); /* into memory: it cannot fail */
+}
+
 static void recall_one(void *ctx, struct bytes record)
 {
-	struct arena   a;
-	struct spooled s;
-	struct err     err;
+	struct recalling *r = ctx;
+	struct arena      a;
+	struct spooled    s;
+	struct err        err;
 
 	arena_init(&a);
-	if (spooled_decode(&a, record, &s, &err) == ERR_NONE)
-		pins(ctx, &s, known_pin);
+	if (spooled_decode(&a, record, &s, &err) == ERR_NONE) {
+		pins(r->o, &s, &a, known_pin);
+		if (is_keyed(&s))
+			recall_answer(r, &a, &s);
+	}
 	arena_release(&a);
 }
 
-void outage_recall(struct outage *o)
+void outage_recall(struct outage *o, struct services *services)
 {
-	spool_each(o->spool, recall_one, o);
+	spool_each(o->spool, recall_one, &(struct recalling){o, services});
+}
+
+int64_t outage_oldest_us(struct outage *o)
+{
+	struct arena   a;
+	struct bytes   record;
+	struct spooled s;
+	struct err     err;
+	int64_t        at_us = 0;
+
+	arena_init(&a);
+	if (spool_first(o->spool, &a, &record) && spooled_decode(&a, record, &s, &err) == ERR_NONE)
+		at_us = s.at_us;
+	arena_release(&a);
+	return at_us;
 }
 
 /* ---- merging ---- */
 
-/* (4) The session's time is the attempt's from here on, for what is read, decided and written. */
+/* (4) The session's time is the attempt's from here on, for what is read, decided and written. Passes of one decision stay one (foresight.h). */
 static void time_set(struct context *ctx, int64_t at_us)
 {
 	int64_t now_s = ctx->now_s;
@@ -243,48 +303,108 @@ static void time_set(struct context *ctx, int64_t at_us)
 	if (at_us < ctx->table->now_us)
 		ctx->table->now_us = at_us;
 	ctx->late = true;
-	ctx_begin(ctx, ctx->table);
+	ctx->now_us = ctx->table->now_us;
+	ctx->now_s = ctx->now_us / 1000000;
+	ctx_drop(ctx);
 	ctx->late_s = now_s - ctx->now_s > ctx->late_s ? now_s - ctx->now_s : ctx->late_s;
 	ctx->changes.late_s = ctx->late_s;
+}
+
+/* (4) Is it about somebody who was erased since, or is being erased? Of whoever was erased before it happened, what is known is too old. */
+static enum err_code find_erased(struct context *ctx, struct bytes subject, bool *erased, bool *outdated,
+                                 struct err *err)
+{
+	enum err_code rc = identifier_is_hashed(subject) ? ERR_NONE : account_writable(ctx, subject, err);
+	int64_t       at_s;
+
+	*erased |= rc == ERR_NOT_NOW;
+	if (rc != ERR_NONE && rc != ERR_NOT_NOW)
+		return rc;
+	if (erased_at(ctx, subject, &at_s, err) != ERR_NONE)
+		return err->code;
+	*erased |= at_s >= ctx->now_s;
+	*outdated = at_s > 0;
+	return ERR_NONE;
+}
+
+static enum err_code all_find_erased(struct context *ctx, struct attempt *q, bool *erased, struct err *err)
+{
+	bool outdated;
+
+	*erased = false;
+	for (uint32_t i = 0; i < q->subject_count; i++) {
+		if (find_erased(ctx, q->subjects[i], erased, &outdated, err) != ERR_NONE)
+			return err->code;
+		if (q->users == NULL || q->users[i].len == 0)
+			continue;
+		if (find_erased(ctx, q->users[i], erased, &outdated, err) != ERR_NONE)
+			return err->code;
+		if (outdated)
+			q->users[i] = (struct bytes){NULL, 0};
+	}
+	return ERR_NONE;
+}
+
+/* (1) */
+static bool is_too_late(const struct context *ctx, const struct spooled *s)
+{
+	return ctx->late_s > (is_keyed(s) ? OUTAGE_KEYED_S : OUTAGE_MARK_S);
+}
+
+static enum err_code record_late(struct context *ctx, const struct spooled *s, struct attempt *q,
+                                 enum spooled_end *end, struct err *err)
+{
+	struct idempotency    once = s->once;
+	struct attempt_result result;
+
+	if (attempt_record(ctx, q, s->outcome, &result, err) != ERR_NONE)
+		return err->code;
+	*end = result.verdict.kind == VERDICT_ALLOW || result.counted ? SPOOLED_MERGED : SPOOLED_VOID;
+	once.mark_s = ctx->late_s + OUTAGE_MARK_S + 86400;
+	idempotency_keep(ctx, &once, s->status, s->body);
+	return ERR_NONE;
 }
 
 enum err_code outage_merge(struct context *ctx, const struct spooled *s, const struct rules *rules,
                            enum spooled_end *end, struct err *err)
 {
-	struct idempotency    once = s->once;
-	struct attempt        q = s->q;
-	struct attempt_result result;
-	struct kept_answer    kept;
+	struct bytes       users[SUBJECTS_MAX];
+	struct attempt     q = s->q;
+	struct kept_answer kept;
+	bool               erased;
+	enum err_code      rc;
 
 	time_set(ctx, s->at_us);
 	*end = SPOOLED_VOID;
-	switch (idempotency_find(ctx, &once, &kept, err)) {
-	case ERR_NONE:
-		break;
-	case ERR_TOKEN_MISMATCH: /* the caller used the key for something else, elsewhere, which was done */
-		return ERR_NONE;
-	default:
-		return err->code;
-	}
-	*end = SPOOLED_FOUND;
-	if (kept.found)
-		return ERR_NONE;
 	q.rules = rules;
 	q.rule = rules_find(rules, s->journey, s->type, q.method_type);
-	*end = SPOOLED_VOID;
-	if (q.rule == NULL)
+	if (q.rule == NULL || is_too_late(ctx, s))
 		return ERR_NONE;
-	if (attempt_record(ctx, &q, s->outcome, &result, err) != ERR_NONE)
-		return err->code == ERR_NOT_NOW ? ERR_NONE : err->code; /* its subject is being erased */
-	*end = result.verdict.kind == VERDICT_ALLOW || result.counted ? SPOOLED_MERGED : SPOOLED_VOID;
-	once.life_s = ctx->late_s + OUTAGE_MARK_LIFE_S;
-	idempotency_keep(ctx, &once, s->status, s->body);
-	return ERR_NONE;
+	rc = idempotency_find(ctx, &s->once, &kept, err);
+	if (rc ==
+	    ERR_TOKEN_MISMATCH) /* the caller used the key for something else, elsewhere, which was done */
+		return ERR_NONE;
+	if (rc != ERR_NONE)
+		return rc;
+	if (q.users != NULL) { /* those that are outdated are left out */
+		memcpy(users, q.users, q.subject_count * sizeof(*users));
+		q.users = users;
+	}
+	if (all_find_erased(ctx, &q, &erased, err) != ERR_NONE)
+		return err->code;
+	*end = kept.found ? SPOOLED_FOUND : SPOOLED_VOID;
+	if (kept.found || erased)
+		return ERR_NONE;
+	return record_late(ctx, s, &q, end, err);
 }
 
 void outage_merged(struct outage *o, uint64_t number, const struct spooled *s, enum spooled_end end)
 {
+	struct arena a;
+
+	arena_init(&a);
 	spool_done(o->spool, number);
-	pins(o, s, known_unpin);
+	pins(o, s, &a, known_unpin);
 	metric_add(end == SPOOLED_MERGED ? &o->merged : end == SPOOLED_FOUND ? &o->found : &o->void_, 1);
+	arena_release(&a);
 }

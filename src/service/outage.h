@@ -7,13 +7,16 @@
  * What always holds
  * (1) An attempt that was answered is counted once: by its own commit or by the merge of its record, never by both. The merge writes a
  *     marker (idempotency.h) in the same transaction as the counts: the caller's Idempotency-Key, or a random one. So whatever
- *     crashes between the commit and the end of the record, a second merge finds the first.
+ *     crashes between the commit and the end of the record, a second merge finds the first. An attempt that is older than its marker could be
+ *     is void: one with the caller's key after OUTAGE_KEYED_S, because its own commit may have kept that key's row; others after
+ *     OUTAGE_MARK_S.
  * (2) A call whose own commit may have been done is taken over only if it has an Idempotency-Key: then the merge finds what was done.
  *     Without one it is answered as unknown.
- * (3) Attempts of one subject are merged in the order they were made in. While some of a subject's wait, calls about it go on being
+ * (3) Attempts of one subject are merged in the order they were made in, also those of several subjects. While some of a subject's wait, calls about it go on being
  *     answered from what is known here, and recorded here: the tables lack what waits.
  * (4) A merge happens at the time of its attempt. A count or lock that would have ended meanwhile is over; what others
  *     changed since stands (context.h, `late`).
+ *     Nothing is written about whoever was erased since, or is being erased (erased.h): the attempt is void.
  * (5) Of a subject of which nothing is known, the policy decides: `on_failure: closed` refuses, `open` lets it try.
  *
  * Any thread. */
@@ -35,8 +38,12 @@ enum {
 	OUTAGE_SPOOL_RECORDS = 200000,
 	OUTAGE_SUBJECT_RECORDS = 1000, /* of one subject: nobody fills the spool alone */
 	OUTAGE_DENIED_MS = 1000,
-	OUTAGE_MARK_LIFE_S = 7 * 86400, /* of a marker, from the merge */
+	OUTAGE_MARK_S = 90 * 86400, /* (1) */
+	OUTAGE_KEYED_S = 7 * 86400, /* the same; less than IDEMPOTENCY_MARK_S */
 };
+
+/* Whose the marker is of an attempt without a key (1). */
+#define OUTAGE_CALLER "spool"
 
 struct outage {
 	struct known *known;
@@ -49,6 +56,7 @@ struct outage {
 	struct metric_counter spooled, merged, found,
 	        void_;                 /* found: had been merged; void: not countable any more */
 	struct metric_counter refused; /* the spool was full, or its share for the subject */
+	struct metric_counter retried; /* merges that failed, and are tried again */
 };
 
 /* The subject's part of (3), and of known_denied. NULL services->outage: tables are here. */
@@ -81,8 +89,11 @@ enum err_code spooled_decode(struct arena *a, struct bytes in, struct spooled *o
 enum err_code outage_record(struct outage *o, struct arena *a, const struct spooled *s, uint64_t *number,
                             struct err *err);
 
-/* After a start: what waits is pinned. */
-void outage_recall(struct outage *o);
+/* After a start: what waits is pinned, and what was answered to keyed calls is known. */
+void outage_recall(struct outage *o, struct services *services);
+
+/* When the attempt was made that waits for longest; 0: none waits. */
+int64_t outage_oldest_us(struct outage *o);
 
 /* Decides, as the attempt's own call would have: what it adds is committed by the caller, in a turn. *end says how. */
 enum spooled_end { SPOOLED_MERGED, SPOOLED_FOUND, SPOOLED_VOID };

@@ -10,11 +10,14 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/list.h"
 
-enum { WAITS = 1, DONE = 2 };
+enum { WAITS_OLD = 1, DONE = 2, WAITS = 3 };
+
+static const uint32_t all_lines = UINT32_MAX;
 
 static const char file_name[] = "spool";
 static const char lock_name[] = "spool.lock"; /* of its own: the file is replaced */
@@ -23,14 +26,15 @@ static const char magic[4] = {'G', 'H', 'S', 'P'};
 struct waiting {
 	struct list link;
 	uint64_t    number;
-	uint32_t    line;
+	uint32_t    lines;
+	bool        taken;
 	size_t      len;
 	char        bytes[];
 };
 
 static struct spool_record record_of(const struct waiting *w)
 {
-	return (struct spool_record){w->line, {w->bytes, w->len}};
+	return (struct spool_record){w->lines, {w->bytes, w->len}};
 }
 
 struct spool {
@@ -49,6 +53,7 @@ struct spool {
 	struct buf      next;      /* what the next frame holds */
 	uint64_t        next_last; /* the last number in it */
 	bool            flushing, failed;
+	char            why[SPOOL_WHY_CHARS]; /* it failed */
 	/* whoever flushes */
 	int    fd;
 	size_t file_bytes;
@@ -75,7 +80,7 @@ static void record_add(struct buf *out, int kind, uint64_t number, struct spool_
 {
 	buf_add_byte(out, (uint8_t)kind);
 	put_le(out, number, 8);
-	put_le(out, r.line, 4);
+	put_le(out, r.lines, 4);
 	put_le(out, r.bytes.len, 4);
 	if (r.bytes.len > 0)
 		buf_add_bytes(out, r.bytes);
@@ -114,13 +119,14 @@ static bool records_parse(struct bytes content,
 		uint64_t len;
 		int      kind = (uint8_t)content.data[0];
 
-		if (content.len < SPOOL_RECORD_HEAD || (kind != WAITS && kind != DONE))
+		if (content.len < SPOOL_RECORD_HEAD || kind < WAITS_OLD || kind > WAITS)
 			return false;
 		len = get_le(content.data + 13, 4);
 		if (len > content.len - SPOOL_RECORD_HEAD || len > SPOOL_RECORD_BYTES_MAX)
 			return false;
 		record(ctx, get_le(content.data + 1, 8), kind == DONE,
-		       &(struct spool_record){(uint32_t)get_le(content.data + 9, 4),
+		       &(struct spool_record){kind == WAITS_OLD ? all_lines
+		                                                : (uint32_t)get_le(content.data + 9, 4),
 		                              {content.data + SPOOL_RECORD_HEAD, (size_t)len}});
 		content.data += SPOOL_RECORD_HEAD + len;
 		content.len -= SPOOL_RECORD_HEAD + (size_t)len;
@@ -163,7 +169,8 @@ static void waiting_add(struct spool *s, uint64_t number, const struct spool_rec
 	struct waiting *w = mem_alloc(sizeof(*w) + r->bytes.len);
 
 	w->number = number;
-	w->line = r->line;
+	w->lines = r->lines;
+	w->taken = false;
 	w->len = r->bytes.len;
 	if (w->len > 0)
 		memcpy(w->bytes, r->bytes.data, w->len);
@@ -301,37 +308,56 @@ void spool_close(struct spool *s)
 
 /* ---- flushing: one thread at a time, for all that wait ---- */
 
-static bool frame_write(struct spool *s, struct bytes content)
+static bool fails(char why[SPOOL_WHY_CHARS], const char *text)
+{
+	snprintf(why, SPOOL_WHY_CHARS, "%.*s", SPOOL_WHY_CHARS - 1, text);
+	return false;
+}
+
+static bool frame_write(struct spool *s, struct bytes content, char why[SPOOL_WHY_CHARS])
 {
 	struct buf frame;
-	bool       good;
+	bool       good, torn = fault_fires(FAULT_SPOOL);
 
 	buf_init(&frame, NULL);
 	frame_add(&frame, content);
-	good = file_write_all(s->fd, buf_bytes(&frame)) && fdatasync(s->fd) == 0;
+	good = file_write_all(s->fd,
+	                      (struct bytes){(const char *)frame.data, torn ? frame.len / 2 : frame.len}) &&
+	       fdatasync(s->fd) == 0;
+	if (!good)
+		fails(why, strerror(errno));
 	s->file_bytes += frame.len;
 	buf_release(&frame);
-	return good;
+	return good && (!torn || fails(why, "a fault of a test"));
 }
 
-/* Under lock, which is not held while it writes. */
+/* Takes the lock again. */
+static void flushed(struct spool *s, bool good, uint64_t last, const char why[SPOOL_WHY_CHARS])
+{
+	pthread_mutex_lock(&s->lock);
+	s->flushing = false;
+	s->failed = !good; /* (4) */
+	if (!good)
+		memcpy(s->why, why, sizeof(s->why));
+	if (good && last > s->durable)
+		s->durable = last;
+	pthread_cond_broadcast(&s->flushed);
+}
+
+/* Under lock, which is not held while it writes. Not after (4). */
 static void flush_next(struct spool *s)
 {
 	struct buf content = s->next;
 	uint64_t   last = s->next_last;
+	char       why[SPOOL_WHY_CHARS] = "";
 	bool       good;
 
 	buf_init(&s->next, NULL);
 	s->flushing = true;
 	pthread_mutex_unlock(&s->lock);
-	good = content.len == 0 || frame_write(s, buf_bytes(&content));
+	good = content.len == 0 || frame_write(s, buf_bytes(&content), why);
 	buf_release(&content);
-	pthread_mutex_lock(&s->lock);
-	s->flushing = false;
-	s->failed |= !good; /* (4) */
-	if (good && last > s->durable)
-		s->durable = last;
-	pthread_cond_broadcast(&s->flushed);
+	flushed(s, good, last, why);
 }
 
 enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err)
@@ -365,55 +391,80 @@ enum err_code spool_sync_all(struct spool *s, struct err *err)
 /* ---- appending and taking off ---- */
 
 /* Under lock. */
-static bool is_full(const struct spool *s, size_t bytes)
+static enum err_code check_room(const struct spool *s, size_t bytes, struct err *err)
 {
-	return s->failed || s->records >= s->options.records_max || s->bytes + bytes > s->options.bytes_max;
+	if (s->failed)
+		return err_set(err, ERR_OVERLOADED, "the spool in the data directory cannot be written (%s)",
+		               s->why);
+	if (bytes > SPOOL_RECORD_BYTES_MAX || s->records >= s->options.records_max ||
+	    s->bytes + bytes > s->options.bytes_max)
+		return err_set(err, ERR_OVERLOADED,
+		               "the spool in the data directory has no room for another attempt");
+	return ERR_NONE;
 }
 
-bool spool_is_full(struct spool *s, size_t bytes)
+enum err_code spool_check_room(struct spool *s, size_t bytes, struct err *err)
 {
-	bool full;
+	enum err_code rc;
 
 	pthread_mutex_lock(&s->lock);
-	full = is_full(s, bytes);
+	rc = check_room(s, bytes, err);
 	pthread_mutex_unlock(&s->lock);
-	return full;
+	return rc;
 }
 
 enum err_code spool_append(struct spool *s, const struct spool_record *record, uint64_t *number,
                            struct err *err)
 {
-	bool full;
+	enum err_code rc;
 
 	pthread_mutex_lock(&s->lock);
-	full = record->bytes.len > SPOOL_RECORD_BYTES_MAX || is_full(s, record->bytes.len);
-	if (!full) {
+	rc = check_room(s, record->bytes.len, err);
+	if (rc == ERR_NONE) {
 		*number = s->next_last = ++s->last;
 		record_add(&s->next, WAITS, *number, *record);
 		waiting_add(s, *number, record);
 	}
 	pthread_mutex_unlock(&s->lock);
-	return full ? err_set(err, ERR_OVERLOADED,
-	                      "the spool in the data directory has no room for another attempt")
-	            : ERR_NONE;
+	return rc;
 }
 
-uint64_t spool_next(struct spool *s, uint32_t lane, uint32_t lanes, struct arena *a, struct bytes *out)
+/* Once all lines have an earlier record, nothing behind can be taken. What is not durable yet may only be taken after (4): those who wait for
+ * it have been told. */
+uint64_t spool_take(struct spool *s, struct arena *a, struct bytes *out)
 {
 	uint64_t number = 0;
+	uint32_t earlier = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (struct list *node = s->waiting.next; node != &s->waiting; node = node->next) {
-		const struct waiting *w = LIST_ENTRY(node, struct waiting, link);
+	for (struct list *node = s->waiting.next; node != &s->waiting && earlier != all_lines;
+	     node = node->next) {
+		struct waiting *w = LIST_ENTRY(node, struct waiting, link);
 
-		if (w->line % lanes != lane || w->number > s->durable)
-			continue;
-		number = w->number;
-		*out = arena_copy(a, (struct bytes){w->bytes, w->len});
-		break;
+		if (w->number > s->durable && !s->failed)
+			break;
+		if (!w->taken && (w->lines & earlier) == 0) {
+			w->taken = true;
+			number = w->number;
+			*out = arena_copy(a, (struct bytes){w->bytes, w->len});
+			break;
+		}
+		earlier |= w->lines;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return number;
+}
+
+bool spool_first(struct spool *s, struct arena *a, struct bytes *out)
+{
+	bool any;
+
+	pthread_mutex_lock(&s->lock);
+	any = !list_empty(&s->waiting);
+	if (any)
+		*out = arena_copy(a, record_of(LIST_ENTRY(s->waiting.next, struct waiting, link)).bytes);
+	pthread_mutex_unlock(&s->lock);
+	return any;
 }
 
 void spool_each(struct spool *s, void (*each)(void *ctx, struct bytes record), void *ctx)
@@ -435,23 +486,26 @@ void spool_done(struct spool *s, uint64_t number)
 /* ---- cutting off what is done ---- */
 
 /* Whoever flushes. The file as it would be if nothing had been done. */
-static bool rewrite(struct spool *s, struct bytes content)
+static bool rewrite(struct spool *s, struct bytes content, char why[SPOOL_WHY_CHARS])
 {
 	struct buf file;
 	struct err err;
-	bool       good;
+	bool       good = !fault_fires(FAULT_SPOOL) || fails(why, "a fault of a test");
 
 	buf_init(&file, NULL);
 	if (content.len > 0)
 		frame_add(&file, content);
-	good = file_replace(s->dir, file_name, buf_bytes(&file), &err) == ERR_NONE;
+	if (good && file_replace(s->dir, file_name, buf_bytes(&file), &err) != ERR_NONE)
+		good = fails(why, err.text);
 	if (good) {
-		close(s->fd);
+		if (s->fd >= 0)
+			close(s->fd);
 		s->fd = open(s->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 		s->file_bytes = file.len;
+		good = s->fd >= 0 || fails(why, strerror(errno));
 	}
 	buf_release(&file);
-	return good && s->fd >= 0;
+	return good;
 }
 
 /* Under lock: all that waits, and nothing else, becomes the file. */
@@ -459,6 +513,7 @@ static void rewrite_all(struct spool *s)
 {
 	struct buf content;
 	uint64_t   last = s->next_last;
+	char       why[SPOOL_WHY_CHARS] = "";
 	bool       good;
 
 	buf_init(&content, NULL);
@@ -471,14 +526,9 @@ static void rewrite_all(struct spool *s)
 	buf_init(&s->next, NULL);
 	s->flushing = true;
 	pthread_mutex_unlock(&s->lock);
-	good = rewrite(s, buf_bytes(&content));
+	good = rewrite(s, buf_bytes(&content), why);
 	buf_release(&content);
-	pthread_mutex_lock(&s->lock);
-	s->flushing = false;
-	s->failed |= !good;
-	if (good && last > s->durable)
-		s->durable = last;
-	pthread_cond_broadcast(&s->flushed);
+	flushed(s, good, last, why);
 }
 
 enum err_code spool_trim(struct spool *s, struct err *err)
@@ -499,12 +549,32 @@ enum err_code spool_trim(struct spool *s, struct err *err)
 	              : ERR_NONE;
 }
 
+/* All that waits is in memory, so nothing of the old file is needed. */
+enum err_code spool_recover(struct spool *s, struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->flushing)
+		pthread_cond_wait(&s->flushed, &s->lock);
+	if (s->failed)
+		rewrite_all(s);
+	if (s->failed)
+		rc = err_set(err, ERR_STORAGE, "the spool in the data directory cannot be written (%s)",
+		             s->why);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
 struct spool_numbers spool_read(struct spool *s)
 {
 	struct spool_numbers n;
 
 	pthread_mutex_lock(&s->lock);
-	n = (struct spool_numbers){s->records, s->bytes, s->file_bytes, s->failed};
+	n = (struct spool_numbers){
+	        .records = s->records, .bytes = s->bytes, .file_bytes = s->file_bytes, .failed = s->failed};
+	if (s->failed)
+		memcpy(n.why, s->why, sizeof(n.why));
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }

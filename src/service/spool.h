@@ -1,13 +1,15 @@
 /* Spool: records that wait in a file of this machine until they can be merged. A record is bytes with a number.
  *
  *   spool_append … spool_sync     any thread: one flush for all that wait for it
- *   spool_next … spool_done       those who merge, and only once what they merged is durable elsewhere
+ *   spool_take … spool_done       those who merge, and only once what they merged is durable elsewhere
  *
  *   DIR/spool   frames, one after the other; each was flushed before the next was begun
  *   frame       "GHSP" | u32 bytes of content | u64 checksum of content | content: records, one after the other
- *   record      u8 kind (1: waits, 2: done) | u64 number | u32 line | u32 bytes | bytes      numbers are little-endian
+ *   record      u8 kind (3: waits, 2: done) | u64 number | u32 lines | u32 bytes | bytes      numbers are little-endian
+ *               (1: waits, of an older version, whose lines nobody can tell: it is on all of them)
  *
- * Records of one line are merged one after the other, in the order of their numbers.
+ * `lines` is a set of bits, one for each that a record is about. Records that have a line in common are merged one after the other, in the
+ * order of their numbers; all others at the same time.
  *
  * What always holds
  * (1) A record that spool_sync returned for is found again after a crash, until spool_done; a `done` that a crash lost is harmless,
@@ -16,7 +18,8 @@
  *     spool_open names instead of losing what was promised.
  * (3) At most records_max records and bytes_max bytes wait; the file is at most SPOOL_FILE_FACTOR times as large, because what is done is
  *     cut off. Past that spool_append refuses, and nothing is written.
- * (4) After a flush that failed nothing is appended any more: only a new start knows what is on the disk.
+ * (4) After a flush that failed nothing is appended until spool_recover has written all that waits anew: nobody knows what of the old file is
+ *     on the disk. Those whose flush failed were told that the outcome is unknown. Their records stay, and may be merged meanwhile.
  * (5) One process at a time has it: DIR/spool.lock. Two would cut off each other's records. */
 #ifndef SERVICE_SPOOL_H
 #define SERVICE_SPOOL_H
@@ -29,12 +32,14 @@ enum {
 	SPOOL_FILE_FACTOR = 3,
 	SPOOL_FRAME_HEAD = 16,
 	SPOOL_RECORD_HEAD = 17,
+	SPOOL_LINES = 32,
+	SPOOL_WHY_CHARS = 160,
 };
 
 struct spool;
 
 struct spool_record {
-	uint32_t     line;
+	uint32_t     lines;
 	struct bytes bytes;
 };
 
@@ -56,12 +61,16 @@ enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err);
 /* All that was appended until now. */
 enum err_code spool_sync_all(struct spool *s, struct err *err);
 
-/* Would a record of that size be refused? */
-bool spool_is_full(struct spool *s, size_t bytes);
+/* Would a record of that size be refused? As spool_append says it. */
+enum err_code spool_check_room(struct spool *s, size_t bytes, struct err *err);
 
-/* Of the lines whose number is `lane` modulo `lanes`, the first record that waits; 0: there is none. In the arena. */
-uint64_t spool_next(struct spool *s, uint32_t lane, uint32_t lanes, struct arena *a, struct bytes *out);
+/* The first record that waits, that nobody has taken, and that has no line in common with an earlier one. In the arena. 0: there is none.
+ * Whoever takes it keeps it until it is done. */
+uint64_t spool_take(struct spool *s, struct arena *a, struct bytes *out);
 void     spool_done(struct spool *s, uint64_t number);
+
+/* The first that waits, taken or not. False: there is none. In the arena. */
+bool spool_first(struct spool *s, struct arena *a, struct bytes *out);
 
 /* All that wait, in order. `each` must not call the spool. */
 void spool_each(struct spool *s, void (*each)(void *ctx, struct bytes record), void *ctx);
@@ -69,10 +78,14 @@ void spool_each(struct spool *s, void (*each)(void *ctx, struct bytes record), v
 /* Makes what is done durable, and cuts it off if that is worth it. For those who merge, now and then. */
 enum err_code spool_trim(struct spool *s, struct err *err);
 
+/* (4) Nothing, if no flush failed. ERR_STORAGE: the disk is not back yet. */
+enum err_code spool_recover(struct spool *s, struct err *err);
+
 struct spool_numbers {
 	uint32_t records;
 	size_t   bytes, file_bytes;
-	bool     failed; /* (4) */
+	bool     failed;               /* (4) */
+	char     why[SPOOL_WHY_CHARS]; /* what the system said, if it failed */
 };
 
 struct spool_numbers spool_read(struct spool *s);

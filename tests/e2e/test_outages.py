@@ -266,6 +266,57 @@ def test_a_full_spool_is_said(dynoxide):  # noqa: F811
         assert sum(server.counts("COUNTED").values()) == 1 + 20 + sum(taken.values())
 
 
+def ready(server):
+    try:
+        return 200, server.text("/readyz")
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_disk_that_fails_is_said_and_what_waits_is_merged_and_written_once_it_is_back(dynoxide):  # noqa: F811
+    """The third flush of the spool fails, and so does every try to write it anew in the seconds after that."""
+    with world(dynoxide, "--fault", "spool:2:8") as (server, proxy):
+        server.attempt("disk", "COUNTED")
+        proxy.gone()
+        assert [server.attempt("disk", "COUNTED")[0] for _ in range(3)] == [200, 200, 500]
+        status, text = ready(server)
+        assert status == 503 and text.startswith("not ready: the spool in the data directory cannot be written"), text
+        status, answer = server.attempt("disk", "COUNTED")
+        assert status == 503 and "cannot be written" in answer["detail"], answer
+        assert server.metric("gatehouse_spool_failed") == 1
+        proxy.back()
+        said, deadline = set(), time.monotonic() + PATIENCE_S
+        while ready(server) != (200, "ready\n"):
+            assert time.monotonic() < deadline, said
+            said.add(ready(server)[1].split(" (")[0].strip())
+            time.sleep(0.05)
+        assert "degraded: the spool in the data directory cannot be written" in said, said
+        server.wait_merged()
+        assert server.metric("gatehouse_spool_failed") == 0
+        answer = server.attempt("disk", "COUNTED")[1]
+        assert answer["counted"] and "degraded" not in answer
+        assert server.counts("COUNTED")["disk"] == 5  # the one whose outcome was unknown is among them
+        proxy.gone()
+        assert server.attempt("disk", "COUNTED")[1]["degraded"]
+        assert "can be written again" in server.said()
+
+
+def test_a_merge_takes_as_few_requests_as_an_attempt(pair):
+    server, proxy = pair
+    assert server.call("/v1/users", {"id": "few"})[0] == 201  # as long as there is no table of users, each attempt asks whether there is one
+    for i in range(20):
+        assert server.attempt(f"few-{i}", "COUNTED")[1]["counted"]
+    proxy.gone()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(answer["degraded"] for _, answer in pool.map(lambda i: server.attempt(f"few-{i % 20}", "COUNTED"), range(200)))
+    before = proxy.seen
+    proxy.back()
+    server.wait_merged()
+    assert server.metric("gatehouse_spool_merged_total") == 200
+    idle = 40  # of the server's own workers, and the probe
+    assert proxy.seen - before < 2.2 * 200 + idle  # what is read, and the commit
+
+
 def test_an_attack_on_a_locked_subject_costs_its_requests_once(pair):
     server, proxy = pair
     for _ in range(7):

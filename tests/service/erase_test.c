@@ -7,6 +7,7 @@
 #include "service/event_log.h"
 #include "service/idempotency.h"
 #include "service/lock.h"
+#include "service/outage.h"
 #include "service/revocation.h"
 #include "service/scan.h"
 #include "service/user.h"
@@ -38,6 +39,8 @@ struct call {
 	struct job_stepped   stepped;
 	const char          *item; /* to be put */
 	const char          *why;
+	struct spooled       late;
+	enum spooled_end     end;
 };
 
 static enum err_code create(struct turn *t, struct err *err)
@@ -88,6 +91,13 @@ static enum err_code step(struct turn *t, struct err *err)
 
 	return c->why == NULL ? job_step(&t->ctx, &c->q, &c->stepped, err)
 	                      : job_fail(&t->ctx, &c->q, c->why, &c->stepped, err);
+}
+
+static enum err_code merge(struct turn *t, struct err *err)
+{
+	struct call *c = (struct call *)t;
+
+	return outage_merge(&t->ctx, &c->late, t->s->rules, &c->end, err);
 }
 
 static enum err_code keep(struct turn *t, struct err *err)
@@ -227,6 +237,17 @@ static uint32_t named_in(struct service *s, enum service_table table, const char
 		count += item_has(&r.items[i], bytes_of(text)) &&
 		         !bytes_is(row_text(&r.items[i], "SK"),
 		                   CHANGES_VERSION_KEY); /* expires within a day */
+	return count;
+}
+
+/* The table also says who was erased (erased.h). */
+static uint32_t answers_kept(struct service *s)
+{
+	struct table_query_result r = rows_of(s, "gatehouse-idempotency");
+	uint32_t                  count = 0;
+
+	for (uint32_t i = 0; i < r.count; i++)
+		count += row_text(&r.items[i], "digest").len > 0;
 	return count;
 }
 
@@ -372,7 +393,7 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	assert_int_equal(row_i64(&j.progress, "gatehouse-jobs", 0), 1);
 	assert_int_equal(named_in(&s, TABLE_EVENTS, "u-1"), 1);      /* that it was erased */
 	assert_int_equal(named_in(&s, TABLE_REVOCATIONS, "u-1"), 1); /* until its tokens have expired */
-	assert_int_equal(rows_of(&s, "gatehouse-idempotency").count, 1);
+	assert_int_equal(answers_kept(&s), 1);
 	assert_true(row_there(&s, "ATTEMPT#y", "RESERVATION"));
 	assert_int_equal(named_in(&s, TABLE_USERS, "bob@example.org"), 3);
 	assert_int_equal(count_in(&s, "u-2", PASSWORDS), 1);
@@ -494,6 +515,84 @@ TEST(erase, twice_is_one_job_and_one_that_failed_goes_on)
 }
 
 /* More rows than one commit changes: each step stays within it, and a row of another partition survives. */
+/* ---- what comes late (outage.h, 4) ---- */
+
+/* A failure of the subject, who was known to be that user, so many seconds after the start. */
+static enum spooled_end merged(struct service *s, struct bytes subject, const char *user, int64_t at_s)
+{
+	struct call c = {.late = {.q = attempt_of(s, &(struct try){.forgetful = true}),
+	                          .outcome = OUTCOME_FAILURE,
+	                          .at_us = (START_S + at_s) * 1000000,
+	                          .once = {.key = BYTES("key"), .caller = BYTES("app"), .about = subject},
+	                          .status = 200,
+	                          .body = BYTES("{}")}};
+
+	c.late.journey = c.late.q.rule->journey;
+	c.late.type = c.late.q.rule->type;
+	c.late.q.subjects[0] = subject;
+	c.late.q.making = NULL;
+	c.late.q.users = (struct bytes[SUBJECTS_MAX]){bytes_of(user)};
+	turn_take(s, &c.turn, merge);
+	return c.end;
+}
+
+/* The event user.erased names whom others have to erase, too. */
+static uint32_t rows_about(struct service *s, struct bytes subject)
+{
+	const char *name = arena_printf(&s->f.arena, "%.*s%c", BYTES_ARG(subject), '\0').data;
+	uint32_t    count = 0;
+
+	for (int t = 0; t < SERVICE_TABLE_COUNT; t++)
+		if (t != TABLE_EVENTS && t != TABLE_REVOCATIONS)
+			count += named_in(s, (enum service_table)t, name);
+	return count;
+}
+
+TEST(erase, leaves_nobody_whom_an_attempt_brings_back_that_is_merged_after_it)
+{
+	struct service s;
+	struct bytes   address, phone;
+
+	open(&s);
+	made(&s, "ann-17", "+447700900123");
+	verified(&s, "ann-17", "ann@example.com");
+	address = hash_of(&s, IDENTIFIER_EMAIL, "ann@example.com");
+	phone = hash_of(&s, IDENTIFIER_PHONE, "+447700900123");
+	at(&s, 100);
+	erased(&s, "ann-17");
+	at(&s, 200);
+	assert_int_equal(merged(&s, BYTES("ann-17"), "", 50), SPOOLED_VOID);
+	assert_int_equal(merged(&s, address, "", 50), SPOOLED_VOID);
+	assert_int_equal(merged(&s, phone, "", 50), SPOOLED_VOID);
+	assert_int_equal(merged(&s, BYTES("pairwise"), "ann-17", 50), SPOOLED_VOID);
+	assert_int_equal(rows_about(&s, BYTES("ann-17")) + rows_about(&s, BYTES("pairwise")), 0);
+	assert_int_equal(rows_about(&s, address) + rows_about(&s, phone), 0);
+	assert_int_equal(answers_kept(&s), 0); /* nor what it was answered */
+	assert_int_equal(merged(&s, address, "ann-17", 150),
+	                 SPOOLED_MERGED); /* it is free since, and hers no more */
+	assert_int_equal(rows_about(&s, address), 1);
+	assert_int_equal(rows_about(&s, BYTES("ann-17")), 0);
+	service_close(&s);
+}
+
+TEST(erase, is_not_disturbed_by_attempts_that_are_merged_meanwhile)
+{
+	struct service s;
+	struct job     j;
+
+	open(&s);
+	made(&s, "ann-17", NULL);
+	at(&s, 100);
+	j = started(&s, "ann-17");
+	assert_int_equal(merged(&s, BYTES("ann-17"), "", 50), SPOOLED_VOID);
+	assert_int_equal(answers_kept(&s), 0);
+	while (j.state == JOB_RUNNING)
+		j = stepped(&s, &j);
+	assert_int_equal(merged(&s, BYTES("ann-17"), "", 50), SPOOLED_VOID);
+	assert_int_equal(rows_about(&s, BYTES("ann-17")), 0);
+	service_close(&s);
+}
+
 TEST(erase, takes_pages_of_what_fits_a_commit)
 {
 	enum { ROWS = 250 };

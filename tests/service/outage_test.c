@@ -1,6 +1,9 @@
 /* Outages: what was last known decides; what was recorded is merged once, at its own time. */
 #include "service/fixture.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "service/known_rows.h"
 #include "service/outage.h"
 
@@ -99,7 +102,7 @@ TEST(known, memory_is_bounded_and_what_was_not_asked_for_longest_goes_first_but_
 	arena_init(&a);
 	one = counted(&a, "x", "S", 1);
 	learn(k, "pinned", "S", &one, 1);
-	known_pin(k, BYTES("pinned"));
+	known_pin(k, TABLE_AUTH_STATE, BYTES("pinned"));
 	for (int i = 0; i < 40000; i++) {
 		snprintf(name, sizeof(name), "subject-%d", i);
 		learn(k, name, "S", &one, 1);
@@ -138,6 +141,108 @@ TEST(known, a_partition_keeps_as_many_rows_as_said_and_a_prefix_that_lost_one_is
 	arena_release(&a);
 }
 
+/* (2) A lock with a long history, say: a query would pass for "there is none". */
+TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
+{
+	struct known             *k = memory(KNOWN_BYTES_MIN);
+	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
+	struct table_query_result r;
+	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct arena              a;
+	struct item               rows[2];
+	struct row                large;
+	char                     *text;
+
+	arena_init(&a);
+	q.arena = &a;
+	text = arena_zalloc(&a, KNOWN_ROW_BYTES_MAX);
+	memset(text, 'x', KNOWN_ROW_BYTES_MAX);
+	rows[0] = counted(&a, "ann", "S#1", 1);
+	row_from(&large, &a, &rows[0]);
+	row_set_text(&large, "SK", BYTES("S#2"));
+	row_set_text(&large, "history", (struct bytes){text, KNOWN_ROW_BYTES_MAX});
+	rows[1] = row_item(&large);
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = rows, .count = 2},
+	                 1);
+	assert_false(known_rows(k, &q, &r));
+	assert_int_equal(recall(k, &a, "ann", "S#2", 0), -1);
+	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 1);
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = rows, .count = 1},
+	                 1);
+	assert_true(known_rows(k, &q, &r));
+	learn(k, "ann", "S#2", &rows[1], 2); /* … and so if it grew since */
+	assert_false(known_rows(k, &q, &r));
+	assert_int_equal(recall(k, &a, "ann", "S#2", 0), -1);
+	known_close(k);
+	arena_release(&a);
+}
+
+static void strangers(struct known *k, struct arena *a, const char *what, int count, int64_t now_us)
+{
+	struct item one = counted(a, "x", "S", 1);
+	char        name[32];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "%s-%d", what, i);
+		learn(k, name, "S", &one, now_us);
+	}
+}
+
+/* (1b) */
+TEST(known, those_whom_a_lock_keeps_out_and_those_who_came_again_are_not_pushed_out_by_strangers)
+{
+	const int64_t second = 1000000;
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
+	struct row    lock;
+
+	arena_init(&a);
+	one = counted(&a, "x", "S", 1);
+	row_from(&lock, &a, &one);
+	row_set_i64(&lock, "ttl", 1000);
+	one = row_item(&lock);
+	learn(k, "locked", "SIGN_IN#LOCK#PASSWORD_ENTRY", &one, second);
+	learn(k, "again", "S", &one, second);
+	learn(k, "again", "S", &one, (KNOWN_RETURN_S + 1) * second);
+	learn(k, "once", "S", &one, (KNOWN_RETURN_S + 1) * second);
+	strangers(k, &a, "stranger", 40000, 100 * second);
+	assert_int_equal(recall(k, &a, "once", "S", 0), -1);
+	assert_int_equal(recall(k, &a, "locked", "SIGN_IN#LOCK#PASSWORD_ENTRY", 0), 1);
+	assert_int_equal(recall(k, &a, "again", "S", 0), 1);
+	assert_int_equal(known_read(k).guards_forgotten, 0);
+	assert_true(known_read(k).bytes <= KNOWN_BYTES_MIN);
+	strangers(k, &a, "later", 40000, 2000 * second); /* the lock is over */
+	assert_int_equal(recall(k, &a, "locked", "SIGN_IN#LOCK#PASSWORD_ENTRY", 0), -1);
+	assert_int_equal(recall(k, &a, "again", "S", 0), 1);
+	known_close(k);
+	arena_release(&a);
+}
+
+/* (1b) … but whoever locks many does not take all of the memory. */
+TEST(known, locks_have_half_of_the_memory)
+{
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
+	char          name[32];
+
+	arena_init(&a);
+	one = counted(&a, "x", "S", 1);
+	strangers(k, &a, "early", 1000, 1);
+	for (int i = 0; i < 40000; i++) {
+		snprintf(name, sizeof(name), "locked-%d", i);
+		learn(k, name, "SIGN_IN#LOCK#PASSWORD_ENTRY", &one, 1);
+		assert_true(known_read(k).bytes <= KNOWN_BYTES_MIN);
+	}
+	assert_true(known_read(k).guards_forgotten > 10000);
+	assert_int_equal(recall(k, &a, "early-999", "S", 0), 1);
+	assert_int_equal(recall(k, &a, "locked-0", "SIGN_IN#LOCK#PASSWORD_ENTRY", 0), -1);
+	assert_int_equal(recall(k, &a, "locked-39999", "SIGN_IN#LOCK#PASSWORD_ENTRY", 0), 1);
+	known_close(k);
+	arena_release(&a);
+}
+
 /* (3) */
 TEST(known, what_is_learned_of_a_pinned_partition_is_not_taken)
 {
@@ -150,10 +255,10 @@ TEST(known, what_is_learned_of_a_pinned_partition_is_not_taken)
 	there = counted(&a, "ann", "S", 3);
 	known_put(k, &(struct known_write){
 	                     .which = TABLE_AUTH_STATE, .pk = BYTES("ann"), .sk = BYTES("S"), .item = &here});
-	known_pin(k, BYTES("ann"));
+	known_pin(k, TABLE_AUTH_STATE, BYTES("ann"));
 	learn(k, "ann", "S", &there, 1);
 	assert_int_equal(recall(k, &a, "ann", "S", 0), 5);
-	known_unpin(k, BYTES("ann"));
+	known_unpin(k, TABLE_AUTH_STATE, BYTES("ann"));
 	learn(k, "ann", "S", &there, 1);
 	assert_int_equal(recall(k, &a, "ann", "S", 0), 3);
 	known_close(k);
@@ -169,7 +274,7 @@ TEST(known, a_lock_or_state_that_this_process_committed_holds_at_once_for_a_pinn
 	struct service           s;
 
 	service_open(&s, NULL);
-	known_pin(k, BYTES("ann"));
+	known_pin(k, TABLE_AUTH_STATE, BYTES("ann"));
 	for (int i = 0; i < 3; i++) {
 		struct table_write w = {.kind = TABLE_PUT,
 		                        .table = s.all.tables.names[TABLE_AUTH_STATE],
@@ -211,11 +316,11 @@ TEST(share, of_one_subject_ends_before_it_has_filled_the_spool_and_begins_anew_a
 
 	for (int i = 0; i < OUTAGE_SUBJECT_RECORDS; i++) {
 		assert_false(outage_share_is_full(&o, &ann));
-		known_pin(o.known, BYTES("ann"));
+		known_pin(o.known, TABLE_AUTH_STATE, BYTES("ann"));
 	}
 	assert_true(outage_share_is_full(&o, &ann) && outage_share_is_full(&o, &both));
 	assert_false(outage_share_is_full(&o, &bob));
-	known_unpin(o.known, BYTES("ann"));
+	known_unpin(o.known, TABLE_AUTH_STATE, BYTES("ann"));
 	assert_false(outage_share_is_full(&o, &ann));
 	known_close(o.known);
 }
@@ -281,6 +386,109 @@ TEST(record, that_is_no_attempt_names_nobody)
 	assert_int_equal(spooled_decode(&s.f.arena, buf_bytes(&bytes), &y, &s.f.err), ERR_STORAGE);
 	assert_int_equal(y.q.subject_count, 0);
 	service_close(&s);
+}
+
+/* ---- the spool ---- */
+
+struct spooling {
+	struct service s;
+	char           dir[64];
+	struct outage  o;
+};
+
+static void spooling_open(struct spooling *w)
+{
+	*w = (struct spooling){.dir = "/tmp/gatehouse-outage-XXXXXX"};
+	assert_non_null(mkdtemp(w->dir));
+	service_open(&w->s, NULL);
+	w->o.known = memory(KNOWN_BYTES_MIN);
+	assert_int_equal(spool_open(&w->o.spool, &(struct spool_options){w->dir, 1 << 20, 100}, &w->s.f.err),
+	                 ERR_NONE);
+}
+
+static void spooling_close(struct spooling *w)
+{
+	known_close(w->o.known);
+	spool_close(w->o.spool);
+	service_close(&w->s);
+	for (int i = 0; i < 2; i++) {
+		char path[96];
+
+		snprintf(path, sizeof(path), "%s/%s", w->dir, i == 0 ? "spool" : "spool.lock");
+		unlink(path);
+	}
+	assert_int_equal(rmdir(w->dir), 0);
+}
+
+static uint64_t recorded(struct spooling *w, struct spooled x)
+{
+	uint64_t number;
+
+	assert_int_equal(outage_record(&w->o, &w->s.f.arena, &x, &number, &w->s.f.err), ERR_NONE);
+	assert_int_equal(spool_sync(w->o.spool, number, &w->s.f.err), ERR_NONE);
+	return number;
+}
+
+/* (3) */
+TEST(spooling, attempts_that_have_any_subject_in_common_are_merged_in_their_order)
+{
+	struct spooling w;
+	struct spooled  first, second;
+	struct bytes    record;
+	uint64_t        number;
+
+	spooling_open(&w);
+	first = second = spooled_of(&w.s, "one", OUTCOME_FAILURE, 1);
+	first.q.subjects[1] = BYTES("pairwise");
+	first.q.subject_count = 2;
+	second.q.subjects[0] = BYTES("pairwise");
+	number = recorded(&w, first);
+	recorded(&w, second);
+	assert_int_equal(spool_take(w.o.spool, &w.s.f.arena, &record), number);
+	assert_int_equal(spool_take(w.o.spool, &w.s.f.arena, &record), 0);
+	outage_merged(&w.o, number, &first, SPOOLED_MERGED);
+	assert_int_equal(spool_take(w.o.spool, &w.s.f.arena, &record), number + 1);
+	spooling_close(&w);
+}
+
+static struct kept_answer kept_for(struct spooling *w, const struct spooled *x, int64_t now_s)
+{
+	struct known_session session;
+	struct context       ctx;
+	struct kept_answer   kept;
+
+	known_begin(&session, w->o.known, &w->s.all.tables, (START_S + now_s) * 1000000);
+	ctx = service_context(&w->s, &session.base);
+	if (idempotency_find(&ctx, &x->once, &kept, &w->s.f.err) != ERR_NONE)
+		fail_msg("%s", w->s.f.err.text);
+	return kept;
+}
+
+/* (1) Also if many others came since, and until it is merged: then the tables know it. */
+TEST(spooling, a_keyed_attempt_that_waits_is_told_its_answer_after_a_restart)
+{
+	struct spooling w;
+	struct spooled  x;
+	uint64_t        number;
+
+	spooling_open(&w);
+	x = spooled_of(&w.s, "one", OUTCOME_FAILURE, 10);
+	x.once.caller = BYTES("app");
+	x.once.about = x.q.subjects[0];
+	x.body = BYTES("{\"counted\":true}");
+	number = recorded(&w, x);
+	known_close(w.o.known);
+	w.o.known = memory(KNOWN_BYTES_MIN);
+	assert_false(kept_for(&w, &x, 20).found);
+	outage_recall(&w.o, &w.s.all);
+	strangers(w.o.known, &w.s.f.arena, "stranger", 40000, 1);
+	assert_true(kept_for(&w, &x, 20).found);
+	assert_true(bytes_is(kept_for(&w, &x, 20).body, "{\"counted\":true}"));
+	assert_false(kept_for(&w, &x, 10 + IDEMPOTENCY_LIFE_S).found);
+	assert_int_equal(known_pins(w.o.known, x.q.subjects[0]), 1);
+	outage_merged(&w.o, number, &x, SPOOLED_MERGED);
+	assert_int_equal(known_pins(w.o.known, x.q.subjects[0]), 0);
+	spooling_close(&w);
 }
 
 /* ---- merging ---- */
@@ -424,6 +632,85 @@ TEST(merge, of_an_attempt_that_a_lock_stands_against_counts_nothing_and_is_over)
 	at(&s, 100);
 	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_VOID);
 	assert_false(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	service_close(&s);
+}
+
+/* (1) The marker of its own commit, if there was one, or of an earlier merge may be gone. */
+TEST(merge, that_is_so_late_that_it_may_have_been_counted_counts_nothing)
+{
+	struct service s;
+	struct spooled keyed, plain;
+
+	service_open(&s, rules);
+	plain = keyed = spooled_of(&s, "one", OUTCOME_FAILURE, 0);
+	keyed.once.caller = BYTES("app");
+	at(&s, OUTAGE_KEYED_S);
+	assert_int_equal(merge(&s, keyed), SPOOLED_MERGED);
+	at(&s, OUTAGE_KEYED_S + 1);
+	keyed.once.key = BYTES("two");
+	assert_int_equal(merge(&s, keyed), SPOOLED_VOID);
+	assert_int_equal(merge(&s, plain), SPOOLED_MERGED);
+	at(&s, OUTAGE_MARK_S);
+	assert_int_equal(merge(&s, plain), SPOOLED_FOUND);
+	at(&s, OUTAGE_MARK_S + 1);
+	plain.once.key = BYTES("two");
+	assert_int_equal(merge(&s, plain), SPOOLED_VOID);
+	service_close(&s);
+}
+
+struct keeping {
+	struct turn_request base;
+	struct service     *s;
+	struct idempotency  once;
+	struct kept_answer  found;
+	bool                keeps;
+};
+
+static enum err_code keep_in_turn(struct turn_request *w, struct table *t)
+{
+	struct keeping *c = (struct keeping *)w;
+	struct context  ctx = service_context(c->s, t);
+
+	if (idempotency_find(&ctx, &c->once, &c->found, &w->err) != ERR_NONE)
+		return w->err.code;
+	if (c->keeps && !c->found.found)
+		idempotency_keep(&ctx, &c->once, 200, BYTES("{}"));
+	return changes_commit(&ctx.changes, t, &w->err);
+}
+
+/* Is the answer told? It is kept if not. */
+static bool kept_anew(struct service *s, const struct idempotency *once, bool keeps)
+{
+	struct keeping c = {
+	        .base = {.run = keep_in_turn, .cost_bytes = 100}, .s = s, .once = *once, .keeps = keeps};
+
+	if (service_run(s, &c.base) != ERR_NONE)
+		fail_msg("%s", s->f.err.text);
+	return c.found.found;
+}
+
+/* (1), (2) The answer was lost, and the spool took the call over. Its key may be used for something new after a day, and is found by the merge. */
+TEST(merge, of_a_keyed_attempt_finds_its_own_commit_of_days_ago)
+{
+	struct service s;
+	struct spooled x;
+
+	service_open(&s, rules);
+	x = spooled_of(&s, "one", OUTCOME_FAILURE, 0);
+	x.once.caller = BYTES("app");
+	assert_false(kept_anew(&s, &x.once, true));
+	at(&s, 86400 - 1);
+	assert_true(kept_anew(&s, &x.once, true));
+	at(&s, 86400);
+	assert_false(kept_anew(&s, &x.once, false));
+	at(&s, OUTAGE_KEYED_S);
+	if (!service_is_alone(&s)) { /* only tables elsewhere have outages */
+		assert_int_equal(
+		        fixture_ok(&s.f, "Scan", "{'TableName':'gatehouse-idempotency'}").query.count, 1);
+		assert_int_equal(merge(&s, x), SPOOLED_FOUND);
+	}
+	assert_false(kept_anew(&s, &x.once, true)); /* a new request, over the old row */
+	assert_true(kept_anew(&s, &x.once, true));
 	service_close(&s);
 }
 

@@ -1,0 +1,33 @@
+/* Erased: see erased.h. */
+#include "service/erased.h"
+
+#include "service/row.h"
+
+static struct bytes key_of(struct context *ctx, struct bytes subject)
+{
+	struct bytes hash =
+	        identifier_hash_text(&ctx->services->identifiers, ctx->arena, "erased-at", subject);
+
+	return arena_printf(ctx->arena, "ERASED#%.*s", BYTES_ARG(hash));
+}
+
+void erased_mark(struct context *ctx, struct bytes subject)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", key_of(ctx, subject));
+	row_set_i64(&row, "at", ctx->now_s);
+	row_set_i64(&row, "ttl", ctx->now_s + ERASED_KEPT_S);
+	ctx_put(ctx, TABLE_IDEMPOTENCY, row_item(&row));
+}
+
+enum err_code erased_at(struct context *ctx, struct bytes subject, int64_t *at_s, struct err *err)
+{
+	struct looked row;
+
+	if (ctx_get(ctx, TABLE_IDEMPOTENCY, key_of(ctx, subject), &row, err) != ERR_NONE)
+		return err->code;
+	*at_s = row.found ? row_i64(&row.item, "at", 0) : 0;
+	return ERR_NONE;
+}

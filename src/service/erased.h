@@ -1,0 +1,25 @@
+/* Erased: that somebody was erased, and when, for whoever comes late with something that happened before: the merge of an attempt that waited in
+ * a spool (outage.h). One row for the user, and one for each address and number that was theirs:
+ *
+ *   ERASED#<keyed hash of the id, or of what stands for the address>   `at`, in seconds
+ *
+ * It is in `gatehouse-idempotency`, where whoever comes late keeps a marker anyway: so its absence is a condition of their commit (change.h, 5).
+ *
+ * What always holds
+ * (1) The row is in the commit after which nothing is left of the one it is about. So whoever commits late either comes before the
+ *     erasure, which then finds what it wrote, or has read this row and writes nothing.
+ * (2) It stays ERASED_KEPT_S, and names nobody. */
+#ifndef SERVICE_ERASED_H
+#define SERVICE_ERASED_H
+
+#include "service/context.h"
+
+enum { ERASED_KEPT_S = 91 * 86400 }; /* longer than a record may wait (OUTAGE_MARK_S) */
+
+/* Adds to the changes. subject: as rows name it. */
+void erased_mark(struct context *ctx, struct bytes subject);
+
+/* *at_s: when it was erased last; 0: it was not. */
+enum err_code erased_at(struct context *ctx, struct bytes subject, int64_t *at_s, struct err *err);
+
+#endif
