@@ -108,7 +108,7 @@ struct v1_call {
 	bool               replayed; /* it was the first one's */
 
 	/* Of a route that goes on while tables do not answer (service/outage.h). Set by decode: whom it is about, NULL: it is refused then;
-	 * and, if it writes, what is recorded of it. Set by run: the answer refuses whoever it is about. */
+	 * and, if it writes, what is recorded of it, NULL: it is answered if it is refused, and else it fails. Set by run: the answer refuses whoever it is about. */
 	const struct attempt *who;
 	void (*record)(struct v1_call *c, struct spooled *out);
 	bool denies;

@@ -291,6 +291,7 @@ enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 	struct fields         f;
 
 	c->request = a;
+	c->who = &a->q;
 	c->rebuild = begin_rebuild;
 	fields_init(&f, c->body, err);
 	read_attempt(c, &f, a, true);
@@ -312,6 +313,7 @@ enum err_code attempt_begin_run(struct v1_call *c, struct err *err)
 	a->id = r.reserved ? id : (struct bytes){NULL, 0};
 	a->lapses_us = r.lapses_us;
 	a->locked = r.locked;
+	c->denies = a->r.verdict.kind >= VERDICT_LOCKED && !r.reserved && !a->r.counted;
 	c->has_secret = r.reserved;
 	c->about = a->q.subjects[0];
 	return ERR_NONE;
@@ -329,6 +331,7 @@ void attempt_begin_encode(struct v1_call *c, struct json_writer *w)
 		v1_write_time(w, BYTES("lapses_at"), a->lapses_us / 1000000);
 	if (a->id.len > 0 && !c->keeping)
 		json_member_text(w, BYTES("attempt"), a->id);
+	v1_write_degraded(c, w);
 	json_end_object(w);
 }
 

@@ -32,7 +32,8 @@ struct ext_authz_call {
 	struct limit_call call; /* asks nothing: no limits are wanted */
 	int               deny_status;
 	bool              wants_token;
-	struct v1_token   token; /* not given: the client sent none */
+	struct v1_token   token;  /* not given: the client sent none */
+	struct attempt    nobody; /* whom it is about, until the token is judged */
 };
 
 /* A setting, wherever it comes from. */
@@ -403,6 +404,8 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 	if (a->call.count == 0 || token_fails(a) ||
 	    !limits_needs_turn(c->ctx.services->limits, &a->call, c->ctx.now_us))
 		c->call.kind = READ;
+	if (a->wants_token) /* limits have a policy of their own for tables that do not answer */
+		c->who = &a->nobody;
 	c->call.tableless = token_fails(a) || (!a->wants_token && !limits_needs_table(&a->call));
 	return ERR_NONE;
 }
@@ -489,5 +492,7 @@ void ext_authz_encode(struct v1_call *c, struct json_writer *w)
 		json_member_bool(w, BYTES("allowed"), token_passes(a));
 	if (a->wants_token)
 		write_token(w, &a->token, c->ctx.now_us);
+	if (!limits) /* they say it themselves */
+		v1_write_degraded(c, w);
 	json_end_object(w);
 }

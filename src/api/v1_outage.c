@@ -48,7 +48,7 @@ bool v1_may_take_over(const struct v1_call *c, enum err_code rc)
 {
 	if (outage_of(c) == NULL || (rc != ERR_OVERLOADED && rc != ERR_THROTTLED && rc != ERR_STORAGE))
 		return false;
-	return !c->ctx.changes.unsure || c->once.key.len > 0;
+	return !c->ctx.changes.unsure || (c->record != NULL && c->once.key.len > 0);
 }
 
 static enum err_code record(struct v1_call *c, struct outage *o, uint64_t *number, struct err *err)
@@ -108,6 +108,18 @@ static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct kn
 	return rc != ERR_NONE || number == 0 ? rc : spool_sync(o->spool, number, err);
 }
 
+/* One that reads; or one that writes, of which nothing can be recorded: only a refusal, which changes nothing, is an answer then. */
+static enum err_code run_looking(struct v1_call *c, struct known_session *s, struct err *err)
+{
+	v1_reset(c, &s->base);
+	if (c->route->run(c, err) != ERR_NONE)
+		return err->code;
+	return c->ctx.changes.count == 0
+	               ? ERR_NONE
+	               : err_set(err, ERR_OVERLOADED,
+	                         "the tables do not answer, and this needs them; try again later");
+}
+
 enum err_code v1_run_degraded(struct v1_call *c, struct table *t, struct err *err)
 {
 	struct outage       *o = outage_of(c);
@@ -117,12 +129,8 @@ enum err_code v1_run_degraded(struct v1_call *c, struct table *t, struct err *er
 	session_begin(c, t, &s);
 	c->ctx.degraded = true;
 	c->kept = (struct kept_answer){0};
-	if (c->call.kind == READ) {
-		v1_reset(c, &s.base);
-		rc = c->route->run(c, err);
-	} else {
-		rc = run_recorded(c, o, &s, err);
-	}
+	rc = c->call.kind == READ || c->record == NULL ? run_looking(c, &s, err)
+	                                               : run_recorded(c, o, &s, err);
 	if (rc == ERR_NONE)
 		metric_add(&o->answers, 1);
 	return rc;

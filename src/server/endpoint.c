@@ -124,7 +124,8 @@ struct tables_look {
 	struct remote        *remote;
 	struct service_tables tables;
 	struct arena         *arena;
-	struct buf            missing; /* "a", "b" */
+	struct buf            missing;  /* "a", "b" */
+	bool                  has_rows; /* the one that is looked at has no time to live, and rows */
 };
 
 /* Ours, as far as the keys tell, but without the time to live that it is to have. */
@@ -170,9 +171,14 @@ static enum err_code ttl_finish(struct tables_look *l, enum service_table which,
 	                         .arena = l->arena};
 	struct err          why;
 
+	enum err_code rc;
+
+	l->has_rows = false;
 	if (l->tables.never_made || !is_half_made(l, which, there))
 		return ERR_NONE;
-	if (store_run(remote_store(l->remote), &x.base, &why) != ERR_NONE)
+	rc = store_run(remote_store(l->remote), &x.base, &why);
+	l->has_rows = rc == ERR_CONDITION;
+	if (rc != ERR_NONE && !l->has_rows)
 		log_warn("the time to live of the table \"%.*s\" is not turned on: %s",
 		         BYTES_ARG(l->tables.names[which]), why.text);
 	return remote_look(l->remote, l->arena, l->tables.names[which], there, err);
@@ -198,6 +204,15 @@ static enum err_code ttl_check(const struct tables_look *l, enum service_table w
 
 	if (*wanted == '\0' || bytes_is(there->ttl_attribute, wanted))
 		return ERR_NONE;
+	if (there->ttl_attribute.len == 0 && l->has_rows)
+		return err_set(
+		        err, ERR_FOREIGN_TABLE,
+		        "the table \"%.*s\" has no time to live, and holds rows. If they are Gatehouse's, "
+		        "because a server was killed while it made the table, run `gatehouse tables "
+		        "create`, which turns it on for the attribute %s, and start again. If they are "
+		        "another program's, use another --table-prefix: rows with such an attribute "
+		        "would vanish",
+		        BYTES_ARG(l->tables.names[which]), wanted);
 	if (there->ttl_attribute.len == 0)
 		return err_set(err, ERR_FOREIGN_TABLE,
 		               "the table \"%.*s\" has no time to live: rows that have expired would stay "

@@ -228,11 +228,12 @@ enum err_code outage_record(struct outage *o, struct arena *a, const struct spoo
 	buf_init(&bytes, a);
 	spooled_encode(&bytes, s);
 	record.bytes = buf_bytes(&bytes);
+	pins(o, s, a, known_pin); /* first: once it is appended, others may flush, merge and unpin it */
 	if (spool_append(o->spool, &record, number, err) != ERR_NONE) {
+		pins(o, s, a, known_unpin);
 		metric_add(&o->refused, 1);
 		return err->code;
 	}
-	pins(o, s, a, known_pin);
 	metric_add(&o->spooled, 1);
 	return ERR_NONE;
 }

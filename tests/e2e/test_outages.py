@@ -19,6 +19,7 @@ import pytest
 
 from conftest import line_with_endpoint, program, stop
 from faulty_proxy import FAULTS, Proxy
+from issuer import Issuer
 from test_clock import Clock
 from test_engine_dynamodb import dynoxide, environment  # noqa: F401: a fixture
 
@@ -170,8 +171,12 @@ def test_without_the_endpoint_what_is_known_holds_and_what_is_counted_is_merged(
     assert server.attempt("stranger", "OPEN")[1]["counted"]
     assert server.text("/readyz") == "degraded\n"
     assert "dynamodb does not answer (" in server.said()
+    begun = {"journey": "SIGN_IN", "type": "STRICT"}
+    for subject in ("known", "locked"):
+        status, answer, _ = server.call("/v1/attempts/begin", {"subject": subject, **begun})
+        assert (status, answer["verdict"], answer["degraded"]) == (200, "locked", True), answer
     for path, body, method in (("/v1/users", {"id": "zoe"}, None), ("/v1/subjects/known/locks/SIGN_IN/STRICT", None, "DELETE"),
-                               ("/v1/attempts/begin", {"subject": "known", "journey": "SIGN_IN", "type": "STRICT"}, None)):
+                               ("/v1/attempts/begin", {"subject": "checked", **begun}, None)):
         status, answer, headers = server.call(path, body, method)
         assert status == 503 and headers["Retry-After"], answer
     assert time.monotonic() - began < 20
@@ -299,6 +304,36 @@ def test_a_disk_that_fails_is_said_and_what_waits_is_merged_and_written_once_it_
         proxy.gone()
         assert server.attempt("disk", "COUNTED")[1]["degraded"]
         assert "can be written again" in server.said()
+
+
+def test_a_gateway_is_answered_from_what_is_known_of_the_token(dynoxide, tmp_path):  # noqa: F811
+    issuer = Issuer()
+
+    def ask(server, token, **more):
+        status, answer, _ = server.call("/v1/authz", X_Gatehouse_Token="required", Authorization=f"Bearer {token}", **more)
+        return status, answer
+
+    try:
+        with world(dynoxide, "--identity", str(issuer.identity(tmp_path))) as (server, proxy):
+            good, suspended, unknown = issuer.token("good"), issuer.token("suspended"), issuer.token("unknown")
+            deadline = time.monotonic() + PATIENCE_S
+            while ask(server, good)[0] != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert server.call("/v1/users", {"id": "suspended"})[0] == 201
+            assert server.call("/v1/users/suspended/suspend", method="POST")[0] == 200
+            assert ask(server, good)[0] == 200 and ask(server, suspended)[0] == 403
+            proxy.gone()
+            status, answer = ask(server, good)
+            assert (status, answer["allowed"], answer["degraded"]) == (200, True, True), answer
+            status, answer = ask(server, suspended)
+            assert (status, answer["allowed"], answer["degraded"]) == (403, False, True), answer
+            assert answer["token"]["reason"] == "user_suspended"
+            status, answer = ask(server, unknown)
+            assert (status, answer["token"]["reason"]) == (403, "outage"), answer
+            assert server.metric("gatehouse_spool_records") == 0
+    finally:
+        issuer.close()
 
 
 def test_a_merge_takes_as_few_requests_as_an_attempt(pair):
