@@ -14,8 +14,11 @@
 #include "engine/rocks_disk.h"
 
 enum {
-	MEMTABLE_BYTES = 16777216,
-	MEMTABLES_MAX = 4,
+	MEMTABLE_BYTES =
+	        33554432, /* more than a checkpoint is due at (write_back.c): it makes one file, not two */
+	MEMTABLES_MAX = 2,
+	NEW_FILES_MERGED =
+	        8, /* at a time, into those below, nearly all of which are written anew: twice RocksDB's own number */
 	MEMTABLE_BYTES_TIGHT =
 	        1 << 30, /* more than a journal holds: nothing is written while it is replayed */
 	STALL_LOOK_NS = 1000000,
@@ -29,7 +32,7 @@ enum {
 	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
 };
 
-#define MEMTABLE_BYTES_TEXT "16777216"
+#define MEMTABLE_BYTES_TEXT "33554432"
 #define PERIODIC_S_TEXT     "86400"
 
 static void flush_now(struct worker *worker, void *rocks);
@@ -97,6 +100,7 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_b
 	rocksdb_options_set_paranoid_checks(o, 1);
 	rocksdb_options_set_write_buffer_size(o, memtable_bytes);
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
+	rocksdb_options_set_level0_file_num_compaction_trigger(o, NEW_FILES_MERGED);
 	rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
 	rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
 	rocksdb_options_set_target_file_size_base(o, FILE_BYTES);
