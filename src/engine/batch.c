@@ -7,6 +7,7 @@
  * turn as what it stands for: so it survives a restart exactly if the transaction does. */
 #include <stdlib.h>
 
+#include "engine/known.h"
 #include "engine/layout.h"
 #include "engine/rehearsal.h"
 #include "expr/eval.h"
@@ -31,24 +32,11 @@ static int key_order(const void *a, const void *b)
 	return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* Of a few keys comparing all pairs costs less than sorting: most differ in length already. */
-static bool few_have_duplicates(const struct bytes *keys, uint32_t count)
-{
-	for (uint32_t i = 1; i < count; i++)
-		for (uint32_t j = 0; j < i; j++)
-			if (bytes_equal(keys[i], keys[j]))
-				return true;
-	return false;
-}
-
 /* Are two of these the same row? Row keys, as layout_row makes them. */
 static bool has_duplicates(const struct bytes *row_keys, uint32_t count, struct arena *a)
 {
-	struct bytes *sorted;
+	struct bytes *sorted = arena_array(a, count, sizeof(*sorted));
 
-	if (count <= FEW_KEYS)
-		return few_have_duplicates(row_keys, count);
-	sorted = arena_array(a, count, sizeof(*sorted));
 	memcpy(sorted, row_keys, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), key_order);
 	for (uint32_t i = 1; i < count; i++)
@@ -94,63 +82,106 @@ static bool writes_have_duplicates(struct arena *a, const struct table_write *wr
 
 /* ---- reading ---- */
 
-/* The rows of a batch: their tables, their keys in the store, and the hashes of these (state.h). */
-struct rows {
-	const struct table_entry **tables;
-	struct bytes              *keys;
-	uint64_t                  *hashes;
+/* A row of a batch. */
+struct asked {
+	const struct table_entry *table;
+	struct key_values         values;
+	const struct known       *known; /* its partition, if that is known. Otherwise … */
+	struct bytes              key;   /* … its key in the store … */
+	uint64_t                  hash;  /* … and the hash of that (state.h) */
 };
 
 /* What the keys of one partition's rows begin with. Its rows mostly come one after the other. */
 struct partition {
 	const struct table_entry *table;
 	const struct value       *hash;
-	struct buf                prefix;
+	const struct known       *known;
+	struct buf                prefix; /* once it is needed */
 };
 
-static struct bytes key_make(struct arena *a, struct partition *p, const struct table_entry *t,
-                             const struct key_values *values)
+/* Most keys are texts, of different lengths. */
+static bool is_equal(const struct value *x, const struct value *y)
+{
+	return x->type == VALUE_S && y->type == VALUE_S ? bytes_equal(x->text, y->text) : value_equal(x, y);
+}
+
+static bool is_in(const struct partition *p, const struct asked *row)
+{
+	return p->table == row->table && is_equal(p->hash, row->values.hash);
+}
+
+static void key_make(struct engine_session *s, struct arena *a, struct partition *p, struct asked *row)
 {
 	struct buf key;
 
-	if (p->table != t || !value_equal(p->hash, values->hash)) {
-		*p = (struct partition){.table = t, .hash = values->hash};
+	if (p->prefix.len == 0) {
 		buf_init_room(&p->prefix, a, KEY_ROOM);
-		layout_partition(&p->prefix, t->id, values->hash);
+		layout_partition(&p->prefix, p->table->id, p->hash);
 	}
 	buf_init_room(&key, a, p->prefix.len + KEY_ROOM);
 	buf_add_bytes(&key, buf_bytes(&p->prefix));
-	if (values->range != NULL)
-		key_encode(&key, values->range);
-	return buf_bytes(&key);
+	if (row->values.range != NULL)
+		key_encode(&key, row->values.range);
+	row->key = buf_bytes(&key);
+	row->hash = hash_bytes(s->engine->hash_key, row->key);
 }
 
-/* Checks every key of the batch and that no item is asked for twice. */
+static bool is_same(const struct asked *x, const struct asked *y)
+{
+	return x->table == y->table &&
+	       (x->values.range == NULL || is_equal(x->values.range, y->values.range)) &&
+	       is_equal(x->values.hash, y->values.hash);
+}
+
+/* Of a few rows comparing all pairs costs less than sorting: most differ in length already. */
+static bool few_are_asked_twice(const struct asked *rows, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (is_same(&rows[i], &rows[j]))
+				return true;
+	return false;
+}
+
+static bool is_asked_twice(struct arena *a, const struct asked *rows, uint32_t count)
+{
+	struct bytes *keys;
+
+	if (count <= FEW_KEYS)
+		return few_are_asked_twice(rows, count);
+	keys = arena_array(a, count, sizeof(*keys));
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = rows[i].key;
+	return has_duplicates(keys, count, a);
+}
+
+/* Checks every key of the batch and that no item is asked for twice. Only of few rows partitions are known. */
 static enum err_code rows_find(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
-                               const char *duplicates, struct rows *out, struct err *err)
+                               struct asked **out, struct err *err)
 {
 	const struct table_get *before = NULL;
+	struct asked           *rows = *out = arena_array(a, q->count, sizeof(*rows));
 	struct partition        partition = {0};
 
-	out->tables = arena_array(a, q->count, sizeof(struct table_entry *));
-	out->keys = arena_array(a, q->count, sizeof(*out->keys));
-	out->hashes = arena_array(a, q->count, sizeof(*out->hashes));
 	for (uint32_t i = 0; i < q->count; before = &q->gets[i++]) {
-		const struct table_get    *get = &q->gets[i];
-		const struct table_entry **t = &out->tables[i];
-		struct key_values          key;
+		const struct table_get *get = &q->gets[i];
+		struct asked           *row = &rows[i];
 
 		if (before != NULL && bytes_equal(get->table, before->table))
-			*t = out->tables[i - 1];
-		else if (row_table(s, get->table, t, err) != ERR_NONE)
+			row->table = rows[i - 1].table;
+		else if (row_table(s, get->table, &row->table, err) != ERR_NONE)
 			return err->code;
-		if (schema_check_key(&(*t)->schema, &get->key, &key, err) != ERR_NONE)
+		if (schema_check_key(&row->table->schema, &get->key, &row->values, err) != ERR_NONE)
 			return err->code;
-		out->keys[i] = key_make(a, &partition, *t, &key);
-		out->hashes[i] = hash_bytes(s->engine->hash_key, out->keys[i]);
+		if (!is_in(&partition, row)) {
+			partition = (struct partition){.table = row->table, .hash = row->values.hash};
+			if (q->count <= FEW_KEYS)
+				partition.known = known_partition(s, a, row->table, row->values.hash);
+		}
+		row->known = partition.known;
+		if (row->known == NULL)
+			key_make(s, a, &partition, row);
 	}
-	if (has_duplicates(out->keys, q->count, a))
-		return err_set(err, ERR_INVALID, "%s", duplicates);
 	return ERR_NONE;
 }
 
@@ -161,11 +192,29 @@ static void results_init(struct arena *a, uint32_t count, struct table_batch_get
 }
 
 /* Has the memory of those that may be there on its way, all at once. */
-static void expect(struct engine *e, struct arena *a, const struct rows *rows, uint32_t count)
+static void expect(struct engine *e, struct arena *a, const struct asked *rows, uint32_t count)
 {
 	uint64_t *hashes = arena_array(a, count, sizeof(*hashes));
+	size_t    unknown = 0;
 
-	cache_expect(e->cache, hashes, filter_choose(e->filter, rows->hashes, count, hashes));
+	for (uint32_t i = 0; i < count; i++)
+		if (rows[i].known == NULL)
+			hashes[unknown++] = rows[i].hash;
+	if (unknown > 0)
+		cache_expect(e->cache, hashes, filter_choose(e->filter, hashes, unknown, hashes));
+}
+
+static enum err_code asked_load(struct engine_session *s, struct arena *a, const struct asked *row,
+                                const struct loaded **out, struct err *err)
+{
+	static const struct loaded absent;
+
+	if (row->known == NULL)
+		return row_load_at(s, a, row->table, row->hash, row->key, out, err);
+	*out = known_row(s, row->known, &row->values);
+	if (*out == NULL)
+		*out = &absent;
+	return ERR_NONE;
 }
 
 /* What does not fit into the answer any more is left for the next request; the first item always fits. */
@@ -173,20 +222,21 @@ enum err_code batch_get(struct table *t, struct arena *a, const struct table_bat
                         struct table_batch_get_result *r, struct err *err)
 {
 	struct engine_session *s = (struct engine_session *)t;
-	struct rows            rows;
+	struct asked          *rows;
 	size_t                 bytes = 0;
 	bool                   full = false;
 
 	results_init(a, q->count, r);
-	if (rows_find(s, a, q, MSG_BATCH_TWICE, &rows, err) != ERR_NONE)
+	if (rows_find(s, a, q, &rows, err) != ERR_NONE)
 		return err->code;
-	expect(s->engine, a, &rows, q->count);
+	if (is_asked_twice(a, rows, q->count))
+		return err_set(err, ERR_INVALID, MSG_BATCH_TWICE);
+	expect(s->engine, a, rows, q->count);
 	for (uint32_t i = 0; i < q->count; i++) {
 		const struct loaded *row;
 
 		if (!full) {
-			if (row_load_at(s, a, rows.tables[i], rows.hashes[i], rows.keys[i], &row, err) !=
-			    ERR_NONE)
+			if (asked_load(s, a, &rows[i], &row, err) != ERR_NONE)
 				return err->code;
 			row_fill(a, &q->gets[i], row, &r->results[i]);
 			bytes += row->size_bytes;
@@ -203,24 +253,37 @@ struct moment {
 	struct cache_row      *waiting;  /* see view_rows_snapshot_open */
 };
 
-static enum err_code load_at(struct engine_session *s, const struct moment *m, struct arena *a,
-                             const struct rows *rows, uint32_t i, const struct loaded **out, struct err *err)
+static void moment_open(struct engine_session *s, struct arena *a, const struct asked *rows, uint32_t count,
+                        struct moment *m)
 {
-	const struct table_entry *t = rows->tables[i];
-	struct loaded            *row;
-	struct bytes              value;
-	bool                      found;
+	uint64_t     *hashes = arena_array(a, count, sizeof(*hashes));
+	struct bytes *keys = arena_array(a, count, sizeof(*keys));
+
+	for (uint32_t i = 0; i < count; i++) {
+		hashes[i] = rows[i].hash;
+		keys[i] = rows[i].key;
+	}
+	m->waiting = arena_array(a, count, sizeof(*m->waiting));
+	view_rows_snapshot_open(s->engine, a, hashes, keys, count, m->waiting, &m->snapshot);
+}
+
+static enum err_code load_at(struct engine_session *s, const struct moment *m, struct arena *a,
+                             const struct asked *rows, uint32_t i, const struct loaded **out, struct err *err)
+{
+	struct loaded *row;
+	struct bytes   value;
+	bool           found;
 
 	if (m->snapshot == NULL)
-		return row_load_at(s, a, t, rows->hashes[i], rows->keys[i], out, err);
+		return asked_load(s, a, &rows[i], out, err);
 	*out = row = arena_zalloc(a, sizeof(*row));
 	if (m->waiting[i].key.len > 0) {
 		value = m->waiting[i].value;
 		found = !m->waiting[i].absent;
-	} else if (view_get_at(s, m->snapshot, a, rows->keys[i], &value, &found, err) != ERR_NONE) {
+	} else if (view_get_at(s, m->snapshot, a, rows[i].key, &value, &found, err) != ERR_NONE) {
 		return err->code;
 	}
-	return found ? row_decode(s, a, t, value, row, err) : ERR_NONE;
+	return found ? row_decode(s, a, rows[i].table, value, row, err) : ERR_NONE;
 }
 
 enum err_code batch_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
@@ -229,21 +292,20 @@ enum err_code batch_transact_get(struct table *t, struct arena *a, const struct 
 	struct engine_session *s = (struct engine_session *)t;
 	struct moment          m = {0};
 	enum err_code          rc = ERR_NONE;
-	struct rows            rows;
+	struct asked          *rows;
 	size_t                 bytes = 0;
 
 	results_init(a, q->count, r);
-	if (rows_find(s, a, q, MSG_TRANSACT_TWICE, &rows, err) != ERR_NONE)
+	if (rows_find(s, a, q, &rows, err) != ERR_NONE)
 		return err->code;
-	if (s->turn == NULL) {
-		m.waiting = arena_array(a, q->count, sizeof(*m.waiting));
-		view_rows_snapshot_open(s->engine, a, rows.hashes, rows.keys, q->count, m.waiting,
-		                        &m.snapshot);
-	}
+	if (is_asked_twice(a, rows, q->count))
+		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
+	if (s->turn == NULL)
+		moment_open(s, a, rows, q->count, &m);
 	for (uint32_t i = 0; i < q->count && rc == ERR_NONE; i++) {
 		const struct loaded *row;
 
-		rc = load_at(s, &m, a, &rows, i, &row, err);
+		rc = load_at(s, &m, a, rows, i, &row, err);
 		if (rc != ERR_NONE)
 			break;
 		row_fill(a, &q->gets[i], row, &r->results[i]);

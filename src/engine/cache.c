@@ -381,6 +381,11 @@ bool cache_partition_between(struct cache *c, struct bytes low, struct bytes hig
 	return partition_copy(c->partitions, low, high, a, rows);
 }
 
+bool cache_partition_small(struct cache *c, struct bytes key, struct arena *a, struct cache_rows *rows)
+{
+	return partition_copy_small(c->partitions, key, a, rows);
+}
+
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a, struct cache_row *row)
 {
 	struct shard *s = shard_of(c, hash);

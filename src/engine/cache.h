@@ -90,6 +90,9 @@ bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, s
 bool cache_partition_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
                              struct cache_rows *rows);
 
+/* The same of all rows whose keys begin as this one does (layout_partition_head), if they are few. */
+bool cache_partition_small(struct cache *c, struct bytes key, struct arena *a, struct cache_rows *rows);
+
 /* This row, if it is dirty, copied into the arena. */
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
                      struct cache_row *row);

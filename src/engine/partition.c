@@ -371,3 +371,45 @@ bool partition_copy_dirty(struct partitions *p, struct bytes low, struct bytes h
 {
 	return copy_part(p, &(struct copy){low, high, a, rows, true});
 }
+
+/* Under the lock. Key and value lie one behind the other. */
+static bool copy_all(const struct part *part, struct arena *a, struct cache_rows *rows)
+{
+	size_t bytes = 0;
+
+	for (const struct list *at = part->rows.next; at != &part->rows; at = at->next) {
+		const struct row *r = LIST_ENTRY(at, struct row, in_part);
+
+		bytes += r->key_len + r->value_len;
+	}
+	if (bytes > PARTITION_SMALL_BYTES_MAX)
+		return false;
+	rows->list = arena_array(a, part->row_count, sizeof(*rows->list));
+	for (const struct list *at = part->rows.next; at != &part->rows; at = at->next) {
+		struct row *r = LIST_ENTRY(at, struct row, in_part);
+		const char *copy =
+		        arena_copy(a, (struct bytes){r->bytes, (size_t)r->key_len + r->value_len}).data;
+
+		row_use(r);
+		rows->list[rows->count++] = (struct cache_row){.key = {copy, r->key_len},
+		                                               .value = {copy + r->key_len, r->value_len},
+		                                               .absent = r->absent};
+	}
+	return true;
+}
+
+bool partition_copy_small(struct partitions *p, struct bytes key, struct arena *a, struct cache_rows *rows)
+{
+	uint64_t           hash = layout_partition_hash(p->hash_key, key);
+	struct part_shard *s = shard_of(p, hash);
+	struct part       *part;
+	bool               done;
+
+	*rows = (struct cache_rows){0};
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, layout_partition_number(key));
+	done = part != NULL && part->whole && part->row_count <= PARTITION_SMALL_ROWS_MAX &&
+	       copy_all(part, a, rows);
+	pthread_mutex_unlock(&s->lock);
+	return done;
+}

@@ -21,10 +21,12 @@
 #include "engine/cache_row.h"
 
 enum {
-	PARTITION_BYTES = 96,           /* that one takes, with what the allocator takes */
-	PARTITION_WHOLE_ROWS_MAX = 256, /* that a whole one may have: a query looks at each */
-	PARTITION_DIRTY_ROWS_MAX = 512, /* that are looked at for one walk */
-	PARTITION_COPY_MAX = 256 << 10, /* bytes that are copied for one */
+	PARTITION_BYTES = 96,                /* that one takes, with what the allocator takes */
+	PARTITION_WHOLE_ROWS_MAX = 256,      /* that a whole one may have: a query looks at each */
+	PARTITION_DIRTY_ROWS_MAX = 512,      /* that are looked at for one walk */
+	PARTITION_COPY_MAX = 256 << 10,      /* bytes that are copied for one */
+	PARTITION_SMALL_ROWS_MAX = 8,        /* that a small one may have … */
+	PARTITION_SMALL_BYTES_MAX = 8 << 10, /* … and their bytes */
 };
 
 struct partitions;
@@ -61,5 +63,7 @@ bool partition_copy(struct partitions *p, struct bytes low, struct bytes high, s
                     struct cache_rows *rows);
 bool partition_copy_dirty(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
                           struct cache_rows *rows);
+/* All rows of the partition of this key, if it is whole and small. */
+bool partition_copy_small(struct partitions *p, struct bytes key, struct arena *a, struct cache_rows *rows);
 
 #endif

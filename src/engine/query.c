@@ -6,8 +6,8 @@
  * filter leave nothing to return, or where small index entries make it look into large rows. It also ends once its
  * filter has looked at a PAGE_COST_SHARE of what the request may, because a loop's other connections wait meanwhile.
  * DynamoDB's callers take a short page for granted and go on from its last key. */
+#include "engine/known.h"
 #include "engine/layout.h"
-#include "engine/row.h"
 #include "expr/eval.h"
 #include "item/codec.h"
 #include "item/messages.h"
@@ -26,6 +26,7 @@ struct page {
 	const struct index_schema *index; /* NULL: the table itself */
 	uint16_t                   index_id;
 	const struct key_schema   *keys; /* of what is queried */
+	struct value               hash; /* of a query: the key of its partition */
 	struct bytes               low, high;
 	bool                       fetch;        /* the rest of each item must come from the table */
 	bool                       check_expiry; /* the index does not hold the expiry time */
@@ -289,6 +290,7 @@ static enum err_code query_plan(struct page *p, struct err *err)
 			return err->code;
 		if (p->q->filter != NULL && check_filter(p, err) != ERR_NONE)
 			return err->code;
+		p->hash = key.hash;
 		query_range(p, &key);
 	}
 	if (plan_projection(p, err) != ERR_NONE)
@@ -413,14 +415,31 @@ static enum err_code page_walk(struct page *p, struct view_cursor *cursor, struc
 	return view_cursor_check(cursor, err);
 }
 
-static enum err_code page_read(struct page *p, struct err *err)
+/* The same, of a partition that this turn knows. */
+static enum err_code page_of_known(struct page *p, const struct known *known, struct err *err)
+{
+	const struct loaded **rows = arena_array(p->arena, known->count, sizeof(*rows));
+	size_t                count = known_between(p->session, known, p->low, p->high, p->q->backward, rows);
+
+	for (size_t i = 0; i < count && !p->result->more; i++) {
+		bool full;
+
+		p->stored_bytes += rows[i]->key.len + rows[i]->value.len;
+		if (page_take(p, rows[i], &full, err) != ERR_NONE)
+			return err->code;
+		if (!full)
+			p->last = rows[i]->item;
+		p->result->more = full || page_is_full(p);
+	}
+	return ERR_NONE;
+}
+
+static enum err_code page_walked(struct page *p, struct err *err)
 {
 	struct rocks      *rocks = p->session->engine->rocks;
 	struct view_cursor cursor;
 	enum err_code      rc;
 
-	if (bytes_compare(p->low, p->high) >= 0)
-		return ERR_NONE;
 	if (p->session->turn == NULL && (p->fetch || p->check_expiry) &&
 	    view_snapshot_open(p->session->engine, &p->snapshot, err) != ERR_NONE)
 		return err->code;
@@ -429,6 +448,19 @@ static enum err_code page_read(struct page *p, struct err *err)
 	view_cursor_close(&cursor);
 	if (p->snapshot != NULL)
 		rocks_snapshot_close(rocks, p->snapshot);
+	return rc;
+}
+
+static enum err_code page_read(struct page *p, struct err *err)
+{
+	bool                one = p->q->key != NULL && p->index == NULL;
+	const struct known *known;
+	enum err_code       rc;
+
+	if (bytes_compare(p->low, p->high) >= 0)
+		return ERR_NONE;
+	known = one ? known_partition(p->session, p->arena, p->table, &p->hash) : NULL;
+	rc = known != NULL ? page_of_known(p, known, err) : page_walked(p, err);
 	if (rc == ERR_NONE && p->result->more)
 		p->result->last_key = schema_key_of(p->arena, &p->table->schema, p->index, &p->last);
 	return rc;

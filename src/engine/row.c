@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "engine/known.h"
 #include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/rehearsal.h"
@@ -89,6 +90,24 @@ static const struct loaded *row_seen(const struct turn *turn, const struct arena
 	return NULL;
 }
 
+/* Is it of a partition that this turn knows? */
+static bool row_known(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                      const struct item *key, struct bytes row_key, const struct loaded **out)
+{
+	struct key_values   values = schema_key_values(&t->schema, key);
+	const struct known *known = turn_known(s->turn, a, t, values.hash);
+	struct loaded      *absent;
+
+	if (known == NULL)
+		return false;
+	*out = known_row(s, known, &values);
+	if (*out == NULL) {
+		*out = absent = arena_zalloc(a, sizeof(*absent));
+		absent->key = row_key;
+	}
+	return true;
+}
+
 enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
                        const struct item *key, const struct loaded **out, struct err *err)
 {
@@ -99,6 +118,8 @@ enum err_code row_load(struct engine_session *s, struct arena *a, const struct t
 		return ERR_NONE;
 	buf_init_room(&row, a, KEY_ROOM);
 	layout_row(&row, t->id, &t->schema.keys, key);
+	if (s->turn != NULL && row_known(s, a, t, key, buf_bytes(&row), out))
+		return ERR_NONE;
 	return row_load_at(s, a, t, hash_bytes(s->engine->hash_key, buf_bytes(&row)), buf_bytes(&row), out,
 	                   err);
 }

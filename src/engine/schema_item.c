@@ -52,8 +52,7 @@ enum err_code schema_check_key(const struct table_schema *s, const struct item *
 
 	if (key->count != (ranged ? 2u : 1u))
 		return err_set(err, ERR_INVALID, MSG_KEY_MISMATCH);
-	out->hash = item_get(key, s->keys.hash.name);
-	out->range = ranged ? item_get(key, s->keys.range.name) : NULL;
+	*out = schema_key_values(s, key);
 	if (check_key_value(&s->keys.hash, true, out->hash, err) != ERR_NONE)
 		return err->code;
 	return ranged ? check_key_value(&s->keys.range, false, out->range, err) : ERR_NONE;

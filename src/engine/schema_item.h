@@ -11,6 +11,15 @@ struct key_values {
 	const struct value *range; /* NULL: there is none */
 };
 
+/* Of a key, or an item. NULL: it lacks the attribute. */
+static inline struct key_values schema_key_values(const struct table_schema *s, const struct item *key)
+{
+	bool ranged = s->keys.range.name.len > 0;
+
+	return (struct key_values){item_get(key, s->keys.hash.name),
+	                           ranged ? item_get(key, s->keys.range.name) : NULL};
+}
+
 /* Is `key` exactly the key of the table: these attributes, of these types, not empty, not too long? */
 enum err_code schema_check_key(const struct table_schema *s, const struct item *key, struct key_values *out,
                                struct err *err);

@@ -52,6 +52,7 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 	t->last = &t->first;
 	t->ranges = NULL;
 	t->closes = 0;
+	memset(t->touched, 0, sizeof(t->touched));
 	arena_reset(&t->arena);
 }
 
@@ -60,6 +61,7 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 static void seen_forget(struct turn *t)
 {
 	t->seen_count = t->seen_next = 0;
+	memset(t->known, 0, sizeof(t->known));
 }
 
 void turn_see(struct turn *t, struct seen seen)
@@ -81,7 +83,48 @@ static uint64_t seen_hash(struct turn *t, struct bytes key)
 		s->row = NULL;
 		known = s;
 	}
-	return known != NULL ? known->hash : hash_bytes(t->hash_key, key);
+	return known != NULL && known->hash != 0 ? known->hash : hash_bytes(t->hash_key, key);
+}
+
+void turn_know(struct turn *t, const struct known *known)
+{
+	t->known[t->known_next] = known;
+	t->known_next = (t->known_next + 1) % TURN_KNOWN_MAX;
+}
+
+const struct known *turn_known(const struct turn *t, const struct arena *a, const struct table_entry *table,
+                               const struct value *hash)
+{
+	for (int i = 0; i < TURN_KNOWN_MAX; i++) {
+		const struct known *k = t->known[i];
+
+		if (k != NULL && k->table == table && k->arena == a && value_equal(&k->hash, hash))
+			return k;
+	}
+	return NULL;
+}
+
+/* (T3) */
+static void known_forget(struct turn *t, uint64_t number)
+{
+	for (int i = 0; i < TURN_KNOWN_MAX; i++)
+		if (t->known[i] != NULL && t->known[i]->number == number)
+			t->known[i] = NULL;
+}
+
+static uint64_t *touched_word(const struct turn *t, uint64_t number)
+{
+	return (uint64_t *)&t->touched[number % TURN_TOUCHED_BITS / 64];
+}
+
+bool turn_touched(const struct turn *t, uint64_t number)
+{
+	return (*touched_word(t, number) >> number % 64 & 1) != 0;
+}
+
+static void touched_note(struct turn *t, uint64_t number)
+{
+	*touched_word(t, number) |= UINT64_C(1) << number % 64;
 }
 
 /* ---- undoing ---- */
@@ -170,6 +213,7 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, struc
 	c->key = arena_copy(&t->arena, key);
 	c->hash = hash;
 	c->partition = layout_partition_number(key);
+	touched_note(t, c->partition);
 	c->existed = before.data != NULL;
 	c->existed_bytes = before.len;
 	c->existed_hour = item_lapse(before);
@@ -194,6 +238,7 @@ static struct change *touch(struct turn *t, struct bytes key, struct bytes befor
 
 	if (c == NULL)
 		c = add(t, hash, key, before);
+	known_forget(t, c->partition);
 	u = undo_add(t);
 	u->change = c;
 	u->value = c->value;

@@ -4,7 +4,8 @@
  *
  * (T1) After turn_rollback(mark) every look-up answers as it did when the mark was taken.
  * (T2) A change that was undone whole is no longer `written`: it is not committed, and its row is looked up below.
- * (T3) A row that was seen is as it was seen: what changes it forgets it.
+ * (T3) A row that was seen is as it was seen, and a partition that is known has the rows that it is known to have: what changes them
+ *      forgets them.
  *
  * The writer's thread only. */
 #ifndef ENGINE_TURN_H
@@ -37,13 +38,27 @@ struct range_delete {
 /* A row that the running request has read and found: the write that changes it next need not read it again. */
 struct seen {
 	const struct table_entry *table;
-	const struct loaded      *row; /* row.h; NULL: it has changed since */
-	struct bytes              key; /* the row's */
-	uint64_t                  hash;
+	const struct loaded      *row;   /* row.h; NULL: it has changed since */
+	struct bytes              key;   /* the row's */
+	uint64_t                  hash;  /* 0: not computed yet */
 	const struct arena       *arena; /* all of it lives there until the request has had its turn */
 };
 
-enum { TURN_SEEN_MAX = 16 };
+/* A partition of which the running request has read every row: what is not among them is absent (known.h). */
+struct known {
+	const struct table_entry   *table;
+	struct value                hash;   /* the partition's key */
+	uint64_t                    number; /* and its number (layout.h) */
+	const struct loaded *const *rows;
+	size_t                      count;
+	const struct arena         *arena; /* as of a row that was seen */
+};
+
+enum {
+	TURN_SEEN_MAX = 16,
+	TURN_KNOWN_MAX = 4,
+	TURN_TOUCHED_BITS = 4096, /* a power of two */
+};
 
 struct undo;
 
@@ -61,6 +76,10 @@ struct turn {
 	struct buf            encoded; /* for row.c: the row that is being put, of whichever request */
 	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
 	unsigned              seen_count, seen_next;
+	const struct known   *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
+	unsigned              known_next;
+	uint64_t              touched[TURN_TOUCHED_BITS /
+                         64]; /* numbers of partitions that this batch changed, by their lowest bits */
 	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */
 };
 
@@ -87,6 +106,14 @@ const struct change *turn_find(const struct turn *t, uint64_t hash, struct bytes
 
 /* Notes a row that was read. */
 void turn_see(struct turn *t, struct seen seen);
+
+/* Notes a partition that was read whole, and finds it again. */
+void                turn_know(struct turn *t, const struct known *known);
+const struct known *turn_known(const struct turn *t, const struct arena *a, const struct table_entry *table,
+                               const struct value *hash);
+
+/* Has this batch changed a row of this partition? It may say so of one that it has not changed. */
+bool turn_touched(const struct turn *t, uint64_t number);
 
 /* Key and value are copied. `before` is the value that is there before this call: it is looked at to count rows and entries, so for
  * other kinds TURN_SOMETHING will do. */

@@ -380,6 +380,15 @@ static void check_whole(struct engine_session *s, struct bytes low, struct bytes
 	arena_release(&a);
 }
 
+void view_check_partition(struct engine_session *s, struct bytes prefix)
+{
+	struct arena a;
+
+	arena_init(&a);
+	check_whole(s, prefix, layout_after(&a, prefix));
+	arena_release(&a);
+}
+
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {

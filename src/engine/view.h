@@ -32,6 +32,10 @@ enum err_code view_get_at(struct engine_session *s, struct rocks_snapshot *snaps
 enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, struct item *out, bool *found,
                         struct err *err);
 
+/* For tests (engine.h, checks_absent): ends the process if what memory knows of the partition, whose keys begin with the prefix, is
+ * not what the store has. */
+void view_check_partition(struct engine_session *s, struct bytes prefix);
+
 /* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
  */
 struct view_cursor {
