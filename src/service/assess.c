@@ -151,8 +151,23 @@ int64_t count_of_row(const struct item *item)
 	return bounded(item, "count") + bounded(item, ROW_LOCKED_COUNT);
 }
 
+/* Most have one row or two, and may have many. */
+static void rows_reserve(struct arena *a, struct counter *c)
+{
+	uint32_t          room = c->row_room == 0 ? COUNTER_ROWS_FEW : 2 * c->row_room;
+	struct count_row *rows = arena_array(a, room, sizeof(*rows));
+
+	if (c->row_count > 0)
+		memcpy(rows, c->rows, c->row_count * sizeof(*rows));
+	if (c->own != NULL)
+		c->own = &rows[c->own - c->rows];
+	c->rows = rows;
+	c->row_room = room;
+}
+
 /* Every row counts. Those past row_max are not kept, except the one that is counted in. */
-static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, const struct item *item)
+static void row_count_in(const struct look *l, struct counter *c, struct bytes pk, struct bytes sk,
+                         const struct item *item)
 {
 	struct count_row r = {.pk = pk, .sk = sk, .item = *item, .count = bounded(item, "count")};
 	int64_t          ends_s = row_i64(item, "ttl", 0);
@@ -163,6 +178,8 @@ static void row_count_in(struct counter *c, struct bytes pk, struct bytes sk, co
 		c->each += r.count;
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))
 		c->ends_s = ends_s;
+	if (c->row_count < c->row_max && c->row_count == c->row_room)
+		rows_reserve(l->ctx->arena, c);
 	if (c->row_count < c->row_max)
 		c->rows[c->row_count++] = r;
 	else if (own)
@@ -200,7 +217,7 @@ static enum err_code rows_query(struct look *l, struct counter *c, struct bytes 
 
 		if (key_is_under(sk, c->name) && !row_expired(&r.items[i], "ttl", l->ctx->now_us) &&
 		    counts_here(l->q, c, sk, &r.items[i]))
-			row_count_in(c, pk, sk, &r.items[i]);
+			row_count_in(l, c, pk, sk, &r.items[i]);
 	}
 	if (!r.more)
 		return ERR_NONE;
@@ -218,7 +235,6 @@ static enum err_code counter_look(struct look *l, struct counter *c)
 	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
 
 	c->row_max = many ? COUNTER_ROWS_MAX : subjects;
-	c->rows = arena_array(l->ctx->arena, c->row_max, sizeof(*c->rows));
 	for (uint32_t i = 0; i < subjects; i++) {
 		struct bytes pk = c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i];
 
@@ -390,7 +406,7 @@ static enum err_code wanted_judge(const struct look *l)
 		if (!row->found)
 			continue;
 		if (w->kind == WANT_COUNT)
-			row_count_in(w->counter, row->pk, row->sk, &row->item);
+			row_count_in(l, w->counter, row->pk, row->sk, &row->item);
 		else if (w->kind == WANT_LOCK)
 			lock_judge(l, w);
 		else

@@ -14,7 +14,8 @@
 
 enum {
 	METHOD_ID_MAX = 128,
-	COUNTERS_MAX = 3, /* of one attempt: subject or lanes, pair, source */
+	COUNTERS_MAX = 3,     /* of one attempt: subject or lanes, pair, source */
+	COUNTER_ROWS_FEW = 4, /* for which there is room at first */
 	COUNTER_ROWS_MAX =
 	        64, /* qualifiers of a type that a lock or a success removes at once; all are counted */
 };
@@ -74,11 +75,11 @@ struct counter {
 	struct bytes            sk;        /* the key */
 	struct bytes            qualifier; /* of its rows and its lock */
 	int64_t                 max, max_each;
-	struct count_row       *rows; /* those that count together, of all subjects */
-	uint32_t                row_count, row_max;
-	int64_t                 total, each; /* of all rows; of those with this very key */
-	int64_t                 ends_s;      /* when the earliest of its rows expires; 0: there is none */
-	const struct count_row *own;         /* the row that is counted in, if it is there */
+	struct count_row       *rows;                         /* those that count together, of all subjects */
+	uint32_t                row_count, row_room, row_max; /* room: for so many there is memory */
+	int64_t                 total, each;                  /* of all rows; of those with this very key */
+	int64_t                 ends_s; /* when the earliest of its rows expires; 0: there is none */
+	const struct count_row *own;    /* the row that is counted in, if it is there */
 };
 
 /* What a caller is told of counts: of the counter that is nearest to its maximum. max 0: of none. */

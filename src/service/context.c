@@ -71,16 +71,27 @@ static struct bytes name_of(const struct context *ctx, enum service_table which)
 
 /* ---- reading ---- */
 
-/* A key's members are sorted by their names, as an item's are. */
-static struct item key_of(enum service_table which, struct looked *l)
+struct key_shape {
+	struct bytes hash, range;
+	bool         range_first; /* a key's members are sorted by their names, as an item's are */
+};
+
+static struct key_shape key_shape_of(enum service_table which)
 {
 	const struct service_table_shape *shape = service_table_shape(which);
-	bool                              two = l->sk.data != NULL;
-	int                               hash = two && strcmp(shape->range, shape->hash) < 0 ? 1 : 0;
 
-	l->key[hash] = (struct member){bytes_of(shape->hash), value_string(l->pk)};
+	return (struct key_shape){bytes_of(shape->hash), bytes_of(shape->range),
+	                          strcmp(shape->range, shape->hash) < 0};
+}
+
+static struct item key_of(const struct key_shape *shape, struct looked *l)
+{
+	bool two = l->sk.data != NULL;
+	int  hash = two && shape->range_first ? 1 : 0;
+
+	l->key[hash] = (struct member){shape->hash, value_string(l->pk)};
 	if (two)
-		l->key[1 - hash] = (struct member){bytes_of(shape->range), value_string(l->sk)};
+		l->key[1 - hash] = (struct member){shape->range, value_string(l->sk)};
 	return (struct item){l->key, two ? 2 : 1};
 }
 
@@ -166,7 +177,8 @@ static enum err_code read_failed(const struct context *ctx, enum service_table w
 
 static enum err_code get(struct context *ctx, enum service_table which, struct looked *out, struct err *err)
 {
-	struct table_get q = {.table = name_of(ctx, which), .key = key_of(which, out), .consistent = true};
+	struct key_shape shape = key_shape_of(which);
+	struct table_get q = {.table = name_of(ctx, which), .key = key_of(&shape, out), .consistent = true};
 	struct table_get_result r;
 	unsigned                repeats = 0;
 	enum err_code           rc;
@@ -210,16 +222,25 @@ enum err_code ctx_get(struct context *ctx, enum service_table which, struct byte
 
 /* What goes into one call. */
 struct round {
+	struct bytes     table;
+	struct key_shape keys;
 	struct looked   *asked[TABLE_BATCH_GET_MAX];
 	struct table_get gets[TABLE_BATCH_GET_MAX];
 	uint32_t         count;
 };
 
-static void round_add(struct round *r, const struct context *ctx, enum service_table which, struct looked *l)
+static void round_begin(struct round *r, const struct context *ctx, enum service_table which)
+{
+	r->table = name_of(ctx, which);
+	r->keys = key_shape_of(which);
+	r->count = 0;
+}
+
+static void round_add(struct round *r, struct looked *l)
 {
 	r->asked[r->count] = l;
 	r->gets[r->count++] =
-	        (struct table_get){.table = name_of(ctx, which), .key = key_of(which, l), .consistent = true};
+	        (struct table_get){.table = r->table, .key = key_of(&r->keys, l), .consistent = true};
 }
 
 static bool is_asked(const struct round *r, const struct looked *l)
@@ -234,10 +255,10 @@ static bool is_asked(const struct round *r, const struct looked *l)
 static void round_fill(struct round *r, const struct context *ctx, enum service_table which,
                        struct looked *first)
 {
-	r->count = 0;
+	round_begin(r, ctx, which);
 	for (struct looked *l = first; l != NULL && r->count < TABLE_BATCH_GET_MAX; l = l->next)
 		if (!l->answered && !is_asked(r, l))
-			round_add(r, ctx, which, l);
+			round_add(r, l);
 }
 
 /* Rows that are too many to be remembered one by one are read under the versions of their partitions. */
@@ -298,12 +319,12 @@ enum err_code ctx_get_all(struct context *ctx, enum service_table which, struct 
 	unsigned                      repeats = 0;
 	enum err_code                 rc;
 
-	r.count = 0;
+	round_begin(&r, ctx, which);
 	all_foreseen(ctx, which, first);
 	for (struct looked *l = first; l != NULL; l = l->next) {
 		assert(r.count < TABLE_BATCH_GET_MAX);
 		if (!l->answered)
-			round_add(&r, ctx, which, l);
+			round_add(&r, l);
 	}
 	if (r.count == 0)
 		return ERR_NONE;
