@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import readline from 'node:readline';
 
 const require = createRequire(new URL('../tests/e2e/js/package.json', import.meta.url));
-const { DynamoDBClient, BatchGetItemCommand, TransactWriteItemsCommand } = require('@aws-sdk/client-dynamodb');
+const { DynamoDBClient, TransactGetItemsCommand, TransactWriteItemsCommand } = require('@aws-sdk/client-dynamodb');
 const [port, file] = process.argv.slice(2);
 const recording = JSON.parse(fs.readFileSync(file, 'utf8'));
 const CLIENTS_MAX = 64;
@@ -29,6 +29,7 @@ const client = new DynamoDBClient({
 const place = (text) => {
   if (text === '%subject') return (at) => at.subject;
   if (text === '%token') return (at) => at.token;
+  if (text === '%version') return (at) => at.version.version.S;
   if (text === '%count') return (at) => String(Number(at.old?.count.N ?? 0) + 1);
   if (text === '%history') return (at) => at.history;
   if (text.startsWith('%now')) return ((more) => (at) => String(at.now + more))(Number(text.slice(4)));
@@ -60,9 +61,11 @@ const historyWith = (old, line) => {
 
 const once = async (subject) => {
   const at = { subject, token: randomBytes(18).toString('hex'), now: Math.floor(Date.now() / 1000) };
-  const answer = await client.send(new BatchGetItemCommand(get(at)));
-  at.old = answer.Responses[recording.table].find((row) => row.SK.S === recording.row);
-  at.history = historyWith(at.old, `${at.now} failure v${recording.version}`);
+  const answer = await client.send(new TransactGetItemsCommand(get(at)));
+  const row = (sk) => answer.Responses.find(({ Item }) => Item?.SK.S === sk)?.Item;
+  at.old = row(recording.row);
+  at.version = row(recording.partition);
+  at.history = historyWith(at.old, `${at.now} failure v${recording.policy}`);
   await client.send(new TransactWriteItemsCommand((at.old ? next : first)(at)));
 };
 

@@ -1,15 +1,16 @@
 """What Gatehouse sends to its endpoint for a failed attempt, recorded, as a form that bare.mjs fills in for each attempt.
 
-In the form, `%subject`, `%token`, `%now+900`, `%count`, `%history` and `%old.NAME` (an attribute of the row that was read) stand for what differs from one
-attempt to the next. plain() makes recorded requests of two senders comparable: the bench refuses to run if the SDK does not send what the server sends."""
+In the form, `%subject`, `%token`, `%now+900`, `%count`, `%history`, `%old.NAME` (an attribute of the row that was read) and `%version` (of the partition, as it was read)
+stand for what differs from one attempt to the next. plain() makes recorded requests of two senders comparable: the bench refuses to run if the SDK does not send what the server sends."""
 import json
 import re
 
-ROW = "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"
+ROW, VERSION = "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY", "#VERSION"
 EQUALS = re.compile(r"(#\d+)=(:\d+)")
 TIME = re.compile(r"^[1-9]\d{9}$")
 LONG = 7 * 365 * 24 * 3600      # more than this from now: not a time of this attempt
-NAMES = ["BatchGetItem", "TransactWriteItems"]
+TOKEN = re.compile(r'"[0-9a-f]{36}"')
+NAMES = ["TransactGetItems", "TransactWriteItems"]
 
 
 class NotRecorded(Exception):
@@ -47,9 +48,13 @@ def marks(subject, write):
     return change
 
 
+def put_of(write, row):
+    """The action that writes that row."""
+    return next(a["Put"] for a in write["TransactItems"] if a.get("Put", {}).get("Item", {}).get("SK") == {"S": row})
+
+
 def count_put(write):
-    """The action that writes the count."""
-    return next(a["Put"] for a in write["TransactItems"] if a.get("Put", {}).get("Item", {}).get("SK") == {"S": ROW})
+    return put_of(write, ROW)
 
 
 def write_form(subject, write):
@@ -60,6 +65,10 @@ def write_form(subject, write):
     for name, value in EQUALS.findall(put["ConditionExpression"]):
         kind = next(iter(put["ExpressionAttributeValues"][value]))
         put["ExpressionAttributeValues"][value] = {kind: f"%old.{put['ExpressionAttributeNames'][name]}"}
+    move = put_of(form, VERSION)
+    for name, value in EQUALS.findall(move["ConditionExpression"]):
+        if move["ExpressionAttributeNames"][name] == "version":
+            move["ExpressionAttributeValues"][value] = {"S": "%version"}
     return form
 
 
@@ -68,15 +77,16 @@ def form(attempts, subject):
     (get, first), (_, second) = attempts[:2]
     history = count_put(first)["Item"]["history"]["S"]
     return {"get": mapped(get, marks(subject, first)), "first": write_form(subject, first), "next": write_form(subject, second),
-            "table": count_put(first)["TableName"], "row": ROW, "version": history.rsplit(" v", 1)[1]}
+            "row": ROW, "partition": VERSION, "policy": history.rsplit(" v", 1)[1]}
 
 
 def plain(attempts, subject):
     """The attempts without what two senders cannot have in common: the subject's name, tokens, and the moment. Times of a history, and those that were
-    read, become T: both may fall into another second."""
+    read, become T: both may fall into another second. Versions are tokens of earlier attempts."""
     out = []
     for get, write in attempts:
         change = marks(subject, write)
         text = json.dumps([mapped(get, change), mapped(write, change)], sort_keys=True)
-        out.append(re.sub(r"(?<=[\" ])[1-9]\d{9} failure", "T failure", re.sub(r"%now[+-](\d{1,2}|8[0-9]{2}|900)\"", 'T"', text)))
+        text = re.sub(r"(?<=[\" ])[1-9]\d{9} failure", "T failure", re.sub(r"%now[+-](\d{1,2}|8[0-9]{2}|900)\"", 'T"', text))
+        out.append(TOKEN.sub('"V"', text))
     return out

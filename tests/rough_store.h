@@ -1,6 +1,7 @@
 /* The rough store: an engine as a service finds it that is not alone. Requests run side by side, as over a network:
  *
  *   - every call of a request is a turn of its own, and between any two calls other requests get on;
+ *   - a batch of reads is two turns, with others in between: only a transaction reads all at one moment;
  *   - nothing is kept between calls but rows: results are copied to the caller, and what they were copied from is destroyed;
  *   - at random a call is answered late, or refused for the moment (nothing was written), or nobody says whether it was
  *     done, or a transaction is cancelled because of a conflict.
@@ -49,8 +50,12 @@ struct rough {
 	struct store   base;
 	struct engine *engine;
 	uint64_t       seed;
-	bool           calm;  /* nothing goes wrong; others still run in between */
-	bool           blind; /* conditions are left out: a control, to see that tests notice */
+	bool           calm;       /* nothing goes wrong; others still run in between */
+	bool           blind;      /* conditions are left out: a control, to see that tests notice */
+	bool           in_the_way; /* a writer is in the way of every transaction that reads */
+	void (*between)(struct rough *r,
+	                void *ctx); /* between the two turns of a batch of reads, once; NULL: nothing */
+	void *between_ctx;
 
 	/* shared, under the lock */
 	pthread_mutex_t    lock;
@@ -61,6 +66,8 @@ struct rough {
 	unsigned           count, live;
 	bool               held; /* nobody goes on */
 	unsigned           conflicts, faults, calls;
+	unsigned           snapshots; /* transactions that read */
+	unsigned           actions;   /* of the last transaction that writes */
 };
 
 /* ---- whose turn it is ---- */
@@ -270,6 +277,75 @@ ROUGH(query, struct table_query, struct table_query_result, rough_copy_query(a, 
 ROUGH(batch_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
 ROUGH(transact_get, struct table_batch_get, struct table_batch_get_result, rough_copy_batch(a, r, q->count))
 
+static inline enum err_code rough_snapshot(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                           struct table_batch_get_result *r, struct err *err)
+{
+	struct rough *rough = ((struct rough_task *)t)->rough;
+
+	if (rough->in_the_way) {
+		rough->calls++;
+		return err_set(err, ERR_THROTTLED, "rough store: a writer is in the way");
+	}
+	rough->snapshots++;
+	return rough_transact_get(t, a, q, r, err);
+}
+
+/* Those rows of a batch whose `later` is this. */
+static inline enum err_code rough_part_get(struct rough_task *task, struct arena *a,
+                                           const struct table_batch_get *q, const bool *later, bool part,
+                                           struct table_batch_get_result *r, struct err *err)
+{
+	struct table_get             *gets = arena_array(a, q->count + 1, sizeof(*gets));
+	struct table_batch_get        some = {gets, 0};
+	struct table_batch_get_result got = {0};
+	struct rough_call c = {.base = {.run = rough_batch_get_run}, .arena = a, .q = &some, .r = &got};
+	enum err_code     rc;
+
+	for (uint32_t i = 0; i < q->count; i++)
+		if (later[i] == part)
+			gets[some.count++] = q->gets[i];
+	if (some.count == 0)
+		return ERR_NONE;
+	rc = rough_turn(task, &c, ROUGH_FINE, err);
+	for (uint32_t i = 0, n = 0; rc == ERR_NONE && i < q->count; i++)
+		if (later[i] == part) {
+			r->skipped[i] = got.skipped != NULL && got.skipped[n];
+			r->results[i] = got.results[n++];
+		}
+	return rc;
+}
+
+static inline enum err_code rough_torn_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                           struct table_batch_get_result *r, struct err *err)
+{
+	struct rough_task *task = (struct rough_task *)t;
+	struct rough      *rough = task->rough;
+	enum rough_fate    fate = rough_fate(task, false);
+	struct arena       own;
+	bool              *later;
+	enum err_code      rc;
+
+	if (fate != ROUGH_FINE)
+		return rough_fail(task, fate, err);
+	arena_init(&own);
+	later = arena_zalloc(&own, q->count + 1);
+	*r = (struct table_batch_get_result){arena_zalloc(&own, (q->count + 1) * sizeof(*r->results)),
+	                                     arena_zalloc(&own, q->count + 1)};
+	for (uint32_t i = 0; i < q->count; i++)
+		later[i] = rough->between != NULL ? i == 0 : rough_draw(rough, 2) == 1;
+	rc = rough_part_get(task, &own, q, later, false, r, err);
+	if (rough->between != NULL) {
+		rough->between(rough, rough->between_ctx);
+		rough->between = NULL;
+	}
+	if (rc == ERR_NONE)
+		rc = rough_part_get(task, &own, q, later, true, r, err);
+	if (rc == ERR_NONE)
+		rough_copy_batch(a, r, q->count);
+	arena_release(&own);
+	return rc;
+}
+
 static inline enum err_code rough_transact_run(struct turn_request *w, struct table *t)
 {
 	struct rough_call *c = (struct rough_call *)w;
@@ -312,6 +388,7 @@ static inline enum err_code rough_transact_write(struct table *t, struct arena *
 	enum err_code               rc = ERR_NONE;
 
 	*r = (struct table_transact_result){0};
+	task->rough->actions = q.count;
 	arena_init(&own);
 	if (task->rough->blind)
 		rough_blind(&own, &q);
@@ -382,8 +459,8 @@ static const struct table_backend rough_table_backend = {.name = "rough",
                                                          .get = rough_get,
                                                          .write = rough_write,
                                                          .query = rough_query,
-                                                         .batch_get = rough_batch_get,
-                                                         .transact_get = rough_transact_get,
+                                                         .batch_get = rough_torn_get,
+                                                         .transact_get = rough_snapshot,
                                                          .transact_write = rough_transact_write,
                                                          .create = rough_create,
                                                          .describe = rough_describe,

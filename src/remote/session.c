@@ -156,11 +156,12 @@ static bool is_read(const char *operation)
 	       strcmp(operation, "Scan") == 0;
 }
 
-/* No answer came. A session that only reads leaves no outcome open by that. */
-static enum err_code unanswered(const struct remote_session *s, const struct ask *q, struct err *err)
+/* A read leaves no outcome open: one that got no answer, or one that says nothing, may be tried again. */
+static enum err_code settled(const struct ask *q, enum err_code rc, struct err *err)
 {
-	if (err->code == ERR_STORAGE && s->base.alone && is_read(q->operation))
-		return err_set(err, ERR_OVERLOADED, "the DynamoDB endpoint did not answer in time");
+	if (rc != ERR_STORAGE || !is_read(q->operation))
+		return rc;
+	err->code = ERR_OVERLOADED;
 	return err->code;
 }
 
@@ -175,13 +176,16 @@ static enum err_code send(struct remote_session *s, struct ask *q, struct aws_an
 	                              .deadline_us = sooner ? s->deadline_us : call_us};
 
 	if (aws_call(r->aws, &request, q->arena, out, err) != ERR_NONE)
-		return unanswered(s, q, err);
+		return err->code == ERR_STORAGE && is_read(q->operation)
+		               ? err_set(err, ERR_OVERLOADED, "the DynamoDB endpoint did not answer in time")
+		               : err->code;
 	return is_whole(&out->http)
 	               ? ERR_NONE
 	               : err_set(err, ERR_STORAGE, "the endpoint's answer was damaged on its way");
 }
 
-enum err_code ask_send(struct remote_session *s, struct ask *q, const struct json **answer, struct err *err)
+static enum err_code ask_once(struct remote_session *s, struct ask *q, const struct json **answer,
+                              struct err *err)
 {
 	struct aws_answer a;
 	struct err        unread;
@@ -197,4 +201,9 @@ enum err_code ask_send(struct remote_session *s, struct ask *q, const struct jso
 	body_read(s, q->arena, a.http.body, answer, &unread); /* the status and the name may say enough */
 	told_take(&s->told, &a, client_error_text(*answer));
 	return error_tell(s->remote, &a, client_error_text(*answer), err);
+}
+
+enum err_code ask_send(struct remote_session *s, struct ask *q, const struct json **answer, struct err *err)
+{
+	return settled(q, ask_once(s, q, answer, err), err);
 }

@@ -316,8 +316,8 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err)
 {
-	bool nothing =
-	        c->count == 0 && c->attached_count == 0 && c->events == NULL && (t->alone || !c->certain);
+	bool nothing = c->count == 0 && c->attached_count == 0 && c->events == NULL &&
+	               (t->alone || !c->certain || foresight_is_snapshot(c->foresight));
 	enum err_code rc;
 
 	attached_add(c);

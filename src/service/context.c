@@ -95,9 +95,9 @@ static struct item key_of(const struct key_shape *shape, struct looked *l)
 	return (struct item){l->key, two ? 2 : 1};
 }
 
-/* What a table answered for one row: remembered, for what is decided rests on it. */
-static void looked_answer(struct context *ctx, enum service_table which, const struct table_get_result *r,
-                          struct looked *out)
+/* What is said of one row: remembered, for what is decided rests on it. */
+static void looked_told(struct context *ctx, enum service_table which, const struct table_get_result *r,
+                        struct looked *out)
 {
 	const char *ttl = service_table_shape(which)->ttl;
 
@@ -105,10 +105,17 @@ static void looked_answer(struct context *ctx, enum service_table which, const s
 	out->found = r->found && (*ttl == '\0' || !row_expired(&r->item, ttl, ctx->now_us));
 	if (out->found)
 		out->item = r->item;
-	if (learns(ctx))
-		known_learn(ctx->services->outage->known, which, out, ctx->now_us);
 	if (!out->loose)
 		ctx_rests_on(ctx, which, out);
+}
+
+/* What a table answered. */
+static void looked_answer(struct context *ctx, enum service_table which, const struct table_get_result *r,
+                          struct looked *out)
+{
+	looked_told(ctx, which, r, out);
+	if (learns(ctx))
+		known_learn(ctx->services->outage->known, which, out, ctx->now_us);
 }
 
 void ctx_rests_on(struct context *ctx, enum service_table which, const struct looked *l)
@@ -138,9 +145,7 @@ static bool foreseen(struct context *ctx, enum service_table which, struct looke
 		looked_answer(ctx, which, &known->got, l);
 		return true;
 	case FORESEEN_GUESSED:
-		l->answered = true;
-		if (!l->loose)
-			ctx_rests_on(ctx, which, l);
+		looked_told(ctx, which, &known->got, l);
 		return true;
 	case FORESEEN_NOT:
 		break;

@@ -1,6 +1,8 @@
 /* Foresight: rows that were noted, read in rounds. See foresight.h. */
 #include "service/foresight.h"
 
+#include "service/known_rows.h"
+#include "service/read_set.h"
 #include "service/row.h"
 
 void foresight_reset(struct foresight *f)
@@ -32,17 +34,44 @@ static struct foreseen *note(struct foresight *f, struct arena *a, const struct 
 	return &f->rows[f->count++];
 }
 
+static void guess(const struct changes *c, struct foreseen *row)
+{
+	const struct row_place *p = &row->place;
+	struct known_ask        q = {.which = p->which, .pk = p->pk, .sk = p->sk, .arena = c->arena};
+
+	if (c->known != NULL && known_keeps(p->which))
+		known_get(c->known, &q, &row->got.found, &row->got.item);
+}
+
 enum foreseen_as foresight_look(struct changes *c, const struct row_place *p, const struct foreseen **out)
 {
 	struct foresight *f = c->foresight;
 	struct foreseen  *row = find(f, p);
 
-	if (row == NULL && (f->at_once || f->count == FORESIGHT_ROWS_MAX))
-		return FORESEEN_NOT;
-	if (row == NULL)
+	if (row == NULL && !f->at_once && f->count < FORESIGHT_ROWS_MAX) {
 		row = note(f, c->arena, p);
+		guess(c, row);
+	}
 	*out = row;
-	return row->round > 0 ? FORESEEN_KNOWN : f->at_once ? FORESEEN_NOT : FORESEEN_GUESSED;
+	if (row != NULL && row->round > 0)
+		return FORESEEN_KNOWN;
+	if (row != NULL && !f->at_once)
+		return FORESEEN_GUESSED;
+	f->torn = true;
+	return FORESEEN_NOT;
+}
+
+static struct row_place version_place(struct bytes pk)
+{
+	return (struct row_place){TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};
+}
+
+const struct foreseen *foresight_version(const struct foresight *f, struct bytes pk)
+{
+	struct row_place       p = version_place(pk);
+	const struct foreseen *row = f == NULL ? NULL : find(f, &p);
+
+	return row != NULL && row->round > 0 ? row : NULL;
 }
 
 /* ---- queries ---- */
@@ -91,6 +120,7 @@ enum foreseen_as foresight_query(struct changes *c, const struct table_query *q,
 			return FORESEEN_KNOWN;
 		}
 	*r = (struct table_query_result){0};
+	f->torn = f->torn || f->missing == 0;
 	return f->missing > 0 ? FORESEEN_GUESSED : FORESEEN_NOT;
 }
 
@@ -147,11 +177,29 @@ struct round {
 	bool             snapshot; /* (3) */
 };
 
+static bool is_version(const struct foreseen *row)
+{
+	return bytes_is(row->place.sk, CHANGES_VERSION_KEY);
+}
+
 static void answer(struct foresight *f, struct foreseen *row, const struct table_get_result *got)
 {
 	row->got = *got;
 	row->round = f->round;
 	f->missing--;
+}
+
+/* What a round read. (3) */
+static void round_answer(const struct round *r, struct foresight *f, const struct table_batch_get_result *got)
+{
+	f->torn = f->torn || f->read || !r->snapshot;
+	f->read = true;
+	for (uint32_t i = 0; i < r->count; i++) {
+		if (!r->snapshot && got->skipped[i])
+			continue;
+		answer(f, r->asked[i], &got->results[i]);
+		r->asked[i]->round += !r->snapshot && is_version(r->asked[i]);
+	}
 }
 
 static void answer_no_table(struct foresight *f, struct foreseen *row)
@@ -165,28 +213,62 @@ static bool lacks(const struct table *t, struct bytes name)
 	return t->backend->lacks != NULL && t->backend->lacks(t, name);
 }
 
+static void round_add(struct round *r, struct changes *c, struct table *t, struct foreseen *row)
+{
+	struct bytes name = c->tables->names[row->place.which];
+
+	if (lacks(t, name)) {
+		answer_no_table(c->foresight, row);
+		return;
+	}
+	r->asked[r->count] = row;
+	r->gets[r->count++] = (struct table_get){
+	        .table = name,
+	        .key = row_key_in(c->arena, row->place.which, row->place.pk, row->place.sk),
+	        .consistent = true};
+}
+
+/* Versions come first: if the rest takes several requests, they stand for all of it. */
 static void round_fill(struct round *r, struct changes *c, struct table *t)
 {
 	struct foresight *f = c->foresight;
 
 	*r = (struct round){.snapshot = t->alone};
-	for (uint32_t i = 0; i < f->count && r->count < TABLE_BATCH_GET_MAX; i++) {
-		struct foreseen *row = &f->rows[i];
-		struct bytes     name = c->tables->names[row->place.which];
+	for (uint32_t i = 0; i < f->count && r->count < TABLE_BATCH_GET_MAX; i++)
+		if (f->rows[i].round == 0 && is_version(&f->rows[i]))
+			round_add(r, c, t, &f->rows[i]);
+	r->snapshot = r->snapshot || r->count > 0;
+	for (uint32_t i = 0; i < f->count && r->count < TABLE_BATCH_GET_MAX; i++)
+		if (f->rows[i].round == 0 && !is_version(&f->rows[i]))
+			round_add(r, c, t, &f->rows[i]);
+}
 
-		if (row->round > 0)
-			continue;
-		if (lacks(t, name)) {
-			answer_no_table(f, row);
-			continue;
+/* Is it one of several that are missing, of a partition whose version was not asked for yet? */
+static bool wants_version(const struct foresight *f, uint32_t at)
+{
+	const struct row_place *p = &f->rows[at].place;
+	struct row_place        version = version_place(p->pk);
+	uint32_t                others = 0;
+
+	if (f->rows[at].round > 0 || !moves_version(p) || find(f, &version) != NULL)
+		return false;
+	for (uint32_t i = 0; i < f->count; i++)
+		others += i != at && f->rows[i].round == 0 && moves_version(&f->rows[i].place) &&
+		          bytes_equal(f->rows[i].place.pk, p->pk);
+	return others > 0;
+}
+
+/* (6) */
+static void versions_note(struct changes *c)
+{
+	struct foresight *f = c->foresight;
+
+	for (uint32_t i = 0, count = f->count; i < count && f->count < FORESIGHT_ROWS_MAX; i++)
+		if (wants_version(f, i)) {
+			struct row_place version = version_place(f->rows[i].place.pk);
+
+			note(f, c->arena, &version);
 		}
-		r->snapshot = r->snapshot || bytes_is(row->place.sk, CHANGES_VERSION_KEY);
-		r->asked[r->count] = row;
-		r->gets[r->count++] = (struct table_get){
-		        .table = name,
-		        .key = row_key_in(c->arena, row->place.which, row->place.pk, row->place.sk),
-		        .consistent = true};
-	}
 }
 
 static enum err_code one_get(struct changes *c, struct table *t, struct foreseen *row,
@@ -202,11 +284,13 @@ static enum err_code one_get(struct changes *c, struct table *t, struct foreseen
 	if (rc == ERR_NO_RESOURCE)
 		answer_no_table(c->foresight, row);
 	else if (rc == ERR_NONE)
-		answer(c->foresight, row, &got);
+		round_answer(&(struct round){.asked = {row}, .count = 1, .snapshot = true}, c->foresight,
+		             &(struct table_batch_get_result){.results = &got});
 	return rc == ERR_NO_RESOURCE ? ERR_NONE : rc;
 }
 
-static enum err_code round_get(const struct round *r, struct changes *c, struct table *t, struct err *err)
+/* A snapshot that a writer is in the way of is not waited for: the commit finds out just as well. (3) */
+static enum err_code round_get(struct round *r, struct changes *c, struct table *t, struct err *err)
 {
 	const struct table_backend   *b = t->backend;
 	struct table_batch_get        q = {r->gets, r->count};
@@ -216,15 +300,16 @@ static enum err_code round_get(const struct round *r, struct changes *c, struct 
 
 	if (r->count == 1)
 		return one_get(c, t, r->asked[0], &r->gets[0], err);
-	do
+	do {
 		rc = (r->snapshot ? b->transact_get : b->batch_get)(t, c->arena, &q, &got, err);
-	while (changes_repeat(c, t, rc, ++repeats));
-	if (rc != ERR_NONE)
-		return rc;
-	for (uint32_t i = 0; i < r->count; i++)
-		if (r->snapshot || !got.skipped[i])
-			answer(c->foresight, r->asked[i], &got.results[i]);
-	return ERR_NONE;
+		if (rc == ERR_THROTTLED && !t->alone && r->snapshot) {
+			r->snapshot = false;
+			rc = b->batch_get(t, c->arena, &q, &got, err);
+		}
+	} while (changes_repeat(c, t, rc, ++repeats));
+	if (rc == ERR_NONE)
+		round_answer(r, c->foresight, &got);
+	return rc;
 }
 
 /* Which table is not there, the engine knows once it has been asked; if it does not, each row is read by itself. */
@@ -251,6 +336,8 @@ enum err_code foresight_read(struct changes *c, struct table *t, struct err *err
 	enum err_code     rc;
 
 	f->drawn_used = 0;
+	if (!t->alone)
+		versions_note(c);
 	while (f->missing > 0) {
 		f->round++;
 		round_fill(&r, c, t);

@@ -2,7 +2,8 @@
  * for. Services know nothing of it.
  *
  *   a pass:  the service function runs. A row that was read before is answered from memory. Any other is noted, and answered
- *            "absent": a guess. A pass that guessed writes nothing, and what it decided is dropped.
+ *            with what this process last knew of it (last_known.h), or "absent": a guess. A pass that guessed writes nothing,
+ *            and what it decided is dropped. A good guess has it look for all that it will need.
  *   a round: all rows that were noted are read in one request. Then the next pass.
  *
  * The first pass that guesses nothing is the one that counts, and its changes are committed. So a call takes as many requests to read as
@@ -12,11 +13,14 @@
  * (1) Only what the last pass was told becomes a condition of the commit (change.h, 1). Rows that were read and not used do not.
  * (2) A row is read once a decision: who asks for it twice is told the same.
  * (3) A version row and the rows that it stands for are read at one moment, or the version first. So a round with a version row in it
- *     is a snapshot (TransactGetItems). So is every round of a call that only reads: its answer was true at one moment, as far as it
- *     took one round. Other rounds are not (BatchGetItem), for the commit finds out; that costs half as much, and no writer is in the way.
+ *     is a snapshot (TransactGetItems). If a writer is in its way, the round is read without one (BatchGetItem), and the version counts
+ *     as read after its rows: it stands for what is read from then on. Every round of a call that only reads is a snapshot too: its answer
+ *     was true at one moment, as far as it took one round.
  * (4) A query is a request of its own. A pass that has guessed is told that it found nothing; one that has not is answered, and so is
  *     every later pass, from memory. A scan, or a query with a filter, is not remembered: from there on all is read at once.
  * (5) Passes, rows and queries are bounded. Past a bound, all is read at once.
+ * (6) Of a partition of auth-state of which a round reads several rows, it reads the version too: one condition instead of one per row
+ *     (read_set.h, decision 037).
  *
  * Service functions run several times for one call, as they do when others wrote in between. So they change nothing but their result
  * and their changes; the few that do more ask ctx_guesses first. Decision 032. */
@@ -36,7 +40,7 @@ struct foreseen {
 	struct row_place        place;
 	uint32_t                round; /* that it was read in; 0: it was not yet */
 	bool                    no_table;
-	struct table_get_result got;
+	struct table_get_result got; /* until it was read, a guess */
 };
 
 /* A query that was answered. */
@@ -54,6 +58,8 @@ struct foresight {
 	uint32_t         query_count;
 	uint32_t         round, passes;
 	bool             at_once; /* (4), (5) */
+	bool             read;    /* something was */
+	bool             torn;    /* … and not all of it at one moment */
 	uint8_t         *drawn;   /* random bytes, and how many of them this pass has used */
 	size_t           drawn_len, drawn_used;
 };
@@ -65,7 +71,7 @@ void foresight_reset(struct foresight *f);
 enum foreseen_as {
 	FORESEEN_NOT, /* read it at once */
 	FORESEEN_KNOWN,
-	FORESEEN_GUESSED, /* absent, for now */
+	FORESEEN_GUESSED, /* *out says so for now */
 };
 
 /* Where there is foresight: *out is what is known of the row. */
@@ -83,6 +89,15 @@ static inline bool foresight_guesses(const struct foresight *f)
 {
 	return f != NULL && f->missing > 0;
 }
+
+/* Was all that was read so at one moment? */
+static inline bool foresight_is_snapshot(const struct foresight *f)
+{
+	return f != NULL && !f->torn;
+}
+
+/* The version row of that partition of auth-state; NULL: it was not read. */
+const struct foreseen *foresight_version(const struct foresight *f, struct bytes pk);
 
 /* Random bytes: the same for each pass. */
 void foresight_random(struct changes *c, void *out, size_t len);

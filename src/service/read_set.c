@@ -14,6 +14,7 @@ struct row_read {
 	bool             no_table;
 	struct item      item; /* if found */
 	int64_t          now_us;
+	uint32_t         round; /* of foresight.h that it was read in; 0: at once */
 };
 
 /* (2) */
@@ -83,9 +84,8 @@ static enum err_code get(struct changes *c, struct table *t, const struct row_pl
 	*out = (struct got){0};
 	switch (c->foresight == NULL ? FORESEEN_NOT : foresight_look(c, p, &known)) {
 	case FORESEEN_KNOWN:
-		*out = (struct got){known->got, known->round};
-		return ERR_NONE;
 	case FORESEEN_GUESSED:
+		*out = (struct got){known->got, known->round};
 		return ERR_NONE;
 	case FORESEEN_NOT:
 		break;
@@ -99,6 +99,17 @@ static enum err_code get(struct changes *c, struct table *t, const struct row_pl
 	return ERR_NONE;
 }
 
+static void follow(struct changes *c, struct bytes pk, const struct got *got, int64_t now_us)
+{
+	c->partitions = grown(c->arena, c->partitions, c->partition_count, sizeof(*c->partitions));
+	c->partitions[c->partition_count++] = (struct partition_read){
+	        .pk = pk,
+	        .found = got->row.found && !row_expired(&got->row.item, "ttl", now_us),
+	        .version = row_text(&got->row.item, "version"),
+	        .now_us = now_us,
+	        .round = got->round};
+}
+
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err)
 {
 	struct row_place version = {TABLE_AUTH_STATE, pk, BYTES(CHANGES_VERSION_KEY)};
@@ -110,13 +121,7 @@ enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk
 		return err->code;
 	if (got.round == 0 && c->foresight != NULL)
 		got.round = c->foresight->round + 1;
-	c->partitions = grown(c->arena, c->partitions, c->partition_count, sizeof(*c->partitions));
-	c->partitions[c->partition_count++] = (struct partition_read){
-	        .pk = pk,
-	        .found = got.row.found && !row_expired(&got.row.item, "ttl", t->now_us),
-	        .version = row_text(&got.row.item, "version"),
-	        .now_us = t->now_us,
-	        .round = got.round};
+	follow(c, pk, &got, t->now_us);
 	return ERR_NONE;
 }
 
@@ -142,13 +147,14 @@ void changes_read(struct changes *c, const struct table *t, enum service_table w
 	struct row_read r = {.place = {which, l->pk, l->sk},
 	                     .found = l->found,
 	                     .no_table = l->no_table,
-	                     .now_us = t->now_us};
+	                     .now_us = t->now_us,
+	                     .round = l->round};
 
 	if (row_find(c, &r.place) != NULL)
 		return;
 	if (l->found)
 		r.item = l->item;
-	r.covered = which == TABLE_AUTH_STATE && is_covered(c, l);
+	r.covered = moves_version(&r.place) && is_covered(c, l);
 	c->uncovered += !r.covered;
 	c->rows = grown(c->arena, c->rows, c->row_count, sizeof(*c->rows));
 	c->rows[c->row_count++] = r;
@@ -271,8 +277,7 @@ static void version_put(struct transaction *x, struct bytes pk, const struct par
 	                             .condition = read == NULL ? NULL : version_same(a, read)};
 }
 
-/* A reservation is alone in its partition and never found by a query. */
-static bool moves_version(const struct row_place *p)
+bool moves_version(const struct row_place *p)
 {
 	return p->which == TABLE_AUTH_STATE && !bytes_is(p->sk, KEY_RESERVATION);
 }
@@ -319,6 +324,51 @@ static void versions_move(struct transaction *x, int64_t now_us)
 			        .condition = version_same(c->arena, &c->partitions[i])};
 }
 
+/* ---- one condition for many rows ---- */
+
+static bool is_under(const struct changes *c, const struct row_read *r, const struct foreseen *version)
+{
+	return is_checked(c, r) && moves_version(&r->place) && r->round >= version->round &&
+	       bytes_equal(r->place.pk, version->place.pk);
+}
+
+/* Rows that need a check of their own, and that the version of the partition, read with them or before, could stand for. */
+static uint32_t rows_under(const struct changes *c, const struct foreseen *version)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < c->row_count; i++)
+		count += is_under(c, &c->rows[i], version);
+	return count;
+}
+
+/* A version that is moved anyway carries its condition for nothing; one that is only looked at takes the place of several rows. */
+static void partition_cover(struct changes *c, const struct foreseen *version, int64_t now_us)
+{
+	struct bytes pk = version->place.pk;
+	struct got   got = {version->got, version->round};
+
+	if (rows_under(c, version) < (is_moved(c, pk) ? 1 : 2))
+		return;
+	if (followed(c, pk) == NULL)
+		follow(c, pk, &got, now_us);
+	for (uint32_t i = 0; i < c->row_count; i++)
+		c->rows[i].covered = c->rows[i].covered || is_under(c, &c->rows[i], version);
+}
+
+/* Decision 037. */
+static void rows_cover(struct changes *c, int64_t now_us)
+{
+	for (uint32_t i = 0; c->foresight != NULL && i < c->row_count; i++) {
+		const struct row_read *r = &c->rows[i];
+		const struct foreseen *version =
+		        moves_version(&r->place) ? foresight_version(c->foresight, r->place.pk) : NULL;
+
+		if (!r->covered && version != NULL)
+			partition_cover(c, version, now_us);
+	}
+}
+
 static void token_make(struct changes *c, char token[TABLE_TOKEN_MAX])
 {
 	uint8_t bits[TABLE_TOKEN_MAX / 2];
@@ -329,8 +379,10 @@ static void token_make(struct changes *c, char token[TABLE_TOKEN_MAX])
 
 void transaction_make(struct transaction *x, struct changes *c, int64_t now_us)
 {
-	uint32_t room = 2 * c->count + c->row_count + c->partition_count;
+	uint32_t room;
 
+	rows_cover(c, now_us);
+	room = 2 * c->count + c->row_count + c->partition_count;
 	*x = (struct transaction){.c = c};
 	token_make(c, x->token);
 	x->actions = arena_array(c->arena, room + 1, sizeof(*x->actions));

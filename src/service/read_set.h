@@ -12,6 +12,9 @@ static inline const struct item *write_target(const struct table_write *w)
 
 struct row_place place_of(const struct changes *c, const struct table_write *w);
 
+/* Does whoever writes this row give its partition a new version? A reservation is alone in its partition, and always read by its key. */
+bool moves_version(const struct row_place *p);
+
 /* How many actions it adds to those of the list, at most: what will be written to is not known yet. */
 uint32_t read_set_actions(const struct changes *c);
 

@@ -1,5 +1,5 @@
-"""gatehouse serve --engine dynamodb: how many requests each call sends to the endpoint. A proxy in front of the endpoint counts them; a number
-that grows fails here, and docs/scaling.md says the same ones."""
+"""gatehouse serve --engine dynamodb: how many requests each call sends to the endpoint, and how many rows its transaction holds: each is two
+write units. A proxy in front of the endpoint counts them; a number that grows fails here, and docs/scaling.md says the same ones."""
 
 import collections
 import json
@@ -59,7 +59,9 @@ class Gatehouse:
             self.proxy.take()
             once(i)
             seen = self.proxy.take()
-        return [name for name, body in seen if mark(CALLS - 1) in body]
+        seen = [(name, body) for name, body in seen if mark(CALLS - 1) in body]
+        self.rows = [len(json.loads(body)["TransactItems"]) for name, body in seen if name == "TransactWriteItems"]
+        return [name for name, _ in seen]
 
 
 @pytest.fixture(scope="module")
@@ -102,39 +104,67 @@ def test_an_idle_process_asks_about_once_per_second(endpoint):
 
 def test_a_failed_attempt_takes_two(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"fail{i}."), lambda i: f"fail{i}.")
-    assert sent == ["BatchGetItem", "TransactWriteItems"]
+    assert sent == ["TransactGetItems", "TransactWriteItems"]
+    assert gatehouse.rows == [3]  # the count, the version, a look at the user
 
 
-def test_a_success_takes_two_with_or_without_counts_to_clear(gatehouse):
+def test_a_failed_attempt_with_a_source_writes_and_looks_at_five_rows(gatehouse):
+    sent = gatehouse.requests(lambda i: gatehouse.attempt(f"from{i}.", context={"ip": f"198.51.100.{i}"}), lambda i: f"from{i}.")
+    assert sent == ["TransactGetItems", "TransactWriteItems"]
+    assert gatehouse.rows == [5]
+
+
+def test_a_success_takes_one_and_two_if_there_are_counts_to_clear(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"good{i}.", "success"), lambda i: f"good{i}.")
-    assert sent == ["BatchGetItem", "TransactWriteItems"]
+    assert sent == ["TransactGetItems"]  # all was so at one moment, and nothing is to be written
     for i in range(CALLS):
         gatehouse.attempt(f"late{i}.")
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"late{i}.", "success"), lambda i: f"late{i}.")
-    assert sent == ["BatchGetItem", "TransactWriteItems"]
+    assert sent == ["TransactGetItems", "TransactWriteItems"]
+    assert gatehouse.rows == [3]
 
 
 def test_an_attempt_while_a_lock_holds_takes_one_and_none_a_moment_later(gatehouse):
     for _ in range(6):
         gatehouse.attempt("locked.")
     assert gatehouse.attempt("locked.")["verdict"] == "locked"
-    assert gatehouse.requests(lambda _: gatehouse.attempt("locked."), lambda _: "locked.") in ([], ["BatchGetItem"])
+    assert gatehouse.requests(lambda _: gatehouse.attempt("locked."), lambda _: "locked.") in ([], ["TransactGetItems"])
 
 
 def test_an_attempt_of_an_email_address_takes_two(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt({"email": f"who{i}@example.org"}), lambda _: "email:")
-    assert sent == ["BatchGetItem", "TransactWriteItems"]
+    assert sent == ["TransactGetItems", "TransactWriteItems"]
 
 
-def test_the_failure_that_locks_and_publishes_takes_four_one_of_them_a_query_for_an_older_lock(gatehouse):
+def test_the_failure_that_locks_and_publishes_takes_three_one_of_them_a_query_for_an_older_lock(gatehouse):
     for i in range(CALLS):
         for _ in range(5):
             gatehouse.attempt(f"sixth{i}.")
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"sixth{i}."), lambda i: f"sixth{i}.")
-    assert sent == ["BatchGetItem", "BatchGetItem", "TransactWriteItems"]  # the query does not name the subject
+    assert sent == ["TransactGetItems", "TransactWriteItems"]  # the query does not name the subject
+    assert gatehouse.rows == [9]  # 5 of them for the event, its numbers and the due row
 
 
-def test_begin_takes_two_and_finish_three(gatehouse):
+def test_another_process_that_knows_nothing_of_the_subject_takes_one_more_to_lock_or_finish(gatehouse, endpoint):
+    """A process guesses what it will need from what it last knew. Another one counts as right, and asks once more."""
+    other = Gatehouse(endpoint.removeprefix("http://"))
+    try:
+        other.attempt("warm.")
+        for _ in range(5):
+            gatehouse.attempt("strange.")
+        begun = gatehouse.call("/v1/attempts/begin", {"subject": "elsewhere.", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})["attempt"]
+        other.proxy.take()
+        assert other.attempt("strange.")["verdict"] == "locked"
+        sent = [name for name, body in other.proxy.take() if "strange." in body]
+        assert sent == ["TransactGetItems", "BatchGetItem", "TransactWriteItems"]
+        assert other.call("/v1/attempts/finish", {"attempt": begun, "outcome": "success"})["verdict"] == "allow"
+        sent = [name for name, body in other.proxy.take() if "elsewhere." in body]
+        assert sent == ["TransactGetItems", "TransactWriteItems"]  # before these, a GetItem of the reservation, which says whose it is
+    finally:
+        other.close()
+
+
+def test_begin_and_finish_take_two(gatehouse):
     begun = {}
 
     def begin(i):
@@ -143,9 +173,14 @@ def test_begin_takes_two_and_finish_three(gatehouse):
     def finish(i):
         gatehouse.call("/v1/attempts/finish", {"attempt": begun[i], "outcome": "success"})
 
-    assert gatehouse.requests(begin, lambda i: f"begun{i}.") == ["BatchGetItem", "TransactWriteItems"]
-    # before these, a GetItem of the reservation, which says whose it is
-    assert gatehouse.requests(finish, lambda i: f"begun{i}.") == ["BatchGetItem", "TransactWriteItems"]
+    assert gatehouse.requests(begin, lambda i: f"begun{i}.") == ["TransactGetItems", "TransactWriteItems"]
+    assert gatehouse.rows == [4]  # as a failure, and the reservation
+    gatehouse.proxy.take()
+    finish(0)
+    sent = [(name, body) for name, body in gatehouse.proxy.take() if "auth-state" in body]
+    assert [name for name, _ in sent] == ["TransactGetItems", "TransactWriteItems"]
+    assert all("begun0." in body for _, body in sent)
+    assert len(json.loads(sent[1][1])["TransactItems"]) == 4
 
 
 def test_a_check_is_one_snapshot(gatehouse):
@@ -165,7 +200,7 @@ def test_a_user_takes_two_to_make_and_one_to_read_and_a_device_three(gatehouse):
         body = {"platform": "ios", "expoPushToken": f"ExponentPushToken[{i:022}]"}
         gatehouse.call(f"/v1/users/{made[i]}/devices/one", body, "PUT")
 
-    assert gatehouse.requests(make, lambda i: f"user{i}.") == ["BatchGetItem", "TransactWriteItems"]
+    assert gatehouse.requests(make, lambda i: f"user{i}.") == ["TransactGetItems", "TransactWriteItems"]
     assert gatehouse.requests(lambda i: gatehouse.call(f"/v1/users/{made[i]}"), lambda i: f"user{i}.") == ["GetItem"]
     register(0)  # the table is made
     assert gatehouse.requests(register, lambda i: f"user{i}.") == ["BatchGetItem", "Query", "TransactWriteItems"]

@@ -233,9 +233,9 @@ TEST(error, throttling_is_tried_again_and_then_told)
 	GET_ENDS(ERR_NONE, 2, ERROR("ThrottlingException", ""), OK("{}"));
 }
 
-TEST(error, of_the_server_is_tried_again_and_then_unknown)
+TEST(error, of_the_server_is_tried_again_and_a_read_leaves_no_outcome_open_by_it)
 {
-	GET_ENDS(ERR_STORAGE, 4, UNKNOWN);
+	GET_ENDS(ERR_OVERLOADED, 4, UNKNOWN);
 	GET_ENDS(ERR_OVERLOADED, 4, {PEER_ANSWER, "HTTP/1.1 503 Busy\r\nContent-Length: ?\r\n\r\n{}"});
 }
 
@@ -267,12 +267,12 @@ TEST(error, that_names_the_request_is_told_with_its_text)
 	world_close(&w);
 }
 
-TEST(answer, that_is_none_of_dynamodbs_is_unknown)
+TEST(answer, that_is_none_of_dynamodbs_is_an_error)
 {
 	GET_ENDS(ERR_STORAGE, 1, OK("[]"));
-	GET_ENDS(ERR_STORAGE, 1, OK("not JSON"));
+	GET_ENDS(ERR_OVERLOADED, 1, OK("not JSON"));
 	GET_ENDS(ERR_STORAGE, 1, OK("{\"Item\":{\"p\":{\"X\":\"a\"}}}"));
-	GET_ENDS(ERR_STORAGE, 1,
+	GET_ENDS(ERR_OVERLOADED, 1,
 	         {PEER_ANSWER, "HTTP/1.1 200 OK\r\nx-amz-crc32: 1\r\nContent-Length: ?\r\n\r\n{}"});
 }
 

@@ -165,6 +165,135 @@ TEST(foresight, a_commit_rests_on_what_the_last_pass_was_told_and_on_nothing_els
 	scene_close(&x);
 }
 
+/* ---- one condition for many rows (6) ---- */
+
+enum { CROWD = 8 };
+
+/* Reads several rows of a partition and one of another. n: 1 writes to the first; 2 elsewhere; 3 nowhere, and wants to be sure;
+ * 11 to 13: others change the last row of the partition after it was read. */
+static enum err_code read_a_crowd(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	for (int i = 0; i < CROWD; i++)
+		look(act, TABLE_AUTH_STATE, "p", arena_printf(act->ctx.arena, "A#B#%03d", i).data, &row);
+	look(act, TABLE_AUTH_STATE, "alone", "A#B#C", &row);
+	if (act->n % 10 == 3)
+		changes_confirm(&act->ctx.changes);
+	else if (act->n % 10 == 1)
+		ctx_put(&act->ctx, TABLE_AUTH_STATE, row_with_count(&act->ctx, "p", "A#B#000", 7));
+	else
+		ctx_put(&act->ctx, TABLE_USERS, row_with_count(&act->ctx, "q", "PROFILE", 7));
+	if (!ctx_guesses(&act->ctx) && act->n > 10 && !others_came) {
+		others_came = true;
+		others_put(act, "p", "A#B#007", 9);
+	}
+	return commit(act, err);
+}
+
+TEST(foresight, several_rows_of_a_partition_are_one_condition_6)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	requests(&x, make_rows, CROWD);
+	assert_int_equal(requests(&x, read_a_crowd, 1), 2);
+	assert_int_equal(x.rough->actions, 3); /* the row, the version, the row that is alone */
+	assert_int_equal(requests(&x, read_a_crowd, 2), 2);
+	assert_int_equal(x.rough->actions, 3); /* the row, a look at the version, the row that is alone */
+	others_came = false;
+	assert_int_equal(requests(&x, read_a_crowd, 11),
+	                 5); /* read, the others', commit, which failed; read, commit */
+	others_came = false;
+	assert_int_equal(requests(&x, read_a_crowd, 12), 5);
+	scene_close(&x);
+}
+
+TEST(foresight, what_was_read_at_one_moment_and_changes_nothing_needs_no_commit)
+{
+	struct scene x;
+	unsigned     before;
+
+	scene_open(&x, 1, true);
+	requests(&x, make_rows, CROWD);
+	before = x.rough->snapshots;
+	assert_int_equal(requests(&x, read_a_crowd, 3), 1);
+	assert_int_equal(x.rough->snapshots, before + 1);
+	x.rough->in_the_way = true; /* then it was read in pieces */
+	assert_int_equal(requests(&x, read_a_crowd, 3), 3);
+	assert_int_equal(x.rough->actions, CROWD + 1);
+	others_came = false;
+	assert_int_equal(requests(&x, read_a_crowd, 13), 7);
+	scene_close(&x);
+}
+
+static void others_write(struct rough *r, void *ctx)
+{
+	(void)r;
+	others_put(ctx, "p", "A#B#007", 9);
+}
+
+/* The version is read after the last row, and others write in between: an old row, and the version of a new one. */
+static enum err_code read_in_pieces(struct act *act, struct err *err)
+{
+	struct looked row;
+
+	for (int i = 0; i < CROWD; i++)
+		look(act, TABLE_AUTH_STATE, "p", arena_printf(act->ctx.arena, "A#B#%03d", i).data, &row);
+	if (ctx_guesses(&act->ctx) && !others_came) {
+		others_came = true;
+		act->x->rough->between = others_write;
+		act->x->rough->between_ctx = act;
+	}
+	ctx_put(&act->ctx, TABLE_AUTH_STATE,
+	        row_with_count(&act->ctx, "p", "sum", row.found ? row_i64(&row.item, "count", 0) : -1));
+	return commit(act, err);
+}
+
+TEST(foresight, a_version_that_was_read_in_pieces_with_its_rows_does_not_stand_for_them_3)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	requests(&x, make_rows, CROWD);
+	x.rough->in_the_way = true;
+	others_came = false;
+	requests(&x, read_in_pieces, 0);
+	assert_true(others_came);
+	assert_int_equal(count_in(&x.s, "p", "sum"), 9);
+	scene_close(&x);
+}
+
+/* n: 2 the reservation is read with another row of its partition, and others finish it meanwhile. */
+static enum err_code read_a_reservation(struct act *act, struct err *err)
+{
+	struct looked reservation, row;
+
+	look(act, TABLE_AUTH_STATE, "p", KEY_RESERVATION, &reservation);
+	for (int i = 0; i < act->n; i++)
+		look(act, TABLE_AUTH_STATE, "p", arena_printf(act->ctx.arena, "A#B#%03d", i).data, &row);
+	if (!ctx_guesses(&act->ctx) && !others_came) {
+		others_came = true;
+		others_put(act, "p", KEY_RESERVATION, 9);
+	}
+	ctx_put(&act->ctx, TABLE_AUTH_STATE,
+	        row_with_count(&act->ctx, "p", "seen",
+	                       reservation.found ? row_i64(&reservation.item, "count", 0) : -1));
+	return commit(act, err);
+}
+
+TEST(foresight, a_version_does_not_stand_for_a_reservation_which_moves_none)
+{
+	struct scene x;
+
+	scene_open(&x, 1, true);
+	requests(&x, make_rows, CROWD);
+	others_came = false;
+	requests(&x, read_a_reservation, CROWD);
+	assert_int_equal(count_in(&x.s, "p", "seen"), 9);
+	scene_close(&x);
+}
+
 /* ---- queries ---- */
 
 /* n: 1 others add a row after the query. */
