@@ -23,6 +23,23 @@ static void *array_grow(struct arena *a, void *old, uint32_t count, uint32_t *ca
 	return grown;
 }
 
+/* "#12", without a format: a transaction has dozens of them. */
+static struct bytes placeholder(struct arena *a, char kind, uint32_t number)
+{
+	char   digits[10];
+	size_t count = 0;
+	char  *text;
+
+	do
+		digits[count++] = (char)('0' + number % 10);
+	while ((number /= 10) > 0);
+	text = arena_alloc(a, count + 1);
+	text[0] = kind;
+	for (size_t i = 0; i < count; i++)
+		text[1 + i] = digits[count - 1 - i];
+	return (struct bytes){text, count + 1};
+}
+
 static struct bytes printer_name(struct expr_printer *p, struct bytes name)
 {
 	struct expr_scope *s = &p->scope;
@@ -33,7 +50,7 @@ static struct bytes printer_name(struct expr_printer *p, struct bytes name)
 			return s->names[i].placeholder;
 	s->names = array_grow(p->arena, s->names, s->name_count, &p->name_cap, sizeof(*s->names));
 	added = &s->names[s->name_count];
-	*added = (struct expr_name){arena_printf(p->arena, "#%u", s->name_count), name, false};
+	*added = (struct expr_name){placeholder(p->arena, '#', s->name_count), name, false};
 	s->name_count++;
 	return added->placeholder;
 }
@@ -45,7 +62,7 @@ static struct bytes printer_value(struct expr_printer *p, const struct value *va
 
 	s->values = array_grow(p->arena, s->values, s->value_count, &p->value_cap, sizeof(*s->values));
 	added = &s->values[s->value_count];
-	*added = (struct expr_value){arena_printf(p->arena, ":%u", s->value_count), *value, false};
+	*added = (struct expr_value){placeholder(p->arena, ':', s->value_count), *value, false};
 	s->value_count++;
 	return added->placeholder;
 }
