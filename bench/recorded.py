@@ -77,7 +77,7 @@ def form(attempts, subject):
     (get, first), (_, second) = attempts[:2]
     history = count_put(first)["Item"]["history"]["S"]
     return {"get": mapped(get, marks(subject, first)), "first": write_form(subject, first), "next": write_form(subject, second),
-            "row": ROW, "partition": VERSION, "policy": history.rsplit(" v", 1)[1]}
+            "table": count_put(first)["TableName"], "row": ROW, "partition": VERSION, "policy": history.rsplit(" v", 1)[1]}
 
 
 def plain(attempts, subject):
