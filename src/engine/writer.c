@@ -2,13 +2,14 @@
  *
  *    any thread                     writer thread
  *    writer_submit … --> pending
- *    writer_gathered ------------>  take what waits    (ready; late, if its caller has had more than its share)
+ *    writer_gathered, or many --->  take what waits    (ready; late, if its caller has had more than its share)
  *         |                         run each in turn   (sees the earlier ones; a failed one is undone alone)
  *         |                         commit once        (one flush for all)
  *         <------ done -----------  complete, oldest first
  *
- * While a flush is under way, requests gather for the next batch: the more load, the larger the batches. A batch also
- * ends by the clock, so that what is done gets answered.
+ * While a flush is under way, requests gather for the next batch: the more load, the larger the batches. A batch goes on
+ * with what comes while it is run, up to half of the requests that are under way (decision 005). It also ends by the
+ * clock, so that what is done gets answered.
  *
  * Fairness: a request that does a lot of work puts its caller into debt. While it is in debt, its requests wait in a line
  * of their own, and batches take turns: one of the ready, one of the late, which ends early if others wait. So what
@@ -44,13 +45,17 @@ enum {
 	BATCH_US_MAX = 5000,       /* of running its requests; likewise */
 	LATE_US_MAX = 1000,        /* the same of late ones while others wait */
 	BODY_KEPT_MAX = 1 << 20,   /* an unusual batch's memory is given back */
-	GATHERING_NS_MAX = 500000, /* how long a batch waits for a loop that goes on submitting */
-	SEGMENTS_MAX = 8,          /* of the journal; past it the writer waits for a checkpoint */
-	CLOCK_EVERY = 8,           /* light requests from one look at the clock to the next */
+	GATHERING_US_MAX =
+	        500,      /* how long a batch goes on with what comes, and waits for a loop that submits */
+	MEAN_OF = 8,      /* batches, about, whose flushes and sizes are remembered */
+	RUN_AT = 8,       /* so many that wait are worth waking the writer for, while their loop submits */
+	SEGMENTS_MAX = 8, /* of the journal; past it the writer waits for a checkpoint */
+	CLOCK_EVERY = 8,  /* light requests from one look at the clock to the next */
 };
 
 struct line {
 	struct turn_request *first, **last;
+	unsigned             count;
 };
 
 struct writer {
@@ -62,7 +67,7 @@ struct writer {
 	pthread_cond_t      arrived;
 	struct line         pending;
 	bool                stopping;
-	bool                gathered; /* those who submitted have done so for now */
+	bool                gathering; /* who submitted last may be about to submit more */
 	struct writer_stats stats;
 
 	/* any thread */
@@ -73,7 +78,9 @@ struct writer {
 	/* writer thread only */
 	struct line  ready, late;
 	size_t       late_bytes; /* of what waits in late */
-	bool         late_next;  /* the next batch is of late ones */
+	unsigned     under_way;  /* requests that were, of late: in a batch, or waiting when it ended */
+	int64_t      flush_mean_us;
+	bool         late_next; /* the next batch is of late ones */
 	struct debts debts;
 	struct turn  turn;
 	struct buf   body; /* of the record to be written */
@@ -81,7 +88,7 @@ struct writer {
 
 static void line_init(struct line *l)
 {
-	*l = (struct line){NULL, &l->first};
+	*l = (struct line){NULL, &l->first, 0};
 }
 
 static void line_push(struct line *l, struct turn_request *r)
@@ -89,14 +96,17 @@ static void line_push(struct line *l, struct turn_request *r)
 	r->next = NULL;
 	*l->last = r;
 	l->last = &r->next;
+	l->count++;
 }
 
 static struct turn_request *line_pop(struct line *l)
 {
 	struct turn_request *r = l->first;
 
-	if (r != NULL)
-		l->first = r->next;
+	if (r == NULL)
+		return NULL;
+	l->count--;
+	l->first = r->next;
 	if (l->first == NULL)
 		l->last = &l->first;
 	return r;
@@ -109,6 +119,7 @@ static void line_join(struct line *to, struct line *from)
 		return;
 	*to->last = from->first;
 	to->last = from->last;
+	to->count += from->count;
 	line_init(from);
 }
 
@@ -125,7 +136,7 @@ static enum err_code refuse(const struct writer *w, struct err *err)
 enum err_code writer_submit(struct writer *w, struct turn_request *r, struct err *err)
 {
 	size_t waiting;
-	bool   full;
+	bool   full, many = false;
 
 	if (atomic_load(&w->failed) || atomic_load(&w->engine->disk_full))
 		return refuse(w, err);
@@ -135,8 +146,12 @@ enum err_code writer_submit(struct writer *w, struct turn_request *r, struct err
 	if (!full) {
 		line_push(&w->pending, r);
 		atomic_fetch_add(&w->pending_bytes, r->cost_bytes);
+		w->gathering = true;
+		many = w->pending.count == RUN_AT;
 	}
 	pthread_mutex_unlock(&w->lock);
+	if (many)
+		pthread_cond_signal(&w->arrived);
 	if (full)
 		return err_set(err, ERR_OVERLOADED, "too many writes are waiting; try again shortly");
 	return ERR_NONE;
@@ -144,13 +159,13 @@ enum err_code writer_submit(struct writer *w, struct turn_request *r, struct err
 
 void writer_gathered(struct writer *w)
 {
-	bool wake;
+	bool gathering;
 
 	pthread_mutex_lock(&w->lock);
-	wake = w->pending.first != NULL && !w->gathered;
-	w->gathered = w->pending.first != NULL;
+	gathering = w->gathering;
+	w->gathering = false;
 	pthread_mutex_unlock(&w->lock);
-	if (wake)
+	if (gathering)
 		pthread_cond_signal(&w->arrived);
 }
 
@@ -174,12 +189,12 @@ struct writer_stats writer_stats(struct writer *w)
 
 /* ---- taking ---- */
 
-static struct timespec soon(void)
+static struct timespec in_us(int64_t us)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += GATHERING_NS_MAX;
+	t.tv_nsec += us * 1000;
 	if (t.tv_nsec >= 1000000000) {
 		t.tv_sec++;
 		t.tv_nsec -= 1000000000;
@@ -187,20 +202,29 @@ static struct timespec soon(void)
 	return t;
 }
 
-/* Waits for requests, under lock. If there are some, and their loop has more to submit, it is worth waiting a moment:
- * the larger the batch, the less a flush costs each. */
+/* Is there something to run now? If a loop has more to submit, only if many wait: it is worth waiting for the others. */
+static bool is_due(const struct writer *w)
+{
+	return w->stopping || w->pending.count >= RUN_AT || (w->pending.count > 0 && !w->gathering);
+}
+
+/* Waits for requests of a loop that submits some, under lock. */
+static void await_rest(struct writer *w, int64_t us)
+{
+	struct timespec until = in_us(us);
+
+	while (!is_due(w) && w->gathering && pthread_cond_timedwait(&w->arrived, &w->lock, &until) == 0)
+		;
+}
+
+/* Waits for requests, under lock. */
 static void await(struct writer *w)
 {
-	struct timespec until;
-
-	while (w->pending.first == NULL && !w->stopping)
-		pthread_cond_wait(&w->arrived, &w->lock);
-	if (!w->gathered) {
-		until = soon();
-		while (!w->gathered && !w->stopping &&
-		       pthread_cond_timedwait(&w->arrived, &w->lock, &until) == 0)
-			;
-	}
+	if (w->pending.count > 0)
+		await_rest(w, GATHERING_US_MAX);
+	else
+		while (!is_due(w))
+			pthread_cond_wait(&w->arrived, &w->lock);
 }
 
 /* Waits for requests, unless some are left, and takes them; false when there will be none any more. */
@@ -212,13 +236,25 @@ static bool take(struct writer *w)
 	pthread_mutex_lock(&w->lock);
 	if (!left)
 		await(w);
-	left = left || w->pending.first != NULL;
 	line_join(&w->ready, &w->pending);
-	w->gathered = false;
+	left = left || w->ready.first != NULL;
 	pthread_mutex_unlock(&w->lock);
 	if (left)
 		worker_begin(&w->worker);
 	return left;
+}
+
+/* Takes what came while a batch was run, and what its loop is about to submit: the larger the batch, the less a flush
+ * costs each. */
+static bool take_more(struct writer *w, int64_t us_left)
+{
+	if (us_left <= 0)
+		return false;
+	pthread_mutex_lock(&w->lock);
+	await_rest(w, us_left);
+	line_join(&w->ready, &w->pending);
+	pthread_mutex_unlock(&w->lock);
+	return w->ready.first != NULL;
 }
 
 /* ---- running ---- */
@@ -298,14 +334,34 @@ struct run {
 	size_t   cost_bytes;
 };
 
+/* Clients that wait for their answers come in step: if one batch took them all, the loops would have nothing to do
+ * while it is run and flushed, and the writer nothing while they are answered. So a batch of half of them is enough,
+ * once running it takes long beside the flush. */
+static bool is_half(const struct writer *w, const struct run *run, int64_t elapsed_us)
+{
+	return run->count >= w->under_way / 2 && elapsed_us > w->flush_mean_us / 3;
+}
+
 /* Is the batch to end with the request that was just run? */
 static bool run_ends(struct writer *w, const struct run *run)
 {
 	int64_t elapsed_us = run->at_us - run->began_us;
 
-	return w->turn.bytes > BATCH_BYTES_MAX || run->cost_bytes > BATCH_COST_MAX ||
-	       run->count == BATCH_REQUESTS_MAX || elapsed_us >= BATCH_US_MAX ||
-	       (run->late && elapsed_us >= LATE_US_MAX && others_wait(w));
+	return is_half(w, run, elapsed_us) || w->turn.bytes > BATCH_BYTES_MAX ||
+	       run->cost_bytes > BATCH_COST_MAX || run->count == BATCH_REQUESTS_MAX ||
+	       elapsed_us >= BATCH_US_MAX || (run->late && elapsed_us >= LATE_US_MAX && others_wait(w));
+}
+
+/* The next request of a batch, also of those that came since it began. */
+static struct turn_request *next_of(struct writer *w, struct run *run, struct clock *clock)
+{
+	struct turn_request *r = next(w, run->late, run->at_us);
+
+	if (r != NULL || run->late)
+		return r;
+	run->at_us = clock_steady_us(clock);
+	return take_more(w, run->began_us + GATHERING_US_MAX - run->at_us) ? next(w, false, run->at_us)
+	                                                                   : NULL;
 }
 
 /* Runs requests in turn, of the line whose turn it is if it has any, and puts them into *ran. */
@@ -321,7 +377,7 @@ static uint64_t run_all(struct writer *w, int64_t now_us, struct line *ran)
 		r = next(w, run.late, run.began_us);
 	}
 	turn_begin(&w->turn, w->engine->catalog); /* only this thread changes it */
-	for (; r != NULL; r = next(w, run.late, run.at_us)) {
+	for (; r != NULL; r = next_of(w, &run, clock)) {
 		size_t work = run_one(w, r, now_us);
 
 		line_push(ran, r);
@@ -358,15 +414,16 @@ static bool gather(struct writer *w)
 
 static enum err_code flush(struct writer *w, int64_t now_us, struct err *err)
 {
-	int64_t       began = clock_steady_us(w->engine->options.clock);
+	int64_t       began = clock_steady_us(w->engine->options.clock), took;
 	enum err_code rc;
 
 	if (fault_fires(FAULT_COMMIT))
 		rc = err_set(err, ERR_STORAGE, "a fault was injected");
 	else
 		rc = journal_append(w->engine->journal, now_us, buf_bytes(&w->body), err);
-	metric_observe(&w->flush_us, &metric_bounds_us,
-	               (uint64_t)(clock_steady_us(w->engine->options.clock) - began));
+	took = clock_steady_us(w->engine->options.clock) - began;
+	w->flush_mean_us += (took - w->flush_mean_us) / MEAN_OF;
+	metric_observe(&w->flush_us, &metric_bounds_us, (uint64_t)took);
 	return rc;
 }
 
@@ -443,14 +500,20 @@ static void refuse_each(struct writer *w, struct turn_request *r)
 
 static void note_batch(struct writer *w, uint64_t count)
 {
+	unsigned under_way;
+
 	worker_beat(&w->worker);
 	metric_observe(&w->batch_requests, &metric_bounds_count, count);
 	pthread_mutex_lock(&w->lock);
+	under_way = (unsigned)count + w->ready.count + w->pending.count;
 	w->stats.requests += count;
 	w->stats.batches++;
 	if (count > w->stats.largest_batch)
 		w->stats.largest_batch = count;
 	pthread_mutex_unlock(&w->lock);
+	w->under_way -= w->under_way / MEAN_OF;
+	if (w->under_way < under_way)
+		w->under_way = under_way;
 }
 
 /* (W3) */

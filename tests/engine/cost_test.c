@@ -181,10 +181,12 @@ TEST(cost, a_batch_ends_by_the_clock_so_that_what_is_done_is_answered)
 	struct worker  workers[] = {{.name = 'a', .work_bytes = 2 << 20, .takes_us = 4999},
 	                            {.name = 'b', .work_bytes = 2 << 20, .takes_us = 1},
 	                            {.name = 'c'}};
+	struct worker  others[12] = {0}; /* so many are under way that three are not half of them */
 	struct fixture f;
-	struct order   o = {.f = &f};
+	struct order   o = {.f = &f}, before = {.f = &f};
 
 	fixture_open(&f);
+	run_workers(&before, others, 12);
 	for (int i = 0; i < 3; i++)
 		workers[i].base.caller = &workers[i];
 	run_workers(&o, workers, 3);

@@ -1,0 +1,126 @@
+/* Which requests share a commit. Time stands still unless a test moves it, so a batch ends only for the reason that the
+ * test is about. */
+#include "engine/fixture.h"
+#include "engine/gate.h"
+
+#include <time.h>
+
+enum {
+	MANY = 8,           /* RUN_AT of writer.c */
+	GATHERING_US = 500, /* GATHERING_US_MAX of writer.c */
+	DONE_S_MAX = 10,
+};
+
+/* Requests that do nothing, and the number of the batch that each was committed with. */
+struct crowd {
+	struct engine  *engine;
+	pthread_mutex_t lock;
+	pthread_cond_t  changed;
+	unsigned        done;
+	struct one {
+		struct turn_request base;
+		struct crowd       *crowd;
+		uint64_t            batch;
+	} members[MANY];
+};
+
+static void member_done(struct turn_request *r)
+{
+	struct one *m = (struct one *)r;
+
+	pthread_mutex_lock(&m->crowd->lock);
+	m->batch = engine_stats(m->crowd->engine).batches;
+	m->crowd->done++;
+	pthread_cond_signal(&m->crowd->changed);
+	pthread_mutex_unlock(&m->crowd->lock);
+}
+
+static void crowd_submit(struct crowd *c, struct fixture *f)
+{
+	*c = (struct crowd){
+	        .engine = f->engine, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+	for (int i = 0; i < MANY; i++) {
+		c->members[i] = (struct one){.base = {.run = run_nothing, .done = member_done}, .crowd = c};
+		assert_int_equal(engine_submit(f->engine, &c->members[i].base, &f->err), ERR_NONE);
+	}
+}
+
+static void crowd_await(struct crowd *c)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += DONE_S_MAX;
+	pthread_mutex_lock(&c->lock);
+	while (c->done < MANY)
+		assert_int_equal(pthread_cond_timedwait(&c->changed, &c->lock, &until), 0);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* A batch of one that does nothing until it is let go, with a crowd that came meanwhile, and the time that passed. */
+static void run_with_crowd(struct fixture *f, struct crowd *c, int64_t passed_us)
+{
+	struct gate gate;
+
+	gate_close(&gate, f->engine);
+	crowd_submit(c, f);
+	engine_gathered(f->engine);
+	clock_manual_set(&f->clock, clock_steady_us(&f->clock.base) + passed_us);
+	gate_open(&gate);
+	crowd_await(c);
+}
+
+TEST(batch, many_that_wait_are_run_before_their_loop_has_submitted_the_last)
+{
+	struct fixture f;
+	struct crowd   c;
+
+	fixture_open(&f);
+	crowd_submit(&c, &f);
+	crowd_await(&c);
+	fixture_close(&f);
+}
+
+TEST(batch, what_comes_while_a_batch_is_run_is_committed_with_it)
+{
+	struct fixture f;
+	struct crowd   c;
+	uint64_t       before;
+
+	fixture_open(&f);
+	before = engine_stats(f.engine).batches;
+	run_with_crowd(&f, &c, 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(c.members[i].batch, before + 1);
+	fixture_close(&f);
+}
+
+TEST(batch, what_comes_too_late_for_a_batch_is_committed_with_the_next)
+{
+	struct fixture f;
+	struct crowd   c;
+	uint64_t       before;
+
+	fixture_open(&f);
+	before = engine_stats(f.engine).batches;
+	run_with_crowd(&f, &c, GATHERING_US);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(c.members[i].batch, before + 2);
+	fixture_close(&f);
+}
+
+/* Nine are under way: the gate and the crowd. A flush takes no time here, so any time is long beside it. */
+TEST(batch, one_that_takes_long_beside_a_flush_ends_at_half_of_those_under_way)
+{
+	struct fixture f;
+	struct crowd   c;
+	uint64_t       before;
+
+	fixture_open(&f);
+	run_with_crowd(&f, &c, 0);
+	before = engine_stats(f.engine).batches;
+	run_with_crowd(&f, &c, GATHERING_US / 2);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(c.members[i].batch, before + (i < 3 ? 1 : 2));
+	fixture_close(&f);
+}
