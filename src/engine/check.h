@@ -1,36 +1,11 @@
 /* Check: is a data directory sound? FORMAT, the sealed files and the journal are read as a start reads them. Every block of
  * every file of the store is read and compared with its checksum, then every row, index entry and expiry entry with those
- * that it belongs to. For a directory that no server has open; nothing in it is changed: it is opened for reading, nothing
+ * that it belongs to, and what is counted with what there is. For a directory that no server has open; nothing in it is changed: it is opened for reading, nothing
  * is swept or filled meanwhile. */
 #ifndef ENGINE_CHECK_H
 #define ENGINE_CHECK_H
 
-#include "engine/state.h"
-
-/* ---- rows, index entries and expiry entries of one state, each compared with those that it belongs to ---- */
-
-struct verify_counts {
-	uint64_t rows, index_entries, expiry_entries;
-	uint64_t leftovers; /* expiry entries whose row is gone or expires at another time: the sweeper's */
-	uint64_t differences;
-};
-
-struct verify_watch {
-	void *ctx;
-	/* After each key, with the counts so far. */
-	void (*step)(void *ctx, const struct verify_counts *counts);
-	/* A difference, which is then counted and passed over. */
-	void (*differ)(void *ctx, const char *text);
-	/* NULL, or is given the change that would make an entry agree with its row, or end a row of no table: salvage.c. */
-	void (*mend)(void *ctx, const struct op *op);
-};
-
-/* Of the catalog's tables, as of the snapshot (NULL: as it is). Without a watch the first difference is
- * ERR_STORAGE, and ends it; with one only what cannot be read is. Texts name tables and indexes, and no keys. */
-enum err_code verify_all(struct engine *e, const struct catalog *catalog, struct rocks_snapshot *snapshot,
-                         const struct verify_watch *watch, struct verify_counts *counts, struct err *err);
-
-/* ---- a directory ---- */
+#include "engine/verify.h"
 
 struct check_found {
 	unsigned             sealed, damaged_seals; /* files beside the data (base/seal.h) */

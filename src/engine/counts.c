@@ -363,14 +363,13 @@ void counts_take_back(struct counts *c, const struct turn *t)
 
 /* ---- counting all, and what was stored ---- */
 
-static void count_key(struct counts *counts, const struct lapse_rule *rule, struct bytes key,
-                      struct bytes value)
+void counts_add_stored(struct counts *c, struct bytes key, struct bytes value)
 {
 	uint32_t table_id;
 	uint16_t index_id;
 
-	if (layout_parse_owner(key, &table_id, &index_id) && !lapse_drops(rule, key, value))
-		counts_add(counts, table_id, part_of(index_id, item_lapse(value)),
+	if (layout_parse_owner(key, &table_id, &index_id))
+		counts_add(c, table_id, part_of(index_id, item_lapse(value)),
 		           (struct count){1, (int64_t)value.len});
 }
 
@@ -391,7 +390,8 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 
 		view_cursor_open(&c, &s, snapshot, &a, low, layout_after(&a, low), false);
 		while (view_cursor_next(&c, &key, &value))
-			count_key(out, rule, key, value);
+			if (!lapse_drops(rule, key, value))
+				counts_add_stored(out, key, value);
 		rc = view_cursor_check(&c, err);
 		view_cursor_close(&c);
 	}
@@ -447,6 +447,17 @@ static enum err_code load_table(struct engine *e, struct arena *a, const struct 
 	return ERR_NONE;
 }
 
+/* What was stored of each is stored anew with the first commit, of tables without rows and hours that have none left too. */
+static void forget(struct counts *c)
+{
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->len; i++) {
+		c->slots[i].count = (struct count){0, 0};
+		mark_changed(c, &c->slots[i]);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
 enum err_code counts_load(struct engine *e, struct arena *a, const struct catalog *catalog, struct err *err)
 {
 	struct buf  key;
@@ -456,12 +467,13 @@ enum err_code counts_load(struct engine *e, struct arena *a, const struct catalo
 	layout_meta(&key, META_COUNTS);
 	if (view_item(e, a, buf_bytes(&key), &item, &e->counts_noted, err) != ERR_NONE)
 		return err->code;
-	if (!e->counts_noted)
-		return counts_all(e, NULL, e->counts, err);
 	for (uint32_t i = 0; i < catalog->count; i++)
 		if (load_table(e, a, catalog->entries[i], err) != ERR_NONE)
 			return err->code;
-	return ERR_NONE;
+	if (e->counts_noted)
+		return ERR_NONE;
+	forget(e->counts);
+	return counts_all(e, NULL, e->counts, err);
 }
 
 void counts_add_recount(struct buf *ops)

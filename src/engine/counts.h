@@ -42,6 +42,9 @@ void           counts_close(struct counts *c);
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
 void         counts_add(struct counts *c, uint32_t table_id, uint32_t part, struct count change);
 
+/* A row or an index entry, as it is stored. */
+void counts_add_stored(struct counts *c, struct bytes key, struct bytes value);
+
 /* Rows of all tables together. */
 uint64_t counts_rows(struct counts *c);
 

@@ -14,9 +14,8 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/seal.h"
-#include "engine/check.h"
 #include "engine/disk.h"
-#include "engine/state.h"
+#include "engine/verify.h"
 
 enum { UNIT_BYTES = 4096, FILLED_LEAST = 65536 / SECTOR_BYTES, ASIDE_TRIES_MAX = 100 };
 
@@ -385,6 +384,7 @@ struct mending {
 	struct salvage *salvage;
 	struct buf      ops;
 	uint64_t        left; /* differences that no change mends */
+	bool            miscounted;
 };
 
 static void on_step(void *ctx, const struct verify_counts *counts)
@@ -410,20 +410,34 @@ static void on_mend(void *ctx, const struct op *op)
 	op_encode(&m->ops, op);
 }
 
-/* What the store and the journal hold together now: where do entries not agree with rows? */
+static enum err_code compare(struct engine *e, struct mending *m, struct counts *counted, struct err *err)
+{
+	struct verify_watch watch = {
+	        .ctx = m, .step = on_step, .differ = on_difference, .mend = on_mend, .tally = counted};
+	struct verify_tally  tally = {.is = counted, .said = e->counts};
+	struct verify_counts counts = {0};
+	struct err           wrong;
+
+	if (catalog_load(e, err) != ERR_NONE ||
+	    verify_all(e, e->catalog, NULL, &watch, &counts, err) != ERR_NONE)
+		return err->code;
+	tally.catalog = e->catalog;
+	m->miscounted = verify_tally(&tally, &wrong) > 0;
+	return ERR_NONE;
+}
+
+/* What the store and the journal hold together now: where do entries not agree with rows, and counts with both? */
 static enum err_code find_mends(struct salvage *s, struct mending *m, struct err *err)
 {
-	struct verify_watch  watch = {.ctx = m, .step = on_step, .differ = on_difference, .mend = on_mend};
-	struct verify_counts counts = {0};
-	struct engine       *e;
-	enum err_code        rc;
+	struct counts *counted = counts_open();
+	struct engine *e;
+	enum err_code  rc = engine_open_reading(&e, s->path, dup(s->lock_fd), err);
 
-	if (engine_open_reading(&e, s->path, dup(s->lock_fd), err) != ERR_NONE)
-		return err->code;
-	rc = catalog_load(e, err);
-	if (rc == ERR_NONE)
-		rc = verify_all(e, e->catalog, NULL, &watch, &counts, err);
-	engine_close(e);
+	if (rc == ERR_NONE) {
+		rc = compare(e, m, counted, err);
+		engine_close(e);
+	}
+	counts_close(counted);
 	return rc;
 }
 
@@ -454,12 +468,14 @@ static enum err_code mend_store(struct salvage *s, struct err *err)
 	buf_init(&m.ops, NULL);
 	counts_add_recount(&m.ops); /* the store may have the counts of dropped commits, too */
 	rc = find_mends(s, &m, err);
-	if (rc == ERR_NONE && (s->found->damaged || s->found->mended > 0))
+	if (rc == ERR_NONE && (s->found->damaged || s->found->mended > 0 || m.miscounted))
 		rc = append_mends(s, buf_bytes(&m.ops), err);
 	buf_release(&m.ops);
 	if (rc == ERR_NONE && s->found->mended > 0)
 		say(s, "%" PRIu64 " index and expiry entries were made to agree with their rows",
 		    s->found->mended);
+	if (rc == ERR_NONE && m.miscounted)
+		say(s, "the numbers of rows were wrong: the next start counts them");
 	if (rc == ERR_NONE && m.left > 0)
 		say(s, "%" PRIu64 " rows cannot be read: `gatehouse check` names their tables", m.left);
 	return rc;
