@@ -14,9 +14,10 @@ enum {
 	BUCKETS_MIN = 64,                      /* of a shard; a power of two */
 	BUCKETS_GROWTH = 4,                    /* times, when there are … */
 	BUCKET_ROWS_MAX = 2,                   /* … so many rows to a bucket */
-	ALLOCATION_OVERHEAD = 16,              /* the allocator's */
+	ALLOCATION_OVERHEAD = 8,               /* the allocator's, which gives … */
+	ALLOCATION_STEP = 16,                  /* … a multiple of this, with its own */
 	PARTITION_SHARE = PARTITION_BYTES / 2, /* of a row: most partitions have some */
-	GROWTH_BYTES = 16,                     /* room for a counter to gain some digits */
+	GROWTH_BYTES = 4,                      /* room for a counter to gain some digits, at least */
 	SPARE_BYTES_MAX = 4096,                /* that a row which became shorter may keep */
 	STEP_BYTES_MAX = 512 << 10, /* that are written back at a time, and the row that passes it */
 };
@@ -60,15 +61,29 @@ static void row_set(struct row *r, struct bytes value, bool absent)
 		memcpy(r->bytes + r->key_len, value.data, value.len);
 }
 
+/* As much as the allocator would take for it in any case. */
+static size_t allocation(size_t bytes)
+{
+	return (bytes + ALLOCATION_OVERHEAD + ALLOCATION_STEP - 1) / ALLOCATION_STEP * ALLOCATION_STEP -
+	       ALLOCATION_OVERHEAD;
+}
+
+/* The rest of it says which shard. */
+static uint32_t bucket_hash(uint64_t hash)
+{
+	return (uint32_t)(hash >> 8);
+}
+
 static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value, bool absent)
 {
-	size_t      room = value.len + GROWTH_BYTES;
-	struct row *r = mem_alloc(sizeof(*r) + key.len + room);
+	size_t      bytes = allocation(sizeof(struct row) + key.len + value.len + GROWTH_BYTES);
+	struct row *r = mem_alloc(bytes);
 
+	assert(key.len <= UINT16_MAX); /* a key attribute is at most 2,048 bytes long */
 	memset(r, 0, sizeof(*r));
-	r->hash = hash;
-	r->key_len = (uint32_t)key.len;
-	r->room = (uint32_t)room;
+	r->hash = bucket_hash(hash);
+	r->key_len = (uint16_t)key.len;
+	r->room = (uint32_t)(bytes - sizeof(*r) - key.len);
 	memcpy(r->bytes, key.data, key.len);
 	row_set(r, value, absent);
 	return r;
@@ -81,14 +96,9 @@ static struct shard *shard_of(struct cache *c, uint64_t hash)
 	return &c->shards[hash % CACHE_SHARDS];
 }
 
-static struct row **bucket_in(struct buckets *b, uint64_t hash)
+static struct row **bucket_in(struct buckets *b, uint32_t bucket_hash)
 {
-	return &b->rows[(hash >> 8) & b->mask];
-}
-
-static struct row **bucket_of(struct cache *c, uint64_t hash)
-{
-	return bucket_in(shard_of(c, hash)->buckets, hash);
+	return &b->rows[bucket_hash & b->mask];
 }
 
 static struct buckets *buckets_make(size_t count, struct buckets *before)
@@ -124,19 +134,28 @@ static void link_set(struct row **link, struct row *r)
 	__atomic_store_n(link, r, __ATOMIC_RELAXED);
 }
 
-static struct row **row_find(struct cache *c, uint64_t hash, struct bytes key)
+static struct row **row_find(struct shard *s, uint64_t hash, struct bytes key)
 {
-	struct row **at = bucket_of(c, hash);
+	struct row **at = bucket_in(s->buckets, bucket_hash(hash));
 
-	while (*at != NULL && ((*at)->hash != hash || !bytes_equal(row_key(*at), key)))
+	while (*at != NULL && ((*at)->hash != bucket_hash(hash) || !bytes_equal(row_key(*at), key)))
 		at = &(*at)->next;
 	return at;
 }
 
-static void row_add(struct cache *c, struct row *r, struct list *ring)
+/* Where a row that is there hangs. */
+static struct row **row_place(struct shard *s, const struct row *r)
 {
-	struct shard *s = shard_of(c, r->hash);
-	struct row  **bucket = bucket_of(c, r->hash);
+	struct row **at = bucket_in(s->buckets, r->hash);
+
+	while (*at != r)
+		at = &(*at)->next;
+	return at;
+}
+
+static void row_add(struct shard *s, struct row *r, struct list *ring)
+{
+	struct row **bucket = bucket_in(s->buckets, r->hash);
 
 	r->next = *bucket;
 	link_set(bucket, r);
@@ -147,10 +166,9 @@ static void row_add(struct cache *c, struct row *r, struct list *ring)
 }
 
 /* Its partition has been told. */
-static void row_drop(struct cache *c, struct row **at)
+static void row_drop(struct shard *s, struct row **at)
 {
-	struct row   *r = *at;
-	struct shard *s = shard_of(c, r->hash);
+	struct row *r = *at;
 
 	link_set(at, r->next);
 	list_remove(&r->ring);
@@ -172,7 +190,7 @@ static void shard_evict(struct cache *c, struct shard *s)
 		if (atomic_exchange_explicit(&r->used, false, memory_order_relaxed))
 			continue;
 		partition_leave(c->partitions, r);
-		row_drop(c, row_find(c, r->hash, row_key(r)));
+		row_drop(s, row_place(s, r));
 	}
 }
 
@@ -195,7 +213,7 @@ enum cache_found cache_get(struct cache *c, uint64_t hash, struct bytes key, str
 	struct row      *r;
 
 	pthread_mutex_lock(&s->lock);
-	r = *row_find(c, hash, key);
+	r = *row_find(s, hash, key);
 	if (r != NULL) {
 		found = row_take(r, a, value);
 		s->hits++;
@@ -213,11 +231,11 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 	struct shard *s = shard_of(c, hash);
 
 	pthread_mutex_lock(&s->lock);
-	if (s->version == ticket->version && *row_find(c, hash, key) == NULL) {
+	if (s->version == ticket->version && *row_find(s, hash, key) == NULL) {
 		struct row *r = row_make(hash, key, value, absent);
 
 		partition_enter(c->partitions, r, false);
-		row_add(c, r, &s->clean);
+		row_add(s, r, &s->clean);
 		shard_evict(c, s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -225,22 +243,22 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 
 /* ---- loading a partition ---- */
 
-uint64_t cache_load_begin(struct cache *c, struct bytes key)
+uint32_t cache_load_begin(struct cache *c, struct bytes key)
 {
 	return partition_load_begin(c->partitions, key);
 }
 
-void cache_load_row(struct cache *c, uint64_t token, uint64_t hash, struct bytes key, struct bytes value)
+void cache_load_row(struct cache *c, uint32_t token, uint64_t hash, struct bytes key, struct bytes value)
 {
 	struct shard *s = shard_of(c, hash);
 	struct row   *r;
 
 	pthread_mutex_lock(&s->lock);
-	if (*row_find(c, hash, key) == NULL) {
+	if (*row_find(s, hash, key) == NULL) {
 		r = row_make(hash, key, value, false);
 		row_use(r); /* those that follow are not to take its place */
 		if (partition_join(c->partitions, r, token))
-			row_add(c, r, &s->clean);
+			row_add(s, r, &s->clean);
 		else
 			free(r);
 		shard_evict(c, s);
@@ -248,7 +266,7 @@ void cache_load_row(struct cache *c, uint64_t token, uint64_t hash, struct bytes
 	pthread_mutex_unlock(&s->lock);
 }
 
-void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool complete, bool large)
+void cache_load_end(struct cache *c, uint32_t token, struct bytes key, bool complete, bool large)
 {
 	enum partition_loaded how = complete ? PARTITION_LOADED : PARTITION_LOAD_FAILED;
 
@@ -257,7 +275,7 @@ void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool comp
 
 static struct row **bucket_expected(struct cache *c, uint64_t hash)
 {
-	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), hash);
+	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), bucket_hash(hash));
 }
 
 /* Buckets first, then the rows in them: each round's memory comes at the same time. Nothing is read but what lies in a
@@ -311,17 +329,17 @@ static bool row_change(struct cache *c, struct shard *s, struct row *r, struct b
 }
 
 /* Puts the new row in the place of the old one, or where there was none. */
-static void row_replace(struct cache *c, struct row **at, struct row *r, bool first)
+static void row_replace(struct cache *c, struct shard *s, struct row **at, struct row *r, bool first)
 {
 	mark_dirty(c, r);
 	if (*at != NULL) {
 		mark_clean(c, *at); /* it is no longer one to be written back */
 		partition_replace(c->partitions, *at, r);
-		row_drop(c, at);
+		row_drop(s, at);
 	} else {
 		partition_enter(c->partitions, r, first);
 	}
-	row_add(c, r, &shard_of(c, r->hash)->dirty);
+	row_add(s, r, &s->dirty);
 }
 
 void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
@@ -331,9 +349,9 @@ void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row)
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
-	at = row_find(c, hash, row->key);
+	at = row_find(s, hash, row->key);
 	if (*at == NULL || !row_change(c, s, *at, row->value, row->absent))
-		row_replace(c, at, row_make(hash, row->key, row->value, row->absent), row->first);
+		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), row->first);
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -351,9 +369,9 @@ void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
-	at = row_find(c, hash, row->key);
+	at = row_find(s, hash, row->key);
 	if (*at != NULL && !row_change(c, s, *at, row->value, row->absent))
-		row_replace(c, at, row_make(hash, row->key, row->value, row->absent), false);
+		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), false);
 	pthread_mutex_unlock(&s->lock);
 	partition_pass(c->partitions, partition, row->key);
 }
@@ -392,7 +410,7 @@ bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct ar
 	struct row   *r;
 
 	pthread_mutex_lock(&s->lock);
-	r = *row_find(c, hash, key);
+	r = *row_find(s, hash, key);
 	if (r != NULL && !r->dirty)
 		r = NULL;
 	if (r != NULL)

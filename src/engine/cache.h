@@ -51,10 +51,10 @@ void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 /* ---- loading a partition: any thread, partition.h ---- */
 
 /* Returns a token; 0: it is not to be loaded. What is offered with it was read from the store since. */
-uint64_t cache_load_begin(struct cache *c, struct bytes key);
-void     cache_load_row(struct cache *c, uint64_t token, uint64_t hash, struct bytes key, struct bytes value);
+uint32_t cache_load_begin(struct cache *c, struct bytes key);
+void     cache_load_row(struct cache *c, uint32_t token, uint64_t hash, struct bytes key, struct bytes value);
 /* `complete`: these were all; `large`: there are too many. */
-void cache_load_end(struct cache *c, uint64_t token, struct bytes key, bool complete, bool large);
+void cache_load_end(struct cache *c, uint32_t token, struct bytes key, bool complete, bool large);
 
 /* ---- one thread at a time: write_back.c's lock ---- */
 

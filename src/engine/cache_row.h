@@ -2,30 +2,37 @@
 #ifndef ENGINE_CACHE_ROW_H
 #define ENGINE_CACHE_ROW_H
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "engine/cache.h"
 
 struct part;
 
+/* There are millions: what it takes beside its bytes is one line of memory. */
 struct row {
 	/* under the shard's lock */
 	struct row *next; /* in the bucket */
-	uint64_t    hash;
 	struct list ring;
-	uint32_t    key_len, value_len, room; /* room: for the value */
-	atomic_bool used;                     /* since the hand passed. Any thread may set it */
-
-	/* changed under the shard's lock and write_back.c's: whoever holds either may read it */
-	bool absent; /* there is none: no value */
-	bool dirty;
 
 	/* under the lock of its partition */
 	struct list  in_part;
 	struct part *part; /* set once, before others see the row */
 
+	/* under the shard's lock */
+	uint32_t    hash;            /* as much of it as says in which bucket (cache.c) */
+	uint32_t    value_len, room; /* room: for the value */
+	uint16_t    key_len;
+	atomic_bool used; /* since the hand passed. Any thread may set it */
+
+	/* changed under the shard's lock and write_back.c's: whoever holds either may read it */
+	bool absent : 1; /* there is none: no value */
+	bool dirty : 1;
+
 	char bytes[]; /* key, value: as `absent` */
 };
+
+static_assert(sizeof(struct row) == 64, "a row's head is one line of memory");
 
 static inline struct bytes row_key(const struct row *r)
 {

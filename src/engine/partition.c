@@ -2,6 +2,7 @@
  * one of its rows is cached, or while it is loaded. */
 #include "engine/partition.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -15,14 +16,17 @@ enum {
 	LARGE_PLACES = 4096,  /* a power of two */
 };
 
+/* There are millions. */
 struct part {
 	struct part *next; /* in the bucket */
-	uint64_t     hash, number;
+	uint64_t     number;
 	struct list  rows;
-	size_t       row_count;
-	uint64_t     token; /* of the load under way; 0: none */
-	bool         whole; /* (P1) */
+	uint32_t     token; /* of the load under way; 0: none */
+	uint32_t     row_count : 31;
+	bool         whole : 1; /* (P1) */
 };
+
+static_assert(sizeof(struct part) == 40, "the allocator takes 48 bytes for it");
 
 struct part_shard {
 	pthread_mutex_t lock; /* everything of its partitions is under it */
@@ -32,7 +36,7 @@ struct part_shard {
 
 struct partitions {
 	struct hash_key hash_key;
-	atomic_ullong   tokens; /* given so far */
+	atomic_uint     tokens; /* given so far */
 	/* Hashes of partitions that were found to be large, which one writes over another: they are not loaded, and what is new to them goes
 	 * past the cache. */
 	atomic_ullong     large[LARGE_PLACES];
@@ -63,9 +67,17 @@ void partitions_close(struct partitions *p)
 
 /* ---- finding; under the lock ---- */
 
-static struct part_shard *shard_of(struct partitions *p, uint64_t hash)
+/* Whoever knows how a number is made can have many in one shard. What that costs is a lock that is asked for more often: buckets go by the
+ * hash, which nobody knows. */
+static struct part_shard *shard_of(struct partitions *p, uint64_t number)
 {
-	return &p->shards[hash % SHARDS];
+	return &p->shards[number % SHARDS];
+}
+
+/* As layout_partition_hash. */
+static uint64_t hash_of(struct partitions *p, const struct part *part)
+{
+	return hash_bytes(p->hash_key, (struct bytes){(const char *)&part->number, sizeof(part->number)});
 }
 
 static struct part **bucket_of(struct part_shard *s, uint64_t hash)
@@ -75,14 +87,14 @@ static struct part **bucket_of(struct part_shard *s, uint64_t hash)
 
 static struct part **part_find(struct partitions *p, uint64_t hash, uint64_t number)
 {
-	struct part **at = bucket_of(shard_of(p, hash), hash);
+	struct part **at = bucket_of(shard_of(p, number), hash);
 
 	while (*at != NULL && (*at)->number != number)
 		at = &(*at)->next;
 	return at;
 }
 
-static void shard_grow(struct part_shard *s)
+static void shard_grow(struct partitions *p, struct part_shard *s)
 {
 	struct part **old = s->buckets;
 	size_t        count = s->mask + 1;
@@ -91,7 +103,7 @@ static void shard_grow(struct part_shard *s)
 	s->buckets = mem_zalloc(count * BUCKETS_GROWTH * sizeof(struct part *));
 	for (size_t i = 0; i < count; i++) {
 		for (struct part *part = old[i], *next; part != NULL; part = next) {
-			struct part **bucket = bucket_of(s, part->hash);
+			struct part **bucket = bucket_of(s, hash_of(p, part));
 
 			next = part->next;
 			part->next = *bucket;
@@ -103,15 +115,15 @@ static void shard_grow(struct part_shard *s)
 
 static struct part *part_get(struct partitions *p, uint64_t hash, uint64_t number)
 {
-	struct part_shard *s = shard_of(p, hash);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part = *part_find(p, hash, number);
 
 	if (part != NULL)
 		return part;
 	if (++s->count > BUCKET_PARTS_MAX * (s->mask + 1))
-		shard_grow(s);
+		shard_grow(p, s);
 	part = mem_zalloc(sizeof(*part));
-	*part = (struct part){.next = *bucket_of(s, hash), .hash = hash, .number = number};
+	*part = (struct part){.next = *bucket_of(s, hash), .number = number};
 	list_init(&part->rows);
 	*bucket_of(s, hash) = part;
 	return part;
@@ -136,8 +148,8 @@ static void part_drop_if_unused(struct partitions *p, struct part *part)
 {
 	if (!list_empty(&part->rows) || part->token != 0)
 		return;
-	*part_find(p, part->hash, part->number) = part->next;
-	shard_of(p, part->hash)->count--;
+	*part_find(p, hash_of(p, part), part->number) = part->next;
+	shard_of(p, part->number)->count--;
 	free(part);
 }
 
@@ -156,9 +168,10 @@ static void part_add(struct partitions *p, struct part *part, struct row *r)
 	r->part = part;
 	ring_add(part, r);
 	part->row_count++;
+	assert(part->row_count > 0); /* more than memory holds */
 	if (part->row_count > PARTITION_WHOLE_ROWS_MAX) {
 		part->whole = false;
-		large_note(p, part->hash);
+		large_note(p, hash_of(p, part));
 	}
 }
 
@@ -166,7 +179,7 @@ void partition_enter(struct partitions *p, struct row *r, bool first)
 {
 	uint64_t           number = layout_partition_number(row_key(r));
 	uint64_t           hash = layout_partition_hash(p->hash_key, row_key(r));
-	struct part_shard *s = shard_of(p, hash);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 
 	pthread_mutex_lock(&s->lock);
@@ -176,11 +189,11 @@ void partition_enter(struct partitions *p, struct row *r, bool first)
 	pthread_mutex_unlock(&s->lock);
 }
 
-bool partition_join(struct partitions *p, struct row *r, uint64_t token)
+bool partition_join(struct partitions *p, struct row *r, uint32_t token)
 {
 	uint64_t           number = layout_partition_number(row_key(r));
 	uint64_t           hash = layout_partition_hash(p->hash_key, row_key(r));
-	struct part_shard *s = shard_of(p, hash);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 	bool               valid;
 
@@ -196,7 +209,7 @@ bool partition_join(struct partitions *p, struct row *r, uint64_t token)
 void partition_replace(struct partitions *p, struct row *old, struct row *new)
 {
 	struct part       *part = old->part;
-	struct part_shard *s = shard_of(p, part->hash);
+	struct part_shard *s = shard_of(p, part->number);
 
 	pthread_mutex_lock(&s->lock);
 	list_remove(&old->in_part);
@@ -208,7 +221,7 @@ void partition_replace(struct partitions *p, struct row *old, struct row *new)
 void partition_leave(struct partitions *p, struct row *r)
 {
 	struct part       *part = r->part;
-	struct part_shard *s = shard_of(p, part->hash);
+	struct part_shard *s = shard_of(p, part->number);
 
 	pthread_mutex_lock(&s->lock);
 	list_remove(&r->in_part);
@@ -222,11 +235,12 @@ void partition_leave(struct partitions *p, struct row *r)
 
 void partition_pass(struct partitions *p, uint64_t hash, struct bytes key)
 {
-	struct part_shard *s = shard_of(p, hash);
+	uint64_t           number = layout_partition_number(key);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 
 	pthread_mutex_lock(&s->lock);
-	part = *part_find(p, hash, layout_partition_number(key));
+	part = *part_find(p, hash, number);
 	if (part != NULL) {
 		part->token = 0; /* (P2) */
 		part->whole = false;
@@ -238,7 +252,7 @@ void partition_pass(struct partitions *p, uint64_t hash, struct bytes key)
 void partition_sort(struct partitions *p, struct row *r)
 {
 	struct part       *part = r->part;
-	struct part_shard *s = shard_of(p, part->hash);
+	struct part_shard *s = shard_of(p, part->number);
 
 	pthread_mutex_lock(&s->lock);
 	list_remove(&r->in_part);
@@ -248,30 +262,44 @@ void partition_sort(struct partitions *p, struct row *r)
 
 /* ---- loading ---- */
 
-uint64_t partition_load_begin(struct partitions *p, struct bytes key)
+/* One comes back after four thousand million others: whoever had it has long ended. */
+static uint32_t next_token(struct partitions *p)
 {
-	uint64_t           hash = layout_partition_hash(p->hash_key, key), token = 0;
-	struct part_shard *s = shard_of(p, hash);
+	uint32_t token;
+
+	do
+		token = atomic_fetch_add(&p->tokens, 1) + 1;
+	while (token == 0);
+	return token;
+}
+
+uint32_t partition_load_begin(struct partitions *p, struct bytes key)
+{
+	uint64_t           hash = layout_partition_hash(p->hash_key, key);
+	uint64_t           number = layout_partition_number(key);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
+	uint32_t           token = 0;
 
 	if (partition_is_large(p, hash))
 		return 0;
 	pthread_mutex_lock(&s->lock);
-	part = part_get(p, hash, layout_partition_number(key));
+	part = part_get(p, hash, number);
 	if (part->token == 0)
-		token = part->token = atomic_fetch_add(&p->tokens, 1) + 1;
+		token = part->token = next_token(p);
 	pthread_mutex_unlock(&s->lock);
 	return token;
 }
 
-void partition_load_end(struct partitions *p, struct bytes key, uint64_t token, enum partition_loaded how)
+void partition_load_end(struct partitions *p, struct bytes key, uint32_t token, enum partition_loaded how)
 {
 	uint64_t           hash = layout_partition_hash(p->hash_key, key);
-	struct part_shard *s = shard_of(p, hash);
+	uint64_t           number = layout_partition_number(key);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 
 	pthread_mutex_lock(&s->lock);
-	part = *part_find(p, hash, layout_partition_number(key));
+	part = *part_find(p, hash, number);
 	if (part != NULL && part->row_count > PARTITION_WHOLE_ROWS_MAX)
 		how = PARTITION_TOO_LARGE;
 	if (part != NULL && part->token == token) { /* (P2) */
@@ -345,13 +373,14 @@ static bool copy_rows(const struct part *part, const struct copy *c)
 static bool copy_part(struct partitions *p, const struct copy *c)
 {
 	uint64_t           hash = layout_partition_hash(p->hash_key, c->low);
-	struct part_shard *s = shard_of(p, hash);
+	uint64_t           number = layout_partition_number(c->low);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 	bool               done;
 
 	*c->rows = (struct cache_rows){0};
 	pthread_mutex_lock(&s->lock);
-	part = *part_find(p, hash, layout_partition_number(c->low));
+	part = *part_find(p, hash, number);
 	if (c->dirty)
 		done = part == NULL || copy_rows(part, c);
 	else
@@ -401,13 +430,14 @@ static bool copy_all(const struct part *part, struct arena *a, struct cache_rows
 bool partition_copy_small(struct partitions *p, struct bytes key, struct arena *a, struct cache_rows *rows)
 {
 	uint64_t           hash = layout_partition_hash(p->hash_key, key);
-	struct part_shard *s = shard_of(p, hash);
+	uint64_t           number = layout_partition_number(key);
+	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 	bool               done;
 
 	*rows = (struct cache_rows){0};
 	pthread_mutex_lock(&s->lock);
-	part = *part_find(p, hash, layout_partition_number(key));
+	part = *part_find(p, hash, number);
 	done = part != NULL && part->whole && part->row_count <= PARTITION_SMALL_ROWS_MAX &&
 	       copy_all(part, a, rows);
 	pthread_mutex_unlock(&s->lock);

@@ -21,11 +21,11 @@
 #include "engine/cache_row.h"
 
 enum {
-	PARTITION_BYTES = 96,                /* that one takes, with what the allocator takes */
-	PARTITION_WHOLE_ROWS_MAX = 256,      /* that a whole one may have: a query looks at each */
-	PARTITION_DIRTY_ROWS_MAX = 512,      /* that are looked at for one walk */
-	PARTITION_COPY_MAX = 256 << 10,      /* bytes that are copied for one */
-	PARTITION_SMALL_ROWS_MAX = 8,        /* that a small one may have … */
+	PARTITION_BYTES = 64,           /* that one takes, with its bucket and what the allocator takes */
+	PARTITION_WHOLE_ROWS_MAX = 256, /* that a whole one may have: a query looks at each */
+	PARTITION_DIRTY_ROWS_MAX = 512, /* that are looked at for one walk */
+	PARTITION_COPY_MAX = 256 << 10, /* bytes that are copied for one */
+	PARTITION_SMALL_ROWS_MAX = 8,   /* that a small one may have … */
 	PARTITION_SMALL_BYTES_MAX = 8 << 10, /* … and their bytes */
 };
 
@@ -39,7 +39,7 @@ void partitions_close(struct partitions *p);
 /* The row comes into the cache. `first`: its partition had none before, for certain. */
 void partition_enter(struct partitions *p, struct row *r, bool first);
 /* The same of one that was loaded. False if the token is void (P2): then it must not come. */
-bool partition_join(struct partitions *p, struct row *r, uint64_t token);
+bool partition_join(struct partitions *p, struct row *r, uint32_t token);
 /* Another row of the same key takes its place. */
 void partition_replace(struct partitions *p, struct row *old, struct row *new);
 /* It leaves the cache. */
@@ -53,9 +53,9 @@ bool partition_is_large(struct partitions *p, uint64_t hash);
 void partition_pass(struct partitions *p, uint64_t hash, struct bytes key);
 
 /* 0: not now, since another thread loads it; or not at all, since it was found to be too large. */
-uint64_t partition_load_begin(struct partitions *p, struct bytes key);
+uint32_t partition_load_begin(struct partitions *p, struct bytes key);
 enum partition_loaded { PARTITION_LOADED, PARTITION_LOAD_FAILED, PARTITION_TOO_LARGE };
-void partition_load_end(struct partitions *p, struct bytes key, uint64_t token, enum partition_loaded how);
+void partition_load_end(struct partitions *p, struct bytes key, uint32_t token, enum partition_loaded how);
 
 /* Copies in the arena, in no order, absent ones too. All rows from low to high, if it is whole; the dirty ones, if they are few
  * enough. Otherwise false. No row may change meanwhile: the caller is the writer, or holds write_back.c's lock. */

@@ -257,7 +257,7 @@ static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, s
 static void partition_load(struct engine *e, struct arena *a, struct bytes low)
 {
 	struct bytes         head = layout_partition_head(low), high = layout_after(a, head), key, value;
-	uint64_t             token = cache_load_begin(e->cache, low);
+	uint32_t             token = cache_load_begin(e->cache, low);
 	size_t               rows = 0, bytes = 0;
 	struct rocks_cursor *c;
 	struct err           err;

@@ -277,7 +277,7 @@ static bool knows(struct cache *c, size_t rows)
 TEST(partition, what_was_loaded_makes_it_whole)
 {
 	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
-	uint64_t      token = cache_load_begin(c, KEY("a"));
+	uint32_t      token = cache_load_begin(c, KEY("a"));
 
 	assert_true(token != 0);
 	assert_int_equal(cache_load_begin(c, KEY("b")), 0); /* one at a time */
@@ -294,7 +294,7 @@ TEST(partition, what_was_loaded_makes_it_whole)
 TEST(partition, what_left_the_cache_while_it_was_loaded_is_not_taken_from_what_was_read_before)
 {
 	struct cache *c = cache_open(0, HASH_KEY_STABLE);
-	uint64_t      token = cache_load_begin(c, KEY("a"));
+	uint32_t      token = cache_load_begin(c, KEY("a"));
 
 	cache_commit(c, 0, &(struct cache_row){.key = KEY("b"), .value = BYTES("new")});
 	cache_clean(c, 0, 1); /* there is no room: it goes */
@@ -328,7 +328,7 @@ TEST(partition, is_not_whole_if_one_row_of_two_has_left)
 TEST(partition, a_row_that_left_while_it_was_loaded_does_not_come_back_as_it_was)
 {
 	struct cache *c = cache_open(CACHE_SHARDS * ONE_ROW_BYTES, HASH_KEY_STABLE);
-	uint64_t      token = cache_load_begin(c, KEY("a"));
+	uint32_t      token = cache_load_begin(c, KEY("a"));
 
 	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
 	commit_clean(c, 1, KEY("b"), false);
@@ -346,7 +346,7 @@ TEST(partition, a_row_that_left_while_it_was_loaded_does_not_come_back_as_it_was
 TEST(partition, a_load_that_failed_leaves_it_unknown)
 {
 	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
-	uint64_t      token = cache_load_begin(c, KEY("a"));
+	uint32_t      token = cache_load_begin(c, KEY("a"));
 
 	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
 	cache_load_end(c, token, KEY("a"), false, false);
@@ -369,7 +369,7 @@ static void pass(struct cache *c, struct bytes key)
 TEST(partition, a_load_does_not_make_it_whole_if_a_row_went_past_the_cache_meanwhile)
 {
 	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
-	uint64_t      token = cache_load_begin(c, KEY("a"));
+	uint32_t      token = cache_load_begin(c, KEY("a"));
 
 	cache_load_row(c, token, 0, KEY("a"), BYTES("x"));
 	pass(c, KEY("b"));
