@@ -95,8 +95,15 @@ enum err_code place_describe(struct place *p, struct arena *a, struct bytes tabl
 enum err_code place_scan(struct place *p, struct arena *a, const struct table_query *q,
                          struct table_query_result *out, struct err *err)
 {
-	struct table *t = p->store->backend->read_begin(p->store, a);
-	enum err_code rc = t->backend->query(t, a, q, out, err);
+	struct expr_step    step = {.name = BYTES("gatehouseKeyCheck")};
+	struct expr_operand path = {.kind = OPERAND_PATH, .path = {&step, 1}};
+	struct expr         carried = {.kind = EXPR_NOT_EXISTS, .operands = &path, .operand_count = 1};
+	struct table_query  all = *q;
+	struct table       *t = p->store->backend->read_begin(p->store, a);
+	enum err_code       rc;
+
+	all.filter = &carried;
+	rc = t->backend->query(t, a, &all, out, err);
 
 	p->store->backend->read_end(p->store, t);
 	return rc;

@@ -28,7 +28,8 @@ void          place_close(struct place *p); /* NULL is none */
 enum err_code place_describe(struct place *p, struct arena *a, struct bytes table,
                              struct table_description *out, struct err *err);
 
-/* A page of a scan. */
+/* A page of a scan, without the row that belongs to this place alone: of which key its processes have (service/identifier_check.h). Elsewhere
+ * they may have another. */
 enum err_code place_scan(struct place *p, struct arena *a, const struct table_query *q,
                          struct table_query_result *out, struct err *err);
 

@@ -37,6 +37,7 @@ struct merger {
 	struct outage         outage;
 	struct lane           lanes[MERGER_LANES];
 	_Atomic uint64_t      merging; /* since it was last told of */
+	_Atomic uint64_t      too_old; /* the same */
 };
 
 /* ---- one record ---- */
@@ -83,8 +84,10 @@ static enum err_code merge(struct merger *m, uint64_t number, struct bytes recor
 		x.end = SPOOLED_VOID;
 		rc = ERR_NONE;
 	}
-	if (rc == ERR_NONE)
+	if (rc == ERR_NONE) {
 		outage_merged(&m->outage, number, &x.s, x.end);
+		m->too_old += x.end == SPOOLED_TOO_OLD;
+	}
 	own_call_release(&x.call);
 	return rc;
 }
@@ -116,6 +119,17 @@ static void progress(struct merger *m, bool all)
 	else if (!all && count % PROGRESS == 0)
 		log_info("%llu attempts of the outage are merged, %u wait", (unsigned long long)count,
 		         spool_read(m->outage.spool).records);
+}
+
+/* Once per sweep of a lane, with those that other lanes dropped meanwhile. */
+static void tell_too_old(struct merger *m)
+{
+	uint64_t count = atomic_exchange(&m->too_old, 0);
+
+	if (count > 0)
+		log_warn("%llu attempts that were recorded during an outage are not counted: they waited for "
+		         "more than %d days, or for more than %d with an Idempotency-Key",
+		         (unsigned long long)count, OUTAGE_MARK_S / 86400, OUTAGE_KEYED_S / 86400);
 }
 
 static void failed(struct lane *l, const struct err *err)
@@ -154,6 +168,7 @@ static void lane_merge(struct lane *l)
 		any = true;
 		progress(m, false);
 	}
+	tell_too_old(m);
 	if (any && spool_trim(spool, &err) != ERR_NONE)
 		log_error("%s", err.text);
 	if (any && spool_read(spool).records == 0)

@@ -13,6 +13,7 @@
 #include "service/email_code.h"
 #include "service/event.h"
 #include "service/hot_keys.h"
+#include "service/identifier_check.h"
 #include "service/limits.h"
 #include "service/policy_store.h"
 #include "service/provider.h"
@@ -165,6 +166,40 @@ static enum err_code open_identifiers(struct services *s, const struct serve_opt
 	return ERR_NONE;
 }
 
+struct key_check {
+	struct own_call call; /* first */
+	bool            same;
+};
+
+static enum err_code key_compare(struct own_call *c, struct err *err)
+{
+	return identifier_check(&c->ctx, &((struct key_check *)c)->same, err);
+}
+
+/* Others may use the tables too, each with a file of its own. */
+static enum err_code check_identifiers(struct services *s, const struct serve_options *options,
+                                       struct store *store, struct err *err)
+{
+	enum { COST_BYTES = 1024 };
+	struct key_check x;
+	enum err_code    rc;
+
+	own_call_init(&x.call, s, store);
+	rc = own_call_run(&x.call, key_compare, COST_BYTES, err);
+	own_call_release(&x.call);
+	if (rc != ERR_NONE || x.same)
+		return rc;
+	return err_set(
+	        err, ERR_FOREIGN_TABLE,
+	        "%s/identifiers.key is not the key that these tables are used with: this process would "
+	        "not find what others count for emails, numbers and addresses. Copy identifiers.key "
+	        "from the data directory of a process that uses them, and start again. Only if no "
+	        "copy is left, delete the row " IDENTIFIER_CHECK_ROW " of the table \"%s%s\": "
+	        "then those counts and locks begin anew",
+	        options->data, options->table_prefix == NULL ? "" : options->table_prefix,
+	        options->tables[TABLE_IDEMPOTENCY]);
+}
+
 /* ---- opening ---- */
 
 static enum err_code open_devices(struct server_services *s, const struct serve_options *options,
@@ -268,6 +303,8 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	    open_identifiers(&s->all, options, err) != ERR_NONE || open_devices(s, options, err) != ERR_NONE)
 		return err->code;
 	open_limits(&s->all, options);
+	if (serve_is_remote(options) && check_identifiers(&s->all, options, store, err) != ERR_NONE)
+		return err->code;
 	if (open_policies(s, options, store, err) != ERR_NONE)
 		return err->code;
 	warn_of_codes(s);

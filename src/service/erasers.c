@@ -306,6 +306,8 @@ const struct erase_exemption erase_exemptions[] = {
         {TABLE_IDEMPOTENCY, "ERASED#…",
          "what happened before an erasure and arrives after it is dropped because of this row; it names the "
          "user by a keyed hash alone, and expires"},
+        {TABLE_IDEMPOTENCY, "IDENTIFIERS_KEY",
+         "it tells whether processes have one key, and is about nobody"},
         {TABLE_POLICIES, NULL, "policies are the operator's, and are about nobody"},
         {TABLE_REVOCATIONS, NULL,
          "the user's tokens stay revoked until they have expired; the rows hold the id and hashes "

@@ -9,6 +9,7 @@ struct known_write {
 	struct bytes       pk, sk;
 	const struct item *item;   /* NULL: it is absent */
 	bool               prefix; /* not a row: sk is a prefix of which all rows were put */
+	bool               lost;   /* of that prefix: there are too many to put, so not all are known */
 	bool               ours;   /* put also if the partition is pinned */
 	int64_t            now_us;
 };

@@ -188,13 +188,22 @@ static void prefixes_drop(struct known_shard *s, struct known_partition *p, stru
 			at = &(*at)->next;
 }
 
-/* The oldest makes room. */
-static void row_drop_oldest(struct known_shard *s, struct known_partition *p)
+/* Which makes room: the oldest of those that stand against nobody. Whoever comes from many sources makes nobody's lock forgotten. */
+static struct known_row *row_oldest(const struct known_partition *p, int64_t now_us)
 {
-	struct known_row **at, *last = p->rows;
+	struct known_row *last = NULL, *any = NULL;
 
-	while (last->next != NULL)
-		last = last->next;
+	for (struct known_row *r = p->rows; r != NULL; r = r->next) {
+		any = r;
+		last = r->guards_us > now_us ? last : r;
+	}
+	return last != NULL ? last : any;
+}
+
+static void row_drop_oldest(struct known_shard *s, struct known_partition *p, int64_t now_us)
+{
+	struct known_row **at, *last = row_oldest(p, now_us);
+
 	prefixes_drop(s, p, (struct bytes){last->text, last->sk_len}, last);
 	for (at = &p->rows; *at != last;)
 		at = &(*at)->next;
@@ -250,7 +259,7 @@ static bool row_put(struct known_shard *s, struct known_partition *p, const stru
 		return false;
 	}
 	if (p->row_count >= KNOWN_ROWS_MAX)
-		row_drop_oldest(s, p);
+		row_drop_oldest(s, p, w->now_us);
 	r = mem_alloc(bytes);
 	*r = (struct known_row){.next = p->rows,
 	                        .learned_us = w->now_us,
@@ -269,11 +278,26 @@ static bool row_put(struct known_shard *s, struct known_partition *p, const stru
 	return true;
 }
 
+/* All rows with that prefix come anew: those that do not are gone, unless they are newer than the query. */
+static void rows_drop_under(struct known_shard *s, struct known_partition *p, struct bytes prefix,
+                            int64_t now_us)
+{
+	for (struct known_row **at = &p->rows; *at != NULL;)
+		if (!(*at)->prefix && (*at)->learned_us <= now_us && (*at)->sk_len >= prefix.len &&
+		    (prefix.len == 0 || memcmp((*at)->text, prefix.data, prefix.len) == 0))
+			row_free(p, s, at);
+		else
+			at = &(*at)->next;
+}
+
 void known_shard_put(struct known_shard *s, struct known_partition *p, const struct known_write *list,
                      const struct bytes *items, uint32_t count)
 {
-	bool whole = true;
+	const struct known_write *last = &list[count - 1];
+	bool                      whole = !last->lost;
 
+	if (last->prefix && !last->lost && (last->ours || p->pins == 0))
+		rows_drop_under(s, p, last->sk, last->now_us);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!list[i].ours && p->pins > 0) /* (3) */
 			continue;

@@ -110,10 +110,9 @@ void known_learn_rows(struct known *k, enum service_table which, const struct ex
                       const struct table_query_result *rows, int64_t now_us)
 {
 	struct known_write list[KNOWN_ROWS_MAX];
-	uint32_t           count = rows->count;
+	bool               whole = !rows->more && rows->count < KNOWN_ROWS_MAX;
+	uint32_t           count = whole ? rows->count : 0;
 
-	if (rows->more || count >= KNOWN_ROWS_MAX)
-		return;
 	for (uint32_t i = 0; i <= count; i++)
 		list[i] = (struct known_write){.which = which, .pk = key->hash.text, .now_us = now_us};
 	for (uint32_t i = 0; i < count; i++) {
@@ -122,6 +121,7 @@ void known_learn_rows(struct known *k, enum service_table which, const struct ex
 	}
 	list[count].sk = key->range_kind == RANGE_NONE ? (struct bytes){NULL, 0} : key->low.text;
 	list[count].prefix = true;
+	list[count].lost = !whole;
 	known_put_all(k, list, count + 1);
 }
 

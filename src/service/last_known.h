@@ -10,9 +10,9 @@
  *     A partition keeps KNOWN_ROWS_MAX rows.
  * (1b) Strangers push out strangers. What stands against somebody (a lock, a state, a user who is not active, a revocation) has up to half
  *     of the memory, and with those who came again after KNOWN_RETURN_S up to seven eighths: whoever tries many names once makes
- *     nobody forgotten whom a lock keeps out.
+ *     nobody forgotten whom a lock keeps out. The same holds for the rows of a partition: what stands against somebody is the last to go.
  * (2) That a row is absent is knowledge too. A row of which nothing is known is absent to a session, which then says so: `unknown`. If a
- *     row is not remembered, neither is that all rows with its prefix are.
+ *     row is not remembered, neither is that all rows with its prefix are. A row that a query of all no longer finds is gone.
  * (3) What is learned of a pinned partition is not taken: it lacks what waits to be merged (outage.h). Locks and states that this
  *     process committed are.
  * (4) Nothing older than the session's `since_us` is known to it.

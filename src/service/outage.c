@@ -379,7 +379,9 @@ enum err_code outage_merge(struct context *ctx, const struct spooled *s, const s
 	*end = SPOOLED_VOID;
 	q.rules = rules;
 	q.rule = rules_find(rules, s->journey, s->type, q.method_type);
-	if (q.rule == NULL || is_too_late(ctx, s))
+	if (is_too_late(ctx, s))
+		*end = SPOOLED_TOO_OLD;
+	if (q.rule == NULL || *end == SPOOLED_TOO_OLD)
 		return ERR_NONE;
 	rc = idempotency_find(ctx, &s->once, &kept, err);
 	if (rc ==

@@ -95,8 +95,9 @@ void outage_recall(struct outage *o, struct services *services);
 /* When the attempt was made that waits for longest; 0: none waits. */
 int64_t outage_oldest_us(struct outage *o);
 
-/* Decides, as the attempt's own call would have: what it adds is committed by the caller, in a turn. *end says how. */
-enum spooled_end { SPOOLED_MERGED, SPOOLED_FOUND, SPOOLED_VOID };
+/* Decides, as the attempt's own call would have: what it adds is committed by the caller, in a turn. *end says how. One that is too old is
+ * void by (1). */
+enum spooled_end { SPOOLED_MERGED, SPOOLED_FOUND, SPOOLED_VOID, SPOOLED_TOO_OLD };
 
 enum err_code outage_merge(struct context *ctx, const struct spooled *s, const struct rules *rules,
                            enum spooled_end *end, struct err *err);

@@ -393,9 +393,6 @@ enum err_code spool_sync_all(struct spool *s, struct err *err)
 /* Under lock. */
 static enum err_code check_room(const struct spool *s, size_t bytes, struct err *err)
 {
-	if (s->failed)
-		return err_set(err, ERR_OVERLOADED, "the spool in the data directory cannot be written (%s)",
-		               s->why);
 	if (bytes > SPOOL_RECORD_BYTES_MAX || s->records >= s->options.records_max ||
 	    s->bytes + bytes > s->options.bytes_max)
 		return err_set(err, ERR_OVERLOADED,
@@ -408,7 +405,9 @@ enum err_code spool_check_room(struct spool *s, size_t bytes, struct err *err)
 	enum err_code rc;
 
 	pthread_mutex_lock(&s->lock);
-	rc = check_room(s, bytes, err);
+	rc = s->failed ? err_set(err, ERR_OVERLOADED,
+	                         "the spool in the data directory cannot be written (%s)", s->why)
+	               : check_room(s, bytes, err);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }

@@ -18,8 +18,10 @@
  *     spool_open names instead of losing what was promised.
  * (3) At most records_max records and bytes_max bytes wait; the file is at most SPOOL_FILE_FACTOR times as large, because what is done is
  *     cut off. Past that spool_append refuses, and nothing is written.
- * (4) After a flush that failed nothing is appended until spool_recover has written all that waits anew: nobody knows what of the old file is
- *     on the disk. Those whose flush failed were told that the outcome is unknown. Their records stay, and may be merged meanwhile.
+ * (4) After a flush that failed nothing is flushed until spool_recover has written all that waits anew: nobody knows what of the old file is
+ *     on the disk. spool_check_room says so to those who ask before they decide. Whoever decided already is appended, and told, like those whose
+ *     flush failed, that the outcome is unknown: else memory would know of an attempt that no record has. Their records stay, and may be
+ *     merged meanwhile.
  * (5) One process at a time has it: DIR/spool.lock. Two would cut off each other's records. */
 #ifndef SERVICE_SPOOL_H
 #define SERVICE_SPOOL_H
@@ -53,7 +55,7 @@ struct spool_options {
 enum err_code spool_open(struct spool **out, const struct spool_options *options, struct err *err);
 void          spool_close(struct spool *s);
 
-/* ERR_OVERLOADED: there is no room (3), or (4). Not durable yet. Numbers grow by one. */
+/* ERR_OVERLOADED: there is no room (3). Not durable yet. Numbers grow by one. */
 enum err_code spool_append(struct spool *s, const struct spool_record *record, uint64_t *number,
                            struct err *err);
 enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err);
@@ -61,7 +63,7 @@ enum err_code spool_sync(struct spool *s, uint64_t number, struct err *err);
 /* All that was appended until now. */
 enum err_code spool_sync_all(struct spool *s, struct err *err);
 
-/* Would a record of that size be refused? As spool_append says it. */
+/* ERR_OVERLOADED: a record of that size would be refused (3), or not be flushed (4). */
 enum err_code spool_check_room(struct spool *s, size_t bytes, struct err *err);
 
 /* The first record that waits, that nobody has taken, and that has no line in common with an earlier one. In the arena. 0: there is none.

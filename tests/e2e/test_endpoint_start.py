@@ -5,6 +5,7 @@ import contextlib
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -335,3 +336,89 @@ def test_a_role_of_the_profile_is_assumed_with_a_signature_that_aws_own_sdk_comp
     assert said.returncode == 1 and f"Tables at {dynoxide}, region eu-west-1:" in said.stdout, said.stderr
     (form, good), = seen
     assert good and form["RoleArn"] == ["arn:aws:iam::123456789012:role/gatehouse"] and form["Action"] == ["AssumeRole"]
+
+
+# ---- one identifiers.key for all processes ----
+
+
+def start(url, data, prefix, log):
+    return subprocess.Popen(command(data, "--table-prefix", prefix), stdout=subprocess.PIPE, stderr=log, env=environment(url))
+
+
+def started(process, log):
+    """True, or what it said when it ended."""
+    line = process.stdout.readline()
+    if line:
+        return True
+    assert process.wait(PATIENCE_S) == WORLD
+    log.seek(0)
+    return log.read().decode().splitlines()[-1]
+
+
+def check_rows(url, prefix):
+    ddb = boto3.client("dynamodb", endpoint_url=url, region_name="eu-west-1")
+    rows = ddb.scan(TableName=prefix + "gatehouse-idempotency", ConsistentRead=True)["Items"]
+    return [row for row in rows if "gatehouseKeyCheck" in row]
+
+
+def test_a_process_with_another_key_of_identifiers_is_refused_until_it_has_that_of_the_others(dynoxide, tmp_path):  # noqa: F811
+    ann = {"email": "ann@example.org"}
+    with gatehouse(dynoxide, "--table-prefix", "key-", data=str(tmp_path / "a")) as base:
+        attempt(base, ann)
+        status, said = refusal(dynoxide, "--table-prefix", "key-")
+        assert status == WORLD, said
+        assert "/identifiers.key is not the key that these tables are used with" in said
+        assert "Copy identifiers.key from the data directory of a process that uses them, and start again" in said
+        assert 'delete the row IDENTIFIERS_KEY of the table "key-gatehouse-idempotency"' in said
+        with open(tmp_path / "b.log", "w+b") as log:  # what the text says
+            process = start(dynoxide, tmp_path / "b", "key-", log)
+            assert started(process, log) is not True
+            process.stdout.close()
+        shutil.copy(tmp_path / "a/identifiers.key", tmp_path / "b/identifiers.key")
+        with gatehouse(dynoxide, "--table-prefix", "key-", data=str(tmp_path / "b")) as other:
+            assert attempt(other, ann)["counts"]["PASSWORD_ENTRY"]["count"] == 2
+    (row,) = check_rows(dynoxide, "key-")
+    assert set(row) == {"PK", "gatehouseKeyCheck"} and len(row["gatehouseKeyCheck"]["S"]) == 32
+
+
+def test_without_the_row_the_next_process_begins_anew(dynoxide, tmp_path):  # noqa: F811
+    with gatehouse(dynoxide, "--table-prefix", "lost-", data=str(tmp_path / "a")):
+        pass
+    boto3.client("dynamodb", endpoint_url=dynoxide, region_name="eu-west-1").delete_item(
+        TableName="lost-gatehouse-idempotency", Key={"PK": {"S": "IDENTIFIERS_KEY"}})
+    with open(tmp_path / "b.log", "w+b") as log:
+        process = start(dynoxide, tmp_path / "b", "lost-", log)
+        assert started(process, log) is True
+        stop(process)
+    assert refusal(dynoxide, "--table-prefix", "lost-")[0] == WORLD
+
+
+def test_of_processes_that_start_at_once_with_keys_of_their_own_one_stays(dynoxide, tmp_path):  # noqa: F811
+    subprocess.run([program(), "tables", "create", "--table-prefix", "race-"], env=environment(dynoxide), check=True, stdout=subprocess.DEVNULL)
+    with contextlib.ExitStack() as logs:
+        files = [logs.enter_context(open(tmp_path / f"{n}.log", "w+b")) for n in range(3)]
+        processes = [start(dynoxide, tmp_path / str(n), "race-", log) for n, log in enumerate(files)]
+        said = [started(process, log) for process, log in zip(processes, files)]
+        for process in processes:
+            stop(process)
+    assert said.count(True) == 1, said
+    assert all(text is True or "is not the key that these tables are used with" in text for text in said), said
+    assert len(check_rows(dynoxide, "race-")) == 1
+
+
+def test_an_export_leaves_the_row_where_it_belongs(dynoxide, tmp_path):  # noqa: F811
+    def run(*words):
+        subprocess.run([program(), *words], env=environment(dynoxide), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    with gatehouse(dynoxide, "--table-prefix", "from-", data=str(tmp_path / "a")) as base:
+        attempt(base, "ann")
+    with open(tmp_path / "b.log", "w+b") as log:  # a place that has had a server with another key, and no rows but its own
+        process = start(dynoxide, tmp_path / "b", "to-", log)
+        assert started(process, log) is True
+        stop(process)
+    before = check_rows(dynoxide, "to-")
+    run("export", "--to", str(tmp_path / "moving"), "--table-prefix", "from-")
+    run("import", "--from", str(tmp_path / "moving"), "--table-prefix", "to-")
+    assert check_rows(dynoxide, "to-") == before != check_rows(dynoxide, "from-")
+    with gatehouse(dynoxide, "--table-prefix", "to-", data=str(tmp_path / "b")) as base:
+        assert attempt(base, "ann")["counts"]["PASSWORD_ENTRY"]["count"] == 2

@@ -22,6 +22,7 @@ from conftest import ROOT, line_with_endpoint, program, stop
 
 DYNOXIDE = ROOT / "bench/node_modules/@dynoxide/linux-x64/dynoxide"
 PATIENCE_S = 60
+KEY = os.urandom(32)  # the identifiers.key of all servers here: those that share tables must have one
 
 
 def free_port():
@@ -57,9 +58,19 @@ def command(data, *options):
     return [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", str(data), "--no-auth", *options]
 
 
+def give_key(data):
+    """As an operator does, before the first start."""
+    path = os.path.join(data, "identifiers.key")
+    if not os.path.exists(path):
+        os.makedirs(data, mode=0o700, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(KEY)
+
+
 @contextlib.contextmanager
 def gatehouse(url, *options, data=None):
     own = data or tempfile.mkdtemp(prefix="gatehouse-e2e-")
+    give_key(own)
     process = subprocess.Popen(command(own, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(url))
     try:
         yield line_with_endpoint(process)

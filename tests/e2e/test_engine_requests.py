@@ -16,6 +16,7 @@ import pytest
 
 from conftest import line_with_endpoint, program, stop
 from counting import Counting
+from test_engine_dynamodb import give_key
 
 CALLS = 4
 
@@ -27,6 +28,7 @@ class Gatehouse:
     def __init__(self, target, *options):
         self.proxy = Counting(target)
         self.data = tempfile.mkdtemp(prefix="gatehouse-e2e-")
+        give_key(self.data)
         policies = pathlib.Path(self.data, "policies.yaml")
         policies.write_text(POLICIES)
         options = ("--policies", str(policies), *options)

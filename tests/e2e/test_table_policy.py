@@ -15,7 +15,7 @@ import pytest
 
 from conftest import line_with_endpoint, program, stop
 from test_endpoint_start import Keyed, keyed_server
-from test_engine_dynamodb import PATIENCE_S, call, command, environment
+from test_engine_dynamodb import PATIENCE_S, call, command, environment, give_key
 
 PREFIX = "prod-"
 SETTINGS = ["--table-prefix", PREFIX, "--device-index"]
@@ -77,6 +77,7 @@ def noting(url, noted):
 @contextlib.contextmanager
 def served(url, key, *options):
     with tempfile.TemporaryDirectory(prefix="gatehouse-e2e-") as data:
+        give_key(data)
         process = subprocess.Popen(command(data, *SETTINGS, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                    env={**environment(url), **key})
         try:

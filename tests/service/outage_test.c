@@ -177,6 +177,85 @@ TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
 	arena_release(&a);
 }
 
+/* (2) … and so if there are too many, or a page does not hold them all. */
+TEST(known, a_query_whose_rows_are_too_many_to_be_remembered_ends_what_was_known_of_its_prefix)
+{
+	struct known             *k = memory(KNOWN_BYTES_MIN);
+	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
+	struct table_query_result r;
+	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
+	struct arena              a;
+	struct item               rows[KNOWN_ROWS_MAX];
+
+	arena_init(&a);
+	q.arena = &a;
+	for (int i = 0; i < KNOWN_ROWS_MAX; i++)
+		rows[i] = counted(&a, "ann", arena_printf(&a, "S#%d", i).data, i);
+	for (int more = 0; more < 2; more++) {
+		known_learn_rows(k, TABLE_AUTH_STATE, &key,
+		                 &(struct table_query_result){.items = rows, .count = KNOWN_ROWS_MAX - 1}, 1);
+		assert_true(known_rows(k, &q, &r));
+		assert_int_equal(r.count, KNOWN_ROWS_MAX - 1);
+		known_learn_rows(k, TABLE_AUTH_STATE, &key,
+		                 &(struct table_query_result){
+		                         .items = rows, .count = more ? 1 : KNOWN_ROWS_MAX, .more = more},
+		                 2);
+		assert_false(known_rows(k, &q, &r));
+		assert_int_equal(recall(k, &a, "ann", "S#127", 0), -1);
+		assert_int_equal(recall(k, &a, "ann", "S#5", 0), 5); /* as it was last read */
+	}
+	known_close(k);
+	arena_release(&a);
+}
+
+/* (2) It was cleared through another process, say. */
+TEST(known, a_row_that_a_query_no_longer_finds_is_gone_unless_it_is_newer)
+{
+	struct known             *k = memory(KNOWN_BYTES_MIN);
+	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
+	struct arena              a;
+	struct item               one;
+
+	arena_init(&a);
+	one = counted(&a, "ann", "S#1", 7);
+	learn(k, "ann", "S#1", &one, 10);
+	learn(k, "ann", "S#2", &one, 30);
+	learn(k, "ann", "T", &one, 10);
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){0}, 20);
+	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 0);
+	assert_int_equal(recall(k, &a, "ann", "S#2", 0), 7);
+	assert_int_equal(recall(k, &a, "ann", "T", 0), 7);
+	known_close(k);
+	arena_release(&a);
+}
+
+/* (1b) Within a partition too: attempts from many sources leave a row each. */
+TEST(known, a_lock_is_not_pushed_out_by_other_rows_of_its_subject_until_it_is_over)
+{
+	const int64_t second = 1000000;
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
+	struct row    lock;
+	char          sk[64];
+
+	arena_init(&a);
+	one = counted(&a, "ann", "S", 1);
+	row_from(&lock, &a, &one);
+	row_set_i64(&lock, "ttl", 1000);
+	one = row_item(&lock);
+	learn(k, "ann", "SIGN_IN#LOCK#MFA_CODE_ENTRY", &one, second);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 2 * KNOWN_ROWS_MAX; i++) {
+			snprintf(sk, sizeof(sk), "SIGN_IN#SOURCE_ERROR_COUNT#PASSWORD_ENTRY#ip:%d", i);
+			learn(k, "ann", sk, &one, (round == 0 ? 2 : 2000) * second);
+		}
+		assert_int_equal(recall(k, &a, "ann", "SIGN_IN#LOCK#MFA_CODE_ENTRY", 0), round == 0 ? 1 : -1);
+	}
+	known_close(k);
+	arena_release(&a);
+}
+
 static void strangers(struct known *k, struct arena *a, const char *what, int count, int64_t now_us)
 {
 	struct item one = counted(a, "x", "S", 1);
@@ -648,13 +727,13 @@ TEST(merge, that_is_so_late_that_it_may_have_been_counted_counts_nothing)
 	assert_int_equal(merge(&s, keyed), SPOOLED_MERGED);
 	at(&s, OUTAGE_KEYED_S + 1);
 	keyed.once.key = BYTES("two");
-	assert_int_equal(merge(&s, keyed), SPOOLED_VOID);
+	assert_int_equal(merge(&s, keyed), SPOOLED_TOO_OLD);
 	assert_int_equal(merge(&s, plain), SPOOLED_MERGED);
 	at(&s, OUTAGE_MARK_S);
 	assert_int_equal(merge(&s, plain), SPOOLED_FOUND);
 	at(&s, OUTAGE_MARK_S + 1);
 	plain.once.key = BYTES("two");
-	assert_int_equal(merge(&s, plain), SPOOLED_VOID);
+	assert_int_equal(merge(&s, plain), SPOOLED_TOO_OLD);
 	service_close(&s);
 }
 
