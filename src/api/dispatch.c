@@ -342,6 +342,7 @@ void call_init(struct call *c, const struct protocol *p, struct http_request *r)
 {
 	memset((char *)c + sizeof(c->turn), 0, sizeof(*c) - sizeof(c->turn));
 	c->turn.caller = NULL;
+	c->turn.subject = (struct bytes){NULL, 0};
 	c->turn.rehearsal = NULL;
 	c->turn.too_heavy = false;
 	c->protocol = p;

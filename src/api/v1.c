@@ -9,6 +9,7 @@
 #include "api/v1_outage.h"
 #include "api/v1_routes.h"
 #include "base/audit.h"
+#include "service/assess.h"
 #include "service/event.h"
 
 /* ---- who it is, what it asks ---- */
@@ -54,7 +55,11 @@ enum err_code v1_decode(struct call *call, struct json_reader *json, struct err 
 		return err->code;
 	c->status = 200;
 	call->kind = c->route->kind == READ ? READ : WRITE;
-	return c->route->decode == NULL ? ERR_NONE : c->route->decode(c, err);
+	if (c->route->decode != NULL && c->route->decode(c, err) != ERR_NONE)
+		return err->code;
+	if (c->who != NULL && c->who->subject_count > 0)
+		call->turn.subject = c->who->subjects[0];
+	return ERR_NONE;
 }
 
 /* What makes two requests the same: who sends what where. A body is compared by what it means, not by its bytes: a retry

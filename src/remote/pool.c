@@ -4,13 +4,18 @@
  * (One condition variable for all would call them in turn, each one cold.)
  *
  * (1) While a turn waits, no worker is idle that was not called. A worker that was called takes the oldest turn, or falls idle again if
- *     another one took it. */
+ *     another one took it. A turn that another one of its subject made way for (line.h) is taken by the worker that ran the other
+ *     one, or sooner by one that is not idle: nobody is called for it.
+ * (2) A turn that was put behind another one has its time from then on. If half of it went by, it is not run: what is left might
+ *     be too little to learn what became of its write. */
 #include "remote/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "base/worker.h"
+#include "remote/line.h"
 
 /* A worker, as those who submit see it. Under the pool's lock. */
 struct seat {
@@ -36,7 +41,18 @@ struct pool {
 	size_t               bytes;
 	uint64_t             turns;
 	bool                 closing;
+	struct lines         lines;
 };
+
+/* ---- what waits ---- */
+
+/* Under lock. It is counted already if it was behind another one. */
+static void queue_add(struct pool *p, struct turn_request *turn)
+{
+	turn->next = NULL;
+	*p->last = turn;
+	p->last = &turn->next;
+}
 
 /* ---- workers ---- */
 
@@ -87,17 +103,43 @@ static struct turn_request *next_turn(struct seat *s, struct worker *w)
 	return turn;
 }
 
+static enum err_code turn_run(struct pool *p, struct turn_request *turn, struct json_reader *json)
+{
+	int64_t               now = clock_steady_us(p->remote->wire_clock);
+	int64_t               since = turn->line.since_us == 0 ? now : turn->line.since_us;
+	struct remote_session s;
+	enum err_code         rc;
+
+	turn->too_heavy = false;
+	if (now - since > p->remote->turn_us / 2) /* (2) */
+		return err_set(&turn->err, ERR_OVERLOADED,
+		               "other requests about the same subject took too long; try again shortly");
+	remote_session_init(&s, p->remote, json, turn->reads);
+	s.hurries = true;
+	s.deadline_us = since + p->remote->turn_us;
+	rc = turn->run(turn, &s.base);
+	remote_session_release(&s);
+	return rc;
+}
+
+/* Under lock. The next one of its subject waits like any other: others that came before have their turn first. */
+static void turn_leave(struct pool *p, struct turn_request *turn)
+{
+	struct turn_request *next = line_leave(&p->lines, turn);
+
+	if (next != NULL)
+		queue_add(p, next);
+}
+
 /* The request is the submitter's again as soon as done is called. */
 static void turn_take(struct pool *p, struct turn_request *turn, struct json_reader *json)
 {
-	struct remote_session s;
-
-	remote_session_init(&s, p->remote, json, turn->reads);
-	s.hurries = true;
-	s.deadline_us = clock_steady_us(p->remote->wire_clock) + p->remote->turn_us;
-	turn->too_heavy = false;
-	turn->rc = turn->run(turn, &s.base);
-	remote_session_release(&s);
+	turn->rc = turn_run(p, turn, json);
+	if (line_has(turn)) {
+		pthread_mutex_lock(&p->lock);
+		turn_leave(p, turn);
+		pthread_mutex_unlock(&p->lock);
+	}
 	turn->done(turn);
 }
 
@@ -140,6 +182,7 @@ enum err_code pool_open(struct pool **out, struct remote *r, unsigned workers, s
 	p->worker_count = workers;
 	p->bytes_max = bytes_max;
 	p->last = &p->first;
+	random_bytes(&p->lines.key, sizeof(p->lines.key));
 	pthread_mutex_init(&p->lock, NULL);
 	p->workers = mem_zalloc(workers * sizeof(*p->workers));
 	p->seats = mem_zalloc(workers * sizeof(*p->seats));
@@ -175,23 +218,36 @@ void pool_close(struct pool *p)
 
 /* ---- any thread ---- */
 
+/* Under lock. NULL, or why there is no room for it. */
+static const char *turn_enter(struct pool *p, struct turn_request *w)
+{
+	struct turn_request *first;
+
+	if (p->closing || p->waiting >= POOL_WAITING_MAX || p->bytes + w->cost_bytes > p->bytes_max)
+		return "too many requests are waiting; try again shortly";
+	first = line_find(&p->lines, w);
+	if (first != NULL && !line_join(first, w))
+		return "too many requests about the same subject are waiting; try again shortly";
+	p->waiting++;
+	p->bytes += w->cost_bytes;
+	if (first != NULL) {
+		w->line.since_us = clock_steady_us(p->remote->wire_clock);
+		return NULL;
+	}
+	line_begin(&p->lines, w);
+	queue_add(p, w);
+	seat_call(p);
+	return NULL;
+}
+
 enum err_code pool_submit(struct pool *p, struct turn_request *w, struct err *err)
 {
-	bool room;
+	const char *why;
 
 	pthread_mutex_lock(&p->lock);
-	room = !p->closing && p->waiting < POOL_WAITING_MAX && p->bytes + w->cost_bytes <= p->bytes_max;
-	if (room) {
-		w->next = NULL;
-		*p->last = w;
-		p->last = &w->next;
-		p->waiting++;
-		p->bytes += w->cost_bytes;
-		seat_call(p);
-	}
+	why = turn_enter(p, w);
 	pthread_mutex_unlock(&p->lock);
-	return room ? ERR_NONE
-	            : err_set(err, ERR_OVERLOADED, "too many requests are waiting; try again shortly");
+	return why == NULL ? ERR_NONE : err_set(err, ERR_OVERLOADED, "%s", why);
 }
 
 void pool_read(struct pool *p, uint64_t *turns, size_t *bytes)

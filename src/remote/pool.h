@@ -1,5 +1,6 @@
 /* Pool: the threads that run turns. Each runs one turn at a time and waits for the endpoint; as many turns are under way as there are
- * workers. What waits is bounded in bytes and in number: past either, submit refuses at once. Any thread submits. */
+ * workers. What waits is bounded in bytes and in number: past either, submit refuses at once. Turns that write about one subject
+ * run one after the other (line.h), and those that wait for that take up no worker. Any thread submits. */
 #ifndef REMOTE_POOL_H
 #define REMOTE_POOL_H
 

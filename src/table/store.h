@@ -16,6 +16,14 @@
 
 struct store;
 
+/* A store's: where a request stands among those about its subject (remote/line.h). */
+struct turn_line {
+	struct turn_request *beside;      /* the first one of another subject */
+	struct turn_request *next, *last; /* who is behind it, by their `next` */
+	uint32_t             count;
+	int64_t              since_us; /* when it was put behind another one; 0: it was not */
+};
+
 /* A function that writes, waiting for its turn. Owned by the submitter, who keeps it alive until done is called. */
 struct turn_request {
 	/* Set by the submitter. Runs on a thread of the store's. It makes one writing call at most, as its last: nothing
@@ -29,6 +37,9 @@ struct turn_request {
 	size_t cost_bytes;
 	/* On whose behalf: an address to tell callers apart by, never followed. NULL: nobody's, or unknown. */
 	const void *caller;
+	/* Whom it writes about, kept until done; empty: nobody in particular. A store whose turns run side by side runs those of one
+	 * subject one after the other. */
+	struct bytes subject;
 	/* The session that its write was rehearsed on, which stays open until done; or NULL. Without one, a write that `rehearses`
 	 * may be too heavy for a turn: nothing was done then, too_heavy is set, and rc is ERR_THROTTLED. */
 	struct table *rehearsal;
@@ -39,6 +50,7 @@ struct turn_request {
 	struct err    err;
 
 	struct turn_request *next;   /* the store's */
+	struct turn_line     line;   /* the same */
 	void                *waiter; /* store_run's */
 };
 
