@@ -116,6 +116,37 @@ TEST(known, memory_is_bounded_and_what_was_not_asked_for_longest_goes_first_but_
 	arena_release(&a);
 }
 
+/* (1) As many as the spool has subjects: past the bound too. */
+TEST(known, what_is_pinned_stays_also_if_there_is_nothing_else_to_forget)
+{
+	enum { PINNED_COUNT = 8000 };
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
+	char          name[32];
+
+	arena_init(&a);
+	one = counted(&a, "x", "S", 1);
+	for (int i = 0; i < PINNED_COUNT; i++) {
+		snprintf(name, sizeof(name), "pinned-%d", i);
+		known_pin(k, TABLE_AUTH_STATE, bytes_of(name));
+		known_put(k, &(struct known_write){.which = TABLE_AUTH_STATE,
+		                                   .pk = bytes_of(name),
+		                                   .sk = BYTES("S"),
+		                                   .item = &one,
+		                                   .ours = true});
+	}
+	assert_true(known_read(k).bytes > KNOWN_BYTES_MIN);
+	assert_int_equal(known_read(k).partitions, PINNED_COUNT);
+	for (int i = 0; i < PINNED_COUNT; i++) {
+		snprintf(name, sizeof(name), "pinned-%d", i);
+		known_unpin(k, TABLE_AUTH_STATE, bytes_of(name));
+	}
+	assert_true(known_read(k).bytes <= KNOWN_BYTES_MIN);
+	known_close(k);
+	arena_release(&a);
+}
+
 TEST(known, a_partition_keeps_as_many_rows_as_said_and_a_prefix_that_lost_one_is_not_known)
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
@@ -711,6 +742,21 @@ TEST(merge, of_an_attempt_that_a_lock_stands_against_counts_nothing_and_is_over)
 	at(&s, 100);
 	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 50)), SPOOLED_VOID);
 	assert_false(row_find(&s, BYTES("alice"), COUNT_KEY, &row));
+	service_close(&s);
+}
+
+/* (1) From when it is merged on, and not from when it was made: the endpoint removes what has expired. */
+TEST(merge, leaves_a_marker_that_lives_as_long_as_its_record_may_wait)
+{
+	struct service            s;
+	struct table_query_result r;
+
+	service_open(&s, rules);
+	at(&s, OUTAGE_KEYED_S);
+	assert_int_equal(merge(&s, spooled_of(&s, "one", OUTCOME_FAILURE, 0)), SPOOLED_MERGED);
+	r = fixture_ok(&s.f, "Scan", "{'TableName':'gatehouse-idempotency'}").query;
+	assert_int_equal(r.count, 1);
+	assert_true(row_i64(&r.items[0], "ttl", 0) > START_S + OUTAGE_KEYED_S + OUTAGE_MARK_S);
 	service_close(&s);
 }
 
