@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -369,6 +370,25 @@ def test_an_attack_on_a_locked_subject_costs_its_requests_once(pair):
 def rss_mb(process):
     with open(f"/proc/{process.pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def test_attempts_that_waited_for_too_long_are_told_of_by_their_number(dynoxide):  # noqa: F811
+    clock = Clock()
+    with world(dynoxide, clock=clock) as (server, proxy):
+        assert server.attempt("late-one", "COUNTED")[1]["counted"]
+        proxy.gone()
+        for i in range(3):
+            assert server.attempt("late-one", "COUNTED", Idempotency_Key=f"late-{i}")[1]["degraded"]
+        assert server.attempt("late-one", "COUNTED")[1]["degraded"]
+        clock.passes(8 * 86400)
+        proxy.back()
+        server.wait_merged()
+        assert server.metric("gatehouse_spool_void_total") == 3 and server.metric("gatehouse_spool_merged_total") == 1
+        told, deadline = [], time.monotonic() + PATIENCE_S
+        while sum(told) < 3:
+            assert time.monotonic() < deadline, server.said()
+            told = [int(n) for n in re.findall(r"(\d+) attempts that were recorded during an outage are not counted: they waited", server.said())]
+        assert sum(told) == 3 and "late-" not in server.said()
 
 
 def test_an_hour_of_outages_counts_every_acknowledged_attempt_once(dynoxide):  # noqa: F811
