@@ -36,6 +36,11 @@ enum err_code idempotency_find(struct context *ctx, const struct idempotency *i,
 	return ERR_NONE;
 }
 
+int64_t idempotency_kept_s(const struct item *row)
+{
+	return row_i64(row, ANSWER_ENDS, row_i64(row, "ttl", 0)) - IDEMPOTENCY_LIFE_S;
+}
+
 struct bytes idempotency_about(struct context *ctx, struct bytes subject)
 {
 	return identifier_hash_text(&ctx->services->identifiers, ctx->arena, "idempotency-about", subject);

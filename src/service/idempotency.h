@@ -36,10 +36,13 @@ enum err_code idempotency_find(struct context *ctx, const struct idempotency *i,
 /* Its partition. */
 struct bytes idempotency_key(const struct idempotency *i, struct arena *a);
 
+/* When the answer in a row was kept. */
+int64_t idempotency_kept_s(const struct item *row);
+
 /* What a row says of its subject: a keyed hash. */
 struct bytes idempotency_about(struct context *ctx, struct bytes subject);
 
-/* Adds the row that keeps this answer. */
+/* Adds the row that keeps this answer, after idempotency_find of the same context found none: what that read is the condition. */
 void idempotency_keep(struct context *ctx, const struct idempotency *i, int status, struct bytes body);
 
 #endif

@@ -80,8 +80,7 @@ static bool owns_answer(struct context *ctx, const struct forgetting *f, const s
 {
 	struct bytes named = arena_printf(ctx->arena, "\"userId\":\"%.*s\"", BYTES_ARG(f->e.id));
 
-	return row_i64(row, "ttl", 0) - IDEMPOTENCY_LIFE_S <= f->before_s &&
-	       bytes_contains(row_text(row, "body"), named);
+	return idempotency_kept_s(row) <= f->before_s && bytes_contains(row_text(row, "body"), named);
 }
 
 static enum err_code answer_clear(struct context *ctx, const struct forgetting *f, const struct item *row,

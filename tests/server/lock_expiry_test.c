@@ -358,7 +358,7 @@ TEST(event_trim, removes_what_was_kept_long_enough_step_by_step_and_numbers_go_o
 	assert_int_equal(first_of(&s), TRIM_ROWS + 11);
 	assert_int_equal(events_of(&s, EVENT_TEST_PING).count, 3);
 	ping(&s, 1);
-	assert_int_equal(row_i64(&events_of(&s, EVENT_TEST_PING).items[3], "position", 0), TRIM_ROWS + 14);
+	assert_int_equal(event_position(&events_of(&s, EVENT_TEST_PING).items[3]), TRIM_ROWS + 14);
 	assert_int_equal(row_i64(&events_of(&s, EVENT_TEST_PING).items[3], "seq", 0), TRIM_ROWS + 14);
 	document_holder_release(&s.all.events.policy);
 	service_close(&s);
