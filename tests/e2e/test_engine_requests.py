@@ -2,6 +2,7 @@
 write units. A proxy in front of the endpoint counts them; a number that grows fails here, and docs/scaling.md says the same ones."""
 
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -108,6 +109,17 @@ def test_a_failed_attempt_takes_two(gatehouse):
     sent = gatehouse.requests(lambda i: gatehouse.attempt(f"fail{i}."), lambda i: f"fail{i}.")
     assert sent == ["TransactGetItems", "TransactWriteItems"]
     assert gatehouse.rows == [3]  # the count, the version, a look at the user
+
+
+def test_failed_attempts_of_one_subject_are_not_in_each_others_way(gatehouse):
+    """Each commits once, although they come at the same time: they run one after the other (decision 041)."""
+    gatehouse.proxy.take()
+    with concurrent.futures.ThreadPoolExecutor(5) as clients:
+        for subject in [f"crowd{i}." for i in range(CALLS)]:
+            answers = list(clients.map(gatehouse.attempt, [subject] * 5))
+            assert all(answer["counted"] for answer in answers)
+    commits = [name for name, body in gatehouse.proxy.take() if name == "TransactWriteItems" and "crowd" in body]
+    assert len(commits) == 5 * CALLS
 
 
 def test_a_failed_attempt_with_a_source_writes_and_looks_at_five_rows(gatehouse):
