@@ -54,9 +54,9 @@ struct spool {
 	uint64_t        next_last; /* the last number in it */
 	bool            flushing, failed;
 	char            why[SPOOL_WHY_CHARS]; /* it failed */
+	size_t          file_bytes;
 	/* whoever flushes */
-	int    fd;
-	size_t file_bytes;
+	int fd;
 };
 
 /* ---- numbers in bytes ---- */
@@ -326,7 +326,6 @@ static bool frame_write(struct spool *s, struct bytes content, char why[SPOOL_WH
 	       fdatasync(s->fd) == 0;
 	if (!good)
 		fails(why, strerror(errno));
-	s->file_bytes += frame.len;
 	buf_release(&frame);
 	return good && (!torn || fails(why, "a fault of a test"));
 }
@@ -353,6 +352,7 @@ static void flush_next(struct spool *s)
 	bool       good;
 
 	buf_init(&s->next, NULL);
+	s->file_bytes += content.len == 0 ? 0 : SPOOL_FRAME_HEAD + content.len;
 	s->flushing = true;
 	pthread_mutex_unlock(&s->lock);
 	good = content.len == 0 || frame_write(s, buf_bytes(&content), why);
@@ -500,7 +500,6 @@ static bool rewrite(struct spool *s, struct bytes content, char why[SPOOL_WHY_CH
 		if (s->fd >= 0)
 			close(s->fd);
 		s->fd = open(s->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-		s->file_bytes = file.len;
 		good = s->fd >= 0 || fails(why, strerror(errno));
 	}
 	buf_release(&file);
@@ -526,8 +525,10 @@ static void rewrite_all(struct spool *s)
 	s->flushing = true;
 	pthread_mutex_unlock(&s->lock);
 	good = rewrite(s, buf_bytes(&content), why);
-	buf_release(&content);
 	flushed(s, good, last, why);
+	if (good)
+		s->file_bytes = content.len == 0 ? 0 : SPOOL_FRAME_HEAD + content.len;
+	buf_release(&content);
 }
 
 enum err_code spool_trim(struct spool *s, struct err *err)

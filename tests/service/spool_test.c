@@ -427,7 +427,7 @@ static void *write_many(void *ctx)
 	return x;
 }
 
-/* One that merges works meanwhile. */
+/* One that merges works meanwhile, and asks how it is, as metrics do. */
 TEST(spool, many_writers_at_once_lose_nothing_and_keep_the_order_of_each)
 {
 	struct writer writers[WRITERS];
@@ -445,6 +445,7 @@ TEST(spool, many_writers_at_once_lose_nothing_and_keep_the_order_of_each)
 		uint64_t     number = spool_take(w.spool, &w.arena, &record);
 		uint32_t     line;
 
+		assert_true(spool_read(w.spool).records <= WRITERS * EACH);
 		if (number == 0)
 			continue;
 		line = (uint32_t)(record.data[0] - 'a');
