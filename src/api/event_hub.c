@@ -15,8 +15,10 @@ void event_hub_wake(void *hub)
 {
 	struct event_hub *h = hub;
 
+	if (!atomic_load(&h->awake)) /* the look that comes with waking up finds what was committed before */
+		return;
 	atomic_fetch_add(&h->published, 1);
-	if (atomic_load(&h->awake) && !atomic_exchange(&h->pending, true))
+	if (!atomic_exchange(&h->pending, true))
 		worker_wake(&h->worker);
 }
 

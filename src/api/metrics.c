@@ -422,7 +422,7 @@ static void write_events(struct buf *out, const struct event_numbers *n)
 		struct label label = {"type", bytes_of(event_type_name((enum event_type)i))};
 
 		exposition_sample(out, "gatehouse_events_published_total", (struct labels){&label, 1},
-		                  (double)metric_value(&n->published[i]));
+		                  (double)metric_spread_value(&n->published[i]));
 	}
 	exposition_family(out, "gatehouse_events_trimmed_total", "counter",
 	                  "Events removed from the log because they were kept long enough.");

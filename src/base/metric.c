@@ -17,6 +17,31 @@ static uint32_t bucket_of(const struct metric_bounds *bounds, uint64_t value)
 	return i;
 }
 
+/* Threads take turns, so that the first few share none. */
+static unsigned stripe_of_thread(void)
+{
+	static atomic_uint            next;
+	static _Thread_local unsigned mine; /* one more than it is; 0: not yet */
+
+	if (mine == 0)
+		mine = 1 + atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % METRIC_STRIPES;
+	return mine - 1;
+}
+
+void metric_spread_add(struct metric_spread *s, uint64_t more)
+{
+	metric_add(&s->stripes[stripe_of_thread()].counter, more);
+}
+
+uint64_t metric_spread_value(const struct metric_spread *s)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < METRIC_STRIPES; i++)
+		sum += metric_value(&s->stripes[i].counter);
+	return sum;
+}
+
 void metric_observe(struct metric_histogram *h, const struct metric_bounds *bounds, uint64_t value)
 {
 	atomic_fetch_add_explicit(&h->buckets[bucket_of(bounds, value)], 1, memory_order_relaxed);

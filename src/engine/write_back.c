@@ -75,6 +75,15 @@ static int by_key(const void *a, const void *b)
 	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
 }
 
+/* Most rows of a log come in their order. */
+static bool is_sorted(const struct cache_row *rows, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (by_key(&rows[i - 1], &rows[i]) > 0)
+			return false;
+	return true;
+}
+
 /* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
  * is cheaper the nearer they are. */
 static void fill_batch(struct write_back *b, size_t count)
@@ -82,7 +91,7 @@ static void fill_batch(struct write_back *b, size_t count)
 	size_t bytes = 0;
 
 	rocks_batch_reset(b->batch);
-	if (count > 1)
+	if (!is_sorted(b->rows, count))
 		qsort(b->rows, count, sizeof(*b->rows), by_key);
 	for (size_t i = 0; i < count; i++) {
 		const struct cache_row *r = &b->rows[i];

@@ -47,7 +47,7 @@ struct delivery {
 	/* under lock */
 	pthread_mutex_t         lock;
 	struct delivery_target *list[TARGETS_MAX];
-	unsigned                count;
+	atomic_uint             count; /* whoever publishes looks at it without the lock */
 	struct ping             pings[DELIVERY_PINGS_MAX];
 	uint64_t                tickets;
 	bool                    stopping;
@@ -335,6 +335,8 @@ static void events_came(void *ctx)
 
 	if (d->next.wake != NULL)
 		d->next.wake(d->next.ctx);
+	if (atomic_load(&d->count) == 0) /* nobody to wake: most have no targets, and events come often */
+		return;
 	pthread_mutex_lock(&d->lock);
 	for (unsigned i = 0; i < d->count; i++)
 		delivery_target_wake(d->list[i]);

@@ -114,7 +114,7 @@ void ctx_published(struct context *ctx)
 	struct event_numbers       *numbers = ctx->services->event_numbers;
 
 	for (const struct event_pending *p = ctx->changes.told; p != NULL && numbers != NULL; p = p->next)
-		metric_add(&numbers->published[p->event.type], 1);
+		metric_spread_add(&numbers->published[p->event.type], 1);
 	if (ctx->changes.told != NULL && post->wake != NULL)
 		post->wake(post->ctx);
 	if (ctx->changes.due_s > 0 && expiry->due != NULL)

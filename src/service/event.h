@@ -62,7 +62,7 @@ void event_settings_changed(void *ctx);
 /* ---- for the metrics ---- */
 
 struct event_numbers {
-	struct metric_counter published[EVENT_TYPE_COUNT]; /* in commits that are durable */
+	struct metric_spread  published[EVENT_TYPE_COUNT]; /* in commits that are durable */
 	struct metric_counter trimmed, trimmed_unread;     /* unread: before a durable reader had them */
 };
 

@@ -95,3 +95,26 @@ TEST(metric, nothing_is_lost_when_threads_add_at_once)
 	assert_int_equal(metric_reading_count(&r), THREADS * ADDITIONS);
 	assert_int_equal(r.sum, THREADS * ADDITIONS / 5 * (0 + 1 + 2 + 3 + 4));
 }
+
+enum { SPREAD_THREADS = 2 * METRIC_STRIPES + 1, SPREAD_EACH = 10000 };
+
+static void *spread_add(void *ctx)
+{
+	for (int i = 0; i < SPREAD_EACH; i++)
+		metric_spread_add(ctx, 2);
+	return NULL;
+}
+
+TEST(metric, a_spread_counter_loses_nothing_when_there_are_more_threads_than_stripes)
+{
+	struct metric_spread s = {0};
+	pthread_t            threads[SPREAD_THREADS];
+
+	for (int i = 0; i < SPREAD_THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, spread_add, &s), 0);
+	for (int i = 0; i < SPREAD_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(metric_spread_value(&s), 2 * SPREAD_THREADS * SPREAD_EACH);
+	for (int i = 0; i < METRIC_STRIPES; i++)
+		assert_true(metric_value(&s.stripes[i].counter) > 0);
+}

@@ -2,8 +2,10 @@
 import concurrent.futures
 import http.client
 import json
+import os
 import re
 import shutil
+import tempfile
 import threading
 import time
 import uuid
@@ -377,7 +379,10 @@ def test_a_server_that_stops_ends_streams_and_polls():
 def test_readers_of_one_process_get_what_another_publishes(monkeypatch):
     endpoint = Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint.endpoint)
-    writer, reader = (Server("--engine", "dynamodb", "--table-prefix", "shared-") for _ in range(2))
+    writer = Server("--engine", "dynamodb", "--table-prefix", "shared-")
+    data = tempfile.mkdtemp(prefix="gatehouse-v1-")
+    shutil.copy(os.path.join(writer.data, "identifiers.key"), data)  # processes at one endpoint have one
+    reader = Server("--engine", "dynamodb", "--table-prefix", "shared-", data=data)
     stream = Stream(reader.endpoint, "/v1/events?subject=bob")
     after = end_of(reader)
     make_user(writer, "bob")
