@@ -524,7 +524,6 @@ static bool is_stall(const char *message)
 	return strncmp(message, "Result incomplete", strlen("Result incomplete")) == 0;
 }
 
-/* RocksDB would wait without an end where the disk is full: others wait for whoever calls this. */
 /* RocksDB counts what each thread does, down to the comparison. Nobody asks. */
 static void count_nothing(void)
 {
@@ -535,6 +534,7 @@ static void count_nothing(void)
 	done = true;
 }
 
+/* RocksDB would wait without an end where the disk is full: others wait for whoever calls this. */
 enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err)
 {
 	const struct timespec moment = {.tv_nsec = STALL_LOOK_NS};
