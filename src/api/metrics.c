@@ -1,4 +1,4 @@
-/* Metrics: what is measured, under which name. */
+/* Metrics: what is measured, under which name: here what the server itself does, its requests, verdicts, threads and jobs. */
 #include "api/metrics.h"
 
 #include <string.h>
@@ -11,157 +11,11 @@
 #include "base/version.h"
 #include "base/worker.h"
 #include "service/job.h"
-#include "service/hot_keys.h"
-#include "service/limits.h"
 #include "service/policy_store.h"
-#include "service/push.h"
-#include "service/push_feedback.h"
 #include "service/rules.h"
-#include "token/verifier.h"
 #include "service/services.h"
-#include "service/event.h"
-#include "service/sync.h"
 
-/* ---- limits ----
- *
- * Policies' names come from our own files, keys from callers: those are escaped, few, and never shown if they look like
- * an address (docs/durability.md, invariant 6). */
-
-enum { LIMIT_METRICS_KEYS = 10 }; /* of each list */
-
-/* X(field of limit_counts, outcome) */
-#define OUTCOMES(X)                                                                                          \
-	X(allowed, "allowed")                                                                                \
-	X(denied, "denied")                                                                                  \
-	X(shadowed, "shadowed")
-
-/* X(field of limit_counts, name, help) */
-#define MORE(X)                                                                                              \
-	X(remembered, "gatehouse_limit_remembered_total",                                                    \
-	  "Denied without a lookup, because the key was denied a moment before.")                            \
-	X(degraded, "gatehouse_limit_degraded_total",                                                        \
-	  "Allowed without a lookup, because the table failed and the policy fails open.")                   \
-	X(near, "gatehouse_limit_near_total", "Answers that warned that the limit is near.")
-
-static void sample(struct buf *out, const char *name, const struct limit_policy *p, const char *outcome,
-                   const struct metric_counter *count)
-{
-	struct label labels[] = {{"policy", p->name},
-	                         {"outcome", outcome == NULL ? BYTES("") : bytes_of(outcome)}};
-
-	exposition_sample(out, name, (struct labels){labels, outcome == NULL ? 1 : 2},
-	                  (double)metric_value(count));
-}
-
-static void write_answers(struct buf *out, const struct limit_policies *set)
-{
-	exposition_family(out, "gatehouse_limit_answers_total", "counter",
-	                  "Answers of limits. shadowed: the policy is in shadow mode and would have denied.");
-	for (uint32_t i = 0; i < set->count; i++) {
-#define X(field, outcome)                                                                                    \
-	sample(out, "gatehouse_limit_answers_total", &set->list[i], outcome, &set->list[i].counts->field);
-		OUTCOMES(X)
-#undef X
-	}
-#define X(field, name, help)                                                                                 \
-	exposition_family(out, name, "counter", help);                                                       \
-	for (uint32_t i = 0; i < set->count; i++)                                                            \
-		sample(out, name, &set->list[i], NULL, &set->list[i].counts->field);
-	MORE(X)
-#undef X
-}
-
-static void write_memory(struct buf *out, struct limits *l)
-{
-	struct limit_map_stats stats = limits_memory_stats(l);
-	struct labels          none = {NULL, 0};
-
-	exposition_family(out, "gatehouse_limit_memory_bytes", "gauge",
-	                  "Bytes used by limits kept in memory.");
-	exposition_sample(out, "gatehouse_limit_memory_bytes", none, (double)stats.bytes);
-	exposition_family(out, "gatehouse_limit_memory_keys", "gauge", "Keys of limits kept in memory.");
-	exposition_sample(out, "gatehouse_limit_memory_keys", none, (double)stats.entries);
-	exposition_family(out, "gatehouse_limit_memory_evicted_total", "counter",
-	                  "Keys evicted early because the memory was full.");
-	exposition_sample(out, "gatehouse_limit_memory_evicted_total", none, (double)stats.evicted);
-}
-
-/* ---- keys ---- */
-
-/* Backslash, quote and line feed, as the text format wants it. */
-static struct bytes escaped(struct arena *a, struct bytes key)
-{
-	struct buf out;
-
-	buf_init(&out, a);
-	for (size_t i = 0; i < key.len; i++) {
-		if (key.data[i] == '\\' || key.data[i] == '"')
-			buf_add_byte(&out, '\\');
-		if (key.data[i] == '\n')
-			buf_add(&out, "\\n", 2);
-		else
-			buf_add_byte(&out, (uint8_t)key.data[i]);
-	}
-	return buf_bytes(&out);
-}
-
-/* Metrics need no signature: of keys, only those are shown that are hashes of ours, made in this process from what a
- * caller sent. A text that only looks like one is the caller's. The others are in GET /v1/limits/top. */
-static void write_keys(struct buf *out, struct limits *l, enum limits_list which, const char *name,
-                       const char *help, int64_t now_us)
-{
-	struct arena                a;
-	unsigned                    count;
-	const struct limit_top_key *keys;
-
-	arena_init(&a);
-	keys = limit_top_read(limits_top(l, which), &a, LIMIT_METRICS_KEYS, now_us, &count);
-	exposition_family(out, name, "gauge", help);
-	for (unsigned i = 0; i < count; i++) {
-		struct label label = {"key", escaped(&a, keys[i].key)};
-
-		if (keys[i].hashed)
-			exposition_sample(out, name, (struct labels){&label, 1}, (double)keys[i].count);
-	}
-	arena_release(&a);
-}
-
-static void write_limits(struct buf *out, struct limits *l, int64_t now_us)
-{
-	struct limit_policies *set = limits_policies(l);
-
-	write_answers(out, set);
-	limit_policies_release(set);
-	write_memory(out, l);
-	write_keys(out, l, LIMITS_HOT, "gatehouse_limit_hot_keys",
-	           "The most requested keys of about the last two minutes (hashed keys only).", now_us);
-	write_keys(out, l, LIMITS_DENIED, "gatehouse_limit_denied_keys",
-	           "The most denied keys of about the last two minutes (hashed keys only).", now_us);
-}
-
-/* ---- hot keys: no key, not even hashed ---- */
-
-static void write_hot_keys(struct buf *out, struct hot_keys *h, int64_t now_us)
-{
-	struct labels  none = {NULL, 0};
-	struct arena   a;
-	struct hot_key keys[LIMIT_TOP_MAX];
-	uint64_t       highest = 0;
-
-	arena_init(&a);
-	for (unsigned i = hot_keys_read(h, &a, LIMIT_TOP_MAX, now_us, keys); i > 0; i--)
-		highest = keys[i - 1].rate > highest ? keys[i - 1].rate : highest;
-	arena_release(&a);
-	exposition_family(out, "gatehouse_hot_key_units", "gauge",
-	                  "Write units that one key took in the last second, of the hottest key (tables at "
-	                  "an endpoint).");
-	exposition_sample(out, "gatehouse_hot_key_units", none, (double)highest);
-	exposition_family(out, "gatehouse_hot_key_seconds_total", "counter",
-	                  "Seconds in which one key took as many write units as --hot-key-units says.");
-	exposition_sample(out, "gatehouse_hot_key_seconds_total", none, (double)hot_keys_seconds(h));
-}
-
-/* ---- everything else ---- */
+/* ---- numbers ---- */
 
 /* Everything that is one number, read once a scrape. */
 struct now {
@@ -385,170 +239,6 @@ static void write_policies(struct buf *out, const struct policy_store *policies)
 	exposition_sample(out, "gatehouse_policy_reload_failures_total", no_labels, (double)health.failures);
 }
 
-static void write_devices(struct buf *out, const struct meter *m)
-{
-	static const char *const events[METER_DEVICES] = {[METER_DEVICE_ISSUED] = "issued",
-	                                                  [METER_DEVICE_KNOWN] = "known",
-	                                                  [METER_DEVICE_UNKNOWN] = "unknown",
-	                                                  [METER_DEVICE_SPENT] = "spent"};
-
-	exposition_family(out, "gatehouse_device_tokens_total", "counter",
-	                  "Device tokens: issued; sent and known, or unknown; spent by failures.");
-	for (int i = 0; i < METER_DEVICES; i++) {
-		struct label label = {"event", bytes_of(events[i])};
-
-		exposition_sample(out, "gatehouse_device_tokens_total", (struct labels){&label, 1},
-		                  (double)meter_sum(m, &m->shards[0].devices[i]));
-	}
-}
-
-/* X(name, kind, what it means, the number) */
-#define SYNC_NUMBERS(X)                                                                                      \
-	X("gatehouse_sync_dead_letters", "gauge",                                                            \
-	  "Records of identity providers that could not be written and wait for a redrive.",                 \
-	  atomic_load(&n->dead_letters))                                                                     \
-	X("gatehouse_sign_outs_pending", "gauge",                                                            \
-	  "Suspended users who are still to be signed out at their provider.",                               \
-	  atomic_load(&n->sign_outs_pending))                                                                \
-	X("gatehouse_sign_outs_total", "counter", "Users signed out at their provider.",                     \
-	  metric_value(&n->sign_outs))                                                                       \
-	X("gatehouse_sign_out_failures_total", "counter",                                                    \
-	  "Calls to sign a user out that failed; each is made again.", metric_value(&n->sign_out_failures))
-
-static void write_events(struct buf *out, const struct event_numbers *n)
-{
-	exposition_family(out, "gatehouse_events_published_total", "counter", "Events published, by type.");
-	for (int i = 0; i < EVENT_TYPE_COUNT; i++) {
-		struct label label = {"type", bytes_of(event_type_name((enum event_type)i))};
-
-		exposition_sample(out, "gatehouse_events_published_total", (struct labels){&label, 1},
-		                  (double)metric_spread_value(&n->published[i]));
-	}
-	exposition_family(out, "gatehouse_events_trimmed_total", "counter",
-	                  "Events removed from the log because they were kept long enough.");
-	exposition_sample(out, "gatehouse_events_trimmed_total", (struct labels){NULL, 0},
-	                  (double)metric_value(&n->trimmed));
-	exposition_family(out, "gatehouse_events_trimmed_unread_total", "counter",
-	                  "Events removed before every consumer and target had them, because one is further "
-	                  "behind than lag_max.");
-	exposition_sample(out, "gatehouse_events_trimmed_unread_total", (struct labels){NULL, 0},
-	                  (double)metric_value(&n->trimmed_unread));
-}
-
-static void write_sync(struct buf *out, const struct sync_numbers *n)
-{
-	exposition_family(out, "gatehouse_sync_records_total", "counter",
-	                  "Records of identity providers, by what became of them.");
-	for (int i = 0; i < SYNC_OUTCOME_COUNT; i++) {
-		struct label label = {"outcome", bytes_of(sync_outcome_names[i])};
-
-		exposition_sample(out, "gatehouse_sync_records_total", (struct labels){&label, 1},
-		                  (double)metric_value(&n->outcomes[i]));
-	}
-#define X(name, kind, help, number)                                                                          \
-	exposition_family(out, name, kind, help);                                                            \
-	exposition_sample(out, name, no_labels, (double)(number));
-	SYNC_NUMBERS(X)
-#undef X
-}
-
-/* ---- users ---- */
-
-static void write_users(struct buf *out, const struct meter *m)
-{
-	static const struct {
-		const char *kind, *family, *label, *help;
-	} families[] = {{"codes", "gatehouse_email_codes_total", "outcome",
-	                 "Requests for a code that proves an email address: a code was made, or the request "
-	                 "was refused."},
-	                {"entries", "gatehouse_email_entries_total", "outcome",
-	                 "Entries of such codes; lost: right, but another user has the address."},
-	                {"conflicts", "gatehouse_user_conflicts_total", "about",
-	                 "Changes of users refused because of others: the address, the id or the version."},
-	                {"revocations", "gatehouse_revocations_total", "kind",
-	                 "Calls that revoked tokens: one token, a user's, a client's, or everyone's."}};
-	static const struct {
-		const char *kind, *label;
-	} counters[] = {
-#define X(id, kind, label) [id] = {kind, label},
-	        METER_USERS(X)
-#undef X
-	};
-
-	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-		exposition_family(out, families[f].family, "counter", families[f].help);
-		for (int i = 0; i < METER_USER_COUNT; i++) {
-			struct label label = {families[f].label, bytes_of(counters[i].label)};
-
-			if (strcmp(counters[i].kind, families[f].kind) == 0)
-				exposition_sample(out, families[f].family, (struct labels){&label, 1},
-				                  (double)meter_sum(m, &m->shards[0].users[i]));
-		}
-	}
-}
-
-static void write_code_sender(struct buf *out, const struct code_post *post)
-{
-	struct code_numbers n = post->read == NULL ? (struct code_numbers){0} : post->read(post->ctx);
-	const struct {
-		const char *outcome;
-		uint64_t    number;
-	} ends[] = {{"sent", n.sent}, {"failed", n.failed}, {"dropped", n.dropped}, {"replaced", n.replaced}};
-
-	exposition_family(out, "gatehouse_code_messages_total", "counter",
-	                  "Messages to the webhook of codes. failed: not accepted before the code expired. "
-	                  "dropped: the "
-	                  "queue was full. replaced: a newer code took its place.");
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		struct label label = {"outcome", bytes_of(ends[i].outcome)};
-
-		exposition_sample(out, "gatehouse_code_messages_total", (struct labels){&label, 1},
-		                  (double)ends[i].number);
-	}
-	exposition_family(out, "gatehouse_code_queue", "gauge",
-	                  "Messages that wait for the webhook of codes to accept them.");
-	exposition_sample(out, "gatehouse_code_queue", no_labels, n.queued);
-}
-
-/* One counter per name, with the name as its label. */
-struct named_counters {
-	const char                  *family, *help, *label;
-	const char *const           *names;
-	const struct metric_counter *counters; /* in the first shard */
-	int                          count;
-};
-
-static void write_named(struct buf *out, const struct meter *m, const struct named_counters *n)
-{
-	exposition_family(out, n->family, "counter", n->help);
-	for (int i = 0; i < n->count; i++) {
-		struct label label = {n->label, bytes_of(n->names[i])};
-
-		exposition_sample(out, n->family, (struct labels){&label, 1},
-		                  (double)meter_sum(m, &n->counters[i]));
-	}
-}
-
-static void write_push(struct buf *out, const struct meter *m)
-{
-	static const char *const events[METER_PUSHES] = {[METER_PUSH_CREATED] = "created",
-	                                                 [METER_PUSH_REFRESHED] = "refreshed",
-	                                                 [METER_PUSH_MOVED] = "moved",
-	                                                 [METER_PUSH_TRIMMED] = "trimmed"};
-
-	write_named(
-	        out, m,
-	        &(struct named_counters){"gatehouse_devices_total",
-	                                 "Registered devices: created, refreshed; moved: a device lost its "
-	                                 "push token to another; trimmed: removed to make room.",
-	                                 "event", events, m->shards[0].push, METER_PUSHES});
-	write_named(out, m,
-	            &(struct named_counters){"gatehouse_push_feedback_total",
-	                                     "What providers reported of push tokens, by outcome.", "outcome",
-	                                     push_feedback_names, m->shards[0].push_feedback,
-	                                     FEEDBACK_OUTCOMES});
-}
-
 /* ---- the writer ---- */
 
 static void write_writer(struct buf *out, const struct store_stats *store)
@@ -631,139 +321,6 @@ static void write_jobs(struct buf *out, const struct jobs_settings *jobs)
 		}
 }
 
-/* ---- push messages ---- */
-
-/* Since when the oldest one waits, over all shards; 0: none does. */
-static double push_oldest_s(const struct push_numbers *n, int64_t now_us)
-{
-	int64_t oldest_us = 0;
-
-	for (int i = 0; i < PUSH_SHARDS; i++) {
-		int64_t us = atomic_load_explicit(&n->oldest_us[i], memory_order_relaxed);
-
-		if (us > 0 && (oldest_us == 0 || us < oldest_us))
-			oldest_us = us;
-	}
-	return oldest_us == 0 || oldest_us > now_us ? 0 : (double)(now_us - oldest_us) / 1e6;
-}
-
-struct push_counters {
-	const char                  *family, *help, *label;
-	const struct metric_counter *list;
-	const char *const           *names;
-	int                          first, count;
-};
-
-static void write_push_counters(struct buf *out, const struct push_counters *c)
-{
-	exposition_family(out, c->family, "counter", c->help);
-	for (int i = c->first; i < c->count; i++) {
-		struct label label = {c->label, bytes_of(c->names[i])};
-
-		exposition_sample(out, c->family, (struct labels){&label, 1},
-		                  (double)metric_value(&c->list[i]));
-	}
-}
-
-static void write_push_messages(struct buf *out, const struct push_numbers *n, int64_t now_us)
-{
-	if (n == NULL)
-		return;
-	exposition_family(out, "gatehouse_push_queued", "gauge",
-	                  "Push messages that wait or are being sent.");
-	exposition_sample(out, "gatehouse_push_queued", (struct labels){NULL, 0},
-	                  (double)atomic_load_explicit(&n->queued, memory_order_relaxed));
-	exposition_family(out, "gatehouse_push_oldest_seconds", "gauge",
-	                  "How long the oldest push message has waited; 0: none waits.");
-	exposition_sample(out, "gatehouse_push_oldest_seconds", (struct labels){NULL, 0},
-	                  push_oldest_s(n, now_us));
-	write_push_counters(out, &(struct push_counters){"gatehouse_push_messages_total",
-	                                                 "Push messages by the state that they came into.",
-	                                                 "state", n->states, push_state_names, PUSH_ACCEPTED,
-	                                                 PUSH_STATE_COUNT});
-	write_push_counters(out, &(struct push_counters){"gatehouse_push_errors_total",
-	                                                 "Push messages that failed, by Expo's code.", "code",
-	                                                 n->errors, push_error_names, 0, PUSH_ERROR_COUNT});
-	write_push_counters(out,
-	                    &(struct push_counters){"gatehouse_push_calls_total",
-	                                            "Calls to Expo that sent messages, by how they ended.",
-	                                            "end", n->calls, push_end_names, 0, PUSH_END_COUNT});
-	exposition_family(out, "gatehouse_push_receipts_total", "counter",
-	                  "Receipts that Expo was asked for.");
-	exposition_sample(out, "gatehouse_push_receipts_total", (struct labels){NULL, 0},
-	                  (double)metric_value(&n->receipts));
-	exposition_family(out, "gatehouse_push_disabled_total", "counter",
-	                  "Push tokens that were disabled because Expo said that they are dead.");
-	exposition_sample(out, "gatehouse_push_disabled_total", (struct labels){NULL, 0},
-	                  (double)metric_value(&n->disabled));
-}
-
-/* ---- tokens ---- */
-
-/* X(name, kind, what it means, the number) */
-#define ISSUER_NUMBERS(X)                                                                                    \
-	X("gatehouse_token_key_fetches_total", "counter", "Fetches of an issuer's keys that were begun.",    \
-	  (double)n.fetches)                                                                                 \
-	X("gatehouse_token_key_failures_total", "counter",                                                   \
-	  "Fetches of an issuer's keys that failed; the last good keys stay in use.", (double)n.failures)    \
-	X("gatehouse_token_keys", "gauge", "Keys of an issuer that tokens are verified with.",               \
-	  (double)n.keys)                                                                                    \
-	X("gatehouse_token_key_age_seconds", "gauge",                                                        \
-	  "Time since an issuer's keys were fetched; 0 if they come from a file, or were never fetched.",    \
-	  n.fetched_us == 0 ? 0 : (double)(now_us - n.fetched_us) / 1e6)                                     \
-	X("gatehouse_token_long_lived", "gauge",                                                             \
-	  "1 if an issuer was seen to issue tokens that live longer than an hour.", (double)n.long_lived)
-
-static void write_issuers(struct buf *out, struct issuers *all, int64_t now_us)
-{
-	struct issuer_numbers n;
-
-#define X(family, kind, help, number)                                                                        \
-	exposition_family(out, family, kind, help);                                                          \
-	for (uint32_t i = 0; issuers_read(all, i, &n); i++) {                                                \
-		struct label issuer = {"issuer", n.issuer};                                                  \
-                                                                                                             \
-		exposition_sample(out, family, (struct labels){&issuer, 1}, number);                         \
-	}
-	ISSUER_NUMBERS(X)
-#undef X
-}
-
-/* Each token once: by what is wrong with it, or by what stands against it. */
-static void write_tokens(struct buf *out, struct verifier *v)
-{
-	exposition_family(out, "gatehouse_tokens_total", "counter", "Tokens that were verified, by outcome.");
-	for (int i = TOKEN_VALID + 1; i < TOKEN_OUTCOME_COUNT; i++) {
-		struct label outcome = {"outcome", bytes_of(token_outcome_name((enum token_outcome)i))};
-
-		exposition_sample(out, "gatehouse_tokens_total", (struct labels){&outcome, 1},
-		                  (double)verifier_count(v, (enum token_outcome)i));
-	}
-	for (int i = 0; i < TOKEN_JUDGEMENT_COUNT; i++) {
-		struct label outcome = {"outcome", bytes_of(token_judgement_name((enum token_judgement)i))};
-
-		exposition_sample(out, "gatehouse_tokens_total", (struct labels){&outcome, 1},
-		                  (double)verifier_judgements(v, (enum token_judgement)i));
-	}
-}
-
-static void write_identity(struct buf *out, const struct api *api)
-{
-	struct issuers    *all = verifier_issuers(api->parts.verifier);
-	struct file_health health = api->parts.identity_health(api->parts.ready_ctx);
-
-	write_tokens(out, api->parts.verifier);
-	write_issuers(out, all, clock_steady_us(api->parts.clock));
-	issuers_drop(all);
-	exposition_family(out, "gatehouse_identity_refused", "gauge",
-	                  "1 while the identity file is refused because of a mistake in it.");
-	exposition_sample(out, "gatehouse_identity_refused", no_labels, health.refused);
-	exposition_family(out, "gatehouse_identity_reload_failures_total", "counter",
-	                  "How often a changed identity file was refused.");
-	exposition_sample(out, "gatehouse_identity_reload_failures_total", no_labels,
-	                  (double)health.failures);
-}
-
 void metrics_write(struct api *api, struct buf *out)
 {
 	const struct http_server *http = atomic_load(&api->http);
@@ -787,32 +344,21 @@ void metrics_write(struct api *api, struct buf *out)
 		write_policies(out, api->parts.services->policies);
 		write_verdicts(out, &api->parts.services->rules);
 	}
-	write_devices(out, &api->meter);
-	if (api->parts.verifier != NULL)
-		write_identity(out, api);
+	metrics_write_identity(out, api);
 	if (api->parts.services != NULL && api->parts.services->event_numbers != NULL)
-		write_events(out, api->parts.services->event_numbers);
-	if (api->parts.services != NULL && api->parts.services->sync != NULL)
-		write_sync(out, api->parts.services->sync);
+		metrics_write_published(out, api->parts.services->event_numbers);
 	if (api->parts.services != NULL)
 		write_jobs(out, &api->parts.services->jobs);
-	if (api->parts.services != NULL && api->parts.store != NULL)
-		write_push_messages(out, api->parts.services->push_post.numbers,
-		                    api->parts.store->backend->now_us(api->parts.store));
 	if (api->parts.services != NULL)
 		metrics_write_targets(out, &api->parts.services->target_post);
 	if (api->parts.events != NULL)
 		metrics_write_readers(out, api->parts.events);
 	if (api->parts.services != NULL)
 		metrics_write_outage(out, api->parts.services->outage, store);
-	write_users(out, &api->meter);
-	if (api->parts.services != NULL)
-		write_code_sender(out, &api->parts.services->codes);
-	write_push(out, &api->meter);
 	if (api->parts.services != NULL && api->parts.services->limits != NULL)
-		write_limits(out, api->parts.services->limits, store->backend->now_us(store));
+		metrics_write_limits(out, api->parts.services->limits, store->backend->now_us(store));
 	if (api->parts.services != NULL && api->parts.services->hot_keys != NULL)
-		write_hot_keys(out, api->parts.services->hot_keys, store->backend->now_us(store));
+		metrics_write_hot_keys(out, api->parts.services->hot_keys, store->backend->now_us(store));
 }
 
 void metrics_handle(struct api_loop *l, struct http_request *r)

@@ -15,12 +15,21 @@ void metrics_handle(struct api_loop *l, struct http_request *r);
 /* The text itself. */
 void metrics_write(struct api *api, struct buf *out);
 
-/* Those of outages (metrics_outage.c). */
-void metrics_write_outage(struct buf *out, struct outage *o, struct store *store);
+/* ---- its parts, one file each ---- */
 
-/* Those of events (metrics_events.c): of readers, and of targets. */
+struct event_numbers;
+struct hot_keys;
+struct limits;
 struct outage;
 struct target_post;
+
+void metrics_write_identity(struct buf *out, const struct api *api);
+void metrics_write_limits(struct buf *out, struct limits *l, int64_t now_us);
+void metrics_write_hot_keys(struct buf *out, struct hot_keys *h, int64_t now_us);
+void metrics_write_outage(struct buf *out, struct outage *o, struct store *store);
+
+/* Of events: those that were published, those who read them, and targets. */
+void metrics_write_published(struct buf *out, const struct event_numbers *n);
 void metrics_write_readers(struct buf *out, struct event_hub *hub);
 void metrics_write_targets(struct buf *out, const struct target_post *post);
 

@@ -1,9 +1,32 @@
-/* Metrics of events: those who follow the log, consumers, and targets. Names of consumers and targets are the operator's, of a fixed alphabet, and
+/* Metrics of events: how many there were, those who follow the log, consumers, and targets. Names of consumers and targets are the operator's, of a fixed alphabet, and
  * there are at most CONSUMERS_MAX and TARGETS_MAX. */
 #include "api/event_hub.h"
 #include "api/exposition.h"
 #include "api/metrics.h"
 #include "service/delivery.h"
+#include "service/event.h"
+
+/* ---- the log ---- */
+
+void metrics_write_published(struct buf *out, const struct event_numbers *n)
+{
+	exposition_family(out, "gatehouse_events_published_total", "counter", "Events published, by type.");
+	for (int i = 0; i < EVENT_TYPE_COUNT; i++) {
+		struct label label = {"type", bytes_of(event_type_name((enum event_type)i))};
+
+		exposition_sample(out, "gatehouse_events_published_total", (struct labels){&label, 1},
+		                  (double)metric_spread_value(&n->published[i]));
+	}
+	exposition_family(out, "gatehouse_events_trimmed_total", "counter",
+	                  "Events removed from the log because they were kept long enough.");
+	exposition_sample(out, "gatehouse_events_trimmed_total", (struct labels){NULL, 0},
+	                  (double)metric_value(&n->trimmed));
+	exposition_family(out, "gatehouse_events_trimmed_unread_total", "counter",
+	                  "Events removed before every consumer and target had them, because one is further "
+	                  "behind than lag_max.");
+	exposition_sample(out, "gatehouse_events_trimmed_unread_total", (struct labels){NULL, 0},
+	                  (double)metric_value(&n->trimmed_unread));
+}
 
 /* ---- those who follow the log, and consumers ---- */
 
