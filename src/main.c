@@ -32,13 +32,6 @@ static void list(FILE *out)
 	fprintf(out, "\nTo try it without keys:  gatehouse serve --no-auth\n");
 }
 
-static int unknown(const char *name)
-{
-	fprintf(stderr, "gatehouse: unknown command \"%s\"\n\n", name);
-	list(stderr);
-	return 2;
-}
-
 /* `gatehouse help COMMAND`; for the build, the tables as roff and as bash. */
 static int help(const char *about)
 {
@@ -51,7 +44,7 @@ static int help(const char *about)
 	else if (strcmp(about, "--completion") == 0)
 		commands_print_completion(commands, COMMANDS);
 	else
-		return unknown(about);
+		return commands_unknown(commands, COMMANDS, about);
 	return 0;
 }
 
@@ -66,7 +59,7 @@ int main(int argc, char **argv)
 	if (wants_help && argc >= 3)
 		return help(argv[2]);
 	if (argc >= 2 && !wants_help)
-		return unknown(argv[1]);
+		return commands_unknown(commands, COMMANDS, argv[1]);
 	list(wants_help ? stdout : stderr);
 	return wants_help ? 0 : 2;
 }

@@ -31,6 +31,51 @@ void command_help(const struct command *c)
 		printf("\n%s\n", c->more);
 }
 
+/* ---- what was probably meant ---- */
+
+struct closest {
+	const char *name; /* NULL: none is close */
+	size_t      typos;
+};
+
+static void closest_try(struct closest *best, const char *written, const char *name)
+{
+	size_t typos = bytes_typos(bytes_of(written), bytes_of(name));
+
+	if (typos < best->typos)
+		*best = (struct closest){name, typos};
+}
+
+/* "gatehouse", or "gatehouse key". */
+static int say_unknown(const char *program, const char *command, const char *written,
+                       const struct closest *best)
+{
+	fprintf(stderr, "%s%s: unknown command \"%s\"", program, command, written);
+	if (best->name != NULL)
+		fprintf(stderr, "; did you mean %s?\n", best->name);
+	else
+		fprintf(stderr, " (see %s%s --help)\n", program, command);
+	return 2;
+}
+
+int commands_unknown(const struct command *const *commands, size_t count, const char *name)
+{
+	struct closest best = {NULL, SIZE_MAX};
+
+	for (size_t i = 0; i < count; i++)
+		closest_try(&best, name, commands[i]->name);
+	return say_unknown("gatehouse", "", name, &best);
+}
+
+int command_word_unknown(const struct command *c, const char *word)
+{
+	struct closest best = {NULL, SIZE_MAX};
+
+	for (size_t i = 0; i < c->word_count; i++)
+		closest_try(&best, word, c->words[i].name);
+	return say_unknown("gatehouse ", c->name, word, &best);
+}
+
 /* ---- roff ---- */
 
 enum { ROFF_COLUMNS = 60 }; /* a filled line breaks at the first space past it */

@@ -33,6 +33,11 @@ extern const struct command command_serve, command_key, command_device_key, comm
 /* What `gatehouse NAME --help` prints. */
 void command_help(const struct command *c);
 
+/* Says on standard error that there is no such command, or that `c` has no such word, and which one was probably meant. Both return 2,
+ * the exit status. */
+int commands_unknown(const struct command *const *commands, size_t count, const char *name);
+int command_word_unknown(const struct command *c, const char *word);
+
 /* The parts of the man page and of the shell completion that the tables say, so that neither can tell another story than --help.
  * The rest of both is in packaging/: tools/from-tables joins them.
  * roff, man(7): a subsection for each command. */

@@ -64,12 +64,8 @@ static int run(int argc, char **argv)
 		command_help(&command_device_key);
 		return o.help ? 0 : 2;
 	}
-	if (strcmp(word, "rotate") != 0) {
-		fprintf(stderr,
-		        "gatehouse device-key: unknown command \"%s\" (see gatehouse device-key --help)\n",
-		        word);
-		return 2;
-	}
+	if (strcmp(word, words[0].name) != 0)
+		return command_word_unknown(&command_device_key, word);
 	return rotate(&o);
 }
 

@@ -258,10 +258,8 @@ static int run_word(struct key_options *o, const char *what, const char *name)
 
 	while (word < WORDS && strcmp(what, words[word].name) != 0)
 		word++;
-	if (word == WORDS) {
-		fprintf(stderr, "gatehouse key: unknown command \"%s\" (see gatehouse key --help)\n", what);
-		return 2;
-	}
+	if (word == WORDS)
+		return command_word_unknown(&command_key, what);
 	if (name == NULL && words[word].arguments != NULL) {
 		fprintf(stderr, "gatehouse key %s: missing the name of the key (see gatehouse key --help)\n",
 		        what);

@@ -110,19 +110,21 @@ static int test(const struct policy_options *o)
 static int run(int argc, char **argv)
 {
 	struct policy_options o = {.request = "-", .region = ACCESS_REGION};
+	const char           *word = argc > 0 && argv[0][0] != '-' ? argv[0] : NULL;
 	struct err            err;
 
-	if (argc > 0 && strcmp(argv[0], words[0].name) == 0) {
-		argc--;
-		argv++;
-	} else {
-		o.help = true;
-	}
-	if (options_parse(OPTIONS(options), &o, argc, argv, &err) != ERR_NONE)
+	if (word != NULL && strcmp(word, words[0].name) != 0)
+		return command_word_unknown(&command_policy, word);
+	if (options_parse(OPTIONS(options), &o, argc - (word != NULL), argv + (word != NULL), &err) !=
+	    ERR_NONE)
 		return failed(NULL, &err);
-	if (o.help || o.policy == NULL) {
+	if (o.help || word == NULL) {
 		command_help(&command_policy);
 		return o.help ? 0 : 2;
+	}
+	if (o.policy == NULL) {
+		err_set(&err, ERR_INVALID, "--policy FILE is missing");
+		return failed(NULL, &err);
 	}
 	return test(&o);
 }

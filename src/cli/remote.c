@@ -169,10 +169,8 @@ int remote_run(const struct command *c, const struct remote_word *words, struct 
 		return options->help ? 0 : 2;
 	}
 	i = name == NULL ? 0 : find_word(c, name);
-	if (name != NULL && i == c->word_count) {
-		err_set(&err, ERR_INVALID, "unknown command \"%s\" (see gatehouse %s --help)", name, c->name);
-		return say(c, NULL, &err);
-	}
+	if (name != NULL && i == c->word_count)
+		return command_word_unknown(c, name);
 	log_set_level(LOG_ERROR); /* what a call says of its tries is not for people */
 	arena_init(&r.arena);
 	r.reader = json_reader_open();

@@ -45,7 +45,8 @@ struct remote_options {
 	{"--endpoint",                                                                                       \
 	 OPTION_TEXT,                                                                                        \
 	 "URL",                                                                                              \
-	 "the server (default: GATEHOUSE_ENDPOINT, else " REMOTE_ENDPOINT ")",                               \
+	 "the server (default: GATEHOUSE_ENDPOINT, else " REMOTE_ENDPOINT                                    \
+	 "); its key comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",                                \
 	 offsetof(struct remote_options, endpoint),                                                          \
 	 0,                                                                                                  \
 	 0},                                                                                                 \

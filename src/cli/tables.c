@@ -378,9 +378,7 @@ static int run(int argc, char **argv)
 		command_help(&command_tables);
 		status = arguments.help ? 0 : 2;
 	} else if (word == WORDS) {
-		fprintf(stderr, "gatehouse tables: unknown command \"%s\" (see gatehouse tables --help)\n",
-		        said);
-		status = 2;
+		status = command_word_unknown(&command_tables, said);
 	} else {
 		status = status == 0 ? run_word(&arguments, word) : failed(said, &err);
 	}

@@ -193,6 +193,29 @@ def test_a_wrong_variable_or_argument_is_refused_by_its_name(tmp_path):
     assert refused("--config", "nowhere.yaml", cwd=tmp_path) == "gatehouse serve: nowhere.yaml: No such file or directory\n"
 
 
+@pytest.mark.parametrize("words, said", [
+    (["devices"], 'gatehouse: unknown command "devices"; did you mean device?'),
+    (["help", "tabels"], 'gatehouse: unknown command "tabels"; did you mean tables?'),
+    (["frobnicate"], 'gatehouse: unknown command "frobnicate" (see gatehouse --help)'),
+    (["key", "creat", "a"], 'gatehouse key: unknown command "creat"; did you mean create?'),
+    (["device-key", "rotat"], 'gatehouse device-key: unknown command "rotat"; did you mean rotate?'),
+    (["policy", "tests"], 'gatehouse policy: unknown command "tests"; did you mean test?'),
+    (["policy", "test"], "gatehouse policy test: --policy FILE is missing"),
+    (["tables", "chek"], 'gatehouse tables: unknown command "chek"; did you mean check?'),
+    (["user", "suspnd", "a"], 'gatehouse user: unknown command "suspnd"; did you mean suspend?'),
+    (["events", "x"], 'gatehouse events: unknown command "x" (see gatehouse events --help)'),
+], ids=lambda value: value if isinstance(value, str) else " ".join(value))
+def test_a_mistyped_command_is_told_in_one_line_with_what_was_meant(tmp_path, words, said):
+    done = subprocess.run([program(), *words], text=True, capture_output=True, timeout=RUN_S, cwd=tmp_path, env=environment())
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said + "\n")
+
+
+@pytest.mark.parametrize("command", ["policy", "key", "tables", "user"])
+def test_a_command_without_its_word_prints_its_help_and_fails(tmp_path, command):
+    done = subprocess.run([program(), command], text=True, capture_output=True, timeout=RUN_S, cwd=tmp_path, env=environment())
+    assert done.returncode == 2 and done.stdout.startswith(f"gatehouse {command}: "), done
+
+
 def test_settings_that_do_not_go_together_are_refused_before_anything_is_opened(file, tmp_path):
     for option in ((), ("--check-config",)):
         assert "a certificate and its key go together" in refused("--config", file("tls-cert: x\n"), *option, cwd=tmp_path)
