@@ -1,7 +1,9 @@
 /* POST /v1/attempts: counts, evaluates, locks, records and answers, in one durable call. The same in two steps, around the
  * hashing of a password: /v1/attempts/begin and /v1/attempts/finish. */
+#include "api/v1_journeys.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "json/base64.h"
 #include "service/lock_event.h"
 #include "service/idempotency.h"

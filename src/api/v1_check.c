@@ -5,6 +5,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_tokens.h"
+#include "api/v1_write.h"
 #include "service/rules.h"
 
 struct check_call {

@@ -3,8 +3,8 @@
  *   PUT, GET and DELETE /v1/consumers/{name}, POST /v1/consumers/{name}/seek
  *   POST /v1/consumers/{name}/poll and …/ack: what members call */
 #include "api/v1_events.h"
-#include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "service/consumer.h"
 
 enum { FROM_BYTES_MAX = 64 };

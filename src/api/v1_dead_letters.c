@@ -2,9 +2,9 @@
  *   GET /v1/dead-letters, POST /v1/dead-letters/redrive
  *   GET and DELETE /v1/dead-letters/{target}/{id}, POST /v1/dead-letters/{target}/{id}/redrive */
 #include "api/v1_jobs.h"
-#include "api/v1_read.h"
 #include "api/v1_routes.h"
-#include "service/lock.h"
+#include "api/v1_write.h"
+#include "service/cursor.h"
 #include "service/undelivered.h"
 
 enum { LETTERS_PAGE_DEFAULT = 100, TYPE_CHARS_MAX = 64 };

@@ -5,10 +5,11 @@
  * Each may carry a token of the user, in X-Gatehouse-User-Token. Then it is done only if the token is good and of that user. */
 #include "api/v1_devices.h"
 
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_tokens.h"
 #include "api/v1_users.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/push_erase.h"
 #include "service/push_list.h"
 #include "service/push_register.h"

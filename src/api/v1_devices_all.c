@@ -6,7 +6,7 @@
 #include "api/v1_jobs.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/push_feedback.h"
 #include "service/push_job.h"
 #include "service/push_list.h"

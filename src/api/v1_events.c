@@ -167,7 +167,7 @@ bool v1_events_from_is(struct bytes from)
 {
 	int64_t seconds;
 
-	return bytes_is(from, "first") || bytes_is(from, "last") || time_parse(from, &seconds);
+	return bytes_is(from, "first") || bytes_is(from, "last") || v1_time_is(from, &seconds);
 }
 
 /* `after`, or of a stream that comes back Last-Event-ID; or `from`. */
@@ -233,7 +233,7 @@ enum err_code v1_events_from(struct v1_call *c, struct bytes from, struct event_
 	int64_t             seconds;
 
 	if (!bytes_is(from, "first") && !bytes_is(from, "last")) {
-		if (!time_parse(from, &seconds))
+		if (!v1_time_is(from, &seconds))
 			return err_field(err, ERR_INVALID, "from",
 			                 "from: must be first, last or a time like 2026-11-15T22:00:00Z");
 		return events_at_time(&c->ctx, seconds * 1000000, out, err);

@@ -23,6 +23,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_tokens.h"
+#include "api/v1_write.h"
 
 #define PATH "/v1/authz"
 

@@ -1,6 +1,5 @@
 /* Hot keys: GET /v1/hot-keys: which partition keys take the most write units. */
 #include "api/v1.h"
-#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/hot_keys.h"
 

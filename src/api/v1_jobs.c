@@ -8,8 +8,8 @@
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
 #include "service/adopt.h"
+#include "service/cursor.h"
 #include "service/erase.h"
-#include "service/lock.h"
 
 enum { JOBS_PAGE_DEFAULT = 100 };
 

@@ -1,6 +1,8 @@
 /* /v1/subjects/{id}/known-devices: the devices whose tokens open a lane of their own; forgetting one, or all. */
+#include "api/v1_journeys.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "service/device.h"
 #include "service/row.h"
 

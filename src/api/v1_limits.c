@@ -6,6 +6,7 @@
 
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "base/hash.h"
 #include "json/base64.h"
 

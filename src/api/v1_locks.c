@@ -2,8 +2,11 @@
  *   PUT and DELETE /v1/subjects/{id}/locks/{journey}/{name}
  *   GET /v1/locks: those that hold, of all subjects, a page at a time
  *   POST /v1/unlock: clears those of some subjects, or of a journey */
+#include "api/v1_journeys.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
+#include "service/cursor.h"
 #include "service/lock.h"
 #include "service/row.h"
 

@@ -4,7 +4,7 @@
 #include "api/v1_jobs.h"
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/push.h"
 
 enum {

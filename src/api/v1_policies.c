@@ -3,7 +3,6 @@
  * checked whole before it is stored. */
 #include <inttypes.h>
 
-#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "service/policy_store.h"
 

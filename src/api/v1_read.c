@@ -1,11 +1,8 @@
 /* See v1_read.h. */
 #include "api/v1_read.h"
 
-#include <stdio.h>
-#include <time.h>
-
+#include "base/date.h"
 #include "service/push_device.h"
-#include "service/row.h"
 
 const struct rules *v1_rules(struct v1_call *c)
 {
@@ -14,8 +11,6 @@ const struct rules *v1_rules(struct v1_call *c)
 	v1_hold(c, (struct document *)(uintptr_t)&rules->base);
 	return rules;
 }
-
-/* ---- reading ---- */
 
 enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err)
 {
@@ -197,92 +192,6 @@ struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct r
 	return name;
 }
 
-void v1_every_journey(struct v1_call *c, const struct rules *rules)
-{
-	for (uint32_t i = 0; i < rules->journey_count; i++)
-		v1_resource(c, "journey", rules->journeys[i].name);
-}
-
-void v1_any_journey(struct v1_call *c, const struct rules *rules)
-{
-	v1_every_journey(c, rules);
-	c->any_will_do = true;
-}
-
-/* What stands in a key's first place, as a resource. */
-static const char *resource_of(struct bytes journey, struct bytes *name)
-{
-	bool intervention = bytes_is(journey, KEY_INTERVENTION);
-
-	*name = journey;
-	if (!intervention && !bytes_is(journey, KEY_EMAIL_FRAUD))
-		return "journey";
-	*name = bytes_of(state_family_names[intervention ? FAMILY_INTERVENTION : FAMILY_EMAIL_FRAUD]);
-	return "state";
-}
-
-void v1_any_row(struct v1_call *c, const struct rules *rules, struct bytes prefix)
-{
-	struct bytes name;
-	const char  *kind = resource_of(key_split(prefix).journey, &name);
-
-	if (prefix.len > 0) {
-		v1_resource(c, kind, name);
-		return;
-	}
-	v1_any_journey(c, rules);
-	for (int i = 0; state_family_names[i] != NULL; i++)
-		v1_resource(c, "state", bytes_of(state_family_names[i]));
-}
-
-static enum decision decide_on(const struct v1_call *c, struct bytes journey, struct err *err)
-{
-	struct bytes name;
-	const char  *kind = resource_of(journey, &name);
-
-	return v1_decide(c, kind, name, err);
-}
-
-bool v1_sees(void *call, struct bytes journey)
-{
-	struct err ignored;
-
-	return decide_on(call, journey, &ignored) == DECISION_ALLOWED;
-}
-
-enum err_code v1_check_sees(struct v1_call *c, struct bytes journey, struct err *err)
-{
-	return decide_on(c, journey, err) == DECISION_ALLOWED ? ERR_NONE : err->code;
-}
-
-/* Rows of one journey follow each other, and so one question does for them all. */
-void v1_hide_rows(struct v1_call *c, struct subject *s)
-{
-	struct bytes journey = {NULL, 0};
-	uint32_t     kept = 0;
-	bool         seen = false;
-
-	for (uint32_t i = 0; i < s->count; i++) {
-		if (i == 0 || !bytes_equal(s->rows[i].key.journey, journey)) {
-			journey = s->rows[i].key.journey;
-			seen = v1_sees(c, journey);
-		}
-		if (seen)
-			s->rows[kept++] = s->rows[i];
-	}
-	s->count = kept;
-}
-
-enum err_code v1_check_follows(struct v1_call *c, const struct rule *rule, const struct rule_refs *refs,
-                               struct err *err)
-{
-	for (uint32_t i = 0; i < refs->count; i++)
-		if (!bytes_equal(refs->list[i].journey, rule->journey) &&
-		    v1_decide(c, "journey", refs->list[i].journey, err) == DECISION_DENIED_EXPLICITLY)
-			return err->code;
-	return ERR_NONE;
-}
-
 /* It becomes part of a key: no separator, no control characters. */
 static bool qualifier_is(struct bytes text)
 {
@@ -378,188 +287,13 @@ void v1_check_qualifier(struct fields *f, const struct attempt *q, const struct 
 		            BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
 }
 
-/* ---- writing ---- */
-
-void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds)
+bool v1_time_is(struct bytes text, int64_t *seconds)
 {
-	time_t    then = (time_t)seconds;
-	struct tm utc;
-	char      text[32];
+	int64_t micros = 0;
+	bool    is = date_read_rfc3339(text, &micros);
 
-	if (seconds <= 0 || gmtime_r(&then, &utc) == NULL)
-		return;
-	json_key(w, name);
-	json_string(w, (struct bytes){text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)});
-}
-
-static void write_lock(struct json_writer *w, const struct verdict *v, int64_t now_us)
-{
-	struct key_parts p = key_split(v->sk);
-
-	json_key(w, BYTES("lock"));
-	json_begin_object(w);
-	json_member_text(w, BYTES("journey"), p.journey);
-	json_member_text(w, BYTES("name"), p.classifier);
-	json_member_text(w, BYTES("qualifier"), p.qualifier);
-	json_member_text(w, BYTES("kind"), v->block_type);
-	v1_write_time(w, BYTES("until"), v->until_s);
-	if (v->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(v->until_s, now_us));
-	json_end_object(w);
-}
-
-void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
-                           int64_t now_us)
-{
-	json_member_text(w, BYTES("verdict"), bytes_of(verdict_words[v->kind].name));
-	if (v->kind == VERDICT_ALLOW)
-		return;
-	json_member_text(w, BYTES("reason"), bytes_of(v->reason));
-	v1_write_time(w, BYTES("until"), wait->until_s);
-	if (wait->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), wait->whole_seconds);
-	if (v->kind == VERDICT_LOCKED || v->kind == VERDICT_LOCKED_PERMANENT)
-		write_lock(w, v, now_us);
-}
-
-void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us)
-{
-	struct verdict_wait wait = {0};
-
-	if (v->kind != VERDICT_ALLOW)
-		wait = verdict_wait(v, now_us);
-	v1_write_verdict_wait(w, v, &wait, now_us);
-}
-
-void v1_write_degraded(const struct v1_call *c, struct json_writer *w)
-{
-	if (!c->ctx.degraded)
-		return;
-	json_member_bool(w, BYTES("degraded"), true);
-	json_member_text(w, BYTES("warning"),
-	                 BYTES("the tables do not answer: this was decided on what this server knew last"));
-}
-
-void v1_write_required(struct json_writer *w, const struct states_required *r)
-{
-	if (r->count > 0) {
-		json_key(w, BYTES("required"));
-		json_begin_array(w);
-		for (uint32_t i = 0; i < r->count; i++)
-			json_string(w, bytes_of(r->list[i]));
-		json_end_array(w);
-	}
-	if (r->email_fraud_pending)
-		json_member_bool(w, BYTES("email_fraud_pending"), true);
-}
-
-void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us)
-{
-	json_member_i64(w, BYTES("count"), shown->count);
-	json_member_i64(w, BYTES("max"), shown->max);
-	json_member_i64(w, BYTES("remaining"), shown->remaining);
-	if (shown->ends_s > 0)
-		json_member_i64(w, BYTES("expires_in"), clock_seconds_left(shown->ends_s, now_us));
-}
-
-void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait)
-{
-	struct buf seconds;
-
-	c->status = verdict_words[kind].status;
-	if (wait->until_s == 0)
-		return;
-	buf_init(&seconds, c->ctx.arena);
-	buf_add_i64(&seconds, wait->whole_seconds);
-	v1_header(c, BYTES("Retry-After"), buf_bytes(&seconds));
-}
-
-void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us)
-{
-	struct verdict_wait wait = verdict_wait(v, now_us);
-
-	v1_enforce_wait(c, v->kind, &wait);
-}
-
-/* ---- times as callers write them: RFC 3339, with an offset; fractions of a second are allowed and dropped ---- */
-
-enum { YEAR_MIN = 1970 };
-
-static const int64_t seconds_max = 253402300799; /* the end of the year 9999 */
-
-/* A number of exactly `digits` digits, followed by `after` unless that is NUL. Moves past both. */
-static bool part(struct bytes *rest, size_t digits, char after, int *out)
-{
-	size_t   len = digits + (after == '\0' ? 0 : 1);
-	uint64_t number;
-
-	if (rest->len < len || !bytes_to_u64((struct bytes){rest->data, digits}, 9999, &number) ||
-	    (after != '\0' && rest->data[digits] != after))
-		return false;
-	*out = (int)number;
-	*rest = (struct bytes){rest->data + len, rest->len - len};
-	return true;
-}
-
-static bool fraction_skip(struct bytes *rest)
-{
-	size_t digits = 0;
-
-	if (rest->len == 0 || rest->data[0] != '.')
-		return true;
-	while (digits + 1 < rest->len && rest->data[digits + 1] >= '0' && rest->data[digits + 1] <= '9')
-		digits++;
-	*rest = (struct bytes){rest->data + digits + 1, rest->len - digits - 1};
-	return digits > 0;
-}
-
-/* "Z", "+02:00", "-05:30" */
-static bool offset_read(struct bytes rest, int64_t *seconds)
-{
-	int hours, minutes, sign;
-
-	*seconds = 0;
-	if (bytes_is(rest, "Z") || bytes_is(rest, "z"))
-		return true;
-	if (rest.len == 0 || (rest.data[0] != '+' && rest.data[0] != '-'))
-		return false;
-	sign = rest.data[0] == '-' ? -1 : 1;
-	rest = (struct bytes){rest.data + 1, rest.len - 1};
-	if (!part(&rest, 2, ':', &hours) || !part(&rest, 2, '\0', &minutes) || rest.len > 0 || hours > 23 ||
-	    minutes > 59)
-		return false;
-	*seconds = sign * (hours * 3600 + minutes * 60);
-	return true;
-}
-
-static bool date_is(const struct tm *given)
-{
-	struct tm made = *given;
-
-	if (given->tm_year < YEAR_MIN - 1900 || given->tm_hour > 23 || given->tm_min > 59 ||
-	    given->tm_sec > 60)
-		return false;
-	made.tm_hour = made.tm_min = made.tm_sec = 0;
-	timegm(&made); /* the 30th of February becomes another day */
-	return made.tm_mday == given->tm_mday && made.tm_mon == given->tm_mon;
-}
-
-bool time_parse(struct bytes text, int64_t *seconds)
-{
-	struct tm when = {0};
-	int64_t   offset;
-
-	if (!part(&text, 4, '-', &when.tm_year) || !part(&text, 2, '-', &when.tm_mon) ||
-	    !part(&text, 2, 'T', &when.tm_mday) || !part(&text, 2, ':', &when.tm_hour) ||
-	    !part(&text, 2, ':', &when.tm_min) || !part(&text, 2, '\0', &when.tm_sec) ||
-	    !fraction_skip(&text) || !offset_read(text, &offset))
-		return false;
-	when.tm_year -= 1900;
-	when.tm_mon -= 1;
-	if (!date_is(&when))
-		return false;
-	*seconds = (int64_t)timegm(&when) - offset;
-	return *seconds >= 0 && *seconds <= seconds_max;
+	*seconds = micros / 1000000;
+	return is;
 }
 
 int64_t v1_read_time(struct fields *f, const char *name)
@@ -568,8 +302,8 @@ int64_t v1_read_time(struct fields *f, const char *name)
 	int64_t            seconds = 0;
 
 	if (member == NULL || member->type != JSON_STRING)
-		return fields_i64(f, name, 0, seconds_max);
-	if (!time_parse(member->text, &seconds))
+		return fields_i64(f, name, 0, V1_SECONDS_MAX);
+	if (!v1_time_is(member->text, &seconds))
 		fields_fail(f, name, ERR_INVALID,
 		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00Z");
 	return seconds;

@@ -1,10 +1,11 @@
-/* What many routes read and write alike: subjects, contexts, verdicts, times. */
+/* What many routes read alike: subjects, contexts, names, times. What they write is in v1_write.h. */
 #ifndef API_V1_READ_H
 #define API_V1_READ_H
 
 #include "api/v1.h"
 #include "service/assess.h"
-#include "service/subject.h"
+
+#define V1_SECONDS_MAX INT64_C(253402300799) /* the end of the year 9999 */
 
 /* The rules in force, held for the length of the call. */
 const struct rules *v1_rules(struct v1_call *c);
@@ -45,30 +46,7 @@ enum err_code v1_check_lock(const struct rules *rules, struct bytes journey, str
 
 /* A time as whole seconds since 1970, or as RFC 3339 has it ("2026-11-15T22:00:00Z"). */
 int64_t v1_read_time(struct fields *f, const char *name);
-bool    time_parse(struct bytes text, int64_t *seconds);
-
-/* It writes in all journeys: a key that is denied one of them is denied this. */
-void v1_every_journey(struct v1_call *c, const struct rules *rules);
-
-/* It reads all journeys: a key sees those that it may (v1_sees), and is denied this only if there is none. */
-void v1_any_journey(struct v1_call *c, const struct rules *rules);
-
-/* The same of all rows of a subject, states too; or, if a prefix of their keys is given, of that journey alone. */
-void v1_any_row(struct v1_call *c, const struct rules *rules, struct bytes prefix);
-
-/* May the caller have what the journey of a row's key says? States have resources of their own: state/intervention. */
-bool v1_sees(void *call, struct bytes journey);
-
-/* Takes the rows out that the caller may not see. */
-void v1_hide_rows(struct v1_call *c, struct subject *s);
-
-/* ERR_ACCESS names the first journey that the caller may not have. */
-enum err_code v1_check_sees(struct v1_call *c, struct bytes journey, struct err *err);
-
-/* A rule of the policies changes these, too: whoever is denied their journeys is denied this. Not being allowed them is
- * no reason: the rule says what follows from its own journey. */
-enum err_code v1_check_follows(struct v1_call *c, const struct rule *rule, const struct rule_refs *refs,
-                               struct err *err);
+bool    v1_time_is(struct bytes text, int64_t *seconds);
 
 /* Does the request say what the rule counts by? An attempt must; a check may leave the qualifier out, and is
  * then told what holds for all of them. */
@@ -80,30 +58,5 @@ void v1_read_challenge(struct fields *f, struct attempt *out);
 
 /* `method_id`, `method_type`, `notification_type`. */
 void v1_read_method(struct v1_call *c, struct fields *f, struct attempt *out);
-
-/* ---- members, with names of our own ---- */
-
-/* "2026-11-15T22:00:00Z" */
-void v1_write_time(struct json_writer *w, struct bytes name, int64_t seconds);
-
-/* "verdict", "reason", "until", "retry_after", "lock", as members. */
-void v1_write_verdict(struct json_writer *w, const struct verdict *v, int64_t now_us);
-
-/* If the call was decided on what was last known. */
-void v1_write_degraded(const struct v1_call *c, struct json_writer *w);
-
-/* The same for one of several verdicts, of which another may last longer. */
-void v1_write_verdict_wait(struct json_writer *w, const struct verdict *v, const struct verdict_wait *wait,
-                           int64_t now_us);
-
-/* "required", "email_fraud_pending", as members, if there is anything to tell. */
-void v1_write_required(struct json_writer *w, const struct states_required *r);
-
-/* "count", "max", "remaining", "expires_in", as members. */
-void v1_write_count(struct json_writer *w, const struct count_shown *shown, int64_t now_us);
-
-/* ?enforce=status: the verdict as HTTP status, and when to come back. */
-void v1_enforce_verdict(struct v1_call *c, const struct verdict *v, int64_t now_us);
-void v1_enforce_wait(struct v1_call *c, enum verdict_kind kind, const struct verdict_wait *wait);
 
 #endif

@@ -2,10 +2,12 @@
  *   POST /v1/users/{id}/revoke-tokens, POST /v1/tokens/revoke, POST /v1/revoke-all, POST /v1/revoke-users
  *   GET /v1/revocations */
 #include "api/v1_jobs.h"
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_tokens.h"
 #include "api/v1_users.h"
-#include "service/lock.h"
+#include "api/v1_write.h"
+#include "service/cursor.h"
 #include "service/mass_revocation.h"
 #include "service/revocation.h"
 #include "service/sign_out.h"

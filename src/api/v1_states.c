@@ -3,6 +3,7 @@
  *   POST /v1/subjects/{id}/reset */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "service/subject.h"
 #include "service/state.h"
 

@@ -1,6 +1,8 @@
 /* GET /v1/subjects/…: reading what is known of one: everything, sums of counts, and why it is locked. */
+#include "api/v1_journeys.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "service/lock.h"
 #include "service/push_list.h"
 #include "service/revocation.h"

@@ -3,30 +3,21 @@
  *   POST /v1/sync/events: the same, from senders that do not come back */
 #include "api/v1_sync.h"
 
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
+#include "base/date.h"
 
 /* ---- a record ---- */
 
-enum { FRACTION_DIGITS = 3 };
-
-/* As time_parse, to the millisecond: of the digits after the point, those that come first. */
-static bool time_parse_ms(struct bytes text, int64_t *ms)
+/* To the millisecond. */
+static bool time_is(struct bytes text, int64_t *ms)
 {
-	const char *point = memchr(text.data, '.', text.len);
-	size_t      at = point == NULL ? text.len : (size_t)(point - text.data) + 1;
-	int64_t     seconds, fraction = 0;
+	int64_t micros = 0;
+	bool    is = date_read_rfc3339(text, &micros);
 
-	if (!time_parse(text, &seconds))
-		return false;
-	for (int i = 0; i < FRACTION_DIGITS; i++) {
-		bool digit = at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
-
-		fraction = fraction * 10 + (digit ? text.data[at] - '0' : 0);
-		at = digit ? at + 1 : text.len;
-	}
-	*ms = seconds * 1000 + fraction;
-	return true;
+	*ms = micros / 1000;
+	return is;
 }
 
 /* How old it is. */
@@ -37,7 +28,7 @@ static void read_age(struct fields *f, struct sync_record *out)
 	out->has_time = when != NULL;
 	if (when != NULL && when->type != JSON_STRING)
 		out->time_ms = v1_read_time(f, "updatedAt") * 1000;
-	else if (when != NULL && !time_parse_ms(when->text, &out->time_ms))
+	else if (when != NULL && !time_is(when->text, &out->time_ms))
 		fields_fail(f, "updatedAt", ERR_INVALID,
 		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00.123Z");
 	out->has_sequence = fields_has(f, "sequence");

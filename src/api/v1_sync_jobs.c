@@ -4,7 +4,7 @@
 #include "api/v1_jobs.h"
 #include "api/v1_routes.h"
 #include "api/v1_sync.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/reconcile.h"
 #include "service/redrive.h"
 

@@ -4,7 +4,8 @@
 #include "api/v1_routes.h"
 #include "api/v1_sync.h"
 #include "api/v1_users.h"
-#include "service/lock.h"
+#include "api/v1_write.h"
+#include "service/cursor.h"
 
 /* ---- all ---- */
 

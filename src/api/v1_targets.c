@@ -3,6 +3,7 @@
  *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/test */
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 #include "service/delivery.h"
 
 enum { FROM_CHARS_MAX = 32, TEST_LOOK_US = 20000, TEST_LOOKS_MAX = 2000 };
@@ -151,7 +152,7 @@ static void read_from(struct fields *f, struct target_new *q)
 		q->from = TARGET_FROM_NOW;
 	else if (bytes_is(from, "first"))
 		q->from = TARGET_FROM_START;
-	else if (time_parse(from, &seconds))
+	else if (v1_time_is(from, &seconds))
 		q->from = TARGET_FROM_TIME;
 	else if (!fields_failed(f))
 		fields_fail(f, "from", ERR_INVALID,

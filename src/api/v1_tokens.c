@@ -4,6 +4,7 @@
 #include "api/v1_check.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
+#include "api/v1_write.h"
 
 struct verify_call {
 	struct v1_token     token;

@@ -2,8 +2,10 @@
  *   GET and POST /v1/users/{id}/emails
  *   POST /v1/users/{id}/emails/{email_id}/verify, DELETE /v1/users/{id}/emails/{email_id}
  *   PUT /v1/users/{id}/primary-email */
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_users.h"
+#include "api/v1_write.h"
 #include "service/user_policy.h"
 
 /* ---- answers ---- */

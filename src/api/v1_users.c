@@ -6,8 +6,10 @@
 
 #include <inttypes.h>
 
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
-#include "service/lock.h"
+#include "api/v1_write.h"
+#include "service/cursor.h"
 
 enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err)
 {

@@ -2,7 +2,7 @@
 #ifndef API_V1_USERS_H
 #define API_V1_USERS_H
 
-#include "api/v1_read.h"
+#include "api/v1.h"
 #include "service/user.h"
 
 /* The {id} of a path: a user, and the resource that policies are asked about. */

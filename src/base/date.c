@@ -1,7 +1,9 @@
 /* Date: see date.h. Every byte is checked, which the C library does not do. */
 #include "base/date.h"
 
-enum { DAY_SECONDS = 24 * 60 * 60, YEAR_MIN = 1970, FRACTION_DIGITS = 6 };
+enum { DAY_SECONDS = 24 * 60 * 60, YEAR_MIN = 1970, FRACTION_DIGITS = 6, LEAP_SECOND = 60 };
+
+static const int64_t seconds_max = 253402300799; /* the end of the year 9999 */
 
 struct date {
 	int year, month, day, hour, minute, second;
@@ -200,10 +202,25 @@ bool date_fraction(struct bytes digits, int64_t *micros)
 	return true;
 }
 
+static size_t digits_len(struct bytes text)
+{
+	size_t len = 0;
+
+	while (len < text.len && text.data[len] >= '0' && text.data[len] <= '9')
+		len++;
+	return len;
+}
+
+static bool take_day(struct bytes *text, struct date *d)
+{
+	return take_digits(text, 4, &d->year) && take_byte(text, '-') && take_digits(text, 2, &d->month) &&
+	       take_byte(text, '-') && take_digits(text, 2, &d->day);
+}
+
 /* hh:mm[:ss[.f]] */
 static bool take_time(struct bytes *text, struct date *d, int64_t *micros)
 {
-	size_t len = 0;
+	size_t len;
 
 	if (!take_digits(text, 2, &d->hour) || !take_byte(text, ':') || !take_digits(text, 2, &d->minute))
 		return false;
@@ -213,8 +230,7 @@ static bool take_time(struct bytes *text, struct date *d, int64_t *micros)
 		return false;
 	if (!take_byte(text, '.'))
 		return true;
-	while (len < text->len && text->data[len] >= '0' && text->data[len] <= '9')
-		len++;
+	len = digits_len(*text);
 	if (!date_fraction((struct bytes){text->data, len}, micros))
 		return false;
 	*text = (struct bytes){text->data + len, text->len - len};
@@ -244,8 +260,7 @@ bool date_read_iso(struct bytes text, int64_t *micros)
 	struct date d = {0};
 	int64_t     fraction = 0, ahead_s = 0;
 
-	if (!take_digits(&text, 4, &d.year) || !take_byte(&text, '-') || !take_digits(&text, 2, &d.month) ||
-	    !take_byte(&text, '-') || !take_digits(&text, 2, &d.day))
+	if (!take_day(&text, &d))
 		return false;
 	if (text.len > 0 &&
 	    !(take_byte(&text, 'T') && take_time(&text, &d, &fraction) && take_zone(&text, &ahead_s)))
@@ -254,4 +269,39 @@ bool date_read_iso(struct bytes text, int64_t *micros)
 		return false;
 	*micros = (date_seconds(&d) - ahead_s) * 1000000 + fraction;
 	return true;
+}
+
+/* hh:mm:ss[.f], with any number of digits after the point */
+static bool take_whole_time(struct bytes *text, struct date *d, int64_t *micros)
+{
+	size_t len;
+
+	if (!take_digits(text, 2, &d->hour) || !take_byte(text, ':') || !take_digits(text, 2, &d->minute) ||
+	    !take_byte(text, ':') || !take_digits(text, 2, &d->second))
+		return false;
+	if (!take_byte(text, '.'))
+		return true;
+	len = digits_len(*text);
+	if (!date_fraction((struct bytes){text->data, len < FRACTION_DIGITS ? len : FRACTION_DIGITS}, micros))
+		return false;
+	*text = (struct bytes){text->data + len, text->len - len};
+	return true;
+}
+
+bool date_read_rfc3339(struct bytes text, int64_t *micros)
+{
+	struct date d;
+	int64_t     fraction = 0, ahead_s = 0, seconds;
+	bool        leap;
+
+	if (!take_day(&text, &d) || !take_byte(&text, 'T') || !take_whole_time(&text, &d, &fraction) ||
+	    !(take_byte(&text, 'z') || take_zone(&text, &ahead_s)) || text.len > 0)
+		return false;
+	leap = d.second == LEAP_SECOND;
+	d.second -= leap;
+	if (!date_exists(&d))
+		return false;
+	seconds = date_seconds(&d) + leap - ahead_s;
+	*micros = seconds * 1000000 + fraction;
+	return seconds >= 0 && seconds <= seconds_max;
 }

@@ -17,6 +17,9 @@ bool date_read_http(struct bytes text, int64_t *seconds);
 /* "2015-08-30", "2015-08-30T12:36Z", "2015-08-30T12:36:00.5+02:00" */
 bool date_read_iso(struct bytes text, int64_t *micros);
 
+/* RFC 3339: the same with all of its parts, a leap second, and a fraction of any length, of which the first six digits count. */
+bool date_read_rfc3339(struct bytes text, int64_t *micros);
+
 /* "2015-08-30T12:36:00Z" */
 void date_write_iso(int64_t seconds, char text[DATE_ISO_CHARS]);
 

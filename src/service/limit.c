@@ -1,4 +1,4 @@
-/* Limit: windows are floor divisions, and libc's calendar for months and text; algorithms are integer arithmetic. */
+/* Limit: windows are floor divisions, and libc's calendar for months; algorithms are integer arithmetic. */
 #define _GNU_SOURCE
 #include "service/limit.h"
 
@@ -49,31 +49,10 @@ void limit_time_format(int64_t time_us, char text[LIMIT_TIME_TEXT])
 	date_write_iso(floor_to(time_us, SECOND_US) / SECOND_US, text);
 }
 
-static int digits(struct bytes text, size_t at, size_t count)
-{
-	uint64_t value;
-
-	return bytes_to_u64((struct bytes){text.data + at, count}, 9999, &value) ? (int)value : -1;
-}
-
+/* No other form that date_read_iso takes has as many characters. */
 bool limit_time_parse(struct bytes text, int64_t *time_us)
 {
-	struct tm t = {0};
-	char      again[LIMIT_TIME_TEXT];
-
-	if (text.len != LIMIT_TIME_TEXT)
-		return false;
-	t.tm_year = digits(text, 0, 4) - 1900;
-	t.tm_mon = digits(text, 5, 2) - 1;
-	t.tm_mday = digits(text, 8, 2);
-	t.tm_hour = digits(text, 11, 2);
-	t.tm_min = digits(text, 14, 2);
-	t.tm_sec = digits(text, 17, 2);
-	*time_us = (int64_t)timegm(&t) * SECOND_US;
-	if (*time_us < 0 || *time_us >= LIMIT_TIME_MAX_US)
-		return false;
-	limit_time_format(*time_us, again); /* what was no date comes back as another one */
-	return bytes_equal(text, (struct bytes){again, sizeof(again)});
+	return text.len == LIMIT_TIME_TEXT && date_read_iso(text, time_us) && *time_us < LIMIT_TIME_MAX_US;
 }
 
 /* ---- algorithms ---- */

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/revocation.h"
 #include "service/row.h"
 #include "service/sign_out.h"

@@ -2,7 +2,7 @@
 #include "service/notification.h"
 
 #include "service/account.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/push.h"
 #include "service/push_list.h"
 #include "service/row.h"

@@ -2,7 +2,7 @@
 #include "service/push_job.h"
 
 #include "base/date.h"
-#include "service/lock.h"
+#include "service/cursor.h"
 
 enum err_code push_job_start(struct context *ctx, const struct job_new *q, int64_t days,
                              struct job_started *out, struct err *err)

@@ -1,8 +1,8 @@
 /* Scans: see scan.h. */
 #include "service/scan.h"
 
+#include "service/cursor.h"
 #include "service/identifier.h"
-#include "service/lock.h"
 #include "service/row.h"
 
 static bool has_range(enum service_table table)

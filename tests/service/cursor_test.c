@@ -1,7 +1,7 @@
 /* Cursors: what was written is read back, and nothing else is taken for one. */
 #include "test.h"
 
-#include "service/lock.h"
+#include "service/cursor.h"
 
 static bool reads(struct arena *a, const char *text)
 {

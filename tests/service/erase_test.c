@@ -3,10 +3,10 @@
 #include "service/scene.h"
 #include "service/turn.h"
 
+#include "service/cursor.h"
 #include "service/erase.h"
 #include "service/event_log.h"
 #include "service/idempotency.h"
-#include "service/lock.h"
 #include "service/outage.h"
 #include "service/revocation.h"
 #include "service/scan.h"

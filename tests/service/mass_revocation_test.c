@@ -1,7 +1,7 @@
 /* Mass revocation: what mass_revocation.h promises, on the engine or the rough store. */
 #include "service/turn.h"
 
-#include "service/lock.h"
+#include "service/cursor.h"
 #include "service/mass_revocation.h"
 #include "service/revocation.h"
 
