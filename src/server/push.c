@@ -3,15 +3,14 @@
 #include "server/push.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/worker.h"
 #include "server/own_call.h"
+#include "server/push_gate.h"
 
 #define SECOND_US INT64_C(1000000)
 
@@ -19,21 +18,13 @@ enum {
 	OWNER_CHARS = 32,
 	TURN_COST_BYTES = 256 * 1024, /* of what waits for its turn */
 	AGAIN_MS = 100,               /* before a commit that failed for the moment is tried again */
-	LATER_S = 1,                  /* (3) if Expo does not say; doubled with each in a row, up to … */
-	LATER_S_MAX = 60,
-};
-
-/* Where to, kept while somebody sends there. */
-struct route {
-	struct push_target *target;
-	unsigned            refs; /* under lock */
 };
 
 struct shard {
 	struct push       *p;
 	struct push_sender who;
 	struct worker      worker;
-	struct route      *route;       /* of the step under way; under the push's lock */
+	struct push_route *route;       /* of the step under way; the gate's */
 	int64_t            receipts_us; /* not before that: Expo did not answer the last time */
 	bool               warned;
 };
@@ -48,16 +39,8 @@ struct push {
 	struct push_numbers numbers;
 
 	/* any thread */
-	atomic_bool on;
-
-	/* under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t  changed;
-	struct route   *route;    /* NULL: nowhere */
-	int64_t         later_us; /* (3), steady */
-	unsigned        later_row;
-	int64_t         permits, refilled_us; /* (2), in millionths of a message */
-	bool            stopping;
+	atomic_bool      on;
+	struct push_gate gate; /* (2), (3) */
 };
 
 static int64_t steady_us(void)
@@ -65,7 +48,7 @@ static int64_t steady_us(void)
 	return clock_steady_us(clock_system());
 }
 
-/* ---- routes ---- */
+/* ---- where to ---- */
 
 void push_target_close(struct push_target *t)
 {
@@ -73,63 +56,6 @@ void push_target_close(struct push_target *t)
 		return;
 	expo_close(t->expo);
 	free(t);
-}
-
-static void route_drop(struct push *p, struct route *r)
-{
-	bool last;
-
-	pthread_mutex_lock(&p->lock);
-	last = --r->refs == 0;
-	pthread_mutex_unlock(&p->lock);
-	if (!last)
-		return;
-	push_target_close(r->target);
-	free(r);
-}
-
-/* For one step: NULL if there is nowhere to send to. */
-static struct route *route_take(struct shard *s)
-{
-	struct push  *p = s->p;
-	struct route *r;
-
-	pthread_mutex_lock(&p->lock);
-	r = s->route = p->stopping ? NULL : p->route;
-	if (r != NULL)
-		r->refs++;
-	pthread_mutex_unlock(&p->lock);
-	return r;
-}
-
-static void route_return(struct shard *s)
-{
-	struct push  *p = s->p;
-	struct route *r;
-
-	pthread_mutex_lock(&p->lock);
-	r = s->route;
-	s->route = NULL;
-	pthread_mutex_unlock(&p->lock);
-	if (r != NULL)
-		route_drop(p, r);
-}
-
-/* The call under way is cut off, also one to a target that is not in use any more. */
-static void route_stop(struct shard *s)
-{
-	struct push  *p = s->p;
-	struct route *r;
-
-	pthread_mutex_lock(&p->lock);
-	r = s->route;
-	if (r != NULL)
-		r->refs++;
-	pthread_mutex_unlock(&p->lock);
-	if (r == NULL)
-		return;
-	expo_stop(r->target->expo);
-	route_drop(p, r);
 }
 
 static void wake(void *ctx)
@@ -142,118 +68,19 @@ static void wake(void *ctx)
 
 void push_put(struct push *p, struct push_target *target)
 {
-	struct route *old, *new = NULL;
+	int64_t queue_max = target == NULL ? 0 : target->queue_max;
+	bool    on = target != NULL;
 
-	if (target != NULL) {
-		new = mem_zalloc(sizeof(*new));
-		*new = (struct route){target, 1};
-	}
-	pthread_mutex_lock(&p->lock);
-	old = p->route;
-	p->route = new;
-	p->later_us = 0;
-	p->later_row = 0;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-	if (target != NULL)
-		atomic_store(&p->services->push_queue_max, target->queue_max);
-	atomic_store(&p->on, new != NULL);
-	if (old != NULL)
-		route_drop(p, old);
+	push_gate_put(&p->gate, target);
+	if (on)
+		atomic_store(&p->services->push_queue_max, queue_max);
+	atomic_store(&p->on, on);
 	wake(p);
 }
 
 static bool is_on(void *ctx)
 {
 	return atomic_load(&((struct push *)ctx)->on);
-}
-
-/* ---- waiting ---- */
-
-static struct timespec after_us(int64_t us)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	us += until.tv_nsec / 1000;
-	until.tv_sec += us / SECOND_US;
-	until.tv_nsec = us % SECOND_US * 1000;
-	return until;
-}
-
-/* Under lock; at most so long. False: it is time to end. */
-static bool pause_us(struct push *p, int64_t us)
-{
-	struct timespec until = after_us(us);
-
-	while (!p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &until) != ETIMEDOUT)
-		;
-	return !p->stopping;
-}
-
-/* (2) Takes permits for a whole call; what it did not need is given back. False: it is time to end, or the target is not in use
- * any more. */
-static bool permits_take(struct push *p, const struct route *route, bool *waited)
-{
-	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = route->target->rate;
-	bool          goes_on = true;
-
-	*waited = false;
-	pthread_mutex_lock(&p->lock);
-	for (;;) {
-		int64_t         now_us = steady_us(), passed_us = now_us - p->refilled_us;
-		struct timespec until;
-
-		passed_us = passed_us < 1000 * SECOND_US ? passed_us : 1000 * SECOND_US;
-		p->permits += passed_us * rate;
-		p->permits = p->permits < whole ? p->permits : whole;
-		p->refilled_us = now_us;
-		goes_on = !p->stopping && p->route == route;
-		if (!goes_on || p->permits >= whole)
-			break;
-		*waited = true;
-		until = after_us((whole - p->permits) / rate + 1);
-		pthread_cond_timedwait(&p->changed, &p->lock, &until);
-	}
-	if (goes_on)
-		p->permits -= whole;
-	pthread_mutex_unlock(&p->lock);
-	return goes_on;
-}
-
-static void permits_return(struct push *p, uint32_t unused)
-{
-	pthread_mutex_lock(&p->lock);
-	p->permits += unused * SECOND_US;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-}
-
-/* (3) */
-static bool is_later(struct push *p)
-{
-	bool later;
-
-	pthread_mutex_lock(&p->lock);
-	later = p->later_us > steady_us();
-	pthread_mutex_unlock(&p->lock);
-	return later;
-}
-
-static void later_note(struct push *p, bool later, int64_t asked_s)
-{
-	int64_t wait_s;
-
-	pthread_mutex_lock(&p->lock);
-	if (!later) {
-		p->later_row = 0;
-	} else {
-		wait_s = (int64_t)LATER_S << (p->later_row < 6 ? p->later_row : 6);
-		wait_s = wait_s < LATER_S_MAX ? wait_s : LATER_S_MAX;
-		p->later_row++;
-		p->later_us = steady_us() + (wait_s > asked_s ? wait_s : asked_s) * SECOND_US;
-	}
-	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- calls of services ---- */
@@ -304,15 +131,11 @@ static enum err_code call_run(struct calling *c, enum err_code (*decide)(struct 
 /* A call was made: what came of it has to be kept, however long it takes. */
 static enum err_code call_run_on(struct calling *c, enum err_code (*decide)(struct own_call *, struct err *))
 {
-	struct push  *p = c->s->p;
 	enum err_code rc;
 	bool          goes_on = true;
 
-	while ((rc = call_run(c, decide)) != ERR_NONE && goes_on) {
-		pthread_mutex_lock(&p->lock);
-		goes_on = pause_us(p, AGAIN_MS * 1000);
-		pthread_mutex_unlock(&p->lock);
-	}
+	while ((rc = call_run(c, decide)) != ERR_NONE && goes_on)
+		goes_on = push_gate_pause(&c->s->p->gate, AGAIN_MS * 1000);
 	return rc;
 }
 
@@ -493,7 +316,7 @@ static void log_answer(const struct expo_answer *a)
 	                                  : "it is unknown whether these messages arrived");
 }
 
-static void call_expo(struct calling *c, struct route *route)
+static void call_expo(struct calling *c, struct push_route *route)
 {
 	struct push       *p = c->s->p;
 	struct expo_answer answer = send(c, route->target->expo);
@@ -501,7 +324,7 @@ static void call_expo(struct calling *c, struct route *route)
 	log_answer(&answer);
 	c->settle = settle_of(c, &answer);
 	metric_add(&p->numbers.calls[c->settle.end], 1);
-	later_note(p, answer.end == EXPO_LATER || answer.end == EXPO_UNKNOWN, answer.wait_s);
+	push_gate_note(&p->gate, answer.end == EXPO_LATER || answer.end == EXPO_UNKNOWN, answer.wait_s);
 	settle_all(c);
 }
 
@@ -519,21 +342,21 @@ static bool find_due(struct calling *c)
 }
 
 /* What is due, once it may be sent. What was read before a wait is read again: a token may have moved to somebody else. */
-static bool await_due(struct calling *c, const struct route *route)
+static bool await_due(struct calling *c, const struct push_route *route)
 {
-	struct push *p = c->s->p;
-	bool         waited;
+	struct push_gate *gate = &c->s->p->gate;
+	bool              waited;
 
-	if (is_later(p) || !find_due(c) || !permits_take(p, route, &waited))
+	if (push_gate_is_later(gate) || !find_due(c) || !push_gate_permits_take(gate, route, &waited))
 		return false;
-	if (!waited || (!is_later(p) && find_due(c)))
+	if (!waited || (!push_gate_is_later(gate) && find_due(c)))
 		return true;
-	permits_return(p, PUSH_BATCH_MAX);
+	push_gate_permits_return(gate, PUSH_BATCH_MAX);
 	return false;
 }
 
 /* One call; false: nothing is due, or nothing may be sent now. */
-static bool send_some(struct shard *s, struct route *route)
+static bool send_some(struct shard *s, struct push_route *route)
 {
 	struct calling c;
 	bool           more = false;
@@ -541,7 +364,7 @@ static bool send_some(struct shard *s, struct route *route)
 	calling_init(&c, s);
 	if (await_due(&c, route)) {
 		more = call_run(&c, take) == ERR_NONE;
-		permits_return(s->p, PUSH_BATCH_MAX - (more ? c.taken.messages : 0));
+		push_gate_permits_return(&s->p->gate, PUSH_BATCH_MAX - (more ? c.taken.messages : 0));
 		if (more && c.taken.count > 0)
 			call_expo(&c, route);
 	}
@@ -617,7 +440,7 @@ static bool receipts_find(struct calling *c)
 }
 
 /* False: none are due, or Expo does not answer. `route` is NULL: nobody asks. */
-static bool receipts_some(struct shard *s, struct route *route)
+static bool receipts_some(struct shard *s, struct push_route *route)
 {
 	struct calling       c;
 	struct expo_receipts r = {0};
@@ -631,7 +454,8 @@ static bool receipts_some(struct shard *s, struct route *route)
 		receipts_all(&c, &r);
 		if (!r.answered)
 			s->receipts_us =
-			        steady_us() + (r.wait_s > LATER_S_MAX ? r.wait_s : LATER_S_MAX) * SECOND_US;
+			        steady_us() +
+			        (r.wait_s > PUSH_LATER_S_MAX ? r.wait_s : PUSH_LATER_S_MAX) * SECOND_US;
 	}
 	own_call_release(&c.own);
 	return r.answered;
@@ -656,18 +480,18 @@ static void count_queued(struct shard *s)
 /* One step with the target of now, so that a new one counts from the next call on. */
 static bool receipts_step(struct shard *s)
 {
-	bool more = receipts_some(s, route_take(s));
+	bool more = receipts_some(s, push_gate_take(&s->p->gate, &s->route));
 
-	route_return(s);
+	push_gate_return(&s->p->gate, &s->route);
 	return more;
 }
 
 static bool send_step(struct shard *s)
 {
-	struct route *route = route_take(s);
-	bool          more = route != NULL ? send_some(s, route) : expire_some(s);
+	struct push_route *route = push_gate_take(&s->p->gate, &s->route);
+	bool               more = route != NULL ? send_some(s, route) : expire_some(s);
 
-	route_return(s);
+	push_gate_return(&s->p->gate, &s->route);
 	return more;
 }
 
@@ -728,19 +552,12 @@ static enum err_code shards_start(struct push *p, struct err *err)
 
 enum err_code push_open(struct push **out, const struct push_options *options, struct err *err)
 {
-	struct push       *p = mem_zalloc(sizeof(*p));
-	pthread_condattr_t monotonic;
+	struct push *p = mem_zalloc(sizeof(*p));
 
 	p->services = options->services;
 	p->store = options->store;
 	owner_make(p->owner);
-	p->permits = PUSH_BATCH_MAX * SECOND_US;
-	p->refilled_us = steady_us();
-	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	push_gate_init(&p->gate);
 	options->services->push_post =
 	        (struct push_post){.is_on = is_on, .wake = wake, .ctx = p, .numbers = &p->numbers};
 	*out = p;
@@ -752,15 +569,12 @@ static void shards_stop(struct push *p)
 {
 	bool ended = true;
 
-	pthread_mutex_lock(&p->lock);
-	p->stopping = true;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	push_gate_stop(&p->gate);
 	for (unsigned i = 0; i < p->started; i++) {
 		ended = ended && worker_stop(&p->shards[i].worker);
 	}
 	for (unsigned i = 0; !ended && i < p->started; i++)
-		route_stop(&p->shards[i]);
+		push_gate_cut(&p->gate, &p->shards[i].route);
 	for (unsigned i = 0; i < p->started; i++) {
 		worker_join(&p->shards[i].worker);
 		worker_release(&p->shards[i].worker);
@@ -774,8 +588,6 @@ void push_close(struct push *p)
 	p->services->push_post = (struct push_post){0};
 	shards_stop(p);
 	p->started = 0;
-	push_put(p, NULL);
-	pthread_cond_destroy(&p->changed);
-	pthread_mutex_destroy(&p->lock);
+	push_gate_release(&p->gate);
 	free(p);
 }

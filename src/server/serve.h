@@ -3,7 +3,7 @@
 #define SERVER_SERVE_H
 
 #include "base/err.h"
-#include "service/row.h"
+#include "service/tables.h"
 
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */

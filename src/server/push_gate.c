@@ -1,0 +1,216 @@
+/* Push gate: see push_gate.h. */
+#define _GNU_SOURCE
+#include "server/push_gate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define SECOND_US INT64_C(1000000)
+
+enum { LATER_DOUBLED_MAX = 6 };
+
+static int64_t steady_us(void)
+{
+	return clock_steady_us(clock_system());
+}
+
+void push_gate_init(struct push_gate *g)
+{
+	pthread_condattr_t monotonic;
+
+	*g = (struct push_gate){.permits = PUSH_BATCH_MAX * SECOND_US, .refilled_us = steady_us()};
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void push_gate_release(struct push_gate *g)
+{
+	push_gate_put(g, NULL);
+	pthread_cond_destroy(&g->changed);
+	pthread_mutex_destroy(&g->lock);
+}
+
+/* ---- routes ---- */
+
+static void route_drop(struct push_gate *g, struct push_route *r)
+{
+	bool last;
+
+	pthread_mutex_lock(&g->lock);
+	last = --r->refs == 0;
+	pthread_mutex_unlock(&g->lock);
+	if (!last)
+		return;
+	push_target_close(r->target);
+	free(r);
+}
+
+void push_gate_put(struct push_gate *g, struct push_target *target)
+{
+	struct push_route *old, *new = NULL;
+
+	if (target != NULL) {
+		new = mem_zalloc(sizeof(*new));
+		*new = (struct push_route){target, 1};
+	}
+	pthread_mutex_lock(&g->lock);
+	old = g->route;
+	g->route = new;
+	g->later_us = 0;
+	g->later_row = 0;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	if (old != NULL)
+		route_drop(g, old);
+}
+
+struct push_route *push_gate_take(struct push_gate *g, struct push_route **under_way)
+{
+	struct push_route *r;
+
+	pthread_mutex_lock(&g->lock);
+	r = *under_way = g->stopping ? NULL : g->route;
+	if (r != NULL)
+		r->refs++;
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+void push_gate_return(struct push_gate *g, struct push_route **under_way)
+{
+	struct push_route *r;
+
+	pthread_mutex_lock(&g->lock);
+	r = *under_way;
+	*under_way = NULL;
+	pthread_mutex_unlock(&g->lock);
+	if (r != NULL)
+		route_drop(g, r);
+}
+
+void push_gate_cut(struct push_gate *g, struct push_route **under_way)
+{
+	struct push_route *r;
+
+	pthread_mutex_lock(&g->lock);
+	r = *under_way;
+	if (r != NULL)
+		r->refs++;
+	pthread_mutex_unlock(&g->lock);
+	if (r == NULL)
+		return;
+	expo_stop(r->target->expo);
+	route_drop(g, r);
+}
+
+/* ---- waiting ---- */
+
+static struct timespec after_us(int64_t us)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	us += until.tv_nsec / 1000;
+	until.tv_sec += us / SECOND_US;
+	until.tv_nsec = us % SECOND_US * 1000;
+	return until;
+}
+
+bool push_gate_pause(struct push_gate *g, int64_t us)
+{
+	struct timespec until = after_us(us);
+	bool            goes_on;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->stopping && pthread_cond_timedwait(&g->changed, &g->lock, &until) != ETIMEDOUT)
+		;
+	goes_on = !g->stopping;
+	pthread_mutex_unlock(&g->lock);
+	return goes_on;
+}
+
+void push_gate_stop(struct push_gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->stopping = true;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* Under lock. */
+static void permits_refill(struct push_gate *g, int64_t rate, int64_t whole)
+{
+	int64_t now_us = steady_us(), passed_us = now_us - g->refilled_us;
+
+	passed_us = passed_us < 1000 * SECOND_US ? passed_us : 1000 * SECOND_US;
+	g->permits += passed_us * rate;
+	g->permits = g->permits < whole ? g->permits : whole;
+	g->refilled_us = now_us;
+}
+
+bool push_gate_permits_take(struct push_gate *g, const struct push_route *route, bool *waited)
+{
+	const int64_t whole = PUSH_BATCH_MAX * SECOND_US, rate = route->target->rate;
+	bool          goes_on;
+
+	*waited = false;
+	pthread_mutex_lock(&g->lock);
+	for (;;) {
+		struct timespec until;
+
+		permits_refill(g, rate, whole);
+		goes_on = !g->stopping && g->route == route;
+		if (!goes_on || g->permits >= whole)
+			break;
+		*waited = true;
+		until = after_us((whole - g->permits) / rate + 1);
+		pthread_cond_timedwait(&g->changed, &g->lock, &until);
+	}
+	if (goes_on)
+		g->permits -= whole;
+	pthread_mutex_unlock(&g->lock);
+	return goes_on;
+}
+
+void push_gate_permits_return(struct push_gate *g, uint32_t unused)
+{
+	pthread_mutex_lock(&g->lock);
+	g->permits += unused * SECOND_US;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- later ---- */
+
+bool push_gate_is_later(struct push_gate *g)
+{
+	bool later;
+
+	pthread_mutex_lock(&g->lock);
+	later = g->later_us > steady_us();
+	pthread_mutex_unlock(&g->lock);
+	return later;
+}
+
+void push_gate_note(struct push_gate *g, bool later, int64_t asked_s)
+{
+	int64_t wait_s;
+
+	pthread_mutex_lock(&g->lock);
+	if (!later) {
+		g->later_row = 0;
+	} else {
+		wait_s = (int64_t)PUSH_LATER_S
+		         << (g->later_row < LATER_DOUBLED_MAX ? g->later_row : LATER_DOUBLED_MAX);
+		wait_s = wait_s < PUSH_LATER_S_MAX ? wait_s : PUSH_LATER_S_MAX;
+		g->later_row++;
+		g->later_us = steady_us() + (wait_s > asked_s ? wait_s : asked_s) * SECOND_US;
+	}
+	pthread_mutex_unlock(&g->lock);
+}
