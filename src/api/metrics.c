@@ -49,7 +49,7 @@ struct now {
 	X("gatehouse_cache_misses_total", "counter", "Rows read from the store.",                            \
 	  (double)now->store.cache_misses)                                                                   \
 	X("gatehouse_cache_bytes", "gauge", "Bytes in the row cache.", (double)now->store.cache_bytes)       \
-	X("gatehouse_expired_rows_total", "counter", "Expired rows that the sweeper removed.",               \
+	X("gatehouse_expired_rows_total", "counter", "Expired rows that are gone for good.",                 \
 	  (double)now->store.swept_rows)                                                                     \
 	X("gatehouse_connections", "gauge", "Open connections.", (double)now->http.connections_now)          \
 	X("gatehouse_connections_accepted_total", "counter", "Connections accepted.",                        \

@@ -29,20 +29,26 @@ void counts_close(struct counts *c)
 	free(c);
 }
 
-static uint64_t slot_key(uint32_t table_id, uint32_t part)
+/* ---- slots ---- */
+
+static int compare(const struct counts_part *a, const struct counts_part *b)
 {
-	return (uint64_t)table_id << 32 | part;
+	if (a->table_id != b->table_id)
+		return a->table_id < b->table_id ? -1 : 1;
+	if (a->hour != b->hour)
+		return a->hour < b->hour ? -1 : 1;
+	return (int)a->index_id - (int)b->index_id;
 }
 
 /* The position of the first slot not before it. */
-static size_t position(const struct counts *c, uint64_t key)
+static size_t position(const struct counts *c, struct counts_part part)
 {
 	size_t low = 0, high = c->len;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (slot_key(c->slots[middle].table_id, c->slots[middle].part) < key)
+		if (compare(&c->slots[middle].part, &part) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -50,19 +56,29 @@ static size_t position(const struct counts *c, uint64_t key)
 	return low;
 }
 
-static struct counts_slot *slot_at(struct counts *c, uint32_t table_id, uint32_t part)
+/* NULL if there is none. */
+static struct counts_slot *find(const struct counts *c, struct counts_part part)
 {
-	size_t at = position(c, slot_key(table_id, part));
+	size_t at = position(c, part);
 
-	if (at < c->len && c->slots[at].table_id == table_id && c->slots[at].part == part)
-		return &c->slots[at];
+	return at < c->len && compare(&c->slots[at].part, &part) == 0 ? &c->slots[at] : NULL;
+}
+
+static struct counts_slot *slot_of(struct counts *c, struct counts_part part)
+{
+	struct counts_slot *s = find(c, part);
+	size_t              at;
+
+	if (s != NULL)
+		return s;
 	if (c->len == c->cap) {
 		c->cap = c->cap == 0 ? 16 : c->cap * 2;
 		c->slots = mem_realloc(c->slots, c->cap * sizeof(*c->slots));
 	}
+	at = position(c, part);
 	memmove(&c->slots[at + 1], &c->slots[at], (c->len - at) * sizeof(*c->slots));
 	c->len++;
-	c->slots[at] = (struct counts_slot){table_id, part, false, {0, 0}};
+	c->slots[at] = (struct counts_slot){.part = part};
 	return &c->slots[at];
 }
 
@@ -74,23 +90,19 @@ static void mark_changed(struct counts *c, struct counts_slot *s)
 		c->changed_cap = c->changed_cap == 0 ? 16 : c->changed_cap * 2;
 		c->changed = mem_realloc(c->changed, c->changed_cap * sizeof(*c->changed));
 	}
-	c->changed[c->changed_len++] = slot_key(s->table_id, s->part);
+	c->changed[c->changed_len++] = s->part;
 	s->changed = true;
-}
-
-static bool is_rows(const struct counts_slot *s)
-{
-	return s->part == 0 || s->part >= LAPSE_HOUR_MIN;
 }
 
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
 {
-	struct count count;
+	struct count count = {0, 0};
 
 	pthread_mutex_lock(&c->lock);
-	count = slot_at(c, table_id, index_id)->count;
-	for (size_t at = position(c, slot_key(table_id, LAPSE_HOUR_MIN));
-	     index_id == 0 && at < c->len && c->slots[at].table_id == table_id; at++) {
+	for (size_t at = position(c, (struct counts_part){.table_id = table_id});
+	     at < c->len && c->slots[at].part.table_id == table_id; at++) {
+		if (c->slots[at].part.index_id != index_id)
+			continue;
 		count.items += c->slots[at].count.items;
 		count.bytes += c->slots[at].count.bytes;
 	}
@@ -108,42 +120,41 @@ uint64_t counts_rows(struct counts *c)
 
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++)
-		if (is_rows(&c->slots[i]) && c->slots[i].count.items > 0)
+		if (c->slots[i].part.index_id == 0 && c->slots[i].count.items > 0)
 			rows += c->slots[i].count.items;
 	pthread_mutex_unlock(&c->lock);
 	return (uint64_t)rows;
 }
 
-void counts_add(struct counts *c, uint32_t table_id, uint32_t part, struct count change)
+void counts_add(struct counts *c, struct counts_part part, struct count change)
 {
 	struct counts_slot *s;
 
 	pthread_mutex_lock(&c->lock);
-	s = slot_at(c, table_id, part);
+	s = slot_of(c, part);
 	s->count.items += change.items;
 	s->count.bytes += change.bytes;
 	mark_changed(c, s);
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void drop(struct counts *c, uint64_t first, uint64_t end)
+/* Of the table, or of one of its indexes. */
+static void drop(struct counts *c, uint32_t table_id, uint16_t index_id)
 {
-	size_t from, to;
+	size_t kept = 0;
 
 	pthread_mutex_lock(&c->lock);
-	from = position(c, first);
-	to = position(c, end);
-	memmove(&c->slots[from], &c->slots[to], (c->len - to) * sizeof(*c->slots));
-	c->len -= to - from;
+	for (size_t i = 0; i < c->len; i++) {
+		const struct counts_part *part = &c->slots[i].part;
+
+		if (part->table_id != table_id || (index_id != 0 && part->index_id != index_id))
+			c->slots[kept++] = c->slots[i];
+	}
+	c->len = kept;
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void drop_index(struct counts *c, uint32_t table_id, uint16_t index_id)
-{
-	drop(c, slot_key(table_id, index_id), slot_key(table_id, index_id) + 1);
-	counts_add(c, table_id, 0, (struct count){0, 0}); /* so that it is stored without the index */
-}
-
+/* What is stored of a deleted index goes when the row that it is in is next stored. It is not loaded. */
 void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new)
 {
 	for (uint32_t i = 0; i < old->count; i++) {
@@ -151,12 +162,12 @@ void counts_drop_gone(struct counts *c, const struct catalog *old, const struct 
 		const struct table_entry *after = catalog_find(new, before->schema.name);
 
 		if (after == NULL || after->id != before->id) {
-			drop(c, slot_key(before->id, 0), slot_key(before->id + 1, 0));
+			drop(c, before->id, 0);
 			continue;
 		}
 		for (uint32_t j = 0; after != before && j < before->schema.index_count; j++)
 			if (!table_entry_has_index(after, before->index_ids[j]))
-				drop_index(c, before->id, before->index_ids[j]);
+				drop(c, before->id, before->index_ids[j]);
 	}
 }
 
@@ -168,19 +179,19 @@ bool counts_lapse_before(struct counts *c, uint32_t hour)
 
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len && !found; i++)
-		found = c->slots[i].part >= LAPSE_HOUR_MIN && c->slots[i].part < hour;
+		found = c->slots[i].part.hour != 0 && c->slots[i].part.hour < hour;
 	pthread_mutex_unlock(&c->lock);
 	return found;
 }
 
 /* In a table that is being deleted, too: then its slots go with it. */
-static bool is_closed_by(const struct counts_slot *s, const struct catalog *catalog, uint32_t hour)
+static bool is_closed_by(struct counts_part part, const struct catalog *catalog, uint32_t hour)
 {
 	const struct table_entry *t;
 
-	if (s->part < LAPSE_HOUR_MIN || s->part >= hour)
+	if (part.hour == 0 || part.hour >= hour)
 		return false;
-	t = catalog_find_id(catalog, s->table_id);
+	t = catalog_find_id(catalog, part.table_id);
 	return t == NULL || t->frozen_hour == 0;
 }
 
@@ -191,10 +202,10 @@ uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uin
 
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++) {
-		if (is_closed_by(&c->slots[i], catalog, hour))
-			rows += c->slots[i].count.items;
-		else
+		if (!is_closed_by(c->slots[i].part, catalog, hour))
 			c->slots[kept++] = c->slots[i];
+		else if (c->slots[i].part.index_id == 0)
+			rows += c->slots[i].count.items;
 	}
 	c->len = kept;
 	pthread_mutex_unlock(&c->lock);
@@ -203,30 +214,25 @@ uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uin
 
 /* ---- with each commit ---- */
 
-static uint32_t part_of(uint16_t index_id, uint32_t hour)
-{
-	return index_id != 0 ? index_id : hour;
-}
-
 /* Adds what one change is; with sign -1, takes it off again. */
 static void count_change(struct counts *counts, const struct change *c, int sign)
 {
-	struct count was = {c->existed ? 1 : 0, (int64_t)c->existed_bytes};
-	struct count is = {c->deleted ? 0 : 1, (int64_t)c->value.len};
-	uint32_t     table_id, old, new;
-	uint16_t     index_id;
+	struct count       was = {c->existed ? 1 : 0, (int64_t)c->existed_bytes};
+	struct count       is = {c->deleted ? 0 : 1, (int64_t)c->value.len};
+	struct counts_part old = {.hour = c->existed_hour}, new;
 
-	if (!layout_parse_owner(c->key, &table_id, &index_id))
+	if (!layout_parse_owner(c->key, &old.table_id, &old.index_id))
 		return;
-	old = part_of(index_id, c->existed_hour);
-	new = c->deleted ? old : part_of(index_id, item_lapse(c->value));
-	if (old != new && c->existed) {
-		counts_add(counts, table_id, old, (struct count){-sign, -sign * was.bytes});
+	new = old;
+	if (!c->deleted)
+		new.hour = item_lapse(c->value);
+	if (old.hour != new.hour && c->existed) {
+		counts_add(counts, old, (struct count){-sign, -sign * was.bytes});
 		was = (struct count){0, 0};
 	}
 	is = (struct count){sign * (is.items - was.items), sign * (is.bytes - was.bytes)};
 	if (is.items != 0 || is.bytes != 0)
-		counts_add(counts, table_id, new, is);
+		counts_add(counts, new, is);
 }
 
 /* Of a table that this batch deletes nothing is counted: it may have made it too, and then no catalog ever had it. */
@@ -246,11 +252,11 @@ static void count_changes(struct counts *counts, const struct turn *t, int sign)
 			count_change(counts, c, sign);
 }
 
-/* One attribute a part: its number -> [items, bytes]. */
+/* One attribute a part -> [items, bytes]. Its name is the number of the index, or of the hour of rows that lapse: load_slot reads it. */
 static void add_slot(struct arena *a, struct item *item, const struct counts_slot *s)
 {
 	struct value v = {.type = VALUE_L, .list = {arena_array(a, 2, sizeof(struct value)), 2}};
-	struct bytes name = arena_printf(a, "%u", s->part);
+	struct bytes name = arena_printf(a, "%u", s->part.index_id != 0 ? s->part.index_id : s->part.hour);
 
 	v.list.items[0] = value_i64(s->count.items);
 	v.list.items[1] = value_i64(s->count.bytes);
@@ -266,43 +272,46 @@ static void store_item(struct turn *t, struct bytes key, const struct item *item
 	turn_put(t, key, buf_bytes(&value), TURN_SOMETHING);
 }
 
-/* All parts of a table but its hours, as one item. */
-static void store_table(struct counts *c, struct turn *t, uint32_t table_id)
+static struct bytes stored_key(struct arena *a, struct counts_part part)
 {
-	struct item item = {0};
-	struct buf  key;
+	struct buf key;
 
-	for (size_t at = position(c, slot_key(table_id, 0));
-	     at < c->len && c->slots[at].table_id == table_id && c->slots[at].part < LAPSE_HOUR_MIN; at++) {
-		c->slots[at].changed = false;
-		add_slot(&t->arena, &item, &c->slots[at]);
-	}
-	buf_init(&key, &t->arena);
-	layout_counts(&key, table_id);
-	store_item(t, buf_bytes(&key), &item);
+	buf_init(&key, a);
+	if (part.hour == 0)
+		layout_counts(&key, part.table_id);
+	else
+		layout_counts_hour(&key, part.table_id, part.hour);
+	return buf_bytes(&key);
 }
 
-/* One that is closed, or in which no row lapses any more, is not stored. */
-static void store_hour(struct turn *t, struct counts_slot *s)
+/* The table's rows and indexes, of those that do not lapse, or of an hour, as one item. An hour that is closed, or in which nothing lapses any
+ * more, is not stored. */
+static void store_together(struct counts *c, struct turn *t, struct counts_part part)
 {
-	struct item item = {0};
-	struct buf  key;
+	struct bytes key = stored_key(&t->arena, part);
+	struct item  item = {0};
+	bool         any = part.hour == 0;
 
-	s->changed = false;
-	buf_init(&key, &t->arena);
-	layout_counts_hour(&key, s->table_id, s->part);
-	if ((s->count.items == 0 && s->count.bytes == 0) || is_closed_by(s, t->catalog, t->closes)) {
-		turn_delete(t, buf_bytes(&key), TURN_SOMETHING);
-		return;
+	part.index_id = 0;
+	for (size_t at = position(c, part); at < c->len; at++) {
+		struct counts_slot *s = &c->slots[at];
+
+		if (s->part.table_id != part.table_id || s->part.hour != part.hour)
+			break;
+		s->changed = false;
+		any = any || s->count.items != 0 || s->count.bytes != 0;
+		add_slot(&t->arena, &item, s);
 	}
-	add_slot(&t->arena, &item, s);
-	store_item(t, buf_bytes(&key), &item);
+	if (any && !is_closed_by(part, t->catalog, t->closes))
+		store_item(t, key, &item);
+	else
+		turn_delete(t, key, TURN_SOMETHING);
 }
 
 static void mark_closed(struct counts *c, const struct turn *t)
 {
 	for (size_t i = 0; i < c->len; i++)
-		if (is_closed_by(&c->slots[i], t->catalog, t->closes))
+		if (is_closed_by(c->slots[i].part, t->catalog, t->closes))
 			mark_changed(c, &c->slots[i]);
 }
 
@@ -312,17 +321,14 @@ static void store_changed(struct counts *c, struct turn *t)
 	if (t->closes != 0)
 		mark_closed(c, t);
 	for (size_t i = 0; i < c->changed_len; i++) {
-		size_t              at = position(c, c->changed[i]);
-		struct counts_slot *s = at < c->len ? &c->slots[at] : NULL;
+		struct counts_slot *s = find(c, c->changed[i]);
 
-		if (s == NULL || slot_key(s->table_id, s->part) != c->changed[i] || !s->changed)
+		if (s == NULL || !s->changed)
 			continue; /* it was dropped, or stored with another of its table */
-		if (catalog_find_id(t->catalog, s->table_id) == NULL)
+		if (catalog_find_id(t->catalog, s->part.table_id) == NULL)
 			s->changed = false; /* it is being deleted */
-		else if (s->part >= LAPSE_HOUR_MIN)
-			store_hour(t, s);
 		else
-			store_table(c, t, s->table_id);
+			store_together(c, t, s->part);
 	}
 	c->changed_len = 0;
 	pthread_mutex_unlock(&c->lock);
@@ -365,12 +371,10 @@ void counts_take_back(struct counts *c, const struct turn *t)
 
 void counts_add_stored(struct counts *c, struct bytes key, struct bytes value)
 {
-	uint32_t table_id;
-	uint16_t index_id;
+	struct counts_part part = {.hour = item_lapse(value)};
 
-	if (layout_parse_owner(key, &table_id, &index_id))
-		counts_add(c, table_id, part_of(index_id, item_lapse(value)),
-		           (struct count){1, (int64_t)value.len});
+	if (layout_parse_owner(key, &part.table_id, &part.index_id))
+		counts_add(c, part, (struct count){1, (int64_t)value.len});
 }
 
 enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,
@@ -400,24 +404,31 @@ enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, stru
 	return rc;
 }
 
-static void load_slots(struct counts *c, uint32_t table_id, const struct item *item)
+static bool count_of(const struct value *v, struct count *out)
 {
-	for (uint32_t i = 0; i < item->count; i++) {
-		const struct value *v = &item->members[i].value;
-		uint64_t            part;
-		struct count        count;
-
-		if (!bytes_to_u64(item->members[i].name, UINT32_MAX, &part) || v->type != VALUE_L ||
-		    v->list.count != 2 || !number_to_i64(&v->list.items[0].number, &count.items) ||
-		    !number_to_i64(&v->list.items[1].number, &count.bytes))
-			continue;
-		pthread_mutex_lock(&c->lock);
-		slot_at(c, table_id, (uint32_t)part)->count = count;
-		pthread_mutex_unlock(&c->lock);
-	}
+	return v->type == VALUE_L && v->list.count == 2 &&
+	       number_to_i64(&v->list.items[0].number, &out->items) &&
+	       number_to_i64(&v->list.items[1].number, &out->bytes);
 }
 
-/* An index that was deleted goes out of the counts with the next commit; there may have been none. */
+/* Of an index that was deleted nothing. */
+static void load_slot(struct counts *c, const struct table_entry *t, uint32_t hour, const struct member *m)
+{
+	uint64_t           number;
+	struct count       count;
+	struct counts_part part = {.table_id = t->id, .hour = hour};
+
+	if (!bytes_to_u64(m->name, UINT32_MAX, &number) || !count_of(&m->value, &count))
+		return;
+	if (number != hour)
+		part.index_id = (uint16_t)number;
+	if (number != hour && (number > UINT16_MAX || !table_entry_has_index(t, part.index_id)))
+		return;
+	pthread_mutex_lock(&c->lock);
+	slot_of(c, part)->count = count;
+	pthread_mutex_unlock(&c->lock);
+}
+
 static enum err_code load_table(struct engine *e, struct arena *a, const struct table_entry *t,
                                 struct err *err)
 {
@@ -432,19 +443,16 @@ static enum err_code load_table(struct engine *e, struct arena *a, const struct 
 	layout_counts(&low, t->id);
 	view_cursor_open(&c, &s, NULL, a, buf_bytes(&low), layout_after(a, buf_bytes(&low)), false);
 	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
+		uint32_t hour = layout_counts_parse_hour(key);
+
 		rc = item_decode(a, arena_copy(a, value), &item, err);
-		if (rc == ERR_NONE)
-			load_slots(e->counts, t->id, &item);
+		for (uint32_t i = 0; rc == ERR_NONE && i < item.count; i++)
+			load_slot(e->counts, t, hour, &item.members[i]);
 	}
 	if (rc == ERR_NONE)
 		rc = view_cursor_check(&c, err);
 	view_cursor_close(&c);
-	if (rc != ERR_NONE)
-		return rc;
-	for (uint16_t id = INDEX_ID_FIRST; id < t->next_index_id; id++)
-		if (!table_entry_has_index(t, id))
-			drop_index(e->counts, t->id, id);
-	return ERR_NONE;
+	return rc;
 }
 
 /* What was stored of each is stored anew with the first commit, of tables without rows and hours that have none left too. */

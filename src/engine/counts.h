@@ -1,6 +1,6 @@
 /* Counts: how many items a table or index holds, and how many bytes, for DescribeTable. Kept in memory, and stored with each
- * commit that changes them, so that they are right after a crash too. Rows that lapse (lapse.h) are counted by the hour, and no longer once it is
- * closed: it does not matter when the store drops them. Thread-safe. */
+ * commit that changes them, so that they are right after a crash too. Rows that lapse (lapse.h), and their index entries, are counted by the hour,
+ * and no longer once it is closed: it does not matter when the store drops them. Thread-safe. */
 #ifndef ENGINE_COUNTS_H
 #define ENGINE_COUNTS_H
 
@@ -20,27 +20,32 @@ struct count {
 	int64_t items, bytes;
 };
 
-/* A part of a table is: 0, the rows that do not lapse; an index, by its id; or those that lapse in an hour, by the hour (LAPSE_HOUR_MIN). */
+/* What is counted apart: rows (index 0) or the entries of an index, those that do not lapse (hour 0) or those that do in an hour. */
+struct counts_part {
+	uint32_t table_id, hour;
+	uint16_t index_id;
+};
+
 struct counts_slot {
-	uint32_t     table_id, part;
-	bool         changed; /* it is listed in `changed` */
-	struct count count;
+	struct counts_part part;
+	bool               changed; /* it is listed in `changed` */
+	struct count       count;
 };
 
 struct counts {
 	pthread_mutex_t     lock;
-	struct counts_slot *slots; /* sorted by table, then part */
+	struct counts_slot *slots; /* sorted by table, hour, index: what is stored in one row lies together */
 	size_t              len, cap;
-	uint64_t           *changed; /* keys of slots that are not stored as they are */
+	struct counts_part *changed; /* slots that are not stored as they are */
 	size_t              changed_len, changed_cap;
 };
 
 struct counts *counts_open(void);
 void           counts_close(struct counts *c);
 
-/* index_id 0 is the table itself, with the rows that lapse. */
+/* index_id 0 is the table itself. With what lapses. */
 struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id);
-void         counts_add(struct counts *c, uint32_t table_id, uint32_t part, struct count change);
+void         counts_add(struct counts *c, struct counts_part part, struct count change);
 
 /* A row or an index entry, as it is stored. */
 void counts_add_stored(struct counts *c, struct bytes key, struct bytes value);
@@ -58,7 +63,7 @@ bool counts_lapse_before(struct counts *c, uint32_t hour);
 
 /* Counts what the turn changes, and puts the new counts into it: they are written with what they count. */
 void counts_add_to_turn(struct engine *e, struct turn *t);
-/* Forgets rows that lapse before this hour, in tables that are not frozen. Returns how many there were. */
+/* Forgets what lapses before this hour, in tables that are not frozen. Returns how many rows that was. */
 uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uint32_t hour);
 /* It was not committed after all. */
 void counts_take_back(struct counts *c, const struct turn *t);

@@ -73,7 +73,7 @@ bool lapse_drops(const struct lapse_rule *r, struct bytes key, struct bytes valu
 	uint32_t hour, closed = r->closed, table_id;
 	uint16_t index_id;
 
-	if (key.len == 0 || key.data[0] != KIND_ROW)
+	if (key.len == 0 || (key.data[0] != KIND_ROW && key.data[0] != KIND_INDEX))
 		return false;
 	hour = item_lapse(value);
 	if (hour == 0 || hour >= closed || !layout_parse_owner(key, &table_id, &index_id))
@@ -101,8 +101,7 @@ void lapse_release(struct lapse *l)
 
 bool lapse_allows(const struct table_entry *t)
 {
-	return t->schema.ttl_attribute.len > 0 && t->schema.index_count == 0 && !t->ttl_filling &&
-	       t->frozen_hour == 0;
+	return t->schema.ttl_attribute.len > 0 && !t->ttl_filling && t->frozen_hour == 0;
 }
 
 /* (X3) This hour is not closed, for those of this batch neither: it closes none later than the one before the last. */

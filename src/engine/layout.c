@@ -4,7 +4,7 @@
  *   m name                                                       -> small facts: next table id, where the journal begins
  *   t name                                                       -> the table's schema, as an item
  *   c table(4)                                                   -> its counts, as an item
- *   c table(4) hour(4)                                           -> those of rows that lapse in that hour (lapse.h)
+ *   c table(4) hour(4)                                           -> those of what lapses in that hour (lapse.h)
  *   r table(4) hash(4) hashkey rangekey                          -> the item
  *   i table(4) index(2) hash(4) ihashkey irangekey hashkey rangekey -> the item as the index projects it
  *   x bucket(4) r table(4) hash(4) hashkey rangekey              -> nothing: the row expires within that
@@ -179,6 +179,11 @@ void layout_counts_hour(struct buf *out, uint32_t table_id, uint32_t hour)
 {
 	layout_counts(out, table_id);
 	add_u32(out, hour);
+}
+
+uint32_t layout_counts_parse_hour(struct bytes key)
+{
+	return key.len == 1 + 4 + 4 ? take_u32(key.data + 5) : 0;
 }
 
 void layout_meta(struct buf *out, const char *name)

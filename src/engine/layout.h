@@ -55,9 +55,10 @@ bool layout_expiry_parse(struct arena *a, struct bytes key, int64_t *bucket_star
 
 void layout_table(struct buf *out, struct bytes name);
 void layout_counts(struct buf *out, uint32_t table_id);
-/* Of the rows that lapse in an hour: begins with that of the table's other counts. */
-void layout_counts_hour(struct buf *out, uint32_t table_id, uint32_t hour);
-void layout_meta(struct buf *out, const char *name);
+/* Of what lapses in an hour: begins with that of the table's other counts. And that hour; 0 of the others. */
+void     layout_counts_hour(struct buf *out, uint32_t table_id, uint32_t hour);
+uint32_t layout_counts_parse_hour(struct bytes key);
+void     layout_meta(struct buf *out, const char *name);
 
 /* Table and index of a row or index entry; index 0 is the table itself. False for other kinds. */
 bool layout_parse_owner(struct bytes key, uint32_t *table_id, uint16_t *index_id);

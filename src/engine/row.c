@@ -2,7 +2,7 @@
  * between its steps: load the row, test the condition, compute the new item, store it with its entries.
  *
  * (I1) After row_store the index entries of an item are exactly those that its present content gives; (I2) so is its
- * expiry entry, unless the row lapses by itself (lapse.h): then it has none. engine_verify checks both. */
+ * expiry entry, unless the row lapses by itself (lapse.h): then it has none, and its index entries lapse with it. engine_verify checks both. */
 #include "engine/row.h"
 
 #include <assert.h>
@@ -143,29 +143,32 @@ enum err_code row_load_at(struct engine_session *s, struct arena *a, const struc
 
 /* ---- secondary indexes ---- */
 
-/* An item's entry in one index. */
-struct entry {
-	bool        present;
-	struct item item; /* as projected */
-	struct buf  key, value;
-};
-
-static void entry_make(struct arena *a, const struct table_entry *t, uint32_t index, const struct item *item,
-                       struct entry *out)
+/* With its hour, if that is not 0. */
+static void encode(struct buf *out, const struct item *item, uint32_t lapse)
 {
-	const struct index_schema *schema = &t->schema.indexes[index];
-
-	*out = (struct entry){0};
-	if (item == NULL || !schema_project(a, &t->schema, schema, item, &out->item))
-		return;
-	out->present = true;
-	buf_init(&out->key, a);
-	buf_init(&out->value, a);
-	layout_index(&out->key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
-	item_encode(&out->value, &out->item);
+	if (lapse != 0)
+		item_encode_lapsing(out, lapse, item);
+	else
+		item_encode(out, item);
 }
 
-static bool same_key(const struct entry *a, const struct entry *b)
+struct row_entry row_entry(struct arena *a, const struct table_entry *t, uint32_t index,
+                           const struct item *item, uint32_t lapse)
+{
+	const struct index_schema *schema = &t->schema.indexes[index];
+	struct row_entry           out = {0};
+
+	if (item == NULL || !schema_project(a, &t->schema, schema, item, &out.item))
+		return out;
+	out.present = true;
+	buf_init(&out.key, a);
+	buf_init(&out.value, a);
+	layout_index(&out.key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
+	encode(&out.value, &out.item, lapse);
+	return out;
+}
+
+static bool same_key(const struct row_entry *a, const struct row_entry *b)
 {
 	return a->present && b->present && bytes_equal(buf_bytes(&a->key), buf_bytes(&b->key));
 }
@@ -173,7 +176,7 @@ static bool same_key(const struct entry *a, const struct entry *b)
 /* Is the old item's entry in the store? While the index is being filled, maybe not yet: the counts must not
  * be told that an entry went which never came. */
 static bool entry_is_stored(struct engine_session *s, struct arena *a, const struct index_schema *schema,
-                            const struct entry *old)
+                            const struct row_entry *old)
 {
 	struct bytes value;
 	struct err   err;
@@ -184,8 +187,14 @@ static bool entry_is_stored(struct engine_session *s, struct arena *a, const str
 	return view_get(s, a, buf_bytes(&old->key), &value, &found, &err) != ERR_NONE || found;
 }
 
-/* Writes the difference between two entries; returns the units it costs. */
-static double entry_move(struct turn *turn, const struct entry *old, bool stored, const struct entry *new)
+static bool same_item(const struct row_entry *a, const struct row_entry *b)
+{
+	return bytes_equal(item_members(buf_bytes(&a->value)), item_members(buf_bytes(&b->value)));
+}
+
+/* Writes the difference between two entries; returns the units it costs. One that has another hour (X6) and nothing else costs none. */
+static double entry_move(struct turn *turn, const struct row_entry *old, bool stored,
+                         const struct row_entry *new)
 {
 	struct bytes before = stored ? buf_bytes(&old->value) : TURN_NOTHING;
 	double       units = 0;
@@ -194,7 +203,7 @@ static double entry_move(struct turn *turn, const struct entry *old, bool stored
 		if (bytes_equal(buf_bytes(&old->value), buf_bytes(&new->value)))
 			return 0;
 		turn_put(turn, buf_bytes(&new->key), buf_bytes(&new->value), before);
-		return write_cost(item_size(&new->item));
+		return same_item(old, new) ? 0 : write_cost(item_size(&new->item));
 	}
 	if (old->present) {
 		turn_delete(turn, buf_bytes(&old->key), before);
@@ -207,17 +216,21 @@ static double entry_move(struct turn *turn, const struct entry *old, bool stored
 	return units;
 }
 
+/* A row as it was, or as it is to be. */
+struct version {
+	const struct item *item; /* NULL: none */
+	uint32_t           lapse;
+};
+
 static void indexes_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                          const struct item *old, const struct item *new, struct capacity *units)
+                          const struct version versions[2], struct capacity *units)
 {
 	for (uint32_t i = 0; i < t->schema.index_count; i++) {
 		const struct index_schema *schema = &t->schema.indexes[i];
-		struct entry               before, after;
-		double                     cost;
+		struct row_entry           before = row_entry(a, t, i, versions[0].item, versions[0].lapse);
+		struct row_entry           after = row_entry(a, t, i, versions[1].item, versions[1].lapse);
+		double cost = entry_move(s->turn, &before, entry_is_stored(s, a, schema, &before), &after);
 
-		entry_make(a, t, i, old, &before);
-		entry_make(a, t, i, new, &after);
-		cost = entry_move(s->turn, &before, entry_is_stored(s, a, schema, &before), &after);
 		if (units == NULL || cost == 0)
 			continue;
 		if (units->indexes == NULL)
@@ -258,18 +271,18 @@ static void expiry_store(struct engine_session *s, struct arena *a, struct bytes
 /* ---- storing ---- */
 
 /* By when a row has an expiry entry; 0 if it has none. */
-static int64_t entry_second(const struct table_entry *t, const struct item *item, uint32_t lapse)
+static int64_t entry_second(const struct table_entry *t, struct version v)
 {
-	return item == NULL || lapse != 0 ? 0 : schema_expiry(&t->schema, item);
+	return v.item == NULL || v.lapse != 0 ? 0 : schema_expiry(&t->schema, v.item);
 }
 
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,
                const struct loaded *old, const struct item *item, struct capacity *units)
 {
-	const struct item *before = old->stored ? &old->item : NULL;
-	struct bytes       stored = old->stored ? old->value : TURN_NOTHING;
-	uint32_t           lapse = item == NULL ? 0 : lapse_hour(s, t, item);
-	struct buf        *value;
+	struct bytes         stored = old->stored ? old->value : TURN_NOTHING;
+	const struct version versions[2] = {{old->stored ? &old->item : NULL, item_lapse(stored)},
+	                                    {item, item == NULL ? 0 : lapse_hour(s, t, item)}};
+	struct buf          *value;
 
 	assert(s->turn != NULL);
 	value = &s->turn->encoded;
@@ -279,19 +292,15 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
 		turn_delete(s->turn, old->key, stored);
 	} else {
 		buf_reset(value);
-		if (lapse != 0)
-			item_encode_lapsing(value, lapse, item);
-		else
-			item_encode(value, item);
+		encode(value, item, versions[1].lapse);
 		if (old->live && bytes_equal(buf_bytes(value), old->value))
 			return;
 		turn_put(s->turn, old->key, buf_bytes(value), stored);
 	}
 	if (t->schema.index_count > 0)
-		indexes_store(s, a, t, before, item, units);
+		indexes_store(s, a, t, versions, units);
 	if (t->schema.ttl_attribute.len > 0)
-		expiry_store(s, a, old->key, entry_second(t, before, item_lapse(stored)),
-		             entry_second(t, item, lapse));
+		expiry_store(s, a, old->key, entry_second(t, versions[0]), entry_second(t, versions[1]));
 }
 
 /* ---- reading one ---- */

@@ -33,6 +33,17 @@ enum err_code row_load_at(struct engine_session *s, struct arena *a, const struc
 enum err_code row_decode(struct engine_session *s, struct arena *a, const struct table_entry *t,
                          struct bytes value, struct loaded *out, struct err *err);
 
+/* What an item stores in an index: nothing if it lacks an attribute of the index's key, or one is of another type. */
+struct row_entry {
+	bool        present;
+	struct item item; /* as projected */
+	struct buf  key, value;
+};
+
+/* `lapse`: the hour of the row (lapse.h X6), or 0. The index is a number in the schema; the item may be NULL. */
+struct row_entry row_entry(struct arena *a, const struct table_entry *t, uint32_t index,
+                           const struct item *item, uint32_t lapse);
+
 /* Replaces what was loaded by `item`, or removes it (NULL). What its indexes cost is added to `units`, if not
  * NULL. */
 void row_store(struct engine_session *s, struct arena *a, const struct table_entry *t,

@@ -315,12 +315,6 @@ static enum err_code change_draft(struct engine_session *s, struct arena *a, uin
 	return ERR_NONE;
 }
 
-/* (X5) */
-static bool changes_lapsing(const struct table_entry *old, const struct draft *d)
-{
-	return d->ttl_changes != old->ttl_changes || d->schema.index_count > old->schema.index_count;
-}
-
 enum err_code tables_alter(struct table *t, struct arena *a, const struct table_alter *q,
                            struct table_description *r, struct err *err)
 {
@@ -341,7 +335,7 @@ enum err_code tables_alter(struct table *t, struct arena *a, const struct table_
 	for (uint32_t i = 0; i < q->count; i++)
 		if (change_draft(s, a, old->id, &d, &q->changes[i], err) != ERR_NONE)
 			return err->code;
-	if (lapse_allows(old) && changes_lapsing(old, &d))
+	if (lapse_allows(old) && d.ttl_changes != old->ttl_changes) /* (X5) */
 		d.frozen_hour = lapse_frozen_now(s->engine);
 	e = table_entry_make(&d.schema);
 	memcpy(e->index_ids, d.index_ids, sizeof(e->index_ids));

@@ -58,7 +58,7 @@ static bool goes_on(struct ticker *t)
 }
 
 /* ---- filling: rows that were there before it get the entries of a new index, or of time to live; in a frozen table (X5) they are stored anew,
- * without the hour in which they lapse, and those that are gone are removed ---- */
+ * with expiry entries instead of the hour in which they lapse ---- */
 
 /* How far a table's walk has come, and for which indexes it is. */
 struct walk {
@@ -99,62 +99,53 @@ static uint64_t target_of(struct arena *a, const struct table_entry *t)
 }
 
 static enum err_code fill_index(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                                uint32_t index, const struct item *item, struct err *err)
+                                uint32_t index, const struct loaded *row, struct err *err)
 {
-	const struct index_schema *schema = &t->schema.indexes[index];
-	struct item                projected;
-	struct buf                 key, value;
-	struct bytes               old;
-	bool                       found;
+	struct row_entry entry;
+	struct bytes     old;
+	bool             found;
 
-	if (schema->status != INDEX_CREATING || !schema_project(a, &t->schema, schema, item, &projected))
+	if (t->schema.indexes[index].status != INDEX_CREATING)
 		return ERR_NONE;
-	buf_init(&key, a);
-	buf_init(&value, a);
-	layout_index(&key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
-	item_encode(&value, &projected);
-	if (view_get(s, a, buf_bytes(&key), &old, &found, err) != ERR_NONE)
+	entry = row_entry(a, t, index, &row->item, item_lapse(row->value));
+	if (!entry.present)
+		return ERR_NONE;
+	if (view_get(s, a, buf_bytes(&entry.key), &old, &found, err) != ERR_NONE)
 		return err->code;
 	if (!found)
-		turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), TURN_NOTHING);
+		turn_put(s->turn, buf_bytes(&entry.key), buf_bytes(&entry.value), TURN_NOTHING);
 	return ERR_NONE;
 }
 
-static void store_without_hour(struct engine_session *s, struct arena *a, struct bytes row_key,
-                               struct bytes value, const struct item *item)
+static void fill_expiry(struct engine_session *s, struct arena *a, const struct table_entry *t,
+                        const struct loaded *row)
 {
-	struct buf plain;
+	int64_t    expiry = schema_expiry(&t->schema, &row->item);
+	struct buf key;
 
-	buf_init(&plain, a);
-	item_encode(&plain, item);
-	turn_put(s->turn, row_key, buf_bytes(&plain), value);
+	if (expiry == 0)
+		return;
+	buf_init(&key, a);
+	layout_expiry(&key, expiry, row->key);
+	turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, TURN_NOTHING);
 }
 
 static enum err_code fill_row(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                              struct bytes row_key, struct bytes value, struct err *err)
+                              struct loaded *row, struct err *err)
 {
-	bool        lapses = item_lapse(value) != 0;
-	struct item item;
-	struct buf  key;
-	int64_t     expiry;
-
-	if (lapse_is_gone(s->engine, t, value)) {
-		turn_delete(s->turn, row_key, TURN_NOTHING);
+	if (row_decode(s, a, t, row->value, row, err) != ERR_NONE)
+		return err->code;
+	if (!row->stored)
+		return ERR_NONE; /* it is gone, and its entries are */
+	if (t->frozen_hour != 0 && item_lapse(row->value) != 0) {
+		row_store(s, a, t, row, &row->item, NULL);
 		return ERR_NONE;
 	}
-	if (item_decode(a, value, &item, err) != ERR_NONE)
-		return err->code;
-	if (lapses)
-		store_without_hour(s, a, row_key, value, &item);
 	for (uint32_t i = 0; i < t->schema.index_count; i++)
-		if (fill_index(s, a, t, i, &item, err) != ERR_NONE)
+		if (fill_index(s, a, t, i, row, err) != ERR_NONE)
 			return err->code;
-	expiry = t->ttl_filling || lapses ? schema_expiry(&t->schema, &item) : 0;
-	if (expiry == 0)
-		return ERR_NONE;
-	buf_init(&key, a);
-	layout_expiry(&key, expiry, row_key);
-	turn_put(s->turn, buf_bytes(&key), (struct bytes){"", 0}, TURN_NOTHING);
+	if (t->ttl_filling)
+		fill_expiry(s, a, t, row);
 	return ERR_NONE;
 }
 
@@ -195,14 +186,14 @@ static enum err_code fill_turn(struct engine_session *s, struct arena *a, struct
 	view_cursor_open(&cursor, s, NULL, a, low, layout_after(a, buf_bytes(&prefix)), false);
 	while (rc == ERR_NONE && rows < FILL_ROWS_MAX && bytes < FILL_BYTES_MAX &&
 	       view_cursor_next(&cursor, &key, &value)) {
-		struct bytes row_key = arena_copy(a, key);
+		struct loaded row = {.key = arena_copy(a, key), .value = arena_copy(a, value)};
 
 		rows++;
 		bytes += value.len;
 		buf_reset(&q->walk->at);
-		buf_add_bytes(&q->walk->at, row_key);
+		buf_add_bytes(&q->walk->at, row.key);
 		buf_add_byte(&q->walk->at, 0);
-		rc = fill_row(s, a, t, row_key, arena_copy(a, value), err);
+		rc = fill_row(s, a, t, &row, err);
 	}
 	if (rc == ERR_NONE)
 		rc = view_cursor_check(&cursor, err);

@@ -185,6 +185,13 @@ uint32_t item_lapse(struct bytes in)
 	return __builtin_bswap32(big);
 }
 
+struct bytes item_members(struct bytes in)
+{
+	size_t head = item_lapse(in) != 0 ? 1 + HOUR_BYTES : 1;
+
+	return in.len < head ? (struct bytes){0} : (struct bytes){in.data + head, in.len - head};
+}
+
 /* ---- decoding: each function returns false on damage ---- */
 
 static bool decode_members(struct arena *a, struct bytes *in, unsigned depth, struct item *out);
@@ -304,12 +311,9 @@ static bool decode_members(struct arena *a, struct bytes *in, unsigned depth, st
 
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err)
 {
-	size_t head = item_lapse(in) != 0 ? 1 + HOUR_BYTES : 1;
-
-	if (in.len == 0 || (head == 1 && in.data[0] != CODEC_PLAIN))
+	if (in.len == 0 || (item_lapse(in) == 0 && in.data[0] != CODEC_PLAIN))
 		return err_set(err, ERR_STORAGE, "a stored item has an unknown format");
-	in.data += head;
-	in.len -= head;
+	in = item_members(in);
 	if (!decode_members(a, &in, 0, out) || in.len != 0)
 		return err_set(err, ERR_STORAGE, "a stored item is damaged");
 	return ERR_NONE;

@@ -13,6 +13,9 @@ void item_encode_lapsing(struct buf *out, uint32_t hour, const struct item *item
 /* That hour of an encoded item; 0 if it has none. Of any bytes. */
 uint32_t item_lapse(struct bytes in);
 
+/* What follows it: the same of two encoded items if these are the same. */
+struct bytes item_members(struct bytes in);
+
 /* Text in the result points into `in`, which must outlive it. ERR_STORAGE if the bytes are damaged. */
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err);
 

@@ -1,6 +1,6 @@
 /* Rows: three books of rows that are only added: notes (PutItem of every type of value, some large), batches
  * (BatchWriteItem of 25), sessions (with a time to live: some long, some that run out within the campaign,
- * some that were over before they were written). */
+ * some that were over before they were written; and with an index). */
 #include "series.h"
 #include "text.h"
 
@@ -13,6 +13,7 @@ enum {
 	SESSION_LONG_S = 3600,
 	SESSION_SHORT_S = 4,
 	SESSION_OVER_S = 5000, /* ago */
+	SESSION_ROOMS = 8,
 };
 
 /* Every lie in this file: claims a step that was never sent. */
@@ -55,7 +56,7 @@ static void note_item(struct buf *out, const struct place *p)
 	         p->n);
 }
 
-const struct series_type series_notes = {"notes", 1, note_item, NULL};
+const struct series_type series_notes = {"notes", 1, note_item, NULL, NULL};
 
 static void notes_setup(struct campaign *c)
 {
@@ -109,7 +110,7 @@ static void batch_item(struct buf *out, const struct place *p)
 	text_add(out, "\"}}");
 }
 
-const struct series_type series_batches = {"batches", BATCH_ITEMS, batch_item, NULL};
+const struct series_type series_batches = {"batches", BATCH_ITEMS, batch_item, NULL, NULL};
 
 static void batches_setup(struct campaign *c)
 {
@@ -175,10 +176,11 @@ static void session_item(struct buf *out, const struct place *p)
 {
 	text_add(out, "{");
 	series_add_key(out, p);
-	text_add(out, ",\"expires\":{\"N\":\"%lld\"}}", (long long)session_expires_s(p));
+	text_add(out, ",\"room\":{\"S\":\"r%u\"},\"expires\":{\"N\":\"%lld\"}}", p->n % SESSION_ROOMS,
+	         (long long)session_expires_s(p));
 }
 
-const struct series_type series_sessions = {"sessions", 1, session_item, session_expires_s};
+const struct series_type series_sessions = {"sessions", 1, session_item, session_expires_s, "room"};
 
 static void sessions_setup(struct campaign *c)
 {

@@ -20,6 +20,8 @@ struct series_type {
 	void (*item)(struct buf *out, const struct place *p);
 	/* When it expires, or 0; NULL: never. */
 	int64_t (*expires_s)(const struct place *p);
+	/* An attribute that every item has, of type S, by which a global index named like it shows them all; NULL: none. */
+	const char *index;
 };
 
 extern const struct series_type series_notes, series_batches, series_sessions, series_transfers;

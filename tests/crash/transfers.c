@@ -42,7 +42,7 @@ static void transfer_item(struct buf *out, const struct place *p)
 	         t.from, t.to, (long long)t.amount);
 }
 
-const struct series_type series_transfers = {"transfers", 1, transfer_item, NULL};
+const struct series_type series_transfers = {"transfers", 1, transfer_item, NULL, NULL};
 
 /* ---- setting up ---- */
 

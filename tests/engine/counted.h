@@ -9,11 +9,15 @@
 #include "engine/view.h"
 
 /* Of one part alone. */
-static inline struct count counts_of(const struct counts *c, uint32_t table_id, uint32_t part)
+static inline struct count counts_of(const struct counts *c, struct counts_part part)
 {
-	for (size_t i = 0; i < c->len; i++)
-		if (c->slots[i].table_id == table_id && c->slots[i].part == part)
+	for (size_t i = 0; i < c->len; i++) {
+		struct counts_part other = c->slots[i].part;
+
+		if (other.table_id == part.table_id && other.hour == part.hour &&
+		    other.index_id == part.index_id)
 			return c->slots[i].count;
+	}
 	return (struct count){0, 0};
 }
 
@@ -22,13 +26,13 @@ static inline bool counts_agree(struct counts *a, struct counts *b, char out[128
 {
 	for (size_t i = 0; i < a->len; i++) {
 		const struct counts_slot *s = &a->slots[i];
-		struct count              other = counts_of(b, s->table_id, s->part);
+		struct count              other = counts_of(b, s->part);
 
 		if (other.items == s->count.items && other.bytes == s->count.bytes)
 			continue;
-		snprintf(out, 128, "part %u of table %u: %lld items of %lld bytes, and %lld of %lld", s->part,
-		         s->table_id, (long long)s->count.items, (long long)s->count.bytes,
-		         (long long)other.items, (long long)other.bytes);
+		snprintf(out, 128, "table %u, index %u, hour %u: %lld items of %lld bytes, and %lld of %lld",
+		         s->part.table_id, s->part.index_id, s->part.hour, (long long)s->count.items,
+		         (long long)s->count.bytes, (long long)other.items, (long long)other.bytes);
 		return false;
 	}
 	return true;

@@ -1,30 +1,8 @@
 /* Lapse: rows without expiry entries, which vanish when the store merges its files (engine/lapse.h). None does too early, none comes back, and none is
  * counted twice or for too long, whatever the clock and the table do meanwhile. */
-#include "counted.h"
-
-#include "base/directory.h"
-#include "engine/lapse.h"
-#include "engine/layout.h"
-#include "item/codec.h"
-
-enum {
-	HOUR_END_S = 1789002000, /* of the hour in which fixtures begin */
-	CLOSED_S = HOUR_END_S + 3600,
-	SOON_S = START_S + 60, /* in that hour */
-	DAY_S = 86400,
-};
+#include "lapsing.h"
 
 #define KEY(name) "{'p':{'S':'" name "'},'s':{'S':'x'}}"
-
-static void set_ttl(struct fixture *f, const char *attribute)
-{
-	fixture_ok(f, "UpdateTimeToLive",
-	           arena_printf(&f->arena,
-	                        "{'TableName':'things','TimeToLiveSpecification':{'Enabled':%s,'"
-	                        "AttributeName':'%s'}}",
-	                        attribute == NULL ? "false" : "true", attribute == NULL ? "ttl" : attribute)
-	                   .data);
-}
 
 /* A table whose rows lapse. */
 static void open_with_table(struct fixture *f)
@@ -52,55 +30,6 @@ static bool is_there(struct fixture *f, const char *name)
 	        arena_printf(&f->arena, "{'TableName':'things','Key':{'p':{'S':'%s'},'s':{'S':'x'}}}", name);
 
 	return fixture_ok(f, "GetItem", body.data).get.found;
-}
-
-static int64_t item_count(struct fixture *f)
-{
-	return fixture_ok(f, "DescribeTable", "{'TableName':'things'}").table.item_count;
-}
-
-/* What the store has, whoever may see it. */
-struct stored {
-	int rows, lapsing, entries, hours;
-};
-
-static struct stored look(struct fixture *f)
-{
-	const char             low[1] = {0}, high[1] = {0x7f};
-	struct stored          found = {0};
-	struct rocks_snapshot *snapshot;
-	struct rocks_cursor   *c;
-	struct bytes           key, value;
-
-	assert_int_equal(view_snapshot_open(f->engine, &snapshot, &f->err), ERR_NONE);
-	c = rocks_cursor_open(f->engine->rocks, snapshot, (struct bytes){low, 1}, (struct bytes){high, 1},
-	                      false);
-	for (; rocks_cursor_at(c, &key, &value); rocks_cursor_next(c)) {
-		found.rows += key.data[0] == KIND_ROW;
-		found.lapsing += key.data[0] == KIND_ROW && item_lapse(value) != 0;
-		found.entries += key.data[0] == KIND_EXPIRY;
-		found.hours += key.data[0] == KIND_COUNTS && key.len == 9;
-	}
-	rocks_cursor_close(c);
-	rocks_snapshot_close(f->engine->rocks, snapshot);
-	return found;
-}
-
-static void compact(struct fixture *f)
-{
-	assert_int_equal(engine_compact(f->engine, &f->err), ERR_NONE);
-}
-
-static void tick_at(struct fixture *f, int64_t second)
-{
-	fixture_set_clock(f, second);
-	engine_tick(f->engine);
-}
-
-static void assert_sound(struct fixture *f)
-{
-	assert_verified(f);
-	assert_counted(f);
 }
 
 /* ---- when ---- */
@@ -185,13 +114,6 @@ TEST(lapse, no_hour_is_closed_while_sweeping_waits_for_an_accepted_clock)
 }
 
 /* ---- a row that is gone stays so ---- */
-
-/* As it would be if the store had not merged the file it is in: a tick would have it do so. */
-static void close_without_merge(struct fixture *f, int64_t second)
-{
-	fixture_set_clock(f, second);
-	assert_int_equal(lapse_close(f->engine, &f->err), ERR_NONE);
-}
 
 TEST(lapse, a_row_that_is_gone_does_not_come_back_with_an_earlier_clock)
 {
@@ -471,32 +393,6 @@ TEST(lapse, rows_follow_the_attribute_to_which_time_to_live_is_moved)
 	fixture_close(&f);
 }
 
-TEST(lapse, rows_of_a_table_that_gets_an_index_have_entries)
-{
-	struct fixture f;
-
-	open_with_table(&f);
-	put(&f, "a", SOON_S);
-	put(&f, "b", START_S + DAY_S);
-	close_without_merge(&f, CLOSED_S);
-	fixture_ok(&f, "UpdateTable",
-	           "{'TableName':'things','AttributeDefinitions':[{'AttributeName':'other','AttributeType':'"
-	           "N'}],"
-	           "'GlobalSecondaryIndexUpdates':[{'Create':{'IndexName':'by-other','KeySchema':[{'"
-	           "AttributeName':"
-	           "'other','KeyType':'HASH'}],'Projection':{'ProjectionType':'ALL'}}}]}");
-	put(&f, "c", START_S + DAY_S);
-	engine_tick(f.engine);
-	assert_int_equal(look(&f).rows, 2);
-	assert_int_equal(look(&f).lapsing, 0);
-	assert_int_equal(look(&f).entries, 2);
-	assert_sound(&f);
-	tick_at(&f, START_S + 2 * DAY_S);
-	assert_int_equal(look(&f).rows, 0);
-	assert_sound(&f);
-	fixture_close(&f);
-}
-
 TEST(lapse, nothing_is_left_of_the_hours_of_a_deleted_table)
 {
 	struct fixture f;
@@ -540,15 +436,6 @@ TEST(lapse, rows_that_expire_too_late_or_should_have_expired_have_entries)
 
 /* ---- directories of other programs ---- */
 
-static int format_of(const struct fixture *f)
-{
-	struct directory d;
-	struct err       err;
-
-	assert_int_equal(directory_read(f->dir, &d, &err), ERR_NONE);
-	return d.format;
-}
-
 /* Rows that an older program wrote have entries, and lose them when they are written anew. The directory has the new format before that. */
 TEST(lapse, a_directory_of_format_4_is_raised_and_its_rows_are_swept_as_before)
 {
@@ -562,13 +449,7 @@ TEST(lapse, a_directory_of_format_4_is_raised_and_its_rows_are_swept_as_before)
 	engine_tick(f.engine);
 	assert_int_equal(look(&f).entries, 2);
 	engine_close(f.engine);
-	assert_int_equal(
-	        system(arena_printf(&f.arena,
-	                            "cd %s && sed -i 's/^gatehouse 5$/gatehouse 4/;/^sum /d' FORMAT && "
-	                            "s=$(sha256sum <FORMAT) && echo \"sum ${s%%%% *}\" >>FORMAT",
-	                            f.dir)
-	                       .data),
-	        0);
+	lower_format(&f, 4);
 	assert_int_equal(format_of(&f), 4);
 	fixture_start(&f);
 	assert_int_equal(format_of(&f), DIRECTORY_FORMAT);

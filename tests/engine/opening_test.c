@@ -169,7 +169,8 @@ TEST(opening, counts_that_an_older_program_left_are_put_right_once)
 	fixture_ok(&f, "CreateTable", TABLE_PS);
 	fixture_ok(&f, "PutItem", THING("a"));
 	assert_int_equal(engine_run(f.engine, &w, &f.err), ERR_NONE);
-	counts_add(f.engine->counts, TABLE_ID_FIRST, 0, (struct count){1000, 1000});
+	counts_add(f.engine->counts, (struct counts_part){.table_id = TABLE_ID_FIRST},
+	           (struct count){1000, 1000});
 	assert_int_equal(fixture_ok(&f, "DescribeTable", "{'TableName':'things'}").table.item_count, 1001);
 	die(&f);
 	fixture_start(&f);
