@@ -326,14 +326,17 @@ static enum err_code load_base(struct page *p, const struct item *entry, struct 
 	return found ? row_decode(p->session, p->arena, p->table, value, base, err) : ERR_NONE;
 }
 
-/* The row's item; absent (live false) if it is expired. */
+/* The row's item; absent (live false) if it is expired. The page may end with one that is gone, too: then its key is the last. */
 static enum err_code examine(struct page *p, struct bytes value, struct loaded *row, struct err *err)
 {
 	struct loaded base;
 
 	*row = (struct loaded){0};
-	if (row_decode(p->session, p->arena, p->table, arena_copy(p->arena, value), row, err) != ERR_NONE)
+	value = arena_copy(p->arena, value);
+	if (row_decode(p->session, p->arena, p->table, value, row, err) != ERR_NONE)
 		return err->code;
+	if (!row->stored)
+		return item_decode(p->arena, value, &row->item, err);
 	if (!row->live || (!p->fetch && !p->check_expiry))
 		return ERR_NONE;
 	if (load_base(p, &row->item, &base, err) != ERR_NONE)

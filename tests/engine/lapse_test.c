@@ -195,6 +195,46 @@ TEST(lapse, the_filter_that_is_built_anew_lacks_rows_that_are_gone)
 	fixture_close(&f);
 }
 
+/* A page ends after so many bytes of rows that nobody sees. The next one goes on from there. */
+TEST(lapse, a_scan_gets_past_any_number_of_rows_that_are_gone)
+{
+	enum { LARGE = 300000, COUNT = 20 }; /* more than a page reads */
+	char          *large = malloc(LARGE + 1);
+	const char    *start = "";
+	unsigned       seen = 0, pages = 0;
+	union answer   r;
+	struct fixture f;
+
+	open_with_table(&f);
+	memset(large, 'x', LARGE);
+	large[LARGE] = '\0';
+	for (int i = 0; i < COUNT; i++)
+		fixture_ok(
+		        &f, "PutItem",
+		        arena_printf(
+		                &f.arena,
+		                "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'S':'%c'},'ttl':{'N':'%d'"
+		                "},'text':{'S':'%s'}}}",
+		                'a' + i, SOON_S, large)
+		                .data);
+	fixture_ok(&f, "PutItem", "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'S':'z'}}}");
+	close_without_merge(&f, CLOSED_S);
+	assert_int_equal(look(&f).rows, COUNT + 1);
+	do {
+		r = fixture_ok(&f, "Scan", arena_printf(&f.arena, "{'TableName':'things'%s}", start).data);
+		seen += r.query.count;
+		if (r.query.more)
+			start = arena_printf(&f.arena,
+			                     ",'ExclusiveStartKey':{'p':{'S':'p'},'s':{'S':'%.*s'}}",
+			                     BYTES_ARG(item_get(&r.query.last_key, BYTES("s"))->text))
+			                .data;
+	} while (r.query.more && ++pages < COUNT);
+	assert_int_equal(seen, 1);
+	assert_true(pages > 0);
+	free(large);
+	fixture_close(&f);
+}
+
 /* ---- copies of the directory ---- */
 
 static void shell(struct fixture *f, const char *format)
