@@ -387,12 +387,6 @@ static struct cache_row row_copy(const struct row *r, struct arena *a)
 	        .key = arena_copy(a, row_key(r)), .value = arena_copy(a, row_value(r)), .absent = r->absent};
 }
 
-bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
-                         struct cache_rows *rows)
-{
-	return partition_copy_dirty(c->partitions, low, high, a, rows);
-}
-
 bool cache_partition_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
                              struct cache_rows *rows)
 {
@@ -419,6 +413,26 @@ bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct ar
 	return r != NULL;
 }
 
+void cache_dirty_each_in(struct cache *c, struct bytes key, cache_each each, void *ctx)
+{
+	partition_dirty_each(c->partitions, key, each, ctx);
+}
+
+void cache_dirty_each(struct cache *c, cache_each each, void *ctx)
+{
+	for (int i = 0; i < CACHE_SHARDS; i++) {
+		struct shard *s = &c->shards[i];
+
+		pthread_mutex_lock(&s->lock);
+		for (struct list *at = s->dirty.next; at != &s->dirty; at = at->next) {
+			struct cache_row row = row_look(LIST_ENTRY(at, struct row, ring));
+
+			each(ctx, &row);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
 size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size_t max)
 {
 	struct shard *s = &c->shards[shard];
@@ -430,11 +444,19 @@ size_t cache_dirty(struct cache *c, unsigned shard, struct cache_row *rows, size
 		const struct row *r = LIST_ENTRY(at, struct row, ring);
 
 		bytes += row_bytes(r);
-		rows[count++] =
-		        (struct cache_row){.key = row_key(r), .value = row_value(r), .absent = r->absent};
+		rows[count++] = row_look(r);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return count;
+}
+
+/* From one ring to the other. */
+static void row_settle(struct cache *c, struct shard *s, struct row *r)
+{
+	mark_clean(c, r);
+	partition_sort(c->partitions, r);
+	list_remove(&r->ring);
+	list_push_back(&s->clean, &r->ring);
 }
 
 void cache_clean(struct cache *c, unsigned shard, size_t count)
@@ -442,15 +464,28 @@ void cache_clean(struct cache *c, unsigned shard, size_t count)
 	struct shard *s = &c->shards[shard];
 
 	pthread_mutex_lock(&s->lock);
-	for (; count > 0; count--) {
-		struct row *r = LIST_ENTRY(list_pop_front(&s->dirty), struct row, ring);
-
-		mark_clean(c, r);
-		partition_sort(c->partitions, r);
-		list_push_back(&s->clean, &r->ring);
-	}
+	for (; count > 0; count--)
+		row_settle(c, s, LIST_ENTRY(s->dirty.next, struct row, ring));
 	shard_evict(c, s);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void cache_forget(struct cache *c, struct bytes low, struct bytes high)
+{
+	for (int i = 0; i < CACHE_SHARDS; i++) {
+		struct shard *s = &c->shards[i];
+
+		pthread_mutex_lock(&s->lock);
+		for (struct list *at = s->dirty.next, *next; at != &s->dirty; at = next) {
+			struct row *r = LIST_ENTRY(at, struct row, ring);
+
+			next = at->next;
+			if (bytes_compare(row_key(r), low) >= 0 && bytes_compare(row_key(r), high) < 0)
+				row_settle(c, s, r);
+		}
+		shard_evict(c, s);
+		pthread_mutex_unlock(&s->lock);
+	}
 }
 
 /* ---- life cycle ---- */

@@ -76,14 +76,10 @@ void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct
 /* Bytes of dirty rows. */
 size_t cache_dirty_bytes(struct cache *c);
 
-/* The dirty rows with keys from low to high (excluded), which must be of one partition (layout.h): copies in the
- * arena, in no order. False if there are so many to look at that it is better to write them back. */
 struct cache_rows {
 	struct cache_row *list;
 	size_t            count;
 };
-bool cache_dirty_between(struct cache *c, struct bytes low, struct bytes high, struct arena *a,
-                         struct cache_rows *rows);
 
 /* All rows from low to high, which must be of one partition, if they are known to be cached (partition.h): copies in the arena, in no
  * order, absent ones too. Without write_back.c's lock only by the writer. */
@@ -96,6 +92,14 @@ bool cache_partition_small(struct cache *c, struct bytes key, struct arena *a, s
 /* This row, if it is dirty, copied into the arena. */
 bool cache_dirty_row(struct cache *c, uint64_t hash, struct bytes key, struct arena *a,
                      struct cache_row *row);
+
+/* All dirty rows, or those of the partition of a key, in no order. They stay as they are while the lock is held. */
+typedef void (*cache_each)(void *ctx, const struct cache_row *row);
+void cache_dirty_each(struct cache *c, cache_each each, void *ctx);
+void cache_dirty_each_in(struct cache *c, struct bytes key, cache_each each, void *ctx);
+
+/* The dirty rows with keys from low to high (excluded) are not to come into the store: their table is gone. */
+void cache_forget(struct cache *c, struct bytes low, struct bytes high);
 
 /* Dirty rows of one shard, in no order of their keys: up to `max`. Returns how many. They stay as they are until
  * cache_clean, which says that the store has so many, the first that cache_dirty would give. */

@@ -44,6 +44,12 @@ static inline struct bytes row_value(const struct row *r)
 	return (struct bytes){r->bytes + r->key_len, r->value_len};
 }
 
+/* As it lies here. */
+static inline struct cache_row row_look(const struct row *r)
+{
+	return (struct cache_row){.key = row_key(r), .value = row_value(r), .absent = r->absent};
+}
+
 static inline void row_use(struct row *r)
 {
 	atomic_store_explicit(&r->used, true, memory_order_relaxed);

@@ -30,15 +30,13 @@ static uint64_t entries_min(const struct engine *e)
 	return e->options.checks_absent ? ENTRIES_MIN_CHECKED : ENTRIES_MIN;
 }
 
-/* Rows that wait in the cache go into the store little by little before, so that few are left to write while others wait. */
 static enum err_code begin(struct engine *e, struct rocks_snapshot **snapshot, struct err *err)
 {
 	uint64_t rows = counts_rows(e->counts);
 	uint64_t entries = rows * ROW_ENTRIES * GROWTH;
 	bool     begun;
 
-	if (write_back_all(&e->write_back, err) != ERR_NONE ||
-	    write_back_hold(&e->write_back, err) != ERR_NONE)
+	if (write_back_hold(&e->write_back, err) != ERR_NONE)
 		return err->code;
 	begun = filter_build_begin(e->filter, entries > entries_min(e) ? entries : entries_min(e));
 	if (begun)

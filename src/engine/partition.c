@@ -324,25 +324,22 @@ struct copy {
 	struct bytes       low, high;
 	struct arena      *arena;
 	struct cache_rows *rows;
-	bool               dirty; /* only those */
 };
 
-/* Under the lock. False if there are too many, of either kind. Clean ones come after the dirty ones. */
+/* Under the lock. False if they are too large. */
 static bool copy_measure(const struct part *part, const struct copy *c, size_t *count)
 {
-	size_t looked_at = 0, bytes = 0;
+	size_t bytes = 0;
 
 	*count = 0;
 	for (const struct list *at = part->rows.next; at != &part->rows; at = at->next) {
 		const struct row *r = LIST_ENTRY(at, struct row, in_part);
 
-		if (c->dirty && !r->dirty)
-			break;
 		if (is_between(r, c->low, c->high)) {
 			(*count)++;
 			bytes += r->key_len + r->value_len;
 		}
-		if (++looked_at > PARTITION_DIRTY_ROWS_MAX || bytes > PARTITION_COPY_MAX)
+		if (bytes > PARTITION_COPY_MAX)
 			return false;
 	}
 	return true;
@@ -370,35 +367,43 @@ static bool copy_rows(const struct part *part, const struct copy *c)
 	return true;
 }
 
-static bool copy_part(struct partitions *p, const struct copy *c)
+bool partition_copy(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
+                    struct cache_rows *rows)
 {
-	uint64_t           hash = layout_partition_hash(p->hash_key, c->low);
-	uint64_t           number = layout_partition_number(c->low);
+	uint64_t           hash = layout_partition_hash(p->hash_key, low);
+	uint64_t           number = layout_partition_number(low);
 	struct part_shard *s = shard_of(p, number);
 	struct part       *part;
 	bool               done;
 
-	*c->rows = (struct cache_rows){0};
+	*rows = (struct cache_rows){0};
 	pthread_mutex_lock(&s->lock);
 	part = *part_find(p, hash, number);
-	if (c->dirty)
-		done = part == NULL || copy_rows(part, c);
-	else
-		done = part != NULL && part->whole && copy_rows(part, c);
+	done = part != NULL && part->whole && copy_rows(part, &(struct copy){low, high, a, rows});
 	pthread_mutex_unlock(&s->lock);
 	return done;
 }
 
-bool partition_copy(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
-                    struct cache_rows *rows)
+/* Clean ones come after the dirty ones. */
+void partition_dirty_each(struct partitions *p, struct bytes key, cache_each each, void *ctx)
 {
-	return copy_part(p, &(struct copy){low, high, a, rows, false});
-}
+	uint64_t           hash = layout_partition_hash(p->hash_key, key);
+	uint64_t           number = layout_partition_number(key);
+	struct part_shard *s = shard_of(p, number);
+	struct part       *part;
 
-bool partition_copy_dirty(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
-                          struct cache_rows *rows)
-{
-	return copy_part(p, &(struct copy){low, high, a, rows, true});
+	pthread_mutex_lock(&s->lock);
+	part = *part_find(p, hash, number);
+	for (const struct list *at = part == NULL ? NULL : part->rows.next; part != NULL && at != &part->rows;
+	     at = at->next) {
+		const struct row *r = LIST_ENTRY(at, struct row, in_part);
+		struct cache_row  row = row_look(r);
+
+		if (!r->dirty)
+			break;
+		each(ctx, &row);
+	}
+	pthread_mutex_unlock(&s->lock);
 }
 
 /* Under the lock. Key and value lie one behind the other. */

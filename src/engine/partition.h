@@ -23,7 +23,6 @@
 enum {
 	PARTITION_BYTES = 64,           /* that one takes, with its bucket and what the allocator takes */
 	PARTITION_WHOLE_ROWS_MAX = 256, /* that a whole one may have: a query looks at each */
-	PARTITION_DIRTY_ROWS_MAX = 512, /* that are looked at for one walk */
 	PARTITION_COPY_MAX = 256 << 10, /* bytes that are copied for one */
 	PARTITION_SMALL_ROWS_MAX = 8,   /* that a small one may have … */
 	PARTITION_SMALL_BYTES_MAX = 8 << 10, /* … and their bytes */
@@ -57,12 +56,11 @@ uint32_t partition_load_begin(struct partitions *p, struct bytes key);
 enum partition_loaded { PARTITION_LOADED, PARTITION_LOAD_FAILED, PARTITION_TOO_LARGE };
 void partition_load_end(struct partitions *p, struct bytes key, uint32_t token, enum partition_loaded how);
 
-/* Copies in the arena, in no order, absent ones too. All rows from low to high, if it is whole; the dirty ones, if they are few
- * enough. Otherwise false. No row may change meanwhile: the caller is the writer, or holds write_back.c's lock. */
+/* Copies in the arena, in no order, absent ones too: all rows from low to high, if it is whole. Otherwise false. No row may change meanwhile: the caller is the writer, or holds write_back.c's lock. */
 bool partition_copy(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
                     struct cache_rows *rows);
-bool partition_copy_dirty(struct partitions *p, struct bytes low, struct bytes high, struct arena *a,
-                          struct cache_rows *rows);
+/* The dirty rows of the partition of this key, in no order, by a caller as above. */
+void partition_dirty_each(struct partitions *p, struct bytes key, cache_each each, void *ctx);
 /* All rows of the partition of this key, if it is whole and small. */
 bool partition_copy_small(struct partitions *p, struct bytes key, struct arena *a, struct cache_rows *rows);
 

@@ -215,39 +215,44 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 	c->changes = list;
 }
 
-/* Without writing rows back. What is committed of other kinds is all in the store; but a commit that is being published must
- * be there whole, rows too: a reader that saw an entry of an index then sees its row. Dirty rows are taken along if they are
- * of one partition and not too many; otherwise it is false, and they have to be written back. */
-static bool snapshot_rest_open(struct view_cursor *c, struct arena *a, struct bytes low, struct bytes high,
-                               struct cache_rows *waiting)
+/* Copies of the dirty rows of the range, or of the part that it becomes. */
+static void take_waiting(struct view_cursor *c, struct waiting_range *range, struct cache_rows *waiting)
 {
-	struct engine *e = c->engine;
-	bool           rows = low.data[0] == KIND_ROW, done;
+	struct waiting_range part;
 
-	if (rows && !layout_is_one_partition(low, high))
-		return false;
-	if (low.data[0] != KIND_EXPIRY && low.data[0] != KIND_COUNTS)
-		write_back_hold_rest(&e->write_back);
-	else if (write_back_hold_entries(&e->write_back, &c->err) != ERR_NONE)
-		return false;
-	done = !rows || cache_dirty_between(e->cache, low, high, a, waiting);
-	if (done)
-		c->snapshot = rocks_snapshot_open(e->rocks);
-	write_back_let_go(&e->write_back);
-	return done;
+	waiting_take(c->engine->cache, range, c->arena, waiting, &part);
+	c->rest = c->backward ? (struct waiting_range){range->low, part.low, true}
+	                      : (struct waiting_range){part.high, range->high, false};
+	*range = part;
 }
 
-/* A snapshot, because to find the first key may take a read from the disk, and nobody else is to wait for that. */
-static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct arena *a,
-                       struct bytes low, struct bytes high, struct cache_rows *waiting)
+/* Without writing rows back. What is committed of other kinds is all in the store; but a commit that is being published must
+ * be there whole, rows too: a reader that saw an entry of an index then sees its row. A snapshot, because to find the first key may
+ * take a read from the disk, and nobody else is to wait for that. */
+static enum err_code own_snapshot_open(struct view_cursor *c, struct waiting_range *range,
+                                       struct cache_rows *waiting)
 {
-	if (snapshot == NULL) {
-		if (!snapshot_rest_open(c, a, low, high, waiting) &&
-		    view_snapshot_open(c->engine, &c->snapshot, &c->err) != ERR_NONE)
-			return;
-		snapshot = c->snapshot;
-	}
-	c->rocks = rocks_cursor_open(c->engine->rocks, snapshot, low, high, c->backward);
+	struct engine *e = c->engine;
+	char           kind = range->low.data[0];
+
+	if (kind != KIND_EXPIRY && kind != KIND_COUNTS)
+		write_back_hold_rest(&e->write_back);
+	else if (write_back_hold_entries(&e->write_back, &c->err) != ERR_NONE)
+		return c->err.code;
+	if (kind == KIND_ROW)
+		take_waiting(c, range, waiting);
+	c->snapshot = rocks_snapshot_open(e->rocks);
+	write_back_let_go(&e->write_back);
+	return ERR_NONE;
+}
+
+static void store_open(struct view_cursor *c, struct rocks_snapshot *snapshot, struct waiting_range *range,
+                       struct cache_rows *waiting)
+{
+	if (snapshot == NULL && own_snapshot_open(c, range, waiting) != ERR_NONE)
+		return;
+	c->rocks = rocks_cursor_open(c->engine->rocks, snapshot != NULL ? snapshot : c->snapshot, range->low,
+	                             range->high, c->backward);
 }
 
 /* ---- partitions that are in memory ---- */
@@ -352,11 +357,12 @@ static void compare(struct engine *e, struct cache_rows stored, struct cache_row
 /* For tests: the rows of the partition that are known from memory, and those in the store with what is dirty over it, at one moment. */
 static void check_whole(struct engine_session *s, struct bytes low, struct bytes high)
 {
-	struct engine     *e = s->engine;
-	struct view_cursor store = {.engine = e};
-	struct cache_rows  known = {0}, dirty = {0};
-	bool               is_known;
-	struct arena       a;
+	struct engine       *e = s->engine;
+	struct view_cursor   store = {.engine = e};
+	struct cache_rows    known = {0}, dirty = {0};
+	struct waiting_range range = {low, high, false}, part;
+	bool                 is_known;
+	struct arena         a;
 
 	if (e->journal == NULL || !layout_is_one_partition(low, high))
 		return;
@@ -364,7 +370,8 @@ static void check_whole(struct engine_session *s, struct bytes low, struct bytes
 	write_back_hold_rest(&e->write_back);
 	is_known = filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)) ||
 	           cache_partition_between(e->cache, low, high, &a, &known);
-	is_known = is_known && cache_dirty_between(e->cache, low, high, &a, &dirty);
+	waiting_take(e->cache, &range, &a, &dirty, &part);
+	is_known = is_known && bytes_equal(part.high, high); /* all */
 	if (is_known)
 		store.snapshot = rocks_snapshot_open(e->rocks);
 	write_back_let_go(&e->write_back);
@@ -389,19 +396,31 @@ void view_check_partition(struct engine_session *s, struct bytes prefix)
 	arena_release(&a);
 }
 
+/* The rest of the range, or as much of it as can be walked at once. */
+static void part_open(struct view_cursor *c, struct rocks_snapshot *snapshot)
+{
+	struct waiting_range range = c->rest;
+	struct cache_rows    waiting = {0};
+
+	c->rest.low = c->rest.high;
+	c->whole = snapshot == NULL && memory_open(c->session, c->arena, range.low, range.high, &waiting);
+	if (!c->whole)
+		store_open(c, snapshot, &range, &waiting);
+	if (c->whole || c->rocks != NULL)
+		collect(c, c->session->turn, &waiting, c->arena, range.low, range.high);
+}
+
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward)
 {
-	struct cache_rows waiting = {0};
-
 	if (s->engine->options.checks_absent)
 		check_whole(s, low, high);
-	*c = (struct view_cursor){.engine = s->engine, .backward = backward};
-	c->whole = snapshot == NULL && memory_open(s, a, low, high, &waiting);
-	if (!c->whole)
-		store_open(c, snapshot, a, low, high, &waiting);
-	if (c->whole || c->rocks != NULL)
-		collect(c, s->turn, &waiting, a, low, high);
+	*c = (struct view_cursor){.engine = s->engine,
+	                          .session = s,
+	                          .arena = a,
+	                          .rest = {low, high, backward},
+	                          .backward = backward};
+	part_open(c, snapshot);
 }
 
 void view_cursor_close(struct view_cursor *c)
@@ -410,6 +429,21 @@ void view_cursor_close(struct view_cursor *c)
 		rocks_cursor_close(c->rocks);
 	if (c->snapshot != NULL)
 		rocks_snapshot_close(c->engine->rocks, c->snapshot);
+}
+
+/* At the end of a part. False if it is the last, or could not be read. */
+static bool go_on(struct view_cursor *c)
+{
+	struct err err;
+
+	if (bytes_compare(c->rest.low, c->rest.high) >= 0 || view_cursor_check(c, &err) != ERR_NONE)
+		return false;
+	view_cursor_close(c);
+	c->rocks = NULL;
+	c->snapshot = NULL;
+	c->change_count = c->change_at = 0;
+	part_open(c, NULL);
+	return c->whole || c->rocks != NULL;
 }
 
 /* Leaves the row that the last call returned. `started` is implied: on_change and on_stored are false before
@@ -458,8 +492,9 @@ bool view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *va
 		return false;
 	do {
 		leave(c);
-		if (!choose(c, key, value))
-			return false;
+		while (!choose(c, key, value))
+			if (!go_on(c))
+				return false;
 	} while (c->on_change && c->changes[c->change_at].absent);
 	return true;
 }

@@ -4,6 +4,7 @@
 #define ENGINE_VIEW_H
 
 #include "engine/state.h"
+#include "engine/waiting.h"
 
 /* The value is in the arena. */
 enum err_code view_get(struct engine_session *s, struct arena *a, struct bytes key, struct bytes *value,
@@ -14,7 +15,7 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
                               struct bytes *value, bool *found, struct err *err);
 
 /* What is committed at this moment, for several reads: all of it is put into the store first, which may take tens of
- * milliseconds. */
+ * milliseconds. Not in a turn. */
 enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, struct err *err);
 
 /* The same for these rows alone, and at once: those that are not in the store yet are in `waiting`, and the others have
@@ -36,10 +37,13 @@ enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, str
  * not what the store has. */
 void view_check_partition(struct engine_session *s, struct bytes prefix);
 
-/* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open.
- */
+/* Walks the keys from low (included) to high (excluded), up or down. Both must stay valid while it is open, and the session and the arena too. If many rows of
+ * the range are not in the store yet, it goes part by part (waiting.h). */
 struct view_cursor {
 	struct engine          *engine;
+	struct engine_session  *session;
+	struct arena           *arena;
+	struct waiting_range    rest;     /* of the range, behind this part: empty at the last one */
 	struct rocks_snapshot  *snapshot; /* its own, if it was given none */
 	struct rocks_cursor    *rocks;
 	const struct cache_row *changes; /* in this range, not in the store yet; sorted in walking order */
@@ -51,7 +55,7 @@ struct view_cursor {
 	struct err              err;       /* of opening; then there is no rocks */
 };
 
-/* `snapshot` may be NULL: then the state is that of the moment of opening. */
+/* `snapshot` may be NULL: then the state is that of the moment of opening, or, of a later part, of when the part before it ended. */
 void view_cursor_open(struct view_cursor *c, struct engine_session *s, struct rocks_snapshot *snapshot,
                       struct arena *a, struct bytes low, struct bytes high, bool backward);
 void view_cursor_close(struct view_cursor *c);

@@ -311,12 +311,21 @@ static void tell_cache_of_others(struct write_back *b, const struct turn *t)
 	}
 }
 
-/* If tables or indexes were deleted, what waits goes into the store before, so that none of theirs comes there after. */
+/* Of tables and indexes that were deleted nothing may come into the store after they are gone there: rows that wait are forgotten, and the list of the rest,
+ * which is short, goes there before. */
+static enum err_code settle_deleted(struct write_back *b, const struct turn *t, struct err *err)
+{
+	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
+		if (d->low.data[0] == KIND_ROW)
+			cache_forget(b->cache, d->low, d->high);
+	return t->ranges == NULL ? ERR_NONE : write_entries(b, err);
+}
+
 static enum err_code publish(struct write_back *b, struct turn *t, struct err *err)
 {
 	add_rows_to_cache(b, t);
 	add_entries_to_list(b, t);
-	if (t->ranges != NULL && (write_shards(b, err) != ERR_NONE || write_entries(b, err) != ERR_NONE))
+	if (settle_deleted(b, t, err) != ERR_NONE)
 		return err->code;
 	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
 		return err->code;
@@ -337,15 +346,6 @@ enum err_code write_back_publish(struct write_back *b, struct turn *t, struct er
 }
 
 /* ---- holding, and all of it ---- */
-
-enum err_code write_back_hold(struct write_back *b, struct err *err)
-{
-	write_back_hold_rest(b);
-	if (write_shards(b, err) == ERR_NONE && write_entries(b, err) == ERR_NONE)
-		return ERR_NONE;
-	write_back_let_go(b);
-	return err->code;
-}
 
 enum err_code write_back_hold_entries(struct write_back *b, struct err *err)
 {
@@ -371,6 +371,18 @@ enum err_code write_back_all(struct write_back *b, struct err *err)
 		} while (rc == ERR_NONE && count > 0);
 	}
 	return rc;
+}
+
+/* Little by little before, so that few are left to write while others wait. */
+enum err_code write_back_hold(struct write_back *b, struct err *err)
+{
+	if (write_back_all(b, err) != ERR_NONE)
+		return err->code;
+	write_back_hold_rest(b);
+	if (write_shards(b, err) == ERR_NONE && write_entries(b, err) == ERR_NONE)
+		return ERR_NONE;
+	write_back_let_go(b);
+	return err->code;
 }
 
 /* ---- checkpoints ---- */

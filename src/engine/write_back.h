@@ -1,11 +1,11 @@
 /* Write-back: committed rows on their way from the cache into the store, and from there into its files. A commit is
- * durable once it is in the journal. Its rows then wait in the cache, dirty, until there are many of them, or until
- * someone walks over a whole table. So a row that changes often is put into the store once, for all its changes.
+ * durable once it is in the journal. Its rows then wait in the cache, dirty, until there are many of them. So a row that changes often is put into the store once, for all its changes.
  * What is new to a large partition, such as an event to a log, hardly ever changes: it goes past the cache, into the store.
  *
  *   writer       journal_append, then write_back_publish: rows into the cache, or past it; everything else into the store
- *   a walk       write_back_hold: all rows into the store; opens its cursor or snapshot; write_back_let_go
  *   a query      write_back_hold_rest: takes a snapshot, and a copy of the dirty rows of its partition (view.c)
+ *   a walk       the same, with the first of the dirty rows in its range (waiting.h)
+ *   a long look  write_back_hold: all rows into the store; takes its snapshot; write_back_let_go
  *   checkpoint   write_back_all; the store writes its files and notes where the journal begins now; the journal drops
  *                the segments before
  *
@@ -74,7 +74,7 @@ void write_back_release(struct write_back *b);
 /* The changes of a turn that are in the journal become what every reader sees. The writer's thread. */
 enum err_code write_back_publish(struct write_back *b, struct turn *t, struct err *err);
 
-/* (B1) Short: others wait meanwhile. Not held if it fails. */
+/* (B1) Takes as long as all that waits takes. Others wait only while it is held, which is to be short. Not held if it fails. Not in a turn. */
 enum err_code write_back_hold(struct write_back *b, struct err *err);
 /* The same for whoever looks at no rows, expiry entries and counts, or knows which ones: they need not be in the store. */
 void write_back_hold_rest(struct write_back *b);

@@ -4,6 +4,7 @@
 
 #include "engine/layout.h"
 #include "engine/partition.h"
+#include "engine/settled.h"
 #include "engine/view.h"
 #include "random.h"
 
@@ -89,7 +90,7 @@ TEST(partition, is_whole_from_its_first_row_on)
 	assert_true(is_whole(&f, "a"));
 	put(&f, "a", 2);
 	delete (&f, "a", 1);
-	fixture_ok(&f, "Scan", "{'TableName':'things'}"); /* written back */
+	fixture_settle(&f);
 	assert_true(is_whole(&f, "a"));
 	assert_int_equal(query_count(&f, "a"), 1);
 	fixture_close(&f);
@@ -146,7 +147,7 @@ TEST(partition, is_not_whole_once_a_row_has_left_the_cache)
 	assert_true(is_whole(&f, "a"));
 	for (int i = 0; i < 1000; i++)
 		put(&f, "b", i);
-	fixture_ok(&f, "Scan", "{'TableName':'things'}");
+	fixture_settle(&f);
 	for (int i = 0; i < 1000; i++)
 		put(&f, "c", i);
 	assert_false(is_whole(&f, "a"));
@@ -222,7 +223,7 @@ TEST(partition, a_row_that_was_deleted_and_came_back_past_the_cache_stays)
 	assert_int_equal(query_count(&f, "a"), PARTITION_WHOLE_ROWS_MAX + 1);
 	put(&f, "a", 1000);
 	assert_has(&f, 1000);
-	fixture_ok(&f, "Scan", "{'TableName':'things'}"); /* written back */
+	fixture_settle(&f);
 	assert_has(&f, 1000);
 	fixture_restart(&f);
 	assert_has(&f, 1000);

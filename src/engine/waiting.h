@@ -1,0 +1,25 @@
+/* Waiting: rows that are committed and not in the store yet, for a walk over a range of keys. There may be tens of thousands of them, in no order, and a walk
+ * that ends after a page needs few: it takes the first ones in its order, and comes back for more where those end.
+ *
+ * What always holds: no row of the range lies between those that were taken, or before them, that waits and was not taken. */
+#ifndef ENGINE_WAITING_H
+#define ENGINE_WAITING_H
+
+#include "engine/cache.h"
+
+enum {
+	WAITING_ROWS_MAX = 1024,       /* that are taken at a time … */
+	WAITING_BYTES_MAX = 256 << 10, /* … and after so many bytes no more */
+};
+
+/* From low to high (excluded), beginning at high if it is backward. */
+struct waiting_range {
+	struct bytes low, high;
+	bool         backward;
+};
+
+/* Copies in the arena, in no order. *part: the part of the range for which these are all. One thread at a time: write_back.c's lock. */
+void waiting_take(struct cache *c, const struct waiting_range *range, struct arena *a,
+                  struct cache_rows *rows, struct waiting_range *part);
+
+#endif
