@@ -222,8 +222,9 @@ static void health_home(struct api_loop *l, struct http_request *r)
 {
 	(void)l;
 	answer_text(r, 200,
-	            BYTES("Gatehouse: durable tables behind DynamoDB's protocol.\n"
-	                  "POST / with X-Amz-Target: DynamoDB_20120810.<operation>\n"
+	            BYTES("Gatehouse: the state behind a login page, and durable tables.\n"
+	                  "/v1/...   the identity API (openapi.yaml describes every call)\n"
+	                  "POST /    DynamoDB's protocol, with X-Amz-Target: DynamoDB_20120810.<operation>\n"
 	                  "GET /livez, GET /readyz, GET /metrics\n"));
 }
 
@@ -352,7 +353,7 @@ static void handle(void *api, struct http_request *r)
 		methods |= 1u << routes[i].method;
 	}
 	if (methods == 0)
-		problem_answer(l, r, ERR_NOT_FOUND, "unknown path");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; openapi.yaml lists every call");
 	else
 		problem_answer_method(l, r, allowed_print(methods));
 }

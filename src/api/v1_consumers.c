@@ -183,8 +183,10 @@ static void read_types(struct v1_call *c, struct fields *f, struct consumer_new 
 		uint64_t some = each->type == JSON_STRING ? event_types_of(each->text) : 0;
 
 		if (some == 0) {
-			fields_fail(f, "types", ERR_INVALID,
-			            "must be event types, such as \"user.created\" or \"user.*\"");
+			fields_fail(
+			        f, "types", ERR_INVALID,
+			        "must be event types, such as \"user.created\" or \"user.*\"; docs/events "
+			        "lists them");
 			return;
 		}
 		patterns[out->pattern_count++] = each->text;

@@ -218,12 +218,16 @@ static enum err_code check(struct v1_call *c, const struct target_new *q, struct
 {
 	const struct target_post *post = &c->ctx.services->target_post;
 	struct target_new         all;
+	struct err                why;
 
 	if (post->check == NULL)
 		return ERR_NONE;
 	if (whole(c, q, &all, err) != ERR_NONE)
 		return err->code;
-	return post->check(post->ctx, &all, err);
+	if (post->check(post->ctx, &all, &why) == ERR_NONE)
+		return ERR_NONE;
+	return err_field(err, why.code, why.field, "%s%s%s", why.field, why.field[0] != '\0' ? ": " : "",
+	                 why.text); /* a sender knows the setting, not that it is a field */
 }
 
 enum err_code target_put_decode(struct v1_call *c, struct err *err)

@@ -192,11 +192,17 @@ void fields_adopt(struct fields *f, const char *name, const struct err *wrong)
 
 /* ---- fields: beginnings ---- */
 
+/* What has neither a path nor a line is a request's body, mostly. */
 static void begin(struct fields *f, const struct json *object)
 {
+	bool is_body = f->parent == NULL && (object == NULL || object->line == 0);
+
 	f->object = object; /* also a wrong one, while it is refused: for its line */
-	if (object == NULL || object->type != JSON_OBJECT)
-		fields_fail(f, NULL, ERR_SERIALIZATION, "must be an object, not %s",
+	if (object == NULL && is_body)
+		fields_fail(f, NULL, ERR_SERIALIZATION, "the body is missing: send a JSON object");
+	else if (object == NULL || object->type != JSON_OBJECT)
+		fields_fail(f, NULL, ERR_SERIALIZATION, "%smust be an object, not %s",
+		            is_body ? "the body " : "",
 		            object == NULL ? "nothing" : json_type_name(object->type));
 	else if (object->count > FIELDS_MEMBERS_MAX)
 		fields_fail(f, NULL, ERR_SERIALIZATION, "must have at most %d members", FIELDS_MEMBERS_MAX);
@@ -241,11 +247,14 @@ const struct json *fields_get(struct fields *f, const char *name)
 	return found != NULL && found->type == JSON_NULL ? NULL : found;
 }
 
-bool fields_has(const struct fields *f, const char *name)
+bool fields_has(struct fields *f, const char *name)
 {
 	const struct json *member = f->object == NULL ? NULL : json_get(f->object, bytes_of(name));
+	bool               has = member != NULL && member->type != JSON_NULL;
 
-	return member != NULL && member->type != JSON_NULL;
+	if (!has)
+		fields_get(f, name); /* nobody else may ask for it, and null is no unknown field */
+	return has;
 }
 
 static const struct json *member_of(struct fields *f, const char *name, enum json_type type, bool required)

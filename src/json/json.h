@@ -94,9 +94,11 @@ void fields_init(struct fields *f, const struct json *object, struct err *err);
 void fields_enter(struct fields *f, const struct fields *parent, struct bytes name,
                   const struct json *object);
 
-/* The member, of whatever type, or NULL; it counts as known. `name` must outlive f. */
+/* The member, of whatever type, or NULL; it counts as known. `name` must outlive f. null is as if it was not there. */
 const struct json *fields_get(struct fields *f, const char *name);
-bool               fields_has(const struct fields *f, const char *name);
+
+/* Is it there? If so, somebody must still ask for it. */
+bool fields_has(struct fields *f, const char *name);
 
 /* Required: 1 to max bytes. Optional: the same, or `otherwise`. */
 struct bytes fields_text(struct fields *f, const char *name, size_t max);

@@ -181,6 +181,19 @@ static void reader_fit(struct json_reader *r, size_t len) noexcept
 	r->padded = static_cast<char *>(mem_realloc(r->padded, r->padded_bytes));
 }
 
+// What is wrong, in words for whoever sent it. The library takes a number that does not fit for one that is misspelt.
+static enum err_code refuse(simdjson::error_code failure, struct err *err) noexcept
+{
+	if (failure == simdjson::EMPTY)
+		return err_set(err, ERR_SERIALIZATION, "not valid JSON: it is empty");
+	if (failure == simdjson::NUMBER_ERROR)
+		return err_set(err, ERR_SERIALIZATION,
+		               "a number is not written as in JSON, or is too large: whole numbers may have "
+		               "64 bits, "
+		               "others the range of a double");
+	return err_set(err, ERR_SERIALIZATION, "not valid JSON: %s", simdjson::error_message(failure));
+}
+
 enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes text, struct json **out,
                         struct err *err)
 {
@@ -199,7 +212,7 @@ enum err_code json_read(struct json_reader *r, struct arena *a, struct bytes tex
 	memset(r->padded + text.len, ' ', simdjson::SIMDJSON_PADDING);
 	failure = r->parser->parse(r->padded, text.len, false).get(root);
 	if (failure != simdjson::SUCCESS) {
-		rc = err_set(err, ERR_SERIALIZATION, "not valid JSON: %s", simdjson::error_message(failure));
+		rc = refuse(failure, err);
 	} else {
 		builder b{a, static_cast<char *>(arena_alloc(a, text.len + KEEP_COPY_BYTES))};
 

@@ -118,8 +118,8 @@ static enum err_code target_open(struct webhook *w, const struct webhook_options
 	    !(o->allow_private && bytes_starts_with(o->url, BYTES("http://")))) /* (2) */
 		return err_field(
 		        err, ERR_INVALID, "url",
-		        "must begin with https://; http:// needs a server with --private-targets, or for "
-		        "codes `allow_private: true`");
+		        "must begin with https://; http:// needs --private-targets, or `allow_private: true` "
+		        "for codes");
 	target.url = origin_of(w, o->url);
 	if (o->ca_file != NULL)
 		target.ca_file = arena_printf(&w->arena, "%s", o->ca_file).data;

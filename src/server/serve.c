@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "access/credential.h"
-#include "access/policy.h"
 #include "api/api.h"
-#include "api/auth.h"
 #include "api/event_hub.h"
 #include "base/audit.h"
 #include "base/fault.h"
@@ -22,11 +20,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/version.h"
-#include "service/hot_keys.h"
 #include "base/worker.h"
 #include "engine/engine.h"
 #include "http/http.h"
-#include "remote/remote.h"
 #include "server/code_sender.h"
 #include "server/delivery.h"
 #include "server/event_trim.h"

@@ -332,8 +332,10 @@ TEST(routes, other_paths_and_methods_are_problems)
 	house_open(&h, 1 << 20);
 	assert_int_equal(request(&h, "GET", "/nothing", "", ""), 404);
 	assert_bytes(header_of(&h, "Content-Type"), "application/problem+json");
-	assert_string_equal(body_of(&h), "{\"type\":\"urn:gatehouse:problem:not-found\",\"title\":\"Not "
-	                                 "Found\",\"status\":404,\"detail\":\"unknown path\"}\n");
+	assert_string_equal(
+	        body_of(&h),
+	        "{\"type\":\"urn:gatehouse:problem:not-found\",\"title\":\"Not "
+	        "Found\",\"status\":404,\"detail\":\"unknown path; openapi.yaml lists every call\"}\n");
 	assert_int_equal(request(&h, "DELETE", "/", "", ""), 405);
 	assert_bytes(header_of(&h, "Allow"), "GET, HEAD, POST");
 	assert_int_equal(request(&h, "POST", "/livez", "", ""), 405);

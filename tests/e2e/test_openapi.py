@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import jsonschema
+import pytest
 import yaml
 
 from conftest import line_with_endpoint, program, stop
@@ -267,3 +268,117 @@ def test_verdicts_that_say_wait_fit_the_schemas_too(tmp_path):
             said = json.loads(connection.getresponse().read())
             assert len(said["locks"]) == 1
             jsonschema.Draft202012Validator(schema_of(name, "get")).validate(said)
+
+
+BLOCKED = {"subject": "barred", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"}
+CHECK = {"subject": "somebody", "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}
+
+
+@pytest.mark.parametrize("method, path, query, headers, body, status", [
+    ("post", "/v1/attempts", "?enforce=status", {}, BLOCKED, 403),
+    ("post", "/v1/attempts/begin", "?enforce=status", {}, {name: BLOCKED[name] for name in ("subject", "journey", "type")}, 403),
+    ("post", "/v1/check", "?enforce=status", {}, {**CHECK, "token": "none"}, 401),
+    ("post", "/v1/check", "?enforce=status", {}, {**CHECK, "limits": [{"policy": "login-account", "key": "a", "cost": 99}]}, 429),
+    ("post", "/v1/tokens/verify", "?enforce=status", {}, {"token": "none"}, 401),
+    ("post", "/v1/allow", "?enforce=status", {}, {"policy": "login-account", "key": "a", "cost": 99}, 429),
+    ("get", "/v1/authz", "", {"X-Gatehouse-Policy": "login-account", "X-Gatehouse-Key": "a", "X-Gatehouse-Cost": "99"}, None, 429),
+    ("get", "/v1/authz", "?policy=login-account&key=a&cost=99&deny=403", {}, None, 403),
+    ("get", "/v1/authz", "", {"X-Gatehouse-Token": "required"}, None, 401),
+    ("get", "/v1/authz", "", {"X-Gatehouse-Token": "required", "Authorization": "Bearer none"}, None, 401),
+])
+def test_an_answer_that_is_no_success_and_no_problem_is_documented_too(asked, method, path, query, headers, body, status):
+    asked.request(method.upper(), path + query, None if body is None else json.dumps(body), headers)
+    answer = asked.getresponse()
+    said = json.loads(answer.read())
+    assert (answer.status, answer.headers["Content-Type"]) == (status, "application/json"), said
+    operation = next(o for p, m, o in OPERATIONS if (p, m) == (path, method))
+    jsonschema.Draft202012Validator(operation["responses"][str(status)]["content"]["application/json"]["schema"]).validate(said)
+    jsonschema.Draft202012Validator(schema_of(path, method)).validate(said)  # "the body is that of 200"
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("asked") / "data") as connection:
+        connection.request("PUT", "/v1/subjects/barred/states/intervention", json.dumps({"blocked": True, "applied_at": 1}))
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        answer.read()
+        yield connection
+
+
+# ---- what the schemas forbid ----
+
+
+def members(value, path=()):
+    """Every place in a body, with what stands there."""
+    yield path, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, each in inner:
+        yield from members(each, (*path, step))
+
+
+def changed(body, path, value):
+    """A copy with another value at that place; None takes it away."""
+    if not path:
+        return value
+    copy = dict(body) if isinstance(body, dict) else list(body)
+    if len(path) == 1 and value is None:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = changed(copy[path[0]] if path[0] in copy or isinstance(copy, list) else None, path[1:], value)
+    return copy
+
+
+WRONG = (7, -1.5, True, {"unheard_of": 1}, ["unheard_of"], "x" * 3000, None)
+
+
+def wrong_bodies(operation, body):
+    """Bodies that differ from a good one in one place, and that the schema forbids."""
+    validator = jsonschema.Draft202012Validator(closed(operation["requestBody"]["content"]["application/json"]["schema"]))
+    for path, value in members(body):
+        others = [(path, wrong) for wrong in WRONG if path and not (wrong is None and isinstance(path[-1], int))]
+        others += [((*path, "unheard_of"), 1)] if isinstance(value, dict) else []
+        for place, wrong in others:
+            made = changed(body, place, wrong)
+            if not validator.is_valid(made):
+                yield place, made
+
+
+def names_its_place(body, place):
+    """A member that was taken away may be missed under the name of another that would do."""
+    for step in place:
+        if isinstance(body, dict) and step not in body:
+            return False
+        body = body[step]
+    return True
+
+
+def good_bodies(operation):
+    """Those of its examples that are answered with a success."""
+    for name, body in requests(operation):
+        if answer_example(operation, name)[0] < 300:
+            yield name, body
+
+
+# A trigger never stands in the way of a sign-up; policies are long, and have tests of their own.
+LENIENT = ("SyncTrigger", "PutPolicies")
+
+
+def test_what_the_schemas_forbid_is_refused_by_name_and_changes_nothing(tmp_path):
+    sent = 0
+    with served(tmp_path / "data") as connection:
+        for path, method, operation in OPERATIONS:
+            if "requestBody" not in operation or operation["operationId"] in LENIENT:
+                continue
+            for name, body in good_bodies(operation):
+                for place, wrong in wrong_bodies(operation, body):
+                    status, headers, problem = send(connection, path, method, operation, name, wrong)
+                    what = (operation["operationId"], place, str(wrong)[:200], problem)
+                    assert status in (400, 413, 422) and headers["Content-Type"] == "application/problem+json", what
+                    assert "field" not in problem or problem["detail"].startswith(problem["field"] + ": "), what
+                    if names_its_place(wrong, place):
+                        assert re.split(r"[.\[]", problem.get("field", ""))[0] == place[0], what
+                    sent += 1
+        connection.request("POST", "/", "{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables", "Content-Type": "application/x-amz-json-1.0"})
+        assert json.loads(connection.getresponse().read())["TableNames"] == []  # a table is made when it is first written to
+    assert sent > 1000

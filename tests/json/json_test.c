@@ -238,6 +238,46 @@ TEST(json, numbers_at_the_edges_of_64_bits)
 	fixture_close(&f);
 }
 
+TEST(json, what_is_refused_says_why_in_plain_words)
+{
+	struct fixture f;
+	struct fields  in;
+	struct json   *json;
+
+	fixture_open(&f);
+	read_refused(&f, BYTES("{\"limit\": 1000000000000000000000000000000}"));
+	assert_non_null(strstr(f.err.text, "too large"));
+	read_refused(&f, BYTES("[1e400]"));
+	assert_non_null(strstr(f.err.text, "too large"));
+	read_refused(&f, BYTES(" "));
+	assert_non_null(strstr(f.err.text, "empty"));
+	assert_int_equal(ERR_NONE, json_read(f.reader, &f.arena, BYTES("[]"), &json, &f.err));
+	fields_init(&in, json, &f.err);
+	assert_string_equal("the body must be an object, not an array", f.err.text);
+	fields_init(&in, NULL, &f.err);
+	assert_string_equal("the body is missing: send a JSON object", f.err.text);
+	fixture_close(&f);
+}
+
+TEST(fields, a_member_that_is_null_or_was_only_looked_for_is_known)
+{
+	struct fixture f;
+	struct fields  in;
+
+	fixture_open(&f);
+	fields_init(&in, read_ok(&f, BYTES("{\"email\": null}")), &f.err);
+	assert_false(fields_has(&in, "email"));
+	assert_int_equal(ERR_NONE, fields_end(&in));
+	fields_init(&in, read_ok(&f, BYTES("{\"emal\": 1}")), &f.err);
+	assert_false(fields_has(&in, "email"));
+	assert_int_equal(ERR_INVALID, fields_end(&in));
+	assert_non_null(strstr(f.err.text, "did you mean `email`?"));
+	fields_init(&in, read_ok(&f, BYTES("{\"email\": 1}")), &f.err);
+	assert_true(fields_has(&in, "email"));
+	assert_int_equal(ERR_INVALID, fields_end(&in)); /* nobody asked for it */
+	fixture_close(&f);
+}
+
 TEST(json, a_long_document_is_read_and_the_reader_shrinks_again)
 {
 	struct fixture f;
