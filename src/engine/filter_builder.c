@@ -30,10 +30,17 @@ static uint64_t entries_min(const struct engine *e)
 	return e->options.checks_absent ? ENTRIES_MIN_CHECKED : ENTRIES_MIN;
 }
 
+/* Two for each row, at most. If partitions are left out (ends.h) their rows are none: then it is what the last filter came to have. */
+static uint64_t entries_expected(const struct engine *e)
+{
+	uint64_t most = counts_rows(e->counts) * ROW_ENTRIES, last = filter_stats(e->filter).entries;
+
+	return ends_any(&e->write_back.ends) && last > 0 && last < most ? last : most;
+}
+
 static enum err_code begin(struct engine *e, struct rocks_snapshot **snapshot, struct err *err)
 {
-	uint64_t rows = counts_rows(e->counts);
-	uint64_t entries = rows * ROW_ENTRIES * GROWTH;
+	uint64_t entries = entries_expected(e) * GROWTH;
 	bool     begun;
 
 	if (write_back_hold(&e->write_back, err) != ERR_NONE)
@@ -45,6 +52,20 @@ static enum err_code begin(struct engine *e, struct rocks_snapshot **snapshot, s
 	return begun ? ERR_NONE : err_set(err, ERR_STORAGE, "there is no memory for it");
 }
 
+/* To the next row, or past all rows of this one's partition. */
+static void go_on(struct rocks_cursor *c, struct bytes key, bool past_partition)
+{
+	struct arena a;
+
+	if (!past_partition) {
+		rocks_cursor_next(c);
+		return;
+	}
+	arena_init(&a);
+	rocks_cursor_skip(c, layout_after(&a, layout_partition_head(key)));
+	arena_release(&a);
+}
+
 /* *complete: all rows were seen. */
 static enum err_code walk(struct filter_builder *b, const struct rocks_snapshot *snapshot, bool *complete,
                           struct err *err)
@@ -54,20 +75,22 @@ static enum err_code walk(struct filter_builder *b, const struct rocks_snapshot 
 	struct rocks_cursor *c =
 	        rocks_walk_open(e->rocks, snapshot, (struct bytes){low, 1}, (struct bytes){high, 1});
 	struct lapse_rule *rule = lapse_rule_take(e);
-	uint64_t           rows = 0, partition = 0;
+	uint64_t           rows = 0, partition = 0, number;
 	struct bytes       key, value;
-	bool               goes_on = true, began = false;
+	bool               goes_on = true, began = false, left_out;
 	enum err_code      rc;
 
-	for (; goes_on && rocks_cursor_at(c, &key, &value); rocks_cursor_next(c)) {
+	for (; goes_on && rocks_cursor_at(c, &key, &value); go_on(c, key, left_out)) {
 		if (++rows % STEP_ROWS == 0)
 			goes_on = worker_goes_on(&b->worker);
-		if (lapse_drops(rule, key, value))
+		number = layout_partition_number(key);
+		left_out = ends_has(&e->write_back.ends, number); /* (E1) */
+		if (!left_out && lapse_drops(rule, key, value))
 			continue; /* (X1) */
 		filter_build_add(e->filter, hash_bytes(e->hash_key, key));
-		if (!began || layout_partition_number(key) != partition)
+		if (!began || number != partition)
 			filter_build_add(e->filter, layout_partition_hash(e->hash_key, key));
-		partition = layout_partition_number(key);
+		partition = number;
 		began = true;
 	}
 	lapse_rule_release(rule);

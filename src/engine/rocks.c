@@ -445,6 +445,11 @@ void rocks_cursor_next(struct rocks_cursor *c)
 		rocksdb_iter_next(c->it);
 }
 
+void rocks_cursor_skip(struct rocks_cursor *c, struct bytes key)
+{
+	rocksdb_iter_seek(c->it, key.data, key.len);
+}
+
 enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err)
 {
 	char *message = NULL;

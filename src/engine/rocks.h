@@ -90,6 +90,8 @@ void                 rocks_cursor_close(struct rocks_cursor *c);
 /* False at the end. Key and value are valid until rocks_cursor_next. */
 bool rocks_cursor_at(const struct rocks_cursor *c, struct bytes *key, struct bytes *value);
 void rocks_cursor_next(struct rocks_cursor *c);
+/* Upwards: to the first key that is not below this one, which lies ahead. */
+void rocks_cursor_skip(struct rocks_cursor *c, struct bytes key);
 /* After the end: did it end because of an error? */
 enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err);
 

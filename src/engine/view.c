@@ -88,9 +88,21 @@ static bool is_gone(struct engine *e, struct bytes key, struct bytes value)
 	return gone;
 }
 
-/* Nothing is published meanwhile. */
-static void check_absent(struct engine *e, uint64_t hash, struct bytes key)
+/* Is it certain, without a look at the cache or the store, that there is no such row? The filter is asked first (E2). */
+static bool is_absent(const struct engine_session *s, uint64_t hash, struct bytes key)
 {
+	const struct ends *ends = &s->engine->write_back.ends;
+	uint64_t           number = layout_partition_number(key);
+
+	if (!filter_lacks(s->engine->filter, hash))
+		return false;
+	return !ends_has(ends, number) || (s->turn != NULL && ends_is_behind(ends, number, key));
+}
+
+/* Nothing is published meanwhile. */
+static void check_absent(const struct engine_session *s, uint64_t hash, struct bytes key)
+{
+	struct engine   *e = s->engine;
 	struct cache_row waiting;
 	struct arena     a;
 	struct err       err;
@@ -98,21 +110,22 @@ static void check_absent(struct engine *e, uint64_t hash, struct bytes key)
 
 	arena_init(&a);
 	write_back_hold_rest(&e->write_back);
-	if (filter_lacks(e->filter, hash)) {
+	if (is_absent(s, hash, key)) {
 		if (cache_dirty_row(e->cache, hash, key, &a, &waiting))
 			found = !waiting.absent;
 		else if (store_get(e, NULL, &a, key, &waiting.value, &found, &err) != ERR_NONE)
 			found = false;
 		if (found && !is_gone(e, key, waiting.value))
-			contradict("a row that the filter lacks is there");
+			contradict("a row that is said to be absent is there");
 	}
 	write_back_let_go(&e->write_back);
 	arena_release(&a);
 }
 
-static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t hash, struct bytes key,
+static enum err_code committed_get(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
                                    struct bytes *value, bool *found, struct err *err)
 {
+	struct engine      *e = s->engine;
 	struct cache_ticket ticket;
 	enum cache_found    cached;
 
@@ -120,9 +133,9 @@ static enum err_code committed_get(struct engine *e, struct arena *a, uint64_t h
 		return store_get(e, NULL, a, key, value, found, err);
 	*value = (struct bytes){"", 0};
 	if (e->options.checks_absent)
-		check_absent(e, hash, key);
+		check_absent(s, hash, key);
 	*found = false;
-	if (filter_lacks(e->filter, hash))
+	if (is_absent(s, hash, key))
 		return ERR_NONE;
 	cached = cache_get(e->cache, hash, key, a, value, &ticket);
 	*found = cached == CACHE_FOUND;
@@ -146,7 +159,7 @@ enum err_code view_get_hashed(struct engine_session *s, struct arena *a, uint64_
 	const struct change *c = s->turn == NULL ? NULL : turn_find(s->turn, hash, key);
 
 	if (c == NULL)
-		return committed_get(s->engine, a, hash, key, value, found, err);
+		return committed_get(s, a, hash, key, value, found, err);
 	take_change(c, a, value, found);
 	return ERR_NONE;
 }

@@ -40,6 +40,7 @@ void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_
 	pthread_mutex_init(&b->checkpoint_lock, NULL);
 	reserve(b, ROWS_AT_ONCE);
 	arena_init(&b->entries.arena);
+	ends_init(&b->ends);
 	b->batch = rocks_batch_open();
 }
 
@@ -49,6 +50,7 @@ void write_back_release(struct write_back *b)
 	free(b->rows);
 	free(b->entries.list);
 	arena_release(&b->entries.arena);
+	ends_release(&b->ends);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->next);
 	pthread_mutex_destroy(&b->checkpoint_lock);
@@ -253,18 +255,52 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 /* (F1) Says whether it is the first row of its partition. */
 static bool add_to_filter(struct write_back *b, const struct change *c, uint64_t partition)
 {
-	bool first;
+	bool first, left_out = ends_has(&b->ends, c->partition);
 
 	if (b->filter == NULL)
 		return false;
 	if (c->deleted) {
-		filter_note_deleted(b->filter, 1);
+		filter_note_deleted(b->filter, left_out ? 0 : 1);
 		return false;
 	}
 	first = filter_lacks(b->filter, partition);
 	filter_add(b->filter, partition);
-	filter_add(b->filter, c->hash);
+	if (!left_out)
+		filter_add(b->filter, c->hash);
 	return first;
+}
+
+/* Keeps the highest key. */
+static void look_behind(void *last, const struct cache_row *row)
+{
+	if (bytes_compare(row->key, *(struct bytes *)last) > 0)
+		*(struct bytes *)last = row->key;
+}
+
+/* Of the committed rows of its partition; one that waits to be deleted counts. */
+static bool is_last(struct write_back *b, struct bytes key)
+{
+	struct bytes         last = key, stored, value;
+	struct rocks_cursor *c;
+	struct arena         a;
+	struct err           err;
+
+	cache_dirty_each_in(b->cache, key, look_behind, &last);
+	arena_init(&a);
+	c = rocks_cursor_open(b->rocks, NULL, key, layout_after(&a, layout_partition_head(key)), true);
+	if (rocks_cursor_check(c, &err) != ERR_NONE)
+		last = (struct bytes){0};
+	else if (rocks_cursor_at(c, &stored, &value) && !bytes_equal(stored, key))
+		last = (struct bytes){0};
+	rocks_cursor_close(c);
+	arena_release(&a);
+	return bytes_equal(last, key);
+}
+
+static void note_end(struct write_back *b, const struct change *c)
+{
+	if (ends_note(&b->ends, c->partition, c->key) && is_last(b, c->key))
+		ends_leave_out(&b->ends, c->partition);
 }
 
 static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t partition)
@@ -275,6 +311,8 @@ static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t pa
 	c->past_cache = !c->existed && !c->deleted && !row.first && !cache_wants(b->cache, partition);
 	if (!c->past_cache)
 		cache_commit(b->cache, c->hash, &row);
+	if (!c->deleted && (c->past_cache || ends_has(&b->ends, c->partition)))
+		note_end(b, c); /* (E3) */
 }
 
 /* But for those that it does not want. The memory of some is fetched at a time. */

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "engine/cache.h"
+#include "engine/ends.h"
 #include "engine/filter.h"
 #include "engine/journal.h"
 #include "engine/rocks.h"
@@ -49,6 +50,8 @@ struct write_back {
 	struct filter  *filter;   /* NULL: none */
 	struct hash_key hash_key; /* state.h */
 	size_t          dirty_bytes_max;
+
+	struct ends ends; /* ends.h says which thread */
 
 	/* any thread */
 	atomic_size_t taken_bytes; /* that the store took, of rows and all else, since the last checkpoint */
