@@ -41,14 +41,18 @@ def stored_bytes(path):
     return sum(int(f.stat().st_blocks) * 512 for f in path.rglob("*") if f.is_file() and f.name != "ballast")
 
 
-def metric(port, name):
+def metrics(port, names):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
     finally:
         connection.close()
-    return float(re.search(rf"^{name} (\S+)", text, re.M)[1])
+    return [float(re.search(rf"^{re.escape(name)} (\S+)", text, re.M)[1]) for name in names]
+
+
+def metric(port, name):
+    return metrics(port, [name])[0]
 
 
 def redis_is_ready(port):

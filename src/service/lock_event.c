@@ -13,6 +13,8 @@
 
 enum { DUE_HASH_BYTES = 18, DUE_HASH_CHARS = DUE_HASH_BYTES / 3 * 4, DUE_TIME_DIGITS = 12 };
 
+_Static_assert(DUE_SK_CHARS == DUE_TIME_DIGITS + 1 + DUE_HASH_CHARS, "a due row's sort key");
+
 static bool is_heeded(struct bytes sk)
 {
 	struct bytes type = key_split(sk).type;
@@ -221,6 +223,7 @@ uint32_t lock_set_rows(const struct services *s, uint32_t locks, uint32_t subjec
 struct due_range {
 	uint32_t           shard, limit;
 	int64_t            from_s, to_s;
+	const char        *after; /* the sort key after which to begin; NULL or "": at from_s */
 	const struct item *start; /* the key after which to go on; NULL: none */
 };
 
@@ -234,7 +237,10 @@ static enum err_code due_query(struct context *ctx, const struct due_range *rang
 
 	key.range_name = BYTES("SK");
 	key.range_kind = RANGE_BETWEEN;
-	key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, range->from_s));
+	if (range->after != NULL && *range->after != '\0')
+		key.low = value_string(arena_printf(a, "%s~", range->after));
+	else
+		key.low = value_string(arena_printf(a, "%0*" PRIi64, DUE_TIME_DIGITS, range->from_s));
 	key.high = value_string(arena_printf(a, "%0*" PRIi64 "#~", DUE_TIME_DIGITS, range->to_s));
 	return ctx_query_in(ctx, TABLE_EVENTS, &q, r, err);
 }
@@ -307,9 +313,10 @@ enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk
 
 /* ---- the worker's ---- */
 
-static struct due due_of(const struct item *row)
+static struct due due_of(const struct item *row, uint32_t shard)
 {
-	return (struct due){.pk = row_text(row, "PK"),
+	return (struct due){.shard = shard,
+	                    .pk = row_text(row, "PK"),
 	                    .sk = row_text(row, "SK"),
 	                    .subject = row_text(row, "subject"),
 	                    .lock = row_text(row, "lock"),
@@ -330,7 +337,16 @@ static void page_cut(struct due_page *p, int64_t whole_s)
 		p->count--;
 }
 
-enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *out, struct err *err)
+/* A sort key of another length is none of ours. It is told of all the same, and walked over. */
+void dues_pass(struct due_places *places, const struct due_page *p)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		if (p->list[i].sk.len == DUE_SK_CHARS)
+			memcpy(places->after[p->list[i].shard], p->list[i].sk.data, DUE_SK_CHARS);
+}
+
+enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *places, struct due_page *out,
+                        struct err *err)
 {
 	struct due_range range = {.limit = DUE_PAGE, .from_s = from_s, .to_s = INT64_C(999999999999)};
 	int64_t          whole_s = ctx->now_s;
@@ -339,14 +355,17 @@ enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *ou
 	out->count = 0;
 	out->more = false;
 	out->next_s = 0;
+	if (places->from_s != from_s)
+		*places = (struct due_places){.from_s = from_s};
 	for (uint32_t shard = 0; shard < DUE_SHARDS; shard++) {
 		int64_t last_s = 0;
 
 		range.shard = shard;
+		range.after = places->after[shard];
 		if (due_query(ctx, &range, &r, err) != ERR_NONE)
 			return err->code;
 		for (uint32_t i = 0; i < r.count; i++) {
-			struct due d = due_of(&r.items[i]);
+			struct due d = due_of(&r.items[i], shard);
 
 			last_s = d.until_s;
 			if (d.until_s <= ctx->now_s)

@@ -27,6 +27,7 @@ enum {
 	DUE_OVERDUE_MAX = DUE_PAGE + 8 * DUE_SEARCH_PAGE, /* (3) */
 	DUE_MARGIN_S =
 	        60, /* a due row may come so much later than its time: clocks differ, commits take time */
+	DUE_SK_CHARS = 12 + 1 + 24, /* of a due row's sort key: second, #, hash */
 };
 
 /* Why a lock ended before its time. */
@@ -51,6 +52,7 @@ enum err_code lock_overdue(struct context *ctx, struct bytes pk, struct bytes sk
 /* ---- for the worker that tells of locks that have expired ---- */
 
 struct due {
+	uint32_t     shard;
 	struct bytes pk, sk;        /* of the due row */
 	struct bytes subject, lock; /* the key of the lock */
 	int64_t      until_s;
@@ -63,8 +65,18 @@ struct due_page {
 	int64_t    next_s; /* when the first that is not due yet will be; 0: there is none */
 };
 
-/* Those that are due now, of all shards, not before from_s. */
-enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_page *out, struct err *err);
+/* How far pages that follow one another have come in each shard: what was told of is removed, and to walk over it again with each page takes longer each
+ * time. Begins as zeros. */
+struct due_places {
+	int64_t from_s;
+	char    after[DUE_SHARDS][DUE_SK_CHARS + 1]; /* "": at from_s */
+};
+
+/* Those that are due now, of all shards, not before from_s, and behind the places. If from_s is another than before, these begin anew. */
+enum err_code dues_read(struct context *ctx, int64_t from_s, struct due_places *places, struct due_page *out,
+                        struct err *err);
+/* All of the page were told of. */
+void dues_pass(struct due_places *places, const struct due_page *p);
 
 /* Tells of one, unless it is not due, or told, or its lock was changed. *told: it was. Adds to the changes. */
 enum err_code due_tell(struct context *ctx, const struct due *d, bool *told, struct err *err);

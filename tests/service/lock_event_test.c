@@ -98,13 +98,17 @@ static enum err_code tell_run(struct turn *turn, struct err *err)
 }
 
 struct reading {
-	struct turn     turn;
-	struct due_page page;
+	struct turn       turn;
+	int64_t           from_s;
+	struct due_places places;
+	struct due_page   page;
 };
 
 static enum err_code read_run(struct turn *turn, struct err *err)
 {
-	return dues_read(&turn->ctx, 0, &((struct reading *)turn)->page, err);
+	struct reading *r = (struct reading *)turn;
+
+	return dues_read(&turn->ctx, r->from_s, &r->places, &r->page, err);
 }
 
 /* What the worker does. Returns how many were told. */
@@ -121,6 +125,7 @@ static uint32_t tell_all(struct service *s)
 			turn_take(s, &t.turn, tell_run);
 			told += t.told;
 		}
+		dues_pass(&r->places, &r->page);
 	} while (r->page.count > 0 && r->page.more);
 	return told;
 }
@@ -200,6 +205,31 @@ static enum err_code finish_run(struct turn *turn, struct err *err)
 }
 
 /* ---- one by one ---- */
+
+/* What was told of is removed, and a store walks over that. If an earlier end becomes known meanwhile, all is looked at again. */
+TEST(lock_events, a_page_of_ends_begins_behind_the_last_one_unless_it_is_to_begin_earlier)
+{
+	struct service  s;
+	struct reading *r;
+
+	open_all_on(&s);
+	person_sets(&s, "ann", 60);
+	person_sets(&s, "bob", 90);
+	at(&s, 100);
+	r = arena_zalloc(&s.f.arena, sizeof(*r));
+	r->from_s = START_S;
+	turn_take(&s, &r->turn, read_run);
+	assert_int_equal(r->page.count, 2);
+	turn_take(&s, &r->turn, read_run); /* nobody said that they were told of */
+	assert_int_equal(r->page.count, 2);
+	dues_pass(&r->places, &r->page);
+	turn_take(&s, &r->turn, read_run);
+	assert_int_equal(r->page.count, 0);
+	r->from_s--;
+	turn_take(&s, &r->turn, read_run);
+	assert_int_equal(r->page.count, 2);
+	service_close(&s);
+}
 
 TEST(lock_events, tell_that_a_rule_set_a_lock_and_that_it_expired_at_that_second)
 {
