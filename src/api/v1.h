@@ -161,6 +161,9 @@ void v1_reset(struct v1_call *c, struct table *t);
 /* One decision and its commit, after v1_reset. */
 enum err_code v1_run_once(struct v1_call *c, struct table *t, struct err *err);
 
+/* Whom a call is about, if it is one subject; as it is stored. */
+struct bytes v1_subject_of(const struct v1_call *c);
+
 /* ---- for lambda.c, whose protocol is this one but for how it identifies and answers ---- */
 
 struct v1_match;
