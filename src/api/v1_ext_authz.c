@@ -398,7 +398,12 @@ enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 	if (check_mixed(&s) != ERR_NONE || read_token(&s, a) != ERR_NONE ||
 	    get(&s, &policy_setting, &policy) != ERR_NONE)
 		return err->code;
-	if ((policy.data != NULL || !a->wants_token) && read_items(&s, &a->call) != ERR_NONE)
+	if (policy.len == 0 && !a->wants_token)
+		return err_field(
+		        err, ERR_INVALID, "policy",
+		        "policy: missing; send the headers x-gatehouse-policy or x-gatehouse-token, or "
+		        "?policy or ?token");
+	if (policy.data != NULL && read_items(&s, &a->call) != ERR_NONE)
 		return err->code;
 	if (read_deny(&s, &a->deny_status) != ERR_NONE)
 		return err->code;

@@ -184,6 +184,12 @@ def test_a_list_of_policies_that_makes_no_sense_is_refused(server, policies):
     assert server.get("/v1/authz", {"X-Gatehouse-Policy": policies, "X-Gatehouse-Key": "k"}).status == 422
 
 
+@pytest.mark.parametrize("path, headers", [("/v1/authz", {}), ("/v1/authz?key=k", {}), ("/v1/authz", {"X-Gatehouse-Policy": ""}), ("/v1/authz/behind", {})])
+def test_a_question_without_a_policy_or_a_token_is_told_what_is_missing(server, path, headers):
+    answer = server.get(path, headers)
+    assert (answer.status, answer.json()["field"]) == (422, "policy") and "missing; send" in answer.json()["detail"]
+
+
 def test_a_query_names_no_header(server):
     assert server.get("/v1/authz?policy=memory;from=host&key=k").status == 422
 
