@@ -13,7 +13,6 @@ enum {
 	STEP = 10, /* from one row's number to the next: there is room in between */
 	READERS = 2,
 	APPENDS = 600,
-	SMALL_CACHE = 64 << 10,
 };
 
 /* ---- by itself ---- */
@@ -321,13 +320,9 @@ static void rebuild_often(struct worker *w)
 TEST(ends, no_row_of_a_log_is_missed_while_it_is_left_out_and_the_filter_is_built)
 {
 	struct crew c = {0};
-	char        dir[] = "/tmp/gatehouse-test-XXXXXX";
 
 	atomic_store(&appended, 0);
-	assert_non_null(mkdtemp(dir));
-	fixture_init(&c.f, dir);
-	c.f.options.cache_bytes_max = SMALL_CACHE;
-	fixture_start(&c.f);
+	fixture_open(&c.f);
 	fixture_ok(&c.f, "CreateTable", TABLE_BY_N);
 	crew_hire(&c, 1, false, append_and_more);
 	crew_hire(&c, READERS, true, read_any);
