@@ -22,12 +22,13 @@ void erased_mark(struct context *ctx, struct bytes subject)
 	ctx_put(ctx, TABLE_IDEMPOTENCY, row_item(&row));
 }
 
-enum err_code erased_at(struct context *ctx, struct bytes subject, int64_t *at_s, struct err *err)
+enum err_code erased_find(struct context *ctx, struct bytes subject, struct erasure *out, struct err *err)
 {
 	struct looked row;
 
 	if (ctx_get(ctx, TABLE_IDEMPOTENCY, key_of(ctx, subject), &row, err) != ERR_NONE)
 		return err->code;
-	*at_s = row.found ? row_i64(&row.item, "at", 0) : 0;
+	out->found = row.found;
+	out->since = row.found && row_i64(&row.item, "at", 0) + ERASED_CLOCKS_S >= ctx->now_s;
 	return ERR_NONE;
 }

@@ -8,18 +8,28 @@
  * What always holds
  * (1) The row is in the commit after which nothing is left of the one it is about. So whoever commits late either comes before the
  *     erasure, which then finds what it wrote, or has read this row and writes nothing.
- * (2) It stays ERASED_KEPT_S, and names nobody. */
+ * (2) It stays ERASED_KEPT_S, and names nobody.
+ * (3) `at` is by the clock of whoever erased, and what comes late is by another one. If they may differ by ERASED_CLOCKS_S, what happened up to so
+ *     much after the erasure may have happened before it, and is taken for that. */
 #ifndef SERVICE_ERASED_H
 #define SERVICE_ERASED_H
 
 #include "service/context.h"
 
-enum { ERASED_KEPT_S = 91 * 86400 }; /* longer than a record may wait (OUTAGE_MARK_S) */
+enum {
+	ERASED_KEPT_S = 91 * 86400, /* longer than a record may wait (OUTAGE_MARK_S) */
+	ERASED_CLOCKS_S = 60,       /* (3) */
+};
 
 /* Adds to the changes. subject: as rows name it. */
 void erased_mark(struct context *ctx, struct bytes subject);
 
-/* *at_s: when it was erased last; 0: it was not. */
-enum err_code erased_at(struct context *ctx, struct bytes subject, int64_t *at_s, struct err *err);
+/* When a subject was erased last, for something that happened at the context's time. */
+struct erasure {
+	bool found;
+	bool since; /* it may have been after that (3) */
+};
+
+enum err_code erased_find(struct context *ctx, struct bytes subject, struct erasure *out, struct err *err);
 
 #endif

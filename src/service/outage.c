@@ -315,16 +315,16 @@ static void time_set(struct context *ctx, int64_t at_us)
 static enum err_code find_erased(struct context *ctx, struct bytes subject, bool *erased, bool *outdated,
                                  struct err *err)
 {
-	enum err_code rc = identifier_is_hashed(subject) ? ERR_NONE : account_writable(ctx, subject, err);
-	int64_t       at_s;
+	enum err_code  rc = identifier_is_hashed(subject) ? ERR_NONE : account_writable(ctx, subject, err);
+	struct erasure erasure;
 
 	*erased |= rc == ERR_NOT_NOW;
 	if (rc != ERR_NONE && rc != ERR_NOT_NOW)
 		return rc;
-	if (erased_at(ctx, subject, &at_s, err) != ERR_NONE)
+	if (erased_find(ctx, subject, &erasure, err) != ERR_NONE)
 		return err->code;
-	*erased |= at_s >= ctx->now_s;
-	*outdated = at_s > 0;
+	*erased |= erasure.since;
+	*outdated = erasure.found;
 	return ERR_NONE;
 }
 

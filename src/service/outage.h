@@ -16,7 +16,8 @@
  *     answered from what is known here, and recorded here: the tables lack what waits.
  * (4) A merge happens at the time of its attempt. A count or lock that would have ended meanwhile is over; what others
  *     changed since stands (context.h, `late`).
- *     Nothing is written about whoever was erased since, or is being erased (erased.h): the attempt is void.
+ *     Nothing is written about whoever was erased since, or is being erased (erased.h): the attempt is void. So is one of the minute after an
+ *     erasure: the clocks of the two processes may differ by that.
  * (5) Of a subject of which nothing is known, the policy decides: `on_failure: closed` refuses, `open` lets it try.
  *
  * Any thread. */

@@ -5,6 +5,7 @@
 
 #include "service/cursor.h"
 #include "service/erase.h"
+#include "service/erased.h"
 #include "service/event_log.h"
 #include "service/idempotency.h"
 #include "service/outage.h"
@@ -593,8 +594,26 @@ TEST(erase, an_address_that_is_free_since_is_not_judged_by_whoever_has_the_id_no
 	at(&s, 200);
 	made(&s, "ann-17", NULL);
 	turn_take(&s, &c.turn, suspend);
-	assert_int_equal(merged(&s, address, "ann-17", 150), SPOOLED_MERGED);
+	assert_int_equal(merged(&s, address, "ann-17", 100 + ERASED_CLOCKS_S + 1), SPOOLED_MERGED);
 	assert_int_equal(rows_about(&s, address), 1);
+	service_close(&s);
+}
+
+/* The attempt was made before the erasure. The clock of the process that recorded it is ahead of the other one's, by as much as it may be and by more. */
+TEST(erase, is_not_undone_by_an_attempt_whose_process_has_a_clock_that_is_ahead)
+{
+	struct service s;
+
+	open(&s);
+	made(&s, "ann-17", NULL);
+	at(&s, 100);
+	erased(&s, "ann-17");
+	at(&s, 300);
+	for (int ahead_s = 1; ahead_s <= ERASED_CLOCKS_S; ahead_s += ERASED_CLOCKS_S - 1)
+		assert_int_equal(merged(&s, BYTES("ann-17"), "", 100 + ahead_s), SPOOLED_VOID);
+	assert_int_equal(rows_about(&s, BYTES("ann-17")), 0);
+	assert_int_equal(answers_kept(&s), 0);
+	assert_int_equal(merged(&s, BYTES("ann-17"), "", 100 + ERASED_CLOCKS_S + 1), SPOOLED_MERGED);
 	service_close(&s);
 }
 
