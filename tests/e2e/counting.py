@@ -9,6 +9,7 @@ class Counting(http.server.ThreadingHTTPServer):
     """Passes everything on, and remembers each operation with its body."""
 
     daemon_threads = True
+    request_queue_size = 256  # a server has 64 connections, and may open them all at once
 
     def __init__(self, target):
         super().__init__(("127.0.0.1", 0), Passing)

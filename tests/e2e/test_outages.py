@@ -2,142 +2,20 @@
 hold, what is known locks, attempts are recorded and merged, and every attempt that was acknowledged is counted exactly once."""
 
 import concurrent.futures
-import contextlib
-import json
 import os
-import pathlib
 import random
 import re
-import shutil
-import subprocess
-import tempfile
 import time
 import urllib.error
-import urllib.request
 
-import boto3
 import pytest
 
-from conftest import line_with_endpoint, program, stop
-from faulty_proxy import FAULTS, Proxy
-from issuer import Issuer
+from faulty_proxy import FAULTS
+from outages import LONG, PATIENCE_S, Server, world
 from test_clock import Clock
-from test_engine_dynamodb import dynoxide, environment  # noqa: F401: a fixture
+from test_engine_dynamodb import dynoxide  # noqa: F401: a fixture
 
-LONG = os.environ.get("GATEHOUSE_OUTAGE_HOUR") == "1"
-ATTEMPT_MS, CALL_MS = (300, 1200) if LONG else (250, 700)
-PATIENCE_S = 120 if LONG else 60
 SEED = int(os.environ.get("GATEHOUSE_OUTAGE_SEED", "15"))
-
-# STRICT locks at six, for ten minutes; COUNTED never does. OPEN lets subjects try of whom nothing is known.
-POLICIES = """
-attempts:
-  locks: {STANDARD: {duration: 600}}
-  journeys:
-    SIGN_IN:
-      types:
-        STRICT: {max: 6, life: 900, lock: STANDARD, sets: [STRICT], clears: [STRICT]}
-        COUNTED: {max: 1000000, life: 86400, lock: STANDARD, sets: [COUNTED], clears: [COUNTED]}
-        OPEN: {max: 1000000, life: 86400, lock: STANDARD, sets: [OPEN], clears: [OPEN], on_failure: open}
-"""
-
-START_TRIES = 4
-
-
-class Server:
-    def __init__(self, url, *options, clock=None):
-        self.url, self.options, self.clock = url, options, clock
-        self.data = tempfile.mkdtemp(prefix="gatehouse-outage-")
-        self.policies = pathlib.Path(self.data) / "policies.yaml"
-        self.policies.write_text(POLICIES)
-        self.log = tempfile.TemporaryFile()
-        self.start()
-
-    def start(self):
-        words = [program(), "serve", "--engine", "dynamodb", "--listen", "127.0.0.1:0", "--data", self.data, "--no-auth", "--policies",
-                 str(self.policies), "--workers", "16", "--endpoint-attempt-ms", str(ATTEMPT_MS), "--endpoint-call-ms", str(CALL_MS),
-                 *self.options]
-        more = {"GATEHOUSE_TEST_CLOCK": self.clock.path} if self.clock else {}
-        for tries in range(START_TRIES):  # as a service manager does: with these deadlines an endpoint that is busy may be late for a start
-            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, env=environment(self.url, **more))
-            try:
-                self.base = line_with_endpoint(self.process)
-                return
-            except RuntimeError:
-                self.kill()
-        self.log.seek(0)
-        raise RuntimeError(self.log.read()[-2000:].decode())
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def close(self):
-        stop(self.process)
-        self.process.stdout.close()
-        shutil.rmtree(self.data, ignore_errors=True)
-
-    def call(self, path, body=None, method=None, **headers):
-        data = None if body is None else json.dumps(body).encode()
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = urllib.request.Request(self.base + path, data, names, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                return answer.status, json.loads(answer.read() or b"null"), answer.headers
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null"), error.headers
-
-    def attempt(self, subject, kind="STRICT", outcome="failure", **headers):
-        return self.call("/v1/attempts", {"subject": subject, "journey": "SIGN_IN", "type": kind, "outcome": outcome}, **headers)[:2]
-
-    def check(self, subject, kind="STRICT"):
-        return self.call("/v1/check", {"subject": subject, "journey": "SIGN_IN", "actions": [kind]})[:2]
-
-    def text(self, path):
-        with urllib.request.urlopen(self.base + path, timeout=PATIENCE_S) as answer:
-            return answer.read().decode()
-
-    def metric(self, name):
-        return next(float(line.split()[-1]) for line in self.text("/metrics").splitlines() if line.startswith(name + " "))
-
-    def wait_merged(self):
-        deadline = time.monotonic() + PATIENCE_S
-        while self.metric("gatehouse_spool_records") > 0 or self.text("/readyz") != "ready\n":
-            assert time.monotonic() < deadline, (self.metric("gatehouse_spool_records"), self.text("/readyz"), self.said()[-2000:])
-            time.sleep(0.05)
-
-    def said(self):
-        self.log.seek(0)
-        return self.log.read().decode()
-
-    def counts(self, kind):
-        """At the endpoint, by subject."""
-        ddb = boto3.client("dynamodb", endpoint_url=self.direct, region_name="eu-west-1", aws_access_key_id="any", aws_secret_access_key="any")
-        found = {}
-        for page in ddb.get_paginator("scan").paginate(TableName=self.prefix + "auth-state", ConsistentRead=True):
-            for row in page["Items"]:
-                if row["SK"]["S"] == f"SIGN_IN#ERROR_COUNT#{kind}":
-                    found[row["PK"]["S"]] = int(row["count"]["N"])
-        return found
-
-
-prefixes = iter(range(1000))
-
-
-@contextlib.contextmanager
-def world(endpoint, *options, clock=None):
-    proxy = Proxy(endpoint)
-    prefix = f"out-{os.getpid()}-{next(prefixes)}-"
-    server = Server(proxy.url, "--table-prefix", prefix, *options, clock=clock)
-    server.direct, server.prefix = endpoint, prefix
-    try:
-        server.attempt("first", "COUNTED", Idempotency_Key="first")  # makes the tables
-        yield server, proxy
-    finally:
-        proxy.choose = lambda target: None
-        server.close()
-        proxy.stop()
 
 
 @pytest.fixture
@@ -307,36 +185,6 @@ def test_a_disk_that_fails_is_said_and_what_waits_is_merged_and_written_once_it_
         assert "can be written again" in server.said()
 
 
-def test_a_gateway_is_answered_from_what_is_known_of_the_token(dynoxide, tmp_path):  # noqa: F811
-    issuer = Issuer()
-
-    def ask(server, token, **more):
-        status, answer, _ = server.call("/v1/authz", X_Gatehouse_Token="required", Authorization=f"Bearer {token}", **more)
-        return status, answer
-
-    try:
-        with world(dynoxide, "--identity", str(issuer.identity(tmp_path))) as (server, proxy):
-            good, suspended, unknown = issuer.token("good"), issuer.token("suspended"), issuer.token("unknown")
-            deadline = time.monotonic() + PATIENCE_S
-            while ask(server, good)[0] != 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            assert server.call("/v1/users", {"id": "suspended"})[0] == 201
-            assert server.call("/v1/users/suspended/suspend", method="POST")[0] == 200
-            assert ask(server, good)[0] == 200 and ask(server, suspended)[0] == 403
-            proxy.gone()
-            status, answer = ask(server, good)
-            assert (status, answer["allowed"], answer["degraded"]) == (200, True, True), answer
-            status, answer = ask(server, suspended)
-            assert (status, answer["allowed"], answer["degraded"]) == (403, False, True), answer
-            assert answer["token"]["reason"] == "user_suspended"
-            status, answer = ask(server, unknown)
-            assert (status, answer["token"]["reason"]) == (403, "outage"), answer
-            assert server.metric("gatehouse_spool_records") == 0
-    finally:
-        issuer.close()
-
-
 def test_a_merge_takes_as_few_requests_as_an_attempt(pair):
     server, proxy = pair
     assert server.call("/v1/users", {"id": "few"})[0] == 201  # as long as there is no table of users, each attempt asks whether there is one
@@ -389,6 +237,34 @@ def test_attempts_that_waited_for_too_long_are_told_of_by_their_number(dynoxide)
             assert time.monotonic() < deadline, server.said()
             told = [int(n) for n in re.findall(r"(\d+) attempts that were recorded during an outage are not counted: they waited", server.said())]
         assert sum(told) == 3 and "late-" not in server.said()
+
+
+@pytest.mark.parametrize("ahead_s", [30, -30])
+def test_whoever_another_process_erased_does_not_come_back_if_its_clock_is_another(dynoxide, ahead_s):  # noqa: F811
+    """The attempt is made first, at a process that cannot reach the tables. Its clock is ahead of the one that erases, or behind."""
+    clock = Clock()
+    clock.passes(60 + ahead_s)
+    other_clock = Clock()
+    other_clock.passes(60)
+    with world(dynoxide, clock=clock) as (server, proxy):
+        other = Server(dynoxide, "--table-prefix", server.prefix, clock=other_clock, like=server)
+        try:
+            assert other.call("/v1/users", {"id": "leaver"})[0] == 201
+            assert server.attempt("leaver", "COUNTED")[1]["counted"]
+            proxy.gone()
+            assert server.attempt("leaver", "COUNTED")[1]["degraded"]
+            status, job, _ = other.call("/v1/users/leaver/erase", method="POST")
+            assert status == 202, job
+            deadline = time.monotonic() + PATIENCE_S
+            while other.call(f"/v1/jobs/{job['id']}")[1]["state"] != "done":
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            proxy.back()
+            server.wait_merged()
+            assert server.metric("gatehouse_spool_void_total") == 1
+            assert "leaver" not in server.counts("COUNTED")
+        finally:
+            other.close()
 
 
 def test_an_hour_of_outages_counts_every_acknowledged_attempt_once(dynoxide):  # noqa: F811
