@@ -314,6 +314,18 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 	return ERR_NONE;
 }
 
+/* Where there is no table nothing was found, and still is not; what is to be written there makes it. */
+static enum err_code commit_or_make(struct changes *c, struct table *t, struct err *err)
+{
+	enum err_code rc = commit_once(c, t, err);
+
+	if (rc != ERR_NO_RESOURCE)
+		return rc;
+	if (c->count == 0)
+		return ERR_NONE;
+	return tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
+}
+
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err)
 {
 	bool nothing = c->count == 0 && c->attached_count == 0 && c->events == NULL &&
@@ -329,14 +341,10 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 		return too_many(err);
 	if (!fits(c->list, c->count))
 		return too_large(err);
-	rc = nothing ? ERR_NONE : commit_once(c, t, err);
+	rc = nothing ? ERR_NONE : commit_or_make(c, t, err);
 	if (rc == ERR_NONE && c->known != NULL)
 		known_wrote(c->known, c->tables, c->list, c->count, t->now_us);
-	if (rc != ERR_NO_RESOURCE)
-		return rc;
-	if (c->count == 0) /* nothing was found where there is no table, and still is not */
-		return ERR_NONE;
-	return tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
+	return rc;
 }
 
 /* ---- again ---- */
