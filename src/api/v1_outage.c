@@ -88,12 +88,13 @@ static enum err_code check_room(const struct v1_call *c, struct outage *o, struc
 }
 
 /* Decided as always, one at a time, on what is known. What it changes is durable before it is answered, also to a repetition that comes
- * meanwhile. */
-static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct known_session *s,
+ * meanwhile. From then on it only waits for the spool's flush, which others of its subject may share. */
+static enum err_code run_recorded(struct v1_call *c, struct table *t, struct known_session *s,
                                   struct err *err)
 {
-	uint64_t      number = 0;
-	enum err_code rc;
+	struct outage *o = outage_of(c);
+	uint64_t       number = 0;
+	enum err_code  rc;
 
 	pthread_mutex_lock(&o->turn);
 	v1_reset(c, &s->base);
@@ -105,7 +106,11 @@ static enum err_code run_recorded(struct v1_call *c, struct outage *o, struct kn
 	pthread_mutex_unlock(&o->turn);
 	if (rc == ERR_NONE && c->replayed)
 		return spool_sync_all(o->spool, err);
-	return rc != ERR_NONE || number == 0 ? rc : spool_sync(o->spool, number, err);
+	if (rc != ERR_NONE || number == 0)
+		return rc;
+	if (t->backend->make_way != NULL)
+		t->backend->make_way(t);
+	return spool_sync(o->spool, number, err);
 }
 
 /* One that reads; or one that writes, of which nothing can be recorded: only a refusal, which changes nothing, is an answer then. */
@@ -130,7 +135,7 @@ enum err_code v1_run_degraded(struct v1_call *c, struct table *t, struct err *er
 	c->ctx.degraded = true;
 	c->kept = (struct kept_answer){0};
 	rc = c->call.kind == READ || c->record == NULL ? run_looking(c, &s, err)
-	                                               : run_recorded(c, o, &s, err);
+	                                               : run_recorded(c, t, &s, err);
 	if (rc == ERR_NONE)
 		metric_add(&o->answers, 1);
 	return rc;

@@ -52,8 +52,9 @@ struct turn_request *line_leave(struct lines *l, struct turn_request *first)
 {
 	struct turn_request **at, *next = first->line.next;
 
-	if (!line_has(first))
+	if (!line_has(first) || first->line.left)
 		return NULL;
+	first->line.left = true;
 	at = bucket_of(l, first->subject);
 	while (*at != first) {
 		assert(*at != NULL);

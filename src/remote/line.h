@@ -3,7 +3,7 @@
  *
  * (1) Of each subject at most one turn is first: it waits in the pool's queue, or runs. The others are behind it, oldest first, and take
  *     up no worker.
- * (2) Whoever is first leaves once, when it has run and before it is done; then the next one is first.
+ * (2) Whoever is first leaves once, when it has run and before it is done, or when it makes way; then the next one is first.
  * (3) A turn that writes about nobody in particular, or only reads, is in no line. */
 #ifndef REMOTE_LINE_H
 #define REMOTE_LINE_H
@@ -35,7 +35,7 @@ void line_begin(struct lines *l, struct turn_request *w);
 /* Puts w behind `first`. False: there is no room. */
 bool line_join(struct turn_request *first, struct turn_request *w);
 
-/* It has run. Returns who is first now; NULL: nobody. */
+/* It has run, or makes way. Returns who is first now; NULL: nobody, or it had left. */
 struct turn_request *line_leave(struct lines *l, struct turn_request *first);
 
 #endif

@@ -4,8 +4,8 @@
  * (One condition variable for all would call them in turn, each one cold.)
  *
  * (1) While a turn waits, no worker is idle that was not called. A worker that was called takes the oldest turn, or falls idle again if
- *     another one took it. A turn that another one of its subject made way for (line.h) is taken by the worker that ran the other
- *     one, or sooner by one that is not idle: nobody is called for it.
+ *     another one took it. A turn that becomes the first of its subject because another one has run (line.h) is taken by the worker that ran the
+ *     other one, or sooner by one that is not idle: nobody is called for it.
  * (2) A turn that was put behind another one has its time from then on. If half of it went by, it is not run: what is left might
  *     be too little to learn what became of its write. */
 #include "remote/pool.h"
@@ -116,19 +116,21 @@ static enum err_code turn_run(struct pool *p, struct turn_request *turn, struct 
 		               "other requests about the same subject took too long; try again shortly");
 	remote_session_init(&s, p->remote, json, turn->reads);
 	s.hurries = true;
+	s.turn = turn;
 	s.deadline_us = since + p->remote->turn_us;
 	rc = turn->run(turn, &s.base);
 	remote_session_release(&s);
 	return rc;
 }
 
-/* Under lock. The next one of its subject waits like any other: others that came before have their turn first. */
-static void turn_leave(struct pool *p, struct turn_request *turn)
+/* Under lock. The next one of its subject waits like any other: others that came before have their turn first. False: there is none. */
+static bool turn_leave(struct pool *p, struct turn_request *turn)
 {
 	struct turn_request *next = line_leave(&p->lines, turn);
 
 	if (next != NULL)
 		queue_add(p, next);
+	return next != NULL;
 }
 
 /* The request is the submitter's again as soon as done is called. */
@@ -248,6 +250,14 @@ enum err_code pool_submit(struct pool *p, struct turn_request *w, struct err *er
 	why = turn_enter(p, w);
 	pthread_mutex_unlock(&p->lock);
 	return why == NULL ? ERR_NONE : err_set(err, ERR_OVERLOADED, "%s", why);
+}
+
+void pool_make_way(struct pool *p, struct turn_request *turn)
+{
+	pthread_mutex_lock(&p->lock);
+	if (turn_leave(p, turn)) /* this worker is not free for it */
+		seat_call(p);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void pool_read(struct pool *p, uint64_t *turns, size_t *bytes)

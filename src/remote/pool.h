@@ -17,6 +17,9 @@ void pool_close(struct pool *p);
 
 enum err_code pool_submit(struct pool *p, struct turn_request *w, struct err *err);
 
+/* The next turn of the same subject may begin, although this one, which runs, has not ended. Once is enough. */
+void pool_make_way(struct pool *p, struct turn_request *turn);
+
 /* Turns that were run, and bytes that wait. */
 void pool_read(struct pool *p, uint64_t *turns, size_t *bytes);
 

@@ -34,6 +34,14 @@ static void pause_turn(struct table *t, int64_t us)
 	remote_sleep(us);
 }
 
+static void make_way(struct table *t)
+{
+	struct remote_session *s = session_of(t);
+
+	if (s->turn != NULL)
+		pool_make_way(s->remote->pool, s->turn);
+}
+
 /* ---- tables take longer (5): the turn that waited for one has its time again ---- */
 
 static enum err_code unhurried(struct table *t, enum err_code rc)
@@ -88,6 +96,7 @@ const struct table_backend remote_table_backend = {
         .lacks = lacks,
         .pause = pause_turn,
         .out = endpoint_out,
+        .make_way = make_way,
 };
 
 /* ---- the store (table/store.h) ---- */

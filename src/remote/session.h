@@ -52,7 +52,8 @@ struct remote_session {
 	bool                own_json; /* it is the session's to close */
 	int64_t fresh_us; /* steady time: that a table is absent counts if it was asked since (schemas.h) */
 	bool    hurries;  /* it is a turn's: */
-	int64_t deadline_us; /* of all its calls, in steady time; 0: each has its own only */
+	int64_t deadline_us;       /* of all its calls, in steady time; 0: each has its own only */
+	struct turn_request *turn; /* whose it is, if it hurries */
 	struct transact_note note;
 	struct remote_told   told;
 };

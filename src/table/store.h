@@ -22,6 +22,7 @@ struct turn_line {
 	struct turn_request *next, *last; /* who is behind it, by their `next` */
 	uint32_t             count;
 	int64_t              since_us; /* when it was put behind another one; 0: it was not */
+	bool                 left;     /* it has made way for the next one */
 };
 
 /* A function that writes, waiting for its turn. Owned by the submitter, who keeps it alive until done is called. */

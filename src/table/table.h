@@ -267,6 +267,10 @@ struct table_backend {
 	/* Would a call be refused at once, because nobody answers there at present? Costs next to nothing. NULL: never. */
 	bool (*out)(const struct table *t);
 
+	/* What is left of the turn is to wait for a disk here: whoever decides next knows already what it has decided. Turns that wait for this one
+	 * because they are about the same subject may begin. NULL: none do. */
+	void (*make_way)(struct table *t);
+
 	/* Each call goes over a network: whoever reads much reads it together. */
 	bool reads_wait;
 };

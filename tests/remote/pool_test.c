@@ -9,6 +9,8 @@
 
 enum { TURNS_MAX = 256, TURN_US = 8000000, QUEUE_BYTES = 100000 };
 
+#define DAY_US INT64_C(86400000000)
+
 /* What happens, in order. Under lock. */
 struct stage {
 	pthread_mutex_t lock;
@@ -23,7 +25,9 @@ struct act {
 	struct stage       *stage;
 	int                 number, meets; /* meets: it goes when so many have begun */
 	bool                held;          /* … when the stage is open */
+	bool                makes_way;     /* … and before that lets the next one of its subject begin */
 	bool                ran;
+	int64_t             now_us, left_us; /* what its session says: the time, and how long it has */
 };
 
 struct world {
@@ -62,13 +66,20 @@ static enum err_code act_run(struct turn_request *turn, struct table *t)
 	struct stage *s = a->stage;
 	bool          is_hot = bytes_equal(turn->subject, hot);
 
-	(void)t;
 	pthread_mutex_lock(&s->lock);
 	a->ran = true;
+	a->now_us = t->now_us;
+	a->left_us = session_of(t)->deadline_us - clock_steady_us(session_of(t)->remote->wire_clock);
 	s->order[s->began++] = a->number;
 	s->hot += is_hot;
 	s->hot_most = s->hot > s->hot_most ? s->hot : s->hot_most;
 	pthread_cond_broadcast(&s->changed);
+	if (a->makes_way) {
+		pthread_mutex_unlock(&s->lock);
+		t->backend->make_way(t);
+		t->backend->make_way(t); /* once is enough */
+		pthread_mutex_lock(&s->lock);
+	}
 	while ((a->held && !s->open) || s->began < a->meets)
 		pthread_cond_wait(&s->changed, &s->lock);
 	s->hot -= is_hot;
@@ -269,6 +280,68 @@ TEST(line, that_takes_too_long_refuses_those_who_waited_for_half_their_time)
 	assert_int_equal(w.acts[1].base.rc, ERR_OVERLOADED);
 	assert_true(w.acts[2].ran);
 	assert_int_equal(w.acts[2].base.rc, ERR_NONE);
+	world_close(&w);
+}
+
+/* Somebody sets the wall clock while turns stand in a line, by a day, forward or back. None of them has waited for longer or
+ * shorter, and no time has passed for what they decide. */
+static void step_in_line(int64_t by_us)
+{
+	struct world w;
+	int64_t      now;
+
+	world_open(&w, 2);
+	now = clock_steady_us(&w.clock.base);
+	hold_hot(&w);
+	give(&w, hot, (struct act){0});
+	clock_manual_set(&w.clock, now + 1);
+	clock_manual_jump(&w.clock, by_us);
+	give(&w, hot, (struct act){0});
+	clock_manual_set(
+	        &w.clock,
+	        now + 1 + TURN_US / 2); /* half of a turn's time, and for the first a microsecond more */
+	let_go(&w);
+	await(&w, &w.stage.done, 3);
+	assert_int_equal(w.acts[1].base.rc, ERR_OVERLOADED);
+	assert_true(w.acts[2].ran);
+	assert_int_equal(w.acts[2].left_us, TURN_US / 2);
+	assert_int_equal(w.acts[2].now_us, w.acts[0].now_us + 1 + TURN_US / 2);
+	world_close(&w);
+}
+
+TEST(line, is_not_shortened_by_a_wall_clock_that_steps_forward)
+{
+	step_in_line(DAY_US);
+}
+
+TEST(line, is_not_prolonged_by_a_wall_clock_that_steps_back)
+{
+	step_in_line(-DAY_US);
+}
+
+/* The first three make way, and the fourth does not: the fifth begins when the fourth has ended. */
+TEST(line, lets_the_next_one_begin_as_soon_as_a_turn_makes_way_and_keeps_its_order)
+{
+	struct world w;
+
+	world_open(&w, 8);
+	w.remote.pool = w.pool;
+	for (int i = 0; i < 5; i++)
+		give(&w, hot, (struct act){.held = true, .makes_way = i < 3});
+	await(&w, &w.stage.began, 4);
+	give(&w, (struct bytes){"other", 5},
+	     (struct act){0}); /* whoever waits in the queue was taken before */
+	await(&w, &w.stage.done, 1);
+	assert_false(w.acts[4].ran);
+	let_go(&w);
+	await(&w, &w.stage.done, 6);
+	assert_int_equal(w.stage.hot_most, 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(w.stage.order[i], i);
+	assert_true(w.acts[4].ran);
+	assert_nothing_waits(&w);
+	give(&w, hot, (struct act){0}); /* nothing of the line is left */
+	await(&w, &w.stage.done, 7);
 	world_close(&w);
 }
 
