@@ -269,6 +269,7 @@ struct event_hub_stats event_hub_stats(struct event_hub *h)
 
 	pthread_mutex_lock(&h->lock);
 	out = h->stats;
+	out.awake = atomic_load(&h->awake);
 	pthread_mutex_unlock(&h->lock);
 	return out;
 }

@@ -12,7 +12,7 @@
  * (1) A follower misses nothing: it gets each event that passes its filter, in order, or is told to begin anew.
  * (2) Nobody waits for a slow reader: a stream without room for an event is behind from then on, and is read for again
  *     when its peer has taken what was sent. Its memory is its buffer.
- * (3) The hub sleeps while nobody follows: publishing then costs one atomic increment.
+ * (3) The hub sleeps while nobody follows: publishing then costs one atomic load. Whoever comes wakes it, and it begins with what they have read.
  * (4) On a table that others write to, it looks once per second as well.
  * (5) If keys change, those who follow with the old ones are let go: parked requests are answered, streams end. They
  *     come back and are asked anew.
@@ -128,6 +128,7 @@ struct event_hub_stats {
 	uint64_t events, sent, reads; /* read by the hub; sent to streams; pages of the log that it read */
 	uint64_t ring_hits, ring_misses;
 	uint32_t polls, streams, streams_behind;
+	bool     awake; /* (3) */
 };
 
 struct event_hub_stats event_hub_stats(struct event_hub *h);

@@ -1,9 +1,11 @@
 /* The hub of those who follow the log of events: over a socket, with an engine behind it. The numbers are those of event_hub.h. What
  * calls mean is tested in tests/e2e/test_events.py. */
+#define _GNU_SOURCE
 #include "service/scene.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +17,8 @@ enum { PATIENCE_S = 60 };
 
 struct house {
 	struct scene        x;
+	struct clock       *clock;   /* the hub's; NULL: the system's */
+	bool                meddles; /* something is published while a request is answered */
 	struct event_hub   *hub;
 	struct api          api;
 	struct http_server *http;
@@ -26,6 +30,8 @@ static bool is_ready(void *ctx)
 	return true;
 }
 
+static void meddle(struct store *store);
+
 static void house_open(struct house *h, uint32_t shards)
 {
 	struct http_limits  limits = http_limits_default();
@@ -33,12 +39,15 @@ static void house_open(struct house *h, uint32_t shards)
 	struct err          err;
 
 	scene_open(&h->x, 1, true);
+	if (h->meddles)
+		meddle(h->x.store);
 	h->x.s.all.events.on = EVENT_ALL;
 	h->x.s.all.events.shards = shards;
 	assert_int_equal(event_hub_open(&h->hub,
-	                                &(struct event_hub_options){.services = &h->x.s.all,
-	                                                            .store = &h->x.rough->base,
-	                                                            .clock = clock_system()},
+	                                &(struct event_hub_options){
+	                                        .services = &h->x.s.all,
+	                                        .store = &h->x.rough->base,
+	                                        .clock = h->clock != NULL ? h->clock : clock_system()},
 	                                &err),
 	                 ERR_NONE);
 	api_init(&h->api, &(struct api_parts){.store = &h->x.rough->base,
@@ -233,7 +242,7 @@ static bool is_empty(const struct event_hub_stats *s)
 
 TEST(event_hub, reads_nothing_while_nobody_follows)
 {
-	struct house h;
+	struct house h = {0};
 
 	house_open(&h, 1);
 	publish(&h, 3);
@@ -243,7 +252,7 @@ TEST(event_hub, reads_nothing_while_nobody_follows)
 
 TEST(event_hub, follows_a_log_that_nobody_wrote_to_yet)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 
 	house_open(&h, 1);
@@ -258,7 +267,7 @@ TEST(event_hub, follows_a_log_that_nobody_wrote_to_yet)
 
 TEST(event_hub, reads_each_event_once_whatever_the_number_of_its_followers)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  peers[10];
 
 	house_open(&h, 1);
@@ -281,7 +290,7 @@ TEST(event_hub, reads_each_event_once_whatever_the_number_of_its_followers)
 
 TEST(event_hub, sends_events_of_several_shards_with_the_cursor_of_all)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 	char         path[64], *id;
 	int          a, b, c;
@@ -311,7 +320,7 @@ TEST(event_hub, sends_events_of_several_shards_with_the_cursor_of_all)
 TEST(event_hub, reads_on_for_a_slow_reader_once_it_reads_and_holds_nobody_up)
 {
 	enum { TWENTIES = 60 };
-	struct house h;
+	struct house h = {0};
 	struct peer  slow, quick;
 	char        *large = mem_zalloc(6001);
 
@@ -345,7 +354,7 @@ TEST(event_hub, reads_on_for_a_slow_reader_once_it_reads_and_holds_nobody_up)
 TEST(event_hub, tells_a_stream_that_what_comes_next_was_trimmed_and_ends_it)
 {
 	enum { TWENTIES = 60 };
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 	char        *large = mem_zalloc(6001);
 
@@ -370,7 +379,7 @@ TEST(event_hub, tells_a_stream_that_what_comes_next_was_trimmed_and_ends_it)
 
 TEST(event_hub, sends_an_event_that_is_too_large_for_a_stream_without_its_data)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 	char        *large = mem_zalloc(14001);
 
@@ -392,7 +401,7 @@ TEST(event_hub, sends_an_event_that_is_too_large_for_a_stream_without_its_data)
 
 TEST(event_hub, answers_a_long_poll_from_the_ring_and_a_reader_who_is_behind_from_the_table)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 
 	house_open(&h, 1);
@@ -415,7 +424,7 @@ TEST(event_hub, answers_a_long_poll_from_the_ring_and_a_reader_who_is_behind_fro
 
 TEST(event_hub, shows_what_a_call_published_to_whoever_asks_after_its_answer)
 {
-	struct house h;
+	struct house h = {0};
 	struct peer  p;
 	char         path[64];
 
@@ -430,6 +439,122 @@ TEST(event_hub, shows_what_a_call_published_to_whoever_asks_after_its_answer)
 			assert_int_equal(peer_count(&p, "\"position\":"), 20);
 		peer_close(&p);
 	}
+	house_close(&h);
+}
+
+/* ---- a hub that sleeps (3) ---- */
+
+static bool is_asleep(const struct event_hub_stats *s)
+{
+	return !s->awake;
+}
+
+/* Somebody has followed, left, and nobody came since. By then 40 events were published. */
+static void fall_asleep(struct house *h, struct clock_manual *clock)
+{
+	struct peer p;
+
+	clock_manual_init(clock, 1000000);
+	h->clock = &clock->base;
+	house_open(h, 1);
+	publish(h, 1);
+	p = peer_open(h, "/v1/events?after=20&wait=60", "Connection: close\r\n");
+	stats_when(h, is_waiting);
+	assert_true(event_hub_stats(h->hub).awake);
+	publish(h, 1);
+	while (peer_read(&p))
+		;
+	peer_close(&p);
+	stats_when(h, is_empty);
+	clock_manual_set(clock, clock_steady_us(h->clock) +
+	                                (EVENT_HUB_AWAKE_MS + EVENT_HUB_PERIOD_MS) * INT64_C(1000));
+	stats_when(h, is_asleep);
+}
+
+static void assert_gets(struct house *h, const char *path, const char *headers, unsigned count)
+{
+	struct peer p = peer_open(h, path, headers);
+
+	peer_await(&p, "\"position\":", count);
+	peer_close(&p);
+}
+
+TEST(event_hub, that_sleeps_reads_nothing_of_what_is_published_and_whoever_comes_then_gets_it)
+{
+	struct clock_manual clock;
+	struct house        h = {0};
+	uint64_t            reads;
+	struct peer         p;
+
+	fall_asleep(&h, &clock);
+	reads = event_hub_stats(h.hub).reads;
+	publish(&h, 1);
+	assert_int_equal(event_hub_stats(h.hub).reads, reads);
+	assert_gets(&h, "/v1/events?after=40&wait=60", "", 20);
+	assert_gets(&h, "/v1/events", "Last-Event-ID: 40\r\n" STREAM, 20);
+	p = peer_open(&h, "/v1/events?after=60&wait=60", ""); /* and it follows again */
+	stats_when(&h, is_waiting);
+	publish(&h, 1);
+	peer_await(&p, "\"position\":", 1);
+	peer_close(&p);
+	house_close(&h);
+}
+
+/* Something is published as soon as a request has looked at where the log ends. */
+static _Atomic(struct house *)     meanwhile;
+static struct store_backend        late_store;
+static struct table_backend        late_table;
+static const struct table_backend *usual_table;
+static struct table *(*usual_begin)(struct store *s, struct arena *a);
+
+static enum err_code look_then_publish(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                       struct table_batch_get_result *r, struct err *err)
+{
+	enum err_code rc = usual_table->batch_get(t, a, q, r, err);
+	struct house *h = atomic_exchange(&meanwhile, NULL);
+
+	if (h != NULL)
+		publish(h, 1);
+	return rc;
+}
+
+static struct table *begin_of_request(struct store *s, struct arena *a)
+{
+	struct table *t = usual_begin(s, a);
+	char          thread[16] = "";
+
+	pthread_getname_np(pthread_self(), thread, sizeof(thread));
+	if (strcmp(thread, "event-hub") == 0)
+		return t;
+	usual_table = t->backend;
+	late_table = *t->backend;
+	late_table.batch_get = look_then_publish;
+	t->backend = &late_table;
+	return t;
+}
+
+/* Before any other thread has the store. */
+static void meddle(struct store *store)
+{
+	late_store = *store->backend;
+	usual_begin = late_store.read_begin;
+	late_store.read_begin = begin_of_request;
+	store->backend = &late_store;
+}
+
+/* It wakes nobody: the hub sleeps. Then the request waits, and the hub begins with what the request has read. */
+TEST(event_hub, that_sleeps_while_an_event_comes_between_a_look_and_the_wait_misses_nothing)
+{
+	struct clock_manual clock;
+	struct house        h = {0};
+
+	h.meddles = true;
+	fall_asleep(&h, &clock);
+	atomic_store(&meanwhile, &h);
+	assert_gets(&h, "/v1/events?after=40&wait=60", "", 1);
+	assert_null(atomic_load(&meanwhile));
+	assert_true(
+	        event_hub_stats(h.hub).awake); /* so it has waited, and did not find the event by itself */
 	house_close(&h);
 }
 

@@ -151,138 +151,134 @@ TEST(rules, json_is_read_like_yaml)
 
 /* ---- refusals: each names the field and the line ---- */
 
-TEST(rules, a_fault_is_named_by_its_field_and_its_line)
-{
 #define AT "journeys.SIGN_IN.types.PASSWORD_ENTRY"
-	static const struct {
-		const char *yaml, *field, *text;
-	} cases[] = {
-	        {ONE_RULE("max: six, life: 60"), AT ".max",
-	         "line 5: " AT ".max: must be a whole number, not a string"},
-	        {ONE_RULE("life: 60"), AT ".max",
-	         "line 5: " AT ".max: missing: set max, max_each, max_from_source or max_of_source"},
-	        {ONE_RULE("max: 6"), AT ".life", "line 5: " AT ".life: missing"},
-	        {ONE_RULE("max: 6, life: 60, renewd: true"), AT ".renewd",
-	         "line 5: " AT ".renewd: unknown field; did you mean `renewed`?"},
-	        {ONE_RULE("max: 6, life: 60, counts: all"), AT ".counts",
-	         "line 5: " AT ".counts: must be failure or sent"},
-	        {ONE_RULE("max: 6, life: 60, qualifier: device"), AT ".qualifier",
-	         "line 5: " AT ".qualifier: must be none, method or notification"},
-	        {ONE_RULE("max: 6, life: 60, at_max: stop"), AT ".at_max",
-	         "line 5: " AT ".at_max: must be lock, sign_out, reset or challenge"},
-	        {ONE_RULE("max: 6, life: 60, renewed: 1"), AT ".renewed",
-	         "line 5: " AT ".renewed: must be a boolean, not a number"},
-	        {ONE_RULE("max: 6, life: 60, lock: NONE"), AT ".lock",
-	         "line 5: " AT ".lock: unknown lock kind NONE; define it under `locks`"},
-	        {ONE_RULE("max: 6, life: 60, at_max: sign_out, lock: STANDARD"), AT ".lock",
-	         "line 5: " AT
-	         ".lock: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
-	        {ONE_RULE("max: 6, life: 60, at_max: reset, sets: [A]"), AT ".sets",
-	         "line 5: " AT
-	         ".sets: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
-	        {ONE_RULE("max: 6, life: 60, sets: [a]"), AT ".sets",
-	         "line 5: " AT ".sets: must be a list of names like JOURNEY/NAME"},
-	        {ONE_RULE("max: 6, life: 60, clears: [A/B/C]"), AT ".clears",
-	         "line 5: " AT ".clears: must be a list of names like JOURNEY/NAME"},
-	        {ONE_RULE("max: 6, life: 60, notification_types: [sms]"), AT ".notification_types",
-	         "line 5: " AT ".notification_types: must be a list of names of capital letters, digits and "
-	         "underscores, a letter first"},
-	        {ONE_RULE("max: 6, life: 60, classifier_type: count"), AT ".classifier_type",
-	         "line 5: " AT ".classifier_type: must be a name of capital letters, digits and underscores, "
-	         "a letter first"},
-	        {ONE_RULE("max: 6, life: 60, known_device: {remember: 1}"), AT ".known_device.max",
-	         "line 5: " AT ".known_device.max: missing"},
-	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, cap: 1}"), AT ".known_device.cap",
-	         "line 5: " AT
-	         ".known_device.cap: unknown field; expected one of: max, max_all, remember, devices, after"},
-	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: []}"), AT ".known_device.after",
-	         "line 5: " AT
-	         ".known_device.after: must name at least one type; leave it out for the default"},
-	        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: [OTHER]}"), "journeys",
-	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `known_device.after` names SIGN_IN/OTHER, which "
-	         "is not a type in these policies"},
-	        {"locks: {standard: {duration: 1}}\njourneys: {}\n", "locks.standard",
-	         "line 1: locks.standard: the name of a lock kind must have at most 64 capital letters, "
-	         "digits and underscores, a letter first"},
-	        {"locks:\n  SHORT: {}\njourneys: {}\n", "locks.SHORT.duration",
-	         "line 2: locks.SHORT.duration: missing"},
-	        {"locks:\n  LONG: {permanent: true, duration: 5}\njourneys: {}\n", "locks.LONG.duration",
-	         "line 2: locks.LONG.duration: not valid for a permanent lock, which does not end"},
-	        {"locks:\n  G: {duration: 9, factor: 2, cap: 8}\njourneys: {}\n", "locks.G.cap",
-	         "line 2: locks.G.cap: must be at least `duration`"},
-	        {"locks:\n  G: {duration: 9, factor: 2}\njourneys: {}\n", "locks.G.cap",
-	         "line 2: locks.G.cap: missing: a `factor` above 1 needs a longest duration, in seconds"},
-	        {ONE_RULE("max: 6, life: 60, classifier_type: LOCK"), AT ".classifier_type",
-	         "line 5: " AT ".classifier_type: reserved for rows of Gatehouse's own; choose another name"},
-	        {"locks: {}\n", "journeys", "line 1: journeys: missing"},
-	        {"journeys:\n  sign in: {}\n", "journeys.sign in",
-	         "line 2: journeys.sign in: the name of a journey must have at most 64 capital letters, "
-	         "digits and underscores, a letter first"},
-	        {"journeys:\n  A: {types: {b: {}}}\n", "journeys.A.types.b",
-	         "line 2: journeys.A.types.b: the name of a type must be like PASSWORD_ENTRY or "
-	         "MFA_CODE_ENTRY/SMS: capital letters, digits and underscores"},
-	        {"journeys:\n  A: {types: {B/: {}}}\n", "journeys.A.types.B/",
-	         "line 2: journeys.A.types.B/: the name of a type must be like PASSWORD_ENTRY or "
-	         "MFA_CODE_ENTRY/SMS: capital letters, digits and underscores"},
-	        {"journeys:\n  A: 6\n", "journeys.A", "line 2: journeys.A: must be an object, not a number"},
-	        {"journeys: {}\nresets:\n  PASSWORD: {counts: [A/B]}\n", "resets",
-	         "line 2: resets: PASSWORD names A/B, which is not in these policies"},
-	        {"journeys: {}\nresets:\n  PASSWORD: {locks: [A/B]}\n", "resets",
-	         "line 2: resets: PASSWORD names A/B, which is not in these policies"},
-	        {"journeys: {}\nresets:\n  PASSWORD: {counts: [B]}\n", "resets.PASSWORD.counts",
-	         "line 3: resets.PASSWORD.counts: must be a list of names like JOURNEY/NAME"},
-	        {"journeys: {}\nallow_sources: [10.0.0.0/33]\n", "allow_sources",
-	         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
-	        {"journeys: {}\nallow_sources: ['10.0.0.0/']\n", "allow_sources",
-	         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
-	        {"journeys: {}\ndeny_sources: [10.0.0.0/33]\n", "deny_sources",
-	         "line 2: deny_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
-	        {"locks:\n  A: {duration: 9, then: B}\njourneys: {}\n", "locks.A.then",
-	         "line 2: locks.A.then: unknown lock kind B; define it under `locks`"},
-	        {"locks:\n  A: {duration: 9, then: A}\njourneys: {}\n", "locks.A.then",
-	         "line 2: locks.A.then: A must be another lock kind, without a `then` of its own"},
-	        {"locks:\n  A: {duration: 9, then: B}\n  B: {duration: 9, then: C}\n  C: {duration: 9}\n"
-	         "journeys: {}\n",
-	         "locks.A.then",
-	         "line 2: locks.A.then: B must be another lock kind, without a `then` of its own"},
-	        {"locks:\n  A: {permanent: true, then: B}\n  B: {duration: 9}\njourneys: {}\n",
-	         "locks.A.then", "line 2: locks.A.then: not valid for a permanent lock, which does not end"},
-	        {"locks:\n  A: {duration: 9, after: 2}\njourneys: {}\n", "locks.A.after",
-	         "line 2: locks.A.after: only valid together with `then`"},
-	        {ONE_RULE("max: 6, life: 60, source_life: 9"), AT ".source_life",
-	         "line 5: " AT ".source_life: only valid together with max_from_source or max_of_source"},
-	        {ONE_RULE("max: 6, life: 60, without_source: skip"), AT ".without_source",
-	         "line 5: " AT ".without_source: only valid together with max_from_source or max_of_source"},
-	        {ONE_RULE("max: 6, life: 60, lock_at: 9"), AT ".lock_at",
-	         "line 5: " AT ".lock_at: only valid with `at_max: challenge`"},
-	        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock_at: 6"), AT ".lock_at",
-	         "line 5: " AT ".lock_at: must be greater than `max`, which must be set"},
-	        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock: STANDARD"), AT ".lock",
-	         "line 5: " AT
-	         ".lock: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
-	        {"journeys: {}\nallow_sources: ['']\n", "allow_sources",
-	         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
-	        {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
-	         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
-	        {"journeys: {}\nrules: {}\n", "rules",
-	         "line 2: rules: unknown field; expected one of: on_failure, locks, journeys, resets, "
-	         "allow_sources, "
-	         "deny_sources"},
-	        {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
-	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `clears` names SIGN_IN/OTHER, which is not a "
-	         "type in these policies"},
-	        {"locks: {STANDARD: {duration: 9}}\njourneys:\n  A: {types: {B/C: {max: 6, life: 60, clears: "
-	         "[D]}}}\n",
-	         "journeys",
-	         "line 2: journeys: A/B: `clears` names A/D, which is not a type in these policies"},
-	        {ONE_RULE("max: 6, life: 60, blocked_by: [A/OTHER]"), "journeys",
-	         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `blocked_by` names A/OTHER, which is not a lock "
-	         "in these policies"},
-	};
+
+static const struct {
+	const char *yaml, *field, *text;
+} faults[] = {
+        {ONE_RULE("max: six, life: 60"), AT ".max",
+         "line 5: " AT ".max: must be a whole number, not a string"},
+        {ONE_RULE("life: 60"), AT ".max",
+         "line 5: " AT ".max: missing: set max, max_each, max_from_source or max_of_source"},
+        {ONE_RULE("max: 6"), AT ".life", "line 5: " AT ".life: missing"},
+        {ONE_RULE("max: 6, life: 60, renewd: true"), AT ".renewd",
+         "line 5: " AT ".renewd: unknown field; did you mean `renewed`?"},
+        {ONE_RULE("max: 6, life: 60, counts: all"), AT ".counts",
+         "line 5: " AT ".counts: must be failure or sent"},
+        {ONE_RULE("max: 6, life: 60, qualifier: device"), AT ".qualifier",
+         "line 5: " AT ".qualifier: must be none, method or notification"},
+        {ONE_RULE("max: 6, life: 60, at_max: stop"), AT ".at_max",
+         "line 5: " AT ".at_max: must be lock, sign_out, reset or challenge"},
+        {ONE_RULE("max: 6, life: 60, renewed: 1"), AT ".renewed",
+         "line 5: " AT ".renewed: must be a boolean, not a number"},
+        {ONE_RULE("max: 6, life: 60, lock: NONE"), AT ".lock",
+         "line 5: " AT ".lock: unknown lock kind NONE; define it under `locks`"},
+        {ONE_RULE("max: 6, life: 60, at_max: sign_out, lock: STANDARD"), AT ".lock",
+         "line 5: " AT ".lock: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
+        {ONE_RULE("max: 6, life: 60, at_max: reset, sets: [A]"), AT ".sets",
+         "line 5: " AT ".sets: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
+        {ONE_RULE("max: 6, life: 60, sets: [a]"), AT ".sets",
+         "line 5: " AT ".sets: must be a list of names like JOURNEY/NAME"},
+        {ONE_RULE("max: 6, life: 60, clears: [A/B/C]"), AT ".clears",
+         "line 5: " AT ".clears: must be a list of names like JOURNEY/NAME"},
+        {ONE_RULE("max: 6, life: 60, notification_types: [sms]"), AT ".notification_types",
+         "line 5: " AT ".notification_types: must be a list of names of capital letters, digits and "
+         "underscores, a letter first"},
+        {ONE_RULE("max: 6, life: 60, classifier_type: count"), AT ".classifier_type",
+         "line 5: " AT ".classifier_type: must be a name of capital letters, digits and underscores, "
+         "a letter first"},
+        {ONE_RULE("max: 6, life: 60, known_device: {remember: 1}"), AT ".known_device.max",
+         "line 5: " AT ".known_device.max: missing"},
+        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, cap: 1}"), AT ".known_device.cap",
+         "line 5: " AT
+         ".known_device.cap: unknown field; expected one of: max, max_all, remember, devices, after"},
+        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: []}"), AT ".known_device.after",
+         "line 5: " AT ".known_device.after: must name at least one type; leave it out for the default"},
+        {ONE_RULE("max: 6, life: 60, known_device: {max: 1, after: [OTHER]}"), "journeys",
+         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `known_device.after` names SIGN_IN/OTHER, which "
+         "is not a type in these policies"},
+        {"locks: {standard: {duration: 1}}\njourneys: {}\n", "locks.standard",
+         "line 1: locks.standard: the name of a lock kind must have at most 64 capital letters, "
+         "digits and underscores, a letter first"},
+        {"locks:\n  SHORT: {}\njourneys: {}\n", "locks.SHORT.duration",
+         "line 2: locks.SHORT.duration: missing"},
+        {"locks:\n  LONG: {permanent: true, duration: 5}\njourneys: {}\n", "locks.LONG.duration",
+         "line 2: locks.LONG.duration: not valid for a permanent lock, which does not end"},
+        {"locks:\n  G: {duration: 9, factor: 2, cap: 8}\njourneys: {}\n", "locks.G.cap",
+         "line 2: locks.G.cap: must be at least `duration`"},
+        {"locks:\n  G: {duration: 9, factor: 2}\njourneys: {}\n", "locks.G.cap",
+         "line 2: locks.G.cap: missing: a `factor` above 1 needs a longest duration, in seconds"},
+        {ONE_RULE("max: 6, life: 60, classifier_type: LOCK"), AT ".classifier_type",
+         "line 5: " AT ".classifier_type: reserved for rows of Gatehouse's own; choose another name"},
+        {"locks: {}\n", "journeys", "line 1: journeys: missing"},
+        {"journeys:\n  sign in: {}\n", "journeys.sign in",
+         "line 2: journeys.sign in: the name of a journey must have at most 64 capital letters, "
+         "digits and underscores, a letter first"},
+        {"journeys:\n  A: {types: {b: {}}}\n", "journeys.A.types.b",
+         "line 2: journeys.A.types.b: the name of a type must be like PASSWORD_ENTRY or "
+         "MFA_CODE_ENTRY/SMS: capital letters, digits and underscores"},
+        {"journeys:\n  A: {types: {B/: {}}}\n", "journeys.A.types.B/",
+         "line 2: journeys.A.types.B/: the name of a type must be like PASSWORD_ENTRY or "
+         "MFA_CODE_ENTRY/SMS: capital letters, digits and underscores"},
+        {"journeys:\n  A: 6\n", "journeys.A", "line 2: journeys.A: must be an object, not a number"},
+        {"journeys: {}\nresets:\n  PASSWORD: {counts: [A/B]}\n", "resets",
+         "line 2: resets: PASSWORD names A/B, which is not in these policies"},
+        {"journeys: {}\nresets:\n  PASSWORD: {locks: [A/B]}\n", "resets",
+         "line 2: resets: PASSWORD names A/B, which is not in these policies"},
+        {"journeys: {}\nresets:\n  PASSWORD: {counts: [B]}\n", "resets.PASSWORD.counts",
+         "line 3: resets.PASSWORD.counts: must be a list of names like JOURNEY/NAME"},
+        {"journeys: {}\nallow_sources: [10.0.0.0/33]\n", "allow_sources",
+         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
+        {"journeys: {}\nallow_sources: ['10.0.0.0/']\n", "allow_sources",
+         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
+        {"journeys: {}\ndeny_sources: [10.0.0.0/33]\n", "deny_sources",
+         "line 2: deny_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
+        {"locks:\n  A: {duration: 9, then: B}\njourneys: {}\n", "locks.A.then",
+         "line 2: locks.A.then: unknown lock kind B; define it under `locks`"},
+        {"locks:\n  A: {duration: 9, then: A}\njourneys: {}\n", "locks.A.then",
+         "line 2: locks.A.then: A must be another lock kind, without a `then` of its own"},
+        {"locks:\n  A: {duration: 9, then: B}\n  B: {duration: 9, then: C}\n  C: {duration: 9}\n"
+         "journeys: {}\n",
+         "locks.A.then", "line 2: locks.A.then: B must be another lock kind, without a `then` of its own"},
+        {"locks:\n  A: {permanent: true, then: B}\n  B: {duration: 9}\njourneys: {}\n", "locks.A.then",
+         "line 2: locks.A.then: not valid for a permanent lock, which does not end"},
+        {"locks:\n  A: {duration: 9, after: 2}\njourneys: {}\n", "locks.A.after",
+         "line 2: locks.A.after: only valid together with `then`"},
+        {ONE_RULE("max: 6, life: 60, source_life: 9"), AT ".source_life",
+         "line 5: " AT ".source_life: only valid together with max_from_source or max_of_source"},
+        {ONE_RULE("max: 6, life: 60, without_source: skip"), AT ".without_source",
+         "line 5: " AT ".without_source: only valid together with max_from_source or max_of_source"},
+        {ONE_RULE("max: 6, life: 60, lock_at: 9"), AT ".lock_at",
+         "line 5: " AT ".lock_at: only valid with `at_max: challenge`"},
+        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock_at: 6"), AT ".lock_at",
+         "line 5: " AT ".lock_at: must be greater than `max`, which must be set"},
+        {ONE_RULE("max: 6, life: 60, at_max: challenge, lock: STANDARD"), AT ".lock",
+         "line 5: " AT ".lock: only valid if the rule locks: `at_max: lock`, or `challenge` with `lock_at`"},
+        {"journeys: {}\nallow_sources: ['']\n", "allow_sources",
+         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
+        {"journeys: {}\nallow_sources: ['2001:db8::/129']\n", "allow_sources",
+         "line 2: allow_sources: must be a list of IP addresses or networks like 10.0.0.0/8"},
+        {"journeys: {}\nrules: {}\n", "rules",
+         "line 2: rules: unknown field; expected one of: on_failure, locks, journeys, resets, "
+         "allow_sources, "
+         "deny_sources"},
+        {ONE_RULE("max: 6, life: 60, clears: [OTHER]"), "journeys",
+         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `clears` names SIGN_IN/OTHER, which is not a "
+         "type in these policies"},
+        {"locks: {STANDARD: {duration: 9}}\njourneys:\n  A: {types: {B/C: {max: 6, life: 60, clears: "
+         "[D]}}}\n",
+         "journeys", "line 2: journeys: A/B: `clears` names A/D, which is not a type in these policies"},
+        {ONE_RULE("max: 6, life: 60, blocked_by: [A/OTHER]"), "journeys",
+         "line 2: journeys: SIGN_IN/PASSWORD_ENTRY: `blocked_by` names A/OTHER, which is not a lock "
+         "in these policies"},
+};
+
 #undef AT
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		refuses(cases[i].yaml, cases[i].field, cases[i].text);
+TEST(rules, a_fault_is_named_by_its_field_and_its_line)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		refuses(faults[i].yaml, faults[i].field, faults[i].text);
 }
 
 /* ---- bounds ---- */
