@@ -1,0 +1,207 @@
+"""Push messages that meet a provider that throttles, stalls, resets, refuses and dies: nothing is sent twice, what has no answer is unknown, dead tokens are
+disabled, and people see it in the metrics and on the command line."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import program
+from expo import Expo
+from pusher import (  # noqa: F401: some are fixtures
+    Pusher, alone, await_counts, eventually, expo, guarded, is_active, metric, notify, own, register, server, shared, stopped, token_of,
+)
+from test_push_devices import ddb_of, literal_put
+from test_users import new_id, ok
+
+pytestmark = pytest.mark.gatehouse_only
+
+
+# ---- failures ----
+
+
+def test_throttled_and_broken_calls_are_tried_again_for_nothing_was_accepted(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.extend(["throttle", "broken"])
+    made = notify(server, user)
+    await_counts(server, made, {"accepted": 1})
+    assert (expo.delivered[token], expo.calls) == (1, 3)
+
+
+@pytest.mark.parametrize("step", ["lost", "accepted_then_reset", "accepted_then_gateway", "nonsense"])
+def test_a_message_without_an_answer_is_unknown_and_never_sent_again(server, expo, step):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.append(step)
+    made = notify(server, user)
+    done = await_counts(server, made, {"unknown": 1})
+    assert done["state"] == "done"
+    other = new_id()
+    register(server, other, "d")
+    await_counts(server, notify(server, other), {"accepted": 1})
+    assert expo.delivered[token] <= 1 and expo.calls == 2
+
+
+def test_an_answer_that_is_too_long_is_unknown_and_a_redirection_leads_nowhere(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    expo.plan.append(lambda _tokens: (200, b" " * (5 * 1024 * 1024), {}))
+    await_counts(server, notify(server, user), {"unknown": 1})
+    other = Expo()
+    try:
+        expo.plan.append(lambda _tokens: (307, b"", {"Location": other.url + "/--/api/v2/push/send"}))
+        await_counts(server, notify(server, user), {"accepted": 1})
+        assert (other.calls, expo.calls, expo.delivered[token]) == (0, 3, 1)
+    finally:
+        other.close()
+
+
+def test_a_refused_access_token_waits_until_the_file_has_the_right_one(guarded, tmp_path):
+    user = new_id()
+    token = register(guarded, user, "d")
+    guarded.expo.token = "secret-2"
+    made = notify(guarded, user)
+    eventually(lambda: len(guarded.expo.requests) > 0)
+    (tmp_path / "expo.token").write_text("secret-2\n")
+    guarded.process.send_signal(signal.SIGHUP)
+    await_counts(guarded, made, {"accepted": 1})
+    assert guarded.expo.delivered[token] == 1 and b"secret" not in guarded.logged()
+
+
+def test_a_rate_exceeded_in_a_ticket_is_tried_again(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    expo.limited[tokens[1]] = 1
+    await_counts(server, notify(server, user), {"accepted": 3})
+    assert dict(expo.delivered) == {token: 1 for token in tokens}
+
+
+def test_a_dead_token_is_disabled_by_its_ticket_also_of_a_row_that_others_wrote(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    literal = token_of("literal-" + user)
+    literal_put(ddb_of(server), "device-tokens", user, "d3", literal)
+    expo.dead |= {tokens[1], literal}
+    made = notify(server, user)
+    done = await_counts(server, made, {"accepted": 2, "failed": 2})
+    assert done["errors"] == {"DeviceNotRegistered": 2}
+    eventually(lambda: ok(server, "GET", f"/v1/notifications/{made['id']}")["disabled"] == 2)
+    assert [is_active(server, user, f"d{i}") for i in range(4)] == [True, False, True, False]
+
+
+def test_projects_are_told_apart_as_the_rejection_says(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(9)]
+    expo.projects = {token: f"@one/app{i % 3}" for i, token in enumerate(tokens)}
+    await_counts(server, notify(server, user), {"accepted": 9})
+    assert dict(expo.delivered) == {token: 1 for token in tokens} and expo.calls == 4
+
+
+def test_one_bad_recipient_is_found_and_the_others_get_theirs(server, expo):
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(20)]
+    expo.bad.add(tokens[7])
+    done = await_counts(server, notify(server, user), {"accepted": 19, "failed": 1})
+    assert done["errors"] == {"VALIDATION_ERROR": 1}
+    assert dict(expo.delivered) == {token: 1 for token in tokens if token != tokens[7]}
+
+
+def test_no_token_and_no_message_is_logged(server, expo):
+    user = new_id()
+    register(server, user, "d")
+    expo.plan.extend(["throttle", "lost"])
+    await_counts(server, notify(server, user, {"title": "very-private-title"}), {"unknown": 1})
+    logged = server.logged()
+    assert b"ExponentPushToken" not in logged and b"very-private-title" not in logged and user.encode() not in logged
+
+
+def test_a_stop_cuts_off_calls_under_way_also_to_a_target_that_is_not_in_use_any_more_and_reports_them_as_unknown(own):
+    other = Expo()
+    server = Pusher(own, timeout=60)
+    try:
+        users = [new_id(), new_id()]
+        tokens = [register(server, user, "d") for user in users]
+        own.plan.append("accepted_then_stalls")
+        first = notify(server, users[0])
+        eventually(lambda: own.calls == 1)
+        server.write(url=other.url, allow_private=True, timeout=60)
+        server.process.send_signal(signal.SIGHUP)
+        other.plan.append("accepted_then_stalls")
+        others = []
+
+        def reached():  # one of four waits behind the call that stalls; and the file may be read a moment later
+            others.append(notify(server, users[1]))
+            time.sleep(0.1)
+            return other.steps["accepted_then_stalls"] == 1
+
+        eventually(reached)
+        before = time.monotonic()
+        stopped(server)
+        assert time.monotonic() - before < 45, "it waited for the calls"
+        server.start()
+        await_counts(server, first, {"unknown": 1})
+        done = [await_counts(server, one, {"queued": 0, "sending": 0})["counts"] for one in others]
+        unknown, accepted = (sum(counts[state] for counts in done) for state in ("unknown", "accepted"))
+        assert unknown >= 1 and unknown + accepted == len(others)
+        assert own.delivered[tokens[0]] == 1 and (own.delivered + other.delivered)[tokens[1]] == len(others)
+    finally:
+        server.close()
+        other.close()
+
+
+def test_a_call_that_takes_too_long_is_unknown(own):
+    server = Pusher(own, timeout=1)
+    try:
+        user = new_id()
+        token = register(server, user, "d")
+        own.plan.append("accepted_then_stalls")
+        await_counts(server, notify(server, user), {"unknown": 1})
+        assert (own.delivered[token], own.calls) == (1, 1)
+    finally:
+        server.close()
+
+
+def test_a_provider_that_is_dead_gets_its_messages_once_it_lives_again(own, alone):
+    user = new_id()
+    token = register(alone, user, "d")
+    own.die()
+    made = notify(alone, user)
+    eventually(lambda: metric(alone, 'gatehouse_push_calls_total{end="later"}') >= 1)
+    own.revive()
+    await_counts(alone, made, {"accepted": 1})
+    assert own.delivered[token] == 1
+
+
+def test_the_metrics_count_what_became_of_messages(alone, own):
+    server, expo = alone, own
+    user = new_id()
+    tokens = [register(server, user, f"d{i}") for i in range(3)]
+    expo.dead.add(tokens[0])
+    await_counts(server, notify(server, user), {"accepted": 2, "failed": 1})
+    assert metric(server, 'gatehouse_push_messages_total{state="accepted"}') == 2
+    assert metric(server, 'gatehouse_push_errors_total{code="DeviceNotRegistered"}') == 1
+    assert metric(server, 'gatehouse_push_calls_total{end="answered"}') == 1
+    eventually(lambda: (metric(server, "gatehouse_push_disabled_total"), metric(server, "gatehouse_push_queued")) == (1, 0))
+    assert metric(server, "gatehouse_push_oldest_seconds") == 0
+
+
+def cli(server, *words):
+    return subprocess.run([program(), "push", *words, "--endpoint", server.endpoint], capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_sends_shows_and_lists(server, expo):
+    user = new_id()
+    token = register(server, user, "d")
+    done = cli(server, "send", user, "--title", "Hello", "--data", '{"n": 1}', "--ttl", "60", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    await_counts(server, made, {"accepted": 1})
+    sent = expo.requests[0][2][0]
+    assert (sent["to"], sent["title"], sent["data"]) == (token, "Hello", {"n": 1})
+    assert json.loads(cli(server, "show", made["id"], "--json").stdout)["counts"]["accepted"] == 1
+    assert made["id"] in cli(server, "list").stdout
+    assert cli(server, "send", "--title", "Hello").returncode != 0
+    assert cli(server, "send", user, "--all", "--title", "Hello").returncode != 0
