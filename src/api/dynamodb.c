@@ -2,12 +2,13 @@
  * what the dispatcher asks of the protocol. */
 #include "api/dynamodb.h"
 
+#include <inttypes.h>
 #include <stdio.h>
-#include <zlib.h>
 
 #include "api/authorise.h"
 #include "api/meter.h"
 #include "base/audit.h"
+#include "base/crc32.h"
 #include "dynamo/errors.h"
 #include "item/messages.h"
 
@@ -316,8 +317,7 @@ static enum err_code answer(struct call *c, enum err_code rc, struct err *err, s
 		rc = dynamodb_encode(d, text);
 	else
 		dynamodb_encode_error(d->arena, rc, err, text);
-	len = snprintf(d->crc, sizeof(d->crc), "%lu",
-	               crc32_z(0, (const unsigned char *)text->data, text->len));
+	len = snprintf(d->crc, sizeof(d->crc), "%" PRIu32, crc32_of(buf_bytes(text)));
 	d->headers[0] = (struct http_header){BYTES("x-amzn-RequestId"), c->request_id};
 	d->headers[1] = (struct http_header){BYTES("x-amz-crc32"), {d->crc, (size_t)len}};
 	d->headers[2] = (struct http_header){BYTES("Retry-After"), BYTES("1")};

@@ -1,7 +1,7 @@
 /* Journal record: see journal_record.h. Numbers are little-endian, as on every machine this runs on. */
 #include "engine/journal_record.h"
 
-#include <zlib.h>
+#include "base/crc32.h"
 
 enum { MAGIC_BYTES = 8 };
 
@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct segment_sector_old) == 32, "it has no gaps");
 
 static uint32_t checksum(const void *data, size_t len)
 {
-	return (uint32_t)crc32_z(0, data, len);
+	return crc32_of((struct bytes){data, len});
 }
 
 static uint32_t stamp_of(uint64_t number)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/crc32.h"
 #include "dynamo/wire.h"
 
 enum { SUM_LINE_BYTES = 9 }; /* eight digits and the end of the line */
@@ -48,11 +49,6 @@ static void sha_hex(struct sha256_stream *sha, char out[SHA256_HEX_CHARS])
 
 	sha256_end(sha, digest);
 	hex_write((struct bytes){(const char *)digest, sizeof(digest)}, out);
-}
-
-static uint32_t crc_of(struct bytes line)
-{
-	return (uint32_t)crc32(0, (const Bytef *)line.data, (uInt)line.len);
 }
 
 /* ---- writing ---- */
@@ -123,7 +119,7 @@ enum err_code rows_write(struct rows_writer *w, const struct item *item, struct 
 	w->total.bytes += line.len + 1;
 	errno = 0;
 	if (gzwrite(w->file, line.data, (unsigned)line.len) != (int)line.len || gzputc(w->file, '\n') < 0 ||
-	    fprintf(w->sums, "%08" PRIx32 "\n", crc_of(line)) < 0)
+	    fprintf(w->sums, "%08" PRIx32 "\n", crc32_of(line)) < 0)
 		return failed(w, err);
 	return ERR_NONE;
 }
@@ -248,7 +244,7 @@ static enum err_code sum_compare(struct rows_reader *r, struct bytes line, struc
 {
 	char kept[SUM_LINE_BYTES + 1] = "", now[SUM_LINE_BYTES + 1];
 
-	snprintf(now, sizeof(now), "%08" PRIx32 "\n", crc_of(line));
+	snprintf(now, sizeof(now), "%08" PRIx32 "\n", crc32_of(line));
 	if (fgets(kept, sizeof(kept), r->sums) != NULL && strcmp(kept, now) == 0)
 		return ERR_NONE;
 	return line_wrong(r, "is not what was exported: its checksum is another one", err);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <zlib.h>
 
+#include "base/crc32.h"
 #include "base/log.h"
 
 enum { REFUSED_LOG_S = 10 }; /* between two lines that say the same */
@@ -65,8 +65,7 @@ static bool is_whole(const struct outbound_response *r)
 	struct bytes told = outbound_header_get(r, "x-amz-crc32");
 	uint64_t     crc;
 
-	return told.len == 0 || !bytes_to_u64(told, UINT32_MAX, &crc) ||
-	       crc == crc32_z(0, (const unsigned char *)r->body.data, r->body.len);
+	return told.len == 0 || !bytes_to_u64(told, UINT32_MAX, &crc) || crc == crc32_of(r->body);
 }
 
 static enum err_code body_read(struct remote_session *s, struct arena *a, struct bytes text,
