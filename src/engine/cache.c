@@ -362,7 +362,7 @@ bool cache_wants(struct cache *c, uint64_t partition)
 }
 
 /* A reader that missed before the store had it may have offered that there is none; one that offers it from now on is late. */
-void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct cache_row *row)
+void cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row)
 {
 	struct shard *s = shard_of(c, hash);
 	struct row  **at;
@@ -373,7 +373,11 @@ void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct
 	if (*at != NULL && !row_change(c, s, *at, row->value, row->absent))
 		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), false);
 	pthread_mutex_unlock(&s->lock);
-	partition_pass(c->partitions, partition, row->key);
+}
+
+void cache_pass_partition(struct cache *c, uint64_t partition, struct bytes key)
+{
+	partition_pass(c->partitions, partition, key);
 }
 
 size_t cache_dirty_bytes(struct cache *c)

@@ -71,7 +71,9 @@ void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row);
 bool cache_wants(struct cache *c, uint64_t partition);
 
 /* Such a row is in the store. If there is one here of its key, it is as committed from now on, and dirty. */
-void cache_pass(struct cache *c, uint64_t hash, uint64_t partition, const struct cache_row *row);
+void cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row);
+/* The same of their partition, by its hash and the key of any of them. */
+void cache_pass_partition(struct cache *c, uint64_t partition, struct bytes key);
 
 /* Bytes of dirty rows. */
 size_t cache_dirty_bytes(struct cache *c);

@@ -126,15 +126,20 @@ uint64_t counts_rows(struct counts *c)
 	return (uint64_t)rows;
 }
 
-void counts_add(struct counts *c, struct counts_part part, struct count change)
+/* Under lock. */
+static void slot_add(struct counts *c, struct counts_part part, struct count change)
 {
-	struct counts_slot *s;
+	struct counts_slot *s = slot_of(c, part);
 
-	pthread_mutex_lock(&c->lock);
-	s = slot_of(c, part);
 	s->count.items += change.items;
 	s->count.bytes += change.bytes;
 	mark_changed(c, s);
+}
+
+void counts_add(struct counts *c, struct counts_part part, struct count change)
+{
+	pthread_mutex_lock(&c->lock);
+	slot_add(c, part, change);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -214,7 +219,7 @@ uint64_t counts_drop_closed(struct counts *c, const struct catalog *catalog, uin
 
 /* ---- with each commit ---- */
 
-/* Adds what one change is; with sign -1, takes it off again. */
+/* Under lock. Adds what one change is; with sign -1, takes it off again. */
 static void count_change(struct counts *counts, const struct change *c, int sign)
 {
 	struct count       was = {c->existed ? 1 : 0, (int64_t)c->existed_bytes};
@@ -227,12 +232,12 @@ static void count_change(struct counts *counts, const struct change *c, int sign
 	if (!c->deleted)
 		new.hour = item_lapse(c->value);
 	if (old.hour != new.hour && c->existed) {
-		counts_add(counts, old, (struct count){-sign, -sign * was.bytes});
+		slot_add(counts, old, (struct count){-sign, -sign * was.bytes});
 		was = (struct count){0, 0};
 	}
 	is = (struct count){sign * (is.items - was.items), sign * (is.bytes - was.bytes)};
 	if (is.items != 0 || is.bytes != 0)
-		counts_add(counts, new, is);
+		slot_add(counts, new, is);
 }
 
 /* Of a table that this batch deletes nothing is counted: it may have made it too, and then no catalog ever had it. */
@@ -247,9 +252,11 @@ static bool is_deleted(const struct turn *t, struct bytes key)
 
 static void count_changes(struct counts *counts, const struct turn *t, int sign)
 {
+	pthread_mutex_lock(&counts->lock);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
 		if (c->written && !is_deleted(t, c->key))
 			count_change(counts, c, sign);
+	pthread_mutex_unlock(&counts->lock);
 }
 
 /* One attribute a part -> [items, bytes]. Its name is the number of the index, or of the hour of rows that lapse: load_slot reads it. */

@@ -1,4 +1,4 @@
-/* Filter: a split block Bloom filter: a hash names a block of 8 words, and one bit in each of them.
+/* Filter: a split block Bloom filter: a hash names a block of 8 words, and one bit in each of them. They are looked at in pairs.
  *
  * There are two areas of address space, each as large as a filter may become. One is in use; a new filter is built in the other. Which
  * is in use, and how often that changed, is one word: a reader that finds the same before and after has looked at a complete filter, so
@@ -14,6 +14,7 @@
 
 enum {
 	WORDS = 8,
+	PAIRS = WORDS / 2,
 	ENTRY_BITS =
 	        10, /* when it is full: one of about a hundred that are not there is then taken for one that is */
 	AREAS = 2,
@@ -21,7 +22,7 @@ enum {
 };
 
 struct block {
-	_Atomic uint32_t words[WORDS];
+	_Atomic uint64_t pairs[PAIRS];
 };
 
 struct area {
@@ -79,19 +80,24 @@ static struct block *block_of(const struct area *a, uint64_t hash)
 	return &a->blocks[((hash >> 32) * count) >> 32];
 }
 
-static uint32_t bit_of(uint64_t hash, int word)
+static inline uint64_t bit_of(uint64_t hash, int word)
 {
-	return 1U << (((uint32_t)hash * salts[word]) >> 27);
+	return UINT64_C(1) << (((uint32_t)hash * salts[word]) >> 27);
+}
+
+static inline uint64_t bits_of(uint64_t hash, int pair)
+{
+	return bit_of(hash, 2 * pair) | bit_of(hash, 2 * pair + 1) << 32;
 }
 
 /* The loads are not to be moved behind what the caller loads next. */
 static bool area_lacks(const struct area *a, uint64_t hash)
 {
 	const struct block *b = block_of(a, hash);
-	uint32_t            lacking = 0;
+	uint64_t            lacking = 0;
 
-	for (int i = 0; i < WORDS; i++)
-		lacking |= bit_of(hash, i) & ~atomic_load_explicit(&b->words[i], memory_order_acquire);
+	for (int i = 0; i < PAIRS; i++)
+		lacking |= bits_of(hash, i) & ~atomic_load_explicit(&b->pairs[i], memory_order_acquire);
 	return lacking != 0;
 }
 
@@ -102,22 +108,22 @@ static void area_add_shared(struct area *a, uint64_t hash)
 
 	if (!area_lacks(a, hash))
 		return;
-	for (int i = 0; i < WORDS; i++)
-		atomic_fetch_or_explicit(&b->words[i], bit_of(hash, i), memory_order_release);
+	for (int i = 0; i < PAIRS; i++)
+		atomic_fetch_or_explicit(&b->pairs[i], bits_of(hash, i), memory_order_release);
 	atomic_fetch_add_explicit(&a->entries, 1, memory_order_relaxed);
 }
 
-/* To the one in use: nobody else adds to it meanwhile, and nine atomic additions would cost as much as the rest of a row's way into the filter. */
+/* To the one in use: nobody else adds to it meanwhile, and five atomic additions would cost as much as the rest of a row's way into the filter. */
 static void area_add_alone(struct area *a, uint64_t hash)
 {
 	struct block *b = block_of(a, hash);
 
 	if (!area_lacks(a, hash))
 		return;
-	for (int i = 0; i < WORDS; i++) {
-		uint32_t word = atomic_load_explicit(&b->words[i], memory_order_relaxed);
+	for (int i = 0; i < PAIRS; i++) {
+		uint64_t pair = atomic_load_explicit(&b->pairs[i], memory_order_relaxed);
 
-		atomic_store_explicit(&b->words[i], word | bit_of(hash, i), memory_order_release);
+		atomic_store_explicit(&b->pairs[i], pair | bits_of(hash, i), memory_order_release);
 	}
 	metric_up(&a->entries);
 }
@@ -184,13 +190,18 @@ size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t coun
 
 /* ---- adding ---- */
 
+bool filter_is_building(const struct filter *f)
+{
+	return f != NULL && atomic_load_explicit(&f->building, memory_order_relaxed);
+}
+
 void filter_add(struct filter *f, uint64_t hash)
 {
 	uint64_t state = atomic_load_explicit(&f->state, memory_order_relaxed);
 
 	if (state != 0)
 		area_add_alone(area_in_use(f, state), hash);
-	if (atomic_load_explicit(&f->building, memory_order_relaxed))
+	if (filter_is_building(f))
 		area_add_shared(area_other(f), hash);
 }
 

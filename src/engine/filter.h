@@ -33,6 +33,9 @@ size_t filter_choose(const struct filter *f, const uint64_t *hashes, size_t coun
 
 /* ---- one thread at a time: write_back.c's lock ---- */
 
+/* Is a new one being built? Also of NULL. */
+bool filter_is_building(const struct filter *f);
+
 void filter_add(struct filter *f, uint64_t hash);
 
 /* Begins a new one, with room for so many entries, if bytes_max allows. False if there is no memory. */

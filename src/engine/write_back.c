@@ -252,6 +252,13 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 	return count > 0 || t->ranges != NULL;
 }
 
+/* (F1) A row that was there before is in the filter, unless its partition is left out (ends.h), and so is its partition. Only a filter that is being built may
+ * lack them: an older form of the row, of an hour that is closed by now, may be missing there. */
+static bool is_in_filter(const struct write_back *b, const struct change *c)
+{
+	return c->existed && !filter_is_building(b->filter);
+}
+
 /* (F1) Says whether it is the first row of its partition. */
 static bool add_to_filter(struct write_back *b, const struct change *c, uint64_t partition)
 {
@@ -263,8 +270,11 @@ static bool add_to_filter(struct write_back *b, const struct change *c, uint64_t
 		filter_note_deleted(b->filter, left_out ? 0 : 1);
 		return false;
 	}
+	if (is_in_filter(b, c))
+		return false;
 	first = filter_lacks(b->filter, partition);
-	filter_add(b->filter, partition);
+	if (first || filter_is_building(b->filter))
+		filter_add(b->filter, partition);
 	if (!left_out)
 		filter_add(b->filter, c->hash);
 	return first;
@@ -315,20 +325,37 @@ static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t pa
 		note_end(b, c); /* (E3) */
 }
 
+/* The partition of a row that is new to the filter. */
+struct new_to {
+	uint64_t number, hash;
+};
+
+/* The hash of its partition, if that is asked for; the memory of both in the filter is on its way. Many are new to one log. */
+static uint64_t partition_expect(const struct write_back *b, const struct change *c, struct new_to *last)
+{
+	if (is_in_filter(b, c))
+		return 0;
+	filter_expect(b->filter, c->hash);
+	if (last->number == c->partition)
+		return last->hash;
+	*last = (struct new_to){c->partition, layout_partition_hash(b->hash_key, c->key)};
+	filter_expect(b->filter, last->hash);
+	return last->hash;
+}
+
 /* But for those that it does not want. The memory of some is fetched at a time. */
 static void add_rows_to_cache(struct write_back *b, struct turn *t)
 {
 	struct change *some[ROWS_EXPECTED];
 	uint64_t       hashes[ROWS_EXPECTED], partitions[ROWS_EXPECTED];
+	struct new_to  last = {0}; /* no row has this number: tables are numbered from 1 */
 	size_t         count = 0;
 
 	for (struct change *c = t->first; c != NULL; c = c->next) {
 		if (c->written && is_row(c)) {
 			some[count] = c;
 			hashes[count] = c->hash;
-			partitions[count] = layout_partition_hash(b->hash_key, c->key);
-			filter_expect(b->filter, c->hash);
-			filter_expect(b->filter, partitions[count++]);
+			partitions[count++] = partition_expect(b, c, &last);
 		}
 		if (count < ROWS_EXPECTED && (c->next != NULL || count == 0))
 			continue;
@@ -339,13 +366,20 @@ static void add_rows_to_cache(struct write_back *b, struct turn *t)
 	}
 }
 
+/* Mostly rows of one log: its partition is told once. */
 static void tell_cache_of_others(struct write_back *b, const struct turn *t)
 {
+	const struct change *before = NULL;
+
 	for (const struct change *c = t->first; c != NULL; c = c->next) {
 		struct cache_row row = row_of(c);
 
-		if (c->past_cache)
-			cache_pass(b->cache, c->hash, layout_partition_hash(b->hash_key, c->key), &row);
+		if (!c->past_cache)
+			continue;
+		cache_pass(b->cache, c->hash, &row);
+		if (before == NULL || before->partition != c->partition)
+			cache_pass_partition(b->cache, layout_partition_hash(b->hash_key, c->key), c->key);
+		before = c;
 	}
 }
 

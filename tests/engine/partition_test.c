@@ -362,8 +362,8 @@ TEST(partition, a_load_that_failed_leaves_it_unknown)
 /* What write_back.c says of a row that went past the cache. */
 static void pass(struct cache *c, struct bytes key)
 {
-	cache_pass(c, 0, layout_partition_hash(HASH_KEY_STABLE, key),
-	           &(struct cache_row){.key = key, .value = BYTES("new")});
+	cache_pass(c, 0, &(struct cache_row){.key = key, .value = BYTES("new")});
+	cache_pass_partition(c, layout_partition_hash(HASH_KEY_STABLE, key), key);
 }
 
 /* (P2) The store was walked before the row came there. */
