@@ -50,33 +50,26 @@ static const struct item *key_of(const struct table_write *q)
 	return q->kind == TABLE_PUT ? &q->item : &q->key;
 }
 
-static bool few_writes_have_duplicates(const struct table_write *writes, uint32_t count,
-                                       const struct table_entry **tables)
+static bool few_writes_have_duplicates(const struct checked *writes, uint32_t count)
 {
 	for (uint32_t i = 1; i < count; i++)
 		for (uint32_t j = 0; j < i; j++)
-			if (tables[i] == tables[j] &&
-			    schema_same_key(&tables[i]->schema, key_of(&writes[i]), key_of(&writes[j])))
+			if (writes[i].table == writes[j].table &&
+			    key_values_equal(&writes[i].key, &writes[j].key))
 				return true;
 	return false;
 }
 
-/* Do two of the writes touch the same item? Their keys have been checked. */
-static bool writes_have_duplicates(struct arena *a, const struct table_write *writes, uint32_t count,
-                                   const struct table_entry **tables)
+/* Do two of the writes touch the same item? */
+static bool writes_have_duplicates(struct arena *a, const struct checked *writes, uint32_t count)
 {
 	struct bytes *keys;
 
 	if (count <= FEW_WRITES)
-		return few_writes_have_duplicates(writes, count, tables);
+		return few_writes_have_duplicates(writes, count);
 	keys = arena_array(a, count, sizeof(*keys));
-	for (uint32_t i = 0; i < count; i++) {
-		struct buf key;
-
-		buf_init(&key, a);
-		layout_row(&key, tables[i]->id, &tables[i]->schema.keys, key_of(&writes[i]));
-		keys[i] = buf_bytes(&key);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = row_key_make(a, writes[i].table, &writes[i].key);
 	return has_duplicates(keys, count, a);
 }
 
@@ -99,15 +92,9 @@ struct partition {
 	struct buf                prefix; /* once it is needed */
 };
 
-/* Most keys are texts, of different lengths. */
-static bool is_equal(const struct value *x, const struct value *y)
-{
-	return x->type == VALUE_S && y->type == VALUE_S ? bytes_equal(x->text, y->text) : value_equal(x, y);
-}
-
 static bool is_in(const struct partition *p, const struct asked *row)
 {
-	return p->table == row->table && is_equal(p->hash, row->values.hash);
+	return p->table == row->table && value_equal(p->hash, row->values.hash);
 }
 
 static void key_make(struct engine_session *s, struct arena *a, struct partition *p, struct asked *row)
@@ -129,8 +116,8 @@ static void key_make(struct engine_session *s, struct arena *a, struct partition
 static bool is_same(const struct asked *x, const struct asked *y)
 {
 	return x->table == y->table &&
-	       (x->values.range == NULL || is_equal(x->values.range, y->values.range)) &&
-	       is_equal(x->values.hash, y->values.hash);
+	       (x->values.range == NULL || value_equal(x->values.range, y->values.range)) &&
+	       value_equal(x->values.hash, y->values.hash);
 }
 
 /* Of a few rows comparing all pairs costs less than sorting: most differ in length already. */
@@ -322,30 +309,32 @@ enum err_code batch_transact_get(struct table *t, struct arena *a, const struct 
 /* ---- unconditional writes ---- */
 
 /* DynamoDB reports a wrong key of a batch as it does that of a get, whatever is wrong with it. */
-static enum err_code check_batch(struct engine_session *s, const struct table_write *q,
-                                 const struct table_entry **t, struct err *err)
+static enum err_code check_batch(struct engine_session *s, const struct table_write *q, struct checked *out,
+                                 struct err *err)
 {
-	if (row_table(s, q->table, t, err) != ERR_NONE ||
-	    schema_check_key_types(&(*t)->schema, key_of(q), err) != ERR_NONE)
+	const struct table_entry *t;
+
+	if (row_table(s, q->table, &t, err) != ERR_NONE ||
+	    schema_check_key_types(&t->schema, key_of(q), err) != ERR_NONE)
 		return err->code;
-	return row_check(*t, q, err);
+	return row_check(t, q, out, err);
 }
 
 enum err_code batch_write(struct table *t, struct arena *a, const struct table_batch_write *q,
                           struct table_batch_write_result *r, struct err *err)
 {
-	struct engine_session     *s = (struct engine_session *)t;
-	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
+	struct engine_session *s = (struct engine_session *)t;
+	struct checked        *checked = arena_array(a, q->count, sizeof(*checked));
 
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
 	cost_begin(s);
 	for (uint32_t i = 0; i < q->count; i++)
-		if (check_batch(s, &q->writes[i], &tables[i], err) != ERR_NONE)
+		if (check_batch(s, &q->writes[i], &checked[i], err) != ERR_NONE)
 			return err->code;
-	if (writes_have_duplicates(a, q->writes, q->count, tables))
+	if (writes_have_duplicates(a, checked, q->count))
 		return err_set(err, ERR_INVALID, MSG_BATCH_TWICE);
 	for (uint32_t i = 0; i < q->count; i++)
-		if (row_apply(s, a, tables[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
+		if (row_apply(s, a, &checked[i], &q->writes[i], &r->results[i], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }
@@ -384,10 +373,11 @@ static enum err_code token_use(struct engine_session *s, struct arena *a,
 	const struct catalog     *catalog = s->turn != NULL ? s->turn->catalog : s->catalog;
 	const struct table_entry *tokens = catalog_find_id(catalog, TABLE_ID_TOKENS);
 	struct item               item = token_item(a, q, s->base.now_us / 1000000 + TABLE_TOKEN_LIFE_S);
+	struct key_values         key = schema_key_values(&tokens->schema, &item);
 	const struct value       *digest;
 	const struct loaded      *row;
 
-	if (row_load(s, a, tokens, &item, &row, err) != ERR_NONE)
+	if (row_load(s, a, tokens, &key, &row, err) != ERR_NONE)
 		return err->code;
 	if (s->rehearses)
 		rehearsal_note(s, tokens, row, false);
@@ -426,36 +416,38 @@ static size_t actions_bytes(const struct table_transact_write *q)
 	return bytes;
 }
 
-/* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. */
+/* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. One that fits is not empty. */
 static enum err_code check_actions(struct engine_session *s, struct arena *a,
-                                   const struct table_transact_write *q, const struct table_entry **tables,
+                                   const struct table_transact_write *q, struct checked *checked,
                                    struct table_transact_result *r, struct err *err)
 {
+	const struct table_entry *t = NULL;
+
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (i > 0 && bytes_equal(q->writes[i].table, q->writes[i - 1].table))
-			tables[i] = tables[i - 1];
-		else if (row_table(s, q->writes[i].table, &tables[i], err) != ERR_NONE)
+		if ((i == 0 || !bytes_equal(q->writes[i].table, q->writes[i - 1].table)) &&
+		    row_table(s, q->writes[i].table, &t, err) != ERR_NONE)
 			return err->code;
-		if (schema_check_key_filled(&tables[i]->schema, key_of(&q->writes[i]), err) != ERR_NONE)
+		if (row_check(t, &q->writes[i], &checked[i], err) == ERR_NONE)
+			continue;
+		invalid(a, r, i, err);
+		if (schema_check_key_filled(&t->schema, key_of(&q->writes[i]), err) != ERR_NONE)
 			return err->code;
-		if (row_check(tables[i], &q->writes[i], err) != ERR_NONE)
-			invalid(a, r, i, err);
 	}
 	if ((q->count > SMALL_COUNT || r->cancelled) && actions_bytes(q) > TABLE_TRANSACT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
-	if (!r->cancelled && writes_have_duplicates(a, q->writes, q->count, tables))
+	if (!r->cancelled && writes_have_duplicates(a, checked, q->count))
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
 	return ERR_NONE;
 }
 
 /* Applies one action; a false condition or an invalid update becomes the reason for cancelling all. Expressions that
  * look at too much are no fault of one action: they fail the request. */
-static enum err_code apply_action(struct engine_session *s, struct arena *a, const struct table_entry *t,
+static enum err_code apply_action(struct engine_session *s, struct arena *a, const struct checked *checked,
                                   const struct table_transact_write *q, uint32_t action,
                                   struct table_transact_result *r, struct err *err)
 {
 	struct table_write_result *result = &r->results[action];
-	enum err_code              rc = row_apply(s, a, t, &q->writes[action], result, err);
+	enum err_code              rc = row_apply(s, a, &checked[action], &q->writes[action], result, err);
 
 	if (rc == ERR_INVALID && !expr_cost_exceeded(&s->base.cost)) {
 		invalid(a, r, action, err);
@@ -478,14 +470,14 @@ static enum err_code apply_action(struct engine_session *s, struct arena *a, con
 
 /* The bound is on the items, not only on what the request says of them: a hundred small actions may look at a
  * hundred large items. */
-static enum err_code apply_actions(struct engine_session *s, struct arena *a,
-                                   const struct table_entry **tables, const struct table_transact_write *q,
-                                   struct table_transact_result *r, struct err *err)
+static enum err_code apply_actions(struct engine_session *s, struct arena *a, const struct checked *checked,
+                                   const struct table_transact_write *q, struct table_transact_result *r,
+                                   struct err *err)
 {
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < q->count; i++) {
-		if (apply_action(s, a, tables[i], q, i, r, err) != ERR_NONE)
+		if (apply_action(s, a, checked, q, i, r, err) != ERR_NONE)
 			return err->code;
 		bytes += r->results[i].size_bytes;
 		if (bytes > TABLE_TRANSACT_BYTES_MAX)
@@ -506,15 +498,15 @@ static void repeat_all(const struct table_transact_write *q, struct table_transa
 enum err_code batch_transact_write(struct table *t, struct arena *a, const struct table_transact_write *q,
                                    struct table_transact_result *r, struct err *err)
 {
-	struct engine_session     *s = (struct engine_session *)t;
-	const struct table_entry **tables = arena_array(a, q->count, sizeof(*tables));
-	struct turn_mark           before = s->turn != NULL ? turn_mark(s->turn) : (struct turn_mark){0};
+	struct engine_session *s = (struct engine_session *)t;
+	struct checked        *checked = arena_array(a, q->count, sizeof(*checked));
+	struct turn_mark       before = s->turn != NULL ? turn_mark(s->turn) : (struct turn_mark){0};
 
 	*r = (struct table_transact_result){0};
 	cost_begin(s);
 	r->reasons = arena_zalloc(a, q->count * sizeof(*r->reasons));
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
-	if (check_actions(s, a, q, tables, r, err) != ERR_NONE)
+	if (check_actions(s, a, q, checked, r, err) != ERR_NONE)
 		return err->code;
 	if (r->cancelled)
 		return ERR_NONE;
@@ -522,7 +514,7 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 		return err->code;
 	if (r->repeated)
 		repeat_all(q, r);
-	else if (apply_actions(s, a, tables, q, r, err) != ERR_NONE)
+	else if (apply_actions(s, a, checked, q, r, err) != ERR_NONE)
 		return err->code;
 	if (s->rehearses)
 		s->rehearsal->writes = !r->cancelled;

@@ -8,6 +8,7 @@
 const struct table_backend engine_backend = {
         .name = "embedded",
         .get = row_get,
+        .expect = row_expect,
         .write = row_write,
         .query = query_run,
         .batch_get = batch_get,

@@ -92,24 +92,14 @@ static void see(struct turn *turn, const struct known *k, const struct loaded *r
 		         (struct seen){.table = k->table, .row = row, .key = row->key, .arena = k->arena});
 }
 
-/* Partitions may share a number. */
-static bool is_of(const struct known *k, const struct loaded *row)
-{
-	return value_equal(item_get(&row->item, k->table->schema.keys.hash.name), &k->hash);
-}
-
+/* Partitions may share a number: so the whole key is compared. */
 const struct loaded *known_row(struct engine_session *s, const struct known *k, const struct key_values *key)
 {
-	struct bytes range = k->table->schema.keys.range.name;
-
 	for (size_t i = 0; i < k->count; i++) {
-		const struct loaded *row = k->rows[i];
-
-		if ((key->range != NULL && !value_equal(item_get(&row->item, range), key->range)) ||
-		    !is_of(k, row))
+		if (!key_values_equal(&k->rows[i]->values, key))
 			continue;
-		see(s->turn, k, row);
-		return row;
+		see(s->turn, k, k->rows[i]);
+		return k->rows[i];
 	}
 	return NULL;
 }

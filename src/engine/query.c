@@ -310,9 +310,10 @@ static enum err_code load_base(struct page *p, const struct item *entry, struct 
 	bool         found;
 
 	if (p->snapshot == NULL) {
+		struct key_values    values = schema_key_values(&p->table->schema, &key);
 		const struct loaded *row;
 
-		if (row_load(p->session, p->arena, p->table, &key, &row, err) != ERR_NONE)
+		if (row_load(p->session, p->arena, p->table, &values, &row, err) != ERR_NONE)
 			return err->code;
 		*base = *row;
 		return ERR_NONE;

@@ -53,9 +53,7 @@ double write_cost(size_t bytes)
 enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,
                         struct err *err)
 {
-	const struct catalog *c = s->turn != NULL ? s->turn->catalog : s->catalog;
-
-	*out = catalog_find(c, name);
+	*out = s->turn != NULL ? turn_table(s->turn, name) : catalog_find(s->catalog, name);
 	if (*out == NULL || (*out)->internal)
 		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
 	return ERR_NONE;
@@ -74,6 +72,7 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 	out->value = value;
 	if (item_decode(a, value, &out->item, err) != ERR_NONE)
 		return err->code;
+	out->values = schema_key_values(&t->schema, &out->item);
 	out->live = !schema_expired(&t->schema, &out->item, s->base.now_us);
 	out->size_bytes = out->live ? item_size(&out->item) : 0;
 	return ERR_NONE;
@@ -81,47 +80,67 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 
 /* The row as this turn has seen it, or NULL. */
 static const struct loaded *row_seen(const struct turn *turn, const struct arena *a,
-                                     const struct table_entry *t, const struct item *key)
+                                     const struct table_entry *t, const struct key_values *key)
 {
 	for (const struct seen *s = turn->seen; s < turn->seen + turn->seen_count; s++)
 		if (s->row != NULL && s->table == t && s->arena == a &&
-		    schema_same_key(&t->schema, &s->row->item, key))
+		    key_values_equal(&s->row->values, key))
 			return s->row;
 	return NULL;
 }
 
 /* Is it of a partition that this turn knows? */
 static bool row_known(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                      const struct item *key, struct bytes row_key, const struct loaded **out)
+                      const struct key_values *key, const struct loaded **out)
 {
-	struct key_values   values = schema_key_values(&t->schema, key);
-	const struct known *known = turn_known(s->turn, a, t, values.hash);
-	struct loaded      *absent;
+	const struct known *known = turn_known(s->turn, a, t, key->hash);
 
-	if (known == NULL)
-		return false;
-	*out = known_row(s, known, &values);
-	if (*out == NULL) {
-		*out = absent = arena_zalloc(a, sizeof(*absent));
-		absent->key = row_key;
-	}
-	return true;
+	if (known != NULL)
+		*out = known_row(s, known, key);
+	return known != NULL;
+}
+
+/* Is it the one that this turn expects? Then its key need not be made again. */
+static bool row_is_expected(const struct turn *turn, const struct arena *a, const struct table_entry *t,
+                            const struct key_values *key)
+{
+	const struct expected *e = &turn->expected;
+
+	return e->table == t && e->arena == a && key_values_equal(&e->values, key);
+}
+
+struct bytes row_key_make(struct arena *a, const struct table_entry *t, const struct key_values *key)
+{
+	struct buf row;
+
+	buf_init_room(&row, a, KEY_ROOM);
+	layout_partition(&row, t->id, key->hash);
+	if (key->range != NULL)
+		key_encode(&row, key->range);
+	return buf_bytes(&row);
 }
 
 enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                       const struct item *key, const struct loaded **out, struct err *err)
+                       const struct key_values *key, const struct loaded **out, struct err *err)
 {
-	struct buf row;
+	struct bytes   row_key;
+	struct loaded *absent;
+	bool           known;
 
 	*out = s->turn == NULL ? NULL : row_seen(s->turn, a, t, key);
 	if (*out != NULL)
 		return ERR_NONE;
-	buf_init_room(&row, a, KEY_ROOM);
-	layout_row(&row, t->id, &t->schema.keys, key);
-	if (s->turn != NULL && row_known(s, a, t, key, buf_bytes(&row), out))
+	if (s->turn != NULL && row_is_expected(s->turn, a, t, key))
+		return row_load_at(s, a, t, s->turn->expected.hash, s->turn->expected.key, out, err);
+	known = s->turn != NULL && row_known(s, a, t, key, out);
+	if (known && *out != NULL)
 		return ERR_NONE;
-	return row_load_at(s, a, t, hash_bytes(s->engine->hash_key, buf_bytes(&row)), buf_bytes(&row), out,
-	                   err);
+	row_key = row_key_make(a, t, key);
+	if (!known)
+		return row_load_at(s, a, t, hash_bytes(s->engine->hash_key, row_key), row_key, out, err);
+	*out = absent = arena_zalloc(a, sizeof(*absent));
+	absent->key = row_key;
+	return ERR_NONE;
 }
 
 enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
@@ -131,7 +150,7 @@ enum err_code row_load_at(struct engine_session *s, struct arena *a, const struc
 	struct bytes   value;
 	bool           found;
 
-	*row = (struct loaded){.key = key};
+	*row = (struct loaded){.key = key, .hash = hash};
 	if (view_get_hashed(s, a, hash, key, &value, &found, err) != ERR_NONE ||
 	    (found && row_decode(s, a, t, value, row, err) != ERR_NONE))
 		return err->code;
@@ -295,7 +314,7 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
 		encode(value, item, versions[1].lapse);
 		if (old->live && bytes_equal(buf_bytes(value), old->value))
 			return;
-		turn_put(s->turn, old->key, buf_bytes(value), stored);
+		turn_put_hashed(s->turn, old->hash, old->key, buf_bytes(value), stored);
 	}
 	if (t->schema.index_count > 0)
 		indexes_store(s, a, t, versions, units);
@@ -327,21 +346,40 @@ enum err_code row_get(struct table *t, struct arena *a, const struct table_get *
 	*r = (struct table_get_result){0};
 	if (row_table(s, q->table, &entry, err) != ERR_NONE ||
 	    schema_check_key(&entry->schema, &q->key, &key, err) != ERR_NONE ||
-	    row_load(s, a, entry, &q->key, &row, err) != ERR_NONE)
+	    row_load(s, a, entry, &key, &row, err) != ERR_NONE)
 		return err->code;
 	row_fill(a, q, row, r);
 	return ERR_NONE;
 }
 
+void row_expect(struct table *t, struct arena *a, const struct table_get *q)
+{
+	struct engine_session    *s = (struct engine_session *)t;
+	const struct table_entry *entry;
+	struct key_values         values;
+	struct bytes              key;
+	struct err                err;
+	uint64_t                  hash;
+
+	if (s->turn == NULL || row_table(s, q->table, &entry, &err) != ERR_NONE ||
+	    schema_check_key(&entry->schema, &q->key, &values, &err) != ERR_NONE)
+		return; /* whoever reads it is told */
+	key = row_key_make(a, entry, &values);
+	hash = hash_bytes(s->engine->hash_key, key);
+	filter_expect(s->engine->filter, hash);
+	cache_expect(s->engine->cache, &hash, 1);
+	s->turn->expected = (struct expected){entry, values, key, hash, a};
+}
+
 /* ---- writing one: what it makes of the item ---- */
 
-enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct err *err)
+enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct checked *out,
+                        struct err *err)
 {
-	struct key_values key;
-
+	*out = (struct checked){.table = t};
 	if (q->kind == TABLE_PUT)
-		return schema_check_item(&t->schema, &q->item, err);
-	return schema_check_key(&t->schema, &q->key, &key, err);
+		return schema_check_item(&t->schema, &q->item, &out->key, &out->put_bytes, err);
+	return schema_check_key(&t->schema, &q->key, &out->key, err);
 }
 
 static enum err_code check_keys_untouched(const struct table_schema *s, const struct expr_update *u,
@@ -355,11 +393,12 @@ static enum err_code check_keys_untouched(const struct table_schema *s, const st
 	return ERR_NONE;
 }
 
-/* The item as a put or an update leaves it; `old` is NULL if there was none. */
+/* The item as a put or an update leaves it, and the size of one that was updated; `old` is NULL if there was none. */
 static enum err_code compute(struct arena *a, const struct table_schema *s, const struct table_write *q,
-                             const struct item *old, struct item *new, struct err *err)
+                             const struct item *old, struct item *new, size_t *bytes, struct err *err)
 {
 	const struct item *before = old != NULL ? old : &q->key;
+	struct key_values  key;
 
 	if (q->kind == TABLE_PUT)
 		*new = q->item;
@@ -373,7 +412,7 @@ static enum err_code compute(struct arena *a, const struct table_schema *s, cons
 	}
 	if (item_size(new) > ITEM_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE_UPDATE);
-	return schema_check_item(s, new, err);
+	return schema_check_item(s, new, &key, bytes, err);
 }
 
 /* ---- what the caller asked to see ---- */
@@ -466,21 +505,22 @@ static void fill_size(const struct table_write *q, size_t size_bytes, struct tab
 	r->capacity = (struct capacity){.table = q->table, .write_units = write_cost(size_bytes)};
 }
 
-enum err_code row_apply(struct engine_session *s, struct arena *a, const struct table_entry *t,
+enum err_code row_apply(struct engine_session *s, struct arena *a, const struct checked *c,
                         const struct table_write *q, struct table_write_result *r, struct err *err)
 {
-	const struct item *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
+	const struct table_entry *t = c->table;
+	const struct item        *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
 	struct item new = {0};
 	const struct rehearsed *known = s->rehearsal != NULL ? rehearsal_holds(s, a, t, key) : NULL;
 	const struct loaded    *row;
 	bool                    leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE, holds = true;
-	size_t                  new_bytes;
+	size_t                  new_bytes = c->put_bytes;
 
 	if (known != NULL && q->kind == TABLE_CHECK) {
 		fill_size(q, known->size_bytes, r);
 		return ERR_NONE;
 	}
-	if (row_load(s, a, t, key, &row, err) != ERR_NONE)
+	if (row_load(s, a, t, &c->key, &row, err) != ERR_NONE)
 		return err->code;
 	old = row->live ? &row->item : NULL;
 	fill_size(q, row->size_bytes, r);
@@ -494,9 +534,8 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 	}
 	if (q->kind == TABLE_CHECK)
 		return ERR_NONE;
-	if (compute(a, &t->schema, q, old, &new, err) != ERR_NONE)
+	if (compute(a, &t->schema, q, old, &new, &new_bytes, err) != ERR_NONE)
 		return err->code;
-	new_bytes = leaves ? item_size(&new) : 0;
 	if (new_bytes > r->size_bytes) {
 		r->size_bytes = new_bytes;
 		r->capacity.write_units = write_cost(new_bytes);
@@ -515,12 +554,13 @@ enum err_code row_write(struct table *t, struct arena *a, const struct table_wri
 {
 	struct engine_session    *s = (struct engine_session *)t;
 	const struct table_entry *entry;
+	struct checked            checked;
 
 	*r = (struct table_write_result){0};
 	cost_begin(s);
-	if (row_table(s, q->table, &entry, err) != ERR_NONE || row_check(entry, q, err) != ERR_NONE)
+	if (row_table(s, q->table, &entry, err) != ERR_NONE || row_check(entry, q, &checked, err) != ERR_NONE)
 		return err->code;
-	if (row_apply(s, a, entry, q, r, err) != ERR_NONE)
+	if (row_apply(s, a, &checked, q, r, err) != ERR_NONE)
 		return err->code;
 	if (s->rehearses)
 		s->rehearsal->writes = !r->condition_failed;

@@ -9,21 +9,25 @@
 /* A row as loaded. An expired item is stored but not live: for every caller it is absent, but its index
  * entries are still to be removed. One that is gone (lapse.h) is not even stored, whether the store has it still or not. */
 struct loaded {
-	struct bytes key;   /* of the row */
-	struct bytes value; /* as stored */
-	bool         stored, live;
-	struct item  item;       /* if stored */
-	size_t       size_bytes; /* DynamoDB's size of the live item; 0 if absent */
+	struct bytes      key;   /* of the row */
+	uint64_t          hash;  /* of the key (state.h); 0: not computed */
+	struct bytes      value; /* as stored */
+	bool              stored, live;
+	struct item       item;       /* if stored */
+	struct key_values values;     /* of its key, then */
+	size_t            size_bytes; /* DynamoDB's size of the live item; 0 if absent */
 };
 
 /* The table by name: ERR_NO_RESOURCE if there is none. */
 enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,
                         struct err *err);
 
-/* `key` holds at least the table's key attributes and has been checked. The row is in the arena, and is not
- * read again if this turn has seen it there. */
+/* By a key that has been checked. The row is in the arena, and is not read again if this turn has seen it there. */
 enum err_code row_load(struct engine_session *s, struct arena *a, const struct table_entry *t,
-                       const struct item *key, const struct loaded **out, struct err *err);
+                       const struct key_values *key, const struct loaded **out, struct err *err);
+
+/* The key of the row, in the arena. */
+struct bytes row_key_make(struct arena *a, const struct table_entry *t, const struct key_values *key);
 
 /* Reads it, by the key of the row, which is in the arena, and the key's hash (state.h). */
 enum err_code row_load_at(struct engine_session *s, struct arena *a, const struct table_entry *t,
@@ -55,11 +59,19 @@ void row_store(struct engine_session *s, struct arena *a, const struct table_ent
 void row_fill(struct arena *a, const struct table_get *q, const struct loaded *row,
               struct table_get_result *r);
 
+/* A write that fits its table, by what row_check found. */
+struct checked {
+	const struct table_entry *table;
+	struct key_values         key;
+	size_t                    put_bytes; /* the size of the item that is put; 0: none is */
+};
+
 /* Checks of a write that need the schema, before anything is read: the key or item fits it. */
-enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct err *err);
+enum err_code row_check(const struct table_entry *t, const struct table_write *q, struct checked *out,
+                        struct err *err);
 
 /* The write itself, also to a table of the engine's own, which is not reachable by name. */
-enum err_code row_apply(struct engine_session *s, struct arena *a, const struct table_entry *t,
+enum err_code row_apply(struct engine_session *s, struct arena *a, const struct checked *c,
                         const struct table_write *q, struct table_write_result *r, struct err *err);
 
 /* ---- what expressions may look at ---- */

@@ -85,14 +85,11 @@ enum err_code schema_check_key_filled(const struct table_schema *s, const struct
 	return ERR_NONE;
 }
 
-static enum err_code check_item_key(const struct key_attribute *attribute, bool is_hash,
-                                    const struct item *item, struct err *err)
+static inline enum err_code check_item_key(const struct key_attribute *attribute, bool is_hash,
+                                           const struct value *v, struct err *err)
 {
-	const struct value *v;
-
 	if (attribute->name.len == 0)
 		return ERR_NONE;
-	v = item_get(item, attribute->name);
 	if (v == NULL)
 		return err_set(err, ERR_INVALID, MSG_KEY_MISSING, BYTES_ARG(attribute->name));
 	if (v->type != attribute->type)
@@ -132,20 +129,12 @@ static enum err_code check_depth(const struct item *item, struct err *err)
 	return ERR_NONE;
 }
 
-bool schema_same_key(const struct table_schema *s, const struct item *a, const struct item *b)
+enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct key_values *key,
+                                size_t *bytes, struct err *err)
 {
-	const struct key_schema *keys = &s->keys;
-
-	if (!value_equal(item_get(a, keys->hash.name), item_get(b, keys->hash.name)))
-		return false;
-	return keys->range.name.len == 0 ||
-	       value_equal(item_get(a, keys->range.name), item_get(b, keys->range.name));
-}
-
-enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err)
-{
-	if (check_item_key(&s->keys.hash, true, item, err) != ERR_NONE ||
-	    check_item_key(&s->keys.range, false, item, err) != ERR_NONE)
+	*key = schema_key_values(s, item);
+	if (check_item_key(&s->keys.hash, true, key->hash, err) != ERR_NONE ||
+	    check_item_key(&s->keys.range, false, key->range, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < s->index_count; i++) {
 		const struct index_schema *index = &s->indexes[i];
@@ -154,7 +143,8 @@ enum err_code schema_check_item(const struct table_schema *s, const struct item 
 		    check_index_key(index, &index->keys.range, KEY_RANGE_BYTES_MAX, item, err) != ERR_NONE)
 			return err->code;
 	}
-	if (item_size(item) > ITEM_BYTES_MAX)
+	*bytes = item_size(item);
+	if (*bytes > ITEM_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE);
 	return check_depth(item, err);
 }

@@ -31,10 +31,17 @@ enum err_code schema_check_key_types(const struct table_schema *s, const struct 
 /* Is a key attribute, where present, not empty? */
 enum err_code schema_check_key_filled(const struct table_schema *s, const struct item *item, struct err *err);
 
-/* Have two items, or keys, that were checked the same key? */
-bool schema_same_key(const struct table_schema *s, const struct item *a, const struct item *b);
+/* Are two keys of a table the same? */
+static inline bool key_values_equal(const struct key_values *a, const struct key_values *b)
+{
+	if (a->range != b->range &&
+	    (a->range == NULL || b->range == NULL || !value_equal(a->range, b->range)))
+		return false;
+	return a->hash != NULL && b->hash != NULL && value_equal(a->hash, b->hash);
+}
 
-/* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? */
-enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct err *err);
+/* May `item` be stored: keys present and well-typed, index keys well-typed where present, size, depth? Then these are its key and its size. */
+enum err_code schema_check_item(const struct table_schema *s, const struct item *item, struct key_values *key,
+                                size_t *bytes, struct err *err);
 
 #endif

@@ -37,12 +37,34 @@ void turn_release(struct turn *t)
 	free(t->undo);
 }
 
+static void catalog_set(struct turn *t, const struct catalog *catalog)
+{
+	if (t->catalog != catalog)
+		memset(t->tables, 0, sizeof(t->tables));
+	t->catalog = catalog;
+}
+
+const struct table_entry *turn_table(struct turn *t, struct bytes name)
+{
+	const struct table_entry *found;
+
+	for (int i = 0; i < TURN_TABLES_MAX; i++)
+		if (t->tables[i] != NULL && bytes_equal(t->tables[i]->schema.name, name))
+			return t->tables[i];
+	found = catalog_find(t->catalog, name);
+	if (found == NULL)
+		return NULL;
+	t->tables[t->tables_next] = found;
+	t->tables_next = (t->tables_next + 1) % TURN_TABLES_MAX;
+	return found;
+}
+
 void turn_begin(struct turn *t, const struct catalog *catalog)
 {
 	const struct catalog *old = t->catalog;
 
 	assert(t->undo_count == 0);
-	t->catalog = catalog_ref(catalog);
+	catalog_set(t, catalog_ref(catalog));
 	if (old != NULL)
 		catalog_release(old);
 	memset(t->buckets, 0, t->bucket_count * sizeof(struct change *));
@@ -61,6 +83,7 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 static void seen_forget(struct turn *t)
 {
 	t->seen_count = t->seen_next = 0;
+	t->expected.table = NULL;
 	memset(t->known, 0, sizeof(t->known));
 }
 
@@ -72,18 +95,16 @@ void turn_see(struct turn *t, struct seen seen)
 		t->seen_count++;
 }
 
-/* (T3) The hash of a key that is about to change: of one that was seen it is known. */
-static uint64_t seen_hash(struct turn *t, struct bytes key)
+/* (T3) A row is about to change. Its hash: 0, or the caller knows it. Of one that was seen it is known. */
+static uint64_t seen_change(struct turn *t, uint64_t hash, struct bytes key)
 {
-	const struct seen *known = NULL;
-
 	for (struct seen *s = t->seen; s < t->seen + t->seen_count; s++) {
 		if (!bytes_equal(s->key, key))
 			continue;
 		s->row = NULL;
-		known = s;
+		hash = s->hash != 0 ? s->hash : hash;
 	}
-	return known != NULL && known->hash != 0 ? known->hash : hash_bytes(t->hash_key, key);
+	return hash != 0 ? hash : hash_bytes(t->hash_key, key);
 }
 
 void turn_know(struct turn *t, const struct known *known)
@@ -152,7 +173,7 @@ void turn_rollback(struct turn *t, struct turn_mark mark)
 
 		if (u->change == NULL) {
 			catalog_release(t->catalog);
-			t->catalog = u->catalog;
+			catalog_set(t, u->catalog);
 			continue;
 		}
 		u->change->value = u->value;
@@ -230,9 +251,9 @@ static struct change *add(struct turn *t, uint64_t hash, struct bytes key, struc
 }
 
 /* The change of this row, with its present state in the undo log. */
-static struct change *touch(struct turn *t, struct bytes key, struct bytes before)
+static struct change *touch(struct turn *t, uint64_t known_hash, struct bytes key, struct bytes before)
 {
-	uint64_t       hash = seen_hash(t, key);
+	uint64_t       hash = seen_change(t, known_hash, key);
 	struct change *c = find(t, hash, key);
 	struct undo   *u;
 
@@ -250,7 +271,12 @@ static struct change *touch(struct turn *t, struct bytes key, struct bytes befor
 
 void turn_put(struct turn *t, struct bytes key, struct bytes value, struct bytes before)
 {
-	struct change *c = touch(t, key, before);
+	turn_put_hashed(t, 0, key, value, before);
+}
+
+void turn_put_hashed(struct turn *t, uint64_t hash, struct bytes key, struct bytes value, struct bytes before)
+{
+	struct change *c = touch(t, hash, key, before);
 
 	c->value = arena_copy(&t->arena, value);
 	c->deleted = false;
@@ -259,7 +285,7 @@ void turn_put(struct turn *t, struct bytes key, struct bytes value, struct bytes
 
 void turn_delete(struct turn *t, struct bytes key, struct bytes before)
 {
-	struct change *c = touch(t, key, before);
+	struct change *c = touch(t, 0, key, before);
 
 	c->value = (struct bytes){"", 0};
 	c->deleted = true;
@@ -279,5 +305,5 @@ void turn_set_catalog(struct turn *t, const struct catalog *catalog)
 	struct undo *u = undo_add(t);
 
 	u->catalog = t->catalog;
-	t->catalog = catalog;
+	catalog_set(t, catalog);
 }

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "engine/catalog.h"
+#include "engine/schema_item.h"
 
 struct change {
 	struct bytes key, value;
@@ -44,6 +45,15 @@ struct seen {
 	const struct arena       *arena; /* all of it lives there until the request has had its turn */
 };
 
+/* A row that the running request will read: what was found out about it when that was said. */
+struct expected {
+	const struct table_entry *table;  /* NULL: none */
+	struct key_values         values; /* of its key; they live in the arena, too */
+	struct bytes              key;    /* the row's */
+	uint64_t                  hash;
+	const struct arena       *arena; /* as of a row that was seen */
+};
+
 /* A partition of which the running request has read every row: what is not among them is absent (known.h). */
 struct known {
 	const struct table_entry   *table;
@@ -57,6 +67,7 @@ struct known {
 enum {
 	TURN_SEEN_MAX = 16,
 	TURN_KNOWN_MAX = 4,
+	TURN_TABLES_MAX = 2,
 	TURN_TOUCHED_BITS = 4096, /* a power of two */
 };
 
@@ -65,20 +76,24 @@ struct undo;
 struct turn {
 	struct arena          arena;   /* the batch's memory */
 	const struct catalog *catalog; /* a reference */
-	struct change       **buckets;
-	size_t                bucket_count, change_count;
-	struct change        *first, **last;
-	struct range_delete  *ranges;
-	struct undo          *undo;
-	size_t                undo_count, undo_cap;
-	size_t                bytes; /* of keys and values held */
-	struct hash_key       hash_key;
-	struct buf            encoded; /* for row.c: the row that is being put, of whichever request */
-	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
-	unsigned              seen_count, seen_next;
-	const struct known   *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
-	unsigned              known_next;
-	uint64_t              touched[TURN_TOUCHED_BITS /
+	const struct table_entry
+	                    *tables[TURN_TABLES_MAX]; /* of the catalog: those that were asked for last */
+	unsigned             tables_next;
+	struct change      **buckets;
+	size_t               bucket_count, change_count;
+	struct change       *first, **last;
+	struct range_delete *ranges;
+	struct undo         *undo;
+	size_t               undo_count, undo_cap;
+	size_t               bytes; /* of keys and values held */
+	struct hash_key      hash_key;
+	struct buf           encoded; /* for row.c: the row that is being put, of whichever request */
+	struct seen          seen[TURN_SEEN_MAX]; /* the latest ones */
+	unsigned             seen_count, seen_next;
+	struct expected      expected;              /* the latest one */
+	const struct known  *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
+	unsigned             known_next;
+	uint64_t             touched[TURN_TOUCHED_BITS /
                          64]; /* numbers of partitions that this batch changed, by their lowest bits */
 	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */
 };
@@ -95,6 +110,9 @@ void turn_release(struct turn *t);
 
 /* A new batch on this catalog. */
 void turn_begin(struct turn *t, const struct catalog *catalog);
+
+/* The table of that name in the catalog, or NULL. Requests of a batch mostly ask for the same ones. */
+const struct table_entry *turn_table(struct turn *t, struct bytes name);
 
 struct turn_mark turn_mark(const struct turn *t);
 void             turn_rollback(struct turn *t, struct turn_mark mark);
@@ -121,6 +139,9 @@ bool turn_touched(const struct turn *t, uint64_t number);
 #define TURN_SOMETHING ((struct bytes){"", 0})
 void turn_put(struct turn *t, struct bytes key, struct bytes value, struct bytes before);
 void turn_delete(struct turn *t, struct bytes key, struct bytes before);
+/* turn_put with the key's hash; 0: it is not known. */
+void turn_put_hashed(struct turn *t, uint64_t hash, struct bytes key, struct bytes value,
+                     struct bytes before);
 void turn_delete_range(struct turn *t, struct bytes low, struct bytes high);
 
 /* Takes over the reference. The one it replaces is kept until the request can no longer be undone. */

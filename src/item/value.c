@@ -42,7 +42,7 @@ static bool list_equal(const struct value_list *a, const struct value_list *b)
 }
 
 /* Recursion is bounded by (V3). */
-bool value_equal(const struct value *a, const struct value *b)
+bool value_equal_any(const struct value *a, const struct value *b)
 {
 	if (a->type != b->type)
 		return false;

@@ -86,7 +86,15 @@ static inline struct value value_i64(int64_t number)
 
 struct value value_bool(bool truth);
 
-bool value_equal(const struct value *a, const struct value *b);
+/* value_equal of any types. */
+bool value_equal_any(const struct value *a, const struct value *b);
+
+/* Most are texts, of different lengths. */
+static inline bool value_equal(const struct value *a, const struct value *b)
+{
+	return a->type == VALUE_S && b->type == VALUE_S ? bytes_equal(a->text, b->text)
+	                                                : value_equal_any(a, b);
+}
 
 /* Order of two values of the same type among S, N, B. */
 int value_compare(const struct value *a, const struct value *b);

@@ -15,18 +15,19 @@ static void rule_add(const struct attempt *q, struct row *data)
 
 void attempt_near_limit(struct context *ctx, const struct attempt *q, const struct count_shown *nearest)
 {
-	struct event e = {.type = EVENT_ATTEMPT_NEAR_LIMIT, .subject = q->subjects[0]};
-	struct row   data;
+	struct event   e = {.type = EVENT_ATTEMPT_NEAR_LIMIT, .subject = q->subjects[0]};
+	struct member *m;
 
 	if (!ctx_publishes(ctx, e.type) || q->rule->shadow || nearest->max == 0 || nearest->remaining <= 0 ||
 	    nearest->remaining > ctx_event_policy(ctx)->near_limit)
 		return;
-	row_init(&data, ctx->arena);
-	rule_add(q, &data);
-	row_set_i64(&data, "count", nearest->count);
-	row_set_i64(&data, "max", nearest->max);
-	row_set_i64(&data, "remaining", nearest->remaining);
-	e.data = row_item(&data);
+	m = arena_array(ctx->arena, 5, sizeof(*m));
+	m[0] = (struct member){BYTES("count"), value_i64(nearest->count)};
+	m[1] = (struct member){BYTES("journey"), value_string(q->rule->journey)};
+	m[2] = (struct member){BYTES("max"), value_i64(nearest->max)};
+	m[3] = (struct member){BYTES("remaining"), value_i64(nearest->remaining)};
+	m[4] = (struct member){BYTES("type"), value_string(q->rule->type)};
+	e.data = (struct item){m, 5};
 	ctx_publish(ctx, &e);
 }
 

@@ -119,6 +119,9 @@ static inline bool changes_reads_many(const struct changes *c, uint32_t more)
 /* Depends on a partition of auth-state as a whole. To be called before its rows are read. */
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err);
 
+/* The row of that place will be looked at, after something else. */
+void changes_expect(struct changes *c, struct table *t, const struct row_place *p);
+
 /* Reads the row of l's key, and remembers it. */
 enum err_code changes_look(struct changes *c, struct table *t, enum service_table which, struct looked *l,
                            struct err *err);

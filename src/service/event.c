@@ -246,7 +246,8 @@ static struct bytes id_make(struct changes *c)
 
 static void digits_write(char *to, int count, int64_t number)
 {
-	for (int i = count - 1; i >= 0; i--, number /= 10)
+	memset(to, '0', (size_t)count);
+	for (int i = count - 1; i >= 0 && number > 0; i--, number /= 10)
 		to[i] = (char)('0' + number % 10);
 }
 
@@ -351,6 +352,7 @@ static enum err_code event_add(const struct numbering *n, const struct event_pen
 	struct sequence subject = {
 	        .pk = subject_key(a, p->event.subject), .sk = BYTES("SEQ"), .name = BYTES("seq"), .of = p};
 
+	changes_expect(n->c, n->t, &(struct row_place){TABLE_EVENTS, subject.pk, subject.sk});
 	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
 		return n->err->code;
 	row = event_row(n, p, &at);

@@ -168,15 +168,25 @@ struct item row_key_two(struct arena *a, struct bytes pk, struct bytes sk)
 	return (struct item){m, 2};
 }
 
+/* The names of keys, with their lengths. */
+static const struct {
+	struct bytes hash, range;
+} key_names[SERVICE_TABLE_COUNT] = {
+#define X(id, name, hash, range, ...) [id] = {BYTES_INIT(hash), BYTES_INIT(range)},
+        SERVICE_TABLES(X)
+#undef X
+};
+
+/* In the order of their names, as an item is. */
 struct item row_key_in(struct arena *a, enum service_table which, struct bytes pk, struct bytes sk)
 {
-	const struct service_table_shape *shape = service_table_shape(which);
-	struct item                       key = {arena_array(a, 2, sizeof(struct member)), 1};
+	struct bytes hash = key_names[which].hash, range = key_names[which].range;
+	struct item  key = {arena_array(a, 2, sizeof(struct member)), range.len > 0 ? 2 : 1};
+	int          first = range.len > 0 && bytes_compare(range, hash) < 0 ? 1 : 0;
 
-	key.members[0] = (struct member){bytes_of(shape->hash), value_string(pk)};
-	if (shape->range[0] != '\0')
-		key.members[key.count++] = (struct member){bytes_of(shape->range), value_string(sk)};
-	item_sort(&key);
+	key.members[first] = (struct member){hash, value_string(pk)};
+	if (range.len > 0)
+		key.members[1 - first] = (struct member){range, value_string(sk)};
 	return key;
 }
 

@@ -258,6 +258,9 @@ struct table_backend {
 	enum err_code (*schema)(struct table *t, struct arena *a, struct bytes name, struct table_schema *r,
 	                        struct err *err);
 
+	/* The row will be read in this turn, after something else: has its memory on its way. NULL: memory is not what reads wait for. */
+	void (*expect)(struct table *t, struct arena *a, const struct table_get *q);
+
 	/* Is there certainly no such table? Costs next to nothing. NULL: nobody knows without asking. */
 	bool (*lacks)(const struct table *t, struct bytes name);
 
