@@ -6,6 +6,7 @@ key's attempts are measured (`bench/load`) without and with them, in short slice
 The sender of heavy requests runs only when nobody else wants a core: it stands for another machine. Whatever else this machine does
 lengthens both sides, so of all slices those are compared in which other programs used least. A miss is measured again, twice at most."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -58,8 +59,8 @@ def check(item, count, holds=False):
                                "ExpressionAttributeValues": values}}
 
 
-@pytest.fixture(scope="module")
-def server():
+@contextlib.contextmanager
+def running_server():
     running = Guarded()
     running.admin = running.client(running.key("show", "administrator"), REGION)
     running.admin.create_table(TableName=TABLE, BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
@@ -70,6 +71,19 @@ def server():
     stop(running.process)
     shutil.rmtree(running.data, ignore_errors=True)
     assert running.process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_server() as running:
+        yield running
+
+
+@pytest.fixture
+def fresh():
+    """One that nobody has asked for anything: what it counts is of this test. Of others' heavy requests some may be under way for a while."""
+    with running_server() as running:
+        yield running
 
 
 # ---- the bound ----
@@ -223,9 +237,9 @@ def until(done):
         assert time.monotonic() < end
 
 
-def test_heavy_requests_whose_peers_have_gone_are_skipped(server):
+def test_heavy_requests_whose_peers_have_gone_are_skipped(fresh):
     """Or one key that sends, resets its connections and comes again would fill the memory, and a stop would wait for all of it."""
-    peers, at_once = 200, struct.pack("ii", 1, 0)
+    server, peers, at_once = fresh, 200, struct.pack("ii", 1, 0)
     expression, values = many(2)
     request = signed(server, server.make("fleeting", EVERYTHING), "Scan", {
         "TableName": TABLE, "FilterExpression": expression, "ExpressionAttributeValues": values}).encode()
