@@ -103,7 +103,8 @@ class Writer(threading.Thread):
             status, answer = self.random.choice(self.processes.list).ask(path, body, "POST")
         except (OSError, ValueError):
             return None
-        if status >= 400 and status not in (404, 409, 503):
+        unknown = status == 500 and answer["type"].endswith(":outcome-unknown")  # the endpoint, on a busy machine, was too late
+        if status >= 400 and status not in (404, 409, 503) and not unknown:
             self.wrong.append((status, answer))
         return answer if status < 300 else None
 
