@@ -19,6 +19,7 @@ enum {
 	PARTITION_SHARE = PARTITION_BYTES / 2, /* of a row: most partitions have some */
 	GROWTH_BYTES = 4,                      /* room for a counter to gain some digits, at least */
 	SPARE_BYTES_MAX = 4096,                /* that a row which became shorter may keep */
+	ROOM_MAX = INT32_MAX,                  /* far more than an item takes */
 	STEP_BYTES_MAX = 512 << 10, /* that are written back at a time, and the row that passes it */
 };
 
@@ -83,7 +84,7 @@ static struct row *row_make(uint64_t hash, struct bytes key, struct bytes value,
 	memset(r, 0, sizeof(*r));
 	r->hash = bucket_hash(hash);
 	r->key_len = (uint16_t)key.len;
-	r->room = (uint32_t)(bytes - sizeof(*r) - key.len);
+	r->room = (uint32_t)(bytes - sizeof(*r) - key.len) & ROOM_MAX;
 	memcpy(r->bytes, key.data, key.len);
 	row_set(r, value, absent);
 	return r;

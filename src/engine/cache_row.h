@@ -20,16 +20,17 @@ struct row {
 	struct part *part; /* set once, before others see the row */
 
 	/* under the shard's lock */
-	uint32_t    hash;            /* as much of it as says in which bucket (cache.c) */
-	uint32_t    value_len, room; /* room: for the value */
+	uint32_t    hash; /* as much of it as says in which bucket (cache.c) */
 	uint16_t    key_len;
 	atomic_bool used; /* since the hand passed. Any thread may set it */
 
-	/* changed under the shard's lock and write_back.c's: whoever holds either may read it */
-	bool absent : 1; /* there is none: no value */
-	bool dirty : 1;
-
-	char bytes[]; /* key, value: as `absent` */
+	/* changed under the shard's lock and write_back.c's: whoever holds either may read it. Rows are written back by any thread, but what a
+	 * row is changes with a commit only: so the writer may read that without a lock, and it has no byte in common with `dirty` */
+	bool     dirty;
+	uint32_t value_len;
+	uint32_t room : 31;  /* for the value: set once */
+	uint32_t absent : 1; /* there is none: no value */
+	char     bytes[];    /* key, value */
 };
 
 static_assert(sizeof(struct row) == 64, "a row's head is one line of memory");

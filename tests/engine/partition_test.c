@@ -13,6 +13,7 @@ enum {
 	WRITERS = 2,
 	READERS = 2,
 	WRITES = 600,
+	MOVES = 150,
 	LARGE = 100,         /* rows: more than are loaded */
 	ONE_ROW_BYTES = 250, /* room for a small one, and not for two */
 };
@@ -484,4 +485,68 @@ TEST(partition, a_query_sees_whole_commits_where_all_stays_in_the_cache)
 TEST(partition, a_query_sees_whole_commits_where_rows_come_and_go)
 {
 	assert_sums_stay(SMALL_CACHE);
+}
+
+/* ---- in turns, while rows are written back by another thread ---- */
+
+struct move {
+	struct turn_request base;
+	struct worker      *worker;
+	int64_t             from, to, sum;
+};
+
+/* Adds up a partition that the turn knows (known.h), and moves something in it. */
+static enum err_code move_run(struct turn_request *base, struct table *t)
+{
+	struct move              *m = (struct move *)base;
+	struct arena             *a = &m->worker->arena;
+	struct table_query        q = query_p(a, "");
+	struct table_write        both[2] = {counting(a, m->from, -1), counting(a, m->to, 1)};
+	struct table_query_result r;
+	struct table_write_result written;
+
+	if (t->backend->query(t, a, &q, &r, &base->err) != ERR_NONE)
+		return base->err.code;
+	for (uint32_t i = 0; i < r.count; i++)
+		m->sum += count_in(&r.items[i]);
+	for (int i = 0; i < 2; i++)
+		if (t->backend->write(t, a, &both[i], &written, &base->err) != ERR_NONE)
+			return base->err.code;
+	return ERR_NONE;
+}
+
+static void move_in_turns(struct worker *w)
+{
+	struct random random = {(uint64_t)w->number + 1};
+
+	for (int i = 0; i < MOVES && worker_goes_on(w); i++) {
+		struct move m = {.base = {.run = move_run, .cost_bytes = 100},
+		                 .worker = w,
+		                 .from = (int64_t)random_below(&random, 3),
+		                 .to = 3 + (int64_t)random_below(&random, 3)};
+
+		if (engine_run(w->crew->f.engine, &m.base, &w->err) != ERR_NONE)
+			worker_note(w, "a move: %s", w->err.text);
+		else if (m.sum != 0)
+			worker_note(w, "the sum is %lld", (long long)m.sum);
+	}
+}
+
+static void write_back_always(struct worker *w)
+{
+	while (worker_goes_on(w))
+		if (write_back_all(&w->crew->f.engine->write_back, &w->err) != ERR_NONE)
+			worker_note(w, "writing back: %s", w->err.text);
+}
+
+TEST(partition, a_turn_knows_it_as_it_is_while_its_rows_are_written_back)
+{
+	struct crew c = {0};
+
+	open_with_cache(&c.f, 8 << 20);
+	crew_hire(&c, WRITERS, false, move_in_turns);
+	crew_hire(&c, 1, true, write_back_always);
+	crew_work(&c);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
 }
