@@ -143,10 +143,11 @@ void counts_add(struct counts *c, struct counts_part part, struct count change)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Of the table, or of one of its indexes. */
-static void drop(struct counts *c, uint32_t table_id, uint16_t index_id)
+/* Of the table, or of one of its indexes. Returns how many rows there were. */
+static uint64_t drop(struct counts *c, uint32_t table_id, uint16_t index_id)
 {
-	size_t kept = 0;
+	int64_t rows = 0;
+	size_t  kept = 0;
 
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < c->len; i++) {
@@ -154,26 +155,32 @@ static void drop(struct counts *c, uint32_t table_id, uint16_t index_id)
 
 		if (part->table_id != table_id || (index_id != 0 && part->index_id != index_id))
 			c->slots[kept++] = c->slots[i];
+		else
+			rows += part->index_id == 0 ? c->slots[i].count.items : 0;
 	}
 	c->len = kept;
 	pthread_mutex_unlock(&c->lock);
+	return rows > 0 ? (uint64_t)rows : 0;
 }
 
 /* What is stored of a deleted index goes when the row that it is in is next stored. It is not loaded. */
-void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new)
+uint64_t counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new)
 {
+	uint64_t rows = 0;
+
 	for (uint32_t i = 0; i < old->count; i++) {
 		const struct table_entry *before = old->entries[i];
 		const struct table_entry *after = catalog_find(new, before->schema.name);
 
 		if (after == NULL || after->id != before->id) {
-			drop(c, before->id, 0);
+			rows += drop(c, before->id, 0);
 			continue;
 		}
 		for (uint32_t j = 0; after != before && j < before->schema.index_count; j++)
 			if (!table_entry_has_index(after, before->index_ids[j]))
 				drop(c, before->id, before->index_ids[j]);
 	}
+	return rows;
 }
 
 /* ---- hours ---- */

@@ -53,8 +53,8 @@ void counts_add_stored(struct counts *c, struct bytes key, struct bytes value);
 /* Rows of all tables together. */
 uint64_t counts_rows(struct counts *c);
 
-/* Of tables and indexes that the new catalog lacks. */
-void counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new);
+/* Of tables and indexes that the new catalog lacks. Returns how many rows there were. */
+uint64_t counts_drop_gone(struct counts *c, const struct catalog *old, const struct catalog *new);
 
 /* Do rows lapse before this hour? */
 bool counts_lapse_before(struct counts *c, uint32_t hour);

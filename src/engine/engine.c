@@ -49,10 +49,13 @@ int64_t engine_now_us(struct engine *e)
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog)
 {
 	const struct catalog *old = e->catalog;
+	uint64_t              rows;
 
 	if (catalog == old)
 		return;
-	counts_drop_gone(e->counts, old, catalog);
+	rows = counts_drop_gone(e->counts, old, catalog);
+	if (e->filter != NULL)
+		filter_note_deleted(e->filter, rows);
 	pthread_mutex_lock(&e->catalog_lock);
 	e->catalog = catalog_ref(catalog);
 	pthread_mutex_unlock(&e->catalog_lock);

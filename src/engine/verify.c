@@ -314,14 +314,16 @@ enum err_code engine_verify(struct engine *e, struct err *err)
 static bool count_agrees(const struct verify_tally *t, const struct table_entry *table, uint16_t index_id,
                          struct bytes index, struct err *err)
 {
-	int64_t is = counts_get(t->is, table->id, index_id).items;
-	int64_t said = counts_get(t->said, table->id, index_id).items;
+	struct count is = counts_get(t->is, table->id, index_id);
+	struct count said = counts_get(t->said, table->id, index_id);
+	bool         items = is.items != said.items;
 
-	if (is == said)
+	if (!items && is.bytes == said.bytes)
 		return true;
-	err_set(err, ERR_STORAGE, "table %.*s%s%.*s: %lld items are there, but %lld are counted",
+	err_set(err, ERR_STORAGE, "table %.*s%s%.*s: %lld %s are there, but %lld are counted",
 	        BYTES_ARG(table->schema.name), index.len > 0 ? ", index " : "", BYTES_ARG(index),
-	        (long long)is, (long long)said);
+	        (long long)(items ? is.items : is.bytes), items ? "items" : "bytes",
+	        (long long)(items ? said.items : said.bytes));
 	return false;
 }
 

@@ -328,6 +328,10 @@ TEST(check, a_wrong_count_of_a_table_or_an_index_is_found_and_salvage_has_it_cou
 	rocks_close(r);
 	assert_found(&f, 2, "table things: 3 items are there, but 4 are counted");
 	assert_found(&f, 2, "table things, index by-g: 2 items are there, but 1 are counted");
+	r = store_open(&f);
+	tamper(&f, r, key, count_of(&f, "{'0':{'L':[{'N':'3'},{'N':'9'}]},'1':{'L':[{'N':'1'},{'N':'9'}]}}"));
+	rocks_close(r);
+	assert_found(&f, 2, "bytes are there, but 9 are counted");
 	assert_int_equal(
 	        engine_salvage(f.dir, true, &(struct salvage_watch){text, on_line}, &salvaged, &f.err),
 	        ERR_NONE);

@@ -13,7 +13,14 @@ enum {
 	READERS = 2,
 	ROUNDS = 60, /* of building */
 	TINY_BYTES = 4096,
+	MANY = 40, /* rows of a commit */
+	PAD_BYTES = 1000,
 };
+
+#define TABLE_PS_NUMBERED                                                                                    \
+	"{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'AttributeName':'p'" \
+	",'AttributeType':'S'},{'AttributeName':'s','AttributeType':'N'}],'KeySchema':[{'AttributeName':'p'" \
+	",'KeyType':'HASH'},{'AttributeName':'s','KeyType':'RANGE'}]}"
 
 static uint64_t hash_of(uint64_t n)
 {
@@ -268,6 +275,20 @@ TEST(absent, deleted_rows_leave_the_filter_when_it_is_built_again)
 	fixture_close(&f);
 }
 
+TEST(absent, so_do_the_rows_of_a_deleted_table)
+{
+	struct fixture f;
+	uint64_t       builds;
+
+	open_with_rows(&f, 2 * ROWS);
+	builds = filter_stats(f.engine->filter).builds;
+	fixture_ok(&f, "DeleteTable", "{'TableName':'things'}");
+	engine_build_filter(f.engine);
+	assert_true(filter_stats(f.engine->filter).builds > builds);
+	assert_true(filter_stats(f.engine->filter).entries < 50);
+	fixture_close(&f);
+}
+
 TEST(absent, an_engine_without_a_filter_finds_all_the_same)
 {
 	struct fixture f;
@@ -310,6 +331,32 @@ static void write_and_read(struct worker *w)
 	}
 }
 
+/* New rows, many in a commit: while they wait for the store, a filter is begun. */
+static void add_many(struct worker *w)
+{
+	struct value pad = {.type = VALUE_B, .text.len = PAD_BYTES};
+	int64_t      n, first = 1000000 * (w->number + 1);
+
+	for (; worker_goes_on(w); first += MANY) {
+		struct table_write writes[MANY];
+		struct crew_write  q = {.writes = writes, .count = MANY};
+
+		pad.text.data = arena_zalloc(&w->arena, PAD_BYTES);
+		for (int i = 0; i < MANY; i++) {
+			struct item key = key_numbered(&w->arena, first + i);
+
+			writes[i] =
+			        (struct table_write){.kind = TABLE_PUT,
+			                             .table = BYTES("things"),
+			                             .item = item_with(&w->arena, &key, BYTES("pad"), &pad)};
+		}
+		if (!worker_write(w, &q))
+			return;
+		for (int i = 0; i < MANY; i++)
+			worker_get(w, first + i, &n); /* the engine compares (checks_absent) */
+	}
+}
+
 static void rebuild(struct worker *w)
 {
 	for (int round = 0; round < ROUNDS && worker_goes_on(w); round++) {
@@ -331,6 +378,19 @@ TEST(absent, never_said_of_a_row_that_is_there_while_the_filter_is_built_over_an
 	crew_hire(&c, 1, false, rebuild);
 	crew_work(&c);
 	assert_true(filter_stats(c.f.engine->filter).builds >= ROUNDS);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
+}
+
+TEST(absent, never_said_of_a_row_that_came_when_a_filter_was_begun)
+{
+	struct crew c = {0};
+
+	fixture_open(&c.f);
+	fixture_ok(&c.f, "CreateTable", TABLE_PS_NUMBERED);
+	crew_hire(&c, WRITERS, true, add_many);
+	crew_hire(&c, 1, false, rebuild);
+	crew_work(&c);
 	assert_verified(&c.f);
 	fixture_close(&c.f);
 }
