@@ -24,10 +24,21 @@ struct lapse_rule {
 
 /* ---- rules ---- */
 
-static struct lapse_rule *rule_make(uint32_t closed, const struct catalog *catalog)
+static const struct frozen_table *frozen_find(const struct lapse_rule *r, uint32_t table_id)
+{
+	for (uint32_t i = 0; i < r->frozen_count; i++)
+		if (r->frozen[i].id == table_id)
+			return &r->frozen[i];
+	return NULL;
+}
+
+/* Tables that are frozen by an earlier rule stay so (X5), unless that is NULL. */
+static struct lapse_rule *rule_make(uint32_t closed, const struct catalog *catalog,
+                                    const struct lapse_rule *before)
 {
 	uint32_t           tables = catalog == NULL ? 0 : catalog->count;
-	struct lapse_rule *r = mem_zalloc(sizeof(*r) + tables * sizeof(r->frozen[0]));
+	uint32_t           more = before == NULL ? 0 : before->frozen_count;
+	struct lapse_rule *r = mem_zalloc(sizeof(*r) + (tables + more) * sizeof(r->frozen[0]));
 
 	atomic_init(&r->refs, 1);
 	r->closed = closed;
@@ -37,6 +48,9 @@ static struct lapse_rule *rule_make(uint32_t closed, const struct catalog *catal
 		if (t->frozen_hour != 0)
 			r->frozen[r->frozen_count++] = (struct frozen_table){t->id, t->frozen_hour};
 	}
+	for (uint32_t i = 0; i < more; i++)
+		if (frozen_find(r, before->frozen[i].id) == NULL)
+			r->frozen[r->frozen_count++] = before->frozen[i];
 	return r;
 }
 
@@ -70,25 +84,24 @@ static void rule_replace(struct lapse *l, struct lapse_rule *r)
 
 bool lapse_drops(const struct lapse_rule *r, struct bytes key, struct bytes value)
 {
-	uint32_t hour, closed = r->closed, table_id;
-	uint16_t index_id;
+	const struct frozen_table *frozen;
+	uint32_t                   hour, table_id;
+	uint16_t                   index_id;
 
 	if (key.len == 0 || (key.data[0] != KIND_ROW && key.data[0] != KIND_INDEX))
 		return false;
 	hour = item_lapse(value);
-	if (hour == 0 || hour >= closed || !layout_parse_owner(key, &table_id, &index_id))
+	if (hour == 0 || hour >= r->closed || !layout_parse_owner(key, &table_id, &index_id))
 		return false;
-	for (uint32_t i = 0; i < r->frozen_count; i++)
-		if (r->frozen[i].id == table_id)
-			closed = r->frozen[i].closed;
-	return hour < closed;
+	frozen = frozen_find(r, table_id);
+	return frozen == NULL || hour < frozen->closed;
 }
 
 void lapse_init(struct lapse *l)
 {
 	pthread_mutex_init(&l->lock, NULL);
 	atomic_init(&l->closed, 0);
-	l->rule = rule_make(0, NULL);
+	l->rule = rule_make(0, NULL, NULL);
 }
 
 void lapse_release(struct lapse *l)
@@ -185,7 +198,7 @@ void lapse_publish(struct engine *e, const struct turn *t)
 		return;
 	if (t->closes > closed)
 		closed = t->closes;
-	rule_replace(&e->lapse, rule_make(closed, t->catalog));
+	rule_replace(&e->lapse, rule_make(closed, t->catalog, t->closes == 0 ? e->lapse.rule : NULL));
 	atomic_store(&e->lapse.closed, closed);
 	if (t->closes == 0)
 		return;
@@ -214,7 +227,7 @@ enum err_code lapse_load(struct engine *e, struct arena *a, const struct catalog
 	              closed > UINT32_MAX))
 		return err_set(err, ERR_STORAGE,
 		               "the store's own record \"" META_LAPSE "\" is damaged; run `gatehouse check`");
-	rule_replace(&e->lapse, rule_make((uint32_t)closed, catalog));
+	rule_replace(&e->lapse, rule_make((uint32_t)closed, catalog, NULL));
 	atomic_store(&e->lapse.closed, (uint32_t)closed);
 	return ERR_NONE;
 }

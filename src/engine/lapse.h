@@ -10,9 +10,11 @@
  * (X2) The store drops only what is of closed hours, and learns of a closed hour once the commit that closes it is in the journal.
  * (X3) No hour is ever opened again, and nothing is stored with a closed one.
  * (X4) An hour is closed an hour after its end at the earliest, by the engine's time and by the wall clock; not within an hour of a start that
- *      found the clock an hour or more ahead of the last commit; nor while sweeping waits because a clock was accepted (open.c).
+ *      found the clock an hour or more ahead of the last commit, also if there was another start since; nor while sweeping waits because a clock
+ *      was accepted (open.c).
  * (X5) The hour of a row is that of its time to live by the table's present rule. A table whose rule changes is frozen in the same commit: none of
- *      its hours are closed, and its rows are stored with expiry entries, until a walk has stored all of them anew (ticker.c).
+ *      its hours are closed, and its rows are stored with expiry entries, until a walk has stored all of them anew (ticker.c). The store drops nothing
+ *      of it before the next hour is closed: whoever reads at an earlier moment may still need a row as it was.
  * (X6) An index entry has the hour of its row. One whose row was gone when it was written anew is left where it is: it is gone too, and stays so (X3).
  *
  * Rows that expire later than LAPSE_HOURS_MAX from now, or should have expired before this hour, have expiry entries: counts are kept by the hour, and

@@ -26,9 +26,11 @@ enum {
 	REPLAY_BYTES = 8 << 20, /* that are published at a time */
 };
 
-#define DAY_US           (INT64_C(86400) * 1000000)
-#define META_SWEEP       "sweep" /* "after": microseconds since 1970 */
+#define DAY_US (INT64_C(86400) * 1000000)
+#define META_SWEEP                                                                                           \
+	"sweep" /* microseconds since 1970: sweeping waits until then, and closing hours (lapse.h X4) */
 #define META_SWEEP_AFTER "after"
+#define META_SWEEP_CLOSE "close"
 #define SWEEP_GRACE_US   (INT64_C(3600) * 1000000)
 
 struct engine_options engine_options_default(const char *path)
@@ -83,9 +85,11 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 	char    stored[32], wall[32];
 
 	time_set(e, wall_us > stored_us ? wall_us : stored_us);
-	if (stored_us != 0 && jump_us >= SWEEP_GRACE_US)
+	if (stored_us != 0 && jump_us >= SWEEP_GRACE_US) {
+		e->notes_waits = true;
 		e->close_after_us =
 		        wall_us + SWEEP_GRACE_US; /* a clock that is set too late is wrong until then */
+	}
 	if (stored_us == 0 ||
 	    (jump_us <= e->options.clock_jump_max_us && -jump_us <= e->options.clock_jump_max_us))
 		return ERR_NONE;
@@ -100,6 +104,7 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 	log_warn("the clock is accepted as it is: time goes from %s to %s UTC", stored, wall);
 	time_set(e, wall_us);
 	e->clock_accepted = true;
+	e->notes_waits = false; /* note_clock does */
 	e->sweep_after_us = wall_us + SWEEP_GRACE_US;
 	return ERR_NONE;
 }
@@ -256,20 +261,29 @@ static enum err_code hold_journal(struct engine *e, const struct journal_site *s
 	return directory_add_held(e->options.path, "journal", err);
 }
 
-static enum err_code put_sweep_after(struct turn_request *w, struct table *t)
+void engine_note_waits(struct engine *e, struct turn *t)
+{
+	struct turn_mark mark = turn_mark(t);
+	struct value     after = value_i64(e->sweep_after_us), close = value_i64(e->close_after_us);
+	struct item      item = {0};
+	struct buf       key, value;
+
+	buf_init(&key, &t->arena);
+	buf_init(&value, &t->arena);
+	layout_meta(&key, META_SWEEP);
+	item = item_with(&t->arena, &item, BYTES(META_SWEEP_AFTER), &after);
+	item = item_with(&t->arena, &item, BYTES(META_SWEEP_CLOSE), &close);
+	item_encode(&value, &item);
+	turn_put(t, buf_bytes(&key), buf_bytes(&value), TURN_SOMETHING);
+	turn_keep(t, mark);
+}
+
+static enum err_code note_run(struct turn_request *w, struct table *t)
 {
 	struct engine_session *s = (struct engine_session *)t;
-	struct value           after = value_i64(s->engine->sweep_after_us);
-	struct item            item = {0};
-	struct buf             key, value;
 
 	(void)w;
-	buf_init(&key, &s->turn->arena);
-	buf_init(&value, &s->turn->arena);
-	layout_meta(&key, META_SWEEP);
-	item = item_with(&s->turn->arena, &item, BYTES(META_SWEEP_AFTER), &after);
-	item_encode(&value, &item);
-	turn_put(s->turn, buf_bytes(&key), buf_bytes(&value), TURN_SOMETHING);
+	engine_note_waits(s->engine, s->turn);
 	return ERR_NONE;
 }
 
@@ -277,7 +291,7 @@ static enum err_code put_sweep_after(struct turn_request *w, struct table *t)
  * until then. It says until when nothing is swept, because that start is to wait as well. */
 static enum err_code note_clock(struct engine *e, struct err *err)
 {
-	struct turn_request note = {.run = put_sweep_after};
+	struct turn_request note = {.run = note_run};
 	enum err_code       rc = e->clock_accepted ? engine_run(e, &note, err) : ERR_NONE;
 
 	if (rc == ERR_DISK_FULL)
@@ -285,27 +299,34 @@ static enum err_code note_clock(struct engine *e, struct err *err)
 	return rc == ERR_DISK_FULL ? ERR_NONE : rc;
 }
 
-/* What note_clock of an earlier start left, unless this one accepts another clock. */
-static enum err_code load_sweep_after(struct engine *e, struct err *err)
+static bool time_in(const struct item *item, const char *name, int64_t *out)
 {
-	const struct value *after;
-	struct arena        a;
-	struct buf          key;
-	struct item         item;
-	bool                found = false;
-	enum err_code       rc;
+	const struct value *v = item_get(item, bytes_of(name));
+
+	return v != NULL && v->type == VALUE_N && number_to_i64(&v->number, out);
+}
+
+/* What an earlier start noted, unless this one accepts another clock. Older programs noted no time for closing hours. */
+static enum err_code load_waits(struct engine *e, struct err *err)
+{
+	int64_t       close_us = 0;
+	struct arena  a;
+	struct buf    key;
+	struct item   item;
+	bool          found = false;
+	enum err_code rc;
 
 	arena_init(&a);
 	buf_init(&key, &a);
 	layout_meta(&key, META_SWEEP);
 	rc = view_item(e, &a, buf_bytes(&key), &item, &found, err);
 	if (rc == ERR_NONE && found && !e->clock_accepted) {
-		after = item_get(&item, BYTES(META_SWEEP_AFTER));
-		if (after == NULL || after->type != VALUE_N ||
-		    !number_to_i64(&after->number, &e->sweep_after_us))
+		if (!time_in(&item, META_SWEEP_AFTER, &e->sweep_after_us))
 			rc = err_set(err, ERR_STORAGE,
 			             "the store's own record \"" META_SWEEP
 			             "\" is damaged; run `gatehouse check`");
+		if (time_in(&item, META_SWEEP_CLOSE, &close_us) && close_us > e->close_after_us)
+			e->close_after_us = close_us;
 	}
 	arena_release(&a);
 	return rc;
@@ -385,7 +406,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 		return err->code;
 	write_back_init(&e->write_back, e, dirty_bytes_max(&e->options));
 	if (open_journal(e, err) != ERR_NONE || catalog_load(e, err) != ERR_NONE ||
-	    load_sweep_after(e, err) != ERR_NONE)
+	    load_waits(e, err) != ERR_NONE)
 		return err->code;
 	rocks_be_patient(e->rocks, true);
 	return ERR_NONE;

@@ -39,6 +39,7 @@ struct engine {
 	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
 	int          lock_fd;
 	bool counts_noted; /* in the store, that counts come with each commit. The writer's, once it runs */
+	bool notes_waits;  /* the next commit says until when no hour is closed. Likewise */
 
 	/* any thread */
 	/* Of the hashes of row keys. Random: keys are chosen by clients, and with a known hash they could all be
@@ -68,6 +69,10 @@ enum err_code engine_open_reading(struct engine **out, const char *path, int loc
 /* Where the journal of a data directory lies, as FORMAT has it; `dir` holds the name that *out points to. */
 enum err_code engine_journal_site(const char *path, char dir[PATH_MAX], struct journal_site *out,
                                   struct err *err);
+
+/* Puts into the turn until when nothing is swept and no hour is closed, for the starts to come. After a start that found the clock far ahead this goes with
+ * the first commit, whose time is the first of that clock; a start that writes nothing leaves no trace of it. */
+void engine_note_waits(struct engine *e, struct turn *t);
 
 /* Makes the catalog of a committed batch the one that readers get. */
 void engine_publish_catalog(struct engine *e, const struct catalog *catalog);

@@ -419,6 +419,8 @@ static enum err_code flush(struct writer *w, int64_t now_us, struct err *err)
 
 	if (fault_fires(FAULT_COMMIT))
 		rc = err_set(err, ERR_STORAGE, "a fault was injected");
+	else if (fault_fires(FAULT_NO_ROOM))
+		rc = err_set(err, ERR_DISK_FULL, "a fault was injected");
 	else
 		rc = journal_append(w->engine->journal, now_us, buf_bytes(&w->body), err);
 	took = clock_steady_us(w->engine->options.clock) - began;
@@ -455,6 +457,8 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	enum err_code rc;
 
 	counts_add_to_turn(w->engine, &w->turn);
+	if (w->engine->notes_waits && gather(w))
+		engine_note_waits(w->engine, &w->turn);
 	if (!gather(w))
 		return ERR_NONE;
 	rc = flush(w, now_us, err);
@@ -462,6 +466,7 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 		rc = err->code = ERR_STORAGE; /* whatever it was, the commit is on the disk */
 	if (rc == ERR_NONE) {
 		w->engine->counts_noted = true;
+		w->engine->notes_waits = false;
 		change_log_next(w->engine->change_log);
 		lapse_publish(w->engine, &w->turn);
 		engine_publish_catalog(w->engine, w->turn.catalog);

@@ -94,6 +94,32 @@ TEST(lapse, no_hour_is_closed_soon_after_a_start_that_found_the_clock_far_ahead)
 	fixture_close(&f);
 }
 
+/* Or a start soon after, which finds the clock where the last one left it, would close what the hour is there to keep. */
+TEST(lapse, the_hour_without_closing_after_a_start_that_found_the_clock_far_ahead_outlasts_a_restart)
+{
+	struct fixture f;
+
+	open_with_table(&f);
+	put(&f, "a", SOON_S);
+	engine_close(f.engine);
+	fixture_set_clock(&f, START_S + DAY_S);
+	fixture_start(&f);
+	fixture_set_clock(&f, START_S + DAY_S + 60);
+	put(&f, "b", START_S + DAY_S - 60); /* the first commit at that time */
+	fixture_ok(&f, "DeleteItem", "{'TableName':'things','Key':" KEY("b") "}");
+	for (int starts = 0; starts < 2; starts++) {
+		fixture_restart(&f);
+		engine_tick(f.engine);
+		assert_int_equal(item_count(&f), 1);
+	}
+	tick_at(&f, START_S + DAY_S + 3599);
+	assert_int_equal(item_count(&f), 1);
+	fixture_restart(&f);
+	tick_at(&f, START_S + DAY_S + 3600);
+	assert_int_equal(item_count(&f), 0);
+	fixture_close(&f);
+}
+
 TEST(lapse, no_hour_is_closed_while_sweeping_waits_for_an_accepted_clock)
 {
 	struct fixture f;
@@ -373,37 +399,80 @@ TEST(lapse, a_frozen_table_keeps_its_rows_while_hours_are_closed)
 	fixture_close(&f);
 }
 
+/* What a commit does that leaves the table frozen (0: not) and closes hours (0: none). */
+static void publish(struct fixture *f, uint32_t frozen, uint32_t closes)
+{
+	const struct table_entry *old = catalog_find(f->engine->catalog, BYTES("things"));
+	struct table_entry       *e = table_entry_make(&old->schema);
+	struct turn               t = {.closes = closes};
+
+	e->id = old->id;
+	e->frozen_hour = frozen;
+	t.catalog = catalog_with(f->engine->catalog, e);
+	lapse_publish(f->engine, &t);
+	catalog_release(t.catalog);
+}
+
+/* Does the store drop a row of this hour? */
+static bool is_dropped(struct fixture *f, uint32_t hour)
+{
+	const char         key[] = {KIND_ROW, 0, 0, 0, TABLE_ID_FIRST, 'h', 'a', 's', 'h', 'k'};
+	struct lapse_rule *rule = lapse_rule_take(f->engine);
+	struct item        item = {0};
+	struct buf         value;
+	bool               dropped;
+
+	assert_int_equal(catalog_find(f->engine->catalog, BYTES("things"))->id, TABLE_ID_FIRST);
+	buf_init(&value, &f->arena);
+	item_encode_lapsing(&value, hour, &item);
+	dropped = lapse_drops(rule, (struct bytes){key, sizeof(key)}, buf_bytes(&value));
+	lapse_rule_release(rule);
+	return dropped;
+}
+
+/* What readers see of it in a table that is frozen. */
+static bool is_gone(struct fixture *f, uint32_t frozen, uint32_t hour)
+{
+	struct table_entry t = {.frozen_hour = frozen};
+	struct item        item = {0};
+	struct buf         value;
+
+	buf_init(&value, &f->arena);
+	item_encode_lapsing(&value, hour, &item);
+	return lapse_is_gone(f->engine, &t, buf_bytes(&value));
+}
+
 /* However long the walk takes. (The one above may be over before the hour is closed.) */
 TEST(lapse, the_store_drops_no_row_of_a_frozen_table_that_was_there_when_it_was_frozen)
 {
-	const uint32_t     hour = SOON_S / LAPSE_HOUR_S;
-	const char         key[] = {KIND_ROW, 0, 0, 0, TABLE_ID_FIRST, 'h', 'a', 's', 'h', 'k'};
-	struct bytes       row = {key, sizeof(key)};
-	struct item        item = {0};
-	struct lapse_rule *rule;
-	struct turn        t = {0};
-	struct buf         value;
-	struct fixture     f;
+	const uint32_t hour = SOON_S / LAPSE_HOUR_S;
+	struct fixture f;
 
 	open_with_table(&f);
-	assert_int_equal(catalog_find(f.engine->catalog, BYTES("things"))->id, TABLE_ID_FIRST);
-	buf_init(&value, &f.arena);
-	item_encode_lapsing(&value, hour, &item);
-	for (uint32_t frozen = hour; frozen <= hour + 1; frozen++) {
-		const struct table_entry *old = catalog_find(f.engine->catalog, BYTES("things"));
-		struct table_entry       *e = table_entry_make(&old->schema);
+	publish(&f, hour, hour + 10);
+	assert_false(is_dropped(&f, hour));
+	assert_false(is_gone(&f, hour, hour));
+	assert_true(is_dropped(&f, hour - 1));
+	publish(&f, hour + 1, hour + 10);
+	assert_true(is_dropped(&f, hour));
+	assert_true(is_gone(&f, hour + 1, hour));
+	fixture_close(&f);
+}
 
-		e->id = old->id;
-		e->frozen_hour = frozen;
-		t.catalog = catalog_with(f.engine->catalog, e);
-		t.closes = hour + 10;
-		lapse_publish(f.engine, &t);
-		rule = lapse_rule_take(f.engine);
-		assert_int_equal(lapse_drops(rule, row, buf_bytes(&value)), frozen > hour);
-		assert_int_equal(lapse_is_gone(f.engine, e, buf_bytes(&value)), frozen > hour);
-		lapse_rule_release(rule);
-		catalog_release(t.catalog);
-	}
+/* A reader that began before the walk was over, and reads rows as they were then, still finds them. */
+TEST(lapse, the_store_drops_no_row_of_a_table_that_was_frozen_before_the_next_hour_is_closed)
+{
+	const uint32_t hour = SOON_S / LAPSE_HOUR_S;
+	struct fixture f;
+
+	open_with_table(&f);
+	publish(&f, hour, hour + 10);
+	publish(&f, 0, 0);
+	assert_false(is_dropped(&f, hour));
+	publish(&f, 0, 0);
+	assert_false(is_dropped(&f, hour));
+	publish(&f, 0, hour + 11);
+	assert_true(is_dropped(&f, hour));
 	fixture_close(&f);
 }
 
