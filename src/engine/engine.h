@@ -34,8 +34,8 @@ struct engine_options {
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
 	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, the filter is built often, and the store merges its files
-	 * whenever rows are gone. */
-	bool checks_absent;
+	 * whenever rows are gone, unless it keeps them. */
+	bool checks_absent, keeps_gone;
 	/* Called once, from a thread of the engine's, when it is to be closed and opened again: a commit failed, and nothing
 	 * more is written by this process; or there is room again on a disk that had none when it was opened. */
 	void (*on_failure)(void *ctx);

@@ -362,8 +362,9 @@ static enum err_code close_hours(struct engine *e, struct err *err)
 
 	if (lapse_close(e, err) != ERR_NONE)
 		return err->code;
-	return e->options.checks_absent && atomic_load(&e->lapse.closed) != before ? engine_compact(e, err)
-	                                                                           : ERR_NONE;
+	if (!e->options.checks_absent || e->options.keeps_gone || atomic_load(&e->lapse.closed) == before)
+		return ERR_NONE;
+	return engine_compact(e, err);
 }
 
 /* ---- one round ---- */

@@ -2,6 +2,7 @@
  * the turn's own changes over them. Held against a simple model. */
 #include "engine/crew.h"
 
+#include "base/fault.h"
 #include "engine/settled.h"
 #include "random.h"
 
@@ -9,6 +10,11 @@ enum {
 	NUMBERS = 60,
 	STEPS = 4000,
 	MANY_ROWS = 600, /* more than a partition in memory may have */
+	TIDE_NUMBERS = 400,
+	TIDE_STEPS = 900,
+	TIDE = 120,     /* steps from low to high water */
+	TIDE_ROWS = 25, /* that a step changes, at most */
+	TIDE_GETS = 10,
 };
 
 #define THINGS                                                                                               \
@@ -167,14 +173,16 @@ TEST(walk, a_transaction_of_reads_sees_rows_that_wait_and_those_that_were_delete
 struct trial {
 	struct fixture base;
 	struct random  random;
-	int            n[2][NUMBERS]; /* 0: there is none */
+	int            numbers, n[2][TIDE_NUMBERS]; /* 0: there is none */
 	struct walk    walk;
 	int            in_turn; /* walks so far */
 };
 
-static struct walk walk_random(struct random *r)
+static struct walk walk_random(struct trial *t)
 {
-	int low = (int)random_below(r, NUMBERS), high = (int)random_below(r, NUMBERS);
+	struct random *r = &t->random;
+	int            low = (int)random_below(r, (uint64_t)t->numbers);
+	int            high = (int)random_below(r, (uint64_t)t->numbers);
 
 	return (struct walk){.p = (int)random_below(r, 2),
 	                     .low = low < high ? low : high,
@@ -221,7 +229,7 @@ static void change_random(struct trial *t, int step)
 
 	t->base.in_turn = NULL;
 	if (random_below(&t->random, 3) == 0) {
-		t->walk = walk_random(&t->random);
+		t->walk = walk_random(t);
 		t->base.in_turn = walk_in_turn;
 	}
 	if (random_below(&t->random, 3) == 0) {
@@ -235,11 +243,11 @@ static void change_random(struct trial *t, int step)
 
 TEST(walk, sees_what_a_model_of_it_holds_whatever_waits)
 {
-	struct trial t = {.random = {11}};
+	struct trial t = {.random = {11}, .numbers = NUMBERS};
 
 	open_with_table(&t.base);
 	for (int step = 1; step < STEPS; step++) {
-		struct walk w = walk_random(&t.random);
+		struct walk w = walk_random(&t);
 
 		change_random(&t, step);
 		if (random_below(&t.random, 40) == 0)
@@ -252,4 +260,149 @@ TEST(walk, sees_what_a_model_of_it_holds_whatever_waits)
 	assert_true(t.in_turn > STEPS / 5);
 	assert_verified(&t.base);
 	fixture_close(&t.base);
+}
+
+/* ---- partitions that become large, and small again: rows go past the cache, and partitions are whole, or loaded, or neither ---- */
+
+static int row_random(struct trial *t)
+{
+	return (int)random_below(&t->random, (uint64_t)(2 * t->numbers));
+}
+
+/* Some rows, all of them put or deleted as the tide has it. */
+static const char *rows_random(struct trial *t, int step)
+{
+	bool       taken[2 * TIDE_NUMBERS] = {0}, rises = step / TIDE % 2 == 0;
+	int        count = 1 + (int)random_below(&t->random, TIDE_ROWS);
+	struct buf body;
+
+	buf_init(&body, &t->base.arena);
+	buf_add_bytes(&body, BYTES("{'RequestItems':{'things':["));
+	for (int i = 0; i < count; i++) {
+		int  row = row_random(t), p = row % 2, number = row / 2;
+		bool puts = random_below(&t->random, 100) < (rises ? 85 : 3);
+
+		if (taken[row])
+			continue;
+		taken[row] = true;
+		t->n[p][number] = puts ? step : 0;
+		buf_add_bytes(&body,
+		              arena_printf(&t->base.arena, "%s{'%s':{'%s':{'p':{'S':'p%d'},'s':{'N':'%d'}",
+		                           i == 0 ? "" : ",", puts ? "PutRequest" : "DeleteRequest",
+		                           puts ? "Item" : "Key", p, number));
+		if (puts)
+			buf_add_bytes(&body, arena_printf(&t->base.arena, ",'n':{'N':'%d'}", step));
+		buf_add_bytes(&body, BYTES("}}}"));
+	}
+	buf_add(&body, "]}}", 4);
+	return body.data;
+}
+
+/* Rows by their keys, at one moment. */
+static void assert_gets(struct trial *t)
+{
+	struct fixture *f = &t->base;
+	int             rows[TIDE_GETS];
+	union answer    r;
+	struct buf      body;
+
+	buf_init(&body, &f->arena);
+	for (int i = 0; i < TIDE_GETS; i++) {
+		rows[i] = (row_random(t) / TIDE_GETS * TIDE_GETS + i) %
+		          (2 * t->numbers); /* no two are the same */
+		buf_add_bytes(&body,
+		              arena_printf(&f->arena,
+		                           "%s{'Get':{'TableName':'things','Key':{'p':{'S':'p%d'},'s':"
+		                           "{'N':'%d'}}}}",
+		                           i == 0 ? "{'TransactItems':[" : ",", rows[i] % 2, rows[i] / 2));
+	}
+	buf_add(&body, "]}", 3);
+	r = fixture_ok(f, "TransactGetItems", body.data);
+	for (int i = 0; i < TIDE_GETS; i++) {
+		const struct table_get_result *got = &r.batch_get.results[i];
+
+		assert_int_equal(got->found ? count_in(&got->item) : 0, t->n[rows[i] % 2][rows[i] / 2]);
+	}
+}
+
+static void change_rows(struct trial *t, int step)
+{
+	t->base.in_turn = NULL;
+	if (random_below(&t->random, 3) == 0) {
+		t->walk = walk_random(t);
+		t->base.in_turn = walk_in_turn;
+	}
+	fixture_ok(&t->base, "BatchWriteItem", rows_random(t, step));
+}
+
+/* The disk does not take it: there is no room, and then there is; or it fails, and the directory is opened again. */
+static void lose_rows(struct trial *t, int step)
+{
+	enum fault_point point = random_below(&t->random, 2) ? FAULT_NO_ROOM : FAULT_COMMIT;
+	struct fixture  *f = &t->base;
+	const char      *body;
+	union answer     r;
+	int              before[2][TIDE_NUMBERS];
+
+	memcpy(before, t->n, sizeof(before));
+	body = rows_random(t, step);
+	if (memcmp(before, t->n, sizeof(before)) == 0)
+		return; /* rows are deleted that are not there: that writes nothing */
+	log_set_level((enum log_level)(LOG_ERROR + 1));
+	fault_arm(point, 0);
+	assert_int_equal(fixture_try(f, "BatchWriteItem", body, &r),
+	                 point == FAULT_NO_ROOM ? ERR_DISK_FULL : ERR_STORAGE);
+	fault_disarm(point);
+	memcpy(t->n, before, sizeof(before));
+	if (point == FAULT_NO_ROOM)
+		engine_tick(f->engine);
+	else
+		fixture_restart(f);
+	log_set_level(LOG_ERROR);
+}
+
+static void assert_tides(size_t cache_bytes)
+{
+	struct trial t = {.random = {cache_bytes}, .numbers = TIDE_NUMBERS};
+	char         dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	fixture_init(&t.base, dir);
+	t.base.options.cache_bytes_max = cache_bytes;
+	fixture_start(&t.base);
+	fixture_ok(&t.base, "CreateTable", THINGS);
+	for (int step = 1; step < TIDE_STEPS; step++) {
+		struct walk w = walk_random(&t);
+
+		change_rows(&t, step);
+		if (random_below(&t.random, 40) == 0)
+			lose_rows(&t, step);
+		if (random_below(&t.random, 30) == 0)
+			fixture_settle(&t.base);
+		if (random_below(&t.random, 30) == 0)
+			engine_build_filter(t.base.engine);
+		if (random_below(&t.random, 150) == 0)
+			fixture_restart(&t.base);
+		assert_walk(&t.base, w, expected_of(&t, &w).data);
+		assert_gets(&t);
+		arena_reset(&t.base.arena);
+	}
+	assert_verified(&t.base);
+	assert_int_equal(engine_verify_counts(t.base.engine, &t.base.err), ERR_NONE);
+	fixture_close(&t.base);
+}
+
+TEST(walk, sees_what_a_model_of_it_holds_while_partitions_become_large_and_small_again)
+{
+	assert_tides(8 << 20);
+}
+
+TEST(walk, so_it_does_where_rows_leave_the_cache)
+{
+	assert_tides(64 * 1500);
+}
+
+TEST(walk, so_it_does_without_a_cache)
+{
+	assert_tides(0);
 }

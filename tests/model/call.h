@@ -21,7 +21,8 @@ struct driver {
 	struct clock_manual   clock;
 	struct engine_options options;
 	struct engine        *engine;
-	char                  dir[64];
+	enum err_code lost; /* how a request may end whose batch the disk does not take; ERR_NONE: it does */
+	char          dir[64];
 
 	/* under lock */
 	pthread_mutex_t lock;

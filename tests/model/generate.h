@@ -116,6 +116,7 @@ static inline struct field any_field(struct world *w, const struct sheet *s, enu
 	case MAP:
 		return any_map(w);
 	case EXPIRES:
+	case OTHER:
 		return any_expiry(w);
 	case FREE:
 		return chance(w, 10) ? any_set(w, K_SS) : field_of(any_scalar(w));
@@ -129,7 +130,7 @@ static inline struct record any_record(struct world *w, const struct sheet *s, i
 	struct record r = {.present = true};
 
 	for (int i = 0; i < ATTRIBUTES; i++)
-		if (i != HASH && i != RANGE && chance(w, i == EXPIRES ? 25 : 55))
+		if (i != HASH && i != RANGE && chance(w, i == EXPIRES || i == OTHER ? 25 : 55))
 			r.fields[i] = any_field(w, s, (enum attribute)i);
 	record_set_key(s, &r, hash, range);
 	return r;
@@ -175,7 +176,7 @@ static inline struct cell any_operand(struct world *w, const struct sheet *s, st
 {
 	if (p.step == STEP_NONE && p.attribute == HASH)
 		return hash_cell(s, pick(w, HASHES));
-	if (p.step == STEP_NONE && p.attribute == EXPIRES)
+	if (p.step == STEP_NONE && (p.attribute == EXPIRES || p.attribute == OTHER))
 		return cell_number(100 * (w->now_s + pick(w, 100)));
 	if (p.step == STEP_NONE && p.attribute >= GROUP && s->kinds[p.attribute] != K_ABSENT)
 		return any_key(w, s, p.attribute);

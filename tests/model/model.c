@@ -124,7 +124,6 @@ static void driver_open(struct driver *d)
 	d->options.clock = &d->clock.base;
 	d->options.tick_ms = 3600 * 1000; /* only when the model says so, or a table changes */
 	d->options.disk_reserve_bytes = 1 << 20;
-	d->options.cache_bytes_max = 64 * 4096; /* small, so that rows leave it */
 	d->options.checks_absent = true;
 	driver_start(d);
 }

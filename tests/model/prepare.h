@@ -266,7 +266,7 @@ static inline struct call *prepare_side(struct driver *d)
 {
 	struct draft *draft = draft_open(d, "UpdateTable", run_alter);
 	int           sheet = any_sheet(&d->world), at = 2 + pick(&d->world, SIDES - 2);
-	struct sheet *s = &d->world.sheets[sheet];
+	struct sheet *s = &d->world.sheets[sheet_is_plain(sheet) && chance(&d->world, 80) ? --sheet : sheet];
 	struct side  *side = &s->sides[at];
 
 	draft->call->code = s->used ? ERR_NONE : ERR_NO_RESOURCE;
@@ -283,16 +283,21 @@ static inline struct call *prepare_side(struct driver *d)
 	return draft_decode(draft, request_update_table);
 }
 
+/* Switches it on or off, or moves it to another attribute. */
 static inline struct call *prepare_ttl(struct driver *d, int sheet)
 {
-	struct draft *draft = draft_open(d, "UpdateTimeToLive", run_ttl);
-	struct sheet *s = &d->world.sheets[sheet];
+	struct draft  *draft = draft_open(d, "UpdateTimeToLive", run_ttl);
+	struct sheet  *s = &d->world.sheets[sheet];
+	bool           on = !s->ttl || chance(&d->world, 50);
+	enum attribute attribute = s->ttl ? (s->ttl_attribute == OTHER ? EXPIRES : OTHER)
+	                                  : (chance(&d->world, 70) ? EXPIRES : OTHER);
 
 	draft->call->code = s->used ? ERR_NONE : ERR_NO_RESOURCE;
-	ttl_write(&draft->w, s, !s->ttl);
+	ttl_write(&draft->w, s, on, attribute);
 	if (s->used) {
 		world_touch(&d->world, sheet);
-		s->ttl = !s->ttl;
+		s->ttl = on;
+		s->ttl_attribute = attribute;
 		s->timed = true;
 	}
 	return draft_decode(draft, request_update_ttl);

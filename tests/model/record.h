@@ -45,11 +45,12 @@ enum attribute {
 	INDEXED, /* i: S, N or B, as the table says */
 	LOCAL,   /* l: S, N or B, as the table says */
 	NUMBERS, /* n: NS */
+	OTHER,   /* o: another time to live */
 	RANGE,   /* r: the table's range key, if it has one */
 	ATTRIBUTES
 };
 
-static const char attribute_names[] = "abcdefghilnr";
+static const char attribute_names[] = "abcdefghilnor";
 
 struct record {
 	bool         present;

@@ -3,6 +3,8 @@
 #ifndef TESTS_MODEL_STEP_H
 #define TESTS_MODEL_STEP_H
 
+#include "base/fault.h"
+#include "base/log.h"
 #include "model/prepare.h"
 
 enum {
@@ -123,14 +125,22 @@ static inline void request_done(struct turn_request *base)
 
 static inline void requests_run(struct driver *d, struct request **requests, unsigned count)
 {
+	struct err    refused;
+	enum err_code rc;
+
 	d->done = 0;
 	for (unsigned i = 0; i < count; i++) {
 		requests[i]->base.run = request_run;
 		requests[i]->base.done = request_done;
 		requests[i]->base.cost_bytes = 100;
-		if (engine_submit(d->engine, &requests[i]->base, &requests[i]->base.err) != ERR_NONE)
+		rc = engine_submit(d->engine, &requests[i]->base, &refused);
+		if (rc == ERR_NONE)
+			continue;
+		if (rc != d->lost)
 			call_differ(requests[i]->calls[0], "submitting", BYTES("accepted"),
-			            bytes_of(requests[i]->base.err.text));
+			            bytes_of(refused.text));
+		requests[i]->base.rc = rc;
+		request_done(&requests[i]->base);
 	}
 	engine_gathered(d->engine);
 	pthread_mutex_lock(&d->lock);
@@ -138,8 +148,9 @@ static inline void requests_run(struct driver *d, struct request **requests, uns
 		pthread_cond_wait(&d->finished, &d->lock);
 	pthread_mutex_unlock(&d->lock);
 	for (unsigned i = 0; i < count; i++)
-		check_number(requests[i]->calls[0], "how the request ended", requests[i]->expected,
-		             requests[i]->base.rc);
+		if (d->lost == ERR_NONE || requests[i]->base.rc != d->lost)
+			check_number(requests[i]->calls[0], "how the request ended", requests[i]->expected,
+			             requests[i]->base.rc);
 }
 
 static inline void step_group(struct driver *d, bool tables)
@@ -200,8 +211,14 @@ static inline void step_tick(struct driver *d)
 			d->world.sheets[s].sides[i].filling = false;
 }
 
+/* With another cache each time: none, one that rows leave all the time, one that they leave now and then, and one that has room for all. In half of
+ * them rows that are gone are in the store for as long as it does not merge its files by itself. */
 static inline void driver_start(struct driver *d)
 {
+	static const size_t caches[] = {0, 64 * 400, 64 * 1500, 8 << 20};
+
+	d->options.cache_bytes_max = caches[pick(&d->world, 4)];
+	d->options.keeps_gone = chance(&d->world, 50);
 	if (engine_open(&d->engine, &d->options, &d->err) == ERR_NONE)
 		return;
 	printf("seed %llu: cannot open the engine: %s\n", (unsigned long long)d->seed, d->err.text);
@@ -218,6 +235,30 @@ static inline void step_restart(struct driver *d)
 	driver_start(d);
 }
 
+/* The disk takes nothing of a group. Either there is no room for it, and once there is some, all goes on; or the commit fails, and the process that
+ * opens the directory next has what was committed before, from the journal. */
+static inline void step_lost(struct driver *d)
+{
+	struct world_copy *before = world_copy(&d->world, &d->arena);
+	bool               full = chance(&d->world, 50);
+
+	log_set_level((enum log_level)(LOG_ERROR + 1)); /* what it says is no news */
+	fault_arm(full ? FAULT_NO_ROOM : FAULT_COMMIT, 0);
+	if (full)
+		fault_arm(FAULT_DISK_FULL, 0); /* or the ticker may find room before the group has ended */
+	d->lost = full ? ERR_DISK_FULL : ERR_STORAGE;
+	step_group(d, chance(&d->world, 30));
+	d->lost = ERR_NONE;
+	fault_disarm(full ? FAULT_NO_ROOM : FAULT_COMMIT);
+	fault_disarm(FAULT_DISK_FULL);
+	world_go_back(&d->world, before);
+	if (full)
+		step_tick(d);
+	else
+		step_restart(d);
+	log_set_level(LOG_ERROR);
+}
+
 static inline void step(struct driver *d)
 {
 	int dice = pick(&d->world, 1000);
@@ -230,8 +271,10 @@ static inline void step(struct driver *d)
 		step_clock(d);
 	else if (dice < 980)
 		step_tick(d);
-	else if (dice < 998)
+	else if (dice < 994)
 		step_group(d, true);
+	else if (dice < 998)
+		step_lost(d);
 	else
 		step_restart(d);
 	arena_reset(&d->arena);

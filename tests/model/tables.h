@@ -29,6 +29,12 @@ static inline void side_plan(struct world *w, struct sheet *s, int at)
 	side->shares[COUNTER] = true; /* INCLUDE must have something */
 }
 
+/* Every second sheet begins without sides, and gets few: only there do rows lapse (engine/lapse.h). */
+static inline bool sheet_is_plain(int sheet)
+{
+	return sheet % 2 == 1;
+}
+
 static inline void sheet_plan(struct world *w, int sheet)
 {
 	static const enum kind kinds[] = {K_S, K_N, K_B};
@@ -41,7 +47,8 @@ static inline void sheet_plan(struct world *w, int sheet)
 	s->kinds[RANGE] = chance(w, 80) ? kinds[pick(w, 3)] : K_ABSENT;
 	for (int i = 0; i < SIDES; i++) {
 		side_plan(w, s, i);
-		s->sides[i].used = chance(w, 60) && (!s->sides[i].local || sheet_ranged(s));
+		s->sides[i].used =
+		        chance(w, sheet_is_plain(sheet) ? 0 : 60) && (!s->sides[i].local || sheet_ranged(s));
 	}
 }
 
@@ -186,14 +193,16 @@ static inline void side_delete_write(struct json_writer *w, const struct sheet *
 	json_end_object(w);
 }
 
-static inline void ttl_write(struct json_writer *w, const struct sheet *s, bool enabled)
+static inline void ttl_write(struct json_writer *w, const struct sheet *s, bool enabled,
+                             enum attribute attribute)
 {
 	json_begin_object(w);
 	write_text(w, "TableName", s->name);
 	json_name(w, BYTES("TimeToLiveSpecification"));
 	json_begin_object(w);
 	write_truth(w, "Enabled", enabled);
-	write_text(w, "AttributeName", "e");
+	json_name(w, BYTES("AttributeName"));
+	json_string(w, (struct bytes){&attribute_names[attribute], 1});
 	json_end_object(w);
 	json_end_object(w);
 }

@@ -31,10 +31,11 @@ struct side {
 };
 
 struct sheet {
-	bool used;
-	bool ttl;
-	bool timed; /* has had a time to live: then counts depend on the sweeper */
-	char name[8];
+	bool           used;
+	bool           ttl;
+	bool           timed;         /* has had a time to live: then counts depend on the sweeper */
+	enum attribute ttl_attribute; /* if ttl */
+	char           name[8];
 	enum kind
 	        kinds[ATTRIBUTES]; /* of key attributes of the table and its indexes; ABSENT: no range key */
 	struct side   sides[SIDES];
@@ -106,7 +107,7 @@ static inline void record_set_key(const struct sheet *s, struct record *r, int h
 
 static inline bool record_expired(const struct world *w, const struct sheet *s, const struct record *r)
 {
-	const struct cell *e = &r->fields[EXPIRES].own;
+	const struct cell *e = &r->fields[s->ttl_attribute].own;
 
 	if (!s->ttl || e->kind != K_N || e->n % 100 != 0 || e->n <= 0)
 		return false;
@@ -219,6 +220,42 @@ static inline void world_keep(struct world *w)
 {
 	while (w->undo_count > 0)
 		free(w->undo[--w->undo_count].whole);
+}
+
+/* ---- a copy, to go back to: of what a disk took nothing of, nothing stays ---- */
+
+struct world_copy {
+	struct sheet sheets[SHEETS];
+	struct token tokens[TOKENS]; /* their bodies are below */
+	struct bytes bodies[TOKENS];
+	uint64_t     epoch;
+};
+
+/* The bodies are in the arena. */
+static inline struct world_copy *world_copy(const struct world *w, struct arena *a)
+{
+	struct world_copy *c = arena_alloc(a, sizeof(*c));
+
+	memcpy(c->sheets, w->sheets, sizeof(c->sheets));
+	memcpy(c->tokens, w->tokens, sizeof(c->tokens));
+	c->epoch = w->epoch;
+	for (int i = 0; i < TOKENS; i++)
+		c->bodies[i] = arena_copy(a, buf_bytes(&w->tokens[i].body));
+	return c;
+}
+
+static inline void world_go_back(struct world *w, const struct world_copy *c)
+{
+	memcpy(w->sheets, c->sheets, sizeof(c->sheets));
+	w->epoch = c->epoch;
+	for (int i = 0; i < TOKENS; i++) {
+		struct token *t = &w->tokens[i];
+
+		t->expires_s = c->tokens[i].expires_s;
+		t->epoch = c->tokens[i].epoch;
+		buf_reset(&t->body);
+		buf_add_bytes(&t->body, c->bodies[i]);
+	}
 }
 
 /* ---- chance ---- */
