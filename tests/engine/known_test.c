@@ -375,3 +375,28 @@ TEST(known, an_expired_row_is_absent_at_the_second)
 	in_one_turn(&f, "x", knows_a);
 	fixture_close(&f);
 }
+
+static enum err_code reads_with_other_memory(struct steps *s, struct table *t)
+{
+	const struct turn *turn = ((struct engine_session *)t)->turn;
+	struct value       hash = value_string(s->p);
+	struct arena       other;
+
+	assert_string_equal(there(s, t), "a");
+	assert_true(is_known(s, t));
+	arena_init(&other);
+	assert_null(turn_known(turn, &other, catalog_find(turn->catalog, BYTES("things")), &hash));
+	arena_release(&other);
+	return ERR_NONE;
+}
+
+/* What was read lives in the memory that it was read into, which may end before the request does. */
+TEST(known, is_only_to_who_reads_into_the_same_memory)
+{
+	struct fixture f;
+
+	open_filtered(&f);
+	put(&f, "x", 'a', "");
+	in_one_turn(&f, "x", reads_with_other_memory);
+	fixture_close(&f);
+}

@@ -361,6 +361,23 @@ TEST(partition, a_load_that_failed_leaves_it_unknown)
 	cache_close(c);
 }
 
+/* However the rows came: a query would look at each. */
+TEST(partition, a_load_does_not_make_one_whole_that_has_become_large_meanwhile)
+{
+	struct cache *c = cache_open(1 << 20, HASH_KEY_STABLE);
+	uint32_t      token = cache_load_begin(c, KEY("a"));
+
+	for (int i = 0; i <= PARTITION_WHOLE_ROWS_MAX; i++) {
+		char key[16];
+		int  len = snprintf(key, sizeof(key), "rTTTTHHHH%d", i);
+
+		cache_commit(c, 0, &(struct cache_row){.key = {key, (size_t)len}, .value = BYTES("new")});
+	}
+	cache_load_end(c, token, KEY("a"), true, false);
+	assert_false(knows(c, PARTITION_WHOLE_ROWS_MAX + 1));
+	cache_close(c);
+}
+
 /* What write_back.c says of a row that went past the cache. */
 static void pass(struct cache *c, struct bytes key)
 {
