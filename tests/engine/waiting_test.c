@@ -8,11 +8,11 @@
 #include "random.h"
 
 enum {
-	MANY = 3 * WAITING_ROWS_MAX + 100,
+	MANY = 2 * WAITING_ROWS_MAX + 100,
 	LARGE_BYTES = 100 << 10,
 	CACHE_BYTES = 64 << 20,
-	ROUNDS = 5,
-	WRITES = 1500,
+	ROUNDS = 4,
+	WRITES = 800,
 };
 
 #define THINGS                                                                                               \
