@@ -160,11 +160,12 @@ static const struct credentials *count_now(struct keyring *k)
 	return c;
 }
 
+/* A file without links was replaced, maybe before it was first looked at: then it would look the same for ever. */
 static bool is_as_read(const struct credentials *c)
 {
 	struct stat st;
 
-	return fstat(c->file, &st) == 0 && same_file(&st, &c->read);
+	return fstat(c->file, &st) == 0 && st.st_nlink > 0 && same_file(&st, &c->read);
 }
 
 /* By its path: another file may be there, the same one changed, or none. */

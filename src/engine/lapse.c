@@ -32,7 +32,7 @@ static const struct frozen_table *frozen_find(const struct lapse_rule *r, uint32
 	return NULL;
 }
 
-/* Tables that are frozen by an earlier rule stay so (X5), unless that is NULL. */
+/* Tables that are frozen by an earlier rule stay so (X5), unless that is NULL, or they are gone. */
 static struct lapse_rule *rule_make(uint32_t closed, const struct catalog *catalog,
                                     const struct lapse_rule *before)
 {
@@ -49,7 +49,8 @@ static struct lapse_rule *rule_make(uint32_t closed, const struct catalog *catal
 			r->frozen[r->frozen_count++] = (struct frozen_table){t->id, t->frozen_hour};
 	}
 	for (uint32_t i = 0; i < more; i++)
-		if (frozen_find(r, before->frozen[i].id) == NULL)
+		if (frozen_find(r, before->frozen[i].id) == NULL &&
+		    catalog_find_id(catalog, before->frozen[i].id) != NULL)
 			r->frozen[r->frozen_count++] = before->frozen[i];
 	return r;
 }

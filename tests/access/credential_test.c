@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "access/credential.h"
+#include "access/credential_file.h"
 #include "base/log.h"
 
 #define POLICY                                                                                               \
@@ -211,6 +211,23 @@ TEST(credentials, names_are_unique_and_well_formed_and_the_longest_is_taken)
 }
 
 /* ---- threads ---- */
+
+/* As if the keyring had opened the file, and another one took its place before the keyring looked at its links. */
+TEST(credentials, a_file_that_was_replaced_while_it_was_read_is_not_in_force_for_ever)
+{
+	struct credentials *c;
+	struct credential   key;
+	struct fixture      f;
+
+	open_fixture(&f);
+	c = (struct credentials *)(uintptr_t)keyring_acquire(f.keyring);
+	assert_int_equal(credential_create(f.dir, NEW(BYTES("second")), &f.arena, &key, &f.err), ERR_NONE);
+	assert_int_equal(fstat(c->file, &c->read), 0);
+	assert_int_equal(c->read.st_nlink, 0);
+	credentials_release(c);
+	assert_int_equal(count_now(&f), 2);
+	close_fixture(&f);
+}
 
 struct making {
 	struct fixture *f;

@@ -52,11 +52,6 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	w->book = NULL;
-	if (!client_open(&w->client, w->campaign->server.port)) {
-		differ(w->campaign, "worker %u: expected a connection, found none", w->id);
-		return NULL;
-	}
 	while (atomic_load(&w->campaign->differences) == 0 && work_once(w))
 		;
 	client_close(&w->client);
@@ -70,9 +65,22 @@ static void cycle_begin(struct campaign *c)
 			c->series[kind][c->cycle][w] = (struct series){.began_s = server_now_s(&c->server)};
 }
 
+/* Before any of them sends: a commit that is to fail may end the server before the last one has come. */
+static void connect_all(struct campaign *c)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct worker *w = &c->workers[i];
+
+		w->book = NULL;
+		if (!client_open(&w->client, c->server.port))
+			differ(c, "worker %u: expected a connection, found none", w->id);
+	}
+}
+
 void load_start(struct campaign *c)
 {
 	cycle_begin(c);
+	connect_all(c);
 	for (unsigned i = 0; i < WORKERS; i++)
 		if (pthread_create(&c->workers[i].thread, NULL, worker_main, &c->workers[i]) != 0)
 			abort();

@@ -476,6 +476,22 @@ TEST(lapse, the_store_drops_no_row_of_a_table_that_was_frozen_before_the_next_ho
 	fixture_close(&f);
 }
 
+/* Or the rule would grow with every table that comes and goes within an hour. */
+TEST(lapse, a_table_that_is_gone_is_not_remembered_as_frozen)
+{
+	const uint32_t hour = SOON_S / LAPSE_HOUR_S;
+	struct turn    t = {0};
+	struct fixture f;
+
+	open_with_table(&f);
+	publish(&f, hour, hour + 10);
+	t.catalog = catalog_without(f.engine->catalog, BYTES("things"));
+	lapse_publish(f.engine, &t);
+	assert_true(is_dropped(&f, hour));
+	catalog_release(t.catalog);
+	fixture_close(&f);
+}
+
 TEST(lapse, rows_follow_the_attribute_to_which_time_to_live_is_moved)
 {
 	struct fixture f;
