@@ -47,6 +47,26 @@ static inline struct item counted(struct arena *a, const char *pk, const char *s
 	return row_item(&row);
 }
 
+/* The same of a row that ends at this second. */
+static inline struct item counted_until(struct arena *a, const char *pk, const char *sk, int64_t ttl)
+{
+	struct item once = counted(a, pk, sk, 1);
+	struct row  row;
+
+	row_from(&row, a, &once);
+	row_set_i64(&row, "ttl", ttl);
+	return row_item(&row);
+}
+
+/* A query of the partition's rows whose keys begin so has found these. */
+static inline void learn_found(struct known *k, const char *pk, const char *prefix,
+                               struct table_query_result r, int64_t now_us)
+{
+	struct expr_key_condition key = row_prefix(bytes_of(pk), bytes_of(prefix));
+
+	known_learn_rows(k, TABLE_AUTH_STATE, &key, &r, now_us);
+}
+
 static inline void strangers(struct known *k, struct arena *a, const char *what, int count, int64_t now_us)
 {
 	struct item one = counted(a, "x", "S", 1);

@@ -23,7 +23,6 @@ TEST(known, rows_absent_rows_and_rows_of_which_nothing_is_known_are_three_things
 TEST(known, all_rows_of_a_prefix_are_known_after_a_query_also_those_that_are_absent)
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
-	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
 	struct table_query_result r;
 	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
 	struct arena              a;
@@ -33,8 +32,7 @@ TEST(known, all_rows_of_a_prefix_are_known_after_a_query_also_those_that_are_abs
 	q.arena = &a;
 	assert_false(known_rows(k, &q, &r));
 	one = counted(&a, "ann", "S#1", 7);
-	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = &one, .count = 1},
-	                 1);
+	learn_found(k, "ann", "S#", (struct table_query_result){.items = &one, .count = 1}, 1);
 	assert_true(known_rows(k, &q, &r));
 	assert_int_equal(r.count, 1);
 	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 7);
@@ -102,16 +100,14 @@ TEST(known, what_is_pinned_stays_also_if_there_is_nothing_else_to_forget)
 
 TEST(known, a_partition_keeps_as_many_rows_as_said_and_a_prefix_that_lost_one_is_not_known)
 {
-	struct known             *k = memory(KNOWN_BYTES_MIN);
-	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("row-"));
-	struct arena              a;
-	struct item               first;
-	char                      sk[32];
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   first;
+	char          sk[32];
 
 	arena_init(&a);
 	first = counted(&a, "ann", "row-first", 1);
-	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = &first, .count = 1},
-	                 1);
+	learn_found(k, "ann", "row-", (struct table_query_result){.items = &first, .count = 1}, 1);
 	for (int i = 2; i < KNOWN_ROWS_MAX; i++) {
 		snprintf(sk, sizeof(sk), "other-%d", i);
 		learn(k, "ann", sk, NULL, 1);
@@ -129,7 +125,6 @@ TEST(known, a_partition_keeps_as_many_rows_as_said_and_a_prefix_that_lost_one_is
 TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
-	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
 	struct table_query_result r;
 	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
 	struct arena              a;
@@ -146,13 +141,11 @@ TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
 	row_set_text(&large, "SK", BYTES("S#2"));
 	row_set_text(&large, "history", (struct bytes){text, KNOWN_ROW_BYTES_MAX});
 	rows[1] = row_item(&large);
-	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = rows, .count = 2},
-	                 1);
+	learn_found(k, "ann", "S#", (struct table_query_result){.items = rows, .count = 2}, 1);
 	assert_false(known_rows(k, &q, &r));
 	assert_int_equal(recall(k, &a, "ann", "S#2", 0), -1);
 	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 1);
-	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){.items = rows, .count = 1},
-	                 1);
+	learn_found(k, "ann", "S#", (struct table_query_result){.items = rows, .count = 1}, 1);
 	assert_true(known_rows(k, &q, &r));
 	learn(k, "ann", "S#2", &rows[1], 2); /* … and so if it grew since */
 	assert_false(known_rows(k, &q, &r));
@@ -165,7 +158,6 @@ TEST(known, a_row_that_is_too_large_to_be_remembered_is_not_taken_for_absent)
 TEST(known, a_query_whose_rows_are_too_many_to_be_remembered_ends_what_was_known_of_its_prefix)
 {
 	struct known             *k = memory(KNOWN_BYTES_MIN);
-	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
 	struct table_query_result r;
 	struct known_ask          q = {TABLE_AUTH_STATE, BYTES("ann"), BYTES("S#"), 0, NULL};
 	struct arena              a;
@@ -176,14 +168,14 @@ TEST(known, a_query_whose_rows_are_too_many_to_be_remembered_ends_what_was_known
 	for (int i = 0; i < KNOWN_ROWS_MAX; i++)
 		rows[i] = counted(&a, "ann", arena_printf(&a, "S#%d", i).data, i);
 	for (int more = 0; more < 2; more++) {
-		known_learn_rows(k, TABLE_AUTH_STATE, &key,
-		                 &(struct table_query_result){.items = rows, .count = KNOWN_ROWS_MAX - 1}, 1);
+		learn_found(k, "ann", "S#",
+		            (struct table_query_result){.items = rows, .count = KNOWN_ROWS_MAX - 1}, 1);
 		assert_true(known_rows(k, &q, &r));
 		assert_int_equal(r.count, KNOWN_ROWS_MAX - 1);
-		known_learn_rows(k, TABLE_AUTH_STATE, &key,
-		                 &(struct table_query_result){
-		                         .items = rows, .count = more ? 1 : KNOWN_ROWS_MAX, .more = more},
-		                 2);
+		learn_found(k, "ann", "S#",
+		            (struct table_query_result){
+		                    .items = rows, .count = more ? 1 : KNOWN_ROWS_MAX, .more = more},
+		            2);
 		assert_false(known_rows(k, &q, &r));
 		assert_int_equal(recall(k, &a, "ann", "S#127", 0), -1);
 		assert_int_equal(recall(k, &a, "ann", "S#5", 0), 5); /* as it was last read */
@@ -195,17 +187,16 @@ TEST(known, a_query_whose_rows_are_too_many_to_be_remembered_ends_what_was_known
 /* (2) It was cleared through another process, say. */
 TEST(known, a_row_that_a_query_no_longer_finds_is_gone_unless_it_is_newer)
 {
-	struct known             *k = memory(KNOWN_BYTES_MIN);
-	struct expr_key_condition key = row_prefix(BYTES("ann"), BYTES("S#"));
-	struct arena              a;
-	struct item               one;
+	struct known *k = memory(KNOWN_BYTES_MIN);
+	struct arena  a;
+	struct item   one;
 
 	arena_init(&a);
 	one = counted(&a, "ann", "S#1", 7);
 	learn(k, "ann", "S#1", &one, 10);
 	learn(k, "ann", "S#2", &one, 30);
 	learn(k, "ann", "T", &one, 10);
-	known_learn_rows(k, TABLE_AUTH_STATE, &key, &(struct table_query_result){0}, 20);
+	learn_found(k, "ann", "S#", (struct table_query_result){0}, 20);
 	assert_int_equal(recall(k, &a, "ann", "S#1", 0), 0);
 	assert_int_equal(recall(k, &a, "ann", "S#2", 0), 7);
 	assert_int_equal(recall(k, &a, "ann", "T", 0), 7);
@@ -220,14 +211,10 @@ TEST(known, a_lock_is_not_pushed_out_by_other_rows_of_its_subject_until_it_is_ov
 	struct known *k = memory(KNOWN_BYTES_MIN);
 	struct arena  a;
 	struct item   one;
-	struct row    lock;
 	char          sk[64];
 
 	arena_init(&a);
-	one = counted(&a, "ann", "S", 1);
-	row_from(&lock, &a, &one);
-	row_set_i64(&lock, "ttl", 1000);
-	one = row_item(&lock);
+	one = counted_until(&a, "ann", "S", 1000);
 	learn(k, "ann", "SIGN_IN#LOCK#MFA_CODE_ENTRY", &one, second);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 2 * KNOWN_ROWS_MAX; i++) {
@@ -247,13 +234,9 @@ TEST(known, those_whom_a_lock_keeps_out_and_those_who_came_again_are_not_pushed_
 	struct known *k = memory(KNOWN_BYTES_MIN);
 	struct arena  a;
 	struct item   one;
-	struct row    lock;
 
 	arena_init(&a);
-	one = counted(&a, "x", "S", 1);
-	row_from(&lock, &a, &one);
-	row_set_i64(&lock, "ttl", 1000);
-	one = row_item(&lock);
+	one = counted_until(&a, "x", "S", 1000);
 	learn(k, "locked", "SIGN_IN#LOCK#PASSWORD_ENTRY", &one, second);
 	learn(k, "again", "S", &one, second);
 	learn(k, "again", "S", &one, (KNOWN_RETURN_S + 1) * second);

@@ -97,19 +97,15 @@ TEST(push_devices, a_device_that_loses_one_of_two_tokens_keeps_the_other_1)
 {
 	struct service     s;
 	struct push_device d;
-	struct call        c = {.q = registration("ann", "phone", TOKEN("a"))};
 
 	service_open(&s, NULL);
-	c.q.tokens[PUSH_FCM] = BYTES("fcm-token-of-thirty-two-characters:1");
-	turn_take(&s, &c.turn, enrol);
+	enrolled_with_two(&s, "ann", "phone");
 	check_markers(&s);
 	assert_int_equal(enrolled(&s, "bob", "phone", TOKEN("a")).moved, 1);
 	assert_true(found(&s, "ann", "phone", &d));
 	assert_true(d.tokens[PUSH_EXPO].len == 0 && d.tokens[PUSH_FCM].len > 0 && d.active);
 	check_markers(&s);
-	c.q = registration("bob", "phone", TOKEN("a"));
-	c.q.tokens[PUSH_FCM] = BYTES("fcm-token-of-thirty-two-characters:1");
-	turn_take(&s, &c.turn, enrol);
+	enrolled_with_two(&s, "bob", "phone");
 	assert_false(is_there(&s, "ann", "phone"));
 	check_markers(&s);
 	service_close(&s);
@@ -118,14 +114,10 @@ TEST(push_devices, a_device_that_loses_one_of_two_tokens_keeps_the_other_1)
 TEST(push_devices, both_tokens_of_one_device_move_at_once_1)
 {
 	struct service s;
-	struct call    c = {.q = registration("ann", "phone", TOKEN("a"))};
 
 	service_open(&s, NULL);
-	c.q.tokens[PUSH_FCM] = BYTES("fcm-token-of-thirty-two-characters:1");
-	turn_take(&s, &c.turn, enrol);
-	c.q.user = BYTES("bob");
-	turn_take(&s, &c.turn, enrol);
-	assert_int_equal(c.registered.moved, 1);
+	enrolled_with_two(&s, "ann", "phone");
+	assert_int_equal(enrolled_with_two(&s, "bob", "phone").moved, 1);
 	assert_false(is_there(&s, "ann", "phone"));
 	check_markers(&s);
 	service_close(&s);

@@ -120,6 +120,18 @@ static inline void put_literally(struct service *s, const char *item)
 	fixture_ok(&s->f, "PutItem", body.data);
 }
 
+#define FCM_TOKEN "fcm-token-of-thirty-two-characters:1"
+
+/* A device with a token of each of two providers. */
+static inline struct push_registered enrolled_with_two(struct service *s, const char *user, const char *id)
+{
+	struct call c = {.q = registration(user, id, TOKEN("a"))};
+
+	c.q.tokens[PUSH_FCM] = BYTES(FCM_TOKEN);
+	turn_take(s, &c.turn, enrol);
+	return c.registered;
+}
+
 /* (1) and (2): every token of every device has a marker that names it and ends with it, and there are no others. */
 static inline void check_markers(struct service *s)
 {

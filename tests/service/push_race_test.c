@@ -133,17 +133,9 @@ static bool deactivate_against_refresh(uint64_t seed, bool blind)
 	return left == 1 && markers == 1;
 }
 
-/* Holds with every seed; and without conditions it is lost with at least one: else it would show nothing. */
-static void show(bool (*holds)(uint64_t seed, bool blind))
+static void show(scene_holds *holds)
 {
-	bool lost = false;
-
-	for (uint64_t seed = 1; seed <= SEEDS; seed++)
-		if (!holds(seed, false))
-			fail_msg("lost with seed %lu", seed);
-	for (uint64_t seed = 1; seed <= CONTROL_SEEDS && !lost; seed++)
-		lost = !holds(seed, true);
-	assert_true(lost);
+	scene_show(holds, SEEDS, CONTROL_SEEDS);
 }
 
 TEST(push_races, of_many_users_who_register_one_token_one_has_it)

@@ -35,15 +35,13 @@ TEST(push_feedback, a_device_with_another_token_loses_the_dead_one)
 {
 	struct service     s;
 	struct push_device d;
-	struct call        c = {.q = registration("ann", "phone", TOKEN("a"))};
 
 	service_open(&s, NULL);
-	c.q.tokens[PUSH_FCM] = BYTES("fcm-token-of-thirty-two-characters:1");
-	turn_take(&s, &c.turn, enrol);
+	enrolled_with_two(&s, "ann", "phone");
 	assert_int_equal(fed_back(&s, TOKEN("a"), 0), FEEDBACK_DISABLED);
 	assert_true(found(&s, "ann", "phone", &d) && d.active && d.tokens[PUSH_EXPO].len == 0);
 	check_markers(&s);
-	assert_int_equal(fed_back(&s, "fcm-token-of-thirty-two-characters:1", 0), FEEDBACK_DISABLED);
+	assert_int_equal(fed_back(&s, FCM_TOKEN, 0), FEEDBACK_DISABLED);
 	assert_true(found(&s, "ann", "phone", &d) && !d.active);
 	service_close(&s);
 }

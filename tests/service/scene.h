@@ -152,4 +152,20 @@ static inline void others_put(struct act *act, const char *pk, const char *sk, i
 	assert_int_equal(changes_commit(&ctx.changes, ctx.table, &err), ERR_NONE);
 }
 
+/* Plays a scene of this seed: does what it is to show hold? `blind`: without the conditions of commits. */
+typedef bool scene_holds(uint64_t seed, bool blind);
+
+/* It holds with every seed; and blind it is lost with at least one: else it would show nothing. */
+static inline void scene_show(scene_holds *holds, uint64_t seeds, uint64_t blind_seeds)
+{
+	bool lost = false;
+
+	for (uint64_t seed = 1; seed <= seeds; seed++)
+		if (!holds(seed, false))
+			fail_msg("lost with seed %lu", seed);
+	for (uint64_t seed = 1; seed <= blind_seeds && !lost; seed++)
+		lost = !holds(seed, true);
+	assert_true(lost);
+}
+
 #endif

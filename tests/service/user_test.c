@@ -628,17 +628,9 @@ static bool patches_of_one_user(uint64_t seed, bool blind)
 	return won > 0 && u.version == won + 1 && u.attributes.count == (uint32_t)won;
 }
 
-/* Holds with every seed; and without conditions it is lost with at least one: else it would show nothing. */
-static void show(bool (*holds)(uint64_t seed, bool blind))
+static void show(scene_holds *holds)
 {
-	bool lost = false;
-
-	for (uint64_t seed = 1; seed <= SEEDS; seed++)
-		if (!holds(seed, false))
-			fail_msg("lost with seed %lu", seed);
-	for (uint64_t seed = 1; seed <= CONTROL_SEEDS && !lost; seed++)
-		lost = !holds(seed, true);
-	assert_true(lost);
+	scene_show(holds, SEEDS, CONTROL_SEEDS);
 }
 
 TEST(user_races, of_32_who_add_one_address_one_wins)
