@@ -17,6 +17,7 @@
 	X(FAULT_AIO_FAILS, "aio-fails")   /* a write to the journal fails; large commits only (aio.h) */     \
 	X(FAULT_SYNC, "sync")             /* a record of an identity provider is throttled */                \
 	X(FAULT_CHECK, "check")           /* … the engine checks all that it says is absent (engine.h) */  \
+	X(FAULT_APPLY, "apply")           /* the store does not take rows or entries */                      \
 	X(FAULT_SPOOL, "spool")           /* a flush of the spool fails halfway */                           \
 	X(FAULT_AIO_SHORT, "aio-short")   /* … writes half of what it should */
 

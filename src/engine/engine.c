@@ -5,15 +5,49 @@
 #include "engine/rehearsal.h"
 #include "engine/ticker.h"
 
+/* ---- calls that read rows ---- */
+
+/* (B1) A call that may have read part of a commit is not answered. */
+static enum err_code answer(struct table *t, enum err_code rc, struct err *err)
+{
+	if (rc != ERR_NONE || write_back_is_whole(&((struct engine_session *)t)->engine->write_back))
+		return rc;
+	return err_set(err, ERR_STORAGE, MSG_WRITER_FAILED);
+}
+
+static enum err_code get(struct table *t, struct arena *a, const struct table_get *q,
+                         struct table_get_result *r, struct err *err)
+{
+	return answer(t, row_get(t, a, q, r, err), err);
+}
+
+static enum err_code query(struct table *t, struct arena *a, const struct table_query *q,
+                           struct table_query_result *r, struct err *err)
+{
+	return answer(t, query_run(t, a, q, r, err), err);
+}
+
+static enum err_code get_batch(struct table *t, struct arena *a, const struct table_batch_get *q,
+                               struct table_batch_get_result *r, struct err *err)
+{
+	return answer(t, batch_get(t, a, q, r, err), err);
+}
+
+static enum err_code transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
+                                  struct table_batch_get_result *r, struct err *err)
+{
+	return answer(t, batch_transact_get(t, a, q, r, err), err);
+}
+
 const struct table_backend engine_backend = {
         .name = "embedded",
-        .get = row_get,
+        .get = get,
         .expect = row_expect,
         .write = row_write,
-        .query = query_run,
-        .batch_get = batch_get,
+        .query = query,
+        .batch_get = get_batch,
         .batch_write = batch_write,
-        .transact_get = batch_transact_get,
+        .transact_get = transact_get,
         .transact_write = batch_transact_write,
         .create = tables_create,
         .describe = tables_describe,

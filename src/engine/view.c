@@ -99,7 +99,7 @@ static bool is_absent(const struct engine_session *s, uint64_t hash, struct byte
 	return !ends_has(ends, number) || (s->turn != NULL && ends_is_behind(ends, number, key));
 }
 
-/* Nothing is published meanwhile. */
+/* Nothing is published meanwhile. After part of a commit was (B1), nobody is answered. */
 static void check_absent(const struct engine_session *s, uint64_t hash, struct bytes key)
 {
 	struct engine   *e = s->engine;
@@ -110,7 +110,7 @@ static void check_absent(const struct engine_session *s, uint64_t hash, struct b
 
 	arena_init(&a);
 	write_back_hold_rest(&e->write_back);
-	if (is_absent(s, hash, key)) {
+	if (write_back_is_whole(&e->write_back) && is_absent(s, hash, key)) {
 		if (cache_dirty_row(e->cache, hash, key, &a, &waiting))
 			found = !waiting.absent;
 		else if (store_get(e, NULL, &a, key, &waiting.value, &found, &err) != ERR_NONE)
@@ -381,8 +381,9 @@ static void check_whole(struct engine_session *s, struct bytes low, struct bytes
 		return;
 	arena_init(&a);
 	write_back_hold_rest(&e->write_back);
-	is_known = filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)) ||
-	           cache_partition_between(e->cache, low, high, &a, &known);
+	is_known = write_back_is_whole(&e->write_back) &&
+	           (filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)) ||
+	            cache_partition_between(e->cache, low, high, &a, &known));
 	waiting_take(e->cache, &range, &a, &dirty, &part);
 	is_known = is_known && bytes_equal(part.high, high); /* all */
 	if (is_known)

@@ -72,6 +72,14 @@ void write_back_let_go(struct write_back *b)
 
 /* ---- rows into the store; all under lock ---- */
 
+/* The batch. */
+static enum err_code apply(struct write_back *b, struct err *err)
+{
+	if (fault_fires(FAULT_APPLY))
+		return err_set(err, ERR_STORAGE, "a fault was injected");
+	return rocks_apply(b->rocks, b->batch, err);
+}
+
 static int by_key(const void *a, const void *b)
 {
 	return bytes_compare(((const struct cache_row *)a)->key, ((const struct cache_row *)b)->key);
@@ -114,7 +122,7 @@ static enum err_code write_few(struct write_back *b, unsigned shard, size_t *cou
 	if (*count == 0)
 		return ERR_NONE;
 	fill_batch(b, *count);
-	if (rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+	if (apply(b, err) != ERR_NONE)
 		return err->code;
 	cache_clean(b->cache, shard, *count);
 	return ERR_NONE;
@@ -193,7 +201,7 @@ static enum err_code write_entries(struct write_back *b, struct err *err)
 			rocks_batch_put(b->batch, c->key, c->value);
 	}
 	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
-	if (rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+	if (apply(b, err) != ERR_NONE)
 		return err->code;
 	entries_forget(e);
 	return ERR_NONE;
@@ -399,7 +407,7 @@ static enum err_code publish(struct write_back *b, struct turn *t, struct err *e
 	add_entries_to_list(b, t);
 	if (settle_deleted(b, t, err) != ERR_NONE)
 		return err->code;
-	if (add_rest_to_batch(b, t) && rocks_apply(b->rocks, b->batch, err) != ERR_NONE)
+	if (add_rest_to_batch(b, t) && apply(b, err) != ERR_NONE)
 		return err->code;
 	tell_cache_of_others(b, t);
 	if (b->entries.count >= ENTRIES_AT_ONCE && write_entries(b, err) != ERR_NONE)
@@ -413,8 +421,15 @@ enum err_code write_back_publish(struct write_back *b, struct turn *t, struct er
 
 	write_back_hold_rest(b);
 	rc = publish(b, t, err);
+	if (rc != ERR_NONE)
+		atomic_store(&b->torn, true); /* (B1) before anyone can hold it */
 	write_back_let_go(b);
 	return rc;
+}
+
+bool write_back_is_whole(const struct write_back *b)
+{
+	return !atomic_load(&b->torn);
 }
 
 /* ---- holding, and all of it ---- */

@@ -13,6 +13,8 @@
  * order of their keys: there a key costs less the nearer it is to the one before it. Counts change with every commit, and go there once for many.
  *
  * (B1) While it is held, the store is what is committed, whole commits only.
+ *      Except once a commit was published in part, because the store did not take the rest: from then on no call that reads rows is answered (engine.c), until
+ *      a start publishes the commit again, from the journal. It was not acknowledged, and the writer has stopped (W3).
  * (B2) Between commits no more than dirty_bytes_max wait in the cache, and no more than ENTRIES_AT_ONCE entries in the list.
  * (C1) What is committed is in the store's files, or in the journal's segments from the noted place on. */
 #ifndef ENGINE_WRITE_BACK_H
@@ -54,6 +56,7 @@ struct write_back {
 	struct ends ends; /* ends.h says which thread */
 
 	/* any thread */
+	atomic_bool   torn;        /* (B1) a commit was published in part */
 	atomic_size_t taken_bytes; /* that the store took, of rows and all else, since the last checkpoint */
 	atomic_ullong checkpoint_segment; /* what lies before it is in the store's files */
 
@@ -74,8 +77,11 @@ struct write_back {
 void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_max);
 void write_back_release(struct write_back *b);
 
-/* The changes of a turn that are in the journal become what every reader sees. The writer's thread. */
+/* The changes of a turn that are in the journal become what every reader sees. The writer's thread. If it fails, they see some of them. */
 enum err_code write_back_publish(struct write_back *b, struct turn *t, struct err *err);
+
+/* Was every commit published whole? Ask after reading: then what was read is of whole commits, if the answer is yes. */
+bool write_back_is_whole(const struct write_back *b);
 
 /* (B1) Takes as long as all that waits takes. Others wait only while it is held, which is to be short. Not held if it fails. Not in a turn. */
 enum err_code write_back_hold(struct write_back *b, struct err *err);

@@ -128,8 +128,7 @@ static void line_join(struct line *to, struct line *from)
 static enum err_code refuse(const struct writer *w, struct err *err)
 {
 	if (atomic_load(&w->failed))
-		return err_set(err, ERR_STORAGE,
-		               "a write to the disk failed, and the server restarts; try again shortly");
+		return err_set(err, ERR_STORAGE, MSG_WRITER_FAILED);
 	return err_set(err, ERR_DISK_FULL, "the disk is nearly full; writes are refused until there is room");
 }
 

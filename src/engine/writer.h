@@ -6,6 +6,9 @@
 
 struct writer;
 
+/* (W3) What is said from then on. */
+#define MSG_WRITER_FAILED "a write to the disk failed, and the server restarts; try again shortly"
+
 struct writer_stats {
 	uint64_t              requests, batches, largest_batch, commit_us;
 	size_t                queue_bytes;

@@ -137,6 +137,7 @@ static void open_with_table(struct fixture *f)
 	fixture_open(f);
 	f->options.cache_bytes_max = CACHE_BYTES;
 	fixture_restart(f);
+	engine_build_filter(f->engine); /* which puts all that waits into the store, when it begins */
 	fixture_ok(f, "CreateTable", THINGS);
 }
 
