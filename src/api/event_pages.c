@@ -122,12 +122,14 @@ void polls_look_locked(struct event_hub *h, const struct credentials *set)
 	}
 }
 
-/* Is there something for it in the ring already, or nobody knows? */
+/* Is there something for it in the ring already, or nobody knows? Nothing ever is for a member that has no partition: it waits for a change of
+ * members, wherever its consumer is. */
 static bool is_due_locked(struct event_hub *h, const struct event_wait *w)
 {
 	const struct event_ring *r = &h->ring;
+	bool                     nothing = w->filter.partitions > 0 && w->filter.mask == 0;
 
-	if (event_cursor_reaches(&w->after, &r->tail))
+	if (nothing || event_cursor_reaches(&w->after, &r->tail))
 		return false;
 	if (!event_ring_covers(r, &w->after))
 		return true;

@@ -2,6 +2,7 @@
  *   GET /v1/dead-letters, POST /v1/dead-letters/redrive
  *   GET and DELETE /v1/dead-letters/{target}/{id}, POST /v1/dead-letters/{target}/{id}/redrive */
 #include "api/v1_jobs.h"
+#include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
 #include "service/cursor.h"
@@ -49,11 +50,25 @@ static void write_letter(struct v1_call *c, struct json_writer *w, const struct 
 
 struct dead_call {
 	struct undelivered_search q;
-	struct bytes              subject;
 	struct undelivered_page   page;
 	struct undelivered_all    all;
 	struct job_started        started;
 };
+
+/* As in GET /v1/events: an address is never part of a URL. */
+static enum err_code subject_decode(struct v1_call *c, struct dead_call *d, struct err *err)
+{
+	struct bytes text, subject;
+
+	if (v1_query(c, "subject", &text, err) != ERR_NONE)
+		return err->code;
+	if (text.data == NULL)
+		return ERR_NONE;
+	if (v1_subject_query(c, "subject", text, &subject, err) != ERR_NONE)
+		return err->code;
+	d->q.subject_key = delivery_key(&c->ctx, subject);
+	return ERR_NONE;
+}
 
 static enum err_code page_decode(struct v1_call *c, struct dead_call *d, struct err *err)
 {
@@ -77,15 +92,9 @@ enum err_code dead_list_decode(struct v1_call *c, struct err *err)
 
 	c->request = d;
 	if (page_decode(c, d, err) != ERR_NONE || v1_query(c, "target", &d->q.target, err) != ERR_NONE ||
-	    v1_query(c, "type", &d->q.type, err) != ERR_NONE ||
-	    v1_query(c, "subject", &d->subject, err) != ERR_NONE ||
+	    v1_query(c, "type", &d->q.type, err) != ERR_NONE || subject_decode(c, d, err) != ERR_NONE ||
 	    target_check(d->q.target, err) != ERR_NONE)
 		return err->code;
-	if (d->subject.len > IDENTIFIER_BYTES_MAX)
-		return err_field(err, ERR_INVALID, "subject", "subject: must have at most %d bytes",
-		                 IDENTIFIER_BYTES_MAX);
-	if (d->subject.len > 0)
-		d->q.subject_key = delivery_key(&c->ctx, d->subject);
 	return type_check(d->q.type, err);
 }
 
@@ -125,13 +134,17 @@ enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
 	static const struct json nothing = {.type = JSON_OBJECT};
 	struct dead_call        *d = arena_zalloc(c->ctx.arena, sizeof(*d));
 	struct job_new           job = {0};
+	const struct json       *subject;
 	struct fields            f;
 
 	c->request = d;
 	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
 	d->all.target = fields_text_or(&f, "target", TARGET_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	d->all.type = fields_text_or(&f, "type", TYPE_CHARS_MAX, (struct bytes){NULL, 0});
-	d->all.subject = fields_text_or(&f, "subject", IDENTIFIER_BYTES_MAX, (struct bytes){NULL, 0});
+	subject = fields_get(&f, "subject");
+	if (subject != NULL)
+		d->all.subject =
+		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, "subject", subject);
 	v1_read_job(&f, &job);
 	d->all.dry_run = job.dry_run;
 	d->all.rate = job.rate;

@@ -118,8 +118,8 @@ static enum err_code read_types(struct v1_call *c, struct events_call *e, struct
 	e->query.filter.types = 0;
 	if (v1_query(c, "types", &list, err) != ERR_NONE)
 		return err->code;
-	while (list.len > 0) {
-		const char *comma = memchr(list.data, ',', list.len);
+	while (list.data != NULL) { /* also what comes after the last comma, if it is nothing */
+		const char *comma = list.len > 0 ? memchr(list.data, ',', list.len) : NULL;
 
 		name = (struct bytes){list.data, comma != NULL ? (size_t)(comma - list.data) : list.len};
 		some = event_types_of(name);

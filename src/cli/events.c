@@ -152,14 +152,18 @@ static bool is_number(const char *value)
 	return digits > 0 && digits < 19 && value[digits] == '\0';
 }
 
+/* Of "a," the second one is empty, which the server refuses. */
 static void put_list(struct json_writer *w, const char *value)
 {
+	bool more = *value != '\0';
+
 	json_begin_array(w);
-	while (*value != '\0') {
+	while (more) {
 		size_t len = strcspn(value, ",");
 
 		json_string(w, (struct bytes){value, len});
-		value += len + (value[len] == ',');
+		more = value[len] == ',';
+		value += len + more;
 	}
 	json_end_array(w);
 }

@@ -14,6 +14,16 @@ static struct bytes part_take(struct bytes *rest, char mark)
 	return part;
 }
 
+/* Whoever ends a list with a comma left something out. */
+static enum err_code list_check(const char *name, const char *text, struct err *err)
+{
+	size_t len = text == NULL ? 0 : strlen(text);
+
+	return len == 0 || text[len - 1] != ','
+	               ? ERR_NONE
+	               : err_set(err, ERR_INVALID, "%s: nothing follows the last comma", name);
+}
+
 /* ---- billing ---- */
 
 static enum err_code billing_read(const struct table_settings_text *text, struct table_settings *out,
@@ -159,7 +169,9 @@ enum err_code table_settings_read(const struct table_settings_text *text, struct
 {
 	*out = (struct table_settings){.recovery = text->recovery, .protection = text->protection};
 	out->kms_key = bytes_of(text->kms_key == NULL ? "" : text->kms_key);
-	if (billing_read(text, out, err) != ERR_NONE ||
+	if (list_check("table-units", text->units, err) != ERR_NONE ||
+	    list_check("table-tags", text->tags, err) != ERR_NONE ||
+	    billing_read(text, out, err) != ERR_NONE ||
 	    units_read(bytes_of(text->units == NULL ? "" : text->units), out, err) != ERR_NONE ||
 	    kms_key_check(out->kms_key, err) != ERR_NONE)
 		return err->code;

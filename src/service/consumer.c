@@ -217,12 +217,13 @@ enum err_code consumer_lag(struct context *ctx, const struct consumer *c, struct
 
 /* ---- what people change ---- */
 
-/* HEAD CONSUMERS: how many there are. */
-static enum err_code count_change(struct context *ctx, int by, struct err *err)
+/* HEAD CONSUMERS: how many there are, and the last generation of those that were deleted. *generation: of one that goes; of a new one that is
+ * where it begins, so that nothing that one of its name gave before is taken for its own. (3) */
+static enum err_code count_change(struct context *ctx, int by, int64_t *generation, struct err *err)
 {
 	struct looked head;
 	struct row    row;
-	int64_t       count;
+	int64_t       count, last;
 
 	looked_init(&head, BYTES("HEAD"), BYTES("CONSUMERS"));
 	if (ctx_look_in(ctx, TABLE_EVENTS, &head, err) != ERR_NONE)
@@ -232,10 +233,13 @@ static enum err_code count_change(struct context *ctx, int by, struct err *err)
 		return err_set(err, ERR_LIMIT,
 		               "there are %d consumers already, which is as many as there may be",
 		               CONSUMERS_MAX);
+	last = head.found ? row_i64(&head.item, "generation", 0) : 0;
+	*generation = by < 0 && *generation > last ? *generation : last;
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", head.pk);
 	row_set_text(&row, "SK", head.sk);
 	row_set_i64(&row, "count", count);
+	row_set_i64(&row, "generation", *generation);
 	ctx_put(ctx, TABLE_EVENTS, row_item(&row));
 	return ERR_NONE;
 }
@@ -251,11 +255,20 @@ static void partitions_make(struct context *ctx, struct consumer *c, uint32_t co
 	c->generation++;
 }
 
+/* Acknowledgements of what was given before are refused. (3), (4) */
+static void given_refuse(struct consumer *c)
+{
+	c->generation++;
+	for (uint32_t i = 0; i < c->member_count; i++)
+		c->members[i].generation = c->generation;
+}
+
 /* Of a new one, or of one that is there. */
 static void consumer_apply(struct context *ctx, const struct consumer_new *q, struct consumer *c)
 {
 	struct event_cursor at = q->from;
 	uint32_t            count = q->partitions;
+	uint64_t            before = c->types;
 
 	if (c->partition_count > 0)
 		consumer_position(c, &at);
@@ -268,6 +281,9 @@ static void consumer_apply(struct context *ctx, const struct consumer_new *q, st
 	c->types = q->pattern_count == 0 ? EVENTS_ALL_TYPES : 0;
 	for (uint32_t i = 0; i < q->pattern_count; i++)
 		c->types |= event_types_of(q->patterns[i]);
+	if (c->member_count > 0 &&
+	    c->types != before) /* a member that waits has read past events of the types that are new */
+		given_refuse(c);
 	c->updated_at = user_time(ctx->arena, ctx->now_us);
 	consumer_write(ctx, c);
 }
@@ -276,13 +292,14 @@ enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, st
                            struct err *err)
 {
 	struct looked row;
+	int64_t       generation = 0;
 
 	assert(q->partitions <= CONSUMER_PARTITIONS_MAX);
 	*out = (struct consumer_put){0};
 	if (look(ctx, q->name, &row, err) != ERR_NONE)
 		return err->code;
 	out->created = !row.found;
-	if (out->created && count_change(ctx, 1, err) != ERR_NONE)
+	if (out->created && count_change(ctx, 1, &generation, err) != ERR_NONE)
 		return err->code;
 	if (row.found)
 		out->consumer = consumer_of(ctx->arena, &row.item);
@@ -290,6 +307,7 @@ enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, st
 		out->consumer = (struct consumer){
 		        .name = q->name,
 		        .members = arena_array(ctx->arena, 1, sizeof(struct consumer_member)),
+		        .generation = generation,
 		        .created_at = user_time(ctx->arena, ctx->now_us)};
 	consumer_apply(ctx, q, &out->consumer);
 	return ERR_NONE;
@@ -299,7 +317,8 @@ enum err_code consumer_delete(struct context *ctx, struct bytes name, struct err
 {
 	struct consumer c;
 
-	if (consumer_get(ctx, name, &c, err) != ERR_NONE || count_change(ctx, -1, err) != ERR_NONE)
+	if (consumer_get(ctx, name, &c, err) != ERR_NONE ||
+	    count_change(ctx, -1, &c.generation, err) != ERR_NONE)
 		return err->code;
 	ctx_delete(ctx, TABLE_EVENTS, row_key_two(ctx->arena, BYTES(PARTITION), name));
 	return ERR_NONE;
@@ -324,11 +343,9 @@ enum err_code consumer_seek(struct context *ctx, struct bytes name, const struct
 {
 	if (consumer_get(ctx, name, out, err) != ERR_NONE || check_cursor(ctx, to, err) != ERR_NONE)
 		return err->code;
-	out->generation++;
+	given_refuse(out);
 	for (uint32_t i = 0; i < out->partition_count; i++)
 		out->partitions[i].after = *to;
-	for (uint32_t i = 0; i < out->member_count; i++)
-		out->members[i].generation = out->generation; /* (4) */
 	out->updated_at = user_time(ctx->arena, ctx->now_us);
 	consumer_write(ctx, out);
 	return ERR_NONE;

@@ -2,7 +2,7 @@
  * members share it by subject, and the order of a subject's events is kept. Rows of the table gatehouse-events:
  *
  *   CONSUMER   <name>       what it reads, its partitions {after, member}, its members {name, until, lease, generation}
- *   HEAD       CONSUMERS    count
+ *   HEAD       CONSUMERS    count; generation: the last of those that were deleted
  *
  * Subjects are spread over partitions. A member leases some of them, reads their events, and acknowledges how far it is.
  *
@@ -15,7 +15,8 @@
  * (2) A member gives partitions up only when it polls: it has dealt with what it was given by then. It loses them without that only
  *     when its lease has lapsed.
  * (3) An acknowledgement carries the generation that came with the events. If the member has lost or gained partitions since, the
- *     generation is another one, and the acknowledgement is refused: somebody else may have been given the events.
+ *     generation is another one, and the acknowledgement is refused: somebody else may have been given the events. So it is if the consumer
+ *     got other types, or was deleted and made anew: there may be events before `after` that the member was not given.
  * (4) A position never goes back, except by seek, which refuses all acknowledgements of what was given before.
  * (5) `positions` is the earliest of all partitions: what trimming may rely on. */
 #ifndef SERVICE_CONSUMER_H

@@ -26,7 +26,8 @@ static enum err_code partition_note(struct context *ctx, struct bytes pk, struct
 {
 	struct expr_key_condition key = row_prefix(pk, (struct bytes){NULL, 0});
 	struct table_query        q = {.key = &key, .consistent = true};
-	struct table_query_result r = {0};
+	struct table_query_result r;
+	struct item               start;
 	uint32_t                  seen = 0;
 
 	do {
@@ -35,7 +36,8 @@ static enum err_code partition_note(struct context *ctx, struct bytes pk, struct
 		for (uint32_t i = 0; i < r.count; i++)
 			reader_note(out, &r.items[i]);
 		seen += r.count;
-		q.start = &r.last_key;
+		start = r.last_key; /* the next query overwrites its result before it reads where to begin */
+		q.start = &start;
 	} while (r.more && seen < TRIM_READERS_MAX);
 	return ERR_NONE;
 }

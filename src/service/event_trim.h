@@ -10,9 +10,8 @@
 #include "service/event_log.h"
 
 enum {
-	TRIM_ROWS = 90, /* of a step: a commit has room for CHANGES_MAX */
-	TRIM_READERS_MAX =
-	        1000, /* durable readers that are looked at; more hold nothing back, which is logged */
+	TRIM_ROWS = 90,          /* of a step: a commit has room for CHANGES_MAX */
+	TRIM_READERS_MAX = 1000, /* rows of a kind of readers: more than there may be of each */
 };
 
 struct trim_step {

@@ -387,7 +387,7 @@ static bool is_secret_of(const struct target_type *type, struct bytes name)
 
 bool target_secret_stays(const struct target_new *q, const struct item *settings_before, struct bytes name)
 {
-	if (!is_secret_of(q->type, name))
+	if (!is_secret_of(q->type, name) && !bytes_is(name, TARGET_PREVIOUS))
 		return true;
 	return q->secrets.count == 0 && (!q->type->tells || bytes_equal(row_text(settings_before, "url"),
 	                                                                row_text(&q->settings, "url")));
@@ -446,6 +446,8 @@ static void row_fill(struct context *ctx, const struct target_new *q, struct row
 		sealed = item_with(ctx->arena, &sealed, BYTES(TARGET_SECRET), &v);
 	}
 	row_from(row, ctx->arena, &so_far);
+	if (q->secrets.count > 0)
+		row_remove(row, "previousUntil");
 	row_set(row, "settings", (struct value){.type = VALUE_M, .map = q->settings});
 	row_set(row, "sealed", (struct value){.type = VALUE_M, .map = sealed});
 	row_remove(row, "types");

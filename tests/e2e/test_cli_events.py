@@ -126,6 +126,8 @@ def test_dead_letters_are_listed_shown_redriven_and_dropped(cli, sink):
     (("set-target", "x", "--settings", "/dev/null"), "JSON object"),
     (("set-target", "x", "type=carrier-pigeon"), "type"),
     (("set-consumer", "x", "types=user.cretaed"), "types"),
+    (("set-consumer", "x", "types=user.created,"), "types"),
+    (("tail", "--once", "--types", "user.created,"), "types"),
     (("redrive", "only-one"), "TARGET and ID"),
     (("redrive", "--all", "a", "b"), "TARGET and ID"),
 ])

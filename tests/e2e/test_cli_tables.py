@@ -269,6 +269,8 @@ def test_settings_come_from_the_servers_own_file_and_the_environment(dynoxide):
     (["--table-billing", "provisioned", "--table-units", "user=5/5"], 'table-units: there is no table "user"'),
     (["--table-kms-key", "alias/mine"], "table-kms-key: must be the ARN of a key"),
     (["--table-tags", "aws:x=y"], "keys that begin with aws: are AWS's own"),
+    (["--table-billing", "provisioned", "--table-units", "5/5,"], "table-units: nothing follows the last comma"),
+    (["--table-tags", "a=b,"], "table-tags: nothing follows the last comma"),
     (["--table-tags", "a=b,a=c"], 'table-tags: the key "a" is there twice'),
     (["--table-tags", "k" * 129 + "=v"], "must be KEY=VALUE, with 1 to 128"),
     (["--table-tags", ",".join(f"k{i}=v" for i in range(51))], "table-tags: at most 50 tags"),

@@ -1,6 +1,7 @@
 """Consumers over HTTP: members that poll, acknowledge, wait, share and die."""
 import concurrent.futures
 import json
+import os
 import shutil
 import socket
 import time
@@ -195,6 +196,29 @@ def test_a_new_member_gets_its_share_from_one_that_waits(server):
         assert first.result()["partitions"] == second.result()["partitions"] == 4
     one.close()
     two.close()
+
+
+def cpu_s(server):
+    with open(f"/proc/{server.process.pid}/stat") as file:
+        words = file.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_member_without_a_share_waits_quietly_though_its_consumer_is_far_behind(server):
+    """It was woken again and again, because what it has read of the log is long gone from memory."""
+    name = new_consumer(server, partitions=1)
+    for _ in range(3):
+        make_user(server)
+    assert poll(server.v1, name, "busy", lease=600)["partitions"] == 1
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        follower = threads.submit(V1(server.endpoint).send, "GET", "/v1/events?from=last&wait=4", b"", {})
+        time.sleep(0.5)
+        before = cpu_s(server)
+        answer = poll(V1(server.endpoint), name, "idle", wait=2)
+        spent = cpu_s(server) - before
+        assert answer["events"] == [] and answer["partitions"] == 0
+        assert spent < 0.5
+        follower.result()
 
 
 def test_a_member_that_leaves_frees_its_share_at_once(server):

@@ -163,7 +163,7 @@ def test_a_replay_begins_at_a_time(server):
 
 @pytest.mark.parametrize("query, field", [
     ("after=x", "after"), ("after=1-2", "after"), ("after=", "after"), ("after=-1", "after"), ("after=999999999", "after"),
-    ("from=yesterday", "from"), ("from=first&after=1", "from"), ("types=user.cretaed", "types"), ("types=,", "types"),
+    ("from=yesterday", "from"), ("from=first&after=1", "from"), ("types=user.cretaed", "types"), ("types=,", "types"), ("types=user.created,", "types"), ("types=", "types"),
     ("limit=0", "limit"), ("limit=1001", "limit"), ("wait=61", "wait"), ("wait=x", "wait"), ("subject=ann%40example.org", "subject"),
     ("subjects=x", "subjects"),
 ])

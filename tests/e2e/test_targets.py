@@ -430,10 +430,27 @@ def test_dead_letters_are_paged_deleted_and_their_parameters_checked(server, sin
         for each in seen:
             assert ok(server, "DELETE", f"/v1/dead-letters/{target.name}/{each}") == {"deleted": True}
         assert target.letters() == [] and target.now()["deadLetters"] == 0
-    for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("cursor=x", "cursor"), ("target=a%23", "target"), ("type=cake", "type")):
+    for query, field in (("limit=0", "limit"), ("limit=501", "limit"), ("cursor=x", "cursor"), ("target=a%23", "target"), ("type=cake", "type"),
+                         ("subject=ann%40example.org", "subject"), ("subject=", "subject")):
         assert call(server, "GET", f"/v1/dead-letters?{query}")[1]["field"] == field
     assert call(server, "GET", "/v1/dead-letters/none/0-1")[0] == 404
     assert call(server, "GET", "/v1/dead-letters/none/x")[1]["field"] == "id"
+
+
+def test_dead_letters_of_an_address_are_redriven_by_the_address(server, sink):
+    sink.answer = lambda event: 422
+    address = f"{uuid.uuid4().hex}@example.org"
+    with Target(server, sink.url, types=["lock.set"], tries=1) as target:
+        for _ in range(6):
+            server.v1.record({"email": address})
+            server.v1.record(f"u-{address[:32]}")
+        wait_for(lambda: len(target.letters()) == 2)
+        hashed, = (each["subject"] for each in target.letters() if each["subject"].startswith("email:"))
+        assert len(target.letters(subject=hashed)) == 1
+        done = ok_job(server, {"target": target.name, "subject": {"email": address}, "dryRun": True})
+        assert done["progress"]["letters"] == 1
+        status, problem, _ = call(server, "POST", "/v1/dead-letters/redrive", {"target": target.name, "subject": address})
+        assert (status, problem["field"]) == (422, "subject")
 
 
 def test_a_receiver_that_is_gone_disables_its_target_with_an_event_about_it(server, sink):

@@ -13,7 +13,7 @@
 	"locks: {STANDARD: {duration: 900}}\n"                                                               \
 	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 2, life: 7200}}}}\n"
 
-enum { PATIENCE_MS = 60000 };
+enum { PATIENCE_MS = 60000, WIDE_BYTES = 300 * 1024 };
 
 static struct store *store_of(struct service *s)
 {
@@ -388,6 +388,40 @@ TEST(event_trim, waits_for_consumers_and_targets_until_they_are_too_far_behind)
 	assert_true(step.trimmed == 4 && step.unread == 4 && !step.held);
 	assert_bytes(step.reader, "slow");
 	assert_int_equal(first_of(&s), 11);
+	document_holder_release(&s.all.events.policy);
+	service_close(&s);
+}
+
+/* A reader whose row is as large as those of consumers with many partitions and members become. */
+static void wide_reader_put(struct service *s, const char *name, int position)
+{
+	char *wide = arena_alloc(&s->f.arena, WIDE_BYTES);
+
+	memset(wide, 'w', WIDE_BYTES);
+	fixture_ok(
+	        &s->f, "PutItem",
+	        arena_printf(&s->f.arena,
+	                     "{'TableName':'gatehouse-events','Item':{'PK':{'S':'CONSUMER'},'SK':{'S':'%s'},"
+	                     "'positions':{'L':[{'N':'%d'}]},'members':{'S':'%.*s'}}}%c",
+	                     name, position, WIDE_BYTES, wide, '\0')
+	                .data);
+}
+
+TEST(event_trim, waits_for_readers_whose_rows_are_more_than_a_page_of_a_query)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e"};
+	struct service           s;
+	struct trim_step         step;
+
+	open_on(&s);
+	policy_use(&s, 1000, 5000);
+	s.all.events.on = EVENT_ALL;
+	ping(&s, 10);
+	for (int i = 0; i < 5; i++)
+		wide_reader_put(&s, names[i], 8 - i);
+	at(&s, 1000);
+	step = trim(&s);
+	assert_true(step.trimmed == 4 && step.held && step.unread == 0);
 	document_holder_release(&s.all.events.policy);
 	service_close(&s);
 }

@@ -244,6 +244,66 @@ TEST(consumers, refuse_an_acknowledgement_of_a_share_that_has_changed)
 	scene_close(&x);
 }
 
+static enum err_code make_of_users(struct act *act, struct err *err)
+{
+	static const struct bytes users = BYTES_INIT("user.*");
+	struct consumer_put       put;
+	struct consumer_new       q = {
+	              .name = BYTES("c"), .patterns = &users, .pattern_count = 1, .from = {.shards = 1}};
+
+	if (consumer_put(&act->ctx, &q, &put, err) != ERR_NONE)
+		return err->code;
+	return commit(act, err);
+}
+
+static enum err_code delete_it(struct act *act, struct err *err)
+{
+	if (consumer_delete(&act->ctx, BYTES("c"), err) != ERR_NONE)
+		return err->code;
+	return commit(act, err);
+}
+
+TEST(consumers, that_get_other_types_refuse_what_was_read_without_them)
+{
+	struct scene          x;
+	struct consumer_share a;
+	struct act            types = {.run = make_of_users};
+
+	open_with(&x, 1, true);
+	publish(&x, 1);
+	make_consumer(&x, 8);
+	a = join(&x, "a");
+	make_consumer(&x, 8); /* nothing changes */
+	assert_int_equal(ack(&x, "a", &a, 3), ERR_NONE);
+	assert_int_equal(run_again(&x, &types), ERR_NONE);
+	assert_int_equal(ack(&x, "a", &a, 12), ERR_NOT_NOW);
+	assert_int_equal(position_now(&x), 3);
+	a = join(&x, "a");
+	assert_int_equal(ack(&x, "a", &a, 12), ERR_NONE);
+	assert_int_equal(run_again(&x, &types), ERR_NONE);
+	assert_int_equal(ack(&x, "a", &a, 12), ERR_NONE);
+	scene_close(&x);
+}
+
+TEST(consumers, that_are_made_anew_refuse_what_the_old_ones_of_their_name_gave)
+{
+	struct scene          x;
+	struct consumer_share old, now;
+	struct act            gone = {.run = delete_it};
+
+	open_with(&x, 1, true);
+	publish(&x, 1);
+	make_consumer(&x, 8);
+	old = join(&x, "a");
+	assert_int_equal(run_again(&x, &gone), ERR_NONE);
+	make_consumer(&x, 8);
+	now = join(&x, "a");
+	assert_int_equal(ack(&x, "a", &old, 12), ERR_NOT_NOW);
+	assert_int_equal(position_now(&x), 0);
+	assert_int_equal(ack(&x, "a", &now, 12), ERR_NONE);
+	scene_close(&x);
+}
+
 TEST(consumers, are_moved_by_seek_which_refuses_what_was_given_before)
 {
 	struct scene          x;

@@ -369,6 +369,30 @@ TEST(target, a_rotated_secret_stays_valid_for_as_long_as_was_asked)
 	service_close(&s);
 }
 
+TEST(target, a_secret_that_is_given_ends_the_one_before_a_rotation_as_well)
+{
+	struct service s;
+	struct call    c;
+	struct bytes   old;
+	struct target  t;
+
+	open_on(&s);
+	at(&s, 0);
+	made(&s, "orders");
+	c = (struct call){.rotate = {.name = BYTES("orders"), .keep_s = 60}};
+	turn_take(&s, &c.turn, rotate);
+	c = making(&s, "orders");
+	turn_take(&s, &c.turn, put); /* none is given: both stay */
+	assert_int_equal(c.put.target.previous_until_s, START_S + 60);
+	c = making(&s, "orders");
+	c.make.secrets = settings(&s, TARGET_SECRET, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+	turn_take(&s, &c.turn, put);
+	t = c.put.target;
+	assert_int_equal(secret_of(&s, &t, TARGET_PREVIOUS, &old), ERR_NONE);
+	assert_true(old.len == 0 && t.previous_until_s == 0);
+	service_close(&s);
+}
+
 TEST(target, patterns_of_types_are_a_set)
 {
 	static const struct bytes patterns[] = {{"user.*", 6}, {"lock.set", 8}};
