@@ -1,24 +1,6 @@
 /* Lapse, with indexes: the entries of a row that lapses go with it (engine/lapse.h X6). None goes before its row, none is seen or counted after it, and none
  * comes back, whatever becomes of the row, the index and the table's time to live meanwhile. */
-#include "lapsing.h"
-
-#define GSI(name, projection)                                                                                \
-	"{'IndexName':'" name "','KeySchema':[{'AttributeName':'owner','KeyType':'HASH'}],'Projection':{'"   \
-	"ProjectionType':'" projection "'}}"
-#define OWNER "{'AttributeName':'owner','AttributeType':'S'}"
-
-/* One index has the time to live, and the other one asks the table. */
-static void open_with_indexes(struct fixture *f)
-{
-	fixture_open(f);
-	fixture_ok(f, "CreateTable",
-	           "{'TableName':'things','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'"
-	           "AttributeName':'p','AttributeType':'S'}," OWNER "],'KeySchema':[{'AttributeName':'p','"
-	           "KeyType':'HASH'}],'GlobalSecondaryIndexes':[" GSI("all", "ALL") "," GSI(
-	                   "keys", "KEYS_ONLY") "]}");
-	set_ttl(f, "ttl");
-	engine_tick(f->engine);
-}
+#include "lapsing_indexes.h"
 
 static void open_without_index(struct fixture *f)
 {
@@ -35,52 +17,6 @@ static void open_without_index(struct fixture *f)
 	"{'TableName':'things','AttributeDefinitions':[" OWNER "],'GlobalSecondaryIndexUpdates':[{'Create'"  \
 	":" GSI("all", "ALL") "}]}"
 #define INDEX_OFF "{'TableName':'things','GlobalSecondaryIndexUpdates':[{'Delete':{'IndexName':'all'}}]}"
-
-/* expires_s 0: it does not. */
-static union answer put(struct fixture *f, const char *name, const char *owner, int64_t expires_s)
-{
-	struct bytes ttl = expires_s == 0
-	                           ? (struct bytes){"", 0}
-	                           : arena_printf(&f->arena, ",'ttl':{'N':'%lld'}", (long long)expires_s);
-
-	return fixture_ok(f, "PutItem",
-	                  arena_printf(&f->arena,
-	                               "{'TableName':'things','ReturnConsumedCapacity':'INDEXES','Item':{'p':"
-	                               "{'S':'%s'},'owner':{'S':'%s'},'other':{'N':'%d'}%.*s}}",
-	                               name, owner, START_S + 30 * DAY_S, BYTES_ARG(ttl))
-	                          .data);
-}
-
-/* How many rows of the owner an index shows. */
-static unsigned shown(struct fixture *f, const char *index, const char *owner)
-{
-	struct bytes body = arena_printf(
-	        &f->arena,
-	        "{'TableName':'things','IndexName':'%s','KeyConditionExpression':'#o = :o','"
-	        "ExpressionAttributeNames':{'#o':'owner'},'ExpressionAttributeValues':{':o':{'S':'%s'}}}",
-	        index, owner);
-	struct bytes all = arena_printf(&f->arena, "{'TableName':'things','IndexName':'%s'}", index);
-	unsigned     count = fixture_ok(f, "Query", body.data).query.count;
-
-	assert_true(fixture_ok(f, "Scan", all.data).query.count >= count);
-	return count;
-}
-
-static void assert_shown(struct fixture *f, const char *owner, unsigned count)
-{
-	assert_int_equal(shown(f, "all", owner), count);
-	assert_int_equal(shown(f, "keys", owner), count);
-}
-
-/* ItemCount of the table and of each index. */
-static void assert_counts(struct fixture *f, int64_t rows)
-{
-	struct table_description d = fixture_ok(f, "DescribeTable", "{'TableName':'things'}").table;
-
-	assert_int_equal(d.item_count, rows);
-	for (uint32_t i = 0; i < d.schema.index_count; i++)
-		assert_int_equal(d.index_item_counts[i], rows);
-}
 
 /* ---- with their rows ---- */
 
