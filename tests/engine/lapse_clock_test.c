@@ -8,7 +8,7 @@ enum {
 	HOUR_S = 3600,
 	JUMP_S = 5 * HOUR_S,
 	NAMES = 12,
-	STEPS = 300,
+	STEPS = 400,
 	SHIFT_MAX_S = 9 * DAY_S, /* with what passes meanwhile, a start does not refuse it */
 };
 
@@ -247,7 +247,7 @@ TEST(lapse_clock, rows_and_entries_expire_together_whatever_the_clock_does)
 			if (at % 50 == 0)
 				assert_sound(&t.base);
 		}
-		assert_true(hours > 5);
+		assert_in_range(hours, 3, STEPS);
 		assert_sound(&t.base);
 		fixture_close(&t.base);
 	}
