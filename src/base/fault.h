@@ -14,6 +14,7 @@
 	X(FAULT_SALVAGE, "salvage")       /* a salvage ends before it mends the store */                     \
 	X(FAULT_STORE_FULL, "store-full") /* a write of the store's files finds no room */                   \
 	X(FAULT_THREAD, "thread")         /* a worker gets no thread */                                      \
+	X(FAULT_STOP, "stop")             /* a worker is told to end its round */                            \
 	X(FAULT_AIO_FAILS, "aio-fails")   /* a write to the journal fails; large commits only (aio.h) */     \
 	X(FAULT_SYNC, "sync")             /* a record of an identity provider is throttled */                \
 	X(FAULT_CHECK, "check")           /* … the engine checks all that it says is absent (engine.h) */  \

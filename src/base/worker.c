@@ -79,7 +79,7 @@ void worker_beat(struct worker *w)
 bool worker_goes_on(struct worker *w)
 {
 	worker_beat(w);
-	return !atomic_load(&w->stopping);
+	return !atomic_load(&w->stopping) && !fault_fires(FAULT_STOP);
 }
 
 void worker_begin(struct worker *w)

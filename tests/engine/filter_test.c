@@ -2,9 +2,7 @@
  * looks up in its store whatever its filter lacks, and ends the process if it is there (engine.h, checks_absent). */
 #include "engine/crew.h"
 
-#include "engine/layout.h"
 #include "engine/settled.h"
-#include "item/codec.h"
 #include "random.h"
 
 enum {
@@ -14,7 +12,6 @@ enum {
 	WRITERS = 3,
 	READERS = 2,
 	ROUNDS = 60, /* of building */
-	BEGINNINGS = 150,
 	TINY_BYTES = 4096,
 	MANY = 40, /* rows of a commit */
 	COMMITS = 60,
@@ -405,99 +402,4 @@ TEST(absent, never_said_of_a_row_that_came_when_a_filter_was_begun)
 	crew_work(&c);
 	assert_verified(&c.f);
 	fixture_close(&c.f);
-}
-
-/* ---- step by step: whoever wants write-back's lock next gets it, so the builder takes one step between two of the test's ---- */
-
-struct building {
-	struct engine *engine;
-	atomic_bool    over;
-};
-
-static void *build_beside(void *arg)
-{
-	struct building *b = arg;
-
-	engine_build_filter(b->engine);
-	atomic_store(&b->over, true);
-	return NULL;
-}
-
-/* Until it waits for the lock that the test holds, or has ended. */
-static void await_step(struct building *b)
-{
-	pthread_mutex_t *next = &b->engine->write_back.next;
-
-	while (!atomic_load(&b->over) && pthread_mutex_trylock(next) == 0) {
-		pthread_mutex_unlock(next);
-		sched_yield();
-	}
-}
-
-/* A row of a partition of its own. */
-static struct bytes row_numbered(struct fixture *f, uint32_t number)
-{
-	struct value hash = value_i64(number);
-	struct buf   key;
-
-	buf_init(&key, &f->arena);
-	layout_partition(&key, TABLE_ID_FIRST, &hash);
-	return buf_bytes(&key);
-}
-
-/* What publishing does with a row. */
-static void publish_row(struct engine *e, struct bytes key, struct bytes value)
-{
-	uint64_t hash = hash_bytes(e->hash_key, key);
-
-	filter_add(e->filter, layout_partition_hash(e->hash_key, key));
-	filter_add(e->filter, hash);
-	cache_commit(e->cache, hash, &(struct cache_row){.key = key, .value = value});
-}
-
-/* Builds one, and publishes rows whenever the builder waits for the lock. Returns how many there are then. */
-static uint32_t build_and_publish(struct fixture *f, uint32_t rows)
-{
-	struct building b = {.engine = f->engine};
-	struct item     item = {0};
-	struct buf      value;
-	pthread_t       thread;
-
-	buf_init(&value, &f->arena);
-	item_encode(&value, &item);
-	filter_note_deleted(f->engine->filter, UINT32_MAX); /* which makes it due */
-	write_back_hold_rest(&f->engine->write_back);
-	assert_int_equal(pthread_create(&thread, NULL, build_beside, &b), 0);
-	while (!atomic_load(&b.over)) {
-		await_step(&b);
-		for (int i = 0; i < MANY; i++)
-			publish_row(f->engine, row_numbered(f, rows++), buf_bytes(&value));
-		write_back_let_go(&f->engine->write_back);
-		write_back_hold_rest(&f->engine->write_back);
-	}
-	write_back_let_go(&f->engine->write_back);
-	pthread_join(thread, NULL);
-	return rows;
-}
-
-TEST(absent, not_said_of_a_row_that_waits_when_a_filter_is_begun)
-{
-	struct fixture f;
-	uint32_t       rows = 0;
-
-	open_with_rows(&f, 1);
-	for (int round = 0; round < BEGINNINGS; round++) {
-		uint32_t from = rows;
-
-		rows = build_and_publish(&f, rows);
-		for (uint32_t i = from; i < rows; i++) {
-			struct bytes key = row_numbered(&f, i);
-
-			assert_false(filter_lacks(f.engine->filter, hash_bytes(f.engine->hash_key, key)));
-			assert_false(filter_lacks(f.engine->filter,
-			                          layout_partition_hash(f.engine->hash_key, key)));
-		}
-		arena_reset(&f.arena);
-	}
-	fixture_close(&f);
 }

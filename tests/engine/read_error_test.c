@@ -104,12 +104,12 @@ static void flip(const struct fixture *f, int number)
 }
 
 /* All rows are in the store's files, then many of them wait too. */
-static void open_damaged(struct fixture *f)
+static void open_damaged(struct fixture *f, size_t filter_bytes)
 {
 	fixture_open(f);
 	f->options.block_cache_bytes = 64 << 10; /* nothing is remembered of the time before */
 	f->options.checks_absent = false;        /* it would read ahead of the test, and say nothing */
-	f->options.filter_bytes_max = 0;         /* building it writes all back */
+	f->options.filter_bytes_max = filter_bytes;
 	fixture_restart(f);
 	fixture_ok(f, "CreateTable", TABLE_BY_N);
 	put_all(f, 1);
@@ -223,7 +223,7 @@ TEST(read_error, a_walk_reports_a_block_that_cannot_be_read_and_neither_skips_no
 	struct fixture        f;
 	struct fixture_reader reader;
 
-	open_damaged(&f);
+	open_damaged(&f, 0); /* building a filter writes all back */
 	fixture_reader_begin(&reader, &f);
 	walk_everywhere(&f, reader.table);
 	fixture_reader_end(&reader);
@@ -234,9 +234,36 @@ TEST(read_error, a_walk_in_a_turn_does_so_too)
 {
 	struct fixture f;
 
-	open_damaged(&f);
+	open_damaged(&f, 0); /* building a filter writes all back */
 	f.in_turn = walk_everywhere;
 	fixture_ok(&f, "PutItem",
 	           "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'N':'1'},'n':{'N':'2'}}}");
 	close_mended(&f);
+}
+
+TEST(read_error, a_filter_whose_walk_could_not_read_on_is_not_in_use)
+{
+	struct fixture        f;
+	struct fixture_reader reader;
+
+	open_damaged(&f, 1 << 20);
+	engine_build_filter(f.engine);
+	assert_false(filter_stats(f.engine->filter).complete);
+	fixture_reader_begin(&reader, &f);
+	for (int i = 0; i < ROWS; i++) {
+		struct table_get        q = {.table = BYTES("things"), .key = key_numbered(&f.arena, i)};
+		struct table_get_result r;
+
+		if (is_near(i))
+			continue;
+		assert_int_equal(reader.table->backend->get(reader.table, &f.arena, &q, &r, &f.err),
+		                 ERR_NONE);
+		assert_true(r.found);
+	}
+	fixture_reader_end(&reader);
+	flip(&f, DAMAGED);
+	flip(&f, DAMAGED_BACK);
+	engine_build_filter(f.engine);
+	assert_true(filter_stats(f.engine->filter).complete);
+	fixture_close(&f);
 }
