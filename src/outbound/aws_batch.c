@@ -121,16 +121,6 @@ static void read_good(const struct aws_batch_kind *kind, const struct outbound_r
 	json_reader_close(reader);
 }
 
-/* A number of seconds; a date is not looked at. */
-static int64_t wait_asked(const struct outbound_response *r)
-{
-	uint64_t seconds;
-
-	return bytes_to_u64(outbound_header_get(r, "retry-after"), SENDER_WAIT_S_MAX, &seconds)
-	               ? (int64_t)seconds
-	               : 0;
-}
-
 /* The whole call failed. */
 static bool read_refusal(const struct aws_answer *answer, struct sender_event *const *list, uint32_t count)
 {
@@ -142,7 +132,7 @@ static bool read_refusal(const struct aws_answer *answer, struct sender_event *c
 	for (uint32_t i = 0; i < count; i++) {
 		sender_result(list[i], content ? SENDER_REFUSED : SENDER_LATER, status, "%d%s%s", status,
 		              code == NULL ? "" : " ", code == NULL ? "" : code->name);
-		list[i]->wait_s = content ? 0 : wait_asked(&answer->http);
+		list[i]->wait_s = content ? 0 : outbound_wait_s(&answer->http);
 	}
 	return content;
 }

@@ -294,16 +294,6 @@ struct expo_answer expo_read(int status, struct bytes body, uint32_t recipients,
 	return out;
 }
 
-/* A number of seconds; a date is not looked at. */
-static int64_t wait_asked(const struct outbound_response *r)
-{
-	uint64_t seconds;
-
-	return bytes_to_u64(outbound_header_get(r, "retry-after"), EXPO_WAIT_S_MAX, &seconds)
-	               ? (int64_t)seconds
-	               : 0;
-}
-
 struct expo_answer expo_send(struct expo *e, const struct expo_message *list, uint32_t count, struct arena *a)
 {
 	struct outbound_request  r = {.path = BYTES("/--/api/v2/push/send"),
@@ -321,7 +311,7 @@ struct expo_answer expo_send(struct expo *e, const struct expo_message *list, ui
 	if (rc != ERR_NONE) /* (2): nothing reached it, or (1) */
 		return (struct expo_answer){.end = rc == ERR_OVERLOADED ? EXPO_LATER : EXPO_UNKNOWN};
 	out = expo_read(answer.status, answer.body, recipients, a);
-	out.wait_s = wait_asked(&answer);
+	out.wait_s = outbound_wait_s(&answer);
 	return out;
 }
 
@@ -371,6 +361,6 @@ struct expo_receipts expo_receipts(struct expo *e, const struct bytes *ids, uint
 	if (call(e, &r, a, &answer, &err) != ERR_NONE)
 		return (struct expo_receipts){0};
 	out = expo_read_receipts(answer.status, answer.body, ids, count, a);
-	out.wait_s = wait_asked(&answer);
+	out.wait_s = outbound_wait_s(&answer);
 	return out;
 }

@@ -24,7 +24,6 @@ enum {
 	EXPO_CALL_S_MAX = 60,
 	EXPO_ANSWER_BYTES_MAX = 4 * 1024 * 1024,
 	EXPO_TEXT_BYTES_MAX = 256, /* of an id or a code in an answer */
-	EXPO_WAIT_S_MAX = 3600,    /* of what Expo may ask for */
 	EXPO_PROJECTS_MAX = 16,    /* that one rejection tells apart */
 	EXPO_ACCESS_TOKEN_BYTES_MAX = 1024,
 };

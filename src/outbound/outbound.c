@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/date.h"
 #include "base/log.h"
 #include "outbound/transport.h"
 
@@ -137,17 +138,29 @@ static bool may_repeat(const struct call *c, const struct transport_try *end)
 	return end->end == TRANSPORT_ANSWERED && (c->out->status == 429 || c->out->status == 503);
 }
 
-/* Retry-After in seconds, or x-amz-retry-after in milliseconds; 0: neither. */
+int64_t outbound_wait_s(const struct outbound_response *r)
+{
+	struct bytes text = outbound_header_get(r, "retry-after");
+	uint64_t     wait_s = 0;
+	int64_t      until_s, now_s;
+
+	if (date_read_http(text, &until_s)) {
+		if (date_read_http(outbound_header_get(r, "date"), &now_s) && until_s > now_s)
+			wait_s = (uint64_t)(until_s - now_s);
+	} else if (!bytes_to_u64(text, UINT64_MAX, &wait_s)) {
+		return 0;
+	}
+	return wait_s < OUTBOUND_WAIT_S_MAX ? (int64_t)wait_s : OUTBOUND_WAIT_S_MAX;
+}
+
+/* x-amz-retry-after in milliseconds, or Retry-After; 0: neither. */
 static int64_t hint_of(const struct outbound_response *r)
 {
-	enum { HINT_S_MAX = 3600 };
 	uint64_t value;
 
-	if (bytes_to_u64(outbound_header_get(r, "x-amz-retry-after"), HINT_S_MAX * 1000, &value))
+	if (bytes_to_u64(outbound_header_get(r, "x-amz-retry-after"), OUTBOUND_WAIT_S_MAX * 1000, &value))
 		return (int64_t)value * 1000;
-	if (bytes_to_u64(outbound_header_get(r, "retry-after"), HINT_S_MAX, &value))
-		return (int64_t)value * 1000000;
-	return 0;
+	return outbound_wait_s(r) * 1000000;
 }
 
 /* xorshift64* */

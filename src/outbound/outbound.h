@@ -36,6 +36,7 @@ enum {
 	OUTBOUND_ANSWER_HEAD_BYTES_MAX = 32 * 1024,
 	OUTBOUND_URL_BYTES_MAX = 2048,
 	OUTBOUND_TRACE_CHARS = 32,
+	OUTBOUND_WAIT_S_MAX = 3600, /* of what an answer may ask for */
 };
 
 struct outbound_options {
@@ -112,6 +113,10 @@ enum err_code outbound_call(struct outbound *o, const struct outbound_request *r
 
 /* NULL data if there is none; names in any case. */
 struct bytes outbound_header_get(const struct outbound_response *r, const char *name);
+
+/* How many seconds an answer asks to be left alone, OUTBOUND_WAIT_S_MAX at most: Retry-After, which is a number or a date, and a date is compared with
+ * the answer's own. 0: it does not ask. */
+int64_t outbound_wait_s(const struct outbound_response *r);
 
 /* False if there is no room. */
 bool outbound_header_add(struct outbound_request *r, struct bytes name, struct bytes value);

@@ -22,7 +22,6 @@
 
 enum {
 	SENDER_CALL_S_MAX = 30,
-	SENDER_WAIT_S_MAX = 3600, /* of what a target may ask for */
 	SENDER_ERROR_CHARS = 160, /* with the NUL */
 };
 

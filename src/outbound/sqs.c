@@ -225,8 +225,8 @@ static enum err_code queue_url_wrong(struct err *err)
 {
 	return err_field(err, ERR_INVALID, "queueUrl",
 	                 "must be the URL of a queue, like "
-	                 "https://sqs.eu-west-1.amazonaws.com/123456789012/events.fifo; http:// is for "
-	                 "`allowPrivate: true` only");
+	                 "https://sqs.eu-west-1.amazonaws.com/123456789012/events.fifo; http:// "
+	                 "needs --private-targets");
 }
 
 enum err_code sqs_open(const struct sqs_options *options, struct sender **out, struct err *err)

@@ -192,16 +192,6 @@ struct bytes webhook_signature(const struct webhook *w, const struct webhook_mes
 	return buf_bytes(&out);
 }
 
-/* A number of seconds, as most receivers send it; a date is not looked at. */
-static int64_t wait_asked(const struct outbound_response *r)
-{
-	uint64_t seconds;
-
-	return bytes_to_u64(outbound_header_get(r, "retry-after"), WEBHOOK_WAIT_S_MAX, &seconds)
-	               ? (int64_t)seconds
-	               : 0;
-}
-
 static struct webhook_answer unanswered(const struct err *err)
 {
 	struct webhook_answer r = {.end = WEBHOOK_LATER};
@@ -234,7 +224,7 @@ struct webhook_answer webhook_send(struct webhook *w, const struct webhook_messa
 	if (answer.status == 410)
 		return (struct webhook_answer){.end = WEBHOOK_GONE, .status = answer.status};
 	return (struct webhook_answer){
-	        .end = WEBHOOK_LATER, .status = answer.status, .wait_s = wait_asked(&answer)};
+	        .end = WEBHOOK_LATER, .status = answer.status, .wait_s = outbound_wait_s(&answer)};
 }
 
 /* ---- events ---- */

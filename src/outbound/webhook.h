@@ -29,7 +29,6 @@ enum {
 	WEBHOOK_URL_BYTES_MAX = 2048,
 	WEBHOOK_ID_CHARS = 28, /* "msg_" and 144 random bits */
 	WEBHOOK_TRY_S = 15,
-	WEBHOOK_WAIT_S_MAX = 3600, /* of what a receiver may ask for */
 };
 
 struct webhook_options {

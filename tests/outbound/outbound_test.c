@@ -447,6 +447,38 @@ TEST(outbound, past_the_calls_at_once_one_waits_past_that_they_are_refused_and_a
 	world_close(&w);
 }
 
+TEST(outbound, an_answer_may_ask_for_a_pause_as_a_number_or_as_a_date_of_an_hour_at_most)
+{
+#define NOW "Tue, 17 Nov 2026 20:00:00 GMT"
+	static const struct {
+		const char *asked, *date;
+		int64_t     wait_s;
+	} cases[] = {{"0", NOW, 0},
+	             {"17", NULL, 17},
+	             {"3600", NULL, 3600},
+	             {"3601", NULL, 3600},
+	             {"18446744073709551615", NULL, 3600},
+	             {"18446744073709551616", NULL, 0}, /* not a number of ours */
+	             {"-1", NULL, 0},
+	             {"soon", NOW, 0},
+	             {"Tue, 17 Nov 2026 20:00:40 GMT", NOW, 40},
+	             {"Wed, 18 Nov 2026 20:00:00 GMT", NOW, 3600},
+	             {"Tue, 17 Nov 2026 19:59:59 GMT", NOW, 0},
+	             {"Tue, 17 Nov 2026 20:00:40 GMT", NULL, 0},
+	             {"Tue, 17 Nov 2026 20:00:40 GMT", "today", 0}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outbound_response r = {
+		        .headers = {{BYTES_INIT("Retry-After"), bytes_of(cases[i].asked)}}, .header_count = 1};
+
+		if (cases[i].date != NULL)
+			r.headers[r.header_count++] =
+			        (struct outbound_header){BYTES("Date"), bytes_of(cases[i].date)};
+		assert_int_equal(outbound_wait_s(&r), cases[i].wait_s);
+	}
+	assert_int_equal(outbound_wait_s(&(struct outbound_response){0}), 0);
+}
+
 TEST(outbound, a_url_is_scheme_host_and_port_and_nothing_else)
 {
 	static const char *const wrong[] = {"",

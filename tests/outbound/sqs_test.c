@@ -134,7 +134,8 @@ TEST(sqs, what_is_wrong_with_the_target_is_for_later_and_named)
 	        {"HTTP/1.1 503 No\r\nRetry-After: 700\r\nContent-Length: 0\r\n\r\n", "503", 503, 700},
 	        {"HTTP/1.1 429 No\r\nRetry-After: 3601\r\nx-amz-retry-after: 60000\r\nContent-Length: "
 	         "0\r\n\r\n",
-	         "429", 429, 0},
+	         "429", 429, 3600},
+	        {"HTTP/1.1 429 No\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n", "429", 429, 0},
 	        {BAD "{\"__type\":\"SecretWords\"}", "400", 400, 0},
 	        {"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", "302",
 	         302, 0},
