@@ -135,9 +135,9 @@ struct event_hub_stats event_hub_stats(struct event_hub *h);
 
 /* Every consumer's lag, as it was EVENT_HUB_LAG_MS ago or less; of the first one, EVENT_HUB_LAG_REST_S: appended, in the arena. */
 struct event_hub_lag {
-	struct bytes        name;
-	struct consumer_lag lag;
-	uint32_t            members;
+	struct bytes     name;
+	struct event_lag lag;
+	uint32_t         members;
 };
 
 uint32_t event_hub_lags(struct event_hub *h, struct arena *a, struct event_hub_lag **out);

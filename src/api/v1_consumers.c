@@ -40,8 +40,8 @@ static void members_wake(const struct v1_call *c, struct bytes name)
 /* ---- answers ---- */
 
 struct consumer_shown {
-	struct consumer     consumer;
-	struct consumer_lag lag;
+	struct consumer  consumer;
+	struct event_lag lag;
 };
 
 static uint32_t held_by(const struct consumer *c, struct bytes member)

@@ -16,8 +16,8 @@ struct target_call {
 	struct target_rotate rotate;
 	struct target        target;
 	struct targets       all;
-	struct event_cursor  last; /* of the log */
-	int64_t              behind_s;
+	struct event_cursor  last;   /* of the log */
+	struct event_lag     lag;    /* of one */
 	uint64_t             ticket; /* of a test; 0: not begun */
 	unsigned             looks;
 	struct target_ping   ping;
@@ -288,17 +288,6 @@ static enum err_code log_end(struct v1_call *c, struct target_call *t, struct er
 	return ERR_NONE;
 }
 
-/* How old the first event is that the target does not have yet. One that was trimmed, or that is far ahead, has no age here. */
-static void age_read(struct v1_call *c, struct target_call *t)
-{
-	struct event_query q = {.after = t->target.after, .filter = {.types = t->target.types}, .limit = 1};
-	struct event_page  page;
-	struct err         ignored;
-
-	if (events_read(&c->ctx, &q, &page, &ignored) == ERR_NONE && page.count > 0)
-		t->behind_s = c->ctx.now_s - event_time_us(page.list[0].time) / 1000000;
-}
-
 enum err_code target_get_decode(struct v1_call *c, struct err *err)
 {
 	struct target_call *t;
@@ -312,8 +301,7 @@ enum err_code target_get_run(struct v1_call *c, struct err *err)
 
 	if (target_get(&c->ctx, t->name, &t->target, err) != ERR_NONE || log_end(c, t, err) != ERR_NONE)
 		return err->code;
-	age_read(c, t);
-	return ERR_NONE;
+	return events_lag(&c->ctx, &t->target.after, t->target.types, &t->lag, err);
 }
 
 void target_get_encode(struct v1_call *c, struct json_writer *w)
@@ -322,7 +310,7 @@ void target_get_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	write_target(c, w, &t->target);
-	json_member_i64(w, BYTES("lagSeconds"), t->behind_s > 0 ? t->behind_s : 0);
+	json_member_i64(w, BYTES("lagSeconds"), t->lag.seconds);
 	json_end_object(w);
 }
 

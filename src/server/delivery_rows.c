@@ -160,7 +160,7 @@ static bool own(struct delivery_target *t)
 	good = own_call_run(&s.own, own_it, SETTLE_COST_BYTES, &err) == ERR_NONE;
 	if (good && !s.mine)
 		gauges_clear(t);
-	good = good && s.mine;
+	good = t->mine = good && s.mine;
 	t->alone = good && s.alone;
 	if (good) {
 		struct item row = item_copy(&t->arena, &s.target.row);

@@ -37,12 +37,13 @@ struct delivery_target {
 	struct arena  arena;          /* of what was loaded */
 	struct target target;         /* as it was loaded or last written */
 	bool          loaded, reload; /* reload: at the next round */
+	bool          mine;           /* as far as it knows; it need not be loaded */
 	bool          more;           /* there was more in the log */
 	bool          alone, two_secrets;
 	bool          unopened; /* its sender could not be opened, and that was said */
 	unsigned      lanes_started;
-	int64_t       read_us, written_us, owned_us, lag_us, load_us; /* steady: the last time */
-	int64_t       stopped_us;                                     /* when it was told to; the owner's */
+	int64_t       read_us, written_us, owned_us, lag_us, load_us, shown_us; /* steady: the last time */
+	int64_t       stopped_us; /* when it was told to; the owner's */
 
 	/* changed by the reader, under lock */
 	bool                window_made, failing_written;

@@ -169,6 +169,39 @@ static void lag_read(struct delivery_target *t)
 	t->lag_us = steady_us();
 }
 
+static bool sends(const struct delivery_target *t)
+{
+	return t->loaded && t->target.enabled;
+}
+
+/* What its row says: people take dead letters away, and of a target that does not send nobody else says how far it is. */
+static void row_show(struct delivery_target *t)
+{
+	struct own_call  c;
+	struct target    now;
+	struct event_lag lag = {0};
+	struct err       err;
+	bool             good, still = !sends(t);
+
+	own_call_init(&c, t->options.services, t->options.store);
+	own_call_read(&c);
+	good = target_get(&c.ctx, bytes_of(t->name), &now, &err) == ERR_NONE &&
+	       (!still || events_lag(&c.ctx, &now.after, now.types, &lag, &err) == ERR_NONE);
+	own_call_read_end(&c);
+	pthread_mutex_lock(&t->lock);
+	if (good) {
+		t->reading.waiting = now.waiting;
+		t->reading.dead = now.dead;
+	}
+	if (good && still) {
+		t->reading.lag_events = lag.events;
+		t->reading.lag_s = lag.seconds;
+	}
+	pthread_mutex_unlock(&t->lock);
+	own_call_release(&c);
+	t->shown_us = steady_us();
+}
+
 /* ---- the reader ---- */
 
 /* Did somebody change the row? A target that is gone is not loaded any more. */
@@ -218,7 +251,9 @@ static void reload_if_due(struct delivery_target *t)
 static void round_once(struct delivery_target *t)
 {
 	reload_if_due(t);
-	if (!t->loaded || !t->target.enabled)
+	if (t->mine && steady_us() - t->shown_us >= (t->alone ? 1 : DELIVERY_SHOW_S) * SECOND_US)
+		row_show(t);
+	if (!sends(t))
 		return;
 	fill(t);
 	delivery_target_write_down(t);
@@ -237,7 +272,7 @@ static int64_t sleep_us(struct delivery_target *t)
 {
 	int64_t us = DELIVERY_LOOK_MS * INT64_C(1000), now_us = store_us(t), next_us;
 
-	if (!t->loaded || !t->target.enabled || !t->window_made)
+	if (!sends(t) || !t->window_made)
 		return us;
 	next_us = window_next_us(&t->window, now_us);
 	if (next_us > 0 && next_us <= now_us)

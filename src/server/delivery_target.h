@@ -24,6 +24,7 @@ enum {
 	DELIVERY_READ_GAP_MS = 10,  /* between two looks at the log that found little */
 	DELIVERY_WRITE_GAP_MS = 50, /* between two commits */
 	DELIVERY_IDLE_WRITE_S = 5,  /* how far it is, if nothing was sent */
+	DELIVERY_SHOW_S = 10, /* from one look at its row to the next, if that goes over a network; else 1 */
 	DELIVERY_STOP_MS = 2000,
 	DELIVERY_FRESH_MS = 1000, /* (5) */
 };

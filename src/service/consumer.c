@@ -186,33 +186,13 @@ enum err_code consumers_all(struct context *ctx, struct consumers *out, struct e
 	return ERR_NONE;
 }
 
-/* What was trimmed before it was read counts as well: it is missed. */
-enum err_code consumer_lag(struct context *ctx, const struct consumer *c, struct consumer_lag *out,
+enum err_code consumer_lag(struct context *ctx, const struct consumer *c, struct event_lag *out,
                            struct err *err)
 {
-	struct event_query  q = {.filter = {.types = c->types}, .limit = 1};
-	struct event_bounds bounds;
-	struct event_cursor first, last, after;
-	struct event_page   page;
+	struct event_cursor after;
 
-	*out = (struct consumer_lag){0};
-	if (events_bounds(ctx, &bounds, err) != ERR_NONE)
-		return err->code;
-	event_cursor_first(&bounds, &first);
-	event_cursor_last(&bounds, &last);
 	consumer_position(c, &after);
-	out->events = event_cursor_distance(&after, &last);
-	if (out->events == 0)
-		return ERR_NONE;
-	event_cursor_advance(&after, &first);
-	q.after = after;
-	if (events_read(ctx, &q, &page, err) != ERR_NONE)
-		return err->code == ERR_GONE || err->code == ERR_INVALID ? ERR_NONE : err->code;
-	if (page.count > 0)
-		out->seconds = (ctx->now_us - event_time_us(page.list[0].time)) / 1000000;
-	if (out->seconds < 0)
-		out->seconds = 0;
-	return ERR_NONE;
+	return events_lag(ctx, &after, c->types, out, err);
 }
 
 /* ---- what people change ---- */

@@ -76,12 +76,7 @@ enum err_code consumers_all(struct context *ctx, struct consumers *out, struct e
 /* The earliest of its partitions. (5) */
 void consumer_position(const struct consumer *c, struct event_cursor *out);
 
-/* How far it is behind: events of all types that lie before the log's end, and how long the next of its own has waited. */
-struct consumer_lag {
-	int64_t events, seconds;
-};
-
-enum err_code consumer_lag(struct context *ctx, const struct consumer *c, struct consumer_lag *out,
+enum err_code consumer_lag(struct context *ctx, const struct consumer *c, struct event_lag *out,
                            struct err *err);
 
 /* ---- what people change ---- */

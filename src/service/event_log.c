@@ -359,6 +359,32 @@ static enum err_code time_at(struct context *ctx, uint32_t shard, int64_t positi
 	return ERR_NONE;
 }
 
+enum err_code events_lag(struct context *ctx, const struct event_cursor *after, uint64_t types,
+                         struct event_lag *out, struct err *err)
+{
+	struct event_query  q = {.after = *after, .filter = {.types = types}, .limit = 1};
+	struct event_bounds bounds;
+	struct event_cursor first, last;
+	struct event_page   page;
+
+	*out = (struct event_lag){0};
+	if (events_bounds(ctx, &bounds, err) != ERR_NONE)
+		return err->code;
+	event_cursor_first(&bounds, &first);
+	event_cursor_last(&bounds, &last);
+	out->events = event_cursor_distance(after, &last);
+	if (out->events == 0)
+		return ERR_NONE;
+	event_cursor_advance(&q.after, &first);
+	if (events_read(ctx, &q, &page, err) != ERR_NONE)
+		return err->code == ERR_GONE || err->code == ERR_INVALID ? ERR_NONE : err->code;
+	if (page.count > 0)
+		out->seconds = (ctx->now_us - event_time_us(page.list[0].time)) / 1000000;
+	if (out->seconds < 0)
+		out->seconds = 0;
+	return ERR_NONE;
+}
+
 /* By halves: positions follow time. The answer is in [low, high]; low is too early for certain, or the first. */
 static enum err_code search(struct context *ctx, uint32_t shard, int64_t time_us, int64_t ends[2],
                             struct err *err)

@@ -76,6 +76,15 @@ struct event_query {
 enum err_code events_read(struct context *ctx, const struct event_query *q, struct event_page *out,
                           struct err *err);
 
+/* How far a reader is behind: events of all types that lie before the log's end, also those that were trimmed before it read them; and how long the
+ * next one of its own types has waited. */
+struct event_lag {
+	int64_t events, seconds;
+};
+
+enum err_code events_lag(struct context *ctx, const struct event_cursor *after, uint64_t types,
+                         struct event_lag *out, struct err *err);
+
 /* ---- cursors ---- */
 
 /* How far the log goes. first - 1 is a cursor that reads all that exists, last one that reads only what is still to come. */

@@ -521,3 +521,32 @@ def test_metrics_tell_of_each_target(server, sink):
         assert found[f'gatehouse_target_state{{target="{target.name}"}}'] == 0
         for metric in ("lag_events", "lag_seconds", "waiting", "dead_letters"):
             assert f'gatehouse_target_{metric}{{target="{target.name}"}}' in found
+
+
+def gauge(server, target, metric):
+    text = server.v1.send("GET", "/metrics", b"", {}).body.decode()
+    found = [line for line in text.splitlines() if line.startswith(f'gatehouse_target_{metric}{{target="{target.name}"}}')]
+    return float(found[0].rsplit(" ", 1)[1]) if found else None
+
+
+def test_metrics_follow_a_target_after_a_restart_while_it_is_disabled_and_when_letters_are_deleted(sink):
+    server = Server("--private-targets")
+    try:
+        sink.answer = lambda event: 422
+        with Target(server, sink.url, tries=1) as target:
+            new_user(server)
+            wait_for(lambda: len(target.letters()) == 1)
+            server.kill()
+            server.start()
+            wait_for(lambda: gauge(server, target, "dead_letters") == 1)
+            ok(server, "DELETE", f"/v1/dead-letters/{target.name}/{target.letters()[0]['id']}")
+            wait_for(lambda: gauge(server, target, "dead_letters") == 0)
+            ok(server, "POST", target.path + "/disable")
+            new_user(server)
+            wait_for(lambda: gauge(server, target, "lag_events") == 1 and gauge(server, target, "lag_seconds") >= 1)
+            assert gauge(server, target, "state") == 2
+            server.kill()
+            server.start()
+            wait_for(lambda: gauge(server, target, "lag_events") == 1 and gauge(server, target, "state") == 2)
+    finally:
+        server.close()

@@ -469,7 +469,8 @@ TEST(outbound, an_answer_may_ask_for_a_pause_as_a_number_or_as_a_date_of_an_hour
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct outbound_response r = {
-		        .headers = {{BYTES_INIT("Retry-After"), bytes_of(cases[i].asked)}}, .header_count = 1};
+		        .headers = {{BYTES_INIT("Retry-After"), bytes_of(cases[i].asked)}},
+		        .header_count = 1};
 
 		if (cases[i].date != NULL)
 			r.headers[r.header_count++] =
