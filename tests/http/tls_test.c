@@ -356,7 +356,7 @@ static void expect_pipeline(unsigned count, unsigned more, const char *path)
 	enum { COUNT_MAX = 768, FIRST = 11 };
 	static char   text[COUNT_MAX * 64 + FIRST + 1];
 	struct secure s = secure_connect(&house);
-	char          expected[8];
+	char          expected[16];
 
 	pipeline(text, count, more, path);
 	secure_send(&s, text, FIRST);
