@@ -171,7 +171,7 @@ build/fuzz/libcore.a: $(FUZZ_CORE) $(FUZZ_CXX)
 
 build/fuzz/%_fuzz: fuzz/%_fuzz.c build/fuzz/libcore.a
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) -fuse-ld=gold -pthread -o $@ $^ $(LDLIBS)
+	clang $(FUZZ_FLAGS) -pthread -o $@ $^ $(LDLIBS)
 
 fuzz: $(FUZZERS)
 	@$(PYTHON) tests/run --only fuzz --fuzz-time $(TIME)

@@ -6,7 +6,7 @@
 enum {
 	HOUR_S = 3600,
 	ATTACKERS = 1000,
-	GUESSES_A_SECOND = 5,
+	GUESSES_A_SECOND = 2,
 	OWNER_EVERY_S = 30,
 
 	MAX = 6,
@@ -127,7 +127,7 @@ TEST(attack, by_pairs_each_source_gets_its_own_and_no_more)
 	                 "known_device: {max: "
 	                 "6}}}}}\n");
 	owner_gets_in(&s, &cookie, false);
-	for (int i = 0; i < 5 * ATTACKERS; i++) {
+	for (int i = 0; i < (PAIR_MAX + 1) * ATTACKERS; i++) {
 		counted += attack_once(&s, i, true).counted;
 		if (i % ATTACKERS == 0)
 			owner_signs_in(&s, 0, &cookie, false);
