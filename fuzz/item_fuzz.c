@@ -1,5 +1,5 @@
 /* Fuzz: what is on disk. Any bytes decode or are refused; what decodes encodes to something that decodes to
- * the same. */
+ * the same; and a number in it is counted up. */
 #include <stdlib.h>
 
 #include "item/codec.h"
@@ -25,12 +25,37 @@ static void item(struct arena *a, struct bytes in)
 		abort();
 }
 
+/* A number goes up by one, and nothing else changes: whatever the bytes are, it stays whole. */
+static void count(struct arena *a, struct bytes in)
+{
+	struct item first, second;
+	struct buf  out;
+	struct err  err;
+	int64_t     number;
+
+	buf_init(&out, a);
+	if (!item_count_up(&out, in, BYTES("n"), &number) || item_decode(a, in, &first, &err) != ERR_NONE)
+		return;
+	if (item_decode(a, buf_bytes(&out), &second, &err) != ERR_NONE || first.count != second.count)
+		abort();
+	for (uint32_t i = 0; i < first.count; i++) {
+		const struct value *before = &first.members[i].value, *after = &second.members[i].value;
+		struct value        low = value_i64(number - 1), high = value_i64(number);
+		bool                counts = bytes_equal(first.members[i].name, BYTES("n"));
+
+		if (counts ? !value_equal_any(before, &low) || !value_equal_any(after, &high)
+		           : !value_equal_any(before, after))
+			abort();
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct arena a;
 
 	arena_init(&a);
 	item(&a, (struct bytes){(const char *)data, size});
+	count(&a, (struct bytes){(const char *)data, size});
 	arena_release(&a);
 	return 0;
 }

@@ -83,21 +83,26 @@ static char *digits_write(char *at, int value, int count)
 	return at + count;
 }
 
+/* Years begin with March here, so that the odd day comes last, and are counted in the calendar's cycles of 400. From March on the lengths of five
+ * months add up to 153 days, again and again. */
 static struct date date_of(int64_t seconds)
 {
-	int         rest = (int)(seconds % DAY_SECONDS);
-	int         days = (int)(seconds / DAY_SECONDS);
-	struct date d = {YEAR_MIN + days / 366, 1, 1, rest / 3600, rest / 60 % 60, rest % 60};
+	enum { CYCLE_DAYS = 146097, CENTURY_DAYS = 36524, FOUR_YEARS_DAYS = 1461, MARCH_1_0000 = -719468 };
 
-	/* The guess is the right year or up to a few too early. */
-	days += (int)days_before_year(YEAR_MIN);
-	while (days >= days_before_year(d.year + 1))
-		d.year++;
-	days -= (int)days_before_year(d.year);
-	for (; days >= month_days(d.year, d.month); d.month++)
-		days -= month_days(d.year, d.month);
-	d.day += days;
-	return d;
+	int rest = (int)(seconds % DAY_SECONDS);
+	int days = (int)(seconds / DAY_SECONDS) - MARCH_1_0000;
+	int day = days % CYCLE_DAYS;
+	int year = (day - day / (FOUR_YEARS_DAYS - 1) + day / CENTURY_DAYS - day / (CYCLE_DAYS - 1)) / 365;
+	int month; /* from March */
+
+	day -= 365 * year + year / 4 - year / 100;
+	month = (5 * day + 2) / 153;
+	return (struct date){.year = days / CYCLE_DAYS * 400 + year + month / 10,
+	                     .month = month < 10 ? month + 3 : month - 9,
+	                     .day = day - (153 * month + 2) / 5 + 1,
+	                     .hour = rest / 3600,
+	                     .minute = rest / 60 % 60,
+	                     .second = rest % 60};
 }
 
 void date_write_basic(int64_t seconds, char text[DATE_BASIC_CHARS])

@@ -9,6 +9,7 @@
 
 #include "engine/known.h"
 #include "engine/layout.h"
+#include "engine/numbers.h"
 #include "engine/rehearsal.h"
 #include "expr/eval.h"
 #include "item/codec.h"
@@ -495,15 +496,12 @@ static void repeat_all(const struct table_transact_write *q, struct table_transa
 		        .read_units = 2 * read_cost(item_size(key_of(&q->writes[i])), true)};
 }
 
-enum err_code batch_transact_write(struct table *t, struct arena *a, const struct table_transact_write *q,
-                                   struct table_transact_result *r, struct err *err)
+/* Without numbers. */
+static enum err_code transact(struct engine_session *s, struct arena *a, const struct table_transact_write *q,
+                              struct table_transact_result *r, struct err *err)
 {
-	struct engine_session *s = (struct engine_session *)t;
-	struct checked        *checked = arena_array(a, q->count, sizeof(*checked));
-	struct turn_mark       before = s->turn != NULL ? turn_mark(s->turn) : (struct turn_mark){0};
+	struct checked *checked = arena_array(a, q->count, sizeof(*checked));
 
-	*r = (struct table_transact_result){0};
-	cost_begin(s);
 	r->reasons = arena_zalloc(a, q->count * sizeof(*r->reasons));
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
 	if (check_actions(s, a, q, checked, r, err) != ERR_NONE)
@@ -512,13 +510,38 @@ enum err_code batch_transact_write(struct table *t, struct arena *a, const struc
 		return ERR_NONE;
 	if (q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
 		return err->code;
-	if (r->repeated)
-		repeat_all(q, r);
-	else if (apply_actions(s, a, checked, q, r, err) != ERR_NONE)
-		return err->code;
-	if (s->rehearses)
-		s->rehearsal->writes = !r->cancelled;
-	else if (r->cancelled)
-		turn_rollback(s->turn, before);
+	if (!r->repeated)
+		return apply_actions(s, a, checked, q, r, err);
+	repeat_all(q, r);
 	return ERR_NONE;
+}
+
+/* With those that it asks for. */
+static enum err_code transact_numbered(struct engine_session *s, struct arena *a,
+                                       const struct table_transact_write *q, struct table_transact_result *r,
+                                       struct err *err)
+{
+	struct table_transact_write numbered = *q;
+
+	if (q->numbering != NULL && (numbers_take(s, a, q->numbering, err) != ERR_NONE ||
+	                             q->numbering->numbered(q->numbering, &numbered, err) != ERR_NONE))
+		return err->code;
+	return transact(s, a, &numbered, r, err);
+}
+
+enum err_code batch_transact_write(struct table *t, struct arena *a, const struct table_transact_write *q,
+                                   struct table_transact_result *r, struct err *err)
+{
+	struct engine_session *s = (struct engine_session *)t;
+	struct turn_mark       before = s->turn != NULL ? turn_mark(s->turn) : (struct turn_mark){0};
+	enum err_code          rc;
+
+	*r = (struct table_transact_result){0};
+	cost_begin(s);
+	rc = transact_numbered(s, a, q, r, err);
+	if (s->rehearses)
+		s->rehearsal->writes = rc == ERR_NONE && !r->cancelled;
+	else if (rc != ERR_NONE || r->cancelled)
+		turn_rollback(s->turn, before);
+	return rc;
 }

@@ -279,12 +279,17 @@ static struct row **bucket_expected(struct cache *c, uint64_t hash)
 	return bucket_in(__atomic_load_n(&shard_of(c, hash)->buckets, __ATOMIC_ACQUIRE), bucket_hash(hash));
 }
 
+void cache_expect_bucket(struct cache *c, uint64_t hash)
+{
+	__builtin_prefetch(bucket_expected(c, hash));
+}
+
 /* Buckets first, then the rows in them: each round's memory comes at the same time. Nothing is read but what lies in a
  * bucket, and a row that went meanwhile does no harm: it is an address to fetch, no more. */
 void cache_expect(struct cache *c, const uint64_t *hashes, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		__builtin_prefetch(bucket_expected(c, hashes[i]));
+		cache_expect_bucket(c, hashes[i]);
 	for (size_t i = 0; i < count; i++) {
 		const char *row =
 		        (const char *)__atomic_load_n(bucket_expected(c, hashes[i]), __ATOMIC_RELAXED);

@@ -48,6 +48,9 @@ void cache_offer(struct cache *c, const struct cache_ticket *ticket, uint64_t ha
 /* Several rows will be asked for: has the memory on its way, all at once. */
 void cache_expect(struct cache *c, const uint64_t *hashes, size_t count);
 
+/* The first half of that, for one row: there is something else to do before the second. */
+void cache_expect_bucket(struct cache *c, uint64_t hash);
+
 /* ---- loading a partition: any thread, partition.h ---- */
 
 /* Returns a token; 0: it is not to be loaded. What is offered with it was read from the store since. */

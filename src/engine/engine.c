@@ -42,7 +42,6 @@ static enum err_code transact_get(struct table *t, struct arena *a, const struct
 const struct table_backend engine_backend = {
         .name = "embedded",
         .get = get,
-        .expect = row_expect,
         .write = row_write,
         .query = query,
         .batch_get = get_batch,
@@ -55,6 +54,7 @@ const struct table_backend engine_backend = {
         .alter = tables_alter,
         .remove = tables_remove,
         .lacks = tables_lacks,
+        .counts = true,
 };
 
 bool engine_ready(const struct engine *e)

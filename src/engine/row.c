@@ -100,15 +100,6 @@ static bool row_known(struct engine_session *s, struct arena *a, const struct ta
 	return known != NULL;
 }
 
-/* Is it the one that this turn expects? Then its key need not be made again. */
-static bool row_is_expected(const struct turn *turn, const struct arena *a, const struct table_entry *t,
-                            const struct key_values *key)
-{
-	const struct expected *e = &turn->expected;
-
-	return e->table == t && e->arena == a && key_values_equal(&e->values, key);
-}
-
 struct bytes row_key_make(struct arena *a, const struct table_entry *t, const struct key_values *key)
 {
 	struct buf row;
@@ -130,8 +121,6 @@ enum err_code row_load(struct engine_session *s, struct arena *a, const struct t
 	*out = s->turn == NULL ? NULL : row_seen(s->turn, a, t, key);
 	if (*out != NULL)
 		return ERR_NONE;
-	if (s->turn != NULL && row_is_expected(s->turn, a, t, key))
-		return row_load_at(s, a, t, s->turn->expected.hash, s->turn->expected.key, out, err);
 	known = s->turn != NULL && row_known(s, a, t, key, out);
 	if (known && *out != NULL)
 		return ERR_NONE;
@@ -350,25 +339,6 @@ enum err_code row_get(struct table *t, struct arena *a, const struct table_get *
 		return err->code;
 	row_fill(a, q, row, r);
 	return ERR_NONE;
-}
-
-void row_expect(struct table *t, struct arena *a, const struct table_get *q)
-{
-	struct engine_session    *s = (struct engine_session *)t;
-	const struct table_entry *entry;
-	struct key_values         values;
-	struct bytes              key;
-	struct err                err;
-	uint64_t                  hash;
-
-	if (s->turn == NULL || row_table(s, q->table, &entry, &err) != ERR_NONE ||
-	    schema_check_key(&entry->schema, &q->key, &values, &err) != ERR_NONE)
-		return; /* whoever reads it is told */
-	key = row_key_make(a, entry, &values);
-	hash = hash_bytes(s->engine->hash_key, key);
-	filter_expect(s->engine->filter, hash);
-	cache_expect(s->engine->cache, &hash, 1);
-	s->turn->expected = (struct expected){entry, values, key, hash, a};
 }
 
 /* ---- writing one: what it makes of the item ---- */

@@ -85,7 +85,6 @@ extern const struct store_backend engine_store_backend;
 /* row.c */
 enum err_code row_get(struct table *t, struct arena *a, const struct table_get *q, struct table_get_result *r,
                       struct err *err);
-void          row_expect(struct table *t, struct arena *a, const struct table_get *q);
 enum err_code row_write(struct table *t, struct arena *a, const struct table_write *q,
                         struct table_write_result *r, struct err *err);
 

@@ -83,7 +83,6 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 static void seen_forget(struct turn *t)
 {
 	t->seen_count = t->seen_next = 0;
-	t->expected.table = NULL;
 	memset(t->known, 0, sizeof(t->known));
 }
 

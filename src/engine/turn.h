@@ -45,15 +45,6 @@ struct seen {
 	const struct arena       *arena; /* all of it lives there until the request has had its turn */
 };
 
-/* A row that the running request will read: what was found out about it when that was said. */
-struct expected {
-	const struct table_entry *table;  /* NULL: none */
-	struct key_values         values; /* of its key; they live in the arena, too */
-	struct bytes              key;    /* the row's */
-	uint64_t                  hash;
-	const struct arena       *arena; /* as of a row that was seen */
-};
-
 /* A partition of which the running request has read every row: what is not among them is absent (known.h). */
 struct known {
 	const struct table_entry   *table;
@@ -90,7 +81,6 @@ struct turn {
 	struct buf           encoded; /* for row.c: the row that is being put, of whichever request */
 	struct seen          seen[TURN_SEEN_MAX]; /* the latest ones */
 	unsigned             seen_count, seen_next;
-	struct expected      expected;              /* the latest one */
 	const struct known  *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
 	unsigned             known_next;
 	uint64_t             touched[TURN_TOUCHED_BITS /

@@ -319,6 +319,65 @@ enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, st
 	return ERR_NONE;
 }
 
+/* ---- counting: all but a number stays as it is ---- */
+
+/* Moves *in past a value that holds no others. */
+static bool pass_plain(struct bytes *in, enum value_type type)
+{
+	struct number number;
+	struct bytes  text;
+	bool          truth;
+
+	switch (type) {
+	case VALUE_S:
+	case VALUE_B:
+		return decode_text(in, &text);
+	case VALUE_N:
+		return decode_number(in, &number);
+	case VALUE_BOOL:
+		return decode_truth(in, &truth);
+	default:
+		return type == VALUE_NULL;
+	}
+}
+
+/* Moves *in to the content of the number `name`. */
+static bool find_number(struct bytes *in, struct bytes name)
+{
+	struct bytes    found;
+	enum value_type type;
+	uint64_t        count;
+
+	if (!varint_take(in, &count))
+		return false;
+	for (; count > 0; count--) {
+		if (!decode_text(in, &found) || !decode_type(in, &type))
+			return false;
+		if (bytes_equal(found, name))
+			return type == VALUE_N;
+		if (!pass_plain(in, type))
+			return false;
+	}
+	return false;
+}
+
+bool item_count_up(struct buf *out, struct bytes in, struct bytes name, int64_t *number)
+{
+	struct bytes  rest = item_members(in), before;
+	struct number n;
+
+	if (in.len == 0 || in.data[0] != CODEC_PLAIN || !find_number(&rest, name))
+		return false;
+	before = (struct bytes){in.data, (size_t)(rest.data - in.data)};
+	if (!decode_number(&rest, &n) || !number_to_i64(&n, number) || *number < 0 || *number == INT64_MAX)
+		return false;
+	n = number_from_i64(++*number);
+	buf_add_bytes(out, before);
+	encode_number(out, &n);
+	buf_add_bytes(out, rest);
+	return true;
+}
+
 /* ---- keys: order-preserving, self-delimiting forms of S, N and B ----
  *
  *   S  = 10 text 00 01          a 00 byte within the text is written 00 FF, so that "a" < "a\0" < "ab"

@@ -16,6 +16,10 @@ uint32_t item_lapse(struct bytes in);
 /* What follows it: the same of two encoded items if these are the same. */
 struct bytes item_members(struct bytes in);
 
+/* Writes the item with its number `name` one higher, and tells that number. False, and nothing is written, unless there is one, whole, not negative, and what
+ * comes before it is neither map nor list; also if the bytes are damaged up to there. */
+bool item_count_up(struct buf *out, struct bytes in, struct bytes name, int64_t *number);
+
 /* Text in the result points into `in`, which must outlive it. ERR_STORAGE if the bytes are damaged. */
 enum err_code item_decode(struct arena *a, struct bytes in, struct item *out, struct err *err);
 

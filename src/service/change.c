@@ -196,6 +196,13 @@ static bool fits(const struct table_write *actions, uint32_t count)
 	return bytes <= TABLE_TRANSACT_BYTES_MAX;
 }
 
+enum err_code changes_check(const struct changes *c, struct err *err)
+{
+	if (c->too_many)
+		return too_many(err);
+	return fits(c->list, c->count) ? ERR_NONE : too_large(err);
+}
+
 static enum err_code commit_one(struct changes *c, struct table *t, struct err *err)
 {
 	struct table_write_result r;
@@ -214,7 +221,7 @@ static enum err_code commit_many(struct changes *c, struct table *t, const struc
 		return err->code;
 	if (!r.cancelled)
 		return ERR_NONE;
-	for (uint32_t i = 0; i < q->count; i++)
+	for (uint32_t i = 0; i < (q->numbering == NULL ? q->count : c->count); i++)
 		if (r.reasons[i].code == ERR_INVALID)
 			return err_set(err, ERR_INVALID, "%s", r.reasons[i].text);
 	return err_set(err, ERR_CONDITION, "%s", moved_on);
@@ -222,9 +229,9 @@ static enum err_code commit_many(struct changes *c, struct table *t, const struc
 
 static enum err_code commit_alone(struct changes *c, struct table *t, struct err *err)
 {
-	struct table_transact_write q = {.writes = c->list, .count = c->count};
+	struct table_transact_write q = {.writes = c->list, .count = c->count, .numbering = c->numbering};
 
-	return c->count == 1 ? commit_one(c, t, err) : commit_many(c, t, &q, err);
+	return c->count == 1 && c->numbering == NULL ? commit_one(c, t, err) : commit_many(c, t, &q, err);
 }
 
 /* ---- committing among others ---- */
@@ -301,9 +308,12 @@ static enum err_code table_make(struct changes *c, struct table *t, struct bytes
 	return rc;
 }
 
-/* Those that are written to, and those that are looked at. */
+/* Those that are written to, those that count, and those that are looked at. */
 static enum err_code tables_make(struct changes *c, struct table *t, struct err *err)
 {
+	for (uint32_t i = 0; c->numbering != NULL && i < c->numbering->count; i++)
+		if (table_make(c, t, c->numbering->counts[i].table, err) != ERR_NONE)
+			return err->code;
 	for (uint32_t i = 0; i < c->count; i++)
 		if (table_make(c, t, c->list[i].table, err) != ERR_NONE)
 			return err->code;
@@ -314,16 +324,18 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 	return ERR_NONE;
 }
 
-/* Where there is no table nothing was found, and still is not; what is to be written there makes it. */
+/* Where there is no table nothing was found, and still is not; what is to be written there makes it. Rows that have numbers in them are known
+ * only once there is a table that counts, so it may take two rounds. */
 static enum err_code commit_or_make(struct changes *c, struct table *t, struct err *err)
 {
 	enum err_code rc = commit_once(c, t, err);
 
-	if (rc != ERR_NO_RESOURCE)
-		return rc;
-	if (c->count == 0)
-		return ERR_NONE;
-	return tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
+	for (int round = 0; rc == ERR_NO_RESOURCE && round < 2; round++) {
+		if (c->count == 0 && c->numbering == NULL)
+			return ERR_NONE;
+		rc = tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
+	}
+	return rc;
 }
 
 enum err_code changes_commit(struct changes *c, struct table *t, struct err *err)
@@ -337,10 +349,8 @@ enum err_code changes_commit(struct changes *c, struct table *t, struct err *err
 		return err->code;
 	if (foresight_guesses(c->foresight))
 		return ERR_NONE;
-	if (c->too_many)
-		return too_many(err);
-	if (!fits(c->list, c->count))
-		return too_large(err);
+	if (changes_check(c, err) != ERR_NONE)
+		return err->code;
 	rc = nothing ? ERR_NONE : commit_or_make(c, t, err);
 	if (rc == ERR_NONE && c->known != NULL)
 		known_wrote(c->known, c->tables, c->list, c->count, t->now_us);

@@ -64,9 +64,11 @@ struct changes {
 	int64_t late_s; /* so long ago was the table's time (context.h): versions live from now on */
 	bool    unsure; /* a commit was sent, and nobody said what became of it */
 
-	struct event_pending      *events;       /* to be published with it */
-	uint32_t                   event_rows;   /* that they will take */
-	struct event_pending      *told;         /* those that are in the commit */
+	struct event_pending *events;     /* to be published with it */
+	uint32_t              event_rows; /* that they will take */
+	struct event_pending *told;       /* those that are in the commit */
+	struct table_numbering *
+	        numbering; /* their numbers are taken, and their rows added, by the commit; NULL: they are in the list */
 	const struct event_policy *event_policy; /* as it was when first asked for; NULL: not yet */
 	struct table_write        *attached;     /* see changes_attach_put */
 	uint32_t                   attached_count;
@@ -119,9 +121,6 @@ static inline bool changes_reads_many(const struct changes *c, uint32_t more)
 /* Depends on a partition of auth-state as a whole. To be called before its rows are read. */
 enum err_code changes_follow(struct changes *c, struct table *t, struct bytes pk, struct err *err);
 
-/* The row of that place will be looked at, after something else. */
-void changes_expect(struct changes *c, struct table *t, const struct row_place *p);
-
 /* Reads the row of l's key, and remembers it. */
 enum err_code changes_look(struct changes *c, struct table *t, enum service_table which, struct looked *l,
                            struct err *err);
@@ -134,6 +133,9 @@ void changes_read(struct changes *c, const struct table *t, enum service_table w
 void changes_confirm(struct changes *c);
 
 /* ---- committing ---- */
+
+/* ERR_LIMIT if it is more than a transaction takes. (4) */
+enum err_code changes_check(const struct changes *c, struct err *err);
 
 /* Commits: nothing, one write, or a transaction. Tables that services own are made if they are absent. What rests on a guess
  * (foresight.h) is not committed.

@@ -188,40 +188,53 @@ struct sequence {
 	        *of; /* a subject's: which may have been erased before; NULL: the head of the log */
 };
 
-/* What the row says, or that of the subject before it was erased; 0: there is neither. */
-static enum err_code number_last(const struct numbering *n, const struct sequence *q, int64_t *out)
+static struct sequence head_of(struct arena *a, const struct event_pending *p)
+{
+	return (struct sequence){
+	        .pk = BYTES("HEAD"), .sk = event_log_key(a, p->shard), .name = BYTES("position")};
+}
+
+static struct sequence subject_of(struct arena *a, const struct event_pending *p)
+{
+	return (struct sequence){
+	        .pk = subject_key(a, p->event.subject), .sk = BYTES("SEQ"), .name = BYTES("seq"), .of = p};
+}
+
+/* What the row says; 0: there is none. */
+static enum err_code number_read(const struct numbering *n, const struct sequence *q, struct bytes pk,
+                                 int64_t *out)
 {
 	struct looked seen;
 
-	looked_init(&seen, q->pk, q->sk);
+	looked_init(&seen, pk, q->sk);
 	if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
 		return n->err->code;
-	if (!seen.found && q->of != NULL) {
-		struct bytes before = erased_name(q->of->services, n->c->arena, q->of->event.subject);
-
-		looked_init(&seen, subject_key(n->c->arena, before), q->sk);
-		if (changes_look(n->c, n->t, TABLE_EVENTS, &seen, n->err) != ERR_NONE)
-			return n->err->code;
-	}
-	*out = seen.found ? row_i64(&seen.item, q->name.data, 0) : 0;
+	*out = seen.found && item_get(&seen.item, q->name) != NULL ? row_i64(&seen.item, q->name.data, -1)
+	                                                           : 0;
+	if (*out < 0)
+		return err_set(n->err, ERR_STORAGE,
+		               "%.*s, of a row that counts, is not a whole number that can grow",
+		               BYTES_ARG(q->name));
 	return ERR_NONE;
 }
 
-/* One more than the row says. If an earlier event of this commit changed it, that counts. */
-static enum err_code number_next(const struct numbering *n, const struct sequence *q, int64_t *out)
+/* Of a subject before it was erased. */
+static enum err_code number_erased(const struct numbering *n, const struct sequence *q, int64_t *out)
+{
+	struct bytes before = erased_name(q->of->services, n->c->arena, q->of->event.subject);
+
+	return number_read(n, q, subject_key(n->c->arena, before), out);
+}
+
+static void number_put(const struct numbering *n, const struct sequence *q, int64_t number)
 {
 	struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
 	struct member      *m = arena_array(n->c->arena, 3, sizeof(*m));
 	struct item         row = {m, 3};
 
-	if (earlier != NULL)
-		*out = row_i64(&earlier->item, q->name.data, 0);
-	else if (number_last(n, q, out) != ERR_NONE)
-		return n->err->code;
-	++*out;
 	m[0] = (struct member){BYTES("PK"), value_string(q->pk)};
 	m[1] = (struct member){BYTES("SK"), value_string(q->sk)};
-	m[2] = (struct member){q->name, value_i64(*out)};
+	m[2] = (struct member){q->name, value_i64(number)};
 	if (earlier == NULL)
 		changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row, NULL);
 	else
@@ -229,6 +242,19 @@ static enum err_code number_next(const struct numbering *n, const struct sequenc
 		                                .table = earlier->table,
 		                                .item = row,
 		                                .condition = earlier->condition};
+}
+
+/* One more than the row says, or than that of the subject before it was erased. If an earlier event of this commit changed it, that counts. */
+static enum err_code number_next(const struct numbering *n, const struct sequence *q, int64_t *out)
+{
+	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q->pk, q->sk);
+
+	if (earlier != NULL)
+		*out = row_i64(&earlier->item, q->name.data, 0);
+	else if (number_read(n, q, q->pk, out) != ERR_NONE ||
+	         (*out == 0 && q->of != NULL && number_erased(n, q, out) != ERR_NONE))
+		return n->err->code;
+	number_put(n, q, ++*out);
 	return ERR_NONE;
 }
 
@@ -343,32 +369,131 @@ static void outbox_add(const struct numbering *n, const struct item *event)
 	changes_keep(n->c, n->c->tables->names[TABLE_OUTBOX], row_item(&row), NULL);
 }
 
-static enum err_code event_add(const struct numbering *n, const struct event_pending *p)
+/* Its own rows, once it has its numbers. */
+static void event_rows_add(const struct numbering *n, const struct event_pending *p, const struct numbers *at)
 {
-	struct arena   *a = n->c->arena;
-	struct numbers  at = {.log = event_log_key(a, p->shard)};
-	struct item     row;
-	struct sequence head = {.pk = BYTES("HEAD"), .sk = at.log, .name = BYTES("position")};
-	struct sequence subject = {
-	        .pk = subject_key(a, p->event.subject), .sk = BYTES("SEQ"), .name = BYTES("seq"), .of = p};
+	struct item row = event_row(n, p, at);
 
-	changes_expect(n->c, n->t, &(struct row_place){TABLE_EVENTS, subject.pk, subject.sk});
-	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
-		return n->err->code;
-	row = event_row(n, p, &at);
 	changes_keep(n->c, n->c->tables->names[TABLE_EVENTS], row, NULL);
 	if (p->outbox)
 		outbox_add(n, &row);
+}
+
+/* ---- where numbers are read, and written with the rest ---- */
+
+static enum err_code event_add(const struct numbering *n, const struct event_pending *p)
+{
+	struct sequence head = head_of(n->c->arena, p), subject = subject_of(n->c->arena, p);
+	struct numbers  at = {.log = head.sk};
+
+	if (number_next(n, &head, &at.position) != ERR_NONE || number_next(n, &subject, &at.seq) != ERR_NONE)
+		return n->err->code;
+	event_rows_add(n, p, &at);
 	return ERR_NONE;
 }
 
-enum err_code events_add(struct changes *c, struct table *t, struct err *err)
+static enum err_code events_number(const struct numbering *n)
 {
-	struct numbering n = {c, t, err};
+	for (const struct event_pending *p = n->c->events; p != NULL; p = p->next)
+		if (event_add(n, p) != ERR_NONE)
+			return n->err->code;
+	return ERR_NONE;
+}
+
+/* ---- where the table counts ---- */
+
+/* Two numbers of each event: the head's, and its subject's. */
+enum { COUNTS_EACH = 2 };
+
+struct counting {
+	struct table_numbering      base;
+	struct changes             *c;
+	struct table               *t;
+	const struct event_pending *first;
+	uint32_t                    others; /* changes that are not of events */
+};
+
+static void count_of(struct changes *c, const struct sequence *q, struct table_count *out)
+{
+	*out = (struct table_count){.table = c->tables->names[TABLE_EVENTS],
+	                            .key = row_key_two(c->arena, q->pk, q->sk),
+	                            .name = q->name};
+}
+
+/* The subject may have had no number before this commit: then it goes on from what it was before its erasure, if it was erased. */
+static enum err_code number_goes_on(const struct numbering *n, const struct event_pending *p, int64_t *seq)
+{
+	struct sequence           q = subject_of(n->c->arena, p);
+	const struct table_write *earlier = changes_find(n->c, TABLE_EVENTS, q.pk, q.sk);
+	int64_t                   before = 0;
+
+	if (earlier != NULL)
+		before = row_i64(&earlier->item, q.name.data, 0);
+	else if (*seq == 1 && number_erased(n, &q, &before) != ERR_NONE)
+		return n->err->code;
+	if (before == 0)
+		return ERR_NONE;
+	*seq = before + 1;
+	number_put(n, &q, *seq);
+	return ERR_NONE;
+}
+
+/* See struct table_numbering. It may be called again, after a table was made. */
+static enum err_code events_counted(struct table_numbering *base, struct table_transact_write *out,
+                                    struct err *err)
+{
+	struct counting          *k = (struct counting *)base;
+	const struct numbering    n = {k->c, k->t, err};
+	const struct table_count *q = base->counts;
+
+	k->c->count = k->others;
+	for (const struct event_pending *p = k->first; p != NULL; p = p->next, q += COUNTS_EACH) {
+		struct numbers at = {.log = event_log_key(k->c->arena, p->shard),
+		                     .position = q[0].number,
+		                     .seq = q[1].number};
+
+		if (at.seq <= base->count && number_goes_on(&n, p, &at.seq) != ERR_NONE)
+			return err->code;
+		event_rows_add(&n, p, &at);
+	}
+	out->writes = k->c->list;
+	out->count = k->c->count;
+	return changes_check(k->c, err);
+}
+
+static void events_count(struct changes *c, struct table *t)
+{
+	struct counting    *k = arena_alloc(c->arena, sizeof(*k));
+	struct table_count *q;
+	uint32_t            count = 0;
 
 	for (const struct event_pending *p = c->events; p != NULL; p = p->next)
-		if (event_add(&n, p) != ERR_NONE)
-			return err->code;
+		count += COUNTS_EACH;
+	q = arena_array(c->arena, count, sizeof(*q));
+	*k = (struct counting){.base = {.counts = q, .count = count, .numbered = events_counted},
+	                       .c = c,
+	                       .t = t,
+	                       .first = c->events,
+	                       .others = c->count};
+	for (const struct event_pending *p = c->events; p != NULL; p = p->next, q += COUNTS_EACH) {
+		struct sequence head = head_of(c->arena, p), subject = subject_of(c->arena, p);
+
+		count_of(c, &head, &q[0]);
+		count_of(c, &subject, &q[1]);
+	}
+	c->numbering = &k->base;
+}
+
+/* ---- both ---- */
+
+enum err_code events_add(struct changes *c, struct table *t, struct err *err)
+{
+	const struct numbering n = {c, t, err};
+
+	if (t->backend->counts)
+		events_count(c, t);
+	else if (events_number(&n) != ERR_NONE)
+		return err->code;
 	c->told = c->events;
 	c->events = NULL;
 	c->event_rows = 0;

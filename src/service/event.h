@@ -13,7 +13,7 @@
  * (4) A type that is switched off costs nothing.
  *
  * (2) and (3) hold because each commit changes the head and the subject's number that it read. They are read last, so that
- * as little as possible comes in between. */
+ * as little as possible comes in between. Where the table counts (table.h), it does so in the commit itself. */
 #ifndef SERVICE_EVENT_H
 #define SERVICE_EVENT_H
 
@@ -85,7 +85,7 @@ enum err_code event_number_move(struct context *ctx, struct bytes subject, struc
 
 /* ---- for change.h ---- */
 
-/* Numbers what was published and adds its rows to the changes. */
+/* Numbers what was published and adds its rows to the changes; where the table counts, the commit does so. */
 enum err_code events_add(struct changes *c, struct table *t, struct err *err);
 
 #endif

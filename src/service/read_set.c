@@ -99,14 +99,6 @@ static enum err_code get(struct changes *c, struct table *t, const struct row_pl
 	return ERR_NONE;
 }
 
-void changes_expect(struct changes *c, struct table *t, const struct row_place *p)
-{
-	if (t->backend->expect != NULL)
-		t->backend->expect(t, c->arena,
-		                   &(struct table_get){.table = c->tables->names[p->which],
-		                                       .key = place_key(c->arena, p)});
-}
-
 static void follow(struct changes *c, struct bytes pk, const struct got *got, int64_t now_us)
 {
 	c->partitions = grown(c->arena, c->partitions, c->partition_count, sizeof(*c->partitions));

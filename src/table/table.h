@@ -142,12 +142,34 @@ struct table_batch_write_result {
 	struct table_write_result *results;
 };
 
+/* A row that counts: a whole number of it, which goes up by one; from 0 if there is no row, or no such attribute. Its other
+ * attributes stay. ERR_STORAGE if it is something else than a whole number. */
+struct table_count {
+	struct bytes table;
+	struct item  key;
+	struct bytes name;
+	int64_t      number; /* what it has become */
+};
+
+struct table_transact_write;
+
+/* A transaction that takes numbers, and writes rows with these numbers in them. */
+struct table_numbering {
+	struct table_count *counts;
+	uint32_t            count;
+	/* Called once they are taken: says what is written. If it fails, so does the transaction. */
+	enum err_code (*numbered)(struct table_numbering *n, struct table_transact_write *out,
+	                          struct err *err);
+};
+
 /* All or nothing. */
 struct table_transact_write {
 	const struct table_write *writes;
 	uint32_t                  count;
 	struct bytes              token; /* ClientRequestToken; empty: none */
 	uint8_t digest[32];              /* SHA-256 of the request, compared when the token is seen again */
+	struct table_numbering *
+	        numbering; /* NULL: none. Only where the backend `counts`, and without a token: writes and count are its to say */
 };
 
 /* Why a transaction was cancelled, per action. */
@@ -258,9 +280,6 @@ struct table_backend {
 	enum err_code (*schema)(struct table *t, struct arena *a, struct bytes name, struct table_schema *r,
 	                        struct err *err);
 
-	/* The row will be read in this turn, after something else: has its memory on its way. NULL: memory is not what reads wait for. */
-	void (*expect)(struct table *t, struct arena *a, const struct table_get *q);
-
 	/* Is there certainly no such table? Costs next to nothing. NULL: nobody knows without asking. */
 	bool (*lacks)(const struct table *t, struct bytes name);
 
@@ -276,6 +295,9 @@ struct table_backend {
 
 	/* Each call goes over a network: whoever reads much reads it together. */
 	bool reads_wait;
+
+	/* transact_write takes numbers (struct table_numbering), in a turn. Otherwise whoever needs one reads it, and writes it with the rest. */
+	bool counts;
 };
 
 struct table {

@@ -58,3 +58,16 @@ TEST(time, that_is_none_is_refused)
 		if (date_read_rfc3339(bytes_of(bad[i]), &micros))
 			fail_msg("%s", bad[i]);
 }
+
+TEST(time, of_every_day_is_written_as_it_is_read)
+{
+	char    text[DATE_ISO_CHARS];
+	int64_t micros;
+
+	for (int64_t seconds = 86399; seconds <= 253402300799; seconds += 86400) {
+		date_write_iso(seconds, text);
+		if (!date_read_iso((struct bytes){text, sizeof(text)}, &micros) ||
+		    micros != seconds * 1000000)
+			fail_msg("%.*s", (int)sizeof(text), text);
+	}
+}

@@ -94,6 +94,89 @@ TEST(item, what_is_encoded_decodes_to_an_equal_item)
 	arena_release(&a);
 }
 
+/* What an item becomes if its number is one higher; false if it cannot be. */
+static bool counted(struct arena *a, const struct item *item, struct bytes name, struct item *out)
+{
+	const struct value *found = item_get(item, name);
+	struct value        next;
+	int64_t             number;
+
+	if (found == NULL || found->type != VALUE_N || !number_to_i64(&found->number, &number) ||
+	    number < 0 || number == INT64_MAX)
+		return false;
+	next = value_i64(number + 1);
+	*out = item_with(a, item, name, &next);
+	return true;
+}
+
+static bool has_nested_before(const struct item *item, struct bytes name)
+{
+	for (uint32_t i = 0; i < item->count && bytes_compare(item->members[i].name, name) < 0; i++)
+		if (item->members[i].value.type >= VALUE_M)
+			return true;
+	return false;
+}
+
+static void assert_counts(struct arena *a, const struct item *item, struct bytes name)
+{
+	struct buf  in, out, expected;
+	struct item after;
+	int64_t     number = -1;
+	bool        can = counted(a, item, name, &after) && !has_nested_before(item, name);
+
+	buf_init(&in, a);
+	buf_init(&out, a);
+	item_encode(&in, item);
+	assert_int_equal(item_count_up(&out, buf_bytes(&in), name, &number), can);
+	assert_int_equal(out.len > 0, can);
+	if (!can)
+		return;
+	buf_init(&expected, a);
+	item_encode(&expected, &after);
+	assert_true(bytes_equal(buf_bytes(&out), buf_bytes(&expected)));
+	assert_true(value_equal(item_get(&after, name),
+	                        &(struct value){.type = VALUE_N, .number = number_from_i64(number)}));
+}
+
+TEST(item, a_number_that_is_counted_up_is_all_that_changes_in_the_bytes)
+{
+	static const int64_t numbers[] = {
+	        0,   1,     8,      9,  10,  99,        100,           254,       255,
+	        256, 65535, 999999, -1, -10, INT64_MAX, INT64_MAX - 1, INT64_MIN, 1000000000000000000};
+	struct random r = {9};
+	struct arena  a;
+
+	arena_init(&a);
+	for (int i = 0; i < 2000; i++) {
+		struct item  item = random_item(&r, &a, 2);
+		struct value v = value_i64(numbers[i % (int)(sizeof(numbers) / sizeof(numbers[0]))]);
+
+		assert_counts(&a, &item, BYTES("m"));
+		item = item_with(&a, &item, BYTES("m"), &v);
+		assert_counts(&a, &item, BYTES("m"));
+		if (item.count > 1)
+			assert_counts(&a, &item, item.members[0].name);
+		arena_reset(&a);
+	}
+	arena_release(&a);
+}
+
+TEST(item, a_row_that_lapses_is_not_counted_up_in_its_bytes)
+{
+	struct member m = {BYTES("m"), value_i64(5)};
+	struct item   item = {&m, 1};
+	struct buf    in, out;
+	struct arena  a;
+	int64_t       number;
+
+	arena_init(&a);
+	buf_init(&in, &a);
+	buf_init(&out, &a);
+	item_encode_lapsing(&in, 7, &item);
+	assert_false(item_count_up(&out, buf_bytes(&in), BYTES("m"), &number));
+	arena_release(&a);
+}
+
 TEST(item, every_truncation_of_an_encoded_item_is_refused)
 {
 	struct random r = {8};

@@ -251,6 +251,53 @@ TEST(events, that_do_not_fit_commit_nothing)
 	scene_close(&x);
 }
 
+static enum err_code move_number(struct act *act, struct err *err)
+{
+	return event_number_move(&act->ctx, BYTES("s0"), err) == ERR_NONE ? commit(act, err) : err->code;
+}
+
+TEST(events, of_a_subject_that_was_erased_go_on_from_its_last_number_also_several_in_a_commit)
+{
+	static const int64_t      seqs[] = {1, 2, 3, 1, 2, 1, 2, 4, 3, 3, 5, 6, 4};
+	struct scene              x;
+	struct table_query_result log;
+
+	scene_open_anywhere(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
+	assert_int_equal(play_alone(&x, publish_count, 1), ERR_NONE);
+	assert_int_equal(play_alone(&x, publish_count, 1), ERR_NONE);
+	assert_int_equal(play_alone(&x, publish_count, 2), ERR_NONE);
+	assert_int_equal(play_alone(&x, publish_count, 2), ERR_NONE);
+	assert_int_equal(play_alone(&x, move_number, 0), ERR_NONE);
+	assert_int_equal(play_alone(&x, publish_many, 4), ERR_NONE); /* s0, s1, s2, s0 */
+	assert_int_equal(play_alone(&x, publish_many, 2), ERR_NONE);
+	log = log_of(&x, 0);
+	assert_int_equal(log.count, 13);
+	for (uint32_t i = 0; i < log.count; i++) {
+		assert_int_equal(event_position(&log.items[i]), i + 1);
+		assert_int_equal(row_i64(&log.items[i], "seq", 0), seqs[i]);
+	}
+	scene_close(&x);
+}
+
+TEST(events, are_refused_if_the_head_of_the_log_is_not_a_number)
+{
+	struct scene x;
+
+	scene_open_anywhere(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 1);
+	assert_int_equal(play_alone(&x, publish_count, 0), ERR_NONE);
+	fixture_ok(&x.s.f, "PutItem",
+	           "{'TableName':'gatehouse-events','Item':{'PK':{'S':'HEAD'},'SK':{'S':'LOG#0'},"
+	           "'position':{'S':'1'}}}");
+	assert_int_equal(play_alone(&x, publish_count, 0), ERR_STORAGE);
+	assert_int_equal(log_of(&x, 0).count, 1); /* the first is not written over */
+	assert_int_equal(count_in(&x.s, "s0", "A#COUNT#B"), 1);
+	scene_close(&x);
+}
+
 /* ---- among others ---- */
 
 enum { PUBLISHERS = 4, ROUNDS = 6 };

@@ -1,0 +1,110 @@
+/* Numbers: finding rows that count, and two ways of counting: a row of which nothing but its bytes is kept has its digits changed; any other,
+ * and one that is not there yet, is stored as an item is. */
+#include "engine/numbers.h"
+
+#include <assert.h>
+
+#include "engine/row.h"
+#include "item/codec.h"
+
+/* Where a row is. */
+struct place {
+	const struct table_entry *table;
+	struct bytes              key;
+	uint64_t                  hash;
+};
+
+static enum err_code find(struct engine_session *s, struct arena *a, const struct table_count *q,
+                          struct place *out, struct err *err)
+{
+	struct key_values values;
+
+	if (row_table(s, q->table, &out->table, err) != ERR_NONE ||
+	    schema_check_key(&out->table->schema, &q->key, &values, err) != ERR_NONE)
+		return err->code;
+	out->key = row_key_make(a, out->table, &values);
+	out->hash = hash_bytes(s->engine->hash_key, out->key);
+	return ERR_NONE;
+}
+
+/* The last one first, so that it has most time to come: a log's head is near, a subject's number mostly is not. */
+static enum err_code find_all(struct engine_session *s, struct arena *a, const struct table_numbering *n,
+                              struct place *places, struct err *err)
+{
+	for (uint32_t i = n->count; i-- > 0;) {
+		if (find(s, a, &n->counts[i], &places[i], err) != ERR_NONE)
+			return err->code;
+		filter_expect(s->engine->filter, places[i].hash);
+		cache_expect_bucket(s->engine->cache, places[i].hash);
+	}
+	for (uint32_t i = 0; i < n->count; i++)
+		cache_expect(s->engine->cache, &places[i].hash, 1);
+	return ERR_NONE;
+}
+
+/* Nothing else follows from what such a row says. */
+static bool is_plain(const struct table_entry *t)
+{
+	return t->schema.index_count == 0 && t->schema.ttl_attribute.len == 0;
+}
+
+static bool count_digits(struct turn *turn, const struct place *p, struct bytes value, struct table_count *q)
+{
+	struct buf *after = &turn->encoded;
+
+	buf_reset(after);
+	if (!item_count_up(after, value, q->name, &q->number))
+		return false;
+	turn_put_hashed(turn, p->hash, p->key, buf_bytes(after), value);
+	return true;
+}
+
+static enum err_code count_item(struct engine_session *s, struct arena *a, const struct place *p,
+                                struct table_count *q, struct err *err)
+{
+	const struct loaded *row;
+	const struct value  *found;
+	struct value         next;
+	struct item          after;
+
+	if (row_load_at(s, a, p->table, p->hash, p->key, &row, err) != ERR_NONE)
+		return err->code;
+	found = row->live ? item_get(&row->item, q->name) : NULL;
+	q->number = 0;
+	if (found != NULL && (found->type != VALUE_N || !number_to_i64(&found->number, &q->number) ||
+	                      q->number < 0 || q->number == INT64_MAX))
+		return err_set(err, ERR_STORAGE,
+		               "%.*s, of a row that counts, is not a whole number that can grow",
+		               BYTES_ARG(q->name));
+	next = value_i64(++q->number);
+	after = item_with(a, row->live ? &row->item : &q->key, q->name, &next);
+	row_store(s, a, p->table, row, &after, NULL);
+	return ERR_NONE;
+}
+
+static enum err_code count(struct engine_session *s, struct arena *a, const struct place *p,
+                           struct table_count *q, struct err *err)
+{
+	struct bytes value;
+	bool         found;
+
+	if (!is_plain(p->table))
+		return count_item(s, a, p, q, err);
+	if (view_get_hashed(s, a, p->hash, p->key, &value, &found, err) != ERR_NONE)
+		return err->code;
+	return found && count_digits(s->turn, p, value, q) ? ERR_NONE : count_item(s, a, p, q, err);
+}
+
+enum err_code numbers_take(struct engine_session *s, struct arena *a, struct table_numbering *n,
+                           struct err *err)
+{
+	struct place *places = arena_array(a, n->count, sizeof(*places));
+
+	assert(s->turn != NULL);
+	if (find_all(s, a, n, places, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < n->count; i++)
+		if (count(s, a, &places[i], &n->counts[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
