@@ -57,6 +57,8 @@ static void publish(struct building *b, int count)
 	arena_release(&a);
 }
 
+#ifndef __SANITIZE_THREAD__ /* which has to see every call itself */
+
 /* In front of the library's own. While a filter is built, no other thread uses that lock. */
 int pthread_mutex_unlock(pthread_mutex_t *lock)
 {
@@ -74,6 +76,8 @@ int pthread_mutex_unlock(pthread_mutex_t *lock)
 	}
 	return rc;
 }
+
+#endif
 
 static void building_open(struct building *b)
 {
@@ -118,6 +122,9 @@ TEST(filter_build, has_the_rows_that_come_between_any_two_of_its_steps)
 {
 	struct building *b = &building;
 
+#ifdef __SANITIZE_THREAD__
+	skip();
+#endif
 	building_open(b);
 	for (uint64_t i = 0; i < BUILDS; i++) {
 		uint64_t builds = filter_stats(b->f.engine->filter).builds;
