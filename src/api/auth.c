@@ -211,14 +211,14 @@ enum err_code key_limits_check(struct http_request *r, const struct caller *who,
 		return ERR_NONE;
 	if (!claim(r, key)) {
 		metric_add(&l->api->refused_connections, 1);
-		return err_set(err, ERR_THROTTLED,
+		return err_set(err, ERR_CALLER_THROTTLED,
 		               "The key %.*s may have at most %u connections open. Close some, or raise the "
 		               "limit with `gatehouse key limit`.",
 		               BYTES_ARG(key->name), key->limits.connections_max);
 	}
 	if (!key_use_request(key->use, &key->limits, r->received_us)) {
 		metric_add(&l->api->refused_requests, 1);
-		return err_set(err, ERR_THROTTLED,
+		return err_set(err, ERR_CALLER_THROTTLED,
 		               "The key %.*s may make at most %u requests per second. Slow down, or raise "
 		               "the limit with `gatehouse key limit`.",
 		               BYTES_ARG(key->name), key->limits.requests_per_second_max);
@@ -228,7 +228,7 @@ enum err_code key_limits_check(struct http_request *r, const struct caller *who,
 
 bool key_limits_end(const struct http_request *r, enum err_code outcome)
 {
-	return outcome == ERR_THROTTLED && http_conn_data(r) == NULL;
+	return outcome == ERR_CALLER_THROTTLED && http_conn_data(r) == NULL;
 }
 
 void key_limits_conn_end(void *api, void *use)

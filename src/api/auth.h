@@ -40,7 +40,7 @@ enum err_code auth_refused_body(struct err *err);
  * connection ends; one request is under way on it at a time, so a limit on connections is one on requests
  * under way too. Only what a signature has proven is counted: nobody can use up another's share. */
 
-/* ERR_THROTTLED, which SDKs wait and try again after, if the caller's key is at a limit. Before anything
+/* ERR_CALLER_THROTTLED, which SDKs wait and try again after, if the caller's key is at a limit. Before anything
  * of the request is decoded. */
 enum err_code key_limits_check(struct http_request *r, const struct caller *who, struct err *err);
 

@@ -128,7 +128,7 @@ static bool is_abandoned(struct call *c)
 {
 	if (!http_abandoned(c->http))
 		return false;
-	c->turn.rc = err_set(&c->turn.err, ERR_THROTTLED, "the connection ended before its turn");
+	c->turn.rc = err_set(&c->turn.err, ERR_CALLER_THROTTLED, "the connection ended before its turn");
 	return true;
 }
 
@@ -148,7 +148,7 @@ static void do_late(struct call *c, void (*run)(struct late_work *late, struct j
 	c->turn.too_heavy = false;
 	if (late_submit(c->loop->late, &c->late))
 		return;
-	c->turn.rc = err_set(&c->turn.err, ERR_THROTTLED,
+	c->turn.rc = err_set(&c->turn.err, ERR_CALLER_THROTTLED,
 	                     "too many heavy requests are waiting; try again shortly");
 	conclude(c->http);
 }

@@ -162,7 +162,8 @@ static enum err_code identify(struct call *call, struct err *err)
 	X(ERR_SIGNATURE_INCOMPLETE, 403, "IncompleteSignatureException")                                     \
 	X(ERR_SIGNATURE, 403, "InvalidSignatureException")                                                   \
 	X(ERR_UNKNOWN_KEY, 403, "UnrecognizedClientException")                                               \
-	X(ERR_THROTTLED, 429, "TooManyRequestsException")
+	X(ERR_THROTTLED, 429, "TooManyRequestsException")                                                    \
+	X(ERR_CALLER_THROTTLED, 429, "TooManyRequestsException")
 
 static void answer_error(struct v1_call *c, enum err_code rc, const struct err *err,
                          struct http_response *out, struct json_writer *w)

@@ -327,7 +327,7 @@ static enum err_code answer(struct call *call, enum err_code rc, struct err *err
 	v1_header(c, BYTES("X-Request-Id"), call->request_id);
 	if (c->replayed)
 		v1_header(c, BYTES("Idempotency-Replayed"), BYTES("true"));
-	if ((out->status == 503 || rc == ERR_THROTTLED) && !has_header(c, "Retry-After"))
+	if ((out->status == 503 || rc == ERR_CALLER_THROTTLED) && !has_header(c, "Retry-After"))
 		v1_header(c, BYTES("Retry-After"), BYTES("1"));
 	if (out->status == 401 && !has_header(c, "WWW-Authenticate"))
 		v1_header(c, BYTES("WWW-Authenticate"), BYTES("Bearer"));

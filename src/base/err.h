@@ -10,7 +10,8 @@
 #include "base/bytes.h"
 
 /* X(code, HTTP status and public name in DynamoDB's protocol, HTTP status, title and type under /v1). Several codes may
- * share a public name: /v1 tells apart what DynamoDB does not. A type is a promise to programs: it never changes. */
+ * share a public name: /v1 tells apart what DynamoDB does not. A type is a promise to programs: it never changes.
+ * ERR_THROTTLED: the tables are busy. ERR_CALLER_THROTTLED: the caller asks too much, which is no failure: no limit lets it pass for that. */
 #define ERR_CODES(X)                                                                                         \
 	X(ERR_INVALID, 400, "ValidationException", 422, "Invalid Value", "invalid-value")                    \
 	X(ERR_SERIALIZATION, 400, "SerializationException", 400, "Malformed Request", "malformed-request")   \
@@ -46,7 +47,8 @@
 	X(ERR_SIGNATURE_INCOMPLETE, 400, "IncompleteSignatureException", 401, "Unauthorized",                \
 	  "incomplete-signature")                                                                            \
 	X(ERR_SIGNATURE, 400, "InvalidSignatureException", 401, "Unauthorized", "invalid-signature")         \
-	X(ERR_THROTTLED, 400, "ThrottlingException", 429, "Too Many Requests", "too-many-requests")          \
+	X(ERR_THROTTLED, 400, "ThrottlingException", 503, "Tables Are Busy", "tables-busy")                  \
+	X(ERR_CALLER_THROTTLED, 400, "ThrottlingException", 429, "Too Many Requests", "too-many-requests")   \
 	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException", 401, "Unauthorized", "unknown-key")           \
 	X(ERR_NOT_FOUND, 404, "UnknownOperationException", 404, "Not Found", "not-found")                    \
 	X(ERR_METHOD, 404, "UnknownOperationException", 405, "Method Not Allowed", "method-not-allowed")     \

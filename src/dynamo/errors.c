@@ -16,6 +16,7 @@ static const char *space_of(enum err_code code)
 	case ERR_INVALID:
 		return SPACE_VALIDATE;
 	case ERR_THROTTLED:
+	case ERR_CALLER_THROTTLED:
 		return SPACE_BUSY;
 	case ERR_SERIALIZATION:
 	case ERR_UNKNOWN_OPERATION:

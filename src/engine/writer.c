@@ -290,7 +290,8 @@ static void put_off(struct writer *w, struct turn_request *r)
 		return;
 	}
 	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
-	r->rc = err_set(&r->err, ERR_THROTTLED, "too many heavy writes are waiting; try again shortly");
+	r->rc = err_set(&r->err, ERR_CALLER_THROTTLED,
+	                "too many heavy writes are waiting; try again shortly");
 	r->done(r);
 }
 

@@ -417,7 +417,13 @@ static void allow_degraded(struct limits *l, struct limit_call *c, const struct 
 
 static bool may_pass(enum err_code rc)
 {
-	return rc == ERR_STORAGE || rc == ERR_OVERLOADED || rc == ERR_DISK_FULL;
+	return rc == ERR_STORAGE || rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_DISK_FULL;
+}
+
+/* Did the table fail? A caller that asks too much is not let pass for that: or it would get by every open limit. */
+static bool table_failed(enum err_code rc)
+{
+	return rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && rc != ERR_CALLER_THROTTLED;
 }
 
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
@@ -430,7 +436,7 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 		return rc;
 	if (rc != ERR_NONE && rc != ERR_TOKEN_MISMATCH && c->decided && !c->allowed)
 		return ERR_NONE; /* a refusal takes nothing, so it holds without its commit */
-	if (rc == ERR_NONE || rc == ERR_TOKEN_MISMATCH || any_closed(&table)) {
+	if (!table_failed(rc) || any_closed(&table)) {
 		unreserve(l, c, now_us);
 		return may_pass(rc) ? err_set(err, ERR_OVERLOADED,
 		                              "the limit could not be checked, and its policy refuses then "

@@ -88,6 +88,7 @@ void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
 /* It was not decided or not committed: what it took in memory is given back. `rc` says why:
  *   ERR_NONE            an earlier answer is replayed instead
  *   ERR_TOKEN_MISMATCH  its Idempotency-Key is another call's
+ *   ERR_CALLER_THROTTLED  whoever calls has too much under way: it was not run
  *   any other           the table failed, whatever the reason: no input of the caller's gets this far. Allowed and
  *                       degraded if all its policies are open, still refused if it was refused before it failed
  *                       (ERR_NONE). Else the error, nothing taken; one that

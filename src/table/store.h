@@ -31,7 +31,7 @@ struct turn_request {
 	 * undoes an earlier one. If it returns non-zero it has filled w->err. */
 	enum err_code (*run)(struct turn_request *w, struct table *t);
 	/* Called once, on a thread of the store's, when what it wrote is durable, or has failed, or when it is not run because
-	 * too much of callers like this one waits (ERR_THROTTLED); w->rc and w->err say how it ended. Must not block. The
+	 * too much of callers like this one waits (ERR_CALLER_THROTTLED); w->rc and w->err say how it ended. Must not block. The
 	 * request is the submitter's again from here on. */
 	void (*done)(struct turn_request *w);
 	/* What it counts against the bound of what may wait; run may set it to what the request has come to hold. */

@@ -72,8 +72,8 @@ TEST(dispatch, past_what_may_wait_late_a_request_is_refused_unseen)
 	make_debts(&h);
 	fd = hold_late(&h);
 	h.plan.fills_late = true;
-	assert_int_equal(ask(&h), err_status(ERR_THROTTLED));
-	assert_once(&h, ERR_THROTTLED);
+	assert_int_equal(ask(&h), err_status(ERR_CALLER_THROTTLED));
+	assert_once(&h, ERR_CALLER_THROTTLED);
 	assert_int_equal(atomic_load(&h.decoded), 2);
 	h.plan.fills_late = false;
 	let_late_go(&h, fd);
@@ -107,7 +107,7 @@ TEST(dispatch, late_work_for_a_peer_that_has_gone_is_skipped_and_ends_like_any_o
 		usleep(100);
 	assert_int_equal(atomic_load(&h.answered), 2);
 	assert_int_equal(atomic_load(&h.audited), 2);
-	assert_int_equal(meter_requests(&h.api.meter, 0, ERR_THROTTLED), 1);
+	assert_int_equal(meter_requests(&h.api.meter, 0, ERR_CALLER_THROTTLED), 1);
 	assert_int_equal(meter_requests(&h.api.meter, 0, ERR_NONE), 1);
 	assert_int_equal(atomic_load(&h.decoded), 3); /* not that of who had gone */
 	house_close(&h);

@@ -54,8 +54,8 @@ TEST(dispatch, a_key_past_its_limits_is_refused_and_past_its_connections_cut_off
 	h.key.limits.requests_per_second_max = 1;
 	assert_int_equal(ask(&h), 200);
 	assert_once(&h, ERR_NONE);
-	assert_int_equal(ask(&h), err_status(ERR_THROTTLED));
-	assert_once(&h, ERR_THROTTLED);
+	assert_int_equal(ask(&h), err_status(ERR_CALLER_THROTTLED));
+	assert_once(&h, ERR_CALLER_THROTTLED);
 	h.key.limits = (struct key_limits){.connections_max = 1};
 	first = dial(&h);
 	send_to(first, "", "{}");
@@ -63,9 +63,9 @@ TEST(dispatch, a_key_past_its_limits_is_refused_and_past_its_connections_cut_off
 	assert_once(&h, ERR_NONE);
 	second = dial(&h);
 	send_to(second, "", "{}");
-	assert_int_equal(receive(&h, second), err_status(ERR_THROTTLED));
+	assert_int_equal(receive(&h, second), err_status(ERR_CALLER_THROTTLED));
 	assert_int_equal(recv(second, &byte, 1, 0), 0);
-	assert_once(&h, ERR_THROTTLED);
+	assert_once(&h, ERR_CALLER_THROTTLED);
 	assert_int_equal(atomic_load(&h.decoded), 2);
 	close(first);
 	close(second);
@@ -118,8 +118,8 @@ TEST(dispatch, a_read_of_a_store_over_a_network_is_submitted_and_has_one_turn)
 	assert_int_equal(ask_ending(&h, COMMITS), 200);
 	assert_once(&h, ERR_NONE);
 	assert_int_equal(atomic_load(&h.ran), 1);
-	assert_int_equal(ask_ending(&h, THROTTLES), err_status(ERR_THROTTLED));
-	assert_once(&h, ERR_THROTTLED);
+	assert_int_equal(ask_ending(&h, THROTTLES), err_status(ERR_CALLER_THROTTLED));
+	assert_once(&h, ERR_CALLER_THROTTLED);
 	assert_int_equal(atomic_load(&h.asked_again), 0);
 	h.store.refuses = true;
 	assert_int_equal(ask(&h), 503);
@@ -158,8 +158,8 @@ TEST(dispatch, a_write_that_fails_is_answered_once_wherever_it_fails)
 	h.plan.fails_at = NOWHERE;
 	assert_int_equal(ask_ending(&h, FAILS), 500);
 	assert_once(&h, ERR_STORAGE);
-	assert_int_equal(ask_ending(&h, THROTTLES), err_status(ERR_THROTTLED));
-	assert_once(&h, ERR_THROTTLED);
+	assert_int_equal(ask_ending(&h, THROTTLES), err_status(ERR_CALLER_THROTTLED));
+	assert_once(&h, ERR_CALLER_THROTTLED);
 	h.store.refuses = true;
 	assert_int_equal(ask(&h), 503);
 	assert_once(&h, ERR_OVERLOADED);

@@ -106,7 +106,8 @@ static inline void store_end(struct scripted_store *s, struct turn_request *w, e
 
 	w->too_heavy = how == TOO_HEAVY;
 	if (how == THROTTLES || how == TOO_HEAVY)
-		w->rc = err_set(&w->err, ERR_THROTTLED, "as the script says");
+		w->rc = err_set(&w->err, how == THROTTLES ? ERR_CALLER_THROTTLED : ERR_THROTTLED,
+		                "as the script says");
 	else
 		w->rc = w->run(w, &session);
 	if (how == FAILS)

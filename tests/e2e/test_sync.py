@@ -205,7 +205,7 @@ def test_a_table_that_stays_throttled_makes_a_dead_letter_after_three_tries(serv
         sent = event("7d0f8c1e-0000-4000-8000-000000000005")
         reply = throttled.v1.send("POST", INVOKE, json.dumps(sent).encode())
         assert (reply.status, reply.json()) == (200, sent)  # it is kept: Cognito need not try again
-        assert letters(throttled)["groups"][0]["error"] == "too-many-requests"
+        assert letters(throttled)["groups"][0]["error"] == "tables-busy"
         throttled.kill()
         throttled.words = ()
         throttled.start()

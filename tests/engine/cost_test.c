@@ -257,7 +257,7 @@ TEST(cost, what_waits_for_callers_in_debt_leaves_half_of_the_queue_to_the_others
 		workers[i].base.caller = &caller;
 	run_workers(&o, workers, 4);
 	assert_string_equal(o.names, "abc");
-	assert_int_equal(workers[3].base.rc, ERR_THROTTLED);
+	assert_int_equal(workers[3].base.rc, ERR_CALLER_THROTTLED);
 	assert_string_equal(workers[3].base.err.text, "too many heavy writes are waiting; try again shortly");
 	assert_int_equal(engine_stats(f.engine).queue_bytes, 0);
 	fixture_close(&f);

@@ -140,7 +140,7 @@ TEST(dead_letters, what_fails_for_the_moment_is_an_error_until_it_is_given_up)
 	assert_int_equal(grouped(&s).letters, 0);
 	turn_take(&s, &c.turn, give_up);
 	fault_disarm(FAULT_SYNC);
-	assert_true(bytes_is(grouped(&s).list[0].error, "too-many-requests"));
+	assert_true(bytes_is(grouped(&s).list[0].error, "tables-busy"));
 	c.key = (struct dead_letter_key){BYTES("pool"), BYTES("bob")};
 	turn_take(&s, &c.turn, redrive);
 	assert_int_equal(c.r.result.outcome, SYNC_CREATED);

@@ -547,6 +547,47 @@ TEST(limits, a_refusal_whose_commit_failed_is_still_a_refusal)
 	world_close(&w);
 }
 
+/* Tables that are busy failed, whoever asked. */
+TEST(limits, a_busy_table_is_a_failure_like_any_other)
+{
+	struct world      w;
+	struct limit_call c;
+
+	world_open(&w, TABLE, MIXED);
+	two_asks(&w, &c, "closed");
+	assert_int_equal(limits_failed(w.limits, &c, world_now_us(&w), ERR_THROTTLED, &w.f.err),
+	                 ERR_OVERLOADED);
+	assert_int_equal(remaining(&w, "memory", alice), 5);
+	two_asks(&w, &c, "open");
+	assert_int_equal(limits_failed(w.limits, &c, world_now_us(&w), ERR_THROTTLED, &w.f.err), ERR_NONE);
+	assert_true(c.allowed && c.degraded);
+	assert_int_equal(remaining(&w, "memory", alice), 4);
+	world_close(&w);
+}
+
+/* Or whoever sends much that is heavy gets by every limit that is open. */
+TEST(limits, a_caller_that_asks_too_much_passes_no_limit_and_takes_nothing)
+{
+	static const char *const policies[] = {"open", "closed"};
+	struct world             w;
+	struct limit_call        c;
+
+	world_open(&w, TABLE, MIXED);
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned run = 0; run < 2;
+		     run++) { /* before its turn, or when it is to have another one */
+			two_asks(&w, &c, policies[i]);
+			if (run == 1)
+				assert_int_equal(world_run(&w, &c, &w.f.arena, &w.f.err), ERR_NONE);
+			assert_int_equal(
+			        limits_failed(w.limits, &c, world_now_us(&w), ERR_CALLER_THROTTLED, &w.f.err),
+			        ERR_CALLER_THROTTLED);
+			assert_false(c.degraded);
+			assert_int_equal(remaining(&w, "memory", alice), 5);
+		}
+	world_close(&w);
+}
+
 TEST(limits, a_call_that_is_replayed_after_all_gives_back_what_it_took)
 {
 	struct world      w;
