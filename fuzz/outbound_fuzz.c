@@ -1,7 +1,8 @@
-/* What outbound/ reads of others: AWS's shared files, the names of errors. Settings that are found must lie in the text, and
- * reading a text twice must add nothing. */
+/* What outbound/ reads of others: AWS's shared files, the names of errors, when credentials end. Settings that are found must lie in the text,
+ * reading a text twice must add nothing, and a moment that was read is the one that is written. */
 #include <stdlib.h>
 
+#include "base/date.h"
 #include "outbound/aws.h"
 #include "outbound/setup.h"
 
@@ -42,6 +43,19 @@ static void read_error(struct bytes text)
 	arena_release(&a);
 }
 
+static void read_time(struct bytes text)
+{
+	char    iso[DATE_ISO_CHARS];
+	int64_t micros, again;
+
+	if (!date_read_rfc3339(text, &micros))
+		return;
+	date_write_iso(micros / 1000000, iso);
+	if (!date_read_rfc3339((struct bytes){iso, sizeof(iso)}, &again) ||
+	    again != micros / 1000000 * 1000000)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = {(const char *)data, size};
@@ -49,5 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_profile(text, false);
 	read_profile(text, true);
 	read_error(text);
+	read_time(text);
 	return 0;
 }

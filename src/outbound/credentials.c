@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/buf.h"
+#include "base/date.h"
 #include "base/log.h"
 #include "dynamo/sigv4.h"
 #include "json/json.h"
@@ -80,26 +80,27 @@ static enum err_code token_read(const struct fetch *f, const char *path, struct 
 	return ERR_NONE;
 }
 
+/* Whole seconds: the part of one that is left does not count. */
 static bool time_read(struct bytes text, int64_t *seconds)
 {
-	struct tm time = {0};
-	char      copy[40];
+	int64_t micros;
 
-	if (text.len >= sizeof(copy))
+	if (!date_read_rfc3339(text, &micros))
 		return false;
-	memcpy(copy, text.data, text.len);
-	copy[text.len] = '\0';
-	if (strptime(copy, "%Y-%m-%dT%H:%M:%S", &time) == NULL)
-		return false;
-	*seconds = timegm(&time);
+	*seconds = micros / 1000000;
 	return true;
 }
 
 static enum err_code answer_use(const struct fetch *f, struct bytes expires, struct err *err)
 {
-	if (f->out->key_id.len == 0 || f->out->secret.len == 0 || !time_read(expires, &f->out->expires_s))
+	if (f->out->key_id.len == 0 || f->out->secret.len == 0 || expires.len == 0)
 		return err_set(err, ERR_OVERLOADED,
 		               "AWS credentials: the %s endpoint's answer has no key, secret or expiry",
+		               source_names[f->c->setup.source]);
+	if (!time_read(expires, &f->out->expires_s))
+		return err_set(err, ERR_OVERLOADED,
+		               "AWS credentials: the Expiration in the %s endpoint's answer is not a time in "
+		               "RFC 3339's form",
 		               source_names[f->c->setup.source]);
 	return ERR_NONE;
 }

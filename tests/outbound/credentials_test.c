@@ -280,6 +280,65 @@ TEST(credentials, an_instance_is_asked_in_a_session)
 	peer_close(p);
 }
 
+/* Noon is 12:00 UTC; keys that end in an hour are not asked for again. */
+TEST(credentials, the_end_of_keys_is_read_with_its_zone_and_its_fraction)
+{
+	static const struct {
+		const char *text;
+		int64_t     in_s; /* from noon on */
+	} ends[] = {{"2026-11-16T13:00:00Z", 3600},
+	            {"2026-11-16T13:00:00.999Z", 3600},
+	            {"2026-11-16T15:00:00+02:00", 3600},
+	            {"2026-11-16T05:30:00.5-07:30", 3600},
+	            {"2026-11-17T00:00:00+11:00", 3600}};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct world w;
+		struct peer *p;
+
+		world_init(&w);
+		p = peer_open(0, PEER_SCRIPT({PEER_ANSWER,
+		                              arena_printf(&w.arena, KEYS("KEY", "%s"), ends[i].text).data}));
+		set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/keys"));
+		assert_int_equal(world_open(&w), ERR_NONE);
+		assert_int_equal(world_credential(&w), ERR_NONE);
+		assert_int_equal(w.got.expires_s, noon_us / 1000000 + ends[i].in_s);
+		world_release(&w);
+		peer_close(p);
+	}
+}
+
+TEST(credentials, keys_whose_end_is_not_a_time_are_refused)
+{
+	static const char *const ends[] = {"tomorrow",
+	                                   "2026-11-16T13:00:00",
+	                                   "2026-11-16T13:00:00 Z",
+	                                   "2026-11-16T13:00:00Zulu",
+	                                   "2026-11-16T13:00:00+0200",
+	                                   "2026-11-16T13:00:00.Z",
+	                                   "2026-02-30T13:00:00Z",
+	                                   "2026-11-16T25:00:00Z",
+	                                   "2026-11-16 13:00:00Z",
+	                                   " 2026-11-16T13:00:00Z",
+	                                   "1794834000"};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct world w;
+		struct peer *p;
+
+		world_init(&w);
+		p = peer_open(0, PEER_SCRIPT({PEER_ANSWER,
+		                              arena_printf(&w.arena, KEYS("KEY", "%s"), ends[i]).data}));
+		set(&w, "AWS_CONTAINER_CREDENTIALS_FULL_URI", url_of(&w, p, "/keys"));
+		assert_int_equal(world_open(&w), ERR_NONE);
+		assert_int_equal(world_credential(&w), ERR_OVERLOADED);
+		assert_string_equal(w.err.text, "AWS credentials: the Expiration in the container endpoint's "
+		                                "answer is not a time in RFC 3339's form");
+		world_release(&w);
+		peer_close(p);
+	}
+}
+
 TEST(credentials, a_web_identity_is_exchanged_for_a_role)
 {
 	struct world w;
