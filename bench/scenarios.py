@@ -109,7 +109,7 @@ SCENARIOS = [
              same(GET, *SIGNED), {"gatehouse": Target(cpu=1.3)}, subject="gatehouse-signed", signed=True),
     Scenario("attempts", "POST /v1/attempts against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ATTEMPT, **same(EVAL, "redis-always", "redis-everysec")},
-             {"redis-always": Target(rate=1.5, cpu=1)}),
+             {"redis-always": Target(rate=1.3, cpu=1)}),
     Scenario("attempts", "POST /v1/attempts, a code of a second factor, against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ATTEMPT_CODE, "redis-always": EVAL}, AS_FAST),
     Scenario("attempts", "POST /v1/attempts, many subjects, against EVAL(INCR+EXPIRE), 64 connections", 64,
@@ -121,7 +121,7 @@ SCENARIOS = [
     Scenario("rows", "UpdateItem, one client, many rows against few", 1, same(UPDATE, *MANY), {"gatehouse": Target(p50=1.5)},
              subject="gatehouse-many", spin=True),
     Scenario("allow", "POST /v1/allow, memory policy, against INCR, 64 connections", 64,
-             {"gatehouse": ALLOW_MEMORY, "redis-memory": INCR}, {"redis-memory": Target(rate=1.2)}),
+             {"gatehouse": ALLOW_MEMORY, "redis-memory": INCR}, {"redis-memory": Target(rate=1)}),
     Scenario("allow", "POST /v1/allow, table policy, against EVAL(INCR+EXPIRE), 64 connections", 64,
              {"gatehouse": ALLOW_TABLE, "redis-always": EVAL}),
 ]

@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import socketserver
 import subprocess
 import sys
@@ -19,6 +20,7 @@ LOAD = ROOT / "build" / "bench" / "load"
 sys.path.insert(0, str(ROOT / "bench"))
 
 import durability  # noqa: E402
+import scenarios  # noqa: E402
 
 
 class Stub(http.server.ThreadingHTTPServer):
@@ -248,3 +250,21 @@ def test_a_log_opened_for_synchronous_writes_counts_as_flushed():
                              '7 write(5</d/x.log>, ""..., 100) = 100\n', "/d/x", 1)
     assert found.flushes == 1
     assert str(found).startswith("durable")
+
+
+# ---- the targets ----
+
+
+def test_the_readme_has_the_rate_that_each_scenario_is_to_reach():
+    rows = [row.split("|") for row in (ROOT / "bench" / "README.md").read_text().splitlines() if row.startswith("| ")]
+    said = {}
+    for row in rows:
+        rate = re.match(r" (\d+(?:\.\d+)?)x requests/s", row[5]) if len(row) == 7 else None
+        if rate:
+            said.setdefault(row[1].strip(), set()).add(float(rate[1]))
+    wanted = {}
+    for scenario in scenarios.SCENARIOS:
+        for target in scenario.targets.values():
+            if target.rate:
+                wanted.setdefault(scenario.group, set()).add(float(target.rate))
+    assert said == wanted and len(said) == 4
