@@ -249,10 +249,27 @@ enum err_code target_put_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f) == ERR_NONE ? check(c, &t->q, err) : err->code;
 }
 
+/* A key that is denied a type does not have it sent elsewhere. It need not be allowed each: to make targets is a right of its own. */
+static enum err_code types_check(struct v1_call *c, const struct target_new *q, struct err *err)
+{
+	uint64_t types = q->pattern_count == 0 ? EVENTS_ALL_TYPES : 0;
+
+	for (uint32_t i = 0; i < q->pattern_count; i++)
+		types |= event_types_of(q->patterns[i]);
+	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
+		if ((types >> i & 1) != 0 &&
+		    v1_decide(c, "event", bytes_of(event_type_name((enum event_type)i)), err) ==
+		            DECISION_DENIED_EXPLICITLY)
+			return err->code;
+	return ERR_NONE;
+}
+
 enum err_code target_put_run(struct v1_call *c, struct err *err)
 {
 	struct target_call *t = c->request;
 
+	if (types_check(c, &t->q, err) != ERR_NONE)
+		return err->code;
 	if (target_put(&c->ctx, &t->q, &t->put, err) != ERR_NONE)
 		return err->code;
 	c->has_secret = t->put.secret.len > 0;

@@ -486,6 +486,11 @@ def test_keys_see_and_change_only_the_targets_that_they_may(sink):
         assert keyed(server, one, "POST", "/v1/dead-letters/redrive", {"target": "b"})[0] == 403
         assert keyed(server, one, "POST", "/v1/dead-letters/redrive", {})[0] == 403
         assert [each["name"] for each in keyed(server, one, "GET", "/v1/targets")[1]["targets"]] == ["a"]
+        blind = server.make("blind", policy(EVERYTHING, {"Effect": "Deny", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:event/user.*"}))
+        for types in ([], ["*"], ["lock.*", "user.created"]):
+            assert keyed(server, blind, "PUT", "/v1/targets/c", {**body, "types": types})[0] == 403, types
+        assert keyed(server, blind, "GET", "/v1/targets/c")[0] == 404
+        assert keyed(server, blind, "PUT", "/v1/targets/c", {**body, "types": ["lock.*"]})[0] == 201
     finally:
         stop(server.process)
 
