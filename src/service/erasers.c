@@ -1,4 +1,7 @@
 /* Erasers: every table that services own, and what is erased of it (erase.h, 3). */
+#define _GNU_SOURCE
+#include <string.h>
+
 #include "service/dead_letter.h"
 #include "service/erase.h"
 #include "service/event.h"
@@ -268,15 +271,40 @@ static bool owns_due(struct context *ctx, const struct erasing *e, const struct 
 	       (bytes_equal(subject, e->id) || row_i64(row, "until", 0) <= ctx->now_s);
 }
 
-/* ---- outbox: what nobody has passed on yet is passed on no more, but that the user was erased ---- */
+/* ---- outbox: what nobody has passed on yet is passed on no more, but that the user was erased. Another's event stays, without the name ---- */
 
 static bool owns_outbox(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	(void)ctx;
 	return !bytes_is(row_text(row, "eventType"), "user.erased") &&
-	       (erase_is_handle(e, row_text(row, "subject")) ||
-	        bytes_contains(row_text(row, "payload"),
-	                       arena_printf(ctx->arena, "\"toUserId\":\"%.*s\"", BYTES_ARG(e->id))));
+	       erase_is_handle(e, row_text(row, "subject"));
+}
+
+static struct bytes heir_member(struct context *ctx, struct bytes id)
+{
+	return arena_printf(ctx->arena, "\"toUserId\":\"%.*s\"", BYTES_ARG(id));
+}
+
+static bool owns_outbox_heir(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	return bytes_contains(row_text(row, "payload"), heir_member(ctx, e->id));
+}
+
+/* An id has nothing that JSON escapes, so the member is there as it is. */
+static struct item outbox_heir_blank(struct context *ctx, const struct erasing *e, const struct item *row)
+{
+	struct bytes payload = row_text(row, "payload"), member = heir_member(ctx, e->id);
+	const char  *at = memmem(payload.data, payload.len, member.data, member.len);
+	struct row   blank;
+	struct buf   out;
+
+	buf_init(&out, ctx->arena);
+	buf_add(&out, payload.data, (size_t)(at - payload.data));
+	buf_add_bytes(&out, heir_member(ctx, e->hash));
+	buf_add(&out, at + member.len, payload.len - (size_t)(at - payload.data) - member.len);
+	row_from(&blank, ctx->arena, row);
+	row_set_text(&blank, "payload", buf_bytes(&out));
+	return row_item(&blank);
 }
 
 /* ---- the lists: events come last, for erasing other rows tells of it ---- */
@@ -296,6 +324,7 @@ const struct eraser erasers[] = {
         {.table = TABLE_JOBS, .owns = owns_job, .blank = job_blank},
         {.table = TABLE_EVENTS, .owns = owns_due},
         {.table = TABLE_OUTBOX, .owns = owns_outbox},
+        {.table = TABLE_OUTBOX, .owns = owns_outbox_heir, .blank = outbox_heir_blank},
         {.table = TABLE_EVENTS, .owns = owns_event, .blank = event_blank},
 };
 const unsigned eraser_count = sizeof(erasers) / sizeof(erasers[0]);

@@ -256,7 +256,7 @@ static enum err_code page_back(struct context *ctx, struct job *job, const struc
 	for (uint32_t i = 0; i < page->count && bytes_equal(page->list[i].target, t.name); i++) {
 		const struct undelivered *u = &page->list[i];
 
-		if (!is_trimmed(u) && t.waiting + back >= DELIVERY_WAITING_MAX)
+		if (!job->dry_run && !is_trimmed(u) && t.waiting + back >= DELIVERY_WAITING_MAX)
 			break;
 		++*taken;
 		job_count(ctx, job, "letters", 1);

@@ -645,6 +645,26 @@ TEST(undelivered, all_letters_of_a_filter_are_redriven_by_a_job_and_a_dry_run_co
 	service_close(&s);
 }
 
+TEST(undelivered, a_dry_run_counts_letters_of_a_target_for_which_as_many_wait_as_may)
+{
+	struct service s;
+	struct call    c = {.redrive = {.target = BYTES("a"), .dry_run = true}};
+
+	open_on(&s);
+	events(&s, 3);
+	with_letters(&s, "a", 3);
+	fixture_ok(&s.f, "UpdateItem",
+	           "{'TableName':'gatehouse-events','Key':{'PK':{'S':'TARGET'},'SK':{'S':'a'}},'"
+	           "UpdateExpression':"
+	           "'SET waiting = :w','ExpressionAttributeValues':{':w':{'N':'10000'}}}");
+	assert_int_equal(now_of(&s, "a").waiting, DELIVERY_WAITING_MAX);
+	turn_take(&s, &c.turn, redrive_all);
+	run_job(&s, &c, &undelivered_job);
+	assert_int_equal(row_i64(&c.stepped.job.progress, "letters", 0), 3);
+	assert_int_equal(now_of(&s, "a").dead, 3);
+	service_close(&s);
+}
+
 TEST(undelivered, a_redrive_that_runs_does_not_pass_for_one_that_was_asked_for_otherwise)
 {
 	struct service s;

@@ -323,6 +323,46 @@ TEST(erase, an_event_of_another_loses_the_name_of_whom_a_token_moved_to)
 	service_close(&s);
 }
 
+static void put_outbox(struct service *s, const char *id, const char *type, const char *subject,
+                       const char *more)
+{
+	put(s, "outbox",
+	    arena_printf(&s->f.arena,
+	                 "{'PK':{'S':'OUTBOX#1'},'SK':{'S':'%s'},'eventType':{'S':'%s'},'subject':{'S':'%s'},"
+	                 "'payload':{'S':'{\\\"subject\\\":\\\"%s\\\",\\\"data\\\":{%s}}'}}%c",
+	                 id, type, subject, subject, more, '\0')
+	            .data);
+}
+
+TEST(erase, what_a_poller_has_not_passed_on_goes_but_not_what_is_anothers)
+{
+	static const char         other[] = "\\\"toUserId\\\":\\\"u-11\\\",\\\"deviceId\\\":\\\"d\\\"";
+	static const char         to[] = "\\\"toUserId\\\":\\\"u-1\\\",\\\"deviceId\\\":\\\"d\\\"";
+	struct service            s;
+	struct table_query_result r;
+
+	open(&s);
+	made(&s, "u-1", NULL);
+	fixture_ok(&s.f, "CreateTable",
+	           "{'TableName':'outbox','BillingMode':'PAY_PER_REQUEST','KeySchema':[{'AttributeName':'PK',"
+	           "'KeyType':'HASH'},"
+	           "{'AttributeName':'SK','KeyType':'RANGE'}],'AttributeDefinitions':[{'AttributeName':'PK',"
+	           "'AttributeType':'S'},{'AttributeName':'SK','AttributeType':'S'}]}");
+	put_outbox(&s, "a", "user.created", "u-1", "");
+	put_outbox(&s, "b", "user.erased", "u-1", "");
+	put_outbox(&s, "c", "device.moved", "u-2", to);
+	put_outbox(&s, "d", "device.moved", "u-2", other);
+	erased(&s, "u-1");
+	r = rows_of(&s, "outbox");
+	assert_int_equal(r.count, 3);
+	assert_true(bytes_is(row_text(&r.items[0], "SK"), "b") && bytes_is(row_text(&r.items[1], "SK"), "c"));
+	assert_false(bytes_contains(row_text(&r.items[1], "payload"), BYTES("u-1")));
+	assert_true(bytes_contains(row_text(&r.items[1], "payload"), BYTES("\"toUserId\":\"erased:")));
+	assert_true(bytes_contains(row_text(&r.items[1], "payload"), BYTES("\",\"deviceId\":\"d\"}}")));
+	assert_true(bytes_contains(row_text(&r.items[2], "payload"), BYTES("\"toUserId\":\"u-11\"")));
+	service_close(&s);
+}
+
 /* Else lock.expired would name the user after user.erased did. */
 TEST(erase, a_lock_that_expired_untold_is_not_told_of_any_more)
 {
