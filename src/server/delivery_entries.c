@@ -33,6 +33,14 @@ bool window_blocks(const struct window *w, struct bytes key)
 	return false;
 }
 
+bool window_has(const struct window *w, const struct window_event *event)
+{
+	for (const struct entry *e = *bucket_of(w, event->key.data); e != NULL; e = e->bucket)
+		if (e->position == event->position && e->shard == event->shard)
+			return true;
+	return false;
+}
+
 static bool is_older(const struct entry *a, const struct entry *b)
 {
 	return a->shard != b->shard ? a->shard < b->shard : a->position < b->position;

@@ -63,6 +63,7 @@ void delivery_target_unload(struct delivery_target *t)
 		window_release(&t->window);
 	t->window_made = false;
 	t->sent = t->skipped = 0;
+	t->recount = 0;
 	pthread_mutex_unlock(&t->lock);
 	if (sender != NULL)
 		sender->kind->close(sender);
@@ -74,6 +75,7 @@ static enum err_code rows_load(struct delivery_target *t, struct err *err)
 	struct delivery_page page = {.more = true};
 	struct own_call      c;
 	enum err_code        rc = ERR_NONE;
+	int64_t              count = 0;
 
 	while (page.more && rc == ERR_NONE) {
 		own_call_init(&c, t->options.services, t->options.store);
@@ -82,10 +84,12 @@ static enum err_code rows_load(struct delivery_target *t, struct err *err)
 		for (uint32_t i = 0; rc == ERR_NONE && i < page.count; i++)
 			window_restore(&t->window, &page.list[i], t->target.success_s * SECOND_US);
 		page.last = arena_copy(&t->arena, page.last);
+		count += page.count;
 		own_call_read_end(&c);
 		own_call_release(&c);
 	}
 	window_restored(&t->window);
+	t->recount = rc == ERR_NONE ? count - t->target.waiting : 0;
 	return rc;
 }
 
@@ -284,6 +288,7 @@ static void settle_collect(struct delivery_target *t, struct settling *s, struct
 	                                .after = w->after,
 	                                .sent = (int64_t)t->sent,
 	                                .skipped = (int64_t)t->skipped,
+	                                .recount = t->recount,
 	                                .success_s = w->success_us / SECOND_US,
 	                                .failing_s = w->failing_us / SECOND_US,
 	                                .disable = disable_reason(t, a, store_us(t))};
@@ -297,6 +302,7 @@ static void settle_done(struct delivery_target *t, const struct settling *s)
 {
 	t->sent -= (uint64_t)s->q.sent;
 	t->skipped -= (uint64_t)s->q.skipped;
+	t->recount = 0;
 	for (uint32_t i = 0; i < s->q.count; i++)
 		t->reading.died += s->q.notes[i].kind == DELIVERY_DEAD;
 	t->reading.waiting = s->target.waiting;
@@ -346,7 +352,7 @@ int64_t delivery_target_write_due_us(const struct delivery_target *t)
 	const struct window *w = &t->window;
 	int64_t              gap_us = -1;
 
-	if (w->dirty || t->sent > 0 || t->error_count > 0 || w->gone ||
+	if (w->dirty || t->sent > 0 || t->error_count > 0 || w->gone || t->recount != 0 ||
 	    (w->failing_us > 0) != t->failing_written)
 		gap_us = DELIVERY_WRITE_GAP_MS * 1000;
 	else if (memcmp(w->after.after, t->written.after, w->after.shards * sizeof(w->after.after[0])) != 0)

@@ -41,6 +41,7 @@ struct delivery_target {
 	bool          more;           /* there was more in the log */
 	bool          alone, two_secrets;
 	bool          unopened; /* its sender could not be opened, and that was said */
+	int64_t       recount;  /* so many more rows wait than its own says: not written down yet */
 	unsigned      lanes_started;
 	int64_t       read_us, written_us, owned_us, lag_us, load_us, shown_us; /* steady: the last time */
 	int64_t       stopped_us; /* when it was told to; the owner's */

@@ -105,6 +105,9 @@ void window_add(struct window *w, const struct window_event *e)
 	struct slot *s;
 
 	assert(e->key.len == DELIVERY_KEY_CHARS && w->end - w->first < WINDOW_SLOTS);
+	if (window_has(w,
+	               e)) /* its row was written by a commit that had no room to move the position past it */
+		return;
 	if (window_blocks(w, e->key)) {
 		window_aside(w, e);
 		return;

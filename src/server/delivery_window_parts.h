@@ -35,6 +35,9 @@ struct flight window_landed(struct window *w, const struct flight *f);
 
 void entry_free(struct entry *e);
 
+/* Was this very event put aside already? */
+bool window_has(const struct window *w, const struct window_event *event);
+
 /* It waits behind another one of its subject, or has failed. */
 struct entry *window_aside(struct window *w, const struct window_event *e);
 

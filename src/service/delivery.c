@@ -172,7 +172,7 @@ enum err_code delivery_event(struct context *ctx, const struct delivery_at *at, 
 
 uint32_t delivery_note_reads(const struct delivery_note *n)
 {
-	return n->kind == DELIVERY_DEAD ? 2 : n->kind == DELIVERY_WAITS && n->known;
+	return n->kind == DELIVERY_DEAD ? 3 : n->kind == DELIVERY_WAITS && n->known;
 }
 
 /* A commit over the rows of a target. */
@@ -254,14 +254,18 @@ static struct item event_rest(struct settling *s, const struct delivery_note *n,
 	return row_item(&row);
 }
 
+/* One that was a dead letter before, by a commit that had no room to move `after` past it, is the same one. */
 static enum err_code note_dead(struct settling *s, const struct delivery_note *n, struct err *err)
 {
 	struct delivery_at at = {s->target, n->shard, n->position};
-	struct looked      retry;
+	struct looked      retry, dead;
 	struct item        event;
 	struct row         row;
 
-	if (retry_look(s, n, &retry, err) != ERR_NONE ||
+	looked_init(&dead, delivery_dead_pk(s->ctx->arena, s->target),
+	            delivery_dead_sk(s->ctx->arena, n->shard, n->position));
+	if (ctx_look_in(s->ctx, TABLE_EVENTS, &dead, err) != ERR_NONE ||
+	    retry_look(s, n, &retry, err) != ERR_NONE ||
 	    event_find(s->ctx, &at, n->known && retry.found ? &retry.item : NULL, &event, err) != ERR_NONE)
 		return err->code;
 	if (s->lost)
@@ -269,8 +273,8 @@ static enum err_code note_dead(struct settling *s, const struct delivery_note *n
 	if (event.count == 0)
 		event = event_rest(s, n, &retry.item);
 	row_init(&row, s->ctx->arena);
-	row_set_text(&row, "PK", delivery_dead_pk(s->ctx->arena, s->target));
-	row_set_text(&row, "SK", delivery_dead_sk(s->ctx->arena, n->shard, n->position));
+	row_set_text(&row, "PK", dead.pk);
+	row_set_text(&row, "SK", dead.sk);
 	row_set_i64(&row, "shard", n->shard);
 	row_set_i64(&row, "position", n->position);
 	row_set(&row, "event", (struct value){.type = VALUE_M, .map = event});
@@ -279,7 +283,7 @@ static enum err_code note_dead(struct settling *s, const struct delivery_note *n
 	note_into(&row, n);
 	row_remove(&row, "nextAt");
 	ctx_put(s->ctx, TABLE_EVENTS, row_item(&row));
-	s->dead++;
+	s->dead += !dead.found;
 	if (n->known)
 		retry_remove(s, n);
 	return ERR_NONE;
@@ -332,7 +336,7 @@ static void fares_into(const struct settling *s, struct row *row)
 	const struct delivery_settle *q = s->q;
 
 	row_set_i64(row, "sent", s->target->sent + q->sent);
-	row_set_i64(row, "waiting", s->target->waiting + s->waiting);
+	row_set_i64(row, "waiting", s->target->waiting + s->waiting + q->recount);
 	row_set_i64(row, "dead", s->target->dead + s->dead);
 	if (q->skipped > 0)
 		row_set_i64(row, "skipped", s->target->skipped + q->skipped);

@@ -113,11 +113,12 @@ struct delivery_settle {
 	bool                        moves; /* `after` and `kept` say how far it is now */
 	struct event_cursor         after, kept;
 	int64_t                     sent, skipped; /* more */
-	int64_t                     success_s;     /* 0: as it was */
-	int64_t                     failing_s;     /* 0: it does not fail */
-	const struct target_error  *errors;        /* new ones, the newest first */
-	uint32_t                    error_count;
-	struct bytes                disable; /* why it is to be disabled; empty: it is not */
+	int64_t recount;   /* so many more wait than the target says, as its rows were counted */
+	int64_t success_s; /* 0: as it was */
+	int64_t failing_s; /* 0: it does not fail */
+	const struct target_error *errors; /* new ones, the newest first */
+	uint32_t                   error_count;
+	struct bytes               disable; /* why it is to be disabled; empty: it is not */
 };
 
 /* (1) *lost: the target is gone or another one, or not ours any more, and nothing was done. */

@@ -365,6 +365,8 @@ def test_killed_servers_and_receivers_lose_nothing_and_keep_the_order():
         wait_for(received)
         assert known == {id for id, _, _ in want}
         assert_in_order(got)
+        for target in ("hook", "queue"):
+            wait_for(lambda: ok(server, "GET", f"/v1/targets/{target}")["waiting"] == 0)
     finally:
         server.close()
         sink.close()

@@ -126,6 +126,27 @@ TEST(window, rows_that_others_wrote_with_a_shard_a_position_or_a_key_that_cannot
 	scene_close(&x);
 }
 
+/* A commit that has no room for all notes writes rows and does not move the position. If the target is loaded again then, the log has those events
+ * once more. */
+TEST(window, an_event_that_has_a_row_is_not_taken_from_the_log_again)
+{
+	struct scene            x;
+	struct delivery_waiting row = {.position = 1};
+
+	scene_open(&x, 3, 4);
+	row.key = key_of(&x, "ann");
+	window_restore(&x.w, &row, 0);
+	window_restored(&x.w);
+	event(&x, "ann"); /* position 1 */
+	event(&x, "ann");
+	assert_int_equal(x.w.entry_count, 2);
+	assert_int_equal(x.w.after.after[0], 2);
+	assert_int_equal(go(&x, SENDER_SENT), 1);
+	assert_int_equal(go(&x, SENDER_SENT), 2);
+	assert_int_equal(go(&x, SENDER_SENT), 0);
+	scene_close(&x);
+}
+
 TEST(window, an_event_that_was_trimmed_is_skipped_and_its_subject_goes_on)
 {
 	struct scene  x;

@@ -463,6 +463,43 @@ TEST(delivery, an_event_whose_tries_are_over_is_a_dead_letter_with_a_copy)
 	service_close(&s);
 }
 
+TEST(delivery, an_event_that_dies_twice_is_one_dead_letter)
+{
+	struct service s;
+	struct target  t;
+
+	open_on(&s);
+	events(&s, 1);
+	t = made(&s, "orders");
+	owned(&s, "orders", "me");
+	settled(&s, &t, note(DELIVERY_DEAD, 1, false), 0); /* the position did not move: it comes again */
+	t = settled(&s, &t, note(DELIVERY_DEAD, 1, false), 1);
+	assert_int_equal(t.dead, 1);
+	assert_int_equal(letters(&s, (struct undelivered_search){.limit = 9}).count, 1);
+	service_close(&s);
+}
+
+TEST(delivery, events_that_wait_are_what_their_rows_are_once_these_were_counted)
+{
+	struct service       s;
+	struct target        t;
+	struct delivery_note n = note(DELIVERY_WAITS, 1, false);
+	struct call          c;
+
+	open_on(&s);
+	events(&s, 1);
+	t = made(&s, "orders");
+	owned(&s, "orders", "me");
+	settled(&s, &t, n, 0);
+	t = settled(&s, &t, n, 0);
+	assert_int_equal(t.waiting, 2); /* nobody should do that */
+	c = settling(&t, &n, 0, 0);
+	c.settle.recount = (int64_t)waiting(&s, &t).count - t.waiting;
+	turn_take(&s, &c.turn, settle);
+	assert_int_equal(c.target.waiting, 1);
+	service_close(&s);
+}
+
 TEST(delivery, a_commit_holds_only_for_the_owner_and_the_target_that_was_read)
 {
 	struct service       s;
