@@ -84,11 +84,14 @@ static int width_of(struct bytes text)
 	return width;
 }
 
+/* A text that is too wide for its column does not touch the next one. A width of 0: nothing follows. */
 static void print_cell(struct bytes text, int width)
 {
-	printf("%.*s", BYTES_ARG(text));
-	for (int i = width_of(text); i < width; i++)
-		putchar(' ');
+	int wide = width_of(text);
+
+	if (width > 0 && wide + 2 > width)
+		width = wide + 2;
+	printf("%.*s%*s", BYTES_ARG(text), width > wide ? width - wide : 0, "");
 }
 
 /* ---- objects ---- */

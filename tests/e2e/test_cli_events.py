@@ -89,6 +89,14 @@ def test_targets_are_made_tested_stopped_and_dropped(cli, sink):
     assert "404" in cli.refused("events", "target", "hook")
 
 
+def test_a_long_name_does_not_touch_the_next_column(cli):
+    long = "c" * 64
+    cli.ok("events", "set-consumer", long)
+    line = next(line for line in cli.ok("events", "consumers").splitlines() if long in line)
+    assert line.split()[0] == long
+    cli.ok("events", "drop-consumer", long)
+
+
 def test_a_target_that_refuses_the_test_is_a_failure(cli, sink):
     sink.answer = lambda *_: 400
     cli.ok("events", "set-target", "refuses", "type=webhook", f"url={sink.url}", "types=user.erased")
