@@ -47,12 +47,12 @@ struct rough_task {
 };
 
 struct rough {
-	struct store   base;
-	struct engine *engine;
-	uint64_t       seed;
-	bool           calm;       /* nothing goes wrong; others still run in between */
-	bool           blind;      /* conditions are left out: a control, to see that tests notice */
-	bool           in_the_way; /* a writer is in the way of every transaction that reads */
+	struct store             base;
+	_Atomic(struct engine *) engine; /* any thread may say that it was started anew */
+	uint64_t                 seed;
+	bool                     calm;  /* nothing goes wrong; others still run in between */
+	bool                     blind; /* conditions are left out: a control, to see that tests notice */
+	bool                     in_the_way; /* a writer is in the way of every transaction that reads */
 	void (*between)(struct rough *r,
 	                void *ctx); /* between the two turns of a batch of reads, once; NULL: nothing */
 	void *between_ctx;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -57,15 +58,24 @@ TEST(bytes, a_search_finds_what_comparing_at_each_place_finds)
 	}
 }
 
+static int64_t used_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return INT64_C(1000000) * t.tv_sec + t.tv_nsec / 1000;
+}
+
+/* Of a core: what others do on this machine does not count. */
 static int64_t search_us(struct bytes hay, struct bytes needle)
 {
 	int64_t best_us = INT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		int64_t began_us = clock_steady_us(clock_system()), took_us;
+		int64_t began_us = used_us(), took_us;
 
 		assert_false(bytes_contains(hay, needle));
-		took_us = clock_steady_us(clock_system()) - began_us;
+		took_us = used_us() - began_us;
 		best_us = took_us < best_us ? took_us : best_us;
 	}
 	return best_us;
