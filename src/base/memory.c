@@ -2,11 +2,16 @@
 #include "base/memory.h"
 
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 4096 };
+enum {
+	LINE_MAX_BYTES = 4096,
+	KEPT_BYTES = 64 << 20, /* at the end of a heap, of which each thread may have one */
+	PIECE_BYTES = 8 << 20, /* larger ones are the kernel's again as soon as they are free */
+};
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -104,4 +109,10 @@ uint64_t memory_limit(const struct memory_site *site)
 	uint64_t limit = least(machine_limit(site), cgroup_limit(site));
 
 	return limit == UINT64_MAX ? 0 : limit;
+}
+
+void memory_keep(void)
+{
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	mallopt(M_MMAP_THRESHOLD, PIECE_BYTES);
 }

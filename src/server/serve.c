@@ -256,6 +256,7 @@ static enum err_code open_engine(struct server *s, const struct serve_options *o
 {
 	struct engine_options engine = engine_options_default(options->data);
 
+	memory_keep();
 	engine_options_set_memory(&engine, cache_bytes(options));
 	engine.queue_bytes_max = (size_t)options->queue_mb << 20;
 	engine.expression_bytes_max = (size_t)options->expression_mb << 20;
