@@ -496,7 +496,7 @@ static void repeat_all(const struct table_transact_write *q, struct table_transa
 		        .read_units = 2 * read_cost(item_size(key_of(&q->writes[i])), true)};
 }
 
-/* Without numbers. */
+/* Its writes are known. */
 static enum err_code transact(struct engine_session *s, struct arena *a, const struct table_transact_write *q,
                               struct table_transact_result *r, struct err *err)
 {
@@ -516,7 +516,7 @@ static enum err_code transact(struct engine_session *s, struct arena *a, const s
 	return ERR_NONE;
 }
 
-/* With those that it asks for. */
+/* First the numbers that it takes, if any: its writes depend on them. */
 static enum err_code transact_numbered(struct engine_session *s, struct arena *a,
                                        const struct table_transact_write *q, struct table_transact_result *r,
                                        struct err *err)

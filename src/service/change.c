@@ -325,12 +325,13 @@ static enum err_code tables_make(struct changes *c, struct table *t, struct err 
 }
 
 /* Where there is no table nothing was found, and still is not; what is to be written there makes it. Rows that have numbers in them are known
- * only once there is a table that counts, so it may take two rounds. */
+ * only once there is a table that counts, so these may take two rounds. */
 static enum err_code commit_or_make(struct changes *c, struct table *t, struct err *err)
 {
 	enum err_code rc = commit_once(c, t, err);
+	int           rounds = c->numbering != NULL ? 2 : 1;
 
-	for (int round = 0; rc == ERR_NO_RESOURCE && round < 2; round++) {
+	for (; rc == ERR_NO_RESOURCE && rounds > 0; rounds--) {
 		if (c->count == 0 && c->numbering == NULL)
 			return ERR_NONE;
 		rc = tables_make(c, t, err) == ERR_NONE ? commit_once(c, t, err) : err->code;
