@@ -1,6 +1,6 @@
 /* Directory: what a data directory says of itself, in DIR/FORMAT:
  *
- *   gatehouse 6
+ *   gatehouse 7
  *   id 5f0c…                              random, made with the directory
  *   holds store journal                   what was made in it and must be there from then on
  *   sealed identifiers.key keys.json      small files that must be there, each with a seal (seal.h)
@@ -12,15 +12,15 @@
  * (D2) A change of one bit is noticed.
  *
  * Formats 2 and 3 had the first line only. In format 5 rows may lapse (engine/lapse.h), which a program of format 4 would not remove; in
- * format 6 their index entries too, which one of format 5 would leave behind. A start (disk.h) makes this file, or brings it up to date; other commands
- * only add names. */
+ * format 6 their index entries too, which one of format 5 would leave behind; in format 7 the store has a family of files for logs (engine/rocks.h), which
+ * one of format 6 cannot open. A start (disk.h) makes this file, or brings it up to date; other commands only add names. */
 #ifndef BASE_DIRECTORY_H
 #define BASE_DIRECTORY_H
 
 #include "base/err.h"
 
 enum {
-	DIRECTORY_FORMAT = 6,
+	DIRECTORY_FORMAT = 7,
 	DIRECTORY_FORMAT_SEALED = 4, /* from here on: an id, and seals */
 	DIRECTORY_FORMAT_OLDEST = 2, /* that can be read: records of its journal share units (J5) */
 	DIRECTORY_ID_BYTES = 16,

@@ -10,7 +10,7 @@
 	X(FAULT_COMMIT, "commit")         /* the commit of a batch fails: outcome unknown */                 \
 	X(FAULT_NO_ROOM, "no-room")       /* the journal has no room for a commit, which is put off */       \
 	X(FAULT_DISK_FULL, "disk-full")   /* free space reads as zero */                                     \
-	X(FAULT_CHECKPOINT, "checkpoint") /* a checkpoint ends after one of its three steps */               \
+	X(FAULT_CHECKPOINT, "checkpoint") /* a checkpoint ends after one of its four steps */                \
 	X(FAULT_SALVAGE, "salvage")       /* a salvage ends before it mends the store */                     \
 	X(FAULT_STORE_FULL, "store-full") /* a write of the store's files finds no room */                   \
 	X(FAULT_THREAD, "thread")         /* a worker gets no thread */                                      \

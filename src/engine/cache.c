@@ -367,18 +367,26 @@ bool cache_wants(struct cache *c, uint64_t partition)
 	return !partition_is_large(c->partitions, partition);
 }
 
-/* A reader that missed before the store had it may have offered that there is none; one that offers it from now on is late. */
-void cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row)
+/* A reader that missed before the store had it may have offered that there is none; one that offers it from now on is late. A deletion that waits would
+ * come into the store after it. */
+bool cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row)
 {
 	struct shard *s = shard_of(c, hash);
 	struct row  **at;
+	bool          waits;
 
 	pthread_mutex_lock(&s->lock);
 	s->version++;
 	at = row_find(s, hash, row->key);
-	if (*at != NULL && !row_change(c, s, *at, row->value, row->absent))
+	waits = *at != NULL && (*at)->dirty;
+	if (waits && !row_change(c, s, *at, row->value, row->absent)) {
 		row_replace(c, s, at, row_make(hash, row->key, row->value, row->absent), false);
+	} else if (!waits && *at != NULL) {
+		partition_leave(c->partitions, *at);
+		row_drop(s, at);
+	}
 	pthread_mutex_unlock(&s->lock);
+	return waits;
 }
 
 void cache_pass_partition(struct cache *c, uint64_t partition, struct bytes key)

@@ -73,8 +73,9 @@ void cache_commit(struct cache *c, uint64_t hash, const struct cache_row *row);
  * anybody changes: they would wait here for the store, and take the place of others. */
 bool cache_wants(struct cache *c, uint64_t partition);
 
-/* Such a row is in the store. If there is one here of its key, it is as committed from now on, and dirty. */
-void cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row);
+/* Such a row is in the store, or in the tail (tail.h). One of its key that is here goes; or, if it is dirty, is as committed from now
+ * on, and says so. */
+bool cache_pass(struct cache *c, uint64_t hash, const struct cache_row *row);
 /* The same of their partition, by its hash and the key of any of them. */
 void cache_pass_partition(struct cache *c, uint64_t partition, struct bytes key);
 

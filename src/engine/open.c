@@ -521,6 +521,7 @@ void engine_close(struct engine *e)
 	if (e->unwritten != NULL)
 		unwritten_release(e->unwritten);
 	if (e->rocks != NULL) {
+		rocks_stop(e->rocks); /* it may have rows of the tail in use */
 		write_back_release(&e->write_back);
 		rocks_close(e->rocks);
 	}

@@ -6,10 +6,14 @@
 
 #include <pthread.h>
 #include <rocksdb/c.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/worker.h"
+#include "engine/layout.h"
 #include "engine/manifest.h"
 #include "engine/rocks_disk.h"
 
@@ -17,6 +21,7 @@ enum {
 	MEMTABLE_BYTES =
 	        33554432, /* more than a checkpoint is due at (write_back.c): it makes one file, not two */
 	MEMTABLES_MAX = 2,
+	LOG_MEMTABLE_BYTES = 4194304, /* most rows of logs come as files */
 	NEW_FILES_MERGED =
 	        8, /* at a time, into those below, nearly all of which are written anew: twice RocksDB's own number */
 	MEMTABLE_BYTES_TIGHT =
@@ -26,20 +31,43 @@ enum {
 	OPEN_FILES_MAX = 512,
 	BLOOM_BITS = 10,
 	BLOCK_BYTES = 4096,
+	LOG_BLOCK_BYTES = 16 << 10,      /* logs are read in order, and compressing costs less by the row */
 	METADATA_BLOCK_BYTES = 16 << 10, /* a part of an index */
 	CACHE_SHARD_BITS = 2,
 	WALK_READAHEAD_BYTES = 1 << 20,
 	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
 };
 
-#define MEMTABLE_BYTES_TEXT "33554432"
-#define PERIODIC_S_TEXT     "86400"
+#define MEMTABLE_BYTES_TEXT     "33554432"
+#define LOG_MEMTABLE_BYTES_TEXT "4194304"
+#define PERIODIC_S_TEXT         "86400"
+#define LOG_FILE_NAME           "log.run" /* until the store has taken it */
+
+enum family { ROWS, LOGS, FAMILIES };
+
+static const char *const family_names[FAMILIES] = {"default", "logs"};
 
 static void flush_now(struct worker *worker, void *rocks);
 
+/* (R2) */
+struct log {
+	struct bytes low, high;
+};
+
+/* What the flusher is to do; the message is RocksDB's, of why it failed. */
+typedef char *(*flusher_task)(struct rocks *r);
+
 struct rocks {
-	rocksdb_t              *db;
-	rocksdb_options_t      *options;
+	rocksdb_t                      *db;
+	rocksdb_column_family_handle_t *families[FAMILIES]; /* LOGS: NULL if it is only read, and has none */
+	rocksdb_options_t              *options, *log_options;
+	char                           *log_path;
+
+	/* any thread reads the first log_count, which stay as they are; one adds */
+	struct arena  log_arena;
+	struct log    logs[ROCKS_LOGS_MAX];
+	atomic_size_t log_count;
+
 	rocksdb_cache_t        *cache;
 	rocksdb_readoptions_t  *read;
 	rocksdb_writeoptions_t *write;
@@ -48,14 +76,17 @@ struct rocks {
 	struct rocks_drops      drops;
 
 	/* of rocks_flush, under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t  flushed;
-	struct worker   flusher; /* started by the first flush */
-	bool            flushing;
-	char           *flush_message; /* why it failed; NULL */
+	pthread_mutex_t  lock;
+	pthread_cond_t   flushed;
+	struct worker    flusher; /* started by the first flush */
+	bool             flushing;
+	flusher_task     task;
+	struct rocks_run run;           /* of a file */
+	char            *flush_message; /* why it failed; NULL */
 };
 
 struct rocks_batch {
+	struct rocks         *rocks;
 	rocksdb_writebatch_t *batch;
 };
 
@@ -65,8 +96,10 @@ struct rocks_snapshot {
 };
 
 struct rocks_cursor {
-	rocksdb_iterator_t    *it;
+	rocksdb_iterator_t    *its[FAMILIES]; /* NULL: none of its range is there */
+	rocksdb_iterator_t    *at;            /* the one whose key comes next; NULL: there is none */
 	rocksdb_readoptions_t *read;
+	char                  *failure; /* RocksDB's, of opening it; NULL */
 	bool                   backward;
 };
 
@@ -91,12 +124,13 @@ static rocksdb_cache_t *cache_make(size_t bytes)
 	return cache;
 }
 
-static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_bytes)
+static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_bytes, size_t block_bytes)
 {
 	rocksdb_options_t                   *o = rocksdb_options_create();
 	rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
 
 	rocksdb_options_set_create_if_missing(o, 1);
+	rocksdb_options_set_create_missing_column_families(o, 1);
 	rocksdb_options_set_paranoid_checks(o, 1);
 	rocksdb_options_set_write_buffer_size(o, memtable_bytes);
 	rocksdb_options_set_max_write_buffer_number(o, MEMTABLES_MAX);
@@ -112,7 +146,7 @@ static rocksdb_options_t *options_make(rocksdb_cache_t *cache, size_t memtable_b
 	rocksdb_options_set_skip_stats_update_on_db_open(o, 1);
 
 	rocksdb_block_based_options_set_block_cache(t, cache);
-	rocksdb_block_based_options_set_block_size(t, BLOCK_BYTES);
+	rocksdb_block_based_options_set_block_size(t, block_bytes);
 	rocksdb_block_based_options_set_filter_policy(t, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS));
 	rocksdb_block_based_options_set_index_type(
 	        t, rocksdb_block_based_table_index_type_two_level_index_search);
@@ -139,16 +173,26 @@ static rocksdb_options_t *options_add(rocksdb_options_t *base, char **message)
 	return o;
 }
 
+/* Of a tight store it is as large. */
+static size_t log_memtable_bytes(size_t memtable_bytes)
+{
+	return memtable_bytes == MEMTABLE_BYTES ? LOG_MEMTABLE_BYTES : memtable_bytes;
+}
+
 static struct rocks *rocks_make(size_t block_cache_bytes, size_t memtable_bytes, char **message)
 {
 	struct rocks *r = mem_zalloc(sizeof(*r));
 
 	r->cache = cache_make(block_cache_bytes);
-	r->options = options_add(options_make(r->cache, memtable_bytes), message);
+	r->options = options_add(options_make(r->cache, memtable_bytes, BLOCK_BYTES), message);
+	if (*message == NULL)
+		r->log_options = options_add(
+		        options_make(r->cache, log_memtable_bytes(memtable_bytes), LOG_BLOCK_BYTES), message);
 	r->read = rocksdb_readoptions_create();
 	r->write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_disable_WAL(r->write, 1);     /* (R1) */
 	rocksdb_writeoptions_set_no_slowdown(r->write, 1); /* see rocks_apply */
+	arena_init(&r->log_arena);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->flushed, NULL);
 	worker_init(&r->flusher, &(struct worker_options){
@@ -180,6 +224,7 @@ static enum err_code attach_disk(struct rocks *r, struct rocks_room *room, size_
 	}
 	r->disk = rocks_disk_open(room);
 	rocks_disk_attach(r->disk, r->options, memtable_bytes);
+	rocks_disk_attach(r->disk, r->log_options, log_memtable_bytes(memtable_bytes));
 	return ERR_NONE;
 }
 
@@ -231,18 +276,124 @@ static void drops_destroy(void *unused)
 	(void)unused;
 }
 
-static void attach_drops(struct rocks *r, const struct rocks_drops *drops)
+static void attach_drops(struct rocks *r, rocksdb_options_t *options)
 {
-	r->drops = *drops;
-	if (drops->begin != NULL)
+	if (r->drops.begin != NULL)
 		rocksdb_options_set_compaction_filter_factory(
-		        r->options, rocksdb_compactionfilterfactory_create(&r->drops, drops_destroy,
-		                                                           merge_begin, drops_name));
+		        options, rocksdb_compactionfilterfactory_create(&r->drops, drops_destroy, merge_begin,
+		                                                        drops_name));
 }
 
-void rocks_compact(struct rocks *r)
+/* ---- logs ---- */
+
+static bool is_in(const struct log *log, struct bytes key)
 {
-	rocksdb_compact_range(r->db, NULL, 0, NULL, 0);
+	return bytes_compare(key, log->low) >= 0 && bytes_compare(key, log->high) < 0;
+}
+
+static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct bytes key)
+{
+	size_t count = atomic_load_explicit(&r->log_count, memory_order_acquire);
+
+	for (size_t i = 0; i < count; i++)
+		if (is_in(&r->logs[i], key))
+			return r->families[LOGS];
+	return r->families[ROWS];
+}
+
+static void log_add(struct rocks *r, struct bytes key)
+{
+	size_t count = atomic_load_explicit(&r->log_count, memory_order_relaxed);
+
+	r->logs[count] = (struct log){arena_copy(&r->log_arena, key),
+	                              layout_after(&r->log_arena, layout_partition_head(key))};
+	atomic_store_explicit(&r->log_count, count + 1, memory_order_release);
+}
+
+bool rocks_log_takes(struct rocks *r, struct bytes key)
+{
+	size_t count = atomic_load_explicit(&r->log_count, memory_order_relaxed);
+
+	if (family_of(r, key) == r->families[LOGS])
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if (bytes_equal(layout_partition_head(key), layout_partition_head(r->logs[i].low)))
+			return false;
+	if (count == ROCKS_LOGS_MAX)
+		return false;
+	log_add(r, key);
+	return true;
+}
+
+/* A log begins with the first of its rows that is there: those before it were deleted, and if one comes again, it is of the other family (R2). */
+static void logs_find(struct rocks *r, char **message)
+{
+	rocksdb_iterator_t *it;
+
+	if (r->families[LOGS] == NULL)
+		return;
+	it = rocksdb_create_iterator_cf(r->db, r->read, r->families[LOGS]);
+	rocksdb_iter_seek_to_first(it);
+	while (rocksdb_iter_valid(it)) {
+		struct bytes key, high;
+
+		key.data = rocksdb_iter_key(it, &key.len);
+		log_add(r, key);
+		high = r->logs[r->log_count - 1].high;
+		rocksdb_iter_seek(it, high.data, high.len);
+	}
+	rocksdb_iter_get_error(it, message);
+	rocksdb_iter_destroy(it);
+}
+
+/* ---- opening ---- */
+
+/* What a process that was killed has left there is of no use. */
+static void log_path_set(struct rocks *r, const char *path)
+{
+	size_t bytes = strlen(path) + sizeof("/" LOG_FILE_NAME);
+
+	r->log_path = mem_alloc(bytes);
+	snprintf(r->log_path, bytes, "%s/" LOG_FILE_NAME, path);
+	unlink(r->log_path);
+}
+
+static void families_prepare(struct rocks *r, const struct rocks_options *options)
+{
+	rocksdb_options_t *of[FAMILIES] = {r->options, r->log_options};
+
+	r->tight = options->tight;
+	r->drops = options->drops;
+	for (int i = 0; i < FAMILIES; i++) {
+		attach_drops(r, of[i]);
+		rocksdb_options_set_disable_auto_compactions(of[i], options->tight ? 1 : 0);
+	}
+}
+
+static void families_open(struct rocks *r, const char *path, char **message)
+{
+	const rocksdb_options_t *options[FAMILIES] = {r->options, r->log_options};
+
+	r->db = rocksdb_open_column_families(r->options, path, FAMILIES, family_names, options, r->families,
+	                                     message);
+	if (*message == NULL)
+		logs_find(r, message);
+}
+
+/* A store that no newer program has opened has no logs. */
+static void families_open_read_only(struct rocks *r, const char *path, char **message)
+{
+	const rocksdb_options_t *options[FAMILIES] = {r->options, r->log_options};
+	size_t                   count;
+	char                   **names = rocksdb_list_column_families(r->options, path, &count, message);
+
+	if (*message != NULL)
+		return;
+	rocksdb_list_column_families_destroy(names, count);
+	r->db = rocksdb_open_for_read_only_column_families(r->options, path, count < FAMILIES ? 1 : FAMILIES,
+	                                                   family_names, options, r->families, 0, message);
+	if (*message == NULL)
+		logs_find(r, message);
 }
 
 enum err_code rocks_open(struct rocks **out, const char *path, const struct rocks_options *options,
@@ -256,16 +407,14 @@ enum err_code rocks_open(struct rocks **out, const char *path, const struct rock
 	char             *message = NULL;
 	struct rocks     *r = rocks_make(options->block_cache_bytes, memtable_bytes, &message);
 
-	r->tight = options->tight;
-	attach_drops(r, &options->drops);
-	if (options->tight)
-		rocksdb_options_set_disable_auto_compactions(r->options, 1);
 	if (message == NULL) {
+		families_prepare(r, options);
 		if (attach_disk(r, &room, memtable_bytes, err) != ERR_NONE) {
 			rocks_close(r);
 			return err->code;
 		}
-		r->db = rocksdb_open(r->options, path, &message);
+		log_path_set(r, path);
+		families_open(r, path, &message);
 	}
 	return opened(out, r, message, err);
 }
@@ -283,16 +432,24 @@ enum err_code rocks_open_read_only(struct rocks **out, const char *path, size_t 
 			return err->code;
 		}
 		rocks_disk_freeze(r->disk);
-		r->db = rocksdb_open_for_read_only(r->options, path, 0, &message);
+		families_open_read_only(r, path, &message);
 	}
 	return opened(out, r, message, err);
 }
 
-void rocks_close(struct rocks *r)
+void rocks_stop(struct rocks *r)
 {
 	worker_join(&r->flusher);
+}
+
+void rocks_close(struct rocks *r)
+{
+	rocks_stop(r);
 	worker_release(&r->flusher);
 	free(r->flush_message);
+	for (int i = 0; i < FAMILIES; i++)
+		if (r->families[i] != NULL)
+			rocksdb_column_family_handle_destroy(r->families[i]);
 	if (r->db != NULL)
 		rocksdb_close(r->db);
 	pthread_cond_destroy(&r->flushed);
@@ -300,9 +457,13 @@ void rocks_close(struct rocks *r)
 	rocksdb_writeoptions_destroy(r->write);
 	rocksdb_readoptions_destroy(r->read);
 	rocksdb_options_destroy(r->options);
+	if (r->log_options != NULL)
+		rocksdb_options_destroy(r->log_options);
 	rocksdb_cache_destroy(r->cache);
 	if (r->disk != NULL)
 		rocks_disk_close(r->disk);
+	arena_release(&r->log_arena);
+	free(r->log_path);
 	free(r);
 }
 
@@ -325,14 +486,18 @@ bool rocks_is_waiting(const struct rocks *r)
 void rocks_relax(struct rocks *r)
 {
 	const char *names[] = {"disable_auto_compactions", "write_buffer_size"};
-	const char *values[] = {"false", MEMTABLE_BYTES_TEXT};
-	char       *message = NULL;
+	const char *values[FAMILIES][2] = {{"false", MEMTABLE_BYTES_TEXT},
+	                                   {"false", LOG_MEMTABLE_BYTES_TEXT}};
 
 	if (!r->tight)
 		return;
 	r->tight = false;
-	rocksdb_set_options(r->db, 2, names, values, &message);
-	free(message);
+	for (int i = 0; i < FAMILIES; i++) {
+		char *message = NULL;
+
+		rocksdb_set_options_cf(r->db, r->families[i], 2, names, values[i], &message);
+		free(message);
+	}
 }
 
 void rocks_be_patient(struct rocks *r, bool patient)
@@ -348,7 +513,8 @@ enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, 
 {
 	rocksdb_readoptions_t   *read = snapshot != NULL ? snapshot->read : r->read;
 	char                    *message = NULL;
-	rocksdb_pinnableslice_t *slice = rocksdb_get_pinned(r->db, read, key.data, key.len, &message);
+	rocksdb_pinnableslice_t *slice =
+	        rocksdb_get_pinned_cf(r->db, read, family_of(r, key), key.data, key.len, &message);
 
 	if (message != NULL)
 		return storage_error(err, "read", message);
@@ -380,6 +546,76 @@ void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
 	free(s);
 }
 
+/* Does the range reach into a log? *inside: it is all of one. */
+static bool meets_log(const struct rocks *r, struct bytes low, struct bytes high, bool *inside)
+{
+	size_t count = atomic_load_explicit(&r->log_count, memory_order_acquire);
+	bool   meets = false;
+
+	*inside = false;
+	for (size_t i = 0; i < count; i++) {
+		meets = meets ||
+		        (bytes_compare(low, r->logs[i].high) < 0 && bytes_compare(r->logs[i].low, high) < 0);
+		*inside = *inside || (bytes_compare(low, r->logs[i].low) >= 0 &&
+		                      bytes_compare(high, r->logs[i].high) <= 0);
+	}
+	return meets;
+}
+
+/* Of both families at the same moment, if it needs both. */
+static void iterators_make(struct rocks *r, struct rocks_cursor *c, struct bytes low, struct bytes high)
+{
+	bool inside;
+
+	if (!meets_log(r, low, high, &inside))
+		c->its[ROWS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[ROWS]);
+	else if (inside)
+		c->its[LOGS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[LOGS]);
+	else
+		rocksdb_create_iterators(r->db, c->read, r->families, c->its, FAMILIES, &c->failure);
+}
+
+static struct bytes key_at(const rocksdb_iterator_t *it)
+{
+	struct bytes key;
+
+	key.data = rocksdb_iter_key(it, &key.len);
+	return key;
+}
+
+/* The one that comes first, of those that have a key. */
+static void choose(struct rocks_cursor *c)
+{
+	c->at = NULL;
+	for (int i = 0; i < FAMILIES; i++) {
+		rocksdb_iterator_t *it = c->its[i];
+		int                 order;
+
+		if (it == NULL || !rocksdb_iter_valid(it))
+			continue;
+		order = c->at == NULL ? 0 : bytes_compare(key_at(it), key_at(c->at));
+		if (c->at == NULL || (c->backward ? order > 0 : order < 0))
+			c->at = it;
+	}
+}
+
+/* Upwards: to the first key that is not below. */
+static void seek(struct rocks_cursor *c, struct bytes key)
+{
+	for (int i = 0; i < FAMILIES; i++)
+		if (c->its[i] != NULL)
+			rocksdb_iter_seek(c->its[i], key.data, key.len);
+	choose(c);
+}
+
+static void seek_last(struct rocks_cursor *c)
+{
+	for (int i = 0; i < FAMILIES; i++)
+		if (c->its[i] != NULL)
+			rocksdb_iter_seek_to_last(c->its[i]);
+	choose(c);
+}
+
 /* Not on a row yet. */
 static struct rocks_cursor *cursor_make(struct rocks *r, const struct rocks_snapshot *snapshot,
                                         struct bytes low, struct bytes high, bool walk)
@@ -395,7 +631,7 @@ static struct rocks_cursor *cursor_make(struct rocks *r, const struct rocks_snap
 		rocksdb_readoptions_set_fill_cache(c->read, 0);
 		rocksdb_readoptions_set_readahead_size(c->read, WALK_READAHEAD_BYTES);
 	}
-	c->it = rocksdb_create_iterator(r->db, c->read);
+	iterators_make(r, c, low, high);
 	return c;
 }
 
@@ -406,9 +642,9 @@ struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snaps
 
 	c->backward = backward;
 	if (backward)
-		rocksdb_iter_seek_to_last(c->it);
+		seek_last(c);
 	else
-		rocksdb_iter_seek(c->it, low.data, low.len);
+		seek(c, low);
 	return c;
 }
 
@@ -417,56 +653,68 @@ struct rocks_cursor *rocks_walk_open(struct rocks *r, const struct rocks_snapsho
 {
 	struct rocks_cursor *c = cursor_make(r, snapshot, low, high, true);
 
-	rocksdb_iter_seek(c->it, low.data, low.len);
+	seek(c, low);
 	return c;
 }
 
 void rocks_cursor_close(struct rocks_cursor *c)
 {
-	rocksdb_iter_destroy(c->it);
+	for (int i = 0; i < FAMILIES; i++)
+		if (c->its[i] != NULL)
+			rocksdb_iter_destroy(c->its[i]);
+	free(c->failure);
 	rocksdb_readoptions_destroy(c->read);
 	free(c);
 }
 
 bool rocks_cursor_at(const struct rocks_cursor *c, struct bytes *key, struct bytes *value)
 {
-	if (!rocksdb_iter_valid(c->it))
+	if (c->at == NULL)
 		return false;
-	key->data = rocksdb_iter_key(c->it, &key->len);
-	value->data = rocksdb_iter_value(c->it, &value->len);
+	*key = key_at(c->at);
+	value->data = rocksdb_iter_value(c->at, &value->len);
 	return true;
 }
 
 void rocks_cursor_next(struct rocks_cursor *c)
 {
 	if (c->backward)
-		rocksdb_iter_prev(c->it);
+		rocksdb_iter_prev(c->at);
 	else
-		rocksdb_iter_next(c->it);
+		rocksdb_iter_next(c->at);
+	choose(c);
 }
 
 void rocks_cursor_skip(struct rocks_cursor *c, struct bytes key)
 {
-	rocksdb_iter_seek(c->it, key.data, key.len);
+	seek(c, key);
 }
 
 enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err)
 {
-	char *message = NULL;
+	char *message = c->failure == NULL ? NULL : strdup(c->failure);
 
-	rocksdb_iter_get_error(c->it, &message);
+	for (int i = 0; i < FAMILIES && message == NULL; i++)
+		if (c->its[i] != NULL)
+			rocksdb_iter_get_error(c->its[i], &message);
 	return message == NULL ? ERR_NONE : storage_error(err, "read", message);
 }
 
 uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high)
 {
 	const char *lows[1] = {low.data}, *highs[1] = {high.data};
-	char       *message = NULL;
-	uint64_t    size = 0;
+	uint64_t    all = 0;
 
-	rocksdb_approximate_sizes(r->db, 1, lows, &low.len, highs, &high.len, &size, &message);
-	free(message);
-	return size;
+	for (int i = 0; i < FAMILIES && r->families[i] != NULL; i++) {
+		char    *message = NULL;
+		uint64_t size = 0;
+
+		rocksdb_approximate_sizes_cf(r->db, r->families[i], 1, lows, &low.len, highs, &high.len,
+		                             &size, &message);
+		free(message);
+		all += size;
+	}
+	return all;
 }
 
 void rocks_each_file(struct rocks *r, void (*fn)(void *ctx, const char *name, uint64_t bytes), void *ctx)
@@ -481,18 +729,24 @@ void rocks_each_file(struct rocks *r, void (*fn)(void *ctx, const char *name, ui
 
 uint64_t rocks_keys_estimate(struct rocks *r)
 {
-	uint64_t keys = 0;
+	uint64_t all = 0;
 
-	rocksdb_property_int(r->db, "rocksdb.estimate-num-keys", &keys);
-	return keys;
+	for (int i = 0; i < FAMILIES && r->families[i] != NULL; i++) {
+		uint64_t keys = 0;
+
+		rocksdb_property_int_cf(r->db, r->families[i], "rocksdb.estimate-num-keys", &keys);
+		all += keys;
+	}
+	return all;
 }
 
 /* ---- writing ---- */
 
-struct rocks_batch *rocks_batch_open(void)
+struct rocks_batch *rocks_batch_open(struct rocks *r)
 {
 	struct rocks_batch *b = mem_zalloc(sizeof(*b));
 
+	b->rocks = r;
 	b->batch = rocksdb_writebatch_create();
 	return b;
 }
@@ -510,17 +764,24 @@ void rocks_batch_reset(struct rocks_batch *b)
 
 void rocks_batch_put(struct rocks_batch *b, struct bytes key, struct bytes value)
 {
-	rocksdb_writebatch_put(b->batch, key.data, key.len, value.data, value.len);
+	rocksdb_writebatch_put_cf(b->batch, family_of(b->rocks, key), key.data, key.len, value.data,
+	                          value.len);
 }
 
 void rocks_batch_delete(struct rocks_batch *b, struct bytes key)
 {
-	rocksdb_writebatch_delete(b->batch, key.data, key.len);
+	rocksdb_writebatch_delete_cf(b->batch, family_of(b->rocks, key), key.data, key.len);
 }
 
 void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct bytes high)
 {
-	rocksdb_writebatch_delete_range(b->batch, low.data, low.len, high.data, high.len);
+	bool inside;
+
+	rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[ROWS], low.data, low.len, high.data,
+	                                   high.len);
+	if (meets_log(b->rocks, low, high, &inside))
+		rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[LOGS], low.data, low.len,
+		                                   high.data, high.len);
 }
 
 /* Would it have had to wait for files to be written? */
@@ -561,18 +822,20 @@ enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *er
 	}
 }
 
+void rocks_compact(struct rocks *r)
+{
+	for (int i = 0; i < FAMILIES; i++)
+		rocksdb_compact_range_cf(r->db, r->families[i], NULL, 0, NULL, 0);
+}
+
 /* ---- flushing: by a thread of its own, since it may wait for room on the disk for days ---- */
 
 static void flush_now(struct worker *worker, void *rocks)
 {
-	struct rocks           *r = rocks;
-	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
-	char                   *message = NULL;
+	struct rocks *r = rocks;
+	char         *message = r->task(r);
 
 	(void)worker;
-	rocksdb_flushoptions_set_wait(wait, 1);
-	rocksdb_flush(r->db, wait, &message);
-	rocksdb_flushoptions_destroy(wait);
 	pthread_mutex_lock(&r->lock);
 	r->flush_message = message;
 	r->flushing = false;
@@ -580,14 +843,14 @@ static void flush_now(struct worker *worker, void *rocks)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Under lock. Until the flush under way ends; false if it waits for room. */
-static bool await_flush(struct rocks *r)
+/* Under lock. Until the task under way ends. */
+static enum err_code await_flush(struct rocks *r, struct err *err)
 {
 	while (r->flushing) {
 		struct timespec until;
 
 		if (rocks_is_waiting(r))
-			return false;
+			return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += FLUSH_LOOK_NS;
 		if (until.tv_nsec >= 1000000000) {
@@ -596,24 +859,23 @@ static bool await_flush(struct rocks *r)
 		}
 		pthread_cond_timedwait(&r->flushed, &r->lock, &until);
 	}
-	return true;
+	return ERR_NONE;
 }
 
-/* Under lock. One that was begun earlier is not enough: it may lack what was applied since. */
-static enum err_code flush(struct rocks *r, struct err *err)
+/* Under lock, with the flusher idle. */
+static enum err_code flusher_do(struct rocks *r, flusher_task task, struct err *err)
 {
 	char *message;
 
-	if (!await_flush(r))
-		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
 	free(r->flush_message);
 	r->flush_message = NULL;
 	if (!r->flusher.started && worker_start(&r->flusher, err) != ERR_NONE)
 		return err->code;
+	r->task = task;
 	r->flushing = true;
 	worker_wake(&r->flusher);
-	if (!await_flush(r))
-		return err_set(err, ERR_DISK_FULL, "the disk is full: a flush waits for room");
+	if (await_flush(r, err) != ERR_NONE)
+		return err->code;
 	message = r->flush_message;
 	r->flush_message = NULL;
 	if (rocks_is_frozen(r)) { /* (D1): nor is what it says of a failure believed */
@@ -623,12 +885,120 @@ static enum err_code flush(struct rocks *r, struct err *err)
 	return message == NULL ? ERR_NONE : storage_error(err, "flush", message);
 }
 
-enum err_code rocks_flush(struct rocks *r, struct err *err)
+/* One that was begun earlier is not enough: it may lack what was applied since. */
+static enum err_code flusher_run(struct rocks *r, flusher_task task, const struct rocks_run *run,
+                                 struct err *err)
 {
 	enum err_code rc;
 
 	pthread_mutex_lock(&r->lock);
-	rc = flush(r, err);
+	rc = await_flush(r, err);
+	if (rc == ERR_NONE && run != NULL)
+		r->run = *run;
+	if (rc == ERR_NONE)
+		rc = flusher_do(r, task, err);
 	pthread_mutex_unlock(&r->lock);
 	return rc;
+}
+
+enum err_code rocks_settle(struct rocks *r, struct err *err)
+{
+	enum err_code rc;
+
+	pthread_mutex_lock(&r->lock);
+	rc = await_flush(r, err);
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+static char *flush_family(struct rocks *r, enum family family)
+{
+	rocksdb_flushoptions_t *wait = rocksdb_flushoptions_create();
+	char                   *message = NULL;
+
+	rocksdb_flushoptions_set_wait(wait, 1);
+	rocksdb_flush_cf(r->db, wait, r->families[family], &message);
+	rocksdb_flushoptions_destroy(wait);
+	return message;
+}
+
+static char *flush_logs(struct rocks *r)
+{
+	return flush_family(r, LOGS);
+}
+
+static char *flush_all(struct rocks *r)
+{
+	char *message = flush_family(r, LOGS);
+
+	return message != NULL ? message : flush_family(r, ROWS);
+}
+
+enum err_code rocks_flush(struct rocks *r, struct err *err)
+{
+	return flusher_run(r, flush_all, NULL, err);
+}
+
+enum err_code rocks_flush_logs(struct rocks *r, struct err *err)
+{
+	return flusher_run(r, flush_logs, NULL, err);
+}
+
+/* ---- files of logs ---- */
+
+/* False if it could not be written, or has no rows. */
+static bool log_file_write(struct rocks *r)
+{
+	rocksdb_envoptions_t    *env = rocksdb_envoptions_create();
+	rocksdb_sstfilewriter_t *file = rocksdb_sstfilewriter_create(env, r->log_options);
+	struct bytes             key, value;
+	char                    *message = NULL;
+	bool                     written;
+
+	rocksdb_sstfilewriter_open(file, r->log_path, &message);
+	while (message == NULL && r->run.next(r->run.ctx, &key, &value))
+		rocksdb_sstfilewriter_put(file, key.data, key.len, value.data, value.len, &message);
+	if (message == NULL)
+		rocksdb_sstfilewriter_finish(file, &message);
+	rocksdb_sstfilewriter_destroy(file);
+	rocksdb_envoptions_destroy(env);
+	written = message == NULL;
+	free(message);
+	return written;
+}
+
+/* RocksDB checks what rocks.h says: a file needs a sequence number only if it does not hold, and it may have none. While it takes the file, nothing can be
+ * applied: so not if the disk is nearly full, where that could take long. */
+static bool log_file_take(struct rocks *r)
+{
+	rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
+	const char                          *files[1] = {r->log_path};
+	char                                *message = NULL;
+	bool                                 taken;
+
+	rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
+	rocksdb_ingestexternalfileoptions_set_snapshot_consistency(options, 1);
+	rocksdb_ingestexternalfileoptions_set_allow_global_seqno(options, 0);
+	rocksdb_ingestexternalfileoptions_set_allow_blocking_flush(options, 0);
+	rocksdb_ingest_external_file_cf(r->db, r->families[LOGS], files, 1, options, &message);
+	rocksdb_ingestexternalfileoptions_destroy(options);
+	taken = message == NULL;
+	free(message);
+	return taken;
+}
+
+static char *log_file(struct rocks *r)
+{
+	bool taken = log_file_write(r) && !rocks_is_frozen(r) && rocks_disk_has_room(r->disk) &&
+	             r->run.ready(r->run.ctx) && log_file_take(r);
+
+	r->run.done(r->run.ctx, taken);
+	if (!taken)
+		unlink(r->log_path);
+	return NULL;
+}
+
+enum err_code rocks_log_file(struct rocks *r, const struct rocks_run *run, struct err *err)
+{
+	return flusher_run(r, log_file, run, err);
 }

@@ -1,5 +1,10 @@
 /* Rocks: the ordered, durable byte store underneath, with our own names. rocks.c is the only file that knows
- * RocksDB, but for what its C interface lacks (rocks_disk.cc): the disk under it, and reading a file whole. Thread-safe. */
+ * RocksDB, but for what its C interface lacks (rocks_disk.cc): the disk under it, and reading a file whole. Thread-safe.
+ *
+ * Its files are of two families. Rows of logs (ends.h) are in one of their own, where files lie one behind the other, and none is written anew because
+ * others change. Callers need not know: a key says in which family it is.
+ *
+ * (R2) A log begins at a key. From there to the end of its partition all rows are in the family of logs, and none is in the other. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -58,7 +63,7 @@ enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, 
 struct rocks_snapshot *rocks_snapshot_open(struct rocks *r);
 void                   rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s);
 
-struct rocks_batch *rocks_batch_open(void);
+struct rocks_batch *rocks_batch_open(struct rocks *r);
 void                rocks_batch_close(struct rocks_batch *b);
 void                rocks_batch_reset(struct rocks_batch *b);
 void                rocks_batch_put(struct rocks_batch *b, struct bytes key, struct bytes value);
@@ -77,6 +82,34 @@ void rocks_compact(struct rocks *r);
 /* Waits until all that was applied is in the store's files. ERR_DISK_FULL: there is no room, or it is frozen. One thread at a
  * time. */
 enum err_code rocks_flush(struct rocks *r, struct err *err);
+/* The same of rows of logs alone. */
+enum err_code rocks_flush_logs(struct rocks *r, struct err *err);
+
+/* ---- files of logs ---- */
+
+enum { ROCKS_LOGS_MAX = 16 };
+
+/* May this row be one of a log? A log begins with it if none has. No row of its partition lies behind it. One thread at a time. */
+bool rocks_log_takes(struct rocks *r, struct bytes key);
+
+/* Rows of a log that are to become a file. These are called by a thread of the store's. */
+struct rocks_run {
+	void *ctx;
+	bool (*next)(void *ctx, struct bytes *key,
+	             struct bytes *value); /* in the order of keys; false at the end */
+	bool (*ready)(void *ctx);          /* all are in the file: shall the store take it? */
+	void (*done)(void *ctx, bool taken);
+};
+
+/* The store takes them only if none of the keys between the first and the last is there in any form, and if no snapshot is open that was opened before:
+ * whoever reads finds these rows at whatever moment he looks. What `done` is told is no failure. ERR_DISK_FULL: it waits for room, and the run is in use until
+ * rocks_settle. The rules are those of rocks_flush. */
+enum err_code rocks_log_file(struct rocks *r, const struct rocks_run *run, struct err *err);
+
+/* Waits for what rocks_flush or rocks_log_file left under way; ERR_DISK_FULL as there. */
+enum err_code rocks_settle(struct rocks *r, struct err *err);
+/* From now on nothing is flushed; nothing is under way any more. */
+void rocks_stop(struct rocks *r);
 
 /* Walks the keys from low (included) to high (excluded) of one consistent state, up or down. `low` and `high`
  * must stay valid while it is open. */

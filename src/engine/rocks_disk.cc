@@ -158,11 +158,9 @@ public:
 	{
 		return at;
 	}
-	IOStatus InvalidateCache(size_t offset, size_t length) override
+	IOStatus InvalidateCache(size_t, size_t) override
 	{
-		if (file >= 0)
-			posix_fadvise(file, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
-		return IOStatus::OK();
+		return IOStatus::OK(); // it is a log's file, and readers are close behind
 	}
 
 private:
@@ -287,6 +285,11 @@ public:
 				return disk->frozen ? IOStatus::OK() : failed(path, errno);
 		return IOStatus::OK();
 	}
+	IOStatus LinkFile(const std::string &from, const std::string &to, const IOOptions &options,
+	                  IODebugContext *dbg) override
+	{
+		return disk->frozen ? IOStatus::OK() : target()->LinkFile(from, to, options, dbg);
+	}
 	IOStatus DeleteFile(const std::string &path, const IOOptions &options, IODebugContext *dbg) override
 	{
 		return disk->frozen ? IOStatus::OK() : target()->DeleteFile(path, options, dbg);
@@ -363,6 +366,11 @@ extern "C" void rocks_disk_freeze(struct rocks_disk *d)
 
 	d->frozen = true;
 	d->changed.notify_all();
+}
+
+extern "C" bool rocks_disk_has_room(const struct rocks_disk *d)
+{
+	return !is_below_reserve(d);
 }
 
 extern "C" bool rocks_disk_is_frozen(const struct rocks_disk *d)

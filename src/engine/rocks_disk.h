@@ -39,6 +39,9 @@ void rocks_disk_attach(struct rocks_disk *d, void *rocksdb_options, size_t write
 void rocks_disk_be_patient(struct rocks_disk *d, bool patient);
 void rocks_disk_freeze(struct rocks_disk *d);
 
+/* Is there more room than the reserve? */
+bool rocks_disk_has_room(const struct rocks_disk *d);
+
 bool rocks_disk_is_frozen(const struct rocks_disk *d);
 /* … for any room at all; compaction does not count. */
 bool rocks_disk_is_waiting(const struct rocks_disk *d);

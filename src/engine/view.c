@@ -29,6 +29,16 @@ enum err_code view_snapshot_open(struct engine *e, struct rocks_snapshot **out, 
 	return ERR_NONE;
 }
 
+/* This row, if it is not in the store yet. Under write_back's lock. */
+static bool waiting_row(struct engine *e, uint64_t hash, struct bytes key, struct arena *a,
+                        struct cache_row *row)
+{
+	if (cache_dirty_row(e->cache, hash, key, a, row))
+		return true;
+	*row = (struct cache_row){.key = key};
+	return tail_get(&e->write_back.tail, key, a, &row->value) == TAIL_FOUND;
+}
+
 void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *hashes,
                              const struct bytes *keys, uint32_t count, struct cache_row *waiting,
                              struct rocks_snapshot **out)
@@ -36,7 +46,7 @@ void view_rows_snapshot_open(struct engine *e, struct arena *a, const uint64_t *
 	write_back_hold_rest(&e->write_back);
 	*out = rocks_snapshot_open(e->rocks);
 	for (uint32_t i = 0; i < count; i++)
-		if (!cache_dirty_row(e->cache, hashes[i], keys[i], a, &waiting[i]))
+		if (!waiting_row(e, hashes[i], keys[i], a, &waiting[i]))
 			waiting[i] = (struct cache_row){0};
 	write_back_let_go(&e->write_back);
 }
@@ -88,15 +98,16 @@ static bool is_gone(struct engine *e, struct bytes key, struct bytes value)
 	return gone;
 }
 
-/* Is it certain, without a look at the cache or the store, that there is no such row? The filter is asked first (E2). */
+/* Is it certain, without a look at the cache or the store, that there is no such row? The filter is asked first (E2), but not of what is behind the end of a
+ * log, which it may be wrong about. */
 static bool is_absent(const struct engine_session *s, uint64_t hash, struct bytes key)
 {
 	const struct ends *ends = &s->engine->write_back.ends;
 	uint64_t           number = layout_partition_number(key);
 
-	if (!filter_lacks(s->engine->filter, hash))
-		return false;
-	return !ends_has(ends, number) || (s->turn != NULL && ends_is_behind(ends, number, key));
+	if (s->turn != NULL && ends_is_behind(ends, number, key))
+		return true;
+	return filter_lacks(s->engine->filter, hash) && !ends_has(ends, number);
 }
 
 /* Nothing is published meanwhile. After part of a commit was (B1), nobody is answered. */
@@ -111,7 +122,7 @@ static void check_absent(const struct engine_session *s, uint64_t hash, struct b
 	arena_init(&a);
 	write_back_hold_rest(&e->write_back);
 	if (write_back_is_whole(&e->write_back) && is_absent(s, hash, key)) {
-		if (cache_dirty_row(e->cache, hash, key, &a, &waiting))
+		if (waiting_row(e, hash, key, &a, &waiting))
 			found = !waiting.absent;
 		else if (store_get(e, NULL, &a, key, &waiting.value, &found, &err) != ERR_NONE)
 			found = false;
@@ -120,6 +131,22 @@ static void check_absent(const struct engine_session *s, uint64_t hash, struct b
 	}
 	write_back_let_go(&e->write_back);
 	arena_release(&a);
+}
+
+/* From the cache or the tail. What is gone from the tail was in the cache before (G1): it is asked again. */
+static enum cache_found memory_get(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
+                                   struct bytes *value, struct cache_ticket *ticket)
+{
+	struct write_back *b = &s->engine->write_back;
+	enum cache_found   cached = cache_get(b->cache, hash, key, a, value, ticket);
+	enum tail_found    found;
+
+	if (cached != CACHE_MISS || !ends_has(&b->ends, layout_partition_number(key)))
+		return cached;
+	found = tail_get(&b->tail, key, a, value);
+	if (found == TAIL_FOUND)
+		return CACHE_FOUND;
+	return found == TAIL_GONE ? cache_get(b->cache, hash, key, a, value, ticket) : CACHE_MISS;
 }
 
 static enum err_code committed_get(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
@@ -137,7 +164,7 @@ static enum err_code committed_get(struct engine_session *s, struct arena *a, ui
 	*found = false;
 	if (is_absent(s, hash, key))
 		return ERR_NONE;
-	cached = cache_get(e->cache, hash, key, a, value, &ticket);
+	cached = memory_get(s, a, hash, key, value, &ticket);
 	*found = cached == CACHE_FOUND;
 	if (cached != CACHE_MISS)
 		return ERR_NONE;
@@ -228,12 +255,17 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 	c->changes = list;
 }
 
+static struct waiting_places places_of(struct engine *e)
+{
+	return (struct waiting_places){e->cache, &e->write_back.tail};
+}
+
 /* Copies of the dirty rows of the range, or of the part that it becomes. */
 static void take_waiting(struct view_cursor *c, struct waiting_range *range, struct cache_rows *waiting)
 {
 	struct waiting_range part;
 
-	waiting_take(c->engine->cache, range, c->arena, waiting, &part);
+	waiting_take(places_of(c->engine), range, c->arena, waiting, &part);
 	c->rest = c->backward ? (struct waiting_range){range->low, part.low, true}
 	                      : (struct waiting_range){part.high, range->high, false};
 	*range = part;
@@ -283,6 +315,10 @@ static void partition_load(struct engine *e, struct arena *a, struct bytes low)
 
 	if (token == 0)
 		return;
+	if (tail_has(&e->write_back.tail, layout_partition_number(low))) {
+		cache_load_end(e->cache, token, low, false, true);
+		return;
+	}
 	c = rocks_cursor_open(e->rocks, NULL, head, high, false);
 	for (; rocks_cursor_at(c, &key, &value) && fits; rocks_cursor_next(c)) {
 		bytes += key.len + value.len;
@@ -384,7 +420,7 @@ static void check_whole(struct engine_session *s, struct bytes low, struct bytes
 	is_known = write_back_is_whole(&e->write_back) &&
 	           (filter_lacks(e->filter, layout_partition_hash(e->hash_key, low)) ||
 	            cache_partition_between(e->cache, low, high, &a, &known));
-	waiting_take(e->cache, &range, &a, &dirty, &part);
+	waiting_take(places_of(e), &range, &a, &dirty, &part);
 	is_known = is_known && bytes_equal(part.high, high); /* all */
 	if (is_known)
 		store.snapshot = rocks_snapshot_open(e->rocks);

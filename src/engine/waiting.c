@@ -111,18 +111,20 @@ static void copy(const struct first *f, struct arena *a, struct cache_rows *rows
 		                                   .absent = f->heap[i].absent};
 }
 
-void waiting_take(struct cache *c, const struct waiting_range *range, struct arena *a,
+void waiting_take(struct waiting_places places, const struct waiting_range *range, struct arena *a,
                   struct cache_rows *rows, struct waiting_range *part)
 {
-	struct first *f = mem_alloc(sizeof(*f));
+	struct tail_walk walk = {range->low, range->high, range->backward, WAITING_ROWS_MAX + 1};
+	struct first    *f = mem_alloc(sizeof(*f));
 
 	f->range = range;
 	f->count = 0;
 	f->more = false;
 	if (layout_is_one_partition(range->low, range->high))
-		cache_dirty_each_in(c, range->low, offer, f);
+		cache_dirty_each_in(places.cache, range->low, offer, f);
 	else
-		cache_dirty_each(c, offer, f);
+		cache_dirty_each(places.cache, offer, f);
+	tail_each(places.tail, &walk, offer, f);
 	sort(f);
 	keep_few_bytes(f);
 	copy(f, a, rows);

@@ -5,11 +5,17 @@
 #ifndef ENGINE_WAITING_H
 #define ENGINE_WAITING_H
 
-#include "engine/cache.h"
+#include "engine/tail.h"
 
 enum {
 	WAITING_ROWS_MAX = 1024,       /* that are taken at a time … */
 	WAITING_BYTES_MAX = 256 << 10, /* … and after so many bytes no more */
+};
+
+/* Where rows wait. */
+struct waiting_places {
+	struct cache *cache;
+	struct tail  *tail;
 };
 
 /* From low to high (excluded), beginning at high if it is backward. */
@@ -19,7 +25,7 @@ struct waiting_range {
 };
 
 /* Copies in the arena, in no order. *part: the part of the range for which these are all. One thread at a time: write_back.c's lock. */
-void waiting_take(struct cache *c, const struct waiting_range *range, struct arena *a,
+void waiting_take(struct waiting_places places, const struct waiting_range *range, struct arena *a,
                   struct cache_rows *rows, struct waiting_range *part);
 
 #endif

@@ -41,7 +41,8 @@ void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_
 	reserve(b, ROWS_AT_ONCE);
 	arena_init(&b->entries.arena);
 	ends_init(&b->ends);
-	b->batch = rocks_batch_open();
+	tail_init(&b->tail);
+	b->batch = rocks_batch_open(b->rocks);
 }
 
 void write_back_release(struct write_back *b)
@@ -51,6 +52,7 @@ void write_back_release(struct write_back *b)
 	free(b->entries.list);
 	arena_release(&b->entries.arena);
 	ends_release(&b->ends);
+	tail_release(&b->tail);
 	pthread_mutex_destroy(&b->lock);
 	pthread_mutex_destroy(&b->next);
 	pthread_mutex_destroy(&b->checkpoint_lock);
@@ -96,7 +98,7 @@ static bool is_sorted(const struct cache_row *rows, size_t count)
 
 /* In the order of their keys: the store's table in memory finds the place of a key from the one before it, which
  * is cheaper the nearer they are. */
-static void fill_batch(struct write_back *b, size_t count)
+static size_t fill_batch(struct write_back *b, size_t count)
 {
 	size_t bytes = 0;
 
@@ -112,6 +114,11 @@ static void fill_batch(struct write_back *b, size_t count)
 		else
 			rocks_batch_put(b->batch, r->key, r->value);
 	}
+	return bytes;
+}
+
+static void count_taken(struct write_back *b, size_t bytes)
+{
 	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
 }
 
@@ -121,7 +128,7 @@ static enum err_code write_few(struct write_back *b, unsigned shard, size_t *cou
 	*count = cache_dirty(b->cache, shard, b->rows, ROWS_AT_ONCE);
 	if (*count == 0)
 		return ERR_NONE;
-	fill_batch(b, *count);
+	count_taken(b, fill_batch(b, *count));
 	if (apply(b, err) != ERR_NONE)
 		return err->code;
 	cache_clean(b->cache, shard, *count);
@@ -144,6 +151,32 @@ static enum err_code write_shards(struct write_back *b, struct err *err)
 	for (unsigned shard = 0; shard < CACHE_SHARDS && cache_dirty_bytes(b->cache) > 0; shard++)
 		if (write_shard(b, shard, err) != ERR_NONE)
 			return err->code;
+	return ERR_NONE;
+}
+
+/* ---- rows of the tail that become no file; all under lock ---- */
+
+/* Some; *count says how many. They were counted when they came. */
+static enum err_code write_tail_few(struct write_back *b, bool sealed_only, size_t *count, struct err *err)
+{
+	*count = tail_some(&b->tail, sealed_only, b->rows, ROWS_AT_ONCE);
+	if (*count == 0)
+		return ERR_NONE;
+	fill_batch(b, *count);
+	if (apply(b, err) != ERR_NONE)
+		return err->code;
+	tail_some_done(&b->tail, sealed_only, *count);
+	return ERR_NONE;
+}
+
+static enum err_code write_tail(struct write_back *b, struct err *err)
+{
+	size_t count;
+
+	do {
+		if (write_tail_few(b, false, &count, err) != ERR_NONE)
+			return err->code;
+	} while (count > 0);
 	return ERR_NONE;
 }
 
@@ -200,7 +233,7 @@ static enum err_code write_entries(struct write_back *b, struct err *err)
 		else
 			rocks_batch_put(b->batch, c->key, c->value);
 	}
-	atomic_fetch_add_explicit(&b->taken_bytes, bytes, memory_order_relaxed);
+	count_taken(b, bytes);
 	if (apply(b, err) != ERR_NONE)
 		return err->code;
 	entries_forget(e);
@@ -251,9 +284,9 @@ static bool add_rest_to_batch(struct write_back *b, const struct turn *t)
 
 	reserve(b, t->change_count);
 	for (const struct change *c = t->first; c != NULL; c = c->next)
-		if (c->written && (c->past_cache || (!is_row(c) && !is_entry(c))))
+		if (c->written && !c->in_tail && (c->past_cache || (!is_row(c) && !is_entry(c))))
 			b->rows[count++] = row_of(c);
-	fill_batch(b, count);
+	count_taken(b, fill_batch(b, count));
 	/* Last, because ids are never used again: nothing written above may survive in a deleted table. */
 	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
 		rocks_batch_delete_range(b->batch, d->low, d->high);
@@ -321,14 +354,29 @@ static void note_end(struct write_back *b, const struct change *c)
 		ends_leave_out(&b->ends, c->partition);
 }
 
+static void add_to_tail(struct write_back *b, const struct change *c)
+{
+	struct cache_row row = row_of(c);
+
+	tail_add(&b->tail, c->partition, &row);
+	count_taken(b, c->key.len + c->value.len);
+}
+
+/* Or past it. */
 static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t partition)
 {
 	struct cache_row row = row_of(c);
 
 	row.first = add_to_filter(b, c, partition);
 	c->past_cache = !c->existed && !c->deleted && !row.first && !cache_wants(b->cache, partition);
-	if (!c->past_cache)
+	c->in_tail = c->past_cache && ends_is_behind(&b->ends, c->partition, c->key) &&
+	             tail_has_room(&b->tail) && rocks_log_takes(b->rocks, c->key);
+	if (c->in_tail)
+		add_to_tail(b, c);
+	else if (!c->past_cache)
 		cache_commit(b->cache, c->hash, &row);
+	if (!c->past_cache && ends_has(&b->ends, c->partition))
+		tail_forget(&b->tail, c->partition, c->key); /* (G1) */
 	if (!c->deleted && (c->past_cache || ends_has(&b->ends, c->partition)))
 		note_end(b, c); /* (E3) */
 }
@@ -384,7 +432,8 @@ static void tell_cache_of_others(struct write_back *b, const struct turn *t)
 
 		if (!c->past_cache)
 			continue;
-		cache_pass(b->cache, c->hash, &row);
+		if (cache_pass(b->cache, c->hash, &row) && c->in_tail)
+			tail_forget(&b->tail, c->partition, c->key);
 		if (before == NULL || before->partition != c->partition)
 			cache_pass_partition(b->cache, layout_partition_hash(b->hash_key, c->key), c->key);
 		before = c;
@@ -396,8 +445,10 @@ static void tell_cache_of_others(struct write_back *b, const struct turn *t)
 static enum err_code settle_deleted(struct write_back *b, const struct turn *t, struct err *err)
 {
 	for (const struct range_delete *d = t->ranges; d != NULL; d = d->next)
-		if (d->low.data[0] == KIND_ROW)
+		if (d->low.data[0] == KIND_ROW) {
 			cache_forget(b->cache, d->low, d->high);
+			tail_forget_range(&b->tail, d->low, d->high);
+		}
 	return t->ranges == NULL ? ERR_NONE : write_entries(b, err);
 }
 
@@ -460,13 +511,59 @@ enum err_code write_back_all(struct write_back *b, struct err *err)
 	return rc;
 }
 
+/* Row by row, of the runs that no file has. */
+static enum err_code write_back_tail(struct write_back *b, bool sealed_only, struct err *err)
+{
+	enum err_code rc;
+	size_t        count;
+
+	do {
+		write_back_hold_rest(b);
+		rc = write_tail_few(b, sealed_only, &count, err);
+		write_back_let_go(b);
+	} while (rc == ERR_NONE && count > 0);
+	return rc;
+}
+
+/* Sealed runs are in the store: in a file, or row by row. */
+static enum err_code finish_sealed(struct write_back *b, struct err *err)
+{
+	if (write_back_tail(b, true, err) != ERR_NONE)
+		return err->code;
+	write_back_hold_rest(b);
+	tail_drop(&b->tail);
+	write_back_let_go(b);
+	return ERR_NONE;
+}
+
+/* An earlier checkpoint that failed may have left sealed runs behind, or a file under way. */
+enum err_code write_back_logs(struct write_back *b, struct err *err)
+{
+	if (rocks_settle(b->rocks, err) != ERR_NONE || finish_sealed(b, err) != ERR_NONE)
+		return err->code;
+	write_back_hold_rest(b);
+	tail_seal(&b->tail);
+	write_back_let_go(b);
+	for (int i = 0; i < ENDS_MAX; i++) {
+		struct rocks_run file = tail_file(&b->tail.sealed[i]);
+
+		if (b->tail.sealed[i].bytes >= b->tail.file_bytes_min &&
+		    rocks_log_file(b->rocks, &file, err) != ERR_NONE)
+			return err->code;
+	}
+	if (finish_sealed(b, err) != ERR_NONE)
+		return err->code;
+	return rocks_flush_logs(b->rocks, err);
+}
+
 /* Little by little before, so that few are left to write while others wait. */
 enum err_code write_back_hold(struct write_back *b, struct err *err)
 {
-	if (write_back_all(b, err) != ERR_NONE)
+	if (write_back_all(b, err) != ERR_NONE || write_back_tail(b, false, err) != ERR_NONE)
 		return err->code;
 	write_back_hold_rest(b);
-	if (write_shards(b, err) == ERR_NONE && write_entries(b, err) == ERR_NONE)
+	if (write_shards(b, err) == ERR_NONE && write_tail(b, err) == ERR_NONE &&
+	    write_entries(b, err) == ERR_NONE)
 		return ERR_NONE;
 	write_back_let_go(b);
 	return err->code;
@@ -497,7 +594,7 @@ enum err_code checkpoint_place(struct rocks *r, struct journal_place *out, struc
 
 static enum err_code note_place(struct rocks *r, const struct journal_place *place, struct err *err)
 {
-	struct rocks_batch *batch = rocks_batch_open();
+	struct rocks_batch *batch = rocks_batch_open(r);
 	struct buf          key;
 	enum err_code       rc;
 
@@ -525,7 +622,8 @@ static enum err_code advance(struct engine *e, const struct journal_place *to, s
 {
 	size_t taken;
 
-	if (write_back_all(&e->write_back, err) != ERR_NONE || step_done(err) != ERR_NONE)
+	if (write_back_all(&e->write_back, err) != ERR_NONE || step_done(err) != ERR_NONE ||
+	    write_back_logs(&e->write_back, err) != ERR_NONE || step_done(err) != ERR_NONE)
 		return err->code;
 	taken = taken_bytes(e);
 	if (note_place(e->rocks, to, err) != ERR_NONE || step_done(err) != ERR_NONE ||

@@ -1,12 +1,13 @@
 /* Write-back: committed rows on their way from the cache into the store, and from there into its files. A commit is
  * durable once it is in the journal. Its rows then wait in the cache, dirty, until there are many of them. So a row that changes often is put into the store once, for all its changes.
- * What is new to a large partition, such as an event to a log, hardly ever changes: it goes past the cache, into the store.
+ * What is new to a large partition, such as an event to a log, hardly ever changes: it goes past the cache, into the store, or, behind the end of a log, into
+ * the tail (tail.h), from which a checkpoint makes a file.
  *
  *   writer       journal_append, then write_back_publish: rows into the cache, or past it; everything else into the store
  *   a query      write_back_hold_rest: takes a snapshot, and a copy of the dirty rows of its partition (view.c)
  *   a walk       the same, with the first of the dirty rows in its range (waiting.h)
  *   a long look  write_back_hold: all rows into the store; takes its snapshot; write_back_let_go
- *   checkpoint   write_back_all; the store writes its files and notes where the journal begins now; the journal drops
+ *   checkpoint   write_back_all, write_back_logs; the store writes its files and notes where the journal begins now; the journal drops
  *                the segments before
  *
  * Expiry entries, which nobody reads but a sweep, and counts, which nobody reads but a start, wait in a list of their own, and go into the store in the
@@ -28,6 +29,7 @@
 #include "engine/filter.h"
 #include "engine/journal.h"
 #include "engine/rocks.h"
+#include "engine/tail.h"
 #include "engine/turn.h"
 
 struct engine;
@@ -54,6 +56,7 @@ struct write_back {
 	size_t          dirty_bytes_max;
 
 	struct ends ends; /* ends.h says which thread */
+	struct tail tail; /* tail.h does */
 
 	/* any thread */
 	atomic_bool   torn;        /* (B1) a commit was published in part */
@@ -93,6 +96,8 @@ void          write_back_let_go(struct write_back *b);
 
 /* All that is dirty now, little by little: others get in between. */
 enum err_code write_back_all(struct write_back *b, struct err *err);
+/* All that is in the tail now, into the store's files. One thread at a time: checkpoint_lock. */
+enum err_code write_back_logs(struct write_back *b, struct err *err);
 
 /* ---- checkpoints ---- */
 

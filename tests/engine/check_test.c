@@ -174,7 +174,7 @@ static struct bytes first_key(struct fixture *f, struct rocks *r, char kind, str
 /* Puts (or, without a value, deletes) a key behind the engine's back. */
 static void tamper(struct fixture *f, struct rocks *r, struct bytes key, struct bytes value)
 {
-	struct rocks_batch *b = rocks_batch_open();
+	struct rocks_batch *b = rocks_batch_open(r);
 
 	if (value.data != NULL)
 		rocks_batch_put(b, key, value);

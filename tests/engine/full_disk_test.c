@@ -415,11 +415,12 @@ static void never_full(void *ctx)
 static void flush_frozen(void *dir)
 {
 	struct rocks_options options = {.block_cache_bytes = 1 << 20, .on_full = never_full};
-	struct rocks_batch  *batch = rocks_batch_open();
+	struct rocks_batch  *batch;
 	struct rocks        *r;
 	struct err           err;
 
 	assert_int_equal(rocks_open(&r, dir, &options, &err), ERR_NONE);
+	batch = rocks_batch_open(r);
 	rocks_batch_put(batch, BYTES("key"), BYTES("value"));
 	assert_int_equal(rocks_apply(r, batch, &err), ERR_NONE);
 	rocks_freeze(r);

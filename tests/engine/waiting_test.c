@@ -40,6 +40,17 @@ static struct cache *cache_of_many(int count, size_t value_len)
 	return c;
 }
 
+/* With nothing in the tail. */
+static void take_from(struct cache *c, const struct waiting_range *range, struct arena *a,
+                      struct cache_rows *rows, struct waiting_range *part)
+{
+	struct tail none;
+
+	tail_init(&none);
+	waiting_take((struct waiting_places){c, &none}, range, a, rows, part);
+	tail_release(&none);
+}
+
 /* Part by part: how often each of them was there. Returns the number of parts. */
 static int walk_parts(struct cache *c, struct waiting_range rest, int *seen)
 {
@@ -50,7 +61,7 @@ static int walk_parts(struct cache *c, struct waiting_range rest, int *seen)
 
 	arena_init(&a);
 	for (; bytes_compare(rest.low, rest.high) < 0; parts++) {
-		waiting_take(c, &rest, &a, &rows, &part);
+		take_from(c, &rest, &a, &rows, &part);
 		assert_true(rows.count <= WAITING_ROWS_MAX);
 		for (size_t i = 0; i < rows.count; i++) {
 			assert_true(bytes_compare(rows.list[i].key, part.low) >= 0);
@@ -99,7 +110,7 @@ TEST(waiting, a_part_of_large_rows_ends_soon)
 	struct arena         a;
 
 	arena_init(&a);
-	waiting_take(c, &all, &a, &rows, &part);
+	take_from(c, &all, &a, &rows, &part);
 	assert_int_equal(rows.count, WAITING_BYTES_MAX / LARGE_BYTES + 1);
 	assert_bytes(part.low, "rTTTT");
 	assert_true(bytes_compare(part.high, BYTES("rTTTT00000002")) > 0);
@@ -116,7 +127,7 @@ TEST(waiting, nothing_waits_in_a_range_without_rows)
 	struct arena         a;
 
 	arena_init(&a);
-	waiting_take(c, &other, &a, &rows, &part);
+	take_from(c, &other, &a, &rows, &part);
 	assert_int_equal(rows.count, 0);
 	assert_bytes(part.high, "rTTTW");
 	arena_release(&a);

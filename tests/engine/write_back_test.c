@@ -523,10 +523,12 @@ TEST(cache, finds_each_of_very_many_rows_and_the_rows_of_each_partition)
 	struct watching      w = {.cache = cache_open(64 << 20, HASH_KEY_STABLE)};
 	struct cache_rows    rows;
 	struct waiting_range range, part;
+	struct tail          none;
 	struct arena         a;
 	pthread_t            thread;
 	char                 key[32], high[36];
 
+	tail_init(&none);
 	assert_int_equal(pthread_create(&thread, NULL, expect_all, &w), 0);
 	for (int i = 0; i < VERY_MANY; i++) {
 		uint64_t hash = numbered_key(i, key);
@@ -543,10 +545,11 @@ TEST(cache, finds_each_of_very_many_rows_and_the_rows_of_each_partition)
 		snprintf(key, sizeof(key), "rTTTT%04d", i);
 		snprintf(high, sizeof(high), "%s~", key); /* of the same partition */
 		range = (struct waiting_range){bytes_of(key), bytes_of(high), false};
-		waiting_take(w.cache, &range, &a, &rows, &part);
+		waiting_take((struct waiting_places){w.cache, &none}, &range, &a, &rows, &part);
 		assert_int_equal(rows.count, VERY_MANY / 5000);
 	}
 	arena_release(&a);
+	tail_release(&none);
 	cache_close(w.cache);
 }
 

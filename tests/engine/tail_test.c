@@ -1,0 +1,750 @@
+/* Tail: the newest rows of a log are found by every kind of read, before a checkpoint makes a file of them, while it does and afterwards; what changes among
+ * them stays changed; and after a kill at any step all that was acknowledged is there. Every engine of these tests compares what is said to be absent with its
+ * store (engine.h, checks_absent). */
+#include "engine/crew.h"
+
+#include "base/fault.h"
+#include "engine/journal.h"
+#include "engine/layout.h"
+#include "engine/partition.h"
+#include "engine/state.h"
+#include "engine/view.h"
+#include "random.h"
+
+enum {
+	LOG_ROWS = PARTITION_WHOLE_ROWS_MAX + ENDS_IN_ORDER + 25, /* after which a log has a tail */
+	FILE_ROWS = 400,
+	STEP = 10,    /* from one row's number to the next: there is room in between */
+	AT_ONCE = 25, /* in a BatchWriteItem */
+	NUMBERS = 100000,
+	ROUNDS = 14,
+	CHECKPOINT_STEPS = 4,
+	APPENDS = 1600,
+};
+
+/* ---- by itself ---- */
+
+static struct bytes key_of(char text[32], unsigned number)
+{
+	snprintf(text, 32, "rTTTTPPPP%08u", number);
+	return bytes_of(text);
+}
+
+static void add(struct tail *t, unsigned from, unsigned to)
+{
+	char text[32];
+
+	for (unsigned i = from; i < to; i++) {
+		struct bytes key = key_of(text, i);
+
+		tail_add(t, layout_partition_number(key), &(struct cache_row){.key = key, .value = key});
+	}
+}
+
+static void forget(struct tail *t, unsigned number)
+{
+	char         text[32];
+	struct bytes key = key_of(text, number);
+
+	tail_forget(t, layout_partition_number(key), key);
+}
+
+static enum tail_found find(struct tail *t, unsigned number)
+{
+	struct arena    a;
+	struct bytes    value;
+	enum tail_found found;
+	char            text[32];
+
+	arena_init(&a);
+	found = tail_get(t, key_of(text, number), &a, &value);
+	if (found == TAIL_FOUND)
+		assert_bytes(value, text);
+	arena_release(&a);
+	return found;
+}
+
+struct given {
+	unsigned numbers[100];
+	size_t   count;
+};
+
+static void note(void *given, const struct cache_row *row)
+{
+	struct given *g = given;
+
+	g->numbers[g->count++] = (unsigned)atoi(row->key.data + 9);
+}
+
+static struct given walk(struct tail *t, unsigned low, unsigned high, bool backward, size_t max)
+{
+	struct given g = {0};
+	char         from[32], to[32];
+
+	tail_each(t, &(struct tail_walk){key_of(from, low), key_of(to, high), backward, max}, note, &g);
+	return g;
+}
+
+TEST(tail, gives_the_rows_of_a_range_that_are_not_gone_in_both_directions)
+{
+	struct tail  t;
+	struct given g;
+
+	tail_init(&t);
+	add(&t, 0, 20);
+	forget(&t, 11);
+	g = walk(&t, 10, 14, false, 100);
+	assert_true(g.count == 3 && g.numbers[0] == 10 && g.numbers[1] == 12 && g.numbers[2] == 13);
+	g = walk(&t, 10, 14, true, 2);
+	assert_true(g.count == 2 && g.numbers[0] == 13 && g.numbers[1] == 12);
+	tail_seal(&t);
+	add(&t, 20, 30);
+	g = walk(&t, 18, 22, false, 100);
+	assert_true(g.count == 4 && g.numbers[0] == 18 && g.numbers[3] == 21);
+	assert_int_equal(walk(&t, 30, 40, false, 100).count, 0);
+	tail_release(&t);
+}
+
+TEST(tail, finds_a_row_and_says_that_it_is_gone_and_knows_no_other)
+{
+	struct tail t;
+	char        text[32];
+	uint64_t    number = layout_partition_number(key_of(text, 0));
+
+	tail_init(&t);
+	assert_false(tail_has(&t, number));
+	add(&t, 10, 12);
+	tail_seal(&t);
+	assert_true(find(&t, 10) == TAIL_FOUND && find(&t, 9) == TAIL_NONE && find(&t, 12) == TAIL_NONE);
+	forget(&t, 10);
+	forget(&t, 10);
+	assert_true(find(&t, 10) == TAIL_GONE && find(&t, 11) == TAIL_FOUND && tail_has(&t, number));
+	assert_false(tail_has(&t, number + 1));
+	forget(&t, 11);
+	assert_false(tail_has(&t, number));
+	add(&t, 13, 14);
+	assert_true(tail_has(&t, number));
+	tail_forget_range(&t, BYTES("rTTTT"), BYTES("rTTTU"));
+	assert_true(find(&t, 13) == TAIL_GONE);
+	tail_release(&t);
+}
+
+TEST(tail, puts_each_row_that_is_not_gone_into_the_store_once)
+{
+	struct tail      t;
+	struct cache_row rows[8];
+
+	tail_init(&t);
+	add(&t, 0, 10);
+	forget(&t, 3);
+	tail_seal(&t);
+	add(&t, 10, 12);
+	assert_int_equal(tail_some(&t, true, rows, 4), 4);
+	assert_bytes(rows[3].key, "rTTTTPPPP00000004");
+	tail_some_done(&t, true, 4);
+	forget(&t, 6);
+	assert_int_equal(tail_some(&t, true, rows, 8), 4);
+	assert_bytes(rows[0].key, "rTTTTPPPP00000005");
+	assert_bytes(rows[1].key, "rTTTTPPPP00000007");
+	tail_some_done(&t, true, 4);
+	assert_int_equal(tail_some(&t, true, rows, 8), 0);
+	tail_drop(&t);
+	assert_int_equal(tail_some(&t, false, rows, 8), 2); /* those that are open */
+	tail_some_done(&t, false, 2);
+	assert_true(find(&t, 11) == TAIL_GONE && find(&t, 5) == TAIL_NONE);
+	assert_int_equal(t.rows_put, 10);
+	tail_release(&t);
+}
+
+static unsigned count_file(const struct rocks_run *file)
+{
+	struct bytes key, value;
+	unsigned     count = 0;
+
+	while (file->next(file->ctx, &key, &value))
+		count++;
+	return count;
+}
+
+/* A run of which ten rows are sealed, one of them gone. */
+static struct rocks_run sealed_file(struct tail *t)
+{
+	char text[32];
+
+	tail_init(t);
+	add(t, 0, 10);
+	forget(t, 0);
+	tail_seal(t);
+	return tail_file(&t->sealed[layout_partition_number(key_of(text, 0)) % ENDS_MAX]);
+}
+
+TEST(tail, a_file_that_has_a_row_which_is_gone_since_is_not_taken)
+{
+	struct tail      t;
+	struct cache_row rows[10];
+	struct rocks_run file = sealed_file(&t);
+
+	assert_int_equal(count_file(&file), 9);
+	forget(&t, 5);
+	assert_false(file.ready(file.ctx));
+	file.done(file.ctx, false);
+	assert_int_equal(tail_some(&t, true, rows, 10), 8);
+	tail_release(&t);
+}
+
+TEST(tail, rows_of_a_file_that_was_taken_are_there_until_they_are_dropped)
+{
+	struct tail      t;
+	struct cache_row rows[10];
+	struct rocks_run file = sealed_file(&t);
+
+	assert_int_equal(count_file(&file), 9);
+	assert_true(file.ready(file.ctx));
+	file.done(file.ctx, true);
+	assert_int_equal(tail_some(&t, true, rows, 10), 0);
+	assert_int_equal(find(&t, 5), TAIL_FOUND);
+	forget(&t, 5);
+	tail_drop(&t);
+	assert_int_equal(find(&t, 5), TAIL_NONE);
+	assert_int_equal(t.files, 1);
+	tail_release(&t);
+}
+
+struct change_meanwhile {
+	struct tail *tail;
+	atomic_bool  begun, done;
+};
+
+static void *forget_five(void *change)
+{
+	struct change_meanwhile *c = change;
+
+	atomic_store(&c->begun, true);
+	forget(c->tail, 5);
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+/* (G3) */
+TEST(tail, a_change_waits_while_the_store_takes_the_file)
+{
+	struct tail             t;
+	struct rocks_run        file = sealed_file(&t);
+	struct change_meanwhile change = {.tail = &t};
+	pthread_t               thread;
+
+	count_file(&file);
+	assert_true(file.ready(file.ctx));
+	assert_int_equal(pthread_create(&thread, NULL, forget_five, &change), 0);
+	while (!atomic_load(&change.begun))
+		;
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(find(&t, 5), TAIL_FOUND); /* and readers do not wait */
+		assert_false(atomic_load(&change.done));
+	}
+	file.done(file.ctx, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(find(&t, 5), TAIL_GONE);
+	tail_release(&t);
+}
+
+/* ---- in an engine, against a model ---- */
+
+struct trial {
+	struct fixture f;
+	struct random  random;
+	int            n[NUMBERS]; /* of the row with this number; 0: there is none */
+	int            end;        /* the next number to append */
+	int            left;       /* rows to append before there is a tail */
+	uint64_t       files;      /* in earlier lives of the engine */
+};
+
+static void put_many(struct trial *t, const int *numbers, int count, int n)
+{
+	struct buf body;
+
+	buf_init(&body, &t->f.arena);
+	buf_add_bytes(&body, BYTES("{'RequestItems':{'things':["));
+	for (int i = 0; i < count; i++) {
+		buf_add_bytes(&body, arena_printf(&t->f.arena,
+		                                  "%s{'PutRequest':{'Item':{'p':{'S':'p'},'s':{'N':'%d'},"
+		                                  "'n':{'N':'%d'}}}}",
+		                                  i == 0 ? "" : ",", numbers[i], n));
+		t->n[numbers[i]] = n;
+	}
+	buf_add(&body, "]}}", sizeof("]}}"));
+	fixture_ok(&t->f, "BatchWriteItem", body.data);
+	arena_reset(&t->f.arena);
+}
+
+static void append(struct trial *t, int count, int n)
+{
+	for (int done = 0; done < count; done += AT_ONCE) {
+		int numbers[AT_ONCE];
+
+		for (int i = 0; i < AT_ONCE; i++, t->end += STEP)
+			numbers[i] = t->end;
+		put_many(t, numbers, AT_ONCE, n);
+	}
+}
+
+/* The fewest rows may become a file. */
+static void start(struct trial *t)
+{
+	fixture_start(&t->f);
+	t->f.engine->write_back.tail.file_bytes_min = 1;
+}
+
+static void open_trial(struct trial *t, uint64_t seed)
+{
+	*t = (struct trial){.random = {seed}, .end = STEP};
+	fixture_open(&t->f);
+	t->f.engine->write_back.tail.file_bytes_min = 1;
+	fixture_ok(&t->f, "CreateTable", TABLE_BY_N);
+	engine_build_filter(t->f.engine);
+	append(t, LOG_ROWS, 1);
+}
+
+static uint64_t files_of(struct trial *t)
+{
+	return atomic_load(&t->f.engine->write_back.tail.files);
+}
+
+static uint64_t rows_put_of(struct trial *t)
+{
+	return atomic_load(&t->f.engine->write_back.tail.rows_put);
+}
+
+/* The journal is the writer's. */
+static enum err_code next_segment_run(struct turn_request *w, struct table *t)
+{
+	return journal_next_segment(((struct engine_session *)t)->engine->journal, &w->err);
+}
+
+static enum err_code checkpoint_try(struct trial *t)
+{
+	struct turn_request next = {.run = next_segment_run};
+
+	assert_int_equal(engine_run(t->f.engine, &next, &t->f.err), ERR_NONE);
+	return checkpoint_run(t->f.engine, &t->f.err);
+}
+
+static void checkpoint(struct trial *t)
+{
+	assert_int_equal(checkpoint_try(t), ERR_NONE);
+}
+
+static int number_at(const struct item *item)
+{
+	return (int)number_in(item);
+}
+
+/* All pages of a Query or a Scan; each row once, in order, as the model has it. */
+static void assert_pages(struct trial *t, struct table *table, bool scan, bool backward)
+{
+	struct table_query        q = query_p(&t->f.arena, "");
+	struct table_query_result r;
+	struct item               start;
+	int                       at = backward ? NUMBERS : -1;
+
+	if (scan)
+		q.key = NULL;
+	q.backward = backward;
+	q.limit = (uint32_t)random_below(&t->random, 3000);
+	do {
+		assert_int_equal(table->backend->query(table, &t->f.arena, &q, &r, &t->f.err), ERR_NONE);
+		for (uint32_t i = 0; i <= r.count; i++) {
+			int next = i < r.count ? number_at(&r.items[i])
+			           : r.more    ? at
+			           : backward  ? -1
+			                       : NUMBERS;
+
+			for (at += backward ? -1 : 1; backward ? at > next : at < next;
+			     at += backward ? -1 : 1)
+				assert_int_equal(t->n[at], 0);
+			if (i < r.count)
+				assert_int_equal(count_in(&r.items[i]), t->n[at]);
+			else if (r.more)
+				at = next;
+		}
+		start = r.last_key;
+		q.start = &start;
+	} while (r.more);
+	arena_reset(&t->f.arena);
+}
+
+/* Single rows, alone and in a transaction. */
+static void assert_gets(struct trial *t)
+{
+	for (int i = 0; i < 200; i++) {
+		int near_end = (int)random_below(&t->random, 500);
+		int number = i % 2 == 0 ? (int)random_below(&t->random, (uint64_t)t->end + STEP)
+		                        : t->end - near_end;
+		int other = (int)random_below(&t->random, (uint64_t)t->end + STEP);
+		const struct table_get_result *got;
+		union answer                   r;
+
+		number = number < 0 ? 0 : number;
+		r = fixture_ok(
+		        &t->f, "TransactGetItems",
+		        arena_printf(&t->f.arena,
+		                     "{'TransactItems':[{'Get':{'TableName':'things','Key':{'p':{'S':'p'},"
+		                     "'s':{'N':'%d'}}}},{'Get':{'TableName':'things','Key':{'p':{'S':'p'},"
+		                     "'s':{'N':'%d'}}}}]}",
+		                     number, other == number ? number + 1 : other)
+		                .data);
+		got = &r.batch_get.results[0];
+		assert_int_equal(got->found ? count_in(&got->item) : 0, t->n[number]);
+		r = fixture_ok(&t->f, "GetItem",
+		               arena_printf(&t->f.arena,
+		                            "{'TableName':'things','Key':{'p':{'S':'p'},'s':{'N':'%d'}}}",
+		                            number)
+		                       .data);
+		assert_int_equal(r.get.found ? count_in(&r.get.item) : 0, t->n[number]);
+		arena_reset(&t->f.arena);
+	}
+}
+
+static void assert_model(struct trial *t)
+{
+	struct fixture_reader reader;
+
+	fixture_reader_begin(&reader, &t->f);
+	for (int i = 0; i < 4; i++)
+		assert_pages(t, reader.table, i / 2 == 1, i % 2 == 1 && i / 2 == 0);
+	fixture_reader_end(&reader);
+	assert_gets(t);
+}
+
+static void delete_one(struct trial *t, int number)
+{
+	fixture_ok(&t->f, "DeleteItem",
+	           arena_printf(&t->f.arena, "{'TableName':'things','Key':{'p':{'S':'p'},'s':{'N':'%d'}}}",
+	                        number)
+	                   .data);
+	t->n[number] = 0;
+	arena_reset(&t->f.arena);
+}
+
+/* Mostly among the newest rows: some change, some go, some come in between. */
+static void change_some(struct trial *t, int n)
+{
+	for (int i = 0; i < 30; i++) {
+		int back = (int)random_below(&t->random, i % 3 == 0 ? 4000 : 300);
+		int number = t->end - STEP - back < 1 ? 1 : t->end - STEP - back;
+
+		if (random_below(&t->random, 2) == 0)
+			number = number / STEP * STEP + STEP;
+		if (random_below(&t->random, 3) == 0)
+			delete_one(t, number < t->end ? number : t->end - STEP);
+		else
+			put_many(t, (int[]){number < t->end ? number : t->end - STEP}, 1, n);
+	}
+}
+
+TEST(tail, the_rows_of_a_log_become_a_file_with_the_checkpoint_and_are_there_all_the_time)
+{
+	static struct trial t;
+	uint64_t            files, put;
+
+	open_trial(&t, 1);
+	checkpoint(&t); /* what there is before is in the store */
+	files = files_of(&t);
+	put = rows_put_of(&t);
+	append(&t, FILE_ROWS, 2);
+	assert_model(&t);
+	checkpoint(&t);
+	assert_int_equal(files_of(&t), files + 1);
+	assert_int_equal(rows_put_of(&t), put);
+	assert_model(&t);
+	append(&t, FILE_ROWS, 3);
+	assert_model(&t);
+	assert_verified(&t.f);
+	fixture_restart(&t.f);
+	assert_model(&t);
+	assert_verified(&t.f);
+	fixture_close(&t.f);
+}
+
+TEST(tail, few_rows_become_no_file_of_their_own)
+{
+	static struct trial t;
+
+	open_trial(&t, 2);
+	t.f.engine->write_back.tail.file_bytes_min = TAIL_FILE_BYTES_MIN;
+	append(&t, AT_ONCE, 2);
+	checkpoint(&t);
+	assert_int_equal(files_of(&t), 0);
+	assert_model(&t);
+	fixture_close(&t.f);
+}
+
+TEST(tail, what_changes_among_its_rows_stays_changed_before_and_after_the_checkpoint)
+{
+	static struct trial t;
+
+	for (int written_back = 0; written_back < 2; written_back++) {
+		open_trial(&t, 3);
+		append(&t, FILE_ROWS, 2);
+		change_some(&t, 3);
+		if (written_back == 1)
+			assert_int_equal(write_back_all(&t.f.engine->write_back, &t.f.err), ERR_NONE);
+		assert_model(&t);
+		checkpoint(&t);
+		assert_model(&t);
+		change_some(&t, 4);
+		assert_model(&t);
+		assert_int_equal(engine_compact(t.f.engine, &t.f.err), ERR_NONE);
+		assert_model(&t);
+		assert_verified(&t.f);
+		fixture_restart(&t.f);
+		assert_model(&t);
+		fixture_close(&t.f);
+	}
+}
+
+TEST(tail, a_snapshot_does_not_see_rows_that_came_later_as_a_file)
+{
+	static struct trial    t;
+	struct rocks_snapshot *snapshot;
+	struct rocks_cursor   *c;
+	struct bytes           key, value;
+	int                    rows = 0, before;
+
+	open_trial(&t, 4);
+	append(&t, AT_ONCE, 2);
+	before = t.end / STEP - 1;
+	assert_int_equal(view_snapshot_open(t.f.engine, &snapshot, &t.f.err), ERR_NONE);
+	append(&t, FILE_ROWS, 3);
+	checkpoint(&t);
+	assert_int_equal(files_of(&t), 0); /* they were put there row by row */
+	c = rocks_cursor_open(t.f.engine->rocks, snapshot, BYTES("r"), BYTES("s"), false);
+	for (; rocks_cursor_at(c, &key, &value); rocks_cursor_next(c))
+		rows++;
+	assert_int_equal(rows, before);
+	rocks_cursor_close(c);
+	rocks_snapshot_close(t.f.engine->rocks, snapshot);
+	assert_model(&t);
+	append(&t, FILE_ROWS, 4);
+	checkpoint(&t);
+	assert_int_equal(files_of(&t), 1);
+	assert_model(&t);
+	fixture_close(&t.f);
+}
+
+TEST(tail, rows_of_a_deleted_table_are_gone)
+{
+	static struct trial t;
+
+	for (int filed = 0; filed < 2; filed++) {
+		open_trial(&t, 5);
+		append(&t, FILE_ROWS, 2);
+		if (filed == 1)
+			checkpoint(&t);
+		fixture_ok(&t.f, "DeleteTable", "{'TableName':'things'}");
+		fixture_ok(&t.f, "CreateTable", TABLE_BY_N);
+		memset(t.n, 0, sizeof(t.n));
+		checkpoint(&t);
+		assert_model(&t);
+		assert_verified(&t.f);
+		fixture_restart(&t.f);
+		assert_verified(&t.f);
+		fixture_close(&t.f);
+	}
+}
+
+/* The place that a checkpoint notes is on the disk only after all that lies before it. */
+TEST(tail, after_a_kill_at_any_step_of_a_checkpoint_all_rows_are_there)
+{
+	static struct trial t;
+
+	for (long step = 0; step <= CHECKPOINT_STEPS; step++) {
+		open_trial(&t, 6);
+		checkpoint(&t);
+		append(&t, FILE_ROWS, 2);
+		change_some(&t, 3);
+		fault_arm(FAULT_CHECKPOINT, step);
+		assert_int_equal(checkpoint_try(&t), step < CHECKPOINT_STEPS ? ERR_STORAGE : ERR_NONE);
+		fault_disarm(FAULT_CHECKPOINT);
+		assert_model(&t);
+		change_some(&t, 4);
+		fixture_die(&t.f);
+		start(&t);
+		assert_model(&t);
+		assert_verified(&t.f);
+		append(&t, LOG_ROWS + FILE_ROWS, 5);
+		checkpoint(&t);
+		assert_model(&t);
+		assert_verified(&t.f);
+		fixture_close(&t.f);
+	}
+}
+
+TEST(tail, a_checkpoint_that_failed_after_rows_were_sealed_is_made_up_for_by_the_next)
+{
+	static struct trial    t;
+	struct rocks_snapshot *snapshot;
+
+	open_trial(&t, 7);
+	checkpoint(&t);
+	snapshot = rocks_snapshot_open(t.f.engine->rocks); /* no file is taken */
+	append(&t, FILE_ROWS, 2);
+	assert_int_equal(write_back_all(&t.f.engine->write_back, &t.f.err), ERR_NONE);
+	fault_arm(FAULT_APPLY, 0); /* nor a row */
+	assert_int_equal(checkpoint_try(&t), ERR_STORAGE);
+	fault_disarm(FAULT_APPLY);
+	rocks_snapshot_close(t.f.engine->rocks, snapshot);
+	append(&t, FILE_ROWS, 3);
+	change_some(&t, 4);
+	assert_model(&t);
+	checkpoint(&t);
+	assert_model(&t);
+	fixture_die(&t.f);
+	start(&t);
+	assert_model(&t);
+	assert_verified(&t.f);
+	fixture_close(&t.f);
+}
+
+/* What happens to the engine between two rounds. */
+static void pass(struct trial *t, uint64_t what)
+{
+	if (what == 0)
+		return;
+	if (what <= 7) {
+		checkpoint(t);
+		return;
+	}
+	if (what == 8) {
+		rocks_compact(t->f.engine->rocks);
+		return;
+	}
+	if (what == 9) {
+		fault_arm(FAULT_CHECKPOINT, (long)random_below(&t->random, CHECKPOINT_STEPS));
+		checkpoint_try(t);
+		fault_disarm(FAULT_CHECKPOINT);
+		return;
+	}
+	t->files += files_of(t);
+	if (what == 10)
+		fixture_die(&t->f);
+	else
+		engine_close(t->f.engine);
+	start(t);
+	t->left = LOG_ROWS;
+}
+
+TEST(tail, a_log_is_what_a_model_of_it_holds_whatever_happens)
+{
+	static struct trial t;
+
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		open_trial(&t, seed);
+		for (int round = 2; round < ROUNDS; round++) {
+			append(&t, t.left + (int)random_below(&t.random, 2) * FILE_ROWS, round);
+			t.left = 0;
+			if (round % 3 == 0) /* rows that have changed become no file */
+				change_some(&t, 100 + round);
+			assert_model(&t);
+			for (int trimmed = 0; trimmed < 40; trimmed++)
+				delete_one(&t, STEP * (1 + (int)random_below(&t.random,
+				                                             (uint64_t)t.end / STEP / 2)));
+			pass(&t, random_below(&t.random, 12));
+			assert_model(&t);
+		}
+		assert_verified(&t.f);
+		assert_true(t.files + files_of(&t) > 0);
+		fixture_close(&t.f);
+	}
+}
+
+/* ---- while others read ---- */
+
+static atomic_llong appended; /* the last one that was answered */
+
+static void append_fast(struct worker *w)
+{
+	for (int64_t i = 1; i <= APPENDS && worker_goes_on(w); i++) {
+		struct table_write write = counting(&w->arena, i, 1);
+		struct crew_write  q = {.writes = &write, .count = 1};
+
+		if (!worker_write(w, &q))
+			return;
+		atomic_store(&appended, i);
+	}
+}
+
+/* Whatever was answered before is there, in order, up to some row, and nothing behind it. */
+static void query_newest(struct worker *w)
+{
+	while (worker_goes_on(w)) {
+		struct table_query        q = query_p(&w->arena, "");
+		struct table_query_result r;
+		int64_t                   last = atomic_load(&appended), first;
+
+		q.backward = true;
+		q.limit = 50;
+		if (worker_query(w, &q, &r) != ERR_NONE) {
+			worker_note(w, "a query: %s", w->err.text);
+			return;
+		}
+		first = r.count == 0 ? 0 : number_in(&r.items[0]);
+		if (first < last)
+			worker_note(w, "row %lld was answered, and %lld is the last", (long long)last,
+			            (long long)first);
+		for (uint32_t i = 0; i < r.count; i++)
+			if (number_in(&r.items[i]) != first - i)
+				worker_note(w, "row %lld is missing", (long long)first - i);
+	}
+}
+
+static void get_newest(struct worker *w)
+{
+	while (worker_goes_on(w)) {
+		int64_t last = atomic_load(&appended), n;
+
+		if (last > 0 && worker_get(w, last, &n) && n != 1)
+			worker_note(w, "row %lld is %lld", (long long)last, (long long)n);
+	}
+}
+
+static void checkpoint_often(struct worker *w)
+{
+	while (worker_goes_on(w)) {
+		struct write_back *b = &w->crew->f.engine->write_back;
+
+		pthread_mutex_lock(&b->checkpoint_lock);
+		if (write_back_logs(b, &w->err) != ERR_NONE)
+			worker_note(w, "a checkpoint: %s", w->err.text);
+		pthread_mutex_unlock(&b->checkpoint_lock);
+	}
+}
+
+static void snapshot_often(struct worker *w)
+{
+	while (worker_goes_on(w)) {
+		struct rocks_snapshot *snapshot;
+
+		if (view_snapshot_open(w->crew->f.engine, &snapshot, &w->err) == ERR_NONE)
+			rocks_snapshot_close(w->crew->f.engine->rocks, snapshot);
+	}
+}
+
+TEST(tail, nothing_is_missed_while_rows_move_into_the_store)
+{
+	struct crew c = {0};
+
+	atomic_store(&appended, 0);
+	fixture_open(&c.f);
+	fixture_ok(&c.f, "CreateTable", TABLE_BY_N);
+	c.f.engine->write_back.tail.file_bytes_min = 1;
+	crew_hire(&c, 1, false, append_fast);
+	crew_hire(&c, 1, true, query_newest);
+	crew_hire(&c, 1, true, get_newest);
+	crew_hire(&c, 1, true, checkpoint_often);
+	crew_hire(&c, 1, true, snapshot_often);
+	crew_work(&c);
+	assert_true(atomic_load(&c.f.engine->write_back.tail.files) > 0);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
+}
