@@ -86,7 +86,8 @@ void tail_add(struct tail *t, uint64_t number, const struct cache_row *row)
 	r->rows[r->count++] =
 	        (struct tail_row){arena_copy(&r->arena, row->key), arena_copy(&r->arena, row->value), false};
 	r->bytes += row->key.len + row->value.len;
-	t->open_bytes += row->key.len + row->value.len;
+	atomic_store_explicit(&t->open_bytes, tail_bytes(t) + row->key.len + row->value.len,
+	                      memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -215,7 +216,7 @@ void tail_seal(struct tail *t)
 		t->sealed[i] = t->open[i];
 		run_init(&t->open[i], t);
 	}
-	t->open_bytes = 0;
+	atomic_store_explicit(&t->open_bytes, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
 }
 

@@ -52,8 +52,10 @@ struct tail {
 	pthread_mutex_t lock;
 	pthread_cond_t  filed;                            /* a run is no longer `filing` */
 	struct tail_run open[ENDS_MAX], sealed[ENDS_MAX]; /* in the place that ends.h has for the log */
-	size_t          open_bytes;
-	atomic_ullong   files, rows_put; /* that the store took, since the start */
+
+	/* any thread */
+	atomic_size_t open_bytes;
+	atomic_ullong files, rows_put; /* that the store took, since the start */
 };
 
 void tail_init(struct tail *t);
@@ -62,9 +64,10 @@ void tail_release(struct tail *t);
 
 /* ---- under write_back.c's lock ---- */
 
-static inline bool tail_has_room(const struct tail *t)
+/* Bytes of rows that are in no sealed run. Any thread. */
+static inline size_t tail_bytes(const struct tail *t)
 {
-	return t->open_bytes < TAIL_BYTES_MAX;
+	return atomic_load_explicit(&t->open_bytes, memory_order_relaxed);
 }
 
 /* A row behind all others of a log. */

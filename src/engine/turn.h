@@ -19,10 +19,10 @@
 struct change {
 	struct bytes key, value;
 	bool         deleted;
-	bool         written;       /* (T2) */
-	bool         existed;       /* in the committed state */
-	bool         past_cache;    /* into the store at once: write_back.c says so, when it is published … */
-	bool         in_tail;       /* … or into the tail (tail.h) */
+	bool         written;    /* (T2) */
+	bool         existed;    /* in the committed state */
+	bool         past_cache; /* into the store at once: write_back.c says so, when it is published … */
+	bool         in_tail;    /* … or into the tail (tail.h) */
 	size_t       existed_bytes; /* then, the size of its value … */
 	uint32_t existed_hour; /* … and the hour in which it lapses, if it is a row that does (lapse.h) */
 	uint64_t hash;

@@ -156,13 +156,13 @@ static enum err_code write_shards(struct write_back *b, struct err *err)
 
 /* ---- rows of the tail that become no file; all under lock ---- */
 
-/* Some; *count says how many. They were counted when they came. */
+/* Some; *count says how many. */
 static enum err_code write_tail_few(struct write_back *b, bool sealed_only, size_t *count, struct err *err)
 {
 	*count = tail_some(&b->tail, sealed_only, b->rows, ROWS_AT_ONCE);
 	if (*count == 0)
 		return ERR_NONE;
-	fill_batch(b, *count);
+	count_taken(b, fill_batch(b, *count));
 	if (apply(b, err) != ERR_NONE)
 		return err->code;
 	tail_some_done(&b->tail, sealed_only, *count);
@@ -354,14 +354,6 @@ static void note_end(struct write_back *b, const struct change *c)
 		ends_leave_out(&b->ends, c->partition);
 }
 
-static void add_to_tail(struct write_back *b, const struct change *c)
-{
-	struct cache_row row = row_of(c);
-
-	tail_add(&b->tail, c->partition, &row);
-	count_taken(b, c->key.len + c->value.len);
-}
-
 /* Or past it. */
 static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t partition)
 {
@@ -370,9 +362,9 @@ static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t pa
 	row.first = add_to_filter(b, c, partition);
 	c->past_cache = !c->existed && !c->deleted && !row.first && !cache_wants(b->cache, partition);
 	c->in_tail = c->past_cache && ends_is_behind(&b->ends, c->partition, c->key) &&
-	             tail_has_room(&b->tail) && rocks_log_takes(b->rocks, c->key);
+	             tail_bytes(&b->tail) < TAIL_BYTES_MAX && rocks_log_takes(b->rocks, c->key);
 	if (c->in_tail)
-		add_to_tail(b, c);
+		tail_add(&b->tail, c->partition, &row);
 	else if (!c->past_cache)
 		cache_commit(b->cache, c->hash, &row);
 	if (!c->past_cache && ends_has(&b->ends, c->partition))
@@ -656,7 +648,8 @@ bool checkpoint_is_due(struct engine *e)
 	uint64_t lag = checkpoint_lag(e);
 
 	return lag >= CHECKPOINT_SEGMENTS_DUE ||
-	       (lag > 0 && taken_bytes(e) + cache_dirty_bytes(e->cache) >= CHECKPOINT_BYTES_DUE);
+	       (lag > 0 && taken_bytes(e) + cache_dirty_bytes(e->cache) + tail_bytes(&e->write_back.tail) >=
+	                           CHECKPOINT_BYTES_DUE);
 }
 
 uint64_t checkpoint_lag(struct engine *e)
