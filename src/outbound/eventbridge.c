@@ -64,10 +64,22 @@ static struct bytes body_write(const struct aws_batch *b, struct sender_event *c
 	return buf_bytes(&out);
 }
 
+/* More entries failed than say so: then none of the others is known to be taken. */
+static void doubt(const struct json *failed, uint32_t told, struct sender_event *const *list, uint32_t count)
+{
+	if (failed == NULL || failed->type != JSON_INT || failed->integer <= (int64_t)told)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i]->end == SENDER_SENT)
+			sender_result(list[i], SENDER_LATER, list[i]->status,
+			              "the answer counts more failures than it names");
+}
+
 /* One entry for each event, in their order. */
 static bool answer_read(const struct json *answer, struct sender_event *const *list, uint32_t count)
 {
 	const struct json *entries = json_get(answer, BYTES("Entries")), *entry;
+	uint32_t           failed = 0;
 
 	if (entries == NULL || entries->type != JSON_ARRAY || entries->count != count)
 		return false;
@@ -79,7 +91,9 @@ static bool answer_read(const struct json *answer, struct sender_event *const *l
 			aws_batch_entry_failed(list[i], code, false);
 		else if (aws_text_of(entry, "EventId").len > 0)
 			sender_result(list[i], SENDER_SENT, list[i]->status, NULL);
+		failed += list[i]->end != SENDER_SENT;
 	}
+	doubt(json_get(answer, BYTES("FailedEntryCount")), failed, list, count);
 	return true;
 }
 

@@ -143,23 +143,28 @@ static const struct json *first_of(const struct json *answer, struct bytes name)
 	return list != NULL && list->type == JSON_ARRAY ? list->children : NULL;
 }
 
-/* Lists that are empty may be missing. What is in both was taken. */
+/* Lists that are empty may be missing. What is in both is sent again: whoever gets it twice knows it by its id. */
 static bool answer_read(const struct json *answer, struct sender_event *const *list, uint32_t count)
 {
 	struct sender_event *e;
 
 	if (answer->type != JSON_OBJECT)
 		return false;
+	for (const struct json *m = first_of(answer, BYTES("Successful")); m != NULL; m = m->next)
+		if ((e = event_of(m, list, count)) != NULL && aws_text_of(m, "MessageId").len > 0)
+			sender_result(e, SENDER_SENT, e->status, NULL);
 	for (const struct json *m = first_of(answer, BYTES("Failed")); m != NULL; m = m->next) {
 		const struct json *fault = json_get(m, BYTES("SenderFault"));
 		bool               ours = fault != NULL && fault->type == JSON_BOOL && fault->truth;
 
-		if ((e = event_of(m, list, count)) != NULL)
+		if ((e = event_of(m, list, count)) == NULL)
+			continue;
+		if (e->end == SENDER_SENT)
+			sender_result(e, SENDER_LATER, e->status,
+			              "the answer says both that it was taken and that it failed");
+		else
 			aws_batch_entry_failed(e, aws_text_of(m, "Code"), ours);
 	}
-	for (const struct json *m = first_of(answer, BYTES("Successful")); m != NULL; m = m->next)
-		if ((e = event_of(m, list, count)) != NULL && aws_text_of(m, "MessageId").len > 0)
-			sender_result(e, SENDER_SENT, e->status, NULL);
 	return true;
 }
 

@@ -103,6 +103,32 @@ TEST(eventbridge, an_answer_with_another_number_of_entries_is_no_answer)
 	}
 }
 
+TEST(eventbridge, an_answer_that_counts_more_failures_than_it_names_is_not_believed)
+{
+	static const struct {
+		const char *answer, *ends;
+	} cases[] = {
+	        {OK "{\"FailedEntryCount\":2,\"Entries\":[{\"EventId\":\"a\"},"
+	            "{\"ErrorCode\":\"MalformedDetail\"}]}",
+	         "LR"},
+	        {OK "{\"FailedEntryCount\":2,\"Entries\":[{\"EventId\":\"a\"},{\"EventId\":\"b\"}]}", "LL"},
+	        {OK "{\"FailedEntryCount\":0,\"Entries\":[{\"EventId\":\"a\"},"
+	            "{\"ErrorCode\":\"ThrottlingException\"}]}",
+	         "SL"},
+	        {OK "{\"FailedEntryCount\":-1,\"Entries\":[{\"EventId\":\"a\"},{}]}", "SL"},
+	        {OK "{\"Entries\":[{\"EventId\":\"a\"},{\"EventId\":\"b\"}]}", "SS"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sending s;
+
+		start(&s, peer_open(0, PEER_SCRIPT({PEER_ANSWER, cases[i].answer})), 2);
+		sending_run(&s);
+		assert_string_equal(sending_ends(&s), cases[i].ends);
+		sending_release(&s);
+	}
+}
+
 TEST(eventbridge, a_batch_that_is_refused_for_its_content_is_sent_event_by_event)
 {
 	struct sending s;

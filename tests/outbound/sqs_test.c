@@ -233,6 +233,24 @@ TEST(sqs, garbage_is_no_success)
 	}
 }
 
+TEST(sqs, what_is_said_to_be_both_taken_and_failed_is_for_later)
+{
+	struct sending s;
+
+	start(&s,
+	      peer_open(0,
+	                PEER_SCRIPT({PEER_ANSWER, OK
+	                             "{\"Failed\":[{\"Id\":\"0\",\"SenderFault\":true,\"Code\":"
+	                             "\"InvalidMessageContents\"},{\"Id\":\"1\"}],\"Successful\":["
+	                             "{\"Id\":\"0\",\"MessageId\":\"m\"},{\"Id\":\"1\",\"MessageId\":\"m\"},"
+	                             "{\"Id\":\"2\",\"MessageId\":\"m\"}]}"})),
+	      3, "q");
+	sending_run(&s);
+	assert_string_equal(sending_ends(&s), "LLS");
+	assert_non_null(strstr(s.list[0].error, "both"));
+	sending_release(&s);
+}
+
 static char *repeated(struct arena *a, const char *head, const char *piece, size_t times)
 {
 	struct buf b;
