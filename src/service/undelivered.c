@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/buf.h"
 #include "service/row.h"
 
 /* ---- one ---- */
@@ -226,24 +227,71 @@ enum err_code undelivered_find(struct context *ctx, const struct undelivered_sea
 	return ERR_NONE;
 }
 
-/* ---- the job: some letters of one target per step ---- */
+/* ---- the job: some letters of one target per step ----
+ *
+ * It walks over all targets. One that is full, because as many events wait for it as may, is left for later, so that the others do not wait for it.
+ * Its cursor is where the walk is, and where it goes on at those: "orders/00#…42|billing/00#…7|mail/". Once the walk is over it is WALK_OVER. */
 
-static struct undelivered_search search_of(const struct job *job, uint32_t limit)
+#define WALK_OVER "~" /* behind every target and every letter */
+
+struct walk {
+	struct bytes at;                /* empty: at the start */
+	struct bytes full[TARGETS_MAX]; /* the same, for each that was full */
+	uint32_t     full_count;
+};
+
+static struct bytes part_next(struct bytes *text)
 {
-	const char *slash = job->cursor.len == 0 ? NULL : memchr(job->cursor.data, '/', job->cursor.len);
+	const char  *bar = text->len == 0 ? NULL : memchr(text->data, '|', text->len);
+	struct bytes part = {text->data, bar == NULL ? text->len : (size_t)(bar - text->data)};
+	size_t       used = bar == NULL ? part.len : part.len + 1;
+
+	*text = (struct bytes){text->data + used, text->len - used};
+	return part;
+}
+
+static void walk_read(struct bytes cursor, struct walk *out)
+{
+	*out = (struct walk){.at = part_next(&cursor)};
+	while (cursor.len > 0 && out->full_count < TARGETS_MAX)
+		out->full[out->full_count++] = part_next(&cursor);
+}
+
+static struct bytes walk_text(struct arena *a, const struct walk *w)
+{
+	struct buf out;
+
+	buf_init(&out, a);
+	buf_add_bytes(&out, w->at);
+	for (uint32_t i = 0; i < w->full_count; i++) {
+		buf_add_byte(&out, '|');
+		buf_add_bytes(&out, w->full[i]);
+	}
+	return buf_bytes(&out);
+}
+
+static struct bytes place_text(struct arena *a, struct bytes target, struct bytes after)
+{
+	return arena_printf(a, "%.*s/%.*s", BYTES_ARG(target), BYTES_ARG(after));
+}
+
+static struct undelivered_search search_of(struct context *ctx, const struct job *job, struct bytes at)
+{
+	const char               *slash = at.len == 0 ? NULL : memchr(at.data, '/', at.len);
+	uint32_t                  room = job_room(ctx) / 3;
 	struct undelivered_search q = {.target = row_text(&job->args, "target"),
 	                               .type = row_text(&job->args, "type"),
 	                               .subject_key = row_text(&job->args, "subjectKey"),
-	                               .limit = limit};
+	                               .limit = room < UNDELIVERED_STEP_MAX ? room : UNDELIVERED_STEP_MAX};
 
 	if (slash == NULL)
 		return q;
-	q.after_target = (struct bytes){job->cursor.data, (size_t)(slash - job->cursor.data)};
-	q.after = (struct bytes){slash + 1, job->cursor.len - q.after_target.len - 1};
+	q.after_target = (struct bytes){at.data, (size_t)(slash - at.data)};
+	q.after = (struct bytes){slash + 1, at.len - q.after_target.len - 1};
 	return q;
 }
 
-/* Letters of the first target on the page; the others wait for the next step. */
+/* Letters of the first target on the page; the others wait for the next step. None: the target is full. */
 static enum err_code page_back(struct context *ctx, struct job *job, const struct undelivered_page *page,
                                uint32_t *taken, struct err *err)
 {
@@ -270,33 +318,88 @@ static enum err_code page_back(struct context *ctx, struct job *job, const struc
 		letter_back(ctx, &t, u);
 		back++;
 	}
-	if (*taken == 0)
-		return err_set(err, ERR_OVERLOADED, "too many events wait for this target");
 	job_count(ctx, job, "redriven", back);
 	return back > 0 ? letters_taken(ctx, &t, back, back, err) : ERR_NONE;
 }
 
-static enum err_code step(struct context *ctx, struct job *job, void *fetched, struct err *err)
+/* One step from where a search begins. */
+struct stride {
+	struct undelivered_search q;
+	struct bytes              at;   /* where it ended; WALK_OVER: there are no more letters */
+	struct bytes              full; /* the target that is, and nothing was done; empty: none */
+};
+
+static enum err_code stride_take(struct context *ctx, struct job *job, struct stride *s, struct err *err)
 {
-	uint32_t                  room = job_room(ctx) / 3;
-	struct undelivered_search q =
-	        search_of(job, room < UNDELIVERED_STEP_MAX ? room : UNDELIVERED_STEP_MAX);
 	struct undelivered_page page;
 	uint32_t                taken = 0;
 
-	(void)fetched;
-	if (undelivered_find(ctx, &q, &page, err) != ERR_NONE)
-		return err->code;
-	if (page.count > 0 && page_back(ctx, job, &page, &taken, err) != ERR_NONE)
+	if (undelivered_find(ctx, &s->q, &page, err) != ERR_NONE ||
+	    (page.count > 0 && page_back(ctx, job, &page, &taken, err) != ERR_NONE))
 		return err->code;
 	job->handled = taken > 0 ? taken : 1;
-	job->done = !page.more && taken == page.count;
-	if (taken < page.count)
-		job->cursor = arena_printf(ctx->arena, "%.*s/%.*s", BYTES_ARG(page.list[taken - 1].target),
-		                           BYTES_ARG(row_text(&page.list[taken - 1].row, "SK")));
-	else if (page.more)
-		job->cursor = arena_printf(ctx->arena, "%.*s/%.*s", BYTES_ARG(page.last_target),
-		                           BYTES_ARG(page.last));
+	if (taken == 0 && page.count > 0)
+		s->full = page.list[0].target;
+	else if (taken < page.count)
+		s->at = place_text(ctx->arena, page.list[taken - 1].target,
+		                   row_text(&page.list[taken - 1].row, "SK"));
+	else
+		s->at = page.more ? place_text(ctx->arena, page.last_target, page.last) : BYTES(WALK_OVER);
+	return ERR_NONE;
+}
+
+static enum err_code too_many_wait(struct err *err)
+{
+	return err_set(err, ERR_OVERLOADED, "too many events wait for the targets that are left");
+}
+
+static enum err_code walk_on(struct context *ctx, struct job *job, struct walk *w, struct err *err)
+{
+	struct stride s = {.q = search_of(ctx, job, w->at)};
+
+	if (stride_take(ctx, job, &s, err) != ERR_NONE)
+		return err->code;
+	if (s.full.len == 0) {
+		w->at = s.at;
+		return ERR_NONE;
+	}
+	if (w->full_count == TARGETS_MAX)
+		return too_many_wait(err);
+	w->full[w->full_count++] =
+	        place_text(ctx->arena, s.full, bytes_equal(s.full, s.q.after_target) ? s.q.after : BYTES(""));
+	w->at = place_text(ctx->arena, s.full, BYTES(WALK_OVER));
+	return ERR_NONE;
+}
+
+/* The first of them that has room again. */
+static enum err_code full_again(struct context *ctx, struct job *job, struct walk *w, struct err *err)
+{
+	for (uint32_t i = 0; i < w->full_count; i++) {
+		struct stride s = {.q = search_of(ctx, job, w->full[i])};
+
+		s.q.target = s.q.after_target;
+		if (stride_take(ctx, job, &s, err) != ERR_NONE)
+			return err->code;
+		if (s.full.len > 0)
+			continue;
+		w->full[i] = bytes_is(s.at, WALK_OVER) ? w->full[--w->full_count] : s.at;
+		return ERR_NONE;
+	}
+	return too_many_wait(err);
+}
+
+static enum err_code step(struct context *ctx, struct job *job, void *fetched, struct err *err)
+{
+	struct walk   w;
+	enum err_code rc;
+
+	(void)fetched;
+	walk_read(job->cursor, &w);
+	rc = bytes_is(w.at, WALK_OVER) ? full_again(ctx, job, &w, err) : walk_on(ctx, job, &w, err);
+	if (rc != ERR_NONE)
+		return rc;
+	job->done = bytes_is(w.at, WALK_OVER) && w.full_count == 0;
+	job->cursor = walk_text(ctx->arena, &w);
 	return ERR_NONE;
 }
 

@@ -682,6 +682,54 @@ TEST(undelivered, all_letters_of_a_filter_are_redriven_by_a_job_and_a_dry_run_co
 	service_close(&s);
 }
 
+/* As if so many events waited for the target. */
+static void waiting_set(struct service *s, const char *name, int waiting)
+{
+	fixture_ok(&s->f, "UpdateItem",
+	           arena_printf(&s->f.arena,
+	                        "{'TableName':'gatehouse-events','Key':{'PK':{'S':'TARGET'},'SK':{'S':'%s'}},"
+	                        "'UpdateExpression':'SET waiting = :w','ExpressionAttributeValues':{':w':{"
+	                        "'N':'%d'}}}",
+	                        name, waiting)
+	                   .data);
+	assert_int_equal(now_of(s, name).waiting, waiting);
+}
+
+TEST(undelivered, targets_that_are_full_do_not_hold_up_the_letters_of_others_and_get_theirs_later)
+{
+	struct service s;
+	struct call    c = {0};
+
+	open_on(&s);
+	events(&s, 50);
+	with_letters(&s, "a", 50);
+	with_letters(&s, "b", 30);
+	with_letters(&s, "c", 5);
+	with_letters(&s, "d", 40);
+	waiting_set(&s, "a", DELIVERY_WAITING_MAX - 25);
+	waiting_set(&s, "c", DELIVERY_WAITING_MAX);
+	turn_take(&s, &c.turn, redrive_all);
+	turn_take(&s, &c.turn, running);
+	while (turn_try(&s, &c.turn, take_step) == ERR_NONE)
+		assert_int_equal(c.stepped.job.state, JOB_RUNNING);
+	assert_int_equal(now_of(&s, "a").dead, 25);
+	assert_int_equal(now_of(&s, "b").dead, 0);
+	assert_int_equal(now_of(&s, "c").dead, 5);
+	assert_int_equal(now_of(&s, "d").dead, 0);
+	assert_int_equal(turn_try(&s, &c.turn, take_step), ERR_OVERLOADED);
+	waiting_set(&s, "c", 0);
+	while (turn_try(&s, &c.turn, take_step) == ERR_NONE)
+		assert_int_equal(c.stepped.job.state, JOB_RUNNING);
+	assert_int_equal(now_of(&s, "c").dead, 0);
+	waiting_set(&s, "a", 0);
+	run_job(&s, &c, &undelivered_job);
+	assert_int_equal(c.stepped.job.state, JOB_DONE);
+	assert_int_equal(row_i64(&c.stepped.job.progress, "redriven", 0), 125);
+	assert_int_equal(row_i64(&c.stepped.job.progress, "letters", 0), 125);
+	assert_int_equal(now_of(&s, "a").dead, 0);
+	service_close(&s);
+}
+
 TEST(undelivered, a_dry_run_counts_letters_of_a_target_for_which_as_many_wait_as_may)
 {
 	struct service s;
@@ -690,11 +738,7 @@ TEST(undelivered, a_dry_run_counts_letters_of_a_target_for_which_as_many_wait_as
 	open_on(&s);
 	events(&s, 3);
 	with_letters(&s, "a", 3);
-	fixture_ok(&s.f, "UpdateItem",
-	           "{'TableName':'gatehouse-events','Key':{'PK':{'S':'TARGET'},'SK':{'S':'a'}},'"
-	           "UpdateExpression':"
-	           "'SET waiting = :w','ExpressionAttributeValues':{':w':{'N':'10000'}}}");
-	assert_int_equal(now_of(&s, "a").waiting, DELIVERY_WAITING_MAX);
+	waiting_set(&s, "a", DELIVERY_WAITING_MAX);
 	turn_take(&s, &c.turn, redrive_all);
 	run_job(&s, &c, &undelivered_job);
 	assert_int_equal(row_i64(&c.stepped.job.progress, "letters", 0), 3);
