@@ -509,12 +509,13 @@ enum err_code consumer_ack_run(struct v1_call *c, struct err *err)
 	return consumer_ack(&c->ctx, &k->q, &k->share, err);
 }
 
+/* What is in force: one that goes back changes nothing. */
 void consumer_ack_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct ack_call *k = c->request;
 
 	json_begin_object(w);
-	json_member_text(w, BYTES("after"), event_cursor_text(c->ctx.arena, &k->q.after));
+	json_member_text(w, BYTES("after"), event_cursor_text(c->ctx.arena, &k->share.from));
 	if (!k->q.leave)
 		v1_write_time(w, BYTES("until"), k->share.until_s);
 	json_end_object(w);

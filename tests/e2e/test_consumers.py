@@ -65,6 +65,17 @@ def test_a_consumer_gets_an_event_until_it_acknowledges_it(server):
     assert ok(server.v1, "GET", f"/v1/consumers/{name}")["after"] == first["after"]
 
 
+def test_an_acknowledgement_that_goes_back_changes_nothing_and_is_told_what_is_in_force(server):
+    name = new_consumer(server)
+    for _ in range(3):
+        make_user(server)
+    answer = poll(server.v1, name)
+    assert ack(server.v1, name, answer)["after"] == answer["after"]
+    assert ack(server.v1, name, {**answer, "after": "0"})["after"] == answer["after"]
+    assert ok(server.v1, "GET", f"/v1/consumers/{name}")["after"] == answer["after"] and poll(server.v1, name)["events"] == []
+    assert ack(server.v1, name, {**answer, "after": "0"}, leave=True) == {"after": answer["after"]}
+
+
 def test_its_position_survives_a_kill():
     server = Server()
     name = new_consumer(server)
