@@ -143,8 +143,8 @@ enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
 	d->all.type = fields_text_or(&f, "type", TYPE_CHARS_MAX, (struct bytes){NULL, 0});
 	subject = fields_get(&f, "subject");
 	if (subject != NULL)
-		d->all.subject =
-		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, "subject", subject);
+		d->all.subject = identifier_read_past(&c->ctx.services->identifiers, c->ctx.arena, &f,
+		                                      "subject", subject);
 	v1_read_job(&f, &job);
 	d->all.dry_run = job.dry_run;
 	d->all.rate = job.rate;

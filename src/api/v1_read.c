@@ -33,7 +33,7 @@ enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes
 	struct fields f = {.err = err};
 
 	err->code = ERR_NONE;
-	*out = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, name, &text);
+	*out = identifier_read_past(&c->ctx.services->identifiers, c->ctx.arena, &f, name, &text);
 	return err->code;
 }
 

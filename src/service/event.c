@@ -129,7 +129,7 @@ static struct bytes erased_name(const struct services *s, struct arena *a, struc
 {
 	struct bytes hash = identifier_hash_text(&s->identifiers, a, "erased", subject);
 
-	return arena_printf(a, "erased:%.*s", BYTES_ARG(hash));
+	return arena_printf(a, IDENTIFIER_ERASED "%.*s", BYTES_ARG(hash));
 }
 
 struct bytes event_subject_erased(struct context *ctx, struct bytes subject)

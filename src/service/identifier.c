@@ -275,13 +275,31 @@ static struct bytes refuse_personal(struct fields *f, const char *name, struct b
 	return text;
 }
 
-struct identifier identifier_read_subject(const struct identifier_key *k, struct arena *a, struct fields *f,
-                                          const char *name, const struct json *member)
+static struct identifier past_read(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                   const char *name, const struct json *member)
 {
 	struct identifier out = any_read(k, a, f, name, member);
 
 	if (out.id.len > 0 && member->type == JSON_STRING && !counts_rows(out.id))
 		refuse_personal(f, name, out.id);
+	return out;
+}
+
+struct bytes identifier_read_past(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                  const char *name, const struct json *member)
+{
+	return past_read(k, a, f, name, member).id;
+}
+
+struct identifier identifier_read_subject(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                          const char *name, const struct json *member)
+{
+	struct identifier out = past_read(k, a, f, name, member);
+
+	if (bytes_starts_with(out.id, BYTES(IDENTIFIER_ERASED)))
+		fields_fail(f, name, ERR_INVALID,
+		            "must not begin with " IDENTIFIER_ERASED
+		            ", which is how Gatehouse names subjects that were erased");
 	return out;
 }
 

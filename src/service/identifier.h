@@ -49,9 +49,12 @@ bool identifier_hash(const struct identifier_key *k, struct arena *a, enum ident
 struct bytes identifier_hash_text(const struct identifier_key *k, struct arena *a, const char *purpose,
                                   struct bytes text);
 
+/* What subjects that were erased are called begins so: the rest is a keyed hash (event.h). */
+#define IDENTIFIER_ERASED "erased:"
+
 /* A subject: a member that is a plain id ("alice"), or an object with one member that names the kind ({"email": …}).
  * Plain ids are kept as they are. So they are refused if they are personal on their face, or begin like a hashed one
- * without having the form of one. Errors go into f. */
+ * without having the form of one, or like one that was erased: nothing may happen to it any more. Errors go into f. */
 struct bytes identifier_read(const struct identifier_key *k, struct arena *a, struct fields *f,
                              const char *name, const struct json *member);
 
@@ -62,6 +65,10 @@ struct identifier {
 
 struct identifier identifier_read_subject(const struct identifier_key *k, struct arena *a, struct fields *f,
                                           const char *name, const struct json *member);
+
+/* The same for what is asked about the past: also one that was erased. */
+struct bytes identifier_read_past(const struct identifier_key *k, struct arena *a, struct fields *f,
+                                  const char *name, const struct json *member);
 
 /* The same for one of a subject's methods. A number is taken for a phone's, not for an id. */
 struct bytes identifier_read_method(const struct identifier_key *k, struct arena *a, struct fields *f,

@@ -168,3 +168,28 @@ def test_kills_between_steps_over_and_over_and_nothing_is_left(rounds=12):
         assert ok(server, "GET", "/v1/jobs?state=running")["jobs"] == []
     finally:
         server.close()
+
+
+def test_nothing_can_happen_to_an_erased_subject_under_its_new_name_and_its_events_can_be_read(server):
+    user = new_id()
+    ok(server, "POST", "/v1/users", {"id": user})
+    assert ended(server, erase(server, user))["state"] == "done"
+    erased = next(event["subject"] for event in ok(server, "GET", "/v1/events?types=user.created")["events"][::-1]
+                  if event["subject"].startswith("erased:"))
+    before = ok(server, "GET", f"/v1/events?subject={erased}")["events"]
+    assert before and {event["subject"] for event in before} == {erased}
+    assert ok(server, "GET", f"/v1/dead-letters?subject={erased}")["deadLetters"] == []
+    for subject in (erased, "erased:", "erased:anything"):
+        for method, path, body, field in [
+            ("POST", "/v1/attempts", attempt(subject), "subject"),
+            ("POST", "/v1/attempts/begin", {**attempt(subject), "outcome": None}, "subject"),
+            ("POST", "/v1/check", {"subjects": ["bob", subject], "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}, "subjects"),
+            ("PUT", f"/v1/subjects/{subject}/locks/SIGN_IN/PASSWORD_ENTRY", {"reason": "none", "seconds": 60}, "id"),
+            ("PUT", f"/v1/subjects/{subject}/states/intervention", {"suspended": True, "applied_at": 1}, "id"),
+            ("POST", f"/v1/subjects/{subject}/reset", {}, "id"),
+            ("POST", "/v1/users", {"id": subject}, "id"),
+        ]:
+            status, problem, _ = call(server, method, path, body)
+            assert status in (400, 422) and problem["field"] == field, (path, problem)
+            assert path == "/v1/users" or "must not begin with erased:" in problem["detail"], problem
+    assert ok(server, "GET", f"/v1/events?subject={erased}")["events"] == before

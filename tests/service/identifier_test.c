@@ -339,6 +339,31 @@ TEST(identifiers, a_refusal_names_the_field_and_never_the_value)
 	keyed_close(&k);
 }
 
+TEST(identifiers, the_name_of_an_erased_subject_is_taken_for_the_past_only)
+{
+	static const char *const names[] = {"erased:", "erased:bob",
+	                                    "erased:aSd85x3yrqbE291NuSmv652yPTg_Uyyy"};
+	struct keyed             k;
+
+	keyed_open(&k, 1);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct json   member = {.type = JSON_STRING, .text = bytes_of(names[i])};
+		struct fields f = {.err = &k.err};
+
+		k.err.code = ERR_NONE;
+		assert_bytes(identifier_read_past(&k.key, &k.arena, &f, "subject", &member), names[i]);
+		assert_int_equal(k.err.code, ERR_NONE);
+		identifier_read(&k.key, &k.arena, &f, "subject", &member);
+		assert_int_equal(k.err.code, ERR_INVALID);
+		assert_string_equal(k.err.text,
+		                    "subject: must not begin with erased:, which is how Gatehouse "
+		                    "names subjects that were erased");
+	}
+	assert_bytes(read_member(&k, "{\"subject\":\"erased\"}"), "erased");
+	assert_int_equal(k.err.code, ERR_NONE);
+	keyed_close(&k);
+}
+
 /* Reads the text as a plain id; it must be refused as one of that kind, or taken (NULL). */
 static void face_is(struct keyed *k, const char *text, bool method, const char *kind)
 {
