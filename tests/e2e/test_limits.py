@@ -10,7 +10,10 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from conftest import program
 from limited import Limited, fresh
+from test_stall import Heavy, signed
+from v1 import Crowd, request_bytes
 from wire import Wire, as_bytes
 
 pytestmark = pytest.mark.gatehouse_only
@@ -617,6 +620,73 @@ def test_a_key_checks_only_limits_that_it_may_ask():
         asks_only = bearer_of(server, "proxy", statement("Allow", "Allow", "*"))
         assert check(server, memory, headers=asks_only).status == 403
     finally:
+        server.close()
+
+
+def key_of(server, name, *words):
+    """May do everything; (id, secret)."""
+    made = subprocess.run([program(), "key", "create", name, "--policy", "-", "--data", server.data, *words], text=True,
+                          input=json.dumps({"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}),
+                          capture_output=True, timeout=30)
+    assert made.returncode == 0, made.stderr
+    return tuple(line.split("=", 1)[1] for line in made.stdout.splitlines()[:2])
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key[0]}.{key[1]}"}
+
+
+def test_a_key_over_its_requests_per_second_does_not_pass_a_limit_that_fails_open():
+    server = Limited(POLICIES, auth=True)
+    try:
+        slow, other = key_of(server, "slow", "--max-requests-per-second", "1"), key_of(server, "other")
+        answers = [server.post("/v1/allow", {"policy": "table", "key": fresh()}, bearer(slow)) for _ in range(20)]
+        assert {each.status for each in answers} == {200, 429} and all(each.headers["retry-after"] for each in answers if each.status == 429)
+        answers += [server.post("/v1/allow", {"policy": "table", "key": fresh()}, bearer(other)) for _ in range(20)]
+        assert all(each.status == 200 for each in answers[20:]) and not any(each.json()["degraded"] for each in answers if each.status == 200)
+        assert not server.metric('gatehouse_limit_degraded_total{policy="table"}')
+    finally:
+        server.close()
+
+
+def debtor(server, key):
+    """Sends writes that each take more than may wait of those in debt, as fast as they are answered, until `end`."""
+    client = boto3.client("dynamodb", endpoint_url=server.endpoint, region_name="local", aws_access_key_id=key[0], aws_secret_access_key=key[1])
+    client.create_table(TableName="large", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+                        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
+    puts = [{"PutRequest": {"Item": {"pk": {"S": str(i)}, "a": {"S": "x" * 350_000}}}} for i in range(14)]
+    return Heavy(server, [signed(server, key, "BatchWriteItem", {"RequestItems": {"large": puts}})])
+
+
+def asked_by(server, key, size=32):
+    """Many at the same moment: (status, answer) of each."""
+    crowd = Crowd(server.endpoint, size)
+    try:
+        crowd.send(request_bytes("/v1/allow", {"policy": "table", "key": fresh()}, **bearer(key)))
+        return [(int(head.split()[1]), head.lower(), json.loads(body)) for head, body in crowd.answers()]
+    finally:
+        crowd.close()
+
+
+def test_a_key_in_debt_does_not_pass_a_limit_that_fails_open_and_others_do_not_notice():
+    server = Limited(POLICIES.replace("limit: 5, per: day, engine: table, near", "limit: 500, per: day, engine: table, near"), "--queue-mb", "16", auth=True)
+    writes = None
+    try:
+        heavy, other = key_of(server, "heavy"), key_of(server, "other")
+        writes = debtor(server, heavy)
+        seen, deadline = [], time.monotonic() + 60
+        while not any(status == 429 for status, _, _ in seen):
+            assert time.monotonic() < deadline, len(seen)
+            seen += asked_by(server, heavy)
+            for status, _, answer in asked_by(server, other):
+                assert status == 200 and answer["allowed"] and not answer["degraded"], answer
+        for status, head, answer in seen:
+            assert status in (200, 429), answer
+            assert b"retry-after" in head if status == 429 else answer["allowed"] and not answer["degraded"], answer
+        assert not server.metric('gatehouse_limit_degraded_total{policy="table"}')
+    finally:
+        if writes:
+            writes.end()
         server.close()
 
 
