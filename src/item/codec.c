@@ -209,7 +209,7 @@ static bool decode_number(struct bytes *in, struct number *n)
 	*n = (struct number){words[1], words[0],
 	                     (int16_t)(exponent % 2 == 0 ? (int)(exponent / 2) : -(int)(exponent / 2) - 1),
 	                     ((uint8_t)head.data[0] & NUMBER_SIGN_BIT) != 0};
-	return n->hi == 0 || number_digit_count(n) <= NUMBER_DIGITS_MAX;
+	return number_is_normal(n);
 }
 
 static bool decode_text(struct bytes *in, struct bytes *out)

@@ -83,6 +83,19 @@ static int scientific(const struct number *n)
 	return n->exponent + (int)number_digit_count(n) - 1;
 }
 
+bool number_is_normal(const struct number *n)
+{
+	int first;
+
+	if (n->hi == 0 && n->lo == 0)
+		return n->exponent == 0 && !n->negative;
+	if ((n->hi == 0 ? n->lo % 10 : (uint64_t)(digits_of(n) % 10)) == 0)
+		return false;
+	first = scientific(n);
+	return number_digit_count(n) <= NUMBER_DIGITS_MAX && first <= SCIENTIFIC_MAX &&
+	       first >= SCIENTIFIC_MIN;
+}
+
 /* Brings digits * 10^exponent into normal form and checks its range. */
 static enum err_code normalise(digits_t digits, int exponent, bool negative, struct number *out,
                                struct err *err)

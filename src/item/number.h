@@ -24,6 +24,9 @@ struct number {
  * is not a number, has more than 38 significant digits, or is out of range. */
 enum err_code number_parse(struct bytes text, struct number *out, struct err *err);
 
+/* Is it one that those here could have returned? For what comes from a disk. */
+bool number_is_normal(const struct number *n);
+
 struct number number_from_i64(int64_t value);
 
 /* Is it a whole number that fits? */

@@ -198,6 +198,52 @@ TEST(item, every_truncation_of_an_encoded_item_is_refused)
 	arena_release(&a);
 }
 
+/* An item with the number n as its bytes say it. */
+static enum err_code number_decode(struct arena *a, const struct number *n)
+{
+	struct member m = {BYTES("n"), {.type = VALUE_N, .number = *n}};
+	struct item   item = {&m, 1}, back;
+	struct buf    in, out;
+	struct err    err;
+	int64_t       number;
+	enum err_code rc;
+
+	buf_init(&in, a);
+	buf_init(&out, a);
+	item_encode(&in, &item);
+	rc = item_decode(a, buf_bytes(&in), &back, &err);
+	if (rc != ERR_NONE)
+		assert_false(item_count_up(&out, buf_bytes(&in), BYTES("n"), &number));
+	return rc;
+}
+
+TEST(item, a_number_that_is_not_in_normal_form_is_damage)
+{
+	static const struct number good[] = {{0, 0, 0, false},
+	                                     {0, 1, 125, true},
+	                                     {0, 1, -130, false},
+	                                     {0, 15, -131, false},
+	                                     {0x4b3b4ca85a86c47a, 0x098a223fffffffff, 88, true}};
+	static const struct number bad[] = {
+	        {0, 0, 1, false},    /* zero, otherwise */
+	        {0, 0, 0, true},     /* -0 */
+	        {0, 10, 0, false},   /* a zero at its end */
+	        {1, 4, 0, false},    /* 2^64 + 4 ends in a zero */
+	        {0, 1, 126, false},  /* too large, */
+	        {0, 15, 125, false}, /* by its digits, too */
+	        {0, 1, -131, false}, /* too small */
+	        {0, 1, 500, false},  /* longer than any text of a number */
+	        {0, 1, -500, true},  {0x4b3b4ca85a86c47a, 0x098a224000000001, 0, false}}; /* 39 digits */
+	struct arena a;
+
+	arena_init(&a);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_int_equal(number_decode(&a, &good[i]), ERR_NONE);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(number_decode(&a, &bad[i]), ERR_STORAGE);
+	arena_release(&a);
+}
+
 static struct value nested(struct arena *a, unsigned depth)
 {
 	struct value v = value_bool(true);
