@@ -457,7 +457,8 @@ enum err_code consumer_poll_run(struct v1_call *c, struct err *err)
 		return consumer_join(&c->ctx, &p->q, &p->share, err);
 	}
 	if (!p->joined) {
-		if (consumer_get(&c->ctx, p->q.name, &k, err) != ERR_NONE)
+		if (consumer_get(&c->ctx, p->q.name, &k, err) != ERR_NONE ||
+		    v1_events_check_denied(c, k.types, err) != ERR_NONE)
 			return err->code;
 		p->rejoin = !consumer_holds(&k, &p->q, c->ctx.now_s, &p->share);
 		if (p->rejoin)

@@ -1,6 +1,7 @@
 /* Dead letters of event targets:
  *   GET /v1/dead-letters, POST /v1/dead-letters/redrive
  *   GET and DELETE /v1/dead-letters/{target}/{id}, POST /v1/dead-letters/{target}/{id}/redrive */
+#include "api/v1_events.h"
 #include "api/v1_jobs.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
@@ -98,24 +99,45 @@ enum err_code dead_list_decode(struct v1_call *c, struct err *err)
 	return type_check(d->q.type, err);
 }
 
+/* A name that is mistyped must not look like a target without letters. */
+static enum err_code target_find(struct v1_call *c, struct bytes name, struct err *err)
+{
+	struct target t;
+
+	if (name.len == 0 || target_get(&c->ctx, name, &t, err) == ERR_NONE)
+		return ERR_NONE;
+	return err->code == ERR_NOT_FOUND
+	               ? err_field(err, ERR_NOT_FOUND, "target", "target: there is no such target")
+	               : err->code;
+}
+
 enum err_code dead_list_run(struct v1_call *c, struct err *err)
 {
 	struct dead_call *d = c->request;
 
+	if (target_find(c, d->q.target, err) != ERR_NONE)
+		return err->code;
 	return undelivered_find(&c->ctx, &d->q, &d->page, err);
 }
 
-/* Letters of targets that the key may not see are left out. */
+/* Those of targets that the key may not see, and of types that are denied to it, are left out. */
+static bool may_see(const struct v1_call *c, const struct undelivered *u)
+{
+	struct err ignored;
+
+	return v1_decide(c, "target", u->target, &ignored) == DECISION_ALLOWED &&
+	       !v1_events_denied(c, row_text(&u->event, "type"), &ignored);
+}
+
 void dead_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct undelivered_page *page = &((const struct dead_call *)c->request)->page;
-	struct err                     ignored;
 
 	json_begin_object(w);
 	json_key(w, BYTES("deadLetters"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++) {
-		if (v1_decide(c, "target", page->list[i].target, &ignored) != DECISION_ALLOWED)
+		if (!may_see(c, &page->list[i]))
 			continue;
 		json_begin_object(w);
 		write_letter(c, w, &page->list[i]);
@@ -154,13 +176,17 @@ enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
 	if (d->all.target.len == 0)
 		return v1_check_may_all(c, err);
 	v1_resource(c, "target", d->all.target);
-	return ERR_NONE;
+	return v1_events_check_denied(
+	        c, d->all.type.len == 0 ? EVENTS_ALL_TYPES : UINT64_C(1) << event_type_named(d->all.type),
+	        err);
 }
 
 enum err_code dead_redrive_all_run(struct v1_call *c, struct err *err)
 {
 	struct dead_call *d = c->request;
 
+	if (target_find(c, d->all.target, err) != ERR_NONE)
+		return err->code;
 	return undelivered_redrive_all(&c->ctx, &d->all, &d->started, err);
 }
 
@@ -194,6 +220,16 @@ static enum err_code one_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
+/* Of a type that is denied to the key, it may do nothing with it. */
+static enum err_code one_find(struct v1_call *c, struct err *err)
+{
+	struct one_call *o = c->request;
+
+	if (undelivered_get(&c->ctx, &o->key, &o->letter, err) != ERR_NONE)
+		return err->code;
+	return v1_events_denied(c, row_text(&o->letter.event, "type"), err) ? err->code : ERR_NONE;
+}
+
 enum err_code dead_get_decode(struct v1_call *c, struct err *err)
 {
 	return one_decode(c, err);
@@ -201,9 +237,7 @@ enum err_code dead_get_decode(struct v1_call *c, struct err *err)
 
 enum err_code dead_get_run(struct v1_call *c, struct err *err)
 {
-	struct one_call *o = c->request;
-
-	return undelivered_get(&c->ctx, &o->key, &o->letter, err);
+	return one_find(c, err);
 }
 
 void dead_get_encode(struct v1_call *c, struct json_writer *w)
@@ -226,6 +260,8 @@ enum err_code dead_delete_decode(struct v1_call *c, struct err *err)
 
 enum err_code dead_delete_run(struct v1_call *c, struct err *err)
 {
+	if (one_find(c, err) != ERR_NONE)
+		return err->code;
 	return undelivered_delete(&c->ctx, &((struct one_call *)c->request)->key, err);
 }
 
@@ -246,6 +282,8 @@ enum err_code dead_redrive_run(struct v1_call *c, struct err *err)
 {
 	struct one_call *o = c->request;
 
+	if (one_find(c, err) != ERR_NONE)
+		return err->code;
 	return undelivered_redrive(&c->ctx, &o->key, &o->letter, err);
 }
 

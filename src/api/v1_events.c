@@ -3,6 +3,7 @@
  *   GET /v1/events with Accept: text/event-stream   a stream of Server-Sent Events */
 #include "api/v1_events.h"
 
+#include "api/authorise.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
@@ -160,6 +161,21 @@ static enum err_code read_number(struct v1_call *c, const char *name, uint64_t m
 	if (text.data != NULL && (!bytes_to_u64(text, most, out) || *out < least))
 		return err_field(err, ERR_INVALID, name, "%s: must be from %d to %d", name, (int)least,
 		                 (int)most);
+	return ERR_NONE;
+}
+
+bool v1_events_denied(const struct v1_call *c, struct bytes type, struct err *err)
+{
+	return c->call.who.key != NULL && authorise_could_deny_v1(&c->call.who, c->route->action) &&
+	       v1_decide(c, "event", type, err) == DECISION_DENIED_EXPLICITLY;
+}
+
+enum err_code v1_events_check_denied(const struct v1_call *c, uint64_t types, struct err *err)
+{
+	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
+		if ((types >> i & 1) != 0 &&
+		    v1_events_denied(c, bytes_of(event_type_name((enum event_type)i)), err))
+			return err->code;
 	return ERR_NONE;
 }
 

@@ -1,6 +1,7 @@
 /* Targets of events:
  *   GET /v1/targets, PUT, GET and DELETE /v1/targets/{name}
  *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/test */
+#include "api/v1_events.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
@@ -249,19 +250,19 @@ enum err_code target_put_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f) == ERR_NONE ? check(c, &t->q, err) : err->code;
 }
 
-/* A key that is denied a type does not have it sent elsewhere. It need not be allowed each: to make targets is a right of its own. */
+/* A key that is denied a type does not have it sent elsewhere: nor what the target has had so far, for events of that may wait. It need not be allowed each: to
+ * make targets is a right of its own. */
 static enum err_code types_check(struct v1_call *c, const struct target_new *q, struct err *err)
 {
-	uint64_t types = q->pattern_count == 0 ? EVENTS_ALL_TYPES : 0;
+	uint64_t      types = q->pattern_count == 0 ? EVENTS_ALL_TYPES : 0;
+	struct target now;
+	struct err    ignored;
 
 	for (uint32_t i = 0; i < q->pattern_count; i++)
 		types |= event_types_of(q->patterns[i]);
-	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
-		if ((types >> i & 1) != 0 &&
-		    v1_decide(c, "event", bytes_of(event_type_name((enum event_type)i)), err) ==
-		            DECISION_DENIED_EXPLICITLY)
-			return err->code;
-	return ERR_NONE;
+	if (target_get(&c->ctx, q->name, &now, &ignored) == ERR_NONE)
+		types |= now.types;
+	return v1_events_check_denied(c, types, err);
 }
 
 enum err_code target_put_run(struct v1_call *c, struct err *err)

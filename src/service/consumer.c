@@ -490,7 +490,12 @@ enum err_code consumer_ack(struct context *ctx, const struct consumer_ack *q, st
 	if (consumer_get(ctx, q->name, &c, err) != ERR_NONE)
 		return err->code;
 	m = member_find(&c, q->member);
-	if (m == NULL || m->generation != q->generation)
+	if (m == NULL)
+		return err_field(
+		        err, ERR_NOT_NOW, "member",
+		        "member: it has no lease: it has not polled, it has left, or it was late and "
+		        "others took its share; poll again");
+	if (m->generation != q->generation)
 		return err_field(
 		        err, ERR_NOT_NOW, "generation",
 		        "generation: the member's share has changed since it polled, so others may have "

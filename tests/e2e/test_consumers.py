@@ -76,6 +76,18 @@ def test_an_acknowledgement_that_goes_back_changes_nothing_and_is_told_what_is_i
     assert ack(server.v1, name, {**answer, "after": "0"}, leave=True) == {"after": answer["after"]}
 
 
+def test_an_acknowledgement_without_a_lease_says_so(server):
+    name = new_consumer(server)
+    make_user(server)
+    answer = poll(server.v1, name, "one")
+    for member, generation, field in (("two", answer["generation"], "member"), ("one", answer["generation"] + 1, "generation")):
+        status, problem = call(server.v1, "POST", f"/v1/consumers/{name}/ack", {"member": member, "generation": generation, "after": answer["after"]})
+        assert (status, problem["field"]) == (409, field) and "poll again" in problem["detail"]
+    ack(server.v1, name, answer, "one", leave=True)
+    status, problem = call(server.v1, "POST", f"/v1/consumers/{name}/ack", {"member": "one", "generation": answer["generation"], "after": answer["after"]})
+    assert (status, problem["field"]) == (409, "member")
+
+
 def test_its_position_survives_a_kill():
     server = Server()
     name = new_consumer(server)
@@ -184,7 +196,7 @@ def test_the_share_of_a_member_that_died_goes_to_one_that_waits(server):
     assert [e["subject"] for e in answer["events"]] == [user]
     status, problem = call(waiting, "POST", f"/v1/consumers/{name}/ack",
                            {"member": "dead", "generation": dead["generation"], "after": answer["after"]})
-    assert (status, problem["field"]) == (409, "generation")
+    assert (status, problem["field"]) == (409, "member")
     ack(waiting, name, answer, "alive")
     waiting.close()
 

@@ -34,6 +34,7 @@ def check(event):
 
 def test_every_type_has_a_schema_and_every_schema_a_type():
     assert TYPES and set(SCHEMAS) == set(TYPES)
+    assert [name for name in TYPES if f"`{name}`" not in (ROOT / "docs/events.md").read_text()] == []
     for name, schema in SCHEMAS.items():
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["title"] == name and schema["description"]

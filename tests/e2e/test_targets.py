@@ -491,8 +491,47 @@ def test_keys_see_and_change_only_the_targets_that_they_may(sink):
             assert keyed(server, blind, "PUT", "/v1/targets/c", {**body, "types": types})[0] == 403, types
         assert keyed(server, blind, "GET", "/v1/targets/c")[0] == 404
         assert keyed(server, blind, "PUT", "/v1/targets/c", {**body, "types": ["lock.*"]})[0] == 201
+        for types in (["lock.*"], ["device.*"]):  # events of users may wait for it
+            status, problem = keyed(server, blind, "PUT", "/v1/targets/a", {**body, "types": types})
+            assert status == 403 and "event/user." in problem["detail"]
     finally:
         stop(server.process)
+
+
+def test_a_target_that_is_mistyped_is_not_one_without_dead_letters(server):
+    for method, path, body in (("GET", "/v1/dead-letters?target=nobody", None), ("POST", "/v1/dead-letters/redrive", {"target": "nobody"})):
+        status, problem, _ = call(server, method, path, body)
+        assert (status, problem["field"]) == (404, "target"), problem
+
+
+def test_a_key_does_not_get_events_of_types_that_are_denied_to_it_by_way_of_dead_letters_or_consumers():
+    server, sink = Guarded("--private-targets"), Sink(answer=lambda event: 422)
+    try:
+        everything = server.make("all", policy(EVERYTHING))
+        blind = server.make("blind", policy(EVERYTHING, {"Effect": "Deny", "Action": "gatehouse:*", "Resource": "arn:aws:gatehouse:*:*:event/user.*"}))
+        assert keyed(server, everything, "PUT", "/v1/targets/a", {"type": "webhook", "url": sink.url, "tries": 1})[0] == 201
+        assert keyed(server, everything, "POST", "/v1/users", {"id": "ann"})[0] == 201
+        assert keyed(server, everything, "PUT", "/v1/subjects/bob/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "STANDARD"})[0] == 200
+        letters = wait_for(lambda: len(found := keyed(server, everything, "GET", "/v1/dead-letters")[1]["deadLetters"]) == 2 and found)
+        hidden, shown = sorted(letters, key=lambda each: each["type"], reverse=True)
+        assert (hidden["type"], shown["type"]) == ("user.created", "lock.set")
+        assert keyed(server, blind, "GET", "/v1/dead-letters")[1]["deadLetters"] == [shown]
+        for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/redrive")):
+            status, problem = keyed(server, blind, method, f"/v1/dead-letters/a/{hidden['id']}{end}")
+            assert status == 403 and "event/user.created" in problem["detail"], problem
+        for body in ({"target": "a"}, {"target": "a", "type": "user.created"}, {}):
+            assert keyed(server, blind, "POST", "/v1/dead-letters/redrive", body)[0] == 403, body
+        assert keyed(server, blind, "POST", "/v1/dead-letters/redrive", {"target": "a", "type": "lock.set", "dryRun": True})[0] == 202
+        assert keyed(server, blind, "GET", f"/v1/dead-letters/a/{shown['id']}")[1]["event"]["type"] == "lock.set"
+        assert keyed(server, everything, "PUT", "/v1/consumers/c", {"from": "first"})[0] == 201
+        status, problem = keyed(server, blind, "POST", "/v1/consumers/c/poll", {"member": "m"})
+        assert status == 403 and "event/user." in problem["detail"]
+        assert keyed(server, everything, "GET", "/v1/consumers/c")[1]["members"] == []  # nor has it taken a share
+        assert keyed(server, everything, "PUT", "/v1/consumers/c", {"types": ["lock.*"]})[0] == 200
+        assert [each["type"] for each in keyed(server, blind, "POST", "/v1/consumers/c/poll", {"member": "m"})[1]["events"]] == ["lock.set"]
+    finally:
+        stop(server.process)
+        sink.close()
 
 
 def test_what_waits_for_a_target_while_its_user_is_erased_is_sent_without_the_user(server, sink):
