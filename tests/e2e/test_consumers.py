@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import random
 import shutil
 import socket
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from conftest import stop
 from test_access import Guarded
+from test_clock import Moved
 from test_events import PATIENCE_S, end_of, event, make_user, suspend
 from test_v1_access import call as call_as
 from test_v1_access import policy
@@ -74,6 +76,71 @@ def test_an_acknowledgement_that_goes_back_changes_nothing_and_is_told_what_is_i
     assert ack(server.v1, name, {**answer, "after": "0"})["after"] == answer["after"]
     assert ok(server.v1, "GET", f"/v1/consumers/{name}")["after"] == answer["after"] and poll(server.v1, name)["events"] == []
     assert ack(server.v1, name, {**answer, "after": "0"}, leave=True) == {"after": answer["after"]}
+
+
+class Churn:
+    """Members that come, go, fall silent and acknowledge late, by chance. Each event is applied when it comes: never one whose predecessor was not."""
+
+    LEASES, LIMITS, PAUSES_S = (2, 10, 30), (1, 5, 100), (1, 3, 12, 31)
+
+    def __init__(self, server, name, seed):
+        self.server, self.name, self.random = server, name, random.Random(seed)
+        self.users = [make_user(server) for _ in range(12)]
+        self.published = {user: 1 for user in self.users}
+        self.applied, self.held, self.refused = {}, {}, 0
+
+    def publish(self):
+        user = self.random.choice(self.users)
+        what = "reactivate" if self.published[user] % 2 == 0 else "suspend"
+        assert self.server.v1.send("POST", f"/v1/users/{user}/{what}", b"", {}).status == 200
+        self.published[user] += 1
+
+    def poll(self, member, **fields):
+        answer = self.held[member] = poll(self.server.v1, self.name, member, **fields)
+        for event in answer["events"]:
+            last = self.applied.get(event["subject"], 0)
+            assert event["seq"] <= last + 1, event
+            self.applied[event["subject"]] = max(last, event["seq"])
+        return answer
+
+    def acknowledge(self, member, leave=False):
+        answer = self.held.pop(member)
+        status, problem = call(self.server.v1, "POST", f"/v1/consumers/{self.name}/ack",
+                               {"member": member, "generation": answer["generation"], "after": answer["after"], "leave": leave})
+        assert status in (200, 409), problem
+        self.refused += status == 409
+
+    def passes(self, seconds):
+        self.server.clock.passes(seconds)
+        self.server.v1.close()
+        self.server.v1 = V1(self.server.endpoint)
+
+    def step(self):
+        chance, pick = self.random.random(), self.random.choice
+        if chance < 0.2:
+            self.publish()
+        elif chance < 0.55:
+            self.poll(f"m{pick(range(6))}", lease=pick(self.LEASES), limit=pick(self.LIMITS))
+        elif chance < 0.9 and self.held:
+            self.acknowledge(pick(sorted(self.held)), leave=chance > 0.83)
+        else:
+            self.passes(pick(self.PAUSES_S))
+
+
+@pytest.mark.parametrize("partitions", [1, 8, 64])
+def test_members_that_come_go_and_fall_silent_lose_no_event_and_no_order(partitions):
+    server = Moved()
+    try:
+        name = new_consumer(server, partitions=partitions)
+        churn = Churn(server, name, partitions)
+        for _ in range(1000):
+            churn.step()
+        churn.passes(100)
+        while (answer := churn.poll("last", limit=100))["events"] or answer["more"]:
+            churn.acknowledge("last")
+        assert churn.applied == churn.published and churn.refused > 10
+    finally:
+        server.close()
 
 
 def test_an_acknowledgement_without_a_lease_says_so(server):

@@ -340,6 +340,30 @@ def test_readers_that_are_too_far_behind_are_told_where_to_go_on_and_it_is_said_
         server.close()
 
 
+def test_types_that_are_switched_off_and_on_leave_no_gap_for_those_who_follow():
+    server = Server()
+    try:
+        user = make_user(server)
+        stream = Stream(server.endpoint, f"/v1/events?from=first&subject={user}")
+        assert server.v1.send("PUT", "/v1/consumers/c", b'{"from": "first", "types": ["user.*"]}', {}).status == 201
+        want = ["user.created"]
+        for version, (types, told) in enumerate([(["lock.*"], []), (["user.suspended"], ["user.suspended"]), ([], []),
+                                                 (["*"], ["user.suspended", "user.reactivated"])]):  # fmt: skip
+            put = server.v1.send("PUT", "/v1/policies/events", json.dumps({"types": types}).encode(), {"If-Match": f'"{version}"'})
+            assert put.status == 200, put.body
+            suspend(server, user)
+            want += told
+        seen = stream.events(len(want))
+        numbered = [(kind, n) for n, kind in enumerate(want, 1)]
+        assert [(e["type"], e["seq"]) for e in seen] == numbered
+        assert [(e["type"], e["seq"]) for e in ok(server, f"/v1/events?from=first&subject={user}")["events"]] == numbered
+        polled = server.v1.post("/v1/consumers/c/poll", {"member": "m"}).json()["events"]  # the hub has them all by now
+        assert [(e["type"], e["seq"]) for e in polled] == numbered
+        stream.close()
+    finally:
+        server.close()
+
+
 def test_what_was_erased_is_not_answered_from_memory_either():
     server = Server()
     try:
