@@ -1,10 +1,27 @@
 /* Fuzz: what is on disk. Any bytes decode or are refused; what decodes encodes to something that decodes to
- * the same; and a number in it is counted up. */
+ * the same; its numbers are texts that are read as the same numbers; and a number in it is counted up. */
 #include <stdlib.h>
 
 #include "item/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void numbers(const struct item *item)
+{
+	for (uint32_t i = 0; i < item->count; i++) {
+		const struct value *v = &item->members[i].value;
+		char                text[NUMBER_TEXT_MAX];
+		struct number       back;
+		struct err          err;
+
+		if (v->type != VALUE_N)
+			continue;
+		if (number_parse((struct bytes){text, number_format(&v->number, text)}, &back, &err) !=
+		            ERR_NONE ||
+		    !number_equal(&v->number, &back))
+			abort();
+	}
+}
 
 static void item(struct arena *a, struct bytes in)
 {
@@ -23,6 +40,7 @@ static void item(struct arena *a, struct bytes in)
 	if (item_lapse(buf_bytes(&out)) != hour ||
 	    item_decode(a, buf_bytes(&out), &second, &err) != ERR_NONE || !item_equal(&first, &second))
 		abort();
+	numbers(&first);
 }
 
 static bool is_whole(const struct value *v, int64_t number)
