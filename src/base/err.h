@@ -67,7 +67,7 @@ enum err_code {
 /* What a type begins with: "urn:gatehouse:problem:invalid-value". docs/errors.md explains each. */
 #define ERR_TYPE_PREFIX "urn:gatehouse:problem:"
 
-enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128, ERR_AFTER_MAX = 256 };
+enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128, ERR_AFTER_MAX = 2112 };
 
 struct err {
 	enum err_code code;

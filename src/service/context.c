@@ -311,6 +311,24 @@ enum err_code ctx_look_all_in(struct context *ctx, enum service_table which, str
 	}
 }
 
+enum err_code ctx_peek_all_in(struct context *ctx, enum service_table which, struct looked *first,
+                              struct err *err)
+{
+	struct foresight *foresight = ctx->changes.foresight;
+	bool              guesses = ctx_guesses(ctx);
+	enum err_code     rc;
+
+	for (struct looked *l = first; l != NULL; l = l->next) {
+		l->loose = true;
+		if (guesses)
+			looked_told(ctx, which, &(struct table_get_result){.found = false}, l);
+	}
+	ctx->changes.foresight = NULL;
+	rc = ctx_look_all_in(ctx, which, first, err);
+	ctx->changes.foresight = foresight;
+	return rc;
+}
+
 enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err *err)
 {
 	return ctx_look_all_in(ctx, TABLE_AUTH_STATE, first, err);

@@ -71,6 +71,11 @@ enum err_code ctx_look_all(struct context *ctx, struct looked *first, struct err
 enum err_code ctx_look_all_in(struct context *ctx, enum service_table which, struct looked *first,
                               struct err *err);
 
+/* The same, of rows on which nothing rests, read as a query is: at once, and not at one moment (foresight.h, 4). For rows that others write all
+ * the time: a snapshot would be in their way. A pass that has guessed finds none. */
+enum err_code ctx_peek_all_in(struct context *ctx, enum service_table which, struct looked *first,
+                              struct err *err);
+
 /* Rows of auth-state; q->table is set here. Expired ones are among them. A scan is no ground for a decision: others change
  * rows meanwhile, and it would take a version of the whole table to notice. ctx_found says which rows one rests on. */
 enum err_code ctx_query(struct context *ctx, struct table_query *q, struct table_query_result *r,

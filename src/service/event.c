@@ -17,6 +17,12 @@ uint32_t event_shards(const struct services *services)
 	return shards == 0 ? 1 : shards > EVENT_SHARDS_MAX ? EVENT_SHARDS_MAX : shards;
 }
 
+/* The last characters of a subject count as much as the others: many are numbers that follow one another. */
+uint32_t event_shard(struct bytes subject, uint32_t shards)
+{
+	return shards == 1 ? 0 : hash_shard(event_subject_hash(subject), shards);
+}
+
 /* What was published and has no number yet. */
 struct event_pending {
 	struct event_pending *next;
@@ -93,13 +99,12 @@ void ctx_publish(struct context *ctx, const struct event *e)
 	if (!ctx_publishes(ctx, e->type))
 		return;
 	p = arena_alloc(ctx->arena, sizeof(*p));
-	*p = (struct event_pending){
-	        .services = ctx->services,
-	        .source = ctx_event_policy(ctx)->source,
-	        .event = *e,
-	        .trace = ctx->trace,
-	        .outbox = ctx_event_policy(ctx)->outbox,
-	        .shard = hash_shard(hash_fnv(HASH_FNV, e->subject), event_shards(ctx->services)) /* (3) */};
+	*p = (struct event_pending){.services = ctx->services,
+	                            .source = ctx_event_policy(ctx)->source,
+	                            .event = *e,
+	                            .trace = ctx->trace,
+	                            .outbox = ctx_event_policy(ctx)->outbox,
+	                            .shard = event_shard(e->subject, event_shards(ctx->services))}; /* (3) */
 	c->event_rows += rows_of(ctx, p);
 	while (*last != NULL)
 		last = &(*last)->next;
@@ -190,8 +195,9 @@ struct sequence {
 
 static struct sequence head_of(struct arena *a, const struct event_pending *p)
 {
-	return (struct sequence){
-	        .pk = BYTES("HEAD"), .sk = event_log_key(a, p->shard), .name = BYTES("position")};
+	return (struct sequence){.pk = event_head_key(a, event_shards(p->services), p->shard),
+	                         .sk = event_log_key(a, p->shard),
+	                         .name = BYTES("position")};
 }
 
 static struct sequence subject_of(struct arena *a, const struct event_pending *p)
@@ -302,6 +308,11 @@ struct bytes event_position_text(struct arena *a, int64_t position)
 
 	digits_write(text, EVENT_POSITION_DIGITS, position);
 	return (struct bytes){text, EVENT_POSITION_DIGITS};
+}
+
+struct bytes event_head_key(struct arena *a, uint32_t shards, uint32_t shard)
+{
+	return shards == 1 ? BYTES("HEAD") : arena_printf(a, "HEAD#%u", shard);
 }
 
 /* The partition of a shard of the log. */

@@ -1,7 +1,8 @@
 /* Events: what happened, in order. A service publishes while it decides; the event is written in the same commit as the
  * change that caused it, or neither is. Readers follow the log (event_log.h).
  *
- *   HEAD        LOG#0                   position                  the last position of a shard of the log
+ *   HEAD        LOG#0                   position                  the last position of the log; of one with several shards (event_shards.h),
+ *   HEAD#3      LOG#3                   position                  … of each shard, in a partition of its own: each is written with every event
  *   LOG#0       00000000000000000042    a CloudEvent, its seq     an event
  *   SUBJECT#s   SEQ                     seq                       the last number of a subject's events; of one that was
  *                                                                 erased, s is "erased:" and a keyed hash
@@ -22,7 +23,6 @@
 #include "service/event_policy.h"
 
 enum {
-	EVENT_SHARDS_MAX = 100,
 	EVENT_POSITION_DIGITS = 20,
 	EVENT_ID_CHARS = 32,
 	EVENT_TIME_CHARS = 27, /* 2026-09-10T00:26:40.123456Z */
@@ -36,6 +36,9 @@ struct event {
 
 /* Shards of the log, at least one. */
 uint32_t event_shards(const struct services *services);
+
+/* The one that a subject's events are in, of so many: always alike, or its events would lose their order. */
+uint32_t event_shard(struct bytes subject, uint32_t shards);
 
 /* Is the type switched on? Ask before you put its data together. (4) */
 static inline bool ctx_publishes(const struct context *ctx, enum event_type type)
@@ -72,8 +75,9 @@ struct bytes event_seconds_text(struct arena *a, int64_t time_s); /* "2026-09-10
 
 /* ---- keys of rows ---- */
 
-struct bytes event_log_key(struct arena *a, uint32_t shard);         /* "LOG#0" */
-struct bytes event_position_text(struct arena *a, int64_t position); /* its sort key */
+struct bytes event_log_key(struct arena *a, uint32_t shard);                   /* "LOG#0" */
+struct bytes event_head_key(struct arena *a, uint32_t shards, uint32_t shard); /* the partition of its head */
+struct bytes event_position_text(struct arena *a, int64_t position);           /* its sort key */
 
 /* ---- for erase.h ---- */
 

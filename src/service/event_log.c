@@ -59,12 +59,13 @@ static enum err_code bounds_get(struct context *ctx, struct event_bounds *out, s
 	uint32_t       count = 0;
 
 	for (uint32_t i = 0; i < out->shards; i++) {
-		looked_init(&rows[count++], BYTES("HEAD"), arena_printf(ctx->arena, "LOG#%u", i));
+		looked_init(&rows[count++], event_head_key(ctx->arena, out->shards, i),
+		            event_log_key(ctx->arena, i));
 		looked_init(&rows[count++], BYTES("HEAD"), arena_printf(ctx->arena, "FIRST#%u", i));
 	}
 	for (uint32_t i = 0; i + 1 < count; i++)
 		rows[i].next = &rows[i + 1];
-	if (ctx_look_all_in(ctx, TABLE_EVENTS, rows, err) != ERR_NONE)
+	if (ctx_peek_all_in(ctx, TABLE_EVENTS, rows, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < count; i++)
 		if (rows[i].found)
@@ -72,7 +73,7 @@ static enum err_code bounds_get(struct context *ctx, struct event_bounds *out, s
 	return ERR_NONE;
 }
 
-/* Two rows per shard, in one call. If others write, a query, so that nothing is remembered. (3) */
+/* Two rows per shard, in one call, and nothing is remembered. (3) Of one shard they are in one partition, and a query costs less. */
 enum err_code events_bounds(struct context *ctx, struct event_bounds *out, struct err *err)
 {
 	struct expr_key_condition key = row_prefix(BYTES("HEAD"), (struct bytes){NULL, 0});
@@ -82,7 +83,7 @@ enum err_code events_bounds(struct context *ctx, struct event_bounds *out, struc
 	*out = (struct event_bounds){.shards = event_shards(ctx->services)};
 	for (uint32_t i = 0; i < out->shards; i++)
 		out->first[i] = 1;
-	if (is_local(ctx))
+	if (is_local(ctx) || out->shards > 1)
 		return bounds_get(ctx, out, err);
 	if (ctx_query_in(ctx, TABLE_EVENTS, &q, &r, err) != ERR_NONE)
 		return err->code;
@@ -104,21 +105,23 @@ void event_cursor_last(const struct event_bounds *b, struct event_cursor *out)
 	memcpy(out->after, b->last, b->shards * sizeof(b->last[0]));
 }
 
-/* ERR_GONE: what comes next was trimmed. */
-static enum err_code gone(struct context *ctx, const struct event_bounds *b, uint32_t shard, struct err *err)
+/* ERR_GONE: what comes next in this shard was trimmed. In the others it goes on where it was. */
+static enum err_code gone(struct context *ctx, const struct event_cursor *after, const struct event_bounds *b,
+                          uint32_t shard, struct err *err)
 {
 	struct bytes where = b->shards > 1 ? arena_printf(ctx->arena, " in shard %u", shard) : BYTES("");
 	struct event_cursor first;
 	struct bytes        text;
 
 	event_cursor_first(b, &first);
+	event_cursor_advance(&first, after);
 	text = event_cursor_text(ctx->arena, &first);
 	err_set(err, ERR_GONE,
 	        "the events after this position are no longer kept; the first that still exists has position "
 	        "%" PRIi64 "%.*s",
 	        b->first[shard], BYTES_ARG(where));
-	if (text.len < sizeof(err->after))
-		snprintf(err->after, sizeof(err->after), "%.*s", BYTES_ARG(text));
+	_Static_assert((int)ERR_AFTER_MAX > (int)EVENT_CURSOR_TEXT_MAX, "every cursor fits");
+	snprintf(err->after, sizeof(err->after), "%.*s", BYTES_ARG(text));
 	return ERR_GONE;
 }
 
@@ -131,7 +134,7 @@ static enum err_code check_after(struct context *ctx, const struct event_cursor 
 		                 after->shards);
 	for (uint32_t i = 0; i < b->shards; i++) {
 		if (after->after[i] < b->first[i] - 1)
-			return gone(ctx, b, i, err);
+			return gone(ctx, after, b, i, err);
 		if (after->after[i] > b->last[i])
 			return err_field(err, ERR_INVALID, "after",
 			                 "after: the newest event has position %" PRIi64 ", so %" PRIi64
@@ -362,7 +365,7 @@ static enum err_code time_at(struct context *ctx, uint32_t shard, int64_t positi
 enum err_code events_lag(struct context *ctx, const struct event_cursor *after, uint64_t types,
                          struct event_lag *out, struct err *err)
 {
-	struct event_query  q = {.after = *after, .filter = {.types = types}, .limit = 1};
+	struct event_query  q = {.after = *after, .filter = {.types = types}};
 	struct event_bounds bounds;
 	struct event_cursor first, last;
 	struct event_page   page;
@@ -376,12 +379,14 @@ enum err_code events_lag(struct context *ctx, const struct event_cursor *after, 
 	if (out->events == 0)
 		return ERR_NONE;
 	event_cursor_advance(&q.after, &first);
+	q.limit = bounds.shards; /* the next one of each */
 	if (events_read(ctx, &q, &page, err) != ERR_NONE)
 		return err->code == ERR_GONE || err->code == ERR_INVALID ? ERR_NONE : err->code;
-	if (page.count > 0)
-		out->seconds = (ctx->now_us - event_time_us(page.list[0].time)) / 1000000;
-	if (out->seconds < 0)
-		out->seconds = 0;
+	for (uint32_t i = 0; i < page.count; i++) {
+		int64_t seconds = (ctx->now_us - event_time_us(page.list[i].time)) / 1000000;
+
+		out->seconds = seconds > out->seconds ? seconds : out->seconds;
+	}
 	return ERR_NONE;
 }
 

@@ -28,7 +28,7 @@ struct target_reading;
 struct event_settings {
 	struct document_holder policy; /* struct event_policy; none: the usual one */
 	_Atomic uint64_t       on;     /* its types, for whoever only asks whether one is on */
-	uint32_t shards; /* of the log: by subject, and never changed while there are events; 0: 1 */
+	uint32_t               shards; /* of the log: by subject, and never changed (event_shards.h); 0: 1 */
 	_Atomic uint64_t
 	        erasures; /* users whose events were blanked: whoever keeps copies of events reads them again */
 	_Atomic int64_t expiries_told_s; /* of all locks that ended until then it was told (lock_event.h) */

@@ -27,6 +27,8 @@
 
 #define DEVICE_INDEX "PlatformIsActiveIndex" /* made only where it is switched on */
 
+enum { EVENT_SHARDS_MAX = 100 }; /* of the log of events (event_shards.h) */
+
 enum { DEVICE_SHARDS_MAX = 1000, DEVICE_SHARDS_DEFAULT = 16 }; /* of that index, per platform */
 
 enum service_table {

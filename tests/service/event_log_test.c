@@ -258,6 +258,145 @@ TEST(event_log, of_several_shards_gives_each_its_share)
 	scene_close(&x);
 }
 
+/* ---- several shards ---- */
+
+enum { SHARDS = 4 };
+
+static struct event_bounds bounds_of(struct scene *x)
+{
+	struct reader       r = reader_open(x);
+	struct event_bounds b;
+
+	assert_int_equal(events_bounds(&r.ctx, &b, &x->s.f.err), ERR_NONE);
+	reader_close(&r);
+	return b;
+}
+
+/* A shard that has at least so many events, from this one on. */
+static uint32_t shard_with(const struct event_bounds *b, int64_t least, uint32_t from)
+{
+	for (uint32_t i = from; i < SHARDS; i++)
+		if (b->last[i] >= least)
+			return i;
+	fail_msg("no shard has %d events", (int)least);
+	return 0;
+}
+
+TEST(event_log, of_several_shards_has_the_bounds_of_each)
+{
+	struct scene        x;
+	struct event_bounds b;
+
+	log_open(&x, SHARDS);
+	b = bounds_of(&x); /* of a table that is not there */
+	assert_int_equal(b.last[SHARDS - 1], 0);
+	publish(&x, 30);
+	b = bounds_of(&x);
+	for (uint32_t i = 0; i < SHARDS; i++)
+		assert_int_equal(b.first[i], 1);
+	assert_int_equal(b.last[0] + b.last[1] + b.last[2] + b.last[3], 30);
+	assert_true(shard_with(&b, 6, 1) > 0);
+	scene_close(&x);
+}
+
+TEST(event_log, that_was_trimmed_in_one_shard_says_where_to_go_on_and_nothing_else_comes_again)
+{
+	struct scene       x;
+	struct event_query q = {
+	        .after = {.shards = SHARDS}, .filter = {.types = EVENTS_ALL_TYPES}, .limit = 100};
+	struct event_page   page;
+	struct event_cursor goes_on;
+	struct event_bounds b;
+	uint32_t            other;
+
+	log_open(&x, SHARDS);
+	publish(&x, 50);
+	b = bounds_of(&x);
+	assert_true(b.last[0] >= 10); /* trim_to trims the first */
+	other = shard_with(&b, 10, 1);
+	assert_int_equal(play(&x, trim_to, 8), ERR_NONE);
+	q.after.after[0] = 3;
+	q.after.after[other] = 9;
+	assert_int_equal(read_page(&x, &q, &page), ERR_GONE);
+	assert_true(event_cursor_read(bytes_of(x.s.f.err.after), SHARDS, &goes_on));
+	assert_int_equal(goes_on.after[0], 7);
+	assert_int_equal(goes_on.after[other], 9);
+	q.after = goes_on;
+	page = page_after(&x, &q);
+	for (uint32_t i = 0; i < page.count; i++)
+		assert_true(page.list[i].shard != other || page.list[i].position > 9);
+	scene_close(&x);
+}
+
+TEST(event_log, that_is_too_long_for_a_problem_still_says_where_to_go_on)
+{
+	struct scene       x;
+	struct event_query q = {
+	        .after = {.shards = EVENT_SHARDS_MAX}, .filter = {.types = EVENTS_ALL_TYPES}, .limit = 1};
+	struct event_page   page;
+	struct event_cursor goes_on;
+
+	log_open(&x, EVENT_SHARDS_MAX);
+	assert_int_equal(play(&x, trim_to, 1), ERR_NONE);
+	x.s.f.err.after[0] = '\0';
+	for (int i = 1; i < EVENT_SHARDS_MAX; i++)
+		q.after.after[i] = ROW_I64_MAX; /* as many digits as there may be */
+	assert_int_equal(play(&x, trim_to, 8), ERR_NONE);
+	assert_int_equal(read_page(&x, &q, &page), ERR_GONE);
+	assert_true(event_cursor_read(bytes_of(x.s.f.err.after), EVENT_SHARDS_MAX, &goes_on));
+	assert_int_equal(goes_on.after[0], 7);
+	scene_close(&x);
+}
+
+/* The oldest event that waits, whichever shard it is in. */
+TEST(event_log, of_several_shards_is_as_late_as_the_latest_of_them)
+{
+	struct scene        x;
+	struct event_cursor after = {.shards = SHARDS};
+	struct event_bounds b;
+	struct event_lag    lag;
+	struct reader       r;
+
+	log_open(&x, SHARDS);
+	for (int i = 0; i < 10; i++) {
+		fixture_set_clock(&x.s.f, START_S + i * 10);
+		assert_int_equal(play(&x, publish_one, i), ERR_NONE);
+	}
+	fixture_set_clock(&x.s.f, START_S + 100);
+	b = bounds_of(&x);
+	r = reader_open(&x);
+	assert_int_equal(events_lag(&r.ctx, &after, EVENTS_ALL_TYPES, &lag, &x.s.f.err), ERR_NONE);
+	assert_int_equal(lag.events, 10);
+	assert_int_equal(lag.seconds, 100);
+	event_cursor_last(&b, &after);
+	assert_int_equal(events_lag(&r.ctx, &after, EVENTS_ALL_TYPES, &lag, &x.s.f.err), ERR_NONE);
+	assert_int_equal(lag.events + lag.seconds, 0);
+	reader_close(&r);
+	scene_close(&x);
+}
+
+TEST(event_log, of_several_shards_is_entered_at_a_time)
+{
+	struct scene        x;
+	struct event_cursor cursor;
+	struct reader       r;
+
+	log_open(&x, SHARDS);
+	for (int i = 0; i < 20; i++) {
+		fixture_set_clock(&x.s.f, START_S + i * 10);
+		assert_int_equal(play(&x, publish_one, i), ERR_NONE);
+	}
+	r = reader_open(&x);
+	for (int i = 0; i <= 20; i++) {
+		int64_t at_us = (START_S + i * 10) * INT64_C(1000000);
+
+		assert_int_equal(events_at_time(&r.ctx, at_us, &cursor, &x.s.f.err), ERR_NONE);
+		assert_int_equal(event_cursor_distance(&(struct event_cursor){.shards = SHARDS}, &cursor), i);
+	}
+	reader_close(&r);
+	scene_close(&x);
+}
+
 TEST(event_log, is_entered_at_a_time)
 {
 	struct scene        x;
@@ -293,6 +432,7 @@ static enum err_code read_and_write(struct act *act, struct err *err)
 	struct event_query q = query_from(0, 10);
 	struct event_page  page;
 
+	q.after.shards = event_shards(act->ctx.services);
 	if (events_read(&act->ctx, &q, &page, err) != ERR_NONE)
 		return err->code;
 	others_put(act, "a", "A#B#C", 1);
@@ -311,10 +451,12 @@ TEST(event_log, leaves_no_condition_in_the_call_that_reads_it)
 {
 	struct scene x;
 
-	log_open(&x, 1);
-	publish(&x, 3);
-	assert_int_equal(play(&x, read_and_write, 1), ERR_NONE);
-	scene_close(&x);
+	for (uint32_t shards = 1; shards <= SHARDS; shards += SHARDS - 1) {
+		log_open(&x, shards);
+		publish(&x, 3);
+		assert_int_equal(play(&x, read_and_write, 1), ERR_NONE);
+		scene_close(&x);
+	}
 }
 
 /* ---- cursors and events as text ---- */

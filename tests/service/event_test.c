@@ -48,6 +48,19 @@ static struct table_query_result log_of(struct scene *x, unsigned shard)
 	return fixture_ok(&x->s.f, "Query", body.data).query;
 }
 
+/* What the head of a shard says; 0: there is none. */
+static int64_t head_of(struct scene *x, unsigned shards, unsigned shard)
+{
+	struct bytes body =
+	        arena_printf(&x->s.f.arena,
+	                     "{'TableName':'gatehouse-events','Key':{'PK':{'S':'%.*s'},"
+	                     "'SK':{'S':'LOG#%u'}}}%c",
+	                     BYTES_ARG(event_head_key(&x->s.f.arena, shards, shard)), shard, '\0');
+	struct table_get_result head = fixture_ok(&x->s.f, "GetItem", body.data).get;
+
+	return head.found ? row_i64(&head.item, "position", 0) : 0;
+}
+
 /* (1), (2), (3): `count` events in all, told apart by what they tell of each subject. */
 static void assert_log(struct scene *x, unsigned shards, uint32_t count)
 {
@@ -66,6 +79,7 @@ static void assert_log(struct scene *x, unsigned shards, uint32_t count)
 			assert_int_equal(row_i64(e, "seq", 0), ++seqs[subject]);
 			assert_int_equal(row_i64(&data->map, "count", 0), seqs[subject]);
 		}
+		assert_int_equal(head_of(x, shards, shard), log.count);
 	}
 	assert_int_equal(seen, count);
 	for (int i = 0; i < SUBJECTS; i++) {
@@ -327,8 +341,46 @@ static void publish_together(uint64_t seed, uint32_t shards, bool blind)
 
 TEST(events, of_four_publishers_at_once_have_no_gaps_and_each_has_its_change)
 {
-	for (uint64_t seed = 1; seed <= 10; seed++)
-		publish_together(seed, seed % 2 == 0 ? 1 : 2, false);
+	static const uint32_t shards[] = {1, 2, 4};
+
+	for (uint64_t seed = 1; seed <= 15; seed++)
+		publish_together(seed, shards[seed % 3], false);
+}
+
+TEST(events, of_subjects_that_are_numbers_spread_over_the_shards_and_always_alike)
+{
+	static const uint32_t known[] = {3, 3, 0, 1}; /* of s0, s1 …: logs are divided like this */
+	uint32_t              count[4] = {0};
+	struct arena          a;
+
+	arena_init(&a);
+	for (int i = 0; i < 1000; i++)
+		count[event_shard(arena_printf(&a, "user-%04d", i), 4)]++;
+	for (int i = 0; i < 4; i++)
+		assert_in_range(count[i], 200, 300);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(event_shard(arena_printf(&a, "s%d", i), 4), known[i]);
+	assert_int_equal(event_shard(BYTES("ann"), 1), 0);
+	arena_release(&a);
+}
+
+/* Each is written with every event of its shard, and an endpoint bounds what a partition takes. */
+TEST(events, of_several_shards_have_heads_in_partitions_of_their_own)
+{
+	struct scene x;
+	unsigned     used = 0;
+
+	scene_open_anywhere(&x, 1, true);
+	events_on(&x, ~UINT64_C(0), 4);
+	for (int i = 0; i < SUBJECTS; i++)
+		assert_int_equal(play_alone(&x, publish_count, i), ERR_NONE);
+	for (unsigned shard = 0; shard < 4; shard++) {
+		assert_int_equal(head_of(&x, 4, shard), log_of(&x, shard).count);
+		used += log_of(&x, shard).count > 0;
+	}
+	assert_true(used >= 2);
+	assert_int_equal(head_of(&x, 1, 0), 0); /* HEAD LOG#0 is of a log with one shard */
+	scene_close(&x);
 }
 
 TEST(events, without_conditions_are_lost)
