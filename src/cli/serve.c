@@ -176,6 +176,11 @@ static const struct option_spec options[] = {
          "for one start: accept the clock, however far it is from the last commit", AT(o.accept_clock), 0, 0},
         {"--limits-mb", OPTION_NUMBER, "N", "memory for limits kept in memory, in MB (default: 64)",
          AT(o.limits_mb), 1, 1 << 20},
+        {"--event-shards", OPTION_NUMBER, "N",
+         "with --engine dynamodb: shards of the log of events, which are for ever; 0 takes what the log has, "
+         "or one if "
+         "it is new (default: 0)",
+         AT(o.event_shards), 0, EVENT_SHARDS_MAX},
         {"--hot-key-units", OPTION_NUMBER, "N",
          "with --engine dynamodb: log a warning when one key takes this many write units per second "
          "(default: 500)",

@@ -84,6 +84,12 @@ static enum err_code check_engine(const struct serve_options *options, struct er
 		return err_set(err, ERR_INVALID, "engine: must be embedded or dynamodb");
 	if (strcmp(options->create_tables, "on-demand") != 0 && strcmp(options->create_tables, "never") != 0)
 		return err_set(err, ERR_INVALID, "create-tables: must be on-demand or never");
+	if (!serve_is_remote(options) && options->event_shards > 1)
+		return err_set(
+		        err, ERR_INVALID,
+		        "event-shards: a new log of events on this machine has one shard: one writer writes "
+		        "it, and more would gain nothing. Leave the setting out, or use --engine dynamodb. "
+		        "A log that was imported keeps the shards that it has, without the setting");
 	return ERR_NONE;
 }
 

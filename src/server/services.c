@@ -11,7 +11,7 @@
 #include "server/own_call.h"
 #include "service/context.h"
 #include "service/email_code.h"
-#include "service/event.h"
+#include "service/event_shards.h"
 #include "service/hot_keys.h"
 #include "service/identifier_check.h"
 #include "service/limits.h"
@@ -200,6 +200,60 @@ static enum err_code check_identifiers(struct services *s, const struct serve_op
 	        options->tables[TABLE_IDEMPOTENCY]);
 }
 
+/* ---- the shards of the log of events ---- */
+
+struct shards_call {
+	struct own_call call; /* first */
+	uint32_t        wanted, found;
+};
+
+static enum err_code shards_find(struct own_call *c, struct err *err)
+{
+	struct shards_call *x = (struct shards_call *)c;
+
+	return event_shards_find(&c->ctx, x->wanted, &x->found, err);
+}
+
+/* Where nobody else uses the tables there is nothing to write: a start on a full disk reads it too. */
+static enum err_code shards_ask(struct shards_call *x, bool shared, struct err *err)
+{
+	enum { COST_BYTES = 1024 };
+	enum err_code rc;
+
+	if (shared)
+		return own_call_run(&x->call, shards_find, COST_BYTES, err);
+	own_call_read(&x->call);
+	rc = shards_find(&x->call, err);
+	own_call_read_end(&x->call);
+	return rc;
+}
+
+/* Before anything is published: all who share the tables divide the log alike. */
+static enum err_code open_event_shards(struct services *s, const struct serve_options *options,
+                                       struct store *store, struct err *err)
+{
+	struct shards_call x = {.wanted = (uint32_t)options->event_shards};
+	enum err_code      rc;
+
+	own_call_init(&x.call, s, store);
+	rc = shards_ask(&x, serve_is_remote(options), err);
+	own_call_release(&x.call);
+	if (rc != ERR_NONE)
+		return rc;
+	s->events.shards = x.found;
+	if (x.wanted == 0 || x.wanted == x.found)
+		return ERR_NONE;
+	return err_set(
+	        err, ERR_FOREIGN_TABLE,
+	        "event-shards: the log of events in the table \"%s%s\" has %u shard%s, not %u, and the "
+	        "number "
+	        "cannot change: the events of a subject would be in two shards, and lose their order. Set "
+	        "--event-shards %u, or leave it out. docs/scaling.md says how to begin a log with another "
+	        "number",
+	        options->table_prefix == NULL ? "" : options->table_prefix, options->tables[TABLE_EVENTS],
+	        x.found, x.found == 1 ? "" : "s", x.wanted, x.found);
+}
+
 /* ---- opening ---- */
 
 static enum err_code open_devices(struct server_services *s, const struct serve_options *options,
@@ -305,7 +359,8 @@ enum err_code services_open(struct server_services *s, const struct serve_option
 	open_limits(&s->all, options);
 	if (serve_is_remote(options) && check_identifiers(&s->all, options, store, err) != ERR_NONE)
 		return err->code;
-	if (open_policies(s, options, store, err) != ERR_NONE)
+	if (open_event_shards(&s->all, options, store, err) != ERR_NONE ||
+	    open_policies(s, options, store, err) != ERR_NONE)
 		return err->code;
 	warn_of_codes(s);
 	return ERR_NONE;
