@@ -38,14 +38,16 @@ static void stream_queue_locked(struct event_hub *h, struct follower *f)
 
 /* ---- sending ---- */
 
-static struct bytes mark_id(struct event_hub *h, char text[EVENT_CURSOR_TEXT_MAX])
+/* How far a stream is that is live: it was read for further than the hub has read, in some shards. */
+static struct bytes mark_id(struct event_hub *h, const struct follower *f, char text[EVENT_CURSOR_TEXT_MAX])
 {
-	const struct event_cursor *tail = &h->ring.tail;
-	size_t                     len = 0;
+	struct event_cursor at = h->ring.tail;
+	size_t              len = 0;
 
-	for (uint32_t i = 0; i < tail->shards; i++)
+	event_cursor_advance(&at, &f->after);
+	for (uint32_t i = 0; i < at.shards; i++)
 		len += (size_t)snprintf(text + len, EVENT_CURSOR_TEXT_MAX - len, "%s%lld", i > 0 ? "-" : "",
-		                        (long long)tail->after[i]);
+		                        (long long)at.after[i]);
 	return (struct bytes){text, len};
 }
 
@@ -80,19 +82,25 @@ static void fall_behind_locked(struct event_hub *h, struct follower *f, const st
 static void stream_offer_locked(struct event_hub *h, struct follower *f, const struct ring_event *e,
                                 const struct event_cursor *before)
 {
+	bool         ahead; /* its id is another than those of most streams */
 	char         id[EVENT_CURSOR_TEXT_MAX];
 	struct bytes text;
 
 	if (!f->live || e->position <= f->after.after[e->shard] || !event_passes(&f->filter, &e->traits))
 		return;
-	text = event_text(h, e, mark_id(h, id));
+	ahead = !event_cursor_reaches(&h->ring.tail, &f->after);
+	if (ahead)
+		buf_reset(&h->text);
+	text = event_text(h, e, mark_id(h, f, id));
 	if (http_stream_room(f->stream) < text.len) {
 		fall_behind_locked(h, f, before);
-		return;
+	} else {
+		http_stream_send(f->stream, text);
+		f->told_us = hub_now_us(h);
+		h->stats.sent++;
 	}
-	http_stream_send(f->stream, text);
-	f->told_us = hub_now_us(h);
-	h->stats.sent++;
+	if (ahead)
+		buf_reset(&h->text);
 }
 
 static void list_offer_locked(struct event_hub *h, struct list *list, const struct ring_event *e,
@@ -261,8 +269,8 @@ static void stream_look_locked(struct event_hub *h, struct follower *f, const st
 	if (hub_now_us(h) - f->told_us < (int64_t)EVENT_STREAM_MARK_MS * 1000)
 		return;
 	buf_reset(&h->text);
-	http_event_add(&h->text, &(struct http_event){.id = mark_id(h, id)});
-	if (event_cursor_reaches(&h->ring.tail, &f->after) && http_stream_room(f->stream) >= h->text.len)
+	http_event_add(&h->text, &(struct http_event){.id = mark_id(h, f, id)});
+	if (http_stream_room(f->stream) >= h->text.len)
 		http_stream_send(f->stream, buf_bytes(&h->text));
 	f->told_us = hub_now_us(h);
 }
