@@ -49,19 +49,18 @@ static void read_on(struct delivery_target *t, struct page *p, const struct err 
 	struct event_bounds bounds;
 	struct err          err;
 	struct sender_event said = {0};
-	int64_t             skipped = 0;
+	int64_t             skipped;
 
 	if (events_bounds(&p->own.ctx, &bounds, &err) != ERR_NONE)
 		return;
-	if (why->code == ERR_GONE)
+	if (why->code == ERR_GONE) {
 		event_cursor_first(&bounds, &next);
-	else
+		event_cursor_advance(&next, &before);
+	} else {
 		event_cursor_last(&bounds, &next);
-	for (uint32_t i = 0; i < next.shards && i < before.shards; i++) {
-		if (why->code == ERR_GONE && next.after[i] < before.after[i])
-			next.after[i] = before.after[i];
-		skipped += next.after[i] > before.after[i] ? next.after[i] - before.after[i] : 0;
+		event_cursor_hold_back(&next, &before); /* shards that are as long as we know go on */
 	}
+	skipped = event_cursor_distance(&before, &next);
 	snprintf(said.error, sizeof(said.error),
 	         why->code == ERR_GONE
 	                 ? "%" PRIi64 " events were trimmed before they were delivered"
@@ -137,19 +136,31 @@ static void fill(struct delivery_target *t)
 
 /* ---- how it fares ---- */
 
+/* Under lock: when the oldest event in the window happened; 0: it has none. Shards come one after the other, so that is not always the first. */
+static int64_t oldest_us(const struct window *w)
+{
+	int64_t oldest = 0;
+
+	for (uint64_t i = w->first; i < w->end; i++) {
+		int64_t us = event_time_us(w->slots[i % WINDOW_SLOTS]->event.time);
+
+		oldest = oldest == 0 || us < oldest ? us : oldest;
+	}
+	return oldest;
+}
+
 static void lag_read(struct delivery_target *t)
 {
 	struct event_cursor last, after;
 	struct event_bounds bounds;
 	struct own_call     c;
 	struct err          err;
-	int64_t             since_us = 0, now_us = store_us(t);
+	int64_t             since_us, now_us = store_us(t);
 	enum err_code       rc;
 
 	pthread_mutex_lock(&t->lock);
 	after = t->window.after;
-	if (t->window.first < t->window.end)
-		since_us = event_time_us(t->window.slots[t->window.first % WINDOW_SLOTS]->event.time);
+	since_us = oldest_us(&t->window);
 	pthread_mutex_unlock(&t->lock);
 	own_call_init(&c, t->options.services, t->options.store);
 	own_call_read(&c);
