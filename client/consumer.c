@@ -16,6 +16,13 @@ enum {
 	CURSOR_BYTES = 2200,
 	PATH_BYTES = 128,
 	NAME_BYTES_MAX = 64,
+	SHARDS_MAX = 100, /* of the log */
+};
+
+/* "42-17-3": how far the page goes in each shard of the log. */
+struct cursor {
+	long long after[SHARDS_MAX];
+	int       shards;
 };
 
 /* The last event of a subject. */
@@ -220,45 +227,78 @@ static bool event_read(struct text json, struct gatehouse_event *e)
 	       text_find(json, "subject", e->subject, sizeof(e->subject));
 }
 
-/* Up to the first that its handler refuses. */
+/* Up to the first that its handler refuses: *at is where that one begins. */
 static bool events_hand_over(struct gatehouse_consumer *c, struct text events,
-                             struct gatehouse_consumer_round *r, struct gatehouse_event *refused)
+                             struct gatehouse_consumer_round *r, size_t *at)
 {
 	struct gatehouse_event e;
 	struct text            value;
-	size_t                 at = 0;
 
-	while (json_next(events, &at, &value)) {
+	for (size_t next = *at; json_next(events, &next, &value); *at = next) {
 		if (!event_read(value, &e))
 			continue; /* of a newer server: nothing that this library can hand over */
 		if (is_seen(c, &e) || is_stale(c, &e)) {
 			r->repeated++;
 			continue;
 		}
-		if (!c->options.handle(c->options.ctx, &e)) {
-			*refused = e;
+		if (!c->options.handle(c->options.ctx, &e))
 			return false;
-		}
 		remember(c, &e);
 		r->handled++;
 	}
 	return true;
 }
 
-/* What is done of a page whose end was not reached; only of a log with one shard is that one number. (1) */
-static bool after_refused(struct gatehouse_consumer *c, const struct gatehouse_event *refused)
+static bool cursor_read(const char *text, struct cursor *out)
 {
-	if (strchr(c->after, '-') != NULL)
+	char *end;
+
+	out->shards = 0;
+	do {
+		if (out->shards == SHARDS_MAX || *text < '0' || *text > '9')
+			return false;
+		out->after[out->shards++] = strtoll(text, &end, 10);
+		text = end + 1;
+	} while (*end == '-');
+	return *end == '\0';
+}
+
+static void cursor_write(const struct cursor *cursor, char *text, size_t size)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < cursor->shards && len < size; i++)
+		len += (size_t)snprintf(text + len, size - len, "%s%lld", i > 0 ? "-" : "", cursor->after[i]);
+}
+
+/* What is done of a page whose end was not reached: in each shard, what comes before the first event that is left. False: that cannot be told. (1) */
+static bool after_refused(struct gatehouse_consumer *c, struct text events, size_t at)
+{
+	struct cursor cursor;
+	struct text   event, value;
+
+	if (!cursor_read(c->after, &cursor))
 		return false;
-	snprintf(c->after, sizeof(c->after), "%lld", (long long)refused->position - 1);
+	while (json_next(events, &at, &event)) {
+		int64_t shard = 0, position;
+
+		if (json_find(event, "shard", &value) && !json_whole(value, &shard))
+			return false;
+		if (shard < 0 || shard >= cursor.shards || !json_find(event, "position", &value) ||
+		    !json_whole(value, &position))
+			return false;
+		if (position - 1 < cursor.after[shard])
+			cursor.after[shard] = position - 1;
+	}
+	cursor_write(&cursor, c->after, sizeof(c->after));
 	return true;
 }
 
 static enum gatehouse_code page_work(struct gatehouse_consumer *c, struct text json,
                                      struct gatehouse_consumer_round *r, struct gatehouse_error *error)
 {
-	struct gatehouse_event refused;
-	struct text            events = {NULL, 0}, value;
+	struct text events = {NULL, 0}, value;
+	size_t      at = 0;
 
 	if (!json_find(json, "events", &events) || !text_find(json, "after", c->after, sizeof(c->after)) ||
 	    !json_find(json, "generation", &value) || !json_whole(value, &c->generation))
@@ -266,8 +306,8 @@ static enum gatehouse_code page_work(struct gatehouse_consumer *c, struct text j
 	c->polled = true;
 	if (json_find(json, "more", &value))
 		(void)json_bool(value, &r->more);
-	r->refused = !events_hand_over(c, events, r, &refused);
-	if (r->refused && !after_refused(c, &refused))
+	r->refused = !events_hand_over(c, events, r, &at);
+	if (r->refused && !after_refused(c, events, at))
 		c->polled = false;
 	return GATEHOUSE_OK;
 }

@@ -8,6 +8,10 @@
 	"{\"specversion\":\"1.0\",\"id\":\"" id "\",\"type\":\"user.created\",\"subject\":\"" subject        \
 	"\",\"seq\":" seq ",\"position\":" position ",\"data\":{\"n\":[1,{}]}}"
 
+#define EVENT_IN(shard, id, subject, seq, position)                                                          \
+	"{\"specversion\":\"1.0\",\"id\":\"" id "\",\"type\":\"user.created\",\"subject\":\"" subject        \
+	"\",\"seq\":" seq ",\"position\":" position ",\"shard\":" shard "}"
+
 #define PAGE(events, after)                                                                                  \
 	HEAD "{\"events\":[" events "],\"after\":\"" after                                                   \
 	     "\",\"more\":false,\"generation\":7,\"partitions\":8,\"until\":\"2026-11-17T02:00:30Z\"}"
@@ -138,14 +142,36 @@ TEST(consumer, acknowledges_only_up_to_an_event_that_its_handler_refuses)
 	end();
 }
 
-TEST(consumer, acknowledges_nothing_of_a_page_of_several_shards_that_was_not_finished)
+TEST(consumer, acknowledges_in_each_shard_what_comes_before_the_first_event_that_is_left)
 {
-	begin({PEER_ANSWER, PAGE(EVENT("a", "s1", "1", "11"), "11-4")}, {PEER_ANSWER, ACKED});
-	handled.refuse = 11;
+	begin({PEER_ANSWER, PAGE(EVENT_IN("2", "a", "s1", "1", "6") "," EVENT("b", "s2", "1", "11") "," EVENT(
+	                                 "c", "s2", "2", "14") "," EVENT_IN("1", "d", "s3", "1", "4"),
+	                         "20-9-8-5")},
+	      {PEER_ANSWER, ACKED});
+	handled.refuse = 14;
 	assert_int_equal(run(), GATEHOUSE_OK);
 	assert_true(seen.refused);
-	assert_int_equal(peer->requests, 1);
+	assert_int_equal(handled.count, 2);
+	assert_non_null(strstr(peer->seen[1], "\"after\":\"13-3-8-5\""));
 	end();
+}
+
+TEST(consumer, acknowledges_nothing_of_an_unfinished_page_whose_shards_it_cannot_tell)
+{
+	static const char *const afters[] = {PAGE(EVENT_IN("2", "a", "s1", "1", "11"), "11-4"),
+	                                     PAGE(EVENT_IN("-1", "a", "s1", "1", "11"), "11-4"),
+	                                     PAGE(EVENT_IN("{}", "a", "s1", "1", "11"), "11-4"),
+	                                     PAGE(EVENT("a", "s1", "1", "11"), "later"),
+	                                     PAGE(EVENT("a", "s1", "1", "11"), "11-")};
+
+	for (unsigned i = 0; i < sizeof(afters) / sizeof(afters[0]); i++) {
+		begin({PEER_ANSWER, afters[i]}, {PEER_ANSWER, ACKED});
+		handled.refuse = 11;
+		assert_int_equal(run(), GATEHOUSE_OK);
+		assert_true(seen.refused);
+		assert_int_equal(peer->requests, 1);
+		end();
+	}
 }
 
 TEST(consumer, acknowledges_an_empty_page_too)

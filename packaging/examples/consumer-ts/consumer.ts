@@ -10,6 +10,8 @@ export interface GatehouseEvent {
   /** Counts the events of the subject, without a gap. */
   seq: number;
   position: number;
+  /** Of the log, if it is not 0. */
+  shard?: number;
   /** The subject was erased: there is no data any more. */
   erased?: boolean;
   data?: Record<string, unknown>;
@@ -62,22 +64,32 @@ async function call<T>(options: ConsumerOptions, what: string, body: object): Pr
   return answer;
 }
 
+/** How far the log is dealt with, if these events of a page are not: in each shard, up to the first of them. */
+export function before(left: GatehouseEvent[], after: string): string {
+  const positions = after.split("-").map(Number);
+  for (const event of left) {
+    const shard = event.shard ?? 0;
+    positions[shard] = Math.min(positions[shard]!, event.position - 1);
+  }
+  return positions.join("-");
+}
+
 /** One page: what was dealt with is acknowledged, also if a later event failed. */
 async function round(options: ConsumerOptions): Promise<void> {
   const page = await call<Page>(options, "poll", { wait: WAIT_S, lease: options.lease ?? 30 });
   let after = page.after;
   let failure: unknown;
-  for (const event of page.events) {
+  for (const [i, event] of page.events.entries()) {
     try {
       await options.handle(event);
     } catch (error) {
       failure = error;
-      after = String(event.position - 1); // of a log with one shard; with more, acknowledge nothing
+      after = before(page.events.slice(i), page.after);
       break;
     }
   }
   try {
-    if (!failure || !page.after.includes("-")) await call(options, "ack", { generation: page.generation, after });
+    await call(options, "ack", { generation: page.generation, after });
   } catch (error) {
     // 409: this member was slow, and others have its events by now. They come again, and are recognised.
     if (!(error instanceof Refused && error.status === 409)) throw error;
