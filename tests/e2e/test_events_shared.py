@@ -1,5 +1,6 @@
 """Events of several processes that share their tables at a DynamoDB endpoint (dynoxide), on one clock that these tests move: they take turns at targets,
 at trimming and at telling of locks that expire. Whoever is killed, each lock.expired comes once, each event is delivered in order, and nothing is lost.
+With one shard of the log, and with four; test_event_shards.py has what is about shards alone.
 
 GATEHOUSE_SHARED_KILLS says how often a process is killed (2 unless set)."""
 
@@ -42,7 +43,7 @@ class One:
         self.start()
 
     def start(self):
-        options = ("--table-prefix", self.all.prefix, "--private-targets", "--policies", self.all.folder + "/policies.yaml")
+        options = ("--table-prefix", self.all.prefix, "--private-targets", "--policies", self.all.folder + "/policies.yaml", *self.all.options)
         self.process = subprocess.Popen(command(self.data, *options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         env=environment(self.all.url, GATEHOUSE_TEST_CLOCK=self.all.clock.path))
         self.base = line_with_endpoint(self.process)
@@ -62,8 +63,8 @@ class One:
 
 
 class Processes:
-    def __init__(self, url, prefix, count):
-        self.url, self.prefix, self.clock = url, prefix, Clock()
+    def __init__(self, url, prefix, count, *options):
+        self.url, self.prefix, self.clock, self.options = url, prefix, Clock(), options
         self.folder = tempfile.mkdtemp(prefix="gatehouse-shared-")
         with open(self.folder + "/policies.yaml", "w") as file:
             file.write(POLICIES)
@@ -122,13 +123,19 @@ class Writer(threading.Thread):
                     self.locked.add(f"s{self.seed}-{number}")
 
 
+def by_shard(events, shards):
+    """Those of each shard, in their order."""
+    return [[event for event in events if event.get("shard", 0) == shard] for shard in range(shards)]
+
+
 def of_type(events, name):
     return [event["subject"] for event in events if event["type"] == name]
 
 
-def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_one_is_killed(dynoxide):  # noqa: F811
+@pytest.mark.parametrize("shards", [1, 4])
+def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_one_is_killed(dynoxide, shards):  # noqa: F811
     sink = Sink()
-    with Processes(dynoxide, "events-shared-", 2) as both:
+    with Processes(dynoxide, f"events-shared-{shards}-", 2, "--event-shards", str(shards)) as both:
         one, other = both.list
         one.ok("/v1/targets/hook", {"type": "webhook", "url": sink.url, "from": "first"}, "PUT")
         writers = [Writer(both, seed) for seed in range(3)]
@@ -165,10 +172,11 @@ def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_
         sets, ends = of_type(log, "lock.set"), of_type(log, "lock.expired")
         assert sorted(sets) == sorted(ends) and len(set(ends)) == len(ends)  # each once
         assert locked | set(late) <= set(ends)
-        told = [event["data"]["until"] for event in log if event["type"] == "lock.expired"]
-        assert told == sorted(told)
         assert set().union(*(each.users for each in writers)) <= set(of_type(log, "user.created"))
-        assert [event["position"] for event in log] == list(range(1, len(log) + 1))
+        for events in by_shard(log, shards):
+            told = [event["data"]["until"] for event in events if event["type"] == "lock.expired"]
+            assert told and told == sorted(told)
+            assert [event["position"] for event in events] == list(range(1, len(events) + 1))
         # All of it was delivered, in order.
         wait_for(lambda: len(sink.events()) >= len(log))
         assert {event["id"] for event in sink.events()} == {event["id"] for event in log}
@@ -178,11 +186,12 @@ def test_processes_share_targets_lock_expiry_and_trimming_and_lose_nothing_when_
         both.clock.passes(KEEP_S + 60)
         one.ok("/v1/users", {"id": "the-last"})
         sink.wait_for(1, subject="the-last")
-        wait_for(lambda: [event["position"] for event in other.ok("/v1/events?from=first&limit=1")["events"]] == [len(log) + 1])  # never 410
+        wait_for(lambda: [event["subject"] for event in other.ok("/v1/events?from=first&limit=10")["events"]] == ["the-last"])  # never 410
+        ends = "-".join(str(len(events)) for events in by_shard(log, shards))
         for each in both.list:
-            status, problem = each.ask("/v1/events?after=1")
-            assert status == 410 and problem["after"] == str(len(log)), problem
-            assert [event["position"] for event in each.ok(f"/v1/events?after={problem['after']}")["events"]] == [len(log) + 1]
+            status, problem = each.ask("/v1/events?after=" + "-".join(["1"] * shards))
+            assert status == 410 and problem["after"] == ends, problem
+            assert [event["subject"] for event in each.ok(f"/v1/events?after={problem['after']}")["events"]] == ["the-last"]
     sink.close()
 
 
