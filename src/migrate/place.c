@@ -92,19 +92,34 @@ enum err_code place_describe(struct place *p, struct arena *a, struct bytes tabl
 	return rc;
 }
 
+/* A row that lacks this attribute. */
+struct lacking {
+	struct expr_step    step;
+	struct expr_operand path;
+	struct expr         expr;
+};
+
+static struct expr *lacks(struct lacking *l, struct bytes name)
+{
+	l->step = (struct expr_step){.name = name};
+	l->path = (struct expr_operand){.kind = OPERAND_PATH, .path = {&l->step, 1}};
+	l->expr = (struct expr){.kind = EXPR_NOT_EXISTS, .operands = &l->path, .operand_count = 1};
+	return &l->expr;
+}
+
 enum err_code place_scan(struct place *p, struct arena *a, const struct table_query *q,
                          struct table_query_result *out, struct err *err)
 {
-	struct expr_step    step = {.name = BYTES("gatehouseKeyCheck")};
-	struct expr_operand path = {.kind = OPERAND_PATH, .path = {&step, 1}};
-	struct expr         carried = {.kind = EXPR_NOT_EXISTS, .operands = &path, .operand_count = 1};
-	struct table_query  all = *q;
-	struct table       *t = p->store->backend->read_begin(p->store, a);
-	enum err_code       rc;
+	struct lacking     key, shards;
+	struct expr        both = {.kind = EXPR_AND,
+	                           .left = lacks(&key, BYTES("gatehouseKeyCheck")),
+	                           .right = lacks(&shards, BYTES("logShards"))};
+	struct table_query all = *q;
+	struct table      *t = p->store->backend->read_begin(p->store, a);
+	enum err_code      rc;
 
-	all.filter = &carried;
+	all.filter = q->count_only ? &both : &key.expr;
 	rc = t->backend->query(t, a, &all, out, err);
-
 	p->store->backend->read_end(p->store, t);
 	return rc;
 }

@@ -29,7 +29,8 @@ enum err_code place_describe(struct place *p, struct arena *a, struct bytes tabl
                              struct table_description *out, struct err *err);
 
 /* A page of a scan, without the row that belongs to this place alone: of which key its processes have (service/identifier_check.h). Elsewhere
- * they may have another. */
+ * they may have another. If rows are only counted, neither is that of how many shards the log of events has (service/event_shards.h): a server
+ * writes it when it starts, before there is anything. It goes with the log. */
 enum err_code place_scan(struct place *p, struct arena *a, const struct table_query *q,
                          struct table_query_result *out, struct err *err);
 

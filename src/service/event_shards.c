@@ -3,6 +3,8 @@
 
 #include "service/row.h"
 
+#define ATTRIBUTE "logShards" /* nobody else has one of that name; migrate/place.c knows it too */
+
 enum { SHARDS, HEAD, CONSUMERS, TARGETS, LOOKS };
 
 static void rows_name(struct looked rows[LOOKS])
@@ -25,7 +27,7 @@ static bool has_begun(const struct looked rows[LOOKS])
 
 static enum err_code row_read(const struct looked rows[LOOKS], uint32_t *shards, struct err *err)
 {
-	int64_t said = row_i64(&rows[SHARDS].item, "shards", 0);
+	int64_t said = row_i64(&rows[SHARDS].item, ATTRIBUTE, 0);
 
 	if (said < 1 || said > EVENT_SHARDS_MAX)
 		return err_set(err, ERR_FOREIGN_TABLE,
@@ -38,8 +40,9 @@ static enum err_code row_read(const struct looked rows[LOOKS], uint32_t *shards,
 		               "the table of events holds rows of two logs: the row " EVENT_SHARDS_ROW
 		               " says %d shards, and the row HEAD LOG#0 is of a log with one. An older "
 		               "program wrote "
-		               "to it, or another log was imported into it. Start with an empty "
-		               "table of events, or under another --table-prefix",
+		               "to it, or another log was imported into it. If you want that one, and "
+		               "the other has no events yet, delete the row " EVENT_SHARDS_ROW
+		               "; else begin with an empty table of events",
 		               (int)said);
 	*shards = (uint32_t)said;
 	return ERR_NONE;
@@ -52,7 +55,7 @@ static void row_put(struct context *ctx, const struct looked *at, uint32_t shard
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", at->pk);
 	row_set_text(&row, "SK", at->sk);
-	row_set_i64(&row, "shards", shards);
+	row_set_i64(&row, ATTRIBUTE, shards);
 	ctx_put(ctx, TABLE_EVENTS, row_item(&row));
 }
 

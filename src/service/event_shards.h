@@ -1,7 +1,7 @@
 /* Event shards: into how many shards the log of events (event.h) is divided. Where many processes publish, each shard has a head of its own that
  * they meet at. One row of the table gatehouse-events says how many there are:
  *
- *   HEAD        SHARDS                  shards
+ *   HEAD        SHARDS                  logShards
  *
  * What always holds
  * (1) The number never changes: a subject's events would be in two shards, and nobody could tell their order.

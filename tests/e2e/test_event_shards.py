@@ -204,7 +204,7 @@ def test_a_process_with_another_number_is_refused_and_one_without_a_number_takes
                     assert call(base, "/v1/users", {"id": f"{base[-1]}-{n}"})[0] == 201
             assert len(positions(call(second, "/v1/events")[1]["after"])) == SHARDS
     found = rows(dynoxide, "number-")
-    assert found["HEAD", "SHARDS"]["shards"] == {"N": "4"} and ("HEAD", "LOG#0") not in found
+    assert found["HEAD", "SHARDS"]["logShards"] == {"N": "4"} and ("HEAD", "LOG#0") not in found
     heads = {key: row for key, row in found.items() if key[0].startswith("HEAD#")}
     assert len(heads) > 1 and sum(int(row["position"]["N"]) for row in heads.values()) == 12
 
@@ -272,6 +272,20 @@ def test_a_log_of_four_shards_moves_to_the_embedded_engine_and_goes_on_there(dyn
     done = subprocess.run([program(), "serve", "--data", str(tmp_path / "home"), "--no-auth", "--listen", "127.0.0.1:0", "--event-shards", "1"],
                           capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == WORLD and "has 4 shards, not 1" in done.stderr, done.stderr
+
+
+def test_a_place_where_a_server_has_started_and_written_nothing_takes_a_log_with_another_number(dynoxide, tmp_path):  # noqa: F811
+    with gatehouse(dynoxide, "--table-prefix", "four-", *SET, data=str(tmp_path / "a")) as base:
+        for n in range(10):
+            assert call(base, "/v1/users", {"id": f"u{n}"})[0] == 201
+        cursor = call(base, "/v1/events")[1]["after"]
+    with gatehouse(dynoxide, "--table-prefix", "fresh-", data=str(tmp_path / "b")):
+        pass
+    place = ("--endpoint", dynoxide, "--region", "eu-west-1")
+    transfer("export", *place, "--table-prefix", "four-", "--to", tmp_path / "moved")
+    transfer("import", *place, "--table-prefix", "fresh-", "--from", tmp_path / "moved")
+    with gatehouse(dynoxide, "--table-prefix", "fresh-", data=str(tmp_path / "b")) as base:
+        assert call(base, "/v1/events")[1]["after"] == cursor
 
 
 def test_rows_of_a_log_with_one_shard_that_are_imported_into_one_with_four_are_noticed(dynoxide, tmp_path):  # noqa: F811

@@ -55,7 +55,7 @@ static void row_says(struct scene *x, const char *value)
 {
 	struct bytes body = arena_printf(&x->s.f.arena,
 	                                 "{'TableName':'gatehouse-events','Item':{'PK':{'S':'HEAD'},"
-	                                 "'SK':{'S':'SHARDS'},'shards':%s}}%c",
+	                                 "'SK':{'S':'SHARDS'},'logShards':%s}}%c",
 	                                 value, '\0');
 
 	fixture_ok(&x->s.f, "PutItem", body.data);
@@ -68,7 +68,7 @@ TEST(event_shards, of_a_new_log_are_as_the_first_who_starts_wants_them)
 	scene_open_anywhere(&x, 1, true);
 	assert_int_equal(found_by(&x, 4), 4);
 	assert_get(&x.s.f, "gatehouse-events", "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'}}",
-	           "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'},'shards':{'N':'4'}}");
+	           "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'},'logShards':{'N':'4'}}");
 	assert_int_equal(found_by(&x, 4), 4);
 	assert_int_equal(found_by(&x, 0), 4); /* whoever wants none in particular takes what is there */
 	assert_int_equal(found_by(&x, 8), 4);
@@ -96,7 +96,7 @@ TEST(event_shards, of_a_log_that_an_older_program_began_are_one)
 	publish(&x, 1);
 	assert_int_equal(found_by(&x, 4), 1);
 	assert_get(&x.s.f, "gatehouse-events", "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'}}",
-	           "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'},'shards':{'N':'1'}}");
+	           "{'PK':{'S':'HEAD'},'SK':{'S':'SHARDS'},'logShards':{'N':'1'}}");
 	scene_close(&x);
 }
 
