@@ -88,7 +88,7 @@ static void changed(struct world *w)
 	w->s.all.target_post.changed(w->s.all.target_post.ctx);
 }
 
-static void make_target(struct world *w)
+static void make_target_with(struct world *w, enum err_code (*put)(struct turn *, struct err *))
 {
 	struct call c = {.make = {.name = BYTES("hook"),
 	                          .type = target_type_find(BYTES("webhook")),
@@ -103,8 +103,13 @@ static void make_target(struct world *w)
 	row_set_text(&settings, "url",
 	             arena_printf(&w->s.f.arena, "http://127.0.0.1:%u/hook", w->receiver->port));
 	c.make.settings = row_item(&settings);
-	turn_take(&w->s, &c.turn, put_target);
+	turn_take(&w->s, &c.turn, put);
 	changed(w);
+}
+
+static void make_target(struct world *w)
+{
+	make_target_with(w, put_target);
 }
 
 /* Workers are in threads of their own: what they do comes soon. */
@@ -171,5 +176,61 @@ TEST(delivery, without_targets_again_wakes_nobody_and_still_passes_on_that_event
 	publish(&w, 2);
 	assert_int_equal(atomic_load(&w.told), 3);
 	assert_int_equal(peer_requests(w.receiver), 1);
+	world_close(&w);
+}
+
+/* ---- several shards ---- */
+
+enum { SHARDS = 4, SUBJECTS = 12 };
+
+static enum err_code publish_each(struct turn *t, struct err *err)
+{
+	(void)err;
+	for (int i = 0; i < SUBJECTS; i++)
+		ctx_publish(&t->ctx, &(struct event){.type = EVENT_LOCK_SET,
+		                                     .subject = arena_printf(t->ctx.arena, "s%d", i)});
+	return ERR_NONE;
+}
+
+static unsigned subjects_of(struct world *w, uint32_t shard)
+{
+	unsigned count = 0;
+
+	for (int i = 0; i < SUBJECTS; i++)
+		count += event_shard(arena_printf(&w->s.f.arena, "s%d", i), SHARDS) == shard;
+	return count;
+}
+
+/* As of a log that was replaced: it goes further in the first shard than there is. */
+static enum err_code put_ahead(struct turn *t, struct err *err)
+{
+	struct event_cursor at = {.shards = SHARDS, .after = {99}};
+	struct call        *c = (struct call *)t;
+	struct row          row;
+
+	if (target_put(&t->ctx, &c->make, &c->put, err) != ERR_NONE)
+		return err->code;
+	row_from(&row, t->ctx.arena, &c->put.target.row);
+	row_set(&row, "after", cursor_value(t->ctx.arena, &at));
+	ctx_put(&t->ctx, TABLE_EVENTS, row_item(&row));
+	return ERR_NONE;
+}
+
+TEST(delivery, of_several_shards_one_of_which_is_shorter_than_known_goes_on_in_the_others)
+{
+	struct world w;
+	struct call  c = {0};
+	unsigned     first;
+
+	world_open(&w);
+	w.s.all.events.shards = SHARDS;
+	turn_take(&w.s, &c.turn, publish_each);
+	first = subjects_of(&w, 0);
+	assert_true(first > 0 && first < SUBJECTS);
+	make_target_with(&w, put_ahead);
+	await_delivered(&w, SUBJECTS - first);
+	turn_take(&w.s, &c.turn, publish_each);
+	ctx_published(&c.turn.ctx);
+	await_delivered(&w, 2 * SUBJECTS - first);
 	world_close(&w);
 }
