@@ -76,43 +76,57 @@ static void note(struct event_trimmer *t, const struct step *s)
 	t->unread = 0;
 }
 
-/* One commit. False: there is nothing more to do. */
-static bool step(struct event_trimmer *t, uint32_t shard, bool first, struct err *err)
+/* Said once, until it is well again. */
+static void note_outcome(struct event_trimmer *t, bool good, const struct err *err)
 {
-	struct step s = {.t = t, .shard = shard};
-	bool        goes_on = false, good = true;
-
-	own_call_init(&s.own, t->services, t->store);
-	s.readers = arena_alloc(&s.own.arena, sizeof(*s.readers));
-	s.held = true;
-	if (first)
-		good = own_call_run(&s.own, lease_run, STEP_COST_BYTES, err) == ERR_NONE;
-	if (good && s.held) {
-		good = own_call_run(&s.own, step_run, STEP_COST_BYTES, err) == ERR_NONE;
-		goes_on = good && s.out.more;
-		if (good)
-			note(t, &s);
-		if (s.out.trimmed > 0)
-			worker_found(&t->worker);
-	}
 	if (!good && !t->failing)
 		log_warn("old events were not removed; it is tried again: %s", err->text);
 	t->failing = !good;
-	own_call_release(&s.own);
-	return goes_on;
 }
 
+/* Is it this process that trims? */
+static bool takes_turn(struct event_trimmer *t)
+{
+	struct step s = {.t = t};
+	struct err  err;
+	bool        good;
+
+	own_call_init(&s.own, t->services, t->store);
+	good = own_call_run(&s.own, lease_run, STEP_COST_BYTES, &err) == ERR_NONE;
+	note_outcome(t, good, &err);
+	own_call_release(&s.own);
+	return good && s.held;
+}
+
+/* One commit. False: there is nothing more to do. */
+static bool step(struct event_trimmer *t, uint32_t shard)
+{
+	struct step s = {.t = t, .shard = shard};
+	struct err  err;
+	bool        good;
+
+	own_call_init(&s.own, t->services, t->store);
+	s.readers = arena_alloc(&s.own.arena, sizeof(*s.readers));
+	good = own_call_run(&s.own, step_run, STEP_COST_BYTES, &err) == ERR_NONE;
+	if (good)
+		note(t, &s);
+	if (s.out.trimmed > 0)
+		worker_found(&t->worker);
+	note_outcome(t, good, &err);
+	own_call_release(&s.own);
+	return good && s.out.more;
+}
+
+/* The lease is for all shards: who holds it for one holds it for the others. */
 static void trim(struct worker *w, void *arg)
 {
 	struct event_trimmer *t = arg;
-	struct err            err;
 
-	for (uint32_t shard = 0; shard < event_shards(t->services); shard++) {
-		bool first = true;
-
-		while (worker_goes_on(w) && step(t, shard, first, &err))
-			first = false;
-	}
+	if (!takes_turn(t))
+		return;
+	for (uint32_t shard = 0; shard < event_shards(t->services); shard++)
+		while (worker_goes_on(w) && step(t, shard))
+			continue;
 }
 
 enum err_code event_trim_open(struct event_trimmer **out, struct services *services, struct store *store,
