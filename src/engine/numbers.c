@@ -7,38 +7,60 @@
 #include "engine/row.h"
 #include "item/codec.h"
 
-/* Where a row is. */
-struct place {
-	const struct table_entry *table;
-	struct bytes              key;
-	uint64_t                  hash;
-};
+/* The row that was noted, if it is that one. */
+static bool find_noted(const struct turn *turn, struct counted *row)
+{
+	const struct counted *noted = turn->counted;
+
+	if (noted == NULL || noted->table != row->table || !key_values_equal(&noted->values, &row->values))
+		return false;
+	*row = *noted;
+	return true;
+}
+
+static void note(struct turn *turn, const struct counted *row)
+{
+	struct counted *noted = arena_alloc(&turn->arena, sizeof(*noted));
+	struct value   *values = arena_array(&turn->arena, 2, sizeof(*values));
+
+	*noted = *row;
+	noted->key = arena_copy(&turn->arena, row->key);
+	values[0] = value_copy(&turn->arena, row->values.hash);
+	noted->values.hash = &values[0];
+	if (row->values.range != NULL) {
+		values[1] = value_copy(&turn->arena, row->values.range);
+		noted->values.range = &values[1];
+	}
+	turn->counted = noted;
+}
 
 static enum err_code find(struct engine_session *s, struct arena *a, const struct table_count *q,
-                          struct place *out, struct err *err)
+                          struct counted *out, struct err *err)
 {
-	struct key_values values;
-
 	if (row_table(s, q->table, &out->table, err) != ERR_NONE ||
-	    schema_check_key(&out->table->schema, &q->key, &values, err) != ERR_NONE)
+	    schema_check_key(&out->table->schema, &q->key, &out->values, err) != ERR_NONE)
 		return err->code;
-	out->key = row_key_make(a, out->table, &values);
+	if (find_noted(s->turn, out))
+		return ERR_NONE;
+	out->key = row_key_make(a, out->table, &out->values);
 	out->hash = hash_bytes(s->engine->hash_key, out->key);
 	return ERR_NONE;
 }
 
 /* The last one first, so that it has most time to come: a log's head is near, a subject's number mostly is not. */
 static enum err_code find_all(struct engine_session *s, struct arena *a, const struct table_numbering *n,
-                              struct place *places, struct err *err)
+                              struct counted *rows, struct err *err)
 {
 	for (uint32_t i = n->count; i-- > 0;) {
-		if (find(s, a, &n->counts[i], &places[i], err) != ERR_NONE)
+		if (find(s, a, &n->counts[i], &rows[i], err) != ERR_NONE)
 			return err->code;
-		filter_expect(s->engine->filter, places[i].hash);
-		cache_expect_bucket(s->engine->cache, places[i].hash);
+		filter_expect(s->engine->filter, rows[i].hash);
+		cache_expect_bucket(s->engine->cache, rows[i].hash);
 	}
 	for (uint32_t i = 0; i < n->count; i++)
-		cache_expect(s->engine->cache, &places[i].hash, 1);
+		cache_expect(s->engine->cache, &rows[i].hash, 1);
+	if (s->turn->counted == NULL || rows[0].key.data != s->turn->counted->key.data)
+		note(s->turn, &rows[0]);
 	return ERR_NONE;
 }
 
@@ -48,7 +70,8 @@ static bool is_plain(const struct table_entry *t)
 	return t->schema.index_count == 0 && t->schema.ttl_attribute.len == 0;
 }
 
-static bool count_digits(struct turn *turn, const struct place *p, struct bytes value, struct table_count *q)
+static bool count_digits(struct turn *turn, const struct counted *p, struct bytes value,
+                         struct table_count *q)
 {
 	struct buf *after = &turn->encoded;
 
@@ -59,7 +82,7 @@ static bool count_digits(struct turn *turn, const struct place *p, struct bytes 
 	return true;
 }
 
-static enum err_code count_item(struct engine_session *s, struct arena *a, const struct place *p,
+static enum err_code count_item(struct engine_session *s, struct arena *a, const struct counted *p,
                                 struct table_count *q, struct err *err)
 {
 	const struct loaded *row;
@@ -82,7 +105,7 @@ static enum err_code count_item(struct engine_session *s, struct arena *a, const
 	return ERR_NONE;
 }
 
-static enum err_code count(struct engine_session *s, struct arena *a, const struct place *p,
+static enum err_code count(struct engine_session *s, struct arena *a, const struct counted *p,
                            struct table_count *q, struct err *err)
 {
 	struct bytes value;
@@ -98,13 +121,13 @@ static enum err_code count(struct engine_session *s, struct arena *a, const stru
 enum err_code numbers_take(struct engine_session *s, struct arena *a, struct table_numbering *n,
                            struct err *err)
 {
-	struct place *places = arena_array(a, n->count, sizeof(*places));
+	struct counted *rows = arena_array(a, n->count, sizeof(*rows));
 
 	assert(s->turn != NULL);
-	if (find_all(s, a, n, places, err) != ERR_NONE)
+	if (find_all(s, a, n, rows, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < n->count; i++)
-		if (count(s, a, &places[i], &n->counts[i], err) != ERR_NONE)
+		if (count(s, a, &rows[i], &n->counts[i], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }

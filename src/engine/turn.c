@@ -39,8 +39,10 @@ void turn_release(struct turn *t)
 
 static void catalog_set(struct turn *t, const struct catalog *catalog)
 {
-	if (t->catalog != catalog)
+	if (t->catalog != catalog) {
 		memset(t->tables, 0, sizeof(t->tables));
+		t->counted = NULL;
+	}
 	t->catalog = catalog;
 }
 
@@ -74,6 +76,7 @@ void turn_begin(struct turn *t, const struct catalog *catalog)
 	t->last = &t->first;
 	t->ranges = NULL;
 	t->closes = 0;
+	t->counted = NULL;
 	memset(t->touched, 0, sizeof(t->touched));
 	arena_reset(&t->arena);
 }

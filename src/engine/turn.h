@@ -56,6 +56,14 @@ struct known {
 	const struct arena         *arena; /* as of a row that was seen */
 };
 
+/* A row that a request of this batch has counted up. The next one most likely counts the same one: the head of a log (numbers.h). */
+struct counted {
+	const struct table_entry *table;
+	struct key_values         values;
+	struct bytes              key;
+	uint64_t                  hash;
+};
+
 enum {
 	TURN_SEEN_MAX = 16,
 	TURN_KNOWN_MAX = 4,
@@ -69,22 +77,23 @@ struct turn {
 	struct arena          arena;   /* the batch's memory */
 	const struct catalog *catalog; /* a reference */
 	const struct table_entry
-	                    *tables[TURN_TABLES_MAX]; /* of the catalog: those that were asked for last */
-	unsigned             tables_next;
-	struct change      **buckets;
-	size_t               bucket_count, change_count;
-	struct change       *first, **last;
-	struct range_delete *ranges;
-	struct undo         *undo;
-	size_t               undo_count, undo_cap;
-	size_t               bytes; /* of keys and values held */
-	struct hash_key      hash_key;
-	struct buf           encoded; /* for row.c: the row that is being put, of whichever request */
-	struct seen          seen[TURN_SEEN_MAX]; /* the latest ones */
-	unsigned             seen_count, seen_next;
-	const struct known  *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
-	unsigned             known_next;
-	uint64_t             touched[TURN_TOUCHED_BITS /
+	                     *tables[TURN_TABLES_MAX]; /* of the catalog: those that were asked for last */
+	unsigned              tables_next;
+	struct change       **buckets;
+	size_t                bucket_count, change_count;
+	struct change        *first, **last;
+	struct range_delete  *ranges;
+	struct undo          *undo;
+	size_t                undo_count, undo_cap;
+	size_t                bytes; /* of keys and values held */
+	struct hash_key       hash_key;
+	struct buf            encoded; /* for row.c: the row that is being put, of whichever request */
+	struct seen           seen[TURN_SEEN_MAX]; /* the latest ones */
+	unsigned              seen_count, seen_next;
+	const struct known   *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
+	unsigned              known_next;
+	const struct counted *counted; /* the latest one; NULL: none yet. In the batch's memory */
+	uint64_t              touched[TURN_TOUCHED_BITS /
                          64]; /* numbers of partitions that this batch changed, by their lowest bits */
 	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */
 };

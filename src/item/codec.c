@@ -96,13 +96,15 @@ static unsigned bytes_needed(uint64_t word)
 static void encode_number(struct buf *out, const struct number *n)
 {
 	unsigned len = n->hi == 0 ? bytes_needed(n->lo) : 8 + bytes_needed(n->hi);
+	char    *at;
 
-	buf_add_byte(out, (uint8_t)(len | (n->negative ? NUMBER_SIGN_BIT : 0)));
-	varint_add(out, (uint64_t)(n->exponent < 0 ? -2 * n->exponent - 1 : 2 * n->exponent));
-	buf_reserve(out, 16);
-	memcpy(out->data + out->len, &n->lo, 8);
-	memcpy(out->data + out->len + 8, &n->hi, 8);
-	out->len += len; /* the zeros past it are not kept */
+	buf_reserve(out, 1 + VARINT_BYTES_MAX + 16);
+	at = out->data + out->len;
+	*at++ = (char)(len | (n->negative ? NUMBER_SIGN_BIT : 0));
+	at = varint_write(at, (uint64_t)(n->exponent < 0 ? -2 * n->exponent - 1 : 2 * n->exponent));
+	memcpy(at, &n->lo, 8);
+	memcpy(at + 8, &n->hi, 8);
+	out->len = (size_t)(at - out->data) + len; /* the zeros past it are not kept */
 }
 
 static void encode_content(struct buf *out, const struct value *v)
