@@ -191,7 +191,7 @@ static void turn_answer(struct http_request *r)
 
 static void turn_done(struct turn_request *turn)
 {
-	http_resume(((struct call *)turn)->http, turn_answer);
+	http_resume_with(((struct call *)turn)->http, turn_answer, turn->wakes);
 }
 
 static void submit(struct call *c)
@@ -345,6 +345,7 @@ void call_init(struct call *c, const struct protocol *p, struct http_request *r)
 	c->turn.subject = (struct bytes){NULL, 0};
 	c->turn.rehearsal = NULL;
 	c->turn.too_heavy = false;
+	c->turn.wakes = NULL;
 	c->protocol = p;
 	c->http = r;
 	c->loop = r->loop_data;

@@ -279,6 +279,13 @@ static size_t run_one(struct writer *w, struct turn_request *r, int64_t now_us)
 	return r->cost_bytes + session.base.cost.spent;
 }
 
+/* With its outcome set. After done it is the submitter's. (W1) */
+static void finish(struct turn_request *r, struct wakes *wakes)
+{
+	r->wakes = wakes;
+	r->done(r);
+}
+
 /* Lets it wait, or completes it now. As in (W4), one that alone costs more waits all the same. */
 static void put_off(struct writer *w, struct turn_request *r)
 {
@@ -292,7 +299,7 @@ static void put_off(struct writer *w, struct turn_request *r)
 	atomic_fetch_sub(&w->pending_bytes, r->cost_bytes);
 	r->rc = err_set(&r->err, ERR_CALLER_THROTTLED,
 	                "too many heavy writes are waiting; try again shortly");
-	r->done(r);
+	finish(r, NULL);
 }
 
 static struct turn_request *pop_late(struct writer *w)
@@ -481,14 +488,18 @@ static enum err_code commit(struct writer *w, int64_t now_us, struct err *err)
 	return rc;
 }
 
+/* A loop is woken once, when all of its requests are done: one that was woken for the first would answer it, sleep, and be woken for the next. */
 static void complete(struct turn_request *r)
 {
-	while (r != NULL) {
-		struct turn_request *next = r->next; /* after done it is the submitter's */
+	struct wakes wakes = {.count = 0};
 
-		r->done(r);
+	while (r != NULL) {
+		struct turn_request *next = r->next;
+
+		finish(r, &wakes);
 		r = next;
 	}
+	wakes_run(&wakes);
 }
 
 static void fail_all(struct turn_request *r, const char *why)

@@ -60,7 +60,7 @@ void conn_open(struct loop *l, int fd, struct http_address peer)
 	list_init(&c->link);
 	list_init(&c->grave);
 	buf_init(&c->out, NULL);
-	inbox_push(&l->inbox, &c->arrival);
+	inbox_push(&l->inbox, &c->arrival, NULL);
 }
 
 static size_t conn_buffered(const struct conn *c)

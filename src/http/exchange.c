@@ -130,11 +130,16 @@ static void resume_run(struct inbox_item *item)
 
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r))
 {
+	http_resume_with(r, fn, NULL);
+}
+
+void http_resume_with(struct http_request *r, void (*fn)(struct http_request *r), struct wakes *wakes)
+{
 	struct exchange *x = exchange_of(r);
 
 	x->resume = fn;
 	x->item.run = resume_run;
-	inbox_push(&x->conn->loop->inbox, &x->item);
+	inbox_push(&x->conn->loop->inbox, &x->item, wakes);
 }
 
 /* ---- parked requests ---- */
@@ -222,7 +227,7 @@ bool http_wake(struct http_request *r)
 
 	if (!park_move(x, PARK_WOKEN))
 		return false;
-	inbox_push(&x->conn->loop->inbox, &x->item);
+	inbox_push(&x->conn->loop->inbox, &x->item, NULL);
 	return true;
 }
 

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/wakes.h"
 
 enum http_method {
 	HTTP_GET,
@@ -85,6 +86,9 @@ void http_respond(struct http_request *r, const struct http_response *response);
 /* Has fn(r) called on the request's loop thread, soon. Callable from any thread; the request belongs to the
  * loop again from here on. Many calls in a row cost one wake-up. */
 void http_resume(struct http_request *r, void (*fn)(struct http_request *r));
+
+/* The same. Its loop may sleep until the list is run; NULL: it is woken now. */
+void http_resume_with(struct http_request *r, void (*fn)(struct http_request *r), struct wakes *wakes);
 
 /* ---- Holding an answer open ----
  *

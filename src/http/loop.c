@@ -213,7 +213,7 @@ bool loop_beats(struct loop *l)
 {
 	if (atomic_exchange(&l->beating, true))
 		return false;
-	inbox_push(&l->inbox, &l->beat);
+	inbox_push(&l->inbox, &l->beat, NULL);
 	return true;
 }
 
@@ -290,7 +290,22 @@ static void wake(struct inbox *in)
 	while (n < 0 && errno == EINTR);
 }
 
-void inbox_push(struct inbox *in, struct inbox_item *item)
+static void leave(struct inbox *in)
+{
+	atomic_fetch_sub_explicit(&in->pushing, 1, memory_order_release);
+}
+
+/* Unless it has woken by itself, and taken all. */
+static void wake_late(void *inbox)
+{
+	struct inbox *in = inbox;
+
+	if (atomic_load_explicit(&in->newest, memory_order_relaxed) != NULL)
+		wake(in);
+	leave(in);
+}
+
+void inbox_push(struct inbox *in, struct inbox_item *item, struct wakes *wakes)
 {
 	struct inbox_item *newest;
 
@@ -300,9 +315,12 @@ void inbox_push(struct inbox *in, struct inbox_item *item)
 		item->next = newest;
 	while (!atomic_compare_exchange_weak_explicit(&in->newest, &newest, item, memory_order_release,
 	                                              memory_order_relaxed));
-	if (newest == NULL)
+	if (newest == NULL && !wakes_has(wakes, in)) {
+		if (wakes_add(wakes, wake_late, in))
+			return; /* it leaves when it has woken the loop */
 		wake(in);
-	atomic_fetch_sub_explicit(&in->pushing, 1, memory_order_release);
+	}
+	leave(in);
 }
 
 static struct inbox_item *reversed(struct inbox_item *newest)

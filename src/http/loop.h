@@ -8,11 +8,12 @@
 
 #include "base/list.h"
 #include "base/metric.h"
+#include "base/wakes.h"
 #include "http/receive.h"
 #include "http/timers.h"
 
 /* Inbox: how other threads reach a loop: a lock-free stack that the loop takes whole and reads oldest first.
- * The thread that puts the first item into an empty inbox wakes the loop; later ones need not.
+ * The thread that puts the first item into an empty inbox wakes the loop, at once or with its list of wakes; later ones need not.
  *
  * Thread rule: inbox_push from any thread; everything else by the loop's own. */
 
@@ -25,17 +26,19 @@ struct inbox_item {
 struct inbox {
 	/* any thread */
 	_Atomic(struct inbox_item *) newest;
-	atomic_uint pushing; /* threads inside inbox_push: inbox_close waits for them to leave */
+	atomic_uint
+	        pushing; /* threads that push, or will wake the loop: inbox_close waits for them to leave */
 	/* set once */
 	int fd; /* an eventfd, to be watched edge-triggered: each write is an edge, so it is never read */
 };
 
 enum err_code inbox_open(struct inbox *in, struct err *err);
 
-/* No push may start after this; one that is under way ends first. */
+/* No push may start after this; one that is under way ends first, and so do wakes. */
 void inbox_close(struct inbox *in);
 
-void inbox_push(struct inbox *in, struct inbox_item *item);
+/* The loop is woken when the list is run. NULL: now. */
+void inbox_push(struct inbox *in, struct inbox_item *item, struct wakes *wakes);
 
 /* Runs everything that was in it, oldest first. */
 void inbox_run(struct inbox *in);

@@ -84,8 +84,8 @@ static void stop_run(struct inbox_item *item)
 
 	listener_stop(&s->listener);
 	for (unsigned i = 1; i < s->loop_count; i++)
-		inbox_push(&s->loops[i].inbox, &s->loops[i].stop);
-	inbox_push(&s->loops[0].inbox, &s->loops[0].stop);
+		inbox_push(&s->loops[i].inbox, &s->loops[i].stop, NULL);
+	inbox_push(&s->loops[0].inbox, &s->loops[0].stop, NULL);
 }
 
 /* Loop 0 is started last, so that until then there is nothing to stop but threads that wait. */
@@ -101,7 +101,7 @@ static enum err_code threads_start(struct http_server *s, struct err *err)
 	if (rc == 0)
 		return ERR_NONE;
 	for (unsigned i = at + 1; i < s->loop_count; i++) {
-		inbox_push(&s->loops[i].inbox, &s->loops[i].stop);
+		inbox_push(&s->loops[i].inbox, &s->loops[i].stop, NULL);
 		pthread_join(s->loops[i].thread, NULL);
 	}
 	return err_set(err, ERR_STORAGE, "start a thread: %s", strerror(rc));
@@ -223,7 +223,7 @@ bool http_server_beats(struct http_server *s)
 
 void http_server_close(struct http_server *s)
 {
-	inbox_push(&s->loops[0].inbox, &s->stop);
+	inbox_push(&s->loops[0].inbox, &s->stop, NULL);
 	for (unsigned i = 0; i < s->loop_count; i++)
 		pthread_join(s->loops[i].thread, NULL);
 	loops_release(s, s->loop_count);

@@ -63,7 +63,7 @@ static void queue_locked(struct http_stream *s)
 	if (s->queued)
 		return;
 	s->queued = true;
-	inbox_push(&s->loop->inbox, &s->item);
+	inbox_push(&s->loop->inbox, &s->item, NULL);
 }
 
 /* Doubles, but never beyond what the stream may hold. */
@@ -409,7 +409,7 @@ static void stream_begin(struct conn *c, struct http_stream *s, const struct htt
 	if (s->options.heartbeat_ms > 0)
 		alarm_set(&l->timers, &s->alarm, l->now_us + s->options.heartbeat_ms * 1000);
 	s->queued = true;
-	inbox_push(&l->inbox, &s->item);
+	inbox_push(&l->inbox, &s->item, NULL);
 	conn_drive(c);
 }
 

@@ -12,6 +12,7 @@
 #define TABLE_STORE_H
 
 #include "base/metric.h"
+#include "base/wakes.h"
 #include "table/table.h"
 
 struct store;
@@ -34,6 +35,9 @@ struct turn_request {
 	 * too much of callers like this one waits (ERR_CALLER_THROTTLED); w->rc and w->err say how it ended. Must not block. The
 	 * request is the submitter's again from here on. */
 	void (*done)(struct turn_request *w);
+	/* For done: whoever it wakes may sleep until the others of its batch are done as well, if it puts them here. NULL, as the
+	 * submitter leaves it: they are woken at once. A store that completes many sets it before it calls done. */
+	struct wakes *wakes;
 	/* What it counts against the bound of what may wait; run may set it to what the request has come to hold. */
 	size_t cost_bytes;
 	/* On whose behalf: an address to tell callers apart by, never followed. NULL: nobody's, or unknown. */

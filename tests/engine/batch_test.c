@@ -20,6 +20,7 @@ struct crowd {
 	pthread_mutex_t lock;
 	pthread_cond_t  changed;
 	unsigned        done;
+	unsigned        woken, seen; /* how often it was woken, and how many were done the last time */
 	struct one {
 		struct turn_request base;
 		struct crowd       *crowd;
@@ -51,6 +52,17 @@ static enum err_code member_run(struct turn_request *r, struct table *t)
 	return t->backend->write(t, &f->arena, &q.write, &result, &r->err);
 }
 
+static void crowd_wake(void *crowd)
+{
+	struct crowd *c = crowd;
+
+	pthread_mutex_lock(&c->lock);
+	c->woken++;
+	c->seen = c->done;
+	pthread_cond_signal(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void member_done(struct turn_request *r)
 {
 	struct one *m = (struct one *)r;
@@ -58,8 +70,9 @@ static void member_done(struct turn_request *r)
 	pthread_mutex_lock(&m->crowd->lock);
 	m->batch = engine_stats(m->crowd->engine).batches;
 	m->crowd->done++;
-	pthread_cond_signal(&m->crowd->changed);
 	pthread_mutex_unlock(&m->crowd->lock);
+	if (!wakes_has(r->wakes, m->crowd))
+		assert_true(wakes_add(r->wakes, crowd_wake, m->crowd));
 }
 
 static void crowd_submit(struct crowd *c, struct fixture *f)
@@ -82,7 +95,7 @@ static void crowd_await(struct crowd *c)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += DONE_S_MAX;
 	pthread_mutex_lock(&c->lock);
-	while (c->done < MANY)
+	while (c->seen < MANY)
 		assert_int_equal(pthread_cond_timedwait(&c->changed, &c->lock, &until), 0);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -123,6 +136,17 @@ TEST(batch, what_comes_while_a_batch_is_run_is_committed_with_it)
 	run_with_crowd(&f, &c, 0);
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(c.members[i].batch, before + 1);
+	fixture_close(&f);
+}
+
+TEST(batch, whoever_waits_for_several_of_a_batch_is_woken_once_when_all_are_done)
+{
+	struct fixture f;
+	struct crowd   c = {0};
+
+	fixture_open(&f);
+	run_with_crowd(&f, &c, 0);
+	assert_int_equal(c.woken, 1);
 	fixture_close(&f);
 }
 

@@ -1,6 +1,7 @@
 /* Parts: the layers below the connection, without a socket: chunks, receiving in pieces, answers' heads, the
  * inbox and the timers. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "http/answer.h"
 #include "http/listener.h"
@@ -453,7 +454,7 @@ static void *push_many(void *arg)
 		struct parcel *p = malloc(sizeof(*p));
 
 		*p = (struct parcel){{NULL, parcel_run}, *(unsigned *)arg, i};
-		inbox_push(&inbox, &p->item);
+		inbox_push(&inbox, &p->item, NULL);
 	}
 	return NULL;
 }
@@ -476,6 +477,109 @@ TEST(inbox, delivers_everything_once_and_each_senders_in_order)
 	inbox_close(&inbox);
 	assert_int_equal(arrived, PUSHERS * PUSHES);
 	assert_int_equal(out_of_order, 0);
+}
+
+/* How often its loop was woken since this was last asked. */
+static uint64_t wakes_of(const struct inbox *in)
+{
+	uint64_t count = 0;
+
+	return read(in->fd, &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+static void run_nothing(struct inbox_item *item)
+{
+	(void)item;
+}
+
+TEST(inbox, with_a_list_wakes_its_loop_once_when_that_is_run)
+{
+	struct inbox_item items[3] = {{.run = run_nothing}, {.run = run_nothing}, {.run = run_nothing}};
+	struct wakes      wakes = {.count = 0};
+	struct inbox      in;
+	struct err        err;
+
+	assert_int_equal(inbox_open(&in, &err), ERR_NONE);
+	inbox_push(&in, &items[0], &wakes);
+	inbox_push(&in, &items[1], &wakes);
+	inbox_run(&in); /* the loop was awake */
+	inbox_push(&in, &items[2], &wakes);
+	assert_int_equal(wakes_of(&in), 0);
+	wakes_run(&wakes);
+	assert_int_equal(wakes_of(&in), 1);
+	inbox_run(&in);
+	inbox_close(&in); /* nobody is inside */
+}
+
+TEST(inbox, with_a_list_does_not_wake_a_loop_that_has_taken_all)
+{
+	struct inbox_item item = {.run = run_nothing};
+	struct wakes      wakes = {.count = 0};
+	struct inbox      in;
+	struct err        err;
+
+	assert_int_equal(inbox_open(&in, &err), ERR_NONE);
+	inbox_push(&in, &item, &wakes);
+	inbox_run(&in);
+	wakes_run(&wakes);
+	assert_int_equal(wakes_of(&in), 0);
+	inbox_close(&in);
+}
+
+TEST(inbox, wakes_its_loop_at_once_if_the_list_is_full)
+{
+	struct inbox_item items[2] = {{.run = run_nothing}, {.run = run_nothing}};
+	struct wakes      wakes = {.count = WAKES_MAX - 1};
+	struct inbox      last, past;
+	struct err        err;
+
+	memset(wakes.list, 0, sizeof(wakes.list));
+	assert_int_equal(inbox_open(&last, &err), ERR_NONE);
+	assert_int_equal(inbox_open(&past, &err), ERR_NONE);
+	inbox_push(&last, &items[0], &wakes);
+	inbox_push(&past, &items[1], &wakes);
+	assert_int_equal(wakes_of(&last), 0);
+	assert_int_equal(wakes_of(&past), 1);
+	wakes.list[WAKES_MAX - 1].now(wakes.list[WAKES_MAX - 1].sleeper);
+	assert_int_equal(wakes_of(&last), 1);
+	inbox_close(&last);
+	inbox_close(&past);
+}
+
+struct closing {
+	struct inbox *in;
+	atomic_bool   closed;
+};
+
+static void *close_inbox(void *arg)
+{
+	struct closing *c = arg;
+
+	inbox_close(c->in);
+	atomic_store(&c->closed, true);
+	return NULL;
+}
+
+/* The loop may have run the item, ended, and be about to free itself. */
+TEST(inbox, is_not_closed_before_the_list_was_run)
+{
+	struct inbox_item item = {.run = run_nothing};
+	struct wakes      wakes = {.count = 0};
+	struct inbox      in;
+	struct closing    c = {.in = &in};
+	pthread_t         thread;
+	struct err        err;
+
+	assert_int_equal(inbox_open(&in, &err), ERR_NONE);
+	inbox_push(&in, &item, &wakes);
+	inbox_run(&in);
+	assert_int_equal(pthread_create(&thread, NULL, close_inbox, &c), 0);
+	for (int i = 0; i < 1000; i++)
+		sched_yield();
+	assert_false(atomic_load(&c.closed));
+	wakes_run(&wakes);
+	pthread_join(thread, NULL);
+	assert_true(atomic_load(&c.closed));
 }
 
 TEST(address, a_peer_of_ipv6_is_as_it_is_one_of_ipv4_is_mapped_and_any_other_is_nowhere)
