@@ -76,11 +76,16 @@ bool date_read_basic(struct bytes text, int64_t *seconds)
 	return true;
 }
 
-static char *digits_write(char *at, int value, int count)
+static char *pair_write(char *at, int value)
 {
-	for (int i = count - 1; i >= 0; i--, value /= 10)
-		at[i] = (char)('0' + value % 10);
-	return at + count;
+	at[0] = (char)('0' + value / 10);
+	at[1] = (char)('0' + value % 10);
+	return at + 2;
+}
+
+static char *year_write(char *at, int year)
+{
+	return pair_write(pair_write(at, year / 100), year % 100);
 }
 
 /* Years begin with March here, so that the odd day comes last, and are counted in the calendar's cycles of 400. From March on the lengths of five
@@ -110,13 +115,13 @@ void date_write_basic(int64_t seconds, char text[DATE_BASIC_CHARS])
 	struct date d = date_of(seconds);
 	char       *at = text;
 
-	at = digits_write(at, d.year, 4);
-	at = digits_write(at, d.month, 2);
-	at = digits_write(at, d.day, 2);
+	at = year_write(at, d.year);
+	at = pair_write(at, d.month);
+	at = pair_write(at, d.day);
 	*at++ = 'T';
-	at = digits_write(at, d.hour, 2);
-	at = digits_write(at, d.minute, 2);
-	at = digits_write(at, d.second, 2);
+	at = pair_write(at, d.hour);
+	at = pair_write(at, d.minute);
+	at = pair_write(at, d.second);
 	*at = 'Z';
 }
 
@@ -124,11 +129,11 @@ void date_write_iso(int64_t seconds, char text[DATE_ISO_CHARS])
 {
 	struct date d = date_of(seconds);
 	const int   parts[] = {d.month, d.day, d.hour, d.minute, d.second};
-	char       *at = digits_write(text, d.year, 4);
+	char       *at = year_write(text, d.year);
 
 	for (int i = 0; i < 5; i++) {
 		*at++ = "--T::"[i];
-		at = digits_write(at, parts[i], 2);
+		at = pair_write(at, parts[i]);
 	}
 	*at = 'Z';
 }
