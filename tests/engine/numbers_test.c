@@ -231,6 +231,38 @@ TEST(numbers, of_several_rows_and_of_one_row_twice_are_taken_in_their_order)
 	fixture_close(&f);
 }
 
+static enum err_code take_remake_take(struct turn_request *w, struct table *t)
+{
+	struct taking           *k = (struct taking *)w;
+	struct table_description d;
+
+	if (take_in_turn(w, t) != ERR_NONE ||
+	    t->backend->remove(t, &k->f->arena, BYTES("things"), &d, &w->err) != ERR_NONE ||
+	    t->backend->create(t, &k->f->arena, &d.schema, &d, &w->err) != ERR_NONE)
+		return w->err.code;
+	return take_in_turn(w, t);
+}
+
+/* What the turn remembers of the first row is of the table that is gone. */
+TEST(numbers, of_a_table_that_is_made_anew_in_the_same_batch_begin_again)
+{
+	struct fixture f;
+	struct taking  k;
+
+	fixture_open(&f);
+	fixture_ok(&f, "CreateTable", TABLE_PS);
+	put(&f, "a", "'n':{'N':'41'}");
+	taking_init(&k, &f);
+	k.base.run = take_remake_take;
+	add(&k, "a");
+	assert_int_equal(engine_run(f.engine, &k.base, &f.err), ERR_NONE);
+	assert_int_equal(k.counts[0].number, 1);
+	assert_counts(&f, "a", "'n':{'N':'1'}");
+	assert_int_equal(take(&f, "a"), 2);
+	assert_verified(&f);
+	fixture_close(&f);
+}
+
 /* In one turn: a transaction is given up, and the next one of the same turn is made. */
 static void take_after_one_that_is_given_up(struct taking *k, bool cancelled, enum err_code rc)
 {
