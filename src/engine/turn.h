@@ -56,7 +56,7 @@ struct known {
 	const struct arena         *arena; /* as of a row that was seen */
 };
 
-/* A row that a request of this batch has counted up. The next one most likely counts the same one: the head of a log (numbers.h). */
+/* The first row that this batch has counted up. Its other requests most likely count the same one: the head of a log (numbers.h). */
 struct counted {
 	const struct table_entry *table;
 	struct key_values         values;
@@ -92,7 +92,7 @@ struct turn {
 	unsigned              seen_count, seen_next;
 	const struct known   *known[TURN_KNOWN_MAX]; /* the latest ones; NULL: forgotten */
 	unsigned              known_next;
-	const struct counted *counted; /* the latest one; NULL: none yet. In the batch's memory */
+	const struct counted *counted; /* NULL: none yet. In the batch's memory */
 	uint64_t              touched[TURN_TOUCHED_BITS /
                          64]; /* numbers of partitions that this batch changed, by their lowest bits */
 	uint32_t closes; /* 0, or: with this batch rows that lapse before that hour are gone (lapse.h) */
