@@ -145,6 +145,12 @@ void tail_forget_range(struct tail *t, struct bytes low, struct bytes high)
 
 /* ---- reading ---- */
 
+/* The runs, sealed ones first. */
+static struct tail_run *run_at(struct tail *t, int i)
+{
+	return i < ENDS_MAX ? &t->sealed[i] : &t->open[i - ENDS_MAX];
+}
+
 static void run_each(const struct tail_run *r, const struct tail_walk *walk, cache_each each, void *ctx)
 {
 	size_t from = place_of(r, walk->low), to = place_of(r, walk->high), given = 0;
@@ -163,11 +169,30 @@ static void run_each(const struct tail_run *r, const struct tail_walk *walk, cac
 void tail_each(struct tail *t, const struct tail_walk *walk, cache_each each, void *ctx)
 {
 	pthread_mutex_lock(&t->lock);
-	for (int i = 0; i < ENDS_MAX; i++) {
-		run_each(&t->sealed[i], walk, each, ctx);
-		run_each(&t->open[i], walk, each, ctx);
-	}
+	for (int i = 0; i < 2 * ENDS_MAX; i++)
+		run_each(run_at(t, i), walk, each, ctx);
 	pthread_mutex_unlock(&t->lock);
+}
+
+struct bytes tail_first(struct tail *t, const struct tail_walk *walk, struct arena *a)
+{
+	struct bytes first = {0};
+	size_t       count = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (int i = 0; i < 2 * ENDS_MAX; i++) {
+		const struct tail_run *r = run_at(t, i);
+		size_t                 from = place_of(r, walk->low), to = place_of(r, walk->high);
+
+		if (from >= to)
+			continue;
+		if (count == 0 || bytes_compare(r->rows[from].key, first) < 0)
+			first = r->rows[from].key;
+		count += to - from;
+	}
+	first = count > walk->max ? arena_copy(a, first) : (struct bytes){0};
+	pthread_mutex_unlock(&t->lock);
+	return first;
 }
 
 enum tail_found tail_get(struct tail *t, struct bytes key, struct arena *a, struct bytes *value)
@@ -218,12 +243,6 @@ void tail_seal(struct tail *t)
 	}
 	atomic_store_explicit(&t->open_bytes, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&t->lock);
-}
-
-/* The runs, sealed ones first. */
-static struct tail_run *run_at(struct tail *t, int i)
-{
-	return i < ENDS_MAX ? &t->sealed[i] : &t->open[i - ENDS_MAX];
 }
 
 /* Some that are not gone are the next ones; `done`: the store has them. */

@@ -85,6 +85,9 @@ struct tail_walk {
 };
 void tail_each(struct tail *t, const struct tail_walk *walk, cache_each each, void *ctx);
 
+/* If more than `max` of the range are here, the key of the first one, in the arena. Otherwise an empty one. */
+struct bytes tail_first(struct tail *t, const struct tail_walk *walk, struct arena *a);
+
 void tail_seal(struct tail *t);
 
 /* Some rows of sealed runs that no file has, or of all runs: up to `max`. Returns how many. tail_some_done says that the store has them. */

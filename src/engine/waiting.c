@@ -111,25 +111,37 @@ static void copy(const struct first *f, struct arena *a, struct cache_rows *rows
 		                                   .absent = f->heap[i].absent};
 }
 
+/* The part of a walk before the tail, of which more than one part can have waits: a page that ends before it need not take any of that. Backward, a walk of
+ * a log begins there. */
+static struct waiting_range before_tail(struct tail *t, const struct waiting_range *range, struct arena *a)
+{
+	struct tail_walk walk = {range->low, range->high, false, WAITING_ROWS_MAX};
+	struct bytes     first = range->backward ? (struct bytes){0} : tail_first(t, &walk, a);
+
+	return (struct waiting_range){range->low, bytes_compare(first, range->low) > 0 ? first : range->high,
+	                              range->backward};
+}
+
 void waiting_take(struct waiting_places places, const struct waiting_range *range, struct arena *a,
                   struct cache_rows *rows, struct waiting_range *part)
 {
-	struct tail_walk walk = {range->low, range->high, range->backward, WAITING_ROWS_MAX + 1};
-	struct first    *f = mem_alloc(sizeof(*f));
+	struct waiting_range near = before_tail(places.tail, range, a);
+	struct tail_walk     walk = {near.low, near.high, near.backward, WAITING_ROWS_MAX + 1};
+	struct first        *f = mem_alloc(sizeof(*f));
 
-	f->range = range;
+	f->range = &near;
 	f->count = 0;
 	f->more = false;
-	if (layout_is_one_partition(range->low, range->high))
-		cache_dirty_each_in(places.cache, range->low, offer, f);
+	if (layout_is_one_partition(near.low, near.high))
+		cache_dirty_each_in(places.cache, near.low, offer, f);
 	else
 		cache_dirty_each(places.cache, offer, f);
 	tail_each(places.tail, &walk, offer, f);
 	sort(f);
 	keep_few_bytes(f);
 	copy(f, a, rows);
-	*part = *range;
-	if (f->more && range->backward)
+	*part = near;
+	if (f->more && near.backward)
 		part->low = rows->list[f->count - 1].key;
 	else if (f->more)
 		part->high = key_after(a, rows->list[f->count - 1].key);

@@ -306,6 +306,15 @@ static void open_trial(struct trial *t, uint64_t seed)
 	append(t, LOG_ROWS, 1);
 }
 
+/* What the keys of its rows begin with. */
+static void log_low(struct trial *t, struct buf *low)
+{
+	struct value hash = value_string(BYTES("p"));
+
+	buf_init(low, &t->f.arena);
+	layout_partition(low, catalog_find(t->f.engine->catalog, BYTES("things"))->id, &hash);
+}
+
 static uint64_t files_of(struct trial *t)
 {
 	return atomic_load(&t->f.engine->write_back.tail.files);
@@ -351,7 +360,7 @@ static void assert_pages(struct trial *t, struct table *table, bool scan, bool b
 	if (scan)
 		q.key = NULL;
 	q.backward = backward;
-	q.limit = (uint32_t)random_below(&t->random, 3000);
+	q.limit = (uint32_t)random_below(&t->random, 5000);
 	do {
 		assert_int_equal(table->backend->query(table, &t->f.arena, &q, &r, &t->f.err), ERR_NONE);
 		for (uint32_t i = 0; i <= r.count; i++) {
@@ -480,6 +489,31 @@ TEST(tail, few_rows_become_no_file_of_their_own)
 	fixture_close(&t.f);
 }
 
+TEST(tail, a_walk_that_begins_before_a_long_tail_takes_nothing_of_it)
+{
+	static struct trial   t;
+	struct waiting_places places;
+	struct waiting_range  range, part;
+	struct cache_rows     rows;
+	struct buf            low;
+
+	open_trial(&t, 9);
+	checkpoint(&t);
+	append(&t, 2 * WAITING_ROWS_MAX, 2);
+	places = (struct waiting_places){t.f.engine->cache, &t.f.engine->write_back.tail};
+	log_low(&t, &low);
+	range = (struct waiting_range){buf_bytes(&low), layout_after(&t.f.arena, buf_bytes(&low)), false};
+	waiting_take(places, &range, &t.f.arena, &rows, &part);
+	assert_int_equal(rows.count, 0);
+	range.low = part.high;
+	waiting_take(places, &range, &t.f.arena, &rows, &part);
+	assert_int_equal(rows.count, WAITING_ROWS_MAX);
+	assert_model(&t);
+	checkpoint(&t);
+	assert_model(&t);
+	fixture_close(&t.f);
+}
+
 TEST(tail, what_changes_among_its_rows_stays_changed_before_and_after_the_checkpoint)
 {
 	static struct trial t;
@@ -534,19 +568,10 @@ static void fill_cache(struct trial *t)
 	}
 }
 
-static uint64_t log_number(struct trial *t)
-{
-	struct value hash = value_string(BYTES("p"));
-	struct buf   low;
-
-	buf_init(&low, &t->f.arena);
-	layout_partition(&low, catalog_find(t->f.engine->catalog, BYTES("things"))->id, &hash);
-	return layout_partition_number(buf_bytes(&low));
-}
-
 TEST(tail, a_log_of_which_the_store_has_few_rows_is_not_taken_for_a_small_partition)
 {
 	static struct trial t;
+	struct buf          low;
 
 	open_trial(&t, 8);
 	t.f.options.cache_bytes_max = SMALL_CACHE;
@@ -560,7 +585,8 @@ TEST(tail, a_log_of_which_the_store_has_few_rows_is_not_taken_for_a_small_partit
 	assert_int_equal(write_back_all(&t.f.engine->write_back, &t.f.err), ERR_NONE);
 	fill_cache(&t);
 	forget_large(t.f.engine);
-	assert_true(tail_has(&t.f.engine->write_back.tail, log_number(&t)));
+	log_low(&t, &low);
+	assert_true(tail_has(&t.f.engine->write_back.tail, layout_partition_number(buf_bytes(&low))));
 	assert_model(&t);
 	append(&t, AT_ONCE, 3);
 	assert_model(&t);
