@@ -668,6 +668,7 @@ def asked_by(server, key, size=32):
         crowd.close()
 
 
+@pytest.mark.skipif("GATEHOUSE_ROUGH" in os.environ, reason="a request takes a hundred times as long there, and no debt arises in a minute")
 def test_a_key_in_debt_does_not_pass_a_limit_that_fails_open_and_others_do_not_notice():
     server = Limited(POLICIES.replace("limit: 5, per: day, engine: table, near", "limit: 500, per: day, engine: table, near"), "--queue-mb", "16", auth=True)
     writes = None
