@@ -245,44 +245,38 @@ void tail_seal(struct tail *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* Some that are not gone are the next ones; `done`: the store has them. */
-static size_t run_some(struct tail_run *r, struct cache_row *rows, size_t max, bool done)
+/* Those that are not gone come next. A run that a file has is done with. */
+static size_t run_some(struct tail_run *r, struct cache_row *rows, size_t max)
 {
 	size_t count = 0;
 
-	for (size_t i = r->first; i < r->count && count < max && !r->taken; i++) {
-		if (!r->rows[i].gone && !done)
-			rows[count++] = row_of(&r->rows[i]);
-		else if (!r->rows[i].gone) {
-			row_go(r, &r->rows[i]);
-			count++;
-		}
-		if (done)
-			r->first = i + 1;
-	}
-	return count;
-}
-
-static size_t some(struct tail *t, bool sealed_only, struct cache_row *rows, size_t max)
-{
-	size_t count = 0;
-
-	pthread_mutex_lock(&t->lock);
-	for (int i = 0; i < (sealed_only ? ENDS_MAX : 2 * ENDS_MAX); i++)
-		count +=
-		        run_some(run_at(t, i), rows == NULL ? NULL : rows + count, max - count, rows == NULL);
-	pthread_mutex_unlock(&t->lock);
+	r->given = r->first;
+	for (; r->given < r->count && count < max && !r->taken; r->given++)
+		if (!r->rows[r->given].gone)
+			rows[count++] = row_of(&r->rows[r->given]);
 	return count;
 }
 
 size_t tail_some(struct tail *t, bool sealed_only, struct cache_row *rows, size_t max)
 {
-	return some(t, sealed_only, rows, max);
+	size_t count = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (int i = 0; i < 2 * ENDS_MAX; i++)
+		count += run_some(run_at(t, i), rows + count,
+		                  i < ENDS_MAX || !sealed_only ? max - count : 0);
+	pthread_mutex_unlock(&t->lock);
+	return count;
 }
 
-void tail_some_done(struct tail *t, bool sealed_only, size_t count)
+/* Exactly those that were given: the store may have taken the file of a run since. */
+void tail_some_done(struct tail *t, size_t count)
 {
-	some(t, sealed_only, NULL, count);
+	pthread_mutex_lock(&t->lock);
+	for (int i = 0; i < 2 * ENDS_MAX; i++)
+		for (struct tail_run *r = run_at(t, i); r->first < r->given; r->first++)
+			row_go(r, &r->rows[r->first]);
+	pthread_mutex_unlock(&t->lock);
 	atomic_fetch_add_explicit(&t->rows_put, count, memory_order_relaxed);
 }
 

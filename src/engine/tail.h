@@ -41,7 +41,8 @@ struct tail_run {
 	struct tail_row *rows;
 	size_t           count, cap, bytes;
 	size_t           gone;           /* how many are */
-	size_t           first;          /* all before it are gone */
+	size_t           first;          /* all before it are gone … */
+	size_t           given;          /* … and those up to this one are on their way (tail_some) */
 	size_t           filed, gone_at; /* how far its file is; how many were gone when it was begun */
 	bool             filing, taken;  /* (G3); the store has the file */
 };
@@ -90,9 +91,10 @@ struct bytes tail_first(struct tail *t, const struct tail_walk *walk, struct are
 
 void tail_seal(struct tail *t);
 
-/* Some rows of sealed runs that no file has, or of all runs: up to `max`. Returns how many. tail_some_done says that the store has them. */
+/* Some rows of sealed runs that no file has, or of all runs: up to `max`. Returns how many. tail_some_done says that the store has them;
+ * the lock is held from one to the other. */
 size_t tail_some(struct tail *t, bool sealed_only, struct cache_row *rows, size_t max);
-void   tail_some_done(struct tail *t, bool sealed_only, size_t count);
+void   tail_some_done(struct tail *t, size_t count);
 
 /* (G2) */
 void tail_drop(struct tail *t);

@@ -165,7 +165,7 @@ static enum err_code write_tail_few(struct write_back *b, bool sealed_only, size
 	count_taken(b, fill_batch(b, *count));
 	if (apply(b, err) != ERR_NONE)
 		return err->code;
-	tail_some_done(&b->tail, sealed_only, *count);
+	tail_some_done(&b->tail, *count);
 	return ERR_NONE;
 }
 

@@ -142,16 +142,16 @@ TEST(tail, puts_each_row_that_is_not_gone_into_the_store_once)
 	add(&t, 10, 12);
 	assert_int_equal(tail_some(&t, true, rows, 4), 4);
 	assert_bytes(rows[3].key, "rTTTTPPPP00000004");
-	tail_some_done(&t, true, 4);
+	tail_some_done(&t, 4);
 	forget(&t, 6);
 	assert_int_equal(tail_some(&t, true, rows, 8), 4);
 	assert_bytes(rows[0].key, "rTTTTPPPP00000005");
 	assert_bytes(rows[1].key, "rTTTTPPPP00000007");
-	tail_some_done(&t, true, 4);
+	tail_some_done(&t, 4);
 	assert_int_equal(tail_some(&t, true, rows, 8), 0);
 	tail_drop(&t);
 	assert_int_equal(tail_some(&t, false, rows, 8), 2); /* those that are open */
-	tail_some_done(&t, false, 2);
+	tail_some_done(&t, 2);
 	assert_true(find(&t, 11) == TAIL_GONE && find(&t, 5) == TAIL_NONE);
 	assert_int_equal(t.rows_put, 10);
 	tail_release(&t);
@@ -208,6 +208,40 @@ TEST(tail, rows_of_a_file_that_was_taken_are_there_until_they_are_dropped)
 	tail_drop(&t);
 	assert_int_equal(find(&t, 5), TAIL_NONE);
 	assert_int_equal(t.files, 1);
+	tail_release(&t);
+}
+
+TEST(tail, rows_that_are_put_while_the_store_takes_their_file_are_not_taken_for_others)
+{
+	struct tail      t;
+	struct cache_row rows[10];
+	struct rocks_run file = sealed_file(&t);
+
+	add(&t, 10, 30);
+	count_file(&file);
+	assert_true(file.ready(file.ctx));
+	assert_int_equal(tail_some(&t, false, rows, 10), 10); /* nine of the file, and the next */
+	file.done(file.ctx, true);
+	tail_some_done(&t, 10);
+	assert_true(find(&t, 10) == TAIL_GONE && find(&t, 11) == TAIL_FOUND && find(&t, 5) == TAIL_GONE);
+	tail_drop(&t);
+	assert_int_equal(tail_some(&t, false, rows, 10), 10);
+	assert_bytes(rows[0].key, "rTTTTPPPP00000011");
+	tail_release(&t);
+}
+
+TEST(tail, rows_that_the_store_did_not_take_are_not_done_when_it_takes_others)
+{
+	struct tail      t;
+	struct cache_row rows[10];
+
+	sealed_file(&t);
+	add(&t, 10, 12);
+	assert_int_equal(tail_some(&t, true, rows, 5), 5);
+	assert_int_equal(tail_some(&t, false, rows, 10), 10);
+	assert_int_equal(tail_some(&t, true, rows, 5), 5);
+	tail_some_done(&t, 5);
+	assert_true(find(&t, 5) == TAIL_GONE && find(&t, 6) == TAIL_FOUND && find(&t, 10) == TAIL_FOUND);
 	tail_release(&t);
 }
 
