@@ -367,8 +367,8 @@ static void add_row_to_cache(struct write_back *b, struct change *c, uint64_t pa
 		tail_add(&b->tail, c->partition, &row);
 	else if (!c->past_cache)
 		cache_commit(b->cache, c->hash, &row);
-	if (!c->past_cache && ends_has(&b->ends, c->partition))
-		tail_forget(&b->tail, c->partition, c->key); /* (G1) */
+	if (!c->in_tail && ends_has(&b->ends, c->partition))
+		tail_forget(&b->tail, c->partition, c->key); /* (G1): one that has lapsed may be there, too */
 	if (!c->deleted && (c->past_cache || ends_has(&b->ends, c->partition)))
 		note_end(b, c); /* (E3) */
 }

@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "engine/journal.h"
+#include "engine/lapse.h"
 #include "engine/layout.h"
 #include "engine/partition.h"
 #include "engine/state.h"
@@ -675,6 +676,40 @@ TEST(tail, rows_of_a_deleted_table_are_gone)
 		assert_verified(&t.f);
 		fixture_close(&t.f);
 	}
+}
+
+/* It is absent, whatever the tail says of it (lapse.h X1): it is new to a large partition when it comes again. */
+TEST(tail, a_row_that_has_lapsed_there_and_comes_again_is_the_new_one)
+{
+	static struct trial t;
+	const char         *put = "{'TableName':'things','Item':{'p':{'S':'p'},'s':{'N':'%d'},'n':{'N':'%d'},"
+	                          "'ttl':{'N':'%lld'}}}";
+	int                 number;
+
+	open_trial(&t, 9);
+	fixture_ok(&t.f, "UpdateTimeToLive",
+	           "{'TableName':'things','TimeToLiveSpecification':{'Enabled':true,'AttributeName':'ttl'}}");
+	for (int i = 0; i < 10; i++)
+		engine_tick(t.f.engine);
+	append(&t, AT_ONCE, 2);
+	number = t.end;
+	fixture_ok(&t.f, "PutItem",
+	           arena_printf(&t.f.arena, put, number, 3, (long long)START_S + 60).data);
+	t.end += STEP;
+	append(&t, AT_ONCE, 4);
+	fixture_set_clock(&t.f, START_S + 3 * 3600);
+	assert_int_equal(lapse_close(t.f.engine, &t.f.err), ERR_NONE);
+	assert_true(tail_has(&t.f.engine->write_back.tail, log_number(&t)));
+	assert_model(&t);
+	put_many(&t, &number, 1, 5);
+	assert_model(&t);
+	checkpoint(&t);
+	assert_model(&t);
+	assert_verified(&t.f);
+	fixture_die(&t.f);
+	start(&t);
+	assert_model(&t);
+	fixture_close(&t.f);
 }
 
 /* The place that a checkpoint notes is on the disk only after all that lies before it. */
