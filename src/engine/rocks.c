@@ -4,6 +4,7 @@
  * was applied, so after a crash they are the state of some moment at or after the last rocks_flush. */
 #include "engine/rocks.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdatomic.h>
@@ -54,6 +55,12 @@ struct log {
 	struct bytes low, high;
 };
 
+/* A partition that is to be one. */
+struct log_wanted {
+	uint64_t number;      /* layout.h */
+	uint64_t after_flush; /* the first that holds what was applied before it was wanted */
+};
+
 /* What the flusher is to do; the message is RocksDB's, of why it failed. */
 typedef char *(*flusher_task)(struct rocks *r);
 
@@ -67,6 +74,10 @@ struct rocks {
 	struct arena  log_arena;
 	struct log    logs[ROCKS_LOGS_MAX];
 	atomic_size_t log_count;
+
+	struct log_wanted wanted[ROCKS_LOGS_MAX]; /* of the thread that adds */
+	size_t            wanted_count;
+	atomic_ullong     flushes_begun, flush_done; /* of all families; the last that was done */
 
 	rocksdb_cache_t        *cache;
 	rocksdb_readoptions_t  *read;
@@ -93,6 +104,7 @@ struct rocks_batch {
 struct rocks_snapshot {
 	const rocksdb_snapshot_t *snapshot;
 	rocksdb_readoptions_t    *read;
+	size_t log_count; /* there were then: rows of later ones were of the other family */
 };
 
 struct rocks_cursor {
@@ -291,9 +303,17 @@ static bool is_in(const struct log *log, struct bytes key)
 	return bytes_compare(key, log->low) >= 0 && bytes_compare(key, log->high) < 0;
 }
 
-static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct bytes key)
+/* As of a snapshot, or, if that is NULL, of now. */
+static size_t log_count(const struct rocks *r, const struct rocks_snapshot *snapshot)
 {
-	size_t count = atomic_load_explicit(&r->log_count, memory_order_acquire);
+	return snapshot != NULL ? snapshot->log_count
+	                        : atomic_load_explicit(&r->log_count, memory_order_acquire);
+}
+
+static rocksdb_column_family_handle_t *family_at(const struct rocks *r, const struct rocks_snapshot *snapshot,
+                                                 struct bytes key)
+{
+	size_t count = log_count(r, snapshot);
 
 	for (size_t i = 0; i < count; i++)
 		if (is_in(&r->logs[i], key))
@@ -301,25 +321,55 @@ static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct b
 	return r->families[ROWS];
 }
 
+static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct bytes key)
+{
+	return family_at(r, NULL, key);
+}
+
 static void log_add(struct rocks *r, struct bytes key)
 {
 	size_t count = atomic_load_explicit(&r->log_count, memory_order_relaxed);
 
+	assert(count < ROCKS_LOGS_MAX); /* of those that are found, too: no process begins more */
 	r->logs[count] = (struct log){arena_copy(&r->log_arena, key),
 	                              layout_after(&r->log_arena, layout_partition_head(key))};
 	atomic_store_explicit(&r->log_count, count + 1, memory_order_release);
 }
 
-bool rocks_log_takes(struct rocks *r, struct bytes key)
+/* NULL if there are too many. */
+static const struct log_wanted *log_want(struct rocks *r, uint64_t number)
 {
-	size_t count = atomic_load_explicit(&r->log_count, memory_order_relaxed);
+	struct log_wanted *w = r->wanted;
 
-	if (family_of(r, key) == r->families[LOGS])
-		return true;
-	for (size_t i = 0; i < count; i++)
+	while (w < r->wanted + r->wanted_count && w->number != number)
+		w++;
+	if (w < r->wanted + r->wanted_count)
+		return w;
+	if (r->wanted_count == ROCKS_LOGS_MAX)
+		return NULL;
+	r->wanted_count++;
+	*w = (struct log_wanted){number, atomic_load(&r->flushes_begun) + 1};
+	return w;
+}
+
+/* (R2) must hold on the disk, too, where one family may be ahead of the other: rows that were deleted from there on are to have left the other one's files. */
+static bool log_may_begin(struct rocks *r, struct bytes key)
+{
+	const struct log_wanted *w;
+
+	for (size_t i = 0; i < log_count(r, NULL); i++)
 		if (bytes_equal(layout_partition_head(key), layout_partition_head(r->logs[i].low)))
 			return false;
-	if (count == ROCKS_LOGS_MAX)
+	w = log_want(r, layout_partition_number(key));
+	return w != NULL && atomic_load(&r->flush_done) >= w->after_flush &&
+	       log_count(r, NULL) < ROCKS_LOGS_MAX;
+}
+
+bool rocks_log_takes(struct rocks *r, struct bytes key)
+{
+	if (family_of(r, key) == r->families[LOGS])
+		return true;
+	if (!log_may_begin(r, key))
 		return false;
 	log_add(r, key);
 	return true;
@@ -514,7 +564,7 @@ enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, 
 	rocksdb_readoptions_t   *read = snapshot != NULL ? snapshot->read : r->read;
 	char                    *message = NULL;
 	rocksdb_pinnableslice_t *slice =
-	        rocksdb_get_pinned_cf(r->db, read, family_of(r, key), key.data, key.len, &message);
+	        rocksdb_get_pinned_cf(r->db, read, family_at(r, snapshot, key), key.data, key.len, &message);
 
 	if (message != NULL)
 		return storage_error(err, "read", message);
@@ -533,6 +583,7 @@ struct rocks_snapshot *rocks_snapshot_open(struct rocks *r)
 {
 	struct rocks_snapshot *s = mem_zalloc(sizeof(*s));
 
+	s->log_count = log_count(r, NULL);
 	s->snapshot = rocksdb_create_snapshot(r->db);
 	s->read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_snapshot(s->read, s->snapshot);
@@ -546,11 +597,10 @@ void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
 	free(s);
 }
 
-/* Does the range reach into a log? *inside: it is all of one. */
-static bool meets_log(const struct rocks *r, struct bytes low, struct bytes high, bool *inside)
+/* Does the range reach into one of so many logs? *inside: it is all of one. */
+static bool meets_log(const struct rocks *r, size_t count, struct bytes low, struct bytes high, bool *inside)
 {
-	size_t count = atomic_load_explicit(&r->log_count, memory_order_acquire);
-	bool   meets = false;
+	bool meets = false;
 
 	*inside = false;
 	for (size_t i = 0; i < count; i++) {
@@ -563,11 +613,12 @@ static bool meets_log(const struct rocks *r, struct bytes low, struct bytes high
 }
 
 /* Of both families at the same moment, if it needs both. */
-static void iterators_make(struct rocks *r, struct rocks_cursor *c, struct bytes low, struct bytes high)
+static void iterators_make(struct rocks *r, struct rocks_cursor *c, size_t logs, struct bytes low,
+                           struct bytes high)
 {
 	bool inside;
 
-	if (!meets_log(r, low, high, &inside))
+	if (!meets_log(r, logs, low, high, &inside))
 		c->its[ROWS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[ROWS]);
 	else if (inside)
 		c->its[LOGS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[LOGS]);
@@ -631,7 +682,7 @@ static struct rocks_cursor *cursor_make(struct rocks *r, const struct rocks_snap
 		rocksdb_readoptions_set_fill_cache(c->read, 0);
 		rocksdb_readoptions_set_readahead_size(c->read, WALK_READAHEAD_BYTES);
 	}
-	iterators_make(r, c, low, high);
+	iterators_make(r, c, log_count(r, snapshot), low, high);
 	return c;
 }
 
@@ -779,7 +830,7 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 
 	rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[ROWS], low.data, low.len, high.data,
 	                                   high.len);
-	if (meets_log(b->rocks, low, high, &inside))
+	if (meets_log(b->rocks, log_count(b->rocks, NULL), low, high, &inside))
 		rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[LOGS], low.data, low.len,
 		                                   high.data, high.len);
 }
@@ -929,9 +980,14 @@ static char *flush_logs(struct rocks *r)
 
 static char *flush_all(struct rocks *r)
 {
-	char *message = flush_family(r, LOGS);
+	unsigned long long flush = atomic_fetch_add(&r->flushes_begun, 1) + 1;
+	char              *message = flush_family(r, LOGS);
 
-	return message != NULL ? message : flush_family(r, ROWS);
+	if (message == NULL)
+		message = flush_family(r, ROWS);
+	if (message == NULL && !rocks_is_frozen(r))
+		atomic_store(&r->flush_done, flush);
+	return message;
 }
 
 enum err_code rocks_flush(struct rocks *r, struct err *err)

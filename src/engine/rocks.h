@@ -4,7 +4,8 @@
  * Its files are of two families. Rows of logs (ends.h) are in one of their own, where files lie one behind the other, and none is written anew because
  * others change. Callers need not know: a key says in which family it is.
  *
- * (R2) A log begins at a key. From there to the end of its partition all rows are in the family of logs, and none is in the other. */
+ * (R2) A log begins at a key. From there to the end of its partition all rows are in the family of logs, and none is in the other. So it is in memory and
+ *      on the disk; a snapshot that was opened before has them in the other. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -60,6 +61,7 @@ void rocks_be_patient(struct rocks *r, bool patient);
 enum err_code rocks_get(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes key,
                         struct buf *out, bool *found, struct err *err);
 
+/* No log begins meanwhile. */
 struct rocks_snapshot *rocks_snapshot_open(struct rocks *r);
 void                   rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s);
 
@@ -89,7 +91,8 @@ enum err_code rocks_flush_logs(struct rocks *r, struct err *err);
 
 enum { ROCKS_LOGS_MAX = 16 };
 
-/* May this row be one of a log? A log begins with it if none has. No row of its partition lies behind it. One thread at a time. */
+/* May this row be one of a log? If none has begun, one does with a row that is asked for after a rocks_flush (R2). No row of its partition lies behind it, ever
+ * since it was first asked for. One thread at a time. */
 bool rocks_log_takes(struct rocks *r, struct bytes key);
 
 /* Rows of a log that are to become a file. These are called by a thread of the store's. */

@@ -263,8 +263,7 @@ size_t tail_some(struct tail *t, bool sealed_only, struct cache_row *rows, size_
 
 	pthread_mutex_lock(&t->lock);
 	for (int i = 0; i < 2 * ENDS_MAX; i++)
-		count += run_some(run_at(t, i), rows + count,
-		                  i < ENDS_MAX || !sealed_only ? max - count : 0);
+		count += run_some(run_at(t, i), rows + count, i < ENDS_MAX || !sealed_only ? max - count : 0);
 	pthread_mutex_unlock(&t->lock);
 	return count;
 }

@@ -331,16 +331,6 @@ static void start(struct trial *t)
 	t->f.engine->write_back.tail.file_bytes_min = 1;
 }
 
-static void open_trial(struct trial *t, uint64_t seed)
-{
-	*t = (struct trial){.random = {seed}, .end = STEP};
-	fixture_open(&t->f);
-	t->f.engine->write_back.tail.file_bytes_min = 1;
-	fixture_ok(&t->f, "CreateTable", TABLE_BY_N);
-	engine_build_filter(t->f.engine);
-	append(t, LOG_ROWS, 1);
-}
-
 /* What the keys of its rows begin with. */
 static void log_low(struct trial *t, struct buf *low)
 {
@@ -377,6 +367,17 @@ static enum err_code checkpoint_try(struct trial *t)
 static void checkpoint(struct trial *t)
 {
 	assert_int_equal(checkpoint_try(t), ERR_NONE);
+}
+
+static void open_trial(struct trial *t, uint64_t seed)
+{
+	*t = (struct trial){.random = {seed}, .end = STEP};
+	fixture_open(&t->f);
+	t->f.engine->write_back.tail.file_bytes_min = 1;
+	fixture_ok(&t->f, "CreateTable", TABLE_BY_N);
+	engine_build_filter(t->f.engine);
+	append(t, LOG_ROWS, 1);
+	checkpoint(t); /* (R2): from here on it is a log */
 }
 
 static int number_at(const struct item *item)
@@ -493,7 +494,6 @@ TEST(tail, the_rows_of_a_log_become_a_file_with_the_checkpoint_and_are_there_all
 	uint64_t            files, put;
 
 	open_trial(&t, 1);
-	checkpoint(&t); /* what there is before is in the store */
 	files = files_of(&t);
 	put = rows_put_of(&t);
 	append(&t, FILE_ROWS, 2);
@@ -678,6 +678,101 @@ TEST(tail, rows_of_a_deleted_table_are_gone)
 	}
 }
 
+/* Rows that come backward are no log's. They are gone again, and the numbers are free. */
+static void rows_that_were(struct trial *t)
+{
+	for (int number = NUMBERS - STEP; number > NUMBERS - STEP - LOG_ROWS * STEP; number -= STEP)
+		put_many(t, &number, 1, 1);
+}
+
+static void delete_those_that_were(struct trial *t)
+{
+	for (int number = NUMBERS - STEP; number > NUMBERS - STEP - LOG_ROWS * STEP; number -= STEP)
+		delete_one(t, number);
+	assert_int_equal(write_back_all(&t->f.engine->write_back, &t->f.err), ERR_NONE);
+}
+
+static void open_with_rows_that_were(struct trial *t)
+{
+	*t = (struct trial){.random = {10}, .end = STEP};
+	fixture_open(&t->f);
+	t->f.engine->write_back.tail.file_bytes_min = 1;
+	fixture_ok(&t->f, "CreateTable", TABLE_BY_N);
+	rows_that_were(t);
+	engine_close(t->f.engine); /* ends.h does not know them */
+	start(t);
+	engine_build_filter(t->f.engine);
+}
+
+/* (R2) on the disk, too: what was deleted before a log began there does not come back. */
+TEST(tail, rows_that_were_deleted_where_a_log_begins_are_gone_after_a_kill_at_any_step)
+{
+	static struct trial t;
+
+	for (long step = 0; step < CHECKPOINT_STEPS; step++) {
+		open_with_rows_that_were(&t);
+		delete_those_that_were(&t);
+		append(&t, LOG_ROWS + FILE_ROWS, 2);
+		fault_arm(FAULT_CHECKPOINT, step);
+		checkpoint_try(&t);
+		fault_disarm(FAULT_CHECKPOINT);
+		fixture_die(&t.f);
+		start(&t);
+		assert_model(&t);
+		assert_verified(&t.f);
+		append(&t, LOG_ROWS + FILE_ROWS, 3);
+		checkpoint(&t);
+		append(&t, FILE_ROWS, 4);
+		checkpoint(&t);
+		assert_true(files_of(&t) > 0);
+		assert_model(&t);
+		fixture_close(&t.f);
+	}
+}
+
+static struct bytes row_key_of(struct trial *t, int number)
+{
+	const struct table_entry *table = catalog_find(t->f.engine->catalog, BYTES("things"));
+	struct item               item = key_numbered(&t->f.arena, number);
+	struct buf                key;
+
+	buf_init(&key, &t->f.arena);
+	layout_row(&key, table->id, &table->schema.keys, &item);
+	return buf_bytes(&key);
+}
+
+TEST(tail, a_snapshot_has_the_rows_that_were_deleted_before_a_log_began_there)
+{
+	static struct trial    t;
+	struct rocks_snapshot *snapshot;
+	struct rocks_cursor   *c;
+	struct bytes           low, high, key, value;
+	struct buf             out;
+	bool                   found;
+	int                    rows = 0;
+
+	open_with_rows_that_were(&t);
+	assert_int_equal(view_snapshot_open(t.f.engine, &snapshot, &t.f.err), ERR_NONE);
+	delete_those_that_were(&t);
+	append(&t, LOG_ROWS, 2);
+	checkpoint(&t);
+	append(&t, FILE_ROWS, 3);
+	assert_true(tail_has(&t.f.engine->write_back.tail, log_number(&t)));
+	low = row_key_of(&t, NUMBERS - LOG_ROWS * STEP);
+	high = layout_after(&t.f.arena, layout_partition_head(low));
+	c = rocks_cursor_open(t.f.engine->rocks, snapshot, low, high, true);
+	for (; rocks_cursor_at(c, &key, &value); rocks_cursor_next(c))
+		rows++;
+	rocks_cursor_close(c);
+	assert_int_equal(rows, LOG_ROWS);
+	buf_init(&out, &t.f.arena);
+	assert_int_equal(rocks_get(t.f.engine->rocks, snapshot, low, &out, &found, &t.f.err), ERR_NONE);
+	assert_true(found);
+	rocks_snapshot_close(t.f.engine->rocks, snapshot);
+	assert_model(&t);
+	fixture_close(&t.f);
+}
+
 /* It is absent, whatever the tail says of it (lapse.h X1): it is new to a large partition when it comes again. */
 TEST(tail, a_row_that_has_lapsed_there_and_comes_again_is_the_new_one)
 {
@@ -693,8 +788,7 @@ TEST(tail, a_row_that_has_lapsed_there_and_comes_again_is_the_new_one)
 		engine_tick(t.f.engine);
 	append(&t, AT_ONCE, 2);
 	number = t.end;
-	fixture_ok(&t.f, "PutItem",
-	           arena_printf(&t.f.arena, put, number, 3, (long long)START_S + 60).data);
+	fixture_ok(&t.f, "PutItem", arena_printf(&t.f.arena, put, number, 3, (long long)START_S + 60).data);
 	t.end += STEP;
 	append(&t, AT_ONCE, 4);
 	fixture_set_clock(&t.f, START_S + 3 * 3600);
@@ -876,7 +970,7 @@ static void checkpoint_often(struct worker *w)
 		struct write_back *b = &w->crew->f.engine->write_back;
 
 		pthread_mutex_lock(&b->checkpoint_lock);
-		if (write_back_logs(b, &w->err) != ERR_NONE)
+		if (write_back_logs(b, &w->err) != ERR_NONE || rocks_flush(b->rocks, &w->err) != ERR_NONE)
 			worker_note(w, "a checkpoint: %s", w->err.text);
 		pthread_mutex_unlock(&b->checkpoint_lock);
 	}
