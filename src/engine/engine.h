@@ -33,8 +33,8 @@ struct engine_options {
 	unsigned      tick_ms;               /* the ticker's period */
 	struct clock *clock;
 	void (*random)(void *out, size_t len); /* for table ids */
-	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, the filter is built often, and the store merges its files
-	 * whenever rows are gone, unless it keeps them. */
+	/* For tests: all that is said to be absent, or whole, is looked up in the store as well, the filter is built often, the fewest rows of a log
+	 * become a file, and the store merges its files whenever rows are gone, unless it keeps them. */
 	bool checks_absent, keeps_gone;
 	/* Called once, from a thread of the engine's, when it is to be closed and opened again: a commit failed, and nothing
 	 * more is written by this process; or there is room again on a disk that had none when it was opened. */

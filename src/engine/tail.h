@@ -48,7 +48,7 @@ struct tail_run {
 };
 
 struct tail {
-	size_t file_bytes_min; /* set once: TAIL_FILE_BYTES_MIN, or less in tests */
+	size_t file_bytes_min; /* set once: TAIL_FILE_BYTES_MIN, or less in tests (engine.h, checks_absent) */
 
 	pthread_mutex_t lock;
 	pthread_cond_t  filed;                            /* a run is no longer `filing` */

@@ -42,6 +42,8 @@ void write_back_init(struct write_back *b, struct engine *e, size_t dirty_bytes_
 	arena_init(&b->entries.arena);
 	ends_init(&b->ends);
 	tail_init(&b->tail);
+	if (e->options.checks_absent)
+		b->tail.file_bytes_min = 1;
 	b->batch = rocks_batch_open(b->rocks);
 }
 

@@ -12,6 +12,20 @@
 #include "engine/engine.h"
 #include "model/transaction.h"
 
+enum { LOGS = 2, LOG_NUMBERS = 30000 };
+
+struct log_row {
+	int64_t n;         /* 0: there is none */
+	int64_t expires_s; /* 0: never */
+};
+
+/* See log.h. */
+struct log {
+	struct log_row rows[LOG_NUMBERS];
+	int            end;  /* the next number */
+	int64_t        sets; /* so far */
+};
+
 struct driver {
 	uint64_t              seed, operations;
 	struct world          world;
@@ -21,6 +35,7 @@ struct driver {
 	struct clock_manual   clock;
 	struct engine_options options;
 	struct engine        *engine;
+	struct log            logs[LOGS];
 	enum err_code lost; /* how a request may end whose batch the disk does not take; ERR_NONE: it does */
 	char          dir[64];
 

@@ -16,6 +16,7 @@ enum {
 	OPERATIONS_DEFAULT = 60000,
 	CHECK_EVERY = 4000,
 	SAY_EVERY = 100000,
+	SEGMENT_BYTES = 64 << 10, /* of the journal: a checkpoint is due after four */
 };
 
 /* ---- everything at once ---- */
@@ -125,7 +126,9 @@ static void driver_open(struct driver *d)
 	d->options.tick_ms = 3600 * 1000; /* only when the model says so, or a table changes */
 	d->options.disk_reserve_bytes = 1 << 20;
 	d->options.checks_absent = true;
+	d->options.journal_segment_bytes = SEGMENT_BYTES;
 	driver_start(d);
+	log_open(d);
 }
 
 static void driver_close(struct driver *d)

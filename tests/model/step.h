@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "model/log.h"
 #include "model/prepare.h"
 
 enum {
@@ -259,12 +260,31 @@ static inline void step_lost(struct driver *d)
 	log_set_level(LOG_ERROR);
 }
 
+/* A tick makes a checkpoint, if one is due (model.c): it may fail after any of its steps. */
+static inline void step_log(struct driver *d)
+{
+	bool fails = chance(&d->world, 20);
+
+	if (chance(&d->world, 80)) {
+		log_step(d);
+		return;
+	}
+	log_set_level((enum log_level)(LOG_ERROR + 1));
+	if (fails)
+		fault_arm(FAULT_CHECKPOINT, pick(&d->world, LOG_CHECKPOINT_STEPS));
+	step_tick(d);
+	fault_disarm(FAULT_CHECKPOINT);
+	log_set_level(LOG_ERROR);
+}
+
 static inline void step(struct driver *d)
 {
 	int dice = pick(&d->world, 1000);
 
-	if (dice < 520)
+	if (dice < 480)
 		step_group(d, false);
+	else if (dice < 520)
+		step_log(d);
 	else if (dice < 920)
 		step_reads(d);
 	else if (dice < 960)
