@@ -133,6 +133,11 @@ static void check_absent(const struct engine_session *s, uint64_t hash, struct b
 	arena_release(&a);
 }
 
+static bool is_of_log(const struct engine *e, struct bytes key)
+{
+	return ends_has(&e->write_back.ends, layout_partition_number(key));
+}
+
 /* From the cache or the tail. What is gone from the tail was in the cache before (G1): it is asked again. */
 static enum cache_found memory_get(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
                                    struct bytes *value, struct cache_ticket *ticket)
@@ -141,7 +146,7 @@ static enum cache_found memory_get(struct engine_session *s, struct arena *a, ui
 	enum cache_found   cached = cache_get(b->cache, hash, key, a, value, ticket);
 	enum tail_found    found;
 
-	if (cached != CACHE_MISS || !ends_has(&b->ends, layout_partition_number(key)))
+	if (cached != CACHE_MISS || !is_of_log(s->engine, key))
 		return cached;
 	found = tail_get(&b->tail, key, a, value);
 	if (found == TAIL_FOUND)
@@ -149,6 +154,7 @@ static enum cache_found memory_get(struct engine_session *s, struct arena *a, ui
 	return found == TAIL_GONE ? cache_get(b->cache, hash, key, a, value, ticket) : CACHE_MISS;
 }
 
+/* That a row of a log is absent is not cached: others may have found it in the tail meanwhile, and the cache is asked first. */
 static enum err_code committed_get(struct engine_session *s, struct arena *a, uint64_t hash, struct bytes key,
                                    struct bytes *value, bool *found, struct err *err)
 {
@@ -170,7 +176,8 @@ static enum err_code committed_get(struct engine_session *s, struct arena *a, ui
 		return ERR_NONE;
 	if (store_get(e, NULL, a, key, value, found, err) != ERR_NONE)
 		return err->code;
-	cache_offer(e->cache, &ticket, hash, key, *value, !*found);
+	if (*found || !is_of_log(e, key))
+		cache_offer(e->cache, &ticket, hash, key, *value, !*found);
 	return ERR_NONE;
 }
 

@@ -22,6 +22,7 @@ enum {
 	ROUNDS = 14,
 	CHECKPOINT_STEPS = 4,
 	APPENDS = 1600,
+	TRIM_BEHIND = 100, /* rows: more than a query of the newest looks at */
 };
 
 /* ---- by itself ---- */
@@ -380,6 +381,17 @@ static void open_trial(struct trial *t, uint64_t seed)
 	checkpoint(t); /* (R2): from here on it is a log */
 }
 
+static struct bytes row_key_of(struct trial *t, int number)
+{
+	const struct table_entry *table = catalog_find(t->f.engine->catalog, BYTES("things"));
+	struct item               item = key_numbered(&t->f.arena, number);
+	struct buf                key;
+
+	buf_init(&key, &t->f.arena);
+	layout_row(&key, table->id, &table->schema.keys, &item);
+	return buf_bytes(&key);
+}
+
 static int number_at(const struct item *item)
 {
 	return (int)number_in(item);
@@ -508,6 +520,28 @@ TEST(tail, the_rows_of_a_log_become_a_file_with_the_checkpoint_and_are_there_all
 	fixture_restart(&t.f);
 	assert_model(&t);
 	assert_verified(&t.f);
+	fixture_close(&t.f);
+}
+
+/* A reader that is late would hide a row from others that have seen it in the tail already. */
+TEST(tail, a_row_that_a_log_lacks_is_not_cached_as_absent)
+{
+	static struct trial t;
+	struct bytes        key, value;
+	struct cache_ticket ticket;
+	uint64_t            hash;
+
+	open_trial(&t, 11);
+	append(&t, AT_ONCE, 2);
+	key = row_key_of(&t, t.end - 1);
+	hash = hash_bytes(t.f.engine->hash_key, key);
+	assert_false(fixture_ok(&t.f, "GetItem",
+	                        arena_printf(&t.f.arena,
+	                                     "{'TableName':'things','Key':{'p':{'S':'p'},'s':{'N':'%d'}}}",
+	                                     t.end - 1)
+	                                .data)
+	                     .get.found);
+	assert_int_equal(cache_get(t.f.engine->cache, hash, key, &t.f.arena, &value, &ticket), CACHE_MISS);
 	fixture_close(&t.f);
 }
 
@@ -730,17 +764,6 @@ TEST(tail, rows_that_were_deleted_where_a_log_begins_are_gone_after_a_kill_at_an
 	}
 }
 
-static struct bytes row_key_of(struct trial *t, int number)
-{
-	const struct table_entry *table = catalog_find(t->f.engine->catalog, BYTES("things"));
-	struct item               item = key_numbered(&t->f.arena, number);
-	struct buf                key;
-
-	buf_init(&key, &t->f.arena);
-	layout_row(&key, table->id, &table->schema.keys, &item);
-	return buf_bytes(&key);
-}
-
 TEST(tail, a_snapshot_has_the_rows_that_were_deleted_before_a_log_began_there)
 {
 	static struct trial    t;
@@ -859,11 +882,66 @@ TEST(tail, a_checkpoint_that_failed_after_rows_were_sealed_is_made_up_for_by_the
 	fixture_close(&t.f);
 }
 
+/* Rows are read, and put into the store for a snapshot, while a file waits for room. */
+static void checkpoint_without_room(struct trial *t)
+{
+	struct rocks_snapshot *snapshot;
+
+	log_set_level((enum log_level)(LOG_ERROR + 1)); /* what it says is no news */
+	fault_arm(FAULT_STORE_FULL, (long)random_below(&t->random, 3));
+	checkpoint_try(t);
+	assert_model(t);
+	if (random_below(&t->random, 2) == 0 &&
+	    view_snapshot_open(t->f.engine, &snapshot, &t->f.err) == ERR_NONE)
+		rocks_snapshot_close(t->f.engine->rocks, snapshot);
+	assert_model(t);
+	fault_disarm(FAULT_STORE_FULL);
+	while (rocks_is_waiting(t->f.engine->rocks))
+		;
+	engine_tick(t->f.engine);
+	log_set_level(LOG_ERROR);
+}
+
+static void checkpoint_with_snapshot(struct trial *t)
+{
+	struct rocks_snapshot *snapshot;
+
+	assert_int_equal(view_snapshot_open(t->f.engine, &snapshot, &t->f.err), ERR_NONE);
+	append(t, AT_ONCE, 202);
+	checkpoint(t);
+	rocks_snapshot_close(t->f.engine->rocks, snapshot);
+}
+
+static void delete_all(struct trial *t)
+{
+	for (int number = 0; number < t->end; number++)
+		if (t->n[number] != 0)
+			delete_one(t, number);
+}
+
 /* What happens to the engine between two rounds. */
 static void pass(struct trial *t, uint64_t what)
 {
 	if (what == 0)
 		return;
+	if (what == 12) {
+		checkpoint_without_room(t);
+		return;
+	}
+	if (what == 13) {
+		checkpoint_with_snapshot(t);
+		return;
+	}
+	if (what == 14) {
+		fault_arm(FAULT_APPLY, (long)random_below(&t->random, 4));
+		checkpoint_try(t);
+		fault_disarm(FAULT_APPLY);
+		return;
+	}
+	if (what == 15) {
+		delete_all(t);
+		return;
+	}
 	if (what <= 7) {
 		checkpoint(t);
 		return;
@@ -902,7 +980,7 @@ TEST(tail, a_log_is_what_a_model_of_it_holds_whatever_happens)
 			for (int trimmed = 0; trimmed < 40; trimmed++)
 				delete_one(&t, STEP * (1 + (int)random_below(&t.random,
 				                                             (uint64_t)t.end / STEP / 2)));
-			pass(&t, random_below(&t.random, 12));
+			pass(&t, random_below(&t.random, 16));
 			assert_model(&t);
 		}
 		assert_verified(&t.f);
@@ -984,6 +1062,49 @@ static void snapshot_often(struct worker *w)
 		if (view_snapshot_open(w->crew->f.engine, &snapshot, &w->err) == ERR_NONE)
 			rocks_snapshot_close(w->crew->f.engine->rocks, snapshot);
 	}
+}
+
+/* Every row has its index entry, and every entry its row, at whatever moment somebody looks. */
+static void verify_often(struct worker *w)
+{
+	while (worker_goes_on(w))
+		if (engine_verify(w->crew->f.engine, &w->err) != ERR_NONE)
+			worker_note(w, "verifying: %s", w->err.text);
+}
+
+/* Those that are long answered for go, as the oldest of a log do. */
+static void trim_often(struct worker *w)
+{
+	for (int64_t next = 1; worker_goes_on(w);) {
+		struct table_write write = {.kind = TABLE_DELETE, .table = BYTES("things")};
+		struct crew_write  q = {.writes = &write, .count = 1};
+
+		if (atomic_load(&appended) - next < TRIM_BEHIND)
+			continue;
+		write.key = key_numbered(&w->arena, next++);
+		if (!worker_write(w, &q))
+			return;
+	}
+}
+
+TEST(tail, a_log_is_whole_at_every_moment_while_it_grows_and_is_trimmed)
+{
+	struct crew c = {0};
+
+	atomic_store(&appended, 0);
+	fixture_open(&c.f);
+	fixture_ok(&c.f, "CreateTable", TABLE_BY_N);
+	crew_hire(&c, 1, false, append_fast);
+	crew_hire(&c, 1, true, trim_often);
+	crew_hire(&c, 1, true, query_newest);
+	crew_hire(&c, 1, true, checkpoint_often);
+	crew_hire(&c, 1, true, verify_often);
+	crew_work(&c);
+	assert_verified(&c.f);
+	fixture_die(&c.f);
+	fixture_start(&c.f);
+	assert_verified(&c.f);
+	fixture_close(&c.f);
 }
 
 TEST(tail, nothing_is_missed_while_rows_move_into_the_store)
