@@ -93,9 +93,11 @@ void tail_add(struct tail *t, uint64_t number, const struct cache_row *row)
 
 static void row_go(struct tail_run *r, struct tail_row *row)
 {
-	if (!row->gone)
-		r->gone++;
+	if (row->gone)
+		return;
 	row->gone = true;
+	r->gone++;
+	r->bytes -= row->key.len + row->value.len;
 }
 
 /* (G3) Under the tail's lock. */
@@ -334,6 +336,16 @@ static void file_done(void *run, bool taken)
 	pthread_mutex_unlock(&r->tail->lock);
 	if (taken)
 		atomic_fetch_add_explicit(&r->tail->files, 1, memory_order_relaxed);
+}
+
+bool tail_wants_file(struct tail_run *r)
+{
+	bool wants;
+
+	pthread_mutex_lock(&r->tail->lock);
+	wants = r->bytes >= r->tail->file_bytes_min;
+	pthread_mutex_unlock(&r->tail->lock);
+	return wants;
 }
 
 struct rocks_run tail_file(struct tail_run *r)

@@ -39,8 +39,8 @@ struct tail_run {
 	uint64_t         number; /* of its partition (layout.h) */
 	struct arena     arena;  /* of keys and values */
 	struct tail_row *rows;
-	size_t           count, cap, bytes;
-	size_t           gone;           /* how many are */
+	size_t           count, cap;
+	size_t           gone, bytes;    /* how many are; of those that are not */
 	size_t           first;          /* all before it are gone … */
 	size_t           given;          /* … and those up to this one are on their way (tail_some) */
 	size_t           filed, gone_at; /* how far its file is; how many were gone when it was begun */
@@ -108,6 +108,9 @@ enum tail_found tail_get(struct tail *t, struct bytes key, struct arena *a, stru
 
 /* Is a row of this partition here? */
 bool tail_has(struct tail *t, uint64_t number);
+
+/* Is so much of a sealed run left that it is worth a file? */
+bool tail_wants_file(struct tail_run *r);
 
 /* A sealed run as a file, for rocks.c. */
 struct rocks_run tail_file(struct tail_run *r);

@@ -541,8 +541,7 @@ enum err_code write_back_logs(struct write_back *b, struct err *err)
 	for (int i = 0; i < ENDS_MAX; i++) {
 		struct rocks_run file = tail_file(&b->tail.sealed[i]);
 
-		if (b->tail.sealed[i].bytes >= b->tail.file_bytes_min &&
-		    rocks_log_file(b->rocks, &file, err) != ERR_NONE)
+		if (tail_wants_file(&b->tail.sealed[i]) && rocks_log_file(b->rocks, &file, err) != ERR_NONE)
 			return err->code;
 	}
 	if (finish_sealed(b, err) != ERR_NONE)

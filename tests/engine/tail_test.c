@@ -547,11 +547,21 @@ TEST(tail, a_row_that_a_log_lacks_is_not_cached_as_absent)
 
 TEST(tail, few_rows_become_no_file_of_their_own)
 {
-	static struct trial t;
+	static struct trial    t;
+	struct rocks_snapshot *snapshot;
 
 	open_trial(&t, 2);
 	t.f.engine->write_back.tail.file_bytes_min = TAIL_FILE_BYTES_MIN;
 	append(&t, AT_ONCE, 2);
+	checkpoint(&t);
+	assert_int_equal(files_of(&t), 0);
+	assert_model(&t);
+	t.f.engine->write_back.tail.file_bytes_min = FILE_ROWS; /* far less than so many rows have … */
+	append(&t, FILE_ROWS, 3);
+	assert_int_equal(view_snapshot_open(t.f.engine, &snapshot, &t.f.err), ERR_NONE);
+	rocks_snapshot_close(t.f.engine->rocks, snapshot); /* … which are in the store now */
+	put_many(&t, &t.end, 1, 4);
+	t.end += STEP;
 	checkpoint(&t);
 	assert_int_equal(files_of(&t), 0);
 	assert_model(&t);
