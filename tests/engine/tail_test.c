@@ -341,6 +341,14 @@ static void log_low(struct trial *t, struct buf *low)
 	layout_partition(low, catalog_find(t->f.engine->catalog, BYTES("things"))->id, &hash);
 }
 
+static uint64_t log_number(struct trial *t)
+{
+	struct buf low;
+
+	log_low(t, &low);
+	return layout_partition_number(buf_bytes(&low));
+}
+
 static uint64_t files_of(struct trial *t)
 {
 	return atomic_load(&t->f.engine->write_back.tail.files);
@@ -650,7 +658,6 @@ static void fill_cache(struct trial *t)
 TEST(tail, a_log_of_which_the_store_has_few_rows_is_not_taken_for_a_small_partition)
 {
 	static struct trial t;
-	struct buf          low;
 
 	open_trial(&t, 8);
 	t.f.options.cache_bytes_max = SMALL_CACHE;
@@ -664,8 +671,7 @@ TEST(tail, a_log_of_which_the_store_has_few_rows_is_not_taken_for_a_small_partit
 	assert_int_equal(write_back_all(&t.f.engine->write_back, &t.f.err), ERR_NONE);
 	fill_cache(&t);
 	forget_large(t.f.engine);
-	log_low(&t, &low);
-	assert_true(tail_has(&t.f.engine->write_back.tail, layout_partition_number(buf_bytes(&low))));
+	assert_true(tail_has(&t.f.engine->write_back.tail, log_number(&t)));
 	assert_model(&t);
 	append(&t, AT_ONCE, 3);
 	assert_model(&t);
