@@ -115,7 +115,7 @@ WATCHED      = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g1 -fno-omi
 WATCHED_ASAN = $(WATCHED) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN=-fsanitize=thread
 # where threads meet: these run under ThreadSanitizer in `make test` too
-THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/batch_test engine/write_back_test engine/filter_test engine/ends_test engine/tail_test engine/lapse_test engine/partition_test engine/waiting_test api/late_test api/dispatch_test api/dispatch_late_test api/dispatch_protocols_test api/dynamodb_http_test api/v1_test api/event_hub_test access/credential_test access/key_use_test base/audit_test base/worker_test server/jobs_test server/delivery_test server/code_sender_test \
+THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/batch_test engine/write_back_test engine/filter_test engine/ends_test engine/tail_test engine/log_test engine/lapse_test engine/partition_test engine/waiting_test api/late_test api/dispatch_test api/dispatch_late_test api/dispatch_protocols_test api/dynamodb_http_test api/v1_test api/event_hub_test access/credential_test access/key_use_test base/audit_test base/worker_test server/jobs_test server/delivery_test server/code_sender_test \
 	http/thread_test http/hold_test http/hold_race_test http/stream_test http/stream_many_test \
 	service/limits_test service/limits_together_test service/spool_test outbound/outbound_test outbound/nats_test remote/remote_test remote/pool_test token/issuer_test token/verifier_test)
 

@@ -4,17 +4,15 @@
  * was applied, so after a crash they are the state of some moment at or after the last rocks_flush. */
 #include "engine/rocks.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/worker.h"
-#include "engine/layout.h"
+#include "engine/logs.h"
 #include "engine/manifest.h"
 #include "engine/rocks_disk.h"
 
@@ -50,17 +48,6 @@ static const char *const family_names[FAMILIES] = {"default", "logs"};
 
 static void flush_now(struct worker *worker, void *rocks);
 
-/* (R2) */
-struct log {
-	struct bytes low, high;
-};
-
-/* A partition that is to be one. */
-struct log_wanted {
-	uint64_t number;      /* layout.h */
-	uint64_t after_flush; /* the first that holds what was applied before it was wanted */
-};
-
 /* What the flusher is to do; the message is RocksDB's, of why it failed. */
 typedef char *(*flusher_task)(struct rocks *r);
 
@@ -70,15 +57,7 @@ struct rocks {
 	rocksdb_options_t              *options, *log_options;
 	char                           *log_path;
 
-	/* any thread reads the first log_count, which stay as they are; one adds */
-	struct arena  log_arena;
-	struct log    logs[ROCKS_LOGS_MAX];
-	atomic_size_t log_count;
-
-	struct log_wanted wanted[ROCKS_LOGS_MAX]; /* of the thread that adds */
-	size_t            wanted_count;
-	atomic_ullong     flushes_begun, flush_done; /* of all families; the last that was done */
-
+	struct logs             logs;
 	rocksdb_cache_t        *cache;
 	rocksdb_readoptions_t  *read;
 	rocksdb_writeoptions_t *write;
@@ -204,7 +183,7 @@ static struct rocks *rocks_make(size_t block_cache_bytes, size_t memtable_bytes,
 	r->write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_disable_WAL(r->write, 1);     /* (R1) */
 	rocksdb_writeoptions_set_no_slowdown(r->write, 1); /* see rocks_apply */
-	arena_init(&r->log_arena);
+	logs_init(&r->logs);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->flushed, NULL);
 	worker_init(&r->flusher, &(struct worker_options){
@@ -296,29 +275,18 @@ static void attach_drops(struct rocks *r, rocksdb_options_t *options)
 		                                                        drops_name));
 }
 
-/* ---- logs ---- */
-
-static bool is_in(const struct log *log, struct bytes key)
-{
-	return bytes_compare(key, log->low) >= 0 && bytes_compare(key, log->high) < 0;
-}
+/* ---- families ---- */
 
 /* As of a snapshot, or, if that is NULL, of now. */
 static size_t log_count(const struct rocks *r, const struct rocks_snapshot *snapshot)
 {
-	return snapshot != NULL ? snapshot->log_count
-	                        : atomic_load_explicit(&r->log_count, memory_order_acquire);
+	return snapshot != NULL ? snapshot->log_count : logs_count(&r->logs);
 }
 
 static rocksdb_column_family_handle_t *family_at(const struct rocks *r, const struct rocks_snapshot *snapshot,
                                                  struct bytes key)
 {
-	size_t count = log_count(r, snapshot);
-
-	for (size_t i = 0; i < count; i++)
-		if (is_in(&r->logs[i], key))
-			return r->families[LOGS];
-	return r->families[ROWS];
+	return r->families[logs_have(&r->logs, log_count(r, snapshot), key) ? LOGS : ROWS];
 }
 
 static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct bytes key)
@@ -326,53 +294,17 @@ static rocksdb_column_family_handle_t *family_of(const struct rocks *r, struct b
 	return family_at(r, NULL, key);
 }
 
-static void log_add(struct rocks *r, struct bytes key)
-{
-	size_t count = atomic_load_explicit(&r->log_count, memory_order_relaxed);
-
-	assert(count < ROCKS_LOGS_MAX); /* of those that are found, too: no process begins more */
-	r->logs[count] = (struct log){arena_copy(&r->log_arena, key),
-	                              layout_after(&r->log_arena, layout_partition_head(key))};
-	atomic_store_explicit(&r->log_count, count + 1, memory_order_release);
-}
-
-/* NULL if there are too many. */
-static const struct log_wanted *log_want(struct rocks *r, uint64_t number)
-{
-	struct log_wanted *w = r->wanted;
-
-	while (w < r->wanted + r->wanted_count && w->number != number)
-		w++;
-	if (w < r->wanted + r->wanted_count)
-		return w;
-	if (r->wanted_count == ROCKS_LOGS_MAX)
-		return NULL;
-	r->wanted_count++;
-	*w = (struct log_wanted){number, atomic_load(&r->flushes_begun) + 1};
-	return w;
-}
-
-/* (R2) must hold on the disk, too, where one family may be ahead of the other: rows that were deleted from there on are to have left the other one's files. */
-static bool log_may_begin(struct rocks *r, struct bytes key)
-{
-	const struct log_wanted *w;
-
-	for (size_t i = 0; i < log_count(r, NULL); i++)
-		if (bytes_equal(layout_partition_head(key), layout_partition_head(r->logs[i].low)))
-			return false;
-	w = log_want(r, layout_partition_number(key));
-	return w != NULL && atomic_load(&r->flush_done) >= w->after_flush &&
-	       log_count(r, NULL) < ROCKS_LOGS_MAX;
-}
-
 bool rocks_log_takes(struct rocks *r, struct bytes key)
 {
-	if (family_of(r, key) == r->families[LOGS])
-		return true;
-	if (!log_may_begin(r, key))
-		return false;
-	log_add(r, key);
-	return true;
+	return logs_take(&r->logs, key);
+}
+
+static struct bytes key_at(const rocksdb_iterator_t *it)
+{
+	struct bytes key;
+
+	key.data = rocksdb_iter_key(it, &key.len);
+	return key;
 }
 
 /* A log begins with the first of its rows that is there: those before it were deleted, and if one comes again, it is of the other family (R2). */
@@ -384,15 +316,16 @@ static void logs_find(struct rocks *r, char **message)
 		return;
 	it = rocksdb_create_iterator_cf(r->db, r->read, r->families[LOGS]);
 	rocksdb_iter_seek_to_first(it);
-	while (rocksdb_iter_valid(it)) {
-		struct bytes key, high;
+	while (rocksdb_iter_valid(it) && *message == NULL) {
+		const struct log_range *log = logs_found(&r->logs, key_at(it));
 
-		key.data = rocksdb_iter_key(it, &key.len);
-		log_add(r, key);
-		high = r->logs[r->log_count - 1].high;
-		rocksdb_iter_seek(it, high.data, high.len);
+		if (log == NULL)
+			*message = strdup("there are more logs than any program makes");
+		else
+			rocksdb_iter_seek(it, log->high.data, log->high.len);
 	}
-	rocksdb_iter_get_error(it, message);
+	if (*message == NULL)
+		rocksdb_iter_get_error(it, message);
 	rocksdb_iter_destroy(it);
 }
 
@@ -512,7 +445,7 @@ void rocks_close(struct rocks *r)
 	rocksdb_cache_destroy(r->cache);
 	if (r->disk != NULL)
 		rocks_disk_close(r->disk);
-	arena_release(&r->log_arena);
+	logs_release(&r->logs);
 	free(r->log_path);
 	free(r);
 }
@@ -597,41 +530,18 @@ void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
 	free(s);
 }
 
-/* Does the range reach into one of so many logs? *inside: it is all of one. */
-static bool meets_log(const struct rocks *r, size_t count, struct bytes low, struct bytes high, bool *inside)
-{
-	bool meets = false;
-
-	*inside = false;
-	for (size_t i = 0; i < count; i++) {
-		meets = meets ||
-		        (bytes_compare(low, r->logs[i].high) < 0 && bytes_compare(r->logs[i].low, high) < 0);
-		*inside = *inside || (bytes_compare(low, r->logs[i].low) >= 0 &&
-		                      bytes_compare(high, r->logs[i].high) <= 0);
-	}
-	return meets;
-}
-
 /* Of both families at the same moment, if it needs both. */
 static void iterators_make(struct rocks *r, struct rocks_cursor *c, size_t logs, struct bytes low,
                            struct bytes high)
 {
 	bool inside;
 
-	if (!meets_log(r, logs, low, high, &inside))
+	if (!logs_meet(&r->logs, logs, (struct log_range){low, high}, &inside))
 		c->its[ROWS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[ROWS]);
 	else if (inside)
 		c->its[LOGS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[LOGS]);
 	else
 		rocksdb_create_iterators(r->db, c->read, r->families, c->its, FAMILIES, &c->failure);
-}
-
-static struct bytes key_at(const rocksdb_iterator_t *it)
-{
-	struct bytes key;
-
-	key.data = rocksdb_iter_key(it, &key.len);
-	return key;
 }
 
 /* The one that comes first, of those that have a key. */
@@ -830,7 +740,7 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 
 	rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[ROWS], low.data, low.len, high.data,
 	                                   high.len);
-	if (meets_log(b->rocks, log_count(b->rocks, NULL), low, high, &inside))
+	if (logs_meet(&b->rocks->logs, log_count(b->rocks, NULL), (struct log_range){low, high}, &inside))
 		rocksdb_writebatch_delete_range_cf(b->batch, b->rocks->families[LOGS], low.data, low.len,
 		                                   high.data, high.len);
 }
@@ -980,13 +890,13 @@ static char *flush_logs(struct rocks *r)
 
 static char *flush_all(struct rocks *r)
 {
-	unsigned long long flush = atomic_fetch_add(&r->flushes_begun, 1) + 1;
-	char              *message = flush_family(r, LOGS);
+	uint64_t flush = logs_flush_begin(&r->logs);
+	char    *message = flush_family(r, LOGS);
 
 	if (message == NULL)
 		message = flush_family(r, ROWS);
 	if (message == NULL && !rocks_is_frozen(r))
-		atomic_store(&r->flush_done, flush);
+		logs_flush_done(&r->logs, flush);
 	return message;
 }
 

@@ -89,8 +89,6 @@ enum err_code rocks_flush_logs(struct rocks *r, struct err *err);
 
 /* ---- files of logs ---- */
 
-enum { ROCKS_LOGS_MAX = 16 };
-
 /* May this row be one of a log? If none has begun, one does with a row that is asked for after a rocks_flush (R2). No row of its partition lies behind it, ever
  * since it was first asked for. One thread at a time. */
 bool rocks_log_takes(struct rocks *r, struct bytes key);
