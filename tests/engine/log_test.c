@@ -7,6 +7,7 @@
 #include "engine/journal.h"
 #include "engine/lapse.h"
 #include "engine/layout.h"
+#include "engine/logs.h"
 #include "engine/partition.h"
 #include "engine/state.h"
 #include "engine/view.h"
@@ -24,6 +25,87 @@ enum {
 	APPENDS = 1600,
 	TRIM_BEHIND = 100, /* rows: more than a query of the newest looks at */
 };
+
+/* ---- which keys are those of a log ---- */
+
+static struct bytes key_in(char text[32], unsigned partition, unsigned number)
+{
+	snprintf(text, 32, "rTTTT%04u%08u", partition, number);
+	return bytes_of(text);
+}
+
+static bool takes(struct logs *l, unsigned partition, unsigned number)
+{
+	char text[32];
+
+	return logs_take(l, key_in(text, partition, number));
+}
+
+static bool has_key(const struct logs *l, size_t count, unsigned partition, unsigned number)
+{
+	char text[32];
+
+	return logs_have(l, count, key_in(text, partition, number));
+}
+
+static void flush(struct logs *l)
+{
+	logs_flush_done(l, logs_flush_begin(l));
+}
+
+TEST(log, begins_with_the_first_row_that_comes_after_a_whole_flush)
+{
+	struct logs l;
+	uint64_t    under_way;
+
+	logs_init(&l);
+	under_way = logs_flush_begin(&l);
+	assert_false(takes(&l, 1, 10));
+	logs_flush_done(&l, under_way); /* it was begun before, and may lack rows */
+	assert_false(takes(&l, 1, 11));
+	flush(&l);
+	assert_true(takes(&l, 1, 12));
+	assert_true(has_key(&l, 1, 1, 12) && has_key(&l, 1, 1, 99));
+	assert_false(has_key(&l, 1, 1, 11) || has_key(&l, 1, 2, 12));
+	assert_false(has_key(&l, 0, 1, 12)); /* as of before */
+	assert_false(takes(&l, 1, 11));      /* in front of it */
+	logs_release(&l);
+}
+
+TEST(log, there_are_so_many_and_no_more)
+{
+	struct logs l;
+	char        text[32];
+
+	logs_init(&l);
+	for (unsigned i = 0; i <= LOGS_MAX; i++)
+		assert_false(takes(&l, i, 1));
+	flush(&l);
+	for (unsigned i = 0; i < LOGS_MAX; i++)
+		assert_true(takes(&l, i, 2));
+	assert_false(takes(&l, LOGS_MAX, 2));
+	assert_int_equal(logs_count(&l), LOGS_MAX);
+	assert_null(logs_found(&l, key_in(text, LOGS_MAX, 2)));
+	logs_release(&l);
+}
+
+TEST(log, a_range_may_lie_in_one_or_reach_into_it)
+{
+	struct logs l;
+	char        low[32], high[32];
+	bool        inside;
+
+	logs_init(&l);
+	assert_non_null(logs_found(&l, key_in(low, 5, 50)));
+	assert_true(logs_meet(&l, 1, (struct log_range){key_in(low, 5, 50), key_in(high, 5, 60)}, &inside) &&
+	            inside);
+	assert_true(logs_meet(&l, 1, (struct log_range){key_in(low, 5, 49), key_in(high, 5, 51)}, &inside) &&
+	            !inside);
+	assert_false(logs_meet(&l, 1, (struct log_range){key_in(low, 5, 10), key_in(high, 5, 50)}, &inside));
+	assert_false(logs_meet(&l, 1, (struct log_range){key_in(low, 6, 0), key_in(high, 7, 0)}, &inside));
+	assert_false(logs_meet(&l, 0, (struct log_range){key_in(low, 5, 50), key_in(high, 5, 60)}, &inside));
+	logs_release(&l);
+}
 
 /* ---- in an engine, against a model ---- */
 
