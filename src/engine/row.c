@@ -363,26 +363,43 @@ static enum err_code check_keys_untouched(const struct table_schema *s, const st
 	return ERR_NONE;
 }
 
-/* The item as a put or an update leaves it, and the size of one that was updated; `old` is NULL if there was none. */
-static enum err_code compute(struct arena *a, const struct table_schema *s, const struct table_write *q,
-                             const struct item *old, struct item *new, size_t *bytes, struct err *err)
-{
-	const struct item *before = old != NULL ? old : &q->key;
-	struct key_values  key;
+/* What a write leaves. */
+struct left {
+	bool        any;
+	struct item item;
+	size_t      bytes;
+};
 
+/* `before`: the item, or the key of an absent one. */
+static enum err_code update_apply(struct arena *a, const struct table_schema *s, const struct table_write *q,
+                                  const struct item *before, struct left *out, struct err *err)
+{
+	struct key_values key;
+
+	if (q->update == NULL || q->update->count == 0)
+		out->item = *before;
+	else if (expr_update_apply(a, q->update, before, &out->item, err) != ERR_NONE)
+		return err->code;
+	if (item_size(&out->item) > ITEM_BYTES_MAX)
+		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE_UPDATE);
+	return schema_check_item(s, &out->item, &key, &out->bytes, err);
+}
+
+/* `old` is NULL if there was none. */
+static enum err_code compute(struct arena *a, const struct checked *c, const struct table_write *q,
+                             const struct item *old, struct left *out, struct err *err)
+{
+	const struct table_schema *s = &c->table->schema;
+
+	*out = (struct left){.any = q->kind == TABLE_PUT, .bytes = c->put_bytes};
 	if (q->kind == TABLE_PUT)
-		*new = q->item;
+		out->item = q->item;
 	if (q->kind != TABLE_UPDATE)
 		return ERR_NONE;
-	if (q->update == NULL || q->update->count == 0) {
-		*new = *before;
-	} else if (check_keys_untouched(s, q->update, err) != ERR_NONE ||
-	           expr_update_apply(a, q->update, before, new, err) != ERR_NONE) {
+	if (q->update != NULL && check_keys_untouched(s, q->update, err) != ERR_NONE)
 		return err->code;
-	}
-	if (item_size(new) > ITEM_BYTES_MAX)
-		return err_set(err, ERR_INVALID, MSG_ITEM_SIZE_UPDATE);
-	return schema_check_item(s, new, &key, bytes, err);
+	out->any = old != NULL || expr_update_creates(q->update);
+	return out->any ? update_apply(a, s, q, old != NULL ? old : &q->key, out, err) : ERR_NONE;
 }
 
 /* ---- what the caller asked to see ---- */
@@ -480,11 +497,10 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 {
 	const struct table_entry *t = c->table;
 	const struct item        *key = q->kind == TABLE_PUT ? &q->item : &q->key, *old;
-	struct item new = {0};
-	const struct rehearsed *known = s->rehearsal != NULL ? rehearsal_holds(s, a, t, key) : NULL;
-	const struct loaded    *row;
-	bool                    leaves = q->kind == TABLE_PUT || q->kind == TABLE_UPDATE, holds = true;
-	size_t                  new_bytes = c->put_bytes;
+	const struct rehearsed   *known = s->rehearsal != NULL ? rehearsal_holds(s, a, t, key) : NULL;
+	const struct loaded      *row;
+	struct left new;
+	bool holds = true;
 
 	if (known != NULL && q->kind == TABLE_CHECK) {
 		fill_size(q, known->size_bytes, r);
@@ -504,16 +520,16 @@ enum err_code row_apply(struct engine_session *s, struct arena *a, const struct 
 	}
 	if (q->kind == TABLE_CHECK)
 		return ERR_NONE;
-	if (compute(a, &t->schema, q, old, &new, &new_bytes, err) != ERR_NONE)
+	if (compute(a, c, q, old, &new, err) != ERR_NONE)
 		return err->code;
-	if (new_bytes > r->size_bytes) {
-		r->size_bytes = new_bytes;
-		r->capacity.write_units = write_cost(new_bytes);
+	if (new.bytes > r->size_bytes) {
+		r->size_bytes = new.bytes;
+		r->capacity.write_units = write_cost(new.bytes);
 	}
 	if (s->rehearses)
 		return ERR_NONE;
-	row_store(s, a, t, row, leaves ? &new : NULL, &r->capacity);
-	fill_returns(a, q, old, leaves ? &new : NULL, r);
+	row_store(s, a, t, row, new.any ? &new.item : NULL, &r->capacity);
+	fill_returns(a, q, old, new.any ? &new.item : NULL, r);
 	if (t->schema.index_count > 0)
 		fill_collection(s, a, t, key, r);
 	return ERR_NONE;

@@ -48,6 +48,9 @@ struct item expr_project(struct arena *a, const struct expr_projection *projecti
 /* Does any top-level attribute of the update equal `name`? (Keys may not be updated.) */
 bool expr_update_touches(const struct expr_update *update, struct bytes name);
 
+/* Does the update make an item where there is none? One that only takes away does not: there is nothing to take. */
+bool expr_update_creates(const struct expr_update *update);
+
 /* Does the condition mention the top-level attribute `name`? (Filters may not name keys.) */
 bool expr_mentions(const struct expr *condition, struct bytes name);
 

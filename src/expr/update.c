@@ -339,6 +339,16 @@ enum err_code expr_update_apply(struct arena *a, const struct expr_update *updat
 	return merge_members(&u, (struct edits){edits, update->count, 0}, before, after);
 }
 
+bool expr_update_creates(const struct expr_update *update)
+{
+	if (update == NULL || update->count == 0)
+		return true;
+	for (uint32_t i = 0; i < update->count; i++)
+		if (update->actions[i].kind == ACTION_SET || update->actions[i].kind == ACTION_ADD)
+			return true;
+	return false;
+}
+
 bool expr_update_touches(const struct expr_update *update, struct bytes name)
 {
 	for (uint32_t i = 0; i < update->count; i++)

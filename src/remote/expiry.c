@@ -75,6 +75,10 @@ enum err_code expiry_reborn(struct expiry e, const struct table_write *update, s
 	out->kind = TABLE_PUT;
 	out->returns = RETURN_NONE;
 	out->condition = expired(e);
+	if (!expr_update_creates(update->update)) { /* the row goes, now instead of later */
+		out->kind = TABLE_DELETE;
+		return ERR_NONE;
+	}
 	return expr_update_apply(e.arena, update->update == NULL ? &none : update->update, &update->key,
 	                         &out->item, err);
 }

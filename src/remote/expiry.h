@@ -28,7 +28,7 @@ const struct expr *expiry_condition(struct expiry e, const struct expr *conditio
 /* The same for an update. */
 const struct expr *expiry_update_condition(struct expiry e, const struct expr *condition);
 
-/* An update of an absent item, as the put that it amounts to, conditioned on the item's having expired. ERR_INVALID as the update
+/* An update of an absent item, as the put (or, if it only takes away, the delete) that it amounts to, conditioned on the item's having expired. ERR_INVALID as the update
  * itself would be. */
 enum err_code expiry_reborn(struct expiry e, const struct table_write *update, struct table_write *out,
                             struct err *err);

@@ -131,11 +131,15 @@ static enum err_code look_at_old(struct writing *w, const struct expr *condition
 }
 
 /* What the caller asked to see of an update of an absent item. */
-static void reborn_show(struct writing *w, const struct item *now)
+static void reborn_show(struct writing *w, const struct table_write *as)
 {
 	static const struct expr_update none = {NULL, 0};
+	const struct item              *now = &as->item;
 
-	*w->r = (struct table_write_result){.size_bytes = item_size(now)};
+	*w->r = (struct table_write_result){0};
+	if (as->kind == TABLE_DELETE)
+		return;
+	w->r->size_bytes = item_size(now);
 	if (w->q->returns == RETURN_ALL_NEW)
 		w->r->item = *now;
 	else if (w->q->returns == RETURN_UPDATED_NEW)
@@ -153,7 +157,7 @@ static enum err_code rebirth(struct writing *w, const struct table_write *as, bo
 		return err->code;
 	*again = w->r->condition_failed;
 	if (!*again)
-		reborn_show(w, &reborn.item);
+		reborn_show(w, &reborn);
 	return ERR_NONE;
 }
 

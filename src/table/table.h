@@ -71,14 +71,15 @@ enum table_action_kind { TABLE_PUT, TABLE_UPDATE, TABLE_DELETE, TABLE_CHECK };
 
 /* A put, update, delete or condition check of one item: alone, or as part of a batch or transaction. */
 struct table_write {
-	enum table_action_kind    kind;
-	struct bytes              table;
-	struct item               item;                  /* PUT */
-	struct item               key;                   /* UPDATE, DELETE, CHECK */
-	const struct expr_update *update;                /* UPDATE; NULL or empty creates a bare key */
-	const struct expr        *condition;             /* NULL: none */
-	enum return_values        returns;               /* PUT, DELETE: NONE or ALL_OLD */
-	bool                      return_old_on_failure; /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
+	enum table_action_kind kind;
+	struct bytes           table;
+	struct item            item; /* PUT */
+	struct item            key;  /* UPDATE, DELETE, CHECK */
+	const struct expr_update
+	        *update; /* UPDATE; NULL or empty creates a bare key, one that only removes nothing */
+	const struct expr *condition;             /* NULL: none */
+	enum return_values returns;               /* PUT, DELETE: NONE or ALL_OLD */
+	bool               return_old_on_failure; /* ReturnValuesOnConditionCheckFailure = ALL_OLD */
 };
 
 struct table_write_result {

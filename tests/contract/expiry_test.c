@@ -104,6 +104,18 @@ CONTRACT(expired, a_count_starts_again_from_nothing)
 	assert_there(c, KEY, "{'p':{'S':'a'},'s':{'S':'1'},'n':{'N':'1'}}");
 }
 
+CONTRACT(expired, stays_absent_after_an_update_that_only_removes)
+{
+	begin_expired(c);
+	ok(c, "UpdateItem", "{'TableName':'things','Key':" KEY ",'UpdateExpression':'REMOVE e'}");
+	assert_there(c, KEY, NULL);
+	put(c, ITEM);
+	ok(c, "TransactWriteItems",
+	   "{'TransactItems':[{'Update':{'TableName':'things','Key':" KEY
+	   ",'UpdateExpression':'REMOVE e'}}]}");
+	assert_there(c, KEY, NULL);
+}
+
 CONTRACT(expired, is_absent_for_a_transactions_checks)
 {
 	union answer r;

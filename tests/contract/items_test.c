@@ -4,6 +4,7 @@
 #define KEY         "{'p':{'S':'a'}}"
 #define UPDATE(...) "{'TableName':'things','Key':" KEY __VA_ARGS__ "}"
 #define ONE         ",'ExpressionAttributeValues':{':v':{'N':'1'}}"
+#define SET         ",'ExpressionAttributeValues':{':v':{'SS':['a']}}"
 
 CONTRACT(get, of_an_absent_item_finds_nothing_and_is_no_error)
 {
@@ -102,11 +103,48 @@ CONTRACT(update, without_an_expression_creates_the_bare_key)
 	assert_there(c, KEY, KEY);
 }
 
-CONTRACT(update, that_only_removes_creates_the_bare_key_too)
+CONTRACT(update, of_an_absent_item_that_only_removes_creates_nothing)
 {
 	create(c, "S", "", "", "");
-	ok(c, "UpdateItem", UPDATE(",'UpdateExpression':'REMOVE x'"));
-	assert_there(c, KEY, KEY);
+	assert_false(ok(c, "UpdateItem", UPDATE(",'ReturnValues':'ALL_NEW','UpdateExpression':'REMOVE x'"))
+	                     .write.has_item);
+	assert_there(c, KEY, NULL);
+	ok(c, "UpdateItem", UPDATE(",'UpdateExpression':'DELETE x :v'" SET));
+	ok(c, "UpdateItem", UPDATE(",'UpdateExpression':'REMOVE x DELETE y :v'" SET));
+	ok(c, "UpdateItem", UPDATE(",'AttributeUpdates':{'x':{'Action':'DELETE'}}"));
+	ok(c, "UpdateItem", UPDATE(",'AttributeUpdates':{'x':{'Action':'DELETE','Value':{'SS':['a']}}}"));
+	assert_there(c, KEY, NULL);
+}
+
+CONTRACT(update, of_an_absent_item_that_removes_and_sets_creates_it)
+{
+	create(c, "S", "", "", "");
+	ok(c, "UpdateItem", UPDATE(",'UpdateExpression':'SET x = :v REMOVE y'" ONE));
+	assert_there(c, KEY, "{'p':{'S':'a'},'x':{'N':'1'}}");
+}
+
+CONTRACT(update, may_remove_a_part_of_an_absent_item)
+{
+	create(c, "S", "", "", "");
+	ok(c, "UpdateItem", UPDATE(",'UpdateExpression':'REMOVE x.y, z[1]'"));
+	assert_there(c, KEY, NULL);
+}
+
+CONTRACT(update, of_an_absent_item_may_not_remove_its_key)
+{
+	create(c, "S", "", "", "");
+	refused(c, "UpdateItem", UPDATE(",'UpdateExpression':'REMOVE p'"), ERR_INVALID,
+	        "One or more parameter values were invalid: Cannot update attribute p. This attribute is "
+	        "part of the key");
+}
+
+CONTRACT(transaction, with_an_update_that_only_removes_creates_nothing)
+{
+	create(c, "S", "", "", "");
+	ok(c, "TransactWriteItems",
+	   "{'TransactItems':[{'Update':{'TableName':'things','Key':" KEY
+	   ",'UpdateExpression':'REMOVE x'}}]}");
+	assert_there(c, KEY, NULL);
 }
 
 CONTRACT(update, computes_every_action_from_the_item_as_it_was)

@@ -78,6 +78,16 @@ static inline bool update_hits_key(const struct write *q)
 	return false;
 }
 
+/* Is there an item afterwards? An update that only takes away makes none. */
+static inline bool write_leaves(const struct write *q, const struct record *old)
+{
+	bool creates = old != NULL || q->update.count == 0;
+
+	for (unsigned i = 0; i < q->update.count && !creates; i++)
+		creates = q->update.actions[i].shape != DO_REMOVE && q->update.actions[i].shape != DO_DELETE;
+	return q->kind == TABLE_PUT || (q->kind == TABLE_UPDATE && creates);
+}
+
 /* The item as it is to be. */
 static inline bool write_compute(const struct world *w, const struct write *q, const struct record *old,
                                  struct record *new)
@@ -89,6 +99,8 @@ static inline bool write_compute(const struct world *w, const struct write *q, c
 		*new = q->record;
 		return true;
 	}
+	if (!write_leaves(q, old))
+		return !update_hits_key(q);
 	record_set_key(s, &bare, q->hash, q->range);
 	return update_apply(&q->update, old != NULL ? old : &bare, new) && !update_hits_key(q) &&
 	       record_fits(s, new);
@@ -99,6 +111,7 @@ static inline struct written write_apply(struct world *w, const struct write *q)
 	static const struct record nothing;
 	struct written             out = {.code = write_check(w, q)};
 	const struct record       *old = world_get(w, q->sheet, q->hash, q->range);
+	bool                       leaves = write_leaves(q, old);
 	struct record              before, new;
 
 	if (out.code != ERR_NONE)
@@ -117,8 +130,8 @@ static inline struct written write_apply(struct world *w, const struct write *q)
 	}
 	if (old != NULL)
 		before = *old;
-	world_put(w, q->sheet, q->hash, q->range, q->kind == TABLE_DELETE ? NULL : &new);
-	written_returns(&out, q, old != NULL ? &before : NULL, q->kind == TABLE_DELETE ? NULL : &new);
+	world_put(w, q->sheet, q->hash, q->range, leaves ? &new : NULL);
+	written_returns(&out, q, old != NULL ? &before : NULL, leaves ? &new : NULL);
 	return out;
 }
 
