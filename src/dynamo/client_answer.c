@@ -12,7 +12,7 @@ static enum err_code wrong(struct err *err, const char *what)
 
 static enum err_code item_take(struct arena *a, const struct json *json, struct item *out, struct err *err)
 {
-	if (wire_item_check(json, err) != ERR_NONE || wire_item_read(a, json, out, err) != ERR_NONE)
+	if (wire_item_check(json, err) != ERR_NONE || wire_stored_read(a, json, out, err) != ERR_NONE)
 		return wrong(err, "an item is none");
 	return ERR_NONE;
 }

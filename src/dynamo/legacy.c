@@ -98,12 +98,14 @@ static enum err_code values_read(struct request_reader *r, const struct json *js
 
 /* ---- conditions ---- */
 
-static struct expr_path path_of(struct arena *a, struct bytes name)
+/* To an attribute of that name. */
+static enum err_code path_read(struct request_reader *r, struct bytes name, struct expr_path *out)
 {
-	struct expr_step *step = arena_zalloc(a, sizeof(*step));
+	struct expr_step *step = arena_zalloc(r->arena, sizeof(*step));
 
 	step->name = name;
-	return (struct expr_path){step, 1};
+	*out = (struct expr_path){step, 1};
+	return name_check(name, r->err);
 }
 
 static struct expr *node_new(struct arena *a, enum expr_kind kind, struct expr *left, struct expr *right)
@@ -116,7 +118,7 @@ static struct expr *node_new(struct arena *a, enum expr_kind kind, struct expr *
 	return e;
 }
 
-static struct expr *comparison_build(struct arena *a, const struct comparison *c, struct bytes attribute,
+static struct expr *comparison_build(struct arena *a, const struct comparison *c, struct expr_path attribute,
                                      const struct value_list *values)
 {
 	struct expr *e = node_new(a, c->kind, NULL, NULL);
@@ -125,7 +127,7 @@ static struct expr *comparison_build(struct arena *a, const struct comparison *c
 	e->operand_count = values->count + 1;
 	e->operands = arena_zalloc(a, e->operand_count * sizeof(e->operands[0]));
 	e->operands[0].kind = OPERAND_PATH;
-	e->operands[0].path = path_of(a, attribute);
+	e->operands[0].path = attribute;
 	for (uint32_t i = 0; i < values->count; i++) {
 		e->operands[i + 1].kind = OPERAND_VALUE;
 		e->operands[i + 1].value = values->items[i];
@@ -138,12 +140,15 @@ static enum err_code comparison_read(struct request_reader *r, struct bytes oper
 {
 	const struct comparison *c = comparison_named(operator_name);
 	struct value_list        values;
-	enum err_code            rc = values_read(r, json, &values);
+	struct expr_path         path;
+	enum err_code            rc = path_read(r, attribute, &path);
 
+	if (rc == ERR_NONE)
+		rc = values_read(r, json, &values);
 	if (rc == ERR_NONE)
 		rc = values_check(r, c, &values);
 	if (rc == ERR_NONE)
-		*out = comparison_build(r->arena, c, attribute, &values);
+		*out = comparison_build(r->arena, c, path, &values);
 	return rc;
 }
 
@@ -296,7 +301,9 @@ static enum err_code update_read_one(struct request_reader *r, const struct json
 	struct value       value;
 	enum err_code      rc;
 
-	*out = (struct expr_action){.kind = ACTION_REMOVE, .path = path_of(r->arena, json->name)};
+	*out = (struct expr_action){.kind = ACTION_REMOVE};
+	if (path_read(r, json->name, &out->path) != ERR_NONE)
+		return r->err->code;
 	if (given == NULL)
 		return text_is(action, "DELETE") ? ERR_NONE
 		                                 : err_set(r->err, ERR_INVALID, MSG_LEGACY_UPDATE_VALUE);
@@ -345,7 +352,8 @@ enum err_code legacy_projection(struct request_reader *r, const struct json *att
 	projection = arena_zalloc(r->arena, sizeof(*projection));
 	projection->paths = arena_array(r->arena, attributes->count, sizeof(projection->paths[0]));
 	for (const struct json *child = attributes->children; child != NULL; child = child->next)
-		projection->paths[projection->count++] = path_of(r->arena, child->text);
+		if (path_read(r, child->text, &projection->paths[projection->count++]) != ERR_NONE)
+			return r->err->code;
 	*out = projection;
 	return ERR_NONE;
 }
@@ -354,9 +362,11 @@ static enum err_code key_read(struct request_reader *r, const struct json *json,
                               enum expr_range_kind *range)
 {
 	const struct comparison *c = comparison_named(json_get(json, BYTES("ComparisonOperator"))->text);
-	enum err_code rc = values_read(r, present(json_get(json, BYTES("AttributeValueList"))), values);
+	enum err_code            rc = name_check(json->name, r->err);
 
 	*range = c->range;
+	if (rc == ERR_NONE)
+		rc = values_read(r, present(json_get(json, BYTES("AttributeValueList"))), values);
 	if (rc == ERR_NONE)
 		rc = values_check(r, c, values);
 	if (rc == ERR_NONE && c->range == RANGE_NONE)

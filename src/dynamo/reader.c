@@ -186,14 +186,21 @@ enum err_code parameters_check(struct request_reader *r, const struct parameters
 
 /* ---- expressions ---- */
 
-static void names_read(struct request_reader *r, const struct json *names)
+static enum err_code names_read(struct request_reader *r, const struct json *names)
 {
 	struct expr_name *to = arena_array(r->arena, names->count, sizeof(*to));
 
 	r->scope.names = to;
 	r->scope.name_count = names->count;
-	for (const struct json *child = names->children; child != NULL; child = child->next)
+	for (const struct json *child = names->children; child != NULL; child = child->next) {
+		struct err inner;
+
 		*to++ = (struct expr_name){child->name, child->text, false};
+		if (name_check(child->text, &inner) != ERR_NONE)
+			return err_set(r->err, inner.code, MSG_NAMES_INVALID, inner.text,
+			               BYTES_ARG(child->name));
+	}
+	return ERR_NONE;
 }
 
 static enum err_code values_read(struct request_reader *r, const struct json *values)
@@ -220,8 +227,8 @@ enum err_code scope_read(struct request_reader *r, const struct json *names, con
 
 	r->scope = (struct expr_scope){0};
 	if (names != NULL)
-		names_read(r, names);
-	if (values != NULL)
+		rc = names_read(r, names);
+	if (values != NULL && rc == ERR_NONE)
 		rc = values_read(r, values);
 	return rc != ERR_NONE ? rc : expr_scope_sort(&r->scope, r->err);
 }

@@ -151,7 +151,8 @@ enum err_code wire_item_check(const struct json *json, struct err *err)
 struct value_reader {
 	struct arena *arena;
 	struct err   *err;
-	unsigned      depth; /* lists and maps around the value being read */
+	unsigned      depth;  /* lists and maps around the value being read */
+	bool          stored; /* names are as they are */
 };
 
 static enum err_code value_take(struct value_reader *r, const struct json *json, struct value *out);
@@ -252,10 +253,8 @@ static enum err_code list_take(struct value_reader *r, const struct json *json, 
 
 static enum err_code member_take(struct value_reader *r, const struct json *json, struct member *out)
 {
-	if (json->name.len == 0)
-		return err_set(r->err, ERR_INVALID, MSG_NAME_EMPTY);
-	if (json->name.len > NAME_BYTES_MAX)
-		return err_set(r->err, ERR_INVALID, MSG_NAME_LONG);
+	if (!r->stored && name_check(json->name, r->err) != ERR_NONE)
+		return r->err->code;
 	out->name = json->name;
 	return value_take(r, json, &out->value);
 }
@@ -342,14 +341,21 @@ static enum err_code value_take(struct value_reader *r, const struct json *json,
 
 enum err_code wire_value_read(struct arena *a, const struct json *json, struct value *out, struct err *err)
 {
-	struct value_reader r = {a, err, 0};
+	struct value_reader r = {a, err, 0, false};
 
 	return value_take(&r, json, out);
 }
 
 enum err_code wire_item_read(struct arena *a, const struct json *json, struct item *out, struct err *err)
 {
-	struct value_reader r = {a, err, 0};
+	struct value_reader r = {a, err, 0, false};
+
+	return members_take(&r, json, out);
+}
+
+enum err_code wire_stored_read(struct arena *a, const struct json *json, struct item *out, struct err *err)
+{
+	struct value_reader r = {a, err, 0, true};
 
 	return members_take(&r, json, out);
 }

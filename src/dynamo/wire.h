@@ -20,10 +20,14 @@ enum err_code wire_item_check(const struct json *json, struct err *err);
 enum err_code wire_scalar_wrong(const struct json *json, const char *wanted, struct err *err);
 
 /* Values of JSON that was checked. Text in the result points into the JSON tree. ERR_INVALID with DynamoDB's
- * text if there is no type or more than one, a number is not one, a set is empty or repeats itself, or it
- * nests too deep. The result is well-formed (V1 to V3 in item/value.h). */
+ * text if there is no type or more than one, a number is not one, a set is empty or repeats itself, a name is empty or
+ * too long, or it nests too deep. The result is well-formed (V1 to V3 in item/value.h). */
 enum err_code wire_value_read(struct arena *a, const struct json *json, struct value *out, struct err *err);
 enum err_code wire_item_read(struct arena *a, const struct json *json, struct item *out, struct err *err);
+
+/* An item as a server has it: whatever its names. Servers of ours once stored names that no request may have, and such rows
+ * must be readable to be repaired or moved. */
+enum err_code wire_stored_read(struct arena *a, const struct json *json, struct item *out, struct err *err);
 
 void wire_value_write(struct json_writer *w, const struct value *v);
 void wire_item_write(struct json_writer *w, const struct item *item);

@@ -69,6 +69,7 @@
 #define MSG_VALUES_ALONE                                                                                     \
 	"ExpressionAttributeValues can only be specified when using expressions: %.*s %s null"
 #define MSG_VALUES_NONE     "ExpressionAttributeValues must not be empty"
+#define MSG_NAMES_INVALID   "ExpressionAttributeNames contains invalid value: %s for key %.*s"
 #define MSG_VALUES_INVALID  "ExpressionAttributeValues contains invalid value: %s for key %.*s"
 #define MSG_RETURN_VALUES   "Return values set to invalid value"
 #define MSG_START_KEY_VALUE "The provided starting key is invalid: %s"

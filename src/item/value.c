@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "item/messages.h"
+
 static const char *const type_names[VALUE_TYPE_COUNT] = {"S", "N", "B",  "BOOL", "NULL",
                                                          "M", "L", "SS", "NS",   "BS"};
 
@@ -247,6 +249,13 @@ static bool members_ascend(const struct member *members, uint32_t count)
 		if (bytes_compare(members[i - 1].name, members[i].name) >= 0)
 			return false;
 	return true;
+}
+
+enum err_code name_check(struct bytes name, struct err *err)
+{
+	if (name.len == 0)
+		return err_set(err, ERR_INVALID, MSG_NAME_EMPTY);
+	return name.len <= NAME_BYTES_MAX ? ERR_NONE : err_set(err, ERR_INVALID, MSG_NAME_LONG);
 }
 
 bool item_sort(struct item *item)

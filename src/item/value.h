@@ -137,6 +137,9 @@ struct item item_without(struct arena *a, const struct item *item, struct bytes 
 /* Sorts members by name, to establish (V1); false if a name occurs twice. */
 bool item_sort(struct item *item);
 
+/* May an attribute have this name? ERR_INVALID with DynamoDB's text if it is empty or longer than NAME_BYTES_MAX. */
+enum err_code name_check(struct bytes name, struct err *err);
+
 /* Sorts a set's elements, to establish (V2); false if an element occurs twice. */
 bool value_set_sort(struct value_list *set);
 

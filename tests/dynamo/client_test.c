@@ -282,6 +282,17 @@ TEST(answer, with_an_item_or_none)
 	told_close(&t);
 }
 
+TEST(answer, with_an_attribute_that_no_request_may_name_is_read)
+{
+	struct table_get_result get;
+	struct told             t;
+
+	told_open(&t, "{'Item':{'':{'S':'a'},'m':{'M':{'':{'N':'1'}}}}}");
+	assert_int_equal(client_read_get(&t.arena, t.body, &get, &t.err), ERR_NONE);
+	assert_bytes(item_get(&get.item, BYTES(""))->text, "a");
+	told_close(&t);
+}
+
 TEST(answer, with_a_page)
 {
 	struct table_query_result r;

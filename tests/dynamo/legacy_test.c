@@ -233,3 +233,60 @@ TEST(legacy, maps_of_conditions_end_at_their_limit)
 		decoded_release(&d);
 	}
 }
+
+/* ---- names ---- */
+
+/* The message that each of these requests is refused with, with a name of that length in it. */
+static void name_refused(size_t len, const char *what)
+{
+	static const struct {
+		__typeof__(request_get) *decode;
+		const char              *format;
+	} requests[] = {
+	        {request_update,
+	         "{'TableName':'abc','Key':{},'UpdateExpression':'SET #n = :v','"
+	         "ExpressionAttributeNames':{'#n':'%s'},'ExpressionAttributeValues':{':v':{'N':'1'}}}"},
+	        {request_get,
+	         "{'TableName':'abc','Key':{},'ProjectionExpression':'#n','ExpressionAttributeNames':{"
+	         "'#n':'%s'}}"},
+	        {request_update,
+	         "{'TableName':'abc','Key':{},'AttributeUpdates':{'%s':{'Value':{'N':'1'}}}}"},
+	        {request_put, "{'TableName':'abc','Item':{},'Expected':{'%s':{'Exists':false}}}"},
+	        {request_scan, "{'TableName':'abc','ScanFilter':{'%s':{'ComparisonOperator':'NULL'}}}"},
+	        {request_query, "{'TableName':'abc','KeyConditions':{'%s':{'ComparisonOperator':'EQ','"
+	                        "AttributeValueList':[{'S':'a'}]}}}"},
+	        {request_get, "{'TableName':'abc','Key':{},'AttributesToGet':['%s']}"},
+	        {request_put, "{'TableName':'abc','Item':{'%s':{'N':'1'}}}"},
+	};
+
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		struct decoded d;
+		char          *name;
+
+		decoded_init(&d);
+		name = arena_alloc(&d.arena, len + 1);
+		memset(name, 'x', len);
+		name[len] = '\0';
+		decode_bytes(&d, requests[i].decode,
+		             quoted(&d.arena, arena_printf(&d.arena, requests[i].format, name).data));
+		if (what == NULL ? d.rc != ERR_NONE : d.rc != ERR_INVALID || strstr(d.err.text, what) == NULL)
+			fail_msg("%s with %zu bytes: %s", requests[i].format, len, d.err.text);
+		decoded_release(&d);
+	}
+}
+
+TEST(names, of_attributes_have_1_to_65535_bytes_wherever_they_are_given)
+{
+	name_refused(0, "Empty attribute name");
+	name_refused(1, NULL);
+	name_refused(NAME_BYTES_MAX, NULL);
+	name_refused(NAME_BYTES_MAX + 1, "Attribute name is too large, must be less than 65536 bytes");
+}
+
+TEST(names, of_expressions_say_which_one)
+{
+	decode_invalid(request_get,
+	               "{'TableName':'abc','Key':{},'ProjectionExpression':'#n','ExpressionAttributeNames':{'"
+	               "#n':''}}",
+	               "ExpressionAttributeNames contains invalid value: Empty attribute name for key #n");
+}

@@ -14,6 +14,7 @@ import boto3
 import pytest
 
 from conftest import CREDENTIALS, program
+from control_plane import ControlPlane, served
 from helpers import all_items
 from test_engine_dynamodb import attempt, call, dynoxide, gatehouse  # noqa: F401
 from v1 import Server
@@ -256,6 +257,27 @@ def test_rows_that_expired_since_the_export_are_left_out(dynoxide, tmp_path):  #
     out, _ = run("import", "--from", str(tmp_path / "x"), endpoint=dynoxide)
     assert "imported 1 rows" in out and "1 rows have expired" in out
     assert [row["PK"]["S"] for row in client(dynoxide).scan(TableName="things")["Items"]] == ["later"]
+
+
+class OldRows(ControlPlane):
+    """A server that has rows from before names of attributes were checked."""
+    rows = [{"id": {"S": "a"}, "": {"S": "no name"}}, {"id": {"S": "b"}, "x" * 65536: {"N": "1"}}]
+
+    def Scan(self, body):
+        return {"Items": self.rows, "Count": 2, "ScannedCount": 2}
+
+
+def test_rows_with_names_that_no_table_takes_are_exported_and_refused_by_an_import(dynoxide, tmp_path):  # noqa: F811
+    plane = OldRows()
+    plane.CreateTable({"TableName": "old", "BillingMode": "PAY_PER_REQUEST", "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+                       "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}]})
+    with served(plane) as url:
+        run("export", "--to", str(tmp_path / "x"), "--tables", "old", endpoint=url)
+    file = tmp_path / "x" / "old.json"
+    assert [json.loads(line)["Item"] for line in file.read_text().splitlines()] == OldRows.rows
+    _, said = run("import", "--from", str(tmp_path / "x"), endpoint=dynoxide, status=2)
+    assert "line 1: Empty attribute name" in said, said
+    assert "old" not in client(dynoxide).list_tables()["TableNames"]
 
 
 def test_an_export_is_for_its_owner_only_and_is_not_written_over(source, exported):
