@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/trouble.h"
 #include "base/worker.h"
 #include "server/own_call.h"
 #include "service/adopt.h"
@@ -31,8 +32,9 @@ enum {
 struct tracked {
 	char     id[ID_BYTES_MAX], key[KEY_BYTES_MAX]; /* end with NUL */
 	unsigned kind;
-	int64_t  due_us;   /* when its next step may be taken, by the steady clock */
-	unsigned failures; /* in a row */
+	int64_t  due_us; /* when its next step may be taken, by the steady clock */
+
+	struct trouble trouble;
 };
 
 struct jobs {
@@ -146,7 +148,7 @@ static void untrack(struct jobs *j, unsigned at)
 static void make_room(struct jobs *j)
 {
 	for (unsigned i = 0; j->more && j->count == JOBS_TRACKED_MAX && i < j->count;)
-		if (j->list[i].failures > 0)
+		if (j->list[i].trouble.failures > 0)
 			untrack(j, i);
 		else
 			i++;
@@ -272,12 +274,10 @@ static int64_t wait_us(const struct job *job)
 
 static void back_off(struct jobs *j, struct tracked *t, const struct err *err)
 {
-	int64_t ms = (int64_t)JOBS_RETRY_MS << (t->failures < 16 ? t->failures : 16);
-
-	if (t->failures++ == 0)
+	if (trouble_begins(&t->trouble, steady_us()))
 		log_warn("the job %s (%s) is tried again: %s", t->id, kind_of(j, t)->name, err->text);
 	metric_add(&j->counts[t->kind].retries, 1);
-	t->due_us = steady_us() + 1000 * (ms < JOBS_RETRY_MS_MAX ? ms : JOBS_RETRY_MS_MAX);
+	t->due_us = t->trouble.due_us;
 }
 
 /* It took a step, or ended. False: it is no longer ours. */
@@ -286,7 +286,7 @@ static bool stepped(struct jobs *j, struct tracked *t, const struct calling *c)
 	const struct job  *job = &c->stepped.job;
 	struct job_counts *counts = &j->counts[t->kind];
 
-	t->failures = 0;
+	trouble_ends(&t->trouble);
 	t->due_us = steady_us();
 	if (!c->stepped.taken)
 		return job->state == JOB_RUNNING && job->id.len > 0;

@@ -19,9 +19,7 @@
 enum {
 	JOBS_TRACKED_MAX = 64,
 	JOBS_LOOK_S = 5,
-	JOBS_REST_S = 20,    /* … at most, over a network, while none runs */
-	JOBS_RETRY_MS = 100, /* doubled with each failure in a row, up to … */
-	JOBS_RETRY_MS_MAX = 30000,
+	JOBS_REST_S = 20, /* … at most, over a network, while none runs */
 };
 
 struct jobs;

@@ -194,7 +194,7 @@ static void look(struct lock_expiry *e)
 		if (!good && !e->failing)
 			log_warn("expired locks were not told of; it is tried again every second: %s",
 			         err.text);
-		e->failing = !good;
+		e->failing = !good || (e->failing && again); /* pages before the one that fails say nothing */
 	}
 }
 

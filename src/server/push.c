@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/trouble.h"
 #include "base/worker.h"
 #include "server/own_call.h"
 #include "server/push_gate.h"
@@ -17,7 +18,17 @@
 enum {
 	OWNER_CHARS = 32,
 	TURN_COST_BYTES = 256 * 1024, /* of what waits for its turn */
-	AGAIN_MS = 100,               /* before a commit that failed for the moment is tried again */
+};
+
+/* What a shard commits. Each can fail by itself: the row of one user that is no good stops nothing but what names that user. */
+enum commit { COMMIT_SWEEP, COMMIT_DEAD, COMMIT_TAKE, COMMIT_SETTLE, COMMIT_RECEIPTS, COMMITS };
+
+static const char *const commit_names[COMMITS] = {
+        [COMMIT_SWEEP] = "what was under way when a server ended is not settled",
+        [COMMIT_DEAD] = "devices that are gone are not disabled",
+        [COMMIT_TAKE] = "messages that are due are not sent",
+        [COMMIT_SETTLE] = "what became of messages is not stored",
+        [COMMIT_RECEIPTS] = "what receipts say is not stored",
 };
 
 struct shard {
@@ -26,7 +37,7 @@ struct shard {
 	struct worker      worker;
 	struct push_route *route;       /* of the step under way; the gate's */
 	int64_t            receipts_us; /* not before that: Expo did not answer the last time */
-	bool               warned;
+	struct trouble     troubles[COMMITS];
 };
 
 struct push {
@@ -104,43 +115,6 @@ static void calling_init(struct calling *c, struct shard *s)
 	own_call_init(&c->own, s->p->services, s->p->store);
 }
 
-static void tally_add(struct push_numbers *n, const struct push_tally *t)
-{
-	for (int i = 0; i < PUSH_STATE_COUNT; i++)
-		metric_add(&n->states[i], t->states[i]);
-	for (int i = 0; i < PUSH_ERROR_COUNT; i++)
-		metric_add(&n->errors[i], t->errors[i]);
-	metric_add(&n->disabled, t->disabled);
-}
-
-/* Counts what it changed. A failure is logged once in a row. */
-static enum err_code call_run(struct calling *c, enum err_code (*decide)(struct own_call *, struct err *))
-{
-	struct err    err;
-	enum err_code rc;
-
-	rc = own_call_run(&c->own, decide, TURN_COST_BYTES, &err);
-	if (rc == ERR_NONE)
-		tally_add(&c->s->p->numbers, &c->tally);
-	else if (!c->s->warned)
-		log_warn("push messages: a commit failed, and is tried again: %s", err.text);
-	c->s->warned = rc != ERR_NONE;
-	return rc;
-}
-
-/* A call was made: what came of it has to be kept, however long it takes. */
-static enum err_code call_run_on(struct calling *c, enum err_code (*decide)(struct own_call *, struct err *))
-{
-	enum err_code rc;
-	bool          goes_on = true;
-
-	while ((rc = call_run(c, decide)) != ERR_NONE && goes_on)
-		goes_on = push_gate_pause(&c->s->p->gate, AGAIN_MS * 1000);
-	return rc;
-}
-
-/* ---- what is left of calls; dead tokens ---- */
-
 static enum err_code sweep(struct own_call *own, struct err *err)
 {
 	struct calling *c = (struct calling *)own;
@@ -154,36 +128,6 @@ static enum err_code take_dead(struct own_call *own, struct err *err)
 
 	return push_dead_take(&c->own.ctx, c->s->who.shard, &c->more, &c->tally, err);
 }
-
-/* One step; false: nothing is left, or it failed. */
-static bool sweep_some(struct shard *s)
-{
-	struct calling c;
-	bool           more;
-
-	calling_init(&c, s);
-	more = call_run(&c, sweep) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] > 0;
-	if (more)
-		log_warn("%llu push messages were being sent when the server ended: it is unknown whether "
-		         "they "
-		         "arrived, and they are not sent again",
-		         (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
-	own_call_release(&c.own);
-	return more;
-}
-
-static bool dead_some(struct shard *s)
-{
-	struct calling c;
-	bool           more;
-
-	calling_init(&c, s);
-	more = call_run(&c, take_dead) == ERR_NONE && c.more;
-	own_call_release(&c.own);
-	return more;
-}
-
-/* ---- sending ---- */
 
 static enum err_code take(struct own_call *own, struct err *err)
 {
@@ -199,6 +143,96 @@ static enum err_code settle(struct own_call *own, struct err *err)
 
 	return push_settle(&c->own.ctx, &c->settle, &c->next, &c->tally, err);
 }
+
+static enum err_code settle_receipts(struct own_call *own, struct err *err)
+{
+	struct calling *c = (struct calling *)own;
+
+	return push_receipts_settle(&c->own.ctx, &c->receipts, &c->next, &c->tally, err);
+}
+
+static void tally_add(struct push_numbers *n, const struct push_tally *t)
+{
+	for (int i = 0; i < PUSH_STATE_COUNT; i++)
+		metric_add(&n->states[i], t->states[i]);
+	for (int i = 0; i < PUSH_ERROR_COUNT; i++)
+		metric_add(&n->errors[i], t->errors[i]);
+	metric_add(&n->disabled, t->disabled);
+}
+
+static bool call_waits(const struct shard *s, enum commit what)
+{
+	return trouble_waits(&s->troubles[what], steady_us());
+}
+
+/* Counts what it changed. */
+static enum err_code call_run(struct calling *c, enum commit what)
+{
+	static enum err_code (*const decide[COMMITS])(struct own_call *, struct err *) = {
+	        [COMMIT_SWEEP] = sweep,   [COMMIT_DEAD] = take_dead,           [COMMIT_TAKE] = take,
+	        [COMMIT_SETTLE] = settle, [COMMIT_RECEIPTS] = settle_receipts,
+	};
+	struct trouble *trouble = &c->s->troubles[what];
+	struct err      err;
+	enum err_code   rc = own_call_run(&c->own, decide[what], TURN_COST_BYTES, &err);
+
+	if (rc == ERR_NONE) {
+		tally_add(&c->s->p->numbers, &c->tally);
+		if (trouble_ends(trouble))
+			log_info("push, shard %u: commits work again", c->s->who.shard);
+	} else if (trouble_begins(trouble, steady_us())) {
+		log_warn("push, shard %u: %s; it is tried again, less and less often: %s", c->s->who.shard,
+		         commit_names[what], err.text);
+	}
+	return rc;
+}
+
+/* A call was made: what came of it has to be kept, however long it takes. */
+static enum err_code call_run_on(struct calling *c, enum commit what)
+{
+	enum err_code rc;
+	bool          goes_on = true;
+
+	while ((rc = call_run(c, what)) != ERR_NONE && goes_on)
+		goes_on = push_gate_pause(&c->s->p->gate, c->s->troubles[what].due_us - steady_us());
+	return rc;
+}
+
+/* ---- what is left of calls; dead tokens ---- */
+
+/* One step; false: nothing is left, or it failed. */
+static bool sweep_some(struct shard *s)
+{
+	struct calling c;
+	bool           more;
+
+	if (call_waits(s, COMMIT_SWEEP))
+		return false;
+	calling_init(&c, s);
+	more = call_run(&c, COMMIT_SWEEP) == ERR_NONE && c.tally.states[PUSH_UNKNOWN] > 0;
+	if (more)
+		log_warn("%llu push messages were being sent when the server ended: it is unknown whether "
+		         "they "
+		         "arrived, and they are not sent again",
+		         (unsigned long long)c.tally.states[PUSH_UNKNOWN]);
+	own_call_release(&c.own);
+	return more;
+}
+
+static bool dead_some(struct shard *s)
+{
+	struct calling c;
+	bool           more;
+
+	if (call_waits(s, COMMIT_DEAD))
+		return false;
+	calling_init(&c, s);
+	more = call_run(&c, COMMIT_DEAD) == ERR_NONE && c.more;
+	own_call_release(&c.own);
+	return more;
+}
+
+/* ---- sending ---- */
 
 /* The message, with what is left of its `ttl`. */
 static struct bytes members_of(struct calling *c, const struct notification *n)
@@ -298,7 +332,7 @@ static struct push_settle settle_of(struct calling *c, const struct expo_answer 
 static void settle_all(struct calling *c)
 {
 	while (c->settle.from < c->taken.count) {
-		if (call_run_on(c, settle) != ERR_NONE)
+		if (call_run_on(c, COMMIT_SETTLE) != ERR_NONE)
 			return; /* at a stop: they are unknown */
 		for (; c->settle.from < c->next; c->settle.from++)
 			c->settle.first_ticket += c->taken.list[c->settle.from].count;
@@ -361,9 +395,11 @@ static bool send_some(struct shard *s, struct push_route *route)
 	struct calling c;
 	bool           more = false;
 
+	if (call_waits(s, COMMIT_TAKE))
+		return false;
 	calling_init(&c, s);
 	if (await_due(&c, route)) {
-		more = call_run(&c, take) == ERR_NONE;
+		more = call_run(&c, COMMIT_TAKE) == ERR_NONE;
 		push_gate_permits_return(&s->p->gate, PUSH_BATCH_MAX - (more ? c.taken.messages : 0));
 		if (more && c.taken.count > 0)
 			call_expo(&c, route);
@@ -379,6 +415,8 @@ static bool expire_some(struct shard *s)
 	uint32_t       kept = 0;
 	bool           more = false;
 
+	if (call_waits(s, COMMIT_TAKE))
+		return false;
 	calling_init(&c, s);
 	if (find_due(&c))
 		for (uint32_t i = 0; i < c.due.count; i++)
@@ -386,19 +424,12 @@ static bool expire_some(struct shard *s)
 				c.due.list[kept++] = c.due.list[i];
 	c.due.count = kept;
 	if (kept > 0)
-		more = call_run(&c, take) == ERR_NONE;
+		more = call_run(&c, COMMIT_TAKE) == ERR_NONE;
 	own_call_release(&c.own);
 	return more;
 }
 
 /* ---- receipts ---- */
-
-static enum err_code settle_receipts(struct own_call *own, struct err *err)
-{
-	struct calling *c = (struct calling *)own;
-
-	return push_receipts_settle(&c->own.ctx, &c->receipts, &c->next, &c->tally, err);
-}
 
 static struct expo_receipts ask(struct calling *c, struct expo *expo)
 {
@@ -421,7 +452,7 @@ static void receipts_all(struct calling *c, const struct expo_receipts *r)
 		list[i] = (struct push_receipt){r->list[i].found, r->list[i].ok, r->list[i].error};
 	c->receipts = (struct push_receipts){.shard = c->s->who.shard, .asked = &c->due, .list = list};
 	while (c->receipts.from < c->due.count) {
-		if (call_run_on(c, settle_receipts) != ERR_NONE)
+		if (call_run_on(c, COMMIT_RECEIPTS) != ERR_NONE)
 			return; /* at a stop: they are asked for again */
 		for (; c->receipts.from < c->next; c->receipts.from++)
 			c->receipts.first += c->due.list[c->receipts.from].count;

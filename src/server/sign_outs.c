@@ -16,7 +16,7 @@ struct sign_outs_worker {
 	struct store    *store;
 	struct worker    worker;
 	unsigned         rounds;  /* its own thread */
-	bool             failing; /* the last call failed: that is said once */
+	bool             failing; /* a call of the last round failed: that is said once */
 };
 
 /* ---- noting how a call ended ---- */
@@ -67,7 +67,8 @@ static enum err_code call(struct sign_outs_worker *w, struct arena *a, const str
 	return rc == ERR_NOT_FOUND ? ERR_NONE : rc;
 }
 
-static void take(struct sign_outs_worker *w, struct arena *a, const struct sign_out *q)
+/* False: it failed. */
+static bool take(struct sign_outs_worker *w, struct arena *a, const struct sign_out *q)
 {
 	struct sync_numbers *numbers = w->services->sync;
 	struct err           err;
@@ -78,7 +79,8 @@ static void take(struct sign_outs_worker *w, struct arena *a, const struct sign_
 	if (!good && !w->failing)
 		log_warn("a user was not signed out at the provider; it is tried again until it succeeds: %s",
 		         err.text);
-	w->failing = !good;
+	w->failing = w->failing || !good;
+	return good;
 }
 
 /* ---- rounds ---- */
@@ -98,6 +100,7 @@ static void look(struct worker *worker, void *arg)
 	struct own_call          c;
 	struct sign_outs         due = {0};
 	struct err               err;
+	bool                     good = true;
 
 	own_call_init(&c, w->services, w->store);
 	own_call_read(&c);
@@ -108,7 +111,8 @@ static void look(struct worker *worker, void *arg)
 	if (due.pending > 0)
 		worker_found(worker);
 	for (uint32_t i = 0; i < due.count && worker_goes_on(worker); i++)
-		take(w, &c.arena, &due.list[i]);
+		good = take(w, &c.arena, &due.list[i]) && good;
+	w->failing = w->failing && !good; /* others that work say nothing of the one that fails */
 	own_call_release(&c);
 }
 

@@ -13,7 +13,7 @@ from expo import Expo
 from pusher import (  # noqa: F401: some are fixtures
     Pusher, alone, await_counts, eventually, expo, guarded, is_active, metric, notify, own, register, server, shared, stopped, token_of,
 )
-from test_push_devices import ddb_of, literal_put
+from test_push_devices import ddb_of, key, literal_put
 from test_users import new_id, ok
 
 pytestmark = pytest.mark.gatehouse_only
@@ -205,3 +205,29 @@ def test_the_command_line_sends_shows_and_lists(server, expo):
     assert made["id"] in cli(server, "list").stdout
     assert cli(server, "send", "--title", "Hello").returncode != 0
     assert cli(server, "send", user, "--all", "--title", "Hello").returncode != 0
+
+
+# ---- rows that are no good ----
+
+
+def runs(server):
+    return metric(server, 'gatehouse_worker_runs_total{worker="push"}')
+
+
+def test_a_subject_whose_number_is_malformed_is_logged_once_and_not_with_every_round(alone):
+    """Its message ends, because its device is gone, and the event of that cannot be numbered."""
+    user, ddb = new_id(), ddb_of(alone)
+    register(alone, user, "d")
+    seq = {"PK": {"S": "SUBJECT#" + user}, "SK": {"S": "SEQ"}}
+    ddb.put_item(TableName="gatehouse-events", Item={**seq, "seq": {"S": "seven"}})
+    alone.expo.plan.extend(["throttle"] * 4)
+    made = notify(alone, user)
+    eventually(lambda: alone.expo.calls > 0)
+    ddb.delete_item(TableName="device-tokens", Key=key(user, "d"))
+    eventually(lambda: b"is not a whole number" in alone.logged())
+    begun = runs(alone)
+    eventually(lambda: runs(alone) >= begun + 16)  # four rounds of each of four workers
+    assert alone.logged().count(b"is not a whole number") == 1
+    ddb.delete_item(TableName="gatehouse-events", Key=seq)
+    await_counts(alone, made, {"skipped": 1})
+    eventually(lambda: b"commits work again" in alone.logged())
