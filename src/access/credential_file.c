@@ -18,6 +18,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/seal.h"
 #include "json/json.h"
 #include "json/write.h"
@@ -33,12 +34,13 @@ static void file_path(char out[PATH_MAX], const char *dir, const char *name)
 
 static enum err_code read_whole(struct credentials *c, const char *path, struct buf *out, struct err *err)
 {
-	ssize_t n = -1;
+	enum err_code rc = file_open_now(path, O_RDONLY, &c->file, err);
+	ssize_t       n = -1;
 
-	c->file = open(path, O_RDONLY | O_CLOEXEC);
-	if (c->file < 0)
-		return err_set(err, errno == ENOENT ? ERR_NO_RESOURCE : ERR_STORAGE, "open %s: %s", path,
-		               strerror(errno));
+	if (rc == ERR_NOT_FOUND)
+		return err->code = ERR_NO_RESOURCE;
+	if (rc != ERR_NONE)
+		return rc;
 	if (fstat(c->file, &c->read) == 0 && c->read.st_size <= CREDENTIAL_FILE_BYTES_MAX) {
 		do {
 			buf_reserve(out, 4096);

@@ -42,50 +42,52 @@ struct audit {
 /* ---- the file ---- */
 
 /* (2) */
-static bool append(int fd, struct bytes text)
+static enum err_code append(struct audit *a, int fd, struct bytes text, struct err *err)
 {
 	struct stat st;
 
 	if (flock(fd, LOCK_EX) != 0 || fstat(fd, &st) != 0)
-		return false;
+		return err_set(err, ERR_STORAGE, "lock %s: %s", a->path, strerror(errno));
 	if (file_write_all(fd, text) && fdatasync(fd) == 0)
-		return true;
+		return ERR_NONE;
+	err_set(err, ERR_STORAGE, "write %s: %s", a->path, strerror(errno));
 	if (ftruncate(fd, st.st_size) != 0)
 		log_error("audit.log: a failed write may have left half a line in it");
-	return false;
+	return err->code;
 }
 
-static int open_file(struct audit *a)
+static enum err_code open_file(struct audit *a, int *fd, struct err *err)
 {
-	const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
-	int       fd = open(a->path, flags);
+	const int     flags = O_WRONLY | O_APPEND | O_NOFOLLOW;
+	enum err_code rc = file_open_now(a->path, flags, fd, err);
 
-	if (fd >= 0 || errno != ENOENT)
-		return fd;
+	if (rc != ERR_NOT_FOUND)
+		return rc;
 	a->unnamed = true;
-	return open(a->path, flags | O_CREAT, 0600);
+	return file_open_now(a->path, flags | O_CREAT, fd, err);
 }
 
 /* A synced file whose directory is not may be gone after a power failure, with all its lines. */
-static bool sync_name(struct audit *a)
+static enum err_code sync_name(struct audit *a, struct err *err)
 {
-	struct err err;
-
-	if (a->unnamed)
-		a->unnamed = file_sync_directory(a->dir, &err) != ERR_NONE;
-	return !a->unnamed;
+	if (a->unnamed && file_sync_directory(a->dir, err) != ERR_NONE)
+		return err->code;
+	a->unnamed = false;
+	return ERR_NONE;
 }
 
-static bool write_lines(struct audit *a, struct bytes text)
+static enum err_code write_lines(struct audit *a, struct bytes text, struct err *err)
 {
-	int  fd = open_file(a);
-	bool good = fd >= 0 && append(fd, text) && sync_name(a);
-	int  why = errno;
+	int           fd;
+	enum err_code rc = open_file(a, &fd, err);
 
-	if (fd >= 0)
-		close(fd);
-	errno = why;
-	return good;
+	if (rc != ERR_NONE)
+		return rc;
+	rc = append(a, fd, text, err);
+	if (rc == ERR_NONE)
+		rc = sync_name(a, err);
+	close(fd);
+	return rc;
 }
 
 /* ---- the thread ---- */
@@ -110,10 +112,11 @@ static void write_waiting(struct worker *worker, void *audit)
 {
 	struct audit *a = audit;
 	unsigned      lines = take(a);
+	struct err    err;
 
 	(void)worker;
-	if (lines > 0 && !write_lines(a, buf_bytes(&a->writing))) {
-		log_error("%u lines of the audit log were lost: %s: %s", lines, a->path, strerror(errno));
+	if (lines > 0 && write_lines(a, buf_bytes(&a->writing), &err) != ERR_NONE) {
+		log_error("%u lines of the audit log were lost: %s", lines, err.text);
 		atomic_fetch_add(&a->lost, lines);
 	}
 	buf_release(&a->writing);
@@ -153,14 +156,27 @@ enum err_code audit_open(struct audit **out, const char *data_dir, struct err *e
 }
 
 /* A disk that hangs does not keep the process from ending. */
+static bool stop(struct audit *a)
+{
+	bool stopped = worker_stop(&a->worker);
+
+	if (!stopped)
+		log_error("lines of the audit log may be lost: %s cannot be written to now", a->path);
+	return stopped;
+}
+
+bool audit_stop(struct audit *a)
+{
+	return stop(a) && audit_lost(a) == 0;
+}
+
 bool audit_close(struct audit *a)
 {
-	if (!worker_stop(&a->worker)) {
-		log_error("lines of the audit log may be lost: %s cannot be written to now", a->path);
-		return false;
-	}
-	audit_free(a);
-	return true;
+	bool stopped = stop(a);
+
+	if (stopped)
+		audit_free(a);
+	return stopped;
 }
 
 /* False if too much waits already. */

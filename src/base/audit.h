@@ -20,6 +20,9 @@ struct audit;
 /* ERR_STORAGE if there is no thread to be had. The file is not touched yet. */
 enum err_code audit_open(struct audit **out, const char *data_dir, struct err *err);
 
+/* Writes what waits, and no more after that. True: every line since it was opened is on the disk. Still to be closed. */
+bool audit_stop(struct audit *a);
+
 /* Writes what waits, then ends. False if the disk takes longer than AUDIT_STOP_MS: that is logged, what waits may be lost, and the
  * audit stays as it is, to be closed again or left behind. */
 bool audit_close(struct audit *a);

@@ -33,6 +33,22 @@ enum err_code file_become_owner(const char *dir, struct err *err)
 	return ERR_NONE;
 }
 
+enum err_code file_open_now(const char *path, int flags, int *fd, struct err *err)
+{
+	struct stat st;
+
+	*fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	if (*fd < 0 && errno != ENXIO) /* of a FIFO to write to, which has no reader */
+		return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_STORAGE, "%s: %s", path,
+		               strerror(errno));
+	if (*fd >= 0 && fstat(*fd, &st) == 0 && !S_ISFIFO(st.st_mode))
+		return ERR_NONE;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return err_set(err, ERR_STORAGE, "%s: is not a file; a FIFO or a socket cannot be used here", path);
+}
+
 /* Reads on until the file ends, or there is more than is wanted. */
 static ssize_t read_on(int fd, size_t bytes_max, struct buf *out)
 {
@@ -49,15 +65,15 @@ static ssize_t read_on(int fd, size_t bytes_max, struct buf *out)
 
 enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err)
 {
-	int           fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	enum err_code rc = ERR_NONE;
+	int           fd;
+	enum err_code rc = file_open_now(path, O_RDONLY | O_NOFOLLOW, &fd, err);
 	ssize_t       n;
 
-	*found = fd >= 0 || errno != ENOENT;
+	*found = rc != ERR_NOT_FOUND;
 	if (!*found)
 		return ERR_NONE;
-	if (fd < 0)
-		return err_set(err, ERR_STORAGE, "open %s: %s", path, strerror(errno));
+	if (rc != ERR_NONE)
+		return rc;
 	n = read_on(fd, bytes_max, out);
 	if (n > 0)
 		rc = err_set(err, ERR_STORAGE, "%s is larger than %zu bytes", path, bytes_max);

@@ -5,6 +5,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* Opens a file (mode 0600 if flags make it), and waits for nobody: a FIFO is refused, which would keep its reader until a writer comes,
+ * and its writer until a reader does. ERR_NOT_FOUND, or ERR_STORAGE with the path. */
+enum err_code file_open_now(const char *path, int flags, int *fd, struct err *err);
+
 /* Appends the whole of a file, at most bytes_max; more is an error. *found is false if there is none. A link is not
  * followed. */
 enum err_code file_read(const char *path, size_t bytes_max, struct buf *out, bool *found, struct err *err);

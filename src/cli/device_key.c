@@ -33,9 +33,8 @@ static int rotate(const struct device_key_options *o)
 	    device_keys_rotate(o->data, o->drop_oldest, &made, &err) != ERR_NONE)
 		return failed(&err);
 	snprintf(id, sizeof(id), "%08x", (unsigned)made.id);
-	record_device_key(o->data, run_by, id);
 	printf("key %s signs device tokens from now on; the older ones still verify theirs\n", id);
-	return 0;
+	return record_device_key(o->data, run_by, id) ? 0 : 1;
 }
 
 static const struct command_word words[] = {

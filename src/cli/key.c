@@ -78,9 +78,8 @@ static int key_create(const struct key_options *o, const char *name, struct aren
 	if (credential_create(o->data, &n, a, &key, &err) != ERR_NONE)
 		return failed(&err);
 	warn(o->policy_text);
-	record_key(o->data, o->run_by, "key.create", &key);
 	print_key(&key);
-	return 0;
+	return record_key(o->data, o->run_by, "key.create", &key) ? 0 : 1;
 }
 
 static const char *limit_print(char text[16], uint32_t limit)
@@ -150,9 +149,8 @@ static int key_rotate(const struct key_options *o, const char *name, struct aren
 
 	if (credential_rotate(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, o->run_by, "key.rotate", &key);
 	print_key(&key);
-	return 0;
+	return record_key(o->data, o->run_by, "key.rotate", &key) ? 0 : 1;
 }
 
 static int key_limit(const struct key_options *o, const char *name, struct arena *a)
@@ -170,10 +168,9 @@ static int key_limit(const struct key_options *o, const char *name, struct arena
 	                     &(struct credential_limit){bytes_of(name), limits_of(o, KEY_LIMIT_KEPT)}, a,
 	                     &key, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, o->run_by, "key.limit", &key);
 	printf("%s: connections %s, ", name, limit_print(text, key.limits.connections_max));
 	printf("requests per second %s\n", limit_print(text, key.limits.requests_per_second_max));
-	return 0;
+	return record_key(o->data, o->run_by, "key.limit", &key) ? 0 : 1;
 }
 
 static int key_revoke(const struct key_options *o, const char *name, struct arena *a)
@@ -183,9 +180,8 @@ static int key_revoke(const struct key_options *o, const char *name, struct aren
 
 	if (credential_revoke(o->data, bytes_of(name), a, &key, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, o->run_by, "key.revoke", &key);
 	printf("%s is revoked\n", name);
-	return 0;
+	return record_key(o->data, o->run_by, "key.revoke", &key) ? 0 : 1;
 }
 
 static int key_seal(const struct key_options *o, const char *name, struct arena *a)
@@ -197,9 +193,8 @@ static int key_seal(const struct key_options *o, const char *name, struct arena 
 	(void)a;
 	if (credential_seal(o->data, &count, &err) != ERR_NONE)
 		return failed(&err);
-	record_key(o->data, o->run_by, "key.seal", NULL);
 	printf("%s/keys.json is sealed: %u keys\n", o->data, count);
-	return 0;
+	return record_key(o->data, o->run_by, "key.seal", NULL) ? 0 : 1;
 }
 
 /* ---- the table ---- */
@@ -302,6 +297,10 @@ const struct command command_key = {
         .options = {options, OPTIONS_COUNT(options)},
         .more = "A request over a key's limit is refused with ThrottlingException, which SDKs retry after a\n"
                 "pause. A connection over the limit is closed as well.\n"
+                "\n"
+                "Exit status 1: it failed; or it was done, and audit.log has no line of it, as the last "
+                "line\n"
+                "on standard error says.\n"
                 "\n"
                 "To sign with a key from a shell:\n"
                 "  eval \"$(gatehouse key show administrator)\"",

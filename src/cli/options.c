@@ -2,8 +2,11 @@
 #include "cli/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "table/schema.h"
 
@@ -174,22 +177,55 @@ void options_help(struct options o)
 
 /* ---- the files that options name ---- */
 
+/* Opened without waiting for the writer of a FIFO, which may never come. If it is there, as in <(…), reading waits for it. */
+static bool input_waits(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return fd != STDIN_FILENO && (flags & O_NONBLOCK) != 0 &&
+	       fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+/* Everything, or one byte more than there may be. False: it cannot be read. */
+static bool input_take(int fd, char *text, size_t bytes_max, size_t *len)
+{
+	ssize_t n;
+
+	*len = 0;
+	do {
+		n = read(fd, text + *len, bytes_max + 1 - *len);
+		*len += n > 0 ? (size_t)n : 0;
+	} while ((n > 0 && *len <= bytes_max) ||
+	         (n < 0 && (errno == EINTR || (errno == EAGAIN && input_waits(fd)))));
+	return n >= 0;
+}
+
+static bool is_fifo(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 enum err_code input_read(const char *path, size_t bytes_max, struct arena *a, struct bytes *out,
                          struct err *err)
 {
-	FILE  *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	bool   named = strcmp(path, "-") != 0;
+	int    fd = named ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : STDIN_FILENO;
 	char  *text = arena_alloc(a, bytes_max + 1);
 	size_t len;
-	bool   failed;
+	bool   read, nobody;
 
-	if (f == NULL)
+	if (fd < 0)
 		return err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
-	len = fread(text, 1, bytes_max + 1, f);
-	failed = ferror(f) != 0; /* a directory opens, and then cannot be read */
-	if (f != stdin)
-		fclose(f);
-	if (failed)
+	read = input_take(fd, text, bytes_max, &len);
+	nobody = named && len == 0 && is_fifo(fd);
+	if (named)
+		close(fd);
+	if (!read) /* a directory opens, and then cannot be read */
 		return err_set(err, ERR_INVALID, "%s: cannot be read; it must be a file", path);
+	if (nobody)
+		return err_set(err, ERR_INVALID, "%s: is a FIFO that no program writes to", path);
 	if (len > bytes_max)
 		return err_set(err, ERR_INVALID, "%s: must have at most %zu bytes", path, bytes_max);
 	*out = (struct bytes){text, len};

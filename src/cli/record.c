@@ -46,30 +46,37 @@ static unsigned fields_of(const struct credential *key, uid_t run_by, struct log
 	return count;
 }
 
-static void record(const char *data_dir, const char *act, const struct log_field *fields, unsigned count)
+static bool record(const char *data_dir, const char *act, const struct log_field *fields, unsigned count)
 {
-	struct audit *audit;
+	struct audit *audit = NULL;
 	struct err    err;
+	bool          good = audit_open(&audit, data_dir, &err) == ERR_NONE;
 
-	if (audit_open(&audit, data_dir, &err) != ERR_NONE) {
+	if (good) {
+		audit_write(audit, act, fields, count);
+		good = audit_stop(audit);
+		if (good || audit_lost(audit) > 0) /* else its thread hangs, and is left behind */
+			audit_close(audit);
+	} else {
 		log_error("could not write to the audit log: %s", err.text);
-		return;
 	}
-	audit_write(audit, act, fields, count);
-	audit_close(audit);
+	if (!good)
+		fprintf(stderr, "gatehouse: %s was done, but %s/audit.log has no line of it\n", act,
+		        data_dir);
+	return good;
 }
 
-void record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key)
+bool record_key(const char *data_dir, uid_t run_by, const char *act, const struct credential *key)
 {
 	struct log_field fields[FIELDS_MAX];
 
-	record(data_dir, act, fields, fields_of(key, run_by, fields));
+	return record(data_dir, act, fields, fields_of(key, run_by, fields));
 }
 
-void record_device_key(const char *data_dir, uid_t run_by, const char *id)
+bool record_device_key(const char *data_dir, uid_t run_by, const char *id)
 {
 	struct log_field fields[] = {{.name = "key_id", .text = bytes_of(id)},
 	                             {.name = "os_uid", .number = run_by}};
 
-	record(data_dir, "device_key.rotate", fields, 2);
+	return record(data_dir, "device_key.rotate", fields, 2);
 }

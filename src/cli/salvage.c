@@ -48,14 +48,14 @@ static int salvage(const struct salvage_options *o)
 	struct offline_salvage found;
 	uid_t                  run_by = geteuid();
 	struct err             err;
+	int                    status;
 
 	log_set_level(LOG_WARN);
 	if (file_become_owner(o->data, &err) != ERR_NONE ||
 	    offline_salvage(o->data, o->drop, on_line, &found, &err) != ERR_NONE)
 		return failed(o->data, &err);
-	if (found.dropped)
-		record_key(o->data, run_by, "data.salvage", NULL);
-	return say_end(o, &found);
+	status = say_end(o, &found);
+	return !found.dropped || record_key(o->data, run_by, "data.salvage", NULL) ? status : 1;
 }
 
 static const struct option_spec options[] = {

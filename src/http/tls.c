@@ -9,6 +9,7 @@
 #include "http/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -16,7 +17,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 enum {
@@ -121,16 +124,20 @@ static enum err_code fail(struct err *err, const char *what, const char *file)
 /* OpenSSL would say less exactly what is wrong with a file that cannot be read. */
 static enum err_code file_check(const char *what, const char *file, struct err *err)
 {
-	FILE *f = fopen(file, "re");
-	bool  read = f != NULL && fgetc(f) != EOF;
-	int   cause = f == NULL || ferror(f) ? errno : 0;
+	struct err why;
+	ssize_t    n = -1;
+	int        fd;
+	char       byte;
 
-	if (f != NULL)
-		fclose(f);
-	if (read)
-		return ERR_NONE;
-	return err_set(err, ERR_INVALID, "%s file %s: %s", what, file,
-	               cause ? strerror(cause) : "the file is empty");
+	if (file_open_now(file, O_RDONLY, &fd, &why) != ERR_NONE)
+		return err_set(err, ERR_INVALID, "%s file: %s", what, why.text);
+	n = read(fd, &byte, 1);
+	if (n < 0)
+		err_set(err, ERR_INVALID, "%s file %s: %s", what, file, strerror(errno));
+	else if (n == 0)
+		err_set(err, ERR_INVALID, "%s file %s: the file is empty", what, file);
+	close(fd);
+	return n > 0 ? ERR_NONE : err->code;
 }
 
 /* HTTP/1.1 or nothing: a peer that names protocols but not this one would misread our answers. */

@@ -172,7 +172,7 @@ enum err_code manifest_read(const char *dir, struct arena *a, struct manifest *o
 
 	buf_init(&text, a);
 	if (file_read(path, MANIFEST_BYTES_MAX, &text, &found, err) != ERR_NONE)
-		return err->code;
+		return err->code = ERR_INVALID;
 	if (!found)
 		return err_set(
 		        err, ERR_INVALID,

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/crc32.h"
+#include "base/file.h"
 #include "dynamo/wire.h"
 
 enum { SUM_LINE_BYTES = 9 }; /* eight digits and the end of the line */
@@ -53,9 +54,9 @@ static void sha_hex(struct sha256_stream *sha, char out[SHA256_HEX_CHARS])
 
 /* ---- writing ---- */
 
-static int file_make(const char *path)
+static enum err_code file_make(const char *path, int *fd, struct err *err)
 {
-	return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return file_open_now(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, fd, err);
 }
 
 static enum err_code files_make(struct rows_writer *w, const char *dir, struct bytes table, bool gzip,
@@ -67,12 +68,14 @@ static enum err_code files_make(struct rows_writer *w, const char *dir, struct b
 	if (path_make(w->path, dir, table, ending_of(gzip), err) != ERR_NONE ||
 	    path_make(sums, dir, table, ".sums", err) != ERR_NONE)
 		return err->code;
-	w->fd = file_make(w->path);
-	w->file = w->fd < 0 ? NULL : gzdopen(dup(w->fd), gzip ? "wb6" : "wbT");
+	if (file_make(w->path, &w->fd, err) != ERR_NONE)
+		return err->code;
+	w->file = gzdopen(dup(w->fd), gzip ? "wb6" : "wbT");
 	if (w->file == NULL)
 		return err_set(err, ERR_STORAGE, "cannot make %s: %s", w->path, strerror(errno));
-	fd = file_make(sums);
-	w->sums = fd < 0 ? NULL : fdopen(fd, "w");
+	if (file_make(sums, &fd, err) != ERR_NONE)
+		return err->code;
+	w->sums = fdopen(fd, "w");
 	if (w->sums == NULL)
 		return err_set(err, ERR_STORAGE, "cannot make %s: %s", sums, strerror(errno));
 	return ERR_NONE;
@@ -170,13 +173,12 @@ static enum err_code files_open(struct rows_reader *r, const char *dir, struct b
 	if (path_make(r->path, dir, table, ending_of(gzip), err) != ERR_NONE ||
 	    path_make(sums, dir, table, ".sums", err) != ERR_NONE)
 		return err->code;
-	fd = open(r->path, O_RDONLY | O_CLOEXEC);
-	r->file = fd < 0 ? NULL : gzdopen(fd, "rb");
-	if (r->file == NULL)
-		return err_set(err, ERR_INVALID, "cannot read %s: %s", r->path, strerror(errno));
-	r->sums = fopen(sums, "re");
-	if (r->sums == NULL)
-		return err_set(err, ERR_INVALID, "cannot read %s: %s", sums, strerror(errno));
+	if (file_open_now(r->path, O_RDONLY, &fd, err) != ERR_NONE)
+		return err->code = ERR_INVALID;
+	r->file = gzdopen(fd, "rb");
+	if (file_open_now(sums, O_RDONLY, &fd, err) != ERR_NONE)
+		return err->code = ERR_INVALID;
+	r->sums = fdopen(fd, "r");
 	return ERR_NONE;
 }
 

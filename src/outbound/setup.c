@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* ---- profiles ---- */
 
 static struct bytes line_next(struct bytes *rest)
@@ -119,16 +121,17 @@ struct bytes profile_get(const struct profile *p, const char *setting)
 
 enum err_code profile_file_read(const char *path, struct arena *a, struct bytes *text, struct err *err)
 {
-	int     fd = open(path, O_RDONLY | O_CLOEXEC);
+	int     fd;
+	bool    none = access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 	char   *data;
 	size_t  len = 0;
 	ssize_t n = 1;
 
 	*text = (struct bytes){"", 0};
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR
-		               ? ERR_NONE
-		               : err_set(err, ERR_INVALID, "open %s: %s", path, strerror(errno));
+	if (none)
+		return ERR_NONE;
+	if (file_open_now(path, O_RDONLY, &fd, err) != ERR_NONE)
+		return err->code = ERR_INVALID;
 	data = arena_alloc(a, PROFILE_FILE_BYTES_MAX + 1);
 	while (n > 0 && len <= PROFILE_FILE_BYTES_MAX) {
 		n = read(fd, data + len, PROFILE_FILE_BYTES_MAX + 1 - len);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "json/json.h"
 #include "json/write.h"
@@ -136,19 +137,19 @@ static void put_into_force(const struct document_kind *kind, struct document *d)
 
 /* ---- the file ---- */
 
-static enum err_code file_read(const char *path, struct arena *a, struct bytes *out, struct stat *st,
+static enum err_code text_read(const char *path, struct arena *a, struct bytes *out, struct stat *st,
                                struct err *err)
 {
 	char   *text = arena_alloc(a, POLICY_DOCUMENT_BYTES_MAX + 1);
 	size_t  len = 0;
 	ssize_t n;
-	int     fd = open(path, O_RDONLY | O_CLOEXEC);
+	int     fd;
 
-	if (fd < 0 || fstat(fd, st) != 0) {
-		err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return err->code;
+	if (file_open_now(path, O_RDONLY, &fd, err) != ERR_NONE)
+		return err->code = ERR_INVALID;
+	if (fstat(fd, st) != 0) {
+		close(fd);
+		return err_set(err, ERR_INVALID, "%s: %s", path, strerror(errno));
 	}
 	while ((n = read(fd, text + len, POLICY_DOCUMENT_BYTES_MAX + 1 - len)) > 0)
 		len += (size_t)n;
@@ -208,7 +209,7 @@ static enum err_code file_install(struct policy_store *s, struct err *err)
 	enum err_code    rc;
 
 	arena_init(&a);
-	rc = file_read(s->file, &a, &text, &s->read, err);
+	rc = text_read(s->file, &a, &text, &s->read, err);
 	if (rc == ERR_NONE && file_parse(s, text, made, &why) != ERR_NONE)
 		rc = err_field(err, why.code, why.field, "%s: %s", s->file, why.text);
 	for (unsigned i = 0; i < s->count && rc == ERR_NONE; i++) {

@@ -225,3 +225,22 @@ def test_a_bulk_unlock_has_a_line_for_each_lock_and_a_dry_run_none(tmp_path):
         ("journey/ACCOUNT_MANAGEMENT", "PASSWORD_ENTRY", "alice"), ("journey/SIGN_IN", "PASSWORD_ENTRY", ""),
         ("journey/SIGN_IN", "PASSWORD_ENTRY", "alice"), ("journey/SIGN_IN", "PASSWORD_ENTRY", bob)])
     assert "example.org" not in (tmp_path / "audit.log").read_text()
+
+
+def test_a_command_whose_line_is_lost_says_so_and_its_status_is_not_0(tmp_path):
+    """The key is made, and shown: whoever made it must be able to revoke it."""
+    (tmp_path / "audit.log").mkdir()
+    words = [["create", "orders", "--policy", "-"], ["rotate", "orders"], ["limit", "orders", "--max-connections", "7"], ["revoke", "orders"], ["seal"]]
+    for each in words:
+        done = subprocess.run([program(), "key", *each, "--data", tmp_path], input=json.dumps(EVERYTHING), text=True, capture_output=True, timeout=30)
+        assert done.returncode == 1 and f"gatehouse: key.{each[0]} was done, but {tmp_path}/audit.log has no line of it\n" in done.stderr, done
+        assert done.stdout != ""
+    done = subprocess.run([program(), "device-key", "rotate", "--data", tmp_path], text=True, capture_output=True, timeout=30)
+    assert done.returncode == 1 and "device_key.rotate was done" in done.stderr, done
+
+
+def test_a_fifo_in_place_of_the_log_holds_up_nothing(tmp_path):
+    os.mkfifo(tmp_path / "audit.log", 0o600)
+    done = subprocess.run([program(), "key", "create", "orders", "--policy", "-", "--data", tmp_path], input=json.dumps(EVERYTHING), text=True,
+                          capture_output=True, timeout=30)
+    assert done.returncode == 1 and "audit.log: is not a file" in done.stderr

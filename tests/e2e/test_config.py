@@ -266,3 +266,25 @@ def test_a_server_that_starts_again_keeps_its_settings_whatever_the_file_says_by
         assert server.create_table() == 500  # not 400: it still asks for no signature
         assert line_with_endpoint(server.process) == server.endpoint
     assert sorted(os.listdir(tmp_path)) == ["gatehouse.yaml", "rows"]
+
+
+def test_a_fifo_that_no_program_writes_to_is_refused_and_waited_for_by_none(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    assert refused("--config", path, cwd=tmp_path) == f"gatehouse serve: {path}: is a FIFO that no program writes to\n"
+    assert refused("--policies", path, "--no-auth", cwd=tmp_path).startswith(f"gatehouse serve: {path}: is not a file")
+    assert f"{path}: is not a file" in refused("--tls-cert", path, "--tls-key", path, cwd=tmp_path)
+    done = subprocess.run([program(), "key", "create", "x", "--policy", path, "--data", tmp_path / "data"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (2, f"gatehouse key: {path}: is a FIFO that no program writes to\n")
+
+
+def test_what_a_shell_writes_into_a_pipe_is_read(tmp_path):
+    """As in --policy <(…). The program may come first: it waits for a writer that is there."""
+    policy = b'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'
+    there, here = os.pipe()
+    process = subprocess.Popen([program(), "key", "create", "x", "--data", tmp_path, "--policy", f"/dev/fd/{there}"], pass_fds=[there],
+                               stdout=subprocess.PIPE)
+    os.write(here, policy)
+    os.close(here)
+    assert b"AWS_ACCESS_KEY_ID" in process.communicate(timeout=30)[0] and process.returncode == 0
+    os.close(there)

@@ -221,7 +221,18 @@ def manifest_of_another_version(path):
     return "version: must be"
 
 
-@pytest.mark.parametrize("harm", [line_changed, line_cut, line_lost, sum_and_line_changed, file_gone, manifest_gone, manifest_of_another_version])
+def fifo_in_place_of(name):
+    def harm(path):
+        """Nobody writes to it, so whoever waits for a writer waits for ever."""
+        (path.parent / name).unlink()
+        os.mkfifo(path.parent / name)
+        return "is not a file"
+    harm.__name__ = "fifo_in_place_of_" + name
+    return harm
+
+
+@pytest.mark.parametrize("harm", [line_changed, line_cut, line_lost, sum_and_line_changed, file_gone, manifest_gone, manifest_of_another_version,
+                                  fifo_in_place_of("manifest.json"), fifo_in_place_of("users.json"), fifo_in_place_of("users.sums")])
 def test_what_is_not_as_it_was_exported_is_refused_and_nothing_is_written(exported, dynoxide, tmp_path, harm):  # noqa: F811
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
