@@ -203,7 +203,7 @@ static enum err_code whole(struct v1_call *c, const struct target_new *q, struct
 
 		if (!at->secret || row_text(&q->secrets, at->name).len > 0)
 			continue;
-		if (stored.type == q->type && target_secret_stays(q, &stored.settings, bytes_of(at->name)) &&
+		if (stored.type == q->type && target_secret_stays(q, bytes_of(at->name)) &&
 		    target_secret(&ctx, &stored, at->name, &text, err) != ERR_NONE)
 			text = (struct bytes){NULL, 0}; /* it must be set anew, which this call may do */
 		if (text.len == 0 && strcmp(at->name, TARGET_SECRET) == 0)

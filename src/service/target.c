@@ -12,7 +12,7 @@
 /* ---- types ---- */
 
 static const struct target_field webhook_fields[] = {
-        {.name = "url", .bytes_max = 2048, .required = true},
+        {.name = "url", .bytes_max = 2048, .required = true, .place = true},
         {.name = TARGET_SECRET, .bytes_max = 128, .secret = true},
         {0}};
 
@@ -20,32 +20,33 @@ static const struct target_field eventbridge_fields[] = {
         {.name = "region", .bytes_max = 64},
         {.name = "bus", .bytes_max = 1600},
         {.name = "source", .bytes_max = 256},
-        {.name = "endpoint", .bytes_max = 1024},
+        {.name = "endpoint", .bytes_max = 1024, .place = true},
         {.name = "accessKeyId", .bytes_max = 128},
         {.name = "secretAccessKey", .bytes_max = 128, .secret = true},
         {0}};
 
 static const struct target_field sqs_fields[] = {
-        {.name = "queueUrl", .bytes_max = 1024, .required = true},
+        {.name = "queueUrl", .bytes_max = 1024, .required = true, .place = true},
         {.name = "region", .bytes_max = 64},
-        {.name = "endpoint", .bytes_max = 1024},
+        {.name = "endpoint", .bytes_max = 1024, .place = true},
         {.name = "accessKeyId", .bytes_max = 128},
         {.name = "secretAccessKey", .bytes_max = 128, .secret = true},
         {0}};
 
-static const struct target_field nats_fields[] = {{.name = "url", .bytes_max = 300, .required = true},
-                                                  {.name = "subject", .bytes_max = 200},
-                                                  {.name = "user", .bytes_max = 512},
-                                                  {.name = "password", .bytes_max = 512, .secret = true},
-                                                  {.name = "token", .bytes_max = 512, .secret = true},
-                                                  {.name = "seed", .bytes_max = 128, .secret = true},
-                                                  {.name = "credentials", .bytes_max = 8192, .secret = true},
-                                                  {0}};
+static const struct target_field nats_fields[] = {
+        {.name = "url", .bytes_max = 300, .required = true, .place = true},
+        {.name = "subject", .bytes_max = 200},
+        {.name = "user", .bytes_max = 512},
+        {.name = "password", .bytes_max = 512, .secret = true},
+        {.name = "token", .bytes_max = 512, .secret = true},
+        {.name = "seed", .bytes_max = 128, .secret = true},
+        {.name = "credentials", .bytes_max = 8192, .secret = true},
+        {0}};
 
-const struct target_type target_types[] = {{"webhook", webhook_fields, false},
-                                           {"eventbridge", eventbridge_fields, false},
-                                           {"sqs", sqs_fields, false},
-                                           {"nats", nats_fields, true}};
+const struct target_type target_types[] = {{"webhook", webhook_fields},
+                                           {"eventbridge", eventbridge_fields},
+                                           {"sqs", sqs_fields},
+                                           {"nats", nats_fields}};
 const unsigned           target_type_count = sizeof(target_types) / sizeof(target_types[0]);
 
 const struct target_type *target_type_find(struct bytes name)
@@ -385,20 +386,42 @@ static bool is_secret_of(const struct target_type *type, struct bytes name)
 	return false;
 }
 
-bool target_secret_stays(const struct target_new *q, const struct item *settings_before, struct bytes name)
+bool target_secret_stays(const struct target_new *q, struct bytes name)
 {
-	if (!is_secret_of(q->type, name) && !bytes_is(name, TARGET_PREVIOUS))
-		return true;
-	return q->secrets.count == 0 && (!q->type->tells || bytes_equal(row_text(settings_before, "url"),
-	                                                                row_text(&q->settings, "url")));
+	return q->secrets.count == 0 || (!is_secret_of(q->type, name) && !bytes_is(name, TARGET_PREVIOUS));
+}
+
+/* What it is sent to changes. */
+static const char *place_changed(const struct target_new *q, const struct item *before)
+{
+	for (const struct target_field *f = q->type->fields; f->name != NULL; f++)
+		if (f->place && !bytes_equal(row_text(before, f->name), row_text(&q->settings, f->name)))
+			return f->name;
+	return NULL;
+}
+
+/* (5) */
+static enum err_code secrets_check(const struct target_new *q, const struct item *row, struct err *err)
+{
+	struct item before = map_of(row, "settings"), sealed = map_of(row, "sealed");
+	const char *place = q->secrets.count > 0 ? NULL : place_changed(q, &before);
+
+	for (const struct target_field *f = q->type->fields; place != NULL && f->name != NULL; f++)
+		if (f->secret && row_text(&sealed, f->name).len > 0)
+			return err_field(
+			        err, ERR_INVALID, f->name,
+			        "%s: send it again, or another one, because `%s` changes: the stored one "
+			        "is not used for another receiver",
+			        f->name, place);
+	return ERR_NONE;
 }
 
 static struct item sealed_kept(struct context *ctx, const struct target_new *q, const struct item *row)
 {
-	struct item before = map_of(row, "settings"), sealed = map_of(row, "sealed"), kept = sealed;
+	struct item sealed = map_of(row, "sealed"), kept = sealed;
 
 	for (uint32_t i = 0; i < sealed.count; i++)
-		if (!target_secret_stays(q, &before, sealed.members[i].name))
+		if (!target_secret_stays(q, sealed.members[i].name))
 			kept = item_without(ctx->arena, &kept, sealed.members[i].name);
 	return kept;
 }
@@ -482,6 +505,8 @@ enum err_code target_put(struct context *ctx, const struct target_new *q, struct
 	if (before.found && !bytes_is(row_text(&before.item, "type"), q->type->name))
 		return err_field(err, ERR_NOT_NOW, "type",
 		                 "type: the target is of another type; delete it first, or use another name");
+	if (before.found && secrets_check(q, &before.item, err) != ERR_NONE)
+		return err->code;
 	if (before.found)
 		row_from(&row, ctx->arena, &before.item);
 	else if (row_begin(ctx, q, &row, err) != ERR_NONE)

@@ -11,7 +11,8 @@
  * (2) Secrets are stored encrypted, with a key that is derived from the key of identifiers, each for its target and its name. They are told
  *     once, when Gatehouse makes them, and shown to nobody afterwards.
  * (3) A secret that was replaced is good until previous_until_s. Meanwhile messages carry both signatures.
- * (4) `positions` is what trimming may rely on: every event up to there was delivered, or has a row of its own that holds all of it. */
+ * (4) `positions` is what trimming may rely on: every event up to there was delivered, or has a row of its own that holds all of it.
+ * (5) A stored secret is for the receiver that it was given for: if that changes, it is asked for again. */
 #ifndef SERVICE_TARGET_H
 #define SERVICE_TARGET_H
 
@@ -44,12 +45,12 @@ struct target_field {
 	const char *name;
 	uint32_t    bytes_max;
 	bool        required, secret;
+	bool        place; /* it says who receives the events */
 };
 
 struct target_type {
 	const char                *name;
 	const struct target_field *fields; /* ends with one without a name */
-	bool                       tells;  /* its secrets are sent to its url as they are */
 };
 
 extern const struct target_type target_types[];
@@ -133,10 +134,10 @@ struct target_put {
 };
 
 /* Does a stored secret stay, if the target is changed like this? All go if one is given anew, since they belong together (a token and a password are
- * two ways to log in); and all go that would be told to another url, to whose owner they may not be known. */
-bool target_secret_stays(const struct target_new *q, const struct item *settings_before, struct bytes name);
+ * two ways to log in). */
+bool target_secret_stays(const struct target_new *q, struct bytes name);
 
-/* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type. */
+/* ERR_LIMIT: (1). ERR_NOT_NOW: it is of another type. ERR_INVALID: (5). */
 enum err_code target_put(struct context *ctx, const struct target_new *q, struct target_put *out,
                          struct err *err);
 

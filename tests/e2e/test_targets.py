@@ -311,7 +311,10 @@ def test_names_types_and_places_of_targets_are_checked(server, sink):
         status, problem, _ = call(server, "PUT", target.path, {"type": "sqs", "queueUrl": "https://sqs.eu-west-1.amazonaws.com/1/q",
                                                                "accessKeyId": "a", "secretAccessKey": "b"})
         assert (status, problem["field"]) == (409, "type")
-        changed = ok(server, "PUT", target.path, {"type": "webhook", "url": sink.url + "2", "lanes": 1, "enabled": False})
+        moved = {"type": "webhook", "url": sink.url + "2", "lanes": 1, "enabled": False}
+        status, problem, _ = call(server, "PUT", target.path, moved)
+        assert (status, problem["field"]) == (422, "secret") and target.now()["url"] == sink.url
+        changed = ok(server, "PUT", target.path, {**moved, "secret": target.made["secret"]})
         assert (changed["url"], changed["lanes"], changed["enabled"], changed["state"]) == (sink.url + "2", 1, False, "disabled")
         assert "secret" not in changed
         assert [each["name"] for each in ok(server, "GET", "/v1/targets")["targets"]] == [target.name]

@@ -263,7 +263,7 @@ static const char *changed(struct service *s, const char *url, const char *name,
 	return names.data;
 }
 
-TEST(target, secrets_stay_unless_one_is_given_or_they_would_be_told_to_another_url)
+TEST(target, secrets_stay_unless_one_is_given)
 {
 	struct service s;
 
@@ -271,8 +271,38 @@ TEST(target, secrets_stay_unless_one_is_given_or_they_would_be_told_to_another_u
 	assert_string_equal(changed(&s, "tls://a", "token", "t"), "token");
 	assert_string_equal(changed(&s, "tls://a", NULL, NULL), "token");
 	assert_string_equal(changed(&s, "tls://a", "seed", "s"), "seed");
-	assert_string_equal(changed(&s, "tls://b", NULL, NULL), "");
 	assert_string_equal(changed(&s, "tls://c", "token", "t"), "token");
+	service_close(&s);
+}
+
+/* Makes a target of that type, and changes one of its settings without its secret. */
+static void assert_asks(struct service *s, const char *type, const char *place, const char *secret)
+{
+	struct call c = making(s, type);
+
+	c.make.type = target_type_find(bytes_of(type));
+	c.make.settings = settings(s, place, "https://a");
+	c.make.secrets = settings(s, secret, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+	turn_take(s, &c.turn, put);
+	c.make.secrets = (struct item){0};
+	turn_take(s, &c.turn, put); /* as it was */
+	c.make.settings = settings(s, place, "https://b");
+	assert_int_equal(turn_try(s, &c.turn, put), ERR_INVALID);
+	assert_string_equal(s->f.err.field, secret);
+	c.make.secrets = settings(s, secret, "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+	turn_take(s, &c.turn, put);
+}
+
+TEST(target, its_secret_is_asked_for_again_when_another_receives_the_events)
+{
+	struct service s;
+
+	open_on(&s);
+	assert_asks(&s, "webhook", "url", TARGET_SECRET);
+	assert_asks(&s, "nats", "url", "token");
+	assert_asks(&s, "sqs", "queueUrl", "secretAccessKey");
+	assert_asks(&s, "sqs", "endpoint", "secretAccessKey");
+	assert_asks(&s, "eventbridge", "endpoint", "secretAccessKey");
 	service_close(&s);
 }
 
