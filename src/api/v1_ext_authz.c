@@ -326,6 +326,15 @@ static struct bytes bearer(struct bytes header)
 	return bytes_trimmed((struct bytes){header.data + len, header.len - len});
 }
 
+/* The application behind the proxy believes X-Gatehouse-Subject. If the answer had none, it might believe the client's own. */
+static bool fits_a_header(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.data[i] <= ' ' || text.data[i] > '~')
+			return false;
+	return true;
+}
+
 static enum err_code read_token(struct settings *s, struct ext_authz_call *a)
 {
 	struct bytes      text, header;
@@ -342,6 +351,8 @@ static enum err_code read_token(struct settings *s, struct ext_authz_call *a)
 	header = bearer(header);
 	if (header.len > 0)
 		v1_token_read(s->call, header, wish.audience, &a->token);
+	if (a->token.given && a->token.outcome == TOKEN_VALID && !fits_a_header(a->token.jwt.subject))
+		a->token.outcome = TOKEN_SUBJECT;
 	a->token.rules = v1_rules(s->call);
 	return ERR_NONE;
 }
@@ -443,14 +454,6 @@ enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err 
 	return limits_failed(c->ctx.services->limits, &a->call, c->ctx.now_us, rc, err);
 }
 
-static bool fits_a_header(struct bytes text)
-{
-	for (size_t i = 0; i < text.len; i++)
-		if (text.data[i] <= ' ' || text.data[i] > '~')
-			return false;
-	return true;
-}
-
 /* 401 and 403 are what proxies take for a no. The application behind one may want to know who it was. */
 static void token_status(struct v1_call *c, const struct ext_authz_call *a)
 {
@@ -461,7 +464,7 @@ static void token_status(struct v1_call *c, const struct ext_authz_call *a)
 		v1_token_challenge(c, t);
 	else if (t->is.verdict.kind != VERDICT_ALLOW)
 		c->status = 403;
-	else if (fits_a_header(t->jwt.subject))
+	else
 		v1_header(c, BYTES("X-Gatehouse-Subject"), t->jwt.subject);
 }
 

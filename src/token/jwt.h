@@ -51,7 +51,8 @@ enum {
 	X(TOKEN_FUTURE, "issued-in-future", "iat is in the future")                                          \
 	X(TOKEN_TOO_OLD, "too-old", "the token was issued longer ago than this issuer's maximum age")        \
 	X(TOKEN_AUDIENCE, "audience", "the token is for another audience or client")                         \
-	X(TOKEN_USE, "token-use", "token_use is not one that is accepted here")
+	X(TOKEN_USE, "token-use", "token_use is not one that is accepted here")                              \
+	X(TOKEN_SUBJECT, "subject", "sub has characters that the header X-Gatehouse-Subject cannot hold")
 
 enum token_outcome {
 #define X(outcome, ...) outcome,

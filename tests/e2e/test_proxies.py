@@ -253,6 +253,18 @@ def test_authz_requires_a_token(guard, issuer):
     assert inactive.status == 403 and inactive.json()["token"]["reason"] == "user_suspended"
 
 
+@pytest.mark.parametrize("subject", ["two words", "zoë", "line\r\nX-Gatehouse-Subject: admin", "tab\t", "\x7f", " "])
+def test_authz_refuses_a_subject_that_its_header_cannot_hold_so_that_no_proxy_passes_the_clients_own(guard, issuer, subject):
+    key = fresh("k")
+    limited = {"X-Gatehouse-Policy": "memory", "X-Gatehouse-Key": key}
+    refused = ask(guard, issuer.token(subject), **limited)
+    assert refused.status == 401 and "x-gatehouse-subject" not in refused.headers
+    assert refused.json() == {"allowed": False, "token": {"valid": False, "verdict": "invalid_token", "reason": "subject"}}
+    assert [guard.get("/v1/authz", limited).status for _ in range(4)] == [200, 200, 200, 429], "a limit was taken"
+    good = ask(guard, issuer.token("!~printable-ASCII|{}"))
+    assert good.status == 200 and good.headers["x-gatehouse-subject"] == "!~printable-ASCII|{}"
+
+
 def test_authz_takes_the_token_from_the_header_and_for_the_audience_that_the_proxy_names(guard, issuer):
     token = issuer.token(aud=["app", "orders"])
     named = {"X-Client-Authorization": f"bearer {token}"}
