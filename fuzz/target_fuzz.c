@@ -72,9 +72,10 @@ static struct item texts_of(struct arena *a, const struct json *tree)
 	struct row row;
 
 	row_init(&row, a);
-	for (const struct json *m = tree->type == JSON_OBJECT ? tree->children : NULL; m != NULL; m = m->next)
+	for (const struct json *m = tree->type == JSON_OBJECT ? json_children(tree) : NULL; m != NULL;
+	     m = m->next)
 		if (m->type == JSON_STRING && memchr(m->name.data, '\0', m->name.len) == NULL)
-			row_set_text(&row, arena_printf(a, "%.*s", BYTES_ARG(m->name)).data, m->text);
+			row_set_text(&row, arena_printf(a, "%.*s", BYTES_ARG(m->name)).data, json_text(m));
 	return row_item(&row);
 }
 

@@ -23,7 +23,7 @@ static void check_node(const struct json *node)
 	require(node->line >= 1, "a node without a line");
 	if (node->type != JSON_OBJECT && node->type != JSON_ARRAY)
 		return;
-	for (const struct json *child = node->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(node); child != NULL; child = child->next) {
 		require(child->line >= node->line, "a child before its parent");
 		require(node->type == JSON_ARRAY || json_get(node, child->name) == child, "a name twice");
 		check_node(child);

@@ -57,7 +57,7 @@ static struct bytes text_of(const struct json *object, const char *name)
 {
 	const struct json *v = json_get(object, bytes_of(name));
 
-	return v != NULL && v->type == JSON_STRING ? v->text : (struct bytes){"", 0};
+	return v != NULL && v->type == JSON_STRING ? json_text(v) : (struct bytes){"", 0};
 }
 
 static bool read_limit(const struct json *key, const char *name, uint32_t *out)
@@ -66,9 +66,9 @@ static bool read_limit(const struct json *key, const char *name, uint32_t *out)
 
 	if (v == NULL)
 		return true;
-	if (v->type != JSON_INT || v->integer < 1 || v->integer > KEY_LIMIT_MAX)
+	if (v->type != JSON_INT || json_integer(v) < 1 || json_integer(v) > KEY_LIMIT_MAX)
 		return false;
-	*out = (uint32_t)v->integer;
+	*out = (uint32_t)json_integer(v);
 	return true;
 }
 
@@ -87,8 +87,8 @@ static enum err_code read_key(struct arena *a, struct json_reader *reader, const
 	*out = (struct credential){.id = text_of(json, "id"),
 	                           .secret = text_of(json, "secret"),
 	                           .name = text_of(json, "name"),
-	                           .created_s = created->integer,
-	                           .active = active->truth};
+	                           .created_s = json_integer(created),
+	                           .active = json_truth(active)};
 	if (out->id.len == 0 || out->secret.len == 0 || out->name.len == 0)
 		return err_set(err, ERR_INVALID, "a key has no \"id\", \"secret\" or \"name\"");
 	if (!read_limit(json, "max_connections", &out->limits.connections_max) ||
@@ -130,14 +130,14 @@ static enum err_code read_keys(struct credentials *c, struct json_reader *reader
 		format = json_get(json, BYTES("format"));
 		keys = json_get(json, BYTES("keys"));
 	}
-	if (format == NULL || format->type != JSON_INT || format->integer != CREDENTIAL_FORMAT)
+	if (format == NULL || format->type != JSON_INT || json_integer(format) != CREDENTIAL_FORMAT)
 		return err_set(err, ERR_INVALID, "\"format\" must be %d", CREDENTIAL_FORMAT);
 	if (keys == NULL || keys->type != JSON_ARRAY || keys->count > CREDENTIAL_COUNT_MAX)
 		return err_set(err, ERR_INVALID, "\"keys\" must be a list of at most %d keys",
 		               CREDENTIAL_COUNT_MAX);
 	c->region = text_of(json, "region");
 	c->list = arena_zalloc(&c->arena, keys->count * sizeof(*c->list));
-	for (const struct json *key = keys->children; key != NULL; key = key->next)
+	for (const struct json *key = json_children(keys); key != NULL; key = key->next)
 		if (read_key(&c->arena, reader, key, &c->list[c->count++], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;

@@ -142,9 +142,9 @@ static enum err_code operand_text(struct parser *p, const struct json *json, enu
 	bool numbers = family == FAMILY_NUMBER || family == FAMILY_DATE;
 
 	if (truths && json->type == JSON_BOOL)
-		*out = json->truth ? BYTES("true") : BYTES("false");
+		*out = json_truth(json) ? BYTES("true") : BYTES("false");
 	else if (numbers && json->type == JSON_INT)
-		*out = arena_printf(p->arena, "%lld", (long long)json->integer);
+		*out = arena_printf(p->arena, "%lld", (long long)json_integer(json));
 	else
 		return parser_text(p, json, POLICY_VALUE_BYTES_MAX, out);
 	return ERR_NONE;
@@ -307,7 +307,7 @@ static enum err_code parse_block(struct parser *p, const struct json *block, str
 	p->spelled = model.spelled;
 	if (check_object(p, block) != ERR_NONE)
 		return p->err->code;
-	for (const struct json *key = block->children; key != NULL; key = key->next)
+	for (const struct json *key = json_children(block); key != NULL; key = key->next)
 		if (add_condition(p, key, &model, out) != ERR_NONE ||
 		    check_keys_differ(p, out, from) != ERR_NONE)
 			return p->err->code;
@@ -319,7 +319,7 @@ enum err_code parse_conditions(struct parser *p, const struct json *json, struct
 	if (check_object(p, json) != ERR_NONE)
 		return p->err->code;
 	out->conditions = arena_array(p->arena, POLICY_CONDITIONS_MAX, sizeof(*out->conditions));
-	for (const struct json *block = json->children; block != NULL; block = block->next)
+	for (const struct json *block = json_children(json); block != NULL; block = block->next)
 		if (parse_block(p, block, out) != ERR_NONE)
 			return p->err->code;
 	p->spelled = p->key = (struct bytes){0};

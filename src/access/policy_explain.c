@@ -22,16 +22,16 @@ static enum err_code read_text(const struct json *json, struct bytes name, size_
 		return refuse(err, name, "missing");
 	if (child->type != JSON_STRING)
 		return refuse(err, name, "must be a string");
-	if (child->text.len > max)
+	if (json_text(child).len > max)
 		return refuse(err, name, "too long");
-	*out = child->text;
+	*out = json_text(child);
 	return ERR_NONE;
 }
 
 /* One string, or a list of them where the key may have several. */
 static bool read_texts(struct arena *a, const struct json *json, bool many, struct access_value *out)
 {
-	const struct json *child = json->type == JSON_ARRAY ? json->children : json;
+	const struct json *child = json->type == JSON_ARRAY ? json_children(json) : json;
 	size_t             count = json->type == JSON_ARRAY ? json->count : 1;
 	struct bytes      *list = arena_array(a, count, sizeof(*list));
 
@@ -40,7 +40,7 @@ static bool read_texts(struct arena *a, const struct json *json, bool many, stru
 	for (size_t i = 0; i < count; i++, child = child->next) {
 		if (child->type != JSON_STRING)
 			return false;
-		list[i] = child->text;
+		list[i] = json_text(child);
 	}
 	out->texts.list = list;
 	out->texts.count = count;
@@ -52,10 +52,10 @@ static bool read_seconds(const struct json *json, int64_t *out)
 	int64_t micros;
 
 	if (json->type == JSON_INT) {
-		*out = json->integer;
+		*out = json_integer(json);
 		return true;
 	}
-	if (json->type != JSON_STRING || !date_parse(json->text, &micros))
+	if (json->type != JSON_STRING || !date_parse(json_text(json), &micros))
 		return false;
 	*out = micros / 1000000;
 	return true;
@@ -64,8 +64,8 @@ static bool read_seconds(const struct json *json, int64_t *out)
 static bool read_truth(const struct json *json, bool *out)
 {
 	if (json->type == JSON_STRING)
-		return truth_parse(json->text, out);
-	*out = json->type == JSON_BOOL && json->truth;
+		return truth_parse(json_text(json), out);
+	*out = json->type == JSON_BOOL && json_truth(json);
 	return json->type == JSON_BOOL;
 }
 
@@ -77,7 +77,7 @@ static bool read_value(struct arena *a, const struct json *json, struct access_v
 	case ACCESS_TEXT:
 		return read_texts(a, json, (row->traits & ACCESS_MANY) != 0, out);
 	case ACCESS_IP:
-		return json->type == JSON_STRING && access_address_parse(json->text, &out->address);
+		return json->type == JSON_STRING && access_address_parse(json_text(json), &out->address);
 	case ACCESS_TRUTH:
 		return read_truth(json, &out->truth);
 	case ACCESS_TIME:
@@ -96,7 +96,7 @@ static enum err_code read_context(struct arena *a, const struct json *context, s
 	if (context->type != JSON_OBJECT)
 		return refuse(err, BYTES("context"), "must be an object");
 	out->values = values;
-	for (const struct json *child = context->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(context); child != NULL; child = child->next) {
 		enum access_key key = access_key_find(child->name);
 
 		if (key == ACCESS_KEY_COUNT)

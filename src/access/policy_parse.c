@@ -40,8 +40,8 @@ static void place_statement(const struct parser *p, char *out, size_t size)
 {
 	const struct json *sid = json_get(p->statement, BYTES("Sid"));
 
-	if (sid != NULL && sid->type == JSON_STRING && sid->text.len > 0)
-		snprintf(out, size, "Statement[%zu] (Sid %s)", p->number, quote(sid->text).text);
+	if (sid != NULL && sid->type == JSON_STRING && json_text(sid).len > 0)
+		snprintf(out, size, "Statement[%zu] (Sid %s)", p->number, quote(json_text(sid)).text);
 	else
 		snprintf(out, size, "Statement[%zu]", p->number);
 }
@@ -67,7 +67,7 @@ enum err_code parser_list(struct parser *p, const struct json *json, const struc
 {
 	bool list = json->type == JSON_ARRAY;
 
-	*first = list ? json->children : json;
+	*first = list ? json_children(json) : json;
 	*count = list ? json->count : 1;
 	if (*count == 0)
 		return parser_refuse(p, "the list must not be empty");
@@ -81,19 +81,19 @@ enum err_code parser_text(struct parser *p, const struct json *json, size_t max,
 {
 	if (json->type != JSON_STRING)
 		return parser_refuse(p, "must be a string, not %s", json_type_name(json->type));
-	if (json->text.len > max)
-		return parser_refuse(p, "%s must have at most %zu bytes, not %zu", quote(json->text).text,
-		                     max, json->text.len);
-	if (bytes_contains(json->text, BYTES("${")))
+	if (json_text(json).len > max)
+		return parser_refuse(p, "%s must have at most %zu bytes, not %zu",
+		                     quote(json_text(json)).text, max, json_text(json).len);
+	if (bytes_contains(json_text(json), BYTES("${")))
 		return parser_refuse(p, "%s contains a policy variable, which is not supported",
-		                     quote(json->text).text);
-	*out = arena_copy(p->arena, json->text);
+		                     quote(json_text(json)).text);
+	*out = arena_copy(p->arena, json_text(json));
 	return ERR_NONE;
 }
 
 enum err_code parser_unique(struct parser *p, const struct json *object)
 {
-	for (const struct json *a = object->children; a != NULL; a = a->next)
+	for (const struct json *a = json_children(object); a != NULL; a = a->next)
 		for (const struct json *b = a->next; b != NULL; b = b->next)
 			if (bytes_equal(a->name, b->name))
 				return parser_refuse(p, "%s is given twice", quote(a->name).text);
@@ -150,7 +150,7 @@ static enum err_code check_elements(struct parser *p, const struct json *object,
 {
 	if (object->type != JSON_OBJECT)
 		return parser_refuse(p, "must be an object, not %s", json_type_name(object->type));
-	for (const struct json *child = object->children; child != NULL; child = child->next)
+	for (const struct json *child = json_children(object); child != NULL; child = child->next)
 		if (!is_among(names, count, child->name))
 			return refuse_element(p, child->name);
 	return parser_unique(p, object);
@@ -278,7 +278,7 @@ static enum err_code parse_statements(struct parser *p, const struct json *docum
 	if (out->statement_count > POLICY_STATEMENTS_MAX)
 		return parser_refuse(p, "must have at most %d statements, not %zu", POLICY_STATEMENTS_MAX,
 		                     out->statement_count);
-	json = list ? json->children : json;
+	json = list ? json_children(json) : json;
 	out->statements = arena_zalloc(p->arena, out->statement_count * sizeof(*out->statements));
 	for (size_t i = 0; i < out->statement_count; i++, json = json->next) {
 		p->statement = json;

@@ -20,7 +20,7 @@ static struct bytes text_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING ? m->text : (struct bytes){NULL, 0};
+	return json_text(m);
 }
 
 static struct bytes provider_name(const struct providers *all, struct bytes pool)
@@ -46,9 +46,9 @@ static enum err_code read_event(struct v1_call *c, struct sync_record *q, struct
 	q->time_ms = c->ctx.now_us / 1000;
 	if (attributes == NULL || attributes->type != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, "request.userAttributes: missing");
-	for (const struct json *m = attributes->children; m != NULL; m = m->next)
+	for (const struct json *m = json_children(attributes); m != NULL; m = m->next)
 		if (m->type == JSON_STRING)
-			cognito_attribute(c->ctx.arena, q, m->name, m->text);
+			cognito_attribute(c->ctx.arena, q, m->name, json_text(m));
 	if (!sync_provider_is(q->provider))
 		return err_set(err, ERR_INVALID, "userPoolId: missing, or not the id of a pool");
 	return cognito_complete(q) ? ERR_NONE

@@ -27,7 +27,7 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 	const struct rule *rule = NULL;
 
 	if (member->type == JSON_STRING)
-		rule = rules_find(c->who.rules, journey, member->text, c->who.method_type);
+		rule = rules_find(c->who.rules, journey, json_text(member), c->who.method_type);
 	if (rule == NULL)
 		fields_fail(f, "actions", ERR_INVALID,
 		            "must be a list of types that the journey %.*s has in the policies",
@@ -50,7 +50,7 @@ static void read_actions(struct fields *f, struct check *c, struct bytes journey
 		fields_fail(f, "actions", ERR_INVALID, "must name at least one type of the journey");
 		return;
 	}
-	for (const struct json *m = actions->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, actions); m != NULL; m = fields_next(f, m))
 		read_action(f, c, m, journey);
 }
 
@@ -89,7 +89,7 @@ static void read_token(struct v1_call *c, struct fields *f, struct check_call *k
 		fields_fail(f, "token", ERR_INVALID, "must be a JSON Web Token, as a string");
 		return;
 	}
-	v1_token_read(c, token->text, (struct bytes){NULL, 0}, &k->token);
+	v1_token_read(c, json_text(token), (struct bytes){NULL, 0}, &k->token);
 	k->token.rules = who->rules;
 	if (fields_has(f, "subject") || fields_has(f, "subjects") || k->token.outcome != TOKEN_VALID)
 		return;

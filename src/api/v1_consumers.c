@@ -178,9 +178,8 @@ static void read_types(struct v1_call *c, struct fields *f, struct consumer_new 
 	uint64_t           types = list == NULL || list->count == 0 ? EVENTS_ALL_TYPES : 0;
 	struct bytes      *patterns = arena_array(c->ctx.arena, CONSUMER_PATTERNS_MAX, sizeof(*patterns));
 
-	for (const struct json *each = list != NULL ? list->children : NULL; each != NULL;
-	     each = each->next) {
-		uint64_t some = each->type == JSON_STRING ? event_types_of(each->text) : 0;
+	for (const struct json *each = fields_first(f, list); each != NULL; each = fields_next(f, each)) {
+		uint64_t some = each->type == JSON_STRING ? event_types_of(json_text(each)) : 0;
 
 		if (some == 0) {
 			fields_fail(
@@ -189,7 +188,7 @@ static void read_types(struct v1_call *c, struct fields *f, struct consumer_new 
 			        "lists them");
 			return;
 		}
-		patterns[out->pattern_count++] = each->text;
+		patterns[out->pattern_count++] = json_text(each);
 		types |= some;
 	}
 	out->patterns = patterns;

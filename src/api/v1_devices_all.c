@@ -154,8 +154,7 @@ enum err_code push_feedback_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, "results", ERR_INVALID, "missing; send what became of at least one message");
 	if (list != NULL)
 		b->list = arena_zalloc(c->ctx.arena, (list->count + 1) * sizeof(*b->list));
-	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL && !fields_failed(&f);
-	     m = m->next) {
+	for (const struct json *m = fields_first(&f, list); m != NULL; m = fields_next(&f, m)) {
 		fields_enter(&within, &f, arena_printf(c->ctx.arena, "results[%u]", b->count), m);
 		read_feedback(c, &within, &b->list[b->count++]);
 		fields_end(&within);

@@ -43,8 +43,8 @@ struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const 
 	if (fields_failed(f) || member->type != JSON_OBJECT)
 		return key;
 	key.hashed = true;
-	key.is_address = bytes_is(member->children->name, "ip") &&
-	                 identifier_ip_parse(member->children->text, key.address);
+	key.is_address = bytes_is(json_children(member)->name, "ip") &&
+	                 identifier_ip_parse(json_text(json_children(member)), key.address);
 	return key;
 }
 
@@ -76,7 +76,7 @@ void limit_call_read_list(struct v1_call *c, struct fields *f, const char *name,
 
 	if (list != NULL && list->count == 0)
 		fields_fail(f, name, ERR_INVALID, "must not be empty");
-	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL; m = m->next, at++) {
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m), at++) {
 		struct bytes  place = arena_printf(c->ctx.arena, "%s[%u]", name, at);
 		struct fields one;
 

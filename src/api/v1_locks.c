@@ -117,10 +117,10 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	fields_init(&f, c->body, err);
 	l->lock.qualifier = v1_read_qualifier(c, &f, "qualifier");
 	read_kind(&f, rules, l);
-	if (l->locked) {
+	if (l->locked)
 		read_person(c, &f, &l->lock);
+	if (l->locked && !fields_failed(&f))
 		check_heeded(&f, rules, &l->lock, lock_key(c, &l->lock));
-	}
 	return fields_end(&f);
 }
 
@@ -327,7 +327,7 @@ static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_cal
 		return;
 	if (many->count == 0)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
-	for (const struct json *m = many->children; m != NULL; m = m->next) {
+	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m)) {
 		struct bytes id =
 		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m);
 

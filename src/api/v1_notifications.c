@@ -60,7 +60,7 @@ static void sound_member(struct fields *f, struct json_writer *w)
 	const struct json *sound;
 
 	fields_get(f, "sound"); /* counts as known; null is not absent here */
-	sound = f->object == NULL ? NULL : json_get(f->object, BYTES("sound"));
+	sound = fields_failed(f) ? NULL : json_get(f->object, BYTES("sound"));
 	if (sound == NULL)
 		return;
 	if (sound->type != JSON_STRING && sound->type != JSON_NULL && sound->type != JSON_OBJECT)
@@ -194,6 +194,14 @@ struct notify_call {
 	struct notification   r;
 };
 
+static bool has_device(const struct notify_request *q, struct bytes id)
+{
+	for (uint32_t i = 0; i < q->device_count; i++)
+		if (bytes_equal(q->devices[i], id))
+			return true;
+	return false;
+}
+
 static void read_devices(struct v1_call *c, struct fields *f, struct notify_request *q)
 {
 	const struct json *list = fields_array(f, "devices", NOTIFY_LISTED_MAX);
@@ -202,13 +210,15 @@ static void read_devices(struct v1_call *c, struct fields *f, struct notify_requ
 	if (list == NULL)
 		return;
 	q->devices = ids = arena_array(c->ctx.arena, list->count + 1, sizeof(*ids));
-	for (const struct json *m = list->children; m != NULL; m = m->next) {
-		if (m->type != JSON_STRING || !push_device_id_is(m->text))
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m)) {
+		struct bytes id = json_text(m);
+
+		if (!push_device_id_is(id))
 			fields_fail(f, "devices", ERR_INVALID, "must be a list of device ids");
-		for (uint32_t i = 0; m->type == JSON_STRING && i < q->device_count; i++)
-			if (bytes_equal(ids[i], m->text))
-				fields_fail(f, "devices", ERR_INVALID, "names a device twice");
-		ids[q->device_count++] = m->text;
+		else if (has_device(q, id))
+			fields_fail(f, "devices", ERR_INVALID, "names a device twice");
+		else
+			ids[q->device_count++] = id;
 	}
 	if (list->count == 0)
 		fields_fail(f, "devices", ERR_INVALID, "is empty; leave it out to mean all devices");

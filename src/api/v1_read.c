@@ -14,12 +14,12 @@ const struct rules *v1_rules(struct v1_call *c)
 
 enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err)
 {
-	struct json   text = {.type = JSON_STRING, .text = c->params[index]};
+	struct json   text = json_of_text(c->params[index]);
 	struct fields f = {.err = err};
 
 	err->code = ERR_NONE;
 	*out = identifier_read(&c->ctx.services->identifiers, c->ctx.arena, &f, "id", &text);
-	if (fields_failed(&f) && identifier_looks_like(text.text) != NULL) /* paths hold no objects */
+	if (fields_failed(&f) && identifier_looks_like(json_text(&text)) != NULL) /* paths hold no objects */
 		err_field(err, ERR_INVALID, "id",
 		          "id: a path must not contain an email address, an IP address or a phone number, "
 		          "because logs would keep it; use the id that POST /v1/subjects/lookup returns");
@@ -29,7 +29,7 @@ enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *
 enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes value, struct bytes *out,
                                struct err *err)
 {
-	struct json   text = {.type = JSON_STRING, .text = value};
+	struct json   text = json_of_text(value);
 	struct fields f = {.err = err};
 
 	err->code = ERR_NONE;
@@ -76,7 +76,7 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
 		subject_add(c, f, "subject", one, out);
 	else if (many->count == 0)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
-	for (const struct json *m = many == NULL ? NULL : many->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m))
 		subject_add(c, f, "subjects", m, out);
 }
 
@@ -222,14 +222,16 @@ struct bytes v1_read_qualifier(struct v1_call *c, struct fields *f, const char *
 
 enum err_code v1_query_qualifier(struct v1_call *c, const char *name, struct bytes *out, struct err *err)
 {
-	struct json   text = {.type = JSON_STRING};
 	struct fields f = {.err = err};
+	struct bytes  value;
+	struct json   text;
 
 	*out = (struct bytes){NULL, 0};
-	if (v1_query(c, name, &text.text, err) != ERR_NONE)
+	if (v1_query(c, name, &value, err) != ERR_NONE)
 		return err->code;
-	if (text.text.data == NULL)
+	if (value.data == NULL)
 		return ERR_NONE;
+	text = json_of_text(value);
 	err->code = ERR_NONE; /* for f, which has no beginning of its own */
 	*out = qualifier_of(c, &f, name, &text);
 	return err->code;
@@ -303,7 +305,7 @@ int64_t v1_read_time(struct fields *f, const char *name)
 
 	if (member == NULL || member->type != JSON_STRING)
 		return fields_i64(f, name, 0, V1_SECONDS_MAX);
-	if (!v1_time_is(member->text, &seconds))
+	if (!v1_time_is(json_text(member), &seconds))
 		fields_fail(f, name, ERR_INVALID,
 		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00Z");
 	return seconds;

@@ -310,11 +310,11 @@ static void read_users(struct v1_call *c, struct fields *f, struct mass_revocati
 	if (list->count == 0)
 		fields_fail(f, "users", ERR_INVALID, "must not be empty");
 	q->users = arena_array(c->ctx.arena, list->count + 1, sizeof(*q->users));
-	for (const struct json *m = list->children; m != NULL && !fields_failed(f); m = m->next) {
-		if (m->type != JSON_STRING || !user_id_is(m->text))
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m)) {
+		if (m->type != JSON_STRING || !user_id_is(json_text(m)))
 			fields_fail(f, "users", ERR_INVALID, "must be a list of ids that users can have");
 		else
-			q->users[q->user_count++] = m->text;
+			q->users[q->user_count++] = json_text(m);
 	}
 }
 

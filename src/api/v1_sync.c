@@ -28,7 +28,7 @@ static void read_age(struct fields *f, struct sync_record *out)
 	out->has_time = when != NULL;
 	if (when != NULL && when->type != JSON_STRING)
 		out->time_ms = v1_read_time(f, "updatedAt") * 1000;
-	else if (when != NULL && !time_is(when->text, &out->time_ms))
+	else if (when != NULL && !time_is(json_text(when), &out->time_ms))
 		fields_fail(f, "updatedAt", ERR_INVALID,
 		            "must be whole seconds since 1970, or a UTC time like 2026-11-15T22:00:00.123Z");
 	out->has_sequence = fields_has(f, "sequence");

@@ -131,14 +131,14 @@ static void read_patterns(struct v1_call *c, struct fields *f, struct target_new
 	if (list == NULL)
 		return;
 	patterns = arena_array(c->ctx.arena, list->count, sizeof(*patterns));
-	for (const struct json *at = list->children; at != NULL; at = at->next) {
-		if (at->type != JSON_STRING || event_types_of(at->text) == 0) {
+	for (const struct json *at = fields_first(f, list); at != NULL; at = fields_next(f, at)) {
+		if (at->type != JSON_STRING || event_types_of(json_text(at)) == 0) {
 			fields_fail(f, "types", ERR_INVALID,
 			            "must be a list of types (\"lock.set\"), groups of them (\"lock.*\") or "
 			            "\"*\"");
 			return;
 		}
-		patterns[q->pattern_count++] = at->text;
+		patterns[q->pattern_count++] = json_text(at);
 	}
 	q->patterns = patterns;
 }

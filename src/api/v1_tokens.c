@@ -149,7 +149,7 @@ enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 	v->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
-	v1_token_read(c, token->text, audience, &v->token);
+	v1_token_read(c, json_text(token), audience, &v->token);
 	v->token.rules = v->rules;
 	return ERR_NONE;
 }

@@ -51,8 +51,10 @@ struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name
 	if (fields_failed(f))
 		return (struct bytes){NULL, 0};
 	len = email_normalise(text, normal);
-	if (len == 0 || len > USER_EMAIL_BYTES_MAX)
+	if (len == 0 || len > USER_EMAIL_BYTES_MAX) {
 		fields_fail(f, name, ERR_INVALID, "not an email address");
+		return (struct bytes){NULL, 0};
+	}
 	return arena_copy(c->ctx.arena, (struct bytes){normal, len});
 }
 
@@ -86,12 +88,12 @@ static bool read_attribute(struct fields *f, const struct json *m, bool may_go, 
 		fields_fail(f, NULL, ERR_INVALID,
 		            "a name must have 1 to %d letters, digits, '-', '_' and '.'",
 		            USER_ATTRIBUTE_NAME_MAX);
-	else if (m->type == JSON_STRING && m->text.len <= USER_ATTRIBUTE_TEXT_MAX)
-		*out = value_string(m->text);
+	else if (m->type == JSON_STRING && json_text(m).len <= USER_ATTRIBUTE_TEXT_MAX)
+		*out = value_string(json_text(m));
 	else if (m->type == JSON_STRING)
 		fields_fail(f, name, ERR_INVALID, "must have at most %d bytes", USER_ATTRIBUTE_TEXT_MAX);
 	else if (m->type == JSON_BOOL)
-		*out = value_bool(m->truth);
+		*out = value_bool(json_truth(m));
 	else if (m->type == JSON_NULL && may_go)
 		*out = (struct value){.type = VALUE_NULL};
 	else if (json_whole(m, &number))
@@ -111,7 +113,7 @@ static void read_attributes(struct v1_call *c, struct fields *f, bool may_go, st
 		return;
 	fields_enter(&within, f, BYTES("attributes"), all);
 	*out = (struct item){arena_array(c->ctx.arena, all->count + 1, sizeof(struct member)), 0};
-	for (const struct json *m = all->children; m != NULL; m = m->next) {
+	for (const struct json *m = fields_first(f, all); m != NULL; m = fields_next(f, m)) {
 		struct member *to = &out->members[out->count++];
 		struct json    named = *m;
 

@@ -70,9 +70,9 @@ static void print_member(const struct json *event, const char *name)
 	if (member == NULL)
 		printf("-");
 	else if (member->type == JSON_INT)
-		printf("%" PRIi64, member->integer);
+		printf("%" PRIi64, json_integer(member));
 	else if (member->type == JSON_STRING)
-		show_text(stdout, member->text);
+		show_text(stdout, json_text(member));
 	printf("  ");
 }
 
@@ -109,15 +109,15 @@ static enum err_code tail_page(struct remote *r, struct tail *at, struct err *er
 	after = json_get(answer.body, BYTES("after"));
 	more = json_get(answer.body, BYTES("more"));
 	if (events == NULL || events->type != JSON_ARRAY || after == NULL || after->type != JSON_STRING ||
-	    after->text.len >= sizeof(at->after))
+	    json_text(after).len >= sizeof(at->after))
 		return err_set(err, ERR_STORAGE,
 		               "the answer has no events; does the endpoint lead to Gatehouse?");
-	for (const struct json *e = events->children; e != NULL; e = e->next)
+	for (const struct json *e = json_children(events); e != NULL; e = e->next)
 		print_event(r, e);
 	fflush(stdout);
-	snprintf(at->after, sizeof(at->after), "%.*s", BYTES_ARG(after->text));
+	snprintf(at->after, sizeof(at->after), "%.*s", BYTES_ARG(json_text(after)));
 	at->seen += events->count;
-	at->more = more != NULL && more->type == JSON_BOOL && more->truth;
+	at->more = more != NULL && more->type == JSON_BOOL && json_truth(more);
 	return ERR_NONE;
 }
 
@@ -299,7 +299,7 @@ static enum err_code run_test_target(struct remote *r, struct err *err)
 		return err->code;
 	remote_show(r, &answer);
 	sent = json_get(answer.body, BYTES("sent"));
-	if (sent == NULL || sent->type != JSON_BOOL || !sent->truth)
+	if (sent == NULL || sent->type != JSON_BOOL || !json_truth(sent))
 		return err_set(err, ERR_CONDITION, "the target did not accept the test event");
 	return ERR_NONE;
 }

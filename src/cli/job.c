@@ -39,14 +39,14 @@ static bool member_is(const struct json *object, const char *name, const char *t
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING && bytes_is(m->text, text);
+	return m != NULL && m->type == JSON_STRING && bytes_is(json_text(m), text);
 }
 
 static struct bytes text_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING ? m->text : (struct bytes){"", 0};
+	return m != NULL && m->type == JSON_STRING ? json_text(m) : (struct bytes){"", 0};
 }
 
 static void line_of(const struct json *job, int64_t seconds, char out[LINE_BYTES_MAX])
@@ -58,10 +58,10 @@ static void line_of(const struct json *job, int64_t seconds, char out[LINE_BYTES
 
 	if (progress == NULL || progress->type != JSON_OBJECT)
 		return;
-	for (const struct json *m = progress->children; m != NULL && len < LINE_BYTES_MAX; m = m->next)
+	for (const struct json *m = json_children(progress); m != NULL && len < LINE_BYTES_MAX; m = m->next)
 		if (m->type == JSON_INT)
 			len += (size_t)snprintf(out + len, LINE_BYTES_MAX - len, ", %.*s %" PRIi64,
-			                        BYTES_ARG(m->name), m->integer);
+			                        BYTES_ARG(m->name), json_integer(m));
 }
 
 static void progress_show(struct progress *p, const struct json *job, bool last)

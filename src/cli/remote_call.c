@@ -31,7 +31,7 @@ static const char *text_of(struct remote *r, const struct json *problem, const c
 
 	if (member == NULL || member->type != JSON_STRING)
 		return NULL;
-	return arena_printf(&r->arena, "%.*s", BYTES_ARG(member->text)).data;
+	return arena_printf(&r->arena, "%.*s", BYTES_ARG(json_text(member))).data;
 }
 
 /* What to do about it, where the server's own text cannot know. */
@@ -156,7 +156,8 @@ enum err_code remote_end(const struct remote *r, const struct remote_answer *a, 
 	const struct json *verdict = a->body == NULL ? NULL : json_get(a->body, BYTES("verdict"));
 
 	remote_show(r, a);
-	if (verdict == NULL || verdict->type != JSON_STRING || bytes_equal(verdict->text, BYTES("allow")))
+	if (verdict == NULL || verdict->type != JSON_STRING ||
+	    bytes_equal(json_text(verdict), BYTES("allow")))
 		return ERR_NONE;
 	return err_set(err, ERR_CONDITION, "nothing was done: the verdict is not `allow`");
 }
@@ -195,7 +196,7 @@ enum err_code remote_simple_with(struct remote *r, const struct remote_call *q, 
 
 static void print_lines(const struct json *rows, struct arena *a)
 {
-	for (const struct json *row = rows->children; row != NULL; row = row->next) {
+	for (const struct json *row = json_children(rows); row != NULL; row = row->next) {
 		struct json_writer w;
 		struct buf         line;
 
@@ -250,9 +251,9 @@ enum err_code remote_page(struct remote *r, const struct remote_list *q, struct 
 		               q->member);
 	at->seen += (*rows)->count;
 	at->cursor_len = 0;
-	if (cursor != NULL && cursor->type == JSON_STRING && cursor->text.len <= sizeof(at->cursor)) {
-		memcpy(at->cursor, cursor->text.data, cursor->text.len);
-		at->cursor_len = cursor->text.len;
+	if (cursor != NULL && cursor->type == JSON_STRING && json_text(cursor).len <= sizeof(at->cursor)) {
+		memcpy(at->cursor, json_text(cursor).data, json_text(cursor).len);
+		at->cursor_len = json_text(cursor).len;
 	}
 	return ERR_NONE;
 }
@@ -324,7 +325,7 @@ enum err_code remote_members(struct remote *r, const char *path, const char *lik
 	if (json_read(r->reader, &r->arena, text, &tree, err) != ERR_NONE || tree->type != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, "%s: must hold a JSON object, as in %s",
 		               strcmp(path, "-") == 0 ? "standard input" : path, like);
-	for (const struct json *m = tree->children; m != NULL; m = m->next) {
+	for (const struct json *m = json_children(tree); m != NULL; m = m->next) {
 		json_name(w, m->name);
 		json_tree(w, m);
 	}

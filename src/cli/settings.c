@@ -129,13 +129,14 @@ static const char *value_text(struct settings *s, const struct json *node)
 	case JSON_NULL:
 		return "";
 	case JSON_BOOL:
-		return node->truth ? "true" : "false";
+		return json_truth(node) ? "true" : "false";
 	case JSON_INT:
-		return arena_printf(&s->arena, "%lld", (long long)node->integer).data;
+		return arena_printf(&s->arena, "%lld", (long long)json_integer(node)).data;
 	case JSON_DOUBLE:
-		return arena_printf(&s->arena, "%g", node->real).data;
+		return arena_printf(&s->arena, "%g", json_real(node)).data;
 	case JSON_STRING:
-		return memchr(node->text.data, '\0', node->text.len) == NULL ? node->text.data : "\1";
+		return memchr(json_text(node).data, '\0', json_text(node).len) == NULL ? json_text(node).data
+		                                                                       : "\1";
 	case JSON_ARRAY:
 	case JSON_OBJECT:
 		break;
@@ -195,7 +196,7 @@ static enum err_code take_file(struct settings *s, const char *path, struct err 
 	if (root->type != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, "%s:%u: settings must be NAME: VALUE, one per line, not %s",
 		               path, root->line, json_type_name(root->type));
-	for (const struct json *node = root->children; node != NULL; node = node->next)
+	for (const struct json *node = json_children(root); node != NULL; node = node->next)
 		if (take_member(s, path, node, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;

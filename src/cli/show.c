@@ -49,20 +49,20 @@ static void put_value(struct buf *out, const struct json *v)
 
 	switch (v->type) {
 	case JSON_STRING:
-		put_text(out, v->text);
+		put_text(out, json_text(v));
 		return;
 	case JSON_INT:
-		buf_add_i64(out, v->integer);
+		buf_add_i64(out, json_integer(v));
 		return;
 	case JSON_DOUBLE:
-		snprintf(text, sizeof(text), "%g", v->real);
+		snprintf(text, sizeof(text), "%g", json_real(v));
 		break;
 	case JSON_BOOL:
-		snprintf(text, sizeof(text), "%s", v->truth ? "true" : "false");
+		snprintf(text, sizeof(text), "%s", json_truth(v) ? "true" : "false");
 		break;
 	case JSON_ARRAY:
 		snprintf(text, sizeof(text), "%s", v->count == 0 ? "none" : "");
-		for (const struct json *each = v->children; each != NULL; each = each->next) {
+		for (const struct json *each = json_children(v); each != NULL; each = each->next) {
 			put_value(out, each);
 			if (each->next != NULL)
 				buf_add_bytes(out, BYTES(", "));
@@ -98,7 +98,7 @@ static void print_cell(struct bytes text, int width)
 
 static bool has_objects(const struct json *v)
 {
-	return v->type == JSON_ARRAY && v->children != NULL && v->children->type == JSON_OBJECT;
+	return v->type == JSON_ARRAY && json_children(v) != NULL && json_children(v)->type == JSON_OBJECT;
 }
 
 /* Calls `each` for every value that is no object, with its path. */
@@ -112,7 +112,7 @@ static void walk(const struct json *v, const char                               
 		each(ctx, path, v);
 		return;
 	}
-	for (const struct json *m = v->children; m != NULL; m = m->next, index++) {
+	for (const struct json *m = json_children(v); m != NULL; m = m->next, index++) {
 		if (v->type == JSON_ARRAY)
 			snprintf(name, sizeof(name), "%s[%u]", path, index);
 		else
@@ -222,13 +222,13 @@ void show_rows(struct show_table *t, const struct json *rows)
 	buf_init(&scratch, NULL);
 	for (int i = 0; t->columns[i] != NULL; i++) {
 		widen(t, i, head(t->columns[i], text));
-		for (const struct json *row = rows->children; row != NULL; row = row->next)
+		for (const struct json *row = json_children(rows); row != NULL; row = row->next)
 			widen(t, i, cell(row, t->columns[i], &scratch));
 	}
 	if (!t->headed)
 		print_row(t, NULL, &scratch);
 	t->headed = true;
-	for (const struct json *row = rows->children; row != NULL; row = row->next)
+	for (const struct json *row = json_children(rows); row != NULL; row = row->next)
 		print_row(t, row, &scratch);
 	buf_release(&scratch);
 }

@@ -41,8 +41,8 @@ static enum err_code run_status(struct remote *r, struct err *err)
 	if (count == NULL || count->type != JSON_INT || groups == NULL || groups->type != JSON_ARRAY)
 		return err_set(err, ERR_STORAGE,
 		               "the answer has no groups; does the endpoint lead to Gatehouse?");
-	printf("dead letters: %" PRIi64 "\n", count->integer);
-	if (count->integer > 0)
+	printf("dead letters: %" PRIi64 "\n", json_integer(count));
+	if (json_integer(count) > 0)
 		show_rows(&table, groups);
 	return ERR_NONE;
 }
@@ -105,8 +105,9 @@ static enum err_code check_dead(const struct json *answer, struct err *err)
 	const struct json *outcome = json_get(answer, BYTES("outcome")),
 	                  *dead = show_member(answer, "progress.dead_lettered");
 
-	if ((outcome == NULL || outcome->type != JSON_STRING || !bytes_is(outcome->text, "dead_lettered")) &&
-	    (dead == NULL || dead->type != JSON_INT || dead->integer == 0))
+	if ((outcome == NULL || outcome->type != JSON_STRING ||
+	     !bytes_is(json_text(outcome), "dead_lettered")) &&
+	    (dead == NULL || dead->type != JSON_INT || json_integer(dead) == 0))
 		return ERR_NONE;
 	return err_set(err, ERR_CONDITION,
 	               "some records could still not be written; `gatehouse sync status` says why");

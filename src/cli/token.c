@@ -57,7 +57,7 @@ static enum err_code run_verify(struct remote *r, struct err *err)
 		return err->code;
 	remote_show(r, &answer);
 	valid = json_get(answer.body, BYTES("valid"));
-	if (valid == NULL || valid->type != JSON_BOOL || !valid->truth)
+	if (valid == NULL || valid->type != JSON_BOOL || !json_truth(valid))
 		return err_set(err, ERR_CONDITION, "the token is not valid, or its user may not act");
 	return ERR_NONE;
 }
@@ -84,7 +84,7 @@ static struct bytes claim(const struct json *claims, const char *name)
 {
 	const struct json *c = json_get(claims, bytes_of(name));
 
-	return c != NULL && c->type == JSON_STRING ? c->text : (struct bytes){"", 0};
+	return c != NULL && c->type == JSON_STRING ? json_text(c) : (struct bytes){"", 0};
 }
 
 static void write_reason(const struct remote *r, struct json_writer *w)

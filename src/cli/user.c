@@ -121,7 +121,7 @@ static enum err_code run_verify_email(struct remote *r, struct err *err)
 	if (remote_end(r, &answer, err) != ERR_NONE)
 		return err->code;
 	verified = json_get(answer.body, BYTES("verified"));
-	if (verified == NULL || verified->type != JSON_BOOL || !verified->truth)
+	if (verified == NULL || verified->type != JSON_BOOL || !json_truth(verified))
 		return err_set(err, ERR_CONDITION,
 		               "the address is not verified; add-email makes another code for it");
 	return ERR_NONE;

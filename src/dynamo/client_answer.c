@@ -35,9 +35,9 @@ static bool count_take(const struct json *body, struct bytes name, uint32_t othe
 	*out = otherwise;
 	if (json == NULL)
 		return true;
-	if (json->type != JSON_INT || json->integer < 0 || json->integer > UINT32_MAX)
+	if (json->type != JSON_INT || json_integer(json) < 0 || json_integer(json) > UINT32_MAX)
 		return false;
-	*out = (uint32_t)json->integer;
+	*out = (uint32_t)json_integer(json);
 	return true;
 }
 
@@ -90,7 +90,7 @@ static enum err_code items_take(struct arena *a, const struct json *list, struct
 	uint32_t count = 0;
 
 	out->items = arena_array(a, list->count + 1, sizeof(*out->items));
-	for (const struct json *item = list->children; item != NULL; item = item->next)
+	for (const struct json *item = json_children(list); item != NULL; item = item->next)
 		if (item_take(a, item, &out->items[count++], err) != ERR_NONE)
 			return err->code;
 	out->count = count;
@@ -156,7 +156,7 @@ struct gathering {
 
 static enum err_code responses_take(struct gathering *g, const struct json *table, struct err *err)
 {
-	for (const struct json *json = table->children; json != NULL; json = json->next) {
+	for (const struct json *json = json_children(table); json != NULL; json = json->next) {
 		struct item item;
 		uint32_t    i;
 
@@ -178,7 +178,7 @@ static enum err_code unprocessed_take(struct gathering *g, const struct json *ta
 
 	if (!is_array(keys))
 		return wrong(err, "UnprocessedKeys has no Keys");
-	for (const struct json *json = keys->children; json != NULL; json = json->next) {
+	for (const struct json *json = json_children(keys); json != NULL; json = json->next) {
 		struct item key;
 		uint32_t    i;
 
@@ -203,12 +203,12 @@ enum err_code client_read_batch_get(struct arena *a, const struct json *body, co
 	out->skipped = arena_zalloc(a, q->count + 1);
 	if (!is_object(responses))
 		return wrong(err, "Responses is no object");
-	for (const struct json *table = responses->children; table != NULL; table = table->next)
+	for (const struct json *table = json_children(responses); table != NULL; table = table->next)
 		if (!is_array(table))
 			return wrong(err, "Responses has no list for a table");
 		else if (responses_take(&g, table, err) != ERR_NONE)
 			return err->code;
-	for (const struct json *table = is_object(left) ? left->children : NULL; table != NULL;
+	for (const struct json *table = is_object(left) ? json_children(left) : NULL; table != NULL;
 	     table = table->next)
 		if (unprocessed_take(&g, table, err) != ERR_NONE)
 			return err->code;
@@ -218,7 +218,7 @@ enum err_code client_read_batch_get(struct arena *a, const struct json *body, co
 static enum err_code left_take(struct arena *a, const struct json *table, const struct table_batch_write *q,
                                bool *left, struct err *err)
 {
-	for (const struct json *one = table->children; one != NULL; one = one->next) {
+	for (const struct json *one = json_children(table); one != NULL; one = one->next) {
 		const struct json     *put = json_get(json_get(one, BYTES("PutRequest")), BYTES("Item"));
 		const struct json     *drop = json_get(json_get(one, BYTES("DeleteRequest")), BYTES("Key"));
 		enum table_action_kind kind = put != NULL ? TABLE_PUT : TABLE_DELETE;
@@ -251,8 +251,8 @@ enum err_code client_read_batch_write(struct arena *a, const struct json *body,
 	memset(left, 0, q->count);
 	if (!is_object(body))
 		return wrong(err, "it is no object");
-	for (const struct json *table = is_object(unprocessed) ? unprocessed->children : NULL; table != NULL;
-	     table = table->next)
+	for (const struct json *table = is_object(unprocessed) ? json_children(unprocessed) : NULL;
+	     table != NULL; table = table->next)
 		if (!is_array(table))
 			return wrong(err, "UnprocessedItems has no list for a table");
 		else if (left_take(a, table, q, left, err) != ERR_NONE)
@@ -271,7 +271,7 @@ enum err_code client_read_transact_get(struct arena *a, const struct json *body,
 	out->skipped = arena_zalloc(a, q->count + 1);
 	if (!is_array(responses) || responses->count != q->count)
 		return wrong(err, "Responses has not one element for each item");
-	for (const struct json *one = responses->children; one != NULL; one = one->next)
+	for (const struct json *one = json_children(responses); one != NULL; one = one->next)
 		if (found_take(a, one, &out->results[i++], err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
@@ -323,7 +323,7 @@ struct bytes client_error_text(const struct json *body)
 
 	if (text == NULL)
 		text = json_get(body, BYTES("Message"));
-	return text != NULL && text->type == JSON_STRING ? text->text : (struct bytes){"", 0};
+	return text != NULL && text->type == JSON_STRING ? json_text(text) : (struct bytes){"", 0};
 }
 
 bool client_error_item(struct arena *a, const struct json *body, struct item *out)
@@ -365,7 +365,7 @@ static enum err_code reason_take(struct arena *a, const struct json *json, struc
 	const struct json *code = json_get(json, BYTES("Code"));
 
 	*out = (struct table_reason){0};
-	if (code != NULL && code->type == JSON_STRING && !reason_code(code->text, &out->code))
+	if (code != NULL && code->type == JSON_STRING && !reason_code(json_text(code), &out->code))
 		return wrong(err, "CancellationReasons has an unknown Code");
 	out->has_item = client_error_item(a, json, &out->item);
 	if (out->code != ERR_NONE)
@@ -382,7 +382,7 @@ enum err_code client_read_reasons(struct arena *a, const struct json *body, uint
 	*busy = false;
 	if (!is_array(reasons) || reasons->count != count)
 		return wrong(err, "CancellationReasons has not one element for each action");
-	for (const struct json *one = reasons->children; one != NULL; one = one->next) {
+	for (const struct json *one = json_children(reasons); one != NULL; one = one->next) {
 		if (reason_take(a, one, &out[i], err) != ERR_NONE)
 			return err->code;
 		*busy = *busy || out[i++].code == ERR_THROTTLED;

@@ -14,7 +14,7 @@ static struct bytes text_of(const struct json *object, struct bytes name)
 {
 	const struct json *text = json_get(object, name);
 
-	return text != NULL && text->type == JSON_STRING ? text->text : (struct bytes){"", 0};
+	return text != NULL && text->type == JSON_STRING ? json_text(text) : (struct bytes){"", 0};
 }
 
 static int64_t number_of(const struct json *object, struct bytes name)
@@ -32,14 +32,14 @@ static bool truth_of(const struct json *object, struct bytes name)
 {
 	const struct json *truth = json_get(object, name);
 
-	return truth != NULL && truth->type == JSON_BOOL && truth->truth;
+	return truth != NULL && truth->type == JSON_BOOL && json_truth(truth);
 }
 
 static const struct json *elements_of(const struct json *object, struct bytes name)
 {
 	const struct json *list = json_get(object, name);
 
-	return list != NULL && list->type == JSON_ARRAY ? list->children : NULL;
+	return list != NULL && list->type == JSON_ARRAY ? json_children(list) : NULL;
 }
 
 /* Seconds since 1970, with a fraction. */
@@ -50,8 +50,10 @@ static int64_t time_of(const struct json *object, struct bytes name)
 	if (time == NULL || (time->type != JSON_INT && time->type != JSON_DOUBLE))
 		return 0;
 	if (time->type == JSON_INT)
-		return time->integer > 0 && time->integer < INT64_MAX / 1000000 ? time->integer * 1000000 : 0;
-	return time->real > 0 && time->real < 1e12 ? (int64_t)(time->real * 1e6) : 0;
+		return json_integer(time) > 0 && json_integer(time) < INT64_MAX / 1000000
+		               ? json_integer(time) * 1000000
+		               : 0;
+	return json_real(time) > 0 && json_real(time) < 1e12 ? (int64_t)(json_real(time) * 1e6) : 0;
 }
 
 /* ---- keys ---- */
@@ -93,9 +95,9 @@ static void include_take(struct arena *a, const struct json *projection, struct 
 	if (list == NULL || list->type != JSON_ARRAY)
 		return;
 	out->include = arena_array(a, list->count + 1, sizeof(*out->include));
-	for (const struct json *name = list->children; name != NULL; name = name->next)
+	for (const struct json *name = json_children(list); name != NULL; name = name->next)
 		if (name->type == JSON_STRING)
-			out->include[out->include_count++] = name->text;
+			out->include[out->include_count++] = json_text(name);
 }
 
 static enum projection_kind projection_of(struct bytes name)
@@ -230,7 +232,7 @@ enum err_code client_read_tags(struct arena *a, const struct json *body, struct 
 	if (list->type != JSON_ARRAY)
 		return wrong(err, "Tags is no list");
 	out->tags = arena_array(a, list->count + 1, sizeof(*out->tags));
-	for (const struct json *tag = list->children; tag != NULL; tag = tag->next)
+	for (const struct json *tag = json_children(list); tag != NULL; tag = tag->next)
 		out->tags[count++] = (struct tag){text_of(tag, BYTES("Key")), text_of(tag, BYTES("Value"))};
 	qsort(out->tags, count, sizeof(*out->tags), tag_order);
 	out->tag_count = count;
@@ -246,10 +248,10 @@ enum err_code client_read_list(struct arena *a, const struct json *body, struct 
 	if (names == NULL || names->type != JSON_ARRAY)
 		return wrong(err, "TableNames is no list");
 	out->names = arena_array(a, names->count + 1, sizeof(*out->names));
-	for (const struct json *name = names->children; name != NULL; name = name->next) {
+	for (const struct json *name = json_children(names); name != NULL; name = name->next) {
 		if (name->type != JSON_STRING)
 			return wrong(err, "TableNames has something that is no name");
-		out->names[out->count++] = name->text;
+		out->names[out->count++] = json_text(name);
 	}
 	return ERR_NONE;
 }

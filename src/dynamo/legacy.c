@@ -87,7 +87,7 @@ static enum err_code values_read(struct request_reader *r, const struct json *js
 	out->items = arena_array(r->arena, out->count, sizeof(struct value));
 	if (json->type != JSON_ARRAY)
 		return wire_value_read(r->arena, json, &out->items[0], r->err);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = wire_value_read(r->arena, child, &out->items[i++], r->err);
 
 		if (rc != ERR_NONE)
@@ -156,7 +156,8 @@ static enum err_code condition_read_one(struct request_reader *r, const struct j
 {
 	const struct json *op = json_get(json, BYTES("ComparisonOperator"));
 
-	return comparison_read(r, op->text, json->name, json_get(json, BYTES("AttributeValueList")), out);
+	return comparison_read(r, json_text(op), json->name, json_get(json, BYTES("AttributeValueList")),
+	                       out);
 }
 
 static const struct json *present(const struct json *json)
@@ -168,7 +169,7 @@ static const struct json *present(const struct json *json)
 static enum err_code exists_read(struct request_reader *r, const struct json *json, const struct json *value,
                                  const struct json *exists, struct expr **out)
 {
-	bool must_exist = exists == NULL || exists->truth;
+	bool must_exist = exists == NULL || json_truth(exists);
 
 	if (must_exist && value == NULL)
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_EXISTS_VALUE, exists == NULL ? "null" : "true",
@@ -193,10 +194,10 @@ static enum err_code expected_read_one(struct request_reader *r, const struct js
 		return exists_read(r, json, value, exists, out);
 	if (exists != NULL)
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_EXISTS_AND_OPERATOR, BYTES_ARG(json->name));
-	if (list == NULL && value == NULL && comparison_named(op->text)->least > 0)
-		return err_set(r->err, ERR_INVALID, MSG_LEGACY_VALUE_NONE, BYTES_ARG(op->text),
+	if (list == NULL && value == NULL && comparison_named(json_text(op))->least > 0)
+		return err_set(r->err, ERR_INVALID, MSG_LEGACY_VALUE_NONE, BYTES_ARG(json_text(op)),
 		               BYTES_ARG(json->name));
-	return comparison_read(r, op->text, json->name, list != NULL ? list : value, out);
+	return comparison_read(r, json_text(op), json->name, list != NULL ? list : value, out);
 }
 
 static enum err_code operator_check(struct request_reader *r, const struct json *conditions,
@@ -225,7 +226,7 @@ joined_read(struct request_reader *r, const struct json *conditions, const struc
 		return rc;
 	if (conditions->count > EXPR_OPERATORS_MAX)
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_MANY, EXPR_OPERATORS_MAX);
-	for (const struct json *child = conditions->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(conditions); child != NULL; child = child->next) {
 		struct expr *next = NULL;
 
 		rc = one(r, child, &next);
@@ -324,7 +325,7 @@ enum err_code legacy_updates(struct request_reader *r, const struct json *update
 	update = arena_zalloc(r->arena, sizeof(*update));
 	update->actions = arena_array(r->arena, updates->count, sizeof(update->actions[0]));
 	*out = update;
-	for (const struct json *child = updates->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(updates); child != NULL; child = child->next) {
 		enum err_code rc = update_read_one(r, child, &update->actions[update->count++]);
 
 		if (rc != ERR_NONE)
@@ -348,11 +349,11 @@ enum err_code legacy_projection(struct request_reader *r, const struct json *att
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_MANY, EXPR_OPERATORS_MAX);
 	twice = shape_repeated(r->arena, attributes);
 	if (twice != NULL)
-		return err_set(r->err, ERR_INVALID, MSG_LEGACY_ATTRIBUTE_TWICE, BYTES_ARG(twice->text));
+		return err_set(r->err, ERR_INVALID, MSG_LEGACY_ATTRIBUTE_TWICE, BYTES_ARG(json_text(twice)));
 	projection = arena_zalloc(r->arena, sizeof(*projection));
 	projection->paths = arena_array(r->arena, attributes->count, sizeof(projection->paths[0]));
-	for (const struct json *child = attributes->children; child != NULL; child = child->next)
-		if (path_read(r, child->text, &projection->paths[projection->count++]) != ERR_NONE)
+	for (const struct json *child = json_children(attributes); child != NULL; child = child->next)
+		if (path_read(r, json_text(child), &projection->paths[projection->count++]) != ERR_NONE)
 			return r->err->code;
 	*out = projection;
 	return ERR_NONE;
@@ -361,7 +362,7 @@ enum err_code legacy_projection(struct request_reader *r, const struct json *att
 static enum err_code key_read(struct request_reader *r, const struct json *json, struct value_list *values,
                               enum expr_range_kind *range)
 {
-	const struct comparison *c = comparison_named(json_get(json, BYTES("ComparisonOperator"))->text);
+	const struct comparison *c = comparison_named(json_text(json_get(json, BYTES("ComparisonOperator"))));
 	enum err_code            rc = name_check(json->name, r->err);
 
 	*range = c->range;
@@ -395,7 +396,7 @@ enum err_code legacy_key_condition(struct request_reader *r, const struct json *
 	*out = (struct expr_key_condition){0};
 	if (conditions->count < 1 || conditions->count > LEGACY_KEYS_MAX)
 		return err_set(r->err, ERR_INVALID, MSG_LEGACY_KEYS_COUNT);
-	for (const struct json *child = conditions->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(conditions); child != NULL; child = child->next) {
 		struct value_list    values;
 		enum expr_range_kind range;
 		enum err_code        rc = key_read(r, child, &values, &range);

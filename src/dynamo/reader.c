@@ -64,12 +64,12 @@ const struct shape        shape_updates = {.kind = SHAPE_MAP, .member = &shape_a
 
 bool text_is(const struct json *json, const char *text)
 {
-	return json != NULL && bytes_is(json->text, text);
+	return json != NULL && bytes_is(json_text(json), text);
 }
 
 bool truth_of(const struct json *json)
 {
-	return json != NULL && json->truth;
+	return json != NULL && json_truth(json);
 }
 
 void capacity_read(const struct json *json, struct dynamo_request *out)
@@ -192,11 +192,11 @@ static enum err_code names_read(struct request_reader *r, const struct json *nam
 
 	r->scope.names = to;
 	r->scope.name_count = names->count;
-	for (const struct json *child = names->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(names); child != NULL; child = child->next) {
 		struct err inner;
 
-		*to++ = (struct expr_name){child->name, child->text, false};
-		if (name_check(child->text, &inner) != ERR_NONE)
+		*to++ = (struct expr_name){child->name, json_text(child), false};
+		if (name_check(json_text(child), &inner) != ERR_NONE)
 			return err_set(r->err, inner.code, MSG_NAMES_INVALID, inner.text,
 			               BYTES_ARG(child->name));
 	}
@@ -209,7 +209,7 @@ static enum err_code values_read(struct request_reader *r, const struct json *va
 
 	r->scope.values = to;
 	r->scope.value_count = values->count;
-	for (const struct json *child = values->children; child != NULL; child = child->next, to++) {
+	for (const struct json *child = json_children(values); child != NULL; child = child->next, to++) {
 		struct err inner;
 
 		to->placeholder = child->name;
@@ -243,5 +243,5 @@ enum err_code projection_read(struct request_reader *r, const struct json *text,
 		return ERR_NONE;
 	projection = arena_zalloc(r->arena, sizeof(*projection));
 	*out = projection;
-	return expr_parse_projection(r->arena, text->text, &r->scope, projection, r->err);
+	return expr_parse_projection(r->arena, json_text(text), &r->scope, projection, r->err);
 }

@@ -23,7 +23,7 @@ enum err_code request_table_name(struct arena *a, const struct json *body, struc
 	enum err_code         rc = shape_read(a, &name_shape, body, r.slots, err);
 
 	*out = (struct dynamo_request){0};
-	return rc != ERR_NONE ? rc : table_read(&r, r.slots[0]->text, &out->table);
+	return rc != ERR_NONE ? rc : table_read(&r, json_text(r.slots[0]), &out->table);
 }
 
 /* DescribeLimits, DescribeEndpoints. */
@@ -62,7 +62,7 @@ enum err_code request_list_tables(struct arena *a, const struct json *body, stru
 	if (slots[LIST_LIMIT] != NULL)
 		out->list.limit = (uint32_t)shape_integer(slots[LIST_LIMIT]);
 	if (slots[LIST_START] != NULL)
-		out->list.after = slots[LIST_START]->text;
+		out->list.after = json_text(slots[LIST_START]);
 	return ERR_NONE;
 }
 
@@ -93,9 +93,9 @@ enum err_code request_update_ttl(struct arena *a, const struct json *body, struc
 	*out = (struct dynamo_request){0};
 	if (rc != ERR_NONE)
 		return rc;
-	out->ttl.enabled = json_get(specification, BYTES("Enabled"))->truth;
-	out->ttl.attribute = json_get(specification, BYTES("AttributeName"))->text;
-	return table_read(&r, r.slots[TTL_TABLE]->text, &out->ttl.table);
+	out->ttl.enabled = json_truth(json_get(specification, BYTES("Enabled")));
+	out->ttl.attribute = json_text(json_get(specification, BYTES("AttributeName")));
+	return table_read(&r, json_text(r.slots[TTL_TABLE]), &out->ttl.table);
 }
 
 /* ---- tags ---- */
@@ -157,11 +157,11 @@ enum err_code tags_read(struct request_reader *r, const struct json *list, struc
 		return err_set(r->err, ERR_INVALID, MSG_TAGS_MANY, TABLE_TAG_MAX);
 	*out = tags = arena_zalloc(r->arena, list->count * sizeof(*tags));
 	*count = list->count;
-	for (const struct json *tag = list->children; tag != NULL; tag = tag->next, tags++) {
+	for (const struct json *tag = json_children(list); tag != NULL; tag = tag->next, tags++) {
 		bool key_only = tag->type == JSON_STRING;
 
-		tags->key = key_only ? tag->text : json_get(tag, BYTES("Key"))->text;
-		tags->value = key_only ? BYTES("") : json_get(tag, BYTES("Value"))->text;
+		tags->key = key_only ? json_text(tag) : json_text(json_get(tag, BYTES("Key")));
+		tags->value = key_only ? BYTES("") : json_text(json_get(tag, BYTES("Value")));
 	}
 	return tags_sort(r, *out, *count);
 }
@@ -174,9 +174,9 @@ static enum err_code resource_read(struct request_reader *r, const struct json *
 
 	if (rc != ERR_NONE)
 		return rc;
-	if (!arn_is(r->slots[RESOURCE_ARN]->text))
+	if (!arn_is(json_text(r->slots[RESOURCE_ARN])))
 		return err_set(r->err, ERR_INVALID, MSG_RESOURCE_ARN);
-	return arn_table(r->slots[RESOURCE_ARN]->text, MSG_RESOURCE_ARN, table, r->err);
+	return arn_table(json_text(r->slots[RESOURCE_ARN]), MSG_RESOURCE_ARN, table, r->err);
 }
 
 static enum err_code tags_change(struct request_reader *r, enum table_change_kind kind,

@@ -37,7 +37,7 @@ static uint32_t keys_count(const struct json *items)
 {
 	uint32_t count = 0;
 
-	for (const struct json *table = items->children; table != NULL; table = table->next)
+	for (const struct json *table = json_children(items); table != NULL; table = table->next)
 		count += json_get(table, BYTES("Keys"))->count;
 	return count;
 }
@@ -94,7 +94,7 @@ static enum err_code keys_read(struct request_reader *r, const struct json *aske
 	rc = table_read(r, asked->name, &common.table);
 	if (rc == ERR_NONE)
 		rc = keys_projection(r, &common);
-	for (const struct json *key = r->slots[KEYS_KEYS]->children; key != NULL && rc == ERR_NONE;
+	for (const struct json *key = json_children(r->slots[KEYS_KEYS]); key != NULL && rc == ERR_NONE;
 	     key = key->next) {
 		gets[i] = common;
 		rc = wire_item_read(r->arena, key, &gets[i++].key, r->err);
@@ -134,7 +134,7 @@ enum err_code request_batch_get(struct arena *a, const struct json *body, struct
 		return err_set(err, ERR_INVALID, MSG_BATCH_GET_MANY);
 	batch_init(a, items, &out->batch);
 	out->batch.gets = arena_array(a, count, sizeof(out->batch.gets[0]));
-	for (const struct json *table = items->children; table != NULL && rc == ERR_NONE;
+	for (const struct json *table = json_children(items); table != NULL && rc == ERR_NONE;
 	     table = table->next) {
 		rc = keys_read(&r, table, out->batch.gets + out->batch.count);
 		table_add(&out->batch, table, json_get(table, BYTES("Keys"))->count);
@@ -178,7 +178,7 @@ static uint32_t writes_count(const struct json *items)
 {
 	uint32_t count = 0;
 
-	for (const struct json *table = items->children; table != NULL; table = table->next)
+	for (const struct json *table = json_children(items); table != NULL; table = table->next)
 		count += table->count;
 	return count;
 }
@@ -208,7 +208,8 @@ static enum err_code writes_read(struct request_reader *r, const struct json *ta
 	struct bytes  name;
 	enum err_code rc = table_read(r, table->name, &name);
 
-	for (const struct json *json = table->children; json != NULL && rc == ERR_NONE; json = json->next) {
+	for (const struct json *json = json_children(table); json != NULL && rc == ERR_NONE;
+	     json = json->next) {
 		*writes = (struct table_write){.table = name};
 		rc = write_read_one(r, json, writes++);
 	}
@@ -233,7 +234,7 @@ enum err_code request_batch_write(struct arena *a, const struct json *body, stru
 		return err_set(err, ERR_INVALID, MSG_BATCH_WRITE_MANY);
 	batch_init(a, items, &out->batch);
 	out->batch.writes = arena_array(a, count, sizeof(out->batch.writes[0]));
-	for (const struct json *table = items->children; table != NULL && rc == ERR_NONE;
+	for (const struct json *table = json_children(items); table != NULL && rc == ERR_NONE;
 	     table = table->next) {
 		rc = writes_read(&r, table, out->batch.writes + out->batch.count);
 		table_add(&out->batch, table, table->count);

@@ -26,7 +26,7 @@ static enum err_code get_read(struct request_reader *r, struct table_get *out)
 	const struct json *const *s = r->slots;
 	const struct parameter    expression = {"ProjectionExpression", s[GET_PROJECTION]},
 	                       legacy = {"AttributesToGet", s[GET_ATTRIBUTES]};
-	enum err_code rc = table_read(r, s[GET_TABLE]->text, &out->table);
+	enum err_code rc = table_read(r, json_text(s[GET_TABLE]), &out->table);
 
 	if (rc == ERR_NONE)
 		rc = parameters_check(r,
@@ -85,7 +85,7 @@ static enum err_code update_read(struct request_reader *r, const struct expr_upd
 		return legacy_updates(r, r->slots[WRITE_UPDATES], out);
 	update = arena_zalloc(r->arena, sizeof(*update));
 	*out = update;
-	return expr_parse_update(r->arena, r->slots[WRITE_UPDATE]->text, &r->scope, update, r->err);
+	return expr_parse_update(r->arena, json_text(r->slots[WRITE_UPDATE]), &r->scope, update, r->err);
 }
 
 static enum err_code write_expressions(struct request_reader *r, struct table_write *out)
@@ -96,7 +96,8 @@ static enum err_code write_expressions(struct request_reader *r, struct table_wr
 	if (rc == ERR_NONE && s[WRITE_CONDITION] != NULL) {
 		struct expr *condition = NULL;
 
-		rc = expr_parse_condition(r->arena, s[WRITE_CONDITION]->text, &r->scope, &condition, r->err);
+		rc = expr_parse_condition(r->arena, json_text(s[WRITE_CONDITION]), &r->scope, &condition,
+		                          r->err);
 		out->condition = condition;
 	} else if (rc == ERR_NONE && (s[WRITE_EXPECTED] != NULL || s[WRITE_OPERATOR] != NULL)) {
 		rc = legacy_expected(r, s[WRITE_EXPECTED], s[WRITE_OPERATOR], &out->condition);
@@ -127,7 +128,7 @@ static enum err_code write_read(struct request_reader *r, enum table_action_kind
                                 struct table_write *out)
 {
 	const struct json *const *s = r->slots;
-	enum err_code             rc = table_read(r, s[WRITE_TABLE]->text, &out->table);
+	enum err_code             rc = table_read(r, json_text(s[WRITE_TABLE]), &out->table);
 
 	out->kind = kind;
 	out->return_old_on_failure = text_is(s[WRITE_ON_FAILURE], "ALL_OLD");
@@ -349,13 +350,14 @@ enum err_code request_transact_write(struct arena *a, const struct json *body, s
 	capacity_read(r.slots[TRANSACT_CAPACITY], out);
 	out->collection_metrics = text_is(r.slots[TRANSACT_METRICS], "SIZE");
 	if (token != NULL) {
-		out->transact_write.token = token->text;
+		out->transact_write.token = json_text(token);
 		digest_json(a, items, out->transact_write.digest);
 	}
 	writes = arena_zalloc(a, items->count * sizeof(*writes));
 	out->transact_write.writes = writes;
 	out->transact_write.count = items->count;
-	for (const struct json *item = items->children; item != NULL && rc == ERR_NONE; item = item->next)
+	for (const struct json *item = json_children(items); item != NULL && rc == ERR_NONE;
+	     item = item->next)
 		rc = action_read(&r, item, writes++);
 	return rc;
 }
@@ -397,7 +399,8 @@ enum err_code request_transact_get(struct arena *a, const struct json *body, str
 	gets = arena_zalloc(a, items->count * sizeof(*gets));
 	out->transact_get.gets = gets;
 	out->transact_get.count = items->count;
-	for (const struct json *item = items->children; item != NULL && rc == ERR_NONE; item = item->next) {
+	for (const struct json *item = json_children(items); item != NULL && rc == ERR_NONE;
+	     item = item->next) {
 		shape_slots(&action_get_shape, json_get(item, BYTES("Get")), r.slots);
 		gets->consistent = true;
 		rc = get_read(&r, gets++);

@@ -150,7 +150,7 @@ static enum err_code key_condition_read(struct request_reader *r, struct table_q
 
 	out->key = key;
 	if (text != NULL)
-		return expr_parse_key_condition(r->arena, text->text, &r->scope, key, r->err);
+		return expr_parse_key_condition(r->arena, json_text(text), &r->scope, key, r->err);
 	if (legacy != NULL)
 		return legacy_key_condition(r, legacy, key);
 	return err_set(r->err, ERR_INVALID, MSG_KEY_CONDITION);
@@ -164,7 +164,7 @@ static enum err_code filter_read(struct request_reader *r, struct table_query *o
 
 	if (s[Q_FILTER] == NULL)
 		return legacy_filter(r, s[Q_LEGACY_FILTER], s[Q_OPERATOR], &out->filter);
-	rc = expr_parse_filter(r->arena, s[Q_FILTER]->text, &r->scope, &filter, r->err);
+	rc = expr_parse_filter(r->arena, json_text(s[Q_FILTER]), &r->scope, &filter, r->err);
 	out->filter = filter;
 	return rc;
 }
@@ -191,9 +191,9 @@ static void plain_read(struct request_reader *r, struct dynamo_request *out)
 
 	capacity_read(s[Q_CAPACITY], out);
 	out->query.consistent = truth_of(s[Q_CONSISTENT]);
-	out->query.backward = s[Q_FORWARD] != NULL && !s[Q_FORWARD]->truth;
+	out->query.backward = s[Q_FORWARD] != NULL && !json_truth(s[Q_FORWARD]);
 	if (s[Q_INDEX] != NULL)
-		out->query.index = s[Q_INDEX]->text;
+		out->query.index = json_text(s[Q_INDEX]);
 	if (s[Q_LIMIT] != NULL)
 		out->query.limit = (uint32_t)shape_integer(s[Q_LIMIT]);
 }
@@ -208,7 +208,7 @@ static enum err_code many_read(struct arena *a, const struct json *body, bool qu
 	if (rc != ERR_NONE)
 		return rc;
 	plain_read(r, out);
-	rc = table_read(r, r->slots[Q_TABLE]->text, &out->query.table);
+	rc = table_read(r, json_text(r->slots[Q_TABLE]), &out->query.table);
 	if (rc == ERR_NONE)
 		rc = combination_check(r, query);
 	if (rc == ERR_NONE)

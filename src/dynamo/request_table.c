@@ -83,23 +83,23 @@ static struct bytes names_print(struct arena *a, const struct json *list)
 	struct buf out;
 
 	buf_init(&out, a);
-	for (const struct json *child = list == NULL ? NULL : list->children;
-	     child != NULL && out.len < SHAPE_ECHO_BYTES_MAX; child = child->next) {
+	for (const struct json *child = json_children(list); child != NULL && out.len < SHAPE_ECHO_BYTES_MAX;
+	     child = child->next) {
 		if (out.len > 0)
 			buf_add_bytes(&out, BYTES(", "));
-		buf_add_bytes(&out, json_get(child, BYTES("AttributeName"))->text);
+		buf_add_bytes(&out, json_text(json_get(child, BYTES("AttributeName"))));
 	}
 	return buf_bytes(&out);
 }
 
 static bool definition_find(const struct json *definitions, struct bytes name, enum value_type *type)
 {
-	const struct json *child = definitions == NULL ? NULL : definitions->children;
+	const struct json *child = json_children(definitions);
 
 	for (; child != NULL; child = child->next) {
-		if (!bytes_equal(json_get(child, BYTES("AttributeName"))->text, name))
+		if (!bytes_equal(json_text(json_get(child, BYTES("AttributeName"))), name))
 			continue;
-		*type = value_type_named(json_get(child, BYTES("AttributeType"))->text);
+		*type = value_type_named(json_text(json_get(child, BYTES("AttributeType"))));
 		return true;
 	}
 	return false;
@@ -110,7 +110,7 @@ static enum err_code key_read(struct request_reader *r, const struct json *key, 
 {
 	struct bytes keys, defined;
 
-	out->name = json_get(key, BYTES("AttributeName"))->text;
+	out->name = json_text(json_get(key, BYTES("AttributeName")));
 	if (definition_find(definitions, out->name, &out->type))
 		return ERR_NONE;
 	keys = names_print(r->arena, schema);
@@ -122,7 +122,7 @@ static enum err_code key_read(struct request_reader *r, const struct json *key, 
 static enum err_code keys_read(struct request_reader *r, const struct json *key_schema,
                                const struct json *definitions, struct key_schema *out)
 {
-	const struct json *hash = key_schema->children, *range = hash->next;
+	const struct json *hash = json_children(key_schema), *range = hash->next;
 	enum err_code      rc = key_read(r, hash, key_schema, definitions, &out->hash);
 
 	if (rc == ERR_NONE && range != NULL)
@@ -165,8 +165,8 @@ static enum err_code units_read(struct request_reader *r, const struct json *thr
 static void include_read(struct request_reader *r, const struct json *names, struct index_schema *out)
 {
 	out->include = arena_array(r->arena, names->count, sizeof(out->include[0]));
-	for (const struct json *name = names->children; name != NULL; name = name->next)
-		out->include[out->include_count++] = name->text;
+	for (const struct json *name = json_children(names); name != NULL; name = name->next)
+		out->include[out->include_count++] = json_text(name);
 }
 
 static enum err_code index_projection_read(struct request_reader *r, const struct json *json,
@@ -201,7 +201,7 @@ static enum err_code index_read(struct request_reader *r, const struct json *ind
 
 	*out = (struct index_schema){.local = local};
 	shape_slots(local ? &shape_local_index : &shape_global_index, index, slots);
-	out->name = slots[INDEX_NAME]->text;
+	out->name = json_text(slots[INDEX_NAME]);
 	rc = keys_read(r, slots[INDEX_KEYS], definitions, &out->keys);
 	if (rc == ERR_NONE && slots[INDEX_UNITS] != NULL)
 		rc = units_read(r, slots[INDEX_UNITS], &out->read_units, &out->write_units);
@@ -241,13 +241,13 @@ static enum err_code definitions_check(struct request_reader *r, const struct ta
 {
 	if (definitions->count > DEFINITIONS_MAX)
 		return unused_refuse(r, schema, definitions);
-	for (const struct json *one = definitions->children; one != NULL; one = one->next) {
-		struct bytes name = json_get(one, BYTES("AttributeName"))->text;
+	for (const struct json *one = json_children(definitions); one != NULL; one = one->next) {
+		struct bytes name = json_text(json_get(one, BYTES("AttributeName")));
 
 		if (!schema_uses(schema, name))
 			return unused_refuse(r, schema, definitions);
 		for (const struct json *two = one->next; two != NULL; two = two->next)
-			if (bytes_equal(json_get(two, BYTES("AttributeName"))->text, name))
+			if (bytes_equal(json_text(json_get(two, BYTES("AttributeName"))), name))
 				return err_set(r->err, ERR_INVALID, MSG_DEFINITION_TWICE, BYTES_ARG(name));
 	}
 	return ERR_NONE;
@@ -339,7 +339,7 @@ static enum err_code index_list_check(struct request_reader *r, const struct jso
 static enum err_code index_list_read(struct request_reader *r, const struct json *list, bool local,
                                      struct table_schema *out)
 {
-	const struct json *index = list == NULL ? NULL : list->children;
+	const struct json *index = json_children(list);
 	enum err_code      rc = ERR_NONE;
 
 	for (; index != NULL && rc == ERR_NONE; index = index->next)
@@ -374,7 +374,7 @@ enum err_code request_create_table(struct arena *a, const struct json *body, str
 		rc = unsupported_check(r);
 	if (rc != ERR_NONE)
 		return rc;
-	schema->name = s[T_NAME]->text;
+	schema->name = json_text(s[T_NAME]);
 	schema->on_demand = text_is(s[T_BILLING], "PAY_PER_REQUEST");
 	schema->deletion_protected = truth_of(s[T_PROTECTION]);
 	rc = billing_read(r, schema->on_demand, &schema->read_units, &schema->write_units);
@@ -435,11 +435,11 @@ static enum err_code change_read(struct request_reader *r, const struct json *js
 	}
 	if (s[CHANGE_DELETE] != NULL) {
 		out->kind = CHANGE_DELETE_INDEX;
-		out->index.name = json_get(s[CHANGE_DELETE], BYTES("IndexName"))->text;
+		out->index.name = json_text(json_get(s[CHANGE_DELETE], BYTES("IndexName")));
 		return ERR_NONE;
 	}
 	out->kind = CHANGE_INDEX_UNITS;
-	out->index.name = json_get(s[CHANGE_UPDATE], BYTES("IndexName"))->text;
+	out->index.name = json_text(json_get(s[CHANGE_UPDATE], BYTES("IndexName")));
 	return units_read(r, json_get(s[CHANGE_UPDATE], BYTES("ProvisionedThroughput")), &out->read_units,
 	                  &out->write_units);
 }
@@ -470,7 +470,7 @@ static enum err_code changes_read(struct request_reader *r, struct request_alter
                                   struct table_change *changes)
 {
 	const struct json *const *s = r->slots;
-	const struct json        *change = s[T_CHANGES] == NULL ? NULL : s[T_CHANGES]->children;
+	const struct json        *change = json_children(s[T_CHANGES]);
 	enum err_code             rc = ERR_NONE;
 
 	out->alter.changes = changes;
@@ -478,7 +478,7 @@ static enum err_code changes_read(struct request_reader *r, struct request_alter
 		rc = billing_change(r, out, &changes[out->alter.count]);
 	if (s[T_PROTECTION] != NULL)
 		changes[out->alter.count++] = (struct table_change){
-		        .kind = CHANGE_PROTECTION, .deletion_protected = s[T_PROTECTION]->truth};
+		        .kind = CHANGE_PROTECTION, .deletion_protected = json_truth(s[T_PROTECTION])};
 	for (; change != NULL && rc == ERR_NONE; change = change->next)
 		rc = change_read(r, change, &changes[out->alter.count++]);
 	if (rc == ERR_NONE && out->alter.count == 0)
@@ -496,7 +496,7 @@ enum err_code request_update_table(struct arena *a, const struct json *body, str
 	if (rc == ERR_NONE)
 		rc = unsupported_check(&r);
 	if (rc == ERR_NONE)
-		rc = table_read(&r, r.slots[T_NAME]->text, &out->alter.alter.table);
+		rc = table_read(&r, json_text(r.slots[T_NAME]), &out->alter.alter.table);
 	if (rc != ERR_NONE)
 		return rc;
 	return changes_read(&r, &out->alter,

@@ -255,7 +255,7 @@ static void skipped_write(struct json_writer *w, const struct request_batch *bat
 {
 	json_name(w, t->name);
 	json_begin_object(w);
-	for (const struct json *field = t->asked->children; field != NULL; field = field->next) {
+	for (const struct json *field = json_children(t->asked); field != NULL; field = field->next) {
 		if (bytes_is(field->name, "Keys"))
 			continue;
 		json_name(w, field->name);

@@ -58,11 +58,11 @@ static struct bytes value_print(const struct json *json, char number[32])
 {
 	switch (json->type) {
 	case JSON_STRING:
-		return (struct bytes){json->text.data, json->text.len < SHAPE_ECHO_BYTES_MAX
-		                                               ? json->text.len
-		                                               : SHAPE_ECHO_BYTES_MAX};
+		return (struct bytes){json_text(json).data, json_text(json).len < SHAPE_ECHO_BYTES_MAX
+		                                                    ? json_text(json).len
+		                                                    : SHAPE_ECHO_BYTES_MAX};
 	case JSON_INT:
-		return (struct bytes){number, (size_t)snprintf(number, 32, "%" PRId64, json->integer)};
+		return (struct bytes){number, (size_t)snprintf(number, 32, "%" PRId64, json_integer(json))};
 	case JSON_ARRAY:
 		return json->count == 0 ? BYTES("[]") : BYTES("[...]");
 	case JSON_OBJECT:
@@ -141,13 +141,13 @@ static void string_check(struct walk *w, const struct frame *at, const struct sh
 {
 	char rule[256];
 
-	if ((s->checks & SHAPE_ARN) && arn_is(json->text))
+	if ((s->checks & SHAPE_ARN) && arn_is(json_text(json)))
 		return;
 	if ((s->checks & SHAPE_NAME) &&
-	    (json->text.len == 0 || !bytes_hold_only(json->text, TABLE_NAME_MARKS)))
+	    (json_text(json).len == 0 || !bytes_hold_only(json_text(json), TABLE_NAME_MARKS)))
 		violation_add(w, at, json, BYTES(MSG_RULE_NAME));
-	length_check(w, at, s, json, json->text.len);
-	if (s->choices == NULL || is_choice(s->choices, json->text))
+	length_check(w, at, s, json, json_text(json).len);
+	if (s->choices == NULL || is_choice(s->choices, json_text(json)))
 		return;
 	snprintf(rule, sizeof(rule), MSG_RULE_CHOICE, s->choices);
 	violation_add(w, at, json, bytes_of(rule));
@@ -156,9 +156,9 @@ static void string_check(struct walk *w, const struct frame *at, const struct sh
 static void number_check(struct walk *w, const struct frame *at, const struct shape *s,
                          const struct json *json)
 {
-	if ((s->checks & SHAPE_MIN) && json->integer < s->min)
+	if ((s->checks & SHAPE_MIN) && json_integer(json) < s->min)
 		violation_number(w, at, json, MSG_RULE_VALUE_MIN, s->min);
-	if ((s->checks & SHAPE_MAX) && json->integer > s->max)
+	if ((s->checks & SHAPE_MAX) && json_integer(json) > s->max)
 		violation_number(w, at, json, MSG_RULE_VALUE_MAX, s->max);
 }
 
@@ -174,13 +174,13 @@ static enum err_code walk_number(struct walk *w, const struct frame *at, const s
                                  const struct json *json)
 {
 	const char *wanted = s->kind == SHAPE_LONG ? "Long" : "Integer";
-	struct json whole = *json;
+	struct json whole;
 
-	if (json->type != JSON_INT && !(json->type == JSON_DOUBLE && fits_i64(json->real)))
+	if (json->type != JSON_INT && !(json->type == JSON_DOUBLE && fits_i64(json_real(json))))
 		return wire_scalar_wrong(json, wanted, w->err);
-	whole.type = JSON_INT;
-	whole.integer = shape_integer(json);
-	if (s->kind == SHAPE_INTEGER && (whole.integer > INT32_MAX || whole.integer < INT32_MIN))
+	whole = json_of_integer(shape_integer(json));
+	if (s->kind == SHAPE_INTEGER &&
+	    (json_integer(&whole) > INT32_MAX || json_integer(&whole) < INT32_MIN))
 		return wire_scalar_wrong(json, wanted, w->err);
 	number_check(w, at, s, &whole);
 	return ERR_NONE;
@@ -202,7 +202,7 @@ static enum err_code walk_list(struct walk *w, const struct frame *at, const str
 	if (json->type != JSON_ARRAY)
 		return err_set(w->err, ERR_SERIALIZATION, MSG_TYPE_FIELD);
 	length_check(w, at, s, json, json->count);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc;
 
 		member.index++;
@@ -215,7 +215,7 @@ static enum err_code walk_list(struct walk *w, const struct frame *at, const str
 
 static bool keys_are_tables(const struct json *map)
 {
-	for (const struct json *child = map->children; child != NULL; child = child->next)
+	for (const struct json *child = json_children(map); child != NULL; child = child->next)
 		if (!arn_is(child->name) && !schema_name_is(child->name))
 			return false;
 	return true;
@@ -237,7 +237,7 @@ static enum err_code walk_map(struct walk *w, const struct frame *at, const stru
 	}
 	if ((s->checks & SHAPE_KEYS) && !keys_are_tables(json))
 		violation_add(w, at, json, BYTES(MSG_RULE_TABLE_KEYS));
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		struct frame  member = {at, child->name, 0, true};
 		enum err_code rc = walk_any(w, &member, s->member, null_is_absent(s->member, child));
 
@@ -320,7 +320,7 @@ bool arn_is(struct bytes text)
 
 int64_t shape_integer(const struct json *json)
 {
-	return json->type == JSON_INT ? json->integer : (int64_t)json->real;
+	return json->type == JSON_INT ? json_integer(json) : (int64_t)json_real(json);
 }
 
 /* Names of one length mostly differ in their first letter, which spares the call. */
@@ -331,7 +331,7 @@ static inline bool same_name(struct bytes a, struct bytes b)
 
 static struct bytes label_of(const struct json *json)
 {
-	return json->type == JSON_STRING && json->name.data == NULL ? json->text : json->name;
+	return json->type == JSON_STRING && json->name.data == NULL ? json_text(json) : json->name;
 }
 
 static int labels_order(const void *a, const void *b)
@@ -347,7 +347,7 @@ const struct json *shape_repeated(struct arena *a, const struct json *list)
 	const struct json **sorted = arena_array(a, list->count, sizeof(*sorted));
 	uint32_t            count = 0;
 
-	for (const struct json *child = list->children; child != NULL; child = child->next)
+	for (const struct json *child = json_children(list); child != NULL; child = child->next)
 		sorted[count++] = child;
 	qsort(sorted, count, sizeof(*sorted), labels_order);
 	for (uint32_t i = 1; i < count; i++)
@@ -373,7 +373,7 @@ bool shape_slots(const struct shape *shape, const struct json *object, const str
 
 	assert(shape->field_count <= SHAPE_FIELDS_MAX);
 	memset(slots, 0, shape->field_count * sizeof(slots[0]));
-	for (const struct json *child = object->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(object); child != NULL; child = child->next) {
 		unsigned i = field_named(shape, child->name);
 
 		if (i == shape->field_count)

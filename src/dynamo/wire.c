@@ -16,7 +16,7 @@ static const char *token_name(const struct json *json)
 {
 	switch (json->type) {
 	case JSON_BOOL:
-		return json->truth ? "TRUE_VALUE" : "FALSE_VALUE";
+		return json_truth(json) ? "TRUE_VALUE" : "FALSE_VALUE";
 	case JSON_INT:
 		return "NUMBER_VALUE";
 	case JSON_DOUBLE:
@@ -46,9 +46,9 @@ static enum err_code binary_check(const struct json *json, struct err *err)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_STRUCTURE);
 	if (json->type != JSON_STRING)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_BLOB);
-	switch (base64_check(json->text)) {
+	switch (base64_check(json_text(json))) {
 	case BASE64_LENGTH:
-		return err_set(err, ERR_SERIALIZATION, MSG_BASE64_LENGTH, json->text.len);
+		return err_set(err, ERR_SERIALIZATION, MSG_BASE64_LENGTH, json_text(json).len);
 	case BASE64_CHARACTER:
 		return err_set(err, ERR_SERIALIZATION, MSG_BASE64_CHARACTER);
 	case BASE64_BITS:
@@ -76,7 +76,7 @@ static enum err_code list_check(const struct json *json,
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_STRUCTURE);
 	if (json->type != JSON_ARRAY)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_FIELD);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = check(child, err);
 
 		if (rc != ERR_NONE)
@@ -120,7 +120,7 @@ enum err_code wire_value_check(const struct json *json, struct err *err)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_CLASS, "AttributeValue");
 	if (json->type != JSON_OBJECT)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_FIELD);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = ERR_NONE;
 
 		if (child->type != JSON_NULL)
@@ -137,7 +137,7 @@ enum err_code wire_item_check(const struct json *json, struct err *err)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_MAP);
 	if (json->type != JSON_OBJECT)
 		return err_set(err, ERR_SERIALIZATION, MSG_TYPE_FIELD);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = wire_value_check(child, err);
 
 		if (rc != ERR_NONE)
@@ -166,8 +166,8 @@ static struct bytes elements_print(struct arena *a, const struct json *set)
 
 	buf_init(&out, a);
 	buf_add_byte(&out, '[');
-	for (const struct json *element = set->children; element != NULL; element = element->next) {
-		buf_add_bytes(&out, element->text);
+	for (const struct json *element = json_children(set); element != NULL; element = element->next) {
+		buf_add_bytes(&out, json_text(element));
 		if (element->next != NULL)
 			buf_add_bytes(&out, BYTES(", "));
 	}
@@ -205,12 +205,12 @@ static enum err_code scalar_take(struct value_reader *r, enum value_type type, c
 	assert(json->type == JSON_STRING);
 	out->type = type;
 	if (type == VALUE_N)
-		return number_parse(json->text, &out->number, r->err);
+		return number_parse(json_text(json), &out->number, r->err);
 	if (type == VALUE_S) {
-		out->text = json->text;
+		out->text = json_text(json);
 		return ERR_NONE;
 	}
-	fault = base64_decode(r->arena, json->text, &out->text);
+	fault = base64_decode(r->arena, json_text(json), &out->text);
 	assert(fault == BASE64_OK);
 	return ERR_NONE;
 }
@@ -226,7 +226,7 @@ static enum err_code set_take(struct value_reader *r, enum value_type type, cons
 		return set_is_empty(r, type);
 	out->list.count = json->count;
 	out->list.items = arena_array(r->arena, json->count, sizeof(struct value));
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = scalar_take(r, element, child, &out->list.items[i++]);
 
 		if (rc != ERR_NONE)
@@ -242,7 +242,7 @@ static enum err_code list_take(struct value_reader *r, const struct json *json, 
 	out->type = VALUE_L;
 	out->list.count = json->count;
 	out->list.items = arena_array(r->arena, json->count, sizeof(struct value));
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = value_take(r, child, &out->list.items[i++]);
 
 		if (rc != ERR_NONE)
@@ -266,7 +266,7 @@ static enum err_code members_take(struct value_reader *r, const struct json *jso
 	assert(json->type == JSON_OBJECT);
 	out->count = json->count;
 	out->members = arena_array(r->arena, json->count, sizeof(struct member));
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum err_code rc = member_take(r, child, &out->members[i++]);
 
 		if (rc != ERR_NONE)
@@ -297,11 +297,11 @@ static enum err_code typed_take(struct value_reader *r, enum value_type type, co
 	case VALUE_B:
 		return scalar_take(r, type, json, out);
 	case VALUE_BOOL:
-		*out = value_bool(json->truth);
+		*out = value_bool(json_truth(json));
 		return ERR_NONE;
 	case VALUE_NULL:
 		out->type = VALUE_NULL;
-		return json->truth ? ERR_NONE : err_set(r->err, ERR_INVALID, MSG_VALUE_NULL_FALSE);
+		return json_truth(json) ? ERR_NONE : err_set(r->err, ERR_INVALID, MSG_VALUE_NULL_FALSE);
 	case VALUE_M:
 	case VALUE_L:
 		return nested_take(r, type, json, out);
@@ -324,7 +324,7 @@ static enum err_code value_take(struct value_reader *r, const struct json *json,
 	if (json->type == JSON_NULL)
 		return err_set(r->err, ERR_INVALID, MSG_VALUE_EMPTY);
 	assert(json->type == JSON_OBJECT);
-	for (const struct json *child = json->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(json); child != NULL; child = child->next) {
 		enum value_type named = value_type_named(child->name);
 
 		if (named == VALUE_TYPE_COUNT || child->type == JSON_NULL)

@@ -1,5 +1,6 @@
 /* JSON trees: looking things up in what read.cc made, and reading them strictly. A request has about ten fields, so that a
  * walk along the list beats any index. The path of a field is put together only when something is wrong with it. */
+#define JSON_INSIDE
 #include "json/json.h"
 
 #include <inttypes.h>
@@ -8,11 +9,21 @@
 #include <stdio.h>
 #include <string.h>
 
+struct json json_of_text(struct bytes text)
+{
+	return (struct json){.type = JSON_STRING, .json_union = {.text = text}};
+}
+
+struct json json_of_integer(int64_t integer)
+{
+	return (struct json){.type = JSON_INT, .json_union = {.integer = integer}};
+}
+
 const struct json *json_get(const struct json *object, struct bytes name)
 {
 	if (object == NULL || object->type != JSON_OBJECT)
 		return NULL;
-	for (const struct json *child = object->children; child != NULL; child = child->next)
+	for (const struct json *child = object->json_union.children; child != NULL; child = child->next)
 		if (bytes_equal(child->name, name))
 			return child;
 	return NULL;
@@ -22,8 +33,8 @@ static bool children_equal(const struct json *a, const struct json *b)
 {
 	if (a->count != b->count)
 		return false;
-	a = a->children;
-	b = b->children;
+	a = a->json_union.children;
+	b = b->json_union.children;
 	for (; a != NULL && b != NULL; a = a->next, b = b->next)
 		if (!bytes_equal(a->name, b->name) || !json_equal(a, b))
 			return false;
@@ -38,13 +49,13 @@ bool json_equal(const struct json *a, const struct json *b)
 	case JSON_NULL:
 		return true;
 	case JSON_BOOL:
-		return a->truth == b->truth;
+		return a->json_union.truth == b->json_union.truth;
 	case JSON_INT:
-		return a->integer == b->integer;
+		return a->json_union.integer == b->json_union.integer;
 	case JSON_DOUBLE:
-		return a->real == b->real;
+		return a->json_union.real == b->json_union.real;
 	case JSON_STRING:
-		return bytes_equal(a->text, b->text);
+		return bytes_equal(a->json_union.text, b->json_union.text);
 	case JSON_ARRAY:
 	case JSON_OBJECT:
 		break;
@@ -57,13 +68,13 @@ bool json_whole(const struct json *number, int64_t *out)
 	static const double exact_max = 9007199254740992.0; /* 2^53 */
 
 	if (number->type == JSON_INT) {
-		*out = number->integer;
+		*out = number->json_union.integer;
 		return true;
 	}
-	if (number->type != JSON_DOUBLE || !(fabs(number->real) <= exact_max) ||
-	    floor(number->real) != number->real)
+	if (number->type != JSON_DOUBLE || !(fabs(number->json_union.real) <= exact_max) ||
+	    floor(number->json_union.real) != number->json_union.real)
 		return false;
-	*out = (int64_t)number->real;
+	*out = (int64_t)number->json_union.real;
 	return true;
 }
 
@@ -208,7 +219,7 @@ static void begin(struct fields *f, const struct json *object)
 		fields_fail(f, NULL, ERR_SERIALIZATION, "must have at most %d members", FIELDS_MEMBERS_MAX);
 	else
 		return;
-	f->object = NULL;
+	f->object = NULL; /* everything is absent */
 }
 
 void fields_init(struct fields *f, const struct json *object, struct err *err)
@@ -232,16 +243,18 @@ const struct json *fields_get(struct fields *f, const char *name)
 	struct bytes       wanted = bytes_of(name);
 	uint32_t           at = 0;
 
-	if (f->object == NULL)
+	if (f->object == NULL || fields_failed(f))
 		return NULL;
 	if (f->asked_count < FIELDS_ASKED_MAX)
 		f->asked[f->asked_count++] = name;
-	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
+	for (const struct json *m = f->object->json_union.children; m != NULL; m = m->next, at++) {
 		if (m->name.len != wanted.len || m->name.data[0] != name[0] || !bytes_equal(m->name, wanted))
 			continue; /* the first byte alone tells most names of one length apart */
 		f->seen[at / 64] |= (uint64_t)1 << at % 64;
-		if (found != NULL)
+		if (found != NULL) {
 			fields_fail(f, name, ERR_SERIALIZATION, "given twice");
+			return NULL;
+		}
 		found = m;
 	}
 	return found != NULL && found->type == JSON_NULL ? NULL : found;
@@ -249,7 +262,7 @@ const struct json *fields_get(struct fields *f, const char *name)
 
 bool fields_has(struct fields *f, const char *name)
 {
-	const struct json *member = f->object == NULL ? NULL : json_get(f->object, bytes_of(name));
+	const struct json *member = fields_failed(f) ? NULL : json_get(f->object, bytes_of(name));
 	bool               has = member != NULL && member->type != JSON_NULL;
 
 	if (!has)
@@ -280,9 +293,10 @@ static struct bytes text_of(struct fields *f, const char *name, size_t max, bool
 
 	if (member == NULL)
 		return otherwise;
-	if (member->text.len >= 1 && member->text.len <= max)
-		return member->text;
-	fields_fail(f, name, ERR_INVALID, "must have 1 to %zu bytes, not %zu", max, member->text.len);
+	if (member->json_union.text.len >= 1 && member->json_union.text.len <= max)
+		return member->json_union.text;
+	fields_fail(f, name, ERR_INVALID, "must have 1 to %zu bytes, not %zu", max,
+	            member->json_union.text.len);
 	return otherwise;
 }
 
@@ -337,7 +351,7 @@ bool fields_bool_or(struct fields *f, const char *name, bool otherwise)
 {
 	const struct json *member = member_of(f, name, JSON_BOOL, false);
 
-	return member == NULL ? otherwise : member->truth;
+	return member == NULL ? otherwise : member->json_union.truth;
 }
 
 /* "a, b or c" */
@@ -362,7 +376,7 @@ int fields_choice(struct fields *f, const char *name, const char *const *names, 
 	if (member == NULL)
 		return otherwise < 0 ? 0 : otherwise;
 	for (int i = 0; names[i] != NULL; i++)
-		if (bytes_is(member->text, names[i]))
+		if (bytes_is(member->json_union.text, names[i]))
 			return i;
 	choices_write(names, all, sizeof(all));
 	fields_fail(f, name, ERR_INVALID, "must be %s", all);
@@ -422,7 +436,7 @@ enum err_code fields_end(struct fields *f)
 
 	if (fields_failed(f) || f->object == NULL)
 		return f->err->code;
-	for (const struct json *m = f->object->children; m != NULL; m = m->next, at++) {
+	for (const struct json *m = f->object->json_union.children; m != NULL; m = m->next, at++) {
 		char name[ERR_FIELD_MAX / 2], hint[ERR_TEXT_MAX / 4];
 
 		if (f->seen[at / 64] >> at % 64 & 1)

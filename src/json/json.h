@@ -15,10 +15,13 @@ enum {
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
-/* Children of an array or object are a linked list in document order; a child of an object has a name. */
+/* Children of an array or object are a linked list in document order; a child of an object has a name.
+ *
+ * What a value is decides which member of the union means something, and peers choose what a value is. So only the accessors
+ * below read it: of a value of another type they return nothing. Outside of this folder the compiler refuses its name. */
 struct json {
 	enum json_type type;
-	uint32_t       count; /* children */
+	uint32_t       count; /* children; 0 if it cannot have any */
 	uint32_t       line;  /* in a YAML text, from 1: of the name, if it has one; 0 from JSON */
 	struct bytes   name;  /* within an object */
 	union {
@@ -27,9 +30,46 @@ struct json {
 		double       real; /* also integers from 2^63 to 2^64 - 1 */
 		struct bytes text; /* unescaped UTF-8 */
 		struct json *children;
-	};
+	} json_union;
 	struct json *next;
 };
+
+/* NULL is a value that is absent: of no type. */
+static inline bool json_is(const struct json *value, enum json_type type)
+{
+	return value != NULL && value->type == type;
+}
+
+static inline struct bytes json_text(const struct json *value)
+{
+	return json_is(value, JSON_STRING) ? value->json_union.text : BYTES("");
+}
+
+static inline bool json_truth(const struct json *value)
+{
+	return json_is(value, JSON_BOOL) && value->json_union.truth;
+}
+
+/* 0 also of a number with a fraction: json_whole tells them apart. */
+static inline int64_t json_integer(const struct json *value)
+{
+	return json_is(value, JSON_INT) ? value->json_union.integer : 0;
+}
+
+static inline double json_real(const struct json *value)
+{
+	return json_is(value, JSON_DOUBLE) ? value->json_union.real : 0;
+}
+
+/* The first child. */
+static inline struct json *json_children(const struct json *value)
+{
+	return json_is(value, JSON_ARRAY) || json_is(value, JSON_OBJECT) ? value->json_union.children : NULL;
+}
+
+/* Values that no document held. */
+struct json json_of_text(struct bytes text);
+struct json json_of_integer(int64_t integer);
 
 struct json_reader;
 
@@ -65,8 +105,8 @@ const char *json_type_name(enum json_type type);
  *
  * A decoder is straight-line code: it asks for each member by name, with what it must be, and at the end asks
  * fields_end, which also refuses members that nobody asked for. The first thing wrong is kept, in an err that
- * names the field by its path ("context.ip", "journeys.SIGN_IN.max") and, in YAML, its line; after it every
- * call returns a harmless value.
+ * names the field by its path ("context.ip", "journeys.SIGN_IN.max") and, in YAML, its line. After it there is nothing more to
+ * decode: every member is absent, and lists end.
  *
  *   fields_init(&f, body, err);
  *   q->journey = fields_text(&f, "journey", 64);
@@ -124,10 +164,25 @@ static inline bool fields_failed(const struct fields *f)
 	return f->err->code != ERR_NONE;
 }
 
+/* The children of a member, one after the other; NULL: that was the last one, or something is wrong. */
+static inline const struct json *fields_first(const struct fields *f, const struct json *list)
+{
+	return fields_failed(f) ? NULL : json_children(list);
+}
+
+static inline const struct json *fields_next(const struct fields *f, const struct json *child)
+{
+	return fields_failed(f) ? NULL : child->next;
+}
+
 /* Something is wrong within that member, as a reader of its own told: its path is put in front. */
 void fields_adopt(struct fields *f, const char *name, const struct err *wrong);
 
 /* The first error, or ERR_NONE if everything was right and known. */
 enum err_code fields_end(struct fields *f);
+
+#ifndef JSON_INSIDE
+#pragma GCC poison json_union
+#endif
 
 #endif

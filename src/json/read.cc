@@ -13,6 +13,7 @@
 
 #include <simdjson.h>
 
+#define JSON_INSIDE
 extern "C" {
 #include "json/json.h"
 }
@@ -57,7 +58,7 @@ struct json *append(builder &b, struct json *parent, struct json **last) noexcep
 	child->next = nullptr;
 	child->name = bytes{nullptr, 0};
 	if (*last == nullptr)
-		parent->children = child;
+		parent->json_union.children = child;
 	else
 		(*last)->next = child;
 	*last = child;
@@ -70,7 +71,7 @@ void build_array(builder &b, dom::array from, struct json *to) noexcept
 	struct json *last = nullptr;
 
 	to->type = JSON_ARRAY;
-	to->children = nullptr;
+	to->json_union.children = nullptr;
 	for (dom::element child : from)
 		build(b, child, append(b, to, &last));
 }
@@ -80,7 +81,7 @@ void build_object(builder &b, dom::object from, struct json *to) noexcept
 	struct json *last = nullptr;
 
 	to->type = JSON_OBJECT;
-	to->children = nullptr;
+	to->json_union.children = nullptr;
 	for (dom::key_value_pair field : from) {
 		struct json *child = append(b, to, &last);
 
@@ -100,27 +101,27 @@ void build(builder &b, dom::element from, struct json *to) noexcept
 		return build_object(b, dom::object(from.get_object().value_unsafe()), to);
 	case dom::element_type::STRING:
 		to->type = JSON_STRING;
-		to->text = keep(b, from.get_string().value_unsafe());
+		to->json_union.text = keep(b, from.get_string().value_unsafe());
 		break;
 	case dom::element_type::INT64:
 		to->type = JSON_INT;
-		to->integer = from.get_int64().value_unsafe();
+		to->json_union.integer = from.get_int64().value_unsafe();
 		break;
 	case dom::element_type::UINT64:
 		to->type = JSON_DOUBLE;
-		to->real = static_cast<double>(from.get_uint64().value_unsafe());
+		to->json_union.real = static_cast<double>(from.get_uint64().value_unsafe());
 		break;
 	case dom::element_type::DOUBLE:
 		to->type = JSON_DOUBLE;
-		to->real = from.get_double().value_unsafe();
+		to->json_union.real = from.get_double().value_unsafe();
 		break;
 	case dom::element_type::BOOL:
 		to->type = JSON_BOOL;
-		to->truth = from.get_bool().value_unsafe();
+		to->json_union.truth = from.get_bool().value_unsafe();
 		break;
 	case dom::element_type::NULL_VALUE:
 		to->type = JSON_NULL;
-		to->integer = 0;
+		to->json_union.integer = 0;
 		break;
 	}
 }

@@ -1,6 +1,7 @@
 /* JSON out: bytes appended to a buf. What always holds: with correct nesting and valid UTF-8 in, the result
  * is valid JSON; nothing is escaped but what must be ('"', '\' and control characters), so most text is one
  * memcpy. Called by everything that answers a request. */
+#define JSON_INSIDE
 #include "json/write.h"
 
 #include <assert.h>
@@ -222,7 +223,7 @@ void json_raw(struct json_writer *w, struct bytes json)
 
 static void children_put(struct json_writer *w, const struct json *tree)
 {
-	for (const struct json *child = tree->children; child != NULL; child = child->next) {
+	for (const struct json *child = tree->json_union.children; child != NULL; child = child->next) {
 		if (tree->type == JSON_OBJECT)
 			json_name(w, child->name);
 		json_tree(w, child);
@@ -236,16 +237,16 @@ void json_tree(struct json_writer *w, const struct json *tree)
 		json_null(w);
 		break;
 	case JSON_BOOL:
-		json_bool(w, tree->truth);
+		json_bool(w, tree->json_union.truth);
 		break;
 	case JSON_INT:
-		json_i64(w, tree->integer);
+		json_i64(w, tree->json_union.integer);
 		break;
 	case JSON_DOUBLE:
-		json_double(w, tree->real);
+		json_double(w, tree->json_union.real);
 		break;
 	case JSON_STRING:
-		json_string(w, tree->text);
+		json_string(w, tree->json_union.text);
 		break;
 	case JSON_ARRAY:
 		json_begin_array(w);
@@ -280,7 +281,7 @@ static void object_put_sorted(struct json_writer *w, const struct json *tree, st
 	struct member *members = arena_array(a, tree->count, sizeof(*members));
 	uint32_t       count = 0;
 
-	for (const struct json *m = tree->children; m != NULL; m = m->next, count++)
+	for (const struct json *m = tree->json_union.children; m != NULL; m = m->next, count++)
 		members[count] = (struct member){m, count};
 	if (count > 1)
 		qsort(members, count, sizeof(*members), member_compare);
@@ -300,7 +301,7 @@ void json_tree_canonical(struct json_writer *w, const struct json *tree, struct 
 		object_put_sorted(w, tree, a);
 	} else if (tree->type == JSON_ARRAY) {
 		json_begin_array(w);
-		for (const struct json *m = tree->children; m != NULL; m = m->next)
+		for (const struct json *m = tree->json_union.children; m != NULL; m = m->next)
 			json_tree_canonical(w, m, a);
 		json_end_array(w);
 	} else if (json_whole(tree, &whole)) {

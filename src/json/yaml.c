@@ -4,6 +4,7 @@
  * What always holds: time and memory grow with the text alone, because nothing in it can refer to anything
  * else (no anchors, so no aliases); nothing of the library's memory is in the tree; an error of ours and one
  * of the library's look alike. */
+#define JSON_INSIDE
 #include "json/yaml.h"
 
 #include <math.h>
@@ -76,11 +77,11 @@ static bool resolve_integer(const char *digits, unsigned base, bool negative, st
 		return false;
 	if (!negative && value > INT64_MAX) {
 		to->type = JSON_DOUBLE;
-		to->real = (double)value;
+		to->json_union.real = (double)value;
 		return true;
 	}
 	to->type = JSON_INT;
-	to->integer = negative ? (int64_t)(0 - value) : (int64_t)value;
+	to->json_union.integer = negative ? (int64_t)(0 - value) : (int64_t)value;
 	return true;
 }
 
@@ -121,18 +122,18 @@ static bool scalar_resolve(const char *text, struct json *to)
 		return resolve_integer(digits, base, *text == '-', to);
 	if (is_float(text)) {
 		to->type = JSON_DOUBLE;
-		to->real = strtod(text, NULL);
-		return isfinite(to->real);
+		to->json_union.real = strtod(text, NULL);
+		return isfinite(to->json_union.real);
 	}
 	if (is_null(text)) {
 		to->type = JSON_NULL;
-		to->integer = 0;
+		to->json_union.integer = 0;
 	} else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
 		to->type = JSON_BOOL;
-		to->truth = *text == 't';
+		to->json_union.truth = *text == 't';
 	} else {
 		to->type = JSON_STRING;
-		to->text = bytes_of(text);
+		to->json_union.text = bytes_of(text);
 	}
 	return !is_beyond_numbers(text);
 }
@@ -218,7 +219,7 @@ static struct node *append(struct reading *r, struct frame *f, yaml_mark_t at)
 	struct node *n = node_new(r, at);
 
 	if (f->last == NULL)
-		f->container->json.children = &n->json;
+		f->container->json.json_union.children = &n->json;
 	else
 		f->last->json.next = &n->json;
 	f->last = n;
@@ -277,7 +278,7 @@ static enum err_code take_scalar(struct reading *r, const yaml_event_t *e)
 	to = &place(r, e->start_mark)->json;
 	if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) {
 		to->type = JSON_STRING;
-		to->text = (struct bytes){scalar_text(r, e), e->data.scalar.length};
+		to->json_union.text = (struct bytes){scalar_text(r, e), e->data.scalar.length};
 	} else if (!scalar_resolve(scalar_text(r, e), to)) {
 		return refuse_at(r, e->start_mark,
 		                 "the number is too large for 64 bits or a double; quote it if it is text");
@@ -338,7 +339,7 @@ static enum err_code check_names(struct reading *r, const struct json *object)
 	size_t              count = 0;
 	enum err_code       rc;
 
-	for (const struct json *child = object->children; child != NULL; child = child->next)
+	for (const struct json *child = object->json_union.children; child != NULL; child = child->next)
 		sorted[count++] = (const struct node *)child;
 	qsort(sorted, count, sizeof(struct node *), compare_names);
 	rc = check_sorted(r, sorted, count);

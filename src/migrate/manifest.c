@@ -150,8 +150,7 @@ enum err_code manifest_parse(struct bytes text, struct arena *a, struct manifest
 	(void)fields_i64(&f, "version", MANIFEST_VERSION, MANIFEST_VERSION);
 	(void)fields_text(&f, "created", 64);
 	list = fields_array(&f, "tables", MANIFEST_TABLES_MAX);
-	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL && !fields_failed(&f);
-	     m = m->next) {
+	for (const struct json *m = fields_first(&f, list); m != NULL; m = fields_next(&f, m)) {
 		struct manifest_table *t = &out->tables[out->count];
 
 		table_read(&f, arena_printf(a, "tables[%u]", out->count), a, m, t);

@@ -72,7 +72,7 @@ static struct bytes type_of_body(struct bytes body, struct arena *a)
 			const struct json *m = json_get(tree, bytes_of(names[i]));
 
 			if (m != NULL && m->type == JSON_STRING)
-				type = m->text;
+				type = json_text(m);
 		}
 	json_reader_close(reader);
 	return type;

@@ -97,7 +97,7 @@ struct bytes aws_text_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING ? m->text : (struct bytes){NULL, 0};
+	return json_text(m);
 }
 
 static void all_end(struct sender_event *const *list, uint32_t count, enum sender_end end, int status,

@@ -168,7 +168,7 @@ static struct bytes text_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING ? m->text : (struct bytes){NULL, 0};
+	return json_text(m);
 }
 
 static int64_t milliseconds_of(const struct json *object, const char *name)
@@ -178,8 +178,8 @@ static int64_t milliseconds_of(const struct json *object, const char *name)
 	if (m == NULL || (m->type != JSON_INT && m->type != JSON_DOUBLE))
 		return 0;
 	if (m->type == JSON_INT)
-		return m->integer > 0 && m->integer < INT64_MAX / 1000 ? m->integer * 1000 : 0;
-	return m->real > 0 && m->real < 1e12 ? (int64_t)(m->real * 1000) : 0;
+		return json_integer(m) > 0 && json_integer(m) < INT64_MAX / 1000 ? json_integer(m) * 1000 : 0;
+	return json_real(m) > 0 && json_real(m) < 1e12 ? (int64_t)(json_real(m) * 1000) : 0;
 }
 
 static void user_read(const struct json *user, const char *attributes, struct arena *a,
@@ -193,7 +193,7 @@ static void user_read(const struct json *user, const char *attributes, struct ar
 	if (count > COGNITO_ATTRIBUTES_MAX)
 		count = COGNITO_ATTRIBUTES_MAX;
 	out->attributes = arena_array(a, count + 1, sizeof(*out->attributes));
-	for (const struct json *m = count == 0 ? NULL : list->children;
+	for (const struct json *m = count == 0 ? NULL : json_children(list);
 	     m != NULL && out->attribute_count < count; m = m->next)
 		out->attributes[out->attribute_count++] =
 		        (struct cognito_value){text_of(m, "Name"), text_of(m, "Value")};
@@ -213,7 +213,7 @@ enum err_code cognito_list_users(const struct cognito_target *t, struct bytes fr
 	if (users == NULL || users->type != JSON_ARRAY)
 		return err_set(err, ERR_OVERLOADED, "ListUsers: the provider's answer has no Users");
 	out->list = arena_array(a, users->count + 1, sizeof(*out->list));
-	for (const struct json *m = users->children; m != NULL; m = m->next)
+	for (const struct json *m = json_children(users); m != NULL; m = m->next)
 		user_read(m, "Attributes", a, &out->list[out->count++]);
 	out->next = text_of(tree, "PaginationToken");
 	return ERR_NONE;

@@ -109,7 +109,7 @@ static struct bytes member(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_STRING ? m->text : (struct bytes){"", 0};
+	return m != NULL && m->type == JSON_STRING ? json_text(m) : (struct bytes){"", 0};
 }
 
 static enum err_code answer_json(const struct fetch *f, struct bytes body, struct err *err)

@@ -67,7 +67,7 @@ static struct bytes body_write(const struct aws_batch *b, struct sender_event *c
 /* More entries failed than say so: then none of the others is known to be taken. */
 static void doubt(const struct json *failed, uint32_t told, struct sender_event *const *list, uint32_t count)
 {
-	if (failed == NULL || failed->type != JSON_INT || failed->integer <= (int64_t)told)
+	if (failed == NULL || failed->type != JSON_INT || json_integer(failed) <= (int64_t)told)
 		return;
 	for (uint32_t i = 0; i < count; i++)
 		if (list[i]->end == SENDER_SENT)
@@ -83,7 +83,7 @@ static bool answer_read(const struct json *answer, struct sender_event *const *l
 
 	if (entries == NULL || entries->type != JSON_ARRAY || entries->count != count)
 		return false;
-	entry = entries->children;
+	entry = json_children(entries);
 	for (uint32_t i = 0; i < count; i++, entry = entry->next) {
 		struct bytes code = aws_text_of(entry, "ErrorCode");
 

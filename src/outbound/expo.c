@@ -192,8 +192,8 @@ static struct bytes text_of(const struct json *object, const char *name)
 {
 	const struct json *v = json_get(object, bytes_of(name));
 
-	return v != NULL && v->type == JSON_STRING && v->text.len <= EXPO_TEXT_BYTES_MAX
-	               ? v->text
+	return v != NULL && v->type == JSON_STRING && json_text(v).len <= EXPO_TEXT_BYTES_MAX
+	               ? json_text(v)
 	               : (struct bytes){NULL, 0};
 }
 
@@ -228,7 +228,7 @@ static bool tickets_read(const struct json *data, uint32_t recipients, struct ar
 	uint32_t           count = 1;
 
 	if (data != NULL && data->type == JSON_ARRAY) {
-		one = data->children;
+		one = json_children(data);
 		count = data->count;
 	}
 	if (data == NULL || count != recipients)
@@ -248,8 +248,8 @@ static void projects_read(const struct json *details, struct arena *a, struct ex
 	if (details == NULL || details->type != JSON_OBJECT)
 		return;
 	out->projects = arena_array(a, EXPO_PROJECTS_MAX, sizeof(*out->projects));
-	for (const struct json *m = details->children; m != NULL && out->project_count < EXPO_PROJECTS_MAX;
-	     m = m->next) {
+	for (const struct json *m = json_children(details);
+	     m != NULL && out->project_count < EXPO_PROJECTS_MAX; m = m->next) {
 		struct expo_project *p = &out->projects[out->project_count];
 
 		if (m->type != JSON_ARRAY || m->count == 0 || m->name.len == 0 ||
@@ -257,9 +257,9 @@ static void projects_read(const struct json *details, struct arena *a, struct ex
 			continue;
 		*p = (struct expo_project){.name = m->name,
 		                           .tokens = arena_array(a, m->count, sizeof(*p->tokens))};
-		for (const struct json *t = m->children; t != NULL; t = t->next)
+		for (const struct json *t = json_children(m); t != NULL; t = t->next)
 			if (t->type == JSON_STRING)
-				p->tokens[p->token_count++] = t->text;
+				p->tokens[p->token_count++] = json_text(t);
 		out->project_count++;
 	}
 }
@@ -280,9 +280,9 @@ struct expo_answer expo_read(int status, struct bytes body, uint32_t recipients,
 	if (tree != NULL)
 		errors = json_get(tree, BYTES("errors"));
 	if (errors != NULL && errors->type == JSON_ARRAY && errors->count > 0) {
-		out.code = text_of(errors->children, "code");
+		out.code = text_of(json_children(errors), "code");
 		if (bytes_is(out.code, "PUSH_TOO_MANY_EXPERIENCE_IDS"))
-			projects_read(json_get(errors->children, BYTES("details")), a, &out);
+			projects_read(json_get(json_children(errors), BYTES("details")), a, &out);
 		if (status == 200)
 			out.end = EXPO_REFUSED;
 		if (bytes_is(out.code, "TOO_MANY_REQUESTS") || bytes_is(out.code, "UNAUTHORIZED"))

@@ -104,14 +104,14 @@ static bool truth_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_BOOL && m->truth;
+	return m != NULL && m->type == JSON_BOOL && json_truth(m);
 }
 
 static int64_t number_of(const struct json *object, const char *name)
 {
 	const struct json *m = json_get(object, bytes_of(name));
 
-	return m != NULL && m->type == JSON_INT ? m->integer : 0;
+	return m != NULL && m->type == JSON_INT ? json_integer(m) : 0;
 }
 
 bool nats_info_read(struct bytes json, struct arena *a, struct nats_info *out)
@@ -129,7 +129,7 @@ bool nats_info_read(struct bytes json, struct arena *a, struct nats_info *out)
 	                          .auth_required = truth_of(tree, "auth_required"),
 	                          .payload_bytes_max = max > 0 ? (uint64_t)max : 0};
 	if (nonce != NULL && nonce->type == JSON_STRING)
-		out->nonce = nonce->text;
+		out->nonce = json_text(nonce);
 	return out->headers && out->payload_bytes_max > 0;
 }
 

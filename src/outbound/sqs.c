@@ -140,7 +140,7 @@ static const struct json *first_of(const struct json *answer, struct bytes name)
 {
 	const struct json *list = json_get(answer, name);
 
-	return list != NULL && list->type == JSON_ARRAY ? list->children : NULL;
+	return list != NULL && list->type == JSON_ARRAY ? json_children(list) : NULL;
 }
 
 /* Lists that are empty may be missing. What is in both is sent again: whoever gets it twice knows it by its id. */
@@ -155,7 +155,7 @@ static bool answer_read(const struct json *answer, struct sender_event *const *l
 			sender_result(e, SENDER_SENT, e->status, NULL);
 	for (const struct json *m = first_of(answer, BYTES("Failed")); m != NULL; m = m->next) {
 		const struct json *fault = json_get(m, BYTES("SenderFault"));
-		bool               ours = fault != NULL && fault->type == JSON_BOOL && fault->truth;
+		bool               ours = fault != NULL && fault->type == JSON_BOOL && json_truth(fault);
 
 		if ((e = event_of(m, list, count)) == NULL)
 			continue;

@@ -53,9 +53,9 @@ enum { DAY_BYTES_MAX = 10, TITLE_BYTES_MAX = 200, TABLES_MAX = 2500 };
 static bool number_of(const struct json *member, double *out)
 {
 	if (member != NULL && member->type == JSON_INT)
-		*out = (double)member->integer;
+		*out = (double)json_integer(member);
 	else if (member != NULL && member->type == JSON_DOUBLE)
-		*out = member->real;
+		*out = json_real(member);
 	else
 		return false;
 	return true;
@@ -104,7 +104,7 @@ static enum err_code begin(struct fields *f, struct bytes text, struct arena *a,
 
 static void cost_read(struct fields *f, const char *name, struct plan_cost *out)
 {
-	const struct json *list = fields_array(f, name, 3), *units = list == NULL ? NULL : list->children;
+	const struct json *list = fields_array(f, name, 3), *units = json_children(list);
 
 	if (list == NULL || list->count != 3) {
 		fields_fail(f, name, ERR_INVALID, "must be a list of three numbers: reads, writes, requests");
@@ -168,7 +168,7 @@ static void no_region(struct fields *regions, struct bytes region, struct arena 
 	struct buf names;
 
 	buf_init(&names, a);
-	for (const struct json *m = regions->object->children; m != NULL; m = m->next) {
+	for (const struct json *m = json_children(regions->object); m != NULL; m = m->next) {
 		buf_add_bytes(&names, m->name);
 		if (m->next != NULL)
 			buf_add_bytes(&names, BYTES(", "));
@@ -194,7 +194,7 @@ enum err_code plan_prices_read(struct bytes text, struct bytes region, struct ar
 	enter(&regions, &top, "regions");
 	if (!fields_failed(&top) && regions.object->count > PLAN_REGIONS_MAX)
 		fields_fail(&regions, NULL, ERR_INVALID, "must have at most %d regions", PLAN_REGIONS_MAX);
-	for (const struct json *m = fields_failed(&top) ? NULL : regions.object->children; m != NULL;
+	for (const struct json *m = fields_failed(&top) ? NULL : json_children(regions.object); m != NULL;
 	     m = m->next) {
 		struct plan_prices this = {.dated = out->dated, .region = m->name};
 

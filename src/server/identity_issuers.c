@@ -29,7 +29,7 @@ static void read_audiences(const struct identity_reading *r, struct fields *f, c
 	const struct json *member = fields_get(f, name);
 	struct bytes      *list;
 
-	if (member != NULL && member->type == JSON_STRING && bytes_is(member->text, "any")) {
+	if (member != NULL && member->type == JSON_STRING && bytes_is(json_text(member), "any")) {
 		rules->audience_any = true;
 		return;
 	}
@@ -40,12 +40,13 @@ static void read_audiences(const struct identity_reading *r, struct fields *f, c
 		return;
 	}
 	rules->audiences = list = arena_array(r->arena, member->count, sizeof(*list));
-	for (const struct json *m = member->children; m != NULL; m = m->next) {
-		if (m->type != JSON_STRING || m->text.len == 0 || m->text.len > TOKEN_TEXT_BYTES_MAX)
+	for (const struct json *m = fields_first(f, member); m != NULL; m = fields_next(f, m)) {
+		if (m->type != JSON_STRING || json_text(m).len == 0 ||
+		    json_text(m).len > TOKEN_TEXT_BYTES_MAX)
 			fields_fail(f, name, ERR_INVALID, "must be a list of texts of 1 to %d bytes",
 			            TOKEN_TEXT_BYTES_MAX);
 		else
-			list[rules->audience_count++] = m->text;
+			list[rules->audience_count++] = json_text(m);
 	}
 }
 
@@ -57,8 +58,8 @@ static void read_algorithms(struct fields *f, struct jwt_rules *rules)
 	if (list == NULL)
 		return;
 	rules->algorithms = 0;
-	for (const struct json *m = list->children; m != NULL; m = m->next) {
-		if (m->type == JSON_STRING && jws_algorithm_find(m->text, &one))
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m)) {
+		if (m->type == JSON_STRING && jws_algorithm_find(json_text(m), &one))
 			rules->algorithms |= 1u << one;
 		else
 			fields_fail(f, "algorithms", ERR_INVALID,
@@ -127,10 +128,10 @@ static uint32_t read_uses(struct fields *f)
 	const struct json *list = fields_array(f, "uses", 2);
 	uint32_t           uses = list == NULL ? JWT_USE_ACCESS : 0;
 
-	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL; m = m->next) {
-		if (m->type == JSON_STRING && bytes_is(m->text, "access"))
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m)) {
+		if (m->type == JSON_STRING && bytes_is(json_text(m), "access"))
 			uses |= JWT_USE_ACCESS;
-		else if (m->type == JSON_STRING && bytes_is(m->text, "id"))
+		else if (m->type == JSON_STRING && bytes_is(json_text(m), "id"))
 			uses |= JWT_USE_ID;
 		else
 			fields_fail(f, "uses", ERR_INVALID, "must be a list of access and id");
@@ -177,7 +178,7 @@ static void read_section(const struct identity_reading *r, struct fields *file, 
 	struct issuers    *all = issuers_open(token_fetch_https(r->clock), r->clock);
 	uint32_t           at = 0;
 
-	for (const struct json *m = list == NULL ? NULL : list->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(file, list); m != NULL; m = fields_next(file, m))
 		read_entry(r, file, m, all, at++);
 	*out = all;
 }

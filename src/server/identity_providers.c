@@ -80,8 +80,7 @@ static void read_section(const struct identity_reading *r, struct fields *f, str
 
 	all->function =
 	        keep(all, fields_text_or(f, "function", FUNCTION_BYTES_MAX, BYTES(PROVIDER_FUNCTION)));
-	for (const struct json *m = pools == NULL ? NULL : pools->children; m != NULL && !fields_failed(f);
-	     m = m->next) {
+	for (const struct json *m = fields_first(f, pools); m != NULL; m = fields_next(f, m)) {
 		struct fields one;
 
 		fields_enter(&one, f, arena_printf(r->arena, "pools[%u]", number++), m);

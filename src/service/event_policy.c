@@ -55,8 +55,8 @@ static uint64_t types_read(struct fields *f, const char *name, uint64_t otherwis
 
 	if (list == NULL)
 		return otherwise;
-	for (const struct json *one = list->children; one != NULL && !fields_failed(f); one = one->next) {
-		these = one->type == JSON_STRING ? event_types_of(one->text) : 0;
+	for (const struct json *one = fields_first(f, list); one != NULL; one = fields_next(f, one)) {
+		these = one->type == JSON_STRING ? event_types_of(json_text(one)) : 0;
 		if (these == 0)
 			fields_fail(f, name, ERR_INVALID,
 			            "must be a list of event types like lock.set, of groups like lock.*, or "

@@ -187,10 +187,10 @@ static struct identifier personal_read(const struct identifier_key *k, struct ar
 	for (int i = 0; i < IDENTIFIER_KIND_COUNT; i++) {
 		struct bytes text;
 
-		if (member->count != 1 || !bytes_is(member->children->name, kinds[i]))
+		if (member->count != 1 || !bytes_is(json_children(member)->name, kinds[i]))
 			continue;
-		text = member->children->text;
-		if (member->children->type != JSON_STRING ||
+		text = json_text(json_children(member));
+		if (json_children(member)->type != JSON_STRING ||
 		    !normal_hash(k, a, (enum identifier_kind)i, &text, &out.id))
 			fields_fail(f, name, ERR_INVALID, "not a valid %s", kinds[i]);
 		else if (i == IDENTIFIER_EMAIL)
@@ -208,7 +208,7 @@ static struct identifier any_read(const struct identifier_key *k, struct arena *
 	if (member == NULL || member->type == JSON_NULL)
 		fields_fail(f, name, ERR_INVALID, "missing");
 	else if (member->type == JSON_STRING)
-		return (struct identifier){plain_read(f, name, member->text), {NULL, 0}};
+		return (struct identifier){plain_read(f, name, json_text(member)), {NULL, 0}};
 	else if (member->type == JSON_OBJECT)
 		return personal_read(k, a, f, name, member);
 	else

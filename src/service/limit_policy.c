@@ -50,7 +50,7 @@ static struct limit_period period_read(struct fields *f, const struct limit_rule
 		return (struct limit_period){0};
 	}
 	for (unsigned i = 0; member->type == JSON_STRING && i < PERIOD_COUNT; i++)
-		if (bytes_is(member->text, periods[i].name))
+		if (bytes_is(json_text(member), periods[i].name))
 			return (struct limit_period){periods[i].seconds * SECOND_US};
 	if (json_whole(member, &seconds) && seconds >= 1 && seconds <= LIMIT_PERIOD_S_MAX)
 		return (struct limit_period){seconds * SECOND_US};
@@ -68,8 +68,8 @@ static uint32_t near_read(struct fields *f)
 
 	if (member == NULL)
 		return 0;
-	share = member->type == JSON_INT      ? (double)member->integer
-	        : member->type == JSON_DOUBLE ? member->real
+	share = member->type == JSON_INT      ? (double)json_integer(member)
+	        : member->type == JSON_DOUBLE ? json_real(member)
 	                                      : -1;
 	if (share >= 0 && share <= 1)
 		return (uint32_t)lround(share * LIMIT_NEAR_WHOLE);
@@ -84,8 +84,8 @@ static struct bytes prefix_read(struct fields *f, struct arena *a, struct bytes 
 
 	if (member == NULL)
 		return arena_printf(a, "%.*s#", BYTES_ARG(name));
-	if (member->type == JSON_STRING && member->text.len <= LIMIT_PREFIX_MAX)
-		return arena_copy(a, member->text);
+	if (member->type == JSON_STRING && json_text(member).len <= LIMIT_PREFIX_MAX)
+		return arena_copy(a, json_text(member));
 	fields_fail(f, "prefix", ERR_INVALID, "must be a string of at most %d bytes", LIMIT_PREFIX_MAX);
 	return (struct bytes){NULL, 0};
 }
@@ -135,7 +135,7 @@ static void key_read(struct fields *f, struct arena *a, struct limit_policy *p, 
 	struct limit_entry *e = entry_add(f, a, p, LIMIT_LIST_KEYS, member->name);
 	struct fields       keys, one;
 
-	e->unlimited = member->type == JSON_STRING && bytes_is(member->text, "unlimited");
+	e->unlimited = member->type == JSON_STRING && bytes_is(json_text(member), "unlimited");
 	if (e->unlimited || fields_failed(f))
 		return;
 	if (member->type != JSON_OBJECT) {
@@ -155,9 +155,9 @@ static void list_read(struct fields *f, struct arena *a, struct limit_policy *p,
 {
 	const struct json *array = fields_get(f, list_names[list]);
 
-	for (const struct json *m = array == NULL ? NULL : array->children; m != NULL; m = m->next) {
+	for (const struct json *m = fields_first(f, array); m != NULL; m = fields_next(f, m)) {
 		if (m->type == JSON_STRING)
-			entry_add(f, a, p, list, m->text);
+			entry_add(f, a, p, list, json_text(m));
 		else
 			fields_fail(f, list_names[list], ERR_INVALID,
 			            "must be a list of strings: keys, addresses or networks");
@@ -183,7 +183,7 @@ static void keys_read(struct fields *f, struct arena *a, struct limit_policy *p)
 		return;
 	}
 	p->keys.list = arena_array(a, count + 1, sizeof(*p->keys.list));
-	for (const struct json *m = keys == NULL ? NULL : keys->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, keys); m != NULL; m = fields_next(f, m))
 		key_read(f, a, p, m);
 	list_read(f, a, p, LIMIT_LIST_ALLOW);
 	list_read(f, a, p, LIMIT_LIST_DENY);
@@ -236,7 +236,7 @@ static void policies_read(struct limit_policies *p, struct fields *f, const stru
 	if (fields_failed(f))
 		return;
 	p->list = arena_zalloc(&p->base.arena, (tree->count + 1) * sizeof(*p->list));
-	for (const struct json *m = tree->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, tree); m != NULL; m = fields_next(f, m))
 		policy_read(f, &p->base.arena, m, &p->list[p->count++]);
 	qsort(p->list, p->count, sizeof(*p->list), by_name);
 	counts = arena_zalloc(&p->base.arena, (p->count + 1) * sizeof(*counts));

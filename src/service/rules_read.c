@@ -46,8 +46,10 @@ static struct rule_refs refs_read(struct reader *r, struct fields *f, const char
 	if (array == NULL)
 		return refs;
 	refs.list = arena_array(r->arena, array->count, sizeof(*refs.list));
-	for (const struct json *m = array->children; m != NULL; m = m->next)
-		if (m->type != JSON_STRING || !ref_read(r, m->text, journey, &refs.list[refs.count++]))
+	for (const struct json *m = fields_first(f, array); m != NULL; m = fields_next(f, m))
+		if (ref_read(r, json_text(m), journey, &refs.list[refs.count]))
+			refs.count++;
+		else
 			fields_fail(f, name, ERR_INVALID, "must be a list of names like JOURNEY/NAME");
 	return refs;
 }
@@ -69,13 +71,13 @@ static struct bytes *names_read(struct reader *r, struct fields *f, const char *
 	if (array == NULL)
 		return NULL;
 	names = arena_array(r->arena, array->count, sizeof(*names));
-	for (const struct json *m = array->children; m != NULL; m = m->next) {
-		if (m->type != JSON_STRING || !rule_name_is(m->text))
+	for (const struct json *m = fields_first(f, array); m != NULL; m = fields_next(f, m)) {
+		if (!rule_name_is(json_text(m)))
 			fields_fail(f, name, ERR_INVALID,
 			            "must be a list of names of capital letters, digits and underscores, a "
 			            "letter first");
 		else
-			names[(*count)++] = arena_copy(r->arena, m->text);
+			names[(*count)++] = arena_copy(r->arena, json_text(m));
 	}
 	return names;
 }
@@ -143,9 +145,9 @@ static void kinds_read(struct reader *r, struct fields *f)
 		return;
 	fields_enter(&at, f, BYTES("locks"), kinds);
 	r->rules->kinds = arena_zalloc(r->arena, kinds->count * sizeof(struct lock_kind));
-	for (const struct json *m = kinds->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, kinds); m != NULL; m = fields_next(f, m))
 		kind_read(r, &at, m);
-	for (const struct json *m = kinds->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, kinds); m != NULL; m = fields_next(f, m))
 		then_read(r, &at, m);
 }
 
@@ -348,7 +350,7 @@ static void journey_read(struct reader *r, const struct fields *parent, const st
 	}
 	if (types != NULL) {
 		fields_enter(&at, &f, BYTES("types"), types);
-		for (const struct json *m = types->children; m != NULL; m = m->next)
+		for (const struct json *m = fields_first(&at, types); m != NULL; m = fields_next(&at, m))
 			rule_read(r, &at, j->name, m);
 	}
 	for (uint32_t i = first; i < r->rules->count; i++)
@@ -368,7 +370,7 @@ static void journeys_read(struct reader *r, struct fields *f)
 	fields_enter(&at, f, BYTES("journeys"), journeys);
 	r->rules->journeys = arena_zalloc(r->arena, journeys->count * sizeof(struct journey));
 	r->rules->list = arena_zalloc(r->arena, RULE_COUNT_MAX * sizeof(struct rule));
-	for (const struct json *m = journeys->children; m != NULL; m = m->next)
+	for (const struct json *m = fields_first(f, journeys); m != NULL; m = fields_next(f, m))
 		journey_read(r, &at, m);
 }
 
@@ -402,7 +404,7 @@ static void resets_read(struct reader *r, struct fields *f)
 		return;
 	fields_enter(&at, f, BYTES("resets"), resets);
 	r->rules->resets = arena_zalloc(r->arena, resets->count * sizeof(struct reset));
-	for (const struct json *m = resets->children; m != NULL; m = m->next) {
+	for (const struct json *m = fields_first(f, resets); m != NULL; m = fields_next(f, m)) {
 		struct reset *reset = &r->rules->resets[r->rules->reset_count++];
 
 		fields_enter(&one, &at, m->name, m);
@@ -423,8 +425,10 @@ static struct network *networks_read(struct reader *r, struct fields *f, const c
 	if (array == NULL)
 		return NULL;
 	list = arena_array(r->arena, array->count, sizeof(*list));
-	for (const struct json *m = array->children; m != NULL; m = m->next)
-		if (m->type != JSON_STRING || !network_parse(m->text, &list[(*count)++]))
+	for (const struct json *m = fields_first(f, array); m != NULL; m = fields_next(f, m))
+		if (network_parse(json_text(m), &list[*count]))
+			(*count)++;
+		else
 			fields_fail(f, name, ERR_INVALID,
 			            "must be a list of IP addresses or networks like 10.0.0.0/8");
 	return list;

@@ -7,7 +7,7 @@
 
 struct bytes token_subject(struct context *ctx, struct bytes subject, struct bytes *email)
 {
-	struct json   text = {.type = JSON_STRING, .text = subject};
+	struct json   text = json_of_text(subject);
 	struct err    err = {.code = ERR_NONE};
 	struct fields f = {.err = &err};
 	const char   *looks = identifier_looks_like(subject);

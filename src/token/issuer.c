@@ -452,12 +452,12 @@ static enum err_code discover(const struct issuers *all, const struct issuer *i,
 	if (jwt_check_members(tree) != TOKEN_VALID)
 		return err_set(err, ERR_INVALID, "discovery: a member twice, or too many");
 	issuer = json_get(tree, BYTES("issuer"));
-	if (issuer == NULL || issuer->type != JSON_STRING || !bytes_equal(issuer->text, i->name))
+	if (issuer == NULL || issuer->type != JSON_STRING || !bytes_equal(json_text(issuer), i->name))
 		return err_set(err, ERR_INVALID, "discovery: the document is of another issuer"); /* (5) */
 	keys = json_get(tree, BYTES("jwks_uri"));
-	if (keys == NULL || keys->type != JSON_STRING || !url_is_accepted(keys->text, i->name))
+	if (keys == NULL || keys->type != JSON_STRING || !url_is_accepted(json_text(keys), i->name))
 		return err_set(err, ERR_INVALID, "discovery: jwks_uri is missing or no https address");
-	*url = keys->text;
+	*url = json_text(keys);
 	return ERR_NONE;
 }
 

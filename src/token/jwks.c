@@ -65,8 +65,8 @@ static bool number_read(const struct json *object, struct bytes name, struct are
 {
 	const struct json *member = json_get(object, name);
 
-	return member != NULL && member->type == JSON_STRING && base64_url_decode(a, member->text, out) &&
-	       out->len > 0 && out->len <= max;
+	return member != NULL && member->type == JSON_STRING &&
+	       base64_url_decode(a, json_text(member), out) && out->len > 0 && out->len <= max;
 }
 
 /* NULL unless OpenSSL finds the parameters sound: for a curve, that the point is on it. Takes `b`. */
@@ -135,7 +135,7 @@ static const char *ec_read(const struct json *object, struct arena *a, struct jw
 	OSSL_PARAM_BLD     *b;
 
 	for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
-		if (name != NULL && name->type == JSON_STRING && bytes_equal(name->text, curves[i].name))
+		if (name != NULL && name->type == JSON_STRING && bytes_equal(json_text(name), curves[i].name))
 			curve = &curves[i];
 	if (curve == NULL)
 		return "an EC key is on a curve that is not used here";
@@ -160,7 +160,7 @@ static const char *okp_read(const struct json *object, struct arena *a, struct j
 	const struct json *name = json_get(object, BYTES("crv"));
 	struct bytes       x;
 
-	if (name == NULL || name->type != JSON_STRING || !bytes_is(name->text, "Ed25519"))
+	if (name == NULL || name->type != JSON_STRING || !bytes_is(json_text(name), "Ed25519"))
 		return "an OKP key is on a curve that is not used here";
 	if (!number_read(object, BYTES("x"), a, ED25519_BYTES, &x) || x.len != ED25519_BYTES)
 		return "x of an Ed25519 key is missing, of the wrong length or not base64url";
@@ -175,14 +175,14 @@ static bool key_verifies(const struct json *object)
 {
 	const struct json *use = json_get(object, BYTES("use")), *ops = json_get(object, BYTES("key_ops"));
 
-	if (use != NULL && (use->type != JSON_STRING || !bytes_is(use->text, "sig")))
+	if (use != NULL && (use->type != JSON_STRING || !bytes_is(json_text(use), "sig")))
 		return false;
 	if (ops == NULL)
 		return true;
 	if (ops->type != JSON_ARRAY)
 		return false;
-	for (const struct json *op = ops->children; op != NULL; op = op->next)
-		if (op->type == JSON_STRING && bytes_is(op->text, "verify"))
+	for (const struct json *op = json_children(ops); op != NULL; op = op->next)
+		if (op->type == JSON_STRING && bytes_is(json_text(op), "verify"))
 			return true;
 	return false;
 }
@@ -193,15 +193,15 @@ static const char *names_read(const struct json *object, struct jwk *k)
 	const struct json *alg = json_get(object, BYTES("alg")), *kid = json_get(object, BYTES("kid"));
 
 	if (alg != NULL) {
-		if (alg->type != JSON_STRING || !jws_algorithm_find(alg->text, &k->algorithm))
+		if (alg->type != JSON_STRING || !jws_algorithm_find(json_text(alg), &k->algorithm))
 			return "the alg of a key is not one that is used here";
 		k->one_algorithm = true;
 	}
 	if (kid == NULL)
 		return NULL;
-	if (kid->type != JSON_STRING || kid->text.len == 0 || kid->text.len > TOKEN_KID_BYTES_MAX)
+	if (kid->type != JSON_STRING || json_text(kid).len == 0 || json_text(kid).len > TOKEN_KID_BYTES_MAX)
 		return "the kid of a key is not a text of 1 to 256 bytes";
-	k->kid = kid->text;
+	k->kid = json_text(kid);
 	return NULL;
 }
 
@@ -223,11 +223,11 @@ static const char *key_read(const struct json *object, struct arena *a, struct j
 		return why;
 	if (json_get(object, BYTES("d")) != NULL)
 		return "a key is private: whoever published it must replace it";
-	if (bytes_is(type->text, "RSA"))
+	if (bytes_is(json_text(type), "RSA"))
 		why = rsa_read(object, a, k);
-	else if (bytes_is(type->text, "EC"))
+	else if (bytes_is(json_text(type), "EC"))
 		why = ec_read(object, a, k);
-	else if (bytes_is(type->text, "OKP"))
+	else if (bytes_is(json_text(type), "OKP"))
 		why = okp_read(object, a, k);
 	else
 		why = "a key is of a type that is not used here";
@@ -252,7 +252,7 @@ static struct bytes bytes_keep(struct bytes text)
 /* (2), (3) */
 static enum err_code keys_read(struct jwks *set, const struct json *keys, struct arena *a, struct err *err)
 {
-	for (const struct json *each = keys->children; each != NULL; each = each->next) {
+	for (const struct json *each = json_children(keys); each != NULL; each = each->next) {
 		struct jwk  key;
 		const char *why = key_read(each, a, &key);
 

@@ -63,7 +63,7 @@ enum token_outcome jwt_check_members(const struct json *tree)
 		return TOKEN_VALID;
 	if (tree->type == JSON_OBJECT && tree->count > TOKEN_MEMBERS_MAX)
 		return TOKEN_TOO_LARGE;
-	for (const struct json *child = tree->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(tree); child != NULL; child = child->next) {
 		enum token_outcome within;
 
 		if (tree->type == JSON_OBJECT && member_repeats(child))
@@ -100,9 +100,10 @@ static bool text_read(const struct json *object, struct bytes name, struct bytes
 	*out = (struct bytes){0};
 	if (member == NULL)
 		return true;
-	if (member->type != JSON_STRING || member->text.len == 0 || member->text.len > TOKEN_TEXT_BYTES_MAX)
+	if (member->type != JSON_STRING || json_text(member).len == 0 ||
+	    json_text(member).len > TOKEN_TEXT_BYTES_MAX)
 		return false;
-	*out = member->text;
+	*out = json_text(member);
 	return true;
 }
 
@@ -164,7 +165,7 @@ static bool type_is_accepted(const struct json *header)
 		return true;
 	if (member->type != JSON_STRING)
 		return false;
-	type = member->text;
+	type = json_text(member);
 	if (type.len > prefix.len && bytes_folds_to(prefix, type.data))
 		type = (struct bytes){type.data + prefix.len, type.len - prefix.len};
 	return bytes_equal_lower(BYTES("jwt"), type) || bytes_equal_lower(BYTES("at+jwt"), type);
@@ -201,7 +202,7 @@ static bool time_read(const struct json *claims, struct bytes name, double (*rou
 		return true;
 	if (member->type != JSON_INT && member->type != JSON_DOUBLE)
 		return false;
-	seconds = member->type == JSON_INT ? (double)member->integer : member->real;
+	seconds = member->type == JSON_INT ? (double)json_integer(member) : json_real(member);
 	if (!(seconds >= 0 && seconds <= seconds_max))
 		return false;
 	*us = (int64_t)round(seconds * 1e6);
@@ -250,17 +251,17 @@ static enum token_outcome aud_read(const struct jwt *t, const struct jwt_rules *
 	if (aud == NULL)
 		return TOKEN_VALID;
 	if (aud->type == JSON_STRING) {
-		*ours = audience_is_ours(rules, aud->text);
+		*ours = audience_is_ours(rules, json_text(aud));
 		return TOKEN_VALID;
 	}
 	if (aud->type != JSON_ARRAY)
 		return TOKEN_CLAIM;
 	if (aud->count > TOKEN_AUDIENCES_MAX)
 		return TOKEN_TOO_LARGE;
-	for (const struct json *each = aud->children; each != NULL; each = each->next) {
+	for (const struct json *each = json_children(aud); each != NULL; each = each->next) {
 		if (each->type != JSON_STRING)
 			return TOKEN_CLAIM;
-		*ours = *ours || audience_is_ours(rules, each->text);
+		*ours = *ours || audience_is_ours(rules, json_text(each));
 	}
 	return TOKEN_VALID;
 }
@@ -276,9 +277,9 @@ static enum token_outcome cognito_check(struct jwt *t, const struct jwt_rules *r
 	if ((rules->cognito_uses & (access ? JWT_USE_ACCESS : JWT_USE_ID)) == 0)
 		return TOKEN_USE;
 	if (!access) {
-		if (aud == NULL || aud->type != JSON_STRING || aud->text.len == 0)
+		if (aud == NULL || aud->type != JSON_STRING || json_text(aud).len == 0)
 			return TOKEN_CLAIM;
-		t->client = aud->text;
+		t->client = json_text(aud);
 		return TOKEN_VALID;
 	}
 	*ours = audience_is_ours(rules, t->client);

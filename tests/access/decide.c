@@ -27,10 +27,11 @@ static void fail(const struct run *r)
 static bool open_policies(struct run *r, const struct json *list)
 {
 	r->count = 0;
-	for (const struct json *child = list->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(list); child != NULL; child = child->next) {
 		struct policy *p;
 
-		if (r->count == POLICIES_MAX || policy_parse(r->reader, child->text, &p, &r->err) != ERR_NONE)
+		if (r->count == POLICIES_MAX ||
+		    policy_parse(r->reader, json_text(child), &p, &r->err) != ERR_NONE)
 			return false;
 		r->policies[r->count++] = p;
 	}
@@ -69,7 +70,7 @@ static void take_line(struct run *r, struct bytes line)
 	if (!open_policies(r, json_get(json, BYTES("policies"))))
 		printf("refused: %s", r->err.text);
 	else
-		for (const struct json *child = requests->children; child != NULL; child = child->next)
+		for (const struct json *child = json_children(requests); child != NULL; child = child->next)
 			answer(r, child);
 	printf("\n");
 	close_policies(r);

@@ -59,8 +59,8 @@ bool answer_is_ok(struct worker *w, const struct answer *answer)
 	if (answer->status == 200 && answer->body != NULL)
 		return true;
 	differ(w->campaign, "%s, %s: expected the answer 200, found %d %.*s\n    %.*s", w->book->name,
-	       w->operation, answer->status, message == NULL ? 0 : shown(message->text.len),
-	       message == NULL ? "" : message->text.data, shown(w->body.len), w->body.data);
+	       w->operation, answer->status, message == NULL ? 0 : shown(json_text(message).len),
+	       message == NULL ? "" : json_text(message).data, shown(w->body.len), w->body.data);
 	return false;
 }
 
@@ -92,7 +92,7 @@ static const struct json *read_page(struct campaign *c, const char *operation, s
 		differ(c, "%s: expected Items, found none", operation);
 		return NULL;
 	}
-	for (const struct json *item = items->children; item != NULL; item = item->next)
+	for (const struct json *item = json_children(items); item != NULL; item = item->next)
 		visit(c, item, ctx);
 	return text_get(answer, "LastEvaluatedKey");
 }

@@ -41,10 +41,11 @@ static struct bytes index_status(struct campaign *c)
 {
 	const struct json *answer = campaign_call(c, "DescribeTable", BYTES("{\"TableName\":\"notes\"}"));
 	const struct json *indexes = text_get(text_get(answer, "Table"), "GlobalSecondaryIndexes");
-	const struct json *status =
-	        indexes == NULL || indexes->count == 0 ? NULL : text_get(indexes->children, "IndexStatus");
+	const struct json *status = indexes == NULL || indexes->count == 0
+	                                    ? NULL
+	                                    : text_get(json_children(indexes), "IndexStatus");
 
-	return status == NULL ? BYTES("") : status->text;
+	return status == NULL ? BYTES("") : json_text(status);
 }
 
 /* Waits while it is filled. */

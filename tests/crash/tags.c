@@ -27,10 +27,10 @@ static const struct json *find_tag(const struct json *answer, unsigned worker)
 	char               name[16];
 
 	snprintf(name, sizeof(name), "w%u", worker);
-	for (const struct json *t = tags == NULL ? NULL : tags->children; t != NULL; t = t->next) {
+	for (const struct json *t = tags == NULL ? NULL : json_children(tags); t != NULL; t = t->next) {
 		const struct json *key = text_get(t, "Key");
 
-		if (key != NULL && key->type == JSON_STRING && bytes_is(key->text, name))
+		if (key != NULL && key->type == JSON_STRING && bytes_is(json_text(key), name))
 			return text_get(t, "Value");
 	}
 	return NULL;
@@ -47,8 +47,9 @@ static void tags_verify(struct campaign *c, bool whole)
 		const struct json *value = find_tag(answer, i);
 		uint64_t           found = 0;
 
-		if (value != NULL && !bytes_to_u64(value->text, UINT64_MAX, &found))
-			differ(c, "tag w%u: expected a number, found \"%.*s\"", i, BYTES_ARG(value->text));
+		if (value != NULL && !bytes_to_u64(json_text(value), UINT64_MAX, &found))
+			differ(c, "tag w%u: expected a number, found \"%.*s\"", i,
+			       BYTES_ARG(json_text(value)));
 		if (found != w->must.tag && !(w->book == &book_tags && found == w->must.tag + 1))
 			differ(c, "tag w%u: expected %llu, found %llu", i, (unsigned long long)w->must.tag,
 			       (unsigned long long)found);

@@ -67,7 +67,7 @@ struct random text_random(uint64_t seed, uint64_t a, uint64_t b, uint64_t c, uin
 
 static bool same_object(const struct json *a, const struct json *b)
 {
-	for (const struct json *child = a->children; child != NULL; child = child->next) {
+	for (const struct json *child = json_children(a); child != NULL; child = child->next) {
 		const struct json *other = json_get(b, child->name);
 
 		if (other == NULL || !text_same(child, other))
@@ -78,7 +78,7 @@ static bool same_object(const struct json *a, const struct json *b)
 
 static bool same_array(const struct json *a, const struct json *b)
 {
-	const struct json *x = a->children, *y = b->children;
+	const struct json *x = json_children(a), *y = json_children(b);
 
 	for (; x != NULL && y != NULL; x = x->next, y = y->next)
 		if (!text_same(x, y))
@@ -96,11 +96,11 @@ bool text_same(const struct json *a, const struct json *b)
 	case JSON_ARRAY:
 		return same_array(a, b);
 	case JSON_STRING:
-		return bytes_equal(a->text, b->text);
+		return bytes_equal(json_text(a), json_text(b));
 	case JSON_BOOL:
-		return a->truth == b->truth;
+		return json_truth(a) == json_truth(b);
 	case JSON_INT:
-		return a->integer == b->integer;
+		return json_integer(a) == json_integer(b);
 	case JSON_NULL:
 		return true;
 	default: /* an item holds no JSON doubles: its numbers are strings */
@@ -118,9 +118,9 @@ struct bytes text_attribute(const struct json *item, const char *name)
 	const struct json *value = text_get(item, name);
 
 	if (value == NULL || value->type != JSON_OBJECT || value->count != 1 ||
-	    value->children->type != JSON_STRING)
+	    json_children(value)->type != JSON_STRING)
 		return (struct bytes){"", 0};
-	return value->children->text;
+	return json_text(json_children(value));
 }
 
 int64_t text_number(const struct json *item, const char *name)

@@ -248,7 +248,7 @@ static void refusals_settle(struct worker *w, const struct answer *answer)
 	if (answer == NULL)
 		return;
 	if (answer->status != 400 || type == NULL || type->type != JSON_STRING ||
-	    !bytes_contains(type->text, BYTES("TransactionCanceledException")))
+	    !bytes_contains(json_text(type), BYTES("TransactionCanceledException")))
 		differ(w->campaign, "refusals: expected 400 TransactionCanceledException, found %d",
 		       answer->status);
 }

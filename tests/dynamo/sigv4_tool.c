@@ -21,7 +21,7 @@ static struct bytes text_of(const struct json *object, struct bytes name)
 {
 	const struct json *field = json_get(object, name);
 
-	return field != NULL && field->type == JSON_STRING ? field->text : BYTES("");
+	return field != NULL && field->type == JSON_STRING ? json_text(field) : BYTES("");
 }
 
 static struct bytes secret_find(void *ctx, struct bytes key_id)
@@ -36,11 +36,11 @@ static void headers_read(const struct json *list, struct sigv4_request *r, struc
 {
 	r->headers = headers;
 	r->header_count = 0;
-	for (const struct json *pair = list->children; pair != NULL; pair = pair->next) {
+	for (const struct json *pair = json_children(list); pair != NULL; pair = pair->next) {
 		if (r->header_count == HEADERS_MAX || pair->count != 2)
 			abort();
-		headers[r->header_count++] =
-		        (struct sigv4_header){pair->children->text, pair->children->next->text};
+		headers[r->header_count++] = (struct sigv4_header){json_text(json_children(pair)),
+		                                                   json_text(json_children(pair)->next)};
 	}
 }
 
@@ -130,7 +130,7 @@ static void line_answer(struct json_reader *reader, struct arena *a, struct byte
 	r.service = text_of(line, BYTES("service"));
 	if (base64_decode(a, text_of(line, BYTES("body")), &r.body) != BASE64_OK)
 		abort();
-	r.now_us = json_get(line, BYTES("now"))->integer * 1000000;
+	r.now_us = json_integer(json_get(line, BYTES("now"))) * 1000000;
 	to_sign = r;
 	headers_read(json_get(line, BYTES("headers")), &r, headers);
 	headers_read(json_get(line, BYTES("sign_headers")), &to_sign, sign_headers);

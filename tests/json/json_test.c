@@ -84,17 +84,40 @@ TEST(json, every_type_is_read)
 	                         "1,2],\"o\":{}} "));
 	assert_int_equal(json->type, JSON_OBJECT);
 	assert_int_equal(json->count, 8);
-	assert_bytes(json_get(json, BYTES("s"))->text, "a");
-	assert_int_equal(json_get(json, BYTES("i"))->integer, -7);
-	assert_true(json_get(json, BYTES("d"))->real == 1.5);
-	assert_true(json_get(json, BYTES("t"))->truth);
-	assert_false(json_get(json, BYTES("f"))->truth);
+	assert_bytes(json_text(json_get(json, BYTES("s"))), "a");
+	assert_int_equal(json_integer(json_get(json, BYTES("i"))), -7);
+	assert_true(json_real(json_get(json, BYTES("d"))) == 1.5);
+	assert_true(json_truth(json_get(json, BYTES("t"))));
+	assert_false(json_truth(json_get(json, BYTES("f"))));
 	assert_int_equal(json_get(json, BYTES("n"))->type, JSON_NULL);
 	assert_int_equal(json_get(json, BYTES("l"))->count, 2);
-	assert_int_equal(json_get(json, BYTES("l"))->children->next->integer, 2);
+	assert_int_equal(json_integer(json_children(json_get(json, BYTES("l")))->next), 2);
 	assert_int_equal(json_get(json, BYTES("o"))->type, JSON_OBJECT);
 	assert_null(json_get(json, BYTES("x")));
 	assert_null(json_get(json_get(json, BYTES("l")), BYTES("x")));
+	fixture_close(&f);
+}
+
+TEST(json, a_value_of_another_type_has_no_text_no_number_no_truth_and_no_children)
+{
+	static const char *const texts[] = {"null", "true", "7", "0.5", "\"text\"", "[1]", "{\"a\":1}"};
+	struct fixture           f;
+
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const struct json *v = read_ok(&f, bytes_of(texts[i]));
+		bool               has_children = v->type == JSON_ARRAY || v->type == JSON_OBJECT;
+
+		assert_bytes(json_text(v), v->type == JSON_STRING ? "text" : "");
+		assert_non_null(json_text(v).data);
+		assert_int_equal(json_truth(v), v->type == JSON_BOOL);
+		assert_int_equal(json_integer(v), v->type == JSON_INT ? 7 : 0);
+		assert_true(json_real(v) == (v->type == JSON_DOUBLE ? 0.5 : 0));
+		assert_int_equal(json_children(v) != NULL, has_children);
+		assert_int_equal(v->count, has_children);
+	}
+	assert_int_equal(json_text(NULL).len, 0);
+	assert_null(json_children(NULL));
 	fixture_close(&f);
 }
 
@@ -108,7 +131,7 @@ TEST(json, the_tree_outlives_the_text_and_the_next_document)
 	json = read_ok(&f, bytes_of(text));
 	memset(text, 'x', sizeof(text));
 	read_ok(&f, BYTES("[\"something else entirely, and longer than before\"]"));
-	assert_bytes(json_get(json, BYTES("name"))->text, "value \xc3\xa9");
+	assert_bytes(json_text(json_get(json, BYTES("name"))), "value \xc3\xa9");
 	fixture_close(&f);
 }
 
@@ -119,7 +142,7 @@ TEST(json, escapes_are_undone_and_made_again_only_where_they_must_be)
 
 	fixture_open(&f);
 	json = read_ok(&f, BYTES("\"\\u0041\\n\\t\\\"\\\\\\/\\u0001\\ud83d\\ude00\""));
-	assert_bytes(json->text, "A\n\t\"\\/\x01\xf0\x9f\x98\x80");
+	assert_bytes(json_text(json), "A\n\t\"\\/\x01\xf0\x9f\x98\x80");
 	assert_bytes(written(&f, json), "\"A\\n\\t\\\"\\\\/\\u0001\xf0\x9f\x98\x80\"");
 	fixture_close(&f);
 }
@@ -131,7 +154,7 @@ TEST(json, a_nul_within_a_string_is_kept)
 
 	fixture_open(&f);
 	json = read_ok(&f, BYTES("\"a\\u0000b\""));
-	assert_int_equal(json->text.len, 3);
+	assert_int_equal(json_text(json).len, 3);
 	assert_bytes(written(&f, json), "\"a\\u0000b\"");
 	fixture_close(&f);
 }
@@ -231,8 +254,8 @@ TEST(json, numbers_at_the_edges_of_64_bits)
 	struct fixture f;
 
 	fixture_open(&f);
-	assert_int_equal(read_ok(&f, BYTES("9223372036854775807"))->integer, INT64_MAX);
-	assert_int_equal(read_ok(&f, BYTES("-9223372036854775808"))->integer, INT64_MIN);
+	assert_int_equal(json_integer(read_ok(&f, BYTES("9223372036854775807"))), INT64_MAX);
+	assert_int_equal(json_integer(read_ok(&f, BYTES("-9223372036854775808"))), INT64_MIN);
 	assert_int_equal(read_ok(&f, BYTES("18446744073709551615"))->type, JSON_DOUBLE);
 	read_refused(&f, BYTES("18446744073709551616"));
 	fixture_close(&f);
@@ -278,6 +301,32 @@ TEST(fields, a_member_that_is_null_or_was_only_looked_for_is_known)
 	fixture_close(&f);
 }
 
+TEST(fields, after_the_first_mistake_every_member_is_absent_and_lists_end)
+{
+	struct fixture     f;
+	struct fields      at;
+	const struct json *list, *first;
+
+	fixture_open(&f);
+	fields_init(
+	        &at,
+	        read_ok(&f, BYTES("{\"list\":[1,2],\"text\":\"t\",\"number\":5,\"twice\":1,\"twice\":2}")),
+	        &f.err);
+	list = fields_array(&at, "list", 2);
+	first = fields_first(&at, list);
+	assert_int_equal(json_integer(fields_next(&at, first)), 2);
+	assert_null(fields_get(&at, "twice")); /* the mistake */
+	assert_null(fields_next(&at, first));
+	assert_null(fields_first(&at, list));
+	assert_null(fields_get(&at, "list"));
+	assert_false(fields_has(&at, "text"));
+	assert_int_equal(fields_text(&at, "text", 9).len, 0);
+	assert_int_equal(fields_i64(&at, "number", 1, 9), 1);
+	assert_int_equal(fields_end(&at), ERR_SERIALIZATION);
+	assert_string_equal(f.err.text, "twice: given twice");
+	fixture_close(&f);
+}
+
 TEST(json, a_long_document_is_read_and_the_reader_shrinks_again)
 {
 	struct fixture f;
@@ -291,9 +340,9 @@ TEST(json, a_long_document_is_read_and_the_reader_shrinks_again)
 		buf_add_bytes(&text, BYTES("\"0123456789\","));
 	buf_add_bytes(&text, BYTES("null]"));
 	json = read_ok(&f, buf_bytes(&text));
-	assert_bytes(json->children->text, "0123456789");
+	assert_bytes(json_text(json_children(json)), "0123456789");
 	assert_true(bytes_equal(written(&f, json), buf_bytes(&text)));
-	assert_bytes(read_ok(&f, BYTES("[\"small\"]"))->children->text, "small");
+	assert_bytes(json_text(json_children(read_ok(&f, BYTES("[\"small\"]")))), "small");
 	fixture_close(&f);
 }
 
@@ -423,7 +472,7 @@ TEST(writer, escapes_each_control_character)
 			json_writer_init(&w, &out);
 			json_string(&w, whole);
 			json = read_ok(&f, buf_bytes(&out));
-			assert_true(bytes_equal(json->text, whole));
+			assert_true(bytes_equal(json_text(json), whole));
 		}
 	fixture_close(&f);
 }

@@ -208,13 +208,13 @@ TEST(yaml, a_node_knows_its_line_and_json_has_none)
 	assert_int_equal(2, json_get(tree, BYTES("a"))->line);
 	list = json_get(tree, BYTES("list"));
 	assert_int_equal(4, list->line);
-	assert_int_equal(5, list->children->line);
-	assert_int_equal(7, list->children->next->line);
+	assert_int_equal(5, json_children(list)->line);
+	assert_int_equal(7, json_children(list)->next->line);
 	assert_int_equal(8, json_get(tree, BYTES("long"))->line); /* where its name is */
 	assert_int_equal(11, json_get(tree, BYTES("nothing"))->line);
 	assert_int_equal(ERR_NONE, json_read(f.reader, &f.arena, BYTES("\n[1]"), &json, &f.err));
 	assert_int_equal(0, json->line);
-	assert_int_equal(0, json->children->line);
+	assert_int_equal(0, json_children(json)->line);
 	fixture_close(&f);
 }
 

@@ -24,7 +24,7 @@ static bool is_private(const struct json *setup)
 {
 	const struct json *private = json_get(setup, BYTES("private"));
 
-	return private == NULL || private->truth;
+	return private == NULL || json_truth(private);
 }
 
 /* One send; 0: as long as senders take unless told. */
@@ -32,7 +32,7 @@ static int64_t within_us(const struct json *setup)
 {
 	const struct json *ms = json_get(setup, BYTES("withinMs"));
 
-	return ms == NULL ? 0 : ms->integer * 1000;
+	return ms == NULL ? 0 : json_integer(ms) * 1000;
 }
 
 static enum err_code nats(const struct json *setup, struct sender **out, struct err *err)
@@ -131,7 +131,7 @@ static void answer(struct sender *s, const struct json *list, struct arena *a)
 	struct buf           out;
 	uint32_t             n = 0;
 
-	for (const struct json *m = list->children; m != NULL; m = m->next)
+	for (const struct json *m = json_children(list); m != NULL; m = m->next)
 		events[n++] = event_of(m);
 	s->kind->send(s, events, n, a);
 	buf_init(&out, a);

@@ -347,7 +347,7 @@ TEST(identifiers, the_name_of_an_erased_subject_is_taken_for_the_past_only)
 
 	keyed_open(&k, 1);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct json   member = {.type = JSON_STRING, .text = bytes_of(names[i])};
+		struct json   member = json_of_text(bytes_of(names[i]));
 		struct fields f = {.err = &k.err};
 
 		k.err.code = ERR_NONE;
@@ -367,7 +367,7 @@ TEST(identifiers, the_name_of_an_erased_subject_is_taken_for_the_past_only)
 /* Reads the text as a plain id; it must be refused as one of that kind, or taken (NULL). */
 static void face_is(struct keyed *k, const char *text, bool method, const char *kind)
 {
-	struct json   member = {.type = JSON_STRING, .text = bytes_of(text)};
+	struct json   member = json_of_text(bytes_of(text));
 	struct fields f = {.err = &k->err};
 	struct bytes  advice = arena_printf(&k->arena, "send {\"%s\": …}", kind == NULL ? "" : kind);
 
@@ -408,7 +408,7 @@ TEST(identifiers, a_plain_id_that_is_personal_on_its_face_is_refused)
 
 	keyed_open(&k, 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct json   member = {.type = JSON_STRING, .text = bytes_of(cases[i].text)};
+		struct json   member = json_of_text(bytes_of(cases[i].text));
 		struct fields f = {.err = &k.err};
 
 		face_is(&k, cases[i].text, false, cases[i].subject);

@@ -20,7 +20,7 @@ static const struct json *member(const struct json *object, const char *name)
 
 static void issuer_add(struct issuers *all, struct arena *a, const struct json *from)
 {
-	struct issuer_options o = {.issuer = member(from, "issuer")->text, .rules = jwt_rules_default()};
+	struct issuer_options o = {.issuer = json_text(member(from, "issuer")), .rules = jwt_rules_default()};
 	const struct json    *audiences = member(from, "audiences");
 	struct bytes         *list = arena_array(a, audiences->count, sizeof(*list));
 	struct buf            jwks;
@@ -29,16 +29,16 @@ static void issuer_add(struct issuers *all, struct arena *a, const struct json *
 	enum jws_algorithm    algorithm;
 
 	o.rules.algorithms = 0;
-	for (const struct json *each = member(from, "algorithms")->children; each != NULL;
+	for (const struct json *each = json_children(member(from, "algorithms")); each != NULL;
 	     each = each->next) {
-		if (!jws_algorithm_find(each->text, &algorithm))
+		if (!jws_algorithm_find(json_text(each), &algorithm))
 			abort();
 		o.rules.algorithms |= 1u << algorithm;
 	}
-	for (const struct json *each = audiences->children; each != NULL; each = each->next)
-		list[o.rules.audience_count++] = each->text;
+	for (const struct json *each = json_children(audiences); each != NULL; each = each->next)
+		list[o.rules.audience_count++] = json_text(each);
 	o.rules.audiences = list;
-	o.rules.cognito_uses = (uint32_t)member(from, "uses")->integer;
+	o.rules.cognito_uses = (uint32_t)json_integer(member(from, "uses"));
 	o.rules.leeway_us = 0;
 	buf_init(&jwks, a);
 	json_writer_init(&w, &jwks);
@@ -63,7 +63,7 @@ static const char *answer(struct issuers *all, struct json_reader *reader, struc
 	arena_init(&a);
 	if (json_read(reader, &a, line, &text, &err) != ERR_NONE || text->type != JSON_STRING)
 		abort();
-	outcome = issuers_verify(all, &c, text->text, &out, &retry_s);
+	outcome = issuers_verify(all, &c, json_text(text), &out, &retry_s);
 	arena_release(&a);
 	return token_outcome_name(outcome);
 }
@@ -83,9 +83,10 @@ int main(void)
 	arena_init(&a);
 	if (len <= 0 || json_read(reader, &a, (struct bytes){line, (size_t)len}, &setup, &err) != ERR_NONE)
 		return 1;
-	clock_manual_init(&clock, member(setup, "now")->integer * 1000000);
+	clock_manual_init(&clock, json_integer(member(setup, "now")) * 1000000);
 	all = issuers_open((struct token_fetch){0}, &clock.base);
-	for (const struct json *each = member(setup, "issuers")->children; each != NULL; each = each->next)
+	for (const struct json *each = json_children(member(setup, "issuers")); each != NULL;
+	     each = each->next)
 		issuer_add(all, &a, each);
 	while ((len = getline(&line, &size, stdin)) > 0)
 		puts(answer(all, reader, (struct bytes){line, (size_t)len}, clock.now_us));
