@@ -193,6 +193,8 @@ static struct rocks *rocks_make(size_t block_cache_bytes, size_t memtable_bytes,
 
 static enum err_code opened(struct rocks **out, struct rocks *r, char *message, struct err *err)
 {
+	if (message == NULL && rocks_failure(r) != NULL)
+		message = strdup(rocks_failure(r));
 	if (message != NULL) {
 		rocks_close(r);
 		return storage_error(err, "open the store", message);
@@ -458,6 +460,19 @@ bool rocks_is_frozen(const struct rocks *r)
 void rocks_freeze(struct rocks *r)
 {
 	rocks_disk_freeze(r->disk);
+}
+
+const char *rocks_failure(const struct rocks *r)
+{
+	return r->disk == NULL ? NULL : rocks_disk_failure(r->disk);
+}
+
+/* Why nothing is written: a list of files that failed (D3), or else `full`. */
+static enum err_code frozen_error(const struct rocks *r, const char *full, struct err *err)
+{
+	if (rocks_failure(r) != NULL)
+		return err_set(err, ERR_STORAGE, "%s", rocks_failure(r));
+	return err_set(err, ERR_DISK_FULL, "%s", full);
 }
 
 bool rocks_is_waiting(const struct rocks *r)
@@ -777,8 +792,7 @@ enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *er
 			return storage_error(err, "write", message);
 		free(message);
 		if (rocks_is_waiting(r) || rocks_is_frozen(r))
-			return err_set(err, ERR_DISK_FULL,
-			               "the disk is full, and so is the store's write buffer");
+			return frozen_error(r, "the disk is full, and so is the store's write buffer", err);
 		nanosleep(&moment, NULL);
 	}
 }
@@ -841,7 +855,7 @@ static enum err_code flusher_do(struct rocks *r, flusher_task task, struct err *
 	r->flush_message = NULL;
 	if (rocks_is_frozen(r)) { /* (D1): nor is what it says of a failure believed */
 		free(message);
-		return err_set(err, ERR_DISK_FULL, "the disk is full: the store writes no files");
+		return frozen_error(r, "the disk is full: the store writes no files", err);
 	}
 	return message == NULL ? ERR_NONE : storage_error(err, "flush", message);
 }

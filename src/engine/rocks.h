@@ -49,6 +49,8 @@ void          rocks_close(struct rocks *r);
  * read, and takes what is applied into its memory. */
 bool rocks_is_frozen(const struct rocks *r);
 void rocks_freeze(struct rocks *r);
+/* What failed, if nothing is written any more because the list of files could not be (rocks_disk.h D3): the process is to start again. Else NULL. */
+const char *rocks_failure(const struct rocks *r);
 /* Do writes wait for room? */
 bool rocks_is_waiting(const struct rocks *r);
 /* There is room, and from now on a store that was opened tight is like others. */
@@ -76,12 +78,12 @@ void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct by
 /* Puts the batch into the store's memory: every reader sees all of it from now on. On the disk it is after
  * rocks_flush, or when the store found the time; what it holds there is always all that came before some moment. */
 enum err_code rocks_apply(struct rocks *r, struct rocks_batch *b, struct err *err);
-/* … ERR_DISK_FULL: its memory is full too, because there was no room on the disk for long. */
+/* … ERR_DISK_FULL: its memory is full too, because there was no room on the disk for long. ERR_STORAGE: see rocks_failure. */
 
 /* Merges all files now, and waits for it. */
 void rocks_compact(struct rocks *r);
 
-/* Waits until all that was applied is in the store's files. ERR_DISK_FULL: there is no room, or it is frozen. One thread at a
+/* Waits until all that was applied is in the store's files. ERR_DISK_FULL: there is no room, or it is frozen for want of it. One thread at a
  * time. */
 enum err_code rocks_flush(struct rocks *r, struct err *err);
 /* The same of rows of logs alone. */

@@ -41,6 +41,8 @@ struct rocks_disk {
 	struct rocks_room    room;
 	std::unique_ptr<Env> env;
 	std::atomic<bool>    frozen{false};
+	std::atomic<bool>    failed{false}; // (D3); `why` is set before, once
+	std::string          why;
 	std::atomic<int>     waiting{0};
 
 	std::mutex              lock;
@@ -58,6 +60,24 @@ bool is_full(int error)
 IOStatus failed(const std::string &path, int error)
 {
 	return IOStatus::IOError(path, strerror(error));
+}
+
+bool is_manifest(const std::string &path)
+{
+	return path.find("/MANIFEST-") != std::string::npos;
+}
+
+// (D3) As of any frozen disk, RocksDB is told that all is well: it has nothing to clean up.
+IOStatus manifest_failed(struct rocks_disk *d, const std::string &path, int error)
+{
+	std::lock_guard<std::mutex> held(d->lock);
+
+	if (!d->failed)
+		d->why = path + ": " + strerror(error);
+	d->failed = true;
+	d->frozen = true;
+	d->changed.notify_all();
+	return IOStatus::OK();
 }
 
 // There is no room. True: try again. False: the disk is frozen, and what was to be written is dropped.
@@ -119,7 +139,7 @@ public:
 			else if (n < 0 && is_full(errno) && !await_room(disk))
 				break;
 			else if (n < 0 && errno != EINTR && !is_full(errno))
-				return failed(name, errno);
+				return fails(errno);
 		}
 		at += data.size();
 		return IOStatus::OK();
@@ -127,7 +147,7 @@ public:
 	IOStatus Truncate(uint64_t size, const IOOptions &, IODebugContext *) override
 	{
 		if (is_there() && ftruncate(file, (off_t)size) != 0)
-			return failed(name, errno);
+			return fails(errno);
 		at = size;
 		return IOStatus::OK();
 	}
@@ -136,7 +156,7 @@ public:
 		int fd = file;
 
 		file = -1;
-		return fd >= 0 && close(fd) != 0 ? failed(name, errno) : IOStatus::OK();
+		return fd >= 0 && close(fd) != 0 ? fails(errno) : IOStatus::OK();
 	}
 	IOStatus Flush(const IOOptions &, IODebugContext *) override
 	{
@@ -144,11 +164,11 @@ public:
 	}
 	IOStatus Sync(const IOOptions &, IODebugContext *) override
 	{
-		return is_there() && fdatasync(file) != 0 ? failed(name, errno) : IOStatus::OK();
+		return is_there() && fdatasync(file) != 0 ? fails(errno) : IOStatus::OK();
 	}
 	IOStatus Fsync(const IOOptions &, IODebugContext *) override
 	{
-		return is_there() && fsync(file) != 0 ? failed(name, errno) : IOStatus::OK();
+		return is_there() && fsync(file) != 0 ? fails(errno) : IOStatus::OK();
 	}
 	bool IsSyncThreadSafe() const override
 	{
@@ -172,6 +192,10 @@ private:
 	bool is_there() const
 	{
 		return file >= 0 && !disk->frozen;
+	}
+	IOStatus fails(int error)
+	{
+		return is_manifest(name) ? manifest_failed(disk, name, error) : failed(name, error);
 	}
 	ssize_t write_some(const Slice &data, size_t done)
 	{
@@ -263,7 +287,9 @@ public:
 	IOStatus NewWritableFile(const std::string &path, const FileOptions &,
 	                         std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
 	{
-		return open_file(path, O_TRUNC, out);
+		if (!disk->frozen && unlink(path.c_str()) != 0 && errno != ENOENT) // (D4)
+			return failed(path, errno);
+		return open_file(path, O_EXCL, out);
 	}
 	IOStatus ReopenWritableFile(const std::string &path, const FileOptions &,
 	                            std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
@@ -376,6 +402,11 @@ extern "C" bool rocks_disk_has_room(const struct rocks_disk *d)
 extern "C" bool rocks_disk_is_frozen(const struct rocks_disk *d)
 {
 	return d->frozen;
+}
+
+extern "C" const char *rocks_disk_failure(const struct rocks_disk *d)
+{
+	return d->failed ? d->why.c_str() : nullptr;
 }
 
 extern "C" bool rocks_disk_is_waiting(const struct rocks_disk *d)

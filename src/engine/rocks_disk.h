@@ -7,7 +7,10 @@
  *
  * (D1) What is on a frozen disk is what a kill at that moment would have left: the journal holds all that is missing.
  *      Whoever flushes asks afterwards whether it was frozen, and then does not believe RocksDB.
- * (D2) Merging old files (compaction) leaves the last reserve_bytes to those who write new rows. */
+ * (D2) Merging old files (compaction) leaves the last reserve_bytes to those who write new rows.
+ * (D3) A write or a flush of MANIFEST that fails freezes the disk. The record may be in the file or not, and the next start may find it there. RocksDB would
+ *      take it for absent, and delete the files that it names.
+ * (D4) A new file never takes the place of one that has another name too: what is there under its name is removed first. */
 #ifndef ENGINE_ROCKS_DISK_H
 #define ENGINE_ROCKS_DISK_H
 
@@ -43,6 +46,8 @@ void rocks_disk_freeze(struct rocks_disk *d);
 bool rocks_disk_has_room(const struct rocks_disk *d);
 
 bool rocks_disk_is_frozen(const struct rocks_disk *d);
+/* (D3) What failed, or NULL. */
+const char *rocks_disk_failure(const struct rocks_disk *d);
 /* … for any room at all; compaction does not count. */
 bool rocks_disk_is_waiting(const struct rocks_disk *d);
 

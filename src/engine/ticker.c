@@ -42,10 +42,12 @@ struct ticker {
 
 static void make_checkpoint(struct engine *e)
 {
-	struct err err;
+	struct err    err;
+	enum err_code rc = !e->starved && checkpoint_is_due(e) ? checkpoint_run(e, &err) : ERR_NONE;
 
-	if (!e->starved && checkpoint_is_due(e) && checkpoint_run(e, &err) != ERR_NONE &&
-	    err.code != ERR_DISK_FULL) /* that is known */
+	if (rocks_failure(e->rocks) != NULL)
+		writer_stop(e->writer, rocks_failure(e->rocks));
+	else if (rc != ERR_NONE && rc != ERR_DISK_FULL) /* that is known */
 		log_warn("a checkpoint failed and will be tried again: %s", err.text);
 }
 

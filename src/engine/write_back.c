@@ -632,7 +632,9 @@ enum err_code checkpoint_run(struct engine *e, struct err *err)
 	struct journal_place newest;
 	enum err_code        rc = ERR_NONE;
 
-	if (rocks_is_frozen(e->rocks)) /* it would not get far */
+	if (rocks_failure(e->rocks) != NULL) /* it would not get far */
+		return err_set(err, ERR_STORAGE, "%s", rocks_failure(e->rocks));
+	if (rocks_is_frozen(e->rocks))
 		return err_set(err, ERR_DISK_FULL, "the disk is full");
 	pthread_mutex_lock(&e->write_back.checkpoint_lock);
 	newest = journal_newest(e->journal);

@@ -532,11 +532,11 @@ static void note_batch(struct writer *w, uint64_t count)
 		w->under_way = under_way;
 }
 
-/* (W3) */
-static void stop_writing(struct writer *w, const char *why)
+void writer_stop(struct writer *w, const char *why)
 {
+	if (atomic_exchange(&w->failed, true))
+		return;
 	log_error("a write to the disk failed, so nothing more is written by this process: %s", why);
-	atomic_store(&w->failed, true);
 	if (w->engine->options.on_failure != NULL)
 		w->engine->options.on_failure(w->engine->options.failure_ctx);
 }
@@ -571,13 +571,13 @@ static void batch(struct writer *w)
 			refuse_each(w, ran.first);
 		} else {
 			fail_all(ran.first, err.text);
-			stop_writing(w, err.text);
+			writer_stop(w, err.text);
 		}
 	}
 	note_batch(w, count);
 	complete(ran.first);
 	if (!atomic_load(&w->failed) && turn_over(w, &err) != ERR_NONE && !is_put_off(w, err.code))
-		stop_writing(w, err.text);
+		writer_stop(w, err.text);
 }
 
 static void writer_main(struct worker *worker, void *ctx)

@@ -20,9 +20,10 @@ enum err_code writer_open(struct writer **out, struct engine *e, struct err *err
 /* Completes everything that was submitted, then ends the thread. False if a commit failed. */
 bool writer_close(struct writer *w);
 
-enum err_code       writer_submit(struct writer *w, struct turn_request *r, struct err *err);
-void                writer_gathered(struct writer *w); /* see engine_gathered */
-bool                writer_failed(const struct writer *w);
+enum err_code writer_submit(struct writer *w, struct turn_request *r, struct err *err);
+void          writer_gathered(struct writer *w); /* see engine_gathered */
+bool          writer_failed(const struct writer *w);
+void          writer_stop(struct writer *w, const char *why); /* (W3), for what another thread saw fail */
 struct writer_stats writer_stats(struct writer *w);
 
 #endif
