@@ -1,5 +1,5 @@
 /* Fuzz: any bytes as the store's manifest. What is kept of it ends with a whole edit, reads as whole by itself, and does not
- * depend on what follows, unless that is damage. The first byte says how many records to mend, so that checksums do not keep
+ * depend on what follows. The first byte says how many records to mend, so that checksums do not keep
  * the fuzzer out. */
 #include <stdlib.h>
 

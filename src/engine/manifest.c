@@ -15,6 +15,7 @@
 
 enum { HEAD_BYTES = 7, TYPE_AT = 6, CRC_SHIFT = 15, BLOCK_CACHE_BYTES = 1 << 20 };
 enum { TYPE_FULL = 1, TYPE_FIRST, TYPE_MIDDLE, TYPE_LAST };
+enum { TAG_COMPARATOR = 1, TAG_LOG_NUMBER = 2 }; /* of an edit's fields */
 
 #define CRC_MASK UINT32_C(0xa282ead8) /* so that a checksum of data with checksums in it is not a weak one */
 
@@ -69,59 +70,63 @@ static size_t record_at(struct bytes rest)
 
 /* ---- blocks ---- */
 
-/* A record begins an edit outside of one, and goes on with it inside. */
-static void take_record(struct manifest_scan *s, char type, uint64_t end)
+/* Does this edit name a family, in a file's head? It begins with a comparator, which the name of the family follows. In the edit that makes a new family, later,
+ * a log's number does. The first record may hold too little to tell: then it is taken for one, which costs nothing but an edit or two of a tail. */
+static bool names_family(struct bytes payload)
 {
+	size_t after;
+
+	if (payload.len > 0 && payload.data[0] != TAG_COMPARATOR)
+		return false;
+	after = payload.len < 2 ? payload.len : 2 + (size_t)(uint8_t)payload.data[1];
+	return after >= payload.len || payload.data[after] != TAG_LOG_NUMBER;
+}
+
+static void end_edit(struct manifest_scan *s, uint64_t end)
+{
+	if (!s->names && !s->listed)
+		s->sound = end;
+	s->listed = s->names;
+	s->end = end;
+}
+
+/* A record begins an edit outside of one, and goes on with it inside; false if it does neither. */
+static bool take_record(struct manifest_scan *s, struct bytes record, uint64_t end)
+{
+	char type = record.data[TYPE_AT];
 	bool begins = type == TYPE_FULL || type == TYPE_FIRST;
 
 	if (begins == s->in_edit)
-		s->damaged = true;
+		return false;
+	if (begins)
+		s->names = names_family((struct bytes){record.data + HEAD_BYTES, record.len - HEAD_BYTES});
 	s->in_edit = type == TYPE_FIRST || type == TYPE_MIDDLE;
-	if (!s->in_edit && !s->damaged)
-		s->sound = end;
+	if (!s->in_edit)
+		end_edit(s, end);
+	return true;
 }
 
-/* Up to the end of the block, or to what cannot be read. Returns where that is. */
-static size_t take_records(struct manifest_scan *s, struct bytes block)
+/* Up to the end of the block, or to what cannot be read (M1). */
+void manifest_scan_block(struct manifest_scan *s, struct bytes block)
 {
 	size_t at = 0, used;
 
-	while (block.len - at >= HEAD_BYTES) {
+	while (!s->torn && block.len - at >= HEAD_BYTES) {
 		used = record_at((struct bytes){block.data + at, block.len - at});
-		if (used == 0) {
+		if (used == 0 || !take_record(s, (struct bytes){block.data + at, used}, s->at + at + used)) {
 			s->torn = true;
 			s->bad = s->at + at;
-			break;
 		}
-		take_record(s, block.data[at + TYPE_AT], s->at + at + used);
 		at += used;
 	}
-	return at;
-}
-
-/* (M1) The length of what is unreadable is not known, so a record may begin anywhere after it. */
-static bool has_record(struct bytes rest)
-{
-	for (size_t at = 0; at < rest.len; at++)
-		if (record_at((struct bytes){rest.data + at, rest.len - at}) > 0)
-			return true;
-	return false;
-}
-
-void manifest_scan_block(struct manifest_scan *s, struct bytes block)
-{
-	size_t read = s->torn ? 0 : take_records(s, block);
-
-	if (s->torn && !s->damaged)
-		s->damaged = has_record((struct bytes){block.data + read, block.len - read});
 	s->at += block.len;
 }
 
 enum manifest_state manifest_scan_end(const struct manifest_scan *s)
 {
-	if (s->damaged || (s->torn && s->sound == 0))
-		return MANIFEST_DAMAGED;
-	return s->sound > 0 && s->sound < s->at ? MANIFEST_TORN : MANIFEST_WHOLE;
+	if (s->end == s->at)
+		return MANIFEST_WHOLE;
+	return s->sound > 0 ? MANIFEST_TORN : MANIFEST_DAMAGED;
 }
 
 /* ---- the file ---- */
@@ -200,7 +205,7 @@ enum err_code manifest_look(const char *store, struct manifest *out, struct err 
 		             "%s is damaged at byte %" PRIu64
 		             ": it says which files the store consists of. Restore a "
 		             "backup of the data directory",
-		             path, s.torn ? s.bad : s.sound);
+		             path, s.torn ? s.bad : s.end);
 	if (fd >= 0)
 		close(fd);
 	out->bytes = s.at;
@@ -256,22 +261,29 @@ static void keep(const char *dir, const struct manifest *m)
 		log_warn("the file cannot be kept as %s: %s", to, strerror(errno));
 }
 
-enum err_code manifest_pass_over(const char *dir, struct err *err)
+enum err_code manifest_check(const char *dir, struct manifest *out, struct err *err)
 {
-	struct manifest m;
-	struct err      why;
-	char            store[PATH_MAX];
+	struct err why;
+	char       store[PATH_MAX];
 
 	snprintf(store, sizeof(store), "%s/store", dir);
-	if (manifest_look(store, &m, err) != ERR_NONE)
+	if (manifest_look(store, out, err) != ERR_NONE)
 		return err->code;
-	if (!manifest_is_torn(&m))
-		return ERR_NONE;
-	if (try_without_tail(dir, store, &why) != ERR_NONE)
+	if (manifest_is_torn(out) && try_without_tail(dir, store, &why) != ERR_NONE)
 		return err_set(err, ERR_STORAGE,
 		               "%s/%s is damaged at byte %" PRIu64
 		               ", and the store is not complete without its end: %s",
-		               store, m.name, m.sound, why.text);
-	keep(dir, &m);
+		               store, out->name, out->sound, why.text);
+	return ERR_NONE;
+}
+
+enum err_code manifest_pass_over(const char *dir, struct err *err)
+{
+	struct manifest m;
+
+	if (manifest_check(dir, &m, err) != ERR_NONE)
+		return err->code;
+	if (manifest_is_torn(&m))
+		keep(dir, &m);
 	return ERR_NONE;
 }

@@ -440,10 +440,12 @@ static enum err_code open_reading(struct engine *e, struct err *err)
 {
 	struct journal_site  site;
 	struct journal_place from;
+	struct manifest      manifest;
 	char                 store[PATH_MAX], journal[PATH_MAX];
 
 	snprintf(store, sizeof(store), "%s/store", e->options.path);
 	if ((e->lock_fd < 0 && disk_claim_existing(e->options.path, &e->lock_fd, err) != ERR_NONE) ||
+	    manifest_check(e->options.path, &manifest, err) != ERR_NONE ||
 	    engine_journal_site(e->options.path, journal, &site, err) != ERR_NONE ||
 	    rocks_open_read_only(&e->rocks, store, e->options.block_cache_bytes, err) != ERR_NONE)
 		return err->code;

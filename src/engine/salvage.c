@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/seal.h"
 #include "engine/disk.h"
+#include "engine/manifest.h"
 #include "engine/verify.h"
 
 enum { UNIT_BYTES = 4096, FILLED_LEAST = 65536 / SECTOR_BYTES, ASIDE_TRIES_MAX = 100 };
@@ -71,15 +72,31 @@ static enum err_code read_place(struct salvage *s, struct err *err)
 	return rc;
 }
 
+/* The journal lacks its first segment: has it been lost, or does the store seem older than it is, because its list of files is damaged (manifest.h M2)? What the
+ * journal holds must not be dropped then. */
+static enum err_code check_beginning(struct salvage *s, struct err *err)
+{
+	struct manifest m;
+
+	if (s->damage.at > 0 || s->damage.segment > s->from.segment + (s->from.segment == 0))
+		return ERR_NONE;
+	return manifest_check(s->path, &m, err);
+}
+
 /* ERR_NONE with s->damage.segment 0: nothing is wrong. */
 static enum err_code read_journal(struct salvage *s, struct err *err)
 {
 	struct journal_reader reader = {.ctx = s, .each = note_record, .damage = &s->damage};
+	struct err            why;
 
 	if (journal_read(&s->site, &s->from, &reader, &s->end, err) == ERR_NONE)
 		return ERR_NONE;
 	if (s->damage.segment == 0)
 		return err->code;
+	if (check_beginning(s, &why) != ERR_NONE) {
+		*err = why;
+		return err->code;
+	}
 	say(s, "%s", err->text);
 	return ERR_NONE;
 }

@@ -1,10 +1,13 @@
-/* Manifest: a torn last append costs nothing, wherever it is torn; any other damage is refused, and changes nothing. */
-#include "fixture.h"
+/* Manifest: a torn last append costs nothing, whichever of its sectors are there; any other damage is refused, and changes nothing. */
+#define _GNU_SOURCE
+#include "long_log.h"
 
 #include "base/file.h"
 #include "engine/check.h"
+#include "engine/salvage.h"
 #include "engine/write_back.h"
 #include "engine/manifest.h"
+#include "random.h"
 
 enum { SECTOR = 512, KEY_BYTES = 2000, LINE_BYTES = 512 };
 
@@ -160,12 +163,13 @@ static enum manifest_state state_of(struct bytes text)
 	return manifest_scan_end(&s);
 }
 
-static void open_torn(struct scene *s, size_t at, enum fill fill)
+/* Before the last append, but for this. */
+static void open_as(struct scene *s, struct bytes text)
 {
 	struct fixture *f = &s->f;
 
 	shell("rm -rf %s && cp -r %s %s", f->dir, s->before, f->dir);
-	manifest_write(s, torn(s, at, fill));
+	manifest_write(s, text);
 	fixture_start(f);
 	for (char row = 'a'; row <= 'd'; row++)
 		assert_has(f, row);
@@ -176,6 +180,11 @@ static void open_torn(struct scene *s, size_t at, enum fill fill)
 	engine_close(f->engine);
 	shell("test $(stat -c %%s %s/%s.torn) = %zu", f->dir, s->name, s->manifest.len);
 	arena_reset(&f->arena);
+}
+
+static void open_torn(struct scene *s, size_t at, enum fill fill)
+{
+	open_as(s, torn(s, at, fill));
 }
 
 /* ---- torn at its end ---- */
@@ -214,6 +223,51 @@ TEST(manifest, a_torn_append_is_told_from_a_whole_one_at_every_byte)
 			assert_int_equal(found.sound, cut.sound);
 		}
 		arena_reset(&s.f.arena);
+	}
+	scene_close(&s);
+}
+
+/* The sectors of the append with these numbers did not reach the disk; the first one holds what was there before, too. */
+static struct bytes without_sectors(struct scene *s, uint64_t lost, enum fill fill)
+{
+	struct bytes text = arena_copy(&s->f.arena, buf_bytes(&s->manifest)), all = torn(s, s->old, fill);
+
+	for (size_t i = s->old; i < text.len; i++)
+		if (lost >> (i / SECTOR - s->old / SECTOR) & 1)
+			((char *)(uintptr_t)text.data)[i] = all.data[i];
+	return text;
+}
+
+static unsigned edits_after(struct scene *s, size_t from)
+{
+	uint64_t last = from;
+	unsigned edits = 0;
+
+	for (size_t at = from; at <= s->manifest.len; at++) {
+		struct manifest_scan cut = scan((struct bytes){s->manifest.data, at});
+
+		edits += cut.sound > last;
+		last = cut.sound > last ? cut.sound : last;
+	}
+	return edits;
+}
+
+/* Two edits are one append: a disk may write the second and not the first. One sector is missing, or all but one are, or any. */
+TEST(manifest, an_append_of_two_edits_of_which_any_sectors_are_there_is_left_out_and_no_row_with_it)
+{
+	struct random random = {7};
+	struct scene  s;
+	size_t        sectors;
+
+	scene_open(&s);
+	sectors = (s.manifest.len - 1) / SECTOR - s.old / SECTOR + 1;
+	assert_int_equal(edits_after(&s, s.old), 2);
+	assert_in_range(sectors, 4, 63);
+	for (size_t i = 0; i < sectors; i++) {
+		open_as(&s, without_sectors(&s, UINT64_C(1) << i, FILL_ZEROS));
+		open_as(&s, without_sectors(&s, ~(UINT64_C(1) << i), FILL_GARBAGE));
+		open_as(&s, without_sectors(&s, 1 + random_below(&random, (UINT64_C(1) << sectors) - 1),
+		                            (enum fill)random_below(&random, FILLS)));
 	}
 	scene_close(&s);
 }
@@ -286,36 +340,107 @@ TEST(manifest, an_edit_that_was_acted_upon_is_not_left_out)
 	scene_close(&s);
 }
 
-TEST(manifest, every_flipped_bit_before_the_last_edit_is_damage)
+TEST(manifest, nothing_is_believed_from_a_flipped_bit_on)
 {
 	struct scene s;
 	char        *p;
 
 	scene_open(&s);
 	p = s.manifest.data;
-	for (size_t bit = 0; bit < s.old * 8; bit++) {
+	for (size_t bit = 0; bit < s.manifest.len * 8; bit++) {
+		struct manifest_scan found;
+
 		p[bit / 8] = (char)(p[bit / 8] ^ 1 << bit % 8);
-		assert_int_equal(state_of(buf_bytes(&s.manifest)), MANIFEST_DAMAGED);
+		found = scan(buf_bytes(&s.manifest));
+		assert_int_not_equal(manifest_scan_end(&found), MANIFEST_WHOLE);
+		assert_true(found.sound <= bit / 8 && found.bad <= bit / 8);
 		p[bit / 8] = (char)(p[bit / 8] ^ 1 << bit % 8);
 	}
 	assert_int_equal(state_of(buf_bytes(&s.manifest)), MANIFEST_WHOLE);
 	scene_close(&s);
 }
 
-TEST(manifest, a_sector_of_zeros_before_the_last_edit_is_refused_and_changes_nothing)
+/* The journal has let go of what came after the edits before it. */
+TEST(manifest, a_flipped_bit_before_an_edit_that_was_acted_upon_is_refused_and_changes_nothing)
 {
 	struct scene s;
-	struct bytes text;
 
 	scene_open(&s);
-	shell("rm -rf %s && cp -r %s %s", s.f.dir, s.before, s.f.dir);
-	text = arena_copy(&s.f.arena, buf_bytes(&s.manifest));
-	memset((char *)(uintptr_t)text.data + SECTOR, 0, SECTOR);
-	manifest_write(&s, text);
-	assert_refused(&s, s.name);
-	assert_refused(&s, "is damaged at byte");
+	manifest_read(&s); /* closing it may have added to it */
+	for (size_t at = 0; at < s.old; at += s.old / 40) {
+		struct bytes text = arena_copy(&s.f.arena, buf_bytes(&s.manifest));
+
+		((char *)(uintptr_t)text.data)[at] ^= 4;
+		manifest_write(&s, text);
+		assert_refused(&s, "is damaged at byte");
+		arena_reset(&s.f.arena);
+	}
 	manifest_write(&s, buf_bytes(&s.manifest));
 	scene_close(&s);
+}
+
+static void say_nothing(void *ctx, const char *text)
+{
+	(void)ctx;
+	(void)text;
+}
+
+/* It would take the store for an older one, and the journal for one that has lost its beginning. */
+TEST(manifest, a_salvage_drops_nothing_for_an_edit_that_was_acted_upon)
+{
+	struct salvage_watch watch = {.say = say_nothing};
+	struct salvage_found found;
+	struct scene         s;
+	char                 before[64], after[64];
+
+	scene_open(&s);
+	manifest_write(&s, torn(&s, s.old + 1, FILL_GARBAGE));
+	fixture_fingerprint(&s.f, before);
+	assert_int_equal(engine_salvage(s.f.dir, true, &watch, &found, &s.f.err), ERR_STORAGE);
+	assert_non_null(strstr(s.f.err.text, "the store is not complete without its end"));
+	fixture_fingerprint(&s.f, after);
+	assert_string_equal(before, after);
+	manifest_write(&s, buf_bytes(&s.manifest));
+	scene_close(&s);
+}
+
+/* ---- the head ---- */
+
+static size_t find_text(struct bytes all, struct bytes text)
+{
+	const char *at = memmem(all.data, all.len, text.data, text.len);
+
+	assert_non_null(at);
+	return (size_t)(at - all.data);
+}
+
+/* A start writes a new file, which begins with what there is. Without its list of the logs' files the logs would be empty, and the journal would miss nothing. */
+TEST(manifest, a_torn_head_is_refused_and_no_row_of_a_log_is_lost_by_it)
+{
+	static struct long_log l;
+	struct scene           s = {0};
+	size_t                 logs;
+
+	long_log_open(&l);
+	long_log_checkpoint(&l);
+	fixture_restart(&l.f);
+	fixture_die(&l.f);
+	s.f = l.f;
+	buf_init(&s.manifest, NULL);
+	manifest_read(&s);
+	logs = find_text(buf_bytes(&s.manifest), BYTES("\311\1\4logs")) + 7;
+	for (size_t at = logs; at < logs + 100; at += 33) { /* in the next record, which lists their files */
+		struct bytes text = torn(&s, at, FILL_ZEROS);
+
+		assert_int_equal(state_of(text), MANIFEST_DAMAGED);
+		manifest_write(&s, text);
+		assert_refused(&s, "is damaged at byte");
+	}
+	manifest_write(&s, buf_bytes(&s.manifest));
+	buf_release(&s.manifest);
+	fixture_start(&l.f);
+	assert_long_log(&l);
+	fixture_close(&l.f);
 }
 
 /* ---- the form ---- */
@@ -382,10 +507,10 @@ TEST(manifest, an_edit_is_one_record_or_first_middle_last)
 	assert_types("12334", MANIFEST_WHOLE, 5);
 	assert_types("12", MANIFEST_TORN, 1);
 	assert_types("1233", MANIFEST_TORN, 1);
-	assert_types("13", MANIFEST_DAMAGED, 1);
-	assert_types("14", MANIFEST_DAMAGED, 1);
-	assert_types("121", MANIFEST_DAMAGED, 1);
-	assert_types("1221", MANIFEST_DAMAGED, 1);
+	assert_types("13", MANIFEST_TORN, 1);
+	assert_types("14", MANIFEST_TORN, 1);
+	assert_types("121", MANIFEST_TORN, 1);
+	assert_types("1221", MANIFEST_TORN, 1);
 	assert_types("5", MANIFEST_DAMAGED, 0);
 	assert_types("15", MANIFEST_TORN, 1); /* no type of a manifest's */
 }
@@ -418,6 +543,8 @@ TEST(manifest, an_edit_across_blocks_is_left_out_whole)
 	        1; /* the first part too: nothing after is sound */
 	assert_int_equal(state_of(buf_bytes(&out)), MANIFEST_TORN);
 	out.data[out.len - 1] ^= 1; /* now its last part is */
-	assert_int_equal(state_of(buf_bytes(&out)), MANIFEST_DAMAGED);
+	s = scan(buf_bytes(&out));
+	assert_int_equal(manifest_scan_end(&s), MANIFEST_TORN);
+	assert_int_equal(s.sound, 2 * MANIFEST_BLOCK_BYTES + HEAD + 100);
 	buf_release(&out);
 }
