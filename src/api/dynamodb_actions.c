@@ -1,6 +1,8 @@
 /* IAM actions: by the form of the request, one function each. */
 #include "api/dynamodb_actions.h"
 
+#include <assert.h>
+
 /* ---- names: the attributes that a request touches ---- */
 
 struct names {
@@ -102,9 +104,10 @@ static enum err_code hash_name(const struct taker *t, struct bytes table, struct
 {
 	struct table_description   d;
 	const struct index_schema *i;
+	enum err_code              rc = t->table->backend->describe(t->table, t->arena, table, &d, t->err);
 
-	if (t->table->backend->describe(t->table, t->arena, table, &d, t->err) != ERR_NONE)
-		return t->err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	i = index.len == 0 ? NULL : schema_index(&d.schema, index);
 	*out = i != NULL ? i->keys.hash.name : d.schema.keys.hash.name;
 	return ERR_NONE;
@@ -272,6 +275,7 @@ static enum err_code action_of_share(const struct taker *t, const struct request
 		const struct table_get   *get = q->gets == NULL ? NULL : &q->gets[share->first + i];
 		const struct table_write *write = q->writes == NULL ? NULL : &q->writes[share->first + i];
 
+		assert(get != NULL || write != NULL);
 		d->table = get != NULL ? get->table : write->table;
 		items[i] = get != NULL ? &get->key : write->kind == TABLE_PUT ? &write->item : &write->key;
 		all = all || (get != NULL ? get->projection == NULL : write->kind != TABLE_PUT);

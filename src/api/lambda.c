@@ -149,21 +149,26 @@ static enum err_code identify(struct call *call, struct err *err)
 	return auth_identify_lambda(call->http, &call->who, err);
 }
 
-/* X(code, status, what Lambda calls it); others are ServiceException, 500. */
-#define LAMBDA_ERRORS(X)                                                                                     \
-	X(ERR_NOT_FOUND, 404, "ResourceNotFoundException")                                                   \
-	X(ERR_METHOD, 404, "ResourceNotFoundException")                                                      \
-	X(ERR_SERIALIZATION, 400, "InvalidRequestContentException")                                          \
-	X(ERR_INVALID, 400, "InvalidRequestContentException")                                                \
-	X(ERR_TOO_LARGE, 413, "RequestTooLargeException")                                                    \
-	X(ERR_ACCESS, 403, "AccessDeniedException")                                                          \
-	X(ERR_ORIGIN, 403, "AccessDeniedException")                                                          \
-	X(ERR_NO_CREDENTIAL, 403, "MissingAuthenticationTokenException")                                     \
-	X(ERR_SIGNATURE_INCOMPLETE, 403, "IncompleteSignatureException")                                     \
-	X(ERR_SIGNATURE, 403, "InvalidSignatureException")                                                   \
-	X(ERR_UNKNOWN_KEY, 403, "UnrecognizedClientException")                                               \
-	X(ERR_THROTTLED, 429, "TooManyRequestsException")                                                    \
-	X(ERR_CALLER_THROTTLED, 429, "TooManyRequestsException")
+/* What Lambda calls them; others are ServiceException, 500. */
+static const struct {
+	enum err_code code;
+	int           status;
+	const char   *name;
+} lambda_errors[] = {
+        {ERR_NOT_FOUND, 404, "ResourceNotFoundException"},
+        {ERR_METHOD, 404, "ResourceNotFoundException"},
+        {ERR_SERIALIZATION, 400, "InvalidRequestContentException"},
+        {ERR_INVALID, 400, "InvalidRequestContentException"},
+        {ERR_TOO_LARGE, 413, "RequestTooLargeException"},
+        {ERR_ACCESS, 403, "AccessDeniedException"},
+        {ERR_ORIGIN, 403, "AccessDeniedException"},
+        {ERR_NO_CREDENTIAL, 403, "MissingAuthenticationTokenException"},
+        {ERR_SIGNATURE_INCOMPLETE, 403, "IncompleteSignatureException"},
+        {ERR_SIGNATURE, 403, "InvalidSignatureException"},
+        {ERR_UNKNOWN_KEY, 403, "UnrecognizedClientException"},
+        {ERR_THROTTLED, 429, "TooManyRequestsException"},
+        {ERR_CALLER_THROTTLED, 429, "TooManyRequestsException"},
+};
 
 static void answer_error(struct v1_call *c, enum err_code rc, const struct err *err,
                          struct http_response *out, struct json_writer *w)
@@ -171,17 +176,11 @@ static void answer_error(struct v1_call *c, enum err_code rc, const struct err *
 	const char *name = "ServiceException";
 
 	out->status = 500;
-	switch (rc) {
-#define X(code, number, text)                                                                                \
-	case code:                                                                                           \
-		out->status = number;                                                                        \
-		name = text;                                                                                 \
-		break;
-		LAMBDA_ERRORS(X)
-#undef X
-	default:
-		break;
-	}
+	for (size_t i = 0; i < sizeof(lambda_errors) / sizeof(lambda_errors[0]); i++)
+		if (lambda_errors[i].code == rc) {
+			out->status = lambda_errors[i].status;
+			name = lambda_errors[i].name;
+		}
 	v1_header(c, BYTES("x-amzn-ErrorType"), bytes_of(name));
 	json_begin_object(w);
 	json_member_text(w, BYTES("Type"), out->status < 500 ? BYTES("User") : BYTES("Service"));

@@ -37,7 +37,7 @@ static void names_add(struct directory_names *names, const char *name)
 		return;
 	if (names->count == DIRECTORY_NAMES_MAX || strlen(name) >= DIRECTORY_NAME_BYTES)
 		abort(); /* they are names of ours */
-	strcpy(names->list[names->count++], name);
+	memcpy(names->list[names->count++], name, strlen(name) + 1);
 }
 
 static void names_remove(struct directory_names *names, const char *name)
@@ -48,7 +48,7 @@ static void names_remove(struct directory_names *names, const char *name)
 		if (strcmp(names->list[i], name) == 0)
 			continue;
 		if (kept != i)
-			strcpy(names->list[kept], names->list[i]);
+			memcpy(names->list[kept], names->list[i], sizeof(names->list[i]));
 		kept++;
 	}
 	names->count = kept;
@@ -114,7 +114,7 @@ static bool parse_names(char *line, const char *what, struct directory_names *ou
 	while ((word = strtok_r(NULL, " ", &rest)) != NULL) {
 		if (out->count == DIRECTORY_NAMES_MAX || strlen(word) >= DIRECTORY_NAME_BYTES)
 			return false;
-		strcpy(out->list[out->count++], word);
+		memcpy(out->list[out->count++], word, strlen(word) + 1);
 	}
 	return true;
 }

@@ -90,4 +90,16 @@ int         err_v1_status(enum err_code code);
 const char *err_v1_title(enum err_code code);
 const char *err_v1_type(enum err_code code); /* with its prefix */
 
+#ifdef __clang_analyzer__ /* It does not look into err.c, and would follow each failure as a success, too. */
+static inline enum err_code err_failed(struct err *err, enum err_code code)
+{
+	if (code == ERR_NONE)
+		__builtin_unreachable();
+	err->code = code;
+	return code;
+}
+#define err_set(err, code, ...)   (err_set(err, code, __VA_ARGS__), err_failed(err, code))
+#define err_field(err, code, ...) (err_field(err, code, __VA_ARGS__), err_failed(err, code))
+#endif
+
 #endif

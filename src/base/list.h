@@ -42,7 +42,9 @@ static inline struct list *list_pop_front(struct list *head)
 
 	if (node == head)
 		return NULL;
-	list_remove(node);
+	head->next = node->next;
+	head->next->prev = head;
+	list_init(node);
 	return node;
 }
 

@@ -33,11 +33,12 @@ struct tail {
 	bool     more;
 };
 
+/* One more parameter, after the first. */
 static void query_add(struct buf *path, const char *name, const char *value)
 {
 	if (value == NULL || *value == '\0')
 		return;
-	buf_add_byte(path, memchr(path->data, '?', path->len) == NULL ? '?' : '&');
+	buf_add_byte(path, '&');
 	buf_add_bytes(path, bytes_of(name));
 	buf_add_byte(path, '=');
 	for (; *value != '\0'; value++)
@@ -173,9 +174,7 @@ static void put_setting(struct json_writer *w, struct bytes name, const char *va
 	json_name(w, name);
 	if (bytes_is(name, "types"))
 		put_list(w, value);
-	else if (is_number(value))
-		json_raw(w, bytes_of(value));
-	else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+	else if (is_number(value) || strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
 		json_raw(w, bytes_of(value));
 	else
 		json_string(w, bytes_of(value));

@@ -100,6 +100,7 @@ enum err_code remote_call(struct remote *r, const struct remote_call *q, struct 
 	                                    .trace = r->trace};
 	struct json             *body = NULL;
 
+	*out = (struct remote_answer){0};
 	request.deadline_us = clock_steady_us(clock_system()) + (int64_t)r->options->timeout_s * 1000000;
 	add_headers(r, q, &request);
 	if (outbound_call(r->target, &request, &r->arena, &answer, err) != ERR_NONE) {
@@ -209,7 +210,7 @@ static void print_lines(const struct json *rows, struct arena *a)
 
 static void add_query(struct buf *path, const char *name, struct bytes value)
 {
-	buf_add_byte(path, memchr(path->data, '?', path->len) == NULL ? '?' : '&');
+	buf_add_byte(path, bytes_contains(buf_bytes(path), BYTES("?")) ? '&' : '?');
 	buf_add_bytes(path, bytes_of(name));
 	buf_add_byte(path, '=');
 	for (size_t i = 0; i < value.len; i++)

@@ -378,6 +378,7 @@ static enum err_code key_read(struct request_reader *r, const struct json *json,
 static void key_assign(struct expr_key_condition *out, struct bytes name, enum expr_range_kind range,
                        const struct value_list *values)
 {
+	assert(values->count > 0); /* values_check */
 	if (out->hash_name.len == 0 && range == RANGE_EQ) {
 		out->hash_name = name;
 		out->hash = values->items[0];

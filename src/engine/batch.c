@@ -95,7 +95,7 @@ struct partition {
 
 static bool is_in(const struct partition *p, const struct asked *row)
 {
-	return p->table == row->table && value_equal(p->hash, row->values.hash);
+	return p->table != NULL && p->table == row->table && value_equal(p->hash, row->values.hash);
 }
 
 static void key_make(struct engine_session *s, struct arena *a, struct partition *p, struct asked *row)

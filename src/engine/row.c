@@ -47,7 +47,9 @@ double read_cost(size_t bytes, bool consistent)
 
 double write_cost(size_t bytes)
 {
-	return bytes == 0 ? 1.0 : (double)((bytes + WRITE_UNIT_BYTES - 1) / WRITE_UNIT_BYTES);
+	size_t units = bytes == 0 ? 1 : (bytes + WRITE_UNIT_BYTES - 1) / WRITE_UNIT_BYTES;
+
+	return (double)units;
 }
 
 enum err_code row_table(const struct engine_session *s, struct bytes name, const struct table_entry **out,

@@ -341,9 +341,8 @@ static bool is_last(struct write_back *b, struct bytes key)
 	cache_dirty_each_in(b->cache, key, look_behind, &last);
 	arena_init(&a);
 	c = rocks_cursor_open(b->rocks, NULL, key, layout_after(&a, layout_partition_head(key)), true);
-	if (rocks_cursor_check(c, &err) != ERR_NONE)
-		last = (struct bytes){0};
-	else if (rocks_cursor_at(c, &stored, &value) && !bytes_equal(stored, key))
+	if (rocks_cursor_check(c, &err) != ERR_NONE ||
+	    (rocks_cursor_at(c, &stored, &value) && !bytes_equal(stored, key)))
 		last = (struct bytes){0};
 	rocks_cursor_close(c);
 	arena_release(&a);

@@ -314,14 +314,12 @@ static void conn_follow_state(struct conn *c)
 		buffer_end(c);
 	if (is_reading(c) || c->state == CONN_HANDSHAKE)
 		conn_want(c, io_interest(&c->io, EPOLLIN));
-	else if (c->state == CONN_LINGER)
+	else if (c->state == CONN_LINGER || c->state == CONN_STREAM)
 		conn_want(c, EPOLLIN);
 	else if (c->state == CONN_SENDING && c->out.len > 0)
 		conn_want(c, io_interest(&c->io, EPOLLOUT));
 	else if (c->state == CONN_PARKED)
 		conn_want(c, EPOLLRDHUP);
-	else if (c->state == CONN_STREAM)
-		conn_want(c, EPOLLIN);
 	else if (c->state == CONN_STREAM_WAIT)
 		conn_want(c, EPOLLIN | io_interest(&c->io, EPOLLOUT));
 }

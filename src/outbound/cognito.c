@@ -129,8 +129,9 @@ static enum err_code call(const struct cognito_target *t, const char *operation,
 	struct aws_answer *answer = arena_alloc(a, sizeof(*answer));
 	enum err_code      rc;
 
-	if (open_target(t, &one.target, err) != ERR_NONE)
-		return err->code;
+	rc = open_target(t, &one.target, err);
+	if (rc != ERR_NONE)
+		return rc;
 	call_enter(t->calls, &one);
 	aws = aws_open(&service, one.target, t->credentials, t->region, t->clock);
 	rc = aws_call(aws, &r, a, answer, err);
