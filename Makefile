@@ -9,6 +9,7 @@
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers, parameters, files named in READMEs
+#   make tidy          clang-tidy on every file (half an hour), and a new list of those that are clean
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
 #   make client        libgatehouse, the client library, into build/client
@@ -45,7 +46,7 @@ PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(pa
 FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch] client/*.[ch])
 
-.PHONY: all deps run test suites test-asan test-tsan lint format bench fuzz crash model clean
+.PHONY: all deps run test suites test-asan test-tsan lint tidy format bench fuzz crash model clean
 .SECONDARY:
 
 all: $(BUILD)/gatehouse
@@ -202,6 +203,10 @@ lint:
 	@tools/layers
 	@tools/parameters
 	@tools/listed
+
+# every file; tools/tidy --update runs only those that are not on the list of clean files
+tidy:
+	@tools/tidy --all
 
 format:
 	@clang-format -i $(FORMATTED)
