@@ -114,6 +114,18 @@ struct count counts_get(struct counts *c, uint32_t table_id, uint16_t index_id)
 	return count;
 }
 
+int64_t counts_items(struct counts *c, struct counts_part part)
+{
+	const struct counts_slot *s;
+	int64_t                   items;
+
+	pthread_mutex_lock(&c->lock);
+	s = find(c, part);
+	items = s == NULL ? 0 : s->count.items;
+	pthread_mutex_unlock(&c->lock);
+	return items;
+}
+
 uint64_t counts_rows(struct counts *c)
 {
 	int64_t rows = 0;
@@ -443,30 +455,42 @@ static void load_slot(struct counts *c, const struct table_entry *t, uint32_t ho
 	pthread_mutex_unlock(&c->lock);
 }
 
-static enum err_code load_table(struct engine *e, struct arena *a, const struct table_entry *t,
-                                struct err *err)
+static enum err_code load_table(struct engine *e, struct rocks_snapshot *snapshot,
+                                const struct table_entry *t, struct counts *out, struct err *err)
 {
 	struct engine_session s = {.engine = e, .turn = e->unwritten};
 	struct view_cursor    c;
+	struct arena          a;
 	struct buf            low;
 	struct bytes          key, value;
 	struct item           item;
 	enum err_code         rc = ERR_NONE;
 
-	buf_init(&low, a);
+	arena_init(&a);
+	buf_init(&low, &a);
 	layout_counts(&low, t->id);
-	view_cursor_open(&c, &s, NULL, a, buf_bytes(&low), layout_after(a, buf_bytes(&low)), false);
+	view_cursor_open(&c, &s, snapshot, &a, buf_bytes(&low), layout_after(&a, buf_bytes(&low)), false);
 	while (rc == ERR_NONE && view_cursor_next(&c, &key, &value)) {
 		uint32_t hour = layout_counts_parse_hour(key);
 
-		rc = item_decode(a, arena_copy(a, value), &item, err);
+		rc = item_decode(&a, arena_copy(&a, value), &item, err);
 		for (uint32_t i = 0; rc == ERR_NONE && i < item.count; i++)
-			load_slot(e->counts, t, hour, &item.members[i]);
+			load_slot(out, t, hour, &item.members[i]);
 	}
 	if (rc == ERR_NONE)
 		rc = view_cursor_check(&c, err);
 	view_cursor_close(&c);
+	arena_release(&a);
 	return rc;
+}
+
+static enum err_code load_tables(struct engine *e, struct rocks_snapshot *snapshot,
+                                 const struct catalog *catalog, struct counts *out, struct err *err)
+{
+	for (uint32_t i = 0; i < catalog->count; i++)
+		if (load_table(e, snapshot, catalog->entries[i], out, err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
 }
 
 /* What was stored of each is stored anew with the first commit, of tables without rows and hours that have none left too. */
@@ -487,15 +511,31 @@ enum err_code counts_load(struct engine *e, struct arena *a, const struct catalo
 
 	buf_init(&key, a);
 	layout_meta(&key, META_COUNTS);
-	if (view_item(e, a, buf_bytes(&key), &item, &e->counts_noted, err) != ERR_NONE)
+	if (view_item(e, a, buf_bytes(&key), &item, &e->counts_noted, err) != ERR_NONE ||
+	    load_tables(e, NULL, catalog, e->counts, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < catalog->count; i++)
-		if (load_table(e, a, catalog->entries[i], err) != ERR_NONE)
-			return err->code;
 	if (e->counts_noted)
 		return ERR_NONE;
 	forget(e->counts);
 	return counts_all(e, NULL, e->counts, err);
+}
+
+enum err_code counts_stored(struct engine *e, struct rocks_snapshot *snapshot, const struct catalog *catalog,
+                            struct counts *out, struct err *err)
+{
+	struct buf    key, value;
+	bool          noted;
+	enum err_code rc;
+
+	buf_init(&key, NULL);
+	buf_init(&value, NULL);
+	layout_meta(&key, META_COUNTS);
+	rc = rocks_get(e->rocks, snapshot, buf_bytes(&key), &value, &noted, err);
+	if (rc == ERR_NONE && noted)
+		rc = load_tables(e, snapshot, catalog, out, err);
+	buf_release(&key);
+	buf_release(&value);
+	return rc;
 }
 
 void counts_add_recount(struct buf *ops)

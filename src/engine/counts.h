@@ -50,6 +50,9 @@ void         counts_add(struct counts *c, struct counts_part part, struct count 
 /* A row or an index entry, as it is stored. */
 void counts_add_stored(struct counts *c, struct bytes key, struct bytes value);
 
+/* How many there are of one part. */
+int64_t counts_items(struct counts *c, struct counts_part part);
+
 /* Rows of all tables together. */
 uint64_t counts_rows(struct counts *c);
 
@@ -72,6 +75,10 @@ void counts_take_back(struct counts *c, const struct turn *t);
 
 /* What was stored, if it was stored with each commit; otherwise counts everything: when the engine opens. */
 enum err_code counts_load(struct engine *e, struct arena *a, const struct catalog *catalog, struct err *err);
+
+/* What was stored of the catalog's tables as of the snapshot. Nothing, if it does not come with each commit yet. */
+enum err_code counts_stored(struct engine *e, struct rocks_snapshot *snapshot, const struct catalog *catalog,
+                            struct counts *out, struct err *err);
 
 /* Counts all rows and entries there are, as of the snapshot (NULL: now). */
 enum err_code counts_all(struct engine *e, struct rocks_snapshot *snapshot, struct counts *out,

@@ -28,6 +28,7 @@ struct engine_options {
 	size_t        disk_reserve_bytes;    /* below this much free space: ERR_DISK_FULL */
 	size_t        journal_segment_bytes; /* a file of the journal; checkpoints free whole ones */
 	size_t        journal_unit_bytes;    /* what the disk writes at once; 0: ask it */
+	size_t        store_file_bytes;      /* where a file of the store ends; 0: what suits a server */
 	int64_t       clock_jump_max_us;     /* between the last commit and the wall clock, when opened */
 	bool          accept_clock;          /* whatever it says: time begins with it, also if that is back */
 	unsigned      tick_ms;               /* the ticker's period */

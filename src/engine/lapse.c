@@ -83,19 +83,26 @@ static void rule_replace(struct lapse *l, struct lapse_rule *r)
 	lapse_rule_release(old);
 }
 
-bool lapse_drops(const struct lapse_rule *r, struct bytes key, struct bytes value)
+bool lapse_has_closed(const struct lapse_rule *r, uint32_t table_id, uint32_t hour)
 {
 	const struct frozen_table *frozen;
-	uint32_t                   hour, table_id;
-	uint16_t                   index_id;
+
+	if (hour == 0 || hour >= r->closed)
+		return false;
+	frozen = frozen_find(r, table_id);
+	return frozen == NULL || hour < frozen->closed;
+}
+
+bool lapse_drops(const struct lapse_rule *r, struct bytes key, struct bytes value)
+{
+	uint32_t hour, table_id;
+	uint16_t index_id;
 
 	if (key.len == 0 || (key.data[0] != KIND_ROW && key.data[0] != KIND_INDEX))
 		return false;
 	hour = item_lapse(value);
-	if (hour == 0 || hour >= r->closed || !layout_parse_owner(key, &table_id, &index_id))
-		return false;
-	frozen = frozen_find(r, table_id);
-	return frozen == NULL || hour < frozen->closed;
+	return hour != 0 && layout_parse_owner(key, &table_id, &index_id) &&
+	       lapse_has_closed(r, table_id, hour);
 }
 
 void lapse_init(struct lapse *l)

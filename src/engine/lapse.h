@@ -74,6 +74,8 @@ uint32_t lapse_frozen_now(const struct engine *e);
 struct lapse_rule *lapse_rule_take(struct engine *e);
 void               lapse_rule_release(struct lapse_rule *r);
 bool               lapse_drops(const struct lapse_rule *r, struct bytes key, struct bytes value);
+/* … of an hour of a table. */
+bool lapse_has_closed(const struct lapse_rule *r, uint32_t table_id, uint32_t hour);
 
 /* ---- closing ---- */
 

@@ -14,7 +14,7 @@
  * of a parallel scan are n equal ranges, and it makes the keys of one partition contiguous.
  *
  * (L1) These shapes are on disk: another shape gets another DIRECTORY_FORMAT (base/directory.h).
- * (L2) Table and index ids are never used twice, so deleting one is deleting a range. */
+ * (L2) Table and index ids are never used twice, so deleting one is deleting a range. Nothing is put there again, and no other range is ever deleted. */
 #include "engine/layout.h"
 
 #include "base/hash.h"
@@ -203,14 +203,52 @@ bool layout_parse_owner(struct bytes key, uint32_t *table_id, uint16_t *index_id
 	return true;
 }
 
+/* Bytes of what the keys of one table or index begin with. */
+static size_t owner_bytes(char kind)
+{
+	switch (kind) {
+	case KIND_ROW:
+	case KIND_COUNTS:
+		return 1 + 4;
+	case KIND_INDEX:
+		return 1 + 4 + 2;
+	default:
+		return 0;
+	}
+}
+
+struct bytes layout_owner(struct bytes key)
+{
+	size_t bytes = key.len == 0 ? 0 : owner_bytes(key.data[0]);
+
+	return (struct bytes){key.data, key.len < bytes ? 0 : bytes};
+}
+
+/* Makes a prefix the first key behind all that begin with it, which may be shorter. */
+static size_t pass_by(char *prefix, size_t len)
+{
+	while (len > 0 && (uint8_t)prefix[len - 1] == 0xFF)
+		len--;
+	if (len > 0)
+		prefix[len - 1]++;
+	return len;
+}
+
+bool layout_is_one_owner(struct bytes low, struct bytes high)
+{
+	struct bytes owner = layout_owner(low);
+	char         after[1 + 4 + 2];
+
+	if (owner.len == 0 && low.len > 0 && owner_bytes(low.data[0]) == 0)
+		owner = (struct bytes){low.data, 1}; /* all of the kind */
+	memcpy(after, owner.data, owner.len);
+	return owner.len > 0 && bytes_compare(high, (struct bytes){after, pass_by(after, owner.len)}) <= 0;
+}
+
 struct bytes layout_after(struct arena *a, struct bytes prefix)
 {
 	struct bytes copy = arena_copy(a, prefix);
-	char        *data = (char *)(uintptr_t)copy.data;
 
-	while (copy.len > 0 && (uint8_t)copy.data[copy.len - 1] == 0xFF)
-		copy.len--;
-	if (copy.len > 0)
-		data[copy.len - 1]++;
+	copy.len = pass_by((char *)(uintptr_t)copy.data, copy.len);
 	return copy;
 }

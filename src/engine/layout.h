@@ -63,6 +63,11 @@ void     layout_meta(struct buf *out, const char *name);
 /* Table and index of a row or index entry; index 0 is the table itself. False for other kinds. */
 bool layout_parse_owner(struct bytes key, uint32_t *table_id, uint16_t *index_id);
 
+/* What is deleted as a range (L2): all that begins as this key does, to the end of its table or index. Empty: this kind never is. */
+struct bytes layout_owner(struct bytes key);
+/* Can no key from low to high, or can all of them only together, be deleted as a range? */
+bool layout_is_one_owner(struct bytes low, struct bytes high);
+
 /* The first key that does not start with `prefix`. */
 struct bytes layout_after(struct arena *a, struct bytes prefix);
 

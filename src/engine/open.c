@@ -394,6 +394,7 @@ static enum err_code open_store(struct engine *e, struct err *err)
 {
 	struct rocks_options options = {.block_cache_bytes = e->options.block_cache_bytes,
 	                                .reserve_bytes = e->options.disk_reserve_bytes,
+	                                .file_bytes = e->options.store_file_bytes,
 	                                .on_full = disk_is_full,
 	                                .full_ctx = e,
 	                                .drops = {e, drops_begin, drops_row, drops_end}};

@@ -4,6 +4,7 @@
  * was applied, so after a crash they are the state of some moment at or after the last rocks_flush. */
 #include "engine/rocks.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/worker.h"
+#include "engine/layout.h"
 #include "engine/logs.h"
 #include "engine/manifest.h"
 #include "engine/rocks_disk.h"
@@ -35,6 +37,7 @@ enum {
 	CACHE_SHARD_BITS = 2,
 	WALK_READAHEAD_BYTES = 1 << 20,
 	FILE_BYTES = 16 << 20, /* with a filter of some hundred kilobytes */
+	OWNER_BYTES_MAX = 8,   /* layout_owner */
 };
 
 #define MEMTABLE_BYTES_TEXT     "33554432"
@@ -87,11 +90,15 @@ struct rocks_snapshot {
 };
 
 struct rocks_cursor {
+	struct rocks          *rocks;
 	rocksdb_iterator_t    *its[FAMILIES]; /* NULL: none of its range is there */
 	rocksdb_iterator_t    *at;            /* the one whose key comes next; NULL: there is none */
-	rocksdb_readoptions_t *read;
-	char                  *failure; /* RocksDB's, of opening it; NULL */
+	rocksdb_readoptions_t *read, *get;    /* of its iterators; of single keys at the same moment */
+	char                  *failure;       /* RocksDB's; NULL */
 	bool                   backward;
+	bool                   asks; /* of each table and index whether it was deleted (R3) … */
+	char                   asked[OWNER_BYTES_MAX];
+	size_t                 asked_bytes; /* … and this one was not */
 };
 
 /* Takes over a message of RocksDB's. */
@@ -309,27 +316,7 @@ static struct bytes key_at(const rocksdb_iterator_t *it)
 	return key;
 }
 
-/* A log begins with the first of its rows that is there: those before it were deleted, and if one comes again, it is of the other family (R2). */
-static void logs_find(struct rocks *r, char **message)
-{
-	rocksdb_iterator_t *it;
-
-	if (r->families[LOGS] == NULL)
-		return;
-	it = rocksdb_create_iterator_cf(r->db, r->read, r->families[LOGS]);
-	rocksdb_iter_seek_to_first(it);
-	while (rocksdb_iter_valid(it) && *message == NULL) {
-		const struct log_range *log = logs_found(&r->logs, key_at(it));
-
-		if (log == NULL)
-			*message = strdup("there are more logs than any program makes");
-		else
-			rocksdb_iter_seek(it, log->high.data, log->high.len);
-	}
-	if (*message == NULL)
-		rocksdb_iter_get_error(it, message);
-	rocksdb_iter_destroy(it);
-}
+static void logs_find(struct rocks *r, char **message);
 
 /* ---- opening ---- */
 
@@ -352,6 +339,8 @@ static void families_prepare(struct rocks *r, const struct rocks_options *option
 	for (int i = 0; i < FAMILIES; i++) {
 		attach_drops(r, of[i]);
 		rocksdb_options_set_disable_auto_compactions(of[i], options->tight ? 1 : 0);
+		if (options->file_bytes != 0)
+			rocksdb_options_set_target_file_size_base(of[i], options->file_bytes);
 	}
 }
 
@@ -545,6 +534,8 @@ void rocks_snapshot_close(struct rocks *r, struct rocks_snapshot *s)
 	free(s);
 }
 
+/* ---- walking ---- */
+
 /* Of both families at the same moment, if it needs both. */
 static void iterators_make(struct rocks *r, struct rocks_cursor *c, size_t logs, struct bytes low,
                            struct bytes high)
@@ -559,6 +550,16 @@ static void iterators_make(struct rocks *r, struct rocks_cursor *c, size_t logs,
 		rocksdb_create_iterators(r->db, c->read, r->families, c->its, FAMILIES, &c->failure);
 }
 
+/* One that ended because of an error: seeking would make RocksDB forget that, and go on behind a hole. */
+static bool is_at_end(struct rocks_cursor *c, rocksdb_iterator_t *it)
+{
+	if (rocksdb_iter_valid(it))
+		return false;
+	if (c->failure == NULL)
+		rocksdb_iter_get_error(it, &c->failure);
+	return true;
+}
+
 /* The one that comes first, of those that have a key. */
 static void choose(struct rocks_cursor *c)
 {
@@ -567,12 +568,14 @@ static void choose(struct rocks_cursor *c)
 		rocksdb_iterator_t *it = c->its[i];
 		int                 order;
 
-		if (it == NULL || !rocksdb_iter_valid(it))
+		if (it == NULL || is_at_end(c, it))
 			continue;
 		order = c->at == NULL ? 0 : bytes_compare(key_at(it), key_at(c->at));
 		if (c->at == NULL || (c->backward ? order > 0 : order < 0))
 			c->at = it;
 	}
+	if (c->failure != NULL)
+		c->at = NULL;
 }
 
 /* Upwards: to the first key that is not below. */
@@ -584,6 +587,40 @@ static void seek(struct rocks_cursor *c, struct bytes key)
 	choose(c);
 }
 
+/* A single key is read with what is known of deleted ranges, and its errors are not lost. */
+static bool is_deleted(struct rocks_cursor *c)
+{
+	rocksdb_column_family_handle_t *family = c->rocks->families[c->at == c->its[LOGS] ? LOGS : ROWS];
+	struct bytes                    key = key_at(c->at);
+	rocksdb_pinnableslice_t        *slice =
+	        rocksdb_get_pinned_cf(c->rocks->db, c->get, family, key.data, key.len, &c->failure);
+
+	if (slice != NULL)
+		rocksdb_pinnableslice_destroy(slice);
+	else if (c->failure != NULL)
+		c->at = NULL;
+	return slice == NULL && c->failure == NULL;
+}
+
+/* Past tables and indexes that were deleted (R3). */
+static void pass_deleted(struct rocks_cursor *c)
+{
+	while (c->asks && c->at != NULL) {
+		struct bytes owner = layout_owner(key_at(c->at)), asked = {c->asked, c->asked_bytes};
+		struct arena a;
+
+		if (bytes_equal(owner, asked))
+			return;
+		memcpy(c->asked, owner.data, owner.len);
+		c->asked_bytes = owner.len;
+		if (owner.len == 0 || !is_deleted(c))
+			return;
+		arena_init(&a);
+		seek(c, layout_after(&a, owner));
+		arena_release(&a);
+	}
+}
+
 static void seek_last(struct rocks_cursor *c)
 {
 	for (int i = 0; i < FAMILIES; i++)
@@ -592,44 +629,49 @@ static void seek_last(struct rocks_cursor *c)
 	choose(c);
 }
 
-/* Not on a row yet. */
+/* Without iterators. */
 static struct rocks_cursor *cursor_make(struct rocks *r, const struct rocks_snapshot *snapshot,
-                                        struct bytes low, struct bytes high, bool walk)
+                                        struct bytes low, struct bytes high)
 {
 	struct rocks_cursor *c = mem_zalloc(sizeof(*c));
 
+	c->rocks = r;
+	c->get = snapshot != NULL ? snapshot->read : r->read;
+	c->asks = !layout_is_one_owner(low, high);
 	c->read = rocksdb_readoptions_create();
 	rocksdb_readoptions_set_iterate_lower_bound(c->read, low.data, low.len);
 	rocksdb_readoptions_set_iterate_upper_bound(c->read, high.data, high.len);
+	rocksdb_readoptions_set_ignore_range_deletions(c->read, 1); /* (R3) */
 	if (snapshot != NULL)
 		rocksdb_readoptions_set_snapshot(c->read, snapshot->snapshot);
-	if (walk) {
-		rocksdb_readoptions_set_fill_cache(c->read, 0);
-		rocksdb_readoptions_set_readahead_size(c->read, WALK_READAHEAD_BYTES);
-	}
-	iterators_make(r, c, log_count(r, snapshot), low, high);
 	return c;
 }
 
 struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
                                        struct bytes low, struct bytes high, bool backward)
 {
-	struct rocks_cursor *c = cursor_make(r, snapshot, low, high, false);
+	struct rocks_cursor *c = cursor_make(r, snapshot, low, high);
 
+	assert(!c->asks || (snapshot != NULL && !backward));
+	iterators_make(r, c, log_count(r, snapshot), low, high);
 	c->backward = backward;
 	if (backward)
 		seek_last(c);
 	else
-		seek(c, low);
+		rocks_cursor_skip(c, low);
 	return c;
 }
 
 struct rocks_cursor *rocks_walk_open(struct rocks *r, const struct rocks_snapshot *snapshot, struct bytes low,
                                      struct bytes high)
 {
-	struct rocks_cursor *c = cursor_make(r, snapshot, low, high, true);
+	struct rocks_cursor *c = cursor_make(r, snapshot, low, high);
 
-	seek(c, low);
+	assert(!c->asks || snapshot != NULL);
+	rocksdb_readoptions_set_fill_cache(c->read, 0);
+	rocksdb_readoptions_set_readahead_size(c->read, WALK_READAHEAD_BYTES);
+	iterators_make(r, c, log_count(r, snapshot), low, high);
+	rocks_cursor_skip(c, low);
 	return c;
 }
 
@@ -659,21 +701,44 @@ void rocks_cursor_next(struct rocks_cursor *c)
 	else
 		rocksdb_iter_next(c->at);
 	choose(c);
+	pass_deleted(c);
 }
 
 void rocks_cursor_skip(struct rocks_cursor *c, struct bytes key)
 {
 	seek(c, key);
+	pass_deleted(c);
 }
 
 enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err)
 {
-	char *message = c->failure == NULL ? NULL : strdup(c->failure);
+	return c->failure == NULL ? ERR_NONE : storage_error(err, "read", strdup(c->failure));
+}
 
-	for (int i = 0; i < FAMILIES && message == NULL; i++)
-		if (c->its[i] != NULL)
-			rocksdb_iter_get_error(c->its[i], &message);
-	return message == NULL ? ERR_NONE : storage_error(err, "read", message);
+/* A log begins with the first of its rows that is there: those before it were deleted, and if one comes again, it is of the other family (R2). Nothing is
+ * written meanwhile, so it needs no snapshot. */
+static void logs_find(struct rocks *r, char **message)
+{
+	const char           low[1] = {KIND_ROW}, high[1] = {KIND_ROW + 1};
+	struct bytes         key, value;
+	struct rocks_cursor *c;
+
+	if (r->families[LOGS] == NULL)
+		return;
+	c = cursor_make(r, NULL, (struct bytes){low, 1}, (struct bytes){high, 1});
+	c->its[LOGS] = rocksdb_create_iterator_cf(r->db, c->read, r->families[LOGS]);
+	rocks_cursor_skip(c, (struct bytes){low, 1});
+	while (rocks_cursor_at(c, &key, &value) && *message == NULL) {
+		const struct log_range *log = logs_found(&r->logs, key);
+
+		if (log == NULL)
+			*message = strdup("there are more logs than any program makes");
+		else
+			rocks_cursor_skip(c, log->high);
+	}
+	if (*message == NULL && c->failure != NULL)
+		*message = strdup(c->failure);
+	rocks_cursor_close(c);
 }
 
 uint64_t rocks_range_bytes(struct rocks *r, struct bytes low, struct bytes high)

@@ -5,7 +5,9 @@
  * others change. Callers need not know: a key says in which family it is.
  *
  * (R2) A log begins at a key. From there to the end of its partition all rows are in the family of logs, and none is in the other. So it is in memory and
- *      on the disk; a snapshot that was opened before has them in the other. */
+ *      on the disk; a snapshot that was opened before has them in the other.
+ * (R3) A range that is deleted is a whole table or index, to which nothing is added ever again (layout.h L2). So a cursor within one need not know of deleted
+ *      ranges, and does not: one that does loses an error when it comes to the next file of a level (docs/decisions/050). One over several asks of each. */
 #ifndef ENGINE_ROCKS_H
 #define ENGINE_ROCKS_H
 
@@ -29,6 +31,7 @@ struct rocks_drops {
 struct rocks_options {
 	size_t block_cache_bytes;
 	size_t reserve_bytes; /* of the disk, that merging files leaves alone */
+	size_t file_bytes;    /* where a file ends; 0: what suits a server */
 	bool   tight;         /* there is little room: as little as can be is written until rocks_relax */
 	/* A write waits for room on the disk. Any thread; again and again. */
 	void (*on_full)(void *ctx);
@@ -72,7 +75,7 @@ void                rocks_batch_close(struct rocks_batch *b);
 void                rocks_batch_reset(struct rocks_batch *b);
 void                rocks_batch_put(struct rocks_batch *b, struct bytes key, struct bytes value);
 void                rocks_batch_delete(struct rocks_batch *b, struct bytes key);
-/* All keys from low (included) to high (excluded). */
+/* All keys from low (included) to high (excluded) (R3). */
 void rocks_batch_delete_range(struct rocks_batch *b, struct bytes low, struct bytes high);
 
 /* Puts the batch into the store's memory: every reader sees all of it from now on. On the disk it is after
@@ -115,7 +118,8 @@ enum err_code rocks_settle(struct rocks *r, struct err *err);
 void rocks_stop(struct rocks *r);
 
 /* Walks the keys from low (included) to high (excluded) of one consistent state, up or down. `low` and `high`
- * must stay valid while it is open. */
+ * must stay valid while it is open. Over several tables or indexes it needs a snapshot, and goes up (R3). Within one that was deleted it may still come to
+ * keys. */
 struct rocks_cursor *rocks_cursor_open(struct rocks *r, const struct rocks_snapshot *snapshot,
                                        struct bytes low, struct bytes high, bool backward);
 /* The same upwards over very many keys: what it reads does not push out of the store's cache what others need. */
@@ -128,7 +132,7 @@ bool rocks_cursor_at(const struct rocks_cursor *c, struct bytes *key, struct byt
 void rocks_cursor_next(struct rocks_cursor *c);
 /* Upwards: to the first key that is not below this one, which lies ahead. */
 void rocks_cursor_skip(struct rocks_cursor *c, struct bytes key);
-/* After the end: did it end because of an error? */
+/* After the end: did it end because of an error? Nothing is passed over because it cannot be read: the cursor ends there, also if it is told to skip on. */
 enum err_code rocks_cursor_check(const struct rocks_cursor *c, struct err *err);
 
 /* A rough number of bytes that the range takes on disk. */

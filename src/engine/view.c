@@ -82,7 +82,7 @@ enum err_code view_item(struct engine *e, struct arena *a, struct bytes key, str
 
 /* ---- what is said to be absent, or whole, and is not: for tests (engine.h) ---- */
 
-static void contradict(const char *what)
+void view_contradict(const char *what)
 {
 	log_error("the engine's memory contradicts its store: %s", what);
 	abort();
@@ -127,7 +127,7 @@ static void check_absent(const struct engine_session *s, uint64_t hash, struct b
 		else if (store_get(e, NULL, &a, key, &waiting.value, &found, &err) != ERR_NONE)
 			found = false;
 		if (found && !is_gone(e, key, waiting.value))
-			contradict("a row that is said to be absent is there");
+			view_contradict("a row that is said to be absent is there");
 	}
 	write_back_let_go(&e->write_back);
 	arena_release(&a);
@@ -403,9 +403,10 @@ static void compare(struct engine *e, struct cache_rows stored, struct cache_row
 		other = next_there(&known, &other_at, rule);
 		if (row != NULL && (other == NULL || !bytes_equal(row->key, other->key) ||
 		                    !bytes_equal(row->value, other->value)))
-			contradict("a partition that is known to be whole lacks a row, or has another one");
+			view_contradict(
+			        "a partition that is known to be whole lacks a row, or has another one");
 		if (row == NULL && other != NULL)
-			contradict("a partition that is known to be whole has a row too many");
+			view_contradict("a partition that is known to be whole has a row too many");
 	} while (row != NULL);
 	lapse_rule_release(rule);
 }

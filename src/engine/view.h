@@ -65,4 +65,7 @@ void view_cursor_close(struct view_cursor *c);
 bool          view_cursor_next(struct view_cursor *c, struct bytes *key, struct bytes *value);
 enum err_code view_cursor_check(const struct view_cursor *c, struct err *err);
 
+/* For tests (engine.h, checks_absent): what memory says and what the store has differ. Ends the process. */
+void view_contradict(const char *what);
+
 #endif

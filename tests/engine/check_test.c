@@ -159,15 +159,17 @@ static struct rocks *store_open(struct fixture *f)
 /* The first key of a kind, and its value, copied. */
 static struct bytes first_key(struct fixture *f, struct rocks *r, char kind, struct bytes *value)
 {
-	const char           low[1] = {kind}, high[1] = {(char)(kind + 1)};
-	struct rocks_cursor *c =
-	        rocks_cursor_open(r, NULL, (struct bytes){low, 1}, (struct bytes){high, 1}, false);
+	const char             low[1] = {kind}, high[1] = {(char)(kind + 1)};
+	struct rocks_snapshot *snapshot = rocks_snapshot_open(r);
+	struct rocks_cursor   *c =
+	        rocks_cursor_open(r, snapshot, (struct bytes){low, 1}, (struct bytes){high, 1}, false);
 	struct bytes key;
 
 	assert_true(rocks_cursor_at(c, &key, value));
 	key = arena_copy(&f->arena, key);
 	*value = arena_copy(&f->arena, *value);
 	rocks_cursor_close(c);
+	rocks_snapshot_close(r, snapshot);
 	return key;
 }
 
