@@ -22,8 +22,8 @@ struct comparison {
 	unsigned             types;       /* allowed, as bits */
 	enum expr_kind       kind;
 	enum expr_op         op;
-	bool                 negated;
-	enum expr_range_kind range; /* in a key condition; NONE: not allowed there */
+	bool                 negated; /* and the attribute must be there */
+	enum expr_range_kind range;   /* in a key condition; NONE: not allowed there */
 };
 
 static const struct comparison comparisons[] = {
@@ -118,6 +118,16 @@ static struct expr *node_new(struct arena *a, enum expr_kind kind, struct expr *
 	return e;
 }
 
+static struct expr *exists_build(struct arena *a, struct expr_path attribute)
+{
+	struct expr *e = node_new(a, EXPR_EXISTS, NULL, NULL);
+
+	e->operand_count = 1;
+	e->operands = arena_zalloc(a, sizeof(e->operands[0]));
+	e->operands[0] = (struct expr_operand){.kind = OPERAND_PATH, .path = attribute};
+	return e;
+}
+
 static struct expr *comparison_build(struct arena *a, const struct comparison *c, struct expr_path attribute,
                                      const struct value_list *values)
 {
@@ -132,7 +142,8 @@ static struct expr *comparison_build(struct arena *a, const struct comparison *c
 		e->operands[i + 1].kind = OPERAND_VALUE;
 		e->operands[i + 1].value = values->items[i];
 	}
-	return c->negated ? node_new(a, EXPR_NOT, e, NULL) : e;
+	return c->negated ? node_new(a, EXPR_AND, exists_build(a, attribute), node_new(a, EXPR_NOT, e, NULL))
+	                  : e;
 }
 
 static enum err_code comparison_read(struct request_reader *r, struct bytes operator_name,

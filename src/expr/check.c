@@ -7,7 +7,7 @@
 static const struct function functions[] = {
         {"attribute_exists", 1, FUNCTION_CONDITION, {.condition = EXPR_EXISTS}, true},
         {"attribute_not_exists", 1, FUNCTION_CONDITION, {.condition = EXPR_NOT_EXISTS}, true},
-        {"attribute_type", 2, FUNCTION_CONDITION, {.condition = EXPR_TYPE}, true},
+        {"attribute_type", 2, FUNCTION_CONDITION, {.condition = EXPR_TYPE}, false},
         {"begins_with", 2, FUNCTION_CONDITION, {.condition = EXPR_BEGINS_WITH}, false},
         {"contains", 2, FUNCTION_CONDITION, {.condition = EXPR_CONTAINS}, false},
         {"size", 1, FUNCTION_OPERAND, {.condition = EXPR_COMPARE}, false},
@@ -156,6 +156,8 @@ void check_call(struct parser *p, const struct function *f, const struct expr_op
 		check_types(p, f->name, operands, 1, TYPES_SIZED);
 	else if (f->condition == EXPR_BEGINS_WITH)
 		check_types(p, f->name, operands, 2, TYPES_TEXT);
+	else if (f->condition == EXPR_TYPE && operands[0].kind == OPERAND_SIZE) /* a literal will do */
+		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_OPERAND_PATH, f->name);
 	else if (f->condition == EXPR_TYPE)
 		check_type_name(p, &operands[1]);
 }

@@ -59,9 +59,19 @@ static bool check_literal(struct parser *p, const char *name, const struct expr_
 	return false;
 }
 
-static void check_update_call(struct parser *p, const struct function *f, const struct expr_term *operands,
+/* Only if_not_exists may be within another function. */
+static void check_nesting(struct parser *p, const struct expr_term operands[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (operands[i].kind == TERM_LIST_APPEND)
+			parser_complain(p, COMPLAINT_FUNCTION_PLACE, MSG_EXPR_FUNCTION_PLACE,
+			                BYTES_ARG(BYTES("list_append")));
+}
+
+static void check_update_call(struct parser *p, const struct function *f, const struct expr_term operands[2],
                               uint32_t count)
 {
+	check_nesting(p, operands);
 	if (count != f->operands)
 		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_OPERAND_COUNT, f->name, count);
 	else if (f->wants_path && operands[0].kind != TERM_PATH)

@@ -74,41 +74,24 @@ static enum err_code fail_size(struct apply *u)
 	return err_set(u->err, ERR_INVALID, MSG_ITEM_SIZE_UPDATE);
 }
 
-/* Appends a term's elements to the list. Nested calls fill the same list, so that no text can make
- * many large ones; each element takes a byte at least, which bounds how many can ever be stored. */
-static enum err_code term_elements(struct apply *u, const struct expr_term *term, struct buf *list)
-{
-	struct value  value;
-	enum err_code rc;
-
-	if (term->kind == TERM_LIST_APPEND) {
-		rc = term_elements(u, term->left, list);
-		return rc != ERR_NONE ? rc : term_elements(u, term->right, list);
-	}
-	if (term->kind == TERM_IF_NOT_EXISTS && expr_path_find(&term->path, u->before) == NULL)
-		return term_elements(u, term->left, list);
-	rc = term_value(u, term, &value);
-	if (rc != ERR_NONE)
-		return rc;
-	if (value.type != VALUE_L)
-		return fail_type(u);
-	if (list->len / sizeof(value) + value.list.count > ITEM_BYTES_MAX)
-		return fail_size(u);
-	buf_add(list, value.list.items, value.list.count * sizeof(value));
-	return ERR_NONE;
-}
-
+/* Each element takes a byte at least, which bounds how many can ever be stored. */
 static enum err_code term_append(struct apply *u, const struct expr_term *term, struct value *out)
 {
-	struct buf    list;
-	enum err_code rc;
+	struct value  left, right;
+	enum err_code rc = term_sides(u, term, VALUE_L, &left, &right);
 
-	buf_init(&list, u->arena);
-	rc = term_elements(u, term, &list);
+	if (rc != ERR_NONE)
+		return rc;
+	if ((size_t)left.list.count + right.list.count > ITEM_BYTES_MAX)
+		return fail_size(u);
 	*out = (struct value){.type = VALUE_L};
-	out->list.items = (struct value *)(void *)list.data;
-	out->list.count = (uint32_t)(list.len / sizeof(*out));
-	return rc;
+	out->list.count = left.list.count + right.list.count;
+	out->list.items = arena_array(u->arena, out->list.count, sizeof(*out));
+	if (left.list.count > 0)
+		memcpy(out->list.items, left.list.items, left.list.count * sizeof(*out));
+	if (right.list.count > 0)
+		memcpy(out->list.items + left.list.count, right.list.items, right.list.count * sizeof(*out));
+	return ERR_NONE;
 }
 
 /* Recursion is bounded by EXPR_OPERATORS_MAX. */

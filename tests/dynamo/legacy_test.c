@@ -70,7 +70,7 @@ TEST(legacy, every_operator_has_its_expression)
 	same_condition("GE", "[{'S':'x'}]", "a >= :v", v);
 	same_condition("BEGINS_WITH", "[{'S':'x'}]", "begins_with(a, :v)", v);
 	same_condition("CONTAINS", "[{'S':'x'}]", "contains(a, :v)", v);
-	same_condition("NOT_CONTAINS", "[{'S':'x'}]", "NOT contains(a, :v)", v);
+	same_condition("NOT_CONTAINS", "[{'S':'x'}]", "attribute_exists(a) AND NOT contains(a, :v)", v);
 	same_condition("NULL", "[]", "attribute_not_exists(a)", "");
 	same_condition("NOT_NULL", "[]", "attribute_exists(a)", "");
 	same_condition("BETWEEN", "[{'N':'1'},{'N':'2'}]", "a BETWEEN :v AND :w",

@@ -296,11 +296,16 @@ static struct expr *draw_condition(struct random *r, unsigned depth)
 	return e;
 }
 
+enum { TERM_DEPTH = 3 };
+
+/* Only at TERM_DEPTH: no function holds a list_append. */
 static struct expr_term *draw_term(struct random *r, unsigned depth)
 {
 	struct expr_term *t = arena_zalloc(r->arena, sizeof(*t));
 
-	t->kind = (enum expr_term_kind)draw(r, depth == 0 ? TERM_IF_NOT_EXISTS : TERM_PLUS);
+	t->kind = (enum expr_term_kind)draw(r, depth == 0            ? TERM_IF_NOT_EXISTS
+	                                       : depth == TERM_DEPTH ? TERM_PLUS
+	                                                             : TERM_LIST_APPEND);
 	if (t->kind == TERM_VALUE)
 		t->value = draw_value(r);
 	else if (t->kind != TERM_LIST_APPEND)
@@ -338,10 +343,10 @@ static struct expr_term draw_sum(struct random *r)
 	struct expr_term sum = {.kind = draw(r, 2) == 0 ? TERM_PLUS : TERM_MINUS};
 
 	if (draw(r, 2) == 0)
-		sum = *draw_term(r, 3);
+		sum = *draw_term(r, TERM_DEPTH);
 	else {
-		sum.left = draw_term(r, 2);
-		sum.right = draw_term(r, 2);
+		sum.left = draw_term(r, TERM_DEPTH - 1);
+		sum.right = draw_term(r, TERM_DEPTH - 1);
 		replace_literals(sum.left, value_i64(1));
 		replace_literals(sum.right, value_i64(2));
 	}
