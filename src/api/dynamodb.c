@@ -50,10 +50,13 @@ static enum err_code run_batch_write(struct table *t, struct arena *a, const str
 	return t->backend->batch_write(t, a, &batch, &r->batch_write, err);
 }
 
+/* One that is cancelled has its reasons in the answer. */
 static enum err_code run_transact_get(struct table *t, struct arena *a, const struct dynamo_request *q,
                                       struct dynamo_result *r, struct err *err)
 {
-	return t->backend->transact_get(t, a, &q->transact_get, &r->gets, err);
+	enum err_code rc = t->backend->transact_get(t, a, &q->transact_get, &r->gets, err);
+
+	return rc == ERR_INVALID && r->gets.reasons != NULL ? ERR_NONE : rc;
 }
 
 static enum err_code run_transact_write(struct table *t, struct arena *a, const struct dynamo_request *q,

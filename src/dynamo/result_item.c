@@ -355,6 +355,10 @@ enum err_code result_batch_write(struct json_writer *w, struct arena *a, const s
 enum err_code result_transact_get(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                                   const struct dynamo_result *r)
 {
+	if (r->gets.reasons != NULL) {
+		error_write_cancelled(w, a, r->gets.reasons, q->transact_get.count);
+		return ERR_CANCELLED;
+	}
 	json_begin_object(w);
 	json_name(w, BYTES("Responses"));
 	json_begin_array(w);

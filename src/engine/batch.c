@@ -175,8 +175,8 @@ static enum err_code rows_find(struct engine_session *s, struct arena *a, const 
 
 static void results_init(struct arena *a, uint32_t count, struct table_batch_get_result *r)
 {
-	r->results = arena_zalloc(a, count * sizeof(*r->results));
-	r->skipped = arena_zalloc(a, count * sizeof(*r->skipped));
+	*r = (struct table_batch_get_result){.results = arena_zalloc(a, count * sizeof(*r->results)),
+	                                     .skipped = arena_zalloc(a, count * sizeof(*r->skipped))};
 }
 
 /* Has the memory of those that may be there on its way, all at once. */
@@ -274,6 +274,29 @@ static enum err_code load_at(struct engine_session *s, const struct moment *m, s
 	return found ? row_decode(s, a, rows[i].table, value, row, err) : ERR_NONE;
 }
 
+/* Rows were not found because a key is wrong: fills in whose. An empty key fails the request as a whole, as does a missing table. */
+static enum err_code keys_blame(struct engine_session *s, struct arena *a, const struct table_batch_get *q,
+                                struct table_batch_get_result *r, struct err *err)
+{
+	struct table_reason *reasons = arena_zalloc(a, q->count * sizeof(*reasons));
+	struct err           first = *err;
+
+	for (uint32_t i = 0; i < q->count; i++) {
+		const struct table_entry *t;
+		struct key_values         values;
+
+		if (row_table(s, q->gets[i].table, &t, err) != ERR_NONE ||
+		    schema_check_key_filled(&t->schema, &q->gets[i].key, err) != ERR_NONE)
+			return err->code;
+		if (schema_check_key(&t->schema, &q->gets[i].key, &values, err) != ERR_NONE)
+			reasons[i] = (struct table_reason){.code = err->code,
+			                                   .text = arena_printf(a, "%s", err->text).data};
+	}
+	*err = first;
+	r->reasons = reasons;
+	return err->code;
+}
+
 enum err_code batch_transact_get(struct table *t, struct arena *a, const struct table_batch_get *q,
                                  struct table_batch_get_result *r, struct err *err)
 {
@@ -285,7 +308,7 @@ enum err_code batch_transact_get(struct table *t, struct arena *a, const struct 
 
 	results_init(a, q->count, r);
 	if (rows_find(s, a, q, &rows, err) != ERR_NONE)
-		return err->code;
+		return err->code == ERR_INVALID ? keys_blame(s, a, q, r, err) : err->code;
 	if (is_asked_twice(a, rows, q->count))
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
 	if (s->turn == NULL)
@@ -417,6 +440,19 @@ static size_t actions_bytes(const struct table_transact_write *q)
 	return bytes;
 }
 
+/* The same among those that have no reason against them. */
+static bool valid_have_duplicates(struct arena *a, const struct checked *checked, uint32_t count,
+                                  const struct table_transact_result *r)
+{
+	struct checked *valid = arena_array(a, count, sizeof(*valid));
+	uint32_t        n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (r->reasons[i].code == ERR_NONE)
+			valid[n++] = checked[i];
+	return writes_have_duplicates(a, valid, n);
+}
+
 /* A missing table or an empty key fails the request; a key or item that does not fit its table cancels it. One that fits is not empty. */
 static enum err_code check_actions(struct engine_session *s, struct arena *a,
                                    const struct table_transact_write *q, struct checked *checked,
@@ -436,7 +472,8 @@ static enum err_code check_actions(struct engine_session *s, struct arena *a,
 	}
 	if ((q->count > SMALL_COUNT || r->cancelled) && actions_bytes(q) > TABLE_TRANSACT_BYTES_MAX)
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
-	if (!r->cancelled && writes_have_duplicates(a, checked, q->count))
+	if (r->cancelled ? valid_have_duplicates(a, checked, q->count, r)
+	                 : writes_have_duplicates(a, checked, q->count))
 		return err_set(err, ERR_INVALID, MSG_TRANSACT_TWICE);
 	return ERR_NONE;
 }
@@ -469,8 +506,14 @@ static enum err_code apply_action(struct engine_session *s, struct arena *a, con
 	return ERR_NONE;
 }
 
-/* The bound is on the items, not only on what the request says of them: a hundred small actions may look at a
- * hundred large items. */
+/* What counts of an action: the item, not only what the request says of it. A hundred small actions may look at a hundred large
+ * items. Of what is deleted only the key counts, as in DynamoDB. */
+static size_t action_bytes(const struct table_write *q, const struct table_write_result *r)
+{
+	return q->kind == TABLE_DELETE ? item_size(&q->key) : r->size_bytes;
+}
+
+/* Those that have a reason already are left out; the others may have one too. */
 static enum err_code apply_actions(struct engine_session *s, struct arena *a, const struct checked *checked,
                                    const struct table_transact_write *q, struct table_transact_result *r,
                                    struct err *err)
@@ -478,9 +521,11 @@ static enum err_code apply_actions(struct engine_session *s, struct arena *a, co
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < q->count; i++) {
+		if (r->cancelled && r->reasons[i].code != ERR_NONE)
+			continue;
 		if (apply_action(s, a, checked, q, i, r, err) != ERR_NONE)
 			return err->code;
-		bytes += r->results[i].size_bytes;
+		bytes += action_bytes(&q->writes[i], &r->results[i]);
 		if (bytes > TABLE_TRANSACT_BYTES_MAX)
 			return err_set(err, ERR_INVALID, MSG_TRANSACT_SIZE);
 	}
@@ -506,9 +551,7 @@ static enum err_code transact(struct engine_session *s, struct arena *a, const s
 	r->results = arena_zalloc(a, q->count * sizeof(*r->results));
 	if (check_actions(s, a, q, checked, r, err) != ERR_NONE)
 		return err->code;
-	if (r->cancelled)
-		return ERR_NONE;
-	if (q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
+	if (!r->cancelled && q->token.len > 0 && token_use(s, a, q, r, err) != ERR_NONE)
 		return err->code;
 	if (!r->repeated)
 		return apply_actions(s, a, checked, q, r, err);

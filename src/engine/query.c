@@ -198,6 +198,12 @@ static bool start_fits(const struct page *p, const struct item *start)
 	return key.count == start->count;
 }
 
+/* Can it find one row at most? */
+static bool is_of_one_row(const struct page *p)
+{
+	return p->q->key != NULL && p->index == NULL && p->keys->range.name.len == 0;
+}
+
 /* Narrows the range to what lies behind the start key. */
 static enum err_code start_after(struct page *p, const struct item *start, struct err *err)
 {
@@ -213,6 +219,8 @@ static enum err_code start_after(struct page *p, const struct item *start, struc
 	if (bytes_compare(buf_bytes(&key), p->low) < 0 || bytes_compare(buf_bytes(&key), p->high) >= 0)
 		return err_set(err, ERR_INVALID, "%s",
 		               p->q->key != NULL ? MSG_START_KEY_RANGE : MSG_START_KEY_SEGMENT);
+	if (is_of_one_row(p))
+		return err_set(err, ERR_INVALID, MSG_START_KEY_ONE);
 	if (p->q->backward) {
 		p->high = buf_bytes(&key);
 		return ERR_NONE;
@@ -465,6 +473,7 @@ static enum err_code page_read(struct page *p, struct err *err)
 		return ERR_NONE;
 	known = one ? known_partition(p->session, p->arena, p->table, &p->hash) : NULL;
 	rc = known != NULL ? page_of_known(p, known, err) : page_walked(p, err);
+	p->result->more = p->result->more && !is_of_one_row(p);
 	if (rc == ERR_NONE && p->result->more)
 		p->result->last_key = schema_key_of(p->arena, &p->table->schema, p->index, &p->last);
 	return rc;

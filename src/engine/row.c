@@ -170,7 +170,8 @@ struct row_entry row_entry(struct arena *a, const struct table_entry *t, uint32_
 
 	if (item == NULL || !schema_project(a, &t->schema, schema, item, &out.item))
 		return out;
-	out.present = true;
+	out.present = schema_index_takes(schema, item);
+	out.too_long = !out.present;
 	buf_init(&out.key, a);
 	buf_init(&out.value, a);
 	layout_index(&out.key, t->id, t->index_ids[index], &schema->keys, &t->schema.keys, item);
@@ -183,8 +184,8 @@ static bool same_key(const struct row_entry *a, const struct row_entry *b)
 	return a->present && b->present && bytes_equal(buf_bytes(&a->key), buf_bytes(&b->key));
 }
 
-/* Is the old item's entry in the store? While the index is being filled, maybe not yet: the counts must not
- * be told that an entry went which never came. */
+/* Is the old item's entry in the store? While the index is being filled, maybe not yet; one that is too long only if an earlier
+ * build filled the index. The counts must not be told that an entry went which never came. */
 static bool entry_is_stored(struct engine_session *s, struct arena *a, const struct index_schema *schema,
                             const struct row_entry *old)
 {
@@ -192,7 +193,7 @@ static bool entry_is_stored(struct engine_session *s, struct arena *a, const str
 	struct err   err;
 	bool         found;
 
-	if (!old->present || schema->status != INDEX_CREATING)
+	if (!old->too_long && (!old->present || schema->status != INDEX_CREATING))
 		return old->present;
 	return view_get(s, a, buf_bytes(&old->key), &value, &found, &err) != ERR_NONE || found;
 }
@@ -239,7 +240,11 @@ static void indexes_store(struct engine_session *s, struct arena *a, const struc
 		const struct index_schema *schema = &t->schema.indexes[i];
 		struct row_entry           before = row_entry(a, t, i, versions[0].item, versions[0].lapse);
 		struct row_entry           after = row_entry(a, t, i, versions[1].item, versions[1].lapse);
-		double cost = entry_move(s->turn, &before, entry_is_stored(s, a, schema, &before), &after);
+		bool                       stored = entry_is_stored(s, a, schema, &before);
+		double                     cost;
+
+		before.present = before.present || stored;
+		cost = entry_move(s->turn, &before, stored, &after);
 
 		if (units == NULL || cost == 0)
 			continue;

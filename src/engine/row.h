@@ -39,7 +39,8 @@ enum err_code row_decode(struct engine_session *s, struct arena *a, const struct
 
 /* What an item stores in an index: nothing if it lacks an attribute of the index's key, or one is of another type. */
 struct row_entry {
-	bool        present;
+	bool present;
+	bool too_long; /* and so not present; but earlier builds stored such entries when they filled an index */
 	struct item item; /* as projected */
 	struct buf  key, value;
 };

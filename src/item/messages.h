@@ -321,7 +321,9 @@
 	"One or more parameter values were invalid: Condition parameter type does not match schema type"
 #define MSG_FILTER_KEY                                                                                       \
 	"Filter Expression can only contain non-primary key attributes: Primary key attribute: %.*s"
-#define MSG_START_KEY_BAD "The provided starting key is invalid"
+#define MSG_START_KEY_BAD                                                                                    \
+	"The provided starting key is invalid: The provided key element does not match the schema"
+#define MSG_START_KEY_ONE "The query can return at most one row and cannot be restarted"
 #define MSG_START_KEY_RANGE                                                                                  \
 	"The provided starting key is outside query boundaries based on provided conditions"
 #define MSG_START_KEY_SEGMENT "The provided Exclusive start key is not within the segment's range"

@@ -16,7 +16,7 @@ enum { VARIANTS_MAX = 4 };
 
 /* DynamoDB tells of one that another transaction was in the way of: nothing is wrong with the request. */
 static enum err_code get_cancelled(struct arena *a, const struct json *answer, uint32_t count,
-                                   struct err *err)
+                                   struct table_batch_get_result *r, struct err *err)
 {
 	struct table_reason *reasons = arena_zalloc(a, (count + 1) * sizeof(*reasons));
 	bool                 busy;
@@ -24,8 +24,10 @@ static enum err_code get_cancelled(struct arena *a, const struct json *answer, u
 	if (client_read_reasons(a, answer, count, reasons, &busy, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < count; i++)
-		if (reasons[i].code == ERR_INVALID)
+		if (reasons[i].code == ERR_INVALID) {
+			r->reasons = reasons;
 			return err_set(err, ERR_INVALID, "%s", reasons[i].text);
+		}
 	return err_set(err, ERR_THROTTLED, "another transaction was in the way; try again");
 }
 
@@ -49,7 +51,7 @@ enum err_code items_transact_get(struct table *t, struct arena *a, const struct 
 	                    &(struct table_batch_get){gets, q->count});
 	rc = ask_send(s, &ask, &answer, err);
 	if (rc == ERR_CANCELLED)
-		return get_cancelled(a, answer, q->count, err);
+		return get_cancelled(a, answer, q->count, r, err);
 	if (rc != ERR_NONE) {
 		for (uint32_t i = 0; i < q->count; i++)
 			items_failed(s, q->gets[i].table, rc);

@@ -111,6 +111,19 @@ bool schema_project(struct arena *a, const struct table_schema *s, const struct 
 	return true;
 }
 
+static bool fits(const struct item *item, const struct key_attribute *attribute, size_t bytes_max)
+{
+	const struct value *v = attribute->name.len == 0 ? NULL : item_get(item, attribute->name);
+
+	return v == NULL || v->type == VALUE_N || v->text.len <= bytes_max;
+}
+
+bool schema_index_takes(const struct index_schema *index, const struct item *item)
+{
+	return fits(item, &index->keys.hash, KEY_HASH_BYTES_MAX) &&
+	       fits(item, &index->keys.range, KEY_RANGE_BYTES_MAX);
+}
+
 /* ---- time to live ---- */
 
 int64_t schema_expiry(const struct table_schema *s, const struct item *item)

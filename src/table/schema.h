@@ -83,6 +83,10 @@ struct item schema_key_of(struct arena *a, const struct table_schema *s, const s
 bool schema_project(struct arena *a, const struct table_schema *s, const struct index_schema *index,
                     const struct item *item, struct item *out);
 
+/* May the index hold an entry of this item, which schema_project says that it projects? Not if a key is too long: rows that
+ * were there before the index may have such ones. */
+bool schema_index_takes(const struct index_schema *index, const struct item *item);
+
 /* The time (seconds since 1970) from which the item counts as absent; 0 if never. DynamoDB ignores times more
  * than SCHEMA_EXPIRY_PAST_S back, so that data that never was a time is not lost: so does this. */
 int64_t schema_expiry(const struct table_schema *s, const struct item *item);

@@ -127,10 +127,20 @@ struct table_batch_get {
 	uint32_t                count;
 };
 
+/* Why a transaction was cancelled, per action or get. */
+struct table_reason {
+	enum err_code code; /* ERR_NONE: this one was fine. ERR_CONDITION or ERR_INVALID */
+	const char   *text;
+	bool          has_item; /* the old item, where return_old_on_failure asked for it */
+	struct item   item;
+};
+
 /* results[i] answers gets[i]; those with `skipped` did not fit into the answer and must be asked again. */
 struct table_batch_get_result {
 	struct table_get_result *results;
 	bool                    *skipped;
+	struct table_reason
+	        *reasons; /* transact_get: one per get, if it was refused because keys do not fit */
 };
 
 /* Puts and deletes without conditions. All are done, or the call fails. */
@@ -171,14 +181,6 @@ struct table_transact_write {
 	uint8_t digest[32];              /* SHA-256 of the request, compared when the token is seen again */
 	struct table_numbering *
 	        numbering; /* NULL: none. Only where the backend `counts`, and without a token: writes and count are its to say */
-};
-
-/* Why a transaction was cancelled, per action. */
-struct table_reason {
-	enum err_code code; /* ERR_NONE: this one was fine. ERR_CONDITION or ERR_INVALID */
-	const char   *text;
-	bool          has_item; /* the old item, where return_old_on_failure asked for it */
-	struct item   item;
 };
 
 struct table_transact_result {
@@ -256,7 +258,7 @@ struct table_backend {
 	                           struct table_batch_get_result *r, struct err *err);
 	enum err_code (*batch_write)(struct table *t, struct arena *a, const struct table_batch_write *q,
 	                             struct table_batch_write_result *r, struct err *err);
-	/* A consistent snapshot of all items. */
+	/* A consistent snapshot of all items. ERR_INVALID with `reasons` if some keys do not fit their tables. */
 	enum err_code (*transact_get)(struct table *t, struct arena *a, const struct table_batch_get *q,
 	                              struct table_batch_get_result *r, struct err *err);
 	/* ERR_TOKEN_MISMATCH if the token was used for another request. */

@@ -108,8 +108,6 @@ CONTRACT(index, stops_a_page_at_a_key_of_index_and_table)
 	r = ok(c, "Query",
 	       "{" QUERY_G ",'ExclusiveStartKey':{'p':{'S':'a'},'s':{'S':'1'},'g':{'S':'G'},'i':{'N':'1'}}}");
 	assert_order(c, &r.query, "2,3");
-	refused(c, "Query", "{" QUERY_G ",'ExclusiveStartKey':{'p':{'S':'a'},'s':{'S':'1'}}}", ERR_INVALID,
-	        MSG_START_KEY_BAD);
 }
 
 /* ---- what it shows ---- */
@@ -163,6 +161,14 @@ CONTRACT(projection, a_local_index_fetches_what_it_does_not_hold)
 	assert_shows(c, "{" QUERY_P "}", "{'p':{'S':'a'},'s':{'S':'1'},'i':{'N':'5'}}");
 }
 
+CONTRACT(index, refuses_a_start_key_without_its_own_key)
+{
+	global(c, GSI(ALL));
+	put(c, FULL);
+	refused(c, "Query", "{" QUERY_G ",'ExclusiveStartKey':{'p':{'S':'a'},'s':{'S':'1'}}}", ERR_INVALID,
+	        MSG_START_KEY_BAD);
+}
+
 /* ---- rules ---- */
 
 CONTRACT(index, key_must_have_its_type_and_not_be_empty)
@@ -196,6 +202,34 @@ CONTRACT(index, key_of_a_hash_may_have_2048_bytes_and_not_one_more)
 	        BODY(c, "{'TableName':'things','Item':{'p':{'S':'a'},'s':{'S':'1'},'g':{'S':'%s'}}}",
 	             text_of_length(c, 2049)),
 	        ERR_INVALID, NULL);
+}
+
+#define INDEX_LATER                                                                                          \
+	"{'TableName':'things','AttributeDefinitions':[{'AttributeName':'g','AttributeType':'S'},{'"         \
+	"AttributeName':'i','AttributeType':'S'}],'GlobalSecondaryIndexUpdates':[{'Create':{'IndexName':'"   \
+	"by-g',"                                                                                             \
+	"'KeySchema':[{'AttributeName':'g','KeyType':'HASH'},{'AttributeName':'i','KeyType':'RANGE'}],'"     \
+	"Projection':{'ProjectionType':'ALL'}}}]}"
+
+CONTRACT(index, created_later_leaves_out_rows_whose_key_is_too_long_for_it)
+{
+	create(c, "S", "S", "", "");
+	put(c,
+	    BODY(c, "{'p':{'S':'a'},'s':{'S':'1'},'g':{'S':'%s'},'i':{'S':'x'}}", text_of_length(c, 2048)));
+	put(c,
+	    BODY(c, "{'p':{'S':'a'},'s':{'S':'2'},'g':{'S':'%s'},'i':{'S':'x'}}", text_of_length(c, 2049)));
+	put(c,
+	    BODY(c, "{'p':{'S':'a'},'s':{'S':'3'},'g':{'S':'G'},'i':{'S':'%s'}}", text_of_length(c, 1024)));
+	put(c,
+	    BODY(c, "{'p':{'S':'a'},'s':{'S':'4'},'g':{'S':'G'},'i':{'S':'%s'}}", text_of_length(c, 1025)));
+	ok(c, "UpdateTable", INDEX_LATER);
+	c->host->finish_background(&c->f);
+	assert_int_equal(ok(c, "Scan", "{'TableName':'things','IndexName':'by-g'}").query.count, 2);
+	ok(c, "DeleteItem", "{'TableName':'things','Key':{'p':{'S':'a'},'s':{'S':'2'}}}");
+	ok(c, "UpdateItem",
+	   "{'TableName':'things','Key':{'p':{'S':'a'},'s':{'S':'4'}},'UpdateExpression':'SET i = :i',"
+	   "'ExpressionAttributeValues':{':i':{'S':'y'}}}");
+	assert_int_equal(ok(c, "Scan", "{'TableName':'things','IndexName':'by-g'}").query.count, 3);
 }
 
 CONTRACT(index, that_is_global_has_no_consistent_reads_and_a_local_one_has)

@@ -203,6 +203,19 @@ CONTRACT(page, refuses_a_start_key_that_is_none_or_lies_outside)
 	        MSG_START_KEY_RANGE);
 }
 
+CONTRACT(page, of_a_table_without_range_key_is_the_only_one)
+{
+	union answer r;
+
+	create(c, "S", "", "", "");
+	put(c, "{'p':{'S':'a'}}");
+	r = ok(c, "Query", "{" QUERY_A ",'Limit':1}");
+	assert_int_equal(r.query.count, 1);
+	assert_false(r.query.more);
+	refused(c, "Query", "{" QUERY_A ",'ExclusiveStartKey':{'p':{'S':'a'}}}", ERR_INVALID,
+	        MSG_START_KEY_ONE);
+}
+
 CONTRACT(page, count_only_returns_no_items_but_counts)
 {
 	union answer r;

@@ -12,6 +12,23 @@
 	"'ReturnValuesOnConditionCheckFailure':'ALL_OLD'}}"
 #define TRANSACT(actions) "{'TransactItems':[" actions "]}"
 
+/* count actions on count items. */
+static const char *actions_of(struct contract *c, const char *format, int count)
+{
+	struct buf out;
+
+	buf_init(&out, &c->f.arena);
+	buf_add_bytes(&out, BYTES("{'TransactItems':["));
+	for (int i = 0; i < count; i++) {
+		char action[200];
+		int  len = snprintf(action, sizeof(action), format, i > 0 ? "," : "", i);
+
+		buf_add(&out, action, (size_t)len);
+	}
+	buf_add(&out, "]}", 3);
+	return out.data;
+}
+
 CONTRACT(transaction, of_all_kinds_of_actions_does_all)
 {
 	create(c, "S", "", "", "");
@@ -62,6 +79,67 @@ CONTRACT(transaction, with_an_update_that_cannot_be_computed_is_cancelled_for_th
 	assert_there(c, "{'p':{'S':'a'}}", NULL);
 }
 
+CONTRACT(transaction, gives_every_action_that_fails_its_reason)
+{
+	union answer r;
+
+	create(c, "S", "", "", "");
+	put(c, "{'p':{'S':'b'},'n':{'S':'no number'}}");
+	r = ok(c, "TransactWriteItems",
+	       TRANSACT("{'Put':{'TableName':'things','Item':{'p':{'N':'1'}}}},"
+	                "{'Put':{'TableName':'things','Item':{'x':{'N':'1'}}}}," ACTION_PUT(
+	                        "a") "," ACTION_COUNT("b") "," ACTION_CHECK("c", "attribute_exists(p)")));
+	assert_true(r.transact.cancelled);
+	assert_int_equal(r.transact.reasons[0].code, ERR_INVALID);
+	assert_int_equal(r.transact.reasons[1].code, ERR_INVALID);
+	assert_string_equal(r.transact.reasons[1].text,
+	                    "One or more parameter values were invalid: Missing the key p in the item");
+	assert_int_equal(r.transact.reasons[2].code, ERR_NONE);
+	assert_int_equal(r.transact.reasons[3].code, ERR_INVALID);
+	assert_int_equal(r.transact.reasons[4].code, ERR_CONDITION);
+	assert_there(c, "{'p':{'S':'a'}}", NULL);
+}
+
+CONTRACT(transaction, of_reads_with_keys_that_do_not_fit_is_cancelled_and_says_which)
+{
+	union answer r;
+
+	create(c, "S", "", "", "");
+	assert_int_equal(
+	        attempt(c, "TransactGetItems",
+	                TRANSACT("{'Get':{'TableName':'things','Key':{'p':{'S':'a'}}}},{'Get':{'TableName':'"
+	                         "things','Key':{'p':{'N':'1'}}}},{'Get':{'TableName':'things','Key':{}}}"),
+	                &r),
+	        ERR_INVALID);
+	assert_non_null(r.batch_get.reasons);
+	assert_int_equal(r.batch_get.reasons[0].code, ERR_NONE);
+	assert_int_equal(r.batch_get.reasons[1].code, ERR_INVALID);
+	assert_string_equal(r.batch_get.reasons[1].text, MSG_KEY_MISMATCH);
+	assert_int_equal(r.batch_get.reasons[2].code, ERR_INVALID);
+}
+
+CONTRACT(transaction, of_reads_with_an_empty_key_is_refused_as_a_whole)
+{
+	union answer r;
+
+	create(c, "S", "", "", "");
+	assert_int_equal(attempt(c, "TransactGetItems",
+	                         TRANSACT("{'Get':{'TableName':'things','Key':{'p':{'S':''}}}}"), &r),
+	                 ERR_INVALID);
+	assert_null(r.batch_get.reasons);
+}
+
+CONTRACT(transaction, may_delete_more_than_4_megabytes)
+{
+	create(c, "S", "", "", "");
+	for (int i = 0; i < 50; i++)
+		put(c, BODY(c, "{'p':{'S':'%d'},'x':{'S':'%s'}}", i, text_of_length(c, 100 * 1024)));
+	assert_false(ok(c, "TransactWriteItems",
+	                actions_of(c, "%s{'Delete':{'TableName':'things','Key':{'p':{'S':'%d'}}}}", 50))
+	                     .transact.cancelled);
+	assert_int_equal(ok(c, "Scan", "{'TableName':'things'}").query.count, 0);
+}
+
 CONTRACT(transaction, may_not_touch_one_item_twice)
 {
 	create(c, "S", "", "", "");
@@ -73,23 +151,6 @@ CONTRACT(transaction, may_not_touch_one_item_twice)
 	                 "Key':{'p':"
 	                 "{'S':'a'}}}}"),
 	        ERR_INVALID, MSG_TRANSACT_TWICE);
-}
-
-/* count actions on count items. */
-static const char *actions_of(struct contract *c, const char *format, int count)
-{
-	struct buf out;
-
-	buf_init(&out, &c->f.arena);
-	buf_add_bytes(&out, BYTES("{'TransactItems':["));
-	for (int i = 0; i < count; i++) {
-		char action[200];
-		int  len = snprintf(action, sizeof(action), format, i > 0 ? "," : "", i);
-
-		buf_add(&out, action, (size_t)len);
-	}
-	buf_add(&out, "]}", 3);
-	return out.data;
 }
 
 CONTRACT(transaction, takes_100_actions_and_not_101)

@@ -20,6 +20,13 @@ struct pages {
 
 /* ---- a query ---- */
 
+/* A query of a table without range key: nothing can come behind its row. */
+static inline bool one_row_at_most(const struct call *c)
+{
+	return !c->query->scan && c->query->side < 0 &&
+	       !sheet_ranged(&c->driver->world.sheets[c->query->sheet]);
+}
+
 static inline void query_page_check(struct pages *p)
 {
 	struct call   *c = p->call;
@@ -37,7 +44,8 @@ static inline void query_page_check(struct pages *p)
 		count++;
 	}
 	check_number(c, "Count", count, p->r.count);
-	check_number(c, "whether there is more", limit > 0 && rest >= limit, p->r.more);
+	check_number(c, "whether there is more", limit > 0 && rest >= limit && !one_row_at_most(c),
+	             p->r.more);
 	p->at += take;
 	if (p->r.more)
 		check_item(c, "LastEvaluatedKey", &expected->rows[p->at - 1].key, &p->r.last_key);

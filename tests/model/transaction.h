@@ -19,11 +19,13 @@ struct transacted {
 	struct written parts[PARTS_MAX];
 };
 
-static inline bool parts_repeat(const struct parts *q)
+/* Of those that are right in themselves. */
+static inline bool parts_repeat(const struct parts *q, const struct transacted *t)
 {
 	for (unsigned i = 0; i < q->count; i++)
 		for (unsigned j = 0; j < i; j++)
-			if (q->list[i].sheet == q->list[j].sheet && q->list[i].hash == q->list[j].hash &&
+			if (t->parts[i].code == ERR_NONE && t->parts[j].code == ERR_NONE &&
+			    q->list[i].sheet == q->list[j].sheet && q->list[i].hash == q->list[j].hash &&
 			    q->list[i].range == q->list[j].range)
 				return true;
 	return false;
@@ -37,7 +39,7 @@ static inline enum err_code parts_check(const struct world *w, const struct part
 		if (code != ERR_NONE)
 			return code;
 	}
-	return parts_repeat(q) ? ERR_INVALID : ERR_NONE;
+	return parts_repeat(q, &(struct transacted){0}) ? ERR_INVALID : ERR_NONE;
 }
 
 static inline void parts_apply(struct world *w, const struct parts *q, struct transacted *out)
@@ -45,6 +47,8 @@ static inline void parts_apply(struct world *w, const struct parts *q, struct tr
 	size_t mark = w->undo_count;
 
 	for (unsigned i = 0; i < q->count; i++) {
+		if (out->parts[i].code != ERR_NONE)
+			continue;
 		out->parts[i] = write_apply(w, &q->list[i]);
 		if (out->parts[i].code != ERR_NONE || out->parts[i].condition_failed)
 			out->cancelled = true;
@@ -62,7 +66,7 @@ static inline struct transacted batch_apply(struct world *w, const struct parts 
 	return out;
 }
 
-/* A part that is wrong in itself cancels the rest before anything is looked up. */
+/* A part that is wrong in itself cancels the rest. */
 static inline void transaction_check(const struct world *w, const struct parts *q, struct transacted *out)
 {
 	for (unsigned i = 0; i < q->count; i++) {
@@ -73,7 +77,7 @@ static inline void transaction_check(const struct world *w, const struct parts *
 		out->parts[i].code = code;
 		out->cancelled = out->cancelled || code != ERR_NONE;
 	}
-	if (!out->cancelled && parts_repeat(q))
+	if (out->code == ERR_NONE && parts_repeat(q, out))
 		out->code = ERR_INVALID;
 }
 
@@ -84,9 +88,9 @@ static inline struct transacted transaction_apply(struct world *w, const struct 
 	struct token     *token = q->token < 0 ? NULL : &w->tokens[q->token];
 
 	transaction_check(w, q, &out);
-	if (out.code != ERR_NONE || out.cancelled)
+	if (out.code != ERR_NONE)
 		return out;
-	if (token != NULL && token->body.len > 0 && token->expires_s > w->now_s) {
+	if (!out.cancelled && token != NULL && token->body.len > 0 && token->expires_s > w->now_s) {
 		if (bytes_equal(buf_bytes(&token->body), body))
 			out.repeated = true;
 		else
