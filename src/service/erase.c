@@ -5,6 +5,8 @@
 
 #include "service/erased.h"
 #include "service/event.h"
+#include "service/limit_row.h"
+#include "service/limits.h"
 #include "service/lock_event.h"
 #include "service/revocation.h"
 #include "service/row.h"
@@ -19,6 +21,8 @@
 enum { STAGE_ADDRESSES, STAGE_PROFILE, STAGE_ERASERS }; /* from there on: an eraser each */
 
 #define STAGE_NUMBER "number" /* the last: of the event */
+
+#define ARG_UNKNOWN "noUser" /* of a job whose first step is yet to come: there was no PROFILE */
 
 struct at {
 	int64_t      pass;
@@ -360,38 +364,143 @@ static enum err_code eraser_step(struct context *ctx, struct job *job, struct at
 
 /* ---- the end ---- */
 
-static enum err_code profile_drop(struct context *ctx, struct job *job, struct err *err)
+/* The id is free again, and what happened before and arrives later is dropped. */
+static enum err_code profile_drop(struct context *ctx, struct bytes user, bool *dropped, struct err *err)
 {
-	struct event  e = {.type = EVENT_USER_ERASED, .subject = row_text(&job->args, "userId")};
 	struct looked profile;
 
-	user_profile_key(ctx->arena, e.subject, &profile);
+	user_profile_key(ctx->arena, user, &profile);
 	if (ctx_look_in(ctx, TABLE_USERS, &profile, err) != ERR_NONE)
 		return err->code;
-	if (profile.found) {
+	if (profile.found)
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, profile.pk, profile.sk));
+	*dropped = profile.found;
+	erased_mark(ctx, user);
+	return ERR_NONE;
+}
+
+static enum err_code user_end(struct context *ctx, struct job *job, struct err *err)
+{
+	struct event e = {.type = EVENT_USER_ERASED, .subject = row_text(&job->args, "userId")};
+	bool         dropped;
+
+	if (profile_drop(ctx, e.subject, &dropped, err) != ERR_NONE)
+		return err->code;
+	if (dropped)
 		job_count(ctx, job, service_table_shape(TABLE_USERS)->name, 1);
-	}
-	erased_mark(ctx, e.subject);
 	ctx_publish(ctx, &e);
 	atomic_fetch_add(&ctx->services->events.erasures, 1);
 	job->cursor = BYTES(STAGE_NUMBER);
 	return ERR_NONE;
 }
 
-/* (4), (5) */
-static enum err_code number_step(struct context *ctx, struct job *job, struct err *err)
+/* (5) */
+static void job_become_receipt(struct context *ctx, struct job *job)
 {
 	struct bytes hash = row_text(&job->args, "userHash");
 	struct row   args;
 
-	if (event_number_move(ctx, row_text(&job->args, "userId"), err) != ERR_NONE)
-		return err->code;
 	row_init(&args, ctx->arena);
 	row_set_text(&args, "userHash", hash);
 	job->args = row_item(&args);
 	job->cursor = (struct bytes){NULL, 0};
 	job->done = true;
+}
+
+/* (4) */
+static enum err_code number_step(struct context *ctx, struct job *job, struct err *err)
+{
+	if (event_number_move(ctx, row_text(&job->args, "userId"), err) != ERR_NONE)
+		return err->code;
+	job_become_receipt(ctx, job);
+	return ERR_NONE;
+}
+
+/* ---- an id that is not known (8) ---- */
+
+/* A row under the id that is not the PROFILE which the start wrote. */
+static enum err_code has_user_rows(struct context *ctx, struct bytes user, bool *out, struct err *err)
+{
+	struct expr_key_condition key = row_prefix(user_key(ctx->arena, user), BYTES(""));
+	struct table_query        q = {.key = &key, .limit = 2, .consistent = true};
+	struct table_query_result r;
+
+	if (ctx_query_in(ctx, TABLE_USERS, &q, &r, err) != ERR_NONE)
+		return err->code;
+	*out = r.count > 1 || r.more;
+	return ERR_NONE;
+}
+
+static enum err_code has_limits(struct context *ctx, struct bytes user, bool *out, struct err *err)
+{
+	struct limits         *limits = ctx->services->limits;
+	struct limit_policies *set = limits == NULL ? NULL : limits_policies(limits);
+	enum err_code          rc = ERR_NONE;
+
+	*out = false;
+	for (uint32_t i = 0; set != NULL && rc == ERR_NONE && !*out && i < set->count; i++) {
+		struct bytes     prefix = set->list[i].prefix;
+		struct limit_row row;
+
+		if (set->list[i].engine != LIMIT_TABLE)
+			continue;
+		limit_row_init(&row, ctx->arena,
+		               arena_printf(ctx->arena, "%.*s%.*s", BYTES_ARG(prefix), BYTES_ARG(user)), 0);
+		rc = ctx_look_in(ctx, TABLE_RATE_LIMITS, &row.row, err);
+		*out = rc == ERR_NONE && row.row.found;
+	}
+	if (set != NULL)
+		limit_policies_release(set);
+	return rc;
+}
+
+/* Rows that erasers find by the id. What they have found, they have erased. */
+static enum err_code has_rows(struct context *ctx, struct job *job, struct at *at, bool *out, struct err *err)
+{
+	uint32_t before = ctx->changes.count;
+
+	*out = false;
+	for (unsigned i = 0; i < eraser_count && !*out; i++) {
+		if (erasers[i].rows == NULL || erasers[i].table == TABLE_USERS)
+			continue;
+		if (erasers[i].rows(ctx, row_text(&job->args, "userId"), err) != ERR_NONE)
+			return err->code;
+		*out = ctx->changes.count > before;
+		erased(ctx, job, at, erasers[i].table, ctx->changes.count - before);
+	}
+	return ERR_NONE;
+}
+
+static enum err_code id_is_known(struct context *ctx, struct job *job, struct at *at, bool *out,
+                                 struct err *err)
+{
+	struct bytes  user = row_text(&job->args, "userId");
+	enum err_code rc = has_user_rows(ctx, user, out, err);
+
+	if (rc == ERR_NONE && !*out)
+		rc = event_number_exists(ctx, user, out, err);
+	if (rc == ERR_NONE && !*out)
+		rc = has_limits(ctx, user, out, err);
+	if (rc == ERR_NONE && !*out)
+		rc = has_rows(ctx, job, at, out, err);
+	return rc;
+}
+
+/* Of an id that was no user's when it started: the first step finds out whether there is anything to erase. */
+static enum err_code unknown_step(struct context *ctx, struct job *job, struct at *at, struct err *err)
+{
+	bool known, dropped;
+
+	if (id_is_known(ctx, job, at, &known, err) != ERR_NONE)
+		return err->code;
+	job->args = item_without(ctx->arena, &job->args, BYTES(ARG_UNKNOWN));
+	at_write(ctx, job, at);
+	if (known)
+		return ERR_NONE;
+	if (profile_drop(ctx, row_text(&job->args, "userId"), &dropped, err) != ERR_NONE)
+		return err->code;
+	job_count(ctx, job, "unknown", 1);
+	job_become_receipt(ctx, job);
 	return ERR_NONE;
 }
 
@@ -400,7 +509,7 @@ static enum err_code pass_end(struct context *ctx, struct job *job, struct at *a
 {
 	job_count(ctx, job, "passes", 1);
 	if (at->pass > 1 && (!at->found || at->pass >= ERASE_PASSES_MAX))
-		return profile_drop(ctx, job, err);
+		return user_end(ctx, job, err);
 	*at = (struct at){.pass = at->pass + 1};
 	at_write(ctx, job, at);
 	return ERR_NONE;
@@ -413,6 +522,8 @@ static enum err_code erase_step(struct context *ctx, struct job *job, void *fetc
 
 	if (bytes_is(job->cursor, STAGE_NUMBER))
 		return number_step(ctx, job, err);
+	if (item_get(&job->args, BYTES(ARG_UNKNOWN)) != NULL)
+		return unknown_step(ctx, job, &at, err);
 	rc = at.stage == STAGE_ADDRESSES ? addresses_step(ctx, job, &at, err)
 	     : at.stage == STAGE_PROFILE ? profile_step(ctx, job, &at, err)
 	                                 : eraser_step(ctx, job, &at, fetched, err);
@@ -479,6 +590,8 @@ enum err_code erase_start(struct context *ctx, struct bytes user, struct job_sta
 	row_init(&args, ctx->arena);
 	row_set_text(&args, "userId", user);
 	row_set_text(&args, "userHash", hash);
+	if (!found)
+		row_set(&args, ARG_UNKNOWN, value_bool(true));
 	q.args = row_item(&args);
 	if (job_start(ctx, &q, out, err) != ERR_NONE)
 		return err->code;

@@ -18,7 +18,9 @@
  * (5) The receipt counts rows by table, and names the user by a keyed hash alone.
  * (6) To erase a user that is being erased starts nothing: it is the same job. One that failed is resumed.
  * (7) Nothing is erased under an address that the user has claimed and not verified: its counts and locks are somebody else's,
- *     and whoever claims it could lift them. */
+ *     and whoever claims it could lift them.
+ * (8) An id that no row is kept under, and of which no event was ever published, ends with the first step: no table is read for it, and nobody is told of it,
+ *     for nobody has heard of it. Rows that only mention it, such as kept answers, expire by themselves. */
 #ifndef SERVICE_ERASE_H
 #define SERVICE_ERASE_H
 

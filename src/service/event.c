@@ -153,6 +153,17 @@ static struct bytes subject_key(struct arena *a, struct bytes subject)
 	return (struct bytes){text, sizeof(prefix) - 1 + subject.len};
 }
 
+enum err_code event_number_exists(struct context *ctx, struct bytes subject, bool *out, struct err *err)
+{
+	struct looked row;
+
+	looked_init(&row, subject_key(ctx->arena, subject), BYTES("SEQ"));
+	if (ctx_look_in(ctx, TABLE_EVENTS, &row, err) != ERR_NONE)
+		return err->code;
+	*out = row.found;
+	return ERR_NONE;
+}
+
 enum err_code event_number_move(struct context *ctx, struct bytes subject, struct err *err)
 {
 	struct looked from, to;

@@ -84,6 +84,9 @@ struct bytes event_position_text(struct arena *a, int64_t position);           /
 /* What a subject that was erased is called: "erased:…". */
 struct bytes event_subject_erased(struct context *ctx, struct bytes subject);
 
+/* Was an event of that subject ever published, since it was last erased? */
+enum err_code event_number_exists(struct context *ctx, struct bytes subject, bool *out, struct err *err);
+
 /* Its last number moves there. If its id is used again, the numbers go on. (3) No event of this subject may be published in the same commit. */
 enum err_code event_number_move(struct context *ctx, struct bytes subject, struct err *err);
 

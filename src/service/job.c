@@ -139,6 +139,7 @@ static void running_put(struct context *ctx, const struct job *j)
 	row_set_text(&row, "SK", running_key(ctx->arena, j));
 	row_set_text(&row, "jobId", j->id);
 	row_set_text(&row, "kind", j->kind);
+	row_set_text(&row, "caller", j->caller);
 	ctx_put(ctx, TABLE_JOBS, row_item(&row));
 }
 
@@ -376,23 +377,28 @@ bool job_fails_for_now(enum err_code rc)
 	       rc == ERR_DISK_FULL;
 }
 
-enum err_code jobs_running(struct context *ctx, struct bytes after, uint32_t limit, struct jobs_running *out,
+enum err_code jobs_running(struct context *ctx, const struct jobs_look *q, struct jobs_running *out,
                            struct err *err)
 {
-	struct expr_key_condition key = row_prefix(BYTES(KEY_RUNNING), (struct bytes){NULL, 0});
-	struct item               start = row_key_two(ctx->arena, BYTES(KEY_RUNNING), after);
-	struct table_query        q = {
-	               .key = &key, .limit = limit, .consistent = true, .start = after.len > 0 ? &start : NULL};
+	struct bytes prefix =
+	        q->kind.len > 0 ? arena_printf(ctx->arena, "%.*s#", BYTES_ARG(q->kind)) : BYTES("");
+	struct expr_key_condition key = row_prefix(BYTES(KEY_RUNNING), prefix);
+	struct item               start = row_key_two(ctx->arena, BYTES(KEY_RUNNING), q->after);
+	struct table_query        query = {.key = &key,
+	                                   .limit = q->limit,
+	                                   .consistent = true,
+	                                   .start = q->after.len > 0 ? &start : NULL};
 	struct table_query_result r;
 
-	if (ctx_query_in(ctx, TABLE_JOBS, &q, &r, err) != ERR_NONE)
+	if (ctx_query_in(ctx, TABLE_JOBS, &query, &r, err) != ERR_NONE)
 		return err->code;
 	*out = (struct jobs_running){.list = arena_array(ctx->arena, r.count + 1, sizeof(*out->list)),
 	                             .more = r.more};
 	for (uint32_t i = 0; i < r.count; i++)
 		out->list[out->count++] = (struct job_running){.id = row_text(&r.items[i], "jobId"),
 		                                               .kind = row_text(&r.items[i], "kind"),
-		                                               .key = row_text(&r.items[i], "SK")};
+		                                               .key = row_text(&r.items[i], "SK"),
+		                                               .caller = row_text(&r.items[i], "caller")};
 	return ERR_NONE;
 }
 

@@ -64,6 +64,7 @@ struct job_kind {
 	const char *name;
 	int64_t     rate;       /* unless its start says otherwise; 0: none */
 	bool        can_cancel; /* half of it done is a state to stay in */
+	bool        urgent;     /* the answer to an incident: it never waits for jobs of other kinds */
 
 	/* How often the worker starts one by itself; 0: not. NULL: never. */
 	int64_t (*period_s)(const struct services *s);
@@ -166,6 +167,7 @@ bool job_fails_for_now(enum err_code rc);
 /* A row of RUNNING. */
 struct job_running {
 	struct bytes id, kind, key; /* key: of that row */
+	struct bytes caller;        /* who started the job; empty: a row of an older program */
 };
 
 struct jobs_running {
@@ -174,8 +176,13 @@ struct jobs_running {
 	bool                more; /* there are others behind the last key */
 };
 
-/* After that key; empty: from the first. */
-enum err_code jobs_running(struct context *ctx, struct bytes after, uint32_t limit, struct jobs_running *out,
+struct jobs_look {
+	struct bytes kind;  /* empty: any */
+	struct bytes after; /* that key; empty: from the first */
+	uint32_t     limit;
+};
+
+enum err_code jobs_running(struct context *ctx, const struct jobs_look *q, struct jobs_running *out,
                            struct err *err);
 
 enum { JOB_ANY_STEP = -1 };

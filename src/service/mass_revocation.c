@@ -158,5 +158,8 @@ static enum err_code step(struct context *ctx, struct job *job, void *fetched, s
 	                                               : table_step(ctx, job, err);
 }
 
-const struct job_kind mass_revocation_kind = {
-        .name = "revoke-users", .rate = MASS_REVOCATION_RATE, .can_cancel = true, .step = step};
+const struct job_kind mass_revocation_kind = {.name = "revoke-users",
+                                              .rate = MASS_REVOCATION_RATE,
+                                              .can_cancel = true,
+                                              .urgent = true,
+                                              .step = step};

@@ -12,10 +12,10 @@
 enum { LOG_MAX = 4096 };
 
 static struct {
-	sem_t       ended, under_way, go_on; /* a job's last step; a step that waits; that may end */
-	atomic_uint steps, fetched, troubles;
-	char        order[LOG_MAX]; /* the letter of each step's job */
-	atomic_bool troubled, patient;
+	sem_t        ended, under_way, go_on; /* a job's last step; a step that waits; that may end */
+	atomic_uint  steps, fetched, troubles;
+	_Atomic char order[LOG_MAX]; /* the letter of each step's job */
+	atomic_bool  troubled, patient;
 } told;
 
 static void tell_reset(void)
@@ -73,8 +73,9 @@ static int64_t hourly(const struct services *s)
 static const struct job_kind        plain = {.name = "plain", .can_cancel = true, .step = count_step};
 static const struct job_kind        fetcher = {.name = "fetcher", .fetch = fetching, .step = fetched_step};
 static const struct job_kind        regular = {.name = "regular", .step = count_step, .period_s = hourly};
-static const struct job_kind *const two_kinds[] = {&plain, &fetcher};
-static const struct job_kind *const three_kinds[] = {&plain, &fetcher, &regular};
+static const struct job_kind        alarm_kind = {.name = "alarm", .urgent = true, .step = count_step};
+static const struct job_kind *const usual_kinds[] = {&plain, &fetcher, &alarm_kind};
+static const struct job_kind *const all_kinds[] = {&plain, &fetcher, &alarm_kind, &regular};
 
 /* ---- a server of jobs alone ---- */
 
@@ -92,8 +93,8 @@ static void site_start(struct site *x, bool periodic)
 {
 	struct jobs_options options = {.services = &x->s.all,
 	                               .store = store_of(x),
-	                               .kinds = periodic ? three_kinds : two_kinds,
-	                               .kind_count = periodic ? 3 : 2};
+	                               .kinds = periodic ? all_kinds : usual_kinds,
+	                               .kind_count = periodic ? 4 : 3};
 
 	assert_int_equal(jobs_open(&x->jobs, &options, &x->s.f.err), ERR_NONE);
 }
@@ -113,7 +114,7 @@ static void site_close(struct site *x)
 struct call {
 	struct turn            turn;
 	const struct job_kind *kind;
-	const char            *letter;
+	const char            *letter, *caller; /* NULL: of nobody's */
 	int64_t                rows;
 	struct bytes           id;
 	struct job_started     started;
@@ -126,6 +127,8 @@ static enum err_code start(struct turn *t, struct err *err)
 	struct job_new q = {.kind = c->kind};
 	struct row     args;
 
+	if (c->caller != NULL)
+		t->ctx.caller = bytes_of(c->caller);
 	row_init(&args, t->ctx.arena);
 	row_set_i64(&args, "rows", c->rows);
 	row_set_text(&args, "letter", bytes_of(c->letter));
@@ -143,6 +146,16 @@ static enum err_code get(struct turn *t, struct err *err)
 static struct bytes started(struct site *x, const struct job_kind *kind, const char *letter, int64_t rows)
 {
 	struct call c = {.kind = kind, .letter = letter, .rows = rows};
+
+	turn_take(&x->s, &c.turn, start);
+	jobs_wake(&x->s.all);
+	return c.started.job.id;
+}
+
+/* By a caller whose name is the letter. */
+static struct bytes started_by(struct site *x, const char *letter, int64_t rows)
+{
+	struct call c = {.kind = &plain, .letter = letter, .caller = letter, .rows = rows};
 
 	turn_take(&x->s, &c.turn, start);
 	jobs_wake(&x->s.all);
@@ -218,6 +231,74 @@ TEST(jobs, more_jobs_than_are_under_way_at_once_all_end)
 	site_start(&x, false);
 	for (int i = 0; i < MANY; i++)
 		assert_int_equal(ended(&x, ids[i]).state, JOB_DONE);
+	site_close(&x);
+}
+
+/* Steps of all jobs until the n-th of that letter. */
+static unsigned steps_until(char letter, unsigned n)
+{
+	unsigned at = 0;
+
+	for (unsigned seen = 0; at < LOG_MAX && seen < n; at++)
+		seen += told.order[at] == letter;
+	return at;
+}
+
+/* (1), (2) */
+TEST(jobs, a_caller_with_many_jobs_does_not_keep_another_waiting)
+{
+	enum { MANY = 3 * JOBS_TRACKED_MAX, STEPS = 5 };
+	struct site  x;
+	struct bytes b;
+
+	site_open(&x);
+	for (int i = 0; i < MANY; i++)
+		started_by(&x, "a", 15);
+	site_start(&x, false);
+	while (atomic_load(&told.steps) < JOBS_TRACKED_MAX) /* the first ones are under way */
+		;
+	b = started_by(&x, "b", STEPS);
+	assert_int_equal(ended(&x, b).state, JOB_DONE);
+	if (x.s.rough == NULL) /* there steps are also decided again */
+		assert_in_range(steps_until('b', STEPS) - steps_until('b', 1), 2 * STEPS - 2, 2 * STEPS + 2);
+	assert_in_range(steps_until('b', STEPS), STEPS, 1000); /* of about 2880 */
+	site_close(&x);
+}
+
+/* (1) */
+TEST(jobs, callers_share_what_can_be_under_way_and_all_jobs_end)
+{
+	enum { CALLERS = 5, EACH = JOBS_TRACKED_MAX / 2 };
+	static const char *const letters[CALLERS] = {"a", "b", "c", "d", "e"};
+	struct site              x;
+	struct bytes             ids[CALLERS][EACH];
+
+	site_open(&x);
+	for (int c = 0; c < CALLERS; c++)
+		for (int i = 0; i < EACH; i++)
+			ids[c][i] = started_by(&x, letters[c], 3);
+	site_start(&x, false);
+	for (int c = 0; c < CALLERS; c++)
+		for (int i = 0; i < EACH; i++)
+			assert_int_equal(ended(&x, ids[c][i]).state, JOB_DONE);
+	if (x.s.rough == NULL)
+		for (int c = 0; c < CALLERS; c++)
+			assert_in_range(steps_until(letters[c][0], 1), 1, CALLERS);
+	site_close(&x);
+}
+
+TEST(jobs, of_an_urgent_kind_wait_for_no_other_not_even_for_a_step_under_way)
+{
+	struct site x;
+
+	site_open(&x);
+	atomic_store(&told.patient, true);
+	site_start(&x, false);
+	started(&x, &fetcher, "f", 1);
+	sem_wait(&told.under_way);
+	assert_int_equal(ended(&x, started(&x, &alarm_kind, "u", 3)).state, JOB_DONE);
+	atomic_store(&told.patient, false);
+	sem_post(&told.go_on);
 	site_close(&x);
 }
 

@@ -56,7 +56,7 @@ CALL(letter_delete, undelivered_delete(&t->ctx, &c->key, err))
 CALL(letter_redrive, undelivered_redrive(&t->ctx, &c->key, &c->letter, err))
 CALL(letters_find, undelivered_find(&t->ctx, &c->search, &c->letters, err))
 CALL(redrive_all, undelivered_redrive_all(&t->ctx, &c->redrive, &c->started, err))
-CALL(running, jobs_running(&t->ctx, BYTES(""), 10, &c->running, err))
+CALL(running, jobs_running(&t->ctx, &(struct jobs_look){.limit = 10}, &c->running, err))
 CALL(take_step, job_step(&t->ctx, &(struct job_turn){.running = c->running.list[0], .steps = JOB_ANY_STEP},
                          &c->stepped, err))
 

@@ -538,6 +538,58 @@ TEST(erase, of_an_id_that_is_no_user_erases_what_is_known_of_it)
 	service_close(&s);
 }
 
+/* (8) */
+TEST(erase, of_an_id_that_is_not_known_ends_with_its_first_step_and_tells_nobody)
+{
+	struct service s;
+	struct call    c = {.id = BYTES("u-9")};
+	struct job     j;
+
+	open(&s);
+	FAIL_TIMES(&s, 3, .subject = "u-1");
+	j = started(&s, "u-9");
+	assert_int_equal(turn_try(&s, &c.turn, get), ERR_NONE); /* it is `erasing` */
+	j = stepped(&s, &j);
+	assert_int_equal(j.state, JOB_DONE);
+	assert_int_equal(j.steps, 1);
+	assert_int_equal(row_i64(&j.progress, "unknown", 0), 1);
+	assert_int_equal(j.args.count, 1); /* the hash: (5) */
+	assert_int_equal(turn_try(&s, &c.turn, get), ERR_NOT_FOUND);
+	assert_int_equal(named_in(&s, TABLE_EVENTS, "u-9"), 0);
+	assert_int_equal(named_in(&s, TABLE_JOBS, "u-9"), 0);
+	assert_int_equal(named_in(&s, TABLE_REVOCATIONS, "u-9"), 1);
+	made(&s, "u-9", NULL);
+	service_close(&s);
+}
+
+/* (8) */
+TEST(erase, of_an_id_with_nothing_but_an_event_an_address_or_a_count_looks_everywhere)
+{
+	static const struct {
+		const char *table, *item;
+	} cases[] = {
+	        {"gatehouse-events", "{'PK':{'S':'SUBJECT#u-9'},'SK':{'S':'SEQ'},'seq':{'N':'1'}}"},
+	        {"users", "{'PK':{'S':'USER#u-9'},'SK':{'S':'EMAIL#e-1'},'email':{'S':'ann@example.org'}}"},
+	        {"auth-state", "{'PK':{'S':'u-9'},'SK':{'S':'COUNT#X'},'ttl':{'N':'4102444800'}}"},
+	};
+	struct service s;
+
+	open(&s);
+	made(&s, "u-1", NULL); /* so that the tables are there */
+	FAIL(&s, .subject = "u-1");
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct job j;
+
+		put(&s, cases[i].table, cases[i].item);
+		j = erased(&s, "u-9");
+		assert_int_equal(row_i64(&j.progress, "unknown", 0), 0);
+		assert_true(row_i64(&j.progress, "passes", 0) >= 2);
+		assert_int_equal(named_in(&s, TABLE_AUTH_STATE, "u-9"), 0);
+		assert_int_equal(named_in(&s, TABLE_USERS, "u-9"), 0);
+	}
+	service_close(&s);
+}
+
 /* (6) */
 TEST(erase, twice_is_one_job_and_one_that_failed_goes_on)
 {

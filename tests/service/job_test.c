@@ -132,7 +132,7 @@ static enum err_code find_running(struct turn *t, struct err *err)
 {
 	struct call *c = (struct call *)t;
 
-	return jobs_running(&t->ctx, c->id, 100, &c->running, err);
+	return jobs_running(&t->ctx, &(struct jobs_look){.after = c->id, .limit = 100}, &c->running, err);
 }
 
 /* ---- words ---- */
