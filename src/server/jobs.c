@@ -328,6 +328,7 @@ static enum err_code fetch(struct calling *c, const struct job_kind *kind, struc
 		rc = ERR_NONE; /* the step sees to it */
 	} else if (rc == ERR_NONE) {
 		c->turn.steps = job.steps;
+		c->turn.cursor = job.cursor;
 		rc = kind->fetch(&c->own.ctx, &job, &c->turn.fetched, err);
 	}
 	own_call_read_end(&c->own);

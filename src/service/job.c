@@ -431,6 +431,12 @@ static enum err_code job_take(struct context *ctx, const struct job_turn *q, str
 	return ERR_NONE;
 }
 
+/* Is what was fetched for the place that the job is at now? It may have been cancelled when its step was fetched, and resumed since. */
+static bool is_fetched(const struct job_kind *kind, const struct job_turn *q, const struct job *j)
+{
+	return kind->fetch == NULL || (q->steps != JOB_ANY_STEP && bytes_equal(q->cursor, j->cursor));
+}
+
 /* (2) */
 enum err_code job_step(struct context *ctx, const struct job_turn *q, struct job_stepped *out,
                        struct err *err)
@@ -444,6 +450,9 @@ enum err_code job_step(struct context *ctx, const struct job_turn *q, struct job
 		return ERR_NONE;
 	if (kind == NULL)
 		return err_set(err, ERR_INVALID, "this version of the server does not know this kind of job");
+	out->taken = is_fetched(kind, q, j);
+	if (!out->taken)
+		return ERR_NONE;
 	job_put(ctx, j); /* first, so that the step counts with these rows */
 	running_put(ctx, j);
 	if (kind->step(ctx, j, q->fetched, err) != ERR_NONE)

@@ -189,7 +189,8 @@ enum { JOB_ANY_STEP = -1 };
 
 struct job_turn {
 	struct job_running running;
-	int64_t            steps; /* the job as it was when `fetched` was fetched; JOB_ANY_STEP */
+	int64_t            steps;  /* the job as it was when `fetched` was fetched; JOB_ANY_STEP */
+	struct bytes       cursor; /* … and its cursor */
 	void              *fetched;
 };
 

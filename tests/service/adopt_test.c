@@ -65,7 +65,8 @@ static struct job adopted(struct service *s, bool dry_run)
 	j = c.started.job;
 	while (j.state == JOB_RUNNING) {
 		c.q = (struct job_turn){.running = {.id = j.id, .kind = j.kind, .key = BYTES("adopt#users")},
-		                        .steps = j.steps};
+		                        .steps = j.steps,
+		                        .cursor = j.cursor};
 		fixture_reader_begin(&reader, &s->f);
 		ctx = service_context(s, reader.table);
 		assert_int_equal(adopt_job.fetch(&ctx, &j, &c.q.fetched, &s->f.err), ERR_NONE);

@@ -183,6 +183,7 @@ static struct job stepped(struct service *s, const struct job *j)
 		fail_msg("%s", s->f.err.text);
 	fixture_reader_end(&reader);
 	c.q.steps = now.steps;
+	c.q.cursor = now.cursor;
 	turn_take(s, &c.turn, step);
 	assert_true(c.stepped.taken);
 	return c.stepped.job;
@@ -750,6 +751,30 @@ TEST(erase, takes_pages_of_what_fits_a_commit)
 }
 
 /* What others write behind the pass, past every refusal. */
+/* It was not there when its step was fetched, or it was at another place: an endpoint may say so, and it may have been cancelled and resumed. */
+TEST(erase, a_step_that_was_not_fetched_for_the_place_it_is_at_is_not_taken)
+{
+	struct service s;
+	struct call    c = {.why = NULL};
+	struct job     j;
+
+	open(&s);
+	made(&s, "ann", NULL);
+	j = started(&s, "ann");
+	while (j.steps < 6) /* behind the addresses and the profile: tables are read */
+		j = stepped(&s, &j);
+	c.q = turn_of(&s, &j);
+	turn_take(&s, &c.turn, step);
+	assert_false(c.stepped.taken);
+	c.q.steps = j.steps;
+	c.q.cursor = BYTES("1 0 elsewhere");
+	turn_take(&s, &c.turn, step);
+	assert_false(c.stepped.taken);
+	assert_bytes(c.stepped.job.cursor, arena_printf(&s.f.arena, "%.*s", BYTES_ARG(j.cursor)).data);
+	j = stepped(&s, &j);
+	service_close(&s);
+}
+
 TEST(erase, a_last_pass_finds_what_was_written_meanwhile)
 {
 	struct service s;

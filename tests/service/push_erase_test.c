@@ -142,6 +142,7 @@ static struct job stepped(struct service *s, const struct job *j)
 	fixture_reader_end(&reader);
 	c.q.running.key = arena_printf(&s->f.arena, "%.*s#%.*s", BYTES_ARG(j->kind), BYTES_ARG(now.unique));
 	c.q.steps = now.steps;
+	c.q.cursor = now.cursor;
 	turn_take(s, &c.turn, step);
 	assert_true(c.stepped.taken);
 	return c.stepped.job;

@@ -139,8 +139,10 @@ static struct job job_seen(struct service *s, struct bytes id)
 /* Fetches outside of any turn, and steps. */
 static enum err_code stepped(struct service *s, const struct job_kind *kind, const struct job *job)
 {
-	struct call    c = {.step = {.running = {.id = job->id, .kind = job->kind}, .steps = job->steps}};
-	struct context ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
+	struct call           c = {.step = {.running = {.id = job->id, .kind = job->kind},
+	                                    .steps = job->steps,
+	                                    .cursor = job->cursor}};
+	struct context        ctx = {.services = &s->all, .arena = &s->f.arena, .caller = BYTES("-")};
 	struct fixture_reader reader;
 	enum err_code         rc = ERR_NONE;
 
