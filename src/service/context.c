@@ -379,6 +379,13 @@ static void version_hide(struct table_query_result *r)
 	}
 }
 
+/* Services size their lists by the limit, whatever is behind the table. */
+static bool is_as_asked(const struct table_query *q, const struct table_query_result *r)
+{
+	return (q->limit == 0 || r->count <= q->limit) &&
+	       (r->count == 0 || r->items != NULL || q->count_only);
+}
+
 enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct table_query *q,
                            struct table_query_result *r, struct err *err)
 {
@@ -395,6 +402,8 @@ enum err_code ctx_query_in(struct context *ctx, enum service_table which, struct
 		*r = (struct table_query_result){0};
 	else if (rc != ERR_NONE)
 		return read_failed(ctx, which, rc, err);
+	if (!is_as_asked(q, r))
+		return err_set(err, ERR_OVERLOADED, "the tables returned other rows than were asked for");
 	if (ctx->changes.foresight != NULL)
 		foresight_queried(&ctx->changes, q, r);
 	return ERR_NONE;
