@@ -27,19 +27,25 @@ static void read_items(struct arena *a, const struct json *body, uint8_t which)
 	struct table_write_result     write;
 	struct table_query_result     query;
 	struct table_batch_get_result batch;
-	bool                          left[ASKED];
-	struct err                    err;
+	struct table_schema           schema = {
+	                  .keys = {.hash = {BYTES("p"), VALUE_S}, .range = {BYTES("r"), VALUE_S}}};
+	struct expr_key_condition key = {.hash_name = BYTES("p"), .hash = value_string(BYTES("a"))};
+	struct table_query        q = {.key = &key, .limit = ASKED};
+	struct client_page        page = {&q, &schema, NULL};
+	struct client_action      action = {.key = {&keys[0], 1}, .returns = RETURN_ALL_NEW};
+	bool                      left[ASKED];
+	struct err                err;
 
 	for (int i = 0; i < ASKED; i++) {
 		gets[i] = (struct table_get){.table = BYTES("t"), .key = {&keys[i], 1}};
 		writes[i] =
 		        (struct table_write){.kind = TABLE_PUT, .table = BYTES("t"), .item = {&keys[i], 1}};
 	}
-	if (which == 0 && client_read_get(a, body, &get, &err) == ERR_NONE && get.found)
+	if (which == 0 && client_read_get(a, body, &gets[0].key, &get, &err) == ERR_NONE && get.found)
 		item_check(a, &get.item);
-	if (which == 1 && client_read_write(a, body, &write, &err) == ERR_NONE && write.has_item)
+	if (which == 1 && client_read_write(a, body, &action, &write, &err) == ERR_NONE && write.has_item)
 		item_check(a, &write.item);
-	if (which == 2 && client_read_query(a, body, &query, &err) == ERR_NONE && query.items != NULL)
+	if (which == 2 && client_read_query(a, body, &page, &query, &err) == ERR_NONE && query.items != NULL)
 		for (uint32_t i = 0; i < query.count; i++)
 			item_check(a, &query.items[i]);
 	if (which == 3)
@@ -57,11 +63,13 @@ static void read_others(struct arena *a, const struct json *body, uint8_t which)
 	struct table_list_result list;
 	struct table_reason      reasons[ASKED];
 	struct bytes             attribute;
-	struct item              item;
-	struct err               err;
-	bool                     busy;
+	struct member            key = {BYTES("p"), value_string(BYTES("a"))};
+	struct client_action actions[ASKED] = {{.key = {&key, 1}, .conditional = true}, {.key = {&key, 1}}};
+	struct table_write_result write;
+	struct err                err;
+	bool                      busy;
 
-	if (which == 6 && client_read_table(a, body, &table, &err) == ERR_NONE)
+	if (which == 6 && client_read_table(a, body, BYTES("t"), &table, &err) == ERR_NONE)
 		schema_copy(a, &table.description.schema);
 	if (which == 7) {
 		client_read_ttl(a, body, &attribute, &err);
@@ -70,11 +78,11 @@ static void read_others(struct arena *a, const struct json *body, uint8_t which)
 	if (which == 8)
 		client_read_tags(a, body, &schema, &err);
 	if (which == 9)
-		client_read_list(a, body, &list, &err);
+		client_read_list(a, body, &(struct table_list){.limit = ASKED}, &list, &err);
 	if (which == 10)
-		client_read_reasons(a, body, ASKED, reasons, &busy, &err);
+		client_read_reasons(a, body, &(struct client_actions){actions, ASKED}, reasons, &busy, &err);
 	client_error_text(body);
-	client_error_item(a, body, &item);
+	client_read_refusal(a, body, &actions[0], &write, &err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,8 +4,9 @@
  * Expressions are printed from the trees that the embedded engine evaluates (expr/print.h), with placeholders for every
  * name and value: nothing needs quoting, and no word is reserved.
  *
- * Answers come from elsewhere: each is checked, and one that is not what DynamoDB sends is ERR_STORAGE, since nobody knows what
- * was done. What is read lives in the arena and points into the JSON tree. */
+ * Answers come from elsewhere. Each is held against what was asked, here and nowhere else, so that services can rely on table.h whatever an endpoint
+ * says: an item has the key that was asked for, a page no more items than its limit, a batch nothing that nobody asked for. One that is not what
+ * DynamoDB sends is ERR_STORAGE, since nobody knows what was done. What is read lives in the arena and points into the JSON tree. */
 #ifndef DYNAMO_CLIENT_H
 #define DYNAMO_CLIENT_H
 
@@ -55,12 +56,35 @@ void client_arn(struct client c, struct bytes arn);
 
 /* ---- answers ---- */
 
-enum err_code client_read_get(struct arena *a, const struct json *body, struct table_get_result *out,
-                              struct err *err);
-enum err_code client_read_write(struct arena *a, const struct json *body, struct table_write_result *out,
-                                struct err *err);
-enum err_code client_read_query(struct arena *a, const struct json *body, struct table_query_result *out,
-                                struct err *err);
+/* A GetItem of that key, without a projection. */
+enum err_code client_read_get(struct arena *a, const struct json *body, const struct item *key,
+                              struct table_get_result *out, struct err *err);
+
+/* What a write asked for. */
+struct client_action {
+	struct item        key;
+	enum return_values returns;
+	bool               conditional;
+};
+
+/* It was done. */
+enum err_code client_read_write(struct arena *a, const struct json *body, const struct client_action *q,
+                                struct table_write_result *out, struct err *err);
+/* A transaction was. */
+enum err_code client_read_done(const struct json *body, struct err *err);
+/* Its condition was false. */
+enum err_code client_read_refusal(struct arena *a, const struct json *body, const struct client_action *q,
+                                  struct table_write_result *out, struct err *err);
+
+/* What a page was asked with. */
+struct client_page {
+	const struct table_query  *q; /* as it was sent */
+	const struct table_schema *schema;
+	const struct index_schema *index; /* NULL: the table itself, or an index that is not known */
+};
+
+enum err_code client_read_query(struct arena *a, const struct json *body, const struct client_page *asked,
+                                struct table_query_result *out, struct err *err);
 
 /* Items come in any order: each is given to the get that has its key, found by the names of that key's attributes. What
  * was not processed is skipped. */
@@ -83,8 +107,9 @@ struct client_table {
 	struct bytes             kms_key; /* its ARN; empty: encrypted with a key that the endpoint owns */
 };
 
-enum err_code client_read_table(struct arena *a, const struct json *body, struct client_table *out,
-                                struct err *err);
+/* Of the table of that name. */
+enum err_code client_read_table(struct arena *a, const struct json *body, struct bytes name,
+                                struct client_table *out, struct err *err);
 /* Empty: it is off, or being switched off. */
 enum err_code client_read_ttl(struct arena *a, const struct json *body, struct bytes *attribute,
                               struct err *err);
@@ -93,8 +118,8 @@ enum err_code client_read_recovery(const struct json *body, bool *on, struct err
 /* Sorted by key. */
 enum err_code client_read_tags(struct arena *a, const struct json *body, struct table_schema *out,
                                struct err *err);
-enum err_code client_read_list(struct arena *a, const struct json *body, struct table_list_result *out,
-                               struct err *err);
+enum err_code client_read_list(struct arena *a, const struct json *body, const struct table_list *q,
+                               struct table_list_result *out, struct err *err);
 
 /* ---- errors ---- */
 
@@ -105,12 +130,18 @@ enum err_code client_error_code(struct bytes type);
 /* "message" or "Message", of an object; empty if there is none. */
 struct bytes client_error_text(const struct json *body);
 
-/* The old item of a failed condition; false if there is none. */
-bool client_error_item(struct arena *a, const struct json *body, struct item *out);
+/* May DynamoDB refuse that operation so? A read has no condition that could be false. */
+bool client_error_fits(const char *operation, enum err_code code);
+
+/* Of a transaction. */
+struct client_actions {
+	const struct client_action *list; /* NULL: of a TransactGetItems */
+	uint32_t                    count;
+};
 
 /* Why a transaction was cancelled. A conflict with another transaction is ERR_CONDITION: decide again. *busy: the endpoint had no
  * room for one of the actions, and nothing was decided. */
-enum err_code client_read_reasons(struct arena *a, const struct json *body, uint32_t count,
+enum err_code client_read_reasons(struct arena *a, const struct json *body, const struct client_actions *q,
                                   struct table_reason *out, bool *busy, struct err *err);
 
 #endif

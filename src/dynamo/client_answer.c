@@ -1,126 +1,22 @@
 /* Client answers about items, and errors. See client.h. */
-#include "dynamo/client.h"
-
+#include "dynamo/client_parts.h"
 #include "dynamo/wire.h"
 
 /* ---- what an answer must be ---- */
 
-static enum err_code wrong(struct err *err, const char *what)
+enum err_code client_wrong(struct err *err, const char *what)
 {
 	return err_set(err, ERR_STORAGE, "the endpoint's answer is not one of DynamoDB's: %s", what);
 }
 
-static enum err_code item_take(struct arena *a, const struct json *json, struct item *out, struct err *err)
+enum err_code client_item_take(struct arena *a, const struct json *json, struct item *out, struct err *err)
 {
 	if (wire_item_check(json, err) != ERR_NONE || wire_stored_read(a, json, out, err) != ERR_NONE)
-		return wrong(err, "an item is none");
+		return client_wrong(err, "an item is none");
 	return ERR_NONE;
-}
-
-static bool is_object(const struct json *json)
-{
-	return json != NULL && json->type == JSON_OBJECT;
-}
-
-static bool is_array(const struct json *json)
-{
-	return json != NULL && json->type == JSON_ARRAY;
-}
-
-/* A count of items; false if it is there and is none. */
-static bool count_take(const struct json *body, struct bytes name, uint32_t otherwise, uint32_t *out)
-{
-	const struct json *json = json_get(body, name);
-
-	*out = otherwise;
-	if (json == NULL)
-		return true;
-	if (json->type != JSON_INT || json_integer(json) < 0 || json_integer(json) > UINT32_MAX)
-		return false;
-	*out = (uint32_t)json_integer(json);
-	return true;
 }
 
 /* ---- one item ---- */
-
-/* Of an answer with "Item" in it, or without. */
-static enum err_code found_take(struct arena *a, const struct json *body, struct table_get_result *out,
-                                struct err *err)
-{
-	const struct json *item = json_get(body, BYTES("Item"));
-
-	*out = (struct table_get_result){.found = item != NULL && item->type != JSON_NULL};
-	if (!is_object(body))
-		return wrong(err, "it is no object");
-	if (!out->found)
-		return ERR_NONE;
-	if (item_take(a, item, &out->item, err) != ERR_NONE)
-		return err->code;
-	out->size_bytes = item_size(&out->item);
-	return ERR_NONE;
-}
-
-enum err_code client_read_get(struct arena *a, const struct json *body, struct table_get_result *out,
-                              struct err *err)
-{
-	return found_take(a, body, out, err);
-}
-
-enum err_code client_read_write(struct arena *a, const struct json *body, struct table_write_result *out,
-                                struct err *err)
-{
-	const struct json *item = json_get(body, BYTES("Attributes"));
-
-	*out = (struct table_write_result){.has_item = item != NULL && item->type != JSON_NULL};
-	if (!is_object(body))
-		return wrong(err, "it is no object");
-	if (!out->has_item)
-		return ERR_NONE;
-	if (item_take(a, item, &out->item, err) != ERR_NONE)
-		return err->code;
-	out->size_bytes = item_size(&out->item);
-	return ERR_NONE;
-}
-
-/* ---- pages ---- */
-
-static enum err_code items_take(struct arena *a, const struct json *list, struct table_query_result *out,
-                                struct err *err)
-{
-	uint32_t count = 0;
-
-	out->items = arena_array(a, list->count + 1, sizeof(*out->items));
-	for (const struct json *item = json_children(list); item != NULL; item = item->next)
-		if (item_take(a, item, &out->items[count++], err) != ERR_NONE)
-			return err->code;
-	out->count = count;
-	return ERR_NONE;
-}
-
-enum err_code client_read_query(struct arena *a, const struct json *body, struct table_query_result *out,
-                                struct err *err)
-{
-	const struct json *items = json_get(body, BYTES("Items")),
-	                  *last = json_get(body, BYTES("LastEvaluatedKey"));
-	uint32_t count;
-
-	*out = (struct table_query_result){0};
-	if (!is_object(body))
-		return wrong(err, "it is no object");
-	if (items != NULL && !is_array(items))
-		return wrong(err, "Items is no list");
-	if (items != NULL && items_take(a, items, out, err) != ERR_NONE)
-		return err->code;
-	if (!count_take(body, BYTES("Count"), out->count, &count) ||
-	    !count_take(body, BYTES("ScannedCount"), count, &out->scanned) ||
-	    (items != NULL && count != out->count))
-		return wrong(err, "Count or ScannedCount is wrong");
-	out->count = count;
-	out->more = last != NULL && last->type != JSON_NULL;
-	return out->more ? item_take(a, last, &out->last_key, err) : ERR_NONE;
-}
-
-/* ---- batches ---- */
 
 /* Does the item have that key? */
 static bool has_key(const struct item *item, const struct item *key)
@@ -133,6 +29,72 @@ static bool has_key(const struct item *item, const struct item *key)
 	}
 	return true;
 }
+
+/* Of an answer with "Item" in it, or without: the one with that key. */
+static enum err_code found_take(struct arena *a, const struct json *body, const struct item *key,
+                                struct table_get_result *out, struct err *err)
+{
+	const struct json *item = json_get(body, BYTES("Item"));
+
+	*out = (struct table_get_result){.found = client_has(item)};
+	if (!json_is(body, JSON_OBJECT))
+		return client_wrong(err, "it is no object");
+	if (!out->found)
+		return ERR_NONE;
+	if (client_item_take(a, item, &out->item, err) != ERR_NONE)
+		return err->code;
+	if (!has_key(&out->item, key))
+		return client_wrong(err, "Item has another key");
+	out->size_bytes = item_size(&out->item);
+	return ERR_NONE;
+}
+
+enum err_code client_read_get(struct arena *a, const struct json *body, const struct item *key,
+                              struct table_get_result *out, struct err *err)
+{
+	return found_take(a, body, key, out, err);
+}
+
+enum err_code client_read_write(struct arena *a, const struct json *body, const struct client_action *q,
+                                struct table_write_result *out, struct err *err)
+{
+	const struct json *item = json_get(body, BYTES("Attributes"));
+	bool               whole = q->returns == RETURN_ALL_OLD || q->returns == RETURN_ALL_NEW;
+
+	*out = (struct table_write_result){.has_item = client_has(item) && q->returns != RETURN_NONE};
+	if (!json_is(body, JSON_OBJECT))
+		return client_wrong(err, "it is no object");
+	if (!out->has_item)
+		return ERR_NONE;
+	if (client_item_take(a, item, &out->item, err) != ERR_NONE)
+		return err->code;
+	if (whole && !has_key(&out->item, &q->key))
+		return client_wrong(err, "Attributes has another key");
+	out->size_bytes = item_size(&out->item);
+	return ERR_NONE;
+}
+
+enum err_code client_read_done(const struct json *body, struct err *err)
+{
+	return json_is(body, JSON_OBJECT) ? ERR_NONE : client_wrong(err, "it is no object");
+}
+
+enum err_code client_read_refusal(struct arena *a, const struct json *body, const struct client_action *q,
+                                  struct table_write_result *out, struct err *err)
+{
+	const struct json *item = json_get(body, BYTES("Item"));
+
+	*out = (struct table_write_result){.condition_failed = true, .has_item = client_has(item)};
+	if (!q->conditional)
+		return client_wrong(err, "a condition is false that was not sent");
+	if (!out->has_item)
+		return ERR_NONE;
+	if (client_item_take(a, item, &out->item, err) != ERR_NONE)
+		return err->code;
+	return has_key(&out->item, &q->key) ? ERR_NONE : client_wrong(err, "Item has another key");
+}
+
+/* ---- batches ---- */
 
 /* The get of that table with that key which nobody answered yet; count if there is none. */
 static uint32_t get_of(const struct table_batch_get *q, const bool *answered, struct bytes table,
@@ -160,11 +122,11 @@ static enum err_code responses_take(struct gathering *g, const struct json *tabl
 		struct item item;
 		uint32_t    i;
 
-		if (item_take(g->arena, json, &item, err) != ERR_NONE)
+		if (client_item_take(g->arena, json, &item, err) != ERR_NONE)
 			return err->code;
 		i = get_of(g->q, g->answered, table->name, &item);
 		if (i == g->q->count)
-			return wrong(err, "Responses has an item that nobody asked for");
+			return client_wrong(err, "Responses has an item that nobody asked for");
 		g->answered[i] = true;
 		g->out->results[i] = (struct table_get_result){
 		        .found = true, .item = item, .size_bytes = item_size(&item)};
@@ -176,17 +138,17 @@ static enum err_code unprocessed_take(struct gathering *g, const struct json *ta
 {
 	const struct json *keys = json_get(table, BYTES("Keys"));
 
-	if (!is_array(keys))
-		return wrong(err, "UnprocessedKeys has no Keys");
+	if (!json_is(keys, JSON_ARRAY))
+		return client_wrong(err, "UnprocessedKeys has no Keys");
 	for (const struct json *json = json_children(keys); json != NULL; json = json->next) {
 		struct item key;
 		uint32_t    i;
 
-		if (item_take(g->arena, json, &key, err) != ERR_NONE)
+		if (client_item_take(g->arena, json, &key, err) != ERR_NONE)
 			return err->code;
 		i = get_of(g->q, g->answered, table->name, &key);
 		if (i == g->q->count)
-			return wrong(err, "UnprocessedKeys has a key that nobody asked for");
+			return client_wrong(err, "UnprocessedKeys has a key that nobody asked for");
 		g->answered[i] = g->out->skipped[i] = true;
 	}
 	return ERR_NONE;
@@ -201,15 +163,16 @@ enum err_code client_read_batch_get(struct arena *a, const struct json *body, co
 
 	out->results = arena_zalloc(a, (q->count + 1) * sizeof(*out->results));
 	out->skipped = arena_zalloc(a, q->count + 1);
-	if (!is_object(responses))
-		return wrong(err, "Responses is no object");
+	if (!json_is(responses, JSON_OBJECT))
+		return client_wrong(err, "Responses is no object");
 	for (const struct json *table = json_children(responses); table != NULL; table = table->next)
-		if (!is_array(table))
-			return wrong(err, "Responses has no list for a table");
+		if (!json_is(table, JSON_ARRAY))
+			return client_wrong(err, "Responses has no list for a table");
 		else if (responses_take(&g, table, err) != ERR_NONE)
 			return err->code;
-	for (const struct json *table = is_object(left) ? json_children(left) : NULL; table != NULL;
-	     table = table->next)
+	if (client_has(left) && left->type != JSON_OBJECT)
+		return client_wrong(err, "UnprocessedKeys is no object");
+	for (const struct json *table = json_children(left); table != NULL; table = table->next)
 		if (unprocessed_take(&g, table, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
@@ -226,8 +189,8 @@ static enum err_code left_take(struct arena *a, const struct json *table, const 
 		uint32_t               i = 0;
 
 		if ((put == NULL) == (drop == NULL))
-			return wrong(err, "UnprocessedItems has something that is no write");
-		if (item_take(a, put != NULL ? put : drop, &item, err) != ERR_NONE)
+			return client_wrong(err, "UnprocessedItems has something that is no write");
+		if (client_item_take(a, put != NULL ? put : drop, &item, err) != ERR_NONE)
 			return err->code;
 		for (; i < q->count; i++) {
 			const struct table_write *w = &q->writes[i];
@@ -237,7 +200,7 @@ static enum err_code left_take(struct arena *a, const struct json *table, const 
 				break;
 		}
 		if (i == q->count)
-			return wrong(err, "UnprocessedItems has a write that nobody asked for");
+			return client_wrong(err, "UnprocessedItems has a write that nobody asked for");
 		left[i] = true;
 	}
 	return ERR_NONE;
@@ -249,12 +212,13 @@ enum err_code client_read_batch_write(struct arena *a, const struct json *body,
 	const struct json *unprocessed = json_get(body, BYTES("UnprocessedItems"));
 
 	memset(left, 0, q->count);
-	if (!is_object(body))
-		return wrong(err, "it is no object");
-	for (const struct json *table = is_object(unprocessed) ? json_children(unprocessed) : NULL;
-	     table != NULL; table = table->next)
-		if (!is_array(table))
-			return wrong(err, "UnprocessedItems has no list for a table");
+	if (!json_is(body, JSON_OBJECT))
+		return client_wrong(err, "it is no object");
+	if (client_has(unprocessed) && unprocessed->type != JSON_OBJECT)
+		return client_wrong(err, "UnprocessedItems is no object");
+	for (const struct json *table = json_children(unprocessed); table != NULL; table = table->next)
+		if (!json_is(table, JSON_ARRAY))
+			return client_wrong(err, "UnprocessedItems has no list for a table");
 		else if (left_take(a, table, q, left, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
@@ -269,11 +233,13 @@ enum err_code client_read_transact_get(struct arena *a, const struct json *body,
 
 	out->results = arena_zalloc(a, (q->count + 1) * sizeof(*out->results));
 	out->skipped = arena_zalloc(a, q->count + 1);
-	if (!is_array(responses) || responses->count != q->count)
-		return wrong(err, "Responses has not one element for each item");
+	if (!json_is(responses, JSON_ARRAY) || responses->count != q->count)
+		return client_wrong(err, "Responses has not one element for each item");
 	for (const struct json *one = json_children(responses); one != NULL; one = one->next)
-		if (found_take(a, one, &out->results[i++], err) != ERR_NONE)
+		if (found_take(a, one, &q->gets[i].key, &out->results[i], err) != ERR_NONE)
 			return err->code;
+		else
+			i++;
 	return ERR_NONE;
 }
 
@@ -317,21 +283,30 @@ enum err_code client_error_code(struct bytes type)
 	return ERR_NONE;
 }
 
+bool client_error_fits(const char *operation, enum err_code code)
+{
+	bool writes_one = strcmp(operation, "PutItem") == 0 || strcmp(operation, "UpdateItem") == 0 ||
+	                  strcmp(operation, "DeleteItem") == 0;
+
+	switch (code) {
+	case ERR_CONDITION:
+		return writes_one;
+	case ERR_CANCELLED:
+		return strncmp(operation, "Transact", strlen("Transact")) == 0;
+	case ERR_TOKEN_MISMATCH:
+		return strcmp(operation, "TransactWriteItems") == 0;
+	default:
+		return true;
+	}
+}
+
 struct bytes client_error_text(const struct json *body)
 {
 	const struct json *text = json_get(body, BYTES("message"));
 
 	if (text == NULL)
 		text = json_get(body, BYTES("Message"));
-	return text != NULL && text->type == JSON_STRING ? json_text(text) : (struct bytes){"", 0};
-}
-
-bool client_error_item(struct arena *a, const struct json *body, struct item *out)
-{
-	const struct json *item = json_get(body, BYTES("Item"));
-	struct err         ignored;
-
-	return item != NULL && item->type != JSON_NULL && item_take(a, item, out, &ignored) == ERR_NONE;
+	return json_text(text);
 }
 
 /* ---- why a transaction was cancelled ---- */
@@ -359,33 +334,40 @@ static bool reason_code(struct bytes name, enum err_code *out)
 	return false;
 }
 
-static enum err_code reason_take(struct arena *a, const struct json *json, struct table_reason *out,
-                                 struct err *err)
+static enum err_code reason_take(struct arena *a, const struct json *json, const struct client_action *q,
+                                 struct table_reason *out, struct err *err)
 {
-	const struct json *code = json_get(json, BYTES("Code"));
+	const struct json *code = json_get(json, BYTES("Code")), *item = json_get(json, BYTES("Item"));
 
-	*out = (struct table_reason){0};
-	if (code != NULL && code->type == JSON_STRING && !reason_code(json_text(code), &out->code))
-		return wrong(err, "CancellationReasons has an unknown Code");
-	out->has_item = client_error_item(a, json, &out->item);
+	*out = (struct table_reason){.has_item = q != NULL && client_has(item)};
+	if (client_has(code) && !reason_code(json_text(code), &out->code))
+		return client_wrong(err, "CancellationReasons has an unknown Code");
+	if (q != NULL && !q->conditional && bytes_is(json_text(code), "ConditionalCheckFailed"))
+		return client_wrong(err, "a condition is false that was not sent");
 	if (out->code != ERR_NONE)
 		out->text = arena_printf(a, "%.*s", BYTES_ARG(client_error_text(json))).data;
-	return ERR_NONE;
+	if (!out->has_item)
+		return ERR_NONE;
+	if (client_item_take(a, item, &out->item, err) != ERR_NONE)
+		return err->code;
+	return has_key(&out->item, &q->key) ? ERR_NONE : client_wrong(err, "Item has another key");
 }
 
-enum err_code client_read_reasons(struct arena *a, const struct json *body, uint32_t count,
+enum err_code client_read_reasons(struct arena *a, const struct json *body, const struct client_actions *q,
                                   struct table_reason *out, bool *busy, struct err *err)
 {
 	const struct json *reasons = json_get(body, BYTES("CancellationReasons"));
+	bool               any = false;
 	uint32_t           i = 0;
 
 	*busy = false;
-	if (!is_array(reasons) || reasons->count != count)
-		return wrong(err, "CancellationReasons has not one element for each action");
-	for (const struct json *one = json_children(reasons); one != NULL; one = one->next) {
-		if (reason_take(a, one, &out[i], err) != ERR_NONE)
+	if (!json_is(reasons, JSON_ARRAY) || reasons->count != q->count)
+		return client_wrong(err, "CancellationReasons has not one element for each action");
+	for (const struct json *one = json_children(reasons); one != NULL; one = one->next, i++) {
+		if (reason_take(a, one, q->list == NULL ? NULL : &q->list[i], &out[i], err) != ERR_NONE)
 			return err->code;
-		*busy = *busy || out[i++].code == ERR_THROTTLED;
+		*busy = *busy || out[i].code == ERR_THROTTLED;
+		any = any || out[i].code != ERR_NONE;
 	}
-	return ERR_NONE;
+	return any ? ERR_NONE : client_wrong(err, "CancellationReasons has no reason");
 }

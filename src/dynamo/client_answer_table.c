@@ -1,45 +1,36 @@
 /* Client answers about tables. See client.h. */
-#include "dynamo/client.h"
+#include "dynamo/client_parts.h"
 
 #include <stdlib.h>
 
-static enum err_code wrong(struct err *err, const char *what)
-{
-	return err_set(err, ERR_STORAGE, "the endpoint's answer is not one of DynamoDB's: %s", what);
-}
+enum { TAGS_MAX = 4 * TABLE_TAG_MAX }; /* some of which the endpoint may have set itself */
 
 /* ---- fields, which are absent where they are of another type ---- */
 
 static struct bytes text_of(const struct json *object, struct bytes name)
 {
-	const struct json *text = json_get(object, name);
-
-	return text != NULL && text->type == JSON_STRING ? json_text(text) : (struct bytes){"", 0};
+	return json_text(json_get(object, name));
 }
 
+/* Units, counts and sizes: never negative. */
 static int64_t number_of(const struct json *object, struct bytes name)
 {
 	const struct json *number = json_get(object, name);
 	int64_t            out;
 
-	return number != NULL && (number->type == JSON_INT || number->type == JSON_DOUBLE) &&
-	                       json_whole(number, &out)
-	               ? out
-	               : 0;
+	return number != NULL && json_whole(number, &out) && out > 0 ? out : 0;
 }
 
 static bool truth_of(const struct json *object, struct bytes name)
 {
-	const struct json *truth = json_get(object, name);
-
-	return truth != NULL && truth->type == JSON_BOOL && json_truth(truth);
+	return json_truth(json_get(object, name));
 }
 
 static const struct json *elements_of(const struct json *object, struct bytes name)
 {
 	const struct json *list = json_get(object, name);
 
-	return list != NULL && list->type == JSON_ARRAY ? json_children(list) : NULL;
+	return json_is(list, JSON_ARRAY) ? json_children(list) : NULL;
 }
 
 /* Seconds since 1970, with a fraction. */
@@ -83,7 +74,7 @@ static bool keys_take(const struct json *table, const struct json *of, struct ke
 		if (to->name.len == 0 || !type_of(table, to->name, &to->type))
 			return false;
 	}
-	return out->hash.name.len > 0;
+	return out->hash.name.len > 0 && !bytes_equal(out->hash.name, out->range.name);
 }
 
 /* ---- indexes ---- */
@@ -155,8 +146,8 @@ static void indexes_take(struct arena *a, const struct json *table, struct table
 
 /* ---- tables ---- */
 
-enum err_code client_read_table(struct arena *a, const struct json *body, struct client_table *out,
-                                struct err *err)
+enum err_code client_read_table(struct arena *a, const struct json *body, struct bytes name,
+                                struct client_table *out, struct err *err)
 {
 	const struct json        *t = json_get(body, BYTES("Table")), *units;
 	struct table_description *d = &out->description;
@@ -172,11 +163,11 @@ enum err_code client_read_table(struct arena *a, const struct json *body, struct
 	                                  .id = text_of(t, BYTES("TableId")),
 	                                  .created_us = time_of(t, BYTES("CreationDateTime")),
 	                                  .ttl_attribute = {"", 0}};
-	if (d->schema.name.len == 0 || out->status.len == 0)
-		return wrong(err, "a description without a name or a status");
+	if (!bytes_equal(d->schema.name, name) || out->status.len == 0)
+		return client_wrong(err, "a description of another table, or without a status");
 	d->deleting = bytes_is(out->status, "DELETING");
 	if (!keys_take(t, t, &d->schema.keys) && !d->deleting)
-		return wrong(err, "a description without keys");
+		return client_wrong(err, "a description without keys");
 	units = json_get(t, BYTES("ProvisionedThroughput"));
 	billing = text_of(json_get(t, BYTES("BillingModeSummary")), BYTES("BillingMode"));
 	d->schema.on_demand = bytes_is(billing, "PAY_PER_REQUEST");
@@ -198,10 +189,12 @@ enum err_code client_read_ttl(struct arena *a, const struct json *body, struct b
 	(void)a;
 	*attribute = (struct bytes){"", 0};
 	if (ttl == NULL)
-		return wrong(err, "TimeToLiveDescription is missing");
+		return client_wrong(err, "TimeToLiveDescription is missing");
 	if (bytes_is(status, "ENABLED") || bytes_is(status, "ENABLING"))
 		*attribute = text_of(ttl, BYTES("AttributeName"));
-	return ERR_NONE;
+	else
+		return ERR_NONE;
+	return attribute->len > 0 ? ERR_NONE : client_wrong(err, "time to live has no AttributeName");
 }
 
 /* ContinuousBackupsStatus is always ENABLED: the one within tells. */
@@ -211,7 +204,7 @@ enum err_code client_read_recovery(const struct json *body, bool *on, struct err
 	const struct json *recovery = json_get(backups, BYTES("PointInTimeRecoveryDescription"));
 
 	*on = bytes_is(text_of(recovery, BYTES("PointInTimeRecoveryStatus")), "ENABLED");
-	return backups == NULL ? wrong(err, "ContinuousBackupsDescription is missing") : ERR_NONE;
+	return backups == NULL ? client_wrong(err, "ContinuousBackupsDescription is missing") : ERR_NONE;
 }
 
 static int tag_order(const void *a, const void *b)
@@ -229,28 +222,31 @@ enum err_code client_read_tags(struct arena *a, const struct json *body, struct 
 	out->tag_count = 0;
 	if (list == NULL)
 		return ERR_NONE;
-	if (list->type != JSON_ARRAY)
-		return wrong(err, "Tags is no list");
+	if (list->type != JSON_ARRAY || list->count > TAGS_MAX)
+		return client_wrong(err, "Tags is no list, or a long one");
 	out->tags = arena_array(a, list->count + 1, sizeof(*out->tags));
-	for (const struct json *tag = json_children(list); tag != NULL; tag = tag->next)
-		out->tags[count++] = (struct tag){text_of(tag, BYTES("Key")), text_of(tag, BYTES("Value"))};
+	for (const struct json *tag = json_children(list); tag != NULL; tag = tag->next) {
+		out->tags[count] = (struct tag){text_of(tag, BYTES("Key")), text_of(tag, BYTES("Value"))};
+		if (out->tags[count++].key.len == 0)
+			return client_wrong(err, "a tag has no Key");
+	}
 	qsort(out->tags, count, sizeof(*out->tags), tag_order);
 	out->tag_count = count;
 	return ERR_NONE;
 }
 
-enum err_code client_read_list(struct arena *a, const struct json *body, struct table_list_result *out,
-                               struct err *err)
+enum err_code client_read_list(struct arena *a, const struct json *body, const struct table_list *q,
+                               struct table_list_result *out, struct err *err)
 {
 	const struct json *names = json_get(body, BYTES("TableNames"));
 
 	*out = (struct table_list_result){.more = text_of(body, BYTES("LastEvaluatedTableName")).len > 0};
-	if (names == NULL || names->type != JSON_ARRAY)
-		return wrong(err, "TableNames is no list");
+	if (!json_is(names, JSON_ARRAY) || names->count > q->limit)
+		return client_wrong(err, "TableNames is no list, or has more than Limit allows");
 	out->names = arena_array(a, names->count + 1, sizeof(*out->names));
 	for (const struct json *name = json_children(names); name != NULL; name = name->next) {
-		if (name->type != JSON_STRING)
-			return wrong(err, "TableNames has something that is no name");
+		if (!schema_name_is(json_text(name)) || bytes_equal(json_text(name), q->after))
+			return client_wrong(err, "TableNames has something that is no name behind the start");
 		out->names[out->count++] = json_text(name);
 	}
 	return ERR_NONE;

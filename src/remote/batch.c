@@ -35,7 +35,9 @@ static enum err_code gets_send(struct remote_session *s, struct arena *a, const 
 			items_failed(s, q->gets[i].table, err->code);
 		return err->code;
 	}
-	return client_read_batch_get(a, answer, &(struct table_batch_get){gets, q->count}, r, err);
+	return ask_judge(s, ask.operation,
+	                 client_read_batch_get(a, answer, &(struct table_batch_get){gets, q->count}, r, err),
+	                 err);
 }
 
 /* If the endpoint processed nothing it is busy: whoever asks again at once would do so for ever. */
@@ -71,7 +73,7 @@ static enum err_code writes_send(struct remote_session *s, struct arena *a, stru
 
 	client_batch_write(ask_init(&ask, "BatchWriteItem", a, true), &q);
 	if (ask_send(s, &ask, &answer, err) != ERR_NONE ||
-	    client_read_batch_write(a, answer, &q, left, err) != ERR_NONE)
+	    ask_judge(s, ask.operation, client_read_batch_write(a, answer, &q, left, err), err) != ERR_NONE)
 		return err->code;
 	*count = 0;
 	for (uint32_t i = 0; i < q.count; i++)

@@ -35,7 +35,7 @@ enum err_code items_fetch(struct remote_session *s, struct arena *a, struct byte
 	client_get(ask_init(&ask, "GetItem", a, true), &q);
 	if (ask_send(s, &ask, &answer, err) != ERR_NONE)
 		return items_failed(s, table, err->code);
-	return client_read_get(a, answer, r, err);
+	return ask_judge(s, ask.operation, client_read_get(a, answer, key, r, err), err);
 }
 
 /* The whole item is read: its time must be among what comes, and its size is told. */
@@ -70,23 +70,33 @@ static bool is_repeatable(const struct table_write *q)
 	return q->kind != TABLE_UPDATE && q->condition == NULL && q->returns == RETURN_NONE;
 }
 
+struct client_action items_action(struct arena *a, const struct table_schema *schema,
+                                  const struct table_write *as)
+{
+	return (struct client_action){.key = as->kind == TABLE_PUT ? schema_key_of(a, schema, NULL, &as->item)
+	                                                           : as->key,
+	                              .returns = as->returns,
+	                              .conditional = as->condition != NULL};
+}
+
 /* A false condition is a result; the old item, if it was told, is in it. */
 static enum err_code write_send(struct writing *w, const struct table_write *as, struct err *err)
 {
-	const struct json *answer;
-	struct ask         ask;
-	enum err_code      rc;
+	struct client_action action = items_action(w->arena, w->schema, as);
+	const struct json   *answer;
+	struct ask           ask;
+	enum err_code        rc;
 
 	*w->r = (struct table_write_result){0};
 	client_write(ask_init(&ask, client_write_operation(as->kind), w->arena, is_repeatable(as)), as);
 	rc = ask_send(w->s, &ask, &answer, err);
 	if (rc == ERR_NONE)
-		return client_read_write(w->arena, answer, w->r, err);
-	if (rc != ERR_CONDITION)
-		return items_failed(w->s, w->q->table, rc);
-	w->r->condition_failed = true;
-	w->r->has_item = client_error_item(w->arena, answer, &w->r->item);
-	return ERR_NONE;
+		return ask_judge(w->s, ask.operation, client_read_write(w->arena, answer, &action, w->r, err),
+		                 err);
+	if (rc == ERR_CONDITION)
+		return ask_judge(w->s, ask.operation,
+		                 client_read_refusal(w->arena, answer, &action, w->r, err), err);
+	return items_failed(w->s, w->q->table, rc);
 }
 
 /* What was there before has expired: it was not there. */

@@ -39,6 +39,10 @@ static inline struct expiry items_expiry(const struct remote_session *s, struct 
 	return (struct expiry){a, schema, s->base.now_us};
 }
 
+/* What its answer is held against. */
+struct client_action items_action(struct arena *a, const struct table_schema *schema,
+                                  const struct table_write *as);
+
 /* A consistent read of the whole item, without looking at its time. */
 enum err_code items_fetch(struct remote_session *s, struct arena *a, struct bytes table,
                           const struct item *key, struct table_get_result *r, struct err *err);

@@ -24,6 +24,7 @@ struct paging {
 static enum err_code page_send(struct paging *p, struct table_query as, struct table_query_result *out,
                                struct err *err)
 {
+	struct client_page asked = {&as, p->schema, p->index};
 	const struct json *answer;
 	struct ask         ask;
 
@@ -32,7 +33,7 @@ static enum err_code page_send(struct paging *p, struct table_query as, struct t
 	client_query(ask_init(&ask, as.key == NULL ? "Scan" : "Query", p->arena, true), &as);
 	if (ask_send(p->s, &ask, &answer, err) != ERR_NONE)
 		return items_failed(p->s, p->q->table, err->code);
-	return client_read_query(p->arena, answer, out, err);
+	return ask_judge(p->s, ask.operation, client_read_query(p->arena, answer, &asked, out, err), err);
 }
 
 /* ---- time to live ---- */

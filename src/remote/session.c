@@ -10,7 +10,7 @@
 #include "base/crc32.h"
 #include "base/log.h"
 
-enum { REFUSED_LOG_S = 10 }; /* between two lines that say the same */
+enum { SAME_LOG_S = 10 }; /* between two lines that say the same */
 
 /* ---- sessions ---- */
 
@@ -84,13 +84,19 @@ static enum err_code body_read(struct remote_session *s, struct arena *a, struct
 	return ERR_NONE;
 }
 
+/* Is it time to log this again? */
+static bool is_due(struct remote *r, _Atomic int64_t *logged_us)
+{
+	int64_t now = clock_steady_us(r->wire_clock), last = atomic_load(logged_us);
+
+	return (last == 0 || now - last > (int64_t)SAME_LOG_S * 1000000) &&
+	       atomic_compare_exchange_strong(logged_us, &last, now);
+}
+
 /* Our credentials or our rights: nobody who calls us is to blame, and nothing was done. */
 static enum err_code refused(struct remote *r, struct bytes type, struct bytes text, struct err *err)
 {
-	int64_t now = clock_steady_us(r->wire_clock), last = atomic_load(&r->refused_us);
-
-	if ((last == 0 || now - last > (int64_t)REFUSED_LOG_S * 1000000) &&
-	    atomic_compare_exchange_strong(&r->refused_us, &last, now))
+	if (is_due(r, &r->refused_us))
 		log_error("the DynamoDB endpoint refuses our requests: %.*s: %.*s", BYTES_ARG(type),
 		          BYTES_ARG(text));
 	return err_set(err, ERR_OVERLOADED, "the DynamoDB endpoint refuses our requests: %.*s",
@@ -152,16 +158,28 @@ struct client ask_init(struct ask *q, const char *operation, struct arena *a, bo
 static bool is_read(const char *operation)
 {
 	return strstr(operation, "Get") != NULL || strcmp(operation, "Query") == 0 ||
-	       strcmp(operation, "Scan") == 0;
+	       strcmp(operation, "Scan") == 0 || strncmp(operation, "Describe", strlen("Describe")) == 0 ||
+	       strncmp(operation, "List", strlen("List")) == 0;
 }
 
 /* A read leaves no outcome open: one that got no answer, or one that says nothing, may be tried again. */
-static enum err_code settled(const struct ask *q, enum err_code rc, struct err *err)
+static enum err_code settled(const char *operation, enum err_code rc, struct err *err)
 {
-	if (rc != ERR_STORAGE || !is_read(q->operation))
+	if (rc != ERR_STORAGE || !is_read(operation))
 		return rc;
 	err->code = ERR_OVERLOADED;
 	return err->code;
+}
+
+enum err_code ask_judge(struct remote_session *s, const char *operation, enum err_code rc, struct err *err)
+{
+	if (rc == ERR_NONE)
+		return ERR_NONE;
+	if (is_due(s->remote, &s->remote->wrong_us))
+		log_error("the DynamoDB endpoint answered %s with what DynamoDB would not answer, which "
+		          "counts as an outage: %s",
+		          operation, err->text);
+	return settled(operation, rc, err);
 }
 
 static enum err_code send(struct remote_session *s, struct ask *q, struct aws_answer *out, struct err *err)
@@ -196,13 +214,19 @@ static enum err_code ask_once(struct remote_session *s, struct ask *q, const str
 	s->told.status = a.http.status;
 	s->told.unsure = a.http.unsure;
 	if (a.http.status / 100 == 2)
-		return a.http.body.len == 0 ? ERR_NONE : body_read(s, q->arena, a.http.body, answer, err);
+		return a.http.body.len == 0
+		               ? ERR_NONE
+		               : ask_judge(s, q->operation, body_read(s, q->arena, a.http.body, answer, err),
+		                           err);
 	body_read(s, q->arena, a.http.body, answer, &unread); /* the status and the name may say enough */
 	told_take(&s->told, &a, client_error_text(*answer));
+	if (!client_error_fits(q->operation, client_error_code(a.type)))
+		return ask_judge(s, q->operation,
+		                 err_set(err, ERR_STORAGE, "it refused it with %s", s->told.type), err);
 	return error_tell(s->remote, &a, client_error_text(*answer), err);
 }
 
 enum err_code ask_send(struct remote_session *s, struct ask *q, const struct json **answer, struct err *err)
 {
-	return settled(q, ask_once(s, q, answer, err), err);
+	return settled(q->operation, ask_once(s, q, answer, err), err);
 }

@@ -25,6 +25,7 @@ struct remote {
 	/* any thread */
 	_Atomic int64_t now_us;     /* the last time given */
 	_Atomic int64_t refused_us; /* when it was last logged that our credentials are refused */
+	_Atomic int64_t wrong_us;   /* … and that an answer was none of DynamoDB's */
 };
 
 /* What became of the last transaction (transact.c): a repetition with the same token goes on where it was. */
@@ -88,8 +89,12 @@ struct ask {
 /* Then the body is written with the client that is returned (dynamo/client.h). */
 struct client ask_init(struct ask *q, const char *operation, struct arena *a, bool repeatable);
 
-/* Sends it. *answer: what came, also if the endpoint refused it: ERR_CONDITION and ERR_CANCELLED are told there. */
+/* Sends it. *answer: what came, also if the endpoint refused it: ERR_CONDITION and ERR_CANCELLED are told there. NULL: there was no JSON. */
 enum err_code ask_send(struct remote_session *s, struct ask *q, const struct json **answer, struct err *err);
+
+/* What is to be made of an answer to that operation, which was read (dynamo/client.h) with rc. One that DynamoDB would not have given counts as none: ERR_OVERLOADED to a
+ * read, ERR_STORAGE to a write. It is logged, but not over and over. */
+enum err_code ask_judge(struct remote_session *s, const char *operation, enum err_code rc, struct err *err);
 
 /* Waits, on this thread. */
 void remote_sleep(int64_t us);

@@ -4,7 +4,7 @@
 #include "item/messages.h"
 #include "remote/schemas.h"
 
-enum { WAIT_FIRST_US = 20 * 1000, WAIT_MOST_US = 1000 * 1000 };
+enum { LIST_PAGES_MAX = 1000, WAIT_FIRST_US = 20 * 1000, WAIT_MOST_US = 1000 * 1000 };
 
 /* ---- describing ---- */
 
@@ -35,7 +35,8 @@ enum err_code remote_table_once(struct remote_session *s, struct arena *a, struc
 		return err->code == ERR_NO_RESOURCE
 		               ? err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE_NAMED, BYTES_ARG(table))
 		               : err->code;
-	if (client_read_table(a, answer, out, err) != ERR_NONE)
+	if (ask_judge(s, "DescribeTable", client_read_table(a, answer, remote_name(s, a, table), out, err),
+	              err) != ERR_NONE)
 		return err->code;
 	name_strip(s, &out->description.schema);
 	return ERR_NONE;
@@ -83,7 +84,7 @@ enum err_code remote_table_recovery(struct remote_session *s, struct arena *a, s
 	*on = false;
 	if (named_send(s, a, "DescribeContinuousBackups", name, &answer, err) != ERR_NONE)
 		return err->code;
-	return client_read_recovery(answer, on, err);
+	return ask_judge(s, "DescribeContinuousBackups", client_read_recovery(answer, on, err), err);
 }
 
 enum err_code remote_table_ttl(struct remote_session *s, struct arena *a, struct bytes table,
@@ -93,7 +94,7 @@ enum err_code remote_table_ttl(struct remote_session *s, struct arena *a, struct
 
 	if (named_send(s, a, "DescribeTimeToLive", table, &answer, err) != ERR_NONE)
 		return err->code;
-	return client_read_ttl(a, answer, attribute, err);
+	return ask_judge(s, "DescribeTimeToLive", client_read_ttl(a, answer, attribute, err), err);
 }
 
 enum err_code remote_table_schema(struct remote_session *s, struct arena *a, struct bytes name,
@@ -125,7 +126,7 @@ enum err_code remote_table_tags(struct remote_session *s, struct arena *a, struc
 	client_arn(ask_init(&q, "ListTagsOfResource", a, true), arn);
 	if (ask_send(s, &q, &answer, err) != ERR_NONE)
 		return err->code;
-	return client_read_tags(a, answer, out, err);
+	return ask_judge(s, q.operation, client_read_tags(a, answer, out, err), err);
 }
 
 static enum err_code describe(struct remote_session *s, struct arena *a, struct bytes name,
@@ -189,7 +190,8 @@ enum err_code remote_table_remove(struct table *t, struct arena *a, struct bytes
 		return err->code == ERR_NO_RESOURCE
 		               ? err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE_NAMED, BYTES_ARG(name))
 		               : err->code;
-	if (client_read_table(a, answer, &last, err) != ERR_NONE)
+	if (ask_judge(s, "DeleteTable", client_read_table(a, answer, remote_name(s, a, name), &last, err),
+	              err) != ERR_NONE)
 		return err->code;
 	name_strip(s, &last.description.schema);
 	if (wait_while(s, a, name, is_there, &gone, &end) != ERR_NO_RESOURCE) {
@@ -211,6 +213,7 @@ enum err_code remote_table_list(struct table *t, struct arena *a, const struct t
 	struct bytes             prefix = bytes_of(s->remote->prefix);
 	struct table_list        page = {.limit = TABLE_LIST_MAX};
 	struct table_list_result got;
+	unsigned                 pages = 0;
 
 	*r = (struct table_list_result){.names = arena_array(a, q->limit + 1, sizeof(*r->names))};
 	if (prefix.len == 0)
@@ -223,8 +226,11 @@ enum err_code remote_table_list(struct table *t, struct arena *a, const struct t
 
 		client_list_tables(ask_init(&ask, "ListTables", a, true), &page);
 		if (ask_send(s, &ask, &answer, err) != ERR_NONE ||
-		    client_read_list(a, answer, &got, err) != ERR_NONE)
+		    ask_judge(s, ask.operation, client_read_list(a, answer, &page, &got, err), err) !=
+		            ERR_NONE)
 			return err->code;
+		if (++pages == LIST_PAGES_MAX)
+			return err_set(err, ERR_OVERLOADED, "the DynamoDB endpoint lists tables without end");
 		for (uint32_t i = 0; i < got.count; i++) {
 			struct bytes name = got.names[i];
 

@@ -18,10 +18,11 @@ enum { VARIANTS_MAX = 4 };
 static enum err_code get_cancelled(struct arena *a, const struct json *answer, uint32_t count,
                                    struct table_batch_get_result *r, struct err *err)
 {
-	struct table_reason *reasons = arena_zalloc(a, (count + 1) * sizeof(*reasons));
-	bool                 busy;
+	struct table_reason  *reasons = arena_zalloc(a, (count + 1) * sizeof(*reasons));
+	struct client_actions asked = {.count = count};
+	bool                  busy;
 
-	if (client_read_reasons(a, answer, count, reasons, &busy, err) != ERR_NONE)
+	if (client_read_reasons(a, answer, &asked, reasons, &busy, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < count; i++)
 		if (reasons[i].code == ERR_INVALID) {
@@ -50,14 +51,16 @@ enum err_code items_transact_get(struct table *t, struct arena *a, const struct 
 	client_transact_get(ask_init(&ask, "TransactGetItems", a, true),
 	                    &(struct table_batch_get){gets, q->count});
 	rc = ask_send(s, &ask, &answer, err);
-	if (rc == ERR_CANCELLED)
-		return get_cancelled(a, answer, q->count, r, err);
+	if (rc == ERR_CANCELLED) {
+		rc = get_cancelled(a, answer, q->count, r, err);
+		return rc == ERR_STORAGE ? ask_judge(s, ask.operation, rc, err) : rc;
+	}
 	if (rc != ERR_NONE) {
 		for (uint32_t i = 0; i < q->count; i++)
 			items_failed(s, q->gets[i].table, rc);
 		return rc;
 	}
-	if (client_read_transact_get(a, answer, q, r, err) != ERR_NONE)
+	if (ask_judge(s, ask.operation, client_read_transact_get(a, answer, q, r, err), err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < q->count; i++)
 		items_settle(s, a, &schemas[i], &q->gets[i], &r->results[i]);
@@ -236,10 +239,16 @@ static void reborn_wrong(struct transacting *x)
 
 static enum err_code cancelled(struct transacting *x, const struct json *answer, bool *again, struct err *err)
 {
-	bool busy;
+	struct client_action *actions = arena_array(x->arena, x->q->count + 1, sizeof(*actions));
+	struct client_actions asked = {actions, x->q->count};
+	bool                  busy;
 
+	for (uint32_t i = 0; i < asked.count; i++)
+		actions[i] = items_action(x->arena, x->schemas[i], &x->actions[i]);
 	x->r->reasons = arena_zalloc(x->arena, (x->q->count + 1) * sizeof(*x->r->reasons));
-	if (client_read_reasons(x->arena, answer, x->q->count, x->r->reasons, &busy, err) != ERR_NONE)
+	if (ask_judge(x->s, "TransactWriteItems",
+	              client_read_reasons(x->arena, answer, &asked, x->r->reasons, &busy, err),
+	              err) != ERR_NONE)
 		return err->code;
 	if (busy)
 		return err_set(err, ERR_THROTTLED, "the DynamoDB endpoint has no room for the transaction");
@@ -278,7 +287,9 @@ static enum err_code variant_send(struct transacting *x, bool *again, struct err
 	rc = ask_send(x->s, &ask, &answer, err);
 	if (rc == ERR_CANCELLED)
 		return settle(x, cancelled(x, answer, again, err), err);
-	for (uint32_t i = 0; i < q.count && rc != ERR_NONE; i++)
+	if (rc == ERR_NONE)
+		return ask_judge(x->s, ask.operation, client_read_done(answer, err), err);
+	for (uint32_t i = 0; i < q.count; i++)
 		items_failed(x->s, x->q->writes[i].table, rc);
 	return settle(x, rc, err);
 }

@@ -259,6 +259,8 @@ static void told_close(struct told *t)
 	arena_release(&t->arena);
 }
 
+static const struct item no_key = {NULL, 0};
+
 TEST(answer, with_an_item_or_none)
 {
 	struct table_get_result   get;
@@ -267,17 +269,20 @@ TEST(answer, with_an_item_or_none)
 
 	told_open(&t, "{'ConsumedCapacity':{'CapacityUnits':1,'TableName':'Thread'},'Item':{'Tags':{'SS':['"
 	              "Update','Help']},'LastPostDateTime':{'S':'201303190436'}}}");
-	assert_int_equal(client_read_get(&t.arena, t.body, &get, &t.err), ERR_NONE);
+	assert_int_equal(client_read_get(&t.arena, t.body, &no_key, &get, &t.err), ERR_NONE);
 	assert_true(get.found);
 	assert_bytes(item_get(&get.item, BYTES("LastPostDateTime"))->text, "201303190436");
 	assert_int_equal(get.size_bytes, 16 + 12 + 4 + 10);
 	told_close(&t);
 	told_open(&t, "{}");
-	assert_int_equal(client_read_get(&t.arena, t.body, &get, &t.err), ERR_NONE);
+	assert_int_equal(client_read_get(&t.arena, t.body, &no_key, &get, &t.err), ERR_NONE);
 	assert_false(get.found);
 	told_close(&t);
 	told_open(&t, "{'Attributes':{'n':{'N':'2'}}}");
-	assert_int_equal(client_read_write(&t.arena, t.body, &write, &t.err), ERR_NONE);
+	assert_int_equal(client_read_write(&t.arena, t.body,
+	                                   &(struct client_action){.returns = RETURN_UPDATED_NEW}, &write,
+	                                   &t.err),
+	                 ERR_NONE);
 	assert_true(write.has_item);
 	told_close(&t);
 }
@@ -288,27 +293,32 @@ TEST(answer, with_an_attribute_that_no_request_may_name_is_read)
 	struct told             t;
 
 	told_open(&t, "{'Item':{'':{'S':'a'},'m':{'M':{'':{'N':'1'}}}}}");
-	assert_int_equal(client_read_get(&t.arena, t.body, &get, &t.err), ERR_NONE);
+	assert_int_equal(client_read_get(&t.arena, t.body, &no_key, &get, &t.err), ERR_NONE);
 	assert_bytes(item_get(&get.item, BYTES(""))->text, "a");
 	told_close(&t);
 }
 
 TEST(answer, with_a_page)
 {
+	struct table_schema       schema = {.keys = {.hash = {BYTES("p"), VALUE_S}}};
+	struct table_query        q = {.limit = 0};
+	struct client_page        asked = {&q, &schema, NULL};
 	struct table_query_result r;
 	struct told               t;
 
 	told_open(
 	        &t,
 	        "{'Count':1,'Items':[{'p':{'S':'a'}}],'ScannedCount':5,'LastEvaluatedKey':{'p':{'S':'a'}}}");
-	assert_int_equal(client_read_query(&t.arena, t.body, &r, &t.err), ERR_NONE);
+	assert_int_equal(client_read_query(&t.arena, t.body, &asked, &r, &t.err), ERR_NONE);
 	assert_int_equal(r.count, 1);
 	assert_int_equal(r.scanned, 5);
 	assert_true(r.more);
 	assert_bytes(item_get(&r.last_key, BYTES("p"))->text, "a");
 	told_close(&t);
 	told_open(&t, "{'Count':17,'ScannedCount':17}");
-	assert_int_equal(client_read_query(&t.arena, t.body, &r, &t.err), ERR_NONE);
+	assert_int_equal(client_read_query(&t.arena, t.body, &asked, &r, &t.err), ERR_STORAGE);
+	q.count_only = true;
+	assert_int_equal(client_read_query(&t.arena, t.body, &asked, &r, &t.err), ERR_NONE);
 	assert_int_equal(r.count, 17);
 	assert_false(r.more);
 	told_close(&t);
@@ -370,7 +380,7 @@ TEST(answer, that_describes_a_table)
 	          "'KEYS_ONLY'}}],'ProvisionedThroughput':{'NumberOfDecreasesToday':0,'ReadCapacityUnits':5,"
 	          "'WriteCapacityUnits':6},'TableName':'Thread','TableSizeBytes':2048,'TableStatus':'ACTIVE'}"
 	          "}");
-	assert_int_equal(client_read_table(&t.arena, t.body, &r, &t.err), ERR_NONE);
+	assert_int_equal(client_read_table(&t.arena, t.body, BYTES("Thread"), &r, &t.err), ERR_NONE);
 	assert_bytes(r.status, "ACTIVE");
 	assert_bytes(r.description.schema.name, "Thread");
 	assert_bytes(r.description.schema.keys.hash.name, "ForumName");
@@ -387,9 +397,11 @@ TEST(answer, that_describes_a_table)
 
 TEST(answer, that_cancels_a_transaction)
 {
-	struct table_reason r[3];
-	struct told         t;
-	bool                busy;
+	struct client_action  actions[3] = {{.conditional = true}};
+	struct client_actions asked = {actions, 3};
+	struct table_reason   r[3];
+	struct told           t;
+	bool                  busy;
 
 	told_open(&t, "{'__type':'com.amazonaws.dynamodb.v20120810#TransactionCanceledException','"
 	              "CancellationReasons':[{'Code':"
@@ -398,7 +410,8 @@ TEST(answer, that_cancels_a_transaction)
 	              "},{'Code':'TransactionConflict','Message':'Transaction is ongoing for the "
 	              "item'}],'Message':'Transaction "
 	              "cancelled'}");
-	assert_int_equal(client_read_reasons(&t.arena, t.body, 3, r, &busy, &t.err), ERR_NONE);
+	actions[1] = (struct client_action){.key = key_named(&t.arena, "a"), .conditional = true};
+	assert_int_equal(client_read_reasons(&t.arena, t.body, &asked, r, &busy, &t.err), ERR_NONE);
 	assert_false(busy);
 	assert_int_equal(r[0].code, ERR_NONE);
 	assert_int_equal(r[1].code, ERR_CONDITION);
@@ -406,7 +419,8 @@ TEST(answer, that_cancels_a_transaction)
 	assert_true(r[1].has_item);
 	assert_int_equal(r[2].code, ERR_CONDITION);
 	assert_bytes(client_error_text(t.body), "Transaction cancelled");
-	assert_int_equal(client_read_reasons(&t.arena, t.body, 2, r, &busy, &t.err), ERR_STORAGE);
+	asked.count = 2;
+	assert_int_equal(client_read_reasons(&t.arena, t.body, &asked, r, &busy, &t.err), ERR_STORAGE);
 	told_close(&t);
 }
 
@@ -426,13 +440,13 @@ TEST(answer, about_recovery_and_the_key_of_encryption)
 	              "'PointInTimeRecoveryDescription':{'PointInTimeRecoveryStatus':'ENABLED'}}}");
 	assert_int_equal(client_read_recovery(t.body, &on, &t.err), ERR_NONE);
 	assert_true(on);
-	assert_int_equal(client_read_table(&t.arena, t.body, &table, &t.err), ERR_STORAGE);
+	assert_int_equal(client_read_table(&t.arena, t.body, BYTES("t"), &table, &t.err), ERR_STORAGE);
 	told_close(&t);
 	told_open(&t, "{'Table':{'TableName':'t','TableStatus':'ACTIVE','AttributeDefinitions':[{'"
 	              "AttributeName':'PK',"
 	              "'AttributeType':'S'}],'KeySchema':[{'AttributeName':'PK','KeyType':'HASH'}],"
 	              "'SSEDescription':{'Status':'ENABLED','SSEType':'KMS','KMSMasterKeyArn':'arn:key'}}}");
-	assert_int_equal(client_read_table(&t.arena, t.body, &table, &t.err), ERR_NONE);
+	assert_int_equal(client_read_table(&t.arena, t.body, BYTES("t"), &table, &t.err), ERR_NONE);
 	assert_bytes(table.kms_key, "arn:key");
 	assert_int_equal(client_read_recovery(t.body, &on, &t.err), ERR_STORAGE);
 	told_close(&t);
