@@ -329,8 +329,9 @@ static inline enum err_code rough_torn_get(struct table *t, struct arena *a, con
 		return rough_fail(task, fate, err);
 	arena_init(&own);
 	later = arena_zalloc(&own, q->count + 1);
-	*r = (struct table_batch_get_result){arena_zalloc(&own, (q->count + 1) * sizeof(*r->results)),
-	                                     arena_zalloc(&own, q->count + 1)};
+	*r = (struct table_batch_get_result){.results =
+	                                             arena_zalloc(&own, (q->count + 1) * sizeof(*r->results)),
+	                                     .skipped = arena_zalloc(&own, q->count + 1)};
 	for (uint32_t i = 0; i < q->count; i++)
 		later[i] = rough->between != NULL ? i == 0 : rough_draw(rough, 2) == 1;
 	rc = rough_part_get(task, &own, q, later, false, r, err);
