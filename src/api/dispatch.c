@@ -300,11 +300,24 @@ static void keep_key_id(struct call *c)
 	c->key_id = (struct bytes){c->key_id_text, key->id.len};
 }
 
+/* Bodies are taken as they are. (A proxy that asks about a request sends the headers of that, and no body.) */
+static enum err_code check_encoding(const struct http_request *r, struct err *err)
+{
+	struct bytes encoding = http_header_get(r, "content-encoding");
+
+	if (r->body.len == 0 || encoding.len == 0 || bytes_equal_lower(BYTES("identity"), encoding))
+		return ERR_NONE;
+	return err_set(err, ERR_ENCODING, "Content-Encoding '%.*s' is not supported: send the body as it is",
+	               encoding.len < 64 ? (int)encoding.len : 64, encoding.data);
+}
+
 /* Who it is, and whether its request is worth decoding: nothing is decoded for a stranger. */
 static enum err_code admit(struct call *c, struct err *err)
 {
 	enum err_code rc = c->protocol->identify(c, err);
 
+	if (rc == ERR_NONE)
+		rc = check_encoding(c->http, err);
 	if (rc != ERR_NONE)
 		return rc;
 	keep_key_id(c);

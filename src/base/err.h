@@ -52,6 +52,7 @@
 	X(ERR_UNKNOWN_KEY, 400, "UnrecognizedClientException", 401, "Unauthorized", "unknown-key")           \
 	X(ERR_NOT_FOUND, 404, "UnknownOperationException", 404, "Not Found", "not-found")                    \
 	X(ERR_METHOD, 404, "UnknownOperationException", 405, "Method Not Allowed", "method-not-allowed")     \
+	X(ERR_ENCODING, 500, "InternalServerError", 415, "Unsupported Encoding", "unsupported-encoding")     \
 	X(ERR_TOO_LARGE, 413, "RequestEntityTooLarge", 413, "Content Too Large", "too-large")                \
 	X(ERR_STORAGE, 500, "InternalServerError", 500, "Outcome Unknown", "outcome-unknown")                \
 	X(ERR_OVERLOADED, 503, "ServiceUnavailable", 503, "Service Unavailable", "overloaded")               \

@@ -205,7 +205,7 @@ static void index_change_write(struct client c, const struct table_change *chang
 		json_begin_object(c.w);
 		text_field(c, BYTES("IndexName"), change->index.name);
 		if (change->kind == CHANGE_INDEX_UNITS)
-			units_field(c, change->index.read_units, change->index.write_units);
+			units_field(c, change->read_units, change->write_units);
 		json_end_object(c.w);
 	}
 	json_end_object(c.w);

@@ -1,15 +1,19 @@
 /* The small requests about tables: DescribeTable, DeleteTable, ListTables, time to live, tags, and those that
  * ask nothing. */
+#include <ctype.h>
 #include <stdlib.h>
 
 #include "dynamo/reader.h"
 #include "item/messages.h"
 
 enum {
-	TAG_KEY_MAX = 128,
-	TAG_VALUE_MAX = 256,
+	TAG_KEY_MAX = 128,   /* characters */
+	TAG_VALUE_MAX = 256, /* characters */
 	TTL_NAME_MAX = 255,
 };
+
+/* What tags are made of, beside letters, digits and characters beyond ASCII. */
+#define TAG_MARKS " _.:/=+-@"
 
 /* ---- a table's name and nothing else ---- */
 
@@ -103,17 +107,13 @@ enum err_code request_update_ttl(struct arena *a, const struct json *body, struc
 enum { RESOURCE_ARN, RESOURCE_TAGS, RESOURCE_KEYS, RESOURCE_COUNT };
 
 static const struct shape shape_arn = {.kind = SHAPE_STRING, .checks = SHAPE_RANGE, .min = 1, .max = 1283};
-static const struct shape shape_tag_key = {
-        .kind = SHAPE_STRING, .checks = SHAPE_RANGE, .min = 1, .max = TAG_KEY_MAX};
-static const struct shape shape_tag_value = {
-        .kind = SHAPE_STRING, .checks = SHAPE_RANGE, .min = 0, .max = TAG_VALUE_MAX};
 static const struct shape_field tag_fields[] = {
-        {BYTES_INIT("Key"), &shape_tag_key, true},
-        {BYTES_INIT("Value"), &shape_tag_value, true},
+        {BYTES_INIT("Key"), &shape_text, true},
+        {BYTES_INIT("Value"), &shape_text, true},
 };
 static const struct shape shape_tag = SHAPE_OF("Tag", tag_fields);
 const struct shape        shape_tags = {.kind = SHAPE_LIST, .member = &shape_tag};
-static const struct shape shape_tag_keys = {.kind = SHAPE_LIST, .member = &shape_tag_key};
+static const struct shape shape_tag_keys = {.kind = SHAPE_LIST, .member = &shape_text};
 
 static const struct shape_field tag_resource_fields[RESOURCE_COUNT] = {
         [RESOURCE_ARN] = {BYTES_INIT("ResourceArn"), &shape_arn, true},
@@ -144,6 +144,37 @@ static enum err_code tags_sort(struct request_reader *r, struct tag *tags, uint3
 	return ERR_NONE;
 }
 
+/* Of this many characters at most, each of which tags may have. Characters beyond ASCII are taken for letters. */
+static bool tag_text_is(struct bytes text, size_t characters_max)
+{
+	size_t characters = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		unsigned char c = (unsigned char)text.data[i];
+
+		if (c < 0x80 && !isalnum(c) && (c == '\0' || strchr(TAG_MARKS, c) == NULL))
+			return false;
+		characters += (c & 0xC0) != 0x80; /* the first byte of one */
+	}
+	return characters <= characters_max;
+}
+
+static struct bytes echo_of(struct bytes text)
+{
+	return (struct bytes){text.data, text.len < SHAPE_ECHO_BYTES_MAX ? text.len : SHAPE_ECHO_BYTES_MAX};
+}
+
+static enum err_code tag_check(struct request_reader *r, const struct tag *tag)
+{
+	struct bytes key = echo_of(tag->key), value = echo_of(tag->value);
+
+	if (tag->key.len == 0 || !tag_text_is(tag->key, TAG_KEY_MAX))
+		return err_set(r->err, ERR_INVALID, MSG_TAG_KEY, BYTES_ARG(key));
+	if (!tag_text_is(tag->value, TAG_VALUE_MAX))
+		return err_set(r->err, ERR_INVALID, MSG_TAG_VALUE, BYTES_ARG(value));
+	return ERR_NONE;
+}
+
 /* From a list of tags, or of keys alone. */
 enum err_code tags_read(struct request_reader *r, const struct json *list, struct tag **out, uint32_t *count)
 {
@@ -162,6 +193,8 @@ enum err_code tags_read(struct request_reader *r, const struct json *list, struc
 
 		tags->key = key_only ? json_text(tag) : json_text(json_get(tag, BYTES("Key")));
 		tags->value = key_only ? BYTES("") : json_text(json_get(tag, BYTES("Value")));
+		if (tag_check(r, tags) != ERR_NONE)
+			return r->err->code;
 	}
 	return tags_sort(r, *out, *count);
 }

@@ -162,11 +162,17 @@ static enum err_code units_read(struct request_reader *r, const struct json *thr
 	return rc;
 }
 
-static void include_read(struct request_reader *r, const struct json *names, struct index_schema *out)
+static enum err_code include_read(struct request_reader *r, const struct json *names,
+                                  struct index_schema *out)
 {
+	const struct json *twice = shape_repeated(r->arena, names);
+
+	if (twice != NULL)
+		return err_set(r->err, ERR_INVALID, MSG_PROJECTION_TWICE, BYTES_ARG(json_text(twice)));
 	out->include = arena_array(r->arena, names->count, sizeof(out->include[0]));
 	for (const struct json *name = json_children(names); name != NULL; name = name->next)
 		out->include[out->include_count++] = json_text(name);
+	return ERR_NONE;
 }
 
 static enum err_code index_projection_read(struct request_reader *r, const struct json *json,
@@ -188,9 +194,7 @@ static enum err_code index_projection_read(struct request_reader *r, const struc
 	if (names != NULL && out->projection != PROJECT_INCLUDE)
 		return err_set(r->err, ERR_INVALID, MSG_PROJECTION_EXTRA,
 		               out->projection == PROJECT_ALL ? "ALL" : "KEYS_ONLY");
-	if (names != NULL)
-		include_read(r, names, out);
-	return ERR_NONE;
+	return names == NULL ? ERR_NONE : include_read(r, names, out);
 }
 
 static enum err_code index_read(struct request_reader *r, const struct json *index,

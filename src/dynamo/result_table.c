@@ -136,6 +136,7 @@ struct describing {
 	struct arena                   *arena;
 	struct bytes                    arn_home;
 	const struct table_description *d;
+	bool                            deleted;
 };
 
 /* index: empty for the table itself. */
@@ -196,6 +197,7 @@ static void billing_field(struct json_writer *w, const struct table_schema *s)
 	json_end_object(w);
 }
 
+/* What a table is made of is not told of one that was deleted. */
 static enum err_code description_write(const struct describing *t, struct bytes field, struct bytes status)
 {
 	const struct table_description *d = t->d;
@@ -204,9 +206,11 @@ static enum err_code description_write(const struct describing *t, struct bytes 
 	json_begin_object(w);
 	json_name(w, field);
 	json_begin_object(w);
-	definitions_field(w, &d->schema);
+	if (!t->deleted)
+		definitions_field(w, &d->schema);
 	text_field(w, BYTES("TableName"), d->schema.name);
-	keys_field(w, &d->schema.keys);
+	if (!t->deleted)
+		keys_field(w, &d->schema.keys);
 	text_field(w, BYTES("TableStatus"), status);
 	time_field(w, t->arena, BYTES("CreationDateTime"), d->schema.created_us);
 	billing_field(w, &d->schema);
@@ -214,8 +218,10 @@ static enum err_code description_write(const struct describing *t, struct bytes 
 	number_field(w, BYTES("ItemCount"), d->item_count);
 	arn_field(t, BYTES("TableArn"), BYTES(""));
 	text_field(w, BYTES("TableId"), d->schema.id);
-	indexes_field(t, BYTES("LocalSecondaryIndexes"), true);
-	indexes_field(t, BYTES("GlobalSecondaryIndexes"), false);
+	if (!t->deleted) {
+		indexes_field(t, BYTES("LocalSecondaryIndexes"), true);
+		indexes_field(t, BYTES("GlobalSecondaryIndexes"), false);
+	}
 	json_name(w, BYTES("DeletionProtectionEnabled"));
 	json_bool(w, d->schema.deletion_protected);
 	json_end_object(w);
@@ -232,21 +238,21 @@ static struct bytes status_of(const struct table_description *d)
 enum err_code result_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                            const struct dynamo_result *r)
 {
-	return description_write(&(struct describing){w, a, q->arn_home, &r->table},
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table, false},
 	                         BYTES("TableDescription"), status_of(&r->table));
 }
 
 enum err_code result_described_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                                      const struct dynamo_result *r)
 {
-	return description_write(&(struct describing){w, a, q->arn_home, &r->table}, BYTES("Table"),
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table, false}, BYTES("Table"),
 	                         status_of(&r->table));
 }
 
 enum err_code result_deleted_table(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                                    const struct dynamo_result *r)
 {
-	return description_write(&(struct describing){w, a, q->arn_home, &r->table},
+	return description_write(&(struct describing){w, a, q->arn_home, &r->table, true},
 	                         BYTES("TableDescription"), BYTES("DELETING"));
 }
 
@@ -356,15 +362,13 @@ enum err_code result_endpoints(struct json_writer *w, struct arena *a, const str
 	return ERR_NONE;
 }
 
-/* TagResource, UntagResource: DynamoDB answers with an empty body; an empty object is as good to every SDK,
- * and keeps "the body is always JSON" true. */
+/* TagResource, UntagResource: the body is empty. */
 enum err_code result_nothing(struct json_writer *w, struct arena *a, const struct dynamo_request *q,
                              const struct dynamo_result *r)
 {
+	(void)w;
 	(void)a;
 	(void)q;
 	(void)r;
-	json_begin_object(w);
-	json_end_object(w);
 	return ERR_NONE;
 }

@@ -245,12 +245,42 @@ static enum err_code remove_index(struct engine_session *s, struct arena *a, uin
 	return ERR_NONE;
 }
 
+/* DynamoDB refuses units that are as they were. `index` is empty for the table's own. */
+static enum err_code check_units_change(struct bytes index, const int64_t now[2],
+                                        const struct table_change *change, struct err *err)
+{
+	const char *what = index.len > 0 ? "index " : "table";
+
+	if (now[0] != change->read_units || now[1] != change->write_units)
+		return ERR_NONE;
+	return err_set(err, ERR_INVALID, MSG_UNITS_SAME, what, BYTES_ARG(index), what, BYTES_ARG(index),
+	               (long long)now[0], (long long)now[0], what, BYTES_ARG(index), (long long)now[1],
+	               (long long)now[1]);
+}
+
+static enum err_code change_billing(struct draft *d, const struct table_change *change, struct err *err)
+{
+	struct table_schema *s = &d->schema;
+
+	if (!s->on_demand && !change->on_demand &&
+	    check_units_change((struct bytes){"", 0}, (int64_t[]){s->read_units, s->write_units}, change,
+	                       err) != ERR_NONE)
+		return err->code;
+	s->on_demand = change->on_demand;
+	s->read_units = change->read_units;
+	s->write_units = change->write_units;
+	return ERR_NONE;
+}
+
 static enum err_code index_units(struct draft *d, const struct table_change *change, struct err *err)
 {
 	struct index_schema *index = draft_index(d, change->index.name);
 
 	if (index == NULL || index->local)
 		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	if (check_units_change(index->name, (int64_t[]){index->read_units, index->write_units}, change,
+	                       err) != ERR_NONE)
+		return err->code;
 	index->read_units = change->read_units;
 	index->write_units = change->write_units;
 	return ERR_NONE;
@@ -296,10 +326,7 @@ static enum err_code change_draft(struct engine_session *s, struct arena *a, uin
 	case CHANGE_INDEX_UNITS:
 		return index_units(d, change, err);
 	case CHANGE_BILLING:
-		d->schema.on_demand = change->on_demand;
-		d->schema.read_units = change->read_units;
-		d->schema.write_units = change->write_units;
-		break;
+		return change_billing(d, change, err);
 	case CHANGE_PROTECTION:
 		d->schema.deletion_protected = change->deletion_protected;
 		break;

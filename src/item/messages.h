@@ -105,6 +105,12 @@
 	MSG_PARAMETER_INVALID                                                                                \
 	"Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is "             \
 	"PAY_PER_REQUEST"
+#define MSG_UNITS_SAME                                                                                       \
+	"The provisioned throughput for the %s%.*s will not change. The requested value equals the current " \
+	"value. Current ReadCapacityUnits provisioned for the %s%.*s: %lld. Requested ReadCapacityUnits: "   \
+	"%lld. Current WriteCapacityUnits provisioned for the %s%.*s: %lld. Requested WriteCapacityUnits: "  \
+	"%lld. Refer to the Amazon DynamoDB Developer Guide for current limits and how to request higher "   \
+	"limits."
 #define MSG_UNITS_BOUNDS "Given value %lld for %s is out of bounds"
 #define MSG_KEY_UNDEFINED                                                                                    \
 	MSG_PARAMETER_INVALID "Some index key attributes are not defined in AttributeDefinitions. Keys: "    \
@@ -121,6 +127,7 @@
 #define MSG_DEFINITION_TWICE MSG_PARAMETER_INVALID "Duplicate AttributeName in AttributeDefinitions: %.*s"
 #define MSG_INDEXES_EMPTY    MSG_PARAMETER_INVALID "List of %s is empty"
 #define MSG_PROJECTION_NONE  MSG_PARAMETER_INVALID "Unknown ProjectionType: null"
+#define MSG_PROJECTION_TWICE MSG_PARAMETER_INVALID "Duplicate element in NonKeyAttributes: %.*s"
 #define MSG_PROJECTION_EXTRA MSG_PARAMETER_INVALID "ProjectionType is %s, but NonKeyAttributes is specified"
 #define MSG_PROJECTION_LACKS                                                                                 \
 	MSG_PARAMETER_INVALID "ProjectionType is INCLUDE, but NonKeyAttributes is not specified"
@@ -139,6 +146,8 @@
 #define MSG_TTL_OTHER    "TimeToLive is active on a different AttributeName: current AttributeName is %.*s"
 #define MSG_ARN_BAD      "Invalid TableArn"
 #define MSG_RESOURCE_ARN "Invalid ResourceArn"
+#define MSG_TAG_KEY      "The Tag Key provided is invalid, Key: %.*s"
+#define MSG_TAG_VALUE    "The Tag Value provided is invalid, Value: %.*s"
 #define MSG_TAG_TWICE    MSG_PARAMETER_INVALID "Duplicate tag key"
 /* legacy parameters */
 #define MSG_LEGACY_COUNT MSG_PARAMETER_INVALID "Invalid number of argument(s) for the %.*s ComparisonOperator"

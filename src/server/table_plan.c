@@ -220,7 +220,10 @@ static uint32_t index_units(const struct plan_table *t, struct table_change *cha
 		if (is == NULL || units_equal(w->read_units, w->write_units, is->read_units, is->write_units))
 			continue;
 		if (changes != NULL)
-			changes[count] = (struct table_change){.kind = CHANGE_INDEX_UNITS, .index = *w};
+			changes[count] = (struct table_change){.kind = CHANGE_INDEX_UNITS,
+			                                       .index = *w,
+			                                       .read_units = w->read_units,
+			                                       .write_units = w->write_units};
 		count++;
 	}
 	return count;

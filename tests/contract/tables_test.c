@@ -114,6 +114,36 @@ CONTRACT(table, billing_can_be_changed)
 	assert_int_equal(r.table.schema.write_units, 4);
 }
 
+#define UNITS_SAME(what, read, write)                                                                        \
+	"The provisioned throughput for the " what " will not change. The requested value equals the "       \
+	"current value. Current ReadCapacityUnits provisioned for the " what ": " read                       \
+	". Requested ReadCapacityUnits: " read ". Current WriteCapacityUnits provisioned for the " what      \
+	": " write ". Requested WriteCapacityUnits: " write                                                  \
+	". Refer to the Amazon DynamoDB Developer Guide for current "                                        \
+	"limits and how to request higher limits."
+
+CONTRACT(table, units_that_stay_as_they_are_are_refused)
+{
+	ok(c, "CreateTable",
+	   "{'TableName':'things','ProvisionedThroughput':{'ReadCapacityUnits':5,'WriteCapacityUnits':6},"
+	   "'AttributeDefinitions':[{'AttributeName':'p','AttributeType':'S'},{'AttributeName':'g',"
+	   "'AttributeType':'S'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'}],'"
+	   "GlobalSecondaryIndexes':[{"
+	   "'IndexName':'by-g','KeySchema':[{'AttributeName':'g','KeyType':'HASH'}],'Projection':{'"
+	   "ProjectionType':"
+	   "'ALL'},'ProvisionedThroughput':{'ReadCapacityUnits':1,'WriteCapacityUnits':2}}]}");
+	refused(c, "UpdateTable",
+	        "{'TableName':'things','ProvisionedThroughput':{'ReadCapacityUnits':5,'WriteCapacityUnits':6}"
+	        "}",
+	        ERR_INVALID, UNITS_SAME("table", "5", "6"));
+	refused(c, "UpdateTable",
+	        "{'TableName':'things','GlobalSecondaryIndexUpdates':[{'Update':{'IndexName':'by-g',"
+	        "'ProvisionedThroughput':{'ReadCapacityUnits':1,'WriteCapacityUnits':2}}}]}",
+	        ERR_INVALID, UNITS_SAME("index by-g", "1", "2"));
+	ok(c, "UpdateTable",
+	   "{'TableName':'things','ProvisionedThroughput':{'ReadCapacityUnits':5,'WriteCapacityUnits':7}}");
+}
+
 CONTRACT(table, time_to_live_can_be_switched_on_and_off)
 {
 	create(c, "S", "", "", "");

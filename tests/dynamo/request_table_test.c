@@ -306,6 +306,63 @@ TEST(time_to_live, is_decoded)
 	        "must not be null");
 }
 
+/* A tag with this key and value; message NULL: it is one. */
+static void tag_is(const char *key, const char *value, const char *message)
+{
+	char body[4000];
+
+	snprintf(body, sizeof(body),
+	         "{'ResourceArn':'arn:aws:dynamodb:x:0:table/abc','Tags':[{'Key':'%s','Value':'%s'}]}", key,
+	         value);
+	if (message == NULL)
+		decode_accepts(request_tag, body);
+	else
+		decode_invalid(request_tag, body, message);
+}
+
+static const char *times(char to[1200], const char *character, unsigned count)
+{
+	to[0] = '\0';
+	for (unsigned i = 0; i < count; i++)
+		strcat(to, character);
+	return to;
+}
+
+TEST(projection, names_each_attribute_once)
+{
+	decode_invalid(request_create_table,
+	               "{'TableName':'abc','BillingMode':'PAY_PER_REQUEST','AttributeDefinitions':[{'"
+	               "AttributeName':'p',"
+	               "'AttributeType':'S'}],'KeySchema':[{'AttributeName':'p','KeyType':'HASH'}],"
+	               "'GlobalSecondaryIndexes':[{'IndexName':'by-p','KeySchema':[{'AttributeName':'p','"
+	               "KeyType':'HASH'}],"
+	               "'Projection':{'ProjectionType':'INCLUDE','NonKeyAttributes':['a','b','a']}}]}",
+	               BAD "Duplicate element in NonKeyAttributes: a");
+}
+
+TEST(tags, have_keys_of_1_to_128_and_values_of_0_to_256_characters)
+{
+	char text[1200], message[1300];
+
+	tag_is(times(text, "é", 128), "", NULL);
+	tag_is("k", times(text, "é", 256), NULL);
+	tag_is("", "v", "The Tag Key provided is invalid, Key: ");
+	snprintf(message, sizeof(message), "The Tag Key provided is invalid, Key: %s", times(text, "k", 129));
+	tag_is(text, "v", message);
+	snprintf(message, sizeof(message), "The Tag Value provided is invalid, Value: %s",
+	         times(text, "v", 257));
+	tag_is("k", text, message);
+}
+
+TEST(tags, are_letters_digits_spaces_and_a_few_marks)
+{
+	tag_is("a Z9 _.:/=+-@", "a Z9 _.:/=+-@ü", NULL);
+	tag_is("a!", "v", "The Tag Key provided is invalid, Key: a!");
+	tag_is("a", "v*", "The Tag Value provided is invalid, Value: v*");
+	decode_invalid(request_untag, "{'ResourceArn':'arn:aws:dynamodb:x:0:table/abc','TagKeys':['a!']}",
+	               "The Tag Key provided is invalid, Key: a!");
+}
+
 TEST(tags, are_sorted_distinct_and_bounded)
 {
 	struct arena   a;

@@ -153,7 +153,7 @@ TEST(result, a_batch_of_gets_asks_again_for_what_was_skipped)
 	results[0].item = text_item(&x.arena, "x", "y");
 	results[0].capacity = (struct capacity){.table = BYTES("abc"), .read_units = 0.5};
 	results[1].capacity = (struct capacity){.table = BYTES("abc"), .read_units = 0.5};
-	x.r.gets = (struct table_batch_get_result){results, skipped};
+	x.r.gets = (struct table_batch_get_result){.results = results, .skipped = skipped};
 	result_batch_get(&x.w, &x.arena, &d.request, &x.r);
 	answer_is(&x, "{'Responses':{'abc':[{'x':{'S':'y'}}],'abd':[]},'UnprocessedKeys':{'abd':{'"
 	              "ConsistentRead':true,"
@@ -348,7 +348,7 @@ TEST(result, the_small_ones)
 	answer_is(&x, "{'Endpoints':[{'Address':'127.0.0.1:8420','CachePeriodInMinutes':1440}]}");
 	answer_init(&x);
 	result_nothing(&x.w, &x.arena, &x.q, &x.r);
-	answer_is(&x, "{}");
+	answer_is(&x, "");
 }
 
 static void error_is(enum err_code code, const char *text, const char *expected)

@@ -128,6 +128,18 @@ def test_a_body_in_chunks_is_understood(unharmed, endpoint, guarded):
     assert status_of(received) == 200 and b'"N":"4"' in received
 
 
+@pytest.mark.gatehouse_only
+@pytest.mark.parametrize("encoding, status", [("identity", 200), ("", 200), ("gzip", 500), ("garbage", 500)])
+def test_a_body_in_an_encoding_that_is_not_known_is_refused(unharmed, encoding, status):
+    """500 is what DynamoDB answers; under /v1 it is 415."""
+    answer = unharmed.call("ListTables", {}, {"Content-Encoding": encoding})
+    assert answer.status == status, answer
+    if status == 500:
+        assert answer.error == "InternalServerError" and encoding in answer.message
+    there = unharmed.send("POST", "/v1/check", b"{}", {"Content-Type": "application/json", "Content-Encoding": encoding})
+    assert there.status == (415 if status == 500 else 422), there
+
+
 def test_a_target_may_not_smuggle(unharmed):
     for target in (TARGET + "PutItem x", TARGET + "putitem", "DynamoDB_20111205.GetItem", "." * 4000, TARGET * 100):
         assert_refused(unharmed.call(target, {}), ("UnknownOperationException",))

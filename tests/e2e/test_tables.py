@@ -234,6 +234,13 @@ def test_an_update_that_changes_nothing_is_refused(ddb, table):
         ddb.update_table(TableName=table)
 
 
+def test_a_deleted_table_is_answered_without_its_keys(wire, tables):
+    name = tables.make("pk:S", "sk:S")
+    answer = wire.call("DeleteTable", {"TableName": name}).json()["TableDescription"]
+    assert answer["TableName"] == name and answer["TableStatus"] == "DELETING"
+    assert not {"KeySchema", "AttributeDefinitions"} & set(answer)
+
+
 def test_deletion_protection_refuses_deletion_until_it_is_lifted(wire, ddb, tables):
     """Sent as JSON: Debian's boto3 is older than the parameter."""
     request = {**table_request(table_name(), "pk:S"), "DeletionProtectionEnabled": True}

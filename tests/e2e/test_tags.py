@@ -88,3 +88,11 @@ def test_what_is_no_tag_is_refused(ddb, arn):
     with invalid():
         tag(ddb, arn, x="v" * 257)
     assert tags_of(ddb, arn) == {}
+
+
+def test_tagging_answers_with_an_empty_body(wire, arn):
+    tagged = wire.call("TagResource", {"ResourceArn": arn, "Tags": [{"Key": "a", "Value": "1"}]})
+    untagged = wire.call("UntagResource", {"ResourceArn": arn, "TagKeys": ["a"]})
+    for answer in (tagged, untagged):
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.headers["x-amz-crc32"] == "0"
