@@ -120,6 +120,19 @@ enum err_code table_read(struct request_reader *r, struct bytes name_or_arn, str
 	return arn_table(name_or_arn, MSG_ARN_BAD, out, r->err);
 }
 
+/* ---- how it is said ---- */
+
+enum err_code detected(struct request_reader *r, enum err_code rc)
+{
+	struct err inner;
+
+	if (rc != ERR_INVALID || strcmp(r->err->text, MSG_VALUE_EMPTY) == 0 ||
+	    strcmp(r->err->text, MSG_VALUE_MANY) == 0)
+		return rc;
+	inner = *r->err;
+	return err_set(r->err, rc, MSG_DETECTED "%s", inner.text);
+}
+
 /* ---- which parameters go together ---- */
 
 /* The names of those present (or of all), with `between` between them. */

@@ -68,6 +68,11 @@ enum err_code arn_table(struct bytes text, const char *message, struct bytes *na
 
 enum err_code table_read(struct request_reader *r, struct bytes name_or_arn, struct bytes *out);
 
+/* What PutItem, UpdateItem, DeleteItem and Query refuse before they look at the table begins with "1 validation error
+ * detected: ", as constraints do. A value without a type, or with several, is refused by the reader of the JSON in DynamoDB, and has
+ * no such beginning. (docs/decisions/053) */
+enum err_code detected(struct request_reader *r, enum err_code rc);
+
 /* ---- small things ---- */
 
 bool text_is(const struct json *json, const char *text); /* false if json is NULL */

@@ -221,7 +221,7 @@ static enum err_code single_write(struct arena *a, const struct json *body, enum
 		return rc;
 	capacity_read(r.slots[WRITE_CAPACITY], out);
 	out->collection_metrics = text_is(r.slots[WRITE_METRICS], "SIZE");
-	return write_read(&r, kind, &out->write);
+	return detected(&r, write_read(&r, kind, &out->write));
 }
 
 enum err_code request_put(struct arena *a, const struct json *body, struct dynamo_request *out,

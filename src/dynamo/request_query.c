@@ -198,6 +198,22 @@ static void plain_read(struct request_reader *r, struct dynamo_request *out)
 		out->query.limit = (uint32_t)shape_integer(s[Q_LIMIT]);
 }
 
+/* Steps 3 and 4. */
+static enum err_code request_read(struct request_reader *r, bool query, struct table_query *out)
+{
+	enum err_code rc = table_read(r, json_text(r->slots[Q_TABLE]), &out->table);
+
+	if (rc == ERR_NONE)
+		rc = combination_check(r, query);
+	if (rc == ERR_NONE)
+		rc = segments_check(r, out);
+	if (rc == ERR_NONE)
+		rc = start_read(r, r->slots[Q_START], out);
+	if (rc == ERR_NONE)
+		rc = select_check(r, out);
+	return rc != ERR_NONE ? rc : expressions_read(r, query, out);
+}
+
 static enum err_code many_read(struct arena *a, const struct json *body, bool query,
                                struct dynamo_request *out, struct err *err)
 {
@@ -208,16 +224,8 @@ static enum err_code many_read(struct arena *a, const struct json *body, bool qu
 	if (rc != ERR_NONE)
 		return rc;
 	plain_read(r, out);
-	rc = table_read(r, json_text(r->slots[Q_TABLE]), &out->query.table);
-	if (rc == ERR_NONE)
-		rc = combination_check(r, query);
-	if (rc == ERR_NONE)
-		rc = segments_check(r, &out->query);
-	if (rc == ERR_NONE)
-		rc = start_read(r, r->slots[Q_START], &out->query);
-	if (rc == ERR_NONE)
-		rc = select_check(r, &out->query);
-	return rc != ERR_NONE ? rc : expressions_read(r, query, &out->query);
+	rc = request_read(r, query, &out->query);
+	return query ? detected(r, rc) : rc;
 }
 
 enum err_code request_query(struct arena *a, const struct json *body, struct dynamo_request *out,

@@ -25,6 +25,7 @@
 #define MSG_BASE64_BITS      "Invalid last non-pad Base64 character dectected"
 #define MSG_BASE64_CHARACTER "Invalid Base64 character"
 #define MSG_TYPE_DUPLICATE   "Duplicate field in a map"
+#define MSG_DETECTED         "1 validation error detected: "
 /* constraints: "N validation errors detected: Value '…' at '…' failed to satisfy constraint: …" */
 #define MSG_RULE_NOT_NULL    "Member must not be null"
 #define MSG_RULE_LENGTH_MIN  "Member must have length greater than or equal to"
@@ -71,7 +72,7 @@
 #define MSG_VALUES_NONE     "ExpressionAttributeValues must not be empty"
 #define MSG_NAMES_INVALID   "ExpressionAttributeNames contains invalid value: %s for key %.*s"
 #define MSG_VALUES_INVALID  "ExpressionAttributeValues contains invalid value: %s for key %.*s"
-#define MSG_RETURN_VALUES   "Return values set to invalid value"
+#define MSG_RETURN_VALUES   "ReturnValues can only be ALL_OLD or NONE"
 #define MSG_START_KEY_VALUE "The provided starting key is invalid: %s"
 #define MSG_KEY_CONDITION                                                                                    \
 	"Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
@@ -84,14 +85,11 @@
 #define MSG_SEGMENT_RANGE                                                                                    \
 	"The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is " \
 	"not less than TotalSegments: %d"
-#define MSG_SELECT_COUNT MSG_PARAMETER_INVALID "Cannot specify the %s when choosing to get only the Count"
-#define MSG_SELECT_ALL   MSG_PARAMETER_INVALID "Cannot specify the %s when choosing to get %s"
+#define MSG_SELECT_COUNT "Cannot specify the %s when choosing to get only the Count"
+#define MSG_SELECT_ALL   "Cannot specify the %s when choosing to get %s"
 #define MSG_SELECT_SPECIFIC                                                                                  \
-	MSG_PARAMETER_INVALID                                                                                \
 	"Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
-#define MSG_SELECT_PROJECTED                                                                                 \
-	MSG_PARAMETER_INVALID                                                                                \
-	"ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
+#define MSG_SELECT_PROJECTED "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
 #define MSG_BATCH_GET_MANY   "Too many items requested for the BatchGetItem call"
 #define MSG_BATCH_WRITE_MANY "Too many items requested for the BatchWriteItem call"
 #define MSG_TRANSACT_ONE     "TransactItems can only contain one of Check, Put, Update or Delete"

@@ -75,6 +75,8 @@ static const struct difference differences[] = {
          "wants units of an on-demand table"},
         {"dynoxide", "index: refuses_a_start_key_without_its_own_key", "refused with another text"},
         {"dynalite", "index: refuses_a_start_key_without_its_own_key", "refused with another text"},
+        {"dynoxide", "table: units_that_stay_as_they_are_are_refused", "not refused of an index"},
+        {"dynalite", "table: units_that_stay_as_they_are_are_refused", "refused with another text"},
         {"dynalite", "transaction: *", "has no transactions"},
         {"dynalite", "token: *", "has no transactions"},
         {"dynalite", "expired: *", "has no time to live"},

@@ -73,7 +73,7 @@ CONTRACT(put, refuses_return_values_that_only_an_update_has)
 {
 	create(c, "S", "", "", "");
 	refused(c, "PutItem", "{'TableName':'things','Item':" KEY ",'ReturnValues':'ALL_NEW'}", ERR_INVALID,
-	        MSG_RETURN_VALUES);
+	        MSG_DETECTED MSG_RETURN_VALUES);
 }
 
 CONTRACT(remove, returns_the_old_item_if_asked_and_of_an_absent_one_nothing)

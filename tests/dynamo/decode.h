@@ -86,6 +86,15 @@ static inline void decode_invalid(__typeof__(request_get) *decode, const char *t
 	decode_fails(decode, text, ERR_INVALID, message);
 }
 
+/* As PutItem, UpdateItem, DeleteItem and Query say it. */
+static inline void decode_detected(__typeof__(request_get) *decode, const char *text, const char *message)
+{
+	char whole[2048];
+
+	snprintf(whole, sizeof(whole), "1 validation error detected: %s", message);
+	decode_fails(decode, text, ERR_INVALID, whole);
+}
+
 static inline void decode_unreadable(__typeof__(request_get) *decode, const char *text, const char *message)
 {
 	decode_fails(decode, text, ERR_SERIALIZATION, message);

@@ -26,7 +26,7 @@ static void expected_refused(const char *expected, const char *message)
 	char body[1000];
 
 	snprintf(body, sizeof(body), "{'TableName':'abc','Item':{},'Expected':%s}", expected);
-	decode_invalid(request_put, body, message);
+	decode_detected(request_put, body, message);
 }
 
 /* The printed form of an expression, for comparison. */
@@ -132,9 +132,9 @@ TEST(legacy, conditions_are_joined_by_the_operator)
 	          "{'TableName':'abc','Item':{},'Expected':{'a':{'Exists':false},'b':{'Exists':false}}}");
 	assert_int_equal(d.request.write.condition->kind, EXPR_AND);
 	decoded_release(&d);
-	decode_invalid(request_put, "{'TableName':'abc','Item':{},'ConditionalOperator':'OR'}",
-	               BAD "ConditionalOperator cannot be used without Filter or Expected");
-	decode_invalid(
+	decode_detected(request_put, "{'TableName':'abc','Item':{},'ConditionalOperator':'OR'}",
+	                BAD "ConditionalOperator cannot be used without Filter or Expected");
+	decode_detected(
 	        request_put,
 	        "{'TableName':'abc','Item':{},'ConditionalOperator':'OR','Expected':{'a':{'Exists':false}}}",
 	        BAD "ConditionalOperator can only be used when Filter or Expected has two or more elements");
@@ -166,12 +166,12 @@ TEST(legacy, attribute_updates_become_actions)
 TEST(legacy, attribute_updates_of_the_wrong_kind_are_refused)
 {
 #define WITH(update) "{'TableName':'abc','Key':{},'AttributeUpdates':{'a':" update "}}"
-	decode_invalid(request_update, WITH("{}"),
-	               BAD "Only DELETE action is allowed when no attribute value is specified");
-	decode_invalid(request_update, WITH("{'Action':'ADD','Value':{'S':'x'}}"),
-	               BAD "ADD action is not supported for the type S");
-	decode_invalid(request_update, WITH("{'Action':'DELETE','Value':{'S':'x'}}"),
-	               BAD "DELETE action with value is not supported for the type S");
+	decode_detected(request_update, WITH("{}"),
+	                BAD "Only DELETE action is allowed when no attribute value is specified");
+	decode_detected(request_update, WITH("{'Action':'ADD','Value':{'S':'x'}}"),
+	                BAD "ADD action is not supported for the type S");
+	decode_detected(request_update, WITH("{'Action':'DELETE','Value':{'S':'x'}}"),
+	                BAD "DELETE action with value is not supported for the type S");
 	decode_unreadable(
 	        request_update,
 	        "{'TableName':'abc','Key':{},'AttributeUpdates':{'a':{'Action':'DELETE'},'a':{'Action':"
@@ -193,13 +193,13 @@ TEST(legacy, key_conditions_become_a_key_condition)
 	assert_int_equal(d.request.query.key->range_kind, RANGE_BETWEEN);
 	decoded_release(&d);
 #define KEYS(conditions) "{'TableName':'abc','KeyConditions':{" conditions "}}"
-	decode_invalid(request_query, KEYS(""), "Conditions can be of length 1 or 2 only");
-	decode_invalid(request_query,
-	               KEYS("'h':{'ComparisonOperator':'LT','AttributeValueList':[{'S':'x'}]}"),
-	               "Query key condition not supported");
-	decode_invalid(request_query,
-	               KEYS("'h':{'ComparisonOperator':'NE','AttributeValueList':[{'S':'x'}]}"),
-	               "Attempted conditional constraint is not an indexable operation");
+	decode_detected(request_query, KEYS(""), "Conditions can be of length 1 or 2 only");
+	decode_detected(request_query,
+	                KEYS("'h':{'ComparisonOperator':'LT','AttributeValueList':[{'S':'x'}]}"),
+	                "Query key condition not supported");
+	decode_detected(request_query,
+	                KEYS("'h':{'ComparisonOperator':'NE','AttributeValueList':[{'S':'x'}]}"),
+	                "Attempted conditional constraint is not an indexable operation");
 }
 
 TEST(legacy, attributes_to_get_become_a_projection)

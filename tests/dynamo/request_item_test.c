@@ -86,10 +86,10 @@ TEST(delete_item, the_key_and_an_arn_for_the_table_are_decoded)
 	assert_bytes(d.request.write.table, "users");
 	assert_int_equal(d.request.write.kind, TABLE_DELETE);
 	decoded_release(&d);
-	decode_invalid(DELETE, "{'TableName':'arn:aws:dynamodb:x:1:stream/users','Key':{}}",
-	               "Invalid TableArn");
-	decode_invalid(DELETE, "{'TableName':'arn:aws:dynamodb:x:1:table/ab','Key':{}}", "Invalid TableArn");
-	decode_invalid(DELETE, "{'TableName':'arn:','Key':{}}", "Invalid TableArn");
+	decode_detected(DELETE, "{'TableName':'arn:aws:dynamodb:x:1:stream/users','Key':{}}",
+	                "Invalid TableArn");
+	decode_detected(DELETE, "{'TableName':'arn:aws:dynamodb:x:1:table/ab','Key':{}}", "Invalid TableArn");
+	decode_detected(DELETE, "{'TableName':'arn:','Key':{}}", "Invalid TableArn");
 }
 
 TEST(requests, unknown_fields_and_nulls_are_ignored)
@@ -230,7 +230,7 @@ TEST(constraints, no_more_than_ten_are_spelled_out)
 
 TEST(parameters, expressions_and_legacy_parameters_exclude_each_other)
 {
-	decode_invalid(
+	decode_detected(
 	        UPDATE,
 	        "{'TableName':'abc','Key':{},'UpdateExpression':'','AttributeUpdates':{},'Expected':{},"
 	        "'ConditionExpression':''}",
@@ -251,15 +251,15 @@ TEST(parameters, placeholders_need_expressions)
 	decode_invalid(
 	        GET, "{'TableName':'abc','Key':{},'ProjectionExpression':'a','ExpressionAttributeNames':{}}",
 	        "ExpressionAttributeNames must not be empty");
-	decode_invalid(PUT, "{'TableName':'abc','Item':{},'ExpressionAttributeValues':{}}",
-	               "ExpressionAttributeValues can only be specified when using expressions: "
-	               "ConditionExpression is "
-	               "null");
-	decode_invalid(UPDATE, "{'TableName':'abc','Key':{},'ExpressionAttributeValues':{}}",
-	               "ExpressionAttributeValues can only be specified when using expressions: "
-	               "UpdateExpression and "
-	               "ConditionExpression are null");
-	decode_invalid(
+	decode_detected(PUT, "{'TableName':'abc','Item':{},'ExpressionAttributeValues':{}}",
+	                "ExpressionAttributeValues can only be specified when using expressions: "
+	                "ConditionExpression is "
+	                "null");
+	decode_detected(UPDATE, "{'TableName':'abc','Key':{},'ExpressionAttributeValues':{}}",
+	                "ExpressionAttributeValues can only be specified when using expressions: "
+	                "UpdateExpression and "
+	                "ConditionExpression are null");
+	decode_detected(
 	        PUT, "{'TableName':'abc','Item':{},'ConditionExpression':'a','ExpressionAttributeValues':{}}",
 	        "ExpressionAttributeValues must not be empty");
 }
@@ -268,26 +268,26 @@ TEST(parameters, placeholders_need_expressions)
 
 TEST(values, those_of_expressions_say_which_one)
 {
-	decode_invalid(PUT,
-	               "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
-	               "'ExpressionAttributeValues':{':v':{'N':'x'}}}",
-	               "ExpressionAttributeValues contains invalid value: The parameter cannot be converted "
-	               "to a numeric "
-	               "value: x for key :v");
-	decode_invalid(PUT,
-	               "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
-	               "'ExpressionAttributeValues':{':v':null}}",
-	               "ExpressionAttributeValues contains invalid value: Supplied AttributeValue is empty, "
-	               "must contain "
-	               "exactly one of the supported datatypes for key :v");
+	decode_detected(PUT,
+	                "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
+	                "'ExpressionAttributeValues':{':v':{'N':'x'}}}",
+	                "ExpressionAttributeValues contains invalid value: The parameter cannot be converted "
+	                "to a numeric "
+	                "value: x for key :v");
+	decode_detected(PUT,
+	                "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
+	                "'ExpressionAttributeValues':{':v':null}}",
+	                "ExpressionAttributeValues contains invalid value: Supplied AttributeValue is empty, "
+	                "must contain "
+	                "exactly one of the supported datatypes for key :v");
 }
 
 TEST(values, placeholders_must_be_used)
 {
-	decode_invalid(PUT,
-	               "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
-	               "'ExpressionAttributeValues':{':v':{'N':'1'},':w':{'N':'1'}}}",
-	               "Value provided in ExpressionAttributeValues unused in expressions: keys: {:w}");
+	decode_detected(PUT,
+	                "{'TableName':'abc','Item':{},'ConditionExpression':'a = :v',"
+	                "'ExpressionAttributeValues':{':v':{'N':'1'},':w':{'N':'1'}}}",
+	                "Value provided in ExpressionAttributeValues unused in expressions: keys: {:w}");
 }
 
 TEST(values, the_item_comes_before_the_expressions)
@@ -299,10 +299,10 @@ TEST(values, the_item_comes_before_the_expressions)
 
 TEST(values, puts_and_deletes_return_nothing_but_the_old_item)
 {
-	decode_invalid(PUT, "{'TableName':'abc','Item':{},'ReturnValues':'ALL_NEW'}",
-	               "Return values set to invalid value");
-	decode_invalid(DELETE, "{'TableName':'abc','Key':{},'ReturnValues':'UPDATED_OLD'}",
-	               "Return values set to invalid value");
+	decode_detected(PUT, "{'TableName':'abc','Item':{},'ReturnValues':'ALL_NEW'}",
+	                "ReturnValues can only be ALL_OLD or NONE");
+	decode_detected(DELETE, "{'TableName':'abc','Key':{},'ReturnValues':'UPDATED_OLD'}",
+	                "ReturnValues can only be ALL_OLD or NONE");
 	decode_accepts(UPDATE, "{'TableName':'abc','Key':{},'ReturnValues':'ALL_NEW'}");
 }
 
@@ -313,9 +313,9 @@ TEST(values, expression_errors_name_the_parameter)
 	decoded_init(&d);
 	decode_bytes(&d, UPDATE, quoted(&d.arena, "{'TableName':'abc','Key':{},'UpdateExpression':'SET'}"));
 	assert_int_equal(d.rc, ERR_INVALID);
-	assert_memory_equal(d.err.text, "Invalid UpdateExpression: ", 26);
+	assert_memory_equal(d.err.text, ONE "Invalid UpdateExpression: ", sizeof(ONE) - 1 + 26);
 	decode_bytes(&d, DELETE,
 	             quoted(&d.arena, "{'TableName':'abc','Key':{},'ConditionExpression':'a ='}"));
-	assert_memory_equal(d.err.text, "Invalid ConditionExpression: ", 29);
+	assert_memory_equal(d.err.text, ONE "Invalid ConditionExpression: ", sizeof(ONE) - 1 + 29);
 	decoded_release(&d);
 }

@@ -33,9 +33,9 @@ TEST(query, everything_is_decoded)
 
 TEST(query, needs_a_key_condition)
 {
-	decode_invalid(QUERY, "{'TableName':'abc'}",
-	               "Either the KeyConditions or KeyConditionExpression parameter must be specified in "
-	               "the request.");
+	decode_detected(QUERY, "{'TableName':'abc'}",
+	                "Either the KeyConditions or KeyConditionExpression parameter must be specified in "
+	                "the request.");
 }
 
 TEST(query, the_limit_is_at_least_one)
@@ -86,20 +86,19 @@ TEST(query, select_and_projections_must_agree)
 	decode_accepts(SCAN, "{'TableName':'abc','IndexName':'abc','Select':'ALL_PROJECTED_ATTRIBUTES'}");
 	decode_accepts(SCAN, "{'TableName':'abc','Select':'SPECIFIC_ATTRIBUTES','ProjectionExpression':'a'}");
 	decode_invalid(SCAN, "{'TableName':'abc','Select':'COUNT','ProjectionExpression':'a'}",
-	               "One or more parameter values were invalid: Cannot specify the ProjectionExpression "
+	               "Cannot specify the ProjectionExpression "
 	               "when choosing "
 	               "to get only the Count");
 	decode_invalid(SCAN, "{'TableName':'abc','Select':'ALL_ATTRIBUTES','AttributesToGet':['a']}",
-	               "One or more parameter values were invalid: Cannot specify the AttributesToGet when "
+	               "Cannot specify the AttributesToGet when "
 	               "choosing to "
 	               "get ALL_ATTRIBUTES");
 	decode_invalid(SCAN, "{'TableName':'abc','Select':'SPECIFIC_ATTRIBUTES'}",
-	               "One or more parameter values were invalid: Must specify the AttributesToGet or "
+	               "Must specify the AttributesToGet or "
 	               "ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES");
-	decode_invalid(
-	        SCAN, "{'TableName':'abc','Select':'ALL_PROJECTED_ATTRIBUTES'}",
-	        "One or more parameter values were invalid: ALL_PROJECTED_ATTRIBUTES can be used only when "
-	        "Querying using an IndexName");
+	decode_invalid(SCAN, "{'TableName':'abc','Select':'ALL_PROJECTED_ATTRIBUTES'}",
+	               "ALL_PROJECTED_ATTRIBUTES can be used only when "
+	               "Querying using an IndexName");
 }
 
 TEST(scan, segments_come_in_pairs_and_in_range)
@@ -416,4 +415,24 @@ TEST(transact_get, gets_are_decoded_and_required)
 	        ONE
 	        "Value null at ~transactItems.1.member.get~ failed to satisfy constraint: Member must not be "
 	        "null");
+}
+
+TEST(wording, of_a_query_has_the_beginning_that_a_scan_lacks)
+{
+	decode_detected(QUERY, "{'TableName':'abc','Select':'SPECIFIC_ATTRIBUTES'}",
+	                "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+	                "SPECIFIC_ATTRIBUTES");
+	decode_detected(QUERY, "{'TableName':'abc','KeyConditionExpression':''}",
+	                "Invalid KeyConditionExpression: The expression can not be empty;");
+	decode_detected(
+	        QUERY,
+	        "{'TableName':'abc','KeyConditionExpression':'a = :v','ExpressionAttributeNames':{'#n':'b'},"
+	        "'ExpressionAttributeValues':{':v':{'S':'x'}}}",
+	        "Value provided in ExpressionAttributeNames unused in expressions: keys: {#n}");
+	decode_invalid(SCAN, "{'TableName':'abc','FilterExpression':''}",
+	               "Invalid FilterExpression: The expression can not be empty;");
+	decode_invalid(
+	        QUERY, "{'TableName':'abc','Limit':0}",
+	        "1 validation error detected: Value ~0~ at ~limit~ failed to satisfy constraint: Member must "
+	        "have value greater than or equal to 1");
 }

@@ -413,3 +413,52 @@ def test_every_error_is_a_json_object_with_a_type(wire):
         reply = wire.call(operation, body)
         assert reply.status == 400
         assert isinstance(json.loads(reply.body), dict) and reply.error.endswith("Exception")
+
+
+DETECTED = "1 validation error detected: "
+KEY = {"Key": {"pk": s("x")}}
+EMPTY_SET = {"SS": []}
+WORDED = {
+    # found in the request itself
+    "put": ("PutItem", {"Item": {"pk": s("x"), "a": EMPTY_SET}}, True),
+    "put_condition": ("PutItem", {"Item": {"pk": s("x")}, "ConditionExpression": "!"}, True),
+    "update": ("UpdateItem", {**KEY, "UpdateExpression": "SET"}, True),
+    "delete": ("DeleteItem", {**KEY, "ConditionExpression": "((a = b))"}, True),
+    "query": ("Query", {"KeyConditionExpression": "!"}, True),
+    "get": ("GetItem", {**KEY, "ProjectionExpression": "!"}, False),
+    "scan": ("Scan", {"FilterExpression": "!"}, False),
+    # found by the reader of the JSON
+    "no_type": ("PutItem", {"Item": {"pk": s("x"), "a": {}}}, False),
+    "two_types": ("PutItem", {"Item": {"pk": s("x"), "a": {"S": "1", "N": "1"}}}, False),
+    # found once the table is known
+    "put_key": ("PutItem", {"Item": {"pk": n(1)}}, False),
+    "empty_key": ("PutItem", {"Item": {"pk": s("")}}, False),
+    "update_of_key": ("UpdateItem", {**KEY, "UpdateExpression": "REMOVE pk"}, False),
+    "too_large": ("PutItem", {"Item": {"pk": s("x"), "a": s("y" * 410000)}}, False),
+    "query_key": ("Query", {"KeyConditionExpression": "a = :v", "ExpressionAttributeValues": ONE}, False),
+}
+
+
+@pytest.mark.gatehouse_only
+@pytest.mark.parametrize("case", WORDED)
+def test_what_is_wrong_with_a_request_in_itself_is_told_as_detected(wire, table, case):
+    operation, request, detected = WORDED[case]
+    answer = wire.call(operation, {"TableName": table, **request})
+    assert answer.error == "ValidationException"
+    assert answer.message.startswith(DETECTED) == detected, answer.message
+    assert answer.message.count("detected") <= 1
+
+
+SELECTS = [
+    ({"Select": "COUNT", "ProjectionExpression": "a"}, "Cannot specify the ProjectionExpression when choosing to get only the Count"),
+    ({"Select": "SPECIFIC_ATTRIBUTES"},
+     "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"),
+    ({"Select": "ALL_PROJECTED_ATTRIBUTES"}, "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"),
+]
+
+
+@pytest.mark.gatehouse_only
+@pytest.mark.parametrize("request_part, message", SELECTS)
+def test_select_errors_begin_with_what_is_wrong(wire, table, request_part, message):
+    assert wire.call("Scan", {"TableName": table, **request_part}).message == message
+    assert wire.call("Query", {"TableName": table, **request_part}).message == DETECTED + message

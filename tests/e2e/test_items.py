@@ -10,7 +10,7 @@ from helpers import b, condition_failed, get, invalid, n, s
 ITEM_BYTES_MAX = 400 * 1024
 DEPTH_MAX = 32
 TOO_DEEP = (
-    "Nesting Levels have exceeded supported limits: "
+    "1 validation error detected: Nesting Levels have exceeded supported limits: "
     "Attributes in the item have nested levels beyond supported limit"
 )
 

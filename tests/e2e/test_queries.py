@@ -213,11 +213,11 @@ def test_a_page_ends_at_one_megabyte(ddb, big, read):
 @pytest.mark.parametrize(
     ("request_part", "message"),
     [
-        ({}, "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."),
+        ({}, "1 validation error detected: Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."),
         ({"KeyConditionExpression": "sk = :a"}, "Query condition missed key schema element: pk"),
         ({"KeyConditionExpression": "pk = :a AND v = :b"}, "Query condition missed key schema element: sk"),
-        ({"KeyConditionExpression": "pk > :a"}, "Query key condition not supported"),
-        ({"KeyConditionExpression": "begins_with(pk, :a)"}, "Query key condition not supported"),
+        ({"KeyConditionExpression": "pk > :a"}, "1 validation error detected: Query key condition not supported"),
+        ({"KeyConditionExpression": "begins_with(pk, :a)"}, "1 validation error detected: Query key condition not supported"),
         ({"KeyConditionExpression": "pk = :a AND sk <> :b"}, None),
         ({"KeyConditionExpression": "pk = :a OR sk = :b"}, None),
         ({"KeyConditionExpression": "pk = :a AND NOT sk = :b"}, None),
@@ -238,7 +238,7 @@ def test_a_page_ends_at_one_megabyte(ddb, big, read):
         ({"KeyConditionExpression": "pk = :a", "IndexName": "nope"},
          "The table does not have the specified index: nope"),
         ({"KeyConditionExpression": "pk = :a", "ExclusiveStartKey": {"pk": s("a")}},
-         "The provided starting key is invalid"),
+         "The provided starting key is invalid: The provided key element does not match the schema"),
         ({"KeyConditionExpression": "pk = :a", "ExclusiveStartKey": {"pk": s("z"), "sk": s("1")}},
          "The provided starting key is outside query boundaries based on provided conditions"),
     ],

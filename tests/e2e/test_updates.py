@@ -126,9 +126,11 @@ def test_an_update_of_nothing_creates_the_item(ddb, table, row):
     assert row.now() == {}
 
 
-def test_a_remove_on_an_absent_item_creates_it_with_its_key_only(row):
-    row.update("REMOVE nope")
-    assert row.now() == {}
+@pytest.mark.gatehouse_only
+@pytest.mark.parametrize("expression", ["REMOVE nope", "REMOVE nope.deep, nope_too[1]"])
+def test_a_remove_on_an_absent_item_creates_nothing(row, expression):
+    row.update(expression)
+    assert row.ddb.get_item(TableName=row.table, Key=row.key).get("Item") is None
 
 
 RETURNS = {
