@@ -420,6 +420,12 @@ static bool may_pass(enum err_code rc)
 	return rc == ERR_STORAGE || rc == ERR_OVERLOADED || rc == ERR_THROTTLED || rc == ERR_DISK_FULL;
 }
 
+/* Of a commit that failed. A call that was not decided has none. */
+static bool is_unknown(const struct limit_call *c, enum err_code rc)
+{
+	return rc == ERR_STORAGE && c->decided;
+}
+
 /* Did the table fail? A caller that asks too much is not let pass for that: or it would get by every open limit. */
 static bool table_failed(enum err_code rc)
 {
@@ -438,10 +444,11 @@ enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_
 		return ERR_NONE; /* a refusal takes nothing, so it holds without its commit */
 	if (!table_failed(rc) || any_closed(&table)) {
 		unreserve(l, c, now_us);
-		return may_pass(rc) ? err_set(err, ERR_OVERLOADED,
-		                              "the limit could not be checked, and its policy refuses then "
-		                              "(on_failure: closed); try again shortly")
-		                    : rc;
+		return may_pass(rc) && !is_unknown(c, rc)
+		               ? err_set(err, ERR_OVERLOADED,
+		                         "the limit could not be checked, and its policy refuses then "
+		                         "(on_failure: closed); try again shortly")
+		               : rc;
 	}
 	allow_degraded(l, c, &table, now_us, err);
 	return ERR_NONE;

@@ -91,8 +91,8 @@ void limits_kept(struct limits *l, struct limit_call *c, int64_t now_us);
  *   ERR_CALLER_THROTTLED  whoever calls has too much under way: it was not run
  *   any other           the table failed, whatever the reason: no input of the caller's gets this far. Allowed and
  *                       degraded if all its policies are open, still refused if it was refused before it failed
- *                       (ERR_NONE). Else the error, nothing taken; one that
- *                       may pass becomes ERR_OVERLOADED. */
+ *                       (ERR_NONE). Else the error, nothing taken in memory; one that
+ *                       may pass becomes ERR_OVERLOADED, unless the outcome of its commit is unknown. */
 enum err_code limits_failed(struct limits *l, struct limit_call *c, int64_t now_us, enum err_code rc,
                             struct err *err);
 

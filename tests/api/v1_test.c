@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/fault.h"
 #include "engine/fixture.h"
 #include "engine/gate.h"
 #include "json/yaml.h"
@@ -272,6 +273,34 @@ TEST(v1, what_the_writer_does_not_take_is_given_back_by_closed_limits_and_kept_b
 	assert_left(&h, "'remaining':4");
 	gate_open(&gate);
 	house_close(&h);
+}
+
+/* It may have been taken: 503 would say that it was not. */
+TEST(v1, a_limit_whose_commit_has_an_unknown_outcome_says_so)
+{
+	static const char *const key = "X-Gatehouse-Policy: closed\r\nX-Gatehouse-Key: k\r\n";
+
+	for (int authz = 0; authz < 2; authz++) {
+		struct house h;
+		int          status;
+
+		house_open(&h, POLICIES);
+		if (h.rough != NULL) { /* it has no disk that could fail */
+			house_close(&h);
+			return;
+		}
+		log_set_level((enum log_level)(LOG_ERROR + 1));
+		assert_int_equal(call(&h, "/v1/allow", BOTH("closed", "1")), 200);
+		fault_arm(FAULT_COMMIT, 0);
+		status = authz ? call_with(&h, "/v1/authz", key, "")
+		               : call(&h, "/v1/allow", BOTH("closed", "1"));
+		fault_disarm(FAULT_COMMIT);
+		assert_int_equal(status, 500);
+		assert_says(&h, "outcome-unknown");
+		/* now nothing is even begun */
+		assert_int_equal(call(&h, "/v1/allow", BOTH("closed", "1")), 503);
+		house_close(&h);
+	}
 }
 
 TEST(v1, a_refund_whose_table_fails_gives_nothing_back_in_memory_either)

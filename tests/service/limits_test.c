@@ -547,6 +547,21 @@ TEST(limits, a_refusal_whose_commit_failed_is_still_a_refusal)
 	world_close(&w);
 }
 
+/* Its commit may have been done. */
+TEST(limits, a_closed_policy_whose_commit_has_an_unknown_outcome_does_not_say_that_nothing_was_done)
+{
+	struct world      w;
+	struct limit_call c;
+
+	world_open(&w, TABLE, MIXED);
+	two_asks(&w, &c, "closed");
+	assert_int_equal(world_run(&w, &c, &w.f.arena, &w.f.err), ERR_NONE);
+	assert_true(c.allowed);
+	assert_int_equal(limits_failed(w.limits, &c, world_now_us(&w), ERR_STORAGE, &w.f.err), ERR_STORAGE);
+	assert_int_equal(remaining(&w, "memory", alice), 5);
+	world_close(&w);
+}
+
 /* Tables that are busy failed, whoever asked. */
 TEST(limits, a_busy_table_is_a_failure_like_any_other)
 {
