@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-enum { WAITS_OLD = 1, DONE = 2, WAITS = 3 };
+enum { WAITS_OLD = 1, DONE = 2, WAITS = 3, SECTOR_BYTES = 512 };
 
 static const uint32_t all_lines = UINT32_MAX;
 
@@ -86,6 +86,13 @@ static void record_add(struct buf *out, int kind, uint64_t number, struct spool_
 		buf_add_bytes(out, r.bytes);
 }
 
+/* (6) The last byte may be alone in its sector. With one bit of it flipped it is still not zero. */
+static void content_close(struct buf *content)
+{
+	if (content->len > 0 && __builtin_popcount((uint8_t)content->data[content->len - 1]) < 2)
+		record_add(content, DONE, 0, (struct spool_record){0, BYTES(".")});
+}
+
 static void frame_add(struct buf *out, struct bytes content)
 {
 	buf_add(out, magic, sizeof(magic));
@@ -144,6 +151,35 @@ static bool any_frame_after(struct bytes file, size_t at)
 	return false;
 }
 
+/* Is what a frame has of some sector nothing but zeros? */
+static bool lacks_sector(struct bytes file, size_t at)
+{
+	bool zeros = true;
+
+	for (; at < file.len; at++) {
+		zeros = zeros && file.data[at] == 0;
+		if ((at + 1) % SECTOR_BYTES != 0 && at + 1 < file.len)
+			continue;
+		if (zeros)
+			return true;
+		zeros = true;
+	}
+	return false;
+}
+
+/* (2) A length that is past the end of the file may be a damaged one: then all the rest is the frame's content. */
+static bool is_torn(struct bytes file, size_t at)
+{
+	const char  *head = file.data + at;
+	struct bytes content;
+
+	if (file.len - at < SPOOL_FRAME_HEAD || lacks_sector(file, at))
+		return true;
+	content = (struct bytes){head + SPOOL_FRAME_HEAD, file.len - at - SPOOL_FRAME_HEAD};
+	return memcmp(head, magic, sizeof(magic)) == 0 && get_le(head + 4, 4) > content.len &&
+	       hash_bytes(HASH_KEY_STABLE, content) != get_le(head + 8, 8);
+}
+
 enum err_code spool_parse(struct bytes file,
                           void (*record)(void *ctx, uint64_t number, bool done, const struct spool_record *r),
                           void *ctx, size_t *good, struct err *err)
@@ -159,6 +195,8 @@ enum err_code spool_parse(struct bytes file,
 	if (at < file.len && any_frame_after(file, at)) /* (2) */
 		return err_set(err, ERR_STORAGE, "the frame at byte %zu is damaged, and whole ones follow it",
 		               at);
+	if (at < file.len && !is_torn(file, at))
+		return err_set(err, ERR_STORAGE, "the frame at byte %zu, the last one, is damaged", at);
 	return ERR_NONE;
 }
 
@@ -352,6 +390,7 @@ static void flush_next(struct spool *s)
 	bool       good;
 
 	buf_init(&s->next, NULL);
+	content_close(&content);
 	s->file_bytes += content.len == 0 ? 0 : SPOOL_FRAME_HEAD + content.len;
 	s->flushing = true;
 	pthread_mutex_unlock(&s->lock);
@@ -520,6 +559,7 @@ static void rewrite_all(struct spool *s)
 
 		record_add(&content, WAITS, w->number, record_of(w));
 	}
+	content_close(&content);
 	buf_release(&s->next); /* it is among them, or done */
 	buf_init(&s->next, NULL);
 	s->flushing = true;

@@ -14,15 +14,17 @@
  * What always holds
  * (1) A record that spool_sync returned for is found again after a crash, until spool_done; a `done` that a crash lost is harmless,
  *     because whoever merges writes a marker with what it merges.
- * (2) The last frame may be torn: then nobody was told of it, and it is cut off. A whole frame behind one that is not is damage, which
- *     spool_open names instead of losing what was promised.
+ * (2) The last frame may be torn: the file ends before it does, or a sector of 512 bytes has nothing but zeros of it. Then nobody was told of it, and it is cut
+ *     off. Anything else is damage, down to one bit of the last frame, which spool_open names instead of losing what was promised.
  * (3) At most records_max records and bytes_max bytes wait; the file is at most SPOOL_FILE_FACTOR times as large, because what is done is
  *     cut off. Past that spool_append refuses, and nothing is written.
  * (4) After a flush that failed nothing is flushed until spool_recover has written all that waits anew: nobody knows what of the old file is
  *     on the disk. spool_check_room says so to those who ask before they decide. Whoever decided already is appended, and told, like those whose
  *     flush failed, that the outcome is unknown: else memory would know of an attempt that no record has. Their records stay, and may be
  *     merged meanwhile.
- * (5) One process at a time has it: DIR/spool.lock. Two would cut off each other's records. */
+ * (5) One process at a time has it: DIR/spool.lock. Two would cut off each other's records.
+ * (6) A frame has a byte that is not zero in its first sector and in its last one: it begins with "GHSP", and ends, if need be, with a `done` of no record. Those between
+ *     are full of records, whose bytes are text for the most part. */
 #ifndef SERVICE_SPOOL_H
 #define SERVICE_SPOOL_H
 

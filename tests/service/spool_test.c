@@ -20,15 +20,20 @@ static void file_cut(struct world *w, off_t bytes)
 	assert_int_equal(truncate(path_of(w), bytes), 0);
 }
 
-static void file_flip(struct world *w, off_t at)
+static void file_flip_bit(struct world *w, off_t at, int bit)
 {
 	int  fd = open(path_of(w), O_RDWR);
 	char byte;
 
 	assert_int_equal(pread(fd, &byte, 1, at), 1);
-	byte ^= 4;
+	byte = (char)(byte ^ 1 << bit);
 	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
 	close(fd);
+}
+
+static void file_flip(struct world *w, off_t at)
+{
+	file_flip_bit(w, at, 2);
 }
 
 TEST(spool, keeps_what_waits_across_a_restart_in_its_order)
@@ -317,6 +322,100 @@ TEST(spool, damage_before_a_whole_frame_is_named_and_nothing_is_thrown_away)
 	}
 	assert_int_equal(reopen(&w, 1000, 10), ERR_NONE);
 	assert_true(bytes_is(drain(&w), "firstsecond"));
+	world_close(&w);
+}
+
+/* (2) A frame that was flushed is damaged, not torn. Of several lengths: its last byte may be alone in a sector. */
+TEST(spool, every_flipped_bit_of_the_last_frame_is_named_and_nothing_is_thrown_away)
+{
+	static char  text[600];
+	struct world w;
+	off_t        first, all;
+
+	memset(text, 'x', sizeof(text) - 1);
+	for (size_t len = 420; len < 600; len += 7) {
+		world_open(&w, 10000, 10);
+		assert_int_equal(add(&w, 1, "first"), ERR_NONE);
+		first = file_bytes(&w);
+		text[len] = '\0';
+		assert_int_equal(add(&w, 1, text), ERR_NONE);
+		text[len] = 'x';
+		all = file_bytes(&w);
+		for (off_t at = first; at < all; at += at < first + 40 || at > all - 20 ? 1 : 37)
+			for (int bit = 0; bit < 8; bit++) {
+				file_flip_bit(&w, at, bit);
+				assert_int_equal(reopen(&w, 10000, 10), ERR_STORAGE);
+				assert_non_null(strstr(w.err.text, "is damaged"));
+				assert_int_equal(file_bytes(&w), all);
+				file_flip_bit(&w, at, bit);
+			}
+		assert_int_equal(reopen(&w, 10000, 10), ERR_NONE);
+		assert_int_equal(spool_read(w.spool).records, 2);
+		world_close(&w);
+	}
+}
+
+/* … also if all that it says is that something is done, in zeros for the most part. */
+TEST(spool, every_flipped_bit_of_a_frame_of_what_is_done_is_named)
+{
+	struct world w;
+	off_t        first, all;
+	uint64_t     a;
+	char         pad[512];
+
+	for (size_t len = 440; len < 480; len++) {
+		memset(pad, 'x', len);
+		pad[len] = '\0';
+		world_open(&w, 10000, 10);
+		assert_int_equal(add(&w, 1, pad), ERR_NONE);
+		first = file_bytes(&w);
+		a = take(&w, pad);
+		spool_done(w.spool, a);
+		assert_int_equal(spool_sync_all(w.spool, &w.err), ERR_NONE);
+		assert_int_equal(add(&w, 1, ""), ERR_NONE);
+		all = file_bytes(&w);
+		assert_true(all > first);
+		for (off_t at = first; at < all; at++) {
+			file_flip(&w, at);
+			assert_int_equal(reopen(&w, 10000, 10), ERR_STORAGE);
+			file_flip(&w, at);
+		}
+		assert_int_equal(reopen(&w, 10000, 10), ERR_NONE);
+		world_close(&w);
+	}
+}
+
+static void file_zero(struct world *w, off_t from, off_t to)
+{
+	int fd = open(path_of(w), O_RDWR);
+
+	for (; from < to; from++)
+		assert_int_equal(pwrite(fd, "", 1, from), 1);
+	close(fd);
+}
+
+/* (2) The file's new length reached the disk, and not all of its sectors did. */
+TEST(spool, last_frame_of_which_a_sector_is_missing_is_torn)
+{
+	enum { SECTOR = 512 };
+	static char  text[3000];
+	struct world w;
+	off_t        first, all;
+
+	memset(text, 'x', sizeof(text) - 1);
+	world_open(&w, 10000, 10);
+	assert_int_equal(add(&w, 1, "kept"), ERR_NONE);
+	first = file_bytes(&w);
+	for (int missing = 0; missing < 6; missing++) {
+		assert_int_equal(add(&w, 1, text), ERR_NONE);
+		all = file_bytes(&w);
+		assert_in_range(all, 5 * SECTOR + 1, 6 * SECTOR);
+		file_zero(&w, missing == 0 ? first : missing * SECTOR,
+		          missing == 5 ? all : (missing + 1) * SECTOR);
+		assert_int_equal(reopen(&w, 10000, 10), ERR_NONE);
+		assert_int_equal(spool_read(w.spool).records, 1);
+		assert_int_equal(file_bytes(&w), first);
+	}
 	world_close(&w);
 }
 
