@@ -185,6 +185,8 @@ static void reader_fit(struct json_reader *r, size_t len) noexcept
 // What is wrong, in words for whoever sent it. The library takes a number that does not fit for one that is misspelt.
 static enum err_code refuse(simdjson::error_code failure, struct err *err) noexcept
 {
+	if (failure == simdjson::MEMALLOC)
+		abort(); // as the arena does: nothing is wrong with the text
 	if (failure == simdjson::EMPTY)
 		return err_set(err, ERR_SERIALIZATION, "not valid JSON: it is empty");
 	if (failure == simdjson::NUMBER_ERROR)
