@@ -86,7 +86,7 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 
 	time_set(e, wall_us > stored_us ? wall_us : stored_us);
 	if (stored_us != 0 && jump_us >= SWEEP_GRACE_US) {
-		e->notes_waits = true;
+		e->clock_far = e->notes_waits = true;
 		e->close_after_us =
 		        wall_us + SWEEP_GRACE_US; /* a clock that is set too late is wrong until then */
 	}
@@ -103,8 +103,7 @@ static enum err_code time_begin(struct engine *e, int64_t stored_us, struct err 
 		        wall, e->options.path, stored);
 	log_warn("the clock is accepted as it is: time goes from %s to %s UTC", stored, wall);
 	time_set(e, wall_us);
-	e->clock_accepted = true;
-	e->notes_waits = false; /* note_clock does */
+	e->clock_accepted = e->clock_far = e->notes_waits = true;
 	e->sweep_after_us = wall_us + SWEEP_GRACE_US;
 	return ERR_NONE;
 }
@@ -287,16 +286,20 @@ static enum err_code note_run(struct turn_request *w, struct table *t)
 	return ERR_NONE;
 }
 
-/* A clock that was accepted is the time of a commit of its own: so the next start need not ask again, even if nothing was written
- * until then. It says until when nothing is swept, because that start is to wait as well. */
+/* A clock that is far from the last commit, or was accepted, is the time of a commit of its own, before anything is answered: what is absent at this time must not be
+ * there again after a start with an earlier clock, and the next start need not ask again, even if nothing was written until then. The commit says until when nothing
+ * is swept and no hour is closed, because that start is to wait as well. */
 static enum err_code note_clock(struct engine *e, struct err *err)
 {
 	struct turn_request note = {.run = note_run};
-	enum err_code       rc = e->clock_accepted ? engine_run(e, &note, err) : ERR_NONE;
+	enum err_code       rc = e->clock_far ? engine_run(e, &note, err) : ERR_NONE;
 
-	if (rc == ERR_DISK_FULL)
-		log_warn("there is no room to note that the clock was accepted");
-	return rc == ERR_DISK_FULL ? ERR_NONE : rc;
+	if (rc != ERR_DISK_FULL)
+		return rc;
+	log_warn("there is no room to store the time: the next commit does. If the clock is wrong and the "
+	         "server restarts before, items that "
+	         "have expired by now may be there again");
+	return ERR_NONE;
 }
 
 static bool time_in(const struct item *item, const char *name, int64_t *out)

@@ -39,7 +39,7 @@ struct engine {
 	struct turn *unwritten; /* if opened for reading: what the store's files lack. Otherwise NULL */
 	int          lock_fd;
 	bool counts_noted; /* in the store, that counts come with each commit. The writer's, once it runs */
-	bool notes_waits;  /* the next commit says until when no hour is closed. Likewise */
+	bool notes_waits; /* the next commit says until when nothing is swept and no hour is closed. Likewise */
 
 	/* any thread */
 	/* Of the hashes of row keys. Random: keys are chosen by clients, and with a known hash they could all be
@@ -49,7 +49,8 @@ struct engine {
 	int64_t         sweep_after_us;            /* set when opened: nothing is swept before */
 	int64_t         close_after_us; /* set when opened: no hour is closed before (lapse.h X4) */
 	bool            clock_accepted; /* set when opened: somebody said that it is right */
-	atomic_llong    now_us;         /* the latest time given to anyone: time never goes back */
+	bool            clock_far; /* set when opened: it is far ahead of the last commit, or was accepted */
+	atomic_llong    now_us;    /* the latest time given to anyone: time never goes back */
 	atomic_bool     disk_full, fed; /* fed: it was starved, and there is room again */
 	bool starved; /* set when opened: there was no room at all. Only reads, until it starts again */
 	atomic_ullong swept_rows;

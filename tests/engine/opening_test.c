@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "counted.h"
 #include "engine/layout.h"
 #include "engine/rocks.h"
@@ -195,16 +196,16 @@ TEST(opening, a_clock_that_is_far_from_the_last_commit_is_refused_until_it_is_ac
 	fixture_open(&f);
 	fixture_ok(&f, "CreateTable", TABLE_PS);
 	engine_close(f.engine);
-	clock_manual_jump(&f.clock, bound_us);
-	fixture_start(&f); /* so far it may */
-	engine_close(f.engine);
-	clock_manual_jump(&f.clock, 1);
+	clock_manual_jump(&f.clock, bound_us + 1);
 	assert_refused(&f, "start once with --accept-clock");
 	clock_manual_jump(&f.clock, -2 * bound_us - 2);
 	assert_refused(&f, "start once with --accept-clock");
 	clock_manual_jump(&f.clock, bound_us + 1);
 	fixture_start(&f); /* the refused starts changed nothing */
 	assert_int_equal(now_s(&f), START_S);
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, bound_us);
+	fixture_start(&f); /* so far it may */
 	fixture_close(&f);
 }
 
@@ -304,6 +305,110 @@ TEST(opening, a_clock_that_was_accepted_stays_so_even_if_nothing_is_written)
 		assert_int_equal(now_s(&f), second);
 		assert_get(&f, "things", "{'p':{'S':'a'},'s':{'S':'x'}}", "{'p':{'S':'a'},'s':{'S':'x'}}");
 	}
+	fixture_close(&f);
+}
+
+#define TTL_ON "{'TableName':'things','TimeToLiveSpecification':{'AttributeName':'ttl','Enabled':true}}"
+#define KEY_A  "{'p':{'S':'a'},'s':{'S':'x'}}"
+
+/* Expires in a day. */
+static void open_with_expiring(struct fixture *f)
+{
+	fixture_open(f);
+	fixture_ok(f, "CreateTable", TABLE_PS);
+	fixture_ok(f, "UpdateTimeToLive", TTL_ON);
+	fixture_ok(
+	        f, "PutItem",
+	        arena_printf(&f->arena,
+	                     "{'TableName':'things','Item':{'p':{'S':'a'},'s':{'S':'x'},'ttl':{'N':'%d'}}}",
+	                     START_S + DAY_S)
+	                .data);
+}
+
+/* Nothing is written but the time. */
+TEST(opening, an_item_that_was_absent_with_a_clock_that_was_ahead_is_absent_when_the_clock_is_right)
+{
+	const int64_t  ahead_us = (int64_t)20 * DAY_S * 1000000;
+	struct fixture f;
+
+	for (int killed = 0; killed < 2; killed++) {
+		open_with_expiring(&f);
+		engine_close(f.engine);
+		clock_manual_jump(&f.clock, ahead_us);
+		fixture_start(&f);
+		assert_get(&f, "things", KEY_A, NULL);
+		if (killed)
+			fixture_die(&f);
+		else
+			engine_close(f.engine);
+		clock_manual_jump(&f.clock, -ahead_us);
+		fixture_start(&f);
+		assert_get(&f, "things", KEY_A, NULL);
+		assert_int_equal(now_s(&f), START_S + 20 * DAY_S);
+		fixture_close(&f);
+	}
+}
+
+/* What was committed within the hour is time enough. */
+TEST(opening, a_start_stores_its_time_from_an_hour_after_the_last_commit_on)
+{
+	struct fixture f;
+
+	open_with_expiring(&f);
+	for (int ahead = 0; ahead < 2; ahead++) {
+		engine_close(f.engine);
+		clock_manual_jump(&f.clock, INT64_C(3600) * 1000000 - 1 + ahead);
+		fixture_start(&f);
+		assert_int_equal(engine_stats(f.engine).requests, ahead);
+		clock_manual_jump(&f.clock, -(INT64_C(3600) * 1000000 - 1 + ahead));
+	}
+	fixture_close(&f);
+}
+
+static void assert_said(const char *path, const char *text)
+{
+	struct buf out;
+	struct err err;
+	bool       found;
+
+	buf_init(&out, NULL);
+	assert_int_equal(file_read(path, 1 << 20, &out, &found, &err), ERR_NONE);
+	buf_add_byte(&out, 0);
+	assert_non_null(strstr(out.data, text));
+	buf_release(&out);
+	unlink(path);
+}
+
+/* It serves what it has, and says that the time may go back. The first commit that finds room stores it. */
+TEST(opening, a_start_that_has_no_room_to_store_its_time_says_so)
+{
+	const int64_t  ahead_us = (int64_t)20 * DAY_S * 1000000;
+	struct fixture f;
+	char           path[80];
+	int            saved;
+
+	open_with_expiring(&f);
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, ahead_us);
+	snprintf(path, sizeof(path), "%s.log", f.dir);
+	log_set_level(LOG_WARN);
+	saved = dup(2);
+	assert_non_null(freopen(path, "w", stderr));
+	fault_arm(FAULT_NO_ROOM, 0);
+	fixture_start(&f);
+	fault_disarm(FAULT_NO_ROOM);
+	fflush(stderr);
+	dup2(saved, 2);
+	close(saved);
+	log_set_level(LOG_ERROR);
+	assert_said(path, "no room to store the time");
+	assert_get(&f, "things", KEY_A, NULL);
+	engine_tick(f.engine);
+	fixture_ok(&f, "PutItem", THING("b"));
+	engine_close(f.engine);
+	clock_manual_jump(&f.clock, -ahead_us);
+	fixture_start(&f);
+	assert_get(&f, "things", KEY_A, NULL);
 	fixture_close(&f);
 }
 
