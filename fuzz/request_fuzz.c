@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/dynamodb.h"
+#include "api/dynamodb_actions.h"
 #include "dynamo/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -72,8 +72,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	arena_init(&a);
 	snprintf(target, sizeof(target), DYNAMODB_TARGET_PREFIX "%.*s", BYTES_ARG(op->name));
 	c.arena = &a;
-	rc = dynamodb_decode(&c, reader, bytes_of(target),
-	                     (struct bytes){(const char *)data + (size > 0), size > 0 ? size - 1 : 0}, &err);
+	rc = dynamodb_read(&c, reader, bytes_of(target),
+	                   (struct bytes){(const char *)data + (size > 0), size > 0 ? size - 1 : 0}, &err);
+	if (rc == ERR_NONE) {
+		iam_actions_named(&c);
+		rc = dynamodb_decode(&c, &err);
+	}
 	if (rc != ERR_NONE)
 		error_reads(reader, &a, rc, &err);
 	else if (op->decode == request_put)

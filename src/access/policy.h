@@ -112,12 +112,24 @@ enum err_code access_region_check(struct bytes region, const char *what, struct 
 enum decision policy_evaluate(const struct policy *const *policies, size_t count,
                               const struct access_request *request, struct explanation *why);
 
-/* Could it allow the action ("dynamodb:PutItem") on anything, whatever else the request says? False only if it is
- * sure that it never does: then a request may be refused before it is read any further. */
-bool policy_could_allow(const struct policy *p, struct bytes action);
+/* How far it reaches with an action ("dynamodb:PutItem"), whatever else the request says. */
+enum reach {
+	REACH_NOTHING, /* it is sure that nothing is allowed: a request may be refused before it is read */
+	REACH_DENIES,  /* something may be allowed, and something denied */
+	REACH_SOME,    /* something may be allowed, and no Deny names the action */
+	REACH_ALL,     /* every resource, without a condition: nothing else need be asked */
+};
 
-/* Could it deny the action on anything, by a Deny that names it? */
-bool policy_could_deny(const struct policy *p, struct bytes action);
+enum reach policy_reach(const struct policy *p, struct bytes action);
+
+/* Could it allow the action on that resource, whatever conditions say? False only if it is sure that it does not. */
+bool policy_could_allow(const struct policy *p, struct bytes action, struct bytes resource);
+
+/* Could it deny the action on a resource that begins like this? */
+bool policy_could_deny(const struct policy *p, struct bytes action, struct bytes start);
+
+/* Does it allow the request on every resource there could be? The request's own is not looked at. */
+bool policy_allows_all(const struct policy *p, const struct access_request *request);
 
 /* Calls `each` with every action of the policy, in lower case, that matches none of these names ("dynamodb:PutItem"): it never
  * applies to anything, so it is misspelt, maybe. */

@@ -279,6 +279,18 @@ static bool resources_match(const struct statement *s, const struct question *q)
 	return s->not_resource;
 }
 
+static bool conditions_hold(const struct statement *s, const struct question *q,
+                            const struct condition **failed)
+{
+	for (size_t i = 0; i < s->condition_count; i++) {
+		if (condition_holds(&s->conditions[i], q, s->allow))
+			continue;
+		*failed = &s->conditions[i];
+		return false;
+	}
+	return true;
+}
+
 enum verdict statement_judge(const struct statement *s, const struct question *q,
                              const struct condition **failed)
 {
@@ -286,13 +298,7 @@ enum verdict statement_judge(const struct statement *s, const struct question *q
 		return VERDICT_OTHER_ACTION;
 	if (!resources_match(s, q))
 		return VERDICT_OTHER_RESOURCE;
-	for (size_t i = 0; i < s->condition_count; i++) {
-		if (condition_holds(&s->conditions[i], q, s->allow))
-			continue;
-		*failed = &s->conditions[i];
-		return VERDICT_CONDITION;
-	}
-	return VERDICT_APPLIES;
+	return conditions_hold(s, q, failed) ? VERDICT_APPLIES : VERDICT_CONDITION;
 }
 
 /* ---- policies ---- */
@@ -331,44 +337,88 @@ enum decision policy_evaluate(const struct policy *const *policies, size_t count
 	return result.decision;
 }
 
-static bool covers_everything(const struct statement *s)
+/* No resource is left that the statement could not apply to. */
+static bool names_everything(const struct statement *s)
 {
-	bool all = false;
-
-	for (size_t i = 0; i < s->resource_count; i++)
-		all = all || s->resources[i].count == 0; /* "*" */
-	return all && !s->not_resource && s->condition_count == 0;
+	for (size_t i = 0; i < s->resource_count && !s->not_resource; i++)
+		if (s->resources[i].count == 0) /* "*" */
+			return true;
+	return false;
 }
 
-bool policy_could_allow(const struct policy *p, struct bytes action)
+enum reach policy_reach(const struct policy *p, struct bytes action)
 {
-	struct access_request request = {.action = action, .resource = BYTES("*")};
+	struct access_request request = {.action = action};
+	struct question       q;
+	bool                  some = false, all = false, denies = false;
+
+	question_init(&q, &request);
+	for (const struct statement *s = p->statements; s < p->statements + p->statement_count; s++) {
+		bool everything = names_everything(s) && s->condition_count == 0;
+
+		if (!actions_match(s, &q))
+			continue;
+		if (!s->allow && everything)
+			return REACH_NOTHING;
+		denies |= !s->allow;
+		some |= s->allow;
+		all |= s->allow && everything;
+	}
+	return !some ? REACH_NOTHING : denies ? REACH_DENIES : all ? REACH_ALL : REACH_SOME;
+}
+
+bool policy_could_allow(const struct policy *p, struct bytes action, struct bytes resource)
+{
+	struct access_request request = {.action = action, .resource = resource};
 	struct question       q;
 	bool                  could = false;
 
 	question_init(&q, &request);
-	for (size_t i = 0; i < p->statement_count; i++) {
-		const struct statement *s = &p->statements[i];
-
-		if (!actions_match(s, &q))
+	for (const struct statement *s = p->statements; s < p->statements + p->statement_count; s++) {
+		if (!actions_match(s, &q) || !resources_match(s, &q))
 			continue;
-		if (!s->allow && covers_everything(s))
+		if (!s->allow && s->condition_count == 0)
 			return false;
 		could = could || s->allow;
 	}
 	return could;
 }
 
-bool policy_could_deny(const struct policy *p, struct bytes action)
+static bool statement_could_reach(const struct statement *s, const struct arn *start)
 {
-	struct access_request request = {.action = action, .resource = BYTES("*")};
+	for (size_t i = 0; i < s->resource_count && !s->not_resource; i++)
+		if (resource_could_match(&s->resources[i], start))
+			return true;
+	return s->not_resource;
+}
+
+bool policy_could_deny(const struct policy *p, struct bytes action, struct bytes start)
+{
+	struct access_request request = {.action = action, .resource = start};
 	struct question       q;
 
 	question_init(&q, &request);
-	for (size_t i = 0; i < p->statement_count; i++)
-		if (!p->statements[i].allow && actions_match(&p->statements[i], &q))
+	for (const struct statement *s = p->statements; s < p->statements + p->statement_count; s++)
+		if (!s->allow && actions_match(s, &q) && statement_could_reach(s, &q.arn))
 			return true;
 	return false;
+}
+
+bool policy_allows_all(const struct policy *p, const struct access_request *request)
+{
+	const struct condition *failed;
+	struct question         q;
+	bool                    all = false;
+
+	question_init(&q, request);
+	for (const struct statement *s = p->statements; s < p->statements + p->statement_count; s++) {
+		if (!actions_match(s, &q))
+			continue;
+		if (!s->allow)
+			return false;
+		all = all || (names_everything(s) && conditions_hold(s, &q, &failed));
+	}
+	return all;
 }
 
 static bool matches_any(const struct pattern *p, const struct bytes *names, size_t count)

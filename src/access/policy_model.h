@@ -138,6 +138,9 @@ struct arn {
 struct arn arn_split(struct bytes text);
 bool       resource_matches(const struct resource *r, const struct arn *arn);
 
+/* Could it match a resource that begins with this ARN, which may end within a part? */
+bool resource_could_match(const struct resource *r, const struct arn *start);
+
 /* An IPv4 address is in no range wider than all of IPv4: ::/0 means IPv6 only. */
 bool cidr_holds(const struct cidr *range, const struct access_address *address);
 

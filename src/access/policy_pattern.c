@@ -193,6 +193,34 @@ bool resource_matches(const struct resource *r, const struct arn *arn)
 	return true;
 }
 
+/* Could it match a text that starts like this? It could if a beginning of it matches all of the start. */
+static bool pattern_could_match(const struct pattern *p, struct bytes start)
+{
+	for (size_t len = 0; len <= p->text.len; len++) {
+		struct pattern beginning = pattern_of((struct bytes){p->text.data, len});
+
+		if (pattern_matches(&beginning, start))
+			return true;
+	}
+	return pattern_matches(p, start);
+}
+
+/* The parts before the last are whole. */
+bool resource_could_match(const struct resource *r, const struct arn *start)
+{
+	if (r->count == 0)
+		return true;
+	for (unsigned i = 0; i < r->count; i++) {
+		bool last = i + 1 == r->count || i + 1 == start->count;
+
+		if (!last && !pattern_matches(&r->parts[i], start->parts[i]))
+			return false;
+		if (last)
+			return pattern_could_match(&r->parts[i], arn_from(start, i));
+	}
+	return true;
+}
+
 /* ---- addresses ---- */
 
 static bool is_v4(const struct access_address *address)
@@ -336,18 +364,6 @@ enum err_code access_region_check(struct bytes region, const char *what, struct 
 		return ERR_NONE;
 	return err_set(err, ERR_INVALID, "%s: a region must have 1 to %d letters, digits and '-'", what,
 	               ACCESS_REGION_BYTES_MAX);
-}
-
-/* Could it match a text that starts like this? It could if a beginning of it matches all of the start. */
-static bool pattern_could_match(const struct pattern *p, struct bytes start)
-{
-	for (size_t len = 0; len <= p->text.len; len++) {
-		struct pattern beginning = pattern_of((struct bytes){p->text.data, len});
-
-		if (pattern_matches(&beginning, start))
-			return true;
-	}
-	return pattern_matches(p, start);
 }
 
 /* The part of the resource that nothing here has; 0: none. The last part of one that is cut short stands for the

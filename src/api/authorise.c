@@ -6,12 +6,12 @@
  * its turn, with the attributes of the item that it replaces (docs/decisions/013). */
 #include "api/authorise.h"
 
-#include <stdio.h>
+#include <assert.h>
 
 #include "api/dynamodb_actions.h"
 #include "base/buf.h"
 
-enum { VALUES_MAX = 10 };
+enum { VALUES_MAX = ACCESS_KEY_COUNT };
 
 struct question {
 	const struct caller *who;
@@ -89,65 +89,64 @@ static size_t context_of(const struct question *q, const struct iam_action *d,
 	return count;
 }
 
-static enum err_code decide(const struct question *q, const struct access_request *request,
-                            enum decision *decision)
+static enum err_code refuse(const struct question *q, const struct access_request *request,
+                            enum decision decision)
 {
-	*decision = policy_evaluate(&q->policy, 1, request, NULL);
-	if (*decision == DECISION_ALLOWED)
-		return ERR_NONE;
 	return err_set(
 	        q->err, ERR_ACCESS,
 	        "User: arn:aws:iam::" ACCESS_ACCOUNT
 	        ":user/%.*s is not authorized to perform: %.*s on resource: "
 	        "%.*s %s%s",
 	        BYTES_ARG(q->who->key->name), BYTES_ARG(request->action), BYTES_ARG(request->resource),
-	        *decision == DECISION_DENIED_EXPLICITLY ? "with an explicit deny in an identity-based policy"
-	                                                : "because no identity-based policy allows it",
+	        decision == DECISION_DENIED_EXPLICITLY ? "with an explicit deny in an identity-based policy"
+	                                               : "because no identity-based policy allows it",
 	        q->replaced
 	                ? " (a put replaces the whole item: the attributes of the item that is there count "
 	                  "too; use UpdateItem)"
 	                : "");
 }
 
+static enum decision decide(const struct question *q, const struct access_request *request)
+{
+	enum decision decision = policy_evaluate(&q->policy, 1, request, NULL);
+
+	if (decision != DECISION_ALLOWED && q->err != NULL)
+		refuse(q, request, decision);
+	return decision;
+}
+
 static enum err_code ask(const struct question *q, const struct iam_action *d)
 {
-	enum decision         decision;
 	struct access_value   values[VALUES_MAX];
 	struct access_request request = {
 	        .action = action_of(q, d), .resource = resource_of(q, d), .values = values};
 
 	request.count = context_of(q, d, values);
-	return decide(q, &request, &decision);
-}
-
-enum err_code authorise_v1(const struct v1_question *p, struct bytes resource, enum decision *decision,
-                           struct err *err)
-{
-	struct question       q = {.who = p->who, .arena = p->arena, .now_s = p->now_s, .err = err};
-	struct iam_action     nothing_said = {0};
-	struct access_value   values[VALUES_MAX];
-	struct access_request request = {.resource = BYTES("*"), .values = values};
-
-	*decision = DECISION_ALLOWED;
-	if (p->who->key == NULL)
-		return ERR_NONE;
-	q.policy = p->who->key->policy;
-	request.action = arena_printf(p->arena, "gatehouse:%s", p->action);
-	request.count = context_of(&q, &nothing_said, values);
-	if (resource.len > 0)
-		request.resource = arena_printf(p->arena, "arn:aws:gatehouse:%.*s:" ACCESS_ACCOUNT ":%.*s",
-		                                BYTES_ARG(p->who->region), BYTES_ARG(resource));
-	return decide(&q, &request, decision);
+	return decide(q, &request) == DECISION_ALLOWED ? ERR_NONE : ERR_ACCESS;
 }
 
 /* ---- before a request is decoded ---- */
 
-static bool could(const struct caller *who, const char *service, struct bytes name)
-{
-	char action[ACCESS_ACTION_BYTES_MAX];
-	int  len = snprintf(action, sizeof(action), "%s:%.*s", service, BYTES_ARG(name));
+struct action_name {
+	char   text[ACCESS_ACTION_BYTES_MAX];
+	size_t len;
+};
 
-	return policy_could_allow(who->key->policy, (struct bytes){action, (size_t)len});
+static void action_name_add(struct action_name *n, struct bytes part)
+{
+	assert(n->len + part.len <= sizeof(n->text));
+	memcpy(n->text + n->len, part.data, part.len);
+	n->len += part.len;
+}
+
+static enum reach reach_of(const struct caller *who, struct bytes service, struct bytes action)
+{
+	struct action_name n;
+
+	n.len = 0;
+	action_name_add(&n, service);
+	action_name_add(&n, action);
+	return policy_reach(who->key->policy, (struct bytes){n.text, n.len});
 }
 
 static enum err_code never(const struct caller *who, const char *service, struct bytes name, struct err *err)
@@ -158,37 +157,145 @@ static enum err_code never(const struct caller *who, const char *service, struct
 	               BYTES_ARG(who->key->name), service, BYTES_ARG(name));
 }
 
-enum err_code authorise_foresee_v1(const struct caller *who, const char *action, struct err *err)
+enum err_code authorise_foresee_v1(const struct caller *who, const char *action, enum reach *reach,
+                                   struct err *err)
 {
-	if (who->key == NULL || could(who, "gatehouse", bytes_of(action)))
-		return ERR_NONE;
-	return never(who, "gatehouse", bytes_of(action), err);
+	*reach = who->key == NULL ? REACH_ALL : reach_of(who, BYTES("gatehouse:"), bytes_of(action));
+	return *reach != REACH_NOTHING ? ERR_NONE : never(who, "gatehouse", bytes_of(action), err);
 }
 
-bool authorise_could_deny_v1(const struct caller *who, const char *name)
-{
-	char action[ACCESS_ACTION_BYTES_MAX];
-	int  len = snprintf(action, sizeof(action), "gatehouse:%s", name);
-
-	return policy_could_deny(who->key->policy, (struct bytes){action, (size_t)len});
-}
-
-/* Transactions are judged by what they hold (dynamodb_actions.c): any of it will do for now. */
-enum err_code authorise_foresee(const struct caller *who, const struct operation *operation, struct err *err)
+/* Transactions are judged by what they hold (dynamodb_actions.c): for now, any of it will do. They reach all only with each. */
+static enum reach transaction_reach(const struct caller *who, bool gets)
 {
 	static const char *const parts[] = {"GetItem", "PutItem", "UpdateItem", "DeleteItem",
 	                                    "ConditionCheckItem"};
-	bool                     get = operation->form == FORM_TRANSACT_GET;
+	size_t                   from = gets ? 0 : 1, to = gets ? 1 : sizeof(parts) / sizeof(*parts);
+	enum reach               reach = reach_of(who, BYTES("dynamodb:"), bytes_of(parts[from]));
 
+	for (size_t i = from + 1; i < to; i++)
+		if (reach_of(who, BYTES("dynamodb:"), bytes_of(parts[i])) != reach)
+			return REACH_DENIES;
+	return reach;
+}
+
+enum err_code authorise_foresee(const struct caller *who, const struct operation *operation,
+                                enum reach *reach, struct err *err)
+{
+	*reach = REACH_ALL;
 	if (who->key == NULL)
 		return ERR_NONE;
-	if (!get && operation->form != FORM_TRANSACT_WRITE)
-		return could(who, "dynamodb", operation->name) ? ERR_NONE
-		                                               : never(who, "dynamodb", operation->name, err);
-	for (size_t i = get ? 0 : 1; i < (get ? 1 : sizeof(parts) / sizeof(*parts)); i++)
-		if (could(who, "dynamodb", bytes_of(parts[i])))
-			return ERR_NONE;
-	return never(who, "dynamodb", operation->name, err);
+	if (operation->form == FORM_TRANSACT_GET || operation->form == FORM_TRANSACT_WRITE)
+		*reach = transaction_reach(who, operation->form == FORM_TRANSACT_GET);
+	else
+		*reach = reach_of(who, BYTES("dynamodb:"), operation->name);
+	return *reach != REACH_NOTHING ? ERR_NONE : never(who, "dynamodb", operation->name, err);
+}
+
+/* ---- /v1 ---- */
+
+static struct bytes v1_action(const struct v1_question *p)
+{
+	const struct bytes parts[] = {BYTES("gatehouse:"), bytes_of(p->action)};
+
+	return joined(p->arena, parts, 2);
+}
+
+static struct bytes v1_resource_of(const struct v1_question *p, const char *kind, struct bytes name)
+{
+	const struct bytes parts[] = {BYTES("arn:aws:gatehouse:"),
+	                              p->who->region,
+	                              BYTES(":" ACCESS_ACCOUNT ":"),
+	                              bytes_of(kind),
+	                              BYTES("/"),
+	                              name};
+
+	return joined(p->arena, parts, sizeof(parts) / sizeof(*parts));
+}
+
+static size_t v1_context(const struct v1_question *p, struct access_value values[VALUES_MAX])
+{
+	struct question   q = {.who = p->who, .now_s = p->now_s};
+	struct iam_action nothing_said = {0};
+
+	return context_of(&q, &nothing_said, values);
+}
+
+enum decision authorise_v1(const struct v1_question *p, const char *kind, struct bytes name, struct err *err)
+{
+	struct question       q = {.who = p->who, .policy = p->who->key->policy, .err = err};
+	struct access_value   values[VALUES_MAX];
+	struct access_request request = {.action = v1_action(p), .resource = BYTES("*"), .values = values};
+
+	request.count = v1_context(p, values);
+	if (kind != NULL)
+		request.resource = v1_resource_of(p, kind, name);
+	return decide(&q, &request);
+}
+
+bool authorise_all_v1(const struct v1_question *p)
+{
+	struct access_value   values[VALUES_MAX];
+	struct access_request request = {.action = v1_action(p), .resource = BYTES("*"), .values = values};
+
+	request.count = v1_context(p, values);
+	return policy_allows_all(p->who->key->policy, &request);
+}
+
+bool authorise_could_deny_v1(const struct v1_question *p, const char *kind)
+{
+	return policy_could_deny(p->who->key->policy, v1_action(p), v1_resource_of(p, kind, BYTES("")));
+}
+
+void v1_denial_copy(struct v1_denial *d, const struct v1_denial *from)
+{
+	*d = *from;
+	d->request.action.data = d->action;
+	d->request.values = d->values;
+}
+
+void v1_denial_init(struct v1_denial *d, const struct v1_question *p, const char *kind)
+{
+	struct v1_denial made = {.policy = p->who->key->policy};
+	struct bytes     action = v1_action(p), start = v1_resource_of(p, kind, BYTES(""));
+
+	assert(action.len <= sizeof(made.action) && start.len <= sizeof(made.start));
+	memcpy(made.action, action.data, action.len);
+	memcpy(made.start, start.data, start.len);
+	made.start_len = start.len;
+	made.request.action.len = action.len;
+	made.request.count = v1_context(p, made.values);
+	v1_denial_copy(d, &made);
+}
+
+/* One that is too long to be asked about is none. */
+bool v1_denial_names(const struct v1_denial *d, struct bytes name)
+{
+	char                  text[V1_RESOURCE_START_MAX + V1_RESOURCE_NAME_MAX];
+	struct access_request request = d->request;
+
+	if (name.len == 0 || name.len > V1_RESOURCE_NAME_MAX)
+		return false;
+	memcpy(text, d->start, d->start_len);
+	memcpy(text + d->start_len, name.data, name.len);
+	request.resource = (struct bytes){text, d->start_len + name.len};
+	return policy_evaluate(&d->policy, 1, &request, NULL) == DECISION_DENIED_EXPLICITLY;
+}
+
+/* ---- DynamoDB's protocol ---- */
+
+enum err_code authorise_named(const struct caller *who, const struct dynamodb_call *c, struct err *err)
+{
+	struct question    q = {.who = who, .policy = who->key->policy, .arena = c->arena, .err = err};
+	struct iam_actions named = iam_actions_named(c);
+
+	for (uint32_t i = 0; i < named.count; i++) {
+		struct access_request request = {.action = action_of(&q, &named.list[i]),
+		                                 .resource = resource_of(&q, &named.list[i])};
+
+		if (!policy_could_allow(q.policy, request.action, request.resource))
+			return refuse(&q, &request, policy_evaluate(&q.policy, 1, &request, NULL));
+	}
+	return ERR_NONE;
 }
 
 static struct bytes capacity_of(const struct dynamodb_call *c)

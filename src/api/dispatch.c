@@ -234,10 +234,12 @@ static enum err_code run_read(struct call *c, struct err *err)
 /* What it is, whether it may, and what is read: on whichever thread this is, with a JSON reader of its own. */
 static enum err_code work(struct call *c, struct json_reader *json, struct err *err)
 {
-	enum err_code rc = c->protocol->decode(c, json, err);
+	enum err_code rc = c->protocol->name(c, json, err);
 
 	if (rc == ERR_NONE)
 		rc = c->protocol->authorise(c, err);
+	if (rc == ERR_NONE)
+		rc = c->protocol->decode(c, json, err);
 	if (rc != ERR_NONE)
 		return rc;
 	c->admitted = true;
@@ -311,7 +313,7 @@ static enum err_code check_encoding(const struct http_request *r, struct err *er
 	               encoding.len < 64 ? (int)encoding.len : 64, encoding.data);
 }
 
-/* Who it is, and whether its request is worth decoding: nothing is decoded for a stranger. */
+/* Who it is, and whether its request is worth decoding: nothing is decoded for a stranger, nor for a key that may not. */
 static enum err_code admit(struct call *c, struct err *err)
 {
 	enum err_code rc = c->protocol->identify(c, err);
@@ -323,9 +325,7 @@ static enum err_code admit(struct call *c, struct err *err)
 	keep_key_id(c);
 	c->turn.caller = c->who.key != NULL ? c->who.key->use : NULL;
 	rc = c->http->body_refused ? auth_refused_body(err) : key_limits_check(c->http, &c->who, err);
-	if (rc == ERR_NONE && c->http->body.len > HTTP_SMALL_BODY_BYTES)
-		rc = c->protocol->foresee(c, err);
-	return rc;
+	return rc == ERR_NONE ? c->protocol->foresee(c, err) : rc;
 }
 
 void dispatch(struct call *c)

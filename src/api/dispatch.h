@@ -2,9 +2,10 @@
  * (dynamodb.c) and the identity API (v1.c). What differs between them is in a struct protocol.
  *
  *   loop thread                                late thread          a thread of the store's
- *   admit: who is it, the limits of its key
+ *   admit: who is it, the limits of its key,
+ *     could that key do this at all?
  *     its caller is in debt --------------->   work
- *   work: decode, authorise;                    |
+ *   work: name, authorise, decode;              |
  *     a READ: run, on what is committed         |
  *   conclude  <---------------------------------'
  *     a WRITE: submit ------------------------------------------->  run, in its turn
@@ -49,12 +50,14 @@ struct call;
 struct protocol {
 	/* On the loop. Fills c->who. */
 	enum err_code (*identify)(struct call *c, struct err *err);
-	/* On the loop, of a body larger than HTTP_SMALL_BODY_BYTES: decoding takes memory and time, and is not begun for
-	 * those who could never have it done. */
+	/* On the loop, by what the head of the request says. Sets c->reach, and refuses those who could never have it done: nothing
+	 * of the body is read for them (docs/decisions/052). */
 	enum err_code (*foresee)(struct call *c, struct err *err);
-	/* On the loop or the late thread. Sets c->kind, and c->tableless or c->conditional if they apply. */
-	enum err_code (*decode)(struct call *c, struct json_reader *json, struct err *err);
+	/* On the loop or the late thread, as the next two. Reads what policies are asked about, and nothing else. */
+	enum err_code (*name)(struct call *c, struct json_reader *json, struct err *err);
 	enum err_code (*authorise)(struct call *c, struct err *err);
+	/* The rest. Sets c->kind, and c->tableless or c->conditional if they apply. */
+	enum err_code (*decode)(struct call *c, struct json_reader *json, struct err *err);
 	/* Of a READ: on the same thread. Of a WRITE: in its turn. */
 	enum err_code (*run)(struct call *c, struct table *t, struct err *err);
 	/* On the loop, once. rc: how it ended, wherever it got to; c->admitted says whether run may have been called.
@@ -88,9 +91,10 @@ struct call {
 	bool                   tableless;   /* of a READ: run looks at the table's time only */
 	bool                   conditional; /* of a WRITE: it has conditions, which a rehearsal can test */
 	bool                   streams;     /* it is answered with a stream, unless it fails */
-	bool                   admitted;    /* it was decoded, and its caller may */
-	struct caller          who;         /* until it is answered */
-	struct table          *reader;      /* call_reader; NULL: none */
+	bool                   admitted;    /* its caller may, and it was decoded */
+	enum reach             reach;  /* of the caller's policy with this action; REACH_ALL without keys */
+	struct caller          who;    /* until it is answered */
+	struct table          *reader; /* call_reader; NULL: none */
 	struct table           tableless_table; /* of a tableless READ: its time, and no backend */
 	struct late_work       late;
 	bool                   last;       /* of a WRITE that failed: nobody can wait for another turn */
@@ -112,7 +116,7 @@ void dispatch_refuse(struct call *c, const struct err *err);
 
 /* ---- for protocols ---- */
 
-/* What is committed, from the first time this is called. In decode, authorise and the run of a READ. */
+/* What is committed, from the first time this is called. In authorise, decode and the run of a READ. */
 struct table *call_reader(struct call *c);
 
 /* It will be asked for anew, if at all. */

@@ -203,10 +203,10 @@ struct bytes operation_label(const struct operation *operation)
 	return operation == NULL ? BYTES("unknown") : operation->name;
 }
 
-/* ---- the three steps ---- */
+/* ---- the steps ---- */
 
-enum err_code dynamodb_decode(struct dynamodb_call *c, struct json_reader *json, struct bytes target,
-                              struct bytes body, struct err *err)
+enum err_code dynamodb_read(struct dynamodb_call *c, struct json_reader *json, struct bytes target,
+                            struct bytes body, struct err *err)
 {
 	struct json *tree;
 
@@ -215,7 +215,13 @@ enum err_code dynamodb_decode(struct dynamodb_call *c, struct json_reader *json,
 		return err_set(err, ERR_UNKNOWN_OPERATION, "%s", "");
 	if (json_read(json, c->arena, body, &tree, err) != ERR_NONE)
 		return err->code;
-	return c->operation->decode(c->arena, tree, &c->request, err);
+	c->body = tree;
+	return ERR_NONE;
+}
+
+enum err_code dynamodb_decode(struct dynamodb_call *c, struct err *err)
+{
+	return c->operation->decode(c->arena, c->body, &c->request, err);
 }
 
 enum err_code dynamodb_run(struct dynamodb_call *c, struct table *t, struct err *err)
@@ -262,7 +268,7 @@ static enum err_code identify(struct call *c, struct err *err)
 	return auth_identify(c->http, &c->who, err);
 }
 
-/* The memory that decoding takes counts like the body's own: about as much as the tree of it. */
+/* The memory that decoding a large body takes counts like the body's own: about as much as the tree of it. */
 static enum err_code foresee(struct call *c, struct err *err)
 {
 	const struct operation *operation = operation_named(target_of(c));
@@ -270,19 +276,32 @@ static enum err_code foresee(struct call *c, struct err *err)
 
 	if (operation == NULL)
 		return ERR_NONE;
-	if (authorise_foresee(&c->who, operation, err) != ERR_NONE)
+	if (authorise_foresee(&c->who, operation, &c->reach, err) != ERR_NONE)
 		return err->code;
-	if (!http_charge(r, r->body.len + 2 * JSON_VALUE_BYTES * json_count(r->body)))
+	if (r->body.len > HTTP_SMALL_BODY_BYTES &&
+	    !http_charge(r, r->body.len + 2 * JSON_VALUE_BYTES * json_count(r->body)))
 		return err_set(err, ERR_OVERLOADED, "too many large requests at once; try again shortly");
 	return ERR_NONE;
 }
 
+static enum err_code name(struct call *c, struct json_reader *json, struct err *err)
+{
+	return dynamodb_read((struct dynamodb_call *)c, json, target_of(c), c->http->body, err);
+}
+
+static enum err_code authorise(struct call *c, struct err *err)
+{
+	return c->reach == REACH_ALL ? ERR_NONE : authorise_named(&c->who, (struct dynamodb_call *)c, err);
+}
+
+/* What conditions of a policy look at is known only now. */
 static enum err_code decode(struct call *c, struct json_reader *json, struct err *err)
 {
 	struct dynamodb_call *d = (struct dynamodb_call *)c;
 	struct bytes          host = http_header_get(c->http, "host");
 
-	if (dynamodb_decode(d, json, target_of(c), c->http->body, err) != ERR_NONE)
+	(void)json;
+	if (dynamodb_decode(d, err) != ERR_NONE)
 		return err->code;
 	c->kind = d->operation->kind;
 	c->conditional = d->operation->form == FORM_TRANSACT_WRITE ||
@@ -290,14 +309,7 @@ static enum err_code decode(struct call *c, struct json_reader *json, struct err
 	d->request.host =
 	        bytes_is_utf8(host) ? host : BYTES("localhost"); /* it may end up in a JSON answer */
 	d->request.arn_home = bytes_of(c->loop->api->arn_home);
-	return ERR_NONE;
-}
-
-static enum err_code authorise(struct call *c, struct err *err)
-{
-	if (c->who.key == NULL)
-		return ERR_NONE;
-	return authorise_call(&c->who, call_reader(c), (struct dynamodb_call *)c, err);
+	return c->reach == REACH_ALL ? ERR_NONE : authorise_call(&c->who, call_reader(c), d, err);
 }
 
 static enum err_code run(struct call *c, struct table *t, struct err *err)
@@ -400,8 +412,9 @@ static void audit_call(const struct call *c, enum err_code outcome, struct audit
 static const struct protocol protocol = {
         .identify = identify,
         .foresee = foresee,
-        .decode = decode,
+        .name = name,
         .authorise = authorise,
+        .decode = decode,
         .run = run,
         .answer = answer,
         .label = label,

@@ -1,6 +1,6 @@
 /* DynamoDB: its protocol, for the dispatcher (dispatch.h): POST /, an operation named by a header, JSON.
  *
- * An operation is a row of a table: decode, run on any struct table, encode. The three steps need no socket, no store and
+ * An operation is a row of a table: read, decode, run on any struct table, encode. The steps need no socket, no store and
  * no dispatcher: tests and the fuzzer do them in a row. */
 #ifndef API_DYNAMODB_H
 #define API_DYNAMODB_H
@@ -51,7 +51,8 @@ struct bytes operation_label(const struct operation *operation);
 struct dynamodb_call {
 	struct call             call;
 	struct arena           *arena;
-	const struct operation *operation; /* set once decoded */
+	const struct operation *operation; /* set once read */
+	const struct json      *body;      /* the same */
 	struct dynamo_request   request;
 	struct dynamo_result    result;
 	struct http_header      headers[3]; /* of the answer */
@@ -59,8 +60,11 @@ struct dynamodb_call {
 };
 
 /* Its arena is set. target: the X-Amz-Target header. ERR_UNKNOWN_OPERATION if it names none. */
-enum err_code dynamodb_decode(struct dynamodb_call *c, struct json_reader *json, struct bytes target,
-                              struct bytes body, struct err *err);
+enum err_code dynamodb_read(struct dynamodb_call *c, struct json_reader *json, struct bytes target,
+                            struct bytes body, struct err *err);
+
+/* Of one that was read. */
+enum err_code dynamodb_decode(struct dynamodb_call *c, struct err *err);
 
 enum err_code dynamodb_run(struct dynamodb_call *c, struct table *t, struct err *err);
 

@@ -3,6 +3,79 @@
 
 #include <assert.h>
 
+#include "dynamo/reader.h"
+
+/* ---- before it is decoded ---- */
+
+static struct bytes text_of(const struct json *object, const char *name)
+{
+	return json_is(object, JSON_OBJECT) ? json_text(json_get(object, bytes_of(name))) : BYTES("");
+}
+
+/* By its name or its ARN. */
+static void name_add(struct iam_actions *out, struct bytes action, struct bytes table, struct bytes index)
+{
+	struct iam_action *d = &out->list[out->count];
+	struct err         ignored;
+
+	*d = (struct iam_action){.action = action, .index = index};
+	if (table.len > 0 && arn_table(table, "", &d->table, &ignored) == ERR_NONE)
+		out->count++;
+}
+
+static void names_of_batch(const struct json *body, struct bytes action, struct arena *a,
+                           struct iam_actions *out)
+{
+	const struct json *tables = json_get(body, BYTES("RequestItems"));
+
+	if (!json_is(tables, JSON_OBJECT))
+		return;
+	out->list = arena_array(a, tables->count + 1, sizeof(*out->list));
+	for (const struct json *m = json_children(tables); m != NULL; m = m->next)
+		name_add(out, action, m->name, (struct bytes){NULL, 0});
+}
+
+static const char *const transacted[][2] = {{"Get", "GetItem"},
+                                            {"Put", "PutItem"},
+                                            {"Update", "UpdateItem"},
+                                            {"Delete", "DeleteItem"},
+                                            {"ConditionCheck", "ConditionCheckItem"}};
+enum { TRANSACTED = sizeof(transacted) / sizeof(*transacted) };
+
+static void names_of_transaction(const struct json *body, struct arena *a, struct iam_actions *out)
+{
+	const struct json *items = json_get(body, BYTES("TransactItems"));
+
+	if (!json_is(items, JSON_ARRAY))
+		return;
+	out->list = arena_array(a, items->count * TRANSACTED + 1, sizeof(*out->list));
+	for (const struct json *m = json_children(items); m != NULL; m = m->next)
+		for (size_t i = 0; json_is(m, JSON_OBJECT) && i < TRANSACTED; i++)
+			name_add(out, bytes_of(transacted[i][1]),
+			         text_of(json_get(m, bytes_of(transacted[i][0])), "TableName"),
+			         (struct bytes){NULL, 0});
+}
+
+struct iam_actions iam_actions_named(const struct dynamodb_call *c)
+{
+	struct iam_actions out = {NULL, 0};
+	struct bytes       action = c->operation->name, table;
+
+	if (!json_is(c->body, JSON_OBJECT))
+		return out;
+	if (c->operation->form == FORM_BATCH) {
+		names_of_batch(c->body, action, c->arena, &out);
+	} else if (c->operation->form == FORM_TRANSACT_GET || c->operation->form == FORM_TRANSACT_WRITE) {
+		names_of_transaction(c->body, c->arena, &out);
+	} else {
+		out.list = arena_alloc(c->arena, sizeof(*out.list));
+		table = text_of(c->body, "TableName");
+		name_add(&out, action, table.len > 0 ? table : text_of(c->body, "ResourceArn"),
+		         text_of(c->body, "IndexName"));
+	}
+	return out;
+}
+
 /* ---- names: the attributes that a request touches ---- */
 
 struct names {
@@ -99,6 +172,7 @@ static struct bytes key_text(struct arena *a, const struct value *v)
 	return (struct bytes){text, number_format(&v->number, text)};
 }
 
+/* Empty: there is no such table. */
 static enum err_code hash_name(const struct taker *t, struct bytes table, struct bytes index,
                                struct bytes *out)
 {
@@ -106,8 +180,9 @@ static enum err_code hash_name(const struct taker *t, struct bytes table, struct
 	const struct index_schema *i;
 	enum err_code              rc = t->table->backend->describe(t->table, t->arena, table, &d, t->err);
 
+	*out = (struct bytes){NULL, 0};
 	if (rc != ERR_NONE)
-		return rc;
+		return rc == ERR_NO_RESOURCE ? ERR_NONE : rc;
 	i = index.len == 0 ? NULL : schema_index(&d.schema, index);
 	*out = i != NULL ? i->keys.hash.name : d.schema.keys.hash.name;
 	return ERR_NONE;
@@ -124,6 +199,8 @@ static enum err_code set_leading(const struct taker *t, struct iam_action *d, co
 		return ERR_NONE;
 	if (hash_name(t, d->table, d->index, &name) != ERR_NONE)
 		return t->err->code;
+	if (name.len == 0)
+		return ERR_NONE;
 	list = arena_array(t->arena, count, sizeof(*list));
 	for (uint32_t i = 0; i < count; i++) {
 		const struct value *v = item_get(items[i], name);
@@ -219,6 +296,8 @@ static enum err_code query_leading(const struct taker *t, const struct table_que
 		return ERR_NONE; /* a scan reads all: unsaid */
 	if (hash_name(t, d->table, d->index, &name) != ERR_NONE)
 		return t->err->code;
+	if (name.len == 0)
+		return ERR_NONE;
 	/* either condition may be the hash key's (expr.h) */
 	if (bytes_equal(q->key->hash_name, name))
 		*value = key_text(t->arena, &q->key->hash);

@@ -26,8 +26,12 @@ struct iam_asked {
 	bool replaced; /* the attributes of items that a put would replace */
 };
 
-/* Takes a decoded call apart. ERR_NO_RESOURCE if something is asked of a table that is not there. Everything lives in the
- * call's arena. */
+/* What the body of a call names, before it is decoded: actions and tables, without what conditions look at. What is malformed is left
+ * out: decoding refuses it. In the call's arena. */
+struct iam_actions iam_actions_named(const struct dynamodb_call *c);
+
+/* Takes a decoded call apart. A table that is not there leaves leading keys unsaid: whether it exists is told only to those who may
+ * have it. Everything lives in the call's arena. */
 enum err_code iam_actions_of(const struct dynamodb_call *c, struct table *t, struct iam_asked asked,
                              struct iam_actions *out, struct err *err);
 

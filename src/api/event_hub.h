@@ -24,7 +24,7 @@
 #ifndef API_EVENT_HUB_H
 #define API_EVENT_HUB_H
 
-#include "api/auth.h"
+#include "api/authorise.h"
 #include "base/list.h"
 #include "service/consumer.h"
 
@@ -112,7 +112,7 @@ void event_hub_touch(struct event_hub *h, uint64_t group);
 /* ---- streams ---- */
 
 struct event_stream_request {
-	struct event_filter       filter; /* copied, its subject too */
+	struct event_filter       filter; /* copied, its subject too; its users are v1_users_denied's */
 	struct event_cursor       after;
 	struct caller             who; /* the hub's from now on, whatever comes of it */
 	const struct http_header *headers;

@@ -20,6 +20,7 @@ struct follower {
 	struct event_cursor after; /* LIVE: nothing before it is sent again. Behind: what was sent */
 	struct http_stream *stream;
 	struct caller       who;
+	struct v1_denial    denied; /* of filter.users */
 	bool                live, busy, over;
 	int64_t             told_us; /* when it last had an event or a mark */
 	char                subject[];
@@ -334,6 +335,10 @@ static struct follower *follower_make(struct event_hub *h, const struct event_st
 	if (q->filter.subject.len > 0)
 		memcpy(f->subject, q->filter.subject.data, q->filter.subject.len);
 	f->filter.subject.data = f->subject;
+	if (q->filter.users.hides != NULL) {
+		v1_denial_copy(&f->denied, q->filter.users.ctx);
+		f->filter.users.ctx = &f->denied;
+	}
 	f->after = q->after;
 	f->who = q->who;
 	f->told_us = hub_now_us(h);

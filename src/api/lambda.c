@@ -12,6 +12,7 @@ struct trigger_call {
 	struct v1_delivery delivery; /* first */
 	enum invocation    type;
 	bool               called; /* the function: what fails from here on is its failure */
+	struct err         bad;    /* what is wrong with the event; code ERR_NONE: nothing */
 };
 
 /* ---- the event ---- */
@@ -100,25 +101,39 @@ static enum err_code read_type(struct v1_call *c, enum invocation *out, struct e
 	               "X-Amz-Invocation-Type: must be RequestResponse, Event or DryRun");
 }
 
-enum err_code sync_trigger_decode(struct v1_call *c, struct err *err)
+/* An event that is not well-formed is the function's failure, which the caller learns once it may call that. */
+enum err_code sync_trigger_name(struct v1_call *c, struct err *err)
 {
 	struct trigger_call *t = arena_zalloc(c->ctx.arena, sizeof(*t));
 
 	c->request = t;
+	if (read_type(c, &t->type, err) != ERR_NONE)
+		return err->code;
+	if (t->type == INVOKE_DRY_RUN)
+		return ERR_NONE;
+	if (c->body == NULL)
+		err_set(&t->bad, ERR_INVALID, "the event is missing");
+	else
+		read_event(c, &t->delivery.q, &t->bad);
+	v1_resource(c, "user", t->delivery.q.id);
+	return ERR_NONE;
+}
+
+enum err_code sync_trigger_decode(struct v1_call *c, struct err *err)
+{
+	struct trigger_call *t = c->request;
+
 	c->again = v1_deliver_again;
-	if (check_name(c, err) != ERR_NONE || read_type(c, &t->type, err) != ERR_NONE)
+	if (check_name(c, err) != ERR_NONE)
 		return err->code;
 	if (t->type == INVOKE_DRY_RUN) {
 		c->call.kind = READ;
 		return ERR_NONE;
 	}
 	t->called = true;
-	if (c->body == NULL)
-		return err_set(err, ERR_INVALID, "the event is missing");
-	if (read_event(c, &t->delivery.q, err) != ERR_NONE)
-		return err->code;
-	v1_resource(c, "user", t->delivery.q.id);
-	return ERR_NONE;
+	if (t->bad.code != ERR_NONE)
+		*err = t->bad;
+	return t->bad.code;
 }
 
 enum err_code sync_trigger_run(struct v1_call *c, struct err *err)
@@ -237,8 +252,9 @@ static enum err_code answer(struct call *call, enum err_code rc, struct err *err
 static const struct protocol lambda_protocol = {
         .identify = identify,
         .foresee = v1_foresee,
-        .decode = v1_decode,
+        .name = v1_name,
         .authorise = v1_authorise,
+        .decode = v1_decode,
         .run = v1_run,
         .answer = answer,
         .again = v1_again,

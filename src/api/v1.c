@@ -20,7 +20,7 @@ static enum err_code identify(struct call *call, struct err *err)
 
 enum err_code v1_foresee(struct call *call, struct err *err)
 {
-	return authorise_foresee_v1(&call->who, ((struct v1_call *)call)->route->action, err);
+	return authorise_foresee_v1(&call->who, ((struct v1_call *)call)->route->action, &call->reach, err);
 }
 
 static enum err_code read_body(struct v1_call *c, struct json_reader *json, struct err *err)
@@ -41,24 +41,17 @@ static enum err_code read_body(struct v1_call *c, struct json_reader *json, stru
 	return ERR_NONE;
 }
 
-enum err_code v1_decode(struct call *call, struct json_reader *json, struct err *err)
+/* What the body says of itself comes first: it does not depend on anything else. */
+enum err_code v1_name(struct call *call, struct json_reader *json, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
 	c->json = json;
 	if (call->key_id.len > 0)
 		c->ctx.caller = call->key_id;
-	if (strcmp(c->route->query, V1_QUERY_ANY) != 0 && v1_query_check(c, c->route->query, err) != ERR_NONE)
-		return err->code;
 	if (read_body(c, json, err) != ERR_NONE)
 		return err->code;
-	c->status = 200;
-	call->kind = c->route->kind == READ ? READ : WRITE;
-	if (c->route->decode != NULL && c->route->decode(c, err) != ERR_NONE)
-		return err->code;
-	if (c->who != NULL && c->who->subject_count > 0)
-		call->turn.subject = c->who->subjects[0];
-	return ERR_NONE;
+	return c->route->name != NULL ? c->route->name(c, err) : ERR_NONE;
 }
 
 /* What makes two requests the same: who sends what where. A body is compared by what it means, not by its bytes: a retry
@@ -91,48 +84,99 @@ static enum err_code read_once(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
-static enum err_code check(const struct v1_call *c, const char *action, struct bytes resource,
-                           struct err *err)
-{
-	struct v1_question p = {&c->call.who, c->ctx.now_us / 1000000, c->ctx.arena, action};
-	enum decision      decision;
+/* ---- may it? ---- */
 
-	return authorise_v1(&p, resource, &decision, err);
+static struct v1_question question_of(const struct v1_call *c, const char *action)
+{
+	return (struct v1_question){&c->call.who, c->ctx.now_us / 1000000, c->ctx.arena, action};
 }
 
-/* Limits that a call looks at are asked about as if it had asked /v1/allow. */
-static enum err_code ask(const struct v1_call *c, struct err *err)
+static enum err_code check(const struct v1_call *c, const char *action, const struct v1_resource *r,
+                           struct err *err)
 {
-	uint32_t      own = c->resource_count - c->looked_count;
+	struct v1_question p = question_of(c, action);
+	enum decision d = authorise_v1(&p, r == NULL ? NULL : r->kind, r == NULL ? BYTES("") : r->name, err);
+
+	return d == DECISION_ALLOWED ? ERR_NONE : err->code;
+}
+
+/* What it is about itself. */
+static enum err_code check_own(const struct v1_call *c, struct err *err)
+{
+	enum err_code rc = ERR_NONE;
+	bool          any = false;
+
+	if (c->call.reach == REACH_ALL)
+		return ERR_NONE;
+	for (uint32_t i = 0; i < c->resource_count; i++) {
+		if (c->resources[i].use != V1_OWN)
+			continue;
+		any = true;
+		rc = check(c, c->route->action, &c->resources[i], err);
+		if ((rc == ERR_NONE) == c->any_will_do)
+			return rc;
+	}
+	return any ? rc : check(c, c->route->action, NULL, err);
+}
+
+static enum err_code check_others(const struct v1_call *c, struct err *err)
+{
 	enum err_code rc = ERR_NONE;
 
-	if (c->call.who.key == NULL)
-		return ERR_NONE;
-	if (own == 0)
-		rc = check(c, c->route->action, (struct bytes){NULL, 0}, err);
-	for (uint32_t i = 0; i < own && rc == ERR_NONE; i++) {
-		rc = check(c, c->route->action, c->resources[i], err);
-		if (c->any_will_do && rc == ERR_NONE)
-			break;
-		if (c->any_will_do && i + 1 < own)
-			rc = ERR_NONE;
+	for (uint32_t i = 0; i < c->resource_count && rc == ERR_NONE; i++) {
+		const struct v1_resource *r = &c->resources[i];
+
+		if (r->use == V1_LOOKED && c->call.who.key != NULL)
+			rc = check(c, "Allow", r, err);
+		else if (r->use == V1_TOUCHED)
+			rc = v1_check_denied(c, r->kind, r->name, err);
 	}
-	for (uint32_t i = own; i < c->resource_count && rc == ERR_NONE; i++)
-		rc = check(c, "Allow", c->resources[i], err);
 	return rc;
 }
 
-/* Whether it may; then, what makes it one that was answered before. */
+static enum err_code check_whole(const struct v1_call *c, struct err *err)
+{
+	if (c->call.reach == REACH_ALL || (!c->everything && !(c->all_users && v1_could_deny(c, "user"))))
+		return ERR_NONE;
+	return err_set(err, ERR_ACCESS,
+	               "the key's policy must %s gatehouse:%s on %s, because the call is about every user",
+	               c->everything ? "allow" : "not deny", c->route->action,
+	               c->everything ? "* and deny it nowhere" : "any user");
+}
+
 enum err_code v1_authorise(struct call *call, struct err *err)
 {
 	struct v1_call *c = (struct v1_call *)call;
 
+	c->asked = true;
 	if (c->too_many) /* none goes unasked */
 		return err_set(err, ERR_LIMIT,
 		               "one call may concern at most %d journeys, limits, states and resets together",
 		               V1_RESOURCES_MAX);
-	if (ask(c, err) != ERR_NONE)
+	if (call->reach == REACH_SOME && (c->route->kind == READ || c->everything) &&
+	    v1_may_all(c, c->route->action))
+		call->reach = REACH_ALL; /* under conditions, which hold: rows need not be asked about */
+	if (check_own(c, err) != ERR_NONE || check_whole(c, err) != ERR_NONE)
 		return err->code;
+	return check_others(c, err);
+}
+
+/* ---- the rest of it ---- */
+
+/* At last, what makes it one that was answered before. */
+enum err_code v1_decode(struct call *call, struct json_reader *json, struct err *err)
+{
+	struct v1_call *c = (struct v1_call *)call;
+
+	(void)json;
+	if (strcmp(c->route->query, V1_QUERY_ANY) != 0 && v1_query_check(c, c->route->query, err) != ERR_NONE)
+		return err->code;
+	c->status = 200;
+	call->kind = c->route->kind == READ ? READ : WRITE;
+	if (c->route->decode != NULL && c->route->decode(c, err) != ERR_NONE)
+		return err->code;
+	if (c->who != NULL && c->who->subject_count > 0)
+		call->turn.subject = c->who->subjects[0];
 	return read_once(c, err);
 }
 
@@ -379,8 +423,9 @@ static bool stream(struct call *call)
 const struct protocol v1_protocol = {
         .identify = identify,
         .foresee = v1_foresee,
-        .decode = v1_decode,
+        .name = v1_name,
         .authorise = v1_authorise,
+        .decode = v1_decode,
         .run = v1_run,
         .answer = answer,
         .again = v1_again,
@@ -445,55 +490,85 @@ void v1_hold(struct v1_call *c, struct document *document)
 
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
 {
-	struct v1_question p = {&c->call.who, c->ctx.now_us / 1000000, c->ctx.arena, c->route->action};
-	enum decision      decision;
+	struct v1_question p = question_of(c, c->route->action);
 
-	if (c->call.who.key != NULL)
-		authorise_v1(&p, arena_printf(c->ctx.arena, "%s/%.*s", kind, BYTES_ARG(name)), &decision,
-		             err);
-	else
-		decision = DECISION_ALLOWED;
-	return decision;
+	return c->call.reach == REACH_ALL ? DECISION_ALLOWED : authorise_v1(&p, kind, name, err);
+}
+
+bool v1_allowed(const struct v1_call *c, const char *kind, struct bytes name)
+{
+	return v1_decide(c, kind, name, NULL) == DECISION_ALLOWED;
+}
+
+bool v1_denied(const struct v1_call *c, const char *kind, struct bytes name)
+{
+	return c->call.reach == REACH_DENIES && v1_decide(c, kind, name, NULL) == DECISION_DENIED_EXPLICITLY;
+}
+
+bool v1_could_deny(const struct v1_call *c, const char *kind)
+{
+	struct v1_question p = question_of(c, c->route->action);
+
+	return c->call.reach == REACH_DENIES && authorise_could_deny_v1(&p, kind);
+}
+
+static bool is_denied_user(const void *denial, struct bytes user)
+{
+	return v1_denial_names(denial, user);
+}
+
+struct user_filter v1_users_denied(const struct v1_call *c)
+{
+	struct v1_question p = question_of(c, c->route->action);
+	struct v1_denial  *denial;
+
+	if (!v1_could_deny(c, "user"))
+		return (struct user_filter){0};
+	denial = arena_alloc(c->ctx.arena, sizeof(*denial));
+	v1_denial_init(denial, &p, "user");
+	return (struct user_filter){is_denied_user, denial};
+}
+
+enum err_code v1_check_denied(const struct v1_call *c, const char *kind, struct bytes name, struct err *err)
+{
+	if (!v1_denied(c, kind, name))
+		return ERR_NONE;
+	v1_decide(c, kind, name, err);
+	return err->code;
+}
+
+bool v1_allowed_to(const struct v1_call *c, const char *action, const char *kind, struct bytes name)
+{
+	struct v1_question p = question_of(c, action);
+
+	return c->call.who.key == NULL || authorise_v1(&p, kind, name, NULL) == DECISION_ALLOWED;
 }
 
 bool v1_may_all(const struct v1_call *c, const char *action)
 {
-	struct err ignored;
+	struct v1_question p = question_of(c, action);
 
-	return c->call.who.key == NULL || (check(c, action, (struct bytes){NULL, 0}, &ignored) == ERR_NONE &&
-	                                   !authorise_could_deny_v1(&c->call.who, action));
-}
-
-enum err_code v1_check_may_all(const struct v1_call *c, struct err *err)
-{
-	return v1_may_all(c, c->route->action)
-	               ? ERR_NONE
-	               : err_set(err, ERR_ACCESS,
-	                         "the key's policy must allow gatehouse:%s on * and deny it nowhere, because "
-	                         "the call is about every user",
-	                         c->route->action);
+	return c->call.who.key == NULL || authorise_all_v1(&p);
 }
 
 void v1_resource(struct v1_call *c, const char *kind, struct bytes name)
 {
-	size_t len = strlen(kind);
-	char  *text;
+	v1_resource_used(c, V1_OWN, kind, name);
+}
 
+void v1_resource_used(struct v1_call *c, enum v1_use use, const char *kind, struct bytes name)
+{
+	assert(!c->asked);
 	if (c->resource_count == V1_RESOURCES_MAX) {
 		c->too_many = true;
 		return;
 	}
 	if (c->resource_count % 16 == 0) {
-		struct bytes *more = arena_array(c->ctx.arena, c->resource_count + 16, sizeof(*more));
+		struct v1_resource *more = arena_array(c->ctx.arena, c->resource_count + 16, sizeof(*more));
 
 		if (c->resource_count > 0)
 			memcpy(more, c->resources, c->resource_count * sizeof(*more));
 		c->resources = more;
 	}
-	text = arena_alloc(c->ctx.arena, len + 1 + name.len); /* not printf: every call comes by here */
-	memcpy(text, kind, len);
-	text[len] = '/';
-	if (name.len > 0) /* nothing, if what was sent has none */
-		memcpy(text + len + 1, name.data, name.len);
-	c->resources[c->resource_count++] = (struct bytes){text, len + 1 + name.len};
+	c->resources[c->resource_count++] = (struct v1_resource){kind, name, use};
 }

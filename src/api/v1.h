@@ -1,5 +1,5 @@
 /* V1: the identity API, HTTP + JSON, for the dispatcher (dispatch.h). A route is a row of a table: method and path, what
- * it is called in policies and metrics, and three functions: decode; run, in its turn if it writes; encode.
+ * it is called in policies and metrics, and four functions: name; decode; run, in its turn if it writes; encode.
  *
  * run reads and decides; it puts what is to be written into call->ctx and does not write itself, so that
  * one place commits (and retries, where others may have written in between: run may be called again), and an
@@ -13,6 +13,7 @@
 #include "json/write.h"
 #include "service/context.h"
 #include "service/idempotency.h"
+#include "service/user_filter.h"
 
 enum {
 	V1_PARAMS_MAX = 4,
@@ -32,6 +33,7 @@ enum {
 struct v1_call;
 
 struct spooled;
+struct rules;
 struct attempt;
 
 struct v1_route {
@@ -43,7 +45,10 @@ struct v1_route {
 	uint32_t         body_bytes_max; /* 0: it takes no body */
 	const char      *query; /* the parameters it knows: "journey name"; "" for none, V1_QUERY_ANY */
 
-	/* Fills call->request, from params, query and body. */
+	/* Says what policies are asked about (v1_resource), by what the path, the query or the body name, and reads nothing else.
+	 * Its errors are about those names, and do not depend on what exists. NULL: the action has no resource, "*". */
+	enum err_code (*name)(struct v1_call *c, struct err *err);
+	/* Once that is allowed: fills call->request, from params, query and body. */
 	enum err_code (*decode)(struct v1_call *c, struct err *err);
 	/* Fills call->result and the changes of call->ctx. */
 	enum err_code (*run)(struct v1_call *c, struct err *err);
@@ -60,6 +65,20 @@ struct v1_route {
 	enum err_code (*refused)(struct v1_call *c, enum err_code rc, struct err *err);
 };
 
+/* How a call has to do with a resource. */
+enum v1_use {
+	V1_OWN,     /* it is about it: the call must be allowed there */
+	V1_LOOKED,  /* a limit that it only looks at: as if it had asked POST /v1/allow */
+	V1_TOUCHED, /* it finds or changes something of it: the call must not be denied there */
+};
+
+/* What policies are asked about: journey/SIGN_IN. */
+struct v1_resource {
+	const char  *kind;
+	struct bytes name;
+	enum v1_use  use;
+};
+
 /* A lock that was changed. */
 struct v1_changed {
 	struct bytes subject, journey, name;
@@ -73,12 +92,14 @@ struct v1_call {
 	const struct json     *body;                  /* NULL if there is none */
 	struct json_reader    *json;                  /* this thread's, in decode */
 
-	/* What policies are asked about: "journey/SIGN_IN"; none: "*". Set by decode. */
-	struct bytes *resources;
-	uint32_t      resource_count;
-	uint32_t      looked_count; /* the last of them: limits, which it only looks at (gatehouse:Allow) */
-	bool          any_will_do;  /* one that is allowed is enough: the answer leaves the others out */
-	bool          too_many;     /* more than V1_RESOURCES_MAX */
+	/* What policies are asked about; none of V1_OWN: "*". Set by name. */
+	struct v1_resource *resources;
+	uint32_t            resource_count;
+	bool                any_will_do; /* one that is allowed is enough: the answer leaves the others out */
+	bool                too_many;    /* more than V1_RESOURCES_MAX */
+	bool everything; /* it is about whatever there is: a key that is denied some of it is denied this */
+	bool all_users;  /* the same of users alone */
+	bool asked;      /* policies were: it is too late for another resource */
 
 	/* The route's own, in the arena. */
 	void *request, *result;
@@ -88,8 +109,9 @@ struct v1_call {
 	/* Set by decode or run: shall its answer wait, is it a stream (dispatch.h)? NULL: no. */
 	bool (*waits)(struct v1_call *c);
 	bool (*stream)(struct v1_call *c);
-	struct document *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
-	unsigned         held_count;
+	struct document    *held[V1_HELD_MAX]; /* documents in force that it reads: v1_hold */
+	const struct rules *rules;             /* v1_rules; NULL: not asked for yet */
+	unsigned            held_count;
 
 	/* For the audit log, of a route that changes what its path does not name: all of it. Set by run. */
 	struct v1_changed *changed;
@@ -129,16 +151,37 @@ enum err_code v1_query_check(struct v1_call *c, const char *known, struct err *e
 /* A query parameter, percent-decoded; NULL data if absent. ERR_INVALID if it cannot be decoded. */
 enum err_code v1_query(struct v1_call *c, const char *name, struct bytes *out, struct err *err);
 void          v1_header(struct v1_call *c, struct bytes name, struct bytes value);
-void          v1_resource(struct v1_call *c, const char *kind, struct bytes name);
 
-/* What the caller's policy says of this call on KIND/NAME, for what turns up in run. Any thread. */
+/* Only in name; the first is V1_OWN. */
+void v1_resource(struct v1_call *c, const char *kind, struct bytes name);
+void v1_resource_used(struct v1_call *c, enum v1_use use, const char *kind, struct bytes name);
+
+/* ---- what turns up after the caller's policy was asked. Any thread; quick for keys that are denied nothing ---- */
+
+/* What the policy says of this call on KIND/NAME. Unless it is allowed, *err is filled; err may be NULL. */
 enum decision v1_decide(const struct v1_call *c, const char *kind, struct bytes name, struct err *err);
 
-/* Does it allow gatehouse:ACTION on everything, without a Deny for anything? */
-bool v1_may_all(const struct v1_call *c, const char *action);
+/* Is it allowed? For rows that are resources themselves. */
+bool v1_allowed(const struct v1_call *c, const char *kind, struct bytes name);
 
-/* Of a call that touches whoever there is: a key that is denied one of them is denied this. */
-enum err_code v1_check_may_all(const struct v1_call *c, struct err *err);
+/* Is it denied by name? For rows that are about something else as well: a device of a user, an event about one. The key need not be
+ * allowed that. */
+bool v1_denied(const struct v1_call *c, const char *kind, struct bytes name);
+
+/* Could this call be denied something of that kind? */
+bool v1_could_deny(const struct v1_call *c, const char *kind);
+
+/* The users whom it denies to this call, for services. Lives as long as the call. */
+struct user_filter v1_users_denied(const struct v1_call *c);
+
+/* ERR_ACCESS if it is denied by name. */
+enum err_code v1_check_denied(const struct v1_call *c, const char *kind, struct bytes name, struct err *err);
+
+/* Is another action allowed there, as if it was called? */
+bool v1_allowed_to(const struct v1_call *c, const char *action, const char *kind, struct bytes name);
+
+/* Does the policy allow gatehouse:ACTION on everything, without a Deny for anything? */
+bool v1_may_all(const struct v1_call *c, const char *action);
 
 /* Takes over a reference, until the call is answered. */
 void v1_hold(struct v1_call *c, struct document *document);
@@ -168,6 +211,7 @@ struct bytes v1_subject_of(const struct v1_call *c);
 
 struct v1_match;
 enum err_code     v1_foresee(struct call *call, struct err *err);
+enum err_code     v1_name(struct call *call, struct json_reader *json, struct err *err);
 enum err_code     v1_decode(struct call *call, struct json_reader *json, struct err *err);
 enum err_code     v1_authorise(struct call *call, struct err *err);
 enum err_code     v1_run(struct call *call, struct table *t, struct err *err);

@@ -83,7 +83,7 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 
 	a->q.rules = v1_rules(c);
 	v1_read_subjects(c, f, &a->q);
-	journey = v1_read_journey(c, f, a->q.rules);
+	journey = v1_read_journey(f, a->q.rules);
 	v1_read_method(c, f, &a->q);
 	v1_read_context(c, f, &a->q);
 	v1_read_challenge(f, &a->q);
@@ -349,6 +349,17 @@ static struct bytes id_part(struct bytes *rest)
 	return part;
 }
 
+enum err_code attempt_finish_name(struct v1_call *c, struct err *err)
+{
+	struct fields f;
+	struct bytes  rest;
+
+	fields_init(&f, c->body, err);
+	rest = fields_text(&f, "attempt", ID_MAX);
+	v1_resource(c, "journey", id_part(&rest));
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
 /* Whether the key may do it depends on the journey, and on what the success clears, whichever the method. */
 static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct err *err)
 {
@@ -356,7 +367,6 @@ static enum err_code check_id(struct v1_call *c, struct attempts_call *a, struct
 	uint32_t           count = 0;
 	const struct rule *rules = rules_of_type(a->q.rules, journey, type, &count);
 
-	v1_resource(c, "journey", journey);
 	if (rules == NULL || rest.len != ID_RANDOM_BYTES / 3 * 4)
 		return err_field(err, ERR_INVALID, "attempt",
 		                 "attempt: not an id returned by POST /v1/attempts/begin, or its type is no "

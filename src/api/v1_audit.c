@@ -46,7 +46,10 @@ static void audit_line(const struct v1_call *c, enum err_code outcome, struct au
 		fields[count++] = (struct log_field){.name = "lock", .text = changed->name};
 	} else if (c->changed == NULL && c->resource_count > 0 &&
 	           !of_user) { /* of a user it is the subject */
-		fields[count++] = (struct log_field){.name = "resource", .text = c->resources[0]};
+		struct bytes resource = arena_printf(c->ctx.arena, "%s/%.*s", c->resources[0].kind,
+		                                     BYTES_ARG(c->resources[0].name));
+
+		fields[count++] = (struct log_field){.name = "resource", .text = resource};
 	}
 	if (c->changed != NULL)
 		fields[count++] = (struct log_field){.name = "locks", .number = c->changed_count};

@@ -2,6 +2,7 @@
 #include "api/v1_check.h"
 
 #include "api/v1_limits.h"
+#include "api/v1_name.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_tokens.h"
@@ -56,19 +57,16 @@ static void read_actions(struct fields *f, struct check *c, struct bytes journey
 
 static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 {
-	uint32_t before = c->resource_count;
-
 	if (fields_get(f, "limits") == NULL || !fields_has(f, "limits"))
 		return;
 	out->limits = arena_zalloc(c->ctx.arena, sizeof(*out->limits));
 	out->limits->verb = LIMIT_LOOK;
 	limit_call_read_list(c, f, "limits", limit_call_policies(c), out->limits);
-	c->looked_count = c->resource_count - before;
 }
 
 void check_read(struct v1_call *c, struct fields *f, struct check *out)
 {
-	struct bytes journey = v1_read_journey(c, f, out->who.rules);
+	struct bytes journey = v1_read_journey(f, out->who.rules);
 
 	v1_read_method(c, f, &out->who);
 	v1_read_context(c, f, &out->who);
@@ -98,6 +96,18 @@ static void read_token(struct v1_call *c, struct fields *f, struct check_call *k
 	if (who->subjects[0].len == 0)
 		fields_fail(f, "subject", ERR_INVALID,
 		            "missing, and the token's own cannot be one: it is too long, or looks personal");
+}
+
+enum err_code check_actions_name(struct v1_call *c, struct err *err)
+{
+	struct fields f;
+
+	if (v1_name_journey(c, err) != ERR_NONE)
+		return err->code;
+	fields_init(&f, c->body, err);
+	if (fields_get(&f, "limits") != NULL)
+		limit_call_name_list(c, &f, "limits", V1_LOOKED);
+	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
 enum err_code check_actions_decode(struct v1_call *c, struct err *err)

@@ -3,6 +3,7 @@
  *   PUT, GET and DELETE /v1/consumers/{name}, POST /v1/consumers/{name}/seek
  *   POST /v1/consumers/{name}/poll and …/ack: what members call */
 #include "api/v1_events.h"
+#include "api/v1_name.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
 #include "service/consumer.h"
@@ -16,7 +17,6 @@ static enum err_code read_name(struct v1_call *c, struct bytes *out, struct err 
 		return err_field(err, ERR_INVALID, "name",
 		                 "name: must have 1 to %d letters, digits, dots, underscores and hyphens",
 		                 CONSUMER_NAME_BYTES_MAX);
-	v1_resource(c, "consumer", *out);
 	return ERR_NONE;
 }
 
@@ -138,7 +138,6 @@ enum err_code consumer_list_run(struct v1_call *c, struct err *err)
 {
 	struct consumer_call *k = c->request;
 	struct consumers      all;
-	struct err            ignored;
 
 	if (consumers_all(&c->ctx, &all, err) != ERR_NONE)
 		return err->code;
@@ -146,7 +145,7 @@ enum err_code consumer_list_run(struct v1_call *c, struct err *err)
 	for (uint32_t i = 0; i < all.count; i++) {
 		struct consumer_shown *s = &k->list[k->count];
 
-		if (v1_decide(c, "consumer", all.list[i].name, &ignored) != DECISION_ALLOWED)
+		if (!v1_allowed(c, "consumer", all.list[i].name))
 			continue;
 		s->consumer = all.list[i];
 		if (consumer_lag(&c->ctx, &s->consumer, &s->lag, err) != ERR_NONE)
@@ -171,8 +170,7 @@ void consumer_list_encode(struct v1_call *c, struct json_writer *w)
 
 /* ---- changing one ---- */
 
-/* Whoever makes a consumer decides what its members see. So it must be allowed all of these types. */
-static void read_types(struct v1_call *c, struct fields *f, struct consumer_new *out)
+static uint64_t read_types(struct v1_call *c, struct fields *f, struct consumer_new *out)
 {
 	const struct json *list = fields_array(f, "types", CONSUMER_PATTERNS_MAX);
 	uint64_t           types = list == NULL || list->count == 0 ? EVENTS_ALL_TYPES : 0;
@@ -186,15 +184,29 @@ static void read_types(struct v1_call *c, struct fields *f, struct consumer_new 
 			        f, "types", ERR_INVALID,
 			        "must be event types, such as \"user.created\" or \"user.*\"; docs/events "
 			        "lists them");
-			return;
+			return 0;
 		}
 		patterns[out->pattern_count++] = json_text(each);
 		types |= some;
 	}
 	out->patterns = patterns;
+	return types;
+}
+
+/* Whoever makes a consumer decides what its members see. So it must be allowed all of these types. */
+enum err_code consumer_put_name(struct v1_call *c, struct err *err)
+{
+	struct consumer_new made = {0};
+	struct fields       f;
+	uint64_t            types;
+
+	v1_resource(c, "consumer", c->params[0]);
+	fields_init(&f, c->body, err);
+	types = read_types(c, &f, &made);
 	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
 		if ((types >> i & 1) != 0)
 			v1_resource(c, "event", bytes_of(event_type_name((enum event_type)i)));
+	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
 static void read_from(struct fields *f, struct bytes otherwise, struct bytes *out)
@@ -384,6 +396,13 @@ static void poll_waited(struct v1_call *c, bool once_more)
 	(void)once_more;
 	p->page = (struct event_texts){.next = p->waiting.wait.after};
 	p->waited_generation = p->share.generation;
+}
+
+/* Members share one place: what one of them was not shown would be lost to all. So a key that is denied a user is refused. */
+enum err_code consumer_poll_name(struct v1_call *c, struct err *err)
+{
+	c->all_users = true;
+	return v1_name_consumer(c, err);
 }
 
 enum err_code consumer_poll_decode(struct v1_call *c, struct err *err)

@@ -57,17 +57,24 @@ struct dead_call {
 };
 
 /* As in GET /v1/events: an address is never part of a URL. */
-static enum err_code subject_decode(struct v1_call *c, struct dead_call *d, struct err *err)
+static enum err_code read_subject(struct v1_call *c, struct bytes *out, struct err *err)
 {
-	struct bytes text, subject;
+	struct bytes text;
 
+	*out = (struct bytes){NULL, 0};
 	if (v1_query(c, "subject", &text, err) != ERR_NONE)
 		return err->code;
-	if (text.data == NULL)
-		return ERR_NONE;
-	if (v1_subject_query(c, "subject", text, &subject, err) != ERR_NONE)
+	return text.data == NULL ? ERR_NONE : v1_subject_query(c, "subject", text, out, err);
+}
+
+static enum err_code subject_decode(struct v1_call *c, struct dead_call *d, struct err *err)
+{
+	struct bytes subject;
+
+	if (read_subject(c, &subject, err) != ERR_NONE)
 		return err->code;
-	d->q.subject_key = delivery_key(&c->ctx, subject);
+	if (subject.len > 0)
+		d->q.subject_key = delivery_key(&c->ctx, subject);
 	return ERR_NONE;
 }
 
@@ -84,6 +91,19 @@ static enum err_code page_decode(struct v1_call *c, struct dead_call *d, struct 
 	d->q.limit = (uint32_t)number;
 	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &d->q.after_target, &d->q.after))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
+	return ERR_NONE;
+}
+
+enum err_code dead_list_name(struct v1_call *c, struct err *err)
+{
+	struct bytes target, subject;
+
+	if (v1_query(c, "target", &target, err) != ERR_NONE || read_subject(c, &subject, err) != ERR_NONE)
+		return err->code;
+	if (target.len > 0)
+		v1_resource(c, "target", target);
+	if (subject.len > 0)
+		v1_resource_used(c, V1_TOUCHED, "user", subject);
 	return ERR_NONE;
 }
 
@@ -120,13 +140,11 @@ enum err_code dead_list_run(struct v1_call *c, struct err *err)
 	return undelivered_find(&c->ctx, &d->q, &d->page, err);
 }
 
-/* Those of targets that the key may not see, and of types that are denied to it, are left out. */
-static bool may_see(const struct v1_call *c, const struct undelivered *u)
+/* Those of types and users that are denied to the key are as if they were not there. */
+static bool is_hidden(const struct v1_call *c, const struct undelivered *u)
 {
-	struct err ignored;
-
-	return v1_decide(c, "target", u->target, &ignored) == DECISION_ALLOWED &&
-	       !v1_events_denied(c, row_text(&u->event, "type"), &ignored);
+	return v1_denied(c, "event", row_text(&u->event, "type")) ||
+	       v1_denied(c, "user", row_text(&u->event, "subject"));
 }
 
 void dead_list_encode(struct v1_call *c, struct json_writer *w)
@@ -137,7 +155,7 @@ void dead_list_encode(struct v1_call *c, struct json_writer *w)
 	json_key(w, BYTES("deadLetters"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++) {
-		if (!may_see(c, &page->list[i]))
+		if (!v1_allowed(c, "target", page->list[i].target) || is_hidden(c, &page->list[i]))
 			continue;
 		json_begin_object(w);
 		write_letter(c, w, &page->list[i]);
@@ -151,31 +169,51 @@ void dead_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_object(w);
 }
 
+static const struct json no_body = {.type = JSON_OBJECT};
+
+static struct bytes body_subject(struct v1_call *c, struct fields *f)
+{
+	const struct json *subject = fields_get(f, "subject");
+
+	return subject == NULL ? (struct bytes){NULL, 0}
+	                       : identifier_read_past(&c->ctx.services->identifiers, c->ctx.arena, f,
+	                                              "subject", subject);
+}
+
+/* Without a target it is about all of them; without a subject, about all users. */
+enum err_code dead_redrive_all_name(struct v1_call *c, struct err *err)
+{
+	struct bytes  target, subject;
+	struct fields f;
+
+	fields_init(&f, c->body == NULL ? &no_body : c->body, err);
+	subject = body_subject(c, &f);
+	target = fields_text_or(&f, "target", TARGET_NAME_BYTES_MAX, (struct bytes){NULL, 0});
+	c->everything = target.len == 0;
+	c->all_users = subject.len == 0;
+	if (target.len > 0)
+		v1_resource(c, "target", target);
+	v1_resource_used(c, V1_TOUCHED, "user", subject);
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
 enum err_code dead_redrive_all_decode(struct v1_call *c, struct err *err)
 {
-	static const struct json nothing = {.type = JSON_OBJECT};
-	struct dead_call        *d = arena_zalloc(c->ctx.arena, sizeof(*d));
-	struct job_new           job = {0};
-	const struct json       *subject;
-	struct fields            f;
+	struct dead_call *d = arena_zalloc(c->ctx.arena, sizeof(*d));
+	struct job_new    job = {0};
+	struct fields     f;
 
 	c->request = d;
-	fields_init(&f, c->body == NULL ? &nothing : c->body, err);
+	fields_init(&f, c->body == NULL ? &no_body : c->body, err);
 	d->all.target = fields_text_or(&f, "target", TARGET_NAME_BYTES_MAX, (struct bytes){NULL, 0});
 	d->all.type = fields_text_or(&f, "type", TYPE_CHARS_MAX, (struct bytes){NULL, 0});
-	subject = fields_get(&f, "subject");
-	if (subject != NULL)
-		d->all.subject = identifier_read_past(&c->ctx.services->identifiers, c->ctx.arena, &f,
-		                                      "subject", subject);
+	d->all.subject = body_subject(c, &f);
 	v1_read_job(&f, &job);
 	d->all.dry_run = job.dry_run;
 	d->all.rate = job.rate;
 	if (fields_end(&f) != ERR_NONE || target_check(d->all.target, err) != ERR_NONE ||
 	    type_check(d->all.type, err) != ERR_NONE)
 		return err->code;
-	if (d->all.target.len == 0)
-		return v1_check_may_all(c, err);
-	v1_resource(c, "target", d->all.target);
 	return v1_events_check_denied(
 	        c, d->all.type.len == 0 ? EVENTS_ALL_TYPES : UINT64_C(1) << event_type_named(d->all.type),
 	        err);
@@ -216,18 +254,16 @@ static enum err_code one_decode(struct v1_call *c, struct err *err)
 		return err_field(err, ERR_INVALID, "id",
 		                 "id: not the id of a dead letter, which is like 0-42");
 	o->key.target = c->params[0];
-	v1_resource(c, "target", o->key.target);
 	return ERR_NONE;
 }
 
-/* Of a type that is denied to the key, it may do nothing with it. */
 static enum err_code one_find(struct v1_call *c, struct err *err)
 {
 	struct one_call *o = c->request;
 
 	if (undelivered_get(&c->ctx, &o->key, &o->letter, err) != ERR_NONE)
 		return err->code;
-	return v1_events_denied(c, row_text(&o->letter.event, "type"), err) ? err->code : ERR_NONE;
+	return is_hidden(c, &o->letter) ? undelivered_unknown(err) : ERR_NONE;
 }
 
 enum err_code dead_get_decode(struct v1_call *c, struct err *err)

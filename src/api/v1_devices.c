@@ -171,6 +171,7 @@ enum err_code push_register_decode(struct v1_call *c, struct err *err)
 	d->q.devices_max = policy->devices_max;
 	d->q.user = ref.user;
 	d->q.device = ref.device;
+	d->q.users = v1_users_denied(c);
 	token_read(c, &d->token);
 	fields_init(&f, c->body, err);
 	d->q.platform = bytes_of(push_platforms[fields_choice(&f, "platform", push_platforms, -1)]);

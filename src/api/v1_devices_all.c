@@ -48,22 +48,40 @@ static struct bytes place_write(struct arena *a, const struct push_broadcast_pag
 	                    page->last_device);
 }
 
+static enum err_code read_platform(struct v1_call *c, struct bytes *out, struct err *err)
+{
+	struct bytes platform;
+
+	if (v1_query(c, "platform", &platform, err) != ERR_NONE)
+		return err->code;
+	for (const char *const *name = push_platforms; platform.data != NULL && *name != NULL; name++)
+		if (bytes_is(platform, *name)) {
+			*out = bytes_of(*name);
+			return ERR_NONE;
+		}
+	return err_field(err, ERR_INVALID, "platform", "platform: must be ios or android");
+}
+
+enum err_code push_broadcast_name(struct v1_call *c, struct err *err)
+{
+	struct bytes platform;
+
+	if (read_platform(c, &platform, err) != ERR_NONE)
+		return err->code;
+	v1_resource(c, "platform", platform);
+	return ERR_NONE;
+}
+
 enum err_code push_broadcast_decode(struct v1_call *c, struct err *err)
 {
 	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
-	struct bytes           platform, cursor;
+	struct bytes           cursor;
 
 	c->request = b;
 	if (v1_device_limit(c, &b->q.limit, err) != ERR_NONE ||
-	    v1_query(c, "platform", &platform, err) != ERR_NONE ||
+	    read_platform(c, &b->q.platform, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
-	for (const char *const *name = push_platforms; platform.data != NULL && *name != NULL; name++)
-		if (bytes_is(platform, *name))
-			b->q.platform = bytes_of(*name);
-	if (b->q.platform.len == 0)
-		return err_field(err, ERR_INVALID, "platform", "platform: must be ios or android");
-	v1_resource(c, "platform", b->q.platform);
 	return cursor.data == NULL || place_read(c->ctx.arena, cursor, &b->q) ? ERR_NONE
 	                                                                      : v1_device_cursor_wrong(err);
 }
@@ -75,15 +93,18 @@ enum err_code push_broadcast_run(struct v1_call *c, struct err *err)
 	return push_devices_broadcast(&c->ctx, &b->q, &b->page, err);
 }
 
-/* What the index holds of a device. */
+/* What the index holds of a device. Those of users that are denied are left out. */
 void push_broadcast_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct push_broadcast_page *page = &((const struct broadcast_call *)c->request)->page;
+	struct user_filter                users = v1_users_denied(c);
 
 	json_begin_object(w);
 	json_name(w, BYTES("devices"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++) {
+		if (user_filter_hides(&users, page->list[i].user))
+			continue;
 		json_begin_object(w);
 		json_member_text(w, BYTES("userId"), page->list[i].user);
 		json_member_text(w, BYTES("deviceId"), page->list[i].id);
@@ -141,9 +162,29 @@ static void read_feedback(struct v1_call *c, struct fields *f, struct push_feedb
 	out->not_registered = says_not_registered(error);
 }
 
+/* Users that are named must not be denied. Those that turn up by a token are as if they had none. */
+enum err_code push_feedback_name(struct v1_call *c, struct err *err)
+{
+	const struct json *list;
+	struct fields      f, within;
+
+	fields_init(&f, c->body, err);
+	list = fields_array(&f, "results", FEEDBACK_MAX);
+	for (const struct json *m = fields_first(&f, list); m != NULL; m = fields_next(&f, m)) {
+		struct push_ref to = {0};
+
+		fields_enter(&within, &f, BYTES("results"), m);
+		read_device(&within, &to);
+		if (to.user.len > 0)
+			v1_resource_used(c, V1_TOUCHED, "user", to.user);
+	}
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
 enum err_code push_feedback_decode(struct v1_call *c, struct err *err)
 {
 	struct feedback_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
+	struct user_filter    users = v1_users_denied(c);
 	const struct json    *list;
 	struct fields         f, within;
 
@@ -156,6 +197,7 @@ enum err_code push_feedback_decode(struct v1_call *c, struct err *err)
 		b->list = arena_zalloc(c->ctx.arena, (list->count + 1) * sizeof(*b->list));
 	for (const struct json *m = fields_first(&f, list); m != NULL; m = fields_next(&f, m)) {
 		fields_enter(&within, &f, arena_printf(c->ctx.arena, "results[%u]", b->count), m);
+		b->list[b->count].users = users;
 		read_feedback(c, &within, &b->list[b->count++]);
 		fields_end(&within);
 	}

@@ -3,7 +3,6 @@
  *   GET /v1/events with Accept: text/event-stream   a stream of Server-Sent Events */
 #include "api/v1_events.h"
 
-#include "api/authorise.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 
@@ -110,13 +109,13 @@ static void types_name(struct v1_call *c, uint64_t types)
 			v1_resource(c, "event", bytes_of(event_type_name((enum event_type)i)));
 }
 
-/* Those that are asked for, all of which the caller must be allowed; or, if none are, those that it may have. */
-static enum err_code read_types(struct v1_call *c, struct events_call *e, struct err *err)
+/* 0: none are asked for. */
+static enum err_code read_types(struct v1_call *c, uint64_t *types, struct err *err)
 {
 	struct bytes list, name;
 	uint64_t     some;
 
-	e->query.filter.types = 0;
+	*types = 0;
 	if (v1_query(c, "types", &list, err) != ERR_NONE)
 		return err->code;
 	while (list.data != NULL) { /* also what comes after the last comma, if it is nothing */
@@ -128,26 +127,38 @@ static enum err_code read_types(struct v1_call *c, struct events_call *e, struct
 			return err_field(err, ERR_INVALID, "types",
 			                 "types: there is no event type \"%.*s\"; docs/events lists them",
 			                 name.len > 64 ? 64 : (int)name.len, name.data);
-		e->query.filter.types |= some;
+		*types |= some;
 		list = comma != NULL ? (struct bytes){comma + 1, list.len - name.len - 1}
 		                     : (struct bytes){NULL, 0};
 	}
-	if (e->query.filter.types == 0) {
-		e->query.filter.types = EVENTS_ALL_TYPES;
-		c->any_will_do = true;
-	}
-	types_name(c, e->query.filter.types);
 	return ERR_NONE;
 }
 
-static enum err_code read_subject(struct v1_call *c, struct events_call *e, struct err *err)
+static enum err_code read_subject(struct v1_call *c, struct bytes *out, struct err *err)
 {
 	struct bytes text;
 
+	*out = (struct bytes){NULL, 0};
 	if (v1_query(c, "subject", &text, err) != ERR_NONE)
 		return err->code;
-	return text.data == NULL ? ERR_NONE
-	                         : v1_subject_query(c, "subject", text, &e->query.filter.subject, err);
+	if (text.data == NULL)
+		return ERR_NONE;
+	return v1_subject_query(c, "subject", text, out, err);
+}
+
+/* Types that are asked for, all of which the caller must be allowed; or, if none are, those that it may have. */
+enum err_code events_list_name(struct v1_call *c, struct err *err)
+{
+	struct bytes subject;
+	uint64_t     types;
+
+	if (read_types(c, &types, err) != ERR_NONE || read_subject(c, &subject, err) != ERR_NONE)
+		return err->code;
+	c->any_will_do = types == 0;
+	types_name(c, types == 0 ? EVENTS_ALL_TYPES : types);
+	if (subject.len > 0)
+		v1_resource_used(c, V1_TOUCHED, "user", subject);
+	return ERR_NONE;
 }
 
 static enum err_code read_number(struct v1_call *c, const char *name, uint64_t most, uint64_t *out,
@@ -164,17 +175,12 @@ static enum err_code read_number(struct v1_call *c, const char *name, uint64_t m
 	return ERR_NONE;
 }
 
-bool v1_events_denied(const struct v1_call *c, struct bytes type, struct err *err)
-{
-	return c->call.who.key != NULL && authorise_could_deny_v1(&c->call.who, c->route->action) &&
-	       v1_decide(c, "event", type, err) == DECISION_DENIED_EXPLICITLY;
-}
-
 enum err_code v1_events_check_denied(const struct v1_call *c, uint64_t types, struct err *err)
 {
 	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
 		if ((types >> i & 1) != 0 &&
-		    v1_events_denied(c, bytes_of(event_type_name((enum event_type)i)), err))
+		    v1_check_denied(c, "event", bytes_of(event_type_name((enum event_type)i)), err) !=
+		            ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }
@@ -227,11 +233,14 @@ enum err_code events_list_decode(struct v1_call *c, struct err *err)
 
 	c->request = e;
 	e->streams = wants_stream(c->call.http);
-	if (read_begin(c, e, err) != ERR_NONE || read_types(c, e, err) != ERR_NONE ||
-	    read_subject(c, e, err) != ERR_NONE ||
+	if (read_begin(c, e, err) != ERR_NONE || read_types(c, &e->query.filter.types, err) != ERR_NONE ||
+	    read_subject(c, &e->query.filter.subject, err) != ERR_NONE ||
 	    read_number(c, "limit", EVENTS_PAGE_MAX, &limit, err) != ERR_NONE ||
 	    read_number(c, "wait", EVENTS_WAIT_S_MAX, &wait, err) != ERR_NONE)
 		return err->code;
+	if (e->query.filter.types == 0)
+		e->query.filter.types = EVENTS_ALL_TYPES;
+	e->query.filter.users = v1_users_denied(c);
 	e->query.limit = e->streams ? 1 : (uint32_t)limit;
 	e->waiting.deadline_us = c->call.http->received_us + (int64_t)wait * 1000000;
 	e->waiting.waited = events_waited;
@@ -266,14 +275,11 @@ enum err_code v1_events_from(struct v1_call *c, struct bytes from, struct event_
 /* Only what the key may have, unless it may have all. */
 static void hide_types(struct v1_call *c, struct events_call *e)
 {
-	struct err ignored;
-
-	if (e->query.filter.types != EVENTS_ALL_TYPES || v1_may_all(c, "ReadEvents"))
+	if (e->query.filter.types != EVENTS_ALL_TYPES || c->call.reach == REACH_ALL)
 		return;
 	e->query.filter.types = 0;
 	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
-		if (v1_decide(c, "event", bytes_of(event_type_name((enum event_type)i)), &ignored) ==
-		    DECISION_ALLOWED)
+		if (v1_allowed(c, "event", bytes_of(event_type_name((enum event_type)i))))
 			e->query.filter.types |= UINT64_C(1) << i;
 }
 

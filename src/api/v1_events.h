@@ -22,9 +22,6 @@ void v1_write_events(struct json_writer *w, struct arena *a, const struct event_
 /* ERR_ACCESS if the caller's policy denies this call one of these event types by name. It need not allow them. In decode or run. */
 enum err_code v1_events_check_denied(const struct v1_call *c, uint64_t types, struct err *err);
 
-/* The same of one, by its name. */
-bool v1_events_denied(const struct v1_call *c, struct bytes type, struct err *err);
-
 /* A call that may wait for events: embedded in the request of its route. */
 struct v1_events_wait {
 	struct event_wait wait; /* filter and after are set by run */

@@ -253,7 +253,6 @@ static enum err_code read_item(struct settings *s, const struct limit_policies *
 	policy = limit_policies_find(set, item.name);
 	if (policy == NULL)
 		return wrong(s, &policy_setting, "unknown policy; GET /v1/policies/limits shows them all");
-	v1_resource(s->call, "limit", policy->name);
 	if (read_key(s, &item, &key) != ERR_NONE || read_cost(s, &item, &cost) != ERR_NONE)
 		return s->err->code;
 	if (out->count == LIMIT_ASKS_MAX)
@@ -397,15 +396,36 @@ static bool has(struct settings *s, const struct setting *what)
 	return http_header_get(s->call->call.http, what->header).data != NULL;
 }
 
+static struct settings settings_of(struct v1_call *c, struct err *err)
+{
+	struct settings s = {.call = c, .err = err};
+
+	s.by_query =
+	        !has(&s, &policy_setting) && !has(&s, &token_setting) && bytes_is(c->call.http->path, PATH);
+	return s;
+}
+
+enum err_code ext_authz_name(struct v1_call *c, struct err *err)
+{
+	struct settings s = settings_of(c, err);
+	struct bytes    rest, item;
+
+	if (get(&s, &policy_setting, &rest) != ERR_NONE)
+		return err->code;
+	while (rest.data != NULL) {
+		item = split(&rest, ',');
+		v1_resource(c, "limit", split(&item, ';'));
+	}
+	return ERR_NONE;
+}
+
 enum err_code ext_authz_decode(struct v1_call *c, struct err *err)
 {
 	struct ext_authz_call *a = arena_zalloc(c->ctx.arena, sizeof(*a));
-	struct settings        s = {.call = c, .err = err};
+	struct settings        s = settings_of(c, err);
 	struct bytes           policy;
 
 	c->request = a;
-	s.by_query =
-	        !has(&s, &policy_setting) && !has(&s, &token_setting) && bytes_is(c->call.http->path, PATH);
 	if (check_mixed(&s) != ERR_NONE || read_token(&s, a) != ERR_NONE ||
 	    get(&s, &policy_setting, &policy) != ERR_NONE)
 		return err->code;

@@ -10,6 +10,7 @@
 #include "service/adopt.h"
 #include "service/cursor.h"
 #include "service/erase.h"
+#include "service/row.h"
 
 enum { JOBS_PAGE_DEFAULT = 100 };
 
@@ -92,8 +93,30 @@ static enum err_code job_decode(struct v1_call *c, struct err *err)
 	j->id = c->params[0];
 	if (j->id.len > JOB_ID_CHARS || !bytes_hold_only(j->id, "-"))
 		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such job");
-	v1_resource(c, "job", j->id);
 	return ERR_NONE;
+}
+
+/* Is it about a user that is denied? Then it is as if it did not exist. */
+static bool is_hidden(const struct v1_call *c, const struct job *job)
+{
+	const struct value *users = item_get(&job->args, BYTES("users"));
+	struct bytes        user = row_text(&job->args, "userId");
+
+	if (user.len > 0 && v1_denied(c, "user", user))
+		return true;
+	for (uint32_t i = 0; users != NULL && users->type == VALUE_L && i < users->list.count; i++)
+		if (users->list.items[i].type == VALUE_S && v1_denied(c, "user", users->list.items[i].text))
+			return true;
+	return false;
+}
+
+static enum err_code job_find(struct v1_call *c, struct err *err)
+{
+	struct job_call *j = c->request;
+
+	if (job_get(&c->ctx, j->id, &j->r, err) != ERR_NONE)
+		return err->code;
+	return is_hidden(c, &j->r) ? job_unknown(err) : ERR_NONE;
 }
 
 static void job_encode(struct v1_call *c, struct json_writer *w)
@@ -108,9 +131,7 @@ enum err_code job_get_decode(struct v1_call *c, struct err *err)
 
 enum err_code job_get_run(struct v1_call *c, struct err *err)
 {
-	struct job_call *j = c->request;
-
-	return job_get(&c->ctx, j->id, &j->r, err);
+	return job_find(c, err);
 }
 
 void job_get_encode(struct v1_call *c, struct json_writer *w)
@@ -127,8 +148,10 @@ enum err_code job_cancel_run(struct v1_call *c, struct err *err)
 {
 	struct job_call *j = c->request;
 	uint32_t         before = c->ctx.changes.count;
-	enum err_code    rc = job_cancel(&c->ctx, j->id, &j->r, err);
+	enum err_code    rc = job_find(c, err);
 
+	if (rc == ERR_NONE)
+		rc = job_cancel(&c->ctx, j->id, &j->r, err);
 	j->changed = c->ctx.changes.count > before;
 	return rc;
 }
@@ -157,6 +180,8 @@ enum err_code job_resume_run(struct v1_call *c, struct err *err)
 {
 	struct job_call *j = c->request;
 
+	if (job_find(c, err) != ERR_NONE)
+		return err->code;
 	return job_resume(&c->ctx, j->id, &j->r, err);
 }
 
@@ -227,13 +252,12 @@ enum err_code job_list_run(struct v1_call *c, struct err *err)
 void job_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct jobs_page *page = &((const struct list_call *)c->request)->page;
-	struct err              ignored;
 
 	json_begin_object(w);
 	json_name(w, BYTES("jobs"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++)
-		if (v1_decide(c, "job", page->list[i].id, &ignored) == DECISION_ALLOWED)
+		if (v1_allowed(c, "job", page->list[i].id) && !is_hidden(c, &page->list[i]))
 			v1_write_job(w, &page->list[i]);
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
@@ -284,7 +308,7 @@ enum err_code user_adopt_decode(struct v1_call *c, struct err *err)
 	c->request = s;
 	fields_init(&f, c->body, err);
 	v1_read_job(&f, &s->terms);
-	return fields_end(&f) == ERR_NONE ? v1_check_may_all(c, err) : err->code;
+	return fields_end(&f);
 }
 
 enum err_code user_adopt_run(struct v1_call *c, struct err *err)

@@ -49,9 +49,7 @@ static enum decision decide_on(const struct v1_call *c, struct bytes journey, st
 
 bool v1_sees(void *call, struct bytes journey)
 {
-	struct err ignored;
-
-	return decide_on(call, journey, &ignored) == DECISION_ALLOWED;
+	return decide_on(call, journey, NULL) == DECISION_ALLOWED;
 }
 
 enum err_code v1_check_sees(struct v1_call *c, struct bytes journey, struct err *err)
@@ -82,7 +80,7 @@ enum err_code v1_check_follows(struct v1_call *c, const struct rule *rule, const
 {
 	for (uint32_t i = 0; i < refs->count; i++)
 		if (!bytes_equal(refs->list[i].journey, rule->journey) &&
-		    v1_decide(c, "journey", refs->list[i].journey, err) == DECISION_DENIED_EXPLICITLY)
+		    v1_check_denied(c, "journey", refs->list[i].journey, err) != ERR_NONE)
 			return err->code;
 	return ERR_NONE;
 }

@@ -10,6 +10,43 @@
 #include "base/hash.h"
 #include "json/base64.h"
 
+/* ---- naming ---- */
+
+void limit_call_name_list(struct v1_call *c, struct fields *f, const char *name, enum v1_use use)
+{
+	const struct json *list = fields_array(f, name, LIMIT_ASKS_MAX);
+	uint32_t           count = 0;
+
+	for (const struct json *m = fields_first(f, list); m != NULL; m = fields_next(f, m)) {
+		struct fields one;
+
+		fields_enter(&one, f, arena_printf(c->ctx.arena, "%s[%u]", name, count++), m);
+		v1_resource_used(c, use, "limit", fields_text(&one, "policy", LIMIT_NAME_MAX));
+	}
+}
+
+static enum err_code call_name(struct v1_call *c, struct err *err)
+{
+	struct fields f;
+
+	fields_init(&f, c->body, err);
+	if (fields_has(&f, "all"))
+		limit_call_name_list(c, &f, "all", V1_OWN);
+	else
+		v1_resource(c, "limit", fields_text(&f, "policy", LIMIT_NAME_MAX));
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
+enum err_code allow_name(struct v1_call *c, struct err *err)
+{
+	return call_name(c, err);
+}
+
+enum err_code refund_name(struct v1_call *c, struct err *err)
+{
+	return call_name(c, err);
+}
+
 /* ---- reading ---- */
 
 struct limit_policies *limit_call_policies(struct v1_call *c)
@@ -20,8 +57,7 @@ struct limit_policies *limit_call_policies(struct v1_call *c)
 	return set;
 }
 
-static const struct limit_policy *read_policy(struct v1_call *c, struct fields *f,
-                                              const struct limit_policies *set)
+static const struct limit_policy *read_policy(struct fields *f, const struct limit_policies *set)
 {
 	struct bytes               name = fields_text(f, "policy", LIMIT_NAME_MAX);
 	const struct limit_policy *policy = limit_policies_find(set, name);
@@ -29,8 +65,6 @@ static const struct limit_policy *read_policy(struct v1_call *c, struct fields *
 	if (policy == NULL)
 		fields_fail(f, "policy", ERR_INVALID,
 		            "unknown policy; GET /v1/policies/limits shows them all");
-	else
-		v1_resource(c, "limit", policy->name);
 	return policy;
 }
 
@@ -51,7 +85,7 @@ struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const 
 void limit_call_read(struct v1_call *c, struct fields *f, const struct limit_policies *set,
                      struct limit_call *out)
 {
-	const struct limit_policy *policy = read_policy(c, f, set);
+	const struct limit_policy *policy = read_policy(f, set);
 	struct limit_key           key = limit_call_read_key(c, f, fields_get(f, "key"));
 	int64_t                    cost = fields_i64_or(f, "cost", 0, LIMIT_UNITS_MAX, 1);
 
@@ -324,7 +358,8 @@ void refund_encode(struct v1_call *c, struct json_writer *w)
 /* ---- what is hot ---- */
 
 struct top_call {
-	uint64_t max;
+	uint64_t                     max;
+	const struct limit_policies *set;
 };
 
 enum err_code limits_top_decode(struct v1_call *c, struct err *err)
@@ -334,6 +369,7 @@ enum err_code limits_top_decode(struct v1_call *c, struct err *err)
 
 	c->request = t;
 	t->max = TOP_DEFAULT;
+	t->set = limit_call_policies(c);
 	if (v1_query(c, "max", &max, err) != ERR_NONE)
 		return err->code;
 	if (max.data != NULL && (!bytes_to_u64(max, TOP_MAX, &t->max) || t->max == 0))
@@ -348,9 +384,27 @@ enum err_code limits_top_run(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
+/* A key is shown as it is stored, with the prefix of its policy: one that may be of a policy that is denied is left out. */
+static bool is_hidden(const struct v1_call *c, const struct limit_policies *set, struct bytes key)
+{
+	bool known = false;
+
+	for (unsigned i = 0; i < set->count; i++) {
+		const struct limit_policy *policy = &set->list[i];
+
+		if (!bytes_starts_with(key, policy->prefix))
+			continue;
+		if (!v1_allowed(c, "limit", policy->name))
+			return true;
+		known = true;
+	}
+	return !known;
+}
+
 static void write_top(struct v1_call *c, struct json_writer *w, const char *name, enum limits_list which)
 {
 	const struct top_call      *t = c->request;
+	bool                        all = !v1_could_deny(c, "limit");
 	unsigned                    count;
 	const struct limit_top_key *list =
 	        limit_top_read(limits_top(c->ctx.services->limits, which), c->ctx.arena, (unsigned)t->max,
@@ -359,6 +413,8 @@ static void write_top(struct v1_call *c, struct json_writer *w, const char *name
 	json_name(w, bytes_of(name));
 	json_begin_array(w);
 	for (unsigned i = 0; i < count; i++) {
+		if (!all && is_hidden(c, t->set, list[i].key))
+			continue;
 		json_begin_object(w);
 		json_member_text(w, BYTES("key"), list[i].key);
 		json_member_i64(w, BYTES("count"), (int64_t)list[i].count);

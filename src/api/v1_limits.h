@@ -9,7 +9,10 @@
 /* The policies in force, held for the length of the call. */
 struct limit_policies *limit_call_policies(struct v1_call *c);
 
-/* ---- reading; errors go into f ---- */
+/* ---- naming and reading; errors go into f ---- */
+
+/* The limits of a list, as resources. */
+void limit_call_name_list(struct v1_call *c, struct fields *f, const char *name, enum v1_use use);
 
 /* A key from a member: a plain text, or {"ip": …} and the like, which is hashed. */
 struct limit_key limit_call_read_key(struct v1_call *c, struct fields *f, const struct json *member);

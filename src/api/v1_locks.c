@@ -28,7 +28,6 @@ static enum err_code read_path(struct v1_call *c, const struct rules *rules, str
 		return err->code;
 	if (v1_check_lock(rules, lock->journey, lock->name, err) != ERR_NONE)
 		return err->code;
-	v1_resource(c, "journey", lock->journey);
 	return ERR_NONE;
 }
 
@@ -205,6 +204,19 @@ static bool name_known(const struct rules *rules, struct bytes name)
 	return false;
 }
 
+enum err_code lock_list_name(struct v1_call *c, struct err *err)
+{
+	struct bytes journey;
+
+	if (v1_query(c, "journey", &journey, err) != ERR_NONE)
+		return err->code;
+	if (journey.data != NULL)
+		v1_resource(c, "journey", journey);
+	else
+		v1_any_journey(c, v1_rules(c));
+	return ERR_NONE;
+}
+
 /* A name alone is of any journey. */
 static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struct err *err)
 {
@@ -213,11 +225,8 @@ static enum err_code read_filter(struct v1_call *c, struct lock_search *q, struc
 	if (v1_query(c, "journey", &q->journey, err) != ERR_NONE ||
 	    v1_query(c, "name", &q->name, err) != ERR_NONE)
 		return err->code;
-	if (q->journey.data != NULL) {
-		v1_resource(c, "journey", q->journey);
+	if (q->journey.data != NULL)
 		return v1_check_lock(rules, q->journey, q->name, err);
-	}
-	v1_any_journey(c, rules);
 	if (q->name.data != NULL && !name_known(rules, q->name))
 		return err_field(err, ERR_INVALID, "name",
 		                 "name: unknown; no journey in the policies has a lock of this name");
@@ -343,10 +352,8 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 	const struct rules *rules = v1_rules(c);
 	struct fields       in;
 
-	if (where == NULL) {
-		v1_every_journey(c, rules);
+	if (where == NULL)
 		return false;
-	}
 	fields_enter(&in, f, BYTES("where"), where);
 	u->q.kind = v1_read_name(&in, "kind", true);
 	u->q.set_by = fields_text_or(&in, "set_by", LOCK_SET_BY_MAX, (struct bytes){NULL, 0});
@@ -355,9 +362,7 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 		            "unknown lock kind %.*s; the policies list them under `locks`",
 		            BYTES_ARG(u->q.kind));
 	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
-		u->q.journey = v1_read_journey(c, &in, rules);
-	else
-		v1_every_journey(c, rules);
+		u->q.journey = v1_read_journey(&in, rules);
 	u->q.name = v1_read_name(&in, "name", true);
 	if (!fields_failed(f) && u->q.name.len > 0 && u->q.journey.len == 0)
 		fields_fail(&in, "journey", ERR_INVALID,
@@ -368,6 +373,23 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 		            BYTES_ARG(u->q.journey), BYTES_ARG(u->q.name));
 	fields_end(&in);
 	return true;
+}
+
+/* Without a journey it is about all. */
+enum err_code unlock_name(struct v1_call *c, struct err *err)
+{
+	const struct json *where;
+	struct fields      f, in;
+
+	fields_init(&f, c->body, err);
+	where = fields_object(&f, "where", 4);
+	if (where != NULL)
+		fields_enter(&in, &f, BYTES("where"), where);
+	if (where != NULL && fields_has(&in, "journey"))
+		v1_resource(c, "journey", v1_read_name(&in, "journey", false));
+	else
+		v1_every_journey(c, v1_rules(c));
+	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 
 enum err_code unlock_decode(struct v1_call *c, struct err *err)

@@ -263,6 +263,21 @@ struct broadcast_call {
 	struct broadcast_started r;
 };
 
+/* It goes to whoever has a device of the platforms. */
+enum err_code broadcast_name(struct v1_call *c, struct err *err)
+{
+	struct fields f;
+	int           platform;
+
+	fields_init(&f, c->body, err);
+	platform = fields_has(&f, "platform") ? fields_choice(&f, "platform", push_platforms, -1) : -1;
+	for (int i = 0; push_platforms[i] != NULL; i++)
+		if (platform < 0 || platform == i)
+			v1_resource(c, "platform", bytes_of(push_platforms[i]));
+	c->all_users = true;
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
 enum err_code broadcast_decode(struct v1_call *c, struct err *err)
 {
 	struct broadcast_call *b = arena_zalloc(c->ctx.arena, sizeof(*b));
@@ -280,9 +295,6 @@ enum err_code broadcast_decode(struct v1_call *c, struct err *err)
 	v1_read_job(&f, &job);
 	b->q.dry_run = job.dry_run;
 	b->q.rate = job.rate;
-	for (int i = 0; push_platforms[i] != NULL; i++)
-		if (b->q.platform.len == 0 || bytes_is(b->q.platform, push_platforms[i]))
-			v1_resource(c, "platform", bytes_of(push_platforms[i]));
 	return fields_end(&f);
 }
 
@@ -315,8 +327,13 @@ enum err_code notification_get_decode(struct v1_call *c, struct err *err)
 	g->id = c->params[0];
 	if (g->id.len > JOB_ID_CHARS || !bytes_hold_only(g->id, "-"))
 		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such notification");
-	v1_resource(c, "notification", g->id);
 	return ERR_NONE;
+}
+
+/* To a user that is denied: it is as if it did not exist. */
+static bool is_hidden(const struct v1_call *c, const struct notification *n)
+{
+	return n->user.len > 0 && v1_denied(c, "user", n->user);
 }
 
 /* The job of a broadcast that has not seen all devices yet. */
@@ -337,6 +354,8 @@ enum err_code notification_get_run(struct v1_call *c, struct err *err)
 
 	if (notification_get(&c->ctx, g->id, &g->r, err) != ERR_NONE)
 		return err->code;
+	if (is_hidden(c, &g->r))
+		return notification_unknown(err);
 	return read_job(c, &g->r, &g->job, err);
 }
 
@@ -390,13 +409,12 @@ void notification_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct list_call          *l = c->request;
 	const struct notifications_page *page = &l->page;
-	struct err                       ignored;
 
 	json_begin_object(w);
 	json_name(w, BYTES("notifications"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++)
-		if (v1_decide(c, "notification", page->list[i].id, &ignored) == DECISION_ALLOWED)
+		if (v1_allowed(c, "notification", page->list[i].id) && !is_hidden(c, &page->list[i]))
 			write_notification(w, &page->list[i], l->jobs[i].id.len > 0 ? &l->jobs[i] : NULL);
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);

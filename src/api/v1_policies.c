@@ -24,7 +24,6 @@ static enum err_code find_kind(struct v1_call *c, struct err *err)
 	if (p->kind == NULL)
 		return err_field(err, ERR_NOT_FOUND, "name",
 		                 "name: must be attempts, limits, users or events");
-	v1_resource(c, "policy", c->params[0]);
 	return ERR_NONE;
 }
 

@@ -6,10 +6,11 @@
 
 const struct rules *v1_rules(struct v1_call *c)
 {
-	const struct rules *rules = document_acquire(&c->ctx.services->rules);
-
-	v1_hold(c, (struct document *)(uintptr_t)&rules->base);
-	return rules;
+	if (c->rules != NULL)
+		return c->rules;
+	c->rules = document_acquire(&c->ctx.services->rules);
+	v1_hold(c, (struct document *)(uintptr_t)&c->rules->base);
+	return c->rules;
 }
 
 enum err_code v1_subject_param(struct v1_call *c, unsigned index, struct bytes *out, struct err *err)
@@ -181,14 +182,13 @@ bool v1_read_enforce(struct v1_call *c, struct fields *f)
 	return true;
 }
 
-struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules)
+struct bytes v1_read_journey(struct fields *f, const struct rules *rules)
 {
 	struct bytes name = v1_read_name(f, "journey", false);
 
 	if (name.len > 0 && !fields_failed(f) && rules_journey(rules, name) == NULL)
 		fields_fail(f, "journey", ERR_INVALID,
 		            "unknown journey %.*s; the policies list them under `journeys`", BYTES_ARG(name));
-	v1_resource(c, "journey", name);
 	return name;
 }
 

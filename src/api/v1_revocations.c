@@ -155,7 +155,6 @@ static void read_token(struct v1_call *c, struct fields *f, struct revocation *q
 	if (!fields_failed(f) && q->expires_s > c->ctx.now_us / 1000000 + REVOCATION_TOKEN_LIFE_MAX_S)
 		fields_fail(f, "expires_at", ERR_INVALID, "must be within %d days",
 		            REVOCATION_TOKEN_LIFE_MAX_S / 86400);
-	v1_resource(c, "issuer", q->issuer);
 }
 
 /* Only what its issuer signed is believed. */
@@ -191,34 +190,32 @@ static enum err_code check_owner(struct v1_call *c, struct bytes subject, struct
 {
 	struct bytes       email, name = token_subject(&c->ctx, subject, &email);
 	struct email_owner owner = {0};
-	struct err         ignored;
 
 	if (email.len > 0 && email_owner_find(&c->ctx, email, &owner, err) != ERR_NONE)
 		return err->code;
 	if (owner.found && owner.verified)
 		name = owner.user;
-	return v1_decide(c, "user", name, &ignored) == DECISION_ALLOWED
+	return v1_allowed(c, "user", name)
 	               ? ERR_NONE
 	               : err_set(err, ERR_ACCESS, "the policy of this key denies it the user of this token");
 }
 
-static void read_user(struct v1_call *c, struct fields *f, struct revocation *q)
+static void read_user(struct fields *f, struct revocation *q)
 {
 	q->kind = REVOKED_USER;
 	q->name = fields_text(f, "user", USER_ID_BYTES_MAX);
 	if (!fields_failed(f) && !user_id_is(q->name))
 		fields_fail(f, "user", ERR_INVALID, "not an id that a user can have");
-	v1_resource(c, "user", q->name);
 }
 
-static void read_client(struct v1_call *c, struct fields *f, struct revocation *q)
+static void read_client(struct fields *f, struct revocation *q)
 {
 	q->kind = REVOKED_CLIENT;
 	q->name = fields_text(f, "client", REVOCATION_NAME_BYTES_MAX);
-	v1_resource(c, "client", q->name);
 }
 
-enum err_code token_revoke_decode(struct v1_call *c, struct err *err)
+/* Of a whole token, only what its issuer signed says whose it is. */
+enum err_code token_revoke_name(struct v1_call *c, struct err *err)
 {
 	struct revoke_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
 	struct fields       f;
@@ -234,11 +231,27 @@ enum err_code token_revoke_decode(struct v1_call *c, struct err *err)
 	else if (fields_has(&f, "token"))
 		read_whole_token(c, &f, v);
 	else if (fields_has(&f, "jti"))
+		v1_resource(c, "issuer", fields_text(&f, "issuer", REVOCATION_NAME_BYTES_MAX));
+	else if (fields_has(&f, "user"))
+		v1_resource(c, "user", fields_text(&f, "user", USER_ID_BYTES_MAX));
+	else
+		v1_resource(c, "client", fields_text(&f, "client", REVOCATION_NAME_BYTES_MAX));
+	return fields_failed(&f) ? err->code : ERR_NONE;
+}
+
+enum err_code token_revoke_decode(struct v1_call *c, struct err *err)
+{
+	struct revoke_call *v = c->request;
+	struct fields       f;
+
+	fields_init(&f, c->body, err);
+	fields_get(&f, "token"); /* read already */
+	if (fields_has(&f, "jti"))
 		read_token(c, &f, &v->q);
 	else if (fields_has(&f, "user"))
-		read_user(c, &f, &v->q);
-	else
-		read_client(c, &f, &v->q);
+		read_user(&f, &v->q);
+	else if (fields_has(&f, "client"))
+		read_client(&f, &v->q);
 	v->q.reason = read_reason(&f, false);
 	if (v->q.kind != REVOKED_TOKEN)
 		v->q.not_before_s = read_not_before(c, &f, "not_before");
@@ -278,7 +291,7 @@ enum err_code revoke_all_decode(struct v1_call *c, struct err *err)
 	v->dry_run = fields_bool_or(&f, "dry_run", false);
 	if (v->dry_run)
 		c->call.kind = READ;
-	return fields_end(&f) == ERR_NONE ? v1_check_may_all(c, err) : err->code;
+	return fields_end(&f);
 }
 
 /* A dry run shows the row as it would be: of a call that only reads, nothing is committed. */
@@ -336,7 +349,7 @@ enum err_code revoke_users_decode(struct v1_call *c, struct err *err)
 	v1_read_job(&f, &job);
 	v->q.dry_run = job.dry_run;
 	v->q.rate = job.rate;
-	return fields_end(&f) == ERR_NONE ? v1_check_may_all(c, err) : err->code;
+	return fields_end(&f);
 }
 
 enum err_code revoke_users_run(struct v1_call *c, struct err *err)
@@ -405,10 +418,8 @@ enum err_code revocation_list_run(struct v1_call *c, struct err *err)
 /* Of users and clients that the key may not see nothing is told. */
 static bool is_hidden(struct v1_call *c, const struct revoked *r)
 {
-	struct err ignored;
-
 	return (r->kind == REVOKED_USER || r->kind == REVOKED_CLIENT) &&
-	       v1_decide(c, revocation_kind_names[r->kind], r->name, &ignored) != DECISION_ALLOWED;
+	       !v1_allowed(c, revocation_kind_names[r->kind], r->name);
 }
 
 void revocation_list_encode(struct v1_call *c, struct json_writer *w)

@@ -19,6 +19,8 @@ bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes 
 
 /* ---- the functions of every route ---- */
 
+#define ROUTE_NAME(name) enum err_code name##_name(struct v1_call *c, struct err *err)
+
 #define ROUTE_FUNCTIONS(name)                                                                                \
 	enum err_code name##_decode(struct v1_call *c, struct err *err);                                     \
 	enum err_code name##_run(struct v1_call *c, struct err *err);                                        \
@@ -28,10 +30,12 @@ bool percent_decode(struct arena *a, struct bytes text, bool plus, struct bytes 
 ROUTE_FUNCTIONS(attempt);
 ROUTE_FUNCTIONS(attempt_begin);
 ROUTE_FUNCTIONS(attempt_finish);
+ROUTE_NAME(attempt_finish);
 void attempt_committed(struct v1_call *c);
 
 /* v1_check.c */
 ROUTE_FUNCTIONS(check_actions);
+ROUTE_NAME(check_actions);
 
 /* v1_policies.c */
 ROUTE_FUNCTIONS(policy_get);
@@ -41,7 +45,9 @@ void policy_change_committed(struct v1_call *c);
 
 /* v1_limits.c */
 ROUTE_FUNCTIONS(allow);
+ROUTE_NAME(allow);
 ROUTE_FUNCTIONS(refund);
+ROUTE_NAME(refund);
 ROUTE_FUNCTIONS(limits_top);
 void          allow_committed(struct v1_call *c); /* refunds, too */
 enum err_code allow_refused(struct v1_call *c, enum err_code rc, struct err *err);
@@ -51,18 +57,22 @@ ROUTE_FUNCTIONS(hot_keys);
 
 /* v1_ext_authz.c */
 ROUTE_FUNCTIONS(ext_authz);
+ROUTE_NAME(ext_authz);
 enum err_code ext_authz_refused(struct v1_call *c, enum err_code rc, struct err *err);
 
 /* v1_locks.c */
 ROUTE_FUNCTIONS(lock_set);
 ROUTE_FUNCTIONS(lock_clear);
 ROUTE_FUNCTIONS(lock_list);
+ROUTE_NAME(lock_list);
 ROUTE_FUNCTIONS(unlock);
+ROUTE_NAME(unlock);
 
 /* v1_states.c */
 ROUTE_FUNCTIONS(state_set);
 ROUTE_FUNCTIONS(state_clear);
 ROUTE_FUNCTIONS(reset);
+ROUTE_NAME(reset);
 
 /* v1_known_devices.c */
 ROUTE_FUNCTIONS(devices_list);
@@ -77,6 +87,7 @@ ROUTE_FUNCTIONS(user_delete);
 ROUTE_FUNCTIONS(user_suspend);
 ROUTE_FUNCTIONS(user_revoke);
 ROUTE_FUNCTIONS(token_revoke);
+ROUTE_NAME(token_revoke);
 ROUTE_FUNCTIONS(revoke_all);
 ROUTE_FUNCTIONS(revoke_users);
 ROUTE_FUNCTIONS(revocation_list);
@@ -122,6 +133,7 @@ ROUTE_FUNCTIONS(missing_list);
 
 /* v1_targets.c */
 ROUTE_FUNCTIONS(target_put);
+ROUTE_NAME(target_put);
 ROUTE_FUNCTIONS(target_get);
 ROUTE_FUNCTIONS(targets_list);
 ROUTE_FUNCTIONS(target_delete);
@@ -134,21 +146,26 @@ void target_delete_committed(struct v1_call *c);
 
 /* v1_dead_letters.c */
 ROUTE_FUNCTIONS(dead_list);
+ROUTE_NAME(dead_list);
 ROUTE_FUNCTIONS(dead_redrive_all);
+ROUTE_NAME(dead_redrive_all);
 ROUTE_FUNCTIONS(dead_get);
 ROUTE_FUNCTIONS(dead_delete);
 ROUTE_FUNCTIONS(dead_redrive);
 
 /* lambda.c */
 ROUTE_FUNCTIONS(sync_trigger);
+ROUTE_NAME(sync_trigger);
 void sync_trigger_committed(struct v1_call *c);
 
 /* v1_tokens.c */
 ROUTE_FUNCTIONS(token_verify);
+ROUTE_NAME(token_verify);
 
 /* v1_notifications.c */
 ROUTE_FUNCTIONS(notify);
 ROUTE_FUNCTIONS(broadcast);
+ROUTE_NAME(broadcast);
 ROUTE_FUNCTIONS(notification_get);
 ROUTE_FUNCTIONS(notification_list);
 void notify_committed(struct v1_call *c);
@@ -174,29 +191,37 @@ void push_register_committed(struct v1_call *c);
 
 /* v1_devices_all.c */
 ROUTE_FUNCTIONS(push_broadcast);
+ROUTE_NAME(push_broadcast);
 ROUTE_FUNCTIONS(push_feedback);
+ROUTE_NAME(push_feedback);
 ROUTE_FUNCTIONS(push_cleanup);
 ROUTE_FUNCTIONS(push_repair);
 void push_feedback_committed(struct v1_call *c);
 
 /* v1_events.c */
 ROUTE_FUNCTIONS(events_list);
+ROUTE_NAME(events_list);
 
 /* v1_consumers.c */
 ROUTE_FUNCTIONS(consumer_list);
 ROUTE_FUNCTIONS(consumer_put);
+ROUTE_NAME(consumer_put);
 ROUTE_FUNCTIONS(consumer_get);
 ROUTE_FUNCTIONS(consumer_delete);
 ROUTE_FUNCTIONS(consumer_seek);
 ROUTE_FUNCTIONS(consumer_poll);
+ROUTE_NAME(consumer_poll);
 ROUTE_FUNCTIONS(consumer_ack);
 void consumer_put_committed(struct v1_call *c); /* seek and delete, too */
 void consumer_ack_committed(struct v1_call *c);
 
 /* v1_subjects.c */
 ROUTE_FUNCTIONS(subject_get);
+ROUTE_NAME(subject_get);
 ROUTE_FUNCTIONS(subject_sum);
+ROUTE_NAME(subject_sum);
 ROUTE_FUNCTIONS(subject_explain);
+ROUTE_NAME(subject_explain);
 ROUTE_FUNCTIONS(subject_lookup);
 
 #endif

@@ -16,7 +16,6 @@ static enum err_code read_path(struct v1_call *c, struct bytes *subject, enum st
 		if (!bytes_is(c->params[1], state_family_names[i]))
 			continue;
 		*family = (enum state_family)i;
-		v1_resource(c, "state", c->params[1]);
 		return ERR_NONE;
 	}
 	return err_field(err, ERR_INVALID, "family", "family: must be intervention or email_fraud");
@@ -209,6 +208,25 @@ struct reset_call {
 	struct reset_result  r;
 };
 
+enum err_code reset_name(struct v1_call *c, struct err *err)
+{
+	const struct reset *reset;
+	struct bytes        name;
+	struct fields       f;
+
+	fields_init(&f, c->body, err);
+	name = v1_read_name(&f, "reset", false);
+	if (fields_failed(&f))
+		return err->code;
+	v1_resource(c, "reset", name);
+	reset = rules_reset(v1_rules(c), name);
+	for (uint32_t i = 0; reset != NULL && i < reset->locks.count; i++)
+		v1_resource(c, "journey", reset->locks.list[i].journey);
+	for (uint32_t i = 0; reset != NULL && i < reset->counts.count; i++)
+		v1_resource(c, "journey", reset->counts.list[i].journey);
+	return ERR_NONE;
+}
+
 enum err_code reset_decode(struct v1_call *c, struct err *err)
 {
 	struct reset_call *r = arena_zalloc(c->ctx.arena, sizeof(*r));
@@ -226,11 +244,6 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 		fields_fail(&f, "reset", ERR_INVALID,
 		            "unknown reset %.*s; the policies list them under `resets`", BYTES_ARG(name));
 	r->q.operator_locks = fields_bool_or(&f, "operator_locks", false);
-	v1_resource(c, "reset", name);
-	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->locks.count; i++)
-		v1_resource(c, "journey", r->q.reset->locks.list[i].journey);
-	for (uint32_t i = 0; r->q.reset != NULL && i < r->q.reset->counts.count; i++)
-		v1_resource(c, "journey", r->q.reset->counts.list[i].journey);
 	return fields_end(&f);
 }
 

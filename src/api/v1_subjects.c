@@ -10,7 +10,7 @@
 #include "service/subject.h"
 #include "service/user.h"
 
-/* The user of that id, for those who may see it. */
+/* The user of that id, for keys that may have it from GET /v1/users/{id}, too. */
 struct account_seen {
 	bool             there;
 	enum user_status status;
@@ -29,11 +29,10 @@ static enum err_code read_account(struct v1_call *c, struct bytes id, struct acc
                                   struct err *err)
 {
 	struct user   u;
-	struct err    ignored;
 	enum err_code rc;
 
 	*out = (struct account_seen){0};
-	if (!user_id_is(id) || v1_decide(c, "user", id, &ignored) != DECISION_ALLOWED)
+	if (!user_id_is(id) || v1_denied(c, "user", id) || !v1_allowed_to(c, "GetUser", "user", id))
 		return ERR_NONE;
 	rc = user_get(&c->ctx, id, &u, err);
 	if (rc != ERR_NONE && rc != ERR_NOT_FOUND)
@@ -62,6 +61,26 @@ static void write_account(struct json_writer *w, const struct account_seen *a)
 	json_end_object(w);
 }
 
+static enum err_code read_prefix(struct v1_call *c, struct bytes *out, struct err *err)
+{
+	if (v1_query(c, "prefix", out, err) != ERR_NONE)
+		return err->code;
+	return out->len <= KEY_RANGE_BYTES_MAX
+	               ? ERR_NONE
+	               : err_field(err, ERR_INVALID, "prefix", "?prefix: must have at most %d bytes",
+	                           KEY_RANGE_BYTES_MAX);
+}
+
+static enum err_code name_rows(struct v1_call *c, struct err *err)
+{
+	struct bytes prefix;
+
+	if (read_prefix(c, &prefix, err) != ERR_NONE)
+		return err->code;
+	v1_any_row(c, v1_rules(c), prefix);
+	return ERR_NONE;
+}
+
 static enum err_code read_call(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
@@ -69,13 +88,7 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 	c->request = k;
 	if (v1_subject_param(c, 0, &k->id, err) != ERR_NONE)
 		return err->code;
-	if (v1_query(c, "prefix", &k->prefix, err) != ERR_NONE)
-		return err->code;
-	if (k->prefix.len > KEY_RANGE_BYTES_MAX)
-		return err_field(err, ERR_INVALID, "prefix", "?prefix: must have at most %d bytes",
-		                 KEY_RANGE_BYTES_MAX);
-	v1_any_row(c, v1_rules(c), k->prefix);
-	return ERR_NONE;
+	return read_prefix(c, &k->prefix, err);
 }
 
 static enum err_code read_rows(struct v1_call *c, struct err *err)
@@ -118,20 +131,24 @@ void subject_lookup_encode(struct v1_call *c, struct json_writer *w)
 
 /* ---- everything ---- */
 
+enum err_code subject_get_name(struct v1_call *c, struct err *err)
+{
+	return name_rows(c, err);
+}
+
 enum err_code subject_get_decode(struct v1_call *c, struct err *err)
 {
 	return read_call(c, err);
 }
 
-/* Devices that are registered for a user of that id: of those who may see the user. */
+/* Devices that are registered for a user of that id: for keys that may list them, too. */
 static enum err_code read_registered(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = c->request;
 	struct push_search   q = {.user = k->id, .inactive = true, .limit = PUSH_PAGE_MAX};
-	struct err           ignored;
 
-	if (k->prefix.len > 0 || !user_id_is(k->id) ||
-	    v1_decide(c, "user", k->id, &ignored) != DECISION_ALLOWED)
+	if (k->prefix.len > 0 || !user_id_is(k->id) || v1_denied(c, "user", k->id) ||
+	    !v1_allowed_to(c, "ListDevices", "user", k->id))
 		return ERR_NONE;
 	return push_devices_find(&c->ctx, &q, &k->registered, err);
 }
@@ -245,6 +262,11 @@ void subject_get_encode(struct v1_call *c, struct json_writer *w)
 
 /* ---- sums ---- */
 
+enum err_code subject_sum_name(struct v1_call *c, struct err *err)
+{
+	return name_rows(c, err);
+}
+
 enum err_code subject_sum_decode(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k;
@@ -291,13 +313,19 @@ struct explain_call {
 	struct account_seen account;
 };
 
+enum err_code subject_explain_name(struct v1_call *c, struct err *err)
+{
+	(void)err;
+	v1_any_row(c, v1_rules(c), (struct bytes){NULL, 0});
+	return ERR_NONE;
+}
+
 enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
 {
 	struct explain_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
 
 	c->request = k;
 	k->rules = v1_rules(c);
-	v1_any_row(c, k->rules, (struct bytes){NULL, 0});
 	return v1_subject_param(c, 0, &k->id, err);
 }
 

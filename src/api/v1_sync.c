@@ -54,15 +54,29 @@ static enum err_code read_record(struct v1_call *c, struct sync_record *out, str
 	out->email_verified = fields_bool_or(&f, "emailVerified", false);
 	v1_read_user_fields(c, &f, true, &out->fields);
 	read_age(&f, out);
-	v1_resource(c, "user", out->id);
 	return fields_end(&f);
+}
+
+/* An answer that depends on whether the address has an account is for those who may look up every user, and nobody else
+ * (v1_email_terms). Others are told that the record was accepted, whatever became of it. */
+static bool is_neutral(const struct v1_call *c, const struct sync_record *q)
+{
+	return q->email.len > 0 && q->email_verified && !v1_may_all(c, "LookupUser");
+}
+
+static void write_accepted(struct json_writer *w)
+{
+	json_begin_object(w);
+	json_member_text(w, BYTES("outcome"), BYTES("accepted"));
+	json_end_object(w);
 }
 
 /* ---- POST /v1/sync/users ---- */
 
 struct sync_call {
-	struct sync_record q;
-	struct sync_result r;
+	struct sync_record   q;
+	bool                 neutral;
+	struct sync_delivery d; /* of one that is not, only the result */
 };
 
 enum err_code sync_user_decode(struct v1_call *c, struct err *err)
@@ -70,7 +84,10 @@ enum err_code sync_user_decode(struct v1_call *c, struct err *err)
 	struct sync_call *s = arena_zalloc(c->ctx.arena, sizeof(*s));
 
 	c->request = s;
-	return read_record(c, &s->q, err);
+	if (read_record(c, &s->q, err) != ERR_NONE)
+		return err->code;
+	s->neutral = is_neutral(c, &s->q);
+	return ERR_NONE;
 }
 
 enum err_code sync_user_run(struct v1_call *c, struct err *err)
@@ -78,13 +95,20 @@ enum err_code sync_user_run(struct v1_call *c, struct err *err)
 	struct sync_call *s = c->request;
 
 	c->about = s->q.id;
-	return sync_apply(&c->ctx, &s->q, &s->r, err);
+	return s->neutral ? sync_apply_neutral(&c->ctx, &s->q, &s->d, err)
+	                  : sync_apply(&c->ctx, &s->q, &s->d.result, err);
 }
 
 void sync_user_encode(struct v1_call *c, struct json_writer *w)
 {
-	const struct sync_result *r = &((const struct sync_call *)c->request)->r;
+	const struct sync_call   *s = c->request;
+	const struct sync_result *r = &s->d.result;
 
+	if (s->neutral) {
+		c->status = 202;
+		write_accepted(w);
+		return;
+	}
 	c->status = r->outcome == SYNC_CREATED ? 201 : 200;
 	v1_user_etag(c, &r->user);
 	json_begin_object(w);
@@ -98,7 +122,7 @@ void sync_user_encode(struct v1_call *c, struct json_writer *w)
 
 void sync_user_committed(struct v1_call *c)
 {
-	sync_count(c->ctx.services, ((const struct sync_call *)c->request)->r.outcome);
+	sync_count(c->ctx.services, ((const struct sync_call *)c->request)->d.result.outcome);
 }
 
 /* ---- POST /v1/sync/events, and triggers (lambda.c) ---- */
@@ -137,6 +161,7 @@ enum err_code sync_event_decode(struct v1_call *c, struct err *err)
 	c->again = v1_deliver_again;
 	if (read_record(c, &d->q, err) != ERR_NONE)
 		return err->code;
+	d->neutral = is_neutral(c, &d->q);
 	if (d->q.has_time || d->q.has_sequence)
 		return ERR_NONE;
 	d->q.has_time = true; /* a redrive, days later, must not replace what came since */
@@ -151,7 +176,12 @@ enum err_code sync_event_run(struct v1_call *c, struct err *err)
 
 void sync_event_encode(struct v1_call *c, struct json_writer *w)
 {
-	v1_write_delivery(w, &((const struct v1_delivery *)c->request)->r);
+	const struct v1_delivery *d = c->request;
+
+	if (d->neutral)
+		write_accepted(w);
+	else
+		v1_write_delivery(w, &d->r);
 }
 
 void v1_write_delivery(struct json_writer *w, const struct sync_delivery *r)

@@ -13,7 +13,8 @@ struct v1_delivery {
 	struct sync_delivery r;
 	unsigned             tries; /* that failed for the moment */
 	bool                 giving_up;
-	enum err_code        why; /* giving up */
+	bool                 neutral; /* its sender must not learn what became of it */
+	enum err_code        why;     /* giving up */
 };
 
 /* In its turn. */

@@ -42,7 +42,7 @@ enum err_code reconcile_decode(struct v1_call *c, struct err *err)
 	v1_read_job(&f, &job);
 	s->reconcile.dry_run = job.dry_run;
 	s->reconcile.rate = job.rate;
-	return fields_end(&f) == ERR_NONE ? v1_check_may_all(c, err) : err->code;
+	return fields_end(&f);
 }
 
 enum err_code reconcile_run(struct v1_call *c, struct err *err)
@@ -72,7 +72,7 @@ enum err_code letters_redrive_decode(struct v1_call *c, struct err *err)
 	v1_read_job(&f, &job);
 	s->redrive.dry_run = job.dry_run;
 	s->redrive.rate = job.rate;
-	return fields_end(&f) == ERR_NONE ? v1_check_may_all(c, err) : err->code;
+	return fields_end(&f);
 }
 
 enum err_code letters_redrive_run(struct v1_call *c, struct err *err)
@@ -125,13 +125,12 @@ enum err_code missing_list_run(struct v1_call *c, struct err *err)
 void missing_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct missing_page *page = &((const struct missing_call *)c->request)->page;
-	struct err                 ignored;
 
 	json_begin_object(w);
 	json_name(w, BYTES("missing"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++) {
-		if (v1_decide(c, "user", page->list[i].user, &ignored) != DECISION_ALLOWED)
+		if (!v1_allowed(c, "user", page->list[i].user))
 			continue;
 		json_begin_object(w);
 		json_member_text(w, BYTES("id"), page->list[i].user);

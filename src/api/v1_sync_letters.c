@@ -45,8 +45,9 @@ enum err_code letters_list_decode(struct v1_call *c, struct err *err)
 enum err_code letters_list_run(struct v1_call *c, struct err *err)
 {
 	struct letters_call *l = c->request;
+	struct user_filter   users = v1_users_denied(c);
 
-	if (l->first && dead_letters_group(&c->ctx, &l->groups, err) != ERR_NONE)
+	if (l->first && dead_letters_group(&c->ctx, &users, &l->groups, err) != ERR_NONE)
 		return err->code;
 	return dead_letters_find(&c->ctx, &l->q, &l->page, err);
 }
@@ -78,11 +79,10 @@ static void write_letter(struct json_writer *w, const struct dead_letter *l)
 	json_member_text(w, BYTES("lastAt"), l->last_at);
 }
 
-/* Letters of users that the key may not see are left out; groups are only counts. */
+/* Letters of users that the key may not see are left out, and of those that it is denied the counts, too. */
 void letters_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct letters_call *l = c->request;
-	struct err                 ignored;
 
 	json_begin_object(w);
 	if (l->first)
@@ -90,7 +90,7 @@ void letters_list_encode(struct v1_call *c, struct json_writer *w)
 	json_name(w, BYTES("deadLetters"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < l->page.count; i++) {
-		if (v1_decide(c, "user", l->page.list[i].record.id, &ignored) != DECISION_ALLOWED)
+		if (!v1_allowed(c, "user", l->page.list[i].record.id))
 			continue;
 		json_begin_object(w);
 		write_letter(w, &l->page.list[i]);
@@ -123,7 +123,6 @@ static enum err_code letter_decode(struct v1_call *c, struct err *err)
 		                 SYNC_PROVIDER_BYTES_MAX);
 	if (!user_id_is(l->key.id))
 		return err_field(err, ERR_INVALID, "id", "id: not the id of a user");
-	v1_resource(c, "user", l->key.id);
 	c->about = l->key.id;
 	return ERR_NONE;
 }

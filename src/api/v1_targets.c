@@ -2,6 +2,7 @@
  *   GET /v1/targets, PUT, GET and DELETE /v1/targets/{name}
  *   POST /v1/targets/{name}/enable, …/disable, …/rotate-secret, …/test */
 #include "api/v1_events.h"
+#include "api/v1_name.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
@@ -34,7 +35,6 @@ static enum err_code name_decode(struct v1_call *c, struct target_call **out, st
 		return err_field(err, ERR_INVALID, "name",
 		                 "name: must have 1 to %d letters, digits, '-', '_' and '.'",
 		                 TARGET_NAME_BYTES_MAX);
-	v1_resource(c, "target", t->name);
 	return ERR_NONE;
 }
 
@@ -101,8 +101,10 @@ static void write_progress(struct v1_call *c, struct json_writer *w, const struc
 	if (call->last.shards > 0)
 		json_member_i64(w, BYTES("lagEvents"), event_cursor_distance(&t->after, &call->last));
 	json_member_i64(w, BYTES("sent"), t->sent);
-	json_member_i64(w, BYTES("waiting"), t->waiting);
-	json_member_i64(w, BYTES("deadLetters"), t->dead);
+	if (!v1_could_deny(c, "user")) { /* they would count those of users that are denied */
+		json_member_i64(w, BYTES("waiting"), t->waiting);
+		json_member_i64(w, BYTES("deadLetters"), t->dead);
+	}
 	json_member_i64(w, BYTES("skipped"), t->skipped);
 	v1_write_time(w, BYTES("lastSuccessAt"), t->success_s);
 	v1_write_time(w, BYTES("failingSince"), t->failing_s);
@@ -231,6 +233,13 @@ static enum err_code check(struct v1_call *c, const struct target_new *q, struct
 	                 why.text); /* a sender knows the setting, not that it is a field */
 }
 
+/* Of a key that is denied a user, no event about that user is sent elsewhere. */
+enum err_code target_put_name(struct v1_call *c, struct err *err)
+{
+	c->all_users = true;
+	return v1_name_target(c, err);
+}
+
 enum err_code target_put_decode(struct v1_call *c, struct err *err)
 {
 	struct target_call *t;
@@ -352,13 +361,12 @@ enum err_code targets_list_run(struct v1_call *c, struct err *err)
 void targets_list_encode(struct v1_call *c, struct json_writer *w)
 {
 	const struct target_call *t = c->request;
-	struct err                ignored;
 
 	json_begin_object(w);
 	json_key(w, BYTES("targets"));
 	json_begin_array(w);
 	for (uint32_t i = 0; i < t->all.count; i++) {
-		if (v1_decide(c, "target", t->all.list[i].name, &ignored) != DECISION_ALLOWED)
+		if (!v1_allowed(c, "target", t->all.list[i].name))
 			continue;
 		json_begin_object(w);
 		write_target(c, w, &t->all.list[i]);

@@ -2,6 +2,7 @@
 #include "api/v1_tokens.h"
 
 #include "api/v1_check.h"
+#include "api/v1_name.h"
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
@@ -43,7 +44,7 @@ static void invalid(struct v1_token *t, int64_t now_us)
 
 static enum err_code check_denied(struct v1_call *c, struct bytes user, struct err *err)
 {
-	if (v1_decide(c, "user", user, err) != DECISION_DENIED_EXPLICITLY)
+	if (!v1_denied(c, "user", user))
 		return ERR_NONE;
 	return err_set(err, ERR_ACCESS, "the policy of this key denies it the user of this token");
 }
@@ -126,6 +127,21 @@ void v1_token_count(struct v1_call *c, const struct v1_token *t)
 
 /* ---- the route ---- */
 
+static bool asks_actions(struct fields *f)
+{
+	return fields_has(f, "journey") || fields_has(f, "actions");
+}
+
+enum err_code token_verify_name(struct v1_call *c, struct err *err)
+{
+	struct fields f;
+
+	fields_init(&f, c->body, err);
+	if (fields_failed(&f))
+		return err->code;
+	return asks_actions(&f) ? v1_name_journey(c, err) : ERR_NONE;
+}
+
 enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 {
 	struct verify_call *v = arena_zalloc(c->ctx.arena, sizeof(*v));
@@ -141,7 +157,7 @@ enum err_code token_verify_decode(struct v1_call *c, struct err *err)
 	if (token == NULL || token->type != JSON_STRING)
 		fields_fail(&f, "token", ERR_INVALID, "must be a JSON Web Token, as a string");
 	audience = fields_text_or(&f, "audience", TOKEN_TEXT_BYTES_MAX, (struct bytes){NULL, 0});
-	if (fields_has(&f, "journey") || fields_has(&f, "actions")) {
+	if (asks_actions(&f)) {
 		v->check = arena_zalloc(c->ctx.arena, sizeof(*v->check));
 		v->check->who.rules = v->rules;
 		check_read(c, &f, v->check);

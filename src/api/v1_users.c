@@ -20,7 +20,6 @@ enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err
 		        "id: must have 1 to %d letters, digits, '-', '_', '.' and '|', and must not be "
 		        "an address or a number of a person",
 		        USER_ID_BYTES_MAX);
-	v1_resource(c, "user", *id);
 	return ERR_NONE;
 }
 
@@ -218,7 +217,6 @@ enum err_code user_create_decode(struct v1_call *c, struct err *err)
 	if (fields_has(&f, "email"))
 		u->q.email = v1_read_email(c, &f, "email");
 	u->enforce = v1_read_enforce(c, &f);
-	v1_resource(c, "user", u->q.id);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
 	return u->q.email.len > 0 ? v1_email_terms(c, &u->q.terms, err) : ERR_NONE;
@@ -408,9 +406,7 @@ enum { USERS_PAGE_DEFAULT = 100 };
 /* A list and a lookup are asked about as a whole; of what they find, users that the key may not see are left out. */
 static bool is_hidden(struct v1_call *c, const struct user *u)
 {
-	struct err ignored;
-
-	return v1_decide(c, "user", u->id, &ignored) != DECISION_ALLOWED;
+	return !v1_allowed(c, "user", u->id);
 }
 
 enum err_code user_list_decode(struct v1_call *c, struct err *err)

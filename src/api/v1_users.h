@@ -5,7 +5,7 @@
 #include "api/v1.h"
 #include "service/user.h"
 
-/* The {id} of a path: a user, and the resource that policies are asked about. */
+/* The {id} of a path: a user. */
 enum err_code v1_user_param(struct v1_call *c, struct bytes *id, struct err *err);
 
 /* If-Match, if it was sent: "3", the ETag of GET. */

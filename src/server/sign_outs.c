@@ -90,7 +90,8 @@ static void count_letters(struct sign_outs_worker *w, struct context *ctx)
 	struct dead_letter_groups groups;
 	struct err                err;
 
-	if (w->rounds++ % SIGN_OUTS_COUNT_ROUNDS == 0 && dead_letters_group(ctx, &groups, &err) == ERR_NONE)
+	if (w->rounds++ % SIGN_OUTS_COUNT_ROUNDS == 0 &&
+	    dead_letters_group(ctx, &(struct user_filter){0}, &groups, &err) == ERR_NONE)
 		atomic_store(&w->services->sync->dead_letters, groups.letters);
 }
 

@@ -159,6 +159,22 @@ enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, str
 	return rc;
 }
 
+/* All other errors come before the address is looked at. */
+enum err_code sync_apply_neutral(struct context *ctx, const struct sync_record *q, struct sync_delivery *out,
+                                 struct err *err)
+{
+	struct err    why;
+	enum err_code rc;
+
+	*out = (struct sync_delivery){0};
+	rc = sync_apply(ctx, q, &out->result, &why);
+	if (rc == ERR_EMAIL_TAKEN || rc == ERR_LIMIT)
+		return letter_put(ctx, q, &why, out, err);
+	if (rc != ERR_NONE)
+		*err = why;
+	return rc;
+}
+
 enum err_code sync_give_up(struct context *ctx, const struct sync_record *q, enum err_code why,
                            struct sync_delivery *out, struct err *err)
 {
@@ -298,8 +314,8 @@ static void group_add(struct arena *a, struct dead_letter_groups *out, const str
 }
 
 /* One page, and *after behind it; empty: it was the last. There may be many letters: what was read of a page goes with it. */
-static enum err_code page_group(struct context *ctx, struct bytes *after, struct dead_letter_groups *out,
-                                struct err *err)
+static enum err_code page_group(struct context *ctx, const struct user_filter *users, struct bytes *after,
+                                struct dead_letter_groups *out, struct err *err)
 {
 	struct context            reading = *ctx;
 	struct arena              page;
@@ -310,7 +326,8 @@ static enum err_code page_group(struct context *ctx, struct bytes *after, struct
 	reading.arena = &page;
 	rc = letters_query(&reading, *after, 0, &r, err);
 	for (uint32_t i = 0; rc == ERR_NONE && i < r.count; i++)
-		if (!row_expired(&r.items[i], "ttl", ctx->now_us))
+		if (!row_expired(&r.items[i], "ttl", ctx->now_us) &&
+		    !user_filter_hides(users, row_text(&r.items[i], "userId")))
 			group_add(ctx->arena, out, &r.items[i]);
 	*after = rc == ERR_NONE && r.more ? arena_copy(ctx->arena, row_text(&r.last_key, "SK"))
 	                                  : (struct bytes){NULL, 0};
@@ -318,13 +335,14 @@ static enum err_code page_group(struct context *ctx, struct bytes *after, struct
 	return rc;
 }
 
-enum err_code dead_letters_group(struct context *ctx, struct dead_letter_groups *out, struct err *err)
+enum err_code dead_letters_group(struct context *ctx, const struct user_filter *users,
+                                 struct dead_letter_groups *out, struct err *err)
 {
 	struct bytes after = {NULL, 0};
 
 	*out = (struct dead_letter_groups){0};
 	do {
-		if (page_group(ctx, &after, out, err) != ERR_NONE)
+		if (page_group(ctx, users, &after, out, err) != ERR_NONE)
 			return err->code;
 	} while (after.len > 0);
 	return ERR_NONE;

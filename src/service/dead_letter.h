@@ -13,6 +13,7 @@
 #define SERVICE_DEAD_LETTER_H
 
 #include "service/sync.h"
+#include "service/user_filter.h"
 
 enum {
 	DEAD_LETTER_KEPT_S = 90 * 86400,
@@ -39,6 +40,11 @@ struct sync_delivery {
  * nothing is kept. Any other error is for the moment. */
 enum err_code sync_deliver(struct context *ctx, const struct sync_record *q, struct sync_delivery *out,
                            struct err *err);
+
+/* As sync_apply, but a record whose address is another user's, or one too many, becomes a letter: for callers who must not learn
+ * which addresses have an account. */
+enum err_code sync_apply_neutral(struct context *ctx, const struct sync_record *q, struct sync_delivery *out,
+                                 struct err *err);
 
 /* The last try failed for the moment, too: a letter, whatever stands in the way. ERR_NOT_NOW as above. */
 enum err_code sync_give_up(struct context *ctx, const struct sync_record *q, enum err_code why,
@@ -86,7 +92,9 @@ struct dead_letter_groups {
 	uint64_t letters;
 };
 
-enum err_code dead_letters_group(struct context *ctx, struct dead_letter_groups *out, struct err *err);
+/* Without letters of users who are hidden. */
+enum err_code dead_letters_group(struct context *ctx, const struct user_filter *users,
+                                 struct dead_letter_groups *out, struct err *err);
 
 /* (2) For sync.h. */
 enum err_code dead_letter_settle(struct context *ctx, const struct sync_record *q, struct err *err);

@@ -162,13 +162,16 @@ bool event_passes(const struct event_filter *filter, const struct event_traits *
 		return false;
 	if (filter->partitions > 0 && (filter->mask >> e->subject_hash % filter->partitions & 1) == 0)
 		return false;
-	return filter->types == EVENTS_ALL_TYPES ||
-	       (e->type < EVENT_TYPE_COUNT && (filter->types >> e->type & 1) != 0);
+	if (filter->types != EVENTS_ALL_TYPES &&
+	    (e->type >= EVENT_TYPE_COUNT || (filter->types >> e->type & 1) == 0))
+		return false;
+	return !user_filter_hides(&filter->users, e->subject);
 }
 
 static bool filters(const struct event_filter *f)
 {
-	return f->subject.len > 0 || f->types != EVENTS_ALL_TYPES || f->partitions > 0;
+	return f->subject.len > 0 || f->types != EVENTS_ALL_TYPES || f->partitions > 0 ||
+	       f->users.hides != NULL;
 }
 
 static bool passes(const struct event_filter *f, const struct event_seen *e)

@@ -14,6 +14,7 @@
 
 #include "json/write.h"
 #include "service/event.h"
+#include "service/user_filter.h"
 
 enum {
 	EVENTS_PAGE_MAX = 1000,
@@ -41,8 +42,9 @@ struct event_filter {
 	uint64_t     types; /* a bit for each; EVENTS_ALL_TYPES: also those that this program does not know */
 	struct bytes subject; /* empty: all */
 	/* Subjects are spread over so many partitions, and these are wanted: a bit for each. 0: all. */
-	uint32_t partitions;
-	uint64_t mask;
+	uint32_t           partitions;
+	uint64_t           mask;
+	struct user_filter users; /* events about these do not pass */
 };
 
 /* Spreads subjects evenly, and always alike: consumers keep positions by it. */

@@ -238,6 +238,11 @@ enum err_code job_start_periodic(struct context *ctx, const struct job_kind *kin
 
 /* ---- reading ---- */
 
+enum err_code job_unknown(struct err *err)
+{
+	return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such job");
+}
+
 enum err_code job_get(struct context *ctx, struct bytes id, struct job *out, struct err *err)
 {
 	struct looked row;
@@ -245,7 +250,7 @@ enum err_code job_get(struct context *ctx, struct bytes id, struct job *out, str
 	if (job_look(ctx, id, &row, err) != ERR_NONE)
 		return err->code;
 	if (!row.found)
-		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such job");
+		return job_unknown(err);
 	*out = job_of(&row.item);
 	return ERR_NONE;
 }

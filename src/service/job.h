@@ -121,7 +121,8 @@ enum err_code job_start_periodic(struct context *ctx, const struct job_kind *kin
 
 /* ---- reading ---- */
 
-/* ERR_NOT_FOUND. */
+/* ERR_NOT_FOUND, as of one that does not exist. */
+enum err_code job_unknown(struct err *err);
 enum err_code job_get(struct context *ctx, struct bytes id, struct job *out, struct err *err);
 
 struct jobs_search {

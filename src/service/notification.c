@@ -421,13 +421,17 @@ const struct job_kind broadcast_job = {.name = "broadcast", .can_cancel = true, 
 
 /* ---- reading ---- */
 
+enum err_code notification_unknown(struct err *err)
+{
+	return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such notification");
+}
+
 enum err_code notification_get(struct context *ctx, struct bytes id, struct notification *out,
                                struct err *err)
 {
 	if (notification_look(ctx, id, out, err) != ERR_NONE)
 		return err->code;
-	return out->id.len > 0 ? ERR_NONE
-	                       : err_field(err, ERR_NOT_FOUND, "id", "id: there is no such notification");
+	return out->id.len > 0 ? ERR_NONE : notification_unknown(err);
 }
 
 enum err_code notifications_find(struct context *ctx, const struct notifications_search *q,

@@ -133,7 +133,8 @@ enum err_code broadcast_start(struct context *ctx, const struct broadcast *q, st
 
 /* ---- reading ---- */
 
-/* ERR_NOT_FOUND. */
+/* ERR_NOT_FOUND, as of one that does not exist. */
+enum err_code notification_unknown(struct err *err);
 enum err_code notification_get(struct context *ctx, struct bytes id, struct notification *out,
                                struct err *err);
 

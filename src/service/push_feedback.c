@@ -75,6 +75,7 @@ enum err_code push_feedback_take(struct context *ctx, const struct push_feedback
 		return ERR_NONE;
 	if (holder_look(ctx, q, &row, err) != ERR_NONE)
 		return err->code;
+	row.found = row.found && !user_filter_hides(&q->users, row.pk);
 	*out = !row.found                                             ? FEEDBACK_UNKNOWN
 	       : !push_is_active(&row.item)                           ? FEEDBACK_INACTIVE
 	       : q->sent_s > 0 && q->sent_s < push_seen_of(&row.item) ? FEEDBACK_STALE

@@ -3,6 +3,7 @@
 #define SERVICE_PUSH_FEEDBACK_H
 
 #include "service/push_device.h"
+#include "service/user_filter.h"
 
 enum push_feedback_outcome {
 	FEEDBACK_DISABLED, /* the token: it was the device's only one, and the device is inactive now; or it is gone */
@@ -16,11 +17,12 @@ enum push_feedback_outcome {
 extern const char *const push_feedback_names[FEEDBACK_OUTCOMES];
 
 struct push_feedback {
-	enum push_kind  kind;
-	struct bytes    token;
-	struct push_ref to;     /* the device that it was sent to; empty: the one that registered the token */
-	int64_t         sent_s; /* when the message was sent; 0: not said */
-	bool            not_registered; /* the provider says that the token is dead */
+	enum push_kind     kind;
+	struct bytes       token;
+	struct push_ref    to; /* the device that it was sent to; empty: the one that registered the token */
+	int64_t            sent_s;         /* when the message was sent; 0: not said */
+	bool               not_registered; /* the provider says that the token is dead */
+	struct user_filter users;          /* their devices have no token */
 };
 
 /* What a provider says of a token. */

@@ -88,6 +88,10 @@ static enum err_code token_take(struct registering *r, enum push_kind kind)
 		return r->err->code;
 	if (!holder.found || !bytes_equal(row_text(&holder.item, push_kind_names[kind]), m.token))
 		return ERR_NONE;
+	if (user_filter_hides(&r->q->users, ref.user))
+		return err_field(r->err, ERR_ACCESS, push_kind_names[kind],
+		                 "%s: the key's policy denies it the device that has this token",
+		                 push_kind_names[kind]);
 	return holder_lose(r, &holder.item);
 }
 

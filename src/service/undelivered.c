@@ -46,6 +46,11 @@ static struct undelivered undelivered_of(const struct target *t, const struct it
 	                            .row = *row};
 }
 
+enum err_code undelivered_unknown(struct err *err)
+{
+	return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such dead letter");
+}
+
 static enum err_code letter_look(struct context *ctx, const struct undelivered_key *key, struct target *t,
                                  struct undelivered *out, struct err *err)
 {
@@ -58,7 +63,7 @@ static enum err_code letter_look(struct context *ctx, const struct undelivered_k
 	if (ctx_look_in(ctx, TABLE_EVENTS, &row, err) != ERR_NONE)
 		return err->code;
 	if (!row.found)
-		return err_field(err, ERR_NOT_FOUND, "id", "id: there is no such dead letter");
+		return undelivered_unknown(err);
 	*out = undelivered_of(t, &row.item);
 	return ERR_NONE;
 }

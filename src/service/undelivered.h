@@ -38,7 +38,8 @@ struct undelivered_key {
 bool         undelivered_key_read(struct bytes text, struct undelivered_key *out);
 struct bytes undelivered_key_text(struct arena *a, const struct undelivered *u);
 
-/* ERR_NOT_FOUND. So do the next two. */
+/* ERR_NOT_FOUND, as of one that does not exist. So do the next three. */
+enum err_code undelivered_unknown(struct err *err);
 enum err_code undelivered_get(struct context *ctx, const struct undelivered_key *key, struct undelivered *out,
                               struct err *err);
 enum err_code undelivered_delete(struct context *ctx, const struct undelivered_key *key, struct err *err);

@@ -34,39 +34,145 @@ static const char least_privilege[] = "{\n"
                                       "  ]\n"
                                       "}\n";
 
-TEST(policy, says_before_a_request_is_read_which_actions_it_never_allows)
+#define ALLOW_EVERYTHING "{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"}"
+
+static struct policy *statements_parse(struct fixture *f, const char *statements)
+{
+	return fixture_parse(
+	        f, arena_printf(&f->arena, "{\"Version\":\"2012-10-17\",\"Statement\":[%s]}", statements));
+}
+
+TEST(policy, says_before_a_request_is_read_how_far_it_reaches_with_an_action)
 {
 	static const struct {
 		const char *statements;
-		bool        could;
+		enum reach  reach;
 	} cases[] = {
-	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"}", true},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:putitem\",\"Resource\":\"" TABLE "\"}", true},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:GetItem\",\"Resource\":\"*\"}", false},
-	        {"{\"Effect\":\"Allow\",\"NotAction\":\"dynamodb:P*\",\"Resource\":\"*\"}", false},
-	        {"{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\"}", false},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
-	         "{\"Effect\":\"Deny\",\"Action\":\"dynamodb:Put*\",\"Resource\":[\"" TABLE "\",\"*\"]}",
-	         false},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
-	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE "\"}",
-	         true},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
-	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"NotResource\":\"*\"}",
-	         true},
-	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\"},"
-	         "{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
+	        {ALLOW_EVERYTHING, REACH_ALL},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:putitem\",\"Resource\":\"" TABLE "\"}",
+	         REACH_SOME},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"NotResource\":\"" TABLE "\"}", REACH_SOME},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
+	         "{\"aws:SecureTransport\":\"true\"}}}",
+	         REACH_SOME},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"dynamodb:GetItem\",\"Resource\":\"*\"}", REACH_NOTHING},
+	        {"{\"Effect\":\"Allow\",\"NotAction\":\"dynamodb:P*\",\"Resource\":\"*\"}", REACH_NOTHING},
+	        {"{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\"}", REACH_NOTHING},
+	        {ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"dynamodb:Put*\",\"Resource\":[\"" TABLE
+	                          "\",\"*\"]}",
+	         REACH_NOTHING},
+	        {ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE "\"}",
+	         REACH_DENIES},
+	        {ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"dynamodb:GetItem\",\"Resource\":\"*\"}",
+	         REACH_ALL},
+	        {ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"NotResource\":\"*\"}",
+	         REACH_DENIES},
+	        {ALLOW_EVERYTHING
+	         ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
 	         "{\"aws:SecureTransport\":\"false\"}}}",
-	         true},
+	         REACH_DENIES},
 	};
 	struct fixture *f = fixture_open();
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct bytes text = arena_printf(&f->arena, "{\"Version\":\"2012-10-17\",\"Statement\":[%s]}",
-		                                 cases[i].statements);
-		struct policy *p = fixture_parse(f, text);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct policy *p = statements_parse(f, cases[i].statements);
 
-		if (policy_could_allow(p, BYTES("dynamodb:PutItem")) != cases[i].could)
+		if (policy_reach(p, BYTES("dynamodb:PutItem")) != cases[i].reach)
+			fail_msg("%s", cases[i].statements);
+		policy_close(p);
+	}
+	fixture_close(f);
+}
+
+TEST(policy, says_before_conditions_are_known_whether_a_resource_could_be_allowed)
+{
+	static const char *const never[] = {
+	        "{\"Effect\":\"Allow\",\"Action\":\"*\",\"NotResource\":\"" TABLE "\"}",
+	        ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE "\"}",
+	        "{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"" TABLE "x\"}",
+	};
+	static const char *const maybe[] = {
+	        ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE
+	                         "\",\"Condition\":{\"Bool\":{\"aws:SecureTransport\":\"false\"}}}",
+	        "{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"" TABLE
+	        "\",\"Condition\":{\"Bool\":{\"aws:SecureTransport\":\"false\"}}}",
+	};
+	struct fixture *f = fixture_open();
+
+	for (size_t i = 0; i < COUNT(never) + COUNT(maybe); i++) {
+		bool           could = i >= COUNT(never);
+		const char    *statements = could ? maybe[i - COUNT(never)] : never[i];
+		struct policy *p = statements_parse(f, statements);
+
+		if (policy_could_allow(p, BYTES("dynamodb:PutItem"), BYTES(TABLE)) != could)
+			fail_msg("%s", statements);
+		policy_close(p);
+	}
+	fixture_close(f);
+}
+
+#define HOME "arn:aws:gatehouse:local:000000000000:"
+
+TEST(policy, says_whether_it_could_deny_something_of_a_kind)
+{
+	static const struct {
+		const char *denied; /* what a Deny names */
+		bool        users;
+	} cases[] = {
+	        {"\"Resource\":\"*\"", true},
+	        {"\"Resource\":\"" HOME "user/ann\"", true},
+	        {"\"Resource\":\"" HOME "user/a*\"", true},
+	        {"\"Resource\":\"" HOME "us?r/ann\"", true},
+	        {"\"Resource\":\"" HOME "*ann\"", true},
+	        {"\"Resource\":\"arn:aws:gatehouse:*\"", true},
+	        {"\"Resource\":\"arn:aws:gatehouse:*:*:user/ann\"", true},
+	        {"\"Resource\":[\"" HOME "journey/A\",\"" HOME "user/ann\"]", true},
+	        {"\"NotResource\":\"" HOME "user/bob\"", true},
+	        {"\"Resource\":\"" HOME "users/ann\"", false},
+	        {"\"Resource\":\"" HOME "journey/*\"", false},
+	        {"\"Resource\":\"" TABLE "\"", false},
+	};
+	struct fixture *f = fixture_open();
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct bytes statements =
+		        arena_printf(&f->arena, ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",%s}",
+		                     cases[i].denied);
+		struct policy *p = statements_parse(f, statements.data);
+
+		if (policy_could_deny(p, BYTES("gatehouse:GetUser"), BYTES(HOME "user/")) != cases[i].users)
+			fail_msg("%s", cases[i].denied);
+		policy_close(p);
+	}
+	fixture_close(f);
+}
+
+TEST(policy, says_whether_a_request_is_allowed_on_whatever_there_is)
+{
+	static const struct {
+		const char *statements;
+		bool        all;
+	} cases[] = {
+	        {ALLOW_EVERYTHING, true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
+	         "{\"aws:SecureTransport\":\"true\"}}}",
+	         true},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"*\",\"Condition\":{\"Bool\":"
+	         "{\"aws:SecureTransport\":\"false\"}}}",
+	         false},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"NotResource\":\"" TABLE "\"}", false},
+	        {ALLOW_EVERYTHING ",{\"Effect\":\"Deny\",\"Action\":\"*\",\"Resource\":\"" TABLE "\"}",
+	         false},
+	        {"{\"Effect\":\"Allow\",\"Action\":\"*\",\"Resource\":\"arn:aws:gatehouse:*\"}", false},
+	};
+	struct access_value   secure = {.key = ACCESS_SECURE_TRANSPORT, .truth = true};
+	struct access_request request = {BYTES("gatehouse:GetUser"), BYTES("*"), &secure, 1};
+	struct fixture       *f = fixture_open();
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct policy *p = statements_parse(f, cases[i].statements);
+
+		if (policy_allows_all(p, &request) != cases[i].all)
 			fail_msg("%s", cases[i].statements);
 		policy_close(p);
 	}

@@ -17,7 +17,7 @@ enum { START_US = 1000000000, STEPS_MAX_US = 1234, HEAVY_BYTES = 2 * DEBT_HEAVY_
 
 /* ---- a house: a loop, a protocol that counts, a caller with a key ---- */
 
-enum step { NOWHERE, IDENTIFY, DECODE, AUTHORISE, RUN };
+enum step { NOWHERE, IDENTIFY, FORESEE, NAME, AUTHORISE, DECODE, RUN };
 
 /* What the calls of a test are to do. Set while none is under way. */
 struct plan {
@@ -50,7 +50,7 @@ struct house {
 	char                  answer[4096];
 
 	/* What was done. */
-	atomic_uint   identified, decoded, ran, answered, labelled, audited, released;
+	atomic_uint   identified, named, decoded, ran, answered, labelled, audited, released;
 	atomic_bool   late, had_backend, was_last;
 	atomic_uint   asked_again;
 	enum err_code outcome; /* the audit's */
@@ -81,6 +81,18 @@ static inline enum err_code probe_identify(struct call *c, struct err *err)
 	}
 	atomic_fetch_add(&h->identified, 1); /* last: a test may change the plan from here on */
 	return rc;
+}
+
+static inline enum err_code probe_foresee(struct call *c, struct err *err)
+{
+	return fail_at(c, FORESEE, err);
+}
+
+static inline enum err_code probe_name(struct call *c, struct json_reader *json, struct err *err)
+{
+	(void)json;
+	atomic_fetch_add(&house_of(c)->named, 1);
+	return fail_at(c, NAME, err);
 }
 
 static inline enum err_code probe_decode(struct call *c, struct json_reader *json, struct err *err)
@@ -160,9 +172,10 @@ static inline bool probe_again(struct call *c, enum err_code rc, bool last, int6
 }
 
 static const struct protocol probe = {.identify = probe_identify,
-                                      .foresee = probe_authorise,
-                                      .decode = probe_decode,
+                                      .foresee = probe_foresee,
+                                      .name = probe_name,
                                       .authorise = probe_authorise,
+                                      .decode = probe_decode,
                                       .run = probe_run,
                                       .answer = probe_answer,
                                       .again = probe_again,

@@ -48,9 +48,9 @@ static enum err_code route_refused(struct v1_call *c, enum err_code rc, struct e
 	return rc;
 }
 
-static const struct v1_route route = {HTTP_POST,    "/v1/probe",  ADMINISTER, "Probe",      1024,
-                                      "",           route_decode, route_run,  route_encode, route_committed,
-                                      route_refused};
+static const struct v1_route route = {
+        HTTP_POST,    "/v1/probe", ADMINISTER,   "Probe",         1024,         "", NULL,
+        route_decode, route_run,   route_encode, route_committed, route_refused};
 
 static struct protocol v1_counting; /* v1_protocol, but for a route that is in no table */
 

@@ -28,16 +28,30 @@ TEST(dispatch, who_is_refused_at_once_is_not_even_identified)
 	house_close(&h);
 }
 
+TEST(dispatch, a_key_that_could_never_do_it_is_refused_before_anything_is_read)
+{
+	static struct house h;
+
+	house_open(&h);
+	h.plan = (struct plan){.fails_at = FORESEE, .keyed = true};
+	assert_int_equal(ask(&h), 400);
+	assert_once(&h, ERR_INVALID);
+	assert_int_equal(atomic_load(&h.named), 0);
+	assert_int_equal(atomic_load(&h.decoded), 0);
+	house_close(&h);
+}
+
 TEST(dispatch, a_request_that_cannot_be_decoded_or_may_not_be_is_not_run)
 {
 	static struct house h;
 
 	house_open(&h);
-	for (enum step step = DECODE; step <= AUTHORISE; step++)
+	for (enum step step = NAME; step <= DECODE; step++)
 		for (enum call_kind kind = READ; kind <= WRITE; kind++) {
 			h.plan = (struct plan){.fails_at = step, .kind = kind, .reads = true, .keyed = true};
 			assert_int_equal(ask(&h), 400);
 			assert_once(&h, ERR_INVALID);
+			assert_int_equal(atomic_exchange(&h.decoded, 0), step == DECODE);
 		}
 	assert_int_equal(atomic_load(&h.ran), 0);
 	house_close(&h);

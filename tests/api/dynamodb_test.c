@@ -184,7 +184,9 @@ static void call(struct fake *f, const char *target, const char *body, struct ou
 	f->called = "nothing";
 	arena_init(&o->arena);
 	buf_init(&out, &o->arena);
-	rc = dynamodb_decode(&c, reader, bytes_of(target), quoted(&o->arena, body), &err);
+	rc = dynamodb_read(&c, reader, bytes_of(target), quoted(&o->arena, body), &err);
+	if (rc == ERR_NONE)
+		rc = dynamodb_decode(&c, &err);
 	if (rc == ERR_NONE)
 		rc = dynamodb_run(&c, &f->table, &err);
 	o->status = rc == ERR_NONE ? err_status(dynamodb_encode(&c, &out))

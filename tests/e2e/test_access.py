@@ -244,7 +244,7 @@ def test_the_least_privilege_policy_of_the_device_service_works_as_it_is(guarded
     refused = error_of(client.scan, TableName="devices")
     assert refused["Code"] == "AccessDeniedException"
     assert "device-service" in refused["Message"] and "dynamodb:Scan" in refused["Message"]
-    assert table_arn("devices") in refused["Message"]
+    assert "on any resource" in refused["Message"]  # known before the request is read
     for call, request in [(client.put_item, {"TableName": "other", "Item": device("u")}),
                           (client.list_tables, {}),
                           (client.delete_table, {"TableName": "devices"}),

@@ -355,7 +355,7 @@ def test_what_is_wrong_is_named_and_nothing_is_counted(v1, ddb, subject, wrong, 
     assert v1.record(subject)["counts"]["PASSWORD_ENTRY"]["count"] == 1
 
 
-NOT_JSON = [b"", b"{", b"null", b"[]", b"7", b'"text"', b"\xff\xfe", b'{"subject":"a","subject":"a"}', b"{}{}", b"[" * 5000,
+NOT_JSON = [b"", b"{", b"null", b"[]", b"7", b'"text"', b"\xff\xfe", b'{"journey":"SIGN_IN","subject":"a","subject":"a"}', b"{}{}", b"[" * 5000,
             b'{"a":' * 200 + b"1" + b"}" * 200, b'{"subject":"\\ud800"}', b'{"subject":1e999}']
 
 

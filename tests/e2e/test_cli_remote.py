@@ -221,7 +221,7 @@ def test_a_key_from_the_environment_is_used_and_its_policy_holds(guarded):
 def test_a_key_that_may_not_revoke_everyones_tokens_is_told_what_its_policy_must_allow(guarded):
     key = guarded.make("no-mass", {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "gatehouse:RevokeToken", "Resource": "*"}]})
     said = Cli(guarded.endpoint, key).refused("revoke-all", "--reason", "try", "--yes")
-    assert "must allow gatehouse:RevokeAllTokens on *" in said
+    assert "not authorized to perform: gatehouse:RevokeAllTokens on any resource" in said
 
 
 def test_without_a_key_it_says_which_variables_to_set(guarded):

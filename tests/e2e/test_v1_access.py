@@ -286,10 +286,11 @@ def test_a_key_changes_the_users_it_may_and_does_not_see_those_it_is_denied(guar
 
 
 def test_a_key_sends_no_push_messages_to_users_and_platforms_that_it_is_denied(guarded):
-    key = guarded.make("pusher", policy(EVERYTHING, deny("arn:aws:gatehouse:*:*:user/pat", "arn:aws:gatehouse:*:*:platform/ios",
-                                                         "arn:aws:gatehouse:*:*:notification/secret")))
+    key = guarded.make("pusher", policy(EVERYTHING, deny("arn:aws:gatehouse:*:*:platform/ios", "arn:aws:gatehouse:*:*:notification/secret")))
+    without = guarded.make("pusher-without-pat", policy(EVERYTHING, deny("arn:aws:gatehouse:*:*:user/pat")))
     hello = {"title": "Hello"}
-    assert call(guarded, key, "POST", "/v1/users/pat/notify", hello)[0] == 403
+    assert call(guarded, without, "POST", "/v1/users/pat/notify", hello)[0] == 403
+    assert call(guarded, without, "POST", "/v1/notifications", hello)[0] == 403  # it would go to pat as well
     assert call(guarded, key, "POST", "/v1/users/sam/notify", hello)[0] == 409  # allowed; push is not set up
     assert call(guarded, key, "POST", "/v1/notifications", hello)[0] == 403
     assert call(guarded, key, "POST", "/v1/notifications", {**hello, "platform": "ios"})[0] == 403

@@ -44,7 +44,7 @@ CALL(letter_get, dead_letter_get(&t->ctx, &c->key, &c->letter, err))
 CALL(letter_delete, dead_letter_delete(&t->ctx, &c->key, err))
 CALL(redrive, dead_letter_redrive(&t->ctx, &c->key, &c->r, err))
 CALL(find, dead_letters_find(&t->ctx, &c->search, &c->page, err))
-CALL(group, dead_letters_group(&t->ctx, &c->groups, err))
+CALL(group, dead_letters_group(&t->ctx, &(struct user_filter){0}, &c->groups, err))
 CALL(letters_erase, dead_letters_erase(&t->ctx, c->id, err))
 CALL(erase, erase_start(&t->ctx, c->id, &c->started, err))
 CALL(become, user_become(&t->ctx, &(struct user_patch){.id = c->id}, c->status, &c->user, err))
@@ -369,7 +369,7 @@ TEST(sign_outs, counting_those_that_wait_and_letters_holds_no_more_than_a_page)
 	assert_int_equal(sign_outs_find(&ctx, &outs, &s.f.err), ERR_NONE);
 	assert_int_equal(outs.pending, ROWS);
 	assert_int_equal(outs.count, ROWS);
-	assert_int_equal(dead_letters_group(&ctx, &groups, &s.f.err), ERR_NONE);
+	assert_int_equal(dead_letters_group(&ctx, &(struct user_filter){0}, &groups, &s.f.err), ERR_NONE);
 	assert_true(groups.letters >= ROWS);
 	assert_true(arena.used_bytes < HELD_MAX);
 	fixture_reader_end(&reader);

@@ -126,7 +126,7 @@ CALL(get, user_get(&t->ctx, c->id, &c->user, err))
 CALL(apply, sync_apply(&t->ctx, &c->q, &c->applied, err))
 CALL(list_missing, missing_find(&t->ctx, BYTES(""), 100, &c->missing, err))
 CALL(erase_missing, missing_erase(&t->ctx, c->id, err))
-CALL(group, dead_letters_group(&t->ctx, &c->groups, err))
+CALL(group, dead_letters_group(&t->ctx, &(struct user_filter){0}, &c->groups, err))
 
 static struct job job_seen(struct service *s, struct bytes id)
 {
