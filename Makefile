@@ -15,6 +15,7 @@
 #   make client        libgatehouse, the client library, into build/client
 #   make install       PREFIX=/usr/local DESTDIR=; make deb: a Debian package; make man: man page and completion
 #   make crash CYCLES=1000 / make model OPERATIONS=1000000
+#   make campaign CUTS=5000   power cuts, of each kind so many
 SHELL      := /bin/bash
 BUILD      ?= build
 CC         := gcc
@@ -35,6 +36,7 @@ LDLIBS     := -lcurl -lrocksdb -lsimdjson -lyaml -lidn2 -lunistring -lssl -lcryp
 TIME       ?= 10
 CYCLES     ?= 1000
 OPERATIONS ?= 1000000
+CUTS       ?= 5000
 LISTEN     ?= 127.0.0.1:8420
 
 SOURCES    := $(wildcard src/*/*.c)
@@ -195,6 +197,11 @@ crash: all $(BUILD)/tests/crash/crash
 
 model: $(BUILD)/tests/model/model
 	@$(BUILD)/tests/model/model --operations $(OPERATIONS)
+
+# What `make test` runs a short version of, one after the other.
+.PHONY: campaign
+campaign: $(BUILD)/tests/engine/power_cut_test
+	@POWER_CUTS=$(CUTS) $(BUILD)/tests/engine/power_cut_test
 
 # ---- lint ----
 
