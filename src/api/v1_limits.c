@@ -25,10 +25,16 @@ void limit_call_name_list(struct v1_call *c, struct fields *f, const char *name,
 	}
 }
 
+/* Nearly always it is one that is well-formed, and fields are only for the others. */
 static enum err_code call_name(struct v1_call *c, struct err *err)
 {
+	struct bytes  plain = c->body == NULL ? BYTES("") : json_text(json_get(c->body, BYTES("policy")));
 	struct fields f;
 
+	if (plain.len >= 1 && plain.len <= LIMIT_NAME_MAX && json_get(c->body, BYTES("all")) == NULL) {
+		v1_resource(c, "limit", plain);
+		return ERR_NONE;
+	}
 	fields_init(&f, c->body, err);
 	if (fields_has(&f, "all"))
 		limit_call_name_list(c, &f, "all", V1_OWN);

@@ -521,7 +521,7 @@ def test_a_key_does_not_get_events_of_types_that_are_denied_to_it_by_way_of_dead
         assert keyed(server, blind, "GET", "/v1/dead-letters")[1]["deadLetters"] == [shown]
         for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/redrive")):
             status, problem = keyed(server, blind, method, f"/v1/dead-letters/a/{hidden['id']}{end}")
-            assert status == 403 and "event/user.created" in problem["detail"], problem
+            assert (status, problem) == keyed(server, blind, method, f"/v1/dead-letters/a/0-99999{end}") and status == 404, problem
         for body in ({"target": "a"}, {"target": "a", "type": "user.created"}, {}):
             assert keyed(server, blind, "POST", "/v1/dead-letters/redrive", body)[0] == 403, body
         assert keyed(server, blind, "POST", "/v1/dead-letters/redrive", {"target": "a", "type": "lock.set", "dryRun": True})[0] == 202
