@@ -39,6 +39,7 @@ struct key_limits {
 struct key_use {
 	atomic_uint refs;
 	atomic_uint connections;
+	atomic_uint followers; /* of events: streams, and requests that wait */
 	_Atomic int64_t
 	        free_ns; /* steady clock: when all requests so far will have had their share of a second */
 };
@@ -52,6 +53,11 @@ void            key_use_release(struct key_use *u); /* NULL is fine */
  * be. */
 bool key_use_connect(struct key_use *u, const struct key_limits *limits);
 void key_use_disconnect(struct key_use *u);
+
+/* One more follower of events, until key_use_unfollow; false if there are `most`. Without a reference: a set of credentials that names the key is held
+ * meanwhile. */
+bool key_use_follow(struct key_use *u, unsigned most);
+void key_use_unfollow(struct key_use *u);
 
 /* One more request; false if that would be more than the limit in a second. As many as a second allows may
  * come at once, after a second of rest. `now_us` is steady; a little earlier than in another thread is fine. */

@@ -241,6 +241,22 @@ void key_use_disconnect(struct key_use *u)
 }
 
 /* Each request takes its share of a second, and they stand in line; the line may be a second long. */
+bool key_use_follow(struct key_use *u, unsigned most)
+{
+	unsigned now = atomic_load(&u->followers);
+
+	do
+		if (now >= most)
+			return false;
+	while (!atomic_compare_exchange_weak(&u->followers, &now, now + 1));
+	return true;
+}
+
+void key_use_unfollow(struct key_use *u)
+{
+	atomic_fetch_sub(&u->followers, 1);
+}
+
 bool key_use_request(struct key_use *u, const struct key_limits *limits, int64_t now_us)
 {
 	int64_t now_ns = now_us * 1000, line = atomic_load(&u->free_ns), after;

@@ -10,7 +10,7 @@
 #include "api/dynamodb.h"
 #include "api/lambda.h"
 #include "api/late.h"
-#include "api/metrics.h"
+#include "api/scraper.h"
 #include "api/v1.h"
 #include "dynamo/sigv4.h"
 #include "json/write.h"

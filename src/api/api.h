@@ -21,6 +21,7 @@ struct audit;
 struct event_hub;
 struct keyring;
 struct services;
+struct scraper;
 struct verifier;
 
 /* What an API is made of; set once. */
@@ -36,6 +37,7 @@ struct api_parts {
 	struct services  *services;   /* behind /v1 */
 	struct verifier  *verifier;   /* of tokens; NULL: no token is valid */
 	struct event_hub *events;     /* for those who follow the log of events; NULL: nobody can */
+	struct scraper   *scraper;    /* renders the metrics: scraper_open sets it */
 	struct audit     *audit;      /* NULL: nothing is audited */
 	struct bytes      region;     /* of ARNs and signatures */
 	struct bytes      host_names; /* besides loopback's, separated by commas (auth.h) */

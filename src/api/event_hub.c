@@ -2,12 +2,13 @@
 #include "api/event_hub.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "api/event_hub_state.h"
 
-enum { TAIL_EVENTS = 1000 };
+enum { TAIL_EVENTS = 1000, GIVE_WAY_MAX = 1000 };
 
 /* ---- awake and asleep (3) ---- */
 
@@ -53,6 +54,16 @@ static void fall_asleep(struct event_hub *h)
 		event_ring_release(&h->ring);
 	}
 	pthread_mutex_unlock(&h->lock);
+}
+
+void hub_give_way_locked(struct event_hub *h)
+{
+	if (atomic_load(&h->waiting) == 0)
+		return;
+	pthread_mutex_unlock(&h->lock);
+	for (unsigned i = 0; i < GIVE_WAY_MAX && atomic_load(&h->waiting) > 0; i++)
+		sched_yield();
+	pthread_mutex_lock(&h->lock);
 }
 
 /* ---- the end of the log ---- */
@@ -119,12 +130,12 @@ static bool tail_read(struct event_hub *h)
 	if (rc == ERR_GONE || rc == ERR_INVALID)
 		tail_lost(h, &ctx);
 	pthread_mutex_lock(&h->lock);
-	if (rc == ERR_NONE && generation == h->generation) {
-		for (uint32_t i = 0; i < page.count; i++)
-			tail_add_locked(h, &page.list[i]);
-		if (!page.more)
-			h->fresh = published;
+	for (uint32_t i = 0; rc == ERR_NONE && i < page.count && generation == h->generation; i++) {
+		tail_add_locked(h, &page.list[i]);
+		hub_give_way_locked(h);
 	}
+	if (rc == ERR_NONE && generation == h->generation && !page.more)
+		h->fresh = published;
 	pthread_mutex_unlock(&h->lock);
 	hub_read_end(h, &ctx);
 	arena_reset(&h->arena);
@@ -180,7 +191,7 @@ uint32_t event_hub_lags(struct event_hub *h, struct arena *a, struct event_hub_l
 {
 	uint32_t count;
 
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	count = h->lag_count;
 	*out = arena_array(a, count, sizeof(**out));
 	for (uint32_t i = 0; i < count; i++) {
@@ -228,6 +239,8 @@ enum err_code event_hub_open(struct event_hub **out, const struct event_hub_opti
 	struct event_hub *h = mem_zalloc(sizeof(*h));
 
 	h->options = *options;
+	if (h->options.followers_per_key == 0)
+		h->options.followers_per_key = EVENT_FOLLOWERS_PER_KEY;
 	h->lag_wait_us = (int64_t)EVENT_HUB_LAG_MS * 1000;
 	arena_init(&h->arena);
 	arena_init(&h->lag_arena);
@@ -267,7 +280,7 @@ struct event_hub_stats event_hub_stats(struct event_hub *h)
 {
 	struct event_hub_stats out;
 
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	out = h->stats;
 	out.awake = atomic_load(&h->awake);
 	pthread_mutex_unlock(&h->lock);

@@ -19,6 +19,8 @@
  * (6) What was erased is not answered from memory: once a user was erased, the ring forgets what it has. On a table that others write to, where somebody
  *     else may have erased a user, pages are always read from the table; the ring says only for whom there is something new. A stream is sent what was
  *     read a moment before, whoever erases.
+ * (7) A key has at most followers_per_key streams and waiting requests, and of those that are behind keys take turns. A loop waits for the hub's lock for as long as
+ *     one event takes to be offered, at most: pages are encoded without it, and the hub gives way to loops that wait.
  *
  * Any thread, unless it says otherwise. */
 #ifndef API_EVENT_HUB_H
@@ -38,6 +40,7 @@ enum {
 	EVENT_STREAM_MARK_MS = 60000, /* how often a stream is told how far it is, if it had no event */
 	EVENT_STREAM_RETRY_MS = 1000, /* how long a peer should wait before it connects again */
 	EVENT_FOLLOWERS_MAX = 20000,
+	EVENT_FOLLOWERS_PER_KEY = 2000, /* unless set: streams, and requests that wait */
 	EVENT_HUB_LAG_MS = 2000,
 	EVENT_HUB_LAG_REST_S = 16, /* … at most, over a network, while there is no consumer */
 };
@@ -49,6 +52,7 @@ struct event_hub_options {
 	struct store    *store;
 	struct keyring  *keyring; /* NULL: none */
 	struct clock    *clock;
+	unsigned         followers_per_key; /* 0: EVENT_FOLLOWERS_PER_KEY */
 };
 
 /* Also makes itself the one who is told of events (services.h), through event_hub_wake. */
@@ -96,6 +100,7 @@ struct event_wait {
 	struct list link;  /* the hub's, as all below */
 	struct http_request      *request;
 	const struct credentials *set;
+	struct key_use           *use;     /* of the caller's key, which `set` keeps; NULL: it has none */
 	bool                      settled; /* `after` is not to be moved */
 };
 
@@ -118,6 +123,9 @@ struct event_stream_request {
 	const struct http_header *headers;
 	unsigned                  header_count;
 };
+
+/* Has the key as many followers as it may have? (7) */
+bool event_hub_is_full_for(const struct event_hub *h, const struct key_use *use);
 
 /* Answers the request with a stream. On its loop. False: there is no room; the request is as it was. */
 bool event_hub_stream(struct event_hub *h, struct http_request *r, const struct event_stream_request *q);

@@ -20,6 +20,7 @@ struct event_hub {
 	/* any thread */
 	_Atomic uint64_t published;
 	atomic_bool      awake, pending;
+	atomic_uint      waiting; /* threads that want the lock, but the hub's own */
 
 	/* the hub's thread */
 	struct arena arena;
@@ -37,6 +38,7 @@ struct event_hub {
 	struct list            buckets[EVENT_HUB_BUCKETS]; /* streams of one subject */
 	struct list            streams;                    /* the others */
 	struct list            polls, hungry;              /* hungry: streams to read for */
+	const struct key_use  *fed;                        /* whose stream was read for last (7) */
 	struct event_hub_stats stats;
 	struct arena           lag_arena;
 	struct event_hub_lag  *lags;
@@ -48,7 +50,18 @@ static inline int64_t hub_now_us(const struct event_hub *h)
 	return clock_steady_us(h->options.clock);
 }
 
+/* A loop is served before the hub's thread, which would have the lock again before a thread that was woken for it can run. (7) */
+static inline void hub_lock(struct event_hub *h)
+{
+	atomic_fetch_add(&h->waiting, 1);
+	pthread_mutex_lock(&h->lock);
+	atomic_fetch_sub(&h->waiting, 1);
+}
+
 /* ---- event_hub.c ---- */
+
+/* The hub's thread, with the lock: lets those who wait for it have it. */
+void hub_give_way_locked(struct event_hub *h);
 
 /* Has its thread look now. */
 void hub_look(struct event_hub *h);

@@ -42,7 +42,7 @@ static bool ring_read(struct event_hub *h, struct context *ctx, const struct eve
 
 	if (h->options.store->backend->reads_wait) /* (6) */
 		return false;
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	if (erasures != h->erasures)
 		ring_forget_locked(h);
 	h->erasures = erasures;
@@ -145,9 +145,14 @@ static bool is_due_locked(struct event_hub *h, const struct event_wait *w)
 bool event_hub_wait(struct event_hub *h, struct event_wait *w, struct http_request *r, int64_t deadline_us,
                     void (*fn)(struct http_request *r, enum http_end why))
 {
-	if (!http_park(r, deadline_us, fn))
+	if (w->use != NULL && !key_use_follow(w->use, h->options.followers_per_key))
 		return false;
-	pthread_mutex_lock(&h->lock);
+	if (!http_park(r, deadline_us, fn)) {
+		if (w->use != NULL)
+			key_use_unfollow(w->use);
+		return false;
+	}
+	hub_lock(h);
 	w->request = r;
 	list_push_back(&h->polls, &w->link);
 	h->stats.polls++;
@@ -165,7 +170,9 @@ bool event_hub_waited(struct event_hub *h, struct event_wait *w)
 	        h->options.keyring != NULL ? keyring_acquire(h->options.keyring) : NULL;
 	bool same = w->set == set;
 
-	pthread_mutex_lock(&h->lock);
+	if (w->use != NULL)
+		key_use_unfollow(w->use);
+	hub_lock(h);
 	list_remove(&w->link);
 	h->stats.polls--;
 	if (!w->settled) /* nothing came by that would have passed */
@@ -178,7 +185,7 @@ bool event_hub_waited(struct event_hub *h, struct event_wait *w)
 
 void event_hub_touch(struct event_hub *h, uint64_t group)
 {
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	for (struct list *l = h->polls.next; l != &h->polls; l = l->next) {
 		struct event_wait *w = LIST_ENTRY(l, struct event_wait, link);
 

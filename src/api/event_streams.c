@@ -22,6 +22,7 @@ struct follower {
 	struct caller       who;
 	struct v1_denial    denied; /* of filter.users */
 	bool                live, busy, over;
+	bool                counted; /* among the followers of its key */
 	int64_t             told_us; /* when it last had an event or a mark */
 	char                subject[];
 };
@@ -140,19 +141,32 @@ void streams_lose_locked(struct event_hub *h)
 
 static void follower_free(struct follower *f)
 {
+	if (f->counted)
+		key_use_unfollow(f->who.key->use);
 	auth_release(&f->who);
 	free(f);
 }
 
-/* Sends what there is room for. True: all of the page. */
-static bool page_send_locked(struct event_hub *h, struct follower *f, const struct event_page *page)
+/* The texts of a page, one after the other, as far as a stream could have room for them. */
+struct page_text {
+	struct buf text;
+	size_t     ends[REPLAY_EVENTS]; /* of each event */
+	uint32_t   count;
+};
+
+/* Without the lock: it takes as long as reading the page. */
+static void page_encode(struct event_hub *h, const struct follower *f, const struct event_page *page,
+                        struct page_text *out)
 {
-	for (uint32_t i = 0; i < page->count; i++) {
+	struct event_cursor next = f->after;
+
+	out->count = 0;
+	buf_init(&out->text, &h->arena);
+	for (uint32_t i = 0; i < page->count && out->text.len < EVENT_STREAM_BYTES; i++) {
 		const struct event_seen *e = &page->list[i];
-		struct ring_event   event = {.shard = e->shard, .position = e->position, .type = e->type};
-		struct event_cursor next = f->after;
-		struct json_writer  w;
-		struct buf          json;
+		struct ring_event  event = {.shard = e->shard, .position = e->position, .type = e->type};
+		struct json_writer w;
+		struct buf         json;
 
 		next.after[e->shard] = e->position;
 		buf_init(&json, &h->arena);
@@ -160,14 +174,29 @@ static bool page_send_locked(struct event_hub *h, struct follower *f, const stru
 		event_write_json(&w, &e->row);
 		event.json = buf_bytes(&json);
 		buf_reset(&h->text);
-		event_text(h, &event, event_cursor_text(&h->arena, &next));
-		if (http_stream_room(f->stream) < h->text.len)
-			return false;
-		http_stream_send(f->stream, buf_bytes(&h->text));
-		f->after = next;
-		f->told_us = hub_now_us(h);
-		h->stats.sent++;
+		buf_add_bytes(&out->text, event_text(h, &event, event_cursor_text(&h->arena, &next)));
+		out->ends[out->count++] = out->text.len;
 	}
+}
+
+/* Sends what there is room for, at once. True: all of the page. */
+static bool page_send_locked(struct event_hub *h, struct follower *f, const struct event_page *page,
+                             const struct page_text *t)
+{
+	size_t   room = http_stream_room(f->stream);
+	uint32_t sent = 0;
+
+	while (sent < t->count && t->ends[sent] <= room)
+		sent++;
+	for (uint32_t i = 0; i < sent; i++)
+		f->after.after[page->list[i].shard] = page->list[i].position;
+	if (sent > 0) {
+		http_stream_send(f->stream, (struct bytes){t->text.data, t->ends[sent - 1]});
+		f->told_us = hub_now_us(h);
+		h->stats.sent += sent;
+	}
+	if (sent < page->count)
+		return false;
 	f->after = page->next;
 	return true;
 }
@@ -205,48 +234,79 @@ static void catch_up_locked(struct event_hub *h, struct follower *f)
 	h->stats.streams_behind--;
 }
 
-/* err: of a page that could not be read; NULL: it was. */
-static void replay_settle_locked(struct event_hub *h, struct follower *f, const struct event_page *page,
-                                 const struct err *err)
+/* A page that was read for a stream. */
+struct replayed {
+	struct event_page page;
+	struct page_text  text;
+	const struct err *err; /* it could not be read; NULL: it was */
+};
+
+static void replay_settle_locked(struct event_hub *h, struct follower *f, const struct replayed *r)
 {
+	const struct err *err = r->err;
+
 	f->busy = false;
 	if (f->over)
 		follower_free(f);
 	else if (err != NULL && (err->code == ERR_GONE || err->code == ERR_INVALID))
 		refuse_locked(h, f, err);
-	else if (err != NULL || !page_send_locked(h, f, page))
+	else if (err != NULL || !page_send_locked(h, f, &r->page, &r->text))
 		return; /* until its peer has taken what was sent, or until the next look */
-	else if (page->more)
+	else if (r->page.more)
 		stream_queue_locked(h, f);
 	else
 		catch_up_locked(h, f);
 }
 
+static const struct key_use *use_of(const struct follower *f)
+{
+	return f->who.key == NULL ? NULL : f->who.key->use;
+}
+
+/* The first of another key than the one whose turn was last, so that nobody waits behind all streams of one key. (7) NULL: none is hungry. */
+static struct follower *hungry_take_locked(struct event_hub *h)
+{
+	struct follower *first = NULL, *next = NULL;
+
+	for (struct list *l = h->hungry.next; l != &h->hungry && next == NULL; l = l->next) {
+		struct follower *f = LIST_ENTRY(l, struct follower, hungry);
+
+		first = first == NULL ? f : first;
+		if (use_of(f) != h->fed)
+			next = f;
+	}
+	next = next == NULL ? first : next;
+	if (next == NULL)
+		return NULL;
+	list_remove(&next->hungry);
+	h->fed = use_of(next);
+	next->busy = true;
+	return next;
+}
+
 bool streams_replay_one(struct event_hub *h)
 {
 	struct event_query q = {.limit = REPLAY_EVENTS, .examined_max = REPLAY_ROWS};
-	struct event_page  page = {0};
+	struct replayed    r = {0};
 	struct err         err;
-	enum err_code      rc;
-	struct follower   *f = NULL;
-	struct list       *node;
+	struct follower   *f;
 	struct context     ctx;
 
 	pthread_mutex_lock(&h->lock);
-	node = list_pop_front(&h->hungry);
-	if (node != NULL) {
-		f = LIST_ENTRY(node, struct follower, hungry);
-		f->busy = true;
-		q.after = f->after;
-		q.filter = f->filter;
-	}
+	f = hungry_take_locked(h);
 	pthread_mutex_unlock(&h->lock);
 	if (f == NULL)
 		return false;
+	q.after = f->after; /* the hub's thread alone moves it, while the stream is behind */
+	q.filter = f->filter;
 	ctx = hub_read_begin(h);
-	rc = events_read(&ctx, &q, &page, &err);
+	if (events_read(&ctx, &q, &r.page, &err) != ERR_NONE)
+		r.err = &err;
+	else
+		page_encode(h, f, &r.page, &r.text);
 	pthread_mutex_lock(&h->lock);
-	replay_settle_locked(h, f, &page, rc == ERR_NONE ? NULL : &err);
+	replay_settle_locked(h, f, &r);
+	hub_give_way_locked(h);
 	pthread_mutex_unlock(&h->lock);
 	hub_read_end(h, &ctx);
 	arena_reset(&h->arena);
@@ -298,7 +358,7 @@ static void stream_drained(void *arg)
 	struct event_hub *h = f->hub;
 	bool              behind;
 
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	behind = !f->live;
 	if (behind)
 		stream_queue_locked(h, f);
@@ -314,7 +374,7 @@ static void stream_ended(void *arg, enum http_end why)
 	bool              busy;
 
 	(void)why;
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	list_remove(&f->link);
 	list_remove(&f->hungry);
 	h->stats.streams--;
@@ -365,7 +425,7 @@ static void stream_enter(struct event_hub *h, struct follower *f)
 {
 	struct bytes subject = f->filter.subject;
 
-	pthread_mutex_lock(&h->lock);
+	hub_lock(h);
 	list_push_back(subject.len > 0 ? bucket_of(h, event_subject_hash(subject)) : &h->streams, &f->link);
 	h->stats.streams++;
 	h->stats.streams_behind++;
@@ -375,9 +435,20 @@ static void stream_enter(struct event_hub *h, struct follower *f)
 	hub_look(h);
 }
 
-static bool has_room(struct event_hub *h)
+bool event_hub_is_full_for(const struct event_hub *h, const struct key_use *use)
 {
-	return event_hub_stats(h).streams < EVENT_FOLLOWERS_MAX;
+	return atomic_load(&use->followers) >= h->options.followers_per_key;
+}
+
+/* (7) */
+static bool has_room(struct event_hub *h, struct follower *f)
+{
+	if (event_hub_stats(h).streams >= EVENT_FOLLOWERS_MAX)
+		return false;
+	if (f->who.key == NULL)
+		return true;
+	f->counted = key_use_follow(f->who.key->use, h->options.followers_per_key);
+	return f->counted;
 }
 
 bool event_hub_stream(struct event_hub *h, struct http_request *r, const struct event_stream_request *q)
@@ -390,7 +461,7 @@ bool event_hub_stream(struct event_hub *h, struct http_request *r, const struct 
 	                                      .arg = f,
 	                                      .ended = stream_ended,
 	                                      .drained = stream_drained};
-	bool                       opened = has_room(h) && http_stream_open(r, &options, &f->stream);
+	bool                       opened = has_room(h, f) && http_stream_open(r, &options, &f->stream);
 
 	if (f->stream == NULL) {
 		follower_free(f);

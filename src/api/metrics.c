@@ -360,19 +360,3 @@ void metrics_write(struct api *api, struct buf *out)
 	if (api->parts.services != NULL && api->parts.services->hot_keys != NULL)
 		metrics_write_hot_keys(out, api->parts.services->hot_keys, store->backend->now_us(store));
 }
-
-void metrics_handle(struct api_loop *l, struct http_request *r)
-{
-	struct http_response response = {.status = 200, .content_type = EXPOSITION_CONTENT_TYPE};
-	struct buf          *out;
-
-	if (!l->api->parts.metrics_open) {
-		problem_answer(l, r, ERR_ACCESS,
-		               "metrics are served on loopback only, unless started with --open-metrics");
-		return;
-	}
-	out = api_loop_answer(l);
-	metrics_write(l->api, out);
-	response.body = buf_bytes(out);
-	http_respond(r, &response);
-}

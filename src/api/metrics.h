@@ -10,9 +10,7 @@
 
 #include "api/api.h"
 
-void metrics_handle(struct api_loop *l, struct http_request *r);
-
-/* The text itself. */
+/* The text, for scraper.h. */
 void metrics_write(struct api *api, struct buf *out);
 
 /* ---- its parts, one file each ---- */

@@ -55,6 +55,7 @@ bool v1_events_park(struct v1_call *c, struct v1_events_wait *w, int64_t until_u
 	if (api->parts.events == NULL || clock_steady_us(api->parts.clock) >= w->deadline_us)
 		return false;
 	w->wait.set = c->call.who.set;
+	w->wait.use = c->call.who.key == NULL ? NULL : c->call.who.key->use;
 	if (!event_hub_wait(api->parts.events, &w->wait, c->call.http, until, woken))
 		return false;
 	call_reader_end(&c->call);
@@ -298,14 +299,32 @@ static enum err_code page_from(struct v1_call *c, struct events_call *e, struct 
 	return rc;
 }
 
-/* Of a stream only whether it can begin there: the hub reads for it. */
+/* Only whether it can begin there: the hub reads for it. A page that nobody needs may be a look at thousands of events, on a loop. */
+static enum err_code stream_check(struct v1_call *c, struct events_call *e, struct event_hub *hub,
+                                  struct err *err)
+{
+	const struct credential *key = c->call.who.key;
+
+	if (hub == NULL)
+		return err_set(err, ERR_OVERLOADED, "this server has no streams");
+	if (key != NULL && event_hub_is_full_for(hub, key->use))
+		return err_set(
+		        err, ERR_CALLER_THROTTLED,
+		        "The key %.*s has as many streams and waiting requests as it may have. End some, or "
+		        "raise the setting followers-per-key.",
+		        BYTES_ARG(key->name));
+	hide_types(c, e);
+	return e->from.data != NULL ? v1_events_from(c, e->from, &e->query.after, err)
+	                            : events_check(&c->ctx, &e->query.after, err);
+}
+
 enum err_code events_list_run(struct v1_call *c, struct err *err)
 {
 	struct events_call *e = c->request;
 	struct event_hub   *hub = c->call.loop->api->parts.events;
 
-	if (e->streams && hub == NULL)
-		return err_set(err, ERR_OVERLOADED, "this server has no streams");
+	if (e->streams)
+		return stream_check(c, e, hub, err);
 	if (!e->waiting.marked) {
 		hide_types(c, e);
 		if (e->from.data != NULL)

@@ -14,6 +14,7 @@
 #include "access/credential.h"
 #include "api/api.h"
 #include "api/event_hub.h"
+#include "api/scraper.h"
 #include "base/audit.h"
 #include "base/fault.h"
 #include "base/file.h"
@@ -58,6 +59,7 @@ struct server {
 	struct jobs             *jobs;
 	struct pools            *pools;
 	struct event_hub        *events;
+	struct scraper          *scraper;
 	struct push             *push;
 	struct sign_outs_worker *sign_outs;
 	struct delivery         *delivery;
@@ -345,6 +347,8 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .tables_elsewhere = s->endpoint != NULL,
 	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
 	                             .restarted = options->restarted});
+	if (scraper_open(&s->scraper, &s->api, err) != ERR_NONE)
+		return err->code;
 	handler = api_handler(&s->api);
 	if (http_server_open(&s->http,
 	                     &(struct http_server_options){.listen = options->listen,
@@ -416,14 +420,16 @@ static enum err_code open_merger(struct server *s, const struct serve_options *o
 	return s->endpoint == NULL ? ERR_NONE : merger_open(&s->merger, &merger, err);
 }
 
-static enum err_code open_events(struct server *s, struct err *err)
+static enum err_code open_events(struct server *s, const struct serve_options *options, struct err *err)
 {
-	return event_hub_open(&s->events,
-	                      &(struct event_hub_options){.services = &s->services.all,
-	                                                  .store = s->store,
-	                                                  .keyring = s->keyring,
-	                                                  .clock = s->clock},
-	                      err);
+	return event_hub_open(
+	        &s->events,
+	        &(struct event_hub_options){.services = &s->services.all,
+	                                    .store = s->store,
+	                                    .keyring = s->keyring,
+	                                    .clock = s->clock,
+	                                    .followers_per_key = (unsigned)options->followers_per_key},
+	        err);
 }
 
 static void greet(const struct server *s, const struct serve_options *options)
@@ -460,8 +466,10 @@ static void greet(const struct server *s, const struct serve_options *options)
 static void close_all(struct server *s)
 {
 	set_serving(s, false);
+	scraper_stop(s->scraper);
 	if (s->http != NULL)
 		http_server_close(s->http);
+	scraper_close(s->scraper);
 	if (s->tls != NULL)
 		http_tls_close(s->tls);
 	pools_stop(s->pools); /* or the two that follow would wait for providers */
@@ -499,7 +507,7 @@ static enum err_code open_all(struct server *s, const struct serve_options *opti
 	    audit_open(&s->audit, options->data, err) != ERR_NONE ||
 	    open_keyring(s, options, err) != ERR_NONE ||
 	    services_open(&s->services, options, s->store, err) != ERR_NONE ||
-	    open_merger(s, options, err) != ERR_NONE || open_events(s, err) != ERR_NONE ||
+	    open_merger(s, options, err) != ERR_NONE || open_events(s, options, err) != ERR_NONE ||
 	    open_delivery(s, options, err) != ERR_NONE || open_identity(s, options, err) != ERR_NONE ||
 	    open_providers(s, err) != ERR_NONE || open_jobs(s, err) != ERR_NONE ||
 	    lock_expiry_open(&s->expiry, &s->services.all, s->store, err) != ERR_NONE ||

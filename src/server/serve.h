@@ -3,7 +3,10 @@
 #define SERVER_SERVE_H
 
 #include "base/err.h"
+#include "api/event_hub.h"
+#include "service/consumer.h"
 #include "service/tables.h"
+#include "service/target.h"
 
 struct serve_options {
 	const char *listen; /* "127.0.0.1:8420"; port 0 picks a free one */
@@ -38,7 +41,8 @@ struct serve_options {
 	uint64_t    event_shards;        /* dynamodb: of a log of events that is still to begin; 0: one */
 	uint64_t    hot_key_units;       /* per second, of one key: from there on the log warns */
 	const char *email_claims;        /* "added" or "verified": when an address is taken */
-	bool        private_targets;     /* events may be delivered to this machine and this network */
+	uint64_t    targets_per_key, consumers_per_key, followers_per_key; /* what one key may have */
+	bool        private_targets; /* events may be delivered to this machine and this network */
 	const char *
 	        targets_ca; /* a PEM file: whom targets' certificates are checked against; NULL: the system's */
 	bool    device_index;                    /* registered devices by platform */

@@ -29,6 +29,9 @@ struct serve_options serve_options_default(void)
 	                                 .clock_jump_max_days = 30,
 	                                 .limits_mb = 64,
 	                                 .hot_key_units = HOT_KEYS_WARN_UNITS,
+	                                 .targets_per_key = TARGETS_PER_KEY,
+	                                 .consumers_per_key = CONSUMERS_PER_KEY,
+	                                 .followers_per_key = EVENT_FOLLOWERS_PER_KEY,
 	                                 .email_claims = "added",
 	                                 .device_shards = DEVICE_SHARDS_DEFAULT};
 	struct service_tables tables = service_tables_default();

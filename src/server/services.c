@@ -277,6 +277,8 @@ static void open_limits(struct services *s, const struct serve_options *options)
 	s->limits = limits_open(&limits);
 	s->hot_keys = hot_keys_open(&(struct hot_keys_options){
 	        .seed = limits.seed, .identifiers = &s->identifiers, .warn_units = options->hot_key_units});
+	s->targets_per_key = (uint32_t)options->targets_per_key;
+	s->consumers_per_key = (uint32_t)options->consumers_per_key;
 }
 
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,

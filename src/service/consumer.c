@@ -57,6 +57,7 @@ static struct consumer consumer_of(struct arena *a, const struct item *row)
 	                       .member_count = members.count,
 	                       .generation = row_i64(row, "generation", 0),
 	                       .created_at = row_text(row, "createdAt"),
+	                       .created_by = row_text(row, "createdBy"),
 	                       .updated_at = row_text(row, "updatedAt"),
 	                       .row = *row};
 
@@ -141,6 +142,8 @@ static void consumer_write(struct context *ctx, struct consumer *c)
 	row_set(&row, "positions", cursor_value(a, &position)); /* (5) */
 	row_set_i64(&row, "generation", c->generation);
 	row_set_text(&row, "createdAt", c->created_at);
+	if (c->created_by.len > 0)
+		row_set_text(&row, "createdBy", c->created_by);
 	row_set_text(&row, "updatedAt", c->updated_at);
 	c->row = row_item(&row);
 	ctx_put(ctx, TABLE_EVENTS, c->row);
@@ -224,6 +227,26 @@ static enum err_code count_change(struct context *ctx, int by, int64_t *generati
 	return ERR_NONE;
 }
 
+/* HEAD CONSUMERS moves with each that is created, so two that are created at once do not miss each other. */
+static enum err_code share_check(struct context *ctx, struct err *err)
+{
+	uint32_t         most = ctx->services->consumers_per_key, count = 0;
+	struct consumers all;
+
+	if (most == 0 || bytes_is(ctx->caller, "-"))
+		return ERR_NONE;
+	if (consumers_all(ctx, &all, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < all.count; i++)
+		count += bytes_equal(all.list[i].created_by, ctx->caller);
+	return count < most
+	               ? ERR_NONE
+	               : err_set(err, ERR_LIMIT,
+	                         "this key has created %u consumers, which is as many as one key may have; "
+	                         "delete some, or raise the setting consumers-per-key",
+	                         count);
+}
+
 static void partitions_make(struct context *ctx, struct consumer *c, uint32_t count,
                             const struct event_cursor *at)
 {
@@ -279,7 +302,8 @@ enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, st
 	if (look(ctx, q->name, &row, err) != ERR_NONE)
 		return err->code;
 	out->created = !row.found;
-	if (out->created && count_change(ctx, 1, &generation, err) != ERR_NONE)
+	if (out->created &&
+	    (share_check(ctx, err) != ERR_NONE || count_change(ctx, 1, &generation, err) != ERR_NONE))
 		return err->code;
 	if (row.found)
 		out->consumer = consumer_of(ctx->arena, &row.item);
@@ -288,6 +312,7 @@ enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, st
 		        .name = q->name,
 		        .members = arena_array(ctx->arena, 1, sizeof(struct consumer_member)),
 		        .generation = generation,
+		        .created_by = ctx->caller,
 		        .created_at = user_time(ctx->arena, ctx->now_us)};
 	consumer_apply(ctx, q, &out->consumer);
 	return ERR_NONE;

@@ -26,6 +26,7 @@
 
 enum {
 	CONSUMERS_MAX = 200,
+	CONSUMERS_PER_KEY = 100,      /* unless set: that one key created, also after it was revoked */
 	CONSUMER_NAME_BYTES_MAX = 64, /* of a consumer, of a member */
 	CONSUMER_PARTITIONS = 8,      /* unless set */
 	CONSUMER_PARTITIONS_MAX = 64,
@@ -56,8 +57,8 @@ struct consumer {
 	struct consumer_member    *members; /* with room for one more */
 	uint32_t                   member_count;
 	int64_t                    generation;
-	struct bytes               created_at, updated_at;
-	struct item                row;
+	struct bytes created_at, created_by, updated_at; /* created_by: a key; empty: of an older program */
+	struct item  row;
 };
 
 /* Letters, digits, . _ and -. */
@@ -95,7 +96,7 @@ struct consumer_put {
 };
 
 /* With another number of partitions all begin at the earliest position, and members share anew. ERR_LIMIT: there are
- * CONSUMERS_MAX. */
+ * CONSUMERS_MAX, or the caller's key created consumers_per_key (services.h). */
 enum err_code consumer_put(struct context *ctx, const struct consumer_new *q, struct consumer_put *out,
                            struct err *err);
 enum err_code consumer_delete(struct context *ctx, struct bytes name, struct err *err);

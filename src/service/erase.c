@@ -22,7 +22,7 @@ enum { STAGE_ADDRESSES, STAGE_PROFILE, STAGE_ERASERS }; /* from there on: an era
 
 #define STAGE_NUMBER "number" /* the last: of the event */
 
-#define ARG_UNKNOWN "noUser" /* of a job whose first step is yet to come: there was no PROFILE */
+#define NO_USER "noUser" /* of a PROFILE that the start of an erasure made: there was none */
 
 struct at {
 	int64_t      pass;
@@ -486,6 +486,17 @@ static enum err_code id_is_known(struct context *ctx, struct job *job, struct at
 	return rc;
 }
 
+static enum err_code had_no_user(struct context *ctx, const struct job *job, bool *out, struct err *err)
+{
+	struct looked profile;
+
+	user_profile_key(ctx->arena, row_text(&job->args, "userId"), &profile);
+	if (ctx_look_in(ctx, TABLE_USERS, &profile, err) != ERR_NONE)
+		return err->code;
+	*out = profile.found && item_get(&profile.item, BYTES(NO_USER)) != NULL;
+	return ERR_NONE;
+}
+
 /* Of an id that was no user's when it started: the first step finds out whether there is anything to erase. */
 static enum err_code unknown_step(struct context *ctx, struct job *job, struct at *at, struct err *err)
 {
@@ -493,7 +504,6 @@ static enum err_code unknown_step(struct context *ctx, struct job *job, struct a
 
 	if (id_is_known(ctx, job, at, &known, err) != ERR_NONE)
 		return err->code;
-	job->args = item_without(ctx->arena, &job->args, BYTES(ARG_UNKNOWN));
 	at_write(ctx, job, at);
 	if (known)
 		return ERR_NONE;
@@ -518,11 +528,14 @@ static enum err_code pass_end(struct context *ctx, struct job *job, struct at *a
 static enum err_code erase_step(struct context *ctx, struct job *job, void *fetched, struct err *err)
 {
 	struct at     at = at_read(ctx->arena, job);
+	bool          unknown = false;
 	enum err_code rc;
 
 	if (bytes_is(job->cursor, STAGE_NUMBER))
 		return number_step(ctx, job, err);
-	if (item_get(&job->args, BYTES(ARG_UNKNOWN)) != NULL)
+	if (job->cursor.len == 0 && had_no_user(ctx, job, &unknown, err) != ERR_NONE)
+		return err->code;
+	if (unknown)
 		return unknown_step(ctx, job, &at, err);
 	rc = at.stage == STAGE_ADDRESSES ? addresses_step(ctx, job, &at, err)
 	     : at.stage == STAGE_PROFILE ? profile_step(ctx, job, &at, err)
@@ -563,6 +576,8 @@ static void profile_mark(struct context *ctx, struct user *u, bool found, const 
 		row_from(&row, ctx->arena, &u->row);
 	else
 		user_begin(ctx, id, u, &row);
+	if (!found)
+		row_set(&row, NO_USER, value_bool(true));
 	row_set_text(&row, "status", bytes_of(user_status_names[USER_ERASING]));
 	row_set_text(&row, "eraseJob", job->id);
 	user_put(ctx, u, &row);
@@ -590,8 +605,6 @@ enum err_code erase_start(struct context *ctx, struct bytes user, struct job_sta
 	row_init(&args, ctx->arena);
 	row_set_text(&args, "userId", user);
 	row_set_text(&args, "userHash", hash);
-	if (!found)
-		row_set(&args, ARG_UNKNOWN, value_bool(true));
 	q.args = row_item(&args);
 	if (job_start(ctx, &q, out, err) != ERR_NONE)
 		return err->code;

@@ -328,6 +328,14 @@ enum err_code events_read(struct context *ctx, const struct event_query *q, stru
 	return ERR_NONE;
 }
 
+enum err_code events_check(struct context *ctx, const struct event_cursor *after, struct err *err)
+{
+	struct event_bounds bounds;
+
+	return events_bounds(ctx, &bounds, err) == ERR_NONE ? check_after(ctx, after, &bounds, err)
+	                                                    : err->code;
+}
+
 /* ---- times ---- */
 
 /* 2026-09-10T00:26:40.123456Z */

@@ -78,6 +78,9 @@ struct event_query {
 enum err_code events_read(struct context *ctx, const struct event_query *q, struct event_page *out,
                           struct err *err);
 
+/* Could a reader begin there? ERR_GONE, ERR_INVALID: as events_read. */
+enum err_code events_check(struct context *ctx, const struct event_cursor *after, struct err *err);
+
 /* How far a reader is behind: events of all types that lie before the log's end, also those that were trimmed before it read them; and how long the
  * next one of its own types has waited. */
 struct event_lag {

@@ -102,6 +102,7 @@ struct services {
 	struct event_settings        events;
 	struct event_post            event_post;
 	struct target_post           target_post;
+	uint32_t                     targets_per_key, consumers_per_key; /* 0: as many as there may be */
 	struct expiry_post           expiry_post;
 	struct sign_out_post         sign_out_post;
 	struct event_numbers        *event_numbers;  /* for the metrics; NULL: nobody counts */

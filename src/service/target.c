@@ -320,6 +320,26 @@ enum err_code targets_changed(struct context *ctx, int by, struct err *err)
 	return ERR_NONE;
 }
 
+/* (1) HEAD TARGETS moves with each that is created, so two that are created at once do not miss each other. */
+static enum err_code share_check(struct context *ctx, struct err *err)
+{
+	uint32_t       most = ctx->services->targets_per_key, count = 0;
+	struct targets all;
+
+	if (most == 0 || bytes_is(ctx->caller, "-"))
+		return ERR_NONE;
+	if (targets_all(ctx, &all, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < all.count; i++)
+		count += bytes_equal(row_text(&all.list[i].row, "createdBy"), ctx->caller);
+	return count < most
+	               ? ERR_NONE
+	               : err_set(err, ERR_LIMIT,
+	                         "this key has created %u targets, which is as many as one key may have; "
+	                         "delete some, or raise the setting targets-per-key",
+	                         count);
+}
+
 /* ---- changing ---- */
 
 /* Everything that people change goes through here. */
@@ -363,7 +383,7 @@ static enum err_code row_begin(struct context *ctx, const struct target_new *q, 
 	char               *id = arena_alloc(ctx->arena, TARGET_ID_CHARS);
 	struct event_cursor after;
 
-	if (begin_at(ctx, q, &after, err) != ERR_NONE)
+	if (share_check(ctx, err) != ERR_NONE || begin_at(ctx, q, &after, err) != ERR_NONE)
 		return err->code;
 	ctx->services->random(bits, sizeof(bits));
 	hex_write((struct bytes){(const char *)bits, sizeof(bits)}, id);
@@ -373,6 +393,7 @@ static enum err_code row_begin(struct context *ctx, const struct target_new *q, 
 	row_set_text(row, "id", (struct bytes){id, TARGET_ID_CHARS});
 	row_set_text(row, "type", bytes_of(q->type->name));
 	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
+	row_set_text(row, "createdBy", ctx->caller);
 	row_set(row, "after", cursor_value(ctx->arena, &after));
 	row_set(row, "positions", cursor_value(ctx->arena, &after));
 	return ERR_NONE;

@@ -7,7 +7,8 @@
  * it, so that a target that is deleted and made anew never gets the position of the old one: `id` tells them apart.
  *
  * What always holds
- * (1) There are at most TARGETS_MAX.
+ * (1) There are at most TARGETS_MAX, and of those that one key created targets_per_key (services.h), also after the key was revoked. Without keys there is
+ *     one caller, who may have all.
  * (2) Secrets are stored encrypted, with a key that is derived from the key of identifiers, each for its target and its name. They are told
  *     once, when Gatehouse makes them, and shown to nobody afterwards.
  * (3) A secret that was replaced is good until previous_until_s. Meanwhile messages carry both signatures.
@@ -20,6 +21,7 @@
 
 enum {
 	TARGETS_MAX = 32,
+	TARGETS_PER_KEY = 16, /* unless set */
 	TARGET_NAME_BYTES_MAX = 64,
 	TARGET_LANES = 4, /* calls at once, unless set */
 	TARGET_LANES_MAX = 16,

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "api/api.h"
+#include "api/scraper.h"
 #include "base/log.h"
 #include "engine/gate.h"
 
@@ -22,6 +23,7 @@ struct house {
 	struct http_server *http;
 	atomic_bool         ready;
 	char                answer[128 * 1024];
+	struct scraper     *scraper;
 };
 
 static bool is_ready(void *ctx)
@@ -50,6 +52,7 @@ static void house_open(struct house *h, size_t queue_bytes_max)
 	                                      .ready_ctx = h,
 	                                      .seed = {1, 2},
 	                                      .metrics_open = true});
+	assert_int_equal(scraper_open(&h->scraper, &h->api, &err), ERR_NONE);
 	handler = api_handler(&h->api);
 	limits.body_bytes_max = BODY_BYTES_MAX;
 	if (http_server_open(&h->http,
@@ -66,7 +69,9 @@ static void house_close(struct house *h)
 {
 	char command[100];
 
+	scraper_stop(h->scraper);
 	http_server_close(h->http);
+	scraper_close(h->scraper);
 	engine_close(h->engine);
 	snprintf(command, sizeof(command), "rm -rf '%s'", h->dir);
 	assert_int_equal(system(command), 0);
@@ -310,6 +315,80 @@ TEST(routes, metrics_are_refused_unless_open)
 	assert_int_equal(request(&h, "GET", "/metrics", "", ""), 403);
 	assert_null(strstr(body_of(&h), "gatehouse_"));
 	house_close(&h);
+}
+
+/* Sends a scrape; its answer is read later. */
+static int scrape(struct house *h)
+{
+	static const char text[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	int               fd = dial(h);
+
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+	return fd;
+}
+
+static void scraped(struct house *h, int fd)
+{
+	size_t  len = 0;
+	ssize_t got;
+
+	while ((got = recv(fd, h->answer + len, sizeof(h->answer) - 1 - len, 0)) > 0)
+		len += (size_t)got;
+	close(fd);
+	h->answer[len] = '\0';
+	assert_true(bytes_starts_with(bytes_of(h->answer), BYTES("HTTP/1.1 200 ")));
+	assert_non_null(strstr(h->answer, "\ngatehouse_build_info"));
+}
+
+TEST(routes, metrics_are_rendered_at_most_once_per_second_however_many_ask)
+{
+	enum { MANY = 60, ROUNDS = 3 };
+	struct house h;
+	int          fds[MANY];
+	int64_t      begun_us = clock_steady_us(clock_system()), us;
+
+	house_open(&h, 1 << 20);
+	api_watch(&h.api, h.http);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < MANY; i++)
+			fds[i] = scrape(&h);
+		for (int i = 0; i < MANY; i++)
+			scraped(&h, fds[i]);
+	}
+	us = clock_steady_us(clock_system()) - begun_us;
+	assert_in_range(scraper_renders(h.scraper), ROUNDS, us / (SCRAPE_PACE_MS * 1000) + 1);
+	house_close(&h);
+}
+
+TEST(routes, metrics_count_what_was_answered_before_they_were_asked_for)
+{
+	struct house h;
+
+	house_open(&h, 1 << 20);
+	api_watch(&h.api, h.http);
+	for (int i = 1; i <= 2; i++) { /* the first scrape after a start, and one within the same second */
+		assert_int_equal(dynamo(&h, "ListTables", "{}"), 200);
+		scraped(&h, scrape(&h));
+		assert_non_null(strstr(
+		        h.answer,
+		        i == 1 ? "\ngatehouse_requests_total{operation=\"ListTables\",outcome=\"ok\"} 1\n"
+		               : "\ngatehouse_requests_total{operation=\"ListTables\",outcome=\"ok\"} 2\n"));
+	}
+	house_close(&h);
+}
+
+TEST(routes, a_stop_answers_who_waits_for_metrics)
+{
+	struct house h;
+	int          fds[2];
+
+	house_open(&h, 1 << 20);
+	api_watch(&h.api, h.http);
+	fds[0] = scrape(&h);
+	scraped(&h, fds[0]);
+	fds[1] = scrape(&h); /* waits for the next second, or is refused: the stop comes first */
+	house_close(&h);
+	close(fds[1]);
 }
 
 TEST(routes, ready_is_not_alive)
