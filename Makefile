@@ -15,7 +15,7 @@
 #   make client        libgatehouse, the client library, into build/client
 #   make install       PREFIX=/usr/local DESTDIR=; make deb: a Debian package; make man: man page and completion
 #   make crash CYCLES=1000 / make model OPERATIONS=1000000
-#   make campaign CUTS=5000   power cuts, of each kind so many
+#   make campaign CUTS=5000   failing disks and power cuts, at length, one campaign after the other
 SHELL      := /bin/bash
 BUILD      ?= build
 CC         := gcc
@@ -198,10 +198,12 @@ crash: all $(BUILD)/tests/crash/crash
 model: $(BUILD)/tests/model/model
 	@$(BUILD)/tests/model/model --operations $(OPERATIONS)
 
-# What `make test` runs a short version of, one after the other.
+# What `make test` runs a short version of, one after the other. Each prints its seed.
 .PHONY: campaign
-campaign: $(BUILD)/tests/engine/power_cut_test
+campaign: $(addprefix $(BUILD)/tests/engine/,power_cut_test damaged_file_test disk_error_test)
 	@POWER_CUTS=$(CUTS) $(BUILD)/tests/engine/power_cut_test
+	@CAMPAIGN=20 $(BUILD)/tests/engine/damaged_file_test
+	@CAMPAIGN=8 $(BUILD)/tests/engine/disk_error_test
 
 # ---- lint ----
 

@@ -1032,10 +1032,18 @@ static bool log_file_take(struct rocks *r)
 	return taken;
 }
 
+/* Every block of it: what cannot be read there is not told when it is taken (rocks_disk.h D5), and then these rows are nowhere else for long. */
+static bool log_file_is_sound(struct rocks *r)
+{
+	struct err err;
+
+	return rocks_file_verify(r->log_path, &err) == ERR_NONE;
+}
+
 static char *log_file(struct rocks *r)
 {
 	bool taken = log_file_write(r) && !rocks_is_frozen(r) && rocks_disk_has_room(r->disk) &&
-	             r->run.ready(r->run.ctx) && log_file_take(r);
+	             log_file_is_sound(r) && r->run.ready(r->run.ctx) && log_file_take(r);
 
 	r->run.done(r->run.ctx, taken);
 	if (!taken)

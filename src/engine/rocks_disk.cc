@@ -44,6 +44,7 @@ struct rocks_disk {
 	std::atomic<bool>    failed{false}; // (D3); `why` is set before, once
 	std::string          why;
 	std::atomic<int>     waiting{0};
+	std::atomic<bool>    unread{false}; // (D5) of the file that was opened last
 
 	std::mutex              lock;
 	std::condition_variable changed;
@@ -234,6 +235,40 @@ private:
 	size_t left;
 };
 
+// (D5) A file that is not the store's yet.
+class new_file : public FSRandomAccessFileOwnerWrapper {
+public:
+	new_file(struct rocks_disk *d, std::unique_ptr<FSRandomAccessFile> &&file)
+	    : FSRandomAccessFileOwnerWrapper(std::move(file)), disk(d)
+	{
+		disk->unread = false;
+	}
+	IOStatus Read(uint64_t offset, size_t n, const IOOptions &options, Slice *result, char *scratch,
+	              IODebugContext *dbg) const override
+	{
+		return seen(target()->Read(offset, n, options, result, scratch, dbg));
+	}
+	IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions &options, IODebugContext *dbg) override
+	{
+		return seen(target()->Prefetch(offset, n, options, dbg));
+	}
+
+private:
+	struct rocks_disk *disk;
+
+	IOStatus seen(IOStatus status) const
+	{
+		if (!status.ok() && !status.IsNotSupported())
+			disk->unread = true;
+		return status;
+	}
+};
+
+bool is_of_store(const std::string &path)
+{
+	return path.size() > 4 && path.compare(path.size() - 4, 4, ".sst") == 0;
+}
+
 // RocksDB's own log: lines for which there is no room are lost, or all of them if there is none for the file: without a
 // log RocksDB does not open. (RocksDB's own logger aborts then.)
 class careless_log : public Logger {
@@ -284,6 +319,15 @@ public:
 			out->reset(new short_file(std::move(*out), disk->room.short_bytes));
 		return status;
 	}
+	IOStatus NewRandomAccessFile(const std::string &path, const FileOptions &options,
+	                             std::unique_ptr<FSRandomAccessFile> *out, IODebugContext *dbg) override
+	{
+		IOStatus status = target()->NewRandomAccessFile(path, options, out, dbg);
+
+		if (status.ok() && !is_of_store(path))
+			out->reset(new new_file(disk, std::move(*out)));
+		return status;
+	}
 	IOStatus NewWritableFile(const std::string &path, const FileOptions &,
 	                         std::unique_ptr<FSWritableFile> *out, IODebugContext *) override
 	{
@@ -314,6 +358,8 @@ public:
 	IOStatus LinkFile(const std::string &from, const std::string &to, const IOOptions &options,
 	                  IODebugContext *dbg) override
 	{
+		if (disk->unread)
+			return failed(from, EIO);
 		return disk->frozen ? IOStatus::OK() : target()->LinkFile(from, to, options, dbg);
 	}
 	IOStatus DeleteFile(const std::string &path, const IOOptions &options, IODebugContext *dbg) override

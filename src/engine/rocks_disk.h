@@ -10,7 +10,9 @@
  * (D2) Merging old files (compaction) leaves the last reserve_bytes to those who write new rows.
  * (D3) A write or a flush of MANIFEST that fails freezes the disk. The record may be in the file or not, and the next start may find it there. RocksDB would
  *      take it for absent, and delete the files that it names.
- * (D4) A new file never takes the place of one that has another name too: what is there under its name is removed first. */
+ * (D4) A new file never takes the place of one that has another name too: what is there under its name is removed first.
+ * (D5) A file that is to become one of the store's is not linked if a read of it failed. RocksDB asks it for its last key, does not notice that there was no
+ *      answer, and takes it with wrong bounds: rows of it are absent from then on, and merging it fails. */
 #ifndef ENGINE_ROCKS_DISK_H
 #define ENGINE_ROCKS_DISK_H
 

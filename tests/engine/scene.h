@@ -6,8 +6,9 @@
 #ifndef TESTS_ENGINE_SCENE_H
 #define TESTS_ENGINE_SCENE_H
 
-#include <sys/mman.h>
+#include <time.h>
 
+#include "engine/apart.h"
 #include "engine/fixture.h"
 #include "engine/journal.h"
 #include "engine/partition.h"
@@ -21,7 +22,7 @@ enum {
 	LOG_FIRST_ROWS = PARTITION_WHOLE_ROWS_MAX + ENDS_IN_ORDER + 25, /* after which a log has a tail */
 	LOG_FILE_ROWS = 60,
 	LOG_FILES = 4,
-	LOG_ROWS_MAX = 2 * LOG_FIRST_ROWS,
+	LOG_ROWS_MAX = 3 * LOG_FIRST_ROWS,
 	NUMBERS = SUBJECT_ROWS + LOG_ROWS_MAX,
 	GROUPS = 7, /* of the index */
 	PAD_BYTES = 120,
@@ -34,7 +35,8 @@ enum {
 struct ledger {
 	/* n of each row, 0 if there is none: as last acknowledged, and as last sent. They differ if no answer came: then either is right. */
 	uint32_t acknowledged[NUMBERS], sent[NUMBERS];
-	uint32_t log_end; /* the number of its next row */
+	uint32_t log_end;        /* the number of its next row */
+	int      order[NUMBERS]; /* in which a Scan comes to them */
 	unsigned right, failed, wrong;
 	char     first_wrong[256]; /* what it was */
 	char     last_failure[ERR_TEXT_MAX];
@@ -43,19 +45,29 @@ struct ledger {
 struct scene {
 	struct fixture f;
 	struct ledger *ledger;
-	int            order[NUMBERS]; /* in which a Scan comes to them */
 };
 
-/* ---- the ledger ---- */
+/* ---- how much, and what ---- */
 
-static inline struct ledger *ledger_make(void)
+/* Of `make campaign`: how many times as much as is tested otherwise; 0: it is none. */
+static inline unsigned scene_campaign(void)
 {
-	void *at =
-	        mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const char *text = getenv("CAMPAIGN");
 
-	assert_ptr_not_equal(at, MAP_FAILED);
-	return at;
+	return text == NULL ? 0 : (unsigned)atoi(text);
 }
+
+/* It is printed, so that SEED=N can repeat a run. */
+static inline uint64_t scene_seed(void)
+{
+	const char *text = getenv("SEED");
+	uint64_t    chosen = text == NULL ? (uint64_t)time(NULL) : strtoull(text, NULL, 10);
+
+	printf("SEED=%llu\n", (unsigned long long)chosen);
+	return chosen;
+}
+
+/* ---- the ledger ---- */
 
 __attribute__((format(printf, 2, 3))) static inline void ledger_wrong(struct ledger *l, const char *format,
                                                                       ...)
@@ -342,7 +354,7 @@ static inline void read_all(struct scene *s, struct table *t, uint32_t limit)
 	struct reading r = {.scene = s,
 	                    .how = limit == 0 ? "Scan" : "Scan in pages",
 	                    .query = {.table = BYTES("things"), .limit = limit},
-	                    .order = s->order,
+	                    .order = s->ledger->order,
 	                    .count = NUMBERS};
 
 	reading_run(&r, t);
@@ -410,6 +422,11 @@ static inline void scene_read(struct scene *s)
 		read_group(s, reader.table, i);
 	fixture_reader_end(&reader);
 	arena_reset(&s->f.arena);
+}
+
+static inline void scene_forget_failures(struct scene *s)
+{
+	s->ledger->failed = 0;
 }
 
 static inline void scene_forget_readings(struct scene *s)
@@ -483,7 +500,7 @@ static inline void scene_learn_order(struct scene *s)
 			continue;
 		before = number;
 		for (int j = 0; j < rows; j++)
-			s->order[count++] = first + j;
+			s->ledger->order[count++] = first + j;
 	}
 	assert_int_equal(count, NUMBERS);
 	fixture_reader_end(&reader);
@@ -496,18 +513,21 @@ static inline void scene_start(struct scene *s)
 	s->f.engine->write_back.tail.file_bytes_min = 1;
 }
 
-/* Open. Of both families the last level has several files; rows of others are in level 0, and in the journal alone. */
-static inline void scene_open(struct scene *s)
+static inline void scene_init(struct scene *s, const char *dir, struct ledger *ledger)
 {
 	memset(s, 0, sizeof(*s));
-	s->ledger = ledger_make();
-	s->ledger->log_end = SUBJECT_ROWS;
-	fixture_open(&s->f);
+	s->ledger = ledger;
+	fixture_init(&s->f, dir);
 	s->f.options.store_file_bytes = SCENE_FILE_BYTES;
 	s->f.options.block_cache_bytes = 64 << 10; /* little is remembered of the time before */
 	s->f.options.cache_bytes_max = 256 << 10;
 	s->f.options.checks_absent = false; /* it would read ahead of the test, and say nothing */
-	engine_close(s->f.engine);
+}
+
+/* Leaves it open. Of both families the last level has several files; rows of others are in level 0, and in the journal alone. */
+static inline void scene_make(struct scene *s)
+{
+	s->ledger->log_end = SUBJECT_ROWS;
 	scene_start(s);
 	scene_create(s, "gone");
 	scene_create(s, "things");
@@ -529,11 +549,21 @@ static inline void scene_open(struct scene *s)
 	scene_put_subjects(s, 50, 2, 3);
 }
 
+/* For a test that needs but one, in its own process. */
+static inline void scene_open(struct scene *s)
+{
+	char dir[] = "/tmp/gatehouse-test-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	scene_init(s, dir, shared_open(sizeof(struct ledger)));
+	scene_make(s);
+}
+
 static inline void scene_close(struct scene *s)
 {
 	engine_close(s->f.engine);
 	fixture_release(&s->f);
-	munmap(s->ledger, sizeof(*s->ledger));
+	shared_close(s->ledger, sizeof(*s->ledger));
 }
 
 #endif
