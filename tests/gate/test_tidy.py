@@ -12,7 +12,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 HEADER = "int sum(int a, int b);\n"
-CLEAN = '#include <assert.h>\n#include "sum.h"\n\nint sum(int a, int b)\n{\n\tassert(a >= 0);\n\treturn a + b;\n}\n'
+CLEAN = """\
+#include <assert.h>
+#include <errno.h>
+#include "sum.h"
+
+int sum(int a, int b)
+{
+\tassert(a != EINTR);
+\treturn a + b;
+}
+"""
 FAULTY = "int first(int empty);\n\nint first(int empty)\n{\n\tint *p = 0;\n\n\treturn empty ? 0 : *p;\n}\n"
 
 
@@ -87,6 +97,7 @@ def test_a_file_that_does_not_compile_is_a_finding(clean):
 @pytest.mark.parametrize("path, old, new", [
     ("src/sum.h", "int sum", "int product(int a, int b);\nint sum"),
     ("src/sum.c", "a + b", "b + a"),
+    ("src/sum.c", "EINTR", "EAGAIN"),
     (".clang-tidy", "clang-analyzer-*", "clang-analyzer-*,-bugprone-branch-clone"),
 ])
 def test_a_change_of_a_file_its_header_or_the_configuration_makes_it_run_again(clean, path, old, new):
