@@ -59,6 +59,7 @@ enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes pr
 	struct expr_key_condition key;
 	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result page;
+	struct item               start;
 
 	while (prefix.len > 0 && prefix.data[prefix.len - 1] == '#')
 		prefix.len--;
@@ -69,7 +70,8 @@ enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes pr
 		if (ctx_query(ctx, &q, &page, err) != ERR_NONE)
 			return err->code;
 		rows_add(out, prefix, &page, ctx->now_us);
-		q.start = &page.last_key;
+		start = page.last_key;
+		q.start = &start;
 	} while (page.more && out->count < SUBJECT_ROWS_MAX);
 	return ERR_NONE;
 }
@@ -127,6 +129,7 @@ static enum err_code family_clear(struct resetting *r, const struct rule_ref *re
 	struct expr_key_condition key = row_prefix(r->q->subject, name);
 	struct table_query q = {.key = &key, .consistent = true, .limit = RESET_ROWS_MAX + 1 - r->out->count};
 	struct table_query_result rows;
+	struct item               start;
 
 	do {
 		if (ctx_query(r->ctx, &q, &rows, r->err) != ERR_NONE)
@@ -135,7 +138,8 @@ static enum err_code family_clear(struct resetting *r, const struct rule_ref *re
 			if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
 			    !row_expired(&rows.items[i], "ttl", r->ctx->now_us))
 				row_clear(r, &rows.items[i]);
-		q.start = &rows.last_key;
+		start = rows.last_key;
+		q.start = &start;
 	} while (rows.more && !r->out->more && key_is_under(row_text(&rows.last_key, "SK"), name));
 	return ERR_NONE;
 }

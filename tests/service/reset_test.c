@@ -101,3 +101,26 @@ TEST(reset, of_as_many_rows_as_fit_leaves_nothing)
 	assert_false(r.more);
 	service_close(&s);
 }
+
+/* A page of a query ends at 1 MB. */
+TEST(reset, goes_on_to_the_next_page_of_the_rows)
+{
+	enum { ROWS = 70, PADDING = 20000 };
+	struct service      s;
+	struct reset_result r;
+	char                body[PADDING + 200];
+
+	service_open(&s, LANES);
+	FAIL(&s, .subject = "bob"); /* makes the table */
+	for (int i = 0; i < ROWS; i++) {
+		snprintf(body, sizeof(body),
+		         "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#"
+		         "SOURCE_ERROR_COUNT#PASSWORD_ENTRY#%d'},'padding':{'S':'%0*d'}}}",
+		         i, PADDING, 0);
+		fixture_ok(&s.f, "PutItem", body);
+	}
+	r = reset(&s);
+	assert_int_equal(r.count, ROWS);
+	assert_false(r.more);
+	service_close(&s);
+}
