@@ -136,11 +136,11 @@ static enum gatehouse_code call_try(struct call *c, const struct request *q, str
 
 static enum gatehouse_code call_turned_away(enum gatehouse_code code, struct gatehouse_error *error)
 {
-	if (code == GATEHOUSE_TIMEOUT)
-		return error_set(error, code, "all connections were in use until the deadline");
-	if (code == GATEHOUSE_NO_MEMORY)
-		return error_set(error, code, "out of memory for a connection");
-	return error_set(error, code, "the server could not be reached a moment ago");
+	error_set(error, code, "%s",
+	          code == GATEHOUSE_TIMEOUT     ? "all connections were in use until the deadline"
+	          : code == GATEHOUSE_NO_MEMORY ? "out of memory for a connection"
+	                                        : "the server could not be reached a moment ago");
+	return code;
 }
 
 static enum gatehouse_code call_enter(struct call *c, struct gatehouse_error *error)

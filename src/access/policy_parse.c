@@ -31,7 +31,7 @@ struct quoted quote(struct bytes value)
 	q.text[at++] = '"';
 	for (size_t i = 0; i < shown; i++)
 		at += quote_byte(q.text + at, (uint8_t)value.data[i]);
-	strcpy(q.text + at, shown < value.len ? "…\"" : "\"");
+	snprintf(q.text + at, sizeof(q.text) - at, "%s", shown < value.len ? "…\"" : "\"");
 	return q;
 }
 
@@ -293,7 +293,7 @@ static enum err_code parse_statements(struct parser *p, const struct json *docum
 static enum err_code check_version(struct parser *p, const struct json *document)
 {
 	const struct json *json = element_of(p, document, BYTES("Version"));
-	struct bytes       text;
+	struct bytes       text = {0};
 
 	if (json == NULL)
 		return ERR_NONE;

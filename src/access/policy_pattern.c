@@ -8,6 +8,7 @@
  * What could never be meant is refused rather than never matched: a Deny with a typing error in it would otherwise be
  * silently without effect. */
 #define _GNU_SOURCE /* memmem */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -377,6 +378,7 @@ static unsigned foreign_part(const struct resource *r, const struct arn *home)
 		struct bytes rest = {home->parts[part].data,
 		                     (size_t)(home->text.data + home->text.len - home->parts[part].data)};
 
+		assert(rest.data != NULL);
 		if (part + 1 < r->count && !pattern_matches(&r->parts[part], home->parts[part]))
 			return part;
 		if (part + 1 == r->count && r->count < ARN_PARTS &&

@@ -92,15 +92,9 @@ const char *err_v1_title(enum err_code code);
 const char *err_v1_type(enum err_code code); /* with its prefix */
 
 #ifdef __clang_analyzer__ /* It does not look into err.c, and would follow each failure as a success, too. */
-static inline enum err_code err_failed(struct err *err, enum err_code code)
-{
-	if (code == ERR_NONE)
-		__builtin_unreachable();
-	err->code = code;
-	return code;
-}
-#define err_set(err, code, ...)   (err_set(err, code, __VA_ARGS__), err_failed(err, code))
-#define err_field(err, code, ...) (err_field(err, code, __VA_ARGS__), err_failed(err, code))
+#define ERR_KNOWN(e, c)      ((c) == ERR_NONE ? (__builtin_unreachable(), ERR_NONE) : ((e)->code = (c)))
+#define err_set(e, c, ...)   (err_set(e, c, __VA_ARGS__), ERR_KNOWN(e, c))
+#define err_field(e, c, ...) (err_field(e, c, __VA_ARGS__), ERR_KNOWN(e, c))
 #endif
 
 #endif

@@ -140,9 +140,10 @@ static enum err_code do_export(struct place *p, const struct transfer_options *o
 	                             .tables = tables,
 	                             .lenient = o->tables == NULL,
 	                             .gzip = o->gzip};
+	enum err_code       rc = tables_of(o, tables, &order.count, err);
 
-	if (tables_of(o, tables, &order.count, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	return export_run(p, &order, watch, total, err);
 }
 
@@ -184,7 +185,7 @@ static int transfer(const struct command *c, const struct transfer_options *o, b
 	struct display       d = {.terminal = isatty(STDERR_FILENO) == 1};
 	struct migrate_watch watch = {on_progress, &d};
 	struct place        *p;
-	struct migrate_total total;
+	struct migrate_total total = {0};
 	struct err           err;
 	enum err_code        rc;
 

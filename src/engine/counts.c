@@ -4,6 +4,7 @@
  * everything once. */
 #include "engine/counts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "engine/lapse.h"
@@ -75,6 +76,7 @@ static struct counts_slot *slot_of(struct counts *c, struct counts_part part)
 		c->cap = c->cap == 0 ? 16 : c->cap * 2;
 		c->slots = mem_realloc(c->slots, c->cap * sizeof(*c->slots));
 	}
+	assert(c->slots != NULL);
 	at = position(c, part);
 	memmove(&c->slots[at + 1], &c->slots[at], (c->len - at) * sizeof(*c->slots));
 	c->len++;

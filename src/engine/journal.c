@@ -321,7 +321,7 @@ enum err_code journal_open(struct journal **out, const struct journal_site *site
 	enum err_code   rc = ERR_NONE;
 
 	j->dir = mem_alloc(strlen(site->dir) + 1);
-	strcpy(j->dir, site->dir);
+	memcpy(j->dir, site->dir, strlen(site->dir) + 1);
 	memcpy(j->id, site->id, sizeof(j->id));
 	j->segment_bytes = (off_t)options->segment_bytes;
 	j->fd = -1;

@@ -140,11 +140,14 @@ enum err_code row_load_at(struct engine_session *s, struct arena *a, const struc
 	struct loaded *row = arena_alloc(a, sizeof(*row));
 	struct bytes   value;
 	bool           found;
+	enum err_code  rc;
 
 	*row = (struct loaded){.key = key, .hash = hash};
-	if (view_get_hashed(s, a, hash, key, &value, &found, err) != ERR_NONE ||
-	    (found && row_decode(s, a, t, value, row, err) != ERR_NONE))
-		return err->code;
+	rc = view_get_hashed(s, a, hash, key, &value, &found, err);
+	if (rc == ERR_NONE && found)
+		rc = row_decode(s, a, t, value, row, err);
+	if (rc != ERR_NONE)
+		return rc;
 	if (s->turn != NULL && row->live)
 		turn_see(s->turn, (struct seen){t, row, key, hash, a});
 	*out = row;

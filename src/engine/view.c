@@ -11,11 +11,13 @@
 static enum err_code store_get(struct engine *e, struct rocks_snapshot *snapshot, struct arena *a,
                                struct bytes key, struct bytes *value, bool *found, struct err *err)
 {
-	struct buf out;
+	struct buf    out;
+	enum err_code rc;
 
 	buf_init(&out, a);
-	if (rocks_get(e->rocks, snapshot, key, &out, found, err) != ERR_NONE)
-		return err->code;
+	rc = rocks_get(e->rocks, snapshot, key, &out, found, err);
+	if (rc != ERR_NONE)
+		return rc;
 	*value = buf_bytes(&out);
 	return ERR_NONE;
 }
@@ -251,7 +253,8 @@ static void collect(struct view_cursor *c, const struct turn *t, const struct ca
 	if (changed + waiting->count == 0)
 		return;
 	list = arena_array(a, changed + waiting->count, sizeof(*list));
-	for (const struct change *change = first; c->change_count < changed; change = change->next)
+	for (const struct change *change = first; change != NULL && c->change_count < changed;
+	     change = change->next)
 		if (in_range(change, &range))
 			list[c->change_count++] = (struct cache_row){
 			        .key = change->key, .value = change->value, .absent = change->deleted};

@@ -183,8 +183,8 @@ static bool in_holds(const struct expr *e, const struct value *first, const stru
 
 static bool begins_with_holds(const struct value *a, const struct value *b, struct expr_cost *cost)
 {
-	return values_have_order(a, b) && a->type != VALUE_N && charge(cost, common_bytes(a, b)) &&
-	       bytes_starts_with(a->text, b->text);
+	return a != NULL && b != NULL && values_have_order(a, b) && a->type != VALUE_N &&
+	       charge(cost, common_bytes(a, b)) && bytes_starts_with(a->text, b->text);
 }
 
 static bool text_contains(struct bytes text, struct bytes part, struct expr_cost *cost)
@@ -241,7 +241,7 @@ static bool leaf_holds(const struct expr *e, const struct item *item, struct exp
 	case EXPR_NOT_EXISTS:
 		return v[0] == NULL;
 	case EXPR_TYPE:
-		return v[0] != NULL && bytes_is(v[1]->text, value_type_name(v[0]->type));
+		return v[0] != NULL && v[1] != NULL && bytes_is(v[1]->text, value_type_name(v[0]->type));
 	case EXPR_BEGINS_WITH:
 		return begins_with_holds(v[0], v[1], cost);
 	default:

@@ -259,15 +259,17 @@ static enum err_code context_fill(SSL_CTX *context, const struct http_tls_files 
 
 static enum err_code context_open(SSL_CTX **out, const struct http_tls_files *files, struct err *err)
 {
-	SSL_CTX *context;
+	SSL_CTX      *context;
+	enum err_code rc;
 
 	ERR_clear_error();
 	context = SSL_CTX_new(TLS_server_method());
 	if (context == NULL)
 		return err_set(err, ERR_STORAGE, "TLS cannot be set up: %s", reason());
-	if (context_fill(context, files, err) != ERR_NONE) {
+	rc = context_fill(context, files, err);
+	if (rc != ERR_NONE) {
 		SSL_CTX_free(context);
-		return err->code;
+		return rc;
 	}
 	*out = context;
 	return ERR_NONE;

@@ -21,9 +21,9 @@ void base64_encode(struct buf *out, struct bytes data)
 	for (; i + 3 <= data.len; i += 3)
 		at = group_put(at, (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8 | from[i + 2], 4);
 	if (data.len - i == 1)
-		at = group_put(at, (uint32_t)from[i] << 16, 2);
+		group_put(at, (uint32_t)from[i] << 16, 2);
 	else if (data.len - i == 2)
-		at = group_put(at, (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8, 3);
+		group_put(at, (uint32_t)from[i] << 16 | (uint32_t)from[i + 1] << 8, 3);
 	out->len += (data.len + 2) / 3 * 4;
 }
 

@@ -57,8 +57,9 @@ static enum err_code ask(const struct fetch *f, const struct outbound_request *r
 	struct outbound        *o;
 	enum err_code           rc;
 
-	if (outbound_open(&options, &o, err) != ERR_NONE)
-		return err->code;
+	rc = outbound_open(&options, &o, err);
+	if (rc != ERR_NONE)
+		return rc;
 	rc = outbound_call(o, r, f->arena, answer, err);
 	outbound_close(o);
 	if (rc == ERR_NONE && answer->status / 100 != 2)
@@ -262,10 +263,12 @@ static enum err_code instance_get(const struct fetch *f, struct bytes session, s
 	struct outbound_request r = {
 	        .method = BYTES("GET"), .path = path, .repeatable = true, .deadline_us = f->deadline_us};
 	struct outbound_response answer;
+	enum err_code            rc;
 
 	outbound_header_add(&r, BYTES("X-aws-ec2-metadata-token"), session);
-	if (ask(f, &r, &answer, err) != ERR_NONE)
-		return err->code;
+	rc = ask(f, &r, &answer, err);
+	if (rc != ERR_NONE)
+		return rc;
 	*body = answer.body;
 	return ERR_NONE;
 }
@@ -337,7 +340,7 @@ static int64_t left_s(const struct aws_credentials *c)
 /* Under lock, but for the fetch itself. */
 static enum err_code refresh(struct aws_credentials *c, struct err *err)
 {
-	struct aws_credential fresh;
+	struct aws_credential fresh = {0};
 	struct arena          a;
 	enum err_code         rc;
 

@@ -28,6 +28,7 @@ static enum err_code page_send(struct paging *p, struct table_query as, struct t
 	const struct json *answer;
 	struct ask         ask;
 
+	*out = (struct table_query_result){0};
 	as.table = remote_name(p->s, p->arena, p->q->table);
 	as.consistent = p->q->consistent || p->q->index.len == 0 || (p->index != NULL && p->index->local);
 	client_query(ask_init(&ask, as.key == NULL ? "Scan" : "Query", p->arena, true), &as);

@@ -30,14 +30,17 @@ enum err_code remote_table_once(struct remote_session *s, struct arena *a, struc
                                 struct client_table *out, struct err *err)
 {
 	const struct json *answer;
+	enum err_code      rc;
 
-	if (named_send(s, a, "DescribeTable", table, &answer, err) != ERR_NONE)
-		return err->code == ERR_NO_RESOURCE
+	rc = named_send(s, a, "DescribeTable", table, &answer, err);
+	if (rc != ERR_NONE)
+		return rc == ERR_NO_RESOURCE
 		               ? err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE_NAMED, BYTES_ARG(table))
-		               : err->code;
-	if (ask_judge(s, "DescribeTable", client_read_table(a, answer, remote_name(s, a, table), out, err),
-	              err) != ERR_NONE)
-		return err->code;
+		               : rc;
+	rc = ask_judge(s, "DescribeTable", client_read_table(a, answer, remote_name(s, a, table), out, err),
+	               err);
+	if (rc != ERR_NONE)
+		return rc;
 	name_strip(s, &out->description.schema);
 	return ERR_NONE;
 }
@@ -52,8 +55,10 @@ static enum err_code wait_while(struct remote_session *s, struct arena *a, struc
 	int64_t       pause = WAIT_FIRST_US;
 
 	for (;;) {
-		if (remote_table_once(s, a, table, out, err) != ERR_NONE)
-			return err->code;
+		enum err_code rc = remote_table_once(s, a, table, out, err);
+
+		if (rc != ERR_NONE)
+			return rc;
 		if (!goes_on(out))
 			return ERR_NONE;
 		if (clock_steady_us(clock) + pause > deadline)
@@ -91,9 +96,10 @@ enum err_code remote_table_ttl(struct remote_session *s, struct arena *a, struct
                                struct bytes *attribute, struct err *err)
 {
 	const struct json *answer;
+	enum err_code      rc = named_send(s, a, "DescribeTimeToLive", table, &answer, err);
 
-	if (named_send(s, a, "DescribeTimeToLive", table, &answer, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	return ask_judge(s, "DescribeTimeToLive", client_read_ttl(a, answer, attribute, err), err);
 }
 

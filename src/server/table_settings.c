@@ -97,7 +97,7 @@ static enum err_code units_read(struct bytes text, struct table_settings *out, s
 		out->write_units[i] = write_units;
 	}
 	while (text.len > 0) {
-		struct bytes units = part_take(&text, ','), name = units;
+		struct bytes units = part_take(&text, ','), name;
 
 		if (memchr(units.data, '=', units.len) == NULL)
 			continue;

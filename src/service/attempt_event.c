@@ -51,7 +51,8 @@ static struct bytes mark_of(struct bytes source)
 static bool list_has(struct bytes list, struct bytes mark)
 {
 	for (size_t at = 0; at + mark.len <= list.len; at++)
-		if ((at == 0 || list.data[at - 1] == ' ') && memcmp(list.data + at, mark.data, mark.len) == 0)
+		if ((at == 0 || list.data[at - 1] == ' ') &&
+		    bytes_equal((struct bytes){list.data + at, mark.len}, mark))
 			return true;
 	return false;
 }

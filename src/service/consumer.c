@@ -160,9 +160,10 @@ static enum err_code look(struct context *ctx, struct bytes name, struct looked 
 enum err_code consumer_get(struct context *ctx, struct bytes name, struct consumer *out, struct err *err)
 {
 	struct looked row;
+	enum err_code rc = look(ctx, name, &row, err);
 
-	if (look(ctx, name, &row, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	if (!row.found || list_of(&row.item, "partitions", CONSUMER_PARTITIONS_MAX).count == 0)
 		return err_field(err, ERR_NOT_FOUND, "name", "name: there is no such consumer");
 	*out = consumer_of(ctx->arena, &row.item);

@@ -231,14 +231,16 @@ static enum err_code get_rows(struct reading *g, uint32_t shard, int64_t last, s
 	uint32_t       count = (uint32_t)(last - after);
 	struct bytes   log = arena_printf(a, "LOG#%u", shard);
 	struct looked *rows = arena_array(a, count, sizeof(*rows));
+	enum err_code  rc;
 
 	for (uint32_t i = 0; i < count; i++) {
 		looked_init(&rows[i], log,
 		            arena_printf(a, "%0*" PRIi64, EVENT_POSITION_DIGITS, after + 1 + i));
 		rows[i].next = i + 1 < count ? &rows[i + 1] : NULL;
 	}
-	if (ctx_look_all_in(g->ctx, TABLE_EVENTS, rows, err) != ERR_NONE)
-		return err->code;
+	rc = ctx_look_all_in(g->ctx, TABLE_EVENTS, rows, err);
+	if (rc != ERR_NONE)
+		return rc;
 	*r = (struct table_query_result){.items = arena_array(a, count, sizeof(*r->items))};
 	for (uint32_t i = 0; i < count && rows[i].found; i++)
 		r->items[r->count++] = rows[i].item;
@@ -297,6 +299,7 @@ static uint32_t shard_begin(const struct event_cursor *c)
 {
 	uint64_t hash = 0;
 
+	assert(c->shards > 0); /* check_after */
 	for (uint32_t i = 0; i < c->shards; i++)
 		hash = (hash ^ (uint64_t)c->after[i]) * UINT64_C(0x9e3779b97f4a7c15);
 	return (uint32_t)((hash >> 32) % c->shards);
@@ -439,7 +442,7 @@ enum err_code events_at_time(struct context *ctx, int64_t time_us, struct event_
 
 void event_cursor_advance(struct event_cursor *c, const struct event_cursor *to)
 {
-	for (uint32_t i = 0; i < c->shards; i++)
+	for (uint32_t i = 0; i < c->shards && i < to->shards; i++)
 		if (to->after[i] > c->after[i])
 			c->after[i] = to->after[i];
 }

@@ -153,7 +153,8 @@ static bool digest_read(struct bytes hex, uint8_t out[SHA256_BYTES])
 		int high = hex_digit(hex.data[2 * i]), low = hex_digit(hex.data[2 * i + 1]);
 
 		good = high >= 0 && low >= 0;
-		out[i] = (uint8_t)(high << 4 | low);
+		if (good)
+			out[i] = (uint8_t)(high << 4 | low);
 	}
 	return good;
 }
@@ -321,8 +322,9 @@ static enum err_code find_erased(struct context *ctx, struct bytes subject, bool
 	*erased |= rc == ERR_NOT_NOW;
 	if (rc != ERR_NONE && rc != ERR_NOT_NOW)
 		return rc;
-	if (erased_find(ctx, subject, &erasure, err) != ERR_NONE)
-		return err->code;
+	rc = erased_find(ctx, subject, &erasure, err);
+	if (rc != ERR_NONE)
+		return rc;
 	*erased |= erasure.since;
 	*outdated = erasure.found;
 	return ERR_NONE;

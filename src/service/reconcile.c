@@ -182,7 +182,8 @@ static enum err_code fetch(struct context *ctx, const struct job *job, void **ou
 		rc = fetch_here(ctx, &c, f, err);
 	else if (c.provider != NULL)
 		rc = calls->list(calls->ctx, &c, f->place.mark, &f->page, err);
-	if (rc == ERR_NONE && f->page.next.len > 0 && bytes_equal(f->page.next, f->place.mark))
+	if (rc == ERR_NONE && c.provider != NULL && f->page.next.len > 0 &&
+	    bytes_equal(f->page.next, f->place.mark))
 		rc = err_set(err, ERR_OVERLOADED, "the provider says that a page comes after itself");
 	if (c.provider != NULL && f->place.provider.len == 0)
 		f->place.provider = arena_copy(ctx->arena, c.provider->name);

@@ -140,9 +140,11 @@ struct demand {
 static enum err_code met_since(struct context *ctx, const struct demand *d, bool *yes, struct err *err)
 {
 	struct looked met;
+	enum err_code rc =
+	        ctx_look(ctx, d->subject, key_demand_met(ctx->arena, met_names[d->flag]), &met, err);
 
-	if (ctx_look(ctx, d->subject, key_demand_met(ctx->arena, met_names[d->flag]), &met, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	*yes = met.found && d->applied_s != INT64_MAX &&
 	       (row_i64(&met.item, "reset_at", 0) > d->applied_s ||
 	        row_i64(&met.item, "demand_applied_at", -1) >= d->applied_s);

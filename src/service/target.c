@@ -257,10 +257,12 @@ struct target target_of(struct arena *a, const struct item *row)
 enum err_code target_get(struct context *ctx, struct bytes name, struct target *out, struct err *err)
 {
 	struct looked row;
+	enum err_code rc;
 
 	looked_init(&row, BYTES(TARGET_PARTITION), name);
-	if (ctx_look_in(ctx, TABLE_EVENTS, &row, err) != ERR_NONE)
-		return err->code;
+	rc = ctx_look_in(ctx, TABLE_EVENTS, &row, err);
+	if (rc != ERR_NONE)
+		return rc;
 	if (!row.found)
 		return err_field(err, ERR_NOT_FOUND, "name", "name: there is no such target");
 	*out = target_of(ctx->arena, &row.item);
@@ -364,11 +366,13 @@ static enum err_code begin_at(struct context *ctx, const struct target_new *q, s
                               struct err *err)
 {
 	struct event_bounds bounds;
+	enum err_code       rc;
 
 	if (q->from == TARGET_FROM_TIME)
 		return events_at_time(ctx, q->from_us, out, err);
-	if (events_bounds(ctx, &bounds, err) != ERR_NONE)
-		return err->code;
+	rc = events_bounds(ctx, &bounds, err);
+	if (rc != ERR_NONE)
+		return rc;
 	if (q->from == TARGET_FROM_START)
 		event_cursor_first(&bounds, out);
 	else

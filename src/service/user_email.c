@@ -88,9 +88,10 @@ static enum err_code email_get(struct context *ctx, const struct email_entry *q,
                                struct err *err)
 {
 	struct looked row;
+	enum err_code rc = email_look(ctx, q->user, q->email_id, &row, err);
 
-	if (email_look(ctx, q->user, q->email_id, &row, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	if (!row.found)
 		return err_field(err, ERR_NOT_FOUND, "emailId", "emailId: the user has no such address");
 	*out = email_of(&row.item);
@@ -122,9 +123,10 @@ static enum err_code emails_query(struct context *ctx, struct bytes user, struct
 	struct expr_key_condition key = row_prefix(user_key(ctx->arena, user), BYTES(KEY_EMAIL));
 	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result r;
+	enum err_code             rc = ctx_query_in(ctx, TABLE_USERS, &q, &r, err);
 
-	if (ctx_query_in(ctx, TABLE_USERS, &q, &r, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	*out = (struct user_emails){.list = arena_array(ctx->arena, r.count + 1, sizeof(*out->list))};
 	for (uint32_t i = 0; i < r.count; i++)
 		if (!row_expired(&r.items[i], "ttl", ctx->now_us))

@@ -89,6 +89,26 @@ TEST(record, that_is_no_attempt_names_nobody)
 	service_close(&s);
 }
 
+/* A digit that is none is not shifted either: that is undefined, and the sanitizer says so. */
+TEST(record, whose_digest_is_not_hexadecimal_is_no_record)
+{
+	struct service s;
+	struct spooled x, y;
+	struct buf     bytes;
+	size_t         at = 0;
+
+	service_open(&s, NULL);
+	x = spooled_of(&s, "one", OUTCOME_SUCCESS, 7);
+	buf_init(&bytes, &s.f.arena);
+	spooled_encode(&bytes, &x);
+	while (!bytes_starts_with((struct bytes){(const char *)bytes.data + at, bytes.len - at},
+	                          BYTES("0000000000000000")))
+		at++;
+	bytes.data[at + 10] = 'g';
+	assert_int_equal(spooled_decode(&s.f.arena, buf_bytes(&bytes), &y, &s.f.err), ERR_STORAGE);
+	service_close(&s);
+}
+
 /* ---- the spool ---- */
 
 struct spooling {
