@@ -694,7 +694,7 @@ static void power_cut(const struct recording *r, const struct power_cut *cut, st
 			out = fopen(path, "we");
 			if (out == NULL) /* its directory is not there */
 				break;
-			assert_int_equal(fwrite(c.data, 1, c.len, out), c.len);
+			assert_true(c.len == 0 || fwrite(c.data, 1, c.len, out) == c.len);
 			fclose(out);
 		}
 	}
