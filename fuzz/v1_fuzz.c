@@ -235,7 +235,13 @@ static void fuzz_request(struct world *w, struct bytes text)
 		enum err_code rc;
 
 		memcpy(c.params, match.params, sizeof(c.params));
-		rc = v1_protocol.decode(&c.call, w->json, &err);
+		rc = v1_protocol.foresee(&c.call, &err);
+		if (rc == ERR_NONE)
+			rc = v1_protocol.name(&c.call, w->json, &err);
+		if (rc == ERR_NONE)
+			rc = v1_protocol.authorise(&c.call, &err);
+		if (rc == ERR_NONE)
+			rc = v1_protocol.decode(&c.call, w->json, &err);
 		if (rc != ERR_NONE)
 			problem_reads(w, &r.arena, rc, &err);
 		v1_protocol.release(&c.call);
