@@ -158,7 +158,7 @@ test-go:
 
 FUZZ_FLAGS := -std=gnu17 -gline-tables-only -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc
 # without what no parser of a peer's bytes needs
-FUZZ_CORE  := $(patsubst %.c,build/fuzz/%.o,$(filter-out src/cli/% src/remote/% src/plan/%,$(SOURCES)))
+FUZZ_CORE  := $(patsubst %.c,build/fuzz/%.o,$(filter-out src/cli/% src/plan/%,$(SOURCES)))
 FUZZ_CXX   := $(CXXSOURCES:%.cc=build/fuzz/%.o)
 
 build/fuzz/src/%.o: src/%.c
@@ -175,7 +175,13 @@ build/fuzz/libcore.a: $(FUZZ_CORE) $(FUZZ_CXX)
 
 build/fuzz/%_fuzz: fuzz/%_fuzz.c build/fuzz/libcore.a
 	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) -pthread -o $@ $^ $(LDLIBS)
+	clang $(FUZZ_FLAGS) $(FUZZ_LINK) -pthread -o $@ $(filter %.c %.a,$^) $(LDLIBS)
+
+build/fuzz/decode_fuzz build/fuzz/endpoint_fuzz: build/fuzz/documented.json $(wildcard fuzz/*.h)
+build/fuzz/documented.json: tools/documented openapi.yaml
+	@mkdir -p $(@D)
+	tools/documented >$@
+build/fuzz/endpoint_fuzz: FUZZ_LINK := -Wl,--wrap=aws_call -Wl,--wrap=remote_sleep # the endpoint is in this process, and time passes at once
 
 fuzz: $(FUZZERS)
 	@$(PYTHON) tests/run --only fuzz --fuzz-time $(TIME)

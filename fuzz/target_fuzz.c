@@ -8,6 +8,7 @@
 #include "api/v1_routes.h"
 #include "dynamo/wire.h"
 #include "server/target_sender.h"
+#include "v1_steps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,7 +57,7 @@ static void fuzz_request(struct services *services, struct json_reader *json, st
 		                    .call = {.http = &r}};
 
 		memcpy(c.params, match.params, sizeof(c.params));
-		rc = v1_protocol.decode(&c.call, json, &err);
+		rc = v1_steps(&c.call, json, &err);
 		require(rc == ERR_NONE || (rc == err.code && err.text[0] != '\0'),
 		        "a refusal without a text");
 		require(rc == ERR_NONE || err_v1_status(rc) < 500, "a status that blames us");

@@ -10,13 +10,9 @@
 #include <stdlib.h>
 
 #include "api/api.h"
-#include "api/v1_routes.h"
 #include "json/yaml.h"
-#include "service/event.h"
-#include "service/limits.h"
-#include "service/policy_store.h"
-#include "service/rules.h"
-#include "service/user_policy.h"
+#include "v1_steps.h"
+#include "v1_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -61,53 +57,6 @@ static const char *const words[] = {
         "deny: [", "block: ", "2001:db8::/64"};
 
 enum { WORD_COUNT = sizeof(words) / sizeof(words[0]) };
-
-struct world {
-	struct json_reader  *json;
-	struct services      services;
-	struct document_kind kinds[4];
-};
-
-static void require(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
-
-static void no_random(void *out, size_t len)
-{
-	memset(out, 0, len);
-}
-
-static struct world *world_open(void)
-{
-	static const uint8_t secret[IDENTIFIER_KEY_BYTES];
-	struct world        *w = mem_zalloc(sizeof(*w));
-	struct err           err;
-
-	w->json = json_reader_open();
-	w->services.tables = service_tables_default();
-	identifier_key_init(&w->services.identifiers, secret);
-	document_holder_init(&w->services.devices);
-	document_put(&w->services.devices,
-	             &device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1)->base);
-	w->services.random = no_random;
-	w->services.limits = limits_open(&(struct limits_options){0});
-	w->kinds[0] = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
-	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,
-	                                     limits_holder(w->services.limits), NULL, NULL};
-	w->kinds[2] = (struct document_kind){"users", user_policy_parse, &w->services.users, NULL, NULL};
-	w->kinds[3] = (struct document_kind){.name = "events",
-	                                     .parse = event_policy_parse,
-	                                     .holder = &w->services.events.policy,
-	                                     .changed = event_settings_changed,
-	                                     .ctx = &w->services.events};
-	require(policy_store_open(&w->services.policies, w->kinds, 4, NULL, &err) == ERR_NONE,
-	        "the policies that ship");
-	return w;
-}
 
 /* ---- policies ---- */
 
@@ -235,13 +184,7 @@ static void fuzz_request(struct world *w, struct bytes text)
 		enum err_code rc;
 
 		memcpy(c.params, match.params, sizeof(c.params));
-		rc = v1_protocol.foresee(&c.call, &err);
-		if (rc == ERR_NONE)
-			rc = v1_protocol.name(&c.call, w->json, &err);
-		if (rc == ERR_NONE)
-			rc = v1_protocol.authorise(&c.call, &err);
-		if (rc == ERR_NONE)
-			rc = v1_protocol.decode(&c.call, w->json, &err);
+		rc = v1_steps(&c.call, w->json, &err);
 		if (rc != ERR_NONE)
 			problem_reads(w, &r.arena, rc, &err);
 		v1_protocol.release(&c.call);

@@ -117,9 +117,9 @@ static inline const struct member *item_find(const struct item *item, struct byt
 {
 	if (item->count > ITEM_FEW)
 		return item_search(item, name);
-	for (const struct member *m = item->members; m < item->members + item->count; m++)
-		if (bytes_equal(m->name, name))
-			return m;
+	for (uint32_t i = 0; i < item->count; i++)
+		if (bytes_equal(item->members[i].name, name))
+			return &item->members[i];
 	return NULL;
 }
 
