@@ -47,6 +47,15 @@ static int64_t time_of(const struct json *object, struct bytes name)
 	return json_real(time) > 0 && json_real(time) < 1e12 ? (int64_t)(json_real(time) * 1e6) : 0;
 }
 
+/* What it is warmed to is not taken: nothing tells whether that was asked for. */
+static struct throughput throughput_of(const struct json *of)
+{
+	const struct json *demand = json_get(of, BYTES("OnDemandThroughput"));
+
+	return (struct throughput){.max_read = number_of(demand, BYTES("MaxReadRequestUnits")),
+	                           .max_write = number_of(demand, BYTES("MaxWriteRequestUnits"))};
+}
+
 /* ---- keys ---- */
 
 static bool type_of(const struct json *table, struct bytes name, enum value_type *out)
@@ -121,6 +130,7 @@ static void index_take(struct arena *a, const struct json *table, const struct j
 		include_take(a, projection, &out);
 	out.read_units = number_of(units, BYTES("ReadCapacityUnits"));
 	out.write_units = number_of(units, BYTES("WriteCapacityUnits"));
+	out.throughput = throughput_of(index);
 	out.status = local ? INDEX_ACTIVE : status_of(text_of(index, BYTES("IndexStatus")));
 	d->schema.indexes[at] = out;
 	d->index_item_counts[at] = number_of(index, BYTES("ItemCount"));
@@ -173,6 +183,10 @@ enum err_code client_read_table(struct arena *a, const struct json *body, struct
 	d->schema.on_demand = bytes_is(billing, "PAY_PER_REQUEST");
 	d->schema.read_units = number_of(units, BYTES("ReadCapacityUnits"));
 	d->schema.write_units = number_of(units, BYTES("WriteCapacityUnits"));
+	d->schema.throughput = throughput_of(t);
+	d->schema.infrequent_access =
+	        bytes_is(text_of(json_get(t, BYTES("TableClassSummary")), BYTES("TableClass")),
+	                 "STANDARD_INFREQUENT_ACCESS");
 	d->schema.deletion_protected = truth_of(t, BYTES("DeletionProtectionEnabled"));
 	d->item_count = number_of(t, BYTES("ItemCount"));
 	d->size_bytes = number_of(t, BYTES("TableSizeBytes"));

@@ -16,6 +16,35 @@ static void units_field(struct client c, int64_t read_units, int64_t write_units
 	json_end_object(c.w);
 }
 
+static void pair_field(struct client c, struct bytes name, const struct bytes names[2],
+                       const int64_t numbers[2])
+{
+	if (numbers[0] == 0 && numbers[1] == 0)
+		return;
+	json_key(c.w, name);
+	json_begin_object(c.w);
+	for (int i = 0; i < 2; i++)
+		if (numbers[i] != 0)
+			json_member_i64(c.w, names[i], numbers[i]);
+	json_end_object(c.w);
+}
+
+static void throughput_fields(struct client c, const struct throughput *t)
+{
+	pair_field(c, BYTES("OnDemandThroughput"),
+	           (struct bytes[]){BYTES("MaxReadRequestUnits"), BYTES("MaxWriteRequestUnits")},
+	           (int64_t[]){t->max_read, t->max_write});
+	pair_field(c, BYTES("WarmThroughput"),
+	           (struct bytes[]){BYTES("ReadUnitsPerSecond"), BYTES("WriteUnitsPerSecond")},
+	           (int64_t[]){t->warm_read, t->warm_write});
+}
+
+static void class_field(struct client c, bool infrequent_access)
+{
+	text_field(c, BYTES("TableClass"),
+	           infrequent_access ? BYTES("STANDARD_INFREQUENT_ACCESS") : BYTES("STANDARD"));
+}
+
 static void billing_fields(struct client c, bool on_demand, int64_t read_units, int64_t write_units)
 {
 	text_field(c, BYTES("BillingMode"), on_demand ? BYTES("PAY_PER_REQUEST") : BYTES("PROVISIONED"));
@@ -101,6 +130,7 @@ static void index_write(struct client c, const struct index_schema *index)
 	projection_field(c, index);
 	if (!index->local && index->read_units > 0)
 		units_field(c, index->read_units, index->write_units);
+	throughput_fields(c, &index->throughput);
 	json_end_object(c.w);
 }
 
@@ -157,6 +187,9 @@ void client_create_table(struct client c, const struct table_schema *q, struct b
 	definitions_write(c, &d);
 	keys_field(c, &q->keys);
 	billing_fields(c, q->on_demand, q->read_units, q->write_units);
+	throughput_fields(c, &q->throughput);
+	if (q->infrequent_access)
+		class_field(c, true);
 	indexes_field(c, BYTES("LocalSecondaryIndexes"), q, true);
 	indexes_field(c, BYTES("GlobalSecondaryIndexes"), q, false);
 	if (q->deletion_protected)
@@ -190,7 +223,8 @@ void client_update_recovery(struct client c, struct bytes table)
 static bool is_of_index(const struct table_change *change)
 {
 	return change->kind == CHANGE_CREATE_INDEX || change->kind == CHANGE_DELETE_INDEX ||
-	       change->kind == CHANGE_INDEX_UNITS;
+	       change->kind == CHANGE_INDEX_UNITS ||
+	       (change->kind == CHANGE_THROUGHPUT && change->index.name.len > 0);
 }
 
 static void index_change_write(struct client c, const struct table_change *change)
@@ -206,6 +240,8 @@ static void index_change_write(struct client c, const struct table_change *chang
 		text_field(c, BYTES("IndexName"), change->index.name);
 		if (change->kind == CHANGE_INDEX_UNITS)
 			units_field(c, change->read_units, change->write_units);
+		if (change->kind == CHANGE_THROUGHPUT)
+			throughput_fields(c, &change->throughput);
 		json_end_object(c.w);
 	}
 	json_end_object(c.w);
@@ -244,6 +280,10 @@ void client_update_table(struct client c, const struct table_alter *q)
 			billing_fields(c, change->on_demand, change->read_units, change->write_units);
 		else if (change->kind == CHANGE_PROTECTION)
 			json_member_bool(c.w, BYTES("DeletionProtectionEnabled"), change->deletion_protected);
+		else if (change->kind == CHANGE_CLASS)
+			class_field(c, change->infrequent_access);
+		else if (change->kind == CHANGE_THROUGHPUT && change->index.name.len == 0)
+			throughput_fields(c, &change->throughput);
 	}
 	index_changes_field(c, q);
 	json_end_object(c.w);

@@ -89,6 +89,16 @@ void error_write(struct json_writer *w, struct arena *a, enum err_code code, str
 	json_end_object(w);
 }
 
+void error_write_named(struct json_writer *w, struct arena *a, const char *name, struct bytes text)
+{
+	json_begin_object(w);
+	json_name(w, BYTES("__type"));
+	json_string(w, arena_printf(a, "%s%s", SPACE_DYNAMO, name));
+	json_name(w, BYTES("message"));
+	json_string(w, text);
+	json_end_object(w);
+}
+
 static void item_add(struct json_writer *w, const struct item *item)
 {
 	json_name(w, BYTES("Item"));

@@ -10,6 +10,9 @@
 /* The whole body. */
 void error_write(struct json_writer *w, struct arena *a, enum err_code code, struct bytes text);
 
+/* One of DynamoDB's that has no code here. */
+void error_write_named(struct json_writer *w, struct arena *a, const char *name, struct bytes text);
+
 /* ConditionalCheckFailedException; item NULL: without it. */
 void error_write_condition(struct json_writer *w, struct arena *a, const struct item *item);
 

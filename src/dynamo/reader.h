@@ -31,6 +31,8 @@ extern const struct shape shape_conditions; /* QueryFilter, ScanFilter, KeyCondi
 extern const struct shape shape_expected;   /* Expected */
 extern const struct shape shape_updates;    /* AttributeUpdates */
 extern const struct shape shape_tags;       /* Tags (request_admin.c) */
+extern const struct shape shape_demand;     /* OnDemandThroughput (request_throughput.c) */
+extern const struct shape shape_warm;       /* WarmThroughput */
 
 /* A parameter by name, absent if json is NULL. */
 struct parameter {
@@ -82,6 +84,10 @@ void capacity_read(const struct json *json, struct dynamo_request *out);
 
 /* Sorted by key, each key once. tags NULL: none. (request_admin.c) */
 enum err_code tags_read(struct request_reader *r, const struct json *tags, struct tag **out, uint32_t *count);
+
+/* Either may be NULL. 0: not said; -1 of a maximum: it is to go. (request_throughput.c) */
+enum err_code throughput_read(struct request_reader *r, const struct json *demand, const struct json *warm,
+                              struct throughput *out);
 
 /* ---- legacy.c: the parameters that came before expressions ----
  * Expected, AttributeUpdates, KeyConditions, QueryFilter, ScanFilter, AttributesToGet, ConditionalOperator become

@@ -17,7 +17,7 @@ enum { DEFINITION_NAME, DEFINITION_TYPE, DEFINITION_COUNT };
 enum { KEY_NAME, KEY_TYPE, KEY_COUNT };
 enum { UNITS_WRITE, UNITS_READ, UNITS_COUNT };
 enum { PROJECTION_TYPE, PROJECTION_NAMES, PROJECTION_COUNT };
-enum { INDEX_NAME, INDEX_KEYS, INDEX_PROJECTION, INDEX_UNITS, INDEX_COUNT };
+enum { INDEX_NAME, INDEX_KEYS, INDEX_PROJECTION, INDEX_UNITS, INDEX_DEMAND, INDEX_WARM, INDEX_COUNT };
 
 static const struct shape shape_attribute_name = {
         .kind = SHAPE_STRING, .checks = SHAPE_RANGE, .min = 1, .max = INCLUDE_NAME_MAX};
@@ -69,6 +69,8 @@ static const struct shape_field global_fields[INDEX_COUNT] = {
         [INDEX_KEYS] = {BYTES_INIT("KeySchema"), &shape_key_schema, true},
         [INDEX_PROJECTION] = {BYTES_INIT("Projection"), &shape_projection, true},
         [INDEX_UNITS] = {BYTES_INIT("ProvisionedThroughput"), &shape_throughput, false},
+        [INDEX_DEMAND] = {BYTES_INIT("OnDemandThroughput"), &shape_demand, false},
+        [INDEX_WARM] = {BYTES_INIT("WarmThroughput"), &shape_warm, false},
 };
 static const struct shape shape_local_index = SHAPE_OF("LocalSecondaryIndex", local_fields);
 static const struct shape shape_global_index = SHAPE_OF("GlobalSecondaryIndex", global_fields);
@@ -209,6 +211,8 @@ static enum err_code index_read(struct request_reader *r, const struct json *ind
 	rc = keys_read(r, slots[INDEX_KEYS], definitions, &out->keys);
 	if (rc == ERR_NONE && slots[INDEX_UNITS] != NULL)
 		rc = units_read(r, slots[INDEX_UNITS], &out->read_units, &out->write_units);
+	if (rc == ERR_NONE)
+		rc = throughput_read(r, slots[INDEX_DEMAND], slots[INDEX_WARM], &out->throughput);
 	return rc != ERR_NONE ? rc : index_projection_read(r, slots[INDEX_PROJECTION], out);
 }
 
@@ -278,8 +282,16 @@ enum table_field {
 	T_ENCRYPTION,
 	T_PROTECTION,
 	T_TAGS,
+	T_CLASS,
+	T_DEMAND,
+	T_WARM,
 	T_REPLICAS,
 	T_POLICY,
+	T_VECTORS,
+	T_SOURCE,
+	T_SETTINGS,
+	T_CONSISTENCY,
+	T_WITNESSES,
 	T_COUNT
 };
 
@@ -288,6 +300,10 @@ enum table_field {
 	[T_UNITS] = {BYTES_INIT("ProvisionedThroughput"), &shape_throughput, false},                         \
 	[T_STREAM] = {BYTES_INIT("StreamSpecification"), &shape_stream, false},                              \
 	[T_ENCRYPTION] = {BYTES_INIT("SSESpecification"), &shape_encryption, false},                         \
+	[T_CLASS] = {BYTES_INIT("TableClass"), &shape_text, false},                                          \
+	[T_DEMAND] = {BYTES_INIT("OnDemandThroughput"), &shape_demand, false},                               \
+	[T_WARM] = {BYTES_INIT("WarmThroughput"), &shape_warm, false},                                       \
+	[T_SETTINGS] = {BYTES_INIT("GlobalTableSettingsReplicationMode"), &shape_unsupported, false},        \
 	[T_PROTECTION] = {BYTES_INIT("DeletionProtectionEnabled"), &shape_truth, false}
 
 static const struct shape_field create_fields[T_COUNT] = {
@@ -299,6 +315,8 @@ static const struct shape_field create_fields[T_COUNT] = {
         [T_GLOBALS] = {BYTES_INIT("GlobalSecondaryIndexes"), &shape_globals, false},
         [T_TAGS] = {BYTES_INIT("Tags"), &shape_tags, false},
         [T_POLICY] = {BYTES_INIT("ResourcePolicy"), &shape_unsupported, false},
+        [T_VECTORS] = {BYTES_INIT("VectorIndexes"), &shape_unsupported, false},
+        [T_SOURCE] = {BYTES_INIT("GlobalTableSourceArn"), &shape_unsupported, false},
 };
 static const struct shape create_shape = SHAPE_OF("CreateTableInput", create_fields);
 
@@ -326,6 +344,16 @@ static enum err_code billing_read(struct request_reader *r, bool on_demand, int6
 	if (units == NULL)
 		return err_set(r->err, ERR_INVALID, MSG_UNITS_MISSING);
 	return units_read(r, units, read_units, write_units);
+}
+
+static enum err_code class_read(struct request_reader *r, bool *infrequent_access)
+{
+	const struct json *name = r->slots[T_CLASS];
+
+	*infrequent_access = text_is(name, "STANDARD_INFREQUENT_ACCESS");
+	if (name != NULL && !*infrequent_access && !text_is(name, "STANDARD"))
+		return err_set(r->err, ERR_INVALID, MSG_TABLE_CLASS);
+	return ERR_NONE;
 }
 
 /* ---- CreateTable ---- */
@@ -383,6 +411,10 @@ enum err_code request_create_table(struct arena *a, const struct json *body, str
 	schema->deletion_protected = truth_of(s[T_PROTECTION]);
 	rc = billing_read(r, schema->on_demand, &schema->read_units, &schema->write_units);
 	if (rc == ERR_NONE)
+		rc = class_read(r, &schema->infrequent_access);
+	if (rc == ERR_NONE)
+		rc = throughput_read(r, s[T_DEMAND], s[T_WARM], &schema->throughput);
+	if (rc == ERR_NONE)
 		rc = keys_read(r, s[T_KEYS], s[T_DEFINITIONS], &schema->keys);
 	if (rc == ERR_NONE)
 		rc = indexes_read(r, schema);
@@ -397,11 +429,13 @@ enum err_code request_create_table(struct arena *a, const struct json *body, str
 
 enum { CHANGE_CREATE, CHANGE_UPDATE, CHANGE_DELETE, CHANGE_COUNT };
 
-enum { UNITS_INDEX, UNITS_UNITS, UNITS_FIELDS };
+enum { UNITS_INDEX, UNITS_UNITS, UNITS_DEMAND, UNITS_WARM, UNITS_FIELDS };
 
 static const struct shape_field change_units_fields[UNITS_FIELDS] = {
         [UNITS_INDEX] = {BYTES_INIT("IndexName"), &shape_index_name, true},
-        [UNITS_UNITS] = {BYTES_INIT("ProvisionedThroughput"), &shape_throughput, true},
+        [UNITS_UNITS] = {BYTES_INIT("ProvisionedThroughput"), &shape_throughput, false},
+        [UNITS_DEMAND] = {BYTES_INIT("OnDemandThroughput"), &shape_demand, false},
+        [UNITS_WARM] = {BYTES_INIT("WarmThroughput"), &shape_warm, false},
 };
 static const struct shape shape_change_units =
         SHAPE_OF("UpdateGlobalSecondaryIndexAction", change_units_fields);
@@ -423,29 +457,56 @@ static const struct shape_field alter_fields[T_COUNT] = {
         [T_NAME] = {BYTES_INIT("TableName"), &shape_table, true},
         [T_CHANGES] = {BYTES_INIT("GlobalSecondaryIndexUpdates"), &shape_changes, false},
         [T_REPLICAS] = {BYTES_INIT("ReplicaUpdates"), &shape_unsupported, false},
+        [T_VECTORS] = {BYTES_INIT("VectorIndexUpdates"), &shape_unsupported, false},
+        [T_CONSISTENCY] = {BYTES_INIT("MultiRegionConsistency"), &shape_unsupported, false},
+        [T_WITNESSES] = {BYTES_INIT("GlobalTableWitnessUpdates"), &shape_unsupported, false},
 };
 static const struct shape alter_shape = SHAPE_OF("UpdateTableInput", alter_fields);
 
-static enum err_code change_read(struct request_reader *r, const struct json *json, struct table_change *out)
+/* One change, or two: of units, and of the rest. */
+static enum err_code index_update_read(struct request_reader *r, const struct json *json,
+                                       struct table_change *changes, uint32_t *count)
 {
-	const struct json *s[CHANGE_COUNT];
+	const struct json  *s[UNITS_FIELDS];
+	struct table_change change = {.kind = CHANGE_INDEX_UNITS};
+
+	shape_slots(&shape_change_units, json, s);
+	change.index.name = json_text(s[UNITS_INDEX]);
+	if (s[UNITS_UNITS] == NULL && s[UNITS_DEMAND] == NULL && s[UNITS_WARM] == NULL)
+		return err_set(r->err, ERR_INVALID, MSG_INDEX_UPDATE_NONE, BYTES_ARG(change.index.name));
+	if (s[UNITS_UNITS] != NULL) {
+		if (units_read(r, s[UNITS_UNITS], &change.read_units, &change.write_units) != ERR_NONE)
+			return r->err->code;
+		changes[(*count)++] = change;
+	}
+	if (s[UNITS_DEMAND] == NULL && s[UNITS_WARM] == NULL)
+		return ERR_NONE;
+	change.kind = CHANGE_THROUGHPUT;
+	if (throughput_read(r, s[UNITS_DEMAND], s[UNITS_WARM], &change.throughput) != ERR_NONE)
+		return r->err->code;
+	changes[(*count)++] = change;
+	return ERR_NONE;
+}
+
+static enum err_code change_read(struct request_reader *r, const struct json *json,
+                                 struct table_change *changes, uint32_t *count)
+{
+	struct table_change *out = &changes[*count];
+	const struct json   *s[CHANGE_COUNT];
 
 	shape_slots(&shape_change, json, s);
 	if ((s[CHANGE_CREATE] != NULL) + (s[CHANGE_UPDATE] != NULL) + (s[CHANGE_DELETE] != NULL) != 1)
 		return err_set(r->err, ERR_INVALID, MSG_UPDATE_ONE);
+	if (s[CHANGE_UPDATE] != NULL)
+		return index_update_read(r, s[CHANGE_UPDATE], changes, count);
+	++*count;
 	if (s[CHANGE_CREATE] != NULL) {
 		out->kind = CHANGE_CREATE_INDEX;
 		return index_read(r, s[CHANGE_CREATE], r->slots[T_DEFINITIONS], false, &out->index);
 	}
-	if (s[CHANGE_DELETE] != NULL) {
-		out->kind = CHANGE_DELETE_INDEX;
-		out->index.name = json_text(json_get(s[CHANGE_DELETE], BYTES("IndexName")));
-		return ERR_NONE;
-	}
-	out->kind = CHANGE_INDEX_UNITS;
-	out->index.name = json_text(json_get(s[CHANGE_UPDATE], BYTES("IndexName")));
-	return units_read(r, json_get(s[CHANGE_UPDATE], BYTES("ProvisionedThroughput")), &out->read_units,
-	                  &out->write_units);
+	out->kind = CHANGE_DELETE_INDEX;
+	out->index.name = json_text(json_get(s[CHANGE_DELETE], BYTES("IndexName")));
+	return ERR_NONE;
 }
 
 /* DynamoDB builds or drops one index at a time. */
@@ -470,6 +531,22 @@ static enum err_code billing_change(struct request_reader *r, struct request_alt
 	return billing_read(r, on_demand, &change->read_units, &change->write_units);
 }
 
+/* The table's class, and what it is to be ready for. */
+static enum err_code settings_change(struct request_reader *r, struct table_change *changes, uint32_t *count)
+{
+	const struct json *const *s = r->slots;
+	struct table_change class = {.kind = CHANGE_CLASS}, throughput = {.kind = CHANGE_THROUGHPUT};
+
+	if (class_read(r, &class.infrequent_access) != ERR_NONE ||
+	    throughput_read(r, s[T_DEMAND], s[T_WARM], &throughput.throughput) != ERR_NONE)
+		return r->err->code;
+	if (s[T_CLASS] != NULL)
+		changes[(*count)++] = class;
+	if (s[T_DEMAND] != NULL || s[T_WARM] != NULL)
+		changes[(*count)++] = throughput;
+	return ERR_NONE;
+}
+
 static enum err_code changes_read(struct request_reader *r, struct request_alter *out,
                                   struct table_change *changes)
 {
@@ -483,8 +560,10 @@ static enum err_code changes_read(struct request_reader *r, struct request_alter
 	if (s[T_PROTECTION] != NULL)
 		changes[out->alter.count++] = (struct table_change){
 		        .kind = CHANGE_PROTECTION, .deletion_protected = json_truth(s[T_PROTECTION])};
+	if (rc == ERR_NONE)
+		rc = settings_change(r, changes, &out->alter.count);
 	for (; change != NULL && rc == ERR_NONE; change = change->next)
-		rc = change_read(r, change, &changes[out->alter.count++]);
+		rc = change_read(r, change, changes, &out->alter.count);
 	if (rc == ERR_NONE && out->alter.count == 0)
 		rc = err_set(r->err, ERR_INVALID, MSG_UPDATE_NOTHING);
 	return rc != ERR_NONE ? rc : one_index_check(r, &out->alter);
@@ -504,5 +583,5 @@ enum err_code request_update_table(struct arena *a, const struct json *body, str
 	if (rc != ERR_NONE)
 		return rc;
 	return changes_read(&r, &out->alter,
-	                    arena_zalloc(a, (TABLE_GSI_MAX + 2) * sizeof(struct table_change)));
+	                    arena_zalloc(a, (2 * TABLE_GSI_MAX + 4) * sizeof(struct table_change)));
 }

@@ -36,9 +36,23 @@ struct dynamo_result {
 	X(tags)                                                                                              \
 	X(limits)                                                                                            \
 	X(endpoints)                                                                                         \
-	X(nothing)
+	X(nothing)                                                                                           \
+	X(backups)                                                                                           \
+	X(insights)                                                                                          \
+	X(destinations)                                                                                      \
+	X(scaling)                                                                                           \
+	X(no_policy)                                                                                         \
+	X(no_global_table)                                                                                   \
+	X(no_import)                                                                                         \
+	X(no_export)                                                                                         \
+	X(no_backup)                                                                                         \
+	X(empty_insights)                                                                                    \
+	X(empty_global_tables)                                                                               \
+	X(empty_imports)                                                                                     \
+	X(empty_exports)                                                                                     \
+	X(empty_backups)
 
-/* ERR_NONE, or ERR_CONDITION or ERR_CANCELLED where DynamoDB reports that result as an error: then the body
+/* ERR_NONE, or ERR_CONDITION, ERR_CANCELLED or ERR_NO_RESOURCE where DynamoDB reports that result as an error: then the body
  * is the error's, and err_status the answer's status. The arena is for scratch. */
 #define X(suffix)                                                                                            \
 	enum err_code result_##suffix(struct json_writer *w, struct arena *a,                                \

@@ -58,6 +58,32 @@ static void units_field(struct json_writer *w, int64_t read_units, int64_t write
 	json_end_object(w);
 }
 
+static void warm_field(struct json_writer *w, const struct throughput *warm, struct bytes status)
+{
+	json_name(w, BYTES("WarmThroughput"));
+	json_begin_object(w);
+	number_field(w, BYTES("ReadUnitsPerSecond"), warm->warm_read);
+	number_field(w, BYTES("WriteUnitsPerSecond"), warm->warm_write);
+	text_field(w, BYTES("Status"), status);
+	json_end_object(w);
+}
+
+static int64_t maximum_of(int64_t units)
+{
+	return units <= 0 ? -1 : units; /* none */
+}
+
+static void demand_field(struct json_writer *w, const struct throughput *t)
+{
+	if (t->max_read <= 0 && t->max_write <= 0)
+		return;
+	json_name(w, BYTES("OnDemandThroughput"));
+	json_begin_object(w);
+	number_field(w, BYTES("MaxReadRequestUnits"), maximum_of(t->max_read));
+	number_field(w, BYTES("MaxWriteRequestUnits"), maximum_of(t->max_write));
+	json_end_object(w);
+}
+
 /* ---- definitions ---- */
 
 struct definitions {
@@ -117,10 +143,13 @@ static void projection_field(struct json_writer *w, const struct index_schema *i
 	json_end_object(w);
 }
 
-static void global_fields(struct json_writer *w, const struct index_schema *index)
+static void global_fields(struct json_writer *w, const struct index_schema *index, bool on_demand)
 {
 	static const char *const names[] = {
 	        [INDEX_ACTIVE] = "ACTIVE", [INDEX_CREATING] = "CREATING", [INDEX_DELETING] = "DELETING"};
+
+	struct throughput warm =
+	        schema_warm(on_demand, index->read_units, index->write_units, &index->throughput);
 
 	text_field(w, BYTES("IndexStatus"), bytes_of(names[index->status]));
 	if (index->status == INDEX_CREATING) {
@@ -128,6 +157,8 @@ static void global_fields(struct json_writer *w, const struct index_schema *inde
 		json_bool(w, true);
 	}
 	units_field(w, index->read_units, index->write_units);
+	demand_field(w, &index->throughput);
+	warm_field(w, &warm, bytes_of(names[index->status]));
 }
 
 /* What a description is made of. */
@@ -159,7 +190,7 @@ static void index_write(const struct describing *t, uint32_t i)
 	keys_field(w, &index->keys);
 	projection_field(w, index);
 	if (!index->local)
-		global_fields(w, index);
+		global_fields(w, index, d->schema.on_demand);
 	number_field(w, BYTES("IndexSizeBytes"), d->index_size_bytes == NULL ? 0 : d->index_size_bytes[i]);
 	number_field(w, BYTES("ItemCount"), d->index_item_counts == NULL ? 0 : d->index_item_counts[i]);
 	arn_field(t, BYTES("IndexArn"), index->name);
@@ -186,15 +217,43 @@ static void indexes_field(const struct describing *t, struct bytes name, bool lo
 
 /* ---- the whole table ---- */
 
-static void billing_field(struct json_writer *w, const struct table_schema *s)
+static void billing_field(const struct describing *t)
 {
+	const struct table_schema *s = &t->d->schema;
+	struct json_writer        *w = t->w;
+	int64_t since_us = s->on_demand_us == 0 && s->on_demand ? s->created_us : s->on_demand_us;
+
 	units_field(w, s->read_units, s->write_units);
-	if (!s->on_demand)
+	if (since_us == 0)
 		return;
 	json_name(w, BYTES("BillingModeSummary"));
 	json_begin_object(w);
-	text_field(w, BYTES("BillingMode"), BYTES("PAY_PER_REQUEST"));
+	text_field(w, BYTES("BillingMode"), s->on_demand ? BYTES("PAY_PER_REQUEST") : BYTES("PROVISIONED"));
+	time_field(w, t->arena, BYTES("LastUpdateToPayPerRequestDateTime"), since_us);
 	json_end_object(w);
+}
+
+static void class_field(const struct describing *t)
+{
+	const struct table_schema *s = &t->d->schema;
+	struct json_writer        *w = t->w;
+
+	json_name(w, BYTES("TableClassSummary"));
+	json_begin_object(w);
+	text_field(w, BYTES("TableClass"),
+	           s->infrequent_access ? BYTES("STANDARD_INFREQUENT_ACCESS") : BYTES("STANDARD"));
+	if (s->class_us != 0)
+		time_field(w, t->arena, BYTES("LastUpdateDateTime"), s->class_us);
+	json_end_object(w);
+}
+
+static void throughput_fields(const struct describing *t)
+{
+	const struct table_schema *s = &t->d->schema;
+	struct throughput warm = schema_warm(s->on_demand, s->read_units, s->write_units, &s->throughput);
+
+	demand_field(t->w, &s->throughput);
+	warm_field(t->w, &warm, BYTES("ACTIVE"));
 }
 
 /* What a table is made of is not told of one that was deleted. */
@@ -213,7 +272,9 @@ static enum err_code description_write(const struct describing *t, struct bytes 
 		keys_field(w, &d->schema.keys);
 	text_field(w, BYTES("TableStatus"), status);
 	time_field(w, t->arena, BYTES("CreationDateTime"), d->schema.created_us);
-	billing_field(w, &d->schema);
+	billing_field(t);
+	class_field(t);
+	throughput_fields(t);
 	number_field(w, BYTES("TableSizeBytes"), d->size_bytes);
 	number_field(w, BYTES("ItemCount"), d->item_count);
 	arn_field(t, BYTES("TableArn"), BYTES(""));

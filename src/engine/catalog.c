@@ -169,6 +169,21 @@ static void set_keys(struct arena *a, struct item *item, const struct key_schema
 	set(a, item, "range_type", value_i64(keys->range.type));
 }
 
+static void set_throughput(struct arena *a, struct item *item, const struct throughput *t)
+{
+	const struct {
+		const char *name;
+		int64_t     number;
+	} parts[] = {{"max_read", t->max_read},
+	             {"max_write", t->max_write},
+	             {"warm_read", t->warm_read},
+	             {"warm_write", t->warm_write}};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (parts[i].number != 0)
+			set(a, item, parts[i].name, value_i64(parts[i].number));
+}
+
 static struct value index_to_value(struct arena *a, const struct index_schema *index, uint16_t id)
 {
 	struct item  item = {0};
@@ -186,6 +201,7 @@ static struct value index_to_value(struct arena *a, const struct index_schema *i
 	set(a, &item, "include", include);
 	set(a, &item, "read_units", value_i64(index->read_units));
 	set(a, &item, "write_units", value_i64(index->write_units));
+	set_throughput(a, &item, &index->throughput);
 	set(a, &item, "status", value_i64(index->status));
 	return (struct value){.type = VALUE_M, .map = item};
 }
@@ -225,6 +241,10 @@ static struct item table_entry_to_item(struct arena *a, const struct table_entry
 	set(a, &item, "on_demand", value_bool(s->on_demand));
 	set(a, &item, "read_units", value_i64(s->read_units));
 	set(a, &item, "write_units", value_i64(s->write_units));
+	set_throughput(a, &item, &s->throughput);
+	set(a, &item, "on_demand_us", value_i64(s->on_demand_us));
+	set(a, &item, "infrequent_access", value_bool(s->infrequent_access));
+	set(a, &item, "class_us", value_i64(s->class_us));
 	set(a, &item, "protected", value_bool(s->deletion_protected));
 	set(a, &item, "ttl_attribute", value_string(s->ttl_attribute));
 	set(a, &item, "ttl_filling", value_bool(e->ttl_filling));
@@ -272,6 +292,12 @@ static struct key_schema get_keys(const struct item *item)
 	        {get_text(item, "range"), (enum value_type)(get_i64(item, "range_type") % 3)}};
 }
 
+static struct throughput get_throughput(const struct item *item)
+{
+	return (struct throughput){get_i64(item, "max_read"), get_i64(item, "max_write"),
+	                           get_i64(item, "warm_read"), get_i64(item, "warm_write")};
+}
+
 static struct index_schema index_from_item(struct arena *a, const struct item *item)
 {
 	struct value_list   include = get_list(item, "include");
@@ -282,6 +308,7 @@ static struct index_schema index_from_item(struct arena *a, const struct item *i
 	                             .include_count = include.count,
 	                             .read_units = get_i64(item, "read_units"),
 	                             .write_units = get_i64(item, "write_units"),
+	                             .throughput = get_throughput(item),
 	                             .status = (enum index_status)get_i64(item, "status")};
 
 	index.include = arena_array(a, include.count, sizeof(struct bytes));
@@ -314,6 +341,10 @@ static enum err_code table_entry_from_item(const struct item *item, struct table
 	                         .on_demand = get_bool(item, "on_demand"),
 	                         .read_units = get_i64(item, "read_units"),
 	                         .write_units = get_i64(item, "write_units"),
+	                         .throughput = get_throughput(item),
+	                         .on_demand_us = get_i64(item, "on_demand_us"),
+	                         .infrequent_access = get_bool(item, "infrequent_access"),
+	                         .class_us = get_i64(item, "class_us"),
 	                         .deletion_protected = get_bool(item, "protected"),
 	                         .ttl_attribute = get_text(item, "ttl_attribute")};
 	struct arena        scratch;

@@ -88,6 +88,24 @@ static struct bytes make_uuid(const struct engine *e, struct arena *a)
 	                    r[14], r[15]);
 }
 
+/* Of a table that is to be made, and of its indexes: as if nothing had been asked for yet. */
+static enum err_code check_throughputs(const struct table_schema *s, struct err *err)
+{
+	struct table_schema bare = *s;
+
+	bare.throughput = (struct throughput){0};
+	if (schema_check_throughput(&bare, NULL, &s->throughput, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < s->index_count; i++) {
+		struct index_schema index = s->indexes[i];
+
+		index.throughput = (struct throughput){0};
+		if (schema_check_throughput(&bare, &index, &s->indexes[i].throughput, err) != ERR_NONE)
+			return err->code;
+	}
+	return ERR_NONE;
+}
+
 enum err_code tables_create(struct table *t, struct arena *a, const struct table_schema *q,
                             struct table_description *r, struct err *err)
 {
@@ -102,8 +120,11 @@ enum err_code tables_create(struct table *t, struct arena *a, const struct table
 		return err_set(err, ERR_RESOURCE_IN_USE, MSG_TABLE_EXISTS, BYTES_ARG(q->name));
 	if (s->turn->catalog->count - 1 >= TABLE_COUNT_MAX) /* one is the engine's own */
 		return err_set(err, ERR_LIMIT, MSG_TABLES_MAX, TABLE_COUNT_MAX);
+	if (check_throughputs(q, err) != ERR_NONE)
+		return err->code;
 	schema.id = make_uuid(s->engine, a);
 	schema.created_us = s->base.now_us;
+	schema.on_demand_us = schema.on_demand ? schema.created_us : 0;
 	e = table_entry_make(&schema);
 	e->id = s->turn->catalog->next_table_id;
 	for (uint32_t i = 0; i < schema.index_count; i++)
@@ -258,7 +279,8 @@ static enum err_code check_units_change(struct bytes index, const int64_t now[2]
 	               (long long)now[1]);
 }
 
-static enum err_code change_billing(struct draft *d, const struct table_change *change, struct err *err)
+static enum err_code change_billing(struct draft *d, const struct table_change *change, int64_t now_us,
+                                    struct err *err)
 {
 	struct table_schema *s = &d->schema;
 
@@ -266,10 +288,44 @@ static enum err_code change_billing(struct draft *d, const struct table_change *
 	    check_units_change((struct bytes){"", 0}, (int64_t[]){s->read_units, s->write_units}, change,
 	                       err) != ERR_NONE)
 		return err->code;
+	if (change->on_demand && !s->on_demand)
+		s->on_demand_us = now_us;
+	if (!change->on_demand)
+		s->throughput.max_read = s->throughput.max_write = 0;
 	s->on_demand = change->on_demand;
 	s->read_units = change->read_units;
 	s->write_units = change->write_units;
 	return ERR_NONE;
+}
+
+static void set_maximum(int64_t *to, int64_t asked)
+{
+	if (asked != 0)
+		*to = asked < 0 ? 0 : asked;
+}
+
+static enum err_code change_throughput(struct draft *d, const struct table_change *change, struct err *err)
+{
+	struct index_schema *index = change->index.name.len == 0 ? NULL : draft_index(d, change->index.name);
+	struct throughput   *to = index == NULL ? &d->schema.throughput : &index->throughput;
+	const struct throughput *asked = &change->throughput;
+
+	if (change->index.name.len > 0 && (index == NULL || index->local))
+		return err_set(err, ERR_NO_RESOURCE, MSG_NO_TABLE);
+	if (schema_check_throughput(&d->schema, index, asked, err) != ERR_NONE)
+		return err->code;
+	set_maximum(&to->max_read, asked->max_read);
+	set_maximum(&to->max_write, asked->max_write);
+	set_maximum(&to->warm_read, asked->warm_read);
+	set_maximum(&to->warm_write, asked->warm_write);
+	return ERR_NONE;
+}
+
+static void change_class(struct draft *d, bool infrequent_access, int64_t now_us)
+{
+	if (d->schema.infrequent_access != infrequent_access)
+		d->schema.class_us = now_us;
+	d->schema.infrequent_access = infrequent_access;
 }
 
 static enum err_code index_units(struct draft *d, const struct table_change *change, struct err *err)
@@ -326,7 +382,12 @@ static enum err_code change_draft(struct engine_session *s, struct arena *a, uin
 	case CHANGE_INDEX_UNITS:
 		return index_units(d, change, err);
 	case CHANGE_BILLING:
-		return change_billing(d, change, err);
+		return change_billing(d, change, s->base.now_us, err);
+	case CHANGE_THROUGHPUT:
+		return change_throughput(d, change, err);
+	case CHANGE_CLASS:
+		change_class(d, change->infrequent_access, s->base.now_us);
+		break;
 	case CHANGE_PROTECTION:
 		d->schema.deletion_protected = change->deletion_protected;
 		break;

@@ -103,6 +103,22 @@
 	MSG_PARAMETER_INVALID                                                                                \
 	"Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is "             \
 	"PAY_PER_REQUEST"
+#define MSG_DEMAND_PROVISIONED                                                                               \
+	MSG_PARAMETER_INVALID "%s for OnDemandThroughput cannot be specified when the table BillingMode is " \
+	                      "PROVISIONED"
+#define MSG_DEMAND_RANGE                                                                                     \
+	MSG_PARAMETER_INVALID "Requested %s for OnDemandThroughput for table is outside of valid range"
+#define MSG_WARM_NONE                                                                                        \
+	MSG_PARAMETER_INVALID "WarmThroughput must have at least one of ReadUnitsPerSecond or "              \
+	                      "WriteUnitsPerSecond specified"
+#define MSG_WARM_LOWER                                                                                       \
+	MSG_PARAMETER_INVALID "Requested %s for WarmThroughput for %s%.*s is lower than current "            \
+	                      "WarmThroughput, decreasing WarmThroughput is not supported"
+#define MSG_TABLE_CLASS                                                                                      \
+	"Invalid table-class parameter provided. Please try again with a valid table-class value: "          \
+	"[STANDARD, "                                                                                        \
+	"STANDARD_INFREQUENT_ACCESS]."
+#define MSG_INDEX_UPDATE_NONE MSG_PARAMETER_INVALID "ProvisionedThroughput must be specified for index: %.*s"
 #define MSG_UNITS_SAME                                                                                       \
 	"The provisioned throughput for the %s%.*s will not change. The requested value equals the current " \
 	"value. Current ReadCapacityUnits provisioned for the %s%.*s: %lld. Requested ReadCapacityUnits: "   \

@@ -53,6 +53,49 @@ enum err_code schema_check(const struct table_schema *s, struct err *err)
 	return ERR_NONE;
 }
 
+/* ---- throughput ---- */
+
+enum { WARM_READ = 12000, WARM_WRITE = 4000 }; /* of what is on demand */
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct throughput schema_warm(bool on_demand, int64_t read_units, int64_t write_units,
+                              const struct throughput *asked)
+{
+	return (struct throughput){.warm_read = larger(on_demand ? WARM_READ : read_units, asked->warm_read),
+	                           .warm_write =
+	                                   larger(on_demand ? WARM_WRITE : write_units, asked->warm_write)};
+}
+
+static enum err_code fail_throughput(const char *format, const char *which, const struct index_schema *index,
+                                     struct err *err)
+{
+	struct bytes name = index == NULL ? BYTES("table") : index->name;
+
+	return err_set(err, ERR_INVALID, format, which, index == NULL ? "" : "index ", BYTES_ARG(name));
+}
+
+enum err_code schema_check_throughput(const struct table_schema *s, const struct index_schema *index,
+                                      const struct throughput *asked, struct err *err)
+{
+	struct throughput now =
+	        index == NULL ? schema_warm(s->on_demand, s->read_units, s->write_units, &s->throughput)
+	                      : schema_warm(s->on_demand, index->read_units, index->write_units,
+	                                    &index->throughput);
+
+	if (!s->on_demand && (asked->max_read != 0 || asked->max_write != 0))
+		return err_set(err, ERR_INVALID, MSG_DEMAND_PROVISIONED,
+		               asked->max_read != 0 ? "MaxReadRequestUnits" : "MaxWriteRequestUnits");
+	if (asked->warm_read != 0 && asked->warm_read < now.warm_read)
+		return fail_throughput(MSG_WARM_LOWER, "ReadUnitsPerSecond", index, err);
+	if (asked->warm_write != 0 && asked->warm_write < now.warm_write)
+		return fail_throughput(MSG_WARM_LOWER, "WriteUnitsPerSecond", index, err);
+	return ERR_NONE;
+}
+
 /* ---- parts of an item ---- */
 
 /* Names are taken from the item, not from the schema: they live as long as the item does. */

@@ -32,6 +32,12 @@ struct key_schema {
 enum projection_kind { PROJECT_ALL, PROJECT_KEYS_ONLY, PROJECT_INCLUDE };
 enum index_status { INDEX_ACTIVE, INDEX_CREATING, INDEX_DELETING };
 
+/* What a table or an index may take, and is to be ready for. Kept and shown, not enforced. 0: not said. */
+struct throughput {
+	int64_t max_read, max_write;   /* OnDemandThroughput */
+	int64_t warm_read, warm_write; /* WarmThroughput, per second */
+};
+
 struct index_schema {
 	struct bytes         name;
 	bool                 local; /* LSI */
@@ -40,6 +46,7 @@ struct index_schema {
 	struct bytes        *include; /* PROJECT_INCLUDE */
 	uint32_t             include_count;
 	int64_t              read_units, write_units; /* as given; kept, shown, not enforced */
+	struct throughput    throughput;
 	enum index_status    status;
 };
 
@@ -56,10 +63,14 @@ struct table_schema {
 	uint32_t             index_count;
 	bool                 on_demand; /* PAY_PER_REQUEST; otherwise PROVISIONED */
 	int64_t              read_units, write_units;
-	bool                 deletion_protected;
-	struct bytes         ttl_attribute; /* empty: time to live is off */
-	struct tag          *tags;          /* sorted by key */
-	uint32_t             tag_count;
+	struct throughput    throughput;
+	int64_t on_demand_us; /* since when, or when it last became so; 0: never, or since it was created */
+	bool    infrequent_access; /* STANDARD_INFREQUENT_ACCESS; otherwise STANDARD */
+	int64_t class_us;          /* when that was changed; 0: never */
+	bool    deletion_protected;
+	struct bytes ttl_attribute; /* empty: time to live is off */
+	struct tag  *tags;          /* sorted by key */
+	uint32_t     tag_count;
 };
 
 /* What names of tables and indexes are made of, beside letters and digits. */
@@ -73,6 +84,14 @@ const struct index_schema *schema_index(const struct table_schema *s, struct byt
 
 /* Names, counts, duplicate definitions: what CreateTable refuses. */
 enum err_code schema_check(const struct table_schema *s, struct err *err);
+
+/* What a table or index of these units is ready for: what DynamoDB begins with, or more if more was asked for. */
+struct throughput schema_warm(bool on_demand, int64_t read_units, int64_t write_units,
+                              const struct throughput *asked);
+
+/* May this be asked of it? `index` is empty for the table. */
+enum err_code schema_check_throughput(const struct table_schema *s, const struct index_schema *index,
+                                      const struct throughput *asked, struct err *err);
 
 /* The key attributes of an item, as an item. With an index: its keys and the table's, as in LastEvaluatedKey.
  */

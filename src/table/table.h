@@ -206,17 +206,20 @@ enum table_change_kind {
 	CHANGE_DELETE_INDEX, /* index.name */
 	CHANGE_INDEX_UNITS,  /* index.name, read_units, write_units */
 	CHANGE_BILLING,      /* on_demand, read_units, write_units */
-	CHANGE_PROTECTION,   /* deletion_protected */
-	CHANGE_TTL,          /* ttl_attribute; empty turns it off */
-	CHANGE_TAGS_ADD,     /* tags */
-	CHANGE_TAGS_REMOVE,  /* tags: keys only */
+	CHANGE_THROUGHPUT, /* throughput, where 0 leaves it and -1 takes it away; index.name, empty for the table's */
+	CHANGE_CLASS,       /* infrequent_access */
+	CHANGE_PROTECTION,  /* deletion_protected */
+	CHANGE_TTL,         /* ttl_attribute; empty turns it off */
+	CHANGE_TAGS_ADD,    /* tags */
+	CHANGE_TAGS_REMOVE, /* tags: keys only */
 };
 
 struct table_change {
 	enum table_change_kind kind;
 	struct index_schema    index;
-	bool                   on_demand, deletion_protected;
+	bool                   on_demand, deletion_protected, infrequent_access;
 	int64_t                read_units, write_units;
+	struct throughput      throughput;
 	struct bytes           ttl_attribute;
 	struct tag            *tags;
 	uint32_t               tag_count;
