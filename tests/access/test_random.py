@@ -1,6 +1,6 @@
 """Random policies and requests: the server's engine and the evaluator beside this file must agree on every decision.
 
-A batch has a seed, which is printed when it fails: `ACCESS_SEED=n` runs that one alone. `ACCESS_PAIRS` and `ACCESS_DECIDE`
+A batch has a seed, which is printed when it fails: `SEED=n` runs that one alone. `ACCESS_PAIRS` and `ACCESS_DECIDE`
 choose how many pairs are judged and which program judges them.
 """
 import json
@@ -171,8 +171,8 @@ def judge(cases):
 
 
 def seeds():
-    if "ACCESS_SEED" in os.environ:
-        return [int(os.environ["ACCESS_SEED"])]
+    if "SEED" in os.environ:
+        return [int(os.environ["SEED"])]
     start = random.SystemRandom().randrange(1 << 32)
     return range(start, start + BATCHES)
 

@@ -13,7 +13,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -224,7 +223,7 @@ static void summary(const struct campaign *c)
 
 static _Noreturn void usage(void)
 {
-	fprintf(stderr, "usage: crash [--cycles N] [--seed S] [--lie BOOK]\n"
+	fprintf(stderr, "usage: [SEED=N] crash [--cycles N] [--lie BOOK]\n"
 	                "Kills the server that GATEHOUSE_BIN names (default: build/gatehouse) N times under\n"
 	                "load. With --lie the books are made wrong (counters, notes, batches, sessions,\n"
 	                "transfers, devices, tags, reindex) or half of the server's log is lost (log): it "
@@ -244,17 +243,13 @@ static uint64_t number_of(const char *text)
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option known[] = {{"cycles", required_argument, NULL, 'c'},
-	                                      {"seed", required_argument, NULL, 's'},
-	                                      {"lie", required_argument, NULL, 'l'},
-	                                      {0}};
-	int                        which;
+	static const struct option known[] = {
+	        {"cycles", required_argument, NULL, 'c'}, {"lie", required_argument, NULL, 'l'}, {0}};
+	int which;
 
 	while ((which = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		if (which == 'c')
 			o->cycles = (unsigned)number_of(optarg);
-		else if (which == 's')
-			o->seed = number_of(optarg);
 		else if (which == 'l')
 			o->lie = optarg;
 		else
@@ -264,12 +259,11 @@ static void parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct options   o = {.cycles = CYCLES_DEFAULT, .program = getenv("GATEHOUSE_BIN")};
+	struct options o = {
+	        .cycles = CYCLES_DEFAULT, .seed = random_seed(), .program = getenv("GATEHOUSE_BIN")};
 	struct campaign *c = mem_zalloc(sizeof(*c));
 	unsigned         passed, failed;
 
-	if (getrandom(&o.seed, sizeof(uint32_t), 0) != (ssize_t)sizeof(uint32_t))
-		return 2;
 	parse(&o, argc, argv);
 	if (o.program == NULL)
 		o.program = "build/gatehouse";

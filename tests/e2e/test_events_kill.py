@@ -143,7 +143,7 @@ def has_all(wanted, events):
 
 
 def test_no_event_is_lost_or_out_of_order_however_often_the_server_is_killed():
-    chance = random.Random(int(os.environ.get("GATEHOUSE_EVENTS_SEED", "14")))
+    chance = random.Random(int(os.environ.get("SEED", "14")))
     server, sink, queued, consumed = Moved("--private-targets"), Sink(), [], []
     with Sqs() as sqs, Nats() as nats:
         queue = attach(server, sink, sqs, nats)

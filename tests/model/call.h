@@ -103,7 +103,7 @@ _Noreturn static inline void call_differ(struct call *c, const char *what, struc
 {
 	printf("DIFFERENCE in %s\nseed %llu, operation %llu, at second %lld: %s\n%.*s\nexpected: %.*s\ngot:  "
 	       "    "
-	       "%.*s\nreplay with --seed %llu; the data is left in %s\n",
+	       "%.*s\nreplay with SEED=%llu; the data is left in %s\n",
 	       what, (unsigned long long)c->driver->seed, (unsigned long long)c->number,
 	       (long long)c->driver->world.now_s, c->operation, BYTES_ARG(c->body), BYTES_ARG(expected),
 	       BYTES_ARG(got), (unsigned long long)c->driver->seed, c->driver->dir);

@@ -1,7 +1,7 @@
 /* Model test: random operations on the embedded engine, in process, compared with a model that does the same
  * in the simplest way there is. One seed is one sequence: a difference is replayed by giving its seed again.
  *
- *   model [--operations N] [--seed S]
+ *   [SEED=N] model [--operations N]
  *
  * Steps (step.h) are groups of writing requests submitted at once, reads, clock, sweeper, restarts. Every
  * call is compared when it is made; every CHECK_EVERY operations whole tables and indexes are, and
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 {
 	struct driver *d = mem_zalloc(sizeof(*d));
 
-	d->seed = option(argc, argv, "--seed", (uint64_t)time(NULL));
+	d->seed = random_seed();
 	printf("seed %llu\n", (unsigned long long)d->seed);
 	driver_open(d);
 	run(d, option(argc, argv, "--operations", OPERATIONS_DEFAULT));

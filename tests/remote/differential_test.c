@@ -1,12 +1,10 @@
 /* Differential: random operations, each done by the embedded engine and by remote/ at an endpoint, whose answers must be the same. Time
  * moves on, so that rows expire; the endpoint's own clock stands behind, so that it still has them.
  *
- *   DIFFERENTIAL_OPERATIONS=100000 DIFFERENTIAL_SEED=7 GATEHOUSE_ENDPOINT=dynoxide build/tests/remote/differential_test
+ *   DIFFERENTIAL_OPERATIONS=100000 SEED=7 GATEHOUSE_ENDPOINT=dynoxide build/tests/remote/differential_test
  *
- * The endpoint is our own server unless set, and a short run has always the same seed. A difference is shown with its request; the seed replays it. */
+ * The endpoint is our own server unless set. A difference is shown with its request; the seed replays it. */
 #include "remote/far_fixture.h"
-
-#include <time.h>
 
 #include "dynamo/errors.h"
 #include "dynamo/result.h"
@@ -465,7 +463,7 @@ TEST(differential, random_operations_are_answered_alike)
 
 	if (operations > OPERATIONS_DEFAULT)
 		alarm(0);
-	p.seed = variable("DIFFERENTIAL_SEED", operations > OPERATIONS_DEFAULT ? (uint64_t)time(NULL) : 1);
+	p.seed = random_seed();
 	p.random.state = p.seed;
 	printf("seed %llu, %llu operations\n", (unsigned long long)p.seed, (unsigned long long)operations);
 	pair_open(&p);
