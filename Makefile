@@ -3,7 +3,7 @@
 #   make               builds build/gatehouse
 #   make run           installs, builds, serves on loopback
 #   make test          installs, builds, runs every suite
-#   make test-asan     the C suites under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-asan     the C suites and the model under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make test-tsan     the C suites with threads under ThreadSanitizer
 #   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, dynoxide, dynalite
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
@@ -24,14 +24,16 @@ PYTHON     := /usr/bin/python3
 WARN       := -Wall -Wextra -Wconversion -Wshadow -Werror
 OPT        ?= -O2 -g -fno-omit-frame-pointer -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 SAN        ?=
+COVER      ?=
 BASE       := -std=gnu17 $(WARN) $(SAN) -Isrc -pthread -MMD -MP
-CFLAGS     := $(BASE) $(OPT)
+CFLAGS     := $(BASE) $(OPT) $(COVER)
 # RocksDB calls what is in C++ from threads whose hand-overs ThreadSanitizer cannot see (tests/tsan.supp).
-CXXFLAGS   := -std=c++17 -Wall -Wextra -Werror $(OPT) $(filter-out -fsanitize=thread,$(SAN)) -Isrc -pthread -MMD -MP
+CXXFLAGS   := -std=c++17 -Wall -Wextra -Werror $(OPT) $(filter-out -fsanitize=thread,$(SAN)) $(COVER) -Isrc -pthread -MMD -MP
 # What is tested is optimised, the tests are not: that makes them compile five times as fast. gold, of the same package as ld, links them twice as fast.
 TEST_OPT   ?= $(if $(SAN),$(OPT),-O0 -g)
 TEST_FLAGS  = $(BASE) $(TEST_OPT) -Itests
-TEST_LINK  := $(CC) $(SAN) -fuse-ld=gold
+LINKER     ?= gold
+TEST_LINK  := $(CC) $(SAN) -fuse-ld=$(LINKER)
 LDLIBS     := -lcurl -lrocksdb -lsimdjson -lyaml -lidn2 -lunistring -lssl -lcrypto -lz -lstdc++ -lm -pthread
 TIME       ?= 10
 CYCLES     ?= 1000
@@ -45,7 +47,7 @@ OBJECTS    := $(SOURCES:%.c=$(BUILD)/%.o) $(CXXSOURCES:%.cc=$(BUILD)/%.o)
 CORE       := $(BUILD)/libgatehouse-core.a
 TESTS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 PROGRAMS   := $(BUILD)/tests/crash/crash $(BUILD)/tests/e2e/rough_gatehouse $(patsubst %.c,$(BUILD)/%,$(wildcard tests/model/model.c tests/access/decide.c tests/dynamo/*_tool.c tests/token/*_tool.c tests/outbound/*_tool.c tests/client/*_tool.c bench/*.c))
-FUZZERS    := $(patsubst fuzz/%.c,build/fuzz/%,$(wildcard fuzz/*_fuzz.c))
+FUZZERS    := $(patsubst fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard fuzz/*_fuzz.c))
 FORMATTED  := $(wildcard src/*.c src/*/*.[ch] tests/*.h tests/*/*.[ch] fuzz/*.[ch] bench/*.[ch] client/*.[ch])
 
 .PHONY: all deps run test suites test-asan test-tsan lint tidy format bench fuzz crash model clean
@@ -63,6 +65,7 @@ run:
 test:
 	@tools/install test
 	@echo building; $(MAKE) --no-print-directory -s -j$$(nproc) suites
+	@$(WATCHED_ASAN) c-tests fuzzers
 	@$(WATCHED_TSAN) thread-tests
 	@$(PYTHON) tests/run
 
@@ -107,23 +110,30 @@ $(BUILD)/bench/%: bench/%.c $(CORE)
 	$(CC) $(CFLAGS) -I. -o $@ $< $(CORE) $(LDLIBS)
 
 $(BUILD)/src/plan/data.o: src/plan/units.yaml src/plan/prices.yaml
-$(BUILD)/src/service/defaults.o build/fuzz/src/service/defaults.o: src/service/defaults.yaml
+$(BUILD)/src/service/defaults.o: src/service/defaults.yaml
 
-suites: all $(TESTS) $(PROGRAMS) $(FUZZERS)
+# Suites that assert on time or CPU are built as the program is; all others under sanitizers (tests/run knows the same list).
+PLAIN_TESTS := $(addprefix $(BUILD)/tests/,$(shell sed -n 's/^PLAIN = \[\(.*\)\]/\1/p' tests/run | tr -d '",'))
+
+suites: all $(PLAIN_TESTS) $(PROGRAMS) replays
 
 # ---- the same tests, watched ----
 
-# Variables that nobody set hold a pattern: an error code that is read unset is not zero by luck.
-WATCHED      = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g1 -fno-omit-frame-pointer -ftrivial-auto-var-init=pattern -Wno-format-truncation"
-WATCHED_ASAN = $(WATCHED) BUILD=build/asan SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN=-fsanitize=thread
+# A variable that was never set holds a pattern: an error code that is read unset is not zero by luck.
+WATCHED      = $(MAKE) --no-print-directory -s -j$$(nproc) OPT="-O1 -g1 -fno-omit-frame-pointer -ftrivial-auto-var-init=pattern"
+# One core for the suites and the fuzzers: built by clang, with the coverage that fuzzers steer by.
+WATCHED_ASAN = $(WATCHED) BUILD=build/asan CC=clang CXX=clang++ SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=vptr,function -Wno-string-concatenation" \
+	LINKER=lld COVER=-fsanitize=fuzzer-no-link TEST_OPT="-O0 -g1 -ftrivial-auto-var-init=pattern"
+WATCHED_TSAN = $(WATCHED) BUILD=build/tsan SAN="-fsanitize=thread -Wno-format-truncation"
 # where threads meet: these run under ThreadSanitizer in `make test` too
 THREAD_TESTS := $(addprefix $(BUILD)/tests/,engine/concurrency_test engine/batch_test engine/write_back_test engine/filter_test engine/ends_test engine/tail_test engine/log_test engine/lapse_test engine/partition_test engine/waiting_test api/late_test api/dispatch_test api/dispatch_late_test api/dispatch_protocols_test api/dynamodb_http_test api/v1_test api/event_hub_test access/credential_test access/key_use_test base/audit_test base/worker_test server/jobs_test server/delivery_test server/code_sender_test \
 	http/thread_test http/hold_test http/hold_race_test http/stream_test http/stream_many_test \
 	service/limits_test service/limits_together_test service/spool_test outbound/outbound_test outbound/nats_test remote/remote_test remote/pool_test token/issuer_test token/verifier_test)
 
-.PHONY: c-tests thread-tests
-c-tests: $(TESTS) $(filter $(BUILD)/tests/model/%,$(PROGRAMS))
+.PHONY: c-tests thread-tests fuzzers replays
+c-tests: $(TESTS) $(BUILD)/tests/model/model
+fuzzers: $(FUZZERS)
+replays: $(FUZZERS:%_fuzz=%_replay)
 thread-tests: $(THREAD_TESTS)
 
 test-asan:
@@ -141,7 +151,8 @@ test-tsan:
 .PHONY: test-engines
 test-engines:
 	@tools/install test
-	@$(MAKE) --no-print-directory -s -j$$(nproc) all $(filter $(BUILD)/tests/contract/% $(BUILD)/tests/service/% $(BUILD)/tests/remote/%,$(TESTS))
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all
+	@$(WATCHED_ASAN) c-tests
 	@$(PYTHON) tests/run --only engines --engines all
 
 .PHONY: test-deb test-go
@@ -154,36 +165,27 @@ test-go:
 	@$(MAKE) --no-print-directory -s -j$$(nproc) all
 	@GATEHOUSE_TEST_GO=1 $(PYTHON) -m pytest -q -p no:cacheprovider tests/e2e/test_go_sdk.py
 
-# ---- fuzzing: clang's libFuzzer ----
+# ---- fuzzing: clang's libFuzzer, on the watched core ----
 
-FUZZ_FLAGS := -std=gnu17 -gline-tables-only -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc
-# without what no parser of a peer's bytes needs
-FUZZ_CORE  := $(patsubst %.c,build/fuzz/%.o,$(filter-out src/cli/% src/plan/%,$(SOURCES)))
-FUZZ_CXX   := $(CXXSOURCES:%.cc=build/fuzz/%.o)
-
-build/fuzz/src/%.o: src/%.c
+$(BUILD)/fuzz/%_fuzz: fuzz/%_fuzz.c $(CORE)
 	@mkdir -p $(@D)
-	clang $(subst fuzzer,fuzzer-no-link,$(FUZZ_FLAGS)) -pthread -MMD -MP -c -o $@ $<
+	$(CC) $(CFLAGS) -fsanitize=fuzzer -fuse-ld=$(LINKER) $(FUZZ_LINK) -o $@ $< $(CORE) $(LDLIBS)
 
-build/fuzz/src/%.o: src/%.cc
+# The same targets without sanitizers, for valgrind: it sees what is read before it is written.
+$(BUILD)/fuzz/%_replay: fuzz/%_fuzz.c fuzz/replay.c $(CORE)
 	@mkdir -p $(@D)
-	clang++ -std=c++17 -gline-tables-only -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr,function -Isrc -MMD -MP -c -o $@ $<
+	$(TEST_LINK) $(TEST_FLAGS) $(FUZZ_LINK) -o $@ fuzz/replay.c $< $(CORE) $(LDLIBS)
 
-build/fuzz/libcore.a: $(FUZZ_CORE) $(FUZZ_CXX)
-	@rm -f $@
-	ar rcs $@ $^
-
-build/fuzz/%_fuzz: fuzz/%_fuzz.c build/fuzz/libcore.a
-	@mkdir -p $(@D)
-	clang $(FUZZ_FLAGS) $(FUZZ_LINK) -pthread -o $@ $(filter %.c %.a,$^) $(LDLIBS)
-
-build/fuzz/decode_fuzz build/fuzz/endpoint_fuzz: build/fuzz/documented.json $(wildcard fuzz/*.h)
+$(foreach kind,fuzz replay,$(BUILD)/fuzz/decode_$(kind) $(BUILD)/fuzz/endpoint_$(kind)): build/fuzz/documented.json
 build/fuzz/documented.json: tools/documented openapi.yaml
 	@mkdir -p $(@D)
 	tools/documented >$@
-build/fuzz/endpoint_fuzz: FUZZ_LINK := -Wl,--wrap=aws_call -Wl,--wrap=remote_sleep # the endpoint is in this process, and time passes at once
+# the endpoint is in this process, and time passes at once
+$(BUILD)/fuzz/endpoint_fuzz $(BUILD)/fuzz/endpoint_replay: FUZZ_LINK := -Wl,--wrap=aws_call -Wl,--wrap=remote_sleep
 
-fuzz: $(FUZZERS)
+fuzz:
+	@$(MAKE) --no-print-directory -s -j$$(nproc) replays
+	@$(WATCHED_ASAN) fuzzers
 	@$(PYTHON) tests/run --only fuzz --fuzz-time $(TIME)
 
 # ---- longer campaigns ----
@@ -231,7 +233,7 @@ format:
 CLIENT         := $(BUILD)/client
 CLIENT_SOURCES := $(filter-out client/example.c,$(wildcard client/*.c))
 CLIENT_OBJECTS := $(CLIENT_SOURCES:%.c=$(BUILD)/%.o)
-CLIENT_FLAGS    = -std=gnu17 $(WARN) $(OPT) $(SAN) -DGATEHOUSE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -pthread
+CLIENT_FLAGS    = -std=gnu17 $(WARN) $(OPT) $(SAN) $(COVER) -DGATEHOUSE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -pthread
 CLIENT_LIBS    := -lssl -lcrypto -pthread
 
 .PHONY: client
@@ -266,11 +268,15 @@ $(CLIENT)/gatehouse.3: client/gatehouse.3.in src/base/version.h
 
 $(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) tests/scripted.h $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(TEST_FLAGS) -Iclient -fuse-ld=gold -o $@ $< $(CLIENT_OBJECTS) -lcmocka $(CLIENT_LIBS)
+	$(CC) $(TEST_FLAGS) -Iclient -fuse-ld=$(LINKER) -o $@ $< $(CLIENT_OBJECTS) -lcmocka $(CLIENT_LIBS)
 
-build/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_SOURCES) $(wildcard client/*.h)
+$(BUILD)/fuzz/client_replay: fuzz/client_fuzz.c fuzz/replay.c $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
-	clang $(filter-out -Isrc,$(FUZZ_FLAGS)) -DGATEHOUSE_VERSION='"$(VERSION)"' -Iclient -o $@ $(filter %.c,$^) $(CLIENT_LIBS)
+	$(TEST_LINK) $(TEST_FLAGS) -Iclient -o $@ $^ $(CLIENT_LIBS)
+
+$(BUILD)/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fsanitize=fuzzer -fuse-ld=$(LINKER) -Iclient -o $@ $^ $(CLIENT_LIBS)
 
 suites: client
 thread-tests: $(BUILD)/tests/client/thread_test
@@ -328,4 +334,4 @@ deb:
 clean:
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZ_CORE:.o=.d) $(FUZZ_CXX:.o=.d)
+-include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TESTS:=.d) $(PROGRAMS:=.d) $(FUZZERS:=.d)

@@ -56,8 +56,10 @@ static bool authority_parse(struct names *n, const char *text)
 	if (text[rest.len] == '/' && text[rest.len + 1] != '\0')
 		return false;
 	colon = memchr(text, bracketed ? ']' : ':', rest.len);
-	if (bracketed && colon++ == NULL)
+	if (bracketed && colon == NULL)
 		return false;
+	if (bracketed)
+		colon++;
 	host = (struct text){text, colon == NULL ? rest.len : (size_t)(colon - text)};
 	if (host.len < rest.len) {
 		if (*colon != ':')

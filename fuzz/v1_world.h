@@ -57,10 +57,12 @@ static inline struct world *world_open(void)
 	             &device_keys_make(&(struct device_key){.id = 1, .secret = {1}}, 1)->base);
 	w->services.random = no_random;
 	w->services.limits = limits_open(&(struct limits_options){0});
-	w->kinds[0] = (struct document_kind){"attempts", rules_parse, &w->services.rules, NULL, NULL};
-	w->kinds[1] = (struct document_kind){"limits", limit_policies_parse,
-	                                     limits_holder(w->services.limits), NULL, NULL};
-	w->kinds[2] = (struct document_kind){"users", user_policy_parse, &w->services.users, NULL, NULL};
+	w->kinds[0] = (struct document_kind){
+	        .name = "attempts", .parse = rules_parse, .holder = &w->services.rules};
+	w->kinds[1] = (struct document_kind){
+	        .name = "limits", .parse = limit_policies_parse, .holder = limits_holder(w->services.limits)};
+	w->kinds[2] = (struct document_kind){
+	        .name = "users", .parse = user_policy_parse, .holder = &w->services.users};
 	w->kinds[3] = (struct document_kind){.name = "events",
 	                                     .parse = event_policy_parse,
 	                                     .holder = &w->services.events.policy,

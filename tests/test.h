@@ -42,6 +42,17 @@ static inline void assert_bytes(struct bytes actual, const char *expected)
 		fail_msg("got \"%.*s\", expected \"%s\"", BYTES_ARG(actual), expected);
 }
 
+/* The number that a text ends with, from its byte `from` on: bytes have no NUL behind them. */
+static inline size_t test_number(struct bytes text, size_t from)
+{
+	uint64_t number = 0;
+
+	if (text.len < from ||
+	    !bytes_to_u64((struct bytes){text.data + from, text.len - from}, SIZE_MAX, &number))
+		fail_msg("\"%.*s\" does not end with a number", BYTES_ARG(text));
+	return (size_t)number;
+}
+
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);

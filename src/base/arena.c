@@ -91,6 +91,7 @@ void arena_reset(struct arena *a)
 		return;
 	}
 	*a = (struct arena){keep, keep->data, keep->data + keep->size, keep->size};
+	watch_take_back(keep->data, keep->size);
 }
 
 void arena_rewind(struct arena *a, struct arena then)
@@ -102,11 +103,12 @@ void arena_rewind(struct arena *a, struct arena then)
 		a->blocks = next;
 	}
 	*a = then;
+	watch_take_back(a->at, (size_t)(a->end - a->at));
 }
 
 void *arena_alloc_block(struct arena *a, size_t len)
 {
-	size_t              room = (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	size_t              room = ((len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + WATCH_GAP_BYTES;
 	size_t              size = a->blocks == NULL ? ARENA_BLOCK_BYTES : a->used_bytes;
 	struct arena_block *b;
 
@@ -123,6 +125,8 @@ void *arena_alloc_block(struct arena *a, size_t len)
 	a->at = b->data + room;
 	a->end = b->data + size;
 	a->used_bytes += size;
+	watch_take_back(b->data, size);
+	watch_lend(b->data, len);
 	return b->data;
 }
 

@@ -8,6 +8,7 @@
 #define BASE_ARENA_H
 
 #include "base/bytes.h"
+#include "base/watch.h"
 
 enum { ARENA_ALIGN = 16 };
 
@@ -35,13 +36,15 @@ void *arena_alloc_block(struct arena *a, size_t len);
 /* Memory aligned for any object, not cleared. `arena_zalloc` clears it. */
 static inline void *arena_alloc(struct arena *a, size_t len)
 {
-	void *p = a->at;
+	void  *p = a->at;
+	size_t left = (size_t)(a->end - a->at);
 
 	if (len == 0)
 		len = 1;
-	if (len > (size_t)(a->end - a->at))
+	if (len > left || len + WATCH_GAP_BYTES > left)
 		return arena_alloc_block(a, len);
-	a->at += (len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	a->at += ((len + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + WATCH_GAP_BYTES;
+	watch_lend(p, len);
 	return p;
 }
 

@@ -219,11 +219,12 @@ static void entries_forget(struct entries *e)
 static enum err_code write_entries(struct write_back *b, struct err *err)
 {
 	struct entries            *e = &b->entries;
-	const struct entry_change *end = e->list + e->count;
+	const struct entry_change *end;
 	size_t                     bytes = 0;
 
 	if (e->count == 0)
 		return ERR_NONE;
+	end = e->list + e->count;
 	qsort(e->list, e->count, sizeof(*e->list), by_key_and_age);
 	rocks_batch_reset(b->batch);
 	for (const struct entry_change *c = e->list; c < end; c++) {

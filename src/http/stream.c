@@ -229,11 +229,12 @@ static void stream_done(struct conn *c)
 static bool out_write(struct conn *c)
 {
 	struct http_stream *s = c->stream;
-	struct iovec        part = {s->out.data + s->out_sent, s->out.len - s->out_sent};
+	struct iovec        part;
 	ssize_t             n;
 
-	if (part.iov_len == 0)
+	if (s->out_sent == s->out.len)
 		return true;
+	part = (struct iovec){s->out.data + s->out_sent, s->out.len - s->out_sent};
 	n = io_write(&c->io, &part, 1);
 	if (n == IO_BROKEN) {
 		stream_drop(c, HTTP_END_GONE);

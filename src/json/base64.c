@@ -16,6 +16,8 @@ void base64_encode(struct buf *out, struct bytes data)
 	char                *at;
 	size_t               i = 0;
 
+	if (data.len == 0)
+		return;
 	buf_reserve(out, (data.len + 2) / 3 * 4);
 	at = out->data + out->len;
 	for (; i + 3 <= data.len; i += 3)

@@ -66,7 +66,7 @@ static void items_encode(const struct known_write *list, uint32_t count, struct 
 		items[i].len = text->len - from;
 	}
 	for (uint32_t i = 0, from = 0; i < count; from += (uint32_t)items[i++].len)
-		items[i].data = (const char *)text->data + from; /* it moves no more */
+		items[i].data = text->len == 0 ? NULL : text->data + from; /* it moves no more */
 }
 
 void known_put_all(struct known *k, const struct known_write *list, uint32_t count)

@@ -82,7 +82,7 @@ struct applying {
 	struct looked               rows[INTERVENTION_COUNT]; /* as they were */
 };
 
-static struct bytes flag_key(struct arena *a, int flag)
+static struct bytes flag_key(struct arena *a, unsigned flag)
 {
 	return key_state(a, KEY_INTERVENTION, flags[flag].key);
 }
@@ -225,7 +225,7 @@ enum err_code demand_meet(struct context *ctx, struct bytes subject, enum interv
 
 /* ---- applying ---- */
 
-static void flag_put(struct applying *p, int flag, int64_t applied_s)
+static void flag_put(struct applying *p, unsigned flag, int64_t applied_s)
 {
 	struct row row;
 
@@ -242,14 +242,14 @@ static void flag_put(struct applying *p, int flag, int64_t applied_s)
 	p->out->flags[flag] = true;
 }
 
-static void flag_remove(struct applying *p, int flag)
+static void flag_remove(struct applying *p, unsigned flag)
 {
 	ctx_delete(p->ctx, TABLE_AUTH_STATE,
 	           row_key_two(p->ctx->arena, p->q->subject, flag_key(p->ctx->arena, flag)));
 	p->out->flags[flag] = false;
 }
 
-static void flag_apply(struct applying *p, int flag)
+static void flag_apply(struct applying *p, unsigned flag)
 {
 	if (p->q->flags[flag] == FLAG_ON && !p->out->is_void[flag])
 		flag_put(p, flag, p->q->applied_s);
@@ -302,7 +302,7 @@ static void suspension_apply(struct applying *p)
 
 static enum err_code rows_look(struct applying *p)
 {
-	for (int i = 0; i < INTERVENTION_COUNT; i++) {
+	for (unsigned i = 0; i < INTERVENTION_COUNT; i++) {
 		if (ctx_look(p->ctx, p->q->subject, flag_key(p->ctx->arena, i), &p->rows[i], p->err) !=
 		    ERR_NONE)
 			return p->err->code;
@@ -329,7 +329,7 @@ static void flags_publish(struct applying *p)
 {
 	struct state_change told = {.subject = p->q->subject, .family = FAMILY_INTERVENTION};
 
-	for (int i = 0; i < INTERVENTION_COUNT; i++)
+	for (unsigned i = 0; i < INTERVENTION_COUNT; i++)
 		if (p->out->flags[i] && p->q->flags[i] == FLAG_ON)
 			told.set[told.set_count++] = flags[i].name;
 		else if (!p->out->flags[i] && p->rows[i].found)
@@ -400,12 +400,12 @@ enum err_code states_clear(struct context *ctx, struct bytes subject, enum state
 {
 	struct state_change told = {.subject = subject, .family = family};
 	bool                fraud = family == FAMILY_EMAIL_FRAUD;
-	int                 states = fraud ? (int)EMAIL_FRAUD_STATE_COUNT : (int)INTERVENTION_COUNT;
+	unsigned            states = fraud ? (unsigned)EMAIL_FRAUD_STATE_COUNT : (unsigned)INTERVENTION_COUNT;
 
 	out->count = 0;
 	if (account_writable(ctx, subject, err) != ERR_NONE)
 		return err->code;
-	for (int i = 0; i < states; i++) {
+	for (unsigned i = 0; i < states; i++) {
 		struct bytes  sk = fraud ? key_state(ctx->arena, KEY_EMAIL_FRAUD, frauds[i].key)
 		                         : flag_key(ctx->arena, i);
 		struct looked row;

@@ -249,9 +249,8 @@ static struct bytes part_next(struct bytes *text)
 {
 	const char  *bar = text->len == 0 ? NULL : memchr(text->data, '|', text->len);
 	struct bytes part = {text->data, bar == NULL ? text->len : (size_t)(bar - text->data)};
-	size_t       used = bar == NULL ? part.len : part.len + 1;
 
-	*text = (struct bytes){text->data + used, text->len - used};
+	*text = bar == NULL ? (struct bytes){NULL, 0} : (struct bytes){bar + 1, text->len - part.len - 1};
 	return part;
 }
 

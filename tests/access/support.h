@@ -72,7 +72,7 @@ static inline struct access_request fixture_request(struct fixture *f, const cha
 	struct bytes text =
 	        arena_printf(&f->arena, "{\"action\":\"%s\",\"resource\":\"%s\",\"context\":{%s}}", action,
 	                     resource, context);
-	struct access_request request;
+	struct access_request request = {0};
 	struct json          *json;
 
 	if (json_read(f->reader, &f->arena, text, &json, &f->err) != ERR_NONE ||

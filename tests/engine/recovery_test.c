@@ -111,7 +111,7 @@ static void look_at_store(struct remains *r)
 	struct buf    value;
 	struct err    err;
 	char          path[96];
-	bool          found;
+	bool          found = false;
 
 	snprintf(path, sizeof(path), "%s/store", r->dead);
 	buf_init(&value, &r->arena);

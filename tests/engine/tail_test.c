@@ -56,7 +56,7 @@ static void note(void *given, const struct cache_row *row)
 {
 	struct given *g = given;
 
-	g->numbers[g->count++] = (unsigned)atoi(row->key.data + 9);
+	g->numbers[g->count++] = (unsigned)test_number(row->key, 9);
 }
 
 static struct given walk(struct tail *t, unsigned low, unsigned high, bool backward, size_t max)

@@ -66,7 +66,7 @@ static int walk_parts(struct cache *c, struct waiting_range rest, int *seen)
 		for (size_t i = 0; i < rows.count; i++) {
 			assert_true(bytes_compare(rows.list[i].key, part.low) >= 0);
 			assert_true(bytes_compare(rows.list[i].key, part.high) < 0);
-			seen[atoi(rows.list[i].key.data + 5)]++;
+			seen[test_number(rows.list[i].key, 5)]++;
 		}
 		rest = rest.backward ? (struct waiting_range){rest.low, part.low, true}
 		                     : (struct waiting_range){part.high, rest.high, false};

@@ -195,7 +195,7 @@ static inline void far_open(struct far *f, const struct own_server *own, const c
                             struct clock *clock)
 {
 	static unsigned       worlds;
-	char                  url[64], prefix[32];
+	char                  url[64], prefix[32] = "";
 	struct remote_options options = {.url = url,
 	                                 .region = "local",
 	                                 .table_prefix = prefix,
@@ -208,7 +208,8 @@ static inline void far_open(struct far *f, const struct own_server *own, const c
 	                                 .attempt_ms = ENDPOINT_CALL_S * 1000};
 	struct err            err;
 
-	snprintf(prefix, sizeof(prefix), own == NULL ? "w%d-%u-" : "", (int)getpid(), worlds++);
+	if (own == NULL)
+		snprintf(prefix, sizeof(prefix), "w%d-%u-", (int)getpid(), worlds++);
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u",
 	         own != NULL ? http_server_port(own->http) : other_server_port(name));
 	if (aws_credentials_open(&(struct environment){endpoint_variable, NULL}, clock_system(),

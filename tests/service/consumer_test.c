@@ -463,7 +463,7 @@ struct worker_act {
 
 static void work_on(struct worker_act *w, const struct event_seen *e)
 {
-	int     subject = atoi(e->subject.data + 1);
+	int     subject = (int)test_number(e->subject, 1);
 	int64_t done = w->work->done[subject];
 
 	if (e->seq > done + 1)

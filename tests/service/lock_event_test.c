@@ -623,7 +623,7 @@ static uint32_t believed(struct service *s, struct lock_told *locks)
 static void assert_told(struct service *s)
 {
 	struct lock_told *locks = arena_array(&s->f.arena, 64, sizeof(*locks));
-	uint32_t          count = believed(s, locks), holding = 0, ending = 0;
+	uint32_t          count = believed(s, locks), ending = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct bytes sk = key_name(&s->f.arena, BYTES("SIGN_IN"), BYTES(KEY_LOCK), locks[i].name,
@@ -633,7 +633,6 @@ static void assert_told(struct service *s)
 		             lock_holds(&row, clock_wall_us(&s->f.clock.base));
 
 		assert_int_equal(there, locks[i].holds);
-		holding += there;
 		ending += there && row_i64(&row, "ttl", 0) > 0;
 	}
 	assert_int_equal(dues(s).count, ending);
