@@ -272,11 +272,11 @@ $(BUILD)/tests/client/%: tests/client/%.c $(wildcard tests/client/*.h) tests/scr
 
 $(BUILD)/fuzz/client_replay: fuzz/client_fuzz.c fuzz/replay.c $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
-	$(TEST_LINK) $(TEST_FLAGS) -Iclient -o $@ $^ $(CLIENT_LIBS)
+	$(TEST_LINK) $(TEST_FLAGS) -Iclient -o $@ $(filter %.c %.o,$^) $(CLIENT_LIBS)
 
 $(BUILD)/fuzz/client_fuzz: fuzz/client_fuzz.c $(CLIENT_OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fsanitize=fuzzer -fuse-ld=$(LINKER) -Iclient -o $@ $^ $(CLIENT_LIBS)
+	$(CC) $(CFLAGS) -fsanitize=fuzzer -fuse-ld=$(LINKER) -Iclient -o $@ $(filter %.c %.o,$^) $(CLIENT_LIBS)
 
 suites: client
 thread-tests: $(BUILD)/tests/client/thread_test
