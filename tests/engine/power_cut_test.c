@@ -231,11 +231,10 @@ static const char *cut_and_judge(struct trial *t, bool by_sector, const char *li
 
 static void trial_open(struct trial *t)
 {
-	const char *seed = getenv("SEED"), *cuts = getenv("POWER_CUTS");
+	const char *cuts = getenv("POWER_CUTS");
 	const char *where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* the disk is simulated */
 
-	*t = (struct trial){.seed = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL),
-	                    .cuts = cuts != NULL ? strtol(cuts, NULL, 10) : CUTS_FEW};
+	*t = (struct trial){.seed = random_seed(), .cuts = cuts != NULL ? strtol(cuts, NULL, 10) : CUTS_FEW};
 	if (cuts != NULL)
 		alarm(0);
 	t->random = (struct random){t->seed};

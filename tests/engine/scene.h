@@ -60,10 +60,9 @@ static inline unsigned scene_campaign(void)
 /* It is printed, so that SEED=N can repeat a run. */
 static inline uint64_t scene_seed(void)
 {
-	const char *text = getenv("SEED");
-	uint64_t    chosen = text == NULL ? (uint64_t)time(NULL) : strtoull(text, NULL, 10);
+	uint64_t chosen = random_seed();
 
-	printf("SEED=%llu\n", (unsigned long long)chosen);
+	printf("seed %llu\n", (unsigned long long)chosen);
 	return chosen;
 }
 
