@@ -8,8 +8,8 @@
 #   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, dynoxide, dynalite
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
-#   make lint          layout, layers, parameters, files named in READMEs
-#   make tidy          clang-tidy on every file (half an hour), and a new list of those that are clean
+#   make lint          layout, layers, parameters, files named in READMEs, clang-tidy on files that are not known to be clean
+#   make tidy          clang-tidy on every file (ten minutes), and a new list of those that are clean
 #   make bench         measures against other servers, both sides in one run
 #   make fuzz TIME=60  fuzzes each parser for TIME seconds
 #   make client        libgatehouse, the client library, into build/client
@@ -220,6 +220,7 @@ lint:
 	@tools/layers
 	@tools/parameters
 	@tools/listed
+	@tools/tidy --check
 
 # every file; tools/tidy --update runs only those that are not on the list of clean files
 tidy:

@@ -346,7 +346,7 @@ static enum err_code reason_take(struct arena *a, const struct json *json, const
 		return client_wrong(err, "a condition is false that was not sent");
 	if (out->code != ERR_NONE)
 		out->text = arena_printf(a, "%.*s", BYTES_ARG(client_error_text(json))).data;
-	if (!out->has_item)
+	if (q == NULL || !out->has_item)
 		return ERR_NONE;
 	if (client_item_take(a, item, &out->item, err) != ERR_NONE)
 		return err->code;

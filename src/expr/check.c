@@ -150,14 +150,14 @@ void check_call(struct parser *p, const struct function *f, const struct expr_op
 		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_OPERAND_COUNT, f->name, count);
 	else if (!check_distinct(p, f->name, operands, count))
 		return;
-	else if (f->wants_path && operands[0].kind != OPERAND_PATH)
+	else if ((f->wants_path && operands[0].kind != OPERAND_PATH) ||
+	         (f->condition == EXPR_TYPE &&
+	          operands[0].kind == OPERAND_SIZE)) /* a literal will do there */
 		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_OPERAND_PATH, f->name);
 	else if (f->use == FUNCTION_OPERAND)
 		check_types(p, f->name, operands, 1, TYPES_SIZED);
 	else if (f->condition == EXPR_BEGINS_WITH)
 		check_types(p, f->name, operands, 2, TYPES_TEXT);
-	else if (f->condition == EXPR_TYPE && operands[0].kind == OPERAND_SIZE) /* a literal will do */
-		parser_complain(p, COMPLAINT_OPERAND, MSG_EXPR_OPERAND_PATH, f->name);
 	else if (f->condition == EXPR_TYPE)
 		check_type_name(p, &operands[1]);
 }

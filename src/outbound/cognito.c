@@ -129,6 +129,7 @@ static enum err_code call(const struct cognito_target *t, const char *operation,
 	struct aws_answer *answer = arena_alloc(a, sizeof(*answer));
 	enum err_code      rc;
 
+	*out = NULL;
 	rc = open_target(t, &one.target, err);
 	if (rc != ERR_NONE)
 		return rc;

@@ -368,10 +368,12 @@ static enum err_code eraser_step(struct context *ctx, struct job *job, struct at
 static enum err_code profile_drop(struct context *ctx, struct bytes user, bool *dropped, struct err *err)
 {
 	struct looked profile;
+	enum err_code rc;
 
 	user_profile_key(ctx->arena, user, &profile);
-	if (ctx_look_in(ctx, TABLE_USERS, &profile, err) != ERR_NONE)
-		return err->code;
+	rc = ctx_look_in(ctx, TABLE_USERS, &profile, err);
+	if (rc != ERR_NONE)
+		return rc;
 	if (profile.found)
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, profile.pk, profile.sk));
 	*dropped = profile.found;
@@ -424,9 +426,10 @@ static enum err_code has_user_rows(struct context *ctx, struct bytes user, bool 
 	struct expr_key_condition key = row_prefix(user_key(ctx->arena, user), BYTES(""));
 	struct table_query        q = {.key = &key, .limit = 2, .consistent = true};
 	struct table_query_result r;
+	enum err_code             rc = ctx_query_in(ctx, TABLE_USERS, &q, &r, err);
 
-	if (ctx_query_in(ctx, TABLE_USERS, &q, &r, err) != ERR_NONE)
-		return err->code;
+	if (rc != ERR_NONE)
+		return rc;
 	*out = r.count > 1 || r.more;
 	return ERR_NONE;
 }
