@@ -51,6 +51,7 @@ struct api_parts {
 	struct hash_key seed;                             /* random, for request ids */
 	bool            log_requests;                     /* all of them; else only failures of ours */
 	bool            metrics_open;                     /* /metrics answers: it needs no signature */
+	unsigned        metrics_ms; /* the text of /metrics is made at most once in this time; 0: SCRAPE_MS */
 	bool            tables_elsewhere; /* at a DynamoDB endpoint: DynamoDB's protocol is refused here */
 	bool            restarted;        /* by itself, after a failed flush: for the metrics */
 };

@@ -46,7 +46,7 @@ static bool pace_await(struct scraper *s, struct worker *w)
 {
 	const struct timespec nap = {0, NAP_MS * 1000000};
 
-	while (s->begun_us > 0 && steady_us() - s->begun_us < SCRAPE_PACE_MS * INT64_C(1000)) {
+	while (s->begun_us > 0 && steady_us() - s->begun_us < s->api->parts.metrics_ms * INT64_C(1000)) {
 		if (!worker_goes_on(w))
 			return false;
 		nanosleep(&nap, NULL);
@@ -160,6 +160,8 @@ enum err_code scraper_open(struct scraper **out, struct api *api, struct err *er
 	struct scraper *s = mem_zalloc(sizeof(*s));
 
 	s->api = api;
+	if (api->parts.metrics_ms == 0)
+		api->parts.metrics_ms = SCRAPE_MS;
 	pthread_mutex_init(&s->lock, NULL);
 	list_init(&s->line);
 	buf_init(&s->text, NULL);

@@ -1,5 +1,5 @@
 /* Scraper: who renders the text of /metrics. Rendering takes milliseconds, and /metrics needs no credentials: so a thread of its own does it, at most every
- * SCRAPE_PACE_MS, and a loop only sends what is there.
+ * metrics_ms, and a loop only sends what is there.
  *
  *   a loop                                      the scraper's thread
  *   GET /metrics: parks, in line -------------> waits until the pace allows, takes all that stand in line,
@@ -13,7 +13,7 @@
 
 #include "api/api.h"
 
-enum { SCRAPE_PACE_MS = 1000, SCRAPE_WAIT_MS = 8000 };
+enum { SCRAPE_MS = 1000, SCRAPE_MS_MAX = 5000, SCRAPE_WAIT_MS = 8000 };
 
 struct scraper;
 

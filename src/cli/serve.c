@@ -156,6 +156,8 @@ static const struct option_spec options[] = {
          "event streams and waiting requests for events that one key may have at a time, of 20000 streams in "
          "all (default: 2000)",
          AT(o.followers_per_key), 1, EVENT_FOLLOWERS_MAX},
+        {"--metrics-ms", OPTION_NUMBER, "N", "render /metrics at most once in N milliseconds (default: 1000)",
+         AT(o.metrics_ms), 1, SCRAPE_MS_MAX},
         {"--private-targets", OPTION_FLAG, NULL,
          "deliver events also to this machine and this network, and over plain HTTP", AT(o.private_targets),
          0, 0},

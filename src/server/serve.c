@@ -346,6 +346,7 @@ static enum err_code open_http(struct server *s, const struct serve_options *opt
 	                             .log_requests = options->log_requests,
 	                             .tables_elsewhere = s->endpoint != NULL,
 	                             .metrics_open = options->open_metrics || serve_is_loopback(options),
+	                             .metrics_ms = (unsigned)options->metrics_ms,
 	                             .restarted = options->restarted});
 	if (scraper_open(&s->scraper, &s->api, err) != ERR_NONE)
 		return err->code;

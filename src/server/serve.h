@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "api/event_hub.h"
+#include "api/scraper.h"
 #include "service/consumer.h"
 #include "service/tables.h"
 #include "service/target.h"
@@ -42,6 +43,7 @@ struct serve_options {
 	uint64_t    hot_key_units;       /* per second, of one key: from there on the log warns */
 	const char *email_claims;        /* "added" or "verified": when an address is taken */
 	uint64_t    targets_per_key, consumers_per_key, followers_per_key; /* what one key may have */
+	uint64_t    metrics_ms;      /* the text of /metrics is made at most once in this time */
 	bool        private_targets; /* events may be delivered to this machine and this network */
 	const char *
 	        targets_ca; /* a PEM file: whom targets' certificates are checked against; NULL: the system's */

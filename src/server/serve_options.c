@@ -32,6 +32,7 @@ struct serve_options serve_options_default(void)
 	                                 .targets_per_key = TARGETS_PER_KEY,
 	                                 .consumers_per_key = CONSUMERS_PER_KEY,
 	                                 .followers_per_key = EVENT_FOLLOWERS_PER_KEY,
+	                                 .metrics_ms = SCRAPE_MS,
 	                                 .email_claims = "added",
 	                                 .device_shards = DEVICE_SHARDS_DEFAULT};
 	struct service_tables tables = service_tables_default();

@@ -356,7 +356,7 @@ TEST(routes, metrics_are_rendered_at_most_once_per_second_however_many_ask)
 			scraped(&h, fds[i]);
 	}
 	us = clock_steady_us(clock_system()) - begun_us;
-	assert_in_range(scraper_renders(h.scraper), ROUNDS, us / (SCRAPE_PACE_MS * 1000) + 1);
+	assert_in_range(scraper_renders(h.scraper), ROUNDS, us / (SCRAPE_MS * 1000) + 1);
 	house_close(&h);
 }
 

@@ -129,7 +129,9 @@ bool client_call(struct client *c, const char *operation, struct bytes body, str
 		if (!receive_more(c))
 			return false;
 	arena_reset(&c->arena);
-	answer->body = client_parse(c, (struct bytes){c->in.data + head, length});
+	answer->body = client_parse(
+	        c, length == 0 ? BYTES("{}")
+	                       : (struct bytes){c->in.data + head, length}); /* TagResource answers nothing */
 	return true;
 }
 

@@ -17,7 +17,7 @@ struct client {
 
 struct answer {
 	int                status;
-	const struct json *body; /* NULL if it is no JSON */
+	const struct json *body; /* NULL if it is no JSON; of an empty answer, {} */
 };
 
 void client_init(struct client *c);

@@ -20,7 +20,7 @@ class Limited:
         self.start()
 
     def start(self):
-        command = [program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, *self.options]
+        command = [program(), "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--metrics-ms", "1", *self.options]
         command += ["--policies", str(self.file)] if self.file.exists() else []
         self.process = subprocess.Popen(command + ([] if self.auth else ["--no-auth"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.endpoint = line_with_endpoint(self.process)

@@ -367,7 +367,8 @@ KEY = {"PK": {"S": "k"}, "SK": {"S": "k"}}
 SCHEMA = {"KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}], "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}],
           "BillingMode": "PAY_PER_REQUEST"}
 WRITES = {"Put": {"Item": KEY}, "Update": {"Key": KEY, "UpdateExpression": "REMOVE a"}, "Delete": {"Key": KEY}, "ConditionCheck": {"Key": KEY, "ConditionExpression": "attribute_exists(PK)"}}
-NO_RESOURCE = ("ListTables", "DescribeLimits", "DescribeEndpoints")  # their action has no resource but "*"
+NO_RESOURCE = ("ListTables", "DescribeLimits", "DescribeEndpoints", "DescribeGlobalTable", "DescribeGlobalTableSettings", "DescribeImport", "DescribeExport", "DescribeBackup",
+               "ListContributorInsights", "ListGlobalTables", "ListImports", "ListExports", "ListBackups")  # their action has no resource but "*"
 OPERATIONS = {
     "GetItem": {"Key": KEY}, "PutItem": {"Item": KEY}, "UpdateItem": {"Key": KEY}, "DeleteItem": {"Key": KEY}, "Query": {
         "KeyConditionExpression": "PK = :k", "ExpressionAttributeValues": {":k": {"S": "k"}}}, "Scan": {}, "DescribeTable": {}, "DeleteTable": {},
@@ -378,9 +379,11 @@ OPERATIONS = {
     "TransactWriteItems": {"TransactItems": [{name: {"TableName": "{x}", **body}} for name, body in WRITES.items()]},
     "TagResource": {"ResourceArn": table_arn("{x}"), "Tags": [{"Key": "a", "Value": "b"}]},
     "UntagResource": {"ResourceArn": table_arn("{x}"), "TagKeys": ["a"]}, "ListTagsOfResource": {"ResourceArn": table_arn("{x}")},
+    "GetResourcePolicy": {"ResourceArn": table_arn("{x}")}, "DescribeContinuousBackups": {}, "DescribeContributorInsights": {}, "DescribeKinesisStreamingDestination": {},
+    "DescribeTableReplicaAutoScaling": {},
     **{name: {} for name in NO_RESOURCE},
 }
-UNTABLED = ("Batch", "Transact", "Tag", "Untag", "ListTags")
+UNTABLED = ("Batch", "Transact", "Tag", "Untag", "ListTags", "GetResourcePolicy")
 
 
 def operation_body(name, table_name):

@@ -186,7 +186,7 @@ def test_nothing_can_happen_to_an_erased_subject_under_its_new_name_and_its_even
             ("POST", "/v1/check", {"subjects": ["bob", subject], "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}, "subjects"),
             ("PUT", f"/v1/subjects/{subject}/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "STANDARD"}, "id"),
             ("PUT", f"/v1/subjects/{subject}/states/intervention", {"suspended": True, "applied_at": 1}, "id"),
-            ("POST", f"/v1/subjects/{subject}/reset", {}, "id"),
+            ("POST", f"/v1/subjects/{subject}/reset", {"reset": "PASSWORD_RESET"}, "id"),
             ("POST", "/v1/users", {"id": subject}, "id"),
         ]:
             status, problem, _ = call(server, method, path, body)

@@ -61,7 +61,7 @@ def check(item, count, holds=False):
 
 @contextlib.contextmanager
 def running_server():
-    running = Guarded()
+    running = Guarded("--metrics-ms", "1")
     running.admin = running.client(running.key("show", "administrator"), REGION)
     running.admin.create_table(TableName=TABLE, BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
                                AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}])
