@@ -111,6 +111,7 @@ $(BUILD)/bench/%: bench/%.c $(CORE)
 
 $(BUILD)/src/plan/data.o: src/plan/units.yaml src/plan/prices.yaml
 $(BUILD)/src/service/defaults.o: src/service/defaults.yaml
+$(BUILD)/src/api/description.o: openapi.yaml
 
 # Suites that assert on time or CPU are built as the program is; all others under sanitizers (tests/run knows the same list).
 PLAIN_TESTS := $(addprefix $(BUILD)/tests/,$(shell sed -n 's/^PLAIN = \[\(.*\)\]/\1/p' tests/run | tr -d '",'))
@@ -293,6 +294,10 @@ VERSION    := $(shell sed -n 's/^.define GATEHOUSE_VERSION "\(.*\)"/\1/p' src/ba
 DEB        := $(BUILD)/gatehouse_$(VERSION)_$(shell dpkg --print-architecture).deb
 COMMITTED  := $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 
+# What is installed to be read, at the paths that it has here: links from one to another work.
+DOCUMENTS   = README.md CHANGELOG.md openapi.yaml src/service/defaults.yaml $(wildcard docs/*.md docs/*/*.json docs/*/*.svg docs/*/*.md client/README.md) \
+	$(shell find packaging/examples packaging/prometheus packaging/terraform -type f -not -path '*/node_modules/*' -not -name package-lock.json)
+
 .PHONY: man install deb
 .DELETE_ON_ERROR:
 
@@ -318,6 +323,7 @@ install: all man client
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/gatehouse.pc
 	install -D -m 644 $(CLIENT)/gatehouse.3 $(DESTDIR)$(PREFIX)/share/man/man3/gatehouse.3
 	install -D -m 644 src/plan/prices.yaml $(DESTDIR)$(PREFIX)/share/gatehouse/prices.yaml
+	for file in $(DOCUMENTS); do install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/doc/gatehouse/$$file; done
 	install -D -m 644 packaging/gatehouse.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/gatehouse.conf
 	install -D -m 644 packaging/gatehouse.socket $(DESTDIR)$(UNITDIR)/gatehouse.socket
 	install -D -m 644 packaging/gatehouse.yaml $(DESTDIR)$(SYSCONFDIR)/gatehouse/gatehouse.yaml

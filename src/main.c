@@ -56,6 +56,8 @@ int main(int argc, char **argv)
 	umask(0077); /* what a data directory holds is for its owner alone; the store's files too */
 	if (c != NULL)
 		return c->run(argc - 2, argv + 2);
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+		return command_version.run(0, NULL);
 	if (wants_help && argc >= 3)
 		return help(argv[2]);
 	if (argc >= 2 && !wants_help)

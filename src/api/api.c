@@ -7,6 +7,7 @@
 
 #include "access/policy.h"
 #include "api/auth.h"
+#include "api/description.h"
 #include "api/dynamodb.h"
 #include "api/lambda.h"
 #include "api/late.h"
@@ -223,7 +224,7 @@ static void health_home(struct api_loop *l, struct http_request *r)
 	(void)l;
 	answer_text(r, 200,
 	            BYTES("Gatehouse: the state behind a login page, and durable tables.\n"
-	                  "/v1/...   the identity API (openapi.yaml describes every call)\n"
+	                  "/v1/...   the identity API (GET /openapi.yaml describes every call)\n"
 	                  "POST /    DynamoDB's protocol, with X-Amz-Target: DynamoDB_20120810.<operation>\n"
 	                  "GET /livez, GET /readyz, GET /metrics\n"));
 }
@@ -259,9 +260,12 @@ static void health_ready(struct api_loop *l, struct http_request *r)
 /* ---- routes ---- */
 
 static const struct route routes[] = {
-        {HTTP_POST, BYTES_INIT("/"), dynamodb_handle},      {HTTP_GET, BYTES_INIT("/"), health_home},
-        {HTTP_GET, BYTES_INIT("/livez"), health_live},      {HTTP_GET, BYTES_INIT("/readyz"), health_ready},
+        {HTTP_POST, BYTES_INIT("/"), dynamodb_handle},
+        {HTTP_GET, BYTES_INIT("/"), health_home},
+        {HTTP_GET, BYTES_INIT("/livez"), health_live},
+        {HTTP_GET, BYTES_INIT("/readyz"), health_ready},
         {HTTP_GET, BYTES_INIT("/metrics"), metrics_handle},
+        {HTTP_GET, BYTES_INIT("/openapi.yaml"), description_handle},
 };
 
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };
@@ -353,7 +357,7 @@ static void handle(void *api, struct http_request *r)
 		methods |= 1u << routes[i].method;
 	}
 	if (methods == 0)
-		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; openapi.yaml lists every call");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; GET /openapi.yaml lists every call");
 	else
 		problem_answer_method(l, r, allowed_print(methods));
 }

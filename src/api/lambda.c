@@ -275,7 +275,7 @@ void lambda_handle(struct api_loop *l, struct http_request *r)
 		problem_answer_method(l, r, match.allowed);
 		break;
 	default:
-		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; openapi.yaml lists every call");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; GET /openapi.yaml lists every call");
 		break;
 	}
 }

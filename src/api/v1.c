@@ -469,7 +469,7 @@ void v1_handle(struct api_loop *l, struct http_request *r)
 		problem_answer(l, r, ERR_SERIALIZATION, "the path is not valid percent-encoding");
 		break;
 	case V1_NO_PATH:
-		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; openapi.yaml lists every call");
+		problem_answer(l, r, ERR_NOT_FOUND, "unknown path; GET /openapi.yaml lists every call");
 		break;
 	}
 }

@@ -36,6 +36,20 @@ static bool notification_known(const struct rule *rule, struct bytes type)
 	return rule->notification_count == 0;
 }
 
+static void type_unknown(struct fields *f, const struct rules *rules, struct bytes journey, struct bytes type)
+{
+	const struct rule *meant = rules_type_meant(rules, journey, type);
+
+	if (meant == NULL)
+		fields_fail(f, "type", ERR_INVALID,
+		            "unknown type: the journey %.*s has no type %.*s in the policies",
+		            BYTES_ARG(journey), BYTES_ARG(type));
+	else
+		fields_fail(f, "type", ERR_INVALID,
+		            "unknown type: the journey %.*s has no type %.*s; did you mean %.*s?",
+		            BYTES_ARG(journey), BYTES_ARG(type), BYTES_ARG(meant->type));
+}
+
 /* The rule, and whether the rest fits to it. */
 static void read_rule(const struct v1_call *c, struct fields *f, struct attempts_call *a,
                       struct bytes journey, bool begins)
@@ -48,9 +62,7 @@ static void read_rule(const struct v1_call *c, struct fields *f, struct attempts
 		return;
 	rule = a->q.rule = rules_find(a->q.rules, journey, type, a->q.method_type);
 	if (rule == NULL) {
-		fields_fail(f, "type", ERR_INVALID,
-		            "unknown type: the journey %.*s has no type %.*s in the policies",
-		            BYTES_ARG(journey), BYTES_ARG(type));
+		type_unknown(f, a->q.rules, journey, type);
 		return;
 	}
 	if (a->outcome == OUTCOME_SENT && rule->counts != COUNT_SENT)
@@ -83,7 +95,7 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 
 	a->q.rules = v1_rules(c);
 	v1_read_subjects(c, f, &a->q);
-	journey = v1_read_journey(f, a->q.rules);
+	journey = v1_read_journey(c, f, a->q.rules);
 	v1_read_method(c, f, &a->q);
 	v1_read_context(c, f, &a->q);
 	v1_read_challenge(f, &a->q);

@@ -23,6 +23,21 @@ static bool is_asked(const struct check *c, const struct rule *rule)
 	return false;
 }
 
+static void action_unknown(struct fields *f, const struct rules *rules, struct bytes type,
+                           struct bytes journey)
+{
+	const struct rule *meant = rules_type_meant(rules, journey, type);
+
+	if (meant == NULL)
+		fields_fail(f, "actions", ERR_INVALID,
+		            "must be a list of types that the journey %.*s has in the policies",
+		            BYTES_ARG(journey));
+	else
+		fields_fail(f, "actions", ERR_INVALID,
+		            "the journey %.*s has no type %.*s; did you mean %.*s?", BYTES_ARG(journey),
+		            BYTES_ARG(type), BYTES_ARG(meant->type));
+}
+
 static void read_action(struct fields *f, struct check *c, const struct json *member, struct bytes journey)
 {
 	const struct rule *rule = NULL;
@@ -30,9 +45,7 @@ static void read_action(struct fields *f, struct check *c, const struct json *me
 	if (member->type == JSON_STRING)
 		rule = rules_find(c->who.rules, journey, json_text(member), c->who.method_type);
 	if (rule == NULL)
-		fields_fail(f, "actions", ERR_INVALID,
-		            "must be a list of types that the journey %.*s has in the policies",
-		            BYTES_ARG(journey));
+		action_unknown(f, c->who.rules, json_text(member), journey);
 	else if (is_asked(c, rule))
 		fields_fail(f, "actions", ERR_INVALID, "names %.*s twice", BYTES_ARG(rule->type));
 	else
@@ -66,7 +79,7 @@ static void read_limits(struct v1_call *c, struct fields *f, struct check *out)
 
 void check_read(struct v1_call *c, struct fields *f, struct check *out)
 {
-	struct bytes journey = v1_read_journey(f, out->who.rules);
+	struct bytes journey = v1_read_journey(c, f, out->who.rules);
 
 	v1_read_method(c, f, &out->who);
 	v1_read_context(c, f, &out->who);

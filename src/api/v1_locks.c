@@ -362,7 +362,7 @@ static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *
 		            "unknown lock kind %.*s; the policies list them under `locks`",
 		            BYTES_ARG(u->q.kind));
 	if (fields_has(&in, "journey") || (u->q.kind.len == 0 && u->q.set_by.len == 0))
-		u->q.journey = v1_read_journey(&in, rules);
+		u->q.journey = v1_read_journey(c, &in, rules);
 	u->q.name = v1_read_name(&in, "name", true);
 	if (!fields_failed(f) && u->q.name.len > 0 && u->q.journey.len == 0)
 		fields_fail(&in, "journey", ERR_INVALID,

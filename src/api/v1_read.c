@@ -1,6 +1,7 @@
 /* See v1_read.h. */
 #include "api/v1_read.h"
 
+#include "api/v1_journeys.h"
 #include "base/date.h"
 #include "service/push_device.h"
 
@@ -182,13 +183,37 @@ bool v1_read_enforce(struct v1_call *c, struct fields *f)
 	return true;
 }
 
-struct bytes v1_read_journey(struct fields *f, const struct rules *rules)
+/* The journey that was probably meant, of those that the caller may see; NULL: none is close. */
+static const struct journey *journey_meant(struct v1_call *c, const struct rules *rules, struct bytes name)
 {
-	struct bytes name = v1_read_name(f, "journey", false);
+	const struct journey *meant = NULL;
+	size_t                least = SIZE_MAX;
 
-	if (name.len > 0 && !fields_failed(f) && rules_journey(rules, name) == NULL)
+	for (uint32_t i = 0; i < rules->journey_count; i++) {
+		size_t typos = bytes_typos(name, rules->journeys[i].name);
+
+		if (typos >= least || !v1_sees(c, rules->journeys[i].name))
+			continue;
+		meant = &rules->journeys[i];
+		least = typos;
+	}
+	return meant;
+}
+
+struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules)
+{
+	struct bytes          name = v1_read_name(f, "journey", false);
+	const struct journey *meant;
+
+	if (name.len == 0 || fields_failed(f) || rules_journey(rules, name) != NULL)
+		return name;
+	meant = journey_meant(c, rules, name);
+	if (meant == NULL)
 		fields_fail(f, "journey", ERR_INVALID,
 		            "unknown journey %.*s; the policies list them under `journeys`", BYTES_ARG(name));
+	else
+		fields_fail(f, "journey", ERR_INVALID, "unknown journey %.*s; did you mean %.*s?",
+		            BYTES_ARG(name), BYTES_ARG(meant->name));
 	return name;
 }
 

@@ -33,7 +33,7 @@ bool v1_read_enforce(struct v1_call *c, struct fields *f);
 struct bytes v1_read_name(struct fields *f, const char *name, bool optional);
 
 /* A journey of the rules. */
-struct bytes v1_read_journey(struct fields *f, const struct rules *rules);
+struct bytes v1_read_journey(struct v1_call *c, struct fields *f, const struct rules *rules);
 
 /* A qualifier of a key, which is a method's id: plain, up to METHOD_ID_MAX bytes without # and control characters, and
  * not personal on its face; or an object that is hashed ({"phone": …}). Empty if absent. */

@@ -237,7 +237,7 @@ void commands_print_completion(const struct command *const *commands, size_t cou
 	fputs("\t\twords='", stdout);
 	for (size_t i = 0; i < count; i++)
 		printf("%s ", commands[i]->name);
-	puts("help'\n\t\toptions='--help'\n\t\t;;");
+	puts("help'\n\t\toptions='--help --version'\n\t\t;;");
 	for (size_t i = 0; i < count; i++)
 		put_case(commands[i]);
 	puts("\tesac\n}");

@@ -67,6 +67,23 @@ const struct rule *rules_of_type(const struct rules *r, struct bytes journey, st
 	return end == first ? NULL : &r->list[first];
 }
 
+const struct rule *rules_type_meant(const struct rules *r, struct bytes journey, struct bytes type)
+{
+	const struct rule *meant = NULL;
+	size_t             least = SIZE_MAX;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		size_t typos = bytes_equal(r->list[i].journey, journey) ? bytes_typos(type, r->list[i].type)
+		                                                        : SIZE_MAX;
+
+		if (typos >= least)
+			continue;
+		meant = &r->list[i];
+		least = typos;
+	}
+	return meant;
+}
+
 const struct journey *rules_journey(const struct rules *r, struct bytes name)
 {
 	for (uint32_t i = 0; i < r->journey_count; i++)

@@ -136,6 +136,9 @@ const struct rule *rules_find(const struct rules *r, struct bytes journey, struc
 const struct rule *rules_of_type(const struct rules *r, struct bytes journey, struct bytes type,
                                  uint32_t *count);
 
+/* A rule of the type that was probably meant, for "did you mean"; NULL: none is close. */
+const struct rule *rules_type_meant(const struct rules *r, struct bytes journey, struct bytes type);
+
 /* How many rows the locks of all its maxima take, at worst: a lock, and its level if it grows, for each name and subject. */
 uint32_t rule_lock_rows(const struct rule *rule, uint32_t subjects);
 uint32_t rule_lock_count(const struct rule *rule, uint32_t subjects); /* the same, without their levels */

@@ -414,7 +414,7 @@ TEST(routes, other_paths_and_methods_are_problems)
 	assert_string_equal(
 	        body_of(&h),
 	        "{\"type\":\"urn:gatehouse:problem:not-found\",\"title\":\"Not "
-	        "Found\",\"status\":404,\"detail\":\"unknown path; openapi.yaml lists every call\"}\n");
+	        "Found\",\"status\":404,\"detail\":\"unknown path; GET /openapi.yaml lists every call\"}\n");
 	assert_int_equal(request(&h, "DELETE", "/", "", ""), 405);
 	assert_bytes(header_of(&h, "Allow"), "GET, HEAD, POST");
 	assert_int_equal(request(&h, "POST", "/livez", "", ""), 405);

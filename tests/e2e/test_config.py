@@ -210,6 +210,11 @@ def test_a_mistyped_command_is_told_in_one_line_with_what_was_meant(tmp_path, wo
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said + "\n")
 
 
+def test_the_version_is_told_by_a_command_and_by_an_option():
+    said = [subprocess.run([program(), word], text=True, capture_output=True, timeout=60) for word in ("version", "--version")]
+    assert said[0].stdout == said[1].stdout and said[0].stdout.startswith("gatehouse ") and said[1].returncode == 0
+
+
 @pytest.mark.parametrize("command", ["policy", "key", "tables", "user"])
 def test_a_command_without_its_word_prints_its_help_and_fails(tmp_path, command):
     done = subprocess.run([program(), command], text=True, capture_output=True, timeout=RUN_S, cwd=tmp_path, env=environment())

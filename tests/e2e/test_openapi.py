@@ -72,6 +72,13 @@ OPERATIONS = list(operations())
 # ---- valid ----
 
 
+def test_the_server_serves_the_file_that_it_was_built_with(asked):
+    asked.request("GET", "/openapi.yaml")
+    answer = asked.getresponse()
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "application/yaml")
+    assert answer.read() == FILE.read_bytes()
+
+
 def test_the_document_is_valid_and_its_examples_fit():
     assert DOCUMENT["openapi"].startswith("3.1")
     js = FILE.parent / "tests" / "e2e" / "js"

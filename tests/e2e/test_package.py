@@ -41,6 +41,15 @@ FILES = {
 }
 
 
+READ = ["README.md", "CHANGELOG.md", "openapi.yaml", "client/README.md", "src/service/defaults.yaml", "docs/*.md", "docs/*.json", "docs/*.svg",
+        "packaging/examples", "packaging/prometheus", "packaging/terraform"]
+
+
+def documents():
+    """What is installed to be read, at the paths that it has in the source."""
+    return {f"/usr/share/doc/gatehouse/{path}": "-rw-r--r--" for path in run("git", "ls-files", *READ).split() if not path.endswith("package-lock.json")}
+
+
 def run(*command, **more):
     done = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=60, cwd=ROOT, **more)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -83,7 +92,7 @@ def test_the_package_holds_what_it_should_owned_by_root_and_nothing_else(deb):
             assert mode == "drwxr-xr-x", line
         else:
             found[path[1:]] = mode
-    assert found == FILES
+    assert found == FILES | documents()
 
 
 def test_the_package_names_its_version_its_libraries_and_its_configuration(deb, tmp_path):
@@ -206,7 +215,8 @@ def test_make_install_puts_everything_under_its_prefix(tmp_path):
         "bin/gatehouse", "etc/gatehouse/gatehouse.yaml", "share/man/man1/gatehouse.1", "share/bash-completion/completions/gatehouse",
         "include/gatehouse.h", "lib/libgatehouse.a", "lib/libgatehouse.so", "lib/libgatehouse.so.0", "lib/pkgconfig/gatehouse.pc",
         "share/man/man3/gatehouse.3", "share/gatehouse/prices.yaml",
-        "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf")}
+        "lib/systemd/system/gatehouse.service", "lib/systemd/system/gatehouse.socket", "lib/sysusers.d/gatehouse.conf",
+        *(path.removeprefix("/usr/") for path in documents()))}
     unit = (tmp_path / "opt/gatehouse/lib/systemd/system/gatehouse.service").read_text()
     assert "ExecStart=/opt/gatehouse/bin/gatehouse serve --config /opt/gatehouse/etc/gatehouse/gatehouse.yaml " in unit
 

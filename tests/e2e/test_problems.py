@@ -40,6 +40,26 @@ def counted(v1, subject):
     return sum(row["count"] for row in v1.send("GET", f"/v1/subjects/{subject}").json()["counts"])
 
 
+# ---- what was probably meant ----
+
+
+@pytest.mark.parametrize("path, body, field, meant", [
+    ("/v1/attempts", attempt("a", journey="SIGNIN"), "journey", "did you mean SIGN_IN?"),
+    ("/v1/attempts", {**attempt("a"), "type": "PASWORD_ENTRY"}, "type", "did you mean PASSWORD_ENTRY?"),
+    ("/v1/check", {"subject": "a", "journey": "SIGN_INN", "actions": ["PASSWORD_ENTRY"]}, "journey", "did you mean SIGN_IN?"),
+    ("/v1/check", {"subject": "a", "journey": "SIGN_IN", "actions": ["MFA_CODE_ENTRI"]}, "actions", "did you mean MFA_CODE_ENTRY?"),
+    ("/v1/attempts", {**attempt("a"), "jurney": "SIGN_IN"}, "jurney", "did you mean `journey`?"),
+])
+def test_a_mistyped_journey_type_or_field_is_answered_with_what_was_probably_meant(v1, path, body, field, meant):
+    problem = v1.post(path, body)
+    assert (problem.json()["field"], problem.json()["detail"].endswith(meant)) == (field, True), problem.json()
+
+
+def test_a_name_that_is_close_to_none_is_answered_with_where_the_names_are(v1):
+    assert "the policies list them" in v1.attempts(attempt("a", journey="ELSEWHERE")).json()["detail"]
+    assert "has no type" in v1.attempts({**attempt("a"), "type": "ELSEWHERE"}).json()["detail"]
+
+
 # ---- types ----
 
 

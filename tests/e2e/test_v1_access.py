@@ -297,3 +297,10 @@ def test_a_key_sends_no_push_messages_to_users_and_platforms_that_it_is_denied(g
     assert call(guarded, key, "POST", "/v1/notifications", {**hello, "platform": "android"})[0] == 409
     assert call(guarded, key, "GET", "/v1/notifications/secret")[0] == 403
     assert call(guarded, key, "GET", "/v1/notifications/other")[0] == 404
+
+
+def test_a_journey_that_the_key_is_denied_is_not_what_was_probably_meant(guarded):
+    key = guarded.make("no-hints", policy(EVERYTHING, NO_SIGN_IN))
+    body = {"subject": "alice", "journey": "SIGNIN", "type": "PASSWORD_ENTRY", "outcome": "failure"}
+    status, problem = call(guarded, key, "POST", "/v1/attempts", body)
+    assert status == 422 and "did you mean" not in problem["detail"] and "SIGN_IN" not in problem["detail"]
