@@ -89,7 +89,7 @@ static enum err_code page_decode(struct v1_call *c, struct dead_call *d, struct 
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
 		                 UNDELIVERED_PAGE_MAX);
 	d->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &d->q.after_target, &d->q.after))
+	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &d->q.after_target, &d->q.after))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -164,8 +164,7 @@ void dead_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"),
-		                 cursor_write(c->ctx.arena, page->last_target, page->last));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, page->last_target, page->last));
 	json_end_object(w);
 }
 

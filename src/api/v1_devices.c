@@ -311,7 +311,7 @@ enum err_code push_list_decode(struct v1_call *c, struct err *err)
 	d->q.inactive = include.data != NULL && bytes_is(include, "inactive");
 	if (include.data != NULL && !d->q.inactive)
 		return err_field(err, ERR_INVALID, "include", "include: must be `inactive`");
-	if (cursor.data != NULL && (!cursor_read(c->ctx.arena, cursor, &user, &d->q.after) ||
+	if (cursor.data != NULL && (!cursor_read(&c->ctx, cursor, &user, &d->q.after) ||
 	                            !bytes_equal(user, d->q.user) || d->q.after.len == 0))
 		return v1_device_cursor_wrong(err);
 	return ERR_NONE;
@@ -338,7 +338,7 @@ void push_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), d->page.more);
 	if (d->page.more)
-		json_member_text(w, BYTES("cursor"), cursor_write(c->ctx.arena, d->q.user, d->page.last));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, d->q.user, d->page.last));
 	json_end_object(w);
 }
 

@@ -22,13 +22,13 @@ struct broadcast_call {
 };
 
 /* "3#u-1" and "d-1": the shard, and the last device in it; "3#" and nothing: a shard begins. */
-static bool place_read(struct arena *a, struct bytes cursor, struct push_broadcast *out)
+static bool place_read(const struct context *ctx, struct bytes cursor, struct push_broadcast *out)
 {
 	struct bytes pk, sk;
 	const char  *hash;
 	uint64_t     shard;
 
-	if (!cursor_read(a, cursor, &pk, &sk))
+	if (!cursor_read(ctx, cursor, &pk, &sk))
 		return false;
 	hash = memchr(pk.data, '#', pk.len);
 	if (hash == NULL ||
@@ -42,9 +42,9 @@ static bool place_read(struct arena *a, struct bytes cursor, struct push_broadca
 	return sk.len > 0;
 }
 
-static struct bytes place_write(struct arena *a, const struct push_broadcast_page *page)
+static struct bytes place_write(const struct context *ctx, const struct push_broadcast_page *page)
 {
-	return cursor_write(a, arena_printf(a, "%u#%.*s", page->shard, BYTES_ARG(page->last_user)),
+	return cursor_write(ctx, arena_printf(ctx->arena, "%u#%.*s", page->shard, BYTES_ARG(page->last_user)),
 	                    page->last_device);
 }
 
@@ -82,8 +82,8 @@ enum err_code push_broadcast_decode(struct v1_call *c, struct err *err)
 	    read_platform(c, &b->q.platform, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
-	return cursor.data == NULL || place_read(c->ctx.arena, cursor, &b->q) ? ERR_NONE
-	                                                                      : v1_device_cursor_wrong(err);
+	return cursor.data == NULL || place_read(&c->ctx, cursor, &b->q) ? ERR_NONE
+	                                                                 : v1_device_cursor_wrong(err);
 }
 
 enum err_code push_broadcast_run(struct v1_call *c, struct err *err)
@@ -114,7 +114,7 @@ void push_broadcast_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), place_write(c->ctx.arena, page));
+		json_member_text(w, BYTES("cursor"), place_write(&c->ctx, page));
 	json_end_object(w);
 }
 

@@ -235,7 +235,7 @@ enum err_code job_list_decode(struct v1_call *c, struct err *err)
 	if (limit.data != NULL && (!bytes_to_u64(limit, JOBS_PAGE_MAX, &number) || number < 1))
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", JOBS_PAGE_MAX);
 	l->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && (!cursor_read(c->ctx.arena, cursor, &partition, &l->q.before) ||
+	if (cursor.data != NULL && (!cursor_read(&c->ctx, cursor, &partition, &l->q.before) ||
 	                            !bytes_is(partition, "JOBS") || l->q.before.len == 0))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
@@ -262,7 +262,7 @@ void job_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(c->ctx.arena, BYTES("JOBS"), page->last));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, BYTES("JOBS"), page->last));
 	json_end_object(w);
 }
 

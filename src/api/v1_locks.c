@@ -242,7 +242,7 @@ enum err_code lock_list_decode(struct v1_call *c, struct err *err)
 	if (read_filter(c, &l->q, err) != ERR_NONE || read_limit(c, &l->q.limit, err) != ERR_NONE ||
 	    v1_query(c, "cursor", &cursor, err) != ERR_NONE)
 		return err->code;
-	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
+	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &l->q.after_pk, &l->q.after_sk))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -287,16 +287,16 @@ static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen,
 
 /* `name`: [{subject, journey, name, …}], `more`, and the `cursor` of the next page if there is one. */
 static void page_write(struct json_writer *w, struct bytes name, const struct lock_page *page,
-                       struct arena *a, int64_t now_us)
+                       const struct context *ctx)
 {
 	json_name(w, name);
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++)
-		lock_seen_write(w, &page->list[i], now_us);
+		lock_seen_write(w, &page->list[i], ctx->now_us);
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(a, page->last_pk, page->last_sk));
+		json_member_text(w, BYTES("cursor"), cursor_write(ctx, page->last_pk, page->last_sk));
 }
 
 void lock_list_encode(struct v1_call *c, struct json_writer *w)
@@ -304,7 +304,7 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 	const struct list_call *l = c->request;
 
 	json_begin_object(w);
-	page_write(w, BYTES("locks"), &l->page, c->ctx.arena, c->ctx.now_us);
+	page_write(w, BYTES("locks"), &l->page, &c->ctx);
 	json_end_object(w);
 }
 
@@ -407,7 +407,7 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 	u->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, UNLOCK_MAX, UNLOCK_MAX);
 	u->dry_run = fields_bool_or(&f, "dry_run", false);
 	cursor = fields_text_or(&f, "cursor", CURSOR_BYTES_MAX, (struct bytes){NULL, 0});
-	if (cursor.len > 0 && !cursor_read(c->ctx.arena, cursor, &u->q.after_pk, &u->q.after_sk))
+	if (cursor.len > 0 && !cursor_read(&c->ctx, cursor, &u->q.after_pk, &u->q.after_sk))
 		fields_fail(&f, "cursor", ERR_INVALID, "not a cursor returned by this API");
 	u->q.not_persons = u->q.kind.len == 0 && u->q.set_by.len == 0;
 	if (u->dry_run)
@@ -446,7 +446,7 @@ void unlock_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	json_member_bool(w, BYTES("dry_run"), u->dry_run);
-	page_write(w, BYTES("unlocked"), &u->page, c->ctx.arena, c->ctx.now_us);
+	page_write(w, BYTES("unlocked"), &u->page, &c->ctx);
 	if (u->page.kept > 0)
 		json_member_i64(w, BYTES("operator_locks_kept"), u->page.kept);
 	json_end_object(w);

@@ -385,7 +385,7 @@ enum err_code notification_list_decode(struct v1_call *c, struct err *err)
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
 		                 NOTIFICATIONS_PAGE_MAX);
 	l->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && (!cursor_read(c->ctx.arena, cursor, &partition, &l->q.before) ||
+	if (cursor.data != NULL && (!cursor_read(&c->ctx, cursor, &partition, &l->q.before) ||
 	                            !bytes_is(partition, "NOTIFICATIONS") || l->q.before.len == 0))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
@@ -420,6 +420,6 @@ void notification_list_encode(struct v1_call *c, struct json_writer *w)
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
 		json_member_text(w, BYTES("cursor"),
-		                 cursor_write(c->ctx.arena, BYTES("NOTIFICATIONS"), page->last));
+		                 cursor_write(&c->ctx, BYTES("NOTIFICATIONS"), page->last));
 	json_end_object(w);
 }

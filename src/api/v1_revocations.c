@@ -403,7 +403,7 @@ enum err_code revocation_list_decode(struct v1_call *c, struct err *err)
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
 		                 REVOCATIONS_PAGE_MAX);
 	l->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &l->q.after, &none))
+	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &l->q.after, &none))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -439,6 +439,6 @@ void revocation_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(c->ctx.arena, page->last, BYTES("")));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, page->last, BYTES("")));
 	json_end_object(w);
 }

@@ -110,7 +110,7 @@ enum err_code missing_list_decode(struct v1_call *c, struct err *err)
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d",
 		                 RECONCILE_MISSING_PAGE);
 	m->limit = (uint32_t)number;
-	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &prefix, &m->after))
+	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &prefix, &m->after))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -142,6 +142,6 @@ void missing_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(c->ctx.arena, BYTES("sync"), page->last));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, BYTES("sync"), page->last));
 	json_end_object(w);
 }

@@ -37,7 +37,7 @@ enum err_code letters_list_decode(struct v1_call *c, struct err *err)
 		                 ERROR_BYTES_MAX);
 	l->q.limit = (uint32_t)number;
 	l->first = cursor.data == NULL;
-	if (!l->first && !cursor_read(c->ctx.arena, cursor, &prefix, &l->q.after))
+	if (!l->first && !cursor_read(&c->ctx, cursor, &prefix, &l->q.after))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -99,7 +99,7 @@ void letters_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), l->page.more);
 	if (l->page.more)
-		json_member_text(w, BYTES("cursor"), cursor_write(c->ctx.arena, BYTES("sync"), l->page.last));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, BYTES("sync"), l->page.last));
 	json_end_object(w);
 }
 

@@ -421,7 +421,7 @@ enum err_code user_list_decode(struct v1_call *c, struct err *err)
 	if (limit.data != NULL && (!bytes_to_u64(limit, USERS_PAGE_MAX, &number) || number < 1))
 		return err_field(err, ERR_INVALID, "limit", "limit: must be from 1 to %d", USERS_PAGE_MAX);
 	l->q.limit = (uint32_t)number;
-	if (cursor.data != NULL && !cursor_read(c->ctx.arena, cursor, &l->q.after_pk, &l->q.after_sk))
+	if (cursor.data != NULL && !cursor_read(&c->ctx, cursor, &l->q.after_pk, &l->q.after_sk))
 		return err_field(err, ERR_INVALID, "cursor", "cursor: not a cursor returned by this API");
 	return ERR_NONE;
 }
@@ -450,8 +450,7 @@ void user_list_encode(struct v1_call *c, struct json_writer *w)
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"),
-		                 cursor_write(c->ctx.arena, page->last_pk, page->last_sk));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, page->last_pk, page->last_sk));
 	json_end_object(w);
 }
 

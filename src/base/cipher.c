@@ -16,6 +16,12 @@ static void must(bool done)
 	abort();
 }
 
+void cipher_key_make(const struct hmac_key *from, struct bytes purpose, struct cipher_key *out)
+{
+	_Static_assert((int)CIPHER_KEY_BYTES == (int)SHA256_BYTES, "a mac is a key");
+	hmac_sha256(from, purpose, out->bytes);
+}
+
 struct bytes cipher_seal(const struct cipher_key *k, struct arena *a, struct bytes about, struct bytes text)
 {
 	EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();

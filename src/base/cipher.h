@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/crypto.h"
 
 enum {
 	CIPHER_KEY_BYTES = 32,
@@ -21,6 +22,9 @@ enum {
 struct cipher_key {
 	uint8_t bytes[CIPHER_KEY_BYTES];
 };
+
+/* One that is made from another; `purpose` keeps it apart from every other use of that. */
+void cipher_key_make(const struct hmac_key *from, struct bytes purpose, struct cipher_key *out);
 
 struct bytes cipher_seal(const struct cipher_key *k, struct arena *a, struct bytes about, struct bytes text);
 

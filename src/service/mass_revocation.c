@@ -131,7 +131,7 @@ static enum err_code table_step(struct context *ctx, struct job *job, struct err
 	struct users_search q = {.limit = MASS_REVOCATION_STEP};
 	struct users_page   page;
 
-	if (job->cursor.len > 0 && !cursor_read(ctx->arena, job->cursor, &q.after_pk, &q.after_sk))
+	if (job->cursor.len > 0 && !cursor_unpack(ctx->arena, job->cursor, &q.after_pk, &q.after_sk))
 		return err_set(err, ERR_INVALID, "the job's cursor cannot be read");
 	if (users_find(ctx, &q, &page, err) != ERR_NONE)
 		return err->code;
@@ -144,7 +144,7 @@ static enum err_code table_step(struct context *ctx, struct job *job, struct err
 	job->handled = page.count > 0 ? page.count : 1;
 	job->done = !page.more;
 	if (page.more)
-		job->cursor = cursor_write(ctx->arena, page.last_pk, page.last_sk);
+		job->cursor = cursor_pack(ctx->arena, page.last_pk, page.last_sk);
 	return ERR_NONE;
 }
 

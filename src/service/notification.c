@@ -355,7 +355,7 @@ static bool at_read(struct context *ctx, struct bytes cursor, struct broadcast_a
 	*out = (struct broadcast_at){.platform = (unsigned)platform,
 	                             .q = {.limit = BROADCAST_PAGE, .shard = (uint32_t)shard}};
 	return parts[2].len == 0 ||
-	       cursor_read(ctx->arena, parts[2], &out->q.after_user, &out->q.after_device);
+	       cursor_unpack(ctx->arena, parts[2], &out->q.after_user, &out->q.after_device);
 }
 
 /* The next platform, if all are meant; false: there is none. */
@@ -365,7 +365,7 @@ static bool at_next(struct context *ctx, struct job *job, unsigned platform,
 	struct bytes key = {NULL, 0};
 
 	if (page->more && page->last_user.len > 0)
-		key = cursor_write(ctx->arena, page->last_user, page->last_device);
+		key = cursor_pack(ctx->arena, page->last_user, page->last_device);
 	if (page->more) {
 		job->cursor = arena_printf(ctx->arena, "%u %u %.*s", platform, page->shard, BYTES_ARG(key));
 		return true;

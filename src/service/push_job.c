@@ -37,7 +37,7 @@ static enum err_code walk_read(struct walk *w, struct bytes cursor, struct err *
 	struct table_query q = {.limit = PUSH_STEP_ROWS};
 	struct bytes       pk, sk;
 
-	if (cursor.len > 0 && !cursor_read(w->ctx->arena, cursor, &pk, &sk))
+	if (cursor.len > 0 && !cursor_unpack(w->ctx->arena, cursor, &pk, &sk))
 		return err_set(err, ERR_INVALID, "the job's cursor cannot be read");
 	if (cursor.len > 0) {
 		w->start = row_key_in(w->ctx->arena, w->which, pk, sk);
@@ -50,8 +50,8 @@ static struct bytes cursor_of(const struct walk *w, const struct item *row)
 {
 	const struct service_table_shape *shape = service_table_shape(w->which);
 
-	return cursor_write(w->ctx->arena, row_text(row, shape->hash),
-	                    shape->range[0] == '\0' ? (struct bytes){NULL, 0} : row_text(row, shape->range));
+	return cursor_pack(w->ctx->arena, row_text(row, shape->hash),
+	                   shape->range[0] == '\0' ? (struct bytes){NULL, 0} : row_text(row, shape->range));
 }
 
 /* Rows before `next` are dealt with. True: so is the whole table. */

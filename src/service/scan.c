@@ -44,7 +44,7 @@ static bool page_read(struct context *ctx, const struct scan *q, const struct ta
 		}
 		f->read++;
 		if (scan_key_tells_nobody(pk) && scan_key_tells_nobody(sk))
-			f->next = cursor_write(ctx->arena, pk, sk);
+			f->next = cursor_pack(ctx->arena, pk, sk);
 	}
 	return true;
 }
@@ -63,7 +63,7 @@ enum err_code scan_read(struct context *ctx, const struct scan *q, struct scan_f
 	struct bytes              pk, sk;
 
 	*out = (struct scan_found){.next = q->from};
-	if (q->from.len > 0 && cursor_read(ctx->arena, q->from, &pk, &sk)) {
+	if (q->from.len > 0 && cursor_unpack(ctx->arena, q->from, &pk, &sk)) {
 		start = key_of(ctx->arena, q->table, pk, sk);
 		query.start = &start;
 	}

@@ -73,8 +73,7 @@ bool target_name_is(struct bytes name)
 
 static void key_make(const struct services *s, struct cipher_key *out)
 {
-	_Static_assert((int)CIPHER_KEY_BYTES == (int)SHA256_BYTES, "a mac is a key");
-	hmac_sha256(&s->identifiers.hmac, BYTES("secrets of event targets"), out->bytes);
+	cipher_key_make(&s->identifiers.hmac, BYTES("secrets of event targets"), out);
 }
 
 static struct bytes secret_about(struct arena *a, struct bytes id, struct bytes name)

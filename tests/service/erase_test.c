@@ -820,7 +820,7 @@ TEST(erase, the_cursor_of_the_job_never_holds_an_address)
 
 		if (space != NULL)
 			last = (struct bytes){space + 1, j.cursor.len - (size_t)(space + 1 - j.cursor.data)};
-		if (last.len > 0 && cursor_read(&s.f.arena, last, &pk, &sk))
+		if (last.len > 0 && cursor_unpack(&s.f.arena, last, &pk, &sk))
 			assert_false(bytes_contains(pk, BYTES("@")));
 		j = stepped(&s, &j);
 	}

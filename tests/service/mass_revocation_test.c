@@ -131,7 +131,7 @@ TEST(mass_revocation, the_job_never_holds_an_address_and_once_it_is_done_no_plac
 		if (c.stepped.job.cursor.len == 0)
 			continue;
 		places++;
-		assert_true(cursor_read(&s.f.arena, c.stepped.job.cursor, &pk, &sk));
+		assert_true(cursor_unpack(&s.f.arena, c.stepped.job.cursor, &pk, &sk));
 		assert_true(bytes_starts_with(pk, BYTES("USER#")));
 	} while (c.stepped.job.state == JOB_RUNNING);
 	assert_progress(&c.stepped.job, 5, 5, 5);
