@@ -279,6 +279,19 @@ static enum err_code check_units_change(struct bytes index, const int64_t now[2]
 	               (long long)now[1]);
 }
 
+/* Maxima are for tables on demand, units for the others. Units that an index keeps would be refused as unchanged when it needs them again. */
+static void indexes_follow_billing(struct table_schema *s)
+{
+	for (uint32_t i = 0; i < s->index_count; i++) {
+		struct index_schema *index = &s->indexes[i];
+
+		if (s->on_demand)
+			index->read_units = index->write_units = 0;
+		else
+			index->throughput.max_read = index->throughput.max_write = 0;
+	}
+}
+
 static enum err_code change_billing(struct draft *d, const struct table_change *change, int64_t now_us,
                                     struct err *err)
 {
@@ -295,6 +308,7 @@ static enum err_code change_billing(struct draft *d, const struct table_change *
 	s->on_demand = change->on_demand;
 	s->read_units = change->read_units;
 	s->write_units = change->write_units;
+	indexes_follow_billing(s);
 	return ERR_NONE;
 }
 

@@ -160,6 +160,20 @@ def test_billing_is_switched_and_when_is_told(aws, applied):
     assert describe(aws, applied)["BillingModeSummary"]["LastUpdateToPayPerRequestDateTime"] > table["CreationDateTime"]
 
 
+def test_an_index_follows_when_billing_is_switched_and_switched_back(aws, applied):
+    """The provider names the units of every index when it switches to PROVISIONED: those of the time before must not count as the present ones."""
+    units = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 6}
+    aws.update_table(TableName=applied, GlobalSecondaryIndexUpdates=[{"Update": {"IndexName": "by-g", "OnDemandThroughput": {"MaxReadRequestUnits": 7}}}])
+    for _ in range(2):
+        aws.update_table(TableName=applied, BillingMode="PROVISIONED", ProvisionedThroughput=units,
+                         GlobalSecondaryIndexUpdates=[{"Update": {"IndexName": "by-g", "ProvisionedThroughput": units}}])
+        shown = index_of(aws, applied, "by-g")
+        assert shown["ProvisionedThroughput"] == {"NumberOfDecreasesToday": 0, **units} and "OnDemandThroughput" not in shown
+        aws.update_table(TableName=applied, BillingMode="PAY_PER_REQUEST")
+        shown = index_of(aws, applied, "by-g")["ProvisionedThroughput"]
+        assert (shown["ReadCapacityUnits"], shown["WriteCapacityUnits"]) == (0, 0)
+
+
 def test_what_is_kept_survives_a_kill_of_the_server():
     server = Server()
     try:
