@@ -236,6 +236,7 @@ enum err_code token_revoke_name(struct v1_call *c, struct err *err)
 		v1_resource(c, "user", fields_text(&f, "user", USER_ID_BYTES_MAX));
 	else
 		v1_resource(c, "client", fields_text(&f, "client", REVOCATION_NAME_BYTES_MAX));
+	c->all_users = fields_has(&f, "client"); /* each of them may have a token of it */
 	return fields_failed(&f) ? err->code : ERR_NONE;
 }
 

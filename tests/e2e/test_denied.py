@@ -117,7 +117,8 @@ CASES = {
     "AdoptUsers": everyone("POST", "/v1/users/adopt", {}),
     "EraseUser": user("POST", "/erase"),
     "RevokeUserTokens": user("POST", "/revoke-tokens", {}),
-    "RevokeToken": [Case("POST", "/v1/tokens/revoke", {"user": "{x}"})],
+    "RevokeToken": [Case("POST", "/v1/tokens/revoke", {"user": "{x}"})] + everyone("POST", "/v1/tokens/revoke", {"client": "app"})
+    + named("client", "app", "POST", "/v1/tokens/revoke", {"client": "{x}"}) + named("issuer", "https://a", "POST", "/v1/tokens/revoke", {"jti": "j", "issuer": "{x}"}),
     "RevokeAllTokens": everyone("POST", "/v1/revoke-all", {"reason": "r"}),
     "RevokeUsers": everyone("POST", "/v1/revoke-users", {"users": ["bob"], "reason": "r"}),
     "ListRevocations": hidden("/v1/revocations?limit=500", ["bob"]),
