@@ -176,11 +176,23 @@ enum err_code job_resume_decode(struct v1_call *c, struct err *err)
 	return job_decode(c, err);
 }
 
+/* A job that names no user is about all of them: whoever may not start it may not have it go on either. */
+static enum err_code check_reach(const struct v1_call *c, const struct job *job, struct err *err)
+{
+	if (item_get(&job->args, BYTES("userId")) != NULL || item_get(&job->args, BYTES("users")) != NULL ||
+	    !v1_could_deny(c, "user"))
+		return ERR_NONE;
+	return err_set(err, ERR_ACCESS,
+	               "the key's policy must not deny gatehouse:%s on any user, because the job is about "
+	               "every user",
+	               c->route->action);
+}
+
 enum err_code job_resume_run(struct v1_call *c, struct err *err)
 {
 	struct job_call *j = c->request;
 
-	if (job_find(c, err) != ERR_NONE)
+	if (job_find(c, err) != ERR_NONE || check_reach(c, &j->r, err) != ERR_NONE)
 		return err->code;
 	return job_resume(&c->ctx, j->id, &j->r, err);
 }

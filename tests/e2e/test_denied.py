@@ -160,7 +160,8 @@ CASES = {
     "CancelJob": named("job", "<job>", "POST", "/v1/jobs/{x}/cancel")
     + [Case("POST", "/v1/jobs/{x}/cancel", deny="user/ann", x=("<job>", "no-such"), expect="absent")],
     "ResumeJob": named("job", "<job>", "POST", "/v1/jobs/{x}/resume")
-    + [Case("POST", "/v1/jobs/{x}/resume", deny="user/ann", x=("<job>", "no-such"), expect="absent")],
+    + [Case("POST", "/v1/jobs/{x}/resume", deny="user/ann", x=("<job>", "no-such"), expect="absent"),
+       Case("POST", "/v1/jobs/{x}/resume", deny="user/ann", x=("<cleanup>", "<cleanup>"), expect="found")],
     "RegisterDevice": user("PUT", "/devices/d", {"platform": "ios", "expoPushToken": TOKENS["bob"]})
     + [Case("PUT", "/v1/users/{x}/devices/d", {"platform": "ios", "expoPushToken": TOKENS["ann"]}, deny="user/ann", x=("bob", "bob"), expect="found")],
     "GetDevice": user("GET", "/devices/anns-phone"),
@@ -231,9 +232,10 @@ class World(Guarded):
             self.person(each)
         for policy_name in 8 * ("login-ip", "api-client"):  # counts fade
             self.ok("POST", "/v1/allow", {"policy": policy_name, "key": "k"})
+        cleanup = self.ok("POST", "/v1/devices/cleanup", {})["id"]
         self.settle()
         letters = self.ok("GET", "/v1/dead-letters?limit=500")["deadLetters"]
-        self.names = {"<letter>": next(each["id"] for each in letters if each["subject"] == "ann"),
+        self.names = {"<cleanup>": cleanup, "<letter>": next(each["id"] for each in letters if each["subject"] == "ann"),
                       "<job>": next(each["id"] for each in self.ok("GET", "/v1/jobs")["jobs"] if each["args"].get("users") == ["ann"]),
                       "<notification>": next(each["id"] for each in self.ok("GET", "/v1/notifications")["notifications"] if each["userId"] == "ann")}
 
