@@ -28,7 +28,7 @@ static void note(struct call *c, enum err_code outcome, int status)
 	struct call_label   label = c->protocol->label(c);
 	struct request_note n = {.id = c->request_id,
 	                         .operation = label.name,
-	                         .outcome = outcome,
+	                         .outcome = meter_outcome_name(label.row, outcome),
 	                         .status = status,
 	                         .micros = clock_steady_us(l->api->parts.clock) - c->http->received_us,
 	                         .key_id = c->key_id};

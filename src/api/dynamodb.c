@@ -424,7 +424,8 @@ static void audit_call(const struct call *c, enum err_code outcome, struct audit
 		return;
 	fields[count++] = (struct log_field){.name = "operation", .text = d->operation->name};
 	fields[count++] = (struct log_field){.name = "table", .text = table_of(d)};
-	fields[count++] = (struct log_field){.name = "outcome", .text = outcome_name(outcome)};
+	fields[count++] =
+	        (struct log_field){.name = "outcome", .text = meter_outcome_name(label(c).row, outcome)};
 	fields[count++] = (struct log_field){.name = "request_id", .text = c->request_id};
 	if (c->key_id.len > 0)
 		fields[count++] = (struct log_field){.name = "key_id", .text = c->key_id};

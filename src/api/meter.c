@@ -29,6 +29,24 @@ void meter_note(struct meter_shard *s, unsigned row, enum err_code outcome, int6
 	metric_observe(&s->rows[row].latency, &metric_bounds_us, micros > 0 ? (uint64_t)micros : 0);
 }
 
+bool meter_is_route(unsigned row)
+{
+	return row > METER_OPERATIONS_MAX;
+}
+
+struct bytes meter_outcome_name(unsigned row, enum err_code outcome)
+{
+	if (outcome == ERR_NONE)
+		return BYTES("ok");
+	return bytes_of(meter_is_route(row) ? err_v1_type(outcome) + sizeof(ERR_TYPE_PREFIX) - 1
+	                                    : err_name(outcome));
+}
+
+int meter_outcome_status(unsigned row, enum err_code outcome)
+{
+	return meter_is_route(row) ? err_v1_status(outcome) : err_status(outcome);
+}
+
 uint64_t meter_sum(const struct meter *m, const struct metric_counter *in_first_shard)
 {
 	size_t   at = (size_t)((const char *)in_first_shard - (const char *)&m->shards[0]);
@@ -66,11 +84,6 @@ bool request_log_wants(bool all, int status)
 	return all || status >= STATUS_FAILED;
 }
 
-struct bytes outcome_name(enum err_code outcome)
-{
-	return outcome == ERR_NONE ? BYTES("ok") : bytes_of(err_name(outcome));
-}
-
 /* An answer that says "later" is a warning: nothing is broken. */
 static enum log_level level_of(int status)
 {
@@ -81,10 +94,8 @@ void request_log(const struct request_note *n)
 {
 	struct bytes     trace = traceparent_trace_id(n->traceparent);
 	struct log_field fields[FIELDS_MAX] = {
-	        {.name = "request_id", .text = n->id},
-	        {.name = "operation", .text = n->operation},
-	        {.name = "outcome", .text = outcome_name(n->outcome)},
-	        {.name = "status", .number = n->status},
+	        {.name = "request_id", .text = n->id},   {.name = "operation", .text = n->operation},
+	        {.name = "outcome", .text = n->outcome}, {.name = "status", .number = n->status},
 	        {.name = "micros", .number = n->micros},
 	};
 	unsigned count = 5;

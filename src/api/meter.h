@@ -95,6 +95,12 @@ uint64_t              meter_sum(const struct meter *m, const struct metric_count
 uint64_t              meter_requests(const struct meter *m, unsigned row, enum err_code outcome);
 struct metric_reading meter_latency(const struct meter *m, unsigned row);
 
+/* How the outcomes of a row are called, in metrics and logs: "ok", or the error as its caller sees it: DynamoDB's exception, or
+ * the type of /v1's problem, without its prefix ("not-found"). */
+bool         meter_is_route(unsigned row);
+struct bytes meter_outcome_name(unsigned row, enum err_code outcome);
+int          meter_outcome_status(unsigned row, enum err_code outcome); /* of an error */
+
 /* ---- the log: one line for each request that was dispatched, as base/log.h writes it:
  *
  *   {"time": …, "level": …, "msg": "request", "request_id": …, "operation": …, "outcome": …, "status": …,
@@ -106,13 +112,13 @@ struct metric_reading meter_latency(const struct meter *m, unsigned row);
 enum { TRACE_ID_LENGTH = 32 };
 
 struct request_note {
-	struct bytes  id;
-	struct bytes  operation; /* operation_label, or a route's action */
-	enum err_code outcome;
-	int           status;
-	int64_t       micros;      /* from received to answered */
-	struct bytes  traceparent; /* the header, as it came */
-	struct bytes  key_id;      /* of an authenticated caller; else empty */
+	struct bytes id;
+	struct bytes operation; /* operation_label, or a route's action */
+	struct bytes outcome;   /* meter_outcome_name */
+	int          status;
+	int64_t      micros;      /* from received to answered */
+	struct bytes traceparent; /* the header, as it came */
+	struct bytes key_id;      /* of an authenticated caller; else empty */
 };
 
 /* Should this status be logged, if all requests are, or only failures? */
@@ -121,8 +127,4 @@ void request_log(const struct request_note *note);
 
 /* The trace id of a W3C traceparent header; empty if the header is absent or malformed. */
 struct bytes traceparent_trace_id(struct bytes header);
-
-/* How outcomes are called, here and in the metrics: "ok" or the error's public name. */
-struct bytes outcome_name(enum err_code outcome);
-
 #endif

@@ -1,6 +1,7 @@
 /* Metrics: what is measured, under which name: here what the server itself does, its requests, verdicts, threads and jobs. */
 #include "api/metrics.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/dynamodb.h"
@@ -98,10 +99,10 @@ static void write_build(struct buf *out)
 
 /* ---- requests ---- */
 
-/* Several codes can have one public name, and then are one series: that of the first. */
-static enum err_code first_named(enum err_code code)
+/* Several codes can have one name in DynamoDB's protocol, and then are one series: that of the first. */
+static enum err_code first_named(unsigned row, enum err_code code)
 {
-	for (enum err_code c = 1; c < code; c++)
+	for (enum err_code c = 1; c < code && !meter_is_route(row); c++)
 		if (strcmp(err_name(c), err_name(code)) == 0)
 			return c;
 	return code;
@@ -111,22 +112,25 @@ static enum err_code first_named(enum err_code code)
 struct metered {
 	unsigned     row;
 	struct bytes name;
-	bool         sparse; /* the caller's mistakes are left out until there are some */
 };
+
+/* Of routes there are many: what their callers did wrong is left out until it happens. gatehouse_errors_total has it from the start. */
+static bool is_sparse(unsigned row, enum err_code code)
+{
+	return meter_is_route(row) && code != ERR_NONE && meter_outcome_status(row, code) < 500;
+}
 
 static void write_outcomes(struct buf *out, const struct meter *m, struct metered what)
 {
 	uint64_t sums[METER_OUTCOMES] = {0};
 
 	for (unsigned c = 0; c < METER_OUTCOMES; c++)
-		sums[first_named(c)] += meter_requests(m, what.row, c);
+		sums[first_named(what.row, c)] += meter_requests(m, what.row, c);
 	for (unsigned c = 0; c < METER_OUTCOMES; c++) {
-		struct label labels[] = {{"operation", what.name}, {"outcome", outcome_name(c)}};
+		struct label labels[] = {{"operation", what.name},
+		                         {"outcome", meter_outcome_name(what.row, c)}};
 
-		bool ours =
-		        c == ERR_NONE || err_status((enum err_code)c) >= 500; /* alarms see only what rises */
-
-		if (first_named(c) == c && (!what.sparse || ours || sums[c] > 0))
+		if (first_named(what.row, c) == c && (!is_sparse(what.row, c) || sums[c] > 0))
 			exposition_sample(out, "gatehouse_requests_total", (struct labels){labels, 2},
 			                  (double)sums[c]);
 	}
@@ -145,13 +149,60 @@ static void write_latency(struct buf *out, const struct meter *m, struct metered
 static void write_each(struct buf *out, const struct meter *m,
                        void (*write)(struct buf *, const struct meter *, struct metered))
 {
-	write(out, m, (struct metered){0, operation_label(NULL), false});
+	write(out, m, (struct metered){0, operation_label(NULL)});
 	for (unsigned i = 0; operation_at(i) != NULL; i++)
 		write(out, m,
-		      (struct metered){meter_operation_row(operation_at(i)), operation_label(operation_at(i)),
-		                       false});
+		      (struct metered){meter_operation_row(operation_at(i)),
+		                       operation_label(operation_at(i))});
 	for (unsigned i = 0; v1_route_at(i) != NULL; i++)
-		write(out, m, (struct metered){meter_route_row(i), bytes_of(v1_route_at(i)->action), true});
+		write(out, m, (struct metered){meter_route_row(i), bytes_of(v1_route_at(i)->action)});
+}
+
+/* ---- errors ---- */
+
+/* Codes of one name and one status are one series: that of the first. */
+static enum err_code first_alike(unsigned row, enum err_code code)
+{
+	for (enum err_code c = 1; c < code; c++)
+		if (first_named(row, c) == first_named(row, code) &&
+		    meter_outcome_status(row, c) == meter_outcome_status(row, code))
+			return c;
+	return code;
+}
+
+/* Of the rows from `first` to before `end`, which are all of one protocol. */
+static void write_errors_of(struct buf *out, const struct meter *m, const char *protocol, unsigned first,
+                            unsigned end)
+{
+	uint64_t sums[METER_OUTCOMES] = {0};
+	char     status[16];
+
+	for (unsigned c = 1; c < METER_OUTCOMES; c++) {
+		enum err_code as = first_alike(first, c);
+
+		for (unsigned row = first; row < end; row++)
+			sums[as] += meter_requests(m, row, c);
+	}
+	for (unsigned c = 1; c < METER_OUTCOMES; c++) {
+		struct label labels[] = {{"protocol", bytes_of(protocol)},
+		                         {"outcome", meter_outcome_name(first, c)},
+		                         {"status", {NULL, 0}}};
+
+		snprintf(status, sizeof(status), "%d", meter_outcome_status(first, c));
+		labels[2].value = bytes_of(status);
+		if (first_alike(first, c) == c)
+			exposition_sample(out, "gatehouse_errors_total", (struct labels){labels, 3},
+			                  (double)sums[c]);
+	}
+}
+
+static void write_errors(struct buf *out, const struct meter *m)
+{
+	exposition_family(out, "gatehouse_errors_total", "counter",
+	                  "Requests answered with an error, over all operations, by protocol, error and "
+	                  "HTTP status.");
+	write_errors_of(out, m, "dynamodb", 0, meter_route_row(0));
+	write_errors_of(out, m, "v1", meter_route_row(0), METER_ROWS);
 }
 
 static void write_requests(struct buf *out, const struct meter *m)
@@ -160,6 +211,7 @@ static void write_requests(struct buf *out, const struct meter *m)
 	        out, "gatehouse_requests_total", "counter",
 	        "Answered requests, by DynamoDB operation or action of /v1. outcome is ok or the error.");
 	write_each(out, m, write_outcomes);
+	write_errors(out, m);
 	exposition_family(out, "gatehouse_request_seconds", "histogram",
 	                  "Time from a complete request to its answer; for a write, to a durable one.");
 	write_each(out, m, write_latency);
@@ -182,12 +234,48 @@ static void write_rule(struct buf *out, const char *name, const struct rule *rul
 	}
 }
 
-static void write_locks_set(struct buf *out, const char *name, const struct rule *rule)
+static void write_of_type(struct buf *out, const char *name, const struct rule *rule,
+                          const struct metric_counter *counter)
 {
 	struct label labels[] = {{"journey", rule->journey}, {"type", rule->type}};
 
-	exposition_sample(out, name, (struct labels){labels, 2},
-	                  (double)metric_value(&rule->tally->locks_set));
+	exposition_sample(out, name, (struct labels){labels, 2}, (double)metric_value(counter));
+}
+
+static void write_locks_set(struct buf *out, const char *name, const struct rule *rule)
+{
+	write_of_type(out, name, rule, &rule->tally->locks_set);
+}
+
+static void write_sources_locked(struct buf *out, const char *name, const struct rule *rule)
+{
+	write_of_type(out, name, rule, &rule->tally->sources_locked);
+}
+
+/* Only outcomes that this type can have. */
+static bool has_outcome(const struct rule *rule, int outcome)
+{
+	return outcome == OUTCOME_SUCCESS || (outcome == OUTCOME_SENT) == (rule->counts == COUNT_SENT);
+}
+
+static void write_attempts(struct buf *out, const char *name, const struct rule *rule)
+{
+	static const char *const outcomes[] = {
+#define X(id, label) [id] = (label),
+	        TALLY_OUTCOMES(X)
+#undef X
+	};
+
+	for (int o = 0; o <= OUTCOME_COUNT; o++)
+		for (int refused = o == OUTCOME_COUNT; refused < 2 && has_outcome(rule, o); refused++) {
+			struct label labels[] = {{"journey", rule->journey},
+			                         {"type", rule->type},
+			                         {"outcome", bytes_of(outcomes[o])},
+			                         {"refused", bytes_of(refused ? "true" : "false")}};
+
+			exposition_sample(out, name, (struct labels){labels, 4},
+			                  (double)metric_value(&rule->tally->attempts[o][refused]));
+		}
 }
 
 static void write_said(struct buf *out, const char *name, const struct rule *rule)
@@ -223,6 +311,13 @@ static void write_verdicts(struct buf *out, struct document_holder *holder)
 	write_types(out, rules, "gatehouse_shadow_verdicts_total", write_shadows);
 	exposition_family(out, "gatehouse_locks_set_total", "counter", "Locks set by attempts.");
 	write_types(out, rules, "gatehouse_locks_set_total", write_locks_set);
+	exposition_family(out, "gatehouse_source_locks_set_total", "counter",
+	                  "Of these, locks of a source (a network address).");
+	write_types(out, rules, "gatehouse_source_locks_set_total", write_sources_locked);
+	exposition_family(out, "gatehouse_attempts_total", "counter",
+	                  "Attempts by outcome, and whether they were refused (locked, limited, blocked). "
+	                  "unknown: refused when they began, before the outcome was known.");
+	write_types(out, rules, "gatehouse_attempts_total", write_attempts);
 	document_release(&rules->base);
 }
 

@@ -20,6 +20,7 @@ struct attempts_call {
 	struct attempt_result r;
 
 	/* In two steps. */
+	bool               begins;
 	struct bytes       id; /* of the reservation; empty: none was made */
 	int64_t            lapses_us;
 	bool               locked; /* begin set a lock */
@@ -153,14 +154,14 @@ void attempt_committed(struct v1_call *c)
 {
 	const struct attempts_call *a = c->request;
 	struct meter_shard         *m = c->call.loop->meter;
-	struct rule_tally          *tally = a->q.rule->tally;
 	bool                        finished = a->reservation.name.len > 0; /* begin told of lock and lane */
 
-	metric_add(&tally->verdicts[ASKED_ATTEMPT][a->r.verdict.kind], 1);
-	if (a->q.rule->shadow)
-		metric_add(&tally->shadows[a->r.shadow.kind], 1);
-	if ((a->locked || a->r.locked_now) && !a->q.rule->shadow)
-		metric_add(&tally->locks_set, 1);
+	rule_tally_note(a->q.rule, &(struct tally_note){.verdict = a->r.verdict.kind,
+	                                                .shadow = a->r.shadow.kind,
+	                                                .locked = a->locked || a->r.locked_now,
+	                                                .source_locked = a->r.source_locked});
+	if (!a->begins || a->id.len == 0)
+		rule_tally_attempt(a->q.rule, a->begins ? OUTCOME_COUNT : (int)a->outcome, a->r.verdict.kind);
 	if (a->q.token_sent && a->q.rule->max_device > 0 && !finished)
 		metric_add(&m->devices[a->r.known_device ? METER_DEVICE_KNOWN : METER_DEVICE_UNKNOWN], 1);
 	if (a->r.device_revoked)
@@ -308,6 +309,7 @@ enum err_code attempt_begin_decode(struct v1_call *c, struct err *err)
 	c->who = &a->q;
 	c->rebuild = begin_rebuild;
 	fields_init(&f, c->body, err);
+	a->begins = true;
 	read_attempt(c, &f, a, true);
 	a->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)

@@ -90,13 +90,12 @@ enum err_code v1_email_terms(struct v1_call *c, const struct email_terms **out, 
 static void counts_note(const struct code_counts *counts)
 {
 	for (uint32_t i = 0; i < counts->count; i++) {
-		struct rule_tally *tally = counts->list[i].rule->tally;
+		const struct rule *rule = counts->list[i].rule;
 
-		metric_add(&tally->verdicts[ASKED_ATTEMPT][counts->list[i].kind], 1);
-		if (counts->list[i].rule->shadow)
-			metric_add(&tally->shadows[counts->list[i].shadow], 1);
-		else if (counts->list[i].locked)
-			metric_add(&tally->locks_set, 1);
+		rule_tally_note(rule, &(struct tally_note){.verdict = counts->list[i].kind,
+		                                           .shadow = counts->list[i].shadow,
+		                                           .locked = counts->list[i].locked});
+		rule_tally_attempt(rule, counts->list[i].outcome, counts->list[i].kind);
 	}
 }
 

@@ -230,6 +230,7 @@ static enum err_code locks_set(struct recording *r, const struct counter *c, boo
 	struct lock_shape  shape = counter_lock_shape(c, rule, each);
 	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->subject_count;
 
+	r->out->source_locked |= is_of_source(c);
 	time_catch_up(r, c);
 	for (uint32_t i = 0; i < rule->sets.count; i++)
 		for (uint32_t j = 0; j < subjects; j++)

@@ -17,8 +17,6 @@ enum {
 	HISTORY_LINE_BYTES = 128, /* one of them at most, and some */
 };
 
-enum outcome { OUTCOME_FAILURE, OUTCOME_SUCCESS, OUTCOME_SENT };
-
 struct cleared {
 	struct bytes pk, sk;
 	int64_t      count;
@@ -31,6 +29,7 @@ struct attempt_result {
 	bool                   counted;
 	bool                   first_time;     /* this attempt set the lock, or signed out */
 	bool                   locked_now;     /* this attempt set a lock */
+	bool                   source_locked;  /* of its source */
 	bool                   known_device;   /* it ran in the lane of a known device */
 	bool                   device_revoked; /* this failure used up its budget: the device is forgotten */
 	struct device_issued   device;

@@ -84,6 +84,7 @@ static enum err_code record(struct context *ctx, const struct attempt *q, enum o
 	out->counts.list[n].kind = r.verdict.kind;
 	out->counts.list[n].shadow = r.shadow.kind;
 	out->counts.list[n].locked = r.locked_now;
+	out->counts.list[n].outcome = outcome;
 	verdict_add(&out->verdict, &r.verdict);
 	return ERR_NONE;
 }

@@ -36,6 +36,7 @@ struct code_counts {
 		const struct rule *rule;
 		enum verdict_kind  kind, shadow;
 		bool               locked;
+		enum outcome       outcome;
 	} list[CODE_COUNTS_MAX];
 	uint32_t count;
 };

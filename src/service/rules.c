@@ -237,7 +237,30 @@ static void add_all(struct rule_tally *to, const struct rule_tally *from)
 			add(&to->verdicts[q][v], &from->verdicts[q][v]);
 		add(&to->shadows[v], &from->shadows[v]);
 	}
+	for (int o = 0; o <= OUTCOME_COUNT; o++) {
+		add(&to->attempts[o][false], &from->attempts[o][false]);
+		add(&to->attempts[o][true], &from->attempts[o][true]);
+	}
 	add(&to->locks_set, &from->locks_set);
+	add(&to->sources_locked, &from->sources_locked);
+}
+
+void rule_tally_note(const struct rule *rule, const struct tally_note *note)
+{
+	struct rule_tally *tally = rule->tally;
+
+	metric_add(&tally->verdicts[ASKED_ATTEMPT][note->verdict], 1);
+	if (rule->shadow)
+		metric_add(&tally->shadows[note->shadow], 1);
+	if (note->locked && !rule->shadow)
+		metric_add(&tally->locks_set, 1);
+	if (note->source_locked && !rule->shadow)
+		metric_add(&tally->sources_locked, 1);
+}
+
+void rule_tally_attempt(const struct rule *rule, int outcome, enum verdict_kind verdict)
+{
+	metric_add(&rule->tally->attempts[outcome][verdict > VERDICT_CHALLENGE], 1);
 }
 
 void rule_tally_inherit(struct document *next, const struct document *now)

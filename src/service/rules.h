@@ -200,12 +200,35 @@ enum rule_question {
 	        RULE_QUESTION_COUNT
 };
 
+/* What a caller says of an attempt. */
+enum outcome { OUTCOME_FAILURE, OUTCOME_SUCCESS, OUTCOME_SENT, OUTCOME_COUNT };
+
+/* Attempts by outcome. The last: refused when they began, so the outcome is never known. X(id, label) */
+#define TALLY_OUTCOMES(X)                                                                                    \
+	X(OUTCOME_FAILURE, "failure")                                                                        \
+	X(OUTCOME_SUCCESS, "success")                                                                        \
+	X(OUTCOME_SENT, "sent")                                                                              \
+	X(OUTCOME_COUNT, "unknown")
+
 struct rule_tally {
 	struct metric_counter verdicts[RULE_QUESTION_COUNT][VERDICT_COUNT];
 	struct metric_counter
-	        shadows[VERDICT_COUNT];  /* what it would have said of attempts, in shadow mode */
-	struct metric_counter locks_set; /* by attempts */
+	        shadows[VERDICT_COUNT]; /* what it would have said of attempts, in shadow mode */
+	struct metric_counter attempts[OUTCOME_COUNT + 1][2]; /* the second: refused */
+	struct metric_counter locks_set;                      /* by attempts */
+	struct metric_counter sources_locked;                 /* by attempts, too: locks of a source */
 };
+
+/* What became of an attempt. */
+struct tally_note {
+	enum verdict_kind verdict, shadow;
+	bool              locked, source_locked;
+};
+
+void rule_tally_note(const struct rule *rule, const struct tally_note *note);
+
+/* Each attempt once: at its end, or when it is refused before that. A challenge is not a refusal. */
+void rule_tally_attempt(const struct rule *rule, int outcome, enum verdict_kind verdict);
 
 /* document_kind's inherit: a new version of the policies goes on counting where the last one was. What is added to the old
  * one in this moment is lost. */

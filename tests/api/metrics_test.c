@@ -7,6 +7,7 @@
 #include "api/exposition.h"
 #include "api/metrics.h"
 #include "api/meter.h"
+#include "api/v1.h"
 #include "base/log.h"
 #include "engine/engine.h"
 
@@ -240,6 +241,32 @@ TEST(metrics, codes_of_one_name_are_one_series)
 	meter_note(&h->api.meter.shards[METER_SHARDS - 1], meter_operation_row(operation_at(0)),
 	           ERR_DISK_FULL, 1);
 	assert_true(requests(scrape(h), "UpdateItem", "ServiceUnavailable") == 2);
+	house_close(h);
+	free(h);
+}
+
+TEST(metrics, a_route_names_its_errors_by_their_type_and_dynamodb_by_their_exception)
+{
+	struct house *h = malloc(sizeof(*h));
+	const char   *text;
+
+	house_open(h);
+	assert_false(meter_is_route(meter_operation_row(operation_at(0))));
+	assert_true(meter_is_route(meter_route_row(0)));
+	meter_note(&h->api.meter.shards[0], meter_route_row(0), ERR_NOT_FOUND, 1);
+	meter_note(&h->api.meter.shards[1], meter_route_row(1), ERR_NOT_FOUND, 1);
+	meter_note(&h->api.meter.shards[0], meter_operation_row(operation_at(0)), ERR_METHOD, 1);
+	text = scrape(h);
+	assert_true(
+	        value_of(text,
+	                 "gatehouse_errors_total{protocol=\"v1\",outcome=\"not-found\",status=\"404\"}") ==
+	        2);
+	assert_true(value_of(text, "gatehouse_errors_total{protocol=\"dynamodb\",outcome="
+	                           "\"UnknownOperationException\",status=\"404\"}") == 1);
+	assert_true(value_of(text, "gatehouse_errors_total{protocol=\"dynamodb\",outcome="
+	                           "\"UnknownOperationException\",status=\"400\"}") == 0);
+	assert_true(requests(text, v1_route_at(0)->action, "not-found") == 1);
+	assert_null(strstr(text, "urn:gatehouse"));
 	house_close(h);
 	free(h);
 }

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from conftest import ROOT, line_with_endpoint, program, stop, table_request
 from helpers import n, s
+from v1 import V1
 from wire import Wire, raw_exchange, status_of
 
 pytestmark = pytest.mark.gatehouse_only
@@ -183,9 +184,79 @@ def test_promtool_accepts_the_metrics(server, ddb):
 
 def test_every_series_is_there_before_anything_happened(server):
     text = server.scrape()
-    for operation in ("GetItem", "RecordAttempt", "VerifyToken"):  # increase() sees no rise from nothing: the first failures would be silent
-        for outcome in ("InternalServerError", "ServiceUnavailable"):
+    failures = {"GetItem": ("InternalServerError", "ServiceUnavailable"), "RecordAttempt": ("outcome-unknown", "overloaded", "disk-full", "tables-busy"),
+                "VerifyToken": ("overloaded",)}
+    for operation, outcomes in failures.items():  # increase() sees no rise from nothing: the first failures would be silent
+        for outcome in outcomes:
             assert requests_total(operation, outcome) + " 0\n" in text, (operation, outcome)
+
+
+ERRORS = re.compile(r'gatehouse_errors_total\{protocol="(\w+)",outcome="([\w-]+)",status="(\d+)"\}')
+
+
+def errors_of(samples):
+    return {ERRORS.fullmatch(series).groups(): value for series, value in samples.items() if series.startswith("gatehouse_errors_total")}
+
+
+def problem_types():
+    """Those of base/err.h, with their status."""
+    source = (ROOT / "src" / "base" / "err.h").read_text().split("#define ERR_CODES")[1].split("enum err_code")[0]
+    return set(re.findall(r'X\(ERR_\w+, \d+, "\w+",\s+(\d+), "[^"]+",[\s\\]+"([\w-]+)"\)', source))
+
+
+def test_every_error_is_there_with_0_before_the_first_of_its_kind(server):
+    errors = errors_of(server.samples())
+    assert {(status, outcome) for protocol, outcome, status in errors if protocol == "v1"} == problem_types()
+    assert len(problem_types()) > 35 and ("dynamodb", "ValidationException", "400") in errors
+    assert set(errors.values()) == {0}
+
+
+def test_an_error_under_v1_is_called_by_the_type_of_its_problem(server):
+    wire = Wire(server.endpoint)
+    before = server.samples()
+    answers = [wire.send("GET", "/v1/users/nobody/devices/none"), wire.send("POST", "/v1/attempts", b"{}"), wire.send("POST", "/v1/attempts", b"{")]
+    wire.close()
+    after = server.samples()
+    types = [answer.json()["type"].removeprefix("urn:gatehouse:problem:") for answer in answers]
+    assert types == ["not-found", "invalid-value", "malformed-request"]
+    rose = {what: value for what, value in errors_of(after).items() if value != errors_of(before)[what]}
+    assert rose == {("v1", kind, str(answer.status)): 1 for kind, answer in zip(types, answers)}
+    assert after[requests_total("GetDevice", "not-found")] == 1
+    assert after[requests_total("RecordAttempt", "invalid-value")] == after[requests_total("RecordAttempt", "malformed-request")] == 1
+    assert [line["outcome"] for line in server.requests()] == types
+    for series in after:
+        assert not re.search(r'operation="(GetDevice|RecordAttempt)",outcome="\w+Exception"', series), series
+
+
+def attempts_total(outcome, refused, kind="PASSWORD_ENTRY"):
+    return f'gatehouse_attempts_total{{journey="SIGN_IN",type="{kind}",outcome="{outcome}",refused="{str(refused).lower()}"}}'
+
+
+def test_each_attempt_is_counted_once_by_its_outcome_and_whether_it_was_refused(server):
+    wire = V1(server.endpoint)
+    assert server.samples()[attempts_total("failure", False)] == server.samples()[attempts_total("unknown", True)] == 0
+    wire.record("a", times=6)  # the sixth locks, and is told so
+    wire.record("a", outcome="success")  # right, and refused
+    wire.record("b", outcome="success")
+    begun = wire.post("/v1/attempts/begin", {"subject": "c", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"}).json()["attempt"]
+    wire.post("/v1/attempts/finish", {"attempt": begun, "outcome": "failure"})
+    wire.post("/v1/attempts/begin", {"subject": "a", "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})  # refused: no password is checked
+    wire.record("a", kind="MFA_CODE_REQUEST", outcome="sent", notification_type="MFA_SMS")
+    wire.close()
+    now = server.samples()
+    rose = {series: value for series, value in now.items() if series.startswith("gatehouse_attempts_total") and value > 0}
+    assert rose == {attempts_total("failure", False): 6, attempts_total("failure", True): 1, attempts_total("success", True): 1,
+                    attempts_total("success", False): 1, attempts_total("unknown", True): 1, attempts_total("sent", False, "MFA_CODE_REQUEST"): 1}
+
+
+def test_locks_of_a_source_are_counted_apart(server):
+    wire = V1(server.endpoint)
+    for i in range(50):
+        wire.record(f"sprayed-{i}", context={"ip": "198.51.100.7"})
+    wire.close()
+    now = server.samples()
+    of = '{journey="SIGN_IN",type="PASSWORD_ENTRY"}'
+    assert (now["gatehouse_locks_set_total" + of], now["gatehouse_source_locks_set_total" + of]) == (1, 1)
 
 
 # ---- the alarms ----
