@@ -7,6 +7,7 @@
 #   make test-tsan     the C suites with threads under ThreadSanitizer
 #   make test-engines  the contract, the services and 100,000 random operations on every engine: embedded, our own server, dynoxide, dynalite
 #   make test-deb      the package in a clean root, under a systemd of its own (as root; downloads a small Debian once)
+#   make test-alarms   the shipped alarms under a real Prometheus: each fires, and none in an hour of normal traffic (five minutes)
 #   make test-go       the AWS SDK for Go against the server (installs 690 MB)
 #   make lint          layout, layers, parameters, files named in READMEs, clang-tidy on files that are not known to be clean
 #   make tidy          clang-tidy on every file (ten minutes), and a new list of those that are clean
@@ -156,10 +157,15 @@ test-engines:
 	@$(WATCHED_ASAN) c-tests
 	@$(PYTHON) tests/run --only engines --engines all
 
-.PHONY: test-deb test-go
+.PHONY: test-deb test-go test-alarms
 test-deb:
 	@tools/install test-deb
 	@tests/deb/run $$($(MAKE) --no-print-directory -s deb | tail -n 1)
+
+test-alarms:
+	@tools/install test
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all
+	@tests/alarms/run
 
 test-go:
 	@tools/install go
