@@ -104,11 +104,31 @@ static void read_attempt(struct v1_call *c, struct fields *f, struct attempts_ca
 	read_rule(c, f, a, journey, begins);
 }
 
+/* Calls by another name of the person wait for it too (outage.h, 3). */
+static void person_spool(const struct account *found, struct spooled *out)
+{
+	struct attempt *q = &out->q;
+
+	for (uint32_t i = 0; i < found->id_count && q->subject_count < PERSON_IDS_MAX; i++) {
+		bool named = false;
+
+		for (uint32_t j = 0; j < out->named; j++)
+			named = named || bytes_equal(q->subjects[j], found->ids[i]);
+		if (!named)
+			q->subjects[q->subject_count++] = found->ids[i];
+	}
+}
+
 static void attempt_spool(struct v1_call *c, struct spooled *out)
 {
 	const struct attempts_call *a = c->request;
 
 	out->q = a->q;
+	out->named = a->q.subject_count;
+	if (a->r.account != NULL)
+		person_spool(a->r.account, out);
+	out->q.device = a->r.device_name;
+	out->q.device_of = a->r.device_of;
 	out->q.users = a->r.account == NULL ? NULL : (struct bytes *)a->r.account->users;
 	out->journey = a->q.rule->journey;
 	out->type = a->q.rule->type;

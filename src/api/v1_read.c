@@ -108,13 +108,10 @@ static const struct device_keys *device_keys(struct v1_call *c)
 /* A token that is not valid, for whatever reason, is a stranger's: no error, and no hint at what is wrong with it. */
 static void read_device_token(struct v1_call *c, struct fields *f, struct attempt *out)
 {
-	struct bytes text = fields_text_or(f, "device_token", DEVICE_TOKEN_SENT_MAX, (struct bytes){NULL, 0});
-	char        *name = arena_alloc(c->ctx.arena, DEVICE_NAME_CHARS);
-
-	out->token_sent = text.len > 0;
-	if (out->token_sent && out->subject_count > 0 &&
-	    device_token_read(device_keys(c), text, out->subjects[0], name))
-		out->device = (struct bytes){name, DEVICE_NAME_CHARS};
+	out->token = fields_text_or(f, "device_token", DEVICE_TOKEN_SENT_MAX, (struct bytes){NULL, 0});
+	out->token_sent = out->token.len > 0;
+	if (out->token_sent)
+		out->keys = device_keys(c);
 	if (fields_has(f, "device"))
 		fields_fail(f, "device", ERR_INVALID,
 		            "not supported; send the token that a success returned, as context.device_token");

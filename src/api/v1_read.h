@@ -20,7 +20,7 @@ enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes
 /* `subject`, or `subjects`, a list of up to SUBJECTS_MAX; never the same twice. */
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
 
-/* `context`: {ip, device_token, remember_device}. After v1_read_subjects: a token is good for one subject. */
+/* `context`: {ip, device_token, remember_device}. Whose the token is, attempt_whole finds out. */
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out);
 
 /* For a success: what a new device token is made of. */

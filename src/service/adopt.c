@@ -1,6 +1,7 @@
 /* Adopting: see adopt.h. One row a step: of two that want the same address, or are of one user, the second sees the first. */
 #include "service/adopt.h"
 
+#include "service/alias.h"
 #include "service/row.h"
 #include "service/scan.h"
 #include "service/user.h"
@@ -104,6 +105,7 @@ static struct item marker_right(struct context *ctx, const struct stray *s, cons
 
 struct around {
 	struct looked profile, marker;
+	bool          aliased; /* it is verified, and known by its id (alias.h) */
 	bool          marked;  /* the marker is this address's */
 	bool          taken;   /* … another one's, which is there */
 	uint32_t      primary; /* other addresses of the user that are verified and primary */
@@ -148,13 +150,32 @@ static enum err_code primaries_around(struct context *ctx, const struct stray *s
 	return ERR_NONE;
 }
 
+static enum err_code alias_around(struct context *ctx, const struct stray *s, struct around *out,
+                                  struct err *err)
+{
+	struct aliases all;
+	struct bytes   id;
+	struct looked  owner;
+
+	out->aliased = true;
+	if (!s->verified || !out->profile.found || !alias_of_email(ctx, s->email, &id))
+		return ERR_NONE;
+	alias_owner_key(ctx->arena, id, &owner);
+	if (ctx_look_in(ctx, TABLE_USERS, &owner, err) != ERR_NONE)
+		return err->code;
+	out->aliased = aliases_of(ctx->arena, &out->profile.item, &all) && aliases_have(&all, id) &&
+	               owner.found && bytes_equal(row_text(&owner.item, "userId"), s->user);
+	return ERR_NONE;
+}
+
 /* The profile is read first: whoever changes a user's addresses changes it too. */
 static enum err_code look_around(struct context *ctx, struct stray *s, struct around *out, struct err *err)
 {
 	*out = (struct around){0};
 	user_profile_key(ctx->arena, s->user, &out->profile);
 	if (ctx_look_in(ctx, TABLE_USERS, &out->profile, err) != ERR_NONE ||
-	    (s->email.len > 0 && marker_around(ctx, s, out, err) != ERR_NONE))
+	    (s->email.len > 0 && marker_around(ctx, s, out, err) != ERR_NONE) ||
+	    alias_around(ctx, s, out, err) != ERR_NONE)
 		return err->code;
 	return primaries_around(ctx, s, out, err);
 }
@@ -187,13 +208,13 @@ static bool names_primary(const struct item *profile, const struct stray *s, str
 /* What is to be written. */
 struct repair {
 	struct item row, marker;
-	bool        changes_row, writes_marker, changes_profile;
+	bool        changes_row, writes_marker, changes_profile, adds_alias;
 	bool        primary;
 };
 
 static struct repair repair_of(struct context *ctx, const struct stray *s, const struct around *x)
 {
-	struct repair r = {.primary = becomes_primary(s, x)};
+	struct repair r = {.primary = becomes_primary(s, x), .adds_alias = !x->aliased};
 
 	r.row = row_right(ctx, s, r.primary);
 	r.changes_row = !item_equal(&r.row, &s->row);
@@ -205,7 +226,7 @@ static struct repair repair_of(struct context *ctx, const struct stray *s, const
 
 static bool is_needed(const struct repair *r)
 {
-	return r->changes_row || r->writes_marker || r->changes_profile;
+	return r->changes_row || r->writes_marker || r->changes_profile || r->adds_alias;
 }
 
 /* ---- finding ---- */
@@ -262,8 +283,8 @@ static void report(struct context *ctx, struct job *job, const char *what, const
 	job->args = item_with(ctx->arena, &job->args, bytes_of(what), &value);
 }
 
-static void repair_write(struct context *ctx, const struct stray *s, const struct around *x,
-                         const struct repair *r)
+static enum err_code repair_write(struct context *ctx, const struct stray *s, const struct around *x,
+                                  const struct repair *r, struct err *err)
 {
 	struct user u = {.id = s->user, .version = row_i64(&x->profile.item, "version", 0)};
 	struct row  profile;
@@ -273,6 +294,9 @@ static void repair_write(struct context *ctx, const struct stray *s, const struc
 	if (r->writes_marker)
 		ctx_put(ctx, TABLE_USERS, r->marker);
 	row_from(&profile, ctx->arena, &x->profile.item);
+	if (r->adds_alias &&
+	    alias_add(ctx, &(struct alias_change){s->user, s->email, &profile}, err) != ERR_NONE)
+		return err->code;
 	if (r->changes_profile) {
 		row_set_text(&profile, "email", s->email);
 		row_set_text(&profile, "primaryEmailId", s->id);
@@ -281,6 +305,7 @@ static void repair_write(struct context *ctx, const struct stray *s, const struc
 	}
 	row_set_i64(&profile, "emailsVersion", row_i64(&x->profile.item, "emailsVersion", 0) + 1);
 	user_put(ctx, &u, &profile);
+	return ERR_NONE;
 }
 
 static enum err_code adopt_one(struct context *ctx, struct job *job, const struct item *row, struct err *err)
@@ -305,9 +330,7 @@ static enum err_code adopt_one(struct context *ctx, struct job *job, const struc
 		return ERR_NONE;
 	}
 	job_count(ctx, job, s.claims_marker && !x.marked ? "adopted" : "repaired", 1);
-	if (!job->dry_run)
-		repair_write(ctx, &s, &x, &r);
-	return ERR_NONE;
+	return job->dry_run ? ERR_NONE : repair_write(ctx, &s, &x, &r, err);
 }
 
 static enum err_code adopt_step(struct context *ctx, struct job *job, void *fetched, struct err *err)

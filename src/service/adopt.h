@@ -2,7 +2,7 @@
  * reads the table `users` and makes of each such address what user_email.h promises, if that takes nothing from anybody.
  *
  *   address is free                    its marker is written, GSI1 is set, and the address is normalised        adopted
- *   the marker is its own              what else is wrong is put right                                          repaired
+ *   the marker is its own              what else is wrong is put right, its id among the user's (alias.h) too   repaired
  *   another user or row has it         nothing; it is reported                                                  conflicts
  *   it is no address, or of no user    nothing; it is reported                                                  invalid, orphans
  *

@@ -48,7 +48,7 @@ static enum err_code account_look(const struct look *l)
 {
 	static const struct account nobody;
 	const struct attempt       *q = l->q;
-	struct account_subjects     who = {q->subjects, q->emails, q->users, q->subject_count};
+	struct account_subjects     who = {q->subjects, q->emails, q->users, q->subject_count, false};
 	struct account             *account;
 
 	l->out->account = q->account;
@@ -102,6 +102,12 @@ static struct bytes qualifier_of(const struct attempt *q)
 	if (q->rule->qualifier == QUALIFY_METHOD)
 		return q->method_id.len > 0 ? q->method_id : q->method_type;
 	return nothing;
+}
+
+/* States are those of the ids that a call names and of their users: what is said of another address of the person is not said of these. */
+static uint32_t states_of(const struct attempt *q)
+{
+	return q->main_count > 0 ? q->main_count : q->subject_count;
 }
 
 static void counters_choose(const struct look *l)
@@ -432,7 +438,7 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 enum err_code assess(struct context *ctx, const struct attempt *q, struct assessment *out, struct err *err)
 {
 	struct look        l = {.ctx = ctx, .q = q, .out = out, .err = err};
-	struct states_seen seen[SUBJECTS_MAX];
+	struct states_seen seen[PERSON_IDS_MAX];
 
 	l.last = &l.first;
 	out->required = (struct states_required){0};
@@ -444,7 +450,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	for (uint32_t i = 0; i < q->subject_count; i++) {
 		seen[i] = (struct states_seen){
 		        .subject = q->subjects[i], .verdict = &out->verdict, .required = &out->required};
-		for (int row = 0; row < STATE_ROW_COUNT; row++)
+		for (int row = 0; row < STATE_ROW_COUNT && i < states_of(q); row++)
 			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
 			        &seen[i].rows[row];
 		subject_locks_want(&l, q->subjects[i]);
@@ -455,7 +461,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 			return err->code;
 	if (wanted_judge(&l) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < q->subject_count; i++)
+	for (uint32_t i = 0; i < states_of(q); i++)
 		if (states_judge(ctx, &seen[i], err) != ERR_NONE)
 			return err->code;
 	if (q->source_denied)

@@ -27,8 +27,11 @@ struct reservation;
 
 /* Who tries what, from where. */
 struct attempt {
-	struct bytes        subjects[SUBJECTS_MAX]; /* the first is the one that is written to */
+	struct bytes        subjects[PERSON_IDS_MAX]; /* the first is the one that is written to */
 	uint32_t            subject_count;
+	uint32_t            main_count; /* states and locks are those of the first so many; 0: of all */
+	const struct bytes *owners;     /* the user of each, empty if none is known; NULL: of none */
+	bool                alone;      /* only the ids that it names count, not the person's others */
 	struct bytes       *emails; /* of subjects that came as an address, for account.h; NULL: none did */
 	struct bytes       *users;  /* of subjects whose user is known; NULL: of none */
 	const struct rules *rules;
@@ -41,12 +44,15 @@ struct attempt {
 
 	/* Known devices. */
 	bool                        token_sent;
-	struct bytes                device;    /* the name in the token; empty: none, or not valid */
+	struct bytes                token;  /* … and not looked at yet; empty: it was, or there is none */
+	const struct device_keys   *keys;   /* for it */
+	struct bytes                device; /* the name in the token; empty: none, or not valid */
+	struct bytes                device_of; /* the id that it is good for; empty: the first */
 	bool                        remembers; /* the caller wants a token, if there is one */
 	const struct device_making *making;    /* NULL: a success issues no token */
 	struct bytes                device_id; /* the registered device that it comes from; empty: not said */
 
-	const struct account *account; /* was judged already; NULL: not yet */
+	const struct account *account; /* found and judged already (attempt_whole); NULL: not yet */
 
 	/* Attempts in two steps (reservation.h). */
 	struct bytes        reservation; /* it begins under this name; empty: it is recorded at once */
@@ -113,6 +119,11 @@ struct lock_shape {
 
 /* `each`: the lock is for one qualifier only. */
 struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each);
+
+/* The attempt of a person, with all ids that the person has (account.h). To be made before it is assessed. The one that it is made of may be
+ * `whole` already. */
+enum err_code attempt_whole(struct context *ctx, const struct attempt *q, struct attempt *out,
+                            struct err *err);
 
 enum err_code assess(struct context *ctx, const struct attempt *q, struct assessment *out, struct err *err);
 

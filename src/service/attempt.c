@@ -228,7 +228,7 @@ static enum err_code locks_set(struct recording *r, const struct counter *c, boo
 {
 	const struct rule *rule = r->q->rule;
 	struct lock_shape  shape = counter_lock_shape(c, rule, each);
-	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->subject_count;
+	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->main_count;
 
 	r->out->source_locked |= is_of_source(c);
 	time_catch_up(r, c);
@@ -509,18 +509,23 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
                              struct attempt_result *out, struct err *err)
 {
 	struct assessment now;
-	struct recording  r = {.ctx = ctx, .q = q, .outcome = outcome, .out = out, .now = &now, .err = err};
-	bool              in_shadow;
+	struct attempt   *whole = arena_alloc(ctx->arena, sizeof(*whole));
+	struct recording  r = {
+	         .ctx = ctx, .q = whole, .outcome = outcome, .out = out, .now = &now, .err = err};
+	bool in_shadow;
 
 	*out = (struct attempt_result){0};
-	if (assess(ctx, q, &now, err) != ERR_NONE)
+	if (attempt_whole(ctx, q, whole, err) != ERR_NONE || assess(ctx, whole, &now, err) != ERR_NONE)
 		return err->code;
+	q = whole;
 	out->verdict = now.verdict;
 	out->shadow = now.shadow;
 	out->required = now.required;
 	out->known_device = now.lane.open;
 	out->lane = now.lane;
 	out->account = now.account;
+	out->device_name = q->device;
+	out->device_of = q->device_of;
 	in_shadow =
 	        out->verdict.kind == VERDICT_ALLOW && q->rule->shadow && stops(q, out->shadow.kind, outcome);
 	if (outcome == OUTCOME_SUCCESS && out->verdict.kind == VERDICT_ALLOW)

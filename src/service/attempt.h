@@ -35,6 +35,7 @@ struct attempt_result {
 	struct device_issued   device;
 	struct device_lane     lane; /* as it was before */
 	const struct account  *account;
+	struct bytes           device_name, device_of; /* of the device that it came from (assess.h) */
 	struct count_shown     nearest;
 	struct cleared        *cleared; /* counts that success removed, for the audit */
 	uint32_t               cleared_count;

@@ -24,15 +24,15 @@ void check_join(struct check *c, const struct verdict *v, struct verdict_wait wa
 	verdict_add(&c->verdict, v);
 }
 
-static enum err_code check_action(struct context *ctx, struct check *c, struct check_action *action,
-                                  struct err *err)
+/* `who`: the whole person, the same for all actions. */
+static enum err_code check_action(struct context *ctx, struct check *c, struct attempt *who,
+                                  struct check_action *action, struct err *err)
 {
 	struct assessment now;
 
-	c->who.rule = action->rule;
-	if (assess(ctx, &c->who, &now, err) != ERR_NONE)
+	who->rule = action->rule;
+	if (assess(ctx, who, &now, err) != ERR_NONE)
 		return err->code;
-	c->who.account = now.account; /* the same for all actions */
 	action->verdict = now.verdict;
 	action->shadow = now.shadow;
 	action->known_device = now.lane.open;
@@ -79,9 +79,12 @@ static enum err_code check_limits(struct context *ctx, struct check *c, struct e
 
 enum err_code check_run(struct context *ctx, struct check *c, struct err *err)
 {
-	c->who.account = NULL;
+	struct attempt *who = arena_alloc(ctx->arena, sizeof(*who));
+
+	if (c->action_count > 0 && attempt_whole(ctx, &c->who, who, err) != ERR_NONE)
+		return err->code;
 	for (uint32_t i = 0; i < c->action_count; i++)
-		if (check_action(ctx, c, &c->actions[i], err) != ERR_NONE)
+		if (check_action(ctx, c, who, &c->actions[i], err) != ERR_NONE)
 			return err->code;
 	return c->limits == NULL ? ERR_NONE : check_limits(ctx, c, err);
 }

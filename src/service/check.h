@@ -19,7 +19,7 @@ struct check_action {
 };
 
 struct check {
-	struct attempt         who; /* its rule is that of each action in turn */
+	struct attempt         who; /* without a rule: that is each action's */
 	struct check_action    actions[CHECK_ACTIONS_MAX];
 	uint32_t               action_count;
 	struct limit_call     *limits;  /* LIMIT_LOOK; NULL: none */

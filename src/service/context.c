@@ -145,6 +145,7 @@ static bool foreseen(struct context *ctx, enum service_table which, struct looke
 		looked_answer(ctx, which, &known->got, l);
 		return true;
 	case FORESEEN_GUESSED:
+		l->blind = !known->remembered;
 		looked_told(ctx, which, &known->got, l);
 		return true;
 	case FORESEEN_NOT:

@@ -57,14 +57,39 @@ static bool subjects_have(const struct value_list *list, struct bytes id)
 
 /* ---- the lane ---- */
 
+/* The id that the device of a call is known for. */
+static struct bytes home_of(const struct attempt *q)
+{
+	return q->device_of.len > 0 ? q->device_of : q->subjects[0];
+}
+
+static struct bytes owner_of(const struct attempt *q, struct bytes id)
+{
+	for (uint32_t i = 0; q->owners != NULL && i < q->subject_count; i++)
+		if (bytes_equal(q->subjects[i], id))
+			return q->owners[i];
+	return (struct bytes){NULL, 0};
+}
+
+/* The ids that a call names, and their users; the others are these users'. */
+static uint32_t main_count(const struct attempt *q)
+{
+	return q->main_count > 0 ? q->main_count : q->subject_count;
+}
+
 /* (1) Every id of the call belongs to the owner of this device: else one could add a stranger's to one's own. */
 static bool knows_subjects(const struct item *row, const struct attempt *q)
 {
 	struct value_list known = subjects_of(row);
+	struct bytes      home = home_of(q), owner = owner_of(q, home);
 
-	for (uint32_t i = 1; i < q->subject_count; i++)
-		if (!subjects_have(&known, q->subjects[i]))
+	for (uint32_t i = 0; i < main_count(q); i++) {
+		bool same = bytes_equal(q->subjects[i], home) ||
+		            (owner.len > 0 && bytes_equal(q->owners[i], owner));
+
+		if (!same && !subjects_have(&known, q->subjects[i]))
 			return false;
+	}
 	return true;
 }
 
@@ -120,7 +145,7 @@ struct device_lane device_lane_was(struct arena *a, const struct item *row, cons
 static enum err_code row_look(struct context *ctx, const struct attempt *q, struct looked *out,
                               struct err *err)
 {
-	return ctx_look(ctx, q->subjects[0], key_device(ctx->arena, q->device), out, err);
+	return ctx_look(ctx, home_of(q), key_device(ctx->arena, q->device), out, err);
 }
 
 enum err_code device_lane_look(struct context *ctx, const struct attempt *q, struct device_lane *out,
@@ -162,7 +187,7 @@ bool device_lane_fail(struct context *ctx, const struct attempt *q, struct devic
 		return last;
 	}
 	ctx_delete(ctx, TABLE_AUTH_STATE,
-	           row_key_two(ctx->arena, q->subjects[0], key_device(ctx->arena, q->device))); /* (2) */
+	           row_key_two(ctx->arena, home_of(q), key_device(ctx->arena, q->device))); /* (2) */
 	return true;
 }
 
@@ -197,6 +222,7 @@ enum err_code device_lane_take_back(struct context *ctx, const struct attempt *q
 struct issuing {
 	struct context       *ctx;
 	const struct attempt *q;
+	struct bytes          home; /* the id that the new token is good for */
 	struct device_list    list;
 	const struct item    *old; /* the device that the call came from; NULL: a stranger's */
 	struct device_issued *out;
@@ -217,8 +243,9 @@ static struct value subjects_join(const struct issuing *i)
 	struct value_list old = i->old == NULL ? (struct value_list){NULL, 0} : subjects_of(i->old);
 	struct value_list all = {arena_array(i->ctx->arena, DEVICE_SUBJECTS_MAX, sizeof(struct value)), 0};
 
-	for (uint32_t j = 1; j < i->q->subject_count; j++)
-		all.items[all.count++] = value_string(i->q->subjects[j]);
+	for (uint32_t j = 0; j < main_count(i->q) && all.count < DEVICE_SUBJECTS_MAX; j++)
+		if (!bytes_equal(i->q->subjects[j], i->home))
+			all.items[all.count++] = value_string(i->q->subjects[j]);
 	for (uint32_t j = 0; j < old.count && all.count < DEVICE_SUBJECTS_MAX; j++)
 		if (!subjects_have(&all, value_text(&old.items[j])))
 			all.items[all.count++] = old.items[j];
@@ -237,7 +264,7 @@ static void new_put(struct issuing *i)
 	if (i->out->expires_s < old_ends_s)
 		i->out->expires_s = old_ends_s;
 	row_init(&row, a);
-	row_set_text(&row, "PK", i->q->subjects[0]);
+	row_set_text(&row, "PK", i->home);
 	row_set_text(&row, "SK", key_device(a, i->out->name));
 	if (i->old != NULL)
 		row_set(&row, "after", (struct value){.type = VALUE_M, .map = map_of(i->old, "after")});
@@ -277,29 +304,42 @@ static void old_shorten(struct issuing *i)
 	ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
-/* (4) of one type: as many fewer as this device failed. */
-static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t failures)
+/* One row of them. *failures: how many are still to be taken off. */
+static enum err_code lane_lower(struct issuing *i, struct bytes pk, struct bytes sk, int64_t *failures)
 {
 	struct arena *a = i->ctx->arena;
-	const char   *slash = memchr(ref.data, '/', ref.len);
-	struct bytes  journey = {ref.data, slash == NULL ? 0 : (size_t)(slash - ref.data)};
-	struct bytes  sk, pk = i->q->subjects[0];
+	int64_t       count;
 	struct looked old;
 	struct row    row;
 
-	if (slash == NULL)
-		return ERR_NONE;
-	sk = lanes_key(a, journey, (struct bytes){slash + 1, ref.len - journey.len - 1});
 	if (ctx_look(i->ctx, pk, sk, &old, i->err) != ERR_NONE)
 		return i->err->code;
-	if (old.found && row_i64(&old.item, "count", 0) <= failures) {
+	count = old.found ? row_i64(&old.item, "count", 0) : 0;
+	if (old.found && count <= *failures) {
 		ctx_delete(i->ctx, TABLE_AUTH_STATE, row_key_two(a, pk, sk));
-	} else if (old.found) {
+	} else if (old.found && *failures > 0) {
 		row_from(&row, a, &old.item);
-		row_set_i64(&row, "count", row_i64(&old.item, "count", 0) - failures);
+		row_set_i64(&row, "count", count - *failures);
 		row_set_i64(&row, "last_updated", i->ctx->now_s);
 		ctx_put(i->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
+	*failures = count > *failures ? 0 : *failures - count;
+	return ERR_NONE;
+}
+
+/* (4) of one type: as many fewer as this device failed, by whatever name. */
+static enum err_code lanes_lower(struct issuing *i, struct bytes ref, int64_t failures)
+{
+	const char  *slash = memchr(ref.data, '/', ref.len);
+	struct bytes journey = {ref.data, slash == NULL ? 0 : (size_t)(slash - ref.data)};
+	struct bytes sk;
+
+	if (slash == NULL)
+		return ERR_NONE;
+	sk = lanes_key(i->ctx->arena, journey, (struct bytes){slash + 1, ref.len - journey.len - 1});
+	for (uint32_t j = 0; j < i->q->subject_count && failures > 0; j++)
+		if (lane_lower(i, i->q->subjects[j], sk, &failures) != ERR_NONE)
+			return i->err->code;
 	return ERR_NONE;
 }
 
@@ -339,9 +379,8 @@ static void rest_trim(struct issuing *i)
 		if (first == i->list.count)
 			return;
 		gone[first] = true;
-		ctx_delete(
-		        i->ctx, TABLE_AUTH_STATE,
-		        row_key_two(i->ctx->arena, i->q->subjects[0], row_text(&i->list.rows[first], "SK")));
+		ctx_delete(i->ctx, TABLE_AUTH_STATE,
+		           row_key_two(i->ctx->arena, i->home, row_text(&i->list.rows[first], "SK")));
 	}
 }
 
@@ -352,10 +391,10 @@ static enum err_code issue_note(struct issuing *i)
 	struct looked old;
 	struct row    row;
 
-	if (ctx_look(i->ctx, i->q->subjects[0], sk, &old, i->err) != ERR_NONE)
+	if (ctx_look(i->ctx, i->home, sk, &old, i->err) != ERR_NONE)
 		return i->err->code;
 	row_init(&row, a);
-	row_set_text(&row, "PK", i->q->subjects[0]);
+	row_set_text(&row, "PK", i->home);
 	row_set_text(&row, "SK", sk);
 	row_set_i64(&row, "count", (old.found ? row_i64(&old.item, "count", 0) : 0) + 1);
 	row_set_i64(&row, "last_updated", i->ctx->now_s);
@@ -364,23 +403,40 @@ static enum err_code issue_note(struct issuing *i)
 	return ERR_NONE;
 }
 
+/* The device that the call came from: it may be known for another id of the person. */
+static enum err_code old_find(struct issuing *i, struct looked *elsewhere)
+{
+	const struct attempt *q = i->q;
+
+	if (q->device.len == 0)
+		return ERR_NONE;
+	if (bytes_equal(home_of(q), i->home)) {
+		i->old = list_find(&i->list, key_device(i->ctx->arena, q->device));
+		return ERR_NONE;
+	}
+	if (row_look(i->ctx, q, elsewhere, i->err) != ERR_NONE)
+		return i->err->code;
+	i->old = elsewhere->found ? &elsewhere->item : NULL;
+	return ERR_NONE;
+}
+
 enum err_code device_issue(struct context *ctx, const struct attempt *q, struct device_issued *out,
                            struct err *err)
 {
 	struct issuing i = {.ctx = ctx, .q = q, .out = out, .err = err};
 	char          *name, *token;
+	struct looked  elsewhere;
 
 	*out = (struct device_issued){0};
 	if (q->rule->remember_s == 0 || q->making == NULL)
 		return ERR_NONE;
-	if (device_list(ctx, q->subjects[0], &i.list, err) != ERR_NONE)
+	i.home = owner_of(q, q->subjects[0]).len > 0 ? owner_of(q, q->subjects[0]) : q->subjects[0];
+	if (device_list(ctx, i.home, &i.list, err) != ERR_NONE || old_find(&i, &elsewhere) != ERR_NONE)
 		return err->code;
-	if (q->device.len > 0)
-		i.old = list_find(&i.list, key_device(ctx->arena, q->device));
 	name = arena_alloc(ctx->arena, DEVICE_NAME_CHARS);
 	token = arena_alloc(ctx->arena, DEVICE_TOKEN_CHARS);
 	device_name(q->making->id, name);
-	device_token_make(q->making->keys, q->making->id, q->subjects[0], ctx->now_s, token);
+	device_token_make(q->making->keys, q->making->id, i.home, ctx->now_s, token);
 	out->name = (struct bytes){name, DEVICE_NAME_CHARS};
 	out->token = (struct bytes){token, DEVICE_TOKEN_CHARS};
 	out->replaced = i.old != NULL;

@@ -3,9 +3,10 @@
  * owner out of her own browser.
  *
  * What always holds
- * (1) A lane is open only for a valid token of the call's first subject, whose row is there and has not expired, whose
- *     row names every other subject of the call, and which a success of a type in the rule's `after` made known
- *     within `remember`. Anything else is a stranger; it is never an error.
+ * (1) A lane is open only for a valid token of one of the person's ids (account.h), whose row is there and has not expired, whose
+ *     row names every other subject of the call that is not the same user's, and which a success of a type in the rule's `after` made known
+ *     within `remember`. Anything else is a stranger; it is never an error. A token is issued for the user's id, if there is a user: so
+ *     it works by every name of the person, and ends with none of them.
  * (2) A token is worth `max` failures in all, however long it lives: no success and no passing of time gives any back.
  *     The failure that uses up the last one forgets the device. A success issues a new token, with a budget of its own,
  *     and the old one, with what is left of its budget, lives for DEVICE_GRACE_S at most: long enough for a

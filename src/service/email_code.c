@@ -54,6 +54,7 @@ static enum err_code attempt_init(struct attempt *q, const struct email_terms *t
 	if (rule_get(terms->rules, ref, counts, &rule, err) != ERR_NONE)
 		return err->code;
 	*q = (struct attempt){.subject_count = 1,
+	                      .alone = true, /* by user, or by mailbox: each on its own */
 	                      .rules = terms->rules,
 	                      .rule = rule,
 	                      .notification_type = rule->qualifier == QUALIFY_NOTIFICATION

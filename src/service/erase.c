@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "service/alias.h"
 #include "service/erased.h"
 #include "service/event.h"
 #include "service/limit_row.h"
@@ -204,6 +205,8 @@ static enum err_code address_erase(struct context *ctx, struct job *job, struct 
 	ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, row_text(row, "PK"), row_text(row, "SK")));
 	if (marker.found && bytes_equal(row_text(&marker.item, "userId"), user))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
+	if (proved && alias_erase(ctx, handle, user, err) != ERR_NONE)
+		return err->code;
 	erased(ctx, job, at, TABLE_USERS, ctx->changes.count - before);
 	if (proved)
 		erased_mark(ctx, handle);

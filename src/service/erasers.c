@@ -45,11 +45,12 @@ static enum err_code user_rows(struct context *ctx, struct bytes user, struct er
 	                  err);
 }
 
-/* One without its address: nobody else would free it. */
+/* One without its address: nobody else would free it. Or one that says whose an alias is (alias.h). */
 static bool owns_marker(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	(void)ctx;
-	return bytes_is(row_text(row, "SK"), "MARKER") && bytes_equal(row_text(row, "userId"), e->id);
+	return (bytes_is(row_text(row, "SK"), "MARKER") || bytes_is(row_text(row, "SK"), "OWNER")) &&
+	       bytes_equal(row_text(row, "userId"), e->id);
 }
 
 /* ---- push devices, with their tokens and lanes ---- */

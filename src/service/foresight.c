@@ -40,7 +40,7 @@ static void guess(const struct changes *c, struct foreseen *row)
 	struct known_ask        q = {.which = p->which, .pk = p->pk, .sk = p->sk, .arena = c->arena};
 
 	if (c->known != NULL && known_keeps(p->which))
-		known_get(c->known, &q, &row->got.found, &row->got.item);
+		row->remembered = known_get(c->known, &q, &row->got.found, &row->got.item);
 }
 
 enum foreseen_as foresight_look(struct changes *c, const struct row_place *p, const struct foreseen **out)

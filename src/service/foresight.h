@@ -32,7 +32,7 @@
 enum {
 	FORESIGHT_PASSES_MAX = 6, /* that may guess */
 	FORESIGHT_ROWS_MAX = 400,
-	FORESIGHT_QUERIES_MAX = 16,
+	FORESIGHT_QUERIES_MAX = 64, /* one for each id of a person, and some (account.h) */
 	FORESIGHT_TABLES_TRIES = 3, /* how often a round finds that one more table is not there */
 };
 
@@ -40,7 +40,8 @@ struct foreseen {
 	struct row_place        place;
 	uint32_t                round; /* that it was read in; 0: it was not yet */
 	bool                    no_table;
-	struct table_get_result got; /* until it was read, a guess */
+	bool                    remembered; /* the guess is what this process last knew */
+	struct table_get_result got;        /* until it was read, a guess */
 };
 
 /* A query that was answered. */

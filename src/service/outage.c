@@ -54,6 +54,7 @@ static const struct text_field text_fields[] = {
         FIELD("notification_type", q.notification_type),
         FIELD("source", q.source),
         FIELD("device", q.device),
+        FIELD("device_of", q.device_of),
         FIELD("device_id", q.device_id),
         FIELD("key", once.key),
         FIELD("caller", once.caller),
@@ -83,6 +84,11 @@ static void subject_name(char out[16], const char *what, uint32_t i)
 	snprintf(out, 16, "%s%u", what, i);
 }
 
+static uint32_t named_of(const struct spooled *s)
+{
+	return s->named > 0 ? s->named : s->q.subject_count;
+}
+
 /* Addresses stay out: the user that one belongs to was looked up, or is not known. */
 static void subjects_put(struct row *row, const struct spooled *s, struct arena *a)
 {
@@ -91,7 +97,7 @@ static void subjects_put(struct row *row, const struct spooled *s, struct arena 
 
 		subject_name(name, "subject", i);
 		row_set_text(row, name, s->q.subjects[i]);
-		if (s->q.users == NULL || s->q.users[i].len == 0)
+		if (i >= named_of(s) || s->q.users == NULL || s->q.users[i].len == 0)
 			continue;
 		name = arena_alloc(a, 16);
 		subject_name(name, "user", i);
@@ -123,6 +129,7 @@ void spooled_encode(struct buf *out, const struct spooled *s)
 	row_set_i64(&row, "outcome", s->outcome);
 	row_set_i64(&row, "at", s->at_us);
 	row_set_i64(&row, "status", s->status);
+	row_set_i64(&row, "named", named_of(s));
 	item = row_item(&row);
 	item_encode(out, &item);
 	arena_release(&a);
@@ -130,19 +137,24 @@ void spooled_encode(struct buf *out, const struct spooled *s)
 
 static bool subjects_read(struct arena *a, const struct item *item, struct spooled *out)
 {
-	char name[16];
+	char    name[16];
+	int64_t named;
 
 	out->q.users = arena_zalloc(a, SUBJECTS_MAX * sizeof(*out->q.users));
-	for (uint32_t i = 0; i < SUBJECTS_MAX; i++) {
+	for (uint32_t i = 0; i < PERSON_IDS_MAX; i++) {
 		subject_name(name, "subject", i);
 		out->q.subjects[i] = row_text(item, name);
 		if (out->q.subjects[i].len == 0)
 			break;
 		out->q.subject_count++;
 		subject_name(name, "user", i);
-		out->q.users[i] = row_text(item, name);
+		if (i < SUBJECTS_MAX)
+			out->q.users[i] = row_text(item, name);
 	}
-	return out->q.subject_count > 0;
+	named = row_i64(item, "named", out->q.subject_count); /* older records have no others */
+	out->named = (uint32_t)named;
+	return out->q.subject_count > 0 && named > 0 && named <= SUBJECTS_MAX &&
+	       named <= out->q.subject_count;
 }
 
 static bool digest_read(struct bytes hex, uint8_t out[SHA256_BYTES])
@@ -379,6 +391,7 @@ enum err_code outage_merge(struct context *ctx, const struct spooled *s, const s
 
 	time_set(ctx, s->at_us);
 	*end = SPOOLED_VOID;
+	q.subject_count = named_of(s); /* the rest is found again, as it is now */
 	q.rules = rules;
 	q.rule = rules_find(rules, s->journey, s->type, q.method_type);
 	if (is_too_late(ctx, s))

@@ -73,7 +73,8 @@ void outage_judge(const struct context *ctx, bool closed, struct verdict *v);
 
 /* An attempt as it was made. */
 struct spooled {
-	struct attempt     q; /* its rule is found by these */
+	struct attempt     q;     /* its rule is found by the next; its subjects are all ids of the person */
+	uint32_t           named; /* of these, so many were named: the first; 0: all */
 	struct bytes       journey, type;
 	enum outcome       outcome;
 	int64_t            at_us;

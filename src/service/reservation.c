@@ -121,6 +121,7 @@ static void request_note(const struct attempt *q, struct arena *a, struct row *r
 	text_add(row, "notification_type", q->notification_type);
 	text_add(row, "source", q->source);
 	text_add(row, "device", q->device);
+	text_add(row, "device_of", q->device_of);
 	text_add(row, DEVICE_LINK, q->device_id);
 	row_set_i64(row, "source_allowed", q->source_allowed);
 	row_set_i64(row, "token_sent", q->token_sent);
@@ -159,10 +160,13 @@ enum err_code attempt_begin(struct context *ctx, const struct attempt *q, struct
 	struct attempt *begun = arena_alloc(ctx->arena, sizeof(*begun));
 
 	*out = (struct begin_result){.lapses_us = ctx->now_us + q->rule->lapse_s * 1000000};
-	*begun = *q;
+	if (attempt_whole(ctx, q, begun, err) != ERR_NONE)
+		return err->code;
 	begun->reservation = name;
 	if (attempt_record(ctx, begun, OUTCOME_FAILURE, &out->attempt, err) != ERR_NONE)
 		return err->code;
+	memcpy(begun->subjects, q->subjects, sizeof(begun->subjects)); /* the rest is found again */
+	begun->subject_count = q->subject_count;
 	out->reserved = out->attempt.counted || out->attempt.verdict.kind == VERDICT_ALLOW;
 	if (!out->reserved) /* (1) */
 		return ERR_NONE;
@@ -188,6 +192,7 @@ static void request_read(const struct item *row, const struct rules *rules, stru
 	q->notification_type = row_text(row, "notification_type");
 	q->source = row_text(row, "source");
 	q->device = row_text(row, "device");
+	q->device_of = row_text(row, "device_of");
 	q->device_id = row_text(row, DEVICE_LINK);
 	q->source_allowed = row_i64(row, "source_allowed", 0) != 0;
 	q->token_sent = row_i64(row, "token_sent", 0) != 0;
@@ -452,7 +457,8 @@ static enum err_code finish_success(struct context *ctx, struct reservation *r, 
 enum err_code attempt_finish(struct context *ctx, struct reservation *r, enum outcome outcome,
                              struct attempt_result *out, struct err *err)
 {
-	struct bytes state = row_text(&r->row, "state");
+	struct bytes   state = row_text(&r->row, "state");
+	struct attempt whole;
 
 	*out = (struct attempt_result){0};
 	if (!bytes_is(state, "begun"))
@@ -463,6 +469,9 @@ enum err_code attempt_finish(struct context *ctx, struct reservation *r, enum ou
 		out->counted = row_i64(&r->row, "counted", 0) != 0;
 		return ERR_NONE;
 	}
+	whole = r->q;
+	if (attempt_whole(ctx, &whole, &r->q, err) != ERR_NONE)
+		return err->code;
 	return outcome == OUTCOME_SUCCESS ? finish_success(ctx, r, out, err)
 	                                  : finish_failure(ctx, r, out, err);
 }

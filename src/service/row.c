@@ -221,7 +221,7 @@ void looked_init(struct looked *l, struct bytes pk, struct bytes sk)
 	l->next = NULL;
 	l->pk = pk;
 	l->sk = sk;
-	l->loose = l->answered = l->found = l->no_table = false;
+	l->loose = l->answered = l->blind = l->found = l->no_table = false;
 	l->round = 0;
 }
 

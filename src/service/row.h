@@ -151,6 +151,7 @@ struct looked {
 	struct member  key[2]; /* the same, as a key: filled when it is looked at */
 	bool           loose;  /* nothing rests on it unless ctx_rests_on says so */
 	bool           answered;
+	bool           blind; /* "absent" is a guess about a row of which nothing is known (foresight.h) */
 	bool           found;
 	bool           no_table; /* nor is there a table */
 	uint32_t       round;    /* of foresight.h that it was read in; 0: it was read at once */

@@ -70,14 +70,19 @@ static enum err_code create(struct context *ctx, const struct sync_record *q, st
 	return ERR_NONE;
 }
 
-/* Does anything differ but how old the record is? */
+/* What is told of a profile: not how old the record is, nor what follows from its addresses (alias.h), of which others tell. */
+static struct item told_of(struct context *ctx, const struct item *row)
+{
+	struct item left = item_without(ctx->arena, row, BYTES("syncTime"));
+
+	left = item_without(ctx->arena, &left, BYTES("syncSequence"));
+	return item_without(ctx->arena, &left, BYTES("aliases"));
+}
+
 static bool differs(struct context *ctx, const struct item *before, const struct item *after)
 {
-	struct item a = item_without(ctx->arena, before, BYTES("syncTime"));
-	struct item b = item_without(ctx->arena, after, BYTES("syncTime"));
+	struct item a = told_of(ctx, before), b = told_of(ctx, after);
 
-	a = item_without(ctx->arena, &a, BYTES("syncSequence"));
-	b = item_without(ctx->arena, &b, BYTES("syncSequence"));
 	return !item_equal(&a, &b);
 }
 

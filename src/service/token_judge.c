@@ -51,7 +51,7 @@ static enum err_code revocation_judge(struct context *ctx, const struct token_fa
 static enum err_code status_judge(struct context *ctx, struct bytes email, struct token_judged *out,
                                   struct err *err)
 {
-	struct account_subjects q = {&out->user, &email, NULL, 1};
+	struct account_subjects q = {.ids = &out->user, .emails = &email, .count = 1};
 	struct account          found;
 
 	if (account_judge(ctx, &q, &found, err) != ERR_NONE)
@@ -142,6 +142,9 @@ enum err_code token_judge(struct context *ctx, const struct token_facts *t, cons
 	if (begin(ctx, t, out, &subject, err) != ERR_NONE)
 		return err->code;
 	if (subject.len > 0 && standing_judge(ctx, subject, rules, out, err) != ERR_NONE)
+		return err->code;
+	if (identifier_is_hashed(subject) && !identifier_is_hashed(out->user) &&
+	    standing_judge(ctx, out->user, rules, out, err) != ERR_NONE) /* an address, and its user */
 		return err->code;
 	outage_judge(ctx, rules->fails_closed, &out->verdict);
 	out->wait = verdict_wait_all(&out->verdict, ctx->now_us);

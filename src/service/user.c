@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/crypto.h"
+#include "service/alias.h"
 #include "service/limit.h"
 #include "service/revocation.h"
 #include "service/row.h"
@@ -309,6 +310,7 @@ void user_begin(struct context *ctx, struct bytes id, struct user *out, struct r
 	row_set_text(row, "SK", BYTES(KEY_PROFILE));
 	row_set_text(row, "status", bytes_of(user_status_names[USER_ACTIVE]));
 	row_set_text(row, "createdAt", user_time(ctx->arena, ctx->now_us));
+	aliases_begin(row);
 }
 
 enum err_code user_create(struct context *ctx, const struct user_new *q, struct user_created *out,

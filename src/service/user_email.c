@@ -1,6 +1,7 @@
 /* Addresses of users: see user_email.h. */
 #include "service/user_email.h"
 
+#include "service/alias.h"
 #include "service/event.h"
 #include "service/revocation.h"
 #include "service/row.h"
@@ -117,8 +118,8 @@ static void publish(struct context *ctx, enum event_type type, struct bytes user
 
 /* ---- reading ---- */
 
-static enum err_code emails_query(struct context *ctx, struct bytes user, struct user_emails *out,
-                                  struct err *err)
+enum err_code user_emails_read(struct context *ctx, struct bytes user, struct user_emails *out,
+                               struct err *err)
 {
 	struct expr_key_condition key = row_prefix(user_key(ctx->arena, user), BYTES(KEY_EMAIL));
 	struct table_query        q = {.key = &key, .consistent = true};
@@ -141,7 +142,7 @@ enum err_code user_emails_find(struct context *ctx, struct bytes user, struct us
 
 	if (user_get(ctx, user, &u, err) != ERR_NONE)
 		return err->code;
-	return emails_query(ctx, user, out, err);
+	return user_emails_read(ctx, user, out, err);
 }
 
 static bool is_claim(const struct looked *marker)
@@ -309,7 +310,7 @@ enum err_code user_email_add(struct context *ctx, const struct email_add *q, str
 	struct row               row;
 
 	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
-	    emails_query(ctx, q->user, &emails, err) != ERR_NONE ||
+	    user_emails_read(ctx, q->user, &emails, err) != ERR_NONE ||
 	    adding_begin(&a, ctx, q, out, err) != ERR_NONE)
 		return err->code;
 	if (out->standing.refused)
@@ -386,13 +387,18 @@ static enum err_code claim_evict(struct context *ctx, const struct looked *marke
 	return ERR_NONE;
 }
 
-/* (2) The first that is verified becomes the primary one. */
-static void entry_take(struct context *ctx, struct user *u, struct email_verdict *out)
+/* (2) The first that is verified becomes the primary one. Without one, the profile changes too, but has no new version: nothing that is shown
+ * of it does. */
+static enum err_code entry_take(struct context *ctx, struct user *u, struct email_verdict *out,
+                                struct err *err)
 {
 	const struct user_email e = out->email;
 	bool                    first = u->email_id.len == 0;
-	struct row              row;
+	struct row              row, profile;
 
+	row_from(&profile, ctx->arena, &u->row);
+	if (alias_add(ctx, &(struct alias_change){u->id, e.email, &profile}, err) != ERR_NONE)
+		return err->code;
 	row_from(&row, ctx->arena, &e.row);
 	code_drop(&row);
 	row_remove(&row, "ttl");
@@ -400,13 +406,18 @@ static void entry_take(struct context *ctx, struct user *u, struct email_verdict
 	row_set_text(&row, "verifiedAt", user_time(ctx->arena, ctx->now_us));
 	index_set(ctx, &row, u->id, e.email);
 	if (first)
-		prefer(ctx, u, &row, &e);
+		prefer_in(ctx, &profile, u->id, &row, &e);
+	if (first)
+		user_put(ctx, u, &profile);
+	else
+		ctx_put(ctx, TABLE_USERS, row_item(&profile));
 	out->outcome = ENTRY_RIGHT;
 	out->email = email_put(ctx, &row);
 	marker_put(ctx, u->id, &e, 0);
 	publish(ctx, EVENT_EMAIL_VERIFIED, u->id, &e);
 	if (first)
 		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, u->id, &e);
+	return ERR_NONE;
 }
 
 /* (1), (6) */
@@ -425,8 +436,7 @@ static enum err_code entry_right(struct context *ctx, struct user *u, struct ema
 	if (marker.found && !marks(&marker, u->id, out->email.id) &&
 	    claim_evict(ctx, &marker, err) != ERR_NONE)
 		return err->code;
-	entry_take(ctx, u, out);
-	return ERR_NONE;
+	return entry_take(ctx, u, out, err);
 }
 
 enum err_code user_email_verify(struct context *ctx, const struct email_entry *q, struct email_verdict *out,
@@ -473,11 +483,13 @@ static void trust_new(struct context *ctx, const struct email_trust *t, struct r
 }
 
 /* (1), (2) */
-static void trust_put(struct context *ctx, struct email_trust *t, struct row *row)
+static enum err_code trust_put(struct context *ctx, struct email_trust *t, struct row *row, struct err *err)
 {
 	struct user_email e;
 	struct item       item;
 
+	if (alias_add(ctx, &(struct alias_change){t->user->id, t->email, t->profile}, err) != ERR_NONE)
+		return err->code;
 	code_drop(row);
 	row_remove(row, "ttl");
 	index_set(ctx, row, t->user->id, t->email);
@@ -494,6 +506,7 @@ static void trust_put(struct context *ctx, struct email_trust *t, struct row *ro
 	publish(ctx, EVENT_EMAIL_VERIFIED, t->user->id, &e);
 	if (t->primary)
 		publish(ctx, EVENT_EMAIL_PRIMARY_CHANGED, t->user->id, &e);
+	return ERR_NONE;
 }
 
 /* The row of a user's own claim or address, read by its key; not found if it has none. */
@@ -505,7 +518,7 @@ static enum err_code own_look(struct context *ctx, const struct email_trust *t, 
 	struct user_emails       emails;
 
 	*out = (struct looked){.found = false};
-	if (emails_query(ctx, t->user->id, &emails, err) != ERR_NONE)
+	if (user_emails_read(ctx, t->user->id, &emails, err) != ERR_NONE)
 		return err->code;
 	own = claim_find(&emails, t->email);
 	if (own != NULL)
@@ -538,8 +551,7 @@ enum err_code user_email_trust(struct context *ctx, struct email_trust *t, struc
 		row_from(&row, ctx->arena, &old.item);
 	else
 		trust_new(ctx, t, &row);
-	trust_put(ctx, t, &row);
-	return ERR_NONE;
+	return trust_put(ctx, t, &row, err);
 }
 
 /* ---- removing, and which one is primary ---- */
@@ -550,6 +562,7 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 	struct user       u;
 	struct bytes      hash;
 	struct looked     marker;
+	struct row        profile;
 
 	if (user_take(ctx, q->user, &(struct user_match){0}, &u, err) != ERR_NONE ||
 	    email_get(ctx, q, &e, err) != ERR_NONE || marker_look(ctx, e.email, &marker, err) != ERR_NONE)
@@ -563,9 +576,12 @@ enum err_code user_email_remove(struct context *ctx, const struct email_entry *q
 	if (marks(&marker, u.id, e.id))
 		ctx_delete(ctx, TABLE_USERS, row_key_two(ctx->arena, marker.pk, marker.sk));
 	publish(ctx, EVENT_EMAIL_REMOVED, u.id, &e);
-	if (!e.verified ||
-	    !identifier_hash(&ctx->services->identifiers, ctx->arena, IDENTIFIER_EMAIL, e.email, &hash))
+	if (!e.verified || !alias_of_email(ctx, e.email, &hash))
 		return ERR_NONE;
+	row_from(&profile, ctx->arena, &u.row);
+	if (alias_remove(ctx, &(struct alias_change){u.id, e.email, &profile}, err) != ERR_NONE)
+		return err->code;
+	ctx_put(ctx, TABLE_USERS, row_item(&profile));
 	return revocation_add_address(ctx, hash, BYTES("address removed"), err);
 }
 

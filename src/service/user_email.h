@@ -51,6 +51,10 @@ struct email_claim {
 	struct bytes         owner;  /* of a hidden one: who verified the address; empty: nobody has */
 };
 
+/* Those that are there, whether or not there is such a user. */
+enum err_code user_emails_read(struct context *ctx, struct bytes user, struct user_emails *out,
+                               struct err *err);
+
 /* ERR_NOT_FOUND if there is no such user; here and below. */
 enum err_code user_emails_find(struct context *ctx, struct bytes user, struct user_emails *out,
                                struct err *err);

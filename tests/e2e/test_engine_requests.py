@@ -145,9 +145,36 @@ def test_an_attempt_while_a_lock_holds_takes_one_and_none_a_moment_later(gatehou
     assert gatehouse.requests(lambda _: gatehouse.attempt("locked."), lambda _: "locked.") in ([], ["TransactGetItems"])
 
 
-def test_an_attempt_of_an_email_address_takes_two(gatehouse):
-    sent = gatehouse.requests(lambda i: gatehouse.attempt({"email": f"who{i}@example.org"}), lambda _: "email:")
-    assert sent == ["TransactGetItems", "TransactWriteItems"]
+def verified(gatehouse, user, *addresses):
+    gatehouse.call("/v1/users", {"id": user})
+    for address in addresses:
+        claim = gatehouse.call(f"/v1/users/{user}/emails", {"email": address})
+        gatehouse.call(f"/v1/users/{user}/emails/{claim['id']}/verify", {"code": claim["code"]})
+
+
+def test_an_address_that_nobody_has_takes_as_many_as_one_that_somebody_has(gatehouse, endpoint):
+    """Three when a process sees it first: whose is it? then that user. Two from then on, and rows as of two ids."""
+    for i in range(CALLS):
+        verified(gatehouse, f"own{i}", f"own{i}@example.org")
+    other = Gatehouse(endpoint.removeprefix("http://"))  # it has seen none of them
+    try:
+        for name, rows in (("own", [5]), ("who", [3])):  # the count and its version, looks at marker, PROFILE and the user's version
+            first = other.requests(lambda i: other.attempt({"email": f"{name}{i}@example.org"}), lambda _: "auth-state")
+            again = other.requests(lambda i: other.attempt({"email": f"{name}{i}@example.org"}), lambda _: "auth-state")
+            assert (first, again, other.rows) == (["TransactGetItems"] * 2 + ["TransactWriteItems"], ["TransactGetItems", "TransactWriteItems"], rows), name
+    finally:
+        other.close()
+
+
+def test_a_person_with_several_addresses_takes_two_once_it_was_seen(gatehouse):
+    for count, rows in ((5, 9), (20, 24)):  # a look at each further id
+        addresses = [f"p{count}.{i}@example.org" for i in range(count)]
+        verified(gatehouse, f"p{count}", *addresses)
+        for name in (f"p{count}", {"email": addresses[0]}):
+            gatehouse.attempt(name, "success")
+            sent = gatehouse.requests(lambda _: gatehouse.attempt(name), lambda _: "email:")
+            assert sent == ["TransactGetItems", "TransactWriteItems"]
+            assert gatehouse.rows == [rows - (name == f"p{count}")], name
 
 
 def test_the_failure_that_locks_and_publishes_takes_three_one_of_them_a_query_for_an_older_lock(gatehouse):

@@ -446,7 +446,8 @@ TEST(erase, nothing_of_the_user_is_left_in_any_table)
 	assert_true(row_there(&s, "ATTEMPT#y", "RESERVATION"));
 	assert_int_equal(named_in(&s, TABLE_USERS, "bob@example.org"), 3);
 	assert_int_equal(count_in(&s, "u-2", PASSWORDS), 1);
-	assert_int_equal(row_i64(&j.progress, "users", 0), 6); /* profile, two addresses, three markers */
+	assert_int_equal(row_i64(&j.progress, "users", 0),
+	                 8); /* profile, two addresses, three markers, owners of two aliases */
 	assert_int_equal(row_i64(&j.progress, "rate-limits", 0), 2);
 	assert_int_equal(row_i64(&j.progress, "gatehouse-idempotency", 0), 1);
 	assert_int_equal(row_i64(&j.progress, "passes", 0), 2);

@@ -128,7 +128,7 @@ TEST(sync, a_record_creates_the_user_with_its_verified_address_as_the_primary_on
 	assert_int_equal(c.emails.count, 1);
 	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
 	assert_int_equal(c.emails.list[0].expires_s, 0);
-	assert_int_equal(rows_of_users(&s), 3); /* with the marker */
+	assert_int_equal(rows_of_users(&s), 4); /* with the marker, and whose its alias is */
 	service_close(&s);
 }
 
@@ -236,7 +236,7 @@ TEST(sync, an_address_that_the_user_only_claimed_is_verified_by_it_and_its_end_i
 	c = seen(&s, "ann");
 	assert_int_equal(c.emails.count, 1);
 	assert_true(c.emails.list[0].verified && c.emails.list[0].primary);
-	assert_int_equal(rows_of_users(&s), 3);
+	assert_int_equal(rows_of_users(&s), 4);
 	assert_null(item_get(&c.emails.list[0].row, BYTES("codeHash")));
 	service_close(&s);
 }
