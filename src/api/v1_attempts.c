@@ -75,8 +75,7 @@ static void read_rule(const struct v1_call *c, struct fields *f, struct attempts
 		                     "/v1/attempts before you send"
 		                   : "must be sent or success, because %.*s counts what was sent",
 		            BYTES_ARG(type));
-	if (rule_lock_rows(rule, subjects) +
-	            lock_set_rows(c->ctx.services, rule_lock_count(rule, subjects), subjects) >
+	if (rule_lock_rows(rule, subjects) + lock_set_rows(c->ctx.services, rule_lock_count(rule, 1), 1) >
 	    LOCK_ROWS_MAX) /* from the first try on, not only at the maximum */
 		fields_fail(f, "subjects", ERR_INVALID,
 		            "are too many: %.*s/%.*s sets %u locks for each, more than one attempt can set",

@@ -7,6 +7,7 @@
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
 #include "service/cursor.h"
+#include "service/account.h"
 #include "service/lock.h"
 #include "service/row.h"
 
@@ -123,13 +124,29 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	return fields_end(&f);
 }
 
+/* A user that is named by an address is locked itself too: the lock stays if the address goes. */
+static enum err_code set_on_person(struct v1_call *c, struct lock_call *l, struct err *err)
+{
+	struct account *found = arena_alloc(c->ctx.arena, sizeof(*found));
+	struct lock_new lock = l->lock;
+
+	if (account_find(&c->ctx, l->lock.pk, found, err) != ERR_NONE)
+		return err->code;
+	if (found->users[0].len > 0) {
+		lock.pk = found->users[0];
+		lock.others = &l->lock.pk;
+		lock.other_count = 1;
+	}
+	return lock_add(&c->ctx, &lock, &l->verdict, err);
+}
+
 enum err_code lock_set_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 
 	l->verdict = (struct verdict){0};
 	if (l->locked)
-		return lock_add(&c->ctx, &l->lock, &l->verdict, err);
+		return set_on_person(c, l, err);
 	return lock_open(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
 }
 
@@ -159,10 +176,19 @@ enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
+	struct account   *found = arena_alloc(c->ctx.arena, sizeof(*found));
+	bool              held;
 
-	if (account_writable(&c->ctx, l->lock.pk, err) != ERR_NONE)
+	l->held = false;
+	if (account_writable(&c->ctx, l->lock.pk, err) != ERR_NONE ||
+	    account_find(&c->ctx, l->lock.pk, found, err) != ERR_NONE)
 		return err->code;
-	return lock_clear(&c->ctx, l->lock.pk, lock_key(c, &l->lock), &l->held, err);
+	for (uint32_t i = 0; i < found->id_count; i++) {
+		if (lock_clear(&c->ctx, found->ids[i], lock_key(c, &l->lock), &held, err) != ERR_NONE)
+			return err->code;
+		l->held |= held;
+	}
+	return ERR_NONE;
 }
 
 void lock_clear_encode(struct v1_call *c, struct json_writer *w)
@@ -315,17 +341,20 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 
 struct unlock_call {
 	struct lock_search q;
-	struct bytes       subjects[UNLOCK_SUBJECTS_MAX];
+	struct bytes       named[UNLOCK_SUBJECTS_MAX];
+	uint32_t           named_count;
+	struct bytes       subjects[2 * UNLOCK_SUBJECTS_MAX]; /* with their users */
 	bool               dry_run;
 	struct lock_page   page;
 };
 
-static bool has_subject(const struct unlock_call *u, struct bytes id)
+static void id_add(struct bytes *list, uint32_t *count, struct bytes id)
 {
-	for (uint32_t i = 0; i < u->q.subject_count; i++)
-		if (bytes_equal(u->subjects[i], id))
-			return true;
-	return false;
+	for (uint32_t i = 0; i < *count; i++)
+		if (bytes_equal(list[i], id))
+			return;
+	if (id.len > 0)
+		list[(*count)++] = id;
 }
 
 static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_call *u)
@@ -340,10 +369,8 @@ static void read_subjects(struct v1_call *c, struct fields *f, struct unlock_cal
 		struct bytes id =
 		        identifier_read(&c->ctx.services->identifiers, c->ctx.arena, f, "subjects", m);
 
-		if (id.len > 0 && !has_subject(u, id))
-			u->subjects[u->q.subject_count++] = id;
+		id_add(u->named, &u->named_count, id);
 	}
-	u->q.subjects = u->subjects;
 }
 
 static bool read_where(struct v1_call *c, struct fields *f, struct unlock_call *u)
@@ -401,7 +428,7 @@ enum err_code unlock_decode(struct v1_call *c, struct err *err)
 	c->request = u;
 	fields_init(&f, c->body, err);
 	read_subjects(c, &f, u);
-	if (!read_where(c, &f, u) && u->q.subject_count == 0)
+	if (!read_where(c, &f, u) && u->named_count == 0)
 		fields_fail(&f, "subjects", ERR_INVALID,
 		            "missing: `subjects` or `where` must say which locks to lift");
 	u->q.limit = (uint32_t)fields_i64_or(&f, "limit", 1, UNLOCK_MAX, UNLOCK_MAX);
@@ -430,10 +457,28 @@ static enum err_code note_unlocked(struct v1_call *c, const struct unlock_call *
 	return ERR_NONE;
 }
 
+/* A lock of a person is on its user's id, whatever name was used. */
+static enum err_code users_add(struct v1_call *c, struct unlock_call *u, struct err *err)
+{
+	struct account *found = arena_alloc(c->ctx.arena, sizeof(*found));
+
+	u->q.subjects = u->subjects;
+	u->q.subject_count = 0;
+	for (uint32_t i = 0; i < u->named_count; i++) {
+		if (account_find(&c->ctx, u->named[i], found, err) != ERR_NONE)
+			return err->code;
+		id_add(u->subjects, &u->q.subject_count, u->named[i]);
+		id_add(u->subjects, &u->q.subject_count, found->users[0]);
+	}
+	return ERR_NONE;
+}
+
 enum err_code unlock_run(struct v1_call *c, struct err *err)
 {
 	struct unlock_call *u = c->request;
 
+	if (users_add(c, u, err) != ERR_NONE)
+		return err->code;
 	if ((u->dry_run ? locks_find(&c->ctx, &u->q, &u->page, err)
 	                : locks_unlock(&c->ctx, &u->q, &u->page, err)) != ERR_NONE)
 		return err->code;

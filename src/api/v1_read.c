@@ -47,6 +47,15 @@ static bool has_subject(const struct attempt *q, struct bytes id)
 	return false;
 }
 
+static void subject_keep(struct v1_call *c, const struct identifier *who, struct attempt *out)
+{
+	if (who->email.len > 0 && out->emails == NULL)
+		out->emails = arena_zalloc(c->ctx.arena, SUBJECTS_MAX * sizeof(*out->emails));
+	if (who->email.len > 0)
+		out->emails[out->subject_count] = who->email;
+	out->subjects[out->subject_count++] = who->id;
+}
+
 static void subject_add(struct v1_call *c, struct fields *f, const char *name, const struct json *member,
                         struct attempt *out)
 {
@@ -59,12 +68,7 @@ static void subject_add(struct v1_call *c, struct fields *f, const char *name, c
 		fields_fail(f, name, ERR_INVALID, "must not name the same subject twice");
 		return;
 	}
-	if (who.email.len > 0) {
-		if (out->emails == NULL)
-			out->emails = arena_zalloc(c->ctx.arena, SUBJECTS_MAX * sizeof(*out->emails));
-		out->emails[out->subject_count] = who.email;
-	}
-	out->subjects[out->subject_count++] = who.id;
+	subject_keep(c, &who, out);
 }
 
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
@@ -80,6 +84,26 @@ void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out)
 		fields_fail(f, "subjects", ERR_INVALID, "must not be empty");
 	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m))
 		subject_add(c, f, "subjects", m, out);
+}
+
+void v1_read_others(struct v1_call *c, struct fields *f, struct bytes id, struct attempt *out)
+{
+	const struct json *many = fields_array(f, "subjects", SUBJECTS_MAX);
+
+	out->subjects[out->subject_count++] = id;
+	for (const struct json *m = fields_first(f, many); m != NULL; m = fields_next(f, m)) {
+		struct identifier who = identifier_read_subject(&c->ctx.services->identifiers, c->ctx.arena,
+		                                                f, "subjects", m);
+
+		if (who.id.len == 0 || has_subject(out, who.id))
+			continue;
+		if (out->subject_count == SUBJECTS_MAX) {
+			fields_fail(f, "subjects", ERR_INVALID, "must have at most %d ids with the path's",
+			            SUBJECTS_MAX);
+			return;
+		}
+		subject_keep(c, &who, out);
+	}
 }
 
 static void read_ip(struct v1_call *c, struct fields *f, struct attempt *out)

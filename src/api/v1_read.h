@@ -20,6 +20,9 @@ enum err_code v1_subject_query(struct v1_call *c, const char *name, struct bytes
 /* `subject`, or `subjects`, a list of up to SUBJECTS_MAX; never the same twice. */
 void v1_read_subjects(struct v1_call *c, struct fields *f, struct attempt *out);
 
+/* `subjects`, beside the id in the path: further ids of the same person. The path's is the first; one that is named twice counts once. */
+void v1_read_others(struct v1_call *c, struct fields *f, struct bytes id, struct attempt *out);
+
 /* `context`: {ip, device_token, remember_device}. Whose the token is, attempt_whole finds out. */
 void v1_read_context(struct v1_call *c, struct fields *f, struct attempt *out);
 

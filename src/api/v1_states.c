@@ -204,6 +204,7 @@ void state_clear_encode(struct v1_call *c, struct json_writer *w)
 /* ---- reset: a credential was replaced; clears what the policies say that clears ---- */
 
 struct reset_call {
+	struct attempt       who; /* the path's id, and those of the body */
 	struct reset_request q;
 	struct reset_result  r;
 };
@@ -238,6 +239,10 @@ enum err_code reset_decode(struct v1_call *c, struct err *err)
 	if (v1_subject_param(c, 0, &r->q.subject, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
+	v1_read_others(c, &f, r->q.subject, &r->who);
+	r->q.others = &r->who.subjects[1];
+	r->q.emails = r->who.emails == NULL ? NULL : &r->who.emails[1];
+	r->q.other_count = r->who.subject_count - 1;
 	name = v1_read_name(&f, "reset", false);
 	r->q.reset = fields_failed(&f) ? NULL : rules_reset(r->q.rules, name);
 	if (!fields_failed(&f) && r->q.reset == NULL)
@@ -264,6 +269,7 @@ void reset_encode(struct v1_call *c, struct json_writer *w)
 	json_begin_array(w);
 	for (uint32_t i = 0; i < r->r.count; i++) {
 		json_begin_object(w);
+		json_member_text(w, BYTES("subject"), r->r.cleared[i].pk);
 		json_member_text(w, BYTES("key"), r->r.cleared[i].sk);
 		json_member_i64(w, BYTES("count"), r->r.cleared[i].count);
 		json_end_object(w);

@@ -94,8 +94,9 @@ static enum err_code read_call(struct v1_call *c, struct err *err)
 static enum err_code read_rows(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = c->request;
+	struct subject_query q = {k->id, k->prefix, v1_users_denied(c)};
 
-	if (subject_read(&c->ctx, k->id, k->prefix, &k->s, err) != ERR_NONE)
+	if (subject_read(&c->ctx, &q, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return ERR_NONE;
@@ -173,6 +174,26 @@ static bool row_bars(const struct subject_row *row)
 	return row->kind == ROW_LOCK || row->kind == ROW_STATE;
 }
 
+/* The other ids of the person whose rows are shown too. */
+static void write_ids(struct json_writer *w, const struct subject *s)
+{
+	json_member_text(w, BYTES("subject"), s->ids[0]);
+	if (s->id_count < 2)
+		return;
+	json_name(w, BYTES("other_subjects"));
+	json_begin_array(w);
+	for (uint32_t i = 1; i < s->id_count; i++)
+		json_string(w, s->ids[i]);
+	json_end_array(w);
+}
+
+/* Whose row it is, if not the one's that was asked for. */
+static void write_whose(struct json_writer *w, const struct subject *s, const struct subject_row *row)
+{
+	if (!bytes_equal(row->pk, s->ids[0]))
+		json_member_text(w, BYTES("subject"), row->pk);
+}
+
 /* What counts, locks, states and devices have in common. */
 static void write_row(struct json_writer *w, const struct subject_row *row, int64_t now_us)
 {
@@ -215,6 +236,7 @@ static void write_kind(struct v1_call *c, struct json_writer *w, const char *nam
 		if (k->s.rows[i].kind != kind)
 			continue;
 		json_begin_object(w);
+		write_whose(w, &k->s, &k->s.rows[i]);
 		write_row(w, &k->s.rows[i], c->ctx.now_us);
 		json_end_object(w);
 	}
@@ -248,7 +270,7 @@ void subject_get_encode(struct v1_call *c, struct json_writer *w)
 	const struct subject_call *k = c->request;
 
 	json_begin_object(w);
-	json_member_text(w, BYTES("subject"), k->id);
+	write_ids(w, &k->s);
 	write_kind(c, w, "counts", ROW_COUNT);
 	write_kind(c, w, "locks", ROW_LOCK);
 	write_kind(c, w, "states", ROW_STATE);
@@ -291,7 +313,7 @@ void subject_sum_encode(struct v1_call *c, struct json_writer *w)
 	const struct subject_call *k = c->request;
 
 	json_begin_object(w);
-	json_member_text(w, BYTES("subject"), k->id);
+	write_ids(w, &k->s);
 	json_member_text(w, BYTES("prefix"), k->prefix);
 	json_member_i64(w, BYTES("sum"), subject_counts_sum(&k->s));
 	json_member_i64(w, BYTES("rows"), k->s.count);
@@ -332,8 +354,9 @@ enum err_code subject_explain_decode(struct v1_call *c, struct err *err)
 enum err_code subject_explain_run(struct v1_call *c, struct err *err)
 {
 	struct explain_call *k = c->request;
+	struct subject_query q = {.id = k->id, .denied = v1_users_denied(c)};
 
-	if (subject_read(&c->ctx, k->id, (struct bytes){NULL, 0}, &k->s, err) != ERR_NONE)
+	if (subject_read(&c->ctx, &q, &k->s, err) != ERR_NONE)
 		return err->code;
 	v1_hide_rows(c, &k->s);
 	return read_account(c, k->id, &k->account, err);
@@ -437,6 +460,7 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	struct bytes               cause = row_text(&row->item, "cause");
 
 	json_begin_object(w);
+	write_whose(w, &k->s, row);
 	json_member_text(w, BYTES("key"), row->sk);
 	json_member_text(w, BYTES("kind"), row_text(&row->item, "block_type"));
 	json_member_text(w, BYTES("set_by"), lock_set_by(&row->item));
@@ -445,7 +469,7 @@ static void write_lock(struct v1_call *c, struct json_writer *w, const struct su
 	write_ends(c, w, &row->item, "retry_after");
 	if (cause.len > 0)
 		json_member_i64(w, BYTES("policy_version"), row_i64(&row->item, "policy_version", 0));
-	json_member_bool(w, BYTES("enforced"), lock_enforced(k->rules, k->id, &row->item));
+	json_member_bool(w, BYTES("enforced"), lock_enforced(k->rules, row->pk, &row->item));
 	write_attempts(w, &row->item);
 	write_ways(c, w, row);
 	json_end_object(w);
@@ -459,6 +483,7 @@ static void write_count(struct v1_call *c, struct json_writer *w, const struct s
 	int64_t                    count = row_i64(&row->item, "count", 0);
 
 	json_begin_object(w);
+	write_whose(w, &k->s, row);
 	json_member_text(w, BYTES("key"), row->sk);
 	json_member_i64(w, BYTES("count"), count);
 	if (rule != NULL) {
@@ -476,7 +501,10 @@ static void write_count(struct v1_call *c, struct json_writer *w, const struct s
 
 static void write_state(struct v1_call *c, struct json_writer *w, const struct subject_row *row)
 {
+	const struct explain_call *k = c->request;
+
 	json_begin_object(w);
+	write_whose(w, &k->s, row);
 	json_member_text(w, BYTES("key"), row->sk);
 	json_member_text(w, BYTES("state"), row_text(&row->item, "intervention_state"));
 	v1_write_time(w, BYTES("applied_at"), row_i64(&row->item, "applied_at", 0));
@@ -510,7 +538,7 @@ void subject_explain_encode(struct v1_call *c, struct json_writer *w)
 	const struct explain_call *k = c->request;
 
 	json_begin_object(w);
-	json_member_text(w, BYTES("subject"), k->id);
+	write_ids(w, &k->s);
 	write_rows(c, w, "locks", ROW_LOCK);
 	write_rows(c, w, "counts", ROW_COUNT);
 	write_rows(c, w, "states", ROW_STATE);

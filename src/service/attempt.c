@@ -185,12 +185,36 @@ static void counts_move(struct recording *r, const struct counter *c)
 
 /* ---- the maximum ---- */
 
-static enum err_code lock_set(struct recording *r, const struct counter *c, struct bytes pk,
+/* Whom a lock is of: of several ids, the user's own comes first, if it is one of them. */
+struct locked {
+	struct bytes ids[2 * SUBJECTS_MAX];
+	uint32_t     count;
+};
+
+static void locked_find(const struct recording *r, const struct counter *c, struct locked *out)
+{
+	const struct attempt *q = r->q;
+	struct bytes          user = q->owners == NULL ? (struct bytes){NULL, 0} : q->owners[0];
+
+	*out = (struct locked){.ids = {c->pk}, .count = 1};
+	if (c->scope == SCOPE_SOURCE)
+		return;
+	for (uint32_t i = out->count = 0; i < q->main_count; i++)
+		if (bytes_equal(q->subjects[i], user))
+			out->ids[out->count++] = user;
+	for (uint32_t i = 0; i < q->main_count; i++)
+		if (!bytes_equal(q->subjects[i], user))
+			out->ids[out->count++] = q->subjects[i];
+}
+
+static enum err_code lock_set(struct recording *r, const struct counter *c, const struct locked *whom,
                               const struct rule_ref *name, struct lock_shape shape)
 {
 	const struct rule *rule = r->q->rule;
 	struct verdict     v;
-	struct lock_new    lock = {.pk = pk,
+	struct lock_new    lock = {.pk = whom->ids[0],
+	                           .others = &whom->ids[1],
+	                           .other_count = whom->count - 1,
 	                           .journey = name->journey,
 	                           .type = bytes_of(shape.type),
 	                           .name = name->name,
@@ -222,21 +246,20 @@ static void time_catch_up(struct recording *r, const struct counter *c)
 	}
 }
 
-/* Whoever was counted together is locked together: under its other ids a subject would go on with a fresh
+/* Whoever was counted together is locked together, by one lock: under its other ids a subject would go on with a fresh
  * count. */
 static enum err_code locks_set(struct recording *r, const struct counter *c, bool each)
 {
 	const struct rule *rule = r->q->rule;
 	struct lock_shape  shape = counter_lock_shape(c, rule, each);
-	uint32_t           subjects = c->scope == SCOPE_SOURCE ? 1 : r->q->main_count;
+	struct locked      whom;
 
 	r->out->source_locked |= is_of_source(c);
 	time_catch_up(r, c);
+	locked_find(r, c, &whom);
 	for (uint32_t i = 0; i < rule->sets.count; i++)
-		for (uint32_t j = 0; j < subjects; j++)
-			if (lock_set(r, c, c->scope == SCOPE_SOURCE ? c->pk : r->q->subjects[j],
-			             &rule->sets.list[i], shape) != ERR_NONE)
-				return r->err->code;
+		if (lock_set(r, c, &whom, &rule->sets.list[i], shape) != ERR_NONE)
+			return r->err->code;
 	if (each && c->max > 0)
 		counts_move(r, c);
 	else

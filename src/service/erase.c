@@ -8,7 +8,9 @@
 #include "service/event.h"
 #include "service/limit_row.h"
 #include "service/limits.h"
+#include "service/lock.h"
 #include "service/lock_event.h"
+#include "service/lock_group.h"
 #include "service/revocation.h"
 #include "service/row.h"
 #include "service/scan.h"
@@ -134,6 +136,12 @@ static void erased(struct context *ctx, struct job *job, struct at *at, enum ser
 	job_count(ctx, job, service_table_shape(table)->name, rows);
 }
 
+/* A lock over several ids is erased with all of them: the others name this one. */
+static bool is_group(const struct erase_partition *q, const struct item *row)
+{
+	return q->table == TABLE_AUTH_STATE && lock_group_of(row).count > 0;
+}
+
 /* Rows of auth-state are under the version of their partition; others are deleted as they are. */
 enum err_code erase_rows(struct context *ctx, const struct erase_partition *q, struct err *err)
 {
@@ -146,10 +154,11 @@ enum err_code erase_rows(struct context *ctx, const struct erase_partition *q, s
 	for (uint32_t i = 0; rc == ERR_NONE && i < r.count; i++) {
 		struct bytes sk = row_text(&r.items[i], "SK");
 
-		if (job_room(ctx) < 1 + lock_changed_rows(ctx, &r.items[i]))
+		if (job_room(ctx) < lock_remove_rows(ctx, &r.items[i]))
 			break;
-
-		if (q->table == TABLE_AUTH_STATE)
+		if (is_group(q, &r.items[i]))
+			rc = lock_remove(ctx, &r.items[i], LOCK_CLEARED_BY_ERASURE, err);
+		else if (q->table == TABLE_AUTH_STATE)
 			lock_changed(ctx, &r.items[i], NULL, LOCK_CLEARED_BY_ERASURE);
 		if (q->but.len == 0 || !bytes_equal(sk, q->but))
 			ctx_delete(ctx, q->table, row_key_two(ctx->arena, q->pk, sk));

@@ -27,11 +27,13 @@ static bool list_has(const struct erasing *e, const struct value *list)
 	return false;
 }
 
+/* Or what is left of a lock over several ids, if somebody else removed the user's own row of it. */
 static bool owns_attempt(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	(void)ctx;
-	return bytes_starts_with(row_text(row, "PK"), BYTES("ATTEMPT#")) &&
-	       list_has(e, item_get(row, BYTES("subjects")));
+	return (bytes_starts_with(row_text(row, "PK"), BYTES("ATTEMPT#")) &&
+	        list_has(e, item_get(row, BYTES("subjects")))) ||
+	       list_has(e, item_get(row, BYTES("group")));
 }
 
 /* ---- users ---- */
@@ -189,12 +191,14 @@ static struct item job_blank(struct context *ctx, const struct erasing *e, const
 
 /* ---- events (4) ---- */
 
-/* Did a push token move to the user? The event is about who had it before. */
+/* Is it about somebody else, and names the user? A push token moved to it, or a lock was of both. */
 static bool is_heir(const struct erasing *e, const struct item *row)
 {
 	const struct value *data = item_get(row, BYTES("data"));
 
-	return data != NULL && data->type == VALUE_M && bytes_equal(row_text(&data->map, "toUserId"), e->id);
+	return data != NULL && data->type == VALUE_M &&
+	       (bytes_equal(row_text(&data->map, "toUserId"), e->id) ||
+	        list_has(e, item_get(&data->map, BYTES("otherSubjects"))));
 }
 
 /* What tells that a user was erased has no data, and is for those who have to erase theirs. */
@@ -223,14 +227,31 @@ static bool owns_event(struct context *ctx, const struct erasing *e, const struc
 	return is_of(e, row) || (copy != NULL && is_of(e, copy));
 }
 
+static struct value handles_blank(struct context *ctx, const struct erasing *e, const struct value *list)
+{
+	struct value out = {.type = VALUE_L,
+	                    .list = {arena_array(ctx->arena, list->list.count, sizeof(struct value)), 0}};
+
+	for (uint32_t i = 0; i < list->list.count; i++)
+		out.list.items[out.list.count++] = erase_is_handle(e, value_text(&list->list.items[i]))
+		                                           ? value_string(e->hash)
+		                                           : list->list.items[i];
+	return out;
+}
+
 /* Another's event stays as it is, but for the name. */
 static struct item heir_blank(struct context *ctx, const struct erasing *e, const struct item *row)
 {
 	const struct value *data = item_get(row, BYTES("data"));
-	struct value        hash = value_string(e->hash), left = {.type = VALUE_M};
+	struct value        hash = value_string(e->hash), left = {.type = VALUE_M, .map = data->map}, others;
 	struct row          blank;
 
-	left.map = item_with(ctx->arena, &data->map, BYTES("toUserId"), &hash);
+	if (bytes_equal(row_text(&data->map, "toUserId"), e->id))
+		left.map = item_with(ctx->arena, &left.map, BYTES("toUserId"), &hash);
+	if (list_has(e, item_get(&data->map, BYTES("otherSubjects")))) {
+		others = handles_blank(ctx, e, item_get(&data->map, BYTES("otherSubjects")));
+		left.map = item_with(ctx->arena, &left.map, BYTES("otherSubjects"), &others);
+	}
 	row_from(&blank, ctx->arena, row);
 	row_set(&blank, "data", left);
 	return row_item(&blank);
@@ -268,8 +289,11 @@ static bool owns_due(struct context *ctx, const struct erasing *e, const struct 
 {
 	struct bytes subject = row_text(row, "subject");
 
-	return bytes_starts_with(row_text(row, "PK"), BYTES("DUE#")) && erase_is_handle(e, subject) &&
-	       (bytes_equal(subject, e->id) || row_i64(row, "until", 0) <= ctx->now_s);
+	if (!bytes_starts_with(row_text(row, "PK"), BYTES("DUE#")))
+		return false;
+	return list_has(e, item_get(row, BYTES("group"))) ||
+	       (erase_is_handle(e, subject) &&
+	        (bytes_equal(subject, e->id) || row_i64(row, "until", 0) <= ctx->now_s));
 }
 
 /* ---- outbox: what nobody has passed on yet is passed on no more, but that the user was erased. Another's event stays, without the name ---- */
@@ -286,25 +310,67 @@ static struct bytes heir_member(struct context *ctx, struct bytes id)
 	return arena_printf(ctx->arena, "\"toUserId\":\"%.*s\"", BYTES_ARG(id));
 }
 
+/* The list of other subjects in a payload; empty: it has none. */
+static struct bytes others_in(struct bytes payload)
+{
+	static const char begin[] = "\"otherSubjects\":[";
+	const char       *at =
+                payload.len == 0 ? NULL : memmem(payload.data, payload.len, begin, sizeof(begin) - 1);
+	const char *end = at == NULL ? NULL : memchr(at, ']', payload.len - (size_t)(at - payload.data));
+
+	return end == NULL ? (struct bytes){NULL, 0} : (struct bytes){at, (size_t)(end - at)};
+}
+
+/* One of the user's names in it, with its quotes. */
+static bool other_in(struct context *ctx, const struct erasing *e, struct bytes payload, struct bytes *out)
+{
+	struct bytes list = others_in(payload);
+
+	for (uint32_t i = 0; i <= e->handle_count; i++) {
+		struct bytes id = i == 0 ? e->id : e->handles[i - 1];
+		struct bytes quoted = arena_printf(ctx->arena, "\"%.*s\"", BYTES_ARG(id));
+		const char  *at = list.len == 0 ? NULL : memmem(list.data, list.len, quoted.data, quoted.len);
+
+		*out = (struct bytes){at, quoted.len};
+		if (at != NULL)
+			return true;
+	}
+	return false;
+}
+
 static bool owns_outbox_heir(struct context *ctx, const struct erasing *e, const struct item *row)
 {
-	return bytes_contains(row_text(row, "payload"), heir_member(ctx, e->id));
+	struct bytes other;
+
+	return bytes_contains(row_text(row, "payload"), heir_member(ctx, e->id)) ||
+	       other_in(ctx, e, row_text(row, "payload"), &other);
+}
+
+static struct bytes text_with(struct context *ctx, struct bytes text, struct bytes part, struct bytes next)
+{
+	struct buf out;
+
+	buf_init(&out, ctx->arena);
+	buf_add(&out, text.data, (size_t)(part.data - text.data));
+	buf_add_bytes(&out, next);
+	buf_add(&out, part.data + part.len, text.len - (size_t)(part.data - text.data) - part.len);
+	return buf_bytes(&out);
 }
 
 /* An id has nothing that JSON escapes, so the member is there as it is. */
 static struct item outbox_heir_blank(struct context *ctx, const struct erasing *e, const struct item *row)
 {
-	struct bytes payload = row_text(row, "payload"), member = heir_member(ctx, e->id);
+	struct bytes payload = row_text(row, "payload"), member = heir_member(ctx, e->id), other;
 	const char  *at = memmem(payload.data, payload.len, member.data, member.len);
 	struct row   blank;
-	struct buf   out;
 
-	buf_init(&out, ctx->arena);
-	buf_add(&out, payload.data, (size_t)(at - payload.data));
-	buf_add_bytes(&out, heir_member(ctx, e->hash));
-	buf_add(&out, at + member.len, payload.len - (size_t)(at - payload.data) - member.len);
+	if (at != NULL)
+		payload = text_with(ctx, payload, (struct bytes){at, member.len}, heir_member(ctx, e->hash));
+	while (other_in(ctx, e, payload, &other))
+		payload = text_with(ctx, payload, other,
+		                    arena_printf(ctx->arena, "\"%.*s\"", BYTES_ARG(e->hash)));
 	row_from(&blank, ctx->arena, row);
-	row_set_text(&blank, "payload", buf_bytes(&out));
+	row_set_text(&blank, "payload", payload);
 	return row_item(&blank);
 }
 

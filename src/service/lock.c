@@ -4,6 +4,7 @@
 #include "service/account.h"
 #include "service/identifier.h"
 #include "service/lock_event.h"
+#include "service/lock_group.h"
 #include "service/row.h"
 
 bool lock_holds(const struct item *row, int64_t now_us)
@@ -86,45 +87,73 @@ static void level_term(const struct lock_kind *kind, int64_t level, struct term 
 	term->duration_s = grown(now, now == kind ? level : level - kind->after);
 }
 
-/* The term of this one: how many there were before is kept in a row of its own. */
-static enum err_code term_of(struct context *ctx, const struct lock_new *lock, struct term *term,
-                             struct err *err)
+/* Does it matter how many there were before? */
+static bool counts_levels(const struct lock_new *lock)
+{
+	return lock->duration_s == 0 && (lock->kind->factor != 1 || lock->kind->then != NULL) &&
+	       lock->kind->duration_s > 0 && !bytes_is(lock->type, KEY_SHADOW_LOCK);
+}
+
+/* How many there were before is kept in a row of each id. */
+static enum err_code levels_look(struct context *ctx, const struct lock_group *g, struct bytes sk,
+                                 struct looked *rows, struct err *err)
+{
+	for (uint32_t i = 0; i < g->count; i++) {
+		looked_init(&rows[i], g->ids[i], sk);
+		rows[i].next = i + 1 < g->count ? &rows[i + 1] : NULL;
+	}
+	return g->count == 1 ? ctx_look(ctx, g->ids[0], sk, rows, err) : ctx_look_all(ctx, rows, err);
+}
+
+static void level_put(struct context *ctx, const struct looked *old, int64_t level, int64_t ends_s)
+{
+	struct row row;
+
+	row_init(&row, ctx->arena);
+	row_set_text(&row, "PK", old->pk);
+	row_set_text(&row, "SK", old->sk);
+	row_set_i64(&row, "count", level);
+	row_set_i64(&row, "last_updated", ctx->now_s);
+	row_set_i64(&row, "ttl", ends_s);
+	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+}
+
+/* The term of this one: of the ids of a group the one that was locked most often counts. */
+static enum err_code term_of(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
+                             struct term *term, struct err *err)
 {
 	struct bytes sk =
 	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
-	int64_t       now_s = ctx->now_s, level;
-	struct looked old;
-	struct row    row;
+	struct looked *old = arena_array(ctx->arena, g->count, sizeof(*old));
+	int64_t        level = 0;
 
 	*term = (struct term){.kind = lock->kind->name,
 	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
-	if (lock->duration_s > 0 || (lock->kind->factor == 1 && lock->kind->then == NULL) ||
-	    lock->kind->duration_s == 0 || bytes_is(lock->type, KEY_SHADOW_LOCK))
+	if (!counts_levels(lock))
 		return ERR_NONE;
-	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE)
+	if (levels_look(ctx, g, sk, old, err) != ERR_NONE)
 		return err->code;
-	level = (old.found ? row_i64(&old.item, "count", 0) : 0) + 1;
-	level_term(lock->kind, level, term);
-	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", lock->pk);
-	row_set_text(&row, "SK", sk);
-	row_set_i64(&row, "count", level);
-	row_set_i64(&row, "last_updated", now_s);
-	row_set_i64(&row, "ttl", now_s + term->duration_s + lock->kind->forget_s);
-	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+	for (uint32_t i = 0; i < g->count; i++)
+		if (old[i].found && row_i64(&old[i].item, "count", 0) > level)
+			level = row_i64(&old[i].item, "count", 0);
+	level_term(lock->kind, ++level, term);
+	for (uint32_t i = 0; i < g->count; i++)
+		level_put(ctx, &old[i], level, ctx->now_s + term->duration_s + lock->kind->forget_s);
 	return ERR_NONE;
 }
 
 /* ---- setting ---- */
 
-static struct item lock_row(const struct context *ctx, const struct lock_new *lock, struct bytes sk,
-                            const struct term *term)
+/* `at`: whose, and the sort key. */
+static struct item lock_row(const struct context *ctx, const struct lock_new *lock, const struct looked *at,
+                            const struct lock_group *g, const struct term *term)
 {
 	struct row row;
 
 	row_init(&row, ctx->arena);
-	row_set_text(&row, "PK", lock->pk);
-	row_set_text(&row, "SK", sk);
+	row_set_text(&row, "PK", at->pk);
+	row_set_text(&row, "SK", at->sk);
+	lock_group_name(&row, g);
 	row_set_i64(&row, "count", 1);
 	row_set_i64(&row, "last_updated", ctx->now_s);
 	row_set_text(&row, "block_type", term->kind);
@@ -182,32 +211,58 @@ static struct lock_new persons_kept(const struct lock_new *lock, const struct it
 	return kept;
 }
 
+/* Whoever sets it by hand may not do so while one of them is being erased. An attempt has looked at its subjects' accounts before it came to
+ * this. */
+static enum err_code group_writable(struct context *ctx, const struct lock_new *lock,
+                                    const struct lock_group *g, struct err *err)
+{
+	for (uint32_t i = 0; lock->cause.len == 0 && i < g->count; i++)
+		if (!identifier_is_hashed(g->ids[i]) && account_writable(ctx, g->ids[i], err) != ERR_NONE)
+			return err->code;
+	return ERR_NONE;
+}
+
+/* The rows of all ids. */
+static void group_put(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
+                      const struct term *term)
+{
+	for (uint32_t i = 0; i < g->count; i++) {
+		const struct looked *old = &g->rows[i];
+		struct item          row = lock_row(ctx, lock, old, g, term);
+		bool                 held = old->found && lock_holds(&old->item, ctx->now_us);
+
+		lock_changed(ctx, held ? &old->item : NULL, &row, NULL);
+		ctx_put(ctx, TABLE_AUTH_STATE, row);
+	}
+}
+
 enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out, struct err *err)
 {
-	struct lock_new set = *lock;
-	struct bytes    sk = key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier);
-	struct item     row;
-	struct term     term;
-	struct looked   old;
-	bool            held;
+	struct lock_new    set = *lock;
+	struct bytes       sk = key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier);
+	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
+	struct term        term;
+	bool               held = false;
 
-	/* An attempt has looked at its subject's account before it came to this. */
-	if (lock->cause.len == 0 && account_writable(ctx, lock->pk, err) != ERR_NONE)
-		return err->code;
-	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE || term_of(ctx, lock, &term, err) != ERR_NONE)
+	g->count = 0;
+	lock_group_add(g, lock->pk);
+	for (uint32_t i = 0; i < lock->other_count; i++)
+		lock_group_add(g, lock->others[i]);
+	if (lock_group_join(ctx, sk, g, err) != ERR_NONE || group_writable(ctx, lock, g, err) != ERR_NONE ||
+	    term_of(ctx, lock, g, &term, err) != ERR_NONE)
 		return err->code;
 	if (term.duration_s > 0)
 		term.ends_s = ctx->now_s + term.duration_s;
-	held = old.found && lock_holds(&old.item, ctx->now_us);
-	if (held) {
-		term_keep(&term, &old.item);
-		set = persons_kept(lock, &old.item);
-	} else if (lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE) {
-		return err->code;
+	for (uint32_t i = 0; i < g->count; i++) {
+		if (!g->rows[i].found || !lock_holds(&g->rows[i].item, ctx->now_us))
+			continue;
+		held = true;
+		term_keep(&term, &g->rows[i].item);
+		set = persons_kept(&set, &g->rows[i].item);
 	}
-	row = lock_row(ctx, &set, sk, &term);
-	lock_changed(ctx, held ? &old.item : NULL, &row, NULL);
-	ctx_put(ctx, TABLE_AUTH_STATE, row);
+	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
+		return err->code;
+	group_put(ctx, &set, g, &term);
 	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
 	                        .reason = "lock",
 	                        .until_s = term.ends_s,
@@ -219,23 +274,76 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 
 /* ---- clearing ---- */
 
-enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
+bool lock_is_removed(const struct context *ctx, struct bytes pk, struct bytes sk)
+{
+	const struct table_write *w = changes_find(&ctx->changes, TABLE_AUTH_STATE, pk, sk);
+
+	return w != NULL && w->kind == TABLE_DELETE;
+}
+
+/* A lock, the row of how often it was set, and among others the version of the partition, for each id; and what is told. */
+uint32_t lock_remove_rows(const struct context *ctx, const struct item *row)
+{
+	uint32_t ids = lock_group_of(row).count;
+
+	return (ids > 0 ? ids : 1) * (ctx->table->alone ? 2 : 3) + lock_changed_rows(ctx, row);
+}
+
+static enum err_code levels_remove(struct context *ctx, const struct lock_group *g, struct bytes sk,
+                                   struct err *err)
 {
 	struct key_parts p = key_split(sk);
 	struct bytes     level =
 	        key_name(ctx->arena, p.journey, BYTES(KEY_LOCK_LEVEL), p.classifier, p.qualifier);
-	struct looked was, lock;
+	struct looked *rows = arena_array(ctx->arena, g->count, sizeof(*rows));
 
-	if (ctx_look(ctx, pk, level, &was, err) != ERR_NONE || ctx_look(ctx, pk, sk, &lock, err) != ERR_NONE)
+	if (levels_look(ctx, g, level, rows, err) != ERR_NONE)
+		return err->code;
+	for (uint32_t i = 0; i < g->count; i++)
+		if (rows[i].found)
+			ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, rows[i].pk, level));
+	return ERR_NONE;
+}
+
+/* It is told once, of the head; if that one's row is not of the group any more, of the first that is left (lock_group.h, 5). */
+static void removal_tell(struct context *ctx, const struct lock_group *g, const char *why)
+{
+	const struct looked *told = &g->rows[0];
+	struct item          alone;
+
+	for (uint32_t i = 0; i < g->count; i++)
+		if (lock_is_head(&g->rows[i].item))
+			told = &g->rows[i];
+	if (lock_is_removed(ctx, told->pk, told->sk))
+		return;
+	alone = lock_is_head(&told->item) ? told->item
+	                                  : item_without(ctx->arena, &told->item, BYTES("group"));
+	lock_changed(ctx, &alone, NULL, why);
+}
+
+enum err_code lock_remove(struct context *ctx, const struct item *row, const char *why, struct err *err)
+{
+	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
+
+	if (lock_group_find(ctx, row, g, err) != ERR_NONE ||
+	    levels_remove(ctx, g, row_text(row, "SK"), err) != ERR_NONE)
+		return err->code;
+	removal_tell(ctx, g, why);
+	for (uint32_t i = 0; i < g->count; i++)
+		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, g->rows[i].pk, g->rows[i].sk));
+	return ERR_NONE;
+}
+
+enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
+{
+	struct lock_group own = {.ids = {pk}, .count = 1};
+	struct looked     lock;
+
+	if (ctx_look(ctx, pk, sk, &lock, err) != ERR_NONE)
 		return err->code;
 	*held = lock.found && lock_holds(&lock.item, ctx->now_us);
-	if (was.found)
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, level));
-	if (lock.found) {
-		lock_changed(ctx, &lock.item, NULL, LOCK_CLEARED_BY_PERSON);
-		ctx_delete(ctx, TABLE_AUTH_STATE, row_key_two(ctx->arena, pk, sk));
-	}
-	return ERR_NONE;
+	return lock.found ? lock_remove(ctx, &lock.item, LOCK_CLEARED_BY_PERSON, err)
+	                  : levels_remove(ctx, &own, sk, err);
 }
 
 enum err_code lock_open(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err)
@@ -364,7 +472,9 @@ static enum err_code subjects_walk(struct walk *w, const struct item *start)
 		        w->err, ERR_INVALID, "cursor",
 		        "cursor: belongs to another query; send the same subjects that it was returned for");
 	for (uint32_t i = first; i < q->subject_count && !w->out->more; i++)
-		if (subject_walk(w, q->subjects[i], i == first ? start : NULL) != ERR_NONE)
+		if (i - first == UNLOCK_SUBJECTS_MAX)
+			stop_at(w, q->subjects[i], (struct bytes){NULL, 0}); /* the next page's */
+		else if (subject_walk(w, q->subjects[i], i == first ? start : NULL) != ERR_NONE)
 			return w->err->code;
 	return ERR_NONE;
 }
@@ -389,13 +499,14 @@ enum err_code locks_find(struct context *ctx, const struct lock_search *q, struc
 	return page_walk(&w, NULL, start);
 }
 
-/* What a lock that is cleared takes of a commit: its row, its level's, and the version of its partition. */
+/* What a lock of one id that is cleared takes of a commit: its row, its level's, and the version of its partition. */
 enum { CLEARED_ROWS = 3 };
 
 /* Among others each partition that was searched takes a place in the commit too. */
 static uint32_t unlock_max(const struct context *ctx, const struct lock_search *q)
 {
-	uint32_t most = ctx->table->alone ? UNLOCK_MAX : (CHANGES_MAX - q->subject_count) / CLEARED_ROWS;
+	uint32_t searched = q->subject_count < UNLOCK_SUBJECTS_MAX ? q->subject_count : UNLOCK_SUBJECTS_MAX;
+	uint32_t most = ctx->table->alone ? UNLOCK_MAX : (CHANGES_MAX - searched) / CLEARED_ROWS;
 
 	return q->limit < most ? q->limit : most;
 }
@@ -419,9 +530,9 @@ enum err_code locks_unlock(struct context *ctx, const struct lock_search *q, str
 	if (locks_find(ctx, &bounded, out, err) != ERR_NONE)
 		return err->code;
 	for (uint32_t i = 0; i < out->count; i++) {
-		uint32_t rows = CLEARED_ROWS - ctx->table->alone + lock_changed_rows(ctx, &out->list[i].row);
-
-		if (i > 0 && changes_room(&ctx->changes) < rows) {
+		if (lock_is_removed(ctx, out->list[i].pk, out->list[i].sk)) /* with others of its group */
+			continue;
+		if (i > 0 && changes_room(&ctx->changes) < lock_remove_rows(ctx, &out->list[i].row)) {
 			cleared_until(out, i);
 			break;
 		}

@@ -10,6 +10,8 @@
 /* One that is to be set. */
 struct lock_new {
 	struct bytes            pk, journey, type, name, qualifier;
+	const struct bytes     *others;      /* ids that it is set on too, as one lock (lock_group.h) */
+	uint32_t                other_count; /* fewer than LOCK_GROUP_MAX */
 	const struct lock_kind *kind;
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
@@ -25,6 +27,16 @@ enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
  * stays that person's, also where a rule sets it again. */
 enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out,
                        struct err *err);
+
+/* Removes the lock that this row is of: with its group, and how often it was set. `why` is one of lock_event.h's. What the commit removes already is
+ * not told twice. */
+enum err_code lock_remove(struct context *ctx, const struct item *row, const char *why, struct err *err);
+
+/* How many rows of a commit that takes, at most. */
+uint32_t lock_remove_rows(const struct context *ctx, const struct item *row);
+
+/* Does the commit remove that row already? */
+bool lock_is_removed(const struct context *ctx, struct bytes pk, struct bytes sk);
 
 /* Removes it, and how often it was set. *held says whether it held. */
 enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err);

@@ -9,6 +9,7 @@
 #include "json/base64.h"
 #include "service/event.h"
 #include "service/lock.h"
+#include "service/lock_group.h"
 #include "service/row.h"
 
 enum { DUE_HASH_BYTES = 18, DUE_HASH_CHARS = DUE_HASH_BYTES / 3 * 4, DUE_TIME_DIGITS = 12 };
@@ -75,6 +76,19 @@ static void cause_add(struct context *ctx, const struct item *lock, struct row *
 	}
 }
 
+/* The other ids of a lock that is of several, as its row, or its due row, names them. */
+static void others_add(struct context *ctx, const struct item *row, struct bytes subject, struct row *data)
+{
+	struct value_list group = lock_group_of(row);
+	struct value_list others = {arena_array(ctx->arena, group.count + 1, sizeof(struct value)), 0};
+
+	for (uint32_t i = 0; i < group.count; i++)
+		if (!bytes_equal(value_text(&group.items[i]), subject))
+			others.items[others.count++] = group.items[i];
+	if (others.count > 0)
+		row_set(data, "otherSubjects", (struct value){.type = VALUE_L, .list = others});
+}
+
 static void lock_publish(struct context *ctx, enum event_type type, const struct item *lock, const char *why)
 {
 	struct event e = {.type = type, .subject = row_text(lock, "PK")};
@@ -84,6 +98,7 @@ static void lock_publish(struct context *ctx, enum event_type type, const struct
 		return;
 	row_init(&data, ctx->arena);
 	which_add(ctx, &e, row_text(lock, "SK"), &data);
+	others_add(ctx, lock, e.subject, &data);
 	text_add(&data, "kind", row_text(lock, "block_type"));
 	until_add(ctx, row_i64(lock, "ttl", 0), &data);
 	if (type == EVENT_LOCK_SET)
@@ -103,6 +118,7 @@ static void expired_publish(struct context *ctx, const struct item *due)
 		return;
 	row_init(&data, ctx->arena);
 	which_add(ctx, &e, row_text(due, "lock"), &data);
+	others_add(ctx, due, e.subject, &data);
 	text_add(&data, "kind", row_text(due, "kind"));
 	until_add(ctx, row_i64(due, "until", 0), &data);
 	e.data = row_item(&data);
@@ -151,6 +167,8 @@ static void due_put(struct context *ctx, const struct item *lock, int64_t until_
 	row_set_text(&row, "lock", row_text(lock, "SK"));
 	text_add(&row, "kind", row_text(lock, "block_type"));
 	row_set_i64(&row, "until", until_s);
+	if (lock_group_of(lock).count > 0)
+		row_set(&row, "group", (struct value){.type = VALUE_L, .list = lock_group_of(lock)});
 	changes_attach_put(&ctx->changes, TABLE_EVENTS, row_item(&row));
 	if (ctx->changes.due_s == 0 || until_s < ctx->changes.due_s)
 		ctx->changes.due_s = until_s;
@@ -181,17 +199,19 @@ static void due_move(struct context *ctx, const struct item *old, const struct i
 		due_put(ctx, next, until_s);
 }
 
+/* (4) Of a group, what its head becomes is told. One that was told of by itself, and is in a group now, is told of with it. */
 void lock_changed(struct context *ctx, const struct item *old, const struct item *next, const char *why)
 {
-	bool held = old != NULL && lock_holds(old, ctx->now_us);
+	bool held = old != NULL && lock_holds(old, ctx->now_us) && lock_is_head(old);
 	bool holds = next != NULL && lock_holds(next, ctx->now_us);
+	bool told = holds && lock_is_head(next);
 
 	if (!is_heeded(row_text(next != NULL ? next : old, "SK")))
 		return;
-	due_move(ctx, held ? old : NULL, holds ? next : NULL);
-	if (holds)
+	due_move(ctx, held ? old : NULL, told ? next : NULL);
+	if (told)
 		lock_publish(ctx, EVENT_LOCK_SET, next, NULL);
-	else if (held)
+	else if (held && !holds)
 		lock_publish(ctx, EVENT_LOCK_CLEARED, old, why);
 }
 

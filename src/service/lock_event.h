@@ -1,6 +1,6 @@
 /* Lock events: what is told of locks, and the rows that say which lock will expire when. Rows of the table gatehouse-events:
  *
- *   DUE#7   001794789304#<hash>   subject, lock (its sort key), kind, until    a lock that holds until then
+ *   DUE#7   001794789304#<hash>   subject, lock (its sort key), kind, until, group    a lock that holds until then
  *
  * The hash is that of the lock's key; the number of the partition follows from the subject.
  *
@@ -13,6 +13,8 @@
  * (3) What is told of one lock is in order: if it expired and nobody has told so yet, the commit that sets it anew tells that first. It looks
  *     through DUE_OVERDUE_MAX rows of its shard. If more are overdue than that, after a long outage, it may miss its own: then the worker tells
  *     of that end when it comes to it, after the lock was set anew. `until` says which end it is. None is lost.
+ * (4) A lock over several ids (lock_group.h) is told of once: what its head becomes. Its due row is the head's. The others' changes are not told,
+ *     so callers may report those of every row.
  *
  * Only locks that are heeded are told of: those of rules in shadow mode are not. */
 #ifndef SERVICE_LOCK_EVENT_H

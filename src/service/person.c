@@ -19,8 +19,7 @@ static void token_read(struct context *ctx, struct attempt *q)
 /* Would the locks of that many ids fit, with a look at each of the rest? */
 static bool locks_fit(const struct context *ctx, const struct attempt *q, uint32_t ids)
 {
-	return rule_lock_rows(q->rule, ids) +
-	               lock_set_rows(ctx->services, rule_lock_count(q->rule, ids), ids) +
+	return rule_lock_rows(q->rule, ids) + lock_set_rows(ctx->services, rule_lock_count(q->rule, 1), 1) +
 	               (q->subject_count - ids) <=
 	       LOCK_ROWS_MAX;
 }

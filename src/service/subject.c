@@ -1,11 +1,11 @@
 /* Subject: one query, page by page, and what kind each row is of; resets, family by family. */
 #include "service/subject.h"
-#include "service/account.h"
 
 #include "service/assess.h"
 #include "service/row.h"
 #include "service/lock.h"
 #include "service/lock_event.h"
+#include "service/lock_group.h"
 
 static bool ends_with(struct bytes text, const char *end)
 {
@@ -42,6 +42,7 @@ static void rows_add(struct subject *s, struct bytes prefix, const struct table_
 			return;
 		}
 		row->item = page->items[i];
+		row->pk = row_text(&row->item, "PK");
 		row->sk = row_text(&row->item, "SK");
 		row->key = key_split(row->sk);
 		row->kind = kind_of(&row->key);
@@ -53,19 +54,15 @@ static void rows_add(struct subject *s, struct bytes prefix, const struct table_
 	}
 }
 
-enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes prefix, struct subject *out,
-                           struct err *err)
+/* The rows of one id. */
+static enum err_code rows_read(struct context *ctx, struct bytes id, struct bytes prefix, struct subject *out,
+                               struct err *err)
 {
-	struct expr_key_condition key;
+	struct expr_key_condition key = row_prefix(id, prefix);
 	struct table_query        q = {.key = &key, .consistent = true};
 	struct table_query_result page;
 	struct item               start;
 
-	while (prefix.len > 0 && prefix.data[prefix.len - 1] == '#')
-		prefix.len--;
-	key = row_prefix(id, prefix);
-	*out = (struct subject){.id = id};
-	out->rows = arena_array(ctx->arena, SUBJECT_ROWS_MAX, sizeof(*out->rows));
 	do {
 		if (ctx_query(ctx, &q, &page, err) != ERR_NONE)
 			return err->code;
@@ -73,6 +70,38 @@ enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes pr
 		start = page.last_key;
 		q.start = &start;
 	} while (page.more && out->count < SUBJECT_ROWS_MAX);
+	return ERR_NONE;
+}
+
+static bool is_denied(const struct subject_query *q, const struct account *found)
+{
+	return found->owners[0].len > 0 && user_filter_hides(&q->denied, found->owners[0]);
+}
+
+static void ids_set(struct subject *out, const struct subject_query *q, const struct account *found)
+{
+	out->ids[out->id_count++] = q->id;
+	for (uint32_t i = 0; i < found->id_count && !is_denied(q, found); i++)
+		if (!bytes_equal(found->ids[i], q->id))
+			out->ids[out->id_count++] = found->ids[i];
+}
+
+enum err_code subject_read(struct context *ctx, const struct subject_query *q, struct subject *out,
+                           struct err *err)
+{
+	struct account *found = arena_alloc(ctx->arena, sizeof(*found));
+	struct bytes    prefix = q->prefix;
+
+	while (prefix.len > 0 && prefix.data[prefix.len - 1] == '#')
+		prefix.len--;
+	*out = (struct subject){0};
+	out->rows = arena_array(ctx->arena, SUBJECT_ROWS_MAX, sizeof(*out->rows));
+	if (account_find(ctx, q->id, found, err) != ERR_NONE)
+		return err->code;
+	ids_set(out, q, found);
+	for (uint32_t i = 0; i < out->id_count; i++)
+		if (rows_read(ctx, out->ids[i], prefix, out, err) != ERR_NONE)
+			return err->code;
 	return ERR_NONE;
 }
 
@@ -88,9 +117,18 @@ int64_t subject_counts_sum(const struct subject *s)
 
 /* ---- resets ---- */
 
+/* The rows of one id. Read at once, if they are not too many: one query instead of one for each family. */
+struct reset_rows {
+	bool                      read;
+	bool                      whole;
+	struct table_query_result r;
+};
+
 struct resetting {
 	struct context             *ctx;
 	const struct reset_request *q;
+	struct account             *who;
+	struct reset_rows           rows[PERSON_IDS_MAX];
 	struct reset_result        *out;
 	struct err                 *err;
 };
@@ -102,45 +140,100 @@ static bool is_kept(const struct resetting *r, const struct item *row)
 	       lock_holds(row, r->ctx->now_us) && lock_is_persons(row);
 }
 
-static void row_clear(struct resetting *r, const struct item *row)
+/* A lock over several ids is one: it is counted at its head, unless that is not an id of this person. */
+static bool is_counted(const struct resetting *r, const struct item *row)
 {
-	struct arena *a = r->ctx->arena;
-	struct bytes  sk = row_text(row, "SK");
+	struct value_list group = lock_group_of(row);
 
-	if (is_kept(r, row)) {
-		r->out->kept++;
-		return;
-	}
-	if (r->out->count + r->out->devices >= RESET_ROWS_MAX ||
-	    changes_room(&r->ctx->changes) < 1 + lock_changed_rows(r->ctx, row)) {
-		r->out->more = true;
-		return;
-	}
-	lock_changed(r->ctx, row, NULL, LOCK_CLEARED_BY_RESET);
-	r->out->cleared[r->out->count++] = (struct reset_row){sk, count_of_row(row)};
-	ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(a, r->q->subject, sk));
+	for (uint32_t i = 0; group.count > 0 && i < r->who->id_count; i++)
+		if (bytes_equal(r->who->ids[i], value_text(&group.items[0])))
+			return lock_is_head(row);
+	return true;
 }
 
-/* All rows of JOURNEY#TYPE#NAME, whatever the qualifier. They sort before those of longer names, so that the
- * limit never hides one. */
-static enum err_code family_clear(struct resetting *r, const struct rule_ref *ref, struct bytes type)
+static bool is_lock(const struct item *row)
 {
-	struct bytes name = key_name(r->ctx->arena, ref->journey, type, ref->name, (struct bytes){NULL, 0});
-	struct expr_key_condition key = row_prefix(r->q->subject, name);
+	struct bytes type = key_split(row_text(row, "SK")).type;
+
+	return bytes_is(type, KEY_LOCK) || bytes_is(type, KEY_SOURCE_LOCK) || bytes_is(type, KEY_SHADOW_LOCK);
+}
+
+static enum err_code row_clear(struct resetting *r, const struct item *row)
+{
+	struct bytes pk = row_text(row, "PK"), sk = row_text(row, "SK");
+	bool         gone = lock_is_removed(r->ctx, pk, sk);
+	uint32_t     rows = gone ? 0 : is_lock(row) ? lock_remove_rows(r->ctx, row) : 1;
+
+	if (is_kept(r, row)) {
+		r->out->kept += is_counted(r, row);
+		return ERR_NONE;
+	}
+	if (r->out->count + r->out->devices >= RESET_ROWS_MAX || changes_room(&r->ctx->changes) < rows) {
+		r->out->more = true;
+		return ERR_NONE;
+	}
+	r->out->cleared[r->out->count++] = (struct reset_row){pk, sk, count_of_row(row)};
+	if (!gone && is_lock(row))
+		return lock_remove(r->ctx, row, LOCK_CLEARED_BY_RESET, r->err);
+	if (!gone)
+		ctx_delete(r->ctx, TABLE_AUTH_STATE, row_key_two(r->ctx->arena, pk, sk));
+	return ERR_NONE;
+}
+
+static enum err_code page_clear(struct resetting *r, struct bytes name, const struct table_query_result *rows)
+{
+	for (uint32_t i = 0; i < rows->count; i++)
+		if (key_is_under(row_text(&rows->items[i], "SK"), name) &&
+		    !row_expired(&rows->items[i], "ttl", r->ctx->now_us) &&
+		    row_clear(r, &rows->items[i]) != ERR_NONE)
+			return r->err->code;
+	return ERR_NONE;
+}
+
+static enum err_code rows_look(struct resetting *r, uint32_t n)
+{
+	struct expr_key_condition key = row_prefix(r->who->ids[n], (struct bytes){NULL, 0});
+	struct table_query        q = {.key = &key, .consistent = true, .limit = SUBJECT_ROWS_MAX};
+
+	if (r->rows[n].read)
+		return ERR_NONE;
+	if (ctx_query(r->ctx, &q, &r->rows[n].r, r->err) != ERR_NONE)
+		return r->err->code;
+	r->rows[n].read = true;
+	r->rows[n].whole = !r->rows[n].r.more;
+	return ERR_NONE;
+}
+
+/* They sort before those of longer names, so that the limit never hides one. */
+static enum err_code family_query(struct resetting *r, struct bytes pk, struct bytes name)
+{
+	struct expr_key_condition key = row_prefix(pk, name);
 	struct table_query q = {.key = &key, .consistent = true, .limit = RESET_ROWS_MAX + 1 - r->out->count};
 	struct table_query_result rows;
 	struct item               start;
 
 	do {
-		if (ctx_query(r->ctx, &q, &rows, r->err) != ERR_NONE)
+		if (ctx_query(r->ctx, &q, &rows, r->err) != ERR_NONE ||
+		    page_clear(r, name, &rows) != ERR_NONE)
 			return r->err->code;
-		for (uint32_t i = 0; i < rows.count; i++)
-			if (key_is_under(row_text(&rows.items[i], "SK"), name) &&
-			    !row_expired(&rows.items[i], "ttl", r->ctx->now_us))
-				row_clear(r, &rows.items[i]);
 		start = rows.last_key;
 		q.start = &start;
 	} while (rows.more && !r->out->more && key_is_under(row_text(&rows.last_key, "SK"), name));
+	return ERR_NONE;
+}
+
+/* All rows of JOURNEY#TYPE#NAME, whatever the qualifier, of all ids. */
+static enum err_code family_clear(struct resetting *r, const struct rule_ref *ref, struct bytes type)
+{
+	struct bytes name = key_name(r->ctx->arena, ref->journey, type, ref->name, (struct bytes){NULL, 0});
+
+	for (uint32_t i = 0; i < r->who->id_count; i++) {
+		if (rows_look(r, i) != ERR_NONE)
+			return r->err->code;
+		if ((r->rows[i].whole ? page_clear(r, name, &r->rows[i].r)
+		                      : family_query(r, r->who->ids[i], name)) != ERR_NONE)
+			return r->err->code;
+	}
 	return ERR_NONE;
 }
 
@@ -191,19 +284,72 @@ static enum err_code rows_clear(struct resetting *r)
 	return families_clear(r, &r->q->reset->counts, source_counts);
 }
 
+/* Whose it is: the ids that were named, and all others of the person. */
+static enum err_code person_find(struct resetting *r)
+{
+	const struct reset_request *q = r->q;
+	struct bytes                ids[SUBJECTS_MAX] = {q->subject}, emails[SUBJECTS_MAX] = {{NULL, 0}};
+	struct account_subjects     who = {
+	            .ids = ids, .emails = emails, .count = 1 + q->other_count, .whole = true};
+
+	for (uint32_t i = 0; i < q->other_count; i++) {
+		ids[1 + i] = q->others[i];
+		emails[1 + i] = q->emails == NULL ? (struct bytes){NULL, 0} : q->emails[i];
+	}
+	r->who = arena_zalloc(r->ctx->arena, sizeof(*r->who));
+	if (!ctx_lacks(r->ctx, TABLE_USERS))
+		return account_judge(r->ctx, &who, r->who, r->err);
+	memcpy(r->who->ids, ids, who.count * sizeof(*ids));
+	r->who->id_count = r->who->main_count = who.count;
+	return ERR_NONE;
+}
+
+/* States are those of the ids that were named and of their users: so demands are met there. */
+static enum err_code demands_meet(struct resetting *r)
+{
+	struct demand_met met;
+
+	for (uint32_t i = 0; r->q->reset->ends_demand && i < r->who->main_count; i++) {
+		if (demand_meet(r->ctx, r->who->ids[i], r->q->reset->demand, &met, r->err) != ERR_NONE)
+			return r->err->code;
+		r->out->met.demand_ended |= met.demand_ended;
+		r->out->met.suspension_ended |= met.suspension_ended;
+	}
+	return ERR_NONE;
+}
+
+static enum err_code devices_forget(struct resetting *r)
+{
+	uint32_t count;
+
+	for (uint32_t i = 0; !r->q->reset->keeps_devices && i < r->who->id_count; i++) {
+		r->out->more = changes_room(&r->ctx->changes) < KNOWN_DEVICES_MAX;
+		if (r->out->more)
+			return ERR_NONE;
+		if (device_forget(r->ctx, r->who->ids[i], (struct bytes){NULL, 0}, &count, r->err) !=
+		    ERR_NONE)
+			return r->err->code;
+		r->out->devices += count;
+	}
+	return ERR_NONE;
+}
+
 enum err_code subject_reset(struct context *ctx, const struct reset_request *q, struct reset_result *out,
                             struct err *err)
 {
-	struct resetting r = {ctx, q, out, err};
+	struct resetting *r = arena_zalloc(ctx->arena, sizeof(*r));
 
+	r->ctx = ctx;
+	r->q = q;
+	r->out = out;
+	r->err = err;
 	*out = (struct reset_result){0};
-	if (account_writable(ctx, q->subject, err) != ERR_NONE)
+	if (person_find(r) != ERR_NONE)
 		return err->code;
-	if (!q->reset->keeps_devices &&
-	    device_forget(ctx, q->subject, (struct bytes){NULL, 0}, &out->devices, err) != ERR_NONE)
+	for (uint32_t i = 0; i < r->who->main_count; i++)
+		if (account_writable(ctx, r->who->ids[i], err) != ERR_NONE)
+			return err->code;
+	if (devices_forget(r) != ERR_NONE || demands_meet(r) != ERR_NONE)
 		return err->code;
-	if (q->reset->ends_demand &&
-	    demand_meet(ctx, q->subject, q->reset->demand, &out->met, err) != ERR_NONE)
-		return err->code;
-	return rows_clear(&r);
+	return rows_clear(r);
 }

@@ -1,13 +1,15 @@
-/* Subject: everything that is known of one, by one query: counts, locks, states, devices; and sums of counts
+/* Subject: everything that is known of a person, by one query for each of its ids: counts, locks, states, devices; and sums of counts
  * under a prefix of their keys; and what a reset does away with. */
 #ifndef SERVICE_SUBJECT_H
 #define SERVICE_SUBJECT_H
 
+#include "service/account.h"
 #include "service/context.h"
 #include "service/device.h"
 #include "service/row.h"
 #include "service/rules.h"
 #include "service/state.h"
+#include "service/user_filter.h"
 
 enum { SUBJECT_ROWS_MAX = 1000 };
 
@@ -15,20 +17,29 @@ enum subject_row_kind { ROW_COUNT, ROW_LOCK, ROW_STATE, ROW_DEVICE, ROW_OTHER };
 
 struct subject_row {
 	enum subject_row_kind kind;
-	struct bytes          sk;
+	struct bytes          pk, sk;
 	struct key_parts      key;
 	struct item           item;
 };
 
 struct subject {
-	struct bytes        id;
-	struct subject_row *rows; /* in the order of their keys; expired ones are not there */
+	struct bytes
+	         ids[PERSON_IDS_MAX]; /* all of the person (account.h); the one that was asked for first */
+	uint32_t id_count;
+	struct subject_row *rows; /* id by id, in the order of their keys; expired ones are not there */
 	uint32_t            count;
 	bool                more; /* than SUBJECT_ROWS_MAX */
 };
 
-/* `prefix`: the first parts of the sort key, whole: "A#B" is a prefix of "A#B#c", not of "A#Bc". Empty: all. */
-enum err_code subject_read(struct context *ctx, struct bytes id, struct bytes prefix, struct subject *out,
+/* What is asked. */
+struct subject_query {
+	struct bytes id;
+	struct bytes prefix; /* the first parts of the sort key, whole: "A#B" is a prefix of "A#B#c", not of
+	                              "A#Bc". Empty: all. */
+	struct user_filter denied; /* of these users nothing is shown but what is under the id itself */
+};
+
+enum err_code subject_read(struct context *ctx, const struct subject_query *q, struct subject *out,
                            struct err *err);
 
 /* "all MFA errors of this subject", "of this device": the sum of the counts that were read, with those that a lock
@@ -43,13 +54,15 @@ int64_t subject_counts_sum(const struct subject *s);
  *
  * A lock that a person set stays, unless the request says otherwise.
  *
+ * It is the person's: whatever id is named, all its ids are cleared.
+ *
  * One call clears RESET_ROWS_MAX rows at most: what counts first (locks, then counts of the subject and its
  * devices), what sources left last. If rows remain the result says so, and another call clears them. */
 
 enum { RESET_ROWS_MAX = 90 };
 
 struct reset_row {
-	struct bytes sk;
+	struct bytes pk, sk;
 	int64_t      count;
 };
 
@@ -58,6 +71,10 @@ struct reset_request {
 	const struct rules *rules;
 	const struct reset *reset;
 	struct bytes        subject;
+	const struct bytes
+	        *others; /* further ids of the person, and of those that are addresses: normalised, or NULL */
+	const struct bytes *emails;
+	uint32_t            other_count;    /* fewer than SUBJECTS_MAX */
 	bool                operator_locks; /* locks that people set are cleared too */
 };
 

@@ -398,8 +398,8 @@ def test_a_password_reset_clears_counts_and_locks_and_ends_the_demand(ok, rows, 
     assert answer == {
         "reset": "PASSWORD",
         "cleared": [
-            {"key": "SIGN_IN#LOCK#PASSWORD_ENTRY", "count": 1},
-            {"key": "REAUTHENTICATION#ERROR_COUNT#PASSWORD_ENTRY", "count": 1},
+            {"subject": subject, "key": "SIGN_IN#LOCK#PASSWORD_ENTRY", "count": 1},
+            {"subject": subject, "key": "REAUTHENTICATION#ERROR_COUNT#PASSWORD_ENTRY", "count": 1},
         ],
         "devices_forgotten": 0,
         "demand_ended": True,

@@ -171,3 +171,141 @@ def test_a_device_of_ones_own_opens_no_lane_to_anothers_account(server):
     for names in ([email(address), email(hers)], [victim, mine], [mine, victim], [email(hers)]):
         body = {"subjects": names, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure", "context": {"device_token": token}}
         assert not ok(server, "POST", "/v1/attempts", body)["known_device"]
+
+
+# ---- one lock: one group of rows, one event ----
+
+
+def end_of(server):
+    return ok(server, "GET", "/v1/events?from=last")["after"]
+
+
+def lock_events(server, after):
+    """(type, subject, other subjects) of each lock.* since."""
+    found = []
+    while True:
+        page = ok(server, "GET", f"/v1/events?after={after}&types=lock.*&limit=1000")
+        found += [(e["type"].removeprefix("lock."), e["subject"], e["data"].get("otherSubjects")) for e in page["events"]]
+        after = page["after"]
+        if not page["more"]:
+            return found
+
+
+def lock_rows(server, *ids):
+    return [row for i in ids for row in ok(server, "GET", f"/v1/subjects/{i}?prefix=SIGN_IN%23LOCK")["locks"] if row.get("subject", i) == i]
+
+
+def several(server, names, times=6):
+    body = {"subjects": names, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"}
+    for _ in range(times):
+        answer = ok(server, "POST", "/v1/attempts", body)
+    return answer
+
+
+def fresh(*names):
+    return [f"{name}.{os.urandom(8).hex()}" for name in names]
+
+
+def test_a_lock_over_several_ids_is_one_event_and_a_reset_of_one_frees_all(server):
+    a, b, c = fresh("a", "b", "c")
+    after = end_of(server)
+    assert several(server, [a, b, c])["verdict"] == "locked"
+    assert len(lock_rows(server, a, b, c)) == 3
+    assert lock_events(server, after) == [("set", a, [b, c])]
+    answer = ok(server, "POST", f"/v1/subjects/{b}/reset", {"reset": "PASSWORD"})
+    assert [row["subject"] for row in answer["cleared"]] == [b]
+    assert lock_rows(server, a, b, c) == []
+    assert lock_events(server, after) == [("set", a, [b, c]), ("cleared", a, [b, c])]
+
+
+def test_a_reset_takes_further_ids_of_the_person(server):
+    a, b, c = fresh("a", "b", "c")
+    for name in (a, b, c):
+        guess(server, name)
+    answer = ok(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "PASSWORD", "subjects": [b, c, a]})
+    assert sorted(row["subject"] for row in answer["cleared"]) == [a, b, c]
+    status, problem, _ = call(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "PASSWORD", "subjects": fresh(*"bcdefghi")})
+    assert status == 422 and problem["field"] == "subjects"
+
+
+@pytest.mark.parametrize("how", ["delete", "unlock", "finish", "reset", "erase"])
+def test_whoever_clears_one_row_of_a_lock_clears_the_lock_and_says_so_once(server, how):
+    a, b = fresh("a", "b")
+    after = end_of(server)
+    several(server, [a, b], 5)
+    if how == "finish":
+        begun = ok(server, "POST", "/v1/attempts/begin", {"subjects": [a, b], "journey": "SIGN_IN", "type": "PASSWORD_ENTRY"})["attempt"]
+        ok(server, "POST", "/v1/attempts/finish", {"attempt": begun, "outcome": "success"})
+    else:
+        several(server, [a, b], 1)
+    if how == "delete":
+        assert ok(server, "DELETE", f"/v1/subjects/{b}/locks/SIGN_IN/PASSWORD_ENTRY")["cleared"]
+    if how == "unlock":
+        ok(server, "POST", "/v1/unlock", {"subjects": [b, a]})
+    if how == "reset":
+        ok(server, "POST", f"/v1/subjects/{b}/reset", {"reset": "PASSWORD", "subjects": [a]})
+    if how == "erase":
+        job = call(server, "POST", f"/v1/users/{b}/erase")[1]
+        while ok(server, "GET", f"/v1/jobs/{job['id']}")["state"] not in ("done", "failed"):
+            pass
+    assert lock_rows(server, a) == []
+    assert checked(server, a)["verdict"] == "allow"
+    told = lock_events(server, after)
+    assert [what for what, _, _ in told] in (["set", "cleared"], [] if how == "finish" else ["set", "cleared"])
+    assert {subject for _, subject, _ in told} <= {a}
+    if how == "erase":
+        assert b not in json.dumps(told)
+
+
+def test_a_persons_lock_on_one_id_of_a_group_is_on_all_and_stays_the_persons(server):
+    a, b = fresh("a", "b")
+    after = end_of(server)
+    several(server, [a, b])
+    ok(server, "PUT", f"/v1/subjects/{b}/locks/SIGN_IN/PASSWORD_ENTRY", {"kind": "PERMANENT", "set_by": "pat", "reason": "seen"})
+    assert [row["set_by"] for row in lock_rows(server, a, b)] == ["pat", "pat"]
+    answer = ok(server, "POST", f"/v1/subjects/{a}/reset", {"reset": "PASSWORD"})
+    assert answer["operator_locks_kept"] == 1 and checked(server, a)["verdict"] == "locked_permanent"
+    assert ok(server, "DELETE", f"/v1/subjects/{a}/locks/SIGN_IN/PASSWORD_ENTRY")["cleared"]
+    assert lock_rows(server, a, b) == []
+    assert lock_events(server, after) == [("set", a, [b]), ("set", a, [b]), ("cleared", a, [b])]
+
+
+def test_a_lock_of_a_user_is_told_of_the_user_and_any_name_frees_it(server):
+    user, (address, other) = person(server, 2)
+    after = end_of(server)
+    for _ in range(6):
+        guess(server, email(address))
+    assert lock_events(server, after) == [("set", user, [hashed(server, address)])]
+    answer = ok(server, "POST", f"/v1/subjects/{hashed(server, other)}/reset", {"reset": "PASSWORD"})
+    assert {row["subject"] for row in answer["cleared"]} == {user, hashed(server, address)}
+    assert lock_events(server, after) == [("set", user, [hashed(server, address)]), ("cleared", user, [hashed(server, address)])]
+    for _ in range(6):
+        guess(server, user)
+    assert ok(server, "DELETE", f"/v1/subjects/{hashed(server, other)}/locks/SIGN_IN/PASSWORD_ENTRY")["cleared"]
+    for _ in range(6):
+        guess(server, user)
+    assert ok(server, "POST", "/v1/unlock", {"subjects": [email(other)]})["unlocked"]
+    assert checked(server, user)["verdict"] == "allow"
+
+
+def test_a_persons_lock_on_an_address_stays_with_the_user_when_the_address_goes(server):
+    user, (_, address) = person(server, 2)
+    ok(server, "PUT", f"/v1/subjects/{hashed(server, address)}/locks/AUTHENTICATION/SIGN_IN", {"kind": "PERMANENT", "set_by": "pat"})
+    eid = next(e["id"] for e in ok(server, "GET", f"/v1/users/{user}/emails")["emails"] if e["email"] == address)
+    assert call(server, "DELETE", f"/v1/users/{user}/emails/{eid}")[0] in (200, 204)
+    assert checked(server, user)["verdict"] == "locked_permanent"
+
+
+def test_what_is_shown_of_one_name_is_the_persons(server):
+    user, (address, other) = person(server, 2)
+    a, b = hashed(server, address), hashed(server, other)
+    guess(server, user), guess(server, email(address)), guess(server, email(other))
+    for i in (user, a, b):
+        seen = ok(server, "GET", f"/v1/subjects/{i}?prefix=SIGN_IN")
+        assert sorted([i, *seen["other_subjects"]]) == sorted([user, a, b])
+        assert sorted(row.get("subject", i) for row in seen["counts"]) == sorted([user, a, b])
+        assert ok(server, "GET", f"/v1/subjects/{i}/sum?prefix=SIGN_IN%23ERROR_COUNT")["sum"] == 3
+    for _ in range(3):
+        guess(server, email(address))
+    explained = ok(server, "GET", f"/v1/subjects/{b}/explain")["locks"]
+    assert sorted(lock["subject"] for lock in explained) == sorted([user, a]) and all(lock["enforced"] for lock in explained)
