@@ -3,6 +3,7 @@
 #include "api/v1_read.h"
 #include "api/v1_routes.h"
 #include "api/v1_write.h"
+#include "service/key_prefix.h"
 #include "service/lock.h"
 #include "service/push_list.h"
 #include "service/revocation.h"
@@ -81,14 +82,27 @@ static enum err_code name_rows(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
+/* Names are the policies', or ours; what is sent is repeated only as far as it is one. */
+static enum err_code check_prefix(struct v1_call *c, struct bytes prefix, struct err *err)
+{
+	struct key_half half;
+
+	if (key_prefix_is_whole(v1_rules(c), prefix, &half))
+		return ERR_NONE;
+	return err_field(err, ERR_INVALID, "prefix",
+	                 "?prefix: must consist of whole parts of a key, like SIGN_IN%%23ERROR_COUNT; "
+	                 "%.*s is half a part: did you mean %.*s?",
+	                 BYTES_ARG(half.part), BYTES_ARG(half.whole));
+}
+
 static enum err_code read_call(struct v1_call *c, struct err *err)
 {
 	struct subject_call *k = arena_zalloc(c->ctx.arena, sizeof(*k));
 
 	c->request = k;
-	if (v1_subject_param(c, 0, &k->id, err) != ERR_NONE)
+	if (v1_subject_param(c, 0, &k->id, err) != ERR_NONE || read_prefix(c, &k->prefix, err) != ERR_NONE)
 		return err->code;
-	return read_prefix(c, &k->prefix, err);
+	return check_prefix(c, k->prefix, err);
 }
 
 static enum err_code read_rows(struct v1_call *c, struct err *err)

@@ -130,7 +130,7 @@ void v1_read_user_fields(struct v1_call *c, struct fields *f, bool may_go, struc
 	read_text(f, "firstName", may_go, &out->first_name);
 	read_text(f, "lastName", may_go, &out->last_name);
 	read_text(f, "phone", may_go, &out->phone);
-	if (!fields_failed(f) && out->phone.text.len > 0 && !user_phone_is(out->phone.text))
+	if (!fields_failed(f) && out->phone.text.len > 0 && !identifier_phone_is(out->phone.text))
 		fields_fail(f, "phone", ERR_INVALID,
 		            "must be in E.164: + and 7 to 15 digits, as in +442071838750");
 	read_attributes(c, f, may_go, &out->attributes);

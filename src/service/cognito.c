@@ -55,7 +55,7 @@ void cognito_attribute(struct arena *a, struct sync_record *q, struct bytes name
 	else if (bytes_is(name, "family_name"))
 		text_set(&q->fields.last_name, value, is_name(value));
 	else if (bytes_is(name, "phone_number"))
-		text_set(&q->fields.phone, value, user_phone_is(value));
+		text_set(&q->fields.phone, value, identifier_phone_is(value));
 	else if (bytes_starts_with(name, BYTES(CUSTOM)))
 		custom_set(a, q, (struct bytes){name.data + strlen(CUSTOM), name.len - strlen(CUSTOM)},
 		           value);

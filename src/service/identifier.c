@@ -17,24 +17,28 @@ void identifier_key_init(struct identifier_key *k, const uint8_t secret[IDENTIFI
 	hmac_key_init(&k->hmac, (struct bytes){(const char *)secret, IDENTIFIER_KEY_BYTES});
 }
 
+#define IDENTIFIER_PHONE_FORM                                                                                \
+	": must be in E.164: + and 7 to 15 digits, as in +442071838750; without spaces, brackets or a "      \
+	"leading 00"
+
 /* ---- normalising (email.h has addresses): out has room for as many bytes as the text has, and at least 16 ---- */
 
-/* Digits, and a plus sign in front; spaces and punctuation do not count. */
+bool identifier_phone_is(struct bytes text)
+{
+	uint64_t number;
+
+	return text.len >= 1 + IDENTIFIER_DIGITS_MIN && text.len <= 1 + IDENTIFIER_DIGITS_MAX &&
+	       text.data[0] == '+' && text.data[1] != '0' &&
+	       bytes_to_u64((struct bytes){text.data + 1, text.len - 1}, UINT64_MAX, &number);
+}
+
+/* One number, one text: how else it may be written depends on the country, and is the caller's to resolve. */
 static size_t phone_normalise(struct bytes text, char *out)
 {
-	size_t len = 0, digits = 0;
-
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-
-		if (c == ' ' || c == '-' || c == '.' || c == '(' || c == ')')
-			continue;
-		if (!(c >= '0' && c <= '9') && !(c == '+' && len == 0))
-			return 0;
-		out[len++] = c;
-		digits += c != '+';
-	}
-	return digits >= 3 && len <= IDENTIFIER_PHONE_MAX ? len : 0;
+	if (!identifier_phone_is(text))
+		return 0;
+	memcpy(out, text.data, text.len);
+	return text.len;
 }
 
 bool identifier_ip_parse(struct bytes text, uint8_t out[16])
@@ -192,7 +196,8 @@ static struct identifier personal_read(const struct identifier_key *k, struct ar
 		text = json_text(json_children(member));
 		if (json_children(member)->type != JSON_STRING ||
 		    !normal_hash(k, a, (enum identifier_kind)i, &text, &out.id))
-			fields_fail(f, name, ERR_INVALID, "not a valid %s", kinds[i]);
+			fields_fail(f, name, ERR_INVALID, "not a valid %s%s", kinds[i],
+			            i == IDENTIFIER_PHONE ? IDENTIFIER_PHONE_FORM : "");
 		else if (i == IDENTIFIER_EMAIL)
 			out.email = text;
 		return out;

@@ -15,9 +15,8 @@ enum {
 	IDENTIFIER_KEY_BYTES = 32,
 	IDENTIFIER_BYTES_MAX = 256, /* a plain id */
 	IDENTIFIER_HASH_CHARS = 32, /* 24 bytes, base64 for URLs */
-	IDENTIFIER_PHONE_MAX = 32,
 	IDENTIFIER_DEVICE_MAX = 256,
-	IDENTIFIER_DIGITS_MIN = 7,  /* what is taken for a phone number has at least so many digits, */
+	IDENTIFIER_DIGITS_MIN = 7,  /* a phone number has at least so many digits, */
 	IDENTIFIER_DIGITS_MAX = 15, /* and no more than any number in the world (E.164) */
 };
 
@@ -77,6 +76,9 @@ struct bytes identifier_read_method(const struct identifier_key *k, struct arena
 /* The same for the key of a limit. A plain one may be anything: rows of an older limiter are called so. */
 struct bytes identifier_read_key(const struct identifier_key *k, struct arena *a, struct fields *f,
                                  const char *name, const struct json *member);
+
+/* A phone number as E.164 has it: + and IDENTIFIER_DIGITS_MIN to IDENTIFIER_DIGITS_MAX digits, of which the first is not 0. */
+bool identifier_phone_is(struct bytes text);
 
 /* What a plain text is on its face: "email", "phone", "ip"; NULL if it seems to tell nobody who is meant. */
 const char *identifier_looks_like(struct bytes text);

@@ -25,15 +25,6 @@ bool user_id_is(struct bytes id)
 	       identifier_looks_like(id) == NULL;
 }
 
-bool user_phone_is(struct bytes phone)
-{
-	uint64_t number;
-
-	return phone.len >= 1 + IDENTIFIER_DIGITS_MIN && phone.len <= 1 + IDENTIFIER_DIGITS_MAX &&
-	       phone.data[0] == '+' && phone.data[1] != '0' &&
-	       bytes_to_u64((struct bytes){phone.data + 1, phone.len - 1}, UINT64_MAX, &number);
-}
-
 struct bytes user_key(struct arena *a, struct bytes id)
 {
 	size_t prefix = strlen(KEY_USER);

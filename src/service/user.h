@@ -61,7 +61,6 @@ struct user {
 
 /* Is it one? Plain, and not personal on its face. */
 bool user_id_is(struct bytes id);
-bool user_phone_is(struct bytes phone); /* E.164 */
 
 /* ---- reading ---- */
 

@@ -309,3 +309,35 @@ def test_what_is_shown_of_one_name_is_the_persons(server):
         guess(server, email(address))
     explained = ok(server, "GET", f"/v1/subjects/{b}/explain")["locks"]
     assert sorted(lock["subject"] for lock in explained) == sorted([user, a]) and all(lock["enforced"] for lock in explained)
+
+
+# ---- what a caller sends ----
+
+
+@pytest.mark.parametrize("number", ["00447700900123", "+44 (0)7700 900123", "07700900123", "+44 7700 900123", "+0447700900123", "447700900123"])
+def test_a_phone_number_that_is_not_in_e164_is_refused_and_not_counted_apart(server, number):
+    for body in (attempt({"phone": number}), attempt(fresh("a")[0], "MFA_CODE_ENTRY", method_id={"phone": number})):
+        status, problem, _ = call(server, "POST", "/v1/attempts", body)
+        assert status == 422 and "E.164" in problem["detail"] and number not in json.dumps(problem)
+    assert guess(server, {"phone": "+447700900123"})["counted"]
+
+
+@pytest.mark.parametrize("half, whole", [("SIGN_IN#ERR", "ERROR_COUNT"), ("SIGN", "SIGN_IN"), ("SIGN#ERROR_COUNT", "SIGN_IN"), ("SIGN_IN#ERROR_COUNT#PASSWORD_EN", "PASSWORD_ENTRY"), ("SIGN_IN#ERR#", "ERROR_COUNT")])
+def test_half_a_part_of_a_key_is_refused_not_answered_with_nothing(server, half, whole):
+    subject = fresh("a")[0]
+    guess(server, subject)
+    for path in (f"/v1/subjects/{subject}/sum", f"/v1/subjects/{subject}"):
+        status, problem, _ = call(server, "GET", f"{path}?prefix={half.replace('#', '%23')}")
+        assert status == 422 and problem["field"] == "prefix" and whole in problem["detail"], problem
+
+
+@pytest.mark.parametrize("prefix", ["SIGN_IN", "SIGN_IN#", "SIGN_IN#ERROR_COUNT", "SIGN_IN#ERROR_COUNT#", "SIGN_IN#ERROR_COUNT#PASSWORD_ENTRY"])
+def test_whole_parts_of_a_key_are_added_up(server, prefix):
+    subject = fresh("a")[0]
+    guess(server, subject)
+    assert ok(server, "GET", f"/v1/subjects/{subject}/sum?prefix={prefix.replace('#', '%23')}")["sum"] == 1
+
+
+def test_a_part_that_no_policy_names_is_no_half(server):
+    for prefix in ("OLD_JOURNEY", "SIGN_IN%23OLD_COUNT", "SIGN_IN%23ERROR_COUNT%23OLD_TYPE", "SIGN_IN%23ERROR_COUNT%23MFA_CODE_ENTRY%23SM", "DEVICE%23COOKIE%23abc"):
+        assert ok(server, "GET", f"/v1/subjects/{fresh('a')[0]}/sum?prefix={prefix}")["sum"] == 0

@@ -41,12 +41,12 @@ TEST(users, what_is_no_id_and_no_phone_number)
 	assert_false(user_id_is(BYTES("")));
 	assert_false(user_id_is(BYTES("ann@example.org")));
 	assert_false(user_id_is(BYTES("a#b")));
-	assert_true(user_phone_is(BYTES("+442071838750")));
-	assert_true(user_phone_is(BYTES("+123456789012345")));
-	assert_false(user_phone_is(BYTES("+1234567890123456")));
-	assert_false(user_phone_is(BYTES("+0123456789")));
-	assert_false(user_phone_is(BYTES("442071838750")));
-	assert_false(user_phone_is(BYTES("+44 207183875")));
+	assert_true(identifier_phone_is(BYTES("+442071838750")));
+	assert_true(identifier_phone_is(BYTES("+123456789012345")));
+	assert_false(identifier_phone_is(BYTES("+1234567890123456")));
+	assert_false(identifier_phone_is(BYTES("+0123456789")));
+	assert_false(identifier_phone_is(BYTES("442071838750")));
+	assert_false(identifier_phone_is(BYTES("+44 207183875")));
 }
 
 TEST(users, a_patch_changes_what_was_sent_and_the_version_that_was_read_1_2)
