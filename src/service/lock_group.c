@@ -59,15 +59,15 @@ static enum err_code rows_look(struct context *ctx, struct bytes sk, struct lock
 /* (1), (5) */
 static bool is_of(const struct looked *row, const struct item *other)
 {
-	struct value_list a = lock_group_of(&row->item), b = lock_group_of(other);
+	struct value_list a, b = lock_group_of(other);
 
-	if (!row->found || a.count != b.count || a.count == 0 ||
-	    row_i64(&row->item, "ttl", 0) != row_i64(other, "ttl", 0))
+	if (!row->found || row_i64(&row->item, "ttl", 0) != row_i64(other, "ttl", 0))
 		return false;
-	for (uint32_t i = 0; i < a.count; i++)
+	a = lock_group_of(&row->item);
+	for (uint32_t i = 0; a.count == b.count && i < a.count; i++)
 		if (!bytes_equal(value_text(&a.items[i]), value_text(&b.items[i])))
 			return false;
-	return true;
+	return a.count == b.count && a.count > 0;
 }
 
 static void ids_add(struct lock_group *g, const struct item *row)

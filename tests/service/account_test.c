@@ -252,6 +252,72 @@ TEST(account, nothing_is_written_about_a_user_that_is_being_erased_3)
 
 /* ---- attempts ---- */
 
+/* ---- all ids of a person (4), (6) ---- */
+
+static bool has_id(const struct account *a, struct bytes id)
+{
+	for (uint32_t i = 0; i < a->id_count; i++)
+		if (bytes_equal(a->ids[i], id))
+			return true;
+	return false;
+}
+
+static struct bytes alias(struct service *s, const char *email)
+{
+	struct bytes out;
+
+	assert_true(
+	        identifier_hash(&s->all.identifiers, &s->f.arena, IDENTIFIER_EMAIL, bytes_of(email), &out));
+	return out;
+}
+
+TEST(account, finds_the_same_ids_by_the_id_an_address_and_its_hash_4)
+{
+	struct service s;
+	struct bytes   ids[] = {BYTES("ann"), {NULL, 0}}, emails[] = {BYTES("ann@example.org")};
+	struct account a;
+
+	service_open(&s, NULL);
+	made(&s, "ann", "ann@example.org", true);
+	ids[1] = alias(&s, "ann@example.org");
+	a = judged(&s, (struct account_subjects){.ids = ids, .count = 1, .whole = true});
+	assert_true(a.id_count == 2 && a.main_count == 1 && has_id(&a, ids[1]));
+	a = judged(&s, (struct account_subjects){.ids = &ids[1], .count = 1, .whole = true});
+	assert_true(a.id_count == 2 && a.main_count == 2 && bytes_is(a.ids[1], "ann"));
+	a = judged(&s,
+	           (struct account_subjects){.ids = &ids[1], .emails = emails, .count = 1, .whole = true});
+	assert_true(a.id_count == 2 && bytes_equal(a.ids[0], ids[1]) && bytes_is(a.users[0], "ann"));
+	service_close(&s);
+}
+
+TEST(account, of_a_user_that_was_written_without_a_list_the_addresses_are_read)
+{
+	struct service s;
+	struct bytes   ids[] = {BYTES("ann")};
+	struct account a;
+
+	service_open(&s, NULL);
+	made(&s, "ann", "ann@example.org", true);
+	status_put(&s, "ann", "active"); /* the row of an earlier program */
+	a = judged(&s, (struct account_subjects){.ids = ids, .count = 1, .whole = true});
+	assert_true(a.id_count == 2 && has_id(&a, alias(&s, "ann@example.org")));
+	service_close(&s);
+}
+
+TEST(account, an_address_that_nobody_has_or_has_proved_stands_alone)
+{
+	struct service s;
+	struct bytes   ids[1], emails[] = {BYTES("ann@example.org")};
+	struct account a;
+
+	service_open(&s, NULL);
+	made(&s, "ann", "ann@example.org", false);
+	ids[0] = alias(&s, "ann@example.org");
+	a = judged(&s, (struct account_subjects){.ids = ids, .emails = emails, .count = 1, .whole = true});
+	assert_true(a.id_count == 1 && a.user_count == 0);
+	service_close(&s);
+}
+
 TEST(account_attempts, of_a_user_that_is_not_active_are_blocked_and_neither_count_nor_clear_1)
 {
 	static const struct {

@@ -6,10 +6,12 @@
 #include "service/event_log.h"
 #include "service/lock.h"
 #include "service/lock_event.h"
+#include "service/lock_group.h"
 #include "service/reservation.h"
 
 #define RULES                                                                                                \
-	"locks: {STANDARD: {duration: 900}, SHORT: {duration: 60}, PERMANENT: {permanent: true}}\n"          \
+	"locks: {STANDARD: {duration: 900}, SHORT: {duration: 60}, PERMANENT: {permanent: true},"            \
+	" GROWING: {duration: 60, factor: 2, cap: 86400, forget: 86400}}\n"                                  \
 	"journeys:\n"                                                                                        \
 	"  SIGN_IN:\n"                                                                                       \
 	"    types:\n"                                                                                       \
@@ -228,6 +230,95 @@ TEST(lock_events, a_page_of_ends_begins_behind_the_last_one_unless_it_is_to_begi
 	r->from_s--;
 	turn_take(&s, &r->turn, read_run);
 	assert_int_equal(r->page.count, 2);
+	service_close(&s);
+}
+
+/* ---- of several ids: one lock (lock_group.h) ---- */
+
+static void person_sets_on(struct service *s, const char *subject, const struct bytes *others, uint32_t count)
+{
+	struct lock_turn l = person(s, subject, 60);
+
+	l.lock.others = others;
+	l.lock.other_count = count;
+	turn_take(s, &l.turn, add_run);
+}
+
+TEST(lock_groups, are_told_of_once_when_they_are_set_and_when_they_expire)
+{
+	static const struct bytes others[] = {BYTES_INIT("bob"), BYTES_INIT("cat")};
+	struct service            s;
+	struct table_query_result log;
+	const struct value       *named;
+
+	open_all_on(&s);
+	person_sets_on(&s, "ann", others, 2);
+	assert_true(row_there(&s, "bob", PASSWORD_LOCK) && row_there(&s, "cat", PASSWORD_LOCK));
+	assert_int_equal(dues(&s).count, 1);
+	at(&s, 60);
+	assert_int_equal(tell_all(&s), 1);
+	log = log_of(&s);
+	assert_int_equal(log.count, 2);
+	for (uint32_t i = 0; i < log.count; i++) {
+		assert_bytes(row_text(&log.items[i], "subject"), "ann");
+		named = item_get(data_of(&log.items[i]), BYTES("otherSubjects"));
+		assert_true(named != NULL && named->list.count == 2);
+	}
+	service_close(&s);
+}
+
+TEST(lock_groups, whose_head_somebody_else_removed_are_told_of_by_the_first_that_is_left_5)
+{
+	static const struct bytes others[] = {BYTES_INIT("bob"), BYTES_INIT("cat")};
+	struct service            s;
+	struct table_query_result log;
+
+	open_all_on(&s);
+	person_sets_on(&s, "ann", others, 2);
+	fixture_ok(&s.f, "DeleteItem",
+	           "{'TableName':'auth-state','Key':{'PK':{'S':'ann'},'SK':{'S':'" PASSWORD_LOCK "'}}}");
+	person_clears(&s, "cat");
+	assert_false(row_there(&s, "bob", PASSWORD_LOCK) || row_there(&s, "cat", PASSWORD_LOCK));
+	log = log_of(&s);
+	assert_int_equal(log.count, 2);
+	assert_bytes(row_text(&log.items[1], "subject"), "cat");
+	service_close(&s);
+}
+
+TEST(lock_groups, as_large_as_they_may_be_are_set_and_cleared_in_one_commit_6)
+{
+	struct bytes   others[LOCK_GROUP_MAX];
+	struct service s;
+
+	open_all_on(&s);
+	for (uint32_t i = 0; i < LOCK_GROUP_MAX; i++)
+		others[i] = arena_printf(&s.f.arena, "id-%u", i);
+	person_sets_on(&s, "ann", others, LOCK_GROUP_MAX); /* one too many */
+	assert_true(row_there(&s, "id-14", PASSWORD_LOCK) && !row_there(&s, "id-15", PASSWORD_LOCK));
+	person_clears(&s, "id-7");
+	assert_false(row_there(&s, "ann", PASSWORD_LOCK) || row_there(&s, "id-14", PASSWORD_LOCK));
+	service_close(&s);
+}
+
+TEST(lock_groups, grow_together_6)
+{
+	struct service   s;
+	struct lock_turn l;
+
+	open_all_on(&s);
+	l = person(&s, "ann", 0);
+	l.lock.kind = rules_kind(s.rules, BYTES("GROWING"));
+	turn_take(&s, &l.turn, add_run);
+	at(&s, 4000);
+	l = person(&s, "bob", 0);
+	l.lock.kind = rules_kind(s.rules, BYTES("GROWING"));
+	l.lock.others = (const struct bytes[]){BYTES_INIT("ann")};
+	l.lock.other_count = 1;
+	turn_take(&s, &l.turn, add_run);
+	assert_int_equal(l.verdict.until_s - (START_S + 4000), 2 * l.lock.kind->duration_s);
+	assert_true(row_there(&s, "bob", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"));
+	person_clears(&s, "ann");
+	assert_false(row_there(&s, "bob", "SIGN_IN#LOCK_LEVEL#PASSWORD_ENTRY"));
 	service_close(&s);
 }
 
