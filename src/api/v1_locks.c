@@ -77,8 +77,8 @@ static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lo
 		fields_fail(f, "reason", ERR_INVALID, "must not contain control characters");
 	if (!is_one_line(lock->set_by))
 		fields_fail(f, "set_by", ERR_INVALID, "must not contain control characters");
-	if (lock->set_by.len == 0 && c->call.who.key != NULL)
-		lock->set_by = c->call.who.key->name;
+	if (lock->set_by.len == 0)
+		lock->set_by = c->call.who.key != NULL ? c->call.who.key->name : BYTES(LOCK_BY_SOMEONE);
 }
 
 /* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */

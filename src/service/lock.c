@@ -27,14 +27,17 @@ struct verdict lock_verdict(const struct looked *lock)
 
 bool lock_is_persons(const struct item *row)
 {
-	return row_text(row, "cause").len == 0;
+	return row_text(row, "cause").len == 0 &&
+	       (row_text(row, "set_by").len > 0 || row_text(row, "reason").len > 0);
 }
 
 struct bytes lock_set_by(const struct item *row)
 {
 	struct bytes cause = row_text(row, "cause"), set_by = row_text(row, "set_by");
 
-	return cause.len > 0 ? cause : set_by.len > 0 ? set_by : BYTES(LOCK_BY_SOMEONE);
+	if (cause.len > 0 || set_by.len > 0)
+		return cause.len > 0 ? cause : set_by;
+	return lock_is_persons(row) ? BYTES(LOCK_BY_SOMEONE) : (struct bytes){NULL, 0};
 }
 
 bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
@@ -139,9 +142,10 @@ static struct item lock_row(const struct context *ctx, const struct lock_new *lo
 	if (lock->cause.len > 0) {
 		row_set_text(&row, "cause", lock->cause);
 		row_set_i64(&row, "policy_version", lock->version);
+	} else { /* always: it is what makes it a person's */
+		row_set_text(&row, "set_by",
+		             lock->set_by.len > 0 ? lock->set_by : BYTES(LOCK_BY_SOMEONE));
 	}
-	if (lock->set_by.len > 0)
-		row_set_text(&row, "set_by", lock->set_by);
 	if (lock->reason.len > 0)
 		row_set_text(&row, "reason", lock->reason);
 	if (lock->history.len > 0)

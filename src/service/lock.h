@@ -14,7 +14,7 @@ struct lock_new {
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
 	struct bytes            cause;          /* the rule that set it; empty: a person did */
-	struct bytes            set_by, reason; /* of a person's: who, and why; empty: not said */
+	struct bytes            set_by, reason; /* of a person's: who (empty: LOCK_BY_SOMEONE), and why */
 	int64_t                 version;        /* of the policies */
 	struct bytes            history;        /* the attempts behind it; empty: none */
 };
@@ -39,10 +39,13 @@ bool lock_holds(const struct item *row, int64_t now_us);
 struct verdict lock_verdict(const struct looked *lock);
 
 /* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. It holds in every
- * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her. */
+ * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her.
+ *
+ * A person's lock says who set it, or why (earlier versions wrote `set_by` only if it was known). A row that says neither, nor the
+ * rule that set it, is that of other code that counts attempts: it is a rule's (decision 055). */
 bool lock_is_persons(const struct item *row);
 
-/* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. */
+/* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. Empty: a rule of other code. */
 #define LOCK_BY_SOMEONE "an operator"
 struct bytes lock_set_by(const struct item *row);
 

@@ -285,7 +285,7 @@ TEST(reservation, that_is_right_is_stopped_by_what_people_set_meanwhile_and_stay
 	service_open(&s, RULES);
 	step = BEGIN(&s);
 	row_put(&s, "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
-	            "'block_type':{'S':'PERMANENT'}}");
+	            "'block_type':{'S':'PERMANENT'},'set_by':{'S':'carol'}}");
 	r = finish(&s, &step, OUTCOME_SUCCESS);
 	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
