@@ -17,6 +17,7 @@ struct want {
 	struct verdict     *verdict;      /* LOCK: what it adds to */
 	const struct item **state;        /* STATE: where it is told */
 	bool                only_persons; /* LOCK */
+	int64_t             until_s;      /* LOCK: set until then */
 	struct counter     *counter;      /* COUNT */
 };
 
@@ -95,11 +96,11 @@ static void counter_add(const struct look *l, const struct counter *kind, const 
 	                : key_name(l->ctx->arena, rule->journey, classifier_type, rule->type, c->qualifier);
 }
 
-static struct bytes qualifier_of(const struct attempt *q)
+static struct bytes qualifier_of(const struct attempt *q, enum rule_qualifier by)
 {
-	if (q->rule->qualifier == QUALIFY_NOTIFICATION)
+	if (by == QUALIFY_NOTIFICATION)
 		return q->notification_type;
-	if (q->rule->qualifier == QUALIFY_METHOD)
+	if (by == QUALIFY_METHOD)
 		return q->method_id.len > 0 ? q->method_id : q->method_type;
 	return nothing;
 }
@@ -120,7 +121,7 @@ static void counters_choose(const struct look *l)
 		counter_add(l,
 		            &(struct counter){.scope = SCOPE_SUBJECT,
 		                              .pk = q->subjects[0],
-		                              .qualifier = qualifier_of(q),
+		                              .qualifier = qualifier_of(q, q->rule->qualifier),
 		                              .max = q->rule->max,
 		                              .max_each = q->rule->max_each},
 		            NULL);
@@ -267,77 +268,87 @@ static void lock_judge(const struct look *l, const struct want *w)
 	const struct item *lock = &w->row.item;
 	struct verdict     locked = lock_verdict(&w->row);
 
-	if (row_i64(lock, "count", 1) == 0 || (w->only_persons && !lock_is_persons(lock)) ||
-	    (l->q->finishing != NULL && !lock_is_persons(lock)))
+	if (row_i64(lock, "count", 1) == 0 || lock_set_s(lock) > w->until_s ||
+	    ((w->only_persons || l->q->finishing != NULL) && !lock_is_persons(lock)))
 		return;
 	verdict_add(w->verdict, &locked);
 }
 
-/* How the locks of some refs are judged. */
-struct heeding {
-	struct lock_shape shape;
-	bool              only_persons;
-	struct verdict   *verdict; /* what they add to */
-};
-
-static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs,
-                       const struct heeding *how)
+static void lock_want(struct look *l, struct bytes pk, struct bytes sk, const struct rule_heed *h,
+                      bool only_persons)
 {
-	for (uint32_t i = 0; i < refs->count; i++) {
-		struct bytes sk = key_name(l->ctx->arena, refs->list[i].journey, bytes_of(how->shape.type),
-		                           refs->list[i].name, how->shape.qualifier);
-		struct want *w = want_add(l, WANT_LOCK, pk, sk);
+	struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
-		w->only_persons = how->only_persons;
-		w->verdict = how->verdict;
-	}
+	w->verdict = &l->out->verdict;
+	w->only_persons = only_persons || h->only_persons;
+	w->until_s = h->until_s;
 }
 
-/* Locks that this counter would set, and has maybe set. */
-static void counter_locks_want(struct look *l, const struct counter *c, struct bytes pk)
+/* In the lane of a known device those that people set hold. */
+static void subject_locks_want(struct look *l, const struct rule_heed *h, struct bytes qualifier)
 {
-	const struct rule *rule = l->q->rule;
-	struct heeding     how = {.shape = counter_lock_shape(c, rule, false),
-	                          .verdict = rule->shadow ? &l->out->shadow : &l->out->verdict};
+	struct bytes sk = qualifier.len == 0 ? h->sk : key_under(l->ctx->arena, h->sk, qualifier);
 
-	locks_want(l, pk, &rule->sets, &how);
-	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
-		return;
-	how.shape = counter_lock_shape(c, rule, true);
-	locks_want(l, pk, &rule->sets, &how);
+	for (uint32_t i = 0; i < l->q->subject_count; i++)
+		lock_want(l, l->q->subjects[i], sk, h, l->out->lane.open);
 }
 
-/* Locks of the subject that stand whatever the counters say: those of other rules, and in the lane of a known
- * device, or under a rule in shadow mode, those that people set. */
-static void subject_locks_want(struct look *l, struct bytes pk)
-{
-	const struct rule *rule = l->q->rule;
-	bool               persons = l->out->lane.open;
-	struct heeding     how = {{KEY_LOCK, nothing}, persons, &l->out->verdict};
-
-	locks_want(l, pk, &rule->blocked_by, &how);
-	if (!persons && !rule->shadow && l->out->counter_count > 0 &&
-	    l->out->counters[0].scope == SCOPE_SUBJECT)
-		return; /* counter_locks_want sees to them */
-	locks_want(l, pk, &rule->sets, &how);
-	how.shape.qualifier = qualifier_of(l->q);
-	if (how.shape.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
-		locks_want(l, pk, &rule->sets, &how);
-}
-
-/* Locks of the source: those that people set hold whether or not the rule counts by source. */
-static void source_locks_want(struct look *l)
+/* Also if the source is not counted, people may have locked it. */
+static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
-	struct heeding        how = {{KEY_LOCK, nothing}, true, &l->out->verdict};
-	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
-	               !l->out->lane.open; /* counter_locks_want sees to them */
+	bool                  counted = !q->source_allowed && !l->out->lane.open;
 
 	if (q->source.len == 0)
 		return;
-	locks_want(l, q->source, &q->rule->blocked_by, &how);
-	if (!counted)
-		locks_want(l, q->source, &q->rule->sets, &how);
+	if (h->reach == REACH_SOURCE)
+		lock_want(l, q->source, h->sk, h, !counted);
+	else if (counted)
+		subject_locks_want(l, h, q->source);
+}
+
+/* All that the rule heeds (heed.h), also what other rules set and what nothing counts. */
+static void locks_want(struct look *l)
+{
+	const struct rule *rule = l->q->rule;
+
+	for (uint32_t i = 0; i < rule->heed_count; i++) {
+		const struct rule_heed *h = &rule->heeds[i];
+		struct bytes            qualifier = qualifier_of(l->q, h->qualifier);
+
+		if (h->reach == REACH_SUBJECT)
+			subject_locks_want(l, h, nothing);
+		else if (h->reach != REACH_QUALIFIER)
+			source_locks_want(l, h);
+		else if (qualifier.len > 0)
+			subject_locks_want(l, h, qualifier);
+	}
+}
+
+static void shadow_want(struct look *l, const struct counter *c, struct bytes pk, bool each)
+{
+	const struct rule_refs *sets = &l->q->rule->sets;
+	struct lock_shape       shape = counter_lock_shape(c, l->q->rule, each);
+
+	for (uint32_t i = 0; i < sets->count; i++) {
+		struct bytes sk = key_name(l->ctx->arena, sets->list[i].journey, bytes_of(shape.type),
+		                           sets->list[i].name, shape.qualifier);
+		struct want *w = want_add(l, WANT_LOCK, pk, sk);
+
+		w->verdict = &l->out->shadow;
+		w->only_persons = false;
+		w->until_s = INT64_MAX;
+	}
+}
+
+/* Of a rule in shadow mode: the locks that this counter would have set. */
+static void counter_shadows_want(struct look *l, const struct counter *c, struct bytes pk)
+{
+	if (!l->q->rule->shadow)
+		return;
+	shadow_want(l, c, pk, false);
+	if (c->scope == SCOPE_SUBJECT && c->qualifier.len > 0)
+		shadow_want(l, c, pk, true);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
@@ -415,7 +426,7 @@ static enum err_code wanted_judge(const struct look *l)
 	return ERR_NONE;
 }
 
-/* What a counter counts, and the locks that it sets. */
+/* What a counter counts, and the locks that it would set. */
 static enum err_code counter_want(struct look *l, struct counter *c)
 {
 	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
@@ -425,7 +436,7 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 	if (c->scope == SCOPE_LANES)
 		return ERR_NONE;
 	for (uint32_t i = 0; i < subjects; i++)
-		counter_locks_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
+		counter_shadows_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
 	return ERR_NONE;
 }
 
@@ -447,9 +458,8 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 		for (int row = 0; row < STATE_ROW_COUNT; row++)
 			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
 			        &seen[i].rows[row];
-		subject_locks_want(&l, q->subjects[i]);
 	}
-	source_locks_want(&l);
+	locks_want(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		if (counter_want(&l, &out->counters[i]) != ERR_NONE)
 			return err->code;

@@ -55,13 +55,23 @@ bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
 	return true;
 }
 
+/* Of one that was set again while it held: since when it has. */
+#define ROW_HELD_SINCE "held_since"
+
+int64_t lock_set_s(const struct item *row)
+{
+	int64_t since_s = row_i64(row, ROW_HELD_SINCE, 0);
+
+	return since_s > 0 ? since_s : row_i64(row, "last_updated", 0);
+}
+
 bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
 {
 	struct key_parts p = key_split(row_text(row, "SK"));
-	enum lock_reach  reach;
+	struct heed_lock lock = {
+	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
 
-	return lock_reach(pk, row_text(row, "SK"), &reach) &&
-	       rules_heed(rules, &(struct rule_ref){p.journey, p.classifier}, reach, lock_is_persons(row));
+	return lock_reach(pk, row_text(row, "SK"), &lock.reach) && rules_heed(rules, &lock);
 }
 
 /* ---- locks that grow ---- */
@@ -79,6 +89,7 @@ static int64_t grown(const struct lock_kind *kind, int64_t level)
 struct term {
 	struct bytes kind;
 	int64_t      duration_s, ends_s; /* ends_s 0: never */
+	int64_t      since_s;            /* that it has held already; 0: it has not */
 };
 
 static void level_term(const struct lock_kind *kind, int64_t level, struct term *term)
@@ -143,13 +154,14 @@ static struct item lock_row(const struct context *ctx, const struct lock_new *lo
 		row_set_text(&row, "cause", lock->cause);
 		row_set_i64(&row, "policy_version", lock->version);
 	} else { /* always: it is what makes it a person's */
-		row_set_text(&row, "set_by",
-		             lock->set_by.len > 0 ? lock->set_by : BYTES(LOCK_BY_SOMEONE));
+		row_set_text(&row, "set_by", lock->set_by.len > 0 ? lock->set_by : BYTES(LOCK_BY_SOMEONE));
 	}
 	if (lock->reason.len > 0)
 		row_set_text(&row, "reason", lock->reason);
 	if (lock->history.len > 0)
 		row_set_text(&row, "history", lock->history);
+	if (term->since_s > 0 && term->since_s < ctx->now_s)
+		row_set_i64(&row, ROW_HELD_SINCE, term->since_s);
 	return row_item(&row);
 }
 
@@ -165,6 +177,7 @@ static void term_keep(struct term *term, const struct item *old)
 	struct bytes kind = row_text(old, "block_type");
 	int64_t      ends_s = row_i64(old, "ttl", 0);
 
+	term->since_s = lock_set_s(old);
 	if (!ends_after(ends_s, term->ends_s))
 		return;
 	term->ends_s = ends_s;

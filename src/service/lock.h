@@ -4,7 +4,7 @@
 #define SERVICE_LOCK_H
 
 #include "service/context.h"
-#include "service/rules.h"
+#include "service/heed.h"
 #include "service/verdict.h"
 
 /* One that is to be set. */
@@ -49,10 +49,13 @@ bool lock_is_persons(const struct item *row);
 #define LOCK_BY_SOMEONE "an operator"
 struct bytes lock_set_by(const struct item *row);
 
+/* When it was set: of one that was prolonged, for the first time. */
+int64_t lock_set_s(const struct item *row);
+
 /* Whom a lock is of. False if the key is not that of a lock which can stop anything. */
 bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out);
 
-/* Would /v1/check say that it holds, to somebody? */
+/* Would /v1/check say that it holds, to somebody? By these policies, or by those that were in force when it was set (heed.h). */
 bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row);
 
 /* ---- lists of locks ----

@@ -251,7 +251,7 @@ def test_locks_of_all_subjects_are_listed_page_by_page(ok, subject):
         [(one, "EMAIL_CODE_ENTRY") for one in mine] + [(mine[0], "PASSWORD_ENTRY")]
     )
     one = next(lock for lock in found if lock["subject"] == mine[1])
-    assert set(one) == {"subject", "journey", "name", "lane", "kind", "set_by", "since", "until", "retry_after"}
+    assert set(one) == {"subject", "journey", "name", "lane", "kind", "set_by", "since", "until", "retry_after", "enforced"}
     assert one["kind"] == "REDUCED" and one["lane"] == "subject" and 0 < one["retry_after"] <= 300
     named = [lock for lock in listed(ok, "name=PASSWORD_ENTRY") if lock["subject"].startswith(subject)]
     assert [lock["kind"] for lock in named] == ["PERMANENT"]

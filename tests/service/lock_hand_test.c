@@ -396,7 +396,12 @@ TEST(unlock, of_as_many_subjects_as_a_call_may_name_fits_into_each_commit)
 
 static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool persons)
 {
-	return rules_heed(s->rules, &(struct rule_ref){BYTES("SIGN_IN"), bytes_of(name)}, reach, persons);
+	struct heed_lock lock = {.ref = {BYTES("SIGN_IN"), bytes_of(name)},
+	                         .reach = reach,
+	                         .persons = persons,
+	                         .set_s = HEED_ALWAYS};
+
+	return rules_heed(s->rules, &lock);
 }
 
 TEST(lock, is_heeded_where_a_rule_has_what_its_key_names)
@@ -475,7 +480,8 @@ TEST(lock, that_a_person_set_stays_that_persons_when_a_rule_sets_it_again)
 	"'block_duration':{'N':'900'}"
 
 #define OLD_RULES                                                                                            \
-	GROWING_RULES "resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}}\n"
+	GROWING_RULES                                                                                        \
+	        "resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}}\n"
 
 static uint32_t unlocked(struct service *s)
 {
