@@ -152,6 +152,11 @@ int64_t count_of_row(const struct item *item)
 	return bounded(item, "count") + bounded(item, ROW_LOCKED_COUNT);
 }
 
+static int64_t shadow_count(const struct item *item, int64_t now_s)
+{
+	return row_i64(item, ROW_SHADOW_UNTIL, 0) > now_s ? bounded(item, ROW_SHADOW_COUNT) : 0;
+}
+
 /* Most have one row or two, and may have many. */
 static void rows_reserve(struct arena *a, struct counter *c)
 {
@@ -176,7 +181,7 @@ static void row_count_in(const struct look *l, struct counter *c, struct bytes p
 
 	c->total += count_of_row(item);
 	if (same_key)
-		c->each += r.count;
+		c->each += r.count + shadow_count(item, l->ctx->now_s);
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))
 		c->ends_s = ends_s;
 	if (c->row_count < c->row_max && c->row_count == c->row_room)
@@ -262,14 +267,20 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
-/* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). */
+/* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). Of one that began though a rule
+ * in shadow mode would have refused it, that is said again. */
+static bool is_finished_past(const struct look *l, const struct verdict *of)
+{
+	return l->q->finishing != NULL && !(of == &l->out->shadow && l->q->finishing->in_shadow);
+}
+
 static void lock_judge(const struct look *l, const struct want *w)
 {
 	const struct item *lock = &w->row.item;
 	struct verdict     locked = lock_verdict(&w->row);
 
 	if (row_i64(lock, "count", 1) == 0 || lock_set_s(lock) > w->until_s ||
-	    ((w->only_persons || l->q->finishing != NULL) && !lock_is_persons(lock)))
+	    ((w->only_persons || is_finished_past(l, w->verdict)) && !lock_is_persons(lock)))
 		return;
 	verdict_add(w->verdict, &locked);
 }
@@ -358,20 +369,62 @@ static bool counter_full(const struct counter *c)
 	return (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
 }
 
-static void full_judge(const struct look *l, const struct counter *c)
+/* A count that is full and has not locked was below its maximum when it was counted: that was higher, or in shadow mode, or ids were
+ * counted apart. The next attempt, whatever comes of it, sets the lock (attempt.c). Until then this is what it will say. */
+static enum err_code due_judge(const struct look *l, struct counter *c, struct verdict *out)
+{
+	const struct rule *rule = l->q->rule;
+	struct lock_shape  shape;
+	struct lock_new    lock;
+	struct verdict     due;
+
+	if (out->kind >= VERDICT_LOCKED || l->out->due != NULL)
+		return ERR_NONE; /* nothing is set while something stands */
+	l->out->due_each = !(c->max > 0 && c->total >= c->max);
+	shape = counter_lock_shape(c, rule, l->out->due_each);
+	lock = (struct lock_new){.pk = c->pk,
+	                         .journey = rule->sets.list[0].journey,
+	                         .type = bytes_of(shape.type),
+	                         .name = rule->sets.list[0].name,
+	                         .qualifier = shape.qualifier,
+	                         .kind = counter_lock_kind(c, rule)};
+	if (lock_foretell(l->ctx, &lock, &due, l->err) != ERR_NONE)
+		return l->err->code;
+	l->out->due = c;
+	verdict_add(out, &due);
+	return ERR_NONE;
+}
+
+const struct lock_kind *counter_lock_kind(const struct counter *c, const struct rule *rule)
+{
+	return c->scope == SCOPE_PAIR || c->scope == SCOPE_SOURCE ? rule->source_lock : rule->lock;
+}
+
+/* Does it lock, rather than bar by itself? */
+static bool counter_locks(const struct counter *c, const struct rule *rule)
+{
+	return rule->at_max == AT_MAX_LOCK || (rule->at_max == AT_MAX_CHALLENGE && rule->lock_at > 0 &&
+	                                       c->scope == SCOPE_SUBJECT && c->total >= rule->lock_at);
+}
+
+static enum err_code full_judge(const struct look *l, struct counter *c)
 {
 	const struct rule *rule = l->q->rule;
 	bool               challenge = rule->at_max == AT_MAX_CHALLENGE;
+	struct verdict    *to = rule->shadow ? &l->out->shadow : &l->out->verdict;
 	struct verdict     out = {.kind = challenge ? VERDICT_CHALLENGE : VERDICT_SIGNED_OUT,
 	                          .reason = challenge ? "challenge" : "signed_out",
 	                          .pk = c->pk,
 	                          .sk = c->sk,
 	                          .until_s = c->ends_s};
 
-	if (c->scope == SCOPE_LANES || !counter_full(c) || l->q->finishing != NULL)
-		return;
+	if (c->scope == SCOPE_LANES || !counter_full(c) || is_finished_past(l, to))
+		return ERR_NONE;
+	if (counter_locks(c, rule))
+		return due_judge(l, c, to);
 	if (rule->at_max == AT_MAX_SIGN_OUT || (challenge && !l->q->challenge_passed))
-		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
+		verdict_add(to, &out);
+	return ERR_NONE;
 }
 
 /* ---- what is shown ---- */
@@ -448,6 +501,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	l.last = &l.first;
 	out->required = (struct states_required){0};
 	out->counter_count = 0;
+	out->due = NULL;
 	out->verdict = out->shadow = (struct verdict){0};
 	if (account_look(&l) != ERR_NONE || lane_look(&l) != ERR_NONE)
 		return err->code;
@@ -472,7 +526,8 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 		verdict_add(&out->verdict,
 		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
 	for (uint32_t i = 0; i < out->counter_count; i++)
-		full_judge(&l, &out->counters[i]);
+		if (full_judge(&l, &out->counters[i]) != ERR_NONE)
+			return err->code;
 	outage_judge(ctx, q->rule->fails_closed, &out->verdict);
 	return ERR_NONE;
 }

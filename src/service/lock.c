@@ -100,32 +100,69 @@ static void level_term(const struct lock_kind *kind, int64_t level, struct term 
 	term->duration_s = grown(now, now == kind ? level : level - kind->after);
 }
 
-/* The term of this one: how many there were before is kept in a row of its own. */
-static enum err_code term_of(struct context *ctx, const struct lock_new *lock, struct term *term,
-                             struct err *err)
+/* The key of the row that says how many there were before. */
+static struct bytes level_key(struct context *ctx, const struct lock_new *lock)
 {
-	struct bytes sk =
-	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
-	int64_t       now_s = ctx->now_s, level;
-	struct looked old;
-	struct row    row;
+	return key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
+}
 
+/* The term of this one. *level: how many there are with it; 0: it does not grow. */
+static enum err_code term_of(struct context *ctx, const struct lock_new *lock, struct term *term,
+                             int64_t *level, struct err *err)
+{
+	struct looked old;
+
+	*level = 0;
 	*term = (struct term){.kind = lock->kind->name,
 	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
-	if (lock->duration_s > 0 || (lock->kind->factor == 1 && lock->kind->then == NULL) ||
-	    lock->kind->duration_s == 0 || bytes_is(lock->type, KEY_SHADOW_LOCK))
-		return ERR_NONE;
-	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE)
-		return err->code;
-	level = (old.found ? row_i64(&old.item, "count", 0) : 0) + 1;
-	level_term(lock->kind, level, term);
+	if (lock->duration_s == 0 && (lock->kind->factor != 1 || lock->kind->then != NULL) &&
+	    lock->kind->duration_s > 0 && !bytes_is(lock->type, KEY_SHADOW_LOCK)) {
+		if (ctx_look(ctx, lock->pk, level_key(ctx, lock), &old, err) != ERR_NONE)
+			return err->code;
+		*level = (old.found ? row_i64(&old.item, "count", 0) : 0) + 1;
+		level_term(lock->kind, *level, term);
+	}
+	if (term->duration_s > 0)
+		term->ends_s = ctx->now_s + term->duration_s;
+	return ERR_NONE;
+}
+
+static void level_put(struct context *ctx, const struct lock_new *lock, const struct term *term,
+                      int64_t level)
+{
+	struct row row;
+
+	if (level == 0)
+		return;
 	row_init(&row, ctx->arena);
 	row_set_text(&row, "PK", lock->pk);
-	row_set_text(&row, "SK", sk);
+	row_set_text(&row, "SK", level_key(ctx, lock));
 	row_set_i64(&row, "count", level);
-	row_set_i64(&row, "last_updated", now_s);
-	row_set_i64(&row, "ttl", now_s + term->duration_s + lock->kind->forget_s);
+	row_set_i64(&row, "last_updated", ctx->now_s);
+	row_set_i64(&row, "ttl", ctx->now_s + term->duration_s + lock->kind->forget_s);
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
+}
+
+static struct verdict term_verdict(const struct lock_new *lock, struct bytes sk, const struct term *term)
+{
+	return (struct verdict){.kind = term->ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
+	                        .reason = "lock",
+	                        .until_s = term->ends_s,
+	                        .pk = lock->pk,
+	                        .sk = sk,
+	                        .block_type = term->kind};
+}
+
+enum err_code lock_foretell(struct context *ctx, const struct lock_new *lock, struct verdict *out,
+                            struct err *err)
+{
+	struct term term;
+	int64_t     level;
+
+	if (term_of(ctx, lock, &term, &level, err) != ERR_NONE)
+		return err->code;
+	*out = term_verdict(
+	        lock, key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier), &term);
 	return ERR_NONE;
 }
 
@@ -206,15 +243,16 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	struct item     row;
 	struct term     term;
 	struct looked   old;
+	int64_t         level;
 	bool            held;
 
 	/* An attempt has looked at its subject's account before it came to this. */
 	if (lock->cause.len == 0 && account_writable(ctx, lock->pk, err) != ERR_NONE)
 		return err->code;
-	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE || term_of(ctx, lock, &term, err) != ERR_NONE)
+	if (ctx_look(ctx, lock->pk, sk, &old, err) != ERR_NONE ||
+	    term_of(ctx, lock, &term, &level, err) != ERR_NONE)
 		return err->code;
-	if (term.duration_s > 0)
-		term.ends_s = ctx->now_s + term.duration_s;
+	level_put(ctx, lock, &term, level);
 	held = old.found && lock_holds(&old.item, ctx->now_us);
 	if (held) {
 		term_keep(&term, &old.item);
@@ -225,12 +263,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	row = lock_row(ctx, &set, sk, &term);
 	lock_changed(ctx, held ? &old.item : NULL, &row, NULL);
 	ctx_put(ctx, TABLE_AUTH_STATE, row);
-	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
-	                        .reason = "lock",
-	                        .until_s = term.ends_s,
-	                        .pk = lock->pk,
-	                        .sk = sk,
-	                        .block_type = term.kind};
+	*out = term_verdict(lock, sk, &term);
 	return ERR_NONE;
 }
 

@@ -26,6 +26,10 @@ enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
 enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out,
                        struct err *err);
 
+/* What lock_add would say of it, where none holds. Changes nothing. */
+enum err_code lock_foretell(struct context *ctx, const struct lock_new *lock, struct verdict *out,
+                            struct err *err);
+
 /* Removes it, and how often it was set. *held says whether it held. */
 enum err_code lock_clear(struct context *ctx, struct bytes pk, struct bytes sk, bool *held, struct err *err);
 

@@ -214,3 +214,23 @@ def test_locks_hold_when_a_server_goes_from_stored_policies_to_a_file_and_back(t
     server.start()
     assert verdict(server, "a", "EMAIL_CODE_ENTRY") == "locked"
     server.close()
+
+
+# ---- counts that are at their maximum already ----
+
+
+def test_a_lowered_maximum_stands_against_the_next_success_and_check_says_so_before(server):
+    assert put(server, types(PASSWORD_ENTRY={"max": 6, "life": 900})).status == 200
+    server.v1.record("a", times=4)
+    assert put(server, types(PASSWORD_ENTRY={"max": 3, "life": 900})).status == 200
+    check = server.v1.post("/v1/check", {"subject": "a", "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}).json()
+    assert check["verdict"] == "locked" and 895 <= check["retry_after"] <= 900
+    (count,) = server.v1.send("GET", "/v1/subjects/a/explain", b"", {}).json()["counts"]
+    assert (count["count"], count["max"], count["remaining"]) == (4, 3, 0)
+    answer = server.v1.attempts(attempt("a", outcome="success")).json()
+    assert (answer["verdict"], answer["first_time"], answer["counted"]) == ("locked", True, False)
+    assert answer["lock"]["name"] == "PASSWORD_ENTRY" and 895 <= answer["retry_after"] <= 900
+    explained = server.v1.send("GET", "/v1/subjects/a/explain", b"", {}).json()
+    assert explained["counts"] == [] and len(explained["locks"][0]["attempts"]) == 4
+    events = server.v1.send("GET", "/v1/events?types=lock.set", b"", {}).json()["events"]
+    assert len([one for one in events if one["subject"] == "a"]) == 1
