@@ -165,7 +165,8 @@ TEST(known_device, is_kept_out_by_what_people_set)
 {
 	static const char *const rows[] = {
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
-	        "'count':{'N':'1'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},'set_by':{'S':'carol'}}",
+	        "'count':{'N':'1'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},'set_by':{'S':'"
+	        "carol'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
 	        "'count':{'N':'1'},'block_type':{'S':'PERMANENT'},'set_by':{'S':'carol'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'ACCOUNT_INTERVENTION#STATE#BLOCKED'},'count':{'N':'1'}}"};

@@ -481,7 +481,7 @@ TEST(lock, that_a_person_set_stays_that_persons_when_a_rule_sets_it_again)
 
 #define OLD_RULES                                                                                            \
 	GROWING_RULES                                                                                        \
-	        "resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}}\n"
+	"resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}}\n"
 
 static uint32_t unlocked(struct service *s)
 {
