@@ -139,9 +139,22 @@ static void write_text(struct json_writer *w, const char *name, struct bytes tex
 	json_string(w, bytes_is_utf8(text) ? text : BYTES("(not UTF-8)"));
 }
 
-/* `after`: a cursor to go on from. */
+/* What only some problems have: a cursor to go on from; how many locks would end. */
+static void write_more(struct json_writer *w, enum err_code code, const struct err *err)
+{
+	if (code == ERR_GONE)
+		write_text(w, "after", bytes_of(err->after));
+	if (code != ERR_LOCKS_END)
+		return;
+	json_name(w, BYTES("locks"));
+	json_i64(w, err->count);
+	json_name(w, BYTES("more"));
+	json_bool(w, err->more);
+}
+
+/* err NULL: it has nothing more to say. */
 static void write_problem(struct buf *out, enum err_code code, int status, struct bytes detail,
-                          struct bytes field, struct bytes after)
+                          const struct err *err)
 {
 	struct json_writer w;
 
@@ -152,22 +165,22 @@ static void write_problem(struct buf *out, enum err_code code, int status, struc
 	json_name(&w, BYTES("status"));
 	json_i64(&w, status);
 	write_text(&w, "detail", detail);
-	write_text(&w, "field", field);
-	write_text(&w, "after", after);
+	if (err != NULL) {
+		write_text(&w, "field", bytes_of(err->field));
+		write_more(&w, code, err);
+	}
 	json_end_object(&w);
 	buf_add(out, "\n", 1);
 }
 
 void problem_write_http(struct buf *out, int status, const char *detail)
 {
-	write_problem(out, ERR_HTTP, status, bytes_of(detail), (struct bytes){NULL, 0},
-	              (struct bytes){NULL, 0});
+	write_problem(out, ERR_HTTP, status, bytes_of(detail), NULL);
 }
 
 void problem_write_err(struct buf *out, enum err_code code, const struct err *err)
 {
-	write_problem(out, code, err_v1_status(code), bytes_of(err->text), bytes_of(err->field),
-	              bytes_of(code == ERR_GONE ? err->after : ""));
+	write_problem(out, code, err_v1_status(code), bytes_of(err->text), err);
 }
 
 /* `headers` is the response's, with room for one more. */
@@ -182,8 +195,7 @@ static void answer(struct api_loop *l, struct http_request *r, struct http_respo
 	response->headers = headers;
 
 	response->status = err_v1_status(code);
-	write_problem(out, code, response->status, bytes_of(detail), (struct bytes){NULL, 0},
-	              (struct bytes){NULL, 0});
+	write_problem(out, code, response->status, bytes_of(detail), NULL);
 	response->content_type = PROBLEM_CONTENT_TYPE;
 	response->body = buf_bytes(out);
 	http_respond(r, response);

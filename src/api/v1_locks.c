@@ -14,22 +14,18 @@
 /* Of a path: which lock. */
 struct lock_call {
 	struct lock_new lock;
-	bool            locked; /* false: it is to be open */
-	bool            held;   /* before */
-	struct verdict  verdict;
+	struct err unknown; /* DELETE: what is said if there is no such row; no code: it is in the policies */
+	bool       locked;  /* false: it is to be open */
+	bool       held;    /* before */
+	struct verdict verdict;
 };
 
-static enum err_code read_path(struct v1_call *c, const struct rules *rules, struct lock_new *lock,
-                               struct err *err)
+static enum err_code read_path(struct v1_call *c, struct lock_new *lock, struct err *err)
 {
 	lock->journey = c->params[1];
 	lock->name = c->params[2];
 	lock->type = BYTES(KEY_LOCK);
-	if (v1_subject_param(c, 0, &lock->pk, err) != ERR_NONE)
-		return err->code;
-	if (v1_check_lock(rules, lock->journey, lock->name, err) != ERR_NONE)
-		return err->code;
-	return ERR_NONE;
+	return v1_subject_param(c, 0, &lock->pk, err);
 }
 
 static struct bytes lock_key(struct v1_call *c, const struct lock_new *lock)
@@ -43,11 +39,10 @@ static struct bytes lock_key(struct v1_call *c, const struct lock_new *lock)
 static void check_heeded(struct fields *f, const struct rules *rules, const struct lock_new *lock,
                          struct bytes sk)
 {
-	struct rule_ref ref = {lock->journey, lock->name};
-	enum lock_reach reach;
+	struct heed_lock heed = {.ref = {lock->journey, lock->name}, .persons = true, .set_s = HEED_ALWAYS};
 
-	if (lock_reach(lock->pk, sk, &reach) && rules_heed(rules, &ref, reach, true) &&
-	    !(reach == REACH_QUALIFIER && identifier_is(lock->pk, IDENTIFIER_IP)))
+	if (lock_reach(lock->pk, sk, &heed.reach) && rules_heed(rules, &heed) &&
+	    !(heed.reach == REACH_QUALIFIER && identifier_is(lock->pk, IDENTIFIER_IP)))
 		return;
 	if (lock->qualifier.len > 0)
 		fields_fail(f, "qualifier", ERR_INVALID,
@@ -78,8 +73,8 @@ static void read_person(struct v1_call *c, struct fields *f, struct lock_new *lo
 		fields_fail(f, "reason", ERR_INVALID, "must not contain control characters");
 	if (!is_one_line(lock->set_by))
 		fields_fail(f, "set_by", ERR_INVALID, "must not contain control characters");
-	if (lock->set_by.len == 0 && c->call.who.key != NULL)
-		lock->set_by = c->call.who.key->name;
+	if (lock->set_by.len == 0)
+		lock->set_by = c->call.who.key != NULL ? c->call.who.key->name : BYTES(LOCK_BY_SOMEONE);
 }
 
 /* {"locked": false} writes the row that says there is no lock; nothing else can be said of it. */
@@ -112,7 +107,8 @@ enum err_code lock_set_decode(struct v1_call *c, struct err *err)
 	struct fields       f;
 
 	c->request = l;
-	if (read_path(c, rules, &l->lock, err) != ERR_NONE)
+	if (read_path(c, &l->lock, err) != ERR_NONE ||
+	    v1_check_lock(rules, l->lock.journey, l->lock.name, err) != ERR_NONE)
 		return err->code;
 	fields_init(&f, c->body, err);
 	l->lock.qualifier = v1_read_qualifier(c, &f, "qualifier");
@@ -161,22 +157,30 @@ void lock_set_encode(struct v1_call *c, struct json_writer *w)
 	json_end_object(w);
 }
 
-/* ---- clearing ---- */
+/* ---- clearing: any row that there is, also of names that the policies do not have, or no longer ---- */
 
 enum err_code lock_clear_decode(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
 
 	c->request = l;
-	if (read_path(c, v1_rules(c), &l->lock, err) != ERR_NONE)
+	if (read_path(c, &l->lock, err) != ERR_NONE ||
+	    v1_query_qualifier(c, "qualifier", &l->lock.qualifier, err) != ERR_NONE)
 		return err->code;
-	return v1_query_qualifier(c, "qualifier", &l->lock.qualifier, err);
+	if (identifier_is(l->lock.qualifier, IDENTIFIER_IP)) /* of a subject from one source */
+		l->lock.type = BYTES(KEY_SOURCE_LOCK);
+	if (v1_check_lock(v1_rules(c), l->lock.journey, l->lock.name, &l->unknown) == ERR_NONE)
+		l->unknown.code = ERR_NONE;
+	else if (!rule_name_is(l->lock.journey) || !rule_name_is(l->lock.name))
+		return (*err = l->unknown).code; /* no name: it could be part of another key */
+	return ERR_NONE;
 }
 
 enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 {
 	struct lock_call *l = c->request;
 	struct account   *found = arena_alloc(c->ctx.arena, sizeof(*found));
+	uint32_t          before = c->ctx.changes.count;
 	bool              held;
 
 	l->held = false;
@@ -188,7 +192,10 @@ enum err_code lock_clear_run(struct v1_call *c, struct err *err)
 			return err->code;
 		l->held |= held;
 	}
-	return ERR_NONE;
+	if (l->unknown.code == ERR_NONE || c->ctx.changes.count > before)
+		return ERR_NONE;
+	*err = l->unknown; /* there is none of them: a slip of the pen */
+	return err->code;
 }
 
 void lock_clear_encode(struct v1_call *c, struct json_writer *w)
@@ -289,7 +296,7 @@ static struct bytes lane_of(struct bytes type)
 	return bytes_is(type, KEY_SOURCE_LOCK) ? BYTES("source") : BYTES("subject");
 }
 
-static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen, int64_t now_us)
+static void lock_seen_write(struct v1_call *c, struct json_writer *w, const struct lock_seen *seen)
 {
 	struct key_parts p = key_split(seen->sk);
 
@@ -307,22 +314,23 @@ static void lock_seen_write(struct json_writer *w, const struct lock_seen *seen,
 	v1_write_time(w, BYTES("since"), seen->set_s);
 	v1_write_time(w, BYTES("until"), seen->until_s);
 	if (seen->until_s > 0)
-		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(seen->until_s, now_us));
+		json_member_i64(w, BYTES("retry_after"), clock_seconds_left(seen->until_s, c->ctx.now_us));
+	json_member_bool(w, BYTES("enforced"), lock_enforced(v1_rules(c), seen->pk, &seen->row));
 	json_end_object(w);
 }
 
 /* `name`: [{subject, journey, name, …}], `more`, and the `cursor` of the next page if there is one. */
-static void page_write(struct json_writer *w, struct bytes name, const struct lock_page *page,
-                       const struct context *ctx)
+static void page_write(struct v1_call *c, struct json_writer *w, struct bytes name,
+                       const struct lock_page *page)
 {
 	json_name(w, name);
 	json_begin_array(w);
 	for (uint32_t i = 0; i < page->count; i++)
-		lock_seen_write(w, &page->list[i], ctx->now_us);
+		lock_seen_write(c, w, &page->list[i]);
 	json_end_array(w);
 	json_member_bool(w, BYTES("more"), page->more);
 	if (page->more)
-		json_member_text(w, BYTES("cursor"), cursor_write(ctx, page->last_pk, page->last_sk));
+		json_member_text(w, BYTES("cursor"), cursor_write(&c->ctx, page->last_pk, page->last_sk));
 }
 
 void lock_list_encode(struct v1_call *c, struct json_writer *w)
@@ -330,7 +338,7 @@ void lock_list_encode(struct v1_call *c, struct json_writer *w)
 	const struct list_call *l = c->request;
 
 	json_begin_object(w);
-	page_write(w, BYTES("locks"), &l->page, &c->ctx);
+	page_write(c, w, BYTES("locks"), &l->page);
 	json_end_object(w);
 }
 
@@ -491,7 +499,7 @@ void unlock_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	json_member_bool(w, BYTES("dry_run"), u->dry_run);
-	page_write(w, BYTES("unlocked"), &u->page, &c->ctx);
+	page_write(c, w, BYTES("unlocked"), &u->page);
 	if (u->page.kept > 0)
 		json_member_i64(w, BYTES("operator_locks_kept"), u->page.kept);
 	json_end_object(w);

@@ -1,9 +1,10 @@
 /* /v1/policies/{name}: the policies in force, and those that were, by version. PUT replaces them, DELETE goes back to what
  * ships. Both say which version they replace (If-Match), so that two people cannot overwrite each other; a document is
- * checked whole before it is stored. */
+ * checked whole before it is stored. One that would end locks which hold is refused unless ?force=true says that it may. */
 #include <inttypes.h>
 
 #include "api/v1_routes.h"
+#include "service/lock_ending.h"
 #include "service/policy_store.h"
 
 struct policies_call {
@@ -13,7 +14,17 @@ struct policies_call {
 	int64_t                     read;     /* that version; or the one that If-Match names */
 	struct policy_version shown; /* the answer; its text is in the call's arena, or the document's */
 	bool                  in_force;
+
+	/* PUT and DELETE: locks that would end, which are counted a page a turn */
+	bool                force;
+	struct document    *old; /* what is replaced, of a kind with a heritage; NULL: not known yet */
+	struct locks_ending ending;
+	bool                counting; /* the last turn only counted */
+	unsigned            turns;    /* of those */
+	struct arena        before;   /* the call's memory, after the first of them */
 };
+
+enum { COUNTING_TURNS_MAX = 4000, COUNTING_PAUSE_US = 1000 };
 
 static enum err_code find_kind(struct v1_call *c, struct err *err)
 {
@@ -29,7 +40,10 @@ static enum err_code find_kind(struct v1_call *c, struct err *err)
 
 static void release(struct v1_call *c)
 {
-	document_release(((struct policies_call *)c->request)->document);
+	struct policies_call *p = c->request;
+
+	document_release(p->document);
+	document_release(p->old);
 }
 
 static void show_document(struct policies_call *p)
@@ -49,6 +63,10 @@ static void encode(struct v1_call *c, struct json_writer *w)
 	json_member_i64(w, BYTES("version"), p->shown.version);
 	json_member_bool(w, BYTES("in_force"), p->in_force);
 	json_member_text(w, BYTES("origin"), bytes_of(document_origin_name(p->shown.origin)));
+	if (p->old != NULL && locks_ending_any(&p->ending)) {
+		json_member_i64(w, BYTES("locks_ended"), p->ending.count);
+		json_member_bool(w, BYTES("more_locks_ended"), p->ending.more);
+	}
 	json_name(w, BYTES("document"));
 	json_raw(w, p->shown.text);
 	json_end_object(w);
@@ -140,14 +158,41 @@ static enum err_code read_match(struct v1_call *c, struct policies_call *p, stru
 	return ERR_NONE;
 }
 
+static enum err_code read_force(struct v1_call *c, struct policies_call *p, struct err *err)
+{
+	struct bytes text;
+
+	if (v1_query(c, "force", &text, err) != ERR_NONE)
+		return err->code;
+	p->force = bytes_is(text, "true");
+	return text.data == NULL || p->force || bytes_is(text, "false")
+	               ? ERR_NONE
+	               : err_field(err, ERR_INVALID, "force", "?force: must be true or false");
+}
+
 static enum err_code read_change(struct v1_call *c, struct err *err)
 {
-	if (find_kind(c, err) != ERR_NONE)
+	if (find_kind(c, err) != ERR_NONE || read_force(c, c->request, err) != ERR_NONE)
 		return err->code;
 	if (policy_store_file(c->ctx.services->policies) != NULL)
 		return err_set(err, ERR_POLICIES_FILE,
 		               "the policies come from a file (the setting policies); change them there");
 	return read_match(c, c->request, err);
+}
+
+/* Another turn, with the memory of the last one. */
+static bool count_again(struct v1_call *c, enum err_code rc, bool last, int64_t *pause_us)
+{
+	struct policies_call *p = c->request;
+
+	if (rc != ERR_OVERLOADED || !p->counting || last || p->turns == COUNTING_TURNS_MAX)
+		return false;
+	if (p->turns++ == 0)
+		p->before = *c->ctx.arena;
+	else
+		arena_rewind(c->ctx.arena, p->before);
+	*pause_us = COUNTING_PAUSE_US;
+	return true;
 }
 
 /* The new one has its text already. */
@@ -160,6 +205,7 @@ static void adopt(struct v1_call *c, struct document *d, enum document_origin or
 	p->document = d;
 	p->in_force = true;
 	c->release = release;
+	c->again = count_again;
 	show_document(p);
 }
 
@@ -192,12 +238,41 @@ enum err_code policy_delete_decode(struct v1_call *c, struct err *err)
 	return ERR_NONE;
 }
 
+static enum err_code count_ending(struct v1_call *c, struct policies_call *p, struct err *err)
+{
+	if (p->ending.whole)
+		return ERR_NONE;
+	if (locks_ending_step(&c->ctx, &p->ending, err) != ERR_NONE)
+		return err->code;
+	p->counting = !p->ending.whole;
+	return p->counting ? err_set(err, ERR_OVERLOADED,
+	                             "the locks that would end are still being counted; try again")
+	                   : ERR_NONE;
+}
+
+/* The first turn says what it replaces. Those that follow count, and the last one does it. */
 static enum err_code change_run(struct v1_call *c, struct err *err)
 {
-	const struct policies_call *p = c->request;
-	struct policy_change        change = {p->kind, p->read, p->shown.text, p->shown.origin};
+	struct policies_call *p = c->request;
+	struct policy_change  change = {p->kind, p->read, p->shown.text, p->shown.origin, p->document};
+	struct document      *old;
 
-	return policy_store_change(&c->ctx, &change, err);
+	p->counting = false;
+	if (p->old != NULL && count_ending(c, p, err) != ERR_NONE)
+		return err->code;
+	if (policy_store_change(&c->ctx, &change, &old, err) != ERR_NONE)
+		return err->code;
+	if (old == NULL || p->old != NULL || ctx_guesses(&c->ctx))
+		document_release(old); /* the same version, as If-Match says; or maybe another one */
+	else
+		locks_ending_init(&p->ending, p->old = old, p->document, c->ctx.now_s);
+	if (p->old == NULL)
+		return ERR_NONE;
+	if (count_ending(c, p, err) != ERR_NONE)
+		return err->code;
+	return p->force || !locks_ending_any(&p->ending)
+	               ? ERR_NONE
+	               : locks_ending_refuse(&p->ending, "send ?force=true to let them end", err);
 }
 
 enum err_code policy_put_run(struct v1_call *c, struct err *err)

@@ -252,6 +252,9 @@ static void write_kind(struct v1_call *c, struct json_writer *w, const char *nam
 		json_begin_object(w);
 		write_whose(w, &k->s, &k->s.rows[i]);
 		write_row(w, &k->s.rows[i], c->ctx.now_us);
+		if (kind == ROW_LOCK)
+			json_member_bool(w, BYTES("enforced"),
+			                 lock_enforced(v1_rules(c), k->id, &k->s.rows[i].item));
 		json_end_object(w);
 	}
 	json_end_array(w);

@@ -26,6 +26,7 @@
 	X(ERR_FINISHED, 400, "ResourceInUseException", 409, "Attempt Is Finished", "attempt-finished")       \
 	X(ERR_POLICIES_FILE, 400, "ResourceInUseException", 409, "Policies Come From a File",                \
 	  "policies-from-file")                                                                              \
+	X(ERR_LOCKS_END, 400, "ResourceInUseException", 409, "Locks Would End", "locks-would-end")           \
 	X(ERR_FOREIGN_TABLE, 400, "ResourceInUseException", 409, "Table Has Other Keys",                     \
 	  "table-has-other-keys")                                                                            \
 	X(ERR_EMAIL_TAKEN, 400, "ResourceInUseException", 409, "Email Not Available", "email-not-available") \
@@ -73,8 +74,10 @@ enum { ERR_TEXT_MAX = 2048, ERR_FIELD_MAX = 128, ERR_AFTER_MAX = 2112 };
 struct err {
 	enum err_code code;
 	char          text[ERR_TEXT_MAX]; /* for people; never holds a secret, an email or an address */
-	char field[ERR_FIELD_MAX];        /* what it is about: "context.ip"; empty unless err_field set it */
-	char after[ERR_AFTER_MAX];        /* where a reader of events may go on; empty unless ERR_GONE says */
+	char     field[ERR_FIELD_MAX];    /* what it is about: "context.ip"; empty unless err_field set it */
+	char     after[ERR_AFTER_MAX];    /* where a reader of events may go on; empty unless ERR_GONE says */
+	unsigned count;                   /* of ERR_LOCKS_END: how many locks; and are there more? */
+	bool     more;
 };
 
 /* Fills *err and returns `code`, so that a failure is one line: return err_set(err, ERR_INVALID, "…"). */

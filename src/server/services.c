@@ -14,7 +14,9 @@
 #include "service/event_shards.h"
 #include "service/hot_keys.h"
 #include "service/identifier_check.h"
+#include "service/heed.h"
 #include "service/limits.h"
+#include "service/lock_ending.h"
 #include "service/policy_store.h"
 #include "service/provider.h"
 #include "service/rules.h"
@@ -83,8 +85,11 @@ static void kinds_init(struct document_kind kinds[POLICY_KINDS], struct document
                        struct document_holder *limits, struct document_holder *users,
                        struct event_settings *events)
 {
-	kinds[0] = (struct document_kind){
-	        .name = "attempts", .parse = rules_parse, .holder = rules, .inherit = rule_tally_inherit};
+	kinds[0] = (struct document_kind){.name = "attempts",
+	                                  .parse = rules_parse,
+	                                  .holder = rules,
+	                                  .inherit = rule_tally_inherit,
+	                                  .heritage = &rules_heritage};
 	kinds[1] = (struct document_kind){.name = "limits", .parse = limit_policies_parse, .holder = limits};
 	kinds[2] = (struct document_kind){.name = "users", .parse = user_policy_parse, .holder = users};
 	kinds[3] = (struct document_kind){.name = "events",
@@ -281,6 +286,74 @@ static void open_limits(struct services *s, const struct serve_options *options)
 	s->consumers_per_key = (uint32_t)options->consumers_per_key;
 }
 
+/* ---- locks that policies would end ---- */
+
+/* A page at a time, each with memory of its own. */
+static enum err_code ending_count(struct server_services *s, struct store *store, struct locks_ending *e,
+                                  struct err *err)
+{
+	enum err_code   rc = ERR_NONE;
+	struct own_call c;
+
+	while (rc == ERR_NONE && !e->whole) {
+		own_call_init(&c, &s->all, store);
+		own_call_read(&c);
+		rc = locks_ending_step(&c.ctx, e, err);
+		own_call_read_end(&c);
+		own_call_release(&c);
+	}
+	return rc;
+}
+
+static int64_t store_now_s(struct store *store)
+{
+	return store->backend->now_us(store) / 1000000;
+}
+
+/* A start accepts what a running server refuses. */
+static void warn_of_ending(struct server_services *s, struct store *store)
+{
+	struct document    *old = policy_store_replaced(s->all.policies), *now;
+	struct locks_ending e;
+	struct err          err;
+
+	if (old == NULL)
+		return;
+	now = document_acquire(&s->all.rules);
+	locks_ending_init(&e, old, now, store_now_s(store));
+	if (ending_count(s, store, &e, &err) != ERR_NONE)
+		log_warn("the locks that the new policies have ended were not counted: %s", err.text);
+	else if (locks_ending_any(&e))
+		log_warn("the policies have changed since the last start, and end %s%u locks that hold: the "
+		         "new "
+		         "ones lack their journey, type or name, such as %s",
+		         e.more ? "at least " : "", e.count, e.count > 0 ? e.first : "unknown");
+	document_release(now);
+	document_release(old);
+}
+
+struct checking {
+	struct server_services *services;
+	struct store           *store;
+};
+
+static enum err_code file_allows(void *arg, const struct document *now, const struct document *next,
+                                 struct err *err)
+{
+	const struct checking *c = arg;
+	struct locks_ending    e;
+
+	locks_ending_init(&e, now, next, store_now_s(c->store));
+	if (ending_count(c->services, c->store, &e, err) != ERR_NONE)
+		return err->code;
+	return locks_ending_any(&e)
+	               ? locks_ending_refuse(&e,
+	                                     "lift them and save the file again, or restart the server, "
+	                                     "which accepts it",
+	                                     err)
+	               : ERR_NONE;
+}
+
 static enum err_code open_policies(struct server_services *s, const struct serve_options *options,
                                    struct store *store, struct err *err)
 {
@@ -297,6 +370,8 @@ static enum err_code open_policies(struct server_services *s, const struct serve
 	event_settings_changed(&s->all.events); /* also if nothing but what ships is in force */
 	store->backend->read_end(store, ctx.table);
 	arena_release(&arena);
+	if (rc == ERR_NONE)
+		warn_of_ending(s, store);
 	return rc;
 }
 
@@ -386,7 +461,10 @@ static void refresh_device_keys(struct server_services *s)
 
 void services_refresh(struct server_services *s, struct store *store)
 {
-	policy_store_refresh(s->all.policies);
+	struct checking     checking = {s, store};
+	struct policy_check check = {store_now_s(store), file_allows, &checking};
+
+	policy_store_refresh(s->all.policies, &check);
 	if (policy_store_unkept(s->all.policies))
 		keep_versions(s, store);
 	refresh_device_keys(s);

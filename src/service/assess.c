@@ -17,6 +17,7 @@ struct want {
 	struct verdict     *verdict;      /* LOCK: what it adds to */
 	const struct item **state;        /* STATE: where it is told */
 	bool                only_persons; /* LOCK */
+	int64_t             until_s;      /* LOCK: set until then */
 	struct counter     *counter;      /* COUNT */
 };
 
@@ -95,11 +96,11 @@ static void counter_add(const struct look *l, const struct counter *kind, const 
 	                : key_name(l->ctx->arena, rule->journey, classifier_type, rule->type, c->qualifier);
 }
 
-static struct bytes qualifier_of(const struct attempt *q)
+static struct bytes qualifier_of(const struct attempt *q, enum rule_qualifier by)
 {
-	if (q->rule->qualifier == QUALIFY_NOTIFICATION)
+	if (by == QUALIFY_NOTIFICATION)
 		return q->notification_type;
-	if (q->rule->qualifier == QUALIFY_METHOD)
+	if (by == QUALIFY_METHOD)
 		return q->method_id.len > 0 ? q->method_id : q->method_type;
 	return nothing;
 }
@@ -126,7 +127,7 @@ static void counters_choose(const struct look *l)
 		counter_add(l,
 		            &(struct counter){.scope = SCOPE_SUBJECT,
 		                              .pk = q->subjects[0],
-		                              .qualifier = qualifier_of(q),
+		                              .qualifier = qualifier_of(q, q->rule->qualifier),
 		                              .max = q->rule->max,
 		                              .max_each = q->rule->max_each},
 		            NULL);
@@ -157,6 +158,11 @@ int64_t count_of_row(const struct item *item)
 	return bounded(item, "count") + bounded(item, ROW_LOCKED_COUNT);
 }
 
+static int64_t shadow_count(const struct item *item, int64_t now_s)
+{
+	return row_i64(item, ROW_SHADOW_UNTIL, 0) > now_s ? bounded(item, ROW_SHADOW_COUNT) : 0;
+}
+
 /* Most have one row or two, and may have many. */
 static void rows_reserve(struct arena *a, struct counter *c)
 {
@@ -181,7 +187,7 @@ static void row_count_in(const struct look *l, struct counter *c, struct bytes p
 
 	c->total += count_of_row(item);
 	if (same_key)
-		c->each += r.count;
+		c->each += r.count + shadow_count(item, l->ctx->now_s);
 	if (c->ends_s == 0 || (ends_s > 0 && ends_s < c->ends_s))
 		c->ends_s = ends_s;
 	if (c->row_count < c->row_max && c->row_count == c->row_room)
@@ -267,83 +273,99 @@ struct lock_shape counter_lock_shape(const struct counter *c, const struct rule 
 	return (struct lock_shape){rule->shadow ? KEY_SHADOW_LOCK : KEY_LOCK, each ? c->qualifier : nothing};
 }
 
-/* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). */
+/* What rules set since it was begun does not stop an attempt that is finished (reservation.h, 4). Of one that began though a rule
+ * in shadow mode would have refused it, that is said again. */
+static bool is_finished_past(const struct look *l, const struct verdict *of)
+{
+	return l->q->finishing != NULL && !(of == &l->out->shadow && l->q->finishing->in_shadow);
+}
+
 static void lock_judge(const struct look *l, const struct want *w)
 {
 	const struct item *lock = &w->row.item;
 	struct verdict     locked = lock_verdict(&w->row);
 
-	if (row_i64(lock, "count", 1) == 0 || (w->only_persons && !lock_is_persons(lock)) ||
-	    (l->q->finishing != NULL && !lock_is_persons(lock)))
+	if (row_i64(lock, "count", 1) == 0 || lock_set_s(lock) > w->until_s ||
+	    ((w->only_persons || is_finished_past(l, w->verdict)) && !lock_is_persons(lock)))
 		return;
 	verdict_add(w->verdict, &locked);
 }
 
-/* How the locks of some refs are judged. */
-struct heeding {
-	struct lock_shape shape;
-	bool              only_persons;
-	struct verdict   *verdict; /* what they add to */
-};
-
-static void locks_want(struct look *l, struct bytes pk, const struct rule_refs *refs,
-                       const struct heeding *how)
+static void lock_want(struct look *l, struct bytes pk, struct bytes sk, const struct rule_heed *h,
+                      bool only_persons)
 {
-	for (uint32_t i = 0; i < refs->count; i++) {
-		struct bytes sk = key_name(l->ctx->arena, refs->list[i].journey, bytes_of(how->shape.type),
-		                           refs->list[i].name, how->shape.qualifier);
-		struct want *w = want_add(l, WANT_LOCK, pk, sk);
+	struct want *w = want_add(l, WANT_LOCK, pk, sk);
 
-		w->only_persons = how->only_persons;
-		w->verdict = how->verdict;
-	}
+	w->verdict = &l->out->verdict;
+	w->only_persons = only_persons || h->only_persons;
+	w->until_s = h->until_s;
 }
 
-/* Locks that this counter would set, and has maybe set. */
-static void counter_locks_want(struct look *l, const struct counter *c, struct bytes pk)
+/* In the lane of a known device those that people set hold. */
+static void subject_locks_want(struct look *l, const struct rule_heed *h, struct bytes qualifier)
 {
-	const struct rule *rule = l->q->rule;
-	struct heeding     how = {.shape = counter_lock_shape(c, rule, false),
-	                          .verdict = rule->shadow ? &l->out->shadow : &l->out->verdict};
+	struct bytes sk = qualifier.len == 0 ? h->sk : key_under(l->ctx->arena, h->sk, qualifier);
 
-	locks_want(l, pk, &rule->sets, &how);
-	if (c->scope != SCOPE_SUBJECT || c->qualifier.len == 0)
-		return;
-	how.shape = counter_lock_shape(c, rule, true);
-	locks_want(l, pk, &rule->sets, &how);
+	for (uint32_t i = 0; i < l->q->subject_count; i++)
+		lock_want(l, l->q->subjects[i], sk, h, l->out->lane.open);
 }
 
-/* Locks of the subject that stand whatever the counters say: those of other rules, and in the lane of a known
- * device, or under a rule in shadow mode, those that people set. */
-static void subject_locks_want(struct look *l, struct bytes pk)
-{
-	const struct rule *rule = l->q->rule;
-	bool               persons = l->out->lane.open;
-	struct heeding     how = {{KEY_LOCK, nothing}, persons, &l->out->verdict};
-
-	locks_want(l, pk, &rule->blocked_by, &how);
-	if (!persons && !rule->shadow && l->out->counter_count > 0 &&
-	    l->out->counters[0].scope == SCOPE_SUBJECT)
-		return; /* counter_locks_want sees to them */
-	locks_want(l, pk, &rule->sets, &how);
-	how.shape.qualifier = qualifier_of(l->q);
-	if (how.shape.qualifier.len > 0 && rule_heeds(rule, REACH_QUALIFIER, true, persons))
-		locks_want(l, pk, &rule->sets, &how);
-}
-
-/* Locks of the source: those that people set hold whether or not the rule counts by source. */
-static void source_locks_want(struct look *l)
+/* Also if the source is not counted, people may have locked it. */
+static void source_locks_want(struct look *l, const struct rule_heed *h)
 {
 	const struct attempt *q = l->q;
-	struct heeding        how = {{KEY_LOCK, nothing}, true, &l->out->verdict};
-	bool counted = rule_heeds(q->rule, REACH_SOURCE, true, false) && !q->source_allowed &&
-	               !l->out->lane.open; /* counter_locks_want sees to them */
+	bool                  counted = !q->source_allowed && !l->out->lane.open;
 
 	if (q->source.len == 0)
 		return;
-	locks_want(l, q->source, &q->rule->blocked_by, &how);
-	if (!counted)
-		locks_want(l, q->source, &q->rule->sets, &how);
+	if (h->reach == REACH_SOURCE)
+		lock_want(l, q->source, h->sk, h, !counted);
+	else if (counted)
+		subject_locks_want(l, h, q->source);
+}
+
+/* All that the rule heeds (heed.h), also what other rules set and what nothing counts. */
+static void locks_want(struct look *l)
+{
+	const struct rule *rule = l->q->rule;
+
+	for (uint32_t i = 0; i < rule->heed_count; i++) {
+		const struct rule_heed *h = &rule->heeds[i];
+		struct bytes            qualifier = qualifier_of(l->q, h->qualifier);
+
+		if (h->reach == REACH_SUBJECT)
+			subject_locks_want(l, h, nothing);
+		else if (h->reach != REACH_QUALIFIER)
+			source_locks_want(l, h);
+		else if (qualifier.len > 0)
+			subject_locks_want(l, h, qualifier);
+	}
+}
+
+static void shadow_want(struct look *l, const struct counter *c, struct bytes pk, bool each)
+{
+	const struct rule_refs *sets = &l->q->rule->sets;
+	struct lock_shape       shape = counter_lock_shape(c, l->q->rule, each);
+
+	for (uint32_t i = 0; i < sets->count; i++) {
+		struct bytes sk = key_name(l->ctx->arena, sets->list[i].journey, bytes_of(shape.type),
+		                           sets->list[i].name, shape.qualifier);
+		struct want *w = want_add(l, WANT_LOCK, pk, sk);
+
+		w->verdict = &l->out->shadow;
+		w->only_persons = false;
+		w->until_s = INT64_MAX;
+	}
+}
+
+/* Of a rule in shadow mode: the locks that this counter would have set. */
+static void counter_shadows_want(struct look *l, const struct counter *c, struct bytes pk)
+{
+	if (!l->q->rule->shadow)
+		return;
+	shadow_want(l, c, pk, false);
+	if (c->scope == SCOPE_SUBJECT && c->qualifier.len > 0)
+		shadow_want(l, c, pk, true);
 }
 
 /* ---- counts that are at their maximum: where they do not lock, they bar by themselves until they expire ---- */
@@ -353,20 +375,64 @@ static bool counter_full(const struct counter *c)
 	return (c->max > 0 && c->total >= c->max) || (c->max_each > 0 && c->each >= c->max_each);
 }
 
-static void full_judge(const struct look *l, const struct counter *c)
+/* A count that is full and has not locked was below its maximum when it was counted: that was higher, or in shadow mode, or ids were
+ * counted apart. The next attempt, whatever comes of it, sets the lock (attempt.c). Until then this is what it will say. */
+static enum err_code due_judge(const struct look *l, struct counter *c, struct verdict *out)
+{
+	const struct rule *rule = l->q->rule;
+	struct lock_shape  shape;
+	struct lock_new    lock;
+	struct verdict     due;
+
+	if (out->kind >= VERDICT_LOCKED || l->out->due != NULL)
+		return ERR_NONE; /* nothing is set while something stands */
+	l->out->due_each = !(c->max > 0 && c->total >= c->max);
+	shape = counter_lock_shape(c, rule, l->out->due_each);
+	lock = (struct lock_new){.pk = c->pk,
+	                         .others = l->q->subjects, /* whose level is the highest counts for all */
+	                         .other_count = c->scope == SCOPE_SOURCE ? 0 : states_of(l->q),
+	                         .journey = rule->sets.list[0].journey,
+	                         .type = bytes_of(shape.type),
+	                         .name = rule->sets.list[0].name,
+	                         .qualifier = shape.qualifier,
+	                         .kind = counter_lock_kind(c, rule)};
+	if (lock_foretell(l->ctx, &lock, &due, l->err) != ERR_NONE)
+		return l->err->code;
+	l->out->due = c;
+	verdict_add(out, &due);
+	return ERR_NONE;
+}
+
+const struct lock_kind *counter_lock_kind(const struct counter *c, const struct rule *rule)
+{
+	return c->scope == SCOPE_PAIR || c->scope == SCOPE_SOURCE ? rule->source_lock : rule->lock;
+}
+
+/* Does it lock, rather than bar by itself? */
+static bool counter_locks(const struct counter *c, const struct rule *rule)
+{
+	return rule->at_max == AT_MAX_LOCK || (rule->at_max == AT_MAX_CHALLENGE && rule->lock_at > 0 &&
+	                                       c->scope == SCOPE_SUBJECT && c->total >= rule->lock_at);
+}
+
+static enum err_code full_judge(const struct look *l, struct counter *c)
 {
 	const struct rule *rule = l->q->rule;
 	bool               challenge = rule->at_max == AT_MAX_CHALLENGE;
+	struct verdict    *to = rule->shadow ? &l->out->shadow : &l->out->verdict;
 	struct verdict     out = {.kind = challenge ? VERDICT_CHALLENGE : VERDICT_SIGNED_OUT,
 	                          .reason = challenge ? "challenge" : "signed_out",
 	                          .pk = c->pk,
 	                          .sk = c->sk,
 	                          .until_s = c->ends_s};
 
-	if (c->scope == SCOPE_LANES || !counter_full(c) || l->q->finishing != NULL)
-		return;
+	if (c->scope == SCOPE_LANES || !counter_full(c) || is_finished_past(l, to))
+		return ERR_NONE;
+	if (counter_locks(c, rule))
+		return due_judge(l, c, to);
 	if (rule->at_max == AT_MAX_SIGN_OUT || (challenge && !l->q->challenge_passed))
-		verdict_add(rule->shadow ? &l->out->shadow : &l->out->verdict, &out);
+		verdict_add(to, &out);
+	return ERR_NONE;
 }
 
 /* ---- what is shown ---- */
@@ -421,7 +487,7 @@ static enum err_code wanted_judge(const struct look *l)
 	return ERR_NONE;
 }
 
-/* What a counter counts, and the locks that it sets. */
+/* What a counter counts, and the locks that it would set. */
 static enum err_code counter_want(struct look *l, struct counter *c)
 {
 	uint32_t subjects = c->scope == SCOPE_SOURCE ? 1 : l->q->subject_count;
@@ -431,7 +497,7 @@ static enum err_code counter_want(struct look *l, struct counter *c)
 	if (c->scope == SCOPE_LANES)
 		return ERR_NONE;
 	for (uint32_t i = 0; i < subjects; i++)
-		counter_locks_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
+		counter_shadows_want(l, c, c->scope == SCOPE_SOURCE ? c->pk : l->q->subjects[i]);
 	return ERR_NONE;
 }
 
@@ -443,6 +509,7 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 	l.last = &l.first;
 	out->required = (struct states_required){0};
 	out->counter_count = 0;
+	out->due = NULL;
 	out->verdict = out->shadow = (struct verdict){0};
 	if (account_look(&l) != ERR_NONE || lane_look(&l) != ERR_NONE)
 		return err->code;
@@ -453,9 +520,8 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 		for (int row = 0; row < STATE_ROW_COUNT && i < states_of(q); row++)
 			want_add(&l, WANT_STATE, q->subjects[i], state_row_key((enum state_row)row))->state =
 			        &seen[i].rows[row];
-		subject_locks_want(&l, q->subjects[i]);
 	}
-	source_locks_want(&l);
+	locks_want(&l);
 	for (uint32_t i = 0; i < out->counter_count; i++)
 		if (counter_want(&l, &out->counters[i]) != ERR_NONE)
 			return err->code;
@@ -468,7 +534,8 @@ enum err_code assess(struct context *ctx, const struct attempt *q, struct assess
 		verdict_add(&out->verdict,
 		            &(struct verdict){.kind = VERDICT_BLOCKED, .reason = "source_denied"});
 	for (uint32_t i = 0; i < out->counter_count; i++)
-		full_judge(&l, &out->counters[i]);
+		if (full_judge(&l, &out->counters[i]) != ERR_NONE)
+			return err->code;
 	outage_judge(ctx, q->rule->fails_closed, &out->verdict);
 	return ERR_NONE;
 }

@@ -65,6 +65,10 @@ struct attempt {
 /* What a lock of one qualifier took off its count. It still counts in the sum over all. */
 #define ROW_LOCKED_COUNT "locked_count"
 
+/* What a lock in shadow mode of one qualifier took off its count: while that lock would hold, it is over its line. */
+#define ROW_SHADOW_COUNT "shadow_count"
+#define ROW_SHADOW_UNTIL "shadow_until"
+
 /* All that a row of a count says: what counts for its qualifier, and what a lock moved aside. */
 int64_t count_of_row(const struct item *item);
 
@@ -98,12 +102,14 @@ void counter_show(const struct counter *c, struct count_shown *shown);
 void lane_show(const struct device_lane *lane, const struct rule *rule, struct count_shown *shown);
 
 struct assessment {
-	const struct account  *account;
-	struct device_lane     lane; /* open: it runs there */
-	struct counter         counters[COUNTERS_MAX];
-	uint32_t               counter_count;
-	struct verdict         verdict;  /* what stands against it now */
-	struct verdict         shadow;   /* the same of a rule in shadow mode */
+	const struct account *account;
+	struct device_lane    lane; /* open: it runs there */
+	struct counter        counters[COUNTERS_MAX];
+	uint32_t              counter_count;
+	struct verdict        verdict; /* what stands against it now */
+	struct verdict        shadow;  /* the same of a rule in shadow mode */
+	struct counter *due; /* full, and without the lock that it sets: that is what stands. NULL: none */
+	bool            due_each;        /* the lock is for one qualifier */
 	struct states_required required; /* what does not, but must be told */
 };
 
@@ -119,6 +125,8 @@ struct lock_shape {
 
 /* `each`: the lock is for one qualifier only. */
 struct lock_shape counter_lock_shape(const struct counter *c, const struct rule *rule, bool each);
+
+const struct lock_kind *counter_lock_kind(const struct counter *c, const struct rule *rule);
 
 /* The attempt of a person, with all ids that the person has (account.h). To be made before it is assessed. The one that it is made of may be
  * `whole` already. */

@@ -14,6 +14,7 @@ struct recording {
 	struct assessment     *now;
 	struct attempt_result *out;
 	struct err            *err;
+	bool                   due; /* it sets a lock that was due, and is not counted itself */
 };
 
 /* Left for the device that is remembered, and for locks with what is told of them. */
@@ -60,6 +61,85 @@ static struct bytes history_with(const struct recording *r, const struct item *o
 		buf_add(&out, ", ", 2);
 	history_line(r, &out);
 	return buf_bytes(&out);
+}
+
+/* ---- the history of a lock: that of all rows it takes the place of, in order ---- */
+
+struct history {
+	struct bytes *lines;
+	uint32_t      count, room;
+};
+
+static int64_t line_time(struct bytes line)
+{
+	int64_t at = 0;
+
+	for (size_t i = 0; i < line.len && line.data[i] >= '0' && line.data[i] <= '9' && i < 18; i++)
+		at = 10 * at + (line.data[i] - '0');
+	return at;
+}
+
+/* Behind all that were not later. */
+static void line_add(struct arena *a, struct history *h, struct bytes line)
+{
+	uint32_t at = h->count;
+
+	if (h->count == h->room) {
+		struct bytes *more = arena_array(a, h->room = 2 * h->room + 16, sizeof(*more));
+
+		if (h->count > 0)
+			memcpy(more, h->lines, h->count * sizeof(*more));
+		h->lines = more;
+	}
+	for (; at > 0 && line_time(h->lines[at - 1]) > line_time(line); at--)
+		h->lines[at] = h->lines[at - 1];
+	h->lines[at] = line;
+	h->count++;
+}
+
+static void lines_add(struct arena *a, struct history *h, struct bytes history)
+{
+	while (history.len > 0) {
+		struct bytes rest = history_rest(history);
+		size_t       used = rest.len > 0 ? history.len - rest.len - 2 : history.len;
+
+		line_add(a, h, (struct bytes){history.data, used});
+		history = rest;
+	}
+}
+
+/* The newest, as many as fit. */
+static struct bytes history_text(struct arena *a, const struct history *h)
+{
+	uint32_t   first = h->count;
+	size_t     len = 0;
+	struct buf out;
+
+	while (first > 0 && len + h->lines[first - 1].len + 2 <= HISTORY_BYTES_MAX + 2)
+		len += h->lines[--first].len + 2;
+	buf_init_room(&out, a, HISTORY_BYTES_MAX);
+	for (uint32_t i = first; i < h->count; i++) {
+		if (i > first)
+			buf_add(&out, ", ", 2);
+		buf_add_bytes(&out, h->lines[i]);
+	}
+	return buf_bytes(&out);
+}
+
+static struct bytes lock_history(const struct recording *r, const struct counter *c, bool each)
+{
+	struct arena  *a = r->ctx->arena;
+	struct history h = {0};
+	struct buf     line;
+
+	for (uint32_t i = 0; i < c->row_count; i++)
+		if (!each || bytes_equal(c->rows[i].sk, c->sk))
+			lines_add(a, &h, row_text(&c->rows[i].item, "history"));
+	buf_init_room(&line, a, HISTORY_LINE_BYTES);
+	history_line(r, &line);
+	if (!r->due)
+		line_add(a, &h, buf_bytes(&line));
+	return history_text(a, &h);
 }
 
 /* ---- counting ---- */
@@ -150,13 +230,23 @@ static void counts_delete(struct recording *r, const struct counter *c, bool eac
 	}
 }
 
+/* In shadow mode: that it is over its line, until the lock would end. */
+static void shadow_note(const struct recording *r, int64_t count, struct row *row)
+{
+	int64_t until_s = r->out->shadow.until_s;
+
+	row_set_i64(row, ROW_SHADOW_COUNT, count);
+	row_set_i64(row, ROW_SHADOW_UNTIL, until_s > 0 ? until_s : ROW_I64_MAX);
+}
+
 /* A lock of one qualifier begins its count anew, but the sum over all goes on: else whoever has three devices
  * could guess three times as often. This attempt is in the sum too. */
 static void counts_move(struct recording *r, const struct counter *c)
 {
+	int64_t    this_one = r->due ? 0 : 1;
 	struct row row;
 
-	if (c->own == NULL) {
+	if (c->own == NULL && !r->due) {
 		row_init(&row, r->ctx->arena);
 		row_set_text(&row, "PK", c->pk);
 		row_set_text(&row, "SK", c->sk);
@@ -164,14 +254,16 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_set_i64(&row, ROW_LOCKED_COUNT, 1);
 		row_set_i64(&row, "ttl", r->ctx->now_s + r->q->rule->life_s);
 		row_set_i64(&row, "last_updated", r->ctx->now_s);
+		if (r->q->rule->shadow)
+			shadow_note(r, 1, &row);
 		details_set(r->q, &row);
 		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
 
 	for (uint32_t i = 0; i < c->row_count; i++) {
 		const struct count_row *old = &c->rows[i];
-		int64_t                 moved =
-		        row_i64(&old->item, ROW_LOCKED_COUNT, 0) + old->count + (old == c->own ? 1 : 0);
+		int64_t                 moved = row_i64(&old->item, ROW_LOCKED_COUNT, 0) + old->count +
+		                (old == c->own ? this_one : 0);
 
 		if (!bytes_equal(old->sk, c->sk))
 			continue;
@@ -179,8 +271,48 @@ static void counts_move(struct recording *r, const struct counter *c)
 		row_set_i64(&row, "count", 0);
 		row_set_i64(&row, ROW_LOCKED_COUNT, moved);
 		row_set_i64(&row, "last_updated", r->ctx->now_s);
+		row_remove(&row, ROW_SHADOW_COUNT);
+		row_remove(&row, ROW_SHADOW_UNTIL);
+		if (old == c->own && r->q->rule->shadow)
+			shadow_note(r, old->count + this_one, &row);
 		ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
 	}
+}
+
+/* A lock in shadow mode stops nobody: that the count is full must be known when the rule comes into force. So it stays, for as long as
+ * the lock. Nothing is counted meanwhile, and then it begins anew, as behind a lock that holds. */
+static void count_hold(struct recording *r, const struct counter *c, const struct count_row *old)
+{
+	bool       counted = old == c->own && !r->due;
+	struct row row;
+
+	row_init(&row, r->ctx->arena);
+	if (old != NULL)
+		row_from(&row, r->ctx->arena, &old->item);
+	row_set_text(&row, "PK", old == NULL ? c->pk : old->pk);
+	row_set_text(&row, "SK", old == NULL ? c->sk : old->sk);
+	row_set_i64(&row, "count", (old == NULL ? 0 : old->count) + (counted ? 1 : 0));
+	row_set_i64(&row, "last_updated", r->ctx->now_s);
+	if (r->out->shadow.until_s > 0)
+		row_set_i64(&row, "ttl", r->out->shadow.until_s);
+	else
+		row_remove(&row, "ttl");
+	if (counted)
+		row_set_text(&row, "history", history_with(r, old == NULL ? NULL : &old->item));
+	if (counted && r->q->reservation.len > 0 && row_text(&row.item, ROW_BEGUN_SINCE).len == 0)
+		row_set_text(&row, ROW_BEGUN_SINCE, r->q->reservation);
+	if (counted)
+		details_set(r->q, &row);
+	ctx_put(r->ctx, TABLE_AUTH_STATE, row_item(&row));
+}
+
+static void counts_hold(struct recording *r, const struct counter *c, bool each)
+{
+	if (c->own == NULL && !r->due)
+		count_hold(r, c, NULL);
+	for (uint32_t i = 0; i < c->row_count && changes_room(&r->ctx->changes) > CHANGES_SPARE; i++)
+		if (!each || bytes_equal(c->rows[i].sk, c->sk))
+			count_hold(r, c, &c->rows[i]);
 }
 
 /* ---- the maximum ---- */
@@ -219,14 +351,14 @@ static enum err_code lock_set(struct recording *r, const struct counter *c, cons
 	                           .type = bytes_of(shape.type),
 	                           .name = name->name,
 	                           .qualifier = shape.qualifier,
-	                           .kind = is_of_source(c) ? rule->source_lock : rule->lock,
+	                           .kind = counter_lock_kind(c, rule),
 	                           .method_type = r->q->method_type,
 	                           .notification_type = r->q->notification_type,
 	                           .version = r->q->rules->base.version};
 
 	lock.cause =
 	        arena_printf(r->ctx->arena, "%.*s/%.*s", BYTES_ARG(rule->journey), BYTES_ARG(rule->type));
-	lock.history = history_with(r, c->own == NULL ? NULL : &c->own->item);
+	lock.history = lock_history(r, c, shape.qualifier.len > 0 && c->scope == SCOPE_SUBJECT);
 	if (lock_add(r->ctx, &lock, &v, r->err) != ERR_NONE)
 		return r->err->code;
 	verdict_add(rule->shadow ? &r->out->shadow : &r->out->verdict, &v);
@@ -262,6 +394,8 @@ static enum err_code locks_set(struct recording *r, const struct counter *c, boo
 			return r->err->code;
 	if (each && c->max > 0)
 		counts_move(r, c);
+	else if (rule->shadow)
+		counts_hold(r, c, each);
 	else
 		counts_delete(r, c, each);
 	return ERR_NONE;
@@ -528,6 +662,18 @@ static bool stops(const struct attempt *q, enum verdict_kind kind, enum outcome 
 	return kind != VERDICT_ALLOW && !(kind == VERDICT_CHALLENGE && guessed);
 }
 
+/* A count that is full already has no lock yet (assess.c): this attempt sets it, whatever came of it, and is not counted. */
+static enum err_code due_set(struct recording *r)
+{
+	bool stands = r->q->rule->shadow ? r->out->verdict.kind == VERDICT_ALLOW
+	                                 : r->out->verdict.kind <= VERDICT_LOCKED_PERMANENT;
+
+	if (r->now->due == NULL || !stands)
+		return ERR_NONE;
+	r->due = r->out->first_time = r->out->locked_now = true;
+	return locks_set(r, r->now->due, r->now->due_each);
+}
+
 enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum outcome outcome,
                              struct attempt_result *out, struct err *err)
 {
@@ -549,6 +695,8 @@ enum err_code attempt_record(struct context *ctx, const struct attempt *q, enum 
 	out->account = now.account;
 	out->device_name = q->device;
 	out->device_of = q->device_of;
+	if (due_set(&r) != ERR_NONE)
+		return err->code;
 	in_shadow =
 	        out->verdict.kind == VERDICT_ALLOW && q->rule->shadow && stops(q, out->shadow.kind, outcome);
 	if (outcome == OUTCOME_SUCCESS && out->verdict.kind == VERDICT_ALLOW)

@@ -4,9 +4,11 @@
  * What always holds
  * (1) While something stands against an attempt (a lock, a state, its user's status, a count at its maximum) it is not counted, it
  *     extends nothing, and a success clears nothing.
- * (2) The attempt that reaches a maximum sets the lock and deletes the count that caused it.
+ * (2) The attempt that reaches a maximum sets the lock and deletes the count that caused it. A count that is full without having locked (its
+ *     maximum was lowered, or its rule was in shadow mode) stands against the next attempt, which sets the lock.
  * (3) Of N attempts against a maximum of L exactly L are counted.
- * (4) A rule in shadow mode counts, reports what it would have said, and never says it. */
+ * (4) A rule in shadow mode counts, reports what it would have said, and never says it. Who is over the line then is over it
+ *     when the rule comes into force. */
 #ifndef SERVICE_ATTEMPT_H
 #define SERVICE_ATTEMPT_H
 

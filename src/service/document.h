@@ -50,6 +50,17 @@ void  document_put(struct document_holder *h, struct document *d); /* takes the 
 /* The same, if its version is above that of the one in force; else it is released. */
 bool document_put_newer(struct document_holder *h, struct document *d);
 
+/* What goes on holding of the documents before one, for kinds that have such. It is part of a document, though not of what
+ * was written: it is kept beside it, as text. */
+struct document_heritage {
+	/* Before `next` comes into force in the place of `now`. */
+	void (*inherit)(struct document *next, const struct document *now, int64_t now_s);
+	/* As if nothing had been inherited. */
+	void (*drop)(struct document *d);
+	struct bytes (*write)(const struct document *d, struct arena *a);
+	void (*read)(struct document *d, struct bytes text);
+};
+
 /* A kind of policies, for the store: how a tree becomes a document, and where it is in force. Its name is a section of
  * the policy file. */
 struct document_kind {
@@ -60,7 +71,8 @@ struct document_kind {
 	void (*inherit)(struct document *next, const struct document *now);
 	/* After another one came into force; NULL: nothing to do. */
 	void (*changed)(void *ctx);
-	void *ctx;
+	void                           *ctx;
+	const struct document_heritage *heritage; /* NULL: nothing goes on */
 };
 
 #endif

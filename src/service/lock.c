@@ -28,14 +28,17 @@ struct verdict lock_verdict(const struct looked *lock)
 
 bool lock_is_persons(const struct item *row)
 {
-	return row_text(row, "cause").len == 0;
+	return row_text(row, "cause").len == 0 &&
+	       (row_text(row, "set_by").len > 0 || row_text(row, "reason").len > 0);
 }
 
 struct bytes lock_set_by(const struct item *row)
 {
 	struct bytes cause = row_text(row, "cause"), set_by = row_text(row, "set_by");
 
-	return cause.len > 0 ? cause : set_by.len > 0 ? set_by : BYTES(LOCK_BY_SOMEONE);
+	if (cause.len > 0 || set_by.len > 0)
+		return cause.len > 0 ? cause : set_by;
+	return lock_is_persons(row) ? BYTES(LOCK_BY_SOMEONE) : (struct bytes){NULL, 0};
 }
 
 bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
@@ -53,13 +56,23 @@ bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out)
 	return true;
 }
 
+/* Of one that was set again while it held: since when it has. */
+#define ROW_HELD_SINCE "held_since"
+
+int64_t lock_set_s(const struct item *row)
+{
+	int64_t since_s = row_i64(row, ROW_HELD_SINCE, 0);
+
+	return since_s > 0 ? since_s : row_i64(row, "last_updated", 0);
+}
+
 bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row)
 {
 	struct key_parts p = key_split(row_text(row, "SK"));
-	enum lock_reach  reach;
+	struct heed_lock lock = {
+	        .ref = {p.journey, p.classifier}, .persons = lock_is_persons(row), .set_s = lock_set_s(row)};
 
-	return lock_reach(pk, row_text(row, "SK"), &reach) &&
-	       rules_heed(rules, &(struct rule_ref){p.journey, p.classifier}, reach, lock_is_persons(row));
+	return lock_reach(pk, row_text(row, "SK"), &lock.reach) && rules_heed(rules, &lock);
 }
 
 /* ---- locks that grow ---- */
@@ -77,6 +90,10 @@ static int64_t grown(const struct lock_kind *kind, int64_t level)
 struct term {
 	struct bytes kind;
 	int64_t      duration_s, ends_s; /* ends_s 0: never */
+	int64_t      since_s;            /* that it has held already; 0: it has not */
+
+	struct looked *levels; /* of each id of its group: how many there were before */
+	int64_t        level;  /* how many there are with it; 0: it does not grow */
 };
 
 static void level_term(const struct lock_kind *kind, int64_t level, struct term *term)
@@ -105,6 +122,29 @@ static enum err_code levels_look(struct context *ctx, const struct lock_group *g
 	return g->count == 1 ? ctx_look(ctx, g->ids[0], sk, rows, err) : ctx_look_all(ctx, rows, err);
 }
 
+/* The term of this one: of the ids of a group the one that was locked most often counts. */
+static enum err_code term_of(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
+                             struct term *term, struct err *err)
+{
+	struct bytes sk =
+	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
+
+	*term = (struct term){.kind = lock->kind->name,
+	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
+	if (counts_levels(lock)) {
+		term->levels = arena_array(ctx->arena, g->count, sizeof(*term->levels));
+		if (levels_look(ctx, g, sk, term->levels, err) != ERR_NONE)
+			return err->code;
+		for (uint32_t i = 0; i < g->count; i++)
+			if (term->levels[i].found && row_i64(&term->levels[i].item, "count", 0) > term->level)
+				term->level = row_i64(&term->levels[i].item, "count", 0);
+		level_term(lock->kind, ++term->level, term);
+	}
+	if (term->duration_s > 0)
+		term->ends_s = ctx->now_s + term->duration_s;
+	return ERR_NONE;
+}
+
 static void level_put(struct context *ctx, const struct looked *old, int64_t level, int64_t ends_s)
 {
 	struct row row;
@@ -118,27 +158,45 @@ static void level_put(struct context *ctx, const struct looked *old, int64_t lev
 	ctx_put(ctx, TABLE_AUTH_STATE, row_item(&row));
 }
 
-/* The term of this one: of the ids of a group the one that was locked most often counts. */
-static enum err_code term_of(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
-                             struct term *term, struct err *err)
+static void levels_put(struct context *ctx, const struct lock_new *lock, const struct lock_group *g,
+                       const struct term *term)
 {
-	struct bytes sk =
-	        key_name(ctx->arena, lock->journey, BYTES(KEY_LOCK_LEVEL), lock->name, lock->qualifier);
-	struct looked *old = arena_array(ctx->arena, g->count, sizeof(*old));
-	int64_t        level = 0;
+	for (uint32_t i = 0; term->level > 0 && i < g->count; i++)
+		level_put(ctx, &term->levels[i], term->level,
+		          ctx->now_s + term->duration_s + lock->kind->forget_s);
+}
 
-	*term = (struct term){.kind = lock->kind->name,
-	                      .duration_s = lock->duration_s > 0 ? lock->duration_s : lock->kind->duration_s};
-	if (!counts_levels(lock))
-		return ERR_NONE;
-	if (levels_look(ctx, g, sk, old, err) != ERR_NONE)
+static struct verdict term_verdict(const struct lock_new *lock, struct bytes sk, const struct term *term)
+{
+	return (struct verdict){.kind = term->ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
+	                        .reason = "lock",
+	                        .until_s = term->ends_s,
+	                        .pk = lock->pk,
+	                        .sk = sk,
+	                        .block_type = term->kind};
+}
+
+/* The ids that it is to be of. */
+static struct lock_group *group_of_new(struct context *ctx, const struct lock_new *lock)
+{
+	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
+
+	g->count = 0;
+	lock_group_add(g, lock->pk);
+	for (uint32_t i = 0; i < lock->other_count; i++)
+		lock_group_add(g, lock->others[i]);
+	return g;
+}
+
+enum err_code lock_foretell(struct context *ctx, const struct lock_new *lock, struct verdict *out,
+                            struct err *err)
+{
+	struct term term;
+
+	if (term_of(ctx, lock, group_of_new(ctx, lock), &term, err) != ERR_NONE)
 		return err->code;
-	for (uint32_t i = 0; i < g->count; i++)
-		if (old[i].found && row_i64(&old[i].item, "count", 0) > level)
-			level = row_i64(&old[i].item, "count", 0);
-	level_term(lock->kind, ++level, term);
-	for (uint32_t i = 0; i < g->count; i++)
-		level_put(ctx, &old[i], level, ctx->now_s + term->duration_s + lock->kind->forget_s);
+	*out = term_verdict(
+	        lock, key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier), &term);
 	return ERR_NONE;
 }
 
@@ -168,13 +226,15 @@ static struct item lock_row(const struct context *ctx, const struct lock_new *lo
 	if (lock->cause.len > 0) {
 		row_set_text(&row, "cause", lock->cause);
 		row_set_i64(&row, "policy_version", lock->version);
+	} else { /* always: it is what makes it a person's */
+		row_set_text(&row, "set_by", lock->set_by.len > 0 ? lock->set_by : BYTES(LOCK_BY_SOMEONE));
 	}
-	if (lock->set_by.len > 0)
-		row_set_text(&row, "set_by", lock->set_by);
 	if (lock->reason.len > 0)
 		row_set_text(&row, "reason", lock->reason);
 	if (lock->history.len > 0)
 		row_set_text(&row, "history", lock->history);
+	if (term->since_s > 0 && term->since_s < ctx->now_s)
+		row_set_i64(&row, ROW_HELD_SINCE, term->since_s);
 	return row_item(&row);
 }
 
@@ -190,6 +250,8 @@ static void term_keep(struct term *term, const struct item *old)
 	struct bytes kind = row_text(old, "block_type");
 	int64_t      ends_s = row_i64(old, "ttl", 0);
 
+	if (term->since_s == 0 || lock_set_s(old) < term->since_s)
+		term->since_s = lock_set_s(old);
 	if (!ends_after(ends_s, term->ends_s))
 		return;
 	term->ends_s = ends_s;
@@ -240,19 +302,14 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 {
 	struct lock_new    set = *lock;
 	struct bytes       sk = key_name(ctx->arena, lock->journey, lock->type, lock->name, lock->qualifier);
-	struct lock_group *g = arena_alloc(ctx->arena, sizeof(*g));
+	struct lock_group *g = group_of_new(ctx, lock);
 	struct term        term;
 	bool               held = false;
 
-	g->count = 0;
-	lock_group_add(g, lock->pk);
-	for (uint32_t i = 0; i < lock->other_count; i++)
-		lock_group_add(g, lock->others[i]);
 	if (lock_group_join(ctx, sk, g, err) != ERR_NONE || group_writable(ctx, lock, g, err) != ERR_NONE ||
 	    term_of(ctx, lock, g, &term, err) != ERR_NONE)
 		return err->code;
-	if (term.duration_s > 0)
-		term.ends_s = ctx->now_s + term.duration_s;
+	levels_put(ctx, lock, g, &term);
 	for (uint32_t i = 0; i < g->count; i++) {
 		if (!g->rows[i].found || !lock_holds(&g->rows[i].item, ctx->now_us))
 			continue;
@@ -263,12 +320,7 @@ enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct 
 	if (!held && lock_overdue(ctx, lock->pk, sk, err) != ERR_NONE)
 		return err->code;
 	group_put(ctx, &set, g, &term);
-	*out = (struct verdict){.kind = term.ends_s == 0 ? VERDICT_LOCKED_PERMANENT : VERDICT_LOCKED,
-	                        .reason = "lock",
-	                        .until_s = term.ends_s,
-	                        .pk = lock->pk,
-	                        .sk = sk,
-	                        .block_type = term.kind};
+	*out = term_verdict(lock, sk, &term);
 	return ERR_NONE;
 }
 

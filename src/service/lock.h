@@ -4,7 +4,7 @@
 #define SERVICE_LOCK_H
 
 #include "service/context.h"
-#include "service/rules.h"
+#include "service/heed.h"
 #include "service/verdict.h"
 
 /* One that is to be set. */
@@ -16,7 +16,7 @@ struct lock_new {
 	int64_t                 duration_s;                     /* instead of the kind's; 0: the kind's */
 	struct bytes            method_type, notification_type; /* empty: none */
 	struct bytes            cause;          /* the rule that set it; empty: a person did */
-	struct bytes            set_by, reason; /* of a person's: who, and why; empty: not said */
+	struct bytes            set_by, reason; /* of a person's: who (empty: LOCK_BY_SOMEONE), and why */
 	int64_t                 version;        /* of the policies */
 	struct bytes            history;        /* the attempts behind it; empty: none */
 };
@@ -27,6 +27,10 @@ enum { LOCK_REASON_MAX = 256, LOCK_SET_BY_MAX = 128 };
  * stays that person's, also where a rule sets it again. */
 enum err_code lock_add(struct context *ctx, const struct lock_new *lock, struct verdict *out,
                        struct err *err);
+
+/* What lock_add would say of it, where none holds. Changes nothing. */
+enum err_code lock_foretell(struct context *ctx, const struct lock_new *lock, struct verdict *out,
+                            struct err *err);
 
 /* Removes the lock that this row is of: with its group, and how often it was set. `why` is one of lock_event.h's. What the commit removes already is
  * not told twice. */
@@ -51,17 +55,23 @@ bool lock_holds(const struct item *row, int64_t now_us);
 struct verdict lock_verdict(const struct looked *lock);
 
 /* Did a person set it? Then a person lifts it: no reset does, and no bulk unlock that was not asked to. It holds in every
- * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her. */
+ * lane. One that a rule set does not, whatever its kind: else strangers could lock an owner out until someone helps her.
+ *
+ * A person's lock says who set it, or why (earlier versions wrote `set_by` only if it was known). A row that says neither, nor the
+ * rule that set it, is that of other code that counts attempts: it is a rule's (decision 055). */
 bool lock_is_persons(const struct item *row);
 
-/* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. */
+/* The rule, JOURNEY/TYPE; or who it was, as far as that is known: LOCK_BY_SOMEONE. Empty: a rule of other code. */
 #define LOCK_BY_SOMEONE "an operator"
 struct bytes lock_set_by(const struct item *row);
+
+/* When it was set: of one that was prolonged, for the first time. */
+int64_t lock_set_s(const struct item *row);
 
 /* Whom a lock is of. False if the key is not that of a lock which can stop anything. */
 bool lock_reach(struct bytes pk, struct bytes sk, enum lock_reach *out);
 
-/* Would /v1/check say that it holds, to somebody? */
+/* Would /v1/check say that it holds, to somebody? By these policies, or by those that were in force when it was set (heed.h). */
 bool lock_enforced(const struct rules *rules, struct bytes pk, const struct item *row);
 
 /* ---- lists of locks ----

@@ -33,6 +33,7 @@ static enum err_code get(struct context *ctx, struct bytes pk, struct policy_ver
 	                               .origin = document_origin_of(row_text(&row.item, "origin")),
 	                               .set_s = row_i64(&row.item, "last_updated", 0),
 	                               .text = row_text(&row.item, "document"),
+	                               .heritage = row_text(&row.item, "heritage"),
 	                               .kept = row_text(&row.item, "kept")};
 	return ERR_NONE;
 }
@@ -75,6 +76,8 @@ static void put(struct context *ctx, struct bytes pk, const struct policy_versio
 	row_set_i64(&row, "version", v->version);
 	if (v->kept.len > 0)
 		row_set_text(&row, "kept", v->kept);
+	if (v->heritage.len > 0)
+		row_set_text(&row, "heritage", v->heritage);
 	ctx_put_if(ctx, TABLE_POLICIES, row_item(&row), condition);
 }
 
@@ -111,7 +114,7 @@ void policy_rows_replace(struct context *ctx, const char *kind, enum policy_plac
 	if (old->found && old->version > 0) {
 		struct policy_version before = *old;
 
-		before.kept = (struct bytes){NULL, 0};
+		before.kept = before.heritage = (struct bytes){NULL, 0};
 		put(ctx, version_key(ctx->arena, kind, old->version), &before, NULL);
 		newest.kept = kept_add(ctx, kind, old);
 	}

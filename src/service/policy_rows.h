@@ -25,6 +25,7 @@ struct policy_version {
 	enum document_origin origin;
 	int64_t              set_s; /* when it was PUT or read, since 1970 */
 	struct bytes         text;  /* JSON */
+	struct bytes heritage;      /* of the newest: what goes on holding of those before it (document.h) */
 	struct bytes kept; /* of the newest: the versions before it, oldest first, with a space between */
 };
 

@@ -26,9 +26,12 @@ struct policy_store {
 	struct stat read;   /* of the file that was read last, good or not; of none: zeros */
 	bool        gone;   /* the file was not there when it was looked at last */
 	bool        unkept; /* what the file says is not in the table yet */
+	bool        waits;  /* whether the file may come into force is not known yet */
 
 	/* the thread that loads, and follows */
 	int64_t changes; /* of those that were PUT, the last time that all were read (policy_rows.h) */
+	bool    loaded;
+	struct document *replaced; /* policy_store_replaced */
 
 	/* any thread */
 	atomic_bool           file_refused;
@@ -200,7 +203,23 @@ static enum err_code file_parse(const struct policy_store *s, struct bytes text,
 	return rc;
 }
 
-static enum err_code file_install(struct policy_store *s, struct err *err)
+/* What the one in force bequeaths, and whether it may be replaced. */
+static enum err_code file_check(const struct document_kind *kind, struct document *next,
+                                const struct policy_check *check, struct err *err)
+{
+	struct document *now;
+	enum err_code    rc;
+
+	if (kind->heritage == NULL || check == NULL)
+		return ERR_NONE;
+	now = document_acquire(kind->holder);
+	kind->heritage->inherit(next, now, check->now_s);
+	rc = check->allows(check->arg, now, next, err);
+	document_release(now);
+	return rc;
+}
+
+static enum err_code file_install(struct policy_store *s, const struct policy_check *check, struct err *err)
 {
 	struct document *made[POLICY_KINDS_MAX] = {NULL};
 	struct arena     a;
@@ -212,6 +231,9 @@ static enum err_code file_install(struct policy_store *s, struct err *err)
 	rc = text_read(s->file, &a, &text, &s->read, err);
 	if (rc == ERR_NONE && file_parse(s, text, made, &why) != ERR_NONE)
 		rc = err_field(err, why.code, why.field, "%s: %s", s->file, why.text);
+	for (unsigned i = 0; i < s->count && rc == ERR_NONE; i++)
+		if (file_check(&s->kinds[i], made[i], check, &why) != ERR_NONE)
+			rc = err_set(err, why.code, "%s: %s", s->file, why.text);
 	for (unsigned i = 0; i < s->count && rc == ERR_NONE; i++) {
 		file_put(s, &s->kinds[i], made[i]);
 		made[i] = NULL;
@@ -248,7 +270,23 @@ static void file_missing(struct policy_store *s)
 	s->gone = true;
 }
 
-void policy_store_refresh(struct policy_store *s)
+/* It is looked at again the next time. */
+static void file_wait(struct policy_store *s, const char *why)
+{
+	if (!s->waits)
+		log_warn("the policy file was not reloaded yet: the locks that it would end could not be "
+		         "counted; it is tried again every second: %s",
+		         why);
+	memset(&s->read, 0, sizeof(s->read));
+	s->waits = true;
+}
+
+static bool is_about_file(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_SERIALIZATION || code == ERR_LOCKS_END;
+}
+
+void policy_store_refresh(struct policy_store *s, const struct policy_check *check)
 {
 	struct stat st;
 	struct err  err;
@@ -262,10 +300,14 @@ void policy_store_refresh(struct policy_store *s)
 	s->gone = false;
 	if (file_is_as_read(s, &st))
 		return;
-	if (file_install(s, &err) != ERR_NONE) {
-		file_refuse(s, err.text);
+	if (file_install(s, check, &err) != ERR_NONE) {
+		if (is_about_file(err.code))
+			file_refuse(s, err.text);
+		else
+			file_wait(s, err.text);
 		return;
 	}
+	s->waits = false;
 	atomic_store(&s->file_refused, false);
 	log_info("reloaded the policy file");
 }
@@ -289,7 +331,7 @@ enum err_code policy_store_open(struct policy_store **out, const struct document
 	}
 	release_all(s, made);
 	if (rc == ERR_NONE && file != NULL)
-		rc = file_install(s, err);
+		rc = file_install(s, NULL, err);
 	if (rc != ERR_NONE) {
 		policy_store_close(s);
 		return rc;
@@ -302,6 +344,7 @@ void policy_store_close(struct policy_store *s)
 {
 	for (unsigned i = 0; i < s->count; i++)
 		document_holder_release(s->kinds[i].holder);
+	document_release(s->replaced);
 	free(s);
 }
 
@@ -332,21 +375,37 @@ static unsigned bit_of(const struct policy_store *s, const struct document_kind 
 	return 1u << (kind - s->kinds);
 }
 
-/* What is in force stays so under another version: a document never changes, so this is a new one that says the same. */
-static struct document *again(const struct document_kind *kind, struct json_reader *reader, struct arena *a,
-                              int64_t version)
+/* A version as it is stored, or NULL if it cannot be understood. */
+static struct document *stored_parse(const struct document_kind *kind, const struct policy_version *stored,
+                                     struct arena *a, struct err *err)
 {
-	struct document *now = document_acquire(kind->holder), *d = NULL;
-	struct json     *tree;
-	struct err       err;
-	bool             good = json_read(reader, a, now->text, &tree, &err) == ERR_NONE &&
-	            kind->parse(tree, &d, &err) == ERR_NONE;
+	struct json_reader *reader = json_reader_open();
+	struct json        *tree;
+	struct document    *d = NULL;
 
-	assert(good); /* it was read from the same text before */
-	(void)good;
-	d->version = version;
+	if (json_read(reader, a, stored->text, &tree, err) == ERR_NONE &&
+	    kind->parse(tree, &d, err) == ERR_NONE) {
+		d->version = stored->version;
+		text_keep(d, tree);
+		if (kind->heritage != NULL)
+			kind->heritage->read(d, stored->heritage);
+	}
+	json_reader_close(reader);
+	return d;
+}
+
+/* What is in force stays so under another version: a document never changes, so this is a new one that says the same. */
+static struct document *again(const struct document_kind *kind, struct arena *a, int64_t version)
+{
+	struct document      *now = document_acquire(kind->holder), *d;
+	struct policy_version same = {.version = version, .text = now->text};
+	struct err            err;
+
+	if (kind->heritage != NULL)
+		same.heritage = kind->heritage->write(now, a);
+	d = stored_parse(kind, &same, a, &err);
+	assert(d != NULL); /* it was read from the same text before */
 	d->origin = now->origin;
-	text_keep(d, tree);
 	document_release(now);
 	return d;
 }
@@ -367,31 +426,26 @@ static void load_failed(struct policy_store *s, const struct document_kind *kind
 static void load_stored(struct policy_store *s, const struct document_kind *kind,
                         const struct policy_version *stored, struct arena *a)
 {
-	struct json_reader *reader = json_reader_open();
-	struct json        *tree;
-	struct document    *d = NULL;
-	struct err          err;
+	struct err       err;
+	struct document *d = stored_parse(kind, stored, a, &err);
 
-	if (json_read(reader, a, stored->text, &tree, &err) == ERR_NONE &&
-	    kind->parse(tree, &d, &err) == ERR_NONE) {
-		d->version = stored->version;
-		text_keep(d, tree);
+	if (d != NULL)
 		policy_store_install(s, kind, d);
-	} else {
-		load_failed(s, kind, again(kind, reader, a, stored->version), &err);
-	}
-	json_reader_close(reader);
+	else
+		load_failed(s, kind, again(kind, a, stored->version), &err);
 }
 
 /* After a DELETE what ships is in force, with this program, under the version that the DELETE made. */
-static enum err_code load_shipped(struct policy_store *s, const struct document_kind *kind, int64_t version,
-                                  struct err *err)
+static enum err_code load_shipped(struct policy_store *s, const struct document_kind *kind,
+                                  const struct policy_version *stored, struct err *err)
 {
 	struct document *d;
 
 	if (policy_store_shipped(s, kind, &d, err) != ERR_NONE)
 		return err->code;
-	d->version = version;
+	d->version = stored->version;
+	if (kind->heritage != NULL)
+		kind->heritage->read(d, stored->heritage);
 	policy_store_install(s, kind, d);
 	return ERR_NONE;
 }
@@ -411,7 +465,7 @@ static enum err_code load_put(struct policy_store *s, const struct document_kind
 	if (!is_newer(kind, stored->version))
 		return ERR_NONE;
 	if (stored->origin == DOCUMENT_SHIPPED)
-		return load_shipped(s, kind, stored->version, err);
+		return load_shipped(s, kind, stored, err);
 	load_stored(s, kind, stored, ctx->arena);
 	return ERR_NONE;
 }
@@ -430,6 +484,63 @@ static void load_file(struct policy_store *s, const struct document_kind *kind,
 	s->unkept = true;
 }
 
+/* ---- what goes on holding of the policies that were in force before a start ---- */
+
+/* The later of two; neither may be there. */
+static const struct policy_version *later(const struct policy_version *a, const struct policy_version *b)
+{
+	return !b->found || (a->found && a->set_s > b->set_s) ? a : b;
+}
+
+/* Nobody else is there yet: the one in force may still be changed. */
+static enum err_code was_inherit(struct policy_store *s, const struct document_kind *kind,
+                                 const struct policy_version *was, struct context *ctx, struct err *err)
+{
+	struct document *now, *old = NULL;
+
+	if (was->found)
+		old = stored_parse(kind, was, ctx->arena, err);
+	else if (policy_store_shipped(s, kind, &old, err) != ERR_NONE)
+		return err->code;
+	if (old == NULL)
+		return ERR_NONE; /* what nobody understands has set no lock */
+	now = document_acquire(kind->holder);
+	kind->heritage->inherit(now, old, ctx->now_s);
+	document_release(now);
+	document_release(s->replaced);
+	s->replaced = old;
+	return ERR_NONE;
+}
+
+static enum err_code load_heritage(struct policy_store *s, const struct document_kind *kind,
+                                   struct context *ctx, struct err *err)
+{
+	struct policy_version        file, put;
+	const struct policy_version *own = s->file != NULL ? &file : &put, *was;
+	struct document             *now;
+	bool                         same;
+
+	if (policy_rows_newest(ctx, kind->name, PLACE_FILE, &file, err) != ERR_NONE ||
+	    policy_rows_newest(ctx, kind->name, PLACE_PUT, &put, err) != ERR_NONE)
+		return err->code;
+	was = later(&file, &put);
+	now = document_acquire(kind->holder);
+	same = own->found && bytes_equal(own->text, now->text);
+	if (same && own == &file)
+		kind->heritage->read(now, own->heritage);
+	same = was->found ? same && was == own : now->origin == DOCUMENT_SHIPPED;
+	document_release(now);
+	return same ? ERR_NONE : was_inherit(s, kind, was, ctx, err);
+}
+
+struct document *policy_store_replaced(struct policy_store *s)
+{
+	struct document *old = s->replaced;
+
+	s->replaced = NULL;
+	return old;
+}
+
 /* The count first: what is PUT meanwhile is read the next time, if not now. */
 enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err)
 {
@@ -446,7 +557,11 @@ enum err_code policy_store_load(struct policy_store *s, struct context *ctx, str
 			load_file(s, &s->kinds[i], &stored);
 		else if (stored.found && load_put(s, &s->kinds[i], &stored, ctx, err) != ERR_NONE)
 			return err->code;
+		if (!s->loaded && s->kinds[i].heritage != NULL &&
+		    load_heritage(s, &s->kinds[i], ctx, err) != ERR_NONE)
+			return err->code;
 	}
+	s->loaded = true;
 	s->changes = changes;
 	return ERR_NONE;
 }
@@ -478,11 +593,32 @@ static void change_publish(struct context *ctx, const char *kind, const struct p
 	ctx_publish(ctx, &e);
 }
 
-enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err)
+/* What it replaces: the one in force here, or one that another process has PUT and that is not in force here yet. */
+static struct document *bequeath(struct context *ctx, const struct policy_change *p,
+                                 const struct policy_version *stored)
+{
+	struct document *old = document_acquire(p->kind->holder), *newer = NULL;
+	struct err       unread;
+
+	if (stored->found && stored->version > old->version)
+		newer = stored_parse(p->kind, stored, ctx->arena, &unread);
+	if (newer != NULL) {
+		document_release(old);
+		old = newer;
+	}
+	p->kind->heritage->drop(p->next); /* it may be decided anew */
+	p->kind->heritage->inherit(p->next, old, ctx->now_s);
+	return old;
+}
+
+enum err_code policy_store_change(struct context *ctx, const struct policy_change *p,
+                                  struct document **replaced, struct err *err)
 {
 	struct document      *d;
 	struct policy_version old, next = {.origin = p->origin, .text = p->text, .set_s = ctx->now_s};
 	int64_t               now, changes;
+
+	*replaced = NULL;
 
 	if (policy_rows_newest(ctx, p->kind->name, PLACE_PUT, &old, err) != ERR_NONE ||
 	    policy_rows_changes(ctx, &changes, err) != ERR_NONE)
@@ -495,6 +631,10 @@ enum err_code policy_store_change(struct context *ctx, const struct policy_chang
 		        err, ERR_STALE, "If-Match",
 		        "If-Match: not the current version; GET the policies again for the current ETag");
 	next.version = p->read + 1;
+	if (p->kind->heritage != NULL) {
+		*replaced = bequeath(ctx, p, &old);
+		next.heritage = p->kind->heritage->write(p->next, ctx->arena);
+	}
 	policy_rows_replace(ctx, p->kind->name, PLACE_PUT, &old, &next);
 	policy_rows_count(ctx, changes + 1);
 	change_publish(ctx, p->kind->name, &next);
@@ -531,6 +671,8 @@ static enum err_code keep_one(struct context *ctx, const struct document_kind *k
 	                                   .set_s = ctx->now_s,
 	                                   .text = arena_copy(ctx->arena, d->text)};
 
+	if (kind->heritage != NULL)
+		next.heritage = kind->heritage->write(d, ctx->arena);
 	if (policy_rows_newest(ctx, kind->name, PLACE_FILE, &old, err) != ERR_NONE)
 		return err->code;
 	if (d->origin == DOCUMENT_FILE && !(old.found && old.version == next.version)) {

@@ -29,13 +29,26 @@ void          policy_store_close(struct policy_store *s);
 /* At start: reads what was PUT. With a file: only which versions it had, to go on from there. */
 enum err_code policy_store_load(struct policy_store *s, struct context *ctx, struct err *err);
 
+/* After a start, once: what was in force before it, of the one kind with a heritage, if it was something else; with the reference.
+ * NULL: it was the same, or nobody knows. */
+struct document *policy_store_replaced(struct policy_store *s);
+
 /* Later: has anybody changed what was PUT, in another process too? Then it is read again. One small row if nobody has, and nothing at all
  * if there is a file. What cannot be understood is logged, once, and the previous policies stay in force under its version. */
 enum err_code policy_store_follow(struct policy_store *s, struct context *ctx, struct err *err);
 
-/* Has the file changed? Then it is read again; if it is not good, or gone, that is logged, once, and all stays. A section
- * that says what it said stays in force under its version. */
-void policy_store_refresh(struct policy_store *s);
+/* Who is asked before a file that was read again comes into force. */
+struct policy_check {
+	int64_t now_s;
+	/* May `next` replace `now`? Of kinds with a heritage. ERR_LOCKS_END: no, and that is told; other errors: not known yet. */
+	enum err_code (*allows)(void *arg, const struct document *now, const struct document *next,
+	                        struct err *err);
+	void *arg;
+};
+
+/* Has the file changed? Then it is read again; if it is not good, or gone, or check says no, that is logged, once, and all stays. A
+ * section that says what it said stays in force under its version. */
+void policy_store_refresh(struct policy_store *s, const struct policy_check *check);
 
 const char *policy_store_file(const struct policy_store *s); /* NULL: none */
 
@@ -53,10 +66,13 @@ struct policy_change {
 	int64_t                     read; /* the version that it replaces */
 	struct bytes                text;
 	enum document_origin        origin; /* DOCUMENT_STORED, or DOCUMENT_SHIPPED: back to that */
+	struct document            *next;   /* the same as a document, which is given its heritage */
 };
 
-/* Adds the rows for a new version, one above `read`. ERR_STALE if another than `read` is in force. */
-enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct err *err);
+/* Adds the rows for a new version, one above `read`. ERR_STALE if another than `read` is in force. *old: of a kind with a heritage,
+ * what it replaces, with a reference; else NULL. */
+enum err_code policy_store_change(struct context *ctx, const struct policy_change *p, struct document **old,
+                                  struct err *err);
 
 /* Puts a committed version into force, unless a later one is. Takes the reference. */
 void policy_store_install(struct policy_store *s, const struct document_kind *kind, struct document *d);

@@ -144,6 +144,8 @@ static enum err_code reservation_put(struct context *ctx, const struct attempt *
 	row_set_i64(&row, "first_time", out->attempt.first_time);
 	row_set_i64(&row, "counted", out->attempt.counted);
 	row_set_i64(&row, "device_forgotten", out->attempt.device_revoked);
+	if (out->attempt.shadow.kind != VERDICT_ALLOW && !out->attempt.counted)
+		row_set_i64(&row, "in_shadow", 1);
 	request_note(q, ctx->arena, &row);
 	users_note(out->attempt.account, q->subject_count, ctx->arena, &row);
 	if (out->attempt.lane.open)
@@ -220,6 +222,7 @@ enum err_code reservation_find(struct context *ctx, struct bytes name, const str
 	if (out->q.rule == NULL)
 		return err_field(err, ERR_INVALID, "attempt",
 		                 "attempt: its journey and type are no longer in the policies");
+	out->in_shadow = row_i64(&out->row, "in_shadow", 0) != 0;
 	lane = item_get(&out->row, BYTES("lane"));
 	if (lane != NULL && lane->type == VALUE_M)
 		out->lane = device_lane_was(ctx->arena, &lane->map, out->q.rule);

@@ -33,7 +33,8 @@ struct reservation {
 	struct bytes       name;
 	struct attempt     q; /* as it began */
 	struct item        row;
-	struct device_lane lane; /* that it began in */
+	struct device_lane lane;      /* that it began in */
+	bool               in_shadow; /* a rule in shadow mode would have refused it */
 
 	/* Set by reservation_take_back: counts that reaching the maximum removed, and that the success clears. */
 	struct cleared *removed;

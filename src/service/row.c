@@ -24,6 +24,16 @@ struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, 
 	return (struct bytes){key, len};
 }
 
+struct bytes key_under(struct arena *a, struct bytes name, struct bytes qualifier)
+{
+	char *key = arena_alloc(a, name.len + 1 + qualifier.len);
+
+	memcpy(key, name.data, name.len);
+	key[name.len] = '#';
+	memcpy(key + name.len + 1, qualifier.data, qualifier.len);
+	return (struct bytes){key, name.len + 1 + qualifier.len};
+}
+
 struct bytes key_device(struct arena *a, struct bytes name)
 {
 	return arena_printf(a, "DEVICE#" KEY_COOKIE "#%.*s", BYTES_ARG(name));

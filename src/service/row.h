@@ -57,6 +57,8 @@
 /* An empty qualifier is left out. */
 struct bytes key_name(struct arena *a, struct bytes journey, struct bytes type, struct bytes classifier,
                       struct bytes qualifier);
+struct bytes key_under(struct arena *a, struct bytes name,
+                       struct bytes qualifier);              /* of such a key without one */
 struct bytes key_device(struct arena *a, struct bytes name); /* an empty name: what all begin with */
 struct bytes key_devices_issued(struct arena *a);
 struct bytes key_reservation(struct arena *a, struct bytes name); /* a partition key */

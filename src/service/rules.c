@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "service/heed.h"
+
 bool rule_name_is(struct bytes text)
 {
 	for (size_t i = 0; i < text.len; i++) {
@@ -129,35 +131,6 @@ bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes na
 	return false;
 }
 
-bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool persons)
-{
-	switch (reach) {
-	case REACH_SUBJECT:
-		return true;
-	case REACH_QUALIFIER:
-		return own && rule->qualifier != QUALIFY_NONE;
-	case REACH_SOURCE:
-		return persons || (own && rule->max_source > 0 && !rule->shadow);
-	case REACH_PAIR:
-		return own && rule->max_pair > 0 && !rule->shadow;
-	}
-	return false;
-}
-
-bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons)
-{
-	for (uint32_t i = 0; i < r->count; i++) {
-		const struct rule *rule = &r->list[i];
-
-		if ((refs_have(&rule->sets, lock->journey, lock->name) &&
-		     rule_heeds(rule, reach, true, persons)) ||
-		    (refs_have(&rule->blocked_by, lock->journey, lock->name) &&
-		     rule_heeds(rule, reach, false, persons)))
-			return true;
-	}
-	return false;
-}
-
 static uint32_t kind_rows(const struct lock_kind *kind)
 {
 	bool grows = kind != NULL && kind->duration_s > 0 && (kind->factor != 1 || kind->then != NULL);
@@ -258,7 +231,7 @@ void rule_tally_note(const struct rule *rule, const struct tally_note *note)
 		metric_add(&tally->sources_locked, 1);
 }
 
-void rule_tally_attempt(const struct rule *rule, int outcome, enum verdict_kind verdict)
+void rule_tally_attempt(const struct rule *rule, enum outcome outcome, enum verdict_kind verdict)
 {
 	metric_add(&rule->tally->attempts[outcome][verdict > VERDICT_CHALLENGE], 1);
 }
@@ -424,17 +397,19 @@ static bool has_types(const struct rules *rules, struct bytes journey)
 	return false;
 }
 
-static void lock_list(struct rules *rules, struct bytes journey, struct bytes name, uint32_t *room)
+void rules_list_lock(struct rules *rules, const struct rule_ref *ref)
 {
 	struct arena     *a = &rules->base.arena;
-	struct lock_known lock = {key_name(a, journey, BYTES(KEY_LOCK), name, (struct bytes){NULL, 0}),
-	                          !has_types(rules, journey)};
+	struct lock_known lock = {
+	        key_name(a, ref->journey, BYTES(KEY_LOCK), ref->name, (struct bytes){NULL, 0}),
+	        !has_types(rules, ref->journey)};
 
 	for (uint32_t i = 0; i < rules->lock_count; i++)
 		if (bytes_equal(rules->locks[i].sk, lock.sk))
 			return;
-	if (rules->lock_count == *room) {
-		struct lock_known *more = arena_array(a, *room = 2 * *room + 16, sizeof(*more));
+	if (rules->lock_count == rules->lock_room) {
+		struct lock_known *more =
+		        arena_array(a, rules->lock_room = 2 * rules->lock_room + 16, sizeof(*more));
 
 		if (rules->lock_count > 0)
 			memcpy(more, rules->locks, rules->lock_count * sizeof(*more));
@@ -443,17 +418,13 @@ static void lock_list(struct rules *rules, struct bytes journey, struct bytes na
 	rules->locks[rules->lock_count++] = lock;
 }
 
+/* Those that only people set; heeds_link adds what rules heed. */
 static void locks_list(struct rules *rules)
 {
-	uint32_t room = 0;
-
 	for (uint32_t i = 0; i < rules->journey_count; i++)
 		for (uint32_t n = 0; n < rules->journeys[i].lock_count; n++)
-			lock_list(rules, rules->journeys[i].name, rules->journeys[i].locks[n], &room);
-	for (uint32_t i = 0; i < rules->count; i++)
-		for (uint32_t n = 0; n < rules->list[i].sets.count; n++)
-			lock_list(rules, rules->list[i].sets.list[n].journey,
-			          rules->list[i].sets.list[n].name, &room);
+			rules_list_lock(rules, &(struct rule_ref){rules->journeys[i].name,
+			                                          rules->journeys[i].locks[n]});
 }
 
 void rules_link(struct rules *rules, struct fields *f)
@@ -463,4 +434,5 @@ void rules_link(struct rules *rules, struct fields *f)
 	link_devices(rules, f);
 	tally_attach(rules);
 	locks_list(rules);
+	heeds_link(rules);
 }

@@ -50,9 +50,28 @@ struct rule_refs {
 	uint32_t         count;
 };
 
+/* Whom a lock is of, by its key. */
+enum lock_reach {
+	REACH_SUBJECT,   /* a subject: PK is its id */
+	REACH_QUALIFIER, /* one method or notification type of it */
+	REACH_SOURCE,    /* a source, whatever the subject: PK is "ip:…" */
+	REACH_PAIR,      /* a subject from one source */
+};
+
 enum rule_counts { COUNT_FAILURE, COUNT_SENT };
 enum rule_qualifier { QUALIFY_NONE, QUALIFY_METHOD, QUALIFY_NOTIFICATION };
 enum rule_end { AT_MAX_LOCK, AT_MAX_SIGN_OUT, AT_MAX_RESET, AT_MAX_CHALLENGE };
+
+/* A lock that stops attempts of a rule (heed.h). */
+struct rule_heed {
+	struct rule_ref     lock;
+	struct bytes        sk; /* of its row, without a qualifier */
+	enum lock_reach     reach;
+	enum rule_qualifier qualifier;    /* REACH_QUALIFIER: what its rows are told apart by */
+	bool                own;          /* the rule sets it, or did */
+	bool                only_persons; /* if people set it */
+	int64_t             until_s;      /* set until then; HEED_ALWAYS: whenever */
+};
 
 struct rule {
 	struct bytes            journey, type;
@@ -81,9 +100,11 @@ struct rule {
 	const struct lock_kind *source_lock;   /* of counts by source */
 	struct rule_refs        sets;          /* locks */
 	struct rule_refs        blocked_by;    /* locks set by others that block this too */
-	struct rule_refs        clears;        /* counts */
-	struct rule_refs        known_after;   /* of that lane: whose success makes a device known */
-	struct bytes           *notifications; /* known notification types; none: any */
+	struct rule_heed       *heeds;         /* what stops it: by these policies, then by those before */
+	uint32_t                heeds_now, heed_count; /* by these alone; all */
+	struct rule_refs        clears;                /* counts */
+	struct rule_refs        known_after;           /* of that lane: whose success makes a device known */
+	struct bytes           *notifications;         /* known notification types; none: any */
 	uint32_t                notification_count;
 	bool                    shadow;
 	bool                    fails_closed; /* without tables, a subject that is not known is refused */
@@ -120,7 +141,8 @@ struct rules {
 	struct rule       *list; /* sorted by journey, type, method */
 	uint32_t           count;
 	struct lock_known *locks; /* each once */
-	uint32_t           lock_count;
+	uint32_t           lock_count, lock_room;
+	size_t             heeds_bytes; /* of what is heeded by the policies before, as text */
 	struct reset      *resets;
 	uint32_t           reset_count;
 	bool fails_closed; /* what rules say unless they say otherwise, and what tokens are judged by */
@@ -150,22 +172,8 @@ const struct reset     *rules_reset(const struct rules *r, struct bytes name);
 /* Is it a lock that a rule sets or a journey names? */
 bool rules_has_lock(const struct rules *r, struct bytes journey, struct bytes name);
 
-/* ---- which attempts a lock stops: the one place that says so ---- */
-
-/* Whom a lock is of, by its key. */
-enum lock_reach {
-	REACH_SUBJECT,   /* a subject: PK is its id */
-	REACH_QUALIFIER, /* one method or notification type of it */
-	REACH_SOURCE,    /* a source, whatever the subject: PK is "ip:…" */
-	REACH_PAIR,      /* a subject from one source */
-};
-
-/* Do attempts of this rule heed such a lock? `own`: the rule sets locks of that name; else it is blocked by them.
- * `persons`: a person set the lock. */
-bool rule_heeds(const struct rule *rule, enum lock_reach reach, bool own, bool persons);
-
-/* Does any rule heed the lock of that name? */
-bool rules_heed(const struct rules *r, const struct rule_ref *lock, enum lock_reach reach, bool persons);
+/* While a set is made: adds it to `locks`. */
+void rules_list_lock(struct rules *rules, const struct rule_ref *lock);
 
 bool rules_allow_source(const struct rules *r, const uint8_t address[16]);
 bool rules_deny_source(const struct rules *r, const uint8_t address[16]);
@@ -228,7 +236,7 @@ struct tally_note {
 void rule_tally_note(const struct rule *rule, const struct tally_note *note);
 
 /* Each attempt once: at its end, or when it is refused before that. A challenge is not a refusal. */
-void rule_tally_attempt(const struct rule *rule, int outcome, enum verdict_kind verdict);
+void rule_tally_attempt(const struct rule *rule, enum outcome outcome, enum verdict_kind verdict);
 
 /* document_kind's inherit: a new version of the policies goes on counting where the last one was. What is added to the old
  * one in this moment is lost. */

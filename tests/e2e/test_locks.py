@@ -100,7 +100,7 @@ DOCUMENT_LOCKS = [
 def test_a_lock_is_the_row_that_the_document_draws(ok, rows, subject, journey, name, kind, lasts, notification, method):
     since = int(time.time())
     body = {"kind": kind}
-    expected = {"count": n(1), "block_type": s(kind), "block_duration": n(lasts)}
+    expected = {"count": n(1), "block_type": s(kind), "block_duration": n(lasts), "set_by": s("an operator")}
     if notification:
         body.update(notification_type=notification, method_type=method)
         expected.update(notification_type=s(notification), mfa_method_type=s(method))
@@ -148,7 +148,7 @@ def test_the_two_locks_of_the_second_document_one_held_and_one_open(ok, rows, su
     assert ok("PUT", lock_path(subject, "AUTHENTICATION/PASSWORD_RESET"), {"locked": False})["verdict"] == "allow"
     held = rows(subject)
     assert len(held) == 2
-    assert_row(held["AUTHENTICATION#LOCK#SIGN_IN"], {"count": n(1), "block_type": s("PERMANENT")}, since)
+    assert_row(held["AUTHENTICATION#LOCK#SIGN_IN"], {"count": n(1), "block_type": s("PERMANENT"), "set_by": s("an operator")}, since)
     assert_row(held["AUTHENTICATION#LOCK#PASSWORD_RESET"], {"count": n(0)}, since)
     seen = ok("GET", f"/v1/subjects/{subject}")
     assert [lock["name"] for lock in seen["locks"]] == ["SIGN_IN"]
@@ -251,7 +251,7 @@ def test_locks_of_all_subjects_are_listed_page_by_page(ok, subject):
         [(one, "EMAIL_CODE_ENTRY") for one in mine] + [(mine[0], "PASSWORD_ENTRY")]
     )
     one = next(lock for lock in found if lock["subject"] == mine[1])
-    assert set(one) == {"subject", "journey", "name", "lane", "kind", "set_by", "since", "until", "retry_after"}
+    assert set(one) == {"subject", "journey", "name", "lane", "kind", "set_by", "since", "until", "retry_after", "enforced"}
     assert one["kind"] == "REDUCED" and one["lane"] == "subject" and 0 < one["retry_after"] <= 300
     named = [lock for lock in listed(ok, "name=PASSWORD_ENTRY") if lock["subject"].startswith(subject)]
     assert [lock["kind"] for lock in named] == ["PERMANENT"]

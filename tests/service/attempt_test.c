@@ -653,21 +653,167 @@ TEST(shadow, a_success_that_would_have_been_refused_is_a_success_for_the_rules_i
 	service_close(&s);
 }
 
-TEST(shadow, a_lock_of_a_shadow_does_not_hold_when_the_rule_comes_into_force)
+#define OVER(settings)                                                                                       \
+	"locks: {STANDARD: {duration: 900}, GROWING: {duration: 60, factor: 2, cap: 900}}\n"                 \
+	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {" settings "}}}}\n"
+
+TEST(shadow, who_was_over_the_line_is_over_it_when_the_rule_comes_into_force)
 {
 	struct service        s;
 	struct attempt_result r;
 
-	service_open(&s, SHADOWED);
+	service_open(&s, OVER("max: 3, life: 60, shadow: true"));
 	FAIL_TIMES(&s, 3);
-	service_rules(&s, "locks: {STANDARD: {duration: 900}}\n"
-	                  "journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {max: 3, life: 60}}}}\n");
+	FAIL_TIMES(&s, 2, .subject = "bob");
+	at(&s, 50);
+	service_rules(&s, OVER("max: 3, life: 60"));
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_int_equal(r.verdict.until_s, START_S + 950);
+	assert_true(r.first_time && r.locked_now);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 0);
+	r = SUCCEED(&s, .subject = "bob");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	service_close(&s);
+}
+
+/* A shadow does what the rule would do: behind the lock all begins anew. */
+TEST(shadow, a_count_that_it_locked_ends_with_the_lock)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, OVER("max: 3, life: 7200, shadow: true"));
+	FAIL_TIMES(&s, 3);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 3);
+	at(&s, 900);
 	r = FAIL(&s);
-	assert_verdict(&r, VERDICT_ALLOW, true);
+	assert_int_equal(r.shadow.kind, VERDICT_ALLOW);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
+	service_rules(&s, OVER("max: 3, life: 7200"));
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	service_close(&s);
+}
+
+TEST(shadow, of_one_method_that_was_over_the_line_the_others_are_not)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, OVER("max: 9, max_each: 2, qualifier: method, life: 7200, shadow: true"));
+	FAIL_TIMES(&s, 2, .method_type = "SMS");
+	service_rules(&s, OVER("max: 9, max_each: 2, qualifier: method, life: 7200"));
+	r = SUCCEED(&s, .method_type = "SMS");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#LOCK#PASSWORD_ENTRY#SMS"), 1);
+	r = SUCCEED(&s, .method_type = "AUTH_APP");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	service_close(&s);
+}
+
+/* ---- a maximum that is lowered ---- */
+
+TEST(lowered, a_count_at_its_maximum_stands_against_every_attempt_and_the_next_one_sets_the_lock)
+{
+	static const enum outcome outcomes[] = {OUTCOME_SUCCESS, OUTCOME_FAILURE};
+	struct service            s;
+	struct attempt_result     r;
+
+	for (int i = 0; i < 2; i++) {
+		service_open(&s, OVER("max: 6, life: 7200"));
+		FAIL_TIMES(&s, 4);
+		FAIL_TIMES(&s, 2, .subject = "bob");
+		service_rules(&s, OVER("max: 3, life: 7200, lock: GROWING"));
+		r = service_record(&s, outcomes[i], (struct try){0});
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_int_equal(r.verdict.until_s, START_S + 60);
+		assert_true(r.first_time && r.locked_now);
+		assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+		assert_int_equal(count_in(&s, "alice", PASSWORDS), 0);
+		r = SUCCEED(&s);
+		assert_verdict(&r, VERDICT_LOCKED, false);
+		assert_false(r.first_time || r.locked_now);
+		r = SUCCEED(&s, .subject = "bob");
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		at(&s, 60); /* and behind the lock all begins anew */
+		r = SUCCEED(&s);
+		assert_verdict(&r, VERDICT_ALLOW, false);
+		service_close(&s);
+	}
+}
+
+TEST(lowered, a_source_and_a_challenge_that_locks_are_no_different)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, OVER("max: 9, max_of_source: 9, life: 7200"));
+	FAIL_TIMES(&s, 4, .ip = "192.0.2.1");
+	service_rules(&s, OVER("max: 9, max_of_source: 3, life: 7200"));
+	r = SUCCEED(&s, .subject = "bob", .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	r = SUCCEED(&s, .ip = "192.0.2.2");
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	FAIL_TIMES(&s, 5, .ip = "192.0.2.3", .allowed = true);
+	service_rules(&s, OVER("max: 2, at_max: challenge, lock_at: 5, life: 7200"));
+	r = SUCCEED(&s, .passed = true);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	service_close(&s);
+}
+
+/* Something else that stands is told, and nothing changes. */
+TEST(lowered, no_lock_is_set_while_something_else_stands)
+{
+	struct service        s;
+	struct attempt_result r;
+
+	service_open(&s, OVER("max: 6, life: 7200"));
+	FAIL_TIMES(&s, 4);
+	service_rules(&s, OVER("max: 3, life: 7200"));
+	fixture_ok(
+	        &s.f, "PutItem",
+	        "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'ACCOUNT_INTERVENTION#STATE#"
+	        "BLOCKED'},'count':{'N':'1'}}}");
+	r = SUCCEED(&s);
+	assert_verdict(&r, VERDICT_BLOCKED, false);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 0);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 4);
 	service_close(&s);
 }
 
 /* ---- what a row says ---- */
+
+TEST(history, a_lock_over_several_methods_remembers_the_attempts_of_all_in_order)
+{
+	struct service s;
+	struct item    row;
+	struct bytes   history;
+	char           line[64];
+
+	service_open(&s, NULL);
+	for (int i = 0; i < 11; i++) {
+		at(&s, i);
+		FAIL(&s, .type = "MFA_CODE_ENTRY", .method_type = i % 2 == 0 ? "SMS" : "TOTP",
+		     .method_id = i % 2 == 0   ? "a"
+		                  : i % 4 == 1 ? "b"
+		                               : "c");
+	}
+	assert_true(row_find(&s, BYTES("alice"), BYTES("SIGN_IN#LOCK#MFA_CODE_ENTRY"), &row) ||
+	            row_find(&s, BYTES("alice"), BYTES("SIGN_IN#LOCK#MFA_CODE_ENTRY#a"), &row));
+	history = row_text(&row, "history");
+	assert_true(history.len <= HISTORY_BYTES_MAX);
+	for (int i = 0; i < 11; i++) {
+		snprintf(line, sizeof(line), "%lld failure v0 %s", (long long)START_S + i,
+		         i % 2 == 0 ? "SMS" : "TOTP");
+		assert_true(bytes_starts_with(history, bytes_of(line)));
+		history = i == 10 ? (struct bytes){NULL, 0}
+		                  : (struct bytes){history.data + strlen(line) + 2,
+		                                   history.len - strlen(line) - 2};
+	}
+	service_close(&s);
+}
 
 TEST(history, a_row_remembers_the_newest_attempts_and_no_more_than_its_bound)
 {
@@ -722,7 +868,7 @@ TEST(rows, with_a_count_beyond_all_bounds_are_full_and_not_empty)
 	           "{'TableName':'auth-state','Item':{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#ERROR_COUNT#"
 	           "PASSWORD_ENTRY'},'count':{'N':'9223372036854775807'}}}");
 	r = FAIL(&s);
-	assert_verdict(&r, VERDICT_LOCKED, true);
+	assert_verdict(&r, VERDICT_LOCKED, false);
 	service_close(&s);
 }
 

@@ -165,9 +165,10 @@ TEST(known_device, is_kept_out_by_what_people_set)
 {
 	static const char *const rows[] = {
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
-	        "'count':{'N':'1'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'}}",
+	        "'count':{'N':'1'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},'set_by':{'S':'"
+	        "carol'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},"
-	        "'count':{'N':'1'},'block_type':{'S':'PERMANENT'}}",
+	        "'count':{'N':'1'},'block_type':{'S':'PERMANENT'},'set_by':{'S':'carol'}}",
 	        "{'PK':{'S':'alice'},'SK':{'S':'ACCOUNT_INTERVENTION#STATE#BLOCKED'},'count':{'N':'1'}}"};
 	static const enum verdict_kind kinds[] = {VERDICT_LOCKED, VERDICT_LOCKED_PERMANENT, VERDICT_BLOCKED};
 	struct service                 s;

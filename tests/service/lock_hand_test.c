@@ -1,5 +1,5 @@
 /* Locks set and cleared by people, listed, and cleared in bulk. */
-#include "service/turn.h"
+#include "service/resetting.h"
 
 #include "service/lock.h"
 
@@ -109,7 +109,7 @@ TEST(lock, set_by_hand_is_the_row_of_the_document_and_bars_until_the_second)
 	assert_row(&s, "alice", PASSWORD_LOCK,
 	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
 	           "'last_updated':{'N':'1789000000'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},"
-	           "'block_duration':{'N':'900'}}");
+	           "'block_duration':{'N':'900'},'set_by':{'S':'an operator'}}");
 	at(&s, 899);
 	r = FAIL(&s);
 	assert_verdict(&r, VERDICT_LOCKED, false);
@@ -135,7 +135,8 @@ TEST(lock, is_never_made_shorter_by_a_second_one_and_keeps_its_kind)
 	assert_bytes(v.block_type, "PERMANENT");
 	assert_row(&s, "alice", PASSWORD_LOCK,
 	           "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
-	           "'last_updated':{'N':'1789000000'},'block_type':{'S':'PERMANENT'}}");
+	           "'last_updated':{'N':'1789000000'},'block_type':{'S':'PERMANENT'},'set_by':{'S':'an "
+	           "operator'}}");
 	service_close(&s);
 }
 
@@ -395,7 +396,12 @@ TEST(unlock, of_as_many_subjects_as_a_call_may_name_fits_into_each_commit)
 
 static bool heeded(struct service *s, const char *name, enum lock_reach reach, bool persons)
 {
-	return rules_heed(s->rules, &(struct rule_ref){BYTES("SIGN_IN"), bytes_of(name)}, reach, persons);
+	struct heed_lock lock = {.ref = {BYTES("SIGN_IN"), bytes_of(name)},
+	                         .reach = reach,
+	                         .persons = persons,
+	                         .set_s = HEED_ALWAYS};
+
+	return rules_heed(s->rules, &lock);
 }
 
 TEST(lock, is_heeded_where_a_rule_has_what_its_key_names)
@@ -463,5 +469,61 @@ TEST(lock, that_a_person_set_stays_that_persons_when_a_rule_sets_it_again)
 	turn_take(&s, &l.turn, add_run);
 	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORD_LOCK), &row));
 	assert_bytes(lock_set_by(&row), "SIGN_IN/PASSWORD_ENTRY");
+	service_close(&s);
+}
+
+/* ---- rows that other code wrote ---- */
+
+#define OLD_LOCK                                                                                             \
+	"{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"                    \
+	"'last_updated':{'N':'1789000000'},'ttl':{'N':'1789000900'},'block_type':{'S':'STANDARD'},"          \
+	"'block_duration':{'N':'900'}"
+
+#define OLD_RULES                                                                                            \
+	GROWING_RULES                                                                                        \
+	"resets: {PASSWORD: {counts: [SIGN_IN/PASSWORD_ENTRY], locks: [SIGN_IN/PASSWORD_ENTRY]}}\n"
+
+static uint32_t unlocked(struct service *s)
+{
+	struct list_turn l = {.q = {.not_persons = true, .limit = 10}};
+
+	turn_take(s, &l.turn, unlock_run);
+	return l.page.count;
+}
+
+/* It has neither `cause` nor `set_by`: it is that of a rule, as the document says. */
+TEST(lock, of_other_code_is_a_rules_lock)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, OLD_RULES);
+	token = SUCCEED(&s, .ip = "192.0.2.1").device.token;
+	row_put(&s, OLD_LOCK "}");
+	r = SUCCEED(&s, .ip = "192.0.2.1");
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	r = SUCCEED(&s, .ip = "192.0.2.1", .token = token);
+	assert_verdict(&r, VERDICT_ALLOW, false);
+	assert_int_equal(reset(&s).count, 1);
+	row_put(&s, OLD_LOCK "}");
+	assert_int_equal(unlocked(&s), 1);
+	service_close(&s);
+}
+
+/* What earlier versions wrote for people who did not say who they were, but why. */
+TEST(lock, with_a_reason_is_a_persons_lock)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct bytes          token;
+
+	service_open(&s, OLD_RULES);
+	token = SUCCEED(&s, .ip = "192.0.2.1").device.token;
+	row_put(&s, OLD_LOCK ",'reason':{'S':'ticket 7'}}");
+	r = SUCCEED(&s, .ip = "192.0.2.1", .token = token);
+	assert_verdict(&r, VERDICT_LOCKED, false);
+	assert_int_equal(reset(&s).kept, 1);
+	assert_int_equal(unlocked(&s), 0);
 	service_close(&s);
 }

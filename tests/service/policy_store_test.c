@@ -147,20 +147,20 @@ TEST(policy_store, a_file_that_changes_comes_into_force_if_it_is_good_and_else_a
 	assert_int_equal(max_in_force(&s), 7);
 	assert_int_equal(version_in_force(&s), START_S - 9);
 	s.changed = 0;
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(s.changed, 0); /* it has not changed */
 	file_write(&s, GOOD("8"), 8);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(s.changed, 1);
 	assert_int_equal(max_in_force(&s), 8);
 	file_write(&s, GOOD("-1"), 7);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(max_in_force(&s), 8);
 	assert_int_equal(unlink(s.file), 0);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(max_in_force(&s), 8);
 	file_write(&s, GOOD("9"), 6);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(max_in_force(&s), 9);
 	store_close(&s);
 }
@@ -199,10 +199,11 @@ struct putting {
 static enum err_code put_in_turn(struct turn_request *w, struct table *t)
 {
 	struct putting      *p = (struct putting *)w;
-	struct policy_change change = {p->s->kinds, p->read, p->text, p->origin};
+	struct policy_change change = {p->s->kinds, p->read, p->text, p->origin, NULL};
 	struct context       ctx = service_context(&p->s->s, t);
+	struct document     *old;
 
-	if (policy_store_change(&ctx, &change, &w->err) != ERR_NONE)
+	if (policy_store_change(&ctx, &change, &old, &w->err) != ERR_NONE)
 		return w->err.code;
 	return changes_commit(&ctx.changes, t, &w->err);
 }
@@ -317,7 +318,7 @@ TEST(policy_store, a_document_lives_until_its_last_reader_lets_go)
 	assert_int_equal(store_open(&s, true), ERR_NONE);
 	before = document_acquire(&s.holder);
 	file_write(&s, GOOD("8"), 8);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_int_equal(max_in_force(&s), 8);
 	assert_int_equal(before->list[0].max, 7);
 	document_release(&before->base);
@@ -446,7 +447,7 @@ static void keep(struct documents *s)
 static void change_file(struct documents *s, const char *text, int age_s)
 {
 	file_write(s, text, age_s);
-	policy_store_refresh(s->store);
+	policy_store_refresh(s->store, NULL);
 }
 
 TEST(policy_store, versions_of_the_file_rise_are_kept_and_are_known_again_after_a_start)
@@ -503,15 +504,15 @@ TEST(policy_store, a_file_that_is_not_taken_over_shows_until_it_is_good_again)
 	assert_int_equal(store_open(&s, true), ERR_NONE);
 	assert_health(&s, false, 0);
 	change_file(&s, GOOD("-1"), 8);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
 	assert_health(&s, true, 1); /* once, however often it is looked at */
 	change_file(&s, GOOD("7"), 7);
 	assert_health(&s, false, 1);
 	assert_int_equal(unlink(s.file), 0);
-	policy_store_refresh(s.store); /* maybe an editor is just writing it */
+	policy_store_refresh(s.store, NULL); /* maybe an editor is just writing it */
 	assert_health(&s, false, 1);
-	policy_store_refresh(s.store);
-	policy_store_refresh(s.store);
+	policy_store_refresh(s.store, NULL);
+	policy_store_refresh(s.store, NULL);
 	assert_health(&s, true, 2);
 	assert_int_equal(max_in_force(&s), 7);
 	change_file(&s, GOOD("7"), 7);

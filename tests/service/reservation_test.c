@@ -285,7 +285,7 @@ TEST(reservation, that_is_right_is_stopped_by_what_people_set_meanwhile_and_stay
 	service_open(&s, RULES);
 	step = BEGIN(&s);
 	row_put(&s, "{'PK':{'S':'alice'},'SK':{'S':'SIGN_IN#LOCK#PASSWORD_ENTRY'},'count':{'N':'1'},"
-	            "'block_type':{'S':'PERMANENT'}}");
+	            "'block_type':{'S':'PERMANENT'},'set_by':{'S':'carol'}}");
 	r = finish(&s, &step, OUTCOME_SUCCESS);
 	assert_verdict(&r, VERDICT_LOCKED_PERMANENT, false);
 	assert_int_equal(count_in(&s, "alice", PASSWORDS), 1);
@@ -537,5 +537,82 @@ TEST(reservation, keeps_the_history_of_what_was_begun)
 	BEGIN(&s);
 	assert_true(row_find(&s, BYTES("alice"), BYTES(PASSWORDS), &row));
 	assert_true(bytes_contains(row_text(&row, "history"), BYTES(" begun v0")));
+	service_close(&s);
+}
+
+/* ---- rules in shadow mode, and maxima that were lowered ---- */
+
+#define SHADOW_OF(settings)                                                                                  \
+	"locks: {STANDARD: {duration: 900}}\n"                                                               \
+	"journeys: {SIGN_IN: {types: {PASSWORD_ENTRY: {" settings "}}}}\n"
+
+TEST(reservation, under_a_lock_in_shadow_mode_begin_and_finish_allow_and_say_what_it_would_have_been)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, SHADOW_OF("max: 2, life: 900, shadow: true"));
+	FAIL_TIMES(&s, 2);
+	for (int i = 0; i < 2; i++) {
+		step = BEGIN(&s);
+		assert_true(step.begun.reserved);
+		assert_int_equal(step.begun.attempt.verdict.kind, VERDICT_ALLOW);
+		assert_int_equal(step.begun.attempt.shadow.kind, VERDICT_LOCKED);
+		r = finish(&s, &step, i == 0 ? OUTCOME_SUCCESS : OUTCOME_FAILURE);
+		assert_int_equal(r.verdict.kind, VERDICT_ALLOW);
+		assert_int_equal(r.shadow.kind, VERDICT_LOCKED);
+	}
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY"), 1);
+	service_close(&s);
+}
+
+/* The lock in shadow mode that begin sets itself is withdrawn, as any. */
+TEST(reservation, that_reaches_the_maximum_in_shadow_mode_and_is_right_leaves_nothing)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, SHADOW_OF("max: 2, life: 900, shadow: true"));
+	FAIL(&s);
+	step = BEGIN(&s);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY"), 1);
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_int_equal(r.verdict.kind, VERDICT_ALLOW);
+	assert_int_equal(r.shadow.kind, VERDICT_ALLOW);
+	assert_int_equal(count_in(&s, "alice", "SIGN_IN#SHADOW_LOCK#PASSWORD_ENTRY"), 0);
+	assert_int_equal(count_in(&s, "alice", PASSWORDS), 0);
+	service_close(&s);
+}
+
+TEST(reservation, is_refused_by_a_count_above_a_maximum_that_was_lowered_and_sets_its_lock)
+{
+	struct service s;
+	struct step    step;
+
+	service_open(&s, SHADOW_OF("max: 6, life: 900"));
+	FAIL_TIMES(&s, 4);
+	service_rules(&s, SHADOW_OF("max: 3, life: 900"));
+	step = BEGIN(&s);
+	assert_false(step.begun.reserved);
+	assert_verdict(&step.begun.attempt, VERDICT_LOCKED, false);
+	assert_int_equal(count_in(&s, "alice", PASSWORD_LOCK), 1);
+	service_close(&s);
+}
+
+/* It was allowed when it began. (4) */
+TEST(reservation, that_began_before_the_maximum_was_lowered_is_finished)
+{
+	struct service        s;
+	struct attempt_result r;
+	struct step           step;
+
+	service_open(&s, SHADOW_OF("max: 6, life: 900"));
+	FAIL_TIMES(&s, 4);
+	step = BEGIN(&s);
+	service_rules(&s, SHADOW_OF("max: 3, life: 900"));
+	r = finish(&s, &step, OUTCOME_SUCCESS);
+	assert_verdict(&r, VERDICT_ALLOW, false);
 	service_close(&s);
 }
