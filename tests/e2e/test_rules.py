@@ -55,7 +55,7 @@ def test_a_prefix_ends_where_a_part_of_the_key_ends(v1, subject):
     name = f"SIGN_IN#ERROR_COUNT#{MFA}"
     assert total(v1, subject, f"{name}#phone-1") == 1
     assert total(v1, subject, name) == total(v1, subject, f"{name}#") == total(v1, subject, "SIGN_IN") == 3
-    assert total(v1, subject, "SIGN") == 0
+    assert v1.send("GET", f"/v1/subjects/{subject}/sum?prefix=SIGN", b"", {}).status == 422
     rows = v1.send("GET", f"/v1/subjects/{subject}?prefix={quote(name, safe='')}%23phone-1", b"", {}).json()["counts"]
     assert [row["qualifier"] for row in rows] == ["phone-1"]
 
@@ -169,7 +169,7 @@ def test_nothing_is_begun_without_the_challenge_and_what_was_begun_with_it_can_s
 # ---- many locks at once ----
 
 
-@pytest.mark.parametrize("fits, events", [(10, "events: {types: []}"), (2, "")])  # what is told of a lock takes room, too
+@pytest.mark.parametrize("fits, events", [(10, "events: {types: []}"), (8, "")])  # what is told of a lock takes room, too
 @pytest.mark.parametrize("step", ["/v1/attempts", "/v1/attempts/begin"])
 def test_the_attempt_at_the_maximum_sets_as_many_locks_as_fit_and_more_are_refused_from_the_first_try(server, step, fits, events):
     v1 = server(["FITS: {max: 2, life: 60, sets: [%s]}" % ", ".join(f"L{i}" for i in range(fits)),
