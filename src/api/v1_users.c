@@ -41,19 +41,22 @@ enum err_code v1_user_match(struct v1_call *c, struct user_match *out, struct er
 
 /* ---- fields ---- */
 
-struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name)
+struct bytes v1_read_email(struct v1_call *c, struct fields *f, const char *name, struct bytes *typed)
 {
 	struct bytes text = fields_text(f, name, EMAIL_BYTES_MAX);
 	char         normal[EMAIL_NORMAL_BYTES_MAX];
 	size_t       len;
 
+	*typed = (struct bytes){NULL, 0};
 	if (fields_failed(f))
-		return (struct bytes){NULL, 0};
+		return *typed;
 	len = email_normalise(text, normal);
 	if (len == 0 || len > USER_EMAIL_BYTES_MAX) {
-		fields_fail(f, name, ERR_INVALID, "not an email address");
-		return (struct bytes){NULL, 0};
+		fields_fail(f, name, ERR_INVALID,
+		            "not an email address: send exactly one mailbox, like ann@example.org");
+		return *typed;
 	}
+	*typed = email_typed_beside(text, (struct bytes){normal, len});
 	return arena_copy(c->ctx.arena, (struct bytes){normal, len});
 }
 
@@ -175,6 +178,7 @@ void v1_write_user_members(struct json_writer *w, const struct user *u)
 	json_member_text(w, BYTES("lastName"), u->last_name);
 	json_member_text(w, BYTES("phone"), u->phone);
 	json_member_text(w, BYTES("email"), u->email);
+	json_member_text(w, BYTES(EMAIL_TYPED), u->email_typed);
 	json_member_text(w, BYTES("primaryEmailId"), u->email_id);
 	if (u->attributes.count > 0)
 		v1_write_attributes(w, &u->attributes);
@@ -215,7 +219,7 @@ enum err_code user_create_decode(struct v1_call *c, struct err *err)
 		        "or a number of a person");
 	v1_read_user_fields(c, &f, false, &u->q.fields);
 	if (fields_has(&f, "email"))
-		u->q.email = v1_read_email(c, &f, "email");
+		u->q.email = v1_read_email(c, &f, "email", &u->q.email_typed);
 	u->enforce = v1_read_enforce(c, &f);
 	if (fields_end(&f) != ERR_NONE)
 		return err->code;
@@ -463,10 +467,11 @@ enum err_code user_lookup_decode(struct v1_call *c, struct err *err)
 {
 	struct lookup_call *l = arena_zalloc(c->ctx.arena, sizeof(*l));
 	struct fields       f;
+	struct bytes        typed;
 
 	c->request = l;
 	fields_init(&f, c->body, err);
-	l->email = v1_read_email(c, &f, "email");
+	l->email = v1_read_email(c, &f, "email", &typed);
 	return fields_end(&f);
 }
 
@@ -485,6 +490,8 @@ void user_lookup_encode(struct v1_call *c, struct json_writer *w)
 
 	json_begin_object(w);
 	json_member_text(w, BYTES("emailId"), l->r.email_id);
+	json_member_text(w, BYTES("email"), l->email);
+	json_member_text(w, BYTES(EMAIL_TYPED), l->r.typed);
 	json_member_bool(w, BYTES("isVerified"), l->r.verified);
 	json_name(w, BYTES("user"));
 	json_begin_object(w);

@@ -50,6 +50,7 @@ static enum err_code email_apply(struct context *ctx, const struct sync_record *
 	if (q->email.len == 0 || !q->email_verified)
 		return ERR_NONE;
 	t->email = q->email;
+	t->typed = q->email_typed;
 	return user_email_trust(ctx, t, err);
 }
 

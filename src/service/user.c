@@ -81,6 +81,7 @@ static struct user user_of(const struct item *row)
 	u.last_name = row_text(row, "lastName");
 	u.phone = row_text(row, "phone");
 	u.email = row_text(row, "email");
+	u.email_typed = row_text(row, EMAIL_TYPED);
 	u.email_id = row_text(row, "primaryEmailId");
 	u.created_at = row_text(row, "createdAt");
 	u.updated_at = row_text(row, "updatedAt");
@@ -128,6 +129,7 @@ enum err_code user_lookup(struct context *ctx, struct bytes email, struct user_f
 	if (!owner.found)
 		return user_unknown(err);
 	out->email_id = owner.email_id;
+	out->typed = owner.typed;
 	out->verified = owner.verified;
 	return user_get(ctx, owner.user, &out->user, err);
 }
@@ -318,8 +320,9 @@ enum err_code user_create(struct context *ctx, const struct user_new *q, struct 
 	if (profile.found)
 		return err_field(err, ERR_USER_EXISTS, "id", "id: there is a user with this id already");
 	out->claimed = q->email.len > 0;
-	if (out->claimed && user_email_claim(ctx, &(struct email_add){out->user.id, q->email, q->terms},
-	                                     &out->claim, err) != ERR_NONE)
+	if (out->claimed &&
+	    user_email_claim(ctx, &(struct email_add){out->user.id, q->email, q->terms, q->email_typed},
+	                     &out->claim, err) != ERR_NONE)
 		return err->code;
 	if (out->claimed && out->claim.standing.refused)
 		return ERR_NONE;

@@ -53,6 +53,7 @@ struct user {
 	int64_t          version;
 	struct bytes     first_name, last_name, phone, created_at, updated_at; /* empty: it has none */
 	struct bytes     email, email_id;                                      /* the primary one */
+	struct bytes     email_typed;                                          /* (7) of user_email.h */
 	struct item      attributes;
 	struct item      row; /* PROFILE */
 
@@ -71,6 +72,7 @@ enum err_code user_get(struct context *ctx, struct bytes id, struct user *out, s
 struct user_found {
 	struct user  user;
 	struct bytes email_id;
+	struct bytes typed;    /* (7) of user_email.h */
 	bool         verified; /* false: a claim that nobody proved yet */
 };
 
@@ -117,8 +119,9 @@ struct user_fields {
 struct user_new {
 	struct bytes              id; /* empty: it is generated */
 	struct user_fields        fields;
-	struct bytes              email; /* normalised, to be claimed with it; empty: none */
-	const struct email_terms *terms; /* of the claim; may be NULL */
+	struct bytes              email;       /* normalised, to be claimed with it; empty: none */
+	struct bytes              email_typed; /* (7) of user_email.h */
+	const struct email_terms *terms;       /* of the claim; may be NULL */
 };
 
 struct user_created {

@@ -384,3 +384,34 @@ def test_bad_input_names_its_field_and_changes_nothing(server):
     assert call(server, "PATCH", path, {"lastName": "x"}, If_Match="*")[0] == 412
     assert call(server, "POST", path + "/suspend", {"why": "x"})[0] == 400
     assert rows(server) == before
+
+
+LISTS = ["attacker@evil.org,{box}", "{box},attacker@evil.org", "attacker@evil.org;{box}", "<attacker@evil.org>{box}", "Ann <{box}>", "ann(x){box}", "{box}@evil.org",
+         '"attacker@evil.org"{at}', "{box}\u200b", "\u202e{box}", "a\uff0cattacker\uff20evil.org\uff0c{box}", "{box}:25", "{box}_", "[{box}]"]
+
+
+@pytest.mark.parametrize("shape", LISTS)
+def test_what_is_not_exactly_one_mailbox_is_refused_wherever_an_address_is_read(server, shape):
+    box = f"{uuid.uuid4().hex}@corp.example"
+    email, user = shape.format(box=box, at="@corp.example"), new_user(server)["id"]
+    for path, body in (("/v1/users", {"email": email}), (f"/v1/users/{user}/emails", {"email": email}), ("/v1/users/lookup", {"email": email}),
+                       ("/v1/sync/users", {"provider": "pool", "id": new_id(), "email": email, "emailVerified": True})):
+        status, answer, _ = call(server, "POST", path, body)
+        assert (status, answer["field"]) == (422, "email") and "exactly one mailbox" in answer["detail"], (path, answer)
+    attempt = {"subject": {"email": email}, "journey": "SIGN_IN", "type": "PASSWORD_ENTRY", "outcome": "failure"}
+    assert call(server, "POST", "/v1/attempts", attempt)[:1] == (422,)
+    assert emails(server, user) == []
+
+
+def test_a_mailbox_gets_no_more_codes_however_its_address_is_written():
+    """25 of 25 codes reached one mailbox, as one of two in a list."""
+    server = Server()
+    try:
+        box, made = f"{uuid.uuid4().hex}@corp.example", 0
+        for n in range(25):
+            for email in (f"{n}@evil.org,{box}", f'"{box.split("@")[0]}"@corp.example'):
+                status, answer, _ = call(server, "POST", "/v1/users", {"id": new_id(), "email": email})
+                made += status == 201 and "claim" in answer
+        assert made <= 5
+    finally:
+        server.close()

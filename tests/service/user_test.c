@@ -448,6 +448,123 @@ TEST(user_emails, those_of_a_deleted_user_stay_taken)
 	service_close(&s);
 }
 
+/* ---- one mailbox ---- */
+
+static struct email_claim typed(struct service *s, const char *id, const char *as_typed)
+{
+	char        normal[EMAIL_NORMAL_BYTES_MAX];
+	struct call c = {.patch = {.id = bytes_of(id)}};
+
+	c.email = (struct bytes){normal, email_normalise(bytes_of(as_typed), normal)};
+	c.typed = email_typed_beside(bytes_of(as_typed), c.email);
+	turn_take(s, &c.turn, add);
+	return c.claim;
+}
+
+static struct bytes marker_typed(struct service *s, const char *email)
+{
+	union answer r;
+
+	memset(&r, 0, sizeof(r));
+	assert_int_equal(fixture_try(&s->f, "GetItem",
+	                             arena_printf(&s->f.arena,
+	                                          "{'TableName':'users','Key':{'PK':{'S':'EMAIL#%s'},"
+	                                          "'SK':{'S':'MARKER'}}}%c",
+	                                          email, '\0')
+	                                     .data,
+	                             &r),
+	                 ERR_NONE);
+	return row_text(&r.get.item, EMAIL_TYPED);
+}
+
+TEST(user_emails, an_address_is_kept_as_it_was_typed_beside_what_is_compared_7)
+{
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.email = BYTES("strasse@example.org")};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = typed(&s, "ann", "Stra\u00dfe@Example.org");
+	assert_bytes(claim.email.email, "strasse@example.org");
+	assert_bytes(claim.email.typed, "Stra\u00dfe@Example.org");
+	assert_int_equal(entered(&s, "ann", claim.email.id, code_of(&claim)).outcome, ENTRY_RIGHT);
+	assert_bytes(seen(&s, "ann").email, "strasse@example.org");
+	assert_bytes(seen(&s, "ann").email_typed, "Stra\u00dfe@Example.org");
+	assert_bytes(emails_of(&s, "ann").list[0].typed, "Stra\u00dfe@Example.org");
+	assert_bytes(marker_typed(&s, "strasse@example.org"), "Stra\u00dfe@Example.org");
+	turn_take(&s, &c.turn, lookup);
+	assert_bytes(c.found.typed, "Stra\u00dfe@Example.org");
+	service_close(&s);
+}
+
+/* Else a code that one mailbox got would prove another. */
+TEST(user_emails, a_code_proves_the_address_as_it_was_typed_last_7)
+{
+	struct service     s;
+	struct email_claim first, second;
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	first = typed(&s, "ann", "Stra\u00dfe@example.org");
+	second = typed(&s, "ann", "strasse@example.org");
+	assert_true(second.again && bytes_equal(first.email.id, second.email.id));
+	assert_int_equal(second.email.typed.len, 0);
+	assert_int_equal(marker_typed(&s, "strasse@example.org").len, 0);
+	assert_int_equal(entered(&s, "ann", first.email.id, code_of(&first)).outcome, ENTRY_WRONG);
+	assert_int_equal(entered(&s, "ann", first.email.id, code_of(&second)).outcome, ENTRY_RIGHT);
+	assert_int_equal(seen(&s, "ann").email_typed.len, 0);
+	service_close(&s);
+}
+
+TEST(user_emails, another_primary_address_brings_its_own_spelling_7)
+{
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.entry = {.user = BYTES("ann")}};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = typed(&s, "ann", "Ann@example.org");
+	entered(&s, "ann", claim.email.id, code_of(&claim));
+	assert_bytes(seen(&s, "ann").email_typed, "Ann@example.org");
+	c.entry.email_id = owned(&s, "ann", "two@example.org");
+	turn_take(&s, &c.turn, prefer);
+	assert_bytes(seen(&s, "ann").email, "two@example.org");
+	assert_int_equal(seen(&s, "ann").email_typed.len, 0);
+	service_close(&s);
+}
+
+/* An address of before they were refused: a verified one of Ann, and one that she claimed. */
+TEST(user_emails, a_list_from_before_is_read_and_removed_and_proves_nothing_8)
+{
+	static const char  list[] = "a@evil.org,x@corp.example";
+	struct service     s;
+	struct email_claim claim;
+	struct call        c = {.entry = {.user = BYTES("ann")}};
+
+	service_open(&s, NULL);
+	made(&s, "ann");
+	claim = added(&s, "ann", list); /* the service itself takes what was read */
+	assert_int_equal(emails_of(&s, "ann").count, 1);
+	assert_int_equal(entered(&s, "ann", claim.email.id, code_of(&claim)).outcome, ENTRY_NO_CODE);
+	fixture_ok(&s.f, "UpdateItem",
+	           arena_printf(&s.f.arena,
+	                        "{'TableName':'users','Key':{'PK':{'S':'USER#ann'},'SK':{'S':'EMAIL#%.*s'}},"
+	                        "'UpdateExpression':'SET isVerified = :t REMOVE #t',"
+	                        "'ExpressionAttributeNames':{'#t':'ttl'},"
+	                        "'ExpressionAttributeValues':{':t':{'BOOL':true}}}%c",
+	                        BYTES_ARG(claim.email.id), '\0')
+	                   .data);
+	c.entry.email_id = claim.email.id;
+	assert_int_equal(turn_try(&s, &c.turn, prefer), ERR_NOT_NOW);
+	assert_bytes(emails_of(&s, "ann").list[0].email, list);
+	turn_take(&s, &c.turn, drop);
+	assert_int_equal(emails_of(&s, "ann").count, 0);
+	assert_int_equal(rows_of_kind(&s, "MARKER"), 0);
+	service_close(&s);
+}
+
 /* ---- races, each with several seeds, and as a control without conditions ---- */
 
 enum { ADDERS = 32, PATCHERS = 8, SEEDS = 6, CONTROL_SEEDS = 8 };
@@ -475,7 +592,7 @@ static enum err_code race_add(struct act *act, struct err *err)
 {
 	struct racer      *r = (struct racer *)act;
 	struct email_claim claim;
-	struct email_add   q = {r->user, r->email, terms_of(&act->x->s)};
+	struct email_add   q = {.user = r->user, .email = r->email, .terms = terms_of(&act->x->s)};
 
 	return answered(r, user_email_add(&act->ctx, &q, &claim, err), err);
 }
