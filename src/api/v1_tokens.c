@@ -55,7 +55,8 @@ enum err_code v1_token_judge(struct v1_call *c, struct v1_token *t, struct check
 	                            .jti = t->jwt.id,
 	                            .client = t->jwt.client,
 	                            .subject = t->jwt.subject,
-	                            .issued_s = t->jwt.issued_us / 1000000};
+	                            .issued_s = t->jwt.issued_us / 1000000,
+	                            .ahead_s = t->jwt.ahead_s};
 	enum err_code      rc;
 
 	t->judged = false;

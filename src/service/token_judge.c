@@ -36,7 +36,8 @@ static enum err_code revocation_judge(struct context *ctx, const struct token_fa
 	                             .client = t->client,
 	                             .address = bytes_equal(address, out->user) ? (struct bytes){NULL, 0}
 	                                                                        : address,
-	                             .issued_s = t->issued_s};
+	                             .issued_s = t->issued_s,
+	                             .ahead_s = t->ahead_s};
 
 	if (revocation_check(ctx, &q, &out->revoked, err) != ERR_NONE)
 		return err->code;

@@ -20,6 +20,7 @@ struct token_facts {
 	struct bytes issuer, jti, client; /* the last two may be empty */
 	struct bytes subject;
 	int64_t      issued_s;
+	int64_t      ahead_s; /* by how much the issuer's clock may be ahead of ours (token/issuer.h) */
 };
 
 struct token_judged {

@@ -27,6 +27,8 @@ struct source {
 	bool            failed; /* the last fetch */
 
 	atomic_bool long_lived;
+	atomic_llong
+	        ahead_until_us; /* steady: its clock counts as ahead of ours until then (8); 0: it never was */
 };
 
 struct issuer {
@@ -308,6 +310,7 @@ static void issuer_inherit(struct issuer *next, struct issuer *now)
 		atomic_fetch_add(&next->source->refs, 1);
 		return;
 	}
+	atomic_store(&next->source->ahead_until_us, atomic_load(&now->source->ahead_until_us));
 	pthread_mutex_lock(&now->source->lock);
 	next->source->fetches = now->source->fetches;
 	next->source->failures = now->source->failures;
@@ -375,6 +378,39 @@ static void warn_of_long_life(struct issuer *i, const struct jwt *t)
 	         BYTES_ARG(i->name), ISSUER_LONG_S / 60);
 }
 
+static bool is_ahead(const struct issuers *all, const struct source *s)
+{
+	return atomic_load_explicit(&s->ahead_until_us, memory_order_relaxed) > clock_steady_us(all->clock);
+}
+
+/* (8) */
+static void note_ahead(const struct issuers *all, struct issuer *i, int64_t ahead_us)
+{
+	int64_t until_us = clock_steady_us(all->clock) + ISSUER_AHEAD_KEPT_S * second_us;
+
+	if (!is_ahead(all, i->source))
+		log_warn(
+		        "the clock of the issuer %.*s is ahead of this server's by %lld s or more: set one "
+		        "of "
+		        "them right, or people who are signed out may have to wait up to its leeway (%lld s) "
+		        "before they can sign in again",
+		        BYTES_ARG(i->name), (long long)(ahead_us / second_us),
+		        (long long)(i->rules.leeway_us / second_us));
+	atomic_store_explicit(&i->source->ahead_until_us, until_us, memory_order_relaxed);
+}
+
+/* (8) */
+static int64_t ahead_s(const struct issuers *all, struct issuer *i, const struct jwt *t, int64_t now_us)
+{
+	int64_t ahead_us = t->issued_us - now_us, leeway_s = i->rules.leeway_us / second_us;
+
+	if (ahead_us >= ISSUER_AHEAD_S * second_us)
+		note_ahead(all, i, ahead_us);
+	if (ahead_us > 0 || is_ahead(all, i->source))
+		return leeway_s;
+	return leeway_s < ISSUER_AHEAD_S ? leeway_s : ISSUER_AHEAD_S;
+}
+
 static bool may_begin(const struct source *s, int64_t now_us)
 {
 	return !s->fetching && (!s->tried || now_us - s->tried_us >= ISSUER_AGAIN_S * second_us); /* (2) */
@@ -424,6 +460,8 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 	outcome = i == NULL ? TOKEN_ISSUER : jwt_check_header(out, &i->rules);
 	if (outcome == TOKEN_VALID)
 		outcome = judge(i, out, c->now_us);
+	if (outcome == TOKEN_VALID)
+		out->ahead_s = ahead_s(all, i, out, c->now_us);
 	/* Without a kid, another set would not help to find the key. */
 	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0))
 		*retry_s = want(all, i);
@@ -560,6 +598,7 @@ bool issuers_read(struct issuers *all, uint32_t index, struct issuer_numbers *ou
 	                               .failures = s->failures,
 	                               .fixed = i->fixed,
 	                               .long_lived = atomic_load(&s->long_lived),
+	                               .ahead = is_ahead(all, s),
 	                               .keys = s->keys == NULL ? 0 : jwks_count(s->keys),
 	                               .fetched_us = s->fetched_us};
 	pthread_mutex_unlock(&s->lock);

@@ -14,8 +14,11 @@
  * (5) A discovery document counts only if its `issuer` is this one, letter by letter. Keys come over https, or over http
  *     if the issuer itself is at an http address.
  * (6) At most WAITS_MAX threads wait for a fetch that another one does; further ones get their answer without it.
- *
  * (7) Issuers are counted: whoever holds a reference may go on with them while others are in force already.
+ * (8) Whoever compares `iat` with a time of ours adds `ahead_s` to that time. An issuer whose tokens were never dated ahead of our
+ *     clock gets a second, for clocks that differ by fractions of one. One that was seen ahead by a second or more, within
+ *     AHEAD_KEPT_S, gets its whole leeway, as does a token that is dated ahead itself. Never more than the leeway.
+ *     Why: docs/decisions/061-one-mailbox-and-one-issuer.md.
  *
  * Threads: issuers are added first, by one thread; then everything may be called by any. */
 #ifndef TOKEN_ISSUER_H
@@ -37,6 +40,8 @@ enum {
 	ISSUER_AGE_S = 24 * 60 * 60, /* unless set */
 	ISSUER_LONG_S = 60 * 60,     /* tokens that live longer are warned of, once */
 	ISSUER_AGE_S_MAX = 366 * ISSUER_AGE_S,
+	ISSUER_AHEAD_S = 1, /* (8) */
+	ISSUER_AHEAD_KEPT_S = 24 * 60 * 60,
 };
 
 /* How an issuer is reached. */
@@ -116,6 +121,7 @@ struct issuer_numbers {
 	uint64_t     fetches, failures;
 	bool         fixed;      /* its keys were given, and are never fetched */
 	bool         long_lived; /* it issued a token for more than ISSUER_LONG_S */
+	bool         ahead;      /* its clock was seen ahead of ours (8) */
 	uint32_t     keys;       /* in the set in use; 0: none yet */
 	int64_t      fetched_us; /* the set in use, in steady time; 0: none, or not fetched */
 };

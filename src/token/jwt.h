@@ -104,6 +104,9 @@ struct jwt {
 	        use;                   /* sub, jti, client_id or azp, token_use; all but sub may be empty */
 	int64_t expires_us, issued_us; /* rounded down */
 	int64_t not_before_us;         /* rounded up; 0: always */
+
+	/* set by issuers_verify */
+	int64_t ahead_s; /* by how much its issuer's clock may be ahead of ours (issuer.h, 8) */
 };
 
 /* TOKEN_VALID: it can be read. The text must outlive *out. */

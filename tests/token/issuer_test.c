@@ -552,6 +552,93 @@ TEST(issuers, options_that_would_accept_too_much_are_refused)
 	world_close(&w);
 }
 
+/* ---- clocks that are ahead ---- */
+
+static int64_t ahead_of(struct world *w, int64_t iat_s)
+{
+	struct bytes claims =
+	        arena_printf(&w->a,
+	                     "{\"iss\":\"" ISSUER "\",\"sub\":\"u1\",\"aud\":\"app\",\"exp\":%lld,"
+	                     "\"iat\":%lld}",
+	                     (long long)iat_s + 600, (long long)iat_s);
+
+	expect(verify(w, token_of(w, claims.data)), TOKEN_VALID, claims.data);
+	return w->out.ahead_s;
+}
+
+static bool told_ahead(struct world *w)
+{
+	struct issuer_numbers n;
+
+	assert_true(issuers_read(w->all, 0, &n));
+	return n.ahead;
+}
+
+TEST(clocks, an_issuer_that_was_never_ahead_may_be_so_by_a_second_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	assert_int_equal(ahead_of(&w, now_s - 5), ISSUER_AHEAD_S);
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_AHEAD_S);
+	assert_false(told_ahead(&w));
+	world_close(&w);
+}
+
+TEST(clocks, one_that_was_seen_ahead_may_be_so_by_its_leeway_for_a_day_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_LEEWAY_S - 1), ISSUER_LEEWAY_S);
+	assert_true(told_ahead(&w));
+	assert_int_equal(ahead_of(&w, now_s - 5), ISSUER_LEEWAY_S); /* another token of it */
+	clock_manual_set(&w.clock, w.clock.now_us + ISSUER_AHEAD_KEPT_S * INT64_C(1000000) - 1);
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_AHEAD_KEPT_S - 5), ISSUER_LEEWAY_S);
+	clock_manual_set(&w.clock, w.clock.now_us + 1);
+	assert_int_equal(ahead_of(&w, now_s + ISSUER_AHEAD_KEPT_S - 5), ISSUER_AHEAD_S);
+	world_close(&w);
+}
+
+/* A clock that is ahead by a fraction of a second may show the next one already: that says nothing of other tokens. */
+TEST(clocks, a_token_that_is_ahead_by_less_than_a_second_counts_alone_8)
+{
+	struct world w;
+
+	world_open(&w);
+	add_fixed(&w, rules_for_app());
+	clock_manual_set(&w.clock, w.clock.now_us + 999999);
+	assert_int_equal(ahead_of(&w, now_s + 1), ISSUER_LEEWAY_S);
+	assert_false(told_ahead(&w));
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_AHEAD_S);
+	world_close(&w);
+}
+
+TEST(clocks, an_issuer_without_leeway_is_never_ahead_and_one_that_was_stays_so_when_it_is_read_again_8)
+{
+	struct world     w;
+	struct jwt_rules rules = rules_for_app();
+	struct issuers  *before;
+
+	world_open(&w);
+	rules.leeway_us = 0;
+	add_fixed(&w, rules);
+	assert_int_equal(ahead_of(&w, now_s), 0);
+	issuers_drop(w.all);
+	w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
+	add_fixed(&w, rules_for_app());
+	ahead_of(&w, now_s + 30);
+	before = w.all;
+	w.all = issuers_open((struct token_fetch){site_get, &w.site}, &w.clock.base);
+	add_fixed(&w, rules_for_app());
+	issuers_inherit(w.all, before);
+	assert_int_equal(ahead_of(&w, now_s), ISSUER_LEEWAY_S);
+	issuers_drop(before);
+	world_close(&w);
+}
+
 /* ---- the life of keys ---- */
 
 static void pass(struct world *w, int64_t seconds)
