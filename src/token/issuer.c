@@ -34,7 +34,7 @@ struct source {
 struct issuer {
 	/* set once */
 	struct arena       arena; /* of all texts here */
-	struct bytes       name, jwks_url;
+	struct bytes       name, jwks_url, provider;
 	struct token_route route;
 	struct jwt_rules   rules;
 	bool               fixed; /* its keys were given, and are never fetched */
@@ -220,6 +220,7 @@ enum err_code issuers_add(struct issuers *all, const struct issuer_options *o, s
 	arena_init(&i->arena);
 	i->name = arena_copy(&i->arena, o->issuer);
 	i->jwks_url = arena_copy(&i->arena, o->jwks_url);
+	i->provider = arena_copy(&i->arena, o->provider);
 	i->route = o->route;
 	if (o->route.ca_file != NULL)
 		i->route.ca_file = arena_printf(&i->arena, "%s", o->route.ca_file).data;
@@ -254,7 +255,7 @@ static enum err_code pool_check(struct bytes pool, struct bytes *region, struct 
 static enum err_code pool_add(struct issuers *all, const struct cognito_options *c, struct bytes place,
                               struct err *err)
 {
-	struct issuer_options o = {.rules = c->rules, .route = c->route};
+	struct issuer_options o = {.rules = c->rules, .route = c->route, .provider = c->provider};
 	struct arena          scratch;
 	enum err_code         rc;
 
@@ -460,8 +461,10 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 	outcome = i == NULL ? TOKEN_ISSUER : jwt_check_header(out, &i->rules);
 	if (outcome == TOKEN_VALID)
 		outcome = judge(i, out, c->now_us);
-	if (outcome == TOKEN_VALID)
+	if (outcome == TOKEN_VALID) {
 		out->ahead_s = ahead_s(all, i, out, c->now_us);
+		out->provider = arena_copy(c->arena, i->provider);
+	}
 	/* Without a kid, another set would not help to find the key. */
 	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0))
 		*retry_s = want(all, i);

@@ -19,6 +19,7 @@
  *     clock gets a second, for clocks that differ by fractions of one. One that was seen ahead by a second or more, within
  *     AHEAD_KEPT_S, gets its whole leeway, as does a token that is dated ahead itself. Never more than the leeway.
  *     Why: docs/decisions/061-one-mailbox-and-one-issuer.md.
+ * (9) `sub` means something only together with its issuer. An issuer speaks for the users of one provider, if it names one.
  *
  * Threads: issuers are added first, by one thread; then everything may be called by any. */
 #ifndef TOKEN_ISSUER_H
@@ -62,6 +63,7 @@ struct issuer_options {
 	struct bytes       issuer;   /* as `iss` has it */
 	struct bytes       jwks;     /* a document with the keys, which are never fetched; or else: */
 	struct bytes       jwks_url; /* where they are; empty: discovery finds it */
+	struct bytes       provider; /* of its users (9); empty: it speaks for everyone's */
 	struct token_route route;    /* copied, as are the rules */
 	struct jwt_rules   rules;
 };
@@ -71,6 +73,7 @@ struct cognito_options {
 	struct bytes pool; /* "eu-west-1_AbCdEf123" */
 	struct bytes
 	        endpoint; /* of an emulator: "http://localhost:9229"; empty: AWS's own, by the pool's region */
+	struct bytes       provider; /* of its users (9); empty: it speaks for everyone's */
 	struct token_route route;
 	struct jwt_rules   rules; /* its clients as audiences; cognito_uses is one or both of JWT_USE_… */
 };

@@ -106,7 +106,8 @@ struct jwt {
 	int64_t not_before_us;         /* rounded up; 0: always */
 
 	/* set by issuers_verify */
-	int64_t ahead_s; /* by how much its issuer's clock may be ahead of ours (issuer.h, 8) */
+	struct bytes provider; /* whose users it may speak of (issuer.h, 9); empty: everyone's */
+	int64_t      ahead_s;  /* by how much its issuer's clock may be ahead of ours (issuer.h, 8) */
 };
 
 /* TOKEN_VALID: it can be read. The text must outlive *out. */

@@ -360,6 +360,32 @@ def test_a_lock_that_a_person_set_counts(server, issuer, lock):
     assert (answer["valid"], answer["verdict"], answer["lock"]["name"]) == (False, "locked", lock.split("/")[1])
 
 
+# ---- whose users an issuer speaks for ----
+
+
+def test_an_issuer_speaks_for_the_users_of_its_provider_only(issuer, tmp_path):
+    """`sub` means something only with `iss`: of two issuers, each could act as every user."""
+    server = started(issuer, tmp_path, provider="staff")
+    try:
+        ours, theirs, local, email = fresh("staff"), fresh("pool"), user_of(server), f"{fresh('pool')}@example.org"
+        synced = lambda provider, user, **more: server.v1.post("/v1/sync/users", {"provider": provider, "id": user, **more}).status  # noqa: E731
+        assert synced("staff", ours) == 201 and synced(POOL, theirs, email=email, emailVerified=True) == 201
+        of_pool = lambda sub: issuer.token(sub, iss=f"{issuer.url}/{POOL}", aud=None, client_id="client-1", token_use="access")  # noqa: E731
+        assert verify(server, issuer.token(ours))["valid"] and verify(server, of_pool(theirs))["valid"] and verify(server, of_pool(email))["valid"]
+        suspend(server, theirs)
+        for token in (issuer.token(theirs), issuer.token(local), issuer.token(email), of_pool(ours), of_pool(local)):
+            answer = verify(server, token)  # nothing of the user is told, not even that it is suspended
+            assert (answer["valid"], answer["verdict"], answer["reason"]) == (False, "invalid_token", "provider")
+            refused = server.v1.post("/v1/tokens/verify?enforce=status", {"token": token})
+            assert refused.status == 401 and "does not speak for this user" in refused.headers["www-authenticate"]
+            checked = server.v1.post("/v1/check", {"token": token, "journey": "SIGN_IN", "actions": ["PASSWORD_ENTRY"]}).json()
+            assert checked["verdict"] == "invalid_token" and checked["reason"] == "provider"
+        assert verify(server, of_pool(theirs))["reason"] == "user_suspended"
+        assert verify(server, issuer.token(fresh("nobody")))["valid"]  # no user of Gatehouse: nothing stands against it
+    finally:
+        server.close()
+
+
 # ---- revocation ----
 
 
