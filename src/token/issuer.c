@@ -354,6 +354,21 @@ static struct jwks *keys_of(struct source *s)
 	return keys;
 }
 
+/* The key, or another one with the same kid. What is wrong is what is wrong with the first whose algorithm fits. */
+static enum token_outcome keys_verify(const struct jwks *keys, const struct jwk *key, const struct jwt *t)
+{
+	enum token_outcome outcome = TOKEN_KEY_ALGORITHM;
+
+	for (int tried = 0; key != NULL && tried < JWKS_SAME_KID_MAX && outcome != TOKEN_VALID; tried++) {
+		enum token_outcome one = jwk_verify(key, t->algorithm, t->signed_text, t->signature);
+
+		if (outcome == TOKEN_KEY_ALGORITHM || one == TOKEN_VALID)
+			outcome = one;
+		key = jwks_next(keys, key);
+	}
+	return outcome;
+}
+
 static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 {
 	struct jwks       *keys = keys_of(i->source);
@@ -363,7 +378,7 @@ static enum token_outcome signature_check(struct issuer *i, const struct jwt *t)
 	if (keys == NULL)
 		return TOKEN_NO_KEYS;
 	key = jwks_find(keys, t->kid);
-	outcome = key == NULL ? TOKEN_KEY : jwk_verify(key, t->algorithm, t->signed_text, t->signature);
+	outcome = key == NULL ? TOKEN_KEY : keys_verify(keys, key, t);
 	jwks_drop(keys);
 	return outcome;
 }
@@ -417,8 +432,15 @@ static bool may_begin(const struct source *s, int64_t now_us)
 	return !s->fetching && (!s->tried || now_us - s->tried_us >= ISSUER_AGAIN_S * second_us); /* (2) */
 }
 
+/* Is the set younger than the token? Then the key is not in it because there is none. A token that may be younger could have a
+ * newer key: others, who ask for keys that never were, must not decide when a rotation is seen. */
+static bool is_settled(const struct issuer *i, const struct jwt *t, int64_t set_age_us, int64_t now_us)
+{
+	return now_us - jwt_issued_unproved_us(t) > set_age_us + i->rules.leeway_us;
+}
+
 /* A token needs a key that is not there: might another set have it, and when? 0: no. */
-static int64_t want(const struct issuers *all, struct issuer *i)
+static int64_t want(const struct issuers *all, struct issuer *i, const struct jwt *t, int64_t wall_us)
 {
 	struct source *s = i->source;
 	int64_t        now_us = clock_steady_us(all->clock), wait_s = 1;
@@ -427,7 +449,8 @@ static int64_t want(const struct issuers *all, struct issuer *i)
 		return 0;
 	pthread_mutex_lock(&s->lock);
 	if (s->keys != NULL && !s->failed && !s->fetching &&
-	    now_us - s->fetched_us < ISSUER_AGAIN_S * second_us)
+	    now_us - s->fetched_us < ISSUER_AGAIN_S * second_us &&
+	    is_settled(i, t, now_us - s->fetched_us, wall_us))
 		wait_s = 0;
 	else if (!s->fetching && !may_begin(s, now_us))
 		wait_s = ISSUER_AGAIN_S - (now_us - s->tried_us) / second_us;
@@ -467,7 +490,7 @@ enum token_outcome issuers_verify(struct issuers *all, const struct token_call *
 	}
 	/* Without a kid, another set would not help to find the key. */
 	if (outcome == TOKEN_NO_KEYS || (outcome == TOKEN_KEY && out->kid.len > 0))
-		*retry_s = want(all, i);
+		*retry_s = want(all, i, out, c->now_us);
 	return outcome;
 }
 

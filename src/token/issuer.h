@@ -111,7 +111,7 @@ struct token_call {
 /* The verdict on one token. Never waits and never fetches. *out is meaningful only if it is TOKEN_VALID.
  * *retry_s is 0 if the verdict is final. Else (TOKEN_KEY, TOKEN_NO_KEYS) newer keys might change it, in so many seconds: a fetch
  * is wanted, which the next issuers_round does as soon as (2) allows it. A key that is not in a set fetched less than AGAIN_S
- * ago does not exist. */
+ * ago, and after the token was issued, does not exist. */
 enum token_outcome issuers_verify(struct issuers *all, const struct token_call *c, struct bytes text,
                                   struct jwt *out, int64_t *retry_s);
 

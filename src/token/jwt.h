@@ -110,6 +110,9 @@ struct jwt {
 	int64_t      ahead_s;  /* by how much its issuer's clock may be ahead of ours (issuer.h, 8) */
 };
 
+/* `iat`, as a token says that nobody has verified; 0: it says none. */
+int64_t jwt_issued_unproved_us(const struct jwt *t);
+
 /* TOKEN_VALID: it can be read. The text must outlive *out. */
 enum token_outcome jwt_parse(struct json_reader *r, struct arena *a, struct bytes text, struct jwt *out);
 

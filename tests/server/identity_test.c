@@ -262,7 +262,9 @@ TEST(identity_file, a_change_takes_effect_and_a_bad_one_is_refused_once)
 	world_start(&w);
 	identity_refresh(w.identity);
 	assert_int_equal(w.applied, 1);
-	put(&w, "identity.yaml", ENTRY "  - issuer: https://b.example\n    audiences: any\n");
+	put(&w, "identity.yaml",
+	    ENTRY "    provider: any\n  - issuer: https://b.example\n"
+	          "    audiences: any\n    provider: any\n");
 	identity_refresh(w.identity);
 	assert_int_equal(w.applied, 2);
 	assert_int_equal(count(&w), 2);

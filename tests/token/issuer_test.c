@@ -687,6 +687,69 @@ TEST(keys, random_kids_cause_one_fetch_in_thirty_seconds)
 	world_close(&w);
 }
 
+/* Some issuers do that while they move to another kind of key. */
+TEST(keys, of_two_with_one_kid_each_verifies_its_own)
+{
+	struct world     w;
+	struct signer    rsa = signer_open(JWS_RS256, "r1"), ec = signer_open(JWS_ES256, "r1"), none;
+	struct jwt_rules rules = rules_for_app();
+
+	world_open(&w);
+	none = signer_open(JWS_RS256, "r1");
+	rules.algorithms = 1u << JWS_RS256 | 1u << JWS_ES256;
+	add(&w, (struct issuer_options){.issuer = BYTES(ISSUER),
+	                                .jwks = arena_printf(&w.a, "{\"keys\":[%.*s,%.*s,%.*s]}",
+	                                                     BYTES_ARG(signer_jwk(&ec, &w.a, true)),
+	                                                     BYTES_ARG(signer_jwk(&rsa, &w.a, true)),
+	                                                     BYTES_ARG(signer_jwk(&w.rsa, &w.a, true))),
+	                                .rules = rules});
+	expect(verify(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "the third");
+	expect(verify(&w, signer_token(&rsa, &w.a, signer_header(&rsa, &w.a), BYTES(CLAIMS))), TOKEN_VALID,
+	       "the second");
+	expect(verify(&w, signer_token(&ec, &w.a, signer_header(&ec, &w.a), BYTES(CLAIMS))), TOKEN_VALID,
+	       "the first");
+	expect(verify(&w, signer_token(&none, &w.a, signer_header(&none, &w.a), BYTES(CLAIMS))),
+	       TOKEN_SIGNATURE, "another");
+	signer_close(&none);
+	signer_close(&rsa);
+	signer_close(&ec);
+	world_close(&w);
+}
+
+/* A stranger sends kids that never were, so that the set is always young. */
+TEST(keys, a_made_up_kid_does_not_make_the_key_of_a_rotation_final)
+{
+	struct world  w;
+	struct signer next = signer_open(JWS_RS256, "r2");
+	struct bytes  old, young;
+
+	world_open(&w);
+	add_fetched(&w);
+	expect(verify_fetching(&w, token_of(&w, CLAIMS)), TOKEN_VALID, "before");
+	pass(&w, ISSUER_AGAIN_S);
+	expect(verify_fetching(&w, token_headed(&w, "{\"alg\":\"RS256\",\"kid\":\"made-up\"}")), TOKEN_KEY,
+	       "made up");
+	assert_int_equal(w.site.gets, 2);
+	w.site.keys = set_of(&w, &next).data; /* the rotation, a moment after the fetch */
+	pass(&w, 5);
+	young = signer_token(&next, &w.a, signer_header(&next, &w.a),
+	                     BYTES("{\"iss\":\"" ISSUER
+	                           "\",\"sub\":\"u1\",\"exp\":1800000600,\"iat\":1800000032,"
+	                           "\"aud\":\"app\"}"));
+	expect(verify(&w, young), TOKEN_KEY, "the set is older");
+	assert_int_equal(w.retry_s, ISSUER_AGAIN_S - 5);
+	old = signer_token(&next, &w.a, signer_header(&next, &w.a),
+	                   BYTES("{\"iss\":\"" ISSUER
+	                         "\",\"sub\":\"u1\",\"exp\":1800000600,\"iat\":1799999900,"
+	                         "\"aud\":\"app\"}"));
+	expect(verify(&w, old), TOKEN_KEY, "the set is younger by more than the leeway");
+	assert_int_equal(w.retry_s, 0);
+	pass(&w, ISSUER_AGAIN_S - 5);
+	expect(verify_fetching(&w, young), TOKEN_VALID, "after");
+	signer_close(&next);
+	world_close(&w);
+}
+
 TEST(keys, a_rotated_key_is_found_and_the_old_one_is_gone)
 {
 	struct world  w;
